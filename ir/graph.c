@@ -290,6 +290,13 @@ dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h)
     return exp2(-(double)max * (h < n ? h + 1.0 : h - n + 0.5) / n);
 }
 
+double
+dop_alibi_root(const dop_graph *g, dop_node_id attention)
+{
+    const int64_t of = dop_node_i(g, attention, DOP_A_alibi_root);
+    return of ? sqrt((double)of) : 1;
+}
+
 dop_reach
 dop_attention_reach(const dop_graph *g, dop_node_id attention)
 {

@@ -54,7 +54,7 @@ typedef enum dop_axis {
     DOP_AXES
 } dop_axis;
 
-enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 9, DOP_BY_STEP = 255 };
+enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 10, DOP_BY_STEP = 255 };
 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
@@ -437,6 +437,8 @@ uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
  * largest power of two not above `heads`: 2^(-max (h + 1) / n) for the heads below n, and for the others the values halfway
  * between. */
 double dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h);
+/* What the slopes of an attention node are divided by. */
+double dop_alibi_root(const dop_graph *g, dop_node_id attention);
 /* The reach of an attention node, whole or split.  dop_reach_first: the first position that a query at `position` sees;
  * dop_reach_last: the last one, where the query's row of the row table says `last`. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);

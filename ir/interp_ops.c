@@ -649,6 +649,7 @@ compute_attention(const dop_interp_node *n, bool split)
     uint64_t group = heads / k->shape.dim[k->shape.rank - 2].mul, max_s = n->g->max_s, first = 0, held = 0;
     const dop_reach reach = dop_attention_reach(n->g, n->id);
     const uint32_t alibi = (uint32_t)dop_node_i(n->g, n->id, DOP_A_alibi);
+    const double root = dop_alibi_root(n->g, n->id);
     const dop_tensor *by = dop_attention_relative(n->g, n->id) ? n->src[5] : NULL;
     const int64_t relative = by ? dop_node_i(n->g, n->id, DOP_A_relative) : 0;
     uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1, out_dim = split ? dim + 2 : dim;
@@ -670,7 +671,7 @@ compute_attention(const dop_interp_node *n, bool split)
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         const float *query = q->f + (t * heads + h) * last_axis(q);
         const float *table = by ? by->f + h * (2 * (uint64_t)relative + 1) : NULL;
-        const double slope = alibi ? dop_alibi_slope(alibi, (uint32_t)heads, (uint32_t)h) : 0;
+        const double slope = alibi ? dop_alibi_slope(alibi, (uint32_t)heads, (uint32_t)h) / root : 0;
         if (end <= begin || (st = find_keys(n, t, end - 1, &first, &held)) != DOP_OK)
             continue;
         head_sum m = attend(n, query, first, held, h / group, lo, hi, sink, slope, table, relative, pos->u[t], list,

@@ -11,9 +11,14 @@
 #define ATTRS_7(a, b, c, d, e, f, g) 7, {DOP_A_##a, DOP_A_##b, DOP_A_##c, DOP_A_##d, DOP_A_##e, DOP_A_##f, DOP_A_##g}
 #define ATTRS_5(a, b, c, d, e) 5, {DOP_A_##a, DOP_A_##b, DOP_A_##c, DOP_A_##d, DOP_A_##e}
 #define ATTRS_8(a, b, c, d, e, f, g, h) 8, {DOP_A_##a, DOP_A_##b, DOP_A_##c, DOP_A_##d, DOP_A_##e, DOP_A_##f, DOP_A_##g, DOP_A_##h}
-#define ATTRS_9(a, b, c, d, e, f, g, h, i) 9, {DOP_A_##a, DOP_A_##b, DOP_A_##c, DOP_A_##d, DOP_A_##e, DOP_A_##f, DOP_A_##g, DOP_A_##h, DOP_A_##i}
-#define ATTRS_PICK(a, b, c, d, e, f, g, h, i, pick, ...) pick
-#define ATTRS(...) ATTRS_PICK(__VA_ARGS__, ATTRS_9, ATTRS_8, ATTRS_7, ATTRS_6, ATTRS_5, ATTRS_4, ATTRS_3, ATTRS_2, ATTRS_1, 0)(__VA_ARGS__)
+#define ATTRS_9(a, b, c, d, e, f, g, h, i) \
+    9, {DOP_A_##a, DOP_A_##b, DOP_A_##c, DOP_A_##d, DOP_A_##e, \
+        DOP_A_##f, DOP_A_##g, DOP_A_##h, DOP_A_##i}
+#define ATTRS_10(a, b, c, d, e, f, g, h, i, j) \
+    10, {DOP_A_##a, DOP_A_##b, DOP_A_##c, DOP_A_##d, DOP_A_##e, \
+        DOP_A_##f, DOP_A_##g, DOP_A_##h, DOP_A_##i, DOP_A_##j}
+#define ATTRS_PICK(a, b, c, d, e, f, g, h, i, j, pick, ...) pick
+#define ATTRS(...) ATTRS_PICK(__VA_ARGS__, ATTRS_10, ATTRS_9, ATTRS_8, ATTRS_7, ATTRS_6, ATTRS_5, ATTRS_4, ATTRS_3, ATTRS_2, ATTRS_1, 0)(__VA_ARGS__)
 #define ATTRS_NONE 0, {DOP_A_COUNT}
 /* S(ROW(same) COL(all)) becomes {.axis[DOP_AXIS_row] = DOP_ACCESS_same, .axis[DOP_AXIS_col] = DOP_ACCESS_all, } */
 #define S(...) {__VA_ARGS__}

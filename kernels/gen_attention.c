@@ -379,9 +379,9 @@ slopes(dop_gen *gen, const attn *a)
     const uint32_t max = (uint32_t)dop_node_i(gen->e.g, a->id, DOP_A_alibi), n = dop_pow2_floor(a->heads);
     return !max ? ""
                 : dop_emit_str(&gen->e,
-                               "float dop_slope(uint h)\n{\n    return exp2(%.9g * (h < %uu ? float(h) + 1.0 : "
+                               "float dop_slope(uint h)\n{\n    return %.9g * exp2(%.9g * (h < %uu ? float(h) + 1.0 : "
                                "float(h - %uu) + 0.5));\n}\n",
-                               -(double)max / n, n, n);
+                               1 / dop_alibi_root(gen->e.g, a->id), -(double)max / n, n, n);
 }
 
 static const char *

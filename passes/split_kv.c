@@ -23,7 +23,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
                         {.f = dop_node_f(g, old, DOP_A_cap)},   {.i = splits},
                         {.i = rw->cx->target->split_whole},     {.i = rw->cx->target->split_least},
                         {.i = dop_node_i(g, old, DOP_A_chunk)}, {.i = dop_node_i(g, old, DOP_A_alibi)},
-                        {.i = dop_node_i(g, old, DOP_A_top)}};
+                        {.i = dop_node_i(g, old, DOP_A_top)},   {.i = dop_node_i(g, old, DOP_A_alibi_root)}};
     dop_status st = dop_rewrite_add(rw, old, "part", DOP_OP_attn_split, srcs, o->n_srcs, attrs, NULL, &part);
     if (st != DOP_OK)
         return st;

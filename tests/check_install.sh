@@ -153,7 +153,7 @@ else
     check "packages" cpack --config "$build/CPackConfig.cmake" -B packages
     mpi=
     [ -e "$lib/doppler/doppler-mpi.so" ] && mpi=doppler-mpi
-    for package in doppler doppler-compiler libdoppler0 libdopplerc0 libdoppler-dev $mpi; do
+    for package in doppler doppler-compiler libdoppler0 libdopplerc0 libdoppler-dev python3-doppler $mpi; do
         check "$package: unpacks" sh -c 'dpkg-deb -x packages/"$1"_*.deb root' sh "$package"
         check "$package: its licence" cmp "$SRC/LICENSE" "root/usr/share/doc/$package/copyright"
     done
@@ -166,6 +166,12 @@ else
     check "doppler names the libraries it needs, and no compiler" sh -c \
         'dpkg-deb -f packages/doppler_*.deb Depends | grep libvulkan1 | grep -qvE "shaderc|spirv"'
     check "the compiler's library names its own" sh -c 'dpkg-deb -f packages/libdopplerc0_*.deb Depends | grep -q "libyaml"'
+    check "the Python package needs the library of its release" sh -c \
+        'dpkg-deb -f packages/python3-doppler_*.deb Depends | grep -qF "libdoppler0 (= $(dpkg-deb -f packages/libdoppler0_*.deb Version))"'
+    if command -v python3 >/dev/null && python3 -c 'import ctypes' 2>/dev/null; then
+        check "and finds it" env PYTHONPATH=root/usr/lib/python3/dist-packages python3 -c \
+            'import doppler; assert doppler.read_plan("build.plan").n_layers > 0'
+    fi
     check "a packaged compiler" root/usr/bin/dopplerc "$model" -o packaged.plan --quiet
     check "makes the same plan" cmp build.plan packaged.plan
 fi

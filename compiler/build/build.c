@@ -101,14 +101,29 @@ bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q
     *q = op2(b, DOP_OP_concat, "qb", *q, one, NULL, act);
 }
 
+/* Queries, keys or values, with what a low-rank projection of the layer's own adds where it has one. */
+static dop_node_id
+lifted(builder *b, const dop_attention *t, dop_role role, dop_role a, dop_role own, dop_node_id in)
+{
+    char name[16];
+    dop_node_id y = project(b, role, in);
+    if (!t->adapter)
+        return y;
+    snprintf(name, sizeof name, "%s_low", dop_role_name(role));
+    return op2(b, DOP_OP_add, name, y, project(b, own, project(b, a, in)), NULL, b->act_type);
+}
+
 static dop_node_id
 attention(builder *b, const dop_attention *t, dop_node_id in)
 {
-    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, project(b, DOP_W_q, in), t->n_heads), k = 0, v = 0;
+    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, lifted(b, t, DOP_W_q, DOP_W_q_low_a, DOP_W_q_low_b, in),
+                             t->n_heads),
+                k = 0, v = 0;
     if (!t->shares) {
-        dop_node_id made = project(b, DOP_W_k, in);
+        dop_node_id made = lifted(b, t, DOP_W_k, DOP_W_k_low_a, DOP_W_k_low_b, in);
         k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, made, t->n_kv_heads);
-        v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, t->k_is_v ? made : project(b, DOP_W_v, in), t->n_kv_heads);
+        v = heads_of(b, t, DOP_W_v, DOP_W_v_norm,
+                     t->k_is_v ? made : lifted(b, t, DOP_W_v, DOP_W_v_low_a, DOP_W_v_low_b, in), t->n_kv_heads);
     }
     dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
     const bool pairs = t->rope >= 0 && b->a->ropes[t->rope].interleaved;
@@ -195,157 +210,6 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
     return norm(b, "post_attn_norm", DOP_W_post_attn_norm, sum);
 }
 
-/* The clamped gated activation; arch.h has the formula. */
-static dop_node_id
-clamped(builder *b, dop_node_id gate, dop_node_id up)
-{
-    const dop_attr limit = {.f = 7}, below = {.f = -7}, by = {.f = 1.702}, one = {.f = 1};
-    const dop_type t = b->act_type;
-    gate = op1(b, DOP_OP_at_most, "gate_c", gate, &limit, t);
-    up = op1(b, DOP_OP_at_least, "up_c", op1(b, DOP_OP_at_most, "up_m", up, &limit, t), &below, t);
-    dop_node_id s = op1(b, DOP_OP_sigmoid, "gate_g", op1(b, DOP_OP_scale, "gate_s", gate, &by, t), NULL, t);
-    gate = op2(b, DOP_OP_mul, "act", gate, s, NULL, t);
-    return op2(b, DOP_OP_mul, "gated", op1(b, DOP_OP_offset, "up_1", up, &one, t), gate, NULL, t);
-}
-
-/* act(gate) * up, or act(up) where there is no gate (0). */
-static dop_node_id
-gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node_id up)
-{
-    char act[24];
-    snprintf(act, sizeof act, "%s_a", name);
-    if (f->act == DOP_ACT_CLAMPED && gate)
-        return clamped(b, gate, up);
-    if (!gate)
-        return dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, up);
-    gate = dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, gate);
-    return op2(b, DOP_OP_mul, name, gate, up, NULL, b->act_type);
-}
-
-/* Routing: the ids and weights [T,k] of each row's chosen experts, from the router's logits [T,n].  Normalized softmax scores of the
- * chosen experts equal the softmax of their logits, which is computed instead where nothing else needs the scores. */
-static void
-choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id *out_ids, dop_node_id *out_weights)
-{
-    const dop_attr how[] = {{.i = x->active}, {.i = x->groups}, {.i = x->group_best}, {.i = x->group_keep}};
-    const dop_type f32 = DOP_TYPE_none;
-    const bool softmax = x->score == DOP_SCORE_SOFTMAX, plain = !x->correction && x->groups == 1;
-    if (x->score == DOP_SCORE_NEAR) {
-        *out_ids = op1(b, DOP_OP_top_k, "ids", logits, how, f32);
-        *out_weights = op2(b, DOP_OP_near_softmax, "weights", logits, *out_ids, &(dop_attr){.f = x->near}, f32);
-        return;
-    }
-    const bool after = softmax && x->normalized && plain && !x->scaled;
-    dop_node_id scores = logits, by = logits;
-    if (!after)
-        scores = op1(b, softmax ? DOP_OP_softmax : DOP_OP_sigmoid, "scores", logits, NULL, f32);
-    if (x->correction)
-        by = op2(b, DOP_OP_add, "scores_c", scores, weight(b, DOP_W_router_correction), NULL, f32);
-    else if (!plain)
-        by = scores;
-    *out_ids = op1(b, DOP_OP_top_k, "ids", by, how, f32);
-    dop_node_id w = op2(b, DOP_OP_pick, "picked", scores, *out_ids, NULL, f32);
-    if (after)
-        w = op1(b, DOP_OP_softmax, "weights", w, NULL, f32);
-    dop_node_id taken = w; /* scores times the experts' own scales; the sum below has no scales */
-    if (x->scaled) {
-        taken = op2(b, DOP_OP_mul, "scores_e", scores, weight(b, DOP_W_expert_scale), NULL, f32);
-        taken = op2(b, DOP_OP_pick, "picked_e", taken, *out_ids, NULL, f32);
-    }
-    if (x->normalized && !after) {
-        const dop_attr k = {.f = x->active}, eps = {.f = x->sum_eps};
-        dop_node_id sum =
-            op1(b, DOP_OP_scale, "weight_sum", op1(b, DOP_OP_row_mean, "weight_mean", w, NULL, f32), &k, f32);
-        if (x->sum_eps > 0)
-            sum = op1(b, DOP_OP_offset, "weight_sum_e", sum, &eps, f32);
-        w = op2(b, DOP_OP_div, "weights", taken, sum, NULL, f32);
-    } else if (x->scaled) {
-        w = taken;
-    }
-    if (x->scale != 1) {
-        const dop_attr scale = {.f = x->scale};
-        w = op1(b, DOP_OP_scale, "weights_s", w, &scale, f32);
-    }
-    *out_weights = w;
-}
-
-/* The product of x with the chosen experts' matrices of a role, [T,k,..], without their biases. */
-static dop_node_id
-expert_product(builder *b, dop_role role, dop_node_id x, dop_node_id ids)
-{
-    dop_want want = {.type = b->act_type};
-    return add_node(b, DOP_OP_matmul_at, dop_role_name(role), (dop_node_id[]){x, weight(b, role), ids}, 3, NULL, &want);
-}
-
-/* The biases of the chosen experts, [T,k,..]; 0: there are none. */
-static dop_node_id
-expert_bias(builder *b, dop_role role, dop_node_id ids)
-{
-    const dop_node_id bias = weight(b, dop_role_bias(role));
-    return bias ? op2(b, DOP_OP_gather, dop_role_name(dop_role_bias(role)), bias, ids, NULL, DOP_TYPE_none) : 0;
-}
-
-static dop_node_id
-expert_rows(builder *b, dop_role role, const char *biased, dop_node_id x, dop_node_id ids)
-{
-    dop_node_id y = expert_product(b, role, x, ids), bias = expert_bias(b, role, ids);
-    return bias ? op2(b, DOP_OP_add, biased, y, bias, NULL, b->act_type) : y;
-}
-
-/* The result of the shared expert, times its own gate where it has one. */
-static dop_node_id
-shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
-{
-    dop_node_id gate = f->gated ? project(b, DOP_W_shared_gate, in) : 0, up = project(b, DOP_W_shared_up, in), mix = 0;
-    if (f->experts.shared_gate) {
-        mix = op2(b, DOP_OP_matmul, "shared_router", in, weight(b, DOP_W_shared_router), NULL, DOP_TYPE_none);
-        mix = op1(b, DOP_OP_sigmoid, "shared_mix", mix, NULL, DOP_TYPE_none);
-    }
-    dop_node_id y = gated(b, f, "shared_gated", gate, up);
-    set_role(b, "shared_down");
-    y = project(b, DOP_W_shared_down, y);
-    return mix ? op2(b, DOP_OP_mul, "shared_mixed", y, mix, NULL, b->act_type) : y;
-}
-
-/* The sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts read; by:
- * what the router reads. */
-static dop_node_id
-experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
-{
-    const dop_experts *x = &f->experts;
-    dop_node_id ids, weights, bias, gate = 0;
-    set_role(b, "router");
-    dop_node_id logits = op2(b, DOP_OP_matmul, "router", by, weight(b, DOP_W_router), NULL, DOP_TYPE_none);
-    if (x->router_scale > 0)
-        logits = scaled(b, "router_s", logits, x->router_scale, DOP_TYPE_none);
-    if (x->router_bias)
-        logits = op2(b, DOP_OP_add, "router_b", logits, weight(b, DOP_W_router_bias), NULL, DOP_TYPE_none);
-    dop_node_id shared = x->shared_width ? shared_expert(b, f, in) : 0;
-    set_role(b, "router");
-    choose_experts(b, x, logits, &ids, &weights);
-    set_role(b, "expert_up");
-    if (f->gated)
-        gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
-    dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
-    if (x->scales_input) { /* the product of a scaled input is the scaled product */
-        weights = reshape(b, "weightsh", weights, 1, 1);
-        gate = gate ? op2(b, DOP_OP_mul, "expert_gatew", gate, weights, NULL, b->act_type) : 0;
-        y = op2(b, DOP_OP_mul, "expert_upw", y, weights, NULL, b->act_type);
-    }
-    y = gated(b, f, "gated", gate, y);
-    set_role(b, "expert_down");
-    y = expert_product(b, DOP_W_expert_down, y, ids);
-    y = x->scales_input ? reshape(b, "experts", y, 0, b->a->hidden)
-                        : op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->act_type);
-    /* Biases are summed separately, so that the sum over slots can be fused with the product. */
-    bias = expert_bias(b, DOP_W_expert_down, ids);
-    if (bias) {
-        bias = op2(b, DOP_OP_weighted_sum, "expert_biases", bias, weights, NULL, DOP_TYPE_none);
-        y = op2(b, DOP_OP_add, "experts_b", y, bias, NULL, b->act_type);
-    }
-    return shared ? op2(b, DOP_OP_add, "experts_s", y, shared, NULL, b->act_type) : y;
-}
-
 /* A sparse gate: relu(x - (mean + sparsity * standard deviation)), with mean and deviation of the row. */
 static dop_node_id
 sparse(builder *b, const dop_ffn *f, dop_node_id x)
@@ -367,7 +231,7 @@ dense_part(builder *b, const dop_ffn *f, dop_node_id in)
     dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
     if (f->gated)
         gate = sparse(b, f, scaled(b, "gate_by", gate, f->gate_scale, b->act_type));
-    dop_node_id y = gated(b, f, dop_ffn_experts(f) ? "dense_gated" : "gated", gate, up);
+    dop_node_id y = dop_build_gated(b, f, dop_ffn_experts(f) ? "dense_gated" : "gated", gate, up);
     set_role(b, "ffn_down");
     y = norm(b, "down_norm", DOP_W_down_norm, y);
     y = scaled(b, "down_s", project(b, DOP_W_down, y), f->scale, b->act_type);
@@ -388,7 +252,7 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
             by = norm(b, "router_norm", DOP_W_router_norm, x);
         if (e->norm.kind != DOP_NORM_NONE)
             in = norm(b, "expert_norm", DOP_W_expert_norm, x);
-        y = norm(b, "post_expert_norm", DOP_W_post_expert_norm, experts_part(b, f, in, by));
+        y = norm(b, "post_expert_norm", DOP_W_post_expert_norm, dop_build_experts(b, f, in, by));
     }
     if (dense && y != dense)
         y = op2(b, DOP_OP_add, "both", dense, y, NULL, b->act_type);
@@ -511,10 +375,10 @@ inputs(builder *b)
     b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
     b->pos = leaf(b, DOP_OP_input, "pos", "positions", DOP_TYPE_u32, &ids);
     dop_shape one = {1, {{1, DOP_SYM_1}}};
-    bool several = b->g->max_q > 1 && !b->opt->mixed && !b->opt->invariant && !b->opt->encodes;
+    bool several = b->g->max_q > 1 && !b->opt->mixed && (!b->opt->invariant || b->opt->drafts) && !b->opt->encodes;
     b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, several ? &one : &ids);
     bool used[DOP_MAX_ROPES] = {false};
-    for (uint32_t i = 0; i < b->a->n_layers; i++) {
+    for (uint32_t i = b->opt->drafts ? b->a->n_layers : 0; i < b->a->n_layers + b->opt->drafts; i++) {
         const dop_attention *t = dop_layer_attention(&b->a->layers[i]);
         if (t && t->rope >= 0)
             used[t->rope] = true;
@@ -540,7 +404,10 @@ embedding(builder *b)
     set_role(b, "embed");
     b->embed = weight(b, DOP_W_embed);
     const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + b->g->max_t}}; /* features' rows are zeros */
-    dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok, b->features ? larger : NULL, DOP_TYPE_none);
+    dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok,
+                        b->features || (b->opt->drafts && b->opt->pictures) ? larger : NULL, DOP_TYPE_none);
+    if (b->a->embed_width)
+        x = op2(b, DOP_OP_matmul, "emb_in", x, weight(b, DOP_W_embed_in), NULL, DOP_TYPE_none);
     x = dop_build_features_of(b, scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none));
     if (!b->a->encoder.norm_sum)
         x = stream_norm(b, "emb_n", DOP_W_embed_norm, x);
@@ -574,6 +441,8 @@ static dop_node_id
 logits(builder *b, dop_node_id x)
 {
     const dop_arch *a = b->a;
+    if (a->embed_width)
+        x = op2(b, DOP_OP_matmul, "emb_out", x, weight(b, DOP_W_embed_out), NULL, DOP_TYPE_none);
     dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
     dop_node_id y = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
     x = a->tied ? y : dop_build_adapted(b, DOP_W_lm_head, w, x, y);
@@ -587,28 +456,66 @@ logits(builder *b, dop_node_id x)
     return x;
 }
 
+/* Sets the outputs of the graph: the value x that the step gives, the hidden states that it sends (0: none), and states. */
+static void
+outputs(builder *b, dop_node_id x, dop_node_id sent)
+{
+    dop_node_id outs[3] = {x};
+    uint32_t n = 1;
+    if ((b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed) && !b->opt->drafts)
+        outs[n++] = op1(b, DOP_OP_argmax, "id", x, NULL, DOP_TYPE_none);
+    if (sent)
+        outs[n++] = sent;
+    for (uint32_t i = 0; i < n && b->status == DOP_OK; i++)
+        b->status = dop_graph_output(b->g, outs[i], b->diag);
+    for (uint32_t i = 0; i < b->n_states && b->status == DOP_OK; i++)
+        b->status = dop_graph_output(b->g, b->states[i], b->diag);
+}
+
 /* The head: logits and their arg-max, or hidden states, from the residual stream.  Sets the outputs of the graph. */
 static void
 head(builder *b, dop_node_id x)
 {
     set_role(b, DOP_ROLE_HEAD);
     const bool one = b->opt->phase == DOP_PHASE_PREFILL || (b->opt->phase == DOP_PHASE_DECODE && b->opt->invariant);
-    if (one && !b->opt->invariant)
+    dop_node_id sent = 0;
+    if (one && !b->opt->invariant && !b->opt->sends)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     x = norm(b, "final_norm", DOP_W_final_norm, x);
+    if (b->opt->sends)
+        sent = op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32);
+    if (one && !b->opt->invariant && b->opt->sends)
+        x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     if (b->opt->encodes)
         x = dop_build_dense(b, x);
     x = b->opt->embeds || b->opt->encodes ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
     if (one && b->opt->invariant)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
-    dop_node_id outs[2] = {x, 0};
-    uint32_t n = 1;
-    if (b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed)
-        outs[n++] = op1(b, DOP_OP_argmax, "id", x, NULL, DOP_TYPE_none);
-    for (uint32_t i = 0; i < n && b->status == DOP_OK; i++)
-        b->status = dop_graph_output(b->g, outs[i], b->diag);
-    for (uint32_t i = 0; i < b->n_states && b->status == DOP_OK; i++)
-        b->status = dop_graph_output(b->g, b->states[i], b->diag);
+    outputs(b, x, sent);
+}
+
+/* The layer that drafts (dop_arch.drafts) and its head, from the embedding x of the next tokens. */
+static void
+draft(builder *b, dop_node_id x)
+{
+    const dop_shape rows = {2, {{1, DOP_SYM_T}, dop_dim_n(b->a->hidden)}};
+    dop_node_id h = leaf(b, DOP_OP_received, "hidden", "hidden", DOP_TYPE_f32, &rows);
+    b->layer = (int32_t)b->a->n_layers;
+    set_role(b, "draft_in");
+    x = norm(b, "draft_e", DOP_W_draft_embed_norm, x);
+    x = op2(b, DOP_OP_concat, "draft_x", x, norm(b, "draft_h", DOP_W_draft_hidden_norm, h), NULL, b->act_type);
+    x = op2(b, DOP_OP_matmul, "draft_in", x, weight(b, DOP_W_draft_in), NULL, DOP_TYPE_none);
+    x = build_layer(b, b->a->n_layers, x);
+    b->layer = (int32_t)b->a->n_layers;
+    set_role(b, DOP_ROLE_HEAD);
+    dop_node_id normed = norm(b, "draft_norm", DOP_W_draft_norm, x);
+    dop_node_id sent = op1(b, DOP_OP_cast, "draft_hidden", b->a->drafts_normed ? normed : x, NULL, DOP_TYPE_f32);
+    b->layer = -1;
+    set_role(b, DOP_ROLE_HEAD);
+    x = normed;
+    if (!b->opt->mixed)
+        x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
+    outputs(b, logits(b, x), sent);
 }
 
 dop_status
@@ -625,8 +532,8 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
                  .label = {-1, ""},
                  .layer = -1,
                  .act_type = opt->act_type};
-    b.states = dop_arena_alloc(arena, STATES * (size_t)m->arch.n_layers * sizeof *b.states);
-    b.caches = dop_arena_alloc(arena, m->arch.n_layers * sizeof *b.caches);
+    b.states = dop_arena_alloc(arena, STATES * (size_t)dop_arch_all_layers(&m->arch) * sizeof *b.states);
+    b.caches = dop_arena_alloc(arena, dop_arch_all_layers(&m->arch) * sizeof *b.caches);
     if (!b.states || !b.caches)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (m->arch.learned_positions && opt->max_s > m->arch.ctx_train)
@@ -645,13 +552,17 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         out_graph->max_q = opt->max_q;
     if (opt->mixed || opt->embeds)
         out_graph->name = opt->mixed ? "rows" : "embed";
-    if (opt->encodes)
-        out_graph->name = "encode";
+    if (opt->encodes || opt->drafts)
+        out_graph->name = opt->encodes ? "encode" : "draft";
     inputs(&b);
     dop_build_picture_inputs(&b);
     dop_build_encode_inputs(&b);
     dop_build_adapter_factors(&b);
     dop_node_id x = embedding(&b);
+    if (opt->drafts) {
+        draft(&b, x);
+        return b.status;
+    }
     b.first = x;
     b.inputs = layer_inputs(&b, x);
     dop_node_id streams[DOP_MAX_STREAMS];

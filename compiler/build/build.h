@@ -28,6 +28,9 @@ typedef struct dop_build_options {
     /* score: the program `encode`.  A step has all rows of its sequences, keeps no state, and gives for each row what dop_encoder
      * says. */
     bool encodes;
+    /* score: the program `draft`.  A step has rows of next tokens and, received, the hidden states before them. */
+    bool drafts;
+    bool sends;          /* the graph gives the hidden states of all rows, which the program `draft` receives */
     uint32_t ranks;      /* ranks of all adapters for which products have room; 0: no room */
     uint32_t rank, uses; /* with ranks: those of one adapter, and adapters of a sequence, at most, a multiple of 4 */
     bool chosen;         /* with ranks: each row reads only the ranks of its own adapters, which is for few rows */
@@ -51,8 +54,9 @@ typedef struct dop_build_options {
  * models with multimodal rotary embedding "picture_shift" u32[T], added to positions before rotation, and "picture_turns" u32[T], row
  * of a picture * DOP_STEP_EDGE + column, with weight "rope.<i>.places" (dop_rope_places); "picture_lasts" u32[T] where rows of a
  * picture see one another, except in decode.
- * Outputs in order: logits (or hidden states, f32 [T, hidden]), and for decode and prefill the arg-max id; every final cache
- * is an output too. */
+ * A graph that drafts receives "hidden" f32 [T, hidden].
+ * Outputs in order: logits (or hidden states, f32 [T, hidden]), and for decode and prefill the arg-max id; where the graph sends or
+ * drafts, hidden states f32 [T, hidden]; every final cache is an output too. */
 dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
                            dop_graph *out_graph);
 

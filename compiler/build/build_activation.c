@@ -22,3 +22,29 @@ dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_i
         srcs[i] = weight(b, (dop_role)(DOP_W_act_alpha_p + i - 1));
     return add_node(b, activations[kind], name, srcs, n, NULL, &(dop_want){.type = b->act_type});
 }
+
+/* The clamped gated activation; arch.h has the formula. */
+static dop_node_id
+clamped(builder *b, dop_node_id gate, dop_node_id up)
+{
+    const dop_attr limit = {.f = 7}, below = {.f = -7}, by = {.f = 1.702}, one = {.f = 1};
+    const dop_type t = b->act_type;
+    gate = op1(b, DOP_OP_at_most, "gate_c", gate, &limit, t);
+    up = op1(b, DOP_OP_at_least, "up_c", op1(b, DOP_OP_at_most, "up_m", up, &limit, t), &below, t);
+    dop_node_id s = op1(b, DOP_OP_sigmoid, "gate_g", op1(b, DOP_OP_scale, "gate_s", gate, &by, t), NULL, t);
+    gate = op2(b, DOP_OP_mul, "act", gate, s, NULL, t);
+    return op2(b, DOP_OP_mul, "gated", op1(b, DOP_OP_offset, "up_1", up, &one, t), gate, NULL, t);
+}
+
+dop_node_id
+dop_build_gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node_id up)
+{
+    char act[24];
+    snprintf(act, sizeof act, "%s_a", name);
+    if (f->act == DOP_ACT_CLAMPED && gate)
+        return clamped(b, gate, up);
+    if (!gate)
+        return dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, up);
+    gate = dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, gate);
+    return op2(b, DOP_OP_mul, name, gate, up, NULL, b->act_type);
+}

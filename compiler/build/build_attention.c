@@ -78,6 +78,7 @@ dop_build_attention(builder *b, const dop_attention *t, dop_node_id q, dop_node_
                                  .window = window,
                                  .chunk = chunk,
                                  .alibi = t->alibi,
+                                 .alibi_root = t->alibi && t->alibi_scaled ? t->head_dim : 0,
                                  .mask = t->both  ? DOP_MASK_full
                                          : blocks ? DOP_MASK_segments
                                                   : DOP_MASK_causal,

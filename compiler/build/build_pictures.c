@@ -24,7 +24,7 @@ dop_build_picture_inputs(builder *b)
 {
     const dop_vision *v = b->m->vision;
     bool turned = false;
-    if (!b->opt->pictures)
+    if (!b->opt->pictures || b->opt->drafts)
         return;
     for (uint32_t i = 0; i < b->a->n_ropes; i++)
         turned = turned || (b->ropes[i] && dop_rope_sectioned(&b->a->ropes[i]));

@@ -76,6 +76,11 @@ dop_node_id dop_build_features_of(builder *b, dop_node_id x);
 dop_node_id dop_build_deep(builder *b, uint32_t layer, dop_node_id x);
 /* build_activation.c: the activation function of x. */
 dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
+/* build_activation.c: act(gate) * up, or act(up) where there is no gate (0). */
+dop_node_id dop_build_gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node_id up);
+/* build_experts.c: the sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts
+ * read; by: what the router reads. */
+dop_node_id dop_build_experts(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by);
 /* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */
 dop_node_id dop_build_laurel(builder *b, dop_node_id in);
 
@@ -261,15 +266,15 @@ scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
 /* Attributes of attention, as ir/attrs.def describes them; zeros: nothing of it, and a causal mask. */
 typedef struct attention_attrs {
     double scale, cap;
-    uint32_t window, chunk, alibi, mask, relative, top;
+    uint32_t window, chunk, alibi, mask, relative, top, alibi_root;
 } attention_attrs;
 
 static inline dop_node_id
 add_attention(builder *b, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
 {
     /* In the order of ir/ops.def. */
-    const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window}, {.f = a->cap},      {.i = a->chunk},
-                              {.i = a->alibi}, {.i = a->mask},   {.i = a->relative}, {.i = a->top}};
+    const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window},   {.f = a->cap}, {.i = a->chunk},     {.i = a->alibi},
+                              {.i = a->mask},  {.i = a->relative}, {.i = a->top}, {.i = a->alibi_root}};
     return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &(dop_want){.type = b->act_type});
 }
 

@@ -107,6 +107,24 @@ add_vision(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_schedule_add_features(c, features > 0 ? features : 1, diag) : st;
 }
 
+/* Adds the schedules of the program `draft`: a row at a time, rows that a few steps or those of all sequences have added, and chunks of a
+ * prompt. */
+static dop_status
+add_drafts(dop_compilation *c, dop_diag *diag)
+{
+    enum { FEW = 8, MOST = 512 };
+    const dop_compilation_options *o = &c->options;
+    const uint32_t chunk = o->chunks[o->n_chunks - 1], rows = o->n_rows ? o->rows[o->n_rows - 1] : 1;
+    uint32_t each = chunk > rows ? chunk : rows;
+    each = each < DOP_DRAFT_EACH ? each : DOP_DRAFT_EACH;
+    const uint32_t sizes[] = {1, each < FEW ? each : FEW, each, chunk < MOST ? chunk : MOST};
+    dop_status st = DOP_OK;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && st == DOP_OK; i++)
+        if (i == 0 || sizes[i] > sizes[i - 1])
+            st = dop_schedule_add_draft(c, sizes[i], diag);
+    return st;
+}
+
 /* Merges the adapters of the options into the model's weights, and adds control vectors. */
 static dop_status
 merge_adapters(dop_compilation *c, dop_diag *diag)
@@ -148,6 +166,10 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
         st = check_template(model_path, c->model.chat_template, diag);
     if (st == DOP_OK)
         st = merge_adapters(c, diag);
+    if (st == DOP_OK && c->model.arch.drafts && options->in_parts) {
+        c->model.arch.drafts = false;
+        st = dop_checkpoint_note(&c->model, "the layer that drafts is left out: it is for plans of one part", diag);
+    }
     if (st == DOP_OK)
         st = dop_settle_sizes(c, device, model_path, diag);
     if (st == DOP_OK)
@@ -195,6 +217,8 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
         st = dop_schedule_add_embed(c, score, diag);
     if (st == DOP_OK && c->pictures)
         st = add_vision(c, diag);
+    if (st == DOP_OK && c->model.arch.drafts)
+        st = add_drafts(c, diag);
 scheduled:
     if (st == DOP_OK && options->passes.stop_after < 0)
         st = dop_kernel_path_check(&c->path, diag);

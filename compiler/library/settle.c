@@ -17,8 +17,9 @@ compare_sizes(const void *a, const void *b)
 /* Chooses the sizes of steps of rows: one row for each sequence, and a quarter of that and less for when some sequences have nothing to
  * do.  GPUs, whose steps cost little more with more rows, also get a larger size, for a piece of a prompt beside rows of others. */
 static void
-settle_rows(dop_compilation_options *o, bool cpu)
+settle_rows(dop_compilation_options *o, bool cpu, bool drafts)
 {
+    static const uint32_t checked[] = {2, 4, 8}; /* a token, and its drafts */
     if (o->sequences == 0)
         o->sequences = 1;
     const bool given = o->n_rows > 0;
@@ -27,6 +28,8 @@ settle_rows(dop_compilation_options *o, bool cpu)
         most *= 2;
     if (!given && most > 1 && !cpu)
         o->rows[o->n_rows++] = most < 64 ? 64 : 2 * most;
+    for (uint32_t i = 0; !given && most == 1 && drafts && i < (cpu ? 2u : 3u); i++)
+        o->rows[o->n_rows++] = checked[i];
     for (; !given && most > 1; most /= 4)
         o->rows[o->n_rows++] = most;
     qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
@@ -48,7 +51,7 @@ settle_invariant(dop_compilation *c, bool cpu, dop_diag *diag)
     if (o->chunks[0] > DOP_STEP_MAX_ROWS)
         return DOP_FAIL(diag, DOP_E_USAGE, "--invariant --chunks %u: at most %d", o->chunks[0], DOP_STEP_MAX_ROWS);
     o->rows[0] = o->chunks[0];
-    o->n_rows = o->sequences > 1;
+    o->n_rows = o->sequences > 1 || c->model.arch.drafts;
     dop_passes_hold_rows(&o->passes);
     return DOP_OK;
 }
@@ -93,7 +96,7 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     if (c->options.invariant && a->encoder.used)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path,
                            "--invariant is for models that give tokens, and this one encodes texts");
-    settle_rows(&c->options, device->cpu);
+    settle_rows(&c->options, device->cpu, a->drafts);
     if (c->options.invariant && (st = settle_invariant(c, device->cpu, diag)) != DOP_OK)
         return st;
     if (c->options.ctx_total && c->options.sequences == 1)

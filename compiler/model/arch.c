@@ -336,7 +336,7 @@ dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
     st = check_inputs(a, path, diag);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_ropes; i++)
         st = check_rope(&a->ropes[i], i, path, diag);
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
+    for (uint32_t i = 0; st == DOP_OK && i < dop_arch_all_layers(a); i++)
         st = check_layer(a, i, path, diag);
     return st;
 }
@@ -430,6 +430,27 @@ dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role)
 }
 
 bool
+dop_arch_draft_layer(dop_arch *a)
+{
+    uint32_t i = 0;
+    for (uint32_t k = 0; k < a->n_layers; k++) {
+        const dop_attention *own = dop_layer_attention(&a->layers[k]);
+        const dop_attention *best = i > 0 ? dop_layer_attention(&a->layers[i - 1]) : NULL;
+        if (own && (!best || !(own->window || own->chunk) || best->window || best->chunk))
+            i = k + 1;
+    }
+    const dop_attention *t = i > 0 ? dop_layer_attention(&a->layers[i - 1]) : NULL;
+    if (!t || t->shares || t->wide || a->inputs.width || a->altup.n || a->encoder.used || a->learned_positions)
+        return false;
+    dop_layer *y = &a->layers[a->n_layers];
+    *y = a->layers[i - 1];
+    y->control = y->scaled = false;
+    const dop_norm like = y->attn_norm.kind != DOP_NORM_NONE ? y->attn_norm : a->final_norm;
+    y->draft_embed_norm = y->draft_hidden_norm = y->draft_norm = like;
+    return true;
+}
+
+bool
 dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need *out_need)
 {
     static const dop_attention no_attention;
@@ -511,7 +532,7 @@ dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user)
         const int scope = roles[from].scope;
         while (end < DOP_N_ROLES && roles[end].scope == scope)
             end++;
-        const int32_t times = scope == LAYER ? (int32_t)a->n_layers : 1;
+        const int32_t times = scope == LAYER ? (int32_t)dop_arch_all_layers(a) : 1;
         for (int32_t i = 0; st == DOP_OK && i < times; i++)
             for (int role = from; st == DOP_OK && role < end; role++)
                 if (dop_arch_weight(a, scope == LAYER ? i : -1, (dop_role)role, &need))

@@ -98,6 +98,7 @@ typedef struct dop_attention {
     uint32_t value_dim; /* values of a head of v; 0: head_dim */
     int32_t rope;       /* index into dop_arch.ropes; -1: no rotation */
     uint32_t alibi;     /* ALiBi: attribute `alibi` of the op attention; 0: none */
+    bool alibi_scaled;  /* ALiBi's slopes are divided by the root of head_dim, as scores are */
     double clip;        /* results of the q, k and v projections are clamped to -clip .. clip; 0: not clamped */
     dop_norm q_norm, k_norm, v_norm; /* before the rotation, unless norm_after; v_norm always goes over each head */
     bool norm_after;                 /* q_norm and k_norm come after the rotation */
@@ -115,7 +116,8 @@ typedef struct dop_attention {
      * the key's position; each KV head has a learned row w and a learned fade.  The cache keeps this bias behind the key, four
      * times, because kernels read four values at a time. */
     bool key_bias;
-    bool wide; /* attention reads the residual stream concatenated with the model's embedding */
+    uint32_t adapter; /* rank of low-rank projections that are added to q, k and v; 0: none */
+    bool wide;        /* attention reads the residual stream concatenated with the model's embedding */
     /* Differential attention: the results of the second half of the heads, times a learned value, are subtracted from the results of
      * the first half, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
     bool differential;
@@ -306,6 +308,7 @@ typedef struct dop_layer {
     bool control;          /* a control vector is added to the stream after the layer */
     bool scaled;           /* the stream after the layer is multiplied by a learned value */
     double residual_scale; /* factor on what is added to the stream; 1: none */
+    dop_norm draft_embed_norm, draft_hidden_norm, draft_norm; /* of the layer that drafts: dop_arch.drafts */
 } dop_layer;
 
 /* Limits far above any published model; within them no product of two sizes exceeds 64 bits. */
@@ -394,12 +397,19 @@ typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
     uint32_t n_layers, hidden, vocab;
     uint32_t ctx_train; /* positions the model was trained for */
-    dop_layer *layers;  /* [n_layers] */
+    dop_layer *layers;  /* [n_layers], and the layer that drafts, where there is one */
+    /* Multi-token prediction (https://arxiv.org/abs/2412.19437, section 2.2): layer n_layers predicts the token after the next one.  Its
+     * input is a product of the next token's embedding and the hidden state behind final_norm, each normed, side by side; behind it
+     * comes a norm of its own, and the model's output matrix.  For the tokens after that it takes its own result as hidden state: the
+     * stream before its norm, or behind it where drafts_normed. */
+    bool drafts, drafts_normed;
     uint32_t n_ropes;
     dop_rope ropes[DOP_MAX_ROPES];
 
     dop_layer_inputs inputs;
     dop_altup altup;
+    uint32_t
+        embed_width; /* embedding and output matrix have rows of this length, which products lead to and from; 0: `hidden` */
     dop_norm embed_norm; /* on the embedding */
     dop_norm final_norm;
     bool head_bias; /* the output matrix has a bias */
@@ -416,6 +426,13 @@ typedef struct dop_arch {
     uint32_t n_end_ids;
     int64_t end_ids[DOP_MAX_END_IDS];
 } dop_arch;
+
+/* Length of a row of the embedding and of the output matrix. */
+static inline uint32_t
+dop_embed_width(const dop_arch *a)
+{
+    return a->embed_width ? a->embed_width : a->hidden;
+}
 
 /* How a quantized matrix is coded that is stored row by row with a scale for each tile (FP8, INT8, packed integers, NVFP4): value
  * (row, col) is the number that its code stands for, times the scale of its tile.  After the colon: the type of the blocks that
@@ -640,6 +657,17 @@ dop_norm dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role);
  * only during the call. */
 typedef dop_status dop_weight_need_fn(void *user, const dop_weight_need *need);
 dop_status dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user);
+
+/* Number of layers that have weights: also the one that drafts. */
+static inline uint32_t
+dop_arch_all_layers(const dop_arch *a)
+{
+    return a->n_layers + (a->drafts ? 1 : 0);
+}
+
+/* Prepares layers[n_layers], for which there must be room, as the layer that drafts: like the last layer that attends, if it can be one
+ * without a window, with norms of the same kind.  Returns whether the model's layers can be copied so. */
+bool dop_arch_draft_layer(dop_arch *a);
 
 /* The attention among a layer's mixers, and the recurrent mixer among them; NULL: none. */
 const dop_attention *dop_layer_attention(const dop_layer *y);

@@ -64,7 +64,10 @@ enum {
 #define DOP_FAM_T5 (1ull << 46)    /* fields relative_attention_num_buckets, feed_forward_proj; scores are not scaled */
 #define DOP_FAM_INDEX (1ull << 47) /* sparse attention: fields index_n_heads, index_head_dim, index_topk, ... */
 #define DOP_FAM_INDEX_PAIRS (1ull << 48) /* the index rotates pairs where config.json does not say */
-#define DOP_FAM_ALIBI (1ull << 36)       /* ALiBi: attention scores fall with the distance; no rotary embedding */
+#define DOP_FAM_OPT (1ull << 49) /* fields do_layer_norm_before, _remove_final_layer_norm, word_embed_proj_dim */
+#define DOP_FAM_SCALE_ALONE \
+    (1ull << 50)                   /* with LATENT: the scale of scores is that of the heads alone, whatever YaRN says */
+#define DOP_FAM_ALIBI (1ull << 36) /* ALiBi: attention scores fall with the distance; no rotary embedding */
 
 /* A yes-or-no fact: the field of config.json that decides it, and its value where the file is silent.  No key: `otherwise` holds for
  * all models of the family. */
@@ -312,6 +315,7 @@ const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts,
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
+extern const dop_tensor_name dop_hf_names_draft[];
 /* Tensor names in layers whose q, k and v are one tensor, "attn_qkv". */
 extern const dop_tensor_name dop_gguf_names_fused[];
 

@@ -54,11 +54,12 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Counts the regions up to the last one that writes a state or that such a region reads.  The regions after it (the last layer behind
- * its attention, the LM head) are for this step's logits only. */
+/* Counts the regions up to the last one that writes a state, or a value that steps send, or that such a region reads.  The regions
+ * after it (the last layer behind its attention, the LM head) are for this step's logits only. */
 static dop_status
-count_body(const dop_graph *g, dop_diag *diag, uint32_t *out_n)
+count_body(const dop_schedule *s, dop_diag *diag, uint32_t *out_n)
 {
+    const dop_graph *g = &s->g;
     dop_flow f = {0};
     dop_status st = dop_flow_init(g, diag, &f);
     bool *needed = calloc(g->n_regions, sizeof *needed);
@@ -69,6 +70,8 @@ count_body(const dop_graph *g, dop_diag *diag, uint32_t *out_n)
         const dop_region *reg = &g->regions[r];
         for (uint32_t i = 0; i < reg->n_outs; i++) {
             needed[r] = needed[r] || dop_node_at(g, reg->outs[i])->op == DOP_OP_state_write;
+            for (uint32_t k = 0; k < s->n_sent && !s->program; k++)
+                needed[r] = needed[r] || dop_node_base(g, reg->outs[i], NULL) == s->sent[k];
             for (uint32_t k = 0; k < f.readers[reg->outs[i]].n; k++)
                 needed[r] = needed[r] || needed[f.readers[reg->outs[i]].ids[k]];
         }
@@ -294,10 +297,12 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     st = dop_passes_need(&cx, PF_PLACED | PF_SELECTED, "a plan");
     if (st != DOP_OK || s->g.n_regions <= 1)
         return st;
-    st = count_body(&s->g, diag, &s->n_body);
+    if (s->sends)
+        s->sent[s->n_sent++] = dop_node_base(&s->g, s->g.outs[s->sends], NULL);
+    st = count_body(s, diag, &s->n_body);
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
-    const bool steps = phase == DOP_PHASE_DECODE || (s->mixed && s->g.max_t <= DOP_STEP_SEVERAL);
+    const bool steps = phase == DOP_PHASE_DECODE || (s->mixed && !s->program && s->g.max_t <= DOP_STEP_SEVERAL);
     if (st == DOP_OK && steps && c->target->persistent && !c->options.in_parts) /* for parts, parts.c does it */
         st = dop_persistent_build(c, s, diag);
     if (st == DOP_OK)
@@ -322,78 +327,84 @@ find_received(dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* kind: DOP_SCHED_ROWS, DOP_SCHED_EMBED or DOP_SCHED_ENCODE; 0: that of the phase. */
+/* `how` has phase, size, kind and ranks. */
 static dop_status
-add_one(dop_compilation *c, dop_phase phase, uint32_t max_t, uint32_t kind, uint32_t ranks, dop_diag *diag)
+add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
 {
-    dop_schedule *s = next_schedule(c, phase);
-    dop_build_options build = {.phase = phase,
-                               .max_t = max_t,
-                               .max_s = c->ctx,
-                               .kv_type = c->options.kv_type,
-                               .v_type = c->options.v_type,
-                               .act_type = c->options.act_type,
-                               .types = c->packed_types,
-                               .max_q = c->options.sequences,
-                               .mixed = kind == DOP_SCHED_ROWS,
-                               .invariant = c->options.invariant && kind != DOP_SCHED_ENCODE,
-                               .embeds = kind == DOP_SCHED_EMBED,
-                               .encodes = kind == DOP_SCHED_ENCODE,
-                               .ranks = ranks,
-                               .rank = c->options.rank,
-                               .uses = dop_compilation_uses(c),
-                               .chosen = max_t <= c->target->schedule.adapter_rows,
-                               .pictures = c->pictures};
+    dop_schedule *s = next_schedule(c, how.phase);
+    const bool program = how.encodes || how.drafts, each = how.mixed;
+    dop_build_options build = how;
+    build.max_s = c->ctx;
+    build.kv_type = c->options.kv_type;
+    build.v_type = c->options.v_type;
+    build.act_type = c->options.act_type;
+    build.types = c->packed_types;
+    build.max_q = c->options.sequences;
+    build.invariant = c->options.invariant && !program;
+    build.sends = c->model.arch.drafts && !program && !how.embeds && (how.phase != DOP_PHASE_SCORE || each);
+    build.rank = c->options.rank;
+    build.uses = dop_compilation_uses(c);
+    build.chosen = how.max_t <= c->target->schedule.adapter_rows;
+    build.pictures = c->pictures;
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
     for (uint32_t i = 0; i < c->options.n_rows; i++) /* all rows of a step may be of one sequence */
         build.max_rows = build.max_rows > c->options.rows[i] ? build.max_rows : c->options.rows[i];
     if (build.max_rows < c->options.sequences)
         build.max_rows = c->options.sequences;
-    s->mixed = build.mixed;
-    s->embeds = build.embeds;
-    s->adapted = ranks > 0 && !c->options.invariant;
-    s->program = build.encodes ? DOP_SCHED_ENCODE : 0;
+    s->mixed = each;
+    s->embeds = how.embeds;
+    s->program = how.encodes ? DOP_SCHED_ENCODE : how.drafts ? DOP_SCHED_DRAFT : 0;
+    s->sends = build.sends ? 2 : how.drafts ? 1 : 0; /* behind the logits, and the id where there is one */
+    s->adapted = how.ranks > 0 && !c->options.invariant;
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
     if (st == DOP_OK)
         st = build_schedule(c, s, diag);
     return st == DOP_OK ? find_received(s, diag) : st;
 }
 
-/* With room for adapters there are two schedules: one for steps whose rows use none, and one for all others.  --invariant has only the
- * second, because a row's logits have the same bits beside any other rows. */
+/* Adds a schedule for steps of sequences, or of programs that read tokens; `how` has phase, size and kind.  With room for adapters there
+ * are two: one for steps whose rows use none, and one for all others.  --invariant has only the second, because a row's logits have the
+ * same bits beside any other rows. */
 static dop_status
-add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, uint32_t kind, dop_diag *diag)
+add_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
 {
-    const uint32_t ranks = kind == DOP_SCHED_ENCODE ? 0 : dop_compilation_ranks(c);
-    dop_status st = DOP_OK;
-    if (ranks == 0 || !c->options.invariant)
-        st = add_one(c, phase, max_t, kind, 0, diag);
-    return st == DOP_OK && ranks > 0 ? add_one(c, phase, max_t, kind, ranks, diag) : st;
+    const uint32_t ranks = how.encodes || how.drafts ? 0 : dop_compilation_ranks(c);
+    dop_status st = ranks == 0 || !c->options.invariant ? add_one(c, how, diag) : DOP_OK;
+    how.ranks = ranks;
+    return st == DOP_OK && ranks > 0 ? add_one(c, how, diag) : st;
 }
 
 dop_status
 dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, phase, max_t, 0, diag);
+    return add_schedule(c, (dop_build_options){.phase = phase, .max_t = max_t}, diag);
 }
 
 dop_status
 dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, DOP_PHASE_SCORE, max_t, DOP_SCHED_ROWS, diag);
+    return add_schedule(c, (dop_build_options){.phase = DOP_PHASE_SCORE, .max_t = max_t, .mixed = true}, diag);
 }
 
 dop_status
 dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, DOP_PHASE_SCORE, max_t, DOP_SCHED_EMBED, diag);
+    return add_schedule(c, (dop_build_options){.phase = DOP_PHASE_SCORE, .max_t = max_t, .embeds = true}, diag);
 }
 
 dop_status
 dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, DOP_PHASE_SCORE, max_t, DOP_SCHED_ENCODE, diag);
+    return add_schedule(c, (dop_build_options){.phase = DOP_PHASE_SCORE, .max_t = max_t, .encodes = true}, diag);
+}
+
+dop_status
+dop_schedule_add_draft(dop_compilation *c, uint32_t max_t, dop_diag *diag)
+{
+    const dop_build_options how = {
+        .phase = DOP_PHASE_SCORE, .max_t = max_t, .mixed = max_t <= DOP_DRAFT_EACH, .drafts = true};
+    return add_schedule(c, how, diag);
 }
 
 static dop_status

@@ -33,6 +33,7 @@ typedef struct dop_schedule {
     bool embeds;                      /* the output is hidden states instead of logits */
     bool adapted;                     /* rows may use adapters; another schedule is for steps without */
     uint32_t program;                 /* the program that it belongs to, as DOP_SCHED_ENCODE; 0: steps of sequences */
+    uint32_t sends;                   /* number of the output that the program `draft` receives; 0: there is none */
     uint32_t n_body;                  /* number of first regions that states need; later ones are for logits only */
     /* Values that come from the previous part of a model in parts or from the host, and values that go to the next part. */
     uint32_t n_received, n_sent;
@@ -51,6 +52,9 @@ dop_status dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag 
  * up to max_t features of these rows. */
 dop_status dop_schedule_add_image(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 dop_status dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag);
+/* A schedule of the program `draft`, for up to max_t rows: of any sequences, with the logits of each row, where max_t is at most
+ * DOP_DRAFT_EACH (runtime/plan/plan_format.h); else of one sequence, with the logits of the last row. */
+dop_status dop_schedule_add_draft(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* Adds a schedule of an existing graph in the compilation's arena, which must have the builder's names and outputs. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
 

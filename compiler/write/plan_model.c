@@ -195,6 +195,17 @@ dop_plan_writer_model(dop_plan_writer *w)
     json_decref(card);
 }
 
+/* Writes the row of the program `draft`, where the plan has it. */
+static void
+write_draft(dop_plan_writer *w)
+{
+    const dop_arch *a = &w->targets[0].c->model.arch;
+    const dop_plan_program row = {
+        .name = dop_plan_writer_string(w, "draft"), .kind = DOP_SCHED_DRAFT, .width = a->hidden};
+    if (a->drafts)
+        dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &row, sizeof row);
+}
+
 /* Writes the rows of the programs `image` and `features`, where the plan has schedules of them. */
 static void
 write_vision(dop_plan_writer *w)
@@ -229,6 +240,7 @@ dop_plan_writer_programs(dop_plan_writer *w)
                    "the runtime knows these numbers");
     if (!e->used) {
         write_vision(w);
+        write_draft(w);
         return;
     }
     dop_plan_program row = {.name = dop_plan_writer_string(w, "encode"),

@@ -74,9 +74,8 @@ is_paged(const dop_graph *g, dop_node_id state)
 
 /* Rows that an append state has for all sequences together. */
 static uint32_t
-state_rows(const dop_compilation *c, dop_node_id state)
+state_rows(const dop_compilation *c, const dop_graph *g, dop_node_id state)
 {
-    const dop_graph *g = &c->schedules[0].g;
     const dop_shape *s = &dop_node_at(g, state)->shape;
     if (is_paged(g, state))
         return dop_plan_writer_pages(c) * dop_graph_page(g);
@@ -94,11 +93,10 @@ step_bytes(const dop_compilation *c)
     return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
 }
 
-/* Places the states of one kind in slots, in t->states behind the n that are placed already.  Returns the new number of states. */
+/* Places the states of one kind of a graph in slots, in t->states behind the n that are placed already.  Returns the new number of states. */
 static uint32_t
-write_states_of(dop_plan_writer *w, dop_target_rows *t, uint32_t kind, uint32_t n)
+write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint32_t kind, uint32_t n)
 {
-    const dop_graph *g = &t->c->schedules[0].g;
     uint64_t used = 0;
     uint32_t from = n, fewest = 0;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
@@ -107,7 +105,7 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, uint32_t kind, uint32_t 
             continue;
         /* Kernels read caches in tiles, so STATE_TAIL rows behind the last one must be memory too, and zero. */
         const bool paged = is_paged(g, id);
-        const uint32_t all = appends ? state_rows(t->c, id) : 0;
+        const uint32_t all = appends ? state_rows(t->c, g, id) : 0;
         uint64_t bytes = dop_node_bytes(g, id);
         uint32_t rows = appends ? (uint32_t)dop_dim_value(g, dop_node_at(g, id)->shape.dim[1], g->max_t) : 1;
         uint64_t row_bytes = bytes / g->max_q / rows;
@@ -139,17 +137,31 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, uint32_t kind, uint32_t 
     return n;
 }
 
-/* Writes the slots and rows of a target's states.  All its schedules have equal states, so the first schedule's graph lists them. */
+/* The first schedule of the program `draft`, which has states of its own; NULL: there is none. */
+static const dop_schedule *
+drafting(const dop_compilation *c)
+{
+    for (uint32_t i = 0; i < c->n_schedules; i++)
+        if (c->schedules[i].program == DOP_SCHED_DRAFT)
+            return &c->schedules[i];
+    return NULL;
+}
+
+/* Writes the slots and rows of a target's states.  All schedules of steps have equal states, so the first schedule's graph lists them. */
 static void
 write_state_slots(dop_plan_writer *w, dop_target_rows *t)
 {
-    t->states = calloc(t->c->schedules[0].g.n_nodes, sizeof *t->states);
+    const dop_graph *g = &t->c->schedules[0].g;
+    const dop_schedule *draft = drafting(t->c);
+    t->states = calloc((size_t)g->n_nodes + (draft ? draft->g.n_nodes : 0), sizeof *t->states);
     if (!t->states) {
         dop_plan_writer_no_memory(w);
         return;
     }
-    t->n_states = write_states_of(w, t, DOP_PLAN_STATE_APPEND, 0);
-    t->n_states = write_states_of(w, t, DOP_PLAN_STATE_REPLACE, t->n_states);
+    t->n_states = write_states_of(w, t, g, DOP_PLAN_STATE_APPEND, 0);
+    if (draft)
+        t->n_states = write_states_of(w, t, &draft->g, DOP_PLAN_STATE_APPEND, t->n_states);
+    t->n_states = write_states_of(w, t, g, DOP_PLAN_STATE_REPLACE, t->n_states);
     for (uint32_t i = 0; i < t->n_states; i++) {
         t->states[i].row.slot = t->states[i].slot;
         dop_buf_append(&w->sections.sec[DOP_SEC_STATES], &t->states[i].row, sizeof t->states[i].row);
@@ -434,17 +446,17 @@ write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule
 static void
 write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
-    dop_plan_schedule row = {.kind = s->mixed     ? DOP_SCHED_ROWS
-                                     : s->embeds  ? DOP_SCHED_EMBED
-                                     : s->program ? s->program
-                                                  : kinds[s->phase],
+    dop_plan_schedule row = {.kind = s->program  ? s->program
+                                     : s->mixed  ? DOP_SCHED_ROWS
+                                     : s->embeds ? DOP_SCHED_EMBED
+                                                 : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = dop_schedule_rows(s),
                              .first_dispatch = n_dispatches(w),
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
                              .logits_slot = w->slot_result,
-                             .greedy = is_inner(t->c)                ? DOP_PICKS_NONE
+                             .greedy = is_inner(t->c) || s->program  ? DOP_PICKS_NONE
                                        : s->mixed                    ? DOP_PICKS_EACH
                                        : s->phase != DOP_PHASE_SCORE ? DOP_PICKS_NEXT
                                                                      : DOP_PICKS_NONE,

@@ -49,6 +49,7 @@ dop_model_facts(const dop_model *model, dop_facts *out_facts)
         .sampling = dop_plan_sampling(plan),
         .device_bytes = model->memory.total,
         .load_ms = model->info.load_ms,
+        .drafts = dop_model_drafts(model),
     };
     for (uint32_t i = 0; i < model->used.n; i++) {
         const dop_plan_schedule *x = &plan->schedules[model->used.schedules[i]];

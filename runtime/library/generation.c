@@ -284,7 +284,9 @@ dop_generation_create(dop_sequence *sequence, const dop_generation_options *opti
     dop_generation *g = malloc(sizeof *g);
     if (!g)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_generation_init(g, m, o->text ? dop_text_tokenizer(o->text) : NULL, matcher, o, diag);
+    dop_status st = dop_sequence_draft_by_default(sequence, diag);
+    if (st == DOP_OK)
+        st = dop_generation_init(g, m, o->text ? dop_text_tokenizer(o->text) : NULL, matcher, o, diag);
     if (st != DOP_OK) {
         free(g);
         return st;

@@ -97,6 +97,63 @@ dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t
     return *out_pays ? best : trial;
 }
 
+/* Time of a step of so many rows: measured, or in proportion to the nearest size that was, or in steps of one row. */
+static double
+ms_of(const dop_draft_policy *p, uint32_t rows)
+{
+    const uint32_t i = size_for(p, rows);
+    for (uint32_t d = 0; d < p->n_sizes; d++)
+        for (int side = 0; side < 2; side++) {
+            const uint32_t k = side ? i + d : i - d; /* wraps around below 0 */
+            if (k < p->n_sizes && p->sizes[k].ms > 0)
+                return p->sizes[k].ms * expected(p->sizes[i].rows) / expected(p->sizes[k].rows);
+        }
+    return expected(p->sizes[i].rows);
+}
+
+uint32_t
+dop_draft_policy_share(const dop_draft_policy *policy, uint32_t sequences, uint32_t most, bool *out_pays)
+{
+    const dop_draft_policy *p = policy;
+    const double chance = p->right / p->judged, plain = ms_of(p, sequences);
+    double best_gain = 0, reached = 1, tokens = 1;
+    uint32_t best = 1;
+    for (uint32_t n = 1; n <= most; n++) {
+        tokens += reached *= chance;
+        const double gain = tokens * plain / (ms_of(p, sequences * (1 + n)) + n * p->draft_ms);
+        if (gain > best_gain) {
+            best_gain = gain;
+            best = n;
+        }
+    }
+    *out_pays = best_gain > least_gain;
+    return *out_pays ? best : 1;
+}
+
+void
+dop_draft_policy_shared(dop_draft_policy *policy, const dop_draft_round *round, uint32_t sequences, uint32_t ended)
+{
+    dop_draft_policy *p = policy;
+    const uint32_t i = size_for(p, round->rows);
+    bool pays;
+    if (p->sizes[i].uses++ > 0)
+        keep_time(&p->sizes[i].ms, round->step_ms);
+    if (round->drafts == 0)
+        return;
+    keep_time(&p->draft_ms, round->draft_ms);
+    p->right = p->right * fading + round->accepted;
+    p->judged = p->judged * fading + round->accepted + ended;
+    (void)dop_draft_policy_share(p, sequences, 1, &pays);
+    const double made = 1 + round->accepted / (double)sequences,
+                 lost = ms_of(p, round->rows) / ms_of(p, sequences) - made;
+    p->credit = fmin(fmax(p->credit - lost, 0), MOST_CREDIT);
+    p->back_off = pays || p->credit > 0     ? 0
+                  : p->back_off == 0        ? FIRST_WAIT
+                  : p->back_off < MOST_WAIT ? 2 * p->back_off
+                                            : MOST_WAIT;
+    p->wait = p->back_off;
+}
+
 static void
 end_tokens(dop_draft_policy *p)
 {

@@ -49,4 +49,11 @@ void dop_draft_policy_token(dop_draft_policy *policy, double ms);
 /* Counts a round that has ended, and sets `wait`. */
 void dop_draft_policy_round(dop_draft_policy *policy, const dop_draft_round *round);
 
+/* Steps that several sequences share.  share: the number of drafts for each of them, 1 .. most.  shared: counts a step of theirs that has
+ * ended, with the drafts of all or with none, of which `ended` sequences had one that was not accepted; round->draft_ms is the time of one
+ * step that drafts for all.  `wait` counts such steps. */
+uint32_t dop_draft_policy_share(const dop_draft_policy *policy, uint32_t sequences, uint32_t most, bool *out_pays);
+void dop_draft_policy_shared(dop_draft_policy *policy, const dop_draft_round *round, uint32_t sequences,
+                             uint32_t ended);
+
 #endif

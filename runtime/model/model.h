@@ -42,7 +42,8 @@ typedef struct dop_loader {
 typedef struct dop_sequence_rows {
     dop_sequence *sequence;
     uint32_t pos, n;
-    bool ran; /* after dop_step_collect: the states are those after the rows */
+    bool ran;         /* after dop_step_collect: the states are those after the rows */
+    uint32_t dropped; /* of the last rows: how many the commit leaves out (dop_step_keep) */
 } dop_sequence_rows;
 
 /* A submission of a step, from dop_step_issue to dop_step_collect. */
@@ -249,6 +250,8 @@ struct dop_sequence {
     const float *logits;        /* after the last token that was fed, for the host to pick from; NULL: none */
     const float *picked_from;   /* logits that the last pick is from, until the next step; NULL: the device picked */
     dop_speculator *speculator; /* owned; NULL: none */
+    struct dop_head *head;      /* owned: of the layer that drafts (runtime/step/speculator.h); NULL: it is not used */
+    bool undrafted;             /* the caller wants no speculation */
     uint32_t parts_at; /* where its prompt parts from others that were read before: feeding makes a checkpoint there */
     uint64_t chunk_marks[2]; /* checkpoints at the ends of the last two chunks; 0: none */
     bool drawn;              /* the device draws from the last row of the current step */
@@ -302,6 +305,13 @@ dop_status dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint3
 dop_status dop_step_collect(dop_model *model, dop_sequence_rows *rows, uint32_t n, dop_issue *io, dop_diag *diag);
 /* What follows when all parts have run the step: the states after its rows are the current ones. */
 void dop_step_collected(dop_model *model, dop_sequence_rows *rows, uint32_t n, const dop_issue *issue);
+/* Before the open step is committed: only the first `n` rows of the sequence will become part of it.  Where steps replace states, which
+ * have nothing in between, none of its rows will unless all do, and they are to be in a later step again. */
+void dop_step_keep(dop_model *model, const dop_sequence *sequence, uint32_t n);
+/* Does the plan have a layer that drafts, and schedules that check drafts? */
+bool dop_model_drafts(const dop_model *model);
+/* Speculates by the plan's own layer that drafts, where it has one and nothing else was said about drafts. */
+dop_status dop_sequence_draft_by_default(dop_sequence *sequence, dop_diag *diag);
 /* Counts the device's own picks, for code that submits by itself. */
 void dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times);
 /* Waits for a step; in a plan in parts, only for this part, which then passes its rows on, */

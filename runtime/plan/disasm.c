@@ -5,8 +5,8 @@
 void
 dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME])
 {
-    static const char *const kinds[] = {"?",     "decode", "prefill", "score",   "rows",
-                                        "embed", "encode", "image",   "features"};
+    static const char *const kinds[] = {"?",     "decode", "prefill", "score",    "rows",
+                                        "embed", "encode", "image",   "features", "draft"};
     snprintf(out, DOP_SCHEDULE_NAME, "%s%u%s", kinds[schedule->kind], schedule->max_rows,
              schedule->adapted ? "_adapted" : "");
 }

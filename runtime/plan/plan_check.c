@@ -450,7 +450,9 @@ check_programs(const dop_plan *plan, dop_diag *diag)
             p->width == 0 || p->width > 1u << 24 || p->n_types > 64 || pool > last || p->normalized > 1 ||
             (p->classes && p->classes != p->width) || p->class_row > 1 ||
             (p->end_id && (!encodes || p->pool != DOP_POOL_END)) || (p->kind == DOP_SCHED_FEATURES) != (p->merge > 0) ||
-            p->merge > 4096 || (p->kind == DOP_SCHED_IMAGE) != (dop_plan_program_of(plan, DOP_SCHED_FEATURES) == p + 1))
+            p->merge > 4096 ||
+            (p->kind == DOP_SCHED_IMAGE) != (dop_plan_program_of(plan, DOP_SCHED_FEATURES) == p + 1) ||
+            (p->kind == DOP_SCHED_DRAFT && p->width != plan->model->hidden))
             return DAMAGED("program %u is of kind %u and gives %u values, pooled %u", i, p->kind, p->width, p->pool);
     }
     return DOP_OK;

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 21u
+#define DOP_PLAN_VERSION 22u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                           \
@@ -181,6 +181,7 @@ enum {
     DOP_SCHED_ENCODE, /* of programs, from here on */
     DOP_SCHED_IMAGE,
     DOP_SCHED_FEATURES,
+    DOP_SCHED_DRAFT,
     DOP_SCHED_END
 };
 
@@ -192,12 +193,18 @@ enum {
  * The programs `image` and `features`, which are run one after the other.  A step of `image` has all rows of some tiles; position and
  * last position are those in the tile.  What else is known of rows is received (dop_plan_crossing), as compiler/build/build_vision.h
  * says.  `features` receives rows of the former, `merge` of them side by side and without class rows, and gives one row for them. */
+/*
+ * The program `draft` predicts the token after the next one.  A step of it has rows of sequences: position p has the token of position
+ * p + 1, and receives the hidden state f32 [width] that a step of the sequence has sent for position p.  It gives logits, of each
+ * row in schedules of up to DOP_DRAFT_EACH rows and of the last in others, sends the state that it receives for the
+ * position after, and keeps states of its own.  Where there is this program, decode, prefill and rows send hidden states. */
+enum { DOP_DRAFT_EACH = 64 };
 /* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
  * UINT32_MAX; the first row where there is none). */
 enum { DOP_POOL_CLS = 1, DOP_POOL_MEAN, DOP_POOL_LAST, DOP_POOL_END };
 typedef struct dop_plan_program {
-    uint32_t name;       /* string: "encode", "image", "features" */
-    uint32_t kind;       /* of its schedules: DOP_SCHED_ENCODE, DOP_SCHED_IMAGE, DOP_SCHED_FEATURES; one row of each */
+    uint32_t name;       /* string: "encode", "image", "features", "draft" */
+    uint32_t kind;       /* of its schedules: DOP_SCHED_ENCODE and so on; one row of each */
     uint32_t width;      /* values of a row of its output */
     uint32_t n_types;    /* of rows; 0: they have none */
     uint32_t pool;       /* DOP_POOL_* */

@@ -43,14 +43,15 @@ dop_plan_mask_offset(const dop_plan *plan, uint32_t place)
 uint32_t
 dop_plan_logit_rows(const dop_plan_schedule *schedule)
 {
-    bool last = schedule->kind == DOP_SCHED_DECODE || schedule->kind == DOP_SCHED_PREFILL;
+    bool last = schedule->kind == DOP_SCHED_DECODE || schedule->kind == DOP_SCHED_PREFILL ||
+                (schedule->kind == DOP_SCHED_DRAFT && schedule->max_rows > DOP_DRAFT_EACH);
     return last ? 1 : schedule->max_rows;
 }
 
 uint64_t
 dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
 {
-    const dop_plan_program *p = dop_plan_program_of(plan, schedule->kind);
+    const dop_plan_program *p = schedule->kind == DOP_SCHED_DRAFT ? NULL : dop_plan_program_of(plan, schedule->kind);
     const uint32_t values = p ? p->width : schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden : plan->model->vocab;
     return values * (uint64_t)sizeof(float);
 }

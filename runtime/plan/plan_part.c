@@ -204,7 +204,7 @@ check_crossing(const dop_plan *plan, uint32_t i, dop_diag *diag)
         (x->way != DOP_CROSSING_SENT && !received) || x->one_row > 1)
         return DAMAGED(plan->path, "crossing %u is of schedule %u and way %u", i, x->schedule, x->way);
     if (!p && plan->schedules[x->schedule].kind < DOP_SCHED_IMAGE &&
-        (!received || !dop_plan_program_of(plan, DOP_SCHED_IMAGE)))
+        !dop_plan_program_of(plan, received ? DOP_SCHED_IMAGE : DOP_SCHED_DRAFT))
         return DAMAGED(plan->path, "values cross in a plan that is no part");
     if (p && (received ? p->number == 0 : p->number + 1 == p->n_parts))
         return DAMAGED(plan->path, "crossing %u leads out of the model", i);
@@ -246,7 +246,7 @@ static dop_status
 check_features(const dop_plan *plan, const dop_plan_crossing *x, dop_diag *diag)
 {
     const char *name = dop_plan_string(plan, x->name);
-    const bool rows = strcmp(name, "features") == 0 || strncmp(name, "deep", 4) == 0;
+    const bool rows = strcmp(name, "features") == 0 || strncmp(name, "deep", 4) == 0 || x->way == DOP_CROSSING_SENT;
     const uint64_t bytes = rows ? (uint64_t)plan->model->hidden * sizeof(float) : sizeof(uint32_t);
     return (!x->one_row || plan->schedules[x->schedule].max_rows == 1) && x->row_bytes == bytes
                ? DOP_OK
@@ -272,6 +272,19 @@ fits_program(const dop_plan *plan, uint32_t schedule, uint64_t rows)
     return true;
 }
 
+/* The program `draft` receives one hidden state for each row, and sends one. */
+static dop_status
+check_draft(const dop_plan *plan, uint32_t s, dop_diag *diag)
+{
+    const uint64_t bytes = plan->model->hidden * (uint64_t)sizeof(float);
+    const dop_plan_crossing *in = given(plan, s, 0), *out = given(plan, s, 1);
+    const bool one = plan->schedules[s].max_rows == 1;
+    return in && out && !given(plan, s, 2) && in->way == DOP_CROSSING_RECEIVED && out->way == DOP_CROSSING_SENT &&
+                   in->row_bytes == bytes && out->row_bytes == bytes && (one || (!in->one_row && !out->one_row))
+               ? DOP_OK
+               : DAMAGED(plan->path, "schedule %u of the program draft receives or sends other values", s);
+}
+
 /* What the host gives the programs `image` and `features` of a whole model: all schedules of one have the same values, and
  * `features` takes rows of `image`.  io_first: the first schedule of each, UINT32_MAX before there is one. */
 static dop_status
@@ -285,6 +298,8 @@ check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *di
                 st = check_features(plan, &plan->crossings[i], diag);
         return st;
     }
+    if (kind == DOP_SCHED_DRAFT)
+        return check_draft(plan, s, diag);
     uint32_t *of = &io_first[kind == DOP_SCHED_FEATURES];
     *of = *of == UINT32_MAX ? s : *of;
     const dop_plan_crossing *x = given(plan, s, 0);

@@ -63,7 +63,9 @@ static const dop_option options[] = {
     OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
         "load a LoRA adapter into a plan that has room for it (dopplerc --adapters), times SCALE; repeatable"),
     OPT(0, "draft", TEXT, draft, "PLAN",
-        "a smaller model with the same vocabulary that writes drafts, several of which are checked at a time"),
+        "a smaller model with the same vocabulary that writes drafts, several of which are checked at a time; none: no "
+        "drafts by the "
+        "model's own layer for that either"),
     NUM(0, "draft-ngram", COUNT, draft_ngram, "N",
         "use as drafts what followed the last N tokens when they occurred before", 1, 64),
     HEADING("Output"),
@@ -229,16 +231,17 @@ print_help(dop_diag *diag)
     return st;
 }
 
-/* Plans of models, downloads and pipelines are kept where the user's caches are.  Beside that only the marks of a launcher
- * (launched), HF_ENDPOINT and HF_TOKEN for -hf and, if it is asked for, what systemd says (hear_systemd) come from the environment. */
+/* Plans of models, downloads and pipelines are kept where the user's caches are, and lines of -i where the user's states are (XDG Base
+ * Directory Specification).  Beside that only the marks of a launcher (launched), HF_ENDPOINT and HF_TOKEN for -hf and, if it is
+ * asked for, what systemd says (hear_systemd) come from the environment. */
 static void
-find_cache_dir(dop_buf *out)
+find_dir(const char *variable, const char *below_home, const char *name, dop_buf *out)
 {
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *xdg = getenv(variable), *home = getenv("HOME");
     if (xdg && xdg[0] == '/')
-        dop_buf_printf(out, "%s/doppler", xdg);
+        dop_buf_printf(out, "%s/%s", xdg, name);
     else if (home && home[0] == '/')
-        dop_buf_printf(out, "%s/.cache/doppler", home);
+        dop_buf_printf(out, "%s/%s/%s", home, below_home, name);
 }
 
 /* Did a launcher of MPI (Open MPI, PMIx, MPICH) start this process?  MPI itself tells later how many ranks there are. */
@@ -263,7 +266,7 @@ main(int argc, char **argv)
     dop_options_given given;
     dop_mode_fn *mode = dop_mode_bench;
     dop_diag diag = {0};
-    dop_buf cache_dir = {0};
+    dop_buf cache_dir = {0}, history = {0};
     bool quiet = false;
     dop_process_prepare("doppler-exec");
     cli_init(&cli);
@@ -275,9 +278,11 @@ main(int argc, char **argv)
     } else if (st == DOP_OK && cli.version) {
         st = dop_cli_print(RELEASE "\n", strlen(RELEASE "\n"), &diag);
     } else if (st == DOP_OK) {
-        find_cache_dir(&cache_dir);
+        find_dir("XDG_CACHE_HOME", ".cache", "doppler", &cache_dir);
+        find_dir("XDG_STATE_HOME", ".local/state", "doppler/history", &history);
         if (!cli.cache_dir)
             cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
+        cli.history_file = history.size && !history.failed ? history.data : NULL;
         cli.launched = launched();
         cli.hf_endpoint = getenv("HF_ENDPOINT");
         cli.hf_token = getenv("HF_TOKEN");
@@ -316,6 +321,7 @@ main(int argc, char **argv)
     dop_cli_models_finish(&cli);
     free(cli.biases);
     dop_buf_finish(&cache_dir);
+    dop_buf_finish(&history);
     /* A device that hangs or was lost may keep the driver's exit handlers waiting for it. */
     if (st == DOP_E_DEVICE) {
         fflush(NULL);

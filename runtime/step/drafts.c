@@ -1,4 +1,4 @@
-/* Drafts: from what followed the same tokens before, from a smaller model, or from the caller. */
+/* Drafts: from what followed the same tokens before, from the plan's own layer that drafts, from a smaller model, or from the caller. */
 #include "runtime/step/speculator.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ bool
 dop_drafts_likely(dop_sequence *sequence)
 {
     dop_speculator *p = sequence->speculator;
-    return p->how.fn || p->how.draft ||
+    return p->how.fn || p->how.draft || p->how.own ||
            (p->ngrams.n && dop_ngrams_find(&p->ngrams, sequence->tokens, sequence->n_tokens));
 }
 
@@ -59,6 +59,11 @@ dop_drafts_make(dop_sequence *sequence, uint32_t most, dop_diag *diag)
     for (uint32_t i = 0; i < p->n_drafts; i++) /* nothing generates rows of features */
         if (p->drafts[i] >= s->model->plan.model->vocab)
             p->n_drafts = i;
+    if (p->n_drafts == 0 && p->how.own) {
+        dop_status st = dop_head_draft(s, most, diag, p->drafts, &p->n_drafts);
+        if (st != DOP_OK)
+            return st;
+    }
     if (p->n_drafts == 0 && p->how.draft) {
         dop_status st = ask_model(s, most, diag);
         if (st != DOP_OK)

@@ -1,4 +1,4 @@
-/* Programs of a plan: inputs and outputs of a call by their names (program.c), and the program `image`. */
+/* Programs of a plan: inputs and outputs of a call by their names, and the program `image`. */
 #ifndef DOPPLER_RUNTIME_STEP_PROGRAM_H
 #define DOPPLER_RUNTIME_STEP_PROGRAM_H
 

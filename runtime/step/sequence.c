@@ -60,11 +60,12 @@ device_picks(const dop_sequence *s)
            s->model->plan.schedules[s->model->info.decode].greedy == DOP_PICKS_NEXT;
 }
 
-/* Does the device go on from its picks?  Of a plan in parts the last one picks, and the first one waits for it. */
+/* Does the device go on from its picks?  Of a plan in parts the last one picks, and the first one waits for it; a layer that drafts is
+ * given the hidden states of every step, unless its drafts do not pay. */
 static bool
 device_continues(const dop_sequence *s)
 {
-    return device_picks(s) && !s->model->ranks;
+    return device_picks(s) && !s->model->ranks && !dop_drafts_follow(s);
 }
 
 dop_status
@@ -433,8 +434,9 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
     return DOP_OK;
 }
 
+/* By the device's pick, with nothing in flight afterwards. */
 static dop_status
-next_in_parts(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
+next_alone(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_model *m = s->model;
     dop_status st = decode_one(s, DOP_FORM_FULL, diag);
@@ -483,7 +485,7 @@ dop_sequence_pick(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
     dop_status st = make_ready(s, diag);
     if (st == DOP_OK)
         st = s->logits || !device_picks(s) ? next_on_host(s, diag, out_id)
-             : s->model->ranks             ? next_in_parts(s, diag, out_id)
+             : !device_continues(s)        ? next_alone(s, diag, out_id)
                                            : next_on_device(s, diag, out_id);
     if (st == DOP_OK)
         s->tokens[s->n_tokens++] = *out_id;

@@ -80,6 +80,7 @@ dop_sequence_destroy(dop_sequence *sequence)
         m->n_sequences--;
     }
     dop_speculator_destroy(sequence->speculator);
+    dop_head_destroy(sequence);
     dop_sampler_finish(&sequence->sampler);
     free(sequence->mask);
     free(sequence->masked_logits);

@@ -13,9 +13,10 @@ static const double doubt = 1.25;
 enum { FIRST_COMPARED = 3, COMPARED_OF = 64 };
 static const double at_first = 0.25;
 
-static void
-init_policy(const dop_model *m, dop_draft_policy *out)
+void
+dop_speculation_policy(const dop_model *model, dop_draft_policy *out)
 {
+    const dop_model *m = model;
     uint32_t rows[DOP_DRAFT_SIZES], n = 0, n_of;
     const uint32_t *of = dop_used_of(&m->used, DOP_SCHED_ROWS, DOP_ORDER_BARRIERS, &n_of);
     for (uint32_t i = 0; i < n_of && n < DOP_DRAFT_SIZES; i++)
@@ -35,6 +36,8 @@ check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
                            "the draft model has a vocabulary of %u tokens and the model one of %u: they must have the "
                            "same tokenizer",
                            how->draft->model->plan.model->vocab, m->plan.model->vocab);
+    if (how->own && !dop_model_drafts(m))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path, "the plan has no layer that drafts");
     if (dop_model_schedule_for(m, DOP_SCHED_ROWS, 2) == UINT32_MAX)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
                            "the plan has no schedule for a few rows with logits of each, which drafts need: compile it "
@@ -54,13 +57,18 @@ dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how,
     dop_speculator_forget(s->speculator);
     dop_speculator_destroy(s->speculator);
     s->speculator = NULL;
+    s->undrafted = !how;
+    if (!how || !how->own)
+        dop_head_destroy(s);
     if (!how)
         return DOP_OK;
+    if (how->own && (st = dop_head_create(s, diag)) != DOP_OK)
+        return st;
     dop_speculator *p = calloc(1, sizeof *p);
     if (!p)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     *p = (dop_speculator){.how = *how, .ahead = UINT32_MAX, .now_ms = dop_now_ms};
-    init_policy(s->model, &p->policy);
+    dop_speculation_policy(s->model, &p->policy);
     uint32_t most = dop_model_max_rows_of_several(s->model) - 1;
     p->most = how->most && how->most < most ? how->most : most;
     p->most = p->most < DOP_MAX_DRAFTS ? p->most : DOP_MAX_DRAFTS;
@@ -74,6 +82,16 @@ dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how,
     }
     s->speculator = p;
     return DOP_OK;
+}
+
+dop_status
+dop_sequence_draft_by_default(dop_sequence *sequence, dop_diag *diag)
+{
+    const dop_model *m = sequence->model;
+    const dop_speculation own = {.own = true};
+    if (sequence->speculator || sequence->undrafted || !dop_model_drafts(m))
+        return DOP_OK;
+    return dop_sequence_set_speculation(sequence, &own, diag);
 }
 
 dop_speculation_counts

@@ -54,9 +54,45 @@ void dop_speculator_forget(dop_speculator *speculator);
 uint32_t dop_speculator_limit(const dop_speculator *speculator, uint32_t wanted);
 void dop_speculator_took(dop_speculator *speculator);
 
+/* speculate.c: a policy for the plan's sizes of steps of several rows. */
+void dop_speculation_policy(const dop_model *model, dop_draft_policy *out);
 /* drafts.c: fills drafts with at most `most` tokens that may follow the sequence's. */
 dop_status dop_drafts_make(dop_sequence *sequence, uint32_t most, dop_diag *diag);
 /* Is dop_drafts_make likely to find drafts?  A cheap test. */
 bool dop_drafts_likely(dop_sequence *sequence);
+
+/* heads.c: the layer of a plan that drafts (the program `draft` of plan_format.h), for one sequence.
+ *
+ * Row p of the layer reads the hidden state that a step of the model has sent for position p, and the token at p + 1.  Hidden states are
+ * kept until their rows are run, several at a time.  The layer's caches lie in the pages of the sequence, so that forks, rewinds,
+ * checkpoints and sessions have them; where rows are missing or of other tokens, drafts are right less often, and nothing else. */
+typedef struct dop_head {
+    uint32_t n_done; /* the layer's caches have rows of the positions before this one */
+    uint32_t n_rows; /* hidden states that are kept, of the positions from n_done on */
+    float *rows;     /* owned, [DOP_DRAFT_EACH, hidden] */
+} dop_head;
+
+/* Must the layer see the hidden states of the sequence's next step?  Not while drafts have not paid for long. */
+bool dop_drafts_follow(const dop_sequence *sequence);
+/* Gives the sequence a head, unless it has one. */
+dop_status dop_head_create(dop_sequence *sequence, dop_diag *diag);
+void dop_head_destroy(dop_sequence *sequence);
+/* Keeps the hidden states of n rows of a step, from row `first` on, which are those of the sequence's positions from pos on; call it when
+ * the step has ended, before another one runs.  Runs rows of the layer where there are many. */
+dop_status dop_head_keep(dop_sequence *sequence, uint32_t schedule, uint32_t first, uint32_t pos, uint32_t n,
+                         dop_diag *diag);
+/* What is asked of the layer for one sequence. */
+typedef struct dop_draft_ask {
+    dop_sequence *sequence;
+    uint32_t known; /* number of tokens[] of the sequence that are known, which may be more than it has */
+    uint32_t most;
+    uint32_t *ids; /* [most]: the drafts */
+    uint32_t n;    /* number of drafts; 0: a hidden state is missing, or there are no pages */
+} dop_draft_ask;
+/* Drafts for several sequences of a model together.  Nothing may be in flight, and logits of earlier steps become invalid. */
+dop_status dop_heads_draft(dop_model *model, dop_draft_ask *asks, uint32_t n, dop_diag *diag);
+/* Writes up to `most` drafts of the tokens that follow to ids; *out_n 0: a hidden state is missing.  Nothing may be in flight, and logits
+ * of earlier steps become invalid. */
+dop_status dop_head_draft(dop_sequence *sequence, uint32_t most, dop_diag *diag, uint32_t *ids, uint32_t *out_n);
 
 #endif

@@ -1,6 +1,7 @@
 /* Steps: choosing a schedule, submitting, and waiting. */
 #include "runtime/parts/lead/ranks.h"
 #include "runtime/plan/chunks.h"
+#include "runtime/step/speculator.h"
 
 static uint32_t
 schedule_cap(const dop_model *m, uint32_t schedule)
@@ -273,7 +274,7 @@ dop_status
 dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
 {
     dop_model *m = sequence->model;
-    dop_sequence_rows rows = {sequence, pos, n, false};
+    dop_sequence_rows rows = {.sequence = sequence, .pos = pos, .n = n};
     dop_issue run = {.schedule = *io_schedule, .form = form};
     if (dop_step_started(m)) /* answers would belong to those steps */
         return DOP_FAIL(diag, DOP_E_USAGE, "steps of several groups are under way");
@@ -285,7 +286,7 @@ dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form,
         return st;
     sequence->n_kept = pos;
     sequence->n_fed = pos + n;
-    return DOP_OK;
+    return dop_head_keep(sequence, *io_schedule, 0, pos, n, diag);
 }
 
 bool

@@ -6,7 +6,7 @@
  * it waits for its own, or, where steps replace states, when its own is committed, because only one step can be undone.
  * The next call finds its rows in flight if the caller goes on with the picks.  Sequences that the call leaves out are dropped from
  * the in-flight step, as if they had never been in it.  A call that wants anything else drops the whole in-flight step. */
-#include "runtime/model/model.h"
+#include "runtime/step/speculator.h"
 
 #include <math.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static bool
 may_continue(const dop_sequence *s)
 {
     const dop_plan_model *p = s->model->plan.model;
-    return s->wanted > 1 && s->n_tokens + 2 < p->ctx && !s->masked && !s->speculator;
+    return s->wanted > 1 && s->n_tokens + 2 < p->ctx && !s->masked && !s->speculator && !s->head;
 }
 
 bool
@@ -272,12 +272,29 @@ dop_step_commit(dop_model *model)
     }
     for (uint32_t i = 0; i < o->n_sequences; i++) {
         dop_sequence *s = o->of[i].sequence;
+        const uint32_t kept = o->of[i].n - o->of[i].dropped;
+        if (n > 0 && dop_head_keep(s, o->run.schedule, o->first[i], o->of[i].pos, kept, NULL) != DOP_OK)
+            dop_head_destroy(s);
         s->n_kept = ahead ? UINT32_MAX : s->n_tokens; /* the step in flight writes the other copy */
-        s->n_tokens += o->of[i].n;
-        s->n_fed = s->n_tokens;
         s->drawn = false;
+        if (o->of[i].dropped && model->plan.replaces) {
+            dop_step_swap_states(model, s->place);
+            s->n_kept = UINT32_MAX;
+            continue;
+        }
+        s->n_tokens += kept;
+        s->n_fed = s->n_tokens;
     }
     o->n_rows = o->n_sequences = 0;
+}
+
+void
+dop_step_keep(dop_model *model, const dop_sequence *sequence, uint32_t n)
+{
+    dop_open_step *o = &model->step;
+    for (uint32_t k = 0; k < o->n_sequences; k++)
+        if (o->of[k].sequence == sequence && n < o->of[k].n)
+            o->of[k].dropped = o->of[k].n - n;
 }
 
 /* Later steps write the rows' positions again, and replaced states still have a copy from before. */

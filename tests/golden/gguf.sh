@@ -24,7 +24,8 @@ for shape in "qwen3moe q4_0" "mixtral q8_0" "gpt-oss mxfp4" "qwen3.5 f16" "mamba
 done
 
 # Models that llama.cpp's converter does not know; and one whose width has a root that checkpoints round and its files do not.
-none=" gemma4_moe bitnet diffllama doge falcon_h1_norm flex_olmo gptj helium ministral olmo_hybrid opt vaultgemma zamba2 "
+none=" gemma4_moe bitnet diffllama doge falcon_h1_norm flex_olmo gptj helium ministral olmo_hybrid opt vaultgemma zamba2
+      falcon_rw opt_350m zamba2_adapted "
 whole() { # FOLDER
     "$TOOLS/hf_to_gguf" "$1" whole.gguf && "$DOPPLERC" whole.gguf -o whole.plan --quiet --kv f32 &&
         "$TOOLS/expect" tokens "$1/expected.json" . >prompt &&

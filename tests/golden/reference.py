@@ -76,6 +76,19 @@ def turned(x, position, theta, pairs, n=None, frequencies=None):
     return out
 
 
+def yarn(s, base, n):
+    """Frequencies by YaRN, of n values."""
+    def place(turns):
+        return n * math.log(s["original_max_position_embeddings"] / (turns * 2 * math.pi)) / (2 * math.log(base))
+    low, high = max(math.floor(place(s["beta_fast"])), 0), min(math.ceil(place(s["beta_slow"])), n - 1)
+    frequencies = []
+    for j in range(n // 2):
+        ramp = min(max((j - low) / max(high - low, 0.001), 0), 1)
+        f = base ** (-2 * j / n)
+        frequencies.append(f / s["factor"] * ramp + f * (1 - ramp))
+    return frequencies
+
+
 def attended(q, keys, values, scale, bias=None):
     s = [scale * dot(q, k) + (bias(j) if bias else 0) for j, k in enumerate(keys)]
     w = softmax(s)
@@ -153,10 +166,13 @@ class Model:
             row = self.step(best[0])
             self.t += 1
 
+    def stored(self):
+        return self.w
+
     def save(self, case, folder, logits, greedy, margins):
         os.makedirs(folder, exist_ok=True)
         header, data = {}, b""
-        for name, (shape, v) in self.w.items():
+        for name, (shape, v) in self.stored().items():
             raw = b"".join(struct.pack("<f", x)[2:] for x in v)
             header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [len(data), len(data) + len(raw)]}
             data += raw
@@ -332,18 +348,7 @@ class deepseek_v32(Latent):
                                 "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096})
 
     def turn(self, x, pairs, n=None):
-        s, n = self.c["rope_scaling"], len(x) if n is None else n
-        ctx, base = s["original_max_position_embeddings"], self.theta
-
-        def place(turns):
-            return n * math.log(ctx / (turns * 2 * math.pi)) / (2 * math.log(base))
-        low, high = max(math.floor(place(s["beta_fast"])), 0), min(math.ceil(place(s["beta_slow"])), n - 1)
-        frequencies = []
-        for j in range(n // 2):
-            ramp = min(max((j - low) / max(high - low, 0.001), 0), 1)
-            f = base ** (-2 * j / n)
-            frequencies.append(f / s["factor"] * ramp + f * (1 - ramp))
-        return turned(x, self.t, base, pairs, n, frequencies)
+        return turned(x, self.t, self.theta, pairs, n, yarn(self.c["rope_scaling"], self.theta, n or len(x)))
 
     def score_scale(self, dim):
         return dim ** -0.5 * (0.1 * math.log(self.c["rope_scaling"]["factor"]) + 1) ** 2
@@ -361,6 +366,233 @@ class glm_moe_dsa(Latent):
 
     def has_index(self, i):
         return self.CONFIG["indexer_types"][i] == "full"
+
+
+class mistral4(Latent):
+    """Mistral Small 4 (modular_mistral4.py): experts by softmax, stored in one tensor; queries times Llama 4's temperature; YaRN, which
+    does not change the scale of scores."""
+    softmax_router, seed = True, 7
+    CONFIG = dict(LATENT, architectures=["Mistral4ForCausalLM"], model_type="mistral4", first_k_dense_replace=1, n_group=2,
+                  topk_group=1, routed_scaling_factor=1.0, num_experts_per_tok=3, head_dim=24, rope_interleave=True,
+                  rope_parameters={"type": "yarn", "rope_type": "yarn", "rope_theta": 10000.0, "factor": 16.0,
+                                   "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+                                   "original_max_position_embeddings": 16, "max_position_embeddings": 512,
+                                   "llama_4_scaling_beta": 0.1, "partial_rotary_factor": 8 / 24})
+
+    def turn(self, x, pairs, n=None):
+        return turned(x, self.t, self.theta, pairs, n, yarn(self.c["rope_parameters"], self.theta, n or len(x)))
+
+    def query_factor(self):
+        r = self.c["rope_parameters"]
+        return 1 + r["llama_4_scaling_beta"] * math.log(1 + self.t // r["original_max_position_embeddings"])
+
+    def stored(self):
+        """Weights as files have them: the matrices of all experts in one tensor."""
+        out, n = {}, self.CONFIG["n_routed_experts"]
+        for name, (shape, v) in self.w.items():
+            at = name.split(".experts.")
+            if len(at) == 1:
+                out[name] = (shape, v)
+            elif at[1] == "0.gate_proj.weight":
+                both = [self.values(f"{at[0]}.experts.{e}.{p}_proj.weight") for e in range(n) for p in ("gate", "up")]
+                out[at[0] + ".experts.gate_up_proj"] = ((n, 2 * shape[0], shape[1]), sum(both, []))
+            elif at[1] == "0.down_proj.weight":
+                all_of = [self.values(f"{at[0]}.experts.{e}.down_proj.weight") for e in range(n)]
+                out[at[0] + ".experts.down_proj"] = ((n, *shape), sum(all_of, []))
+        return out
+
+
+class falcon_rw(Model):
+    """Falcon's oldest form (modeling_falcon.py): ALiBi, whose biases are scaled as scores are, one norm before each part, parts one after
+    the other, a head of keys and values for each of queries."""
+    seed = 7
+    CONFIG = {"architectures": ["FalconForCausalLM"], "model_type": "falcon", "alibi": True,
+              "apply_residual_connection_post_layernorm": False, "bias": True, "bos_token_id": 1, "eos_token_id": 2,
+              "hidden_size": 64, "layer_norm_epsilon": 1e-05, "multi_query": False, "new_decoder_architecture": False,
+              "num_attention_heads": 4, "num_hidden_layers": 2, "parallel_attn": False, "torch_dtype": "bfloat16",
+              "vocab_size": 160}
+
+    def make(self):
+        c = self.CONFIG
+        n = c["hidden_size"]
+        self.add("transformer.word_embeddings.weight", c["vocab_size"], n)
+        for i in range(c["num_hidden_layers"]):
+            p = f"transformer.h.{i}."
+            for norm in ("input_layernorm", "post_attention_layernorm"):
+                self.add(p + norm + ".weight", n)
+                self.add(p + norm + ".bias", n, bias=True)
+            for name, rows, cols in (("self_attention.query_key_value", 3 * n, n), ("self_attention.dense", n, n),
+                                     ("mlp.dense_h_to_4h", 4 * n, n), ("mlp.dense_4h_to_h", n, 4 * n)):
+                self.add(p + name + ".weight", rows, cols, gain=1.5)
+                self.add(p + name + ".bias", rows, bias=True)
+        self.add("transformer.ln_f.weight", n)
+        self.add("transformer.ln_f.bias", n, bias=True)
+
+    def step(self, token):
+        c, eps, x = self.CONFIG, self.CONFIG["layer_norm_epsilon"], self.row("transformer.word_embeddings.weight", token)
+        heads = c["num_attention_heads"]
+        for i in range(c["num_hidden_layers"]):
+            p = f"transformer.h.{i}."
+            y = self.layernorm(x, p + "input_layernorm", eps)
+            y = heads_of(self.product(p + "self_attention.query_key_value.weight", y), heads)
+            y = [split(h, *[len(h) // 3] * 3) for h in y]
+            self.cache(p).append(y)
+            made, d = [], len(y[0][0])
+            for h in range(heads):
+                slope = 2 ** (-8 * (h + 1) / heads)
+                made += attended(y[h][0], [s[h][1] for s in self.cache(p)], [s[h][2] for s in self.cache(p)],
+                                 d ** -0.5, lambda j: slope * j * d ** -0.5)
+            x = plus(x, self.product(p + "self_attention.dense.weight", made))
+            y = self.layernorm(x, p + "post_attention_layernorm", eps)
+            y = [gelu(v) for v in self.product(p + "mlp.dense_h_to_4h.weight", y)]
+            x = plus(x, self.product(p + "mlp.dense_4h_to_h.weight", y))
+        return self.product("transformer.word_embeddings.weight", self.layernorm(x, "transformer.ln_f", eps))
+
+
+class opt_350m(Model):
+    """OPT's form with norms behind the sums, none at the end, and a narrower embedding (modeling_opt.py)."""
+    seed = 12
+    CONFIG = {"architectures": ["OPTForCausalLM"], "model_type": "opt", "_remove_final_layer_norm": False,
+              "activation_function": "relu", "bos_token_id": 2, "do_layer_norm_before": False, "eos_token_id": 2,
+              "ffn_dim": 96, "hidden_size": 64, "max_position_embeddings": 64, "num_attention_heads": 4,
+              "num_hidden_layers": 2, "pad_token_id": 1, "prefix": "</s>", "torch_dtype": "bfloat16", "vocab_size": 160,
+              "word_embed_proj_dim": 32}
+
+    def make(self):
+        c, p = self.CONFIG, "model.decoder."
+        n, w = c["hidden_size"], c["word_embed_proj_dim"]
+        self.add(p + "embed_tokens.weight", c["vocab_size"], w)
+        self.add(p + "embed_positions.weight", c["max_position_embeddings"] + 2, n)
+        self.add(p + "project_in.weight", n, w)
+        self.add(p + "project_out.weight", w, n)
+        for i in range(c["num_hidden_layers"]):
+            q = p + f"layers.{i}."
+            for norm in ("self_attn_layer_norm", "final_layer_norm"):
+                self.add(q + norm + ".weight", n)
+                self.add(q + norm + ".bias", n, bias=True)
+            for name, rows, cols in (("self_attn.q_proj", n, n), ("self_attn.k_proj", n, n), ("self_attn.v_proj", n, n),
+                                     ("self_attn.out_proj", n, n), ("fc1", c["ffn_dim"], n), ("fc2", n, c["ffn_dim"])):
+                self.add(q + name + ".weight", rows, cols)
+                self.add(q + name + ".bias", rows, bias=True)
+
+    def step(self, token):
+        c, p, heads = self.CONFIG, "model.decoder.", self.CONFIG["num_attention_heads"]
+        x = self.product(p + "project_in.weight", self.row(p + "embed_tokens.weight", token))
+        x = plus(x, self.row(p + "embed_positions.weight", self.t + 2))
+        for i in range(c["num_hidden_layers"]):
+            q = p + f"layers.{i}."
+            made = [heads_of(self.product(q + f"self_attn.{n}_proj.weight", x), heads) for n in "qkv"]
+            self.cache(q).append(made)
+            y = []
+            for h in range(heads):
+                y += attended(made[0][h], [m[1][h] for m in self.cache(q)], [m[2][h] for m in self.cache(q)],
+                              len(made[0][h]) ** -0.5)
+            x = self.layernorm(plus(x, self.product(q + "self_attn.out_proj.weight", y)), q + "self_attn_layer_norm", 1e-5)
+            y = [max(v, 0.0) for v in self.product(q + "fc1.weight", x)]
+            x = self.layernorm(plus(x, self.product(q + "fc2.weight", y)), q + "final_layer_norm", 1e-5)
+        return self.product(p + "embed_tokens.weight", self.product(p + "project_out.weight", x))
+
+
+class zamba2_adapted(Model):
+    """Zamba2-1.2B's form (modular_zamba2.py): Mamba-2, and a shared block whose q, k, v, gate and up have adapters for each layer."""
+    seed = 6
+    CONFIG = {"architectures": ["Zamba2ForCausalLM"], "model_type": "zamba2", "add_bias_linear": False, "adapter_rank": 8,
+              "attention_head_dim": 24, "attention_hidden_size": 96, "bos_token_id": 1, "chunk_size": 16, "eos_token_id": 2,
+              "hidden_act": "gelu", "hidden_size": 48, "hybrid_layer_ids": [1, 2, 4], "intermediate_size": 80,
+              "kv_channels": 12, "layers_block_type": ["mamba", "hybrid", "hybrid", "mamba", "hybrid"], "mamba_d_conv": 4,
+              "mamba_d_state": 16, "mamba_expand": 2, "mamba_headdim": 16, "mamba_ngroups": 1,
+              "max_position_embeddings": 512, "n_mamba_heads": 6, "num_attention_heads": 4, "num_hidden_layers": 5,
+              "num_key_value_heads": 4, "num_mem_blocks": 1, "rms_norm_eps": 1e-05, "rope_theta": 10000,
+              "tie_word_embeddings": True, "time_step_floor": 0.0001, "time_step_max": 0.1, "time_step_min": 0.001,
+              "torch_dtype": "bfloat16", "use_conv_bias": True, "use_long_context": False, "use_mem_rope": True,
+              "use_shared_attention_adapter": True, "use_shared_mlp_adapter": True, "vocab_size": 160}
+    SHARED = "model.layers.1.shared_transformer."
+
+    def make(self):
+        c = self.CONFIG
+        n, wide, rank = c["hidden_size"], 2 * c["hidden_size"], c["adapter_rank"]
+        inner, state, heads = c["mamba_expand"] * n, c["mamba_d_state"], c["n_mamba_heads"]
+        self.add("model.embed_tokens.weight", c["vocab_size"], n)
+        self.add("model.final_layernorm.weight", n)
+        for i, kind in enumerate(c["layers_block_type"]):
+            p = f"model.layers.{i}."
+            if kind == "hybrid":
+                self.add(p + "linear.weight", n, n)
+                p += "mamba_decoder."
+            self.add(p + "input_layernorm.weight", n)
+            self.add(p + "mamba.in_proj.weight", 2 * inner + 2 * state + heads, n)
+            self.add(p + "mamba.conv1d.weight", inner + 2 * state, 1, c["mamba_d_conv"], gain=2)
+            self.add(p + "mamba.conv1d.bias", inner + 2 * state, bias=True)
+            for name in ("A_log", "D", "dt_bias"):
+                self.add(p + "mamba." + name, heads)
+            self.add(p + "mamba.norm.weight", inner)
+            self.add(p + "mamba.out_proj.weight", n, inner)
+        s = self.SHARED
+        self.add(s + "input_layernorm.weight", wide)
+        self.add(s + "pre_ff_layernorm.weight", n)
+        for name in ("q", "k", "v"):
+            self.add(s + f"self_attn.{name}_proj.weight", wide, wide)
+        self.add(s + "self_attn.o_proj.weight", n, wide)
+        self.add(s + "feed_forward.gate_up_proj.weight", 2 * c["intermediate_size"], n)
+        self.add(s + "feed_forward.down_proj.weight", n, c["intermediate_size"])
+        for k in range(len(c["hybrid_layer_ids"])):
+            for name in ("q", "k", "v"):
+                self.add(s + f"self_attn.linear_{name}_adapter_list.{k}.0.weight", rank, wide)
+                self.add(s + f"self_attn.linear_{name}_adapter_list.{k}.1.weight", wide, rank)
+            self.add(s + f"feed_forward.gate_up_proj_adapter_list.{k}.0.weight", rank, n)
+            self.add(s + f"feed_forward.gate_up_proj_adapter_list.{k}.1.weight", 2 * c["intermediate_size"], rank)
+
+    def adapted(self, name, adapter, k, x):
+        low = self.product(self.SHARED + f"{adapter}_adapter_list.{k}.0.weight", x)
+        return plus(self.product(self.SHARED + name + ".weight", x),
+                    self.product(self.SHARED + f"{adapter}_adapter_list.{k}.1.weight", low))
+
+    def shared(self, i, x, first):
+        c, s, k = self.CONFIG, self.SHARED, self.CONFIG["hybrid_layer_ids"].index(i)
+        y = self.rms(x + first, s + "input_layernorm", c["rms_norm_eps"])
+        heads, d = c["num_attention_heads"], c["attention_head_dim"]
+        made = [heads_of(self.adapted(f"self_attn.{n}_proj", f"self_attn.linear_{n}", k, y), heads) for n in "qkv"]
+        q, key = [[turned(h, self.t, c["rope_theta"], False) for h in part] for part in made[:2]]
+        self.cache(i).append((key, made[2]))
+        y = []
+        for h in range(heads):
+            y += attended(q[h], [m[0][h] for m in self.cache(i)], [m[1][h] for m in self.cache(i)], (d / 2) ** -0.5)
+        y = self.rms(self.product(s + "self_attn.o_proj.weight", y), s + "pre_ff_layernorm", c["rms_norm_eps"])
+        gate, up = heads_of(self.adapted("feed_forward.gate_up_proj", "feed_forward.gate_up_proj", k, y), 2)
+        y = self.product(s + "feed_forward.down_proj.weight", times([gelu(g) for g in gate], up))
+        return self.product(f"model.layers.{i}.linear.weight", y)
+
+    def mamba(self, p, x):
+        c, inner, n = self.CONFIG, self.CONFIG["mamba_expand"] * self.CONFIG["hidden_size"], self.CONFIG["mamba_d_state"]
+        heads, d, taps = c["n_mamba_heads"], c["mamba_headdim"], c["mamba_d_conv"]
+        z, mixed, dt = split(self.product(p + "in_proj.weight", x), inner, inner + 2 * n, heads)
+        past = self.cache(p + "conv")
+        past.append(mixed)
+        w, y = self.values(p + "conv1d.weight"), []
+        for j in range(len(mixed)):
+            rows = [past[-1 - k][j] if k < len(past) else 0.0 for k in range(taps)]
+            y.append(silu(sum(w[j * taps + taps - 1 - k] * rows[k] for k in range(taps)) + self.values(p + "conv1d.bias")[j]))
+        v, key, query = split(y, inner, n, n)
+        state = self.caches.setdefault(p + "state", [[0.0] * n for _ in range(inner)])
+        out = []
+        for h in range(heads):
+            step = max(math.log1p(math.exp(dt[h] + self.values(p + "dt_bias")[h])), c["time_step_min"])
+            fade = math.exp(-step * math.exp(self.values(p + "A_log")[h]))
+            for r in range(h * d, (h + 1) * d):
+                state[r] = [fade * s + step * v[r] * k for s, k in zip(state[r], key)]
+                out.append(dot(state[r], query) + self.values(p + "D")[h] * v[r])
+        return self.product(p + "out_proj.weight", self.rms(times(out, [silu(g) for g in z]), p + "norm", 1e-5))
+
+    def step(self, token):
+        c, x = self.CONFIG, self.row("model.embed_tokens.weight", token)
+        first = x
+        for i, kind in enumerate(c["layers_block_type"]):
+            p, y = f"model.layers.{i}.", x
+            if kind == "hybrid":
+                y = plus(x, self.shared(i, x, first))
+                p += "mamba_decoder."
+            x = plus(x, self.mamba(p + "mamba.", self.rms(y, p + "input_layernorm", c["rms_norm_eps"])))
+        return self.product("model.embed_tokens.weight", self.rms(x, "model.final_layernorm", c["rms_norm_eps"]))
 
 
 def main():

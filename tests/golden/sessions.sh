@@ -27,6 +27,19 @@ printf 'ROMEO:\n' | talk demo.plan >one
 printf 'JULIET:\n/undo\n/undo\nROMEO:\n' | talk demo.plan >undone
 check "/undo" sh -c 'tail -n "$(wc -l <one)" undone | cmp - one'
 check "/undo of nothing says so" grep -q "nothing to undo" said
+check "/undo says what it undid" grep -q 'forgot "JULIET:" and its answer; 0 turns are left' said
+printf '"""\n\nROMEO:\nO\n"""\n"""x"""\n/undo\n/undo\n"""and\nso' | talk demo.plan >/dev/null
+check "a text of several lines" grep -q 'forgot "ROMEO: O" and' said
+check "one that is whole in its line" grep -q 'forgot "x" and' said
+check "one that does not end" grep -q 'the input ended before """' said
+printf 'JULIET:\nROMEO:\n/drop\n/drop 3\n/drop\n/drop x\n/undo now\nROMEO:\n' | talk demo.plan >dropped
+check "/drop forgets the oldest turns" sh -c 'grep -c "forgot the oldest 1 of" said | grep -qx 2'
+check "/drop of nothing, or of what is no number" sh -c 'grep -q "there is nothing to forget" said && grep -q "/drop takes a number" said'
+check "a command that takes nothing" grep -q "/undo takes nothing behind it" said
+check "and nothing of them is left" sh -c 'tail -n "$(wc -l <one)" dropped | cmp - one'
+printf '/retry\nROMEO:\n/retry\n' | "$EXEC" demo.plan -i -n 10 --temp 1 -s 3 --quiet >tried 2>said
+check "/retry answers the line again" sh -c '[ "$(wc -l <tried)" -ge 2 ] && [ "$(sed -n 1p tried)" != "$(tail -n 1 tried)" ]'
+check "/retry at the start" grep -q "there is no line to answer again" said
 printf 'ROMEO:\n/save k.bin\nKING:\n/load k.bin\nKING:\n/reset\nROMEO:\n/help\n/nothing\n//x\n/quit\nmore\n' | talk demo.plan --session t.bin >all
 check "/save, /load and /reset" sh -c 'n=$(wc -l <one); head -n "$n" all | cmp - one'
 check "/help" grep -q "^/undo" said
@@ -38,8 +51,15 @@ check "kept at the end" test -s t.bin
 printf '/save\n/load nothing.bin\n' | talk demo.plan >/dev/null
 check "/save without a file" grep -q "/save needs a file" said
 check "/load of a file that is not there" grep -q "nothing.bin: cannot open" said
-for i in 1 2 3 4 5 6 7 8; do echo "the king of line $i"; done | talk demo.plan >full
-check "a full context drops the oldest turns" grep -q "the context of 64 tokens is full: the oldest" said
+for i in 1 2 3 4 5 6 7 8; do echo "the king of line $i"; done >kings
+status=0
+talk demo.plan --session f.bin <kings >full || status=$?
+check "a full context ends what nobody can be asked about" [ $status -eq 1 -a "$(grep -c . full)" -ge 2 ]
+check "in a line that says what can be done" \
+    grep -q "^doppler-exec: error: the context of 64 tokens is full ([0-9]* with this line): /drop forgets" said
+check "and what was said is kept" test -s f.bin
+{ echo /drop auto && cat kings; } | talk demo.plan >full
+check "/drop auto: a full context drops the oldest turns" grep -q "the context of 64 tokens is full: the oldest" said
 [ "$(grep -c . full)" -ge 8 ] && pass "and goes on" || fail "and goes on"
 
 # The same with a chat format, where the conversation is rendered again from its messages.
@@ -51,7 +71,7 @@ check "a plan with a chat format" "$DOPPLERC" chat -o chat.plan --ctx 128 --chun
 printf 'Speak.\n' | talk chat.plan >one
 printf 'Who is it?\n/undo\nSpeak.\n/save c.bin\n/load c.bin\n/undo\nSpeak.\n' | talk chat.plan >undone
 check "/undo in a conversation" sh -c 'tail -n "$(wc -l <one)" undone | cmp - one'
-for i in 1 2 3 4 5 6; do echo "Tell me more of the king, $i."; done | talk chat.plan --session c2.bin >full
+{ echo /drop auto; for i in 1 2 3 4 5 6; do echo "Tell me more of the king, $i."; done; } | talk chat.plan --session c2.bin >full
 check "a full conversation" grep -q "the context of 128 tokens is full" said
 printf 'And then?\n' | talk chat.plan --session c2.bin >more
 check "is kept as far as it is known" test -s more

@@ -101,10 +101,138 @@ try {
     await until('the picture in the message', 'document.querySelectorAll(".user .message img").length === 1');
     await until('that the model is blind', '/takes no pictures/.test([...document.querySelectorAll(".wrong")].pop()?.textContent ?? "")', 10000);
   });
-  await test('Alt+N forgets', async () => {
+  await test('Alt+N begins a conversation, and Alt+L finds the other one', async () => {
     await key('n', 78, 1);
-    assert.equal(await run('document.getElementById("messages").textContent'), '');
+    assert.equal(await run('document.querySelectorAll(".message").length'), 0);
+    await key('l', 76, 1);
+    assert.equal(await run('document.querySelectorAll("#list > div").length'), 1);
+    assert.match(await run('document.activeElement.textContent'), /Speak to me/);
+    await enter();
+    await until('the old messages', 'document.querySelectorAll(".message").length > 4');
+    await key('n', 78, 1);
   });
+  const ask = async (text) => {
+    await run('document.getElementById("text").focus()');
+    await send('Input.insertText', { text });
+    await enter();
+    await until('an answer', `!${idle} || true`);
+    await until('the end', idle);
+  };
+  const all = (what) => run(`JSON.stringify([...document.querySelectorAll(${JSON.stringify(what)})].map((e) => e.textContent))`).then(JSON.parse);
+  const press = (what, name) => run(`[...document.querySelectorAll(${JSON.stringify(what)})].filter((b) => b.textContent === ${JSON.stringify(name)}).pop().click()`);
+  await test('an answer again, and an edited message', async () => {
+    await run('document.getElementById("tokens").value = "8"; document.getElementById("temperature").value = "1.5"; keepOptions()');
+    await ask('First words');
+    const before = (await all('.assistant .message'))[0];
+    for (let i = 0; i < 4 && (await all('.assistant .message'))[0] === before; i++) {
+      await press('.assistant .tools button', 'Again');
+      await until('the end', idle);
+    }
+    assert.notEqual((await all('.assistant .message'))[0], before);
+    assert.deepEqual(await all('.user .message'), ['First words']);
+    await key('ArrowUp', 38);
+    assert.equal(await run('document.activeElement.value'), 'First words');
+    await key('Escape', 27);
+    await key('ArrowUp', 38);
+    await send('Input.insertText', { text: ', changed' });
+    await enter();
+    await until('the end', idle);
+    assert.deepEqual(await all('.user .message'), ['First words, changed']);
+    assert.equal((await all('.assistant .message')).length, 1);
+    await ask('Second words');
+    const n = await run('store.index.list.length');
+    await press('.user:first-child .tools button', 'Edit');
+    await enter();
+    await until('the end', idle);
+    assert.deepEqual(await all('.user .message'), ['First words, changed']);
+    assert.equal(await run('store.index.list.length'), n + 1, 'what went is kept in a conversation of its own');
+  });
+  await test('all sampling settings are sent', async () => {
+    const sent = await run(`(() => {
+      for (const [f, v] of Object.entries({ top_p: 0.9, top_k: 20, min_p: 0.1, repeat_penalty: 1.1, seed: 7 })) $(f).value = v;
+      return JSON.stringify(request());
+    })()`).then(JSON.parse);
+    assert.deepEqual([sent.temperature, sent.top_p, sent.top_k, sent.min_p, sent.repeat_penalty, sent.seed, sent.max_tokens], [1.5, 0.9, 20, 0.1, 1.1, 7, 8]);
+    await run('document.getElementById("defaults").click()');
+    assert.equal(await run('request().temperature'), undefined);
+  });
+  await test('a full context: the oldest is forgotten, or a new conversation begins', async () => {
+    await key('n', 78, 1);
+    await run('document.getElementById("tokens").value = "4"; keepOptions()');
+    const words = (n) => Array.from({ length: n }, (_, i) => 'word' + i).join(' ');
+    await ask(words(60));
+    await ask(words(60));
+    await ask(words(60));
+    assert.match((await all('.assistant:last-child .note')).join(), /maximum context length/);
+    await press('.offer button', 'Forget the oldest');
+    await until('an answer', `!document.querySelector(".wrong") && ${idle}`);
+    assert.ok((await all('.left .message')).length >= 2);
+    assert.equal((await all('.user .message')).length, 3, 'all of it stays visible');
+    assert.ok(await run('request().messages.length < messages.length'));
+    await ask(words(60));
+    await ask(words(60));
+    await press('.offer button', 'New conversation');
+    await until('an answer', `!document.querySelector(".wrong") && document.querySelectorAll(".message").length === 2 && ${idle}`);
+  });
+  await test('Markdown that is hostile runs nothing', async () => {
+    await run(`(() => {
+      messages = [{ role: 'assistant', content: '<img src=x onerror="window.hit=1"> <script>window.hit=1<\\/script> [a](javascript:window.hit=1) [b](https://b.example/) \\n\\n| <b>x</b> | y |\\n|-|-|\\n| 1 | 2 |\\n\\n\`\`\`js\\n</code><script>window.hit=1<\\/script>\\n\`\`\`' }];
+      draw();
+    })()`);
+    assert.equal(await run('window.hit'), undefined);
+    assert.deepEqual(await run('[...document.querySelectorAll(".message a")].map((a) => a.href + " " + a.rel)'), ['https://b.example/ noopener noreferrer nofollow']);
+    assert.equal(await run('document.querySelectorAll(".message script, .message img, .message b").length'), 0);
+    assert.deepEqual(await all('.message th'), ['<b>x</b>', 'y']);
+    assert.equal(await run('document.querySelector(".code pre").textContent'), '</code><script>window.hit=1</script>');
+  });
+  await test('copying', async () => {
+    await send('Browser.grantPermissions', { permissions: ['clipboardReadWrite', 'clipboardSanitizedWrite'] }).catch(() => {});
+    await run('document.querySelector(".code button").click()');
+    await until('that it says so', 'document.querySelector(".code button").textContent === "Copied"');
+  });
+  await test('a conversation is deleted, at the second click', async () => {
+    const n = await run('store.index.list.length');
+    await run('drawList(); document.querySelector("#list > div button:last-child").click()');
+    assert.equal(await run('store.index.list.length'), n);
+    await run('document.querySelector("#list > div button:last-child").click()');
+    assert.equal(await run('store.index.list.length'), n - 1);
+    assert.equal(await run('Object.keys(localStorage).filter((k) => /^doppler-chat-[^k]/.test(k)).length'), n - 1);
+  });
+  await test('storage that is full, off or damaged', async () => {
+    assert.equal(await run(`(() => {
+      const put = Storage.prototype.setItem;
+      Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };
+      try {
+        startNew();
+        messages = [{ role: 'user', content: 'unsaved' }];
+        keep();
+        const id = current;
+        startNew();
+        show(id);
+        return messages[0].content + ' ' + /keeps no more/.test((keep(), $('state').textContent));
+      } finally { Storage.prototype.setItem = put; }
+    })()`), 'unsaved true');
+    await run(`localStorage.setItem('doppler-chat', '{"list": [3, {"id": "q", "title": "<i>q"}], "current": "q", "options": 4}'); localStorage.setItem('doppler-chat-q', '[null, {"role": "evil"}, {"role": "user", "content": "<b>kept"}]'); onbeforeunload = null; addEventListener('beforeunload', (e) => e.stopImmediatePropagation(), true); window.isOld = true`);
+    await run('window.keepOptions = () => {}; store.save = () => {}; 0');
+    await send('Page.reload');
+    await until('the page again', '!window.isOld && document.getElementById("model")?.textContent.startsWith("gemma3")');
+    assert.deepEqual(await all('.message'), ['<b>kept']);
+  });
+  await test('what an earlier version kept', async () => {
+    await run(`store.save = () => {}; localStorage.clear(); localStorage.setItem('doppler-chat', '{"messages": [{"role": "user", "content": "old"}], "options": {"system": "S"}, "draft": "d"}'); window.isOld = true`);
+    await send('Page.reload');
+    await until('the page again', '!window.isOld && document.getElementById("model")?.textContent.startsWith("gemma3")');
+    assert.deepEqual(await all('.message'), ['old']);
+    assert.equal(await run('$("system").value + $("text").value'), 'Sd');
+  });
+  for (const pixels of [400, 800, 1300]) {
+    await test(`${pixels} pixels: nothing is cut off`, async () => {
+      await send('Emulation.setDeviceMetricsOverride', { width: pixels, height: 700, deviceScaleFactor: 1, mobile: pixels < 500 });
+      await run(`document.getElementById('list').hidden = false; messages = [{ role: 'user', content: 'w'.repeat(300) }, { role: 'assistant', content: '|a|b|\\n|-|-|\\n|' + 'x'.repeat(200) + '|' + 'y '.repeat(99) + '|\\n\\n    code\\n\\n\`\`\`\\n' + 'z'.repeat(300) + '\\n\`\`\`\\n' + 'https://e.example/' + 'u'.repeat(300) }]; draw()`);
+      assert.deepEqual(await run(`[...document.querySelectorAll('body *')].filter((e) => !e.closest('pre, .table') && e.getBoundingClientRect().right > ${pixels + 1}).map((e) => e.tagName + '#' + e.id + '.' + e.className)`), []);
+      await run("document.getElementById('list').hidden = true");
+    });
+  }
   await test('nothing comes from elsewhere, and nothing went wrong', async () => {
     assert.deepEqual(requests.filter((u) => !u.startsWith(url) && !u.startsWith('data:')), []);
     assert.deepEqual(problems, []);

@@ -1,10 +1,10 @@
 /* Texts with drafts, against the same texts without.
  *
- *   drafts PLAN TOKENS SEED [DRAFT_PLAN]
+ *   drafts PLAN TOKENS SEED [DRAFT_PLAN|own]
  *
  * The plain text of so many greedy tokens is the drafts' source, a part of which is made wrong; now and then the text is rewound
- * in the middle of what a round gave.  Then, with a draft plan, the same by its drafts.  How many drafts there are depends on
- * times, so these are given: rounds pay as long as a third of the drafts are right. */
+ * in the middle of what a round gave.  Then, with a draft plan, the same by its drafts, or with `own` by those of the plan's own
+ * layer.  How many drafts there are depends on times, so these are given: rounds pay as long as a third of the drafts are right. */
 #include "runtime/step/speculator.h"
 
 #include <stdio.h>
@@ -115,7 +115,9 @@ main(int argc, char **argv)
     for (uint32_t n = PROMPT; n < t.n; n++)
         ok(dop_sequence_next(s, &diag, &t.text[n]), &diag);
     bool good = compare(&t, s, &(dop_speculation){.fn = recall, .user = &t}, "recalled");
-    if (good && argc > 4) {
+    if (good && argc > 4 && strcmp(argv[4], "own") == 0)
+        good = compare(&t, s, &(dop_speculation){.own = true}, "of its own layer");
+    else if (good && argc > 4) {
         ok(dop_model_open(argv[4], NULL, &diag, &small), &diag);
         ok(dop_sequence_create(small, &diag, &d), &diag);
         good = compare(&t, s, &(dop_speculation){.draft = d}, "of another plan");

@@ -437,6 +437,11 @@ hg_deepseek(hg_model *m)
     hg_copy_u32(m, "topk_group", "%.expert_group_used_count");
     if (hg_rope_number(m, "mscale_all_dim", 0) > 0)
         gguf_f32(m->w, "%.rope.scaling.yarn_log_multiplier", 0.1 * hg_rope_number(m, "mscale_all_dim", 0));
+    if (hg_rope_number(m, "llama_4_scaling_beta", 0) > 0) {
+        gguf_f32(m->w, "%.attention.temperature_scale", hg_rope_number(m, "llama_4_scaling_beta", 0));
+        gguf_u32(m->w, "%.attention.temperature_length",
+                 (uint32_t)hg_rope_number(m, "original_max_position_embeddings", 0));
+    }
     hg_copy_u32(m, "index_n_heads", "%.attention.indexer.head_count");
     hg_copy_u32(m, "index_head_dim", "%.attention.indexer.key_length");
     hg_copy_u32(m, "index_topk", "%.attention.indexer.top_k");

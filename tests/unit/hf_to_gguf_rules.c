@@ -140,6 +140,11 @@ static const hg_rule llama4[] = {
     {"*.feed_forward.shared_expert.down_proj", "ffn_down_shexp", HG_PLAIN},
     {0},
 };
+static const hg_rule stacked[] = {
+    {"*.mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight", HG_WHOLE_NAME},
+    {"*.mlp.experts.down_proj", "ffn_down_exps.weight", HG_WHOLE_NAME},
+    {0},
+};
 static const hg_rule deepseek[] = {
     {"*.self_attn.q_a_proj", "attn_q_a", HG_PLAIN},
     {"*.self_attn.q_a_layernorm", "attn_q_a_norm", HG_PLAIN},
@@ -443,6 +448,7 @@ const hg_family hg_families[] = {
     {"gpt_oss", "gpt-oss", {gpt_oss, seed_oss, common}, 0, hg_gpt_oss},
     {"deepseek_v3", "deepseek2", {deepseek, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
     {"deepseek_v32", "deepseek32", {deepseek, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
+    {"mistral4", "mistral4", {deepseek, stacked, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
     {"glm_moe_dsa", "glm-dsa", {deepseek, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
     {"glm4_moe", "glm4moe", {seed_oss, experts, common}, 0, hg_experts},
     {"ernie4_5_moe", "ernie4_5-moe", {experts, common}, 0, hg_experts},

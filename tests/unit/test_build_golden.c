@@ -55,6 +55,9 @@ static const char cases[][32] = {
     "deepseek_v3",
     "deepseek_v32",
     "glm_moe_dsa",
+    "mistral4",
+    "falcon_rw",
+    "opt_350m",
     "llama4_text",
 };
 

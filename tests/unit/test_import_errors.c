@@ -32,8 +32,8 @@ static const struct {
     {"llama", "{\"model_type\": 3}", "model_type is an integer, expected a string"},
     {"mistral_window",
      "{\"architectures\": [\"Mistral3ForConditionalGeneration\"],"
-     " \"text_config\": {\"model_type\": \"mistral4\"}}",
-     "text_config.model_type \"mistral4\" is not supported; --list-models has the names that are"},
+     " \"text_config\": {\"model_type\": \"mistral9\"}}",
+     "text_config.model_type \"mistral9\" is not supported; --list-models has the names that are"},
     {"gemma3",
      "{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"text_config\": {\"model_type\": \"llama\"}}",
      "architectures names Gemma3ForConditionalGeneration, which is gemma3, but text_config.model_type is \"llama\": "

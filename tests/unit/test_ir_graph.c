@@ -48,7 +48,7 @@ Test(ir_ops, rows_of_the_table)
 {
     const dop_op_info *s = dop_op_of(DOP_OP_attn_split);
     cr_assert_str_eq(s->name, "attn_split");
-    cr_assert(s->src_min == 5 && s->src_max == 7 && s->n_attrs == 9 && s->root == DOP_ROOT_attention);
+    cr_assert(s->src_min == 5 && s->src_max == 7 && s->n_attrs == 10 && s->root == DOP_ROOT_attention);
     cr_assert(s->attrs[0] == DOP_A_scale && s->attrs[3] == DOP_A_splits);
     cr_assert_eq(dop_op_of(DOP_OP_input)->traits, DOP_LEAF);
     cr_assert_eq(dop_op_of(DOP_OP_slice)->traits, DOP_VIEW);

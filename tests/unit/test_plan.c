@@ -134,7 +134,7 @@ Test(plan, header_errors_have_their_own_message)
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
     h->version = DOP_PLAN_VERSION + 1;
-    expect_bytes(b, file.size, "format version 22 and this program reads version 21: compile it again");
+    expect_bytes(b, file.size, "format version 23 and this program reads version 22: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -452,7 +452,7 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, ordering, DOP_ORDER_PERSISTENT, "schedule 0 has stages 0..+0 of");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, ordering, DOP_ORDER_PERSISTENT, "ordered by persistent and no greedy");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 0, "schedule 1 has kind 0");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, DOP_SCHED_END, "schedule 1 has kind 9");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, DOP_SCHED_END, "schedule 1 has kind 10");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, profile, 1, "profile 1");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, kind, DOP_SCHED_PREFILL, "no decode schedule for profile any");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, greedy, 2, "greedy 2");

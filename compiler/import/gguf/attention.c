@@ -61,7 +61,7 @@ dop_gi_latent_rope(dop_gi *gi)
         return st;
     const double m = 1 + by * log(r->factor);
     r->mscale = r->mscale_all_dim = by * 10;
-    for (uint32_t i = 0; i < a->n_layers; i++)
+    for (uint32_t i = 0; i < a->n_layers && !(gi->family->flags & DOP_FAM_SCALE_ALONE); i++)
         a->layers[i].mixers[0].attn.scale *= m * m;
     return DOP_OK;
 }

@@ -254,7 +254,7 @@ read_layers(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     uint32_t window = 0;
-    a->layers = dop_arena_alloc(gi->model->arena, a->n_layers * sizeof *a->layers);
+    a->layers = dop_arena_alloc(gi->model->arena, (a->n_layers + (size_t)1) * sizeof *a->layers); /* one may draft */
     gi->slides = dop_arena_alloc(gi->model->arena, a->n_layers * sizeof *gi->slides);
     if (!a->layers || !gi->slides)
         return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
@@ -454,5 +454,8 @@ dop_gi_config(dop_gi *gi)
         leave_positions_out(gi, rotates);
     if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_CHUNKS)
         st = dop_gi_chunks(gi);
+    if (st == DOP_OK && gi->draft && layer_has(gi, a->n_layers, "nextn.eh_proj.weight"))
+        a->drafts = dop_arch_draft_layer(a);
+    a->drafts_normed = a->drafts && gi->family->recurrent;
     return st == DOP_OK ? dop_gi_text(gi) : st;
 }

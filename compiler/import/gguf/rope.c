@@ -141,8 +141,8 @@ read_rope(dop_gi *gi)
     return st;
 }
 
-/* Ministral 3: reads the temperature of queries (dop_temper).  mscale and mscale_all_dim are equal, so that YaRN leaves cosines
- * and sines unscaled. */
+/* Mistral's families: reads the temperature of queries (dop_temper).  mscale and mscale_all_dim are equal, so that YaRN leaves cosines
+ * and sines unscaled; for latent attention, dop_gi_latent_rope() reads them. */
 static dop_status
 read_temper(dop_gi *gi)
 {
@@ -152,7 +152,7 @@ read_temper(dop_gi *gi)
     dop_status st = dop_gi_number(gi, DOP_GGUF(temper_scale), 0, &a->temper.scale);
     if (st == DOP_OK)
         st = dop_gi_size(gi, DOP_GGUF(temper_floor), 0, floor, &floor);
-    if (st == DOP_OK)
+    if (st == DOP_OK && !(gi->family->flags & DOP_FAM_LATENT))
         st = dop_gi_number(gi, DOP_GGUF(yarn_log), 0, &by);
     if (by > 0)
         a->ropes[0].mscale = a->ropes[0].mscale_all_dim = by;
@@ -184,8 +184,8 @@ dop_status
 dop_gi_ropes(dop_gi *gi)
 {
     dop_status st = read_rope(gi);
-    const bool chunks = gi->family->window_rule == DOP_WINDOW_CHUNKS, latent = gi->family->flags & DOP_FAM_LATENT;
-    if (st == DOP_OK && !chunks && !latent)
+    const bool chunks = gi->family->window_rule == DOP_WINDOW_CHUNKS;
+    if (st == DOP_OK && !chunks)
         st = read_temper(gi);
     return st == DOP_OK && gi->family->flags & DOP_FAM_LOCAL_ROPE ? read_local_rope(gi) : st;
 }

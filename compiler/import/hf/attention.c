@@ -42,7 +42,8 @@ dop_hf_latent_rope(dop_hf *hf)
     dop_arch *a = &hf->model->arch;
     dop_rope *r = &a->ropes[0];
     dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(interleaved), r->interleaved, &r->interleaved);
-    const double m = r->scaling == DOP_ROPE_YARN && r->mscale_all_dim > 0 && r->factor > 1
+    const bool alone = hf->family->flags & DOP_FAM_SCALE_ALONE;
+    const double m = !alone && r->scaling == DOP_ROPE_YARN && r->mscale_all_dim > 0 && r->factor > 1
                          ? 0.1 * r->mscale_all_dim * log(r->factor) + 1
                          : 1;
     for (uint32_t i = 0; i < a->n_layers; i++)
@@ -196,8 +197,8 @@ dop_hf_multi_query(dop_hf *hf, dop_attention *t)
     dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(new_falcon), false, &newer);
     if (st == DOP_OK)
         st = dop_fact_flag_or(&hf->cfg, DOP_HF(alibi_used), false, &falls);
-    if (st == DOP_OK && falls) /* ALiBi's slopes are then multiplied by the scale of the scores, and rounded */
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%salibi is not supported for this family", hf->cfg.where);
+    t->alibi = falls ? 8 : 0;
+    t->alibi_scaled = falls;
     if (st == DOP_OK)
         st = dop_fact_flag_or(&hf->cfg, DOP_HF(multi_query), true, &one);
     if (st == DOP_OK && newer)

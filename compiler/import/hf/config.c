@@ -332,6 +332,30 @@ read_biases(dop_hf *hf)
     return st;
 }
 
+/* OPTDecoderLayer: where norms come behind the sums, there is none at the end.  The embedding may be narrower than the model. */
+static dop_status
+read_opt(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    dop_layer *y = &hf->layer;
+    bool before = true, removed = false;
+    dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(norm_before), true, &before);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(no_final_norm), false, &removed);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(embed_width), a->hidden, &a->embed_width);
+    if (a->embed_width == a->hidden)
+        a->embed_width = 0;
+    if (!before) {
+        y->attn_sum_norm = y->attn_norm;
+        y->ffn_sum_norm = y->ffn_norm;
+        y->attn_norm = y->ffn_norm = (dop_norm){0};
+    }
+    if (!before || removed)
+        a->final_norm = (dop_norm){0};
+    return st;
+}
+
 /* Do attention and feed-forward part run side by side, or one after the other? */
 static dop_status
 read_parallel(dop_hf *hf)
@@ -366,6 +390,8 @@ read_scalars(dop_hf *hf)
         st = dop_fact_flag_or(&hf->top, DOP_HF(tied), f->flags & DOP_FAM_TIED, &a->tied);
     if (st == DOP_OK)
         st = dop_fact_flag_or(&hf->cfg, DOP_HF(tied), a->tied, &a->tied);
+    if (st == DOP_OK && (f->flags & DOP_FAM_OPT))
+        st = read_opt(hf);
     if (st == DOP_OK)
         st = read_biases(hf);
     if (st == DOP_OK)
@@ -443,7 +469,7 @@ refuse(const dop_hf *hf)
                                        "hidden_size_per_layer_input",
                                        "num_kv_shared_layers",
                                        "use_double_wide_mlp"};
-    static const char *const needed[] = {"do_layer_norm_before", "attn_config.alibi"}; /* only true is supported */
+    static const char *const needed[] = {"attn_config.alibi"}; /* only true is supported */
     enum { KNOWN_TO_SOME = 11 }; /* from this key on, keys that some families read and others refuse */
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (json_is_false(dop_json_get(&hf->cfg, needed[i])))
@@ -469,7 +495,7 @@ read_layers(dop_hf *hf)
     bool *sliding = dop_arena_alloc(hf->arena, a->n_layers * sizeof *sliding);
     bool *rotates = dop_arena_alloc(hf->arena, a->n_layers * sizeof *rotates);
     uint32_t window = 0;
-    a->layers = dop_arena_alloc(hf->arena, a->n_layers * sizeof *a->layers);
+    a->layers = dop_arena_alloc(hf->arena, (a->n_layers + (size_t)1) * sizeof *a->layers); /* one may draft */
     if (!sliding || !rotates || !a->layers)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     for (uint32_t i = 0; i < a->n_layers; i++) {

@@ -411,9 +411,8 @@ settle_hybrid(dop_hf *hf)
         st = dop_fact_flag_or(&hf->cfg, DOP_HF(shared_block_bias), false, &biased);
     if (st == DOP_OK)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(scan_least_dt), least, &least);
-    if (st == DOP_OK && (adapted || biased))
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not supported", hf->cfg.where,
-                         adapted ? "use_shared_attention_adapter" : "add_bias_linear");
+    if (st == DOP_OK && biased)
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sadd_bias_linear is not supported", hf->cfg.where);
     if (st == DOP_OK && json_array_size(list) != a->n_layers)
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slayers_block_type is not a list of %u entries",
                          hf->cfg.where, a->n_layers);
@@ -431,6 +430,7 @@ settle_hybrid(dop_hf *hf)
         y->side.index = n;
         y->side.block = n++ % blocks;
         y->mixers[0].attn.wide = true;
+        y->mixers[0].attn.adapter = adapted ? side.rank : 0;
         y->mixers[0].attn.scale *= sqrt(2);
     }
     return st;

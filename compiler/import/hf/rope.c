@@ -217,6 +217,9 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
         st = check_twice(hf, j, part, DOP_HF(rotated_share));
     if (st == DOP_OK)
         st = dop_fact_f64_or(j, DOP_HF(rotated_share), partial, &partial);
+    /* Mistral 4 states the rotated part of a whole head, of which head_dim is just the rotated part. */
+    if (st == DOP_OK && (f->flags & DOP_FAM_SCALE_ALONE))
+        partial = 1;
     uint32_t dims = 0; /* MiniMax states a number of values instead of a part of the head */
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, DOP_HF(rotated)->key, 1, head_dim, 0, &dims);

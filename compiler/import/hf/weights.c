@@ -15,6 +15,8 @@ typedef struct filler {
     dop_st_set set;
     const char *prefix;     /* prefix of all tensor names except lm_head's */
     const dop_layer *layer; /* layer of the current weight; NULL: the weight belongs to no layer */
+    const char
+        *apart; /* prefix of the layer that drafts, where it lies apart from the other layers; NULL: it does not */
 } filler;
 
 static bool
@@ -388,6 +390,10 @@ full_name(filler *f, const dop_weight_need *need, const char *source, char *out,
         snprintf(numbered, sizeof numbered, "%.*s%u%s", (int)(mark - source), source, y->side.index, mark + 1);
         source = numbered;
     }
+    if (f->apart && need->layer == (int32_t)a->n_layers) {
+        snprintf(out, size, "%s%s", strncmp(source, f->apart, strlen("mtp.")) == 0 ? "" : f->apart, source);
+        return;
+    }
     dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
     if (!y || !y->side.width || strncmp(source, shared, strlen(shared)) != 0)
         return;
@@ -404,9 +410,9 @@ static const dop_tensor_name *
 name_of(filler *f, const dop_weight_need *need)
 {
     const dop_family *a = f->hf->family;
-    const dop_tensor_name *lists[] = {a->more_names, a->names}, *first = NULL;
+    const dop_tensor_name *lists[] = {a->more_names, a->names, dop_hf_names_draft}, *first = NULL;
     char pattern[256], name[272];
-    for (unsigned k = 0; k < 2; k++)
+    for (unsigned k = 0; k < 3; k++)
         for (const dop_tensor_name *n = lists[k]; n && n->role != DOP_W_none; n++) {
             if (n->role != need->role || (n != lists[k] && n[-1].role == n->role))
                 continue;
@@ -661,6 +667,21 @@ do_without_head(filler *f)
     return dop_checkpoint_note(f->hf->model, note, f->hf->diag);
 }
 
+/* Finds the layer that drafts, by its first product. */
+static void
+find_drafting(filler *f)
+{
+    static const char *const apart = "mtp.layers.0.";
+    dop_arch *a = &f->hf->model->arch;
+    const dop_weight_need need = {.role = DOP_W_draft_in, .layer = (int32_t)a->n_layers};
+    char name[256];
+    if (has_tensor(f, "mtp.fc.weight"))
+        f->apart = apart;
+    full_name(f, &need, f->apart ? "mtp.fc.weight" : "eh_proj.weight", name, sizeof name);
+    a->drafts = has_tensor(f, name) && dop_arch_draft_layer(a);
+    a->drafts_normed = a->drafts && f->apart;
+}
+
 dop_status
 dop_hf_weights(dop_hf *hf)
 {
@@ -673,6 +694,8 @@ dop_hf_weights(dop_hf *hf)
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
     f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
     st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : settle_tied(&f);
+    if (st == DOP_OK && !hf->headless && !hf->classes)
+        find_drafting(&f);
     if (st == DOP_OK)
         st = dop_arch_each_weight(&hf->model->arch, fill, &f);
     if (st == DOP_OK)

@@ -168,6 +168,9 @@ typedef struct dop_facts {
     dop_sampling sampling;   /* the model's own settings; greedy when it states none */
     uint64_t device_bytes;   /* total size of all device allocations */
     double load_ms;          /* duration of dop_model_open */
+    /* The plan has a layer that drafts (multi-token prediction).  A dop_generation uses it unless dop_sequence_set_speculation was called
+     * for its sequence. */
+    bool drafts;
 } dop_facts;
 
 void dop_model_facts(const dop_model *model, dop_facts *out_facts);
@@ -361,6 +364,8 @@ typedef struct dop_speculation {
      * that speculates, and continues them; not owned. */
     dop_sequence *draft;
     uint32_t most; /* most drafts in a step; 0: as many as the plan's schedules hold */
+    /* Drafts come from the plan's own layer for multi-token prediction, where the plan has one (dop_facts.drafts). */
+    bool own;
 } dop_speculation;
 
 /* From now on dop_sequence_next makes and checks drafts.  how: copied; NULL stops speculation.  DOP_E_INPUT: the plan has no

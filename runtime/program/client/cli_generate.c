@@ -17,16 +17,19 @@ guess_prompt(const dop_cli *cli)
     return n < MOST ? (uint32_t)n : MOST;
 }
 
-/* Starts speculation where --draft or --draft-ngram asks for it. */
+/* Starts speculation where --draft or --draft-ngram asks for it, or the plan has a layer that drafts. */
 static dop_status
 start_drafts(const dop_cli *cli, dop_cli_generation *g, dop_diag *diag)
 {
-    dop_speculation how = {.ngram = cli->draft_ngram};
+    const bool none = cli->draft && strcmp(cli->draft, "none") == 0;
+    dop_speculation how = {.ngram = cli->draft_ngram, .own = g->facts.drafts && !cli->draft};
     dop_open_options o;
     dop_status st = DOP_OK;
-    if (!cli->draft && !cli->draft_ngram)
+    if (none && !cli->draft_ngram)
+        return dop_sequence_set_speculation(g->sequence, NULL, diag);
+    if (!cli->draft && !how.ngram && !how.own)
         return DOP_OK;
-    if (cli->draft) {
+    if (cli->draft && !none) {
         dop_cli_open_options(cli, &o);
         o.wire = NULL;
         o.no_scoring = true;

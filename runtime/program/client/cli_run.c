@@ -277,7 +277,7 @@ print_json(const run *r, dop_diag *diag)
     json_object_set_new(root, "stop", json_string(r->gen.stop_reason));
     json_object_set_new(root, "seed", json_integer((json_int_t)r->gen.sampling.seed));
     json_object_set_new(root, "timings", timings_json(r));
-    if (r->cli->draft || r->cli->draft_ngram)
+    if (r->cli->draft || r->cli->draft_ngram || r->gen.facts.drafts)
         json_object_set_new(root, "speculation", speculation_json(r));
     json_object_set_new(root, "device",
                         json_pack("{s:s, s:s, s:I}", "name", facts->device, "driver", facts->driver, "bytes",

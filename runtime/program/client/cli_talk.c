@@ -130,13 +130,12 @@ drop_oldest(dop_talk *t, dop_diag *diag)
 {
     uint32_t begin = t->turns[0], end = t->n_turns > 1 ? t->turns[1] : n_tokens(t);
     dop_status st = DOP_OK;
-    if (t->chat) {
-        const size_t n = dop_cli_images_of(json_array_get(t->messages, 0));
-        dop_cli_images_drop(&t->images, 0, n);
-        t->n_asked -= n;
+    const size_t n = dop_cli_images_of(json_array_get(t->messages, 0));
+    dop_cli_images_drop(&t->images, 0, n);
+    t->n_asked -= n;
+    for (uint32_t i = 0; i < 2; i++) /* the line and its answer */
         json_array_remove(t->messages, 0);
-        if (json_array_size(t->messages) > 0)
-            json_array_remove(t->messages, 0); /* the answer */
+    if (t->chat) {
         st = dop_sequence_rewind(t->gen.sequence, 0, diag);
     } else {
         bool bos = begin == 0 && dop_text_adds_bos(t->gen.text);
@@ -150,36 +149,115 @@ drop_oldest(dop_talk *t, dop_diag *diag)
     return st;
 }
 
-/* Encodes a line, and drops old turns until it and an answer fit the context. */
+/* Makes room by what the user wants of a full context, and encodes the line again; used: tokens with it. */
 static dop_status
-make_room(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
+make_room(dop_talk *t, const char *line, size_t len, size_t used, uint32_t answer, dop_diag *diag, dop_ids *out_ids)
 {
-    uint32_t ctx = t->gen.facts.ctx, dropped = 0;
-    uint32_t answer = t->cli->n_predict < ctx / 4 ? t->cli->n_predict : ctx / 4;
+    const uint32_t ctx = t->gen.facts.ctx;
+    const dop_talk_full what = t->drops ? DOP_TALK_DROP : t->full ? t->full(t->user, used, ctx) : DOP_TALK_LEAVE;
+    size_t dropped = 0;
+    dop_status st = DOP_OK;
+    t->is_full = what == DOP_TALK_LEAVE;
+    if (t->is_full)
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "the context of %u tokens is full (%zu with this line): /drop forgets the oldest turn, "
+                        "/drop auto as many as needed from now on, /new all",
+                        ctx, used);
+    while (st == DOP_OK && t->n_turns > 0 && (what == DOP_TALK_NEW || n_tokens(t) + out_ids->count + answer > ctx)) {
+        st = drop_oldest(t, diag);
+        dropped++;
+        if (st == DOP_OK && (what == DOP_TALK_DROP || t->n_turns == 0))
+            st = encode(t, line, len, diag, out_ids);
+    }
+    if (st == DOP_OK && dropped == 1)
+        fprintf(stderr, "doppler-exec: the context of %u tokens is full: the oldest turn is forgotten\n", ctx);
+    else if (st == DOP_OK)
+        fprintf(stderr, "doppler-exec: the context of %u tokens is full: the oldest %zu turns are forgotten\n", ctx,
+                dropped);
+    return st;
+}
+
+/* Encodes a line, and sees to it that it fits the context with an answer of some length. */
+static dop_status
+fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_ids *out_ids)
+{
+    const uint32_t ctx = t->gen.facts.ctx, wanted = t->cli->n_predict;
+    /* What is little enough to ask, and what is made then, so that not every line asks. */
+    uint32_t least = again ? 1 : wanted < ctx / 8 ? wanted : ctx / 8, room = wanted < ctx / 4 ? wanted : ctx / 4;
+    size_t lone = 0;
+    least = least ? least : 1;
+    room = room ? room : 1;
     dop_status st = encode(t, line, len, diag, out_ids);
-    size_t least = 0;
-    if (answer == 0)
-        answer = 1;
-    if (st == DOP_OK && n_tokens(t) + out_ids->count + answer > ctx)
-        st = alone(t, out_ids, diag, &least);
-    if (st == DOP_OK && least >= ctx) /* nothing is forgotten for a line that does not fit then either */
+    if (st == DOP_OK && n_tokens(t) + out_ids->count + least > ctx)
+        st = alone(t, out_ids, diag, &lone);
+    if (st == DOP_OK && lone >= ctx) /* nothing is forgotten for a line that does not fit then either */
         st = DOP_FAIL(diag, DOP_E_INPUT,
                       "the line has %zu tokens and the plan's context is %u: say it in fewer words, or compile with a "
                       "larger --ctx",
-                      least, ctx);
-    while (st == DOP_OK && n_tokens(t) + out_ids->count + answer > ctx && t->n_turns > 0) {
-        if ((st = drop_oldest(t, diag)) == DOP_OK)
-            st = encode(t, line, len, diag, out_ids);
-        dropped++;
-    }
+                      lone, ctx);
+    if (st == DOP_OK && n_tokens(t) + out_ids->count + least > ctx && t->n_turns > 0)
+        st = make_room(t, line, len, n_tokens(t) + out_ids->count, room, diag, out_ids);
     if (st == DOP_OK && n_tokens(t) + out_ids->count >= ctx)
         st = DOP_FAIL(diag, DOP_E_INPUT,
                       "the conversation has %zu tokens and the plan's context is %u: start again, or compile with a "
                       "larger --ctx",
                       n_tokens(t) + out_ids->count, ctx);
-    if (st == DOP_OK && dropped > 0)
-        fprintf(stderr, "doppler-exec: the context of %u tokens is full: the oldest %u turn%s forgotten\n", ctx,
-                dropped, dropped == 1 ? " is" : "s are");
+    return st;
+}
+
+/* A prompt that is read ends with Ctrl-C, as an answer does. */
+static bool
+not_interrupted(void *user, const char *step, uint64_t done, uint64_t all)
+{
+    const volatile sig_atomic_t *interrupted = ((const dop_talk *)user)->gen.interrupted;
+    (void)step;
+    return done == all || !interrupted || !*interrupted;
+}
+
+/* Feeds what was encoded, and writes the answer. */
+static dop_status
+write_answer(dop_talk *t, const dop_ids *ids, dop_diag *diag)
+{
+    const uint32_t before = n_tokens(t), room = t->gen.facts.ctx - before - (uint32_t)ids->count;
+    const uint32_t n = t->cli->n_predict < room ? t->cli->n_predict : room; /* the default is larger than any context */
+    const dop_progress progress = {not_interrupted, t};
+    dop_status st = dop_cli_generation_begin(&t->gen, ids->count, n, diag);
+    if (st != DOP_OK)
+        return st;
+    dop_sequence_set_progress(t->gen.sequence, &progress);
+    st = dop_generation_read(t->gen.writer, ids->data, ids->count, diag);
+    dop_sequence_set_progress(t->gen.sequence, NULL);
+    if (st == DOP_E_CANCELLED) {
+        (void)dop_sequence_rewind(t->gen.sequence, before, NULL);
+        t->refused = true;
+        return DOP_FAIL(diag, DOP_E_CANCELLED, "interrupted before the answer: the line is left out");
+    }
+    if (st != DOP_OK || (st = dop_cli_generate(&t->gen, n, diag)) != DOP_OK ||
+        (st = dop_cli_print("\n", 1, diag)) != DOP_OK || (st = dop_sequence_end_turn(t->gen.sequence, diag)) != DOP_OK)
+        return st;
+    if (n == room && strcmp(t->gen.stop_reason, "length") == 0)
+        fprintf(stderr,
+                "doppler-exec: the context of %u tokens is full, so the answer ends here: /drop forgets the oldest "
+                "turn, /new all\n",
+                t->gen.facts.ctx);
+    size_t n_text;
+    const char *text = dop_generation_text(t->gen.writer, &n_text);
+    return dop_chat_add_message(t->messages, "assistant", text, n_text, diag);
+}
+
+/* Answers the last message, which is the line. */
+static dop_status
+answer(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag)
+{
+    dop_ids ids = {0};
+    dop_status st = fit(t, line, len, again, diag, &ids);
+    t->refused = st == DOP_E_INPUT;
+    if (st == DOP_OK && (st = push_turn(t, t->chat ? 0 : n_tokens(t), diag)) == DOP_OK) {
+        st = write_answer(t, &ids, diag);
+        if (t->refused)
+            t->n_turns--;
+    }
+    dop_ids_finish(&ids);
     return st;
 }
 
@@ -187,58 +265,103 @@ dop_status
 dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
 {
     dop_talk *t = talk;
-    dop_ids ids = {0};
-    const size_t asked = t->n_asked;
-    dop_status st = t->chat ? dop_cli_images_message(&t->images, t->images.n - asked, t->messages, line, len, diag)
+    const size_t n_images = t->images.n - t->n_asked;
+    t->refused = t->is_full = false;
+    dop_status st = t->chat       ? dop_cli_images_message(&t->images, n_images, t->messages, line, len, diag)
                     : t->images.n ? DOP_FAIL(diag, DOP_E_INPUT, "pictures in a conversation need a chat template")
-                                  : DOP_OK;
-    t->n_asked = t->images.n;
-    const bool added = t->chat && st == DOP_OK;
-    if (st == DOP_OK)
-        st = make_room(t, line, len, diag, &ids);
+                                  : dop_chat_add_message(t->messages, "user", line, len, diag);
+    const bool added = st == DOP_OK;
     t->refused = st == DOP_E_INPUT;
+    t->n_asked = t->images.n;
+    if (added)
+        st = answer(t, line, len, false, diag);
     if (t->refused && added)
         json_array_remove(t->messages, json_array_size(t->messages) - 1);
     if (t->refused) {
-        dop_cli_images_drop(&t->images, asked, SIZE_MAX);
-        t->n_asked = asked;
+        t->n_asked = t->images.n - n_images;
+        dop_cli_images_drop(&t->images, t->n_asked, SIZE_MAX);
     }
-    if (st != DOP_OK || (st = push_turn(t, t->chat ? 0 : n_tokens(t), diag)) != DOP_OK)
-        goto error;
-    uint32_t n = t->cli->n_predict, room = t->gen.facts.ctx - n_tokens(t) - (uint32_t)ids.count;
-    if (n > room) /* the default is larger than any context */
-        n = room;
-    if ((st = dop_cli_generation_begin(&t->gen, ids.count, n, diag)) != DOP_OK ||
-        (st = dop_generation_read(t->gen.writer, ids.data, ids.count, diag)) != DOP_OK ||
-        (st = dop_cli_generate(&t->gen, n, diag)) != DOP_OK || (st = dop_cli_print("\n", 1, diag)) != DOP_OK ||
-        (st = dop_sequence_end_turn(t->gen.sequence, diag)) != DOP_OK)
-        goto error;
-    size_t n_text;
-    const char *text = dop_generation_text(t->gen.writer, &n_text);
-    if (t->chat)
-        st = dop_chat_add_message(t->messages, "assistant", text, n_text, diag);
-error:
-    dop_ids_finish(&ids);
     return st;
 }
 
-dop_status
-dop_talk_undo(dop_talk *talk, dop_diag *diag, bool *out_there_was)
+/* The message of the last line, with its number in *out_at; NULL: not known. */
+static const json_t *
+last_line(const dop_talk *t, size_t *out_at)
 {
-    dop_talk *t = talk;
-    *out_there_was = t->n_turns > 0;
-    if (t->n_turns == 0)
-        return DOP_OK;
-    for (uint32_t i = 0; i < 2 && t->chat; i++) {
-        const size_t last = json_array_size(t->messages) - 1, n = dop_cli_images_of(json_array_get(t->messages, last));
-        t->n_asked -= n;
-        dop_cli_images_drop(&t->images, t->n_asked, n);
-        json_array_remove(t->messages, last);
-    }
+    const size_t n = json_array_size(t->messages);
+    *out_at = n >= 2 ? n - 2 : 0;
+    return n >= 2 && t->n_turns > 0 ? json_array_get(t->messages, n - 2) : NULL;
+}
+
+/* Takes a message of the user and its pictures out of the conversation. */
+static void
+forget_line(dop_talk *t, size_t at)
+{
+    const size_t n = dop_cli_images_of(json_array_get(t->messages, at));
+    t->n_asked -= n;
+    dop_cli_images_drop(&t->images, t->n_asked, n);
+    json_array_remove(t->messages, at);
+}
+
+/* Takes the last turn out of the sequence. */
+static dop_status
+take_back(dop_talk *t, dop_diag *diag)
+{
     draw_anew(t);
     t->n_turns--;
     /* Tokens of a conversation stay in the sequence, because the next line is rendered with them and feeds only what differs. */
     return t->chat && t->n_turns > 0 ? DOP_OK : dop_sequence_rewind(t->gen.sequence, t->turns[t->n_turns], diag);
+}
+
+dop_status
+dop_talk_retry(dop_talk *talk, dop_diag *diag)
+{
+    dop_talk *t = talk;
+    size_t at;
+    const json_t *content = json_object_get(last_line(t, &at), "content");
+    t->refused = t->is_full = false;
+    if (!content)
+        return DOP_FAIL(diag, DOP_E_USAGE, "there is no line to answer again");
+    char *line = strndup(json_string_value(content), json_string_length(content));
+    dop_status st = line ? take_back(t, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK) {
+        json_array_remove(t->messages, at + 1);
+        st = answer(t, line, json_string_length(content), true, diag);
+    }
+    if (t->refused) /* interrupted: the line is left out */
+        forget_line(t, at);
+    free(line);
+    return st;
+}
+
+dop_status
+dop_talk_undo(dop_talk *talk, dop_diag *diag, char **out_line)
+{
+    dop_talk *t = talk;
+    size_t at;
+    const json_t *message = last_line(t, &at);
+    *out_line = NULL;
+    if (t->n_turns == 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "there is nothing to undo");
+    if (message) {
+        const char *line = json_string_value(json_object_get(message, "content"));
+        *out_line = line ? strdup(line) : NULL;
+        json_array_remove(t->messages, at + 1);
+        forget_line(t, at);
+    }
+    return take_back(t, diag);
+}
+
+dop_status
+dop_talk_drop(dop_talk *talk, size_t n, dop_diag *diag, size_t *out_dropped)
+{
+    dop_status st = DOP_OK;
+    *out_dropped = 0;
+    while (st == DOP_OK && *out_dropped < n && talk->n_turns > 0) {
+        st = drop_oldest(talk, diag);
+        ++*out_dropped;
+    }
+    return st;
 }
 
 dop_status
@@ -278,7 +401,7 @@ take_note(dop_talk *t, const json_t *note, const char *path, dop_diag *diag)
     json_t *x;
     uint32_t last = 0;
     dop_status st = DOP_OK;
-    if (!json_is_array(turns) || !json_is_array(messages) || json_array_size(messages) != (t->chat ? 2 * n : 0))
+    if (!json_is_array(turns) || !json_is_array(messages) || json_array_size(messages) != 2 * n)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is no conversation");
     t->n_turns = 0;
     json_array_foreach(turns, i, x)

@@ -98,8 +98,10 @@ typedef struct dop_cli {
 
     dop_texts plans;
     const char *cache_dir; /* from an option or, like `launched`, from the environment; owned by main */
-    bool launched;         /* mpirun or another launcher started this process */
-    double start_ms;       /* dop_now_ms when the process started */
+    const char
+        *history_file; /* from the environment, like `launched`: lines of -i; NULL: they are not kept; owned by main */
+    bool launched;     /* mpirun or another launcher started this process */
+    double start_ms;   /* dop_now_ms when the process started */
 } dop_cli;
 
 #define DOP_CLI_UNSET UINT32_MAX

@@ -68,6 +68,8 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     for (uint32_t i = 0; i < e->n_slots && st == DOP_OK && !e->encodes; i++)
         st = dop_sequence_create(model, diag, &e->slots[i].sequence);
     if (st == DOP_OK)
+        st = dop_engine_drafts_init(e, diag);
+    if (st == DOP_OK)
         st = start_thread(e, diag);
     if (st == DOP_OK)
         *out_engine = e;

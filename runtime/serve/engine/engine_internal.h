@@ -5,10 +5,12 @@
 
 #include "base/parallel.h"
 #include "runtime/library/generation.h"
+#include "runtime/model/draft_policy.h"
 #include "runtime/serve/engine/engine.h"
 
 #include <doppler/images.h>
 
+enum { DOP_JOB_DRAFTS = 7 /* in a step, at most */ };
 enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8, DOP_ENGINE_TEXTS = 64, DOP_ENGINE_CLIENTS = 1024 };
 
 typedef enum dop_job_phase {
@@ -40,7 +42,10 @@ struct dop_job {
     uint32_t n_read;     /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
     uint32_t *written;   /* [max_tokens], in tokens_of */
     uint32_t row;        /* row of the current step that gives the job's next token; UINT32_MAX: none */
-    dop_diag step_diag;  /* why the job's pick failed */
+    /* Drafts in the rows behind `row`, and the tokens that rows have given: the last one behind the drafts that were right. */
+    uint32_t drafts[DOP_JOB_DRAFTS], n_drafts;
+    uint32_t picks[DOP_JOB_DRAFTS + 1], n_picks;
+    dop_diag step_diag; /* why the job's pick failed */
 
     /* under the lock, as what `gen` has written */
     dop_job_token *tokens;
@@ -120,6 +125,10 @@ struct dop_engine {
     uint32_t first_group, n_flying;
     bool lands; /* all steps in flight must end before the next one starts */
 
+    bool drafts; /* the model has a layer that drafts */
+    dop_draft_policy policy;
+    double draft_ms; /* how long the drafts of the current step took; 0: it has none */
+
     uint32_t n_threads;
     dop_picker pickers[DOP_ENGINE_MAX_THREADS];
 };
@@ -173,6 +182,14 @@ void dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_row
 void dop_engine_give_up(dop_engine *e, const dop_diag *diag);
 /* Under the lock: adds a step to the metrics. */
 void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms);
+
+/* engine_drafts.c, where the model has a layer that drafts.  init: gives each slot's sequence what it needs.  make: drafts for the jobs
+ * that write, as far as the next step has room for them and they pay.  pick: picks the tokens of a job's rows up to the first draft that
+ * is not right.  judge: drops the other rows from the open step, and counts it. */
+dop_status dop_engine_drafts_init(dop_engine *e, dop_diag *diag);
+void dop_engine_drafts_make(dop_engine *e);
+dop_status dop_engine_drafts_pick(dop_job *job, dop_picker *picker, dop_diag *diag);
+void dop_engine_drafts_judge(dop_engine *e, const dop_engine_picks *picks, double step_ms);
 
 /* engine_score.c: reads the next part of the prompt of a job that wants its log-probabilities, but not its last token. */
 void dop_engine_score(dop_engine *e, dop_job *job);

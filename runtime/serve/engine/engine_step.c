@@ -148,23 +148,42 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
     return DOP_OK;
 }
 
+/* The rows of a job that writes: its last token, tokens before that which are not in its sequence again, and drafts behind it. */
+static void
+add_writer(dop_engine *e, dop_job *job)
+{
+    const dop_sequence *s = e->slots[job->slot].sequence;
+    const uint32_t n = dop_job_tokens(job), from = e->drafts && s->n_tokens < n ? s->n_tokens : n - 1;
+    if (e->n_rows + n - from + job->n_drafts > e->max_rows)
+        job->n_drafts = 0;
+    for (uint32_t i = from; i < n; i++)
+        add_row(e, job, job->tokens_of[i], i + 1 == n);
+    const uint32_t row = job->row;
+    for (uint32_t i = 0; i < job->n_drafts; i++)
+        add_row(e, job, job->drafts[i], true);
+    job->row = row;
+}
+
+/* Adds the rows of up to `most` jobs that write.  Returns the number of rows. */
 static uint32_t
 add_writers(dop_engine *e, uint32_t most)
 {
     uint32_t n = 0;
+    if (most > 0)
+        dop_engine_drafts_make(e);
     for (uint32_t k = 0; k < e->n_slots; k++) {
         uint32_t i = (e->turn + k) % e->n_slots;
         dop_job *job = e->slots[i].job;
         if (!job || e->slots[i].flies || job->phase != DOP_JOB_WRITES || dop_job_lacks_mask(job))
             continue;
-        if (n == most) {
+        if (n == most || (n > 0 && e->drafts && e->n_rows + DOP_JOB_DRAFTS + 1 > e->max_rows)) {
             e->turn = i;
             break;
         }
-        add_row(e, job, job->tokens_of[dop_job_tokens(job) - 1], true);
+        add_writer(e, job);
         n++;
     }
-    return n;
+    return e->n_rows;
 }
 
 /* The next tokens of a prompt.  Where it parts from others that were read before, a step ends, so that there is a checkpoint. */
@@ -379,9 +398,8 @@ pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     dop_job *job = p->jobs[index];
     (void)diag;
     job->step_diag = (dop_diag){0};
-    if (dop_generation_pick(&job->gen, job->row, &p->e->pickers[worker], job->tokens_of, dop_job_tokens(job),
-                            &job->step_diag) == DOP_OK &&
-        job->gen.matcher && !dop_matcher_must_end(job->gen.matcher))
+    if (dop_engine_drafts_pick(job, &p->e->pickers[worker], &job->step_diag) == DOP_OK && job->gen.matcher &&
+        !dop_matcher_must_end(job->gen.matcher))
         (void)dop_generation_prepare(&job->gen, p->slice,
                                      &job->step_diag); /* here because this runs on several threads */
     return DOP_OK;
@@ -422,8 +440,10 @@ dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks)
             dop_job_finish(e, job, DOP_JOB_FAILED, &job->step_diag);
         else if (job->request.max_tokens == 0)
             dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
-        else
+        for (uint32_t k = 0; job->phase == DOP_JOB_WRITES && k < job->n_picks; k++) {
+            job->gen.pick = job->picks[k];
             dop_job_write(e, job, now);
+        }
         if (job->released && job->phase == DOP_JOB_ENDED)
             dop_job_free(job);
     }
@@ -440,6 +460,8 @@ run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
     for (uint32_t i = 0; i < n && own; i++)
         if (rows[i].sequence == e->slots[job->slot].sequence)
             own[n_own++] = rows[i];
+    n_own -= n_own > job->n_drafts ? job->n_drafts : 0;
+    job->n_drafts = 0;
     if (!own)
         DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
     else if (n_own > 0 && dop_step_run(e->model, own, n_own, &diag) == DOP_OK) {
@@ -545,6 +567,7 @@ dop_engine_run_step(dop_engine *e)
     if (st == DOP_OK) {
         dop_engine_pick_all(e, false, 0, &p);
         picked = dop_now_ms();
+        dop_engine_drafts_judge(e, &p, ran - begin);
         dop_step_commit(e->model);
         dop_engine_mark_chunks(e);
     } else if (st == DOP_E_FULL && dop_engine_make_pages(e)) {

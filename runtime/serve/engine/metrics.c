@@ -32,6 +32,8 @@ dop_metrics_add(dop_metrics *sum, const dop_metrics *m)
     sum->steps += m->steps;
     sum->rows += m->rows;
     sum->steps_ahead += m->steps_ahead;
+    sum->drafted += m->drafted;
+    sum->accepted += m->accepted;
     for (uint32_t i = 0; i < DOP_METRIC_ENDS; i++)
         sum->jobs[i] += m->jobs[i];
     for (uint32_t i = 0; i < DOP_METRIC_STATUSES; i++)
@@ -168,6 +170,8 @@ dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out)
     number(out, "steps_total", "counter", "Steps of the model.", m->steps);
     number(out, "steps_ahead_total", "counter", "Those that began before the tokens of the last one were known.",
            m->steps_ahead);
+    number(out, "drafted_tokens_total", "counter", "Drafts that steps checked.", m->drafted);
+    number(out, "accepted_tokens_total", "counter", "Those that became part of texts.", m->accepted);
     number(out, "step_rows_total", "counter", "Rows of all steps: tokens that were computed.", m->rows);
     number(out, "jobs_refused_total", "counter", "Jobs that found the queue full.", m->refused);
     head(out, "jobs_total", "counter", "Jobs that ended, by how.");

@@ -38,6 +38,9 @@ plain_block(const place *p, const json_t *block, dop_buf *out)
             text = json_object_get(one, "text");
             dop_buf_append(out, json_string_value(text), json_string_length(text));
         }
+    } else if (is(type, "tool_reference") && json_is_string(json_object_get(block, "tool_name"))) {
+        text = json_object_get(block, "tool_name"); /* a tool that was found, which the request's tools describe */
+        dop_buf_append(out, json_string_value(text), json_string_length(text));
     } else if (!is(type, "text") || !json_is_string(text)) {
         refuse(p, is(type, "image") ? "this server reads no pictures"
                                     : "a block here is {\"type\": \"text\", \"text\": ...}");
@@ -121,14 +124,25 @@ user_block(const place *p, const json_t *block, const char *between, dop_convers
 static void
 assistant_block(const place *p, const json_t *block, dop_conversation *t)
 {
-    static const char *const others[] = {"redacted_thinking", "server_tool_use", "web_search_tool_result",
-                                         "web_fetch_tool_result"};
+    static const char *const others[] = {"redacted_thinking",
+                                         "server_tool_use",
+                                         "web_search_tool_result",
+                                         "web_fetch_tool_result",
+                                         "code_execution_tool_result",
+                                         "bash_code_execution_tool_result",
+                                         "text_editor_code_execution_tool_result",
+                                         "tool_search_tool_result",
+                                         "mcp_tool_use",
+                                         "mcp_tool_result"};
     const json_t *type = json_object_get(block, "type"), *text = json_object_get(block, "text"),
-                 *thinking = json_object_get(block, "thinking"), *input = json_object_get(block, "input");
+                 *thinking = json_object_get(block, "thinking"), *input = json_object_get(block, "input"),
+                 *content = json_object_get(block, "content");
     const char *id = json_string_value(json_object_get(block, "id")),
                *name = json_string_value(json_object_get(block, "name"));
     if (is(type, "text") && json_is_string(text)) {
         dop_conversation_text(t, "assistant", "", text);
+    } else if (is(type, "compaction") && json_is_string(content)) { /* a summary of what was before */
+        dop_conversation_text(t, "assistant", "", content);
     } else if (is(type, "thinking") && json_is_string(thinking)) {
         dop_conversation_reasoning(t, thinking);
     } else if (is(type, "tool_use")) {

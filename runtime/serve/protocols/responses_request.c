@@ -124,6 +124,23 @@ take_reasoning(dop_reader *r, size_t number, const json_t *item, dop_conversatio
     dop_buf_finish(&text);
 }
 
+/* Is an item about a tool that OpenAI's servers run, or one that takes no function's form?  It is left out, as are such tools. */
+static bool
+is_of_their_tools(const json_t *type)
+{
+    static const char *const types[] = {"web_search_call",       "file_search_call",
+                                        "image_generation_call", "code_interpreter_call",
+                                        "computer_call",         "computer_call_output",
+                                        "local_shell_call",      "local_shell_call_output",
+                                        "mcp_list_tools",        "mcp_call",
+                                        "mcp_approval_request",  "mcp_approval_response",
+                                        "tool_search_call",      "tool_search_output"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (is(type, types[i]))
+            return true;
+    return false;
+}
+
 static void
 take_item(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
 {
@@ -140,7 +157,7 @@ take_item(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
         take_result(r, number, item, t);
     else if (is(type, "reasoning"))
         take_reasoning(r, number, item, t);
-    else
+    else if (!is_of_their_tools(type))
         dop_reader_refuse(r, "input",
                           "input[%zu]: an item is a message, function_call, function_call_output, custom_tool_call, "
                           "custom_tool_call_output or reasoning",

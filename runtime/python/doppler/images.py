@@ -1,0 +1,81 @@
+"""Pictures in a prompt (doppler/images.h)."""
+import ctypes
+from typing import TYPE_CHECKING, Any, List, Sequence, Tuple, Union
+
+from . import _abi
+from ._library import DIAG, call, lib, take_text
+from .handle import Handle
+
+if TYPE_CHECKING:
+    from .model import Model
+
+
+class Images(Handle):
+    """What a model knows about pictures: Model.images."""
+
+    _destroy = "dop_images_close"
+    _model: "Model"
+
+    def __init__(self, model: "Model") -> None:
+        handle = ctypes.c_void_p()
+        call("dop_images_open", model._get(), None, DIAG, ctypes.byref(handle))
+        self._model = model
+        self._handle = handle.value
+
+    def read(self, picture: Union[bytes, bytearray, memoryview], *, animated: bool = False) -> "Image":
+        """A picture from the bytes of a PNG, JPEG, WebP or GIF file.  animated: of several frames the first; else they are refused."""
+        return Image(self, bytes(picture), animated)
+
+    def mark(self, prompt: str, n: int) -> str:
+        """A text with the model's mark of a picture for each of n: in front, where it has fewer."""
+        size, made, raw = ctypes.c_size_t(), ctypes.c_void_p(), prompt.encode()
+        call("dop_images_mark", self._get(), raw, len(raw), n, DIAG, ctypes.byref(made), ctypes.byref(size))
+        return take_text(made, size)
+
+    def _expand(self, prompt: str, images: Sequence["Image"]) -> bytes:
+        """A text with marks, in whose place are the texts of the tokens for the pictures."""
+        n, made, raw = ctypes.c_size_t(), ctypes.c_void_p(), prompt.encode()
+        call("dop_images_expand", self._get(), raw, len(raw), _list(images), len(images), DIAG, ctypes.byref(made), ctypes.byref(n))
+        return take_text(made, n).encode()
+
+    def _place(self, ids: List[int], images: Sequence["Image"]) -> List[int]:
+        words = (ctypes.c_uint32 * max(len(ids), 1))(*ids)
+        call("dop_images_place", self._get(), words, len(ids), _list(images), len(images), DIAG)
+        placed: List[int] = words[: len(ids)]
+        return placed
+
+
+class Image(Handle):
+    """A picture.  It is looked at (by the model's vision part) when it is used first, or by see()."""
+
+    _destroy = "dop_image_close"
+    _model: "Model"
+
+    def __init__(self, images: Images, raw: bytes, animated: bool) -> None:
+        handle = ctypes.c_void_p()
+        call("dop_image_read", images._get(), raw, len(raw), animated, DIAG, ctypes.byref(handle))
+        self._images, self._model = images, images._model
+        self._handle = handle.value
+        images._used_by(self)
+
+    def see(self) -> None:
+        with self._images._model._drive:
+            call("dop_image_see", self._get(), DIAG)
+
+    @property
+    def features(self) -> int:
+        """Rows that stand for the picture in a prompt."""
+        return int(lib.dop_image_features(self._get()))
+
+    def rows(self) -> Tuple[int, memoryview]:
+        """The features' width, and a copy of them as floats of the shape (features, width)."""
+        self.see()
+        width = ctypes.c_uint32()
+        with self._images._model._drive:
+            pointer = lib.dop_image_rows_of(self._get(), ctypes.byref(width))
+            raw = ctypes.string_at(pointer, 4 * width.value * self.features)
+        return width.value, memoryview(raw).cast("f", (self.features, width.value))
+
+
+def _list(images: Sequence[Image]) -> Any:
+    return (ctypes.c_void_p * max(len(images), 1))(*(image._get() for image in images))

@@ -1,0 +1,545 @@
+"""Sequences, the texts that they write, and steps (doppler/doppler.h, doppler/generation.h)."""
+import ctypes
+import dataclasses
+import enum
+import os
+import secrets
+from array import array
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence as Seq, Tuple, Union
+
+from . import _abi
+from ._library import DIAG, Error, Ids, Status, Trap, call, ids_in, lib, measured, progress_in
+from .handle import Handle, Path
+from .images import Image
+from .text import Chat, Matcher, Messages, Shape
+
+if TYPE_CHECKING:
+    from .model import Adapter, Model
+
+
+class Pooling(enum.IntEnum):
+    """Which hidden states a vector is computed from."""
+
+    MODEL = _abi.DOP_POOLING_MODEL  #: as the model's files say
+    LAST = _abi.DOP_POOLING_LAST
+    MEAN = _abi.DOP_POOLING_MEAN
+    CLS = _abi.DOP_POOLING_CLS
+    END = _abi.DOP_POOLING_END
+
+
+class End(enum.IntEnum):
+    """What ended a text."""
+
+    NOT_YET = _abi.DOP_END_NOT_YET
+    ID = _abi.DOP_END_ID  #: an id that ends generation
+    STOP_TEXT = _abi.DOP_END_STOP_TEXT
+    SHAPE = _abi.DOP_END_CONSTRAINT  #: the shape allows nothing more
+    LENGTH = _abi.DOP_END_LENGTH  #: max_tokens, or the context is full
+
+
+class Wants(enum.IntFlag):
+    """What is wanted of a row of a step."""
+
+    NOTHING = 0
+    LOGITS = _abi.DOP_WANTS_LOGITS
+    PICK = _abi.DOP_WANTS_PICK
+    DRAW = _abi.DOP_WANTS_DRAW
+    UNCHECKED = _abi.DOP_WANTS_UNCHECKED
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """How to pick a token from logits (dop_sampling).  Sampling() takes the likeliest.  seed None: another one each time."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repeat_penalty: float = 1.0
+    repeat_last_n: int = 0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    penalty_from: int = 0
+    biases: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    logprobs: bool = False
+    seed: Optional[int] = None
+
+    @classmethod
+    def _of(cls, c: _abi.dop_sampling) -> "Sampling":
+        plain = {f.name: getattr(c, f.name) for f in dataclasses.fields(cls) if f.name not in ("biases", "seed")}
+        return cls(**plain, biases={b.id: b.by for b in c.biases[: c.n_biases]}, seed=None)
+
+    def _c(self) -> Tuple[_abi.dop_sampling, Any]:
+        """As the library takes it, and what must live as long."""
+        biases = (_abi.dop_bias * max(len(self.biases), 1))(*(_abi.dop_bias(i, by) for i, by in self.biases.items()))
+        seed = secrets.randbits(64) if self.seed is None else self.seed & (1 << 64) - 1
+        return _abi.dop_sampling(self.temperature, self.top_k, self.top_p, self.min_p, self.repeat_penalty,
+                                 self.repeat_last_n, self.presence_penalty, self.frequency_penalty, self.penalty_from, biases,
+                                 len(self.biases), self.logprobs, seed), biases
+
+    def replace(self, **changes: Any) -> "Sampling":
+        return dataclasses.replace(self, **changes)
+
+
+GREEDY = Sampling()
+
+
+@dataclasses.dataclass(frozen=True)
+class Logprob:
+    id: int
+    logprob: float  #: natural logarithm of its probability, before biases, penalties and temperature
+
+
+@dataclasses.dataclass(frozen=True)
+class Token:
+    """A token of a text that is written."""
+
+    id: int
+    text: str  #: what it adds to the text, "" for most of an incomplete character or stop text
+    end: End
+    logprob: Optional[float] = None  #: with top_logprobs
+    top: Tuple[Logprob, ...] = ()  #: the likeliest ids, the likeliest first
+
+
+@dataclasses.dataclass(frozen=True)
+class SpeculationCounts:
+    steps: int
+    drafted: int
+    accepted: int
+    again: int
+
+
+#: A sampler of the caller's: picks an id from logits (a view, valid until it returns) and the ids before.
+Sampler = Callable[[memoryview, List[int]], int]
+#: Drafts of the caller's: at most `most` ids that may follow the ids.
+Draft = Callable[[List[int], int], Ids]
+
+
+_NO_SAMPLER: Any = ctypes.cast(None, _abi.dop_sampler_fn)  # type: ignore[arg-type]
+
+
+class Sequence(Handle):
+    """A list of tokens, and the states that a model computed from them: Model.sequence()."""
+
+    _destroy = "dop_sequence_destroy"
+
+    _model: "Model"
+
+    def __init__(self, model: "Model", _fork_of: Optional["Sequence"] = None) -> None:
+        self._model = model
+        self._kept: Dict[str, Any] = {}  # what the library was lent
+        self._trap: Trap = Trap() if _fork_of is None else _fork_of._trap  # of samplers and drafts
+        handle = ctypes.c_void_p()
+        with model._drive:
+            if _fork_of is None:
+                call("dop_sequence_create", model._get(), DIAG, ctypes.byref(handle))
+            else:
+                call("dop_sequence_fork", _fork_of._get(), DIAG, ctypes.byref(handle))
+                self._kept = {name: kept for name, kept in _fork_of._kept.items() if name != "speculation"}
+            self._handle = handle.value
+            model._used_by(self)
+
+    def _call(self, name: str, *arguments: Any, trap: Optional[Trap] = None) -> None:
+        with self._model._drive:
+            call(name, self._get(), *arguments, trap=trap)
+
+    @property
+    def model(self) -> "Model":
+        return self._model
+
+    @property
+    def tokens(self) -> List[int]:
+        """The tokens so far, fed and picked."""
+        n = ctypes.c_size_t()
+        with self._model._drive:
+            pointer = lib.dop_sequence_tokens(self._get(), ctypes.byref(n))
+            found: List[int] = pointer[: n.value] if n.value else []
+        return found
+
+    def __len__(self) -> int:
+        n = ctypes.c_size_t()
+        with self._model._drive:
+            lib.dop_sequence_tokens(self._get(), ctypes.byref(n))
+        return n.value
+
+    # ---- writing a text --------------------------------------------------------------------------------------------
+
+    def write(self, prompt: Union[str, Ids], *, max_tokens: int = 0, sampling: Optional[Sampling] = None, stops: Seq[str] = (),
+              shape: Optional[Shape] = None, images: Seq[Image] = (), top_logprobs: Optional[int] = None, ignore_end: bool = False,
+              keep_special: bool = False) -> "Generation":
+        """Reads a prompt after what the sequence has, and writes on: the result is an iterator of text.
+
+        sampling: None: the model's own settings (facts.sampling); Sampling(): the likeliest.  top_logprobs: tokens come with
+        log-probabilities, and those of so many of the likeliest ids.  shape: what the text may be (Text.schema, Text.grammar).  images: pictures
+        that stand where the prompt has the model's mark, or in front."""
+        with_special = len(self) == 0
+        if isinstance(prompt, str) and images:
+            prompt = self._with_images(self._model.images.mark(prompt, len(images)), images, with_special)
+        elif isinstance(prompt, str):
+            prompt = self._model.text.encode(prompt, add_special=with_special)
+        return Generation(self, prompt, max_tokens, sampling, stops, shape, top_logprobs, ignore_end, keep_special)
+
+    def answer(self, messages: Messages, *, tools: Optional[Seq[Mapping[str, Any]]] = None, chat: Optional[Chat] = None,
+               template: Optional[Mapping[str, Any]] = None, images: Seq[Image] = (), stops: Seq[str] = (),
+               **how: Any) -> "Generation":
+        """Answers a conversation: the whole one, of which what the sequence has already is not computed again.
+
+        messages: a text of the user's, or a list of messages with "role" and "content".  images: pictures of the last message.  template:
+        further variables of the chat template.  how: as in write."""
+        made = chat or self._model.text.chat()
+        more = dict(template or {})
+        try:
+            if images:
+                whole: List[Dict[str, Any]] = [{"role": "user", "content": messages}] if isinstance(messages, str) else [
+                    dict(m) for m in (messages["messages"] if isinstance(messages, Mapping) else messages)]
+                whole[-1]["content"] = self._model.images.mark(whole[-1]["content"], len(images))
+                ids = self._with_images(made.render(whole, tools, **more), images, True)
+            else:
+                ids = made.ids(messages, tools, **more)
+            stops = [*stops, *made.stops]
+        finally:
+            if chat is None:
+                made.close()
+        return self.write(ids[self.reuse(ids) :], stops=stops, **how)
+
+    def _with_images(self, marked: str, images: Seq[Image], add_special: bool) -> List[int]:
+        model = self._model
+        for image in images:
+            image.see()
+        self._kept.setdefault("images", []).extend(images)  # their rows are read when steps need them
+        flags = _abi.DOP_TEXT_PARSE_SPECIAL | (_abi.DOP_TEXT_ADD_SPECIAL | _abi.DOP_TEXT_ONCE) * add_special
+        return model.images._place(model.text._encode(model.images._expand(marked, images), flags), images)
+
+    # ---- tokens -----------------------------------------------------------------------------------------------------
+
+    def feed(self, ids: Ids, *, progress: Optional[Callable[[str, int, int], Any]] = None) -> None:
+        """Appends tokens.  progress("tokens", done, all) after each piece; where it returns False, the call ends with
+        Status.CANCELLED, as if a step had failed."""
+        self._fed("dop_sequence_feed", ids, (), progress, Trap())
+
+    def _fed(self, name: str, ids: Ids, more: Tuple[Any, ...], progress: Optional[Callable[[str, int, int], Any]],
+             trap: Trap) -> None:
+        words = ids_in(ids)
+        with self._model._drive:
+            handle = self._get()
+            told = progress_in(progress, trap)
+            if progress is not None:
+                lib.dop_sequence_set_progress(handle, ctypes.byref(told))
+            try:
+                call(name, handle, words, len(ids), *more, DIAG, trap=trap)
+            finally:
+                if progress is not None:
+                    lib.dop_sequence_set_progress(handle, None)
+
+    def reuse(self, ids: Ids) -> int:
+        """Makes the sequence begin with as many of the ids as states are there for; the caller feeds the rest."""
+        found = ctypes.c_size_t()
+        self._call("dop_sequence_reuse", ids_in(ids), len(ids), DIAG, ctypes.byref(found))
+        return found.value
+
+    def next(self) -> int:
+        """Picks the next token and appends it."""
+        token = ctypes.c_uint32()
+        self._call("dop_sequence_next", DIAG, ctypes.byref(token), trap=self._trap)
+        return token.value
+
+    def logprobs(self, n_top: int = 0) -> List[Logprob]:
+        """Of the last token that next() picked with Sampling.logprobs: itself, then the likeliest ids."""
+        own, top = _abi.dop_logprob(), (_abi.dop_logprob * max(n_top, 1))()
+        self._call("dop_sequence_logprobs", n_top, DIAG, ctypes.byref(own), top)
+        return [Logprob(l.id, l.logprob) for l in (own, *top[:n_top])]
+
+    def expect(self, n_tokens: int) -> None:
+        """Announces that at most so many tokens will be taken."""
+        with self._model._drive:
+            lib.dop_sequence_expect(self._get(), n_tokens)
+
+    def score(self, ids: Ids, each: Optional[Callable[[int, memoryview], Any]] = None, *,
+              progress: Optional[Callable[[str, int, int], Any]] = None) -> memoryview:
+        """Appends tokens as feed() does, and gives their logits, floats of the shape (tokens, vocab).  each(first, rows) gets them piece by
+        piece instead, as views that are valid until it returns; the result is empty then."""
+        vocab = self._model.facts.vocab
+        rows = bytearray() if each is not None else bytearray(4 * vocab * len(ids))
+        trap = Trap()
+
+        def take(_user: Any, first: int, n: int, logits: Any, _diag: Any) -> int:
+            piece = (ctypes.c_float * (n * vocab)).from_address(ctypes.addressof(logits.contents))
+            view = memoryview(piece).cast("B")
+            if each is None:
+                rows[4 * vocab * first : 4 * vocab * (first + n)] = view
+            else:
+                each(first, view.cast("f", (n, vocab)))
+            return _abi.DOP_OK
+
+        fn = _abi.dop_logits_fn(trap.around(take, _abi.DOP_E_CANCELLED))
+        self._fed("dop_sequence_score", ids, (fn, None), progress, trap)
+        return memoryview(rows).cast("f", (len(ids), vocab)) if rows else memoryview(rows)
+
+    def embed(self, ids: Ids, pooling: Pooling = Pooling.MODEL) -> "array[float]":
+        """Appends tokens, and computes their vector."""
+        vector = array("f", bytes(4 * max(self._model.embedding_size, 1)))
+        into = (ctypes.c_float * len(vector)).from_buffer(vector)
+        self._call("dop_sequence_embed", ids_in(ids), len(ids), int(pooling), DIAG, into)
+        del into
+        return vector
+
+    # ---- where it was ----------------------------------------------------------------------------------------------
+
+    def rewind(self, n_tokens: int) -> None:
+        """Forgets everything after the first n_tokens."""
+        self._call("dop_sequence_rewind", n_tokens, DIAG)
+
+    def cut(self, first: int, n: int) -> None:
+        """Removes n tokens from position `first` on."""
+        self._call("dop_sequence_cut", first, n, DIAG)
+
+    def fork(self) -> "Sequence":
+        """Another sequence with these tokens, states and sampling."""
+        return Sequence(self._model, self)
+
+    def copy_from(self, other: "Sequence") -> None:
+        self._call("dop_sequence_copy", other._get(), DIAG)
+        self._kept.setdefault("images", []).extend(other._kept.get("images", ()))
+
+    def end_turn(self) -> None:
+        self._call("dop_sequence_end_turn", DIAG)
+
+    def checkpoint(self) -> int:
+        """A handle by which restore() brings this or another sequence of the model back here (Model(checkpoints=...))."""
+        made = ctypes.c_uint64()
+        self._call("dop_sequence_checkpoint", DIAG, ctypes.byref(made))
+        return made.value
+
+    def restore(self, checkpoint: int) -> None:
+        self._call("dop_sequence_restore", checkpoint, DIAG)
+
+    def save(self, path: Path, note: bytes = b"") -> None:
+        """Writes tokens and states to a file, with a note."""
+        self._call("dop_sequence_save", os.fsencode(path), note, len(note), DIAG)
+
+    def load(self, path: Path) -> bytes:
+        """Restores what save() wrote, and gives the note."""
+        note, n = ctypes.c_void_p(), ctypes.c_size_t()
+        self._call("dop_sequence_load", os.fsencode(path), DIAG, ctypes.byref(note), ctypes.byref(n))
+        try:
+            return ctypes.string_at(note, n.value) if note else b""
+        finally:
+            lib.dop_free(note)
+
+    # ---- how tokens are picked --------------------------------------------------------------------------------------
+
+    def set_sampling(self, sampling: Sampling) -> None:
+        made, biases = sampling._c()
+        with self._model._drive:
+            lib.dop_sequence_set_sampling(self._get(), ctypes.byref(made))
+            self._kept["sampling"] = biases
+
+    def set_sampler(self, sampler: Optional[Sampler]) -> None:
+        """A sampler of the caller's; None: back to the sampling."""
+
+        def pick(_user: Any, logits: Any, vocab: int, tokens: Any, n: int, _diag: Any, out: Any) -> int:
+            view = memoryview((ctypes.c_float * vocab).from_address(ctypes.addressof(logits.contents))).cast("B").cast("f")
+            out[0] = sampler(view, tokens[:n])  # type: ignore[misc]
+            return _abi.DOP_OK
+
+        fn = _abi.dop_sampler_fn(self._trap.around(pick, _abi.DOP_E_CANCELLED)) if sampler is not None else _NO_SAMPLER
+        with self._model._drive:
+            lib.dop_sequence_set_sampler(self._get(), fn, None)
+            self._kept["sampler"] = fn
+
+    def set_mask(self, allowed: Union[Seq[int], None]) -> None:
+        """Restricts picks to ids; None: all again."""
+        words = None
+        if allowed is not None:
+            words = (ctypes.c_uint32 * ((self._model.facts.vocab + 31) // 32))()
+            for token in allowed:
+                if 0 <= token < self._model.facts.vocab:
+                    words[token // 32] |= 1 << token % 32
+        self._call("dop_sequence_set_mask", words, DIAG)
+
+    def set_adapters(self, uses: Mapping["Adapter", float]) -> None:
+        """Which adapters tokens go through from now on, each with a factor."""
+        rows = (_abi.dop_adapter_use * max(len(uses), 1))(*(_abi.dop_adapter_use(adapter.number, by) for adapter, by in uses.items()))
+        self._call("dop_sequence_set_adapters", rows, len(uses), DIAG)
+
+    def set_speculation(self, *, ngram: int = 0, draft: Optional["Sequence"] = None, fn: Optional[Draft] = None,
+                        most: int = 0) -> None:
+        """Drafts for next() and write(): by what followed the last `ngram` tokens before, by a sequence of a draft model, by a function;
+        nothing of these: none any more."""
+
+        def propose(_user: Any, tokens: Any, n: int, limit: int, _diag: Any, out: Any, out_n: Any) -> int:
+            proposed = list(fn(tokens[:n], limit))[:limit]  # type: ignore[misc]
+            for at, token in enumerate(proposed):
+                out[at] = token
+            out_n[0] = len(proposed)
+            return _abi.DOP_OK
+
+        how = None
+        if ngram or draft is not None or fn is not None:
+            how = _abi.dop_speculation(ngram=ngram, draft=None if draft is None else draft._get(), most=most)
+            if fn is not None:
+                how.fn = _abi.dop_draft_fn(self._trap.around(propose, _abi.DOP_E_CANCELLED))
+        self._call("dop_sequence_set_speculation", None if how is None else ctypes.byref(how), DIAG)
+        self._kept["speculation"] = (how, draft)
+
+    @property
+    def speculation_counts(self) -> SpeculationCounts:
+        with self._model._drive:
+            c = lib.dop_sequence_speculation_counts(self._get())
+        return SpeculationCounts(c.steps, c.drafted, c.accepted, c.again)
+
+
+class Generation(Handle):
+    """A text that a sequence writes: an iterator of pieces of text, or of tokens with tokens()."""
+
+    _destroy = "dop_generation_destroy"
+    _model: "Model"
+
+    def __init__(self, sequence: Sequence, ids: Ids, max_tokens: int, sampling: Optional[Sampling], stops: Seq[str],
+                 shape: Optional[Shape], top_logprobs: Optional[int], ignore_end: bool, keep_special: bool) -> None:
+        model = sequence._model
+        self._model, self._sequence = model, sequence
+        self._trap = sequence._trap
+        wanted = model.facts.sampling if sampling is None else sampling
+        if top_logprobs is not None:
+            wanted = wanted.replace(logprobs=True)
+        c, biases = wanted._c()
+        self._top = top_logprobs or 0
+        self._logprobs = wanted.logprobs
+        self._matcher = Matcher(shape) if shape is not None else None
+        raw = (ctypes.c_char_p * max(len(stops), 1))(*(s.encode() for s in stops))
+        # text and matcher are lent until the end
+        text = model.text if model.facts.has_text else None
+        options = _abi.dop_generation_options(
+            text=text._get() if text is not None else None, sampling=ctypes.pointer(c),
+            matcher=self._matcher._get() if self._matcher is not None else None, stops=raw, n_stops=len(stops),
+            max_tokens=max_tokens, n_top=self._top, ignore_end=ignore_end, keep_special=keep_special)
+        self._lent = (text, c, biases)
+        self._token = _abi.dop_generation_token()
+        self.end = End.NOT_YET  #: what ended the text
+        self.ids: List[int] = []  #: of the tokens so far
+        handle = ctypes.c_void_p()
+        with model._drive:
+            call("dop_generation_create", sequence._get(), ctypes.byref(options), DIAG, ctypes.byref(handle))
+            self._handle = handle.value
+            sequence._kept["sampling"] = self._lent
+            for used in (sequence, text, self._matcher):
+                if used is not None:
+                    used._used_by(self)
+        words = ids_in(ids)
+        with model._drive:
+            call("dop_generation_read", self._get(), words, len(ids), DIAG, trap=self._trap)
+
+    def _take(self, name: str) -> Token:
+        with self._model._drive:
+            call(name, self._get(), DIAG, ctypes.byref(self._token), trap=self._trap)
+            c = self._token
+            self.end = End(c.end)
+            added = measured(c.text, c.len)
+            rows = c.logprobs[: 1 + self._top] if self._logprobs and c.logprobs else []
+            token = Token(c.id, added, self.end, rows[0].logprob if rows else None,
+                          tuple(Logprob(r.id, r.logprob) for r in rows[1:]))
+        return token
+
+    def tokens(self) -> Iterator[Token]:
+        """The tokens as they come; the last one has an end."""
+        while self.end == End.NOT_YET:
+            token = self._take("dop_generation_next")
+            if token.end != End.ID:
+                self.ids.append(token.id)
+            yield token
+
+    def __iter__(self) -> "Generation":
+        return self
+
+    def __next__(self) -> str:
+        for token in self.tokens():
+            if token.text:
+                return token.text
+        raise StopIteration
+
+    def stop(self) -> str:
+        """Ends the text here, and gives what was held back of it."""
+        if self.end != End.NOT_YET:
+            return ""
+        rest = self._take("dop_generation_stop").text
+        self.end = End.LENGTH if self.end == End.NOT_YET else self.end
+        return rest
+
+    @property
+    def text(self) -> str:
+        """The whole text so far."""
+        n = ctypes.c_size_t()
+        with self._model._drive:
+            return measured(lib.dop_generation_text(self._get(), ctypes.byref(n)), n.value)
+
+    def read(self) -> str:
+        """Writes to the end, and gives the whole text."""
+        for _ in self:
+            pass
+        return self.text
+
+
+class Step:
+    """A step of rows of several sequences: Model.step()."""
+
+    def __init__(self, model: "Model", rows: Seq[Tuple[Sequence, int, Wants]]) -> None:
+        self._model = model
+        made = (_abi.dop_step_row * max(len(rows), 1))()
+        for at, (sequence, token, wants) in enumerate(rows):
+            made[at] = _abi.dop_step_row(sequence._get(), token, int(wants))
+        with model._drive:
+            call("dop_step_run", model._get(), made, len(rows), DIAG)
+        self._open = True
+        self._n = len(rows)
+
+    def _row(self, row: int) -> int:
+        if not self._open:
+            raise Error(Status.USAGE, "the step has ended")
+        if not 0 <= row < self._n:
+            raise Error(Status.INPUT, f"the step has no row {row}")
+        return self._model._get()
+
+    def logits(self, row: int) -> memoryview:
+        """A copy of the logits of a row that wanted them."""
+        with self._model._drive:
+            pointer = lib.dop_step_logits(self._row(row), row)
+            if not pointer:
+                raise Error(Status.USAGE, f"row {row} wanted no logits")
+            return memoryview(ctypes.string_at(pointer, 4 * self._model.facts.vocab)).cast("f")
+
+    def pick(self, row: int) -> int:
+        """The likeliest id of a row that wanted a pick."""
+        with self._model._drive:
+            token = int(lib.dop_step_pick(self._row(row), row))
+        if token == 0xFFFFFFFF:
+            raise Error(Status.USAGE, f"row {row} wanted no pick")
+        return token
+
+    def sample(self, row: int) -> int:
+        """An id by the sampling of the row's sequence."""
+        token = ctypes.c_uint32()
+        with self._model._drive:
+            call("dop_step_sample", self._row(row), row, DIAG, ctypes.byref(token))
+        return token.value
+
+    def commit(self) -> None:
+        self._finish("dop_step_commit")
+
+    def rollback(self) -> None:
+        self._finish("dop_step_rollback")
+
+    def _finish(self, name: str) -> None:
+        with self._model._drive:
+            if self._open and not self._model.closed:
+                getattr(lib, name)(self._model._get())
+            self._open = False
+
+    def __enter__(self) -> "Step":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()

@@ -1,0 +1,248 @@
+"""Text and token ids, chat formats, and shapes of answers (doppler/text.h, doppler/constraint.h)."""
+import ctypes
+import json
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from . import _abi
+from ._library import DIAG, Error, Ids, Status, call, ids_in, lib, measured, take_ids, take_text, text
+from .handle import Handle, Path
+
+Messages = Union[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]
+
+
+class Text(Handle):
+    """A plan's tokenizer.  Any number of threads may use one.  Model.text is the one of an open model; Text(path) needs no
+    device."""
+
+    _destroy = "dop_text_destroy"
+
+    def __init__(self, plan: Optional[Path] = None, *, _model: Any = None) -> None:
+        handle = ctypes.c_void_p()
+        if _model is not None:
+            call("dop_text_of_model", _model._get(), DIAG, ctypes.byref(handle))
+        else:
+            call("dop_text_open", os.fsencode(plan or ""), DIAG, ctypes.byref(handle))
+        self._handle = handle.value
+        self._model = _model
+
+    @property
+    def vocab(self) -> int:
+        """The largest id and one."""
+        return int(lib.dop_text_vocab(self._get()))
+
+    @property
+    def adds_bos(self) -> bool:
+        return bool(lib.dop_text_adds_bos(self._get()))
+
+    @property
+    def has_chat(self) -> bool:
+        return bool(lib.dop_text_has_chat(self._get()))
+
+    def encode(self, string: str, *, add_special: bool = True, parse_special: bool = True, once: bool = True) -> List[int]:
+        """The ids of a text.  add_special: with what the model's definition adds around one (BOS); parse_special: special
+        tokens that are written in it are those tokens; once: nothing is added that the text has itself.  A text from others,
+        in which special tokens must be letters, takes parse_special=False."""
+        flags = (_abi.DOP_TEXT_ADD_SPECIAL * add_special | _abi.DOP_TEXT_PARSE_SPECIAL * parse_special |
+                 _abi.DOP_TEXT_ONCE * (once and add_special))
+        return self._encode(string.encode("utf-8", "surrogatepass"), flags)
+
+    def _encode(self, raw: bytes, flags: int) -> List[int]:
+        ids, n = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t()
+        call("dop_text_encode", self._get(), raw, len(raw), flags, DIAG, ctypes.byref(ids), ctypes.byref(n))
+        return take_ids(ids, n)
+
+    def encode_pair(self, first: str, second: str) -> Tuple[List[int], int]:
+        """The ids of two texts as models that compare two take them, and how many are before the second."""
+        ids, n, at = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t(), ctypes.c_size_t()
+        a, b = first.encode(), second.encode()
+        call("dop_text_encode_pair", self._get(), a, len(a), b, len(b), DIAG, ctypes.byref(ids), ctypes.byref(n),
+             ctypes.byref(at))
+        return take_ids(ids, n), at.value
+
+    def decode(self, ids: Ids) -> str:
+        """The text of ids, without special tokens."""
+        raw, n = ctypes.c_void_p(), ctypes.c_size_t()
+        call("dop_text_decode", self._get(), ids_in(ids), len(ids), DIAG, ctypes.byref(raw), ctypes.byref(n))
+        return take_text(raw, n)
+
+    def decoder(self, *, goes_on: bool = False, keep_special: bool = False) -> "Decoder":
+        return Decoder(self, goes_on=goes_on, keep_special=keep_special)
+
+    def is_end(self, token: int) -> bool:
+        """Whether an id ends generation."""
+        return bool(lib.dop_text_is_end(self._get(), token))
+
+    def prompt(self, name: Optional[str] = None) -> str:
+        """What goes in front of a text whose vector is wanted: of that name, or the model's default one."""
+        found = ctypes.c_void_p()
+        call("dop_text_prompt", self._get(), None if name is None else name.encode(), DIAG, ctypes.byref(found))
+        return text(ctypes.cast(found, ctypes.c_char_p).value)
+
+    def search_prompt(self, query: bool) -> str:
+        """What goes in front of a search's query, or of the texts that are searched."""
+        return text(lib.dop_text_search_prompt(self._get(), query))
+
+    def chat(self) -> "Chat":
+        """The model's chat format."""
+        return Chat(self)
+
+    def schema(self, schema: Union[str, Mapping[str, Any], bool]) -> "Shape":
+        """Texts that are JSON and valid for a JSON schema; "" for any JSON object."""
+        return Shape(self, schema=schema)
+
+    def grammar(self, grammar: str) -> "Shape":
+        """Texts that a grammar (GBNF) allows."""
+        return Shape(self, grammar=grammar)
+
+
+class Decoder(Handle):
+    """Turns ids into text as they come, complete characters only.  For one thread at a time."""
+
+    _destroy = "dop_decoder_destroy"
+
+    def __init__(self, of: Text, *, goes_on: bool = False, keep_special: bool = False) -> None:
+        handle = ctypes.c_void_p()
+        flags = _abi.DOP_TEXT_GOES_ON * goes_on | _abi.DOP_TEXT_KEEP_SPECIAL * keep_special
+        call("dop_decoder_create", of._get(), flags, DIAG, ctypes.byref(handle))
+        self._text, self._model = of, of._model
+        self._handle = handle.value
+        of._used_by(self)
+
+    def push(self, token: int) -> str:
+        """The characters that one more id completes."""
+        raw, n = ctypes.c_void_p(), ctypes.c_size_t()
+        call("dop_decoder_push", self._get(), token, DIAG, ctypes.byref(raw), ctypes.byref(n))
+        return measured(raw, n.value)
+
+    def end(self) -> str:
+        """What is left: an incomplete character becomes U+FFFD."""
+        raw, n = ctypes.c_void_p(), ctypes.c_size_t()
+        call("dop_decoder_end", self._get(), DIAG, ctypes.byref(raw), ctypes.byref(n))
+        return measured(raw, n.value)
+
+
+class Chat(Handle):
+    """A chat format: the model's own template, another one (Jinja), or one of a common name ("chatml").  Any number of threads
+    may use one."""
+
+    _destroy = "dop_chat_destroy"
+
+    def __init__(self, of: Text, *, template: Optional[str] = None, name: Optional[str] = None) -> None:
+        handle = ctypes.c_void_p()
+        if template is not None:
+            raw = template.encode()
+            call("dop_chat_of_template", raw, len(raw), DIAG, ctypes.byref(handle))
+        elif name is not None:
+            call("dop_chat_of_name", name.encode(), DIAG, ctypes.byref(handle))
+        else:
+            call("dop_chat_of_text", of._get(), DIAG, ctypes.byref(handle))
+        self._text, self._model = of, of._model
+        self._handle = handle.value
+        of._used_by(self)
+
+    @property
+    def stops(self) -> List[str]:
+        """Texts that end an answer, beside the ids that do."""
+        found: List[str] = []
+        pointer = lib.dop_chat_stops(self._get())
+        while pointer[len(found)] is not None:
+            found.append(text(pointer[len(found)]))
+        return found
+
+    @staticmethod
+    def _json(messages: Messages, tools: Optional[Sequence[Mapping[str, Any]]], more: Dict[str, Any]) -> bytes:
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        whole: Any = dict(messages) if isinstance(messages, Mapping) else {"messages": list(messages)}
+        if tools is not None:
+            whole["tools"] = list(tools)
+        whole.update(more)
+        return json.dumps(whole).encode()
+
+    def render(self, messages: Messages, tools: Optional[Sequence[Mapping[str, Any]]] = None, *, last: bool = False,
+               **more: Any) -> str:
+        """A conversation as text, up to where the answer begins.  messages: one of the user's, a list of messages with "role" and
+        "content", or an object with such a list as "messages".  last: only what the last message adds.  more: further
+        members, as add_generation_prompt=False."""
+        raw, n = ctypes.c_void_p(), ctypes.c_size_t()
+        body = self._json(messages, tools, more)
+        call("dop_chat_text", self._get(), self._text._get(), body, len(body), _abi.DOP_CHAT_LAST * last, DIAG,
+             ctypes.byref(raw), ctypes.byref(n))
+        return take_text(raw, n)
+
+    def ids(self, messages: Messages, tools: Optional[Sequence[Mapping[str, Any]]] = None, *, last: bool = False,
+            **more: Any) -> List[int]:
+        """The same as ids."""
+        ids, n = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t()
+        body = self._json(messages, tools, more)
+        call("dop_chat_ids", self._get(), self._text._get(), body, len(body), _abi.DOP_CHAT_LAST * last, DIAG,
+             ctypes.byref(ids), ctypes.byref(n))
+        return take_ids(ids, n)
+
+
+class Shape(Handle):
+    """What an answer may be, compiled once for a vocabulary.  Any number of threads and generations may use one."""
+
+    _destroy = "dop_constraint_destroy"
+
+    def __init__(self, of: Text, *, schema: Union[str, Mapping[str, Any], bool, None] = None,
+                 grammar: Optional[str] = None) -> None:
+        if (schema is None) == (grammar is None):
+            raise Error(Status.USAGE, "a shape is of a schema or of a grammar")
+        handle = ctypes.c_void_p()
+        source = grammar if schema is None else schema if isinstance(schema, str) else json.dumps(schema)
+        raw = (source or "").encode()
+        call("dop_constraint_from_" + ("grammar" if schema is None else "schema"), of._get(), raw, len(raw), DIAG,
+             ctypes.byref(handle))
+        self._text, self._model = of, of._model
+        self._handle = handle.value
+        of._used_by(self)
+
+    @property
+    def unenforced(self) -> str:
+        """Keywords of the schema that are not enforced exactly, with ", " between them."""
+        return text(lib.dop_constraint_unenforced(self._get()))
+
+    def matcher(self) -> "Matcher":
+        return Matcher(self)
+
+
+class Matcher(Handle):
+    """Follows one text of a shape, for those who pick tokens themselves; Sequence.write takes the shape.  For one thread at a
+    time."""
+
+    _destroy = "dop_constraint_matcher_destroy"
+
+    def __init__(self, shape: Shape, sampling: Any = None) -> None:
+        handle = ctypes.c_void_p()
+        call("dop_constraint_matcher_create", shape._get(), None if sampling is None else ctypes.byref(sampling), DIAG,
+             ctypes.byref(handle))
+        self._shape, self._model = shape, shape._model
+        self._sampling = sampling
+        self._handle = handle.value
+        shape._used_by(self)
+
+    def mask(self) -> List[int]:
+        """Ids that may come next, as words of 32 bits, the lowest bit first."""
+        diag = _abi.dop_diag()
+        words = lib.dop_constraint_matcher_mask(self._get(), ctypes.byref(diag))
+        if not words:
+            raise Error(Status(diag.code), text(diag.message))
+        found: List[int] = words[: (self._shape._text.vocab + 31) // 32]
+        return found
+
+    def allows(self, token: int) -> bool:
+        words = self.mask()
+        return token >= 0 and token // 32 < len(words) and bool(words[token // 32] >> token % 32 & 1)
+
+    def accept(self, token: int) -> None:
+        call("dop_constraint_matcher_accept", self._get(), token, DIAG)
+
+    @property
+    def may_end(self) -> bool:
+        return bool(lib.dop_constraint_matcher_may_end(self._get()))
+
+    @property
+    def must_end(self) -> bool:
+        return bool(lib.dop_constraint_matcher_must_end(self._get()))

@@ -1,0 +1,15 @@
+# -i at a terminal: editing, history, several lines, a paste, signals, a full context.
+. "$(dirname "$0")/../lib.sh"
+demo=$SRC/examples/shakespeare-gemma3
+if ! command -v python3 >/dev/null; then
+    skip "-i at a terminal" "there is no python3"
+    finish
+fi
+check "a plan" "$DOPPLERC" "$demo" -o plain.plan --ctx 64 --chunks 8 --target lavapipe --quiet
+cp -r "$demo" chat
+printf '%s' "{% for m in messages %}{{ '<start_of_turn>' + m['role'] + '\n' + m['content'] + '<end_of_turn>\n' }}{% endfor %}" \
+    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}" >chat/chat_template.jinja
+check "a plan with a chat format" "$DOPPLERC" chat -o chat.plan --ctx 128 --chunks 8 --target lavapipe --quiet
+check "-i at a terminal" python3 "$SRC/tests/errors/terminal.py" "$EXEC" chat.plan plain.plan "$WORK"
+tail -n 1 .out
+finish

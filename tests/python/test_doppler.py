@@ -1,0 +1,484 @@
+"""The Python package over a plan of the demo.
+
+usage: test_doppler.py PLAN MODEL WANT ROOM GOLDEN EYES PICTURE [unittest's]: the plan (ctx 64, 3 sequences, --rows 2,4, --embed, adapters), the model it
+was made from, and a file with what doppler-exec writes greedily after "ROMEO:" in 20 tokens; a plan with room for the adapter of a golden folder; a plan
+with a vision part, and a picture.
+"""
+import array
+import gc
+import json
+import math
+import os
+import sys
+import threading
+import time
+import unittest
+
+import doppler
+from doppler import GREEDY, End, Error, Pooling, Sampling, Status, Wants
+
+PLAN, MODEL, WANT, ROOM, GOLDEN, EYES, PICTURE = sys.argv[1:8]
+with open(WANT, encoding="utf-8") as file:
+    WRITTEN = file.read().rstrip("\n")
+
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+LINES = []
+SHARED = doppler.Model(PLAN, checkpoints=4, log=LINES.append)
+
+
+class Opened(unittest.TestCase):
+    model = SHARED
+
+    def failing(self, code, says, function, *arguments, **named):
+        with self.assertRaises(Error) as caught:
+            function(*arguments, **named)
+        self.assertEqual(caught.exception.code, code)
+        self.assertIn(says, str(caught.exception))
+
+
+class Plans(unittest.TestCase):
+    def test_facts_without_a_device(self):
+        facts = doppler.read_plan(PLAN)
+        self.assertEqual((facts.family, facts.ctx, facts.n_sequences, facts.n_parts), ("gemma3", 64, 3, 1))
+        self.assertEqual(facts.bytes, os.path.getsize(PLAN))
+        self.assertEqual([t.name for t in facts.targets], ["lavapipe"])
+        self.assertTrue(json.loads(facts.made)["embed"])
+        self.assertTrue(doppler.Text(PLAN).decode(doppler.Text(PLAN).encode("To be")).endswith("To be"))
+
+    def test_devices(self):
+        found = doppler.devices()
+        self.assertEqual([d.number for d in found], list(range(len(found))))
+        self.assertTrue(all(d.name and d.line for d in found))
+
+    def test_errors_have_code_and_message(self):
+        with self.assertRaises(Error) as caught:
+            doppler.Model("/nowhere/at.plan")
+        self.assertEqual(caught.exception.code, Status.IO)
+        self.assertEqual(caught.exception.path, "/nowhere/at.plan")
+        self.assertTrue(str(caught.exception).startswith("/nowhere/at.plan: "))
+        with self.assertRaises(Error) as caught:
+            doppler.Model(PLAN, device="no such device")
+        self.assertEqual(caught.exception.code, Status.USAGE)
+        with self.assertRaises(Error) as caught:
+            doppler.Model(b"no plan")
+        self.assertEqual(caught.exception.code, Status.INPUT)
+        with self.assertRaises(Error):
+            doppler.read_plan(__file__)
+        with self.assertRaises(TypeError):
+            doppler.Model(PLAN, no_such_option=1)
+
+    def test_memory_descriptor_progress_refusal(self):
+        steps = []
+        with open(PLAN, "rb") as plan:
+            raw = plan.read()
+            with doppler.Model(plan.fileno(), progress=lambda step, done, whole: steps.append((step, done, whole))) as model:
+                self.assertEqual(model.facts.vocab, 2048)
+        self.assertIn("kernels", {step for step, _, _ in steps})
+        self.assertTrue(any(done == whole for _, done, whole in steps))
+        with doppler.Model(raw) as model, model.sequence() as sequence:
+            self.assertEqual("ROMEO:" + sequence.write("ROMEO:", max_tokens=20, sampling=GREEDY).read(), WRITTEN)
+        for refuse in ({"progress": lambda *_: False}, {"accept": lambda device: device.number < 0}):
+            with self.assertRaises(Error) as caught:
+                doppler.Model(PLAN, **refuse)
+            self.assertEqual(caught.exception.code, Status.CANCELLED)
+        with self.assertRaises(ZeroDivisionError):  # what a function raises arrives
+            doppler.Model(PLAN, progress=lambda *_: 1 // 0)
+
+    def test_log(self):
+        self.assertTrue(all(isinstance(line, str) for line in LINES))
+        self.assertTrue(LINES)
+
+
+class Texts(Opened):
+    def test_encode_decode(self):
+        text = self.model.text
+        ids = text.encode("ROMEO: déjà", add_special=False)
+        self.assertEqual(text.decode(ids), "ROMEO: déjà")
+        self.assertEqual(text.encode("ROMEO: déjà"), [self.model.facts.bos_id] + ids)
+        self.assertEqual(text.encode(""), [self.model.facts.bos_id])
+        self.assertEqual(text.encode("", add_special=False), [])
+        with text.decoder() as decoder:
+            pieces = [decoder.push(i) for i in ids] + [decoder.end()]
+        self.assertEqual("".join(pieces), "ROMEO: déjà")
+        self.failing(Status.INPUT, "", text.decode, [1 << 20])
+        self.failing(Status.INPUT, "token id", text.decode, [-1])
+        self.failing(Status.INPUT, "UTF-8", text.encode, "\ud800")
+        self.assertEqual(text.decode(array.array("I", ids)), "ROMEO: déjà")
+        self.assertTrue(text.is_end(self.model.facts.end_ids[0]))
+
+    def test_chats(self):
+        chat = doppler.Chat(self.model.text, name="chatml")
+        said = chat.render([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}])
+        self.assertEqual(said, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
+        self.assertEqual(chat.render("Hi", add_generation_prompt=False), "<|im_start|>user\nHi<|im_end|>\n")
+        self.assertEqual(chat.stops, ["<|im_end|>"])
+        self.assertIn("X", doppler.Chat(self.model.text, template="{{ messages[0].content }}X").render("A"))
+        self.failing(Status.INPUT, "chatml", doppler.Chat, self.model.text, name="nosuch")
+        with self.model.sequence() as sequence:
+            first = sequence.answer("Hi", chat=chat, max_tokens=3, sampling=GREEDY)
+            first.read()
+            fed = len(sequence)
+            turns = [{"role": "user", "content": "Hi"}]
+            self.assertEqual(sequence.tokens[:5], chat.ids(turns)[:5])
+            again = sequence.answer(turns, chat=chat, max_tokens=3, sampling=GREEDY)
+            self.assertEqual(again.read(), first.text)
+            self.assertEqual(len(sequence), fed)
+
+    def test_shapes(self):
+        shape = self.model.text.schema({"type": "object", "properties": {"n": {"type": "integer", "maximum": 99, "minimum": 0}},
+                                        "required": ["n"], "additionalProperties": False})
+        self.assertEqual(shape.unenforced, "")
+        with self.model.sequence() as sequence:
+            writing = sequence.write("ROMEO:", shape=shape, max_tokens=40, sampling=GREEDY)
+            self.assertIn(json.loads(writing.read())["n"], range(100))
+            self.assertIn(writing.end, (End.SHAPE, End.ID))
+        grammar = self.model.text.grammar('root ::= "yes" | "no"')
+        with self.model.sequence() as sequence:
+            self.assertIn(sequence.write("ROMEO:", shape=grammar).read(), ("yes", "no"))
+        matcher = grammar.matcher()
+        self.assertFalse(matcher.may_end)
+        for token in self.model.text.encode("no", add_special=False):
+            self.assertTrue(matcher.allows(token))
+            matcher.accept(token)
+        self.assertTrue(matcher.must_end)
+        self.failing(Status.INPUT, "", matcher.accept, 5)
+        self.failing(Status.INPUT, "", self.model.text.grammar, "root ::= (")
+        self.failing(Status.INPUT, "", self.model.text.schema, False)
+
+
+class Sequences(Opened):
+    def write(self, sequence, **how):
+        return "ROMEO:" + sequence.write("ROMEO:", max_tokens=20, sampling=GREEDY, **how).read()
+
+    def test_stream(self):
+        with self.model.sequence() as sequence:
+            writing = sequence.write("ROMEO:", max_tokens=20, sampling=GREEDY)
+            pieces = list(writing)
+            self.assertGreater(len(pieces), 5)
+            self.assertEqual("ROMEO:" + "".join(pieces), WRITTEN)
+            self.assertEqual(writing.text, "".join(pieces))
+            self.assertEqual(writing.end, End.LENGTH)
+            self.assertEqual(sequence.tokens[-20:], writing.ids)
+            self.assertEqual(list(writing), [])
+
+    def test_tokens_logprobs_stops(self):
+        with self.model.sequence() as sequence:
+            tokens = list(sequence.write("ROMEO:", max_tokens=8, sampling=GREEDY, top_logprobs=3).tokens())
+            self.assertEqual(len(tokens), 8)
+            for token in tokens:
+                self.assertEqual(token.top[0].id, token.id)
+                self.assertEqual(token.top[0].logprob, token.logprob)
+                self.assertEqual([t.logprob for t in token.top], sorted((t.logprob for t in token.top), reverse=True))
+            self.assertEqual([t.end for t in tokens], [End.NOT_YET] * 7 + [End.LENGTH])
+        stop = WRITTEN[len("ROMEO:") :].split()[3]
+        with self.model.sequence() as sequence:
+            writing = sequence.write("ROMEO:", max_tokens=20, sampling=GREEDY, stops=[stop])
+            self.assertEqual(WRITTEN.index(stop), len("ROMEO:" + writing.read()))
+            self.assertEqual(writing.end, End.STOP_TEXT)
+        with self.model.sequence() as sequence:
+            writing = sequence.write("ROMEO:", sampling=GREEDY)
+            next(writing)
+            self.assertTrue(WRITTEN[6:].startswith(writing.text + writing.stop()))
+            self.assertEqual(list(writing), [])
+
+    def test_sampling(self):
+        with self.model.sequence() as sequence:
+            texts = []
+            for seed in (1, 1, 2):
+                sequence.rewind(0)
+                texts.append(sequence.write("ROMEO:", max_tokens=12, sampling=Sampling(temperature=1.5, seed=seed)).read())
+            self.assertEqual(texts[0], texts[1])
+            self.assertNotEqual(texts[0], texts[2])
+            sequence.rewind(0)
+            first = self.model.text.encode(WRITTEN)[len(self.model.text.encode("ROMEO:"))]
+            banned = Sampling(biases={first: -1000.0})
+            self.assertNotEqual(next(sequence.write("ROMEO:", sampling=banned).tokens()).id, first)
+
+    def test_feed_next_score(self):
+        ids = self.model.text.encode("ROMEO:")
+        with self.model.sequence() as sequence, self.model.sequence() as other:
+            rows = sequence.score(ids)
+            self.assertEqual(rows.shape, (len(ids), 2048))
+            last = list(rows[len(ids) - 1, i] for i in range(2048))
+            pieces = []
+            other.score(ids, lambda first, some: pieces.append((first, some.shape[0], some[some.shape[0] - 1, 7])))
+            self.assertEqual(sum(n for _, n, _ in pieces), len(ids))
+            self.assertEqual(pieces[-1][2], last[7])
+            self.assertEqual(sequence.next(), last.index(max(last)))
+            total = math.log(sum(math.exp(v - max(last)) for v in last)) + max(last)
+            other.rewind(0)
+            other.set_sampling(Sampling(logprobs=True))
+            other.feed(array.array("I", ids))
+            picked = other.next()
+            self.assertAlmostEqual(other.logprobs(2)[0].logprob, last[picked] - total, places=4)
+
+    def test_callbacks(self):
+        ids = self.model.text.encode("ROMEO:")
+        with self.model.sequence() as sequence:
+            told = []
+            sequence.feed(ids * 3, progress=lambda step, done, whole: told.append((step, done, whole)))
+            self.assertEqual(told[-1], ("tokens", 3 * len(ids), 3 * len(ids)))
+            sequence.rewind(0)
+            self.failing(Status.CANCELLED, "", sequence.feed, ids * 12, progress=lambda *_: False)
+            sequence.rewind(0)
+            sequence.feed(ids)
+            sequence.set_sampler(lambda logits, tokens: (len(logits) - 2048) + len(tokens))
+            self.assertEqual(sequence.next(), len(ids))
+            self.assertEqual(sequence.next(), len(ids) + 1)
+            sequence.set_sampler(lambda logits, tokens: 1 // 0)
+            self.assertRaises(ZeroDivisionError, sequence.next)
+            sequence.set_sampler(lambda logits, tokens: self.model.max_rows() and sequence.next())
+            self.failing(Status.USAGE, "may not use the model", sequence.next)  # a call from within a call
+            sequence.set_sampler(None)
+            sequence.set_mask([42, 43])
+            self.assertIn(sequence.next(), (42, 43))
+            sequence.set_mask(None)
+            self.failing(Status.INPUT, "", sequence.set_mask, [])
+        with self.model.sequence() as sequence:
+            sequence.set_speculation(ngram=2)
+            self.assertEqual(self.write(sequence), WRITTEN)
+            sequence.rewind(0)
+            ids = self.model.text.encode(WRITTEN)
+            asked = []
+
+            def draft(tokens, most):
+                asked.append(most)
+                return ids[len(tokens) : len(tokens) + most]
+
+            sequence.set_speculation(fn=draft)
+            self.assertEqual(self.write(sequence), WRITTEN)
+            counts = sequence.speculation_counts  # how many depends on the time that steps take
+            self.assertTrue(asked)
+            self.assertTrue(0 <= counts.accepted <= counts.drafted)
+            sequence.set_speculation()
+
+    def test_fork_rewind_save_checkpoint(self):
+        path = "kept.bin"
+        with self.model.sequence() as sequence:
+            sequence.feed(self.model.text.encode("ROMEO:"))
+            mark = sequence.checkpoint()
+            sequence.save(path, b"a\0note")
+            with sequence.fork() as other:
+                self.assertEqual(other.tokens, sequence.tokens)
+                self.assertEqual("ROMEO:" + other.write([], max_tokens=20, sampling=GREEDY).read(), WRITTEN)
+            sequence.rewind(2)
+            self.assertEqual(len(sequence), 2)
+            self.assertEqual(sequence.load(path), b"a\0note")
+            self.assertEqual("ROMEO:" + sequence.write([], max_tokens=20, sampling=GREEDY).read(), WRITTEN)
+            sequence.restore(mark)
+            self.assertEqual("ROMEO:" + sequence.write([], max_tokens=20, sampling=GREEDY).read(), WRITTEN)
+            self.model.drop_checkpoint(mark)
+            sequence.cut(0, 1)
+            self.failing(Status.INPUT, "", sequence.rewind, 1000)
+        self.failing(Status.USAGE, "the Sequence is closed", sequence.next)
+
+    def test_steps(self):
+        ids = self.model.text.encode("ROMEO:")
+        with self.model.sequence() as a, self.model.sequence() as b:
+            a.feed(ids[:-1])
+            b.feed(ids[:-1])
+            with self.model.step([(a, ids[-1], Wants.PICK), (b, ids[-1], Wants.LOGITS)]) as step:
+                logits = list(step.logits(1))
+                self.assertEqual(step.pick(0), logits.index(max(logits)))
+                self.assertEqual(step.sample(1), step.pick(0))
+                self.failing(Status.USAGE, "", step.pick, 1)
+                self.failing(Status.USAGE, "", step.logits, 0)
+            self.assertEqual(a.tokens, ids)
+            with self.assertRaises(KeyError), self.model.step([(a, 5, self.model.wants(GREEDY))]):
+                raise KeyError
+            self.assertEqual(a.tokens, ids)  # rolled back
+            self.failing(Status.USAGE, "ended", step.pick, 0)
+
+    def test_vectors(self):
+        vectors = self.model.embed(["ROMEO:", "JULIET:", [1, 2, 3]])
+        self.assertEqual([len(v) for v in vectors], [self.model.embedding_size] * 3)
+        for v in vectors:
+            self.assertAlmostEqual(sum(x * x for x in v), 1.0, places=4)
+        with self.model.sequence() as sequence:
+            alone = sequence.embed(self.model.text.encode("ROMEO:"), Pooling.LAST)
+        self.assertLess(max(abs(x - y) for x, y in zip(alone, self.model.embed(["ROMEO:"], pooling=Pooling.LAST)[0])), 1e-5)
+        self.assertAlmostEqual(self.model.relevance("ROMEO:", ["ROMEO:", "to be"])[0], 1.0, places=4)
+
+    def test_too_many(self):
+        held = [self.model.sequence() for _ in range(3)]
+        self.failing(Status.INPUT, "", self.model.sequence)
+        held.pop().close()
+        self.model.sequence().close()
+        del held
+        gc.collect()
+        self.assertEqual(len([self.model.sequence() for _ in range(3)]), 3)
+        gc.collect()
+
+    def test_no_adapters_no_pictures(self):
+        self.assertEqual(self.model.adapter_room, 0)
+        self.assertEqual(self.model.adapters, [])
+        self.failing(Status.INPUT, "", self.model.load_adapter, "nowhere")
+        with self.assertRaises(Error):
+            self.model.images  # pylint: disable=pointless-statement
+
+
+class Lives(Opened):
+    def test_closing(self):
+        model = doppler.Model(PLAN)
+        sequence, text = model.sequence(), model.text
+        shape, chat = text.grammar('root ::= "a"'), doppler.Chat(text, name="chatml")
+        writing = sequence.write("A", max_tokens=5, sampling=GREEDY, shape=shape)
+        model.close()
+        model.close()
+        for closed in (sequence, text, shape, chat, writing, model):
+            self.assertTrue(closed.closed)
+            closed.close()
+        self.failing(Status.USAGE, "closed", lambda: sequence.tokens)
+        self.failing(Status.USAGE, "closed", lambda: text.encode("A"))
+        self.assertRaises(Error, next, writing)
+        self.failing(Status.USAGE, "closed", model.sequence)
+        model = doppler.Model(PLAN)  # nobody closes these
+        loop = [model, model.sequence(), model.text.chat if model.text.has_chat else None]
+        loop.append(loop)
+        del model, loop
+        gc.collect()
+
+    def test_threads_share_a_model(self):
+        written, errors = {}, []
+
+        def work(name):
+            try:
+                for _ in range(3):
+                    with self.model.sequence() as sequence:
+                        written[name] = "ROMEO:" + sequence.write("ROMEO:", max_tokens=20, sampling=GREEDY).read()
+            except BaseException as error:  # pylint: disable=broad-except
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+        self.assertEqual(set(written.values()), {WRITTEN})
+
+    def test_the_interpreter_goes_on_during_a_call(self):
+        counted, stop = [0], threading.Event()
+
+        def count():
+            while not stop.is_set():
+                counted[0] += 1
+                time.sleep(0)
+
+        thread = threading.Thread(target=count)
+        with self.model.sequence() as sequence:
+            ids = self.model.text.encode("ROMEO:") * 6
+            seen = []
+            interval = sys.getswitchinterval()
+            sys.setswitchinterval(1000)  # so that the other thread has the interpreter only while a call has let it go
+            thread.start()
+            try:
+                for _ in range(3):
+                    sequence.rewind(0)
+                    before = counted[0]
+                    sequence.score(ids)
+                    seen.append(counted[0] - before)
+            finally:
+                sys.setswitchinterval(interval)
+                stop.set()
+                thread.join()
+        self.assertGreater(max(seen), 0)
+
+    def test_nothing_leaks(self):
+        shape = self.model.text.grammar('root ::= [a-z]+')
+
+        def round_of_everything():
+            with self.model.sequence() as sequence:
+                sequence.write("ROMEO:", max_tokens=2, sampling=Sampling(temperature=1, biases={5: 1.0}), stops=["x"], shape=shape).read()
+                sequence.write("A", max_tokens=1)
+            self.model.sequence()  # left to the collector
+            text = doppler.Text(PLAN)
+            text.decode(text.encode("ROMEO: " * 20))
+            doppler.Chat(text, name="chatml").render("Hi " * 1000)
+            doppler.read_plan(PLAN)
+            self.assertRaises(Error, text.grammar, "root ::=" + " x" * 100)
+
+        for _ in range(20):
+            round_of_everything()
+        before = resident()
+        for _ in range(60):
+            round_of_everything()
+        self.assertLess(resident() - before, 4 << 20)
+
+
+class Adapters(unittest.TestCase):
+    def test_adapters(self):
+        with open(os.path.join(GOLDEN, "expected.json"), encoding="utf-8") as file:
+            prompt = json.load(file)["prompt"]
+
+        def furthest(rows, name):
+            want = array.array("f")
+            with open(os.path.join(GOLDEN, name), "rb") as file:
+                want.frombytes(file.read())
+            return max(abs(a - b) for a, b in zip(rows.cast("B").cast("f"), want))
+
+        with doppler.Model(ROOM) as model, model.sequence() as sequence:
+            self.assertEqual(model.adapter_room, 1)
+            adapter = model.load_adapter(os.path.join(GOLDEN, "adapter"))
+            self.assertEqual(model.adapters, [adapter])
+            self.assertLess(furthest(sequence.score(prompt), "logits.f32"), 5e-4)
+            sequence.rewind(0)
+            sequence.set_adapters({adapter: 1.0})
+            self.assertLess(furthest(sequence.score(prompt), "logits_adapter.f32"), 5e-4)
+            with self.assertRaises(Error) as caught:
+                model.unload_adapter(adapter)
+            self.assertEqual(caught.exception.code, Status.USAGE)
+            sequence.set_adapters({})
+            model.unload_adapter(adapter)
+            self.assertEqual(model.adapters, [])
+
+
+class Pictures(unittest.TestCase):
+    def test_pictures(self):
+        with open(PICTURE, "rb") as file:
+            raw = file.read()
+        with doppler.Model(EYES) as model, model.sequence() as sequence:
+            image = model.images.read(raw)
+            width, rows = image.rows()
+            self.assertEqual(rows.shape, (image.features, width))
+            self.assertIn("image", model.programs)
+            one = sequence.answer("What is this?", images=[image], max_tokens=4, sampling=GREEDY)
+            self.assertGreater(len(one.read().strip()) + len(one.ids), 0)
+            self.assertGreater(len(sequence), image.features)
+            self.assertGreater(max(sequence.tokens), model.facts.vocab)  # rows of features
+            sequence.rewind(0)
+            again = sequence.answer([{"role": "user", "content": "What is this?"}], images=[model.images.read(raw)], max_tokens=4,
+                                    sampling=GREEDY)
+            again.read()
+            self.assertEqual(again.ids, one.ids)
+            with self.assertRaises(Error):
+                model.images.read(raw[:100])
+            images = model.images
+        self.assertTrue(images.closed and image.closed)
+
+
+class Compiling(unittest.TestCase):
+    def test_compile(self):
+        steps, notes = set(), []
+        facts = doppler.compile(MODEL, "own.plan", ctx=64, chunks="8", target="lavapipe", quant="q8_0",
+                                progress=lambda step, done, whole: steps.add(step), notes=notes.append)
+        self.assertEqual((facts.target, facts.bytes, facts.n_parts), ("lavapipe", os.path.getsize("own.plan"), 1))
+        self.assertEqual(steps, {"kernels", "weights"})
+        self.assertEqual(doppler.read_plan("own.plan").ctx, 64)
+        with self.assertRaises(Error) as caught:
+            doppler.compile(MODEL, "own.plan", quant="q99")
+        self.assertEqual(caught.exception.code, Status.USAGE)
+        self.assertIn("q99", caught.exception.message)
+        with self.assertRaises(Error) as caught:
+            doppler.compile(MODEL, "none.plan", target="lavapipe", ctx=32, progress=lambda *_: False)
+        self.assertEqual(caught.exception.code, Status.CANCELLED)
+        self.assertFalse(os.path.exists("none.plan"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[8:])
