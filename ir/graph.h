@@ -174,7 +174,8 @@ typedef enum dop_origin_kind {
     DOP_FROM_TEMPER,   /* the model's table of factors by which queries are multiplied */
     DOP_FROM_RELATIVE, /* the model's table of what scores grow by with the distance */
     DOP_FROM_TURNS,    /* the table of rotations by row and column of the model's vision part */
-    /* Room for adapters of the model's weight of this index: their matrices A, and B; and the factors of each sequence's ranks. */
+    /* Room for adapters of the model's weight of this index: their matrices A, and B; and for each sequence the factors of ranks and the
+     * numbers of its adapters. */
     DOP_FROM_LORA_A,
     DOP_FROM_LORA_B,
     DOP_FROM_LORA_FACTORS,

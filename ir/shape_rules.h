@@ -52,6 +52,7 @@ dop_status dop_rule_need_sequences(const dop_rule *c, uint32_t i, const dop_node
 dop_status dop_rule_top_k(const dop_rule *c, dop_want *out);
 dop_status dop_rule_group_rows(const dop_rule *c, dop_want *out);
 dop_status dop_rule_experts(const dop_rule *c, dop_want *out); /* pick, matmul_at, weighted_sum */
+dop_status dop_rule_dot_at(const dop_rule *c, dop_want *out);
 
 /* shapes_state.c: rules of ops that read or write states */
 dop_status dop_rule_state_write(const dop_rule *c, dop_want *out);

@@ -528,6 +528,8 @@ apply_rule(const dop_rule *c, dop_want *out)
     case DOP_OP_matmul_at:
     case DOP_OP_weighted_sum:
         return dop_rule_experts(c, out);
+    case DOP_OP_dot_at:
+        return dop_rule_dot_at(c, out);
     case DOP_OP_state_write:
         return dop_rule_state_write(c, out);
     case DOP_OP_attention:

@@ -118,3 +118,24 @@ dop_rule_experts(const dop_rule *c, dop_want *out)
         return DOP_OK;
     }
 }
+
+/* x [T,K], w [N,K], at [T,k], where K is a multiple of span. */
+dop_status
+dop_rule_dot_at(const dop_rule *c, dop_want *out)
+{
+    const dop_shape *x = &c->src[0]->shape, *w = &c->src[1]->shape, *at = &c->src[2]->shape;
+    const uint64_t span = (uint64_t)dop_rule_attr_i(c, DOP_A_span);
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < 3 && st == DOP_OK; i++)
+        st = dop_rule_need_rank(c, i, 2);
+    if (st != DOP_OK)
+        return st;
+    if (!dop_dim_equal(x->dim[1], w->dim[1]))
+        return dop_rule_mismatch(c, 0, 1);
+    if (!dop_dim_equal(x->dim[0], at->dim[0]))
+        return dop_rule_mismatch(c, 0, 2);
+    if (x->dim[1].mul < span)
+        return DOP_RULE_BAD(c, "has segments of %llu columns and %u columns", (unsigned long long)span, x->dim[1].mul);
+    out->shape = (dop_shape){2, {x->dim[0], w->dim[0]}};
+    return DOP_OK;
+}

@@ -402,6 +402,25 @@ compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, do
     return DOP_REASON_none;
 }
 
+/* Does the node, which is computed element by element, read a row of a matrix for each column? */
+static bool
+reads_matrix(const dop_graph *g, dop_node_id n)
+{
+    bool reads = false;
+    for (uint32_t k = 0; k < dop_node_at(g, n)->n_srcs && dop_node_is_element(g, n); k++)
+        reads = reads || dop_node_map(g, n, k, DOP_AXIS_row).kind == DOP_ACCESS_col;
+    return reads;
+}
+
+/* Would workgroups of the consumer read whole matrices of the producer again, or one workgroup all of them?  Products compute the row
+ * that they stage in every workgroup. */
+static bool
+reads_again(const dop_graph *g, const dop_region *p, const dop_region *c)
+{
+    const bool alone = g->max_t == 1 && c->info->has_unit && c->info->unit.units == 1;
+    return (c->info->product.n_mats > 0 || (alone && !dop_fuse_is_element(c))) && any_node(g, p, reads_matrix);
+}
+
 static dop_reason
 check_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
 {
@@ -412,6 +431,8 @@ check_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (dop_node_is(g, p->nodes[i], DOP_EFFECT))
             return DOP_REASON_state_order;
+    if (reads_again(g, p, c) && !dop_fuse_asked(cx, g, producer, consumer))
+        return DOP_REASON_cost;
     bool merges = any_node(g, p, dop_node_merges);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         uint32_t src;
@@ -668,6 +689,10 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
     if (!dop_fuse_is_program(p) || !p->info->has_unit || !dop_fuse_stages(c) ||
         (kind == DOP_JOIN_ROW && !s.has->lengths && any_node(g, p, walks_twice)))
         return DOP_OK;
+    if (reads_again(g, p, c) && !dop_fuse_asked(cx, g, producer, consumer)) {
+        *out_reason = DOP_REASON_cost;
+        return DOP_OK;
+    }
     *out_reason = DOP_REASON_tile_mismatch;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (forms[i].kind == kind && (forms[i].holes & all_holes(s.has)))

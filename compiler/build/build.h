@@ -30,8 +30,10 @@ typedef struct dop_build_options {
     bool encodes;
     /* score: the program `draft`.  A step has rows of next tokens and, received, the hidden states before them. */
     bool drafts;
-    bool sends;     /* the graph gives the hidden states of all rows, which the program `draft` receives */
-    uint32_t ranks; /* ranks of all adapters for which products have room; 0: no room */
+    bool sends;          /* the graph gives the hidden states of all rows, which the program `draft` receives */
+    uint32_t ranks;      /* ranks of all adapters for which products have room; 0: no room */
+    uint32_t rank, uses; /* with ranks: those of one adapter, and adapters of a sequence, at most, a multiple of 4 */
+    bool chosen;         /* with ranks: each row reads only the ranks of its own adapters, which is for few rows */
     /* Rows of a step may be features of the model's vision part: token vocab + i is row i of what the step receives. */
     bool pictures;
 } dop_build_options;
@@ -41,7 +43,7 @@ typedef struct dop_build_options {
 
 /* Builds the graph of a phase.
  * With ranks: weights "lora_a.NAME" f16 [ranks, cols] and "lora_b.NAME" f16 [rows, ranks] for each matrix NAME of a product, and "lora"
- * f32 [Q, ranks], the factors of each sequence.
+ * f32 [Q, ranks + uses], the factors of each sequence's ranks and then the numbers of its adapters from 1 on, 0 where there are fewer.
  * Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
  * one of several sequences, weight NAME with its type, each weight with its origin, weight "rope.<i>" f32 [dop_rope_rows(S), dims] (made
  * by dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers

@@ -1,6 +1,7 @@
 /* Room for adapters that come at run time.  The matrices A of all adapters lie below each other in one matrix, those of B beside each
  * other in another, so that a product gains two products of low rank.  Between the two each row's values are multiplied by the factors
- * of its sequence: 0 for the ranks of adapters that it does not use. */
+ * of its sequence: 0 for the ranks of adapters that it does not use.  In steps of few rows the second product reads only the ranks of the
+ * row's own adapters. */
 #include "compiler/build/builder.h"
 
 void
@@ -9,13 +10,16 @@ dop_build_adapter_factors(builder *b)
     const dop_shape ids = {1, {{1, DOP_SYM_T}}};
     if (b->opt->ranks == 0)
         return;
-    const dop_shape table = {2, {dop_dim_n(b->g->max_q), dop_dim_n(b->opt->ranks)}};
+    const uint32_t ranks = b->opt->ranks, uses = b->opt->uses;
+    const dop_shape table = {2, {dop_dim_n(b->g->max_q), dop_dim_n(ranks + uses)}};
     dop_node_id w =
         comes_from(b, leaf(b, DOP_OP_weight, "lora", "lora", DOP_TYPE_f32, &table), DOP_FROM_LORA_FACTORS, 0);
     dop_node_id seq = b->seq;
     if (b->status == DOP_OK && dop_node_at(b->g, seq)->shape.dim[0].sym != DOP_SYM_T)
         seq = leaf(b, DOP_OP_input, "lora_seq", "sequences", DOP_TYPE_u32, &ids);
-    b->factors = op2(b, DOP_OP_gather, "lora_f", w, seq, NULL, DOP_TYPE_none);
+    const dop_node_id both = op2(b, DOP_OP_gather, "lora_u", w, seq, NULL, DOP_TYPE_none);
+    b->factors = slice(b, "lora_f", both, 0, ranks);
+    b->adapters = b->opt->chosen ? slice(b, "lora_n", both, ranks, uses) : 0;
 }
 
 /* A matrix of the adapters of the weight w: A [ranks, cols] or B [rows, ranks]. */
@@ -47,7 +51,10 @@ dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node_id x, dop_n
     snprintf(name, sizeof name, "%s_lf", dop_role_name(role));
     low = op2(b, DOP_OP_mul, name, low, b->factors, NULL, DOP_TYPE_none);
     snprintf(name, sizeof name, "%s_lb", dop_role_name(role));
-    low = op2(b, DOP_OP_matmul, name, low, matrix(b, w, DOP_FROM_LORA_B), NULL, DOP_TYPE_none);
+    const dop_node_id srcs[] = {low, matrix(b, w, DOP_FROM_LORA_B), b->adapters};
+    const dop_attr span = {.i = b->opt->rank};
+    low = b->adapters ? add_node(b, DOP_OP_dot_at, name, srcs, 3, &span, &(dop_want){.type = DOP_TYPE_f32})
+                      : op2(b, DOP_OP_matmul, name, low, srcs[1], NULL, DOP_TYPE_none);
     snprintf(name, sizeof name, "%s_l", dop_role_name(role));
     return op2(b, DOP_OP_add, name, y, low, NULL, dop_node_at(b->g, y)->type);
 }

@@ -28,10 +28,11 @@ typedef struct builder {
     dop_node_id lasts, types;         /* inputs of the program `encode`; 0: there is none */
     dop_node_id relative;             /* weight with the table of dop_relative_table(); 0: none */
     dop_node_id ropes[DOP_MAX_ROPES];
-    dop_node_id temper;  /* weight with the table of dop_temper_table(); 0: none */
-    dop_node_id factors; /* factors of adapters' ranks, [T, ranks]; 0: there is no room for adapters */
-    dop_node_id chosen;  /* positions that rows see in the last layer that chose some; 0: none did */
-    dop_node_id first;   /* the residual stream before the first layer */
+    dop_node_id temper;   /* weight with the table of dop_temper_table(); 0: none */
+    dop_node_id factors;  /* factors of adapters' ranks, [T, ranks]; 0: there is no room for adapters */
+    dop_node_id adapters; /* numbers of the rows' adapters, [T, uses]; 0: products read all ranks */
+    dop_node_id chosen;   /* positions that rows see in the last layer that chose some; 0: none did */
+    dop_node_id first;    /* the residual stream before the first layer */
     /* Weights that the layer's alternating updates read twice: of the norm, and of the router. */
     dop_node_id router[2];
     /* build_pictures.c; 0: there is none. */

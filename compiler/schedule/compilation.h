@@ -8,7 +8,7 @@
 #include "compiler/schedule/kernel_set.h"
 #include "compiler/schedule/schedule.h"
 
-enum { DOP_MAX_SCHEDULES = 24, DOP_MAX_CHUNKS = 5, DOP_MAX_ROWS_SIZES = 8, DOP_MAX_FORCES = 32 };
+enum { DOP_MAX_SCHEDULES = 48, DOP_MAX_CHUNKS = 5, DOP_MAX_ROWS_SIZES = 8, DOP_MAX_FORCES = 32 };
 
 /* An option --force OP=VARIANT.  OP is what a rule of a kernel path has as `op`. */
 typedef struct dop_force {
@@ -111,6 +111,14 @@ static inline uint32_t
 dop_compilation_ranks(const dop_compilation *c)
 {
     return (c->options.adapters * c->options.rank + 7) / 8 * 8;
+}
+
+/* Adapters that a sequence may use at once, a multiple of what kernels load at once. */
+static inline uint32_t
+dop_compilation_uses(const dop_compilation *c)
+{
+    const uint32_t most = c->options.adapters < DOP_PLAN_MAX_USES ? c->options.adapters : DOP_PLAN_MAX_USES;
+    return (most + 3) / 4 * 4;
 }
 
 #endif

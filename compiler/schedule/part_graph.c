@@ -342,7 +342,8 @@ dop_schedule_take_part(const dop_schedule *whole, const uint32_t *numbers, const
 {
     cutter c = {&whole->g, numbers, x, number, n, arena, diag, &out->g, NULL, NULL};
     bool changed;
-    *out = (dop_schedule){.phase = whole->phase, .mixed = whole->mixed, .embeds = whole->embeds};
+    *out = (dop_schedule){
+        .phase = whole->phase, .mixed = whole->mixed, .embeds = whole->embeds, .adapted = whole->adapted};
     dop_fusion_log_init(&out->log);
     c.wanted = calloc(whole->g.n_nodes, sizeof *c.wanted);
     c.map = calloc(whole->g.n_nodes, sizeof *c.map);

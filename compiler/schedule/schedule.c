@@ -278,7 +278,8 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     const bool judged = has_fuse_rules(&c->path) && passes.stop_after < 0;
     path_in_phase in;
     dop_graph built = {0};
-    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, dop_schedule_rows(s)); /* as dop_plan_schedule_name() */
+    s->g.name = dop_arena_printf(&c->arena, "%s%u%s", s->g.name, dop_schedule_rows(s),
+                                 s->adapted ? "_adapted" : ""); /* as dop_plan_schedule_name() */
     if (!s->g.name)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
@@ -327,9 +328,9 @@ find_received(dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Adds a schedule for steps of sequences, or of programs that read tokens; `how` has phase, size and kind. */
+/* `how` has phase, size, kind and ranks. */
 static dop_status
-add_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
+add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, how.phase);
     const bool program = how.encodes || how.drafts, each = how.mixed;
@@ -342,7 +343,9 @@ add_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
     build.max_q = c->options.sequences;
     build.invariant = c->options.invariant && !program;
     build.sends = c->model.arch.drafts && !program && !how.embeds && (how.phase != DOP_PHASE_SCORE || each);
-    build.ranks = how.drafts ? 0 : dop_compilation_ranks(c);
+    build.rank = c->options.rank;
+    build.uses = dop_compilation_uses(c);
+    build.chosen = how.max_t <= c->target->schedule.adapter_rows;
     build.pictures = c->pictures;
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
@@ -354,10 +357,23 @@ add_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
     s->embeds = how.embeds;
     s->program = how.encodes ? DOP_SCHED_ENCODE : how.drafts ? DOP_SCHED_DRAFT : 0;
     s->sends = build.sends ? 2 : how.drafts ? 1 : 0; /* behind the logits, and the id where there is one */
+    s->adapted = how.ranks > 0 && !c->options.invariant;
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
     if (st == DOP_OK)
         st = build_schedule(c, s, diag);
     return st == DOP_OK ? find_received(s, diag) : st;
+}
+
+/* Adds a schedule for steps of sequences, or of programs that read tokens; `how` has phase, size and kind.  With room for adapters there
+ * are two: one for steps whose rows use none, and one for all others.  --invariant has only the second, because a row's logits have the
+ * same bits beside any other rows. */
+static dop_status
+add_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
+{
+    const uint32_t ranks = how.encodes || how.drafts ? 0 : dop_compilation_ranks(c);
+    dop_status st = ranks == 0 || !c->options.invariant ? add_one(c, how, diag) : DOP_OK;
+    how.ranks = ranks;
+    return st == DOP_OK && ranks > 0 ? add_one(c, how, diag) : st;
 }
 
 dop_status

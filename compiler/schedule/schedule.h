@@ -31,6 +31,7 @@ typedef struct dop_schedule {
     const char *persistent_no;        /* why there is no persistent form; NULL: none was asked for, or there is one */
     bool mixed;                       /* a step may have rows of several sequences */
     bool embeds;                      /* the output is hidden states instead of logits */
+    bool adapted;                     /* rows may use adapters; another schedule is for steps without */
     uint32_t program;                 /* the program that it belongs to, as DOP_SCHED_ENCODE; 0: steps of sequences */
     uint32_t sends;                   /* number of the output that the program `draft` receives; 0: there is none */
     uint32_t n_body;                  /* number of first regions that states need; later ones are for logits only */

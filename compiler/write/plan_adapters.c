@@ -43,6 +43,7 @@ dop_plan_writer_adapters(dop_plan_writer *w, dop_plan_model *model)
     w->status = w->status == DOP_OK ? st : w->status;
     model->adapters = c->options.adapters;
     model->adapter_rank = c->options.rank;
+    model->adapter_uses = dop_compilation_uses(c);
     model->adapter_factors = tensor_of(w, DOP_FROM_LORA_FACTORS, 0);
     model->adapter_archs = dop_plan_writer_string(w, map.archs ? map.archs : "");
     model->tied = map.tied;

@@ -464,6 +464,7 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                                                                      : DOP_PICKS_NONE,
                              .logits_offset = 0,
                              .ordering = DOP_ORDER_BARRIERS,
+                             .adapted = s->adapted,
                              .table_slot = t->slot_records[s - t->c->schedules]};
     uint64_t record = 0;
     for (dop_region_id r = 1; r < s->g.n_regions; r++)
@@ -494,6 +495,7 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
                                        : s->mixed     ? DOP_PICKS_EACH
                                                       : DOP_PICKS_NEXT,
                              .ordering = DOP_ORDER_PERSISTENT,
+                             .adapted = s->adapted,
                              .n_stages = p->n_stages,
                              .table_slot = t->slot_table[s - t->c->schedules]};
     write_dispatch(w, t, s, 1, &whole, 0, &no_stage, &record);

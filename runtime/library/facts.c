@@ -53,7 +53,7 @@ dop_model_facts(const dop_model *model, dop_facts *out_facts)
     };
     for (uint32_t i = 0; i < model->used.n; i++) {
         const dop_plan_schedule *x = &plan->schedules[model->used.schedules[i]];
-        if (x->kind == DOP_SCHED_PREFILL && (model->max_chunk == 0 || x->max_rows <= model->max_chunk))
+        if (x->kind == DOP_SCHED_PREFILL && !x->adapted && (model->max_chunk == 0 || x->max_rows <= model->max_chunk))
             add_chunk(out_facts, x->max_rows);
     }
 }

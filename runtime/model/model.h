@@ -17,9 +17,10 @@ enum { DOP_MAX_AHEAD = 16, DOP_PROBE_ROWS = 4, DOP_MAX_SLOTS = 64 };
 /* What the chosen profile uses of the plan; one allocation behind three pointers. */
 typedef struct dop_used {
     /* The table from which steps choose: by kind and ordering, fewest rows first, then as in the plan.  Those of a kind and an
-     * ordering stand from first[kind * DOP_N_ORDERS + ordering] up to the next of first[]. */
+     * ordering stand from first[kind * DOP_N_ORDERS + ordering] up to the next of first[]; those for rows with adapters in a second half of
+     * the table, as kinds from DOP_SCHED_END on. */
     uint32_t *schedules, n; /* [n] */
-    uint32_t first[DOP_SCHED_END * DOP_N_ORDERS + 1];
+    uint32_t first[2 * DOP_SCHED_END * DOP_N_ORDERS + 1];
     bool *kernels, *slots; /* by row of the plan */
 } dop_used;
 
@@ -359,8 +360,8 @@ dop_status dop_step_drain(dop_model *model, dop_diag *diag);
 /* Is the step that is in m->step, of n rows that want what they get, likely to be followed by one with its picks? */
 bool dop_step_may_continue(const dop_model *model, const dop_step_row *rows, uint32_t n_rows);
 /* Submits `times` steps of flight.rows[0 .. n_rows), from whose picks the device goes on: its own next ones, or where nothing
- * goes on those in rows[]. */
-dop_status dop_step_continue(dop_model *model, uint32_t schedule, uint32_t n_rows, uint32_t times, dop_diag *diag);
+ * goes on those in rows[].  *io_schedule: what ran is the schedule for the adapters of the rows. */
+dop_status dop_step_continue(dop_model *model, uint32_t n_rows, uint32_t times, uint32_t *io_schedule, dop_diag *diag);
 /* Are there pages for the next `times` positions of flight.rows[0 .. n_rows)? */
 bool dop_step_has_pages(const dop_model *model, uint32_t schedule, uint32_t n_rows, uint32_t times);
 /* Submits the step that follows the one of m->step, which was the last one submitted, unless a row cannot or need not go on.  What
@@ -556,6 +557,9 @@ const uint32_t *dop_used_of(const dop_used *used, uint32_t kind, uint32_t orderi
 uint32_t dop_model_schedule_for(const dop_model *model, uint32_t kind, uint32_t n);
 /* The one of that kind for exactly so many rows; UINT32_MAX: there is none. */
 uint32_t dop_model_schedule_of(const dop_model *model, uint32_t kind, uint32_t max_rows);
+/* The schedule that does for rows with adapters what this one does without: of its ordering, or ordered by barriers.  It itself: there is
+ * no other. */
+uint32_t dop_model_schedule_adapted(const dop_model *model, uint32_t schedule);
 
 /* encode.c: scales a vector to Euclidean length 1 if told; DOP_E_INPUT: it is not finite. */
 dop_status dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, dop_diag *diag);

@@ -15,7 +15,7 @@ static void
 insert(const dop_plan *plan, uint32_t schedule, dop_used *u)
 {
     const dop_plan_schedule *s = &plan->schedules[schedule];
-    const uint32_t cell = cell_of(s->kind, s->ordering);
+    const uint32_t cell = cell_of(s->kind + (s->adapted ? DOP_SCHED_END : 0), s->ordering);
     uint32_t at = u->first[cell + 1];
     while (at > u->first[cell] && plan->schedules[u->schedules[at - 1]].max_rows > s->max_rows)
         at--;
@@ -123,4 +123,19 @@ dop_model_schedule_of(const dop_model *model, uint32_t kind, uint32_t max_rows)
         if (model->plan.schedules[of[i]].max_rows == max_rows)
             return of[i];
     return UINT32_MAX;
+}
+
+uint32_t
+dop_model_schedule_adapted(const dop_model *model, uint32_t schedule)
+{
+    const dop_plan_schedule *s = &model->plan.schedules[schedule];
+    const uint32_t orders[] = {s->ordering, DOP_ORDER_BARRIERS};
+    for (uint32_t o = 0; o < 2 && !s->adapted; o++) {
+        uint32_t n;
+        const uint32_t *of = dop_used_of(&model->used, s->kind + DOP_SCHED_END, orders[o], &n);
+        for (uint32_t i = 0; i < n; i++)
+            if (model->plan.schedules[of[i]].max_rows == s->max_rows)
+                return of[i];
+    }
+    return schedule;
 }

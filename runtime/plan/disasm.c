@@ -8,7 +8,8 @@ dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_
     static const char *const kinds[] = {"?",     "decode",  "prefill", "score",         "rows",
                                         "embed", "encode",  "image",   "features",      "draft",
                                         "audio", "context", "denoise", "decode_latents"};
-    snprintf(out, DOP_SCHEDULE_NAME, "%s%u", kinds[schedule->kind], schedule->max_rows);
+    snprintf(out, DOP_SCHEDULE_NAME, "%s%u%s", kinds[schedule->kind], schedule->max_rows,
+             schedule->adapted ? "_adapted" : "");
 }
 
 static void

@@ -328,6 +328,8 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (s->kind < DOP_SCHED_DECODE || s->kind >= DOP_SCHED_END || s->profile >= plan->n_profiles ||
         s->greedy > DOP_PICKS_EACH || (s->greedy == DOP_PICKS_EACH && s->kind != DOP_SCHED_ROWS))
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
+    if (s->adapted > 1 || (s->adapted && (s->kind >= DOP_SCHED_ENCODE || plan->model->adapters == 0)))
+        return DAMAGED("schedule %u is for adapters", i);
     if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
     /* Only the last dispatch of a decode schedule counts persistent runs. */
@@ -494,13 +496,16 @@ static dop_status
 check_places(const dop_plan *plan, dop_diag *diag)
 {
     const dop_plan_model *m = plan->model;
-    const uint32_t ranks =
-        m->adapters && m->adapter_factors < plan->n_tensors ? plan->tensors[m->adapter_factors].cols : 0;
+    const uint32_t cols =
+                       m->adapters && m->adapter_factors < plan->n_tensors ? plan->tensors[m->adapter_factors].cols : 0,
+                   ranks = cols > m->adapter_uses ? cols - m->adapter_uses : 0;
     if (!string_ok(plan, m->adapter_archs) || m->tied > 1 || m->adapters > 64 || m->adapter_rank > 512 ||
-        (m->adapters > 0) != (m->adapter_rank > 0) || (plan->n_places > 0 && m->adapters == 0))
+        (m->adapters > 0) != (m->adapter_rank > 0) || (plan->n_places > 0 && m->adapters == 0) ||
+        m->adapter_uses > DOP_PLAN_MAX_USES ||
+        m->adapter_uses < (m->adapters < DOP_PLAN_MAX_USES ? m->adapters : DOP_PLAN_MAX_USES))
         return DAMAGED("room for %u adapters of rank %u", m->adapters, m->adapter_rank);
     if (m->adapters &&
-        (ranks < m->adapters * m->adapter_rank || !is_room(plan, m->adapter_factors, m->n_sequences, ranks, 4)))
+        (ranks < m->adapters * m->adapter_rank || !is_room(plan, m->adapter_factors, m->n_sequences, cols, 4)))
         return DAMAGED("no factors of %u adapters of rank %u", m->adapters, m->adapter_rank);
     for (uint32_t i = 0; i < plan->n_places; i++) {
         const dop_plan_adapter_place *p = &plan->places[i];

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 23u
+#define DOP_PLAN_VERSION 24u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                                                 \
@@ -74,6 +74,7 @@ typedef struct dop_plan_section {
 } dop_plan_section;
 
 #define DOP_PLAN_NO_RINGS 0xffffffffu
+enum { DOP_PLAN_MAX_USES = 16 }; /* adapters of a sequence at once */
 typedef struct dop_plan_model {
     uint32_t vocab;
     uint32_t ctx; /* cache length S: positions 0 .. ctx - 1 */
@@ -97,10 +98,10 @@ typedef struct dop_plan_model {
     uint32_t family;      /* string */
     uint32_t quant;       /* string: how the weights are stored, as text */
     uint32_t kernel_path; /* string: which path made it, "" for the default */
-    /* Room for adapters: how many, of up to which rank; the row of TENSORS with the factors of each sequence, f32 [n_sequences, ranks]:
-     * rank r of adapter i is column i * rank + r; what GGUF files call such models, several names with spaces between them (string).
-     * Without room all are 0. */
-    uint32_t adapters, adapter_rank, adapter_factors, adapter_archs;
+    /* Room for adapters: how many, of up to which rank; the row of TENSORS with what each sequence uses, f32 [n_sequences, ranks +
+     * adapter_uses]: factors, of rank r of adapter i in column i * rank + r, and then numbers of adapters from 1 on, 0 behind the last
+     * one; what GGUF files call such models, several names with spaces between them (string).  Without room all are 0. */
+    uint32_t adapters, adapter_rank, adapter_factors, adapter_archs, adapter_uses;
     uint32_t tied; /* 1: the output matrix is the embedding */
 } dop_plan_model;
 
@@ -284,8 +285,11 @@ typedef struct dop_plan_schedule {
     uint32_t greedy;        /* DOP_PICKS_*: what the last dispatch does */
     uint64_t logits_offset; /* bytes into that slot */
     uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ only in it the runtime uses the faster */
-    uint32_t n_stages;      /* persistent: the stages of its first dispatch, else 0 */
-    uint32_t first_stage;   /* row of DOP_SEC_DISPATCHES; in such rows the kernel is that of the dispatch, arguments and
+    uint32_t
+        adapted; /* 1: for steps with rows that use adapters; others run the schedule of this kind and size with 0 */
+    uint32_t reserved;    /* 0 */
+    uint32_t n_stages;    /* persistent: the stages of its first dispatch, else 0 */
+    uint32_t first_stage; /* row of DOP_SEC_DISPATCHES; in such rows the kernel is that of the dispatch, arguments and
                                grid are the stage's, and flags is the number of its function in the kernel */
     uint32_t
         table_slot; /* the slot of its table: n_stages dop_stage_row, then the parameter records of its dispatches and

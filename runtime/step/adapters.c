@@ -289,7 +289,7 @@ dop_adapters_finish(dop_model *model)
 
 /* ---- sequences ------------------------------------------------------------------------------------------------------ */
 
-/* Writes the factors of the ranks at a sequence's place. */
+/* Writes the factors of the ranks and the numbers of the adapters at a sequence's place. */
 static dop_status
 write_factors(dop_model *m, uint32_t place, const dop_adapter_use *uses, uint32_t n, dop_diag *diag)
 {
@@ -299,9 +299,18 @@ write_factors(dop_model *m, uint32_t place, const dop_adapter_use *uses, uint32_
     float *values = calloc((size_t)row, 1);
     if (!values)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    float *numbers = values + t->cols - m->plan.model->adapter_uses;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < most; r++)
             values[uses[i].adapter * most + r] += (float)((double)uses[i].scale * m->lora.slots[uses[i].adapter].scale);
+    for (uint32_t i = 0, n_numbers = 0; i < n; i++) { /* each adapter once */
+        const float number = (float)(uses[i].adapter + 1);
+        uint32_t k = 0;
+        while (k < n_numbers && numbers[k] != number)
+            k++;
+        if (k == n_numbers && k < m->plan.model->adapter_uses)
+            numbers[n_numbers++] = number;
+    }
     dop_status st = dop_transfer_tensor(m, t->slot, t->offset + place * row, values, row, true, diag);
     free(values);
     return st;

@@ -142,7 +142,7 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
     if (last && device_continues(s) && m->plan.schedules[schedule].greedy) {
         m->flight.picks_taken = m->flight.picks_asked;
         go_on_from(s, at, take);
-        if ((st = dop_step_continue(m, schedule, 1, 1, diag)) != DOP_OK)
+        if ((st = dop_step_continue(m, 1, 1, &schedule, diag)) != DOP_OK)
             return st;
         s->n_kept = at;
         s->n_fed = at + take;
@@ -290,11 +290,12 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
             times = 1;
         if (times > room)
             times = room;
-        const uint32_t schedule = dop_step_decode_at(m, *next, times), at = *next;
+        uint32_t schedule = dop_step_decode_at(m, *next, times);
+        const uint32_t at = *next;
         if (m->flight.n > 0 && (!dop_step_has_pages(m, m->info.decode, 1, times) || !dop_model_has(m, schedule)))
             return DOP_OK; /* what is needed now is in flight, and nothing waits for this yet */
         const bool first = m->flight.n == 0;
-        dop_status st = dop_step_continue(m, schedule, 1, times, diag);
+        dop_status st = dop_step_continue(m, 1, times, &schedule, diag);
         if (st != DOP_OK)
             return st;
         if (first) /* a second step overwrites the states from before the first */

@@ -200,6 +200,9 @@ dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_
     dop_model *m = model;
     dop_status st = DOP_OK;
     const uint32_t more = io->times > 1 ? io->times - 1 : 0;
+    for (uint32_t k = 0; k < n; k++)
+        if (rows[k].sequence->n_uses > 0)
+            io->schedule = dop_model_schedule_adapted(m, io->schedule);
     for (uint32_t k = 0; k < n && st == DOP_OK; k++) {
         const uint32_t end = rows[k].pos + rows[k].n + more;
         st = dop_sequence_reserve(rows[k].sequence, rows[k].pos, dop_sequence_end(rows[k].sequence, io->schedule, end),

@@ -123,11 +123,12 @@ dop_step_pop_ahead(dop_model *model)
 }
 
 dop_status
-dop_step_continue(dop_model *model, uint32_t schedule, uint32_t n_rows, uint32_t times, dop_diag *diag)
+dop_step_continue(dop_model *model, uint32_t n_rows, uint32_t times, uint32_t *io_schedule, dop_diag *diag)
 {
     dop_in_flight *f = &model->flight;
-    dop_issue run = {.schedule = schedule, .form = DOP_FORM_FULL, .times = times, .own = f->continues};
+    dop_issue run = {.schedule = *io_schedule, .form = DOP_FORM_FULL, .times = times, .own = f->continues};
     dop_status st = dop_step_issue(model, f->rows, n_rows, &run, diag);
+    *io_schedule = run.schedule;
     if (st != DOP_OK)
         return st;
     for (uint32_t r = 0; r < n_rows; r++) {
@@ -165,7 +166,7 @@ dop_step_continue_rows(dop_model *model, uint32_t n_rows)
         m->flight.picks[o->first[k]].way = dop_sequence_way(s);
     }
     m->flight.continues = dop_model_has(m, schedule) && dop_step_has_pages(m, schedule, n_rows, 1);
-    if (!m->flight.continues || dop_step_continue(m, schedule, n_rows, 1, NULL) != DOP_OK) {
+    if (!m->flight.continues || dop_step_continue(m, n_rows, 1, &schedule, NULL) != DOP_OK) {
         m->flight.continues = false;
         return;
     }

@@ -38,7 +38,18 @@ room() { # NAME OPTION...: the golden model with room, alone and with the adapte
         check "$name: logits" "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits_adapter.f32" a.f32 5e-4
 }
 room "with room, unfused" --no-fuse
+room "with room, steps that read all ranks" --chunks 64
 room "with room" --sequences 4 --rows 2,4
+# ran OPTION...: names of the schedules that a prompt and its answer ran, in ran.txt
+ran() {
+    "$EXEC" a.plan --quiet --profile p.json --tokens-file prompt -n 4 "$@" >p.txt
+    sed -n 's/^\([a-z]*\)[0-9]*\(_adapted\)*: .*replay.*/\1\2/p' p.txt | sort -u | tr '\n' ' ' >ran.txt
+}
+check "without: profiles" ran && check "without: schedules without room" grep -qx "decode prefill " ran.txt
+check "with: profiles" ran --lora "$golden/adapter" &&
+    check "with: schedules with room" grep -qx "decode_adapted prefill_adapted " ran.txt
+check "measures adapters in turn" "$EXEC" a.plan --quiet --bench -p 4 -n 2 -b 1,4 -r 1 \
+    --lora "$golden/adapter" --lora "$golden/adapter:0.5"
 check "in halves: runs" logits a.f32 a.plan --lora "$golden/adapter:0.25" --lora "$golden/adapter:0.75" &&
     check "in halves: logits" "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits_adapter.f32" a.f32 5e-4
 "$TOOLS/adapt" "$golden" one 5 1 - 0.2 >/dev/null && "$TOOLS/adapt" "$golden" two 3 2 mlp 0.2 >/dev/null

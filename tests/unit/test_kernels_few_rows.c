@@ -210,6 +210,36 @@ Test(kernels_few_rows, a_matrix_for_each_slot, .timeout = 300)
     kernel_lab_close(lab);
 }
 
+/* Products of low rank over the segments that a table names for each row, beside a product of the same row, and behind them a product
+ * that reads the sum; spans of whole vectors and others. */
+Test(kernels_few_rows, chosen_ranks, .timeout = 300)
+{
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t span = i ? 3 : 8, ranks = i ? 16 : 32, t = i ? 3 : 1;
+        dop_buf text = {0};
+        dop_buf_printf(
+            &text,
+            "graph adapted(T<=%u, S<=200, Q=1) {\n"
+            "  %%tok:u32[T] = input \"tokens\"\n  %%t:f16[16,64] = weight \"t0\"\n  %%tn:f32[16,4] = weight \"t1\"\n"
+            "  %%w:q8_0[40,64] = weight \"w1\"\n  %%v:f16[24,40] = weight \"w2\"\n"
+            "  %%a:f16[%u,64] = weight \"w3\"\n  %%b:f16[40,%u] = weight \"w4\"\n"
+            "  %%x:f32[T,64] = gather %%t, %%tok\n  %%n0:f32[T,4] = gather %%tn, %%tok\n"
+            "  %%n1:f32[T,4] = scale %%n0 by=3\n  %%n:f32[T,4] = offset %%n1 by=2\n"
+            "  %%q:f32[T,40] = matmul %%x, %%w\n  %%l:f32[T,%u] = matmul %%x, %%a\n"
+            "  %%u:f32[T,40] = dot_at %%l, %%b, %%n span=%u\n  %%y:f32[T,40] = add %%q, %%u\n"
+            "  %%z:f32[T,24] = matmul %%y, %%v\n  return %%z, %%n\n}\n",
+            t, ranks, ranks, ranks, span);
+        for (uint32_t k = 0; k < KERNEL_LAB_TARGETS; k++)
+            check(lab, "chosen ranks", &text, kernel_lab_target(k), KERNEL_LAB_FUSED);
+        dop_buf_finish(&text);
+    }
+    kernel_lab_close(lab);
+}
+
 /* So many rows to a workgroup that an invocation would go round its loops more often than a software device lets it, were there
  * not more workgroups for it. */
 Test(kernels_few_rows, products_of_many_turns, .timeout = 300)

@@ -1,4 +1,5 @@
 #include "runtime/inspect/bench/bench.h"
+#include "runtime/adapter/adapter.h"
 #include "runtime/model/model.h"
 
 #include <stdio.h>
@@ -99,9 +100,10 @@ step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint3
 
 /* One run of a test of several sequences, which begin as the first one does. */
 static dop_status
-measure_batch(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
+measure_batch(const dop_bench_plan *p, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
               double *out_ms)
 {
+    dop_sequence *s = p->sequence;
     dop_step_row rows[DOP_STEP_MAX_SEQUENCES];
     dop_status st = dop_sequence_rewind(s, t->depth, diag);
     uint32_t n = 0;
@@ -109,6 +111,8 @@ measure_batch(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, dou
         rows[n] = (dop_step_row){s, ids[0], DOP_WANTS_PICK};
         if (n > 0)
             st = dop_sequence_fork(s, diag, &rows[n].sequence);
+        if (st == DOP_OK && n > 0 && p->n_uses > 1 && t->depth == 0)
+            st = dop_sequence_set_adapters(rows[n].sequence, &p->uses[n % p->n_uses], 1, diag);
         if (st == DOP_OK)
             dop_sequence_expect(rows[n].sequence, t->n_gen);
     }
@@ -139,7 +143,7 @@ measure_test(dop_bench_plan *p, const dop_bench_test *t, const uint32_t *ids, do
         return dop_bench_drafts(s, t, ids, limit_ms, &p->replay, diag, out_ms);
     if (t->sampled)
         return dop_bench_sampled(s, t, ids, limit_ms, diag, out_ms);
-    return t->batch > 1 ? measure_batch(s, t, ids, limit_ms, diag, out_ms) : measure(s, t, ids, limit_ms, diag, out_ms);
+    return t->batch > 1 ? measure_batch(p, t, ids, limit_ms, diag, out_ms) : measure(s, t, ids, limit_ms, diag, out_ms);
 }
 
 static void
@@ -219,6 +223,28 @@ check_context(const dop_bench *b, const dop_bench_plan *p, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Loads the adapters; the sequence uses the first one. */
+static dop_status
+load_adapters(const dop_bench_options *o, dop_bench_plan *p, dop_diag *diag)
+{
+    dop_arena arena;
+    dop_status st = o->n_loras <= DOP_ADAPTERS_AT_ONCE
+                        ? DOP_OK
+                        : DOP_FAIL(diag, DOP_E_USAGE, "--bench takes at most %d adapters", DOP_ADAPTERS_AT_ONCE);
+    dop_arena_init(&arena);
+    for (size_t i = 0; i < o->n_loras && st == DOP_OK; i++) {
+        const char *path = NULL;
+        double scale = 1;
+        st = dop_adapter_argument(o->loras[i], &arena, diag, &path, &scale);
+        if (st == DOP_OK)
+            st = dop_adapter_load(p->model, path, diag, &p->uses[i].adapter);
+        p->uses[i].scale = (float)scale;
+        p->n_uses++;
+    }
+    dop_arena_finish(&arena);
+    return st == DOP_OK && p->n_uses ? dop_sequence_set_adapters(p->sequence, p->uses, 1, diag) : st;
+}
+
 static dop_status
 open_plan(const dop_bench *b, const dop_bench_options *o, bool is_first, dop_bench_plan *p, dop_diag *diag)
 {
@@ -229,7 +255,7 @@ open_plan(const dop_bench *b, const dop_bench_options *o, bool is_first, dop_ben
     dop_model_describe(p->model, &p->info);
     if ((st = dop_sequence_create(p->model, diag, &p->sequence)) != DOP_OK)
         return st;
-    if ((st = check_context(b, p, diag)) != DOP_OK)
+    if ((st = check_context(b, p, diag)) != DOP_OK || (st = load_adapters(o, p, diag)) != DOP_OK)
         return st;
     const dop_plan_model *m = p->info.plan->model;
     p->weights_bytes = p->model->memory.bytes[DOP_SLOT_WEIGHTS];

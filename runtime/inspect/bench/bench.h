@@ -17,6 +17,8 @@ typedef struct dop_bench_options {
     const uint32_t *batches;                 /* sequences at once, for the tests of gens; none: 1 */
     const uint32_t *drafts;                  /* further tests of gens, each with this percentage of drafts accepted */
     size_t n_prompts, n_gens, n_depths, n_batches, n_drafts;
+    const char *const *loras; /* adapters, each FILE or FILE:SCALE; of several sequences at depth 0 each uses the next one */
+    size_t n_loras;
     bool sampled;      /* further tests of gens, with sampled tokens */
     uint32_t rounds;   /* rounds that count, at least 1; one more before them does not count */
     double floor_gbps; /* read bandwidth of the device in 1e9 bytes per second; 0: dop_bench_known_floor's */
@@ -57,6 +59,8 @@ typedef struct dop_bench_plan {
     const char *path;
     dop_model *model;       /* owned */
     dop_sequence *sequence; /* the model's */
+    dop_adapter_use uses[DOP_ADAPTERS_AT_ONCE];
+    size_t n_uses; /* adapters that sequences use in turn */
     dop_model_info info;
     uint64_t weights_bytes;   /* size of the weights on the device */
     uint64_t bytes_per_token; /* bytes of weights that one decode step reads */
