@@ -5,9 +5,11 @@ model=$SRC/tests/speech/whisper
 exact=5e-5 # everything in f32
 bound=5e-4 # of text models, with caches in f32
 printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
-# The encoder's rows, as if they were logits.
-sed -E 's/.*"hidden_shape": (\[[0-9, ]*\]).*/{"prompt": [], "logits_shape": \1, "logits_std": 1}/' "$model/expected.json" >rows.json
-"$TOOLS/expect" tokens "$model/expected.json" . >prompt
+# What the tool of text models asks for beside; and the encoder's rows, as if they were logits.
+sed 's/^{/{"greedy": [0], "greedy_margin": [0], /' "$model/expected.json" >expected.json
+sed -E 's/.*"hidden_shape": (\[[0-9, ]*\]).*/{"prompt": [0], "greedy": [0], "greedy_margin": [0], "logits_shape": \1, "logits_std": 1}/' \
+    "$model/expected.json" >rows.json
+"$TOOLS/expect" tokens expected.json . >prompt
 
 # heard NAME BOUND OPTION...
 heard() {
@@ -16,7 +18,7 @@ heard() {
     check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet --chunks 16 "$@" || return
     check "$name: hears" "$EXEC" "$name.plan" --mel "$model/mel.f32" --features rows.f32 --tokens-file prompt --logits got.f32 -n 0 --quiet
     check "$name: rows" "$TOOLS/expect" logits rows.json . "$model/hidden.f32" rows.f32 "$limit"
-    check "$name: logits" "$TOOLS/expect" logits "$model/expected.json" . "$model/logits.f32" got.f32 "$limit"
+    check "$name: logits" "$TOOLS/expect" logits expected.json . "$model/logits.f32" got.f32 "$limit"
 }
 heard exact $exact --target lavapipe --kv f32
 heard sequences $bound --target lavapipe --kv f32 --sequences 3
@@ -24,7 +26,7 @@ heard gpu $bound --target tier1.yaml --kv f32 --act f32
 check "kernels agree" sh -c '"$1" exact.plan --check >checked && ! grep -q "^MISS" checked' sh "$EXEC"
 # One row at a time, as decoding has it.
 check "row by row" "$EXEC" exact.plan --mel "$model/mel.f32" --tokens-file prompt --chunk 1 --logits one.f32 -n 0 --quiet
-check "row by row: logits" "$TOOLS/expect" logits "$model/expected.json" . "$model/logits.f32" one.f32 $bound
+check "row by row: logits" "$TOOLS/expect" logits expected.json . "$model/logits.f32" one.f32 $bound
 
 head -c 60 "$model/mel.f32" >short.mel
 check_fails "a chunk of another size" 1 "short.mel: error: 60 bytes are no f32 [80, 200], which are 64000" \
