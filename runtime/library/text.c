@@ -287,12 +287,14 @@ dop_chat_of_text(const dop_text *text, dop_diag *diag, dop_chat **out_chat)
 dop_status
 dop_chat_of_template(const char *template_text, size_t len, dop_diag *diag, dop_chat **out_chat)
 {
+    dop_diag_clear(diag);
     return dop_chat_create(template_text, len, diag, out_chat);
 }
 
 dop_status
 dop_chat_of_name(const char *name, dop_diag *diag, dop_chat **out_chat)
 {
+    dop_diag_clear(diag);
     return dop_chat_create_builtin(name, diag, out_chat);
 }
 
