@@ -3,12 +3,6 @@
 
 #include <math.h>
 
-static uint64_t
-last_axis(const dop_tensor *v)
-{
-    return v->shape.dim[v->shape.rank - 1].mul;
-}
-
 void
 dop_interp_moments(const dop_interp_node *n)
 {

@@ -8,12 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t
-last_axis(const dop_tensor *v)
-{
-    return v->shape.dim[v->shape.rank - 1].mul;
-}
-
 static double
 attr_f(const dop_interp_node *n, dop_attr_id a)
 {
@@ -325,20 +319,6 @@ compute_gather(const dop_interp_node *n)
     return DOP_OK;
 }
 
-static double
-dot(const float *a, const float *b, uint64_t n)
-{
-    double s[8] = {0}; /* independent sums, so that the processor can overlap them */
-    uint64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        for (int k = 0; k < 8; k++)
-            s[k] += (double)a[i + (uint64_t)k] * (double)b[i + (uint64_t)k];
-    }
-    for (; i < n; i++)
-        s[0] += (double)a[i] * (double)b[i];
-    return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
-}
-
 static void
 compute_matmul(const dop_interp_node *n)
 {
@@ -486,23 +466,6 @@ compute_weighted_sum(const dop_interp_node *n)
         double sum = 0;
         for (uint64_t j = 0; j < k; j++)
             sum += (double)n->src[1]->f[t * k + j] * (double)n->src[0]->f[(t * k + j) * cols + c];
-        n->out.f[i] = (float)sum;
-    }
-}
-
-static void
-compute_dot_at(const dop_interp_node *n)
-{
-    const uint64_t cols = last_axis(&n->out), depth = last_axis(n->src[0]), k = last_axis(n->src[2]);
-    const uint64_t span = (uint64_t)dop_node_i(n->g, n->id, DOP_A_span), most = depth / span;
-    for (uint64_t i = 0; i < n->out.count; i++) {
-        const float *x = n->src[0]->f + i / cols * depth, *w = n->src[1]->f + i % cols * depth;
-        const float *at = n->src[2]->f + i / cols * k;
-        double sum = 0;
-        for (uint64_t j = 0; j < k && at[j] >= 1; j++) {
-            const uint64_t first = ((at[j] < (float)most ? (uint64_t)at[j] : most) - 1) * span;
-            sum += dot(x + first, w + first, span);
-        }
         n->out.f[i] = (float)sum;
     }
 }
@@ -784,7 +747,7 @@ dop_interp_compute(const dop_interp_node *n)
         compute_weighted_sum(n);
         return DOP_OK;
     case DOP_OP_dot_at:
-        compute_dot_at(n);
+        dop_interp_dot_at(n);
         return DOP_OK;
     case DOP_OP_state_write:
         return compute_state_write(n);

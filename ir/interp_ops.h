@@ -30,8 +30,29 @@ dop_status dop_interp_top_positions(const dop_interp_node *n);
 /* interp_access.c: the sum over all reduction indices of the product of sources 0 and 1, each read as its access says, plus source 2
  * where there is one.  It computes any product whose sources have no index that a value chooses. */
 void dop_interp_by_access(const dop_interp_node *n);
+void dop_interp_dot_at(const dop_interp_node *n);
 void dop_interp_unfold(const dop_interp_node *n);
 /* Rounds to the storage type, as a store and a load would. */
 float dop_interp_round(dop_type t, float v);
+
+static inline uint32_t
+last_axis(const dop_tensor *v)
+{
+    return v->shape.dim[v->shape.rank - 1].mul;
+}
+
+static inline double
+dot(const float *a, const float *b, uint64_t n)
+{
+    double s[8] = {0}; /* independent sums, so that the processor can overlap them */
+    uint64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        for (int k = 0; k < 8; k++)
+            s[k] += (double)a[i + (uint64_t)k] * (double)b[i + (uint64_t)k];
+    }
+    for (; i < n; i++)
+        s[0] += (double)a[i] * (double)b[i];
+    return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+}
 
 #endif

@@ -114,6 +114,9 @@ class dop_open_options(Structure):
         ("chosen_user", c_void_p),
         ("progress", dop_progress),
         ("log", dop_log),
+        ("refused", CFUNCTYPE(None, c_void_p, c_char_p)),
+        ("refused_user", c_void_p),
+        ("submit_ms", c_double),
     ]
 
 
@@ -489,6 +492,8 @@ class dop_compile_options(Structure):
         ("split", c_bool),
         ("progress", dop_progress),
         ("notes", dop_log),
+        ("avoids", POINTER(c_char_p)),
+        ("n_avoids", c_size_t),
     ]
 
 
@@ -498,6 +503,7 @@ class dop_compile_facts(Structure):
         ("bytes", c_uint64),
         ("device_bytes", c_uint64),
         ("n_parts", c_uint32),
+        ("nearest", c_bool),
     ]
 
 
