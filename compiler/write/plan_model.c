@@ -253,10 +253,14 @@ write_draw(dop_plan_writer *w)
 {
     const dop_compilation *c = w->targets[0].c;
     const dop_diffusion *d = c->model.diffusion;
+    const uint32_t places = 1u << (2 * (d->n_levels - 1)),
+                   pixels = 1u << (2 * (d->n_decodes - 1)); /* of a row of T; of a place */
     const dop_plan_program rows[] = {
         {.name = dop_plan_writer_string(w, "context"), .kind = DOP_SCHED_CONTEXT, .width = d->context},
-        {.name = dop_plan_writer_string(w, "denoise"), .kind = DOP_SCHED_DENOISE, .width = d->latents},
-        {.name = dop_plan_writer_string(w, "decode"), .kind = DOP_SCHED_DECODE_LATENTS, .width = d->colours}};
+        {.name = dop_plan_writer_string(w, "denoise"), .kind = DOP_SCHED_DENOISE, .width = places * d->latents},
+        {.name = dop_plan_writer_string(w, "decode"),
+         .kind = DOP_SCHED_DECODE_LATENTS,
+         .width = places * pixels * d->colours}};
     const dop_plan_draw draw = {.scaling = d->scaling,
                                 .moved = d->moved,
                                 .beta_first = d->beta_first,

@@ -2,6 +2,7 @@
 """Latent diffusion in PyTorch, written from the published architecture: what `tests/golden/draw.sh` compares with.
 
     reference.py make DIR [--seed N] [--kind sd15|turbo|sd21]   a small random model as a diffusers directory, and its answers
+    reference.py make DIR --kind full                           one of Stable Diffusion 1.5's sizes, without answers
     reference.py bench [--size N] [--compile]                    Stable Diffusion 1.5's sizes with random weights, on a GPU
 
 Papers: U-Net and autoencoder https://arxiv.org/abs/2112.10752; text states https://arxiv.org/abs/2103.00020; samplers
@@ -387,6 +388,15 @@ def text_of(path, value):
 
 
 def configs(kind):
+    if kind == "full":
+        unet, vae, text, scheduler = configs("sd15")
+        unet.update(attention_head_dim=8, block_out_channels=[320, 640, 1280, 1280], cross_attention_dim=768, layers_per_block=2,
+                    norm_num_groups=32, sample_size=64, down_block_types=["CrossAttnDownBlock2D"] * 3 + ["DownBlock2D"],
+                    up_block_types=["UpBlock2D"] + ["CrossAttnUpBlock2D"] * 3)
+        vae.update(block_out_channels=[128, 256, 512, 512], layers_per_block=2, norm_num_groups=32, sample_size=512,
+                   down_block_types=["DownEncoderBlock2D"] * 4, up_block_types=["UpDecoderBlock2D"] * 4)
+        text.update(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+        return unet, vae, text, scheduler
     linear = kind != "sd15"
     unet = {"_class_name": "UNet2DConditionModel", "act_fn": "silu", "attention_head_dim": [2, 4] if linear else 4,
             "block_out_channels": [16, 32], "center_input_sample": False, "cross_attention_dim": 32,
@@ -477,6 +487,8 @@ def make(folder, seed, kind):
     save(folder / "unet/diffusion_pytorch_model.safetensors", unet.state_dict(), torch.float16)
     save(folder / "vae/diffusion_pytorch_model.safetensors", vae.state_dict(), torch.float16)
     save(folder / "text_encoder/model.safetensors", text.state_dict(), torch.float16)
+    if kind == "full":
+        return
     prompt, steps, guidance = "a red house", 2, 1.0 if kind == "turbo" else 5.0
     h, w = 8, 12
     noise = torch.randn((1, 4, h, w), generator=torch.Generator().manual_seed(seed + 3))
@@ -531,7 +543,7 @@ if __name__ == "__main__":
     p.add_argument("what", choices=("make", "bench"))
     p.add_argument("folder", nargs="?", type=pathlib.Path)
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--kind", default="turbo", choices=("sd15", "turbo", "sd21"))
+    p.add_argument("--kind", default="turbo", choices=("sd15", "turbo", "sd21", "full"))
     p.add_argument("--size", type=int, default=512)
     p.add_argument("--compile", action="store_true")
     a = p.parse_args()

@@ -76,7 +76,9 @@ main(int argc, char **argv)
     if (argc != 4)
         return 2;
     const double bound = strtod(argv[3], NULL);
-    must(dop_model_open(argv[1], NULL, &diag, &m), &diag);
+    const dop_open_options options = {.separate_memory =
+                                          true}; /* as on a GPU, where the host reads copies of results */
+    must(dop_model_open(argv[1], &options, &diag, &m), &diag);
     if (!dop_model_draw_facts(m, &f))
         return 1;
     snprintf(path, sizeof path, "%s/expected.json", argv[2]);
