@@ -368,6 +368,11 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         return s->greedy == DOP_PICKS_NONE ? DOP_OK : DAMAGED("schedule %u picks and has no logits", i);
     if (s->logits_slot >= plan->n_slots || plan->slots[s->logits_slot].kind != DOP_SLOT_RESULT)
         return DAMAGED("schedule %u has its logits in slot %u, which is none for results", i, s->logits_slot);
+    const uint64_t values = s->kind == DOP_SCHED_DENOISE          ? dop_draw_latents(plan->draw)
+                            : s->kind == DOP_SCHED_DECODE_LATENTS ? dop_draw_pixels(plan->draw)
+                                                                  : 0;
+    if (values && dop_plan_result_bytes(plan, s) != values * sizeof(float))
+        return DAMAGED("schedule %u does not give the values of a picture", i);
     if (s->logits_offset % 4 != 0 ||
         !range_ok(s->logits_offset, dop_plan_result_bytes(plan, s), plan->slots[s->logits_slot].size))
         return DAMAGED("the logits of schedule %u leave their slot", i);
@@ -461,17 +466,6 @@ check_programs(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Do schedules of a program that draws give as many values as a picture has? */
-static bool
-gives(const dop_plan *plan, uint32_t kind, uint64_t values)
-{
-    for (uint32_t i = 0; i < plan->n_schedules; i++)
-        if (plan->schedules[i].kind == kind &&
-            (uint64_t)plan->schedules[i].max_rows * dop_plan_program_of(plan, kind)->width != values)
-            return false;
-    return true;
-}
-
 /* Sizes of latents and pictures are within bounds, and the plan has the four programs of drawing. */
 static dop_status
 check_draw(const dop_plan *plan, dop_diag *diag)
@@ -490,9 +484,6 @@ check_draw(const dop_plan *plan, dop_diag *diag)
         d->spacing > 2 || d->predicts > 2 || !(d->scaling > 0) || !(d->beta_first > 0) ||
         !(d->beta_last > 0 && d->beta_last < 1 && d->beta_first < 1) || d->shift >= d->times / 2)
         return DAMAGED("section DRAW has pictures of %u x %u places of %u values", d->width, d->height, d->latents);
-    if (!gives(plan, DOP_SCHED_DENOISE, dop_draw_latents(d)) ||
-        !gives(plan, DOP_SCHED_DECODE_LATENTS, dop_draw_pixels(d)))
-        return DAMAGED("its programs do not give the values of pictures of %u x %u places", d->width, d->height);
     return DOP_OK;
 }
 
