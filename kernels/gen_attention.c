@@ -181,8 +181,7 @@ dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, 
     if (several)
         dop_buf_puts(decls, "uint dop_first;\n");
     /* Values with several rows for a row of the step are all of one sequence. */
-    const char *sequence =
-        several ? dop_emit_str(e, "%s.sequence", dop_emit_row(e, e->multiple > 1 ? "0u" : row)) : "";
+    const char *sequence = several ? dop_emit_str(e, "%s.sequence", dop_emit_row(e, e->multiple > 1 ? "0u" : row)) : "";
     const char *first =
         !several ? ""
         : ring ? dop_emit_str(e, "%s * %uu", sequence, (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t))

@@ -46,8 +46,7 @@ static const dop_option_rule rules[] = {
      .why = "is for text to continue"},
     {.options = "predict", .modes = "generation audio interactive profile compare", .why = "is for generation"},
     {.options = "ignore-eos gpu-loop", .modes = "generation interactive profile", .why = "is for generation"},
-    {.options =
-         "temp top-k top-p min-p repeat-penalty repeat-last-n presence-penalty frequency-penalty logit-bias",
+    {.options = "temp top-k top-p min-p repeat-penalty repeat-last-n presence-penalty frequency-penalty logit-bias",
      .modes = "generation audio interactive profile serve",
      .why = "is for generation and --serve"},
     {.options = "seed",

@@ -90,7 +90,8 @@ weight_values(const dop_weight *w)
     for (uint32_t i = 0; i < w->rows; i++)
         for (uint32_t k = 0; k < w->cols; k++) {
             const uint32_t at = w->taps ? k % channels * w->taps + k / channels : k;
-            dop_decode_row(w->type, w->data + i * w->row_stride + (uint64_t)at * bytes, 1, out + (size_t)i * w->cols + k);
+            dop_decode_row(w->type, w->data + i * w->row_stride + (uint64_t)at * bytes, 1,
+                           out + (size_t)i * w->cols + k);
         }
     return out;
 }
@@ -199,7 +200,7 @@ check_model(const char *name)
     float time[64];
     const uint32_t times = dop_unet_times(v.d);
     const json_t *list = json_object_get(v.expected, "times"), *levels = json_object_get(v.expected, "levels");
-    const dop_noise_facts facts = {v.d->train_steps, v.d->offset,           v.d->beta_first,           v.d->beta_last,
+    const dop_noise_facts facts = {v.d->train_steps, v.d->offset,           v.d->beta_first,       v.d->beta_last,
                                    v.d->beta_roots,  (uint8_t)v.d->spacing, (uint8_t)v.d->predicts};
     dop_draw_sampler s;
     dop_sampler_begin(&facts, DOP_SAMPLER_EULER, expected_u32(&v, "steps"), 1, &s);

@@ -132,8 +132,8 @@ bool
 dop_tokenizer_find_file(const char *dir, dop_buf *out_path)
 {
     /* A name that begins with '*' stands for all that end with the rest of it. */
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "*.tiktoken", "tiktoken.model",
-                                        "tekken.json", "merges.txt"};
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "*.tiktoken",
+                                        "tiktoken.model", "tekken.json",     "merges.txt"};
     size_t start = out_path->size;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         out_path->size = start;

@@ -21,10 +21,10 @@ extern "C" {
 typedef struct dop_compile_options {
     const char *target; /* names or files, separated by commas; NULL: "auto", the device at hand */
     const char *device; /* with "auto" and `tuning`: number or part of the name of that device; NULL: the best one */
-    const char *quant, *imatrix;      /* storage of weights; a measured importance of their columns */
-    const char *kv, *act;             /* storage of caches and of activations */
-    const char *size;                 /* of a diffusion model's pictures in pixels, as "512x512"; NULL: as it was trained */
-    const char *chunks, *rows;        /* sizes of prefill chunks and of steps of several sequences, as "8,64,512" */
+    const char *quant, *imatrix; /* storage of weights; a measured importance of their columns */
+    const char *kv, *act;        /* storage of caches and of activations */
+    const char *size;            /* of a diffusion model's pictures in pixels, as "512x512"; NULL: as it was trained */
+    const char *chunks, *rows;   /* sizes of prefill chunks and of steps of several sequences, as "8,64,512" */
     const char *kernel_path, *tuning; /* files that choose kernels */
     const char *parts, *part_memory;  /* cut the model into parts, one for a device each */
     const char *const *forces;        /* [n_forces] kernels, as "OP=VARIANT" */

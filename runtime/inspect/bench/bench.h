@@ -17,7 +17,8 @@ typedef struct dop_bench_options {
     const uint32_t *batches;                 /* sequences at once, for the tests of gens; none: 1 */
     const uint32_t *drafts;                  /* further tests of gens, each with this percentage of drafts accepted */
     size_t n_prompts, n_gens, n_depths, n_batches, n_drafts;
-    const char *const *loras; /* adapters, each FILE or FILE:SCALE; of several sequences at depth 0 each uses the next one */
+    const char *const
+        *loras; /* adapters, each FILE or FILE:SCALE; of several sequences at depth 0 each uses the next one */
     size_t n_loras;
     bool sampled;      /* further tests of gens, with sampled tokens */
     uint32_t rounds;   /* rounds that count, at least 1; one more before them does not count */
