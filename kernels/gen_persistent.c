@@ -57,5 +57,6 @@ dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_targ
     }
     if (st == DOP_OK && (!k->glsl || !glsl || !nests || !args))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_gen_close(&gen);
     return st;
 }

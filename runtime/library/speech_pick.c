@@ -145,7 +145,7 @@ dop_speech_pick(void *picker, const float *logits, uint32_t vocab, const uint32_
         return DOP_OK;
     }
     memcpy(p->scores, logits, vocab * sizeof *logits);
-    rule(p, tokens + p->begin, n_tokens - p->begin);
+    rule(p, n_tokens > p->begin ? tokens + p->begin : NULL, n_tokens - p->begin);
     const double sum = log_sum(p->scores, 0, vocab, &most);
     if (most == -(double)INFINITY) { /* every token is ruled out: the text ends */
         *out_id = s->tokens.eot;
