@@ -76,21 +76,6 @@ check_inputs(const program *p, const dop_value *inputs, size_t n_inputs, const d
     return DOP_OK;
 }
 
-static dop_status
-run(dop_model *m, uint32_t schedule, uint32_t rows, uint32_t sequence, dop_diag *diag)
-{
-    volatile dop_step *step = dop_replay_step(&m->replay);
-    uint64_t ticket;
-    for (uint32_t r = 0; r < rows; r++)
-        dop_replay_write_row(&m->replay, r, &(dop_row){.position = r, .sequence = sequence});
-    step->flags = 0;
-    step->n_rows = m->replay.n_rows = rows;
-    dop_status st = dop_model_make_code(m, schedule, DOP_FORM_READ, diag);
-    if (st == DOP_OK)
-        st = dop_replay_submit(&m->replay, schedule, DOP_FORM_READ, 1, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
-}
-
 dop_status
 dop_draw_run(dop_model *m, const char *name, const dop_value *inputs, size_t n_inputs, const dop_value *outputs,
              size_t n_outputs, dop_diag *diag)
@@ -122,8 +107,10 @@ dop_draw_run(dop_model *m, const char *name, const dop_value *inputs, size_t n_i
     if (st == DOP_OK && out)
         st = dop_value_check(
             out, p->kind == DOP_SCHED_DENOISE ? dop_draw_latents(m->plan.draw) : dop_draw_pixels(m->plan.draw), diag);
+    for (uint32_t r = 0; r < rows; r++)
+        dop_replay_write_row(&m->replay, r, &(dop_row){.position = r, .sequence = sequence});
     if (st == DOP_OK)
-        st = run(m, of[0], rows, sequence, diag);
+        st = dop_program_step(m, of[0], rows, diag);
     if (st == DOP_OK && out)
         memcpy(out->data, dop_model_logits(m, of[0]), out->n * sizeof(float));
     return st;

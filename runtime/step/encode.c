@@ -117,10 +117,7 @@ run_texts(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, do
 {
     dop_model *m = j->m;
     const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_ENCODE, n_rows), width = j->p->width;
-    volatile dop_step *step = dop_replay_step(&m->replay);
-    uint64_t ticket;
     uint32_t row = 0;
-    step->flags = 0;
     for (size_t i = first; i < end; i++)
         for (uint32_t k = 0; k < j->lengths[i]; k++, row++)
             dop_replay_write_row(&m->replay, row,
@@ -128,14 +125,7 @@ run_texts(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, do
                                             .position = k,
                                             .sequence = j->lengths[i] - 1,
                                             .flags = j->types ? j->types[at + row] : 0});
-    step->n_rows = m->replay.n_rows = n_rows;
-    dop_status st = dop_model_need(m, schedule, diag);
-    if (st == DOP_OK)
-        st = dop_model_make_code(m, schedule, DOP_FORM_READ, diag);
-    if (st == DOP_OK)
-        st = dop_replay_submit(&m->replay, schedule, DOP_FORM_READ, 1, diag, &ticket);
-    if (st == DOP_OK)
-        st = dop_replay_wait(&m->replay, ticket, diag);
+    dop_status st = dop_program_step(m, schedule, n_rows, diag);
     if (st != DOP_OK)
         return st;
     const float *rows = dop_model_logits(m, schedule);

@@ -67,20 +67,6 @@ dop_image_facts(const dop_model *model, dop_program_facts *out_facts)
                                      .class_row = image->class_row};
 }
 
-static dop_status
-run_step(const job *j, uint32_t schedule, uint32_t n_rows, dop_diag *diag)
-{
-    dop_model *m = j->m;
-    volatile dop_step *step = dop_replay_step(&m->replay);
-    uint64_t ticket;
-    step->flags = 0;
-    step->n_rows = m->replay.n_rows = n_rows;
-    dop_status st = dop_model_make_code(m, schedule, DOP_FORM_READ, diag);
-    if (st == DOP_OK)
-        st = dop_replay_submit(&m->replay, schedule, DOP_FORM_READ, 1, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
-}
-
 /* Rows of `features` from the n rows of j->patches, as row `feature` and the following ones. */
 static dop_status
 run_features(const job *j, uint32_t n, size_t feature, dop_diag *diag)
@@ -103,7 +89,7 @@ run_features(const job *j, uint32_t n, size_t feature, dop_diag *diag)
             memcpy(in[k].bytes, j->patches + k * j->kind_values + first * row, count * row * sizeof *j->patches);
         for (uint32_t r = 0; r < count; r++)
             dop_replay_write_row(&m->replay, r, &(dop_row){.position = r});
-        st = run_step(j, schedule, count, diag);
+        st = dop_program_step(m, schedule, count, diag);
         for (uint32_t k = 0; k < j->n_kinds && st == DOP_OK; k++)
             if (j->out_features[k])
                 memcpy(j->out_features[k] + (feature + first) * width,
@@ -133,7 +119,7 @@ run_tiles(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, si
     for (size_t i = first; i < end; i++)
         for (uint32_t k = 0; k < j->lengths[i]; k++, row++)
             dop_replay_write_row(&m->replay, row, &(dop_row){.position = k, .sequence = j->lengths[i] - 1});
-    if ((st = run_step(j, schedule, n_rows, diag)) != DOP_OK)
+    if ((st = dop_program_step(m, schedule, n_rows, diag)) != DOP_OK)
         return st;
     const float *rows = dop_model_logits(m, schedule);
     dop_part_value out[DOP_PART_MAX_VALUES];
@@ -386,19 +372,6 @@ give_frames(dop_model *m, uint32_t schedule, const dop_plan_program *p, uint32_t
     return DOP_OK;
 }
 
-static dop_status
-run_chunk(dop_model *m, uint32_t schedule, uint32_t n_rows, dop_diag *diag)
-{
-    volatile dop_step *step = dop_replay_step(&m->replay);
-    uint64_t ticket;
-    step->flags = 0;
-    step->n_rows = m->replay.n_rows = n_rows;
-    dop_status st = dop_model_make_code(m, schedule, DOP_FORM_READ, diag);
-    if (st == DOP_OK)
-        st = dop_replay_submit(&m->replay, schedule, DOP_FORM_READ, 1, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
-}
-
 dop_status
 dop_sequence_hear(dop_sequence *sequence, const float *mel, size_t n, dop_diag *diag, float *out_rows)
 {
@@ -422,7 +395,7 @@ dop_sequence_hear(dop_sequence *sequence, const float *mel, size_t n, dop_diag *
     if (st == DOP_OK)
         st = give_frames(m, schedule, p, s->place, mel, diag);
     if (st == DOP_OK)
-        st = run_chunk(m, schedule, p->n_places, diag);
+        st = dop_program_step(m, schedule, p->n_places, diag);
     if (st != DOP_OK)
         return st;
     s->prefix.seed = XXH3_64bits_withSeed(mel, n * sizeof *mel, s->adapters);

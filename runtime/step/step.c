@@ -1,6 +1,7 @@
 /* Steps: choosing a schedule, submitting, and waiting. */
 #include "runtime/parts/lead/ranks.h"
 #include "runtime/plan/chunks.h"
+#include "runtime/step/program.h"
 #include "runtime/step/speculator.h"
 
 static uint32_t
@@ -330,4 +331,19 @@ dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag)
         "the logits after position %u are not finite (infinite, or not a number): a weight is, or values "
         "grow past what they are stored as; compile with --act f32 --kv f32, or look at the weights",
         pos);
+}
+
+dop_status
+dop_program_step(dop_model *m, uint32_t schedule, uint32_t n_rows, dop_diag *diag)
+{
+    volatile dop_step *step = dop_replay_step(&m->replay);
+    uint64_t ticket;
+    step->flags = 0;
+    step->n_rows = m->replay.n_rows = n_rows;
+    dop_status st = dop_model_need(m, schedule, diag);
+    if (st == DOP_OK)
+        st = dop_model_make_code(m, schedule, DOP_FORM_READ, diag);
+    if (st == DOP_OK)
+        st = dop_replay_submit(&m->replay, schedule, DOP_FORM_READ, 1, diag, &ticket);
+    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
 }

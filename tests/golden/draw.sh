@@ -20,7 +20,7 @@ agree() {
 
 if [ "$whole" = whole ]; then
     printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
-    for model in turbo sd15; do
+    for model in turbo sd15 sd21; do
         draws "$model" "$model" 2e-3 --target lavapipe --kv f32
         draws "$model-unfused" "$model" 2e-3 --target lavapipe --no-fuse
         draws "$model-f16" "$model" 2e-2 --target lavapipe --act f16

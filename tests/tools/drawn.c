@@ -1,7 +1,9 @@
 /* Do the programs of a diffusion model's plan compute what tests/diffusion/reference.py does?
  *
- *   drawn PLAN MODEL BOUND    (MODEL: a folder with expected.json and text.f32, given.f32, predicted.f32, latents.f32, picture.f32)
+ *   drawn PLAN MODEL BOUND    (MODEL: a folder with expected.json and text.f32, noise.f32, given.f32, predicted.f32, latents.f32,
+ *                             picture.f32)
  *
+ * The text's states, each program, and all steps from the noise to the latents, with guidance where the case has it.
  * BOUND is a share of the largest value.  Each program is run twice and has to give the same bits; the text is in the second sequence. */
 #include <doppler/draw.h>
 
@@ -66,6 +68,58 @@ runs(dop_model *m, const char *program, const dop_value *in, size_t n_in, const 
     return ok;
 }
 
+/* States of the text of these ids for a sequence. */
+static void
+read_text(dop_model *m, const dop_draw_facts *f, const json_t *ids, bool blank, uint32_t sequence, float *rows)
+{
+    dop_diag diag = {0};
+    uint32_t *list = calloc(f->context_rows, sizeof *list);
+    const size_t n = (size_t)f->context * f->context_rows, count = json_array_size(ids);
+    size_t end = 0; /* the first place of the id that ends texts, which is the vocabulary's last */
+    for (size_t i = 0; i < count && i < f->context_rows; i++) {
+        list[i] = (uint32_t)json_integer_value(json_array_get(ids, i));
+        end = list[i] > list[end] ? i : end;
+    }
+    if (blank) {
+        list[1] = list[end];
+        for (uint32_t i = 2; i < f->context_rows; i++)
+            list[i] = list[f->context_rows - 1];
+    }
+    must(dop_program_run(m, "encode", &(dop_value){"tokens", list, f->context_rows}, 1, &(dop_value){"rows", rows, n},
+                         1, &diag),
+         &diag);
+    const dop_value states[] = {{"context", rows, n}, {"sequence", &sequence, 1}};
+    must(dop_program_run(m, "context", states, 2, NULL, 0, &diag), &diag);
+    free(list);
+}
+
+/* From noise x to latents in the case's steps by Euler's method. */
+static void
+draw(dop_model *m, const dop_draw_facts *f, const json_t *root, uint8_t predicts, uint8_t spacing, float *x, size_t n)
+{
+    dop_diag diag = {0};
+    dop_draw_sampler s;
+    const double guidance = json_number_value(json_object_get(root, "guidance"));
+    const dop_noise_facts facts = {1000, 1, 0.00085, 0.012, 1, spacing, predicts};
+    float *given = calloc(3 * n, sizeof *given), *e = given + n, *blank = e + n, *time = calloc(f->times, sizeof *time);
+    dop_sampler_begin(&facts, DOP_SAMPLER_EULER, (uint32_t)json_integer_value(json_object_get(root, "steps")), 1, &s);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)((double)x[i] * s.first);
+    for (uint32_t i = 0; i < s.n_steps; i++) {
+        dop_sampler_input(&s, i, x, n, given);
+        dop_time_embedding(s.times[i], true, 0, time, f->times);
+        for (uint32_t q = guidance != 1 ? 0 : 1; q < 2; q++) {
+            const dop_value in[] = {{"latents", given, n}, {"time", time, f->times}, {"sequence", &q, 1}};
+            must(dop_program_run(m, "denoise", in, 3, &(dop_value){"predicted", q ? e : blank, n}, 1, &diag), &diag);
+        }
+        for (size_t k = 0; k < n && guidance != 1; k++)
+            e[k] = (float)((double)blank[k] + guidance * ((double)e[k] - (double)blank[k]));
+        dop_sampler_step(&s, i, e, x, n);
+    }
+    free(given);
+    free(time);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -93,11 +147,19 @@ main(int argc, char **argv)
         latents[i] /= 0.18215f;
     dop_time_embedding(time, true, 0, times, f.times);
     uint32_t sequence = 1;
-    const dop_value states[] = {{"context", text, n_text}, {"sequence", &sequence, 1}};
-    must(dop_program_run(m, "context", states, 2, NULL, 0, &diag), &diag);
+    float *rows = calloc(n_text, sizeof *rows), *x = read_floats(argv[2], "noise", n);
+    read_text(m, &f, json_object_get(root, "ids"), true, 0, rows);
+    read_text(m, &f, json_object_get(root, "ids"), false, sequence, rows);
+    bool ok = near("text", rows, text, n_text, bound);
     const dop_value in[] = {{"latents", given, n}, {"time", times, f.times}, {"sequence", &sequence, 1}};
-    bool ok = runs(m, "denoise", in, 3, "predicted", predicted, n, bound);
+    ok = runs(m, "denoise", in, 3, "predicted", predicted, n, bound) && ok;
     ok = runs(m, "decode", &(dop_value){"latents", latents, n}, 1, "pixels", picture, n_pixels, bound) && ok;
+    for (size_t i = 0; i < n; i++)
+        latents[i] *= 0.18215f;
+    const char *kind = strrchr(argv[2], '/');
+    const bool velocity = kind && strcmp(kind, "/sd21") == 0, turbo = kind && strcmp(kind, "/turbo") == 0;
+    draw(m, &f, root, velocity ? 1 : 0, turbo ? 2 : 0, x, n);
+    ok = near("all steps", x, latents, n, bound) && ok;
     dop_model_close(m);
     return ok ? 0 : 1;
 }

@@ -225,3 +225,8 @@ Test(diffusion, sd15)
 {
     check_model("sd15");
 }
+
+Test(diffusion, sd21)
+{
+    check_model("sd21");
+}
