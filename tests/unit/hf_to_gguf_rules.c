@@ -173,6 +173,11 @@ static const hg_rule stacked[] = {
     {"*.mlp.experts.down_proj", "ffn_down_exps.weight", HG_WHOLE_NAME},
     {0},
 };
+static const hg_rule qwen3_vl[] = {
+    {"*.mlp.experts.gate_up_proj", "ffn_gate_exps.weight,ffn_up_exps.weight", HG_HALVES},
+    {"*.mlp.experts.down_proj", "ffn_down_exps.weight", HG_WHOLE_NAME},
+    {0},
+};
 static const hg_rule deepseek[] = {
     {"*.self_attn.q_a_proj", "attn_q_a", HG_PLAIN},
     {"*.self_attn.q_a_layernorm", "attn_q_a_norm", HG_PLAIN},
@@ -455,6 +460,9 @@ const hg_family hg_families[] = {
     {"modernbert", "modern-bert", {hg_modernbert}, HG_OWN_WORDS | HG_LAYER_NORM, hg_modern_bert},
     {"eurobert", "eurobert", {common}, 0, hg_encoder},
     {"t5", "t5encoder", {hg_t5}, HG_NO_ROPE | HG_RMS, hg_t5_encoder},
+    {"qwen2_vl_text qwen2_5_vl_text", "qwen2vl", {common}, 0, hg_sections},
+    {"qwen3_vl_text", "qwen3vl", {common}, 0, hg_sections},
+    {"qwen3_vl_moe_text", "qwen3vlmoe", {qwen3_vl, experts, common}, 0, hg_sections},
     {"gemma", "gemma", {common}, HG_ADD_1, NULL},
     {"gemma2", "gemma2", {sandwich, common}, HG_ADD_1, hg_gemma},
     {"gemma3_text", "gemma3", {sandwich, common}, HG_ADD_1, hg_embedding_gemma},
