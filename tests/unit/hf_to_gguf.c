@@ -239,7 +239,7 @@ convert_tensor(hg_model *m, const char *name)
     const char *ending;
     long layer;
     hg_tensor t;
-    if (hg_is_of_tower(name))
+    if (hg_is_of_tower(name) || strncmp(name, "model.vision_", strlen("model.vision_")) == 0)
         return true;
     name_of_draft(m, name, renamed, sizeof renamed);
     hg_rename_t5(renamed, sizeof renamed);
