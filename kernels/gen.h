@@ -71,6 +71,9 @@ void dop_keys_numbers(dop_gen *gen, dop_keys *k, dop_buf *out, const dop_number 
 /* Keeps the text in the arena, and frees it. */
 const char *dop_gen_keep(dop_gen *gen, dop_buf *text);
 dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out);
+/* Finishes the nest and makes it the text of the kernel, and its dump. */
+struct dop_nest;
+dop_status dop_gen_print_nest(dop_gen *gen, struct dop_nest *n);
 
 /* A row program: the region's nodes over one vector (a row, or one head), walked by a team of invocations (the whole
  * workgroup, or one subgroup) in as few passes as its reductions allow.  Short rows are held in registers; for long ones each

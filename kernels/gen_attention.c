@@ -405,21 +405,6 @@ score_at_distance(dop_gen *gen, const attn *a)
                   : dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * abs(float(DOP_T(j)) - float(p))", x);
 }
 
-/* Code that multiplies the loaded values of a K row with all query rows. */
-static const char *
-dot_code(uint32_t step)
-{
-    if (step == 8)
-        return "                DOP_PIECE_K kw = DOP_LD8_K(at, d);\n"
-               "                vec4 k0 = DOP_LO_K(kw), k1 = DOP_HI_K(kw);\n"
-               "                for (uint j = 0u; j < R; j++)\n"
-               "                    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + "
-               "1u]);\n";
-    return "                vec4 k = DOP_LD4_K(at, d);\n"
-           "                for (uint j = 0u; j < R; j++)\n"
-           "                    s[j] += dot(k, dop_q[(j * D + d) >> 2]);\n";
-}
-
 void
 dop_attn_merge(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
 {
@@ -608,7 +593,7 @@ emit(dop_gen *gen)
     a.rows = a.merged_heads * tile->bq;
     DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"#MERGE", merged != 0}, {"G", a.merged_heads},
                 {"GROUP_WGS", a.group / a.merged_heads}, {"BQ", tile->bq}, {"DS", tile->ds ? tile->ds : 1},
-                {"BATCH", rows_at_once(a.rows, tile, e->target)}, {"STEP", step});
+                {"BATCH", rows_at_once(a.rows, tile, e->target)}, {"#STEP", step});
     dop_attn_positions(gen, &a, decls);
     dop_attn_sequence(gen, &a, "t0", &keys, decls);
     dop_attn_prologue(gen, &a, dop_keys_text(gen, &keys, "PROLOGUE"));
@@ -619,7 +604,6 @@ emit(dop_gen *gen)
                  dop_attention_cached(g, a.id) && !dop_attention_lasts(g, a.id) ? "DOP_FIRST(pq[j / G])"
                                                                                 : "from[j / G]");
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_keys_set(&keys, "DOT_K", dot_code(step));
     dop_buf_puts(decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
     dop_attn_loads(gen, &a, "DOP_COHERENT4", decls);
     dop_keys_set(&keys, "SCORE", score_at_distance(gen, &a));
