@@ -368,5 +368,7 @@ dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m);
+/* A model of speech in a GGML file (whisper.cpp). */
+dop_status dop_import_ggml(const char *path, dop_diag *diag, dop_checkpoint *m);
 
 #endif

@@ -3,6 +3,7 @@
 #define DOPPLER_RUNTIME_LIBRARY_SPEECH_H
 
 #include "base/budget.h"
+#include "base/encoding/languages.h"
 #include "runtime/model/model.h"
 
 #include <doppler/speech.h>
@@ -38,13 +39,6 @@ struct dop_speech {
     uint32_t *at_first; /* [n_at_first] tokens that none begins with; owned */
     size_t n_at_first;
 };
-
-/* Languages, in the order of the model's tokens. */
-typedef struct dop_language {
-    const char *code, *name;
-} dop_language;
-extern const dop_language dop_languages[];
-extern const uint32_t dop_n_languages;
 
 /* The state of picking the tokens of a chunk. */
 typedef struct dop_speech_picker {
