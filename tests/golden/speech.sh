@@ -58,4 +58,35 @@ check_fails "a GGML file that is cut off" 1 "cut.bin: error: the file is cut off
 printf 'lmgg%s' "$(head -c 100 "$model/config.json")" >other.bin
 check_fails "a GGML file of another model" 1 \
     "other.bin: error: this GGML file is of no model of speech (Whisper); of other models use the GGUF file" "$DOPPLERC" other.bin -o other.plan
+
+# Transcribing with a vocabulary and random weights: a plan with one sequence, one with several, and the directory with the same
+# values write the same, and what is written depends on what is heard.
+check "a model with a vocabulary" "$TOOLS/speech_model" tiny.bin tiny f32
+check "the same as a directory" "$TOOLS/speech_model" tiny tiny f32
+compiled tiny.bin one
+compiled tiny directory
+check "three: compiles" "$DOPPLERC" tiny.bin -o three.plan --quiet --chunks 16 --target lavapipe --kv f32 --sequences 3 --rows 3
+"$TOOLS/sound" 9 3 >talk.wav
+"$TOOLS/sound" 9 5 >other.wav
+hear() {
+    local name=$1
+    shift
+    check "$name: transcribes" sh -c 'to=$1; shift; "$@" >"$to"' sh "$name.json" "$EXEC" "$@" --temp 0 --json --quiet
+}
+hear one one.plan --audio talk.wav
+hear directory directory.plan --audio talk.wav
+hear three three.plan --audio talk.wav
+hear other one.plan --audio other.wav
+hear batch three.plan --audio talk.wav --audio-batch 3
+check "one and a directory agree" cmp one.json directory.json
+check "one and three agree" cmp one.json three.json
+check "other audio, other text" sh -c '! cmp -s one.json other.json'
+# The first token after that of the transcription is the likeliest language, with what was heard.
+"$EXEC" one.plan --audio talk.wav --tokens 301 --logits first.f32 -n 0 --quiet
+language=$("$TOOLS/sound" largest first.f32 302 401)
+check "the likeliest language" grep -q "\"language\":\"$language\"" one.json
+check "pieces in their order" sh -c 'tr , "\n" <batch.json | sed -n "s/.*\"seek\"://p" | sort -n -c'
+check_fails "more pieces than sequences" 1 \
+    "one.plan: error: the plan holds 1 sequences, not 2: compile it with --sequences 2 --rows 2" \
+    "$EXEC" one.plan --audio talk.wav --audio-batch 2
 finish
