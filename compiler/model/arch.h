@@ -595,6 +595,7 @@ typedef struct dop_checkpoint {
     /* Tokenizer and chat template, as found; NULL / empty when absent.  Paths are for messages. */
     char *tokenizer_json_path;
     char *tokenizer_gguf_path; /* a GGUF file with its vocabulary inside (dop_tokenizer_from_gguf) */
+    char *tokenizer_ggml_path; /* the same of a GGML file (dop_tokenizer_from_ggml) */
     char *chat_template;
     char *chat_type; /* RDRR names the template instead of giving it: "gemma", "llama3", "chatml", "qwen", ... */
     char *name;      /* for the card: the model's own name, else family and size; never a path or a part of one */

@@ -333,6 +333,8 @@ dop_plan_writer_text(dop_plan_writer *w)
         if (st == DOP_OK)
             st = dop_tokenizer_from_gguf(&gguf, w->diag, &tok);
         dop_gguf_close(&gguf);
+    } else if (m->tokenizer_ggml_path) {
+        st = dop_tokenizer_from_ggml(m->tokenizer_ggml_path, w->diag, &tok);
     }
     if (st == DOP_OK && tok && dop_tokenizer_serialize(tok, &w->sections.sec[DOP_SEC_TOKENIZER]) != DOP_OK)
         dop_plan_writer_no_memory(w);

@@ -57,7 +57,7 @@ static const dop_option_rule rules[] = {
      .why = "is for generation from a prompt"},
     {.options = "image", .modes = "generation interactive", .why = "is for generation"},
     {.options = "features", .needs = "image audio mel", .why = "writes what pictures become: give --image FILE"},
-    {.options = "language translate srt vtt no-timestamps",
+    {.options = "language translate srt vtt no-timestamps audio-batch",
      .needs = "audio",
      .why = "is for speech: give --audio FILE"},
     {.options = "output negative steps guidance sampler", .needs = "draw", .why = "is for pictures: give --draw TEXT"},

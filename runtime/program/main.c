@@ -79,6 +79,8 @@ static const dop_option options[] = {
     OPT(0, "srt", FLAG, srt, NULL, "write subtitles, as SRT"),
     OPT(0, "vtt", FLAG, vtt, NULL, "write subtitles, as WebVTT"),
     OPT(0, "no-timestamps", FLAG, no_timestamps, NULL, "find no times within 30 seconds"),
+    NUM(0, "audio-batch", COUNT, audio_batch, "N", "write down N pieces of the audio at the same time, each by itself",
+        1, 64),
     OPT(0, "mel", TEXT, mel, "FILE", "hear this chunk before --tokens: log-mel values, raw f32 [bins, frames]"),
     HEADING("Pictures"),
     OPT(0, "draw", TEXT, draw, "TEXT", "draw a picture of this with a diffusion model, into the file of -o"),

@@ -26,10 +26,11 @@ typedef struct dop_hf_quant {
 /* A Hugging Face directory that is being imported: config.json, opened, and what was read so far. */
 typedef struct dop_hf {
     const char *dir;
-    const char *path; /* path of config.json */
-    json_t *root;     /* owned */
-    dop_json top;     /* config.json's outermost object */
-    dop_json cfg;     /* its text_config where there is one, else its outermost object */
+    const char *path;          /* path of config.json */
+    json_t *root;              /* owned */
+    dop_json top;              /* config.json's outermost object */
+    dop_json cfg;              /* its text_config where there is one, else its outermost object */
+    const dop_st_set *tensors; /* tensors that the directory's files are not read for; NULL: there are none */
     const dop_family *family;
     dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
     dop_hf_quant quant;

@@ -114,6 +114,13 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     dop_status st = check_shape(f, t, transposed, rows, w);
     if (st != DOP_OK)
         return st;
+    if (dop_hf_block_type(t) != DOP_TYPE_none && w->rank == 2 && !transposed && !rows->block && !rows->turned) {
+        w->type = dop_hf_block_type(t);
+        w->source = t->name;
+        (void)dop_type_row_bytes(w->type, w->cols, &w->row_stride); /* the tensor has these bytes */
+        w->data = t->data + rows->start * w->row_stride;
+        return DOP_OK;
+    }
     if (dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
                            t->name, t->dtype);
@@ -686,7 +693,11 @@ dop_hf_weights(dop_hf *hf)
 {
     filler f = {.hf = hf};
     dop_weights *w = &hf->model->weights;
-    dop_status st = dop_st_open_dir(hf->dir, hf->arena, hf->diag, &f.set, &w->maps, &w->n_maps);
+    dop_status st = DOP_OK;
+    if (hf->tensors)
+        f.set = *hf->tensors;
+    else
+        st = dop_st_open_dir(hf->dir, hf->arena, hf->diag, &f.set, &w->maps, &w->n_maps);
     w->cap_maps = w->n_maps;
     if (st != DOP_OK)
         return st;
