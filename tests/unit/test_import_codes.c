@@ -1,4 +1,5 @@
-/* Checkpoints in FP8, INT8, packed integers, NVFP4, AWQ's gemv form, and those of bitsandbytes, HQQ and MLX: values, packed bytes, and what is refused. */
+/* Checkpoints in FP8, INT8, packed integers, NVFP4, AWQ's gemv form, and those of bitsandbytes, HQQ and MLX: values, packed bytes,
+ * and what is refused. */
 #include "compiler/pack/pack.h"
 #include "compiler/pack/pack_rows.h"
 #include "kernels/weight_types.h"
