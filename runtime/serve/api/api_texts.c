@@ -101,8 +101,8 @@ take_document(gathering *g, const char *query, size_t n_query, const json_t *doc
     }
     if (g->call->pairs &&
         dop_prompts_pair(g->api->prompts, query, n_query, json_string_value(text), json_string_length(text), &whole)) {
-        st = dop_tokenizer_encode_within(g->api->tok, whole.data, whole.size, DOP_ENCODE_PARSE_SPECIAL, g->budget, &diag,
-                                         &g->prompts[at]);
+        st = dop_tokenizer_encode_within(g->api->tok, whole.data, whole.size, DOP_ENCODE_PARSE_SPECIAL, g->budget,
+                                         &diag, &g->prompts[at]);
         second = g->prompts[at].count;
     } else if (whole.failed)
         st = DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
