@@ -59,7 +59,7 @@ coop_tile(const dop_coop_shape *s, uint32_t mats, const dop_target *t, dop_tile 
     tile->bm = s->bm;
     tile->bn = s->bn;
     tile->bk = s->bk;
-    tile->tm = s->wm;
+    tile->tm = s->wm < dop_matrix_m(t->matrix) ? dop_matrix_m(t->matrix) : s->wm;
     tile->tn = s->wn;
     tile->direct = s->kind >= DOP_SHAPE_DIRECT;
     const bool large = s->kind >= DOP_SHAPE_SOONER; /* sums may take more than half of the registers */
