@@ -226,24 +226,33 @@ last_of(dop_emit *e, const attn *a, const char *row)
 }
 
 const char *
-dop_attn_span(dop_gen *gen, const attn *a, const char *n, const char *token)
+dop_attn_bounds(dop_gen *gen, const attn *a)
 {
     dop_emit *e = &gen->e;
+    if (dop_attention_cached(e->g, a->id))
+        return dop_emit_str(e, "uint end = %s, begin = DOP_FIRST(end);", dop_emit_seen_position(e, a->id, "t"));
     const dop_node_id positions = a->n->src[3];
     const char *first = dop_emit_first(e, a->id, "p"), *row = dop_emit_row(e, "t");
     const char *position =
         dop_node_at(e->g, positions)->op != DOP_OP_input ? received(e, positions) : dop_emit_str(e, "%s.position", row);
-    return dop_emit_str(e,
+    return dop_emit_str(e, "uint p = %s, begin = t - p + %s, end = t - p + %s;", position, first, last_of(e, a, row));
+}
+
+const char *
+dop_attn_span(dop_gen *gen, const attn *a, const char *n, const char *token)
+{
+    return dop_emit_str(&gen->e,
                         "    uint from[%s], pq[%s]; // rows of the step that each row sees, and their bounds\n"
                         "    uint lo = 0xffffffffu, hi = 0u;\n"
                         "    [[unroll]] for (uint i = 0u; i < %s; i++) {\n"
-                        "        uint t = %s, p = %s;\n"
-                        "        from[i] = t - p + %s;\n"
-                        "        pq[i] = t - p + %s;\n"
-                        "        lo = min(lo, from[i]);\n"
-                        "        hi = max(hi, pq[i] + 1u);\n"
+                        "        uint t = %s;\n"
+                        "        %s\n"
+                        "        from[i] = begin;\n"
+                        "        pq[i] = end;\n"
+                        "        lo = min(lo, begin);\n"
+                        "        hi = max(hi, end + 1u);\n"
                         "    }\n",
-                        n, n, n, token, position, first, last_of(e, a, row));
+                        n, n, n, token, dop_attn_bounds(gen, a));
 }
 
 static const char *
