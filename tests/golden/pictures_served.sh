@@ -20,19 +20,41 @@ serve() { # PLAN
     fail "the server starts" "$(cat log)"
     finish
 }
-# ask NAME STATUS TEXT PART...: a message of these parts; the answer has the status and contains the text.
-ask() {
-    local name=$1 status=$2 text=$3 got parts
-    shift 3
-    parts=$(printf ',%s' "$@")
-    printf '{"messages": [{"role": "user", "content": [%s]}], "max_tokens": 4, "temperature": 0}' "${parts#,}" >body
-    got=$(curl -sS --max-time 120 -o answer -w '%{http_code}' -H 'Content-Type: application/json' --data-binary @body \
-        "$url/v1/chat/completions" 2>&1)
+# post NAME STATUS TEXT PATH: the answer to the file body has the status and contains the text.
+post() {
+    local name=$1 status=$2 text=$3 got
+    got=$(curl -sS --max-time 120 -o answer -w '%{http_code}' -H 'Content-Type: application/json' --data-binary @body "$url$4" 2>&1)
     if [ "$got" = "$status" ] && grep -qE -e "$text" answer; then
         pass "$name"
     else
         fail "$name" "$got instead of $status and /$text/: $(head -c 400 answer)"
     fi
+}
+# ask NAME STATUS TEXT PART...: a message of these parts.
+ask() {
+    local name=$1 status=$2 text=$3 parts
+    shift 3
+    parts=$(printf ',%s' "$@")
+    printf '{"messages": [{"role": "user", "content": [%s]}], "max_tokens": 4, "temperature": 0}' "${parts#,}" >body
+    post "$name" "$status" "$text" /v1/chat/completions
+}
+# claude NAME STATUS TEXT MESSAGE...; respond NAME STATUS TEXT ITEM...: the other two interfaces.
+claude() {
+    local name=$1 status=$2 text=$3 list
+    shift 3
+    list=$(printf ',%s' "$@")
+    printf '{"model": "m", "messages": [%s], "max_tokens": 4, "temperature": 0}' "${list#,}" >body
+    post "$name" "$status" "$text" /v1/messages
+}
+respond() {
+    local name=$1 status=$2 text=$3 list
+    shift 3
+    list=$(printf ',%s' "$@")
+    printf '{"model": "m", "input": [%s], "max_output_tokens": 16, "temperature": 0}' "${list#,}" >body
+    post "$name" "$status" "$text" /v1/responses
+}
+block() { # FILE
+    printf '{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "%s"}}' "$(base64 -w 0 "$1")"
 }
 picture() { # FILE
     printf '{"type": "image_url", "image_url": {"url": "data:image/png;base64,%s"}}' "$(base64 -w 0 "$1")"
@@ -71,6 +93,27 @@ ask "no address" 400 'the picture of a message is' '{"type": "image_url"}'
 ask "too many" 400 'more than 16 pictures' "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" \
     "$one" "$one" "$one" "$one"
 ask "marks in a text" 400 'marks of pictures|tokens that stand for pictures' "$one" '{"type": "text", "text": "<|image_pad|>"}'
+# Anthropic's Messages: blocks of a user, and of a tool's result.
+image=$(block "$models/qwen3_vl/image.png")
+claude "a block with a picture" 200 '"text":"' "{\"role\": \"user\", \"content\": [$image, $hello]}"
+check "its answer is that of a part" [ "$(sed -nE 's/.*"text":"([^"]*)".*/\1/p' answer)" = "$first" ]
+use='{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}}]}'
+claude "a picture in a tool's result" 200 '"text":"' "{\"role\": \"user\", \"content\": \"look\"}" "$use" "{\"role\": \"user\", \
+\"content\": [{\"type\": \"tool_result\", \"tool_use_id\": \"a\", \"content\": [{\"type\": \"text\", \"text\": \"here\"}, $image]}]}"
+claude "a source that is none" 400 'the source of a picture is' \
+    '{"role": "user", "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]}'
+claude "a picture of an assistant" 400 'blocks of an assistant are' "{\"role\": \"assistant\", \"content\": [$image]}"
+claude "no base64 in a block" 400 'the data of a picture is not base64' \
+    '{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "?"}}]}'
+# OpenAI's Responses.
+input=$(printf '%s' "$plain" | sed 's/"input_image"/"input_image", "detail": "auto"/')
+respond "input_image of Responses" 200 '"output_text"' \
+    "{\"role\": \"user\", \"content\": [$input, {\"type\": \"input_text\", \"text\": \"What is this?\"}]}"
+call='{"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"}'
+respond "a picture in a call's output" 200 '"output_text"' '{"role": "user", "content": "look"}' "$call" \
+    "{\"type\": \"function_call_output\", \"call_id\": \"a\", \"output\": [$input]}"
+respond "a picture by its file's id" 400 'the picture of a message is' \
+    '{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}'
 ask "and it still answers" 200 '"content"' "$one" "$hello"
 kill -TERM "$server" && check "it ends" wait "$server"
 server=

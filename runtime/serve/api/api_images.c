@@ -7,50 +7,73 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The URI of a part; NULL: the part is no picture.  *out_asked: it is one, with a URI or without. */
-static const char *
-uri_of(const json_t *part, bool *out_asked)
+/* Where a picture of a message is. */
+typedef struct place {
+    const char *uri;    /* NULL: it has none */
+    const char *base64; /* its bytes, as Anthropic's blocks have them; NULL: none */
+} place;
+
+/* Finds the picture of a part: "image_url" of chat completions, "input_image" of Responses, "image" of Messages.  false: it is none. */
+static bool
+place_of(const json_t *part, place *out)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
-    *out_asked = type && (strcmp(type, "image_url") == 0 || strcmp(type, "input_image") == 0);
-    const json_t *v = *out_asked ? json_object_get(part, "image_url") : NULL;
-    return json_string_value(json_is_object(v) ? json_object_get(v, "url") : v);
+    const json_t *source = json_object_get(part, "source"), *v = json_object_get(part, "image_url");
+    *out = (place){.uri = json_string_value(json_is_object(v) ? json_object_get(v, "url") : v)};
+    if (!type || strcmp(type, "image") != 0)
+        return type && (strcmp(type, "image_url") == 0 || strcmp(type, "input_image") == 0);
+    const char *kind = json_string_value(json_object_get(source, "type"));
+    out->uri = kind && strcmp(kind, "url") == 0 ? json_string_value(json_object_get(source, "url")) : NULL;
+    out->base64 = kind && strcmp(kind, "base64") == 0 ? json_string_value(json_object_get(source, "data")) : NULL;
+    return true;
 }
 
-/* The bytes of data:TYPE;base64,BYTES. */
+static bool
+decode_base64(dop_request_images *x, dop_reader *r, const char *text, const char *what, dop_buf *out)
+{
+    const size_t n = strlen(text);
+    if (!dop_budget_take(x->budget, n))
+        dop_reader_refuse(r, "messages", "the pictures take too much memory");
+    else if (!dop_base64_decode(text, n, out) || out->size == 0)
+        dop_reader_refuse(r, "messages", "%s is not base64", what);
+    return !r->failed;
+}
+
+/* The bytes of a URI: data:TYPE;base64,BYTES. */
 static bool
 decode(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
 {
     static const char scheme[] = "data:", form[] = ";base64";
     const char *comma = strncmp(uri, scheme, sizeof scheme - 1) == 0 ? strchr(uri, ',') : NULL;
-    const size_t n = comma ? strlen(comma + 1) : 0, n_form = sizeof form - 1;
+    const size_t n_form = sizeof form - 1;
     if (strncmp(uri, scheme, sizeof scheme - 1) != 0)
         dop_reader_refuse(r, "messages", "this server fetches no pictures: send them as data: URIs");
     else if (!comma || (size_t)(comma - uri) < n_form || memcmp(comma - n_form, form, n_form) != 0)
         dop_reader_refuse(r, "messages", "the data: URI of a picture has no base64");
-    else if (!dop_budget_take(x->budget, n))
-        dop_reader_refuse(r, "messages", "the pictures take too much memory");
-    else if (!dop_base64_decode(comma + 1, n, out) || out->size == 0)
-        dop_reader_refuse(r, "messages", "the data: URI of a picture is not base64");
+    else
+        decode_base64(x, r, comma + 1, "the data: URI of a picture", out);
     return !r->failed;
 }
 
 bool
 dop_request_image(dop_request_images *x, dop_reader *r, const json_t *part, dop_buf *text)
 {
-    bool asked = false;
-    const char *uri = uri_of(part, &asked);
+    place at;
     dop_buf bytes = {0};
     dop_diag diag = {0};
-    if (!asked)
+    if (!place_of(part, &at))
         return false;
     if (!x || !x->eyes)
         dop_reader_refuse(r, "messages", "the model takes no pictures");
-    else if (!uri)
-        dop_reader_refuse(r, "messages", "the picture of a message is {\"image_url\": {\"url\": \"data:...\"}}");
+    else if (!at.uri && !at.base64)
+        dop_reader_refuse(r, "messages",
+                          json_object_get(part, "source")
+                              ? "the source of a picture is {\"type\": \"base64\", \"data\": ...} or a url"
+                              : "the picture of a message is {\"image_url\": {\"url\": \"data:...\"}}");
     else if (x->n == DOP_REQUEST_MAX_IMAGES)
         dop_reader_refuse(r, "messages", "the request has more than %d pictures", DOP_REQUEST_MAX_IMAGES);
-    else if (decode(x, r, uri, &bytes) &&
+    else if ((at.base64 ? decode_base64(x, r, at.base64, "the data of a picture", &bytes)
+                        : decode(x, r, at.uri, &bytes)) &&
              dop_image_read(x->eyes, bytes.data, bytes.size, false, &diag, &x->list[x->n]) != DOP_OK)
         dop_reader_fail(r, "messages", &diag, x->budget);
     dop_buf_finish(&bytes);
