@@ -1,5 +1,6 @@
 /* --serve: the model behind HTTP, until a signal ends it. */
 #include "runtime/program/common/text_file.h"
+#include "runtime/program/picture_urls.h"
 #include "runtime/program/serve_host.h"
 #include "runtime/program/systemd.h"
 #include "runtime/serve/http.h"
@@ -17,6 +18,7 @@ typedef struct served {
     dop_models *models; /* the catalog; NULL: there is one model */
     dop_api front;      /* of the server, where there is a catalog */
     dop_response_store *store;
+    dop_picture_fetcher pictures;
     dop_http_keys keys;
     dop_http *http;
 } served;
@@ -67,6 +69,7 @@ open_model(void *user, const char *id, const char *path, dop_diag *diag, void **
     *out_api = hosted ? dop_host_api(hosted) : NULL;
     if (hosted) {
         (*out_api)->store = s->store;
+        (*out_api)->urls = &s->pictures.urls;
         (*out_api)->models = s->models;
         (*out_api)->hold = dop_models_hold;
         (*out_api)->give_back = dop_models_give_back;
@@ -113,6 +116,8 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     const char *path = NULL;
     dop_status st = check_addresses(cli, diag);
     s->cli = cli;
+    if (st == DOP_OK)
+        st = dop_picture_fetcher_open(cli, diag, &s->pictures);
     if (st == DOP_OK && !cli->models)
         st = dop_cli_plan(cli, diag, &path);
     if (st == DOP_OK && cli->api_key_file)
@@ -123,8 +128,10 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         st = cli->models ? open_models(cli, s, diag) : dop_host_open(cli, path, NULL, diag, &s->hosted);
     if (st != DOP_OK)
         return st;
-    if (s->hosted)
+    if (s->hosted) {
         dop_host_api(s->hosted)->store = s->store;
+        dop_host_api(s->hosted)->urls = &s->pictures.urls;
+    }
     const dop_systemd systemd = systemd_of(cli);
     int listener = -1;
     if ((st = dop_systemd_listener(&systemd, diag, &listener)) != DOP_OK)
