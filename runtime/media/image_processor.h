@@ -107,6 +107,9 @@ void dop_image_processor_write(const dop_image_processor *p, dop_buf *out);
 dop_status dop_image_processor_read(const void *bytes, size_t size, dop_diag *diag, dop_image_processor *out);
 /* Checks a processor: numbers must be within bounds, and those that its form needs must be there.  DOP_E_INPUT names the wrong field. */
 dop_status dop_image_processor_check(const dop_image_processor *p, dop_diag *diag);
+/* Lowers the bounds on a picture's size so that no tile has more than max_rows patches, where the processor chooses the size by bounds.
+ * Published processors allow larger pictures than a step of the tower takes. */
+void dop_image_processor_limit(dop_image_processor *p, uint32_t max_rows);
 /* Computes the layout for a picture's size; the processor must have been checked.  DOP_E_INPUT: the model takes no picture of this
  * shape.  DOP_E_LIMIT: it has too many pixels. */
 dop_status dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height, dop_diag *diag,

@@ -110,6 +110,15 @@ open_models(dop_cli *cli, served *s, dop_diag *diag)
     return st;
 }
 
+/* The longest body of a request, bytes: photographs in base64 fit where the model takes pictures. */
+static size_t
+most_of_body(const dop_cli *cli, const served *s)
+{
+    enum { TEXTS = 4096, PICTURES = 32768 }; /* KiB */
+    const bool sees = s->hosted && dop_host_api(s->hosted)->eyes;
+    return (size_t)(cli->serve_body ? cli->serve_body : sees ? PICTURES : TEXTS) << 10;
+}
+
 static dop_status
 open_all(dop_cli *cli, served *s, dop_diag *diag)
 {
@@ -149,7 +158,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
                : strcmp(cli->log, "json") == 0 ? DOP_HTTP_LOG_JSON
                                                : DOP_HTTP_LOG_TEXT,
         .comment_s = cli->serve_comment,
-        .max_body = (size_t)cli->serve_body << 10,
+        .max_body = most_of_body(cli, s),
         .max_connections = cli->serve_connections,
         .receive_s = cli->serve_receive,
         .idle_s = 75,

@@ -74,6 +74,9 @@ check "the same answer" [ "$(says)" = "$first" ]
 check "the prefix with its picture is used again" [ "$(cached)" -gt 20 ]
 ask "another picture" 200 '"content"' "$other" "$hello"
 check "the prefix ends before another picture" [ "$(cached)" -lt 20 ]
+curl -sS "$url/metrics" >metrics
+check "three pictures, one of which was kept" sh -c 'grep -qx "doppler_pictures_total 3" metrics &&
+    grep -qx "doppler_pictures_kept_total 1" metrics'
 ask "text, then a picture" 200 '"content"' "$hello" "$one"
 ask "several" 200 '"content"' "$one" "$hello" "$other" "$one"
 plain=$(printf '%s' "$one" | sed -E 's/image_url", "image_url": \{"url": (.*)\}\}$/input_image", "image_url": \1}/')
