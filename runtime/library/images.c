@@ -203,10 +203,13 @@ fill_row(const dop_image *x, const char *name, const dop_image_row *row, uint32_
         data[at] = row ? row->in_window : 0;
     else if (strcmp(name, "window_lasts") == 0)
         data[at] = row ? row->window_last : 0;
+    const uint32_t edge = (uint32_t)lround(sqrt(n_places));
+    if (strcmp(name, "resampling") == 0)
+        dop_image_resampling(edge, place_y, place_x, x->layout.grid_height, x->layout.grid_width,
+                             (float *)(void *)(data + (size_t)edge * edge * at));
     if (strcmp(name, "corners") != 0 && strcmp(name, "shares") != 0)
         return;
-    dop_image_corners((uint32_t)lround(sqrt(n_places)), place_y, place_x, x->layout.grid_height, x->layout.grid_width,
-                      corners, shares);
+    dop_image_corners(edge, place_y, place_x, x->layout.grid_height, x->layout.grid_width, corners, shares);
     memcpy(data + 4 * at, name[0] == 'c' ? (const void *)corners : (const void *)shares, sizeof corners);
 }
 

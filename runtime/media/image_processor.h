@@ -125,6 +125,9 @@ dop_status dop_image_rows(const dop_image_processor *p, const dop_image_layout *
  * the table around the patch, and their weights. */
 void dop_image_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, uint32_t grid_width,
                        uint32_t out_rows[4], float out_shares[4]);
+/* Bilinear resizing with antialiasing of such a square to the grid, at patch (y, x): the weight of each of its edge * edge rows. */
+void dop_image_resampling(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, uint32_t grid_width,
+                          float *out_weights);
 /* Makes the text that stands for the picture, as a list of marks, owned by the caller (free).  Marks with `features` have
  * layout->features tokens together. */
 dop_status dop_image_marks(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag,

@@ -5,6 +5,7 @@
  * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
  * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
  * that step. */
+#include "runtime/library/images.h"
 #include "runtime/model/model.h"
 #include "runtime/serve/engine/engine_internal.h"
 #include "runtime/text/grammar/grammar.h"
