@@ -92,6 +92,8 @@ runtime/program         runtime/inspect/profile runtime/inspect/check runtime/in
 compiler/library        compiler/parts compiler/include/doppler runtime/model
 compiler/program        compiler/library runtime/inspect/bench
 hook dop_replay_observer
+hook dop_job_task
+hook dop_task_writer
 hook dop_models_how
 end
 layout() { # ROOMS FOLDER...: what layout.awk says about the files of the folders

@@ -40,7 +40,9 @@ name_model(dop_checkpoint *m)
     if (m->name && printable(m->name))
         return DOP_OK;
     uint64_t n = 0;
-    dop_status st = dop_arch_each_weight(&m->arch, count_weight, &n);
+    dop_status st = m->diffusion ? DOP_OK : dop_arch_each_weight(&m->arch, count_weight, &n);
+    for (uint32_t i = 0; m->diffusion && i < m->weights.n; i++)
+        n += (uint64_t)m->weights.items[i].rows * m->weights.items[i].cols;
     if (st != DOP_OK)
         return st;
     static const struct {
@@ -51,8 +53,8 @@ name_model(dop_checkpoint *m)
     while (u < 2 && (double)n < 0.9995 * units[u].unit)
         u++;
     const double size = (double)n / units[u].unit;
-    m->name = dop_arena_printf(m->arena, "%s-%.*f%c", m->arch.family, size < 10 && units[u].letter != 'K', size,
-                               units[u].letter);
+    m->name = dop_arena_printf(m->arena, "%s-%.*f%c", m->diffusion ? "diffusion" : m->arch.family,
+                               size < 10 && units[u].letter != 'K', size, units[u].letter);
     return m->name ? DOP_OK : DOP_E_NOMEM;
 }
 
