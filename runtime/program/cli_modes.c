@@ -82,7 +82,8 @@ static const dop_option_rule rules[] = {
     {.options = "ppl-ctx", .modes = "ppl imatrix-out compare", .why = "is for --ppl, --imatrix-out and --compare"},
     {.options = "imatrix-out compare", .needs = "prompt file tokens tokens-file", .why = "reads a text: give -f FILE"},
     {.options =
-         "api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
+         "api-key-file image-urls image-files serve-queue serve-body serve-tokens serve-time serve-receive "
+         "serve-connections "
          "serve-grace serve-prepare serve-memory serve-answer serve-host serve-comment cors prefix log store systemd "
          "models models-memory models-idle",
      .modes = "serve",

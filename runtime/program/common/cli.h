@@ -74,6 +74,8 @@ typedef struct dop_cli {
     bool json_mode;
     /* --serve */
     const char *serve, *api_key_file;
+    const char *image_urls,
+        *image_files; /* which addresses of pictures are fetched, and the folder of files; NULL: none */
     uint32_t serve_queue, serve_body, serve_tokens,
         serve_connections;               /* jobs, KiB, tokens (0: no limit), connections */
     uint32_t serve_memory, serve_answer; /* MiB, KiB; 0: no limit */
