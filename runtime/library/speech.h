@@ -104,16 +104,16 @@ void dop_lane_finish(dop_lane *lane); /* accepts a zeroed one */
 /* Takes a window where the lane has none and there is one, hears it, and feeds what stands before its text. */
 dop_status dop_lane_begin(dop_lane *lane, dop_diag *diag);
 static inline bool
-dop_lane_is_busy(const dop_lane *lane)
+dop_lane_writes(const dop_lane *lane)
 {
     return lane->window != UINT32_MAX;
 }
-/* The row that a busy lane has in the next step; what it picks from that row's logits, by any thread; and, once the step is committed, what
+/* The row that a lane that writes has in the next step; what it picks from that row's logits, by any thread; and, once the step is committed, what
  * follows from it. */
 dop_step_row dop_lane_row(const dop_lane *lane);
 dop_status dop_lane_pick(dop_lane *lane, const float *logits, dop_diag *diag);
 dop_status dop_lane_write(dop_lane *lane, dop_diag *diag);
-/* A step of the busy ones of n lanes of one model, whose picks are made by up to n_threads threads (0: one per core). */
+/* A step of those of n lanes that write of one model, whose picks are made by up to n_threads threads (0: one per core). */
 dop_status dop_lanes_step(dop_lane *const *lanes, uint32_t n, uint32_t n_threads, dop_diag *diag);
 
 /* The parts of a hearing that lanes use. */

@@ -89,7 +89,7 @@ dop_status
 dop_lane_begin(dop_lane *lane, dop_diag *diag)
 {
     const dop_audio_facts *f = &dop_hearing_speech(lane->hearing)->facts;
-    if (dop_lane_is_busy(lane) || !dop_hearing_next(lane->hearing, &lane->window))
+    if (dop_lane_writes(lane) || !dop_hearing_next(lane->hearing, &lane->window))
         return DOP_OK;
     const double begin = dop_now_ms();
     dop_hearing_cut(lane->hearing, lane->window, lane->chunk);
@@ -210,24 +210,24 @@ dop_lanes_step(dop_lane *const *lanes, uint32_t n, uint32_t n_threads, dop_diag 
     const double begin = dop_now_ms();
     dop_step_row rows[MOST_LANES];
     picks p;
-    uint32_t busy = 0;
-    for (uint32_t i = 0; i < n && busy < MOST_LANES; i++)
-        if (dop_lane_is_busy(lanes[i])) {
-            rows[busy] = dop_lane_row(lanes[i]);
-            p.lanes[busy++] = lanes[i];
+    uint32_t n_rows = 0;
+    for (uint32_t i = 0; i < n && n_rows < MOST_LANES; i++)
+        if (dop_lane_writes(lanes[i])) {
+            rows[n_rows] = dop_lane_row(lanes[i]);
+            p.lanes[n_rows++] = lanes[i];
         }
-    if (busy == 0)
+    if (n_rows == 0)
         return DOP_OK;
     dop_model *model = dop_hearing_speech(p.lanes[0]->hearing)->model;
-    dop_status st = dop_step_run(model, rows, busy, diag);
+    dop_status st = dop_step_run(model, rows, n_rows, diag);
     if (st != DOP_OK)
         return st;
-    for (uint32_t i = 0; i < busy; i++)
+    for (uint32_t i = 0; i < n_rows; i++)
         p.logits[i] = dop_step_logits(model, i);
-    st = dop_parallel_for(busy, n_threads && n_threads < busy ? n_threads : busy, pick_one, &p, diag);
+    st = dop_parallel_for(n_rows, n_threads && n_threads < n_rows ? n_threads : n_rows, pick_one, &p, diag);
     dop_step_commit(model);
-    const double share = (dop_now_ms() - begin) / 1e3 / busy;
-    for (uint32_t i = 0; i < busy && st == DOP_OK; i++) {
+    const double share = (dop_now_ms() - begin) / 1e3 / n_rows;
+    for (uint32_t i = 0; i < n_rows && st == DOP_OK; i++) {
         dop_hearing_count(p.lanes[i]->hearing, 0, 0, share);
         st = dop_lane_write(p.lanes[i], diag);
     }
