@@ -77,7 +77,7 @@ not_a_plan(const dop_plan *plan, const char *path, dop_diag *diag)
     const char *why = dop_file_refusal(kind);
     if (why)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a Doppler plan: %s", why);
-    if (kind == DOP_FILE_GGUF && path)
+    if ((kind == DOP_FILE_GGUF || kind == DOP_FILE_GGML) && path)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "this is a model, not a plan: compile it first (dopplerc %.300s -o model.plan)", path);
     if (kind == DOP_FILE_SAFETENSORS)

@@ -455,7 +455,8 @@ typedef struct dop_value {
  * or a type that does not exist.
  * Inputs of "image": "patches" f32 [T, values], the rows of all tiles one after the other, as the model's processor makes them;
  * "lengths" u32 [tiles], whose sum is T (absent: one tile); and what else the model knows of a row (docs/pictures.md): "places",
- * "turns", "in_window" and "window_lasts" u32 [T], "corners" u32 [T, 4], "shares" f32 [T, 4].  Outputs, each of which may be absent:
+ * "turns", "in_window" and "window_lasts" u32 [T], "corners" u32 [T, 4], "shares" f32 [T, 4],
+ * "resampling" f32 [T, places].  Outputs, each of which may be absent:
  * "rows" f32 [T, values of the tower]; "features" f32 [(T - class rows) / merge, width], and "deep0" and on of the same size, for
  * the first layers of the text model.  DOP_E_INPUT also: a tile that is no
  * multiple of merge rows, or a place, turn or window that does not exist. */

@@ -35,6 +35,7 @@ typedef struct dop_cli {
     const char *features;               /* file to write their features to; NULL: none */
     const char *audio, *mel, *language; /* files of what a model of speech hears, and the language of the audio */
     bool translate, no_timestamps, srt, vtt;
+    uint32_t audio_batch; /* pieces of audio at the same time; 0: one after the other */
     const char *draw, *negative, *output,
         *sampler;    /* a picture of this text, without that; the file; how noise is removed */
     uint32_t steps;  /* 0: the model's own */
@@ -73,6 +74,8 @@ typedef struct dop_cli {
     bool json_mode;
     /* --serve */
     const char *serve, *api_key_file;
+    const char *image_urls,
+        *image_files; /* which addresses of pictures are fetched, and the folder of files; NULL: none */
     uint32_t serve_queue, serve_body, serve_tokens,
         serve_connections;               /* jobs, KiB, tokens (0: no limit), connections */
     uint32_t serve_memory, serve_answer; /* MiB, KiB; 0: no limit */

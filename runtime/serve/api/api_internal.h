@@ -119,6 +119,8 @@ enum { DOP_REQUEST_MAX_IMAGES = 16 };
 /* Pictures of a request, in the order of their marks in the text. */
 typedef struct dop_request_images {
     const struct dop_images *eyes; /* NULL: the model takes none */
+    const dop_picture_urls *urls;
+    double fetched_ms; /* what fetching the request's pictures has taken */
     dop_budget *budget;
     struct dop_image *list[DOP_REQUEST_MAX_IMAGES]; /* owned, [n] */
     uint32_t n;
