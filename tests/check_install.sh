@@ -41,7 +41,8 @@ check "and makes the same plan" cmp build.plan installed.plan
 
 if command -v npm >/dev/null; then # a folder is installed as a link: nothing is asked of the registry
     mkdir -p node && (cd node && echo '{"type": "module"}' >package.json)
-    check "the package for Node installs" sh -c 'cd node && npm install --offline --silent --no-audit --no-fund "$1/share/doppler/node"' sh "$WORK/moved"
+    check "the package for Node installs" sh -c 'cd node && npm install --offline --silent --no-audit --no-fund "$1"' sh \
+        "$WORK/moved/share/doppler/node"
     check "and is found" sh -c 'cd node && node -e "import(\"doppler\").then((m) => process.exit(m.Model ? 0 : 1))"'
 fi
 

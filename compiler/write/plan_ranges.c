@@ -2,6 +2,7 @@
 #include "compiler/write/plan_writer.h"
 #include "runtime/plan/plan_weights.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +42,10 @@ file_row(dop_plan_writer *w, uint32_t map, uint32_t *rows)
     dop_buf *files = &w->sections.sec[DOP_SEC_FILES];
     if (rows[map] == 0) {
         char *path = realpath(m->path, NULL);
-        if (!path && w->status == DOP_OK)
-            w->status = DOP_FAIL_IN(w->diag, DOP_E_IO, m->path, "the model's file is gone");
+        if (!path && errno == ENOMEM)
+            dop_plan_writer_no_memory(w);
+        else if (!path && w->status == DOP_OK)
+            w->status = DOP_FAIL_IN(w->diag, DOP_E_IO, m->path, "cannot find its path: %s", strerror(errno));
         dop_plan_file row = {.name = dop_plan_writer_string(w, path ? path : ""), .model = 1, .size = m->size};
         dop_buf_append(files, &row, sizeof row);
         rows[map] = (uint32_t)(files->size / sizeof row);

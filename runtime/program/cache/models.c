@@ -159,7 +159,7 @@ static dop_status
 compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
 {
     dop_compile_options o = m->options;
-    o.model_weights = true; /* the disk holds them once */
+    o.model_weights = !o.parts; /* the disk holds them once; parts may run on machines without the model */
     dop_compile_facts facts;
     char number[16];
     dop_buf text = {0};

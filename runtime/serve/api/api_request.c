@@ -68,8 +68,8 @@ take_stops(gathering *g)
 static void
 add_bias(gathering *g, int64_t id, const json_t *by)
 {
-    const double x = json_number_value(by);
-    if (id < 0 || id >= g->api->facts.vocab || !json_is_number(by) || !(fabs(x) <= 100))
+    const double x = json_is_false(by) ? -100 : json_number_value(by); /* false: never, in llama.cpp's form */
+    if (id < 0 || id >= g->api->facts.vocab || !(json_is_number(by) || json_is_false(by)) || !(fabs(x) <= 100))
         dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
                           g->api->facts.vocab);
     else if (g->biases)
