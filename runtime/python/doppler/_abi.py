@@ -476,6 +476,7 @@ class dop_compile_options(Structure):
         ("skips", POINTER(c_char_p)),
         ("loras", POINTER(c_char_p)),
         ("controls", POINTER(c_char_p)),
+        ("mmproj", c_char_p),
         ("control_layers", c_char_p),
         ("n_forces", c_size_t),
         ("n_apart", c_size_t),
