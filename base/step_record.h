@@ -23,7 +23,8 @@
  * pick from row t at the next position.  A step with such rows has one row of each sequence, and all its rows have this flag.  So that
  * the host can read the picks while the next step runs, the pick from row t is at
  * ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], with the position of the row.  In a model with states of kind
- * replace, no step has rows of several sequences.
+ * replace, no step has rows of several sequences.  The margin of a pick is how much its logit exceeds the largest other one that might
+ * have been picked; it is stored for rows t below DOP_STEP_MAX_SEQUENCES, and means nothing where the pick was drawn.
  *
  * State of kind replace has two copies, and `parity` says for each sequence which one is current.  A step reads
  * the current one and writes the other.  It changes nothing that existed before, so it can be run again or dropped.

@@ -466,7 +466,7 @@ outputs(builder *b, dop_node_id x, dop_node_id sent)
 {
     dop_node_id outs[3] = {x};
     uint32_t n = 1;
-    if ((b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed) && !b->opt->drafts)
+    if (b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed)
         outs[n++] = op1(b, DOP_OP_argmax, "id", x, NULL, DOP_TYPE_none);
     if (sent)
         outs[n++] = sent;

@@ -356,7 +356,7 @@ add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
     s->mixed = each;
     s->embeds = how.embeds;
     s->program = how.encodes ? DOP_SCHED_ENCODE : how.drafts ? DOP_SCHED_DRAFT : 0;
-    s->sends = build.sends ? 2 : how.drafts ? 1 : 0; /* behind the logits, and the id where there is one */
+    s->sends = build.sends || (how.drafts && each) ? 2 : how.drafts ? 1 : 0; /* behind the logits, and the id where there is one */
     s->adapted = how.ranks > 0 && !c->options.invariant;
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
     if (st == DOP_OK)

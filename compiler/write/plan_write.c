@@ -445,6 +445,17 @@ write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule
         write_crossing(w, t, s, DOP_CROSSING_SENT, i);
 }
 
+/* What a schedule picks, as DOP_PICKS_NONE. */
+static uint32_t
+picks_of(const dop_compilation *c, const dop_schedule *s)
+{
+    if (is_inner(c) || (s->program && s->program != DOP_SCHED_DRAFT))
+        return DOP_PICKS_NONE;
+    if (s->mixed)
+        return s->program && s->g.max_t == 1 ? DOP_PICKS_NEXT : DOP_PICKS_EACH;
+    return s->phase != DOP_PHASE_SCORE ? DOP_PICKS_NEXT : DOP_PICKS_NONE;
+}
+
 static void
 write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
@@ -458,10 +469,7 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
                              .logits_slot = w->slot_result,
-                             .greedy = is_inner(t->c) || s->program  ? DOP_PICKS_NONE
-                                       : s->mixed                    ? DOP_PICKS_EACH
-                                       : s->phase != DOP_PHASE_SCORE ? DOP_PICKS_NEXT
-                                                                     : DOP_PICKS_NONE,
+                             .greedy = picks_of(t->c, s),
                              .logits_offset = 0,
                              .ordering = DOP_ORDER_BARRIERS,
                              .adapted = s->adapted,

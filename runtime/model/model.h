@@ -5,6 +5,7 @@
 
 #include "base/spans.h"
 #include "runtime/device/replay.h"
+#include "runtime/model/draft_policy.h"
 #include "runtime/model/driver.h"
 #include "runtime/model/info.h"
 #include "runtime/model/pages.h"
@@ -216,6 +217,7 @@ struct dop_model {
     dop_device_counts base; /* when the model was open, from which dop_model_counters counts */
     dop_orders orders;
     dop_drift drift;
+    dop_draft_policy drafts; /* as the last speculation left it; zeros: there was none */
 
     /* Indexed by the place of a sequence in the plan's states. */
     dop_sequence *sequences[DOP_STEP_MAX_SEQUENCES]; /* NULL: the place is free */

@@ -326,7 +326,8 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
     const dop_plan_schedule *s = &plan->schedules[i];
     if (s->kind < DOP_SCHED_DECODE || s->kind >= DOP_SCHED_END || s->profile >= plan->n_profiles ||
-        s->greedy > DOP_PICKS_EACH || (s->greedy == DOP_PICKS_EACH && s->kind != DOP_SCHED_ROWS))
+        s->greedy > DOP_PICKS_EACH ||
+        (s->greedy == DOP_PICKS_EACH && s->kind != DOP_SCHED_ROWS && s->kind != DOP_SCHED_DRAFT))
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->adapted > 1 || (s->adapted && (s->kind >= DOP_SCHED_ENCODE || plan->model->adapters == 0)))
         return DAMAGED("schedule %u is for adapters", i);

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 24u
+#define DOP_PLAN_VERSION 25u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                                                 \
@@ -207,8 +207,8 @@ enum {
  *
  * The program `draft` predicts the token after the next one.  A step of it has rows of sequences: position p has the token of position
  * p + 1, and receives the hidden state f32 [width] that a step of the sequence has sent for position p.  It gives logits, of each
- * row in schedules of up to DOP_DRAFT_EACH rows and of the last in others, sends the state that it receives for the
- * position after, and keeps states of its own.  Where there is this program, decode, prefill and rows send hidden states. */
+ * row in schedules of up to DOP_DRAFT_EACH rows and of the last in others, picks where it gives those of each (DOP_PICKS_NEXT in the schedule
+ * of one row), sends the state that it receives for the position after, and keeps states of its own.  Where there is this program, decode, prefill and rows send hidden states. */
 enum { DOP_DRAFT_EACH = 64 };
 /* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
  * UINT32_MAX; the first row where there is none). */
@@ -259,8 +259,8 @@ dop_draw_pixels(const dop_plan_draw *d)
 }
 
 /* What a schedule picks: nothing; the arg-max of its last row's logits, with which it advances the step record to the next
- * step; or the arg-max of every row t, which it stores in ids[t] of the step record and changes nothing else, except for rows
- * with DOP_ROW_CONTINUED (dop_step). */
+ * step; or the arg-max of every row t, which it stores in ids[t] of the step record, with its margin, and changes nothing else, except
+ * for rows with DOP_ROW_CONTINUED (dop_step). */
 enum { DOP_PICKS_NONE, DOP_PICKS_NEXT, DOP_PICKS_EACH };
 
 /* How the dispatches of a schedule are ordered.

@@ -80,7 +80,7 @@ dop_sequence_destroy(dop_sequence *sequence)
         m->sequences[sequence->place] = NULL;
         m->n_sequences--;
     }
-    dop_speculator_destroy(sequence->speculator);
+    dop_speculator_end(sequence);
     dop_head_destroy(sequence);
     dop_sampler_finish(&sequence->sampler);
     free(sequence->mask);

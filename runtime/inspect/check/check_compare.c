@@ -327,6 +327,7 @@ compare_step(dop_check_run *run)
         if (run->g->max_t > 1 && dop_node_at(run->g, run->r->nodes[i])->shape.dim[0].sym == DOP_SYM_T) {
             /* a pick of every row, of which the reference has some */
             memcpy(want.ids, a->ids, run->c->n_tokens * sizeof *want.ids);
+            memcpy(want.margins, a->margins, sizeof want.margins);
             for (uint32_t k = 0; k < id->count && k < run->n_samples; k++)
                 want.ids[run->sample[k]] = id->u[k];
             run->result->values += id->count;
