@@ -71,7 +71,7 @@ masks_at(const dop_graph *g)
     return DOP_STEP_WORDS + (page ? g->max_q * (g->max_s / page) : 0);
 }
 
-/* Index, in the step record, of the parity of replace states: which of a state's two copies is current for the row's sequence. */
+/* Index, in the step record, of the parity of replace states: which of a state's copies is current for the row's sequence. */
 static const char *
 parity_of(const dop_graph *g)
 {
@@ -144,7 +144,7 @@ store_pick(dop_emit *e, dop_buf *store)
                    s, DOP_STEP_RING, s, s, s);
     /* The step, all of whose rows are of one sequence, is complete, so the states that it wrote become the current ones. */
     if (dop_graph_replaces(g))
-        dop_buf_printf(store, "        %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
+        dop_buf_printf(store, "        %s.parity[%s] = (parity + 1u) %% %uu;\n", s, parity_of(g), g->copies);
 }
 
 /* Stores the picks of a step of several rows, for the host; a row may ask that the device continues with its pick. */

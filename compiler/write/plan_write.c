@@ -111,7 +111,7 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint
         uint64_t row_bytes = bytes / g->max_q / rows;
         if (paged)
             bytes = row_bytes * all;
-        uint64_t size = dop_align_u64(appends ? bytes + row_bytes * STATE_TAIL : 2 * bytes, STATE_ALIGN);
+        uint64_t size = dop_align_u64(appends ? bytes + row_bytes * STATE_TAIL : g->copies * bytes, STATE_ALIGN);
         if (used > 0 && used + size > STATE_SEGMENT) {
             uint32_t slot = add_state_slot(w, kind, used, fewest);
             for (; from < n; from++)

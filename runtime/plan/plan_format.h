@@ -74,6 +74,7 @@ typedef struct dop_plan_section {
 } dop_plan_section;
 
 #define DOP_PLAN_NO_RINGS 0xffffffffu
+enum { DOP_PLAN_MAX_COPIES = DOP_STEP_SEVERAL + 1 };
 enum { DOP_PLAN_MAX_USES = 16 }; /* adapters of a sequence at once */
 typedef struct dop_plan_model {
     uint32_t vocab;
@@ -102,7 +103,8 @@ typedef struct dop_plan_model {
      * adapter_uses]: factors, of rank r of adapter i in column i * rank + r, and then numbers of adapters from 1 on, 0 behind the last
      * one; what GGUF files call such models, several names with spaces between them (string).  Without room all are 0. */
     uint32_t adapters, adapter_rank, adapter_factors, adapter_archs, adapter_uses;
-    uint32_t tied; /* 1: the output matrix is the embedding */
+    uint32_t tied;         /* 1: the output matrix is the embedding */
+    uint32_t state_copies; /* of states that steps replace, 2 .. DOP_PLAN_MAX_COPIES */
 } dop_plan_model;
 
 /* Targets in the order of preference: the runtime uses the first one whose kernels the device can run, and ignores the
@@ -168,8 +170,8 @@ typedef struct dop_plan_slot {
 
 /* Append: a row for every position of a sequence, or a ring of rows for its last ones (key and value caches); writing a row
  * again does not change it.
- * Replace: two copies of a state that a step replaces as a whole, one after the other in the bytes of each argument; the first
- * is current while the parity of the sequence is 0 (dop_step). */
+ * Replace: dop_plan_model.state_copies copies of a state that a step replaces as a whole, one after the other in the bytes of each
+ * argument; the parity of the sequence is the number of the current one (dop_step). */
 enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
 
 /* A step of prefill, score or embed has rows of one sequence, a step of rows those of any sequences.  Score and rows give the

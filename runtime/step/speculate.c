@@ -107,7 +107,10 @@ choose_length(const dop_sequence *s, uint32_t unfed)
 {
     const dop_speculator *p = s->speculator;
     uint32_t most = dop_model_max_rows_of_several(s->model) - unfed, room = s->model->plan.model->ctx - s->n_tokens;
+    const uint32_t copies = s->model->plan.model->state_copies;
     bool pays;
+    if (s->model->plan.replaces && copies > unfed + 1) /* a version of the states after each row */
+        most = most < copies - 1 - unfed ? most : copies - 1 - unfed;
     most = most < p->most ? most : p->most;
     most = most < room ? most : room;
     most = s->wanted == UINT32_MAX || most < s->wanted ? most : s->wanted - 1; /* the last one comes without a draft */
@@ -212,17 +215,18 @@ judge(dop_sequence *s, const judged *rows, uint32_t i, dop_diag *diag, verdict *
     return st;
 }
 
-/* Sets the states to those of tokens that are right, the first `right` of n rows.  States that steps replace have nothing in
- * between, and return to those from before the step. */
+/* Sets the states to those of tokens that are right, the first `right` of n rows.  States that steps replace may have nothing in
+ * between: then they return to those from before the step. */
 static void
-keep_states(dop_sequence *s, uint32_t first, uint32_t n, uint32_t right)
+keep_states(dop_sequence *s, uint32_t schedule, uint32_t first, uint32_t n, uint32_t right)
 {
+    const uint32_t versions = dop_step_versions(s->model, schedule, n), kept = versions == n ? right : 0;
     s->n_fed = first + right;
     if (right == n || !s->model->plan.replaces)
         return;
-    dop_step_swap_states(s->model, s->place);
-    s->n_fed = first;
-    s->n_kept = UINT32_MAX;
+    dop_step_move_states(s->model, s->place, (int32_t)kept - (int32_t)versions);
+    s->n_fed = first + kept;
+    dop_sequence_kept(s, kept > 0 ? first + kept - 1 : UINT32_MAX, kept > 0 ? kept - 1 : 0);
 }
 
 /* Runs the tokens that are not fed yet together with the drafts, and judges these.  Sets tokens[n_tokens .. known), and what
@@ -260,7 +264,7 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round)
     round->doubt = p->again;
     round->judged = !p->again || m->drift.n_compared >= FIRST_COMPARED;
     /* A row without a pick must be run again. */
-    keep_states(s, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
+    keep_states(s, schedule, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
     p->fed = s->n_fed;
     if (!m->plan.replaces && s->n_fed > s->n_tokens) /* the other functions must not see tokens that were not taken */
         s->n_fed = s->n_tokens;
