@@ -41,7 +41,7 @@ check "steps of three sequences with states" "$TOOLS/herd" three.plan 3 24 2
 # A part of a round's rows is accepted: the states after these rows are there, and no row is in two steps.
 check "a plan of qwen3_5 for rounds" "$DOPPLERC" qwen3_5 -o rounds.plan --ctx 64 --chunks 4 --rows 8 --kv f32 --act f32 --quiet
 check "rounds with states" "$TOOLS/drafts" rounds.plan 40 1
-check "kernels that leave a state after each row" "$DOPPLER" rounds.plan --check --quiet
+check "kernels that leave a state after each row" "$EXEC" rounds.plan --check --quiet
 if [ "${1:-}" = whole ]; then
     check "a plan of the demo for 16" "$DOPPLERC" "$demo" -o sixteen.plan --ctx 256 --sequences 16 --rows 4,16,64 --kv f32 --act f32 --quiet
     check "steps of 16 sequences with drafts" "$TOOLS/herd" sixteen.plan 16 120 5
