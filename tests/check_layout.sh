@@ -61,8 +61,9 @@ runtime/parts           runtime/library
 compiler/import/text    base/format base/json runtime/text
 compiler/model/families
 compiler/model          ir base/read compiler/import/text compiler/model/families
-compiler/import/gguf    compiler/model
-compiler/import/hf      compiler/model compiler/import/text runtime/media
+compiler/import/vision  compiler/model runtime/media
+compiler/import/gguf    compiler/model compiler/import/vision runtime/media
+compiler/import/hf      compiler/model compiler/import/text compiler/import/vision runtime/media
 compiler/import/rdrr    compiler/model
 compiler/import         compiler/import/hf compiler/import/gguf compiler/import/rdrr runtime/adapter
 compiler/build          compiler/model
@@ -91,6 +92,8 @@ runtime/program         runtime/inspect/profile runtime/inspect/check runtime/in
 compiler/library        compiler/parts compiler/include/doppler runtime/model
 compiler/program        compiler/library runtime/inspect/bench
 hook dop_replay_observer
+hook dop_job_task
+hook dop_task_writer
 hook dop_models_how
 end
 layout() { # ROOMS FOLDER...: what layout.awk says about the files of the folders

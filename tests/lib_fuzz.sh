@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 case $1 in
 text) targets="tokenizer_json tokenizer_model tokenizer_tiktoken tokenizer_blob chat grammar schema" ;;
-models) targets="picture image_processor hf_vision gguf hf hf_beside adapter safetensors rdrr target kernel_path tuning quant" ;;
+models) targets="picture image_processor hf_vision mmproj gguf hf hf_beside adapter safetensors rdrr target kernel_path tuning quant" ;;
 ir) targets="ir ir_interpret ir_compile" ;;
 served)
     targets="plan plan_run session api http"

@@ -2,8 +2,10 @@
 #include "base/foreign.h"
 #include "compiler/import/not_a_model.h"
 #include "compiler/model/import.h"
+#include "compiler/model/leftovers.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,7 +40,9 @@ name_model(dop_checkpoint *m)
     if (m->name && printable(m->name))
         return DOP_OK;
     uint64_t n = 0;
-    dop_status st = dop_arch_each_weight(&m->arch, count_weight, &n);
+    dop_status st = m->diffusion ? DOP_OK : dop_arch_each_weight(&m->arch, count_weight, &n);
+    for (uint32_t i = 0; m->diffusion && i < m->weights.n; i++)
+        n += (uint64_t)m->weights.items[i].rows * m->weights.items[i].cols;
     if (st != DOP_OK)
         return st;
     static const struct {
@@ -49,8 +53,8 @@ name_model(dop_checkpoint *m)
     while (u < 2 && (double)n < 0.9995 * units[u].unit)
         u++;
     const double size = (double)n / units[u].unit;
-    m->name = dop_arena_printf(m->arena, "%s-%.*f%c", m->arch.family, size < 10 && units[u].letter != 'K', size,
-                               units[u].letter);
+    m->name = dop_arena_printf(m->arena, "%s-%.*f%c", m->diffusion ? "diffusion" : m->arch.family,
+                               size < 10 && units[u].letter != 'K', size, units[u].letter);
     return m->name ? DOP_OK : DOP_E_NOMEM;
 }
 
@@ -114,6 +118,36 @@ dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_chec
     if (st != DOP_OK)
         dop_checkpoint_finish(out_model);
     return st;
+}
+
+dop_status
+dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag)
+{
+    char *beside = NULL, note[sizeof diag->message + 192];
+    dop_diag why = {0};
+    uint32_t n = 0;
+    if (mmproj && (m->vision || !m->tokenizer_gguf_path))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, mmproj, "--mmproj is for a GGUF model with a vocabulary");
+    if (mmproj)
+        return dop_import_mmproj(mmproj, diag, m);
+    if (m->vision || !m->tokenizer_gguf_path)
+        return DOP_OK;
+    dop_status st = dop_find_mmproj(m->tokenizer_gguf_path, m->arena, diag, &beside, &n);
+    if (st != DOP_OK || n == 0)
+        return st;
+    const char *name = strrchr(beside, '/') ? strrchr(beside, '/') + 1 : beside;
+    if (n > 1) {
+        snprintf(note, sizeof note, "%u vision parts (mmproj) are beside the model: name one with --mmproj", n);
+        return dop_checkpoint_note(m, note, diag);
+    }
+    st = dop_import_mmproj(beside, &why, m);
+    if (st == DOP_E_INPUT)
+        snprintf(note, sizeof note, "the vision part beside the model, %.100s, is left out: %s", name, why.message);
+    else if (st == DOP_OK)
+        snprintf(note, sizeof note, "the vision part is %.100s, which is beside the model", name);
+    else
+        return DOP_FAIL_IN(diag, st, beside, "%s", why.message);
+    return dop_checkpoint_note(m, note, diag);
 }
 
 void

@@ -74,6 +74,28 @@ look(const char *dir, dop_arena *arena, dop_diag *diag, finds *f, dop_buf *names
     return names->failed || (f->n_gguf && !f->gguf) ? DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory") : DOP_OK;
 }
 
+dop_status
+dop_find_mmproj(const char *model, dop_arena *arena, dop_diag *diag, char **out_path, uint32_t *out_n)
+{
+    const char *slash = strrchr(model, '/');
+    const char *dir = slash ? dop_arena_printf(arena, "%.*s/", (int)(slash - model), model) : "./";
+    struct dirent **list = NULL;
+    bool failed = !dir;
+    *out_path = NULL;
+    *out_n = 0;
+    const int n = dir ? scandir(dir, &list, no_dots, alphasort) : 0;
+    for (int i = 0; i < n; i++) {
+        const char *name = list[i]->d_name;
+        if (ends(name, ".gguf") && strstr(name, "mmproj") && (*out_n)++ == 0) {
+            *out_path = dop_arena_printf(arena, "%s%s", slash ? dir : "", name);
+            failed = !*out_path;
+        }
+        free(list[i]);
+    }
+    free(list);
+    return failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory") : DOP_OK;
+}
+
 /* The string under `key` of a JSON file in the folder, in the arena; "?": there is none. */
 static const char *
 text_in(const char *dir, const char *file, const char *key, dop_arena *arena)
@@ -115,8 +137,8 @@ dop_look_around(const char *dir, dop_arena *arena, dop_diag *diag, char **out_gg
     if (f.mmproj)
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, dir,
-            "only the vision part (mmproj) of a model is here, which is not supported: name the GGUF file of "
-            "its text part");
+            "only the vision part (mmproj) of a model is here: name the GGUF file of its text part, and this one with "
+            "--mmproj");
     if (dop_has_file(dir, "consolidated.safetensors") || (dop_has_file(dir, "params.json") && f.pickle))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, dir,
                            "this is a model in its maker's own form (params.json): use the one with config.json and "

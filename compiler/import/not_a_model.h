@@ -10,6 +10,8 @@ bool dop_has_file(const char *dir, const char *file);
 /* Looks into a folder without model.safetensors.  *out_gguf: its only GGUF file, or the first part of its only GGUF model, in the
  * arena; NULL: the folder has a config.json to read.  Else fails with a message that says what the folder is. */
 dop_status dop_look_around(const char *dir, dop_arena *arena, dop_diag *diag, char **out_gguf);
+/* Finds the vision parts (mmproj) in the folder of the GGUF file `model`.  *out_path: the first one by name, in the arena; NULL: none. */
+dop_status dop_find_mmproj(const char *model, dop_arena *arena, dop_diag *diag, char **out_path, uint32_t *out_n);
 /* Fails for a file that is not GGUF, with a message that says what it is. */
 dop_status dop_not_a_model(const char *path, dop_file_kind kind, dop_diag *diag);
 

@@ -1,5 +1,6 @@
 #include "compiler/library/job.h"
 
+#include "compiler/import/not_a_model.h"
 #include "compiler/library/make.h"
 #include "compiler/schedule/kernel_path.h"
 #include "compiler/target/target.h"
@@ -43,10 +44,16 @@ static dop_status
 list_inputs(dop_compile_job *job, dop_diag *diag)
 {
     const dop_compile_options *a = job->asked;
-    const char *read[] = {job->model, a->kernel_path, a->tuning, a->quant, a->imatrix};
+    const char *read[] = {job->model, a->kernel_path, a->tuning, a->quant, a->imatrix, a->mmproj};
     dop_status st = a->target ? dop_inputs_add_list(&job->inputs, a->target, diag) : DOP_OK;
     for (size_t i = 0; i < sizeof read / sizeof *read && st == DOP_OK; i++)
         st = read[i] ? dop_inputs_add(&job->inputs, read[i], diag) : DOP_OK;
+    char *beside = NULL;
+    uint32_t n = 0;
+    if (st == DOP_OK && !a->mmproj)
+        st = dop_find_mmproj(job->model, &job->arena, diag, &beside, &n);
+    if (st == DOP_OK && n == 1)
+        st = dop_inputs_add(&job->inputs, beside, diag);
     for (size_t i = 0; i < a->n_loras && st == DOP_OK; i++)
         st = add_adapter(a->loras[i], &job->inputs, diag);
     for (size_t i = 0; i < a->n_controls && st == DOP_OK; i++)

@@ -88,6 +88,8 @@ choose_pictures(dop_compilation *c, dop_diag *diag)
     else if (v->features != c->model.arch.hidden || c->model.arch.altup.n)
         why = "the vision part is left out: its features are no rows of the text model";
     c->pictures = !why;
+    if (why && c->options.mmproj)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, c->options.mmproj, "%s", strchr(why, ':') + 2);
     return why ? dop_checkpoint_note(&c->model, why, diag) : DOP_OK;
 }
 
@@ -162,6 +164,8 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
         st = dop_target_resolve("auto", diag, &here);
     if (st == DOP_OK)
         st = dop_checkpoint_load(model_path, &c->arena, diag, &c->model);
+    if (st == DOP_OK)
+        st = dop_checkpoint_add_vision(&c->model, options->mmproj, diag);
     if (st == DOP_OK)
         st = check_template(model_path, c->model.chat_template, diag);
     if (st == DOP_OK)

@@ -611,6 +611,9 @@ typedef struct dop_checkpoint {
 /* Loads MODEL (directory or file; format detected by content).  Tensors stay mapped until dop_checkpoint_finish().
  * Errors name the file and, where there is one, the field or tensor. */
 dop_status dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_checkpoint *out_model);
+/* Adds the vision part that a GGUF model has in a file of its own (mmproj).  mmproj: NULL: the only such file beside the model, if there is
+ * one and it fits; else a note says why not.  Without a vision part it does nothing. */
+dop_status dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag);
 void dop_checkpoint_finish(dop_checkpoint *m); /* accepts a zeroed one */
 
 /* Number of matrices of a weight; a vector counts as one. */

@@ -368,5 +368,7 @@ dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m);
+/* Adds the vision part in a GGUF file (mmproj) to a model that was read from another one, which has the vocabulary. */
+dop_status dop_import_mmproj(const char *path, dop_diag *diag, dop_checkpoint *m);
 
 #endif

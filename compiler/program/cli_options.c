@@ -33,6 +33,8 @@ static const dop_option options[] = {
     OPT(0, "imatrix", TEXT, plan.imatrix, "FILE",
         "with --quant: how much the inputs of each product matter, as doppler-exec --imatrix-out or llama.cpp's "
         "imatrix tool measured it"),
+    OPT(0, "mmproj", TEXT, plan.mmproj, "FILE",
+        "the vision part of a GGUF model (default: the only file beside it whose name has mmproj)"),
     OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
         "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
         "adapter; "

@@ -1,5 +1,6 @@
 /* doppler/draw.h: from a text to a picture. */
-#include <doppler/draw.h>
+#include "runtime/library/draw.h"
+
 #include <doppler/text.h>
 
 #include "runtime/media/picture_write.h"
@@ -25,6 +26,20 @@ typedef struct drawing {
     dop_diag *diag;
 } drawing;
 
+static uint32_t
+default_steps(const dop_plan_draw *p)
+{
+    enum { STEPS = 20, TRAILING = 2 }; /* dop_draw_spacing */
+    return p->spacing == TRAILING ? 1 : STEPS;
+}
+
+/* Models that draw in one step, or by consistency, were trained to do so without guidance. */
+static double
+default_guidance(uint32_t steps, dop_draw_sampler_kind kind)
+{
+    return steps == 1 || kind == DOP_SAMPLER_LCM ? 1 : 7.5;
+}
+
 bool
 dop_model_draw_facts(const dop_model *model, dop_draw_facts *out)
 {
@@ -38,7 +53,9 @@ dop_model_draw_facts(const dop_model *model, dop_draw_facts *out)
                                 .times = p->times,
                                 .context = p->context,
                                 .context_rows = p->context_rows,
-                                .colours = p->colours};
+                                .colours = p->colours,
+                                .steps = default_steps(p),
+                                .guidance = default_guidance(default_steps(p), DOP_SAMPLER_EULER)};
     return p != NULL;
 }
 
@@ -175,13 +192,12 @@ static dop_status
 settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_draw_sampler *out_sampler,
        double *out_guidance)
 {
-    enum { STEPS = 20, TRAILING = 2 }; /* dop_draw_spacing */
     const dop_plan_draw *p = model->plan.draw;
     dop_draw_sampler_kind kind = DOP_SAMPLER_EULER;
     if (!p)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan draws no pictures");
     const uint32_t most = p->train_steps < DOP_DRAW_MAX_STEPS ? p->train_steps : DOP_DRAW_MAX_STEPS;
-    const uint32_t steps = o->steps ? o->steps : p->spacing == TRAILING ? 1 : STEPS;
+    const uint32_t steps = o->steps ? o->steps : default_steps(p);
     if (!o->text)
         return DOP_FAIL(diag, DOP_E_INPUT, "a picture needs a text");
     if (steps > most)
@@ -190,7 +206,7 @@ settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_dr
         return DOP_FAIL(diag, DOP_E_INPUT, "no sampler \"%.40s\": euler, ancestral, ddim, lcm", o->sampler);
     if (!(o->guidance >= 0 && o->guidance <= 100))
         return DOP_FAIL(diag, DOP_E_INPUT, "guidance is 0 to 100");
-    *out_guidance = o->guidance > 0 ? o->guidance : steps == 1 || kind == DOP_SAMPLER_LCM ? 1 : 7.5;
+    *out_guidance = o->guidance > 0 ? o->guidance : default_guidance(steps, kind);
     const dop_noise_facts facts = {.train_steps = p->train_steps,
                                    .offset = p->offset,
                                    .beta_first = p->beta_first,
@@ -200,6 +216,17 @@ settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_dr
                                    .predicts = (uint8_t)p->predicts};
     dop_sampler_begin(&facts, kind, steps, o->seed, out_sampler);
     return DOP_OK;
+}
+
+dop_status
+dop_draw_check(const dop_model *model, const dop_draw_options *options, dop_diag *diag)
+{
+    dop_draw_sampler *sampler = calloc(1, sizeof *sampler);
+    double guidance;
+    const dop_status st =
+        sampler ? settle(model, options, diag, sampler, &guidance) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    free(sampler);
+    return st;
 }
 
 dop_status
@@ -237,6 +264,22 @@ dop_draw_picture(dop_model *model, const dop_draw_options *options, dop_diag *di
     free(d->pixels);
     free(d);
     return st;
+}
+
+dop_status
+dop_drawing_parameters(const dop_drawing *d, const dop_draw_options *o, dop_diag *diag, char **out_text)
+{
+    dop_buf text = {0};
+    dop_diag_clear(diag);
+    dop_buf_puts(&text, o->text);
+    if (o->negative && o->negative[0])
+        dop_buf_printf(&text, "\nNegative prompt: %s", o->negative);
+    dop_buf_printf(&text, "\nSteps: %u, Sampler: %s, CFG scale: %g, Seed: %llu, Size: %ux%u", d->steps, d->sampler,
+                   d->guidance, (unsigned long long)o->seed, d->width, d->height);
+    *out_text = text.failed ? NULL : text.data;
+    if (text.failed)
+        dop_buf_finish(&text);
+    return *out_text ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
 
 dop_status

@@ -4,6 +4,8 @@
 #include "runtime/program/systemd.h"
 #include "runtime/serve/http.h"
 
+#include <doppler/draw.h>
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -291,6 +293,12 @@ describe(const served *s, dop_buf *out)
         return;
     }
     const dop_api *api = dop_host_api(s->hosted);
+    dop_draw_facts draws;
+    if (dop_model_draw_facts(api->model, &draws)) {
+        dop_buf_printf(out, "serving %s on %s (pictures of %ux%u)\n", api->facts.name, dop_http_url(s->http),
+                       draws.width, draws.height);
+        return;
+    }
     dop_buf_printf(out, "serving %s on %s (%u sequence%s of %u tokens%s)\n", api->facts.name, dop_http_url(s->http),
                    api->facts.n_sequences, api->facts.n_sequences == 1 ? "" : "s", api->facts.ctx,
                    api->chat ? "" : ", no chat template");

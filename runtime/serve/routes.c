@@ -7,6 +7,8 @@
 #include "runtime/serve/models.h"
 #include "runtime/serve/protocols/protocol.h"
 
+#include <doppler/draw.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +98,17 @@ refuse_model(const char *name, dop_answer *answer)
                      "The model '%.200s' does not exist", name);
 }
 
+/* What a model draws; NULL: nothing. */
+static json_t *
+draws_of(const dop_api *api)
+{
+    dop_draw_facts d;
+    if (!dop_model_draw_facts(api->model, &d))
+        return NULL;
+    return json_pack("{s:I, s:I, s:I, s:f}", "width", (json_int_t)d.width, "height", (json_int_t)d.height, "steps",
+                     (json_int_t)d.steps, "guidance", d.guidance);
+}
+
 /* A model as both OpenAI and Anthropic describe it. */
 static json_t *
 model_entry(const dop_api *api, const char *name)
@@ -105,11 +118,11 @@ model_entry(const dop_api *api, const char *name)
     struct tm t;
     gmtime_r(&created, &t);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
-    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", name, "object",
-                     "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model",
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b, s:o*}}", "id", name,
+                     "object", "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model",
                      "display_name", name, "created_at", when, "meta", "vocab", (json_int_t)api->facts.vocab, "context",
                      (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
-                     api->facts.family, "device", api->facts.device, "chat", api->chat != NULL);
+                     api->facts.family, "device", api->facts.device, "chat", api->chat != NULL, "draws", draws_of(api));
 }
 
 /* The members that a model has even where it is not loaded. */
@@ -389,6 +402,7 @@ static const route routes[] = {
     {"/v1/responses/*", "POST", dop_responses_cancel, 0},
     {"/infill", "POST", dop_infill_begin, ROUTE_MODEL},
     {"/v1/embeddings", "POST", post_embeddings, ROUTE_MODEL},
+    {"/v1/images/generations", "POST", dop_drawings_begin, ROUTE_MODEL},
     {"/v1/rerank", "POST", post_rerank, ROUTE_MODEL},
     {"/v2/rerank", "POST", post_rerank, ROUTE_MODEL}, /* Cohere's */
     {"/rerank", "POST", post_rerank, ROUTE_MODEL},

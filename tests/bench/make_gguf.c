@@ -38,6 +38,7 @@ typedef struct shape {
     uint32_t experts, used, expert_ffn; /* of a mixture; ffn is then the key of that name only */
     recurrence recurrent;
     uint64_t attends;                     /* bit i: layer i attends although others are recurrent */
+    const char *parts;                    /* of layers of one part each: M recurrent, * attends, - or E feeds forward */
     uint32_t inner, state, groups, ranks; /* of recurrent layers, as the keys ssm.* name them */
     uint32_t taps;                        /* of their convolution */
     /* Latent attention: keys and values are made of `rank` values, queries of q_rank (0: of the input); head_dim counts
@@ -157,24 +158,44 @@ key_list(writer *w, const char *prefix, const char *name, const uint32_t *values
 static bool
 attends(const shape *s, uint32_t layer)
 {
-    return !s->recurrent || s->attends >> layer % 64 & 1;
+    return s->parts ? s->parts[layer] == '*' : !s->recurrent || s->attends >> layer % 64 & 1;
+}
+
+static bool
+feeds_forward(const shape *s, uint32_t layer)
+{
+    return s->parts ? strchr("-E", s->parts[layer]) != NULL : s->ffn > 0;
+}
+
+/* Experts are scored by a sigmoid, and a correction is added for their choice. */
+static bool
+corrected(const shape *s)
+{
+    return s->experts && (s->rank || s->recurrent == CONV || s->recurrent == SSM);
 }
 
 static void
-put_recurrent_keys(writer *w)
+put_layer_keys(writer *w)
 {
     const shape *s = w->shape;
     const char *a = s->arch;
-    uint32_t kv_heads[64];
-    if (s->recurrent == CONV) { /* which layers attend is told by their heads */
-        for (uint32_t i = 0; i < s->layers; i++)
+    uint32_t kv_heads[64], widths[64];
+    if (s->recurrent == CONV || s->parts) { /* which layers attend is told by their heads */
+        for (uint32_t i = 0; i < s->layers; i++) {
             kv_heads[i] = attends(s, i) ? s->kv_heads : 0;
+            widths[i] = feeds_forward(s, i) ? s->ffn : 0;
+        }
         key_list(w, a, "attention.head_count_kv", kv_heads, s->layers);
-        key_u32(w, a, "shortconv.l_cache", s->taps);
-        return;
+    } else {
+        key_u32(w, a, "attention.head_count_kv", s->kv_heads);
     }
-    key_u32(w, a, "attention.head_count_kv", s->kv_heads);
-    if (!s->recurrent)
+    if (s->parts)
+        key_list(w, a, "feed_forward_length", widths, s->layers);
+    else
+        key_u32(w, a, "feed_forward_length", s->ffn);
+    if (s->recurrent == CONV)
+        key_u32(w, a, "shortconv.l_cache", s->taps);
+    if (s->recurrent == CONV || !s->recurrent)
         return;
     key_u32(w, a, "ssm.conv_kernel", s->taps);
     key_u32(w, a, "ssm.inner_size", s->inner);
@@ -214,6 +235,29 @@ put_rope_keys(writer *w)
 }
 
 static void
+put_expert_keys(writer *w)
+{
+    const shape *s = w->shape;
+    const char *a = s->arch;
+    key_u32(w, a, "expert_count", s->experts);
+    key_u32(w, a, "expert_used_count", s->used);
+    key_u32(w, a, "expert_feed_forward_length", s->expert_ffn);
+    if (s->shared && s->recurrent)
+        key_u32(w, a, "expert_shared_feed_forward_length", s->shared * s->expert_ffn);
+    if (!corrected(s))
+        return;
+    if (s->dense)
+        key_u32(w, a, "leading_dense_block_count", s->dense);
+    key_u32(w, a, "expert_gating_func", 2);
+    put_key(w, a, "expert_weights_norm", 7);
+    dop_buf_append(&w->keys, "\1", 1);
+    if (!s->shared)
+        return;
+    key_u32(w, a, "expert_shared_count", s->recurrent ? 1 : s->shared);
+    key_f32(w, a, "expert_weights_scale", 2.5f);
+}
+
+static void
 put_keys(writer *w)
 {
     const shape *s = w->shape;
@@ -226,26 +270,16 @@ put_keys(writer *w)
     key_u32(w, a, "block_count", s->layers + s->drafts);
     if (s->drafts)
         key_u32(w, a, "nextn_predict_layers", 1);
-    key_u32(w, a, "feed_forward_length", s->ffn);
     key_u32(w, a, "attention.head_count", s->heads);
     key_f32(w, a, "attention.layer_norm_rms_epsilon", 1e-6f);
-    put_recurrent_keys(w);
+    if (s->parts) /* for layers of multi-token prediction, but it must be there */
+        key_f32(w, a, "attention.layer_norm_epsilon", 1e-6f);
+    put_layer_keys(w);
     if (s->heads)
         put_rope_keys(w);
     key_u32(w, a, "vocab_size", s->vocab);
-    if (s->experts) {
-        key_u32(w, a, "expert_count", s->experts);
-        key_u32(w, a, "expert_used_count", s->used);
-        key_u32(w, a, "expert_feed_forward_length", s->expert_ffn);
-    }
-    if (s->rank) {
-        key_u32(w, a, "leading_dense_block_count", s->dense);
-        key_u32(w, a, "expert_shared_count", s->shared);
-        key_u32(w, a, "expert_gating_func", 2);
-        key_f32(w, a, "expert_weights_scale", 2.5f);
-        put_key(w, a, "expert_weights_norm", 7);
-        dop_buf_append(&w->keys, "\1", 1);
-    }
+    if (s->experts)
+        put_expert_keys(w);
     if (strcmp(a, "gemma3") == 0)
         key_u32(w, a, "attention.sliding_window", 512);
     if (strcmp(a, "gpt-oss") == 0) {
@@ -300,7 +334,7 @@ add_attention(writer *w, int i)
     add_tensor(w, i, "attn_k", w->type, s->hidden, kv);
     add_tensor(w, i, "attn_v", w->type, s->hidden, kv);
     add_tensor(w, i, "attn_output", w->type, q, s->hidden);
-    if (strcmp(s->arch, "llama") != 0 && !oss) {
+    if (strcmp(s->arch, "llama") != 0 && !oss && !s->parts) {
         add_f32(w, i, "attn_q_norm", ONES, s->head_dim, 0);
         add_f32(w, i, "attn_k_norm", ONES, s->head_dim, 0);
     }
@@ -374,13 +408,17 @@ add_experts(writer *w, int i)
     static const char *const names[] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
     const shape *s = w->shape;
     add_f32(w, i, "ffn_gate_inp", RANDOM, s->hidden, s->experts);
-    for (int k = 0; k < 3; k++)
+    for (int k = s->parts ? 1 : 0; k < 3; k++) /* there is no gate in Nemotron's */
         add_tensor(w, i, names[k], w->expert, k < 2 ? s->hidden : s->expert_ffn, k < 2 ? s->expert_ffn : s->hidden)
             ->experts = s->experts;
+    if (corrected(s))
+        add_f32(w, i, "exp_probs_b.bias", RANDOM, s->experts, 0);
     if (s->shared) {
         const uint64_t width = (uint64_t)s->shared * s->expert_ffn;
-        add_f32(w, i, "exp_probs_b.bias", RANDOM, s->experts, 0);
-        add_tensor(w, i, "ffn_gate_shexp", w->type, s->hidden, width);
+        if (s->recurrent == DELTA)
+            add_f32(w, i, "ffn_gate_inp_shexp", RANDOM, s->hidden, 0);
+        if (!s->parts)
+            add_tensor(w, i, "ffn_gate_shexp", w->type, s->hidden, width);
         add_tensor(w, i, "ffn_up_shexp", w->type, s->hidden, width);
         add_tensor(w, i, "ffn_down_shexp", w->type, width, s->hidden);
     }
@@ -402,20 +440,23 @@ add_layer(writer *w, int i)
     add_f32(w, i, "attn_norm", ONES, s->hidden, 0);
     if (s->rank)
         add_latent(w, i);
-    else if (attends(s, (uint32_t)i) || i == (int)s->layers)
+    else if (i == (int)s->layers || attends(s, (uint32_t)i))
         add_attention(w, i);
-    else
+    else if (!s->parts || s->parts[i] == 'M')
         add_recurrent(w, i);
     if (is_gemma) {
         add_f32(w, i, "post_attention_norm", ONES, s->hidden, 0);
         add_f32(w, i, "post_ffw_norm", ONES, s->hidden, 0);
     }
-    if (s->ffn)
+    if (s->ffn && !s->parts)
         add_f32(w, i, renamed ? "post_attention_norm" : "ffn_norm", ONES, s->hidden, 0);
+    if (i < (int)s->layers && !feeds_forward(s, (uint32_t)i))
+        return;
     if (s->experts && i >= (int)s->dense) {
         add_experts(w, i);
-    } else if (s->ffn) {
-        add_tensor(w, i, "ffn_gate", w->type, s->hidden, s->ffn);
+    } else {
+        if (!s->parts)
+            add_tensor(w, i, "ffn_gate", w->type, s->hidden, s->ffn);
         add_tensor(w, i, "ffn_up", w->type, s->hidden, s->ffn);
         add_tensor(w, i, "ffn_down", w->type, s->ffn, s->hidden);
     }

@@ -6,6 +6,7 @@
 #include "compiler/build/build_vision.h"
 #include "compiler/import/hf/vision.h"
 #include "compiler/import/text/tokenizer_files.h"
+#include "compiler/model/import.h"
 #include "ir/text.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -154,6 +155,31 @@ fuzz_hf_vision(const uint8_t *data, size_t size)
         dop_map_close(&maps[i]);
     free(maps);
     json_decref(root);
+    dop_arena_finish(&arena);
+}
+
+/* The vision part of a GGUF model: facts, image processor, weights and graphs.  Its own metadata is also the text model's vocabulary. */
+void
+fuzz_mmproj(const uint8_t *data, size_t size)
+{
+    const dop_vision_options opt = {.max_t = 8, .act_type = DOP_TYPE_f16};
+    dop_arena arena;
+    dop_diag diag = {0};
+    dop_graph g;
+    dop_arena_init(&arena);
+    char *path = (char *)(uintptr_t)fuzz_file(data, size, MOST_BYTES);
+    dop_checkpoint m = {.arena = &arena, .tokenizer_gguf_path = path};
+    dop_status st = dop_import_mmproj(path, &diag, &m);
+    if (st == DOP_OK) {
+        const dop_vision_model v = {.facts = *m.vision, .weights = m.weights};
+        st = dop_build_vision(&v, &opt, &arena, &diag, &g);
+        if (st == DOP_OK)
+            st = dop_graph_verify(&g, "vision", &diag);
+        for (uint32_t i = 0; st == DOP_OK && i <= v.facts.n_deep; i++)
+            st = dop_build_features(&v, i, &opt, &arena, &diag, &g);
+    }
+    fuzz_check(st, &diag);
+    dop_checkpoint_finish(&m);
     dop_arena_finish(&arena);
 }
 

@@ -77,6 +77,12 @@ hf_vision)
         { cat "${model%/*}/config.json" && printf '\0' && header "$model"; } >"$(basename "${model%/*}")"
     done
     ;;
+mmproj)
+    for model in "$root"/tests/vision/*/; do
+        "$tools/hf_to_gguf" "$model" whole mmproj && head -c 20000 whole >"$(basename "$model")" # the rest is weights
+        rm -f whole
+    done
+    ;;
 safetensors)
     { head -c 8 "$root/tests/golden/gpt2/model.safetensors" && header "$root/tests/golden/gpt2/model.safetensors"; } >gpt2
     ;;

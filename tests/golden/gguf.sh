@@ -18,7 +18,8 @@ check "converts" "$TOOLS/hf_to_gguf" "$golden" model.gguf &&
 reads() { # SHAPE TYPE
     "$TOOLS/make_gguf" "$1" "$2" tiny.gguf && "$DOPPLERC" tiny.gguf --emit ir >tiny.ir && grep -q 'argmax' tiny.ir
 }
-for shape in "qwen3moe q4_0" "mixtral q8_0" "gpt-oss mxfp4" "qwen3.5 f16" "mamba2 f16" "lfm2 f16"; do
+for shape in "qwen3moe q4_0" "mixtral q8_0" "gpt-oss mxfp4" "qwen3.5 f16" "mamba2 f16" "lfm2 f16" \
+    "qwen3.5-moe q8_0" "nemotron-h f16" "nemotron-h-moe q4_0" "lfm2-moe q4_0"; do
     # shellcheck disable=SC2086
     check "make_gguf $shape" reads tiny-$shape
 done

@@ -176,7 +176,8 @@ hg_write(hg_model *m, const char *name, const hg_tensor *t, const float *v)
 static void
 split_name(const char *name, long *layer, char *stem, size_t size, const char **ending)
 {
-    static const char *const prefixes[] = {"model.", "language_model.", "transformer.", "gpt_neox.", "backbone."};
+    static const char *const prefixes[] = {"model.",    "language_model.", "transformer.", "gpt_neox.",
+                                           "backbone.", "text_model.",     "model."};
     static const char *const layers[] = {"layers.", "h.", "blocks."};
     char *end;
     *layer = -1;
@@ -233,7 +234,7 @@ convert_tensor(hg_model *m, const char *name)
     const char *ending;
     long layer;
     hg_tensor t;
-    if (strncmp(name, "model.vision_", strlen("model.vision_")) == 0)
+    if (hg_is_of_tower(name))
         return true;
     name_of_draft(m, name, renamed, sizeof renamed);
     split_name(renamed, &layer, stem, sizeof stem, &ending);
@@ -260,8 +261,8 @@ convert_tensor(hg_model *m, const char *name)
 
 /* ---- the model ---------------------------------------------------------------------------------------------------- */
 
-static bool
-open_model(hg_model *m, const char *dir)
+bool
+hg_open(hg_model *m, const char *dir)
 {
     char path[1200];
     json_error_t err;
@@ -289,13 +290,21 @@ open_model(hg_model *m, const char *dir)
     return m->family ? true : fail(m, "no rules for model_type", type ? type : "(none)");
 }
 
+void
+hg_close(hg_model *m)
+{
+    json_decref(m->root);
+    json_decref(m->header);
+    dop_map_close(&m->map);
+}
+
 bool
 hf_to_gguf(const char *dir, bool f32, gguf_writer *w, char *error, size_t size)
 {
     hg_model m = {.w = w, .f32 = f32, .error = error, .error_size = size};
     const char *name;
     json_t *entry;
-    bool ok = open_model(&m, dir);
+    bool ok = hg_open(&m, dir);
     if (ok) {
         const char *slash = strrchr(dir, '/');
         bool experts = false; /* NemotronH's have another architecture */
@@ -309,9 +318,7 @@ hf_to_gguf(const char *dir, bool f32, gguf_writer *w, char *error, size_t size)
         json_object_foreach(m.header, name, entry) ok = ok && convert_tensor(&m, name);
         hg_extra_tensors(&m);
     }
-    json_decref(m.root);
-    json_decref(m.header);
-    dop_map_close(&m.map);
+    hg_close(&m);
     if (!ok)
         gguf_finish(w);
     return ok;

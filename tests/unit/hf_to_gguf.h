@@ -10,5 +10,7 @@
 
 /* Fills a zeroed writer; false: `error` says why.  f32: matrices too, instead of the type that they have. */
 bool hf_to_gguf(const char *dir, bool f32, gguf_writer *w, char *error, size_t size);
+/* Fills it with the file of the directory's vision part (mmproj). */
+bool hf_to_mmproj(const char *dir, gguf_writer *w, char *error, size_t size);
 
 #endif

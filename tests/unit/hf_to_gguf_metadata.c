@@ -248,6 +248,18 @@ hg_metadata(hg_model *m)
 
 /* ---- single families ---------------------------------------------------------------------------------------------- */
 
+/* Multimodal rotary embedding: pairs for each of a row's three positions. */
+void
+hg_sections(hg_model *m)
+{
+    const json_t *list = json_object_get(hg_field(m, "rope_parameters"), "mrope_section");
+    gguf_array(m->w, "%.rope.dimension_sections", 5, 4);
+    for (size_t i = 0; i < 4; i++)
+        gguf_put_u32(&m->w->kvs, (uint32_t)json_integer_value(json_array_get(list, i)));
+    if (hg_field(m, "num_experts_per_tok"))
+        hg_experts(m);
+}
+
 void
 hg_window(hg_model *m)
 {
@@ -475,6 +487,7 @@ hg_deepseek(hg_model *m)
 void
 hg_delta(hg_model *m)
 {
+    const json_t *list = json_object_get(hg_field(m, "rope_parameters"), "mrope_section");
     const uint32_t half = rope_dims(m) / 2, sections[] = {half - half / 3 * 2, half / 3, half / 3, 0};
     const double inner = NUMBER(m, 0, "linear_num_value_heads") * NUMBER(m, 0, "linear_value_head_dim");
     const json_t *types = hg_field(m, "layer_types");
@@ -488,7 +501,9 @@ hg_delta(hg_model *m)
     hg_copy_u32(m, "linear_num_value_heads", "%.ssm.time_step_rank");
     hg_copy_u32(m, "linear_num_key_heads", "%.ssm.group_count");
     gguf_u32(m->w, "%.full_attention_interval", interval);
-    if (strncmp(m->w->arch, "qwen35", 6) == 0) { /* text positions are the same in every section */
+    if (strncmp(m->w->arch, "qwen35", 6) == 0 && list) {
+        hg_sections(m);
+    } else if (strncmp(m->w->arch, "qwen35", 6) == 0) { /* text positions are the same in every section */
         gguf_array(m->w, "%.rope.dimension_sections", 5, 4);
         dop_buf_append(&m->w->kvs, sections, sizeof sections);
     }

@@ -6,7 +6,7 @@
 
 #include "tests/unit/gguf_writer.h"
 
-enum { HG_MAX_RANK = 4 };
+enum { HG_MAX_RANK = 5 };
 
 /* What is done to the values of a tensor. */
 typedef enum hg_how {
@@ -96,6 +96,9 @@ typedef struct hg_tensor {
     const uint8_t *data;
 } hg_tensor;
 
+/* Opens config.json and model.safetensors of a directory. */
+bool hg_open(hg_model *m, const char *dir);
+void hg_close(hg_model *m);
 bool hg_find(const hg_model *m, const char *name, hg_tensor *out);
 /* malloc'ed */
 float *hg_values(const hg_tensor *t);
@@ -128,6 +131,13 @@ void hg_extra_tensors(hg_model *m);
 /* A tokenizer of the family's kind.  rope: the type of scaling, by which some families' models differ. */
 void hg_tokenizer(hg_model *m, const char *rope);
 
+/* hf_to_mmproj.c: the text of a token that stands for a picture, or before or behind one, in texts of the model; NULL: the token is
+ * another one. */
+const char *hg_picture_token(const hg_model *m, unsigned id);
+/* Is the tensor of a vision part? */
+bool hg_is_of_tower(const char *name);
+
+void hg_sections(hg_model *m);
 void hg_window(hg_model *m);
 void hg_window_flags(hg_model *m);
 void hg_gemma(hg_model *m);

@@ -173,6 +173,11 @@ static const hg_rule stacked[] = {
     {"*.mlp.experts.down_proj", "ffn_down_exps.weight", HG_WHOLE_NAME},
     {0},
 };
+static const hg_rule qwen3_vl[] = {
+    {"*.mlp.experts.gate_up_proj", "ffn_gate_exps.weight,ffn_up_exps.weight", HG_HALVES},
+    {"*.mlp.experts.down_proj", "ffn_down_exps.weight", HG_WHOLE_NAME},
+    {0},
+};
 static const hg_rule deepseek[] = {
     {"*.self_attn.q_a_proj", "attn_q_a", HG_PLAIN},
     {"*.self_attn.q_a_layernorm", "attn_q_a_norm", HG_PLAIN},
@@ -449,6 +454,9 @@ const hg_family hg_families[] = {
     {"mistral", "llama", {common}, HG_PERMUTE, hg_window},
     {"qwen2", "qwen2", {common}, 0, NULL},
     {"qwen3", "qwen3", {common}, 0, NULL},
+    {"qwen2_vl_text qwen2_5_vl_text", "qwen2vl", {common}, 0, hg_sections},
+    {"qwen3_vl_text", "qwen3vl", {common}, 0, hg_sections},
+    {"qwen3_vl_moe_text", "qwen3vlmoe", {qwen3_vl, experts, common}, 0, hg_sections},
     {"gemma", "gemma", {common}, HG_ADD_1, NULL},
     {"gemma2", "gemma2", {sandwich, common}, HG_ADD_1, hg_gemma},
     {"gemma3_text", "gemma3", {sandwich, common}, HG_ADD_1, hg_gemma},

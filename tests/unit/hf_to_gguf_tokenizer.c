@@ -19,6 +19,9 @@ static const struct {
     {"qwen2moe", NULL, "gpt2", "qwen2"},
     {"qwen3", NULL, "gpt2", "qwen2"},
     {"qwen3moe", NULL, "gpt2", "qwen2"},
+    {"qwen2vl", NULL, "gpt2", "qwen2"},
+    {"qwen3vl", NULL, "gpt2", "qwen2"},
+    {"qwen3vlmoe", NULL, "gpt2", "qwen2"},
     {"qwen35", NULL, "gpt2", "qwen35"},
     {"qwen3next", NULL, "gpt2", "qwen2"},
     {"phi3", "longrope", "gpt2", "gpt-4o"},
@@ -111,8 +114,9 @@ made_token(const char *model, unsigned i, char out[16], char parts[16])
 }
 
 static void
-put_tokens(gguf_writer *w, const char *model, unsigned vocab)
+put_tokens(const hg_model *m, const char *model, unsigned vocab)
 {
+    gguf_writer *w = m->w;
     static const char *const special[] = {"<unk>", "<s>", "</s>"};
     char text[16], parts[16];
     gguf_array(w, "tokenizer.ggml.tokens", STRING, vocab);
@@ -123,23 +127,28 @@ put_tokens(gguf_writer *w, const char *model, unsigned vocab)
             snprintf(text, sizeof text, "<0x%02X>", i - SPECIALS);
         else if (i >= SPECIALS)
             gpt2_byte(i - SPECIALS, text);
-        gguf_put_str(&w->kvs, i < SPECIALS ? special[i] : text);
+        const char *const picture = hg_picture_token(m, i);
+        gguf_put_str(&w->kvs, picture ? picture : i < SPECIALS ? special[i] : text);
     }
     gguf_array(w, "tokenizer.ggml.token_type", I32, vocab);
     for (unsigned i = 0; i < vocab; i++)
-        gguf_put_u32(&w->kvs, i == 0 ? 2 : i < SPECIALS ? 3 : i < FIRST && on_characters(model) ? 6 : 1);
+        gguf_put_u32(&w->kvs, i == 0                                   ? 2
+                              : i < SPECIALS || hg_picture_token(m, i) ? 3
+                              : i < FIRST && on_characters(model)      ? 6
+                                                                       : 1);
 }
 
 static void
-put_merges(gguf_writer *w, const char *model, unsigned vocab)
+put_merges(const hg_model *m, const char *model, unsigned vocab)
 {
+    gguf_writer *w = m->w;
     char text[16], parts[16];
     unsigned n = 0;
     for (unsigned i = FIRST; i < vocab; i++)
-        n += made_token(model, i - FIRST, text, parts);
+        n += made_token(model, i - FIRST, text, parts) && !hg_picture_token(m, i);
     gguf_array(w, "tokenizer.ggml.merges", STRING, n);
     for (unsigned i = FIRST; i < vocab; i++)
-        if (made_token(model, i - FIRST, text, parts))
+        if (made_token(model, i - FIRST, text, parts) && !hg_picture_token(m, i))
             gguf_put_str(&w->kvs, parts);
 }
 
@@ -161,9 +170,9 @@ hg_tokenizer(hg_model *m, const char *rope)
     gguf_str(m->w, "tokenizer.ggml.model", model);
     if (pre)
         gguf_str(m->w, "tokenizer.ggml.pre", pre);
-    put_tokens(m->w, model, vocab);
+    put_tokens(m, model, vocab);
     if (strcmp(model, "llama") != 0) {
-        put_merges(m->w, model, vocab);
+        put_merges(m, model, vocab);
         return;
     }
     gguf_array(m->w, "tokenizer.ggml.scores", F32, vocab);

@@ -337,8 +337,8 @@ refuse_type(const dop_gi *gi)
     if (says(g, "general.type", "mmproj") || says(g, "general.architecture", "clip"))
         return DOP_FAIL_IN(
             gi->diag, DOP_E_INPUT, gi->path,
-            "this is the vision part (mmproj) of a model, which is not supported: name the GGUF file of its "
-            "text part");
+            "this is the vision part (mmproj) of a model: name the GGUF file of its text part, and this one with "
+            "--mmproj");
     if (says(g, "general.type", "imatrix"))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "this is an importance matrix, not a model");
     return DOP_OK;

@@ -108,6 +108,28 @@ read_dims(const dop_gi *gi, const dop_fact_key *fact, uint32_t otherwise, uint32
     return st;
 }
 
+/* Multimodal rotary embedding: reads how many pairs turn by each of a row's three positions.  Qwen 3's models have the pairs of rows and
+ * columns between those of time. */
+static dop_status
+read_sections(const dop_gi *gi, dop_rope *r)
+{
+    char key[96];
+    uint64_t n = 0, sum = 0;
+    const bool qwen = strncmp(gi->name, "qwen", 4) == 0;
+    const dop_gguf_kv *kv = qwen ? dop_gi_find(gi, "rope.dimension_sections", key, sizeof key) : NULL;
+    for (uint32_t i = 0; kv && i < 3; i++) {
+        if (!dop_gguf_u64(kv, i, &n) || n > UINT16_MAX)
+            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not a list of numbers of pairs", key);
+        r->sections[i] = (uint32_t)n;
+        sum += n;
+    }
+    if (sum > 0 && sum != r->dims / 2)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s: the sum is %llu, expected %u pairs", key,
+                           (unsigned long long)sum, r->dims / 2);
+    r->sections_mixed = sum > 0 && strncmp(gi->name, "qwen3", 5) == 0;
+    return DOP_OK;
+}
+
 static dop_status
 read_rope(dop_gi *gi)
 {
@@ -118,6 +140,8 @@ read_rope(dop_gi *gi)
     dop_status st = dop_gi_number(gi, DOP_GGUF(theta), gi->family->theta, &r->theta);
     if (st == DOP_OK)
         st = read_dims(gi, DOP_GGUF(rotated), head_dim_of(gi, !two, false), &r->dims);
+    if (st == DOP_OK)
+        st = read_sections(gi, r);
     if (st == DOP_OK)
         st = read_scaling(gi, r);
     if (st == DOP_OK)

@@ -1,61 +1,12 @@
 #include "compiler/import/hf/image.h"
+#include "compiler/import/vision/tower.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static const float mean_CLIP[3] = {0.48145466F, 0.4578275F, 0.40821073F};
-static const float std_CLIP[3] = {0.26862954F, 0.26130258F, 0.27577711F};
-static const float mean_HALF[3] = {0.5F, 0.5F, 0.5F};
-static const float std_HALF[3] = {0.5F, 0.5F, 0.5F};
-
-typedef struct processor_row {
-    const char *name;
-    const float *mean, *std;
-    dop_image_processor defaults;
-} processor_row;
-
-typedef struct marks_row {
-    const char *model_type;
-    dop_mark_form form;
-    const char *placeholder, *image, *begin, *end, *row_end, *whole, *before, *after;
-} marks_row;
-
-#define IMAGE_PROCESSOR(name, form_, filter_, colors, ...) \
-    {name, mean_##colors, std_##colors, {.form = DOP_IMAGE_##form_, .filter = DOP_FILTER_##filter_, __VA_ARGS__}},
-#define IMAGE_MARKS(...)
-static const processor_row processors[] = {
-#include "compiler/import/hf/image_processors.def"
-};
-#undef IMAGE_MARKS
-
-#define IMAGE_PROCESSOR(...)
-#define IMAGE_MARKS(type, form, ...) {type, DOP_MARKS_##form, __VA_ARGS__},
-static const marks_row marks[] = {
-#include "compiler/import/hf/image_processors.def"
-};
-#undef IMAGE_PROCESSOR
-
 enum { MOST = 1 << 24 }; /* largest number that is read; dop_image_processor_check() has the bounds */
-
-/* The row of an image processor class; the ending of its name (Fast, Pil) tells how resizing computes. */
-static const processor_row *
-find(const char *name, dop_fixed_point *out_point)
-{
-    size_t n = strlen(name);
-    *out_point = DOP_FIXED_TORCHVISION;
-    if (n > 4 && strcmp(name + n - 4, "Fast") == 0) {
-        n -= 4;
-    } else if (n > 3 && strcmp(name + n - 3, "Pil") == 0) {
-        n -= 3;
-        *out_point = DOP_FIXED_PILLOW;
-    }
-    for (size_t i = 0; i < sizeof processors / sizeof *processors; i++)
-        if (strlen(processors[i].name) == n && strncmp(processors[i].name, name, n) == 0)
-            return &processors[i];
-    return NULL;
-}
 
 /* Reads a number, or the member `edge` of an object; `otherwise` where there is neither. */
 static dop_status
@@ -262,18 +213,7 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
     p->more_features = strcmp(select, "full") == 0;
     if (p->form == DOP_IMAGE_LONGEST && strcmp(type, "llava") == 0) /* the first model with Pixtral's tower */
         type = "pixtral";
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (strcmp(marks[i].model_type, type) == 0) {
-            p->marks = marks[i].form;
-            snprintf(p->placeholder, sizeof p->placeholder, "%s", marks[i].placeholder);
-            snprintf(p->image, sizeof p->image, "%s", marks[i].image);
-            snprintf(p->begin, sizeof p->begin, "%s", marks[i].begin);
-            snprintf(p->end, sizeof p->end, "%s", marks[i].end);
-            snprintf(p->row_end, sizeof p->row_end, "%s", marks[i].row_end);
-            snprintf(p->whole, sizeof p->whole, "%s", marks[i].whole);
-            snprintf(p->before, sizeof p->before, "%s", marks[i].before);
-            snprintf(p->after, sizeof p->after, "%s", marks[i].after);
-        }
+    dop_image_marks_of(type, p);
     return DOP_OK;
 }
 
@@ -281,7 +221,6 @@ static dop_status
 read_processor(const dop_json *j, const dop_json *config, dop_image_processor *p)
 {
     const char *name = NULL;
-    dop_fixed_point point;
     dop_status st = dop_json_str_or(j, "image_processor_type", NULL, &name);
     if (st == DOP_OK && !name) /* the older name of the field */
         st = dop_json_str_or(j, "feature_extractor_type", NULL, &name);
@@ -291,19 +230,15 @@ read_processor(const dop_json *j, const dop_json *config, dop_image_processor *p
         return dop_json_missing(j, "image_processor_type");
     if (strcmp(name, "CLIPFeatureExtractor") == 0)
         name = "CLIPImageProcessor";
-    const processor_row *row = find(name, &point);
-    if (!row)
+    if (!dop_image_processor_of(name, p))
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%simage_processor_type \"%.80s\" is not supported", j->where,
                            name);
-    *p = row->defaults;
-    p->point = point;
-    p->merge = p->merge ? p->merge : 1;
-    p->frames = p->frames ? p->frames : 1;
+    const dop_image_processor row = *p;
     st = read_switches(j, p);
     if (st == DOP_OK)
-        st = read_colors(j, "image_mean", row->mean, p->mean);
+        st = read_colors(j, "image_mean", row.mean, p->mean);
     if (st == DOP_OK)
-        st = read_colors(j, "image_std", row->std, p->std);
+        st = read_colors(j, "image_std", row.std, p->std);
     if (st == DOP_OK)
         st = read_size(j, p);
     if (st == DOP_OK)

@@ -3,6 +3,7 @@
 #include "compiler/import/hf/hf.h"
 #include "compiler/import/hf/image.h"
 #include "compiler/import/hf/vision.h"
+#include "compiler/import/vision/tower.h"
 #include "compiler/model/leftovers.h"
 #include "ir/interp.h"
 
@@ -572,7 +573,6 @@ read_processor(filler *f)
     dop_hf *hf = f->hf;
     dop_checkpoint *m = hf->model;
     dop_image_processor p;
-    dop_buf bytes = {0};
     dop_diag why = {0};
     bool present = false;
     char note[sizeof why.message + 64];
@@ -584,14 +584,7 @@ read_processor(filler *f)
     }
     if (st != DOP_OK)
         return DOP_FAIL(hf->diag, st, "%s", why.message);
-    dop_image_processor_write(&p, &bytes);
-    uint8_t *own = bytes.failed ? NULL : dop_arena_alloc(hf->arena, bytes.size);
-    if (own)
-        memcpy(own, bytes.data, bytes.size);
-    m->images = own;
-    m->n_images = own ? bytes.size : 0;
-    dop_buf_finish(&bytes);
-    return own ? DOP_OK : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    return dop_image_processor_keep(m, &p, hf->diag);
 }
 
 /* Reads the vision part, where the checkpoint has one that is supported and complete; else the plan is for text only, and a note says

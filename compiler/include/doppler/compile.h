@@ -32,7 +32,9 @@ typedef struct dop_compile_options {
     const char *const *skips;         /* [n_skips] names of passes that are left out */
     const char *const *loras;         /* [n_loras] adapters that are merged, as "FILE" or "FILE:SCALE" */
     const char *const *controls;      /* [n_controls] control vectors that are added, as "FILE" or "FILE:SCALE" */
-    const char *control_layers;       /* layers behind which they are added, as "1-12"; NULL: all but the first */
+    /* The file with a GGUF model's vision part; NULL: the only one beside the model whose name has "mmproj". */
+    const char *mmproj;
+    const char *control_layers; /* layers behind which they are added, as "1-12"; NULL: all but the first */
     size_t n_forces, n_apart, n_skips, n_loras, n_controls;
     uint32_t ctx, sequences, ctx_total; /* positions of a sequence, sequences, positions of all of them */
     uint32_t threads;                   /* 0: one per core */

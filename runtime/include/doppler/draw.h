@@ -17,6 +17,8 @@ extern "C" {
 typedef struct dop_draw_facts {
     uint32_t width, height; /* pixels */
     uint32_t latents_width, latents_height, latents, times, context, context_rows, colours;
+    uint32_t steps; /* what dop_draw_options.steps and guidance are by default */
+    double guidance;
 } dop_draw_facts;
 
 /* False: the plan draws nothing. */
@@ -48,6 +50,11 @@ typedef struct dop_drawing {
 /* Draws a picture.  The model's thread; no step may be open.  DOP_E_INPUT: the plan draws nothing, or an option is out of range. */
 dop_status dop_draw_picture(dop_model *model, const dop_draw_options *options, dop_diag *diag,
                             dop_drawing *out_drawing);
+
+/* What a drawing was made with, as the text under "parameters" that other programs read: the text, "Negative prompt: ...", and
+ * "Steps: 20, Sampler: euler, ...".  options: those of the drawing.  *out_text is the caller's (dop_free). */
+dop_status dop_drawing_parameters(const dop_drawing *drawing, const dop_draw_options *options, dop_diag *diag,
+                                  char **out_text);
 
 /* The drawing as a PNG file that carries `text`, UTF-8, under the key "parameters" (NULL: without).  *out_bytes is the caller's (free). */
 dop_status dop_drawing_png(const dop_drawing *drawing, const char *text, dop_diag *diag, void **out_bytes,

@@ -142,6 +142,29 @@ add_gguf(files *f, const char *path)
     }
 }
 
+/* Adds the vision part beside a GGUF file, which is used where it is the only one (dop_compile_options.mmproj). */
+static void
+add_mmproj(files *f, const char *path)
+{
+    char *dir = strndup(path, (size_t)(last_part(path) - path)), *found = NULL;
+    size_t n = 0;
+    DIR *d = dir ? opendir(*dir ? dir : ".") : NULL;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (e->d_name[0] == '.' || !ends(e->d_name, ".gguf") || !strstr(e->d_name, "mmproj") || n++ > 0)
+            continue;
+        if (asprintf(&found, "%s%s", dir, e->d_name) < 0)
+            found = NULL;
+        f->failed = f->failed || !found;
+    }
+    if (d)
+        closedir(d);
+    if (n == 1 && found)
+        add_file(f, found);
+    f->failed = f->failed || !dir;
+    free(found);
+    free(dir);
+}
+
 static int
 by_name(const void *a, const void *b)
 {
@@ -257,7 +280,7 @@ typedef struct text_option {
     const char *name, *value;
 } text_option;
 
-enum { N_TEXTS = 12 };
+enum { N_TEXTS = 13 };
 static void
 text_options(const dop_compile_options *o, text_option out[N_TEXTS])
 {
@@ -266,6 +289,7 @@ text_options(const dop_compile_options *o, text_option out[N_TEXTS])
         {"kv", o->kv},         {"act", o->act},     {"size", o->size},
         {"chunks", o->chunks}, {"rows", o->rows},   {"kernel-path", o->kernel_path},
         {"tuning", o->tuning}, {"parts", o->parts}, {"part-memory", o->part_memory},
+        {"mmproj", o->mmproj},
     };
     memcpy(out, all, sizeof all);
 }
@@ -345,6 +369,8 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
         add_folder(&f, root, 1);
     else if (!is_folder)
         add_gguf(&f, root);
+    if (!is_folder && !options->mmproj)
+        add_mmproj(&f, root);
     if (f.n > 1)
         qsort(f.paths, f.n, sizeof *f.paths, by_name);
     for (size_t i = 0; i < f.n; i++)

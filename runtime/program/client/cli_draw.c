@@ -18,31 +18,25 @@ show(void *user, uint32_t step, uint32_t n_steps)
 }
 
 static dop_status
-write_picture(const dop_cli *cli, const dop_drawing *d, uint64_t seed, dop_diag *diag)
+write_picture(const char *path, const dop_drawing *d, const dop_draw_options *options, dop_diag *diag)
 {
-    char settings[160];
-    dop_buf text = {0};
+    char *text = NULL;
     dop_out_file file;
     void *png = NULL;
     size_t n = 0;
-    snprintf(settings, sizeof settings, "Steps: %u, Sampler: %s, CFG scale: %g, Seed: %llu, Size: %ux%u", d->steps,
-             d->sampler, d->guidance, (unsigned long long)seed, d->width, d->height);
-    dop_buf_puts(&text, cli->draw);
-    if (cli->negative)
-        dop_buf_printf(&text, "\nNegative prompt: %s", cli->negative);
-    dop_buf_printf(&text, "\n%s", settings);
-    dop_status st =
-        text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_drawing_png(d, text.data, diag, &png, &n);
+    dop_status st = dop_drawing_parameters(d, options, diag, &text);
     if (st == DOP_OK)
-        st = dop_out_file_open(cli->output, diag, &file);
+        st = dop_drawing_png(d, text, diag, &png, &n);
+    if (st == DOP_OK)
+        st = dop_out_file_open(path, diag, &file);
     if (st == DOP_OK) {
         if (fwrite(png, 1, n, file.f) != n)
-            st = DOP_FAIL_IN(diag, DOP_E_IO, cli->output, "cannot write: %s", strerror(errno));
+            st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
         const dop_status closed = dop_out_file_close(&file, st == DOP_OK, diag);
         st = st != DOP_OK ? st : closed;
     }
     free(png);
-    dop_buf_finish(&text);
+    dop_free(text);
     return st;
 }
 
@@ -77,7 +71,7 @@ dop_mode_draw(dop_cli *cli, dop_diag *diag)
     dop_progress_line_end(&line);
     const double ms = dop_now_ms() - begin;
     if (st == DOP_OK)
-        st = write_picture(cli, &d, seed, diag);
+        st = write_picture(cli->output, &d, &options, diag);
     if (st == DOP_OK && !cli->quiet) {
         dop_model_facts(model, &facts);
         if (d.cut)

@@ -423,6 +423,8 @@ class dop_draw_facts(Structure):
         ("context", c_uint32),
         ("context_rows", c_uint32),
         ("colours", c_uint32),
+        ("steps", c_uint32),
+        ("guidance", c_double),
     ]
 
 
@@ -638,6 +640,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "dop_transcript_write": (c_int, [POINTER(dop_transcript), c_int, POINTER(dop_diag), POINTER(c_void_p), POINTER(c_size_t)]),
     "dop_model_draw_facts": (c_bool, [c_void_p, POINTER(dop_draw_facts)]),
     "dop_draw_picture": (c_int, [c_void_p, POINTER(dop_draw_options), POINTER(dop_diag), POINTER(dop_drawing)]),
+    "dop_drawing_parameters": (c_int, [POINTER(dop_drawing), POINTER(dop_draw_options), POINTER(dop_diag), POINTER(c_void_p)]),
     "dop_drawing_png": (c_int, [POINTER(dop_drawing), c_char_p, POINTER(dop_diag), POINTER(c_void_p), POINTER(c_size_t)]),
     "dop_compile": (c_int, [c_char_p, c_char_p, POINTER(dop_compile_options), POINTER(dop_diag), POINTER(dop_compile_facts)]),
 }

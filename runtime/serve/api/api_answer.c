@@ -20,28 +20,6 @@ is_good(dop_job_end end)
     return end == DOP_JOB_GOES_ON || end == DOP_JOB_END_TOKEN || end == DOP_JOB_STOP_TEXT || end == DOP_JOB_LENGTH;
 }
 
-void
-dop_answer_failure(dop_answer *answer, const dop_job_state *s)
-{
-    if (s->end == DOP_JOB_TIMEOUT)
-        dop_answer_error(answer, &(dop_api_error){408, "timeout_error", "timeout", NULL},
-                         "the answer took longer than this server allows");
-    else if (s->end == DOP_JOB_SHUTDOWN)
-        dop_answer_error(answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
-                         "the server is shutting down");
-    else if (s->by_request)
-        dop_answer_error(answer,
-                         &(dop_api_error){400, "invalid_request_error",
-                                          s->diag->code == DOP_E_INPUT ? "invalid_value" : "request_too_costly", NULL},
-                         "%s", s->diag->message);
-    else
-        dop_answer_error(answer,
-                         s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
-                             ? &(dop_api_error){503, "server_error", "device_failed", NULL}
-                             : &(dop_api_error){500, "server_error", NULL, NULL},
-                         "%s", s->diag->message);
-}
-
 /* --- looking ---------------------------------------------------------------------------------------------------------------- */
 
 /* A job's state at one moment, with copies of what still grows, so that an answer is made without the engine's lock. */
@@ -367,7 +345,9 @@ write_lists(dop_call *c, dop_buf *out)
 static void
 write_begin(const dop_call *c, dop_buf *out)
 {
-    if (c->ranks)
+    if (c->tasks)
+        c->tasks->begin(c, out);
+    else if (c->ranks)
         dop_buf_printf(out, "{\"id\":\"%s\",\"object\":\"list\",\"results\":[", c->id);
     else if (c->embeds)
         dop_buf_puts(out, "{\"object\":\"list\",\"data\":[");
@@ -379,6 +359,10 @@ static void
 write_end(const dop_call *c, dop_buf *out)
 {
     json_int_t tokens = 0;
+    if (c->tasks) {
+        c->tasks->end(c, out);
+        return;
+    }
     dop_buf_puts(out, "],\"usage\":");
     for (uint32_t i = 0; i < c->n_choices && c->embeds; i++)
         tokens += dop_job_look(c->choices[i].job).n_prompt;
@@ -410,8 +394,8 @@ write_whole(dop_call *c, dop_buf *out)
             return false;
         if (!w->in_choice && w->choice > 0)
             dop_buf_puts(out, ",");
-        if (c->embeds) {
-            dop_texts_write_vector(c, w->choice, out);
+        if (c->embeds || c->tasks) {
+            (c->tasks ? c->tasks->choice : dop_texts_write_vector)(c, w->choice, out);
             continue;
         }
         if (!w->in_choice)
@@ -498,17 +482,6 @@ poll_whole(dop_call *c, dop_answer *answer)
 
 /* --- streams ------------------------------------------------------------------------------------------------------------------ */
 
-void
-dop_answer_event(dop_answer *answer, const char *name, json_t *value)
-{
-    if (name)
-        dop_buf_printf(&answer->body, "event: %s\n", name);
-    dop_buf_puts(&answer->body, "data: ");
-    dop_json_encode(&answer->body, value);
-    dop_buf_puts(&answer->body, "\n\n");
-    json_decref(value);
-}
-
 /* Appends an event about one choice.  delta: what is new, an object for a chat, the text for a completion.  Takes ownership of
  * delta and of the log-probabilities. */
 static void
@@ -549,15 +522,6 @@ stream_call(const dop_call *c, uint32_t index, size_t number, const json_t *call
               NULL, json_null(), answer);
         at = end;
     }
-}
-
-static void
-stream_error(const dop_job_state *s, dop_answer *answer)
-{
-    dop_answer error = {0};
-    dop_answer_failure(&error, s);
-    dop_buf_printf(&answer->body, "data: %s\n\n", error.body.data ? error.body.data : "{}");
-    dop_buf_finish(&error.body);
 }
 
 /* Bytes of a text without an incomplete character at its end. */
@@ -663,7 +627,7 @@ stream_choice(dop_call *c, uint32_t index, dop_answer *answer)
         chunk(c, index, c->chat ? json_object() : json_string(""), dop_finish_reason(&s, choice->reading.calls),
               json_null(), answer);
     else if (ended)
-        stream_error(&s, answer);
+        dop_answer_failed_event(answer, &s);
     look_away(&g);
 }
 
@@ -690,6 +654,8 @@ poll_stream(dop_call *c, dop_answer *answer)
     answer->status = 200;
     answer->type = "text/event-stream";
     answer->streams = true;
+    if (c->tasks)
+        return c->tasks->stream(c, answer);
     if (c->writer)
         return stream_by_writer(c, answer);
     for (uint32_t i = 0; i < c->n_choices; i++) {

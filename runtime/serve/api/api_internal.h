@@ -44,6 +44,10 @@ void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
 json_t *dop_request_json(const dop_api_request *request, bool list, dop_answer *answer);
 /* Answers a failure of something that a request asked for: 400, or 408 where its time is up, or 503 where there is no memory. */
 void dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const dop_budget *budget);
+/* A seed that nobody has chosen. */
+uint64_t dop_any_seed(void);
+/* Answers that jobs were not accepted. */
+void dop_answer_not_submitted(dop_answer *answer, dop_submit result, const dop_diag *diag);
 /* Base64: a string with four characters for three bytes (RFC 4648, section 4). */
 json_t *dop_json_base64(const void *bytes, size_t n);
 /* A string of n bytes, in which bytes that are not UTF-8 become U+FFFD. */
@@ -176,12 +180,23 @@ typedef struct dop_writer {
     bool clamps;
 } dop_writer;
 
+/* How the answer of a call is written whose jobs have tasks, one for each choice. */
+typedef struct dop_task_writer {
+    /* Around and for each choice of a whole answer, whose jobs have ended well. */
+    void (*begin)(const dop_call *call, dop_buf *out);
+    void (*choice)(const dop_call *call, uint32_t index, dop_buf *out);
+    void (*end)(const dop_call *call, dop_buf *out);
+    bool (*stream)(dop_call *call, dop_answer *answer); /* appends what is new; true: the answer is complete */
+} dop_task_writer;
+
 struct dop_call {
     const dop_api *api;
-    const dop_writer *writer; /* NULL: the form of chat completions, completions, embeddings or ranks */
-    void *state;              /* owned: the writer's */
-    bool clamped;             /* the context has no room for all that the answer was allowed */
-    size_t n_own_stops;       /* how many of the stop texts, the first ones, are the model's */
+    const dop_task_writer *tasks; /* NULL: the jobs write, or embed */
+    const dop_writer *writer;     /* NULL: the form of chat completions, completions, embeddings or ranks */
+    void *state;                  /* owned: the writer's */
+    bool clamped;                 /* the context has no room for all that the answer was allowed */
+    size_t n_own_stops;           /* how many of the stop texts, the first ones, are the model's */
+    bool draws;                   /* the jobs draw pictures */
     bool chat, embeds, ranks, stream, include_usage, logprobs;
     bool echo;           /* the prompt stands before what is written, with its log-probabilities */
     bool base64;         /* how embeddings are written */
@@ -224,6 +239,8 @@ void dop_answer_failure(dop_answer *answer, const dop_job_state *state);
 dop_answer_counts dop_call_count(const dop_call *call);
 /* Log-probabilities of an ended chat, as chat completions have them. */
 json_t *dop_call_logprobs(const dop_call *call);
+/* Appends the error for a job that has not ended well to a stream. */
+void dop_answer_failed_event(dop_answer *answer, const dop_job_state *state);
 /* Appends an event with a name of its own, and takes ownership of the value. */
 void dop_answer_event(dop_answer *answer, const char *name, json_t *value);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 void
 dop_answer_json(dop_answer *answer, unsigned status, json_t *value)
@@ -133,6 +134,68 @@ dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt
 }
 
 void
+dop_answer_failure(dop_answer *answer, const dop_job_state *s)
+{
+    if (s->end == DOP_JOB_TIMEOUT)
+        dop_answer_error(answer, &(dop_api_error){408, "timeout_error", "timeout", NULL},
+                         "the answer took longer than this server allows");
+    else if (s->end == DOP_JOB_SHUTDOWN)
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
+                         "the server is shutting down");
+    else if (s->by_request)
+        dop_answer_error(answer,
+                         &(dop_api_error){400, "invalid_request_error",
+                                          s->diag->code == DOP_E_INPUT ? "invalid_value" : "request_too_costly", NULL},
+                         "%s", s->diag->message);
+    else
+        dop_answer_error(answer,
+                         s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
+                             ? &(dop_api_error){503, "server_error", "device_failed", NULL}
+                             : &(dop_api_error){500, "server_error", NULL, NULL},
+                         "%s", s->diag->message);
+}
+
+void
+dop_answer_event(dop_answer *answer, const char *name, json_t *value)
+{
+    if (name)
+        dop_buf_printf(&answer->body, "event: %s\n", name);
+    dop_buf_puts(&answer->body, "data: ");
+    dop_json_encode(&answer->body, value);
+    dop_buf_puts(&answer->body, "\n\n");
+    json_decref(value);
+}
+
+void
+dop_answer_failed_event(dop_answer *answer, const dop_job_state *s)
+{
+    dop_answer error = {0};
+    dop_answer_failure(&error, s);
+    dop_buf_printf(&answer->body, "data: %s\n\n", error.body.data ? error.body.data : "{}");
+    dop_buf_finish(&error.body);
+}
+
+void
+dop_answer_not_submitted(dop_answer *answer, dop_submit result, const dop_diag *diag)
+{
+    if (result == DOP_SUBMIT_QUEUE_FULL)
+        dop_answer_error(answer, &(dop_api_error){429, "rate_limit_error", "queue_full", NULL},
+                         "the queue is full: try again later");
+    else if (result == DOP_SUBMIT_STOPPED)
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
+                         "the server is shutting down");
+    else if (diag->code == DOP_E_LIMIT)
+        dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "request_too_costly", NULL}, "%s",
+                         diag->message);
+    else
+        dop_answer_error(answer,
+                         diag->code == DOP_E_NOMEM    ? &(dop_api_error){503, "server_error", "out_of_memory", NULL}
+                         : diag->code == DOP_E_DEVICE ? &(dop_api_error){503, "server_error", "device_failed", NULL}
+                                                      : &(dop_api_error){500, "server_error", NULL, NULL},
+                         "%s", diag->message);
+}
+
+void
 dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...)
 {
     char message[512];
@@ -144,6 +207,15 @@ dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...)
     vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
     dop_answer_error(r->answer, &(dop_api_error){400, "invalid_request_error", "invalid_value", param}, "%s", message);
+}
+
+uint64_t
+dop_any_seed(void)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        seed = (uint64_t)time(NULL);
+    return seed;
 }
 
 const json_t *

@@ -2,20 +2,12 @@
 #include "runtime/serve/api/api_gather.h"
 #include "runtime/text/grammar/grammar.h"
 
+#include <doppler/draw.h>
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
-
-static uint64_t
-any_seed(void)
-{
-    uint64_t seed;
-    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
-        seed = (uint64_t)time(NULL);
-    return seed;
-}
 
 static void
 take_sampling(gathering *g)
@@ -34,7 +26,7 @@ take_sampling(gathering *g)
     s->repeat_last_n = last_n < 0 ? UINT32_MAX : (uint32_t)last_n; /* -1: everything */
     const json_t *seed = dop_reader_get(r, "seed");
     const int64_t seed_value = dop_reader_whole(r, "seed", -1, INT64_MIN, INT64_MAX);
-    s->seed = seed && seed_value != -1 ? (uint64_t)seed_value : any_seed(); /* -1: any, as in other servers */
+    s->seed = seed && seed_value != -1 ? (uint64_t)seed_value : dop_any_seed(); /* -1: any, as in other servers */
     s->presence_penalty = (float)dop_reader_real(r, "presence_penalty", (double)s->presence_penalty, -2, 2);
     s->frequency_penalty = (float)dop_reader_real(r, "frequency_penalty", (double)s->frequency_penalty, -2, 2);
     g->job.ignore_end = dop_reader_bool(r, "ignore_eos", false);
@@ -569,27 +561,13 @@ submit(gathering *g)
     if (result == DOP_SUBMIT_OK)
         return;
     g->r.failed = true;
-    if (result == DOP_SUBMIT_QUEUE_FULL)
-        dop_answer_error(g->r.answer, &(dop_api_error){429, "rate_limit_error", "queue_full", NULL},
-                         "the queue is full: try again later");
-    else if (result == DOP_SUBMIT_STOPPED)
-        dop_answer_error(g->r.answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
-                         "the server is shutting down");
-    else if (diag.code == DOP_E_LIMIT)
-        dop_answer_error(g->r.answer, &(dop_api_error){400, "invalid_request_error", "request_too_costly", NULL}, "%s",
-                         diag.message);
-    else
-        dop_answer_error(g->r.answer,
-                         diag.code == DOP_E_NOMEM    ? &(dop_api_error){503, "server_error", "out_of_memory", NULL}
-                         : diag.code == DOP_E_DEVICE ? &(dop_api_error){503, "server_error", "device_failed", NULL}
-                                                     : &(dop_api_error){500, "server_error", NULL, NULL},
-                         "%s", diag.message);
+    dop_answer_not_submitted(g->r.answer, result, &diag);
 }
 
 static void
 name_call(dop_call *c)
 {
-    uint64_t number = any_seed();
+    uint64_t number = dop_any_seed();
     if (c->writer)
         snprintf(c->id, sizeof c->id, "%s_%016llx", c->writer->id, (unsigned long long)number);
     else
@@ -747,7 +725,10 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     name_call(g.call);
     g.call->ranks = how.kind == DOP_CALL_RERANK;
     g.call->embeds = how.kind == DOP_CALL_EMBEDDING || g.call->ranks;
-    if (!g.call->embeds && api->program.width)
+    dop_draw_facts draws;
+    if (!g.call->embeds && dop_model_draw_facts(api->model, &draws))
+        dop_reader_refuse(&g.r, "model", "the model draws and writes nothing: use /v1/images/generations");
+    else if (!g.call->embeds && api->program.width)
         dop_reader_refuse(&g.r, "model", "the model encodes texts and writes none: use /v1/embeddings%s",
                           api->program.classes ? " or /v1/rerank" : "");
     if (!g.r.failed && g.call->ranks)

@@ -478,15 +478,16 @@ $('list-open').addEventListener('click', list);
 document.addEventListener('keydown', (e) => {
   if (e.key === 'Escape') {
     if (running) stop();
+    else if (drawing) drawing.abort();
     else if (!$('list').hidden && narrow.matches) { list(); $('text').focus(); }
     else if (!$('options').hidden) { options(); $('text').focus(); }
   }
-  const act = e.altKey && { n: startNew, o: options, l: list }[e.key.toLowerCase()];
+  const act = e.altKey && { n: startNew, o: options, l: list, t: toTalk, d: toDraw }[e.key.toLowerCase()];
   if (act) { e.preventDefault(); act(); }
 });
 $('text').addEventListener('paste', (e) => { if (takePictures(e.clipboardData.files)) e.preventDefault(); });
 document.addEventListener('dragover', (e) => { if ([...e.dataTransfer.types].includes('Files')) e.preventDefault(); });
-document.addEventListener('drop', (e) => { if (e.dataTransfer.files.length) { e.preventDefault(); takePictures(e.dataTransfer.files); } });
+document.addEventListener('drop', (e) => { if ($('draw').hidden && e.dataTransfer.files.length) { e.preventDefault(); takePictures(e.dataTransfer.files); } });
 addEventListener('beforeunload', () => { if (running) keep(); else keepOptions(); });
 addEventListener('storage', (e) => { if (e.key === kept) { store.refresh(current); drawList(); } }); // another tab
 
@@ -500,9 +501,12 @@ fetch('v1/models', { headers: headers() }).then((r) => r.json()).then((all) => {
   const name = (m) => {
     $('model').textContent = m.id;
     document.title = m.id + ' - Doppler';
+    if (m.meta && m.meta.draws) return drawWith(m.meta.draws);
+    drawWith(null);
     if (m.meta && m.meta.chat === false) $('state').textContent = 'this model has no chat template';
   };
   model = all.data.length > 1 ? chosen.id : null;
+  $('views').hidden = all.data.length < 2;
   name(chosen);
   if (all.data.length < 2) return;
   for (const m of all.data) $('models').append(new Option(m.id, m.id, false, m === chosen));

@@ -3,6 +3,8 @@
 #include "runtime/model/model.h"
 #include "runtime/text/grammar/grammar.h"
 
+#include <doppler/draw.h>
+
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +60,10 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->max_queue = options->max_queue ? options->max_queue : 256;
     dop_program_facts program;
     e->encodes = dop_model_program(model, 0, &program) && program.merge == 0;
-    e->n_slots = e->encodes ? (uint32_t)DOP_ENGINE_TEXTS : e->facts.n_sequences;
+    dop_draw_facts draws;
+    e->n_slots = !e->encodes                           ? e->facts.n_sequences
+                 : dop_model_draw_facts(model, &draws) ? 1 /* pictures one after the other */
+                                                       : (uint32_t)DOP_ENGINE_TEXTS;
     e->metrics.sequences = e->view.metrics.sequences = e->n_slots;
     e->max_rows = dop_model_max_rows_of_several(model);
     e->max_chunk = dop_model_max_rows(model, false);
@@ -169,6 +174,7 @@ dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t 
     for (uint32_t i = 0; i < made && result == DOP_SUBMIT_OK; i++) {
         dop_job *job = out_jobs[i];
         job->gen.matcher = requests[i].matcher;
+        job->request.task.finish = requests[i].task.finish;
         job->leads = i == 0;
         dop_engine_give_turn(e, job);
         dop_engine_enqueue(e, job);

@@ -26,10 +26,20 @@ typedef struct dop_engine_options {
     uint32_t threads;   /* threads that pick tokens from logits; 0: one per core, at most 8 */
 } dop_engine_options;
 
-/* A request.  Everything is copied when the job is submitted, except `matcher`, which the job owns from then on. */
+/* What a job does on the model in the place of writing, such as drawing a picture: a function that the engine's thread calls between two
+ * steps, while no step is in flight.  It says how far it is by dop_job_advance, and ends with DOP_E_CANCELLED where that is false. */
+typedef struct dop_job_task {
+    dop_status (*run)(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag); /* NULL: none */
+    void (*finish)(void *state); /* frees the state, when the job is freed */
+    void *state;                 /* the job's, once it is submitted */
+} dop_job_task;
+
+/* A request.  Everything is copied when the job is submitted, except `matcher` and the state of `task`, which the job owns from
+ * then on. */
 typedef struct dop_job_request {
+    dop_job_task task;
     const uint32_t *prompt;
-    size_t n_prompt;                 /* at least 1; prompt and max_tokens fit the context together */
+    size_t n_prompt;                 /* at least 1, or 0 with a task; prompt and max_tokens fit the context together */
     struct dop_images *eyes;         /* what the model knows of pictures; NULL: there are none */
     struct dop_image *const *images; /* [n_images] pictures of the prompt, of which the job becomes another owner */
     uint32_t n_images;
@@ -89,7 +99,9 @@ typedef struct dop_job_state {
     const dop_logprob *scored;
     const float *embedding; /* [n_embedding], once a job that embeds has ended */
     uint32_t n_embedding;
-    uint32_t n_prompt, n_reused;            /* tokens of the prompt; those that were cached already */
+    void *task;                  /* the state of the job's task, which its thread uses until the job has ended */
+    uint32_t task_at, task_of;   /* how far the task is; 0 of 0: it has not begun */
+    uint32_t n_prompt, n_reused; /* tokens of the prompt; those that were cached already */
     double submitted_ms, first_ms, last_ms; /* dop_now_ms; 0: not yet */
 } dop_job_state;
 
@@ -115,6 +127,9 @@ dop_submit dop_engine_submit(dop_engine *engine, const dop_job_request *requests
                              dop_job **out_jobs);
 /* Ends the job, whatever it was doing, and frees its sequence for the next.  wake is not called any more.  Accepts NULL. */
 void dop_job_release(dop_engine *engine, dop_job *job);
+
+/* The engine's thread, within a task: its job has done `at` of `of` parts.  False: nobody waits for the rest, or its time is up. */
+bool dop_job_advance(dop_engine *engine, dop_job *job, uint32_t at, uint32_t of);
 
 /* What the job has written is enough: it ends with DOP_JOB_STOP_TEXT before its next step, unless it has ended. */
 void dop_job_stop(dop_engine *engine, dop_job *job);

@@ -1,4 +1,5 @@
 /* Shared by the files of the engine: engine.c, the callers' side; engine_job.c, jobs themselves; engine_run.c, the engine's thread;
+ * engine_task.c, jobs that do something else than writing;
  * engine_step.c, what it does around a step.  How a job's tokens are picked and what ends it: runtime/library/generation.c. */
 #ifndef DOPPLER_RUNTIME_SERVE_ENGINE_ENGINE_INTERNAL_H
 #define DOPPLER_RUNTIME_SERVE_ENGINE_ENGINE_INTERNAL_H
@@ -53,6 +54,7 @@ struct dop_job {
     dop_job_end end;
     bool enough; /* the caller needs no more of the job's text */
     dop_diag diag;
+    uint32_t task_at, task_of;
     double submitted_ms, deadline_ms, first_ms, last_ms;
     uint32_t n_reused;
 };
@@ -208,6 +210,9 @@ dop_job_tokens(const dop_job *job)
     return (uint32_t)job->request.n_prompt + job->gen.n_written;
 }
 
+/* engine_task.c: runs the task of a job, and ends the job. */
+void dop_engine_do_task(dop_engine *e, dop_job *job);
+
 /* engine_slots.c */
 /* Gives free sequences to the first jobs of the queue, as far as there are pages for them. */
 void dop_engine_give_sequences(dop_engine *e);
@@ -226,6 +231,8 @@ dop_job_lacks_mask(const dop_job *job)
 }
 /* Under the lock: appends the pick, and ends the job if it must. */
 void dop_job_write(dop_engine *e, dop_job *job, double now_ms);
+/* Under the lock: why a job must end now although it is not complete; DOP_JOB_GOES_ON: it need not. */
+dop_job_end dop_job_ends_now(const dop_engine *e, const dop_job *job, double now_ms);
 /* Under the lock: ends the job. */
 void dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *diag);
 

@@ -72,7 +72,8 @@ dop_engine_give_turn(dop_engine *e, dop_job *job)
         GUESSED = 256
     }; /* tokens that an answer is taken to have, at most, because nobody knows how long it will be */
     double *last = &e->turns.clients[job->request.client % DOP_ENGINE_CLIENTS];
-    const uint32_t most = job->request.max_tokens < GUESSED ? job->request.max_tokens : (uint32_t)GUESSED;
+    const bool unknown = job->request.max_tokens > GUESSED || job->request.task.run;
+    const uint32_t most = unknown ? (uint32_t)GUESSED : job->request.max_tokens;
     job->turn = *last > e->turns.now ? *last : e->turns.now;
     *last = job->turn + (double)job->request.n_prompt + (double)most;
 }
@@ -91,6 +92,8 @@ dop_job_free(dop_job *job)
     free(job->embedding);
     free(job->tokens);
     free(job->scored);
+    if (job->request.task.finish)
+        job->request.task.finish(job->request.task.state);
     free(job);
 }
 
@@ -101,6 +104,7 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     if (!job)
         return NULL;
     job->request = *r;
+    job->request.task.finish = NULL; /* until the job is submitted */
     job->tokens_of = malloc((r->n_prompt + r->max_tokens + 1) * sizeof *job->tokens_of);
     job->n_embedding = r->embeds ? dop_model_embedding_size(e->model) : 0;
     const dop_generation_options how = {.sampling = &r->sampling,
@@ -121,7 +125,8 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
         dop_job_free(job);
         return NULL;
     }
-    memcpy(job->tokens_of, r->prompt, r->n_prompt * sizeof *r->prompt);
+    if (r->n_prompt > 0)
+        memcpy(job->tokens_of, r->prompt, r->n_prompt * sizeof *r->prompt);
     job->written = job->tokens_of + r->n_prompt;
     job->request.prompt = job->tokens_of;
     job->gen.sampling.penalty_from = (uint32_t)r->n_prompt;
@@ -133,12 +138,28 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     return job;
 }
 
+dop_job_end
+dop_job_ends_now(const dop_engine *e, const dop_job *job, double now_ms)
+{
+    if (job->released)
+        return DOP_JOB_CANCELLED;
+    if (e->broken)
+        return DOP_JOB_FAILED;
+    if (job->enough)
+        return DOP_JOB_STOP_TEXT;
+    if (e->stopped && (job->phase == DOP_JOB_WAITS || now_ms >= e->stop_ms))
+        return DOP_JOB_SHUTDOWN;
+    if (job->deadline_ms > 0 && now_ms >= job->deadline_ms)
+        return DOP_JOB_TIMEOUT;
+    return DOP_JOB_GOES_ON;
+}
+
 void
 dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *diag)
 {
     if (job->phase == DOP_JOB_READS || job->phase == DOP_JOB_WRITES) {
         e->slots[job->slot].job = NULL;
-        e->slots[job->slot].ended = !job->request.embeds;
+        e->slots[job->slot].ended = !job->request.embeds && !job->request.task.run;
         e->metrics.running--;
     }
     job->phase = DOP_JOB_ENDED;
@@ -207,7 +228,8 @@ dop_job_look(const dop_job *job)
     return (dop_job_state){
         .end = job->end,
         .diag = &job->diag,
-        .by_request = job->gen.refused || job->diag.code == DOP_E_LIMIT || job->diag.code == DOP_E_FULL,
+        .by_request = job->gen.refused || (job->request.task.run && job->diag.code == DOP_E_INPUT) ||
+                      job->diag.code == DOP_E_LIMIT || job->diag.code == DOP_E_FULL,
         .text = job->gen.output.text.size ? job->gen.output.text.data : "",
         .n_text = job->gen.output.text.size,
         .stop = job->gen.output.stopped ? job->gen.output.stops[job->gen.output.stop] : NULL,
@@ -217,6 +239,9 @@ dop_job_look(const dop_job *job)
         .scored = job->scored,
         .embedding = job->embedding,
         .n_embedding = job->n_embedding,
+        .task = job->request.task.state,
+        .task_at = job->task_at,
+        .task_of = job->task_of,
         .n_prompt = (uint32_t)job->request.n_prompt,
         .n_reused = job->n_reused,
         .submitted_ms = job->submitted_ms,

@@ -15,23 +15,6 @@
 /* Steps of grammars between two steps of the model, for all jobs together: some 10 ms. */
 enum { MASK_STEPS = 1000000 };
 
-/* Why a job must end now although it is not complete; DOP_JOB_GOES_ON: it need not. */
-static dop_job_end
-ends_now(const dop_engine *e, const dop_job *job, double now_ms)
-{
-    if (job->released)
-        return DOP_JOB_CANCELLED;
-    if (e->broken)
-        return DOP_JOB_FAILED;
-    if (job->enough)
-        return DOP_JOB_STOP_TEXT;
-    if (e->stopped && (job->phase == DOP_JOB_WAITS || now_ms >= e->stop_ms))
-        return DOP_JOB_SHUTDOWN;
-    if (job->deadline_ms > 0 && now_ms >= job->deadline_ms)
-        return DOP_JOB_TIMEOUT;
-    return DOP_JOB_GOES_ON;
-}
-
 static void
 end_job(dop_engine *e, dop_job *job, dop_job_end end)
 {
@@ -49,7 +32,7 @@ end_jobs(dop_engine *e)
     double now = dop_now_ms();
     for (uint32_t i = 0; i < e->n_slots; i++) {
         dop_job *job = e->slots[i].job;
-        dop_job_end end = job && !e->slots[i].flies ? ends_now(e, job, now) : DOP_JOB_GOES_ON;
+        dop_job_end end = job && !e->slots[i].flies ? dop_job_ends_now(e, job, now) : DOP_JOB_GOES_ON;
         if (end != DOP_JOB_GOES_ON)
             end_job(e, job, end);
     }
@@ -59,7 +42,7 @@ end_jobs(dop_engine *e)
     for (dop_job *job = left, *next; job; job = next) {
         next = job->next;
         job->next = NULL;
-        dop_job_end end = ends_now(e, job, now);
+        dop_job_end end = dop_job_ends_now(e, job, now);
         if (end != DOP_JOB_GOES_ON) {
             end_job(e, job, end);
             continue;
@@ -287,6 +270,10 @@ encode(dop_engine *e)
     uint32_t n = 0;
     for (uint32_t i = 0; i < e->n_slots; i++) {
         dop_job *job = e->slots[i].job;
+        if (job && job->request.task.run) {
+            dop_engine_do_task(e, job);
+            continue;
+        }
         if (job && (n == 0 || job->request.pooling == jobs[0]->request.pooling))
             jobs[n++] = job;
     }
@@ -346,7 +333,7 @@ dop_engine_plan_step(dop_engine *e)
         return;
     for (dop_job *job; (job = next_reader(e)) != NULL;) {
         dop_diag diag = {0};
-        if (job->request.embeds || dop_job_lacks_scores(job)) {
+        if (job->request.embeds || job->request.task.run || dop_job_lacks_scores(job)) {
             if (alone || e->n_rows > n)
                 return;
             forget_rows(e);
@@ -354,7 +341,9 @@ dop_engine_plan_step(dop_engine *e)
             if (e->lands)
                 return;
             e->read_last = true;
-            if (job->request.embeds)
+            if (job->request.task.run)
+                dop_engine_do_task(e, job);
+            else if (job->request.embeds)
                 embed(e, job);
             else
                 dop_engine_score(e, job);

@@ -1,7 +1,8 @@
 /* The public forms of other APIs, as translations of chat completions: a request becomes the JSON of a chat completion, which
  * api_request.c reads like any other, and its answer is told in the other API's words (dop_writer).
  *
- * messages_*.c: Anthropic's Messages.  responses*.c: OpenAI's Responses.  infill.c: llama.cpp's infill.  conversation.c: conversations. */
+ * messages_*.c: Anthropic's Messages.  responses*.c: OpenAI's Responses.  infill.c: llama.cpp's infill.  conversation.c: conversations.
+ * drawings.c: OpenAI's pictures, which are no chat completions. */
 #ifndef DOPPLER_RUNTIME_SERVE_PROTOCOLS_PROTOCOL_H
 #define DOPPLER_RUNTIME_SERVE_PROTOCOLS_PROTOCOL_H
 
@@ -54,6 +55,12 @@ void dop_messages_count(const dop_api *api, const dop_api_request *request, cons
 
 void dop_infill_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                       dop_call **out_call);
+
+/* --- OpenAI's pictures: drawings.c ------------------------------------------------------------------------------------------ */
+
+/* POST /v1/images/generations: the jobs of its call have tasks (dop_job_task). */
+void dop_drawings_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                        dop_call **out_call);
 
 /* --- OpenAI's Responses ------------------------------------------------------------------------------------------------------ */
 

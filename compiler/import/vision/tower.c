@@ -1,0 +1,391 @@
+/* From tensors of a vision part's file to weights of the form that graphs are built of. */
+#include "compiler/import/vision/tower.h"
+
+#include "ir/interp.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum kind { MATRIX, NORM, VALUES, TURNED, THIRDS } kind;
+#define ROWS(n) (kind)(THIRDS + n)
+
+typedef struct tensor_row {
+    const char *role;
+    kind kind;
+    bool needed;
+    const char *names[2]; /* [dop_tower_names] */
+} tensor_row;
+
+static const tensor_row tensors[] = {
+#define TENSOR(role, kind, needed, names, gguf) {role, kind, needed, {names, gguf}},
+#include "compiler/import/vision/tower_names.def"
+#undef TENSOR
+};
+
+static const dop_tower_kind towers[] = {
+    {"clip", 768, 12, 12, 32, 1, 1, 1e-5, DOP_ACT_QUICK_GELU, false, false, false},
+    {"siglip_", 768, 12, 12, 16, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, false},
+    {"idefics3", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, false},
+    {"smolvlm", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, false},
+    {"internvl", 1024, 24, 16, 14, 1, 1, 1e-6, DOP_ACT_GELU, false, false, false},
+    {"pixtral", 1024, 24, 16, 16, 1, 1, 1e-5, DOP_ACT_GELU, true, true, false},
+    {"qwen2_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_QUICK_GELU, true, false, false},
+    {"qwen2_5_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_SILU, true, false, false},
+    {"qwen3_vl", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, true, false, true},
+    {"qwen3_5", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, true, false, true},
+};
+
+/* The projector after the tower, by the whole model's model_type. */
+static const dop_projector_kind models[] = {
+    {"llava", .merge_act = DOP_ACT_GELU, .inner = true},
+    {"gemma3", .merge_norm_add = 1, .pool = true, .sees_all = true},
+    {"idefics3", .merge_act = DOP_ACT_GELU},
+    {"smolvlm", .merge_act = DOP_ACT_GELU},
+    {"internvl", .merge_eps = 1e-5, .merge_act = DOP_ACT_GELU},
+    {"mistral3", .merge_act = DOP_ACT_GELU, .unfolds = true},
+    {"qwen2_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+    {"qwen2_5_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+    {"qwen3_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+    {"qwen3_vl_moe", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+    {"qwen3_5", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+    {"qwen3_5_moe", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+};
+
+const dop_tower_kind *
+dop_tower_kind_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof towers / sizeof *towers; i++)
+        if (strncmp(towers[i].model_type, name, strlen(towers[i].model_type)) == 0)
+            return &towers[i];
+    return NULL;
+}
+
+const dop_projector_kind *
+dop_projector_kind_of(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strcmp(models[i].model_type, model_type) == 0)
+            return &models[i];
+    return NULL;
+}
+
+/* ---- tensors -------------------------------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    const dop_tower_files *files;
+    dop_arena *arena;
+    dop_diag *diag;
+    dop_vision_model *m;
+    dop_status status; /* of the last take() */
+} reader;
+
+/* Finds the tensor PREFIX NAME SUFFIX of the first name of a role for which there is one; a '#' in the name stands for `number`. */
+static bool
+find(reader *r, const char *prefix, const tensor_row *row, uint32_t number, const char *suffix, dop_tower_tensor *out)
+{
+    char full[256];
+    for (const char *at = row->names[r->files->names]; *at; at += *at == '|') {
+        const size_t n = strcspn(at, "|"), hash = strcspn(at, "#|");
+        if (hash < n)
+            snprintf(full, sizeof full, "%s%.*s%u%.*s%s", prefix, (int)hash, at, number, (int)(n - hash - 1),
+                     at + hash + 1, suffix);
+        else
+            snprintf(full, sizeof full, "%s%.*s%s", prefix, (int)n, at, suffix);
+        if (r->files->take(r->files->user, full, out, &r->status))
+            return true;
+        at += n;
+    }
+    return false;
+}
+
+static uint64_t
+count(const dop_tower_tensor *t)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < t->rank; i++)
+        n = dop_mul_u64(n, t->shape[i], &n) ? n : 0;
+    return n;
+}
+
+static dop_status
+add(const reader *r, const char *role, const char *suffix, uint32_t number, dop_weight w)
+{
+    char name[64];
+    const size_t hash = strcspn(role, "#");
+    if (role[hash])
+        snprintf(name, sizeof name, "v.%.*s%u%s%s", (int)hash, role, number, role + hash + 1, suffix);
+    else
+        snprintf(name, sizeof name, "v.%s%s", role, suffix);
+    if (!(w.name = dop_arena_strdup(r->arena, name)))
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    return dop_weights_add(&r->m->weights, &w, r->arena, r->diag);
+}
+
+/* A tensor's values as f32, in the arena. */
+static float *
+decoded(const reader *r, dop_type type, const uint8_t *data, uint64_t rows, uint32_t cols, uint64_t stride)
+{
+    float *out = dop_arena_alloc(r->arena, rows * cols * sizeof *out);
+    for (uint64_t i = 0; out && i < rows; i++)
+        dop_decode_row(type, data + i * stride, cols, out + i * cols);
+    return out;
+}
+
+/* Adds n rows of a tensor, from `first` on, as a matrix; axes after the first are flattened to columns.  A quantized matrix that is
+ * stored transposed is decoded, because its blocks run along what are columns. */
+static dop_status
+add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_tower_tensor *t, uint64_t first,
+           uint64_t n)
+{
+    const bool turned = row->kind == TURNED;
+    const uint64_t cols = t->rank > 0 && t->shape[0] > 0 ? count(t) / t->shape[0] : 0;
+    dop_type type = t->type;
+    const uint8_t *data = t->data;
+    uint64_t stride = 0;
+    if (t->rank < 2 || cols == 0 || cols > UINT32_MAX || t->shape[0] > UINT32_MAX ||
+        !dop_type_row_bytes(type, (uint32_t)cols, &stride))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t->file, "tensor %s is no matrix", t->name);
+    if (turned && dop_type_of(type)->block > 1) {
+        data = (const uint8_t *)decoded(r, type, data, t->shape[0], (uint32_t)cols, stride);
+        if (!data)
+            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        type = DOP_TYPE_f32;
+        stride = cols * sizeof(float);
+    }
+    dop_weight w = {.type = type,
+                    .rank = 2,
+                    .rows = (uint32_t)(turned ? cols : n),
+                    .cols = (uint32_t)(turned ? t->shape[0] : cols),
+                    .data = data + first * stride,
+                    .row_stride = turned ? dop_type_of(type)->bytes : stride,
+                    .col_stride = turned ? stride : 0,
+                    .source = t->name};
+    return add(r, row->role, "", number, w);
+}
+
+static dop_status
+add_vector(const reader *r, const tensor_row *row, const char *suffix, uint32_t number, const dop_tower_tensor *t,
+           uint64_t first, uint64_t n)
+{
+    const dop_type_info *type = dop_type_of(t->type);
+    if (type->block > 1)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t->file, "tensor %s: type %s is not supported for a vector", t->name,
+                           t->stored);
+    dop_weight w = {.type = t->type,
+                    .rank = 1,
+                    .rows = 1,
+                    .cols = (uint32_t)n,
+                    .data = t->data + first * type->bytes,
+                    .row_stride = n * type->bytes,
+                    .source = t->name};
+    return add(r, row->role, suffix, number, w);
+}
+
+static dop_status
+read_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t number, uint32_t in_file, bool *out_found)
+{
+    const bool plain = row->kind == VALUES || row->kind == TURNED, thirds = row->kind >= THIRDS;
+    dop_tower_tensor t = {0}, bias = {0};
+    *out_found = find(r, prefix, row, in_file, plain ? "" : ".weight", &t);
+    if (!*out_found || r->status != DOP_OK)
+        return r->status;
+    if (t.type == DOP_TYPE_none)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t.file, "tensor %s is stored as %s, which is not supported here",
+                           t.name, t.stored);
+    const bool biased = !plain && find(r, prefix, row, in_file, ".bias", &bias);
+    if (r->status != DOP_OK)
+        return r->status;
+    const uint64_t outs = t.rank > 0 ? t.shape[0] : 0, third = thirds ? outs / 3 : 0;
+    const uint64_t first = thirds ? (uint64_t)(row->kind - THIRDS) * third : 0;
+    if (count(&t) == 0 || count(&t) > UINT32_MAX || (biased && (count(&bias) != outs || bias.type == DOP_TYPE_none)) ||
+        (thirds && outs % 3 != 0))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t.file, "tensor %s and its bias do not fit", t.name);
+    const bool matrix = row->kind != NORM && row->kind != VALUES;
+    dop_status st = matrix ? add_matrix(r, row, number, &t, first, third ? third : outs)
+                           : add_vector(r, row, "", number, &t, 0, count(&t));
+    if (st == DOP_OK && biased)
+        st = add_vector(r, row, "_bias", number, &bias, first, third ? third : outs);
+    return st;
+}
+
+/* A weight's values as f32, in the arena. */
+static float *
+values_of(const reader *r, const dop_weight *w)
+{
+    return decoded(r, w->type, w->data, w->rows, w->cols, w->row_stride);
+}
+
+static dop_weight *
+own(reader *r, const char *name)
+{
+    return (dop_weight *)(uintptr_t)dop_weights_find(&r->m->weights, name);
+}
+
+static void
+become(dop_weight *w, uint32_t rows, uint32_t cols, const float *values)
+{
+    w->type = DOP_TYPE_f32;
+    w->rank = 2;
+    w->rows = rows;
+    w->cols = cols;
+    w->data = (const uint8_t *)values;
+    w->row_stride = cols * sizeof *values;
+    w->col_stride = 0;
+}
+
+/* Makes the table of position embeddings a matrix.  The class token becomes its last row, less the bias of the patch projection,
+ * which is added to every row. */
+static dop_status
+settle_places(reader *r)
+{
+    dop_vision *const v = &r->m->facts;
+    dop_weight *pos = own(r, "v.pos"), *class = own(r, "v.class");
+    const dop_weight *bias = own(r, "v.patch_bias");
+    const uint32_t h = v->hidden;
+    v->class_token = class != NULL;
+    if (!pos)
+        return class ? DOP_FAIL(r->diag, DOP_E_INPUT, "the tower has a class token and no table of places") : DOP_OK;
+    float *t = values_of(r, pos), *c = class ? values_of(r, class) : NULL, *b = bias ? values_of(r, bias) : NULL;
+    if (!t || (class && !c) || (bias && !b))
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    const uint32_t n = pos->cols * pos->rows / h;
+    if (n == 0 || n * h != pos->cols * pos->rows || (class && class->cols != h) || (bias && bias->cols != h))
+        return DOP_FAIL(r->diag, DOP_E_INPUT, "the table of places does not fit rows of %u values", h);
+    v->n_places = n;
+    v->places = r->files->corners ? DOP_PLACES_CORNERS : DOP_PLACES_TABLE;
+    if (class) {
+        float *sum = dop_arena_alloc(r->arena, (uint64_t)n * h * sizeof *sum);
+        if (!sum)
+            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        memcpy(sum, t + h, (uint64_t)(n - 1) * h * sizeof *sum);
+        for (uint32_t i = 0; i < h; i++)
+            sum[(uint64_t)(n - 1) * h + i] = t[i] + c[i] - (b ? b[i] : 0);
+        t = sum;
+    }
+    become(pos, n, h, t);
+    return DOP_OK;
+}
+
+/* Mistral 3: reorders the columns of the merging matrix.  Its unfolded input has one value of all patches side by side, ours all
+ * values of one patch. */
+static dop_status
+settle_unfolded(reader *r)
+{
+    dop_weight *w = own(r, "v.merge");
+    const uint32_t k = r->m->facts.merge * r->m->facts.merge;
+    if (!w || !r->files->unfolds || k == 1)
+        return DOP_OK;
+    const float *from = values_of(r, w);
+    float *to = dop_arena_alloc(r->arena, (uint64_t)w->rows * w->cols * sizeof *to);
+    if (!from || !to)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    if (w->cols % k != 0)
+        return DOP_FAIL(r->diag, DOP_E_INPUT, "tensor %s has no columns of %u patches", w->source, k);
+    for (uint64_t i = 0; i < (uint64_t)w->rows * w->cols; i++) {
+        const uint64_t col = i % w->cols;
+        to[i - col + col % k * (w->cols / k) + col / k] = from[i];
+    }
+    become(w, w->rows, w->cols, to);
+    return DOP_OK;
+}
+
+/* Has a vector the length that its place asks for? */
+static bool
+fits(const reader *r, const dop_weight *w)
+{
+    const dop_vision *const v = &r->m->facts;
+    const char *const dot = strrchr(w->name, '.');
+    const size_t n = strlen(w->name);
+    const uint32_t merged = v->hidden * v->merge * v->merge;
+    if (n > 5 && strcmp(w->name + n - 5, "_bias") == 0) /* checked when its matrix or norm was read */
+        return true;
+    if (strcmp(dot, ".q_norm") == 0 || strcmp(dot, ".k_norm") == 0)
+        return w->cols == v->heads * v->head_dim;
+    if (strcmp(dot, ".norm") == 0)
+        return w->cols == (w->name[2] != 'D' && v->pool ? v->hidden : merged);
+    return w->cols == v->hidden;
+}
+
+/* Checks the shapes of a projector's matrices; place: "", or "D0." and so on for the results of layers in `deep`. */
+static bool
+merges(reader *r, const char *place)
+{
+    dop_vision *const v = &r->m->facts;
+    const uint32_t merged = v->hidden * (v->pool ? 1 : v->merge * v->merge);
+    char name[3][48];
+    static const char *const roles[] = {"merge", "linear1", "linear2"};
+    for (size_t i = 0; i < 3; i++)
+        snprintf(name[i], sizeof name[i], "v.%s%s", place, roles[i]);
+    const dop_weight *merge = own(r, name[0]), *first = own(r, name[1]), *last = own(r, name[2]);
+    if (!first || (last && last->cols != first->rows) || first->cols != (merge ? merge->rows : merged) ||
+        (merge && merge->cols != merged))
+        return false;
+    const uint32_t features = last ? last->rows : first->rows;
+    v->features = v->features ? v->features : features;
+    return v->features == features;
+}
+
+/* Checks that shapes are as the graph builder needs them. */
+static dop_status
+check(reader *r)
+{
+    dop_vision *const v = &r->m->facts;
+    const uint32_t all = v->heads * v->head_dim, edge = (uint32_t)lround(sqrt(v->n_places));
+    bool ok = own(r, "v.patch")->rows == v->hidden && own(r, "v.patch")->cols == v->row_values && merges(r, "") &&
+              (v->places != DOP_PLACES_CORNERS || edge * edge == v->n_places);
+    for (uint32_t i = 0; ok && i < v->n_deep; i++) {
+        char place[16];
+        snprintf(place, sizeof place, "D%u.", i);
+        ok = merges(r, place);
+    }
+    for (uint32_t i = 0; ok && i < r->m->weights.n; i++)
+        ok = r->m->weights.items[i].rank > 1 || fits(r, &r->m->weights.items[i]);
+    for (uint32_t i = 0; ok && i < v->n_layers; i++) {
+        static const char *const names[] = {"q", "k", "v", "o", "up", "gate", "down"};
+        for (size_t k = 0; ok && k < 7; k++) {
+            char name[32];
+            snprintf(name, sizeof name, "v.L%u.%s", i, names[k]);
+            const dop_weight *w = own(r, name);
+            if (!w && k == 5)
+                continue;
+            v->ffn = k == 4 && i == 0 && w ? w->rows : v->ffn;
+            const uint32_t outs = k < 3 ? all : k == 4 || k == 5 ? v->ffn : v->hidden;
+            ok = w && w->rows == outs && w->cols == (k == 3 ? all : k == 6 ? v->ffn : v->hidden);
+        }
+    }
+    return ok ? DOP_OK
+              : DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->files->path,
+                            "the tensors of the vision part have other shapes than %s says", r->files->facts);
+}
+
+dop_status
+dop_tower_weights(const dop_tower_files *files, dop_vision_model *m)
+{
+    reader r = {.files = files, .arena = files->arena, .diag = files->diag, .m = m};
+    const dop_vision *v = &m->facts;
+    dop_status st = DOP_OK;
+    bool behind = false; /* `i` is past the tower's tensors */
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors && st == DOP_OK; i++) {
+        const char *const role = tensors[i].role;
+        const bool deep = strncmp(role, "D#", 2) == 0;
+        behind = behind || strcmp(role, "row_norm") == 0;
+        if (files->no_post_norm && strcmp(role, "post_norm") == 0)
+            continue;
+        const uint32_t n = strncmp(role, "L#", 2) == 0 ? v->n_layers : deep ? v->n_deep : 1;
+        for (uint32_t k = 0; k < n && st == DOP_OK; k++) {
+            bool found;
+            const uint32_t in_file = deep && files->deep_by_layer ? v->deep[k] : k;
+            st = read_tensor(&r, behind ? files->after : files->tower, &tensors[i], k, in_file, &found);
+            if (st == DOP_OK && !found && tensors[i].needed)
+                st = DOP_FAIL_IN(files->diag, DOP_E_INPUT, files->path, "the vision part has no tensor %s", role);
+        }
+    }
+    if (st == DOP_OK)
+        st = dop_weights_seal(&m->weights, files->diag);
+    if (st == DOP_OK)
+        st = settle_places(&r);
+    if (st == DOP_OK)
+        st = settle_unfolded(&r);
+    return st == DOP_OK ? check(&r) : st;
+}

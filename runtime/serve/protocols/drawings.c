@@ -1,0 +1,339 @@
+/* POST /v1/images/generations: from a body to jobs that draw, and the pictures as JSON or as events.  OpenAI's fields are prompt, n, size,
+ * response_format, output_format and stream; seed, steps, guidance, negative and sampler are extensions, with the meaning that
+ * doppler/draw.h gives them. */
+#include "runtime/serve/protocols/protocol.h"
+
+#include "runtime/library/draw.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_PICTURES = 10, MOST_TEXT = 32000 /* bytes */ };
+
+/* One picture of a request: the state of its job. */
+typedef struct picture {
+    dop_draw_options options;
+    char *text, *negative, *sampler; /* owned; what is not given is NULL */
+    bool url;                        /* the answer has it as a data: URL */
+    void *png;                       /* owned, [n]; NULL: not drawn yet */
+    size_t n;
+    /* while it is drawn */
+    dop_engine *engine;
+    dop_job *job;
+} picture;
+
+static void
+finish_picture(void *state)
+{
+    picture *p = state;
+    if (!p)
+        return;
+    free(p->text);
+    free(p->negative);
+    free(p->sampler);
+    free(p->png);
+    free(p);
+}
+
+/* Makes a text of options, which may be NULL, a copy of its own. */
+static bool
+copy_text(const char **io_text, char **out_copy)
+{
+    *out_copy = *io_text ? strdup(*io_text) : NULL;
+    const bool good = *out_copy || !*io_text;
+    *io_text = *out_copy;
+    return good;
+}
+
+static picture *
+copy_picture(const picture *from)
+{
+    picture *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    *p = *from;
+    const bool good = copy_text(&p->options.text, &p->text) & copy_text(&p->options.negative, &p->negative) &
+                      copy_text(&p->options.sampler, &p->sampler);
+    p->options.user = p;
+    if (good)
+        return p;
+    finish_picture(p);
+    return NULL;
+}
+
+/* ---- drawing, on the engine's thread ---- */
+
+static bool
+advance(void *user, uint32_t step, uint32_t n_steps)
+{
+    const picture *p = user;
+    return dop_job_advance(p->engine, p->job, step, n_steps);
+}
+
+/* dop_job_task.run */
+static dop_status
+draw(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag)
+{
+    picture *p = state;
+    dop_drawing d = {0};
+    char *text = NULL;
+    p->engine = engine;
+    p->job = job;
+    dop_status st = dop_draw_picture(model, &p->options, diag, &d);
+    if (st == DOP_OK)
+        st = dop_drawing_parameters(&d, &p->options, diag, &text);
+    if (st == DOP_OK)
+        st = dop_drawing_png(&d, text, diag, &p->png, &p->n);
+    dop_free(text);
+    dop_free(d.rgb);
+    return st;
+}
+
+/* ---- requests ---- */
+
+/* A size must be that of the plan. */
+static void
+take_size(dop_reader *r, const dop_draw_facts *facts)
+{
+    char own[32];
+    size_t n;
+    const char *size = dop_reader_text(r, "size", &n);
+    snprintf(own, sizeof own, "%ux%u", facts->width, facts->height);
+    if (size && strcmp(size, "auto") != 0 && strcmp(size, own) != 0)
+        dop_reader_refuse(r, "size", "this plan draws pictures of %s: size is that or auto", own);
+}
+
+/* Text without NUL, which ends texts of the library. */
+static const char *
+take_text(dop_reader *r, const char *name)
+{
+    size_t n = 0;
+    const char *text = dop_reader_text(r, name, &n);
+    if (text && strlen(text) != n)
+        dop_reader_refuse(r, name, "%s has a NUL", name);
+    else if (n > MOST_TEXT)
+        dop_reader_refuse(r, name, "%s has more than %d bytes", name, MOST_TEXT);
+    return text;
+}
+
+static void
+take_format(dop_reader *r, picture *out)
+{
+    size_t n;
+    const char *response = dop_reader_text(r, "response_format", &n), *output = dop_reader_text(r, "output_format", &n);
+    if (response && strcmp(response, "b64_json") != 0 && strcmp(response, "url") != 0)
+        dop_reader_refuse(r, "response_format", "response_format is b64_json or url");
+    if (output && strcmp(output, "png") != 0)
+        dop_reader_refuse(r, "output_format", "output_format is png");
+    out->url = response && strcmp(response, "url") == 0;
+}
+
+static void
+take_options(dop_reader *r, const dop_api *api, picture *out)
+{
+    size_t n;
+    dop_diag diag = {0};
+    const json_t *seed = dop_reader_get(r, "seed");
+    const int64_t number = dop_reader_whole(r, "seed", -1, INT64_MIN, INT64_MAX);
+    out->options.text = take_text(r, "prompt");
+    out->options.negative = take_text(r, "negative");
+    if (!out->options.negative) /* as other programs call it */
+        out->options.negative = take_text(r, "negative_prompt");
+    out->options.steps = (uint32_t)dop_reader_whole(r, "steps", 0, 0, 1000);
+    out->options.guidance = dop_reader_real(r, "guidance", 0, 0, 100);
+    out->options.sampler = dop_reader_text(r, "sampler", &n);
+    /* -1: any, as in other servers; what is chosen here is exact as a number of JavaScript */
+    out->options.seed = seed && number != -1 ? (uint64_t)number : dop_any_seed() >> 32;
+    out->options.progress = advance;
+    if (!r->failed && !out->options.text)
+        dop_reader_refuse(r, "prompt", "prompt is the text to draw");
+    if (!r->failed && dop_draw_check(api->model, &out->options, &diag) != DOP_OK)
+        dop_reader_refuse(r, out->options.sampler && strstr(diag.message, "sampler") ? "sampler" : "steps", "%s",
+                          diag.message);
+}
+
+/* Submits a job for each picture, with seeds that follow one another. */
+static void
+submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture *like)
+{
+    dop_job_request jobs[MOST_PICTURES] = {{.n_prompt = 0}};
+    dop_job *made[MOST_PICTURES];
+    dop_diag diag = {0};
+    dop_submit result = DOP_SUBMIT_OK;
+    for (uint32_t i = 0; i < c->n_choices; i++) {
+        picture *p = copy_picture(like);
+        if (!p) {
+            DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+            result = DOP_SUBMIT_FAILED;
+            break;
+        }
+        p->options.seed += i;
+        jobs[i] = (dop_job_request){.task = {draw, finish_picture, p},
+                                    .wake = request->wake,
+                                    .user = request->user,
+                                    .wake_at_end = !c->stream,
+                                    .client = request->client,
+                                    .priority = request->priority,
+                                    .time_limit_s = c->api->time_limit_s};
+    }
+    if (result == DOP_SUBMIT_OK)
+        result = dop_engine_submit(c->api->engine, jobs, c->n_choices, &diag, made);
+    for (uint32_t i = 0; i < c->n_choices; i++) {
+        if (result == DOP_SUBMIT_OK)
+            c->choices[i].job = made[i];
+        else
+            finish_picture(jobs[i].task.state);
+    }
+    if (result != DOP_SUBMIT_OK) {
+        r->failed = true;
+        dop_answer_not_submitted(r->answer, result, &diag);
+    }
+}
+
+/* ---- answers ---- */
+
+static json_t *
+settings_of(const dop_call *c)
+{
+    dop_draw_facts facts = {0};
+    char size[32];
+    (void)dop_model_draw_facts(c->api->model, &facts);
+    snprintf(size, sizeof size, "%ux%u", facts.width, facts.height);
+    return json_pack("{s:s, s:s, s:s}", "size", size, "output_format", "png", "background", "opaque");
+}
+
+/* The picture of a job that has ended well. */
+static json_t *
+encoded(const picture *p)
+{
+    static const char head[] = "data:image/png;base64,";
+    json_t *text = dop_json_base64(p->png, p->n);
+    const size_t n = json_string_length(text);
+    char *url = p->url && text ? malloc(sizeof head + n) : NULL;
+    if (url) {
+        memcpy(url, head, sizeof head - 1);
+        memcpy(url + sizeof head - 1, json_string_value(text), n);
+        json_t *made = json_stringn_nocheck(url, sizeof head - 1 + n);
+        json_decref(text);
+        text = made;
+        free(url);
+    }
+    return json_pack("{s:o, s:I}", p->url ? "url" : "b64_json", text, "seed", (json_int_t)p->options.seed);
+}
+
+static void
+write_begin(const dop_call *c, dop_buf *out)
+{
+    dop_buf_printf(out, "{\"created\":%lld,\"data\":[", (long long)c->created);
+}
+
+static void
+write_picture(const dop_call *c, uint32_t index, dop_buf *out)
+{
+    json_t *one = encoded(dop_job_look(c->choices[index].job).task);
+    out->failed = out->failed || !one;
+    if (one)
+        dop_json_encode(out, one);
+    json_decref(one);
+}
+
+static void
+write_end(const dop_call *c, dop_buf *out)
+{
+    json_t *rest = settings_of(c);
+    char *text = rest ? json_dumps(rest, JSON_COMPACT) : NULL;
+    dop_buf_printf(out, "],%s", text ? text + 1 : "\"output_format\":\"png\"}"); /* without its "{" */
+    free(text);
+    json_decref(rest);
+}
+
+static void
+add_event(const dop_call *c, const picture *p, dop_answer *answer)
+{
+    json_t *event = json_pack("{s:s, s:I}", "type", "image_generation.completed", "created_at", (json_int_t)c->created);
+    json_t *one = encoded(p), *rest = settings_of(c);
+    (void)json_object_update(event, one);
+    (void)json_object_update(event, rest);
+    json_decref(one);
+    json_decref(rest);
+    dop_answer_event(answer, "image_generation.completed", event);
+}
+
+static bool
+stream(dop_call *c, dop_answer *answer)
+{
+    bool over = true;
+    for (uint32_t i = 0; i < c->n_choices; i++) {
+        dop_choice *choice = &c->choices[i];
+        if (choice->over)
+            continue;
+        dop_engine_lock(c->api->engine);
+        const dop_job_state s = dop_job_look(choice->job);
+        dop_engine_unlock(c->api->engine);
+        const bool ended = s.end != DOP_JOB_GOES_ON, good = s.end == DOP_JOB_END_TOKEN;
+        if (!ended && s.task_of > 0 && (!choice->begun || s.task_at != choice->sent_tokens)) {
+            dop_buf_printf(&answer->body, ": picture %u of %u, step %u of %u\n\n", i + 1, c->n_choices, s.task_at,
+                           s.task_of);
+            choice->begun = true;
+            choice->sent_tokens = s.task_at;
+        }
+        if (ended && good)
+            add_event(c, s.task, answer);
+        else if (ended)
+            dop_answer_failed_event(answer, &s);
+        choice->over = ended;
+        over &= ended;
+    }
+    if (over)
+        dop_buf_puts(&answer->body, "data: [DONE]\n\n");
+    return over;
+}
+
+static const dop_task_writer writer = {write_begin, write_picture, write_end, stream};
+
+static dop_call *
+begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer)
+{
+    dop_reader r = {.root = root, .answer = answer};
+    dop_draw_facts facts;
+    picture like = {.url = false};
+    if (!dop_model_draw_facts(api->model, &facts)) {
+        dop_reader_refuse(&r, "model", "the model draws no pictures");
+        return NULL;
+    }
+    (void)dop_reader_get(&r, "model");
+    const uint32_t n = (uint32_t)dop_reader_whole(&r, "n", 1, 1, MOST_PICTURES);
+    const bool streams = dop_reader_bool(&r, "stream", false);
+    (void)dop_reader_whole(&r, "partial_images", 0, 0, 0);
+    take_size(&r, &facts);
+    take_format(&r, &like);
+    if (!r.failed)
+        take_options(&r, api, &like);
+    dop_reader_report(&r);
+    dop_call *c = r.failed ? NULL : calloc(1, sizeof *c + n * sizeof *c->choices);
+    if (!c && !r.failed)
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+    if (!c)
+        return NULL;
+    c->api = api;
+    c->tasks = &writer;
+    c->stream = streams;
+    c->n_choices = n;
+    c->created = (int64_t)time(NULL);
+    submit(&r, c, request, &like);
+    if (r.failed) {
+        free(c);
+        return NULL;
+    }
+    if (api->hold)
+        api->hold(api->models, api);
+    return c;
+}
+
+void
+dop_drawings_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                   dop_call **out_call)
+{
+    *out_call = begin(api, request, root, answer);
+}

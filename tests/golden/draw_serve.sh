@@ -1,0 +1,67 @@
+# --serve with a model that draws: POST /v1/images/generations, what is refused, progress, and a client that leaves.
+# The argument `whole` is the long form: OpenAI's own client, and the tab of the page in a browser, where those are there.
+. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../lib_serve.sh"
+
+check "a plan" "$DOPPLERC" "$SRC/tests/diffusion/turbo" -o turbo.plan --target lavapipe --quiet --size 24x16
+serve turbo
+picture='"b64_json":"iVBORw0KGgo[^"]*"'
+ask 200 '"draws":\{"width":24,"height":16,"steps":1,' /v1/models
+ask 200 "\"created\":[0-9]+,\"data\":\[\{$picture,\"seed\":3\}\],\"size\":\"24x16\"" /v1/images/generations \
+    '{"prompt": "a red house", "seed": 3}'
+sed -E 's/.*"b64_json":"([^"]*)".*/\1/' answer | base64 -d >served.png
+"$EXEC" turbo.plan --draw "a red house" -o own.png --seed 3 --quiet
+check "the bytes of --draw" cmp own.png served.png
+if [ "${1:-}" = whole ]; then
+    browser=$(command -v chromium-headless-shell chromium chromium-browser google-chrome | head -n 1)
+    if ! command -v node >/dev/null; then
+        skip "OpenAI's client" "there is no node"
+    elif ! (mkdir -p npm && cd npm && timeout 120 npm install --silent --no-audit --no-fund openai@6 >../npm.log 2>&1); then
+        skip "OpenAI's client" "npm cannot install it: $(tail -n 1 npm.log)"
+    else
+        check "OpenAI's client" node "$SRC/tests/serve/draw.mjs" "$url" "$PWD/npm"
+    fi
+    if ! command -v node >/dev/null || [ -z "$browser" ]; then
+        skip "the tab in a browser" "there is no node or no Chromium"
+    else
+        check "the tab in a browser" node "$SRC/tests/serve/draw_page.mjs" "$url" "$browser"
+    fi
+    stop "it ends well"
+    trap - EXIT
+    finish
+    exit
+fi
+ask 200 "\"data\":\[\{$picture,\"seed\":8\},\{$picture,\"seed\":9\}\]" /v1/images/generations \
+    '{"prompt": "a house", "seed": 8, "n": 2, "size": "auto", "quality": "high"}' -D headers
+check "what has no effect is named" grep -qi '^X-Doppler-Ignored: quality' headers
+ask 200 '"url":"data:image/png;base64,iVBOR' /v1/images/generations '{"prompt": "x", "response_format": "url"}'
+ask 200 '^: picture 2 of 2, step 3 of 3' /v1/images/generations \
+    '{"prompt": "x", "n": 2, "steps": 3, "guidance": 2, "negative": "y", "sampler": "ancestral", "stream": true}' -N
+check "two events" [ "$(grep -c '^event: image_generation.completed' answer)" -eq 2 ]
+check "and the end" sh -c 'tail -n 2 answer | grep -qx "data: \[DONE\]"'
+while IFS='|' read -r body why; do
+    ask 400 "$why" /v1/images/generations "{$body}"
+done <<'END'
+|prompt is the text to draw
+"prompt": 5|prompt is a text
+"prompt": "x", "size": "1024x1024"|this plan draws pictures of 24x16: size is that or auto
+"prompt": "x", "n": 11|n is a whole number between 1 and 10
+"prompt": "x", "steps": 1001|steps is a whole number between 0 and 1000
+"prompt": "x", "guidance": -1|guidance is a number between 0 and 100
+"prompt": "x", "sampler": "best"|no sampler \\"best\\": euler, ancestral, ddim, lcm
+"prompt": "x", "response_format": "webp"|response_format is b64_json or url
+"prompt": "x", "output_format": "webp"|output_format is png
+"prompt": "x\u0000y"|prompt has a NUL
+END
+ask 400 'the model draws and writes nothing' /v1/completions '{"prompt": "x"}'
+# A client that leaves: the drawing stops before its next step, and the next request does not wait for the rest.
+curl -sN --max-time 2 -o left -H 'Content-Type: application/json' "$url/v1/images/generations" \
+    -d '{"prompt": "x", "steps": 1000, "n": 4, "stream": true}'
+check "it had begun" grep -q '^: picture 1 of 4, step [0-9]' left
+begin=$(date +%s)
+ask 200 "$picture" /v1/images/generations '{"prompt": "x"}'
+check "the next did not wait for it" [ $(($(date +%s) - begin)) -lt 30 ]
+ask 200 'doppler_jobs_total\{end="cancelled"\} [1-4]' /metrics
+stop "it ends well"
+trap - EXIT
+finish
