@@ -195,21 +195,6 @@ dop_head_keep(dop_sequence *sequence, uint32_t schedule, uint32_t first, uint32_
     return st;
 }
 
-/* Is a sequence's draft the likeliest token?  Else it is the one that its sampling would draw. */
-static bool
-is_likeliest(const dop_sequence *s)
-{
-    return s->pick || s->masked || dop_sampling_is_greedy(&s->sampler.params);
-}
-
-/* The draft from logits of the layer for the place behind n tokens. */
-static uint32_t
-pick(dop_sequence *s, const float *logits, uint32_t n)
-{
-    return is_likeliest(s) ? dop_logits_largest(logits, s->model->plan.model->vocab)
-                           : dop_sampler_pick(&s->sampler, logits, s->tokens, n, NULL);
-}
-
 /* Makes an ask ready: its rows for the layer in *out_part; false: there are no drafts for it now.  most: of any ask. */
 static bool
 begin(dop_draft_ask *ask, uint32_t most, part *out_part)
@@ -254,31 +239,6 @@ shorten(const dop_model *m, part *parts, uint32_t n, dop_diag *diag)
         x->n = 1;
     }
     return st;
-}
-
-/* Takes a draft from the logits of each part's last row.  What asks for more stays in parts and of, with the layer's own states. */
-static uint32_t
-take(dop_model *m, uint32_t schedule, part *parts, dop_draft_ask **of, uint32_t n)
-{
-    const uint32_t vocab = m->plan.model->vocab;
-    const size_t hidden = m->plan.model->hidden;
-    const float *logits = dop_replay_logits(&m->replay, schedule), *states = states_of(m, schedule, true);
-    uint32_t left = 0, row = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        dop_draft_ask *ask = of[k];
-        dop_sequence *s = ask->sequence;
-        const uint32_t at = ask->known + ask->n;
-        row += parts[k].n;
-        const uint32_t id = pick(s, logits + (size_t)(row - 1) * vocab, at);
-        if (id >= vocab) /* logits that are not finite */
-            continue;
-        ask->ids[ask->n++] = s->tokens[at] = id;
-        if (ask->n == ask->most)
-            continue;
-        parts[left] = (part){s, states + (row - 1) * hidden, parts[k].pos + parts[k].n, 1};
-        of[left++] = ask;
-    }
-    return left;
 }
 
 /* Where the picks of a chain are, among the ids of the step record: of the chain's step i, for its row number k. */
@@ -344,17 +304,6 @@ run_chain(dop_model *m, const part *parts, dop_draft_ask **of, uint32_t n_of, ui
     return st;
 }
 
-/* Runs steps of the layer one after the other, from whose logits the host picks. */
-static dop_status
-run_each(dop_model *m, part *parts, dop_draft_ask **of, uint32_t n_of, dop_diag *diag)
-{
-    dop_status st = DOP_OK;
-    uint32_t schedule;
-    while (n_of > 0 && st == DOP_OK && (st = run(m, parts, n_of, DOP_FORM_READ, diag, &schedule)) == DOP_OK)
-        n_of = take(m, schedule, parts, of, n_of);
-    return st;
-}
-
 dop_status
 dop_heads_draft(dop_model *model, dop_draft_ask *asks, uint32_t n, dop_diag *diag)
 {
@@ -363,20 +312,17 @@ dop_heads_draft(dop_model *model, dop_draft_ask *asks, uint32_t n, dop_diag *dia
     dop_draft_ask *of[DOP_DRAFT_EACH];
     const uint32_t most = most_each(m);
     uint32_t n_of = 0, longest = 0;
-    bool likeliest = true;
     for (uint32_t i = 0; i < n; i++)
         longest = asks[i].most > longest ? asks[i].most : longest;
     for (uint32_t i = 0; i < n; i++)
-        if (n_of < most && begin(&asks[i], longest, &parts[n_of])) {
-            likeliest = likeliest && is_likeliest(asks[i].sequence);
+        if (n_of < most && begin(&asks[i], longest, &parts[n_of]))
             of[n_of++] = &asks[i];
-        }
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++) /* the layer's logits lie in their place */
         if (m->sequences[i])
             m->sequences[i]->logits = m->sequences[i]->picked_from = NULL;
     dop_status st = shorten(m, parts, n_of, diag);
     if (st == DOP_OK && n_of > 0)
-        st = likeliest ? run_chain(m, parts, of, n_of, longest, diag) : run_each(m, parts, of, n_of, diag);
+        st = run_chain(m, parts, of, n_of, longest, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         dop_head *h = asks[i].sequence->head;
         if (asks[i].n > 0) {
