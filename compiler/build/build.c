@@ -555,7 +555,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         out_graph->max_q = opt->max_q;
     if (opt->copies > 2) {
         out_graph->copies = opt->copies;
-        out_graph->keeps_each = opt->mixed;
+        out_graph->keeps_each = opt->keeps_each;
     }
     if (opt->mixed || opt->embeds)
         out_graph->name = opt->mixed ? "rows" : "embed";

@@ -109,8 +109,8 @@ add_vision(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_schedule_add_features(c, features > 0 ? features : 1, diag) : st;
 }
 
-/* Adds the schedules of the program `draft`: a row at a time, rows that a few steps have added, a row of each sequence, what steps of all have added, and chunks of a
- * prompt. */
+/* Adds the schedules of the program `draft`: a row at a time, rows that a few steps have added, a row of each sequence, what steps of all
+ * have added, and chunks of a prompt. */
 static dop_status
 add_drafts(dop_compilation *c, dop_diag *diag)
 {

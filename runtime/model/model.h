@@ -98,10 +98,12 @@ typedef struct dop_orders {
     uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
 } dop_orders;
 
-/* How far logits of the same token differ between a step of several rows and a step of one row (speculate.c). */
+/* What speculation has learned of a model: how far logits of the same token differ between a step of several rows and a step of one row
+ * (speculate.c), and what steps take. */
 typedef struct dop_drift {
-    double apart;        /* largest difference of a logit */
-    uint32_t n_compared; /* tokens that were compared */
+    double apart;            /* largest difference of a logit */
+    uint32_t n_compared;     /* tokens that were compared */
+    dop_draft_policy policy; /* as the last speculation left it; zeros: there was none */
 } dop_drift;
 
 /* In-flight steps: submitted, and not taken by the host yet.  Each begins with the picks of the step before, so that the device
@@ -218,7 +220,6 @@ struct dop_model {
     dop_device_counts base; /* when the model was open, from which dop_model_counters counts */
     dop_orders orders;
     dop_drift drift;
-    dop_draft_policy drafts; /* as the last speculation left it; zeros: there was none */
 
     /* Indexed by the place of a sequence in the plan's states. */
     dop_sequence *sequences[DOP_STEP_MAX_SEQUENCES]; /* NULL: the place is free */
@@ -335,7 +336,14 @@ bool dop_model_drafts(const dop_model *model);
 /* Speculates by the plan's own layer that drafts, where it has one and nothing else was said about drafts. */
 dop_status dop_sequence_draft_by_default(dop_sequence *sequence, dop_diag *diag);
 /* Counts the device's own picks, for code that submits by itself. */
-void dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times);
+static inline void
+dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times)
+{
+    const dop_plan_schedule *s = &model->plan.schedules[schedule];
+    /* A schedule without a split picks even when only its body is wanted. */
+    if (s->greedy == DOP_PICKS_NEXT && (form != DOP_FORM_BODY || (s->n_body == s->n_dispatches && !model->ranks)))
+        model->flight.picks_asked += times;
+}
 /* Waits for a step; in a plan in parts, only for this part, which then passes its rows on, */
 dop_status dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag);
 /* and then for the result of all parts for the oldest step that was passed on. */

@@ -23,7 +23,7 @@ dop_speculation_policy(const dop_model *model, dop_draft_policy *out)
         if (m->plan.schedules[of[i]].max_rows > 1)
             rows[n++] = m->plan.schedules[of[i]].max_rows;
     dop_draft_policy_init(out, rows, n);
-    dop_draft_policy_follow(out, &m->drafts);
+    dop_draft_policy_follow(out, &m->drift.policy);
 }
 
 static dop_status

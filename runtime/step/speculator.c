@@ -28,7 +28,7 @@ dop_speculator_end(dop_sequence *sequence)
 {
     dop_speculator *p = sequence->speculator;
     if (p && p->counts.steps > 0)
-        sequence->model->drafts = p->policy;
+        sequence->model->drift.policy = p->policy;
     dop_speculator_destroy(p);
     sequence->speculator = NULL;
 }

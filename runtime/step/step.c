@@ -100,15 +100,6 @@ dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
     return model->plan.model->ctx - pos > n ? model->info.decode : model->orders.decode[DOP_ORDER_BARRIERS];
 }
 
-void
-dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times)
-{
-    const dop_plan_schedule *s = &model->plan.schedules[schedule];
-    /* A schedule without a split picks even when only its body is wanted. */
-    if (s->greedy == DOP_PICKS_NEXT && (form != DOP_FORM_BODY || (s->n_body == s->n_dispatches && !model->ranks)))
-        model->flight.picks_asked += times;
-}
-
 /* Submits what is in the step record. */
 static dop_status
 submit(dop_model *m, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag, uint64_t *out_ticket)
