@@ -86,7 +86,7 @@ typedef struct dop_replay {
     VkCommandBuffer **commands; /* [schedule][form], owned: the command buffers of its segments; NULL: not recorded */
     VkCommandBuffer *cuts;      /* [schedule][cut]; VK_NULL_HANDLE: nothing crosses there, or not recorded */
     VkCommandBuffer clear[DOP_N_CLEARS];
-    VkCommandBuffer copy;  /* copies states from another memory; VK_NULL_HANDLE: not recorded */
+    VkCommandBuffer copy; /* copies states from another memory; VK_NULL_HANDLE: not recorded */
     dop_replay_link links[DOP_REPLAY_LINKS];
     uint32_t n_links;      /* that were recorded; the oldest ones make room */
     VkCommandBuffer piece; /* the one that the last dop_replay_begin gave; VK_NULL_HANDLE: none yet */
