@@ -23,11 +23,15 @@
  * pick from row t at the next position.  A step with such rows has one row of each sequence, and all its rows have this flag.  So that
  * the host can read the picks while the next step runs, the pick from row t is at
  * ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], with the position of the row.  In a model with states of kind
- * replace, no step has rows of several sequences.
+ * replace, no step has rows of several sequences.  The margin of a pick is how much its logit exceeds the largest other one that might
+ * have been picked; it is stored for rows t below DOP_STEP_MAX_SEQUENCES, and means nothing where the pick was drawn.
  *
- * State of kind replace has two copies, and `parity` says for each sequence which one is current.  A step reads
- * the current one and writes the other.  It changes nothing that existed before, so it can be run again or dropped.
- * It takes effect when it is committed, which changes the parity of the sequences that have rows in it:
+ * State of kind replace has copies in a ring, two or more, and `parity` says for each sequence which one is current.  A step reads
+ * the current one and writes the next.  In a model with more than two copies, a step of rows of any sequences that has fewer rows of a
+ * sequence than there are copies writes the state after each of its rows, in as many copies behind the current one, so that the last rows can
+ * be dropped; of more rows of a sequence it writes the state after the last one.  A step changes nothing that existed before, so it can be run
+ * again or dropped.  It takes effect when it is committed, which moves the parity of the sequences that have rows in it to the copy
+ * that was written last:
  *  - in a full replay of a schedule that picks (DOP_PICKS_NEXT), the picking kernel commits, after everything else, so that the
  *    next step can follow on the device;
  *  - else (the body alone, or a schedule that does not pick) the host commits, after the step has succeeded and before the

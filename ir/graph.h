@@ -259,6 +259,8 @@ typedef struct dop_graph {
             uint32_t max_q; /* sequences, Q; dop_graph_init() makes it 1 */
         };
     };
+    bool keeps_each; /* a step writes a copy after each row of a sequence, if there are copies enough */
+    uint32_t copies; /* of each replace state (dop_step of base/step_record.h); dop_graph_init() makes it 2 */
     const char *dim_names[DOP_N_SYMS]; /* NULL: there is no dimension of that number */
     dop_node *nodes;                   /* [0] is unused */
     uint32_t n_nodes, cap_nodes;       /* n_nodes counts [0] */

@@ -21,6 +21,7 @@ dop_graph_open(dop_graph *g, dop_arena *arena, const char *name, dop_diag *diag)
         !dop_arena_grow(arena, (void **)&g->regions, 0, &g->cap_regions, sizeof *g->regions))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     g->n_nodes = g->n_regions = 1;
+    g->copies = 2;
     g->nodes[0].name = "";
     g->nodes[0].label = (dop_label){-1, ""};
     return DOP_OK;
@@ -76,6 +77,8 @@ dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_d
     for (uint32_t i = 1; i < DOP_N_SYMS && st == DOP_OK; i++)
         if (from->dim_names[i])
             st = dop_graph_declare(g, from->dim_names[i], from->bound[i], diag);
+    g->copies = from->copies;
+    g->keeps_each = from->keeps_each;
     return st;
 }
 

@@ -165,12 +165,15 @@ load_input(dop_emit *e, dop_node_id node, const char *row)
 }
 
 const char *
-dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor)
+dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, const char *steps)
 {
-    const char *name = dop_emit_str(e, "r%u", e->n_temps++), *step = dop_emit_step(e);
-    uint64_t values = dop_node_rows(e->g, state, 1) * dop_node_cols(e->g, state);
-    dop_emit_index(e, "uint %s = %s%s.parity[%s]%s * %lluu;", name, successor ? "(1u - " : "", step, sequence,
-                   successor ? ")" : "", (unsigned long long)values);
+    const char *name = dop_emit_str(e, "r%u", e->n_temps++),
+               *at = dop_emit_str(e, "%s.parity[%s]", dop_emit_step(e), sequence);
+    const uint64_t values = dop_node_rows(e->g, state, 1) * dop_node_cols(e->g, state);
+    if (steps)
+        at = e->g->copies == 2 ? dop_emit_str(e, "(1u - %s)", at)
+                               : dop_emit_str(e, "((%s + %s) %% %uu)", at, steps, e->g->copies);
+    dop_emit_index(e, "uint %s = %s * %lluu;", name, at, (unsigned long long)values);
     return name;
 }
 
@@ -208,7 +211,8 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
         return name;
     }
     if (dop_is_replace_state(g, node))
-        at = dop_emit_str(e, "(%s + %s)", dop_emit_replace_copy(e, node, ix.t, n->op == DOP_OP_state_write), at);
+        at = dop_emit_str(e, "(%s + %s)",
+                          dop_emit_replace_copy(e, node, ix.t, n->op == DOP_OP_state_write ? "1u" : NULL), at);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
         return load_temp(e, node, width,

@@ -191,10 +191,10 @@ bool dop_emit_in_mailbox(const dop_emit *e, dop_node_id node);
 /* Argument with the address of a value's mailbox, for code that sends or receives by itself. */
 const char *dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_receive(dop_emit *e, dop_node_id node, const char *c);
-/* A replace state has two copies for each sequence.  dop_emit_replace_copy: where the copy begins that is current for the
- * sequence, or (successor) the copy that this step writes.  dop_emit_sequence: the sequence of a row, 0u where there is only
- * one. */
-const char *dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor);
+/* A replace state has copies for each sequence.  dop_emit_replace_copy: where the copy begins that is current for the sequence, or the one
+ * that lies `steps` behind it (an expression; 1u: the one that this step writes).  dop_emit_sequence: the sequence of a
+ * row, 0u where there is only one. */
+const char *dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, const char *steps);
 const char *dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row);
 /* The number of rows of row t's sequence directly before it in the step, or directly after it; counted up to `most`. */
 const char *dop_emit_neighbours(dop_emit *e, const char *t, uint32_t most, bool behind);

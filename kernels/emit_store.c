@@ -17,6 +17,60 @@ move_row(dop_emit *e, dop_node_id node, const char *q, const char *copy, const c
                   dop_emit_arg(e, node, true), copy, q, values, row, cols, ix.c, old);
 }
 
+/* The rows of row t's sequence before and after it in the step, counted as far as there are copies of states and `kept` rows, and how many copies
+ * behind the current one the state after row t is: one for each row of a sequence, or only one for the last of many. */
+typedef struct row_copy {
+    const char *before, *behind, *each, *steps;
+} row_copy;
+
+static row_copy
+row_copy_of(dop_emit *e, const char *t, uint32_t kept)
+{
+    const uint32_t copies = e->g->copies, most = copies > kept ? copies : kept;
+    row_copy x = {dop_emit_neighbours(e, t, most, false), dop_emit_neighbours(e, t, most, true),
+                  dop_emit_str(e, "r%u", e->n_temps++), NULL};
+    dop_emit_index(e, "bool %s = %s + %s + 1u < %uu;", x.each, x.before, x.behind, copies);
+    x.steps = dop_emit_str(e, "(%s ? %s + 1u : 1u)", x.each, x.before);
+    return x;
+}
+
+/* The last rows of a sequence, as they are after each row of the step: a row is among the last ones of its own copy and of those of the
+ * rows after it, and the first row also moves what is older. */
+static void
+store_each_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    const uint32_t cols = dop_node_cols(e->g, n->src[1]), kept = n->shape.dim[1].mul, copies = e->g->copies;
+    const uint64_t values = dop_node_rows(e->g, node, 1) * dop_node_cols(e->g, node);
+    const char *indent = e->indent, *q = dop_emit_sequence(e, n->src[2], ix.t), *a = dop_emit_arg(e, node, true);
+    const row_copy x = row_copy_of(e, ix.t, kept);
+    const char *now = dop_emit_str(e, "r%u", e->n_temps++),
+               *base = dop_emit_str(e, "%s * %uu", q, dop_node_cols(e->g, node));
+    dop_buf *constants = e->constants, *early = e->early;
+    const uint32_t n_memo = e->n_memo;
+    dop_emit_index(e, "uint %s = %s.parity[%s];", now, dop_emit_step(e), q);
+    e->constants = e->early = NULL;
+    dop_emit_line(e, "for (uint d = 0u; d < %uu && d <= %s; d++)", kept, x.behind);
+    dop_emit_line(e, "    if (%s || d == %s)", x.each, x.behind);
+    dop_emit_line(
+        e, "        dop_st%u_%s(%s, (%s + (%s ? %s + d + 1u : 1u)) %% %uu * %lluu + %s + (%uu - d) * %uu + %s, %s);",
+        width, dop_type_of(n->type)->name, a, now, x.each, x.before, copies, (unsigned long long)values, base, kept - 1,
+        cols, ix.c, value);
+    dop_emit_line(e, "if (%s == 0u)", x.before);
+    dop_emit_line(e, "    for (uint d = 0u; d + 1u < %uu && d <= %s; d++)", kept, x.behind);
+    dop_emit_line(e, "        for (uint kept = 0u; (%s || d == %s) && kept + d + 1u < %uu; kept++) {", x.each, x.behind,
+                  kept);
+    e->indent = dop_emit_str(e, "%s            ", indent);
+    const char *copy =
+        dop_emit_str(e, "(%s + (%s ? d + 1u : 1u)) %% %uu * %lluu", now, x.each, copies, (unsigned long long)values);
+    move_row(e, node, q, copy, "kept", "(d + 1u)", ix, width);
+    e->indent = indent;
+    dop_emit_line(e, "        }");
+    e->constants = constants;
+    e->early = early;
+    e->n_memo = n_memo;
+}
+
 static void
 store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {
@@ -31,7 +85,11 @@ store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const ch
         e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel keeps the last rows of %%%s", n->name);
         return;
     }
-    const char *q = dop_emit_sequence(e, n->src[2], ix.t), *copy = dop_emit_replace_copy(e, node, q, true);
+    if (e->g->keeps_each) {
+        store_each_tail(e, node, ix, width, value);
+        return;
+    }
+    const char *q = dop_emit_sequence(e, n->src[2], ix.t), *copy = dop_emit_replace_copy(e, node, q, "1u");
     const char *a = dop_emit_arg(e, node, true);
     if (g->max_t == 1) {
         for (uint32_t i = 0; i + 1 < kept; i++)
@@ -71,14 +129,16 @@ store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const ch
     e->n_memo = n_memo;
 }
 
-/* Where a step writes the successor of a replace state. */
+/* Where a step writes the successor of a replace state, `steps` copies behind the current one. */
 static const char *
-replace_index(dop_emit *e, dop_node_id node, dop_index ix)
+replace_index(dop_emit *e, dop_node_id node, dop_index ix, const char *steps)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
     const char *q = n->n_srcs > 2 ? dop_emit_sequence(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
-    const char *copy = dop_emit_replace_copy(e, node, q, true);
+    if (n->n_srcs == 2 && e->g->keeps_each)
+        dop_emit_fail(e, DOP_E_INPUT, "a state after each row is stored by the kernel that computes it", node);
+    const char *copy = dop_emit_replace_copy(e, node, q, steps);
     return dop_emit_str(e, "(%s + %s)", copy, dop_emit_flat(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
 }
 
@@ -143,8 +203,10 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         store_tail(e, node, ix, width, value);
         return;
     }
+    const bool rows = dop_is_replace_state(g, node) && n->n_srcs > 2, each = rows && e->g->keeps_each;
+    const row_copy own = each ? row_copy_of(e, ix.t, 0) : (row_copy){.steps = "1u"};
     if (dop_is_replace_state(g, node)) {
-        at = replace_index(e, node, ix);
+        at = replace_index(e, node, ix, own.steps);
     } else if (n->op == DOP_OP_state_write) {
         at = dop_emit_str(e, "(%s * %uu + %s)", append_row(e, n, ix.t), dop_node_cols(g, node), ix.c);
     } else {
@@ -173,7 +235,9 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     }
     /* Of several rows of a sequence the last one determines its state. */
     const char *last = "";
-    if (dop_is_replace_state(g, node) && n->n_srcs > 2 && g->max_t > 1)
+    if (each)
+        last = dop_emit_str(e, "if (%s || %s == 0u) ", own.each, own.behind);
+    else if (rows && g->max_t > 1)
         last = dop_graph_mixes(g) ? dop_emit_str(e, "if (%s == 0u) ", dop_emit_neighbours(e, ix.t, 1, true))
                                   : dop_emit_str(e, "if (%s + 1u == %s) ", ix.t, dop_emit_n_tokens(e));
     else if (dop_is_replace_state(g, node) && n->n_srcs == 2 && g->max_q > 1)

@@ -8,9 +8,10 @@
 
 #include "base/step_record.h"
 
-/* The largest of the columns [first, end); the kernel that picks considers only those that the row's mask allows. */
+/* The largest of the columns [first, end), for `each` also the largest of the others; the kernel that picks considers only those that the
+ * row's mask allows. */
 static void
-scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool picks, dop_buf *scan)
+scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool picks, bool each, dop_buf *scan)
 {
     dop_emit *e = &gen->e;
     bool tokens = dop_node_per_token(e->g, x) && e->g->max_t > 1;
@@ -21,8 +22,10 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     const char *v = dop_emit_value(e, x, (dop_index){tokens ? "t" : "0u", "c"}, 1);
     dop_emit_line(e, "float logit = dop_logit(%s);", v);
     /* A value that is not finite is found whether or not it may be picked. */
-    dop_emit_line(e, picks ? "if (logit > best && ((may >> c %% 32u & 1u) != 0u || logit > 3.4e38)) {"
-                           : "if (logit > best) {");
+    const char *may = picks ? "((may >> c % 32u & 1u) != 0u || logit > 3.4e38)" : "true";
+    if (each)
+        dop_emit_line(e, "next = %s ? max(next, min(logit, best)) : next;", may);
+    dop_emit_line(e, "if (logit > best && %s) {", may);
     dop_emit_line(e, "    best = logit;");
     dop_emit_line(e, "    at = c;");
     dop_emit_line(e, "}");
@@ -47,13 +50,17 @@ scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
     dop_buf_printf(scan,
                    "        }\n        [[unroll]] for (uint i = 0u; i < 16u; i++) {\n"
                    "            float logit = dop_logit(x[i / 4u][i %% 4u]);\n"
-                   "            if (logit > best && ((may[i / 4u] >> i %% 4u & 1u) != 0u || logit > 3.4e38)) {\n"
+                   "            uint c = first + i / 4u * WG * 4u + i %% 4u;\n"
+                   "            if (c >= %uu || !((may[i / 4u] >> i %% 4u & 1u) != 0u || logit > 3.4e38))\n"
+                   "                continue;\n"
+                   "            next = max(next, min(logit, best));\n"
+                   "            if (logit > best) {\n"
                    "                best = logit;\n"
-                   "                at = min(first + i / 4u * WG * 4u, %uu) + i %% 4u;\n"
+                   "                at = c;\n"
                    "            }\n"
                    "        }\n"
                    "    }\n",
-                   cols - 4);
+                   cols);
 }
 
 /* Offset of the masks in the step record, in words. */
@@ -64,7 +71,7 @@ masks_at(const dop_graph *g)
     return DOP_STEP_WORDS + (page ? g->max_q * (g->max_s / page) : 0);
 }
 
-/* Index, in the step record, of the parity of replace states: which of a state's two copies is current for the row's sequence. */
+/* Index, in the step record, of the parity of replace states: which of a state's copies is current for the row's sequence. */
 static const char *
 parity_of(const dop_graph *g)
 {
@@ -137,7 +144,7 @@ store_pick(dop_emit *e, dop_buf *store)
                    s, DOP_STEP_RING, s, s, s);
     /* The step, all of whose rows are of one sequence, is complete, so the states that it wrote become the current ones. */
     if (dop_graph_replaces(g))
-        dop_buf_printf(store, "        %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
+        dop_buf_printf(store, "        %s.parity[%s] = (parity + 1u) %% %uu;\n", s, parity_of(g), g->copies);
 }
 
 /* Stores the picks of a step of several rows, for the host; a row may ask that the device continues with its pick. */
@@ -150,9 +157,10 @@ store_each(dop_emit *e, uint32_t cols, dop_buf *store)
         "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
         "        bool continued = (row.flags & %uu) != 0u;\n"
         "        %s.ids[continued ? t + row.position %% %uu * %uu : t] = at;\n"
+        "        if (t < %uu)\n            %s.margins[t] = floatBitsToUint(best - dop_next[0]);\n"
         "        if (continued) {\n"
         "            %s.rows[t] = Row(min(at, %uu), row.position + 1u, row.sequence, row.flags);\n        }\n",
-        DOP_ROW_CONTINUED, s, DOP_STEP_TURNS, DOP_STEP_MAX_SEQUENCES, s, cols - 1);
+        DOP_ROW_CONTINUED, s, DOP_STEP_TURNS, DOP_STEP_MAX_SEQUENCES, DOP_STEP_MAX_SEQUENCES, s, s, cols - 1);
 }
 
 /* Does the kernel pick for every row, for the host? */
@@ -180,6 +188,7 @@ emit(dop_gen *gen)
             *decls = dop_keys_text(gen, &keys, "DECLS"), *draw = dop_keys_text(gen, &keys, "DRAW");
     const bool each = picks_each(g, id);
     uint32_t cols = dop_node_cols(g, n->src[0]);
+    DOP_NUMBERS(gen, &keys, &gen->main, {"#MARGIN", each});
     gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
     if (n->op == DOP_OP_argmax_merge) {
         const char *a = dop_emit_arg(e, n->src[0], false);
@@ -198,19 +207,19 @@ emit(dop_gen *gen)
                        "    best = -3.4e38;\n"
                        "    at = 0xffffffffu;\n",
                        cols / 2, a, a);
-        scan_row(gen, x, "0u", dop_emit_str(e, "%uu", dop_node_cols(g, x)), true, scan);
+        scan_row(gen, x, "0u", dop_emit_str(e, "%uu", dop_node_cols(g, x)), true, false, scan);
         dop_buf_puts(scan, "    }\n");
     } else if (n->op == DOP_OP_argmax_part) {
         uint32_t parts = (uint32_t)dop_node_i(g, id, DOP_A_parts), chunk = dop_div_up_u32(cols, parts);
         gen->grid[0] = parts;
         scan_row(gen, n->src[0], dop_emit_str(e, "part * %uu", chunk),
-                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, scan);
+                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, false, scan);
     } else {
         find_mask(e, each, cols, scan);
         if (each && cols % 4 == 0 && dop_emit_wide(e, n->src[0]))
             scan_fours(gen, n->src[0], cols, scan);
         else
-            scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, scan);
+            scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, each, scan);
     }
     if (n->op == DOP_OP_argmax_part) {
         const char *a = dop_emit_arg(e, id, true);
@@ -234,8 +243,9 @@ static uint32_t
 shared_bytes(dop_gen *gen)
 {
     const dop_emit *e = &gen->e;
-    const dop_op op = dop_node_at(e->g, e->r->outs[e->r->n_outs - 1])->op;
-    return gen->choice->tile.wg * (draws(e->target, op) ? 16 : 8);
+    const dop_node_id id = e->r->outs[e->r->n_outs - 1];
+    const uint32_t words = (draws(e->target, dop_node_at(e->g, id)->op) ? 4u : 2u) + (picks_each(e->g, id) ? 1u : 0u);
+    return gen->choice->tile.wg * words * 4;
 }
 
 /* One workgroup has a whole row of logits, so it is as large as the target allows. */

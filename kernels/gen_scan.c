@@ -140,7 +140,8 @@ emit_behind(dop_gen *gen, const dop_scan *s, dop_buf *body)
     dop_buf_puts(body, "    }\n");
 }
 
-/* Expressions of the sequence of the workgroup's rows, and (state_base) of the place where the sequence's state begins. */
+/* Expressions of the sequence of the workgroup's rows, and (state_base) of the place where the sequence's state begins, in the copy that
+ * dop_emit_replace_copy names. */
 static const char *
 sequence(dop_emit *e, const dop_scan *s)
 {
@@ -148,9 +149,9 @@ sequence(dop_emit *e, const dop_scan *s)
 }
 
 static const char *
-state_base(dop_emit *e, const dop_scan *s, dop_node_id state, bool successor)
+state_base(dop_emit *e, const dop_scan *s, dop_node_id state, const char *steps)
 {
-    const char *q = sequence(e, s), *copy = dop_emit_replace_copy(e, state, q, successor);
+    const char *q = sequence(e, s), *copy = dop_emit_replace_copy(e, state, q, steps);
     return e->g->max_q == 1 ? copy : dop_emit_str(e, "(%s + %s * %uu)", copy, q, dop_node_cols(e->g, state));
 }
 
@@ -160,7 +161,7 @@ dop_scan_load(dop_gen *gen, const dop_scan *s, dop_buf *out)
     dop_emit *e = &gen->e;
     const dop_node *state = dop_node_at(e->g, s->n->src[4]);
     dop_emit_scope(e, out, "    ");
-    const char *copy = state_base(e, s, s->n->src[4], false);
+    const char *copy = state_base(e, s, s->n->src[4], NULL);
     return dop_emit_str(e, "dop_ld%u_%s(%s, %s + (h * P + p) * N + n)", s->width, dop_type_of(state->type)->name,
                         dop_emit_arg(e, s->n->src[4], false), copy);
 }
@@ -172,7 +173,7 @@ dop_scan_save(dop_gen *gen, const dop_scan *s, const char *value, const char *in
     const dop_analysis *a = e->r->info;
     if (a->scan.saved) {
         dop_emit_scope(e, before, "    ");
-        dop_emit_line(e, "uint to = %s;", state_base(e, s, a->scan.saved, true));
+        dop_emit_line(e, "uint to = %s;", state_base(e, s, a->scan.saved, "1u"));
     }
     dop_emit_scope(e, out, indent);
     if (a->scan.saved)
@@ -192,6 +193,32 @@ each_vector(const dop_scan *s, const char *before, const char *inner, dop_buf *b
                    "            uint p = team + r * TEAMS, n = (part + j * L) * %uu, c = (h * P + p) * N + n;\n%s"
                    "            if (p < P && n < N) {\n%s            }\n        }\n",
                    s->width, before, inner);
+}
+
+/* The state after row i of the rows from `first` on, in a copy of its own; `before` receives what is computed once for all rows. */
+static void
+save_each(dop_gen *gen, const dop_scan *s, dop_buf *before, dop_buf *out)
+{
+    dop_emit *e = &gen->e;
+    const dop_node_id saved = e->r->info->scan.saved;
+    if (!saved) {
+        dop_emit_fail(e, DOP_E_INPUT, "a state after each row is stored by the kernel that computes it", s->n->src[4]);
+        return;
+    }
+    const uint64_t values = dop_node_rows(e->g, saved, 1) * dop_node_cols(e->g, saved);
+    dop_emit_scope(e, before, "    ");
+    const char *q = sequence(e, s);
+    dop_emit_line(e, "uint version = %s.parity[%s] + 1u - begin, own = %s * %uu;", dop_emit_step(e), q, q,
+                  e->g->max_q == 1 ? 0 : dop_node_cols(e->g, saved));
+    dop_buf_printf(out,
+                   "            if (rows - begin < %uu) {\n"
+                   "            uint to = (version + first + i) %% %uu * %lluu + own;\n",
+                   e->g->copies, e->g->copies, (unsigned long long)values);
+    each_vector(s, "",
+                dop_emit_str(e, "                dop_st%u_f32(%s, to + c, s[r * J + j]);\n", s->width,
+                             dop_emit_arg(e, saved, true)),
+                out);
+    dop_buf_puts(out, "            }\n");
 }
 
 void
@@ -235,11 +262,14 @@ emit_as(dop_gen *gen, const char *template)
                 dop_emit_str(&gen->e, "                s[r * J + j] = %s;\n", load), from);
     if (inner->data)
         each_vector(&s, "", inner->data, save);
+    dop_buf *each = dop_keys_text(gen, &keys, "SAVE_EACH");
+    if (gen->e.g->keeps_each)
+        save_each(gen, &s, from, each);
     dop_scan_begin(gen, &s, dop_keys_text(gen, &keys, "BEGIN"));
     DOP_NUMBERS(gen, &keys, &gen->main, {"P", s.p}, {"N", s.count}, {"#W", s.width}, {"#L", tile->lanes},
                 {"J", dop_div_up_u32(s.count, tile->lanes * s.width)},
                 {"R", dop_div_up_u32(s.p, tile->wg / tile->lanes)}, {"ROWS", tile->bq}, {"#DELTA", s.delta},
-                {"#EACH", s.each});
+                {"#EACH", s.each}, {"#COPIES", gen->e.g->keeps_each ? gen->e.g->copies : 0});
     return dop_template_fill(gen, template, &keys, &gen->main);
 }
 
@@ -266,6 +296,14 @@ shared_bytes(dop_gen *gen)
 {
     const dop_scan s = dop_scan_of(gen);
     return gen->choice->tile.bq * row_bytes(&s);
+}
+
+dop_refusal
+dop_scan_keeps_last(const dop_site *s)
+{
+    if (s->g->keeps_each)
+        return (dop_refusal){"the state after each row is kept", "a kernel that goes from row to row"};
+    return dop_scan_fits(s);
 }
 
 dop_refusal
@@ -354,7 +392,7 @@ fits_chunks(const dop_site *site)
     uint32_t rows = dop_div_up_u32(s.p, tile.wg / tile.lanes), vectors = dop_div_up_u32(s.count, tile.lanes * 4);
     if (rows * vectors * tile.lanes > site->t->schedule.scan_chunk_products)
         return (dop_refusal){"an invocation would have too much of the state", NULL};
-    return dop_scan_fits(site);
+    return dop_scan_keeps_last(site);
 }
 
 static const char *

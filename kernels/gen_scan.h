@@ -29,7 +29,8 @@ void dop_scan_save(dop_gen *gen, const dop_scan *s, const char *value, const cha
 void dop_scan_behind(dop_gen *gen, const dop_scan *s, const char *stride, const char *store_if, dop_buf *body);
 /* A row program that computes head g of q (which 0) or k (1) of that row, and stores it with DOP_SQ_PUT or DOP_SK_PUT. */
 void dop_scan_head(dop_gen *gen, const dop_scan *s, uint32_t which, dop_buf *body);
-/* Can the variant handle the region's state? */
+/* Can the variant handle the region's state?  dop_scan_keeps_last: one that writes only the state after the last row. */
 dop_refusal dop_scan_fits(const dop_site *s);
+dop_refusal dop_scan_keeps_last(const dop_site *s);
 
 #endif

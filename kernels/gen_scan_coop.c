@@ -211,7 +211,7 @@ fits(const dop_site *site)
         return (dop_refusal){"a head has more columns than a workgroup has subgroups for", NULL};
     if (!in_fours(site, &s))
         return (dop_refusal){"its values cannot be made four at a time", NULL};
-    return dop_scan_fits(site);
+    return dop_scan_keeps_last(site);
 }
 
 static const char *

@@ -467,7 +467,7 @@ outputs(builder *b, dop_node_id x, dop_node_id sent)
 {
     dop_node_id outs[3] = {x};
     uint32_t n = 1;
-    if ((b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed) && !b->opt->drafts)
+    if (b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed)
         outs[n++] = op1(b, DOP_OP_argmax, "id", x, NULL, DOP_TYPE_none);
     if (sent)
         outs[n++] = sent;
@@ -554,6 +554,10 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
     b.status = dop_graph_init(out_graph, arena, names[opt->phase], one_row ? 1 : opt->max_t, opt->max_s, diag);
     if (opt->max_q > 1)
         out_graph->max_q = opt->max_q;
+    if (opt->copies > 2) {
+        out_graph->copies = opt->copies;
+        out_graph->keeps_each = opt->keeps_each;
+    }
     if (opt->mixed || opt->embeds)
         out_graph->name = opt->mixed ? "rows" : "embed";
     if (opt->encodes || opt->drafts)

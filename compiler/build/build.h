@@ -22,6 +22,8 @@ typedef struct dop_build_options {
     dop_type act_type;     /* f32 or f16: storage of activations between regions */
     const dop_type *types; /* [model weights] storage type of each in the plan; NULL: the stored ones */
     uint32_t max_q;        /* number of sequences that states have room for; 0: 1 */
+    uint32_t copies;       /* of states that steps replace; 0: 2 */
+    bool keeps_each;       /* with more copies: a step writes one after each row of a sequence */
     bool mixed;            /* score: a step may have rows of several sequences */
     bool invariant; /* batch invariance: the graph of any phase is that of a step of max_t rows up to its logits */
     bool embeds;    /* score: hidden states after the final norm instead of logits */

@@ -109,8 +109,8 @@ add_vision(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_schedule_add_features(c, features > 0 ? features : 1, diag) : st;
 }
 
-/* Adds the schedules of the program `draft`: a row at a time, rows that a few steps or those of all sequences have added, and chunks of a
- * prompt. */
+/* Adds the schedules of the program `draft`: a row at a time, rows that a few steps have added, a row of each sequence, what steps of all
+ * have added, and chunks of a prompt. */
 static dop_status
 add_drafts(dop_compilation *c, dop_diag *diag)
 {
@@ -119,11 +119,13 @@ add_drafts(dop_compilation *c, dop_diag *diag)
     const uint32_t chunk = o->chunks[o->n_chunks - 1], rows = o->n_rows ? o->rows[o->n_rows - 1] : 1;
     uint32_t each = chunk > rows ? chunk : rows;
     each = each < DOP_DRAFT_EACH ? each : DOP_DRAFT_EACH;
-    const uint32_t sizes[] = {1, each < FEW ? each : FEW, each, chunk < MOST ? chunk : MOST};
+    const uint32_t sizes[] = {1, each < FEW ? each : FEW, each < o->sequences ? each : o->sequences, each,
+                              chunk < MOST ? chunk : MOST};
+    uint32_t last = 0;
     dop_status st = DOP_OK;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && st == DOP_OK; i++)
-        if (i == 0 || sizes[i] > sizes[i - 1])
-            st = dop_schedule_add_draft(c, sizes[i], diag);
+        if (sizes[i] > last)
+            st = dop_schedule_add_draft(c, last = sizes[i], diag);
     return st;
 }
 

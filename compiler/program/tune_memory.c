@@ -24,7 +24,7 @@ bytes_of(const dop_tune_memory *m, dop_node_id id)
     const uint64_t bytes = x ? x->size : dop_node_bytes(g, id);
     if (n->op != DOP_OP_state)
         return bytes;
-    return dop_shape_appends(&n->shape) ? bytes + STATE_ROWS * (bytes / dop_node_rows(g, id, 1)) : 2 * bytes;
+    return dop_shape_appends(&n->shape) ? bytes + STATE_ROWS * (bytes / dop_node_rows(g, id, 1)) : g->copies * bytes;
 }
 
 dop_status

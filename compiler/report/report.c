@@ -361,8 +361,8 @@ dop_report_state_bytes(const dop_compilation *c)
         const uint64_t bytes = dop_node_bytes(g, id);
         if (dop_node_at(g, id)->op != DOP_OP_state)
             continue;
-        if (!appends) /* a state that steps replace has two copies */
-            n += 2 * bytes;
+        if (!appends) /* a state that steps replace has copies */
+            n += g->copies * bytes;
         else if (page && total && !dop_cache_ring(g, id)) /* pages for --ctx-total positions */
             n += bytes / g->max_q / g->max_s * (dop_div_up_u32(total, page) * page);
         else

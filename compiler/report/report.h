@@ -105,7 +105,7 @@ typedef struct dop_report_part {
     uint64_t sent;                         /* bytes per token that the next part receives; 0: this is the last part */
 } dop_report_part;
 
-/* Bytes of the states: of caches, and of both copies of those that steps replace. */
+/* Bytes of the states: of caches, and of all copies of those that steps replace. */
 uint64_t dop_report_state_bytes(const dop_compilation *c);
 /* Appends the table of the parts to the text.  Here and below, nothing where the plan is in one piece. */
 void dop_report_parts_text(const dop_report *r, dop_buf *out);

@@ -328,6 +328,21 @@ find_received(dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Copies of states that steps replace: where a layer drafts, enough for the rows that a step has for each sequence, so that rows that are not
+ * accepted can be dropped.  Kernels write them that have a step's whole recurrence, which they have not where fusion is held back. */
+static uint32_t
+state_copies(const dop_compilation *c)
+{
+    const dop_compilation_options *o = &c->options;
+    const uint32_t rows = o->n_rows ? o->rows[o->n_rows - 1] / (o->sequences ? o->sequences : 1) : 0;
+    bool held = o->n_apart > 0;
+    for (uint32_t i = 0; i < DOP_PASS_COUNT; i++)
+        held = held || (i != DOP_PASS_hoist_last && o->passes.skip[i]);
+    if (!c->model.arch.drafts || held || rows < 2)
+        return 2;
+    return 1 + (rows < DOP_STEP_SEVERAL ? rows : DOP_STEP_SEVERAL);
+}
+
 /* `how` has phase, size, kind and ranks. */
 static dop_status
 add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
@@ -342,6 +357,8 @@ add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
     build.types = c->packed_types;
     build.max_q = c->options.sequences;
     build.invariant = c->options.invariant && !program;
+    build.copies = program ? 0 : state_copies(c);
+    build.keeps_each = each;
     build.sends = c->model.arch.drafts && !program && !how.embeds && (how.phase != DOP_PHASE_SCORE || each);
     build.rank = c->options.rank;
     build.uses = dop_compilation_uses(c);
@@ -356,7 +373,9 @@ add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
     s->mixed = each;
     s->embeds = how.embeds;
     s->program = how.encodes ? DOP_SCHED_ENCODE : how.drafts ? DOP_SCHED_DRAFT : 0;
-    s->sends = build.sends ? 2 : how.drafts ? 1 : 0; /* behind the logits, and the id where there is one */
+    s->sends = build.sends || (how.drafts && each) ? 2
+               : how.drafts                        ? 1
+                                                   : 0; /* behind the logits, and the id where there is one */
     s->adapted = how.ranks > 0 && !c->options.invariant;
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
     if (st == DOP_OK)

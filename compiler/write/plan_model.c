@@ -166,6 +166,7 @@ dop_plan_writer_model(dop_plan_writer *w)
                         .rewind = rewind_of(w),
                         .n_layers = a->n_layers,
                         .n_sequences = c->schedules[0].g.max_q,
+                        .state_copies = c->schedules[0].g.copies,
                         .page = dop_graph_page(&c->schedules[0].g),
                         .n_pages = dop_plan_writer_pages(c),
                         .bos_id = (int32_t)a->bos_id,

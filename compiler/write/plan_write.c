@@ -118,7 +118,7 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint
         uint64_t row_bytes = bytes / g->max_q / rows;
         if (paged)
             bytes = row_bytes * all;
-        uint64_t size = dop_align_u64(appends ? bytes + row_bytes * STATE_TAIL : 2 * bytes, STATE_ALIGN);
+        uint64_t size = dop_align_u64(appends ? bytes + row_bytes * STATE_TAIL : g->copies * bytes, STATE_ALIGN);
         if (used > 0 && used + size > STATE_SEGMENT) {
             uint32_t slot = add_state_slot(w, kind, used, fewest);
             for (; from < n; from++)
@@ -452,6 +452,17 @@ write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule
         write_crossing(w, t, s, DOP_CROSSING_SENT, i);
 }
 
+/* What a schedule picks, as DOP_PICKS_NONE. */
+static uint32_t
+picks_of(const dop_compilation *c, const dop_schedule *s)
+{
+    if (is_inner(c) || (s->program && s->program != DOP_SCHED_DRAFT))
+        return DOP_PICKS_NONE;
+    if (s->mixed)
+        return s->program && s->g.max_t == 1 ? DOP_PICKS_NEXT : DOP_PICKS_EACH;
+    return s->phase != DOP_PHASE_SCORE ? DOP_PICKS_NEXT : DOP_PICKS_NONE;
+}
+
 static void
 write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
@@ -465,10 +476,7 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
                              .logits_slot = w->slot_result,
-                             .greedy = is_inner(t->c) || s->program  ? DOP_PICKS_NONE
-                                       : s->mixed                    ? DOP_PICKS_EACH
-                                       : s->phase != DOP_PHASE_SCORE ? DOP_PICKS_NEXT
-                                                                     : DOP_PICKS_NONE,
+                             .greedy = picks_of(t->c, s),
                              .logits_offset = 0,
                              .ordering = DOP_ORDER_BARRIERS,
                              .adapted = s->adapted,

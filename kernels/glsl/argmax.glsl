@@ -1,6 +1,9 @@
 // The largest value of one row and its index, the lowest index among equal values; or the index of a value that is drawn.
 shared float dop_best[WG];
 shared uint dop_where[WG];
+#if MARGIN
+shared float dop_next[WG]; // the largest of the other values
+#endif
 // Leaves the largest value of all invocations and its index in dop_best[0] and dop_where[0], for the first invocation to read.
 void dop_largest(float best, uint at)
 {
@@ -10,6 +13,10 @@ void dop_largest(float best, uint at)
         barrier();
         if (gl_LocalInvocationIndex < n) {
             float b = dop_best[gl_LocalInvocationIndex + n];
+#if MARGIN
+            dop_next[gl_LocalInvocationIndex] = max(max(dop_next[gl_LocalInvocationIndex], dop_next[gl_LocalInvocationIndex + n]),
+                                                    min(b, dop_best[gl_LocalInvocationIndex]));
+#endif
             uint w = dop_where[gl_LocalInvocationIndex + n];
             if (b > dop_best[gl_LocalInvocationIndex] ||
                 (b == dop_best[gl_LocalInvocationIndex] && w < dop_where[gl_LocalInvocationIndex])) {
@@ -109,10 +116,13 @@ void dop_draw(U32 step, uint way, uint position)
 #endif
 void main()
 {
-    float best = -3.4e38;
+    float best = -3.4e38, next = -3.4e38;
     uint at = 0xffffffffu;
     uint part = gl_WorkGroupID.x, t = gl_WorkGroupID.y;
-${SCAN}    dop_largest(best, at);
+${SCAN}#if MARGIN
+    dop_next[gl_LocalInvocationIndex] = next;
+#endif
+    dop_largest(best, at);
 ${DRAW}    if (gl_LocalInvocationIndex == 0u) {
         best = dop_best[0];
         at = dop_where[0];

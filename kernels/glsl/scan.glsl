@@ -95,6 +95,10 @@ ${STAGE}        barrier();
                 if (part == 0u && p < P)
                     scan_v[i * P + p] = sum;
             }
-        }
+${SAVE_EACH}        }
 ${AFTER}    }
+#if COPIES
+    if (rows - begin < COPIES) // every row has left its state
+        return;
+#endif
 ${SAVE}}

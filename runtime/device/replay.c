@@ -76,15 +76,21 @@ record_dispatch(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_
     record_rows(r, s, d, 0, d->grid[1], io_bound, commands);
 }
 
-/* Copies logits that lie where the host reads slowly to their mirror. */
+static bool
+has_mirror(const dop_replay *r, const dop_plan_schedule *s)
+{
+    return s->logits_slot != DOP_PLAN_NO_SLOT && r->memory->places[s->logits_slot].mirror != UINT32_MAX;
+}
+
+/* Copies bytes [from, from + size) of logits that lie where the host reads slowly to their mirror. */
 static void
-record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
+record_mirror(const dop_replay *r, const dop_plan_schedule *s, uint64_t from, uint64_t size, VkCommandBuffer commands)
 {
     const dop_slot_place *p = &r->memory->places[s->logits_slot];
     VkBufferCopy copy = {
-        .srcOffset = p->offset + s->logits_offset,
-        .dstOffset = p->mirror_offset + s->logits_offset,
-        .size = dop_plan_result_bytes(r->plan, s),
+        .srcOffset = p->offset + s->logits_offset + from,
+        .dstOffset = p->mirror_offset + s->logits_offset + from,
+        .size = size,
     };
     barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
             VK_ACCESS_TRANSFER_READ_BIT);
@@ -112,9 +118,8 @@ start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
 static void
 record_end(const dop_replay *r, const dop_plan_schedule *s, dop_form form, VkCommandBuffer commands)
 {
-    if (form == DOP_FORM_READ && s->logits_slot != DOP_PLAN_NO_SLOT &&
-        r->memory->places[s->logits_slot].mirror != UINT32_MAX)
-        record_mirror(r, s, commands);
+    if (form == DOP_FORM_READ && has_mirror(r, s))
+        record_mirror(r, s, 0, dop_plan_result_bytes(r->plan, s), commands);
     barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
             VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
@@ -463,6 +468,102 @@ dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, u
     return st;
 }
 
+/* Copies what a step has sent for its first rows to where the next one receives it, and sets the number of rows. */
+static dop_status
+record_link(dop_replay *r, const dop_replay_link *link, dop_diag *diag)
+{
+    VkCommandBuffer commands = link->commands;
+    const dop_plan_crossing *from = NULL, *to = NULL;
+    for (uint32_t i = 0; i < r->plan->n_crossings; i++) {
+        const dop_plan_crossing *x = &r->plan->crossings[i];
+        from = x->schedule == link->from && x->way == DOP_CROSSING_SENT ? x : from;
+        to = x->schedule == link->to && x->way == DOP_CROSSING_RECEIVED ? x : to;
+    }
+    if (!from || !to || from->row_bytes != to->row_bytes)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a chain of steps that pass nothing on");
+    dop_status st = start_recording(r, commands, diag);
+    if (st != DOP_OK)
+        return st;
+    const dop_slot_place *a = &r->memory->places[from->slot], *b = &r->memory->places[to->slot],
+                         *step = &r->memory->places[r->plan->step_slot];
+    const VkBufferCopy copy = {a->offset + from->offset, b->offset + to->offset, link->rows * from->row_bytes};
+    vkCmdCopyBuffer(commands, r->memory->blocks[a->block].buffer, r->memory->blocks[b->block].buffer, 1, &copy);
+    vkCmdFillBuffer(commands, r->memory->blocks[step->block].buffer, step->offset + offsetof(dop_step, n_rows),
+                    sizeof(uint32_t), link->rows);
+    barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    const VkResult res = vkEndCommandBuffer(commands);
+    return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
+}
+
+static dop_status
+find_link(dop_replay *r, uint32_t from, uint32_t to, uint32_t rows, dop_diag *diag, VkCommandBuffer *out_commands)
+{
+    for (uint32_t i = 0; i < r->n_links && i < DOP_REPLAY_LINKS; i++) {
+        const dop_replay_link *x = &r->links[i];
+        *out_commands = x->commands;
+        if (x->commands && x->from == from && x->to == to && x->rows == rows)
+            return DOP_OK;
+    }
+    dop_replay_link *link = &r->links[r->n_links++ % DOP_REPLAY_LINKS];
+    if (link->commands)
+        vkFreeCommandBuffers(r->device->handle, r->pools[0], 1, &link->commands);
+    *link = (dop_replay_link){from, to, rows, VK_NULL_HANDLE};
+    dop_status st = allocate_commands(r, r->pools[0], 1, &link->commands, diag);
+    if (st == DOP_OK && (st = record_link(r, link, diag)) != DOP_OK)
+        link->from = UINT32_MAX; /* nobody finds it */
+    *out_commands = link->commands;
+    return st;
+}
+
+/* Adds the command buffers of a schedule's full form. */
+static dop_status
+add_step(batches *b, uint32_t schedule, dop_diag *diag)
+{
+    const dop_replay *r = b->r;
+    const dop_replay_observer *o = r->observer;
+    VkCommandBuffer own;
+    const VkCommandBuffer *commands = o ? &own : r->commands[schedule * DOP_N_FORMS + DOP_FORM_FULL];
+    dop_status st = DOP_OK;
+    if (o)
+        st = o->commands(o->user, schedule, DOP_FORM_FULL, r->submitted + 1, diag, &own);
+    for (uint32_t k = 0; k < (o ? 1 : r->lengths[schedule].n_segments) && st == DOP_OK; k++)
+        st = add_commands(b, commands[k], diag);
+    return st;
+}
+
+dop_status
+dop_replay_submit_chain(dop_replay *replay, const dop_chain *chain, dop_diag *diag, uint64_t *out_ticket)
+{
+    dop_replay *r = replay;
+    const dop_chain *c = chain;
+    const uint32_t first = dop_replay_batch(r, c->first), next = dop_replay_batch(r, c->next);
+    batches b = {.r = r, .most = first < next ? first : next};
+    VkCommandBuffer links[2] = {VK_NULL_HANDLE, VK_NULL_HANDLE}, in = r->cuts[c->first * DOP_N_CUTS + DOP_CUT_IN];
+    dop_status st = DOP_OK;
+    if (c->n > 1)
+        st = find_link(r, c->first, c->next, c->rows, diag, &links[0]);
+    if (st == DOP_OK && c->n > 2)
+        st = find_link(r, c->next, c->next, c->rows, diag, &links[1]);
+    if (st == DOP_OK && in)
+        st = add_commands(&b, in, diag);
+    for (uint32_t i = 0; i < c->n && st == DOP_OK; i++) {
+        if (i > 0)
+            st = add_commands(&b, links[i > 1], diag);
+        if (st == DOP_OK)
+            st = add_step(&b, i > 0 ? c->next : c->first, diag);
+    }
+    if (r->observer && st == DOP_OK)
+        r->observer->begin(r->observer->user, "submit");
+    const bool observed = r->observer && st == DOP_OK;
+    st = end_batches(&b, st, diag, out_ticket);
+    if (st == DOP_OK)
+        dop_replay_note_submission(r, c->next, c->n);
+    if (observed)
+        r->observer->end(r->observer->user);
+    return st;
+}
+
 dop_status
 dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket)
 {
@@ -553,6 +654,23 @@ dop_replay_logits(const dop_replay *replay, uint32_t schedule)
         return NULL;
     const uint8_t *host = dop_memory_host(replay->memory, s->logits_slot);
     return (const float *)(const void *)(host + s->logits_offset);
+}
+
+dop_status
+dop_replay_fetch_logits(dop_replay *replay, uint32_t schedule, uint32_t row, dop_diag *diag)
+{
+    const dop_plan_schedule *s = &replay->plan->schedules[schedule];
+    const uint64_t bytes = replay->plan->model->vocab * sizeof(float);
+    VkCommandBuffer commands;
+    uint64_t ticket;
+    if (!has_mirror(replay, s))
+        return DOP_OK;
+    dop_status st = dop_replay_begin(replay, diag, &commands);
+    if (st != DOP_OK)
+        return st;
+    record_mirror(replay, s, row * bytes, bytes, commands);
+    st = dop_replay_end(replay, diag, &ticket);
+    return st == DOP_OK ? dop_replay_wait(replay, ticket, diag) : st;
 }
 
 volatile dop_step *

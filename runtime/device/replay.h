@@ -64,6 +64,19 @@ typedef struct dop_replay_length {
     uint32_t n_segments; /* command buffers among which its dispatches are divided */
 } dop_replay_length;
 
+/* Steps of a program that the device makes from its own picks: `first`, then `next` until there were n steps.  The rows of each step but
+ * the first are the first `rows` ones of the step before, which its picks have continued, with what that step has sent for them. */
+typedef struct dop_chain {
+    uint32_t first, next; /* schedules */
+    uint32_t rows, n;
+} dop_chain;
+/* What happens between two steps of a chain, recorded when it is needed for the first time. */
+typedef struct dop_replay_link {
+    uint32_t from, to, rows;
+    VkCommandBuffer commands;
+} dop_replay_link;
+enum { DOP_REPLAY_LINKS = 64 };
+
 typedef struct dop_replay {
     dop_device *device;
     const dop_plan *plan;
@@ -73,7 +86,9 @@ typedef struct dop_replay {
     VkCommandBuffer **commands; /* [schedule][form], owned: the command buffers of its segments; NULL: not recorded */
     VkCommandBuffer *cuts;      /* [schedule][cut]; VK_NULL_HANDLE: nothing crosses there, or not recorded */
     VkCommandBuffer clear[DOP_N_CLEARS];
-    VkCommandBuffer copy;  /* copies states from another memory; VK_NULL_HANDLE: not recorded */
+    VkCommandBuffer copy; /* copies states from another memory; VK_NULL_HANDLE: not recorded */
+    dop_replay_link links[DOP_REPLAY_LINKS];
+    uint32_t n_links;      /* that were recorded; the oldest ones make room */
     VkCommandBuffer piece; /* the one that the last dop_replay_begin gave; VK_NULL_HANDLE: none yet */
     VkSemaphore timeline;
     dop_row *rows;      /* owned, [DOP_STEP_MAX_ROWS]: the rows last written to the step record, which is slow to read
@@ -110,6 +125,8 @@ dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form for
 /* Submits some of its pieces, DOP_PIECE_*, in order; the function above submits all.  Each is submitted once per step. */
 dop_status dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times,
                                     uint32_t pieces, dop_diag *diag, uint64_t *out_ticket);
+/* Submits a chain, in full form, as one submission; nothing may be in flight. */
+dop_status dop_replay_submit_chain(dop_replay *replay, const dop_chain *chain, dop_diag *diag, uint64_t *out_ticket);
 /* replay_split.c: how long a step of the schedule takes at most, as a guess, milliseconds. */
 double dop_replay_estimate_ms(const dop_device_info *info, const dop_plan *plan, uint32_t schedule);
 /* Command buffers for a schedule whose steps take `ms`, so that none takes longer than most_ms (0: any time) if that is possible. */
@@ -160,6 +177,8 @@ bool dop_replay_ends_within(const dop_replay *replay, uint64_t ticket, uint32_t 
 
 /* Host pointer to the logits of a schedule, f32, NULL in parts that make none; valid after waiting for a DOP_FORM_READ submission. */
 const float *dop_replay_logits(const dop_replay *replay, uint32_t schedule);
+/* Makes row `row` of them readable after another form than DOP_FORM_READ; nothing may be in flight. */
+dop_status dop_replay_fetch_logits(dop_replay *replay, uint32_t schedule, uint32_t row, dop_diag *diag);
 /* The step record; the host may access it only while nothing is in flight, except to read ids of finished steps. */
 volatile dop_step *dop_replay_step(const dop_replay *replay);
 

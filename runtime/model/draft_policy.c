@@ -14,15 +14,32 @@ static const double row_cost = 0.25;
 static const double least_gain = 1.05;
 /* The share of time that trials may lose. */
 static const double trial_share = 0.02;
-enum { FIRST_TOKENS = 4, FIRST_WAIT = 16, MOST_WAIT = 1024, MOST_CREDIT = 4 }; /* tokens */
+enum { FIRST_TOKENS = 4, NEXT_TOKENS = 1, FIRST_WAIT = 32, MOST_WAIT = 1024, MOST_CREDIT = 4 }; /* tokens */
+/* What is believed before the first round, as so many judged drafts. */
+static const double prior_judged = 2, prior_chance = 0.6;
 
 void
 dop_draft_policy_init(dop_draft_policy *policy, const uint32_t *rows, uint32_t n_rows)
 {
-    /* Even odds for the first draft; the first tokens say how long one takes without drafts. */
-    *policy = (dop_draft_policy){.right = 0.5, .judged = 1, .rounds = 1, .wait = FIRST_TOKENS};
+    /* The first tokens say how long one takes without drafts. */
+    *policy = (dop_draft_policy){
+        .right = prior_chance * prior_judged, .judged = prior_judged, .rounds = 1, .wait = FIRST_TOKENS};
     for (; policy->n_sizes < n_rows && policy->n_sizes < DOP_DRAFT_SIZES; policy->n_sizes++)
         policy->sizes[policy->n_sizes].rows = rows[policy->n_sizes];
+}
+
+void
+dop_draft_policy_follow(dop_draft_policy *policy, const dop_draft_policy *last)
+{
+    dop_draft_policy *p = policy;
+    if (last->token_ms <= 0 || last->n_sizes != p->n_sizes)
+        return;
+    p->token_ms = last->token_ms;
+    p->draft_ms = last->draft_ms;
+    p->wait = NEXT_TOKENS;
+    for (uint32_t i = 0; i < p->n_sizes; i++)
+        p->sizes[i] = last->sizes[i];
+    p->right = last->right / last->judged * prior_judged;
 }
 
 static void

@@ -42,6 +42,8 @@ typedef struct dop_draft_round {
 
 /* rows: sizes of the schedules that return logits of several rows, ascending. */
 void dop_draft_policy_init(dop_draft_policy *policy, const uint32_t *rows, uint32_t n_rows);
+/* Of an initialized policy: takes the times that the last text's policy has measured, and its share of right drafts as a first guess. */
+void dop_draft_policy_follow(dop_draft_policy *policy, const dop_draft_policy *last);
 /* The number of drafts for a round now, 1 .. most (most >= 1); *out_pays: whether it is more than a trial. */
 uint32_t dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t most, bool *out_pays);
 /* Counts a token that came from a step without drafts, and its time. */

@@ -5,6 +5,7 @@
 
 #include "base/spans.h"
 #include "runtime/device/replay.h"
+#include "runtime/model/draft_policy.h"
 #include "runtime/model/driver.h"
 #include "runtime/model/info.h"
 #include "runtime/model/pages.h"
@@ -44,8 +45,9 @@ typedef struct dop_loader {
 typedef struct dop_sequence_rows {
     dop_sequence *sequence;
     uint32_t pos, n;
-    bool ran;         /* after dop_step_collect: the states are those after the rows */
-    uint32_t dropped; /* of the last rows: how many the commit leaves out (dop_step_keep) */
+    bool ran;          /* after dop_step_collect: the states are those after the rows */
+    uint32_t versions; /* then: of states that steps replace, how many the step has written */
+    uint32_t dropped;  /* of the last rows: how many the commit leaves out (dop_step_keep) */
 } dop_sequence_rows;
 
 /* A submission of a step, from dop_step_issue to dop_step_collect. */
@@ -96,10 +98,12 @@ typedef struct dop_orders {
     uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
 } dop_orders;
 
-/* How far logits of the same token differ between a step of several rows and a step of one row (speculate.c). */
+/* What speculation has learned of a model: how far logits of the same token differ between a step of several rows and a step of one row
+ * (speculate.c), and what steps take. */
 typedef struct dop_drift {
-    double apart;        /* largest difference of a logit */
-    uint32_t n_compared; /* tokens that were compared */
+    double apart;            /* largest difference of a logit */
+    uint32_t n_compared;     /* tokens that were compared */
+    dop_draft_policy policy; /* as the last speculation left it; zeros: there was none */
 } dop_drift;
 
 /* In-flight steps: submitted, and not taken by the host yet.  Each begins with the picks of the step before, so that the device
@@ -240,9 +244,10 @@ struct dop_sequence {
     uint32_t *tokens; /* owned, [ctx + 1] */
     uint32_t n_tokens, n_fed;
     dop_prefix prefix; /* what the states depend on besides the tokens */
-    /* The other copy of states that steps replace is of tokens[0 .. n_kept): those before the last step, also while
-     * that step is in flight.  UINT32_MAX: that copy is not valid. */
-    uint32_t n_kept;
+    /* The copy before the current one of states that steps replace is of tokens[0 .. n_kept): those before the last step, also while
+     * that step is in flight, or before the last row of a step that has kept them all.  n_each copies before that one are of one token less
+     * each.  UINT32_MAX: none is valid.  Set by dop_sequence_kept. */
+    uint32_t n_kept, n_each;
     /* Positions written since the states were cleared, including dropped ones, for which rings have lost earlier ones. */
     uint32_t n_written;
     uint32_t wanted; /* tokens that dop_sequence_next will still be asked for */
@@ -294,11 +299,27 @@ dop_status dop_features_write(dop_model *model, uint32_t schedule, const dop_seq
 void dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n);
 /* The decode schedule for n steps from pos on. */
 uint32_t dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n);
-/* Makes the other copy of states that steps replace the current one, because a step of the sequence at this place was committed
- * or undone.  Nothing may be in flight. */
-void dop_step_swap_states(dop_model *model, uint32_t place);
-/* The same while later steps may be in flight: the device itself has changed the step record. */
-void dop_step_note_swap(dop_model *model, uint32_t place);
+/* How many versions of the states that steps replace a step writes with n rows of a sequence: one after each row, or one. */
+uint32_t dop_step_versions(const dop_model *model, uint32_t schedule, uint32_t n);
+/* Of states that steps replace, makes the copy current that lies `by` behind the current one, or before it, because versions of the sequence at
+ * this place were committed or undone.  Nothing may be in flight. */
+void dop_step_move_states(dop_model *model, uint32_t place, int32_t by);
+/* Notes that one version was committed while later steps may be in flight: the device itself has changed the step record. */
+void dop_step_note_version(dop_model *model, uint32_t place);
+/* The longest of the first n tokens whose states are still there without a checkpoint, and are not the current ones; UINT32_MAX: none. */
+static inline uint32_t
+dop_sequence_version(const dop_sequence *s, uint32_t n)
+{
+    if (s->n_kept == UINT32_MAX || n < s->n_kept - s->n_each)
+        return UINT32_MAX;
+    return n < s->n_kept ? n : s->n_kept;
+}
+static inline void
+dop_sequence_kept(dop_sequence *s, uint32_t n_kept, uint32_t n_each)
+{
+    s->n_kept = n_kept;
+    s->n_each = n_each;
+}
 /* The one way in which a step runs: dop_step_issue makes its positions writable, writes the step record and submits, and
  * dop_step_collect waits.  A step that stalls (only a persistent schedule can) is run again with barriers, and io->schedule is what
  * ran in the end.  io: schedule, form, times, own and continued; rows: [n], of different sequences; none where `own` rows are of no
@@ -315,7 +336,14 @@ bool dop_model_drafts(const dop_model *model);
 /* Speculates by the plan's own layer that drafts, where it has one and nothing else was said about drafts. */
 dop_status dop_sequence_draft_by_default(dop_sequence *sequence, dop_diag *diag);
 /* Counts the device's own picks, for code that submits by itself. */
-void dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times);
+static inline void
+dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times)
+{
+    const dop_plan_schedule *s = &model->plan.schedules[schedule];
+    /* A schedule without a split picks even when only its body is wanted. */
+    if (s->greedy == DOP_PICKS_NEXT && (form != DOP_FORM_BODY || (s->n_body == s->n_dispatches && !model->ranks)))
+        model->flight.picks_asked += times;
+}
 /* Waits for a step; in a plan in parts, only for this part, which then passes its rows on, */
 dop_status dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag);
 /* and then for the result of all parts for the oldest step that was passed on. */

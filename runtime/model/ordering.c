@@ -60,7 +60,7 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     dop_sequence *runner = m->flight.n_rows > 0 ? m->flight.rows[0].sequence : NULL;
     for (uint32_t i = 0; i < m->flight.n_rows; i++) { /* the stalled step is not committed, and wrote the other copy */
         dop_sequence *s = m->flight.rows[i].sequence;
-        s->n_kept = UINT32_MAX;
+        dop_sequence_kept(s, UINT32_MAX, 0);
         step->parity[s->place] = m->parity[s->place];
     }
     m->flight.n_rows = 0;

@@ -206,7 +206,8 @@ collect(prober *p, uint32_t which, bool *out_stalled)
     for (uint32_t i = 0; i < p->n && st == DOP_OK && !*out_stalled; i++) {
         /* Several rows begin with the first one each time, from the states that the sequence has; otherwise steps follow
          * one another. */
-        uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first, parity = p->m->parity[0] ^ (first & 1u);
+        uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first,
+                 parity = (p->m->parity[0] + first) % p->m->plan.model->state_copies;
         st = run(p, which, first, n, parity, DOP_FORM_READ, 1, out_stalled);
         if (st == DOP_OK)
             keep(p, which, n, p->logits[which] + i * p->cols);

@@ -56,6 +56,8 @@ check_model(const dop_plan *plan, dop_diag *diag)
         return DAMAGED("context of %u positions", m->ctx);
     if (m->n_sequences == 0 || m->n_sequences > DOP_STEP_MAX_SEQUENCES)
         return DAMAGED("room for %u sequences", m->n_sequences);
+    if (m->state_copies < 2 || m->state_copies > DOP_PLAN_MAX_COPIES)
+        return DAMAGED("%u copies of states that steps replace", m->state_copies);
     const bool pages = m->page > 0 && (m->page & (m->page - 1)) == 0 && m->ctx % m->page == 0;
     const uint64_t each = pages ? m->ctx / m->page : 0;
     if (m->n_pages < each || m->n_pages > each * m->n_sequences || (m->page > 0 && !pages))
@@ -330,7 +332,8 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
     const dop_plan_schedule *s = &plan->schedules[i];
     if (s->kind < DOP_SCHED_DECODE || s->kind >= DOP_SCHED_END || s->profile >= plan->n_profiles ||
-        s->greedy > DOP_PICKS_EACH || (s->greedy == DOP_PICKS_EACH && s->kind != DOP_SCHED_ROWS))
+        s->greedy > DOP_PICKS_EACH ||
+        (s->greedy == DOP_PICKS_EACH && s->kind != DOP_SCHED_ROWS && s->kind != DOP_SCHED_DRAFT))
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->adapted > 1 || (s->adapted && (s->kind >= DOP_SCHED_ENCODE || plan->model->adapters == 0)))
         return DAMAGED("schedule %u is for adapters", i);
@@ -426,7 +429,7 @@ check_states(const dop_plan *plan, dop_diag *diag)
         if (!string_ok(plan, s->name) || s->slot >= plan->n_slots || plan->slots[s->slot].kind != DOP_SLOT_STATE)
             return DAMAGED("state %u has no name, or is in slot %u, which is none for states", i, s->slot);
         bool replaces = plan->slots[s->slot].state == DOP_PLAN_STATE_REPLACE;
-        uint64_t one, all, copies = replaces ? 2 : 1;
+        uint64_t one, all, copies = replaces ? plan->model->state_copies : 1;
         if (s->rows == 0 || (replaces && s->rows != 1) || !is_multiple_of_4(s->offset) || s->row_bytes == 0 ||
             !is_multiple_of_4(s->row_bytes) || !is_multiple_of_4(s->sequence_stride) ||
             !is_multiple_of_4(s->copy_stride) || (!replaces && s->copy_stride > 0))

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 25u
+#define DOP_PLAN_VERSION 26u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                                                 \
@@ -75,6 +75,7 @@ typedef struct dop_plan_section {
 } dop_plan_section;
 
 #define DOP_PLAN_NO_RINGS 0xffffffffu
+enum { DOP_PLAN_MAX_COPIES = DOP_STEP_SEVERAL + 1 };
 enum { DOP_PLAN_MAX_USES = 16 }; /* adapters of a sequence at once */
 typedef struct dop_plan_model {
     uint32_t vocab;
@@ -103,7 +104,8 @@ typedef struct dop_plan_model {
      * adapter_uses]: factors, of rank r of adapter i in column i * rank + r, and then numbers of adapters from 1 on, 0 behind the last
      * one; what GGUF files call such models, several names with spaces between them (string).  Without room all are 0. */
     uint32_t adapters, adapter_rank, adapter_factors, adapter_archs, adapter_uses;
-    uint32_t tied; /* 1: the output matrix is the embedding */
+    uint32_t tied;         /* 1: the output matrix is the embedding */
+    uint32_t state_copies; /* of states that steps replace, 2 .. DOP_PLAN_MAX_COPIES */
 } dop_plan_model;
 
 /* Targets in the order of preference: the runtime uses the first one whose kernels the device can run, and ignores the
@@ -171,8 +173,8 @@ typedef struct dop_plan_slot {
 
 /* Append: a row for every position of a sequence, or a ring of rows for its last ones (key and value caches); writing a row
  * again does not change it.
- * Replace: two copies of a state that a step replaces as a whole, one after the other in the bytes of each argument; the first
- * is current while the parity of the sequence is 0 (dop_step). */
+ * Replace: dop_plan_model.state_copies copies of a state that a step replaces as a whole, one after the other in the bytes of each
+ * argument; the parity of the sequence is the number of the current one (dop_step). */
 enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
 
 /* A step of prefill, score or embed has rows of one sequence, a step of rows those of any sequences.  Score and rows give the
@@ -210,8 +212,9 @@ enum {
  *
  * The program `draft` predicts the token after the next one.  A step of it has rows of sequences: position p has the token of position
  * p + 1, and receives the hidden state f32 [width] that a step of the sequence has sent for position p.  It gives logits, of each
- * row in schedules of up to DOP_DRAFT_EACH rows and of the last in others, sends the state that it receives for the
- * position after, and keeps states of its own.  Where there is this program, decode, prefill and rows send hidden states. */
+ * row in schedules of up to DOP_DRAFT_EACH rows and of the last in others, picks where it gives those of each (DOP_PICKS_NEXT in the
+ * schedule of one row), sends the state that it receives for the position after, and keeps states of its own.  Where there is this
+ * program, decode, prefill and rows send hidden states. */
 enum { DOP_DRAFT_EACH = 64 };
 /* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
  * UINT32_MAX; the first row where there is none). */
@@ -262,8 +265,8 @@ dop_draw_pixels(const dop_plan_draw *d)
 }
 
 /* What a schedule picks: nothing; the arg-max of its last row's logits, with which it advances the step record to the next
- * step; or the arg-max of every row t, which it stores in ids[t] of the step record and changes nothing else, except for rows
- * with DOP_ROW_CONTINUED (dop_step). */
+ * step; or the arg-max of every row t, which it stores in ids[t] of the step record, with its margin, and changes nothing else, except
+ * for rows with DOP_ROW_CONTINUED (dop_step). */
 enum { DOP_PICKS_NONE, DOP_PICKS_NEXT, DOP_PICKS_EACH };
 
 /* How the dispatches of a schedule are ordered.

@@ -39,12 +39,19 @@ dop_head_destroy(dop_sequence *sequence)
     sequence->head = NULL;
 }
 
+enum { LONG = 32, BEFORE = 4 }; /* tokens without drafts: a time worth it, and rows that the next drafts need */
+
 bool
 dop_drafts_follow(const dop_sequence *sequence)
 {
-    enum { LONG = 32, BEFORE = 4 }; /* tokens without drafts: a time worth it, and rows that the next drafts need */
     const dop_speculator *p = sequence->speculator;
     return sequence->head && !(p && p->policy.back_off >= LONG && p->policy.wait >= BEFORE);
+}
+
+uint32_t
+dop_drafts_unfollowed(const dop_sequence *sequence, uint32_t wait)
+{
+    return sequence->head && wait > BEFORE ? wait - BEFORE : wait;
 }
 
 /* The hidden states that a schedule sends, or that a schedule of `draft` receives; NULL: there are none. */
@@ -71,39 +78,71 @@ typedef struct part {
     uint32_t pos, n;
 } part;
 
+/* Writes row number `row` of a step, which is row i of a part. */
+static void
+write_row(dop_model *m, const part *x, uint32_t i, uint32_t row, uint32_t flags, float *hidden)
+{
+    const uint32_t vocab = m->plan.model->vocab, width = m->plan.model->hidden;
+    const uint32_t token = x->sequence->tokens[x->pos + i + 1];
+    memmove(hidden + (size_t)row * width, x->hidden + (size_t)i * width, width * sizeof *hidden);
+    const dop_row of = {.token = token < vocab ? token : vocab + row,
+                        .position = x->pos + i,
+                        .sequence = x->sequence->place,
+                        .flags = flags};
+    dop_replay_write_row(&m->replay, row, &of);
+}
+
+/* Writes a step of the layer with the rows of all parts, and finds its schedule.  continued: the last row of each part comes first, and the
+ * picks from these make the next step. */
+static dop_status
+write_step(dop_model *m, const part *parts, uint32_t n_parts, bool continued, dop_diag *diag, uint32_t *out_schedule)
+{
+    uint32_t n = 0, row = 0;
+    for (uint32_t k = 0; k < n_parts; k++)
+        n += parts[k].n;
+    const uint32_t schedule = *out_schedule = dop_model_schedule_for(m, DOP_SCHED_DRAFT, n);
+    if (schedule == UINT32_MAX)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a step of %u rows of the layer that drafts", n);
+    float *in = states_of(m, schedule, false);
+    volatile dop_step *step = dop_replay_step(&m->replay);
+    step->flags = 0;
+    for (uint32_t k = 0; k < n_parts && continued; k++)
+        write_row(m, &parts[k], parts[k].n - 1, row++, DOP_ROW_CONTINUED, in);
+    for (uint32_t k = 0; k < n_parts; k++)
+        for (uint32_t i = 0; i < parts[k].n - (continued ? 1 : 0); i++)
+            write_row(m, &parts[k], i, row++, 0, in);
+    step->n_rows = m->replay.n_rows = n;
+    return DOP_OK;
+}
+
+/* Makes a schedule ready to be submitted. */
+static dop_status
+ready(dop_model *m, uint32_t schedule, dop_form form, dop_diag *diag)
+{
+    dop_status st = dop_model_need(m, schedule, diag);
+    return st == DOP_OK ? dop_model_make_code(m, schedule, form, diag) : st;
+}
+
+/* Counts picks of a schedule of one row, which are numbered, and which the host has read. */
+static void
+count_picks(dop_model *m, uint32_t schedule, dop_form form, uint32_t times)
+{
+    dop_step_count_picks(m, schedule, form, times);
+    m->flight.picks_taken = m->flight.picks_asked;
+}
+
 /* Runs a step of the layer. */
 static dop_status
 run(dop_model *m, const part *parts, uint32_t n_parts, dop_form form, dop_diag *diag, uint32_t *out_schedule)
 {
-    const uint32_t vocab = m->plan.model->vocab;
-    const size_t hidden = m->plan.model->hidden;
-    uint32_t n = 0, row = 0;
     uint64_t ticket;
-    for (uint32_t k = 0; k < n_parts; k++)
-        n += parts[k].n;
-    const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_DRAFT, n);
-    if (schedule == UINT32_MAX)
-        return DOP_FAIL(diag, DOP_E_INTERNAL, "a step of %u rows of the layer that drafts", n);
-    *out_schedule = schedule;
-    float *in = states_of(m, schedule, false);
-    volatile dop_step *step = dop_replay_step(&m->replay);
-    step->flags = 0;
-    for (uint32_t k = 0; k < n_parts; k++) {
-        const part *x = &parts[k];
-        memmove(in + row * hidden, x->hidden, x->n * hidden * sizeof *in);
-        for (uint32_t i = 0; i < x->n; i++, row++) {
-            const uint32_t token = x->sequence->tokens[x->pos + i + 1];
-            const dop_row of = {
-                .token = token < vocab ? token : vocab + row, .position = x->pos + i, .sequence = x->sequence->place};
-            dop_replay_write_row(&m->replay, row, &of);
-        }
-    }
-    step->n_rows = m->replay.n_rows = n;
-    dop_status st = dop_model_need(m, schedule, diag);
+    dop_status st = write_step(m, parts, n_parts, false, diag, out_schedule);
     if (st == DOP_OK)
-        st = dop_model_make_code(m, schedule, form, diag);
+        st = ready(m, *out_schedule, form, diag);
     if (st == DOP_OK)
-        st = dop_replay_submit(&m->replay, schedule, form, 1, diag, &ticket);
+        st = dop_replay_submit(&m->replay, *out_schedule, form, 1, diag, &ticket);
+    if (st == DOP_OK)
+        count_picks(m, *out_schedule, form, 1);
     return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
 }
 
@@ -156,25 +195,16 @@ dop_head_keep(dop_sequence *sequence, uint32_t schedule, uint32_t first, uint32_
     return st;
 }
 
-/* The likeliest token, or the one that the sequence's sampling would draw, from logits of the layer for the place behind n tokens. */
-static uint32_t
-pick(dop_sequence *s, const float *logits, uint32_t n)
-{
-    const bool own = s->pick || s->masked || dop_sampling_is_greedy(&s->sampler.params);
-    return own ? dop_logits_largest(logits, s->model->plan.model->vocab)
-               : dop_sampler_pick(&s->sampler, logits, s->tokens, n, NULL);
-}
-
-/* Makes an ask ready: its rows for the layer in *out_part; false: there are no drafts for it now. */
+/* Makes an ask ready: its rows for the layer in *out_part; false: there are no drafts for it now.  most: of any ask. */
 static bool
-begin(dop_draft_ask *ask, part *out_part)
+begin(dop_draft_ask *ask, uint32_t most, part *out_part)
 {
     dop_sequence *s = ask->sequence;
     dop_head *h = s->head;
     dop_diag full = {0};
     ask->n = 0;
     if (!h || ask->most == 0 || ask->known < 2 || h->n_rows == 0 || h->n_done + h->n_rows + 1 != ask->known ||
-        dop_sequence_reserve(s, ask->known - 1, ask->known - 1 + ask->most, &full) != DOP_OK)
+        dop_sequence_reserve(s, ask->known - 1, ask->known - 1 + most, &full) != DOP_OK)
         return false;
     *out_part = (part){s, h->rows, h->n_done, h->n_rows};
     return true;
@@ -211,29 +241,67 @@ shorten(const dop_model *m, part *parts, uint32_t n, dop_diag *diag)
     return st;
 }
 
-/* Takes a draft from the logits of each part's last row.  What asks for more stays in parts and of, with the layer's own states. */
+/* Where the picks of a chain are, among the ids of the step record: of the chain's step i, for its row number k. */
+typedef struct place {
+    bool numbered; /* picks of the first step have numbers */
+    bool all;      /* those of the others have */
+    uint32_t next; /* the number of the first one */
+} place;
+
 static uint32_t
-take(dop_model *m, uint32_t schedule, part *parts, dop_draft_ask **of, uint32_t n)
+place_of(const place *x, uint32_t i, uint32_t k, uint32_t pos)
 {
-    const uint32_t vocab = m->plan.model->vocab;
-    const size_t hidden = m->plan.model->hidden;
-    const float *logits = dop_replay_logits(&m->replay, schedule), *states = states_of(m, schedule, true);
-    uint32_t left = 0, row = 0;
-    for (uint32_t k = 0; k < n; k++) {
+    if (i == 0 ? x->numbered : x->all)
+        return (x->next + i - (x->numbered ? 0 : 1)) % DOP_STEP_RING;
+    return pos % DOP_STEP_TURNS * DOP_STEP_MAX_SEQUENCES + k;
+}
+
+/* Takes the picks of a chain of n steps as drafts. */
+static void
+take_chain(dop_model *m, const place *at, const part *parts, dop_draft_ask **of, uint32_t n_of, uint32_t n)
+{
+    const volatile dop_step *step = dop_replay_step(&m->replay);
+    for (uint32_t k = 0; k < n_of; k++) {
         dop_draft_ask *ask = of[k];
-        dop_sequence *s = ask->sequence;
-        const uint32_t at = ask->known + ask->n;
-        row += parts[k].n;
-        const uint32_t id = pick(s, logits + (size_t)(row - 1) * vocab, at);
-        if (id >= vocab) /* logits that are not finite */
-            continue;
-        ask->ids[ask->n++] = s->tokens[at] = id;
-        if (ask->n == ask->most)
-            continue;
-        parts[left] = (part){s, states + (row - 1) * hidden, parts[k].pos + parts[k].n, 1};
-        of[left++] = ask;
+        const uint32_t pos = parts[k].pos + parts[k].n - 1;
+        for (uint32_t i = 0; i < n && i < ask->most; i++) {
+            const uint32_t id = step->ids[place_of(at, i, k, pos + i)];
+            if (id >= m->plan.model->vocab) /* logits that are not finite */
+                break;
+            ask->ids[ask->n++] = ask->sequence->tokens[ask->known + i] = id;
+        }
     }
-    return left;
+}
+
+/* Runs a step of the layer for all parts and n - 1 more for what each has picked, in one submission. */
+static dop_status
+run_chain(dop_model *m, const part *parts, dop_draft_ask **of, uint32_t n_of, uint32_t n, dop_diag *diag)
+{
+    dop_chain chain = {.next = dop_model_schedule_for(m, DOP_SCHED_DRAFT, n_of), .rows = n_of, .n = n};
+    uint64_t ticket;
+    dop_status st = write_step(m, parts, n_of, true, diag, &chain.first);
+    if (st == DOP_OK && chain.next == UINT32_MAX)
+        st = DOP_FAIL(diag, DOP_E_INTERNAL, "a step of %u rows of the layer that drafts", n_of);
+    if (st == DOP_OK)
+        st = ready(m, chain.first, DOP_FORM_FULL, diag);
+    if (st == DOP_OK)
+        st = ready(m, chain.next, DOP_FORM_FULL, diag);
+    if (st != DOP_OK)
+        return st;
+    const dop_plan_schedule *s = m->plan.schedules;
+    const place at = {s[chain.first].greedy == DOP_PICKS_NEXT, s[chain.next].greedy == DOP_PICKS_NEXT,
+                      m->flight.picks_asked};
+    const uint32_t pos = parts[0].pos + parts[0].n - 1;
+    for (uint32_t i = 1; i < n && !at.numbered && at.all; i++)
+        if (place_of(&at, i, 0, pos + i) == place_of(&at, 0, 0, pos))
+            chain.n = n = i; /* a later pick would lie where the first one does */
+    if ((st = dop_replay_submit_chain(&m->replay, &chain, diag, &ticket)) != DOP_OK)
+        return st;
+    count_picks(m, chain.first, DOP_FORM_FULL, 1);
+    count_picks(m, chain.next, DOP_FORM_FULL, n - 1);
+    if ((st = dop_replay_wait(&m->replay, ticket, diag)) == DOP_OK)
+        take_chain(m, &at, parts, of, n_of, n);
+    return st;
 }
 
 dop_status
@@ -243,16 +311,18 @@ dop_heads_draft(dop_model *model, dop_draft_ask *asks, uint32_t n, dop_diag *dia
     part parts[DOP_DRAFT_EACH];
     dop_draft_ask *of[DOP_DRAFT_EACH];
     const uint32_t most = most_each(m);
-    uint32_t n_of = 0, schedule;
+    uint32_t n_of = 0, longest = 0;
     for (uint32_t i = 0; i < n; i++)
-        if (n_of < most && begin(&asks[i], &parts[n_of]))
+        longest = asks[i].most > longest ? asks[i].most : longest;
+    for (uint32_t i = 0; i < n; i++)
+        if (n_of < most && begin(&asks[i], longest, &parts[n_of]))
             of[n_of++] = &asks[i];
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++) /* the layer's logits lie in their place */
         if (m->sequences[i])
             m->sequences[i]->logits = m->sequences[i]->picked_from = NULL;
     dop_status st = shorten(m, parts, n_of, diag);
-    while (n_of > 0 && st == DOP_OK && (st = run(m, parts, n_of, DOP_FORM_READ, diag, &schedule)) == DOP_OK)
-        n_of = take(m, schedule, parts, of, n_of);
+    if (st == DOP_OK && n_of > 0)
+        st = run_chain(m, parts, of, n_of, longest, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         dop_head *h = asks[i].sequence->head;
         if (asks[i].n > 0) {

@@ -158,7 +158,7 @@ dop_restore_point_take(dop_sequence *sequence, dop_restore_point *checkpoint, bo
     c->used = ++s->model->kept.clock;
     s->n_fed = c->n;
     s->n_written = c->n + c->over;
-    s->n_kept = UINT32_MAX;
+    dop_sequence_kept(s, UINT32_MAX, 0);
     s->logits = NULL;
     s->model->kept.used++;
     return dop_transfer_copy_slot(s->model, slot_of(s->model, c), s->place, c->n, tail, diag);

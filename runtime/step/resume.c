@@ -20,7 +20,7 @@ stays(const dop_sequence *s, uint32_t same)
 {
     uint32_t n = same < s->n_fed ? same : s->n_fed;
     if (s->model->plan.replaces && n < s->n_fed)
-        n = s->n_kept <= n ? s->n_kept : 0;
+        n = dop_sequence_version(s, n) != UINT32_MAX ? dop_sequence_version(s, n) : 0;
     return has_rings(s, n) ? n : 0;
 }
 
@@ -140,7 +140,7 @@ take_pages(dop_sequence *s, const source *from, const uint32_t *keys, uint64_t s
     *out_n = from->n;
     if (!from->point) {
         s->n_fed = s->n_written = from->n;
-        s->n_kept = UINT32_MAX;
+        dop_sequence_kept(s, UINT32_MAX, 0);
     }
     return DOP_OK;
 }

@@ -144,7 +144,7 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
         go_on_from(s, at, take);
         if ((st = dop_step_continue(m, 1, 1, &schedule, diag)) != DOP_OK)
             return st;
-        s->n_kept = at;
+        dop_sequence_kept(s, at, 0);
         s->n_fed = at + take;
         return DOP_OK;
     }
@@ -299,7 +299,7 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         if (st != DOP_OK)
             return st;
         if (first) /* a second step overwrites the states from before the first */
-            s->n_kept = at;
+            dop_sequence_kept(s, at, 0);
     }
     return DOP_OK;
 }
@@ -372,13 +372,13 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         (void)dop_step_drain(m, NULL); /* steps that run ahead of it have no valid token to continue from */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
-    dop_step_note_swap(m, s->place); /* the device has swapped them, and may do so again for the next step */
+    dop_step_note_version(m, s->place); /* the device has moved them on, and may do so again for the next step */
     m->flight.picks_taken++;
     if (m->flight.picks_taken == m->flight.steps[0].end)
         dop_step_pop_ahead(m);
     s->n_fed = s->n_tokens; /* the step that made this pick has fed what came before it */
     if (m->flight.n == 1)
-        s->n_kept = s->n_fed; /* the step that is left feeds this pick, and reads the states before it */
+        dop_sequence_kept(s, s->n_fed, 0); /* the step that is left feeds this pick, and reads the states before it */
     *out_id = id;
     return DOP_OK;
 }

@@ -42,7 +42,7 @@ dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequenc
     s->model = m;
     s->place = place;
     s->wanted = UINT32_MAX;
-    s->n_kept = UINT32_MAX;
+    dop_sequence_kept(s, UINT32_MAX, 0);
     s->tokens = calloc((size_t)m->plan.model->ctx + 1, sizeof *s->tokens);
     dop_status st = s->tokens ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
@@ -80,7 +80,7 @@ dop_sequence_destroy(dop_sequence *sequence)
         m->sequences[sequence->place] = NULL;
         m->n_sequences--;
     }
-    dop_speculator_destroy(sequence->speculator);
+    dop_speculator_end(sequence);
     dop_head_destroy(sequence);
     dop_sampler_finish(&sequence->sampler);
     free(sequence->mask);
@@ -99,7 +99,7 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
     dop_sequence_note(s);
     dop_pages_keep(&s->model->pages, s->place, 0);
     s->n_fed = s->n_written = 0;
-    s->n_kept = UINT32_MAX;
+    dop_sequence_kept(s, UINT32_MAX, 0);
     s->logits = NULL;
     if (s->model->plan.model->n_sequences > 1)
         return dop_transfer_clear(s->model, s->place, diag);
@@ -147,16 +147,18 @@ dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag)
     dop_sequence *s = sequence;
     if (s->n_fed <= n)
         return DOP_OK;
+    const uint32_t to = dop_sequence_version(s, n);
     if (s->model->plan.replaces) {
         const dop_restore_point *c = checkpoint_of(s, n);
-        if (s->n_kept > n || (c && c->n > s->n_kept))
+        if (to == UINT32_MAX || (c && c->n > to))
             return dop_sequence_fall_back(s, n, diag);
     }
     dop_sequence_note(s);
     if (s->model->plan.replaces) {
-        dop_step_swap_states(s->model, s->place);
-        s->n_fed = s->n_kept;
-        s->n_kept = UINT32_MAX;
+        const uint32_t by = s->n_kept - to + 1;
+        dop_step_move_states(s->model, s->place, -(int32_t)by);
+        s->n_fed = to;
+        dop_sequence_kept(s, s->n_each >= by ? to - 1 : UINT32_MAX, s->n_each >= by ? s->n_each - by : 0);
     } else {
         s->n_fed = n;
     }

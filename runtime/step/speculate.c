@@ -23,6 +23,7 @@ dop_speculation_policy(const dop_model *model, dop_draft_policy *out)
         if (m->plan.schedules[of[i]].max_rows > 1)
             rows[n++] = m->plan.schedules[of[i]].max_rows;
     dop_draft_policy_init(out, rows, n);
+    dop_draft_policy_follow(out, &m->drift.policy);
 }
 
 static dop_status
@@ -54,9 +55,7 @@ dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how,
     dop_status st = how ? check_how(s, how, diag) : DOP_OK;
     if (st != DOP_OK)
         return st;
-    dop_speculator_forget(s->speculator);
-    dop_speculator_destroy(s->speculator);
-    s->speculator = NULL;
+    dop_speculator_end(s);
     s->undrafted = !how;
     if (!how || !how->own)
         dop_head_destroy(s);
@@ -108,7 +107,10 @@ choose_length(const dop_sequence *s, uint32_t unfed)
 {
     const dop_speculator *p = s->speculator;
     uint32_t most = dop_model_max_rows_of_several(s->model) - unfed, room = s->model->plan.model->ctx - s->n_tokens;
+    const uint32_t copies = s->model->plan.model->state_copies;
     bool pays;
+    if (s->model->plan.replaces && copies > unfed + 1) /* a version of the states after each row */
+        most = most < copies - 1 - unfed ? most : copies - 1 - unfed;
     most = most < p->most ? most : p->most;
     most = most < room ? most : room;
     most = s->wanted == UINT32_MAX || most < s->wanted ? most : s->wanted - 1; /* the last one comes without a draft */
@@ -122,6 +124,14 @@ typedef struct verdict {
     uint32_t id;
 } verdict;
 
+/* The rows of a round whose picks are judged. */
+typedef struct judged {
+    const float *logits; /* [rows of the step, vocab] */
+    uint32_t first;      /* the row from which the first pick is */
+    uint32_t schedule;
+    bool by_device; /* the step record has the picks, and logits are not for the host */
+} judged;
+
 static double
 deviation(const float *x, uint32_t n)
 {
@@ -133,32 +143,59 @@ deviation(const float *x, uint32_t n)
     return sqrt(fmax(squares / n - sum / n * (sum / n), 0));
 }
 
+/* Is the round one of those whose first row is compared with a step for one token, whatever its logits are? */
+static bool
+compares(const dop_speculator *p)
+{
+    return p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
+}
+
 /* Would a step for one token make the same pick?  margin: by how much the logits of a row speak for it. */
 static bool
 is_certain(dop_sequence *s, const float *row, float margin)
 {
     dop_speculator *p = s->speculator;
-    const bool compares = p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
     double least = doubt * s->model->drift.apart;
-    p->spread =
-        p->spread > 0 ? p->spread : deviation(row, s->model->plan.model->vocab); /* it takes longer than the pick */
-    if (s->model->drift.n_compared < FIRST_COMPARED)
+    if (s->model->drift.n_compared < FIRST_COMPARED) {
+        p->spread =
+            p->spread > 0 ? p->spread : deviation(row, s->model->plan.model->vocab); /* it takes longer than the pick */
         least = fmax(least, at_first * p->spread);
-    return !compares && (double)margin > least;
+    }
+    return !compares(p) && (double)margin > least;
+}
+
+/* Does the device pick from the rows of a round?  Not while rows are compared whatever their logits are, as the host then needs these. */
+static bool
+device_judges(const dop_sequence *s, uint32_t schedule)
+{
+    const dop_model *m = s->model;
+    return dop_sequence_wants(s) == DOP_WANTS_PICK && !m->ranks && m->drift.n_compared >= FIRST_COMPARED &&
+           !compares(s->speculator) && m->plan.schedules[schedule].greedy == DOP_PICKS_EACH;
 }
 
 /* A draft is right when the pick is the same.  The noise of a draw depends on the seed, the position and the id alone, so that a
  * draft model that draws with the same seed draws the same token where the two distributions agree (Daliri et al. 2024,
  * https://arxiv.org/abs/2408.07978), and a text does not depend on which tokens were drafts. */
 static dop_status
-judge(dop_sequence *s, const float *row, uint32_t i, dop_diag *diag, verdict *out)
+judge(dop_sequence *s, const judged *rows, uint32_t i, dop_diag *diag, verdict *out)
 {
+    const float *row = rows->logits + (size_t)(rows->first + i) * s->model->plan.model->vocab;
     dop_speculator *p = s->speculator;
     const uint32_t vocab = s->model->plan.model->vocab;
     dop_status st = DOP_OK;
     float margin;
     *out = (verdict){.accepted = false};
-    if (s->pick) {
+    if (rows->by_device) {
+        const volatile dop_step *step = dop_replay_step(&s->model->replay);
+        const uint32_t bits = step->margins[rows->first + i];
+        out->id = step->ids[rows->first + i];
+        if (out->id >= vocab)
+            return DOP_OK;
+        memcpy(&margin, &bits, sizeof margin);
+        out->given = is_certain(s, NULL, margin);
+        if (!out->given)
+            st = dop_replay_fetch_logits(&s->model->replay, rows->schedule, rows->first + i, diag);
+    } else if (s->pick) {
         if (dop_logits_largest(row, vocab) == UINT32_MAX)
             return DOP_OK;
         st = dop_sequence_own_pick(s, row, s->n_tokens + i, diag, &out->id);
@@ -168,27 +205,28 @@ judge(dop_sequence *s, const float *row, uint32_t i, dop_diag *diag, verdict *ou
         if (s->sampler.bad)
             return DOP_OK;
         out->given = is_certain(s, row, margin);
-        if (!out->given) {
-            p->again = true;
-            memcpy(p->row, row, vocab * sizeof *row);
-            p->row_at = s->n_tokens - 1 + i;
-        }
+    }
+    if (!out->given && st == DOP_OK) {
+        p->again = true;
+        memcpy(p->row, row, vocab * sizeof *row);
+        p->row_at = s->n_tokens - 1 + i;
     }
     out->accepted = st == DOP_OK && out->given && i < p->n_drafts && out->id == p->drafts[i];
     return st;
 }
 
-/* Sets the states to those of tokens that are right, the first `right` of n rows.  States that steps replace have nothing in
- * between, and return to those from before the step. */
+/* Sets the states to those of tokens that are right, the first `right` of n rows.  States that steps replace may have nothing in
+ * between: then they return to those from before the step. */
 static void
-keep_states(dop_sequence *s, uint32_t first, uint32_t n, uint32_t right)
+keep_states(dop_sequence *s, uint32_t schedule, uint32_t first, uint32_t n, uint32_t right)
 {
+    const uint32_t versions = dop_step_versions(s->model, schedule, n), kept = versions == n ? right : 0;
     s->n_fed = first + right;
     if (right == n || !s->model->plan.replaces)
         return;
-    dop_step_swap_states(s->model, s->place);
-    s->n_fed = first;
-    s->n_kept = UINT32_MAX;
+    dop_step_move_states(s->model, s->place, (int32_t)kept - (int32_t)versions);
+    s->n_fed = first + kept;
+    dop_sequence_kept(s, kept > 0 ? first + kept - 1 : UINT32_MAX, kept > 0 ? kept - 1 : 0);
 }
 
 /* Runs the tokens that are not fed yet together with the drafts, and judges these.  Sets tokens[n_tokens .. known), and what
@@ -200,18 +238,18 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round)
     dop_model *m = s->model;
     uint32_t first = s->n_fed, unfed = s->n_tokens - first, n = unfed + p->n_drafts, accepted = 0,
              schedule = dop_model_schedule_for(m, DOP_SCHED_ROWS, n);
-    size_t vocab = m->plan.model->vocab;
     if (schedule == UINT32_MAX)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a round of %u rows", n);
     memcpy(s->tokens + s->n_tokens, p->drafts, p->n_drafts * sizeof *p->drafts);
-    dop_status st = dop_step_finish(s, n, first, DOP_FORM_READ, &schedule, diag);
+    const bool by_device = device_judges(s, schedule);
+    dop_status st = dop_step_finish(s, n, first, by_device ? DOP_FORM_FULL : DOP_FORM_READ, &schedule, diag);
     if (st != DOP_OK)
         return st;
-    const float *rows = dop_model_logits(m, schedule) + (size_t)(unfed - 1) * vocab;
+    const judged rows = {dop_model_logits(m, schedule), unfed - 1, schedule, by_device};
     verdict v = {.accepted = true};
     p->known = s->n_tokens;
     for (uint32_t i = 0; i <= p->n_drafts && v.accepted; i++) {
-        st = judge(s, rows + i * vocab, i, diag, &v);
+        st = judge(s, &rows, i, diag, &v);
         if (st != DOP_OK || !v.given)
             break;
         accepted += v.accepted;
@@ -226,7 +264,7 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round)
     round->doubt = p->again;
     round->judged = !p->again || m->drift.n_compared >= FIRST_COMPARED;
     /* A row without a pick must be run again. */
-    keep_states(s, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
+    keep_states(s, schedule, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
     p->fed = s->n_fed;
     if (!m->plan.replaces && s->n_fed > s->n_tokens) /* the other functions must not see tokens that were not taken */
         s->n_fed = s->n_tokens;
@@ -290,7 +328,7 @@ is_time(dop_sequence *s)
          likely = false;
     p->ahead = UINT32_MAX;
     if (p->policy.wait > 0) {
-        p->ahead = p->policy.wait--;
+        p->ahead = dop_drafts_unfollowed(s, p->policy.wait--);
         return false;
     }
     likely = s->wanted != 1 && dop_drafts_likely(s);

@@ -23,6 +23,16 @@ dop_speculator_forget(dop_speculator *speculator)
     speculator->ahead = UINT32_MAX;
 }
 
+void
+dop_speculator_end(dop_sequence *sequence)
+{
+    dop_speculator *p = sequence->speculator;
+    if (p && p->counts.steps > 0)
+        sequence->model->drift.policy = p->policy;
+    dop_speculator_destroy(p);
+    sequence->speculator = NULL;
+}
+
 uint32_t
 dop_speculator_limit(const dop_speculator *speculator, uint32_t wanted)
 {

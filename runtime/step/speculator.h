@@ -47,6 +47,8 @@ dop_status dop_ngrams_init(dop_ngrams *ngrams, uint32_t n, uint32_t ctx, dop_dia
 /* Finds the previous occurrence of the n-gram that ends a text of n tokens: the number of tokens up to its end; 0: none. */
 uint32_t dop_ngrams_find(dop_ngrams *ngrams, const uint32_t *tokens, uint32_t n);
 void dop_speculator_destroy(dop_speculator *speculator);
+/* Ends the speculation of a sequence; what it has measured is the model's. */
+void dop_speculator_end(dop_sequence *sequence);
 /* Forgets tokens that were not taken.  Where steps replace states, the states may cover more tokens than the sequence
  * has until dop_sequence_go_back is called. */
 void dop_speculator_forget(dop_speculator *speculator);
@@ -74,6 +76,8 @@ typedef struct dop_head {
 
 /* Must the layer see the hidden states of the sequence's next step?  Not while drafts have not paid for long. */
 bool dop_drafts_follow(const dop_sequence *sequence);
+/* How many tokens from the next one on come before steps whose states it must see, or before a round: `wait` of them are left until that. */
+uint32_t dop_drafts_unfollowed(const dop_sequence *sequence, uint32_t wait);
 /* Gives the sequence a head, unless it has one. */
 dop_status dop_head_create(dop_sequence *sequence, dop_diag *diag);
 void dop_head_destroy(dop_sequence *sequence);

@@ -100,15 +100,6 @@ dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
     return model->plan.model->ctx - pos > n ? model->info.decode : model->orders.decode[DOP_ORDER_BARRIERS];
 }
 
-void
-dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times)
-{
-    const dop_plan_schedule *s = &model->plan.schedules[schedule];
-    /* A schedule without a split picks even when only its body is wanted. */
-    if (s->greedy == DOP_PICKS_NEXT && (form != DOP_FORM_BODY || (s->n_body == s->n_dispatches && !model->ranks)))
-        model->flight.picks_asked += times;
-}
-
 /* Submits what is in the step record. */
 static dop_status
 submit(dop_model *m, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag, uint64_t *out_ticket)
@@ -157,18 +148,33 @@ dop_model_logits(const dop_model *model, uint32_t schedule)
     return model->ranks ? model->ranks->results : dop_replay_logits(&model->replay, schedule);
 }
 
-void
-dop_step_note_swap(dop_model *model, uint32_t place)
+uint32_t
+dop_step_versions(const dop_model *model, uint32_t schedule, uint32_t n)
 {
-    model->parity[place] ^= model->plan.replaces;
+    const uint32_t copies = model->plan.model->state_copies;
+    return copies > 2 && n < copies && model->plan.schedules[schedule].kind == DOP_SCHED_ROWS ? n : 1;
+}
+
+static void
+note_versions(dop_model *m, uint32_t place, int32_t by)
+{
+    const int32_t copies = (int32_t)m->plan.model->state_copies;
+    if (m->plan.replaces)
+        m->parity[place] = (uint32_t)(((int32_t)m->parity[place] + by + copies) % copies);
 }
 
 void
-dop_step_swap_states(dop_model *model, uint32_t place)
+dop_step_note_version(dop_model *model, uint32_t place)
+{
+    note_versions(model, place, 1);
+}
+
+void
+dop_step_move_states(dop_model *model, uint32_t place, int32_t by)
 {
     if (!model->plan.replaces)
         return;
-    dop_step_note_swap(model, place);
+    note_versions(model, place, by);
     dop_replay_step(&model->replay)->parity[place] = model->parity[place];
 }
 
@@ -215,7 +221,7 @@ dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_
         dop_sequence *s = rows[k].sequence;
         const uint32_t end = rows[k].pos + rows[k].n + more;
         s->n_written = end > s->n_written ? end : s->n_written;
-        s->n_kept = UINT32_MAX; /* the step writes the other copy of states that it replaces */
+        dop_sequence_kept(s, UINT32_MAX, 0); /* the step writes the other copy of states that it replaces */
     }
     if (!io->own)
         write_record(m, rows, n, io->continued);
@@ -249,7 +255,9 @@ dop_step_collected(dop_model *model, dop_sequence_rows *rows, uint32_t n, const 
 {
     model->flight.picks_taken = issue->pick_end;
     for (uint32_t k = 0; k < n; k++) {
-        dop_step_swap_states(model, rows[k].sequence->place); /* as a kernel that picks has done already */
+        rows[k].versions = dop_step_versions(model, issue->schedule, rows[k].n);
+        /* as a kernel that picks has done already */
+        dop_step_move_states(model, rows[k].sequence->place, (int32_t)rows[k].versions);
         rows[k].ran = true;
     }
 }
@@ -285,7 +293,7 @@ dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form,
     *io_schedule = run.schedule;
     if (st != DOP_OK)
         return st;
-    sequence->n_kept = pos;
+    dop_sequence_kept(sequence, pos + rows.versions - 1, rows.versions - 1);
     sequence->n_fed = pos + n;
     return dop_head_keep(sequence, *io_schedule, 0, pos, n, diag);
 }

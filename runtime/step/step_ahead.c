@@ -51,7 +51,7 @@ dop_step_drain(dop_model *model, dop_diag *diag)
             dop_sequence_trim(s);
         /* The first of them has fed the last token; a second one wrote to the copy that is not current. */
         if (!m->flight.by_rows && steps > 0 && m->plan.replaces) {
-            dop_step_swap_states(m, s->place);
+            dop_step_move_states(m, s->place, 1);
             s->n_fed = s->n_tokens;
         }
     }
@@ -275,13 +275,20 @@ dop_step_commit(dop_model *model)
         const uint32_t kept = o->of[i].n - o->of[i].dropped;
         if (n > 0 && dop_head_keep(s, o->run.schedule, o->first[i], o->of[i].pos, kept, NULL) != DOP_OK)
             dop_head_destroy(s);
-        s->n_kept = ahead ? UINT32_MAX : s->n_tokens; /* the step in flight writes the other copy */
         s->drawn = false;
         if (o->of[i].dropped && model->plan.replaces) {
-            dop_step_swap_states(model, s->place);
-            s->n_kept = UINT32_MAX;
-            continue;
+            const bool each = o->of[i].versions == o->of[i].n;
+            dop_step_move_states(model, s->place, -(int32_t)(each ? o->of[i].dropped : o->of[i].versions));
+            dop_sequence_kept(s, UINT32_MAX, 0);
+            if (!each)
+                continue;
         }
+        if (ahead || kept == 0) /* the step in flight writes the other copy */
+            dop_sequence_kept(s, UINT32_MAX, 0);
+        else if (o->of[i].versions == o->of[i].n)
+            dop_sequence_kept(s, s->n_tokens + kept - 1, kept - 1);
+        else
+            dop_sequence_kept(s, s->n_tokens, 0);
         s->n_tokens += kept;
         s->n_fed = s->n_tokens;
     }
@@ -306,7 +313,7 @@ dop_step_rollback(dop_model *model)
         (void)dop_step_drain(model, NULL);
     for (uint32_t i = 0; i < o->n_sequences; i++) {
         if (o->of[i].ran)
-            dop_step_swap_states(model, o->of[i].sequence->place);
+            dop_step_move_states(model, o->of[i].sequence->place, -(int32_t)o->of[i].versions);
         if (o->n_rows > 0)
             dop_sequence_trim(o->of[i].sequence);
         o->of[i].sequence->drawn = false;

@@ -336,7 +336,7 @@ dop_stored_take(dop_sequence *sequence, const dop_stored_load *load, dop_diag *d
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     dop_status st = DOP_OK;
-    s->n_kept = UINT32_MAX;
+    dop_sequence_kept(s, UINT32_MAX, 0);
     s->logits = NULL;
     for (uint32_t i = 0; i < load->n_images && st == DOP_OK; i++) {
         dop_snapshot_head h;

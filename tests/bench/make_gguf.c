@@ -45,6 +45,7 @@ typedef struct shape {
      * `rotated` ones too.  The first `dense` layers have no experts, the others `shared` that work on every row. */
     uint32_t rank, q_rank, rotated, value_dim, dense, shared;
     bool drafts; /* there is a layer of multi-token prediction */
+    bool beside; /* every layer attends and has a recurrence beside that */
 } shape;
 
 #define EVERY_FOURTH 0x8888888888888888u
@@ -334,7 +335,7 @@ add_attention(writer *w, int i)
     add_tensor(w, i, "attn_k", w->type, s->hidden, kv);
     add_tensor(w, i, "attn_v", w->type, s->hidden, kv);
     add_tensor(w, i, "attn_output", w->type, q, s->hidden);
-    if (strcmp(s->arch, "llama") != 0 && !oss && !s->parts) {
+    if (strcmp(s->arch, "llama") != 0 && !oss && !s->parts && !s->beside) {
         add_f32(w, i, "attn_q_norm", ONES, s->head_dim, 0);
         add_f32(w, i, "attn_k_norm", ONES, s->head_dim, 0);
     }
@@ -440,15 +441,19 @@ add_layer(writer *w, int i)
     add_f32(w, i, "attn_norm", ONES, s->hidden, 0);
     if (s->rank)
         add_latent(w, i);
-    else if (i == (int)s->layers || attends(s, (uint32_t)i))
+    else if (i == (int)s->layers || s->beside || attends(s, (uint32_t)i))
         add_attention(w, i);
     else if (!s->parts || s->parts[i] == 'M')
+        add_recurrent(w, i);
+    if (s->beside)
         add_recurrent(w, i);
     if (is_gemma) {
         add_f32(w, i, "post_attention_norm", ONES, s->hidden, 0);
         add_f32(w, i, "post_ffw_norm", ONES, s->hidden, 0);
     }
-    if (s->ffn && !s->parts)
+    if (s->beside)
+        add_bare(w, i, "ffn_norm", ONES, s->hidden, 0);
+    else if (s->ffn && !s->parts)
         add_f32(w, i, renamed ? "post_attention_norm" : "ffn_norm", ONES, s->hidden, 0);
     if (i < (int)s->layers && !feeds_forward(s, (uint32_t)i))
         return;

@@ -3,7 +3,8 @@
 #
 #   turns.sh [--bin DIR] [--turns N] [--system N] [--result N] [--type TYPE] [--out DIR] [SHAPE...]
 #
-# SHAPE: of make_gguf, with random weights (default qwen3.5-4b gemma3-4b mamba2-2.7b), or a plan (NAME.plan) or a model that dopplerc reads.
+# SHAPE: of make_gguf, with random weights (default qwen3.5-4b gemma3-4b falcon-h1-1.5b mamba2-2.7b), or
+# a plan (NAME.plan) or a model that dopplerc reads.
 # A system prompt of 8000 tokens and results of 2000 in each of 20 turns, unless told.  Prints the rows of turn 1, of turn 2, of the last
 # one and of prompts that part; then the same turns with files, and a second process that goes on from them.
 set -euo pipefail
@@ -17,7 +18,7 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-[ ${#shapes[@]} -gt 0 ] || shapes=(qwen3.5-4b gemma3-4b mamba2-2.7b)
+[ ${#shapes[@]} -gt 0 ] || shapes=(qwen3.5-4b gemma3-4b falcon-h1-1.5b mamba2-2.7b)
 tools=$bin/tests/tools
 compiler=$bin/dopplerc
 [ -x "$compiler" ] || compiler=$tools/dopplerc

@@ -38,11 +38,19 @@ check "more rows than 8" grep -qE "up to (9|1[0-6]) rows" counts
 # States that steps replace are rolled back.
 check "a plan of qwen3_5 for three" "$DOPPLERC" qwen3_5 -o three.plan --ctx 64 --chunks 4 --sequences 3 --rows 4,32 --kv f32 --act f32 --quiet
 check "steps of three sequences with states" "$TOOLS/herd" three.plan 3 24 2
+# A part of a round's rows is accepted: the states after these rows are there, and no row is in two steps.
+check "a plan of qwen3_5 for rounds" "$DOPPLERC" qwen3_5 -o rounds.plan --ctx 64 --chunks 4 --rows 8 --kv f32 --act f32 --quiet
+check "rounds with states" "$TOOLS/drafts" rounds.plan 40 1
+check "kernels that leave a state after each row" "$EXEC" rounds.plan --check --quiet
+check "sequences that come, go and go back, with drafts" "$TOOLS/walk" three.plan 100 1 saved
 if [ "${1:-}" = whole ]; then
     check "a plan of the demo for 16" "$DOPPLERC" "$demo" -o sixteen.plan --ctx 256 --sequences 16 --rows 4,16,64 --kv f32 --act f32 --quiet
     check "steps of 16 sequences with drafts" "$TOOLS/herd" sixteen.plan 16 120 5
     cp .out counts
     check "steps of up to 64 rows" grep -q "up to [3-6][0-9] rows" counts
+    check "1000 operations" "$TOOLS/walk" three.plan 1000 2 saved
+    check "1000 operations on one sequence" "$TOOLS/walk" rounds.plan 1000 3 saved
+    check "1000 operations of the demo" "$TOOLS/walk" sixteen.plan 1000 4 saved
     compare gemma3 deepseek 3
     compare qwen3 deepseek 4
     compare qwen3_next qwen 5 gguf

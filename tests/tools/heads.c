@@ -77,7 +77,8 @@ main(int argc, char **argv)
             return 2;
         const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_DRAFT, k == 1 ? n : 1);
         snprintf(name, sizeof name, "logits%u", k);
-        print(name, dop_model_logits(m, schedule) + (k == 1 ? (size_t)(n - 1) * vocab : 0), vocab);
+        ok(dop_replay_fetch_logits(&m->replay, schedule, 0, &diag), &diag); /* the last row comes first */
+        print(name, dop_model_logits(m, schedule), vocab);
     }
     printf("\"ids\": [");
     for (uint32_t i = 0; i < most; i++)

@@ -3,7 +3,7 @@
  *   herd PLAN SEQUENCES TOKENS SEED
  *
  * Each step has the last token of every sequence and a random number of drafts behind it; sequences begin at different times, and now and
- * then one goes back by some tokens.  Where steps replace states, what was not accepted is in the next step again. */
+ * then one goes back by some tokens. */
 #include "runtime/step/speculator.h"
 
 #include <stdio.h>

@@ -148,7 +148,7 @@ run_rows(test *t, side *x, uint32_t max_rows, uint32_t n_rows)
         ok(t, dop_step_issue(m, NULL, 0, &run, &t->diag), "a step of rows");
         ok(t, dop_replay_wait(&m->replay, run.ticket, &t->diag), "a step of rows");
         for (uint32_t k = 0; k < t->n_sequences; k++)
-            dop_step_swap_states(m, x->s[i][k]->place);
+            dop_step_move_states(m, x->s[i][k]->place, 1);
         before = schedule;
     }
     return dop_replay_logits(&x->m[x->n - 1]->replay, schedule);

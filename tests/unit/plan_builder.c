@@ -335,6 +335,7 @@ pb_toy_of(plan_builder *b, uint32_t n_sequences)
         .rewind = DOP_PLAN_NO_RINGS,
         .n_layers = 1,
         .n_sequences = n_sequences,
+        .state_copies = 2,
         .bos_id = 1,
         .n_end_ids = 1,
         .end_ids = {2},

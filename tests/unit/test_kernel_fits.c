@@ -671,7 +671,8 @@ Test(kernel_fits, step_record)
                   {"several_runs", offsetof(dop_step, several_runs)},
                   {"parity", offsetof(dop_step, parity)},
                   {"rows", offsetof(dop_step, rows)},
-                  {"ids", offsetof(dop_step, ids)}};
+                  {"ids", offsetof(dop_step, ids)},
+                  {"margins", offsetof(dop_step, margins)}};
     dop_diag diag = {0};
     dop_templates t;
     cr_assert_eq(dop_templates_load(NULL, &t, &diag), DOP_OK, "%s", diag.message);

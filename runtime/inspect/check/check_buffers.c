@@ -22,7 +22,10 @@ uint64_t
 dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop_node_id id)
 {
     bool made = dop_node_is(run->g, dop_node_base(run->g, id, NULL), DOP_EFFECT);
-    return b->copies == 2 && made != (run->c->parity != 0) ? (uint64_t)b->rows * b->cols : 0;
+    /* all rows of the step are of sequence 0 */
+    const bool each = run->g->keeps_each && run->c->n_tokens < b->copies;
+    const uint32_t copy = (run->c->parity + (!made ? 0 : each ? run->c->n_tokens : 1)) % b->copies;
+    return b->copies > 1 ? copy * (uint64_t)b->rows * b->cols : 0;
 }
 
 static bool
@@ -53,13 +56,13 @@ static void
 fill_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
-    uint64_t n = n_values(b), half = n / 2;
+    uint64_t n = n_values(b), one = n / b->copies;
     dop_check_fill fill = {g, b->node, b->rows, run->c->pos,
                            feeds_argmax(run, b->node) || run->r->tpl == DOP_TPL_positions};
-    if (b->copies == 2) {
+    if (b->copies > 1) {
         uint64_t current = dop_check_copy(run, b, b->node);
         for (uint64_t i = 0; i < n; i++)
-            b->sent[i] = is_out(run, b->node) && i / half != current / half ? NAN : dop_check_normal(&run->random);
+            b->sent[i] = is_out(run, b->node) && i / one != current / one ? NAN : dop_check_normal(&run->random);
     } else if (dop_node_at(g, b->node)->op == DOP_OP_state) {
         /* Rows that nobody may read yet are large, so that reading them shows.  A state that is filled once is read whole. */
         const uint64_t end = dop_state_is_filled(g, b->node) ? n : (uint64_t)(run->c->pos + run->c->n_tokens) * b->cols;
@@ -191,7 +194,7 @@ dop_check_send(dop_check_run *run)
         bool appends = dop_shape_appends(&n->shape);
         if (appends && rows > end && !dop_state_is_filled(g, id))
             rows = end;
-        uint32_t copies = n->op == DOP_OP_state && !appends ? 2 : 1;
+        uint32_t copies = n->op == DOP_OP_state && !appends ? run->plan->model->state_copies : 1;
         *b = (dop_check_buffer){id, a, copies, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};
         bool known =
             b->type == DOP_TYPE_f32 || b->type == DOP_TYPE_f16 || b->type == DOP_TYPE_u32 || dop_cache_blocks(b->type);

@@ -221,7 +221,7 @@ compare_cache(dop_check_run *run, dop_node_id id)
 }
 
 /* Compares the copy of a replace state that the step writes, and finds whether the current copy is unchanged, so that the
- * step can be run again.  The step has rows of sequence 0 only; both copies of other sequences must stay as they are. */
+ * step can be run again.  The step has rows of sequence 0 only; all copies of other sequences must stay as they are. */
 static dop_status
 compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -330,6 +330,7 @@ compare_step(dop_check_run *run)
         if (run->g->max_t > 1 && dop_node_at(run->g, run->r->nodes[i])->shape.dim[0].sym == DOP_SYM_T) {
             /* a pick of every row, of which the reference has some */
             memcpy(want.ids, a->ids, run->c->n_tokens * sizeof *want.ids);
+            memcpy(want.margins, a->margins, sizeof want.margins);
             for (uint32_t k = 0; k < id->count && k < run->n_samples; k++)
                 want.ids[run->sample[k]] = id->u[k];
             run->result->values += id->count;
@@ -340,7 +341,8 @@ compare_step(dop_check_run *run)
         want.n_out++;
         want.rows[0].position++;
         want.n_rows = 1;
-        want.parity[0] ^= dop_graph_replaces(run->g) != 0; /* all rows are of sequence 0 */
+        if (dop_graph_replaces(run->g)) /* all rows are of sequence 0 */
+            want.parity[0] = (want.parity[0] + 1) % run->plan->model->state_copies;
     }
     if (a->flags & DOP_STEP_STALLED)
         wrong(run, "step record: a wait ran out", a->flags, 0);

@@ -11,7 +11,7 @@ enum { DOP_CHECK_PRODUCTS = 100000000 }; /* multiplications of one case that the
 typedef struct dop_check_buffer {
     dop_node_id node; /* node that owns the memory: a state, or a computed node */
     const dop_plan_arg *arg;
-    uint32_t copies;     /* 2 for a replace state, one after the other; else 1 */
+    uint32_t copies;     /* those of a replace state, one after the other; else 1 */
     uint32_t rows, cols; /* size of a copy in `sent` and `got`; a cache has rows to a few past the last position */
     dop_type type;
     float *sent; /* values written to the device before the dispatch */

@@ -127,7 +127,9 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
     uint64_t row = blocks || plain ? dop_cache_row_bytes(n->type, cols) : 0;
     uint64_t replaced = dop_node_rows(x->g, place, 1) * row; /* one copy */
     bool appends = dop_shape_appends(&n->shape);
-    m->offset = !write ? 0 : appends ? x->pos % dop_cache_rows(x->g, id) * row : x->parity ? 0 : replaced;
+    m->offset = !write    ? 0
+                : appends ? x->pos % dop_cache_rows(x->g, id) * row
+                          : (x->parity + 1) % x->plan->model->state_copies * replaced;
     if (row == 0 || m->offset + row > m->arg->size || (mailbox && x->copy_size + row > mailbox->size) ||
         (logits && cols != x->plan->model->vocab))
         return damaged(x, stage);
@@ -295,7 +297,7 @@ check_step(stages *x, uint32_t token)
     dop_replay_write_step(&s->replay, &token, 1, x->pos, s->parity[0]); /* the last dispatch has moved it on */
     for (uint32_t i = 0; i < x->persistent->n_stages && st == DOP_OK; i++)
         st = check_stage(x, &x->plan->dispatches[x->persistent->first_stage + i]);
-    dop_step_swap_states(s, 0); /* the step counts */
+    dop_step_move_states(s, 0, 1); /* the step counts */
     return st;
 }
 
