@@ -425,6 +425,8 @@ class dop_draw_facts(Structure):
         ("colours", c_uint32),
         ("steps", c_uint32),
         ("guidance", c_double),
+        ("sampler", c_char_p),
+        ("takes_pictures", c_bool),
     ]
 
 
@@ -439,6 +441,9 @@ class dop_draw_options(Structure):
         ("guidance", c_double),
         ("seed", c_uint64),
         ("sampler", c_char_p),
+        ("init", c_void_p),
+        ("n_init", c_size_t),
+        ("strength", c_double),
         ("progress", dop_draw_progress),
         ("user", c_void_p),
     ]
@@ -476,6 +481,7 @@ class dop_compile_options(Structure):
         ("skips", POINTER(c_char_p)),
         ("loras", POINTER(c_char_p)),
         ("controls", POINTER(c_char_p)),
+        ("mmproj", c_char_p),
         ("control_layers", c_char_p),
         ("n_forces", c_size_t),
         ("n_apart", c_size_t),

@@ -17,21 +17,20 @@ uri_of(const json_t *part, bool *out_asked)
     return json_string_value(json_is_object(v) ? json_object_get(v, "url") : v);
 }
 
-/* The bytes of data:TYPE;base64,BYTES. */
-static bool
-decode(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
+bool
+dop_reader_data(dop_reader *r, const char *param, const char *uri, dop_budget *budget, dop_buf *out)
 {
     static const char scheme[] = "data:", form[] = ";base64";
     const char *comma = strncmp(uri, scheme, sizeof scheme - 1) == 0 ? strchr(uri, ',') : NULL;
     const size_t n = comma ? strlen(comma + 1) : 0, n_form = sizeof form - 1;
     if (strncmp(uri, scheme, sizeof scheme - 1) != 0)
-        dop_reader_refuse(r, "messages", "this server fetches no pictures: send them as data: URIs");
+        dop_reader_refuse(r, param, "this server fetches no pictures: send them as data: URIs");
     else if (!comma || (size_t)(comma - uri) < n_form || memcmp(comma - n_form, form, n_form) != 0)
-        dop_reader_refuse(r, "messages", "the data: URI of a picture has no base64");
-    else if (!dop_budget_take(x->budget, n))
-        dop_reader_refuse(r, "messages", "the pictures take too much memory");
+        dop_reader_refuse(r, param, "the data: URI of a picture has no base64");
+    else if (!dop_budget_take(budget, n))
+        dop_reader_refuse(r, param, "the pictures take too much memory");
     else if (!dop_base64_decode(comma + 1, n, out) || out->size == 0)
-        dop_reader_refuse(r, "messages", "the data: URI of a picture is not base64");
+        dop_reader_refuse(r, param, "the data: URI of a picture is not base64");
     return !r->failed;
 }
 
@@ -50,7 +49,7 @@ dop_request_image(dop_request_images *x, dop_reader *r, const json_t *part, dop_
         dop_reader_refuse(r, "messages", "the picture of a message is {\"image_url\": {\"url\": \"data:...\"}}");
     else if (x->n == DOP_REQUEST_MAX_IMAGES)
         dop_reader_refuse(r, "messages", "the request has more than %d pictures", DOP_REQUEST_MAX_IMAGES);
-    else if (decode(x, r, uri, &bytes) &&
+    else if (dop_reader_data(r, "messages", uri, x->budget, &bytes) &&
              dop_image_read(x->eyes, bytes.data, bytes.size, false, &diag, &x->list[x->n]) != DOP_OK)
         dop_reader_fail(r, "messages", &diag, x->budget);
     dop_buf_finish(&bytes);
