@@ -40,29 +40,56 @@ dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
     return factors > sums ? factors : sums;
 }
 
-dop_type
+dop_stored_rows
 dop_coop_stored(const dop_graph *g, const dop_region *r)
 {
-    uint32_t start = 0;
-    const dop_node_id act = dop_node_base(g, r->info->product.act, &start);
-    const dop_type type = dop_node_at(g, act)->type;
-    const uint32_t cols = dop_blocks_of(g, r).by_pair ? r->info->product.depth : dop_node_cols(g, act);
-    const bool stored =
-        !dop_region_has(r, act) && start % 8 == 0 && cols % 8 == 0 && (type == DOP_TYPE_f16 || type == DOP_TYPE_f32);
-    return stored ? type : DOP_TYPE_COUNT;
+    dop_stored_rows rows = {.type = DOP_TYPE_COUNT};
+    dop_node_id id = dop_node_base(g, r->info->product.act, &rows.start);
+    uint32_t cols = dop_blocks_of(g, r).by_pair ? r->info->product.depth : dop_node_cols(g, id);
+    if (dop_region_has(r, id) && dop_node_at(g, id)->op == DOP_OP_unfold && rows.start == 0) {
+        const dop_node_id source = dop_node_at(g, id)->src[0];
+        rows.windows = id;
+        id = dop_node_base(g, source, &rows.start);
+        if (dop_node_cols(g, source) % 8)
+            return rows;
+        cols = dop_node_cols(g, id);
+    }
+    const dop_type type = dop_node_at(g, id)->type;
+    rows.id = id;
+    rows.cols = cols;
+    if (!dop_region_has(r, id) && rows.start % 8 == 0 && cols % 8 == 0 &&
+        (type == DOP_TYPE_f16 || type == DOP_TYPE_f32))
+        rows.type = type;
+    return rows;
+}
+
+uint32_t
+dop_coop_window_bytes(const dop_graph *g, const dop_region *r, const dop_tile *tile)
+{
+    const dop_stored_rows rows = dop_coop_stored(g, r);
+    return rows.type < DOP_TYPE_COUNT && rows.windows ? tile->bm * 8 : 0;
+}
+
+bool
+dop_coop_fits_shared(const dop_site *s, const dop_tile *tile, uint32_t n_mats)
+{
+    return dop_coop_tile_bytes(tile, n_mats, s->t) + dop_coop_window_bytes(s->g, s->r, tile) +
+               tile->wg / s->t->subgroup * 4 <=
+           s->t->shared_bytes;
 }
 
 /* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
 static bool
-coop_tile(const dop_coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *tile)
+coop_tile(const dop_coop_shape *x, uint32_t mats, const dop_site *s, dop_tile *tile)
 {
-    tile->bm = s->bm;
-    tile->bn = s->bn;
-    tile->bk = s->bk;
-    tile->tm = s->wm;
-    tile->tn = s->wn;
-    tile->direct = s->kind >= DOP_SHAPE_DIRECT;
-    const bool large = s->kind >= DOP_SHAPE_SOONER; /* sums may take more than half of the registers */
+    const dop_target *t = s->t;
+    tile->bm = x->bm;
+    tile->bn = x->bn;
+    tile->bk = x->bk;
+    tile->tm = x->wm;
+    tile->tn = x->wn;
+    tile->direct = x->kind >= DOP_SHAPE_DIRECT;
+    const bool large = x->kind >= DOP_SHAPE_SOONER; /* sums may take more than half of the registers */
     if (large && !tile->direct && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
         return false;
     /* Narrow subgroups: sums may take half the registers of an invocation. */
@@ -70,8 +97,7 @@ coop_tile(const dop_coop_shape *s, uint32_t mats, const dop_target *t, dop_tile 
            mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
         tile->tm /= 2;
     tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
-    return tile->wg <= t->max_workgroup &&
-           dop_coop_tile_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
+    return tile->wg <= t->max_workgroup && dop_coop_fits_shared(s, tile, mats);
 }
 
 /* Can the parts be joined, so that tiles go through the rows of all parts as if of one matrix?  Products may differ only in their
@@ -205,7 +231,7 @@ can_be_direct(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     const dop_type type = dop_node_at(s->g, first)->type;
     if (!(s->t->caps & DOP_CAP_coop_khr) || !(s->t->caps & DOP_CAP_coop_pairs) || s->t->subgroup != 32 ||
         s->t->matrix != DOP_MATRIX_SHAPE(16, 16, 16) || direct_percent(s->t, type, p->most) == 0 || p->k % x->bk ||
-        p->k < s->t->schedule.split_k_shallow || dop_coop_stored(s->g, s->r) != DOP_TYPE_f16)
+        p->k < s->t->schedule.split_k_shallow || dop_coop_stored(s->g, s->r).type != DOP_TYPE_f16)
         return false;
     for (uint32_t i = 0; i < a->n_parts; i++)
         for (uint32_t m = 0; m < a->parts[i].n_mats; m++) {
@@ -263,7 +289,7 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
                                 *best = NULL, *x;
     for (x = first; x < last; x++) {
         dop_tile other = *tile;
-        if (!suits(x, s, &p) || !coop_tile(x, p.most, t, &other))
+        if (!suits(x, s, &p) || !coop_tile(x, p.most, s, &other))
             continue;
         const uint32_t tiles = dop_div_up_u32(s->g->max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
         const bool busy = tiles * 100 >= t->cores * x->busy;
@@ -276,7 +302,7 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
     }
     if (!best || time_of(best, s, &p) >= time_of(x, s, &p))
         best = x;
-    coop_tile(best, p.most, t, tile);
+    coop_tile(best, p.most, s, tile);
     const coop_division d = division_of(best, s, &p);
     tile->joined = d.joined;
     tile->shares = d.shares;
@@ -290,6 +316,6 @@ dop_coop_choose_tile_at(const dop_site *s, dop_tile *tile)
     const uint32_t span = dop_blocks_of(s->g, s->r).span, mats = dop_products_of(s).most;
     const dop_coop_shape *x = s->t->schedule.coop_block_tiles;
     for (uint32_t i = 0; i < s->t->schedule.n_coop_block_tiles; i++)
-        if (x[i].bm <= span && coop_tile(&x[i], mats, s->t, tile))
+        if (x[i].bm <= span && coop_tile(&x[i], mats, s, tile))
             return;
 }

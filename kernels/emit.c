@@ -597,60 +597,83 @@ emit_moments_norm(dop_emit *e, dop_node_id node, dop_index ix)
     const dop_shape *s = &dop_node_at(g, n->src[0])->shape;
     const uint32_t cols = dop_node_cols(g, node) / 2, groups = s->dim[1].mul, id = e->n_temps++;
     const char *a = dop_emit_arg(e, n->src[0], false), *c = dop_emit_str(e, "c%u", id), *m = dop_emit_str(e, "m%u", id),
-               *all = dop_emit_str(e, "n%u", id), *far = dop_emit_str(e, "d%u", id), *out = dop_emit_str(e, "v%u", id);
+               *far = dop_emit_str(e, "d%u", id), *out = dop_emit_str(e, "v%u", id);
     dop_emit_line(e, "uint %s = %s %% %uu;", c, ix.c, cols);
+    /* Two walks over the parts, whose loads do not wait for one another. */
+    const char *walk = dop_emit_str(e, "for (uint p%u = 0u, i%u = %s / %uu * 3u; p%u < %uu; p%u++, i%u += %uu)", id, id,
+                                    c, cols / groups, id, s->dim[0].mul, id, id, groups * 3);
     dop_emit_line(e, "vec3 %s = vec3(0.0);", m);
-    dop_emit_line(e, "for (uint p%u = 0u; p%u < %uu; p%u++) {", id, id, s->dim[0].mul, id);
-    dop_emit_line(e, "    uint i%u = (p%u * %uu + %s / %uu) * 3u;", id, id, groups, c, cols / groups);
-    dop_emit_line(
-        e, "    float f%u = dop_ld1_f32(%s, i%u), %s = max(%s.x + f%u, 1.0), %s = dop_ld1_f32(%s, i%u + 1u) - %s.y;",
-        id, a, id, all, m, id, far, a, id, m);
-    dop_emit_line(e, "    if (f%u > 0.0)", id);
-    dop_emit_line(
-        e, "        %s = vec3(%s, %s.y + %s * f%u / %s, %s.z + dop_ld1_f32(%s, i%u + 2u) + %s * %s * %s.x * f%u / %s);",
-        m, all, m, far, id, all, m, a, id, far, far, m, id, all);
+    dop_emit_line(e, "%s", walk);
+    dop_emit_line(e, "    %s.xy += dop_ld1_f32(%s, i%u) * vec2(1.0, dop_ld1_f32(%s, i%u + 1u));", m, a, id, a, id);
+    dop_emit_line(e, "%s.x = max(%s.x, 1.0);", m, m);
+    dop_emit_line(e, "%s.y /= %s.x;", m, m);
+    dop_emit_line(e, "%s {", walk);
+    dop_emit_line(e, "    float %s = dop_ld1_f32(%s, i%u + 1u) - %s.y;", far, a, id, m);
+    dop_emit_line(e, "    %s.z += dop_ld1_f32(%s, i%u + 2u) + dop_ld1_f32(%s, i%u) * %s * %s;", m, a, id, a, id, far,
+                  far);
     dop_emit_line(e, "}");
     const char *w = dop_emit_value(e, n->src[1], (dop_index){"0u", c}, 1),
                *b = dop_emit_value(e, n->src[2], (dop_index){"0u", c}, 1);
-    dop_emit_line(e, "float %s = %s / sqrt(%s.z / max(%s.x, 1.0) + %.9g);", out, w, m, m,
-                  dop_node_f(g, node, DOP_A_eps));
+    dop_emit_line(e, "float %s = %s / sqrt(%s.z / %s.x + %.9g);", out, w, m, m, dop_node_f(g, node, DOP_A_eps));
     dop_emit_line(e, "%s = %s < %uu ? %s : %s - %s.y * %s;", out, ix.c, cols, out, b, m, out);
     return out;
+}
+
+dop_window_row
+dop_emit_window_row(dop_emit *e, dop_node_id node, const char *t)
+{
+    const dop_unfold u = dop_unfold_of(e->g, node);
+    const uint32_t wide = (uint32_t)u.wide, tall = (uint32_t)u.tall, stride = (uint32_t)u.stride, n = e->n_temps++;
+    const dop_node_id source = dop_node_at(e->g, node)->src[0];
+    const uint32_t of = dop_node_row_multiple(e->g, source);
+    const dop_window_row row = {.x = dop_emit_str(e, "x%u", n),
+                                .y = u.flat ? "0u" : dop_emit_str(e, "y%u", n),
+                                .first = dop_emit_str(e, "p%u", n),
+                                .rows = of ? dop_emit_rows(e, of)
+                                           : dop_emit_str(e, "%uu", dop_node_at(e->g, source)->shape.dim[0].mul)};
+    dop_emit_index(e, "uint %s = %s %% %uu * %uu;", row.x, t, wide, stride);
+    if (!u.flat)
+        dop_emit_index(e, "uint %s = %s / %uu %% %uu * %uu;", row.y, t, wide, tall, stride);
+    dop_emit_index(e, "uint %s = %s / %uu * %uu;", row.first, t, wide * tall, (uint32_t)(u.width * u.height));
+    return row;
+}
+
+dop_window_place
+dop_emit_window(dop_emit *e, dop_node_id node, const dop_window_row *from, const char *column)
+{
+    const dop_graph *g = e->g;
+    const dop_node_id source = dop_node_at(g, node)->src[0];
+    const dop_unfold u = dop_unfold_of(g, node);
+    const uint32_t cols = dop_node_cols(g, source), n = e->n_temps++;
+    const uint32_t taps = (uint32_t)u.taps, dilation = (uint32_t)u.dilation, pad = (uint32_t)u.pad, up = (uint32_t)u.up;
+    const char *along = dop_emit_str(e, "x%u", n), *down = dop_emit_str(e, "y%u", n), *row = dop_emit_str(e, "r%u", n),
+               *col = dop_emit_str(e, "c%u", n), *in = dop_emit_str(e, "in%u", n);
+    const char *once = up > 1 ? dop_emit_str(e, " / %uu", up) : "";
+    dop_emit_index(e, "uint %s = %s %% %uu;", col, column, cols);
+    dop_emit_index(e, "uint %s = %s + %s / %uu%s * %uu - %uu;", along, from->x, column, cols,
+                   u.flat ? "" : dop_emit_str(e, " %% %uu", taps), dilation, pad);
+    dop_emit_index(e, "bool %s = %s < %uu;", in, along, (uint32_t)(u.width * u.up));
+    if (u.flat) {
+        dop_emit_index(e, "uint %s = %s + %s%s;", row, from->first, along, once);
+    } else {
+        dop_emit_index(e, "uint %s = %s + %s / %uu * %uu - %uu;", down, from->y, column, cols * taps, dilation, pad);
+        dop_emit_index(e, "%s = %s && %s < %uu;", in, in, down, (uint32_t)(u.height * u.up));
+        dop_emit_index(e, "uint %s = %s + %s%s * %uu + %s%s;", row, from->first, down, once, (uint32_t)u.width, along,
+                       once);
+    }
+    dop_emit_index(e, "%s = %s && %s < %s;", in, in, row, from->rows);
+    dop_emit_index(e, "%s = %s ? %s : 0u;", row, in, row);
+    return (dop_window_place){row, col, in};
 }
 
 /* unfold: column ix.c of a row of windows is a column of another row of the source, or 0. */
 static const char *
 emit_unfold(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
-    const dop_graph *g = e->g;
-    const dop_node_id source = dop_node_at(g, node)->src[0];
-    const dop_unfold u = dop_unfold_of(g, node);
-    const uint32_t cols = dop_node_cols(g, source), of = dop_node_row_multiple(g, source);
-    const uint32_t taps = (uint32_t)u.taps, wide = (uint32_t)u.wide, n = e->n_temps++;
-    const uint32_t stride = (uint32_t)u.stride, dilation = (uint32_t)u.dilation, pad = (uint32_t)u.pad;
-    const char *along = dop_emit_str(e, "x%u", n), *down = dop_emit_str(e, "y%u", n), *row = dop_emit_str(e, "r%u", n),
-               *col = dop_emit_str(e, "c%u", n), *in = dop_emit_str(e, "in%u", n);
-    const char *tap = dop_emit_str(e, "%s / %uu", ix.c, cols);
-    const char *rows = of ? dop_emit_rows(e, of) : dop_emit_str(e, "%uu", dop_node_at(g, source)->shape.dim[0].mul);
-    dop_emit_index(e, "uint %s = %s %% %uu;", col, ix.c, cols);
-    dop_emit_index(e, "uint %s = %s %% %uu * %uu + %s%s * %uu - %uu;", along, ix.t, wide, stride, tap,
-                   u.flat ? "" : dop_emit_str(e, " %% %uu", taps), dilation, pad);
-    dop_emit_index(e, "bool %s = %s < %uu;", in, along, (uint32_t)(u.width * u.up));
-    const char *first = dop_emit_str(e, "%s / %uu", ix.t, (uint32_t)(u.wide * u.tall));
-    const char *at = u.up > 1 ? dop_emit_str(e, "%s / %uu", along, (uint32_t)u.up) : along;
-    if (u.flat) {
-        dop_emit_index(e, "uint %s = %s * %uu + %s;", row, first, (uint32_t)u.width, at);
-    } else {
-        dop_emit_index(e, "uint %s = %s / %uu %% %uu * %uu + %s / %uu * %uu - %uu;", down, ix.t, wide, (uint32_t)u.tall,
-                       stride, ix.c, cols * taps, dilation, pad);
-        dop_emit_index(e, "%s = %s && %s < %uu;", in, in, down, (uint32_t)(u.height * u.up));
-        dop_emit_index(e, "uint %s = (%s * %uu + %s / %uu) * %uu + %s;", row, first, (uint32_t)u.height, down,
-                       (uint32_t)u.up, (uint32_t)u.width, at);
-    }
-    dop_emit_index(e, "%s = %s && %s < %s;", in, in, row, rows);
-    dop_emit_index(e, "%s = %s ? %s : 0u;", row, in, row);
-    const char *v = dop_emit_value(e, source, (dop_index){row, col}, width);
-    return temp(e, width, dop_emit_str(e, "%s ? %s : %s", in, v, width == 4 ? "vec4(0.0)" : "0.0"));
+    const dop_window_row row = dop_emit_window_row(e, node, ix.t);
+    const dop_window_place at = dop_emit_window(e, node, &row, ix.c);
+    const char *v = dop_emit_value(e, dop_node_at(e->g, node)->src[0], (dop_index){at.row, at.col}, width);
+    return temp(e, width, dop_emit_str(e, "%s ? %s : %s", at.in, v, width == 4 ? "vec4(0.0)" : "0.0"));
 }
 
 static const char *

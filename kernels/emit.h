@@ -162,6 +162,19 @@ uint32_t dop_weight_aux(const dop_graph *g, dop_node_id node); /* `aux` as a num
 /* Address of a weight matrix; where the weight has rank 3, of the matrix of `expert` (a GLSL expression). */
 const char *dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert);
 
+/* Of row t of windows (op unfold), names of the place of its first tap, before padding, and of the first row of its picture; and how
+ * many rows the source has. */
+typedef struct dop_window_row {
+    const char *x, *y, *first, *rows;
+} dop_window_row;
+/* Names of a row and a column of the source, which are inside it, and of whether the source has the place at all; where it has not, the
+ * value is 0. */
+typedef struct dop_window_place {
+    const char *row, *col, *in;
+} dop_window_place;
+/* Append the statements that find a row's place, and the place of one of its columns. */
+dop_window_row dop_emit_window_row(dop_emit *e, dop_node_id unfold, const char *t);
+dop_window_place dop_emit_window(dop_emit *e, dop_node_id unfold, const dop_window_row *row, const char *column);
 /* Appends the statements that compute the node's value at the index and returns the value's name. */
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
 /* emit_combine.c: the value of attn_combine. */

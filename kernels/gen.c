@@ -1,5 +1,6 @@
 /* The state of a generation (dop_gen): opening it, its shared memory, and texts that outlive it. */
 #include "kernels/gen.h"
+#include "kernels/nest/nest.h"
 
 void
 dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_selection *choice, dop_diag *diag)
@@ -26,4 +27,17 @@ dop_gen_keep(dop_gen *gen, dop_buf *text)
         gen->e.status = DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
     dop_buf_finish(text);
     return kept ? kept : "";
+}
+
+dop_status
+dop_gen_print_nest(dop_gen *gen, dop_nest *n)
+{
+    dop_buf dump = {0};
+    dop_status st = gen->e.status == DOP_OK ? dop_nest_finish(n) : gen->e.status;
+    if (st != DOP_OK)
+        return st;
+    dop_nest_print(n, &gen->main);
+    dop_nest_dump(n, &dump);
+    gen->nest = dop_gen_keep(gen, &dump);
+    return gen->e.status;
 }

@@ -71,6 +71,9 @@ void dop_keys_numbers(dop_gen *gen, dop_keys *k, dop_buf *out, const dop_number 
 /* Keeps the text in the arena, and frees it. */
 const char *dop_gen_keep(dop_gen *gen, dop_buf *text);
 dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out);
+/* Finishes the nest and makes it the text of the kernel, and its dump. */
+struct dop_nest;
+dop_status dop_gen_print_nest(dop_gen *gen, struct dop_nest *n);
 
 /* A row program: the region's nodes over one vector (a row, or one head), walked by a team of invocations (the whole
  * workgroup, or one subgroup) in as few passes as its reductions allow.  Short rows are held in registers; for long ones each
@@ -181,6 +184,9 @@ void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf
 void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 /* Key TAIL: the product that a workgroup computes of heads that it has completed. */
 void dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls, dop_keys *keys);
+/* Code that declares begin and end, the first and the last that row `t` sees: positions, or, for keys that are values of this step,
+ * rows of the step. */
+const char *dop_attn_bounds(dop_gen *gen, const dop_attn *a);
 /* For keys that are values of this step: declares which rows of the step each of n tokens sees, from[i] .. pq[i], and which all
  * tokens together see, lo .. hi - 1.  token: expression of the row of token i. */
 const char *dop_attn_span(dop_gen *gen, const dop_attn *a, const char *n, const char *token);

@@ -226,24 +226,33 @@ last_of(dop_emit *e, const attn *a, const char *row)
 }
 
 const char *
-dop_attn_span(dop_gen *gen, const attn *a, const char *n, const char *token)
+dop_attn_bounds(dop_gen *gen, const attn *a)
 {
     dop_emit *e = &gen->e;
+    if (dop_attention_cached(e->g, a->id))
+        return dop_emit_str(e, "uint end = %s, begin = DOP_FIRST(end);", dop_emit_seen_position(e, a->id, "t"));
     const dop_node_id positions = a->n->src[3];
     const char *first = dop_emit_first(e, a->id, "p"), *row = dop_emit_row(e, "t");
     const char *position =
         dop_node_at(e->g, positions)->op != DOP_OP_input ? received(e, positions) : dop_emit_str(e, "%s.position", row);
-    return dop_emit_str(e,
+    return dop_emit_str(e, "uint p = %s, begin = t - p + %s, end = t - p + %s;", position, first, last_of(e, a, row));
+}
+
+const char *
+dop_attn_span(dop_gen *gen, const attn *a, const char *n, const char *token)
+{
+    return dop_emit_str(&gen->e,
                         "    uint from[%s], pq[%s]; // rows of the step that each row sees, and their bounds\n"
                         "    uint lo = 0xffffffffu, hi = 0u;\n"
                         "    [[unroll]] for (uint i = 0u; i < %s; i++) {\n"
-                        "        uint t = %s, p = %s;\n"
-                        "        from[i] = t - p + %s;\n"
-                        "        pq[i] = t - p + %s;\n"
-                        "        lo = min(lo, from[i]);\n"
-                        "        hi = max(hi, pq[i] + 1u);\n"
+                        "        uint t = %s;\n"
+                        "        %s\n"
+                        "        from[i] = begin;\n"
+                        "        pq[i] = end;\n"
+                        "        lo = min(lo, begin);\n"
+                        "        hi = max(hi, end + 1u);\n"
                         "    }\n",
-                        n, n, n, token, position, first, last_of(e, a, row));
+                        n, n, n, token, dop_attn_bounds(gen, a));
 }
 
 static const char *
@@ -394,21 +403,6 @@ score_at_distance(dop_gen *gen, const attn *a)
         return x;
     return cached ? dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * (float(pq[j / G]) - float(p))", x)
                   : dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * abs(float(DOP_T(j)) - float(p))", x);
-}
-
-/* Code that multiplies the loaded values of a K row with all query rows. */
-static const char *
-dot_code(uint32_t step)
-{
-    if (step == 8)
-        return "                DOP_PIECE_K kw = DOP_LD8_K(at, d);\n"
-               "                vec4 k0 = DOP_LO_K(kw), k1 = DOP_HI_K(kw);\n"
-               "                for (uint j = 0u; j < R; j++)\n"
-               "                    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + "
-               "1u]);\n";
-    return "                vec4 k = DOP_LD4_K(at, d);\n"
-           "                for (uint j = 0u; j < R; j++)\n"
-           "                    s[j] += dot(k, dop_q[(j * D + d) >> 2]);\n";
 }
 
 void
@@ -599,7 +593,7 @@ emit(dop_gen *gen)
     a.rows = a.merged_heads * tile->bq;
     DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"#MERGE", merged != 0}, {"G", a.merged_heads},
                 {"GROUP_WGS", a.group / a.merged_heads}, {"BQ", tile->bq}, {"DS", tile->ds ? tile->ds : 1},
-                {"BATCH", rows_at_once(a.rows, tile, e->target)}, {"STEP", step});
+                {"BATCH", rows_at_once(a.rows, tile, e->target)}, {"#STEP", step});
     dop_attn_positions(gen, &a, decls);
     dop_attn_sequence(gen, &a, "t0", &keys, decls);
     dop_attn_prologue(gen, &a, dop_keys_text(gen, &keys, "PROLOGUE"));
@@ -610,7 +604,6 @@ emit(dop_gen *gen)
                  dop_attention_cached(g, a.id) && !dop_attention_lasts(g, a.id) ? "DOP_FIRST(pq[j / G])"
                                                                                 : "from[j / G]");
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_keys_set(&keys, "DOT_K", dot_code(step));
     dop_buf_puts(decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
     dop_attn_loads(gen, &a, "DOP_COHERENT4", decls);
     dop_keys_set(&keys, "SCORE", score_at_distance(gen, &a));

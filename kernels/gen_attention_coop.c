@@ -12,17 +12,20 @@ typedef enum pass_way {
 
 /* Consequences of a tile: how its subgroups divide the work, and where things are in shared memory, in words of 16 bytes. */
 typedef struct layout {
-    uint32_t dim, value_dim;
+    uint32_t dim, value_dim; /* of a head, filled up with zeros to whole matrices */
     uint32_t subgroups, row_groups, position_groups;
-    uint32_t m, rows;   /* rows of queries: of a matrix, of the workgroup */
-    uint32_t positions; /* processed at a time */
-    bool split_q;       /* queries are sums of two halves */
-    bool q_stays;       /* queries stay in shared memory, because registers would not hold them */
-    bool one_buffer;    /* K and V of a tile take turns in one buffer of shared memory */
+    uint32_t value_groups; /* the same rows and positions, for a share of the values each */
+    uint32_t m, rows;      /* rows of queries: of a matrix, of the workgroup */
+    uint32_t positions;    /* processed at a time */
+    bool split_q;          /* queries are sums of two halves */
+    bool q_stays;          /* queries stay in shared memory, because registers would not hold them */
+    bool one_buffer;       /* K and V of a tile take turns in one buffer of shared memory */
     pass_way pass;
     uint32_t v_at, q_at, piece_at, piece, words;
     uint32_t bytes; /* of shared memory in all */
 } layout;
+
+enum { MATRIX = 16 }; /* columns of a matrix */
 
 static uint32_t
 max_u32(uint32_t a, uint32_t b)
@@ -39,29 +42,40 @@ splits_queries(const dop_graph *g, const dop_attn *a)
     return dop_node_f(g, a->id, DOP_A_scale) * sqrt(a->dim) > 2;
 }
 
-/* 32-bit registers of an invocation that live through the loop over positions, if queries stay in registers. */
+/* 32-bit registers of an invocation that live through the loop over positions, without queries. */
+static uint32_t
+value_registers(const layout *l, const dop_target *t)
+{
+    const uint32_t sum = l->m * MATRIX / t->subgroup, scores = l->positions / l->position_groups / MATRIX;
+    return (l->value_dim / l->value_groups / MATRIX + scores + 2) * sum +
+           l->positions * max_u32(l->dim, l->value_dim) / 2 / (l->subgroups * t->subgroup);
+}
+
+/* The same, if queries stay in registers. */
 static uint32_t
 registers(const layout *l, const dop_target *t)
 {
-    uint32_t sum = l->m * 16 / t->subgroup, scores = l->positions / l->position_groups / 16;
-    uint32_t matrices = (l->value_dim / 16 + scores + 2) * sum + l->dim / 16 * sum / 2;
-    return matrices + l->positions * max_u32(l->dim, l->value_dim) / 2 / (l->subgroups * t->subgroup);
+    return value_registers(l, t) + l->dim / MATRIX * (l->m * MATRIX / t->subgroup) / 2;
 }
 
 static layout
 layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
-    layout l = {.dim = a->dim, .value_dim = a->value_dim, .m = dop_matrix_m(t->matrix)};
+    layout l = {.dim = dop_div_up_u32(a->dim, MATRIX) * MATRIX,
+                .value_dim = dop_div_up_u32(a->value_dim, MATRIX) * MATRIX,
+                .value_groups = tile->group_wgs ? tile->group_wgs : 1,
+                .m = dop_matrix_m(t->matrix)};
     l.subgroups = tile->wg / t->subgroup;
     l.position_groups = tile->ds ? tile->ds : 1;
-    l.row_groups = max_u32(l.subgroups / l.position_groups, 1);
+    l.row_groups = max_u32(l.subgroups / l.position_groups / l.value_groups, 1);
     l.positions = tile->positions ? tile->positions : 64;
     l.rows = l.row_groups * l.m;
     l.split_q = splits_queries(g, a);
     l.q_stays = l.split_q || registers(&l, t) > t->schedule.attention_units_registers;
     l.pass = !(t->caps & DOP_CAP_coop_khr) ? PASS_CAST : t->caps & DOP_CAP_coop_f16_sums ? PASS_HALVES : PASS_FLOATS;
     uint32_t k = l.positions * (l.dim / 8 + 1), v = l.positions * (l.value_dim / 8 + 1);
-    uint32_t q = l.rows * (l.dim / 8 + 1) * (l.split_q ? 2 : 1), stats = (2 * l.position_groups + 2) * l.rows * 4 + 64;
+    uint32_t q = l.rows * (l.dim / 8 + 1) * (l.split_q ? 2 : 1),
+             stats = (2 * l.position_groups * l.value_groups + 2) * l.rows * 4 + 64;
     l.piece = l.m * 5 * (l.pass == PASS_FLOATS ? 2 : 1);
     uint32_t pieces = l.piece * l.subgroups, rest = pieces + (l.q_stays ? q : 0);
     l.one_buffer = (k + v + rest) * 16 + stats > t->shared_bytes;
@@ -108,7 +122,7 @@ emit(dop_gen *gen)
     const layout l = layout_of(e->g, &a, tile, e->target);
     dop_keys keys = {0};
     dop_buf *decls = dop_keys_text(gen, &keys, "DECLS"), *load = dop_keys_text(gen, &keys, "LOAD_Q");
-    if (l.row_groups * l.position_groups != l.subgroups || l.positions % (16 * l.position_groups) ||
+    if (l.row_groups * l.position_groups * l.value_groups != l.subgroups || l.positions % (16 * l.position_groups) ||
         a.group * tile->bq > l.rows)
         return DOP_FAIL(e->diag, DOP_E_INPUT,
                         "attention_coop: %u invocations do not make %u groups of positions, %u positions at a time, %u "
@@ -125,12 +139,12 @@ emit(dop_gen *gen)
     dop_attn_store(gen, &a, dop_keys_text(gen, &keys, "STORE"));
     sink_code(gen, &a, dop_keys_text(gen, &keys, "SINK"));
     DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"G", a.group}, {"BQ", tile->bq}, {"RG", l.row_groups},
-                {"#PS", l.position_groups}, {"CP", l.positions}, {"V_AT", l.v_at}, {"Q_AT", l.q_at},
-                {"PIECES_AT", l.piece_at}, {"PIECE", l.piece}, {"WORDS", l.words}, {"#SPLIT_Q", l.split_q},
-                {"#Q_STAYS", l.q_stays}, {"#ONE_BUFFER", l.one_buffer}, {"#PASS", l.pass},
+                {"#PS", l.position_groups}, {"VG", l.value_groups}, {"CP", l.positions}, {"V_AT", l.v_at},
+                {"Q_AT", l.q_at}, {"PIECES_AT", l.piece_at}, {"PIECE", l.piece}, {"WORDS", l.words},
+                {"#SPLIT_Q", l.split_q}, {"#Q_STAYS", l.q_stays}, {"#ONE_BUFFER", l.one_buffer}, {"#PASS", l.pass},
                 {"#EAGER", dop_node_f(e->g, a.id, DOP_A_cap) > 0});
     set_score(gen, &a, decls, &keys);
-    dop_keys_set(&keys, "POSITION", dop_emit_seen_position(e, a.id, "DOP_T(min(j, R - 1u))"));
+    dop_keys_set(&keys, "BOUNDS", dop_attn_bounds(gen, &a));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_attn_pieces(gen, &a, (const char *const[]){"U32x4", "U32x4"}, decls);
     dop_attn_sequence(gen, &a, "0u", &keys, decls);
@@ -147,6 +161,15 @@ shared_bytes(dop_gen *gen)
     return layout_of(gen->e.g, &a, &gen->choice->tile, gen->e.target).bytes;
 }
 
+static uint32_t
+longest_head(const dop_target *t)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < t->schedule.n_attention_tiles; i++)
+        most = max_u32(most, t->schedule.attention_tiles[i].most_dim);
+    return most;
+}
+
 static dop_refusal
 fits(const dop_site *s)
 {
@@ -158,17 +181,17 @@ fits(const dop_site *s)
         return (dop_refusal){"the rows of a step are of several sequences", NULL};
     if (a.n->op != DOP_OP_attention)
         return (dop_refusal){"the cache is split", NULL};
-    if (!dop_attn_in_eights(s->g, &a))
+    if (!dop_attn_in_eights(s->g, &a) && dop_attention_cached(s->g, a.id))
         return (dop_refusal){"the cache is f32", "--kv f16"};
-    if (a.dim % 16 || a.dim > 256)
-        return (dop_refusal){"the head is no multiple of 16 values, or longer than 256", NULL};
+    if (a.dim % 8 || a.dim > longest_head(s->t))
+        return (dop_refusal){"the head is no multiple of 8 values, or longer than schedule.attention_tiles has", NULL};
     if (a.value_dim != a.dim || a.value_stride != a.dim)
         return (dop_refusal){"keys and values have different lengths", NULL};
     if (a.group > dop_matrix_m(s->t->matrix))
         return (dop_refusal){"more query heads share a KV head than a matrix has rows", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))
         return (dop_refusal){"the region makes heads or cache rows itself", "--no-fuse"};
-    return dop_attn_refuses_step(s);
+    return dop_attn_refuses_slopes(s);
 }
 
 /* Avoided for one token only.  Unused rows of a matrix cost nothing: even 4 rows take less time with matrix units than without. */
@@ -178,14 +201,23 @@ avoid(const dop_site *s)
     return s->g->max_t < 2 ? "one token" : NULL;
 }
 
+/* A head too long for the sums of one subgroup, whose registers then do not hold queries either, gets groups of values. */
 static layout
 take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of, dop_tile *tile)
 {
-    tile->wg = of->row_groups * of->position_groups * s->t->subgroup;
+    enum { ONE_GROUP = 256, MOST_GROUPS = 8 };
+    layout l;
     tile->ds = of->position_groups;
     tile->positions = of->positions;
     tile->bq = of->row_groups * dop_matrix_m(s->t->matrix) / a->group;
-    return layout_of(s->g, a, tile, s->t);
+    for (tile->group_wgs = 1;; tile->group_wgs *= 2) {
+        tile->wg = of->row_groups * of->position_groups * tile->group_wgs * s->t->subgroup;
+        l = layout_of(s->g, a, tile, s->t);
+        const uint32_t next = 2 * tile->group_wgs;
+        if (l.value_dim <= ONE_GROUP || of->position_groups > 1 || next > MOST_GROUPS ||
+            l.value_dim % (next * MATRIX) || value_registers(&l, s->t) <= s->t->schedule.attention_units_registers)
+            return l;
+    }
 }
 
 /* The tile: the first row of schedule.attention_tiles that fits the head and the target.  Where there are not enough rows of

@@ -119,11 +119,6 @@ set_rows(dop_gen *gen, const dop_attn *a, bool rows, bool made_rows, dop_buf *de
         made_rows ? "    uint t = DOP_GROUP.y;\n"
         : rows ? dop_emit_str(e, "    uint t = DOP_GROUP.y;\n    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e))
                : "");
-    /* Rows of a sequence follow one another in the step, and so do their positions. */
-    dop_keys_set(keys, "FIRST_MADE",
-                 made_rows ? "    uint row0 = t;\n    while (row0 > 0u && dop_stage.rows[row0 - 1u].sequence == "
-                             "dop_stage.rows[t].sequence)\n        row0--;\n    made = dop_stage.rows[row0].position;\n"
-                           : "");
     dop_keys_set(keys, "POSITION", dop_emit_seen_position(e, a->id, rows ? "t" : "0"));
 }
 
@@ -148,7 +143,6 @@ set_shares(dop_gen *gen, const dop_attn *a, uint32_t lanes, dop_keys *keys)
                 {"BATCHES", dop_div_up_u32(a->rows, batch)}, {"#SUMMED", subgroups_at_once(a, tile, t)},
                 {"SHARE", at_once / t->subgroup}, {"#APART", tile->apart}, {"#WIDE", wide},
                 {"#V_IN_K", values_are_keys(gen->e.g, a, lanes)});
-    dop_keys_set(keys, "WEIGHT", wide == 1 ? "float" : dop_emit_str(&gen->e, "vec%u", wide));
 }
 
 static dop_status

@@ -3,41 +3,6 @@
 
 enum { ROWS = 4 };
 
-/* One step's values of K or V at `at`, from column d on, as vec4 variables x0, x1. */
-static void
-load_step(char which, uint32_t step, const char *in, dop_buf *out)
-{
-    if (step == 8) {
-        dop_buf_printf(out, "%sDOP_PIECE_%c w = DOP_LD8_%c(at, d);\n", in, which, which);
-        dop_buf_printf(out, "%svec4 x0 = DOP_LO_%c(w), x1 = DOP_HI_%c(w);\n", in, which, which);
-        return;
-    }
-    for (uint32_t i = 0; i < step / 4; i++)
-        dop_buf_printf(out, "%svec4 x%u = DOP_LD4_%c(at, d + %uu);\n", in, i, which, i * 4);
-}
-
-static void
-dot_k(uint32_t step, dop_buf *out)
-{
-    const char *in = "                        ";
-    load_step('K', step, in, out);
-    dop_buf_printf(out, "%s[[unroll]] for (uint j = 0u; j < R; j++)\n%s    x[j] += ", in, in);
-    for (uint32_t i = 0; i < step / 4; i++)
-        dop_buf_printf(out, "%sdot(x%u, q[j][s * (STEP / 4u) + %uu])", i ? " + " : "", i, i);
-    dop_buf_puts(out, ";\n");
-}
-
-static void
-add_v(uint32_t step, dop_buf *out)
-{
-    const char *in = "                        ";
-    load_step('V', step, in, out);
-    dop_buf_printf(out, "%s[[unroll]] for (uint j = 0u; j < R; j++) {\n", in);
-    for (uint32_t i = 0; i < step / 4; i++)
-        dop_buf_printf(out, "%s    acc[j][s * (STEP / 4u) + %uu] += e[j] * x%u;\n", in, i, i);
-    dop_buf_printf(out, "%s}\n", in);
-}
-
 /* Code for sums over the lanes of a subgroup, for as many positions as lanes: each step adds half of a lane's partial sums to
  * those of another lane and receives the other half, until lane i has the sum for position i. */
 static void
@@ -90,22 +55,15 @@ emit(dop_gen *gen)
                mixes = dop_attn_mixes(&(dop_site){g, e->r, e->target, e->routes});
     const uint32_t step = dop_attn_in_eights(g, &a) && eights ? 8 : 4, once = gen->choice->tile.positions;
     a.rows = ROWS;
-    DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"G", a.group}, {"STEP", step}, {"TILE", DOP_ROWS_TILE},
-                {"ONCE", once}, {"#TURNS", DOP_ROWS_TILE / once});
-    dop_attn_positions(gen, &a, decls);
     /* With rows of several sequences, a workgroup has those of only one token. */
     const uint32_t of_token = dop_div_up_u32(a.group, ROWS);
+    DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"G", a.group}, {"#STEP", step}, {"TILE", DOP_ROWS_TILE},
+                {"ONCE", once}, {"#MIXES", mixes}, {"OF_TOKEN", of_token}, {"#TURNS", DOP_ROWS_TILE / once});
+    dop_attn_positions(gen, &a, decls);
     dop_attn_sequence(gen, &a, mixes ? "DOP_T(0u)" : "0u", &keys, decls);
-    dop_keys_set(&keys, "FIRST_ROW",
-                 mixes ? dop_emit_str(e, "gl_WorkGroupID.y / %uu * G + gl_WorkGroupID.y %% %uu * R", of_token, of_token)
-                       : "gl_WorkGroupID.y * R");
-    dop_keys_set(&keys, "N_ROWS",
-                 mixes ? dop_emit_str(e, "min(n_tokens, gl_WorkGroupID.y / %uu + 1u) * G", of_token) : "n_tokens * G");
     dop_attn_prologue(gen, &a, dop_keys_text(gen, &keys, "PROLOGUE"));
     dop_attn_store(gen, &a, dop_keys_text(gen, &keys, "STORE"));
     dop_attn_tail(gen, "DOP_H(0u)", "min(R, n_rows - r0)", 1, decls, &keys); /* only one token's heads have a tail */
-    dot_k(step, dop_keys_text(gen, &keys, "DOT_K"));
-    add_v(step, dop_keys_text(gen, &keys, "ADD_V"));
     sums(gen->choice->tile.wg, dop_keys_text(gen, &keys, "SUMS"));
     dop_attn_loads(gen, &a, "dop_ldw4", decls);
     dop_keys_set(&keys, "SPAN", cached ? span(e, a.id) : dop_attn_span(gen, &a, "R", "DOP_T(i)"));

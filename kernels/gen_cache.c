@@ -91,6 +91,15 @@ dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop
         if (!dop_cache_blocks(c.type)) {
             dop_buf_printf(out, "#define DOP_ROW_%c(p) ((DOP_SLOT(p) * KV + kvh) * (%s / 8u)%s)\n", n, c.dim,
                            which ? " + V0 / 8u" : "");
+            if (c.type == DOP_TYPE_f32) {
+                dop_buf_printf(out,
+                               "#define DOP_LD_%c(at, i) dop_halves(1.0, dop_ld4_f32(%s, ((at) + (i)) * 8u), "
+                               "dop_ld4_f32(%s, ((at) + (i)) * 8u + 4u))\n"
+                               "#define DOP_RAW_%c(w) (w)\n#define DOP_HALVES_%c(w) (w)\n",
+                               n, c.arg, c.arg, n, n);
+                gen->e.blocks = true;
+                continue;
+            }
             dop_buf_printf(out,
                            "#define DOP_LD_%c(at, i) %s(%s).v[(at) + (i)]\n#define DOP_PIECE_%c uvec4\n"
                            "#define DOP_LO_%c(w) dop_f16x4((w).xy)\n#define DOP_HI_%c(w) dop_f16x4((w).zw)\n"

@@ -12,7 +12,8 @@ typedef struct dop_coop_form {
     uint32_t deep; /* `end` stores from registers, of so many fragments of tokens together; 0: through shared memory */
     bool apart; /* `end` has keys for an epilogue whose loads all come before the first store (dop_coop_store_apart) */
     bool finds; /* `part` finds the rows of pieces before the loop over the depth */
-    const char *call; /* arguments of a part after its workgroup */
+    const char *call;  /* arguments of a part after its workgroup */
+    const char *place; /* expression of the place in the tile of the row `t` of activations that is loaded */
     uint32_t (*bytes)(const dop_tile *tile, uint32_t n_mats, const dop_target *t); /* of shared memory */
     /* Are a part's weights loaded in whole units of 32, not in pieces of 8 values? */
     bool (*in_units)(const dop_gen *gen, const dop_segment *part);
@@ -50,8 +51,18 @@ dop_status dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
 bool dop_coop_listed_units(const dop_gen *gen, const dop_segment *part);
 /* Code by which loads past the end of a row give zeros, where the tile's depth does not divide the row. */
 void dop_coop_guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out);
-/* The type of a row of activations that is loaded as it is stored, eight values at a time; DOP_TYPE_COUNT: it is computed. */
-dop_type dop_coop_stored(const dop_graph *g, const dop_region *r);
+/* Rows of activations that are loaded as they are stored, eight values at a time. */
+typedef struct dop_stored_rows {
+    dop_type type;        /* DOP_TYPE_COUNT: they are computed, and the rest does not matter */
+    dop_node_id id;       /* the value */
+    dop_node_id windows;  /* op unfold, through which the product reads the value; 0: a row is the value's own */
+    uint32_t start, cols; /* first of the columns that are read; columns of the value */
+} dop_stored_rows;
+dop_stored_rows dop_coop_stored(const dop_graph *g, const dop_region *r);
+/* Bytes of shared memory that say where the windows of the tile's rows begin; 0: the product reads no windows of stored rows. */
+uint32_t dop_coop_window_bytes(const dop_graph *g, const dop_region *r, const dop_tile *tile);
+/* Has the target the shared memory that the tile needs? */
+bool dop_coop_fits_shared(const dop_site *s, const dop_tile *tile, uint32_t n_mats);
 /* Bytes of shared memory for `tile`, whose parts have at most n_mats matrices. */
 uint32_t dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t);
 /* Bytes of one row of `side` fragments of sums for each subgroup and matrix. */

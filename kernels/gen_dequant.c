@@ -16,7 +16,7 @@ emit(dop_gen *gen)
     DOP_NUMBERS(gen, &keys, &gen->main, {"V", v});
     /* Matrices of one type share the kernel: sizes are numbers of the dispatch. */
     dop_keys_set(&keys, "COUNT", dop_emit_number(e, (uint32_t)(values / v)));
-    dop_keys_set(&keys, "T", dop_type_of(dop_node_at(e->g, w)->type)->name);
+    dop_keys_set(&keys, "TYPE", dop_type_of(dop_node_at(e->g, w)->type)->name);
     dop_keys_set(&keys, "W", dop_emit_arg(e, w, false));
     const char *aux = dop_emit_weight(e, w);
     dop_keys_set(&keys, "AUX", strcmp(aux, "0u") ? dop_emit_number(e, dop_weight_aux(e->g, w)) : aux);

@@ -3,12 +3,6 @@
 
 #include "kernels/weight_types.h"
 
-static bool
-as_stored(const dop_gen *gen)
-{
-    return dop_coop_stored(gen->e.g, gen->e.r) < DOP_TYPE_COUNT;
-}
-
 /* The test for rows past the last token in matmul_own_part.glsl; empty where loads need none (matmul_few_part.glsl keeps its test,
  * which was faster when measured).  Whatever stored rows past the last token hold, they only reach sums that are not stored.  So
  * it is not worth waiting for the number of tokens, unless the buffer ends before the tile does, or the row is computed from ids
@@ -19,35 +13,71 @@ guard_row(const dop_gen *gen, const dop_parts *p)
     const dop_graph *g = gen->e.g;
     uint32_t start = 0;
     const bool whole = dop_node_rows(g, dop_node_base(g, p->act, &start), g->max_t) >= gen->choice->tile.bm;
-    return whole && as_stored(gen) ? ""
-                                   : "    if (t >= dop_tokens)\n"
-                                     "        return dop_raw8(uvec4(0u), uvec4(0u));\n";
+    return whole && dop_coop_stored(g, gen->e.r).type < DOP_TYPE_COUNT
+               ? ""
+               : "    if (t >= dop_tokens)\n"
+                 "        return dop_raw8(uvec4(0u), uvec4(0u));\n";
+}
+
+/* Fills dop_windows, where the windows of the tile's rows begin: found once, since registers would not hold it for all rows that an invocation
+ * loads. */
+static void
+find_windows(dop_gen *gen, dop_buf *decls, dop_buf *begin)
+{
+    dop_emit *e = &gen->e;
+    const dop_stored_rows rows = dop_coop_stored(e->g, e->r);
+    if (rows.type == DOP_TYPE_COUNT || !rows.windows)
+        return;
+    dop_buf_puts(decls, "shared uvec2 dop_windows[BM]; // of each row of windows: x and y of 16 bits, and the first "
+                        "row of its picture\n"
+                        "uint dop_window_rows; // of what the windows read; loaded once\n");
+    dop_buf_puts(begin, "    for (uint i = gl_LocalInvocationIndex; i < BM; i += WG) {\n"
+                        "        uint t = min(t0 + i, dop_tokens - 1u);\n");
+    dop_emit_scope(e, begin, "        ");
+    const dop_window_row from = dop_emit_window_row(e, rows.windows, "t");
+    dop_emit_line(e, "dop_windows[i] = uvec2(%s | %s << 16, %s);", from.x, from.y, from.first);
+    dop_buf_printf(begin, "    }\n    dop_window_rows = %s;\n    barrier();\n", from.rows);
+}
+
+/* Code that loads eight stored values of row t from column c on as `r`, and (returned) the expression that converts r to halves.
+ * place: expression of the row's place in the tile. */
+static const char *
+load_stored(dop_gen *gen, const dop_stored_rows *rows, const char *place, dop_buf *load)
+{
+    dop_emit *e = &gen->e;
+    const char *a = dop_emit_arg(e, rows->id, false);
+    const bool halves = rows->type == DOP_TYPE_f16;
+    dop_window_place from = {0};
+    dop_emit_scope(e, load, "    ");
+    if (rows->windows) {
+        dop_emit_line(e, "uvec2 w = dop_windows[%s];", place);
+        from = dop_emit_window(e, rows->windows,
+                               &(dop_window_row){"(w.x & 0xffffu)", "(w.x >> 16)", "w.y", "dop_window_rows"}, "c");
+    }
+    dop_emit_line(e, "uint at = %s * %uu + %s + %uu;", from.row ? from.row : "t", rows->cols, from.col ? from.col : "c",
+                  rows->start);
+    dop_emit_line(e,
+                  halves ? "dop_raw8 eight = dop_raw8(C32x4(%s).v[at >> 3], uvec4(0u));"
+                         : "dop_raw8 eight = dop_raw8(C32x4(%s).v[at >> 2], C32x4(%s).v[(at >> 2) + 1u]);",
+                  a, a);
+    if (from.in)
+        dop_emit_line(e, "eight = dop_raw8(%s ? eight.a : uvec4(0u), %s ? eight.b : uvec4(0u));", from.in, from.in);
+    dop_emit_line(e, "return eight;");
+    return halves ? "r.a" : "dop_pack8(uintBitsToFloat(r.a), uintBitsToFloat(r.b))";
 }
 
 /* Code that loads eight values of an activation as `r`, and (returned) the expression that converts r to halves.  A stored row is
  * loaded as it is and converted when it goes to shared memory; a computed one becomes halves at once. */
 static const char *
-load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
+load_activation(dop_gen *gen, const dop_parts *p, const char *place, dop_buf *load)
 {
     dop_emit *e = &gen->e;
-    const dop_graph *g = e->g;
-    uint32_t start = 0;
-    dop_node_id act = dop_node_base(g, p->act, &start);
-    dop_type type = dop_node_at(g, act)->type;
-    const dop_blocks b = dop_blocks_of(g, e->r);
-    uint32_t cols = b.by_pair ? p->k : dop_node_cols(g, act); /* a row of [T,k,K] is that of a pair */
+    const dop_blocks b = dop_blocks_of(e->g, e->r);
+    const dop_stored_rows rows = dop_coop_stored(e->g, e->r);
     dop_coop_guard_column(gen, p, load);
+    if (rows.type < DOP_TYPE_COUNT)
+        return load_stored(gen, &rows, place, load);
     dop_emit_scope(e, load, "    ");
-    if (as_stored(gen)) {
-        const char *a = dop_emit_arg(e, act, false);
-        dop_emit_line(e, "uint at = t * %uu + c + %uu;", cols, start);
-        if (type == DOP_TYPE_f16) {
-            dop_emit_line(e, "return dop_raw8(C32x4(%s).v[at >> 3], uvec4(0u));", a);
-            return "r.a";
-        }
-        dop_emit_line(e, "return dop_raw8(C32x4(%s).v[at >> 2], C32x4(%s).v[(at >> 2) + 1u]);", a, a);
-        return "dop_pack8(uintBitsToFloat(r.a), uintBitsToFloat(r.b))";
-    }
     if (b.by_pair) {
         dop_emit_line(e, "uint s = %s;", dop_blocks_column(gen, &b, "t", p->k));
         dop_emit_line(e, "uint row = %s;", dop_blocks_row(gen, &b, "t"));
@@ -133,16 +163,15 @@ static void
 direct_keys(dop_gen *gen, const dop_parts *p, dop_keys *keys)
 {
     const dop_graph *g = gen->e.g;
-    uint32_t start = 0;
-    const dop_node_id act = dop_node_base(g, p->act, &start);
+    const dop_stored_rows rows = dop_coop_stored(g, gen->e.r);
     const dop_node *w = dop_node_at(g, dop_node_at(g, p->part[0].mats[0])->src[1]);
     store_keys(gen, w->type, p->part[0].n_mats, keys);
     /* What dop_w8_T needs of it is the same in every row, if 512 divides rows. */
     const bool same = dop_row_values(g, dop_node_at(g, p->part[0].mats[0])->src[1]) % 512 == 0;
     dop_keys_set(keys, "FIRST_VALUE", same ? "t * 8u" : "pieces[M].at");
-    dop_keys_set(keys, "ACT", dop_emit_arg(&gen->e, act, false));
-    DOP_NUMBERS(gen, keys, NULL, {"DECODES", dop_type_of(w->type)->kind == DOP_KIND_QUANT}, {"START", start},
-                {"COLUMNS", dop_node_cols(g, act) / 8});
+    dop_keys_set(keys, "ACT", dop_emit_arg(&gen->e, rows.id, false));
+    DOP_NUMBERS(gen, keys, NULL, {"DECODES", dop_type_of(w->type)->kind == DOP_KIND_QUANT},
+                {"WINDOWS", rows.windows != 0}, {"START", rows.start}, {"COLUMNS", rows.cols / 8});
 }
 
 static dop_status
@@ -158,7 +187,7 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
             *meet = dop_gen_text(gen);
     const dop_node *w = dop_node_at(e->g, dop_node_at(e->g, part->mats[0])->src[1]);
     const uint32_t width = dop_coop_store_width(e, rows);
-    dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, load_a));
+    dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, form->place, load_a));
     dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, load_b, take_b, form->finds ? find : NULL);
     const bool apart = form->apart && dop_coop_store_apart(gen, rows, width, load, store);
     if (!apart)
@@ -259,6 +288,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
         dop_buf_puts(begin, "    uint t0 = gl_WorkGroupID.x * BM; // tiles that share weights run side by side\n"
                             "    if (t0 >= dop_tokens)\n"
                             "        return;\n");
+        find_windows(gen, decls, begin);
     }
     gen->grid[0] = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[1] = first;
@@ -321,6 +351,7 @@ emit(dop_gen *gen)
                           .apart = true,
                           .finds = true,
                           .call = ", t0",
+                          .place = "t - t0",
                           .bytes = dop_coop_tile_bytes,
                           .in_units = in_units,
                           .declare = declare};
@@ -328,6 +359,7 @@ emit(dop_gen *gen)
         form.part = "matmul_coop_direct.glsl";
         form.end = "matmul_coop_direct_end.glsl";
         form.deep = 2;
+        form.place = "t";
         form.in_units = in_eights;
         form.declare = declare_pairs;
     }
@@ -352,6 +384,7 @@ dop_coop_shared(dop_gen *gen)
     const uint32_t mats = dop_coop_mats(gen);
     return mats == 0 ? 0
                      : dop_coop_tile_bytes(&gen->choice->tile, mats, gen->e.target) +
+                           dop_coop_window_bytes(gen->e.g, gen->e.r, &gen->choice->tile) +
                            dop_blocks_bytes(gen, gen->choice->tile.bm) + (gen->choice->tile.shares > 1 ? 4 : 0);
 }
 

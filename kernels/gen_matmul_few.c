@@ -54,6 +54,7 @@ emit(dop_gen *gen)
     static const dop_coop_form shared_out = {.part = "matmul_few_part.glsl",
                                              .end = "matmul_few_end.glsl",
                                              .call = "",
+                                             .place = "t",
                                              .bytes = dop_coop_tile_bytes,
                                              .in_units = in_units,
                                              .declare = declare};
@@ -69,12 +70,6 @@ first_of(const dop_target *t, dop_few_list list)
     while (x->list != list)
         x++;
     return x;
-}
-
-static bool
-fits_shared(const dop_site *s, const dop_tile *tile, uint32_t mats)
-{
-    return dop_coop_tile_bytes(tile, mats, s->t) + tile->wg / s->t->subgroup * 4 <= s->t->shared_bytes;
 }
 
 /* Sets the tile from a shape, if the shape suits the products and the target is like those for which shapes are listed (subgroups
@@ -102,10 +97,10 @@ few_tile(const dop_site *s, const dop_few_shape *x, bool last, dop_tile *tile)
     tile->ds = tile->wg / t->subgroup / subgroups;
     while (tile->bk > p.k && tile->bk > k * tile->ds)
         tile->bk /= 2;
-    while (tile->bk > k * tile->ds && tile->bk > 32 && !fits_shared(s, tile, p.most))
+    while (tile->bk > k * tile->ds && tile->bk > 32 && !dop_coop_fits_shared(s, tile, p.most))
         tile->bk /= 2;
     return tile->wg <= t->max_workgroup && tile->wg / t->subgroup % subgroups == 0 && tile->bk >= k * tile->ds &&
-           fits_shared(s, tile, p.most);
+           dop_coop_fits_shared(s, tile, p.most);
 }
 
 /* The tile where no listed shape suits: so few rows of weights that every multiprocessor has a workgroup, the depth divided among
@@ -130,7 +125,7 @@ narrow_tile(const dop_site *s, dop_tile *tile)
         tile->tn *= 2;
     tile->ds = subgroups / (tile->bn / tile->tn);
     tile->bk = of->narrow_depth;
-    while (tile->bk > k * tile->ds && (tile->bk > p.k || !fits_shared(s, tile, p.most) ||
+    while (tile->bk > k * tile->ds && (tile->bk > p.k || !dop_coop_fits_shared(s, tile, p.most) ||
                                        tile->bk * (tile->bm + p.most * tile->bn) > tile->wg * 8 * 8))
         tile->bk /= 2;
     uint32_t pieces =
@@ -219,7 +214,7 @@ fits(const dop_site *s)
         return (dop_refusal){"more than 64 tokens", NULL};
     choose_tile(s, &tile);
     const uint32_t mats = dop_products_of(s).most;
-    if (dop_coop_tile_bytes(&tile, mats, s->t) + tile.wg / s->t->subgroup * 4 > s->t->shared_bytes)
+    if (!dop_coop_fits_shared(s, &tile, mats))
         return (dop_refusal){"a tile does not fit shared memory", NULL};
     if (tile.bk % (dop_matrix_k(s->t->matrix) * tile.ds))
         return (dop_refusal){"the subgroups cannot share out the depth", NULL};
@@ -265,6 +260,7 @@ emit_own(dop_gen *gen)
     static const dop_coop_form own = {.part = "matmul_own_part.glsl",
                                       .end = "matmul_few_end.glsl",
                                       .call = "",
+                                      .place = "t",
                                       .bytes = own_bytes,
                                       .in_units = in_units,
                                       .declare = declare};
@@ -319,8 +315,9 @@ own_avoid(const dop_site *s)
     /* Measured gains for floats end where multiprocessors have two workgroups, or few have one and the depth is not long. */
     const uint32_t tiles = p.rows / (2 * dop_matrix_n(s->t->matrix));
     const bool many = tiles > s->t->cores,
-               few = tiles * 100 < s->t->cores * s->t->schedule.small_busy && p.k < 2 * p.rows;
-    if (many_tokens(s->g, s->t) && !quantized(s) && (many || few))
+               few = tiles * 100 < s->t->cores * s->t->schedule.small_busy && p.k < 2 * p.rows,
+               windows = dop_coop_stored(s->g, s->r).windows != 0;
+    if (many_tokens(s->g, s->t) && !quantized(s) && (many || few || windows))
         return "activations of so many tokens are better read by a workgroup than by each subgroup";
     return NULL;
 }

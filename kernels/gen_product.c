@@ -313,10 +313,7 @@ sum_up(const part_of *o)
     const bool pieces = n->placement.at[DOP_PLACE_k][DOP_LEVEL_piece] > 0;
     const uint32_t units = dop_product_all(o->p);
     const char *end = dop_nest_text(n, "%uu", units);
-    dop_nest_array(n, "float", "acc", sums(o));
-    dop_nest_unrolled(n, "i", sums(o));
-    dop_nest_set(n, "acc[i]", "0.0");
-    dop_nest_end(n);
+    dop_nest_zeros(n, "acc", sums(o));
     if (pieces) {
         dop_stmt *piece = dop_nest_for(n, "first", "0u", end, "PIECE");
         piece->more = dop_nest_text(n, "end + LANE < %uu", units);
@@ -556,12 +553,5 @@ dop_product_finish(dop_gen *gen, dop_nest *n, const char *before, dop_buf *calls
     dop_nest_hole(n, "parts", dop_gen_keep(gen, calls));
     dop_nest_end(n);
     n->placement.at[DOP_PLACE_n][DOP_LEVEL_grid] = gen->grid[0];
-    dop_status st = gen->e.status == DOP_OK ? dop_nest_finish(n) : gen->e.status;
-    if (st != DOP_OK)
-        return st;
-    dop_buf dump = {0};
-    dop_nest_print(n, &gen->main);
-    dop_nest_dump(n, &dump);
-    gen->nest = dop_gen_keep(gen, &dump);
-    return gen->e.status;
+    return dop_gen_print_nest(gen, n);
 }

@@ -1,57 +1,36 @@
-/* Fills rows.glsl: products on CPU devices, for one token or several, experts' products too.  Matrices of equal storage share their
- * code, whatever part they belong to, because CPU devices compile slowly; only the epilogues differ. */
-#include "kernels/gen.h"
+/* Products on CPU devices, for one token or several, experts' products too, as a nest: a workgroup is one subgroup and every lane has
+ * some rows of each matrix.  Lanes pass activations to each other by shuffles, so that no sum crosses lanes and a scale is loaded by
+ * the lane that needs it.  There are no barriers, because each would cut the code into coroutines and hide from the driver which
+ * values are the same in all lanes.  Code is not repeated, because such devices compile slowly: matrices of equal storage share
+ * theirs, whatever part they belong to, and only the epilogues differ.  Loads are few, because every load that is not from a view
+ * becomes a loop over the lanes. */
+#include "kernels/gen_rows.h"
 
 #include "kernels/weight_types.h"
 
-typedef struct rows_gen {
-    dop_gen *gen;
-    dop_parts p;
-    uint32_t tb, rows;
-    uint32_t sg;     /* lanes of a workgroup, which is one subgroup */
-    uint32_t k_pad;  /* values of a staged row, padded to whole units */
-    uint32_t sums;   /* bytes of shared memory for the sums of several tokens */
-    bool staged;     /* the whole activation is staged in dop_x */
-    bool ints;       /* the staged activation is in 8 bits */
-    bool fours;      /* the epilogue of the group at hand gives each lane four neighbouring rows */
-    bool ahead;      /* the first words of units are prefetched, before all other loads */
-    uint32_t summed; /* slots whose rows of the activation are parts of one sum, else 1 */
-    uint32_t held;   /* rows of activations that lie in shared memory for each token */
-    dop_blocks blocks;
-} rows_gen;
-
-/* Expression of the pair (row of the step and slot) that is token j of a block; it has the same value in all lanes. */
-#define PAIR "dop_pair_of(j)"
-
-/* The row of the step that is token j of the workgroup. */
-static const char *
-row_of(const rows_gen *s)
-{
-    return s->blocks.id ? dop_blocks_row(s->gen, &s->blocks, PAIR) : "t0 + j";
-}
-
 static const dop_weight_type *
-weight_type(const rows_gen *s, dop_node_id matmul)
+weight_type(const dop_rows *s, dop_node_id matmul)
 {
     return dop_weight_type_of(dop_node_at(s->gen->e.g, dop_node_at(s->gen->e.g, matmul)->src[1])->type);
 }
 
 /* Values of the depth that a part's loop takes per iteration. */
 static uint32_t
-unit_of(const rows_gen *s, const dop_segment *part)
+unit_of(const dop_rows *s, const dop_segment *part)
 {
     uint32_t unit = dop_part_unit(s->gen->e.g, part), least = s->gen->choice->tile.bk;
     return unit > least ? unit : least;
 }
 
 static dop_rowprog
-program_of(rows_gen *s)
+program_of(dop_rows *s)
 {
     return (dop_rowprog){.nodes = s->p.prog,
                          .n_nodes = s->p.n_prog,
                          .len = s->p.k,
                          .t = s->tb > 1 ? "t" : "0u",
-                         .unit = s->blocks.by_pair ? dop_emit_str(&s->gen->e, "(" PAIR " %% %uu)", s->p.slots) : "0u",
+                         .unit = s->blocks.by_pair ? dop_emit_str(&s->gen->e, "(" DOP_ROWS_PAIR " %% %uu)", s->p.slots)
+                                                   : "0u",
                          .lanes = s->gen->choice->tile.wg,
                          .lane = "LANE",
                          .store_if = "gl_WorkGroupID.x == 0u",
@@ -66,7 +45,7 @@ program_of(rows_gen *s)
 /* Rounds of a workgroup, which add up one matrix each: one for each slot of a sum over slots, then one for the product beside
  * (dop_product_facts.beside). */
 static uint32_t
-rounds_of(const rows_gen *s)
+rounds_of(const dop_rows *s)
 {
     return s->summed + (s->p.beside != 0);
 }
@@ -74,7 +53,7 @@ rounds_of(const rows_gen *s)
 /* Runs the row programs of the tokens, one after the other.  They put the activation into dop_x, if it fits, and statistics into
  * dop_st. */
 static dop_status
-emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
+emit_prologue(dop_rows *s, dop_buf *decls, dop_buf *body)
 {
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
@@ -109,7 +88,7 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
         dop_buf_printf(body,
                        "    [[dont_unroll]] for (uint j = 0u; j < TB; j++) {\n    uint t = %s;\n"
                        "    if (t >= n_tokens)\n        break;\n",
-                       row_of(s));
+                       dop_rows_row(s));
     else
         dop_buf_printf(body, "%s    uint t = t0 + j;\n",
                        many ? "    [[dont_unroll]] for (uint j = 0u;;) {\n" : "    {\n    const uint j = 0u;\n");
@@ -140,7 +119,7 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
 
 /* Computes columns c .. c+3 of one token's activation into `to`, which is zero before. */
 static void
-emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
+emit_columns(dop_rows *s, const char *to, const char *in, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
@@ -152,7 +131,7 @@ emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
     dop_emit_scope(e, inner, dop_emit_str(e, "%s        ", in));
     const char *at = "", *times = "";
     if (s->blocks.by_pair)
-        at = dop_emit_str(e, PAIR " %% %uu * %uu + ", p->slots, p->k);
+        at = dop_emit_str(e, DOP_ROWS_PAIR " %% %uu * %uu + ", p->slots, p->k);
     else if (p->sum) {
         at = dop_emit_str(e, "dop_slot * %uu + ", p->k);
         times = dop_emit_str(e, " * %s[dop_slot]", dop_choice_row(s->gen, dop_node_at(e->g, p->sum)->src[1]));
@@ -174,7 +153,7 @@ emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
 /* Is computing four values of the activation from views faster than loading them from shared memory, which is a loop over the
  * lanes on CPU devices? */
 static bool
-quickly_made(const rows_gen *s)
+quickly_made(const dop_rows *s)
 {
     const dop_parts *p = &s->p;
     return (s->gen->e.caps & DOP_CAP_texels) && !p->staged && !p->experts && !p->beside && p->n_activations == 1 &&
@@ -184,7 +163,7 @@ quickly_made(const rows_gen *s)
 /* Code that puts the activation of the product beside into registers in the last round, as an if; the code that follows is for the
  * other rounds. */
 static void
-emit_beside(rows_gen *s, const char *in, dop_buf *out)
+emit_beside(dop_rows *s, const char *in, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     dop_buf *inner = dop_gen_text(s->gen);
@@ -199,7 +178,7 @@ emit_beside(rows_gen *s, const char *in, dop_buf *out)
 /* Puts the activations of step v into x[j][] for every token j.  Each lane loads or computes four values, and all lanes get them
  * from it by shuffles. */
 static void
-emit_load(rows_gen *s, const dop_segment *part, dop_buf *load)
+emit_load(dop_rows *s, const dop_segment *part, dop_buf *load)
 {
     const char *in = "                ";
     uint32_t fours = unit_of(s, part) / 4;
@@ -229,7 +208,7 @@ emit_load(rows_gen *s, const dop_segment *part, dop_buf *load)
                        s->p.sum || s->p.beside ? "dop_slot" : "j", s->k_pad / 4, fours, lane, behind);
     } else {
         if (s->tb > 1)
-            dop_buf_printf(load, "%suint t = min(%s, n_tokens - 1u);\n", in, row_of(s));
+            dop_buf_printf(load, "%suint t = min(%s, n_tokens - 1u);\n", in, dop_rows_row(s));
         dop_buf_printf(load, "%svec4 four = vec4(0.0);\n", in);
         if (s->p.beside)
             emit_beside(s, in, load);
@@ -247,7 +226,7 @@ emit_load(rows_gen *s, const dop_segment *part, dop_buf *load)
 /* Can the results of the part be stored four neighbouring rows at a time?  Neighbouring lanes then exchange sums if they have two
  * rows each; what lanes with one row would exchange takes as long as shared memory. */
 static bool
-stored_in_fours(const rows_gen *s, const dop_segment *part)
+stored_in_fours(const dop_rows *s, const dop_segment *part)
 {
     const dop_graph *g = s->gen->e.g;
     bool fours = s->tb > 1 && s->tb % 4 == 0 && (s->rows == 2 || s->rows == 4) && part->rows % 4 == 0 &&
@@ -259,7 +238,7 @@ stored_in_fours(const rows_gen *s, const dop_segment *part)
 
 /* The number of unit k of step v in row r of matrix m, counted over packed rows. */
 static const char *
-unit_index(rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
+unit_index(dop_rows *s, const dop_segment *part, uint32_t m, uint32_t k)
 {
     dop_emit *e = &s->gen->e;
     const dop_weight_type *wt = weight_type(s, part->mats[m]);
@@ -275,7 +254,7 @@ unit_index(rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
 }
 
 static const char *
-first_word(rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
+first_word(dop_rows *s, const dop_segment *part, uint32_t m, uint32_t k)
 {
     return dop_gen_first_word(s->gen, dop_emit_str(&s->gen->e, "w%u", m), unit_index(s, part, m, k),
                               weight_type(s, part->mats[m])->unit_bytes);
@@ -283,91 +262,54 @@ first_word(rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
 
 /* Loads the first words of all rows and matrices one after the other, so that all slow loads overlap. */
 static void
-emit_ahead(rows_gen *s, const dop_segment *part, dop_buf *ahead)
+load_ahead(dop_rows *s, const dop_segment *part)
 {
-    const char *in = "            ";
+    dop_nest *n = &s->nest;
     if (!s->ahead)
         return;
     for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_buf_printf(ahead, "%s%s ahead%u[ROWS];\n", in, s->gen->e.caps & DOP_CAP_texels ? "uvec4" : "uint64_t", m);
-    dop_buf_printf(ahead, "%s[[unroll]] for (uint r = 0u; r < ROWS; r++) {\n", in);
+        dop_nest_array(n, s->gen->e.caps & DOP_CAP_texels ? "uvec4" : "uint64_t", dop_nest_text(n, "ahead%u", m),
+                       s->rows);
+    dop_nest_unrolled(n, "r", s->rows);
     for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_buf_printf(ahead, "%s    ahead%u[r] = %s;\n", in, m, first_word(s, part, m, 0));
-    dop_buf_printf(ahead, "%s}\n", in);
+        dop_nest_load(n, dop_nest_text(n, "ahead%u[r]", m), "%s", first_word(s, part, m, 0));
+    dop_nest_end(n);
 }
 
 /* Products of row r of every matrix with the activations of step v. */
 static void
-emit_dots(rows_gen *s, const dop_segment *part, dop_buf *dots)
+multiply(dop_rows *s, const dop_segment *part)
 {
     dop_emit *e = &s->gen->e;
-    const char *in = "                ";
+    dop_nest *n = &s->nest;
     for (uint32_t m = 0; m < part->n_mats; m++) {
         const dop_weight_type *wt = weight_type(s, part->mats[m]);
         const char *name = dop_type_of(wt->type)->name;
-        uint32_t steps = unit_of(s, part) / wt->unit;
+        const uint32_t steps = unit_of(s, part) / wt->unit, fours = wt->unit / 4;
         dop_emit_weight(e, dop_node_at(e->g, part->mats[m])->src[1]);
         for (uint32_t k = 0; k < steps; k++) {
-            if (s->ahead)
-                dop_buf_printf(dots, "%sdop_ahead = %s;\n", in,
-                               k ? first_word(s, part, m, k) : dop_emit_str(e, "ahead%u[r]", m));
-            dop_buf_printf(dots,
-                           "%sdop_raw_%s q%u_%u = dop_wload_%s(w%u, %s, aux%u);\n"
-                           "%s[[unroll]] for (uint j = 0u; j < TB; j++)\n"
-                           "%s    acc[(%uu * ROWS + r) * TB + j] += dop_wdot%s_%s(q%u_%u, ",
-                           in, name, m, k, name, m, unit_index(s, part, m, k), m, in, in, m, s->ints ? "i" : "", name,
-                           m, k);
-            if (steps == 1) {
-                dop_buf_puts(dots, "x[j]);\n");
-                continue;
+            const char *q = dop_nest_text(n, "q%u_%u", m, k), *x = "x[j]";
+            if (steps > 1) {
+                x = dop_nest_text(n, "vec4[%u](", fours);
+                for (uint32_t i = 0; i < fours; i++)
+                    x = dop_nest_text(n, "%s%sx[j][%u]", x, i ? ", " : "", k * fours + i);
+                x = dop_nest_text(n, "%s)", x);
             }
-            dop_buf_printf(dots, "vec4[%u](", wt->unit / 4);
-            for (uint32_t q = 0; q < wt->unit / 4; q++)
-                dop_buf_printf(dots, "%sx[j][%u]", q ? ", " : "", k * wt->unit / 4 + q);
-            dop_buf_puts(dots, "));\n");
+            if (s->ahead)
+                dop_nest_set(n, "dop_ahead", "%s", k ? first_word(s, part, m, k) : dop_nest_text(n, "ahead%u[r]", m));
+            dop_nest_let(n, dop_nest_text(n, "dop_raw_%s", name), q, "dop_wload_%s(w%u, %s, aux%u)", name, m,
+                         unit_index(s, part, m, k), m);
+            dop_nest_unrolled(n, "j", s->tb);
+            dop_nest_dot(n, dop_nest_text(n, "acc[(%uu * ROWS + r) * TB + j]", m), "dop_wdot%s_%s(%s, %s)",
+                         s->ints ? "i" : "", name, q, x);
+            dop_nest_end(n);
         }
     }
 }
 
-static void
-emit_store(rows_gen *s, const dop_segment *part, dop_buf *store)
-{
-    dop_emit *e = &s->gen->e;
-    dop_index ix = {s->tb > 1 ? "t" : "0u", "c"};
-    uint32_t n_binds = e->n_binds;
-    for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_emit_bind(e, s->p.sum ? s->p.sum : part->mats[m], dop_emit_str(e, "y[%u]", m + (s->p.beside != 0)), false,
-                      NULL);
-    if (s->p.beside) /* Its round is the last, so its sums are in y[0]. */
-        dop_emit_bind(e, s->p.beside, "y[0]", false, NULL);
-    dop_emit_scope(e, store, "                    ");
-    if (s->blocks.id) {
-        dop_emit_line(e, "uint at = %s;", dop_blocks_column(s->gen, &s->blocks, PAIR, part->rows));
-        ix.c = "at";
-    } else if (s->p.experts && !s->p.sum) {
-        ix.c = dop_emit_str(e, "(dop_slot * %uu + c)", part->rows);
-    }
-    for (uint32_t i = 0; i < s->p.n_stats; i++) {
-        dop_emit_line(e, "float st%u = dop_st[j * %uu + %uu];", i, s->p.n_stats, i);
-        dop_emit_bind(e, s->p.stats[i], dop_emit_str(e, "st%u", i), false, NULL);
-    }
-    const uint32_t width = s->fours ? 4 : 1;
-    for (uint32_t i = 0; i < part->n_outs; i++)
-        dop_emit_store(e, part->outs[i], ix, width, dop_emit_value(e, part->outs[i], ix, width));
-    if (part->argmax) {
-        const char *y = dop_emit_value(e, dop_node_at(e->g, part->argmax)->src[0], ix, 1);
-        dop_emit_line(e, "float logit = dop_logit(%s);", y);
-        dop_emit_line(e, "if (logit > best) {");
-        dop_emit_line(e, "    best = logit;");
-        dop_emit_line(e, "    where = c;");
-        dop_emit_line(e, "}");
-    }
-    e->n_binds = n_binds;
-}
-
 /* Can two parts be one group, which shares its code? */
 static bool
-alike(const rows_gen *s, const dop_segment *a, const dop_segment *b)
+alike(const dop_rows *s, const dop_segment *a, const dop_segment *b)
 {
     if (a->n_mats != b->n_mats || a->argmax || b->argmax || a->act != b->act)
         return false;
@@ -379,20 +321,20 @@ alike(const rows_gen *s, const dop_segment *a, const dop_segment *b)
 
 /* The number of blocks of rows of a part, for each slot. */
 static uint32_t
-blocks_of(const rows_gen *s, const dop_segment *part)
+blocks_of(const dop_rows *s, const dop_segment *part)
 {
     return dop_div_up_u32(part->rows, s->rows * s->sg);
 }
 
 static uint32_t
-slots_of(const rows_gen *s)
+slots_of(const dop_rows *s)
 {
     return s->blocks.id || s->p.sum ? 1 : s->p.slots;
 }
 
 /* Expression of matrix w; with experts, of the matrix of the block's expert, or of the slot's. */
 static const char *
-matrix_of(rows_gen *s, dop_node_id w)
+matrix_of(dop_rows *s, dop_node_id w)
 {
     if (s->blocks.id)
         return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_emit_matrix(&s->gen->e, w, "dop_matrix"));
@@ -404,198 +346,217 @@ matrix_of(rows_gen *s, dop_node_id w)
 /* Prepares the last round, in which the product beside is summed up: moves the sums of earlier rounds to other registers, because
  * the last round uses the first ones. */
 static void
-emit_last_round(rows_gen *s, dop_node_id w, dop_buf *out)
+begin_last_round(dop_rows *s, dop_node_id w)
 {
     dop_emit *e = &s->gen->e;
+    dop_nest *n = &s->nest;
     const dop_parts *p = &s->p;
     const dop_node_id other = dop_node_at(e->g, p->beside)->src[1];
     const uint32_t unit = dop_weight_type_of(dop_node_at(e->g, w)->type)->unit, step = unit_of(s, &p->part[0]);
     const char *slot = dop_emit_str(e, "min(dop_slot, %uu)", s->summed - 1);
-    dop_buf_printf(out,
-                   "        const bool more = dop_slot == %uu;\n"
-                   "        const uint units = more ? %uu : %uu, per_row = more ? %uu : %uu;\n"
-                   "        w0 = dop_same(more ? %s : %s);\n        aux0 = more ? %s : %s;\n"
-                   "        if (more)\n            [[unroll]] for (uint r = 0u; r < ROWS; r++) {\n"
-                   "                acc[ROWS + r] = acc[r];\n                acc[r] = 0.0;\n            }\n",
-                   s->summed, dop_div_up_u32(p->k2, step), dop_div_up_u32(p->k, step),
-                   dop_row_values(e->g, other) / unit, dop_row_values(e->g, w) / unit, dop_emit_matrix_arg(e, other),
-                   p->experts ? dop_expert_weights(s->gen, p, w, slot) : dop_emit_matrix_arg(e, w),
-                   dop_emit_weight(e, other), dop_emit_weight(e, w));
+    dop_nest_let(n, "bool", "more", "dop_slot == %uu", s->summed);
+    dop_nest_let(n, "uint", "units", "more ? %uu : %uu", dop_div_up_u32(p->k2, step), dop_div_up_u32(p->k, step));
+    dop_nest_let(n, "uint", "per_row", "more ? %uu : %uu", dop_row_values(e->g, other) / unit,
+                 dop_row_values(e->g, w) / unit);
+    dop_nest_set(n, "w0", "dop_same(more ? %s : %s)", dop_emit_matrix_arg(e, other),
+                 p->experts ? dop_expert_weights(s->gen, p, w, slot) : dop_emit_matrix_arg(e, w));
+    dop_nest_set(n, "aux0", "more ? %s : %s", dop_emit_weight(e, other), dop_emit_weight(e, w));
+    dop_nest_if(n, "more");
+    dop_nest_unrolled(n, "r", s->rows);
+    dop_nest_set(n, "acc[ROWS + r]", "acc[r]");
+    dop_nest_set(n, "acc[r]", "0.0");
+    dop_nest_end(n);
+    dop_nest_end(n);
 }
 
-/* The loop over rounds, around the loop over steps: each slot has its own matrix, and so has the product beside. */
+/* The sums of a block: a loop over steps of the depth, inside one over rounds where there are several: each slot has its own matrix,
+ * and so has the product beside. */
 static void
-emit_slots(rows_gen *s, const dop_segment *part, dop_keys *keys)
+sum_up(dop_rows *s, const dop_segment *part)
 {
-    dop_buf b = {0};
-    const bool loop = s->p.sum || s->p.beside;
-    if (loop)
-        dop_buf_printf(&b, "        [[dont_unroll]] for (dop_slot = 0u; dop_slot < %uu; dop_slot++) {\n", rounds_of(s));
-    for (uint32_t m = 0; m < part->n_mats && loop; m++) {
+    dop_nest *n = &s->nest;
+    const bool rounds = s->p.sum || s->p.beside;
+    dop_buf load = {0};
+    dop_nest_zeros(n, "acc", s->mats * s->rows * s->tb);
+    if (rounds) {
+        dop_stmt *loop = dop_nest_for(n, "dop_slot", "0u", dop_nest_text(n, "%uu", rounds_of(s)), NULL);
+        loop->declared = loop->rolled = true;
+    }
+    for (uint32_t m = 0; m < part->n_mats && rounds; m++) {
         const dop_node_id w = dop_node_at(s->gen->e.g, part->mats[m])->src[1];
         if (s->p.beside)
-            emit_last_round(s, w, &b);
+            begin_last_round(s, w);
         else
-            dop_buf_printf(&b, "        w%u = %s;\n", m, matrix_of(s, w));
+            dop_nest_set(n, dop_nest_text(n, "w%u", m), "%s", matrix_of(s, w));
     }
-    dop_keys_set(keys, "SLOTS", b.data ? dop_emit_str(&s->gen->e, "%s", b.data) : "");
-    dop_keys_set(keys, "SLOTS_END", loop ? "        }\n" : "");
-    dop_buf_finish(&b);
+    dop_nest_rolled(n, "v", "0u",
+                    s->p.beside ? "units" : dop_nest_text(n, "%uu", dop_div_up_u32(s->p.k, unit_of(s, part))), NULL);
+    load_ahead(s, part);
+    emit_load(s, part, &load);
+    dop_nest_hole(n, "x", dop_gen_keep(s->gen, &load));
+    dop_nest_unrolled(n, "r", s->rows);
+    multiply(s, part);
+    dop_nest_end(n);
+    dop_nest_end(n);
+    if (rounds)
+        dop_nest_end(n);
 }
 
-/* Code that selects part `index` of the n parts of a group by the number of the block: where the part's blocks begin, and its
+/* Introduces a variable, or changes it, where an earlier part introduced it. */
+static void
+introduce(dop_nest *n, uint32_t index, const char *type, const char *name, const char *value)
+{
+    if (index)
+        dop_nest_set(n, name, "%s", value);
+    else
+        dop_nest_let(n, type, name, "%s", value);
+}
+
+/* Statements that select part `index` of the n parts of a group by the number of the block: where the part's blocks begin, and its
  * matrices. */
 static void
-emit_select(rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n, uint32_t base, dop_buf *out)
+select_part(dop_rows *s, const dop_segment *part, uint32_t index, uint32_t n_parts, uint32_t base)
 {
     dop_emit *e = &s->gen->e;
-    const char *in = index ? "            " : "        ";
+    dop_nest *n = &s->nest;
     if (index)
-        dop_buf_printf(out, "        if (b >= %uu) {\n", base);
-    dop_buf_printf(out, "%s%sbase = %uu%s rows = %uu;\n", in, index ? "" : "uint ", base, index ? ";" : ",",
-                   part->rows);
+        dop_nest_if(n, "%s >= %uu", s->block, base);
+    introduce(n, index, "uint", "base", dop_nest_text(n, "%uu", base));
+    introduce(n, index, "uint", "rows", dop_nest_text(n, "%uu", part->rows));
     if (index || s->p.n > 1)
-        dop_buf_printf(out, "%s%spart = %uu;\n", in, index ? "" : "uint ", index);
-    if (s->p.experts && !s->blocks.id && !s->p.sum)
-        dop_buf_printf(out, "%sdop_slot = (b - base) / %uu;\n%sbase += dop_slot * %uu;\n", in, blocks_of(s, part), in,
-                       blocks_of(s, part));
+        introduce(n, index, "uint", "part", dop_nest_text(n, "%uu", index));
+    if (s->p.experts && !s->blocks.id && !s->p.sum) {
+        dop_nest_set(n, "dop_slot", "(%s - base) / %uu", s->block, blocks_of(s, part));
+        dop_nest_add(n, "base", "dop_slot * %uu", blocks_of(s, part));
+    }
     for (uint32_t m = 0; m < part->n_mats; m++) {
-        dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        dop_buf_printf(out, "%s%sw%u = %s;\n", in, index ? "" : "DOP_W ", m,
-                       s->p.sum ? dop_emit_matrix_arg(e, w) : matrix_of(s, w));
-        dop_buf_printf(out, "%s%saux%u = %s;\n", in, index ? "" : "uint ", m, dop_emit_weight(e, w));
+        const dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
+        introduce(n, index, "DOP_W", dop_nest_text(n, "w%u", m),
+                  s->p.sum ? dop_emit_matrix_arg(e, w) : matrix_of(s, w));
+        introduce(n, index, "uint", dop_nest_text(n, "aux%u", m), dop_emit_weight(e, w));
     }
     if (index)
-        dop_buf_puts(out, "        }\n");
-    for (uint32_t m = 0; index && index + 1 == n && m < part->n_mats; m++)
-        dop_buf_printf(out, "        w%u = dop_same(w%u);\n", m, m);
+        dop_nest_end(n);
+    for (uint32_t m = 0; index && index + 1 == n_parts && m < part->n_mats; m++)
+        dop_nest_set(n, dop_nest_text(n, "w%u", m), "dop_same(w%u)", m);
 }
 
-/* Keys for the loop over the n blocks of a group: a workgroup has a fixed share of neighbouring blocks, so that it reads memory in
+/* Begins the loop over the n blocks of a group: a workgroup has a fixed share of neighbouring blocks, so that it reads memory in
  * order, or (tile.claims) first the block of its own number and then blocks that it claims.  Each group has a counter. */
 static void
-blocks_keys(rows_gen *s, uint32_t group, uint32_t n, dop_keys *keys)
+begin_blocks(dop_rows *s, uint32_t group, uint32_t blocks)
 {
-    dop_emit *e = &s->gen->e;
-    const bool claims = s->gen->choice->tile.claims && n >= s->gen->choice->tile.loops;
+    dop_nest *n = &s->nest;
+    const bool claims = s->gen->choice->tile.claims && blocks >= s->gen->choice->tile.loops;
+    const char *end = dop_nest_text(n, "end%u", group), *next = NULL;
     s->gen->claims = s->gen->claims || claims;
-    dop_keys_set(keys, "BEGIN", "    {\n");
-    dop_keys_set(keys, "ROW", "(b - base) * (ROWS * SG)");
     if (claims) {
-        dop_keys_set(keys, "FIRST", "gl_WorkGroupID.x");
-        dop_keys_set(keys, "END", dop_emit_str(e, "%uu", n));
-        dop_keys_set(keys, "NEXT",
-                     dop_emit_str(e, "b = gl_NumWorkGroups.x + dop_claim(%s, %uu, %uu)", dop_emit_counts(e), group, n));
+        dop_nest_let(n, "uint", s->block, "gl_WorkGroupID.x");
+        dop_nest_let(n, "uint", end, "%uu", blocks);
+        next = dop_nest_text(n, "(%s = gl_NumWorkGroups.x + dop_claim(%s, %uu, %uu))", s->block,
+                             dop_emit_counts(&s->gen->e), group, blocks);
     } else {
-        dop_keys_set(keys, "FIRST", dop_emit_str(e, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", n));
-        dop_keys_set(keys, "END", dop_emit_str(e, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", n));
-        dop_keys_set(keys, "NEXT", "++b");
+        dop_nest_let(n, "uint", s->block, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", blocks);
+        dop_nest_let(n, "uint", end, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", blocks);
     }
-    dop_keys_set(keys, "DONE", "    }\n");
+    /* Where blocks are fewer than workgroups, some workgroup has none. */
+    s->some = blocks < s->gen->choice->tile.loops;
+    if (s->some)
+        dop_nest_if(n, "%s < %s", s->block, end);
+    dop_nest_rolled(n, s->block, NULL, end, next);
 }
 
-/* Keys for the loop of a part with a partial arg-max, which divides the rows into ranges: the results are the largest value of each
+/* Begins the loops of a part with a partial arg-max, which divides the rows into ranges: the results are the largest value of each
  * range and the value's index. */
 static void
-argmax_keys(rows_gen *s, const dop_segment *part, dop_keys *keys)
+begin_ranges(dop_rows *s, const dop_segment *part, uint32_t parts)
 {
-    dop_emit *e = &s->gen->e;
-    uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts), span = dop_div_up_u32(part->rows, parts);
-    dop_keys_set(
-        keys, "BEGIN",
-        dop_emit_str(
-            e,
-            "    uint last_part = (gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x;\n"
-            "    [[dont_unroll]] for (uint a = gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x; a < last_part; a++) {\n"
-            "    float best = -3.4e38;\n"
-            "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
-            parts, parts, span, part->rows));
-    dop_keys_set(keys, "FIRST", "0u");
-    dop_keys_set(keys, "ROW", dop_emit_str(e, "a * %uu + b * (ROWS * SG)", span));
-    dop_keys_set(keys, "END", dop_emit_str(e, "%uu", dop_div_up_u32(span, s->rows * s->sg)));
-    dop_keys_set(keys, "NEXT", "++b");
-    const char *out = dop_emit_arg(e, part->argmax, true);
-    dop_keys_set(keys, "DONE",
-                 dop_emit_str(e,
-                              "    float top = subgroupMax(best);\n"
-                              "    where = subgroupMin(best == top ? where : 0xffffffffu);\n"
-                              "    if (LANE == 0u) {\n"
-                              "        dop_st1_f32(%s, a * 2u, top);\n"
-                              "        dop_st1_f32(%s, a * 2u + 1u, float(where));\n"
-                              "    }\n"
-                              "    }\n",
-                              out, out));
+    dop_nest *n = &s->nest;
+    const uint32_t span = dop_div_up_u32(part->rows, parts);
+    dop_nest_let(n, "uint", "last_part", "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", parts);
+    dop_nest_for(n, "a", dop_nest_text(n, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", parts), "last_part", NULL)
+        ->rolled = true;
+    dop_nest_let(n, "float", "best", "-3.4e38");
+    dop_nest_let(n, "uint", "where", "0xffffffffu");
+    dop_nest_let(n, "uint", "last", "min((a + 1u) * %uu, %uu)", span, part->rows);
+    dop_nest_rolled(n, s->block, "0u", dop_nest_text(n, "%uu", dop_div_up_u32(span, s->rows * s->sg)), NULL);
 }
 
-/* Name of the epilogue's template. */
-static const char *
-finish_of(const rows_gen *s)
+static void
+end_ranges(dop_rows *s, const dop_segment *part)
 {
-    return s->tb == 1 ? "rows_one.glsl" : s->fours ? "rows_fours.glsl" : "rows_many.glsl";
+    dop_nest *n = &s->nest;
+    const char *out = dop_emit_arg(&s->gen->e, part->argmax, true);
+    dop_nest_reduce(n, "float top", "subgroupMax(best)");
+    dop_nest_reduce(n, "where", "subgroupMin(best == top ? where : 0xffffffffu)");
+    dop_nest_if(n, "LANE == 0u");
+    dop_nest_call(n, "dop_st1_f32", dop_nest_text(n, "%s, a * 2u, top", out));
+    dop_nest_call(n, "dop_st1_f32", dop_nest_text(n, "%s, a * 2u + 1u, float(where)", out));
+    dop_nest_end(n);
+    dop_nest_end(n);
 }
 
+/* A group of parts whose matrices share this code.  Loops are tested behind their bodies, because a test before the body would run
+ * the body once more with no lane switched on. */
 static dop_status
-emit_group(rows_gen *s, const dop_segment *const *parts, uint32_t n, uint32_t group, dop_buf *out)
+emit_group(dop_rows *s, const dop_segment *const *parts, uint32_t n_parts, uint32_t group)
 {
-    dop_emit *e = &s->gen->e;
-    dop_keys keys = {0};
-    dop_buf *select = dop_keys_text(s->gen, &keys, "SELECT"), *load = dop_keys_text(s->gen, &keys, "LOAD"),
-            *dots = dop_keys_text(s->gen, &keys, "DOTS"), *store = dop_keys_text(s->gen, &keys, "STORE"),
-            *finish = dop_keys_text(s->gen, &keys, "FINISH"), *ahead = dop_keys_text(s->gen, &keys, "AHEAD");
+    const dop_region *r = s->gen->e.r;
+    dop_nest *n = &s->nest;
+    const dop_node_id argmax = parts[0]->argmax;
+    const uint32_t ranges = argmax ? (uint32_t)dop_node_i(s->gen->e.g, argmax, DOP_A_parts) : 0;
     uint32_t blocks = 0, handing = 0; /* handing: number of the first block whose values the per-head product reads */
     bool hands = false;
+    dop_buf tail = {0};
     s->fours = true;
-    for (uint32_t i = 0; i < n; i++) {
+    s->mats = parts[0]->n_mats + (s->p.beside != 0);
+    s->block = dop_nest_text(n, "b%u", group);
+    for (uint32_t i = 0; i < n_parts; i++) {
         s->fours = s->fours && stored_in_fours(s, parts[i]);
-        emit_select(s, parts[i], i, n, blocks, select);
-        if (e->r->info->tail.id && parts[i] == &s->p.part[dop_region_part(e->r, e->r->info->tail.of)]) {
+        if (r->info->tail.id && parts[i] == &s->p.part[dop_region_part(r, r->info->tail.of)]) {
             handing = blocks;
             hands = true;
         }
         blocks += blocks_of(s, parts[i]) * slots_of(s);
     }
     s->p.act = s->p.activations[parts[0]->act];
-    emit_load(s, parts[0], load);
-    emit_ahead(s, parts[0], ahead);
-    emit_dots(s, parts[0], dots);
-    for (uint32_t i = 0; i < n; i++) {
-        if (n > 1)
-            dop_buf_printf(store, "                if (part == %uu) {\n", i);
-        emit_store(s, parts[i], store);
-        if (n > 1)
-            dop_buf_puts(store, "                }\n");
+    if (argmax)
+        begin_ranges(s, parts[0], ranges);
+    else
+        begin_blocks(s, group, blocks);
+    for (uint32_t i = 0, base = 0; i < n_parts; i++) {
+        select_part(s, parts[i], i, n_parts, base);
+        base += blocks_of(s, parts[i]) * slots_of(s);
     }
-    if (parts[0]->argmax) {
-        argmax_keys(s, parts[0], &keys);
-        dop_buf_puts(select, "        rows = last;\n");
-    } else {
-        blocks_keys(s, group, blocks, &keys);
-    }
-    /* Where blocks are fewer than workgroups, some workgroup has none; of a part with an arg-max every workgroup has some. */
-    dop_keys_set(&keys, "SOME", !parts[0]->argmax && blocks < s->gen->choice->tile.loops ? "if (b < b1) " : "");
-    DOP_NUMBERS(s->gen, &keys, NULL, {"M", parts[0]->n_mats + (s->p.beside != 0)});
-    dop_keys_set(&keys, "LANE_ROW", s->fours ? "LANE * ROWS" : "LANE");
-    dop_keys_set(&keys, "ROW_OF", row_of(s));
-    emit_slots(s, parts[0], &keys);
-    dop_status st = dop_template_fill(s->gen, finish_of(s), &keys, finish);
-    dop_keys_set(&keys, "UNITS",
-                 s->p.beside ? "units" : dop_emit_str(e, "%uu", dop_div_up_u32(s->p.k, unit_of(s, parts[0]))));
-    if (st == DOP_OK)
-        st = e->status == DOP_OK ? dop_template_fill(s->gen, "rows_group.glsl", &keys, out) : e->status;
-    if (st == DOP_OK && hands)
-        st = dop_tail_blocks(s->gen, handing, s->rows * s->sg, blocks, out);
+    if (argmax)
+        dop_nest_set(n, "rows", "last");
+    const uint32_t span = argmax ? dop_div_up_u32(parts[0]->rows, ranges) : 0;
+    dop_nest_let(n, "uint", "row", "%s + %s",
+                 argmax ? dop_nest_text(n, "a * %uu + %s * (ROWS * SG)", span, s->block)
+                        : dop_nest_text(n, "(%s - base) * (ROWS * SG)", s->block),
+                 s->fours ? "LANE * ROWS" : "LANE");
+    sum_up(s, parts[0]);
+    dop_rows_end(s, parts, n_parts);
+    dop_nest_end(n);
+    if (argmax)
+        end_ranges(s, parts[0]);
+    else if (s->some)
+        dop_nest_end(n);
+    dop_status st = hands ? dop_tail_blocks(s->gen, handing, s->rows * s->sg, blocks, &tail) : DOP_OK;
+    if (hands)
+        dop_nest_hole(n, "heads", dop_gen_keep(s->gen, &tail));
     return st;
 }
 
 static uint32_t
-experts_bytes(dop_gen *gen, const rows_gen *s)
+experts_bytes(dop_gen *gen, const dop_rows *s)
 {
     return s->blocks.id ? dop_blocks_bytes(gen, s->tb) : s->p.experts ? dop_expert_bytes(gen) : 0;
 }
 
 /* Emits the code that finds the workgroup's rows of the step; a workgroup that has none returns. */
 static void
-emit_tokens(rows_gen *s, dop_buf *decls, dop_buf *out)
+emit_tokens(dop_rows *s, dop_buf *decls, dop_buf *out)
 {
     dop_gen *gen = s->gen;
     if (s->p.experts) /* The workgroup is one subgroup, which needs no barrier. */
@@ -621,10 +582,10 @@ emit_tokens(rows_gen *s, dop_buf *decls, dop_buf *out)
 }
 
 static dop_status
-begin(rows_gen *s, dop_gen *gen)
+begin(dop_rows *s, dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
-    *s = (rows_gen){.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
+    *s = (dop_rows){.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
     dop_status st = dop_gen_parts(gen, &s->p);
     if (st != DOP_OK)
         return st;
@@ -648,52 +609,84 @@ begin(rows_gen *s, dop_gen *gen)
     return DOP_OK;
 }
 
+/* The placement: rows of weights among workgroups, lanes and registers; each lane walks over the whole depth. */
+static dop_nest_placement
+placement_of(const dop_rows *s)
+{
+    dop_nest_placement pl = {.subgroup = s->sg, .sum = DOP_MEET_none};
+    pl.at[DOP_PLACE_t][DOP_LEVEL_reg] = s->tb;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_grid] = s->gen->choice->tile.loops;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_lane] = s->sg;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_reg] = s->rows;
+    pl.at[DOP_PLACE_k][DOP_LEVEL_loop] = s->k_pad / s->p.unit;
+    pl.x = (dop_movement){.path = s->staged ? DOP_PATH_whole : DOP_PATH_direct, .unit = 4};
+    pl.w = (dop_movement){.unit = s->p.unit};
+    return pl;
+}
+
+/* The groups of parts, one after the other. */
+static dop_status
+emit_groups(dop_rows *s)
+{
+    dop_emit *e = &s->gen->e;
+    bool *done = dop_arena_alloc(e->g->arena, s->p.n * sizeof *done);
+    const dop_segment **members = dop_arena_alloc(e->g->arena, s->p.n * sizeof *members);
+    dop_status st = done && members ? DOP_OK : DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0, group = 0; st == DOP_OK && i < s->p.n; i++) {
+        uint32_t n = 0;
+        if (done[i])
+            continue;
+        members[n++] = &s->p.part[i];
+        for (uint32_t k = i + 1; k < s->p.n; k++)
+            if (!done[k] && alike(s, &s->p.part[i], &s->p.part[k])) {
+                done[k] = true;
+                members[n++] = &s->p.part[k];
+            }
+        st = emit_group(s, members, n, group++);
+    }
+    return st;
+}
+
 dop_status
 dop_rows_emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
-    const dop_tile *tile = &gen->choice->tile;
-    rows_gen s;
+    dop_rows s;
     dop_keys keys = {0};
-    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS"), *prologue = dop_keys_text(gen, &keys, "PROLOGUE"),
-            *groups = dop_keys_text(gen, &keys, "GROUPS"), *tokens = dop_keys_text(gen, &keys, "TOKENS");
+    dop_buf decls = {0}, tokens = {0}, prologue = {0};
     dop_status st = begin(&s, gen);
     if (st != DOP_OK)
         return st;
-    emit_tokens(&s, decls, tokens);
+    dop_nest *n = &s.nest;
+    const dop_nest_placement pl = placement_of(&s);
+    dop_nest_open(n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
+    dop_nest_number(n, "ROWS", s.rows);
+    dop_nest_number(n, "TB", s.tb);
+    st = dop_template_fill(gen, "rows.glsl", &keys, &decls);
+    emit_tokens(&s, &decls, &tokens);
     if (s.sums)
-        dop_buf_printf(decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
-    dop_tail_declare(gen, 1, decls);
-    st = emit_prologue(&s, decls, prologue);
-    bool *done = dop_arena_alloc(e->g->arena, s.p.n * sizeof *done);
-    const dop_segment **members = dop_arena_alloc(e->g->arena, s.p.n * sizeof *members);
-    if (st == DOP_OK && (!done || !members))
-        st = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0, group = 0; st == DOP_OK && i < s.p.n; i++) {
-        uint32_t n = 0;
-        if (done[i])
-            continue;
-        members[n++] = &s.p.part[i];
-        for (uint32_t k = i + 1; k < s.p.n; k++)
-            if (!done[k] && alike(&s, &s.p.part[i], &s.p.part[k])) {
-                done[k] = true;
-                members[n++] = &s.p.part[k];
-            }
-        st = emit_group(&s, members, n, group++, groups);
-    }
-    gen->grid[0] = tile->loops;
+        dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
+    dop_tail_declare(gen, 1, &decls);
+    if (st == DOP_OK)
+        st = emit_prologue(&s, &decls, &prologue);
+    dop_nest_hole(n, "lanes, rows in shared memory", dop_gen_keep(gen, &decls));
+    dop_nest_function(n, "main", "");
+    dop_nest_hole(n, "tokens", dop_gen_keep(gen, &tokens));
+    dop_nest_hole(n, "x, statistics", dop_gen_keep(gen, &prologue));
+    dop_nest_call(n, "DOP_STEP", "");
+    if (st == DOP_OK)
+        st = emit_groups(&s);
+    dop_nest_end(n);
+    gen->grid[0] = gen->choice->tile.loops;
     gen->grid[1] = s.blocks.id ? s.blocks.n * (s.blocks.span / s.tb) : dop_div_up_u32(s.tb > 1 ? e->g->max_t : 1, s.tb);
     gen->grid[2] = 1;
-    DOP_NUMBERS(gen, &keys, &gen->main, {"#ROWS", s.rows}, {"TB", s.tb});
-    if (st == DOP_OK)
-        st = e->status == DOP_OK ? dop_template_fill(gen, "rows.glsl", &keys, &gen->main) : e->status;
-    return st;
+    return st == DOP_OK ? dop_gen_print_nest(gen, n) : st;
 }
 
 uint32_t
 dop_rows_shared(dop_gen *gen)
 {
-    rows_gen s;
+    dop_rows s;
     if (begin(&s, gen) != DOP_OK)
         return 0; /* generation says why */
     dop_rowprog prog = program_of(&s);

@@ -89,13 +89,15 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
                       dop_emit_arg(e, t.made, false));
     dop_emit_scope(e, store, "                ");
     dop_emit_store(e, t.id, (dop_index){"0u", "c"}, 1, "z");
-    DOP_NUMBERS(gen, &keys, decls, {"LANES_H", lanes}, {"#HEADS_H", at_once}, {"ROWS_H", at_once * t.n});
-    DOP_NUMBERS(gen, &keys, NULL, {"N", t.n}, {"K", t.k}, {"K_PAD", k_pad}, {"ROWS", rows}, {"STEPS", steps},
-                {"HELD", steps * rows}, {"UNITS", units}, {"UNIT", t.type->unit});
+    DOP_NUMBERS(gen, &keys, decls, {"LANES_H", lanes}, {"#HEADS_H", at_once}, {"ROWS_H", at_once * t.n}, {"N_H", t.n},
+                {"K_H", t.k}, {"K_PAD_H", k_pad}, {"RUN_H", rows}, {"STEPS_H", steps}, {"HELD_H", steps * rows},
+                {"UNITS_H", units}, {"UNIT_H", t.type->unit});
+    dop_buf_printf(decls, "#define DOP_SYNC_H() %s\n",
+                   in_step ? "subgroupMemoryBarrier()" : "groupMemoryBarrier(); barrier()");
     dop_keys_set(&keys, "TYPE", dop_type_of(t.type->type)->name);
     dop_keys_set(&keys, "AUX", dop_emit_weight(e, t.matrix));
     const char *matrix = dop_emit_matrix(e, t.matrix, "head");
-    dop_keys_set(&keys, "MATRIX", matrix);
+    dop_keys_set(&keys, "W", matrix);
     /* Neighbouring invocations read neighbouring units, which must not lie in the same banks of shared memory.  A software device
      * has no banks. */
     dop_keys_set(&keys, "AT",
@@ -108,7 +110,6 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
                            dop_gen_first_word(gen, matrix, dop_emit_str(e, "(row %% %uu * %uu + u)", t.n, units),
                                               t.type->unit_bytes))
             : "");
-    dop_keys_set(&keys, "SYNC", in_step ? "subgroupMemoryBarrier()" : "groupMemoryBarrier();\n    barrier()");
     dop_status st = dop_template_fill(gen, "tail.glsl", &keys, decls);
     if (e->status == DOP_OK)
         e->status = st;
@@ -119,7 +120,7 @@ dop_tail_blocks(dop_gen *gen, uint32_t first, uint32_t rows, uint32_t blocks, do
 {
     const tail t = find_tail(gen->e.g, gen->e.r);
     dop_keys keys = {0};
-    DOP_NUMBERS(gen, &keys, NULL, {"FIRST", first}, {"ROWS", rows}, {"BLOCKS", blocks}, {"HEADS", t.heads}, {"K", t.k});
+    DOP_NUMBERS(gen, &keys, out, {"FIRST_H", first}, {"BLOCK_H", rows}, {"BLOCKS_H", blocks}, {"ALL_H", t.heads});
     dop_keys_set(&keys, "COUNTS", dop_emit_counts(&gen->e));
     return dop_template_fill(gen, "tail_blocks.glsl", &keys, out);
 }

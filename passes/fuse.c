@@ -421,6 +421,21 @@ reads_again(const dop_graph *g, const dop_region *p, const dop_region *c)
     return (c->info->product.n_mats > 0 || (alone && !dop_fuse_is_element(c))) && any_node(g, p, reads_matrix);
 }
 
+/* Does the node join what parts of another dispatch have found, without rows of its own? */
+static bool
+joins_parts(const dop_graph *g, dop_node_id n)
+{
+    const dop_axis_map part = dop_node_map(g, n, 0, DOP_AXIS_part);
+    return dop_node_is_element(g, n) && dop_node_rows(g, n, g->max_t) == 1 && dop_axis_map_is_whole(&part);
+}
+
+/* Would every row of the consumer join the same parts again? */
+static bool
+joins_again(const dop_graph *g, const dop_region *p, const dop_region *c)
+{
+    return dop_node_rows(g, c->outs[0], g->max_t) > 1 && any_node(g, p, joins_parts);
+}
+
 static dop_reason
 check_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
 {
@@ -431,7 +446,7 @@ check_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (dop_node_is(g, p->nodes[i], DOP_EFFECT))
             return DOP_REASON_state_order;
-    if (reads_again(g, p, c) && !dop_fuse_asked(cx, g, producer, consumer))
+    if ((reads_again(g, p, c) || joins_again(g, p, c)) && !dop_fuse_asked(cx, g, producer, consumer))
         return DOP_REASON_cost;
     bool merges = any_node(g, p, dop_node_merges);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
@@ -689,7 +704,7 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
     if (!dop_fuse_is_program(p) || !p->info->has_unit || !dop_fuse_stages(c) ||
         (kind == DOP_JOIN_ROW && !s.has->lengths && any_node(g, p, walks_twice)))
         return DOP_OK;
-    if (reads_again(g, p, c) && !dop_fuse_asked(cx, g, producer, consumer)) {
+    if ((reads_again(g, p, c) || joins_again(g, p, c)) && !dop_fuse_asked(cx, g, producer, consumer)) {
         *out_reason = DOP_REASON_cost;
         return DOP_OK;
     }

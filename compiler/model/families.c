@@ -306,7 +306,8 @@ const dop_family dop_families[] = {
     {.name = "gemma3",
      .archs = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
      .model_types = {"gemma3_text", "gemma3"},
-     .gguf = "gemma3",
+     .gguf = "gemma3 gemma-embedding",
+     .gguf_encoders = "gemma-embedding",
      .gguf_wide_layers = 62,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_QK_NORM |
               DOP_FAM_QUERY_SCALAR | DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_TIED,

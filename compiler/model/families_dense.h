@@ -16,7 +16,7 @@ extern const dop_tensor_name dop_names_bert[], dop_names_roberta[], dop_names_di
     dop_names_nomic_bert[], dop_names_modernbert[], dop_names_clip_text[], dop_names_t5[];
 extern const dop_class_head dop_classes_bert, dop_classes_roberta, dop_classes_distilbert, dop_classes_modernbert;
 /* families_gguf.c: tensor names of GGUF files that the tables of families refer to. */
-extern const dop_tensor_name dop_gguf_names_falcon[], dop_gguf_names_dbrx[], dop_gguf_names_gemma3n[],
-    dop_gguf_names_nemotron_h[], dop_gguf_names_selective[], dop_gguf_names_kimi_linear[];
+extern const dop_tensor_name dop_gguf_names_t5[], dop_gguf_names_falcon[], dop_gguf_names_dbrx[],
+    dop_gguf_names_gemma3n[], dop_gguf_names_nemotron_h[], dop_gguf_names_selective[], dop_gguf_names_kimi_linear[];
 
 #endif

@@ -62,3 +62,9 @@ const dop_tensor_name dop_gguf_names_kimi_linear[] = {
     {DOP_W_mix_out, "attn_output.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
+const dop_tensor_name dop_gguf_names_t5[] = {
+    {DOP_W_o, "attn_o.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "enc.output_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_relative, "enc.blk.0.attn_rel_b.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};

@@ -266,6 +266,7 @@ typedef struct dop_family {
     const char *prefix;                /* prefix of tensor names where the tensors show no known one */
     const char *layer_prefix;          /* "layers." */
     const char *gguf;                  /* general.architecture of GGUF files; several are separated by spaces */
+    const char *gguf_encoders;         /* those of `gguf` whose models attend in both directions and give vectors */
     const char *
         gguf_as; /* without a name of its own in GGUF files: the one under which its models are converted; NULL: none */
     const dop_tensor_name *more_gguf_names; /* names that differ from dop_gguf_names; NULL: none */
@@ -320,6 +321,8 @@ extern const dop_tensor_name dop_hf_names_draft[];
 /* Tensor names in layers whose q, k and v are one tensor, "attn_qkv". */
 extern const dop_tensor_name dop_gguf_names_fused[];
 
+/* What names of tensors in layers begin with in a family's GGUF files: "blk.", or "enc.blk." of T5. */
+const char *dop_gguf_layer_prefix(const dop_family *family);
 /* What GGUF files of the family call the tensor of a weight; fused: in files where q, k and v are one tensor.  *out_name NULL: they
  * have no such tensor.  The name is in the arena.  family: NULL where it is not known. */
 dop_status dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena,

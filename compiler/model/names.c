@@ -10,6 +10,20 @@
 const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_embed, "token_embd.weight", DOP_PART_ALL, false},
     {DOP_W_pos_embed, "position_embd.weight", DOP_PART_ALL, false},
+    {DOP_W_type_embed, "token_types.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm, "attn_output_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm_bias, "attn_output_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_sum_norm, "layer_output_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_sum_norm_bias, "layer_output_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_dense1, "cls.weight", DOP_PART_ALL, false}, /* a product's name is the first of these that the file has */
+    {DOP_W_dense1_bias, "cls.bias", DOP_PART_ALL, false},
+    {DOP_W_dense1_norm, "cls.norm.weight", DOP_PART_ALL, false},
+    {DOP_W_dense2, "cls.output.weight", DOP_PART_ALL, false},
+    {DOP_W_dense2_bias, "cls.output.bias", DOP_PART_ALL, false},
+    {DOP_W_dense1, "dense_2.weight", DOP_PART_ALL, false},
+    {DOP_W_dense2, "dense_3.weight", DOP_PART_ALL, false},
+    {DOP_W_dense1, "cls.output.weight", DOP_PART_ALL, false},
+    {DOP_W_dense1_bias, "cls.output.bias", DOP_PART_ALL, false},
     {DOP_W_final_norm, "output_norm.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm_bias, "output_norm.bias", DOP_PART_ALL, false},
     {DOP_W_lm_head, "output.weight", DOP_PART_ALL, false},
@@ -127,6 +141,12 @@ const dop_tensor_name dop_gguf_names_fused[] = {
     {.role = DOP_W_none},
 };
 
+const char *
+dop_gguf_layer_prefix(const dop_family *family)
+{
+    return family && family->flags & DOP_FAM_T5 ? "enc.blk." : "blk.";
+}
+
 dop_status
 dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena,
                    const char **out_name)
@@ -137,7 +157,9 @@ dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool f
     *out_name = NULL;
     if (!n || n->part == DOP_PART_KEY)
         return DOP_OK;
-    *out_name = need->layer >= 0 ? dop_arena_printf(arena, "blk.%d.%s", (int)need->layer, n->source) : n->source;
+    *out_name = need->layer >= 0
+                    ? dop_arena_printf(arena, "%s%d.%s", dop_gguf_layer_prefix(family), (int)need->layer, n->source)
+                    : n->source;
     return *out_name ? DOP_OK : DOP_E_NOMEM;
 }
 

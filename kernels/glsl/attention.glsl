@@ -87,7 +87,17 @@ ${PROLOGUE}    vec4 acc[R];
         if (p < hi) {
             uint at = DOP_AT_K(p);
             for (uint d = part * (D / DS); d < (part + 1u) * (D / DS); d += STEP) {
-${DOT_K}            }
+#if STEP == 8
+                DOP_PIECE_K kw = DOP_LD8_K(at, d);
+                vec4 k0 = DOP_LO_K(kw), k1 = DOP_HI_K(kw);
+                for (uint j = 0u; j < R; j++)
+                    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + 1u]);
+#else
+                vec4 k = DOP_LD4_K(at, d);
+                for (uint j = 0u; j < R; j++)
+                    s[j] += dot(k, dop_q[(j * D + d) >> 2]);
+#endif
+            }
         }
 #if SG > 1
         [[unroll]] for (uint n = 1u; n < DS; n *= 2u)

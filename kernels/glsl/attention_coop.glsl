@@ -2,19 +2,21 @@
 // softmax of FlashAttention-2 (Dao, arXiv 2307.08691): a workgroup has ROWS query rows (tokens by the G query heads of
 // one KV head) and takes CP positions at a time, whose K and V rows all its subgroups share while the next ones are on
 // their way to registers.  RG groups of MM rows by PS groups of CW positions are a subgroup each; what the position
-// groups found is merged at the end.
+// groups found is merged at the end.  VG subgroups, with one group of positions, have the same rows and a share of the values each.
 //
 // Scores stay in the units: exp2(score - M) is made element by element, whatever rows and columns an invocation has.  M
 // is no maximum but a number that no score so far exceeds by more than 2^SLACK: only where one does, the subgroup takes the
 // rows' maxima through its piece of shared memory and scales its sums, so that almost all tiles need neither.
 #define R (G * BQ)
-#define FD (D / 16u)
-#define FV (DV / 16u)
+#define DM ((D + 15u) / 16u * 16u) // the head's values in whole matrices; those past D and DV are zero
+#define DVM ((DV + 15u) / 16u * 16u)
+#define FD (DM / 16u)
+#define FV (DVM / 16u / VG)
 #define CW (CP / PS)
 #define FC (CW / 16u)
 #define ROWS (RG * MM)
-#define LK (D / 8u + 1u) // words of eight halves from one row to the next, padded against bank conflicts
-#define LV (DV / 8u + 1u)
+#define LK (DM / 8u + 1u) // words of eight halves from one row to the next, padded against bank conflicts
+#define LV (DVM / 8u + 1u)
 #define LS 5u // words from one row to the next of a matrix of sums, or of two matrices of halves
 #define EL (MM * 16u / SG) // elements of a matrix of sums that an invocation has (no length(): a constant that KHR has not)
 #define LANES (SG / MM) // invocations side by side that own a row where values pass through a subgroup's piece
@@ -31,7 +33,7 @@
 #define FRAG_A fcoopmatNV<16, gl_ScopeSubgroup, MM, 16>
 #define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
 shared uvec4 dop_s[WORDS]; // K and V, queries (at first, or always), a piece for each subgroup
-shared float dop_m[PS * ROWS], dop_f[PS * ROWS]; // M of each row of a subgroup, and what its sums are to be scaled by
+shared float dop_m[PS * VG * ROWS], dop_f[PS * VG * ROWS]; // M of each row of a subgroup, and what its sums are to be scaled by
 shared float dop_p[ROWS], dop_w[ROWS], dop_c[16]; // the rows' positions, the first that each sees; 0 to 15
 #define DOP_SYNC subgroupMemoryBarrierShared(), subgroupBarrier()
 ${DECLS}
@@ -63,13 +65,19 @@ float dop_row_max(uint at, uint lane)
     return m;
 }
 
+// Zeros past the values of a head, in n rows.
+#define DOP_FILL(at, n, d, dm, stride)                                                                              \
+    if (d < dm) /* by a word: heads are multiples of 8 */                                                           \
+        for (uint i = gl_LocalInvocationIndex; i < (n); i += WG)                                                    \
+            dop_s[(at) + i * stride + d / 8u] = uvec4(0u);
+
 void main()
 {
     uint kvh = gl_WorkGroupID.x, t0 = gl_WorkGroupID.y * BQ, n_tokens = ${N_TOKENS};
     if (t0 >= n_tokens)
         return;
 ${SEQUENCE}    uint sub = gl_LocalInvocationIndex / SG, lane = gl_LocalInvocationIndex % SG;
-    uint rg = sub % RG, cw = sub / RG * CW, row0 = rg * MM, stats = sub * MM;
+    uint rg = sub % RG, cw = sub / RG % PS * CW, vg = sub / (RG * PS), row0 = rg * MM, stats = sub * MM;
     for (uint i = gl_LocalInvocationIndex * 4u; i < ROWS * D; i += WG * 4u) {
         uint j = i / D, t = DOP_T(j), c = DOP_H(j) * D + i % D;
         vec4 q = vec4(0.0);
@@ -82,29 +90,34 @@ ${LOAD_Q}        }
 #endif
         dop_put_q(Q_AT, i, q);
     }
-    // Positions of the rows of the workgroup (wl to wh) and of the subgroup (sl to sh).
-    uint wl = 0xffffffffu, wh = 0u, sl = 0xffffffffu, sh = 0u;
+    // What rows see: those of the workgroup lo to wh; of the subgroup, the first from sf or later, from sg on all of them, and the last
+    // to sl or farther, to sh.
+    uint lo = 0xffffffffu, wh = 0u, sf = 0xffffffffu, sg = 0u, sl = 0xffffffffu, sh = 0u;
     for (uint j = lane; j < ROWS; j += SG) {
-        uint p = ${POSITION};
+        uint t = DOP_T(min(j, R - 1u));
+        ${BOUNDS}
         bool own = j >= row0 && j < row0 + MM;
-        wl = min(wl, p);
-        wh = max(wh, p);
-        sl = own ? min(sl, p) : sl;
-        sh = own ? max(sh, p) : sh;
+        lo = min(lo, begin);
+        wh = max(wh, end);
+        sf = own ? min(sf, begin) : sf;
+        sg = own ? max(sg, begin) : sg;
+        sl = own ? min(sl, end) : sl;
+        sh = own ? max(sh, end) : sh;
         if (sub == 0u) {
-            dop_p[j] = float(p);
-            dop_w[j] = float(DOP_FIRST(p));
+            dop_p[j] = float(end);
+            dop_w[j] = float(begin);
         }
     }
-    wl = subgroupMin(wl);
+    lo = subgroupMin(lo);
     wh = subgroupMax(wh);
+    sf = subgroupMin(sf);
+    sg = subgroupMax(sg);
     sl = subgroupMin(sl);
     sh = subgroupMax(sh);
-    uint lo = DOP_FIRST(wl), sf = DOP_FIRST(sl), sg = DOP_FIRST(sh); // the first of the first and of the last row
     DOP_RING_FROM(lo);
     if (gl_LocalInvocationIndex < 16u)
         dop_c[gl_LocalInvocationIndex] = float(gl_LocalInvocationIndex);
-    for (uint i = gl_LocalInvocationIndex; i < PS * ROWS; i += WG)
+    for (uint i = gl_LocalInvocationIndex; i < PS * VG * ROWS; i += WG)
         dop_m[i] = NOTHING;
     uvec4 next[max(NK, NV)];
 #define DOP_LOAD(n, size, d, which, base)                                                                           \
@@ -120,6 +133,7 @@ ${LOAD_Q}        }
             dop_s[at + e / (d / 8u) * stride + e % (d / 8u)] = DOP_HALVES_##which(next[i]);                         \
     }
     DOP_LOAD(NK, CP * D / 8u, D, K, lo)
+    DOP_FILL(Q_AT, ROWS * (1u + SPLIT_Q), D, DM, LK)
     barrier();
 #if !Q_STAYS
     FRAG_A q[FD];
@@ -127,6 +141,8 @@ ${LOAD_Q}        }
         coopMatLoadNV(q[i], dop_s, Q_AT + row0 * LK + i * 2u, LK, false);
     barrier();
 #endif
+    DOP_FILL(K_AT, CP, D, DM, LK)
+    DOP_FILL(V_AT, CP, DV, DVM, LV)
     FRAG acc[FV], sums = FRAG(0.0), m = FRAG(NOTHING);
     [[unroll]] for (uint i = 0u; i < FV; i++)
         acc[i] = FRAG(0.0);
@@ -249,7 +265,7 @@ ${LOAD_Q}        }
                 sums = coopMatMulAddNV(p[c], FRAG_B(1.0), sums);
                 [[unroll]] for (uint i = 0u; i < FV; i++) {
                     FRAG_B v;
-                    coopMatLoadNV(v, dop_s, V_AT + (cw + c * 16u) * LV + i * 2u, LV, false);
+                    coopMatLoadNV(v, dop_s, V_AT + (cw + c * 16u) * LV + (vg * FV + i) * 2u, LV, false);
                     acc[i] = coopMatMulAddNV(p[c], v, acc[i]);
                 }
             }
@@ -299,7 +315,7 @@ ${LOAD_Q}        }
     if (sub >= RG)
         return;
 #else
-    float most = dop_m[row];
+    float most = dop_m[stats + lane / LANES];
 #endif
 ${SINK}    [[unroll]] for (uint i = 0u; i < FV; i++) {
         coopMatStoreNV(acc[i], dop_s, PIECE_AT, LS, false);
@@ -307,7 +323,9 @@ ${SINK}    [[unroll]] for (uint i = 0u; i < FV; i++) {
         if (row < R && t < n_tokens)
             [[unroll]] for (uint k = 0u; k < 4u / LANES; k++) {
                 uint d = lane % LANES * (4u / LANES) + k;
-                dop_store_row(t, h, i * 16u + d * 4u, uintBitsToFloat(dop_s[PIECE_AT + lane / LANES * LS + d]), l);
+                uint at = (vg * FV + i) * 16u + d * 4u;
+                if (DV == DVM || at < DV)
+                    dop_store_row(t, h, at, uintBitsToFloat(dop_s[PIECE_AT + lane / LANES * LS + d]), l);
             }
         subgroupBarrier();
     }

@@ -52,9 +52,16 @@ shared vec4 dop_q[R * D / 4u];
 #endif
 #define DOP_OVER_GROUPS(m) [[unroll]] for (uint m = LANES; m < SG; m *= 2u)
 #define DOP_QUERY(j, c, half) dop_q[(j) * D / 4u + (2u * (c) + (half)) * LANES + part]
+#if WIDE == 1
+#define DOP_WEIGHTS float
+#elif WIDE == 2
+#define DOP_WEIGHTS vec2
+#else
+#define DOP_WEIGHTS vec4
+#endif
 // dop_s has the weights of positions, and dop_fix by which factor each subgroup's earlier sums must be multiplied now; both have the
 // heads of a position or subgroup side by side.
-shared ${WEIGHT} dop_s[CP * R / WIDE], dop_fix[SUBGROUPS * R / WIDE];
+shared DOP_WEIGHTS dop_s[CP * R / WIDE], dop_fix[SUBGROUPS * R / WIDE];
 #if WIDE == 1
 #define DOP_OF_HEAD(array, at, j) array[(at) * R + (j)]
 #else
@@ -213,7 +220,13 @@ void main()
 {
 ${ROW}    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = DOP_GROUP.z;
     uint last = ${POSITION}, made = last; // positions of the query and of the first row that this step makes of its sequence
-${FIRST_MADE}${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
+#if MADE_ROWS > 1
+    uint row0 = t; // rows of a sequence follow one another in the step, and so do their positions
+    while (row0 > 0u && dop_stage.rows[row0 - 1u].sequence == dop_stage.rows[t].sequence)
+        row0--;
+    made = dop_stage.rows[row0].position;
+#endif
+${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
     DOP_RING_FROM(lo);
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS, ROUND), used = dop_split_count(hi - lo, len, SPLITS);

@@ -20,6 +20,20 @@
 // value anew.
 #define DOP_WHOLE(n) (n % (STEP * WG) == 0u)
 #define LANE gl_SubgroupInvocationID
+// The first row of a workgroup and the end of its rows.  Where rows are of several sequences, OF_TOKEN workgroups have those of one token.
+#if MIXES
+#define DOP_FIRST_ROW gl_WorkGroupID.y / OF_TOKEN * G + gl_WorkGroupID.y % OF_TOKEN * R
+#define DOP_N_ROWS min(n_tokens, gl_WorkGroupID.y / OF_TOKEN + 1u) * G
+#else
+#define DOP_FIRST_ROW gl_WorkGroupID.y * R
+#define DOP_N_ROWS n_tokens * G
+#endif
+// The product of a step's values of a key, x0 and x1, with query row j.
+#if STEP == 8
+#define DOP_DOT(j) dot(x0, q[j][s * (STEP / 4u) + 0u]) + dot(x1, q[j][s * (STEP / 4u) + 1u])
+#else
+#define DOP_DOT(j) dot(x0, q[j][s * (STEP / 4u) + 0u])
+#endif
 // The lanes of a subgroup run in lockstep, so each sees what another wrote to shared memory.
 #ifdef DOP_CPU
 #define DOP_STEP() subgroupMemoryBarrierShared()
@@ -39,8 +53,8 @@ ${STORE}}
 
 void main()
 {
-    uint kvh = gl_WorkGroupID.x, r0 = ${FIRST_ROW}, split = gl_WorkGroupID.z;
-    uint n_tokens = ${N_TOKENS}, n_rows = ${N_ROWS};
+    uint kvh = gl_WorkGroupID.x, r0 = DOP_FIRST_ROW, split = gl_WorkGroupID.z;
+    uint n_tokens = ${N_TOKENS}, n_rows = DOP_N_ROWS;
     if (r0 >= n_rows)
         return;
 ${SEQUENCE}${SPAN}    DOP_RING_FROM(lo);
@@ -78,7 +92,15 @@ ${PROLOGUE}    DOP_STEP();
                     [[unroll]] for (uint s = 0u; s < STEPS; s++) {
                         uint d = (s * WG + LANE) * STEP;
                         if (DOP_WHOLE(D) || d < D) {
-${DOT_K}                        }
+#if STEP == 8
+                            DOP_PIECE_K w = DOP_LD8_K(at, d);
+                            vec4 x0 = DOP_LO_K(w), x1 = DOP_HI_K(w);
+#else
+                            vec4 x0 = DOP_LD4_K(at, d + 0u);
+#endif
+                            [[unroll]] for (uint j = 0u; j < R; j++)
+                                x[j] += DOP_DOT(j);
+                        }
                     }
                     parts[i] = x;
                 }
@@ -121,7 +143,19 @@ ${SUMS}                uint p = base + b + LANE;
                     [[unroll]] for (uint s = 0u; s < STEPS_V; s++) {
                         uint d = (s * WG + LANE) * STEP;
                         if (DOP_WHOLE(DV) || d < DV) {
-${ADD_V}                        }
+#if STEP == 8
+                            DOP_PIECE_V w = DOP_LD8_V(at, d);
+                            vec4 x0 = DOP_LO_V(w), x1 = DOP_HI_V(w);
+#else
+                            vec4 x0 = DOP_LD4_V(at, d + 0u);
+#endif
+                            [[unroll]] for (uint j = 0u; j < R; j++) {
+                                acc[j][s * (STEP / 4u) + 0u] += e[j] * x0;
+#if STEP == 8
+                                acc[j][s * (STEP / 4u) + 1u] += e[j] * x1;
+#endif
+                            }
+                        }
                     }
                 }
             }

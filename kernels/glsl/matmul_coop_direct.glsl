@@ -18,7 +18,14 @@
 #define DOP_B${P}(M, J, C) dop_ldw4(U32(rows[M]), (J) * STEP + (C) / 8u)
 #endif
 // Piece I of the activations from column C of the step at `at` on.
+#if ${WINDOWS}
+dop_raw8 dop_load_a${P}(uint t, uint c) // t: row of the tile
+{
+${LOAD_A}}
+#define DOP_A${P}(I, C) dop_load_a${P}(token + (I) * (WG / 8u), eight * 8u + at + (C)).a
+#else
 #define DOP_A${P}(I, C) dop_ldc4(U32(${ACT}), (first + (I) * (WG / 8u)) * COLUMNS + eight + (${START}u + at + (C)) / 8u)
+#endif
 #define DOP_STORE${P}(SLOT, I)                                                                                      \
     [[unroll]] for (uint c = 0u; c < 4u; c++)                                                                       \
         dop_s[(SLOT) + put + (I) * (WG / 8u) * LINE + c][t] = ra[I][c];

@@ -1,8 +1,4 @@
-// Matrix products on CPU devices, of one token or of TB tokens.  A workgroup is one subgroup and every lane has ROWS rows of each
-// matrix.  Lanes pass activations to each other by shuffles, so that no sum crosses lanes and a scale is loaded by the lane that
-// needs it.  There are no barriers, because each would cut the code into coroutines and hide from the driver which values are the
-// same in all lanes.  Code is not repeated, because such devices compile slowly, and loads are few, because every load that is not
-// from a view becomes a loop over the lanes.
+// What products on CPU devices (gen_rows.c) need of the lanes of a subgroup.
 #define LANE gl_SubgroupInvocationID
 // Lanes of a subgroup run in step on CPU devices, so they see what others wrote to shared memory without a barrier.
 #ifdef DOP_CPU
@@ -21,8 +17,3 @@ DOP_W dop_same(DOP_W p) { return p; }
 #endif
 // The end of a loop's body.
 #define DOP_UNTIL(x) if (x) break;
-${DECLS}
-void main()
-{
-${TOKENS}${PROLOGUE}    DOP_STEP();
-${GROUPS}}

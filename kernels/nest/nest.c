@@ -138,6 +138,15 @@ dop_nest_for(dop_nest *n, const char *name, const char *first, const char *end, 
 }
 
 dop_stmt *
+dop_nest_rolled(dop_nest *n, const char *name, const char *first, const char *end, const char *next)
+{
+    dop_stmt *s = dop_nest_for(n, name, first ? first : "", end, next);
+    s->rolled = s->late_test = true;
+    s->declared = !first;
+    return s;
+}
+
+dop_stmt *
 dop_nest_unrolled(dop_nest *n, const char *name, uint32_t turns)
 {
     dop_stmt *s = dop_nest_for(n, name, "0u", dop_nest_text(n, "%uu", turns), NULL);
@@ -179,6 +188,15 @@ dop_nest_set(dop_nest *n, const char *place, const char *value, ...)
 {
     ADD(s, set, place, value);
     return s;
+}
+
+void
+dop_nest_zeros(dop_nest *n, const char *name, uint32_t count)
+{
+    dop_nest_array(n, "float", name, count);
+    dop_nest_unrolled(n, "i", count);
+    dop_nest_set(n, dop_nest_text(n, "%s[i]", name), "0.0");
+    dop_nest_end(n);
 }
 
 dop_stmt *

@@ -27,8 +27,11 @@ typedef struct dop_stmt {
     const char *end, *step;  /* of a loop: bound of its variable, and increment */
     uint32_t reads, writes;  /* shared memory that the statement reads and writes, bits by dop_nest_memory() */
     bool unroll;             /* an unrolled loop, whose iterations lie side by side in registers */
-    bool apart;              /* a loop or condition that invocations of the workgroup pass differently */
-    bool together;           /* has a barrier of its own, so that all invocations must come here */
+    bool rolled;             /* a loop that must stay one */
+    bool late_test; /* a loop whose condition is tested behind the body, so that there is an iteration at least */
+    bool declared;  /* a loop whose variable exists already; no first value: it has one, too */
+    bool apart;     /* a loop or condition that invocations of the workgroup pass differently */
+    bool together;  /* has a barrier of its own, so that all invocations must come here */
     struct dop_stmt *body, *other, *next;
     /* Of a loop around prefetched loads (dop_nest_ahead): `more` is the condition under which there is another iteration, `again`
      * the arguments of the first load of the next iteration, and `late` says that this load is issued when the iteration is
@@ -68,10 +71,12 @@ const char *dop_nest_text(dop_nest *n, const char *format, ...) DOP_NEST_PRINTF(
 void dop_nest_number(dop_nest *n, const char *name, uint32_t value);
 uint32_t dop_nest_memory(dop_nest *n, const char *name); /* its bit; of memory that a library declares */
 uint32_t dop_nest_shared(dop_nest *n, const char *type, const char *name, uint32_t count);
-void dop_nest_function(dop_nest *n, const char *name,
-                       const char *parameters); /* begins a block; so do the next three */
+void dop_nest_function(dop_nest *n, const char *name, const char *parameters); /* begins a block; so do the next four */
 /* `name` from `first` on while it is less than `end`. */
 dop_stmt *dop_nest_for(dop_nest *n, const char *name, const char *first, const char *end, const char *step);
+/* A loop that stays one, with its test behind the body: until the variable's next value, the expression `next`, is not below `end`;
+ * NULL: one more. */
+dop_stmt *dop_nest_rolled(dop_nest *n, const char *name, const char *first, const char *end, const char *next);
 /* An unrolled loop: `name` from 0 on for `turns` iterations, which lie side by side. */
 dop_stmt *dop_nest_unrolled(dop_nest *n, const char *name, uint32_t turns);
 dop_stmt *dop_nest_if(dop_nest *n, const char *condition, ...) DOP_NEST_PRINTF(2);
@@ -79,6 +84,7 @@ void dop_nest_else(dop_nest *n); /* ends the statements under a condition, and b
 void dop_nest_end(dop_nest *n);
 dop_stmt *dop_nest_let(dop_nest *n, const char *type, const char *name, const char *value, ...) DOP_NEST_PRINTF(4);
 void dop_nest_array(dop_nest *n, const char *type, const char *name, uint32_t count);
+void dop_nest_zeros(dop_nest *n, const char *name, uint32_t count); /* an array of floats, all 0 */
 dop_stmt *dop_nest_set(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
 dop_stmt *dop_nest_add(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
 void dop_nest_load(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);

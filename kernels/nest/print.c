@@ -24,8 +24,19 @@ put_braces(const dop_stmt *body, uint32_t depth, dop_buf *out)
 static void
 put_for(const dop_stmt *s, uint32_t depth, dop_buf *out)
 {
-    dop_buf_printf(out, "%sfor (uint %s = %s; %s < %s; ", s->unroll ? "[[unroll]] " : "", s->name, s->value, s->name,
-                   s->end);
+    dop_buf_printf(out, "%sfor (", s->unroll ? "[[unroll]] " : s->rolled ? "[[dont_unroll]] " : "");
+    if (*s->value)
+        dop_buf_printf(out, "%s%s = %s", s->declared ? "" : "uint ", s->name, s->value);
+    if (s->late_test) {
+        dop_buf_puts(out, ";;) {\n");
+        put_block(s->body, depth + 1, out);
+        put_indent(depth + 1, out);
+        dop_buf_printf(out, "if (%s%s >= %s) break;\n", s->step ? "" : "++", s->step ? s->step : s->name, s->end);
+        put_indent(depth, out);
+        dop_buf_puts(out, "}\n");
+        return;
+    }
+    dop_buf_printf(out, "; %s < %s; ", s->name, s->end);
     if (s->step)
         dop_buf_printf(out, "%s += %s) ", s->name, s->step);
     else
@@ -147,8 +158,8 @@ dump_block(const dop_nest *n, const dop_stmt *s, uint32_t depth, dop_buf *out)
         if (s->name)
             dop_buf_printf(out, " %s", s->name);
         if (loop)
-            dop_buf_printf(out, " from %s below %s by %s%s", s->value, s->end, s->step ? s->step : "1u",
-                           s->unroll ? ", unrolled" : "");
+            dop_buf_printf(out, " from %s below %s by %s%s%s", s->value, s->end, s->step ? s->step : "1u",
+                           s->unroll ? ", unrolled" : "", s->late_test ? ", at least once" : "");
         else if (s->kind == DOP_STMT_call || s->kind == DOP_STMT_function)
             dop_buf_printf(out, "(%s)", s->value);
         else if (s->kind == DOP_STMT_array || s->kind == DOP_STMT_shared)

@@ -20,10 +20,11 @@ introduces(const dop_stmt *s)
     switch (s->kind) {
     case DOP_STMT_number:
     case DOP_STMT_shared:
-    case DOP_STMT_for:
     case DOP_STMT_let:
     case DOP_STMT_array:
         return true;
+    case DOP_STMT_for:
+        return !s->declared;
     default:
         return false;
     }
@@ -96,7 +97,8 @@ check_inner(scope *c, const dop_stmt *s, bool in_loop, bool apart)
     if (s->kind == DOP_STMT_function)
         check_text(c, s->value, PARAMETERS);
     if (s->kind == DOP_STMT_for) {
-        c->known[find(c, s->name, strlen(s->name))] = true;
+        if (!s->declared)
+            c->known[find(c, s->name, strlen(s->name))] = true;
         check_text(c, s->end, NOTHING);
         check_text(c, s->step, NOTHING);
     }

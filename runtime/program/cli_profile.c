@@ -1,7 +1,10 @@
-/* --profile: a prompt and a few tokens with every dispatch timed. */
+/* --profile: a prompt and a few tokens, a text to embed or a picture to draw, with every dispatch timed. */
 #include "runtime/inspect/profile/profile.h"
+#include "runtime/model/model.h"
 #include "runtime/plan/plan_format.h"
 #include "runtime/program/common/cli.h"
+
+#include <doppler/draw.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -150,6 +153,66 @@ error:
     return st;
 }
 
+/* Runs what a model without tokens is for: one picture, of two steps unless -n says otherwise, or the vector of the prompt. */
+static dop_status
+run_programs(const dop_cli *cli, dop_model *m, dop_profile *p, const dop_ids *prompt, dop_diag *diag)
+{
+    enum { STEPS = 2 };
+    dop_draw_facts draws;
+    dop_profile_begin(p, "programs", 0);
+    dop_status st = DOP_OK;
+    if (dop_model_draw_facts(m, &draws)) {
+        const uint32_t steps = cli->n_predict < DOP_CLI_UNSET ? (uint32_t)cli->n_predict : STEPS;
+        dop_drawing picture = {0};
+        st = dop_draw_picture(m, &(dop_draw_options){.text = "a picture", .steps = steps, .guidance = 1}, diag,
+                              &picture);
+        free(picture.rgb);
+    } else {
+        float *vector = calloc(dop_model_embedding_size(m) + 1u, sizeof *vector);
+        const dop_token_text text = {prompt->data, (uint32_t)prompt->count, (uint32_t)prompt->count};
+        st = vector ? dop_model_embed(m, &text, 1, DOP_POOLING_MODEL, diag, vector)
+                    : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        free(vector);
+    }
+    dop_profile_end(p);
+    return st;
+}
+
+/* As profile(), for a model without tokens. */
+static dop_status
+profile_programs(const dop_cli *cli, dop_model *m, dop_profile *p, dop_diag *diag)
+{
+    dop_ids prompt = {0};
+    dop_draw_facts draws;
+    dop_status st = dop_model_draw_facts(m, &draws) ? DOP_OK : choose_prompt(cli, m, diag, &prompt);
+    if (st == DOP_OK)
+        st = dop_profile_attach(m, diag, p);
+    if (st == DOP_OK)
+        st = run_programs(cli, m, p, &prompt, diag);
+    if (st == DOP_OK)
+        st = dop_profile_start(p, diag);
+    if (st == DOP_OK)
+        st = run_programs(cli, m, p, &prompt, diag);
+    if (st == DOP_OK)
+        st = dop_profile_stop(p, diag);
+    dop_ids_finish(&prompt);
+    return st;
+}
+
+/* Opens the plan; *out_sequence stays NULL where the model gives no tokens. */
+static dop_status
+open_model(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence)
+{
+    const char *path = NULL;
+    dop_open_options o;
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    dop_cli_open_options(cli, &o);
+    if (st == DOP_OK)
+        st = dop_model_open(path, &o, diag, out_model);
+    return st == DOP_OK && dop_plan_steps(&(*out_model)->plan) ? dop_cli_sequence(cli, *out_model, diag, out_sequence)
+                                                               : st;
+}
+
 /* Dispatches are timed on one device. */
 static dop_status
 in_one_part(const dop_cli *cli, dop_diag *diag)
@@ -184,8 +247,11 @@ dop_mode_profile(dop_cli *cli, dop_diag *diag)
         cli->ordering = "barriers";
     dop_status st = in_one_part(cli, diag);
     if (st == DOP_OK)
-        st = dop_cli_open(cli, diag, &model, &sequence);
-    if (st != DOP_OK || (st = profile(cli, model, sequence, &p, times ? &whole : NULL, diag)) != DOP_OK)
+        st = open_model(cli, diag, &model, &sequence);
+    if (st == DOP_OK)
+        st = sequence ? profile(cli, model, sequence, &p, times ? &whole : NULL, diag)
+                      : profile_programs(cli, model, &p, diag);
+    if (st != DOP_OK)
         goto error;
     dop_profile_table(&p, &text);
     if (html)

@@ -137,6 +137,11 @@ change(const hg_model *m, const hg_rule *rule, bool weight, hg_tensor *t, float 
         permute(m, v, t->shape[0], cols);
     if (rule->how == HG_QKV_BY_HEAD)
         split_heads(m, v, t->shape[0], cols, 1);
+    if (rule->how == HG_BEHIND_2) { /* rows of positions of texts begin behind two others */
+        t->shape[0] -= 2;
+        t->count -= 2 * t->shape[1];
+        memmove(v, v + 2 * t->shape[1], t->count * sizeof *v);
+    }
     if (rule->how == HG_QKV_BY_GROUP)
         split_heads(m, v, t->shape[0], cols, m->heads / m->kv_heads);
     if (rule->how == HG_TRANSPOSED && t->rank == 2)
@@ -176,9 +181,9 @@ hg_write(hg_model *m, const char *name, const hg_tensor *t, const float *v)
 static void
 split_name(const char *name, long *layer, char *stem, size_t size, const char **ending)
 {
-    static const char *const prefixes[] = {"model.",    "language_model.", "transformer.", "gpt_neox.",
-                                           "backbone.", "text_model.",     "model."};
-    static const char *const layers[] = {"layers.", "h.", "blocks."};
+    static const char *const prefixes[] = {"model.",      "language_model.", "transformer.", "gpt_neox.", "backbone.",
+                                           "text_model.", "model.",          "roberta.",     "bert.",     "encoder."};
+    static const char *const layers[] = {"layers.", "h.", "blocks.", "layer.", "block."};
     char *end;
     *layer = -1;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
@@ -234,9 +239,10 @@ convert_tensor(hg_model *m, const char *name)
     const char *ending;
     long layer;
     hg_tensor t;
-    if (hg_is_of_tower(name))
+    if (hg_is_of_tower(name) || strncmp(name, "model.vision_", strlen("model.vision_")) == 0)
         return true;
     name_of_draft(m, name, renamed, sizeof renamed);
+    hg_rename_t5(renamed, sizeof renamed);
     split_name(renamed, &layer, stem, sizeof stem, &ending);
     const hg_rule *rule = find_rule(m->family, stem);
     if (!rule)
@@ -245,7 +251,8 @@ convert_tensor(hg_model *m, const char *name)
         return true;
     if (!hg_find(m, name, &t))
         return fail(m, "cannot read tensor", name);
-    const int n = layer >= 0 ? snprintf(full, sizeof full, "blk.%ld.", layer) : 0;
+    const char *prefix = strcmp(m->w->arch, "t5encoder") == 0 ? "enc." : "";
+    const int n = layer >= 0 ? snprintf(full, sizeof full, "%sblk.%ld.", prefix, layer) : 0;
     const bool whole = rule->how == HG_WHOLE_NAME || rule->how >= HG_EXPERTS;
     snprintf(full + n, sizeof full - (size_t)n, "%s%s", rule->gguf, whole ? "" : ending);
     if (rule->how >= HG_EXPERTS)
@@ -301,7 +308,7 @@ hg_close(hg_model *m)
 bool
 hf_to_gguf(const char *dir, bool f32, gguf_writer *w, char *error, size_t size)
 {
-    hg_model m = {.w = w, .f32 = f32, .error = error, .error_size = size};
+    hg_model m = {.dir = dir, .w = w, .f32 = f32, .error = error, .error_size = size};
     const char *name;
     json_t *entry;
     bool ok = hg_open(&m, dir);
@@ -311,7 +318,8 @@ hf_to_gguf(const char *dir, bool f32, gguf_writer *w, char *error, size_t size)
         const json_t *types = hg_field(&m, "layers_block_type");
         for (size_t i = 0; i < json_array_size(types); i++)
             experts = experts || strcmp(json_string_value(json_array_get(types, i)), "moe") == 0;
-        snprintf(w->arch, sizeof w->arch, "%s%s", m.family->arch, experts ? "_moe" : "");
+        const bool both = json_is_true(hg_field(&m, "use_bidirectional_attention")); /* EmbeddingGemma */
+        snprintf(w->arch, sizeof w->arch, "%s%s", both ? "gemma-embedding" : m.family->arch, experts ? "_moe" : "");
         gguf_str(w, "general.architecture", w->arch);
         gguf_str(w, "general.name", slash ? slash + 1 : dir);
         hg_metadata(&m);

@@ -189,6 +189,10 @@ norm_metadata(hg_model *m)
 {
     const bool rms = m->family->flags & HG_RMS, nemotron = strcmp(m->w->arch, "nemotron") == 0;
     const bool silent = strcmp(m->w->arch, "olmo") == 0 || strcmp(m->w->arch, "dbrx") == 0;
+    if (m->family->flags & HG_LAYER_NORM) {
+        gguf_f32(m->w, "%.attention.layer_norm_epsilon", NUMBER(m, 0, "norm_eps"));
+        return;
+    }
     if (rms)
         gguf_f32(m->w, "%.attention.layer_norm_rms_epsilon",
                  NUMBER(m, 0, "layer_norm_epsilon", "rms_norm_eps", "norm_eps"));
@@ -209,10 +213,10 @@ hg_metadata(hg_model *m)
     const unsigned own = m->family->flags;
     m->layers = (uint32_t)NUMBER(m, (double)json_array_size(hg_field(m, "layers_block_type")), "num_hidden_layers",
                                  "num_layers", "n_layer", "n_layers");
-    m->hidden = (uint32_t)NUMBER(m, 0, "hidden_size", "n_embd", "d_model");
-    m->heads = (uint32_t)NUMBER(m, 0, "num_attention_heads", "n_head", "n_heads");
+    m->hidden = (uint32_t)NUMBER(m, 0, "hidden_size", "n_embd", "d_model", "dim");
+    m->heads = (uint32_t)NUMBER(m, 0, "num_attention_heads", "n_head", "n_heads", "num_heads");
     m->kv_heads = (uint32_t)NUMBER(m, m->heads, "num_key_value_heads", "num_kv_heads", "attn_config.kv_n_heads");
-    m->head_dim = (uint32_t)NUMBER(m, m->heads ? m->hidden / m->heads : 0, "head_dim");
+    m->head_dim = (uint32_t)NUMBER(m, m->heads ? m->hidden / m->heads : 0, "head_dim", "d_kv");
     char draft[64];
     snprintf(draft, sizeof draft, "model.layers.%u.eh_proj.weight", m->layers);
     const bool drafts = json_object_get(m->header, draft) || json_object_get(m->header, "mtp.fc.weight");
@@ -221,12 +225,13 @@ hg_metadata(hg_model *m)
         gguf_u32(w, "%.nextn_predict_layers", 1);
     gguf_u32(w, "%.context_length",
              (uint32_t)NUMBER(m, 1 << 20, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
-                              "model_max_length"));
+                              "model_max_length") -
+                 (m->family->rules[0] == hg_roberta ? 2u : 0u)); /* positions count from 2 */
     gguf_u32(w, "%.embedding_length", m->hidden);
     if (!(own & HG_OWN_FFN))
         gguf_u32(w, "%.feed_forward_length",
                  (uint32_t)NUMBER(m, m->heads ? 4.0 * m->hidden : 0, "intermediate_size_mlp", "intermediate_size",
-                                  "n_inner", "ffn_hidden_size", "ffn_config.ffn_hidden_size"));
+                                  "n_inner", "ffn_hidden_size", "ffn_config.ffn_hidden_size", "hidden_dim", "d_ff"));
     if (strcmp(w->arch, "laguna") != 0)
         gguf_u32(w, "%.attention.head_count", m->heads);
     if (!(own & HG_OWN_KV) && (m->kv_heads != m->heads || hg_field(m, "num_key_value_heads")))
@@ -234,13 +239,15 @@ hg_metadata(hg_model *m)
     norm_metadata(m);
     if (m->heads && !hg_field(m, "n_positions") && !(own & HG_NO_ROPE))
         rope_metadata(m);
-    if (m->heads && hg_field(m, "head_dim") && !(own & HG_OWN_HEADS)) {
+    if (m->heads && (hg_field(m, "head_dim") || hg_field(m, "d_kv")) && !(own & HG_OWN_HEADS)) {
         gguf_u32(w, "%.attention.key_length", m->head_dim);
         gguf_u32(w, "%.attention.value_length", m->head_dim);
     }
     if (m->family->metadata)
         m->family->metadata(m);
     hg_copy_u32(m, "vocab_size", "%.vocab_size");
+    if (own & HG_OWN_WORDS)
+        return;
     hg_tokenizer(m, rope_type(m));
     hg_copy_u32(m, "bos_token_id", "tokenizer.ggml.bos_token_id");
     hg_copy_u32(m, "eos_token_id", "tokenizer.ggml.eos_token_id");

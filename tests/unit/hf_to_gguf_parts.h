@@ -18,7 +18,8 @@ typedef enum hg_how {
     HG_QKV_BY_HEAD,  /* fused, head by head */
     HG_QKV_BY_GROUP, /* ... with all queries that go with a head of keys */
     HG_TRANSPOSED,
-    HG_DROPPED, /* it becomes metadata */
+    HG_BEHIND_2, /* without the first two rows */
+    HG_DROPPED,  /* it becomes metadata */
     /* hf_to_gguf_split.c: one tensor of all experts, two of one, or values in another form */
     HG_EXPERTS,        /* one tensor for each expert (or head, or stream): stacked */
     HG_FLAT,           /* the matrices of all experts below each other: three axes */
@@ -61,6 +62,8 @@ enum {
     HG_OWN_FFN = 8,
     HG_OWN_HEADS = 16,
     HG_NO_ROPE = 32,
+    HG_LAYER_NORM = 512, /* the only epsilon is that of a layer norm, whatever its field is called */
+    HG_OWN_WORDS = 256,  /* the tokenizer */
     HG_RMS = 64,        /* the only epsilon is that of a root mean square, whatever its field and the norm are called */
     HG_MULTIPLIED = 128 /* Falcon-H1's multipliers are in the matrices */
 };
@@ -77,6 +80,7 @@ typedef struct hg_family {
 extern const hg_family hg_families[]; /* the last one has no model_type */
 
 struct hg_model {
+    const char *dir;
     json_t *root, *config; /* config.json, and its text_config where there is one */
     json_t *header;        /* of the safetensors file */
     dop_map map;
@@ -171,5 +175,13 @@ void hg_granite_moe(hg_model *m);
 void hg_nemotron_h(hg_model *m);
 void hg_selective(hg_model *m);
 void hg_kimi_linear(hg_model *m);
+/* hf_to_gguf_encoders.c: rules and keys of encoders, and T5's names, whose numbers say what is what, as names without such. */
+extern const hg_rule hg_bert[], hg_roberta[], hg_nomic_bert[], hg_modernbert[], hg_t5[];
+void hg_encoder(hg_model *m);
+void hg_modern_bert(hg_model *m);
+void hg_t5_encoder(hg_model *m);
+void hg_pooling(hg_model *m);
+void hg_embedding_gemma(hg_model *m);
+void hg_rename_t5(char *name, size_t size);
 
 #endif

@@ -127,7 +127,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
     const dop_gguf_kv *kv = dop_gi_find(gi, DOP_GGUF(window)->key, full, sizeof full);
     if (f->window_rule == DOP_WINDOW_CHUNKS) /* in families with chunks the key states no window */
         return DOP_OK;
-    const bool pattern = f->window_rule == DOP_WINDOW_PATTERN;
+    const bool pattern = f->window_rule == DOP_WINDOW_PATTERN || f->window_rule == DOP_WINDOW_GLOBAL;
     uint64_t stated = 0;
     const bool none = dop_gguf_u64(kv, 0, &stated) && stated == 0;
     if (kv && !none && f->window_rule == DOP_WINDOW_NONE && !f->gguf_windows)
@@ -192,6 +192,8 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
 {
     t->rope = gi->model->arch.learned_positions || t->alibi ? -1 : 0;
     t->window = gi->slides[i] ? window : 0;
+    if (t->both && t->window) /* half on each side */
+        t->window = t->window / 2 + 1;
     if (gi->family->qk_norm.key && !has_tensor(gi, "blk.0.attn_q_norm.weight"))
         t->q_norm = t->k_norm = (dop_norm){0};
     dop_status st = dop_gi_size(gi, DOP_GGUF(heads), i, 0, &t->n_heads);
@@ -431,7 +433,11 @@ dop_gi_config(dop_gi *gi)
     if (st == DOP_OK)
         st = read_scalars(gi);
     if (st == DOP_OK)
+        st = dop_gi_encoder(gi);
+    if (st == DOP_OK)
         st = read_layers(gi);
+    if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_GLOBAL && !layer_has(gi, 0, "attn_norm.weight"))
+        a->layers[0].attn_norm = (dop_norm){0}; /* ModernBERT: the embedding has just been normed */
     if (st == DOP_OK)
         st = dop_gi_experts(gi);
     if (st == DOP_OK && (gi->family->flags & DOP_FAM_LAYER_INPUTS))
@@ -440,8 +446,8 @@ dop_gi_config(dop_gi *gi)
         st = dop_gi_altup(gi);
     if (st == DOP_OK && (gi->family->flags & DOP_FAM_SWA_HEADS))
         st = read_value_scale(gi);
-    bool rotates = !a->learned_positions && gi->family->keys->heads && !(gi->family->flags & DOP_FAM_ALIBI) &&
-                   !states_no_rotation(gi->family);
+    bool rotates = !a->learned_positions && gi->family->keys->heads &&
+                   !(gi->family->flags & (DOP_FAM_ALIBI | DOP_FAM_T5)) && !states_no_rotation(gi->family);
     if (st == DOP_OK && rotates)
         st = dop_gi_rotates(gi, &rotates);
     if (st == DOP_OK && rotates)

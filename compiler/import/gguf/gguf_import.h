@@ -18,6 +18,7 @@ typedef struct dop_gi {
     const char *name; /* general.architecture, with which keys of the architecture begin; in the arena */
     dop_layer layer;  /* what all layers share; copied to each layer before what differs is read */
     bool *slides;     /* [n_layers] the layer has the sliding window; in the arena */
+    bool swaps;       /* of two classes the first is the one that a text is relevant: they are exchanged */
     uint32_t draft;   /* layers after those of the model that predict further tokens; they are not read */
     dop_diag *diag;
     dop_checkpoint *model;
@@ -52,6 +53,10 @@ dop_status dop_gi_altup(dop_gi *gi);
 dop_status dop_gi_chunks(dop_gi *gi);
 /* Gemma 4: reads per-layer inputs, and which layers use the keys and values of another layer. */
 dop_status dop_gi_layer_inputs(dop_gi *gi);
+/* encoder.c: reads whether the model is an encoder, its pooling and products, before the layers are read (dop_gi_encoder); exchanges
+ * the rows of two classes in the product that gives them, where dop_gi.swaps (dop_gi_swap_classes). */
+dop_status dop_gi_encoder(dop_gi *gi);
+dop_status dop_gi_swap_classes(const dop_gi *gi, const dop_weight_need *need, dop_weight *w);
 /* Whether the model has a rotary embedding at all. */
 dop_status dop_gi_rotates(const dop_gi *gi, bool *out);
 /* Whether a layer has a recurrent mixer (dop_gi_recurs), and whether it has attention (dop_gi_attends). */

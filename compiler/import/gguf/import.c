@@ -189,10 +189,10 @@ take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
 }
 
 static void
-full_name(const dop_weight_need *need, const char *source, char *out, size_t size)
+full_name(const dop_gi *gi, const dop_weight_need *need, const char *source, char *out, size_t size)
 {
     if (need->layer >= 0)
-        snprintf(out, size, "blk.%d.%s", (int)need->layer, source);
+        snprintf(out, size, "%s%d.%s", dop_gguf_layer_prefix(gi->family), (int)need->layer, source);
     else
         snprintf(out, size, "%s", source);
 }
@@ -210,7 +210,7 @@ name_of(const dop_gi *gi, const dop_weight_need *need)
             char name[96];
             if (n->role != need->role || (n != lists[k] && n[-1].role == n->role))
                 continue;
-            full_name(need, n->source, name, sizeof name);
+            full_name(gi, need, n->source, name, sizeof name);
             if (dop_gi_tensor(gi, name, NULL))
                 return n;
             first = first || k == 0 ? first : n;
@@ -233,7 +233,7 @@ take_below(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *ne
             return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
         if (need->rank != 2 || own == 0 || own >= above->rows)
             return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "weight %s cannot be made of parts", need->name);
-        full_name(need, n[1].source, name, sizeof name);
+        full_name(gi, need, n[1].source, name, sizeof name);
         *below = (dop_weight){.name = need->name, .rank = 2, .rows = above->rows - own, .cols = need->cols};
         st = take(gi, name, &rows, false, below);
         if (st == DOP_OK && below->type != w->type)
@@ -274,7 +274,7 @@ fill(void *user, const dop_weight_need *need)
     if (n->part == DOP_PART_KEY)
         snprintf(name, sizeof name, "%s", n->source);
     else
-        full_name(need, n->source, name, sizeof name);
+        full_name(gi, need, n->source, name, sizeof name);
     dop_weight *each = NULL, w = {.name = need->name,
                                   .rank = need->rank,
                                   .experts = need->experts,
@@ -296,6 +296,8 @@ fill(void *user, const dop_weight_need *need)
         st = take_below(gi, n, need, rows.own, &w);
     if (st == DOP_OK && (rows.turned || n->part == DOP_PART_DECAY))
         st = dop_gi_vector(gi, &rows, &w);
+    if (st == DOP_OK)
+        st = dop_gi_swap_classes(gi, need, &w);
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);
         st = take(gi, one, &rows, false, &each[e]);
@@ -383,7 +385,7 @@ leftovers(const dop_gi *gi)
     dop_leftovers l = {.model = gi->model,
                        .diag = gi->diag,
                        .facts = "the metadata",
-                       .layer_prefix = "blk.",
+                       .layer_prefix = dop_gguf_layer_prefix(gi->family),
                        .layers_key = key,
                        .draft_layers = gi->draft};
     dop_status st = DOP_OK;

@@ -477,6 +477,24 @@ read_added(importer *im)
     return DOP_OK;
 }
 
+/* Reads whether a separator stands between the texts of a pair, behind what ends a text (XLM-RoBERTa: "a </s></s> b").  ModernBERT's
+ * files say so, but its pairs have what ends a text alone, as BERT's, which say nothing. */
+static void
+read_separator(importer *im)
+{
+    dop_tok_build *b = &im->b;
+    bool adds = false;
+    dop_gguf_str arch;
+    const uint32_t sep = id_key(im, "tokenizer.ggml.seperator_token_id", b->eos);
+    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_sep_token"), 0, &adds);
+    if (!adds || sep == DOP_TOK_NONE || b->model == DOP_TOK_WORDPIECE ||
+        (dop_gguf_string(dop_gguf_find(im->g, "general.architecture"), &arch) && text_is(arch, "modern-bert")))
+        return;
+    for (size_t i = 0; i < b->suffix.count; i++)
+        dop_ids_push(&b->middle, b->suffix.data[i]);
+    dop_ids_push(&b->middle, sep);
+}
+
 /* Reads which special tokens add_special adds before and after a text. */
 static void
 read_frame(importer *im)
@@ -490,6 +508,7 @@ read_frame(importer *im)
         dop_ids_push(&b->prefix, b->bos);
     if (im->add_eos && b->eos != DOP_TOK_NONE)
         dop_ids_push(&b->suffix, b->eos);
+    read_separator(im);
 }
 
 static dop_status

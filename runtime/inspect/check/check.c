@@ -108,7 +108,7 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
     dop_graph *g = &k->graphs[schedule];
     const dop_region *r = &g->regions[d->region];
     k->results[d->kernel].bound =
-        fmax(k->results[d->kernel].bound, dop_check_bound(k->plan->kernels[d->kernel].rounding, r));
+        fmax(k->results[d->kernel].bound, dop_check_bound(k->plan->kernels[d->kernel].rounding, g, r));
     uint32_t n = choose_points(k, g, r, points);
     dop_status st = DOP_OK;
     uint32_t parities = dop_check_uses_parity(g, r) ? 2 : 1;

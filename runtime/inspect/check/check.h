@@ -121,7 +121,7 @@ bool dop_check_uses_parity(const dop_graph *g, const dop_region *r);
 
 /* The bound of a result's error, for a kernel of the region; rounding: how the kernel rounds the factors of its products
  * (DOP_ROUNDING_*). */
-double dop_check_bound(uint32_t rounding, const dop_region *r);
+double dop_check_bound(uint32_t rounding, const dop_graph *g, const dop_region *r);
 
 /* --- check_stages.c: the stages of the persistent decode schedule against the dispatches ordered by barriers --------- */
 

@@ -28,10 +28,13 @@ static const double narrow_bound = 3e-3;
 static const double rounded_bound = 6e-3;
 
 double
-dop_check_bound(uint32_t rounding, const dop_region *r)
+dop_check_bound(uint32_t rounding, const dop_graph *g, const dop_region *r)
 {
-    /* The rounding of products that meet in one output adds up (gate times up). */
-    const double narrow = narrow_bound * (r->info->product.n_mats ? r->info->product.most_mats : 1);
+    /* The rounding of products that meet in one output adds up (gate times up), and that of both products of attention where keys and
+     * values are not in f16 either. */
+    const dop_node_id attn = r->info->attn.root;
+    const bool both = attn && dop_node_at(g, dop_node_at(g, attn)->src[1])->type == DOP_TYPE_f32;
+    const double narrow = narrow_bound * (r->info->product.n_mats ? r->info->product.most_mats : both ? 2 : 1);
     if (rounding == DOP_ROUNDING_none)
         return error_bound;
     return rounding == DOP_ROUNDING_i8 && narrow < rounded_bound ? rounded_bound : narrow;

@@ -97,13 +97,17 @@ prepare_step(dop_check_run *run)
     s->n_out = 3 * DOP_STEP_RING - 1;
     for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
         s->rows[i] = (dop_row){dop_check_u32(&run->random) % run->plan->model->vocab, run->c->pos + i, 0, 0};
-    if (dop_check_keeps_nothing(
-            run->g)) /* two texts; see step_record.h for what takes the place of sequence and flags */
-        for (uint32_t i = 0, n = s->n_rows, half = n / 2; i < DOP_STEP_MAX_ROWS; i++) {
-            s->rows[i].position = i < half ? i : i - half;
-            s->rows[i].sequence = i < half ? half - 1 : n - half - 1;
+    if (dop_check_keeps_nothing(run->g)) {
+        /* Two texts, or more where the model takes none so long; see step_record.h for what takes the place of sequence and flags. */
+        const uint32_t n = s->n_rows, ctx = run->plan->model->ctx, half = n < 2 ? 1 : n / 2,
+                       len = half < ctx ? half : ctx;
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t first = i / len * len, last = first + len < n ? first + len - 1 : n - 1;
+            s->rows[i].position = i - first;
+            s->rows[i].sequence = last - first;
             s->rows[i].flags = i % 2;
         }
+    }
     for (uint32_t i = 0; i < run->g->max_q && i < DOP_STEP_MAX_SEQUENCES; i++)
         s->parity[i] = run->c->parity;
     for (uint32_t i = 0; i < DOP_STEP_RING; i++)

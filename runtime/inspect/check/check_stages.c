@@ -167,7 +167,7 @@ bound_of(const stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatc
 {
     static const double unrounded = 0.1;
     bool rounds = x->plan->kernels[other->kernel].rounding == DOP_ROUNDING_i8;
-    const double bound = dop_check_bound(stage->stage_rounding, &x->g->regions[stage->region]);
+    const double bound = dop_check_bound(stage->stage_rounding, x->g, &x->g->regions[stage->region]);
     return rounds && stage->stage_rounding != DOP_ROUNDING_i8 ? unrounded
                                                               : fmax(bound, x->results[other->kernel].bound);
 }

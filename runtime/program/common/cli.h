@@ -197,6 +197,8 @@ dop_status dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_opt
 /* Loads the adapters of --lora, and gives their uses. The caller frees *out_uses. */
 dop_status dop_cli_adapters(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_adapter_use **out_uses,
                             size_t *out_n);
+/* Creates a sequence that uses the adapters of --lora. */
+dop_status dop_cli_sequence(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_sequence **out_sequence);
 /* Opens the plan as a model, and creates a sequence, which uses the adapters of --lora. */
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
 /* Opens as dop_cli_open does, with these values of dop_open_options.first_tokens and .no_scoring. */

@@ -149,9 +149,8 @@ dop_cli_adapters(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_adapt
     return st;
 }
 
-/* Creates a sequence that uses the adapters of --lora. */
-static dop_status
-create_sequence(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_sequence **out_sequence)
+dop_status
+dop_cli_sequence(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_sequence **out_sequence)
 {
     dop_adapter_use *uses = NULL;
     size_t n = 0;
@@ -180,7 +179,7 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
     if (shows)
         fputs("loading ...", stderr);
     if ((st = dop_model_open(path, &o, diag, out_model)) == DOP_OK)
-        st = create_sequence(cli, *out_model, diag, out_sequence);
+        st = dop_cli_sequence(cli, *out_model, diag, out_sequence);
     if (shows)
         fputs("\r           \r", stderr);
     if (st != DOP_OK) {
