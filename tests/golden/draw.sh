@@ -24,6 +24,7 @@ if [ "$whole" = whole ]; then
         draws "$model" "$model" 2e-3 --target lavapipe --kv f32
         draws "$model-unfused" "$model" 2e-3 --target lavapipe --no-fuse
         draws "$model-f16" "$model" 2e-2 --target lavapipe --act f16
+        draws "$model-q8_0" "$model" 2e-2 --target lavapipe --quant q8_0
         draws "$model-tier1" "$model" 2e-3 --target tier1.yaml
         draws "$model-tier3" "$model" 2e-3 --target tier3
         check "$model: kernels agree" agree "$model.plan"
