@@ -1,4 +1,5 @@
-# Pictures in requests: image_url parts with data: URIs, what is refused, features and prefixes that are used again.
+# Pictures in requests: image_url parts with data: URIs, what is refused, features and prefixes that are used again; addresses and files.
+# The argument `whole`: OpenAI's and Anthropic's clients, and the page in a browser, too.
 . "$(dirname "$0")/../lib.sh"
 server= url=
 elsewhere=
@@ -130,7 +131,7 @@ away="http://127.0.0.1:$(cat port)"
 at() { printf '{"type": "image_url", "image_url": {"url": "%s"}}' "$1"; }
 mkdir -p pictures/inner && cp "$models/qwen3_vl/image.png" "pictures/inner/a b.png" && cp "$models/qwen3_vl/image.png" outside.png
 ln -s ../outside.png pictures/link.png && mkfifo pictures/pipe.png
-serve eyes.plan --image-urls any --image-files pictures
+serve eyes.plan --image-urls any --image-files pictures --store 64
 ask "an address" 200 '"content"' "$(at "$away/picture")" "$hello"
 check "its answer is that of the bytes" [ "$(says)" = "$first" ]
 ask "behind a redirect" 200 '"content"' "$(at "$away/away")" "$hello"
@@ -152,6 +153,17 @@ for path in "file://$WORK/outside.png" "file:../outside.png" "file:link.png" "fi
     "file:///etc/passwd" "file://$WORK/pictures/../outside.png" "file://$WORK/pictures"; do
     ask "$path" 400 'has no such picture' "$(at "$path")"
 done
+if [ "${1:-}" = whole ]; then
+    browser=$(command -v chromium-headless-shell chromium chromium-browser google-chrome | head -n 1)
+    if ! command -v node >/dev/null; then
+        skip "other people's clients" "there is no node"
+    elif ! (mkdir -p npm && cd npm && timeout 120 npm install --silent --no-audit --no-fund openai@6 @anthropic-ai/sdk@1 >../npm.log 2>&1); then
+        skip "other people's clients" "npm cannot install them: $(tail -n 1 npm.log)"
+    else
+        check "OpenAI's and Anthropic's clients, and the page" node "$SRC/tests/serve/pictures.mjs" "$url" "$PWD/npm" \
+            "$models/qwen3_vl/image.png" "$away/picture" $browser
+    fi
+fi
 kill -TERM "$server" && check "it ends" wait "$server"
 serve eyes.plan --image-urls public
 for host in 127.0.0.1 localhost "[::1]" "[::ffff:127.0.0.1]" 0.0.0.0 2130706433 0x7f.1; do

@@ -256,6 +256,29 @@ add_mlx(int4_file *quant, const char *name, size_t out, size_t in, const scheme 
     free(biases);
 }
 
+/* The matrices of all experts in one tensor, of which `name` is that of the first. */
+static void
+add_mlx_experts(int4_file *quant, int4_file *plain, const char *name, size_t n, const size_t *shape, const scheme *s)
+{
+    static const char first[] = ".experts.0.", *const parts[] = {"weight", "scales", "biases"};
+    const char *at = strstr(name, first), *end = at + strlen(first);
+    char all[300], one[300];
+    float *values = calloc(n * shape[0] * shape[1], sizeof *values);
+    snprintf(all, sizeof all, "%.*s.switch_mlp.%s", (int)(at - name), name, end);
+    add_mlx(quant, all, n * shape[0], shape[1], s, values);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(one, sizeof one, "%.*s%s", (int)(strlen(all) - strlen("weight")), all, parts[i]);
+        json_t *dims = json_object_get(json_object_get(quant->header, one), "shape");
+        json_array_set_new(dims, 0, json_integer((json_int_t)shape[0]));
+        json_array_insert_new(dims, 0, json_integer((json_int_t)n));
+    }
+    for (size_t e = 0; e < n; e++) {
+        snprintf(one, sizeof one, "%.*s.experts.%zu.%s", (int)(at - name), name, e, end);
+        int4_add(plain, one, "F32", 2, shape, values + e * shape[0] * shape[1], shape[0] * shape[1] * sizeof *values);
+    }
+    free(values);
+}
+
 /* FP8 of all experts in one tensor, with a scale for each output of each. */
 static void
 add_experts(int4_file *quant, int4_file *plain, const char *name, const size_t *shape)
@@ -405,6 +428,12 @@ make(const char *model, const scheme *s, const char *dir, const char *plain_dir)
             add_experts(&quant, &plain, name, shape);
             continue;
         }
+        if (s->form >= MLX2 && s->form <= MLX8 && strstr(name, ".experts.")) {
+            if (strstr(name, ".experts.0."))
+                add_mlx_experts(&quant, &plain, name,
+                                (size_t)json_integer_value(json_object_get(config, "num_local_experts")), shape, s);
+            continue;
+        }
         if (s->form != EXPERTS && rank == 2 && strstr(name, "_proj.weight")) {
             if (s->form >= AWQ)
                 add_flat(&quant, &plain, name, shape, s);
@@ -506,17 +535,23 @@ Test(import_codes, values)
 
 Test(import_codes, experts_in_one_tensor)
 {
-    const scheme s = {"FP8 experts", EXPERTS, 1, 0, "scale_inv", "F32", "fp8", false, DOP_TYPE_f8_128};
-    util_model u, plain;
-    scratch dir = scratch_make(), plain_dir = scratch_make();
-    make("gemma4_moe", &s, dir.dir, plain_dir.dir);
-    util_model_open(&u, dir.dir, 16);
-    util_model_open(&plain, plain_dir.dir, 16);
-    compare(&u, &plain, &s);
-    util_model_close(&u);
-    util_model_close(&plain);
-    scratch_remove(&dir);
-    scratch_remove(&plain_dir);
+    static const scheme of[] = {
+        {"FP8 experts", EXPERTS, 1, 0, "scale_inv", "F32", "fp8", false, DOP_TYPE_f8_128},
+        {"MLX experts", MLX4, 1, 32, "scales", "F16", "", true, DOP_TYPE_q4_1},
+        {"MLX experts, 3 bits", MLX3, 1, 32, "scales", "F16", "", true, DOP_TYPE_q4_1},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        util_model u, plain;
+        scratch dir = scratch_make(), plain_dir = scratch_make();
+        make(of[i].form == EXPERTS ? "gemma4_moe" : "qwen3_moe", &of[i], dir.dir, plain_dir.dir);
+        util_model_open(&u, dir.dir, 16);
+        util_model_open(&plain, plain_dir.dir, 16);
+        compare(&u, &plain, &of[i]);
+        util_model_close(&u);
+        util_model_close(&plain);
+        scratch_remove(&dir);
+        scratch_remove(&plain_dir);
+    }
 }
 
 /* One line each. */
