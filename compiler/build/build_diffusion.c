@@ -97,9 +97,10 @@ layernorm(draw_builder *b, const char *name, dop_node_id x, uint32_t cols)
                     &(dop_want){.type = b->base.act_type});
 }
 
-/* A convolution with windows of 3 x 3 places: of every place, of every second one (stride 2), or of x made twice as large (up 2). */
+/* A convolution with windows of 3 x 3 places around `pad` places before their own: of every place, of every second one (stride 2),
+ * or of x made twice as large (up 2). */
 static plane
-convolution(draw_builder *b, const char *name, plane x, uint32_t n, uint32_t stride, uint32_t up)
+convolution_from(draw_builder *b, const char *name, plane x, uint32_t n, uint32_t stride, uint32_t up, uint32_t pad)
 {
     enum { TAPS = 3 };
     plane y = {.rows = x.rows * up * up / (stride * stride),
@@ -111,11 +112,17 @@ convolution(draw_builder *b, const char *name, plane x, uint32_t n, uint32_t str
         x.id = op1(&b->base, DOP_OP_cast, named(b, "%s.in", name), x.id, NULL, b->base.act_type);
     /* In the order of ir/ops.def. */
     const dop_attr attrs[] = {{.i = x.width}, {.i = x.height}, {.i = TAPS}, {.i = TAPS},           {.i = stride},
-                              {.i = 1},       {.i = 1},        {.i = 0},    {.i = up > 1 ? up : 0}};
+                              {.i = 1},       {.i = pad},      {.i = !pad}, {.i = up > 1 ? up : 0}};
     y.id = add_node(&b->base, DOP_OP_unfold, named(b, "%s.windows", name), &x.id, 1, attrs,
                     &(dop_want){.type = b->base.act_type});
     y.id = product(b, name, y.id, TAPS * TAPS * x.channels, n);
     return y;
+}
+
+static plane
+convolution(draw_builder *b, const char *name, plane x, uint32_t n, uint32_t stride, uint32_t up)
+{
+    return convolution_from(b, name, x, n, stride, up, 1);
 }
 
 /* x through a group norm: over all places, the channels of a group have mean 0 and variance 1. */
@@ -342,14 +349,19 @@ give(draw_builder *b, dop_node_id x)
         b->base.status = dop_graph_output(b->base.g, x, b->base.diag);
 }
 
-/* A group norm, SiLU and the last convolution, whose result is f32. */
 static void
-give_last(draw_builder *b, const char *at, plane x, uint32_t n, double eps)
+give_floats(draw_builder *b, dop_node_id x)
+{
+    give(b, op1(&b->base, DOP_OP_cast, "out", x, NULL, DOP_TYPE_f32));
+}
+
+/* A group norm, SiLU and the last convolution. */
+static plane
+last(draw_builder *b, const char *at, plane x, uint32_t n, double eps)
 {
     x = group_norm(b, named(b, "%s.conv_norm_out", at), x, eps);
     x.id = silu(b, named(b, "%s.conv_act", at), x.id);
-    x = convolution(b, named(b, "%s.conv_out", at), x, n, 1, 1);
-    give(b, op1(&b->base, DOP_OP_cast, "out", x.id, NULL, DOP_TYPE_f32));
+    return convolution(b, named(b, "%s.conv_out", at), x, n, 1, 1);
 }
 
 /* What attention of places to places reads about the rows of a resolution. */
@@ -382,7 +394,7 @@ dop_build_denoise(const dop_diffusion *d, const dop_weights *weights, const dop_
         x = transformer(&b, "unet.mid_block.attentions.0", x, down);
     x = resnet(&b, "unet.mid_block.resnets.1", x, x.channels, d->eps);
     x = unet_up(&b, x);
-    give_last(&b, "unet", x, d->latents, d->eps);
+    give_floats(&b, last(&b, "unet", x, d->latents, d->eps).id);
     return b.base.status;
 }
 
@@ -428,14 +440,16 @@ dop_build_context(const dop_diffusion *d, const dop_weights *weights, const dop_
     return b.base.status;
 }
 
-/* The decoder's attention, in one head. */
+/* The middle of a half of the autoencoder: attention in one head between two residual blocks. */
 static plane
-middle(draw_builder *b, plane x)
+middle(draw_builder *b, const char *half, plane x)
 {
-    static const char at[] = "vae.decoder.mid_block.attentions.0";
+    const char *at = named(b, "%s.mid_block.attentions.0", half);
+    x = resnet(b, named(b, "%s.mid_block.resnets.0", half), x, x.channels, 1e-6);
     plane y = group_norm(b, named(b, "%s.group_norm", at), x, 1e-6);
     y.id = self_attention(b, at, y.id, y, 1, 0);
-    return residual(b, named(b, "%s.out", at), x, y);
+    x = residual(b, named(b, "%s.out", at), x, y);
+    return resnet(b, named(b, "%s.mid_block.resnets.1", half), x, x.channels, 1e-6);
 }
 
 dop_status
@@ -451,9 +465,7 @@ dop_build_decode(const dop_diffusion *d, const dop_weights *weights, const dop_d
     if (has(&b, "vae.post_quant_conv"))
         x.id = product(&b, "vae.post_quant_conv", x.id, d->latents, d->latents);
     x = convolution(&b, "vae.decoder.conv_in", x, d->channels[d->n_decodes - 1], 1, 1);
-    x = resnet(&b, "vae.decoder.mid_block.resnets.0", x, x.channels, 1e-6);
-    x = middle(&b, x);
-    x = resnet(&b, "vae.decoder.mid_block.resnets.1", x, x.channels, 1e-6);
+    x = middle(&b, "vae.decoder", x);
     for (uint32_t j = 0; j < d->n_decodes; j++) {
         const uint32_t i = d->n_decodes - 1 - j;
         for (uint32_t k = 0; k <= d->decode_layers; k++)
@@ -461,6 +473,35 @@ dop_build_decode(const dop_diffusion *d, const dop_weights *weights, const dop_d
         if (i > 0)
             x = convolution(&b, named(&b, "vae.decoder.up_blocks.%u.upsamplers.0.conv", j), x, x.channels, 1, 2);
     }
-    give_last(&b, "vae.decoder", x, d->colours, 1e-6);
+    give_floats(&b, last(&b, "vae.decoder", x, d->colours, 1e-6).id);
+    return b.base.status;
+}
+
+dop_status
+dop_build_encode_picture(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
+                         dop_arena *arena, dop_diag *diag, dop_graph *out_graph)
+{
+    const uint32_t down = d->n_levels - 1, most = 1u << (2 * down), halvings = d->n_decodes - 1;
+    draw_builder b = begin(d, weights, opt, "encode_picture", (opt->width >> down) * (opt->height >> down),
+                           opt->width * opt->height, d->decode_groups, arena, diag, out_graph);
+    plane x = {.rows = most << (2 * halvings),
+               .width = opt->width << halvings,
+               .height = opt->height << halvings,
+               .channels = d->colours};
+    x.id = given(&b, "pixels", DOP_TYPE_f32, x.rows, d->colours);
+    give_places(&b, 0, most);
+    x = convolution(&b, "vae.encoder.conv_in", x, d->channels[0], 1, 1);
+    for (uint32_t i = 0; i < d->n_decodes; i++) {
+        for (uint32_t k = 0; k < d->decode_layers; k++)
+            x = resnet(&b, named(&b, "vae.encoder.down_blocks.%u.resnets.%u", i, k), x, d->channels[i], 1e-6);
+        if (i + 1 < d->n_decodes) /* windows reach one place over the right and the lower edge */
+            x = convolution_from(&b, named(&b, "vae.encoder.down_blocks.%u.downsamplers.0.conv", i), x, x.channels, 2,
+                                 1, 0);
+    }
+    x = middle(&b, "vae.encoder", x);
+    x = last(&b, "vae.encoder", x, 2 * d->latents, 1e-6);
+    if (has(&b, "vae.quant_conv"))
+        x.id = product(&b, "vae.quant_conv", x.id, 2 * d->latents, 2 * d->latents);
+    give_floats(&b, x.id);
     return b.base.status;
 }

@@ -24,12 +24,18 @@ typedef struct dop_diffusion_options {
  * denoise: received "latents" f32 [mT, latents], "time" f32 [1, times], and for each resolution with attention u32 [mT] "places<level>"
  * (the number of the row) and "lasts<level>" (the number of the last row).  Output: f32 [mT, latents].
  * decode: received "latents" f32 [mT, latents], divided by scaling already, and "places0" and "lasts0" u32 [mT].
- * Output: f32 [nT, colours]. */
+ * Output: f32 [nT, colours].
+ * encode_picture: received "pixels" f32 [nT, colours], and "places0" and "lasts0".  Output: f32 [mT, 2 latents], for each place the means
+ * of the latents, and then the logarithms of their variances; means times scaling are what `denoise` reads of a picture. */
 dop_status dop_build_context(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
                              dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
 dop_status dop_build_denoise(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
                              dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
 dop_status dop_build_decode(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
                             dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
+
+dop_status dop_build_encode_picture(const dop_diffusion *d, const dop_weights *weights,
+                                    const dop_diffusion_options *opt, dop_arena *arena, dop_diag *diag,
+                                    dop_graph *out_graph);
 
 #endif

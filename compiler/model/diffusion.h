@@ -21,6 +21,14 @@ typedef enum dop_draw_spacing { DOP_SPACING_LEADING, DOP_SPACING_LINSPACE, DOP_S
 /* What the U-Net predicts: the noise, the velocity (https://arxiv.org/abs/2202.00512), or the latents without noise. */
 typedef enum dop_draw_predicts { DOP_PREDICTS_NOISE, DOP_PREDICTS_VELOCITY, DOP_PREDICTS_LATENTS } dop_draw_predicts;
 
+/* Samplers (runtime/sample/diffusion.h). */
+typedef enum dop_draw_method {
+    DOP_METHOD_EULER,
+    DOP_METHOD_ANCESTRAL,
+    DOP_METHOD_DDIM,
+    DOP_METHOD_LCM
+} dop_draw_method;
+
 typedef struct dop_diffusion {
     dop_unet_level levels[DOP_DRAW_LEVELS];
     uint32_t n_levels;
@@ -38,10 +46,15 @@ typedef struct dop_diffusion {
     uint32_t n_decodes, decode_layers, decode_groups;
     uint32_t colours;      /* values of a pixel */
     double scaling, moved; /* latents are divided by scaling, then `moved` is added, before the decoder reads them */
+    bool encodes; /* the model has the autoencoder's other half, of the same levels, which makes latents of pictures */
 
     uint32_t train_steps;
     double beta_first, beta_last; /* variance of the noise that the first and the last step of training adds */
     bool beta_roots;              /* roots of the variances are evenly spaced; else the variances */
+    bool
+        rescaled; /* signal is scaled so that the last step of training has none (https://arxiv.org/abs/2305.08891, 3.1) */
+    bool last_first;        /* DDIM's last level is that of the first time of training; else 0 */
+    dop_draw_method method; /* the sampler that the model's files ask for, or the nearest one */
     dop_draw_spacing spacing;
     uint32_t offset; /* with leading spacing: added to each time */
     dop_draw_predicts predicts;

@@ -98,6 +98,13 @@ is_vision(const char *name)
     return strncmp(name, "v.", 2) == 0;
 }
 
+/* A matrix of a linear layer: windows of pictures, of which a convolution's matrix has a few places side by side, are kept. */
+static bool
+is_plain_matrix(const dop_weight *w)
+{
+    return w->rank > 1 && !is_vision(w->name) && !w->taps;
+}
+
 /* The storage type of a weight that is kept as it is.  Values that an adapter has changed are stored as f32 where they were floats, and
  * quantized again where they were quantized; types that cannot be made give way to f16. */
 static dop_type
@@ -130,7 +137,7 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
             return st;
         bool found = false;
         for (uint32_t i = 0; i < w->n; i++)
-            if (w->items[i].rank > 1 && !is_vision(w->items[i].name) && in_class(role_of(w->items[i].name), p, class)) {
+            if (is_plain_matrix(&w->items[i]) && in_class(role_of(w->items[i].name), p, class)) {
                 set_type(w, i, to, types);
                 found = true;
             }
@@ -221,7 +228,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         return choose_by_class(spec, w, diag, types);
     dop_status st = parse_type("--quant", spec, len, diag, &to);
     for (uint32_t i = 0; i < w->n && st == DOP_OK; i++)
-        if (w->items[i].rank > 1 && !is_vision(w->items[i].name) && !only_if_named(role_of(w->items[i].name)))
+        if (is_plain_matrix(&w->items[i]) && !only_if_named(role_of(w->items[i].name)))
             set_type(w, i, to, types);
     return st;
 }

@@ -287,7 +287,8 @@ gather_refusals(maker *m)
 static dop_report_totals
 totals_of(maker *m, const dop_graph *g, const dop_placement *p)
 {
-    dop_report_totals t = {.dispatches = 0, .barriers = p->n_barriers, .activations = p->scratch};
+    dop_report_totals t = {
+        .dispatches = 0, .barriers = p->n_barriers, .activations = p->scratch, .unshared = p->unshared};
     for (dop_region_id r = 1; r < g->n_regions; r++) {
         uint64_t rd, wr;
         if (g->regions[r].dead)

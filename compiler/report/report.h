@@ -54,6 +54,7 @@ typedef struct dop_report_totals {
     uint32_t dispatches, barriers;
     double read, written; /* bytes per token */
     uint64_t activations; /* bytes of memory for activations */
+    uint64_t unshared;    /* the bytes of all of them together: what they would take if none shared another's memory */
 } dop_report_totals;
 
 typedef struct dop_report_schedule {
@@ -136,7 +137,8 @@ void dop_report_text(const dop_report *r, dop_buf *out);
  *   weights             [{stored, packed, asked, columns (null unless asked is not packed), count, bytes, how}]
  *   schedules           [{name, tokens, dispatches_per_layer, dispatches_outside, distinct_kernels,
  *                         persistent (a sentence; absent where a target does not ask for it),
- *                         before, after: {dispatches, barriers, bytes_read, bytes_written, activation_bytes},
+ *                         before, after: {dispatches, barriers, bytes_read, bytes_written, activation_bytes,
+ *                                 unshared_bytes (of activations, if none shared memory)},
  *                         regions: [{label, template, variant, why, ops [..], count, bytes_read, bytes_written,
  *                                    floor_us, workgroups, kernel}],
  *                         fusions: [{rule, pass, producer, consumer, count, bytes, dispatches}],

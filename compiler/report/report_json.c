@@ -40,6 +40,7 @@ totals(const dop_report_totals *t)
     json_object_set_new(o, "bytes_read", number(t->read));
     json_object_set_new(o, "bytes_written", number(t->written));
     json_object_set_new(o, "activation_bytes", integer(t->activations));
+    json_object_set_new(o, "unshared_bytes", integer(t->unshared));
     return o;
 }
 

@@ -9,14 +9,15 @@ static void
 put_totals(const dop_report_schedule *s, dop_buf *out)
 {
     const dop_report_totals *t[2] = {&s->before, &s->after};
-    dop_buf_printf(out, "  %-22s %10s %10s %14s %14s %14s\n", "", "dispatches", "barriers", "read/token",
-                   "written/token", "activations");
+    dop_buf_printf(out, "  %-22s %10s %10s %14s %14s %14s %14s\n", "", "dispatches", "barriers", "read/token",
+                   "written/token", "activations", "if not shared");
     for (int i = 0; i < 2; i++) {
-        char a[32], b[32], c[32];
-        dop_buf_printf(out, "  %-22s %10u %10u %14s %14s %14s\n", i ? "fused" : "one dispatch per op", t[i]->dispatches,
-                       t[i]->barriers, dop_report_bytes(t[i]->read, a, sizeof a),
+        char a[32], b[32], c[32], d[32];
+        dop_buf_printf(out, "  %-22s %10u %10u %14s %14s %14s %14s\n", i ? "fused" : "one dispatch per op",
+                       t[i]->dispatches, t[i]->barriers, dop_report_bytes(t[i]->read, a, sizeof a),
                        dop_report_bytes(t[i]->written, b, sizeof b),
-                       dop_report_bytes((double)t[i]->activations, c, sizeof c));
+                       dop_report_bytes((double)t[i]->activations, c, sizeof c),
+                       dop_report_bytes((double)t[i]->unshared, d, sizeof d));
     }
 }
 

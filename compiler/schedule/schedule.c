@@ -478,7 +478,9 @@ dop_schedule_add_draw(dop_compilation *c, dop_diag *diag)
                             dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
     } programs[] = {{DOP_SCHED_CONTEXT, dop_build_context},
                     {DOP_SCHED_DENOISE, dop_build_denoise},
-                    {DOP_SCHED_DECODE_LATENTS, dop_build_decode}};
+                    {DOP_SCHED_DECODE_LATENTS, dop_build_decode},
+                    {DOP_SCHED_ENCODE_PIXELS, dop_build_encode_picture}};
+    const size_t n = sizeof programs / sizeof *programs - !c->model.diffusion->encodes;
     const dop_diffusion_options build = {.width = c->latents_width,
                                          .height = c->latents_height,
                                          .context_rows = c->model.arch.ctx_train,
@@ -487,7 +489,7 @@ dop_schedule_add_draw(dop_compilation *c, dop_diag *diag)
                                          .kv_type = c->options.kv_type,
                                          .types = c->packed_types};
     dop_status st = DOP_OK;
-    for (size_t i = 0; i < sizeof programs / sizeof *programs && st == DOP_OK; i++) {
+    for (size_t i = 0; i < n && st == DOP_OK; i++) {
         dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
         s->program = programs[i].program;
         st = programs[i].build(c->model.diffusion, &c->model.weights, &build, &c->arena, diag, &s->g);

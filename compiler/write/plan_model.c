@@ -263,7 +263,10 @@ write_draw(dop_plan_writer *w)
         {.name = dop_plan_writer_string(w, "denoise"), .kind = DOP_SCHED_DENOISE, .width = places * d->latents},
         {.name = dop_plan_writer_string(w, "decode"),
          .kind = DOP_SCHED_DECODE_LATENTS,
-         .width = places * pixels * d->colours}};
+         .width = places * pixels * d->colours},
+        {.name = dop_plan_writer_string(w, "encode_picture"),
+         .kind = DOP_SCHED_ENCODE_PIXELS,
+         .width = 2 * places * d->latents}};
     const dop_plan_draw draw = {.scaling = d->scaling,
                                 .moved = d->moved,
                                 .beta_first = d->beta_first,
@@ -283,8 +286,11 @@ write_draw(dop_plan_writer *w)
                                 .offset = d->offset,
                                 .beta_roots = d->beta_roots,
                                 .spacing = d->spacing,
-                                .predicts = d->predicts};
-    dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], rows, sizeof rows);
+                                .predicts = d->predicts,
+                                .rescaled = d->rescaled,
+                                .last_first = d->last_first,
+                                .method = d->method};
+    dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], rows, (3 + (size_t)d->encodes) * sizeof *rows);
     dop_buf_append(&w->sections.sec[DOP_SEC_DRAW], &draw, sizeof draw);
 }
 

@@ -3,7 +3,9 @@
 
 #include <doppler/text.h>
 
+#include "runtime/media/picture.h"
 #include "runtime/media/picture_write.h"
+#include "runtime/media/resize.h"
 #include "runtime/sample/diffusion.h"
 #include "runtime/step/program.h"
 
@@ -12,6 +14,8 @@
 #include <string.h>
 
 enum { PROMPT, NEGATIVE }; /* sequences of the states that denoise reads */
+
+static const double STRENGTH = 0.8; /* dop_draw_options.strength by default */
 
 typedef struct drawing {
     dop_model *m;
@@ -26,18 +30,25 @@ typedef struct drawing {
     dop_diag *diag;
 } drawing;
 
+/* Was the model trained to draw in one step, and without guidance?  Those that are have trailing times and know no state without any
+ * signal (SD-Turbo, https://arxiv.org/abs/2311.17042). */
+static bool
+is_turbo(const dop_plan_draw *p)
+{
+    enum { TRAILING = 2 }; /* dop_draw_spacing */
+    return p->spacing == TRAILING && p->predicts == 0 && !p->rescaled;
+}
+
 static uint32_t
 default_steps(const dop_plan_draw *p)
 {
-    enum { STEPS = 20, TRAILING = 2 }; /* dop_draw_spacing */
-    return p->spacing == TRAILING ? 1 : STEPS;
+    return is_turbo(p) ? 1 : p->method == DOP_SAMPLER_LCM ? 4 : 20;
 }
 
-/* Models that draw in one step, or by consistency, were trained to do so without guidance. */
 static double
-default_guidance(uint32_t steps, dop_draw_sampler_kind kind)
+default_guidance(const dop_plan_draw *p, uint32_t steps, dop_draw_sampler_kind kind)
 {
-    return steps == 1 || kind == DOP_SAMPLER_LCM ? 1 : 7.5;
+    return steps == 1 || kind == DOP_SAMPLER_LCM || is_turbo(p) ? 1 : 7.5;
 }
 
 bool
@@ -55,7 +66,9 @@ dop_model_draw_facts(const dop_model *model, dop_draw_facts *out)
                                 .context_rows = p->context_rows,
                                 .colours = p->colours,
                                 .steps = default_steps(p),
-                                .guidance = default_guidance(default_steps(p), DOP_SAMPLER_EULER)};
+                                .guidance = default_guidance(p, default_steps(p), (dop_draw_sampler_kind)p->method),
+                                .sampler = dop_sampler_name((dop_draw_sampler_kind)p->method),
+                                .takes_pictures = dop_plan_program_of(&model->plan, DOP_SCHED_ENCODE_PIXELS) != NULL};
     return p != NULL;
 }
 
@@ -164,6 +177,64 @@ go_on(const dop_draw_options *o, uint32_t step_of, uint32_t n, dop_diag *diag)
                : DOP_FAIL(diag, DOP_E_CANCELLED, "the drawing was stopped");
 }
 
+/* Cuts a picture to the largest part around its middle that has the shape of width x height, in place. */
+static void
+cut_to_shape(dop_picture *p, uint32_t width, uint32_t height)
+{
+    const uint64_t w = (uint64_t)p->height * width / height, h = (uint64_t)p->width * height / width;
+    const uint32_t to_w = w > 0 && w < p->width ? (uint32_t)w : p->width,
+                   to_h = to_w == p->width && h > 0 && h < p->height ? (uint32_t)h : p->height,
+                   left = (p->width - to_w) / 2, top = (p->height - to_h) / 2;
+    for (uint32_t y = 0; y < to_h; y++)
+        memmove(p->rgb + (size_t)y * to_w * 3, p->rgb + ((size_t)(y + top) * p->width + left) * 3, (size_t)to_w * 3);
+    p->width = to_w;
+    p->height = to_h;
+}
+
+/* Latents of the picture to begin with, times the model's scaling, to d->x: the means that the encoder gives. */
+static dop_status
+read_init(drawing *d, const dop_draw_options *o)
+{
+    const dop_plan_draw *p = d->plan;
+    const uint32_t width = p->width * p->scale, height = p->height * p->scale;
+    const size_t n_pixels = dop_draw_pixels(p), places = d->n / p->latents;
+    dop_picture given = {0}, fit = {0};
+    float *moments = calloc(2 * d->n, sizeof *moments);
+    dop_status st = moments ? dop_picture_decode(o->init, o->n_init, 0, NULL, d->diag, &given)
+                            : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK) {
+        cut_to_shape(&given, width, height);
+        st = dop_picture_resize(&given, width, height, DOP_FILTER_LANCZOS, DOP_FIXED_PILLOW, NULL, d->diag, &fit);
+    }
+    for (size_t i = 0; i < n_pixels && st == DOP_OK; i++) {
+        const uint8_t *rgb = &fit.rgb[i / p->colours * 3];
+        const size_t k = i % p->colours;
+        const double grey = (rgb[0] + rgb[1] + rgb[2]) / 3.0;
+        d->pixels[i] = (float)((p->colours < 3 ? grey : k < 3 ? rgb[k] : 255) / 127.5 - 1);
+    }
+    if (st == DOP_OK)
+        st = dop_program_run(d->m, "encode_picture", &(dop_value){"pixels", d->pixels, n_pixels}, 1,
+                             &(dop_value){"moments", moments, 2 * d->n}, 1, d->diag);
+    for (size_t i = 0; i < places && st == DOP_OK; i++)
+        for (size_t k = 0; k < p->latents; k++)
+            d->x[i * p->latents + k] = (float)(((double)moments[i * 2 * p->latents + k] - p->moved) * p->scaling);
+    dop_picture_finish(&given);
+    dop_picture_finish(&fit);
+    free(moments);
+    return st;
+}
+
+/* The latents that the first step begins with: noise, added to those of a picture where there is one. */
+static dop_status
+begin(drawing *d, const dop_draw_options *o)
+{
+    dop_status st = o->init ? read_init(d, o) : DOP_OK;
+    dop_sampler_noise(&d->sampler, d->given, d->n);
+    for (size_t i = 0; i < d->n && st == DOP_OK; i++)
+        d->x[i] = (float)((o->init ? (double)d->x[i] : 0) + (double)d->given[i] * d->sampler.first);
+    return st;
+}
+
 static dop_status
 draw(drawing *d, const dop_draw_options *o, dop_drawing *out)
 {
@@ -172,11 +243,8 @@ draw(drawing *d, const dop_draw_options *o, dop_drawing *out)
         st = read_text(d, o->text, PROMPT);
     if (st == DOP_OK && d->guidance != 1)
         st = read_text(d, o->negative ? o->negative : "", NEGATIVE);
-    if (st != DOP_OK)
-        return st;
-    dop_sampler_noise(&d->sampler, d->x, d->n);
-    for (size_t i = 0; i < d->n; i++)
-        d->x[i] = (float)((double)d->x[i] * d->sampler.first);
+    if (st == DOP_OK)
+        st = begin(d, o);
     for (uint32_t i = 0; i < d->sampler.n_steps && st == DOP_OK; i++) {
         st = go_on(o, i, d->sampler.n_steps, d->diag);
         if (st == DOP_OK)
@@ -193,9 +261,9 @@ settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_dr
        double *out_guidance)
 {
     const dop_plan_draw *p = model->plan.draw;
-    dop_draw_sampler_kind kind = DOP_SAMPLER_EULER;
     if (!p)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan draws no pictures");
+    dop_draw_sampler_kind kind = (dop_draw_sampler_kind)p->method;
     const uint32_t most = p->train_steps < DOP_DRAW_MAX_STEPS ? p->train_steps : DOP_DRAW_MAX_STEPS;
     const uint32_t steps = o->steps ? o->steps : default_steps(p);
     if (!o->text)
@@ -206,15 +274,24 @@ settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_dr
         return DOP_FAIL(diag, DOP_E_INPUT, "no sampler \"%.40s\": euler, ancestral, ddim, lcm", o->sampler);
     if (!(o->guidance >= 0 && o->guidance <= 100))
         return DOP_FAIL(diag, DOP_E_INPUT, "guidance is 0 to 100");
-    *out_guidance = o->guidance > 0 ? o->guidance : default_guidance(steps, kind);
+    if (!(o->strength >= 0 && o->strength <= 1))
+        return DOP_FAIL(diag, DOP_E_INPUT, "strength is 0 to 1");
+    if (o->init && !dop_plan_program_of(&model->plan, DOP_SCHED_ENCODE_PIXELS))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path,
+                           "the plan begins with no picture: its model has no encoder of pictures");
+    *out_guidance = o->guidance > 0 ? o->guidance : default_guidance(p, steps, kind);
     const dop_noise_facts facts = {.train_steps = p->train_steps,
                                    .offset = p->offset,
                                    .beta_first = p->beta_first,
                                    .beta_last = p->beta_last,
                                    .beta_roots = (uint8_t)p->beta_roots,
                                    .spacing = (uint8_t)p->spacing,
-                                   .predicts = (uint8_t)p->predicts};
+                                   .predicts = (uint8_t)p->predicts,
+                                   .rescaled = p->rescaled != 0,
+                                   .last_first = p->last_first != 0};
     dop_sampler_begin(&facts, kind, steps, o->seed, out_sampler);
+    if (o->init)
+        dop_sampler_start_at(out_sampler, o->strength > 0 ? o->strength : STRENGTH);
     return DOP_OK;
 }
 
@@ -276,6 +353,8 @@ dop_drawing_parameters(const dop_drawing *d, const dop_draw_options *o, dop_diag
         dop_buf_printf(&text, "\nNegative prompt: %s", o->negative);
     dop_buf_printf(&text, "\nSteps: %u, Sampler: %s, CFG scale: %g, Seed: %llu, Size: %ux%u", d->steps, d->sampler,
                    d->guidance, (unsigned long long)o->seed, d->width, d->height);
+    if (o->init)
+        dop_buf_printf(&text, ", Denoising strength: %g", o->strength > 0 ? o->strength : STRENGTH);
     *out_text = text.failed ? NULL : text.data;
     if (text.failed)
         dop_buf_finish(&text);

@@ -377,6 +377,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         return DAMAGED("schedule %u has its logits in slot %u, which is none for results", i, s->logits_slot);
     const uint64_t values = s->kind == DOP_SCHED_DENOISE          ? dop_draw_latents(plan->draw)
                             : s->kind == DOP_SCHED_DECODE_LATENTS ? dop_draw_pixels(plan->draw)
+                            : s->kind == DOP_SCHED_ENCODE_PIXELS  ? 2 * dop_draw_latents(plan->draw)
                                                                   : 0;
     if (values && dop_plan_result_bytes(plan, s) != values * sizeof(float))
         return DAMAGED("schedule %u does not give the values of a picture", i);
@@ -482,13 +483,14 @@ check_draw(const dop_plan *plan, dop_diag *diag)
     bool all = true;
     for (uint32_t kind = DOP_SCHED_CONTEXT; kind <= DOP_SCHED_DECODE_LATENTS; kind++)
         all = all && (dop_plan_program_of(plan, kind) != NULL) == (d != NULL);
+    const bool encodes = dop_plan_program_of(plan, DOP_SCHED_ENCODE_PIXELS) != NULL;
     if (!d)
-        return all ? DOP_OK : DAMAGED("it has programs of drawing, and no section DRAW");
+        return all && !encodes ? DOP_OK : DAMAGED("it has programs of drawing, and no section DRAW");
     if (!all || !dop_plan_program_of(plan, DOP_SCHED_ENCODE) || d->width == 0 || d->width > EDGE || d->height == 0 ||
         d->height > EDGE || d->scale == 0 || d->scale > 128 || d->latents == 0 || d->latents > 64 || d->colours == 0 ||
         d->colours > 4 || d->times < 2 || d->times > WIDE || d->times % 2 || d->context == 0 || d->context > WIDE ||
         d->context_rows == 0 || d->context_rows > DOP_STEP_MAX_ROWS || d->train_steps < 2 || d->train_steps > 100000 ||
-        d->spacing > 2 || d->predicts > 2 || !(d->scaling > 0) || !(d->beta_first > 0) ||
+        d->spacing > 2 || d->predicts > 2 || d->method > 3 || !(d->scaling > 0) || !(d->beta_first > 0) ||
         !(d->beta_last > 0 && d->beta_last < 1 && d->beta_first < 1) || d->shift >= d->times / 2)
         return DAMAGED("section DRAW has pictures of %u x %u places of %u values", d->width, d->height, d->latents);
     return DOP_OK;

@@ -194,6 +194,7 @@ enum {
     DOP_SCHED_CONTEXT,
     DOP_SCHED_DENOISE,
     DOP_SCHED_DECODE_LATENTS,
+    DOP_SCHED_ENCODE_PIXELS,
     DOP_SCHED_END
 };
 
@@ -235,20 +236,22 @@ typedef struct dop_plan_program {
     uint32_t bins;      /* audio: values of a frame; else 0 */
 } dop_plan_program;
 
-/* The programs of a diffusion model beside `encode`: `context`, `denoise` and `decode` (compiler/build/build_diffusion.h).  A step has as
- * many rows as its only schedule. */
+/* The programs of a diffusion model beside `encode`: `context`, `denoise` and `decode`, and perhaps `encode_picture`
+ * (compiler/build/build_diffusion.h).  A step has as many rows as its only schedule. */
 typedef struct dop_plan_draw {
     double scaling, moved; /* latents are divided by scaling, then `moved` is added, before they are decoded */
     double beta_first, beta_last;
-    uint32_t width, height;                                      /* of the latents, in places */
-    uint32_t scale;                                              /* pixels of a place along an edge */
-    uint32_t latents, colours;                                   /* values of a place, and of a pixel */
-    uint32_t times;                                              /* values of the embedding of times */
-    uint32_t cosine_first;                                       /* 1: it has cosines first */
-    uint32_t shift;                                              /* of its frequencies */
-    uint32_t context, context_rows;                              /* values of a row of the text, and rows */
-    uint32_t pad;                                                /* the token that fills texts up */
-    uint32_t train_steps, offset, beta_roots, spacing, predicts; /* as dop_diffusion of compiler/model/diffusion.h */
+    uint32_t width, height;         /* of the latents, in places */
+    uint32_t scale;                 /* pixels of a place along an edge */
+    uint32_t latents, colours;      /* values of a place, and of a pixel */
+    uint32_t times;                 /* values of the embedding of times */
+    uint32_t cosine_first;          /* 1: it has cosines first */
+    uint32_t shift;                 /* of its frequencies */
+    uint32_t context, context_rows; /* values of a row of the text, and rows */
+    uint32_t pad;                   /* the token that fills texts up */
+    /* As dop_diffusion of compiler/model/diffusion.h. */
+    uint32_t train_steps, offset, beta_roots, spacing, predicts, rescaled, last_first, method;
+    uint32_t unused;
 } dop_plan_draw;
 
 /* Values of latents, and of a decoded picture. */

@@ -91,10 +91,12 @@ static const dop_option options[] = {
     OPT(0, "draw", TEXT, draw, "TEXT", "draw a picture of this with a diffusion model, into the file of -o"),
     OPT('o', "output", TEXT, output, "FILE.png", "the picture; the file carries text, seed and the like"),
     OPT(0, "negative", TEXT, negative, "TEXT", "what not to draw, with guidance"),
-    NUM(0, "steps", COUNT, steps, "N", "steps from noise to the picture (default: 1 or 20, by the model)", 1, 1000),
-    NUM(0, "guidance", REAL, guidance, "X", "how much to stress the text (default: 7.5, or 1 with one step)", 0.1, 100),
-    OPT(0, "sampler", TEXT, sampler, "NAME", "how noise is removed (default euler)",
+    NUM(0, "steps", COUNT, steps, "N", "steps from noise to the picture (default: 1, 4 or 20, by the model)", 1, 1000),
+    NUM(0, "guidance", REAL, guidance, "X", "how much to stress the text (default: 7.5, or 1 by the model)", 0.1, 100),
+    OPT(0, "sampler", TEXT, sampler, "NAME", "how noise is removed (default: by the model)",
         .values = "euler ancestral ddim lcm"),
+    OPT(0, "init", TEXT, init, "FILE", "begin with this picture (PNG, JPEG, WebP, GIF) in the place of noise"),
+    NUM(0, "strength", REAL, strength, "X", "how much of the picture of --init to change (default 0.8)", 0.001, 1),
     HEADING("Output"),
     OPT(0, "no-display-prompt", FLAG, no_display_prompt, NULL, "print only what is generated"),
     OPT(0, "print-ids", FLAG, print_ids, NULL, "print the generated ids on one line instead of text"),
@@ -239,7 +241,7 @@ cli_init(dop_cli *cli)
     cli->models_idle = 900;
     cli->serve_memory = 64;
     cli->serve_answer = 131072;
-    cli->guidance = cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
+    cli->guidance = cli->strength = cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
 }
 
 static dop_status

@@ -25,33 +25,56 @@ dop_sampler_by_name(const char *name, dop_draw_sampler_kind *out_kind)
     return false;
 }
 
-/* The level at a time, which may be between steps of training: with the share a of the picture's variance that is left, it is
- * sqrt((1 - a) / a). */
+/* The share of the picture's variance that is left after a step of training. */
+static double
+share_left(const dop_noise_facts *f, uint32_t step)
+{
+    const double from = f->beta_roots ? sqrt(f->beta_first) : f->beta_first,
+                 to = f->beta_roots ? sqrt(f->beta_last) : f->beta_last;
+    double left = 1;
+    for (uint32_t i = 0; i <= step; i++) {
+        const double b = from + (to - from) * i / (f->train_steps - 1);
+        left *= 1 - (f->beta_roots ? b * b : b);
+    }
+    return left;
+}
+
+/* The level after a step of training: with the share a that is left it is sqrt((1 - a) / a).  Where shares are rescaled, nothing is left
+ * after the last one (https://arxiv.org/abs/2305.08891, algorithm 1); a level needs a little. */
+static double
+level_of(const dop_noise_facts *f, uint32_t step)
+{
+    const double least = 0x1p-24;
+    double left = share_left(f, step);
+    if (f->rescaled) {
+        const double first = sqrt(share_left(f, 0)), last = sqrt(share_left(f, f->train_steps - 1));
+        const double root = (sqrt(left) - last) * first / (first - last);
+        left = root * root > least ? root * root : least;
+    }
+    return sqrt((1 - left) / left);
+}
+
+/* The level at a time, which may be between steps of training. */
 static double
 level_at(const dop_noise_facts *f, double time)
 {
-    double levels[2] = {0, 0}, all = time < 0 ? 0 : time;
-    const double last = f->train_steps - 1;
-    const uint32_t at = (uint32_t)floor(all < last ? all : last),
-                   end = at + 2 < f->train_steps ? at + 2 : f->train_steps;
-    double left = 1;
-    const double from = f->beta_roots ? sqrt(f->beta_first) : f->beta_first,
-                 to = f->beta_roots ? sqrt(f->beta_last) : f->beta_last;
-    for (uint32_t i = 0; i < end; i++) {
-        const double b = from + (to - from) * i / last;
-        left *= 1 - (f->beta_roots ? b * b : b);
-        levels[0] = i <= at ? sqrt((1 - left) / left) : levels[0];
-        levels[1] = sqrt((1 - left) / left);
-    }
-    return levels[0] + (levels[1] - levels[0]) * (all - at);
+    const double last = f->train_steps - 1, all = time < 0 ? 0 : time < last ? time : last;
+    const uint32_t at = (uint32_t)floor(all);
+    const double level = level_of(f, at);
+    return all > at ? level + (level_of(f, at + 1) - level) * (all - at) : level;
 }
 
 static double
-time_of(const dop_noise_facts *f, uint32_t step, uint32_t n)
+time_of(const dop_noise_facts *f, dop_draw_sampler_kind kind, uint32_t step, uint32_t n)
 {
+    enum { DISTILLED = 50 };
     const double train = f->train_steps;
-    if (f->spacing == LINSPACE)
-        return n > 1 ? (train - 1) * (n - 1 - step) / (n - 1) : train - 1;
+    if (kind == DOP_SAMPLER_LCM && n <= DISTILLED && f->train_steps >= DISTILLED)
+        return (double)(DISTILLED - step * DISTILLED / n) * (f->train_steps / DISTILLED) - 1;
+    if (f->spacing == LINSPACE) {
+        const double t = n > 1 ? (train - 1) * (n - 1 - step) / (n - 1) : train - 1;
+        return kind == DOP_SAMPLER_DDIM ? nearbyint(t) : t;
+    }
     if (f->spacing == LEADING) {
         const double t = (double)(n - 1 - step) * (f->train_steps / n) + f->offset;
         return t < train - 1 ? t : train - 1;
@@ -70,20 +93,22 @@ dop_sampler_begin(const dop_noise_facts *facts, dop_draw_sampler_kind kind, uint
     out->n_steps = n_steps;
     out->seed = seed;
     for (uint32_t i = 0; i < n_steps; i++) {
-        out->times[i] = time_of(facts, i, n_steps);
+        out->times[i] = time_of(facts, kind, i, n_steps);
         out->levels[i] = level_at(facts, out->times[i]);
     }
-    out->levels[n_steps] = kind == DOP_SAMPLER_DDIM ? level_at(facts, 0) : 0;
+    out->levels[n_steps] = kind == DOP_SAMPLER_DDIM && facts->last_first ? level_of(facts, 0) : 0;
     if (out->levels[n_steps] >= out->levels[n_steps - 1])
         out->levels[n_steps] = 0;
-    /* With leading spacing the first time is before the end of training, and a picture begins with all of its variance. */
-    out->first = facts->spacing == LEADING ? hypot(out->levels[0], 1) : out->levels[0];
+    /* With leading spacing the first time is before the end of training, and a picture begins with all of its variance.  What the
+     * model reads first is unit noise with DDIM and LCM. */
+    const bool unit = kind == DOP_SAMPLER_DDIM || kind == DOP_SAMPLER_LCM || facts->spacing == LEADING;
+    out->first = unit ? hypot(out->levels[0], 1) : out->levels[0];
 }
 
 void
 dop_sampler_start_at(dop_draw_sampler *s, double strength)
 {
-    uint32_t keep = (uint32_t)ceil(strength * s->n_steps);
+    uint32_t keep = (uint32_t)(strength * s->n_steps);
     keep = keep < 1 ? 1 : keep > s->n_steps ? s->n_steps : keep;
     const uint32_t skip = s->n_steps - keep;
     memmove(s->times, s->times + skip, keep * sizeof *s->times);
@@ -150,6 +175,7 @@ void
 dop_sampler_step(dop_draw_sampler *s, uint32_t step, const float *predicted, float *x, size_t n)
 {
     const double level = s->levels[step], next = s->levels[step + 1];
+    const double end = 1 / hypot(next, 1); /* noise that the last step leaves has its share of the picture's variance */
     double down = next, noise = 0, skip = 0, keep = 1;
     if (s->kind == DOP_SAMPLER_ANCESTRAL && next > 0) {
         noise = next * sqrt((level * level - next * next) / (level * level));
@@ -162,7 +188,7 @@ dop_sampler_step(dop_draw_sampler *s, uint32_t step, const float *predicted, flo
         const double clean = clean_of(s->facts.predicts, (double)x[i], (double)predicted[i], level);
         const double y = s->kind == DOP_SAMPLER_LCM ? keep * clean + skip * (double)x[i] / hypot(level, 1)
                                                     : clean + ((double)x[i] - clean) * (down / level);
-        x[i] = (float)(noise > 0 ? y + noise * normal(s->seed, s->drawn++) : y);
+        x[i] = (float)(noise > 0 ? y + noise * normal(s->seed, s->drawn++) : step + 1 < s->n_steps ? y : y * end);
     }
 }
 

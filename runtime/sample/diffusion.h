@@ -4,8 +4,10 @@
  * (https://arxiv.org/abs/2206.00364, where it is sigma); the model reads x / sqrt(level^2 + 1).
  *   euler      Euler's method on the probability flow (the same, algorithm 1 without its second order)
  *   ancestral  Euler's method down to a lower level, then new noise (k-diffusion's sample_euler_ancestral)
- *   ddim       https://arxiv.org/abs/2010.02502 with eta 0, which is Euler's method; its last level is that of the first time
- *   lcm        latent consistency (https://arxiv.org/abs/2310.04378): the clean latents of each step, then new noise */
+ *   ddim       https://arxiv.org/abs/2010.02502 with eta 0, which is Euler's method with whole times; its last level may be that of the
+ *              first time
+ *   lcm        latent consistency (https://arxiv.org/abs/2310.04378): the clean latents of each step, then new noise; times are among
+ *              the 50 that such models are distilled with */
 #ifndef DOPPLER_RUNTIME_SAMPLE_DIFFUSION_H
 #define DOPPLER_RUNTIME_SAMPLE_DIFFUSION_H
 
@@ -26,6 +28,7 @@ typedef struct dop_noise_facts {
     uint32_t train_steps, offset;
     double beta_first, beta_last;
     uint8_t beta_roots, spacing, predicts; /* dop_draw_spacing, dop_draw_predicts */
+    bool rescaled, last_first;
 } dop_noise_facts;
 
 typedef struct dop_draw_sampler {
@@ -44,7 +47,7 @@ bool dop_sampler_by_name(const char *name, dop_draw_sampler_kind *out_kind);
 /* Sets up steps; n_steps in 1 .. DOP_DRAW_MAX_STEPS and at most facts->train_steps. */
 void dop_sampler_begin(const dop_noise_facts *facts, dop_draw_sampler_kind kind, uint32_t n_steps, uint64_t seed,
                        dop_draw_sampler *out);
-/* Leaves out the first steps, so that about `strength` (0 to 1) of them are left, at least one. */
+/* Leaves out the first steps, so that n_steps * strength (0 to 1), rounded down, are left, but at least one. */
 void dop_sampler_start_at(dop_draw_sampler *s, double strength);
 /* Fills x with n normal values.  The same seed gives the same values, whatever the device. */
 void dop_sampler_noise(dop_draw_sampler *s, float *x, size_t n);

@@ -105,8 +105,9 @@ draws_of(const dop_api *api)
     dop_draw_facts d;
     if (!dop_model_draw_facts(api->model, &d))
         return NULL;
-    return json_pack("{s:I, s:I, s:I, s:f}", "width", (json_int_t)d.width, "height", (json_int_t)d.height, "steps",
-                     (json_int_t)d.steps, "guidance", d.guidance);
+    return json_pack("{s:I, s:I, s:I, s:f, s:s, s:b}", "width", (json_int_t)d.width, "height", (json_int_t)d.height,
+                     "steps", (json_int_t)d.steps, "guidance", d.guidance, "sampler", d.sampler, "init",
+                     (int)d.takes_pictures);
 }
 
 /* A model as both OpenAI and Anthropic describe it. */

@@ -1,5 +1,6 @@
-/* The programs of a diffusion model: `context` leaves keys and values of a text in states, `denoise` predicts the noise of latents, and
- * `decode` makes pixels of latents.  Each is one step, whose rows are places of a picture or rows of a text. */
+/* The programs of a diffusion model: `context` leaves keys and values of a text in states, `denoise` predicts the noise of latents,
+ * `decode` makes pixels of latents, and `encode_picture` latents of pixels.  Each is one step, whose rows are places of a picture or
+ * rows of a text. */
 #include "runtime/model/part.h"
 #include "runtime/step/program.h"
 
@@ -13,7 +14,8 @@ typedef struct program {
 
 static const program programs[] = {{"context", "context", NULL, DOP_SCHED_CONTEXT},
                                    {"denoise", "latents", "predicted", DOP_SCHED_DENOISE},
-                                   {"decode", "latents", "pixels", DOP_SCHED_DECODE_LATENTS}};
+                                   {"decode", "latents", "pixels", DOP_SCHED_DECODE_LATENTS},
+                                   {"encode_picture", "pixels", "moments", DOP_SCHED_ENCODE_PIXELS}};
 
 static const program *
 find(const char *name)
@@ -76,6 +78,15 @@ check_inputs(const program *p, const dop_value *inputs, size_t n_inputs, const d
     return DOP_OK;
 }
 
+/* Values of a program's output. */
+static size_t
+values_given(const dop_plan_draw *d, uint32_t kind)
+{
+    return kind == DOP_SCHED_DECODE_LATENTS  ? dop_draw_pixels(d)
+           : kind == DOP_SCHED_ENCODE_PIXELS ? 2 * dop_draw_latents(d)
+                                             : dop_draw_latents(d);
+}
+
 dop_status
 dop_draw_run(dop_model *m, const char *name, const dop_value *inputs, size_t n_inputs, const dop_value *outputs,
              size_t n_outputs, dop_diag *diag)
@@ -105,8 +116,7 @@ dop_draw_run(dop_model *m, const char *name, const dop_value *inputs, size_t n_i
     const uint32_t n_in = dop_part_inputs(m, of[0], in);
     st = fill(in, n_in, rows, inputs, n_inputs, diag);
     if (st == DOP_OK && out)
-        st = dop_value_check(
-            out, p->kind == DOP_SCHED_DENOISE ? dop_draw_latents(m->plan.draw) : dop_draw_pixels(m->plan.draw), diag);
+        st = dop_value_check(out, values_given(m->plan.draw, p->kind), diag);
     for (uint32_t r = 0; r < rows; r++)
         dop_replay_write_row(&m->replay, r, &(dop_row){.position = r, .sequence = sequence});
     if (st == DOP_OK)

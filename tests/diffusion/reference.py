@@ -2,6 +2,7 @@
 """Latent diffusion in PyTorch, written from the published architecture: what `tests/golden/draw.sh` compares with.
 
     reference.py make DIR [--seed N] [--kind sd15|turbo|sd21]   a small random model as a diffusers directory, and its answers
+    reference.py samplers FILE                                  what samplers do with a formula in the place of a model
     reference.py make DIR --kind full                           one of Stable Diffusion 1.5's sizes, without answers
     reference.py bench [--size N] [--compile]                    Stable Diffusion 1.5's sizes with random weights, on a GPU
 
@@ -260,8 +261,44 @@ class Decoder(nn.Module):
         return self.conv_out(F.silu(self.conv_norm_out(x)))
 
 
+class Encoder(nn.Module):
+    """Means of latents, and logarithms of their variances, of pictures."""
+
+    def __init__(self, cfg):
+        super().__init__()
+        c, n, groups = cfg["block_out_channels"], cfg["layers_per_block"], cfg["norm_num_groups"]
+        self.conv_in = nn.Conv2d(cfg["in_channels"], c[0], 3, padding=1)
+        self.down_blocks, prev = nn.ModuleList(), c[0]
+        for i, out in enumerate(c):
+            stage = Stage([prev] + [out] * (n - 1), out, cfg, 0, False, True, False, 0, 1e-6)
+            if i + 1 < len(c):
+                stage.downsamplers = nn.ModuleList([nn.Module()])
+                stage.downsamplers[0].conv = nn.Conv2d(out, out, 3, stride=2)
+            self.down_blocks.append(stage)
+            prev = out
+        self.mid_block = Mid()
+        self.mid_block.resnets = nn.ModuleList([Resnet(c[-1], c[-1], groups, 1e-6) for _ in range(2)])
+        self.mid_block.attentions = nn.ModuleList([Attention(c[-1], 1, bias=True, norm_groups=groups)])
+        self.conv_norm_out = nn.GroupNorm(groups, c[-1], 1e-6)
+        self.conv_out = nn.Conv2d(c[-1], 2 * cfg["latent_channels"], 3, padding=1)
+
+    def forward(self, x):
+        x = self.conv_in(x)
+        for b in self.down_blocks:
+            for r in b.resnets:
+                x = r(x)
+            if hasattr(b, "downsamplers"):
+                x = b.downsamplers[0].conv(F.pad(x, (0, 1, 0, 1)))
+        m = self.mid_block
+        x = m.resnets[0](x)
+        a, (h, w) = m.attentions[0], x.shape[2:]
+        x = x + a(a.group_norm(x).flatten(2).transpose(1, 2)).transpose(1, 2).unflatten(2, (h, w))
+        x = m.resnets[1](x)
+        return self.conv_out(F.silu(self.conv_norm_out(x)))
+
+
 class Autoencoder(nn.Module):
-    """The half that makes pictures of latents."""
+    """The half that makes pictures of latents; `encoder` and `quant_conv` are the other half."""
 
     def __init__(self, cfg):
         super().__init__()
@@ -271,6 +308,9 @@ class Autoencoder(nn.Module):
 
     def forward(self, latents):
         return self.decoder(self.post_quant_conv(latents / self.cfg["scaling_factor"]))
+
+    def moments(self, picture):
+        return self.quant_conv(self.encoder(picture))
 
 
 class TextLayer(nn.Module):
@@ -343,11 +383,41 @@ def euler(cfg, steps):
     return ts, out + [0.0]
 
 
-def draw(unet, cfg, latents, context, blank, guidance, steps):
-    """Euler's method; latents are unit noise."""
+def predict(unet, given, when, context, blank, guidance):
+    e = unet(given, when, context)
+    if guidance > 1:
+        b = unet(given, when, blank)
+        e = b + guidance * (e - b)
+    return e
+
+
+def ddim_from(unet, cfg, latents, noise, context, blank, guidance, steps, strength):
+    """https://arxiv.org/abs/2010.02502, equation 12 with eta 0, of latents with noise added."""
+    a, n = alphas(cfg), cfg["num_train_timesteps"]
+    ts = timesteps(cfg, steps)[steps - int(steps * strength):]
+    x = latents * a[int(ts[0])] ** 0.5 + noise * (1 - a[int(ts[0])]) ** 0.5
+    for t in ts:
+        e = predict(unet, x.float(), torch.tensor([t]), context, blank, guidance)
+        now, before = a[int(t)], int(t) - n // steps
+        then = a[before] if before >= 0 else (torch.tensor(1.0) if cfg.get("set_alpha_to_one", True) else a[0])
+        if cfg.get("prediction_type", "epsilon") == "v_prediction":
+            clean = now ** 0.5 * x - (1 - now) ** 0.5 * e
+            e = now ** 0.5 * e + (1 - now) ** 0.5 * x
+        else:
+            clean = (x - (1 - now) ** 0.5 * e) / now ** 0.5
+        x = then ** 0.5 * clean + (1 - then) ** 0.5 * e
+    return x.float()
+
+
+def draw(unet, cfg, latents, context, blank, guidance, steps, start=None, strength=1.0):
+    """Euler's method; latents are unit noise.  start: latents of a picture, which noise is added to."""
     ts, sigmas = euler(cfg, steps)
+    if start is not None:
+        skip = steps - int(steps * strength)
+        ts, sigmas = ts[skip:], sigmas[skip:]
     most = max(sigmas)
-    x = latents * (most if cfg.get("timestep_spacing") in ("linspace", "trailing") else (most * most + 1) ** 0.5)
+    x = latents * (most if start is not None or cfg.get("timestep_spacing") in ("linspace", "trailing") else (most * most + 1) ** 0.5)
+    x = x if start is None else x + start
     first = None
     for i, t in enumerate(ts):
         given = x / (sigmas[i] ** 2 + 1) ** 0.5
@@ -363,6 +433,119 @@ def draw(unet, cfg, latents, context, blank, guidance, steps):
             e = (x - clean) / sigmas[i]
         x = x + e * (sigmas[i + 1] - sigmas[i])
     return x, first
+
+
+# Samplers by themselves, in the papers' and the published classes' own terms (shares of variance, not levels), with a model that is a formula.
+
+def shares(cfg):
+    """alphas_cumprod"""
+    n = cfg["num_train_timesteps"]
+    if cfg["beta_schedule"] == "linear":
+        b = [cfg["beta_start"] + (cfg["beta_end"] - cfg["beta_start"]) * i / (n - 1) for i in range(n)]
+    else:
+        lo, hi = cfg["beta_start"] ** 0.5, cfg["beta_end"] ** 0.5
+        b = [(lo + (hi - lo) * i / (n - 1)) ** 2 for i in range(n)]
+    out, all_left = [], 1.0
+    for x in b:
+        all_left *= 1 - x
+        out.append(all_left)
+    if cfg.get("rescale_betas_zero_snr"):
+        roots = [a ** 0.5 for a in out]
+        out = [((r - roots[-1]) * roots[0] / (roots[0] - roots[-1])) ** 2 for r in roots]
+    return out
+
+
+def normals(seed):
+    """Normal values of a seed: splitmix64 (S. Vigna), then Box and Muller."""
+    mask, n = (1 << 64) - 1, 0
+
+    def bits(k):
+        z = (seed + (k + 1) * 0x9e3779b97f4a7c15) & mask
+        z = ((z ^ (z >> 30)) * 0xbf58476d1ce4e5b9) & mask
+        z = ((z ^ (z >> 27)) * 0x94d049bb133111eb) & mask
+        return z ^ (z >> 31)
+
+    while True:
+        a, b = ((bits(2 * n) >> 11) + 1) * 2.0 ** -53, (bits(2 * n + 1) >> 11) * 2.0 ** -53
+        yield math.sqrt(-2 * math.log(a)) * math.cos(2 * math.pi * b)
+        n += 1
+
+
+def formula(given, t):
+    """What stands for a model."""
+    return [0.6 * g + 0.3 * math.sin(g + t / 150) for g in given]
+
+
+def signal(cfg, e, x, a):
+    """Clean values and noise of x, in which the share a is left, by what a model predicts."""
+    kind = cfg.get("prediction_type", "epsilon")
+    if kind == "epsilon":
+        return (x - (1 - a) ** 0.5 * e) / a ** 0.5, e
+    clean = a ** 0.5 * x - (1 - a) ** 0.5 * e if kind == "v_prediction" else e
+    return clean, (x - a ** 0.5 * clean) / (1 - a) ** 0.5
+
+
+def run_sampler(cfg, kind, steps, seed):
+    """Times, and 4 values after all steps."""
+    a, n, g = shares(cfg), cfg["num_train_timesteps"], normals(seed)
+    noise = [next(g) for _ in range(4)]
+    if kind in ("ddim", "lcm"):
+        ts = [int(t) for t in timesteps(cfg, steps)]
+        if kind == "lcm":
+            own = [(i + 1) * (n // 50) - 1 for i in range(50)][::-1]
+            ts = [own[i * 50 // steps] for i in range(steps)]
+        x = noise
+        for i, t in enumerate(ts):
+            before = t - n // steps
+            then = a[before] if before >= 0 else 1.0 if cfg.get("set_alpha_to_one", True) else a[0]
+            both = [signal(cfg, e, y, a[t]) for e, y in zip(formula(x, t), x)]
+            if kind == "ddim":
+                x = [then ** 0.5 * clean + (1 - then) ** 0.5 * rest for clean, rest in both]
+                continue
+            scaled = t * 10.0
+            skip, keep = 0.25 / (scaled ** 2 + 0.25), scaled / (scaled ** 2 + 0.25) ** 0.5
+            x = [keep * clean + skip * y for (clean, _), y in zip(both, x)]
+            if i + 1 < steps:
+                b = a[ts[i + 1]]
+                x = [b ** 0.5 * y + (1 - b) ** 0.5 * next(g) for y in x]
+        return ts, x
+    ts = timesteps(cfg, steps)
+    a[-1] = max(a[-1], 2.0 ** -24)
+    sigma = [((1 - v) / v) ** 0.5 for v in a]
+    at = [sigma[int(t)] + (sigma[min(int(t) + 1, n - 1)] - sigma[int(t)]) * (t - int(t)) for t in ts] + [0.0]
+    x = [y * (at[0] if cfg["timestep_spacing"] != "leading" else (at[0] ** 2 + 1) ** 0.5) for y in noise]
+    for i, t in enumerate(ts):
+        given = [y / (at[i] ** 2 + 1) ** 0.5 for y in x]
+        left = 1 / (at[i] ** 2 + 1)
+        clean = [signal(cfg, e, y, left)[0] for e, y in zip(formula(given, t), given)]
+        up = 0.0
+        if kind == "ancestral":
+            up = (at[i + 1] ** 2 * (at[i] ** 2 - at[i + 1] ** 2) / at[i] ** 2) ** 0.5
+        down = (at[i + 1] ** 2 - up ** 2) ** 0.5
+        x = [y + (y - c) / at[i] * (down - at[i]) for y, c in zip(x, clean)]
+        x = [y + up * next(g) for y in x] if up > 0 else x
+    return ts, x
+
+
+def samplers(path):
+    sd = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "num_train_timesteps": 1000}
+    plain = {"beta_start": 0.0001, "beta_end": 0.02, "beta_schedule": "linear", "num_train_timesteps": 1000}
+    cases, seed = [], 1
+    for cfg in ({**sd, "timestep_spacing": "leading", "steps_offset": 1, "set_alpha_to_one": False}, {**sd, "timestep_spacing": "leading"},
+                {**sd, "timestep_spacing": "trailing"}, {**sd, "timestep_spacing": "linspace"},
+                {**plain, "timestep_spacing": "leading", "prediction_type": "sample"}, {**plain, "timestep_spacing": "linspace"},
+                {**sd, "timestep_spacing": "leading", "steps_offset": 1, "prediction_type": "v_prediction"},
+                {**sd, "timestep_spacing": "trailing", "rescale_betas_zero_snr": True, "prediction_type": "v_prediction"},
+                {**plain, "num_train_timesteps": 200, "timestep_spacing": "trailing", "prediction_type": "v_prediction"}):
+        for kind in ("euler", "ancestral", "ddim", "lcm"):
+            for steps in (1, 2, 4, 5, 20, 50):
+                # The published class of DDIM goes to time t - n / steps, which is no time of its list with even spacing.
+                if (kind == "ddim" and cfg["timestep_spacing"] == "linspace") or (kind == "lcm" and cfg["num_train_timesteps"] != 1000):
+                    continue
+                seed += 1
+                ts, x = run_sampler(cfg, kind, steps, seed)
+                cases.append({"config": cfg, "sampler": kind, "steps": steps, "seed": seed, "times": ts, "values": x})
+    path.write_text("[" + ",\n".join(json.dumps(c) for c in cases) + "]\n")
 
 
 # --- files ---------------------------------------------------------------------------------------------------------------------
@@ -416,6 +599,8 @@ def configs(kind):
                  "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "num_train_timesteps": 1000,
                  "prediction_type": "v_prediction" if kind == "sd21" else "epsilon", "steps_offset": 1,
                  "timestep_spacing": "trailing" if kind == "turbo" else "leading"}
+    if kind != "turbo":
+        scheduler["set_alpha_to_one"] = False
     return unet, vae, text, scheduler
 
 
@@ -475,6 +660,9 @@ def make(folder, seed, kind):
     unet_cfg, vae_cfg, text_cfg, scheduler = configs(kind)
     torch.manual_seed(seed)
     unet, vae, text = init(UNet(unet_cfg), seed), init(Autoencoder(vae_cfg), seed + 1), init(Text(text_cfg), seed + 2)
+    if kind != "turbo":  # one model is without this half, which not all files have
+        twice = 2 * vae_cfg["latent_channels"]
+        vae.encoder, vae.quant_conv = init(Encoder(vae_cfg), seed + 4), init(nn.Conv2d(twice, twice, 1), seed + 5)
     vocab, pad = tokenizer(folder / "tokenizer", kind)
     text_of(folder / "model_index.json", {
         "_class_name": "StableDiffusionPipeline", "scheduler": ["diffusers", scheduler["_class_name"]],
@@ -497,15 +685,26 @@ def make(folder, seed, kind):
         context, blank = text(torch.tensor([ids])), text(torch.tensor([ids_of("", vocab, pad)]))
         latents, (given, noise_of) = draw(unet, scheduler, noise, context, blank, guidance, steps)
         picture = vae(latents)
+    more = []
+    if kind != "turbo":
+        g = torch.Generator().manual_seed(seed + 6)
+        init_pixels, init_steps, strength = torch.rand((1, 3, 2 * h, 2 * w), generator=g) * 2 - 1, 5, 0.7
+        with torch.no_grad():
+            moments = vae.moments(init_pixels)
+            start = moments[:, :4] * vae_cfg["scaling_factor"]
+            by_euler, _ = draw(unet, scheduler, noise, context, blank, guidance, init_steps, start, strength)
+            by_ddim = ddim_from(unet, scheduler, start, noise, context, blank, guidance, init_steps, strength)
+        more = [("init", init_pixels), ("moments", moments), ("init_euler", by_euler), ("init_ddim", by_ddim)]
     ts, sigmas = euler(scheduler, steps)
     text_of(folder / "expected.json", {"prompt": prompt, "ids": ids, "steps": steps, "guidance": guidance, "height": h, "width": w,
-                                       "times": ts, "levels": sigmas})
+                                       "times": ts, "levels": sigmas, "init_steps": 5, "strength": 0.7})
 
     def rows(t):  # [1,C,Y,X] as rows of pixels
         return t[0].permute(1, 2, 0)
 
     for name, t in (("noise", rows(noise)), ("text", context[0]), ("given", rows(given)), ("predicted", rows(noise_of)),
-                    ("latents", rows(latents)), ("picture", rows(picture))):
+                    ("latents", rows(latents)), ("picture", rows(picture)),
+                    *((name, rows(t)) for name, t in more)):
         (folder / (name + ".f32")).write_bytes(t.contiguous().float().numpy().tobytes())
 
 
@@ -540,7 +739,7 @@ def bench(size, compiled):
 
 if __name__ == "__main__":
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("make", "bench"))
+    p.add_argument("what", choices=("make", "samplers", "bench"))
     p.add_argument("folder", nargs="?", type=pathlib.Path)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--kind", default="turbo", choices=("sd15", "turbo", "sd21", "full"))
@@ -549,5 +748,7 @@ if __name__ == "__main__":
     a = p.parse_args()
     if a.what == "make":
         make(a.folder, a.seed, a.kind)
+    elif a.what == "samplers":
+        samplers(a.folder)
     else:
         bench(a.size, a.compile)

@@ -24,6 +24,7 @@ if [ "$whole" = whole ]; then
         draws "$model" "$model" 2e-3 --target lavapipe --kv f32
         draws "$model-unfused" "$model" 2e-3 --target lavapipe --no-fuse
         draws "$model-f16" "$model" 2e-2 --target lavapipe --act f16
+        draws "$model-q8_0" "$model" 2e-2 --target lavapipe --quant q8_0
         draws "$model-tier1" "$model" 2e-3 --target tier1.yaml
         draws "$model-tier3" "$model" 2e-3 --target tier3
         check "$model: kernels agree" agree "$model.plan"
@@ -33,18 +34,32 @@ if [ "$whole" = whole ]; then
     exit
 fi
 
-draws turbo turbo 2e-3 --target lavapipe
+draws sd15 sd15 2e-3 --target lavapipe
 
+draw() { # FILE OPTION...
+    "$EXEC" sd15.plan --draw "a red house" -o "$@" --quiet
+}
 same() {
-    "$EXEC" turbo.plan --draw "a red house" -o a.png --seed 3 --quiet && "$EXEC" turbo.plan --draw "a red house" -o b.png --seed 3 --quiet &&
-        cmp a.png b.png && "$EXEC" turbo.plan --draw "a red house" -o c.png --seed 4 --quiet && ! cmp -s a.png c.png
+    draw a.png --seed 3 --steps 2 && draw b.png --seed 3 --steps 2 && cmp a.png b.png &&
+        draw c.png --seed 4 --steps 2 && ! cmp -s a.png c.png
 }
 check "the same seed draws the same picture" same
-check "a picture carries its parameters" sh -c "grep -q 'Steps: 1, Sampler: euler, CFG scale: 1, Seed: 3, Size: 24x16' a.png"
-check "steps, guidance, another sampler" "$EXEC" turbo.plan --draw "a house" --negative "a cat" --steps 2 --guidance 3 --sampler lcm -o d.png \
-    --quiet
-check_fails "an unknown sampler" 2 "sampler" "$EXEC" turbo.plan --draw x -o e.png --sampler none
-check_fails "no file" 2 "-o" "$EXEC" turbo.plan --draw x
+check "a picture carries its parameters" grep -q 'Steps: 2, Sampler: euler, CFG scale: 7.5, Seed: 3, Size: 24x16' a.png
+check "steps, guidance, another sampler" draw d.png --negative "a cat" --steps 2 --guidance 3 --sampler lcm
+# A drawing that begins with a picture: little changes little.
+"$EXEC" sd15.plan --draw "a red house" -o e.png --init a.png --strength 0.3 --steps 10 --seed 3 >log 2>&1
+check "a picture to begin with" grep -q '24 x 16 in 3 steps of euler' log
+check "it says so" grep -q 'Seed: 3, Size: 24x16, Denoising strength: 0.3' e.png
+check "another picture" sh -c '! cmp -s a.png e.png'
+echo text >text
+check_fails "what is no picture" 1 "no picture" draw f.png --init text
+check_fails "no picture to begin with" 2 "give --init FILE" draw f.png --strength 0.5
+"$EXEC" sd15.plan --draw "$(seq -s ' ' 80)" -o g.png --steps 1 >log 2>&1
+check "77 tokens at most" grep -q 'note: the text is too long: its last [0-9]* tokens are left out' log
+check_fails "an unknown sampler" 2 "sampler" draw f.png --sampler none
+check_fails "no file" 2 "-o" "$EXEC" sd15.plan --draw x
 check_fails "a size between places" 1 "multiples of 4" "$DOPPLERC" "$models/turbo" -o e.plan --size 25x16
 check_fails "a size of a model that writes" 2 "for models that draw" "$DOPPLERC" "$SRC/tests/golden/llama" -o e.plan --size 64x64
+"$DOPPLERC" "$models/sd15" --target lavapipe -o note.plan --size 24x16 >log 2>&1
+check "a scheduler that another sampler stands for" grep -q "note: the model's scheduler is PNDMScheduler, for which euler draws" log
 finish

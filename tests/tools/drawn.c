@@ -1,7 +1,8 @@
 /* Do the programs of a diffusion model's plan compute what tests/diffusion/reference.py does?
  *
  *   drawn PLAN MODEL BOUND    (MODEL: a folder with expected.json and text.f32, noise.f32, given.f32, predicted.f32, latents.f32,
- *                             picture.f32)
+ *                             picture.f32; for a plan that begins with pictures also init.f32, moments.f32, init_euler.f32,
+ *                             init_ddim.f32)
  *
  * The text's states, each program, and all steps from the noise to the latents, with guidance where the case has it.
  * BOUND is a share of the largest value.  Each program is run twice and has to give the same bits; the text is in the second sequence. */
@@ -93,18 +94,27 @@ read_text(dop_model *m, const dop_draw_facts *f, const json_t *ids, bool blank, 
     free(list);
 }
 
-/* From noise x to latents in the case's steps by Euler's method. */
+typedef struct how {
+    uint8_t predicts, spacing;
+    dop_draw_sampler_kind kind;
+    const float *start; /* latents that x is noise for; NULL: none */
+} how;
+
+/* From noise x to latents in the case's steps. */
 static void
-draw(dop_model *m, const dop_draw_facts *f, const json_t *root, uint8_t predicts, uint8_t spacing, float *x, size_t n)
+draw(dop_model *m, const dop_draw_facts *f, const json_t *root, const how *h, float *x, size_t n)
 {
     dop_diag diag = {0};
     dop_draw_sampler s;
     const double guidance = json_number_value(json_object_get(root, "guidance"));
-    const dop_noise_facts facts = {1000, 1, 0.00085, 0.012, 1, spacing, predicts};
+    const dop_noise_facts facts = {1000, 1, 0.00085, 0.012, 1, h->spacing, h->predicts, false, h->spacing == 0};
     float *given = calloc(3 * n, sizeof *given), *e = given + n, *blank = e + n, *time = calloc(f->times, sizeof *time);
-    dop_sampler_begin(&facts, DOP_SAMPLER_EULER, (uint32_t)json_integer_value(json_object_get(root, "steps")), 1, &s);
+    const char *steps = h->start ? "init_steps" : "steps";
+    dop_sampler_begin(&facts, h->kind, (uint32_t)json_integer_value(json_object_get(root, steps)), 1, &s);
+    if (h->start)
+        dop_sampler_start_at(&s, json_number_value(json_object_get(root, "strength")));
     for (size_t i = 0; i < n; i++)
-        x[i] = (float)((double)x[i] * s.first);
+        x[i] = (float)((double)x[i] * s.first + (h->start ? (double)h->start[i] : 0));
     for (uint32_t i = 0; i < s.n_steps; i++) {
         dop_sampler_input(&s, i, x, n, given);
         dop_time_embedding(s.times[i], true, 0, time, f->times);
@@ -118,6 +128,31 @@ draw(dop_model *m, const dop_draw_facts *f, const json_t *root, uint8_t predicts
     }
     free(given);
     free(time);
+}
+
+/* Drawing that begins with a picture: its latents, and all steps by two samplers. */
+static bool
+from_picture(dop_model *m, const dop_draw_facts *f, const char *dir, const json_t *root, how h, size_t n, double bound)
+{
+    const size_t n_pixels = (size_t)f->width * f->height * f->colours;
+    float *pixels = read_floats(dir, "init", n_pixels), *moments = read_floats(dir, "moments", 2 * n),
+          *start = calloc(n, sizeof *start);
+    bool ok = runs(m, "encode_picture", &(dop_value){"pixels", pixels, n_pixels}, 1, "moments", moments, 2 * n, bound);
+    for (size_t i = 0; i < n; i++)
+        start[i] = moments[i / f->latents * 2 * f->latents + i % f->latents] * 0.18215f;
+    h.start = start;
+    for (int ddim = 0; ddim < 2; ddim++) {
+        float *x = read_floats(dir, "noise", n), *want = read_floats(dir, ddim ? "init_ddim" : "init_euler", n);
+        h.kind = ddim ? DOP_SAMPLER_DDIM : DOP_SAMPLER_EULER;
+        draw(m, f, root, &h, x, n);
+        ok = near(ddim ? "from a picture, ddim" : "from a picture, euler", x, want, n, bound) && ok;
+        free(x);
+        free(want);
+    }
+    free(pixels);
+    free(moments);
+    free(start);
+    return ok;
 }
 
 int
@@ -158,8 +193,11 @@ main(int argc, char **argv)
         latents[i] *= 0.18215f;
     const char *kind = strrchr(argv[2], '/');
     const bool velocity = kind && strcmp(kind, "/sd21") == 0, turbo = kind && strcmp(kind, "/turbo") == 0;
-    draw(m, &f, root, velocity ? 1 : 0, turbo ? 2 : 0, x, n);
+    const how h = {velocity ? 1 : 0, turbo ? 2 : 0, DOP_SAMPLER_EULER, NULL};
+    draw(m, &f, root, &h, x, n);
     ok = near("all steps", x, latents, n, bound) && ok;
+    if (f.takes_pictures)
+        ok = from_picture(m, &f, argv[2], root, h, n, bound) && ok;
     dop_model_close(m);
     return ok ? 0 : 1;
 }

@@ -118,7 +118,7 @@ set_leaves(model *v, const dop_graph *g, dop_interp *it, const float *rows, cons
         const float *given = values;
         if (strcmp(name, "time") == 0)
             given = time;
-        else if (strcmp(name, "latents") == 0 || strcmp(name, "context") == 0)
+        else if (strcmp(name, "latents") == 0 || strcmp(name, "context") == 0 || strcmp(name, "pixels") == 0)
             given = rows;
         for (uint32_t k = 0; op == DOP_OP_state && k < v->n_keys; k++)
             if (strcmp(v->key_names[k], name) == 0)
@@ -200,8 +200,13 @@ check_model(const char *name)
     float time[64];
     const uint32_t times = dop_unet_times(v.d);
     const json_t *list = json_object_get(v.expected, "times"), *levels = json_object_get(v.expected, "levels");
-    const dop_noise_facts facts = {v.d->train_steps, v.d->offset,           v.d->beta_first,       v.d->beta_last,
-                                   v.d->beta_roots,  (uint8_t)v.d->spacing, (uint8_t)v.d->predicts};
+    const dop_noise_facts facts = {.train_steps = v.d->train_steps,
+                                   .offset = v.d->offset,
+                                   .beta_first = v.d->beta_first,
+                                   .beta_last = v.d->beta_last,
+                                   .beta_roots = v.d->beta_roots,
+                                   .spacing = (uint8_t)v.d->spacing,
+                                   .predicts = (uint8_t)v.d->predicts};
     dop_draw_sampler s;
     dop_sampler_begin(&facts, DOP_SAMPLER_EULER, expected_u32(&v, "steps"), 1, &s);
     for (uint32_t i = 0; i < s.n_steps; i++) {
@@ -213,7 +218,88 @@ check_model(const char *name)
     keep_keys(&v);
     check_program(&v, dop_build_denoise, "given", 1, time, "predicted");
     check_program(&v, dop_build_decode, "latents", v.d->scaling, NULL, "picture");
+    if (v.d->encodes)
+        check_program(&v, dop_build_encode_picture, "init", 1, NULL, "moments");
     model_close(&v);
+}
+
+static double
+number_of(const json_t *config, const char *key)
+{
+    return json_number_value(json_object_get(config, key));
+}
+
+static bool
+says(const json_t *config, const char *key, const char *value)
+{
+    const char *is = json_string_value(json_object_get(config, key));
+    return is && strcmp(is, value) == 0;
+}
+
+/* What stands for a model in tests/diffusion/samplers.json. */
+static float
+formula(double given, double time)
+{
+    return (float)(0.6 * given + 0.3 * sin(given + time / 150));
+}
+
+static void
+check_sampler(const json_t *c)
+{
+    enum { N = 4 };
+    const json_t *config = json_object_get(c, "config"), *to_one = json_object_get(config, "set_alpha_to_one");
+    const char *name = json_string_value(json_object_get(c, "sampler"));
+    const uint32_t steps = (uint32_t)number_of(c, "steps");
+    const dop_noise_facts facts = {.train_steps = (uint32_t)number_of(config, "num_train_timesteps"),
+                                   .offset = (uint32_t)number_of(config, "steps_offset"),
+                                   .beta_first = number_of(config, "beta_start"),
+                                   .beta_last = number_of(config, "beta_end"),
+                                   .beta_roots = says(config, "beta_schedule", "scaled_linear"),
+                                   .spacing = says(config, "timestep_spacing", "leading")    ? DOP_SPACING_LEADING
+                                              : says(config, "timestep_spacing", "linspace") ? DOP_SPACING_LINSPACE
+                                                                                             : DOP_SPACING_TRAILING,
+                                   .predicts = says(config, "prediction_type", "v_prediction") ? DOP_PREDICTS_VELOCITY
+                                               : says(config, "prediction_type", "sample")     ? DOP_PREDICTS_LATENTS
+                                                                                               : DOP_PREDICTS_NOISE,
+                                   .rescaled = json_is_true(json_object_get(config, "rescale_betas_zero_snr")),
+                                   .last_first = json_is_false(to_one)};
+    dop_draw_sampler_kind kind;
+    dop_draw_sampler s;
+    float x[N], given[N], predicted[N];
+    cr_assert(dop_sampler_by_name(name, &kind));
+    dop_sampler_begin(&facts, kind, steps, (uint64_t)number_of(c, "seed"), &s);
+    dop_sampler_noise(&s, x, N);
+    for (size_t i = 0; i < N; i++)
+        x[i] = (float)((double)x[i] * s.first);
+    for (uint32_t i = 0; i < steps; i++) {
+        const double want = json_number_value(json_array_get(json_object_get(c, "times"), i));
+        cr_expect_float_eq(s.times[i], want, 1e-9, "%s, %u steps: time %u is %g, not %g", name, steps, i, s.times[i],
+                           want);
+        dop_sampler_input(&s, i, x, N, given);
+        for (size_t k = 0; k < N; k++)
+            predicted[k] = formula((double)given[k], s.times[i]);
+        dop_sampler_step(&s, i, predicted, x, N);
+    }
+    for (size_t k = 0; k < N; k++) {
+        const double want = json_number_value(json_array_get(json_object_get(c, "values"), k));
+        char *text = json_dumps(config, JSON_COMPACT);
+        cr_expect_float_eq((double)x[k], want, 1e-3 * fmax(1, fabs(want)), "%s, %u steps, %s: value %zu is %g, not %g",
+                           name, steps, text, k, (double)x[k], want);
+        free(text);
+    }
+}
+
+Test(diffusion, samplers)
+{
+    json_t *cases = NULL;
+    dop_diag diag = {0};
+    size_t i;
+    const json_t *c;
+    const char *path = DOP_SOURCE_DIR "/tests/diffusion/samplers.json";
+    cr_assert_eq(dop_json_decode_file(&(dop_json_how){.path = path}, &diag, &cases), DOP_OK, "%s", diag.message);
+    cr_assert(json_array_size(cases) > 100);
+    json_array_foreach(cases, i, c) check_sampler(c);
+    json_decref(cases);
 }
 
 Test(diffusion, turbo)

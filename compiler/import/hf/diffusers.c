@@ -6,6 +6,7 @@
 #include "compiler/import/text/tokenizer_files.h"
 #include "compiler/model/diffusion.h"
 #include "compiler/model/import.h"
+#include "compiler/model/leftovers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -134,7 +135,7 @@ check_unet(const dop_json *j)
                  {"time_embedding_type", "positional"}};
     static const char *const absent[] = {"addition_embed_type",   "class_embed_type",  "encoder_hid_dim_type",
                                          "time_embedding_act_fn", "timestep_post_act", "cross_attention_norm",
-                                         "num_class_embeds"};
+                                         "num_class_embeds",      "time_cond_proj_dim"};
     static const char *const off[] = {"center_input_sample", "dual_cross_attention", "only_cross_attention",
                                       "class_embeddings_concat", "resnet_skip_time_act"};
     dop_status st = DOP_OK;
@@ -235,12 +236,80 @@ read_vae(reader *r, const dop_json *j)
     return st;
 }
 
+/* Classes of schedulers: which sampler stands for them, and what they take where the file is silent. */
+typedef struct scheduler {
+    const char *name;
+    dop_draw_method method;
+    bool leads; /* times are leading; else evenly spaced from the first to the last */
+    bool exact; /* the sampler is the class's own */
+} scheduler;
+
+static const scheduler schedulers[] = {{"EulerDiscreteScheduler", DOP_METHOD_EULER, false, true},
+                                       {"EulerAncestralDiscreteScheduler", DOP_METHOD_ANCESTRAL, false, true},
+                                       {"DDIMScheduler", DOP_METHOD_DDIM, true, true},
+                                       {"LCMScheduler", DOP_METHOD_LCM, true, true},
+                                       {"PNDMScheduler", DOP_METHOD_EULER, true, false},
+                                       {"DDPMScheduler", DOP_METHOD_ANCESTRAL, true, false}};
+
+/* The class of this name; any other is drawn with by Euler's method. */
+static scheduler
+find_scheduler(const char *name)
+{
+    for (size_t i = 0; i < sizeof schedulers / sizeof *schedulers; i++)
+        if (strcmp(schedulers[i].name, name) == 0)
+            return schedulers[i];
+    return (scheduler){name, DOP_METHOD_EULER, false, false};
+}
+
+/* Says that another sampler stands for the model's, or that its levels are spaced otherwise. */
+static dop_status
+note_scheduler(reader *r, const char *name, const scheduler *s, bool karras)
+{
+    static const char *const methods[] = {"euler", "ancestral", "ddim", "lcm"};
+    char note[256];
+    dop_status st = DOP_OK;
+    snprintf(
+        note, sizeof note,
+        "the model's scheduler is %.60s, for which %s draws, with its times: --sampler of doppler-exec chooses another",
+        name, methods[s->method]);
+    if (!s->exact && name[0])
+        st = dop_checkpoint_note(r->m, note, r->diag);
+    if (st == DOP_OK && karras)
+        st = dop_checkpoint_note(r->m, "use_karras_sigmas is left out: steps have the times of timestep_spacing",
+                                 r->diag);
+    return st;
+}
+
+static dop_status
+read_spacing(reader *r, const dop_json *j, const scheduler *s)
+{
+    const char *spacing = NULL, *predicts = NULL;
+    dop_status st = expect(j, "timestep_spacing", "leading|linspace|trailing");
+    if (st == DOP_OK)
+        st = dop_json_str_or(j, "timestep_spacing", s->leads ? "leading" : "linspace", &spacing);
+    if (st == DOP_OK)
+        st = expect(j, "prediction_type", "epsilon|v_prediction|sample");
+    if (st == DOP_OK)
+        st = dop_json_str_or(j, "prediction_type", "epsilon", &predicts);
+    if (st != DOP_OK)
+        return st;
+    r->d->spacing = strcmp(spacing, "leading") == 0    ? DOP_SPACING_LEADING
+                    : strcmp(spacing, "linspace") == 0 ? DOP_SPACING_LINSPACE
+                                                       : DOP_SPACING_TRAILING;
+    r->d->predicts = strcmp(predicts, "epsilon") == 0  ? DOP_PREDICTS_NOISE
+                     : strcmp(predicts, "sample") == 0 ? DOP_PREDICTS_LATENTS
+                                                       : DOP_PREDICTS_VELOCITY;
+    return DOP_OK;
+}
+
 static dop_status
 read_schedule(reader *r, const dop_json *j)
 {
     dop_diffusion *d = r->d;
-    const char *betas = NULL, *spacing = NULL, *predicts = NULL, *name = NULL;
+    const char *betas = NULL, *name = NULL;
+    bool to_one = true, karras = false;
     dop_status st = dop_json_str_or(j, "_class_name", "", &name);
+    const scheduler s = find_scheduler(name ? name : "");
     if (st == DOP_OK)
         st = dop_json_u32_or(j, "num_train_timesteps", 2, 100000, 1000, &d->train_steps);
     if (st == DOP_OK)
@@ -252,27 +321,25 @@ read_schedule(reader *r, const dop_json *j)
     if (st == DOP_OK)
         st = dop_json_str_or(j, "beta_schedule", "linear", &betas);
     if (st == DOP_OK)
-        st = expect(j, "timestep_spacing", "leading|linspace|trailing");
-    /* What the classes of diffusers take where the file is silent. */
-    const bool euler = strncmp(name, "Euler", 5) == 0;
-    if (st == DOP_OK)
-        st = dop_json_str_or(j, "timestep_spacing", euler ? "linspace" : "leading", &spacing);
-    if (st == DOP_OK)
         st = dop_json_u32_or(j, "steps_offset", 0, 1000, 0, &d->offset);
     if (st == DOP_OK)
-        st = expect(j, "prediction_type", "epsilon|v_prediction|sample");
+        st = dop_json_bool_or(j, "rescale_betas_zero_snr", false, &d->rescaled);
     if (st == DOP_OK)
-        st = dop_json_str_or(j, "prediction_type", "epsilon", &predicts);
+        st = dop_json_bool_or(j, "set_alpha_to_one", true, &to_one);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(j, "use_karras_sigmas", false, &karras);
+    if (st == DOP_OK)
+        st = read_spacing(r, j, &s);
     if (st != DOP_OK)
         return st;
     d->beta_roots = strcmp(betas, "scaled_linear") == 0;
-    d->spacing = strcmp(spacing, "leading") == 0    ? DOP_SPACING_LEADING
-                 : strcmp(spacing, "linspace") == 0 ? DOP_SPACING_LINSPACE
-                                                    : DOP_SPACING_TRAILING;
-    d->predicts = strcmp(predicts, "epsilon") == 0  ? DOP_PREDICTS_NOISE
-                  : strcmp(predicts, "sample") == 0 ? DOP_PREDICTS_LATENTS
-                                                    : DOP_PREDICTS_VELOCITY;
-    return DOP_OK;
+    d->last_first = !to_one;
+    d->method = s.method;
+    if (d->rescaled && d->predicts == DOP_PREDICTS_NOISE)
+        return DOP_FAIL_IN(
+            j->diag, DOP_E_INPUT, j->path,
+            "rescale_betas_zero_snr with prediction_type \"epsilon\": noise alone says nothing of a picture");
+    return note_scheduler(r, name, &s, karras);
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------------------------ */
@@ -346,9 +413,9 @@ add_tensor(const reader *r, const char *prefix, const dop_st_tensor *t)
     return st == DOP_OK ? add_weight(r, prefix, t, ".gate", half, t->shape[0] - half) : st;
 }
 
-/* Adds the tensors of DIR/FOLDER whose names begin with one of the prefixes (NULL: all). */
+/* Adds the tensors of DIR/FOLDER. */
 static dop_status
-add_folder(reader *r, const char *folder, const char *prefix, const char *const *parts)
+add_folder(reader *r, const char *folder, const char *prefix)
 {
     static const char *const stems[] = {"diffusion_pytorch_model", "diffusion_pytorch_model.fp16"};
     dop_st_set set = {0};
@@ -364,11 +431,8 @@ add_folder(reader *r, const char *folder, const char *prefix, const char *const 
     const dop_status kept = dop_weights_keep(&r->m->weights, maps, n_maps, r->diag);
     st = st == DOP_OK ? kept : st;
     for (uint32_t i = 0; st == DOP_OK && i < set.n; i++) {
-        bool wanted = parts == NULL;
-        for (const char *const *p = parts; !wanted && p && *p; p++)
-            wanted = strncmp(set.tensors[i].name, *p, strlen(*p)) == 0;
-        if (wanted)
-            st = add_tensor(r, prefix, &set.tensors[i]);
+        r->d->encodes |= strcmp(folder, "vae") == 0 && strcmp(set.tensors[i].name, "encoder.conv_in.weight") == 0;
+        st = add_tensor(r, prefix, &set.tensors[i]);
     }
     return st;
 }
@@ -430,7 +494,6 @@ find_tokenizer(reader *r)
 dop_status
 dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m)
 {
-    static const char *const decoder[] = {"decoder.", "post_quant_conv.", NULL};
     reader r = {.dir = dir, .arena = m->arena, .diag = diag, .m = m};
     r.d = dop_arena_alloc(m->arena, sizeof *r.d);
     const char *text = dop_arena_printf(m->arena, "%s/text_encoder", dir);
@@ -452,9 +515,9 @@ dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m)
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, dir, "the U-Net reads rows of %u values, and the text encoder gives %u",
                          r.d->context, m->arch.hidden);
     if (st == DOP_OK)
-        st = add_folder(&r, "unet", "unet.", NULL);
+        st = add_folder(&r, "unet", "unet.");
     if (st == DOP_OK)
-        st = add_folder(&r, "vae", "vae.", decoder);
+        st = add_folder(&r, "vae", "vae.");
     if (st == DOP_OK)
         st = dop_weights_seal(&m->weights, diag);
     m->diffusion = r.d;

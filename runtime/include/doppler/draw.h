@@ -13,12 +13,16 @@ extern "C" {
 /* What a plan draws.  Programs, inputs and outputs of dop_program_run:
  *   context   "context" f32 [context_rows, context]: states of a text, which `denoise` reads for the same "sequence" u32 [1] (absent: 0)
  *   denoise   "latents" f32 [latents_height, latents_width, latents], "time" f32 [times], "sequence" -> "predicted", as latents
- *   decode    "latents", divided by the model's scaling -> "pixels" f32 [height, width, colours], -1 to 1 */
+ *   decode    "latents", divided by the model's scaling -> "pixels" f32 [height, width, colours], -1 to 1
+ *   encode_picture  "pixels" -> "moments" f32 [latents_height, latents_width, 2 latents]: for each place the means of the latents, before
+ *             the model's scaling, then the logarithms of their variances */
 typedef struct dop_draw_facts {
     uint32_t width, height; /* pixels */
     uint32_t latents_width, latents_height, latents, times, context, context_rows, colours;
     uint32_t steps; /* what dop_draw_options.steps and guidance are by default */
     double guidance;
+    const char *sampler; /* of the model's files, or the nearest one */
+    bool takes_pictures; /* the plan has the program encode_picture, so that a drawing can begin with a picture */
 } dop_draw_facts;
 
 /* False: the plan draws nothing. */
@@ -33,8 +37,12 @@ typedef struct dop_draw_options {
     uint32_t steps;       /* 1 to 1000; 0: the default of the model (1 where its times are trailing, else 20) */
     double
         guidance; /* how far to go from `negative` to `text`; 1: no guidance; 0: the default (1 with one step, else 7.5) */
-    uint64_t seed;               /* the same seed gives the same picture on the same device */
-    const char *sampler;         /* "euler", "ancestral", "ddim", "lcm"; NULL: euler */
+    uint64_t seed;       /* the same seed gives the same picture on the same device */
+    const char *sampler; /* "euler", "ancestral", "ddim", "lcm"; NULL: the default of the model */
+    const void *
+        init; /* [n_init] a PNG, JPEG, WebP or GIF file to begin with, cut to the plan's shape and resized; NULL: noise */
+    size_t n_init;
+    double strength;             /* with init: the share of the steps that are made, 0 to 1; 0: the default, 0.8 */
     dop_draw_progress *progress; /* NULL: none */
     void *user;
 } dop_draw_options;

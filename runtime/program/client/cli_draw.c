@@ -49,14 +49,16 @@ dop_mode_draw(dop_cli *cli, dop_diag *diag)
     dop_drawing d = {0};
     dop_facts facts;
     uint64_t seed = 0;
+    dop_buf init = {0};
     dop_progress_line line = {.program = "doppler-exec", .quiet = cli->quiet, .verbose = cli->verbose};
     dop_status st = cli->seed ? dop_cli_seed(cli->seed, &seed, diag) : DOP_OK;
     if (st == DOP_OK)
         st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK)
-        return st;
+    if (st == DOP_OK && cli->init)
+        st = dop_cli_read(cli->init, diag, &init);
     dop_cli_open_options(cli, &o);
-    st = dop_model_open(path, &o, diag, &model);
+    if (st == DOP_OK)
+        st = dop_model_open(path, &o, diag, &model);
     const double begin = dop_now_ms();
     const dop_draw_options options = {.text = cli->draw,
                                       .negative = cli->negative,
@@ -64,6 +66,9 @@ dop_mode_draw(dop_cli *cli, dop_diag *diag)
                                       .guidance = isnan(cli->guidance) ? 0 : cli->guidance,
                                       .seed = seed,
                                       .sampler = cli->sampler,
+                                      .init = init.data,
+                                      .n_init = init.size,
+                                      .strength = isnan(cli->strength) ? 0 : cli->strength,
                                       .progress = show,
                                       .user = &line};
     if (st == DOP_OK)
@@ -75,11 +80,12 @@ dop_mode_draw(dop_cli *cli, dop_diag *diag)
     if (st == DOP_OK && !cli->quiet) {
         dop_model_facts(model, &facts);
         if (d.cut)
-            fprintf(stderr, "the text is too long: its last %u tokens are left out\n", d.cut);
+            fprintf(stderr, "doppler-exec: note: the text is too long: its last %u tokens are left out\n", d.cut);
         fprintf(stderr, "load %.0f ms; %u x %u in %u steps of %s, guidance %g: %.2f s; on %s\n", facts.load_ms, d.width,
                 d.height, d.steps, d.sampler, d.guidance, ms / 1e3, facts.device);
     }
     free(d.rgb);
+    dop_buf_finish(&init);
     dop_model_close(model);
     return st;
 }

@@ -40,6 +40,8 @@ typedef struct dop_cli {
         *sampler;    /* a picture of this text, without that; the file; how noise is removed */
     uint32_t steps;  /* 0: the model's own */
     double guidance; /* NaN: the model's own */
+    const char *init;
+    double strength; /* NaN: the default */
     /* scoring */
     const char *logits, *ppl;
     const char *imatrix;     /* file to write the importance matrix to */

@@ -430,6 +430,8 @@ class dop_draw_facts(Structure):
         ("colours", c_uint32),
         ("steps", c_uint32),
         ("guidance", c_double),
+        ("sampler", c_char_p),
+        ("takes_pictures", c_bool),
     ]
 
 
@@ -444,6 +446,9 @@ class dop_draw_options(Structure):
         ("guidance", c_double),
         ("seed", c_uint64),
         ("sampler", c_char_p),
+        ("init", c_void_p),
+        ("n_init", c_size_t),
+        ("strength", c_double),
         ("progress", dop_draw_progress),
         ("user", c_void_p),
     ]

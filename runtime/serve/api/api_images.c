@@ -36,27 +36,29 @@ place_of(const json_t *part, place *out)
 }
 
 static bool
-decode_base64(dop_request_images *x, dop_reader *r, const char *text, const char *what, dop_buf *out)
+decode_base64(dop_budget *budget, dop_reader *r, const char *param, const char *text, const char *what, dop_buf *out)
 {
     const size_t n = strlen(text);
-    if (!dop_budget_take(x->budget, n))
-        dop_reader_refuse(r, "messages", "the pictures take too much memory");
+    if (!dop_budget_take(budget, n))
+        dop_reader_refuse(r, param, "the pictures take too much memory");
     else if (!dop_base64_decode(text, n, out) || out->size == 0)
-        dop_reader_refuse(r, "messages", "%s is not base64", what);
+        dop_reader_refuse(r, param, "%s is not base64", what);
     return !r->failed;
 }
 
-/* The bytes of data:TYPE;base64,BYTES. */
-static void
-decode_data(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
+bool
+dop_reader_data(dop_reader *r, const char *param, const char *uri, dop_budget *budget, dop_buf *out)
 {
     static const char form[] = ";base64";
     const char *comma = strchr(uri, ',');
     const size_t n_form = sizeof form - 1;
-    if (!comma || (size_t)(comma - uri) < n_form || memcmp(comma - n_form, form, n_form) != 0)
-        dop_reader_refuse(r, "messages", "the data: URI of a picture has no base64");
+    if (strncmp(uri, "data:", 5) != 0)
+        dop_reader_refuse(r, param, "%s is a picture as a data: URI", param);
+    else if (!comma || (size_t)(comma - uri) < n_form || memcmp(comma - n_form, form, n_form) != 0)
+        dop_reader_refuse(r, param, "the data: URI of a picture has no base64");
     else
-        decode_base64(x, r, comma + 1, "the data: URI of a picture", out);
+        decode_base64(budget, r, param, comma + 1, "the data: URI of a picture", out);
+    return !r->failed;
 }
 
 /* Fetches the bytes of an address; all pictures of a request have REQUEST_SECONDS together. */
@@ -156,7 +158,7 @@ decode(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
 {
     const bool web = begins(uri, "http:") || begins(uri, "https:"), file = begins(uri, "file:");
     if (begins(uri, "data:"))
-        decode_data(x, r, uri, out);
+        dop_reader_data(r, "messages", uri, x->budget, out);
     else if (web && x->urls && x->urls->fetch)
         fetch(x, r, uri, out);
     else if (file && x->urls && x->urls->folder)
@@ -185,7 +187,7 @@ dop_request_image(dop_request_images *x, dop_reader *r, const json_t *part, dop_
                               : "the picture of a message is {\"image_url\": {\"url\": \"data:...\"}}");
     else if (x->n == DOP_REQUEST_MAX_IMAGES)
         dop_reader_refuse(r, "messages", "the request has more than %d pictures", DOP_REQUEST_MAX_IMAGES);
-    else if ((at.base64 ? decode_base64(x, r, at.base64, "the data of a picture", &bytes)
+    else if ((at.base64 ? decode_base64(x->budget, r, "messages", at.base64, "the data of a picture", &bytes)
                         : decode(x, r, at.uri, &bytes)) &&
              dop_image_read(x->eyes, bytes.data, bytes.size, false, &diag, &x->list[x->n]) != DOP_OK)
         dop_reader_fail(r, "messages", &diag, x->budget);

@@ -128,6 +128,8 @@ typedef struct dop_request_images {
     uint32_t n;
 } dop_request_images;
 
+/* The bytes of data:TYPE;base64,BYTES; false: refused. */
+bool dop_reader_data(dop_reader *r, const char *param, const char *uri, dop_budget *budget, dop_buf *out);
 /* Reads a part of a message if it is a picture, and appends its mark to the text; false: it is none.  What is wrong with it refuses the
  * request. */
 bool dop_request_image(dop_request_images *x, dop_reader *reader, const json_t *part, dop_buf *text);

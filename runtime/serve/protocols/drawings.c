@@ -1,6 +1,6 @@
 /* POST /v1/images/generations: from a body to jobs that draw, and the pictures as JSON or as events.  OpenAI's fields are prompt, n, size,
- * response_format, output_format and stream; seed, steps, guidance, negative and sampler are extensions, with the meaning that
- * doppler/draw.h gives them. */
+ * response_format, output_format and stream; seed, steps, guidance, negative, sampler, init (a data: URI) and strength are
+ * extensions, with the meaning that doppler/draw.h gives them. */
 #include "runtime/serve/protocols/protocol.h"
 
 #include "runtime/library/draw.h"
@@ -15,6 +15,7 @@ enum { MOST_PICTURES = 10, MOST_TEXT = 32000 /* bytes */ };
 typedef struct picture {
     dop_draw_options options;
     char *text, *negative, *sampler; /* owned; what is not given is NULL */
+    dop_buf init;                    /* owned: the file to begin with; empty: none */
     bool url;                        /* the answer has it as a data: URL */
     void *png;                       /* owned, [n]; NULL: not drawn yet */
     size_t n;
@@ -32,6 +33,7 @@ finish_picture(void *state)
     free(p->text);
     free(p->negative);
     free(p->sampler);
+    dop_buf_finish(&p->init);
     free(p->png);
     free(p);
 }
@@ -57,7 +59,11 @@ copy_picture(const picture *from)
     good = copy_text(&p->options.negative, &p->negative) && good; /* all are copied, since all are freed */
     good = copy_text(&p->options.sampler, &p->sampler) && good;
     p->options.user = p;
-    if (good)
+    p->init = (dop_buf){0};
+    dop_buf_append(&p->init, from->init.size ? from->init.data : "", from->init.size);
+    p->options.init = from->init.size ? p->init.data : NULL;
+    p->options.n_init = p->init.size;
+    if (good && !p->init.failed)
         return p;
     finish_picture(p);
     return NULL;
@@ -130,8 +136,15 @@ take_format(dop_reader *r, picture *out)
     out->url = response && strcmp(response, "url") == 0;
 }
 
+/* Which field the reason of dop_draw_check is about. */
+static const char *
+wrong_of(const dop_draw_options *o, const char *why)
+{
+    return o->init && strstr(why, "picture") ? "init" : o->sampler && strstr(why, "sampler") ? "sampler" : "steps";
+}
+
 static void
-take_options(dop_reader *r, const dop_api *api, picture *out)
+take_options(dop_reader *r, const dop_api *api, dop_budget *budget, picture *out)
 {
     size_t n;
     dop_diag diag = {0};
@@ -146,12 +159,17 @@ take_options(dop_reader *r, const dop_api *api, picture *out)
     out->options.sampler = dop_reader_text(r, "sampler", &n);
     /* -1: any, as in other servers; what is chosen here is exact as a number of JavaScript */
     out->options.seed = seed && number != -1 ? (uint64_t)number : dop_any_seed() >> 32;
+    out->options.strength = dop_reader_real(r, "strength", 0, 0, 1);
+    const char *init = dop_reader_text(r, "init", &n);
+    if (init && !r->failed && dop_reader_data(r, "init", init, budget, &out->init)) {
+        out->options.init = out->init.data;
+        out->options.n_init = out->init.size;
+    }
     out->options.progress = advance;
     if (!r->failed && !out->options.text)
         dop_reader_refuse(r, "prompt", "prompt is the text to draw");
     if (!r->failed && dop_draw_check(api->model, &out->options, &diag) != DOP_OK)
-        dop_reader_refuse(r, out->options.sampler && strstr(diag.message, "sampler") ? "sampler" : "steps", "%s",
-                          diag.message);
+        dop_reader_refuse(r, wrong_of(&out->options, diag.message), "%s", diag.message);
 }
 
 /* Submits a job for each picture, with seeds that follow one another. */
@@ -310,19 +328,22 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, do
     take_size(&r, &facts);
     take_format(&r, &like);
     if (!r.failed)
-        take_options(&r, api, &like);
+        take_options(&r, api, request->budget, &like);
     dop_reader_report(&r);
     dop_call *c = r.failed ? NULL : calloc(1, sizeof *c + n * sizeof *c->choices);
     if (!c && !r.failed)
         dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
-    if (!c)
+    if (!c) {
+        dop_buf_finish(&like.init);
         return NULL;
+    }
     c->api = api;
     c->tasks = &writer;
     c->stream = streams;
     c->n_choices = n;
     c->created = (int64_t)time(NULL);
     submit(&r, c, request, &like);
+    dop_buf_finish(&like.init);
     if (r.failed) {
         free(c);
         return NULL;
