@@ -259,7 +259,7 @@ awk -v dir="$WORK" '
     /^```$/ { name = ""; next }
     name != "" && /^\+\+\+ b\// { print "--- a/" substr($0, 7) >name }
     name != "" { print >name }' docs/adding.md
-[ "$(ls "$WORK"/example*.diff | wc -l)" -eq 5 ] && pass "docs/adding.md has its examples" || fail "docs/adding.md has its examples"
+[ "$(ls "$WORK"/example*.diff | wc -l)" -eq 6 ] && pass "docs/adding.md has its examples" || fail "docs/adding.md has its examples"
 for diff in "$WORK"/example*.diff; do
     patch -p1 --fuzz=0 --dry-run --force --silent <"$diff"
 done | none "every example of docs/adding.md applies"

@@ -224,6 +224,16 @@ record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer co
         record_record(r, &r->plan->dispatches[s->first_dispatch + i], p, commands);
 }
 
+/* Is the slot a state that a program fills for a sequence, whose tokens come and go without it? */
+static bool
+is_filled(const dop_plan *p, uint32_t slot)
+{
+    uint32_t i = 0;
+    while (i < p->n_states && (p->states[i].slot != slot || !p->states[i].filled))
+        i++;
+    return i < p->n_states;
+}
+
 /* Sets slots, after making what the copy queue uploaded visible to the compute queue. */
 static dop_status
 record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
@@ -237,7 +247,7 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
         const dop_plan_slot *s = &r->plan->slots[i];
         const dop_slot_place *p = &r->memory->places[i];
-        if (p->block == UINT32_MAX || !is_cleared(what, s->kind))
+        if (p->block == UINT32_MAX || !is_cleared(what, s->kind) || (what == DOP_CLEAR_STATE && is_filled(r->plan, i)))
             continue;
         vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(p->size, 4),
                         s->kind == DOP_SLOT_MAILBOX ? UINT32_MAX : 0);
