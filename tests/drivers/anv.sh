@@ -29,7 +29,9 @@ on() { # DEVICE COMMAND...
 # Most registers (of 32 bytes) that a kernel may spill, by its beginning; nothing where it is not here.
 #   matmul_tiled, expert_tiled: no subgroups are in them, so that the driver takes invocations by 16, for which tiles of two matrices lack
 #   a few (with 8 there would be none; no target can ask for that without subgroups)
-bounds='matmul_tiled 3 expert_tiled 2'
+#   expert_tiled also: 64 where blocks of 32 rows are multiplied with two matrices of mxfp4 (gpt_oss): 32 sums of an invocation and the
+#   decoded values of both; tiles of two tokens for an invocation instead of four would not
+bounds='matmul_tiled 3 expert_tiled 64'
 least_waves=
 wanted=8
 

@@ -29,11 +29,42 @@ on_swiftshader() { # MODEL
     check "$name: kernels agree" kernels_agree
 }
 
+# Models that do not write text, or not from text: what their own tests compare on lavapipe.
+encodes() { # MODEL
+    local name=${1##*/}
+    check "$name: compiles" "$DOPPLERC" "$1" -o p.plan --quiet --kv f32 --chunks 128 || return
+    check "$name: as expected" "$TOOLS/encoded" p.plan "$1" 5e-5
+    check "$name: kernels agree" kernels_agree
+}
+draws() { # MODEL
+    local name=${1##*/}
+    check "$name: compiles" "$DOPPLERC" "$1" -o p.plan --quiet --size 24x16 || return
+    check "$name: as the reference" "$TOOLS/drawn" p.plan "$1" 2e-3
+    check "$name: kernels agree" kernels_agree
+}
+sees() { # MODEL
+    local name=${1##*/}
+    check "$name: compiles" "$DOPPLERC" "$1" -o p.plan --quiet --kv f32 --chunks 8 || return
+    check "$name: kernels agree" kernels_agree
+}
+hears() { # MODEL
+    sed 's/^{/{"greedy": [0], "greedy_margin": [0], /' "$1/expected.json" >expected.json
+    "$TOOLS/expect" tokens expected.json . >prompt
+    check "${1##*/}: compiles" "$DOPPLERC" "$1" -o p.plan --quiet --kv f32 --chunks 16 || return
+    check "${1##*/}: hears" "$EXEC" p.plan --mel "$1/mel.f32" --tokens-file prompt --logits logits -n 0 --quiet
+    check "${1##*/}: logits" "$TOOLS/expect" logits expected.json . "$1/logits.f32" logits 5e-4
+    check "${1##*/}: kernels agree" kernels_agree
+}
+
 check "the device" here || finish
 if [ "${1:-}" = whole ]; then
     for model in "$SRC"/tests/golden/*/expected.json; do
         on_swiftshader "${model%/*}"
     done
+    for model in "$SRC"/tests/encoders/*/; do encodes "${model%/}"; done
+    for model in "$SRC"/tests/diffusion/*/; do draws "${model%/}"; done
+    for model in gemma3_vl qwen3_vl; do sees "$SRC/tests/vision/$model"; done # with a model of text
+    hears "$SRC/tests/speech/whisper"
     # Integers, and weights in blocks.
     for type in q8_0 q4_k; do
         check "$type: compiles" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o p.plan --quiet --ctx 64 --chunks 8 --quant $type &&
