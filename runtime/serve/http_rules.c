@@ -208,13 +208,25 @@ dop_http_behind_prefix(const char *prefix, const char *path)
     return strncmp(path, prefix ? prefix : "", n) == 0 && (n == 0 || path[n] == '/' || !path[n]) ? path + n : NULL;
 }
 
+/* Is this the media type, perhaps with parameters? */
+static bool
+is_type(const char *content_type, const char *type)
+{
+    if (!content_type || strncasecmp(content_type, type, strlen(type)) != 0)
+        return false;
+    const char *rest = content_type + strlen(type);
+    rest += strspn(rest, " \t");
+    return !*rest || *rest == ';';
+}
+
 bool
 dop_http_is_json(const char *content_type)
 {
-    static const char json[] = "application/json";
-    if (!content_type || strncasecmp(content_type, json, strlen(json)) != 0)
-        return false;
-    const char *rest = content_type + strlen(json);
-    rest += strspn(rest, " \t");
-    return !*rest || *rest == ';';
+    return is_type(content_type, "application/json");
+}
+
+bool
+dop_http_is_form(const char *content_type)
+{
+    return is_type(content_type, "multipart/form-data");
 }

@@ -54,5 +54,6 @@ bool dop_http_allows_origin(const char *const *origins, size_t n, const char *or
 const char *dop_http_behind_prefix(const char *prefix, const char *path);
 /* Is the value of Content-Type application/json, with or without parameters? */
 bool dop_http_is_json(const char *content_type);
+bool dop_http_is_form(const char *content_type);
 
 #endif

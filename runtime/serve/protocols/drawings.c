@@ -53,8 +53,9 @@ copy_picture(const picture *from)
     if (!p)
         return NULL;
     *p = *from;
-    const bool good = copy_text(&p->options.text, &p->text) & copy_text(&p->options.negative, &p->negative) &
-                      copy_text(&p->options.sampler, &p->sampler);
+    bool good = copy_text(&p->options.text, &p->text);
+    good &= copy_text(&p->options.negative, &p->negative);
+    good &= copy_text(&p->options.sampler, &p->sampler);
     p->options.user = p;
     if (good)
         return p;
@@ -290,7 +291,7 @@ stream(dop_call *c, dop_answer *answer)
     return over;
 }
 
-static const dop_task_writer writer = {write_begin, write_picture, write_end, stream};
+static const dop_task_writer writer = {write_begin, write_picture, write_end, stream, NULL};
 
 static dop_call *
 begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer)
