@@ -153,6 +153,10 @@ embedded(vision_builder *b)
         const dop_node_id four = full2(b, DOP_OP_gather, "four", weight_of(b, "pos", ""), at);
         x = full2(b, DOP_OP_add, "placed", x, full2(b, DOP_OP_weighted_sum, "place", four, shares));
     }
+    if (v->places == DOP_PLACES_RESAMPLED) {
+        const dop_node_id mix = given(b, DOP_OP_received, "resampling", DOP_TYPE_f32, v->n_places);
+        x = full2(b, DOP_OP_add, "placed", x, full2(b, DOP_OP_matmul, "place", mix, weight_of(b, "pos", "")));
+    }
     return normed(b, "pre_norm", x, v->eps, 0, DOP_TYPE_f32);
 }
 

@@ -14,7 +14,9 @@ typedef enum dop_vision_places {
     DOP_PLACES_NONE,
     DOP_PLACES_TABLE,   /* a learned row for each patch of a picture of fixed size, and for the class token */
     DOP_PLACES_ROWS,    /* a learned row for each position of a chunk of audio */
-    DOP_PLACES_CORNERS, /* bilinear interpolation in a learned square of rows */
+    DOP_PLACES_CORNERS, /* bilinear interpolation in a learned square of rows, between its corners */
+    /* The learned square of rows, resized to the grid of patches as a picture is: bilinear, with antialiasing. */
+    DOP_PLACES_RESAMPLED,
 } dop_vision_places;
 
 /* Facts of a vision part.  What is not here follows from which weights exist: biases, gated layers (gate), factors on residual

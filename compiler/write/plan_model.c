@@ -97,6 +97,8 @@ add_prompts(dop_plan_writer *w, const dop_checkpoint *m, json_t *card)
 {
     char dir[1024];
     json_t *prompts = NULL;
+    if (m->pair_prompt && json_object_set_new(card, "pairPrompt", json_string(m->pair_prompt)))
+        dop_plan_writer_no_memory(w);
     if (!m->tokenizer_json_path)
         return DOP_OK;
     folder_of(m, dir, sizeof dir);

@@ -1,4 +1,4 @@
-/* Downloads models of huggingface.co, or of a server with the same interface.  This is the module doppler-fetch.so, because libcurl
+/* Downloads models of huggingface.co, or of a server with the same interface, and pictures.  This is the module doppler-fetch.so, because libcurl
  * takes longer to load than all else that doppler-exec does before it opens a plan. */
 #ifndef DOPPLER_RUNTIME_FETCH_FETCH_H
 #define DOPPLER_RUNTIME_FETCH_FETCH_H
@@ -23,5 +23,22 @@ typedef struct dop_fetch_request {
  * the disk; DOP_E_CANCELLED. */
 typedef dop_status dop_fetch_fn(const dop_fetch_request *request, dop_diag *diag, char **out_path);
 dop_fetch_fn dop_fetch;
+
+#define DOP_FETCH_PICTURE_ENTRY "dop_fetch_picture"
+
+typedef struct dop_fetch_picture_request {
+    const char *url; /* http or https */
+    size_t max_bytes;
+    double seconds;   /* for everything, redirects included; above 0 */
+    bool any_address; /* also addresses that are not of the public network */
+} dop_fetch_picture_request;
+
+/* Downloads a picture, without a proxy and with few redirects; *out_bytes, zeroed by the caller, gets its bytes.  DOP_E_INPUT: it cannot
+ * be had, and why.  Any thread. */
+typedef dop_status dop_fetch_picture_fn(const dop_fetch_picture_request *request, dop_diag *diag, dop_buf *out_bytes);
+dop_fetch_picture_fn dop_fetch_picture;
+/* Is an address one of the public network, and neither private nor with a special meaning (RFC 6890)? */
+struct sockaddr;
+bool dop_fetch_is_public(const struct sockaddr *address);
 
 #endif

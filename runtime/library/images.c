@@ -2,6 +2,7 @@
 #include "runtime/library/images.h"
 
 #include "runtime/model/part.h"
+#include "runtime/step/program.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -35,6 +36,7 @@ struct dop_image {
     dop_image_layout layout;
     float *values; /* owned, prepared; NULL: the picture was seen */
     seen *seen;    /* NULL: not yet */
+    bool kept;     /* the features were there before this picture was seen */
 };
 
 dop_status
@@ -55,6 +57,10 @@ dop_images_open(dop_model *model, const dop_images_options *options, dop_diag *d
                       .keep_bytes = o.keep_bytes ? o.keep_bytes : (uint64_t)KEEP_BYTES,
                       .depth = depth};
     dop_status st = dop_image_processor_read(plan->images, (size_t)plan->images_size, diag, &x->processor);
+    dop_program_facts facts;
+    dop_image_facts(model, &facts);
+    if (st == DOP_OK)
+        dop_image_processor_limit(&x->processor, facts.max_rows);
     if (st == DOP_OK && (!x->processor.image[0] || x->processor.form == DOP_IMAGE_PATCHES))
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "the plan does not say which tokens stand for pictures");
     if (st == DOP_OK)
@@ -101,6 +107,12 @@ dop_image_rows_of(const dop_image *image, uint32_t *out_width)
         f = f->next;
     *out_width = image->images->model->plan.model->hidden;
     return f ? f->rows : NULL;
+}
+
+bool
+dop_image_was_kept(const dop_image *image)
+{
+    return image->kept;
 }
 
 const uint64_t *
@@ -191,10 +203,13 @@ fill_row(const dop_image *x, const char *name, const dop_image_row *row, uint32_
         data[at] = row ? row->in_window : 0;
     else if (strcmp(name, "window_lasts") == 0)
         data[at] = row ? row->window_last : 0;
+    const uint32_t edge = (uint32_t)lround(sqrt(n_places));
+    if (strcmp(name, "resampling") == 0)
+        dop_image_resampling(edge, place_y, place_x, x->layout.grid_height, x->layout.grid_width,
+                             (float *)(void *)(data + (size_t)edge * edge * at));
     if (strcmp(name, "corners") != 0 && strcmp(name, "shares") != 0)
         return;
-    dop_image_corners((uint32_t)lround(sqrt(n_places)), place_y, place_x, x->layout.grid_height, x->layout.grid_width,
-                      corners, shares);
+    dop_image_corners(edge, place_y, place_x, x->layout.grid_height, x->layout.grid_width, corners, shares);
     memcpy(data + 4 * at, name[0] == 'c' ? (const void *)corners : (const void *)shares, sizeof corners);
 }
 
@@ -347,6 +362,7 @@ dop_image_see(dop_image *image, dop_diag *diag)
         return DOP_OK;
     dop_status st = DOP_OK;
     image->seen = find(image->images, image);
+    image->kept = image->seen != NULL;
     if (!image->seen)
         st = make(image, diag);
     if (st != DOP_OK)

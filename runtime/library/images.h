@@ -10,6 +10,8 @@
 const dop_image_processor *dop_images_processor(const dop_images *images);
 /* Have the ids as many of the tokens that stand for pictures as the pictures have rows? */
 bool dop_images_fit(const dop_images *images, const uint32_t *ids, size_t n, dop_image *const *list, size_t n_list);
+/* After dop_image_see(): had the model the features of the picture's bytes already? */
+bool dop_image_was_kept(const dop_image *image);
 /* Two words that tell files apart. */
 const uint64_t *dop_image_digest(const dop_image *image);
 

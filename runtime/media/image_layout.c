@@ -85,6 +85,21 @@ dop_image_processor_check(const dop_image_processor *p, dop_diag *diag)
     return check_form(p, diag);
 }
 
+void
+dop_image_processor_limit(dop_image_processor *p, uint32_t max_rows)
+{
+    const uint64_t most = (uint64_t)max_rows * p->patch * p->patch;
+    const uint32_t unit = p->patch * p->merge, edge = (uint32_t)sqrt((double)most) / unit * unit;
+    if (p->form == DOP_IMAGE_PIXELS && p->max_pixels > most && most >= (uint64_t)unit * unit) {
+        p->max_pixels = most;
+        p->min_pixels = p->min_pixels < most ? p->min_pixels : most;
+    } else if (p->form == DOP_IMAGE_LONGEST && p->longest > edge && edge > 0) {
+        p->longest = edge;
+    } else if (p->form == DOP_IMAGE_PATCHES && p->max_patches > max_rows) {
+        p->max_patches = max_rows;
+    }
+}
+
 static uint32_t
 up_to(uint32_t v, uint32_t multiple)
 {

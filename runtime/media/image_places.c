@@ -29,3 +29,27 @@ dop_image_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, u
     out_shares[2] = down * (1 - across);
     out_shares[3] = down * across;
 }
+
+/* The weight of row j of `edge` rows in place i of n along an edge that is resized with a triangle filter, which is as wide as a place where
+ * places are fewer than rows; not divided by the sum of all weights. */
+static double
+triangle(uint32_t edge, uint32_t i, uint32_t n, uint32_t j)
+{
+    const double scale = (double)edge / n, width = scale > 1 ? scale : 1;
+    const double away = ((j + 0.5) - scale * (i + 0.5)) / width;
+    return away > -1 && away < 1 ? 1 - (away < 0 ? -away : away) : 0;
+}
+
+void
+dop_image_resampling(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, uint32_t grid_width,
+                     float *out_weights)
+{
+    double down = 0, across = 0;
+    for (uint32_t j = 0; j < edge; j++) {
+        down += triangle(edge, y, grid_height, j);
+        across += triangle(edge, x, grid_width, j);
+    }
+    for (uint32_t i = 0; i < edge * edge; i++)
+        out_weights[i] = (float)(triangle(edge, y, grid_height, i / edge) / down *
+                                 (triangle(edge, x, grid_width, i % edge) / across));
+}

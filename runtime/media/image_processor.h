@@ -107,6 +107,9 @@ void dop_image_processor_write(const dop_image_processor *p, dop_buf *out);
 dop_status dop_image_processor_read(const void *bytes, size_t size, dop_diag *diag, dop_image_processor *out);
 /* Checks a processor: numbers must be within bounds, and those that its form needs must be there.  DOP_E_INPUT names the wrong field. */
 dop_status dop_image_processor_check(const dop_image_processor *p, dop_diag *diag);
+/* Lowers the bounds on a picture's size so that no tile has more than max_rows patches, where the processor chooses the size by bounds.
+ * Published processors allow larger pictures than a step of the tower takes. */
+void dop_image_processor_limit(dop_image_processor *p, uint32_t max_rows);
 /* Computes the layout for a picture's size; the processor must have been checked.  DOP_E_INPUT: the model takes no picture of this
  * shape.  DOP_E_LIMIT: it has too many pixels. */
 dop_status dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height, dop_diag *diag,
@@ -122,6 +125,9 @@ dop_status dop_image_rows(const dop_image_processor *p, const dop_image_layout *
  * the table around the patch, and their weights. */
 void dop_image_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, uint32_t grid_width,
                        uint32_t out_rows[4], float out_shares[4]);
+/* Bilinear resizing with antialiasing of such a square to the grid, at patch (y, x): the weight of each of its edge * edge rows. */
+void dop_image_resampling(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, uint32_t grid_width,
+                          float *out_weights);
 /* Makes the text that stands for the picture, as a list of marks, owned by the caller (free).  Marks with `features` have
  * layout->features tokens together. */
 dop_status dop_image_marks(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag,

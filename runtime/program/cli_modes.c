@@ -56,6 +56,9 @@ static const dop_option_rule rules[] = {
      .modes = "generation",
      .why = "is for generation from a prompt"},
     {.options = "image", .modes = "generation interactive", .why = "is for generation"},
+    {.options = "control-vector-layer-range",
+     .needs = "control-vector control-vector-scaled",
+     .why = "is about a control vector: give one"},
     {.options = "features", .needs = "image audio mel", .why = "writes what pictures become: give --image FILE"},
     {.options = "language translate srt vtt no-timestamps audio-batch",
      .needs = "audio",
@@ -82,7 +85,8 @@ static const dop_option_rule rules[] = {
     {.options = "ppl-ctx", .modes = "ppl imatrix-out compare", .why = "is for --ppl, --imatrix-out and --compare"},
     {.options = "imatrix-out compare", .needs = "prompt file tokens tokens-file", .why = "reads a text: give -f FILE"},
     {.options =
-         "api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
+         "api-key-file image-urls image-files serve-queue serve-body serve-tokens serve-time serve-receive "
+         "serve-connections "
          "serve-grace serve-prepare serve-memory serve-answer serve-host serve-comment cors prefix log store systemd "
          "models models-memory models-idle",
      .modes = "serve",
@@ -103,7 +107,7 @@ static const dop_option_rule rules[] = {
     {.options = "prompt-name", .modes = "embed", .why = "is for --embed"},
     {.options = "batch", .modes = "profile", .why = "is for --profile"},
     {.options = "device", .modes = STEPS " check report", .why = "is for what runs on a device"},
-    {.options = "lora",
+    {.options = "lora control-vector control-vector-scaled",
      .modes = "generation interactive serve embed score ppl profile",
      .why = "is for steps of a plan with room for adapters"},
     {.options = "chunk", .modes = STEPS, .why = "is for prompts"},

@@ -1,5 +1,6 @@
 /* --serve: the model behind HTTP, until a signal ends it. */
 #include "runtime/program/common/text_file.h"
+#include "runtime/program/picture_urls.h"
 #include "runtime/program/serve_host.h"
 #include "runtime/program/systemd.h"
 #include "runtime/serve/http.h"
@@ -19,6 +20,7 @@ typedef struct served {
     dop_models *models; /* the catalog; NULL: there is one model */
     dop_api front;      /* of the server, where there is a catalog */
     dop_response_store *store;
+    dop_picture_fetcher pictures;
     dop_http_keys keys;
     dop_http *http;
 } served;
@@ -69,6 +71,7 @@ open_model(void *user, const char *id, const char *path, dop_diag *diag, void **
     *out_api = hosted ? dop_host_api(hosted) : NULL;
     if (hosted) {
         (*out_api)->store = s->store;
+        (*out_api)->urls = &s->pictures.urls;
         (*out_api)->models = s->models;
         (*out_api)->hold = dop_models_hold;
         (*out_api)->give_back = dop_models_give_back;
@@ -109,12 +112,23 @@ open_models(dop_cli *cli, served *s, dop_diag *diag)
     return st;
 }
 
+/* The longest body of a request, bytes: photographs in base64 fit where the model takes pictures. */
+static size_t
+most_of_body(const dop_cli *cli, const served *s)
+{
+    enum { TEXTS = 4096, PICTURES = 32768 }; /* KiB */
+    const bool sees = s->hosted && dop_host_api(s->hosted)->eyes;
+    return (size_t)(cli->serve_body ? cli->serve_body : sees ? PICTURES : TEXTS) << 10;
+}
+
 static dop_status
 open_all(dop_cli *cli, served *s, dop_diag *diag)
 {
     const char *path = NULL;
     dop_status st = check_addresses(cli, diag);
     s->cli = cli;
+    if (st == DOP_OK)
+        st = dop_picture_fetcher_open(cli, diag, &s->pictures);
     if (st == DOP_OK && !cli->models)
         st = dop_cli_plan(cli, diag, &path);
     if (st == DOP_OK && cli->api_key_file)
@@ -125,8 +139,10 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         st = cli->models ? open_models(cli, s, diag) : dop_host_open(cli, path, NULL, diag, &s->hosted);
     if (st != DOP_OK)
         return st;
-    if (s->hosted)
+    if (s->hosted) {
         dop_host_api(s->hosted)->store = s->store;
+        dop_host_api(s->hosted)->urls = &s->pictures.urls;
+    }
     const dop_systemd systemd = systemd_of(cli);
     int listener = -1;
     if ((st = dop_systemd_listener(&systemd, diag, &listener)) != DOP_OK)
@@ -144,7 +160,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
                : strcmp(cli->log, "json") == 0 ? DOP_HTTP_LOG_JSON
                                                : DOP_HTTP_LOG_TEXT,
         .comment_s = cli->serve_comment,
-        .max_body = (size_t)cli->serve_body << 10,
+        .max_body = most_of_body(cli, s),
         .max_connections = cli->serve_connections,
         .receive_s = cli->serve_receive,
         .idle_s = 75,

@@ -63,6 +63,11 @@ static const dop_option options[] = {
         "continue the sequence in FILE, if it exists, and save it there afterwards"),
     OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
         "load a LoRA adapter into a plan that has room for it (dopplerc --adapters), times SCALE; repeatable"),
+    OPT(0, "control-vector", LIST, control_vector, "FILE[:SCALE]",
+        "load a control vector (GGUF) into a plan that has room for it (dopplerc --adapters), times SCALE; repeatable"),
+    OPT(0, "control-vector-scaled", LIST, control_vector, "FILE:SCALE", "the same, by llama.cpp's name"),
+    OPT(0, "control-vector-layer-range", TEXT, control_layers, "A-B",
+        "the layers, counted from 0, behind which control vectors are added (default: from 1 on)"),
     OPT(0, "draft", TEXT, draft, "PLAN",
         "a smaller model with the same vocabulary that writes drafts, several of which are checked at a time; none: no "
         "drafts by the "
@@ -123,7 +128,12 @@ static const dop_option options[] = {
     OPT(0, "api-key-file", TEXT, api_key_file, "FILE",
         "require one of the keys in FILE, one a line; # begins a comment"),
     NUM(0, "serve-queue", COUNT, serve_queue, "N", "requests that may wait for a sequence (default 256)", 1, 1e6),
-    NUM(0, "serve-body", COUNT, serve_body, "KIB", "longest body of a request (default 4096)", 1, 1 << 20),
+    NUM(0, "serve-body", COUNT, serve_body, "KIB",
+        "longest body of a request (default 4096; 32768 with a model that takes pictures)", 1, 1 << 20),
+    OPT(0, "image-urls", TEXT, image_urls, "WHICH",
+        "fetch pictures that requests name by http: and https: addresses: public, or any, private networks included",
+        .values = "public any"),
+    OPT(0, "image-files", TEXT, image_files, "DIR", "read pictures that requests name by file: URLs, below DIR"),
     NUM(0, "serve-tokens", COUNT, serve_tokens, "N", "most tokens of an answer (default: what the context holds)", 1,
         UINT32_MAX - 2),
     NUM(0, "serve-time", REAL, serve_time, "S", "seconds that a request may take; 0: no limit (default 600)", 0, 1e9),
@@ -222,7 +232,6 @@ cli_init(dop_cli *cli)
     cli->start_ms = dop_now_ms();
     cli->n_predict = cli->logprobs = cli->top_k = cli->repeat_last_n = cli->ppl_ctx = DOP_CLI_UNSET;
     cli->serve_queue = 256;
-    cli->serve_body = 4096;
     cli->serve_connections = 1024;
     cli->serve_time = 600;
     cli->serve_receive = cli->serve_grace = 30;
@@ -335,6 +344,7 @@ main(int argc, char **argv)
     dop_texts_finish(&cli.plans);
     dop_texts_finish(&cli.stop);
     dop_texts_finish(&cli.lora);
+    dop_texts_finish(&cli.control_vector);
     dop_texts_finish(&cli.logit_bias);
     dop_texts_finish(&cli.cors);
     dop_texts_finish(&cli.force);

@@ -21,11 +21,13 @@ build(const dop_checkpoint *m, dop_arena *arena)
 {
     static const dop_phase phases[] = {DOP_PHASE_DECODE, DOP_PHASE_PREFILL};
     for (size_t i = 0; i < sizeof phases / sizeof *phases && m->arch.n_layers <= MOST_NODES_LAYERS; i++) {
-        const dop_build_options opt = {.phase = phases[i],
+        const bool encodes = m->arch.encoder.used;
+        const dop_build_options opt = {.phase = encodes ? DOP_PHASE_SCORE : phases[i],
                                        .max_t = i ? 8 : 1,
                                        .max_s = m->arch.ctx_train < 64 ? m->arch.ctx_train : 64,
                                        .kv_type = DOP_TYPE_f16,
-                                       .act_type = DOP_TYPE_f32};
+                                       .act_type = DOP_TYPE_f32,
+                                       .encodes = encodes};
         dop_graph g;
         dop_diag diag = {0};
         dop_status st = dop_build_graph(m, &opt, arena, &diag, &g);
@@ -248,7 +250,7 @@ fuzz_safetensors(const uint8_t *data, size_t size)
     dop_arena arena;
     dop_st_set set;
     dop_diag diag = {0};
-    const dop_map map = {data, size};
+    const dop_map map = {.data = data, .size = size};
     dop_arena_init(&arena);
     dop_status st = dop_st_parse("fuzz", &map, &arena, &diag, &set);
     fuzz_check(st, &diag);

@@ -29,8 +29,9 @@ prompted() {
 }
 
 if [ "${1:-}" = whole ]; then
-    for name in gemma3_vl llava smolvlm mistral3 internvl qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe qwen3_5_vl; do
+    for name in lfm2_vl gemma3_vl llava smolvlm mistral3 internvl qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe qwen3_5_vl; do
         model=$SHARED/golden/vision/$name
+        [ "$name" != lfm2_vl ] || model=$SRC/tests/vision/$name
         [ -d "$model" ] || { skip "$name" "../shared/golden/vision is not there" && continue; }
         check "$name: copied" folder "$name" "$model"
         check "$name: converts" converted "$name" && prompted "$name" "$model"

@@ -65,6 +65,9 @@ check_fails "fewer places than rows" 1 "the prompt has 1 tokens of pictures (id 
 check_fails "no picture" 1 "this is no picture of a known kind" \
     "$EXEC" gemma3_vl.plan --tokens "2 319 319 319 319 7" --image prompt -n 1 --quiet
 
+# A table of positions that is resized, and a text model with convolutions (tests/vision/reference.py).
+pictured lfm2_vl "$models/lfm2_vl" --target lavapipe && prompted lfm2_vl "$models/lfm2_vl"
+
 # Positions of three numbers, and results of inner layers of the tower.
 pictured qwen3_vl "$models/qwen3_vl" --target lavapipe && prompted qwen3_vl "$models/qwen3_vl"
 finish

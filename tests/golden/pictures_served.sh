@@ -1,15 +1,17 @@
-# Pictures in requests: image_url parts with data: URIs, what is refused, features and prefixes that are used again.
+# Pictures in requests: image_url parts with data: URIs, what is refused, features and prefixes that are used again; addresses and files.
+# The argument `whole`: OpenAI's and Anthropic's clients, and the page in a browser, too.
 . "$(dirname "$0")/../lib.sh"
 server= url=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null; echo "the script ended early"; exit 1' EXIT
+elsewhere=
+trap '[ -z "$server$elsewhere" ] || kill $server $elsewhere 2>/dev/null; echo "the script ended early"; exit 1' EXIT
 models=$SRC/tests/vision
 
 mkdir model && cp "$models/qwen3_vl"/* "$models/tokenizer"/* model/ && chmod -R u+w model
 check "a plan" "$DOPPLERC" model -o eyes.plan --ctx 256 --chunks 32 --sequences 2 --rows 2,32 --target lavapipe --quiet
 
-serve() { # PLAN
+serve() { # PLAN OPTION...
     : >log
-    "$EXEC" "$1" --serve 0 >log 2>&1 &
+    "$EXEC" "$1" --serve 0 "${@:2}" >log 2>&1 &
     server=$!
     for _ in $(seq 600); do
         url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
@@ -20,19 +22,41 @@ serve() { # PLAN
     fail "the server starts" "$(cat log)"
     finish
 }
-# ask NAME STATUS TEXT PART...: a message of these parts; the answer has the status and contains the text.
-ask() {
-    local name=$1 status=$2 text=$3 got parts
-    shift 3
-    parts=$(printf ',%s' "$@")
-    printf '{"messages": [{"role": "user", "content": [%s]}], "max_tokens": 4, "temperature": 0}' "${parts#,}" >body
-    got=$(curl -sS --max-time 120 -o answer -w '%{http_code}' -H 'Content-Type: application/json' --data-binary @body \
-        "$url/v1/chat/completions" 2>&1)
+# post NAME STATUS TEXT PATH: the answer to the file body has the status and contains the text.
+post() {
+    local name=$1 status=$2 text=$3 got
+    got=$(curl -sS --max-time 120 -o answer -w '%{http_code}' -H 'Content-Type: application/json' --data-binary @body "$url$4" 2>&1)
     if [ "$got" = "$status" ] && grep -qE -e "$text" answer; then
         pass "$name"
     else
         fail "$name" "$got instead of $status and /$text/: $(head -c 400 answer)"
     fi
+}
+# ask NAME STATUS TEXT PART...: a message of these parts.
+ask() {
+    local name=$1 status=$2 text=$3 parts
+    shift 3
+    parts=$(printf ',%s' "$@")
+    printf '{"messages": [{"role": "user", "content": [%s]}], "max_tokens": 4, "temperature": 0}' "${parts#,}" >body
+    post "$name" "$status" "$text" /v1/chat/completions
+}
+# claude NAME STATUS TEXT MESSAGE...; respond NAME STATUS TEXT ITEM...: the other two interfaces.
+claude() {
+    local name=$1 status=$2 text=$3 list
+    shift 3
+    list=$(printf ',%s' "$@")
+    printf '{"model": "m", "messages": [%s], "max_tokens": 4, "temperature": 0}' "${list#,}" >body
+    post "$name" "$status" "$text" /v1/messages
+}
+respond() {
+    local name=$1 status=$2 text=$3 list
+    shift 3
+    list=$(printf ',%s' "$@")
+    printf '{"model": "m", "input": [%s], "max_output_tokens": 16, "temperature": 0}' "${list#,}" >body
+    post "$name" "$status" "$text" /v1/responses
+}
+block() { # FILE
+    printf '{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "%s"}}' "$(base64 -w 0 "$1")"
 }
 picture() { # FILE
     printf '{"type": "image_url", "image_url": {"url": "data:image/png;base64,%s"}}' "$(base64 -w 0 "$1")"
@@ -51,6 +75,9 @@ check "the same answer" [ "$(says)" = "$first" ]
 check "the prefix with its picture is used again" [ "$(cached)" -gt 20 ]
 ask "another picture" 200 '"content"' "$other" "$hello"
 check "the prefix ends before another picture" [ "$(cached)" -lt 20 ]
+curl -sS "$url/metrics" >metrics
+check "three pictures, one of which was kept" sh -c 'grep -qx "doppler_pictures_total 3" metrics &&
+    grep -qx "doppler_pictures_kept_total 1" metrics'
 ask "text, then a picture" 200 '"content"' "$hello" "$one"
 ask "several" 200 '"content"' "$one" "$hello" "$other" "$one"
 plain=$(printf '%s' "$one" | sed -E 's/image_url", "image_url": \{"url": (.*)\}\}$/input_image", "image_url": \1}/')
@@ -66,14 +93,88 @@ printf 'GIF89a\377\377\377\377\000\000\000%b;' "$frame" >huge.gif
 ask "huge" 400 'pixels, more than' "$(picture huge.gif)"
 ask "no base64" 400 'is not base64' '{"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}}'
 ask "no data" 400 'has no base64' '{"type": "image_url", "image_url": {"url": "data:image/png,abc"}}'
-ask "elsewhere" 400 'fetches no pictures' '{"type": "image_url", "image_url": {"url": "http://127.0.0.1/a.png"}}'
+ask "elsewhere" 400 'fetches no pictures .--image-urls.' '{"type": "image_url", "image_url": {"url": "http://127.0.0.1/a.png"}}'
 ask "no address" 400 'the picture of a message is' '{"type": "image_url"}'
 ask "too many" 400 'more than 16 pictures' "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" \
     "$one" "$one" "$one" "$one"
 ask "marks in a text" 400 'marks of pictures|tokens that stand for pictures' "$one" '{"type": "text", "text": "<|image_pad|>"}'
+# Anthropic's Messages: blocks of a user, and of a tool's result.
+image=$(block "$models/qwen3_vl/image.png")
+claude "a block with a picture" 200 '"text":"' "{\"role\": \"user\", \"content\": [$image, $hello]}"
+check "its answer is that of a part" [ "$(sed -nE 's/.*"text":"([^"]*)".*/\1/p' answer)" = "$first" ]
+use='{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}}]}'
+claude "a picture in a tool's result" 200 '"text":"' "{\"role\": \"user\", \"content\": \"look\"}" "$use" "{\"role\": \"user\", \
+\"content\": [{\"type\": \"tool_result\", \"tool_use_id\": \"a\", \"content\": [{\"type\": \"text\", \"text\": \"here\"}, $image]}]}"
+claude "a source that is none" 400 'the source of a picture is' \
+    '{"role": "user", "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]}'
+claude "a picture of an assistant" 400 'blocks of an assistant are' "{\"role\": \"assistant\", \"content\": [$image]}"
+claude "no base64 in a block" 400 'the data of a picture is not base64' \
+    '{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "?"}}]}'
+# OpenAI's Responses.
+input=$(printf '%s' "$plain" | sed 's/"input_image"/"input_image", "detail": "auto"/')
+respond "input_image of Responses" 200 '"output_text"' \
+    "{\"role\": \"user\", \"content\": [$input, {\"type\": \"input_text\", \"text\": \"What is this?\"}]}"
+call='{"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"}'
+respond "a picture in a call's output" 200 '"output_text"' '{"role": "user", "content": "look"}' "$call" \
+    "{\"type\": \"function_call_output\", \"call_id\": \"a\", \"output\": [$input]}"
+respond "a picture by its file's id" 400 'the picture of a message is' \
+    '{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}'
 ask "and it still answers" 200 '"content"' "$one" "$hello"
 kill -TERM "$server" && check "it ends" wait "$server"
 server=
+
+# Pictures that are elsewhere: fetched or read where an option says so, within limits.
+python3 "$SRC/tests/tools/pictures.py" "$models/qwen3_vl/image.png" port &
+elsewhere=$!
+for _ in $(seq 100); do [ -s port ] && break || sleep 0.1; done
+away="http://127.0.0.1:$(cat port)"
+at() { printf '{"type": "image_url", "image_url": {"url": "%s"}}' "$1"; }
+mkdir -p pictures/inner && cp "$models/qwen3_vl/image.png" "pictures/inner/a b.png" && cp "$models/qwen3_vl/image.png" outside.png
+ln -s ../outside.png pictures/link.png && mkfifo pictures/pipe.png
+serve eyes.plan --image-urls any --image-files pictures --store 64
+ask "an address" 200 '"content"' "$(at "$away/picture")" "$hello"
+check "its answer is that of the bytes" [ "$(says)" = "$first" ]
+ask "behind a redirect" 200 '"content"' "$(at "$away/away")" "$hello"
+ask "redirects without end" 400 'cannot be fetched: ' "$(at "$away/round")"
+ask "a redirect to a file" 400 'cannot be fetched: ' "$(at "$away/file")"
+ask "not there" 400 'its server answers 404' "$(at "$away/none")"
+ask "no bytes" 400 'it has no bytes' "$(at "$away/empty")"
+ask "without end" 400 'longer than 33554432 bytes' "$(at "$away/long")"
+ask "slow" 400 'cannot be fetched: Timeout' "$(at "$away/slow")"
+ask "nobody listens" 400 'cannot be fetched: ' "$(at "http://127.0.0.1:1/a.png")"
+ask "no host" 400 'cannot be fetched: ' "$(at "http://")"
+ask "a password" 400 'cannot be fetched: ' "$(at "http://me:it@127.0.0.1:1/")"
+ask "another scheme" 400 'fetches no pictures' "$(at "ftp://127.0.0.1/a.png")"
+claude "a block's address" 200 '"text":"' "{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"source\": {\"type\": \"url\", \
+\"url\": \"$away/picture\"}}, $hello]}"
+ask "a file" 200 '"content"' "$(at "file:///$WORK/pictures/inner/a%20b.png")" "$hello"
+ask "a file by its name there" 200 '"content"' "$(at "file:inner/a%20b.png")" "$hello"
+for path in "file://$WORK/outside.png" "file:../outside.png" "file:link.png" "file:pipe.png" "file:inner" "file:none.png" "file:a%00b" \
+    "file:///etc/passwd" "file://$WORK/pictures/../outside.png" "file://$WORK/pictures"; do
+    ask "$path" 400 'has no such picture' "$(at "$path")"
+done
+if [ "${1:-}" = whole ]; then
+    browser=$(command -v chromium-headless-shell chromium chromium-browser google-chrome | head -n 1)
+    if ! command -v node >/dev/null; then
+        skip "other people's clients" "there is no node"
+    elif ! (mkdir -p npm && cd npm && timeout 120 npm install --silent --no-audit --no-fund openai@6 @anthropic-ai/sdk@1 >../npm.log 2>&1); then
+        skip "other people's clients" "npm cannot install them: $(tail -n 1 npm.log)"
+    else
+        check "OpenAI's and Anthropic's clients, and the page" node "$SRC/tests/serve/pictures.mjs" "$url" "$PWD/npm" \
+            "$models/qwen3_vl/image.png" "$away/picture" $browser
+    fi
+fi
+kill -TERM "$server" && check "it ends" wait "$server"
+serve eyes.plan --image-urls public
+for host in 127.0.0.1 localhost "[::1]" "[::ffff:127.0.0.1]" 0.0.0.0 2130706433 0x7f.1; do
+    ask "not public: $host" 400 "address is not public|cannot be fetched: Could.?n.t (resolve|connect)" "$(at "${away/127.0.0.1/$host}/picture")"
+done
+ask "no files" 400 'reads no files' "$(at "file:///etc/passwd")"
+kill -TERM "$server" && check "it ends" wait "$server"
+kill "$elsewhere"
+server='' elsewhere=''
+check_fails "no folder" 2 "--image-files nowhere: this is no folder" "$EXEC" eyes.plan --serve 0 --image-files nowhere
+check_fails "which addresses" 2 "--image-urls" "$EXEC" eyes.plan --serve 0 --image-urls some
 
 # The command line: a prompt and a conversation.
 "$EXEC" eyes.plan --chat -p "What is this?" --image "$models/qwen3_vl/image.png" -n 4 --temp 0 --quiet >said 2>&1

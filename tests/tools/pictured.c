@@ -104,6 +104,7 @@ make_inputs(const picture *p, inputs *in)
     uint32_t *patches = add(in, "patches", v->row_values), *lengths = add(in, "lengths", 1);
     uint32_t *places = v->places == DOP_PLACES_TABLE ? add(in, "places", 1) : NULL;
     uint32_t *corners = v->places == DOP_PLACES_CORNERS ? add(in, "corners", 4) : NULL;
+    float *mix = v->places == DOP_PLACES_RESAMPLED ? (float *)(void *)add(in, "resampling", v->n_places) : NULL;
     float *shares = corners ? (float *)(void *)add(in, "shares", 4) : NULL;
     uint32_t *turns = v->rope_theta > 0 ? add(in, "turns", 1) : NULL;
     uint32_t *in_window = windows ? add(in, "in_window", 1) : NULL,
@@ -118,6 +119,9 @@ make_inputs(const picture *p, inputs *in)
             const uint32_t y = patch / p->x.grid_width, x = patch % p->x.grid_width;
             if (places)
                 places[first + i] = patch;
+            if (mix)
+                dop_image_resampling((uint32_t)lround(sqrt(v->n_places)), y, x, p->x.grid_height, p->x.grid_width,
+                                     mix + (first + i) * v->n_places);
             if (corners)
                 dop_image_corners((uint32_t)lround(sqrt(v->n_places)), y, x, p->x.grid_height, p->x.grid_width,
                                   corners + (first + i) * 4, shares + (first + i) * 4);
@@ -158,7 +162,7 @@ refusals(dop_model *model, inputs *in)
     int bad = 0;
     for (size_t i = 0; i < in->n; i++) {
         const dop_value was = in->values[i];
-        const bool numbers = i > 1 && strcmp(was.name, "shares") != 0;
+        const bool numbers = i > 1 && strcmp(was.name, "shares") != 0 && strcmp(was.name, "resampling") != 0;
         uint32_t *first = was.data, kept = *first;
         in->values[i].n--;
         bad += dop_program_run(model, "image", in->values, in->n, NULL, 0, &diag) != DOP_E_INPUT;

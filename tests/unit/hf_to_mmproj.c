@@ -18,6 +18,7 @@ static const vision_row models[] = {
     {"gemma3", "gemma3", "clip.use_gelu", "<image_soft_token>", "<start_of_image>", "<end_of_image>"},
     {"smolvlm", "idefics3", "clip.use_gelu", "<image>", "<fake_token_around_image>", "<global-img>"},
     {"internvl", "internvl", "clip.use_gelu", "<IMG_CONTEXT>", "<img>", "</img>"},
+    {"lfm2_vl", "lfm2", "clip.use_gelu", "<image>", "<|image_start|>", "<|image_end|>"},
     {"llava", "mlp", NULL, "<image>", NULL, NULL},
     {"mistral3", "pixtral", "clip.use_gelu", "[IMG]", "[IMG_BREAK]", "[IMG_END]"},
     {"qwen2_vl", "qwen2vl_merger", NULL, "<|image_pad|>", "<|vision_start|>", "<|vision_end|>"},
@@ -94,6 +95,7 @@ static const char *const layers[][2] = {
 static const char *const linear[][4] = {
     {"mlp", "mm.0", "mm.2", NULL},
     {"pixtral", "mm.1", "mm.2", NULL},
+    {"lfm2", "mm.1", "mm.2", "mm.input_norm"},
     {"internvl", "mm.model.mlp.1", "mm.model.mlp.3", "mm.model.mlp.0"},
 };
 
@@ -223,6 +225,13 @@ put_metadata(const hg_model *m, const json_t *vision, const json_t *pictures)
         gguf_u32(w, "clip.vision.image_min_pixels", (uint32_t)OF(size, 0, "shortest_edge"));
         gguf_u32(w, "clip.vision.image_max_pixels", (uint32_t)OF(size, 0, "longest_edge"));
     }
+    if (strcmp(row->projector, "lfm2") == 0) {
+        gguf_u32(w, "clip.vision.projector.scale_factor", (uint32_t)OF(m->root, 2, "downsample_factor"));
+        gguf_u32(w, "clip.vision.image_min_pixels",
+                 (uint32_t)(OF(pictures, 64, "min_image_tokens") * 4 * patch * patch));
+        gguf_u32(w, "clip.vision.image_max_pixels",
+                 (uint32_t)(OF(pictures, 256, "max_image_tokens") * 4 * patch * patch));
+    }
     if (full) {
         gguf_u32(w, "clip.vision.n_wa_pattern", (uint32_t)json_integer_value(json_array_get(full, 0)) + 1);
         gguf_u32(w, "clip.vision.window_size", (uint32_t)OF(vision, 112, "window_size"));
@@ -339,6 +348,21 @@ pairs(const json_t *vision, const hg_tensor *t, float *v)
     free(from);
 }
 
+/* LFM2-VL's patch projection [hidden, patch * patch * 3] becomes a convolution [hidden, 3, patch, patch]. */
+static void
+put_patches(const hg_model *m, hg_tensor t, const float *v)
+{
+    const uint64_t cols = t.shape[1], edge = (uint64_t)lround(sqrt((double)cols / 3));
+    float *turned = malloc(t.count * sizeof *turned);
+    for (uint64_t i = 0; i < t.count; i++)
+        turned[i / cols * cols + i % cols % 3 * (cols / 3) + i % cols / 3] = v[i];
+    t.rank = 4;
+    t.shape[1] = 3;
+    t.shape[2] = t.shape[3] = edge;
+    put(m, "v.patch_embd.weight", &t, turned);
+    free(turned);
+}
+
 static bool
 convert(const hg_model *m, const json_t *vision, const char *hf)
 {
@@ -368,6 +392,8 @@ convert(const hg_model *m, const json_t *vision, const char *hf)
         pairs(vision, &t, v);
     if (strncmp(row->projector, "qwen2", 5) == 0 && strstr(to, "attn_qkv"))
         put_thirds(m, ending, layer, t, v);
+    else if (strcmp(full, "v.patch_embd.weight") == 0 && t.rank == 2)
+        put_patches(m, t, v);
     else if (t.rank == 5)
         put_frames(m, t, v);
     else

@@ -243,6 +243,33 @@ check_marks(const char *model_type, const dop_image_processor *form, uint32_t w,
     scratch_remove(&s);
 }
 
+/* No picture has more patches than a step takes, and pictures that have fewer keep their size. */
+Test(image_processor, limits)
+{
+    const dop_image_processor processors[] = {
+        {.form = DOP_IMAGE_PIXELS, .patch = 14, .merge = 2, .frames = 2, .min_pixels = 3136, .max_pixels = 12845056},
+        {.form = DOP_IMAGE_PIXELS, .patch = 16, .merge = 2, .frames = 2, .min_pixels = 65536, .max_pixels = 16777216},
+        {.form = DOP_IMAGE_LONGEST, .patch = 14, .merge = 2, .frames = 1, .longest = 1540},
+        {.form = DOP_IMAGE_LONGEST, .patch = 16, .merge = 1, .frames = 1, .longest = 1024},
+    };
+    const uint32_t sizes[][2] = {{4032, 3024}, {12000, 300}, {800, 600}, {1, 1}, {64, 3000}};
+    for (size_t i = 0; i < sizeof processors / sizeof *processors; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            dop_image_processor p = processors[i], q = p;
+            dop_image_layout before, after;
+            p.point = q.point = DOP_FIXED_TORCHVISION;
+            p.filter = q.filter = DOP_FILTER_BICUBIC;
+            p.resize = q.resize = true;
+            dop_image_processor_limit(&q, 4096);
+            cr_assert_eq(dop_image_processor_check(&q, NULL), DOP_OK);
+            cr_assert_eq(dop_image_lay_out(&p, sizes[k][0], sizes[k][1], NULL, &before), DOP_OK);
+            cr_assert_eq(dop_image_lay_out(&q, sizes[k][0], sizes[k][1], NULL, &after), DOP_OK);
+            cr_expect_leq(after.rows, 4096);
+            if (k == 2 || k == 3)
+                cr_expect(after.width == before.width && after.height == before.height, "%zu %zu", i, k);
+        }
+}
+
 Test(image_processor, marks)
 {
     const dop_image_processor base = {.filter = DOP_FILTER_BICUBIC,

@@ -1,4 +1,5 @@
-/* Checkpoints in FP8, INT8, packed integers, NVFP4, AWQ's gemv form, and those of bitsandbytes and HQQ: values, packed bytes, and what is refused. */
+/* Checkpoints in FP8, INT8, packed integers, NVFP4, AWQ's gemv form, and those of bitsandbytes, HQQ and MLX: values, packed bytes,
+ * and what is refused. */
 #include "compiler/pack/pack.h"
 #include "compiler/pack/pack_rows.h"
 #include "kernels/weight_types.h"
@@ -21,6 +22,12 @@ typedef enum form {
     HQQ,
     HQQ_ACROSS,
     HQQ8,
+    MLX2,
+    MLX3,
+    MLX4,
+    MLX5,
+    MLX6,
+    MLX8,
     EXPERTS
 } form;
 
@@ -51,6 +58,12 @@ static const scheme schemes[] = {
     {"bitsandbytes, 8 bits", BYTES8, 1, 0, "SCB", "F32", "bitsandbytes", false, DOP_TYPE_q8_0},
     {"HQQ, groups of 32", HQQ, 1, 32, "scale", "BF16", "hqq", true, DOP_TYPE_int4_g32},
     {"HQQ, groups across rows", HQQ_ACROSS, 1, 32, "scale", "F16", "hqq", true, DOP_TYPE_f16},
+    {"MLX, 2 bits", MLX2, 1, 32, "scales", "F16", "", true, DOP_TYPE_q4_1},
+    {"MLX, 3 bits", MLX3, 1, 32, "scales", "BF16", "", true, DOP_TYPE_q4_1},
+    {"MLX, 4 bits", MLX4, 1, 32, "scales", "BF16", "", true, DOP_TYPE_q4_1},
+    {"MLX, 5 bits", MLX5, 1, 32, "scales", "F16", "", true, DOP_TYPE_q5_1},
+    {"MLX, 6 bits", MLX6, 1, 32, "scales", "F16", "", true, DOP_TYPE_f16},
+    {"MLX, 8 bits", MLX8, 1, 32, "scales", "F16", "", true, DOP_TYPE_f16},
     {"HQQ, 8 bits", HQQ8, 1, 64, "scale", "F16", "hqq", true, DOP_TYPE_f16},
 };
 
@@ -210,6 +223,62 @@ add_hqq(int4_file *quant, const char *name, size_t out, size_t in, const scheme 
     free(zeros);
 }
 
+/* Codes from the lowest bit of a word on, which may go on in the next word. */
+static void
+add_mlx(int4_file *quant, const char *name, size_t out, size_t in, const scheme *s, float *values)
+{
+    static const uint32_t sizes[] = {2, 3, 4, 5, 6, 8};
+    const size_t n = out * in, groups = n / s->cols, bits = sizes[s->form - MLX2];
+    uint32_t *words = calloc(n * bits / 32, 4);
+    uint16_t *scales = calloc(groups, 2), *biases = calloc(groups, 2);
+    uint64_t seed = out + 7 * in;
+    const bool bf16 = *s->dtype == 'B';
+    for (size_t i = 0; i < n; i++) {
+        const size_t g = i / s->cols, at = i * bits;
+        const uint64_t q = next(&seed) & ((1u << bits) - 1);
+        if (i % s->cols == 0) {
+            const float scale = 0.001f * (float)(1 + next(&seed) % 30), bias = -0.02f * (float)(next(&seed) % 64);
+            scales[g] = bf16 ? dop_f32_to_bf16(scale) : dop_f32_to_f16(scale);
+            biases[g] = bf16 ? dop_f32_to_bf16(bias) : dop_f32_to_f16(bias);
+        }
+        words[at / 32] |= (uint32_t)(q << at % 32);
+        if (at % 32 + bits > 32)
+            words[at / 32 + 1] |= (uint32_t)(q >> (32 - at % 32));
+        const float scale = bf16 ? dop_bf16_to_f32(scales[g]) : dop_f16_to_f32(scales[g]),
+                    bias = bf16 ? dop_bf16_to_f32(biases[g]) : dop_f16_to_f32(biases[g]);
+        values[i] = s->type == DOP_TYPE_f16 ? half((float)q * scale + bias) : (float)q * half(scale) + half(bias);
+    }
+    add_part(quant, name, "weight", "U32", out, in * bits / 32, words, n * bits / 8);
+    add_part(quant, name, "scales", s->dtype, out, in / s->cols, scales, 2 * groups);
+    add_part(quant, name, "biases", s->dtype, out, in / s->cols, biases, 2 * groups);
+    free(words);
+    free(scales);
+    free(biases);
+}
+
+/* The matrices of all experts in one tensor, of which `name` is that of the first. */
+static void
+add_mlx_experts(int4_file *quant, int4_file *plain, const char *name, size_t n, const size_t *shape, const scheme *s)
+{
+    static const char first[] = ".experts.0.", *const parts[] = {"weight", "scales", "biases"};
+    const char *at = strstr(name, first), *end = at + strlen(first);
+    char all[300], one[300];
+    float *values = calloc(n * shape[0] * shape[1], sizeof *values);
+    snprintf(all, sizeof all, "%.*s.switch_mlp.%s", (int)(at - name), name, end);
+    add_mlx(quant, all, n * shape[0], shape[1], s, values);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(one, sizeof one, "%.*s%s", (int)(strlen(all) - strlen("weight")), all, parts[i]);
+        json_t *dims = json_object_get(json_object_get(quant->header, one), "shape");
+        json_array_set_new(dims, 0, json_integer((json_int_t)shape[0]));
+        json_array_insert_new(dims, 0, json_integer((json_int_t)n));
+    }
+    for (size_t e = 0; e < n; e++) {
+        snprintf(one, sizeof one, "%.*s.experts.%zu.%s", (int)(at - name), name, e, end);
+        int4_add(plain, one, "F32", 2, shape, values + e * shape[0] * shape[1], shape[0] * shape[1] * sizeof *values);
+    }
+    free(values);
+}
+
 /* FP8 of all experts in one tensor, with a scale for each output of each. */
 static void
 add_experts(int4_file *quant, int4_file *plain, const char *name, const size_t *shape)
@@ -244,6 +313,8 @@ add_flat(int4_file *quant, int4_file *plain, const char *name, const size_t *sha
         add_bytes8(quant, name, shape[0], shape[1], values);
     else if (s->form == BYTES4 || s->form == NESTED)
         add_bytes(quant, name, shape[0], shape[1], s->form == NESTED, values);
+    else if (s->form >= MLX2)
+        add_mlx(quant, name, shape[0], shape[1], s, values);
     else
         add_hqq(quant, name, shape[0], shape[1], s, values);
     int4_add(plain, name, "F32", 2, shape, values, n * sizeof *values);
@@ -357,6 +428,12 @@ make(const char *model, const scheme *s, const char *dir, const char *plain_dir)
             add_experts(&quant, &plain, name, shape);
             continue;
         }
+        if (s->form >= MLX2 && s->form <= MLX8 && strstr(name, ".experts.")) {
+            if (strstr(name, ".experts.0."))
+                add_mlx_experts(&quant, &plain, name,
+                                (size_t)json_integer_value(json_object_get(config, "num_local_experts")), shape, s);
+            continue;
+        }
         if (s->form != EXPERTS && rank == 2 && strstr(name, "_proj.weight")) {
             if (s->form >= AWQ)
                 add_flat(&quant, &plain, name, shape, s);
@@ -371,6 +448,10 @@ make(const char *model, const scheme *s, const char *dir, const char *plain_dir)
     json_object_set_new(
         config, "quantization_config",
         json_pack("{s:s, s:s, s:i, s:i}", "quant_method", s->method, "version", "gemv", "bits", 4, "group_size", 32));
+    if (s->form >= MLX2 && s->form <= MLX8) { /* bits and groups of a matrix may differ from those */
+        json_object_set_new(config, "quantization", json_pack("{s:i, s:i}", "bits", 4, "group_size", 64));
+        json_object_set(config, "quantization_config", json_object_get(config, "quantization"));
+    }
     cr_assert(int4_save(&quant, dir, config));
     json_decref(header);
     json_decref(config);
@@ -454,17 +535,23 @@ Test(import_codes, values)
 
 Test(import_codes, experts_in_one_tensor)
 {
-    const scheme s = {"FP8 experts", EXPERTS, 1, 0, "scale_inv", "F32", "fp8", false, DOP_TYPE_f8_128};
-    util_model u, plain;
-    scratch dir = scratch_make(), plain_dir = scratch_make();
-    make("gemma4_moe", &s, dir.dir, plain_dir.dir);
-    util_model_open(&u, dir.dir, 16);
-    util_model_open(&plain, plain_dir.dir, 16);
-    compare(&u, &plain, &s);
-    util_model_close(&u);
-    util_model_close(&plain);
-    scratch_remove(&dir);
-    scratch_remove(&plain_dir);
+    static const scheme of[] = {
+        {"FP8 experts", EXPERTS, 1, 0, "scale_inv", "F32", "fp8", false, DOP_TYPE_f8_128},
+        {"MLX experts", MLX4, 1, 32, "scales", "F16", "", true, DOP_TYPE_q4_1},
+        {"MLX experts, 3 bits", MLX3, 1, 32, "scales", "F16", "", true, DOP_TYPE_q4_1},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        util_model u, plain;
+        scratch dir = scratch_make(), plain_dir = scratch_make();
+        make(of[i].form == EXPERTS ? "gemma4_moe" : "qwen3_moe", &of[i], dir.dir, plain_dir.dir);
+        util_model_open(&u, dir.dir, 16);
+        util_model_open(&plain, plain_dir.dir, 16);
+        compare(&u, &plain, &of[i]);
+        util_model_close(&u);
+        util_model_close(&plain);
+        scratch_remove(&dir);
+        scratch_remove(&plain_dir);
+    }
 }
 
 /* One line each. */
@@ -482,7 +569,7 @@ Test(import_codes, refused)
          "scales of 16 columns are not supported"},
         {{"another method", FP8, 1, 0, "weight_scale", "F32", "quark", false, DOP_TYPE_none},
          "quantization_config.quant_method \"quark\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-         "compressed-tensors, modelopt, bitsandbytes, hqq, auto-round"},
+         "compressed-tensors, modelopt, bitsandbytes, hqq, auto-round, and MLX's quantization"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         scratch dir = scratch_make(), plain_dir = scratch_make();

@@ -145,6 +145,28 @@ Test(nest, a_late_load_is_issued_when_the_turn_is_over)
                    "if(row+1u<4u){fetch(row+1u,0u,q0);}}}");
 }
 
+Test(nest, a_loop_may_be_tested_behind_its_body)
+{
+    fixture f;
+    begin(&f);
+    dop_nest_let(&f.n, "uint", "b", "0u");
+    dop_nest_rolled(&f.n, "b", NULL, "8u", "(b = more(b))");
+    dop_nest_rolled(&f.n, "v", "0u", "4u", NULL);
+    dop_nest_zeros(&f.n, "acc", 2);
+    dop_nest_end(&f.n);
+    dop_nest_end(&f.n);
+    is_printed(
+        &f,
+        "uintb=0u;[[dont_unroll]]for(;;){[[dont_unroll]]for(uintv=0u;;){floatacc[2];[[unroll]]for(uinti=0u;i<2u;i++)"
+        "{acc[i]=0.0;}if(++v>=4u)break;}if((b=more(b))>=8u)break;}}");
+    begin(&f);
+    dop_nest_rolled(&f.n, "v", "0u", "4u", NULL);
+    dop_nest_end(&f.n);
+    dop_nest_set(&f.n, "x[0]", "float(v)");
+    dop_nest_end(&f.n);
+    is_refused(&f, "not known where it is used: v");
+}
+
 Test(nest, names_are_known_where_they_are_used)
 {
     fixture f;

@@ -120,6 +120,10 @@ leaf_values(part *v, const char *name, uint32_t cols, uint64_t *out_n)
         if (cols == 4)
             dop_image_corners((uint32_t)lround(sqrt(v->m.facts.n_places)), y, x, v->x.grid_height, v->x.grid_width,
                               corners, shares);
+        if (strcmp(name, "resampling") == 0) {
+            dop_image_resampling((uint32_t)lround(sqrt(cols)), y, x, v->x.grid_height, v->x.grid_width, out + i * cols);
+            continue;
+        }
         for (uint32_t k = 0; k < cols; k++)
             out[(uint64_t)i * cols + k] = strcmp(name, "positions") == 0      ? (float)i
                                           : strcmp(name, "lasts") == 0        ? (float)(v->n_rows - 1)
@@ -228,6 +232,10 @@ Test(vision, smolvlm)
 {
     check_features("smolvlm");
 }
+Test(vision, lfm2)
+{
+    check_features("lfm2_vl");
+}
 Test(vision, internvl)
 {
     check_features("internvl");
@@ -271,8 +279,7 @@ Test(vision, refuses)
                  {"patch_size", "[0]", "vision_config.patch_size is out of range"},
                  {"hidden_act", "\"tanhshrink\"", "vision_config.hidden_act \"tanhshrink\" is not supported"},
                  {"num_attention_heads", "0", "num_attention_heads"},
-                 {"model_type", "\"siglip2_vision_model\"",
-                  "vision_config.model_type \"siglip2_vision_model\" is not supported"},
+                 {"model_type", "\"dinov2\"", "vision_config.model_type \"dinov2\" is not supported"},
                  {"head_dim", "5", "the tensors of the vision part have other shapes than config.json says"},
                  {"image_size", "9", "does not divide"},
                  {"deepstack_visual_indexes", "[1, 1]", "deepstack_visual_indexes is not a rising list of layers"}};

@@ -12,19 +12,20 @@
 typedef struct projector_row {
     const char *type, *model_type, *tower, *processor; /* as Hugging Face's files name what is the same */
     uint32_t merge;                                    /* where the file is silent */
-    bool
-        rotated_pairs; /* rows of q and k are ordered for rotation of pairs (2i, 2i+1), as in text models of Llama's kind */
+    uint32_t min_features, max_features; /* of a picture, where its size is chosen by bounds and the file is silent */
+    bool rotated_pairs;                  /* rows of q and k are ordered for rotation of pairs (2i, 2i+1) */
 } projector_row;
 
 static const projector_row projectors[] = {
-    {"mlp", "llava", "clip", "CLIPImageProcessor", 1, false},
-    {"gemma3", "gemma3", "siglip_", "Gemma3ImageProcessor", 4, false},
-    {"idefics3", "smolvlm", "smolvlm", "SmolVLMImageProcessor", 2, false},
-    {"internvl", "internvl", "internvl", "GotOcr2ImageProcessor", 2, false},
-    {"pixtral", "mistral3", "pixtral", "PixtralImageProcessor", 1, true},
-    {"qwen2vl_merger", "qwen2_vl", "qwen2_vl", "Qwen2VLImageProcessor", 2, false},
-    {"qwen2.5vl_merger", "qwen2_5_vl", "qwen2_5_vl", "Qwen2VLImageProcessor", 2, false},
-    {"qwen3vl_merger", "qwen3_vl", "qwen3_vl", "Qwen2VLImageProcessor", 2, false},
+    {"mlp", "llava", "clip", "CLIPImageProcessor", 1, 0, 0, false},
+    {"gemma3", "gemma3", "siglip_", "Gemma3ImageProcessor", 4, 0, 0, false},
+    {"idefics3", "smolvlm", "smolvlm", "SmolVLMImageProcessor", 2, 0, 0, false},
+    {"internvl", "internvl", "internvl", "GotOcr2ImageProcessor", 2, 0, 0, false},
+    {"pixtral", "mistral3", "pixtral", "PixtralImageProcessor", 1, 0, 0, true},
+    {"lfm2", "lfm2_vl", "siglip2", "Lfm2VlImageProcessor", 2, 64, 256, false},
+    {"qwen2vl_merger", "qwen2_vl", "qwen2_vl", "Qwen2VLImageProcessor", 2, 8, 4096, false},
+    {"qwen2.5vl_merger", "qwen2_5_vl", "qwen2_5_vl", "Qwen2VLImageProcessor", 2, 8, 4096, false},
+    {"qwen3vl_merger", "qwen3_vl", "qwen3_vl", "Qwen2VLImageProcessor", 2, 8, 4096, false},
 };
 
 typedef struct reader {
@@ -42,7 +43,7 @@ typedef struct reader {
     dop_image_processor p;
 } reader;
 
-enum { WINDOW = 112, MOST = 1 << 24, MIN_FEATURES = 8, MAX_FEATURES = 4096 };
+enum { WINDOW = 112, MOST = 1 << 24 };
 
 /* ---- keys ----------------------------------------------------------------------------------------------------------- */
 
@@ -223,9 +224,9 @@ read_sizes(reader *r)
         p->split = p->max_tiles > 1;
     }
     if (st == DOP_OK && p->form == DOP_IMAGE_PIXELS) {
-        st = read_size(r, "image_min_pixels", UINT32_MAX, MIN_FEATURES * feature, &p->min_pixels);
+        st = read_size(r, "image_min_pixels", UINT32_MAX, r->row->min_features * feature, &p->min_pixels);
         if (st == DOP_OK)
-            st = read_size(r, "image_max_pixels", UINT32_MAX, MAX_FEATURES * feature, &p->max_pixels);
+            st = read_size(r, "image_max_pixels", UINT32_MAX, r->row->max_features * feature, &p->max_pixels);
         if (p->max_pixels > DOP_PICTURE_MAX_PIXELS / p->frames)
             p->max_pixels = DOP_PICTURE_MAX_PIXELS / p->frames;
     }
@@ -456,7 +457,7 @@ read_weights(reader *r)
                                    .path = r->g->path,
                                    .facts = "the metadata",
                                    .unfolds = r->projector->unfolds,
-                                   .corners = r->kind->corners,
+                                   .places = r->kind->places,
                                    .deep_by_layer = true,
                                    .arena = r->model->arena,
                                    .diag = r->diag};

@@ -9,14 +9,18 @@
  *       NAME.weight_format, 0 where rows lie as they are
  *   HQQ: NAME.W_q U8, of 4 bits two in a byte; NAME.scale, NAME.zero of each group; and what NAME was made with (nbits, group_size,
  *       axis, shape, ...), which quantization_config states where these are missing
+ *   MLX: NAME.weight U32 [out, in * bits / 32], which are a stream of bits, NAME.scales and NAME.biases [out, in / group]: a value is
+ *       code * scale + bias; of experts, three axes
  *
- * Sources: AutoAWQ, awq/modules/linear/gemv.py; bitsandbytes, functional.py (QuantState.as_dict); HQQ, hqq/core/quantize.py. */
+ * Sources: AutoAWQ, awq/modules/linear/gemv.py; bitsandbytes, functional.py (QuantState.as_dict); HQQ, hqq/core/quantize.py; MLX,
+ * mlx.core.quantize. */
 #include "compiler/import/hf/hf.h"
 #include "compiler/model/leftovers.h"
 #include "ir/interp.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORD = 8, LEVELS = 16, NESTED = 256, SMALLEST_GROUP = 32 };
@@ -354,11 +358,112 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
                      : note(m, "4 bits in groups across rows (HQQ)", "almost 4 times");
 }
 
+/* ---- MLX --------------------------------------------------------------------------------------------------------------- */
+
+/* mlx-lm has the matrices of all experts in one tensor, "mlp.switch_mlp.up_proj.weight" for "mlp.experts.3.up_proj.weight": its name up
+ * to the last point, and the number of the expert; false: `name` is of no expert. */
+static bool
+of_all_experts(const char *name, char out[300], uint32_t *out_expert)
+{
+    static const char mark[] = ".experts.";
+    const char *at = strstr(name, mark);
+    char *end = NULL;
+    const unsigned long n = at ? strtoul(at + strlen(mark), &end, 10) : 0;
+    if (!at || *end != '.' || n > DOP_MAX_EXPERTS)
+        return false;
+    *out_expert = (uint32_t)n;
+    snprintf(out, 300, "%.*s.switch_mlp%.*s", (int)(at - name), name, (int)(strrchr(end, '.') + 1 - end), end);
+    return true;
+}
+
+/* A part of a matrix, which may lie in a tensor of all experts; false: it is missing. */
+static bool
+take_mlx(const matrix *m, const char *part, dop_st_tensor *out)
+{
+    const dop_st_tensor *t = dop_st_take_part(m->set, m->name, part);
+    char all[300];
+    uint32_t expert = 0;
+    if (!t && of_all_experts(m->name, all, &expert) && (t = dop_st_take_part(m->set, all, part)) &&
+        (t->rank != 3 || expert >= t->shape[0]))
+        return false;
+    if (!t)
+        return false;
+    *out = *t;
+    if (t->rank == 3) {
+        out->rank = 2;
+        out->shape[0] = t->shape[1];
+        out->shape[1] = t->shape[2];
+        out->bytes = t->bytes / t->shape[0];
+        out->data += expert * out->bytes;
+    }
+    return true;
+}
+
+static dop_status
+read_mlx(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
+{
+    static const char *const names[] = {"weight", "scales", "biases"};
+    dop_st_tensor parts[3];
+    for (size_t i = 0; i < 3; i++)
+        if (!take_mlx(m, names[i], &parts[i]))
+            return missing(m, names[i]);
+    const dop_st_tensor *codes = &parts[0], *scales = &parts[1], *biases = &parts[2];
+    *source = codes->name;
+    const uint64_t word = 32, bits = codes->rank == 2 ? codes->shape[1] * word / m->inputs : 0,
+                   groups = scales->rank == 2 ? scales->shape[1] : 0;
+    if (!dop_st_is(codes, "U32") || codes->rank != 2 || codes->shape[0] != m->outputs || bits < 2 || bits > 8 ||
+        bits * m->inputs != codes->shape[1] * word)
+        return dop_st_refuse(codes, "is not a matrix of 2 to 8 bits a value in words of U32", m->hf->diag);
+    if (groups == 0 || m->inputs % groups != 0)
+        return dop_st_refuse(scales, "are not the scales of whole groups", m->hf->diag);
+    f->bits = (uint32_t)bits;
+    f->group = m->inputs / groups;
+    f->groups = m->outputs * groups;
+    f->stream = true;
+    f->codes = codes->data;
+    f->scales = scales->data;
+    f->zeros = biases->data;
+    f->scale_type = dop_hf_type(scales);
+    f->zero_type = dop_hf_type(biases);
+    dop_status st = check_groups(m, scales, f->groups);
+    if (st == DOP_OK)
+        st = check_groups(m, biases, f->groups);
+    if (st != DOP_OK)
+        return st;
+    p->kind = DOP_CODE_FLAT;
+    w->type = DOP_TYPE_f16;
+    if (bits <= 5 && f->group % SMALLEST_GROUP == 0 && fits_half(scales, 1) && fits_half(biases, 1)) {
+        w->type = bits == 5 ? DOP_TYPE_q5_1 : DOP_TYPE_q4_1;
+        return DOP_OK;
+    }
+    return bits == 8 ? note(m, "8 bits (MLX)", "almost twice") : note(m, "MLX in these sizes", "more than twice");
+}
+
+/* Is a matrix quantized by MLX? */
+static bool
+has_mlx(const dop_hf *hf, const dop_st_set *set, const char *name)
+{
+    const size_t n = strlen(name);
+    char other[300], all[300];
+    uint32_t expert;
+    if (!hf->quant.mlx || n < 8 || strcmp(name + n - 7, ".weight") != 0)
+        return false;
+    snprintf(other, sizeof other, "%.*sscales", (int)(n - 6), name);
+    if (dop_st_find(set, name))
+        return dop_st_find(set, other) != NULL;
+    if (!of_all_experts(name, all, &expert))
+        return false;
+    snprintf(other, sizeof other, "%.280sscales", all);
+    return dop_st_find(set, other) != NULL;
+}
+
 bool
 dop_hf_has_flat(const dop_hf *hf, const dop_st_set *set, const char *name)
 {
     const size_t n = strlen(name);
     char other[300];
+    if (has_mlx(hf, set, name))
+        return true;
     if (n < 8 || strcmp(name + n - 7, ".weight") != 0 || (!hf->quant.bytes && !hf->quant.hqq))
         return false;
     snprintf(other, sizeof other, "%.*s%s", (int)(n - 6), name, hf->quant.hqq ? "W_q" : "SCB");
@@ -379,6 +484,8 @@ dop_hf_flat_weight(dop_hf *hf, const dop_st_set *set, const char *name, const do
     p.block_step = rows->block_step;
     if (!f)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = hf->quant.hqq ? read_hqq(&m, &p, f, &source, w) : read_bytes(&m, &p, f, &source, w);
+    dop_status st = hf->quant.hqq   ? read_hqq(&m, &p, f, &source, w)
+                    : hf->quant.mlx ? read_mlx(&m, &p, f, &source, w)
+                                    : read_bytes(&m, &p, f, &source, w);
     return st == DOP_OK ? finish(&m, &p, source, w) : st;
 }

@@ -155,6 +155,8 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
     uint32_t tokens = 0, window = 0;
     dop_status st = dop_json_u32_or(config, "scale_factor", 1, MOST, p->merge, &p->merge);
     if (st == DOP_OK)
+        st = dop_json_u32_or(config, "downsample_factor", 1, MOST, p->merge, &p->merge);
+    if (st == DOP_OK)
         st = dop_json_u32_or(config, "spatial_merge_size", 1, MOST, p->merge, &p->merge);
     if (st == DOP_OK)
         st = dop_json_u32_or(vision, "spatial_merge_size", 1, MOST, p->merge, &p->merge);
@@ -179,6 +181,20 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
     return st;
 }
 
+/* LFM2-VL: reads the bounds of a picture's size as numbers of features. */
+static dop_status
+read_tokens(const dop_json *j, dop_image_processor *p)
+{
+    const uint64_t each = (uint64_t)p->patch * p->merge * p->patch * p->merge;
+    uint32_t least = 0, most = 0;
+    dop_status st = dop_json_u32_or(j, "min_image_tokens", 1, 1 << 16, 0, &least);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(j, "max_image_tokens", 1, 1 << 16, 0, &most);
+    p->min_pixels = least ? least * each : p->min_pixels;
+    p->max_pixels = most ? most * each : p->max_pixels;
+    return st;
+}
+
 static dop_status
 read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
 {
@@ -189,9 +205,13 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
         st = read_patch(&vision, p->patch ? p->patch : 14, &p->patch);
     if (st == DOP_OK)
         st = read_merge(config, &vision, p);
-    /* Rows of Qwen's and of SigLIP 2's patches are made by the processor, whose own numbers count. */
+    /* Rows of Qwen's, LFM2-VL's and SigLIP 2's patches are made by the processor, whose own numbers count. */
     if (st == DOP_OK && (p->form == DOP_IMAGE_PIXELS || p->form == DOP_IMAGE_PATCHES)) {
         st = read_patch(j, p->patch, &p->patch);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(j, "encoder_patch_size", 1, MOST, p->patch, &p->patch);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(j, "downsample_factor", 1, MOST, p->merge, &p->merge);
         if (st == DOP_OK)
             st = dop_json_u32_or(j, "merge_size", 1, MOST, p->merge, &p->merge);
         if (st == DOP_OK)
@@ -199,6 +219,8 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
         if (st == DOP_OK)
             st = dop_json_u32_or(j, "max_num_patches", 1, MOST, p->max_patches, &p->max_patches);
     }
+    if (st == DOP_OK && p->form == DOP_IMAGE_PIXELS)
+        st = read_tokens(j, p);
     if (st == DOP_OK)
         st = dop_json_str_or(config, "vision_feature_select_strategy", "", &select);
     if (st == DOP_OK)

@@ -113,6 +113,8 @@ dop_hf_facts(dop_hf *hf)
     if (st == DOP_OK)
         st = find_family(hf);
     if (st == DOP_OK)
+        st = dop_hf_reranker(hf);
+    if (st == DOP_OK)
         st = dop_hf_quant_config(hf);
     if (st == DOP_OK)
         st = dop_hf_config(hf);

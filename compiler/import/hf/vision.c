@@ -77,6 +77,8 @@ read_merge(reader *r)
     double ratio = 0;
     dop_status st = dop_json_u32_or(r->config, "scale_factor", 1, 64, r->kind->merge, &v->merge);
     if (st == DOP_OK)
+        st = dop_json_u32_or(r->config, "downsample_factor", 1, 64, v->merge, &v->merge);
+    if (st == DOP_OK)
         st = dop_json_u32_or(r->config, "spatial_merge_size", 1, 64, v->merge, &v->merge);
     if (st == DOP_OK)
         st = dop_json_u32_or(&r->vision, "spatial_merge_size", 1, 64, v->merge, &v->merge);
@@ -261,7 +263,8 @@ read_weights(reader *r)
                                    .facts = "config.json",
                                    .no_post_norm = r->row->inner,
                                    .unfolds = r->row->unfolds,
-                                   .corners = r->kind->corners,
+                                   .places = r->kind->places,
+                                   .channels_last = r->kind->places == DOP_PLACES_RESAMPLED,
                                    .arena = r->arena,
                                    .diag = r->diag};
     const dop_status st = dop_tower_weights(&files, r->m);

@@ -24,16 +24,17 @@ static const tensor_row tensors[] = {
 };
 
 static const dop_tower_kind towers[] = {
-    {"clip", 768, 12, 12, 32, 1, 1, 1e-5, DOP_ACT_QUICK_GELU, false, false, false},
-    {"siglip_", 768, 12, 12, 16, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, false},
-    {"idefics3", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, false},
-    {"smolvlm", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, false},
-    {"internvl", 1024, 24, 16, 14, 1, 1, 1e-6, DOP_ACT_GELU, false, false, false},
-    {"pixtral", 1024, 24, 16, 16, 1, 1, 1e-5, DOP_ACT_GELU, true, true, false},
-    {"qwen2_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_QUICK_GELU, true, false, false},
-    {"qwen2_5_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_SILU, true, false, false},
-    {"qwen3_vl", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, true, false, true},
-    {"qwen3_5", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, true, false, true},
+    {"clip", 768, 12, 12, 32, 1, 1, 1e-5, DOP_ACT_QUICK_GELU, false, false, DOP_PLACES_NONE},
+    {"siglip2", 768, 12, 12, 16, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, DOP_PLACES_RESAMPLED},
+    {"siglip_", 768, 12, 12, 16, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, DOP_PLACES_NONE},
+    {"idefics3", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, DOP_PLACES_NONE},
+    {"smolvlm", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, DOP_PLACES_NONE},
+    {"internvl", 1024, 24, 16, 14, 1, 1, 1e-6, DOP_ACT_GELU, false, false, DOP_PLACES_NONE},
+    {"pixtral", 1024, 24, 16, 16, 1, 1, 1e-5, DOP_ACT_GELU, true, true, DOP_PLACES_NONE},
+    {"qwen2_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_QUICK_GELU, true, false, DOP_PLACES_NONE},
+    {"qwen2_5_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_SILU, true, false, DOP_PLACES_NONE},
+    {"qwen3_vl", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, true, false, DOP_PLACES_CORNERS},
+    {"qwen3_5", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, true, false, DOP_PLACES_CORNERS},
 };
 
 /* The projector after the tower, by the whole model's model_type. */
@@ -44,6 +45,7 @@ static const dop_projector_kind models[] = {
     {"smolvlm", .merge_act = DOP_ACT_GELU},
     {"internvl", .merge_eps = 1e-5, .merge_act = DOP_ACT_GELU},
     {"mistral3", .merge_act = DOP_ACT_GELU, .unfolds = true},
+    {"lfm2_vl", .merge_eps = 1e-5, .merge_act = DOP_ACT_GELU},
     {"qwen2_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
     {"qwen2_5_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
     {"qwen3_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
@@ -253,7 +255,7 @@ settle_places(reader *r)
     if (n == 0 || n * h != pos->cols * pos->rows || (class && class->cols != h) || (bias && bias->cols != h))
         return DOP_FAIL(r->diag, DOP_E_INPUT, "the table of places does not fit rows of %u values", h);
     v->n_places = n;
-    v->places = r->files->corners ? DOP_PLACES_CORNERS : DOP_PLACES_TABLE;
+    v->places = r->files->places ? r->files->places : DOP_PLACES_TABLE;
     if (class) {
         float *sum = dop_arena_alloc(r->arena, (uint64_t)n * h * sizeof *sum);
         if (!sum)
@@ -264,6 +266,31 @@ settle_places(reader *r)
         t = sum;
     }
     become(pos, n, h, t);
+    if (v->places == DOP_PLACES_RESAMPLED) { /* a product with the rows' weights mixes them */
+        pos->rows = h;
+        pos->cols = n;
+        pos->row_stride = sizeof *t;
+        pos->col_stride = h * sizeof *t;
+    }
+    return DOP_OK;
+}
+
+/* SigLIP 2: reorders the columns of the patch projection from [patch, patch, 3] to [3, patch, patch], the order of rows of patches. */
+static dop_status
+settle_patches(reader *r)
+{
+    dop_weight *w = own(r, "v.patch");
+    if (!w || !r->files->channels_last || w->cols % 3 != 0)
+        return DOP_OK;
+    const float *from = values_of(r, w);
+    float *to = dop_arena_alloc(r->arena, (uint64_t)w->rows * w->cols * sizeof *to);
+    if (!from || !to)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint64_t i = 0; i < (uint64_t)w->rows * w->cols; i++) {
+        const uint64_t col = i % w->cols;
+        to[i - col + col % 3 * (w->cols / 3) + col / 3] = from[i];
+    }
+    become(w, w->rows, w->cols, to);
     return DOP_OK;
 }
 
@@ -333,7 +360,7 @@ check(reader *r)
     dop_vision *const v = &r->m->facts;
     const uint32_t all = v->heads * v->head_dim, edge = (uint32_t)lround(sqrt(v->n_places));
     bool ok = own(r, "v.patch")->rows == v->hidden && own(r, "v.patch")->cols == v->row_values && merges(r, "") &&
-              (v->places != DOP_PLACES_CORNERS || edge * edge == v->n_places);
+              ((v->places != DOP_PLACES_CORNERS && v->places != DOP_PLACES_RESAMPLED) || edge * edge == v->n_places);
     for (uint32_t i = 0; ok && i < v->n_deep; i++) {
         char place[16];
         snprintf(place, sizeof place, "D%u.", i);
@@ -385,6 +412,8 @@ dop_tower_weights(const dop_tower_files *files, dop_vision_model *m)
         st = dop_weights_seal(&m->weights, files->diag);
     if (st == DOP_OK)
         st = settle_places(&r);
+    if (st == DOP_OK)
+        st = settle_patches(&r);
     if (st == DOP_OK)
         st = settle_unfolded(&r);
     return st == DOP_OK ? check(&r) : st;

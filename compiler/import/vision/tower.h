@@ -14,7 +14,8 @@ typedef struct dop_tower_kind {
     uint32_t hidden, layers, heads, patch, frames, merge;
     double eps;
     dop_act_kind act;
-    bool rotates, rope_apart, corners; /* dop_vision.rope_theta > 0, .rope_apart; DOP_PLACES_CORNERS */
+    bool rotates, rope_apart; /* dop_vision.rope_theta > 0, .rope_apart */
+    dop_vision_places places; /* where the tower has a table of positions; NONE: DOP_PLACES_TABLE */
 } dop_tower_kind;
 
 /* The projector after the tower, by the whole model's model_type. */
@@ -55,7 +56,8 @@ typedef struct dop_tower_files {
     const char *facts;         /* what states the sizes, for messages: "config.json" */
     bool no_post_norm;         /* the norm after the tower's last layer is not used */
     bool unfolds;              /* columns of the merging matrix have one value of all patches side by side */
-    bool corners;              /* positions are interpolated (DOP_PLACES_CORNERS) */
+    dop_vision_places places;  /* dop_tower_kind.places */
+    bool channels_last;        /* rows of the patch projection are [patch, patch, 3], not [3, patch, patch] */
     bool
         deep_by_layer; /* names of what is made of inner layers' results have the layer's number in place of 0, 1, ... */
     dop_arena *arena;

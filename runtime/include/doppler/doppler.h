@@ -309,9 +309,13 @@ dop_status dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, d
  * unloaded; NULL: no adapter has this number. */
 uint32_t dop_model_adapter_room(const dop_model *model);
 const char *dop_model_adapter(const dop_model *model, uint32_t adapter);
-/* Loads a PEFT directory, its .safetensors file or a GGUF adapter.  *out_adapter: its number, below the room.  DOP_E_INPUT: it is of
- * another model or rank, or damaged; DOP_E_FULL: as many are loaded as there is room for; nothing is changed then. */
+/* Loads a PEFT directory, its .safetensors file, a GGUF adapter or a control vector.  *out_adapter: its number, below the room.
+ * DOP_E_INPUT: it is of another model or rank, or damaged; DOP_E_FULL: as many are loaded as there is room for; nothing is changed then. */
 dop_status dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *out_adapter);
+/* Loads a control vector (GGUF, tensors "direction.N"), which adds direction.N, times the factor of its use, to the residual stream behind
+ * layer N.  Only layers first .. last, counted from 0, count; dop_adapter_load() takes all but layer 0.  It is an adapter in all else. */
+dop_status dop_control_vector_load(dop_model *model, const char *path, uint32_t first, uint32_t last, dop_diag *diag,
+                                   uint32_t *out_adapter);
 /* DOP_E_USAGE: a sequence uses it. */
 dop_status dop_adapter_unload(dop_model *model, uint32_t adapter, dop_diag *diag);
 /* An adapter, and the factor of what it adds. */
@@ -455,7 +459,8 @@ typedef struct dop_value {
  * or a type that does not exist.
  * Inputs of "image": "patches" f32 [T, values], the rows of all tiles one after the other, as the model's processor makes them;
  * "lengths" u32 [tiles], whose sum is T (absent: one tile); and what else the model knows of a row (docs/pictures.md): "places",
- * "turns", "in_window" and "window_lasts" u32 [T], "corners" u32 [T, 4], "shares" f32 [T, 4].  Outputs, each of which may be absent:
+ * "turns", "in_window" and "window_lasts" u32 [T], "corners" u32 [T, 4], "shares" f32 [T, 4],
+ * "resampling" f32 [T, places].  Outputs, each of which may be absent:
  * "rows" f32 [T, values of the tower]; "features" f32 [(T - class rows) / merge, width], and "deep0" and on of the same size, for
  * the first layers of the text model.  DOP_E_INPUT also: a tile that is no
  * multiple of merge rows, or a place, turn or window that does not exist. */

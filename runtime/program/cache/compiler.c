@@ -31,6 +31,22 @@ dop_load_and_compile(const char *model, const char *plan, const dop_compile_opti
 }
 
 dop_status
+dop_load_picture_fetcher(dop_diag *diag, dop_fetch_picture_fn **out_fetch)
+{
+    void *handle = dlopen(DOP_FETCH_MODULE, RTLD_NOW | RTLD_LOCAL);
+    void *fetch = handle ? dlsym(handle, DOP_FETCH_PICTURE_ENTRY) : NULL;
+    *out_fetch = NULL;
+    if (!fetch) {
+        const char *why = dlerror();
+        return DOP_FAIL(diag, DOP_E_USAGE,
+                        "--image-urls: what downloads pictures is not here: install the package doppler-compiler (%s)",
+                        why ? why : "another release");
+    }
+    memcpy(out_fetch, &fetch, sizeof *out_fetch);
+    return DOP_OK;
+}
+
+dop_status
 dop_load_and_fetch(const dop_fetch_request *request, dop_diag *diag, char **out_path)
 {
     void *handle = dlopen(DOP_FETCH_MODULE, RTLD_NOW | RTLD_LOCAL);

@@ -39,6 +39,15 @@ typedef struct dop_api_limits {
 
 typedef struct dop_models dop_models;
 
+/* Pictures of requests that are elsewhere.  Read by any thread. */
+typedef struct dop_picture_urls {
+    /* Fetches the bytes of an http or https address in at most so many seconds; NULL: such addresses are refused.  DOP_E_INPUT: the
+     * picture cannot be had, and why. */
+    dop_status (*fetch)(void *user, const char *url, size_t max_bytes, double seconds, dop_diag *diag, dop_buf *out);
+    void *user;
+    const char *folder; /* the folder below which file: URLs are read, without symbolic links; NULL: they are refused */
+} dop_picture_urls;
+
 typedef struct dop_api {
     /* The server's catalog of models (runtime/serve/models.h); NULL: it has one model.  Where there is a catalog, the server itself has
      * an API without model, engine and so on, and each model has its own, which calls hold. */
@@ -49,6 +58,7 @@ typedef struct dop_api {
     dop_engine *engine;
     const dop_tokenizer *tok;
     struct dop_images *eyes;         /* what the model knows of pictures; NULL: it takes none */
+    const dop_picture_urls *urls;    /* NULL: pictures come with their requests only */
     const struct dop_speech *speech; /* what the model knows of sound; NULL: it hears nothing */
     const dop_chat *chat;            /* NULL: the model has no template, and conversations are refused */
     dop_constraints *shapes;

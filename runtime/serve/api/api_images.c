@@ -1,56 +1,192 @@
-/* Pictures of a conversation: parts with data: URIs become pictures, and marks in the text of their message. */
+/* Pictures of a conversation: parts with URIs become pictures, and marks in the text of their message. */
 #include "runtime/serve/api/api_gather.h"
 
 #include "base/encoding/base64.h"
 #include "runtime/library/images.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-/* The URI of a part; NULL: the part is no picture.  *out_asked: it is one, with a URI or without. */
-static const char *
-uri_of(const json_t *part, bool *out_asked)
+enum { MAX_BYTES = 32 << 20, PICTURE_SECONDS = 10, REQUEST_SECONDS = 20 }; /* of a picture that comes from elsewhere */
+
+/* Where a picture of a message is. */
+typedef struct place {
+    const char *uri;    /* NULL: it has none */
+    const char *base64; /* its bytes, as Anthropic's blocks have them; NULL: none */
+} place;
+
+/* Finds the picture of a part: "image_url" of chat completions, "input_image" of Responses, "image" of Messages.  false: it is none. */
+static bool
+place_of(const json_t *part, place *out)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
-    *out_asked = type && (strcmp(type, "image_url") == 0 || strcmp(type, "input_image") == 0);
-    const json_t *v = *out_asked ? json_object_get(part, "image_url") : NULL;
-    return json_string_value(json_is_object(v) ? json_object_get(v, "url") : v);
+    const json_t *source = json_object_get(part, "source"), *v = json_object_get(part, "image_url");
+    *out = (place){.uri = json_string_value(json_is_object(v) ? json_object_get(v, "url") : v)};
+    if (!type || strcmp(type, "image") != 0)
+        return type && (strcmp(type, "image_url") == 0 || strcmp(type, "input_image") == 0);
+    const char *kind = json_string_value(json_object_get(source, "type"));
+    out->uri = kind && strcmp(kind, "url") == 0 ? json_string_value(json_object_get(source, "url")) : NULL;
+    out->base64 = kind && strcmp(kind, "base64") == 0 ? json_string_value(json_object_get(source, "data")) : NULL;
+    return true;
+}
+
+static bool
+decode_base64(dop_request_images *x, dop_reader *r, const char *text, const char *what, dop_buf *out)
+{
+    const size_t n = strlen(text);
+    if (!dop_budget_take(x->budget, n))
+        dop_reader_refuse(r, "messages", "the pictures take too much memory");
+    else if (!dop_base64_decode(text, n, out) || out->size == 0)
+        dop_reader_refuse(r, "messages", "%s is not base64", what);
+    return !r->failed;
 }
 
 /* The bytes of data:TYPE;base64,BYTES. */
+static void
+decode_data(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
+{
+    static const char form[] = ";base64";
+    const char *comma = strchr(uri, ',');
+    const size_t n_form = sizeof form - 1;
+    if (!comma || (size_t)(comma - uri) < n_form || memcmp(comma - n_form, form, n_form) != 0)
+        dop_reader_refuse(r, "messages", "the data: URI of a picture has no base64");
+    else
+        decode_base64(x, r, comma + 1, "the data: URI of a picture", out);
+}
+
+/* Fetches the bytes of an address; all pictures of a request have REQUEST_SECONDS together. */
+static void
+fetch(dop_request_images *x, dop_reader *r, const char *url, dop_buf *out)
+{
+    dop_diag diag = {0};
+    const double left = REQUEST_SECONDS - x->fetched_ms / 1e3, before = dop_now_ms();
+    if (left <= 0) {
+        dop_reader_refuse(r, "messages", "fetching the pictures of the request takes longer than %d seconds",
+                          REQUEST_SECONDS);
+        return;
+    }
+    const dop_status st =
+        x->urls->fetch(x->urls->user, url, MAX_BYTES, left < PICTURE_SECONDS ? left : PICTURE_SECONDS, &diag, out);
+    x->fetched_ms += dop_now_ms() - before;
+    if (st != DOP_OK)
+        dop_reader_fail(r, "messages", &diag, x->budget);
+    else if (!dop_budget_take(x->budget, out->size))
+        dop_reader_refuse(r, "messages", "the pictures take too much memory");
+}
+
+/* The path of file:///PATH or file:PATH below the folder, without %XX; NULL: it has NUL bytes, or there is no memory. */
+static char *
+path_of(const char *folder, const char *uri)
+{
+    dop_buf path = {0};
+    const char *at = uri + strlen("file:");
+    at += strncmp(at, "//", 2) == 0 ? 2 : 0;
+    at += strncmp(at, "localhost/", 10) == 0 ? 9 : 0;
+    if (*at != '/')
+        dop_buf_printf(&path, "%s/", folder);
+    for (; *at; at++) {
+        unsigned byte = (unsigned char)*at;
+        int n = 0;
+        if (*at == '%' && sscanf(at + 1, "%2x%n", &byte, &n) == 1 && n == 2)
+            at += 2;
+        path.failed |= byte == 0;
+        dop_buf_append(&path, &(char){(char)byte}, 1);
+    }
+    dop_buf_append(&path, "", 1);
+    if (!path.failed)
+        return path.data;
+    dop_buf_finish(&path);
+    return NULL;
+}
+
+/* Opens the file of a path if it lies below the folder, with all symbolic links followed; -1: it does not, or cannot be opened. */
+static int
+open_below(const char *folder, const char *path)
+{
+    char *root = realpath(folder, NULL), *full = realpath(path, NULL);
+    const size_t n = root ? strlen(root) : 0;
+    const bool below = root && full && strncmp(full, root, n) == 0 && (n == 1 || full[n] == '/');
+    const int fd = below ? open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY) : -1;
+    free(root);
+    free(full);
+    return fd;
+}
+
+/* Reads the file of a file: URL.  What is not below the folder is not told apart from what is not there. */
+static void
+read_file(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
+{
+    struct stat sb;
+    char *path = path_of(x->urls->folder, uri);
+    const int fd = path ? open_below(x->urls->folder, path) : -1;
+    dop_free(path);
+    const bool ok = fd >= 0 && fstat(fd, &sb) == 0 && S_ISREG(sb.st_mode);
+    if (!ok) {
+        dop_reader_refuse(r, "messages", "the folder of --image-files has no such picture");
+    } else if (sb.st_size > MAX_BYTES) {
+        dop_reader_refuse(r, "messages", "the picture is longer than %d bytes", MAX_BYTES);
+    } else if (!dop_budget_take(x->budget, (uint64_t)sb.st_size)) {
+        dop_reader_refuse(r, "messages", "the pictures take too much memory");
+    } else {
+        char part[16384];
+        ssize_t n;
+        while ((n = read(fd, part, sizeof part)) > 0 && out->size + (size_t)n <= MAX_BYTES)
+            dop_buf_append(out, part, (size_t)n);
+        if (n != 0 || out->failed)
+            dop_reader_refuse(r, "messages", "the picture cannot be read");
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static bool
+begins(const char *uri, const char *scheme)
+{
+    return strncasecmp(uri, scheme, strlen(scheme)) == 0;
+}
+
+/* The bytes of a URI. */
 static bool
 decode(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
 {
-    static const char scheme[] = "data:", form[] = ";base64";
-    const char *comma = strncmp(uri, scheme, sizeof scheme - 1) == 0 ? strchr(uri, ',') : NULL;
-    const size_t n = comma ? strlen(comma + 1) : 0, n_form = sizeof form - 1;
-    if (strncmp(uri, scheme, sizeof scheme - 1) != 0)
-        dop_reader_refuse(r, "messages", "this server fetches no pictures: send them as data: URIs");
-    else if (!comma || (size_t)(comma - uri) < n_form || memcmp(comma - n_form, form, n_form) != 0)
-        dop_reader_refuse(r, "messages", "the data: URI of a picture has no base64");
-    else if (!dop_budget_take(x->budget, n))
-        dop_reader_refuse(r, "messages", "the pictures take too much memory");
-    else if (!dop_base64_decode(comma + 1, n, out) || out->size == 0)
-        dop_reader_refuse(r, "messages", "the data: URI of a picture is not base64");
+    const bool web = begins(uri, "http:") || begins(uri, "https:"), file = begins(uri, "file:");
+    if (begins(uri, "data:"))
+        decode_data(x, r, uri, out);
+    else if (web && x->urls && x->urls->fetch)
+        fetch(x, r, uri, out);
+    else if (file && x->urls && x->urls->folder)
+        read_file(x, r, uri, out);
+    else
+        dop_reader_refuse(r, "messages",
+                          file ? "this server reads no files (--image-files): send pictures as data: URIs"
+                               : "this server fetches no pictures (--image-urls): send them as data: URIs");
     return !r->failed;
 }
 
 bool
 dop_request_image(dop_request_images *x, dop_reader *r, const json_t *part, dop_buf *text)
 {
-    bool asked = false;
-    const char *uri = uri_of(part, &asked);
+    place at;
     dop_buf bytes = {0};
     dop_diag diag = {0};
-    if (!asked)
+    if (!place_of(part, &at))
         return false;
     if (!x || !x->eyes)
         dop_reader_refuse(r, "messages", "the model takes no pictures");
-    else if (!uri)
-        dop_reader_refuse(r, "messages", "the picture of a message is {\"image_url\": {\"url\": \"data:...\"}}");
+    else if (!at.uri && !at.base64)
+        dop_reader_refuse(r, "messages",
+                          json_object_get(part, "source")
+                              ? "the source of a picture is {\"type\": \"base64\", \"data\": ...} or a url"
+                              : "the picture of a message is {\"image_url\": {\"url\": \"data:...\"}}");
     else if (x->n == DOP_REQUEST_MAX_IMAGES)
         dop_reader_refuse(r, "messages", "the request has more than %d pictures", DOP_REQUEST_MAX_IMAGES);
-    else if (decode(x, r, uri, &bytes) &&
+    else if ((at.base64 ? decode_base64(x, r, at.base64, "the data of a picture", &bytes)
+                        : decode(x, r, at.uri, &bytes)) &&
              dop_image_read(x->eyes, bytes.data, bytes.size, false, &diag, &x->list[x->n]) != DOP_OK)
         dop_reader_fail(r, "messages", &diag, x->budget);
     dop_buf_finish(&bytes);

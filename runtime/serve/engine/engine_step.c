@@ -5,6 +5,7 @@
  * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
  * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
  * that step. */
+#include "runtime/library/images.h"
 #include "runtime/model/model.h"
 #include "runtime/serve/engine/engine_internal.h"
 #include "runtime/text/grammar/grammar.h"
@@ -82,12 +83,15 @@ next_reader(const dop_engine *e)
 
 /* Makes the features of the prompt's pictures, and puts the ids of their rows into the prompt. */
 static dop_status
-see_images(dop_job *job, dop_diag *diag)
+see_images(dop_engine *e, dop_job *job, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     const uint32_t n = job->request.n_images;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        st = dop_image_see(job->images[i], diag);
+        if ((st = dop_image_see(job->images[i], diag)) == DOP_OK) {
+            e->metrics.pictures++;
+            e->metrics.pictures_kept += dop_image_was_kept(job->images[i]);
+        }
     if (st == DOP_OK)
         st = dop_images_place(job->request.eyes, job->tokens_of, job->request.n_prompt, job->images, n, diag);
     job->placed = st == DOP_OK;
@@ -112,7 +116,7 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
     else if (slot->ended && dop_step_drain(e->model, NULL) == DOP_OK)
         (void)dop_sequence_mark(slot->sequence, NULL);
     slot->ended = false;
-    dop_status st = job->images && !job->placed ? see_images(job, diag) : DOP_OK;
+    dop_status st = job->images && !job->placed ? see_images(e, job, diag) : DOP_OK;
     if (st == DOP_OK)
         st = dop_sequence_set_adapters(slot->sequence, job->request.uses, job->request.n_uses, diag);
     if (st == DOP_OK)

@@ -32,6 +32,8 @@ dop_metrics_add(dop_metrics *sum, const dop_metrics *m)
     sum->steps += m->steps;
     sum->rows += m->rows;
     sum->steps_ahead += m->steps_ahead;
+    sum->pictures += m->pictures;
+    sum->pictures_kept += m->pictures_kept;
     sum->drafted += m->drafted;
     sum->accepted += m->accepted;
     for (uint32_t i = 0; i < DOP_METRIC_ENDS; i++)
@@ -170,6 +172,9 @@ dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out)
     number(out, "steps_total", "counter", "Steps of the model.", m->steps);
     number(out, "steps_ahead_total", "counter", "Those that began before the tokens of the last one were known.",
            m->steps_ahead);
+    number(out, "pictures_total", "counter", "Pictures of prompts.", m->pictures);
+    number(out, "pictures_kept_total", "counter", "Those whose features were kept from an equal file.",
+           m->pictures_kept);
     number(out, "drafted_tokens_total", "counter", "Drafts that steps checked.", m->drafted);
     number(out, "accepted_tokens_total", "counter", "Those that became part of texts.", m->accepted);
     number(out, "step_rows_total", "counter", "Rows of all steps: tokens that were computed.", m->rows);

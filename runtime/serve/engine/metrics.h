@@ -20,6 +20,7 @@ typedef struct dop_metrics {
     /* Of prefix reuse: what checkpoints and the store of prompts have and did (dop_counters). */
     uint64_t loaded_tokens, checkpoints_made, checkpoints_used, cache_hits, file_hits, files_written, files_removed;
     uint64_t checkpoint_bytes, cache_bytes, file_bytes;
+    uint64_t pictures, pictures_kept;      /* pictures of prompts, and those whose features were there already */
     uint64_t drafted, accepted;            /* drafts in steps of jobs, and those that became part of their texts */
     uint64_t steps_ahead;                  /* steps in flight before the tokens of the step before were known */
     uint64_t jobs[DOP_METRIC_ENDS];        /* jobs that ended, by dop_job_end */

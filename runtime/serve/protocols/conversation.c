@@ -3,14 +3,32 @@
 
 #include <string.h>
 
+/* Makes the text a part of its own. */
+static void
+end_part(dop_conversation *t)
+{
+    if (!t->parts && !(t->parts = json_array()))
+        t->failed = true;
+    if (t->text.size == 0)
+        return;
+    json_t *part = json_pack("{s:s, s:o}", "type", "text", "text", json_stringn(t->text.data, t->text.size));
+    t->failed |= t->text.failed || !part || json_array_append_new(t->parts, part) != 0;
+    dop_buf_finish(&t->text);
+}
+
 /* Ends the message that grows. */
 static void
 end_turn(dop_conversation *t)
 {
     if (!t->role)
         return;
+    if (t->parts)
+        end_part(t);
     const bool none = t->text.size == 0 && t->calls;
-    json_t *text = none ? json_null() : json_stringn(t->text.size ? t->text.data : "", t->text.size);
+    json_t *text = t->parts ? t->parts
+                   : none   ? json_null()
+                            : json_stringn(t->text.size ? t->text.data : "", t->text.size);
+    t->parts = NULL;
     json_t *message = json_pack("{s:s, s:o}", "role", t->role, "content", text);
     if (message && t->reasoning.size)
         json_object_set_new(message, "reasoning_content", json_stringn(t->reasoning.data, t->reasoning.size));
@@ -45,6 +63,14 @@ dop_conversation_text(dop_conversation *t, const char *role, const char *between
 }
 
 void
+dop_conversation_picture(dop_conversation *t, const char *role, const json_t *part)
+{
+    begin_turn(t, role);
+    end_part(t);
+    t->failed |= json_array_append(t->parts, (json_t *)(uintptr_t)part) != 0;
+}
+
+void
 dop_conversation_reasoning(dop_conversation *t, const json_t *text)
 {
     begin_turn(t, "assistant");
@@ -65,10 +91,11 @@ void
 dop_conversation_result(dop_conversation *t, const char *id, const dop_buf *text)
 {
     begin_turn(t, "tool");
+    if (text->size)
+        dop_buf_append(&t->text, text->data, text->size);
     end_turn(t); /* each result is a message of its own */
     json_t *last = json_array_get(t->messages, json_array_size(t->messages) - 1);
     json_object_set_new(last, "tool_call_id", json_string(id));
-    json_object_set_new(last, "content", json_stringn(text->size ? text->data : "", text->size));
     t->failed |= text->failed;
 }
 

@@ -54,8 +54,8 @@ copy_picture(const picture *from)
         return NULL;
     *p = *from;
     bool good = copy_text(&p->options.text, &p->text);
-    good &= copy_text(&p->options.negative, &p->negative);
-    good &= copy_text(&p->options.sampler, &p->sampler);
+    good = copy_text(&p->options.negative, &p->negative) && good; /* all are copied, since all are freed */
+    good = copy_text(&p->options.sampler, &p->sampler) && good;
     p->options.user = p;
     if (good)
         return p;

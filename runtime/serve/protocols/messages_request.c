@@ -42,7 +42,7 @@ plain_block(const place *p, const json_t *block, dop_buf *out)
         text = json_object_get(block, "tool_name"); /* a tool that was found, which the request's tools describe */
         dop_buf_append(out, json_string_value(text), json_string_length(text));
     } else if (!is(type, "text") || !json_is_string(text)) {
-        refuse(p, is(type, "image") ? "this server reads no pictures"
+        refuse(p, is(type, "image") ? "pictures are blocks of a user or of a tool_result"
                                     : "a block here is {\"type\": \"text\", \"text\": ...}");
     } else {
         if (out->size)
@@ -64,14 +64,36 @@ plain_content(const place *p, const json_t *content, dop_buf *out)
     json_array_foreach(content, i, block) plain_block(p, block, out);
 }
 
+/* Adds the text of a result that was gathered to the conversation, before a picture of the result. */
+static void
+flush(dop_conversation *t, dop_buf *text)
+{
+    json_t *whole = json_stringn(text->size ? text->data : "", text->size);
+    dop_conversation_text(t, "tool", "", whole);
+    json_decref(whole);
+    dop_buf_finish(text);
+}
+
 static void
 take_result(const place *p, const json_t *block, dop_conversation *t)
 {
     const char *id = json_string_value(json_object_get(block, "tool_use_id"));
+    const json_t *content = json_object_get(block, "content"), *one;
     dop_buf text = {0};
+    size_t i;
     if (!id)
         refuse(p, "a tool_result has the id of its call as \"tool_use_id\"");
-    plain_content(p, json_object_get(block, "content"), &text);
+    if (!json_is_array(content))
+        plain_content(p, content, &text);
+    json_array_foreach(content, i, one)
+    {
+        if (!id || !is(json_object_get(one, "type"), "image")) {
+            plain_block(p, one, &text);
+            continue;
+        }
+        flush(t, &text);
+        dop_conversation_picture(t, "tool", one);
+    }
     if (id)
         dop_conversation_result(t, id, &text);
     dop_buf_finish(&text);
@@ -104,6 +126,8 @@ user_block(const place *p, const json_t *block, const char *between, dop_convers
     dop_buf found = {0};
     if (is(type, "text") && json_is_string(text)) {
         dop_conversation_text(t, "user", between, text);
+    } else if (is(type, "image")) {
+        dop_conversation_picture(t, "user", block);
     } else if (is(type, "tool_result")) {
         take_result(p, block, t);
     } else if (is(type, "document")) {
@@ -114,9 +138,8 @@ user_block(const place *p, const json_t *block, const char *between, dop_convers
         dop_conversation_text(t, "user", between, whole);
         json_decref(whole);
     } else {
-        refuse(p, is(type, "image")  ? "this server reads no pictures"
-                  : is(type, "text") ? "a text block has its \"text\""
-                                     : "blocks of a user are text, tool_result, document or search_result");
+        refuse(p, is(type, "text") ? "a text block has its \"text\""
+                                   : "blocks of a user are text, image, tool_result, document or search_result");
     }
     dop_buf_finish(&found);
 }

@@ -16,6 +16,7 @@ typedef struct dop_conversation {
     json_t *messages; /* owned: the messages of a chat completion */
     /* The last message, which still grows. */
     const char *role; /* static; NULL: there is none */
+    json_t *parts;    /* owned: its texts and pictures before `text`; NULL: it has no picture */
     dop_buf text, reasoning;
     json_t *calls;
     bool failed; /* there was no memory */
@@ -23,10 +24,12 @@ typedef struct dop_conversation {
 
 /* Appends text to the conversation; between: what separates the text from other text of the same message. */
 void dop_conversation_text(dop_conversation *t, const char *role, const char *between, const json_t *text);
+/* Appends a picture: a part of a message as chat completions, Responses or Messages have it (dop_request_image). */
+void dop_conversation_picture(dop_conversation *t, const char *role, const json_t *part);
 void dop_conversation_reasoning(dop_conversation *t, const json_t *text);
 /* Appends a call; arguments: an object or a JSON text. */
 void dop_conversation_call(dop_conversation *t, const char *id, const char *name, const json_t *arguments);
-/* Appends the result of a call. */
+/* Appends the result of a call, behind texts and pictures of the role "tool" that were appended before. */
 void dop_conversation_result(dop_conversation *t, const char *id, const dop_buf *text);
 /* Ends the conversation, and gives its messages: a new reference; NULL: out of memory. */
 json_t *dop_conversation_end(dop_conversation *t);

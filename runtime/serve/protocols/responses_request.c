@@ -20,9 +20,21 @@ dop_response_terms_finish(dop_response_terms *terms)
 
 /* --- items ------------------------------------------------------------------------------------------------------------------ */
 
-/* Appends the texts of a content, which is a text or a list of parts; false: it is neither. */
+/* Adds the text that was gathered, and a picture behind it, to the message of a role. */
+static void
+add_picture(dop_conversation *t, const char *role, const json_t *part, dop_buf *text)
+{
+    json_t *whole = json_stringn(text->size ? text->data : "", text->size);
+    dop_conversation_text(t, role, "\n\n", whole);
+    dop_conversation_picture(t, role, part);
+    json_decref(whole);
+    dop_buf_finish(text);
+}
+
+/* Appends the texts of a content, which is a text or a list of parts; false: it is neither.  What stands before a picture goes to the
+ * message of the role; role NULL: pictures are refused. */
 static bool
-texts_of(dop_reader *r, size_t number, const json_t *content, dop_buf *out)
+texts_of(dop_reader *r, size_t number, const json_t *content, const char *role, dop_conversation *t, dop_buf *out)
 {
     static const char *const kinds[][2] = {
         {"input_text", "text"}, {"output_text", "text"},    {"text", "text"},
@@ -35,13 +47,17 @@ texts_of(dop_reader *r, size_t number, const json_t *content, dop_buf *out)
     json_array_foreach(content, i, part)
     {
         const json_t *type = json_object_get(part, "type"), *text = NULL;
+        if (role && is(type, "input_image")) {
+            add_picture(t, role, part, out);
+            continue;
+        }
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !text; k++)
             if (is(type, kinds[k][0]))
                 text = json_object_get(part, kinds[k][1]);
         if (!json_is_string(text)) {
             dop_reader_refuse(r, "input", "input[%zu].content[%zu]: %s", number, i,
                               is(type, "input_image") || is(type, "input_file")
-                                  ? "this server reads texts only"
+                                  ? "this server reads texts, and pictures in messages and outputs"
                                   : "a part is {\"type\": \"input_text\" or \"output_text\", \"text\": ...}");
             return true;
         }
@@ -63,12 +79,12 @@ take_message(dop_reader *r, size_t number, const json_t *item, dop_conversation 
     if (!name)
         dop_reader_refuse(r, "input", "input[%zu]: the role of a message is user, assistant, system or developer",
                           number);
-    else if (!texts_of(r, number, json_object_get(item, "content"), &text))
-        dop_reader_refuse(r, "input", "input[%zu]: content is a text or a list of parts", number);
     /* Before the conversation begins, everything that instructs is one message. */
     const bool first = json_array_size(t->messages) == 0 && (!t->role || strcmp(t->role, "system") == 0);
     if (name && strcmp(name, "developer") == 0 && first)
         name = "system";
+    if (name && !texts_of(r, number, json_object_get(item, "content"), name, t, &text))
+        dop_reader_refuse(r, "input", "input[%zu]: content is a text or a list of parts", number);
     json_t *whole = json_stringn(text.size ? text.data : "", text.size);
     if (name)
         dop_conversation_text(t, name, "\n\n", whole);
@@ -100,7 +116,7 @@ take_result(dop_reader *r, size_t number, const json_t *item, dop_conversation *
     dop_buf text = {0};
     if (!id)
         dop_reader_refuse(r, "input", "input[%zu]: an output has the \"call_id\" of its call", number);
-    else if (!texts_of(r, number, json_object_get(item, "output"), &text))
+    else if (!texts_of(r, number, json_object_get(item, "output"), "tool", t, &text))
         dop_reader_refuse(r, "input", "input[%zu]: output is a text or a list of parts", number);
     else
         dop_conversation_result(t, id, &text);
@@ -116,7 +132,7 @@ take_reasoning(dop_reader *r, size_t number, const json_t *item, dop_conversatio
     if ((content && !json_is_null(content) && !json_is_array(content)) || (summary && !json_is_array(summary)))
         dop_reader_refuse(r, "input", "input[%zu]: content and summary of reasoning are lists", number);
     else
-        (void)texts_of(r, number, json_array_size(content) > 0 ? content : summary, &text);
+        (void)texts_of(r, number, json_array_size(content) > 0 ? content : summary, NULL, t, &text);
     json_t *whole = json_stringn(text.size ? text.data : "", text.size);
     if (text.size)
         dop_conversation_reasoning(t, whole);
