@@ -3,7 +3,9 @@
 . "$(dirname "$0")/lib.sh"
 case $1 in
 text) targets="tokenizer_json tokenizer_model tokenizer_tiktoken tokenizer_blob chat grammar schema" ;;
-models) targets="picture image_processor hf_vision mmproj gguf hf hf_beside adapter safetensors rdrr target kernel_path tuning quant" ;;
+models) targets="audio ggml picture image_processor hf_vision mmproj gguf hf hf_beside adapter safetensors rdrr target kernel_path tuning quant"
+    "$TOOLS/sound" 1 1 >fuzz.wav && "$TOOLS/speech_model" fuzz.bin tiny f16 hidden=8 heads=2 bins=1 rows=4 ctx=8 languages=0 || exit 1
+    ;;
 ir) targets="ir ir_interpret ir_compile" ;;
 served)
     targets="plan plan_run session api http"

@@ -183,6 +183,7 @@ const dop_tensor_name dop_names_exaone[] = {
     {.role = DOP_W_none},
 };
 const dop_tensor_name dop_names_whisper[] = {
+    {DOP_W_lm_head, "proj_out.weight", DOP_PART_ALL, false},
     {DOP_W_pos_embed, "embed_positions.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm, "layer_norm.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm_bias, "layer_norm.bias", DOP_PART_ALL, false},

@@ -64,6 +64,7 @@ static const struct {
     {"mtp.*", DOP_EXCUSE_DRAFT},
     {"model.mtp.*", DOP_EXCUSE_DRAFT},
     {"lm_head.weight", DOP_EXCUSE_TIED},
+    {"proj_out.weight", DOP_EXCUSE_TIED},
     {"*.lm_head.weight", DOP_EXCUSE_TIED},
 };
 

@@ -20,6 +20,8 @@ dop_audio_chunk(const dop_audio *audio, const dop_audio_facts *facts, double fro
     return st;
 }
 
+enum { TIMES = 1501 /* from 0 to 30 s */ };
+
 /* The id of a text that is one special token; UINT32_MAX: there is none. */
 static dop_status
 id_of(const dop_text *text, const char *name, dop_diag *diag, uint32_t *out)
@@ -66,6 +68,7 @@ find_tokens(dop_speech *s, dop_diag *diag)
     t->first_time = t->no_timestamps + 1;
     if (t->first_time >= s->vocab)
         return DOP_FAIL(diag, DOP_E_INPUT, "the vocabulary has no tokens of times");
+    t->end_time = s->vocab - t->first_time > TIMES ? t->first_time + TIMES : s->vocab;
     uint32_t known = 0;
     for (uint32_t i = 0; i < dop_n_languages && st == DOP_OK; i++) {
         char name[16];

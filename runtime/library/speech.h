@@ -23,7 +23,8 @@ void dop_frames_cut(const float *mel, size_t frames, const dop_audio_facts *fact
 typedef struct dop_speech_tokens {
     uint32_t sot, translate, transcribe, no_speech, no_timestamps, prev, lm, eot;
     uint32_t first_time; /* the token of time 0; each of those after it is 0.02 s later */
-    bool languages;      /* the model knows several languages, and tasks */
+    uint32_t end_time; /* behind the last of them: tokens from here on were added to the model, and are never written */
+    bool languages;    /* the model knows several languages, and tasks */
 } dop_speech_tokens;
 
 struct dop_speech {

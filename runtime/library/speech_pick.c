@@ -115,6 +115,7 @@ rule(dop_speech_picker *p, const uint32_t *picked, size_t n)
     const dop_speech *s = p->speech;
     const uint32_t first = s->tokens.first_time, vocab = s->vocab;
     double most, text;
+    rule_out(p->scores, s->tokens.end_time, vocab);
     for (size_t i = 0; i < s->n_suppressed; i++)
         p->scores[s->suppressed[i]] = -INFINITY;
     for (size_t i = 0; i < s->n_at_first && n == 0; i++)

@@ -9,6 +9,7 @@
 #include "runtime/text/grammar/grammar.h"
 
 #include <doppler/images.h>
+#include <doppler/speech.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct dop_hosted {
     struct dop_tool_form *form;
     dop_vocab *vocab;
     dop_engine *engine;
+    dop_speech *speech;
     dop_api api;
 };
 
@@ -113,6 +115,10 @@ open_all(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
     dop_diag blind = {0}; /* a plan that takes no pictures is served without */
     if (dop_images_open(s->model, NULL, &blind, &s->api.eyes) == DOP_E_NOMEM)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_audio_facts hears;
+    if (dop_model_audio(s->model, &hears) && (st = dop_speech_open(s->model, s->text, diag, &s->speech)) != DOP_OK)
+        return st;
+    s->api.speech = s->speech;
     const dop_engine_options engine = {.max_queue = cli->serve_queue};
     if ((st = dop_engine_create(s->model, s->tok, &engine, diag, &s->engine)) != DOP_OK)
         return st;
@@ -154,6 +160,7 @@ dop_host_close(dop_hosted *hosted)
         return;
     dop_engine_destroy(s->engine);
     dop_images_close(s->api.eyes);
+    dop_speech_close(s->speech);
     dop_constraints_destroy(s->api.shapes);
     dop_adapter_list_destroy(s->api.adapters);
     dop_vocab_destroy(s->vocab);

@@ -380,11 +380,19 @@ take_news(dop_connection *c, dop_exchange *x)
 
 /* --- requests ------------------------------------------------------------------------------------------------------------------ */
 
+/* Most bytes of the request's body: of a file of sound at least what OpenAI allows. */
+static size_t
+max_body(const dop_connection *c)
+{
+    const size_t stated = c->http->options.max_body, file = 25 << 20;
+    return stated < file && dop_api_takes_forms(c->head.path) ? file : stated;
+}
+
 static void
 refuse_size(dop_connection *c)
 {
     char text[100];
-    snprintf(text, sizeof text, "the body of a request has at most %zu bytes here", c->http->options.max_body);
+    snprintf(text, sizeof text, "the body of a request has at most %zu bytes here", max_body(c));
     refuse(c, &(dop_api_error){413, "invalid_request_error", "body_too_large", NULL}, text);
 }
 
@@ -461,8 +469,13 @@ refuse_head(dop_connection *c)
     } else if (lacks_key(c)) {
         refuse(c, &(dop_api_error){401, "invalid_request_error", "invalid_api_key", NULL},
                "Incorrect API key provided: send one as \"Authorization: Bearer KEY\"");
-    } else if (!q->chunked && q->length > h->options.max_body) {
+    } else if (!q->chunked && q->length > max_body(c)) {
         refuse_size(c);
+    } else if (strcmp(q->method, "POST") == 0 && dop_api_takes_forms(q->path)) {
+        if (dop_http_is_form(q->content_type))
+            return false;
+        refuse(c, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
+               "files come in forms: send the header \"Content-Type: multipart/form-data; boundary=...\"");
     } else if (strcmp(q->method, "POST") == 0 && !dop_http_is_json(q->content_type)) {
         refuse(c, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
                "bodies are JSON: send the header \"Content-Type: application/json\"");
@@ -538,7 +551,7 @@ take_plain(dop_connection *c)
 static dop_http_read
 take_chunks(dop_connection *c, dop_http_fault *fault)
 {
-    const size_t most = c->http->options.max_body;
+    const size_t most = max_body(c);
     dop_http_read r = DOP_HTTP_MORE;
     size_t at = 0;
     while (r == DOP_HTTP_MORE && at < c->in.size && c->received <= most) {
@@ -579,7 +592,7 @@ take_body(dop_connection *c)
     const dop_http_read r = c->head.chunked ? take_chunks(c, &fault) : take_plain(c);
     if (r == DOP_HTTP_WRONG)
         refuse_fault(c, &fault);
-    else if (c->received > c->http->options.max_body)
+    else if (c->received > max_body(c))
         refuse_size(c);
     else if (r == DOP_HTTP_DONE)
         begin_answer(c);

@@ -219,13 +219,25 @@ dop_http_tidy_path(char *path)
     path[n] = 0;
 }
 
+/* Is this the media type, perhaps with parameters? */
+static bool
+is_type(const char *content_type, const char *type)
+{
+    if (!content_type || strncasecmp(content_type, type, strlen(type)) != 0)
+        return false;
+    const char *rest = content_type + strlen(type);
+    rest += strspn(rest, " \t");
+    return !*rest || *rest == ';';
+}
+
 bool
 dop_http_is_json(const char *content_type)
 {
-    static const char json[] = "application/json";
-    if (!content_type || strncasecmp(content_type, json, strlen(json)) != 0)
-        return false;
-    const char *rest = content_type + strlen(json);
-    rest += strspn(rest, " \t");
-    return !*rest || *rest == ';';
+    return is_type(content_type, "application/json");
+}
+
+bool
+dop_http_is_form(const char *content_type)
+{
+    return is_type(content_type, "multipart/form-data");
 }

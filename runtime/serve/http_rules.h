@@ -56,5 +56,6 @@ const char *dop_http_behind_prefix(const char *prefix, const char *path);
 void dop_http_tidy_path(char *path);
 /* Is the value of Content-Type application/json, with or without parameters? */
 bool dop_http_is_json(const char *content_type);
+bool dop_http_is_form(const char *content_type);
 
 #endif

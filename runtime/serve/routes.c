@@ -287,7 +287,7 @@ get_props(const dop_api *api, const dop_api_request *request, const json_t *root
                               (double)s->presence_penalty, "frequency_penalty", (double)s->frequency_penalty,
                               "total_slots", (json_int_t)api->facts.n_sequences, "model_alias", api->facts.name,
                               "chat_template", dop_json_text(text, strlen(text)), "build_info", "doppler-" DOP_VERSION,
-                              "modalities", "vision", 0, "audio", 0, "prompt_cache", "tokens_saved",
+                              "modalities", "vision", 0, "audio", api->speech != NULL, "prompt_cache", "tokens_saved",
                               (json_int_t)m.reused_tokens, "tokens_loaded", (json_int_t)m.loaded_tokens,
                               "checkpoint_bytes", (json_int_t)m.checkpoint_bytes, "memory_bytes",
                               (json_int_t)m.cache_bytes, "file_bytes", (json_int_t)m.file_bytes));
@@ -373,7 +373,8 @@ enum { TAKES_GET = 1, TAKES_POST = 2, TAKES_DELETE = 4 };
 enum {
     ROUTE_LIST = 1,  /* the body is a list, not an object */
     ROUTE_WAITS = 2, /* the handler may wait for the engine, although it is no POST: a worker calls it */
-    ROUTE_MODEL = 4  /* it is about a model, and not about the server */
+    ROUTE_MODEL = 4, /* it is about a model, and not about the server */
+    ROUTE_FORM = 8   /* the body is a form (multipart/form-data), whose texts the handler gets as an object */
 };
 
 typedef struct route {
@@ -411,6 +412,8 @@ static const route routes[] = {
     {"/infill", "POST", dop_infill_begin, ROUTE_MODEL},
     {"/v1/embeddings", "POST", post_embeddings, ROUTE_MODEL},
     {"/v1/images/generations", "POST", dop_drawings_begin, ROUTE_MODEL},
+    {"/v1/audio/transcriptions", "POST", dop_transcriptions_begin, ROUTE_MODEL | ROUTE_FORM},
+    {"/v1/audio/translations", "POST", dop_translations_begin, ROUTE_MODEL | ROUTE_FORM},
     {"/v1/rerank", "POST", post_rerank, ROUTE_MODEL},
     {"/v2/rerank", "POST", post_rerank, ROUTE_MODEL}, /* Cohere's */
     {"/rerank", "POST", post_rerank, ROUTE_MODEL},
@@ -462,6 +465,25 @@ find_route(const char *method, const char *path, dop_answer *answer)
                      "%.200s takes %s only", path, methods == TAKES_GET ? "GET" : allowed[methods]);
     answer->allow = allowed[methods];
     return NULL;
+}
+
+bool
+dop_api_takes_forms(const char *path)
+{
+    size_t i = 0;
+    while (i < sizeof routes / sizeof *routes && !(routes[i].kind & ROUTE_FORM && fits(routes[i].path, path)))
+        i++;
+    return i < sizeof routes / sizeof *routes;
+}
+
+/* The body of a request as its route has it; NULL: refused, and the answer says why. */
+static json_t *
+read_body(const dop_api_request *request, unsigned kind, dop_answer *answer)
+{
+    dop_form_data form;
+    if (!(kind & ROUTE_FORM))
+        return dop_request_json(request, kind & ROUTE_LIST, answer);
+    return dop_request_form(request, answer, &form) ? form.fields : NULL;
 }
 
 void
@@ -548,8 +570,7 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
     const route *found = find_route(request->method, request->path, out_answer);
     json_t *root = NULL;
     *out_call = NULL;
-    if (!found || (strcmp(request->method, "POST") == 0 &&
-                   !(root = dop_request_json(request, found->kind & ROUTE_LIST, out_answer))))
+    if (!found || (strcmp(request->method, "POST") == 0 && !(root = read_body(request, found->kind, out_answer))))
         return;
     const dop_api *own = api->models && (found->kind & ROUTE_MODEL) ? find_model(api, request, root, out_answer) : api;
     if (own)

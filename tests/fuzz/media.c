@@ -1,5 +1,6 @@
-/* Pictures, and what prepares them. */
+/* Pictures, and what prepares them; sound. */
 #include "compiler/import/hf/image.h"
+#include "runtime/media/audio.h"
 #include "runtime/media/picture.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -78,4 +79,32 @@ fuzz_image_processor(const uint8_t *data, size_t size)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         prepare(&p, sizes[i][0], sizes[i][1], rgb);
     free(rgb);
+}
+
+/* Where the module that reads audio is not built, there is nothing to read. */
+void
+fuzz_audio(const uint8_t *data, size_t size)
+{
+#ifdef DOP_HAS_AUDIO
+    enum { SECONDS = 20, BINS = 80 };
+    dop_budget budget = {.steps = 1 << 22, .bytes = 1 << 23};
+    dop_diag diag = {0};
+    float *samples = NULL;
+    size_t n = 0;
+    const dop_status st = dop_audio_decode(data, size, SECONDS, &budget, &diag, &samples, &n);
+    fuzz_check(st, &diag);
+    require((st == DOP_OK) == (samples != NULL) && n <= SECONDS * DOP_AUDIO_RATE);
+    const size_t whole = n / DOP_AUDIO_HOP * DOP_AUDIO_HOP;
+    if (whole >= DOP_AUDIO_WINDOW) {
+        float *mel = malloc(whole / DOP_AUDIO_HOP * BINS * sizeof *mel);
+        require(mel != NULL);
+        fuzz_check(dop_audio_mel(samples, whole, BINS, &diag, mel), &diag);
+        for (size_t i = 0; i < whole / DOP_AUDIO_HOP * BINS; i++)
+            require(mel[i] == mel[i]);
+        free(mel);
+    }
+    free(samples);
+#else
+    (void)data, (void)size;
+#endif
 }

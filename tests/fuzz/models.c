@@ -1,5 +1,6 @@
 /* Models of every format, from their files to the graph.  The bytes of weights are zeros that nobody has to invent: a file is
  * as long as its description says, up to a limit. */
+#include "base/format/ggml.h"
 #include "base/format/gguf.h"
 #include "base/format/safetensors.h"
 #include "compiler/build/build.h"
@@ -69,6 +70,26 @@ fuzz_gguf(const uint8_t *data, size_t size)
         dop_gguf_close(&g);
     }
     load(fuzz_file(data, size, MOST_BYTES));
+}
+
+/* The file as it is; and the model with zeros for what is missing behind it. */
+void
+fuzz_ggml(const uint8_t *data, size_t size)
+{
+    dop_arena arena;
+    dop_ggml g;
+    dop_diag diag = {0};
+    dop_arena_init(&arena);
+    const dop_status st = dop_ggml_parse("fuzz", data, size, &arena, &diag, &g);
+    fuzz_check(st, &diag);
+    for (uint32_t i = 0; i < g.n_tensors && st == DOP_OK; i++)
+        require(g.tensors[i].data >= data && g.tensors[i].bytes <= (size_t)(data + size - g.tensors[i].data));
+    dop_arena_finish(&arena);
+    dop_tokenizer *t = NULL;
+    dop_diag why = {0};
+    fuzz_check(dop_tokenizer_from_ggml(fuzz_file(data, size, 0), &why, &t), &why);
+    dop_tokenizer_destroy(t);
+    load(fuzz_file(data, size, 0));
 }
 
 static void

@@ -27,6 +27,17 @@ json)
     done
     printf '\0\357\273\277{"a\\u0000": [1e400, -Infinity, 123456789012345678901, 0.1, "\\ud83d\\ude00\\udc00"]}' >odd
     ;;
+audio)
+    cp "$tools/fuzz.wav" wav
+    head -c 4000 "$tools/fuzz.wav" >cut
+    printf 'fLaC\0\0\0\042\020\0\020\0\0\0\0\0\0\0\003\350\0\360' >flac
+    printf 'OggS\0\002\0\0\0\0\0\0\0\0\001\0\0\0\0\0\0\0\0\0\0\0\001\023OpusHead\001\001\0\0\200\076\0\0\0\0\0' >opus
+    printf 'FORM\0\0\0\100AIFFCOMM\0\0\0\022\0\001\0\0\0\010\0\020\100\014\372\0\0\0\0\0\0\0SSND\0\0\0\030' >aiff
+    ;;
+ggml)
+    cp "$tools/fuzz.bin" whole
+    head -c 1000 "$tools/fuzz.bin" >cut
+    ;;
 tokenizer_json)
     cp "$tokenizers/tekken/tekken.json" tekken
     for name in unigram wordpiece wordpiece-cased; do

@@ -4,6 +4,26 @@
 model=$SRC/tests/speech/whisper
 exact=5e-5 # everything in f32
 bound=5e-4 # of text models, with caches in f32
+if [ "${1:-}" = whole ]; then # the long form: whisper.cpp writes the same
+    if ! command -v node >/dev/null; then
+        skip "whisper.cpp" "there is no node"
+    elif ! (mkdir -p npm && cd npm && timeout 300 npm install --silent --no-audit --no-fund @fugood/whisper.node >../npm.log 2>&1); then
+        skip "whisper.cpp" "npm cannot install it: $(tail -n 1 npm.log)"
+    else
+        "$TOOLS/sound" 12 2 >talk.wav
+        for type in f32; do # it rounds activations where weights are in blocks
+            check "$type: a model of its sizes" "$TOOLS/speech_model" $type.bin tiny $type rows=1500 ctx=448 tokens=50257
+            check "$type: compiles" "$DOPPLERC" $type.bin -o $type.plan --quiet --target lavapipe --chunks 16 --kv f32
+            "$EXEC" $type.plan --audio talk.wav --language en --no-timestamps --temp 0 --quiet >$type.own
+            timeout 300 node "$SRC/tests/bench/speech.mjs" "$PWD/npm" default $type.bin talk.wav text >$type.peer 2>peer.log
+            # Its tables of GELU are in f16: what is equally likely but for that may part later on.
+            check "$type: whisper.cpp writes the same: $(head -c 40 $type.peer)" sh -c \
+                '[ "$(head -c 40 "$1")" = "$(head -c 40 "$2")" ] && [ "$(wc -c <"$1")" -gt 100 ]' sh $type.own $type.peer
+        done
+    fi
+    finish
+    exit
+fi
 printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
 # What the tool of text models asks for beside; and the encoder's rows, as if they were logits.
 sed 's/^{/{"greedy": [0], "greedy_margin": [0], /' "$model/expected.json" >expected.json

@@ -263,6 +263,28 @@ token_bytes(uint32_t id, char out[16])
     return n;
 }
 
+/* Slaney's scale: linear up to 1000 Hz, logarithmic above it. */
+static double
+hz_of(double mel)
+{
+    return mel < 15 ? mel * 200 / 3 : 1000 * exp((mel - 15) * log(6.4) / 27);
+}
+
+/* The triangles of the mel filters, for whisper.cpp. */
+static void
+write_filters(writer *w)
+{
+    const double step = (15 + log(8.0) * 27 / log(6.4)) / (w->s.bins + 1);
+    for (uint32_t i = 0; i < w->s.bins; i++)
+        for (uint32_t k = 0; k < 201; k++) {
+            const double low = hz_of(i * step), mid = hz_of((i + 1) * step), high = hz_of((i + 2) * step),
+                         hz = k * 40.0;
+            const double up = (hz - low) / (mid - low), down = (high - hz) / (high - mid);
+            const float value = (float)(fmax(0, fmin(up, down)) * 2 / (high - low));
+            fwrite(&value, sizeof value, 1, w->f);
+        }
+}
+
 static void
 write_ggml(writer *w)
 {
@@ -273,11 +295,8 @@ write_ggml(writer *w)
                                                       : 1008;
     const uint32_t head[] = {0x67676d6c, w->vocab, s->rows,    s->hidden, s->heads, s->layers, s->ctx,
                              s->hidden,  s->heads, s->decoder, s->bins,   ftype,    s->bins,   201};
-    const float zero = 0;
     fwrite(head, sizeof head, 1, w->f);
-    for (uint32_t i = 0; i < s->bins * 201;
-         i++) /* nobody reads them but whisper.cpp, which needs no text of random values */
-        fwrite(&zero, sizeof zero, 1, w->f);
+    write_filters(w);
     put_u32(w, s->tokens);
     for (uint32_t i = 0; i < s->tokens; i++) {
         char bytes[16];

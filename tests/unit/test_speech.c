@@ -17,7 +17,8 @@ small_speech(uint32_t *suppressed, uint32_t *first)
     first[0] = 4;
     first[1] = TEXT_END;
     return (dop_speech){
-        .tokens = {.sot = 11, .no_timestamps = 19, .no_speech = 18, .eot = TEXT_END, .first_time = TIMES},
+        .tokens =
+            {.sot = 11, .no_timestamps = 19, .no_speech = 18, .eot = TEXT_END, .first_time = TIMES, .end_time = VOCAB},
         .vocab = VOCAB,
         .suppressed = suppressed,
         .n_suppressed = 1,
@@ -64,6 +65,20 @@ Test(speech, rules_of_times)
     /* All times together are likelier than a text that is likelier than each of them. */
     cr_expect_geq(picked(&s, &how, begun, 5, 2, 2), TIMES);
     cr_expect_eq(picked(&s, &how, begun, 5, 2, 8), 2);
+}
+
+/* Tokens that somebody has added behind the times are none of them. */
+Test(speech, added_tokens)
+{
+    uint32_t suppressed[1], first[2];
+    dop_speech s = small_speech(suppressed, first);
+    dop_speech_how how;
+    dop_speech_how_init(&how);
+    s.tokens.end_time = VOCAB - 3;
+    const uint32_t begun[] = {TIMES + 4, 2, TIMES + 9};
+    for (uint32_t id = VOCAB - 3; id < VOCAB; id++)
+        cr_expect_lt(picked(&s, &how, begun, 2, id, 30), VOCAB - 3);
+    cr_expect_eq(picked(&s, &how, begun, 2, VOCAB - 4, 30), VOCAB - 4);
 }
 
 Test(speech, without_times)

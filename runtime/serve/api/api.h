@@ -57,9 +57,10 @@ typedef struct dop_api {
     const dop_model *model; /* facts of it only */
     dop_engine *engine;
     const dop_tokenizer *tok;
-    struct dop_images *eyes;      /* what the model knows of pictures; NULL: it takes none */
-    const dop_picture_urls *urls; /* NULL: pictures come with their requests only */
-    const dop_chat *chat;         /* NULL: the model has no template, and conversations are refused */
+    struct dop_images *eyes;         /* what the model knows of pictures; NULL: it takes none */
+    const dop_picture_urls *urls;    /* NULL: pictures come with their requests only */
+    const struct dop_speech *speech; /* what the model knows of sound; NULL: it hears nothing */
+    const dop_chat *chat;            /* NULL: the model has no template, and conversations are refused */
     dop_constraints *shapes;
     dop_adapter_list *adapters;       /* NULL: there are none */
     dop_response_store *store;        /* NULL: no responses are kept */
@@ -123,6 +124,8 @@ void dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget
 /* Answers what needs neither work nor waiting: most of GET, and paths and methods that do not exist.  False: it is for dop_api_begin. */
 bool dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop_answer *out_answer);
 
+/* Does the path take bodies of multipart/form-data?  Others are JSON. */
+bool dop_api_takes_forms(const char *path);
 /* Counts an answer of the server. */
 void dop_api_count_answer(const dop_api *api, unsigned status);
 /* Whoever waits (dop_answer.waits) with this `user` does so no more. */

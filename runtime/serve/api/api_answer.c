@@ -474,7 +474,7 @@ poll_whole(dop_call *c, dop_answer *answer)
         return true;
     }
     answer->status = 200;
-    answer->type = "application/json";
+    answer->type = c->tasks && c->tasks->type ? c->tasks->type(c) : "application/json";
     answer->more = !write_whole(c, &answer->body);
     answer->streams |= answer->more;
     return !answer->more;

@@ -193,6 +193,7 @@ typedef struct dop_task_writer {
     void (*choice)(const dop_call *call, uint32_t index, dop_buf *out);
     void (*end)(const dop_call *call, dop_buf *out);
     bool (*stream)(dop_call *call, dop_answer *answer); /* appends what is new; true: the answer is complete */
+    const char *(*type)(const dop_call *call);          /* of a whole answer, which ends well; NULL: JSON */
 } dop_task_writer;
 
 struct dop_call {

@@ -131,6 +131,9 @@ void dop_job_release(dop_engine *engine, dop_job *job);
 /* The engine's thread, within a task: its job has done `at` of `of` parts.  False: nobody waits for the rest, or its time is up. */
 bool dop_job_advance(dop_engine *engine, dop_job *job, uint32_t at, uint32_t of);
 
+/* The same: sequences that the task may use until it ends, at most `most`; the first one is the job's own.  Returns their number. */
+uint32_t dop_job_sequences(dop_engine *engine, const dop_job *job, dop_sequence **out_sequences, uint32_t most);
+
 /* What the job has written is enough: it ends with DOP_JOB_STOP_TEXT before its next step, unless it has ended. */
 void dop_job_stop(dop_engine *engine, dop_job *job);
 

@@ -19,6 +19,17 @@ dop_job_advance(dop_engine *engine, dop_job *job, uint32_t at, uint32_t of)
     return wanted;
 }
 
+uint32_t
+dop_job_sequences(dop_engine *engine, const dop_job *job, dop_sequence **out_sequences, uint32_t most)
+{
+    uint32_t n = 0;
+    out_sequences[n++] = engine->slots[job->slot].sequence;
+    for (uint32_t i = 0; i < engine->n_slots && n < most; i++)
+        if (!engine->slots[i].job && !engine->slots[i].flies)
+            out_sequences[n++] = engine->slots[i].sequence;
+    return n;
+}
+
 void
 dop_engine_do_task(dop_engine *e, dop_job *job)
 {

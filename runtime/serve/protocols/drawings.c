@@ -309,7 +309,7 @@ stream(dop_call *c, dop_answer *answer)
     return over;
 }
 
-static const dop_task_writer writer = {write_begin, write_picture, write_end, stream};
+static const dop_task_writer writer = {write_begin, write_picture, write_end, stream, NULL};
 
 static dop_call *
 begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer)

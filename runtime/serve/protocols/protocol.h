@@ -2,7 +2,7 @@
  * api_request.c reads like any other, and its answer is told in the other API's words (dop_writer).
  *
  * messages_*.c: Anthropic's Messages.  responses*.c: OpenAI's Responses.  infill.c: llama.cpp's infill.  conversation.c: conversations.
- * drawings.c: OpenAI's pictures, which are no chat completions. */
+ * drawings.c and transcriptions.c: OpenAI's pictures and audio, which are no chat completions. */
 #ifndef DOPPLER_RUNTIME_SERVE_PROTOCOLS_PROTOCOL_H
 #define DOPPLER_RUNTIME_SERVE_PROTOCOLS_PROTOCOL_H
 
@@ -58,6 +58,23 @@ void dop_messages_count(const dop_api *api, const dop_api_request *request, cons
 
 void dop_infill_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                       dop_call **out_call);
+
+/* --- OpenAI's audio: transcriptions.c --------------------------------------------------------------------------------------- */
+
+/* A body of multipart/form-data. */
+typedef struct dop_form_data {
+    json_t *fields;   /* owned: an object of texts; of a name that ends with [], a list of them */
+    const char *file; /* [n_file], in the body: the part "file"; NULL: there is none */
+    size_t n_file;
+} dop_form_data;
+/* False: it is none, and the answer says so. */
+bool dop_request_form(const dop_api_request *request, dop_answer *answer, dop_form_data *out_form);
+
+/* POST /v1/audio/transcriptions and /v1/audio/translations: root has the texts of the form, whose file is in the request's body. */
+void dop_transcriptions_begin(const dop_api *api, const dop_api_request *request, const json_t *root,
+                              dop_answer *answer, dop_call **out_call);
+void dop_translations_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                            dop_call **out_call);
 
 /* --- OpenAI's pictures: drawings.c ------------------------------------------------------------------------------------------ */
 
