@@ -53,8 +53,9 @@ copy_picture(const picture *from)
     if (!p)
         return NULL;
     *p = *from;
-    const bool good = copy_text(&p->options.text, &p->text) & copy_text(&p->options.negative, &p->negative) &
-                      copy_text(&p->options.sampler, &p->sampler);
+    bool good = copy_text(&p->options.text, &p->text); /* all three, so that none is the caller's */
+    good = copy_text(&p->options.negative, &p->negative) && good;
+    good = copy_text(&p->options.sampler, &p->sampler) && good;
     p->options.user = p;
     if (good)
         return p;
