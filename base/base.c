@@ -94,7 +94,11 @@ dop_map_open(const char *path, dop_diag *diag, dop_map *out_map)
         }
         out_map->data = p;
         out_map->size = (uint64_t)sb.st_size;
-        if (dop_file_kind_of(p, out_map->size) == DOP_FILE_LFS) {
+        out_map->path = strdup(path);
+        if (!out_map->path) {
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            dop_map_close(out_map);
+        } else if (dop_file_kind_of(p, out_map->size) == DOP_FILE_LFS) {
             st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s", dop_file_refusal(DOP_FILE_LFS));
             dop_map_close(out_map);
         }
@@ -116,6 +120,7 @@ dop_map_close(dop_map *map)
 {
     if (map->data)
         munmap((void *)(uintptr_t)map->data, (size_t)map->size);
+    free(map->path);
     memset(map, 0, sizeof *map);
 }
 

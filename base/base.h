@@ -63,6 +63,7 @@ dop_hex_digit(char c)
 typedef struct dop_map {
     const uint8_t *data;
     uint64_t size; /* bytes */
+    char *path;    /* owned: the file, as it was named; NULL where nothing is mapped */
 } dop_map;
 
 dop_status dop_map_open(const char *path, dop_diag *diag, dop_map *out_map);

@@ -35,8 +35,8 @@ dop_file_kind_of(const void *data, uint64_t size)
         {"PK\003\004", DOP_FILE_PICKLE},
         {"\200\002", DOP_FILE_PICKLE},
         {"lmgg", DOP_FILE_GGML},
-        {"fmgg", DOP_FILE_GGML},
-        {"tjgg", DOP_FILE_GGML},
+        {"fmgg", DOP_FILE_OLD_GGML},
+        {"tjgg", DOP_FILE_OLD_GGML},
         {"DOPPLAN\n", DOP_FILE_PLAN},
         {"DOPPARTS", DOP_FILE_PLAN},
     };
@@ -62,7 +62,7 @@ dop_file_refusal(dop_file_kind kind)
         return "this is a web page, not the file that was to be downloaded: download it again";
     case DOP_FILE_PICKLE:
         return "this is a checkpoint as PyTorch saves it (a pickle): use the model's safetensors";
-    case DOP_FILE_GGML:
+    case DOP_FILE_OLD_GGML:
         return "this is a GGML file, GGUF's predecessor: use the model's GGUF";
     default:
         return NULL;

@@ -13,7 +13,8 @@ typedef enum dop_file_kind {
     DOP_FILE_GGUF,        /* a model */
     DOP_FILE_SAFETENSORS, /* weights */
     DOP_FILE_PICKLE,      /* weights as PyTorch saves them */
-    DOP_FILE_GGML,        /* GGUF's predecessors */
+    DOP_FILE_GGML,        /* GGUF's predecessor, in which models of speech are */
+    DOP_FILE_OLD_GGML,    /* forms of it that nothing reads */
     DOP_FILE_PLAN,
     DOP_FILE_JSON,
 } dop_file_kind;

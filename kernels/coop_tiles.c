@@ -86,7 +86,7 @@ coop_tile(const dop_coop_shape *x, uint32_t mats, const dop_site *s, dop_tile *t
     tile->bm = x->bm;
     tile->bn = x->bn;
     tile->bk = x->bk;
-    tile->tm = x->wm;
+    tile->tm = x->wm < dop_matrix_m(t->matrix) ? dop_matrix_m(t->matrix) : x->wm;
     tile->tn = x->wn;
     tile->direct = x->kind >= DOP_SHAPE_DIRECT;
     const bool large = x->kind >= DOP_SHAPE_SOONER; /* sums may take more than half of the registers */

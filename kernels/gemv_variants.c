@@ -28,53 +28,42 @@ avoid_ints_and_lanes(const dop_site *s)
     return no ? no : avoid_lanes(s);
 }
 
+/* What all variants have in common, and what is tuned of those whose lanes share rows. */
+#define GEMV .shared = dop_gemv_shared, .emit = dop_gemv_emit, .trips = dop_trips_gemv
+#define TUNED .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg
+
 const dop_descriptor dop_descriptor_gemv = {
     .fits = dop_products_refuse,
     .tile = dop_gemv_tile,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
+    GEMV,
 };
 const dop_descriptor dop_descriptor_gemv_i8 = {
     .fits = fits_ints,
     .avoid = dop_int8_avoid,
     .tile = dop_gemv_tile,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
+    GEMV,
     .ints = true,
 };
 const dop_descriptor dop_descriptor_gemv_subgroup = {
-    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
-    .fits = dop_products_refuse,
-    .avoid = avoid_lanes,
-    .tile = dop_gemv_tile,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
-    .stage = DOP_VARIANT_gemv_subgroup,
-    .as_stage = dop_gemv_stage,
+    TUNED, .fits = dop_products_refuse,        .avoid = avoid_lanes,       .tile = dop_gemv_tile,
+    GEMV,  .stage = DOP_VARIANT_gemv_subgroup, .as_stage = dop_gemv_stage,
 };
 const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {
-    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
+    TUNED,
     .fits = fits_ints,
     .avoid = avoid_ints_and_lanes,
     .tile = dop_gemv_tile,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
+    GEMV,
     .stage = DOP_VARIANT_gemv_subgroup_i8,
     .as_stage = dop_gemv_stage,
     .ints = true,
 };
 const dop_descriptor dop_descriptor_gemv_subgroup_mixed = {
-    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
+    TUNED,
     .fits = fits_mixed,
     .avoid = avoid_ints_and_lanes,
     .tile = dop_gemv_tile_i8,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
+    GEMV,
     .stage = DOP_VARIANT_gemv_subgroup, /* two forms of a long row would take too much shared memory in a stage */
     .ints = true,
 };
@@ -82,37 +71,25 @@ const dop_descriptor dop_descriptor_gemv_subgroup_mixed = {
 const dop_descriptor dop_descriptor_expert = {
     .fits = dop_products_refuse,
     .tile = dop_gemv_tile,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
+    GEMV,
 };
 const dop_descriptor dop_descriptor_expert_i8 = {
     .fits = fits_ints,
     .avoid = dop_int8_avoid,
     .tile = dop_gemv_tile,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
+    GEMV,
     .ints = true,
 };
 const dop_descriptor dop_descriptor_expert_subgroup = {
-    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
-    .fits = dop_products_refuse,
-    .tile = dop_gemv_tile,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
-    .stage = DOP_VARIANT_expert_subgroup,
-    .as_stage = dop_gemv_stage,
+    TUNED, .fits = dop_products_refuse,          .tile = dop_gemv_tile,
+    GEMV,  .stage = DOP_VARIANT_expert_subgroup, .as_stage = dop_gemv_stage,
 };
 const dop_descriptor dop_descriptor_expert_subgroup_i8 = {
-    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
+    TUNED,
     .fits = fits_ints,
     .avoid = dop_int8_avoid,
     .tile = dop_gemv_tile,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
+    GEMV,
     .stage = DOP_VARIANT_expert_subgroup_i8,
     .as_stage = dop_gemv_stage,
     .ints = true,
@@ -120,14 +97,10 @@ const dop_descriptor dop_descriptor_expert_subgroup_i8 = {
 const dop_descriptor dop_descriptor_expert_each = {
     .fits = dop_products_refuse,
     .tile = dop_gemv_tile,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
+    GEMV,
 };
 const dop_descriptor dop_descriptor_expert_each_subgroup = {
     .fits = dop_products_refuse,
     .tile = dop_gemv_tile,
-    .shared = dop_gemv_shared,
-    .emit = dop_gemv_emit,
-    .trips = dop_trips_gemv,
+    GEMV,
 };

@@ -659,7 +659,8 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
         while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a))))
             tile->ds /= 2;
     }
-    tile->bq = a.group >= 16 || dop_attn_mixes(s) || dop_attention_chosen(g, a.id) ? 1 : 16 / a.group;
+    const uint32_t rows = t->schedule.attention_rows;
+    tile->bq = a.group >= rows || dop_attn_mixes(s) || dop_attention_chosen(g, a.id) ? 1 : rows / a.group;
     if (tile->bq > g->max_t)
         tile->bq = g->max_t;
     /* queries, scores and the final sums share the workgroup's memory */

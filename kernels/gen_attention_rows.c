@@ -59,6 +59,9 @@ emit(dop_gen *gen)
     const uint32_t of_token = dop_div_up_u32(a.group, ROWS);
     DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"G", a.group}, {"#STEP", step}, {"TILE", DOP_ROWS_TILE},
                 {"ONCE", once}, {"#MIXES", mixes}, {"OF_TOKEN", of_token}, {"#TURNS", DOP_ROWS_TILE / once});
+    const dop_status lanes = dop_template_fill(gen, "rows.glsl", &keys, decls);
+    if (lanes != DOP_OK)
+        return lanes;
     dop_attn_positions(gen, &a, decls);
     dop_attn_sequence(gen, &a, mixes ? "DOP_T(0u)" : "0u", &keys, decls);
     dop_attn_prologue(gen, &a, dop_keys_text(gen, &keys, "PROLOGUE"));

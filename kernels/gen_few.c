@@ -120,6 +120,19 @@ sum_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, dop_bu
     }
 }
 
+/* Four values of the activation, from column c of row t on, where the row has them. */
+static void
+load_four(dop_gen *gen, const dop_parts *p, dop_nest *n, const char *to)
+{
+    dop_emit *e = &gen->e;
+    dop_buf load = {0};
+    dop_emit_scope(e, &load, "                ");
+    dop_emit_line(e, "%s = %s;", to, dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4));
+    dop_nest_if(n, "t < %s && c < %uu", dop_emit_n_tokens(e), p->k)->apart = true;
+    dop_nest_hole(n, "x", dop_gen_keep(gen, &load));
+    dop_nest_end(n);
+}
+
 /* The staging of rows in an ordinary dispatch: a function that puts a piece of every row, from column c0 on, into shared memory; an
  * invocation moves eight or four neighbouring columns. */
 static void
@@ -129,9 +142,6 @@ put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, do
     const dop_few_piece piece = piece_in(gen);
     const uint32_t at_once = gen->descriptor->ints || piece.half ? 8 : 4;
     const uint32_t of_row = piece.units * p->unit / at_once;
-    dop_buf load = {0};
-    dop_emit_scope(e, &load, "                ");
-    dop_emit_line(e, "x = %s;", dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4));
     dop_nest_function(n, "dop_put_rows", "uint c0");
     dop_nest_for(n, "i", "gl_LocalInvocationIndex", dop_nest_text(n, "%uu", e->g->max_t * of_row), "WG")->apart = true;
     dop_nest_let(n, "uint", "t", "i / %uu", of_row);
@@ -139,9 +149,7 @@ put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, do
     dop_nest_unrolled(n, "j", at_once / 4);
     dop_nest_let(n, "uint", "c", "c0 + i %% %uu * %uu + j * 4u", of_row, at_once);
     dop_nest_let(n, "vec4", "x", "vec4(0.0)");
-    dop_nest_if(n, "t < %s && c < %uu", dop_emit_n_tokens(e), p->k)->apart = true;
-    dop_nest_hole(n, "x", dop_gen_keep(gen, &load));
-    dop_nest_end(n);
+    load_four(gen, p, n, "x");
     dop_nest_set(n, "xs[j]", "x");
     dop_nest_end(n);
     if (at_once == 4)
@@ -196,14 +204,42 @@ stat_values(const dop_gen *gen, const dop_parts *p)
     return gen->e.routes ? dop_few_stat_values(gen, p, &piece) : n * (subgroups > n ? subgroups / n : 1);
 }
 
+/* Opens the nest of a placement: its numbers, and what lanes need to work together. */
+static void
+open_nest(dop_gen *gen, const dop_nest_placement *pl, dop_nest *n)
+{
+    dop_nest_open(n, dop_variant_of(gen->choice->variant)->name, pl, gen->e.g->arena, gen->e.diag);
+    dop_nest_number(n, "R", gen->e.g->max_t);
+    dop_product_team(gen, n);
+}
+
+/* The functions of all parts, and their calls by as many workgroups as each part takes. */
+static dop_status
+emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x)
+{
+    dop_buf calls = {0};
+    const dop_tile *tile = &gen->choice->tile;
+    const uint32_t sets = tile->loops ? tile->loops : 1, per_wg = tile->wg / tile->lanes * tile->rows * sets;
+    uint32_t first = 0;
+    for (uint32_t i = 0; gen->e.status == DOP_OK && i < p->n; i++) {
+        const uint32_t n_wg = dop_div_up_u32(p->part[i].rows, per_wg);
+        dop_product_part(gen, p, n, x, i, n_wg);
+        const char *call = dop_emit_str(&gen->e, "dop_part%u(wg - %uu);", i, first);
+        first += n_wg;
+        dop_gen_call(&calls, call, i + 1 < p->n ? first : 0);
+    }
+    gen->grid[0] = first;
+    gen->grid[1] = gen->grid[2] = 1;
+    return dop_product_finish(gen, n, NULL, &calls);
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     dop_parts p;
     dop_nest n;
-    dop_buf done = {0}, calls = {0};
-    const dop_tile *tile = &gen->choice->tile;
+    dop_buf done = {0};
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
@@ -211,9 +247,7 @@ emit(dop_gen *gen)
     const dop_nest_placement pl = placement_of(gen, &p);
     dop_product x = {.put = "dop_put_rows", .put_all = "0u", .get = get_row};
     gen->halves = piece.half && (e->routes || dop_region_has(e->r, dop_node_base(e->g, p.act, NULL)));
-    dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
-    dop_nest_number(&n, "R", e->g->max_t);
-    dop_product_team(gen, &n);
+    open_nest(gen, &pl, &n);
     dop_nest_number(&n, "PIECE", piece.units);
     declare_rows(gen, &p, &n, &x);
     for (uint32_t i = 0; i < p.n_stats; i++)
@@ -221,18 +255,7 @@ emit(dop_gen *gen)
     dop_product_sums(gen, &n, &x);
     (e->routes ? receive_rows : put_rows)(gen, &p, &n, &x, &done);
     x.done = dop_gen_keep(gen, &done);
-    const uint32_t sets = tile->loops ? tile->loops : 1, per_wg = tile->wg / tile->lanes * tile->rows * sets;
-    uint32_t first = 0;
-    for (uint32_t i = 0; e->status == DOP_OK && i < p.n; i++) {
-        const uint32_t n_wg = dop_div_up_u32(p.part[i].rows, per_wg);
-        dop_product_part(gen, &p, &n, &x, i, n_wg);
-        const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
-        first += n_wg;
-        dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
-    }
-    gen->grid[0] = first;
-    gen->grid[1] = gen->grid[2] = 1;
-    return dop_product_finish(gen, &n, NULL, &calls);
+    return emit_parts(gen, &p, &n, &x);
 }
 
 /* The number of workgroups of all parts together, where each has `rows` rows of its part's matrices. */

@@ -1,5 +1,6 @@
-/* Matmul regions of several tokens: tiles through shared memory. */
-#include "kernels/gen.h"
+/* Matmul regions of several tokens as a nest: tiles through shared memory.  A workgroup makes BM rows of the step by BN rows of each of a
+ * part's matrices; activations and decoded weights are staged. */
+#include "kernels/product.h"
 
 #include "kernels/weight_types.h"
 
@@ -81,77 +82,199 @@ depth_of(dop_gen *gen, const dop_parts *p, const dop_segment *part)
     return d;
 }
 
+/* The shared memory of a tile: activations, weights, and for each statistic its parts. */
+typedef struct tile_memory {
+    uint32_t a, b, stats;
+} tile_memory;
+
+/* Stages a tile of the activation, whose statistics are summed while it passes by. */
 static void
-load_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_buf *out)
+stage_rows(dop_gen *gen, const dop_parts *p, const depth *deep, dop_nest *n, uint32_t memory)
 {
-    dop_emit *e = &gen->e;
+    const dop_blocks b = dop_blocks_of(gen->e.g, gen->e.r);
+    dop_buf load = {0};
+    load_tile(gen, p, deep->k, &load);
+    dop_nest_for(n, "i", "gl_LocalInvocationIndex", "BM * BK / 4u", "WG")->apart = true;
+    dop_nest_let(n, "uint", "m", "i / (BK / 4u)");
+    dop_nest_let(n, "uint", "k", "(i %% (BK / 4u)) * 4u");
+    dop_nest_let(n, "uint", "t", "%s", b.id ? dop_blocks_row(gen, &b, "dop_pair[m]") : "t0 + m");
+    dop_nest_let(n, "uint", "c", "k0 + k");
+    dop_nest_let(n, "vec4", "x", "vec4(0.0)");
+    dop_nest_if(n, "t < %s && c < %s", dop_emit_n_tokens(&gen->e), deep->k)->apart = true;
+    dop_nest_hole(n, "x", dop_gen_keep(gen, &load));
+    dop_nest_end(n);
+    dop_nest_for(n, "j", "0u", "4u", NULL);
+    dop_nest_store(n, memory, "dop_a[(k + j) * (BM + 1u) + m]", "x[j]");
+    dop_nest_end(n);
+    dop_nest_end(n);
+}
+
+/* Stages a tile of each matrix, decoded. */
+static void
+stage_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_nest *n, uint32_t memory)
+{
     for (uint32_t m = 0; m < part->n_mats; m++) {
-        dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        const char *a = dop_emit_matrix(e, w, "dop_matrix"), *type = dop_type_of(dop_node_at(e->g, w)->type)->name;
-        dop_buf_printf(out,
-                       "        for (uint i = gl_LocalInvocationIndex; i < BN * BK / 4u; i += WG) {\n"
-                       "            uint n = i / (BK / 4u), k = (i %% (BK / 4u)) * 4u, c = k0 + k;\n"
-                       "            vec4 w = vec4(0.0);\n"
-                       "            if (c < %s)\n"
-                       "                w = dop_w4_%s(%s, min(n0 + n, %uu) * %s + c, %s);\n"
-                       "            for (uint j = 0u; j < 4u; j++)\n"
-                       "                dop_b[(%uu * BK + k + j) * (BN + 1u) + n] = w[j];\n"
-                       "        }\n",
-                       deep->stride[m], type, a, part->rows - 1, deep->stride[m], deep->aux[m], m);
+        const dop_node_id w = dop_node_at(gen->e.g, part->mats[m])->src[1];
+        dop_nest_for(n, "i", "gl_LocalInvocationIndex", "BN * BK / 4u", "WG")->apart = true;
+        dop_nest_let(n, "uint", "n", "i / (BK / 4u)");
+        dop_nest_let(n, "uint", "k", "(i %% (BK / 4u)) * 4u");
+        dop_nest_let(n, "uint", "c", "k0 + k");
+        dop_nest_let(n, "vec4", "w", "vec4(0.0)");
+        dop_nest_if(n, "c < %s", deep->stride[m])->apart = true;
+        dop_nest_load(n, "w", "dop_w4_%s(%s, min(n0 + n, %uu) * %s + c, %s)",
+                      dop_type_of(dop_node_at(gen->e.g, w)->type)->name, dop_emit_matrix(&gen->e, w, "dop_matrix"),
+                      part->rows - 1, deep->stride[m], deep->aux[m]);
+        dop_nest_end(n);
+        dop_nest_for(n, "j", "0u", "4u", NULL);
+        dop_nest_store(n, memory, dop_nest_text(n, "dop_b[(%uu * BK + k + j) * (BN + 1u) + n]", m), "w[j]");
+        dop_nest_end(n);
+        dop_nest_end(n);
     }
 }
 
-static dop_status
-emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
+/* The products of a tile, from registers: TM rows by TN columns of every matrix for each invocation. */
+static void
+multiply(dop_nest *n, uint32_t mats, const tile_memory *memory)
+{
+    const char *all = dop_nest_text(n, "%uu", mats);
+    dop_nest_for(n, "k", "0u", "BK", NULL);
+    dop_nest_array(n, "float", "a", n->placement.at[DOP_PLACE_t][DOP_LEVEL_reg]);
+    dop_nest_array(n, "float", "b", mats * n->placement.at[DOP_PLACE_n][DOP_LEVEL_reg]);
+    dop_nest_for(n, "i", "0u", "TM", NULL);
+    dop_nest_set(n, "a[i]", "dop_a[k * (BM + 1u) + ty * TM + i]")->reads = memory->a;
+    dop_nest_end(n);
+    dop_nest_for(n, "m", "0u", all, NULL);
+    dop_nest_for(n, "j", "0u", "TN", NULL);
+    dop_nest_set(n, "b[m * TN + j]", "dop_b[(m * BK + k) * (BN + 1u) + tx * TN + j]")->reads = memory->b;
+    dop_nest_end(n);
+    dop_nest_end(n);
+    dop_nest_for(n, "m", "0u", all, NULL);
+    dop_nest_for(n, "i", "0u", "TM", NULL);
+    dop_nest_for(n, "j", "0u", "TN", NULL);
+    dop_nest_add(n, "acc[(m * TM + i) * TN + j]", "a[i] * b[m * TN + j]");
+    for (int blocks = 0; blocks < 4; blocks++)
+        dop_nest_end(n);
+}
+
+/* Statistic i: its own sums of an invocation, which meet in shared memory behind the products. */
+static void
+begin_stat(dop_nest *n, uint32_t i, uint32_t passes)
+{
+    const char *own = dop_nest_text(n, "stat%u", i);
+    dop_nest_array(n, "float", own, passes);
+    dop_nest_for(n, "i", "0u", dop_nest_text(n, "%uu", passes), NULL);
+    dop_nest_set(n, dop_nest_text(n, "%s[i]", own), "0.0");
+    dop_nest_end(n);
+}
+
+static void
+share_stat(dop_nest *n, uint32_t i, uint32_t passes, uint32_t memory)
+{
+    dop_nest_for(n, "i", "0u", dop_nest_text(n, "%uu", passes), NULL);
+    dop_nest_if(n, "i * WG + gl_LocalInvocationIndex < BM * BK / 4u")->apart = true;
+    dop_nest_store(n, memory, dop_nest_text(n, "dop_rs%u[i * WG + gl_LocalInvocationIndex]", i), "stat%u[i]", i);
+    dop_nest_end(n);
+    dop_nest_end(n);
+}
+
+static void
+take_stat(const dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t i, uint32_t memory)
+{
+    const char *rs = dop_nest_text(n, "rs%u", i);
+    dop_nest_let(n, "float", rs, "0.0");
+    dop_nest_for(n, "q", "0u", "BK / 4u", NULL);
+    dop_nest_add(n, rs, "dop_rs%u[(ty * TM + i) * (BK / 4u) + q]", i)->reads = memory;
+    dop_nest_end(n);
+    dop_nest_set(n, rs, "inversesqrt(%s / %u.0 + %.9g)", rs, p->k, dop_node_f(gen->e.g, p->stats[i], DOP_A_eps));
+}
+
+/* The epilogue of the sum of row t and column c, in expressions of the region. */
+static const char *
+end_of(dop_gen *gen, const dop_parts *p, const dop_segment *part, const dop_blocks *b, const char *pair)
+{
+    dop_emit *e = &gen->e;
+    const uint32_t n_binds = e->n_binds;
+    const dop_index ix = {"t", b->id ? "s" : "c"};
+    dop_buf end = {0};
+    for (uint32_t i = 0; i < p->n_stats; i++)
+        dop_emit_bind(e, p->stats[i], dop_emit_str(e, "rs%u", i), false, NULL);
+    for (uint32_t m = 0; m < part->n_mats; m++)
+        dop_emit_bind(e, part->mats[m], dop_emit_str(e, "acc[(%uu * TM + i) * TN + j]", m), false, NULL);
+    if (b->id)
+        dop_buf_printf(&end, "                uint s = %s;\n", dop_blocks_column(gen, b, pair, part->rows));
+    dop_emit_scope(e, &end, "                ");
+    for (uint32_t i = 0; i < part->n_outs; i++)
+        dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
+    e->n_binds = n_binds;
+    return dop_gen_keep(gen, &end);
+}
+
+/* A part: a workgroup makes BM rows of the step by BN rows of each of the part's matrices. */
+static void
+emit_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const tile_memory *memory)
 {
     dop_emit *e = &gen->e;
     const dop_segment *part = &p->part[index];
     const dop_tile *tile = &gen->choice->tile;
-    dop_keys keys = {0};
-    dop_buf *load = dop_keys_text(gen, &keys, "LOAD"), *load_b = dop_keys_text(gen, &keys, "LOAD_B"),
-            *store = dop_keys_text(gen, &keys, "STORE"), *init = dop_keys_text(gen, &keys, "STATS_INIT"),
-            *done = dop_keys_text(gen, &keys, "STATS_DONE"), *row = dop_keys_text(gen, &keys, "STATS_ROW");
-    uint32_t n_binds = e->n_binds, passes = dop_div_up_u32(tile->bm * tile->bk / 4, tile->wg);
-    depth deep = depth_of(gen, p, part);
+    const uint32_t passes = dop_div_up_u32(tile->bm * tile->bk / 4, tile->wg),
+                   sums = part->n_mats * tile->tm * tile->tn;
+    const depth deep = depth_of(gen, p, part);
     if (e->status != DOP_OK)
-        return e->status;
-    load_tile(gen, p, deep.k, load);
-    load_weights(gen, part, &deep, load_b);
-    for (uint32_t i = 0; i < p->n_stats; i++) {
-        dop_buf_printf(init, "    float stat%u[%u];\n    for (uint i = 0u; i < %uu; i++)\n        stat%u[i] = 0.0;\n",
-                       i, passes, passes, i);
-        dop_buf_printf(done,
-                       "    for (uint i = 0u; i < %uu; i++)\n"
-                       "        if (i * WG + gl_LocalInvocationIndex < BM * BK / 4u)\n"
-                       "            dop_rs%u[i * WG + gl_LocalInvocationIndex] = stat%u[i];\n"
-                       "    barrier();\n",
-                       passes, i, i);
-        dop_buf_printf(row,
-                       "        float rs%u = 0.0;\n"
-                       "        for (uint q = 0u; q < BK / 4u; q++)\n"
-                       "            rs%u += dop_rs%u[(ty * TM + i) * (BK / 4u) + q];\n"
-                       "        rs%u = inversesqrt(rs%u / %u.0 + %.9g);\n",
-                       i, i, i, i, i, p->k, dop_node_f(e->g, p->stats[i], DOP_A_eps));
-        dop_emit_bind(e, p->stats[i], dop_emit_str(e, "rs%u", i), false, NULL);
-    }
-    for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_emit_bind(e, part->mats[m], dop_emit_str(e, "acc[(%uu * TM + i) * TN + j]", m), false, NULL);
+        return;
+    dop_nest_function(n, dop_nest_text(n, "dop_part%u", index), "uint wg, uint t0");
+    dop_nest_let(n, "uint", "n0", "wg * BN");
+    dop_nest_let(n, "uint", "tx", "gl_LocalInvocationIndex %% (BN / TN)");
+    dop_nest_let(n, "uint", "ty", "gl_LocalInvocationIndex / (BN / TN)");
+    dop_nest_array(n, "float", "acc", sums);
+    dop_nest_for(n, "i", "0u", dop_nest_text(n, "%uu", sums), NULL);
+    dop_nest_set(n, "acc[i]", "0.0");
+    dop_nest_end(n);
+    for (uint32_t i = 0; i < p->n_stats; i++)
+        begin_stat(n, i, passes);
+    dop_nest_for(n, "k0", "0u", deep.k, "BK");
+    stage_rows(gen, p, &deep, n, memory->a);
+    stage_weights(gen, part, &deep, n, memory->b);
+    multiply(n, part->n_mats, memory);
+    dop_nest_end(n);
+    for (uint32_t i = 0; i < p->n_stats; i++)
+        share_stat(n, i, passes, memory->stats);
     const dop_blocks b = dop_blocks_of(e->g, e->r);
-    const char *pair = "dop_pair[ty * TM + i]";
-    dop_index ix = {"t", b.id ? "s" : "c"};
-    if (b.id)
-        dop_buf_printf(store, "                uint s = %s;\n", dop_blocks_column(gen, &b, pair, part->rows));
-    dop_emit_scope(e, store, "                ");
-    for (uint32_t i = 0; i < part->n_outs; i++)
-        dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
-    DOP_NUMBERS(gen, &keys, NULL, {"P", index}, {"M", part->n_mats}, {"N", part->rows});
-    dop_keys_set(&keys, "K", deep.k);
-    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_keys_set(&keys, "LOAD_ROW", b.id ? dop_blocks_row(gen, &b, "dop_pair[m]") : "t0 + m");
-    dop_keys_set(&keys, "STORE_ROW", b.id ? dop_blocks_row(gen, &b, pair) : "t0 + ty * TM + i");
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "matmul_part.glsl", &keys, out) : e->status;
-    e->n_binds = n_binds;
-    return st;
+    const char *pair = "dop_pair[ty * TM + i]", *end = end_of(gen, p, part, &b, pair);
+    dop_nest_for(n, "i", "0u", "TM", NULL);
+    for (uint32_t i = 0; i < p->n_stats; i++)
+        take_stat(gen, p, n, i, memory->stats);
+    dop_nest_for(n, "j", "0u", "TN", NULL);
+    dop_nest_let(n, "uint", "t", "%s", b.id ? dop_blocks_row(gen, &b, pair) : "t0 + ty * TM + i");
+    dop_nest_let(n, "uint", "c", "n0 + tx * TN + j");
+    dop_nest_if(n, "t < %s && c < %uu", dop_emit_n_tokens(e), part->rows);
+    dop_nest_hole(n, "end", end);
+    for (int blocks = 0; blocks < 4; blocks++)
+        dop_nest_end(n);
+}
+
+static dop_nest_placement
+placement_of(const dop_gen *gen, const dop_parts *p)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    dop_nest_placement pl = {.subgroup = 1, .sum = DOP_MEET_none};
+    pl.at[DOP_PLACE_t][DOP_LEVEL_grid] = gen->grid[1];
+    pl.at[DOP_PLACE_t][DOP_LEVEL_group] = tile->bm / tile->tm;
+    pl.at[DOP_PLACE_t][DOP_LEVEL_reg] = tile->tm;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_group] = tile->bn / tile->tn;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_reg] = tile->tn;
+    pl.at[DOP_PLACE_k][DOP_LEVEL_piece] = dop_div_up_u32(p->k, tile->bk);
+    pl.at[DOP_PLACE_k][DOP_LEVEL_loop] = tile->bk;
+    pl.x = pl.w = (dop_movement){.path = DOP_PATH_pieces, .unit = 4};
+    return pl;
+}
+
+static uint32_t
+most_mats(const dop_parts *p)
+{
+    uint32_t mats = 1;
+    for (uint32_t i = 0; i < p->n; i++)
+        mats = p->part[i].n_mats > mats ? p->part[i].n_mats : mats;
+    return mats;
 }
 
 static dop_status
@@ -160,55 +283,52 @@ emit(dop_gen *gen)
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
-    dop_keys keys = {0};
-    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS"), *begin = dop_keys_text(gen, &keys, "BEGIN"),
-            *parts = dop_keys_text(gen, &keys, "PARTS"), *calls = dop_keys_text(gen, &keys, "CALLS");
+    dop_nest n;
+    dop_buf decls = {0}, begin = {0}, calls = {0};
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
-    uint32_t first = 0, mats = 1;
-    for (uint32_t i = 0; i < p.n_stats; i++)
-        dop_buf_printf(decls, "shared float dop_rs%u[%u];\n", i, tile->bm * tile->bk / 4);
-    for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
-        uint32_t n_wg = dop_div_up_u32(p.part[i].rows, tile->bn);
-        mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
-        st = emit_part(gen, &p, i, parts);
-        const char *call = dop_emit_str(e, "dop_part%u(wg - %uu, t0);", i, first);
-        first += n_wg;
-        dop_gen_call(calls, call, i + 1 < p.n ? first : 0);
-    }
     const dop_blocks b = dop_blocks_of(e->g, e->r);
-    if (b.id) {
-        dop_blocks_declare(&b, decls);
-        dop_blocks_begin(gen, &b, "gl_WorkGroupID.y", begin);
-    } else {
-        dop_buf_printf(begin,
-                       "    uint t0 = gl_WorkGroupID.y * BM;\n"
-                       "    if (t0 >= %s)\n"
-                       "        return;\n",
-                       dop_emit_n_tokens(e));
-    }
-    gen->grid[0] = first;
     gen->grid[1] = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[2] = 1;
-    DOP_NUMBERS(gen, &keys, &gen->main, {"BM", tile->bm}, {"BN", tile->bn}, {"BK", tile->bk}, {"TM", tile->tm},
-                {"TN", tile->tn}, {"M_MAX", mats});
-    if (st == DOP_OK)
-        st = e->status == DOP_OK ? dop_template_fill(gen, "matmul.glsl", &keys, &gen->main) : e->status;
-    return st;
+    const dop_nest_placement pl = placement_of(gen, &p);
+    dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
+    const dop_number sizes[] = {
+        {"BM", tile->bm}, {"BN", tile->bn}, {"BK", tile->bk}, {"TM", tile->tm}, {"TN", tile->tn}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        dop_nest_number(&n, sizes[i].name, sizes[i].value);
+    tile_memory memory = {.a = dop_nest_shared(&n, "float", "dop_a", tile->bk * (tile->bm + 1)),
+                          .b = dop_nest_shared(&n, "float", "dop_b", most_mats(&p) * tile->bk * (tile->bn + 1))};
+    for (uint32_t i = 0; i < p.n_stats; i++)
+        memory.stats |= dop_nest_shared(&n, "float", dop_nest_text(&n, "dop_rs%u", i), tile->bm * tile->bk / 4);
+    if (b.id)
+        dop_blocks_declare(&b, &decls);
+    dop_nest_hole(&n, "rows of a block", dop_gen_keep(gen, &decls));
+    uint32_t first = 0;
+    for (uint32_t i = 0; e->status == DOP_OK && i < p.n; i++) {
+        emit_part(gen, &p, &n, i, &memory);
+        const char *call = dop_emit_str(e, "dop_part%u(wg - %uu, t0);", i, first);
+        first += dop_div_up_u32(p.part[i].rows, tile->bn);
+        dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
+    }
+    gen->grid[0] = first;
+    if (b.id)
+        dop_blocks_begin(gen, &b, "gl_WorkGroupID.y", &begin);
+    else
+        dop_buf_printf(&begin, "    uint t0 = gl_WorkGroupID.y * BM;\n    if (t0 >= %s)\n        return;\n",
+                       dop_emit_n_tokens(e));
+    const char *before = dop_gen_keep(gen, &begin);
+    return dop_product_finish(gen, &n, before, &calls);
 }
 
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
-    uint32_t mats = 1;
     dop_parts p;
     if (dop_gen_parts(gen, &p) != DOP_OK)
         return 0; /* generation says why */
-    for (uint32_t i = 0; i < p.n; i++)
-        mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
-    return ((tile->bm + 1) + mats * (tile->bn + 1)) * tile->bk * 4 + p.n_stats * tile->bm * tile->bk +
+    return ((tile->bm + 1) + most_mats(&p) * (tile->bn + 1)) * tile->bk * 4 + p.n_stats * tile->bm * tile->bk +
            dop_blocks_bytes(gen, tile->bm);
 }
 

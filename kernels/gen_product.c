@@ -108,8 +108,9 @@ find_unit(const dop_parts *p, dop_nest *n, const char *v)
     }
 }
 
-uint32_t
-dop_product_loads(const dop_gen *gen, const dop_parts *p, const dop_segment *part, uint32_t m, uint32_t *out_steps)
+/* Loads of units of matrix m that are in flight at once; *out_steps: units of each step. */
+static uint32_t
+loads_of(const dop_gen *gen, const dop_parts *p, const dop_segment *part, uint32_t m, uint32_t *out_steps)
 {
     const dop_graph *g = gen->e.g;
     const dop_node_id w = dop_node_at(g, part->mats[m])->src[1];
@@ -124,8 +125,10 @@ no_memory(dop_nest *n)
         n->status = DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
 }
 
-void
-dop_product_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, dop_buf *begin)
+/* The function dop_fetchP(row, u, ...), which loads the units of weights of every row of a team and every matrix of a part, for
+ * the steps from unit u on that registers hold at once.  begin: statements before it, where matrices are looked up. */
+static void
+emit_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, dop_buf *begin)
 {
     dop_emit *e = &gen->e;
     const dop_segment *part = &p->part[index];
@@ -143,7 +146,7 @@ dop_product_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index,
     dop_buf_puts(&parameters, "uint row, uint u");
     for (uint32_t m = 0, steps; m < part->n_mats; m++) {
         const dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        const uint32_t count = dop_product_loads(gen, p, part, m, &steps);
+        const uint32_t count = loads_of(gen, p, part, m, &steps);
         matrices[m] = p->beside ? NULL : matrix_of(gen, p, index, m, &globals, begin);
         dop_buf_printf(&parameters, ", out dop_raw_%s q%u[%u]", dop_type_of(dop_node_at(e->g, w)->type)->name, m,
                        count);
@@ -157,7 +160,7 @@ dop_product_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index,
         const dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         const dop_weight_type *wt = dop_weight_type_of(dop_node_at(e->g, w)->type);
         const uint32_t per_row = dop_row_values(e->g, w) / wt->unit;
-        dop_product_loads(gen, p, part, m, &steps);
+        loads_of(gen, p, part, m, &steps);
         if (p->beside)
             load_both(gen, p, n, w, row, dop_nest_text(n, "q%u[i]", m));
         for (uint32_t s = 0; s < steps && !p->beside; s++) {
@@ -264,7 +267,7 @@ multiply_matrix(const part_of *o, uint32_t m)
     const dop_type type = weight_type(o, m);
     const char *name = dop_type_of(type)->name, *ints = o->p->ints ? "i" : "";
     uint32_t steps;
-    dop_product_loads(o->gen, o->p, o->part, m, &steps);
+    loads_of(o->gen, o->p, o->part, m, &steps);
     dop_nest_unrolled(n, "r", o->rows);
     if (o->p->beside) {
         const uint32_t first = dop_product_steps(o->p);
@@ -450,7 +453,7 @@ lower_part(const part_of *o, const char *first, bool ahead, const part_text *tex
     dop_nest_let(n, "uint", "row", "%s + TEAM * %uu", first, o->rows);
     for (uint32_t m = 0, steps; m < o->part->n_mats; m++)
         dop_nest_array(n, dop_nest_text(n, "dop_raw_%s", dop_type_of(weight_type(o, m))->name),
-                       dop_nest_text(n, "q%u", m), dop_product_loads(o->gen, o->p, o->part, m, &steps));
+                       dop_nest_text(n, "q%u", m), loads_of(o->gen, o->p, o->part, m, &steps));
     if (ahead)
         store_place(o, text->early);
     if (n->placement.x.path == DOP_PATH_whole)
@@ -527,7 +530,7 @@ dop_product_part(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_produc
     o.sets = !o.t || !one;
     const char *first = dop_emit_str(&gen->e, "wg * %uu", o.per_wg);
     o.end_row = dop_emit_str(&gen->e, "%uu", part->rows);
-    dop_product_fetch(gen, p, n, index, &begin);
+    emit_fetch(gen, p, n, index, &begin);
     if (part->argmax) {
         const uint32_t chunk = dop_div_up_u32(part->rows, n_wg);
         dop_gemv_argmax(gen, part, n_wg, &decls, &begin, &finish);

@@ -25,15 +25,9 @@ uint32_t dop_product_summed(const dop_parts *p);
 uint32_t dop_product_units(const dop_parts *p);
 uint32_t dop_product_steps(const dop_parts *p);
 uint32_t dop_product_all(const dop_parts *p);
-/* Loads of units of matrix m that are in flight at once; *out_steps: units of each step. */
-uint32_t dop_product_loads(const dop_gen *gen, const dop_parts *p, const dop_segment *part, uint32_t m,
-                           uint32_t *out_steps);
 /* Declares the team of lanes, and the memory where subgroups of a team meet. */
 void dop_product_team(dop_gen *gen, dop_nest *n);
 void dop_product_sums(dop_gen *gen, dop_nest *n, dop_product *x);
-/* The function dop_fetchP(row, u, ...), which loads the units of weights of every row of a team and every matrix of a part, for
- * the steps from unit u on that registers hold at once.  begin: statements before it, where matrices are looked up. */
-void dop_product_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, dop_buf *begin);
 /* The functions of a part, of which n_wg workgroups make the rows of the matrices. */
 void dop_product_part(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, uint32_t index,
                       uint32_t n_wg);

@@ -122,38 +122,29 @@ avoid_ints_and_gpus(const dop_site *s)
     return no ? no : avoid_gpus(s);
 }
 
+/* What all variants have in common. */
+#define ROWS .shared = dop_rows_shared, .emit = dop_rows_emit, .trips = trips, .ahead = true, .texels = true
+
 const dop_descriptor dop_descriptor_gemv_rows = {
     .tunes = DOP_TUNES_rows,
     .fits = fits,
     .avoid = avoid_gpus,
     .tile = tile_of_one,
-    .shared = dop_rows_shared,
-    .emit = dop_rows_emit,
-    .trips = trips,
-    .ahead = true,
-    .texels = true,
+    ROWS,
 };
 const dop_descriptor dop_descriptor_gemv_rows_i8 = {
     .tunes = DOP_TUNES_rows,
     .fits = fits_ints,
     .avoid = avoid_ints_and_gpus,
     .tile = tile_of_one,
-    .shared = dop_rows_shared,
-    .emit = dop_rows_emit,
-    .trips = trips,
-    .ahead = true,
-    .texels = true,
+    ROWS,
     .ints = true,
 };
 const dop_descriptor dop_descriptor_matmul_rows = {
     .fits = fits,
     .avoid = avoid_gpus,
     .tile = tile_of_several,
-    .shared = dop_rows_shared,
-    .emit = dop_rows_emit,
-    .trips = trips,
-    .ahead = true,
-    .texels = true,
+    ROWS,
 };
 
 static dop_refusal
@@ -180,19 +171,11 @@ const dop_descriptor dop_descriptor_expert_rows = {
     .fits = fits_experts,
     .avoid = avoid_gpus,
     .tile = tile_of_one,
-    .shared = dop_rows_shared,
-    .emit = dop_rows_emit,
-    .trips = trips,
-    .ahead = true,
-    .texels = true,
+    ROWS,
 };
 const dop_descriptor dop_descriptor_expert_block_rows = {
     .fits = fits_blocks,
     .avoid = avoid_gpus,
     .tile = tile_of_several,
-    .shared = dop_rows_shared,
-    .emit = dop_rows_emit,
-    .trips = trips,
-    .ahead = true,
-    .texels = true,
+    ROWS,
 };

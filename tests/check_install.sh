@@ -39,6 +39,13 @@ check "compiles from the build tree" "$DOPPLERC" "$model" -o build.plan --quiet
 check "compiles when installed" "$installed" "$model" -o installed.plan --quiet
 check "and makes the same plan" cmp build.plan installed.plan
 
+if command -v npm >/dev/null; then # a folder is installed as a link: nothing is asked of the registry
+    mkdir -p node && (cd node && echo '{"type": "module"}' >package.json)
+    check "the package for Node installs" sh -c 'cd node && npm install --offline --silent --no-audit --no-fund "$1"' sh \
+        "$WORK/moved/share/doppler/node"
+    check "and is found" sh -c 'cd node && node -e "import(\"doppler\").then((m) => process.exit(m.Model ? 0 : 1))"'
+fi
+
 # ---- libdoppler -----------------------------------------------------------------------------------------------------
 prefix=$WORK/moved
 # Functions that the headers declare: lines that begin with a type and name one.

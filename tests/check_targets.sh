@@ -187,6 +187,8 @@ bad no-number-of-it "schedule: unknown number bussy" "schedule: {bussy: 1}"
 bad row "schedule: coop_direct: expected rows of 3 values" "schedule: {coop_direct: [[1, 2]]}"
 bad type "schedule: coop_direct: q9 is no value 3 of its rows" "schedule: {coop_direct: [[1, 2, q9]]}"
 bad tile "schedule: coop_block_tiles: 24 is no multiple of 16" "schedule: {coop_block_tiles: [[24, 64, 64, 16, 16, 0, 1, 1, any]]}"
+bad narrow "schedule: coop_tiles: 8 is no multiple of 16" "schedule: {coop_tiles: [[32, 8, 64, 8, 16, 0, 1, 1, any]]}"
+bad narrower "schedule: coop_tiles: 4 is no multiple of 8" "schedule: {coop_tiles: [[32, 32, 64, 4, 16, 0, 1, 1, any]]}"
 bad parts "coop_block_tiles: row 1: parts of subgroups do not divide" "schedule: {coop_block_tiles: [[32, 64, 64, 48, 16, 0, 1, 1, any]]}"
 bad last "coop_tiles: the last row must be of kind any" "schedule: {coop_tiles: [[32, 64, 64, 16, 16, 0, 1, 1, quant]]}"
 bad purpose "small_tiles: each purpose must have a row" "schedule: {small_tiles: [[64, 128, 256, 16, 32, 2, floats]]}"
@@ -201,6 +203,20 @@ decides() {
     ! cmp -s small.yaml.glsl nvidia-hopper.glsl
 }
 check "a number of a target file decides" decides
+# Parts of 8 tokens are for matrices of 8 rows; where these have 16, parts have as many.
+printf '%s\n' "base: intel-xe2" "schedule:" "  coop_tiles: [[32, 32, 32, 8, 16, 0, 1, 1, any]]" >eight.yaml
+printf '%s\n' "base: amd-rdna3" "schedule:" "  coop_tiles: [[32, 32, 32, 8, 16, 0, 1, 1, any]]" >sixteen.yaml
+tokens_of_part() { "$DOPPLERC" "$SRC/tests/golden/llama" --target "$1" --chunks 128 --emit glsl --quiet | grep -q "^#define WM $2u"; }
+check "parts of 8 tokens" tokens_of_part eight.yaml 8
+check "where matrices have 16 rows" tokens_of_part sixteen.yaml 16
+# Attention of fewer rows in a workgroup gives the same.
+printf '%s\n' "base: tier1" "subgroup: 8" "schedule:" "  attention_rows: 4" >rows.yaml
+few_rows() {
+    "$DOPPLERC" "$SRC/tests/golden/llama" --target rows.yaml --chunks 8 --ctx 64 --quiet -o rows.plan &&
+        "$EXEC" rows.plan --trace-kernels | grep -q 'attention_subgroup' &&
+        "$EXEC" rows.plan --check >checked && tail -n 1 checked | grep -q '^\([0-9]*\) of \1 kernels agree'
+}
+check "attention of fewer rows in a workgroup" few_rows
 bad int-dot "int_dot: maybe is not known; known: allow, prefer, off" "int_dot: maybe"
 bad matrix "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16" "base: intel-xe2" "matrix: 8x8x16"
 bad no-matrix "coop_nv and coop_khr need matrix" "base: tier1" "caps: [subgroup, coop_khr]"

@@ -363,6 +363,7 @@ static dop_node_id
 controlled(builder *b, uint32_t i, dop_node_id x)
 {
     char name[24];
+    x = dop_build_controlled(b, i, x);
     if (!b->a->layers[i].control)
         return x;
     b->layer = (int32_t)i;

@@ -67,9 +67,10 @@ void dop_build_encode_inputs(builder *b);
 dop_node_id dop_build_types(builder *b, dop_node_id x);
 dop_node_id dop_build_dense(builder *b, dop_node_id x);
 /* build_adapter.c.  adapter_factors: adds what all products with room for adapters read.  adapted: y, the product of x with the weight w,
- * plus what adapters make of x. */
+ * plus what adapters make of x.  controlled: the residual stream x behind layer i, plus what adapters that are control vectors add. */
 void dop_build_adapter_factors(builder *b);
 dop_node_id dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node_id x, dop_node_id y);
+dop_node_id dop_build_controlled(builder *b, uint32_t i, dop_node_id x);
 /* build_pictures.c.  picture_inputs: adds what is received for rows that are features.  features_of: x, embedded tokens, plus features
  * in rows that are those.  deep: the residual stream x after a layer plus what the vision part has for this layer. */
 void dop_build_picture_inputs(builder *b);

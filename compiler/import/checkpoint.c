@@ -91,7 +91,7 @@ load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
     return gguf ? dop_import_gguf(gguf, diag, m) : dop_import_hf(path, diag, m);
 }
 
-/* Loads a file, which must be GGUF; its first bytes tell. */
+/* Loads a file, which must be GGUF, or GGML of a model of speech; its first bytes tell. */
 static dop_status
 load_file(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
@@ -101,7 +101,9 @@ load_file(const char *path, dop_diag *diag, dop_checkpoint *m)
     dop_map_close(&map);
     if (st != DOP_OK)
         return st;
-    return kind == DOP_FILE_GGUF ? dop_import_gguf(path, diag, m) : dop_not_a_model(path, kind, diag);
+    return kind == DOP_FILE_GGUF   ? dop_import_gguf(path, diag, m)
+           : kind == DOP_FILE_GGML ? dop_import_ggml(path, diag, m)
+                                   : dop_not_a_model(path, kind, diag);
 }
 
 dop_status

@@ -216,8 +216,11 @@ dop_compile_job_write(const dop_compile_job *job, const char *plan, dop_diag *di
     }
     if (st != DOP_OK)
         return st;
-    return job->parts ? dop_plan_write_parts(job->parts, job->cuts.n_parts, plan, a->external_weights, a->split, diag)
-                      : dop_plan_write(job->list, job->n, plan, a->external_weights, diag);
+    const dop_plan_weights where = a->external_weights ? DOP_PLAN_WEIGHTS_EXTERNAL
+                                   : a->model_weights  ? DOP_PLAN_WEIGHTS_MODEL
+                                                       : DOP_PLAN_WEIGHTS_EMBED;
+    return job->parts ? dop_plan_write_parts(job->parts, job->cuts.n_parts, plan, where, a->split, diag)
+                      : dop_plan_write(job->list, job->n, plan, where, diag);
 }
 
 static uint64_t
@@ -241,7 +244,7 @@ dop_compile_job_facts(const dop_compile_job *job, const char *path, dop_compile_
             continue;
         out->bytes += job->parts && job->asked->split ? plan.size : 0;
         for (uint32_t f = 0; f < plan.n_files; f++)
-            out->bytes += plan.files[f].size;
+            out->bytes += plan.files[f].model ? 0 : plan.files[f].size;
         if (dop_used_memory(&plan, 0, NULL, kinds) == DOP_OK)
             for (uint32_t k = 0; k < DOP_SLOT_KINDS; k++)
                 out->device_bytes += kinds[k];

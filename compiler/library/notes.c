@@ -116,6 +116,6 @@ dop_compile_job_notes(const dop_compile_job *job, const char *plan, const dop_lo
                        "writes past them may make no sense; tables of positions take %.1f MiB",
                        job->model, c->ctx, m->arch.ctx_train, (double)tables / (1 << 20));
     }
-    if (plan && !m->tokenizer_json_path && !m->tokenizer_gguf_path)
+    if (plan && !m->tokenizer_json_path && !m->tokenizer_gguf_path && !m->tokenizer_ggml_path)
         dop_log_printf(log, "%s: note: no tokenizer is here: the plan takes and gives token ids only", job->model);
 }

@@ -453,10 +453,10 @@ typedef enum dop_code_kind {
     DOP_CODE_INT8, /* 8 bits, signed, or with 128 added where dop_code_parts.biased: q8_0 */
     DOP_CODE_INT4, /* 4 bits, from which a zero point is subtracted; eight in a word, the first in its lowest bits: int4 */
     DOP_CODE_E2M1, /* 4 bits, two in a byte, the first in its low nibble: nvfp4 */
-    DOP_CODE_FLAT, /* dop_flat_parts instead of codes, scales and tiles: int4 or f16 */
+    DOP_CODE_FLAT, /* dop_flat_parts instead of codes, scales and tiles: int4 or f16 (MLX: q4_1, q5_1 or f16) */
 } dop_code_kind;
 
-/* A matrix of bitsandbytes or HQQ, quantized as one list of values, i = row * columns + column, with 4 or 8 bits for each. */
+/* A matrix of bitsandbytes, HQQ or MLX, quantized as one list of values, i = row * columns + column, with 4 or 8 bits for each (MLX: 2 to 8). */
 typedef struct dop_flat_parts {
     const uint8_t *codes;
     uint32_t bits;
@@ -467,6 +467,8 @@ typedef struct dop_flat_parts {
      * nibble and the matching one of the second half in the low nibble. */
     const uint8_t *scales, *zeros;
     dop_type scale_type, zero_type;
+    /* MLX: the codes of the whole matrix are one stream of bits, the lowest of a byte first, and a value is code * scale + zero. */
+    bool stream;
     /* bitsandbytes: a value is levels[code] times the group's `largest`; of two codes in a byte the first has the high nibble.
      * `largest` is f32; with nested levels it is a byte b, and the factor is nested_levels[b] * nested[group / nested_group] +
      * offset. */
@@ -595,7 +597,10 @@ typedef struct dop_checkpoint {
     /* Tokenizer and chat template, as found; NULL / empty when absent.  Paths are for messages. */
     char *tokenizer_json_path;
     char *tokenizer_gguf_path; /* a GGUF file with its vocabulary inside (dop_tokenizer_from_gguf) */
+    char *tokenizer_ggml_path; /* the same of a GGML file (dop_tokenizer_from_ggml) */
     char *chat_template;
+    char *
+        pair_prompt; /* a reranker's prompt for a query and a document, with {query} and {document} in it; NULL: none */
     char *chat_type; /* RDRR names the template instead of giving it: "gemma", "llama3", "chatml", "qwen", ... */
     char *name;      /* for the card: the model's own name, else family and size; never a path or a part of one */
     double temperature, top_p, min_p; /* the model's own sampling defaults; temperature < 0: not stated (greedy) */

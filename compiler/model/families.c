@@ -267,6 +267,7 @@ const dop_family dop_families[] = {
      .archs = {"Qwen3ForCausalLM", "Qwen3VLForConditionalGeneration"},
      .model_types = {"qwen3", "qwen3_vl_text"},
      .gguf = "qwen3 qwen3vl",
+     .reranks = true,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_QK_NORM,
      ATTENTION_BIAS,
      .window_rule = DOP_WINDOW_QWEN,

@@ -255,8 +255,9 @@ typedef struct dop_family {
     const dop_hf_recurrent *recurrent; /* NULL: there are no recurrent layers */
     dop_fact_field qk_norm;            /* whether the norms of q and k that the flags state exist; no key: they exist */
     dop_window_rule window_rule;
-    uint32_t types, relative_most;    /* dop_encoder.n_types and dop_relative.most, where files are silent */
-    dop_pool_kind pool;               /* pooling of an encoder whose files do not state it; DOP_BY_NONE: no encoder */
+    uint32_t types, relative_most; /* dop_encoder.n_types and dop_relative.most, where files are silent */
+    dop_pool_kind pool;            /* pooling of an encoder whose files do not state it; DOP_BY_NONE: no encoder */
+    bool reranks;                  /* its text models may be rerankers that answer yes or no (import/hf/reranker.c) */
     const dop_class_head *class_head; /* NULL: no scores of classes */
     const dop_hf_keys *keys;
     const dop_expert_keys *experts; /* NULL: all layers are dense */
@@ -371,6 +372,8 @@ dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m);
+/* A model of speech in a GGML file (whisper.cpp). */
+dop_status dop_import_ggml(const char *path, dop_diag *diag, dop_checkpoint *m);
 /* Adds the vision part in a GGUF file (mmproj) to a model that was read from another one, which has the vocabulary. */
 dop_status dop_import_mmproj(const char *path, dop_diag *diag, dop_checkpoint *m);
 

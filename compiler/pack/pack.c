@@ -84,7 +84,8 @@ dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
 static bool
 is_room(dop_origin_kind kind)
 {
-    return kind == DOP_FROM_LORA_A || kind == DOP_FROM_LORA_B || kind == DOP_FROM_LORA_FACTORS;
+    return kind == DOP_FROM_LORA_A || kind == DOP_FROM_LORA_B || kind == DOP_FROM_LORA_FACTORS ||
+           kind == DOP_FROM_CONTROL;
 }
 
 static dop_status
@@ -420,6 +421,41 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
     return st;
 }
 
+uint64_t
+dop_pack_matrix_bytes(const dop_packed *item)
+{
+    return item->size - (item->experts - 1) * item->expert_stride;
+}
+
+/* Is the matrix of one expert a copy of what the model has? */
+static bool
+is_copy(const dop_packed *item, const dop_weight *w)
+{
+    return w->type == item->type && w->col_stride == 0 && !w->parts && !w->n_changes &&
+           dop_type_of(item->type)->kind != DOP_KIND_QUANT;
+}
+
+bool
+dop_pack_is_stored(const dop_packed *item)
+{
+    bool is = item->source != NULL;
+    for (uint32_t e = 0; is && e < item->experts; e++) {
+        const dop_weight w = dop_weight_expert(item->source, e);
+        uint64_t bytes = 0;
+        is = is_copy(item, &w) && dop_type_row_bytes(item->type, item->cols, &bytes) && bytes == item->row_bytes &&
+             dop_pack_matrix_bytes(item) == bytes * item->rows && !w.block_rows && !w.below &&
+             (item->rows == 1 || w.row_stride == bytes);
+    }
+    return is;
+}
+
+const uint8_t *
+dop_pack_stored(const dop_packed *item, uint32_t expert)
+{
+    const dop_weight w = dop_weight_expert(item->source, expert);
+    return dop_weight_at(&w, item->from.first);
+}
+
 dop_status
 dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
@@ -434,8 +470,7 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
     for (uint32_t e = 0; e < dop_weight_experts(item->source); e++, out += item->expert_stride) {
         const dop_weight w = dop_weight_expert(item->source, e);
-        if (w.type != item->type || w.col_stride != 0 || w.parts || w.n_changes ||
-            dop_type_of(item->type)->kind == DOP_KIND_QUANT)
+        if (!is_copy(item, &w))
             return write_in_threads(p, item, out - e * item->expert_stride, diag);
         for (uint32_t r = 0; r < item->rows; r++)
             memcpy(out + r * item->row_bytes, dop_weight_at(&w, item->from.first + r), bytes);

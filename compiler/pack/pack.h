@@ -50,6 +50,12 @@ dop_status dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag);
  * max_segment bytes.  0: the whole weight fits, or not even one row does. */
 uint32_t dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment);
 const dop_packed *dop_pack_find(const dop_pack *p, const dop_origin *from);
+/* Does the model's file have these bytes as kernels read them, matrix by matrix?  Then dop_pack_stored() gives those of one expert; 0
+ * where there are no experts. */
+bool dop_pack_is_stored(const dop_packed *item);
+const uint8_t *dop_pack_stored(const dop_packed *item, uint32_t expert);
+/* Bytes of one packed matrix: item->size, but for experts. */
+uint64_t dop_pack_matrix_bytes(const dop_packed *item);
 /* Writes the bytes of a packed tensor to out[item->size]. */
 dop_status dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag);
 

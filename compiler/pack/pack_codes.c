@@ -60,6 +60,11 @@ group_of(const dop_flat_parts *f, uint64_t i)
 static uint32_t
 code_of(const dop_flat_parts *f, uint64_t i)
 {
+    if (f->stream) {
+        const uint64_t at = i * f->bits, shift = at % 8;
+        const uint32_t low = f->codes[at / 8], high = shift + f->bits > 8 ? f->codes[at / 8 + 1] : 0;
+        return (low | high << 8) >> shift & ((1u << f->bits) - 1);
+    }
     if (f->bits == 8)
         return f->codes[i];
     if (f->levels)
@@ -73,6 +78,8 @@ flat_value(const dop_flat_parts *f, uint64_t i)
 {
     const uint64_t g = group_of(f, i);
     const uint32_t q = code_of(f, i);
+    if (f->stream)
+        return (float)q * float_at(f->scales, f->scale_type, g) + float_at(f->zeros, f->zero_type, g);
     if (!f->levels)
         return ((float)q - float_at(f->zeros, f->zero_type, g)) * float_at(f->scales, f->scale_type, g);
     const float largest = f->nested_levels ? float_at(f->nested_levels, DOP_TYPE_f32, f->largest[g]) *
@@ -82,7 +89,23 @@ flat_value(const dop_flat_parts *f, uint64_t i)
     return float_at(f->levels, DOP_TYPE_f32, q) * largest;
 }
 
-/* Writes inputs from .. to - 1 of a row of a flat matrix, as blocks of int4 or as f16 values. */
+/* Writes a block of q4_1 or q5_1: scale, minimum, the fifth bits of q5_1, and the lower four. */
+static void
+affine_block(const dop_flat_parts *f, uint64_t first, uint32_t n, bool five, uint8_t *at)
+{
+    const uint64_t g = group_of(f, first);
+    uint8_t *fifth = at + 4, *codes = five ? at + 8 : at + 4;
+    put_half(at, float_at(f->scales, f->scale_type, g));
+    put_half(at + 2, float_at(f->zeros, f->zero_type, g));
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t q = code_of(f, first + i);
+        codes[i % 16] = (uint8_t)(codes[i % 16] | (q & 15) << (i < 16 ? 0 : 4));
+        if (five)
+            fifth[i / 8] = (uint8_t)(fifth[i / 8] | (q >> 4) << (i % 8));
+    }
+}
+
+/* Writes inputs from .. to - 1 of a row of a flat matrix, as blocks of int4, q4_1 or q5_1, or as f16 values. */
 static void
 flat_blocks(const dop_weight *w, uint64_t row, uint32_t from, uint32_t to, uint8_t *at)
 {
@@ -92,6 +115,10 @@ flat_blocks(const dop_weight *w, uint64_t row, uint32_t from, uint32_t to, uint8
     for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
         if (w->type == DOP_TYPE_f16) {
             put_half(at, flat_value(f, first + k));
+            continue;
+        }
+        if (f->stream) {
+            affine_block(f, first + k, to - k < ti->block ? to - k : ti->block, w->type == DOP_TYPE_q5_1, at);
             continue;
         }
         const uint64_t g = group_of(f, first + k);

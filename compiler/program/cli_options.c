@@ -62,7 +62,10 @@ static const dop_option options[] = {
         "storage of the cache: f16 (default), f32, q8_0 or q4_0; keys and values apart as k=q8_0,v=q4_0"),
     OPT(0, "act", TEXT, plan.act, "TYPE", "storage of activations: f32 (default) or f16", .values = "f16 f32"),
     OPT(0, "weights", TEXT, weights, "HOW",
-        "embed (default), or external: in a separate file FILE.weights beside the plan", .values = "embed external"),
+        "embed (default); external: in a separate file FILE.weights beside the plan; or model: those that need no "
+        "other "
+        "form stay in the model's files, which the plan names by their paths",
+        .values = "embed external model"),
     OPT(0, "parts", TEXT, plan.parts, "N|LIST|auto",
         "cut the model at layers into parts for one device each: a number of parts, their layers as 20,12, or auto for "
         "as many as --part-memory requires"),
@@ -142,7 +145,9 @@ static const dop_option_rule rules[] = {
      .why = "is room for adapters of a rank: give --rank R"},
     {.options = "rank", .needs = "adapters", .why = "is that of adapters for which there is room: give --adapters N"},
     {.options = "split", .needs = "output", .why = "is about the files of a plan: give -o FILE"},
-    {.options = "weights=embed weights=external", .needs = "output", .why = "is about a plan: give -o FILE"},
+    {.options = "weights=embed weights=external weights=model",
+     .needs = "output",
+     .why = "is about a plan: give -o FILE"},
 };
 
 dop_status
@@ -241,6 +246,7 @@ dop_cli_fill(dop_compiler_cli *o)
     p->controls = o->control_vector.items;
     p->n_controls = o->control_vector.count;
     p->external_weights = o->weights && strcmp(o->weights, "external") == 0;
+    p->model_weights = o->weights && strcmp(o->weights, "model") == 0;
     o->progress = (dop_progress_line){.program = "dopplerc", .quiet = o->quiet, .verbose = o->verbose};
     p->progress = (dop_progress){dop_progress_line_show, &o->progress};
 }

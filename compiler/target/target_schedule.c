@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILE_UNIT = 16, MOST_TILE = 4096, MOST_NUMBER = 1 << 24, MOST_COLUMNS = 12 };
+enum { TILE_UNIT = 16, PART_UNIT = 8, TOKENS_OF_PART = 3, MOST_TILE = 4096, MOST_NUMBER = 1 << 24, MOST_COLUMNS = 12 };
 
 static const struct number {
     const char *name;
@@ -72,6 +72,16 @@ read_type(const char *text, uint32_t *out)
     return good;
 }
 
+/* What a value of a row must be a multiple of.  A subgroup's tokens of a tile may be as few as the rows of a matrix, which has 8 or 16
+ * of them; a tile takes 16 where they are fewer than its target's. */
+static uint32_t
+unit_of(const struct table *t, uint32_t column)
+{
+    const bool parts = t->offset == offsetof(dop_schedule_numbers, coop_tiles) ||
+                       t->offset == offsetof(dop_schedule_numbers, coop_block_tiles);
+    return parts && column == TOKENS_OF_PART ? PART_UNIT : TILE_UNIT;
+}
+
 static dop_status
 read_row(const struct table *t, const yaml_node_t *list, yaml_document_t *doc, const char *path, dop_diag *diag,
          uint32_t *out)
@@ -90,9 +100,9 @@ read_row(const struct table *t, const yaml_node_t *list, yaml_document_t *doc, c
             return DOP_FAIL_NODE(diag, path, node, "schedule: %s: %.40s is no value %u of its rows%s%s", t->name,
                                  text ? text : "a list", i + 1, last && t->words && *t->words ? "; known: " : "",
                                  last && t->words ? t->words : "");
-        if (i < t->tiles && (out[i] == 0 || out[i] % TILE_UNIT || out[i] > MOST_TILE))
+        if (i < t->tiles && (out[i] == 0 || out[i] % unit_of(t, i) || out[i] > MOST_TILE))
             return DOP_FAIL_NODE(diag, path, node, "schedule: %s: %s is no multiple of %d up to %d", t->name, text,
-                                 TILE_UNIT, MOST_TILE);
+                                 (int)unit_of(t, i), MOST_TILE);
     }
     return DOP_OK;
 }

@@ -2,6 +2,7 @@
 #include "compiler/import/adapter_places.h"
 #include "compiler/write/plan_writer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The row of DOP_SEC_TENSORS of what was packed for this origin, which is the number of the packed item; UINT32_MAX: nothing was. */
@@ -64,6 +65,19 @@ dop_plan_writer_adapters(dop_plan_writer *w, dop_plan_model *model)
                                             .order = p->order,
                                             .head = p->head};
         dop_buf_append(&w->sections.sec[DOP_SEC_PLACES], &row, sizeof row);
+    }
+    for (uint32_t i = 0; i < c->model.arch.n_layers; i++) {
+        char name[32];
+        const uint32_t at = tensor_of(w, DOP_FROM_CONTROL, i);
+        snprintf(name, sizeof name, "direction.%u", i);
+        const dop_plan_adapter_place row = {.tensor = dop_plan_writer_string(w, name),
+                                            .a = at,
+                                            .b = at,
+                                            .n = c->model.arch.hidden,
+                                            .start = i,
+                                            .total = c->model.arch.n_layers};
+        if (at != UINT32_MAX)
+            dop_buf_append(&w->sections.sec[DOP_SEC_PLACES], &row, sizeof row);
     }
     dop_arena_finish(&arena);
 }

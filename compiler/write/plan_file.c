@@ -131,13 +131,26 @@ put_weight(weights_out *o, const dop_packed *x, dop_diag *diag)
     return st;
 }
 
+/* Writes what lies between the matrices of a weight that stays in the model's file.  at: where the weight begins; *io_left_out: bytes
+ * before it that are in files of the model. */
+static dop_status
+put_between(weights_out *o, const dop_packed *x, uint64_t at, uint64_t *io_left_out, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t e = 0; e < x->experts && st == DOP_OK; e++) {
+        st = put_gap(o, at + e * x->expert_stride - *io_left_out, diag);
+        *io_left_out += dop_pack_matrix_bytes(x);
+    }
+    return st;
+}
+
 /* Packs and writes all weights one after the other, because together they may be far larger than memory. */
 static dop_status
 put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
 {
     const dop_pack *p = parts->pack;
     weights_out o = {.parts = parts, .f = f};
-    uint64_t segment = 0;
+    uint64_t segment = 0, left_out = 0;
     dop_status st = dop_weights_hash_init(&o.hash, diag);
     if (st != DOP_OK)
         return st;
@@ -145,8 +158,10 @@ put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *o
         const dop_packed *x = &p->items[i];
         if (i > 0 && x->segment != p->items[i - 1].segment)
             segment += p->segment_size[p->items[i - 1].segment];
-        st = put_gap(&o, segment + x->offset, diag);
-        if (st == DOP_OK)
+        st = put_gap(&o, segment + x->offset - left_out, diag);
+        if (st == DOP_OK && dop_plan_sections_refers(parts, x))
+            st = put_between(&o, x, segment + x->offset, &left_out, diag);
+        else if (st == DOP_OK)
             st = put_weight(&o, x, diag);
     }
     if (st == DOP_OK)

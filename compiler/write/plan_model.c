@@ -97,6 +97,8 @@ add_prompts(dop_plan_writer *w, const dop_checkpoint *m, json_t *card)
 {
     char dir[1024];
     json_t *prompts = NULL;
+    if (m->pair_prompt && json_object_set_new(card, "pairPrompt", json_string(m->pair_prompt)))
+        dop_plan_writer_no_memory(w);
     if (!m->tokenizer_json_path)
         return DOP_OK;
     folder_of(m, dir, sizeof dir);
@@ -333,6 +335,8 @@ dop_plan_writer_text(dop_plan_writer *w)
         if (st == DOP_OK)
             st = dop_tokenizer_from_gguf(&gguf, w->diag, &tok);
         dop_gguf_close(&gguf);
+    } else if (m->tokenizer_ggml_path) {
+        st = dop_tokenizer_from_ggml(m->tokenizer_ggml_path, w->diag, &tok);
     }
     if (st == DOP_OK && tok && dop_tokenizer_serialize(tok, &w->sections.sec[DOP_SEC_TOKENIZER]) != DOP_OK)
         dop_plan_writer_no_memory(w);

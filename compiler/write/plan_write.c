@@ -29,12 +29,19 @@ static void
 write_weights_slots(dop_plan_writer *w)
 {
     const dop_pack *p = w->sections.pack;
-    uint64_t at = 0;
+    uint64_t at = 0, *shared = calloc(p->n_segments + 1u, sizeof *shared);
     w->slot_weights = w->n_slots;
+    if (!shared) {
+        dop_plan_writer_no_memory(w);
+        return;
+    }
+    if (w->sections.refers)
+        dop_plan_writer_ranges(w, shared);
     for (uint32_t i = 0; i < p->n_segments; i++) {
         add_slot(w, DOP_SLOT_WEIGHTS, "weights", p->segment_size[i], at);
-        at += p->segment_size[i];
+        at += p->segment_size[i] - shared[i];
     }
+    free(shared);
     w->sections.weights_size = at;
     for (uint32_t i = 0; i < p->n; i++) {
         const dop_packed *x = &p->items[i];
@@ -45,7 +52,7 @@ write_weights_slots(dop_plan_writer *w)
                              .experts = x->experts,
                              .slot = w->slot_weights + x->segment,
                              .offset = x->offset,
-                             .size = x->size - (x->experts - 1) * x->expert_stride,
+                             .size = dop_pack_matrix_bytes(x),
                              .expert_stride = x->expert_stride,
                              .gguf = dop_plan_writer_string(w, x->source && x->source->gguf ? x->source->gguf : "")};
         dop_buf_append(&w->sections.sec[DOP_SEC_TENSORS], &t, sizeof t);
@@ -619,13 +626,16 @@ finish(dop_plan_writer *w)
     dop_plan_sections_finish(&w->sections);
 }
 
-/* Makes all sections of a plan.  weights: file name of external weights; NULL: the plan contains them. */
+/* Makes all sections of a plan.  weights: file name of external weights; NULL: the plan contains them, but for those that stay in the
+ * model's files with DOP_PLAN_WEIGHTS_MODEL. */
 static dop_status
-write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_diag *diag)
+write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_plan_weights where,
+           dop_diag *diag)
 {
     const uint64_t failures = dop_buf_failures();
     *w = (dop_plan_writer){.diag = diag, .n_targets = n};
     w->sections.external = weights != NULL;
+    w->sections.refers = where == DOP_PLAN_WEIGHTS_MODEL;
     w->sections.pack = &list[0].pack;
     w->sections.progress = list[0].options.progress;
     for (uint32_t i = 0; i < n; i++)
@@ -653,14 +663,14 @@ write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const ch
 }
 
 dop_status
-dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights, dop_diag *diag)
+dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, dop_plan_weights where, dop_diag *diag)
 {
     dop_plan_writer w = {.n_targets = 0};
     char *weights = NULL;
     const char *slash = strrchr(path, '/');
-    if (external_weights && asprintf(&weights, "%s.weights", slash ? slash + 1 : path) < 0)
+    if (where == DOP_PLAN_WEIGHTS_EXTERNAL && asprintf(&weights, "%s.weights", slash ? slash + 1 : path) < 0)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = write_rows(&w, list, n, weights, diag);
+    dop_status st = write_rows(&w, list, n, weights, where, diag);
     if (st == DOP_OK)
         st = dop_plan_sections_write(&w.sections, path, diag);
     finish(&w);
@@ -681,7 +691,7 @@ part_names(const char *path, uint32_t part, dop_diag *diag, char **out_plan, cha
 }
 
 dop_status
-dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, bool external_weights, bool split,
+dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, dop_plan_weights where, bool split,
                      dop_diag *diag)
 {
     dop_plan_writer *w = calloc(n, sizeof *w);
@@ -692,7 +702,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
         char *plan, *weights;
         st = part_names(path, i, diag, &plan, &weights);
         if (st == DOP_OK)
-            st = write_rows(&w[i], &parts[i], 1, external_weights ? weights : NULL, diag);
+            st = write_rows(&w[i], &parts[i], 1, where == DOP_PLAN_WEIGHTS_EXTERNAL ? weights : NULL, where, diag);
         sections[i] = &w[i].sections;
         rows[i].first_layer = parts[i].cut->first_layer;
         rows[i].end_layer = parts[i].cut->end_layer;
@@ -716,7 +726,7 @@ dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_bu
     dop_plan_writer w;
     dop_plan plan = {0};
     dop_plan_image image = {0};
-    dop_status st = write_rows(&w, list, n, NULL, diag);
+    dop_status st = write_rows(&w, list, n, NULL, DOP_PLAN_WEIGHTS_EMBED, diag);
     if (st == DOP_OK)
         st = dop_plan_sections_image(&w.sections, diag, &image);
     if (st == DOP_OK)

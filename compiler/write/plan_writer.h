@@ -45,6 +45,9 @@ void dop_plan_writer_kernel_name(const dop_target_rows *t, uint32_t kernel, char
 /* Number of pages in the pool of all sequences; 0: caches have no pages. */
 uint32_t dop_plan_writer_pages(const dop_compilation *c);
 
+/* plan_ranges.c: writes the rows of RANGES, and those of FILES for the model's files.  shared: [segments] zeros, to which the bytes of
+ * each segment are added that stay in files. */
+void dop_plan_writer_ranges(dop_plan_writer *w, uint64_t *shared);
 /* plan_model.c.  model: writes the model's row and card.  part: writes which part of a model the plan is.  text: writes tokenizer
  * and chat template. */
 void dop_plan_writer_model(dop_plan_writer *w);

@@ -12,14 +12,12 @@
 #define DOP_POSITIONS(b) [[unroll]] for (uint b = 0u; b < TILE; b += ONCE)
 #define DOP_NEXT(b)
 #endif
-#define DOP_UNTIL(x) if (x) break;
 #define DOP_LANES(o) [[unroll]] for (uint o = 0u; o < ONCE; o += WG)
 #define STEPS ((D / STEP + WG - 1u) / WG)
 #define STEPS_V ((DV / STEP + WG - 1u) / WG)
 // Does every lane have the same number of values?  Then no condition depends on the lane, after which the driver would select each
 // value anew.
 #define DOP_WHOLE(n) (n % (STEP * WG) == 0u)
-#define LANE gl_SubgroupInvocationID
 // The first row of a workgroup and the end of its rows.  Where rows are of several sequences, OF_TOKEN workgroups have those of one token.
 #if MIXES
 #define DOP_FIRST_ROW gl_WorkGroupID.y / OF_TOKEN * G + gl_WorkGroupID.y % OF_TOKEN * R
@@ -33,12 +31,6 @@
 #define DOP_DOT(j) dot(x0, q[j][s * (STEP / 4u) + 0u]) + dot(x1, q[j][s * (STEP / 4u) + 1u])
 #else
 #define DOP_DOT(j) dot(x0, q[j][s * (STEP / 4u) + 0u])
-#endif
-// The lanes of a subgroup run in lockstep, so each sees what another wrote to shared memory.
-#ifdef DOP_CPU
-#define DOP_STEP() subgroupMemoryBarrierShared()
-#else
-#define DOP_STEP() barrier()
 #endif
 #define DOP_T(j) (min(r0 + (j), n_rows - 1u) / G)
 #define DOP_H(j) (kvh * G + min(r0 + (j), n_rows - 1u) % G)

@@ -1,6 +1,7 @@
 #include "runtime/device/pipelines.h"
 
 #include "base/parallel.h"
+#include "runtime/device/replay.h"
 #include "runtime/device/views.h"
 
 #include <stdatomic.h>
@@ -133,7 +134,9 @@ dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelin
         };
         VkComputePipelineCreateInfo info = {
             .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-            .flags = d->info.statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0,
+            .flags =
+                (d->info.statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u) |
+                (dop_replay_divides(&d->info, plan, kernel, d->submit_ms) ? VK_PIPELINE_CREATE_DISPATCH_BASE_BIT : 0u),
             .stage =
                 {
                     .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,

@@ -43,12 +43,14 @@ dop_replay_args(const dop_replay *replay, const dop_plan_dispatch *dispatch, uin
     return dop_push_bytes(dispatch->n_args);
 }
 
+/* Records rows of workgroups (along y) of a dispatch.  Those that are not its first ones follow them without a barrier: workgroups of
+ * a dispatch wait for nothing that others of it do. */
 static void
-record_dispatch(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatch *d, bindings *io_bound,
-                VkCommandBuffer commands)
+record_rows(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatch *d, uint32_t first_row,
+            uint32_t end_row, bindings *io_bound, VkCommandBuffer commands)
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
-    if (d->flags & DOP_DISPATCH_BARRIER)
+    if ((d->flags & DOP_DISPATCH_BARRIER) && first_row == 0)
         barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT, compute,
                 VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     VkPipeline pipeline = r->pipelines->rows[d->kernel];
@@ -61,7 +63,17 @@ record_dispatch(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_
     if (d->n_args > 0)
         vkCmdPushConstants(commands, r->pipelines->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, dop_push_bytes(d->n_args),
                            args);
-    vkCmdDispatch(commands, d->grid[0], d->grid[1], d->grid[2]);
+    if (first_row == 0 && end_row == d->grid[1])
+        vkCmdDispatch(commands, d->grid[0], d->grid[1], d->grid[2]);
+    else
+        vkCmdDispatchBase(commands, 0, first_row, 0, d->grid[0], end_row - first_row, d->grid[2]);
+}
+
+static void
+record_dispatch(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatch *d, bindings *io_bound,
+                VkCommandBuffer commands)
+{
+    record_rows(r, s, d, 0, d->grid[1], io_bound, commands);
 }
 
 /* Copies logits that lie where the host reads slowly to their mirror. */
@@ -124,14 +136,20 @@ record_segment(dop_replay *r, uint32_t schedule, dop_form form, uint32_t k, uint
 {
     const dop_plan_schedule *s = &r->plan->schedules[schedule];
     const uint32_t all = count_dispatches(s, form);
-    uint32_t i = k > 0 ? dop_replay_segment_end(r->plan, schedule, all, n, k - 1) : 0;
-    const uint32_t end = dop_replay_segment_end(r->plan, schedule, all, n, k);
+    const dop_replay_place first =
+                               k > 0 ? dop_replay_segment_end(r->plan, schedule, all, n, k - 1) : (dop_replay_place){0},
+                           end = dop_replay_segment_end(r->plan, schedule, all, n, k);
     bindings bound = {0};
     if (k + 1 == n && n == 1)
         return dop_replay_record(r, schedule, form, VK_NULL_HANDLE, 0, NULL, commands, diag);
     dop_status st = start_recording(r, commands, diag);
-    for (; i < end && st == DOP_OK; i++)
-        record_dispatch(r, s, &r->plan->dispatches[s->first_dispatch + i], &bound, commands);
+    for (uint32_t i = first.dispatch;
+         st == DOP_OK && i < all && (i < end.dispatch || (i == end.dispatch && end.row > 0)); i++) {
+        const dop_plan_dispatch *d = &r->plan->dispatches[s->first_dispatch + i];
+        const uint32_t from = i == first.dispatch ? first.row : 0, to = i == end.dispatch ? end.row : d->grid[1];
+        if (from < to)
+            record_rows(r, s, d, from, to, &bound, commands);
+    }
     if (st == DOP_OK && k + 1 == n)
         record_end(r, s, form, commands);
     const VkResult res = st == DOP_OK ? vkEndCommandBuffer(commands) : VK_SUCCESS;
@@ -206,6 +224,16 @@ record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer co
         record_record(r, &r->plan->dispatches[s->first_dispatch + i], p, commands);
 }
 
+/* Is the slot a state that a program fills for a sequence, whose tokens come and go without it? */
+static bool
+is_filled(const dop_plan *p, uint32_t slot)
+{
+    uint32_t i = 0;
+    while (i < p->n_states && (p->states[i].slot != slot || !p->states[i].filled))
+        i++;
+    return i < p->n_states;
+}
+
 /* Sets slots, after making what the copy queue uploaded visible to the compute queue. */
 static dop_status
 record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
@@ -219,7 +247,7 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
         const dop_plan_slot *s = &r->plan->slots[i];
         const dop_slot_place *p = &r->memory->places[i];
-        if (p->block == UINT32_MAX || !is_cleared(what, s->kind))
+        if (p->block == UINT32_MAX || !is_cleared(what, s->kind) || (what == DOP_CLEAR_STATE && is_filled(r->plan, i)))
             continue;
         vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(p->size, 4),
                         s->kind == DOP_SLOT_MAILBOX ? UINT32_MAX : 0);

@@ -116,9 +116,17 @@ double dop_replay_estimate_ms(const dop_device_info *info, const dop_plan *plan,
 uint32_t dop_replay_count_segments(const dop_plan *plan, uint32_t schedule, double ms, double most_ms);
 /* The number of them that dop_replay_add records for each form of a schedule. */
 uint32_t dop_replay_segments(const dop_replay *replay, uint32_t schedule);
+/* A place in a schedule where a command buffer may end: before a row of workgroups (along y) of a dispatch. */
+typedef struct dop_replay_place {
+    uint32_t dispatch; /* of the schedule */
+    uint32_t row;      /* > 0: the rows before it are in an earlier command buffer */
+    uint32_t piece;    /* number of equal pieces of the dispatch that these rows are */
+} dop_replay_place;
 /* The first n_dispatches dispatches of the schedule are divided into n segments of about equal work: where number `segment` ends. */
-uint32_t dop_replay_segment_end(const dop_plan *plan, uint32_t schedule, uint32_t n_dispatches, uint32_t n,
-                                uint32_t segment);
+dop_replay_place dop_replay_segment_end(const dop_plan *plan, uint32_t schedule, uint32_t n_dispatches, uint32_t n,
+                                        uint32_t segment);
+/* Is a dispatch of the kernel divided on such a device, where submissions shall take most_ms (0: any time)? */
+bool dop_replay_divides(const dop_device_info *info, const dop_plan *plan, uint32_t kernel, double most_ms);
 /* Most command buffers of the schedule that go into one submission to the driver. */
 uint32_t dop_replay_batch(const dop_replay *replay, uint32_t schedule);
 dop_status dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket);

@@ -4,8 +4,15 @@
  * on Linux.  A chunk of a prompt takes longer than that on a slow device.  So the dispatches of a schedule that may take longer than
  * dop_device.submit_ms are recorded in several command buffers of about equal work, and a step is passed to the driver in as many
  * submissions as keep to that time.  How long a step takes is an estimate, from what every device of its kind can do, until one
- * was measured; where it was short enough, all command buffers go into one submission. */
+ * was measured; where it was short enough, all command buffers go into one submission.
+ *
+ * A single dispatch may take longer than that, too: on 0.1 TFLOP/s, 3 s for a convolution of 256 channels on 512 x 512 pixels, 1.2 s for
+ * 512 rows of the largest product of an 8B model.  Dispatches that have more work than a command buffer shall have are divided along y,
+ * which is where kernels have their rows (x is what some of them count: gl_NumWorkGroups.x), by vkCmdDispatchBase; their pipelines
+ * are made for that. */
 #include "runtime/device/replay.h"
+
+#include <math.h>
 
 enum { MOST_SEGMENTS = 64 };
 
@@ -18,6 +25,13 @@ static double
 work_of(const dop_plan_dispatch *d)
 {
     return (double)d->bytes_read + (double)d->bytes_written;
+}
+
+/* Workgroups along y. */
+static uint32_t
+rows_of(const dop_plan_dispatch *d)
+{
+    return d->grid[1] > 0 ? d->grid[1] : 1;
 }
 
 double
@@ -44,7 +58,10 @@ dop_replay_count_segments(const dop_plan *plan, uint32_t schedule, double ms, do
     const dop_plan_schedule *s = &plan->schedules[schedule];
     if (most_ms <= 0 || ms <= most_ms || s->ordering != DOP_ORDER_BARRIERS)
         return 1;
-    const uint32_t most = s->n_dispatches < MOST_SEGMENTS ? s->n_dispatches : MOST_SEGMENTS;
+    uint64_t rows = 0; /* of workgroups, into which dispatches can be divided */
+    for (uint32_t i = 0; i < s->n_dispatches; i++)
+        rows += rows_of(&plan->dispatches[s->first_dispatch + i]);
+    const uint32_t most = rows < MOST_SEGMENTS ? (uint32_t)rows : MOST_SEGMENTS;
     const double n = ms / most_ms + 1;
     return most < 1 ? 1 : n < most ? (uint32_t)n : most;
 }
@@ -60,22 +77,71 @@ dop_replay_segments(const dop_replay *replay, uint32_t schedule)
     return l->n_segments;
 }
 
-uint32_t
+/* The work of the first dispatches of a schedule.  What takes time beside bytes is as much again, equally much in each dispatch. */
+typedef struct work {
+    const dop_plan_dispatch *dispatches;
+    uint32_t n;
+    double beside, all;
+} work;
+
+static work
+work_before(const dop_plan *plan, uint32_t schedule, uint32_t n_dispatches)
+{
+    work w = {.dispatches = &plan->dispatches[plan->schedules[schedule].first_dispatch], .n = n_dispatches};
+    for (uint32_t i = 0; i < n_dispatches; i++)
+        w.all += work_of(&w.dispatches[i]);
+    w.beside = n_dispatches > 0 ? w.all / n_dispatches + 1 : 1;
+    w.all += w.beside * n_dispatches;
+    return w;
+}
+
+/* Pieces into which a dispatch that has more work than a segment is divided, where a step is n segments.  Segments are of whole pieces,
+ * half a segment each at most. */
+static uint32_t
+pieces_of(const work *w, uint32_t dispatch, uint32_t n)
+{
+    const uint32_t rows = rows_of(&w->dispatches[dispatch]);
+    const double segments = (work_of(&w->dispatches[dispatch]) + w->beside) * n / w->all,
+                 pieces = n > 1 && segments > 1 ? ceil(2 * segments) : 1;
+    return pieces < rows ? (uint32_t)pieces : rows;
+}
+
+dop_replay_place
 dop_replay_segment_end(const dop_plan *plan, uint32_t schedule, uint32_t n_dispatches, uint32_t n, uint32_t segment)
 {
-    const dop_plan_dispatch *d = &plan->dispatches[plan->schedules[schedule].first_dispatch];
-    double all = 0, done = 0;
-    uint32_t end = 0;
-    if (segment + 1 >= n)
-        return n_dispatches;
-    for (uint32_t i = 0; i < n_dispatches; i++)
-        all += work_of(&d[i]);
-    /* What takes time beside bytes: as much again, equally much in each dispatch. */
-    const double beside = n_dispatches > 0 ? all / n_dispatches + 1 : 1;
-    all += beside * n_dispatches;
-    while (end < n_dispatches && done + 0.5 * (work_of(&d[end]) + beside) < all * (segment + 1) / n)
-        done += work_of(&d[end++]) + beside;
+    const work w = work_before(plan, schedule, n_dispatches);
+    dop_replay_place end = {0};
+    double done = 0;
+    while (end.dispatch < n_dispatches) {
+        const uint32_t pieces = pieces_of(&w, end.dispatch, n);
+        const double piece = (work_of(&w.dispatches[end.dispatch]) + w.beside) / pieces;
+        if (segment + 1 < n && done + 0.5 * piece >= w.all * (segment + 1) / n)
+            break;
+        done += piece;
+        end.piece++;
+        end.row = (uint32_t)((uint64_t)rows_of(&w.dispatches[end.dispatch]) * end.piece / pieces);
+        if (end.piece == pieces)
+            end = (dop_replay_place){.dispatch = end.dispatch + 1};
+    }
     return end;
+}
+
+bool
+dop_replay_divides(const dop_device_info *info, const dop_plan *plan, uint32_t kernel, double most_ms)
+{
+    for (uint32_t k = 0; k < plan->n_schedules && most_ms > 0; k++) {
+        const dop_plan_schedule *s = &plan->schedules[k];
+        const uint32_t n = dop_replay_count_segments(plan, k, dop_replay_estimate_ms(info, plan, k), most_ms);
+        if (n == 1)
+            continue;
+        /* A form has all dispatches, or those of the body. */
+        const work forms[] = {work_before(plan, k, s->n_dispatches), work_before(plan, k, s->n_body)};
+        for (size_t f = 0; f < 2; f++)
+            for (uint32_t i = 0; i < forms[f].n; i++)
+                if (forms[f].dispatches[i].kernel == kernel && pieces_of(&forms[f], i, n) > 1)
+                    return true;
+    }
+    return false;
 }
 
 uint32_t

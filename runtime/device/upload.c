@@ -22,7 +22,8 @@ enum {
 };
 
 typedef struct piece {
-    const uint8_t *src;
+    uint32_t slot;
+    uint64_t at;     /* bytes into the slot */
     uint64_t size;   /* bytes */
     uint64_t offset; /* from the start of the block */
     uint32_t block;
@@ -41,6 +42,7 @@ typedef struct worker {
 
 struct dop_upload {
     dop_device *device;
+    const dop_plan *plan;
     dop_memory *memory;
     dop_spans *spans;
     uint32_t span;
@@ -136,7 +138,7 @@ write_piece(worker *w, const piece *p, bool *out_wanted, dop_diag *diag)
     if (!b)
         return DOP_OK;
     if (b->mapped) {
-        memcpy(b->mapped + p->offset, p->src, (size_t)p->size);
+        dop_plan_copy_slot(w->up->plan, p->slot, p->at, p->size, b->mapped + p->offset);
         return DOP_OK;
     }
     uint64_t value = w->submitted + 1;
@@ -144,7 +146,7 @@ write_piece(worker *w, const piece *p, bool *out_wanted, dop_diag *diag)
     dop_status st = free_buffer(w, value, i, diag);
     if (st != DOP_OK)
         return st;
-    memcpy(w->staging[i].mapped, p->src, (size_t)p->size);
+    dop_plan_copy_slot(w->up->plan, p->slot, p->at, p->size, w->staging[i].mapped);
     if ((st = submit_copy(w, p, b->buffer, value, i, diag)) == DOP_OK)
         w->submitted = value;
     return st;
@@ -195,12 +197,11 @@ cut_pieces(const dop_plan *plan, const dop_memory *memory, dop_upload *up, dop_d
         const dop_slot_place *pl = &memory->places[i];
         if (s->kind != DOP_SLOT_WEIGHTS || pl->block == UINT32_MAX)
             continue;
-        const uint8_t *src = dop_plan_slot_bytes(plan, i);
         for (uint64_t at = 0; at < s->size; at += PIECE_BYTES) {
             uint64_t left = s->size - at;
             up->bytes += left < PIECE_BYTES ? left : PIECE_BYTES;
             up->pieces[up->n_pieces++] =
-                (piece){src + at, left < PIECE_BYTES ? left : PIECE_BYTES, pl->offset + at, pl->block};
+                (piece){i, at, left < PIECE_BYTES ? left : PIECE_BYTES, pl->offset + at, pl->block};
         }
     }
     return DOP_OK;
@@ -215,6 +216,7 @@ dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, u
     if (!up)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     up->device = device;
+    up->plan = plan;
     up->memory = memory;
     up->spans = spans;
     bool lock = pthread_mutex_init(&up->lock, NULL) == 0, cond = pthread_cond_init(&up->changed, NULL) == 0;

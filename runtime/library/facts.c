@@ -100,7 +100,7 @@ fill_plan_facts(const dop_plan *plan, const char *made, dop_diag *diag, dop_plan
                           .n_targets = plan->n_profiles,
                           .targets = targets};
     for (uint32_t i = 0; i < plan->n_files; i++)
-        f->bytes += plan->files[i].size;
+        f->bytes += plan->files[i].model ? 0 : plan->files[i].size;
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < plan->n_profiles && st == DOP_OK; i++) {
         uint64_t kinds[DOP_SLOT_KINDS];

@@ -37,19 +37,22 @@ rule_times(const dop_speech_picker *p, float *scores, const uint32_t *picked, si
         rule_out(scores, first + FIRST_TIMES + 1, vocab);
 }
 
-/* The logarithm of the sum of exponentials of scores [from, end); *out_most: the largest of them. */
+/* The logarithm of the sum of exponentials of scores [from, end).  What is e^-30 of the largest is left out, which 10^5 tokens do not
+ * make noticeable.  *out_most: the largest of them. */
 static double
 log_sum(const float *scores, uint32_t from, uint32_t end, double *out_most)
 {
-    double most = -INFINITY, sum = 0;
+    float most = -INFINITY;
+    double sum = 0;
     for (uint32_t i = from; i < end; i++)
-        most = (double)scores[i] > most ? (double)scores[i] : most;
-    *out_most = most;
-    if (most == -(double)INFINITY)
-        return most;
+        most = scores[i] > most ? scores[i] : most;
+    *out_most = (double)most;
+    if (isinf(most))
+        return (double)most;
     for (uint32_t i = from; i < end; i++)
-        sum += exp((double)scores[i] - most);
-    return most + log(sum);
+        if (scores[i] - most > -30)
+            sum += (double)expf(scores[i] - most);
+    return (double)most + log(sum);
 }
 
 /* A number in [0, 1) from the state of a SplitMix64 generator. */
@@ -85,17 +88,17 @@ choose(dop_speech_picker *p, uint32_t vocab)
     return best;
 }
 
-/* The probability of a token; 0 where the vocabulary has none. */
-static double
-probability(const float *logits, uint32_t vocab, uint32_t id)
+double
+dop_speech_probability(const dop_speech *speech, const float *logits, uint32_t id)
 {
     double most;
-    return id < vocab ? exp((double)logits[id] - log_sum(logits, 0, vocab, &most)) : 0;
+    return id < speech->vocab ? exp((double)logits[id] - log_sum(logits, 0, speech->vocab, &most)) : 0;
 }
 
-static uint32_t
-likeliest_language(const dop_speech *s, const float *logits)
+uint32_t
+dop_speech_likeliest_language(const dop_speech *speech, const float *logits)
 {
+    const dop_speech *s = speech;
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < dop_n_languages; i++) {
         const uint32_t id = s->language_ids[i];
@@ -105,8 +108,8 @@ likeliest_language(const dop_speech *s, const float *logits)
     return best;
 }
 
-/* Rules out what the next token of a transcription must not be. */
-static void
+/* Rules out what the next token of a transcription must not be.  Returns the logarithm of the sum of exponentials of what is left. */
+static double
 rule(dop_speech_picker *p, const uint32_t *picked, size_t n)
 {
     const dop_speech *s = p->speech;
@@ -116,43 +119,38 @@ rule(dop_speech_picker *p, const uint32_t *picked, size_t n)
         p->scores[s->suppressed[i]] = -INFINITY;
     for (size_t i = 0; i < s->n_at_first && n == 0; i++)
         p->scores[s->at_first[i]] = -INFINITY;
-    if (p->how->no_timestamps) {
+    if (p->no_timestamps) {
         rule_out(p->scores, first, vocab);
-        return;
+        return log_sum(p->scores, 0, first, &most);
     }
     rule_times(p, p->scores, picked, n);
     /* Where a time is likelier than any text, it is a time. */
-    (void)log_sum(p->scores, 0, first, &text);
-    if (log_sum(p->scores, first, vocab, &most) > text)
+    const double texts = log_sum(p->scores, 0, first, &text), times = log_sum(p->scores, first, vocab, &most);
+    if (times > text) {
         rule_out(p->scores, 0, first);
+        return times;
+    }
+    return isinf(texts) || isinf(times) ? fmax(texts, times) : fmax(texts, times) + log1p(exp(-fabs(texts - times)));
 }
 
 dop_status
-dop_speech_pick(void *picker, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens,
-                dop_diag *diag, uint32_t *out_id)
+dop_speech_pick(dop_speech_picker *picker, const float *logits, const uint32_t *tokens, size_t n_tokens, dop_diag *diag,
+                uint32_t *out_id)
 {
     dop_speech_picker *p = picker;
-    const dop_speech *s = p->speech;
-    const size_t from = p->begin - p->n_forced;
-    double most;
+    const uint32_t vocab = p->speech->vocab;
+    float sum = 0;
     for (uint32_t i = 0; i < vocab; i++)
-        if (!isfinite(logits[i]))
-            return DOP_FAIL(diag, DOP_E_INPUT, "the logits are not finite");
-    if (n_tokens == from)
-        p->no_speech = probability(logits, vocab, s->tokens.no_speech);
-    if (n_tokens < p->begin) {
-        *out_id = p->any_language ? likeliest_language(s, logits) : p->forced[n_tokens - from];
-        return DOP_OK;
-    }
+        sum += logits[i] * 0; /* not 0 where one of them is not finite */
+    if (!(sum >= 0))
+        return DOP_FAIL(diag, DOP_E_INPUT, "the logits are not finite");
     memcpy(p->scores, logits, vocab * sizeof *logits);
-    rule(p, n_tokens > p->begin ? tokens + p->begin : NULL, n_tokens - p->begin);
-    const double sum = log_sum(p->scores, 0, vocab, &most);
-    if (most == -(double)INFINITY) { /* every token is ruled out: the text ends */
-        *out_id = s->tokens.eot;
+    const double left = rule(p, tokens, n_tokens);
+    if (isinf(left)) { /* every token is ruled out: the text ends */
+        *out_id = p->speech->tokens.eot;
         return DOP_OK;
     }
     *out_id = choose(p, vocab);
-    p->sum_logprobs += (double)p->scores[*out_id] - sum;
-    p->n++;
+    p->sum_logprobs += (double)p->scores[*out_id] - left;
     return DOP_OK;
 }

@@ -160,9 +160,18 @@ dop_text_encode_pair(const dop_text *text, const char *first, size_t n_first, co
     dop_ids ids = {0};
     *out_ids = NULL;
     *out_n = 0;
-    return give_ids(
-        dop_tokenizer_encode_pair(text->tok, first, n_first, second, n_second, NULL, diag, &ids, out_second), &ids,
-        diag, out_ids, out_n);
+    dop_buf whole = {0};
+    dop_status st;
+    if (dop_prompts_pair(text->prompts, first, n_first, second, n_second, &whole)) {
+        st = dop_tokenizer_encode(text->tok, whole.data, whole.size, DOP_ENCODE_PARSE_SPECIAL, diag, &ids);
+        *out_second = ids.count;
+    } else if (whole.failed) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    } else {
+        st = dop_tokenizer_encode_pair(text->tok, first, n_first, second, n_second, NULL, diag, &ids, out_second);
+    }
+    dop_buf_finish(&whole);
+    return give_ids(st, &ids, diag, out_ids, out_n);
 }
 
 dop_status

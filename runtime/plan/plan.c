@@ -1,7 +1,6 @@
 #include "runtime/plan/plan.h"
 
 #include "base/foreign.h"
-#include "runtime/plan/plan_weights.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +76,7 @@ not_a_plan(const dop_plan *plan, const char *path, dop_diag *diag)
     const char *why = dop_file_refusal(kind);
     if (why)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a Doppler plan: %s", why);
-    if (kind == DOP_FILE_GGUF && path)
+    if ((kind == DOP_FILE_GGUF || kind == DOP_FILE_GGML) && path)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "this is a model, not a plan: compile it first (dopplerc %.300s -o model.plan)", path);
     if (kind == DOP_FILE_SAFETENSORS)
@@ -227,6 +226,7 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
         ROWS(ARGS, args, n_args);
         ROWS(TENSORS, tensors, n_tensors);
         ROWS(FILES, files, n_files);
+        ROWS(RANGES, ranges, n_ranges);
         ROWS(STATES, states, n_states);
         ROWS(CROSSINGS, crossings, n_crossings);
         ROWS(PROGRAMS, programs, n_programs);
@@ -333,7 +333,7 @@ dop_plan_open_memory(const void *data, uint64_t size, dop_diag *diag, dop_plan *
     return st;
 }
 
-/* Names are relative to the directory of the plan; dop_plan_check_rows has refused any that leaves it. */
+/* Names of external weights are relative to the directory of the plan; dop_plan_check_rows has refused any that leaves it. */
 static dop_status
 open_files(dop_plan *plan, dop_diag *diag)
 {
@@ -345,13 +345,18 @@ open_files(dop_plan *plan, dop_diag *diag)
     const char *slash = strrchr(plan->path, '/');
     for (uint32_t i = 0; i < plan->n_files && st == DOP_OK; i++) {
         path.size = 0;
-        if (slash)
+        if (slash && !plan->files[i].model)
             dop_buf_append(&path, plan->path, (size_t)(slash - plan->path) + 1);
         dop_buf_puts(&path, dop_plan_string(plan, plan->files[i].name));
         if (path.failed)
             st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         else
-            st = dop_map_open(path.data, diag, &plan->file_maps[i]);
+            st = dop_map_open(path.data, plan->files[i].model ? NULL : diag, &plan->file_maps[i]);
+        if (plan->files[i].model &&
+            (st == DOP_E_IO || (st == DOP_OK && plan->file_maps[i].size != plan->files[i].size)))
+            st = DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path,
+                             "the model's file %.400s, which has weights of this plan, %s: compile the plan again",
+                             path.data, st == DOP_OK ? "was changed" : "is gone or cannot be read");
         if (st == DOP_OK && plan->file_maps[i].size != plan->files[i].size)
             st = DOP_FAIL_IN(diag, DOP_E_INPUT, path.data,
                              "external weights of %s: %llu bytes where the plan expects %llu; compile the plan again",
@@ -434,35 +439,4 @@ dop_plan_close(dop_plan *plan)
     if (plan->lock > 0)
         close(plan->lock - 1);
     memset(plan, 0, sizeof *plan);
-}
-
-const uint8_t *
-dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot)
-{
-    const dop_plan_slot *s = &plan->slots[slot];
-    const uint8_t *base = s->file == UINT32_MAX ? plan->weights : plan->file_maps[s->file].data;
-    return base + s->file_offset;
-}
-
-dop_status
-dop_plan_verify_weights(const dop_plan *plan, const _Atomic bool *stop, dop_diag *diag)
-{
-    uint32_t n = plan->n_files + 1;
-    dop_weights_range *ranges = calloc(n, sizeof *ranges);
-    if (!ranges)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    ranges[0] = (dop_weights_range){plan->weights, plan->weights_size, 0};
-    for (uint32_t i = 1; i < n; i++)
-        ranges[i] = (dop_weights_range){plan->file_maps[i - 1].data, plan->file_maps[i - 1].size, 0};
-    dop_status st = dop_weights_digest(ranges, n, stop, diag);
-    if (st == DOP_OK && plan->weights && ranges[0].digest != plan->weights_digest)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
-                         "the plan is damaged: the digest of section WEIGHTS does not match");
-    for (uint32_t i = 1; i < n && st == DOP_OK; i++)
-        if (ranges[i].digest != plan->files[i - 1].digest)
-            st = DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
-                             "the digest of the external weights %s does not match: compile the plan again",
-                             dop_plan_string(plan, plan->files[i - 1].name));
-    free(ranges);
-    return st;
 }

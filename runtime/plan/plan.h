@@ -27,6 +27,7 @@ typedef struct dop_plan {
     const dop_plan_arg *args;
     const dop_plan_tensor *tensors;
     const dop_plan_file *files;
+    const dop_plan_range *ranges;
     const dop_plan_state *states;
     const dop_plan_part *part; /* NULL: the plan is of the whole model */
     const dop_plan_crossing *crossings;
@@ -43,7 +44,7 @@ typedef struct dop_plan {
     uint64_t strings_size, card_size, ir_size, template_size, tokenizer_size, images_size, weights_size; /* bytes */
     uint32_t n_speech;       /* words of `speech` */
     uint64_t weights_digest; /* XXH3, as the section table says */
-    uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files, n_states,
+    uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files, n_ranges, n_states,
         n_crossings, n_programs, n_places;
     uint64_t n_spirv;   /* 32-bit words */
     uint32_t step_slot; /* index of the only slot of kind DOP_SLOT_STEP */
@@ -52,7 +53,7 @@ typedef struct dop_plan {
 
     dop_map map;        /* owned; zeroed when opened from memory */
     int lock;           /* 1 + the descriptor that holds a shared lock (flock) on the file; 0: there is none */
-    dop_map *file_maps; /* owned, n_files: external weights, mapped */
+    dop_map *file_maps; /* owned, n_files: external weights and files of the model, mapped */
 } dop_plan;
 
 /* Number of rows whose logits, or hidden states, a schedule gives. */
@@ -75,7 +76,7 @@ uint64_t dop_plan_mask_offset(const dop_plan *plan, uint32_t place);
 /* Bytes from the step record to the dop_row_way of the sequence at a place. */
 uint64_t dop_plan_way_offset(const dop_plan *plan, uint32_t place);
 
-/* Maps and checks a plan and the sizes of its external weight files.  While it is open, a shared lock on the file keeps writers
+/* Maps and checks a plan and the sizes of the other files that have its weights.  While it is open, a shared lock on the file keeps writers
  * of plans from replacing it, if the file system has locks. */
 dop_status dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan);
 /* Part `part` of n_parts; n_parts 0: as dop_plan_open, which opens plans of whole models and single parts, but not a file
@@ -89,10 +90,15 @@ void dop_plan_close(dop_plan *plan); /* accepts a zeroed one */
 /* A string of the plan; every offset in a row of an open plan is valid. */
 const char *dop_plan_string(const dop_plan *plan, uint32_t offset);
 
-/* First byte of a WEIGHTS slot in the map, and its readable size. */
-const uint8_t *dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot);
+/* Finds the bytes of a WEIGHTS slot from `offset` on.  *out_size: how many follow each other there; all of a tensor that begins at
+ * the offset do. */
+const uint8_t *dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64_t *out_size);
+/* Copies bytes offset .. offset + size - 1 of a WEIGHTS slot. */
+void dop_plan_copy_slot(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64_t size, uint8_t *out);
+/* Checks the rows of DOP_SEC_RANGES; those of slots, files and tensors are sound. */
+dop_status dop_plan_check_ranges(const dop_plan *plan, dop_diag *diag);
 
-/* Checks the digests of the weights, embedded and external.  Reads all of them; stop as in plan_weights.h. */
+/* Checks the digests of the weights, embedded, external and in the model's files.  Reads all of them; stop as in plan_weights.h. */
 dop_status dop_plan_verify_weights(const dop_plan *plan, const _Atomic bool *stop, dop_diag *diag);
 
 /* Size of a row of a section of this kind; 0: the kind is not known. */

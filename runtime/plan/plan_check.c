@@ -202,7 +202,9 @@ check_files(const dop_plan *plan, dop_diag *diag)
         if (!string_ok(plan, plan->files[i].name))
             return DAMAGED("the name of file %u is outside section STRINGS", i);
         const char *name = dop_plan_string(plan, plan->files[i].name);
-        if (!name[0] || name[0] == '/' || strstr(name, ".."))
+        if (plan->files[i].model > 1 || (plan->files[i].model && name[0] != '/'))
+            return DAMAGED("the model's file \"%s\": not an absolute path", name);
+        if (!plan->files[i].model && (!name[0] || name[0] == '/' || strstr(name, "..")))
             return DAMAGED("external weights \"%s\": not a name inside the plan's directory", name);
     }
     return DOP_OK;
@@ -237,8 +239,10 @@ check_slots(dop_plan *plan, dop_diag *diag)
         plan->replaces = plan->replaces || s->state == DOP_PLAN_STATE_REPLACE;
         if (s->kind != DOP_SLOT_WEIGHTS)
             continue;
-        if (s->file != UINT32_MAX && s->file >= plan->n_files)
+        if (s->file != UINT32_MAX && (s->file >= plan->n_files || plan->files[s->file].model))
             return DAMAGED("slot %u is in external file %u of %u", i, s->file, plan->n_files);
+        if (plan->n_ranges > 0) /* dop_plan_check_ranges() knows what is read */
+            continue;
         uint64_t limit = s->file == UINT32_MAX ? plan->weights_size : plan->files[s->file].size;
         if (!range_ok(s->file_offset, s->size, limit))
             return DAMAGED("slot %u reads past the end of the weights (offset %llu, %llu bytes, %llu there)", i,
@@ -515,10 +519,14 @@ check_places(const dop_plan *plan, dop_diag *diag)
     for (uint32_t i = 0; i < plan->n_places; i++) {
         const dop_plan_adapter_place *p = &plan->places[i];
         const uint64_t last = p->n > 0 ? p->n - 1 : 0;
+        const bool control = p->a == p->b; /* then `start` is a layer */
         const bool tensors = string_ok(plan, p->tensor) && p->a < plan->n_tensors && p->b < plan->n_tensors &&
-                             is_room(plan, p->a, ranks, plan->tensors[p->a].cols, 2) &&
+                             (control || is_room(plan, p->a, ranks, plan->tensors[p->a].cols, 2)) &&
                              is_room(plan, p->b, plan->tensors[p->b].rows, ranks, 2);
-        if (!tensors || p->n == 0 || !range_ok(p->first, p->n, plan->tensors[p->b].rows) || p->order > 2 ||
+        if (control && tensors && p->first == 0 && p->n == plan->tensors[p->b].rows && p->start < p->total &&
+            p->total <= 1u << 16)
+            continue;
+        if (control || !tensors || p->n == 0 || !range_ok(p->first, p->n, plan->tensors[p->b].rows) || p->order > 2 ||
             (p->order && (p->head < 2 || p->head % 2 || p->n % p->head)) || p->total > 1u << 28 ||
             p->start + (p->block ? last / p->block * p->step + (last < p->block ? last : p->block - 1) : last) >=
                 p->total)
@@ -540,7 +548,8 @@ dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
             return st;
     if ((st = check_slots(plan, diag)) != DOP_OK || (st = check_args(plan, diag)) != DOP_OK ||
         (st = check_dispatches(plan, diag)) != DOP_OK || (st = check_tensors(plan, diag)) != DOP_OK ||
-        (st = check_states(plan, diag)) != DOP_OK || (st = check_places(plan, diag)) != DOP_OK)
+        (st = dop_plan_check_ranges(plan, diag)) != DOP_OK || (st = check_states(plan, diag)) != DOP_OK ||
+        (st = check_places(plan, diag)) != DOP_OK)
         return st;
     for (uint32_t i = 0; i < plan->n_schedules; i++)
         if ((st = check_schedule(plan, i, diag)) != DOP_OK)

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 24u
+#define DOP_PLAN_VERSION 25u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                                                 \
@@ -40,7 +40,7 @@
     SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")                                   \
     SECTION(14, TEMPLATE, char, "chat template text")                                                              \
     SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                                                  \
-    SECTION(16, FILES, dop_plan_file, "files of external weights")                                                 \
+    SECTION(16, FILES, dop_plan_file, "files of external weights, or of the model")                                \
     SECTION(17, STATES, dop_plan_state, "directory of the states")                                                 \
     SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")                                     \
     SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")                               \
@@ -48,7 +48,8 @@
     SECTION(21, PLACES, dop_plan_adapter_place, "where the rows of adapters' matrices go")                         \
     SECTION(22, IMAGES, uint8_t, "how pictures are prepared (runtime/media/image_processor.def)")                  \
     SECTION(23, SPEECH, uint32_t, "n and m, then n tokens that no transcription has, and m that none begins with") \
-    SECTION(24, DRAW, dop_plan_draw, "one row: how pictures are made of noise")
+    SECTION(24, DRAW, dop_plan_draw, "one row: how pictures are made of noise")                                    \
+    SECTION(25, RANGES, dop_plan_range, "weights that are read from the model's files")
 
 enum {
 #define SECTION(number, name, type, what) DOP_SEC_##name = number,
@@ -142,11 +143,12 @@ typedef struct dop_plan_kernel {
 
 /* Device buffers.  Slots of one kind may share an allocation. */
 enum {
-    DOP_SLOT_WEIGHTS = 1, /* filled from DOP_SEC_WEIGHTS [file_offset, +size) at load; at most 2 GiB each */
-    DOP_SLOT_STATE,       /* zeroed at load, kept between steps; dop_plan_slot.state says how */
-    DOP_SLOT_SCRATCH,     /* activations: lifetimes already folded into argument offsets */
-    DOP_SLOT_STEP,        /* dop_step, host visible */
-    DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
+    DOP_SLOT_WEIGHTS =
+        1, /* filled from DOP_SEC_WEIGHTS, from file_offset on, and DOP_SEC_RANGES at load; at most 2 GiB each */
+    DOP_SLOT_STATE,   /* zeroed at load, kept between steps; dop_plan_slot.state says how */
+    DOP_SLOT_SCRATCH, /* activations: lifetimes already folded into argument offsets */
+    DOP_SLOT_STEP,    /* dop_step, host visible */
+    DOP_SLOT_RESULT,  /* what the host reads after a step: logits; host visible and cached */
     DOP_SLOT_COUNTS, /* counters by which workgroups of a dispatch agree, zero between dispatches; and sums for the last one */
     DOP_SLOT_MAILBOX,  /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
     DOP_SLOT_TABLE,    /* of a schedule: stages and parameter records, written by the runtime at load */
@@ -157,12 +159,13 @@ enum {
 
 typedef struct dop_plan_slot {
     uint32_t kind;
-    uint32_t name;        /* string */
-    uint64_t size;        /* bytes */
-    uint64_t file_offset; /* WEIGHTS: from the start of DOP_SEC_WEIGHTS (or of file `file` when external) */
-    uint32_t file;        /* external weights: row of DOP_SEC_FILES; 0xffffffff: embedded */
-    uint32_t state;       /* STATE: DOP_PLAN_STATE_*; else 0 */
-    uint32_t rows;        /* APPEND: rows of the slot's state with the fewest rows, all sequences together; else 0 */
+    uint32_t name; /* string */
+    uint64_t size; /* bytes */
+    uint64_t
+        file_offset; /* WEIGHTS: of its own bytes, from the start of DOP_SEC_WEIGHTS (or of file `file` when external) */
+    uint32_t file;   /* external weights: row of DOP_SEC_FILES; 0xffffffff: embedded */
+    uint32_t state;  /* STATE: DOP_PLAN_STATE_*; else 0 */
+    uint32_t rows;   /* APPEND: rows of the slot's state with the fewest rows, all sequences together; else 0 */
     uint32_t reserved;
 } dop_plan_slot;
 
@@ -372,7 +375,8 @@ typedef struct dop_plan_state {
 } dop_plan_state;
 
 /* Where rows of a matrix in adapters' files go (dop_adapter_place of runtime/adapter/adapter.h): to these rows of the product whose low
- * ranks are the rows a and b of TENSORS, f16 [ranks, cols] and [rows, ranks]. */
+ * ranks are the rows a and b of TENSORS, f16 [ranks, cols] and [rows, ranks].  Where a is b there is no product: the columns of b are
+ * what adapters that are control vectors add behind layer `start` of the `total` layers. */
 typedef struct dop_plan_adapter_place {
     uint32_t tensor; /* string: the matrix's name in files, without ".weight"; rows are in the order of names */
     uint32_t a, b;
@@ -383,11 +387,24 @@ typedef struct dop_plan_adapter_place {
 } dop_plan_adapter_place;
 
 typedef struct dop_plan_file {
-    uint32_t name; /* string: file name relative to the plan's directory */
-    uint32_t reserved;
+    uint32_t name;   /* string: file name relative to the plan's directory; of a model's file its absolute path */
+    uint32_t model;  /* 1: a file of the model, of which rows of DOP_SEC_RANGES are used; 0: external weights */
     uint64_t size;   /* bytes */
-    uint64_t digest; /* runtime/plan/plan_weights.h */
+    uint64_t digest; /* runtime/plan/plan_weights.h; of a model's file 0, because its ranges have digests */
 } dop_plan_file;
+
+/* Bytes of a WEIGHTS slot that a file of the model has as the kernels read them, so that the plan need not hold them.  All other bytes
+ * of the slot follow each other in DOP_SEC_WEIGHTS.  Rows are in the order of slots and offsets, apart from each other, and none ends
+ * within a tensor. */
+typedef struct dop_plan_range {
+    uint32_t slot;        /* row of DOP_SEC_SLOTS, which is not in an external file */
+    uint32_t file;        /* row of DOP_SEC_FILES, with `model` */
+    uint64_t offset;      /* bytes into the slot */
+    uint64_t size;        /* bytes */
+    uint64_t file_offset; /* bytes from the start of the file */
+    uint64_t before;      /* bytes of the slot's ranges before this one */
+    uint64_t digest;      /* runtime/plan/plan_weights.h */
+} dop_plan_range;
 
 /* --- a model in parts -------------------------------------------------------------------------------------------------
  *

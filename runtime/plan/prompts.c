@@ -9,9 +9,9 @@ dop_prompts_of(const dop_plan *plan)
 {
     json_t *card = NULL, *prompts = NULL;
     if (plan->card && dop_json_decode(plan->card, (size_t)plan->card_size, NULL, NULL, &card) == DOP_OK &&
-        json_is_object(json_object_get(card, "prompts")))
-        prompts = json_pack("{s:O, s:O*}", "prompts", json_object_get(card, "prompts"), "default",
-                            json_object_get(card, "defaultPrompt"));
+        (json_is_object(json_object_get(card, "prompts")) || json_is_string(json_object_get(card, "pairPrompt"))))
+        prompts = json_pack("{s:O*, s:O*, s:O*}", "prompts", json_object_get(card, "prompts"), "default",
+                            json_object_get(card, "defaultPrompt"), "pair", json_object_get(card, "pairPrompt"));
     json_decref(card);
     return prompts;
 }
@@ -54,4 +54,21 @@ dop_prompts_for(const json_t *prompts, bool query)
     if (!text)
         (void)dop_prompts_find(prompts, NULL, NULL, &text);
     return text;
+}
+
+bool
+dop_prompts_pair(const json_t *prompts, const char *query, size_t n_query, const char *document, size_t n_document,
+                 dop_buf *out)
+{
+    static const char first[] = "{query}", second[] = "{document}";
+    const char *at = json_string_value(json_object_get(prompts, "pair"));
+    if (!at)
+        return false;
+    while (*at) {
+        const bool q = strncmp(at, first, strlen(first)) == 0, d = strncmp(at, second, strlen(second)) == 0;
+        const size_t plain = 1 + strcspn(at + 1, "{");
+        dop_buf_append(out, q ? query : d ? document : at, q ? n_query : d ? n_document : plain);
+        at += q ? strlen(first) : d ? strlen(second) : plain;
+    }
+    return !out->failed;
 }

@@ -1,5 +1,6 @@
 /* Prompts: what the files of sentence-transformers (config_sentence_transformers.json) put in front of a text whose vector is wanted,
- * by name.  A plan has them in its card, as "prompts", with "defaultPrompt" where the files name one. */
+ * by name; and the prompt that rerankers among text models expect for a query and a document.  A plan has them in its card, as "prompts",
+ * with "defaultPrompt" where the files name one, and as "pairPrompt". */
 #ifndef DOPPLER_RUNTIME_PLAN_PROMPTS_H
 #define DOPPLER_RUNTIME_PLAN_PROMPTS_H
 
@@ -15,5 +16,9 @@ dop_status dop_prompts_find(const json_t *prompts, const char *name, dop_diag *d
 /* The prompt of a search's query, or of the documents among which it searches, as sentence-transformers' encode_query and
  * encode_document choose it: by the names that these have, and else the default. */
 const char *dop_prompts_for(const json_t *prompts, bool query);
+/* Appends the prompt for a pair of texts, in which {query} and {document} stand for them; false: there is none, or no memory (then
+ * out->failed). */
+bool dop_prompts_pair(const json_t *prompts, const char *query, size_t n_query, const char *document, size_t n_document,
+                      dop_buf *out);
 
 #endif

@@ -269,6 +269,28 @@ static const char *const pool_names[] = {[DOP_POOL_CLS] = "the first one",
                                          [DOP_POOL_LAST] = "the last one",
                                          [DOP_POOL_END] = "that of its end"};
 
+/* Where the weights are that the plan does not hold.  What a model's file has and the plan holds in another form is on disk twice. */
+static void
+info_files(const dop_plan *plan, dop_buf *out)
+{
+    for (uint32_t i = 0; i < plan->n_files; i++) {
+        const dop_plan_file *f = &plan->files[i];
+        const char *name = dop_plan_string(plan, f->name);
+        uint64_t shared = 0;
+        for (uint32_t k = 0; k < plan->n_ranges; k++)
+            shared += plan->ranges[k].file == i ? plan->ranges[k].size : 0;
+        if (f->model)
+            dop_buf_printf(out, "%-11s %llu bytes are those of %s, which has %llu\n", "", (unsigned long long)shared,
+                           name, (unsigned long long)f->size);
+        else
+            dop_buf_printf(out, "%-11s in %s: %llu bytes, digest %016llx\n", "", name, (unsigned long long)f->size,
+                           (unsigned long long)f->digest);
+    }
+    if (plan->n_ranges > 0)
+        dop_buf_printf(out, "%-11s %llu bytes are in the plan: tables, and what kernels read in another form\n", "",
+                       (unsigned long long)plan->weights_size);
+}
+
 static void
 info_text(const dop_plan *plan, dop_buf *out)
 {
@@ -278,9 +300,7 @@ info_text(const dop_plan *plan, dop_buf *out)
                    dop_plan_string(plan, m->name), dop_plan_string(plan, m->family), m->n_layers, m->vocab,
                    m->ctx_train);
     dop_buf_printf(out, "%-11s %s\n", "weights", dop_plan_string(plan, m->quant));
-    for (uint32_t i = 0; i < plan->n_files; i++)
-        dop_buf_printf(out, "%-11s in %s: %llu bytes, digest %016llx\n", "", dop_plan_string(plan, plan->files[i].name),
-                       (unsigned long long)plan->files[i].size, (unsigned long long)plan->files[i].digest);
+    info_files(plan, out);
     dop_buf_printf(out, "%-11s %u positions", "context", m->ctx);
     if (m->page)
         dop_buf_printf(out, "; %u sequences, %u pages of %u positions", m->n_sequences, m->n_pages, m->page);

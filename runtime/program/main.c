@@ -63,6 +63,11 @@ static const dop_option options[] = {
         "continue the sequence in FILE, if it exists, and save it there afterwards"),
     OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
         "load a LoRA adapter into a plan that has room for it (dopplerc --adapters), times SCALE; repeatable"),
+    OPT(0, "control-vector", LIST, control_vector, "FILE[:SCALE]",
+        "load a control vector (GGUF) into a plan that has room for it (dopplerc --adapters), times SCALE; repeatable"),
+    OPT(0, "control-vector-scaled", LIST, control_vector, "FILE:SCALE", "the same, by llama.cpp's name"),
+    OPT(0, "control-vector-layer-range", TEXT, control_layers, "A-B",
+        "the layers, counted from 0, behind which control vectors are added (default: from 1 on)"),
     OPT(0, "draft", TEXT, draft, "PLAN",
         "a smaller model with the same vocabulary that writes drafts, several of which are checked at a time; none: no "
         "drafts by the "
@@ -79,6 +84,8 @@ static const dop_option options[] = {
     OPT(0, "srt", FLAG, srt, NULL, "write subtitles, as SRT"),
     OPT(0, "vtt", FLAG, vtt, NULL, "write subtitles, as WebVTT"),
     OPT(0, "no-timestamps", FLAG, no_timestamps, NULL, "find no times within 30 seconds"),
+    NUM(0, "audio-batch", COUNT, audio_batch, "N", "write down N pieces of the audio at the same time, each by itself",
+        1, 64),
     OPT(0, "mel", TEXT, mel, "FILE", "hear this chunk before --tokens: log-mel values, raw f32 [bins, frames]"),
     HEADING("Pictures"),
     OPT(0, "draw", TEXT, draw, "TEXT", "draw a picture of this with a diffusion model, into the file of -o"),
@@ -337,6 +344,7 @@ main(int argc, char **argv)
     dop_texts_finish(&cli.plans);
     dop_texts_finish(&cli.stop);
     dop_texts_finish(&cli.lora);
+    dop_texts_finish(&cli.control_vector);
     dop_texts_finish(&cli.logit_bias);
     dop_texts_finish(&cli.cors);
     dop_texts_finish(&cli.force);

@@ -73,13 +73,14 @@ open_text(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
     return dop_cli_chat_open(cli, s->text, diag, &s->chat);
 }
 
-/* Loads the adapters of --lora, which requests name. */
+/* Loads the adapters of --lora, which requests name, and control vectors. */
 static dop_status
 open_adapters(const dop_cli *cli, dop_hosted *s, dop_diag *diag)
 {
     dop_adapter_use *uses = NULL;
     size_t n = 0;
-    dop_status st = cli->lora.count ? dop_cli_adapters(cli, s->model, diag, &uses, &n) : DOP_OK;
+    dop_status st =
+        cli->lora.count + cli->control_vector.count ? dop_cli_adapters(cli, s->model, diag, &uses, &n) : DOP_OK;
     if (st == DOP_OK && n > 0)
         st = dop_adapter_list_create(s->model, uses, n, diag, &s->api.adapters);
     free(uses);

@@ -419,6 +419,7 @@ take_prefix(dop_connection *c)
         c->closes = true;
         dop_buf_printf(&a.headers, "Location: %s/\r\n", prefix);
     } else {
+        dop_http_tidy_path((char *)(uintptr_t)rest); /* bytes of the head, which is the connection's */
         c->head.path = rest;
         return false;
     }

@@ -173,6 +173,8 @@ take_field(const char *name, const char *value, dop_http_head *head, fields *f, 
         return set_once(&head->content_type, value, fault, "the field Content-Type comes twice");
     if (strcasecmp(name, "X-Api-Key") == 0)
         return set_once(&head->api_key, value, fault, "the field X-Api-Key comes twice");
+    if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0)
+        return wrong(fault, 415, "bodies are sent as they are, without Content-Encoding");
     if (strcasecmp(name, "X-Request-Id") == 0 && !head->request_id)
         head->request_id = value;
     if (strcasecmp(name, "Access-Control-Request-Method") == 0)

@@ -208,6 +208,17 @@ dop_http_behind_prefix(const char *prefix, const char *path)
     return strncmp(path, prefix ? prefix : "", n) == 0 && (n == 0 || path[n] == '/' || !path[n]) ? path + n : NULL;
 }
 
+void
+dop_http_tidy_path(char *path)
+{
+    size_t n = 0;
+    for (const char *c = path; *c; c++)
+        if (*c != '/' || n == 0 || path[n - 1] != '/')
+            path[n++] = *c;
+    n -= n > 1 && path[n - 1] == '/';
+    path[n] = 0;
+}
+
 bool
 dop_http_is_json(const char *content_type)
 {

@@ -52,6 +52,8 @@ bool dop_http_allows_origin(const char *const *origins, size_t n, const char *or
 /* The rest of the path behind the prefix, from its slash on; "" where the path is the prefix alone; NULL: the path begins
  * otherwise. */
 const char *dop_http_behind_prefix(const char *prefix, const char *path);
+/* Makes one slash of several and drops those at the end of a path: what comes of a base address with a slash and a path with one. */
+void dop_http_tidy_path(char *path);
 /* Is the value of Content-Type application/json, with or without parameters? */
 bool dop_http_is_json(const char *content_type);
 

@@ -390,6 +390,13 @@ static const route routes[] = {
     {"/slots", "GET", get_slots, ROUTE_MODEL},
     {"/v1/models", "GET", get_models, 0},
     {"/v1/models/*", "GET", get_models, 0},
+    {"/v1/health", "GET", get_health, 0},
+    /* where a client's base address lacks /v1 */
+    {"/models", "GET", get_models, 0},
+    {"/completions", "POST", post_completions, ROUTE_MODEL},
+    {"/chat/completions", "POST", post_chat, ROUTE_MODEL},
+    {"/responses", "POST", dop_responses_begin, ROUTE_MODEL},
+    {"/embeddings", "POST", post_embeddings, ROUTE_MODEL},
     {"/lora-adapters", "GET", get_adapters, ROUTE_MODEL},
     {"/lora-adapters", "POST", post_adapters, ROUTE_LIST | ROUTE_MODEL},
     {"/v1/completions", "POST", post_completions, ROUTE_MODEL},

@@ -1,5 +1,6 @@
 /* Adapters that are loaded while a model is open: their matrices in the plan's room for them, and which of them a sequence uses. */
 #include "runtime/adapter/adapter.h"
+#include "runtime/adapter/control_vector.h"
 #include "runtime/model/model.h"
 
 #include <math.h>
@@ -27,34 +28,37 @@ make_map(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_adapter_map
     dop_adapter_target *targets = dop_arena_alloc(arena, (plan->n_tensors + 1) * sizeof *targets);
     if (!places || !targets)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    uint32_t n = 0;
     for (uint32_t i = 0; i < plan->n_places; i++) {
         const dop_plan_adapter_place *p = &plan->places[i];
-        places[i] = (dop_adapter_place){.tensor = dop_plan_string(plan, p->tensor),
-                                        .target = p->b,
-                                        .first = p->first,
-                                        .n = p->n,
-                                        .start = p->start,
-                                        .block = p->block,
-                                        .step = p->step,
-                                        .total = p->total,
-                                        .order = p->order,
-                                        .head = p->head};
+        if (p->a == p->b) /* of control vectors */
+            continue;
+        places[n++] = (dop_adapter_place){.tensor = dop_plan_string(plan, p->tensor),
+                                          .target = p->b,
+                                          .first = p->first,
+                                          .n = p->n,
+                                          .start = p->start,
+                                          .block = p->block,
+                                          .step = p->step,
+                                          .total = p->total,
+                                          .order = p->order,
+                                          .head = p->head};
         targets[p->b] = (dop_adapter_target){.name = dop_plan_string(plan, plan->tensors[p->b].name),
                                              .rows = plan->tensors[p->b].rows,
                                              .cols = plan->tensors[p->a].cols,
                                              .experts = 1};
     }
-    dop_adapter_sort_places(places, plan->n_places);
+    dop_adapter_sort_places(places, n);
     *out = (dop_adapter_map){.targets = targets,
                              .n_targets = plan->n_tensors,
                              .places = places,
-                             .n_places = plan->n_places,
+                             .n_places = n,
                              .archs = dop_plan_string(plan, plan->model->adapter_archs),
                              .tied = plan->model->tied != 0};
     return DOP_OK;
 }
 
-/* The row of TENSORS with A of the product whose B is this row. */
+/* The row of TENSORS with A of the product whose B is this row; the row itself where control vectors are in the place of products. */
 static uint32_t
 a_of(const dop_plan *plan, uint32_t b)
 {
@@ -133,6 +137,27 @@ write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32
     return put_back(m, st, &b, diag);
 }
 
+/* Writes the direction of a control vector, or zeros, into the ranks of a slot.  direction: NULL: zeros.  It is divided by the slot's
+ * scale, which is at least its largest value; where the slot has two ranks the second one has what 16 bits leave of each value. */
+static dop_status
+write_direction(dop_model *m, uint32_t slot, const float *direction, uint32_t row, dop_diag *diag)
+{
+    const uint32_t most = m->plan.model->adapter_rank, from = slot * most;
+    matrix b;
+    dop_status st = fetch(m, row, diag, &b);
+    for (uint32_t r = 0; st == DOP_OK && r < b.t->rows; r++) {
+        uint16_t *at = b.values + r * b.row + from;
+        memset(at, 0, most * sizeof *at);
+        if (!direction)
+            continue;
+        const float v = (float)((double)direction[r] / m->lora.slots[slot].scale);
+        at[0] = dop_f32_to_f16(v);
+        if (most > 1)
+            at[1] = dop_f32_to_f16(v - dop_f16_to_f32(at[0]));
+    }
+    return put_back(m, st, &b, diag);
+}
+
 static int
 by_target(const void *x, const void *y)
 {
@@ -192,10 +217,55 @@ write_all(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
             first++;
         while (first + n < x->n_parts && x->parts[first + n].target == t)
             n++;
-        if (n > 0 || (m->lora.slots[slot].written && a_of(&m->plan, t) != UINT32_MAX))
+        const uint32_t a = a_of(&m->plan, t);
+        if (a == t && m->lora.slots[slot].written)
+            st = write_direction(m, slot, NULL, t, diag);
+        else if (n > 0 || (m->lora.slots[slot].written && a != UINT32_MAX))
             st = write_product(m, slot, x->parts + first, n, t, diag);
     }
     return st;
+}
+
+/* Sets the slot's scale: the largest value of a control vector, as a power of two. */
+static void
+set_scale(dop_model *m, uint32_t slot, const dop_control *x, uint32_t width)
+{
+    float most = 0;
+    for (uint32_t i = 0; i < x->n; i++)
+        for (uint32_t k = 0; k < width; k++)
+            most = fmaxf(most, fabsf(x->directions[i].values[k]));
+    m->lora.slots[slot].scale = most > 0 ? exp2(ceil(log2((double)most))) : 1;
+}
+
+/* Empties a slot, and writes the directions of a control vector into it.  Of several for one layer the last counts. */
+static dop_status
+write_control(dop_model *m, uint32_t slot, const dop_control *x, dop_diag *diag)
+{
+    dop_status st = write_all(m, slot, &(dop_adapter){0}, diag);
+    set_scale(m, slot, x, m->plan.model->hidden);
+    for (uint32_t i = 0; i < m->plan.n_places && st == DOP_OK; i++) {
+        const dop_plan_adapter_place *p = &m->plan.places[i];
+        for (uint32_t k = x->n; p->a == p->b && k-- > 0;)
+            if (x->directions[k].layer == p->start) {
+                st = write_direction(m, slot, x->directions[k].values, p->b, diag);
+                break;
+            }
+    }
+    return st;
+}
+
+/* Reads a control vector for the layers that have room for its directions. */
+static dop_status
+read_control(const dop_model *m, const char *path, uint32_t first, uint32_t last, dop_arena *arena, dop_diag *diag,
+             dop_control *out)
+{
+    dop_control_want want = {.width = m->plan.model->hidden, .first = first, .last = last};
+    for (uint32_t i = 0; i < m->plan.n_places; i++)
+        want.layers = m->plan.places[i].a == m->plan.places[i].b ? m->plan.places[i].total : want.layers;
+    *out = (dop_control){0};
+    return want.layers
+               ? dop_control_read(path, &want, arena, diag, out)
+               : DOP_FAIL_IN(diag, DOP_E_INPUT, path, "control vectors are not supported for this family of models");
 }
 
 /* The same for the same adapter in every run, because files of states are found by it. */
@@ -214,43 +284,67 @@ digest_of(const dop_plan *plan, const dop_adapter *x)
     return h;
 }
 
-dop_status
-dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *out_adapter)
+static uint64_t
+control_digest(const dop_control *x, uint32_t width)
 {
-    dop_diag_clear(diag);
-    DOP_DRIVE(model, diag);
-    dop_model *m = model;
-    dop_arena arena;
+    uint64_t h = 1;
+    for (uint32_t i = 0; i < x->n; i++)
+        h = XXH3_64bits_withSeed(x->directions[i].values, width * sizeof *x->directions[i].values,
+                                 h ^ x->directions[i].layer);
+    return h;
+}
+
+/* Writes a low-rank adapter into a slot.  *out_digest: what names it.  */
+static dop_status
+load_ranks(dop_model *m, const char *path, uint32_t slot, dop_arena *arena, dop_diag *diag, uint64_t *out_digest)
+{
     dop_adapter_map map;
     dop_adapter x = {0};
-    uint32_t slot = 0;
-    char *own = NULL;
-    dop_status st = find_slot(m, diag, &slot);
-    if (st == DOP_OK && (st = dop_step_none_open(m, diag)) == DOP_OK)
-        st = dop_step_drain(m, diag);
-    if (st != DOP_OK)
-        return st;
-    dop_arena_init(&arena);
-    st = make_map(&m->plan, &arena, diag, &map);
+    dop_status st = make_map(&m->plan, arena, diag, &map);
     if (st == DOP_OK)
-        st = dop_adapter_read(path, &map, &arena, diag, &x);
+        st = dop_adapter_read(path, &map, arena, diag, &x);
     if (st == DOP_OK && x.n_parts)
         qsort(x.parts, x.n_parts, sizeof *x.parts, by_target);
     if (st == DOP_OK)
         st = check_parts(m, path, &x, diag);
-    if (st == DOP_OK && !(own = strdup(path)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < x.n_parts && st == DOP_OK; i++)
+    if (st != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < x.n_parts; i++)
         m->lora.slots[slot].scale =
             i == 0 || m->lora.slots[slot].scale == 0 ? x.parts[i].scale : m->lora.slots[slot].scale;
-    if (st == DOP_OK && m->lora.slots[slot].scale == 0)
+    if (m->lora.slots[slot].scale == 0)
         m->lora.slots[slot].scale = 1;
-    if (st == DOP_OK)
-        st = write_all(m, slot, &x, diag);
-    const uint64_t digest = st == DOP_OK ? digest_of(&m->plan, &x) : 0;
-    dop_arena_finish(&arena);
-    if (st == DOP_OK || own)
+    st = write_all(m, slot, &x, diag);
+    m->lora.slots[slot].written = true;
+    *out_digest = digest_of(&m->plan, &x);
+    return st;
+}
+
+/* Loads an adapter of any kind.  first, last: the layers of a control vector. */
+static dop_status
+load(dop_model *m, const char *path, bool control, uint32_t first, uint32_t last, dop_diag *diag, uint32_t *out_adapter)
+{
+    dop_arena arena;
+    dop_control x;
+    uint32_t slot = 0;
+    uint64_t digest = 0;
+    char *own = NULL;
+    dop_status st = find_slot(m, diag, &slot);
+    if (st == DOP_OK && (st = dop_step_none_open(m, diag)) == DOP_OK)
+        st = dop_step_drain(m, diag);
+    if (st == DOP_OK && !(own = strdup(path)))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK)
+        return st;
+    dop_arena_init(&arena);
+    if (!control) {
+        st = load_ranks(m, path, slot, &arena, diag, &digest);
+    } else if ((st = read_control(m, path, first, last, &arena, diag, &x)) == DOP_OK) {
+        st = write_control(m, slot, &x, diag);
         m->lora.slots[slot].written = true;
+        digest = control_digest(&x, m->plan.model->hidden);
+    }
+    dop_arena_finish(&arena);
     if (st != DOP_OK) {
         free(own);
         return st;
@@ -259,6 +353,23 @@ dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *o
     m->lora.slots[slot].digest = digest;
     *out_adapter = slot;
     return DOP_OK;
+}
+
+dop_status
+dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *out_adapter)
+{
+    dop_diag_clear(diag);
+    DOP_DRIVE(model, diag);
+    return load(model, path, dop_control_is(path), 1, UINT32_MAX, diag, out_adapter);
+}
+
+dop_status
+dop_control_vector_load(dop_model *model, const char *path, uint32_t first, uint32_t last, dop_diag *diag,
+                        uint32_t *out_adapter)
+{
+    dop_diag_clear(diag);
+    DOP_DRIVE(model, diag);
+    return load(model, path, true, first, last, diag, out_adapter);
 }
 
 dop_status

@@ -175,7 +175,7 @@ dop_transfer_clear(dop_model *model, uint32_t place, dop_diag *diag)
         return st;
     st = begin(m, diag, &commands);
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++)
-        for (uint32_t copy = 0; copy < 2 && is_own(m, i); copy++) {
+        for (uint32_t copy = 0; copy < 2 && is_own(m, i) && !m->plan.states[i].filled; copy++) {
             piece p = find(m, i, place, m->plan.model->ctx, copy);
             if (copy == 0 || m->plan.states[i].copy_stride > 0)
                 vkCmdFillBuffer(commands, p.buffer, p.offset, p.size, 0);

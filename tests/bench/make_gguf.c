@@ -224,7 +224,7 @@ put_rope_keys(writer *w)
         key_f32(w, a, "rope.freq_base", s->rope_base);
         return;
     }
-    const uint32_t sections[4] = {s->head_dim / 8 - s->head_dim / 8 * 2 / 3, s->head_dim / 8 / 3, s->head_dim / 8 / 3,
+    const uint32_t sections[4] = {s->head_dim / 8 - 2 * (s->head_dim / 8 / 3), s->head_dim / 8 / 3, s->head_dim / 8 / 3,
                                   0};
     key_u32(w, a, "attention.key_length", s->head_dim);
     key_u32(w, a, "attention.value_length", s->head_dim);

@@ -627,6 +627,7 @@ static const struct {
     NOTHING(vkDestroyPipeline),
     NOTHING(vkCmdBindPipeline),
     NOTHING(vkCmdDispatch),
+    NOTHING(vkCmdDispatchBase),
     NOTHING(vkCmdDispatchIndirect),
     NOTHING(vkCmdPipelineBarrier),
     NOTHING(vkCmdPushConstants),

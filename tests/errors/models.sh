@@ -6,7 +6,8 @@ plans=$XDG_CACHE_HOME/doppler/plans
 small=(--ctx 64 --chunks 8 --target lavapipe)
 ask=(--tokens "5 6 7" -n 6 --temp 0 --print-ids --quiet)
 cp -r "$SRC/tests/golden/llama" model
-"$DOPPLERC" model -o own.plan "${small[@]}" --quiet
+"$DOPPLERC" model -o whole.plan "${small[@]}" --quiet
+"$DOPPLERC" model -o own.plan "${small[@]}" --weights model --quiet
 want=$("$EXEC" own.plan "${ask[@]}")
 check "ids to compare with" [ -n "$want" ]
 run() { "$EXEC" "$@" "${ask[@]}"; }
@@ -70,6 +71,28 @@ check "and an empty one" says model "${small[@]}"
 for file in "$plans"/files/*; do echo "nonsense" >"$file"; done
 check "what is remembered of files may be damaged" says model "${small[@]}"
 check "one plan" [ "$(entries)" = 1 ]
+
+# ---- the disk holds weights once --------------------------------------------------------------------------------------
+model_weights() { "$EXEC" "$1" --info | sed -n 's/^ *\([0-9]*\) bytes are those of .*model.safetensors.*/\1/p'; }
+of_model=$(model_weights own.plan)
+check "the plan uses the model's own file" [ "$of_model" -gt 240000 ]
+check "and is smaller by as much" [ $(($(stat -c %s whole.plan) - $(stat -c %s own.plan))) -gt $((of_model - 8192)) ]
+check "a whole plan names no file" sh -c '! "$1" whole.plan --info | grep -q safetensors' sh "$EXEC"
+cp -r model moved && "$DOPPLERC" moved -o moved.plan "${small[@]}" --weights model --quiet
+check "it says the same" [ "$(run moved.plan)" = "$want" ]
+cp moved/model.safetensors good
+printf '\377' | dd of=moved/model.safetensors bs=1 seek=$(($(stat -c %s good) - 500)) conv=notrunc status=none
+check_fails "a model's file that was changed" 1 "moved/model.safetensors, which has weights of this plan, was changed" run moved.plan
+truncate -s -4 moved/model.safetensors
+check_fails "or cut short" 1 "moved/model.safetensors, which has weights of this plan, was changed" run moved.plan
+rm -r moved
+check_fails "or is gone" 1 "moved/model.safetensors, which has weights of this plan, is gone" run moved.plan
+check "the plan of a model" says far/other "${small[@]}"
+rm -r model
+check "that has gone is made again for its copy" says far/other "${small[@]}"
+check "with nothing but ids" [ ! -s err ]
+cp -r far/other model
+says model "${small[@]}"
 
 # ---- several processes, and their ends --------------------------------------------------------------------------------
 "$EXEC" --cache-clear >said

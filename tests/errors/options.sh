@@ -50,7 +50,7 @@ refuses 2 "unknown pass nope; known: canon" "$model" -o plan --skip nope
 refuses 2 "unknown pass nope; known: canon" "$model" -o plan --stop-after nope
 refuses 2 "--emit zzz: known are ir, regions, nest, glsl, spirv and plan" "$model" -o plan --emit zzz
 refuses 2 "-j must lie between 1 and" "$model" -o plan -j 0
-refuses 2 "--weights zz: known are embed and external" "$model" -o plan --weights zz
+refuses 2 "--weights zz: known are embed, external and model" "$model" -o plan --weights zz
 refuses 2 "--explain zz: no region has that op" "$model" -o plan --explain zz
 refuses 2 "unknown option -m: the model comes without an option: dopplerc MODEL -o PLAN" -m "$model" -o plan
 refuses 2 "unknown option -c: use --ctx N" "$model" -o plan -c 512

@@ -143,7 +143,7 @@ run_compile(job *j, bool plan)
     dop_status st = dop_compilation_make(j->model, &o, &j->diag, &c);
     bool compiled = st == DOP_OK;
     if (compiled && plan)
-        st = dop_plan_write(&c, 1, plan_name, false, &j->diag);
+        st = dop_plan_write(&c, 1, plan_name, DOP_PLAN_WEIGHTS_MODEL, &j->diag);
     points_armed = false;
     for (uint32_t i = 0; compiled && i < c.kernels.n; i++)
         dop_buf_puts(&j->made, c.kernels.items[i].k.glsl);

@@ -227,7 +227,7 @@ fuzz_safetensors(const uint8_t *data, size_t size)
     dop_arena arena;
     dop_st_set set;
     dop_diag diag = {0};
-    const dop_map map = {data, size};
+    const dop_map map = {.data = data, .size = size};
     dop_arena_init(&arena);
     dop_status st = dop_st_parse("fuzz", &map, &arena, &diag, &set);
     fuzz_check(st, &diag);

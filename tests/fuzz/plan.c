@@ -126,8 +126,8 @@ try_open(const uint8_t *bytes, size_t size)
     uint8_t sum = 0;
     for (uint32_t i = 0; i < plan.n_slots; i++)
         if (plan.slots[i].kind == DOP_SLOT_WEIGHTS)
-            for (uint64_t at = 0; at < plan.slots[i].size; at += 61)
-                sum = (uint8_t)(sum + dop_plan_slot_bytes(&plan, i)[at]);
+            for (uint64_t at = 0, left; at < plan.slots[i].size; at += 61)
+                sum = (uint8_t)(sum + *dop_plan_slot_bytes(&plan, i, at, &left));
     fuzz_check(dop_plan_verify_weights(&plan, NULL, &diag), &diag);
     dop_plan_close(&plan);
     (void)sum;

@@ -63,6 +63,11 @@ hf)
                 sed -E "s/\"([a-z0-9_.]*[qk]_proj)\.weight\":(\{[^}]*\})/&,\"\1.${form#* }\":\2/g; s/(proj.weight\":\{\"dtype\":\")BF16/\1I8/"
         } >"llama-${form//[ .]/-}"
     done
+    { # MLX: words, scales and biases
+        sed 's/"hidden_size"/"quantization": {"group_size": 32, "bits": 4}, &/' "$root/tests/golden/llama/config.json" && printf '\0' &&
+            header "$root/tests/golden/llama/model.safetensors" |
+            sed -E 's/"([a-z0-9_.]*[qk]_proj)\.weight":(\{[^}]*\})/&,"\1.scales":\2,"\1.biases":\2/g; s/(proj.weight":\{"dtype":")BF16/\1U32/'
+    } >llama-mlx
     ;;
 picture)
     cp "$root"/tests/pictures/*.{png,jpg,webp,gif} .
@@ -80,6 +85,12 @@ hf_vision)
 mmproj)
     for model in "$root"/tests/vision/*/; do
         "$tools/hf_to_gguf" "$model" whole mmproj && head -c 20000 whole >"$(basename "$model")" # the rest is weights
+        rm -f whole
+    done
+    ;;
+gguf)
+    for name in bert modernbert embeddinggemma xlm_roberta_cross t5_encoder; do
+        "$tools/hf_to_gguf" "$root/tests/encoders/$name" whole && head -c 20000 whole >"$name"
         rm -f whole
     done
     ;;

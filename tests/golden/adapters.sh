@@ -62,6 +62,34 @@ check_fails "one too many" 1 "the plan has room for 3 adapters" logits a.f32 a.p
 "$DOPPLERC" "$golden" -o none.plan --quiet --target lavapipe --chunks 7 --kv f32
 check_fails "no room" 1 "the plan has no room for adapters" logits a.f32 none.plan --lora one
 
+# Control vectors: loaded as merged, alone, scaled, together, beside an adapter, in one rank and in several.
+vector() { python3 "$SRC/tests/tools/control_vector.py" "$@"; }
+# controls NAME PLAN MERGING LOADING BOUND
+controls() {
+    check "$1: compiles" "$DOPPLERC" "$golden" -o m.plan --quiet --target lavapipe --chunks 7 --kv f32 $3 &&
+        check "$1: runs merged" logits m.f32 m.plan && check "$1: runs loaded" logits r.f32 "$2" $4 &&
+        check "$1: loaded as merged" "$TOOLS/expect" logits "$golden/expected.json" . m.f32 r.f32 "$5"
+}
+if ! command -v python3 >/dev/null; then
+    skip "control vectors" "there is no python3"
+else
+    vector calm.gguf 0,1 64 1 0.3 && vector loud.gguf 1 64 2 20
+    controls "two control vectors" a.plan "--control-vector calm.gguf:0.5 --control-vector loud.gguf:-0.3" \
+        "--control-vector calm.gguf:0.5 --control-vector-scaled loud.gguf:-0.3" 5e-5
+    check "and they do something" sh -c '! "$@" >/dev/null 2>&1' sh "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits.f32" r.f32 1e-2
+    controls "one layer of it, with an adapter" a.plan "--control-vector calm.gguf --control-vector-layers 0-0 --lora $golden/adapter" \
+        "--control-vector calm.gguf --control-vector-layer-range 0-0 --lora $golden/adapter" 5e-4
+    "$DOPPLERC" "$golden" -o narrow.plan --quiet --target lavapipe --chunks 7 --kv f32 --adapters 1 --rank 1
+    controls "one rank" narrow.plan "--control-vector loud.gguf" "--control-vector loud.gguf" 5e-3
+    vector wide.gguf 1 65 2 1 && vector deep.gguf 2 64 2 1
+    check_fails "of another width" 1 "64 of F32 expected: the control vector is of another model" logits a.f32 a.plan --control-vector wide.gguf
+    check_fails "of more layers" 1 "direction.2 is behind the 2 layers" logits a.f32 a.plan --control-vector deep.gguf
+    check_fails "of none" 1 "prompt: error: not a GGUF file" logits a.f32 a.plan --control-vector prompt
+    check_fails "no room for it" 1 "the plan has no room for adapters" logits a.f32 none.plan --control-vector calm.gguf
+    check_fails "layers that are none" 2 "--control-vector-layer-range 5: expected layers" logits a.f32 a.plan \
+        --control-vector calm.gguf --control-vector-layer-range 5
+fi
+
 # Families: loaded as merged by hand.
 for model in qwen3 gemma3 mixtral mamba2; do
     word=- && [ $model != mixtral ] || word=self_attn

@@ -162,6 +162,30 @@ for name in bert xlm_roberta_cross; do
             "$EXEC" "$name-gguf.plan"
 done
 from_gguf embeddinggemma "$models/embeddinggemma"
+
+# Qwen3-Reranker is a text model, told by its name.  Its score is the probability of "yes" among "yes" and "no", which the logits of the
+# same model under another name give too, behind the prompt that its README.md shows.
+mkdir Qwen3-Reranker-tiny
+cp "$SRC"/tests/golden/qwen3/{config.json,model.safetensors} Qwen3-Reranker-tiny
+cp "$models/yes_no_tokenizer.json" Qwen3-Reranker-tiny/tokenizer.json
+cp -r Qwen3-Reranker-tiny chat
+for name in Qwen3-Reranker-tiny chat; do
+    check "$name: compiles" "$DOPPLERC" $name -o $name.plan --chunks 512 --kv f32 --target lavapipe
+done
+sed -n 's/^static const char prompt\[\] =$/&/;/^static const char prompt/,/;$/s/^ *"\(.*\)";\{0,1\}$/\1/p' \
+    "$SRC/compiler/import/hf/reranker.c" | tr -d '\n' | sed 's/\\"/"/g' >prompt
+probability() { # QUERY DOCUMENT: by logits
+    sed "s/{query}/$1/; s/{document}/$2/" prompt | xargs -0 printf '%b' >filled && "$EXEC" chat.plan --quiet -f filled -n 0 --logits rows &&
+        tail -c 1280 rows | od -An -v -tf4 -w4 | awk 'NR == 258 { yes = $1 } NR == 259 { no = $1 } END { printf "%.4f\n", 1 / (1 + exp(no - yes)) }'
+}
+answers() {
+    "$EXEC" Qwen3-Reranker-tiny.plan --rerank "red cat" -f documents.jsonl --quiet |
+        sed 's/.*"score":\([^}]*\)}/\1/' | xargs printf '%.4f\n' >scores
+    { probability "red cat" "the dog sat" && probability "red cat" "the cat is red"; } >wanted && cmp scores wanted
+}
+check "Qwen3-Reranker: probabilities of yes" answers
+check_fails "tokens from a reranker" 1 "gives no tokens" "$EXEC" Qwen3-Reranker-tiny.plan -p cat
+"$EXEC" xlm_roberta_cross-text.plan --rerank "red cat" -f documents.jsonl --quiet >ranks
 score=$(sed -n '1s/.*"score":\([^}]*\)}/\1/p' ranks)
 pair=$(echo '{"text": "red cat", "add_special": true}' >one.jsonl && "$EXEC" xlm_roberta_cross-text.plan --tokenize one.jsonl | tr -d '[]')
 rest=$(echo '{"text": "the dog sat", "add_special": true}' >one.jsonl && "$EXEC" xlm_roberta_cross-text.plan --tokenize one.jsonl | tr -d '[]')

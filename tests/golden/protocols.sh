@@ -6,6 +6,7 @@ server= url=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; echo "the script ended early"; exit 1' EXIT
 check "a plan" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o demo.plan --ctx 1024 --chunks 32 --sequences 4 --rows 4 \
     --target lavapipe --quiet
+cp demo.plan before.plan
 serve() { # OPTION...
     "$EXEC" demo.plan --serve 0 "$@" >log 2>&1 &
     server=$!
@@ -56,6 +57,12 @@ check "log-probabilities of prompts, as scoring harnesses ask for them" ask "sco
 refused() { curl -s -H 'Content-Type: application/json' -d '{}' "$url/infill" | grep -q 'no tokens for filling in the middle'; }
 check "no filling in without tokens for it" refused
 stop
+check "a model with transformers' logits" "$DOPPLERC" "$SRC/tests/golden/llama" -o demo.plan --target lavapipe --ctx 64 --chunks 7 \
+    --kv f32 --sequences 2 --quiet
+serve --tokenizer "$SRC/examples/shakespeare-gemma3"
+check "scores are those of transformers" ask "harness:$SRC/tests/golden/llama"
+stop
+check "the plan of before" cp before.plan demo.plan
 sed 's/<pad>/<|fim_prefix|>/g; s/<unk>/<|fim_suffix|>/g; s/<end_of_turn>/<|fim_middle|>/g' \
     "$SRC/examples/shakespeare-gemma3/tokenizer.json" >tokenizer.json
 check "systemd's protocols" python3 "$SRC/tests/serve/systemd.py" "$EXEC" demo.plan --tokenizer tokenizer.json

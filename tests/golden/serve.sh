@@ -82,6 +82,13 @@ ask 200 "\"finish_reason\":\"tool_calls\".*\"content\":null.*$call" /v1/chat/com
     "{$who, \"tools\": [$tool], \"tool_choice\": \"required\"}"
 ask 200 '"tool_calls":\[\{"index":0,"function":\{"arguments":"\{\\"who\\":' /v1/chat/completions \
     "{$who, \"tools\": [$tool], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"look_up\"}}, \"stream\": true}"
+other='{"type": "function", "function": {"name": "other"}}'
+allowed() { echo "\"tool_choice\": {\"type\": \"allowed_tools\", \"allowed_tools\": {\"mode\": \"$1\", \"tools\": $2}}"; }
+named='[{"type": "function", "function": {"name": "look_up"}}, {"type": "function", "function": {"name": "ghost"}}]'
+ask 200 "\"finish_reason\":\"tool_calls\".*$call" /v1/chat/completions "{$who, \"tools\": [$other, $tool], $(allowed required "$named")}"
+ask 400 'wants a call, and there are no tools' /v1/chat/completions "{$who, \"tools\": [$other, $tool], $(allowed required '[]')}"
+ask 200 '"finish_reason":"length"' /v1/chat/completions "{$who, \"tools\": [$other], \"max_tokens\": 2, $(allowed auto "$named")}"
+ask 400 'allowed_tools is' /v1/chat/completions "{$who, \"tools\": [$tool], $(allowed none "$named")}"
 refers='{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties":
     {"who": {"$ref": "#/$defs/p"}}, "required": ["who"], "$defs": {"p": {"enum": ["Romeo", "Juliet"]}}}}}'
 ask 200 "\"finish_reason\":\"tool_calls\".*$call" /v1/chat/completions "{$who, \"tools\": [$refers], \"tool_choice\": \"required\"}"
@@ -175,6 +182,12 @@ ask 200 '^HTTP/1.1 200' /health '' -I
 ask 400 '"param":"tools"' /v1/chat/completions "{$who, \"tools\": {\"a\": 1}}"
 ask 400 'tool 1 is not' /v1/chat/completions "{$who, \"tools\": [{}]}"
 ask 400 'there are no tools' /v1/chat/completions "{$who, \"tool_choice\": \"required\"}"
+ask 200 '"id":"gemma3-5.0M"' //v1//models/
+ask 200 '"id":"gemma3-5.0M"' /models
+ask 200 '"text"' /completions '{"prompt": "a", "max_tokens": 1, "logit_bias": [[300, false], [301, -1.5]]}'
+ask 200 '"content"' /chat/completions/ "{$who, \"max_tokens\": 1}"
+ask 415 'without Content-Encoding' /tokenize '{"content": "a"}' -H 'Content-Encoding: gzip'
+ask 200 '"tokens"' /tokenize '{"content": "a"}' -H 'Content-Encoding: identity'
 ask 415 'application/json' /tokenize '{"content": "a"}' -H 'Content-Type: text/plain'
 head -c 70000 /dev/zero | tr '\0' ' ' >large
 ask 413 '"code":"body_too_large"' /tokenize @large

@@ -1,7 +1,7 @@
 """Anthropic's Messages and OpenAI's Responses on a server, beside chat completions, which they must agree with.
 
 python3 protocols.py URL WHAT [KEY]   prints a line for each thing that is wrong, and how many were right; WHAT: same, thinking,
-store, recorded, infill, scored:LOGITS:IDS:TEXT:NLL, or hostile:SEED (values of wrong types, sizes and depths, which are refused in the form of their API).
+store, recorded, infill, scored:LOGITS:IDS:TEXT:NLL, harness:FOLDER (a golden model), or hostile:SEED (values of wrong types, sizes and depths, which are refused in the form of their API).
 """
 import array
 import http.client
@@ -361,6 +361,40 @@ def scored(path, ids, text, nll):
     check(ask("/v1/chat/completions", {"echo": True, "messages": [{"role": "user", "content": "x"}]})[0] == 400, "no echo of conversations")
 
 
+def harness(folder):
+    """Scores as lm-evaluation-harness's local-completions asks for them and adds them up, beside those of transformers' logits."""
+    about = json.load(open(os.path.join(folder, "expected.json"), encoding="utf-8"))
+    raw = array.array("f", open(os.path.join(folder, "logits.f32"), "rb").read())
+    n, vocab = about["logits_shape"]
+    ids, after = about["prompt"], about["greedy"][0]
+    logs = [log_softmax(raw[i * vocab:(i + 1) * vocab]) for i in range(n)]
+
+    def expected(tokens, context):
+        own = [logs[k - 1][tokens[k]] for k in range(context, len(tokens))]
+        margins = [sorted(logs[k - 1])[-1] - logs[k - 1][tokens[k]] for k in range(context, len(tokens))]
+        return sum(own), all(m == 0 for m in margins), min((m for m in margins if m), default=1)
+
+    # Whole prompts with every context, what greedy decoding says next, what it does not, and shorter ones, in batches.
+    asked = [(ids, c) for c in range(1, n, 3)] + [(ids + [after], n), (ids + [after ^ 1], n)] + [(ids[:k], 1) for k in range(2, n, 5)]
+    for size in (1, 4, len(asked)):
+        for at in range(0, len(asked) if size > 1 else 3, size):
+            batch = asked[at:at + size]
+            payload = {"model": "small", "prompt": [tokens for tokens, _ in batch], "temperature": 0, "max_tokens": 1, "logprobs": 1,
+                       "seed": 1234, "echo": True}
+            choices = sorted(post("/v1/completions", payload)["choices"], key=lambda c: c["index"])
+            check(len(choices) == len(batch), "one choice for each", len(choices))
+            for (tokens, context), choice in zip(batch, choices):
+                l = choice["logprobs"]
+                own, top = l["token_logprobs"][context:-1], l["top_logprobs"][context:-1]
+                greedy = all(x == max(t.values()) for x, t in zip(own, top))
+                want, want_greedy, margin = expected(tokens, context)
+                check(len(own) == len(tokens) - context and abs(sum(own) - want) < 2e-3, "a score", context, sum(own), want)
+                check(greedy == want_greedy or margin < 1e-2, "greedy", tokens, greedy, want_greedy)
+    r = post("/v1/completions", {"model": "small", "prompt": [ids, ids[:5]], "max_tokens": 8, "temperature": 0, "stop": ["\n\n"], "seed": 1234})
+    check([c["index"] for c in r["choices"]] == [0, 1], "texts", r)
+    check(ask("/tokenizer_info")[0] == 404, "the harness then takes its own tokenizer")
+
+
 def infill():
     """The server's tokenizer has tokens for filling in the middle."""
     body = {"input_prefix": "ROMEO: What ", "input_suffix": " sir?", "n_predict": 8, "temperature": 0}
@@ -577,6 +611,6 @@ if what.startswith("hostile:"):
     hostile(int(what.split(":")[1]))
 else:
     name, *arguments = what.split(":", 4)
-    {"same": same, "infill": infill, "fair": fair, "models": models, "load": load, "scored": scored, "thinking": thinking, "store": store, "recorded": recorded}[name](*arguments)
+    {"same": same, "infill": infill, "fair": fair, "models": models, "load": load, "scored": scored, "harness": harness, "thinking": thinking, "store": store, "recorded": recorded}[name](*arguments)
 print(f"{right} right, {wrong} wrong")
 sys.exit(wrong > 0)

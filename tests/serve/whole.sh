@@ -54,6 +54,11 @@ elif ! (mkdir -p npm && cd npm && timeout 120 npm install --silent --no-audit --
     skip "OpenAI's client" "npm cannot install it: $(tail -n 1 npm.log)"
 else
     check "OpenAI's client" node "$SRC/tests/serve/openai.mjs" "$url" "$PWD/npm"
+    if (cd npm && timeout 180 npm install --silent --no-audit --no-fund cohere-ai@7 @langchain/cohere@1 @langchain/core@1 >../npm.log 2>&1); then
+        check "Cohere's client, and langchain's reranker" node "$SRC/tests/serve/rerank.mjs" "$url" "$PWD/npm"
+    else
+        skip "Cohere's client" "npm cannot install it: $(tail -n 1 npm.log)"
+    fi
     check "Anthropic's client, and OpenAI's for responses" node "$SRC/tests/serve/anthropic.mjs" "$url" "$PWD/npm" secret-1
     stop "it ends well"
     mkdir -p forms

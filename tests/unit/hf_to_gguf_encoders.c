@@ -148,6 +148,7 @@ put_words(hg_model *m)
         gguf_array(m->w, "tokenizer.ggml.token_type", 5, n);
         for (size_t i = 0; i < n; i++)
             gguf_put_u32(&m->w->kvs, words[i] && words[i][0] == '[' && words[i][1] ? 3 : 1);
+        gguf_u32(m->w, "tokenizer.ggml.token_type_count", 2);
         static const char *const special[][2] = {{"[UNK]", "unknown"}, {"[CLS]", "bos"}, {"[SEP]", "seperator"}};
         for (size_t k = 0; k < 3; k++) {
             char key[64];

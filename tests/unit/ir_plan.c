@@ -117,7 +117,7 @@ ir_plan_make(ir_plan *plan, const char *text, const dop_target *target)
     int fd = mkstemp(plan->path);
     cr_assert(fd >= 0);
     close(fd);
-    ok(p, dop_plan_write(c, 1, plan->path, false, &p->diag), "plan");
+    ok(p, dop_plan_write(c, 1, plan->path, DOP_PLAN_WEIGHTS_EMBED, &p->diag), "plan");
     ok(p, dop_checkpoint_leaves_create(&c->model, &p->diag, &p->leaves), "leaves");
     if (!c->schedules[0].persistent)
         plan->no_stages = c->schedules[0].persistent_no ? c->schedules[0].persistent_no : "the target asks for none";

@@ -17,6 +17,7 @@
                  .attention_wg = 128,              \
                  .attention_one_wg = 256,          \
                  .attention_heads = 32,            \
+                 .attention_rows = 16,             \
                  .attention_units_registers = 200, \
                  .decode_group_registers = 208,    \
                  .decode_products = 64,            \

@@ -376,6 +376,18 @@ Test(http, prefixes_and_origins)
     cr_assert_str_eq(dop_http_behind_prefix("/llm", "/llm/v1/models"), "/v1/models");
     cr_assert_str_eq(dop_http_behind_prefix("/llm", "/llm"), "");
     cr_assert_null(dop_http_behind_prefix("/llm", "/llmx"));
+    static const char *const tidied[][2] = {{"/", "/"},
+                                            {"//", "/"},
+                                            {"", ""},
+                                            {"/v1/models", "/v1/models"},
+                                            {"//v1//models///", "/v1/models"},
+                                            {"/v1/models/", "/v1/models"}};
+    for (size_t i = 0; i < sizeof tidied / sizeof *tidied; i++) {
+        char path[32];
+        strcpy(path, tidied[i][0]);
+        dop_http_tidy_path(path);
+        cr_assert_str_eq(path, tidied[i][1]);
+    }
     cr_assert_null(dop_http_behind_prefix("/llm", "/v1/models"));
     cr_assert_str_eq(dop_http_behind_prefix(NULL, "/v1"), "/v1");
     cr_assert_str_eq(dop_http_behind_prefix("", "*"), "*");

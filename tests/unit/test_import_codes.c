@@ -1,4 +1,5 @@
-/* Checkpoints in FP8, INT8, packed integers, NVFP4, AWQ's gemv form, and those of bitsandbytes and HQQ: values, packed bytes, and what is refused. */
+/* Checkpoints in FP8, INT8, packed integers, NVFP4, AWQ's gemv form, and those of bitsandbytes, HQQ and MLX: values, packed bytes,
+ * and what is refused. */
 #include "compiler/pack/pack.h"
 #include "compiler/pack/pack_rows.h"
 #include "kernels/weight_types.h"
@@ -21,6 +22,12 @@ typedef enum form {
     HQQ,
     HQQ_ACROSS,
     HQQ8,
+    MLX2,
+    MLX3,
+    MLX4,
+    MLX5,
+    MLX6,
+    MLX8,
     EXPERTS
 } form;
 
@@ -51,6 +58,12 @@ static const scheme schemes[] = {
     {"bitsandbytes, 8 bits", BYTES8, 1, 0, "SCB", "F32", "bitsandbytes", false, DOP_TYPE_q8_0},
     {"HQQ, groups of 32", HQQ, 1, 32, "scale", "BF16", "hqq", true, DOP_TYPE_int4_g32},
     {"HQQ, groups across rows", HQQ_ACROSS, 1, 32, "scale", "F16", "hqq", true, DOP_TYPE_f16},
+    {"MLX, 2 bits", MLX2, 1, 32, "scales", "F16", "", true, DOP_TYPE_q4_1},
+    {"MLX, 3 bits", MLX3, 1, 32, "scales", "BF16", "", true, DOP_TYPE_q4_1},
+    {"MLX, 4 bits", MLX4, 1, 32, "scales", "BF16", "", true, DOP_TYPE_q4_1},
+    {"MLX, 5 bits", MLX5, 1, 32, "scales", "F16", "", true, DOP_TYPE_q5_1},
+    {"MLX, 6 bits", MLX6, 1, 32, "scales", "F16", "", true, DOP_TYPE_f16},
+    {"MLX, 8 bits", MLX8, 1, 32, "scales", "F16", "", true, DOP_TYPE_f16},
     {"HQQ, 8 bits", HQQ8, 1, 64, "scale", "F16", "hqq", true, DOP_TYPE_f16},
 };
 
@@ -210,6 +223,39 @@ add_hqq(int4_file *quant, const char *name, size_t out, size_t in, const scheme 
     free(zeros);
 }
 
+/* Codes from the lowest bit of a word on, which may go on in the next word. */
+static void
+add_mlx(int4_file *quant, const char *name, size_t out, size_t in, const scheme *s, float *values)
+{
+    static const uint32_t sizes[] = {2, 3, 4, 5, 6, 8};
+    const size_t n = out * in, groups = n / s->cols, bits = sizes[s->form - MLX2];
+    uint32_t *words = calloc(n * bits / 32, 4);
+    uint16_t *scales = calloc(groups, 2), *biases = calloc(groups, 2);
+    uint64_t seed = out + 7 * in;
+    const bool bf16 = *s->dtype == 'B';
+    for (size_t i = 0; i < n; i++) {
+        const size_t g = i / s->cols, at = i * bits;
+        const uint64_t q = next(&seed) & ((1u << bits) - 1);
+        if (i % s->cols == 0) {
+            const float scale = 0.001f * (float)(1 + next(&seed) % 30), bias = -0.02f * (float)(next(&seed) % 64);
+            scales[g] = bf16 ? dop_f32_to_bf16(scale) : dop_f32_to_f16(scale);
+            biases[g] = bf16 ? dop_f32_to_bf16(bias) : dop_f32_to_f16(bias);
+        }
+        words[at / 32] |= (uint32_t)(q << at % 32);
+        if (at % 32 + bits > 32)
+            words[at / 32 + 1] |= (uint32_t)(q >> (32 - at % 32));
+        const float scale = bf16 ? dop_bf16_to_f32(scales[g]) : dop_f16_to_f32(scales[g]),
+                    bias = bf16 ? dop_bf16_to_f32(biases[g]) : dop_f16_to_f32(biases[g]);
+        values[i] = s->type == DOP_TYPE_f16 ? half((float)q * scale + bias) : (float)q * half(scale) + half(bias);
+    }
+    add_part(quant, name, "weight", "U32", out, in * bits / 32, words, n * bits / 8);
+    add_part(quant, name, "scales", s->dtype, out, in / s->cols, scales, 2 * groups);
+    add_part(quant, name, "biases", s->dtype, out, in / s->cols, biases, 2 * groups);
+    free(words);
+    free(scales);
+    free(biases);
+}
+
 /* FP8 of all experts in one tensor, with a scale for each output of each. */
 static void
 add_experts(int4_file *quant, int4_file *plain, const char *name, const size_t *shape)
@@ -244,6 +290,8 @@ add_flat(int4_file *quant, int4_file *plain, const char *name, const size_t *sha
         add_bytes8(quant, name, shape[0], shape[1], values);
     else if (s->form == BYTES4 || s->form == NESTED)
         add_bytes(quant, name, shape[0], shape[1], s->form == NESTED, values);
+    else if (s->form >= MLX2)
+        add_mlx(quant, name, shape[0], shape[1], s, values);
     else
         add_hqq(quant, name, shape[0], shape[1], s, values);
     int4_add(plain, name, "F32", 2, shape, values, n * sizeof *values);
@@ -371,6 +419,10 @@ make(const char *model, const scheme *s, const char *dir, const char *plain_dir)
     json_object_set_new(
         config, "quantization_config",
         json_pack("{s:s, s:s, s:i, s:i}", "quant_method", s->method, "version", "gemv", "bits", 4, "group_size", 32));
+    if (s->form >= MLX2 && s->form <= MLX8) { /* bits and groups of a matrix may differ from those */
+        json_object_set_new(config, "quantization", json_pack("{s:i, s:i}", "bits", 4, "group_size", 64));
+        json_object_set(config, "quantization_config", json_object_get(config, "quantization"));
+    }
     cr_assert(int4_save(&quant, dir, config));
     json_decref(header);
     json_decref(config);
@@ -482,7 +534,7 @@ Test(import_codes, refused)
          "scales of 16 columns are not supported"},
         {{"another method", FP8, 1, 0, "weight_scale", "F32", "quark", false, DOP_TYPE_none},
          "quantization_config.quant_method \"quark\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-         "compressed-tensors, modelopt, bitsandbytes, hqq, auto-round"},
+         "compressed-tensors, modelopt, bitsandbytes, hqq, auto-round, and MLX's quantization"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         scratch dir = scratch_make(), plain_dir = scratch_make();

@@ -81,11 +81,13 @@ Test(import_gguf_encoders, yes_and_no)
         opened o;
         convert(&w, "golden/qwen3");
         gguf_u32(&w, "%.pooling_type", 4);
+        gguf_str(&w, "tokenizer.chat_template.rerank", "Q {query} D {document}");
         put_labels(&w, yes_first ? "yes" : "no", yes_first ? "no" : "yes");
         put_product(&w, "cls.output.weight", 2);
         const dop_encoder *e = open_file(&o, &w, path);
         cr_expect(e->used && e->classes == 2 && e->pool == DOP_BY_LAST && !e->normalized && e->n_dense == 1);
         cr_expect(!o.m.arch.layers[0].mixers[0].attn.both);
+        cr_expect_str_eq(o.m.pair_prompt, "Q {query} D {document}");
         cr_expect_eq(value_of(&o, DOP_W_dense1, 0), yes_first ? 2.0 : 1.0);
         cr_expect_eq(value_of(&o, DOP_W_dense1, 1), yes_first ? 1.0 : 2.0);
         close_file(&o);

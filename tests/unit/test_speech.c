@@ -1,4 +1,4 @@
-/* Speech: log-mel values of an independent implementation, the rules by which tokens of a transcription are picked, and transcripts in
+/* Speech: the rules by which tokens of a transcription are picked, and transcripts in
  * their forms. */
 #include "runtime/library/speech.h"
 
@@ -32,9 +32,9 @@ picked(const dop_speech *s, const dop_speech_how *how, const uint32_t *tokens, s
     float scores[VOCAB], logits[VOCAB] = {0};
     dop_diag diag = {0};
     uint32_t id = UINT32_MAX;
-    dop_speech_picker p = {.speech = s, .how = how, .scores = scores};
+    dop_speech_picker p = {.speech = s, .no_timestamps = how->no_timestamps, .scores = scores};
     logits[best] = score;
-    cr_assert_eq(dop_speech_pick(&p, logits, VOCAB, tokens, n, &diag, &id), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_speech_pick(&p, logits, tokens, n, &diag, &id), DOP_OK, "%s", diag.message);
     cr_expect_leq(p.sum_logprobs, 0);
     return id;
 }
@@ -86,11 +86,9 @@ Test(speech, logits_that_are_no_numbers)
     uint32_t suppressed[1], first[2], id;
     const dop_speech s = small_speech(suppressed, first);
     float scores[VOCAB], logits[VOCAB] = {[7] = NAN};
-    dop_speech_how how;
     dop_diag diag = {0};
-    dop_speech_how_init(&how);
-    dop_speech_picker p = {.speech = &s, .how = &how, .scores = scores};
-    cr_expect_eq(dop_speech_pick(&p, logits, VOCAB, NULL, 0, &diag, &id), DOP_E_INPUT);
+    dop_speech_picker p = {.speech = &s, .scores = scores};
+    cr_expect_eq(dop_speech_pick(&p, logits, NULL, 0, &diag, &id), DOP_E_INPUT);
 }
 
 Test(speech, transcripts_in_their_forms)

@@ -79,26 +79,68 @@ Test(split, slow_devices_get_more_segments)
     cr_expect_lt(dop_replay_estimate_ms(&slow, &m.plan, 0), 500, "one row of such a model");
 }
 
+/* A place as one number that grows with it: rows of workgroups of the dispatches before it. */
+static uint64_t
+rows_before(const made_up *m, dop_replay_place place)
+{
+    uint64_t rows = place.row;
+    for (uint32_t i = 0; i < place.dispatch; i++)
+        rows += m->dispatches[i].grid[1] ? m->dispatches[i].grid[1] : 1;
+    return rows;
+}
+
 Test(split, segments_follow_one_another_and_share_the_work)
 {
     uint64_t (*const kinds[])(uint32_t) = {equal, one_large, nothing};
+    const uint32_t grids[] = {0, 1, 7, 512};
     made_up m;
-    for (size_t k = 0; k < 3; k++) {
-        make_up(&m, kinds[k]);
+    for (size_t k = 0; k < 12; k++) {
+        make_up(&m, kinds[k % 3]);
+        for (uint32_t i = 0; i < N_DISPATCHES; i++)
+            m.dispatches[i].grid[1] = grids[k / 3];
         for (uint32_t n = 1; n <= 64; n++)
             for (uint32_t all = N_DISPATCHES - 2; all <= N_DISPATCHES; all += 2) {
-                uint32_t last = 0, longest = 0;
+                dop_replay_place last = {0};
+                uint32_t longest = 0, whole = 0;
                 for (uint32_t i = 0; i < n; i++) {
-                    const uint32_t end = dop_replay_segment_end(&m.plan, 0, all, n, i);
-                    cr_assert(end >= last && end <= all, "segment %u of %u: %u to %u", i, n, last, end);
-                    longest = end - last > longest ? end - last : longest;
+                    const dop_replay_place end = dop_replay_segment_end(&m.plan, 0, all, n, i);
+                    cr_assert(rows_before(&m, end) >= rows_before(&m, last) && end.dispatch <= all,
+                              "segment %u of %u: %u to %u", i, n, last.dispatch, end.dispatch);
+                    cr_assert(end.row == 0 || (end.dispatch < all && end.row < m.dispatches[end.dispatch].grid[1]));
+                    longest = end.dispatch - last.dispatch > longest ? end.dispatch - last.dispatch : longest;
+                    whole += last.dispatch <= 50 && last.row == 0 &&
+                             (end.dispatch > 51 || (end.dispatch == 51 && end.row == 0));
                     last = end;
                 }
-                cr_assert_eq(last, all);
-                if (kinds[k] != one_large)
+                cr_assert(last.dispatch == all && last.row == 0);
+                if (k % 3 != 1)
                     cr_expect_leq(longest, all / n + 2, "%u segments of %u dispatches: one has %u", n, all, longest);
+                else if (grids[k / 3] == 512 &&
+                         n > 2) /* the large dispatch has more than half of the work, so no segment has all of it */
+                    cr_expect_eq(whole, 0, "%u segments", n);
             }
     }
+}
+
+/* Pipelines are made for it where a dispatch of theirs is divided, and nowhere else. */
+Test(split, long_dispatches_are_divided)
+{
+    made_up m;
+    make_up(&m, one_large);
+    dop_device_info fast = {.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+                            .caps = {.cores = 132, .caps = DOP_CAP_coop_khr}},
+                    slow = {.type = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU};
+    m.dispatches[50].kernel = 1;
+    m.dispatches[50].grid[1] = 32;
+    cr_expect(dop_replay_divides(&slow, &m.plan, 1, 500), "it has most of the work");
+    cr_expect_not(dop_replay_divides(&slow, &m.plan, 0, 500), "small ones");
+    cr_expect_not(dop_replay_divides(&slow, &m.plan, 1, 0), "any time");
+    cr_expect_not(dop_replay_divides(&fast, &m.plan, 1, 500), "a fast device");
+    m.dispatches[50].grid[1] = 1;
+    cr_expect_not(dop_replay_divides(&slow, &m.plan, 1, 500), "one row of workgroups");
+    m.dispatches[50].grid[1] = 32;
+    m.schedule.ordering = DOP_ORDER_PERSISTENT;
+    cr_expect_not(dop_replay_divides(&slow, &m.plan, 1, 500), "a persistent dispatch");
 }
 
 /* Greedy ids with every dispatch in a submission of its own are those of the model in C. */

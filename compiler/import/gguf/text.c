@@ -3,6 +3,7 @@
 #include "compiler/import/text/chat_files.h"
 #include "compiler/model/leftovers.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,6 +71,12 @@ dop_gi_text(dop_gi *gi)
         return st;
     if (dop_gguf_string(dop_gguf_find(g, "general.name"), &text) && text.len < 1000)
         m->name = dop_arena_printf(m->arena, "%.*s", (int)text.len, text.data);
+    if (m->arch.encoder.classes && dop_gguf_string(dop_gguf_find(g, "tokenizer.chat_template.rerank"), &text) &&
+        text.len < INT_MAX) {
+        m->pair_prompt = dop_arena_printf(m->arena, "%.*s", (int)text.len, text.data);
+        if (!m->pair_prompt)
+            return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+    }
     if (dop_gguf_find(g, "tokenizer.ggml.tokens"))
         m->tokenizer_gguf_path = dop_arena_strdup(m->arena, gi->path);
     return DOP_OK;

@@ -121,8 +121,9 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, cons
 {
     dop_hf *hf = r->hf;
     char name[64], full[72];
-    const dop_type type = dop_hf_type(t);
-    if (type != DOP_TYPE_f32 && type != DOP_TYPE_f16 && type != DOP_TYPE_bf16)
+    const dop_type blocks = t->rank == 2 && !conv ? dop_hf_block_type(t) : DOP_TYPE_none;
+    const dop_type type = blocks != DOP_TYPE_none ? blocks : dop_hf_type(t);
+    if (blocks == DOP_TYPE_none && type != DOP_TYPE_f32 && type != DOP_TYPE_f16 && type != DOP_TYPE_bf16)
         return dop_st_refuse(t, "expected f32, f16 or bf16", hf->diag);
     const uint64_t cols = t->rank > 1 ? t->shape[1] * (conv ? TAPS : 1) : t->shape[0];
     name_of(role, number, name, sizeof name);
@@ -133,8 +134,8 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, cons
                     .rows = t->rank > 1 ? (uint32_t)t->shape[0] : 1,
                     .cols = (uint32_t)cols,
                     .data = conv ? turned(hf->arena, t) : t->data,
-                    .row_stride = cols * dop_type_of(type)->bytes,
                     .source = t->name};
+    (void)dop_type_row_bytes(type, cols, &w.row_stride); /* the tensor has these bytes */
     if (!w.name || !w.data)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     return dop_weights_add(&r->m->weights, &w, hf->arena, hf->diag);

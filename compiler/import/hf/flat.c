@@ -9,8 +9,11 @@
  *       NAME.weight_format, 0 where rows lie as they are
  *   HQQ: NAME.W_q U8, of 4 bits two in a byte; NAME.scale, NAME.zero of each group; and what NAME was made with (nbits, group_size,
  *       axis, shape, ...), which quantization_config states where these are missing
+ *   MLX: NAME.weight U32 [out, in * bits / 32], which are a stream of bits, NAME.scales and NAME.biases [out, in / group]: a value is
+ *       code * scale + bias
  *
- * Sources: AutoAWQ, awq/modules/linear/gemv.py; bitsandbytes, functional.py (QuantState.as_dict); HQQ, hqq/core/quantize.py. */
+ * Sources: AutoAWQ, awq/modules/linear/gemv.py; bitsandbytes, functional.py (QuantState.as_dict); HQQ, hqq/core/quantize.py; MLX,
+ * mlx.core.quantize. */
 #include "compiler/import/hf/hf.h"
 #include "compiler/model/leftovers.h"
 #include "ir/interp.h"
@@ -354,11 +357,66 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
                      : note(m, "4 bits in groups across rows (HQQ)", "almost 4 times");
 }
 
+/* ---- MLX --------------------------------------------------------------------------------------------------------------- */
+
+static dop_status
+read_mlx(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
+{
+    const dop_st_tensor *codes = dop_st_take_part(m->set, m->name, "weight"),
+                        *scales = dop_st_take_part(m->set, m->name, "scales"),
+                        *biases = dop_st_take_part(m->set, m->name, "biases");
+    *source = codes->name;
+    if (!scales || !biases)
+        return missing(m, scales ? "biases" : "scales");
+    const uint64_t word = 32, bits = codes->rank == 2 ? codes->shape[1] * word / m->inputs : 0,
+                   groups = scales->rank == 2 ? scales->shape[1] : 0;
+    if (!dop_st_is(codes, "U32") || codes->rank != 2 || codes->shape[0] != m->outputs || bits < 2 || bits > 8 ||
+        bits * m->inputs != codes->shape[1] * word)
+        return dop_st_refuse(codes, "is not a matrix of 2 to 8 bits a value in words of U32", m->hf->diag);
+    if (groups == 0 || m->inputs % groups != 0)
+        return dop_st_refuse(scales, "are not the scales of whole groups", m->hf->diag);
+    f->bits = (uint32_t)bits;
+    f->group = m->inputs / groups;
+    f->groups = m->outputs * groups;
+    f->stream = true;
+    f->codes = codes->data;
+    f->scales = scales->data;
+    f->zeros = biases->data;
+    f->scale_type = dop_hf_type(scales);
+    f->zero_type = dop_hf_type(biases);
+    dop_status st = check_groups(m, scales, f->groups);
+    if (st == DOP_OK)
+        st = check_groups(m, biases, f->groups);
+    if (st != DOP_OK)
+        return st;
+    p->kind = DOP_CODE_FLAT;
+    w->type = DOP_TYPE_f16;
+    if (bits <= 5 && f->group % SMALLEST_GROUP == 0 && fits_half(scales, 1) && fits_half(biases, 1)) {
+        w->type = bits == 5 ? DOP_TYPE_q5_1 : DOP_TYPE_q4_1;
+        return DOP_OK;
+    }
+    return bits == 8 ? note(m, "8 bits (MLX)", "almost twice") : note(m, "MLX in these sizes", "more than twice");
+}
+
+/* Is a matrix quantized by MLX? */
+static bool
+has_mlx(const dop_hf *hf, const dop_st_set *set, const char *name)
+{
+    const size_t n = strlen(name);
+    char other[300];
+    if (!hf->quant.mlx || n < 8 || strcmp(name + n - 7, ".weight") != 0 || !dop_st_find(set, name))
+        return false;
+    snprintf(other, sizeof other, "%.*sscales", (int)(n - 6), name);
+    return dop_st_find(set, other) != NULL;
+}
+
 bool
 dop_hf_has_flat(const dop_hf *hf, const dop_st_set *set, const char *name)
 {
     const size_t n = strlen(name);
     char other[300];
+    if (has_mlx(hf, set, name))
+        return true;
     if (n < 8 || strcmp(name + n - 7, ".weight") != 0 || (!hf->quant.bytes && !hf->quant.hqq))
         return false;
     snprintf(other, sizeof other, "%.*s%s", (int)(n - 6), name, hf->quant.hqq ? "W_q" : "SCB");
@@ -379,6 +437,8 @@ dop_hf_flat_weight(dop_hf *hf, const dop_st_set *set, const char *name, const do
     p.block_step = rows->block_step;
     if (!f)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = hf->quant.hqq ? read_hqq(&m, &p, f, &source, w) : read_bytes(&m, &p, f, &source, w);
+    dop_status st = hf->quant.hqq   ? read_hqq(&m, &p, f, &source, w)
+                    : hf->quant.mlx ? read_mlx(&m, &p, f, &source, w)
+                                    : read_bytes(&m, &p, f, &source, w);
     return st == DOP_OK ? finish(&m, &p, source, w) : st;
 }

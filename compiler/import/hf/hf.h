@@ -13,29 +13,32 @@ typedef struct dop_hf_quant {
     bool awq;   /* AWQ; else GPTQ */
     bool mxfp4; /* experts are mxfp4 blocks and scales; `used` is then false, as all other tensors are not quantized */
     bool act_order, symmetric;
-    bool by_input;       /* AWQ's gemv form: a word has eight inputs, not eight outputs */
-    bool bytes, hqq;     /* bitsandbytes; HQQ */
-    const char *skipped; /* the matrices that the last note about conversion to f16 named */
-    bool codes;          /* matrices say by their tensors how they are stored (codes.c) */
-    uint32_t bits;       /* bits of an integer: 4; GPTQ also 2, 3 or 8 */
-    bool expanded;       /* the note about matrices that become f16 has been given */
-    uint32_t group;      /* inputs per scale; 0: one scale for a whole row */
-    uint32_t zero_add;   /* added to stored zero points */
+    bool by_input;        /* AWQ's gemv form: a word has eight inputs, not eight outputs */
+    bool bytes, hqq, mlx; /* bitsandbytes; HQQ; MLX */
+    const char *skipped;  /* the matrices that the last note about conversion to f16 named */
+    bool codes;           /* matrices say by their tensors how they are stored (codes.c) */
+    uint32_t bits;        /* bits of an integer: 4; GPTQ also 2, 3 or 8 */
+    bool expanded;        /* the note about matrices that become f16 has been given */
+    uint32_t group;       /* inputs per scale; 0: one scale for a whole row */
+    uint32_t zero_add;    /* added to stored zero points */
 } dop_hf_quant;
 
 /* A Hugging Face directory that is being imported: config.json, opened, and what was read so far. */
 typedef struct dop_hf {
     const char *dir;
-    const char *path; /* path of config.json */
-    json_t *root;     /* owned */
-    dop_json top;     /* config.json's outermost object */
-    dop_json cfg;     /* its text_config where there is one, else its outermost object */
+    const char *path;          /* path of config.json */
+    json_t *root;              /* owned */
+    dop_json top;              /* config.json's outermost object */
+    dop_json cfg;              /* its text_config where there is one, else its outermost object */
+    const dop_st_set *tensors; /* tensors that the directory's files are not read for; NULL: there are none */
     const dop_family *family;
     dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
     dop_hf_quant quant;
     bool one_norm; /* the file says that a parallel layer's feed-forward part has no norm of its own */
     const char *
         headless; /* name of an architecture without output matrix (dop_family_without_head); NULL: there is a matrix */
+    /* A reranker that answers in words: the tokens "no" and "yes", whose rows of the output matrix give the scores; else equal. */
+    uint32_t answers[2];
     bool classes; /* the model gives scores of classes instead of logits of tokens */
     bool
         projected; /* CLIP: the first product after the last norm is text_projection, as in models of text and pictures */
@@ -47,6 +50,8 @@ typedef struct dop_hf {
 
 /* Reads all facts that files state besides the weights.  The caller releases hf->root. */
 dop_status dop_hf_facts(dop_hf *hf);
+/* reranker.c: makes a text model whose name says so one of classes (hf->classes, hf->answers). */
+dop_status dop_hf_reranker(dop_hf *hf);
 /* Reads sizes, layers, multipliers, biases: everything of dop_arch except the rotary embeddings and the ids. */
 dop_status dop_hf_config(dop_hf *hf);
 /* Reads the rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */

@@ -80,7 +80,7 @@ find_family(dop_hf *hf)
 static dop_status
 open_config(dop_hf *hf)
 {
-    dop_status st = dop_json_decode_file(&(dop_json_how){.path = hf->path}, hf->diag, &hf->root);
+    dop_status st = hf->root ? DOP_OK : dop_json_decode_file(&(dop_json_how){.path = hf->path}, hf->diag, &hf->root);
     if (st == DOP_OK)
         st = dop_json_root(hf->root, hf->path, hf->diag, &hf->top);
     if (st == DOP_OK)
@@ -106,12 +106,14 @@ read_name(dop_hf *hf)
 dop_status
 dop_hf_facts(dop_hf *hf)
 {
-    hf->path = dop_arena_printf(hf->arena, "%s/config.json", hf->dir);
+    hf->path = hf->root ? hf->dir : dop_arena_printf(hf->arena, "%s/config.json", hf->dir);
     if (!hf->path)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     dop_status st = open_config(hf);
     if (st == DOP_OK)
         st = find_family(hf);
+    if (st == DOP_OK)
+        st = dop_hf_reranker(hf);
     if (st == DOP_OK)
         st = dop_hf_quant_config(hf);
     if (st == DOP_OK)

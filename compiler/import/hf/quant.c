@@ -84,6 +84,17 @@ read_gptq(const dop_json *q, dop_hf_quant *out)
     return st;
 }
 
+/* MLX's "quantization", which mlx-lm repeats as "quantization_config".  Bits and groups of a matrix, which may differ from what it
+ * says, follow from the shapes of its tensors (flat.c). */
+static dop_status
+read_mlx(const dop_json *q, dop_hf_quant *out)
+{
+    const char *mode = NULL;
+    dop_status st = dop_json_str_or(q, "mode", "affine", &mode);
+    out->mlx = true;
+    return st == DOP_OK && strcmp(mode, "affine") != 0 ? refuse(q, "mode", mode, "affine") : st;
+}
+
 /* Names of methods that state another one's form.  AutoRound's files are packed as GPTQ or as AWQ packs them, and bitsandbytes' first
  * files say only how many bits they have. */
 static dop_status
@@ -124,7 +135,11 @@ dop_hf_quant_config(dop_hf *hf)
     dop_json q;
     const char *method = NULL;
     uint32_t bits = 0;
-    dop_status st = dop_json_sub(&hf->top, "quantization_config", &q);
+    dop_status st = dop_json_sub(&hf->top, "quantization", &q);
+    if (st == DOP_OK && q.object && dop_json_has(&q, "group_size") && dop_json_has(&q, "bits"))
+        return read_mlx(&q, &hf->quant);
+    if (st == DOP_OK)
+        st = dop_json_sub(&hf->top, "quantization_config", &q);
     if (st != DOP_OK || !q.object)
         return st;
     st = dop_json_str_or(&q, "quant_method", "", &method);
@@ -146,7 +161,8 @@ dop_hf_quant_config(dop_hf *hf)
         return DOP_OK;
     if (st == DOP_OK && strcmp(method, "awq") != 0 && strcmp(method, "gptq") != 0)
         return refuse(&q, "quant_method", method,
-                      "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt, bitsandbytes, hqq, auto-round");
+                      "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt, bitsandbytes, hqq, auto-round, "
+                      "and MLX's quantization");
     hf->quant.used = true;
     hf->quant.awq = st == DOP_OK && *method == 'a';
     if (st == DOP_OK)

@@ -5,7 +5,9 @@
 #include "base/format/safetensors.h"
 #include "ir/types.h"
 
-/* The storage type of a tensor's values: f32, f16, bf16, i32 or u32; none: another type, of which only the size is known. */
+#include <string.h>
+
+/* The storage type of a tensor's values: f32, f16, bf16, i32 or u32; none: another type. */
 static inline dop_type
 dop_hf_type(const dop_st_tensor *t)
 {
@@ -15,6 +17,14 @@ dop_hf_type(const dop_st_tensor *t)
            : dop_st_is(t, "I32")  ? DOP_TYPE_i32
            : dop_st_is(t, "U32")  ? DOP_TYPE_u32
                                   : DOP_TYPE_none;
+}
+
+/* The type of a tensor in blocks, as GGML files have them; none: it has another type. */
+static inline dop_type
+dop_hf_block_type(const dop_st_tensor *t)
+{
+    dop_type type = DOP_TYPE_none;
+    return dop_type_parse(t->dtype, strlen(t->dtype), &type) && dop_type_of(type)->block > 1 ? type : DOP_TYPE_none;
 }
 
 #endif

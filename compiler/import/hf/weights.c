@@ -114,6 +114,13 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     dop_status st = check_shape(f, t, transposed, rows, w);
     if (st != DOP_OK)
         return st;
+    if (dop_hf_block_type(t) != DOP_TYPE_none && w->rank == 2 && !transposed && !rows->block && !rows->turned) {
+        w->type = dop_hf_block_type(t);
+        w->source = t->name;
+        (void)dop_type_row_bytes(w->type, w->cols, &w->row_stride); /* the tensor has these bytes */
+        w->data = t->data + rows->start * w->row_stride;
+        return DOP_OK;
+    }
     if (dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
                            t->name, t->dtype);
@@ -426,6 +433,42 @@ name_of(filler *f, const dop_weight_need *need)
     return first;
 }
 
+/* Makes the product of a reranker that answers in words from the two rows of the output matrix (or of the embedding that serves as
+ * one) which belong to its answers. */
+static dop_status
+fill_answers(filler *f, const dop_weight_need *need)
+{
+    dop_hf *hf = f->hf;
+    const uint32_t *id = hf->answers, first = id[0] < id[1] ? id[0] : id[1];
+    const dop_weight_need head = {.role = DOP_W_lm_head, .layer = -1}, embed = {.role = DOP_W_embed, .layer = -1};
+    const dop_tensor_name *n = name_of(f, &head);
+    const dop_rows rows = {
+        .total = hf->model->arch.vocab, .start = first, .block = 1, .block_step = id[0] + id[1] - 2 * first};
+    dop_weight w = {.name = need->name, .rank = 2, .rows = 2, .cols = need->cols};
+    char name[256] = "";
+    if (n)
+        full_name(f, &head, n->source, name, sizeof name);
+    if (!n || !has_tensor(f, name)) {
+        n = name_of(f, &embed);
+        full_name(f, &embed, n->source, name, sizeof name);
+    }
+    dop_status st = take(f, name, n, &rows, &w);
+    if (st != DOP_OK)
+        return st;
+    if (w.parts || dop_type_of(w.type)->block != 1)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "tensor %s: rows of a quantized matrix cannot be scores",
+                           name);
+    uint8_t *copy = dop_arena_alloc(hf->arena, 2 * w.row_stride);
+    if (!copy)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (int i = 0; i < 2; i++)
+        memcpy(copy + (size_t)i * w.row_stride, w.data + (id[i] == first ? 0 : w.block_stride), w.row_stride);
+    w.data = copy;
+    w.block_rows = 0;
+    w.block_stride = 0;
+    return dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag);
+}
+
 /* Fills in a weight of a product after the last norm, from a module's own file, or from the model's files. */
 static dop_status
 fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t dense)
@@ -439,6 +482,8 @@ fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t 
     dop_status st = DOP_OK;
     f->layer = NULL;
     snprintf(name, sizeof name, "%s", source);
+    if (hf->answers[0] != hf->answers[1])
+        return fill_answers(f, need);
     if (!hf->dense_dirs[dense]) {
         char own[256];
         snprintf(own, sizeof own, "%s%s", f->prefix, source); /* BERT's pooler is a part of the model */
@@ -686,7 +731,11 @@ dop_hf_weights(dop_hf *hf)
 {
     filler f = {.hf = hf};
     dop_weights *w = &hf->model->weights;
-    dop_status st = dop_st_open_dir(hf->dir, hf->arena, hf->diag, &f.set, &w->maps, &w->n_maps);
+    dop_status st = DOP_OK;
+    if (hf->tensors)
+        f.set = *hf->tensors;
+    else
+        st = dop_st_open_dir(hf->dir, hf->arena, hf->diag, &f.set, &w->maps, &w->n_maps);
     w->cap_maps = w->n_maps;
     if (st != DOP_OK)
         return st;

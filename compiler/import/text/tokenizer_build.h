@@ -61,6 +61,11 @@ dop_status dop_tok_config_tokens(const dop_tokenizer_facts *facts, const char *p
 dop_status dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag *diag);
 /* Sets b->ranks from scores [tokens]: the best score has rank 0, equal scores have equal ranks. */
 dop_status dop_tok_build_ranks(dop_tok_build *b, const double *scores, dop_diag *diag);
+/* Vocabularies of byte strings with ranks (tokenizer_tiktoken.c), for which b->ranks [tokens] is allocated: adds the token `id`, a string of
+ * bytes, with its rank; then sets merging by rank, and words split by one pattern; adds a special token. */
+dop_status dop_tok_ranks_token(dop_tok_build *b, uint32_t id, uint32_t rank, const char *s, size_t n, dop_diag *diag);
+dop_status dop_tok_ranks_pattern(dop_tok_build *b, const char *pattern, size_t n, dop_diag *diag);
+dop_status dop_tok_ranks_special(dop_tok_build *b, uint32_t id, const char *text, size_t n, dop_diag *diag);
 /* Adds the ops of BERT's normalizer. */
 dop_status dop_tok_build_bert(dop_tok_build *b, bool clean, bool chinese, bool accents, bool lower, dop_diag *diag);
 /* Adds the ops that split text into words as BERT does: at white space, and each punctuation mark by itself. */

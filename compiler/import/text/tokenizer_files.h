@@ -58,5 +58,7 @@ bool dop_tokenizer_find_file(const char *dir, dop_buf *out_path);
 dop_status dop_prompts_of_dir(const char *dir, dop_diag *diag, struct json_t **out_prompts);
 /* Makes a tokenizer from the tokenizer.ggml.* metadata of an open GGUF file. */
 dop_status dop_tokenizer_from_gguf(const struct dop_gguf *gguf, dop_diag *diag, dop_tokenizer **out_tok);
+/* Makes the tokenizer of a GGML file of a model of speech from its list of tokens, and the special tokens behind them. */
+dop_status dop_tokenizer_from_ggml(const char *path, dop_diag *diag, dop_tokenizer **out_tok);
 
 #endif

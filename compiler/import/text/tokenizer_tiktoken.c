@@ -118,9 +118,8 @@ next_line(const char *s, size_t size, size_t *at, line *out, bool *out_bad)
     return true;
 }
 
-/* Adds the token `id`, a string of bytes, with its rank. */
-static dop_status
-use_token(dop_tok_build *b, uint32_t id, uint32_t rank, const char *s, size_t n, dop_diag *diag)
+dop_status
+dop_tok_ranks_token(dop_tok_build *b, uint32_t id, uint32_t rank, const char *s, size_t n, dop_diag *diag)
 {
     if (b->token_flags[id] & DOP_TOKEN_USED)
         return BAD(b, diag, "two tokens have the rank %u", rank);
@@ -134,9 +133,8 @@ use_token(dop_tok_build *b, uint32_t id, uint32_t rank, const char *s, size_t n,
     return DOP_OK;
 }
 
-/* Sets what tiktoken files and tekken.json share: merging by rank, and words split by one pattern. */
-static dop_status
-use_pattern(dop_tok_build *b, const char *pattern, size_t n, dop_diag *diag)
+dop_status
+dop_tok_ranks_pattern(dop_tok_build *b, const char *pattern, size_t n, dop_diag *diag)
 {
     b->flags |= DOP_TOK_F_BYTE_LEVEL | DOP_TOK_F_BY_SCORE | DOP_TOK_F_IGNORE_MERGES;
     for (unsigned i = 0; i < 256; i++)
@@ -145,8 +143,8 @@ use_pattern(dop_tok_build *b, const char *pattern, size_t n, dop_diag *diag)
     return dop_tok_build_op(b, DOP_OP_SPLIT_REGEX, DOP_SPLIT_ISOLATED, pattern, n, "", 0, diag);
 }
 
-static dop_status
-add_special(dop_tok_build *b, uint32_t id, const char *text, size_t n, dop_diag *diag)
+dop_status
+dop_tok_ranks_special(dop_tok_build *b, uint32_t id, const char *text, size_t n, dop_diag *diag)
 {
     if (id >= b->tokens || (b->token_flags[id] & DOP_TOKEN_USED) || n == 0)
         return BAD(b, diag, "special token \"%.*s\" has the id %u, which it cannot have", n > 80 ? 80 : (int)n, text,
@@ -169,7 +167,7 @@ add_published(dop_tok_build *b, const published *p, uint32_t ranks, dop_diag *di
                 snprintf(text, sizeof text, "%.*s%u%s", (int)(number - s->text), s->text, s->from + k, number + 2);
             else
                 snprintf(text, sizeof text, "%s", s->text);
-            st = add_special(b, ranks + s->id + k, text, strlen(text), diag);
+            st = dop_tok_ranks_special(b, ranks + s->id + k, text, strlen(text), diag);
         }
     }
     return st;
@@ -224,7 +222,7 @@ read_lines(dop_tok_build *b, const char *s, size_t size, dop_diag *diag)
         else if (bytes.failed)
             st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         else
-            st = use_token(b, l.rank, l.rank, bytes.data, bytes.size, diag);
+            st = dop_tok_ranks_token(b, l.rank, l.rank, bytes.data, bytes.size, diag);
     }
     dop_buf_finish(&bytes);
     return st;
@@ -271,8 +269,9 @@ dop_tokenizer_from_tiktoken(const char *path, const void *bytes, size_t size, co
         (st = dop_tok_build_init(&b, path, tokens, diag)) != DOP_OK ||
         (st = read_lines(&b, bytes, size, diag)) != DOP_OK)
         goto error;
-    st = json_is_string(pattern) ? use_pattern(&b, json_string_value(pattern), json_string_length(pattern), diag)
-                                 : use_pattern(&b, p->pattern, strlen(p->pattern), diag);
+    st = json_is_string(pattern)
+             ? dop_tok_ranks_pattern(&b, json_string_value(pattern), json_string_length(pattern), diag)
+             : dop_tok_ranks_pattern(&b, p->pattern, strlen(p->pattern), diag);
     if (st == DOP_OK)
         st = has_specials || !p ? dop_tok_config_add(&b, facts, diag) : add_published(&b, p, ranks, diag);
     if (st != DOP_OK)
@@ -340,7 +339,7 @@ tekken_special_tokens(dop_tok_build *b, const json_t *list, uint32_t specials, d
         uint32_t id;
         if (!dop_tok_json_id(json_object_get(o, "rank"), specials, &id) || !json_is_string(s))
             return BAD(b, diag, "special token %zu has no rank below %u or no text", i, specials);
-        st = add_special(b, id, json_string_value(s), json_string_length(s), diag);
+        st = dop_tok_ranks_special(b, id, json_string_value(s), json_string_length(s), diag);
     }
     for (uint32_t id = 0; id < specials && st == DOP_OK; id++) {
         char text[32];
@@ -350,7 +349,7 @@ tekken_special_tokens(dop_tok_build *b, const json_t *list, uint32_t specials, d
         snprintf(text, sizeof text, "<SPECIAL_%u>", id);
         if (!list && id < sizeof tekken_specials / sizeof *tekken_specials)
             name = tekken_specials[id];
-        st = add_special(b, id, name, strlen(name), diag);
+        st = dop_tok_ranks_special(b, id, name, strlen(name), diag);
     }
     return st;
 }
@@ -377,8 +376,8 @@ tekken_vocab(dop_tok_build *b, const json_t *vocab, uint32_t specials, dop_diag 
         else if (bytes.failed)
             st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         else
-            st = use_token(b, (uint32_t)json_integer_value(rank) + specials, (uint32_t)json_integer_value(rank),
-                           bytes.data, bytes.size, diag);
+            st = dop_tok_ranks_token(b, (uint32_t)json_integer_value(rank) + specials,
+                                     (uint32_t)json_integer_value(rank), bytes.data, bytes.size, diag);
     }
     dop_buf_finish(&bytes);
     return st;
@@ -404,7 +403,7 @@ dop_tok_tekken(const json_t *root, const char *path, const dop_tokenizer_facts *
     if ((st = dop_tok_build_init(&b, path, tokens, diag)) != DOP_OK ||
         (st = tekken_vocab(&b, json_object_get(root, "vocab"), specials, diag)) != DOP_OK ||
         (st = tekken_special_tokens(&b, json_object_get(root, "special_tokens"), specials, diag)) != DOP_OK ||
-        (st = use_pattern(&b, json_string_value(pattern), json_string_length(pattern), diag)) != DOP_OK)
+        (st = dop_tok_ranks_pattern(&b, json_string_value(pattern), json_string_length(pattern), diag)) != DOP_OK)
         goto error;
     b.unk = dop_tok_build_find(&b, "<unk>", 5);
     b.bos = dop_tok_build_find(&b, "<s>", 3);

@@ -42,7 +42,8 @@ typedef struct dop_compile_options {
     uint32_t adapters, rank;            /* room for adapters that come at run time, and their largest rank; 0: none */
     bool invariant;                     /* the same bits for a row in every batch and chunk */
     bool external_weights;              /* weights are a file of their own, PLAN.weights */
-    bool split;                         /* with parts: one file for each, PLAN.part0 and so on */
+    bool model_weights; /* weights that need no other form stay in the model's files, which the plan names */
+    bool split;         /* with parts: one file for each, PLAN.part0 and so on */
     /* Progress of the steps "kernels" (in kernels) and "weights" (in bytes of the plan). */
     dop_progress progress;
     dop_log notes; /* what may surprise about the plan, a line each */

@@ -309,9 +309,13 @@ dop_status dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, d
  * unloaded; NULL: no adapter has this number. */
 uint32_t dop_model_adapter_room(const dop_model *model);
 const char *dop_model_adapter(const dop_model *model, uint32_t adapter);
-/* Loads a PEFT directory, its .safetensors file or a GGUF adapter.  *out_adapter: its number, below the room.  DOP_E_INPUT: it is of
- * another model or rank, or damaged; DOP_E_FULL: as many are loaded as there is room for; nothing is changed then. */
+/* Loads a PEFT directory, its .safetensors file, a GGUF adapter or a control vector.  *out_adapter: its number, below the room.
+ * DOP_E_INPUT: it is of another model or rank, or damaged; DOP_E_FULL: as many are loaded as there is room for; nothing is changed then. */
 dop_status dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *out_adapter);
+/* Loads a control vector (GGUF, tensors "direction.N"), which adds direction.N, times the factor of its use, to the residual stream behind
+ * layer N.  Only layers first .. last, counted from 0, count; dop_adapter_load() takes all but layer 0.  It is an adapter in all else. */
+dop_status dop_control_vector_load(dop_model *model, const char *path, uint32_t first, uint32_t last, dop_diag *diag,
+                                   uint32_t *out_adapter);
 /* DOP_E_USAGE: a sequence uses it. */
 dop_status dop_adapter_unload(dop_model *model, uint32_t adapter, dop_diag *diag);
 /* An adapter, and the factor of what it adds. */

@@ -63,6 +63,9 @@ typedef struct dop_speech_how {
     bool no_timestamps;   /* a chunk is one segment */
     const char *prompt;   /* text that could have been before, for names and style; NULL: none */
     bool forget;          /* what was heard before is no prompt of the next chunk */
+    /* Above 1: so many chunks are written at the same time, each by a sequence of its own, of which the plan must have as many.  The audio is
+     * then cut where it is quiet, and `prompt` leads each chunk; what was heard before leads none. */
+    uint32_t together;
     double temperature;   /* of the first attempt; later ones are 0.2 hotter, up to 1 */
     bool one_attempt;     /* no hotter attempts */
     double worst_logprob; /* a mean log-probability below this is a failure: -1 */
@@ -84,11 +87,14 @@ typedef struct dop_transcript {
     char *text;           /* of all segments */
     size_t n_segments;
     dop_speech_segment *segments;
-    uint32_t n_tokens; /* that were written, all attempts together */
+    uint32_t n_tokens;                       /* that were written, all attempts together */
+    uint32_t n_chunks;                       /* that were heard */
+    double features_s, encoder_s, decoder_s; /* seconds that their parts took */
 } dop_transcript;
 
 /* Writes down what the audio says, chunk after chunk.  sequence: of the speech's model; its tokens are lost.  *out_transcript: the
- * caller's to finish, also after an error.  DOP_E_INPUT: an unknown language, or a task that the model does not know. */
+ * caller's to finish, also after an error.  DOP_E_INPUT: an unknown language, a task that the model does not know, or fewer sequences
+ * than how->together. */
 dop_status dop_speech_transcribe(const dop_speech *speech, dop_sequence *sequence, const dop_audio *audio,
                                  const dop_speech_how *how, dop_diag *diag, dop_transcript *out_transcript);
 void dop_transcript_finish(dop_transcript *transcript);

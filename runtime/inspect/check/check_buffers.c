@@ -61,9 +61,10 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
         for (uint64_t i = 0; i < n; i++)
             b->sent[i] = is_out(run, b->node) && i / half != current / half ? NAN : dop_check_normal(&run->random);
     } else if (dop_node_at(g, b->node)->op == DOP_OP_state) {
-        uint32_t end = run->c->pos + run->c->n_tokens;
+        /* Rows that nobody may read yet are large, so that reading them shows.  A state that is filled once is read whole. */
+        const uint64_t end = dop_state_is_filled(g, b->node) ? n : (uint64_t)(run->c->pos + run->c->n_tokens) * b->cols;
         for (uint64_t i = 0; i < n; i++)
-            b->sent[i] = (i < (uint64_t)end * b->cols ? 1.0f : 100.0f) * dop_check_normal(&run->random);
+            b->sent[i] = (i < end ? 1.0f : 100.0f) * dop_check_normal(&run->random);
     } else if (!is_out(run, b->node)) {
         dop_node_id chosen = run->choice ? dop_node_base(g, run->r->info->experts.ids, NULL) : 0;
         if (run->choice && dop_node_at(g, b->node)->op == DOP_OP_group_rows)

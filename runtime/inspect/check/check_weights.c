@@ -20,12 +20,11 @@ dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32
 {
     const dop_plan_slot *slot = &plan->slots[weight->slot];
     dop_type type = weight->type < DOP_TYPE_COUNT ? (dop_type)weight->type : DOP_TYPE_none;
-    const uint8_t *data =
-        slot->kind == DOP_SLOT_WEIGHTS ? dop_plan_slot_bytes(plan, weight->slot) + weight->offset : NULL;
-    uint64_t stride = weight->rows ? weight->size / weight->rows : 0, need = 0;
-    bool ok = data && row < weight->rows && expert < weight->experts;
+    const uint8_t *data = NULL;
+    uint64_t stride = weight->rows ? weight->size / weight->rows : 0, need = 0, left = 0;
+    bool ok = slot->kind == DOP_SLOT_WEIGHTS && row < weight->rows && expert < weight->experts;
     if (ok)
-        data += expert * weight->expert_stride;
+        data = dop_plan_slot_bytes(plan, weight->slot, weight->offset + expert * weight->expert_stride, &left);
     if (ok && dop_type_of(type)->kind == DOP_KIND_FLOAT) {
         ok = dop_type_row_bytes(type, weight->cols, &need) && need <= stride;
         if (ok)

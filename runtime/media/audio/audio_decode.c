@@ -1,7 +1,7 @@
-/* Decoding of audio files by libsndfile, mixing to one channel, and resampling by libsamplerate. */
+/* Decoding of audio files by libsndfile, and mixing to one channel. */
 #include "runtime/media/audio.h"
+#include "runtime/media/audio/audio_resample.h"
 
-#include <samplerate.h>
 #include <sndfile.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ memory_seek(sf_count_t offset, int whence, void *user)
 {
     memory *m = user;
     const sf_count_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? m->at : m->n;
-    if (offset < -base || offset > m->n - base)
+    /* Behind the end there is nothing to read; libmpg123 complains on stderr where it cannot go there. */
+    if (offset < -base || (offset > 0 && base > INT64_MAX - offset))
         return -1;
     return m->at = base + offset;
 }
@@ -60,8 +61,8 @@ memory_write(const void *from, sf_count_t count, void *user)
 typedef struct decoder {
     SNDFILE *file;
     SF_INFO info;
-    SRC_STATE *resampler; /* NULL: the rate is right */
-    float *piece, *mono;  /* [PIECE, channels], [PIECE] */
+    dop_resampler *resampler; /* NULL: the rate is right */
+    float *piece, *mono;      /* [PIECE, channels], [PIECE] */
     dop_budget *budget;
     dop_diag *diag;
     size_t most; /* samples of the longest audio */
@@ -87,35 +88,34 @@ reserve(decoder *d, size_t more)
     return DOP_OK;
 }
 
-/* Appends n samples of one channel, at the right rate; ends: there are no more. */
 static dop_status
-append(decoder *d, const float *mono, size_t n, bool ends)
+append(decoder *d, const float *samples, size_t n)
+{
+    const dop_status st = n > 0 ? reserve(d, n) : DOP_OK;
+    if (st == DOP_OK && n > 0) {
+        memcpy(d->out + d->n, samples, n * sizeof *samples);
+        d->n += n;
+    }
+    return st;
+}
+
+/* Appends n samples of one channel after they have been resampled; ends: there are no more. */
+static dop_status
+resample(decoder *d, const float *mono, size_t n, bool ends)
 {
     dop_status st = DOP_OK;
-    if (!d->resampler) {
-        if (n > 0 && (st = reserve(d, n)) == DOP_OK) {
-            memcpy(d->out + d->n, mono, n * sizeof *mono);
-            d->n += n;
-        }
-        return st;
-    }
-    SRC_DATA x = {.data_in = mono,
-                  .input_frames = (long)n,
-                  .src_ratio = (double)DOP_AUDIO_RATE / d->info.samplerate,
-                  .end_of_input = ends};
-    float made[4096];
     do {
-        x.data_out = made;
-        x.output_frames = sizeof made / sizeof *made;
-        if (src_process(d->resampler, &x) != 0)
-            return DOP_FAIL(d->diag, DOP_E_INPUT, "the audio cannot be resampled from %d Hz", d->info.samplerate);
-        if (x.output_frames_gen > 0 && (st = reserve(d, (size_t)x.output_frames_gen)) == DOP_OK) {
-            memcpy(d->out + d->n, made, (size_t)x.output_frames_gen * sizeof *made);
-            d->n += (size_t)x.output_frames_gen;
-        }
-        x.data_in += x.input_frames_used;
-        x.input_frames -= x.input_frames_used;
-    } while (st == DOP_OK && (x.input_frames > 0 || x.output_frames_gen == sizeof made / sizeof *made));
+        size_t room, made = 0;
+        const float *samples = NULL;
+        float *to = dop_resampler_room(d->resampler, &room);
+        room = room < n ? room : n;
+        memcpy(to, mono, room * sizeof *mono);
+        mono += room;
+        n -= room;
+        st = dop_resampler_feed(d->resampler, room, ends && n == 0, d->diag, &samples, &made);
+        if (st == DOP_OK)
+            st = append(d, samples, made);
+    } while (st == DOP_OK && n > 0);
     return st;
 }
 
@@ -137,7 +137,7 @@ read_pieces(decoder *d)
             if (!(d->mono[i] > -1e6f && d->mono[i] < 1e6f))
                 return DOP_FAIL(d->diag, DOP_E_INPUT, "the audio has values that are no numbers");
         }
-        st = append(d, d->mono, (size_t)n, n < PIECE);
+        st = d->resampler ? resample(d, d->mono, (size_t)n, n < PIECE) : append(d, d->mono, (size_t)n);
     }
     if (st == DOP_OK && sf_error(d->file) != SF_ERR_NO_ERROR)
         st = DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is damaged: %s", sf_strerror(d->file));
@@ -152,7 +152,6 @@ static dop_status
 open_file(decoder *d, memory *m)
 {
     SF_VIRTUAL_IO io = {memory_size, memory_seek, memory_read, memory_write, memory_tell};
-    int why = 0;
     d->file = sf_open_virtual(&io, SFM_READ, &d->info, m);
     if (!d->file)
         return DOP_FAIL(d->diag, DOP_E_INPUT, "this is no audio that can be read: %s", sf_strerror(NULL));
@@ -160,8 +159,11 @@ open_file(decoder *d, memory *m)
         d->info.samplerate > MAX_RATE)
         return DOP_FAIL(d->diag, DOP_E_INPUT, "audio of %d channels at %d Hz is not supported", d->info.channels,
                         d->info.samplerate);
-    if (d->info.samplerate != DOP_AUDIO_RATE && !(d->resampler = src_new(SRC_SINC_MEDIUM_QUALITY, 1, &why)))
-        return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+    if (d->info.samplerate != DOP_AUDIO_RATE) {
+        const dop_status st = dop_resampler_create((uint32_t)d->info.samplerate, d->diag, &d->resampler);
+        if (st != DOP_OK)
+            return st;
+    }
     d->piece = malloc(PIECE * (size_t)d->info.channels * sizeof *d->piece);
     d->mono = malloc(PIECE * sizeof *d->mono);
     return d->piece && d->mono ? DOP_OK : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
@@ -180,8 +182,7 @@ dop_audio_decode(const void *bytes, size_t n, double most_seconds, dop_budget *b
         st = read_pieces(&d);
     if (d.file)
         sf_close(d.file);
-    if (d.resampler)
-        src_delete(d.resampler);
+    dop_resampler_destroy(d.resampler);
     free(d.piece);
     free(d.mono);
     if (st != DOP_OK) {

@@ -1,32 +1,37 @@
 /* Log-mel spectrograms, as Whisper's feature extractor defines them: transformers, feature_extraction_whisper.py and audio_utils.py. */
+#include "base/parallel.h"
 #include "runtime/media/audio.h"
 
-#include <complex.h>
-#include <fftw3.h>
+#include <kiss_fftr.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FREQUENCIES = DOP_AUDIO_WINDOW / 2 + 1 };
+enum {
+    BLOCK = 512,
+    MAX_BINS = 1024,
+    WORTH_A_THREAD = 4096
+}; /* frames of a piece of work, and what a thread pays for */
 
 /* A triangle of the filter bank: weights of the frequencies from `first` on. */
 typedef struct filter {
     uint32_t first, n;
-    double weights[FREQUENCIES];
+    float weights[FREQUENCIES];
 } filter;
 
 typedef struct bank {
     uint32_t n;
     filter *filters;
-    double window[DOP_AUDIO_WINDOW];
-    fftw_plan fft; /* of the next two */
-    double *in;
-    fftw_complex *spectrum;
+    float window[DOP_AUDIO_WINDOW];
+    kiss_fftr_cfg *fft; /* [n_threads]: it has scratch memory of its own */
+    uint32_t n_threads;
+    const float *samples;
+    size_t n_samples, frames;
+    float *mel;   /* [n, frames] */
+    float *most;  /* [blocks]: the largest value of each */
+    float lowest; /* once it is known */
 } bank;
-
-/* Plans are made by one thread at a time. */
-static pthread_mutex_t planning = PTHREAD_MUTEX_INITIALIZER;
 
 /* Slaney's scale: linear up to 1000 Hz, logarithmic above it. */
 static double
@@ -56,88 +61,115 @@ make_filters(bank *b)
                 continue;
             if (f->n == 0)
                 f->first = k;
-            f->weights[f->n++] = w * 2 / (high - low);
+            f->weights[f->n++] = (float)(w * 2 / (high - low));
         }
     }
-}
-
-static dop_status
-open_bank(bank *b, uint32_t bins, dop_diag *diag)
-{
-    *b = (bank){.n = bins};
-    b->filters = calloc(bins, sizeof *b->filters);
-    b->in = fftw_alloc_real(DOP_AUDIO_WINDOW);
-    b->spectrum = fftw_alloc_complex(FREQUENCIES);
-    if (b->in && b->spectrum) {
-        pthread_mutex_lock(&planning);
-        b->fft = fftw_plan_dft_r2c_1d(DOP_AUDIO_WINDOW, b->in, b->spectrum, FFTW_ESTIMATE);
-        pthread_mutex_unlock(&planning);
-    }
-    if (!b->filters || !b->fft)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < DOP_AUDIO_WINDOW; i++)
-        b->window[i] = 0.5 - 0.5 * cos(2 * acos(-1.0) * i / DOP_AUDIO_WINDOW);
-    make_filters(b);
-    return DOP_OK;
 }
 
 static void
 close_bank(bank *b)
 {
+    for (uint32_t i = 0; i < b->n_threads && b->fft; i++)
+        kiss_fftr_free(b->fft[i]);
+    free(b->fft);
+    free(b->most);
     free(b->filters);
-    pthread_mutex_lock(&planning);
-    if (b->fft)
-        fftw_destroy_plan(b->fft);
-    pthread_mutex_unlock(&planning);
-    fftw_free(b->in);
-    fftw_free(b->spectrum);
 }
 
-/* The sample at position i, reflected at both ends. */
-static double
-sample_at(const float *samples, size_t n, int64_t i)
+static dop_status
+open_bank(bank *b, dop_diag *diag)
 {
-    const int64_t end = (int64_t)n - 1;
-    i = i < 0 ? -i : i;
-    i = i > end ? 2 * end - i : i;
-    return (double)samples[i < 0 ? 0 : i];
+    const uint64_t cores = b->frames / WORTH_A_THREAD + 1;
+    bool good;
+    b->n_threads = cores < dop_cores() ? (uint32_t)cores : dop_cores();
+    b->n_threads = b->n_threads < DOP_MAX_THREADS ? b->n_threads : (uint32_t)DOP_MAX_THREADS;
+    b->filters = calloc(b->n, sizeof *b->filters);
+    b->most = calloc(b->frames / BLOCK + 1, sizeof *b->most);
+    b->fft = calloc(b->n_threads, sizeof *b->fft);
+    good = b->filters && b->most && b->fft;
+    for (uint32_t i = 0; i < b->n_threads && good; i++)
+        good = (b->fft[i] = kiss_fftr_alloc(DOP_AUDIO_WINDOW, 0, NULL, NULL)) != NULL;
+    if (!good)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < DOP_AUDIO_WINDOW; i++)
+        b->window[i] = (float)(0.5 - 0.5 * cos(2 * acos(-1.0) * i / DOP_AUDIO_WINDOW));
+    make_filters(b);
+    return DOP_OK;
 }
 
-/* Sums of a frame's power within each triangle, to out[bin * stride]. */
+/* The windowed samples of a frame, which are reflected at both ends of the audio. */
 static void
-power_of(const bank *b, const float *samples, size_t n, size_t frame, float *out, size_t stride)
+window_of(const bank *b, size_t frame, float *out)
 {
-    double power[FREQUENCIES];
-    const int64_t from = (int64_t)(frame * DOP_AUDIO_HOP) - DOP_AUDIO_WINDOW / 2;
-    for (int64_t i = 0; i < DOP_AUDIO_WINDOW; i++)
-        b->in[i] = sample_at(samples, n, from + i) * b->window[i];
-    fftw_execute(b->fft);
-    for (uint32_t k = 0; k < FREQUENCIES; k++)
-        power[k] = creal(b->spectrum[k]) * creal(b->spectrum[k]) + cimag(b->spectrum[k]) * cimag(b->spectrum[k]);
-    for (uint32_t i = 0; i < b->n; i++) {
-        const filter *f = &b->filters[i];
-        double sum = 0;
-        for (uint32_t k = 0; k < f->n; k++)
-            sum += f->weights[k] * power[f->first + k];
-        out[i * stride] = (float)log10(fmax(sum, 1e-10));
+    const int64_t from = (int64_t)(frame * DOP_AUDIO_HOP) - DOP_AUDIO_WINDOW / 2, end = (int64_t)b->n_samples - 1;
+    if (from >= 0 && from + DOP_AUDIO_WINDOW <= end + 1) {
+        for (int64_t i = 0; i < DOP_AUDIO_WINDOW; i++)
+            out[i] = b->samples[from + i] * b->window[i];
+        return;
     }
+    for (int64_t i = 0; i < DOP_AUDIO_WINDOW; i++) {
+        int64_t at = from + i < 0 ? -(from + i) : from + i;
+        at = at > end ? 2 * end - at : at;
+        out[i] = b->samples[at < 0 ? 0 : at] * b->window[i];
+    }
+}
+
+/* A dop_parallel_fn: logarithms of the sums of power within each triangle, for the frames of a block. */
+static dop_status
+measure(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    bank *b = user;
+    float in[DOP_AUDIO_WINDOW], power[FREQUENCIES], most = -INFINITY;
+    kiss_fft_cpx spectrum[FREQUENCIES];
+    const size_t from = (size_t)index * BLOCK, end = from + BLOCK < b->frames ? from + BLOCK : b->frames;
+    (void)diag;
+    for (size_t frame = from; frame < end; frame++) {
+        window_of(b, frame, in);
+        kiss_fftr(b->fft[worker], in, spectrum);
+        for (uint32_t k = 0; k < FREQUENCIES; k++)
+            power[k] = spectrum[k].r * spectrum[k].r + spectrum[k].i * spectrum[k].i;
+        for (uint32_t i = 0; i < b->n; i++) {
+            const filter *f = &b->filters[i];
+            float sum = 0;
+            for (uint32_t k = 0; k < f->n; k++)
+                sum += f->weights[k] * power[f->first + k];
+            const float level = log10f(fmaxf(sum, 1e-10f));
+            b->mel[i * b->frames + frame] = level;
+            most = level > most ? level : most;
+        }
+    }
+    b->most[index] = most;
+    return DOP_OK;
+}
+
+/* A dop_parallel_fn: levels of a bin, at most 8 below the largest. */
+static dop_status
+scale(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    const bank *b = user;
+    float *row = b->mel + (size_t)index * b->frames;
+    (void)worker, (void)diag;
+    for (size_t i = 0; i < b->frames; i++)
+        row[i] = ((row[i] > b->lowest ? row[i] : b->lowest) + 4) / 4;
+    return DOP_OK;
 }
 
 dop_status
 dop_audio_mel(const float *samples, size_t n, uint32_t bins, dop_diag *diag, float *out_mel)
 {
-    bank b = {0};
-    if (n < DOP_AUDIO_WINDOW || n % DOP_AUDIO_HOP || bins == 0 || bins > 1024)
+    bank b = {.n = bins, .samples = samples, .n_samples = n, .frames = n / DOP_AUDIO_HOP, .mel = out_mel};
+    if (n < DOP_AUDIO_WINDOW || n % DOP_AUDIO_HOP || bins == 0 || bins > MAX_BINS || b.frames / BLOCK >= UINT32_MAX)
         return DOP_FAIL(diag, DOP_E_USAGE, "%zu samples make no frames of %u bins", n, bins);
-    const size_t frames = n / DOP_AUDIO_HOP;
+    const uint32_t blocks = (uint32_t)((b.frames + BLOCK - 1) / BLOCK);
     float most = -INFINITY;
-    dop_status st = open_bank(&b, bins, diag);
-    for (size_t i = 0; i < frames && st == DOP_OK; i++)
-        power_of(&b, samples, n, i, out_mel + i, frames);
-    for (size_t i = 0; i < frames * bins && st == DOP_OK; i++)
-        most = fmaxf(most, out_mel[i]);
-    for (size_t i = 0; i < frames * bins && st == DOP_OK; i++)
-        out_mel[i] = (fmaxf(out_mel[i], most - 8) + 4) / 4;
+    dop_status st = open_bank(&b, diag);
+    if (st == DOP_OK)
+        st = dop_parallel_for(blocks, b.n_threads, measure, &b, diag);
+    for (uint32_t i = 0; i < blocks && st == DOP_OK; i++)
+        most = b.most[i] > most ? b.most[i] : most;
+    b.lowest = most - 8;
+    if (st == DOP_OK)
+        st = dop_parallel_for(bins, b.n_threads, scale, &b, diag);
     close_bank(&b);
     return st;
 }

@@ -47,7 +47,8 @@ dop_is_model(const char *path)
     if (S_ISDIR(sb.st_mode) || (S_ISREG(sb.st_mode) && strcmp(last_part(path), "manifest.json") == 0))
         return true;
     FILE *f = S_ISREG(sb.st_mode) ? fopen(path, "rbe") : NULL;
-    const bool is = f && fread(magic, 1, sizeof magic, f) == sizeof magic && memcmp(magic, "GGUF", sizeof magic) == 0;
+    const bool is = f && fread(magic, 1, sizeof magic, f) == sizeof magic &&
+                    (memcmp(magic, "GGUF", sizeof magic) == 0 || memcmp(magic, "lmgg", sizeof magic) == 0);
     if (f)
         fclose(f);
     return is;

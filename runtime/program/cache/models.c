@@ -159,6 +159,7 @@ static dop_status
 compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
 {
     dop_compile_options o = m->options;
+    o.model_weights = !o.parts; /* the disk holds them once; parts may run on machines without the model */
     dop_compile_facts facts;
     char number[16];
     dop_buf text = {0};
@@ -517,7 +518,10 @@ dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
                 drop_damaged(m->list[i].plan)) {
                 again = true;
                 if (!cli->quiet)
-                    fprintf(stderr, "doppler-exec: %s: note: its plan in the cache was damaged: it is made again\n",
+                    fprintf(stderr,
+                            "doppler-exec: %s: note: its plan in the cache was damaged, or the model was elsewhere: it "
+                            "is made "
+                            "again\n",
                             m->list[i].model);
             }
         again = again || m->other;

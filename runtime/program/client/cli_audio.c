@@ -61,6 +61,7 @@ transcribe(work *w, dop_diag *diag)
     how.translate = cli->translate;
     how.no_timestamps = cli->no_timestamps;
     how.prompt = cli->prompt;
+    how.together = cli->audio_batch;
     how.seed = sampling.seed;
     if (!isnan(cli->temperature)) {
         how.temperature = cli->temperature;
@@ -77,7 +78,9 @@ dop_mode_audio(dop_cli *cli, dop_diag *diag)
     work w = {.cli = cli};
     if (cli->tokens || cli->tokens_file || cli->mel)
         return dop_mode_run(cli, diag);
+    const double start = dop_now_ms();
     dop_status st = dop_cli_read_audio(cli->audio, diag, &w.audio);
+    const double read_ms = dop_now_ms() - start;
     if (st == DOP_OK)
         st = dop_cli_generation_open(cli, "--audio", diag, &w.gen);
     if (st == DOP_OK)
@@ -89,8 +92,12 @@ dop_mode_audio(dop_cli *cli, dop_diag *diag)
     if (st == DOP_OK)
         st = print_transcript(&w, diag);
     if (st == DOP_OK && !cli->quiet)
-        fprintf(stderr, "load %.0f ms; %.1f s of audio in %.2f s, %.1f times as fast; %u tokens; on %s\n",
-                w.gen.facts.load_ms, w.transcript.duration, ms / 1e3, w.transcript.duration / ms * 1e3,
+        fprintf(stderr,
+                "load %.0f ms; %.1f s of audio read in %.2f s, written down in %.2f s, %.1f times as fast (features "
+                "%.2f s, "
+                "encoder %.2f s for %u pieces, decoder %.2f s for %u tokens); on %s\n",
+                w.gen.facts.load_ms, w.transcript.duration, read_ms / 1e3, ms / 1e3, w.transcript.duration / ms * 1e3,
+                w.transcript.features_s, w.transcript.encoder_s, w.transcript.n_chunks, w.transcript.decoder_s,
                 w.transcript.n_tokens, w.gen.facts.device);
     dop_transcript_finish(&w.transcript);
     dop_speech_close(w.speech);

@@ -30,11 +30,12 @@ typedef struct dop_cli {
     dop_bias *biases; /* owned: the biases of the sampling that dop_cli_sampling gives */
     const char *seed;
     bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
-    dop_texts stop, lora;
+    dop_texts stop, lora, control_vector;
     dop_texts images;                   /* files of pictures in the prompt */
     const char *features;               /* file to write their features to; NULL: none */
     const char *audio, *mel, *language; /* files of what a model of speech hears, and the language of the audio */
     bool translate, no_timestamps, srt, vtt;
+    uint32_t audio_batch; /* pieces of audio at the same time; 0: one after the other */
     const char *draw, *negative, *output,
         *sampler;    /* a picture of this text, without that; the file; how noise is removed */
     uint32_t steps;  /* 0: the model's own */
@@ -50,7 +51,8 @@ typedef struct dop_cli {
     uint32_t logprobs;       /* with --json: alternatives shown for each token; DOP_CLI_UNSET: no log-probabilities */
     const char *draft;       /* a plan for drafts */
     uint32_t draft_ngram;    /* length of the n-grams that are looked up for drafts; 0: none */
-    const char *session;     /* file of the sequence: restored before, saved after */
+    const char *control_layers; /* behind which control vectors are added, as "1-12" */
+    const char *session;        /* file of the sequence: restored before, saved after */
     uint32_t ppl_ctx;
     /* device */
     const char *device, *ordering;
@@ -194,12 +196,12 @@ dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_pat
 void dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options);
 /* For -i and --serve: prompts that come again are kept, as the options say.  DOP_E_USAGE: a size that is none. */
 dop_status dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_options);
-/* Loads the adapters of --lora, and gives their uses. The caller frees *out_uses. */
+/* Loads the adapters of --lora and the control vectors, and gives their uses. The caller frees *out_uses. */
 dop_status dop_cli_adapters(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_adapter_use **out_uses,
                             size_t *out_n);
-/* Creates a sequence that uses the adapters of --lora. */
+/* Creates a sequence that uses the adapters of --lora and the control vectors. */
 dop_status dop_cli_sequence(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_sequence **out_sequence);
-/* Opens the plan as a model, and creates a sequence, which uses the adapters of --lora. */
+/* Opens the plan as a model, and creates a sequence, which uses the adapters of --lora and the control vectors. */
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
 /* Opens as dop_cli_open does, with these values of dop_open_options.first_tokens and .no_scoring. */
 dop_status dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag,

@@ -126,25 +126,52 @@ dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_op
     return st;
 }
 
+/* Parses --control-vector-layer-range. */
+static dop_status
+read_layers(const char *text, dop_diag *diag, uint32_t *out_first, uint32_t *out_last)
+{
+    int end = 0;
+    *out_first = 1;
+    *out_last = UINT32_MAX;
+    if (text && (sscanf(text, "%9u-%9u%n", out_first, out_last, &end) != 2 || text[end] || *out_first > *out_last))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--control-vector-layer-range %s: expected layers as 1-12", text);
+    return DOP_OK;
+}
+
+/* Loads "FILE" or "FILE:SCALE". */
+static dop_status
+load_adapter(const dop_cli *cli, dop_model *model, const char *text, bool control, dop_diag *diag, dop_adapter_use *out)
+{
+    dop_arena arena;
+    const char *path = NULL;
+    double scale = 1;
+    uint32_t first, last;
+    dop_arena_init(&arena);
+    dop_status st = read_layers(cli->control_layers, diag, &first, &last);
+    if (st == DOP_OK)
+        st = dop_adapter_argument(text, &arena, diag, &path, &scale);
+    if (st == DOP_OK)
+        st = control ? dop_control_vector_load(model, path, first, last, diag, &out->adapter)
+                     : dop_adapter_load(model, path, diag, &out->adapter);
+    out->scale = (float)scale;
+    dop_arena_finish(&arena);
+    return st;
+}
+
 dop_status
 dop_cli_adapters(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_adapter_use **out_uses, size_t *out_n)
 {
+    const size_t n_loras = cli->lora.count, n = n_loras + cli->control_vector.count;
     dop_status st = DOP_OK;
     *out_n = 0;
-    *out_uses = calloc(cli->lora.count + 1, sizeof **out_uses);
+    *out_uses = calloc(n + 1, sizeof **out_uses);
     if (!*out_uses)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < cli->lora.count && st == DOP_OK; i++) {
-        dop_arena arena;
-        const char *path = NULL;
-        double scale = 1;
-        dop_arena_init(&arena);
-        st = dop_adapter_argument(cli->lora.items[i], &arena, diag, &path, &scale);
-        if (st == DOP_OK)
-            st = dop_adapter_load(model, path, diag, &(*out_uses)[i].adapter);
-        (*out_uses)[i].scale = (float)scale;
+    for (size_t i = 0; i < n && st == DOP_OK; i++) {
+        const bool control = i >= n_loras;
+        const char *text = control ? cli->control_vector.items[i - n_loras] : cli->lora.items[i];
+        st = load_adapter(cli, model, text, control, diag, &(*out_uses)[i]);
         *out_n += st == DOP_OK;
-        dop_arena_finish(&arena);
     }
     return st;
 }
@@ -155,7 +182,8 @@ dop_cli_sequence(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_seque
     dop_adapter_use *uses = NULL;
     size_t n = 0;
     dop_status st = dop_sequence_create(model, diag, out_sequence);
-    if (st == DOP_OK && cli->lora.count > 0 && (st = dop_cli_adapters(cli, model, diag, &uses, &n)) == DOP_OK)
+    if (st == DOP_OK && cli->lora.count + cli->control_vector.count > 0 &&
+        (st = dop_cli_adapters(cli, model, diag, &uses, &n)) == DOP_OK)
         st = dop_sequence_set_adapters(*out_sequence, uses, n, diag);
     free(uses);
     return st;

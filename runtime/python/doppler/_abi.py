@@ -388,6 +388,7 @@ class dop_speech_how(Structure):
         ("no_timestamps", c_bool),
         ("prompt", c_char_p),
         ("forget", c_bool),
+        ("together", c_uint32),
         ("temperature", c_double),
         ("one_attempt", c_bool),
         ("worst_logprob", c_double),
@@ -409,6 +410,10 @@ class dop_transcript(Structure):
         ("n_segments", c_size_t),
         ("segments", POINTER(dop_speech_segment)),
         ("n_tokens", c_uint32),
+        ("n_chunks", c_uint32),
+        ("features_s", c_double),
+        ("encoder_s", c_double),
+        ("decoder_s", c_double),
     ]
 
 
@@ -492,6 +497,7 @@ class dop_compile_options(Structure):
         ("rank", c_uint32),
         ("invariant", c_bool),
         ("external_weights", c_bool),
+        ("model_weights", c_bool),
         ("split", c_bool),
         ("progress", dop_progress),
         ("notes", dop_log),
@@ -543,6 +549,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "dop_model_adapter_room": (c_uint32, [c_void_p]),
     "dop_model_adapter": (c_char_p, [c_void_p, c_uint32]),
     "dop_adapter_load": (c_int, [c_void_p, c_char_p, POINTER(dop_diag), POINTER(c_uint32)]),
+    "dop_control_vector_load": (c_int, [c_void_p, c_char_p, c_uint32, c_uint32, POINTER(dop_diag), POINTER(c_uint32)]),
     "dop_adapter_unload": (c_int, [c_void_p, c_uint32, POINTER(dop_diag)]),
     "dop_sequence_set_adapters": (c_int, [c_void_p, POINTER(dop_adapter_use), c_size_t, POINTER(dop_diag)]),
     "dop_sequence_expect": (None, [c_void_p, c_uint32]),

@@ -380,11 +380,15 @@ class Model(Handle):
             paths = [(at, lib.dop_model_adapter(self._get(), at)) for at in range(self.adapter_room)]
         return [Adapter(at, os.fsdecode(path)) for at, path in paths if path is not None]
 
-    def load_adapter(self, path: Path) -> Adapter:
-        """Loads a PEFT directory, its .safetensors file or a GGUF adapter; Sequence.set_adapters uses it."""
+    def load_adapter(self, path: Path, layers: Optional[Tuple[int, int]] = None) -> Adapter:
+        """Loads a PEFT directory, its .safetensors file, a GGUF adapter or a control vector; Sequence.set_adapters uses it.  layers: of a
+        control vector, the first and the last one behind which it is added."""
         number = ctypes.c_uint32()
         with self._drive:
-            call("dop_adapter_load", self._get(), os.fsencode(path), DIAG, ctypes.byref(number))
+            if layers:
+                call("dop_control_vector_load", self._get(), os.fsencode(path), *layers, DIAG, ctypes.byref(number))
+            else:
+                call("dop_adapter_load", self._get(), os.fsencode(path), DIAG, ctypes.byref(number))
         return Adapter(number.value, os.fsdecode(path))
 
     def unload_adapter(self, adapter: Adapter) -> None:

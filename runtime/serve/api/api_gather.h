@@ -21,6 +21,7 @@ typedef struct gathering {
     const json_t *texts; /* with echo: the prompts as the request has them */
     const char *front;   /* what texts get in front of them; NULL: nothing */
     json_t *parts; /* owned: what the answer has to be, behind its reasoning; NULL: anything, or what `grammar` says */
+    json_t *allowed;   /* owned: the tools that a choice of allowed_tools names; NULL: all */
     const char *param; /* the parameter of the request that `parts` or `grammar` is from */
     dop_grammar *grammar;
     bool no_reasoning; /* the request turns reasoning off */

@@ -108,6 +108,8 @@ typedef struct dop_shape_demand {
     json_t *parts; /* for dop_grammar_from_parts, the caller's to release */
     dop_buf begin; /* marks that begin the answer, for the end of the prompt: models write them as one token */
 } dop_shape_demand;
+/* The tools that a choice {"type": "allowed_tools"} leaves, a new list.  *out_mode: "auto" or "required"; NULL: the choice is wrong. */
+json_t *dop_tools_allowed(const json_t *tools, const json_t *choice, const char **out_mode);
 /* Demands a call of any of the tools or, unless NULL, of the tool `only`.  Returns what is wrong, or NULL. */
 const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_shape_demand *out);
 /* Demands an answer that is valid for a schema (NULL: any object).  Returns what is wrong, or NULL. */

@@ -60,8 +60,8 @@ take_stops(gathering *g)
 static void
 add_bias(gathering *g, int64_t id, const json_t *by)
 {
-    const double x = json_number_value(by);
-    if (id < 0 || id >= g->api->facts.vocab || !json_is_number(by) || !(fabs(x) <= 100))
+    const double x = json_is_false(by) ? -100 : json_number_value(by); /* false: never, in llama.cpp's form */
+    if (id < 0 || id >= g->api->facts.vocab || !(json_is_number(by) || json_is_false(by)) || !(fabs(x) <= 100))
         dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
                           g->api->facts.vocab);
     else if (g->biases)
@@ -473,6 +473,7 @@ take_tools(gathering *g)
     const json_t *tools = dop_reader_get(r, "tools"), *choice = dop_reader_get(r, "tool_choice");
     const char *word = json_string_value(choice);
     const char *only = json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
+    const char *type = json_string_value(json_object_get(choice, "type"));
     g->call->terms.single = !dop_reader_bool(r, "parallel_tool_calls", true);
     for (size_t i = 0; i < json_array_size(tools); i++)
         if (!json_is_string(json_object_get(json_object_get(json_array_get(tools, i), "function"), "name")))
@@ -480,8 +481,12 @@ take_tools(gathering *g)
                               i + 1);
     if (tools && !json_is_array(tools))
         dop_reader_refuse(r, "tools", "tools is a list");
-    if (choice && !only &&
-        (!word || (strcmp(word, "none") != 0 && strcmp(word, "auto") != 0 && strcmp(word, "required") != 0)))
+    if (type && strcmp(type, "allowed_tools") == 0 && !r->failed) {
+        tools = g->allowed = dop_tools_allowed(tools, choice, &word);
+        if (!word)
+            dop_reader_refuse(r, "tool_choice", "allowed_tools is {\"mode\": auto or required, \"tools\": [...]}");
+    } else if (choice && !only &&
+               (!word || (strcmp(word, "none") != 0 && strcmp(word, "auto") != 0 && strcmp(word, "required") != 0)))
         dop_reader_refuse(r, "tool_choice", "tool_choice is none, auto, required or a function");
     if (json_array_size(tools) == 0 && (only || (word && strcmp(word, "required") == 0)))
         dop_reader_refuse(r, "tool_choice", "tool_choice wants a call, and there are no tools");
@@ -625,6 +630,7 @@ finish_gathering(gathering *g, bool ends)
     dop_request_images_finish(&g->images);
     free(g->biases);
     json_decref(g->parts);
+    json_decref(g->allowed);
     dop_grammar_release(g->grammar);
     if (!ends)
         return;

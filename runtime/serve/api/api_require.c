@@ -177,6 +177,35 @@ call_of(const dop_tool_form *f, const char *name, const json_t *schema, bool nam
     return json_pack("{s:o}", "seq", seq);
 }
 
+/* The name of a tool {"type": "function", "function": {"name"}}, or of one in the short form {"type": "function", "name"}. */
+static const json_t *
+tool_name(const json_t *tool)
+{
+    const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
+    return name ? name : json_object_get(tool, "name");
+}
+
+json_t *
+dop_tools_allowed(const json_t *tools, const json_t *choice, const char **out_mode)
+{
+    /* {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}, or its members without the inner object */
+    const json_t *inner = json_object_get(choice, "allowed_tools"), *of = inner ? inner : choice,
+                 *names = json_object_get(of, "tools"), *mode = json_object_get(of, "mode"), *tool, *one;
+    json_t *list = json_array();
+    size_t i, k;
+    *out_mode = mode ? json_string_value(mode) : "auto";
+    if (!*out_mode || (strcmp(*out_mode, "auto") != 0 && strcmp(*out_mode, "required") != 0) || !json_is_array(names))
+        *out_mode = NULL;
+    json_array_foreach(tools, i, tool)
+    {
+        bool allowed = false;
+        json_array_foreach(names, k, one) allowed |= json_equal(tool_name(tool), tool_name(one));
+        if (allowed)
+            json_array_append(list, (json_t *)(uintptr_t)tool);
+    }
+    return list;
+}
+
 const char *
 dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_shape_demand *out)
 {

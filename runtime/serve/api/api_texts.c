@@ -94,16 +94,25 @@ take_document(gathering *g, const char *query, size_t n_query, const json_t *doc
     dop_diag diag = {0};
     dop_status st;
     size_t second = 0;
+    dop_buf whole = {0};
     if (!text) {
         dop_reader_refuse(&g->r, "documents", "a document is a text, or an object with one as \"text\"");
         return;
     }
-    if (g->call->pairs)
+    if (g->call->pairs &&
+        dop_prompts_pair(g->api->prompts, query, n_query, json_string_value(text), json_string_length(text), &whole)) {
+        st = dop_tokenizer_encode_within(g->api->tok, whole.data, whole.size, DOP_ENCODE_PARSE_SPECIAL, g->budget,
+                                         &diag, &g->prompts[at]);
+        second = g->prompts[at].count;
+    } else if (whole.failed)
+        st = DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    else if (g->call->pairs)
         st = dop_tokenizer_encode_pair(g->api->tok, query, n_query, json_string_value(text), json_string_length(text),
                                        g->budget, &diag, &g->prompts[at], &second);
     else
         st = dop_gather_text(g, json_string_value(text), json_string_length(text), DOP_ENCODE_ADD_SPECIAL, &diag,
                              &g->prompts[at]);
+    dop_buf_finish(&whole);
     g->seconds[at] = (uint32_t)second;
     if (st != DOP_OK)
         dop_gather_refuse(g, "documents", &diag);

@@ -1,5 +1,5 @@
 /* The languages of Whisper, in the order of its tokens: https://arxiv.org/abs/2212.04356. */
-#include "runtime/library/speech.h"
+#include "base/encoding/languages.h"
 
 const dop_language dop_languages[] = {
     {"en", "english"},        {"zh", "chinese"},       {"de", "german"},    {"es", "spanish"},    {"ru", "russian"},
