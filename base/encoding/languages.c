@@ -1,7 +1,7 @@
 /* The languages of Whisper, in the order of its tokens: https://arxiv.org/abs/2212.04356. */
 #include "base/encoding/languages.h"
 
-const dop_language dop_languages[] = {
+static const dop_language languages[DOP_N_LANGUAGES] = {
     {"en", "english"},        {"zh", "chinese"},       {"de", "german"},    {"es", "spanish"},    {"ru", "russian"},
     {"ko", "korean"},         {"fr", "french"},        {"ja", "japanese"},  {"pt", "portuguese"}, {"tr", "turkish"},
     {"pl", "polish"},         {"ca", "catalan"},       {"nl", "dutch"},     {"ar", "arabic"},     {"sv", "swedish"},
@@ -22,4 +22,9 @@ const dop_language dop_languages[] = {
     {"sa", "sanskrit"},       {"lb", "luxembourgish"}, {"my", "myanmar"},   {"bo", "tibetan"},    {"tl", "tagalog"},
     {"mg", "malagasy"},       {"as", "assamese"},      {"tt", "tatar"},     {"haw", "hawaiian"},  {"ln", "lingala"},
     {"ha", "hausa"},          {"ba", "bashkir"},       {"jw", "javanese"},  {"su", "sundanese"},  {"yue", "cantonese"}};
-const uint32_t dop_n_languages = sizeof dop_languages / sizeof *dop_languages;
+
+const dop_language *
+dop_language_at(uint32_t number)
+{
+    return &languages[number];
+}

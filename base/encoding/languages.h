@@ -8,8 +8,8 @@ typedef struct dop_language {
     const char *code, *name; /* "en", "english" */
 } dop_language;
 
-/* In the order of the models' tokens. */
-extern const dop_language dop_languages[];
-extern const uint32_t dop_n_languages;
+enum { DOP_N_LANGUAGES = 100 };
+/* A language by its number below DOP_N_LANGUAGES, in the order of the models' tokens. */
+const dop_language *dop_language_at(uint32_t number);
 
 #endif

@@ -70,9 +70,9 @@ find_tokens(dop_speech *s, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_INPUT, "the vocabulary has no tokens of times");
     t->end_time = s->vocab - t->first_time > TIMES ? t->first_time + TIMES : s->vocab;
     uint32_t known = 0;
-    for (uint32_t i = 0; i < dop_n_languages && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < DOP_N_LANGUAGES && st == DOP_OK; i++) {
         char name[16];
-        snprintf(name, sizeof name, "<|%s|>", dop_languages[i].code);
+        snprintf(name, sizeof name, "<|%s|>", dop_language_at(i)->code);
         st = id_of(s->text, name, diag, &s->language_ids[i]);
         known += s->language_ids[i] != UINT32_MAX;
     }
@@ -198,7 +198,7 @@ dop_speech_open(dop_model *model, const dop_text *text, dop_diag *diag, dop_spee
     dop_diag_clear(diag);
     *out_speech = NULL;
     dop_speech *s = calloc(1, sizeof *s);
-    if (!s || !(s->language_ids = calloc(dop_n_languages, sizeof *s->language_ids))) {
+    if (!s || !(s->language_ids = calloc(DOP_N_LANGUAGES, sizeof *s->language_ids))) {
         free(s);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }

@@ -34,7 +34,7 @@ struct dop_speech {
     dop_speech_tokens tokens;
     uint32_t vocab, ctx;
     uint32_t
-        *language_ids;    /* [dop_n_languages] ids of the tokens of languages, UINT32_MAX where there is none; owned */
+        *language_ids;    /* [DOP_N_LANGUAGES] ids of the tokens of languages, UINT32_MAX where there is none; owned */
     uint32_t *suppressed; /* [n_suppressed] tokens that no transcription has; owned */
     size_t n_suppressed;
     uint32_t *at_first; /* [n_at_first] tokens that none begins with; owned */

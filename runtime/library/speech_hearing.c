@@ -31,7 +31,7 @@ struct dop_hearing {
     float *mel;
     size_t frames, heard; /* of mel; of them those of the audio itself */
     float silence;        /* the value of mel where there is none */
-    uint32_t language;    /* number in dop_languages; UINT32_MAX: not known yet */
+    uint32_t language;    /* number of dop_language_at; UINT32_MAX: not known yet */
     uint32_t *before;     /* tokens of earlier windows and of the prompt; owned */
     size_t n_before, cap_before;
     stretch *windows;  /* owned */
@@ -99,8 +99,8 @@ choose_language(dop_hearing *h, dop_diag *diag)
     h->language = many ? UINT32_MAX : 0;
     if (!many && h->how.translate)
         return DOP_FAIL(diag, DOP_E_INPUT, "the model writes English only, and does not translate");
-    for (uint32_t i = 0; name && i < dop_n_languages; i++)
-        if (strcasecmp(name, dop_languages[i].code) == 0 || strcasecmp(name, dop_languages[i].name) == 0) {
+    for (uint32_t i = 0; name && i < DOP_N_LANGUAGES; i++)
+        if (strcasecmp(name, dop_language_at(i)->code) == 0 || strcasecmp(name, dop_language_at(i)->name) == 0) {
             if (many ? h->s->language_ids[i] == UINT32_MAX : i > 0)
                 return DOP_FAIL(diag, DOP_E_INPUT, "the model does not know the language \"%.40s\"", name);
             h->language = i;
@@ -321,7 +321,7 @@ dop_hearing_count(dop_hearing *hearing, uint32_t tokens, double encoder_s, doubl
     h->out.n_chunks += encoder_s > 0;
     h->out.encoder_s += encoder_s;
     h->out.decoder_s += decoder_s;
-    h->out.language = h->language == UINT32_MAX ? "" : dop_languages[h->language].code;
+    h->out.language = h->language == UINT32_MAX ? "" : dop_language_at(h->language)->code;
     dop_hearing_unlock(h);
 }
 

@@ -155,7 +155,7 @@ know_language(dop_lane *lane, dop_diag *diag)
 {
     const dop_speech *s = dop_hearing_speech(lane->hearing);
     size_t n;
-    for (uint32_t i = 0; i < dop_n_languages; i++)
+    for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++)
         if (s->language_ids[i] == lane->pick)
             *dop_hearing_language(lane->hearing) = i;
     lane->finds_language = false;

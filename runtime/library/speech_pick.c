@@ -100,7 +100,7 @@ dop_speech_likeliest_language(const dop_speech *speech, const float *logits)
 {
     const dop_speech *s = speech;
     uint32_t best = UINT32_MAX;
-    for (uint32_t i = 0; i < dop_n_languages; i++) {
+    for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++) {
         const uint32_t id = s->language_ids[i];
         if (id != UINT32_MAX && (best == UINT32_MAX || logits[id] > logits[best]))
             best = id;

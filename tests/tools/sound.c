@@ -25,7 +25,7 @@ largest(const char *path, long from, long end)
     fclose(f);
     if (best < 0)
         return 1;
-    puts(dop_languages[best - from].code);
+    puts(dop_language_at((uint32_t)(best - from))->code);
     return 0;
 }
 

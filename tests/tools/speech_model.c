@@ -346,7 +346,7 @@ write_tokenizer(const writer *w, const char *dir)
         const uint32_t k = id - first, l = w->s.languages;
         const char *name = k == 0      ? "endoftext"
                            : k == 1    ? "startoftranscript"
-                           : k < 2 + l ? dop_languages[k - 2].code
+                           : k < 2 + l ? dop_language_at(k - 2)->code
                            : k < 8 + l ? others[k - 2 - l]
                                        : NULL;
         char key[16];

@@ -25,7 +25,7 @@ add_specials(dop_tok_build *b, uint32_t first, uint32_t n_languages, dop_diag *d
     if (st == DOP_OK)
         st = add(b, &id, "<|startoftranscript|>", diag);
     for (uint32_t i = 0; i < n_languages && st == DOP_OK; i++) {
-        snprintf(text, sizeof text, "<|%s|>", dop_languages[i].code);
+        snprintf(text, sizeof text, "<|%s|>", dop_language_at(i)->code);
         st = add(b, &id, text, diag);
     }
     for (size_t i = 0; i < sizeof others / sizeof *others && st == DOP_OK; i++)

@@ -236,9 +236,9 @@ write_transcript(const dop_call *c, uint32_t index, dop_buf *out)
     char *text = NULL;
     size_t n = 0;
     (void)index;
-    for (uint32_t i = 0; i < dop_n_languages; i++) /* as OpenAI names it */
-        if (strcmp(t.language, dop_languages[i].code) == 0)
-            t.language = dop_languages[i].name;
+    for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++) /* as OpenAI names it */
+        if (strcmp(t.language, dop_language_at(i)->code) == 0)
+            t.language = dop_language_at(i)->name;
     out->failed = out->failed || dop_transcript_write(&t, h->form, &diag, &text, &n) != DOP_OK;
     if (text)
         dop_buf_append(out, text, n);
