@@ -31,7 +31,7 @@ binary(dop_op op, double a, double b)
     }
 }
 
-/* attr: `by` or `cap`. */
+/* attr: `by` or `cap`.  A value that is no number stays none: that is how --check marks what it did not compute. */
 static double
 unary(dop_op op, double x, double attr)
 {
@@ -47,9 +47,9 @@ unary(dop_op op, double x, double attr)
     case DOP_OP_gelu_tanh:
         return 0.5 * x * (1.0 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
     case DOP_OP_relu:
-        return x > 0.0 ? x : 0.0;
+        return x <= 0.0 ? 0.0 : x;
     case DOP_OP_relu2:
-        return x > 0.0 ? x * x : 0.0;
+        return x <= 0.0 ? 0.0 : x * x;
     case DOP_OP_sigmoid:
         return 1.0 / (1.0 + exp(-x));
     case DOP_OP_tanh:
@@ -59,9 +59,9 @@ unary(dop_op op, double x, double attr)
     case DOP_OP_softplus:
         return x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x));
     case DOP_OP_at_most:
-        return fmin(x, attr);
+        return x > attr ? attr : x;
     case DOP_OP_at_least:
-        return fmax(x, attr);
+        return x < attr ? attr : x;
     case DOP_OP_softcap:
         return attr * tanh(x / attr);
     default: /* cast */
