@@ -76,8 +76,10 @@ printf 'PK\3\4pickle' >model.pth
 refused "a pickle" model.pth "not a model: this is a checkpoint as PyTorch saves it" "not a Doppler plan: this is a checkpoint as PyTorch"
 printf '<!DOCTYPE html>\n<html></html>' >page.gguf
 refused "a page" page.gguf "not a model: this is a web page" "not a Doppler plan: this is a web page"
-printf 'lmgg\1\0\0\0' >old.bin
+printf 'tjgg\1\0\0\0' >old.bin
 refused "GGML" old.bin "not a model: this is a GGML file, GGUF's predecessor" "not a Doppler plan: this is a GGML file"
+{ printf lmgg && head -c 80 /dev/zero; } >older.bin
+refused "GGML without a version" older.bin "this GGML file is of no model of speech" "this GGML file is of no model of speech"
 weights=$SRC/tests/golden/llama/model.safetensors
 refused "weights alone" "$weights" "not a model: these are the weights alone: name the folder" \
     "these are weights of a model, not a plan"

