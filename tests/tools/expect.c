@@ -97,19 +97,21 @@ print_value(const json_t *value)
     return 0;
 }
 
-/* Maps a file of exactly rows x vocab floats. */
+/* Maps a file of exactly rows x vocab floats until the process ends; two files at most. */
 static const float *
 open_floats(const char *path, size_t rows, size_t vocab)
 {
+    static dop_map maps[2];
+    static size_t n;
     dop_diag diag = {0};
-    dop_map map;
-    if (dop_map_open(path, &diag, &map) != DOP_OK)
+    dop_map *map = &maps[n++];
+    if (dop_map_open(path, &diag, map) != DOP_OK)
         unusable(path, diag.message);
-    if (map.size != rows * vocab * sizeof(float) || map.size == 0) {
-        fprintf(stderr, "expect: %s: %" PRIu64 " bytes instead of %zu x %zu floats\n", path, map.size, rows, vocab);
+    if (map->size != rows * vocab * sizeof(float) || map->size == 0) {
+        fprintf(stderr, "expect: %s: %" PRIu64 " bytes instead of %zu x %zu floats\n", path, map->size, rows, vocab);
         exit(UNUSABLE);
     }
-    return (const float *)(const void *)map.data; /* mapped until the process ends */
+    return (const float *)(const void *)map->data;
 }
 
 static int
