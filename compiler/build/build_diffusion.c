@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { NAME = 96 };
 
@@ -80,13 +81,23 @@ has(const draw_builder *b, const char *name)
     return dop_weights_find(b->weights, name) != NULL;
 }
 
-/* x [.., cols] times the matrix `name` of n rows, plus its bias where there is one. */
+/* Have models the matrix with and without a bias?  So it is with those that make heads; all others have one. */
+static bool
+may_lack_bias(const char *name)
+{
+    const char *last = strrchr(name, '.');
+    return last && (strcmp(last, ".to_q") == 0 || strcmp(last, ".to_k") == 0 || strcmp(last, ".to_v") == 0);
+}
+
+/* x [.., cols] times the matrix `name` of n rows, plus its bias. */
 static dop_node_id
 product(draw_builder *b, const char *name, dop_node_id x, uint32_t cols, uint32_t n)
 {
     const char *bias = named(b, "%s_bias", name);
     const dop_node_id y = act2(b, DOP_OP_matmul, named(b, "%s.y", name), x, weight_of(b, name, n, cols));
-    return has(b, bias) ? act2(b, DOP_OP_add, named(b, "%s.b", name), y, weight_of(b, bias, 0, n)) : y;
+    return may_lack_bias(name) && !has(b, bias)
+               ? y
+               : act2(b, DOP_OP_add, named(b, "%s.b", name), y, weight_of(b, bias, 0, n));
 }
 
 static dop_node_id
