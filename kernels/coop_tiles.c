@@ -1,6 +1,8 @@
 /* Tiles of products on matrix units (gen_matmul_coop.c), and how workgroups share those that would leave multiprocessors idle. */
 #include "kernels/gen_coop.h"
 
+#include "ir/access.h"
+
 /* Throughput of register-direct tiles of weights of a type (dop_direct_type), in percent; 0: the type cannot be register-direct. */
 static uint32_t
 direct_percent(const dop_target *t, dop_type type, uint32_t mats)
@@ -48,10 +50,11 @@ dop_coop_stored(const dop_graph *g, const dop_region *r)
     uint32_t cols = dop_blocks_of(g, r).by_pair ? r->info->product.depth : dop_node_cols(g, id);
     if (dop_region_has(r, id) && dop_node_at(g, id)->op == DOP_OP_unfold && rows.start == 0) {
         const dop_node_id source = dop_node_at(g, id)->src[0];
+        const dop_unfold u = dop_unfold_of(g, id);
         rows.windows = id;
         id = dop_node_base(g, source, &rows.start);
-        if (dop_node_cols(g, source) % 8)
-            return rows;
+        if (dop_node_cols(g, source) % 8 || u.width * u.up > UINT16_MAX || u.height * u.up > UINT16_MAX)
+            return rows; /* places are kept as 16 bits */
         cols = dop_node_cols(g, id);
     }
     const dop_type type = dop_node_at(g, id)->type;

@@ -29,9 +29,7 @@ on() { # DEVICE COMMAND...
 # Most registers (of 32 bytes) that a kernel may spill, by its beginning; nothing where it is not here.
 #   matmul_tiled, expert_tiled: no subgroups are in them, so that the driver takes invocations by 16, for which tiles of two matrices lack
 #   a few (with 8 there would be none; no target can ask for that without subgroups)
-#   expert_tiled also: 64 where blocks of 32 rows are multiplied with two matrices of mxfp4 (gpt_oss): 32 sums of an invocation and the
-#   decoded values of both; tiles of two tokens for an invocation instead of four would not
-bounds='matmul_tiled 3 expert_tiled 64'
+bounds='matmul_tiled 2 expert_tiled 2'
 least_waves=
 wanted=8
 
@@ -48,6 +46,9 @@ check "auto on Xe-LP" knows tgl intel-xe-lpg
 kernels dg2 intel-xe-hpg "$SRC/examples/shakespeare-gemma3" --chunks 64
 [ -n "$whole" ] || finish
 wanted=
+# Over all families also: 3 of deepseek_v32, and 64 where blocks of 32 rows are multiplied with two matrices of mxfp4 (gpt_oss): 32 sums
+# of an invocation and the decoded values of both.
+bounds='matmul_tiled 3 expert_tiled 64'
 broadly dg2:intel-xe-hpg tgl:intel-xe-lpg
 
 if newer bookworm-backports mesa mesa-vulkan-drivers libdrm2 libdrm-amdgpu1 >newer.log 2>&1; then

@@ -297,6 +297,21 @@ check_groups(const matrix *m, const dop_st_tensor *t, uint64_t groups)
     return check_finite(m, t);
 }
 
+/* The parts of codes whose groups have a scale and a zero, or a summand, each. */
+static dop_status
+take_groups(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const dop_st_tensor *codes,
+            const dop_st_tensor *scales, const dop_st_tensor *zeros)
+{
+    p->kind = DOP_CODE_FLAT;
+    f->codes = codes->data;
+    f->scales = scales->data;
+    f->zeros = zeros->data;
+    f->scale_type = dop_hf_type(scales);
+    f->zero_type = dop_hf_type(zeros);
+    const dop_status st = check_groups(m, scales, f->groups);
+    return st == DOP_OK ? check_groups(m, zeros, f->groups) : st;
+}
+
 static dop_status
 read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
 {
@@ -335,19 +350,11 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
     f->group = (uint64_t)group;
     f->groups = n / f->group;
     f->strided = axis == 0;
-    f->codes = codes->data;
-    f->scales = scales->data;
-    f->zeros = zeros->data;
-    f->scale_type = dop_hf_type(scales);
-    f->zero_type = dop_hf_type(zeros);
     if (!has(codes, "U8", n * f->bits / 8) || (bits == 4 && (f->strided ? f->group : f->groups) % 2 != 0))
         return dop_st_refuse(codes, "is not the matrix that config.json calls for, as U8", m->hf->diag);
-    dop_status st = check_groups(m, scales, f->groups);
-    if (st == DOP_OK)
-        st = check_groups(m, zeros, f->groups);
+    dop_status st = take_groups(m, p, f, codes, scales, zeros);
     if (st != DOP_OK)
         return st;
-    p->kind = DOP_CODE_FLAT;
     const bool blocks = bits == 4 && !f->strided && group % SMALLEST_GROUP == 0 && m->inputs % f->group == 0;
     if (blocks && fits_half(scales, 1) && fits_half(zeros, 1)) {
         w->type = int4_of(f->group);
@@ -420,17 +427,9 @@ read_mlx(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
     f->group = m->inputs / groups;
     f->groups = m->outputs * groups;
     f->stream = true;
-    f->codes = codes->data;
-    f->scales = scales->data;
-    f->zeros = biases->data;
-    f->scale_type = dop_hf_type(scales);
-    f->zero_type = dop_hf_type(biases);
-    dop_status st = check_groups(m, scales, f->groups);
-    if (st == DOP_OK)
-        st = check_groups(m, biases, f->groups);
+    dop_status st = take_groups(m, p, f, codes, scales, biases);
     if (st != DOP_OK)
         return st;
-    p->kind = DOP_CODE_FLAT;
     w->type = DOP_TYPE_f16;
     if (bits <= 5 && f->group % SMALLEST_GROUP == 0 && fits_half(scales, 1) && fits_half(biases, 1)) {
         w->type = bits == 5 ? DOP_TYPE_q5_1 : DOP_TYPE_q4_1;
