@@ -263,7 +263,7 @@ compute_rows(const dop_interp_node *n, dop_op op)
             uint64_t best = 0;
             for (uint64_t i = 1; i < w; i++)
                 best = x[i] > x[best] ? i : best;
-            n->out.u[r] = (uint32_t)best;
+            n->out.u[r] = n->src[1] ? (uint32_t)n->src[1]->f[best] : (uint32_t)best;
         }
     }
 }
@@ -295,7 +295,8 @@ compute_argmax_merge(const dop_interp_node *n)
             if (p[0] > best[0] || (p[0] == best[0] && p[1] < best[1]))
                 best = p;
         }
-        n->out.u[r] = (uint32_t)best[1];
+        const uint64_t ids = n->src[1] ? last_axis(n->src[1]) : 0, at = (uint64_t)best[1];
+        n->out.u[r] = at < ids ? (uint32_t)n->src[1]->f[at] : (uint32_t)best[1];
     }
 }
 

@@ -110,6 +110,8 @@ bool dop_hf_lacks_experts(const dop_hf *hf);
 /* Do layers of this family have a mixer or a feed-forward part alone, and does config.json list them?  *out_n is the list's
  * length. */
 bool dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n);
+/* eagle.c: makes the model of one layer that was read the drafter that it is. */
+dop_status dop_hf_eagle(dop_hf *hf);
 /* Reads end ids, sampling defaults, tokenizer and chat template. */
 dop_status dop_hf_text(dop_hf *hf);
 /* Maps the tensors, and fills model->weights with the weights that the facts call for. */

@@ -281,16 +281,25 @@ typedef struct text_option {
     const char *name, *value;
 } text_option;
 
-enum { N_TEXTS = 13 };
+enum { N_TEXTS = 14 };
 static void
 text_options(const dop_compile_options *o, text_option out[N_TEXTS])
 {
     const text_option all[N_TEXTS] = {
-        {"target", o->target}, {"quant", o->quant}, {"imatrix", o->imatrix},
-        {"kv", o->kv},         {"act", o->act},     {"size", o->size},
-        {"chunks", o->chunks}, {"rows", o->rows},   {"kernel-path", o->kernel_path},
-        {"tuning", o->tuning}, {"parts", o->parts}, {"part-memory", o->part_memory},
+        {"target", o->target},
+        {"quant", o->quant},
+        {"imatrix", o->imatrix},
+        {"kv", o->kv},
+        {"act", o->act},
+        {"size", o->size},
+        {"chunks", o->chunks},
+        {"rows", o->rows},
+        {"kernel-path", o->kernel_path},
+        {"tuning", o->tuning},
+        {"parts", o->parts},
+        {"part-memory", o->part_memory},
         {"mmproj", o->mmproj},
+        {"draft-head", o->draft_head},
     };
     memcpy(out, all, sizeof all);
 }
