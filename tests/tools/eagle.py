@@ -7,7 +7,7 @@ of this project.
 
 Keys: seed; layout: speculators, original, model (the names' prefixes) or gguf; vocab: tokens that can be drafts, 0: all, without list; taps:
 numbers of layers, as "1,2,4", none: the defaults; embeds, head: 0 or 1, the drafter has matrices of its own; own_embed: the embedding is
-another than the model's; normed, fc, each, output: 0 or 1, norm_before_residual, norm_before_fc, fc_norm and norm_output; real: 1: each
+another than the model's; model: the folder of a model, for which there is only a drafter, in FOLDER/drafter; normed, fc, each, output: 0 or 1, norm_before_residual, norm_before_fc, fc_norm and norm_output; real: 1: each
 token of the model has one successor, which the drafter knows if it can draft it; more: fields of the drafter's config.json, as JSON.
 
 Formulas: https://arxiv.org/abs/2503.01840, and vllm/model_executor/models/llama_eagle3.py."""
@@ -22,12 +22,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from reference import LLAMA, Llama, Model, attended, bf16, halves, heads_of, plus, turned, write
 
 KEYS = dict(seed=1, layout="speculators", vocab=40, taps="1,3,5", embeds=1, head=1, own_embed=0, normed=1, fc=0, each=0, output=0, real=0,
-            more="{}")
+            model="", more="{}")
 
 
 class Target(Llama):
     prompt = 1
-    CONFIG = dict(LLAMA, architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=64, intermediate_size=64,
+    CONFIG = dict(LLAMA, architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=48, intermediate_size=48,
                   num_hidden_layers=6)
 
     def __init__(self, keys):
@@ -59,8 +59,17 @@ class Target(Llama):
         return self.streams
 
 
+class Given:
+    """A model of a folder, of which only sizes are known."""
+
+    def __init__(self, folder):
+        with open(folder + "/config.json") as f:
+            config = json.load(f)
+        self.CONFIG = config.get("text_config", config)
+
+
 class Drafter(Model):
-    eps, theta, heads, kv, dim, ffn = 1e-5, 5000.0, 4, 2, 24, 80
+    eps, theta, heads, kv, dim, ffn = 1e-5, 5000.0, 4, 2, 16, 64
 
     def __init__(self, keys, target):
         self.keys, self.target, self.seed = keys, target, keys["seed"] + 1000
@@ -97,7 +106,7 @@ class Drafter(Model):
             self.add(f"fc_norm.{i}.weight", n)
         self.add("lm_head.weight", len(self.ids), n)
         self.add("embed_tokens.weight", self.all, n)
-        if not k["own_embed"]:
+        if not k["own_embed"] and not k["model"]:
             self.w["embed_tokens.weight"] = self.target.w["model.embed_tokens.weight"]
         if not k["head"]:
             self.w["lm_head.weight"] = self.target.w["lm_head.weight"]
@@ -243,18 +252,20 @@ def made(folder, texts=None):
     for t in texts or []:
         key, value = t.split("=", 1)
         keys[key] = type(KEYS[key])(value)
-    target = Target(keys)
+    target = Given(keys["model"]) if keys["model"] else Target(keys)
     return keys, target, Drafter(keys, target)
 
 
 def make(folder, texts):
     keys, target, drafter = made(folder, texts)
-    os.makedirs(folder + "/model", exist_ok=True)
+    os.makedirs(folder, exist_ok=True)
     with open(folder + "/keys.json", "w") as f:
         json.dump(keys, f)
-    write(folder + "/model/model.safetensors", halves(target.w))
-    with open(folder + "/model/config.json", "w") as f:
-        json.dump(target.CONFIG, f)
+    if not keys["model"]:
+        os.makedirs(folder + "/model", exist_ok=True)
+        write(folder + "/model/model.safetensors", halves(target.w))
+        with open(folder + "/model/config.json", "w") as f:
+            json.dump(target.CONFIG, f)
     if keys["layout"] == "gguf":
         drafter.save_gguf(folder + "/drafter.gguf")
     else:
@@ -274,12 +285,12 @@ def far(got, want, what, limit):
 
 
 def check(folder, path):
-    _, target, drafter = made(folder)
+    keys, target, drafter = made(folder)
     with open(path) as f:
         out = json.load(f)
     ids, size, worst = list(out["tokens"]), drafter.n, 0
-    hidden = []
-    for i, token in enumerate(ids[:-1]):
+    hidden = [out["hidden"][i * size:(i + 1) * size] for i in range(len(ids) - 1)] if keys["model"] else []
+    for i, token in enumerate(ids[:-1] if not keys["model"] else []):
         hidden.append(drafter.joined(target.streams_of(token)))
         worst = max(worst, far(out["hidden"][i * size:(i + 1) * size], hidden[-1], f"hidden state {i}", 5e-3))
     n = len(hidden)
