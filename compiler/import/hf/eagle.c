@@ -2,6 +2,7 @@
  * "speculators", which has the layer's fields in transformer_layer_config. */
 #include "compiler/import/hf/hf.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A field of the drafter: of config.json's outermost object, or of its eagle_config. */
@@ -87,4 +88,39 @@ dop_hf_eagle(dop_hf *hf)
     if (st == DOP_OK)
         dop_arch_make_drafter(a, &e);
     return st;
+}
+
+void
+dop_hf_eagle_tensors(dop_hf *hf, const dop_st_set *set, const char **out_root, const char **out_inside)
+{
+    static const char *const layers[] = {"midlayer.", "layers.0.", "model.midlayer.", "model.layers.0."};
+    dop_eagle *e = &hf->model->arch.layers[0].eagle;
+    char name[64];
+    *out_inside = layers[0];
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        snprintf(name, sizeof name, "%shidden_norm.weight", layers[i]);
+        *out_inside = dop_st_find(set, name) ? layers[i] : *out_inside;
+    }
+    *out_root = dop_st_find(set, "model.fc.weight") ? "model." : "";
+    snprintf(name, sizeof name, "%sembed_tokens.weight", *out_root);
+    e->embeds = dop_st_find(set, name);
+    e->head = dop_st_find(set, "lm_head.weight");
+    e->listed = dop_st_find(set, "d2t") && (e->head || e->vocab < hf->model->arch.vocab);
+}
+
+dop_status
+dop_hf_eagle_list(dop_hf *hf, const dop_st_set *set, const char *name, dop_weight *w)
+{
+    const dop_st_tensor *t = dop_st_take(set, name);
+    const uint64_t shape[] = {w->cols};
+    if (!t)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s is missing", name);
+    const bool wide = dop_st_is(t, "I64");
+    dop_status st = dop_st_check_shape(t, 1, shape, hf->diag);
+    if (st == DOP_OK && !wide && !dop_st_is(t, "I32"))
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: I64, I32",
+                         t->name, t->dtype);
+    return st == DOP_OK ? dop_drafter_list(t->data, wide ? 8 : 4, true, hf->model->arch.vocab, t->file, t->name,
+                                           hf->arena, hf->diag, w)
+                        : st;
 }

@@ -527,24 +527,6 @@ fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t 
     return st == DOP_OK ? dop_weights_add(all, &w, hf->arena, hf->diag) : st;
 }
 
-/* Makes a drafter's list of tokens. */
-static dop_status
-take_list(filler *f, const char *name, dop_weight *w)
-{
-    const dop_hf *hf = f->hf;
-    const dop_st_tensor *t = dop_st_take(&f->set, name);
-    const uint64_t shape[] = {w->cols};
-    if (!t)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
-    dop_status st = dop_st_check_shape(t, 1, shape, hf->diag);
-    if (st == DOP_OK && !dop_st_is(t, "I64") && !dop_st_is(t, "I32"))
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: I64, I32",
-                         t->name, t->dtype);
-    return st == DOP_OK ? dop_drafter_list(t->data, dop_st_is(t, "I64") ? 8 : 4, true, hf->model->arch.vocab, t->file,
-                                           t->name, hf->arena, hf->diag, w)
-                        : st;
-}
-
 static dop_status
 fill(void *user, const dop_weight_need *need)
 {
@@ -573,7 +555,7 @@ fill(void *user, const dop_weight_need *need)
     dop_status st = heads ? take_heads(f, name, &w) : dop_expert_list(need, name, hf->arena, hf->diag, &each);
     if (heads) { /* done */
     } else if (need->role == DOP_W_draft_ids) {
-        st = take_list(f, name, &w);
+        st = dop_hf_eagle_list(hf, &f->set, name, &w);
     } else if (st == DOP_OK && n->part == DOP_PART_LAMBDA) {
         st = take_lambda(f, name, need->layer, &w);
     } else if (st == DOP_OK && rows.turned && n[1].role == n->role) {
@@ -774,25 +756,6 @@ find_drafting(filler *f)
     a->drafts_normed = a->drafts && f->apart;
 }
 
-/* Finds where a drafter's tensors lie, and which of those it has that it may do without. */
-static void
-find_drafter(filler *f)
-{
-    static const char *const layers[] = {"midlayer.", "layers.0.", "model.midlayer.", "model.layers.0."};
-    dop_eagle *e = &f->hf->model->arch.layers[0].eagle;
-    char name[64];
-    f->inside = layers[0];
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        snprintf(name, sizeof name, "%shidden_norm.weight", layers[i]);
-        f->inside = has_tensor(f, name) ? layers[i] : f->inside;
-    }
-    f->root = has_tensor(f, "model.fc.weight") ? "model." : "";
-    snprintf(name, sizeof name, "%sembed_tokens.weight", f->root);
-    e->embeds = has_tensor(f, name);
-    e->head = has_tensor(f, "lm_head.weight");
-    e->listed = has_tensor(f, "d2t") && (e->head || e->vocab < f->hf->model->arch.vocab);
-}
-
 dop_status
 dop_hf_weights(dop_hf *hf)
 {
@@ -810,7 +773,7 @@ dop_hf_weights(dop_hf *hf)
     f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
     st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : settle_tied(&f);
     if (dop_arch_is_drafter(&hf->model->arch))
-        find_drafter(&f);
+        dop_hf_eagle_tensors(hf, &f.set, &f.root, &f.inside);
     else if (st == DOP_OK && !hf->headless && !hf->classes)
         find_drafting(&f);
     if (st == DOP_OK)
