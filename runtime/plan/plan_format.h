@@ -214,8 +214,8 @@ enum {
  * The program `draft` predicts the token after the next one.  A step of it has rows of sequences: position p has the token of position
  * p + 1, and receives the hidden state f32 [width] that a step of the sequence has sent for position p.  It gives logits, of each
  * row in schedules of up to DOP_DRAFT_EACH rows and of the last in others, picks where it gives those of each (DOP_PICKS_NEXT in the
- * schedule of one row; ids of the vocabulary), sends the state that it receives for the position after, and keeps states of its own.  Where there is this
- * program, decode, prefill and rows send hidden states. */
+ * schedule of one row; ids of the vocabulary), sends the state that it receives for the position after, and keeps states of its own.
+ * Where there is this program, decode, prefill and rows send hidden states. */
 enum { DOP_DRAFT_EACH = 64 };
 /* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
  * UINT32_MAX; the first row where there is none). */

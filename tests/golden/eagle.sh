@@ -1,5 +1,5 @@
-# Drafters (EAGLE-3): what steps send them and what they give, against formulas in plain Python (tests/tools/eagle.py); texts with their drafts
-# against texts without; drafters that are not for a model.
+# Drafters (EAGLE-3): what steps send them and what they give, against formulas in plain Python (tests/tools/eagle.py); texts with their
+# drafts against texts without; drafters that are not for a model.
 . "$(dirname "$0")/../lib.sh"
 command -v python3 >/dev/null || { skip "drafters" "python3 is absent"; finish; }
 eagle=$SRC/tests/tools/eagle.py
@@ -44,7 +44,7 @@ check "more rows than 8" grep -qE "up to (9|1[0-6]) rows" counts
 check "drafts that were right" grep -qE "[1-9][0-9]* of [0-9]+ drafts accepted" counts
 
 # The original layout.  States that steps replace are rolled back; sequences are saved and loaded.
-compare states layout=original model="$SRC/tests/golden/qwen3_5" vocab=100 taps=0,1,2 embeds=0 normed=0
+compare states layout=original model="$SRC/tests/golden/qwen3_5" vocab=100 taps=0,1,2 normed=0
 plan three.plan --ctx 64 --chunks 4 --sequences 3 --rows 4,16
 check "sequences that come, go and go back" "$TOOLS/walk" three.plan 60 1 saved
 
