@@ -306,10 +306,12 @@ uint32_t dop_rows_shared(dop_gen *gen);
 
 /* --- products by expert: gen_group.c ----------------------------------------------------------------------------------- */
 
-/* Which rows a tile computes: those of the step in their order, or the pairs of a block of group_rows (ops.def). */
+/* Which rows a tile computes: those of the step in their order, or the pairs of a block.  Blocks come from group_rows (ops.def); where
+ * every slot has a matrix of its own, a block is a slot's pairs of so many rows of the step that follow one another. */
 typedef struct dop_blocks {
-    dop_node_id id; /* the blocks; 0: rows in their order */
-    uint32_t n, span;
+    dop_node_id id; /* what has the blocks; 0: slot and rows follow from the block's number */
+    uint32_t n;     /* blocks; 0: rows in their order */
+    uint32_t span;  /* most pairs of a block */
     uint32_t slots; /* pairs of a row */
     bool by_pair;   /* the activation has a row for each pair, [T,k,K]; else one for each row of the step */
 } dop_blocks;
