@@ -129,6 +129,8 @@ typedef struct dop_attn {
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
 dop_attn dop_attn_at(const dop_site *s);    /* as dop_attn_find, before anything is generated */
+/* Are values columns of the keys' rows, as in latent attention? */
+bool dop_attn_values_in_keys(const dop_graph *g, const dop_attn *a);
 /* Does the region compute query heads by a row program, or write this step's rows of the caches? */
 bool dop_attn_makes_heads(const dop_gen *gen);
 /* Refuse attention that a kernel cannot compute.  dop_attn_refuses: heads that no kernel can; _slopes, for variants whose scores
