@@ -170,8 +170,8 @@ read_facts(reader *r)
     if (st == DOP_OK)
         st = dop_json_sub(j, "rope_parameters", &rope);
     if (st == DOP_OK)
-        st = dop_json_f64_or(rope.object ? &rope : j, "rope_theta", 1, 1e12, r->kind->theta ? r->kind->theta : 10000,
-                             &v->rope_theta);
+        st = dop_json_f64_or(rope.object ? &rope : j, "rope_theta", 1, 1e12,
+                             r->kind->theta > 0 ? r->kind->theta : 10000, &v->rope_theta);
     if (st == DOP_OK && r->row->sees_near)
         st = read_sight(r, &text);
     if (st != DOP_OK)
