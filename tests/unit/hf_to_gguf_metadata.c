@@ -219,7 +219,8 @@ hg_metadata(hg_model *m)
     m->head_dim = (uint32_t)NUMBER(m, m->heads ? m->hidden / m->heads : 0, "head_dim", "d_kv");
     char draft[64];
     snprintf(draft, sizeof draft, "model.layers.%u.eh_proj.weight", m->layers);
-    const bool drafts = json_object_get(m->header, draft) || json_object_get(m->header, "mtp.fc.weight");
+    const bool drafts = json_object_get(m->header, draft) || json_object_get(m->header, "mtp.fc.weight") ||
+                        json_object_get(m->header, "mtp.layers.0.eh_proj.weight");
     gguf_u32(w, "%.block_count", m->layers + drafts);
     if (drafts)
         gguf_u32(w, "%.nextn_predict_layers", 1);
