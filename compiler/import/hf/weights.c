@@ -19,11 +19,16 @@ typedef struct filler {
     uint32_t apart; /* the layer that drafts lies apart from the other layers, in so many blocks; 0: it does not */
 } filler;
 
+/* Does the checkpoint have a tensor, or those that a quantizer made of it? */
 static bool
 has_tensor(void *user, const char *name)
 {
     const filler *f = user;
-    return dop_st_find(&f->set, name) != NULL;
+    const size_t n = strlen(name);
+    char words[300];
+    snprintf(words, sizeof words, "%.*sqweight", (int)(n < 6 ? 0 : n - 6), name);
+    return dop_st_find(&f->set, name) || dop_hf_has_codes(&f->set, name) ||
+           (f->hf->quant.used && n > 7 && strcmp(name + n - 7, ".weight") == 0 && dop_st_find(&f->set, words));
 }
 
 /* Copies the values of a vector that lie in several blocks of a tensor. */
