@@ -98,28 +98,6 @@ step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint3
     return st;
 }
 
-dop_status
-dop_bench_fork(const dop_bench_plan *plan, const dop_bench_test *test, uint32_t first, dop_diag *diag,
-               dop_step_row *rows, uint32_t *out_n)
-{
-    const dop_bench_plan *p = plan;
-    const dop_bench_test *t = test;
-    dop_sequence *s = p->sequence;
-    dop_status st = dop_sequence_rewind(s, t->depth, diag);
-    uint32_t n = 0;
-    for (; n < t->batch && st == DOP_OK; n++) {
-        rows[n] = (dop_step_row){s, first, DOP_WANTS_PICK};
-        if (n > 0)
-            st = dop_sequence_fork(s, diag, &rows[n].sequence);
-        if (st == DOP_OK && n > 0 && p->n_uses > 1 && t->depth == 0)
-            st = dop_sequence_set_adapters(rows[n].sequence, &p->uses[n % p->n_uses], 1, diag);
-        if (st == DOP_OK)
-            dop_sequence_expect(rows[n].sequence, t->n_gen);
-    }
-    *out_n = n;
-    return st;
-}
-
 /* One run of a test of several sequences, which begin as the first one does. */
 static dop_status
 measure_batch(const dop_bench_plan *p, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,

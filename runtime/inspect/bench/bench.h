@@ -3,7 +3,8 @@
  * ppN feeds N tokens and ends when the token after them is known.  tgN takes N single greedy steps, each fed with the
  * token that the step before it picked, starting from a random one; it ends when the host has the last pick.  @dD: the
  * cache holds D tokens when the test starts.  tgNbB: B sequences at once, one row of each in every step, and the tokens of
- * all of them counted; tgNbBdP: with drafts in the steps that they share.  tgNdP: with drafts, which are the text of the last run, changed so that P percent of all drafts
+ * all of them counted; tgNbBdP: with drafts in the steps that they share.
+ * tgNdP: with drafts, which are the text of the last run, changed so that P percent of all drafts
  * are accepted; the share that really was accepted is part of the result (the plan needs schedules for a few rows: dopplerc --rows).
  * tgNs: sampled in a usual way instead of greedy.  Several plans are measured in turn, round by round, so that whatever the
  * machine does meanwhile hits all of them. */
@@ -95,11 +96,11 @@ void dop_bench_finish(dop_bench *bench); /* accepts a zeroed one */
  * runs all. */
 dop_status dop_bench_generate(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
                               dop_diag *diag, double *out_ms);
-/* bench.c: makes the sequences of a test of several, which begin as the plan's does, each with its first row.  The first one is the plan's;
+/* bench_batch.c: makes the sequences of a test of several, which begin as the plan's does, each with its first row.  The first one is the plan's;
  * destroy the *out_n - 1 others, also after a failure. */
 dop_status dop_bench_fork(const dop_bench_plan *plan, const dop_bench_test *test, uint32_t first, dop_diag *diag,
                           dop_step_row *rows, uint32_t *out_n);
-/* bench_batch.c: one run of a test of several sequences with replayed drafts. */
+/* One run of a test of several sequences with replayed drafts. */
 dop_status dop_bench_batch_drafts(dop_bench_plan *plan, const dop_bench_test *test, const uint32_t *ids,
                                   double limit_ms, dop_diag *diag, double *out_ms);
 /* Proposes up to `most` drafts from the text of the last run, of which the token `at` is the next one, so that the wanted share of all
