@@ -217,6 +217,16 @@ fake_hangs(uint32_t submission)
     return submission >= hang_from;
 }
 
+bool
+fake_loses(void)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/fake_driver.lose", folder);
+    return remove(path) == 0;
+}
+
+_Atomic int64_t fake_left;
+
 /* ---- calls that fail ------------------------------------------------------------------------------------------------ */
 
 enum { MAX_COUNTED = 64 };
@@ -255,6 +265,12 @@ write_calls(void)
         fprintf(f, "%s %u\n", counted[i].function, counted[i].n);
     if (f)
         fclose(f);
+    snprintf(path, sizeof path, "%s/fake_driver.left", folder);
+    f = *folder ? fopen(path, "we") : NULL;
+    if (f) {
+        fprintf(f, "%lld\n", (long long)fake_left);
+        fclose(f);
+    }
 }
 
 /* ---- answers ------------------------------------------------------------------------------------------------------ */

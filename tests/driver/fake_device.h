@@ -41,6 +41,11 @@ bool fake_refuses(uint32_t opcode);
 /* Does this submission, counted from 1, never end? */
 bool fake_hangs(uint32_t submission);
 
+/* Are all devices to be lost now?  Once for each time that the file fake_driver.lose is there. */
+bool fake_loses(void);
+/* How many objects there are that must be given back. */
+extern _Atomic int64_t fake_left;
+
 /* The result that this call of a function is to have; `number` is 0 before its first. */
 VkResult fake_lie(const char *function, _Atomic uint32_t *number);
 #define LIE()                                            \
