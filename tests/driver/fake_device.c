@@ -34,7 +34,8 @@ static const struct {
               {"alloc", offsetof(facts, alloc)},
               {"subgroup", offsetof(facts, subgroup_size)},
               {"subgroup_least", offsetof(facts, subgroup_least)},
-              {"subgroups", offsetof(facts, subgroups)}};
+              {"subgroups", offsetof(facts, subgroups)},
+              {"range", offsetof(facts, range)}};
 
 typedef struct failure {
     char function[64];
@@ -74,6 +75,7 @@ static const facts usual = {
     .grid = 65535,
     .local = 1024,
     .alloc = 1u << 30,
+    .range = 1u << 30,
     .subgroup_size = 32,
     .subgroups = 64,
     .n_queues = 1,
@@ -294,6 +296,7 @@ fake_vkGetPhysicalDeviceProperties(VkPhysicalDevice device, VkPhysicalDeviceProp
     out->limits.maxComputeWorkGroupInvocations = (uint32_t)f->workgroup;
     out->limits.maxComputeSharedMemorySize = (uint32_t)f->shared;
     out->limits.maxPushConstantsSize = (uint32_t)f->push;
+    out->limits.maxStorageBufferRange = (uint32_t)f->range;
     out->limits.timestampPeriod = 1;
     for (int i = 0; i < 3; i++) {
         out->limits.maxComputeWorkGroupSize[i] = (uint32_t)f->local;

@@ -17,7 +17,7 @@ typedef struct facts {
     VkPhysicalDeviceType type;
     uint32_t api;
     bool f16, int16, int8, int64, storage16, storage8, scalar, address, timeline, subgroup, control, dot, memory_model;
-    uint64_t workgroup, shared, push, grid, local, alloc, subgroup_size, subgroups;
+    uint64_t workgroup, shared, push, grid, local, alloc, range, subgroup_size, subgroups;
     uint64_t subgroup_least; /* that kernels may require; 0: subgroup_size */
     uint32_t vendor_id, device_id;
     uint32_t matrix[3]; /* rows, columns and depth of its matrix units; zeroes: none */
