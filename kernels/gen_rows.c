@@ -229,8 +229,8 @@ static bool
 stored_in_fours(const dop_rows *s, const dop_segment *part)
 {
     const dop_graph *g = s->gen->e.g;
-    bool fours = s->tb > 1 && s->tb % 4 == 0 && (s->rows == 2 || s->rows == 4) && part->rows % 4 == 0 &&
-                 !s->blocks.n && !s->p.experts && !s->p.sum && !s->p.beside && !part->argmax;
+    bool fours = s->tb > 1 && s->tb % 4 == 0 && (s->rows == 2 || s->rows == 4) && part->rows % 4 == 0 && !s->blocks.n &&
+                 !s->p.experts && !s->p.sum && !s->p.beside && !part->argmax;
     for (uint32_t i = 0; i < part->n_outs && fours; i++)
         fours = dop_emit_wide(&s->gen->e, part->outs[i]) && !dop_node_writes_blocks(g, part->outs[i]);
     return fours;
