@@ -70,7 +70,8 @@ load_both(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_node_id w, const ch
     const char *a = p->experts ? dop_expert_weights(gen, p, w, "slot") : dop_emit_arg(e, w, false),
                *b = dop_emit_arg(e, other, false);
     const char *aux = dop_emit_weight(e, w), *aux_b = dop_emit_weight(e, other);
-    dop_nest_load(n, into, "dop_wload_%s(more ? %s : %s, (%s) * (more ? %uu : %uu) + v, more ? %s : %s)",
+    e->addresses = true;
+    dop_nest_load(n, into, "dop_wload_%s(DOP_EITHER(more, %s, %s), (%s) * (more ? %uu : %uu) + v, more ? %s : %s)",
                   dop_type_of(wt->type)->name, b, a, row, dop_row_values(e->g, other) / wt->unit,
                   dop_row_values(e->g, w) / wt->unit, aux_b, aux);
 }
