@@ -86,6 +86,15 @@ dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert)
 }
 
 const char *
+dop_emit_either(dop_emit *e, const char *first, const char *a, const char *b)
+{
+    if (e->caps & DOP_CAP_texels)
+        return dop_emit_str(e, "(%s ? %s : %s)", first, a, b);
+    e->addresses = true;
+    return dop_emit_str(e, "DOP_EITHER(%s, %s, %s)", first, a, b);
+}
+
+const char *
 dop_emit_weight(dop_emit *e, dop_node_id node)
 {
     const dop_node *n = dop_node_at(e->g, node);
