@@ -232,8 +232,8 @@ lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, uint32_t ti
     out->middle_height = rows * tile_height;
 }
 
-/* LFM2-VL's tiles: a picture that is too large for one tile becomes squares of `tile` pixels, and the whole at the size that it would have
- * undivided. */
+/* LFM2-VL's tiles: a picture that is too large for one tile becomes squares of `tile` pixels, and the whole at the size of a picture that
+ * is one tile. */
 static void
 divide_pixels(const dop_image_processor *p, double w, double h, dop_image_layout *out)
 {

@@ -22,7 +22,8 @@ static const struct {
     {"dynamic", DOP_ROPE_PLAIN}, /* within max_position_embeddings; read_rope() sets the limit */
 };
 
-/* ntk: the base grows with the factor.  limited: the scaling holds up to max_position_embeddings only; beyond them frequencies would change with every token. */
+/* ntk: the base grows with the factor.  limited: the scaling holds up to max_position_embeddings only; beyond them frequencies would
+ * change with every token. */
 static dop_status
 read_scaling(const dop_json *j, dop_rope *r, bool *ntk, bool *limited)
 {
