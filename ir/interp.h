@@ -42,5 +42,7 @@ dop_status dop_interp_set(dop_interp *it, dop_node_id id, const float *values, d
 
 /* Decodes n values of one row of storage type t to f32; src holds whole blocks and need not be aligned. */
 void dop_decode_row(dop_type t, const void *src, uint64_t n, float *out);
+/* The number that a byte of e4m3 stands for; of the two codes that are no number, 480 or -480. */
+float dop_e4m3_to_f32(uint8_t b);
 
 #endif

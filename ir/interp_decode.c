@@ -222,14 +222,19 @@ block_int4(const uint8_t *b, uint32_t n, float *out)
     }
 }
 
+float
+dop_e4m3_to_f32(uint8_t b)
+{
+    const int e = b >> 3 & 15, m = b & 7;
+    const float v = e == 0 ? ldexpf((float)m, -9) : ldexpf((float)(8 + m), e - 10);
+    return b & 128 ? -v : v;
+}
+
 /* Half of an e4m3 number without a sign, whose last code is not a number in the format and 0 here. */
 static float
 half_e4m3(uint8_t b)
 {
-    int e = b >> 3 & 15, m = b & 7;
-    if ((b & 127) == 127)
-        return 0;
-    return e == 0 ? ldexpf((float)m, -10) : ldexpf((float)(8 + m), e - 11);
+    return (b & 127) == 127 ? 0 : dop_e4m3_to_f32(b & 127) / 2;
 }
 
 /* d f32, numbers of e4m3 */
@@ -238,11 +243,8 @@ block_f8_128(const uint8_t *b, float *out)
 {
     float d;
     memcpy(&d, b, sizeof d);
-    for (int i = 0; i < 128; i++) {
-        int e = b[4 + i] >> 3 & 15, m = b[4 + i] & 7;
-        float v = e == 0 ? ldexpf((float)m, -9) : ldexpf((float)(8 + m), e - 10);
-        out[i] = d * (b[4 + i] & 128 ? -v : v);
-    }
+    for (int i = 0; i < 128; i++)
+        out[i] = d * dop_e4m3_to_f32(b[4 + i]);
 }
 
 /* Four scales in e4m3, then e2m1 in 8 bytes for each 16 values, low nibbles first. */

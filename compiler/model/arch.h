@@ -449,9 +449,9 @@ dop_embed_width(const dop_arch *a)
  * (row, col) is the number that its code stands for, times the scale of its tile.  After the colon: the type of the blocks that
  * compiler/pack/pack_codes.h makes of it. */
 typedef enum dop_code_kind {
-    DOP_CODE_E4M3, /* 8 bits: f8_128 */
-    DOP_CODE_INT8, /* 8 bits, signed, or with 128 added where dop_code_parts.biased: q8_0 */
-    DOP_CODE_INT4, /* 4 bits, from which a zero point is subtracted; eight in a word, the first in its lowest bits: int4 */
+    DOP_CODE_E4M3, /* 8 bits: f8_128, or bf16 */
+    DOP_CODE_INT8, /* 8 bits, signed, or with 128 added where dop_code_parts.biased: q8_0, or f16 */
+    DOP_CODE_INT4, /* 4 bits, from which a zero point is subtracted; eight in a word, the first in its lowest bits: int4, or f16 */
     DOP_CODE_E2M1, /* 4 bits, two in a byte, the first in its low nibble: nvfp4 */
     DOP_CODE_FLAT, /* dop_flat_parts instead of codes, scales and tiles: int4 or f16 (MLX: q4_1, q5_1 or f16) */
 } dop_code_kind;
@@ -469,6 +469,14 @@ typedef struct dop_flat_parts {
     dop_type scale_type, zero_type;
     /* MLX: the codes of the whole matrix are one stream of bits, the lowest of a byte first, and a value is code * scale + zero. */
     bool stream;
+    /* torchao's int4: a stream whose value is (code - 8) * scale + zero, in which the scales of one group of all rows lie together. */
+    bool centred;
+    bool signs;    /* of centred codes: 8 was taken off each of them, modulo 16 */
+    uint32_t step; /* of centred codes: scales from one to the next, between which zeros may lie */
+    uint32_t
+        outer_tiles; /* of centred codes: tiles of `inner_tiles` * 16 columns in a row, in the order of matrix units (tinygemm) */
+    uint32_t inner_tiles;
+    uint64_t rows, columns; /* of centred codes: of the groups, and of the matrix */
     /* bitsandbytes: a value is levels[code] times the group's `largest`; of two codes in a byte the first has the high nibble.
      * `largest` is f32; with nested levels it is a byte b, and the factor is nested_levels[b] * nested[group / nested_group] +
      * offset. */
@@ -483,13 +491,18 @@ typedef struct dop_code_parts {
     dop_code_kind kind;
     const dop_flat_parts *flat; /* for DOP_CODE_FLAT */
     bool biased;                /* DOP_CODE_INT8: 128 was added to each code */
+    bool bytes; /* DOP_CODE_INT4: each code is a byte from -8 to 7 instead, with zero points as zero_bytes has them */
     const uint8_t *codes;
     uint64_t row_bytes;                   /* bytes of codes in a row */
     const uint8_t *scales;                /* one for each tile, row by row of tiles */
     dop_type scale_type;                  /* f16, bf16 or f32; none: e4m3 without sign */
+    bool exponents;                       /* scales are bytes b that stand for 2^(b - 127) instead (E8M0) */
     uint32_t tile_rows, tile_cols, tiles; /* size of a tile; number of tiles in a row of tiles */
     const uint8_t *zeros; /* int4: words with eight rows each [rows / 8, tiles]; NULL: every zero point is 8 */
     uint32_t zero_words;  /* int4: `zeros` are words with eight tiles each instead, [rows, zero_words]; 0: not */
+    const uint8_t *
+        zero_bytes; /* signed bytes, one for each tile as scales are, that are subtracted from signed codes; NULL: zero */
+    const uint8_t *order; /* 32-bit number of the tile of each column; NULL: column / tile_cols */
     float factor;         /* int8, nvfp4: what all scales are multiplied by */
     uint64_t first, block,
         block_step; /* row r lies in row first + r; block > 0: first + r / block * block_step + r % block */
@@ -691,7 +704,8 @@ dop_arch_all_layers(const dop_arch *a)
 }
 
 /* Prepares layers[n_layers], for which there must be room, as the layer that drafts: like the last layer that attends, if it can be one
- * without a window, with norms of the same kind.  Returns whether the model's layers can be copied so. */
+ * without a window, with norms of the same kind, and with the last feed-forward part where that layer has none.  Returns whether the
+ * model's layers can be copied so. */
 bool dop_arch_draft_layer(dop_arch *a);
 
 /* The attention among a layer's mixers, and the recurrent mixer among them; NULL: none. */

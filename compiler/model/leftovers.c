@@ -15,6 +15,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_SHARED] = "keys and values of layers that take those of another layer",
     [DOP_EXCUSE_ADAPTER] = "of adapters that other layers use with the same shared block, or copies of that block",
     [DOP_EXCUSE_HEAD] = "of heads for other tasks, which vectors and scores of texts do not use",
+    [DOP_EXCUSE_CACHE_SCALE] = "scales of a quantized cache or of attention, which the cache here does not use",
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
 
@@ -29,6 +30,14 @@ static const struct {
     {"*.attn.masked_bias", DOP_EXCUSE_MASK},
     {"*.attention.bias", DOP_EXCUSE_MASK},
     {"*.attention.masked_bias", DOP_EXCUSE_MASK},
+    {"*.attn.[kqv]_scale", DOP_EXCUSE_CACHE_SCALE},
+    {"*_attn.[kqv]_scale", DOP_EXCUSE_CACHE_SCALE},
+    {"*_attn.[kv]_zero_point", DOP_EXCUSE_CACHE_SCALE},
+    {"*_attn.kv_scale", DOP_EXCUSE_CACHE_SCALE},
+    {"*_attn.prob_output_scale", DOP_EXCUSE_CACHE_SCALE},
+    {"*_attn.attn.prob_scale", DOP_EXCUSE_CACHE_SCALE},
+    {"*.[kv]_proj.[kv]_scale", DOP_EXCUSE_CACHE_SCALE}, /* of matrices that are not quantized themselves */
+    {"*.[kqv]_proj.output_scale", DOP_EXCUSE_CACHE_SCALE},
     {"*.mlp.act_fn.eps", DOP_EXCUSE_ACT_EPS},
     {"vision_*", DOP_EXCUSE_VISION},
     {"model.vision_*", DOP_EXCUSE_VISION},

@@ -2,23 +2,43 @@
 
 #include "ir/interp.h"
 
+#include <math.h>
 #include <string.h>
+
+/* The tile, in its row of tiles, of column `col`. */
+static uint32_t
+tile_of(const dop_code_parts *p, uint32_t col)
+{
+    if (!p->order)
+        return col / p->tile_cols;
+    const uint8_t *at = p->order + 4 * (uint64_t)col;
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
 
 static float
 scale_at(const dop_code_parts *p, uint64_t row, uint32_t col)
 {
-    const uint64_t i = row / p->tile_rows * p->tiles + col / p->tile_cols;
+    const uint64_t i = row / p->tile_rows * p->tiles + tile_of(p, col);
     float v;
+    if (p->exponents)
+        return ldexpf(1, p->scales[i] - 127);
     dop_decode_row(p->scale_type, p->scales + i * dop_type_of(p->scale_type)->bytes, 1, &v);
     return v;
+}
+
+/* Writes a value of type f16 or bf16. */
+static void
+put_value(uint8_t *p, dop_type type, float v)
+{
+    const uint16_t h = type == DOP_TYPE_f16 ? dop_f32_to_f16(v) : dop_f32_to_bf16(v);
+    p[0] = (uint8_t)(h & 255);
+    p[1] = (uint8_t)(h >> 8);
 }
 
 static void
 put_half(uint8_t *p, float v)
 {
-    const uint16_t h = dop_f32_to_f16(v);
-    p[0] = (uint8_t)(h & 255);
-    p[1] = (uint8_t)(h >> 8);
+    put_value(p, DOP_TYPE_f16, v);
 }
 
 /* Nibble i of an array of nibbles, the lower one of a byte first. */
@@ -31,15 +51,43 @@ nibble(const uint8_t *codes, uint32_t i)
 /* The zero point of a row's tile at column `col`.  A word has the zero points of eight tiles of a row (zero_words), or of one tile in
  * eight rows. */
 static uint32_t
-zero_at(const dop_code_parts *p, uint64_t row, uint32_t col)
+word_zero(const dop_code_parts *p, uint64_t row, uint32_t col)
 {
-    if (!p->zeros)
-        return 8;
-    const uint32_t tile = col / p->tile_cols;
+    const uint32_t tile = tile_of(p, col);
     if (p->zero_words)
         return nibble(p->zeros + (row * p->zero_words + tile / 8) * 4, tile % 8);
     const uint8_t *word = p->zeros + (row / 8 * p->tiles + tile) * 4;
     return nibble(word, (uint32_t)(row % 8));
+}
+
+/* What is subtracted from the code at column `col` of a row. */
+static int
+zero_at(const dop_code_parts *p, uint64_t row, uint32_t col)
+{
+    const int middle = p->kind == DOP_CODE_INT4 ? 8 : 0;
+    if (p->zero_bytes)
+        return middle + (int8_t)p->zero_bytes[row / p->tile_rows * p->tiles + tile_of(p, col)];
+    return p->zeros ? (int)word_zero(p, row, col) : middle;
+}
+
+/* A code of DOP_CODE_INT4. */
+static uint32_t
+four_bits(const dop_code_parts *p, const uint8_t *codes, uint32_t col)
+{
+    return p->bytes ? (codes[col] + 8u) & 15 : nibble(codes, col);
+}
+
+/* The value at column `col` of a row whose codes are e4m3 or integers. */
+static float
+value_at(const dop_code_parts *p, const uint8_t *codes, uint64_t row, uint32_t col)
+{
+    const float scale = scale_at(p, row, col) * p->factor;
+    const int zero = zero_at(p, row, col);
+    if (p->kind == DOP_CODE_E4M3)
+        return scale * dop_e4m3_to_f32(codes[col]);
+    if (p->kind == DOP_CODE_INT4)
+        return scale * (float)((int)four_bits(p, codes, col) - zero);
+    return scale * (float)((int8_t)(codes[col] ^ (p->biased ? 128 : 0)) - zero);
 }
 
 static float
@@ -54,12 +102,31 @@ float_at(const uint8_t *p, dop_type type, uint64_t i)
 static uint64_t
 group_of(const dop_flat_parts *f, uint64_t i)
 {
+    if (f->centred)
+        return (i % f->columns / f->group * f->rows + i / f->columns) * f->step;
     return f->strided ? i % f->groups : i / f->group;
+}
+
+/* The code at a column of a row in tiles as PyTorch's int4 kernels read them (tinygemm, _convert_weight_to_int4pack): words [row / 8,
+ * outer tile, lane, pair of inner tiles], in which a lane has of one row the columns 2 l, 2 l + 1, 2 l + 8 and 2 l + 9 of both tiles of
+ * the pair, l being lane % 4; the odd ones in the upper half of a word. */
+static uint32_t
+tiled_code(const dop_flat_parts *f, uint64_t row, uint64_t col)
+{
+    const uint64_t outer = col / 16 / f->inner_tiles, inner = col / 16 % f->inner_tiles, c = col % 16;
+    const uint64_t lane = row % 8 * 4 + c % 8 / 2, pairs = f->inner_tiles / 2;
+    const uint64_t word = ((row / 8 * f->outer_tiles + outer) * 32 + lane) * pairs + inner / 2;
+    const uint64_t place = c % 2 * 4 + inner % 2 * 2 + c / 8;
+    return f->codes[4 * word + place / 2] >> (4 * (place % 2)) & 15;
 }
 
 static uint32_t
 code_of(const dop_flat_parts *f, uint64_t i)
 {
+    if (f->outer_tiles)
+        return tiled_code(f, i / f->columns, i % f->columns);
+    if (f->signs)
+        return (uint32_t)(f->codes[i / 2] >> (4 * (i % 2)) & 15) ^ 8;
     if (f->stream) {
         const uint64_t at = i * f->bits, shift = at % 8;
         const uint32_t low = f->codes[at / 8], high = shift + f->bits > 8 ? f->codes[at / 8 + 1] : 0;
@@ -73,13 +140,21 @@ code_of(const dop_flat_parts *f, uint64_t i)
     return i < half ? f->codes[i] >> 4 : f->codes[i - half] & 15;
 }
 
+/* What is added to the product of code and scale in a group of a stream. */
+static float
+summand(const dop_flat_parts *f, uint64_t group)
+{
+    const float zero = float_at(f->zeros, f->zero_type, group);
+    return f->centred ? zero - 8 * float_at(f->scales, f->scale_type, group) : zero;
+}
+
 static float
 flat_value(const dop_flat_parts *f, uint64_t i)
 {
     const uint64_t g = group_of(f, i);
     const uint32_t q = code_of(f, i);
     if (f->stream)
-        return (float)q * float_at(f->scales, f->scale_type, g) + float_at(f->zeros, f->zero_type, g);
+        return (float)q * float_at(f->scales, f->scale_type, g) + summand(f, g);
     if (!f->levels)
         return ((float)q - float_at(f->zeros, f->zero_type, g)) * float_at(f->scales, f->scale_type, g);
     const float largest = f->nested_levels ? float_at(f->nested_levels, DOP_TYPE_f32, f->largest[g]) *
@@ -96,7 +171,7 @@ affine_block(const dop_flat_parts *f, uint64_t first, uint32_t n, bool five, uin
     const uint64_t g = group_of(f, first);
     uint8_t *fifth = at + 4, *codes = five ? at + 8 : at + 4;
     put_half(at, float_at(f->scales, f->scale_type, g));
-    put_half(at + 2, float_at(f->zeros, f->zero_type, g));
+    put_half(at + 2, summand(f, g));
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t q = code_of(f, first + i);
         codes[i % 16] = (uint8_t)(codes[i % 16] | (q & 15) << (i < 16 ? 0 : 4));
@@ -144,7 +219,11 @@ dop_code_blocks(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, u
     const uint8_t *codes = p->codes + r * p->row_bytes;
     for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
         const uint32_t n = to - k < ti->block ? to - k : ti->block;
-        const float scale = p->scale_type == DOP_TYPE_none ? 0 : scale_at(p, r, k);
+        if (ti->block == 1) {
+            put_value(at, w->type, value_at(p, codes, r, k));
+            continue;
+        }
+        const float scale = p->scale_type == DOP_TYPE_none && !p->exponents ? 0 : scale_at(p, r, k);
         switch (p->kind) {
         case DOP_CODE_E4M3:
             memcpy(at, &scale, sizeof scale);
@@ -158,7 +237,7 @@ dop_code_blocks(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, u
         case DOP_CODE_INT4:
             for (uint32_t i = 0; i < n; i++) {
                 uint8_t *two = at + i / 32 * 16 + i % 16;
-                *two = (uint8_t)(*two | nibble(codes, k + i) << (i % 32 < 16 ? 0 : 4));
+                *two = (uint8_t)(*two | four_bits(p, codes, k + i) << (i % 32 < 16 ? 0 : 4));
             }
             put_half(at + ti->block / 2, scale);
             put_half(at + ti->block / 2 + 2, (float)zero_at(p, r, k));

@@ -1,13 +1,8 @@
 /* Checkpoints in FP8, INT8, packed integers, NVFP4, AWQ's gemv form, and those of bitsandbytes, HQQ and MLX: values, packed bytes,
  * and what is refused. */
-#include "compiler/pack/pack.h"
-#include "compiler/pack/pack_rows.h"
-#include "kernels/weight_types.h"
-#include "runtime/inspect/check/check.h"
-#include "tests/tools/int4_model.h"
+
+#include "tests/unit/codes_util.h"
 #include "tests/unit/hf_to_gguf.h"
-#include "tests/unit/import_util.h"
-#include "tests/unit/model_util.h"
 
 typedef enum form {
     FP8,
@@ -66,35 +61,6 @@ static const scheme schemes[] = {
     {"MLX, 8 bits", MLX8, 1, 32, "scales", "F16", "", true, DOP_TYPE_f16},
     {"HQQ, 8 bits", HQQ8, 1, 64, "scale", "F16", "hqq", true, DOP_TYPE_f16},
 };
-
-static void
-add_part(int4_file *f, const char *name, const char *part, const char *dtype, size_t d0, size_t d1, const void *data,
-         size_t size)
-{
-    char full[300];
-    snprintf(full, sizeof full, "%.*s%s", (int)(strlen(name) - strlen("weight")), name, part);
-    int4_add(f, full, dtype, d1 ? 2 : 1, (const size_t[]){d0, d1}, data, size);
-}
-
-static float
-half(float v)
-{
-    return dop_f16_to_f32(dop_f32_to_f16(v));
-}
-
-static float
-e4m3(uint8_t b)
-{
-    const float v = b & 0x78 ? ldexpf(1 + (float)(b & 7) / 8, (b >> 3 & 15) - 7) : ldexpf((float)(b & 7), -9);
-    return b & 128 ? -v : v;
-}
-
-static uint32_t
-next(uint64_t *s)
-{
-    *s = *s * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*s >> 33);
-}
 
 /* AWQ: words of eight inputs; scales and zero points of an output side by side. */
 static void
@@ -400,121 +366,37 @@ add_matrix(int4_file *quant, int4_file *plain, const char *name, const size_t *s
     free(scale);
 }
 
+/* Converts a matrix of a golden model, or the matrices of experts, as a scheme has them; false: the tensor stays as it is. */
+static bool
+convert(int4_file *quant, int4_file *plain, const char *name, size_t rank, const size_t *shape, const json_t *config,
+        const void *user)
+{
+    const scheme *s = user;
+    const bool mlx = s->form >= MLX2 && s->form <= MLX8;
+    if (s->form == EXPERTS && rank == 3 && strstr(name, "experts.")) {
+        add_experts(quant, plain, name, shape);
+    } else if (mlx && strstr(name, ".experts.")) {
+        if (strstr(name, ".experts.0."))
+            add_mlx_experts(quant, plain, name,
+                            (size_t)json_integer_value(json_object_get(config, "num_local_experts")), shape, s);
+    } else if (s->form != EXPERTS && rank == 2 && strstr(name, "_proj.weight")) {
+        (s->form >= AWQ ? add_flat : add_matrix)(quant, plain, name, shape, s);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static void
 make(const char *model, const scheme *s, const char *dir, const char *plain_dir)
 {
-    char path[1200];
-    dop_map map;
-    uint64_t n = 0;
-    snprintf(path, sizeof path, GOLDEN "/%s/config.json", model);
-    json_t *config = json_load_file(path, 0, NULL), *t;
-    snprintf(path, sizeof path, GOLDEN "/%s/model.safetensors", model);
-    cr_assert(config && dop_map_open(path, NULL, &map) == DOP_OK);
-    memcpy(&n, map.data, 8);
-    json_t *header = json_loadb((const char *)map.data + 8, (size_t)n, 0, NULL);
-    int4_file quant = {.header = json_object()}, plain = {.header = json_object()};
-    const char *name;
-    json_object_foreach(header, name, t)
-    {
-        const json_t *dims = json_object_get(t, "shape"), *at = json_object_get(t, "data_offsets");
-        const char *dtype = json_string_value(json_object_get(t, "dtype"));
-        size_t rank = json_array_size(dims), shape[8], begin = (size_t)json_integer_value(json_array_get(at, 0));
-        const size_t size = (size_t)json_integer_value(json_array_get(at, 1)) - begin;
-        if (!dtype)
-            continue;
-        for (size_t i = 0; i < rank; i++)
-            shape[i] = (size_t)json_integer_value(json_array_get(dims, i));
-        if (s->form == EXPERTS && rank == 3 && strstr(name, "experts.")) {
-            add_experts(&quant, &plain, name, shape);
-            continue;
-        }
-        if (s->form >= MLX2 && s->form <= MLX8 && strstr(name, ".experts.")) {
-            if (strstr(name, ".experts.0."))
-                add_mlx_experts(&quant, &plain, name,
-                                (size_t)json_integer_value(json_object_get(config, "num_local_experts")), shape, s);
-            continue;
-        }
-        if (s->form != EXPERTS && rank == 2 && strstr(name, "_proj.weight")) {
-            if (s->form >= AWQ)
-                add_flat(&quant, &plain, name, shape, s);
-            else
-                add_matrix(&quant, &plain, name, shape, s);
-            continue;
-        }
-        int4_add(&quant, name, dtype, rank, shape, map.data + 8 + n + begin, size);
-        int4_add(&plain, name, dtype, rank, shape, map.data + 8 + n + begin, size);
-    }
-    cr_assert(int4_save(&plain, plain_dir, config));
-    json_object_set_new(
-        config, "quantization_config",
-        json_pack("{s:s, s:s, s:i, s:i}", "quant_method", s->method, "version", "gemv", "bits", 4, "group_size", 32));
+    json_t *said =
+        json_pack("{s:s, s:s, s:i, s:i}", "quant_method", s->method, "version", "gemv", "bits", 4, "group_size", 32);
     if (s->form >= MLX2 && s->form <= MLX8) { /* bits and groups of a matrix may differ from those */
-        json_object_set_new(config, "quantization", json_pack("{s:i, s:i}", "bits", 4, "group_size", 64));
-        json_object_set(config, "quantization_config", json_object_get(config, "quantization"));
+        json_decref(said);
+        said = json_pack("{s:i, s:i}", "bits", 4, "group_size", 64);
     }
-    cr_assert(int4_save(&quant, dir, config));
-    json_decref(header);
-    json_decref(config);
-    dop_map_close(&map);
-}
-
-/* Rows as the plan will have them, decoded without kernels. */
-static void
-compare_packed(const dop_checkpoint *m, const dop_weight *w)
-{
-    dop_pack p;
-    dop_diag diag = {0};
-    dop_packed item = {.name = w->name, .type = w->type, .rows = w->rows, .cols = w->cols, .source = w};
-    item.size = dop_packed_bytes(item.type, w->rows, w->cols);
-    dop_pack_init(&p, m, 16);
-    cr_assert(dop_type_row_bytes(item.type, dop_packed_row_values(item.type, w->cols), &item.row_bytes));
-    uint8_t *packed = malloc(item.size);
-    float *a = malloc(w->cols * sizeof *a), *b = malloc(w->cols * sizeof *b);
-    cr_assert_eq(dop_pack_write(&p, &item, packed, &diag), DOP_OK, "%s", diag.message);
-    for (uint32_t r = 0; r < w->rows; r++) {
-        dop_check_place row;
-        cr_assert(dop_check_find_row(w->type, item.size, w->rows, w->cols, r, &row));
-        dop_check_unpack_row(w->type, &row, packed + row.units, packed + row.groups, packed + row.factor, w->cols, a);
-        dop_weight_row(w, r, b);
-        cr_assert(memcmp(a, b, w->cols * sizeof *a) == 0, "%s, row %u", w->name, r);
-    }
-    free(packed);
-    free(a);
-    free(b);
-    dop_pack_finish(&p);
-}
-
-static void
-compare_matrix(const scheme *s, const dop_weight *w, const dop_weight *x)
-{
-    float *a = malloc(w->cols * sizeof *a), *b = malloc(w->cols * sizeof *b);
-    for (uint32_t r = 0; r < w->rows; r++) {
-        dop_weight_row(w, r, a);
-        dop_weight_row(x, r, b);
-        for (uint32_t c = 0; c < w->cols; c++)
-            cr_assert(a[c] == b[c], "%s: %s row %u, %u: %g instead of %g", s->what, w->name, r, c, (double)a[c],
-                      (double)b[c]);
-    }
-    free(a);
-    free(b);
-}
-
-static void
-compare(const util_model *u, const util_model *plain, const scheme *s)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < u->m.weights.n; i++) {
-        const dop_weight *w = &u->m.weights.items[i], *x = dop_weights_find(&plain->m.weights, w->name);
-        cr_assert(x && x->rows == w->rows && x->cols == w->cols, "%s", w->name);
-        for (uint32_t e = 0; e < dop_weight_experts(w); e++) {
-            const dop_weight one = dop_weight_expert(w, e), other = dop_weight_expert(x, e);
-            compare_matrix(s, &one, &other);
-        }
-        n += w->type == s->type;
-        if (w->parts && dop_type_of(w->type)->kind == DOP_KIND_QUANT)
-            compare_packed(&u->m, w);
-    }
-    cr_expect(n > 0, "%s: no weight is %s", s->what, dop_type_of(s->type)->name);
+    codes_make(model, convert, s, said, dir, plain_dir);
 }
 
 Test(import_codes, values)
@@ -527,7 +409,7 @@ Test(import_codes, values)
             make(models[k], &schemes[i], dir.dir, plain_dir.dir);
             util_model_open(&u, dir.dir, 16);
             util_model_open(&plain, plain_dir.dir, 16);
-            compare(&u, &plain, &schemes[i]);
+            codes_compare(&u, &plain, schemes[i].what, schemes[i].type);
             util_model_close(&u);
             util_model_close(&plain);
             scratch_remove(&dir);
@@ -548,7 +430,7 @@ Test(import_codes, experts_in_one_tensor)
         make(of[i].form == EXPERTS ? "gemma4_moe" : "qwen3_moe", &of[i], dir.dir, plain_dir.dir);
         util_model_open(&u, dir.dir, 16);
         util_model_open(&plain, plain_dir.dir, 16);
-        compare(&u, &plain, &of[i]);
+        codes_compare(&u, &plain, of[i].what, of[i].type);
         util_model_close(&u);
         util_model_close(&plain);
         scratch_remove(&dir);
@@ -569,9 +451,9 @@ Test(import_codes, refused)
          "weight_scale is missing"},
         {{"4 bits, groups of 16", PACKED4, 1, 16, "weight_scale", "F16", "compressed-tensors", false, DOP_TYPE_none},
          "scales of 16 columns are not supported"},
-        {{"another method", FP8, 1, 0, "weight_scale", "F32", "quark", false, DOP_TYPE_none},
-         "quantization_config.quant_method \"quark\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-         "compressed-tensors, modelopt, bitsandbytes, hqq, auto-round, and MLX's quantization"},
+        {{"another method", FP8, 1, 0, "weight_scale", "F32", "mystery", false, DOP_TYPE_none},
+         "quantization_config.quant_method \"mystery\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
+         "compressed-tensors, modelopt, quark, torchao, bitsandbytes, hqq, auto-round, and MLX's quantization"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         scratch dir = scratch_make(), plain_dir = scratch_make();
@@ -587,30 +469,6 @@ Test(import_codes, refused)
         scratch_remove(&dir);
         scratch_remove(&plain_dir);
     }
-}
-
-/* The first of these texts in the file becomes the other, of the same length, as often as it is there. */
-static void
-replace(const char *dir, const char *from, const char *to)
-{
-    char path[1200];
-    dop_map map;
-    cr_assert_eq(strlen(from), strlen(to));
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    cr_assert_eq(dop_map_open(path, NULL, &map), DOP_OK);
-    char *copy = malloc(map.size);
-    const size_t size = map.size, n = strlen(from);
-    bool found = false;
-    memcpy(copy, map.data, size);
-    dop_map_close(&map);
-    for (size_t i = 0; i + n <= size; i++)
-        if (memcmp(copy + i, from, n) == 0) {
-            memcpy(copy + i, to, n);
-            found = true;
-        }
-    cr_assert(found, "%s", from);
-    cr_assert_eq(dop_write_file(path, copy, size, NULL), DOP_OK);
-    free(copy);
 }
 
 /* One line each, which names what is wrong. */
@@ -645,7 +503,7 @@ Test(import_codes, damaged)
         while (s->form != cases[i].form)
             s++;
         make("llama", s, dir.dir, plain_dir.dir);
-        replace(dir.dir, cases[i].from, cases[i].to);
+        codes_replace(dir.dir, cases[i].from, cases[i].to);
         dop_checkpoint m;
         dop_arena arena;
         dop_diag diag = {0};

@@ -203,10 +203,10 @@ static const struct {
 } refused[] = {
     {"awq", Q "\"quant_method\": \"eetq\"}}", NULL, "config.json",
      "quantization_config.quant_method \"eetq\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-     "compressed-tensors, modelopt, bitsandbytes, hqq, auto-round, and MLX's quantization"},
+     "compressed-tensors, modelopt, quark, torchao, bitsandbytes, hqq, auto-round, and MLX's quantization"},
     {"awq", Q "\"quant_method\": \"<delete>\"}}", NULL, "config.json",
      "quantization_config.quant_method \"\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-     "compressed-tensors, modelopt, bitsandbytes, hqq, auto-round, and MLX's quantization"},
+     "compressed-tensors, modelopt, quark, torchao, bitsandbytes, hqq, auto-round, and MLX's quantization"},
     {"awq", "{\"quantization_config\": 7}", NULL, "config.json",
      "quantization_config is an integer, expected an object"},
     {"gptq", Q "\"bits\": 5}}", NULL, "config.json", "quantization_config.bits is 5; 2, 3, 4 and 8 bits are supported"},

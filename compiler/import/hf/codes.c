@@ -9,12 +9,19 @@
  *                                        [out, in / 16]; NAME.weight_scale_2 by which they are multiplied (modelopt), or
  *                                        NAME.weight_global_scale by which they are divided (nvfp4-pack-quantized)
  *
+ *   NAME.weight or NAME.weight_packed U8 [out, in / 2], NAME.weight_scale U8 or F8_E8M0 [out, in / 32]: MXFP4 (Quark,
+ *                                        mxfp4-pack-quantized)
+ *   NAME._weight_qdata, NAME._weight_scale, NAME._weight_zero_point   torchao: F8_E4M3 as NAME.weight, or bytes of 8 bits or fewer (flat.c
+ *                                        has its other forms)
+ *
  *   NAME F8_E4M3 [experts, out, in], with NAME_scale_inv or NAME_scale, whose first axis is that of experts
  *
  * Scales are one for the tensor ([] or [1]), one for each output ([out] or [out, 1]), or one for each tile, whose size is
- * weight_block_size of quantization_config, or 128 x 128, or follows from their number.
- * Sources: https://docs.vllm.ai (compressed-tensors), the model cards of DeepSeek-V3 and Qwen3-FP8, NVIDIA's modelopt. */
+ * weight_block_size of quantization_config, or 128 x 128, or follows from their number; or exponents, as bytes, of tiles.
+ * Sources: https://docs.vllm.ai (compressed-tensors, Quark), the model cards of DeepSeek-V3 and Qwen3-FP8, NVIDIA's modelopt, torchao's
+ * prototype/safetensors/safetensors_support.py, OCP's Microscaling Formats (MX) specification. */
 #include "compiler/import/hf/hf.h"
+#include "compiler/model/leftovers.h"
 #include "ir/interp.h"
 
 #include <math.h>
@@ -55,6 +62,13 @@ read_tile(const dop_hf *hf, uint32_t out[2])
     }
 }
 
+/* Are the scales exponents, one byte each (E8M0)? */
+static bool
+is_exponents(const dop_st_tensor *t)
+{
+    return dop_st_is(t, "F8_E8M0") || dop_st_is(t, "U8");
+}
+
 /* Sets the size of tiles and their number in a row of tiles, by the shape of the scales. */
 static dop_status
 read_scales(const matrix *m, dop_code_parts *p)
@@ -63,8 +77,13 @@ read_scales(const matrix *m, dop_code_parts *p)
     uint32_t tile[2];
     const uint64_t n = t->rank ? t->shape[0] : 1;
     read_tile(m->hf, tile);
-    if (dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16 && dop_hf_type(t) != DOP_TYPE_f32)
-        return dop_st_refuse(t, "is no scale; known: F16, BF16, F32", m->hf->diag);
+    p->exponents = is_exponents(t);
+    if (!p->exponents && dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16 &&
+        dop_hf_type(t) != DOP_TYPE_f32)
+        return dop_st_refuse(t, "is no scale; known: F16, BF16, F32, F8_E8M0", m->hf->diag);
+    for (uint64_t i = 0; p->exponents && i < t->bytes; i++)
+        if (t->data[i] == 255)
+            return dop_st_refuse(t, "has a scale that is no number", m->hf->diag);
     if (t->rank > 2 || (t->rank < 2 && n != 1 && n != m->outputs))
         return dop_st_refuse(t, "are scales of another matrix", m->hf->diag);
     const uint64_t down = t->rank == 0 ? 1 : t->shape[0], across = t->rank == 2 ? t->shape[1] : 1;
@@ -113,47 +132,143 @@ check_tiles(const matrix *m, const dop_code_parts *p, uint32_t block)
                              m->scales->name, p->tile_cols, block);
 }
 
+/* Notes once what becomes of matrices; `text` is static. */
+static dop_status
+note(const matrix *m, const char *text)
+{
+    if (m->hf->quant.skipped == text)
+        return DOP_OK;
+    m->hf->quant.skipped = text;
+    return dop_checkpoint_note(m->hf->model, text, m->hf->diag);
+}
+
 static dop_status
 read_fp8(const matrix *m, dop_code_parts *p, dop_type *type)
 {
     p->kind = DOP_CODE_E4M3;
     *type = DOP_TYPE_f8_128;
     dop_status st = check_codes(m, m->inputs);
-    return st == DOP_OK ? check_tiles(m, p, 128) : st;
+    if (st != DOP_OK || !p->exponents || p->tile_cols % 128 == 0 || p->tile_cols >= m->inputs)
+        return st == DOP_OK ? check_tiles(m, p, 128) : st;
+    *type = DOP_TYPE_bf16;
+    return note(
+        m, "matrices of 8 bits with scales of fewer than 128 values (MXFP8) become bf16, almost twice their bytes");
+}
+
+/* Reads zero points that are signed bytes, one for each scale, which count only where one is not zero. */
+static dop_status
+read_zero_bytes(const matrix *m, dop_code_parts *p)
+{
+    const dop_st_tensor *t = m->zeros;
+    if (t->bytes != m->scales->bytes / dop_type_of(dop_hf_type(m->scales))->bytes)
+        return dop_st_refuse(t, "are not the zero points of all scales", m->hf->diag);
+    for (uint64_t i = 0; i < t->bytes && !p->zero_bytes; i++)
+        if (t->data[i] != 0)
+            p->zero_bytes = t->data;
+    return DOP_OK;
+}
+
+/* Do all codes of a matrix of bytes fit 4 bits? */
+static bool
+fits_4_bits(const matrix *m)
+{
+    uint64_t i = 0;
+    while (i < m->codes->bytes && (uint8_t)(m->codes->data[i] + 8) < 16)
+        i++;
+    return i == m->codes->bytes;
+}
+
+/* The group of each input, where a file states one; NULL: groups consist of neighbouring inputs. */
+static dop_status
+read_order(const matrix *m, dop_code_parts *p)
+{
+    const dop_st_tensor *t = dop_st_take_part(m->set, m->name, "weight_g_idx");
+    const uint64_t shape[] = {m->inputs};
+    if (!t || !dop_st_is(t, "I32") || p->tiles == 1)
+        return DOP_OK;
+    dop_status st = dop_st_check_shape(t, 1, shape, m->hf->diag);
+    for (uint32_t i = 0; st == DOP_OK && i < m->inputs; i++) {
+        const uint8_t *b = t->data + 4 * (uint64_t)i;
+        const uint32_t of = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+        if (of == UINT32_MAX) /* compressed-tensors' first value: no order was stored */
+            return p->order = NULL, DOP_OK;
+        if (of >= p->tiles)
+            return dop_st_refuse(t, "names a group that is not there", m->hf->diag);
+        if (of != i / p->tile_cols)
+            p->order = t->data;
+    }
+    return st;
 }
 
 /* Reads integers: bits 4 or 8: packed in words; 0: signed bytes. */
 static dop_status
 read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
 {
-    const dop_st_tensor *order = dop_st_take_part(m->set, m->name, "weight_g_idx");
     const uint32_t group = p->tile_cols;
-    p->kind = bits == 4 ? DOP_CODE_INT4 : DOP_CODE_INT8;
-    p->biased = bits == 8;
-    p->zeros = m->zeros ? m->zeros->data : NULL;
-    *type = bits != 4          ? DOP_TYPE_q8_0
-            : group % 128 == 0 ? DOP_TYPE_int4_g128
-            : group % 64 == 0  ? DOP_TYPE_int4_g64
-                               : DOP_TYPE_int4_g32;
+    const bool tiny = !bits && p->tile_rows == 1 && group % 32 == 0 && fits_4_bits(m);
     dop_status st = check_codes(m, bits ? m->inputs / (32 / bits) : m->inputs);
+    if (st == DOP_OK && p->exponents)
+        st = dop_st_refuse(m->scales, "is no scale of integers; known: F16, BF16, F32", m->hf->diag);
     if (st == DOP_OK)
-        st = check_tiles(m, p, dop_type_of(*type)->block);
+        st = read_order(m, p);
+    if (st == DOP_OK && m->zeros && bits != 4 && !dop_st_is(m->zeros, "I8"))
+        st = dop_st_refuse(m->zeros, "are zero points, which are supported for 4 bits and as I8", m->hf->diag);
+    if (st == DOP_OK && m->zeros && bits == 4) {
+        const uint64_t shape[] = {(m->outputs + 7) / 8, p->tiles};
+        st = dop_st_check_shape(m->zeros, 2, shape, m->hf->diag);
+        p->zeros = m->zeros->data;
+    } else if (st == DOP_OK && m->zeros) {
+        st = read_zero_bytes(m, p);
+    }
+    if (st != DOP_OK)
+        return st;
+    p->kind = bits == 4 || tiny ? DOP_CODE_INT4 : DOP_CODE_INT8;
+    p->bytes = tiny;
+    p->biased = bits == 8;
+    *type = p->kind == DOP_CODE_INT8 ? DOP_TYPE_q8_0
+            : group % 128 == 0       ? DOP_TYPE_int4_g128
+            : group % 64 == 0        ? DOP_TYPE_int4_g64
+                                     : DOP_TYPE_int4_g32;
+    if (p->order || (p->kind == DOP_CODE_INT8 && p->zero_bytes)) {
+        *type = DOP_TYPE_f16;
+        return note(
+            m, p->order
+                   ? "matrices in activation order (actorder) become f16, up to 4 times their bytes; --quant makes "
+                     "them smaller again"
+                   : "matrices of 8 bits with zero points become f16, twice their bytes; --quant makes them smaller "
+                     "again");
+    }
+    st = check_tiles(m, p, dop_type_of(*type)->block);
     if (st == DOP_OK && (p->tile_rows != 1 || (bits == 4 && group % 32 != 0)) && bits)
         st = dop_st_refuse(m->scales, "are scales of more than one output, or of groups that are no multiple of 32",
                            m->hf->diag);
-    if (st == DOP_OK && m->zeros && bits != 4)
-        st = dop_st_refuse(m->zeros, "are zero points, which are supported for 4 bits", m->hf->diag);
-    if (st == DOP_OK && m->zeros) {
-        const uint64_t shape[] = {(m->outputs + 7) / 8, p->tiles};
-        st = dop_st_check_shape(m->zeros, 2, shape, m->hf->diag);
-    }
-    for (uint64_t i = 0; st == DOP_OK && order && dop_hf_type(order) == DOP_TYPE_i32 && i < order->bytes / 4; i++) {
-        float of;
-        dop_decode_row(DOP_TYPE_u32, order->data + 4 * i, 1, &of);
-        if (of != (float)(i / group))
-            st = dop_st_refuse(order, "puts inputs in activation order, which is not supported", m->hf->diag);
-    }
     return st == DOP_OK ? check_halves(m) : st;
+}
+
+/* MXFP4: blocks of 32 values in the order of the file, and an exponent for each. */
+static dop_status
+read_mxfp4(const matrix *m, const dop_rows *rows, dop_weight *w)
+{
+    const uint64_t shape[] = {m->outputs, m->inputs / 32};
+    dop_int4_parts *parts = dop_arena_alloc(m->hf->arena, sizeof *parts);
+    if (!parts)
+        return DOP_FAIL(m->hf->diag, DOP_E_NOMEM, "out of host memory");
+    dop_status st = check_codes(m, m->inputs / 2);
+    if (st == DOP_OK)
+        st = dop_st_check_shape(m->scales, 2, shape, m->hf->diag);
+    if (st == DOP_OK && (m->inputs % 32 != 0 || rows->block > 1))
+        st = dop_st_refuse(m->codes, "has rows that are not whole blocks of 32, or parts that do not lie together",
+                           m->hf->diag);
+    *parts = (dop_int4_parts){.microscaling = true,
+                              .words = m->codes->data,
+                              .scales = m->scales->data,
+                              .outputs = m->outputs,
+                              .first = rows->start,
+                              .step = rows->block ? rows->block_step : 1};
+    w->type = DOP_TYPE_mxfp4;
+    w->parts = parts;
+    w->source = m->codes->name;
+    return st;
 }
 
 static dop_status
@@ -247,41 +362,87 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
     return st;
 }
 
+/* The name of one of the tensors that torchao makes of the tensor `name`; false: it makes none of it. */
+static bool
+torchao_name(const char *name, const char *part, char out[300])
+{
+    const size_t n = strlen(name), cut = strlen("weight");
+    if (n <= cut || strcmp(name + n - cut, "weight") != 0)
+        return false;
+    snprintf(out, 300, "%.*s_weight%s", (int)(n - cut), name, part);
+    return true;
+}
+
 bool
 dop_hf_has_codes(const dop_st_set *set, const char *name)
 {
-    char packed[300];
+    char other[300];
     const dop_st_tensor *t = dop_st_find(set, name);
-    snprintf(packed, sizeof packed, "%s_packed", name);
-    return t ? dop_st_is(t, "F8_E4M3") || dop_st_is(t, "I8") || dop_st_is(t, "U8") : dop_st_find(set, packed) != NULL;
+    if (t)
+        return dop_st_is(t, "F8_E4M3") || dop_st_is(t, "I8") || dop_st_is(t, "U8");
+    snprintf(other, sizeof other, "%s_packed", name);
+    return dop_st_find(set, other) || (torchao_name(name, "_qdata", other) && dop_st_find(set, other));
+}
+
+/* The first of some tensors of a matrix that the file has; NULL: none. */
+static const dop_st_tensor *
+take_first(const matrix *m, const char *const *parts, size_t n)
+{
+    const dop_st_tensor *t = NULL;
+    for (size_t i = 0; !t && i < n; i++)
+        t = dop_st_take_part(m->set, m->name, parts[i]);
+    return t;
+}
+
+/* Takes the tensors of a matrix, and those that are not read: scales of activations, which are not quantized here. */
+static dop_status
+take_tensors(matrix *m)
+{
+    static const char *const codes[] = {"weight", "weight_packed", "_weight_qdata"},
+                             *const scales[] = {"weight_scale_inv", "weight_scale", "_weight_scale"},
+                             *const zeros[] = {"weight_zero_point", "_weight_zero_point"};
+    static const char *const unread[] = {"input_scale",
+                                         "input_zero_point",
+                                         "input_global_scale",
+                                         "activation_scale",
+                                         "k_scale",
+                                         "v_scale",
+                                         "output_scale",
+                                         "weight_shape",
+                                         "_weight_act_quant_scale",
+                                         "_weight_act_quant_zero_point"};
+    m->codes = take_first(m, codes, sizeof codes / sizeof *codes);
+    m->scales = take_first(m, scales, sizeof scales / sizeof *scales);
+    m->zeros = take_first(m, zeros, sizeof zeros / sizeof *zeros);
+    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++)
+        (void)dop_st_take_part(m->set, m->name, unread[i]);
+    const dop_st_tensor *pre = dop_st_take_part(m->set, m->name, "_weight_act_pre_scale");
+    if (pre)
+        return dop_st_refuse(pre, "scales the inputs of a matrix, which is not supported", m->hf->diag);
+    if (m->codes && m->scales && strstr(m->codes->name, "_qdata") &&
+        (dop_st_is(m->codes, "U8") || is_exponents(m->scales)))
+        return dop_st_refuse(m->codes, "is of torchao's MXTensor or NVFP4Tensor, which are not supported", m->hf->diag);
+    return m->codes && m->scales ? DOP_OK
+                                 : DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, m->set->path, "tensor %sweight%s is missing",
+                                               m->name, m->codes ? "_scale" : "");
 }
 
 dop_status
 dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows, dop_weight *w)
 {
-    static const char *const unread[] = {"input_scale", "input_zero_point", "input_global_scale", "activation_scale",
-                                         "k_scale",     "v_scale",          "output_scale",       "weight_shape"};
     matrix m = {.hf = hf, .set = set, .name = name, .outputs = rows->total, .inputs = w->cols};
     dop_int4_parts *parts = dop_arena_alloc(hf->arena, sizeof *parts);
     dop_code_parts *p = dop_arena_alloc(hf->arena, sizeof *p);
     if (!parts || !p)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    m.codes = dop_st_take_part(m.set, m.name, "weight");
-    if (!m.codes)
-        m.codes = dop_st_take_part(m.set, m.name, "weight_packed");
-    m.scales = dop_st_take_part(m.set, m.name, "weight_scale_inv");
-    if (!m.scales)
-        m.scales = dop_st_take_part(m.set, m.name, "weight_scale");
-    m.zeros = dop_st_take_part(m.set, m.name, "weight_zero_point");
-    for (size_t i = 0; i < sizeof unread / sizeof *unread;
-         i++) /* scales of activations, which are not quantized here */
-        (void)dop_st_take_part(m.set, m.name, unread[i]);
-    if (!m.codes || !m.scales)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %sweight%s is missing", name,
-                           m.codes ? "_scale" : "");
+    dop_status st = take_tensors(&m);
+    if (st != DOP_OK)
+        return st;
+    if (dop_st_is(m.codes, "U8") && is_exponents(m.scales))
+        return read_mxfp4(&m, rows, w);
     *p = (dop_code_parts){.codes = m.codes->data, .first = rows->start, .block = rows->block, .factor = 1};
     p->block_step = rows->block_step;
-    dop_status st = dop_st_is(m.codes, "U8") ? DOP_OK : read_scales(&m, p);
+    st = dop_st_is(m.codes, "U8") ? DOP_OK : read_scales(&m, p);
     if (st != DOP_OK)
         return st;
     const bool words = dop_hf_type(m.codes) == DOP_TYPE_i32 || dop_hf_type(m.codes) == DOP_TYPE_u32;

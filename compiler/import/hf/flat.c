@@ -11,9 +11,13 @@
  *       axis, shape, ...), which quantization_config states where these are missing
  *   MLX: NAME.weight U32 [out, in * bits / 32], which are a stream of bits, NAME.scales and NAME.biases [out, in / group]: a value is
  *       code * scale + bias; of experts, three axes
+ *   torchao, 4 bits: NAME._weight_qdata I8 or U8 [out, in / 2], two of -8 to 7 in a byte, the first in the low nibble, with
+ *       NAME._weight_scale and NAME._weight_zero_point [groups, out]: a value is code * scale + zero point (Int4Tensor); or
+ *       NAME._weight_qdata I32 [out / 8, in / (16 n), 32, n / 2], codes of 0 to 15 in the order of matrix units, with
+ *       NAME._weight_scale_and_zero [groups, out, 2]: a value is (code - 8) * scale + zero (Int4TilePackedTo4dTensor, padded)
  *
  * Sources: AutoAWQ, awq/modules/linear/gemv.py; bitsandbytes, functional.py (QuantState.as_dict); HQQ, hqq/core/quantize.py; MLX,
- * mlx.core.quantize. */
+ * mlx.core.quantize; torchao, quantization/quantize_/workflows/int4, and PyTorch's _convert_weight_to_int4pack. */
 #include "compiler/import/hf/hf.h"
 #include "compiler/model/leftovers.h"
 #include "ir/interp.h"
@@ -456,12 +460,102 @@ has_mlx(const dop_hf *hf, const dop_st_set *set, const char *name)
     return dop_st_find(set, other) != NULL;
 }
 
+/* ---- torchao ----------------------------------------------------------------------------------------------------------- */
+
+/* Reads sizes of a matrix in tiles, which is padded. */
+static dop_status
+read_tiles(const matrix *m, const dop_st_tensor *codes, const dop_st_tensor *scales, dop_flat_parts *f)
+{
+    const uint64_t *shape = codes->shape;
+    if (!dop_st_is(codes, "I32") || codes->rank != 4 || shape[2] != 32 ||
+        (shape[3] != 1 && shape[3] != 2 && shape[3] != 4))
+        return dop_st_refuse(codes,
+                             "is not a matrix of 4 bits in tiles; known: I32 [outputs / 8, inputs / (16 n), 32, n / 2]",
+                             m->hf->diag);
+    f->inner_tiles = 2 * (uint32_t)shape[3];
+    f->outer_tiles = shape[1] > DOP_MAX_WIDTH ? 0 : (uint32_t)shape[1];
+    f->rows = scales->rank == 3 ? scales->shape[1] : 0;
+    const uint64_t padded = (uint64_t)f->outer_tiles * f->inner_tiles * 16;
+    if (padded < m->inputs || padded - m->inputs >= 1024 || shape[0] > DOP_MAX_WIDTH || shape[0] * 8 < m->outputs ||
+        shape[0] * 8 - m->outputs >= 32)
+        return dop_st_refuse(codes, "is not the matrix that config.json calls for", m->hf->diag);
+    if (f->rows != shape[0] * 8 || scales->shape[2] != 2 || scales->shape[0] == 0 || padded % scales->shape[0] != 0)
+        return dop_st_refuse(scales, "are not the scales and zeros of all groups", m->hf->diag);
+    f->group = padded / scales->shape[0];
+    f->groups = 2 * f->rows * scales->shape[0];
+    f->step = 2;
+    return DOP_OK;
+}
+
+static dop_status
+read_nibbles(const matrix *m, const dop_st_tensor *codes, const dop_st_tensor *scales, dop_flat_parts *f)
+{
+    if ((!dop_st_is(codes, "I8") && !dop_st_is(codes, "U8")) || codes->rank != 2 || codes->shape[0] != m->outputs ||
+        codes->shape[1] * 2 != m->inputs)
+        return dop_st_refuse(codes, "is not a matrix of 4 bits, two in a byte of I8 or U8", m->hf->diag);
+    if (scales->rank != 2 || scales->shape[1] != m->outputs || scales->shape[0] == 0 ||
+        m->inputs % scales->shape[0] != 0)
+        return dop_st_refuse(scales, "are not the scales of whole groups of all outputs", m->hf->diag);
+    f->signs = true;
+    f->rows = m->outputs;
+    f->group = m->inputs / scales->shape[0];
+    f->groups = f->rows * scales->shape[0];
+    f->step = 1;
+    return DOP_OK;
+}
+
+static dop_status
+read_torchao(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
+{
+    const dop_st_tensor *codes = dop_st_take_part(m->set, m->name, "_weight_qdata"),
+                        *both = dop_st_take_part(m->set, m->name, "_weight_scale_and_zero"),
+                        *scales = both ? both : dop_st_take_part(m->set, m->name, "_weight_scale"),
+                        *zeros = both ? both : dop_st_take_part(m->set, m->name, "_weight_zero_point"),
+                        *pre = dop_st_take_part(m->set, m->name, "_weight_act_pre_scale");
+    if (!scales || !zeros)
+        return missing(m, scales ? "_weight_zero_point" : "_weight_scale");
+    if (pre)
+        return dop_st_refuse(pre, "scales the inputs of a matrix, which is not supported", m->hf->diag);
+    *source = codes->name;
+    f->bits = 4;
+    f->stream = true;
+    f->centred = true;
+    f->columns = m->inputs;
+    dop_status st = both ? read_tiles(m, codes, both, f) : read_nibbles(m, codes, scales, f);
+    if (st == DOP_OK)
+        st = take_groups(m, p, f, codes, scales, zeros);
+    if (st != DOP_OK)
+        return st;
+    f->zeros += both ? dop_type_of(f->zero_type)->bytes : 0;
+    w->type = DOP_TYPE_f16;
+    if (f->group % SMALLEST_GROUP == 0 && fits_half(scales, 1) && fits_half(zeros, 1)) {
+        w->type = DOP_TYPE_q4_1;
+        return DOP_OK;
+    }
+    return note(m, "4 bits (torchao) whose scales do not fit f16", "almost 4 times");
+}
+
+/* Is a matrix one of 4 bits by torchao? */
+static bool
+has_torchao(const dop_st_set *set, const char *name)
+{
+    const size_t n = strlen(name);
+    char codes[300], scales[300], zeros[300];
+    if (n < 8 || strcmp(name + n - 7, ".weight") != 0)
+        return false;
+    snprintf(codes, sizeof codes, "%.*s_weight_qdata", (int)(n - 6), name);
+    snprintf(scales, sizeof scales, "%.*s_weight_scale_and_zero", (int)(n - 6), name);
+    snprintf(zeros, sizeof zeros, "%.*s_weight_zero_point", (int)(n - 6), name);
+    const dop_st_tensor *t = dop_st_find(set, zeros);
+    return dop_st_find(set, codes) && (dop_st_find(set, scales) || (t && dop_hf_type(t) != DOP_TYPE_none));
+}
+
 bool
 dop_hf_has_flat(const dop_hf *hf, const dop_st_set *set, const char *name)
 {
     const size_t n = strlen(name);
     char other[300];
-    if (has_mlx(hf, set, name))
+    if (has_mlx(hf, set, name) || has_torchao(set, name))
         return true;
     if (n < 8 || strcmp(name + n - 7, ".weight") != 0 || (!hf->quant.bytes && !hf->quant.hqq))
         return false;
@@ -483,8 +577,11 @@ dop_hf_flat_weight(dop_hf *hf, const dop_st_set *set, const char *name, const do
     p.block_step = rows->block_step;
     if (!f)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = hf->quant.hqq   ? read_hqq(&m, &p, f, &source, w)
-                    : hf->quant.mlx ? read_mlx(&m, &p, f, &source, w)
-                                    : read_bytes(&m, &p, f, &source, w);
+    char weight[300];
+    snprintf(weight, sizeof weight, "%sweight", name);
+    dop_status st = has_torchao(set, weight) ? read_torchao(&m, &p, f, &source, w)
+                    : hf->quant.hqq          ? read_hqq(&m, &p, f, &source, w)
+                    : hf->quant.mlx          ? read_mlx(&m, &p, f, &source, w)
+                                             : read_bytes(&m, &p, f, &source, w);
     return st == DOP_OK ? finish(&m, &p, source, w) : st;
 }

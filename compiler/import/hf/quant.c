@@ -131,7 +131,8 @@ real_method(const dop_json *q, const char **io_method)
 dop_status
 dop_hf_quant_config(dop_hf *hf)
 {
-    static const char *const by_tensors[] = {"fp8", "fbgemm_fp8", "compressed-tensors", "modelopt", "modelopt_fp4"};
+    static const char *const by_tensors[] = {"fp8",   "fbgemm_fp8", "compressed-tensors", "modelopt", "modelopt_fp4",
+                                             "quark", "torchao"};
     dop_json q;
     const char *method = NULL;
     uint32_t bits = 0;
@@ -160,9 +161,10 @@ dop_hf_quant_config(dop_hf *hf)
     if (hf->quant.bytes || hf->quant.hqq)
         return DOP_OK;
     if (st == DOP_OK && strcmp(method, "awq") != 0 && strcmp(method, "gptq") != 0)
-        return refuse(&q, "quant_method", method,
-                      "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt, bitsandbytes, hqq, auto-round, "
-                      "and MLX's quantization");
+        return refuse(
+            &q, "quant_method", method,
+            "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt, quark, torchao, bitsandbytes, hqq, "
+            "auto-round, and MLX's quantization");
     hf->quant.used = true;
     hf->quant.awq = st == DOP_OK && *method == 'a';
     if (st == DOP_OK)

@@ -418,6 +418,8 @@ dop_editor_read(dop_editor *editor, const char *prompt, dop_buf *out_text)
     e->began = false;
     e->given_up.size = 0;
     memset(&e->state, 0, sizeof e->state);
+    /* libedit does so when it wants a key, which is after the prompt: keys may have come by then. */
+    el_set(e->el, EL_PREP_TERM, 1);
     listen(e, true);
     const char *line = el_gets(e->el, &n);
     if (e->ended_by == SIGINT)
