@@ -147,23 +147,37 @@ list_part(single *s, int part)
 
 /* ---- configurations ----------------------------------------------------------------------------------------------------- */
 
-/* Appends to a list of a configuration. */
-static void
-put(json_t *config, const char *key, json_t *value)
-{
-    json_t *list = json_object_get(config, key);
-    if (!list && json_object_set_new(config, key, json_array()) == 0)
-        list = json_object_get(config, key);
-    json_array_append_new(list, value);
-}
+/* A configuration that is being made; `failed`: memory ran out. */
+typedef struct config {
+    json_t *object;
+    bool failed;
+} config;
 
 static void
-put_first(json_t *config, const char *key, json_t *value)
+say(config *c, const char *key, json_t *value)
 {
-    json_t *list = json_object_get(config, key);
-    if (!list && json_object_set_new(config, key, json_array()) == 0)
-        list = json_object_get(config, key);
-    json_array_insert_new(list, 0, value);
+    c->failed |= json_object_set_new(c->object, key, value) != 0;
+}
+
+/* Appends to a list, or with `first` puts before what is there. */
+static void
+put(config *c, const char *key, json_t *value, bool first)
+{
+    json_t *list = json_object_get(c->object, key);
+    if (!list && (list = json_array()))
+        say(c, key, list);
+    c->failed |= (first ? json_array_insert_new(list, 0, value) : json_array_append_new(list, value)) != 0;
+}
+
+/* A new reference to what was made; NULL: memory ran out. */
+static json_t *
+made(config *c)
+{
+    if (c->failed) {
+        json_decref(c->object);
+        c->object = NULL;
+    }
+    return c->object;
 }
 
 /* Is it a scheduler of a model that predicts velocities?  Stable Diffusion 2 does for 768 x 768 pixels. */
@@ -188,60 +202,60 @@ unet_config(const single *s)
     enum { HEADS = 8, HEAD = 64 };
     const dop_st_set *set = &s->r.parts.of[DOP_DRAW_UNET].set;
     const dop_st_tensor *key = NULL;
-    json_t *c = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "_class_name", "UNet2DConditionModel", "in_channels",
-                          axis(find(set, "conv_in.weight"), 1), "out_channels", axis(find(set, "conv_out.weight"), 0),
-                          "layers_per_block", (json_int_t)s->layers, "norm_num_groups", (json_int_t)32, "sample_size",
-                          (json_int_t)(s->prefix[DOP_DRAW_TEXT_2] ? 128
-                                       : velocities(s)            ? 96
-                                                                  : 64));
-    for (uint32_t i = 0; c && i <= DOP_DRAW_LEVELS; i++) {
+    const json_int_t sample = s->prefix[DOP_DRAW_TEXT_2] ? 128 : velocities(s) ? 96 : 64;
+    config c = {.object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "_class_name", "UNet2DConditionModel",
+                                    "in_channels", axis(find(set, "conv_in.weight"), 1), "out_channels",
+                                    axis(find(set, "conv_out.weight"), 0), "layers_per_block", (json_int_t)s->layers,
+                                    "norm_num_groups", (json_int_t)32, "sample_size", sample)};
+    c.failed = !c.object;
+    for (uint32_t i = 0; i <= DOP_DRAW_LEVELS; i++) {
         const json_int_t channels = axis(find(set, "down_blocks.%u.resnets.0.conv1.weight", i), 0);
         const dop_st_tensor *in = find(set, "down_blocks.%u.attentions.0.proj_in.weight", i);
-        json_int_t depth = 0;
+        uint32_t depth = 0;
         if (channels == 0)
             break;
-        while (depth < 100 &&
-               find(set, "down_blocks.%u.attentions.0.transformer_blocks.%u.norm1.weight", i, (uint32_t)depth))
+        while (depth < 100 && find(set, "down_blocks.%u.attentions.0.transformer_blocks.%u.norm1.weight", i, depth))
             depth++;
         if (!key)
             key = find(set, "down_blocks.%u.attentions.0.transformer_blocks.0.attn2.to_k.weight", i);
         if (!in) /* of the middle, where the last level has none */
             in = find(set, "mid_block.attentions.0.proj_in.weight");
-        put(c, "block_out_channels", json_integer(channels));
-        put(c, "transformer_layers_per_block", json_integer(depth ? depth : 1));
-        put(c, "attention_head_dim",
-            json_integer(in && in->rank == 2 ? (channels < HEAD ? 1 : channels / HEAD) : HEADS));
-        put(c, "down_block_types", json_string(depth ? "CrossAttnDownBlock2D" : "DownBlock2D"));
-        put_first(c, "up_block_types", json_string(depth ? "CrossAttnUpBlock2D" : "UpBlock2D"));
+        const json_int_t heads = !in || in->rank != 2 ? HEADS : channels < HEAD ? 1 : channels / HEAD;
+        put(&c, "block_out_channels", json_integer(channels), false);
+        put(&c, "transformer_layers_per_block", json_integer(depth ? depth : 1), false);
+        put(&c, "attention_head_dim", json_integer(heads), false);
+        put(&c, "down_block_types", json_string(depth ? "CrossAttnDownBlock2D" : "DownBlock2D"), false);
+        put(&c, "up_block_types", json_string(depth ? "CrossAttnUpBlock2D" : "UpBlock2D"), true);
     }
-    if (c)
-        json_object_set_new(c, "cross_attention_dim", json_integer(axis(key, 1)));
+    say(&c, "cross_attention_dim", json_integer(axis(key, 1)));
     const json_int_t added = axis(find(set, "add_embedding.linear_1.weight"), 1);
-    if (c && added) {
-        json_object_set_new(c, "addition_embed_type", json_string("text_time"));
-        json_object_set_new(c, "projection_class_embeddings_input_dim", json_integer(added));
-        json_object_set_new(c, "addition_time_embed_dim", json_integer((added - projection(s)) / 6));
+    if (added) {
+        say(&c, "addition_embed_type", json_string("text_time"));
+        say(&c, "projection_class_embeddings_input_dim", json_integer(added));
+        say(&c, "addition_time_embed_dim", json_integer((added - projection(s)) / 6));
     }
-    return c;
+    return made(&c);
 }
 
 static json_t *
 vae_config(const single *s)
 {
     const dop_st_set *set = &s->r.parts.of[DOP_DRAW_VAE].set;
-    json_int_t layers = 0;
-    while (layers < 8 && find(set, "decoder.up_blocks.0.resnets.%u.conv1.weight", (uint32_t)layers + 1))
+    uint32_t layers = 0;
+    while (layers < 8 && find(set, "decoder.up_blocks.0.resnets.%u.conv1.weight", layers + 1))
         layers++;
-    json_t *c = json_pack("{s:s, s:I, s:I, s:I, s:I, s:f}", "_class_name", "AutoencoderKL", "latent_channels",
-                          axis(find(set, "decoder.conv_in.weight"), 1), "out_channels",
-                          axis(find(set, "decoder.conv_out.weight"), 0), "layers_per_block", layers, "norm_num_groups",
-                          (json_int_t)32, "scaling_factor", s->prefix[DOP_DRAW_TEXT_2] ? 0.13025 : 0.18215);
-    for (uint32_t i = 0; c && i < s->vae_levels; i++) {
-        put_first(c, "block_out_channels",
-                  json_integer(axis(find(set, "decoder.up_blocks.%u.resnets.0.conv1.weight", i), 0)));
-        put(c, "up_block_types", json_string("UpDecoderBlock2D"));
+    config c = {.object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:f}", "_class_name", "AutoencoderKL", "latent_channels",
+                                    axis(find(set, "decoder.conv_in.weight"), 1), "out_channels",
+                                    axis(find(set, "decoder.conv_out.weight"), 0), "layers_per_block",
+                                    (json_int_t)layers, "norm_num_groups", (json_int_t)32, "scaling_factor",
+                                    s->prefix[DOP_DRAW_TEXT_2] ? 0.13025 : 0.18215)};
+    c.failed = !c.object;
+    for (uint32_t i = 0; i < s->vae_levels; i++) {
+        const dop_st_tensor *t = find(set, "decoder.up_blocks.%u.resnets.0.conv1.weight", i);
+        put(&c, "block_out_channels", json_integer(axis(t, 0)), true);
+        put(&c, "up_block_types", json_string("UpDecoderBlock2D"), false);
     }
-    return c;
+    return made(&c);
 }
 
 /* Text encoders have heads of 64 values. */
@@ -250,21 +264,24 @@ encoder_config(const single *s, int part)
 {
     enum { HEAD = 64 };
     const dop_st_set *set = &s->r.parts.of[part].set;
-    const bool open_clip = part == s->open_clip;
     const char *in = find(set, "text_model.embeddings.token_embedding.weight") ? "text_model." : "";
+    const char *act = part == s->open_clip ? "gelu" : "quick_gelu";
     const dop_st_tensor *tokens = find(set, "%sembeddings.token_embedding.weight", in);
-    json_int_t layers = 0, width = axis(tokens, 1);
-    while (layers < DOP_MAX_LAYERS && find(set, "%sencoder.layers.%u.mlp.fc1.weight", in, (uint32_t)layers))
+    const json_int_t width = axis(tokens, 1);
+    uint32_t layers = 0;
+    while (layers < DOP_MAX_LAYERS && find(set, "%sencoder.layers.%u.mlp.fc1.weight", in, layers))
         layers++;
-    json_t *c =
-        json_pack("{s:[s], s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "architectures", "CLIPTextModel", "model_type",
-                  "clip_text_model", "hidden_act", open_clip ? "gelu" : "quick_gelu", "hidden_size", width,
-                  "intermediate_size", axis(find(set, "%sencoder.layers.0.mlp.fc1.weight", in), 0), "num_hidden_layers",
-                  layers, "num_attention_heads", width < HEAD ? 1 : width / HEAD, "max_position_embeddings",
-                  axis(find(set, "%sembeddings.position_embedding.weight", in), 0), "vocab_size", axis(tokens, 0));
-    if (c && projection(s))
-        json_object_set_new(c, "projection_dim", json_integer(projection(s)));
-    return c;
+    config c = {.object = json_pack("{s:[s], s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "architectures", "CLIPTextModel",
+                                    "model_type", "clip_text_model", "hidden_act", act, "hidden_size", width,
+                                    "intermediate_size", axis(find(set, "%sencoder.layers.0.mlp.fc1.weight", in), 0),
+                                    "num_hidden_layers", (json_int_t)layers, "num_attention_heads",
+                                    width < HEAD ? (json_int_t)1 : width / HEAD, "max_position_embeddings",
+                                    axis(find(set, "%sembeddings.position_embedding.weight", in), 0), "vocab_size",
+                                    axis(tokens, 0))};
+    c.failed = !c.object;
+    if (projection(s))
+        say(&c, "projection_dim", json_integer(projection(s)));
+    return made(&c);
 }
 
 static json_t *
