@@ -397,7 +397,14 @@ dop_build_denoise(const dop_diffusion *d, const dop_weights *weights, const dop_
         if (d->levels[i].down || d->levels[i].up || (i == down && d->levels[i].on))
             give_places(&b, i, most >> (2 * i));
     time = silu(&b, "time1", product(&b, "unet.time_embedding.linear_1", time, times, 4 * times));
-    b.time = silu(&b, "time2", product(&b, "unet.time_embedding.linear_2", time, 4 * times, 4 * times));
+    time = product(&b, "unet.time_embedding.linear_2", time, 4 * times, 4 * times);
+    if (d->added) {
+        dop_node_id added = given(&b, "added", DOP_TYPE_f32, 0, d->added);
+        added = silu(&b, "added1", product(&b, "unet.add_embedding.linear_1", added, d->added, 4 * times));
+        time = act2(&b, DOP_OP_add, "timed_and_added", time,
+                    product(&b, "unet.add_embedding.linear_2", added, 4 * times, 4 * times));
+    }
+    b.time = silu(&b, "time2", time);
     x = convolution(&b, "unet.conv_in", x, d->levels[0].channels, 1, 1);
     x = unet_down(&b, x);
     x = resnet(&b, "unet.mid_block.resnets.0", x, x.channels, d->eps);
@@ -448,6 +455,58 @@ dop_build_context(const dop_diffusion *d, const dop_weights *weights, const dop_
     for (uint32_t i = 0; i < d->n_levels; i++)
         for (uint32_t k = 0; k <= d->layers && d->levels[i].up; k++)
             add_text_states(&b, named(&b, "unet.up_blocks.%u.attentions.%u", d->n_levels - 1 - i, k), x, &d->levels[i]);
+    return b.base.status;
+}
+
+/* A layer of CLIP's text encoder, whose rows see those before them. */
+static dop_node_id
+text_layer(draw_builder *b, uint32_t i, dop_node_id x, dop_node_id places)
+{
+    static const char *const names[] = {"q_proj", "k_proj", "v_proj"};
+    const dop_draw_text *t = &b->d->text_2;
+    const plane rows = {.rows = 1, .channels = t->width};
+    const char *at = named(b, "text_2.text_model.encoder.layers.%u", i);
+    const attention_attrs how = {.scale = 1 / sqrt((double)t->width / t->heads), .mask = DOP_MASK_causal};
+    const dop_want want = {.shape = {2, {{1, DOP_SYM_T}, dop_dim_n(t->width)}}};
+    dop_node_id y = layernorm(b, named(b, "%s.layer_norm1", at), x, t->width), srcs[5] = {0, 0, 0, places, b->sequence};
+    for (size_t k = 0; k < 3; k++) {
+        const char *name = named(b, "%s.self_attn.%s", at, names[k]);
+        srcs[k] = heads_of(b, named(b, "%s.h", name), product(b, name, y, t->width, t->width), rows, t->heads);
+    }
+    y = add_attention_as(&b->base, named(b, "%s.attn", at), srcs, 5, &how);
+    y = add_node(&b->base, DOP_OP_reshape, named(b, "%s.row", at), &y, 1, NULL, &want);
+    y = product(b, named(b, "%s.self_attn.out_proj", at), y, t->width, t->width);
+    x = op2(&b->base, DOP_OP_add, named(b, "%s.x1", at), x, y, NULL, DOP_TYPE_none);
+    y = layernorm(b, named(b, "%s.layer_norm2", at), x, t->width);
+    y = product(b, named(b, "%s.mlp.fc1", at), y, t->width, t->inner);
+    y = dop_build_activation(&b->base, t->act, named(b, "%s.act", at), y);
+    y = product(b, named(b, "%s.mlp.fc2", at), y, t->inner, t->width);
+    return op2(&b->base, DOP_OP_add, named(b, "%s.x2", at), x, y, NULL, DOP_TYPE_none);
+}
+
+dop_status
+dop_build_text_2(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt, dop_arena *arena,
+                 dop_diag *diag, dop_graph *out_graph)
+{
+    static const char model[] = "text_2.text_model";
+    const dop_draw_text *t = &d->text_2;
+    draw_builder b =
+        begin(d, weights, opt, "encode_2", opt->context_rows, opt->context_rows, d->groups, arena, diag, out_graph);
+    const char *table = named(&b, "%s.embeddings.token_embedding", model);
+    const dop_weight *w = dop_weights_find(weights, table);
+    const dop_node_id ids = given(&b, "tokens", DOP_TYPE_u32, 1, 0), places = given(&b, "places0", DOP_TYPE_u32, 1, 0);
+    const dop_node_id tokens = weight_of(&b, table, w ? w->rows : 1, t->width),
+                      at = weight_of(&b, named(&b, "%s.embeddings.position_embedding", model), opt->context_rows,
+                                     t->width);
+    dop_node_id x = op2(&b.base, DOP_OP_gather, "token", tokens, ids, NULL, DOP_TYPE_f32);
+    x = op2(&b.base, DOP_OP_add, "placed", x, op2(&b.base, DOP_OP_gather, "place", at, places, NULL, DOP_TYPE_f32),
+            NULL, DOP_TYPE_f32);
+    for (uint32_t i = 0; i + 1 < t->layers; i++)
+        x = text_layer(&b, i, x, places);
+    dop_node_id last = text_layer(&b, t->layers - 1, x, places);
+    last = layernorm(&b, named(&b, "%s.final_layer_norm", model), last, t->width);
+    last = act2(&b, DOP_OP_matmul, "projected", last, weight_of(&b, "text_2.text_projection", t->projection, t->width));
+    give_floats(&b, op2(&b.base, DOP_OP_concat, "rows", x, last, NULL, DOP_TYPE_f32));
     return b.base.status;
 }
 

@@ -27,6 +27,11 @@ typedef struct dop_diffusion_options {
  * Output: f32 [nT, colours].
  * encode_picture: received "pixels" f32 [nT, colours], and "places0" and "lasts0".  Output: f32 [mT, 2 latents], for each place the means
  * of the latents, and then the logarithms of their variances; means times scaling are what `denoise` reads of a picture. */
+/* encode_2: received "tokens" u32 [T], the ids of a text, and "places0".  Output: f32 [T, text_2.width + text_2.projection], for each row
+ * the second text encoder's state before its last layer, and the projected one behind it, which counts for the row of the text's end.
+ * With it `denoise` also receives "added" f32 [1, added]. */
+dop_status dop_build_text_2(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
+                            dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
 dop_status dop_build_context(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
                              dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
 dop_status dop_build_denoise(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,

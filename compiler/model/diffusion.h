@@ -29,6 +29,14 @@ typedef enum dop_draw_method {
     DOP_METHOD_LCM
 } dop_draw_method;
 
+/* A second text encoder: CLIP's layers without anything else, as SDXL has it (https://arxiv.org/abs/2307.01952). */
+typedef struct dop_draw_text {
+    uint32_t width, layers, heads, inner; /* values of a row; 0: the model has no second encoder */
+    uint32_t projection;                  /* values of the vector of a whole text */
+    dop_act_kind act;
+    uint32_t pad; /* the token that fills texts up */
+} dop_draw_text;
+
 typedef struct dop_diffusion {
     dop_unet_level levels[DOP_DRAW_LEVELS];
     uint32_t n_levels;
@@ -40,7 +48,13 @@ typedef struct dop_diffusion {
     bool cosine_first; /* the embedding of times has cosines first, then sines; else the other way round */
     uint32_t shift;    /* frequency i of the embedding of times is 10000^(-i / (half of the values - shift)) */
     uint32_t pad;      /* the token that fills texts up */
-    uint32_t sample;   /* width and height of the latents that the model was trained for */
+    /* With a second text encoder: rows of a text are those of both encoders before their last layers side by side. */
+    dop_draw_text text_2;
+    /* Values of what joins the embedding of the time: the vector of the whole text, and embeddings of `sizes` numbers (heights, widths and
+     * corners of a picture) of size_values values each; 0: nothing joins it. */
+    uint32_t added, size_values;
+    bool blank_zero; /* with guidance, where nothing is said what not to draw, the text's rows and vector are zeros */
+    uint32_t sample; /* width and height of the latents that the model was trained for */
 
     uint32_t channels[DOP_DRAW_LEVELS]; /* of the decoder; level 0 is that of pictures */
     uint32_t n_decodes, decode_layers, decode_groups;

@@ -479,8 +479,10 @@ dop_schedule_add_draw(dop_compilation *c, dop_diag *diag)
     } programs[] = {{DOP_SCHED_CONTEXT, dop_build_context},
                     {DOP_SCHED_DENOISE, dop_build_denoise},
                     {DOP_SCHED_DECODE_LATENTS, dop_build_decode},
-                    {DOP_SCHED_ENCODE_PIXELS, dop_build_encode_picture}};
-    const size_t n = sizeof programs / sizeof *programs - !c->model.diffusion->encodes;
+                    {DOP_SCHED_ENCODE_PIXELS, dop_build_encode_picture},
+                    {DOP_SCHED_ENCODE_2, dop_build_text_2}};
+    const size_t n = sizeof programs / sizeof *programs;
+    const dop_diffusion *d = c->model.diffusion;
     const dop_diffusion_options build = {.width = c->latents_width,
                                          .height = c->latents_height,
                                          .context_rows = c->model.arch.ctx_train,
@@ -490,9 +492,12 @@ dop_schedule_add_draw(dop_compilation *c, dop_diag *diag)
                                          .types = c->packed_types};
     dop_status st = DOP_OK;
     for (size_t i = 0; i < n && st == DOP_OK; i++) {
+        if ((programs[i].program == DOP_SCHED_ENCODE_PIXELS && !d->encodes) ||
+            (programs[i].program == DOP_SCHED_ENCODE_2 && !d->text_2.width))
+            continue;
         dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
         s->program = programs[i].program;
-        st = programs[i].build(c->model.diffusion, &c->model.weights, &build, &c->arena, diag, &s->g);
+        st = programs[i].build(d, &c->model.weights, &build, &c->arena, diag, &s->g);
         if (st == DOP_OK)
             st = build_schedule(c, s, diag);
         if (st == DOP_OK)

@@ -261,14 +261,18 @@ write_draw(dop_plan_writer *w)
     const uint32_t places = 1u << (2 * (d->n_levels - 1)),
                    pixels = 1u << (2 * (d->n_decodes - 1)); /* of a row of T; of a place */
     const dop_plan_program rows[] = {
-        {.name = dop_plan_writer_string(w, "context"), .kind = DOP_SCHED_CONTEXT, .width = d->context},
+        /* `context` gives no rows; every program has a width, within the largest result. */
+        {.name = dop_plan_writer_string(w, "context"), .kind = DOP_SCHED_CONTEXT, .width = c->model.arch.hidden},
         {.name = dop_plan_writer_string(w, "denoise"), .kind = DOP_SCHED_DENOISE, .width = places * d->latents},
         {.name = dop_plan_writer_string(w, "decode"),
          .kind = DOP_SCHED_DECODE_LATENTS,
          .width = places * pixels * d->colours},
         {.name = dop_plan_writer_string(w, "encode_picture"),
          .kind = DOP_SCHED_ENCODE_PIXELS,
-         .width = 2 * places * d->latents}};
+         .width = 2 * places * d->latents},
+        {.name = dop_plan_writer_string(w, "encode_2"),
+         .kind = DOP_SCHED_ENCODE_2,
+         .width = d->text_2.width + d->text_2.projection}};
     const dop_plan_draw draw = {.scaling = d->scaling,
                                 .moved = d->moved,
                                 .beta_first = d->beta_first,
@@ -291,8 +295,15 @@ write_draw(dop_plan_writer *w)
                                 .predicts = d->predicts,
                                 .rescaled = d->rescaled,
                                 .last_first = d->last_first,
-                                .method = d->method};
+                                .method = d->method,
+                                .text_2 = d->text_2.width,
+                                .pooled = d->text_2.projection,
+                                .pad_2 = d->text_2.pad,
+                                .size_values = d->size_values,
+                                .blank_zero = d->blank_zero};
     dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], rows, (3 + (size_t)d->encodes) * sizeof *rows);
+    if (d->text_2.width)
+        dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &rows[4], sizeof *rows);
     dop_buf_append(&w->sections.sec[DOP_SEC_DRAW], &draw, sizeof draw);
 }
 

@@ -26,7 +26,8 @@ typedef struct drawing {
     size_t n; /* values of latents */
     uint32_t cut;
     float *x, *given, *predicted, *blank; /* [n] */
-    float *time, *rows, *pixels;
+    float *time, *rows, *rows_2, *pixels;
+    float *added[2]; /* for each sequence, what joins the embedding of the time */
     dop_diag *diag;
 } drawing;
 
@@ -65,6 +66,9 @@ dop_model_draw_facts(const dop_model *model, dop_draw_facts *out)
                                 .context = p->context,
                                 .context_rows = p->context_rows,
                                 .colours = p->colours,
+                                .rows_2 = p->text_2,
+                                .pooled = p->pooled,
+                                .added = p->text_2 ? (uint32_t)dop_draw_added(p) : 0,
                                 .steps = default_steps(p),
                                 .guidance = default_guidance(p, default_steps(p), (dop_draw_sampler_kind)p->method),
                                 .sampler = dop_sampler_name((dop_draw_sampler_kind)p->method),
@@ -72,9 +76,10 @@ dop_model_draw_facts(const dop_model *model, dop_draw_facts *out)
     return p != NULL;
 }
 
-/* The ids of a text, filled up to the rows that the model reads; what is too long loses its end, but keeps the end's own token. */
+/* The ids of a text, filled up to the rows that the model reads; what is too long loses its end, but keeps the end's own token, whose
+ * place is *out_end. */
 static dop_status
-tokens_of(drawing *d, const char *text, uint32_t *ids)
+tokens_of(drawing *d, const char *text, uint32_t *ids, uint32_t *out_end)
 {
     const uint32_t n = d->plan->context_rows;
     uint32_t *all = NULL;
@@ -84,6 +89,7 @@ tokens_of(drawing *d, const char *text, uint32_t *ids)
         return st;
     for (uint32_t i = 0; i < n; i++)
         ids[i] = i < count ? all[i] : d->plan->pad;
+    *out_end = (uint32_t)(count > n ? n : count ? count : 1) - 1;
     if (count > n) {
         ids[n - 1] = all[count - 1];
         d->cut += (uint32_t)(count - n);
@@ -92,17 +98,48 @@ tokens_of(drawing *d, const char *text, uint32_t *ids)
     return DOP_OK;
 }
 
-/* Leaves the states of a text for a sequence. */
+/* The second encoder's rows behind those of the first, and what it and the picture's size give the embedding of the time. */
+static dop_status
+read_second(drawing *d, uint32_t *ids, uint32_t end, uint32_t sequence)
+{
+    const dop_plan_draw *p = d->plan;
+    const uint32_t n = p->context_rows, wide = p->text_2 + p->pooled, first = p->context - p->text_2;
+    const uint32_t sizes[] = {p->height * p->scale, p->width * p->scale, 0, 0,
+                              p->height * p->scale, p->width * p->scale};
+    for (uint32_t i = end + 1; i < n; i++)
+        ids[i] = p->pad_2;
+    dop_status st = dop_program_run(d->m, "encode_2", &(dop_value){"tokens", ids, n}, 1,
+                                    &(dop_value){"rows", d->rows_2, dop_draw_rows_2(p)}, 1, d->diag);
+    for (uint32_t i = n;
+         i-- > 0 && st == DOP_OK;) { /* the first encoder's rows, which are narrower, move up to make room */
+        memmove(d->rows + (size_t)i * p->context, d->rows + (size_t)i * first, first * sizeof *d->rows);
+        memcpy(d->rows + (size_t)i * p->context + first, d->rows_2 + (size_t)i * wide, p->text_2 * sizeof *d->rows);
+    }
+    float *added = d->added[sequence];
+    memcpy(added, d->rows_2 + (size_t)end * wide + p->text_2, p->pooled * sizeof *added);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        dop_time_embedding(sizes[i], p->cosine_first, p->shift, added + p->pooled + i * p->size_values, p->size_values);
+    return st;
+}
+
+/* Leaves the states of a text for a sequence; text NULL: of no text. */
 static dop_status
 read_text(drawing *d, const char *text, uint32_t sequence)
 {
-    const uint32_t n = d->plan->context_rows;
-    uint32_t *ids = calloc(n, sizeof *ids);
-    dop_status st = ids ? tokens_of(d, text, ids) : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
-    const size_t values = (size_t)n * d->plan->context;
+    const dop_plan_draw *p = d->plan;
+    const uint32_t n = p->context_rows;
+    const size_t values = (size_t)n * p->context, own = (size_t)n * (p->context - p->text_2);
+    uint32_t *ids = calloc(n, sizeof *ids), end = 0;
+    dop_status st = ids ? tokens_of(d, text ? text : "", ids, &end) : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
-        st = dop_program_run(d->m, "encode", &(dop_value){"tokens", ids, n}, 1, &(dop_value){"rows", d->rows, values},
-                             1, d->diag);
+        st = dop_program_run(d->m, "encode", &(dop_value){"tokens", ids, n}, 1, &(dop_value){"rows", d->rows, own}, 1,
+                             d->diag);
+    if (st == DOP_OK && p->text_2)
+        st = read_second(d, ids, end, sequence);
+    if (st == DOP_OK && !text && p->blank_zero) {
+        memset(d->rows, 0, values * sizeof *d->rows);
+        memset(d->added[sequence], 0, p->pooled * sizeof(float));
+    }
     const dop_value in[] = {{"context", d->rows, values}, {"sequence", &sequence, 1}};
     if (st == DOP_OK)
         st = dop_program_run(d->m, "context", in, 2, NULL, 0, d->diag);
@@ -113,8 +150,12 @@ read_text(drawing *d, const char *text, uint32_t sequence)
 static dop_status
 predict(drawing *d, uint32_t sequence, float *out)
 {
-    const dop_value in[] = {{"latents", d->given, d->n}, {"time", d->time, d->plan->times}, {"sequence", &sequence, 1}};
-    return dop_program_run(d->m, "denoise", in, 3, &(dop_value){"predicted", out, d->n}, 1, d->diag);
+    const dop_value in[] = {{"latents", d->given, d->n},
+                            {"time", d->time, d->plan->times},
+                            {"sequence", &sequence, 1},
+                            {"added", d->added[sequence], dop_draw_added(d->plan)}};
+    return dop_program_run(d->m, "denoise", in, d->plan->text_2 ? 4 : 3, &(dop_value){"predicted", out, d->n}, 1,
+                           d->diag);
 }
 
 /* One step, with what the model predicts for the text, and with guidance what it predicts without (https://arxiv.org/abs/2207.12598). */
@@ -163,6 +204,13 @@ allocate(drawing *d)
     d->pixels = calloc(dop_draw_pixels(d->plan), sizeof *d->pixels);
     if (!d->x || !d->time || !d->rows || !d->pixels)
         return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+    if (d->plan->text_2) {
+        d->rows_2 = calloc(dop_draw_rows_2(d->plan), sizeof *d->rows_2);
+        d->added[PROMPT] = calloc(2 * dop_draw_added(d->plan), sizeof *d->added[PROMPT]);
+        if (!d->rows_2 || !d->added[PROMPT])
+            return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+        d->added[NEGATIVE] = d->added[PROMPT] + dop_draw_added(d->plan);
+    }
     d->given = d->x + d->n;
     d->predicted = d->given + d->n;
     d->blank = d->predicted + d->n;
@@ -242,7 +290,7 @@ draw(drawing *d, const dop_draw_options *o, dop_drawing *out)
     if (st == DOP_OK)
         st = read_text(d, o->text, PROMPT);
     if (st == DOP_OK && d->guidance != 1)
-        st = read_text(d, o->negative ? o->negative : "", NEGATIVE);
+        st = read_text(d, o->negative, NEGATIVE);
     if (st == DOP_OK)
         st = begin(d, o);
     for (uint32_t i = 0; i < d->sampler.n_steps && st == DOP_OK; i++) {
@@ -338,6 +386,8 @@ dop_draw_picture(dop_model *model, const dop_draw_options *options, dop_diag *di
     free(d->x);
     free(d->time);
     free(d->rows);
+    free(d->rows_2);
+    free(d->added[PROMPT]);
     free(d->pixels);
     free(d);
     return st;

@@ -378,6 +378,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
     const uint64_t values = s->kind == DOP_SCHED_DENOISE          ? dop_draw_latents(plan->draw)
                             : s->kind == DOP_SCHED_DECODE_LATENTS ? dop_draw_pixels(plan->draw)
                             : s->kind == DOP_SCHED_ENCODE_PIXELS  ? 2 * dop_draw_latents(plan->draw)
+                            : s->kind == DOP_SCHED_ENCODE_2       ? dop_draw_rows_2(plan->draw)
                                                                   : 0;
     if (values && dop_plan_result_bytes(plan, s) != values * sizeof(float))
         return DAMAGED("schedule %u does not give the values of a picture", i);
@@ -484,8 +485,9 @@ check_draw(const dop_plan *plan, dop_diag *diag)
     for (uint32_t kind = DOP_SCHED_CONTEXT; kind <= DOP_SCHED_DECODE_LATENTS; kind++)
         all = all && (dop_plan_program_of(plan, kind) != NULL) == (d != NULL);
     const bool encodes = dop_plan_program_of(plan, DOP_SCHED_ENCODE_PIXELS) != NULL;
+    const bool encodes_2 = dop_plan_program_of(plan, DOP_SCHED_ENCODE_2) != NULL;
     if (!d)
-        return all && !encodes ? DOP_OK : DAMAGED("it has programs of drawing, and no section DRAW");
+        return all && !encodes && !encodes_2 ? DOP_OK : DAMAGED("it has programs of drawing, and no section DRAW");
     if (!all || !dop_plan_program_of(plan, DOP_SCHED_ENCODE) || d->width == 0 || d->width > EDGE || d->height == 0 ||
         d->height > EDGE || d->scale == 0 || d->scale > 128 || d->latents == 0 || d->latents > 64 || d->colours == 0 ||
         d->colours > 4 || d->times < 2 || d->times > WIDE || d->times % 2 || d->context == 0 || d->context > WIDE ||
@@ -493,6 +495,10 @@ check_draw(const dop_plan *plan, dop_diag *diag)
         d->spacing > 2 || d->predicts > 2 || d->method > 3 || !(d->scaling > 0) || !(d->beta_first > 0) ||
         !(d->beta_last > 0 && d->beta_last < 1 && d->beta_first < 1) || d->shift >= d->times / 2)
         return DAMAGED("section DRAW has pictures of %u x %u places of %u values", d->width, d->height, d->latents);
+    if (encodes_2 != (d->text_2 > 0) || d->text_2 >= d->context || d->pooled > WIDE || d->size_values > WIDE ||
+        d->size_values % 2 || (d->size_values > 0) != encodes_2 || (d->pooled > 0) != encodes_2 ||
+        (encodes_2 && d->shift >= d->size_values / 2))
+        return DAMAGED("section DRAW has %u values of a second text encoder", d->text_2);
     return DOP_OK;
 }
 

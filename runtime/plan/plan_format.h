@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 27u
+#define DOP_PLAN_VERSION 28u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                                                 \
@@ -195,6 +195,7 @@ enum {
     DOP_SCHED_DENOISE,
     DOP_SCHED_DECODE_LATENTS,
     DOP_SCHED_ENCODE_PIXELS,
+    DOP_SCHED_ENCODE_2,
     DOP_SCHED_END
 };
 
@@ -238,7 +239,7 @@ typedef struct dop_plan_program {
     uint32_t bins;      /* audio: values of a frame; else 0 */
 } dop_plan_program;
 
-/* The programs of a diffusion model beside `encode`: `context`, `denoise` and `decode`, and perhaps `encode_picture`
+/* The programs of a diffusion model beside `encode`: `context`, `denoise` and `decode`, and perhaps `encode_picture` and `encode_2`
  * (compiler/build/build_diffusion.h).  A step has as many rows as its only schedule. */
 typedef struct dop_plan_draw {
     double scaling, moved; /* latents are divided by scaling, then `moved` is added, before they are decoded */
@@ -253,8 +254,26 @@ typedef struct dop_plan_draw {
     uint32_t pad;                   /* the token that fills texts up */
     /* As dop_diffusion of compiler/model/diffusion.h. */
     uint32_t train_steps, offset, beta_roots, spacing, predicts, rescaled, last_first, method;
-    uint32_t unused;
+    /* A second text encoder, program `encode_2`: values of a row, and of the vector of a text, whose end's row has it behind those; the
+     * token that fills its texts up.  Rows of a text are then those of both encoders, side by side.  0: there is none. */
+    uint32_t text_2, pooled, pad_2;
+    uint32_t size_values; /* of the embedding of each of six sizes, which are received behind the vector of the text */
+    uint32_t blank_zero;  /* 1: where guidance compares with no text, its rows and its vector are zeros */
 } dop_plan_draw;
+
+/* Values of what `encode_2` gives. */
+static inline size_t
+dop_draw_rows_2(const dop_plan_draw *d)
+{
+    return (size_t)d->context_rows * (d->text_2 + d->pooled);
+}
+
+/* Values that join the embedding of the time: a text's vector, and the embeddings of the sizes. */
+static inline size_t
+dop_draw_added(const dop_plan_draw *d)
+{
+    return d->pooled + 6 * (size_t)d->size_values;
+}
 
 /* Values of latents, and of a decoded picture. */
 static inline size_t

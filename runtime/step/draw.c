@@ -15,7 +15,8 @@ typedef struct program {
 static const program programs[] = {{"context", "context", NULL, DOP_SCHED_CONTEXT},
                                    {"denoise", "latents", "predicted", DOP_SCHED_DENOISE},
                                    {"decode", "latents", "pixels", DOP_SCHED_DECODE_LATENTS},
-                                   {"encode_picture", "pixels", "moments", DOP_SCHED_ENCODE_PIXELS}};
+                                   {"encode_picture", "pixels", "moments", DOP_SCHED_ENCODE_PIXELS},
+                                   {"encode_2", "tokens", "rows", DOP_SCHED_ENCODE_2}};
 
 static const program *
 find(const char *name)
@@ -70,7 +71,8 @@ check_inputs(const program *p, const dop_value *inputs, size_t n_inputs, const d
 {
     for (size_t i = 0; i < n_inputs; i++)
         if (strcmp(inputs[i].name, p->input) != 0 && strcmp(inputs[i].name, "sequence") != 0 &&
-            !(p->kind == DOP_SCHED_DENOISE && strcmp(inputs[i].name, "time") == 0))
+            !(p->kind == DOP_SCHED_DENOISE &&
+              (strcmp(inputs[i].name, "time") == 0 || strcmp(inputs[i].name, "added") == 0)))
             return DOP_FAIL(diag, DOP_E_INPUT, "the program %s has no input \"%.40s\"", p->name, inputs[i].name);
     for (size_t i = 0; i < n_outputs; i++)
         if (!p->output || strcmp(outputs[i].name, p->output) != 0)
@@ -84,6 +86,7 @@ values_given(const dop_plan_draw *d, uint32_t kind)
 {
     return kind == DOP_SCHED_DECODE_LATENTS  ? dop_draw_pixels(d)
            : kind == DOP_SCHED_ENCODE_PIXELS ? 2 * dop_draw_latents(d)
+           : kind == DOP_SCHED_ENCODE_2      ? dop_draw_rows_2(d)
                                              : dop_draw_latents(d);
 }
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Latent diffusion in PyTorch, written from the published architecture: what `tests/golden/draw.sh` compares with.
 
-    reference.py make DIR [--seed N] [--kind sd15|turbo|sd21]   a small random model as a diffusers directory, and its answers
+    reference.py make DIR [--seed N] [--kind sd15|turbo|sd21|sdxl]   a small random model as a diffusers directory, and its answers
     reference.py samplers FILE                                  what samplers do with a formula in the place of a model
     reference.py make DIR --kind full                           one of Stable Diffusion 1.5's sizes, without answers
     reference.py bench [--size N] [--compile]                    Stable Diffusion 1.5's sizes with random weights, on a GPU
 
 Papers: U-Net and autoencoder https://arxiv.org/abs/2112.10752; text states https://arxiv.org/abs/2103.00020; samplers
-https://arxiv.org/abs/2206.00364 (Euler), https://arxiv.org/abs/2010.02502 (DDIM).  Parameter names are those of published files.
+https://arxiv.org/abs/2206.00364 (Euler), https://arxiv.org/abs/2010.02502 (DDIM); two text encoders and sizes as conditions
+https://arxiv.org/abs/2307.01952.  Parameter names are those of published files.
 """
 import argparse
 import json
@@ -177,6 +178,10 @@ class UNet(nn.Module):
         self.time_embedding = nn.Module()
         self.time_embedding.linear_1 = nn.Linear(c[0], time_dim)
         self.time_embedding.linear_2 = nn.Linear(time_dim, time_dim)
+        if cfg.get("addition_embed_type"):
+            self.add_embedding = nn.Module()
+            self.add_embedding.linear_1 = nn.Linear(cfg["projection_class_embeddings_input_dim"], time_dim)
+            self.add_embedding.linear_2 = nn.Linear(time_dim, time_dim)
         self.down_blocks, self.up_blocks = nn.ModuleList(), nn.ModuleList()
         skips, prev = [c[0]], c[0]
         for i, kind in enumerate(cfg["down_block_types"]):
@@ -199,15 +204,23 @@ class UNet(nn.Module):
         self.conv_norm_out = nn.GroupNorm(groups, c[0], eps)
         self.conv_out = nn.Conv2d(c[0], cfg["out_channels"], 3, padding=1)
 
-    def forward(self, x, t, context):
-        c0 = self.cfg["block_out_channels"][0]
-        half = c0 // 2
-        f = torch.exp(-math.log(10000) * torch.arange(half, dtype=torch.float32, device=x.device) /
+    def waves(self, values, n):
+        """The embedding of numbers, n values each."""
+        half = n // 2
+        f = torch.exp(-math.log(10000) * torch.arange(half, dtype=torch.float32, device=values.device) /
                       (half - self.cfg.get("freq_shift", 0)))
-        a = t.float()[:, None] * f
-        a = torch.cat([torch.cos(a), torch.sin(a)] if self.cfg.get("flip_sin_to_cos", True) else
-                      [torch.sin(a), torch.cos(a)], -1).to(x.dtype)
+        a = values.float()[:, None] * f
+        return torch.cat([torch.cos(a), torch.sin(a)] if self.cfg.get("flip_sin_to_cos", True) else
+                         [torch.sin(a), torch.cos(a)], -1)
+
+    def forward(self, x, t, context):
+        """context: rows of the text; or these, the vector of the whole text, and six sizes."""
+        a = self.waves(t, self.cfg["block_out_channels"][0]).to(x.dtype)
         emb = self.time_embedding.linear_2(F.silu(self.time_embedding.linear_1(a)))
+        if self.cfg.get("addition_embed_type"):
+            context, pooled, sizes = context
+            added = torch.cat([pooled, self.waves(sizes, self.cfg["addition_time_embed_dim"]).flatten()[None].to(x.dtype)], -1)
+            emb = emb + self.add_embedding.linear_2(F.silu(self.add_embedding.linear_1(added)))
         x = self.conv_in(x)
         skips = [x]
         for b in self.down_blocks:
@@ -346,13 +359,23 @@ class Text(nn.Module):
         t.encoder = nn.Module()
         t.encoder.layers = nn.ModuleList([TextLayer(cfg) for _ in range(cfg["num_hidden_layers"])])
         t.final_layer_norm = nn.LayerNorm(d, cfg["layer_norm_eps"])
+        if cfg["architectures"] == ["CLIPTextModelWithProjection"]:
+            self.text_projection = nn.Linear(d, cfg["projection_dim"], bias=False)
+
+    def states(self, ids):
+        """Rows before each layer, and behind the last."""
+        t = self.text_model
+        out = [t.embeddings.token_embedding(ids) + t.embeddings.position_embedding.weight[: ids.shape[1]]]
+        for layer in t.encoder.layers:
+            out.append(layer(out[-1]))
+        return out
 
     def forward(self, ids):
-        t = self.text_model
-        x = t.embeddings.token_embedding(ids) + t.embeddings.position_embedding.weight[: ids.shape[1]]
-        for layer in t.encoder.layers:
-            x = layer(x)
-        return t.final_layer_norm(x)
+        return self.text_model.final_layer_norm(self.states(ids)[-1])
+
+    def pooled(self, ids):
+        """The projected row of the end of the text, which has the largest id."""
+        return self.text_projection(self(ids)[:, ids[0].argmax()])
 
 
 # --- samplers ------------------------------------------------------------------------------------------------------------------
@@ -581,6 +604,15 @@ def configs(kind):
         text.update(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
         return unet, vae, text, scheduler
     linear = kind != "sd15"
+    if kind == "sdxl":
+        unet, vae, text, scheduler = configs("turbo")
+        unet.update(down_block_types=["DownBlock2D", "CrossAttnDownBlock2D"], up_block_types=["CrossAttnUpBlock2D", "UpBlock2D"],
+                    transformer_layers_per_block=[1, 2], cross_attention_dim=80, addition_embed_type="text_time",
+                    addition_time_embed_dim=8, projection_class_embeddings_input_dim=24 + 6 * 8)
+        vae.update(scaling_factor=0.13025, force_upcast=True)
+        text.update(num_hidden_layers=3, hidden_act="quick_gelu", pad_token_id=1)
+        scheduler.update(timestep_spacing="leading")
+        return unet, vae, text, scheduler
     unet = {"_class_name": "UNet2DConditionModel", "act_fn": "silu", "attention_head_dim": [2, 4] if linear else 4,
             "block_out_channels": [16, 32], "center_input_sample": False, "cross_attention_dim": 32,
             "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"], "downsample_padding": 1, "flip_sin_to_cos": True,
@@ -602,6 +634,12 @@ def configs(kind):
     if kind != "turbo":
         scheduler["set_alpha_to_one"] = False
     return unet, vae, text, scheduler
+
+
+def second_text(text):
+    """Configuration of SDXL's second text encoder."""
+    return {**text, "architectures": ["CLIPTextModelWithProjection"], "hidden_size": 48, "intermediate_size": 96,
+            "num_attention_heads": 3, "hidden_act": "gelu", "projection_dim": 24, "pad_token_id": 0}
 
 
 def init(module, seed):
@@ -637,7 +675,7 @@ def tokenizer(folder, kind):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False))
     (folder / "merges.txt").write_text("#version: 0.2\n")
-    pad = "<|endoftext|>" if kind == "sd15" else "!"
+    pad = "<|endoftext|>" if kind in ("sd15", "sdxl") else "!"
     text_of(folder / "special_tokens_map.json", {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>",
                                                  "pad_token": pad, "unk_token": "<|endoftext|>"})
     text_of(folder / "tokenizer_config.json", {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>",
@@ -660,12 +698,22 @@ def make(folder, seed, kind):
     unet_cfg, vae_cfg, text_cfg, scheduler = configs(kind)
     torch.manual_seed(seed)
     unet, vae, text = init(UNet(unet_cfg), seed), init(Autoencoder(vae_cfg), seed + 1), init(Text(text_cfg), seed + 2)
-    if kind != "turbo":  # one model is without this half, which not all files have
+    encodes = kind in ("sd15", "sd21", "full")
+    if encodes:  # the others are without this half, which not all files have
         twice = 2 * vae_cfg["latent_channels"]
         vae.encoder, vae.quant_conv = init(Encoder(vae_cfg), seed + 4), init(nn.Conv2d(twice, twice, 1), seed + 5)
     vocab, pad = tokenizer(folder / "tokenizer", kind)
+    more_parts = {}
+    if kind == "sdxl":
+        text_2 = init(Text(second_text(text_cfg)), seed + 7)
+        tokenizer(folder / "tokenizer_2", "sd21")
+        text_of(folder / "text_encoder_2/config.json", second_text(text_cfg))
+        save(folder / "text_encoder_2/model.safetensors", text_2.state_dict(), torch.float16)
+        more_parts = {"text_encoder_2": ["transformers", "CLIPTextModelWithProjection"],
+                      "tokenizer_2": ["transformers", "CLIPTokenizer"], "force_zeros_for_empty_prompt": True}
     text_of(folder / "model_index.json", {
-        "_class_name": "StableDiffusionPipeline", "scheduler": ["diffusers", scheduler["_class_name"]],
+        **more_parts,
+        "_class_name": "StableDiffusionXLPipeline" if kind == "sdxl" else "StableDiffusionPipeline", "scheduler": ["diffusers", scheduler["_class_name"]],
         "text_encoder": ["transformers", "CLIPTextModel"], "tokenizer": ["transformers", "CLIPTokenizer"],
         "unet": ["diffusers", "UNet2DConditionModel"], "vae": ["diffusers", "AutoencoderKL"]})
     text_of(folder / "unet/config.json", unet_cfg)
@@ -682,11 +730,20 @@ def make(folder, seed, kind):
     noise = torch.randn((1, 4, h, w), generator=torch.Generator().manual_seed(seed + 3))
     with torch.no_grad():
         ids = ids_of(prompt, vocab, pad)
-        context, blank = text(torch.tensor([ids])), text(torch.tensor([ids_of("", vocab, pad)]))
+        ids_2 = ids_of(prompt, vocab, vocab["!"])
+
+        def read(words):
+            a, b = torch.tensor([ids_of(words, vocab, pad)]), torch.tensor([ids_of(words, vocab, vocab["!"])])
+            if kind != "sdxl":
+                return text(a)
+            rows = torch.cat([text.states(a)[-2], text_2.states(b)[-2]], -1)
+            return rows, text_2.pooled(b), torch.tensor([2 * h, 2 * w, 0, 0, 2 * h, 2 * w])
+
+        context, blank = read(prompt), read("")
         latents, (given, noise_of) = draw(unet, scheduler, noise, context, blank, guidance, steps)
         picture = vae(latents)
     more = []
-    if kind != "turbo":
+    if encodes:
         g = torch.Generator().manual_seed(seed + 6)
         init_pixels, init_steps, strength = torch.rand((1, 3, 2 * h, 2 * w), generator=g) * 2 - 1, 5, 0.7
         with torch.no_grad():
@@ -697,12 +754,13 @@ def make(folder, seed, kind):
         more = [("init", init_pixels), ("moments", moments), ("init_euler", by_euler), ("init_ddim", by_ddim)]
     ts, sigmas = euler(scheduler, steps)
     text_of(folder / "expected.json", {"prompt": prompt, "ids": ids, "steps": steps, "guidance": guidance, "height": h, "width": w,
-                                       "times": ts, "levels": sigmas, "init_steps": 5, "strength": 0.7})
+                                       "times": ts, "levels": sigmas, "init_steps": 5, "strength": 0.7,
+                                       **({"ids_2": ids_2, "scaling": vae_cfg["scaling_factor"], "pooled": context[1][0].tolist()} if kind == "sdxl" else {})})
 
     def rows(t):  # [1,C,Y,X] as rows of pixels
         return t[0].permute(1, 2, 0)
 
-    for name, t in (("noise", rows(noise)), ("text", context[0]), ("given", rows(given)), ("predicted", rows(noise_of)),
+    for name, t in (("noise", rows(noise)), ("text", context[0][0] if kind == "sdxl" else context[0]), ("given", rows(given)), ("predicted", rows(noise_of)),
                     ("latents", rows(latents)), ("picture", rows(picture)),
                     *((name, rows(t)) for name, t in more)):
         (folder / (name + ".f32")).write_bytes(t.contiguous().float().numpy().tobytes())
@@ -742,7 +800,7 @@ if __name__ == "__main__":
     p.add_argument("what", choices=("make", "samplers", "bench"))
     p.add_argument("folder", nargs="?", type=pathlib.Path)
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--kind", default="turbo", choices=("sd15", "turbo", "sd21", "full"))
+    p.add_argument("--kind", default="turbo", choices=("sd15", "turbo", "sd21", "sdxl", "full"))
     p.add_argument("--size", type=int, default=512)
     p.add_argument("--compile", action="store_true")
     a = p.parse_args()

@@ -12,8 +12,8 @@ same_plan() { # MODEL
     "$DOPPLERC" "$models/$1" -o directory.plan --target lavapipe --size 24x16 --quiet &&
         "$DOPPLERC" "$1/model.safetensors" -o "$1.plan" --target lavapipe --size 24x16 --quiet && cmp directory.plan "$1.plan"
 }
-for model in sd15 sd21; do
-    option=$([ "$model" = sd15 ] || echo open-clip)
+for model in sd15 sd21 sdxl; do
+    option=$([ "$model" = sd15 ] || { [ "$model" = sd21 ] && echo open-clip || echo xl; })
     check "$model in a file" single "$model" $option
     check "$model: the plan of its directory" same_plan "$model"
 done

@@ -69,14 +69,14 @@ runs(dop_model *m, const char *program, const dop_value *in, size_t n_in, const 
     return ok;
 }
 
-/* States of the text of these ids for a sequence. */
-static void
-read_text(dop_model *m, const dop_draw_facts *f, const json_t *ids, bool blank, uint32_t sequence, float *rows)
+/* The ids of a list; blank: those of a text without words.  *out_end: the place of the id that ends texts, which is the vocabulary's
+ * last. */
+static uint32_t *
+ids_of(const dop_draw_facts *f, const json_t *ids, bool blank, size_t *out_end)
 {
-    dop_diag diag = {0};
     uint32_t *list = calloc(f->context_rows, sizeof *list);
-    const size_t n = (size_t)f->context * f->context_rows, count = json_array_size(ids);
-    size_t end = 0; /* the first place of the id that ends texts, which is the vocabulary's last */
+    const size_t count = json_array_size(ids);
+    size_t end = 0;
     for (size_t i = 0; i < count && i < f->context_rows; i++) {
         list[i] = (uint32_t)json_integer_value(json_array_get(ids, i));
         end = list[i] > list[end] ? i : end;
@@ -85,19 +85,55 @@ read_text(dop_model *m, const dop_draw_facts *f, const json_t *ids, bool blank, 
         list[1] = list[end];
         for (uint32_t i = 2; i < f->context_rows; i++)
             list[i] = list[f->context_rows - 1];
+        end = 1;
     }
-    must(dop_program_run(m, "encode", &(dop_value){"tokens", list, f->context_rows}, 1, &(dop_value){"rows", rows, n},
-                         1, &diag),
+    *out_end = end;
+    return list;
+}
+
+/* States of the case's text for a sequence; added: with a second text encoder, what joins the embedding of the time. */
+static void
+read_text(dop_model *m, const dop_draw_facts *f, const json_t *root, bool blank, uint32_t sequence, float *rows,
+          float *added)
+{
+    dop_diag diag = {0};
+    size_t end;
+    const size_t n = f->context_rows, first = f->context - f->rows_2, wide = f->rows_2 + f->pooled;
+    uint32_t *list = ids_of(f, json_object_get(root, "ids"), blank, &end);
+    float *own = calloc(n * first, sizeof *own), *more = calloc(n * (wide + 1), sizeof *more);
+    must(dop_program_run(m, "encode", &(dop_value){"tokens", list, n}, 1, &(dop_value){"rows", own, n * first}, 1,
+                         &diag),
          &diag);
-    const dop_value states[] = {{"context", rows, n}, {"sequence", &sequence, 1}};
-    must(dop_program_run(m, "context", states, 2, NULL, 0, &diag), &diag);
     free(list);
+    if (f->rows_2) {
+        list = ids_of(f, json_object_get(root, "ids_2"), blank, &end);
+        must(dop_program_run(m, "encode_2", &(dop_value){"tokens", list, n}, 1, &(dop_value){"rows", more, n * wide}, 1,
+                             &diag),
+             &diag);
+        free(list);
+    }
+    for (size_t i = 0; i < n; i++) {
+        memcpy(rows + i * f->context, own + i * first, first * sizeof *rows);
+        memcpy(rows + i * f->context + first, more + i * wide, f->rows_2 * sizeof *rows);
+    }
+    if (f->rows_2) {
+        const double sizes[] = {f->height, f->width, 0, 0, f->height, f->width};
+        const uint32_t each = (f->added - f->pooled) / 6;
+        memcpy(added, more + end * wide + f->rows_2, f->pooled * sizeof *added);
+        for (size_t i = 0; i < 6; i++)
+            dop_time_embedding(sizes[i], true, 0, added + f->pooled + i * each, each);
+    }
+    const dop_value states[] = {{"context", rows, n * f->context}, {"sequence", &sequence, 1}};
+    must(dop_program_run(m, "context", states, 2, NULL, 0, &diag), &diag);
+    free(own);
+    free(more);
 }
 
 typedef struct how {
     uint8_t predicts, spacing;
     dop_draw_sampler_kind kind;
     const float *start; /* latents that x is noise for; NULL: none */
+    float *added[2];    /* of the text without words, and of the case's */
 } how;
 
 /* From noise x to latents in the case's steps. */
@@ -119,8 +155,11 @@ draw(dop_model *m, const dop_draw_facts *f, const json_t *root, const how *h, fl
         dop_sampler_input(&s, i, x, n, given);
         dop_time_embedding(s.times[i], true, 0, time, f->times);
         for (uint32_t q = guidance != 1 ? 0 : 1; q < 2; q++) {
-            const dop_value in[] = {{"latents", given, n}, {"time", time, f->times}, {"sequence", &q, 1}};
-            must(dop_program_run(m, "denoise", in, 3, &(dop_value){"predicted", q ? e : blank, n}, 1, &diag), &diag);
+            const dop_value in[] = {
+                {"latents", given, n}, {"time", time, f->times}, {"sequence", &q, 1}, {"added", h->added[q], f->added}};
+            must(dop_program_run(m, "denoise", in, f->added ? 4 : 3, &(dop_value){"predicted", q ? e : blank, n}, 1,
+                                 &diag),
+                 &diag);
         }
         for (size_t k = 0; k < n && guidance != 1; k++)
             e[k] = (float)((double)blank[k] + guidance * ((double)e[k] - (double)blank[k]));
@@ -178,22 +217,31 @@ main(int argc, char **argv)
     float *text = read_floats(argv[2], "text", n_text), *given = read_floats(argv[2], "given", n),
           *predicted = read_floats(argv[2], "predicted", n), *latents = read_floats(argv[2], "latents", n),
           *picture = read_floats(argv[2], "picture", n_pixels), *times = calloc(f.times, sizeof(float));
+    const float scaling =
+        json_object_get(root, "scaling") ? (float)json_number_value(json_object_get(root, "scaling")) : 0.18215f;
     for (size_t i = 0; i < n; i++)
-        latents[i] /= 0.18215f;
+        latents[i] /= scaling;
     dop_time_embedding(time, true, 0, times, f.times);
     uint32_t sequence = 1;
-    float *rows = calloc(n_text, sizeof *rows), *x = read_floats(argv[2], "noise", n);
-    read_text(m, &f, json_object_get(root, "ids"), true, 0, rows);
-    read_text(m, &f, json_object_get(root, "ids"), false, sequence, rows);
+    float *rows = calloc(n_text, sizeof *rows), *x = read_floats(argv[2], "noise", n),
+          *added[2] = {calloc(f.added + 1, sizeof(float)), calloc(f.added + 1, sizeof(float))};
+    read_text(m, &f, root, true, 0, rows, added[0]);
+    read_text(m, &f, root, false, sequence, rows, added[1]);
     bool ok = near("text", rows, text, n_text, bound);
-    const dop_value in[] = {{"latents", given, n}, {"time", times, f.times}, {"sequence", &sequence, 1}};
-    ok = runs(m, "denoise", in, 3, "predicted", predicted, n, bound) && ok;
+    const json_t *pooled = json_object_get(root, "pooled");
+    float *want = calloc(f.pooled + 1, sizeof *want);
+    for (uint32_t i = 0; i < f.pooled; i++)
+        want[i] = (float)json_number_value(json_array_get(pooled, i));
+    ok = (f.pooled == 0 || near("vector of the text", added[1], want, f.pooled, bound)) && ok;
+    const dop_value in[] = {
+        {"latents", given, n}, {"time", times, f.times}, {"sequence", &sequence, 1}, {"added", added[1], f.added}};
+    ok = runs(m, "denoise", in, f.added ? 4 : 3, "predicted", predicted, n, bound) && ok;
     ok = runs(m, "decode", &(dop_value){"latents", latents, n}, 1, "pixels", picture, n_pixels, bound) && ok;
     for (size_t i = 0; i < n; i++)
-        latents[i] *= 0.18215f;
+        latents[i] *= scaling;
     const char *kind = strrchr(argv[2], '/');
     const bool velocity = kind && strcmp(kind, "/sd21") == 0, turbo = kind && strcmp(kind, "/turbo") == 0;
-    const how h = {velocity ? 1 : 0, turbo ? 2 : 0, DOP_SAMPLER_EULER, NULL};
+    const how h = {velocity ? 1 : 0, turbo ? 2 : 0, DOP_SAMPLER_EULER, NULL, {added[0], added[1]}};
     draw(m, &f, root, &h, x, n);
     ok = near("all steps", x, latents, n, bound) && ok;
     if (f.takes_pictures)

@@ -1,6 +1,7 @@
 /* Writes a diffusion model that is a directory of diffusers as one file of safetensors, with the names that such files have.
  *
- *   single_file DIR OUT.safetensors [open-clip] [KEY=VALUE...]    (open-clip: the text encoder has OpenCLIP's names; KEY=VALUE: metadata) */
+ *   single_file DIR OUT.safetensors [open-clip|xl] [KEY=VALUE...]    (open-clip: the text encoder has OpenCLIP's names; xl: the second one
+ * has; KEY=VALUE: metadata) */
 #include "base/format/safetensors.h"
 
 #include <jansson.h>
@@ -152,13 +153,24 @@ vae_name(const char *name, unsigned levels)
 
 /* Adds a tensor of the text encoder by OpenCLIP's names; queries, keys and values are one there. */
 static void
-add_open_clip(const dop_st_set *set, const dop_st_tensor *t)
+add_open_clip(const dop_st_set *set, const char *prefix, dop_st_tensor *t)
 {
-    static const char prefix[] = "cond_stage_model.model.", text[] = "text_model.";
+    static const char text[] = "text_model.";
     const char *name = t->name + strlen(text), *part;
     char before[128];
     unsigned i;
     int n = 0;
+    if (strcmp(t->name, "text_projection.weight") == 0) { /* transposed; values of 16 bits */
+        uint16_t *turned = dop_arena_alloc(&arena, t->bytes), *values = (uint16_t *)(uintptr_t)t->data;
+        const uint64_t rows = t->shape[0], cols = t->shape[1];
+        for (uint64_t k = 0; k < rows * cols; k++)
+            memcpy(&turned[k % cols * rows + k / cols], &values[k], sizeof *turned);
+        t->data = (const uint8_t *)turned;
+        t->shape[0] = cols;
+        t->shape[1] = rows;
+        add(dop_arena_printf(&arena, "%stext_projection", prefix), t);
+        return;
+    }
     if (strcmp(name, "embeddings.position_embedding.weight") == 0) {
         add(dop_arena_printf(&arena, "%spositional_embedding", prefix), t);
         return;
@@ -241,14 +253,15 @@ write_file(const char *path, json_t *metadata)
 int
 main(int argc, char **argv)
 {
-    dop_st_set unet, vae, text;
+    dop_st_set unet, vae, text, text_2;
     json_t *metadata = json_object();
-    bool open_clip = false;
+    bool open_clip = false, xl = false;
     if (argc < 3)
         return 2;
     for (int i = 3; i < argc; i++) {
         char *value = strchr(argv[i], '=');
         open_clip |= strcmp(argv[i], "open-clip") == 0;
+        xl |= strcmp(argv[i], "xl") == 0;
         if (value)
             json_object_set_new(metadata, (*value = 0, argv[i]), json_string(value + 1));
     }
@@ -266,9 +279,15 @@ main(int argc, char **argv)
         add(vae_name(vae.tensors[i].name, levels), &vae.tensors[i]);
     for (uint32_t i = 0; i < text.n; i++)
         if (open_clip)
-            add_open_clip(&text, &text.tensors[i]);
+            add_open_clip(&text, "cond_stage_model.model.", &text.tensors[i]);
         else
-            add(dop_arena_printf(&arena, "cond_stage_model.transformer.%s", text.tensors[i].name), &text.tensors[i]);
+            add(dop_arena_printf(&arena, "%s.transformer.%s", xl ? "conditioner.embedders.0" : "cond_stage_model",
+                                 text.tensors[i].name),
+                &text.tensors[i]);
+    if (xl)
+        read_set(argv[1], "text_encoder_2", "model", &text_2);
+    for (uint32_t i = 0; xl && i < text_2.n; i++)
+        add_open_clip(&text_2, "conditioner.embedders.1.model.", &text_2.tensors[i]);
     write_file(argv[2], metadata);
     return 0;
 }

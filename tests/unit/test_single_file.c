@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,13 @@ typedef struct sizes {
     uint32_t context, heads_of[4], depth[4], levels; /* of the U-Net; depth 0: no attention */
     bool linear;                                     /* the first product of attention is a matrix */
     uint32_t text_width, text_layers, text_inner;    /* CLIP's */
-    bool open_clip;
+    bool open_clip, xl;                              /* xl: a second text encoder of OpenCLIP's bigG */
+    uint32_t sample;
 } sizes;
 
-static const sizes sd15 = {"sd15", 768, {8, 8, 8, 8}, {1, 1, 1, 0}, 4, false, 768, 12, 3072, false},
-                   sd21 = {"sd21", 1024, {5, 10, 20, 20}, {1, 1, 1, 0}, 4, true, 1024, 24, 4096, true};
+static const sizes sd15 = {"sd15", 768, {8, 8, 8, 8}, {1, 1, 1, 0}, 4, false, 768, 12, 3072, false, false, 64},
+                   sd21 = {"sd21", 1024, {5, 10, 20, 20}, {1, 1, 1, 0}, 4, true, 1024, 24, 4096, true, false, 96},
+                   sdxl = {"sdxl", 2048, {5, 10, 20}, {0, 2, 10}, 3, true, 768, 12, 3072, false, true, 128};
 
 typedef struct file {
     const sizes *s;
@@ -274,7 +277,12 @@ file_open(file *f, const sizes *s)
     vae_half(f, "first_stage_model.decoder", false);
     add(f, 4, 8, 8, 1, "first_stage_model.quant_conv");
     add(f, 4, 4, 4, 1, "first_stage_model.post_quant_conv");
-    if (s->open_clip)
+    if (s->xl) {
+        clip(f, "conditioner.embedders.0.transformer.text_model", s->text_width, s->text_layers, s->text_inner);
+        open_clip(f, "conditioner.embedders.1.model", 1280, 32, 5120);
+        add(f, 2, 1280, 2816, 0, "model.diffusion_model.label_emb.0.0");
+        add(f, 2, 1280, 1280, 0, "model.diffusion_model.label_emb.0.2");
+    } else if (s->open_clip)
         open_clip(f, "cond_stage_model.model", s->text_width, s->text_layers, s->text_inner);
     else
         clip(f, "cond_stage_model.transformer.text_model", s->text_width, s->text_layers, s->text_inner);
@@ -298,7 +306,7 @@ is_model(const sizes *s)
     static dop_status (*const builds[])(const dop_diffusion *d, const dop_weights *weights,
                                         const dop_diffusion_options *opt, dop_arena *arena, dop_diag *diag,
                                         dop_graph *out_graph) = {dop_build_context, dop_build_denoise, dop_build_decode,
-                                                                 dop_build_encode_picture};
+                                                                 dop_build_encode_picture, dop_build_text_2};
     file f;
     dop_arena arena;
     dop_diag diag = {0};
@@ -326,17 +334,24 @@ is_model(const sizes *s)
                                        .sequences = 2,
                                        .act_type = DOP_TYPE_f32,
                                        .kv_type = DOP_TYPE_f16};
-    for (size_t i = 0; i < sizeof builds / sizeof *builds; i++) {
+    for (size_t i = 0; i < sizeof builds / sizeof *builds - !s->xl; i++) {
         dop_graph g;
         st = builds[i](d, &m.weights, &opt, &arena, &diag, &g);
         cr_assert_eq(st, DOP_OK, "%s: %s", s->name, diag.message);
     }
+    cr_assert_eq(d->sample, s->sample);
+    cr_assert_eq(d->pad, s->open_clip ? 0u : 513u);
     if (s == &sd21) { /* the last layer is not used, and what the model predicts is not known */
-        cr_assert(m.arch.n_layers == 23 && d->predicts == DOP_PREDICTS_VELOCITY && d->sample == 96 && d->pad == 0);
+        cr_assert(m.arch.n_layers == 23 && d->predicts == DOP_PREDICTS_VELOCITY);
         cr_assert(m.note && strstr(m.note, "velocities are assumed"), "%s", m.note);
     } else {
-        cr_assert(m.arch.n_layers == s->text_layers && d->predicts == DOP_PREDICTS_NOISE && d->sample == 64);
-        cr_assert_eq(d->pad, 513);
+        cr_assert(m.arch.n_layers == s->text_layers - s->xl && d->predicts == DOP_PREDICTS_NOISE);
+    }
+    if (s->xl) {
+        const dop_draw_text *t = &d->text_2;
+        cr_assert(t->width == 1280 && t->layers == 32 && t->heads == 20 && t->inner == 5120 && t->projection == 1280);
+        cr_assert(t->act == DOP_ACT_GELU && t->pad == 0 && d->added == 2816 && d->size_values == 256 && d->blank_zero);
+        cr_assert(m.arch.final_norm.kind == DOP_NORM_NONE && fabs(d->scaling - 0.13025) < 1e-9);
     }
     dop_checkpoint_finish(&m);
     dop_arena_finish(&arena);
@@ -351,4 +366,9 @@ Test(single_file, stable_diffusion_1)
 Test(single_file, stable_diffusion_2)
 {
     is_model(&sd21);
+}
+
+Test(single_file, stable_diffusion_xl)
+{
+    is_model(&sdxl);
 }

@@ -26,6 +26,28 @@ open_part(dop_draw_reader *r, int part, const char *folder, const char *stem)
     return st == DOP_OK ? kept : st;
 }
 
+/* Opens the second text encoder, where there is one, and reads what model_index.json says of both. */
+static dop_status
+open_text_2(dop_draw_reader *r)
+{
+    json_t *root = NULL;
+    dop_json j;
+    const char *index = dop_arena_printf(r->arena, "%s/model_index.json", r->parts.path),
+               *config = dop_arena_printf(r->arena, "%s/text_encoder_2/config.json", r->parts.path);
+    r->parts.tokenizer_2 = dop_arena_printf(r->arena, "%s/tokenizer_2", r->parts.path);
+    if (!index || !config || !r->parts.tokenizer_2)
+        return dop_draw_no_memory(r);
+    if (access(config, F_OK) != 0)
+        return DOP_OK;
+    dop_status st = dop_json_decode_file(&(dop_json_how){.path = index}, r->diag, &root);
+    if (st == DOP_OK)
+        st = dop_json_root(root, index, r->diag, &j);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&j, "force_zeros_for_empty_prompt", true, &r->parts.blank_zero);
+    json_decref(root);
+    return st == DOP_OK ? open_part(r, DOP_DRAW_TEXT_2, "text_encoder_2", "model") : st;
+}
+
 dop_status
 dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m)
 {
@@ -35,6 +57,8 @@ dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m)
     dop_status st = r.parts.tokenizer ? DOP_OK : dop_draw_no_memory(&r);
     if (st == DOP_OK)
         st = open_part(&r, DOP_DRAW_TEXT, "text_encoder", "model");
+    if (st == DOP_OK)
+        st = open_text_2(&r);
     if (st == DOP_OK)
         st = open_part(&r, DOP_DRAW_UNET, "unet", stem);
     if (st == DOP_OK)

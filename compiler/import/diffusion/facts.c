@@ -87,14 +87,12 @@ check_unet(const dop_json *j)
 {
     static const struct {
         const char *key, *values;
-    } texts[] = {{"_class_name", "UNet2DConditionModel"},
-                 {"act_fn", "silu|swish"},
-                 {"mid_block_type", "UNetMidBlock2DCrossAttn"},
-                 {"resnet_time_scale_shift", "default"},
-                 {"time_embedding_type", "positional"}};
-    static const char *const absent[] = {"addition_embed_type",   "class_embed_type",  "encoder_hid_dim_type",
-                                         "time_embedding_act_fn", "timestep_post_act", "cross_attention_norm",
-                                         "num_class_embeds",      "time_cond_proj_dim"};
+    } texts[] = {{"_class_name", "UNet2DConditionModel"},       {"act_fn", "silu|swish"},
+                 {"mid_block_type", "UNetMidBlock2DCrossAttn"}, {"resnet_time_scale_shift", "default"},
+                 {"time_embedding_type", "positional"},         {"addition_embed_type", "text_time"}};
+    static const char *const absent[] = {"class_embed_type",  "encoder_hid_dim_type", "time_embedding_act_fn",
+                                         "timestep_post_act", "cross_attention_norm", "num_class_embeds",
+                                         "time_cond_proj_dim"};
     static const char *const off[] = {"center_input_sample", "dual_cross_attention", "only_cross_attention",
                                       "class_embeddings_concat", "resnet_skip_time_act"};
     dop_status st = DOP_OK;
@@ -107,6 +105,64 @@ check_unet(const dop_json *j)
         if (dop_json_has(j, off[i]) && !json_is_false(dop_json_get(j, off[i])))
             st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "a U-Net with %s is not supported", off[i]);
     return st;
+}
+
+/* What joins the embedding of the time. */
+static dop_status
+read_added(dop_diffusion *d, const dop_json *j)
+{
+    enum { SIZES = 6 };
+    if (!dop_json_has(j, "addition_embed_type"))
+        return DOP_OK;
+    dop_status st = dop_json_u32(j, "addition_time_embed_dim", 2, 4096, &d->size_values);
+    if (st == DOP_OK)
+        st = dop_json_u32(j, "projection_class_embeddings_input_dim", 1, DOP_MAX_WIDTH, &d->added);
+    if (st != DOP_OK)
+        return st;
+    if (d->size_values % 2 || d->added != d->text_2.projection + SIZES * d->size_values || !d->text_2.width)
+        return DOP_FAIL_IN(
+            j->diag, DOP_E_INPUT, j->path,
+            "projection_class_embeddings_input_dim is %u; %u values of a text and %d sizes of %u values each "
+            "make %u (a refiner is not supported)",
+            d->added, d->text_2.projection, SIZES, d->size_values, d->text_2.projection + SIZES * d->size_values);
+    return DOP_OK;
+}
+
+dop_status
+dop_draw_read_text_2(dop_draw_reader *r, const dop_json *j)
+{
+    dop_draw_text *t = &r->d->text_2;
+    const char *act = NULL;
+    double eps = 0;
+    uint32_t rows = 0;
+    dop_status st = dop_json_u32(j, "hidden_size", 4, DOP_MAX_WIDTH, &t->width);
+    if (st == DOP_OK)
+        st = dop_json_u32(j, "num_hidden_layers", 2, DOP_MAX_LAYERS, &t->layers);
+    if (st == DOP_OK)
+        st = dop_json_u32(j, "num_attention_heads", 1, DOP_MAX_WIDTH, &t->heads);
+    if (st == DOP_OK)
+        st = dop_json_u32(j, "intermediate_size", 4, DOP_MAX_WIDTH, &t->inner);
+    if (st == DOP_OK)
+        st = dop_json_u32(j, "projection_dim", 4, DOP_MAX_WIDTH, &t->projection);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(j, "max_position_embeddings", 1, DOP_MAX_WIDTH, 77, &rows);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(j, "layer_norm_eps", 0, 1, 1e-5, &eps);
+    if (st == DOP_OK)
+        st = dop_json_str_or(j, "hidden_act", "quick_gelu", &act);
+    if (st != DOP_OK)
+        return st;
+    if (!dop_act_by_name(act, &t->act) || (t->act != DOP_ACT_GELU && t->act != DOP_ACT_QUICK_GELU))
+        return refuse(j, "hidden_act", act);
+    if (rows != r->m->arch.ctx_train)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "texts of %u tokens, of %u in the first text encoder", rows,
+                           r->m->arch.ctx_train);
+    if (t->width % t->heads || t->width / t->heads % 4 || eps < 0.99e-5 || eps > 1.01e-5)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
+                           "a second text encoder with %u heads of %u values, or another layer_norm_eps than 1e-05, is "
+                           "not supported",
+                           t->heads, t->width / t->heads);
+    return DOP_OK;
 }
 
 dop_status
@@ -146,6 +202,8 @@ dop_draw_read_unet(dop_draw_reader *r, const dop_json *j)
         st = dop_json_u32_or(j, "freq_shift", 0, 1, 0, &d->shift);
     if (st == DOP_OK)
         st = dop_json_u32_or(j, "sample_size", 1, 1024, 64, &d->sample);
+    if (st == DOP_OK)
+        st = read_added(d, j);
     if (st != DOP_OK)
         return st;
     if (out != d->latents)

@@ -3,6 +3,7 @@
 #include "compiler/import/hf/tensor.h"
 #include "compiler/import/text/tokenizer_files.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -103,42 +104,43 @@ add_tensors(const dop_draw_reader *r, int part, const char *prefix)
 
 /* ---- tokenizer ---------------------------------------------------------------------------------------------------------- */
 
-/* Reads the text of the token that fills texts up: tokenizer_config.json's, else special_tokens_map.json's. */
+/* Reads the text of the token that fills texts up: DIR/tokenizer_config.json's, else special_tokens_map.json's; NULL: neither says. */
 static dop_status
-read_pad(dop_draw_reader *r)
+read_pad(const dop_draw_reader *r, const char *dir, const char **out_pad)
 {
     static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
     dop_status st = DOP_OK;
-    for (size_t i = 0; i < 2 && st == DOP_OK && !r->parts.pad; i++) {
+    *out_pad = NULL;
+    for (size_t i = 0; i < 2 && st == DOP_OK && !*out_pad; i++) {
         json_t *root = NULL;
-        const char *path = dop_arena_printf(r->arena, "%s/%s", r->parts.tokenizer, files[i]);
+        const char *path = dop_arena_printf(r->arena, "%s/%s", dir, files[i]);
         if (!path)
             return dop_draw_no_memory(r);
         if (access(path, F_OK) == 0)
             st = dop_json_decode_file(&(dop_json_how){.path = path}, r->diag, &root);
         const json_t *v = json_object_get(root, "pad_token");
         const char *text = json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
-        if (text && !(r->parts.pad = dop_arena_strdup(r->arena, text)))
+        if (text && !(*out_pad = dop_arena_strdup(r->arena, text)))
             st = dop_draw_no_memory(r);
         json_decref(root);
     }
     return st;
 }
 
-/* The id of the token that fills texts up, by the tokenizer itself; without a text, the end of texts fills them up. */
+/* The id of the token that fills texts up, by the tokenizer of `dir`.  pad: its text; NULL: that folder's files say it, and else the end
+ * of texts fills them up. */
 static dop_status
-find_pad(dop_draw_reader *r)
+find_pad(const dop_draw_reader *r, const char *dir, const char *pad, uint32_t *out_id)
 {
-    const char *dir = r->parts.tokenizer;
     dop_tokenizer *tok = NULL;
-    dop_status st = read_pad(r);
+    dop_status st = pad ? DOP_OK : read_pad(r, dir, &pad);
     if (st == DOP_OK)
         st = dop_tokenizer_from_hf_dir(dir, r->diag, &tok);
     if (st != DOP_OK)
         return st;
-    const char *pad = r->parts.pad ? r->parts.pad : "<|endoftext|>";
-    r->d->pad = dop_tokenizer_find(tok, pad, strlen(pad));
-    if (r->d->pad == DOP_NO_TOKEN)
+    pad = pad ? pad : "<|endoftext|>";
+    *out_id = dop_tokenizer_find(tok, pad, strlen(pad));
+    if (*out_id == DOP_NO_TOKEN)
         st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, dir, "the tokenizer has no token %s, which fills texts up", pad);
     dop_tokenizer_destroy(tok);
     return st;
@@ -161,28 +163,52 @@ find_tokenizer(dop_draw_reader *r)
 
 /* ---- all parts ---------------------------------------------------------------------------------------------------------- */
 
+/* Beside a second encoder, what counts of the first are its rows before the last layer, without a norm behind them. */
+static dop_status
+leave_last_layer(const dop_draw_reader *r, dop_draw_part *p)
+{
+    const json_int_t n = json_integer_value(json_object_get(p->config, "num_hidden_layers")) - 1;
+    char layer[64];
+    uint32_t kept = 0;
+    if (n < 1 || n >= DOP_MAX_LAYERS)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, p->path,
+                           "num_hidden_layers: the first of two text encoders has 2 or more");
+    if (json_object_set_new(p->config, "num_hidden_layers", json_integer(n)) ||
+        json_object_set_new(p->config, "_remove_final_layer_norm", json_true()))
+        return dop_draw_no_memory(r);
+    snprintf(layer, sizeof layer, "encoder.layers.%d.", (int)n);
+    for (uint32_t i = 0; i < p->set.n; i++)
+        if (!strstr(p->set.tensors[i].name, layer) && !strstr(p->set.tensors[i].name, "final_layer_norm."))
+            p->set.tensors[kept++] = p->set.tensors[i];
+    p->set.n = kept;
+    return DOP_OK;
+}
+
 static dop_status
 read_text_encoder(dop_draw_reader *r)
 {
-    const dop_draw_part *p = &r->parts.of[DOP_DRAW_TEXT];
-    dop_status st = dop_import_hf_parts(p->dir, p->path, p->config, &p->set, r->diag, r->m);
+    dop_draw_part *p = &r->parts.of[DOP_DRAW_TEXT];
+    dop_status st = r->parts.of[DOP_DRAW_TEXT_2].config ? leave_last_layer(r, p) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_import_hf_parts(p->dir, p->path, p->config, &p->set, r->diag, r->m);
     if (st == DOP_OK)
         st = find_tokenizer(r);
-    return st == DOP_OK ? find_pad(r) : st;
+    return st == DOP_OK ? find_pad(r, r->parts.tokenizer, r->parts.pad, &r->d->pad) : st;
 }
 
 static dop_status
 read_facts(dop_draw_reader *r)
 {
     static dop_status (*const reads[])(dop_draw_reader * r,
-                                       const dop_json *j) = {[DOP_DRAW_UNET] = dop_draw_read_unet,
+                                       const dop_json *j) = {[DOP_DRAW_TEXT_2] = dop_draw_read_text_2,
+                                                             [DOP_DRAW_UNET] = dop_draw_read_unet,
                                                              [DOP_DRAW_VAE] = dop_draw_read_vae,
                                                              [DOP_DRAW_SCHEDULER] = dop_draw_read_schedule};
     dop_status st = DOP_OK;
     for (int i = 0; i < DOP_DRAW_N_PARTS && st == DOP_OK; i++) {
         const dop_draw_part *p = &r->parts.of[i];
         dop_json j;
-        if (i == DOP_DRAW_TEXT)
+        if (!reads[i] || !p->config)
             continue;
         st = dop_json_root(p->config, p->path, r->diag, &j);
         if (st == DOP_OK)
@@ -198,15 +224,20 @@ dop_draw_import(dop_draw_reader *r)
     r->d = dop_arena_alloc(r->arena, sizeof *r->d);
     dop_status st = r->d ? DOP_OK : dop_draw_no_memory(r);
     if (st == DOP_OK) {
-        *r->d = (dop_diffusion){.encodes = dop_st_find(&r->parts.of[DOP_DRAW_VAE].set, "encoder.conv_in.weight")};
+        *r->d = (dop_diffusion){.encodes = dop_st_find(&r->parts.of[DOP_DRAW_VAE].set, "encoder.conv_in.weight"),
+                                .blank_zero = r->parts.blank_zero};
         st = read_text_encoder(r);
     }
     if (st == DOP_OK)
         st = read_facts(r);
-    if (st == DOP_OK && r->d->context != m->arch.hidden)
+    const uint32_t given = r->d ? m->arch.hidden + r->d->text_2.width : 0;
+    if (st == DOP_OK && r->d->context != given)
         st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->parts.path,
-                         "the U-Net reads rows of %u values, and the text encoder gives %u", r->d->context,
-                         m->arch.hidden);
+                         "the U-Net reads rows of %u values, and the text encoder gives %u", r->d->context, given);
+    if (st == DOP_OK && r->d->text_2.width)
+        st = find_pad(r, r->parts.tokenizer_2, r->parts.pad_2, &r->d->text_2.pad);
+    if (st == DOP_OK)
+        st = add_tensors(r, DOP_DRAW_TEXT_2, "text_2.");
     if (st == DOP_OK)
         st = add_tensors(r, DOP_DRAW_UNET, "unet.");
     if (st == DOP_OK)

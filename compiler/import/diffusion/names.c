@@ -129,7 +129,7 @@ dop_draw_vae_name(dop_arena *arena, const char *name, uint32_t levels)
 }
 
 const char *
-dop_draw_text_name(dop_arena *arena, const char *name, uint32_t layers)
+dop_draw_text_name(dop_arena *arena, const char *name, uint32_t layers, bool projected)
 {
     static const pair others[] = {{"token_embedding", "text_model.embeddings.token_embedding"},
                                   {"positional_embedding", "text_model.embeddings.position_embedding.weight"},
@@ -143,6 +143,8 @@ dop_draw_text_name(dop_arena *arena, const char *name, uint32_t layers)
                                  {"mlp.c_proj", "mlp.fc2"}};
     char before[64];
     uint32_t i;
+    if (projected && strcmp(name, "text_projection") == 0)
+        return "text_projection.weight";
     if (!takes(&name, "transformer.resblocks.", &i))
         return RENAMED(arena, "", name, others);
     snprintf(before, sizeof before, "text_model.encoder.layers.%u.", i);

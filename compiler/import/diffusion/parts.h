@@ -8,20 +8,22 @@
 #include "compiler/model/diffusion.h"
 #include "compiler/model/import.h"
 
-enum { DOP_DRAW_TEXT, DOP_DRAW_UNET, DOP_DRAW_VAE, DOP_DRAW_SCHEDULER, DOP_DRAW_N_PARTS };
+enum { DOP_DRAW_TEXT, DOP_DRAW_TEXT_2, DOP_DRAW_UNET, DOP_DRAW_VAE, DOP_DRAW_SCHEDULER, DOP_DRAW_N_PARTS };
 
 typedef struct dop_draw_part {
     const char *dir;  /* the part's folder; in a single file the path of that file */
     const char *path; /* what messages about the configuration name */
-    json_t *config;   /* owned */
+    json_t *config;   /* owned; NULL: the model has no such part */
     dop_st_set set;   /* no tensors for the scheduler */
 } dop_draw_part;
 
 typedef struct dop_draw_parts {
     dop_draw_part of[DOP_DRAW_N_PARTS];
-    const char *tokenizer; /* the folder of the tokenizer's files */
-    const char *pad;       /* text of the token that fills texts up; NULL: the tokenizer's files name it */
-    const char *path;      /* the model, for messages */
+    bool blank_zero;                 /* dop_diffusion.blank_zero */
+    const char *tokenizer;           /* the folder of the tokenizer's files */
+    const char *pad;                 /* text of the token that fills texts up; NULL: the tokenizer's files name it */
+    const char *tokenizer_2, *pad_2; /* of the second text encoder, whose vocabulary is the first one's */
+    const char *path;                /* the model, for messages */
 } dop_draw_parts;
 
 /* A model that is being imported. */
@@ -35,6 +37,7 @@ typedef struct dop_draw_reader {
 
 /* facts.c: reads a configuration into r->d. */
 dop_status dop_draw_read_unet(dop_draw_reader *r, const dop_json *j);
+dop_status dop_draw_read_text_2(dop_draw_reader *r, const dop_json *j); /* before the U-Net */
 dop_status dop_draw_read_vae(dop_draw_reader *r, const dop_json *j);
 dop_status dop_draw_read_schedule(dop_draw_reader *r, const dop_json *j);
 
@@ -48,9 +51,10 @@ dop_status dop_draw_no_memory(const dop_draw_reader *r);
 
 /* names.c: the name that a tensor of a single file has in a part of a directory, where "{q,k,v}" stands for three tensors that are one
  * in the file; NULL: directories have no such tensor, or memory is out.  `name` is what follows the part's prefix.  layers: the U-Net's
- * residual blocks of a level on the way down; layers of the text encoder that are used.  levels: of the autoencoder. */
+ * residual blocks of a level on the way down; layers of the text encoder that are used.  projected: its
+ * projection, which is the transposed matrix in files, is one of its tensors.  levels: of the autoencoder. */
 const char *dop_draw_unet_name(dop_arena *arena, const char *name, uint32_t layers);
 const char *dop_draw_vae_name(dop_arena *arena, const char *name, uint32_t levels);
-const char *dop_draw_text_name(dop_arena *arena, const char *name, uint32_t layers);
+const char *dop_draw_text_name(dop_arena *arena, const char *name, uint32_t layers, bool projected);
 
 #endif

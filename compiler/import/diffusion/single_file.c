@@ -10,19 +10,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char unet_prefix[] = "model.diffusion_model.", vae_prefix[] = "first_stage_model.",
-                  clip_prefix[] = "cond_stage_model.transformer.", open_clip_prefix[] = "cond_stage_model.model.";
+enum { NONE = -1 };
 
 typedef struct single {
     dop_draw_reader r;
     dop_st_set all;
-    const char *folder;                       /* that the file is in */
-    bool open_clip;                           /* the text encoder has OpenCLIP's names */
+    const char *folder;                   /* that the file is in */
+    const char *prefix[DOP_DRAW_N_PARTS]; /* of the names of a part's tensors; NULL: there is no such part */
+    int open_clip; /* the text encoder that has OpenCLIP's names: DOP_DRAW_TEXT, as in Stable Diffusion 2, DOP_DRAW_TEXT_2, as in SDXL, or NONE */
     uint32_t layers, vae_levels, text_layers; /* as the functions of names.c need them */
     const char *predicts; /* what the U-Net predicts, as diffusers spells it; NULL: the file does not say */
 } single;
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------------ */
+
+static const char unet_prefix[] = "model.diffusion_model.";
 
 /* What follows a prefix in a name; NULL: the name begins otherwise. */
 static const char *
@@ -79,16 +81,31 @@ static const char *
 name_in(const single *s, int part, const char *name)
 {
     dop_arena *arena = s->r.arena;
-    const char *rest = behind(name, part == DOP_DRAW_UNET  ? unet_prefix
-                                    : part == DOP_DRAW_VAE ? vae_prefix
-                                    : s->open_clip         ? open_clip_prefix
-                                                           : clip_prefix);
+    const char *rest = s->prefix[part] ? behind(name, s->prefix[part]) : NULL;
     if (!rest)
         return NULL;
     return part == DOP_DRAW_UNET  ? dop_draw_unet_name(arena, rest, s->layers)
            : part == DOP_DRAW_VAE ? dop_draw_vae_name(arena, rest, s->vae_levels)
-           : s->open_clip         ? dop_draw_text_name(arena, rest, s->text_layers)
+           : part == s->open_clip ? dop_draw_text_name(arena, rest, s->text_layers, part == DOP_DRAW_TEXT_2)
                                   : rest;
+}
+
+/* Makes a matrix that is stored as its transposed one a matrix of its own. */
+static dop_status
+turn(const single *s, dop_st_tensor *t)
+{
+    const uint64_t rows = t->rank == 2 ? t->shape[0] : 0, cols = t->rank == 2 ? t->shape[1] : 0,
+                   size = rows && cols ? t->bytes / rows / cols : 0;
+    uint8_t *data = dop_arena_alloc(s->r.arena, t->bytes + 1);
+    if (!data)
+        return dop_draw_no_memory(&s->r);
+    for (uint64_t i = 0; i < rows; i++)
+        for (uint64_t k = 0; k < cols; k++)
+            memcpy(data + (k * rows + i) * size, t->data + (i * cols + k) * size, size);
+    t->data = data;
+    t->shape[0] = cols;
+    t->shape[1] = rows;
+    return DOP_OK;
 }
 
 /* Lists the tensors of a part by their names in a directory. */
@@ -114,8 +131,11 @@ list_part(single *s, int part)
                 return dop_draw_no_memory(&s->r);
             continue;
         }
-        to->tensors[to->n] = *t;
-        to->tensors[to->n++].name = name;
+        dop_st_tensor *own = &to->tensors[to->n++];
+        *own = *t;
+        own->name = name;
+        if (part == s->open_clip && strcmp(name, "text_projection.weight") == 0 && turn(s, own) != DOP_OK)
+            return DOP_E_NOMEM;
     }
     qsort(to->tensors, to->n, sizeof *to->tensors, by_name);
     for (uint32_t i = 1; i < to->n; i++)
@@ -127,23 +147,37 @@ list_part(single *s, int part)
 
 /* ---- configurations ----------------------------------------------------------------------------------------------------- */
 
-/* Appends to a list of a configuration. */
-static void
-put(json_t *config, const char *key, json_t *value)
-{
-    json_t *list = json_object_get(config, key);
-    if (!list && json_object_set_new(config, key, json_array()) == 0)
-        list = json_object_get(config, key);
-    json_array_append_new(list, value);
-}
+/* A configuration that is being made; `failed`: memory ran out. */
+typedef struct config {
+    json_t *object;
+    bool failed;
+} config;
 
 static void
-put_first(json_t *config, const char *key, json_t *value)
+say(config *c, const char *key, json_t *value)
 {
-    json_t *list = json_object_get(config, key);
-    if (!list && json_object_set_new(config, key, json_array()) == 0)
-        list = json_object_get(config, key);
-    json_array_insert_new(list, 0, value);
+    c->failed |= json_object_set_new(c->object, key, value) != 0;
+}
+
+/* Appends to a list, or with `first` puts before what is there. */
+static void
+put(config *c, const char *key, json_t *value, bool first)
+{
+    json_t *list = json_object_get(c->object, key);
+    if (!list && (list = json_array()))
+        say(c, key, list);
+    c->failed |= (first ? json_array_insert_new(list, 0, value) : json_array_append_new(list, value)) != 0;
+}
+
+/* A new reference to what was made; NULL: memory ran out. */
+static json_t *
+made(config *c)
+{
+    if (c->failed) {
+        json_decref(c->object);
+        c->object = NULL;
+    }
+    return c->object;
 }
 
 /* Is it a scheduler of a model that predicts velocities?  Stable Diffusion 2 does for 768 x 768 pixels. */
@@ -154,6 +188,13 @@ velocities(const single *s)
     return json_is_string(v) && strcmp(json_string_value(v), "v_prediction") == 0;
 }
 
+/* Values of the vector of a text that the second text encoder gives. */
+static json_int_t
+projection(const single *s)
+{
+    return axis(find(&s->r.parts.of[DOP_DRAW_TEXT_2].set, "text_projection.weight"), 0);
+}
+
 /* Attention has 8 heads where its first product is a convolution, as in Stable Diffusion 1, and heads of 64 values where it is a matrix. */
 static json_t *
 unet_config(const single *s)
@@ -161,71 +202,98 @@ unet_config(const single *s)
     enum { HEADS = 8, HEAD = 64 };
     const dop_st_set *set = &s->r.parts.of[DOP_DRAW_UNET].set;
     const dop_st_tensor *key = NULL;
-    json_t *c = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "_class_name", "UNet2DConditionModel", "in_channels",
-                          axis(find(set, "conv_in.weight"), 1), "out_channels", axis(find(set, "conv_out.weight"), 0),
-                          "layers_per_block", (json_int_t)s->layers, "norm_num_groups", (json_int_t)32, "sample_size",
-                          (json_int_t)(velocities(s) ? 96 : 64));
-    for (uint32_t i = 0; c && i <= DOP_DRAW_LEVELS; i++) {
+    const json_int_t sample = s->prefix[DOP_DRAW_TEXT_2] ? 128 : velocities(s) ? 96 : 64;
+    config c = {.object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "_class_name", "UNet2DConditionModel",
+                                    "in_channels", axis(find(set, "conv_in.weight"), 1), "out_channels",
+                                    axis(find(set, "conv_out.weight"), 0), "layers_per_block", (json_int_t)s->layers,
+                                    "norm_num_groups", (json_int_t)32, "sample_size", sample)};
+    c.failed = !c.object;
+    for (uint32_t i = 0; i <= DOP_DRAW_LEVELS; i++) {
         const json_int_t channels = axis(find(set, "down_blocks.%u.resnets.0.conv1.weight", i), 0);
         const dop_st_tensor *in = find(set, "down_blocks.%u.attentions.0.proj_in.weight", i);
-        json_int_t depth = 0;
+        uint32_t depth = 0;
         if (channels == 0)
             break;
-        while (depth < 100 &&
-               find(set, "down_blocks.%u.attentions.0.transformer_blocks.%u.norm1.weight", i, (uint32_t)depth))
+        while (depth < 100 && find(set, "down_blocks.%u.attentions.0.transformer_blocks.%u.norm1.weight", i, depth))
             depth++;
         if (!key)
             key = find(set, "down_blocks.%u.attentions.0.transformer_blocks.0.attn2.to_k.weight", i);
         if (!in) /* of the middle, where the last level has none */
             in = find(set, "mid_block.attentions.0.proj_in.weight");
-        put(c, "block_out_channels", json_integer(channels));
-        put(c, "transformer_layers_per_block", json_integer(depth ? depth : 1));
-        put(c, "attention_head_dim",
-            json_integer(in && in->rank == 2 ? (channels < HEAD ? 1 : channels / HEAD) : HEADS));
-        put(c, "down_block_types", json_string(depth ? "CrossAttnDownBlock2D" : "DownBlock2D"));
-        put_first(c, "up_block_types", json_string(depth ? "CrossAttnUpBlock2D" : "UpBlock2D"));
+        const json_int_t heads = !in || in->rank != 2 ? HEADS : channels < HEAD ? 1 : channels / HEAD;
+        put(&c, "block_out_channels", json_integer(channels), false);
+        put(&c, "transformer_layers_per_block", json_integer(depth ? depth : 1), false);
+        put(&c, "attention_head_dim", json_integer(heads), false);
+        put(&c, "down_block_types", json_string(depth ? "CrossAttnDownBlock2D" : "DownBlock2D"), false);
+        put(&c, "up_block_types", json_string(depth ? "CrossAttnUpBlock2D" : "UpBlock2D"), true);
     }
-    if (c)
-        json_object_set_new(c, "cross_attention_dim", json_integer(axis(key, 1)));
-    return c;
+    say(&c, "cross_attention_dim", json_integer(axis(key, 1)));
+    const json_int_t added = axis(find(set, "add_embedding.linear_1.weight"), 1);
+    if (added) {
+        say(&c, "addition_embed_type", json_string("text_time"));
+        say(&c, "projection_class_embeddings_input_dim", json_integer(added));
+        say(&c, "addition_time_embed_dim", json_integer((added - projection(s)) / 6));
+    }
+    return made(&c);
 }
 
 static json_t *
 vae_config(const single *s)
 {
     const dop_st_set *set = &s->r.parts.of[DOP_DRAW_VAE].set;
-    json_int_t layers = 0;
-    while (layers < 8 && find(set, "decoder.up_blocks.0.resnets.%u.conv1.weight", (uint32_t)layers + 1))
+    uint32_t layers = 0;
+    while (layers < 8 && find(set, "decoder.up_blocks.0.resnets.%u.conv1.weight", layers + 1))
         layers++;
-    json_t *c = json_pack("{s:s, s:I, s:I, s:I, s:I}", "_class_name", "AutoencoderKL", "latent_channels",
-                          axis(find(set, "decoder.conv_in.weight"), 1), "out_channels",
-                          axis(find(set, "decoder.conv_out.weight"), 0), "layers_per_block", layers, "norm_num_groups",
-                          (json_int_t)32);
-    for (uint32_t i = 0; c && i < s->vae_levels; i++) {
-        put_first(c, "block_out_channels",
-                  json_integer(axis(find(set, "decoder.up_blocks.%u.resnets.0.conv1.weight", i), 0)));
-        put(c, "up_block_types", json_string("UpDecoderBlock2D"));
+    config c = {.object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:f}", "_class_name", "AutoencoderKL", "latent_channels",
+                                    axis(find(set, "decoder.conv_in.weight"), 1), "out_channels",
+                                    axis(find(set, "decoder.conv_out.weight"), 0), "layers_per_block",
+                                    (json_int_t)layers, "norm_num_groups", (json_int_t)32, "scaling_factor",
+                                    s->prefix[DOP_DRAW_TEXT_2] ? 0.13025 : 0.18215)};
+    c.failed = !c.object;
+    for (uint32_t i = 0; i < s->vae_levels; i++) {
+        const dop_st_tensor *t = find(set, "decoder.up_blocks.%u.resnets.0.conv1.weight", i);
+        put(&c, "block_out_channels", json_integer(axis(t, 0)), true);
+        put(&c, "up_block_types", json_string("UpDecoderBlock2D"), false);
     }
-    return c;
+    return made(&c);
 }
 
 /* Text encoders have heads of 64 values. */
 static json_t *
-text_config(const single *s)
+encoder_config(const single *s, int part)
 {
     enum { HEAD = 64 };
-    const dop_st_set *set = &s->r.parts.of[DOP_DRAW_TEXT].set;
+    const dop_st_set *set = &s->r.parts.of[part].set;
     const char *in = find(set, "text_model.embeddings.token_embedding.weight") ? "text_model." : "";
+    const char *act = part == s->open_clip ? "gelu" : "quick_gelu";
     const dop_st_tensor *tokens = find(set, "%sembeddings.token_embedding.weight", in);
-    json_int_t layers = 0, width = axis(tokens, 1);
-    while (layers < DOP_MAX_LAYERS && find(set, "%sencoder.layers.%u.mlp.fc1.weight", in, (uint32_t)layers))
+    const json_int_t width = axis(tokens, 1);
+    uint32_t layers = 0;
+    while (layers < DOP_MAX_LAYERS && find(set, "%sencoder.layers.%u.mlp.fc1.weight", in, layers))
         layers++;
-    return json_pack("{s:[s], s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "architectures", "CLIPTextModel", "model_type",
-                     "clip_text_model", "hidden_act", s->open_clip ? "gelu" : "quick_gelu", "hidden_size", width,
-                     "intermediate_size", axis(find(set, "%sencoder.layers.0.mlp.fc1.weight", in), 0),
-                     "num_hidden_layers", layers, "num_attention_heads", width < HEAD ? 1 : width / HEAD,
-                     "max_position_embeddings", axis(find(set, "%sembeddings.position_embedding.weight", in), 0),
-                     "vocab_size", axis(tokens, 0));
+    config c = {.object = json_pack("{s:[s], s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "architectures", "CLIPTextModel",
+                                    "model_type", "clip_text_model", "hidden_act", act, "hidden_size", width,
+                                    "intermediate_size", axis(find(set, "%sencoder.layers.0.mlp.fc1.weight", in), 0),
+                                    "num_hidden_layers", (json_int_t)layers, "num_attention_heads",
+                                    width < HEAD ? (json_int_t)1 : width / HEAD, "max_position_embeddings",
+                                    axis(find(set, "%sembeddings.position_embedding.weight", in), 0), "vocab_size",
+                                    axis(tokens, 0))};
+    c.failed = !c.object;
+    if (projection(s))
+        say(&c, "projection_dim", json_integer(projection(s)));
+    return made(&c);
+}
+
+static json_t *
+text_config(const single *s)
+{
+    return encoder_config(s, DOP_DRAW_TEXT);
+}
+
+static json_t *
+text_2_config(const single *s)
+{
+    return encoder_config(s, DOP_DRAW_TEXT_2);
 }
 
 static json_t *
@@ -261,7 +329,7 @@ find_predicts(single *s, const dop_map *map)
         s->predicts = *said == 'v' ? "v_prediction" : said;
     else if (dop_st_find(&s->all, "v_pred"))
         s->predicts = "v_prediction";
-    else if (!s->open_clip)
+    else if (s->open_clip != DOP_DRAW_TEXT)
         s->predicts = "epsilon";
     return st;
 }
@@ -290,22 +358,29 @@ open_scheduler(single *s)
 
 /* ---- the file ----------------------------------------------------------------------------------------------------------- */
 
-/* Counts what names of tensors depend on. */
+/* Finds which parts there are, and counts what names of their tensors depend on. */
 static void
 count(single *s)
 {
     enum { ALL_LAYERS = 24 }; /* of OpenCLIP ViT-H: Stable Diffusion 2 reads what the last but one gives */
-    uint32_t blocks = 0;
-    while (find(&s->all, "%sinput_blocks.%u.0.in_layers.0.weight", unet_prefix, blocks + 1))
-        blocks++;
-    s->layers = blocks;
-    while (find(&s->all, "%sdecoder.up.%u.block.0.conv1.weight", vae_prefix, s->vae_levels))
+    static const char first[] = "transformer.resblocks.0.ln_1.weight", one[] = "cond_stage_model.model.",
+                      two[] = "conditioner.embedders.1.model.";
+    const bool xl = find(&s->all, "%s%s", two, first), v2 = !xl && find(&s->all, "%s%s", one, first);
+    s->prefix[DOP_DRAW_UNET] = unet_prefix;
+    s->prefix[DOP_DRAW_VAE] = "first_stage_model.";
+    s->prefix[DOP_DRAW_TEXT] = xl ? "conditioner.embedders.0.transformer." : v2 ? one : "cond_stage_model.transformer.";
+    s->prefix[DOP_DRAW_TEXT_2] = xl ? two : NULL;
+    s->open_clip = xl ? DOP_DRAW_TEXT_2 : v2 ? DOP_DRAW_TEXT : NONE;
+    while (find(&s->all, "%sinput_blocks.%u.0.in_layers.0.weight", unet_prefix, s->layers + 1))
+        s->layers++;
+    while (find(&s->all, "%sdecoder.up.%u.block.0.conv1.weight", s->prefix[DOP_DRAW_VAE], s->vae_levels))
         s->vae_levels++;
-    while (find(&s->all, "%stransformer.resblocks.%u.ln_1.weight", open_clip_prefix, s->text_layers))
+    while ((xl || v2) &&
+           find(&s->all, "%stransformer.resblocks.%u.ln_1.weight", s->prefix[s->open_clip], s->text_layers))
         s->text_layers++;
-    s->open_clip = s->text_layers > 0;
-    if (s->text_layers == ALL_LAYERS)
+    if (v2 && s->text_layers == ALL_LAYERS)
         s->text_layers--;
+    s->r.parts.blank_zero = xl;
 }
 
 /* Are all parts in the file? */
@@ -323,7 +398,7 @@ check_parts(const single *s)
     return s->r.parts.of[DOP_DRAW_TEXT].set.n > 0
                ? DOP_OK
                : DOP_FAIL_IN(s->r.diag, DOP_E_INPUT, s->r.parts.path,
-                             "a single file with no text encoder of a known form (cond_stage_model)");
+                             "a single file with no text encoder of a known form (cond_stage_model, conditioner)");
 }
 
 /* The tokenizer lies beside the file: in the folder "tokenizer", or in the folder of the file itself. */
@@ -332,10 +407,11 @@ find_tokenizer(single *s)
 {
     const char *const folders[] = {dop_arena_printf(s->r.arena, "%s/tokenizer", s->folder), s->folder};
     bool found = false, failed = !folders[0];
-    s->r.parts.pad = s->open_clip ? "!" : "<|endoftext|>"; /* OpenCLIP fills up with token 0 */
+    s->r.parts.pad = s->open_clip == DOP_DRAW_TEXT ? "!" : "<|endoftext|>"; /* OpenCLIP fills up with token 0 */
+    s->r.parts.pad_2 = "!";
     for (size_t i = 0; i < 2 && !found && !failed; i++) {
         dop_buf path = {0};
-        s->r.parts.tokenizer = folders[i];
+        s->r.parts.tokenizer = s->r.parts.tokenizer_2 = folders[i];
         found = dop_tokenizer_find_file(folders[i], &path);
         failed = path.failed;
         dop_buf_finish(&path);
@@ -356,6 +432,7 @@ read_parts(single *s)
         const char *file;
         json_t *(*derive)(const single *s);
     } parts[] = {{DOP_DRAW_TEXT, "text_encoder/config.json", text_config},
+                 {DOP_DRAW_TEXT_2, "text_encoder_2/config.json", text_2_config},
                  {DOP_DRAW_UNET, "unet/config.json", unet_config},
                  {DOP_DRAW_VAE, "vae/config.json", vae_config}};
     dop_status st = DOP_OK;
@@ -368,7 +445,8 @@ read_parts(single *s)
     if (st == DOP_OK)
         st = open_scheduler(s);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && st == DOP_OK; i++)
-        st = configure(s, parts[i].part, parts[i].file, parts[i].derive);
+        if (s->prefix[parts[i].part])
+            st = configure(s, parts[i].part, parts[i].file, parts[i].derive);
     return st == DOP_OK ? dop_draw_import(&s->r) : st;
 }
 

@@ -111,9 +111,14 @@ read_clip(dop_hf *hf)
     const char *arch = json_string_value(json_array_get(dop_json_get(&hf->top, "architectures"), 0));
     const uint32_t by_largest = 2;
     uint32_t width = 512;
+    bool unnormed = false;
     dop_status st = dop_json_u32_or(&hf->cfg, "eos_token_id", 0, UINT32_MAX - 1, 49407, &e->end_id);
     if (e->end_id == by_largest)
         e->end_id = UINT32_MAX;
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(no_final_norm), false, &unnormed);
+    if (unnormed)
+        hf->model->arch.final_norm = (dop_norm){0};
     for (size_t i = 0; i < 2 && arch; i++)
         hf->projected = hf->projected || strcmp(arch, projected[i]) == 0;
     if (st == DOP_OK)

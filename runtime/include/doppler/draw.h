@@ -15,11 +15,17 @@ extern "C" {
  *   denoise   "latents" f32 [latents_height, latents_width, latents], "time" f32 [times], "sequence" -> "predicted", as latents
  *   decode    "latents", divided by the model's scaling -> "pixels" f32 [height, width, colours], -1 to 1
  *   encode_picture  "pixels" -> "moments" f32 [latents_height, latents_width, 2 latents]: for each place the means of the latents, before
- *             the model's scaling, then the logarithms of their variances */
+ *             the model's scaling, then the logarithms of their variances
+ * and of models with two text encoders:
+ *   encode_2  "tokens" u32 [context_rows] -> "rows" f32 [context_rows, rows_2 + pooled]: what follows the first encoder's rows in
+ *             "context", and in the row of the text's end the vector of the whole text
+ *   denoise   also receives "added" f32 [added]: that vector, and embeddings as that of the time of the height and width of the picture
+ *             before it was cut, the upper and left end of the cut, the height and width behind it */
 typedef struct dop_draw_facts {
     uint32_t width, height; /* pixels */
     uint32_t latents_width, latents_height, latents, times, context, context_rows, colours;
-    uint32_t steps; /* what dop_draw_options.steps and guidance are by default */
+    uint32_t rows_2, pooled, added; /* 0 without a second text encoder */
+    uint32_t steps;                 /* what dop_draw_options.steps and guidance are by default */
     double guidance;
     const char *sampler; /* of the model's files, or the nearest one */
     bool takes_pictures; /* the plan has the program encode_picture, so that a drawing can begin with a picture */
