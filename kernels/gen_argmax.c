@@ -253,13 +253,18 @@ emit(dop_gen *gen)
     return dop_template_fill(gen, "argmax.glsl", &keys, &gen->main);
 }
 
+/* Bytes of shared memory of an invocation. */
+static uint32_t
+shared_each(const dop_graph *g, const dop_target *t, dop_node_id id)
+{
+    return ((draws(t, dop_node_at(g, id)->op) ? 4u : 2u) + (picks_each(g, id) ? 1u : 0u)) * 4;
+}
+
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
     const dop_emit *e = &gen->e;
-    const dop_node_id id = e->r->outs[e->r->n_outs - 1];
-    const uint32_t words = (draws(e->target, dop_node_at(e->g, id)->op) ? 4u : 2u) + (picks_each(e->g, id) ? 1u : 0u);
-    return gen->choice->tile.wg * words * 4;
+    return gen->choice->tile.wg * shared_each(e->g, e->target, e->r->outs[e->r->n_outs - 1]);
 }
 
 /* One workgroup has a whole row of logits, so it is as large as the target allows. */
@@ -270,6 +275,9 @@ choose_tile(const dop_site *s, dop_tile *tile)
     bool row = picks_each(s->g, id) || dop_node_at(s->g, id)->op == DOP_OP_argmax_merge;
     if (row && !s->t->cpu)
         tile->wg = dop_wg_of(s->t, s->t->schedule.argmax_wg);
+    const uint32_t each = shared_each(s->g, s->t, id) + 4; /* and the sum of an invocation, which every kernel has */
+    while (tile->wg > 1 && tile->wg * each > s->t->shared_bytes)
+        tile->wg /= 2;
 }
 
 const dop_descriptor dop_descriptor_argmax = {

@@ -360,10 +360,10 @@ void
 dop_replay_destroy(dop_replay *replay)
 {
     dop_device *d = replay->device;
-    if (d && d->handle && !d->lost) {
-        if (replay->submitted > 0)
+    if (d && d->handle && !d->hung) {
+        if (replay->submitted > 0 && !d->lost)
             (void)dop_device_wait(d, replay->timeline, replay->submitted, NULL);
-        if (!d->lost) {
+        if (!d->hung) {
             vkDestroySemaphore(d->handle, replay->timeline, NULL);
             for (int i = 0; i < 2; i++)
                 vkDestroyCommandPool(d->handle, replay->pools[i], NULL);

@@ -80,7 +80,7 @@ check_model(const dop_plan *plan, dop_diag *diag)
 static bool
 subgroup_ok(uint32_t size)
 {
-    return size <= 128 && (size & (size - 1)) == 0;
+    return size == 0 || dop_subgroup_usable(size);
 }
 
 static dop_status
