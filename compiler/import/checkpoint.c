@@ -227,6 +227,7 @@ move_weights(dop_checkpoint *m, dop_checkpoint *d, dop_layer *y, dop_diag *diag)
             e->embeds = false;
             continue;
         }
+        one.gguf = one.gguf_fused = NULL; /* what a file says of the model's first layer does not concern the drafter */
         one.name = dop_arena_printf(m->arena, "%s%s", own, role);
         st = one.name ? dop_weights_add(w, &one, m->arena, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     }

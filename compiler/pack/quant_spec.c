@@ -17,8 +17,8 @@ static const struct {
              "mix_dt mix_beta "
              "mix_out "},
     {"ffn", " gate up down expert_gate expert_up expert_down shared_gate shared_up shared_down input_gate input_up "},
-    {"embed", " embed input_embed input_proj "},
-    {"head", " lm_head "},
+    {"embed", " embed input_embed input_proj draft_embed "},
+    {"head", " lm_head draft_head "},
     {"all", NULL},
 };
 

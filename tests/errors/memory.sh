@@ -9,9 +9,9 @@ fails() { # NAME WHAT MODEL TARGET EVERY
     local every=$5
     if [ -n "$whole" ]; then
         every=0
-    elif [ "$2" = load ] && [ -n "${ASAN_OPTIONS:-}" ]; then
+    elif [[ $2 = load || $2 = drafter ]] && [ -n "${ASAN_OPTIONS:-}" ]; then
         every=$((every * 4))
-    elif [ "$2" != load ] && [ -z "${ASAN_OPTIONS:-}" ]; then
+    elif [[ $2 != load && $2 != drafter ]] && [ -z "${ASAN_OPTIONS:-}" ]; then
         every=$((every * 3))
     fi
     check "$1" "$TOOLS/fail_alloc" "$2" "$3" "$4" $every
@@ -27,6 +27,12 @@ if [ -d "$SHARED/models/shakespeare-gemma3-rdrr" ]; then
     fails "RDRR" load "$SHARED/models/shakespeare-gemma3-rdrr" tier1 3
 else
     skip "RDRR" "no data beside the project"
+fi
+if command -v python3 >/dev/null; then
+    python3 "$SRC/tests/tools/eagle.py" make eagle vocab=40 taps=2,3,6
+    fails "a drafter" drafter eagle tier1 4
+else
+    skip "a drafter" "python3 is absent"
 fi
 fails "llama: a plan" plan "$golden/llama" tier1 2
 fails "qwen3: a plan with a persistent dispatch" plan "$golden/qwen3" one-workgroup.yaml 4

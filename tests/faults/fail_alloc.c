@@ -1,8 +1,8 @@
 /* Lets one allocation after another fail while a model is compiled, and looks at what becomes of it.
  *
- *   fail_alloc load|compile|plan|parts MODEL TARGET EVERY [N]
+ *   fail_alloc load|drafter|compile|plan|parts MODEL TARGET EVERY [N]
  *
- * load reads the model, compile goes on to the texts of all kernels, plan to a plan file in the current directory; parts
+ * load reads the model; drafter reads MODEL/model and adds the drafter MODEL/drafter; compile goes on to the texts of all kernels, plan to a plan file in the current directory; parts
  * makes a plan in two parts of what was compiled once, without failures.  A
  * first run without a failure counts the points at which memory is asked for: malloc and its relatives of our code and
  * of Jansson, pieces of arenas (one block serves many), and appends to growable buffers (few of them grow one).
@@ -99,6 +99,7 @@ __wrap_shaderc_result_release(shaderc_compilation_result_t result)
 /* ---- runs ----------------------------------------------------------------------------------------------------------- */
 typedef struct job {
     const char *what, *model;
+    const char *drafter; /* of `load`: what is added to the model; NULL: nothing */
     dop_target target;
     dop_diag diag;
     dop_buf made; /* what the last run gave */
@@ -111,8 +112,11 @@ run_load(job *j)
     dop_checkpoint m;
     dop_arena_init(&arena);
     dop_status st = dop_checkpoint_load(j->model, &arena, &j->diag, &m);
+    const bool loaded = st == DOP_OK;
+    if (loaded && j->drafter)
+        st = dop_checkpoint_add_drafter(&m, j->drafter, &j->diag);
     points_armed = false;
-    if (st == DOP_OK) {
+    if (loaded) {
         for (uint32_t i = 0; i < m.weights.n; i++)
             dop_buf_printf(&j->made, "%s\n", m.weights.items[i].name);
         dop_checkpoint_finish(&m);
@@ -313,11 +317,19 @@ main(int argc, char **argv)
 {
     job j = {0};
     if (argc < 5 || argc > 6) {
-        fprintf(stderr, "usage: fail_alloc load|compile|plan MODEL TARGET EVERY [N]\n");
+        fprintf(stderr, "usage: fail_alloc load|drafter|compile|plan|parts MODEL TARGET EVERY [N]\n");
         return 2;
     }
+    char model[512], drafter[512];
     j.what = argv[1];
     j.model = argv[2];
+    if (strcmp(j.what, "drafter") == 0) {
+        snprintf(model, sizeof model, "%s/model", argv[2]);
+        snprintf(drafter, sizeof drafter, "%s/drafter", argv[2]);
+        j.what = "load";
+        j.model = model;
+        j.drafter = drafter;
+    }
     points_of_json();
     if (dop_target_resolve(argv[3], &j.diag, &j.target) != DOP_OK) {
         fprintf(stderr, "fail_alloc: %s\n", j.diag.message);

@@ -133,7 +133,7 @@ if [ "${1:-}" = whole ]; then
     compare plain seed=1 vocab=40
     compare original layout=original seed=2 vocab=0 taps= embeds=0 normed=0
     compare prefixed layout=model seed=5 vocab=100 own_embed=1 fc=1 taps=2,3,6
-    compare each layout=original seed=6 each=1 output=1 vocab=30 taps=1,5 embeds=0
+    compare each layout=original seed=6 each=1 output=1 vocab=30 taps=1,5 embeds=0 bias=1
     compare own_gguf layout=gguf seed=7 vocab=0 head=0 own_embed=1
     compare borrowed seed=8 vocab=0 head=0 embeds=0 taps=0,6
     for name in llama gemma3 mistral_window mixtral qwen3_moe qwen3_next nemotron_h deepseek_v3 falcon_h1 gpt_oss granite; do

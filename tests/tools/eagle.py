@@ -7,7 +7,7 @@ of this project.
 
 Keys: seed; layout: speculators, original, model (the names' prefixes) or gguf; vocab: tokens that can be drafts, 0: all, without list; taps:
 numbers of layers, as "1,2,4", none: the defaults; embeds, head: 0 or 1, the drafter has matrices of its own; own_embed: the embedding is
-another than the model's; model: the folder of a model, for which there is only a drafter, in FOLDER/drafter; normed, fc, each, output: 0 or 1, norm_before_residual, norm_before_fc, fc_norm and norm_output; real: 1: each
+another than the model's; model: the folder of a model, for which there is only a drafter, in FOLDER/drafter; normed, fc, each, output: 0 or 1, norm_before_residual, norm_before_fc, fc_norm and norm_output; bias: 0 or 1, of the attention's matrices; real: 1: each
 token of the model has one successor, which the drafter knows if it can draft it; more: fields of the drafter's config.json, as JSON.
 
 Formulas: https://arxiv.org/abs/2503.01840, and vllm/model_executor/models/llama_eagle3.py."""
@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from reference import LLAMA, Llama, Model, attended, bf16, halves, heads_of, plus, turned, write
 
 KEYS = dict(seed=1, layout="speculators", vocab=40, taps="1,3,5", embeds=1, head=1, own_embed=0, normed=1, fc=0, each=0, output=0, real=0,
-            model="", more="{}")
+            bias=0, model="", more="{}")
 
 
 class Target(Llama):
@@ -98,6 +98,8 @@ class Drafter(Model):
         for name, rows, cols in (("q", self.heads * self.dim, 2 * n), ("k", self.kv * self.dim, 2 * n), ("v", self.kv * self.dim, 2 * n),
                                  ("o", n, self.heads * self.dim)):
             self.add(f"self_attn.{name}_proj.weight", rows, cols, gain=1.5)
+            if k["bias"]:
+                self.add(f"self_attn.{name}_proj.bias", rows, bias=True)
         for name, rows, cols in (("gate", self.ffn, n), ("up", self.ffn, n), ("down", n, self.ffn)):
             self.add(f"mlp.{name}_proj.weight", rows, cols)
         if k["fc"]:
@@ -158,7 +160,7 @@ class Drafter(Model):
         layer = {"model_type": "llama", "hidden_size": self.n, "intermediate_size": self.ffn, "num_hidden_layers": 1,
                  "num_attention_heads": self.heads, "num_key_value_heads": self.kv, "head_dim": self.dim, "rms_norm_eps": self.eps,
                  "rope_theta": self.theta, "vocab_size": self.all, "hidden_act": "silu", "max_position_embeddings": 512,
-                 "tie_word_embeddings": False}
+                 "tie_word_embeddings": False, "attention_bias": bool(k["bias"])}
         own = {"draft_vocab_size": len(self.ids), "norm_before_residual": bool(k["normed"]), "norm_before_fc": bool(k["fc"]),
                "fc_norm": bool(k["each"]), "norm_output": bool(k["output"])}
         if k["layout"] == "speculators":
