@@ -25,6 +25,7 @@ static const struct {
     dop_excuse excuse;
 } patterns[] = {
     {"*rotary_emb.inv_freq", DOP_EXCUSE_ROTARY},
+    {"*rotary_pos_emb.inv_freq", DOP_EXCUSE_ROTARY},
     {"*rotary_emb.???_cached", DOP_EXCUSE_ROTARY},
     {"*.attn.bias", DOP_EXCUSE_MASK}, /* GPT-2: a triangle of ones, not a bias */
     {"*.attn.masked_bias", DOP_EXCUSE_MASK},
