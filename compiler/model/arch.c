@@ -445,6 +445,12 @@ dop_arch_draft_layer(dop_arch *a)
     dop_layer *y = &a->layers[a->n_layers];
     *y = a->layers[i - 1];
     y->control = y->scaled = false;
+    for (uint32_t k = a->n_layers;
+         k-- > 0 && y->ffn.kind == DOP_FFN_NONE;) /* a block has one part, and this layer both */
+        if (a->layers[k].ffn.kind != DOP_FFN_NONE) {
+            y->ffn = a->layers[k].ffn;
+            y->ffn_norm = a->layers[k].ffn_norm;
+        }
     const dop_norm like = y->attn_norm.kind != DOP_NORM_NONE ? y->attn_norm : a->final_norm;
     y->draft_embed_norm = y->draft_hidden_norm = y->draft_norm = like;
     return true;

@@ -704,7 +704,8 @@ dop_arch_all_layers(const dop_arch *a)
 }
 
 /* Prepares layers[n_layers], for which there must be room, as the layer that drafts: like the last layer that attends, if it can be one
- * without a window, with norms of the same kind.  Returns whether the model's layers can be copied so. */
+ * without a window, with norms of the same kind, and with the last feed-forward part where that layer has none.  Returns whether the
+ * model's layers can be copied so. */
 bool dop_arch_draft_layer(dop_arch *a);
 
 /* The attention among a layer's mixers, and the recurrent mixer among them; NULL: none. */

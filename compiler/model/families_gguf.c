@@ -30,8 +30,10 @@ const dop_tensor_name dop_gguf_names_gemma3n[] = {
     {DOP_W_laurel_norm, "laurel_post_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
-/* Nemotron-H: a layer is a mixer or a feed-forward part, and its only norm is called attn_norm. */
+/* Nemotron-H: a layer is a mixer or a feed-forward part, and its only norm is called attn_norm.  The layer that drafts has both parts. */
 const dop_tensor_name dop_gguf_names_nemotron_h[] = {
+    {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "attn_norm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "attn_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };

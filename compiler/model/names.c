@@ -115,14 +115,15 @@ const dop_tensor_name dop_gguf_names[] = {
     {.role = DOP_W_none},
 };
 
-/* Tensor names of a layer that drafts: in DeepSeek's and GLM's files, where it follows the model's layers, and in Qwen's, where it lies
- * outside of the text part.  Names of the latter are whole names. */
+/* Tensor names of a layer that drafts: in DeepSeek's and GLM's files, where it follows the model's layers, and in Qwen's and Nemotron-H's,
+ * where it lies outside of the text part.  Names that begin with "mtp." are whole names. */
 const dop_tensor_name dop_hf_names_draft[] = {
     {DOP_W_draft_in, "eh_proj.weight", DOP_PART_ALL, false},
     {DOP_W_draft_embed_norm, "enorm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_hidden_norm, "hnorm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_norm, "shared_head.norm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_in, "mtp.fc.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_norm, "final_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_embed_norm, "mtp.pre_fc_norm_embedding.weight", DOP_PART_ALL, false},
     {DOP_W_draft_hidden_norm, "mtp.pre_fc_norm_hidden.weight", DOP_PART_ALL, false},
     {DOP_W_draft_norm, "mtp.norm.weight", DOP_PART_ALL, false},

@@ -4,9 +4,6 @@
 
 /* The weight of a round one round later. */
 static const double fading = 0.9;
-/* Weight of a new measurement in the running average of a time.  A smaller time replaces the average, because what else the machine
- * does makes steps slower, never faster. */
-static const double rising = 0.25;
 /* The assumed cost of each further row of a step, in steps of one row, until it is measured. */
 static const double row_cost = 0.25;
 /* What a round must gain to pay: the first tokens without drafts take longer than later ones, because no steps run ahead of
@@ -14,7 +11,10 @@ static const double row_cost = 0.25;
 static const double least_gain = 1.05;
 /* The share of time that trials may lose. */
 static const double trial_share = 0.02;
-enum { FIRST_TOKENS = 4, NEXT_TOKENS = 1, FIRST_WAIT = 32, MOST_WAIT = 1024, MOST_CREDIT = 4 }; /* tokens */
+enum { FIRST_TOKENS = 4, NEXT_TOKENS = 1, FIRST_WAIT = 32, MOST_WAIT = 1024 }; /* tokens */
+/* Most of what rounds gained that those after them may lose again: in a text, and in the next one. */
+static const double most_credit = 32, next_credit = 4; /* tokens */
+enum { FEW = 3 };                                      /* with fewer measurements a time is not certain */
 /* What is believed before the first round, as so many judged drafts. */
 static const double prior_judged = 2, prior_chance = 0.6;
 
@@ -32,21 +32,32 @@ void
 dop_draft_policy_follow(dop_draft_policy *policy, const dop_draft_policy *last)
 {
     dop_draft_policy *p = policy;
-    if (last->token_ms <= 0 || last->n_sizes != p->n_sizes)
+    if (last->token.ms <= 0 || last->n_sizes != p->n_sizes)
         return;
-    p->token_ms = last->token_ms;
-    p->draft_ms = last->draft_ms;
+    p->token = last->token;
+    p->draft = last->draft;
     p->wait = NEXT_TOKENS;
+    p->credit = fmin(last->credit, next_credit);
     for (uint32_t i = 0; i < p->n_sizes; i++)
         p->sizes[i] = last->sizes[i];
     p->right = last->right / last->judged * prior_judged;
 }
 
 static void
-keep_time(double *kept, double ms)
+keep_time(dop_draft_time *t, double ms)
 {
-    if (ms > 0) /* or the clock is too coarse */
-        *kept = *kept <= 0 || ms < *kept ? ms : *kept + rising * (ms - *kept);
+    double sum = 0, least, most;
+    if (ms <= 0) /* the clock is too coarse */
+        return;
+    t->last[t->n++ % DOP_DRAFT_TIMES] = ms;
+    least = most = ms;
+    const uint32_t n = t->n < DOP_DRAFT_TIMES ? t->n : DOP_DRAFT_TIMES;
+    for (uint32_t i = 0; i < n; i++) {
+        sum += t->last[i];
+        least = fmin(least, t->last[i]);
+        most = fmax(most, t->last[i]);
+    }
+    t->ms = n < FEW ? least : (sum - least - most) / (n - 2);
 }
 
 static double
@@ -55,20 +66,33 @@ expected(uint32_t rows)
     return 1 + row_cost * (rows - 1);
 }
 
-/* Time of a round of size i in single steps: measured, or in proportion to the nearest size that was. */
+/* Time of a step of size i: measured, or in proportion to the nearest size that was; 0: none was.  A size that was measured few times is
+ * taken for as fast as others promise, or one slow step would rule it out for good. */
 static double
-cost_of(const dop_draft_policy *p, uint32_t i)
+ms_of(const dop_draft_policy *p, uint32_t i)
 {
-    double cost = expected(p->sizes[i].rows);
-    if (p->token_ms <= 0)
-        return cost;
-    for (uint32_t d = 0; d < p->n_sizes; d++)
+    const dop_draft_time *own = &p->sizes[i].time;
+    double near = 0;
+    for (uint32_t d = 1; d < p->n_sizes && near <= 0; d++)
         for (int side = 0; side < 2; side++) {
-            uint32_t k = side ? i + d : i - d; /* wraps around below 0 */
-            if (k < p->n_sizes && p->sizes[k].ms > 0)
-                return p->sizes[k].ms / p->token_ms * cost / expected(p->sizes[k].rows);
+            const uint32_t k = side ? i + d : i - d; /* wraps around below 0 */
+            if (k < p->n_sizes && p->sizes[k].time.ms > 0 && near <= 0)
+                near = p->sizes[k].time.ms * expected(p->sizes[i].rows) / expected(p->sizes[k].rows);
         }
-    return cost;
+    if (own->ms <= 0 || (own->n > 0 && own->n < FEW && near > 0))
+        return own->ms > 0 ? fmin(own->ms, near) : near;
+    return own->ms;
+}
+
+/* Time of a step of size i in single steps, and of n drafts.  No step of several rows is faster than one of a single row: if it seems so,
+ * the single ones were measured while something held them up. */
+static double
+cost_of(const dop_draft_policy *p, uint32_t i, uint32_t n)
+{
+    const double ms = ms_of(p, i);
+    if (p->token.ms <= 0 || ms <= 0)
+        return expected(p->sizes[i].rows);
+    return fmax(ms / p->token.ms, 1) + n * p->draft.ms / p->token.ms;
 }
 
 /* Tokens per time of a round with n drafts in size i, times that of single steps. */
@@ -78,8 +102,7 @@ gain_of(const dop_draft_policy *p, uint32_t i, uint32_t n)
     double chance = p->right / p->judged, reached = 1, tokens = 1;
     for (uint32_t k = 0; k < n; k++)
         tokens += reached *= chance;
-    double drafts = p->token_ms > 0 ? n * p->draft_ms / p->token_ms : 0;
-    return tokens / (cost_of(p, i) + drafts + p->doubts / p->rounds);
+    return tokens / (cost_of(p, i, n) + p->doubts / p->rounds);
 }
 
 static uint32_t
@@ -114,30 +137,34 @@ dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t
     return *out_pays ? best : trial;
 }
 
-/* Time of a step of so many rows: measured, or in proportion to the nearest size that was, or in steps of one row. */
+/* The time of a step that gives each of so many sequences one token. */
 static double
-ms_of(const dop_draft_policy *p, uint32_t rows)
+plain_of(const dop_draft_policy *p, uint32_t sequences)
 {
-    const uint32_t i = size_for(p, rows);
-    for (uint32_t d = 0; d < p->n_sizes; d++)
-        for (int side = 0; side < 2; side++) {
-            const uint32_t k = side ? i + d : i - d; /* wraps around below 0 */
-            if (k < p->n_sizes && p->sizes[k].ms > 0)
-                return p->sizes[k].ms * expected(p->sizes[i].rows) / expected(p->sizes[k].rows);
-        }
-    return expected(p->sizes[i].rows);
+    const uint32_t i = size_for(p, sequences);
+    const double ms = sequences == 1 && p->token.ms > 0 ? p->token.ms : ms_of(p, i);
+    return ms > 0 ? ms : expected(sequences == 1 ? 1 : p->sizes[i].rows);
+}
+
+/* The time of a step of so many rows of several sequences, and of n steps that draft for them, in steps that give each sequence one
+ * token. */
+static double
+shared_cost(const dop_draft_policy *p, uint32_t sequences, uint32_t rows, uint32_t n)
+{
+    const double plain = plain_of(p, sequences), ms = ms_of(p, size_for(p, rows));
+    return fmax((ms > 0 ? ms : expected(rows)) / plain, 1) + n * p->draft.ms / plain;
 }
 
 uint32_t
 dop_draft_policy_share(const dop_draft_policy *policy, uint32_t sequences, uint32_t most, bool *out_pays)
 {
     const dop_draft_policy *p = policy;
-    const double chance = p->right / p->judged, plain = ms_of(p, sequences);
+    const double chance = p->right / p->judged;
     double best_gain = 0, reached = 1, tokens = 1;
     uint32_t best = 1;
     for (uint32_t n = 1; n <= most; n++) {
         tokens += reached *= chance;
-        const double gain = tokens * plain / (ms_of(p, sequences * (1 + n)) + n * p->draft_ms);
+        const double gain = tokens / shared_cost(p, sequences, sequences * (1 + n), n);
         if (gain > best_gain) {
             best_gain = gain;
             best = n;
@@ -153,17 +180,19 @@ dop_draft_policy_shared(dop_draft_policy *policy, const dop_draft_round *round, 
     dop_draft_policy *p = policy;
     const uint32_t i = size_for(p, round->rows);
     bool pays;
-    if (p->sizes[i].uses++ > 0)
-        keep_time(&p->sizes[i].ms, round->step_ms);
+    if (round->drafts == 0 && sequences == 1) /* by a schedule of its own */
+        keep_time(&p->token, round->step_ms);
+    else if (p->sizes[i].uses++ > 0)
+        keep_time(&p->sizes[i].time, round->step_ms);
     if (round->drafts == 0)
         return;
-    keep_time(&p->draft_ms, round->draft_ms);
+    keep_time(&p->draft, round->draft_ms);
     p->right = p->right * fading + round->accepted;
     p->judged = p->judged * fading + round->accepted + ended;
     (void)dop_draft_policy_share(p, sequences, 1, &pays);
     const double made = 1 + round->accepted / (double)sequences,
-                 lost = ms_of(p, round->rows) / ms_of(p, sequences) - made;
-    p->credit = fmin(fmax(p->credit - lost, 0), MOST_CREDIT);
+                 lost = shared_cost(p, sequences, round->rows, (round->drafts + sequences - 1) / sequences) - made;
+    p->credit = fmin(fmax(p->credit - lost, 0), most_credit);
     p->back_off = pays || p->credit > 0     ? 0
                   : p->back_off == 0        ? FIRST_WAIT
                   : p->back_off < MOST_WAIT ? 2 * p->back_off
@@ -176,7 +205,7 @@ end_tokens(dop_draft_policy *p)
 {
     if (p->plain < FIRST_TOKENS)
         return;
-    keep_time(&p->token_ms, p->plain_ms / p->plain);
+    keep_time(&p->token, p->plain_ms / p->plain);
     p->plain = 0;
     p->plain_ms = 0;
 }
@@ -200,9 +229,9 @@ dop_draft_policy_round(dop_draft_policy *policy, const dop_draft_round *round)
     bool pays;
     end_tokens(p);
     if (r->drafts > 0)
-        keep_time(&p->draft_ms, r->draft_ms / r->drafts);
+        keep_time(&p->draft, r->draft_ms / r->drafts);
     if (p->sizes[i].uses++ > 0) /* the first use may have to wait for pipelines */
-        keep_time(&p->sizes[i].ms, r->step_ms);
+        keep_time(&p->sizes[i].time, r->step_ms);
     if (!r->judged)
         return;
     p->right = p->right * fading + r->accepted;
@@ -210,8 +239,8 @@ dop_draft_policy_round(dop_draft_policy *policy, const dop_draft_round *round)
     p->doubts = p->doubts * fading + (r->doubt ? 1 : 0);
     p->rounds = p->rounds * fading + 1;
     (void)dop_draft_policy_length(p, 1, p->sizes[p->n_sizes - 1].rows - 1, &pays);
-    const double made = r->accepted + (r->doubt ? 0 : 1), lost = cost_of(p, i) - made;
-    p->credit = fmin(fmax(p->credit - lost, 0), MOST_CREDIT);
+    const double made = r->accepted + (r->doubt ? 0 : 1), lost = cost_of(p, i, r->drafts) - made;
+    p->credit = fmin(fmax(p->credit - lost, 0), most_credit);
     if (pays || p->credit > 0) {
         p->back_off = p->wait = 0;
         return;

@@ -3,32 +3,40 @@
  *
  * A round of n drafts runs unfed + n rows in the smallest schedule that holds them.  With c the chance that a draft is right
  * when all before it are, it makes 1 + c + c^2 + ... + c^n tokens.  It pays if that is 5% more than single steps make in
- * its time.  Where no round pays, the smallest one is tried as long as that loses no more than rounds before it gained, and then
- * now and then, because texts change.  Such trials lose no more than about 2% of the time, and come half as often after each
- * one that did not change anything. */
+ * its time.  Where no round pays, rounds go on as long as they lose no more than those before them gained: a series of wrong drafts
+ * is often chance.  Then the smallest round is tried now and then, because texts change.  Such trials lose no more than about 2% of the
+ * time, and come half as often after each one that did not change anything.
+ *
+ * A time is the mean of the last few measurements without the least and the largest of them, so that no single one decides. */
 #ifndef DOPPLER_RUNTIME_MODEL_DRAFT_POLICY_H
 #define DOPPLER_RUNTIME_MODEL_DRAFT_POLICY_H
 
 #include "base/base.h"
 
-enum { DOP_DRAFT_SIZES = 16 };
+enum { DOP_DRAFT_SIZES = 16, DOP_DRAFT_TIMES = 5 };
+
+typedef struct dop_draft_time {
+    double ms;                    /* 0: not known */
+    double last[DOP_DRAFT_TIMES]; /* the last measurements, in milliseconds */
+    uint32_t n;                   /* measurements so far */
+} dop_draft_time;
 
 typedef struct dop_draft_policy {
     /* Recent success, older rounds weighted less: drafts that were right, of those judged; rounds that ended with a pick in
      * doubt, of all. */
     double right, judged;
     double doubts, rounds;
-    double token_ms; /* time of a token without drafts; 0: not known */
-    double draft_ms; /* time of making one draft */
+    dop_draft_time token; /* of a token without drafts */
+    dop_draft_time draft; /* of making one draft */
     struct {
         uint32_t rows; /* most rows of the schedule */
         uint32_t uses;
-        double ms;            /* time of a round; 0: not known */
+        dop_draft_time time;  /* of a round */
     } sizes[DOP_DRAFT_SIZES]; /* ascending */
     uint32_t n_sizes;
     double credit; /* tokens that rounds made beyond those of single steps in their time, as far as not lost again */
     uint32_t wait, back_off; /* tokens without drafts before the next round; the last value that a trial gave it */
-    uint32_t plain;          /* tokens without drafts that token_ms does not contain yet */
+    uint32_t plain;          /* tokens without drafts that `token` does not contain yet */
     double plain_ms;         /* time of the tokens that `plain` counts */
 } dop_draft_policy;
 

@@ -24,6 +24,7 @@ compare() { # MODEL LIKE SEED [gguf]
 
 compare llama deepseek 1
 compare qwen3_5 qwen 2 gguf
+compare nemotron_h_moe nemotron 8 gguf
 
 # The demo's layer, which was trained (tests/tools/train_head.py): texts unchanged, and drafts that are right.
 demo=$SRC/examples/shakespeare-gemma3-draft
@@ -51,6 +52,7 @@ if [ "${1:-}" = whole ]; then
     check "1000 operations" "$TOOLS/walk" three.plan 1000 2 saved
     check "1000 operations on one sequence" "$TOOLS/walk" rounds.plan 1000 3 saved
     check "1000 operations of the demo" "$TOOLS/walk" sixteen.plan 1000 4 saved
+    compare nemotron_h nemotron 9
     compare gemma3 deepseek 3
     compare qwen3 deepseek 4
     compare qwen3_next qwen 5 gguf

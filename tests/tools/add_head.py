@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a model directory with a layer of multi-token prediction out of one without, in plain Python.
 
-    add_head.py MODEL OUT SEED [--like deepseek|qwen] [--from FILE]
+    add_head.py MODEL OUT SEED [--like deepseek|qwen|nemotron] [--from FILE]
 
 The layer's parts are random values of the kind of the last attending layer's, in one file with the model's tensors; or the tensors of FILE,
 with links to both files and an index.
@@ -38,6 +38,10 @@ def write(path, tensors):
 
 
 def names_of(like, prefix, n):
+    if like == "nemotron":
+        at = "mtp.layers.0."
+        return at, {"in": at + "eh_proj.weight", "e": at + "enorm.weight", "h": at + "hnorm.weight",
+                    "out": "mtp.layers.1.final_layernorm.weight"}
     if like == "qwen":
         return "mtp.layers.0.", {"in": "mtp.fc.weight", "e": "mtp.pre_fc_norm_embedding.weight",
                                  "h": "mtp.pre_fc_norm_hidden.weight", "out": "mtp.norm.weight"}
@@ -58,7 +62,7 @@ def main():
     with open(f"{model}/config.json") as f:
         config = json.load(f)
     part = config.get("text_config", config)
-    part["num_nextn_predict_layers" if like == "deepseek" else "mtp_num_hidden_layers"] = 1
+    part["mtp_num_hidden_layers" if like == "qwen" else "num_nextn_predict_layers"] = 1
     with open(f"{out}/config.json", "w") as f:
         json.dump(config, f)
     tensors = header(f"{model}/model.safetensors")
@@ -69,13 +73,15 @@ def main():
         os.symlink(os.path.abspath(given), f"{out}/{second}")
         index.update({name: second for name in header(given)})
     else:
-        embed = next(k for k in tensors if k.endswith("embed_tokens.weight"))
-        prefix, hidden, dtype = embed[:-len("embed_tokens.weight")], tensors[embed]["shape"][1], tensors[embed]["dtype"]
-        attends = [k for k in tensors if "self_attn.o_proj" in k or "self_attn.dense" in k]
+        embed = next(k for k in tensors if k.endswith(("embed_tokens.weight", "embeddings.weight")))
+        prefix, hidden, dtype = embed[:embed.rindex("embed")], tensors[embed]["shape"][1], tensors[embed]["dtype"]
         n = part.get("num_hidden_layers")
-        last = max(int(k[len(prefix) + len("layers."):].split(".")[0]) for k in attends)
         at, own = names_of(like, prefix, n)
         new = {}
+
+        def last(*parts):  # prefix of the last layer with one of these matrices
+            of = [k for k in tensors if any(x in k for x in parts)]
+            return f"{prefix}layers.{max(int(k[len(prefix) + len('layers.'):].split('.')[0]) for k in of)}."
 
         def add(name, shape, around, spread):
             count = 1
@@ -83,12 +89,16 @@ def main():
                 count *= d
             new[name] = (dtype, shape, pack(dtype, [around + rng.gauss(0, spread) for _ in range(count)]))
 
+        like_layers = {last("self_attn.o_proj", "self_attn.dense", "mixer.o_proj"): at}
+        if like == "nemotron":
+            like_layers[last("mixer.gate.weight", "mixer.up_proj")] = "mtp.layers.1."
         for key, t in tensors.items():
-            if key.startswith(f"{prefix}layers.{last}."):
-                one = len(t["shape"]) == 1 and "norm" in key
-                wide = t["shape"][-1]
-                add(at + key[len(f"{prefix}layers.{last}."):], t["shape"], 0.9 if one else 0,
-                    0.1 if len(t["shape"]) == 1 else 1.2 / wide ** 0.5)
+            for layer, to in like_layers.items():
+                if key.startswith(layer):
+                    one = len(t["shape"]) == 1 and "norm" in key
+                    wide = t["shape"][-1]
+                    add(to + key[len(layer):], t["shape"], 0.9 if one else 0,
+                        0.1 if len(t["shape"]) == 1 else 1.2 / wide ** 0.5)
         add(own["in"], [hidden, 2 * hidden], 0, 1 / (2 * hidden) ** 0.5)
         for k in ("e", "h", "out"):
             add(own[k], [hidden], 0.9, 0.1)

@@ -42,6 +42,10 @@ def gelu(x):
     return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
 
 
+def relu2(x):
+    return max(x, 0) ** 2
+
+
 def softmax(x):
     top = max(x)
     e = [math.exp(v - top) for v in x]
@@ -52,18 +56,18 @@ class Layer:
     def __init__(self, c, w, at):
         self.c, self.at = c, at
         self.w = {k[len(at):]: v for k, v in w.items() if k.startswith(at)}
-        self.eps, self.kind = c["rms_norm_eps"], c["model_type"]
+        self.eps, self.kind = c.get("rms_norm_eps", c.get("layer_norm_epsilon")), c["model_type"]
         self.add = 1 if self.kind.startswith(("gemma3", "qwen3_5", "qwen3_next")) else 0
-        self.act = gelu if "hidden_activation" in c else silu
+        self.act = relu2 if c.get("mlp_hidden_act") == "relu2" else gelu if "hidden_activation" in c else silu
         rope = c.get("rope_parameters") or {}
         rope = rope.get("full_attention", rope)
-        self.theta = rope.get("rope_theta", c.get("rope_theta"))
+        self.theta = rope.get("rope_theta", c.get("rope_theta"))  # None: attention without positions
         self.part = rope.get("partial_rotary_factor", c.get("partial_rotary_factor", 1)) or 1
         self.kept = []
 
     def rotate(self, x, pos, dims, pairs=False):
         half, out = dims // 2, list(x)
-        for i in range(half):
+        for i in range(half if self.theta else 0):
             angle = pos * self.theta ** (-2 * i / dims)
             a, b = (2 * i, 2 * i + 1) if pairs else (i, i + half)
             out[a] = x[a] * math.cos(angle) - x[b] * math.sin(angle)
@@ -121,7 +125,10 @@ class Layer:
         return self.attend(q, c.get("query_pre_attn_scalar", dim) ** -0.5, kv)
 
     def dense(self, x, at):
-        gate, up = times(self.w[at + "gate_proj.weight"], x), times(self.w[at + "up_proj.weight"], x)
+        up = times(self.w[at + "up_proj.weight"], x)
+        if at + "gate_proj.weight" not in self.w:
+            return times(self.w[at + "down_proj.weight"], [self.act(b) for b in up])
+        gate = times(self.w[at + "gate_proj.weight"], x)
         return times(self.w[at + "down_proj.weight"], [self.act(a) * b for a, b in zip(gate, up)])
 
     def experts(self, x):
@@ -159,18 +166,30 @@ class Layer:
         return [a + b for a, b in zip(x, n(y, "post_feedforward_layernorm") if sandwich else y)]
 
 
+def blocks(w):
+    """Nemotron-H's two blocks, a mixer and a feed-forward part, by the names of a layer with both."""
+    names = {"mtp.layers.0.norm.": "mtp.layer.input_layernorm.", "mtp.layers.0.mixer.": "mtp.layer.self_attn.",
+             "mtp.layers.1.norm.": "mtp.layer.post_attention_layernorm.", "mtp.layers.1.mixer.": "mtp.layer.mlp."}
+    for old, new in names.items():
+        w.update({new + k[len(old):]: v for k, v in w.items() if k.startswith(old)})
+
+
 def main():
     folder, made = sys.argv[1], json.load(open(sys.argv[2]))
     c, w = json.load(open(folder + "/config.json")), load(folder)
     c = c.get("text_config", c)
-    qwen = "mtp.fc.weight" in w
-    prefix = next(k for k in w if k.endswith("embed_tokens.weight"))[:-len("embed_tokens.weight")]
-    at = "mtp.layers.0." if qwen else f"{prefix}layers.{c['num_hidden_layers']}."
+    qwen, nemotron = "mtp.fc.weight" in w, "mtp.layers.0.eh_proj.weight" in w
+    table = next(k for k in w if k.endswith(("embed_tokens.weight", "embeddings.weight")))
+    prefix = table[:table.rindex("embed")]
+    at = "mtp.layers.0." if qwen or nemotron else f"{prefix}layers.{c['num_hidden_layers']}."
     names = ["mtp.fc", "mtp.pre_fc_norm_embedding", "mtp.pre_fc_norm_hidden", "mtp.norm"] if qwen else [
         at + x for x in ("eh_proj", "enorm", "hnorm", "shared_head.norm")]
+    if nemotron:
+        blocks(w)
+        at, names[3] = "mtp.layer.", "mtp.layers.1.final_layernorm"
     fc, enorm, hnorm, last = (w[n + ".weight"] for n in names)
     layer, size = Layer(c, w, at), c["hidden_size"]
-    embed = w[prefix + "embed_tokens.weight"]
+    embed = w[table]
     head = w.get("lm_head.weight", embed)
     scale = math.sqrt(size) if c["model_type"].startswith("gemma") else 1
     ids = list(made["tokens"])
@@ -188,7 +207,7 @@ def main():
         std = math.sqrt(sum((v - mean) ** 2 for v in logits) / len(logits))
         worst = max(worst, max(abs(a - b) for a, b in zip(logits, got)) / std)
         ids.append(made["ids"][pos - n + 1])
-        states.append(y if qwen else x)
+        states.append(y if qwen or nemotron else x)
         if got.index(max(got)) != ids[-1]:
             sys.exit(f"draft {pos - n + 2} is {ids[-1]}, which is not the likeliest")
     limit = float(sys.argv[3]) if len(sys.argv) > 3 else 5e-3

@@ -58,9 +58,9 @@ static void
 give_times(dop_speculator *p)
 {
     p->now_ms = stands_still;
-    p->policy.token_ms = 1;
+    p->policy.token.ms = 1;
     for (uint32_t i = 0; i < p->policy.n_sizes; i++)
-        p->policy.sizes[i].ms = 1.3;
+        p->policy.sizes[i].time.ms = 1.3;
 }
 
 /* The text once more, with speculation; false: another one. */

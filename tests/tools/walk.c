@@ -73,9 +73,9 @@ speculate(walk *w, dop_sequence *s)
     ok(dop_sequence_set_speculation(s, below(w, 3) ? &from_text : &own, &diag));
     s->speculator->now_ms = stands_still;
     s->speculator->policy.wait = 0;
-    s->speculator->policy.token_ms = 1;
+    s->speculator->policy.token.ms = 1;
     for (uint32_t i = 0; i < s->speculator->policy.n_sizes; i++)
-        s->speculator->policy.sizes[i].ms = 1.1;
+        s->speculator->policy.sizes[i].time.ms = 1.1;
 }
 
 static uint32_t

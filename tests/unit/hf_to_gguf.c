@@ -217,7 +217,8 @@ find_rule(const hg_family *f, const char *stem)
     return NULL;
 }
 
-/* The name of a tensor of Qwen's layer for multi-token prediction as it would be behind the model's layers; other names as they are. */
+/* The name of a tensor of Qwen's or Nemotron-H's layer for multi-token prediction as it would be behind the model's layers; other names as
+ * they are. */
 static void
 name_of_draft(const hg_model *m, const char *name, char *out, size_t size)
 {
@@ -225,7 +226,10 @@ name_of_draft(const hg_model *m, const char *name, char *out, size_t size)
                                            {"mtp.pre_fc_norm_embedding.", "enorm."},
                                            {"mtp.pre_fc_norm_hidden.", "hnorm."},
                                            {"mtp.norm.", "shared_head.norm."},
-                                           {"mtp.layers.0.", ""}};
+                                           {"mtp.layers.0.", ""},
+                                           {"mtp.layers.1.", ""},
+                                           {"mtp.layers.1.norm.", "post_attention_layernorm."},
+                                           {"mtp.layers.1.final_layernorm.", "shared_head.norm."}};
     snprintf(out, size, "%s", name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(name, names[i][0], strlen(names[i][0])) == 0)

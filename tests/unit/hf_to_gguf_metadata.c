@@ -220,7 +220,8 @@ hg_metadata(hg_model *m)
     m->head_dim = (uint32_t)NUMBER(m, m->heads ? m->hidden / m->heads : 0, "head_dim", "d_kv");
     char draft[64];
     snprintf(draft, sizeof draft, "model.layers.%u.eh_proj.weight", m->layers);
-    const bool drafts = json_object_get(m->header, draft) || json_object_get(m->header, "mtp.fc.weight");
+    const bool drafts = json_object_get(m->header, draft) || json_object_get(m->header, "mtp.fc.weight") ||
+                        json_object_get(m->header, "mtp.layers.0.eh_proj.weight");
     gguf_u32(w, "%.block_count", m->layers + drafts);
     if (drafts)
         gguf_u32(w, "%.nextn_predict_layers", 1);
@@ -251,6 +252,8 @@ hg_metadata(hg_model *m)
         return;
     hg_tokenizer(m, rope_type(m));
     hg_copy_u32(m, "bos_token_id", "tokenizer.ggml.bos_token_id");
+    if (hg_number(m, "pad_token_id", -1) >= 0)
+        hg_copy_u32(m, "pad_token_id", "tokenizer.ggml.padding_token_id");
     hg_copy_u32(m, "eos_token_id", "tokenizer.ggml.eos_token_id");
 }
 

@@ -389,6 +389,7 @@ static const hg_rule nemotron_h[] = {
     {"*.mixer.k_proj", "attn_k", HG_PLAIN},
     {"*.mixer.v_proj", "attn_v", HG_PLAIN},
     {"*.mixer.o_proj", "attn_output", HG_PLAIN},
+    {"*.post_attention_layernorm", "post_attention_norm", HG_PLAIN},
     {"*.mixer.up_proj", "ffn_up", HG_PLAIN},
     {"*.mixer.down_proj", "ffn_down", HG_PLAIN},
     {"*.mixer.gate", "ffn_gate_inp", HG_PLAIN},

@@ -32,10 +32,10 @@ start(dop_sequence *s, const dop_speculation *how)
     ok(dop_sequence_set_speculation(s, how, &diag));
     dop_speculator *p = s->speculator;
     p->now_ms = stands_still;
-    p->policy.token_ms = 1;
+    p->policy.token.ms = 1;
     p->policy.wait = 0;
     for (uint32_t i = 0; i < p->policy.n_sizes; i++)
-        p->policy.sizes[i].ms = 1.2;
+        p->policy.sizes[i].time.ms = 1.2;
 }
 
 /* The toy with room for two sequences and rows of both.  blur: its weights are other ones to that share.  nudge: tokens one by
@@ -506,6 +506,84 @@ Test(speculation, policy_in_several_worlds)
     cr_assert_lt(o.ms, 128 * 0.41 * 1.05, "%.2f ms", o.ms);
     o = live(&w, 10000);
     cr_assert_lt(o.ms, 10000 * 0.41 * 1.03, "%.1f ms", o.ms);
+}
+
+/* A time as a busy machine takes it: off by up to 20%, and one in 32 four times as long. */
+static double
+noisy(uint32_t *x, double ms)
+{
+    const double off = 0.8 + draw_of(x, 401) / 1000.0;
+    return ms * off * (draw_of(x, 32) == 0 ? 4 : 1);
+}
+
+/* One text of 128 tokens with noisy times, whose policy goes on from the last text's.  Returns the time without drafts over that with
+ * them; *out_plain: tokens without drafts. */
+static double
+write_noisy(const world *w, dop_draft_policy *last, uint32_t *x, uint32_t *out_plain)
+{
+    enum { TOKENS = 128, FIRST_SLOW = 4 };
+    static const uint32_t rows[] = {2, 4, 8};
+    const double mean = 1 + 3.0 / 32;
+    dop_draft_policy p;
+    uint32_t in_a_row = 0;
+    double ms = 0;
+    bool pays;
+    dop_draft_policy_init(&p, rows, 3);
+    dop_draft_policy_follow(&p, last);
+    *out_plain = 0;
+    for (uint32_t n = 0; n < TOKENS; n++) {
+        if (p.wait > 0) {
+            const double took = noisy(x, w->token_ms) + (in_a_row++ < FIRST_SLOW ? w->pause_ms : 0);
+            p.wait--;
+            dop_draft_policy_token(&p, took);
+            ms += took;
+            ++*out_plain;
+            continue;
+        }
+        in_a_row = 0;
+        dop_draft_round r = {.drafts = dop_draft_policy_length(&p, 1, 7, &pays), .judged = true};
+        r.rows = 1 + r.drafts;
+        r.step_ms = noisy(x, w->step_ms[r.rows <= 2 ? 0 : r.rows <= 4 ? 1 : 2]);
+        r.draft_ms = noisy(x, w->draft_ms * r.drafts);
+        while (r.accepted < r.drafts && draw_of(x, 1000) < w->chance * 1000)
+            r.accepted++;
+        dop_draft_policy_round(&p, &r);
+        ms += r.step_ms + r.draft_ms;
+        n += r.accepted;
+    }
+    *last = p;
+    return TOKENS * w->token_ms * mean / ms;
+}
+
+/* Noise in times and bad luck do not end what pays: with four in five drafts right of those that can be, and with two in three, hardly a
+ * token comes without drafts; with none right, hardly anything is lost. */
+Test(speculation, policy_with_noise)
+{
+    enum { TEXTS = 200, GIVEN_UP = 32 };
+    const world worlds[] = {{.token_ms = 1, .step_ms = {1.12, 1.2, 1.4}, .draft_ms = 0.05, .pause_ms = 0.15},
+                            {.token_ms = 2, .step_ms = {2.3, 2.5, 3.1}, .draft_ms = 0.08, .pause_ms = 0.2},
+                            {.token_ms = 1, .step_ms = {1.2, 1.25, 1.4}, .draft_ms = 0.06, .pause_ms = 0.15},
+                            {.token_ms = 1, .step_ms = {1.02, 1.05, 1.1}, .draft_ms = 0.03, .pause_ms = 0.05}};
+    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++)
+        for (uint32_t percent = 0; percent <= 80; percent += percent ? 14 : 66) { /* 0, 66, 80 */
+            dop_draft_policy last = {0};
+            world w = worlds[i];
+            uint32_t x = 5 + percent, plain, all = 0, given_up = 0;
+            double sum = 0;
+            w.chance = percent * 0.01;
+            for (uint32_t k = 0; k < TEXTS; k++) {
+                sum += write_noisy(&w, &last, &x, &plain);
+                all += plain;
+                given_up += plain >= GIVEN_UP;
+            }
+            if (percent == 0) {
+                cr_expect_gt(sum, 0.97 * TEXTS, "world %zu, none right: %.3f", i, sum / TEXTS);
+                continue;
+            }
+            cr_expect_leq(given_up, TEXTS / 50, "world %zu, %u%%: %u texts given up", i, percent, given_up);
+            cr_expect_lt(all, 128 * TEXTS / 25, "world %zu, %u%%: %u tokens without drafts", i, percent, all);
+            cr_expect_gt(sum, (percent == 66 ? 1.3 : 1.7) * TEXTS, "world %zu, %u%%: %.3f", i, percent, sum / TEXTS);
+        }
 }
 
 /* Picks of the host, which wants their logits: the same tokens, and nothing is speculated meanwhile. */

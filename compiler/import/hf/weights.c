@@ -16,8 +16,7 @@ typedef struct filler {
     dop_st_set set;
     const char *prefix;     /* prefix of all tensor names except lm_head's */
     const dop_layer *layer; /* layer of the current weight; NULL: the weight belongs to no layer */
-    const char
-        *apart; /* prefix of the layer that drafts, where it lies apart from the other layers; NULL: it does not */
+    uint32_t apart; /* the layer that drafts lies apart from the other layers, in so many blocks; 0: it does not */
 } filler;
 
 /* Does the checkpoint have a tensor, or those that a quantizer made of it? */
@@ -387,6 +386,17 @@ take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, cons
     return turn(f, &whole, rows, w);
 }
 
+/* The whole name of a tensor of the layer that drafts, where it lies apart.  Of two blocks, the second has the feed-forward part, whose
+ * norm has the name of the first one's. */
+static void
+name_apart(filler *f, const dop_weight_need *need, const char *source, char *out, size_t size)
+{
+    const bool whole = strncmp(source, "mtp.", strlen("mtp.")) == 0;
+    snprintf(out, size, "%s%s", whole ? "" : "mtp.layers.0.", source);
+    if (!whole && f->apart > 1 && (need->role == DOP_W_ffn_norm || !has_tensor(f, out)))
+        snprintf(out, size, "mtp.layers.1.%s", source);
+}
+
 /* The whole name of a tensor.  Zamba 2: a # in it stands for dop_side.index, and a shared block's tensor that is not in this layer is
  * that of the first layer with the block. */
 static void
@@ -404,7 +414,7 @@ full_name(filler *f, const dop_weight_need *need, const char *source, char *out,
         source = numbered;
     }
     if (f->apart && need->layer == (int32_t)a->n_layers) {
-        snprintf(out, size, "%s%s", strncmp(source, f->apart, strlen("mtp.")) == 0 ? "" : f->apart, source);
+        name_apart(f, need, source, out, size);
         return;
     }
     dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
@@ -716,17 +726,20 @@ do_without_head(filler *f)
     return dop_checkpoint_note(f->hf->model, note, f->hf->diag);
 }
 
-/* Finds the layer that drafts, by its first product. */
+/* Finds the layer that drafts, by its first product.  Nemotron-H: attention and a feed-forward part, which are a block each. */
 static void
 find_drafting(filler *f)
 {
-    static const char *const apart = "mtp.layers.0.";
     dop_arch *a = &f->hf->model->arch;
     const dop_weight_need need = {.role = DOP_W_draft_in, .layer = (int32_t)a->n_layers};
+    const dop_hf_recurrent *r = f->hf->family->recurrent;
     char name[256];
     if (has_tensor(f, "mtp.fc.weight"))
-        f->apart = apart;
-    full_name(f, &need, f->apart ? "mtp.fc.weight" : "eh_proj.weight", name, sizeof name);
+        f->apart = 1;
+    else if (r && r->blocks && has_tensor(f, "mtp.layers.0.mixer.q_proj.weight") &&
+             has_tensor(f, "mtp.layers.1.norm.weight") && !has_tensor(f, "mtp.layers.2.norm.weight"))
+        f->apart = 2;
+    full_name(f, &need, f->apart == 1 ? "mtp.fc.weight" : "eh_proj.weight", name, sizeof name);
     a->drafts = has_tensor(f, name) && dop_arch_draft_layer(a);
     a->drafts_normed = a->drafts && f->apart;
 }
