@@ -73,6 +73,7 @@ static const struct {
     {"*.gate_up_proj_adapter_list.*", DOP_EXCUSE_ADAPTER},
     {"mtp.*", DOP_EXCUSE_DRAFT},
     {"model.mtp.*", DOP_EXCUSE_DRAFT},
+    {"model.mtp_layers.*", DOP_EXCUSE_DRAFT}, /* MiMo */
     {"lm_head.weight", DOP_EXCUSE_TIED},
     {"proj_out.weight", DOP_EXCUSE_TIED},
     {"*.lm_head.weight", DOP_EXCUSE_TIED},

@@ -102,7 +102,10 @@ class Model:
         self.w, self.near, self.caches, self.t = {}, 1e9, {}, 0
         random.seed(self.seed)
         self.make()
-        self.tokens = [random.randrange(3, self.CONFIG["vocab_size"]) for _ in range(self.prompt)]
+        self.tokens = [random.randrange(3, self.vocab()) for _ in range(self.prompt)]
+
+    def vocab(self):
+        return self.CONFIG.get("vocab_size", self.CONFIG.get("padded_vocab_size"))
 
     def add(self, name, *shape, gain=1.0, bias=False):
         n = math.prod(shape)
@@ -617,14 +620,14 @@ class Llama(Model):
 
     def make(self):
         c, (n, heads, kv, d, layers) = self.CONFIG, self.sizes()
-        self.add(self.prefix + self.embed + ".weight", c["vocab_size"], n)
+        self.add(self.prefix + self.embed + ".weight", self.vocab(), n)
         if self.learned:
             self.add(self.prefix + self.learned + ".weight", 64, n)
         self.add(self.prefix + self.last + ".weight", n)
         if self.layer_norm:
             self.add(self.prefix + self.last + ".bias", n, bias=True)
         if not self.tied:
-            self.add(self.output + ".weight", c["vocab_size"], n)
+            self.add(self.output + ".weight", self.vocab(), n)
         for i in range(layers):
             p = f"{self.prefix}{self.layer}{i}."
             for name in (self.norm1, self.norm2):
@@ -951,8 +954,7 @@ class chatglm(Joined):
               "apply_residual_connection_post_layernorm": False, "eos_token_id": [2], "ffn_hidden_size": 96, "hidden_size": 64,
               "kv_channels": 16, "layernorm_epsilon": 1e-5, "multi_query_attention": True, "multi_query_group_num": 2,
               "num_attention_heads": 4, "num_layers": 2, "original_rope": True, "padded_vocab_size": 128, "post_layer_norm": True,
-              "rmsnorm": True, "rope_ratio": 5, "seq_length": 512, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
-              "vocab_size": 128}
+              "rmsnorm": True, "rope_ratio": 5, "seq_length": 512, "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
 
     def sizes(self):
         return 64, 4, 2, 16, 2

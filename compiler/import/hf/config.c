@@ -57,7 +57,7 @@ read_sizes(dop_hf *hf)
     if (st == DOP_OK && !dop_hf_counts_blocks(hf, &a->n_layers))
         st = size_field(hf, k->layers, DOP_HF(layers), 0, &a->n_layers);
     if (st == DOP_OK)
-        st = size_field(hf, NULL, DOP_HF(vocab), hf->family->vocab, &a->vocab);
+        st = size_field(hf, "vocab_size|padded_vocab_size", DOP_HF(vocab), hf->family->vocab, &a->vocab); /* ChatGLM */
     a->ctx_train = hf->family->ctx;
     if (st == DOP_OK && k->ctx)
         st = size_field(hf, k->ctx, DOP_HF(ctx), hf->family->ctx, &a->ctx_train);
