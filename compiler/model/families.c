@@ -709,9 +709,11 @@ dop_family_list(dop_buf *out)
 void
 dop_family_list_types(dop_buf *out)
 {
-    for (uint32_t i = 0; i < dop_n_families; i++)
-        if (dop_family_by_model_type(dop_families[i].model_types[0]) == &dop_families[i])
-            dop_buf_printf(out, "%s%s", i ? ", " : "", dop_families[i].model_types[0]);
+    for (uint32_t i = 0; i < dop_n_families; i++) {
+        const char *type = dop_families[i].model_types[0]; /* NULL: a drafter */
+        if (type && dop_family_by_model_type(type) == &dop_families[i])
+            dop_buf_printf(out, "%s%s", out->size ? ", " : "", type);
+    }
 }
 
 void
@@ -768,6 +770,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     t->bias_q = t->bias_k = t->bias_v = f->bias_qkv.otherwise;
     t->bias_o = f->bias_o.otherwise;
     layer->ffn.bias = f->bias_ffn.otherwise;
+    layer->ffn.bias_down = f->bias_down;
     layer->parallel = f->parallel.otherwise;
     a->learned_positions = has & DOP_FAM_LEARNED_POS;
     a->cross.norm = has & DOP_FAM_CROSS ? norm : none;

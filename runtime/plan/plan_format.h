@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 26u
+#define DOP_PLAN_VERSION 27u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                                                 \
@@ -214,8 +214,8 @@ enum {
  * The program `draft` predicts the token after the next one.  A step of it has rows of sequences: position p has the token of position
  * p + 1, and receives the hidden state f32 [width] that a step of the sequence has sent for position p.  It gives logits, of each
  * row in schedules of up to DOP_DRAFT_EACH rows and of the last in others, picks where it gives those of each (DOP_PICKS_NEXT in the
- * schedule of one row), sends the state that it receives for the position after, and keeps states of its own.  Where there is this
- * program, decode, prefill and rows send hidden states. */
+ * schedule of one row; ids of the vocabulary), sends the state that it receives for the position after, and keeps states of its own.
+ * Where there is this program, decode, prefill and rows send hidden states. */
 enum { DOP_DRAFT_EACH = 64 };
 /* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
  * UINT32_MAX; the first row where there is none). */
@@ -227,8 +227,10 @@ typedef struct dop_plan_program {
     uint32_t n_types;    /* of rows; 0: they have none */
     uint32_t pool;       /* DOP_POOL_* */
     uint32_t normalized; /* 1: vectors have length 1 */
-    uint32_t classes;    /* the output has scores of so many classes, width of them; 0: a vector */
-    uint32_t end_id;     /* with DOP_POOL_END; 0 otherwise */
+    uint32_t
+        classes; /* the output has scores of so many classes, width of them; 0: a vector.  draft: tokens that can be drafts, each of
+                            which has a logit; 0: all of the vocabulary */
+    uint32_t end_id; /* with DOP_POOL_END; 0 otherwise */
     uint32_t
         n_places; /* image: what "places", "corners" and "axes" are below; 0: none is received.  audio: rows of a chunk */
     uint32_t class_row; /* image: 1: the last row of a tile is no patch */
@@ -353,7 +355,7 @@ typedef struct dop_stage_row {
 
 typedef struct dop_plan_tensor {
     uint32_t name; /* string: canonical weight name */
-    uint32_t type; /* row of ir/types.def */
+    uint32_t type; /* row of base/storage/types.def */
     uint32_t rows, cols;
     uint32_t slot;          /* row of DOP_SEC_SLOTS */
     uint32_t experts;       /* matrices of rows x cols; 1 unless the weight has one for each expert */
@@ -399,9 +401,11 @@ typedef struct dop_plan_file {
     uint64_t digest; /* runtime/plan/plan_weights.h; of a model's file 0, because its ranges have digests */
 } dop_plan_file;
 
-/* Bytes of a WEIGHTS slot that a file of the model has as the kernels read them, so that the plan need not hold them.  All other bytes
- * of the slot follow each other in DOP_SEC_WEIGHTS.  Rows are in the order of slots and offsets, apart from each other, and none ends
- * within a tensor. */
+/* Bytes of a WEIGHTS slot that a file of the model has, so that the plan need not hold them: as the kernels read them, or as the blocks of
+ * a quantized type, of which one plane of a packed matrix is made when weights are loaded.  All other bytes of the slot follow each other in
+ * DOP_SEC_WEIGHTS.  Rows are in the order of slots and offsets, and apart from each other.  The groups of a matrix are the row behind that
+ * of its units, and no other row ends within a tensor. */
+enum { DOP_RANGE_BYTES, DOP_RANGE_UNITS, DOP_RANGE_GROUPS };
 typedef struct dop_plan_range {
     uint32_t slot;        /* row of DOP_SEC_SLOTS, which is not in an external file */
     uint32_t file;        /* row of DOP_SEC_FILES, with `model` */
@@ -409,7 +413,10 @@ typedef struct dop_plan_range {
     uint64_t size;        /* bytes */
     uint64_t file_offset; /* bytes from the start of the file */
     uint64_t before;      /* bytes of the slot's ranges before this one */
-    uint64_t digest;      /* runtime/plan/plan_weights.h */
+    uint64_t digest; /* of the file's bytes, runtime/plan/plan_weights.h; of UNITS and GROUPS of one matrix the same */
+    uint32_t what;   /* DOP_RANGE_BYTES, ... */
+    uint32_t type;   /* of UNITS and GROUPS: row of base/storage/types.def; else 0 */
+    uint64_t blocks; /* of UNITS and GROUPS: blocks of the matrix, which follow each other in the file; else 0 */
 } dop_plan_range;
 
 /* --- a model in parts -------------------------------------------------------------------------------------------------
@@ -434,12 +441,12 @@ typedef struct dop_plan_part {
 /* A value of a schedule that this part receives or sends, at most DOP_PART_MAX_VALUES each way.  What a part sends is what
  * the next one receives, in the same order.  A value that a part only forwards is sent from where it was received. */
 enum { DOP_CROSSING_RECEIVED = 1, DOP_CROSSING_SENT };
-enum { DOP_PLAN_F32 = 1 }; /* row of ir/types.def */
+enum { DOP_PLAN_F32 = 1 }; /* row of base/storage/types.def */
 typedef struct dop_plan_crossing {
     uint32_t schedule; /* row of DOP_SEC_SCHEDULES */
     uint32_t way;      /* DOP_CROSSING_* */
     uint32_t name;     /* string: of the IR */
-    uint32_t type;     /* row of ir/types.def; DOP_PLAN_F32, ... */
+    uint32_t type;     /* row of base/storage/types.def; DOP_PLAN_F32, ... */
     uint32_t slot;     /* of kind RECEIVED or SENT; row t of the step at offset + t * row_bytes */
     uint32_t one_row;  /* 1: the value always has one row; else one for each row of the step */
     uint64_t offset;   /* bytes into the slot */

@@ -278,7 +278,7 @@ info_files(const dop_plan *plan, dop_buf *out)
         const char *name = dop_plan_string(plan, f->name);
         uint64_t shared = 0;
         for (uint32_t k = 0; k < plan->n_ranges; k++)
-            shared += plan->ranges[k].file == i ? plan->ranges[k].size : 0;
+            shared += plan->ranges[k].file == i ? dop_plan_range_bytes(&plan->ranges[k]) : 0;
         if (f->model)
             dop_buf_printf(out, "%-11s %llu bytes are those of %s, which has %llu\n", "", (unsigned long long)shared,
                            name, (unsigned long long)f->size);
@@ -308,7 +308,9 @@ info_text(const dop_plan *plan, dop_buf *out)
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const dop_plan_program *p = &plan->programs[i];
         dop_buf_printf(out, "%-11s %s: rows of %u values", "program", dop_plan_string(plan, p->name), p->width);
-        if (p->classes)
+        if (p->kind == DOP_SCHED_DRAFT)
+            dop_buf_printf(out, "; %u tokens can be drafts", p->classes ? p->classes : plan->model->vocab);
+        else if (p->classes)
             dop_buf_printf(out, ", scores of %u class%s", p->classes, p->classes == 1 ? "" : "es");
         if (p->kind == DOP_SCHED_ENCODE)
             dop_buf_printf(out, "; of a text %s%s", pool_names[p->pool], p->normalized ? ", of length 1" : "");
