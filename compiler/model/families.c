@@ -226,8 +226,8 @@ static const dop_tensor_name gguf_names_post_attention[] = {
 
 const dop_family dop_families[] = {
     {.name = "llama",
-     .archs = {"LlamaForCausalLM"},
-     .model_types = {"llama"},
+     .archs = {"LlamaForCausalLM", "LLaMAForCausalLM"},
+     .model_types = {"llama", "code_llama"},
      .gguf = "llama",
      .gguf_interleaved = true,
      .gguf_windows = true, /* Mistral's GGUF files have the architecture llama too */
@@ -251,8 +251,9 @@ const dop_family dop_families[] = {
      .kv_heads = 8,
      .window = 4096},
     {.name = "qwen2",
-     .archs = {"Qwen2ForCausalLM", "Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"},
-     .model_types = {"qwen2", "qwen2_vl_text", "qwen2_5_vl_text", "qwen2_vl", "qwen2_5_vl"},
+     .archs = {"Qwen2ForCausalLM", "Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration",
+               "MiMoForCausalLM"},
+     .model_types = {"qwen2", "qwen2_vl_text", "qwen2_5_vl_text", "qwen2_vl", "qwen2_5_vl", "mimo"},
      .gguf = "qwen2 qwen2vl",
      .flags = DOP_FAM_PRE_NORM,
      .bias_qkv = {NULL, true},
@@ -337,7 +338,7 @@ const dop_family dop_families[] = {
      .theta = 1e4},
     {.name = "gpt2",
      .archs = {"GPT2LMHeadModel"},
-     .model_types = {"gpt2"},
+     .model_types = {"gpt2", "gpt-sw3"},
      .gguf = "gpt2",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED | DOP_FAM_LEARNED_POS | DOP_FAM_TIED,
      .bias_qkv = {NULL, true},
@@ -648,6 +649,12 @@ dop_family_with_classes(const char *arch)
     return by_stem(arch, stem(arch, heads));
 }
 
+bool
+dop_family_has_model_type(const dop_family *f, const char *model_type)
+{
+    return listed(f->model_types, model_type);
+}
+
 const dop_family *
 dop_family_by_model_type(const char *model_type)
 {
@@ -702,8 +709,11 @@ dop_family_list(dop_buf *out)
 void
 dop_family_list_types(dop_buf *out)
 {
-    for (uint32_t i = 0; i < dop_n_families; i++)
-        dop_buf_printf(out, "%s%s", i ? ", " : "", dop_families[i].model_types[0]);
+    for (uint32_t i = 0; i < dop_n_families; i++) {
+        const char *type = dop_families[i].model_types[0]; /* NULL: a drafter */
+        if (type && dop_family_by_model_type(type) == &dop_families[i])
+            dop_buf_printf(out, "%s%s", out->size ? ", " : "", type);
+    }
 }
 
 void

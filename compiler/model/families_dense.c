@@ -500,3 +500,121 @@ const dop_class_head dop_classes_distilbert = {
     .names = {"pre_classifier", "classifier"}, .act = "relu", .pool = DOP_BY_CLS};
 const dop_class_head dop_classes_modernbert = {
     .names = {"head.dense", "classifier"}, .act = "gelu", .pool = DOP_BY_CLS, .norm = "head.norm"};
+
+/* GPT-BigCode (StarCoder, SantaCoder): GPT-2's names, with matrices that are not transposed and one head of keys. */
+#define GPT2_NAMES                                                                                                     \
+    {DOP_W_embed, "wte.weight", DOP_PART_ALL, false}, {DOP_W_final_norm, "ln_f.weight", DOP_PART_ALL, false},          \
+        {DOP_W_final_norm_bias, "ln_f.bias", DOP_PART_ALL, false},                                                     \
+        {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false}, {DOP_W_attn_norm, "ln_1.weight", DOP_PART_ALL, false}, \
+        {DOP_W_attn_norm_bias, "ln_1.bias", DOP_PART_ALL, false},                                                      \
+        {DOP_W_ffn_norm, "ln_2.weight", DOP_PART_ALL, false}, {DOP_W_ffn_norm_bias, "ln_2.bias", DOP_PART_ALL, false}, \
+        {DOP_W_up, "mlp.c_fc.weight", DOP_PART_ALL, false}, {DOP_W_up_bias, "mlp.c_fc.bias", DOP_PART_ALL, false},     \
+        {DOP_W_down, "mlp.c_proj.weight", DOP_PART_ALL, false},                                                        \
+    {                                                                                                                  \
+        DOP_W_down_bias, "mlp.c_proj.bias", DOP_PART_ALL, false                                                        \
+    }
+#define FUSED_NAMES(name, kind)                                                                                        \
+    {DOP_W_q, name ".weight", DOP_PART_##kind##Q, false}, {DOP_W_k, name ".weight", DOP_PART_##kind##K, false},        \
+        {DOP_W_v, name ".weight", DOP_PART_##kind##V, false}, {DOP_W_q_bias, name ".bias", DOP_PART_##kind##Q, false}, \
+        {DOP_W_k_bias, name ".bias", DOP_PART_##kind##K, false},                                                       \
+    {                                                                                                                  \
+        DOP_W_v_bias, name ".bias", DOP_PART_##kind##V, false                                                          \
+    }
+const dop_tensor_name dop_names_gpt_bigcode[] = {
+    GPT2_NAMES,
+    FUSED_NAMES("attn.c_attn", GQA_),
+    {DOP_W_pos_embed, "wpe.weight", DOP_PART_ALL, false},
+    {DOP_W_o, "attn.c_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attn.c_proj.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+/* CodeShell (modeling_codeshell.py of WisdomShell/CodeShell-7B) */
+const dop_hf_keys dop_keys_codeshell = {
+    .hidden = "n_embd",
+    .layers = "n_layer",
+    .heads = "n_head",
+    .kv_heads = "num_query_groups",
+    .ctx = "n_positions",
+    .ffn = "n_inner",
+    .act = "activation_function",
+    .eps = "layer_norm_epsilon",
+};
+const dop_tensor_name dop_names_codeshell[] = {
+    GPT2_NAMES,
+    FUSED_NAMES("attn.c_attn", ),
+    {DOP_W_o, "attn.c_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attn.c_proj.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+/* Qwen 1 (modeling_qwen.py of Qwen/Qwen-7B): w2 is the gate, w1 what it multiplies. */
+const dop_hf_keys dop_keys_qwen = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings|seq_length",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "layer_norm_epsilon",
+    .theta = "rotary_emb_base",
+};
+const dop_tensor_name dop_names_qwen[] = {
+    {DOP_W_embed, "wte.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "ln_f.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "ln_1.weight", DOP_PART_ALL, false},
+    FUSED_NAMES("attn.c_attn", ),
+    {DOP_W_o, "attn.c_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "ln_2.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "mlp.w2.weight", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.w1.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.c_proj.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+/* ChatGLM 2 and 3, and GLM-4-9B in its first form (modeling_chatglm.py of THUDM/glm-4-9b-chat) */
+const dop_hf_keys dop_keys_chatglm = {
+    .hidden = "hidden_size",
+    .layers = "num_layers",
+    .heads = "num_attention_heads",
+    .kv_heads = "multi_query_group_num",
+    .ctx = "seq_length",
+    .ffn = "ffn_hidden_size",
+    .act = "hidden_act",
+    .eps = "layernorm_epsilon",
+};
+const dop_tensor_name dop_names_chatglm[] = {
+    {DOP_W_embed, "embedding.word_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "encoder.final_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "transformer.output_layer.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
+    FUSED_NAMES("self_attention.query_key_value", ),
+    {DOP_W_o, "self_attention.dense.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "self_attention.dense.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "mlp.dense_h_to_4h.weight", DOP_PART_GATE, false},
+    {DOP_W_up, "mlp.dense_h_to_4h.weight", DOP_PART_UP, false},
+    {DOP_W_gate_bias, "mlp.dense_h_to_4h.bias", DOP_PART_GATE, false},
+    {DOP_W_up_bias, "mlp.dense_h_to_4h.bias", DOP_PART_UP, false},
+    {DOP_W_down, "mlp.dense_4h_to_h.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.dense_4h_to_h.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+/* GPT-Neo (modeling_gpt_neo.py) */
+const dop_hf_keys dop_keys_gpt_neo = {
+    .hidden = "hidden_size",
+    .layers = "num_layers",
+    .heads = "num_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "activation_function",
+    .eps = "layer_norm_epsilon",
+};
+const dop_tensor_name dop_names_gpt_neo[] = {
+    GPT2_NAMES,
+    {DOP_W_pos_embed, "wpe.weight", DOP_PART_ALL, false},
+    {DOP_W_q, "attn.attention.q_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_k, "attn.attention.k_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_v, "attn.attention.v_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o, "attn.attention.out_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attn.attention.out_proj.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};

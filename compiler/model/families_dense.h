@@ -11,6 +11,9 @@ extern const dop_tensor_name dop_names_phi[], dop_names_head_norms[], dop_names_
     dop_names_bitnet[], dop_names_hunyuan[], dop_names_pre_feedforward[], dop_names_muse[], dop_names_diffllama[],
     dop_names_gemma3n[], dop_names_doge[], dop_names_whisper[], dop_names_eagle[];
 
+extern const dop_hf_keys dop_keys_codeshell, dop_keys_qwen, dop_keys_chatglm, dop_keys_gpt_neo;
+extern const dop_tensor_name dop_names_gpt_bigcode[], dop_names_codeshell[], dop_names_qwen[], dop_names_chatglm[],
+    dop_names_gpt_neo[];
 extern const dop_hf_keys dop_keys_distilbert, dop_keys_nomic_bert, dop_keys_t5, dop_keys_modernbert;
 extern const dop_tensor_name dop_names_bert[], dop_names_roberta[], dop_names_distilbert[], dop_names_mpnet[],
     dop_names_nomic_bert[], dop_names_modernbert[], dop_names_gte[], dop_names_clip_text[], dop_names_t5[];

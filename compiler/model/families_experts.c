@@ -384,6 +384,20 @@ const dop_expert_keys dop_experts_bailing = {
     .first_otherwise = 0,
     .facts = {DEEPSEEK_CHOICE},
 };
+/* Ling 1, Ling-Coder (modeling_bailing_moe.py of inclusionAI/Ling-lite) */
+const dop_expert_keys dop_experts_bailing_1 = {
+    .n = "num_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_n = "num_shared_experts",
+    .normalized = "norm_topk_prob",
+    .first = "first_k_dense_replace",
+    .n_otherwise = 16,
+    .active_otherwise = 2,
+    .shared_otherwise = 0,
+    .first_otherwise = 0,
+    .facts = {ONE_GROUP},
+};
 const dop_tensor_name dop_hf_names_bailing[] = {
     {DOP_W_embed, "word_embeddings.weight", DOP_PART_ALL, false},
     {DOP_W_q, "attention.query_key_value.weight", DOP_PART_Q, false},

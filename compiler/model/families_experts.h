@@ -27,8 +27,8 @@ extern const dop_tensor_name dop_hf_names_mixtral[], dop_hf_names_qwen_experts[]
     dop_hf_names_deepseek_v3[], dop_hf_names_llama4[], dop_hf_names_gemma4[], dop_gguf_names_gemma4[];
 extern const dop_hf_keys dop_hf_keys_llama4, dop_hf_keys_dbrx, dop_hf_keys_mimo;
 extern const dop_expert_keys dop_experts_deepseek_v2, dop_experts_glm_dsa, dop_experts_mistral4, dop_experts_deepseek,
-    dop_experts_bailing, dop_experts_exaone, dop_experts_hunyuan, dop_experts_hy_v3, dop_experts_afmoe,
-    dop_experts_laguna, dop_experts_mimo, dop_experts_granite, dop_experts_dbrx, dop_experts_phimoe;
+    dop_experts_bailing, dop_experts_bailing_1, dop_experts_exaone, dop_experts_hunyuan, dop_experts_hy_v3,
+    dop_experts_afmoe, dop_experts_laguna, dop_experts_mimo, dop_experts_granite, dop_experts_dbrx, dop_experts_phimoe;
 extern const dop_tensor_name dop_hf_names_exaone_moe[], dop_hf_names_hunyuan_moe[], dop_hf_names_hy_v3[],
     dop_hf_names_afmoe[], dop_hf_names_laguna[], dop_hf_names_mimo[], dop_hf_names_flex_olmo[], dop_hf_names_dbrx[];
 

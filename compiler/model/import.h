@@ -69,7 +69,8 @@ enum {
     (1ull << 50)                   /* with LATENT: the scale of scores is that of the heads alone, whatever YaRN says */
 #define DOP_FAM_CROSS (1ull << 51) /* layers attend to an encoder's rows; keys have no bias */
 #define DOP_FAM_EAGLE (1ull << 52) /* a drafter (dop_eagle): a layer without a model around it */
-#define DOP_FAM_ALIBI (1ull << 36) /* ALiBi: attention scores fall with the distance; no rotary embedding */
+#define DOP_FAM_HALF_FFN (1ull << 53) /* files state twice the width of the feed-forward part */
+#define DOP_FAM_ALIBI (1ull << 36)    /* ALiBi: attention scores fall with the distance; no rotary embedding */
 
 /* A yes-or-no fact: the field of config.json that decides it, and its value where the file is silent.  No key: `otherwise` holds for
  * all models of the family. */
@@ -298,6 +299,8 @@ const dop_family *dop_family_by_arch(const char *arch);
 const dop_family *dop_family_without_head(const char *arch);
 const dop_family *dop_family_with_classes(const char *arch);
 const dop_family *dop_family_by_model_type(const char *model_type);
+/* Families may share a model_type, of which the last function gives the first. */
+bool dop_family_has_model_type(const dop_family *f, const char *model_type);
 /* "LlamaForCausalLM, MistralForCausalLM, ..." */
 void dop_family_list(dop_buf *out);
 /* "llama, mistral, ..." */

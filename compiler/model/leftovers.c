@@ -26,6 +26,7 @@ static const struct {
     dop_excuse excuse;
 } patterns[] = {
     {"*rotary_emb.inv_freq", DOP_EXCUSE_ROTARY},
+    {"*rotary_pos_emb.inv_freq", DOP_EXCUSE_ROTARY},
     {"*rotary_emb.???_cached", DOP_EXCUSE_ROTARY},
     {"*.attn.bias", DOP_EXCUSE_MASK}, /* GPT-2: a triangle of ones, not a bias */
     {"*.attn.masked_bias", DOP_EXCUSE_MASK},
@@ -74,6 +75,7 @@ static const struct {
     {"*.gate_up_proj_adapter_list.*", DOP_EXCUSE_ADAPTER},
     {"mtp.*", DOP_EXCUSE_DRAFT},
     {"model.mtp.*", DOP_EXCUSE_DRAFT},
+    {"model.mtp_layers.*", DOP_EXCUSE_DRAFT}, /* MiMo */
     {"t2d", DOP_EXCUSE_LIST},
     {"model.t2d", DOP_EXCUSE_LIST},
     {"verifier_norm.weight", DOP_EXCUSE_LIST},

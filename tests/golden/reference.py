@@ -119,7 +119,10 @@ class Model:
         self.w, self.near, self.caches, self.t = {}, 1e9, {}, 0
         random.seed(self.seed)
         self.make()
-        self.tokens = [random.randrange(3, self.CONFIG["vocab_size"]) for _ in range(self.prompt)]
+        self.tokens = [random.randrange(3, self.vocab()) for _ in range(self.prompt)]
+
+    def vocab(self):
+        return self.CONFIG.get("vocab_size", self.CONFIG.get("padded_vocab_size"))
 
     def add(self, name, *shape, gain=1.0, bias=False):
         n = math.prod(shape)
@@ -611,6 +614,13 @@ class Llama(Model):
     q, k, v, o = (f"self_attn.{n}_proj" for n in "qkvo")
     gate, up, down = (f"mlp.{n}_proj" for n in ("gate", "up", "down"))
     norm1, norm2 = "input_layernorm", "post_attention_layernorm"
+    layer_norm, act, scale, learned, tied = False, None, None, None, False
+
+    def window(self, i):
+        return None
+
+    def norm(self, x, name):
+        return self.layernorm(x, name, self.eps) if self.layer_norm else self.rms(x, name, self.eps)
 
     def sizes(self):
         c = self.CONFIG
@@ -619,13 +629,20 @@ class Llama(Model):
 
     def make(self):
         c, (n, heads, kv, d, layers) = self.CONFIG, self.sizes()
-        self.add(self.prefix + self.embed + ".weight", c["vocab_size"], n)
+        self.add(self.prefix + self.embed + ".weight", self.vocab(), n)
+        if self.learned:
+            self.add(self.prefix + self.learned + ".weight", 64, n)
         self.add(self.prefix + self.last + ".weight", n)
-        self.add(self.output + ".weight", c["vocab_size"], n)
+        if self.layer_norm:
+            self.add(self.prefix + self.last + ".bias", n, bias=True)
+        if not self.tied:
+            self.add(self.output + ".weight", self.vocab(), n)
         for i in range(layers):
             p = f"{self.prefix}{self.layer}{i}."
             for name in (self.norm1, self.norm2):
                 self.add(p + name + ".weight", n)
+                if self.layer_norm:
+                    self.add(p + name + ".bias", n, bias=True)
             for name, rows, cols in ((self.q, heads * d, n), (self.k, kv * d, n), (self.v, kv * d, n), (self.o, n, heads * d)):
                 self.add(p + name + ".weight", rows, cols, gain=1.5)
                 if name in self.bias:
@@ -636,39 +653,54 @@ class Llama(Model):
             self.make_ffn(p, i)
 
     def make_ffn(self, p, i):
-        n, m = self.CONFIG["hidden_size"], self.CONFIG["intermediate_size"]
+        n, m = self.sizes()[0], self.width()
         for name, rows, cols in ((self.gate, m, n), (self.up, m, n), (self.down, n, m)):
-            self.add(p + name + ".weight", rows, cols)
+            if name != self.gate or not self.act:
+                self.add(p + name + ".weight", rows, cols)
+            if name in self.bias:
+                self.add(p + name + ".bias", rows, bias=True)
+
+    def width(self):
+        return self.CONFIG["intermediate_size"]
 
     def gated(self, gate, up, down, x):
         return self.product(down, times([silu(g) for g in self.product(gate, x)], self.product(up, x)))
 
     def ffn(self, p, i, x):
+        if self.act:
+            return self.product(p + self.down + ".weight", [self.act(v) for v in self.product(p + self.up + ".weight", x)])
         return self.gated(p + self.gate + ".weight", p + self.up + ".weight", p + self.down + ".weight", x)
 
     def step(self, token):
         n, heads, kv, d, layers = self.sizes()
         x = [v * self.embed_by for v in self.row(self.prefix + self.embed + ".weight", token)]
+        if self.learned:
+            x = plus(x, self.row(self.prefix + self.learned + ".weight", self.t))
         for i in range(layers):
             p = f"{self.prefix}{self.layer}{i}."
-            y = self.rms(x, p + self.norm1, self.eps)
+            y = self.norm(x, p + self.norm1)
             q, k, v = (heads_of(self.product(p + name + ".weight", y), h)
                        for name, h in ((self.q, heads), (self.k, kv), (self.v, kv)))
             if self.head_norms:
                 q = [self.rms(h, p + self.head_norms[0], self.eps) for h in q]
                 k = [self.rms(h, p + self.head_norms[1], self.eps) for h in k]
             turn = int(d * self.partial)
-            q, k = ([turned(h, self.t, self.CONFIG["rope_theta"], self.pairs, turn) for h in part] for part in (q, k))
+            if not self.learned:
+                q, k = ([turned(h, self.t, self.theta(), self.pairs, turn) for h in part] for part in (q, k))
             self.cache(p).append((k, v))
+            seen = self.cache(p)[-(self.window(i) or len(self.cache(p))):]
             y = []
             for h in range(heads):
                 g = h // (heads // kv)
-                y += attended(q[h], [s[0][g] for s in self.cache(p)], [s[1][g] for s in self.cache(p)], d ** -0.5)
+                y += attended(q[h], [s[0][g] for s in seen], [s[1][g] for s in seen], self.scale or d ** -0.5)
             x = plus(x, [self.part_by * v for v in self.product(p + self.o + ".weight", y)])
-            y = self.ffn(p, i, self.rms(x, p + self.norm2, self.eps))
+            y = self.ffn(p, i, self.norm(x, p + self.norm2))
             x = plus(x, [self.part_by * v for v in y])
-        x = [v * self.logit_by for v in self.rms(x, self.prefix + self.last, self.eps)]
-        return self.product(self.output + ".weight", x)
+        x = [v * self.logit_by for v in self.norm(x, self.prefix + self.last)]
+        return self.product((self.prefix + self.embed if self.tied else self.output) + ".weight", x)
+
+    def theta(self):
+        return self.CONFIG["rope_theta"]
 
     def joined(self, into, parts, suffix=".weight"):
         """Weights as files have them: `parts` of each layer are one tensor `into`, its rows in the order that order() gives."""
@@ -824,6 +856,163 @@ class bailing_moe(Mixed):
         self.stored_so_far = self.w
         self.joined("attention.query_key_value", (self.q, self.k, self.v))
         return self.stored_so_far
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
+def without(config, *names, **more):
+    return {k: v for k, v in dict(config, **more).items() if k not in names}
+
+
+class Joined(Llama):
+    """Layers whose q, k and v are one tensor `fused`."""
+    fused = "attn.c_attn"
+
+    def stored(self):
+        self.stored_so_far = self.w
+        self.joined(self.fused, (self.q, self.k, self.v))
+        self.joined(self.fused, (self.q, self.k, self.v), ".bias")
+        return self.stored_so_far
+
+
+GPT2_NAMES = dict(prefix="transformer.", layer="h.", embed="wte", last="ln_f", norm1="ln_1", norm2="ln_2")
+
+
+class orion(Llama):
+    """Orion-14B (modeling_orion.py of OrionStarAI/Orion-14B-Base)."""
+    seed, layer_norm, eps = 1, True, 1e-5
+    CONFIG = dict(LLAMA, architectures=["OrionForCausalLM"], model_type="orion", rms_norm_eps=1e-5)
+
+
+class pangu_embedded(Llama):
+    """openPangu-Embedded (modeling_openpangu_dense.py)."""
+    seed, eps, bias = 1, 1e-5, (Llama.q, Llama.k, Llama.v, Llama.o)
+    CONFIG = dict(LLAMA, architectures=["PanguEmbeddedForCausalLM"], model_type="PanguEmbedded", bias=True, rms_norm_eps=1e-5)
+
+
+class cwm(Llama):
+    """Code World Model (modeling_cwm.py): Llama with windows in three layers of four."""
+    seed, eps = 1, 1e-5
+    CONFIG = dict(LLAMA, architectures=["CwmForCausalLM"], model_type="cwm", sliding_window=8, head_dim=12, rms_norm_eps=1e-5,
+                  layer_types=["full_attention", "sliding_attention"])
+
+    def window(self, i):
+        return self.CONFIG["sliding_window"] if i % 4 else None
+
+
+class gpt_bigcode(Joined):
+    """GPT-BigCode (modeling_gpt_bigcode.py): GPT-2 with one head of keys and values."""
+    seed, layer_norm, eps, act, learned, tied = 2, True, 1e-5, staticmethod(gelu_tanh), "wpe", True
+    o, up, down = "attn.c_proj", "mlp.c_fc", "mlp.c_proj"
+    bias = (Llama.q, Llama.k, Llama.v, o, up, down)
+    CONFIG = {"architectures": ["GPTBigCodeForCausalLM"], "model_type": "gpt_bigcode", "activation_function": "gelu_pytorch_tanh",
+              "bos_token_id": 1, "eos_token_id": 2, "layer_norm_epsilon": 1e-5, "multi_query": True, "n_embd": 48, "n_head": 4,
+              "n_inner": 96, "n_layer": 2, "n_positions": 64, "scale_attn_weights": True, "torch_dtype": "bfloat16",
+              "vocab_size": 128}
+
+    def sizes(self):
+        return 48, 4, 1, 12, 2
+
+    def width(self):
+        return 96
+
+
+class codeshell(Joined):
+    """CodeShell (modeling_codeshell.py of WisdomShell/CodeShell-7B)."""
+    seed, layer_norm, eps, act, tied = 1, True, 1e-5, staticmethod(gelu_tanh), True
+    o, up, down = "attn.c_proj", "mlp.c_fc", "mlp.c_proj"
+    bias = (Llama.q, Llama.k, Llama.v, o, up, down)
+    CONFIG = without(gpt_bigcode.CONFIG, "multi_query", architectures=["CodeShellForCausalLM"], model_type="codeshell",
+                     group_query_attention=True, num_query_groups=2, position_embedding_type="rope")
+
+    def sizes(self):
+        return 48, 4, 2, 12, 2
+
+    def width(self):
+        return 96
+
+    def theta(self):
+        return 10000.0
+
+
+class qwen(Joined):
+    """Qwen 1 (modeling_qwen.py of Qwen/Qwen-7B); intermediate_size is twice the width."""
+    seed, o, gate, up, down = 2, "attn.c_proj", "mlp.w2", "mlp.w1", "mlp.c_proj"
+    bias = (Llama.q, Llama.k, Llama.v)
+    CONFIG = without(LLAMA, "rms_norm_eps", "rope_theta", "num_key_value_heads", "hidden_act", "max_position_embeddings",
+                     architectures=["QWenLMHeadModel"], auto_map={"AutoModelForCausalLM": "modeling_qwen.QWenLMHeadModel"},
+                     model_type="qwen", intermediate_size=192, layer_norm_epsilon=1e-6, rotary_emb_base=10000, rotary_pct=1.0,
+                     seq_length=512, max_position_embeddings=2048, kv_channels=12, use_logn_attn=True, use_dynamic_ntk=True,
+                     no_bias=True, tie_word_embeddings=False)
+
+    def width(self):
+        return 96
+
+    def theta(self):
+        return 10000.0
+
+
+class chatglm(Joined):
+    """ChatGLM 3 and GLM-4-9B in its first form (modeling_chatglm.py of THUDM/glm-4-9b-chat)."""
+    seed, pairs, partial, eps, fused = 1, True, 0.5, 1e-5, "self_attention.query_key_value"
+    prefix, layer, embed, last = "transformer.", "encoder.layers.", "embedding.word_embeddings", "encoder.final_layernorm"
+    output, o, down, bias = "transformer.output_layer", "self_attention.dense", "mlp.dense_4h_to_h", (Llama.q, Llama.k, Llama.v)
+    CONFIG = {"architectures": ["ChatGLMModel"], "auto_map": {"AutoModel": "modeling_chatglm.ChatGLMForConditionalGeneration"},
+              "model_type": "chatglm", "add_bias_linear": False, "add_qkv_bias": True,
+              "apply_residual_connection_post_layernorm": False, "eos_token_id": [2], "ffn_hidden_size": 96, "hidden_size": 64,
+              "kv_channels": 16, "layernorm_epsilon": 1e-5, "multi_query_attention": True, "multi_query_group_num": 2,
+              "num_attention_heads": 4, "num_layers": 2, "original_rope": True, "padded_vocab_size": 128, "post_layer_norm": True,
+              "rmsnorm": True, "rope_ratio": 5, "seq_length": 512, "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
+
+    def sizes(self):
+        return 64, 4, 2, 16, 2
+
+    def width(self):
+        return 96
+
+    def theta(self):
+        return 50000.0
+
+    def stored(self):
+        super().stored()
+        self.joined("mlp.dense_h_to_4h", (self.gate, self.up))
+        return self.stored_so_far
+
+
+class gpt_neo(Llama):
+    """GPT-Neo (modeling_gpt_neo.py): windows in every other layer, scores that are not scaled."""
+    seed, layer_norm, eps, act, learned, tied, scale = 3, True, 1e-5, staticmethod(gelu_tanh), "wpe", True, 1.0
+    q, k, v, o = (f"attn.attention.{n}_proj" for n in ("q", "k", "v", "out"))
+    up, down = "mlp.c_fc", "mlp.c_proj"
+    bias = (o, up, down)
+    CONFIG = {"architectures": ["GPTNeoForCausalLM"], "model_type": "gpt_neo", "activation_function": "gelu_new",
+              "attention_layers": ["global", "local"], "attention_types": [[["global", "local"], 1]], "bos_token_id": 1,
+              "eos_token_id": 2, "hidden_size": 48, "intermediate_size": None, "layer_norm_epsilon": 1e-5,
+              "max_position_embeddings": 64, "num_heads": 4, "num_layers": 2, "torch_dtype": "bfloat16", "vocab_size": 128,
+              "window_size": 8}
+
+    def sizes(self):
+        return 48, 4, 4, 12, 2
+
+    def width(self):
+        return 192
+
+    def window(self, i):
+        return 8 if i % 2 else None
+
+
+for _c in (gpt_bigcode, codeshell, qwen, gpt_neo):
+    for _name, _value in GPT2_NAMES.items():
+        setattr(_c, _name, _value)
+
+
+class bailing_moe_1(bailing_moe):
+    """Ling 1 (modeling_bailing_moe.py of inclusionAI/Ling-lite): experts by softmax, a whole head rotates, no norms of heads."""
+    seed, sigmoid_router, partial, head_norms = 3, False, 1.0, False
+    CONFIG = dict(LLAMA, architectures=["BailingMoeForCausalLM"], model_type="bailing_moe", first_k_dense_replace=0,
+                  num_experts=8, num_shared_experts=2, num_experts_per_tok=3, norm_topk_prob=True, moe_intermediate_size=24,
+                  use_qkv_bias=False, use_bias=False, head_dim=12)
 
 
 def main():

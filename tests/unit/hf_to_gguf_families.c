@@ -6,6 +6,12 @@
 #include <string.h>
 
 void
+hg_starcoder(hg_model *m)
+{
+    gguf_u32(m->w, "%.attention.head_count_kv", 1);
+}
+
+void
 hg_mistral3(hg_model *m)
 {
     gguf_f32(m->w, "%.rope.scaling.yarn_log_multiplier", hg_rope_number(m, "mscale_all_dim", 1));

@@ -190,7 +190,7 @@ norm_metadata(hg_model *m)
     const bool rms = m->family->flags & HG_RMS, nemotron = strcmp(m->w->arch, "nemotron") == 0;
     const bool silent = strcmp(m->w->arch, "olmo") == 0 || strcmp(m->w->arch, "dbrx") == 0;
     if (m->family->flags & HG_LAYER_NORM) {
-        gguf_f32(m->w, "%.attention.layer_norm_epsilon", NUMBER(m, 0, "norm_eps"));
+        gguf_f32(m->w, "%.attention.layer_norm_epsilon", NUMBER(m, 0, "norm_eps", "rms_norm_eps"));
         return;
     }
     if (rms)
@@ -215,7 +215,8 @@ hg_metadata(hg_model *m)
                                  "num_layers", "n_layer", "n_layers");
     m->hidden = (uint32_t)NUMBER(m, 0, "hidden_size", "n_embd", "d_model", "dim");
     m->heads = (uint32_t)NUMBER(m, 0, "num_attention_heads", "n_head", "n_heads", "num_heads");
-    m->kv_heads = (uint32_t)NUMBER(m, m->heads, "num_key_value_heads", "num_kv_heads", "attn_config.kv_n_heads");
+    m->kv_heads = (uint32_t)NUMBER(m, m->heads, "num_key_value_heads", "num_kv_heads", "attn_config.kv_n_heads",
+                                   "num_query_groups");
     m->head_dim = (uint32_t)NUMBER(m, m->heads ? m->hidden / m->heads : 0, "head_dim", "d_kv");
     char draft[64];
     snprintf(draft, sizeof draft, "model.layers.%u.eh_proj.weight", m->layers);

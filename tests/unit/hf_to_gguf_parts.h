@@ -161,6 +161,7 @@ void hg_granite_hybrid(hg_model *m);
 void hg_ssm(hg_model *m);
 void hg_lfm2(hg_model *m);
 void hg_mistral3(hg_model *m);
+void hg_starcoder(hg_model *m);
 void hg_clip(hg_model *m);
 void hg_hunyuan(hg_model *m);
 void hg_cohere(hg_model *m);

@@ -448,6 +448,14 @@ static const hg_rule kimi_linear[] = {
     {0},
 };
 
+/* StarCoder and CodeShell: GPT-2's names, of matrices that are not transposed. */
+static const hg_rule starcoder[] = {
+    {"*.attn.c_attn", "attn_qkv", HG_PLAIN}, {"*.attn.c_proj", "attn_output", HG_PLAIN},
+    {"*.mlp.c_fc", "ffn_up", HG_PLAIN},      {"*.mlp.c_proj", "ffn_down", HG_PLAIN},
+    {"*.mlp.w1", "ffn_up", HG_PLAIN}, /* Qwen 1 */
+    {"*.mlp.w2", "ffn_gate", HG_PLAIN},      {0},
+};
+
 /* ---- families ----------------------------------------------------------------------------------------------------- */
 
 const hg_family hg_families[] = {
@@ -470,6 +478,11 @@ const hg_family hg_families[] = {
     {"gemma4_text", "gemma4", {gemma4, sandwich, common}, HG_OWN_KV | HG_OWN_FFN | HG_OWN_HEADS, hg_gemma4},
     {"phi3", "phi3", {phi3, common}, 0, hg_window},
     {"gpt2", "gpt2", {gpt2, common}, 0, NULL},
+    {"orion", "orion", {common}, HG_LAYER_NORM, NULL},
+    {"PanguEmbedded", "pangu-embedded", {common}, 0, NULL},
+    {"gpt_bigcode", "starcoder", {starcoder, gpt2, common}, HG_OWN_KV, hg_starcoder},
+    {"codeshell", "codeshell", {starcoder, gpt2, common}, 0, NULL},
+    {"qwen", "qwen", {starcoder, gpt2, common}, HG_RMS, NULL},
     {"granite", "granite", {common}, HG_PERMUTE, hg_granite},
     {"olmo2", "olmo2", {sandwich, common}, 0, NULL},
     {"smollm3", "smollm3", {common}, HG_PERMUTE, NULL},

@@ -61,6 +61,16 @@ Test(import_gguf, golden_logits)
         "phi4_mini_longrope",
         "gpt2",
         "granite",
+        "orion",
+        "pangu_embedded",
+        "gpt_bigcode",
+        "codeshell",
+        "qwen",
+        "exaone",
+        "minicpm",
+        "glm",
+        "deepseek",
+        "bailing_moe",
         "olmo2",
         "smollm3_nope",
         "arcee",
@@ -140,16 +150,18 @@ Test(import_gguf, golden_logits)
         util_ids prompt = util_ids_of(json_object_get(root, "prompt"));
         double std = json_number_value(json_object_get(root, "logits_std"));
         snprintf(path, sizeof path, GOLDEN "/%s/logits.f32", cases[i]);
-        float *want = util_floats(path, (size_t)prompt.n * 320), *got = calloc((size_t)prompt.n * 320, sizeof *got);
         util_model_open(&u, scratch_path(&s, "model.gguf"), prompt.n + 24);
+        const size_t n = (size_t)prompt.n * u.m.arch.vocab;
+        float *want = util_floats(path, n), *got = calloc(n, sizeof *got);
         util_step(&u, DOP_PHASE_SCORE, prompt.id, prompt.n, 0, got);
-        double worst = util_worst(got, want, (size_t)prompt.n * 320) / std;
+        double worst = util_worst(got, want, n) / std;
         cr_expect(worst < 5e-4, "%s: worst logit differs by %.3g standard deviations", cases[i], worst);
         cr_expect(u.m.arch.n_end_ids == 1 && u.m.arch.end_ids[0] == 2 && u.m.arch.bos_id == 1);
         cr_expect_eq(u.m.arch.final_norm.add, 0.0);
         cr_expect_str_eq(u.m.name, cases[i]);
         cr_expect_null(u.m.note, "%s: %s", cases[i], u.m.note);
-        check_tokenizer(cases[i], scratch_path(&s, "model.gguf"));
+        if (u.m.arch.vocab >= 320) /* room for the words that the converter makes */
+            check_tokenizer(cases[i], scratch_path(&s, "model.gguf"));
         util_model_close(&u);
         json_decref(root);
         free(want);

@@ -337,6 +337,33 @@ Test(tokenizer_json, facts_decide_about_bos_and_eos)
     dop_buf_finish(&got);
 }
 
+/* Tokens that only tokenizer_config.json adds, as transformers does; those of the file itself stay as they are. */
+Test(tokenizer_json, tokens_of_the_config_alone)
+{
+    static const char text[] = "{\"model\": {\"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []},"
+                               "\"added_tokens\": [{\"id\": 2, \"content\": \"<x>\", \"special\": true}]}";
+    dop_tokenizer_facts f;
+    dop_diag diag = {0};
+    dop_tokenizer *t = NULL;
+    dop_buf got = {0};
+    dop_tokenizer_facts_init(&f);
+    f.config = json_loads("{\"added_tokens_decoder\": {\"2\": {\"content\": \"<x>\"}, \"5\": {\"content\": \"<y>\", "
+                          "\"special\": true}, \"1\": {\"content\": \"b\"}}}",
+                          0, NULL);
+    cr_assert_eq(dop_tokenizer_from_json("t.json", text, strlen(text), &f, &diag, &t), DOP_OK, "%s", diag.message);
+    cr_expect_eq(dop_tokenizer_vocab_size(t), 6);
+    ids_of(t, "a<y>b<x>", DOP_ENCODE_PARSE_SPECIAL, &got);
+    cr_expect_str_eq(got.data, "0 5 1 2", "%s", got.data);
+    cr_expect(dop_tokenizer_is_special(t, 5) && dop_tokenizer_is_special(t, 2) && !dop_tokenizer_is_special(t, 1));
+    dop_tokenizer_destroy(t);
+    json_decref((json_t *)(uintptr_t)f.config);
+    f.config = json_loads("{\"added_tokens_decoder\": {\"-2\": {\"content\": \"<x>\"}}}", 0, NULL);
+    cr_expect_eq(dop_tokenizer_from_json("t.json", text, strlen(text), &f, &diag, &t), DOP_E_INPUT);
+    cr_expect(strstr(diag.message, "\"-2\" is no token id"), "%s", diag.message);
+    json_decref((json_t *)(uintptr_t)f.config);
+    dop_buf_finish(&got);
+}
+
 /* Long words without a break: quadratic behaviour would show as a test that does not end. */
 Test(tokenizer_json, long_words)
 {

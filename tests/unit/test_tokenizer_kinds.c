@@ -320,8 +320,8 @@ write_file(const char *dir, const char *name, const void *bytes, size_t n)
 static void
 remove_files(const char *dir)
 {
-    static const char *const files[] = {
-        "tokenizer.model", "tokenizer_config.json", "added_tokens.json", "b.tiktoken", "a.tiktoken", "tekken.json"};
+    static const char *const files[] = {"tokenizer.model", "tokenizer_config.json", "added_tokens.json", "b.tiktoken",
+                                        "a.tiktoken",      "tekken.json",           "vocab.json",        "merges.txt"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s/%s", dir, files[i]);
@@ -375,6 +375,51 @@ Test(tokenizer_kinds, config_beside_a_model)
         remove_files(dir);
     }
     dop_buf_finish(&model);
+}
+
+/* vocab.json and merges.txt alone: tokenizer_class says how words are cut, and what stands at the ends of texts. */
+Test(tokenizer_kinds, merges_by_class)
+{
+    static const char vocab[] =
+        "{\"<s>\": 0, \"</s>\": 1, \"a\": 2, \"b\": 3, \"ab\": 4, \"1\": 5, \"2\": 6, \"12\": 7}",
+                      merges[] = "#version: 0.2\na b\n1 2\n", text[] = "ab12<|im_end|>";
+    static const struct {
+        const char *config, *ids;
+    } rows[] = {
+        {"{\"added_tokens_decoder\": {\"9\": {\"content\": \"<|im_end|>\", \"special\": true}}}", "4 7 9"},
+        {"{\"tokenizer_class\": \"Qwen2Tokenizer\", \"added_tokens_decoder\": {\"9\": {\"content\": \"<|im_end|>\"}}}",
+         "4 5 6 9"},
+        {"{\"tokenizer_class\": \"RobertaTokenizer\", \"added_tokens_decoder\": {\"9\": {\"content\": "
+         "\"<|im_end|>\"}}}",
+         "0 4 7 9 1"},
+        {"{\"tokenizer_class\": \"GPT2Tokenizer\", \"bos_token\": \"</s>\", \"add_bos_token\": true, "
+         "\"added_tokens_decoder\": "
+         "{\"9\": {\"content\": \"<|im_end|>\"}}}",
+         "1 4 7 9"}, /* OPT */
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        char dir[] = "/tmp/doppler-kinds-XXXXXX";
+        dop_diag diag = {0};
+        dop_tokenizer *t = NULL;
+        dop_ids ids = {0};
+        dop_buf got = {0};
+        cr_assert(mkdtemp(dir));
+        write_file(dir, "vocab.json", vocab, sizeof vocab - 1);
+        write_file(dir, "merges.txt", merges, sizeof merges - 1);
+        write_file(dir, "tokenizer_config.json", rows[k].config, strlen(rows[k].config));
+        dop_tokenizer_from_hf_dir(dir, &diag, &t);
+        cr_assert(t, "%s", diag.message);
+        cr_assert_eq(dop_tokenizer_encode(t, text, sizeof text - 1, DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_PARSE_SPECIAL,
+                                          &diag, &ids),
+                     DOP_OK);
+        for (size_t i = 0; i < ids.count; i++)
+            dop_buf_printf(&got, "%s%u", i ? " " : "", ids.data[i]);
+        cr_expect_str_eq(got.data, rows[k].ids, "%s: %s", rows[k].config, got.data);
+        dop_ids_finish(&ids);
+        dop_buf_finish(&got);
+        dop_tokenizer_destroy(t);
+        remove_files(dir);
+    }
 }
 
 /* Which file of a directory counts. */

@@ -250,6 +250,8 @@ read_layer(dop_gi *gi, uint32_t i, uint32_t window)
                         dop_gi_find(gi, DOP_GGUF(ffn_width)->key, full, sizeof full);
     if (st == DOP_OK && y->ffn.kind == DOP_FFN_DENSE && needed)
         st = dop_gi_size(gi, DOP_GGUF(ffn_width), i, 0, &y->ffn.width);
+    if (gi->family->flags & DOP_FAM_HALF_FFN)
+        y->ffn.width = (y->ffn.width + 1) / 2;
     return st;
 }
 

@@ -57,7 +57,7 @@ read_sizes(dop_hf *hf)
     if (st == DOP_OK && !dop_hf_counts_blocks(hf, &a->n_layers))
         st = size_field(hf, k->layers, DOP_HF(layers), 0, &a->n_layers);
     if (st == DOP_OK)
-        st = size_field(hf, NULL, DOP_HF(vocab), hf->family->vocab, &a->vocab);
+        st = size_field(hf, "vocab_size|padded_vocab_size", DOP_HF(vocab), hf->family->vocab, &a->vocab); /* ChatGLM */
     a->ctx_train = hf->family->ctx;
     if (st == DOP_OK && k->ctx)
         st = size_field(hf, k->ctx, DOP_HF(ctx), hf->family->ctx, &a->ctx_train);
@@ -72,6 +72,8 @@ read_sizes(dop_hf *hf)
                                                         : 0;
     if (st == DOP_OK && k->ffn && !json_is_array(dop_json_get(&hf->cfg, k->ffn))) /* a list: dop_hf_altup() */
         st = size_field(hf, k->ffn, DOP_HF(ffn_width), otherwise, &hf->layer.ffn.width);
+    if (hf->family->flags & DOP_FAM_HALF_FFN)
+        hf->layer.ffn.width = (hf->layer.ffn.width + 1) / 2;
     if (st == DOP_OK)
         st = dop_hf_adjust_ffn(hf);
     if (st == DOP_OK)
@@ -91,6 +93,7 @@ read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
 {
     const uint32_t n = hf->model->arch.n_layers;
     const char *limited = hf->family->window_rule == DOP_WINDOW_CHUNKS ? "chunked_attention" : "sliding_attention";
+    const bool neo = !dop_json_has(&hf->cfg, "layer_types"); /* GPT-Neo: attention_layers */
     if (!json_is_array(list))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slayer_types is %s, expected a list", hf->cfg.where,
                            dop_json_kind(list));
@@ -99,11 +102,11 @@ read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
                            hf->cfg.where, json_array_size(list), n, hf->family->keys->layers);
     for (uint32_t i = 0; i < n; i++) {
         const char *type = json_string_value(json_array_get(list, i));
-        bool slides = type && strcmp(type, limited) == 0;
+        bool slides = type && strcmp(type, neo ? "local" : limited) == 0;
         if (dop_hf_recurs(hf, type))
             continue;
         const bool full =
-            type && (strcmp(type, "full_attention") == 0 ||
+            type && (strcmp(type, neo ? "global" : "full_attention") == 0 ||
                      ((hf->family->flags & DOP_FAM_INDEX) && strcmp(type, "deepseek_sparse_attention") == 0) ||
                      (hf->family->recurrent && strcmp(type, "attention") == 0));
         if (!slides && !full)
@@ -214,6 +217,10 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
     dop_arch *a = &hf->model->arch;
     const dop_window_rule rule = hf->family->window_rule;
     const json_t *types = dop_json_get(&hf->cfg, "layer_types");
+    const bool neo = !types && dop_json_has(&hf->cfg, "attention_layers");
+    const char *const key = neo ? "window_size" : DOP_HF(window)->key; /* GPT-Neo's field */
+    if (neo)
+        types = dop_json_get(&hf->cfg, "attention_layers");
     bool use = true;
     uint32_t window = 0;
     const json_t *slides = dop_json_get(&hf->cfg, "hybrid_layer_pattern");
@@ -227,10 +234,10 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
     if (rule == DOP_WINDOW_QWEN || rule == DOP_WINDOW_NOPE)
         st = dop_fact_flag_or(&hf->cfg, DOP_HF(window_used), false, &use);
     /* null means no window.  The family's default is for files without the field. */
-    if (st == DOP_OK && !(hf->cfg.object && json_object_get(hf->cfg.object, DOP_HF(window)->key)))
+    if (st == DOP_OK && !(hf->cfg.object && json_object_get(hf->cfg.object, key)))
         window = hf->family->window;
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, DOP_HF(window)->key, use ? 1 : 0, DOP_MAX_CTX, window, &window);
+        st = dop_json_u32_or(&hf->cfg, key, use ? 1 : 0, DOP_MAX_CTX, window, &window);
     if (st == DOP_OK)
         st = dop_hf_window_of_both(hf, &window);
     *out_window = use ? window : 0;

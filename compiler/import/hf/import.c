@@ -94,7 +94,7 @@ find_family(dop_hf *hf)
     if (!hf->family || (model_type && !by_type))
         return unknown(hf, key, model_type);
     hf->classes = arch && scores_texts(arch);
-    if (by_type && by_type != hf->family)
+    if (by_type && !dop_family_has_model_type(hf->family, model_type))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "architectures names %s, which is %s, but %s is \"%s\": one of the two is wrong", arch,
                            hf->family->name, key, model_type);

@@ -297,6 +297,10 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     double theta = hf->family->theta, local_theta = 1e4;
     dop_status st = dop_json_f64_or(&hf->cfg, hf->family->keys->theta ? hf->family->keys->theta : DOP_HF(theta)->key,
                                     1e-3, 1e12, theta, &theta);
+    double ratio = 1; /* ChatGLM */
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_ratio), 1, &ratio);
+    theta *= ratio;
     if (st == DOP_OK)
         st = dop_json_sub(&hf->cfg, "rope_scaling", &params);
     const dop_json old = params;

@@ -128,26 +128,31 @@ dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag 
 {
     const char *key;
     json_t *v;
-    json_object_foreach(config_tokens(facts), key, v)
+    bool *known = calloc(b->tokens ? b->tokens : 1, sizeof *known); /* added by the tokenizer's own file */
+    dop_status st = known ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (size_t i = 0; known && i < b->added_count; i++)
+        known[b->added[i].id] = true;
+    json_object_foreach(st == DOP_OK ? config_tokens(facts) : NULL, key, v)
     {
         const char *s;
         size_t n;
         uint32_t id, flags;
         bool normalized;
-        dop_status st = dop_tok_json_added(v, b->path, diag, &s, &n, &flags, &normalized);
+        st = dop_tok_json_added(v, b->path, diag, &s, &n, &flags, &normalized);
+        if (st == DOP_OK && (!id_of_key(key, &id) || id >= b->tokens || n == 0))
+            st = DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "added token %.40s has no text", key);
         if (st != DOP_OK)
-            return st;
-        if (!id_of_key(key, &id) || id >= b->tokens || n == 0)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "added token %.40s has no text", key);
-        if (b->token_flags[id] & DOP_TOKEN_USER_DEFINED)
-            continue; /* the model's vocabulary finds it, so it is not cut out of the text first */
+            break;
+        if (known[id] || b->token_flags[id] & DOP_TOKEN_USER_DEFINED)
+            continue; /* of the latter the model's vocabulary finds it, so it is not cut out of the text first */
         if (!(b->token_flags[id] & DOP_TOKEN_USED))
             b->piece[id] = b->text[id] = dop_tok_build_string(b, s, n);
         b->token_flags[id] |= DOP_TOKEN_USED | ((flags & DOP_ADDED_SPECIAL) ? DOP_TOKEN_SPECIAL : 0);
         if ((st = dop_tok_build_add(b, id, flags, normalized, s, n, diag)) != DOP_OK)
-            return st;
+            break;
     }
-    return DOP_OK;
+    free(known);
+    return st;
 }
 
 typedef struct scored {

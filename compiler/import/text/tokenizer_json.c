@@ -131,6 +131,7 @@ read_root(reader *r, const char *path, const dop_tokenizer_facts *facts, dop_tok
         (st = dop_tok_json_vocab(r, path)) != DOP_OK)
         return st;
     if ((st = count_tokens(r, path, &tokens)) != DOP_OK ||
+        (st = dop_tok_config_tokens(facts, path, r->diag, &tokens)) != DOP_OK ||
         (st = dop_tok_build_init(b, path, tokens, r->diag)) != DOP_OK)
         return st;
     if ((st = kind->begin(r)) != DOP_OK ||
@@ -140,7 +141,7 @@ read_root(reader *r, const char *path, const dop_tokenizer_facts *facts, dop_tok
         return st;
     dop_tok_json_word_ends(r->model, &dec);
     if ((st = read_vocab(r, &dec)) != DOP_OK || (st = read_added(r, &dec)) != DOP_OK ||
-        (st = kind->finish(r)) != DOP_OK ||
+        (st = dop_tok_config_add(b, facts, r->diag)) != DOP_OK || (st = kind->finish(r)) != DOP_OK ||
         (st = dop_tok_json_post_processor(b, json_object_get(r->root, "post_processor"), r->diag)) != DOP_OK)
         return st;
     if (facts)

@@ -1,10 +1,11 @@
 /* Byte-level BPE in two files, merges.txt (a pair a line, the first merge first) and vocab.json (ids by text) beside it: how GPT-2, RoBERTa
  * and CLIP were published before tokenizer.json.  What only code says, the split into words and the marks at its ends, is as in the
- * tokenizers of these models; a vocabulary whose pieces end words with "</w>" is CLIP's. */
+ * tokenizers of these models; a vocabulary whose pieces end words with "</w>" is CLIP's, and others are those of tokenizer_class. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/import/text/tokenizer_json.h"
+#include "runtime/text/tokenizer_patterns.h"
 
 static const char clip_words[] = "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+";
 
@@ -65,16 +66,36 @@ token_or(const char *stated, const char *otherwise)
     return stated ? stated : otherwise;
 }
 
+/* Does tokenizer_class begin with one of these names, which are ended by NULL? */
+static bool
+is_of_class(const dop_tokenizer_facts *facts, const char *const *names)
+{
+    const char *name = json_string_value(json_object_get(facts ? facts->config : NULL, "tokenizer_class"));
+    while (name && *names && strncmp(name, *names, strlen(*names)) != 0)
+        names++;
+    return name && *names;
+}
+
+/* A pre-tokenizer that cuts by a pattern, and then takes bytes as pieces do.  Takes bytes. */
+static json_t *
+cut_by(const char *pattern, const char *behavior, bool invert, json_t *bytes)
+{
+    return json_pack("{s:s,s:[{s:s,s:{s:s},s:s,s:b},o]}", "type", "Sequence", "pretokenizers", "type", "Split",
+                     "pattern", "Regex", pattern, "behavior", behavior, "invert", invert, bytes);
+}
+
 /* tokenizer.json of the same tokenizer.  Takes vocab and merges. */
 static json_t *
 as_json(json_t *vocab, json_t *merges, const dop_tokenizer_facts *facts)
 {
-    const bool clip = ends_words(vocab);
-    const char *bos = token_or(facts ? facts->bos_token : NULL, clip ? "<|startoftext|>" : NULL);
-    const char *eos = token_or(facts ? facts->eos_token : NULL, "<|endoftext|>");
+    static const char *const marked[] = {"Roberta", "Longformer", "LED", "Bart", NULL}, *const qwens[] = {"Qwen2",
+                                                                                                          NULL};
+    const bool clip = ends_words(vocab), ends = !clip && is_of_class(facts, marked), qwen = is_of_class(facts, qwens);
+    const char *bos = token_or(facts ? facts->bos_token : NULL, clip ? "<|startoftext|>" : ends ? "<s>" : NULL);
+    const char *eos = token_or(facts ? facts->eos_token : NULL, ends ? "</s>" : "<|endoftext|>");
     json_t *added = json_array(), *first = special(vocab, bos),
            *last = bos && strcmp(bos, eos) == 0 ? NULL : special(vocab, eos);
-    const bool marks = clip && first && last;
+    const bool marks = (clip || ends) && first && last;
     const json_int_t first_id = first ? json_integer_value(json_object_get(first, "id")) : 0,
                      last_id = last ? json_integer_value(json_object_get(last, "id")) : 0;
     if (first)
@@ -84,24 +105,24 @@ as_json(json_t *vocab, json_t *merges, const dop_tokenizer_facts *facts)
     json_t *root = json_pack("{s:o,s:{s:s,s:o,s:o,s:s}}", "added_tokens", added, "model", "type", "BPE", "vocab", vocab,
                              "merges", merges, "end_of_word_suffix", clip ? "</w>" : "");
     json_t *bytes = json_pack("{s:s,s:b,s:b,s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
-                              "use_regex", clip ? 0 : 1);
+                              "use_regex", clip || qwen ? 0 : 1);
     if (!root || !bytes) {
         json_decref(root);
         json_decref(bytes);
         return NULL;
     }
     json_object_set_new(root, "decoder", json_deep_copy(bytes));
-    if (!clip) {
-        json_object_set_new(root, "pre_tokenizer", bytes);
-        return root;
-    }
-    json_object_set_new(root, "normalizer",
-                        json_pack("{s:s,s:[{s:s},{s:s,s:{s:s},s:s},{s:s}]}", "type", "Sequence", "normalizers", "type",
-                                  "NFC", "type", "Replace", "pattern", "Regex", "\\s+", "content", " ", "type",
-                                  "Lowercase"));
+    if (clip)
+        json_object_set_new(root, "normalizer",
+                            json_pack("{s:s,s:[{s:s},{s:s,s:{s:s},s:s},{s:s}]}", "type", "Sequence", "normalizers",
+                                      "type", "NFC", "type", "Replace", "pattern", "Regex", "\\s+", "content", " ",
+                                      "type", "Lowercase"));
+    else if (qwen)
+        json_object_set_new(root, "normalizer", json_pack("{s:s}", "type", "NFC"));
     json_object_set_new(root, "pre_tokenizer",
-                        json_pack("{s:s,s:[{s:s,s:{s:s},s:s,s:b},o]}", "type", "Sequence", "pretokenizers", "type",
-                                  "Split", "pattern", "Regex", clip_words, "behavior", "Removed", "invert", 1, bytes));
+                        clip   ? cut_by(clip_words, "Removed", true, bytes)
+                        : qwen ? cut_by(QWEN2, "Isolated", false, bytes)
+                               : bytes);
     if (marks)
         json_object_set_new(root, "post_processor",
                             json_pack("{s:s,s:[sI],s:[sI],s:b,s:b}", "type", "RobertaProcessing", "sep", eos, last_id,
