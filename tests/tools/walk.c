@@ -1,15 +1,20 @@
 /* Sequences with drafts that come, go and go back in random order, against the same text without drafts.
  *
- *   walk PLAN OPERATIONS SEED [FILE]
+ *   walk PLAN OPERATIONS SEED [FILE [FOLDER KILLS]]
  *
  * All sequences have a beginning of one greedy text.  Operations: some next tokens, with drafts by the plan's own layer or, as those of a
  * random layer are hardly ever right, with drafts from the text of which a part is made wrong; going back; a fork; a copy; a checkpoint,
- * going back to one, dropping one; saving to FILE and loading it; a sequence that ends, and one that begins with what any other has. */
+ * going back to one, dropping one; saving to FILE and loading it; a sequence that ends, and one that begins with what any other has.
+ * With FOLDER prompts are kept in files there, and KILLS processes one after another are killed in the middle of their operations; each goes
+ * on with the files that the last one left. */
 #include "runtime/step/speculator.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { PROMPT = 3, MOST = 8, POINTS = 4 };
 
@@ -170,6 +175,7 @@ do_one(walk *w)
         if (below(w, 3)) {
             speculate(w, *s);
         } else {
+            ok(dop_sequence_end_turn(*s, &diag));
             dop_sequence_destroy(*s);
             *s = NULL;
         }
@@ -181,6 +187,26 @@ do_one(walk *w)
         ok(dop_sequence_rewind(*s, PROMPT + below(w, w->n / 2), &diag));
 }
 
+/* Lets processes begin that are killed; returns in each of them, and in the last one, which is not.  *out_life: the number of the process;
+ * *out_dies: is it one of those? */
+static void
+live_and_die(uint32_t kills, uint32_t *out_life, bool *out_dies)
+{
+    *out_dies = false;
+    for (*out_life = 0; *out_life < kills; ++*out_life) {
+        int status;
+        const pid_t child = fork();
+        if (child == 0) {
+            *out_dies = true;
+            return;
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
+            printf("process %u was not killed\n", *out_life);
+            exit(1);
+        }
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -190,7 +216,12 @@ main(int argc, char **argv)
         return 2;
     w.file = argc > 4 ? argv[4] : NULL;
     w.x = strtoull(argv[3], NULL, 10) + 1;
-    ok(dop_model_open(argv[1], NULL, &diag, &w.m));
+    uint32_t life = 0, operations = (uint32_t)atoi(argv[2]);
+    bool dies = false;
+    if (argc > 6)
+        live_and_die((uint32_t)atoi(argv[6]), &life, &dies);
+    const dop_open_options open = {.prompt_cache = argc > 6 ? argv[5] : NULL, .cache_memory = argc > 6 ? 1 << 24 : 0};
+    ok(dop_model_open(argv[1], argc > 6 ? &open : NULL, &diag, &w.m));
     dop_model_facts(w.m, &facts);
     w.n_places = facts.n_sequences < MOST ? facts.n_sequences : MOST;
     w.n = facts.ctx;
@@ -206,8 +237,16 @@ main(int argc, char **argv)
         ok(dop_sequence_next(w.s[0], &diag, &w.text[n]));
     ok(dop_sequence_rewind(w.s[0], PROMPT, &diag));
     speculate(&w, w.s[0]);
-    for (int i = 0, n = atoi(argv[2]); i < n; i++)
+    w.saved = life > 0 && access(w.file, R_OK) == 0;
+    w.x += life;
+    const uint32_t end = dies ? operations / 2 + below(&w, operations) / 2 : UINT32_MAX;
+    for (uint32_t i = 0; i < operations; i++) {
+        if (i == end) {
+            fflush(stdout);
+            raise(SIGKILL);
+        }
         do_one(&w);
+    }
     for (uint32_t i = 0; i < w.n_places; i++) {
         if (w.s[i] && w.s[i]->speculator) {
             w.accepted += w.s[i]->speculator->counts.accepted;
@@ -217,6 +256,9 @@ main(int argc, char **argv)
     }
     printf("%llu tokens, %llu of %llu drafts accepted\n", (unsigned long long)w.made, (unsigned long long)w.accepted,
            (unsigned long long)w.drafted);
+    const dop_counters c = dop_model_counters(w.m);
+    if (argc > 6)
+        printf("%llu tokens from %llu files\n", (unsigned long long)c.tokens_loaded, (unsigned long long)c.file_hits);
     dop_model_close(w.m);
     free(w.text);
     return w.accepted > 0 ? 0 : 1;
