@@ -376,6 +376,16 @@ run_tests(dop_bench *b, bool progress, dop_diag *diag)
     return st;
 }
 
+/* Waits for every kernel, also those that no test runs: steps take several times as long beside a driver that compiles. */
+static dop_status
+wait_for_kernels(dop_model *m, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < m->used.n && st == DOP_OK; i++)
+        st = dop_model_need(m, m->used.schedules[i], diag);
+    return st;
+}
+
 dop_status
 dop_bench_run(const char *const *paths, size_t n_paths, const dop_bench_options *options, dop_diag *diag,
               dop_bench *out_bench)
@@ -403,6 +413,8 @@ dop_bench_run(const char *const *paths, size_t n_paths, const dop_bench_options 
         b->plans[i].path = paths[i];
     for (size_t i = 0; i < n_paths && st == DOP_OK; i++)
         st = open_plan(b, options, i == 0, &b->plans[i], diag);
+    for (size_t i = 0; i < n_paths && st == DOP_OK; i++)
+        st = wait_for_kernels(b->plans[i].model, diag);
     if (st == DOP_OK)
         st = run_tests(b, options->progress, diag);
     /* Once more: a stall changes the ordering. */
