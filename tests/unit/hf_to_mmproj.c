@@ -397,6 +397,8 @@ convert(const hg_model *m, const json_t *vision, const char *hf)
     const bool unused = strcmp(row->projector, "mlp") == 0 && name && strncmp(name, "post_layernorm", 14) == 0;
     if (!name || unused)
         return true;
+    if (strstr(ending, "put_m") && !json_is_true(json_object_get(vision, "use_clipped_linears")))
+        return true; /* a bound that is not used */
     snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - strlen(ending)), name);
     char *inner = strstr(stem, ".linear"); /* of Gemma 4's products */
     if (inner && inner[7] == 0)

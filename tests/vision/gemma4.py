@@ -63,12 +63,13 @@ def rotate(x, angle):
 
 
 def clipped(name, outs, ins, x):
-    """Gemma4ClippableLinear."""
+    """Gemma4ClippableLinear.  The larger form's file has bounds too, and its config.json says that they are not used."""
+    bounds = [w(f"{name}.{which}", scale=0.1, around=around) for which, around in
+              (("input_min", -1.6), ("input_max", 1.7), ("output_min", -1.9), ("output_max", 1.8))]
     if wide:
         return matrix(name + ".linear", outs, ins, x)
-    low, high = w(name + ".input_min", scale=0.1, around=-1.6), w(name + ".input_max", scale=0.1, around=1.7)
-    x = matrix(name + ".linear", outs, ins, np.clip(x, low, high))
-    return np.clip(x, w(name + ".output_min", scale=0.1, around=-1.9), w(name + ".output_max", scale=0.1, around=1.8))
+    x = matrix(name + ".linear", outs, ins, np.clip(x, *bounds[:2]))
+    return np.clip(x, *bounds[2:])
 
 
 def tower(rgb):

@@ -270,6 +270,10 @@ read_weights(reader *r)
                          "linear_1.weight|proj.weight|mm_input_projection_weight|embedding_projection.weight");
     if (!r->after)
         r->after = r->tower;
+    bool clipped = true; /* Gemma 4 says whether; other towers have no bounds */
+    dop_status st = dop_json_bool_or(&r->vision, "use_clipped_linears", !r->kind->halves, &clipped);
+    if (st != DOP_OK)
+        return st;
     const dop_tower_files files = {.user = (void *)(uintptr_t)r->set,
                                    .take = take,
                                    .names = DOP_TOWER_HF,
@@ -282,9 +286,10 @@ read_weights(reader *r)
                                    .places = r->kind->places,
                                    .channels_last = r->kind->places == DOP_PLACES_RESAMPLED || r->kind->halves,
                                    .halves = r->kind->halves,
+                                   .unclipped = !clipped,
                                    .arena = r->arena,
                                    .diag = r->diag};
-    const dop_status st = dop_tower_weights(&files, r->m);
+    st = dop_tower_weights(&files, r->m);
     return st == DOP_OK ? check_leftovers(r) : st;
 }
 

@@ -227,7 +227,7 @@ read_clips(reader *r, const char *prefix, const tensor_row *row, uint32_t number
                           .data = (const uint8_t *)bounds,
                           .row_stride = 4 * sizeof *bounds,
                           .source = row->role};
-    return any ? add(r, row->role, "", number, w) : r->status;
+    return any && !r->files->unclipped ? add(r, row->role, "", number, w) : r->status;
 }
 
 static dop_status

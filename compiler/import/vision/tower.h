@@ -67,6 +67,7 @@ typedef struct dop_tower_files {
     dop_vision_places places;  /* dop_tower_kind.places */
     bool channels_last;        /* rows of the patch projection are [patch, patch, 3], not [3, patch, patch] */
     bool halves;               /* dop_tower_kind.halves */
+    bool unclipped;            /* bounds of products stand in the file and are not used */
     bool projection_straight;  /* the projection that other files store transposed is stored as all matrices are */
     bool
         deep_by_layer; /* names of what is made of inner layers' results have the layer's number in place of 0, 1, ... */
