@@ -180,6 +180,7 @@ typedef enum dop_origin_kind {
     DOP_FROM_LORA_B,
     DOP_FROM_LORA_FACTORS,
     DOP_FROM_CONTROL, /* room for what adapters that are control vectors add behind the layer of this index */
+    DOP_FROM_ONES,    /* a column of as many ones as `index` says */
     DOP_FROM_PLACES /* the table of rotations by row and column of a picture, of the model's rotary embedding of this index */
 } dop_origin_kind;
 typedef struct dop_origin {

@@ -129,6 +129,8 @@ typedef struct dop_attn {
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
 dop_attn dop_attn_at(const dop_site *s);    /* as dop_attn_find, before anything is generated */
+/* Are values columns of the keys' rows, as in latent attention? */
+bool dop_attn_values_in_keys(const dop_graph *g, const dop_attn *a);
 /* Does the region compute query heads by a row program, or write this step's rows of the caches? */
 bool dop_attn_makes_heads(const dop_gen *gen);
 /* Refuse attention that a kernel cannot compute.  dop_attn_refuses: heads that no kernel can; _slopes, for variants whose scores
@@ -306,10 +308,12 @@ uint32_t dop_rows_shared(dop_gen *gen);
 
 /* --- products by expert: gen_group.c ----------------------------------------------------------------------------------- */
 
-/* Which rows a tile computes: those of the step in their order, or the pairs of a block of group_rows (ops.def). */
+/* Which rows a tile computes: those of the step in their order, or the pairs of a block.  Blocks come from group_rows (ops.def); where
+ * every slot has a matrix of its own, a block is a slot's pairs of so many rows of the step that follow one another. */
 typedef struct dop_blocks {
-    dop_node_id id; /* the blocks; 0: rows in their order */
-    uint32_t n, span;
+    dop_node_id id; /* what has the blocks; 0: slot and rows follow from the block's number */
+    uint32_t n;     /* blocks; 0: rows in their order */
+    uint32_t span;  /* most pairs of a block */
     uint32_t slots; /* pairs of a row */
     bool by_pair;   /* the activation has a row for each pair, [T,k,K]; else one for each row of the step */
 } dop_blocks;

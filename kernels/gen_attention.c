@@ -484,6 +484,12 @@ dop_attn_find(const dop_gen *gen)
 }
 
 bool
+dop_attn_values_in_keys(const dop_graph *g, const attn *a)
+{
+    return dop_storage_node(g, a->n->src[1]) == dop_storage_node(g, a->n->src[2]) && a->value_stride == a->dim;
+}
+
+bool
 dop_attn_makes_heads(const dop_gen *gen)
 {
     const dop_analysis *a = gen->e.r->info;

@@ -13,13 +13,18 @@ typedef enum pass_way {
 /* Consequences of a tile: how its subgroups divide the work, and where things are in shared memory, in words of 16 bytes. */
 typedef struct layout {
     uint32_t dim, value_dim; /* of a head, filled up with zeros to whole matrices */
+    uint32_t
+        heads; /* of the query heads that share a KV head, those of a workgroup: other workgroups have the others */
     uint32_t subgroups, row_groups, position_groups;
     uint32_t value_groups; /* the same rows and positions, for a share of the values each */
-    uint32_t m, rows;      /* rows of queries: of a matrix, of the workgroup */
-    uint32_t positions;    /* processed at a time */
-    bool split_q;          /* queries are sums of two halves */
-    bool q_stays;          /* queries stay in shared memory, because registers would not hold them */
-    bool one_buffer;       /* K and V of a tile take turns in one buffer of shared memory */
+    uint32_t
+        depth_groups;   /* value groups that have a share of the keys' values each for the scores, which they add up */
+    uint32_t m, rows;   /* rows of queries: of a matrix, of the workgroup */
+    uint32_t positions; /* processed at a time */
+    bool split_q;       /* queries are sums of two halves */
+    bool q_stays;       /* queries stay in shared memory, because registers would not hold them */
+    bool one_buffer;    /* K and V of a tile take turns in one buffer of shared memory */
+    bool in_keys;       /* V is columns of K */
     pass_way pass;
     uint32_t v_at, q_at, piece_at, piece, words;
     uint32_t bytes; /* of shared memory in all */
@@ -55,7 +60,18 @@ value_registers(const layout *l, const dop_target *t)
 static uint32_t
 registers(const layout *l, const dop_target *t)
 {
-    return value_registers(l, t) + l->dim / MATRIX * (l->m * MATRIX / t->subgroup) / 2;
+    return value_registers(l, t) + l->dim / MATRIX / l->depth_groups * (l->m * MATRIX / t->subgroup) / 2;
+}
+
+/* The heads of a workgroup: all that share a KV head, or as many as divide these and are no more than the rows of a matrix. */
+static uint32_t
+heads_of(const dop_attn *a, uint32_t m)
+{
+    uint32_t heads = a->group;
+    for (uint32_t of = 1; heads > m; of++)
+        if (a->group % of == 0)
+            heads = a->group / of;
+    return heads;
 }
 
 static layout
@@ -64,7 +80,10 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
     layout l = {.dim = dop_div_up_u32(a->dim, MATRIX) * MATRIX,
                 .value_dim = dop_div_up_u32(a->value_dim, MATRIX) * MATRIX,
                 .value_groups = tile->group_wgs ? tile->group_wgs : 1,
-                .m = dop_matrix_m(t->matrix)};
+                .m = dop_matrix_m(t->matrix),
+                .in_keys = dop_attn_values_in_keys(g, a)};
+    l.heads = heads_of(a, l.m);
+    l.depth_groups = l.dim / MATRIX % l.value_groups == 0 ? l.value_groups : 1;
     l.subgroups = tile->wg / t->subgroup;
     l.position_groups = tile->ds ? tile->ds : 1;
     l.row_groups = max_u32(l.subgroups / l.position_groups / l.value_groups, 1);
@@ -78,9 +97,9 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
              stats = (2 * l.position_groups * l.value_groups + 2) * l.rows * 4 + 64;
     l.piece = l.m * 5 * (l.pass == PASS_FLOATS ? 2 : 1);
     uint32_t pieces = l.piece * l.subgroups, rest = pieces + (l.q_stays ? q : 0);
-    l.one_buffer = (k + v + rest) * 16 + stats > t->shared_bytes;
-    uint32_t tiles = l.one_buffer ? max_u32(k, v) : k + v;
-    l.v_at = l.one_buffer ? 0 : k;
+    l.one_buffer = !l.in_keys && (k + v + rest) * 16 + stats > t->shared_bytes;
+    uint32_t tiles = l.in_keys ? k : l.one_buffer ? max_u32(k, v) : k + v;
+    l.v_at = l.in_keys ? a->value_start / 8 : l.one_buffer ? 0 : k;
     l.q_at = l.q_stays ? tiles : 0;
     l.piece_at = l.q_stays ? tiles + q : tiles;
     l.words = max_u32(l.piece_at + pieces, q);
@@ -123,12 +142,12 @@ emit(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf *decls = dop_keys_text(gen, &keys, "DECLS"), *load = dop_keys_text(gen, &keys, "LOAD_Q");
     if (l.row_groups * l.position_groups * l.value_groups != l.subgroups || l.positions % (16 * l.position_groups) ||
-        a.group * tile->bq > l.rows)
+        l.heads * tile->bq > l.rows)
         return DOP_FAIL(e->diag, DOP_E_INPUT,
                         "attention_coop: %u invocations do not make %u groups of positions, %u positions at a time, %u "
                         "tokens with %u heads each in %u rows",
-                        tile->wg, l.position_groups, l.positions, tile->bq, a.group, l.rows);
-    a.rows = a.group * tile->bq;
+                        tile->wg, l.position_groups, l.positions, tile->bq, l.heads, l.rows);
+    a.rows = l.heads * tile->bq;
     gen->halves = true;
     gen->votes = true;
     if (l.pass == PASS_HALVES)
@@ -138,8 +157,9 @@ emit(dop_gen *gen)
     dop_emit_line(e, "q = %s;", dop_emit_value(e, a.n->src[0], (dop_index){"t", "c"}, 4));
     dop_attn_store(gen, &a, dop_keys_text(gen, &keys, "STORE"));
     sink_code(gen, &a, dop_keys_text(gen, &keys, "SINK"));
-    DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"G", a.group}, {"BQ", tile->bq}, {"RG", l.row_groups},
-                {"#PS", l.position_groups}, {"VG", l.value_groups}, {"CP", l.positions}, {"V_AT", l.v_at},
+    DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"G", l.heads}, {"SHARES", a.group / l.heads},
+                {"BQ", tile->bq}, {"RG", l.row_groups}, {"#PS", l.position_groups}, {"VG", l.value_groups},
+                {"#DG", l.depth_groups}, {"#IN_KEYS", l.in_keys}, {"CP", l.positions}, {"V_AT", l.v_at},
                 {"Q_AT", l.q_at}, {"PIECES_AT", l.piece_at}, {"PIECE", l.piece}, {"WORDS", l.words},
                 {"#SPLIT_Q", l.split_q}, {"#Q_STAYS", l.q_stays}, {"#ONE_BUFFER", l.one_buffer}, {"#PASS", l.pass},
                 {"#EAGER", dop_node_f(e->g, a.id, DOP_A_cap) > 0});
@@ -148,7 +168,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_attn_pieces(gen, &a, (const char *const[]){"U32x4", "U32x4"}, decls);
     dop_attn_sequence(gen, &a, "0u", &keys, decls);
-    gen->grid[0] = a.kv;
+    gen->grid[0] = a.kv * (a.group / l.heads);
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bq);
     gen->grid[2] = 1;
     return dop_template_fill(gen, "attention_coop.glsl", &keys, &gen->main);
@@ -183,12 +203,11 @@ fits(const dop_site *s)
         return (dop_refusal){"the cache is split", NULL};
     if (!dop_attn_in_eights(s->g, &a) && dop_attention_cached(s->g, a.id))
         return (dop_refusal){"the cache is f32", "--kv f16"};
-    if (a.dim % 8 || a.dim > longest_head(s->t))
+    if (a.dim % 8 || max_u32(a.dim, a.value_dim) > longest_head(s->t))
         return (dop_refusal){"the head is no multiple of 8 values, or longer than schedule.attention_tiles has", NULL};
-    if (a.value_dim != a.dim || a.value_stride != a.dim)
-        return (dop_refusal){"keys and values have different lengths", NULL};
-    if (a.group > dop_matrix_m(s->t->matrix))
-        return (dop_refusal){"more query heads share a KV head than a matrix has rows", NULL};
+    const bool in_keys = dop_attn_values_in_keys(s->g, &a) && a.value_start % 8 == 0 && a.value_dim % MATRIX == 0;
+    if (!in_keys && (a.value_start || a.value_stride != a.value_dim || a.value_dim % 8))
+        return (dop_refusal){"values are no rows of multiples of 8", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))
         return (dop_refusal){"the region makes heads or cache rows itself", "--no-fuse"};
     return dop_attn_refuses_slopes(s);
@@ -209,13 +228,15 @@ take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of,
     layout l;
     tile->ds = of->position_groups;
     tile->positions = of->positions;
-    tile->bq = of->row_groups * dop_matrix_m(s->t->matrix) / a->group;
+    const uint32_t m = dop_matrix_m(s->t->matrix);
+    tile->bq = of->row_groups * m / heads_of(a, m);
     for (tile->group_wgs = 1;; tile->group_wgs *= 2) {
         tile->wg = of->row_groups * of->position_groups * tile->group_wgs * s->t->subgroup;
         l = layout_of(s->g, a, tile, s->t);
         const uint32_t next = 2 * tile->group_wgs;
+        const uint32_t used = l.split_q ? value_registers(&l, s->t) : registers(&l, s->t);
         if (l.value_dim <= ONE_GROUP || of->position_groups > 1 || next > MOST_GROUPS ||
-            l.value_dim % (next * MATRIX) || value_registers(&l, s->t) <= s->t->schedule.attention_units_registers)
+            l.value_dim % (next * MATRIX) || used <= s->t->schedule.attention_units_registers)
             return l;
     }
 }
@@ -229,10 +250,11 @@ choose_tile(const dop_site *s, dop_tile *tile)
     dop_attn a = dop_attn_at(s);
     const dop_attention_shape *rows = t->schedule.attention_tiles;
     for (uint32_t i = 0; i < t->schedule.n_attention_tiles; i++) {
-        if (a.dim > rows[i].most_dim)
+        if (max_u32(a.dim, a.value_dim) > rows[i].most_dim)
             continue;
         bool many = take_shape(s, &a, &rows[i].many, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup;
-        if (many && dop_div_up_u32(s->g->max_t, tile->bq) * a.kv * 4 >= t->cores * 3)
+        if (many && dop_div_up_u32(s->g->max_t, tile->bq) * (a.heads / heads_of(&a, dop_matrix_m(t->matrix))) * 4 >=
+                        t->cores * 3)
             return;
         if (take_shape(s, &a, &rows[i].few, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup)
             return;

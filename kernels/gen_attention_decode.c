@@ -45,8 +45,7 @@ lanes_of(const dop_attn *a, const dop_target *t)
 static bool
 values_are_keys(const dop_graph *g, const dop_attn *a, uint32_t lanes)
 {
-    return dop_storage_node(g, a->n->src[1]) == dop_storage_node(g, a->n->src[2]) && a->value_stride == a->dim &&
-           a->value_start % (8 * lanes) == 0;
+    return dop_attn_values_in_keys(g, a) && a->value_start % (8 * lanes) == 0;
 }
 
 /* Applies the tile to the region's attention.  Returns how many workgroups a head group is divided among. */

@@ -36,11 +36,11 @@ store_part(dop_gen *gen, const dop_segment *part, uint32_t width, dop_buf *store
 {
     dop_emit *e = &gen->e;
     const dop_blocks b = dop_blocks_of(e->g, e->r);
-    if (b.id)
+    if (b.n)
         dop_buf_printf(store, "                    uint s = %s;\n",
                        dop_blocks_column(gen, &b, DOP_STORED_PAIR, part->rows));
     dop_emit_scope(e, store, "                    ");
-    store_values(gen, part, width, (dop_index){"t", b.id ? "s" : "c"});
+    store_values(gen, part, width, (dop_index){"t", b.n ? "s" : "c"});
 }
 
 void
@@ -112,7 +112,7 @@ dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, do
     const uint32_t fragment = dop_matrix_m(t->matrix) * dop_matrix_n(t->matrix),
                    times = rows->deep * rows->side * fragment / (t->subgroup * width), n_temps = gen->e.n_temps;
     bool loads =
-        rows->n == 1 && rows->rows >= width && !dop_blocks_of(gen->e.g, gen->e.r).id && !slows_loop(gen, rows->part);
+        rows->n == 1 && rows->rows >= width && !dop_blocks_of(gen->e.g, gen->e.r).n && !slows_loop(gen, rows->part);
     for (uint32_t s = 0; loads && s < times; s++)
         loads = store_apart(gen, rows, width, s, load, store);
     if (!loads) {

@@ -5,15 +5,23 @@
 dop_blocks
 dop_blocks_of(const dop_graph *g, const dop_region *r)
 {
+    enum { SPAN = 128 }; /* of blocks whose rows follow one another: the most rows that a tile may have */
     const dop_analysis *a = r->info;
-    if (!a->experts.blocks)
+    const dop_expert_facts *x = &a->experts;
+    const bool apart = a->product.n_mats > 0 && dop_node_has_experts(g, a->product.mats[0]) && !x->ids && !x->sum;
+    if (!x->blocks && (!apart || g->max_t < DOP_MATRIX_ROWS))
         return (dop_blocks){0};
-    const dop_shape *s = &dop_node_at(g, a->experts.blocks)->shape;
-    return (dop_blocks){.id = a->experts.blocks,
-                        .n = s->dim[0].mul,
-                        .span = s->dim[1].mul - 1,
-                        .slots = a->experts.slots,
-                        .by_pair = dop_node_at(g, a->product.act)->shape.rank == 3};
+    dop_blocks b = {.id = x->blocks, .slots = x->slots, .by_pair = dop_node_at(g, a->product.act)->shape.rank == 3};
+    if (!b.id) {
+        for (b.span = DOP_MATRIX_ROWS; b.span < SPAN && 2 * b.span <= g->max_t;)
+            b.span *= 2;
+        b.n = b.slots * dop_div_up_u32(g->max_t, b.span);
+        return b;
+    }
+    const dop_shape *s = &dop_node_at(g, b.id)->shape;
+    b.n = s->dim[0].mul;
+    b.span = s->dim[1].mul - 1;
+    return b;
 }
 
 dop_refusal
@@ -28,7 +36,7 @@ dop_blocks_refuse(const dop_site *s)
 uint32_t
 dop_blocks_bytes(const dop_gen *gen, uint32_t bm)
 {
-    return dop_blocks_of(gen->e.g, gen->e.r).id ? bm * 4 : 0;
+    return dop_blocks_of(gen->e.g, gen->e.r).n ? bm * 4 : 0;
 }
 
 void
@@ -41,6 +49,22 @@ dop_blocks_declare(const dop_blocks *b, dop_buf *decls)
 void
 dop_blocks_begin(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out)
 {
+    if (!b->id) {
+        const uint32_t each = b->n / b->slots; /* blocks of a slot */
+        dop_buf_printf(out,
+                       "    // Tiles of a slot, whose matrix they share, side by side.\n"
+                       "    const uint t0 = 0u;\n"
+                       "    const uint tiles = %uu * (DOP_SPAN / BM);\n"
+                       "    uint first = %s %% tiles * BM, end = %s;\n"
+                       "    dop_matrix = %s / tiles;\n"
+                       "    if (first >= end)\n"
+                       "        return;\n"
+                       "    for (uint i = gl_LocalInvocationIndex; i < BM; i += WG)\n"
+                       "        dop_pair[i] = first + i < end ? (first + i) * DOP_SLOTS + dop_matrix : 0xffffffffu;\n"
+                       "    barrier();\n",
+                       each, tile, dop_emit_n_tokens(&gen->e), tile);
+        return;
+    }
     const char *a = dop_emit_arg(&gen->e, b->id, false);
     dop_buf_printf(out,
                    "    // A block may be several tiles, of which the first ones are used.\n"

@@ -63,7 +63,7 @@ depth_of(dop_gen *gen, const dop_parts *p, const dop_segment *part)
         return d;
     }
     dop_node_id act = dop_node_base(e->g, p->act, NULL);
-    bool numbers = !dop_blocks_of(e->g, e->r).id && p->n == 1 && part->n_mats == 1 && p->n_stats == 0 &&
+    bool numbers = !dop_blocks_of(e->g, e->r).n && p->n == 1 && part->n_mats == 1 && p->n_stats == 0 &&
                    !dop_region_has(e->r, act) && dop_row_values(e->g, act) == p->k;
     if (numbers) {
         e->long_row = act;
@@ -97,7 +97,7 @@ stage_rows(dop_gen *gen, const dop_parts *p, const depth *deep, dop_nest *n, uin
     dop_nest_for(n, "i", "gl_LocalInvocationIndex", "BM * BK / 4u", "WG")->apart = true;
     dop_nest_let(n, "uint", "m", "i / (BK / 4u)");
     dop_nest_let(n, "uint", "k", "(i %% (BK / 4u)) * 4u");
-    dop_nest_let(n, "uint", "t", "%s", b.id ? dop_blocks_row(gen, &b, "dop_pair[m]") : "t0 + m");
+    dop_nest_let(n, "uint", "t", "%s", b.n ? dop_blocks_row(gen, &b, "dop_pair[m]") : "t0 + m");
     dop_nest_let(n, "uint", "c", "k0 + k");
     dop_nest_let(n, "vec4", "x", "vec4(0.0)");
     dop_nest_if(n, "t < %s && c < %s", dop_emit_n_tokens(&gen->e), deep->k)->apart = true;
@@ -194,13 +194,13 @@ end_of(dop_gen *gen, const dop_parts *p, const dop_segment *part, const dop_bloc
 {
     dop_emit *e = &gen->e;
     const uint32_t n_binds = e->n_binds;
-    const dop_index ix = {"t", b->id ? "s" : "c"};
+    const dop_index ix = {"t", b->n ? "s" : "c"};
     dop_buf end = {0};
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_bind(e, p->stats[i], dop_emit_str(e, "rs%u", i), false, NULL);
     for (uint32_t m = 0; m < part->n_mats; m++)
         dop_emit_bind(e, part->mats[m], dop_emit_str(e, "acc[(%uu * TM + i) * TN + j]", m), false, NULL);
-    if (b->id)
+    if (b->n)
         dop_buf_printf(&end, "                uint s = %s;\n", dop_blocks_column(gen, b, pair, part->rows));
     dop_emit_scope(e, &end, "                ");
     for (uint32_t i = 0; i < part->n_outs; i++)
@@ -244,7 +244,7 @@ emit_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const t
     for (uint32_t i = 0; i < p->n_stats; i++)
         take_stat(gen, p, n, i, memory->stats);
     dop_nest_for(n, "j", "0u", "TN", NULL);
-    dop_nest_let(n, "uint", "t", "%s", b.id ? dop_blocks_row(gen, &b, pair) : "t0 + ty * TM + i");
+    dop_nest_let(n, "uint", "t", "%s", b.n ? dop_blocks_row(gen, &b, pair) : "t0 + ty * TM + i");
     dop_nest_let(n, "uint", "c", "n0 + tx * TN + j");
     dop_nest_if(n, "t < %s && c < %uu", dop_emit_n_tokens(e), part->rows);
     dop_nest_hole(n, "end", end);
@@ -289,7 +289,7 @@ emit(dop_gen *gen)
     if (st != DOP_OK)
         return st;
     const dop_blocks b = dop_blocks_of(e->g, e->r);
-    gen->grid[1] = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
+    gen->grid[1] = b.n ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[2] = 1;
     const dop_nest_placement pl = placement_of(gen, &p);
     dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
@@ -301,7 +301,7 @@ emit(dop_gen *gen)
                           .b = dop_nest_shared(&n, "float", "dop_b", most_mats(&p) * tile->bk * (tile->bn + 1))};
     for (uint32_t i = 0; i < p.n_stats; i++)
         memory.stats |= dop_nest_shared(&n, "float", dop_nest_text(&n, "dop_rs%u", i), tile->bm * tile->bk / 4);
-    if (b.id)
+    if (b.n)
         dop_blocks_declare(&b, &decls);
     dop_nest_hole(&n, "rows of a block", dop_gen_keep(gen, &decls));
     uint32_t first = 0;
@@ -312,7 +312,7 @@ emit(dop_gen *gen)
         dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }
     gen->grid[0] = first;
-    if (b.id)
+    if (b.n)
         dop_blocks_begin(gen, &b, "gl_WorkGroupID.y", &begin);
     else
         dop_buf_printf(&begin, "    uint t0 = gl_WorkGroupID.y * BM;\n    if (t0 >= %s)\n        return;\n",

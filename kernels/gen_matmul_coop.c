@@ -94,7 +94,7 @@ static void
 row_keys(dop_gen *gen, dop_keys *keys)
 {
     const dop_blocks b = dop_blocks_of(gen->e.g, gen->e.r);
-    if (!b.id) {
+    if (!b.n) {
         dop_keys_set(keys, "LOAD_ROW", "min(t0 + i / (BK / 8u), dop_tokens - 1u)");
         dop_keys_set(keys, "ROW_OF", "t0");
         dop_keys_set(keys, "ROWS", "");
@@ -281,7 +281,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     }
     gen->halves = true;
     const dop_blocks b = dop_blocks_of(e->g, e->r);
-    if (b.id) {
+    if (b.n) {
         dop_blocks_declare(&b, decls);
         dop_blocks_begin(gen, &b, "gl_WorkGroupID.x", begin);
     } else {
@@ -290,7 +290,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
                             "        return;\n");
         find_windows(gen, decls, begin);
     }
-    gen->grid[0] = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
+    gen->grid[0] = b.n ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[1] = first;
     gen->grid[2] = 1;
     if (tile->shares > 1)

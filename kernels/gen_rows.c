@@ -59,7 +59,7 @@ emit_prologue(dop_rows *s, dop_buf *decls, dop_buf *body)
     const dop_parts *p = &s->p;
     bool many = s->tb > 1, direct = true, each = false;
     dop_rowprog prog = program_of(s);
-    if (p->experts && s->staged && !s->blocks.id)
+    if (p->experts && s->staged && !s->blocks.n)
         dop_expert_program(s->gen, p, s->k_pad, &prog, decls, &each);
     dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad * s->held + p->k2, decls, &direct) : DOP_OK;
     uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad * s->held + p->k2;
@@ -84,7 +84,7 @@ emit_prologue(dop_rows *s, dop_buf *decls, dop_buf *body)
         dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
     if ((!s->staged && !p->n_stats) || st != DOP_OK)
         return st;
-    if (s->blocks.id)
+    if (s->blocks.n)
         dop_buf_printf(body,
                        "    [[dont_unroll]] for (uint j = 0u; j < TB; j++) {\n    uint t = %s;\n"
                        "    if (t >= n_tokens)\n        break;\n",
@@ -92,7 +92,7 @@ emit_prologue(dop_rows *s, dop_buf *decls, dop_buf *body)
     else
         dop_buf_printf(body, "%s    uint t = t0 + j;\n",
                        many ? "    [[dont_unroll]] for (uint j = 0u;;) {\n" : "    {\n    const uint j = 0u;\n");
-    const char *until = many && !s->blocks.id ? "    DOP_UNTIL(++j >= min(TB, n_tokens - t0))\n" : "";
+    const char *until = many && !s->blocks.n ? "    DOP_UNTIL(++j >= min(TB, n_tokens - t0))\n" : "";
     if (each)
         dop_buf_printf(body, "    [[dont_unroll]] for (uint dop_j = 0u; dop_j < %uu; dop_j++) {\n", s->summed);
     for (uint32_t i = 0; i < p->n_activations && s->staged && s->k_pad > p->k; i++)
@@ -230,7 +230,7 @@ stored_in_fours(const dop_rows *s, const dop_segment *part)
 {
     const dop_graph *g = s->gen->e.g;
     bool fours = s->tb > 1 && s->tb % 4 == 0 && (s->rows == 2 || s->rows == 4) && part->rows % 4 == 0 &&
-                 !s->blocks.id && !s->p.experts && !s->p.sum && !s->p.beside && !part->argmax;
+                 !s->blocks.n && !s->p.experts && !s->p.sum && !s->p.beside && !part->argmax;
     for (uint32_t i = 0; i < part->n_outs && fours; i++)
         fours = dop_emit_wide(&s->gen->e, part->outs[i]) && !dop_node_writes_blocks(g, part->outs[i]);
     return fours;
@@ -329,14 +329,14 @@ blocks_of(const dop_rows *s, const dop_segment *part)
 static uint32_t
 slots_of(const dop_rows *s)
 {
-    return s->blocks.id || s->p.sum ? 1 : s->p.slots;
+    return s->blocks.n || s->p.sum ? 1 : s->p.slots;
 }
 
 /* Expression of matrix w; with experts, of the matrix of the block's expert, or of the slot's. */
 static const char *
 matrix_of(dop_rows *s, dop_node_id w)
 {
-    if (s->blocks.id)
+    if (s->blocks.n)
         return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_emit_matrix(&s->gen->e, w, "dop_matrix"));
     if (!s->p.experts)
         return dop_emit_matrix_arg(&s->gen->e, w);
@@ -425,7 +425,7 @@ select_part(dop_rows *s, const dop_segment *part, uint32_t index, uint32_t n_par
     introduce(n, index, "uint", "rows", dop_nest_text(n, "%uu", part->rows));
     if (index || s->p.n > 1)
         introduce(n, index, "uint", "part", dop_nest_text(n, "%uu", index));
-    if (s->p.experts && !s->blocks.id && !s->p.sum) {
+    if (s->p.experts && !s->blocks.n && !s->p.sum) {
         dop_nest_set(n, "dop_slot", "(%s - base) / %uu", s->block, blocks_of(s, part));
         dop_nest_add(n, "base", "dop_slot * %uu", blocks_of(s, part));
     }
@@ -551,7 +551,7 @@ emit_group(dop_rows *s, const dop_segment *const *parts, uint32_t n_parts, uint3
 static uint32_t
 experts_bytes(dop_gen *gen, const dop_rows *s)
 {
-    return s->blocks.id ? dop_blocks_bytes(gen, s->tb) : s->p.experts ? dop_expert_bytes(gen) : 0;
+    return s->blocks.n ? dop_blocks_bytes(gen, s->tb) : s->p.experts ? dop_expert_bytes(gen) : 0;
 }
 
 /* Emits the code that finds the workgroup's rows of the step; a workgroup that has none returns. */
@@ -561,7 +561,7 @@ emit_tokens(dop_rows *s, dop_buf *decls, dop_buf *out)
     dop_gen *gen = s->gen;
     if (s->p.experts) /* The workgroup is one subgroup, which needs no barrier. */
         dop_buf_puts(decls, "#define barrier() DOP_STEP()\n");
-    if (s->blocks.id) {
+    if (s->blocks.n) {
         dop_buf_puts(decls, "#define BM TB\n");
         dop_blocks_declare(&s->blocks, decls);
         dop_buf_puts(decls, "uint dop_pair_of(uint j) { return subgroupBroadcastFirst(dop_pair[j]); }\n");
@@ -678,7 +678,7 @@ dop_rows_emit(dop_gen *gen)
         st = emit_groups(&s);
     dop_nest_end(n);
     gen->grid[0] = gen->choice->tile.loops;
-    gen->grid[1] = s.blocks.id ? s.blocks.n * (s.blocks.span / s.tb) : dop_div_up_u32(s.tb > 1 ? e->g->max_t : 1, s.tb);
+    gen->grid[1] = s.blocks.n ? s.blocks.n * (s.blocks.span / s.tb) : dop_div_up_u32(s.tb > 1 ? e->g->max_t : 1, s.tb);
     gen->grid[2] = 1;
     return st == DOP_OK ? dop_gen_print_nest(gen, n) : st;
 }

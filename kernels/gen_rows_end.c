@@ -4,7 +4,7 @@
 const char *
 dop_rows_row(const dop_rows *s)
 {
-    return s->blocks.id ? dop_blocks_row(s->gen, &s->blocks, DOP_ROWS_PAIR) : "t0 + j";
+    return s->blocks.n ? dop_blocks_row(s->gen, &s->blocks, DOP_ROWS_PAIR) : "t0 + j";
 }
 
 static void
@@ -19,7 +19,7 @@ emit_store(dop_rows *s, const dop_segment *part, dop_buf *store)
     if (s->p.beside) /* Its round is the last, so its sums are in y[0]. */
         dop_emit_bind(e, s->p.beside, "y[0]", false, NULL);
     dop_emit_scope(e, store, "                    ");
-    if (s->blocks.id) {
+    if (s->blocks.n) {
         dop_emit_line(e, "uint at = %s;", dop_blocks_column(s->gen, &s->blocks, DOP_ROWS_PAIR, part->rows));
         ix.c = "at";
     } else if (s->p.experts && !s->p.sum) {

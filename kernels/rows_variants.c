@@ -8,7 +8,7 @@ trips(const dop_site *s, const dop_tile *tile)
 {
     const dop_analysis *a = s->r->info;
     const dop_blocks blocks = dop_blocks_of(s->g, s->r);
-    const uint64_t slots = blocks.id || a->experts.sum ? 1 : a->experts.slots,
+    const uint64_t slots = blocks.n || a->experts.sum ? 1 : a->experts.slots,
                    sums = a->experts.sum ? a->experts.slots : 1;
     const uint64_t stores = tile->bm > 1 ? dop_turns((uint64_t)tile->rows * tile->bm / 4, 1) * 7 : 0;
     const uint32_t walkers = tile->claims ? 1 : tile->loops; /* One may claim all blocks. */
@@ -55,7 +55,7 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
         unit = w && w->unit > unit ? w->unit : unit;
     }
     const dop_blocks b = dop_blocks_of(g, s->r);
-    uint64_t products = (uint64_t)p.rows * p.k / (b.id ? b.slots : 1);
+    uint64_t products = (uint64_t)p.rows * p.k / (b.n ? b.slots : 1);
     bool small = products < (1 << 19); /* Compiling takes longer than running then, so less code is better. */
     tile->wg = t->subgroup;
     /* Rows, matrices, tokens and the values of a step are unrolled, so the code grows with their product. */
@@ -66,7 +66,7 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
         tile->rows /= 2;
     /* A workgroup computes its activations itself, so it should have a quarter of a million products, and every core should
      * get equally many workgroups, because the driver distributes them beforehand.  Blocks of tokens are workgroups too. */
-    const uint32_t tiles = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(gemv ? 1 : g->max_t, tile->bm);
+    const uint32_t tiles = b.n ? b.n * (b.span / tile->bm) : dop_div_up_u32(gemv ? 1 : g->max_t, tile->bm);
     uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / tiles;
     loops = loops > most ? most : loops;
     tile->loops = loops < t->cores ? t->cores : dop_pow2_floor((uint32_t)loops);

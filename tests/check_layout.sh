@@ -65,7 +65,8 @@ compiler/import/vision  compiler/model runtime/media
 compiler/import/gguf    compiler/model compiler/import/vision runtime/media
 compiler/import/hf      compiler/model compiler/import/text compiler/import/vision runtime/media
 compiler/import/rdrr    compiler/model
-compiler/import         compiler/import/hf compiler/import/gguf compiler/import/rdrr runtime/adapter
+compiler/import/diffusion compiler/import/hf
+compiler/import         compiler/import/diffusion compiler/import/gguf compiler/import/rdrr runtime/adapter
 compiler/build          compiler/model
 compiler/target         ir base/read runtime/device
 compiler/pack           compiler/build kernels

@@ -172,17 +172,38 @@ find_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_
     return DOP_OK;
 }
 
+/* Reads the header, whose length is *out_bytes; the caller releases *out_root. */
+static dop_status
+read_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_bytes, json_t **out_root)
+{
+    dop_status st = find_header(path, map, diag, out_bytes);
+    return st == DOP_OK ? dop_json_decode(map->data + 8, (size_t)*out_bytes,
+                                          &(dop_json_how){.path = path, .flags = DOP_JSON_UNIQUE}, diag, out_root)
+                        : st;
+}
+
+dop_status
+dop_st_metadata(const char *path, const dop_map *map, const char *key, dop_arena *arena, dop_diag *diag,
+                const char **out_text)
+{
+    json_t *root = NULL;
+    uint64_t bytes = 0;
+    *out_text = NULL;
+    dop_status st = read_header(path, map, diag, &bytes, &root);
+    const char *text = json_string_value(json_object_get(json_object_get(root, "__metadata__"), key));
+    if (text && !(*out_text = dop_arena_strdup(arena, text)))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    json_decref(root);
+    return st;
+}
+
 dop_status
 dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, dop_diag *diag, dop_st_set *out_set)
 {
     json_t *root = NULL;
     uint64_t header = 0;
     *out_set = (dop_st_set){0};
-    dop_status st = find_header(path, map, diag, &header);
-    if (st != DOP_OK)
-        return st;
-    st = dop_json_decode(map->data + 8, (size_t)header, &(dop_json_how){.path = path, .flags = DOP_JSON_UNIQUE}, diag,
-                         &root);
+    dop_status st = read_header(path, map, diag, &header, &root);
     if (st != DOP_OK)
         return st;
     size_t cap = json_object_size(root);

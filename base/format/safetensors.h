@@ -29,6 +29,10 @@ typedef struct dop_st_set {
  * overlap) and lists its tensors. */
 dop_status dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, dop_diag *diag, dop_st_set *out_set);
 
+/* The text under a key of the header's metadata, in the arena; *out_text NULL: there is none. */
+dop_status dop_st_metadata(const char *path, const dop_map *map, const char *key, dop_arena *arena, dop_diag *diag,
+                           const char **out_text);
+
 /* Maps DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names, and lists the tensors of all
  * of them.  The maps (*out_maps, malloc'ed array; closed and freed by the caller also after an error) must outlive
  * every use of the data. */

@@ -432,9 +432,11 @@ layer_inputs(builder *b, dop_node_id x)
     if (p->width == 0)
         return 0;
     set_role(b, "inputs");
-    const dop_attr larger[] = {{.i = 0}, {.i = b->a->vocab}}; /* a token past the table reads zeros */
+    /* A token past the table reads zeros. */
+    const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + (b->features ? b->g->max_t : 0)}};
     dop_node_id own = op2(b, DOP_OP_gather, "input_emb", weight(b, DOP_W_input_embed), b->tok,
-                          p->vocab < b->a->vocab ? larger : NULL, DOP_TYPE_none);
+                          p->vocab < b->a->vocab || b->features ? larger : NULL, DOP_TYPE_none);
+    own = dop_build_inputs_of(b, own);
     own = scaled(b, "input_emb_s", own, p->scale, DOP_TYPE_none);
     dop_node_id y = op2(b, DOP_OP_matmul, "input_proj", x, weight(b, DOP_W_input_proj), NULL, DOP_TYPE_none);
     y = reshape(b, "input_h", scaled(b, "input_ps", y, p->projected, DOP_TYPE_none), b->a->n_layers, p->width);

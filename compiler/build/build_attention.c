@@ -66,7 +66,7 @@ dop_build_attention(builder *b, const dop_attention *t, dop_node_id q, dop_node_
     if (t->relative)
         srcs[5] = b->relative;
     uint32_t n_srcs = srcs[5] ? 6 : 5;
-    const bool blocks = !t->both && b->picture_lasts;
+    const bool blocks = !t->both && b->picture_lasts && (t->window || !b->m->vision->sees_near);
     if (t->both || blocks)
         srcs[n_srcs++] = blocks ? b->picture_lasts : b->lasts;
     if (chosen)

@@ -65,6 +65,24 @@ dop_build_features_of(builder *b, dop_node_id x)
 }
 
 dop_node_id
+dop_build_inputs_of(builder *b, dop_node_id x)
+{
+    const dop_weight *pad = b->features ? dop_weights_find(&b->m->weights, "v.input_pad") : NULL;
+    if (!pad)
+        return x;
+    /* 1 in rows of pictures, and 0 in rows of text. */
+    const uint32_t rows = b->g->max_t;
+    const dop_shape column = {2, {dop_dim_n(rows), dop_dim_n(1)}};
+    const dop_attr of[] = {{.i = b->a->vocab}, {.i = (int64_t)b->a->vocab + rows}};
+    dop_node_id ones =
+        comes_from(b, leaf(b, DOP_OP_weight, "ones", "ones", DOP_TYPE_f32, &column), DOP_FROM_ONES, rows);
+    dop_node_id is = op2(b, DOP_OP_gather, "picture_is", ones, b->tok, of, DOP_TYPE_none);
+    dop_node_id own = weight_leaf(b, "w.input_pad", &b->m->weights, pad, b->opt->types);
+    own = op2(b, DOP_OP_mul, "input_pad", is, own, NULL, DOP_TYPE_none);
+    return op2(b, DOP_OP_add, "input_own", x, own, NULL, DOP_TYPE_none);
+}
+
+dop_node_id
 dop_build_deep(builder *b, uint32_t layer, dop_node_id x)
 {
     char name[32], sum[24];

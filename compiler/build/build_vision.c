@@ -1,6 +1,7 @@
 #include "compiler/build/build_vision.h"
 #include "compiler/build/builder.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -50,6 +51,23 @@ weight_of(vision_builder *b, const char *role, const char *suffix)
     return w ? weight_leaf(&b->base, w->name, &b->m->weights, w, b->opt->types) : 0;
 }
 
+/* x within the bounds of what a product reads (`out` 0) or gives (1). */
+static dop_node_id
+clipped(vision_builder *b, const char *role, uint32_t out, dop_node_id x)
+{
+    const dop_weight *w = find(b, role, "_clip");
+    for (uint32_t i = 0; w && i < 2; i++) {
+        char name[48];
+        float bound;
+        memcpy(&bound, w->data + (2 * out + i) * sizeof bound, sizeof bound);
+        snprintf(name, sizeof name, "%s_%s%u", role, i ? "most" : "least", out);
+        if (fabsf(bound) < FLT_MAX)
+            x = op1(&b->base, i ? DOP_OP_at_most : DOP_OP_at_least, name, x, &(dop_attr){.f = (double)bound},
+                    b->base.act_type);
+    }
+    return x;
+}
+
 /* x times the matrix of a role, plus its bias where there is one. */
 static dop_node_id
 product(vision_builder *b, const char *role, dop_node_id x)
@@ -57,8 +75,9 @@ product(vision_builder *b, const char *role, dop_node_id x)
     char name[48];
     const dop_node_id w = weight_of(b, role, ""), bias = weight_of(b, role, "_bias");
     snprintf(name, sizeof name, "%s_b", role);
-    x = act2(b, DOP_OP_matmul, role, x, w);
-    return bias ? act2(b, DOP_OP_add, name, x, bias) : x;
+    x = act2(b, DOP_OP_matmul, role, clipped(b, role, 0, x), w);
+    x = bias ? act2(b, DOP_OP_add, name, x, bias) : x;
+    return clipped(b, role, 1, x);
 }
 
 /* x through the norm of a role; x itself where the norm has no weights. */
@@ -79,13 +98,18 @@ normed(vision_builder *b, const char *role, dop_node_id x, double eps, double su
 static dop_node_id
 turned(vision_builder *b, const char *role, dop_node_id x)
 {
-    char name[24];
+    char name[24], norm[24];
     const dop_vision *v = b->v;
     x = product(b, role, x);
-    snprintf(name, sizeof name, "%s_norm", role);
-    x = normed(b, name, x, v->eps, 0, b->base.act_type);
+    snprintf(norm, sizeof norm, "%s_norm", role);
     snprintf(name, sizeof name, "%s_h", role);
+    const dop_weight *w = find(b, norm, "");
+    const bool each = w && w->cols == v->head_dim; /* of each head */
+    if (!each)
+        x = normed(b, norm, x, v->eps, 0, b->base.act_type);
     x = reshape(&b->base, name, x, v->heads, v->head_dim);
+    if (each)
+        x = normed(b, norm, x, v->eps, 0, b->base.act_type);
     if (v->rope_theta == 0)
         return x;
     snprintf(name, sizeof name, "%s_r", role);
@@ -100,10 +124,13 @@ attention_part(vision_builder *b, uint32_t layer, dop_node_id x)
 {
     const dop_vision *v = b->v;
     const bool windowed = v->windowed[layer] && b->in_window;
-    const attention_attrs how = {.scale = 1 / sqrt(v->head_dim), .mask = DOP_MASK_full};
+    const attention_attrs how = {.scale = v->scale > 0 ? v->scale : 1 / sqrt(v->head_dim), .mask = DOP_MASK_full};
+    const dop_norm plain = {.kind = DOP_NORM_RMS, .eps = v->eps};
     x = normed(b, "norm1", x, v->eps, 0, b->base.act_type);
     const dop_node_id q = turned(b, "q", x), k = turned(b, "k", x);
-    const dop_node_id values = reshape(&b->base, "v_h", product(b, "v", x), v->heads, v->head_dim);
+    dop_node_id values = reshape(&b->base, "v_h", product(b, "v", x), v->heads, v->head_dim);
+    if (v->norm_values)
+        values = plain_norm(&b->base, "v_norm", &plain, values);
     const dop_node_id srcs[] = {
         q, k, values, windowed ? b->in_window : b->positions, b->sequences, windowed ? b->window_lasts : b->lasts};
     x = add_attention(&b->base, srcs, 6, &how);
@@ -126,8 +153,9 @@ layer(vision_builder *b, uint32_t i, dop_node_id x)
 {
     b->base.layer = (int32_t)i;
     dop_node_id y = attention_part(b, i, x), by = weight_of(b, "scale1", "");
+    y = normed(b, "after1", y, b->v->eps, 0, b->base.act_type);
     x = full2(b, DOP_OP_add, "x_a", x, by ? full2(b, DOP_OP_mul, "attn_s", y, by) : y);
-    y = ffn_part(b, x);
+    y = normed(b, "after2", ffn_part(b, x), b->v->eps, 0, b->base.act_type);
     by = weight_of(b, "scale2", "");
     x = full2(b, DOP_OP_add, "x", x, by ? full2(b, DOP_OP_mul, "ffn_s", y, by) : y);
     b->base.layer = -1;
@@ -140,7 +168,11 @@ static dop_node_id
 embedded(vision_builder *b)
 {
     const dop_vision *v = b->v;
-    const dop_node_id patches = given(b, DOP_OP_received, "patches", DOP_TYPE_f32, v->row_values);
+    dop_node_id patches = given(b, DOP_OP_received, "patches", DOP_TYPE_f32, v->row_values);
+    if (v->centered) {
+        patches = op1(&b->base, DOP_OP_scale, "patches_2", patches, &(dop_attr){.f = 2}, DOP_TYPE_none);
+        patches = op1(&b->base, DOP_OP_offset, "patches_c", patches, &(dop_attr){.f = -1}, DOP_TYPE_none);
+    }
     const dop_node_id bias = weight_of(b, "patch", "_bias");
     dop_node_id x = full2(b, DOP_OP_matmul, "patch", patches, weight_of(b, "patch", ""));
     x = bias ? full2(b, DOP_OP_add, "patch_b", x, bias) : x;
@@ -152,6 +184,13 @@ embedded(vision_builder *b)
         const dop_node_id shares = given(b, DOP_OP_received, "shares", DOP_TYPE_f32, 4);
         const dop_node_id four = full2(b, DOP_OP_gather, "four", weight_of(b, "pos", ""), at);
         x = full2(b, DOP_OP_add, "placed", x, full2(b, DOP_OP_weighted_sum, "place", four, shares));
+    }
+    if (v->places == DOP_PLACES_AXES) {
+        const dop_node_id at = given(b, DOP_OP_received, "axes", DOP_TYPE_u32, 2);
+        const dop_node_id two =
+            reshape(&b->base, "two_row", full2(b, DOP_OP_gather, "two", weight_of(b, "pos", ""), at), 0, 2 * v->hidden);
+        x = full2(b, DOP_OP_add, "placed_x", x, slice(&b->base, "place_x", two, 0, v->hidden));
+        x = full2(b, DOP_OP_add, "placed", x, slice(&b->base, "place_y", two, v->hidden, v->hidden));
     }
     if (v->places == DOP_PLACES_RESAMPLED) {
         const dop_node_id mix = given(b, DOP_OP_received, "resampling", DOP_TYPE_f32, v->n_places);
@@ -308,6 +347,22 @@ pooled(vision_builder *b, dop_node_id x, uint32_t n, uint32_t width)
     return op1(&b->base, DOP_OP_scale, "mean", sum, &(dop_attr){.f = 1.0 / n}, DOP_TYPE_none);
 }
 
+/* The mean of a feature's patches as the projector takes it: scaled, moved to what is usual of each value, and normed. */
+static dop_node_id
+settled(vision_builder *b, dop_node_id x)
+{
+    const dop_vision *v = b->v;
+    const dop_norm plain = {.kind = DOP_NORM_RMS, .eps = v->merge_eps};
+    const dop_node_id shift = weight_of(b, "std_shift", ""), by = weight_of(b, "std_scale", "");
+    if (v->pool_scale > 0)
+        x = op1(&b->base, DOP_OP_scale, "mean_s", x, &(dop_attr){.f = v->pool_scale}, DOP_TYPE_none);
+    if (shift)
+        x = full2(b, DOP_OP_sub, "mean_m", x, shift);
+    if (by)
+        x = full2(b, DOP_OP_mul, "mean_d", x, by);
+    return v->merge_plain ? plain_norm(&b->base, "norm", &plain, x) : x;
+}
+
 /* Adds the features of an output of the tower: 0, or 1 + n for layer deep[n]. */
 static void
 add_features(vision_builder *b, uint32_t output)
@@ -321,7 +376,7 @@ add_features(vision_builder *b, uint32_t output)
     if (output > 0)
         snprintf(b->base.place, sizeof b->base.place, "D%u.", output - 1);
     if (v->pool)
-        x = pooled(b, x, parts, v->hidden);
+        x = settled(b, pooled(b, x, parts, v->hidden));
     x = normed(b, "norm", x, v->merge_eps, v->merge_norm_add, b->base.act_type);
     if (find(b, "merge", ""))
         x = product(b, "merge", x);

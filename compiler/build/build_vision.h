@@ -26,6 +26,7 @@ typedef struct dop_vision_options {
  *   "places" u32 [T]                   where positions have a table: the patch's number in reading order, or the last row
  *   "corners" u32 [T, 4], "shares" f32 [T, 4]   where positions are interpolated between four rows (dop_image_corners)
  *   "resampling" f32 [T, n_places]     where the table of positions is resized: the weights of its rows (dop_image_resampling)
+ *   "axes" u32 [T, 2]                  where columns and rows have a table: the patch's column, and n_places / 2 + its row
  *   "turns" u32 [T]                    with rotations: row of the patch * DOP_STEP_EDGE + column, for the weight "v.turns"
  *                                      (dop_vision_turns)
  * The origin of a weight leaf is the weight's number in m->weights.

@@ -72,9 +72,11 @@ void dop_build_adapter_factors(builder *b);
 dop_node_id dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node_id x, dop_node_id y);
 dop_node_id dop_build_controlled(builder *b, uint32_t i, dop_node_id x);
 /* build_pictures.c.  picture_inputs: adds what is received for rows that are features.  features_of: x, embedded tokens, plus features
- * in rows that are those.  deep: the residual stream x after a layer plus what the vision part has for this layer. */
+ * in rows that are those.  inputs_of: x, per-layer inputs of tokens, plus those of a token that rows of pictures have.  deep: the
+ * residual stream x after a layer plus what the vision part has for this layer. */
 void dop_build_picture_inputs(builder *b);
 dop_node_id dop_build_features_of(builder *b, dop_node_id x);
+dop_node_id dop_build_inputs_of(builder *b, dop_node_id x);
 dop_node_id dop_build_deep(builder *b, uint32_t layer, dop_node_id x);
 /* build_cross.c: the branch of a layer that attends to an encoder's rows; x: the residual stream. */
 dop_node_id dop_build_cross(builder *b, const dop_layer *l, dop_node_id x);

@@ -91,15 +91,18 @@ load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
     return gguf ? dop_import_gguf(gguf, diag, m) : dop_import_hf(path, diag, m);
 }
 
-/* Loads a file, which must be GGUF, or GGML of a model of speech; its first bytes tell. */
+/* Loads a file, which must be GGUF, GGML of a model of speech, or safetensors of a diffusion model; its first bytes tell. */
 static dop_status
 load_file(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
     dop_map map;
     dop_status st = dop_map_open(path, diag, &map);
     const dop_file_kind kind = dop_file_kind_of(map.data, map.size);
+    bool single = false;
     dop_map_close(&map);
-    if (st != DOP_OK)
+    if (st == DOP_OK && kind == DOP_FILE_SAFETENSORS)
+        st = dop_import_single_file(path, diag, m, &single);
+    if (st != DOP_OK || single)
         return st;
     return kind == DOP_FILE_GGUF   ? dop_import_gguf(path, diag, m)
            : kind == DOP_FILE_GGML ? dop_import_ggml(path, diag, m)

@@ -16,7 +16,8 @@ compare_sizes(const void *a, const void *b)
 }
 
 /* Chooses the sizes of steps of rows: one row for each sequence, and a quarter of that and less for when some sequences have nothing to
- * do.  GPUs, whose steps cost little more with more rows, also get a larger size, for a piece of a prompt beside rows of others. */
+ * do.  GPUs, whose steps cost little more with more rows, also get a larger size, for a piece of a prompt beside rows of others.  Where a
+ * layer drafts they get all powers of two in between: sequences have a few rows each. */
 static void
 settle_rows(dop_compilation_options *o, bool cpu, bool drafts)
 {
@@ -24,6 +25,7 @@ settle_rows(dop_compilation_options *o, bool cpu, bool drafts)
     if (o->sequences == 0)
         o->sequences = 1;
     const bool given = o->n_rows > 0;
+    const uint32_t by = drafts && !cpu ? 2 : 4;
     uint32_t most = 1;
     while (most < o->sequences)
         most *= 2;
@@ -31,7 +33,9 @@ settle_rows(dop_compilation_options *o, bool cpu, bool drafts)
         o->rows[o->n_rows++] = most < 64 ? 64 : 2 * most;
     for (uint32_t i = 0; !given && most == 1 && drafts && i < (cpu ? 2u : 3u); i++)
         o->rows[o->n_rows++] = checked[i];
-    for (; !given && most > 1; most /= 4)
+    for (uint32_t more = most < 64 ? 32 : most; !given && by == 2 && most > 1 && more > most; more /= 2)
+        o->rows[o->n_rows++] = more;
+    for (; !given && most > 1 && o->n_rows < DOP_MAX_ROWS_SIZES; most /= by)
         o->rows[o->n_rows++] = most;
     qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
 }

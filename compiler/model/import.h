@@ -367,9 +367,19 @@ dop_status dop_import_chat_template(const char *dir, dop_checkpoint *m, dop_diag
 /* Sets m->chat_template from a text that was read with status st, and finishes the text. */
 dop_status dop_import_keep_template(dop_checkpoint *m, dop_status st, dop_buf *text, dop_diag *diag);
 
+struct dop_st_set;
+struct json_t;
+
 /* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
 dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);
+/* As dop_import_hf, of what config.json contains and of tensors by their names there, whose maps `m` or the caller keeps open.  dir:
+ * where other files may be; path: what messages about the configuration name, NULL: dir. */
+dop_status dop_import_hf_parts(const char *dir, const char *path, struct json_t *config, const struct dop_st_set *set,
+                               dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m);
+/* A diffusion model in one file of safetensors, under the names that it was published with first.  *out_is: it is one; else nothing
+ * happened. */
+dop_status dop_import_single_file(const char *path, dop_diag *diag, dop_checkpoint *m, bool *out_is);
 dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m);
 /* A model of speech in a GGML file (whisper.cpp). */

@@ -1,5 +1,7 @@
 #include "compiler/model/vision.h"
 
+#include "ir/interp.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +70,30 @@ dop_weights_find(const dop_weights *w, const char *name)
     return w->n ? bsearch(&key, w->items, w->n, sizeof key, compare) : NULL;
 }
 
+/* Adds the per-layer inputs that rows of a picture have, those of a token, as the vector "v.input_pad". */
+static dop_status
+keep_pad(dop_checkpoint *m, dop_diag *diag)
+{
+    const dop_weight *table = dop_weights_find(&m->weights, "input_embed");
+    if (!table || m->vision->pad >= table->rows || table->col_stride)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the per-layer inputs of pictures, those of token %u, are missing",
+                        m->vision->pad);
+    float *row = dop_arena_alloc(m->arena, (size_t)table->cols * sizeof *row);
+    if (!row)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    dop_decode_row(table->type, dop_weight_at(table, m->vision->pad), table->cols, row);
+    const dop_weight w = {.name = "v.input_pad",
+                          .type = DOP_TYPE_f32,
+                          .rank = 1,
+                          .rows = 1,
+                          .cols = table->cols,
+                          .data = (const uint8_t *)row,
+                          .row_stride = (uint64_t)table->cols * sizeof *row,
+                          .source = table->source};
+    dop_status st = dop_weights_add(&m->weights, &w, m->arena, diag);
+    return st == DOP_OK ? dop_weights_seal(&m->weights, diag) : st;
+}
+
 dop_status
 dop_checkpoint_tower(dop_checkpoint *m, const dop_vision_model *tower, dop_diag *diag)
 {
@@ -81,7 +107,7 @@ dop_checkpoint_tower(dop_checkpoint *m, const dop_vision_model *tower, dop_diag 
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     *facts = tower->facts;
     m->vision = facts;
-    return st;
+    return st == DOP_OK && m->arch.inputs.width ? keep_pad(m, diag) : st;
 }
 
 dop_weight

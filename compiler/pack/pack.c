@@ -111,6 +111,9 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
     } else if (item.from.kind == DOP_FROM_TEMPER) {
         item.rows = p->ctx;
         item.cols = 1;
+    } else if (item.from.kind == DOP_FROM_ONES) {
+        item.rows = item.from.index;
+        item.cols = 1;
     } else if (item.from.kind == DOP_FROM_RELATIVE) {
         item.rows = dop_layer_attention(&m->arch.layers[0])->n_heads;
         item.cols = dop_node_cols(g, id);
@@ -258,6 +261,9 @@ write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *d
     dop_status st = DOP_OK;
     if (item->from.kind == DOP_FROM_TEMPER)
         dop_temper_table(&p->model->arch.temper, item->rows, table);
+    else if (item->from.kind == DOP_FROM_ONES)
+        for (uint32_t i = 0; i < item->rows; i++)
+            table[i] = 1;
     else if (item->from.kind == DOP_FROM_RELATIVE)
         st = relative_table(p, item, table, diag);
     else if (item->from.kind == DOP_FROM_TURNS)

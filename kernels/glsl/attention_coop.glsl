@@ -2,7 +2,9 @@
 // softmax of FlashAttention-2 (Dao, arXiv 2307.08691): a workgroup has ROWS query rows (tokens by the G query heads of
 // one KV head) and takes CP positions at a time, whose K and V rows all its subgroups share while the next ones are on
 // their way to registers.  RG groups of MM rows by PS groups of CW positions are a subgroup each; what the position
-// groups found is merged at the end.  VG subgroups, with one group of positions, have the same rows and a share of the values each.
+// groups found is merged at the end.  VG subgroups, with one group of positions, have the same rows and a share of the values each;
+// where the depth of the scores can be divided among them (DG), they add up what they found.  SHARES workgroups have the same
+// tokens and KV head, and a share of its query heads each.
 //
 // Scores stay in the units: exp2(score - M) is made element by element, whatever rows and columns an invocation has.  M
 // is no maximum but a number that no score so far exceeds by more than 2^SLACK: only where one does, the subgroup takes the
@@ -11,24 +13,29 @@
 #define DM ((D + 15u) / 16u * 16u) // the head's values in whole matrices; those past D and DV are zero
 #define DVM ((DV + 15u) / 16u * 16u)
 #define FD (DM / 16u)
+#define FS (FD / DG) // matrices of the depth that a subgroup goes through
 #define FV (DVM / 16u / VG)
 #define CW (CP / PS)
 #define FC (CW / 16u)
 #define ROWS (RG * MM)
 #define LK (DM / 8u + 1u) // words of eight halves from one row to the next, padded against bank conflicts
+#if IN_KEYS // V is columns of K
+#define LV LK
+#else
 #define LV (DVM / 8u + 1u)
+#endif
 #define LS 5u // words from one row to the next of a matrix of sums, or of two matrices of halves
 #define EL (MM * 16u / SG) // elements of a matrix of sums that an invocation has (no length(): a constant that KHR has not)
 #define LANES (SG / MM) // invocations side by side that own a row where values pass through a subgroup's piece
 #define NK ((CP * D / 8u + WG - 1u) / WG) // words of a tile that an invocation moves
-#define NV ((CP * DV / 8u + WG - 1u) / WG)
+#define NV (IN_KEYS == 1 ? 0u : (CP * DV / 8u + WG - 1u) / WG)
 #define K_AT 0u
 #define PIECE_AT (PIECES_AT + sub * PIECE)
 #define SLACK 8.0
 #define NOTHING -1e30 // M before there is a score
 #define UNSEEN -3e38 // the score of a position that a row must not see
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
-#define DOP_H(j) (kvh * G + (j) % G)
+#define DOP_H(j) (gl_WorkGroupID.x * G + (j) % G)
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, 16>
 #define FRAG_A fcoopmatNV<16, gl_ScopeSubgroup, MM, 16>
 #define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
@@ -73,11 +80,12 @@ float dop_row_max(uint at, uint lane)
 
 void main()
 {
-    uint kvh = gl_WorkGroupID.x, t0 = gl_WorkGroupID.y * BQ, n_tokens = ${N_TOKENS};
+    uint kvh = gl_WorkGroupID.x / SHARES, t0 = gl_WorkGroupID.y * BQ, n_tokens = ${N_TOKENS};
     if (t0 >= n_tokens)
         return;
 ${SEQUENCE}    uint sub = gl_LocalInvocationIndex / SG, lane = gl_LocalInvocationIndex % SG;
     uint rg = sub % RG, cw = sub / RG % PS * CW, vg = sub / (RG * PS), row0 = rg * MM, stats = sub * MM;
+    uint part = DG > 1u ? vg * FS : 0u; // of the depth
     for (uint i = gl_LocalInvocationIndex * 4u; i < ROWS * D; i += WG * 4u) {
         uint j = i / D, t = DOP_T(j), c = DOP_H(j) * D + i % D;
         vec4 q = vec4(0.0);
@@ -136,48 +144,80 @@ ${LOAD_Q}        }
     DOP_FILL(Q_AT, ROWS * (1u + SPLIT_Q), D, DM, LK)
     barrier();
 #if !Q_STAYS
-    FRAG_A q[FD];
-    [[unroll]] for (uint i = 0u; i < FD; i++)
-        coopMatLoadNV(q[i], dop_s, Q_AT + row0 * LK + i * 2u, LK, false);
+    FRAG_A q[FS];
+    [[unroll]] for (uint i = 0u; i < FS; i++)
+        coopMatLoadNV(q[i], dop_s, Q_AT + row0 * LK + (part + i) * 2u, LK, false);
     barrier();
 #endif
     DOP_FILL(K_AT, CP, D, DM, LK)
+#if !IN_KEYS
     DOP_FILL(V_AT, CP, DV, DVM, LV)
+#endif
     FRAG acc[FV], sums = FRAG(0.0), m = FRAG(NOTHING);
     [[unroll]] for (uint i = 0u; i < FV; i++)
         acc[i] = FRAG(0.0);
     for (uint base = lo; base <= wh; base += CP) {
         DOP_PUT(NK, CP * D / 8u, D, K, K_AT, LK)
         barrier();
+#if IN_KEYS
+        if (base + CP <= wh) {
+            DOP_LOAD(NK, CP * D / 8u, D, K, base + CP)
+        }
+#else
         DOP_LOAD(NV, CP * DV / 8u, DV, V, base)
+#endif
         uint first = base + cw; // of this subgroup's positions
         bool live = first <= sh && first + CW > sf;
         FRAG_A p[FC];
+#if DG > 1
+        FRAG s[FC];
+#endif
         if (live) {
+#if DG == 1
             FRAG s[FC];
+#endif
             [[unroll]] for (uint c = 0u; c < FC; c++)
                 s[c] = FRAG(0.0);
-            [[unroll]] for (uint i = 0u; i < FD; i++) {
+            [[unroll]] for (uint i = 0u; i < FS; i++) {
 #if Q_STAYS
                 FRAG_A q_i;
-                coopMatLoadNV(q_i, dop_s, Q_AT + row0 * LK + i * 2u, LK, false);
+                coopMatLoadNV(q_i, dop_s, Q_AT + row0 * LK + (part + i) * 2u, LK, false);
 #define DOP_Q(i) q_i
 #else
 #define DOP_Q(i) q[i]
 #endif
 #if SPLIT_Q
                 FRAG_A rest;
-                coopMatLoadNV(rest, dop_s, Q_AT + (ROWS + row0) * LK + i * 2u, LK, false);
+                coopMatLoadNV(rest, dop_s, Q_AT + (ROWS + row0) * LK + (part + i) * 2u, LK, false);
 #endif
                 [[unroll]] for (uint c = 0u; c < FC; c++) {
                     FRAG_B k;
-                    coopMatLoadNV(k, dop_s, K_AT + (cw + c * 16u) * LK + i * 2u, LK, true);
+                    coopMatLoadNV(k, dop_s, K_AT + (cw + c * 16u) * LK + (part + i) * 2u, LK, true);
                     s[c] = coopMatMulAddNV(DOP_Q(i), k, s[c]);
 #if SPLIT_Q
                     s[c] = coopMatMulAddNV(rest, k, s[c]);
 #endif
                 }
             }
+#if DG > 1
+        }
+        [[unroll]] for (uint c = 0u; c < FC; c++) {
+            if (live)
+                coopMatStoreNV(s[c], dop_s, PIECE_AT, LS, false);
+            barrier();
+            if (live) {
+                coopMatLoadNV(s[c], dop_s, PIECES_AT + rg * PIECE, LS, false);
+                [[unroll]] for (uint g = 1u; g < DG; g++) {
+                    FRAG other;
+                    coopMatLoadNV(other, dop_s, PIECES_AT + (g * RG + rg) * PIECE, LS, false);
+                    [[unroll]] for (uint e = 0u; e < EL; e++)
+                        s[c][e] += other[e];
+                }
+            }
+            barrier();
+        }
+        if (live) {
+#endif
 #if EAGER
             [[unroll]] for (uint c = 0u; c < FC; c++)
                 [[unroll]] for (uint e = 0u; e < EL; e++)
@@ -251,6 +291,7 @@ ${LOAD_Q}        }
 #endif
             }
         }
+#if !IN_KEYS
 #if ONE_BUFFER
         barrier();
 #endif
@@ -259,6 +300,7 @@ ${LOAD_Q}        }
         if (base + CP <= wh) {
             DOP_LOAD(NK, CP * D / 8u, D, K, base + CP)
         }
+#endif
         if (live) {
             [[unroll]] for (uint c = 0u; c < FC; c++) {
                 // Sums of the rounded weights, which are what V is multiplied with, so that these add up to 1.
@@ -270,7 +312,7 @@ ${LOAD_Q}        }
                 }
             }
         }
-#if ONE_BUFFER
+#if ONE_BUFFER || IN_KEYS
         barrier();
 #endif
     }

@@ -197,6 +197,8 @@ fill_row(const dop_image *x, const char *name, const dop_image_row *row, uint32_
     uint32_t corners[4] = {0};
     if (strcmp(name, "places") == 0)
         data[at] = patch;
+    else if (strcmp(name, "axes") == 0)
+        memcpy(data + 2 * at, (const uint32_t[]){place_x, n_places / 2 + place_y}, 2 * sizeof *data);
     else if (strcmp(name, "turns") == 0)
         data[at] = row ? place_y * DOP_STEP_EDGE + place_x : 0;
     else if (strcmp(name, "in_window") == 0)

@@ -2,6 +2,8 @@
  * divisions are in double where the published processors divide doubles. */
 #include "runtime/media/image_processor.h"
 
+#include "base/step_record.h"
+
 #include <math.h>
 
 /* Bounds of a processor's numbers, with which all products of sizes stay far below 2^63. */
@@ -53,6 +55,9 @@ check_form(const dop_image_processor *p, dop_diag *diag)
         return is_edge(p->longest) ? DOP_OK : wrong(diag, "longest edge");
     case DOP_IMAGE_TILES:
         return !is_edge(p->longest) ? wrong(diag, "longest edge") : is_edge(p->tile) ? DOP_OK : wrong(diag, "tile");
+    case DOP_IMAGE_BUDGET:
+        return in(p->max_patches, (uint64_t)p->merge * p->merge, MAX_PATCHES) ? DOP_OK
+                                                                              : wrong(diag, "number of patches");
     case DOP_IMAGE_PATCHES:
         return in(p->max_patches, 1, MAX_PATCHES) ? DOP_OK : wrong(diag, "number of patches");
     }
@@ -95,7 +100,7 @@ dop_image_processor_limit(dop_image_processor *p, uint32_t max_rows)
         p->min_pixels = p->min_pixels < most ? p->min_pixels : most;
     } else if (p->form == DOP_IMAGE_LONGEST && p->longest > edge && edge > 0) {
         p->longest = edge;
-    } else if (p->form == DOP_IMAGE_PATCHES && p->max_patches > max_rows) {
+    } else if ((p->form == DOP_IMAGE_PATCHES || p->form == DOP_IMAGE_BUDGET) && p->max_patches > max_rows) {
         p->max_patches = max_rows;
     }
 }
@@ -260,6 +265,27 @@ lay_out_patches(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_
     out->middle_height = edge(fmax(patch, ceil(h * low / patch) * patch));
 }
 
+/* Gemma 4's size: the picture is scaled to max_patches patches, and its edges round down to multiples of `unit` pixels.  An edge that would
+ * vanish becomes `unit`, and the other one as many times as long as in the picture, within the number of patches.  A step of the tower
+ * knows places below DOP_STEP_EDGE. */
+static void
+lay_out_budget(const dop_image_processor *p, double w, double h, dop_image_layout *out)
+{
+    const double unit = (double)p->patch * p->merge, pixels = (double)p->max_patches * p->patch * p->patch;
+    const double scale = sqrt(pixels / (h * w)), features = floor(p->max_patches / ((double)p->merge * p->merge));
+    const double most = fmin(features, floor((DOP_STEP_EDGE - 1.0) / p->merge)) * unit;
+    double out_w = floor(scale * w / unit) * unit, out_h = floor(scale * h / unit) * unit;
+    if (out_h == 0) {
+        out_h = unit;
+        out_w = floor(w / h) * unit;
+    } else if (out_w == 0) {
+        out_w = unit;
+        out_h = floor(h / w) * unit;
+    }
+    out->middle_width = edge(fmin(out_w, most));
+    out->middle_height = edge(fmin(out_h, most));
+}
+
 /* CLIP's size: the shorter edge becomes `shortest`, the aspect ratio is kept. */
 static void
 lay_out_edge(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
@@ -309,6 +335,10 @@ sizes(const dop_image_processor *p, uint32_t w, uint32_t h, dop_diag *diag, dop_
         if (p->resize)
             lay_out_patches(p, w, h, out);
         break;
+    case DOP_IMAGE_BUDGET:
+        if (p->resize)
+            lay_out_budget(p, w, h, out);
+        break;
     }
     return DOP_OK;
 }
@@ -345,7 +375,9 @@ dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height,
                         width, height, x.n_tiles, x.width, x.height);
     x.rows = (uint32_t)patches;
     x.row_values = 3 * p->frames * p->patch * p->patch;
-    x.padding = p->form == DOP_IMAGE_PATCHES && p->max_patches > x.rows ? p->max_patches - x.rows : 0;
+    x.padding = (p->form == DOP_IMAGE_PATCHES || p->form == DOP_IMAGE_BUDGET) && p->max_patches > x.rows
+                    ? p->max_patches - x.rows
+                    : 0;
     x.features = x.n_tiles * (x.grid_width / p->merge * (x.grid_height / p->merge) + p->more_features);
     *out_layout = x;
     return DOP_OK;

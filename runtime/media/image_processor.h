@@ -15,6 +15,7 @@ typedef enum dop_image_form {
     DOP_IMAGE_CANVAS, /* tiles of width x height, in the grid closest to the picture's aspect ratio; the whole follows (InternVL) */
     DOP_IMAGE_PAN, /* the whole at width x height; then, of a long picture, pieces of this size along its longer edge (Gemma 3) */
     DOP_IMAGE_PATCHES, /* aspect ratio kept, at the largest size with no more than max_patches patches (SigLIP 2, "NaFlex") */
+    DOP_IMAGE_BUDGET, /* scaled to max_patches patches; edges then round down to multiples of patch * merge (Gemma 4) */
 } dop_image_form;
 
 /* How tokens stand for a picture. */
@@ -49,7 +50,7 @@ typedef struct dop_image_processor {
     uint32_t patch;         /* edge of a patch of the tower, pixels */
     uint32_t merge;         /* merge x merge patches become one feature */
     uint32_t frames;        /* copies of a patch in its row, where the tower takes videos; else 1 */
-    uint32_t max_patches;   /* most patches of a picture (DOP_IMAGE_PATCHES) */
+    uint32_t max_patches;   /* most patches of a picture (DOP_IMAGE_PATCHES, DOP_IMAGE_BUDGET) */
     uint32_t window;        /* edge, in features, of the attention windows of some of the tower's layers; 0: none */
     uint32_t more_features; /* features of a tile beside those of its patches: 1 where the class token counts */
     dop_mark_form marks;
@@ -69,7 +70,8 @@ typedef struct dop_image_layout {
     uint32_t grid_width, grid_height; /* patches of a tile */
     uint32_t rows;                    /* patches of all tiles together; each is a row of the tower's input */
     uint32_t row_values;              /* values of a row: those of the pixels of a patch */
-    uint32_t padding;  /* rows of zeros behind the patches' rows, which attention must not see (DOP_IMAGE_PATCHES) */
+    uint32_t
+        padding; /* rows of zeros behind the patches' rows, which attention must not see (where there is max_patches) */
     uint32_t features; /* rows that the tower gives the text model, of all tiles together */
     /* Pixels: the size that the picture is resized to before it is divided or cropped. */
     uint32_t middle_width, middle_height;
@@ -83,7 +85,7 @@ typedef enum dop_pixel_order {
      * DOP_IMAGE_PATCHES; rows are in the order of dop_image_rows(). */
     DOP_PIXELS_ROWS,
     /* As `pixel_values` of published processors: [n_tiles, 3, height, width]; with DOP_IMAGE_PATCHES and DOP_IMAGE_PIXELS, rows as of
-     * DOP_PIXELS_ROWS, but ordered as without windows. */
+     * DOP_PIXELS_ROWS, but ordered as without windows; with DOP_IMAGE_BUDGET in reading order, a row being [patch, patch, 3]. */
     DOP_PIXELS_PUBLISHED,
 } dop_pixel_order;
 

@@ -52,11 +52,11 @@ typedef struct place {
 } place;
 
 /* Lists the rows of a tile: by window of `window` features along each edge (0: one window), in it by feature, in that by patch, each in
- * reading order. */
+ * reading order.  m: patches along an edge of a feature. */
 static void
-order_rows(const dop_image_processor *p, const dop_image_layout *x, uint32_t window, dop_image_row *rows)
+order_rows(const dop_image_layout *x, uint32_t window, uint32_t m, dop_image_row *rows)
 {
-    const uint32_t m = p->merge, w = x->grid_width / m, h = x->grid_height / m;
+    const uint32_t w = x->grid_width / m, h = x->grid_height / m;
     const uint32_t edge = window ? window : w > h ? w : h;
     uint32_t n = 0;
     for (uint32_t wy = 0; wy < h; wy += edge)
@@ -77,7 +77,7 @@ dop_image_rows(const dop_image_processor *p, const dop_image_layout *layout, dop
     *out_rows = calloc((size_t)layout->grid_width * layout->grid_height, sizeof **out_rows);
     if (!*out_rows)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    order_rows(p, layout, p->window, *out_rows);
+    order_rows(layout, p->window, p->merge, *out_rows);
     return DOP_OK;
 }
 
@@ -97,7 +97,8 @@ put_patch(const place *at, const float table[3][256], const uint8_t *from, uint3
 {
     const uint32_t n = at->p->patch, frames = at->p->frames;
     const size_t plane = (size_t)n * n;
-    if (at->p->form == DOP_IMAGE_PATCHES) { /* layout [patch, patch, 3] */
+    if (at->p->form == DOP_IMAGE_PATCHES ||
+        (at->p->form == DOP_IMAGE_BUDGET && at->order == DOP_PIXELS_PUBLISHED)) { /* layout [patch, patch, 3] */
         for (uint32_t y = 0; y < n; y++)
             for (uint32_t x = 0; x < 3 * n; x++)
                 *row++ = table[x % 3][from[(size_t)y * width * 3 + x]];
@@ -172,8 +173,8 @@ put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas
           float *out)
 {
     const dop_image_layout *const x = at->layout;
-    const bool planes =
-        at->order == DOP_PIXELS_PUBLISHED && at->p->form != DOP_IMAGE_PIXELS && at->p->form != DOP_IMAGE_PATCHES;
+    const bool planes = at->order == DOP_PIXELS_PUBLISHED && at->p->form != DOP_IMAGE_PIXELS &&
+                        at->p->form != DOP_IMAGE_PATCHES && at->p->form != DOP_IMAGE_BUDGET;
     const uint64_t values =
         planes ? 3 * (uint64_t)x->width * x->height : (uint64_t)x->rows / x->n_tiles * x->row_values;
     const uint32_t whole = x->whole_first ? 0 : x->n_tiles - 1;
@@ -209,7 +210,7 @@ dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, c
     if (st == DOP_OK)
         st = dop_image_rows(p, layout, diag, &order_of);
     if (st == DOP_OK && order == DOP_PIXELS_PUBLISHED)
-        order_rows(p, layout, 0, order_of);
+        order_rows(layout, 0, p->form == DOP_IMAGE_BUDGET ? 1 : p->merge, order_of);
     at.rows = order_of;
     if (st == DOP_OK && layout->first_width > 0)
         st = dop_picture_resize(picture, layout->first_width, layout->first_height, p->filter, p->point, budget, diag,

@@ -230,7 +230,7 @@ typedef struct dop_plan_program {
     uint32_t classes;    /* the output has scores of so many classes, width of them; 0: a vector */
     uint32_t end_id;     /* with DOP_POOL_END; 0 otherwise */
     uint32_t
-        n_places; /* image: what "places" and "corners" are below; 0: neither is received.  audio: rows of a chunk */
+        n_places; /* image: what "places", "corners" and "axes" are below; 0: none is received.  audio: rows of a chunk */
     uint32_t class_row; /* image: 1: the last row of a tile is no patch */
     uint32_t merge;     /* features: rows of the image that make one; else 0 */
     uint32_t bins;      /* audio: values of a frame; else 0 */

@@ -41,11 +41,24 @@ dop_head_destroy(dop_sequence *sequence)
 
 enum { LONG = 32, BEFORE = 4 }; /* tokens without drafts: a time worth it, and rows that the next drafts need */
 
+static bool
+is_far(const dop_draft_policy *p)
+{
+    return p->back_off >= LONG && p->wait >= BEFORE;
+}
+
+void
+dop_head_rest(dop_sequence *sequence, const dop_draft_policy *policy)
+{
+    if (sequence->head)
+        sequence->head->rests = is_far(policy);
+}
+
 bool
 dop_drafts_follow(const dop_sequence *sequence)
 {
     const dop_speculator *p = sequence->speculator;
-    return sequence->head && !(p && p->policy.back_off >= LONG && p->policy.wait >= BEFORE);
+    return sequence->head && !sequence->head->rests && !(p && is_far(&p->policy));
 }
 
 uint32_t

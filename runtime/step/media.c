@@ -165,6 +165,12 @@ check_numbers(const job *j, const dop_value *v, const char *name, dop_diag *diag
 {
     const uint32_t *x = v->data, places = j->image->n_places;
     const bool turns = strcmp(name, "turns") == 0, place = strcmp(name, "places") == 0 || strcmp(name, "corners") == 0;
+    if (strcmp(name, "axes") == 0)
+        for (size_t i = 0; i < v->n; i++)
+            if (x[i] - i % 2 * (places / 2) >= places / 2)
+                return DOP_FAIL(diag, DOP_E_INPUT,
+                                "\"axes\" has %u: the picture has more than %u rows or columns of patches", x[i],
+                                places / 2);
     for (size_t i = 0; i < v->n; i++)
         if ((turns && x[i] >= DOP_STEP_EDGE * DOP_STEP_EDGE) || (place && x[i] >= places))
             return DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %u, of %u", name, x[i],

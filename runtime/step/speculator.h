@@ -71,8 +71,13 @@ bool dop_drafts_likely(dop_sequence *sequence);
 typedef struct dop_head {
     uint32_t n_done; /* the layer's caches have rows of the positions before this one */
     uint32_t n_rows; /* hidden states that are kept, of the positions from n_done on */
+    bool rests;      /* steps of several sequences: there will be no drafts for long */
     float *rows;     /* owned, [DOP_DRAFT_EACH, hidden] */
 } dop_head;
+
+/* Says when the next drafts are of a sequence whose steps are those of several (dop_step_run); until shortly before that, steps run ahead
+ * as without a layer. */
+void dop_head_rest(dop_sequence *sequence, const dop_draft_policy *policy);
 
 /* Must the layer see the hidden states of the sequence's next step?  Not while drafts have not paid for long. */
 bool dop_drafts_follow(const dop_sequence *sequence);

@@ -81,7 +81,7 @@ static bool
 may_continue(const dop_sequence *s)
 {
     const dop_plan_model *p = s->model->plan.model;
-    return s->wanted > 1 && s->n_tokens + 2 < p->ctx && !s->masked && !s->speculator && !s->head;
+    return s->wanted > 1 && s->n_tokens + 2 < p->ctx && !s->masked && !s->speculator && !dop_drafts_follow(s);
 }
 
 bool
@@ -273,7 +273,9 @@ dop_step_commit(dop_model *model)
     for (uint32_t i = 0; i < o->n_sequences; i++) {
         dop_sequence *s = o->of[i].sequence;
         const uint32_t kept = o->of[i].n - o->of[i].dropped;
-        if (n > 0 && dop_head_keep(s, o->run.schedule, o->first[i], o->of[i].pos, kept, NULL) != DOP_OK)
+        /* A step in flight writes its hidden states in the place of this one's. */
+        if (n > 0 && model->flight.n == 0 &&
+            dop_head_keep(s, o->run.schedule, o->first[i], o->of[i].pos, kept, NULL) != DOP_OK)
             dop_head_destroy(s);
         s->drawn = false;
         if (o->of[i].dropped && model->plan.replaces) {

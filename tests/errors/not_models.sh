@@ -82,7 +82,7 @@ refused "GGML" old.bin "not a model: this is a GGML file, GGUF's predecessor" "n
 refused "GGML without a version" older.bin "this GGML file is of no model of speech" "this GGML file is of no model of speech"
 weights=$SRC/tests/golden/llama/model.safetensors
 refused "weights alone" "$weights" "not a model: these are the weights alone: name the folder" \
-    "these are weights of a model, not a plan"
+    "not a model: these are the weights alone: name the folder"
 refused "a configuration" "$SRC/tests/golden/llama/config.json" "not a model: this is a JSON file: name the folder" "not a Doppler plan"
 cp "$SRC/tests/golden/llama/model.safetensors" adapter_model.safetensors
 refused "an adapter's file" adapter_model.safetensors "not a model: this is a LoRA adapter" ""

@@ -36,6 +36,15 @@ check "a plan of the demo for four" "$DOPPLERC" "$demo" -o four.plan --ctx 128 -
 check "steps of four sequences with drafts" "$TOOLS/herd" four.plan 4 40 1
 cp .out counts
 check "more rows than 8" grep -qE "up to (9|1[0-6]) rows" counts
+# Replayed drafts of four sequences, none of which and most of which are right.
+"$EXEC" --bench four.plan -p 0 -n 16 -b 4 --drafts 0,90 -r 1 -o csv --quiet >bench.csv ||
+    fail "--bench of four with drafts" "$(tail -1 bench.csv)"
+accepted() { # PERCENT LEAST MOST: of a test's drafts, the share that was accepted
+    awk -F, -v of="tg16b4d$1" -v least="$2" -v most="$3" 'index($0, of "\"") { n = $(NF - 2); x = $(NF - 1) }
+        END { exit !(n > 0 && x >= least * n && x <= most * n) }' bench.csv
+}
+check "drafts of four in --bench: none accepted" accepted 0 0 0
+check "drafts of four in --bench: most accepted" accepted 90 0.5 1
 # States that steps replace are rolled back.
 check "a plan of qwen3_5 for three" "$DOPPLERC" qwen3_5 -o three.plan --ctx 64 --chunks 4 --sequences 3 --rows 4,32 --kv f32 --act f32 --quiet
 check "steps of three sequences with states" "$TOOLS/herd" three.plan 3 24 2

@@ -29,9 +29,9 @@ prompted() {
 }
 
 if [ "${1:-}" = whole ]; then
-    for name in lfm2_vl gemma3_vl llava smolvlm mistral3 internvl qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe qwen3_5_vl; do
+    for name in gemma4_vl gemma4_vl_wide lfm2_vl gemma3_vl llava smolvlm mistral3 internvl qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe qwen3_5_vl; do
         model=$SHARED/golden/vision/$name
-        [ "$name" != lfm2_vl ] || model=$SRC/tests/vision/$name
+        [[ $name != lfm2* && $name != gemma4* ]] || model=$SRC/tests/vision/$name
         [ -d "$model" ] || { skip "$name" "../shared/golden/vision is not there" && continue; }
         check "$name: copied" folder "$name" "$model"
         check "$name: converts" converted "$name" && prompted "$name" "$model"
@@ -43,6 +43,9 @@ fi
 models=$SRC/tests/vision
 check "copied" folder gemma3_vl "$models/gemma3_vl"
 check "converts" converted gemma3_vl && prompted gemma3_vl "$models/gemma3_vl"
+# Rows of a picture see one another in layers with a window.
+check "copied" folder gemma4_vl_wide "$models/gemma4_vl_wide"
+check "converts" converted gemma4_vl_wide && prompted gemma4_vl_wide "$models/gemma4_vl_wide"
 check "copied" folder qwen3_vl "$models/qwen3_vl"
 check "converts" converted qwen3_vl && mv qwen3_vl/mmproj.gguf vision.gguf
 
@@ -68,7 +71,7 @@ check_fails "the plan in its place" 2 "mmproj.gguf: error: this file is an input
     "$DOPPLERC" gemma3_vl/text.gguf -o gemma3_vl/mmproj.gguf --target lavapipe
 # A kind that is not known beside the model leaves it to texts; named, it is an error.
 LC_ALL=C sed 's/qwen3vl_merger/qwen9vl_merger/' vision.gguf >odd.gguf
-check_fails "a kind that is not known" 1 'clip.projector_type "qwen9vl_merger" is not supported; known: mlp, gemma3,' \
+check_fails "a kind that is not known" 1 'clip.projector_type "qwen9vl_merger" is not supported; known: mlp, gemma3, gemma4v,' \
     compiles gemma3_vl/text.gguf --mmproj odd.gguf
 mv odd.gguf qwen3_vl/mmproj-odd.gguf
 check "... beside the model" says "the vision part beside the model, mmproj-odd.gguf, is left out" compiles qwen3_vl/text.gguf

@@ -32,18 +32,26 @@ prompted() {
     check "$name: ids" "$TOOLS/expect" ids "$model/expected.json" . ids 0.01
 }
 
+# ours NAME: is the model one of this project's own?
+ours() {
+    [[ $1 == lfm2* || $1 == gemma4* ]]
+}
+
 # with_positions NAME: the model's folder.  The reference counted rows of Qwen 2.5's picture like text, as its library does where it
 # is not told which tokens are pictures; without mrope_section the plan does so too.
 with_positions() {
-    mkdir "$1" && cp "$SHARED/golden/vision/$1"/* "$1" && chmod -R u+w "$1" || return
+    local from=$SHARED/golden/vision/$1
+    ours "$1" && from=$models/$1
+    mkdir "$1" && cp "$from"/* "$1" && chmod -R u+w "$1" || return
     [ "$1" != qwen2_5_vl ] && return
     tr '\n' ' ' <"$1/config.json" | sed -E 's/"mrope_section": \[[^]]*\],//' >whole.json && mv whole.json "$1/config.json"
 }
 
 models=$SRC/tests/vision
 if [ "$whole" = whole ]; then
-    for name in gemma3_vl llava smolvlm mistral3 internvl qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe qwen3_5_vl; do
-        [ -d "$SHARED/golden/vision/$name" ] || { skip "$name" "../shared/golden/vision is not there" && continue; }
+    for name in gemma4_vl gemma4_vl_wide lfm2_vl gemma3_vl llava smolvlm mistral3 internvl qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe \
+        qwen3_5_vl; do
+        ours "$name" || [ -d "$SHARED/golden/vision/$name" ] || { skip "$name" "../shared/golden/vision is not there" && continue; }
         check "$name: copied" with_positions "$name"
         pictured "$name" "$name" --target lavapipe && prompted "$name" "$name"
         pictured "$name-unfused" "$name" --target lavapipe --no-fuse && prompted "$name-unfused" "$name"
@@ -67,6 +75,9 @@ check_fails "no picture" 1 "this is no picture of a known kind" \
 
 # A table of positions that is resized, and a text model with convolutions (tests/vision/reference.py).
 pictured lfm2_vl "$models/lfm2_vl" --target lavapipe && prompted lfm2_vl "$models/lfm2_vl"
+
+# Per-layer inputs, positions by two tables, and products with bounds (tests/vision/gemma4.py).
+pictured gemma4_vl "$models/gemma4_vl" --target lavapipe && prompted gemma4_vl "$models/gemma4_vl"
 
 # Positions of three numbers, and results of inner layers of the tower.
 pictured qwen3_vl "$models/qwen3_vl" --target lavapipe && prompted qwen3_vl "$models/qwen3_vl"

@@ -105,6 +105,7 @@ make_inputs(const picture *p, inputs *in)
     uint32_t *places = v->places == DOP_PLACES_TABLE ? add(in, "places", 1) : NULL;
     uint32_t *corners = v->places == DOP_PLACES_CORNERS ? add(in, "corners", 4) : NULL;
     float *mix = v->places == DOP_PLACES_RESAMPLED ? (float *)(void *)add(in, "resampling", v->n_places) : NULL;
+    uint32_t *axes = v->places == DOP_PLACES_AXES ? add(in, "axes", 2) : NULL;
     float *shares = corners ? (float *)(void *)add(in, "shares", 4) : NULL;
     uint32_t *turns = v->rope_theta > 0 ? add(in, "turns", 1) : NULL;
     uint32_t *in_window = windows ? add(in, "in_window", 1) : NULL,
@@ -125,6 +126,10 @@ make_inputs(const picture *p, inputs *in)
             if (corners)
                 dop_image_corners((uint32_t)lround(sqrt(v->n_places)), y, x, p->x.grid_height, p->x.grid_width,
                                   corners + (first + i) * 4, shares + (first + i) * 4);
+            if (axes) {
+                axes[2 * (first + i)] = x;
+                axes[2 * (first + i) + 1] = v->n_places / 2 + y;
+            }
             if (turns)
                 turns[first + i] = y * DOP_STEP_EDGE + x;
             if (windows) {

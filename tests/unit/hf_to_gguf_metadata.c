@@ -251,6 +251,8 @@ hg_metadata(hg_model *m)
         return;
     hg_tokenizer(m, rope_type(m));
     hg_copy_u32(m, "bos_token_id", "tokenizer.ggml.bos_token_id");
+    if (hg_number(m, "pad_token_id", -1) >= 0)
+        hg_copy_u32(m, "pad_token_id", "tokenizer.ggml.padding_token_id");
     hg_copy_u32(m, "eos_token_id", "tokenizer.ggml.eos_token_id");
 }
 

@@ -16,6 +16,7 @@ typedef struct vision_row {
 
 static const vision_row models[] = {
     {"gemma3", "gemma3", "clip.use_gelu", "<image_soft_token>", "<start_of_image>", "<end_of_image>"},
+    {"gemma4", "gemma4v", NULL, "<|image|>", "<|image>", "<image|>"},
     {"smolvlm", "idefics3", "clip.use_gelu", "<image>", "<fake_token_around_image>", "<global-img>"},
     {"internvl", "internvl", "clip.use_gelu", "<IMG_CONTEXT>", "<img>", "</img>"},
     {"lfm2_vl", "lfm2", "clip.use_gelu", "<image>", "<|image_start|>", "<|image_end|>"},
@@ -56,6 +57,11 @@ static const char *const names[][2] = {
     {"norm", "mm.input_norm"},
     {"patch_merger.merging_layer", "mm.patch_merger"},
     {"proj", "mm.model.fc"},
+    {"patch_embedder.input_proj", "v.patch_embd"},
+    {"patch_embedder.position_embedding_table", "v.position_embd.weight"},
+    {"std_bias", "v.std_bias"},
+    {"std_scale", "v.std_scale"},
+    {"embedding_projection", "mm.input_projection"},
 };
 static const char *const layers[][2] = {
     {"layer_norm1", "ln1"},
@@ -87,6 +93,13 @@ static const char *const layers[][2] = {
     {"feed_forward.up_proj", "ffn_up"},
     {"feed_forward.gate_proj", "ffn_gate"},
     {"feed_forward.down_proj", "ffn_down"},
+    {"input_layernorm", "ln1"},
+    {"pre_feedforward_layernorm", "ln2"},
+    {"post_attention_layernorm", "attn_post_norm"},
+    {"post_feedforward_layernorm", "ffn_post_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"self_attn.o_proj", "attn_out"},
     {"lambda_1", "ls1.weight"},
     {"lambda_2", "ls2.weight"},
 };
@@ -108,7 +121,8 @@ static const char *const towers[] = {"model.vision_tower.vision_model.",
                                      "visual.",
                                      "model.multi_modal_projector.",
                                      "multi_modal_projector.",
-                                     "model.connector.modality_projection."};
+                                     "model.connector.modality_projection.",
+                                     "model.embed_vision."};
 
 static const char *
 below(const char *name)
@@ -232,6 +246,9 @@ put_metadata(const hg_model *m, const json_t *vision, const json_t *pictures)
         gguf_u32(w, "clip.vision.image_max_pixels",
                  (uint32_t)(OF(pictures, 256, "max_image_tokens") * 4 * patch * patch));
     }
+    if (strcmp(row->projector, "gemma4v") == 0)
+        gguf_u32(w, "clip.vision.image_max_pixels",
+                 (uint32_t)(OF(pictures, 280, "max_soft_tokens") * 9 * patch * patch));
     if (full) {
         gguf_u32(w, "clip.vision.n_wa_pattern", (uint32_t)json_integer_value(json_array_get(full, 0)) + 1);
         gguf_u32(w, "clip.vision.window_size", (uint32_t)OF(vision, 112, "window_size"));
@@ -300,6 +317,8 @@ put(const hg_model *m, const char *name, const hg_tensor *t, const float *v)
 {
     const bool bf16 = strcmp(t->dtype, "BF16") == 0 && t->rank > 1 && !strstr(name, "position_embd");
     hg_tensor flat = *t;
+    if (t->rank == 0)
+        flat.shape[flat.rank++] = 1;
     if (t->rank == 3 && flat.shape[0] == 1) { /* position_embeddings [1, n, hidden], cls_token [1, 1, hidden] */
         flat.rank = flat.shape[1] == 1 ? 1 : 2;
         flat.shape[0] = flat.rank == 1 ? flat.shape[2] : flat.shape[1];
@@ -368,7 +387,10 @@ convert(const hg_model *m, const json_t *vision, const char *hf)
 {
     const vision_row *row = row_of(m);
     const char *name = below(hf), *dot = strrchr(hf, '.');
-    const char *ending = dot && (strcmp(dot, ".weight") == 0 || strcmp(dot, ".bias") == 0) ? dot : "";
+    static const char *const endings[] = {".weight", ".bias", ".input_min", ".input_max", ".output_min", ".output_max"};
+    const char *ending = "";
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+        ending = strcmp(dot, endings[i]) == 0 ? dot : ending;
     char stem[128], text[128], full[160];
     long layer;
     hg_tensor t;
@@ -376,6 +398,9 @@ convert(const hg_model *m, const json_t *vision, const char *hf)
     if (!name || unused)
         return true;
     snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - strlen(ending)), name);
+    char *inner = strstr(stem, ".linear"); /* of Gemma 4's products */
+    if (inner && inner[7] == 0)
+        *inner = 0;
     const char *to = renamed(m, stem, text, sizeof text, &layer);
     if (layer >= (long)n_layers(m, vision))
         return true;
@@ -413,6 +438,12 @@ hf_to_mmproj(const char *dir, gguf_writer *w, char *error, size_t size)
     bool ok = hg_open(&m, dir);
     snprintf(path, sizeof path, "%s/preprocessor_config.json", dir);
     json_t *pictures = json_load_file(path, 0, &err);
+    if (!pictures) {
+        snprintf(path, sizeof path, "%s/processor_config.json", dir);
+        json_t *processor = json_load_file(path, 0, &err);
+        pictures = json_incref(json_object_get(processor, "image_processor"));
+        json_decref(processor);
+    }
     const json_t *vision = json_object_get(m.root, "vision_config");
     if (ok && (!pictures || !row_of(&m))) {
         snprintf(error, size, "%s: no vision part that is known", dir);

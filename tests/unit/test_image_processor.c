@@ -153,10 +153,10 @@ Test(image_processor, resizes_as_others_do)
 /* Sizes of published models, by the formulas in sizes.py. */
 Test(image_processor, sizes)
 {
-    enum { qwen, pixtral, idefics, internvl, siglip2, clip, gemma3 };
+    enum { qwen, pixtral, idefics, internvl, siglip2, clip, gemma3, gemma4 };
     const dop_image_processor base = {
         .filter = DOP_FILTER_BICUBIC, .resize = true, .split = true, .patch = 14, .merge = 1, .frames = 1};
-    dop_image_processor forms[7] = {base, base, base, base, base, base, base};
+    dop_image_processor forms[8] = {base, base, base, base, base, base, base, base};
     forms[qwen].form = DOP_IMAGE_PIXELS;
     forms[qwen].merge = forms[qwen].frames = 2;
     forms[qwen].min_pixels = 56 * 56;
@@ -186,6 +186,10 @@ Test(image_processor, sizes)
     forms[gemma3].max_tiles = 4;
     forms[gemma3].pan_edge = 256;
     forms[gemma3].pan_ratio = 1.2;
+    forms[gemma4].form = DOP_IMAGE_BUDGET;
+    forms[gemma4].patch = 16;
+    forms[gemma4].merge = 3;
+    forms[gemma4].max_patches = 2520;
     static const struct {
         int form;
         uint32_t w, h, out_w, out_h, columns, rows, features;
@@ -203,7 +207,9 @@ Test(image_processor, sizes)
                       x.features == cases[i].features,
                   "form %d, %u x %u: %u x %u, %u x %u tiles, %u features", cases[i].form, cases[i].w, cases[i].h,
                   x.middle_width, x.middle_height, x.tile_columns, x.tile_rows, x.features);
-        cr_expect_eq(x.rows + x.padding, cases[i].form == siglip2 ? 256 : x.n_tiles * x.grid_width * x.grid_height);
+        cr_expect_eq(x.rows + x.padding, cases[i].form == siglip2  ? 256
+                                         : cases[i].form == gemma4 ? 2520
+                                                                   : x.n_tiles * x.grid_width * x.grid_height);
     }
 }
 
@@ -251,6 +257,8 @@ Test(image_processor, limits)
         {.form = DOP_IMAGE_PIXELS, .patch = 16, .merge = 2, .frames = 2, .min_pixels = 65536, .max_pixels = 16777216},
         {.form = DOP_IMAGE_LONGEST, .patch = 14, .merge = 2, .frames = 1, .longest = 1540},
         {.form = DOP_IMAGE_LONGEST, .patch = 16, .merge = 1, .frames = 1, .longest = 1024},
+        {.form = DOP_IMAGE_BUDGET, .patch = 16, .merge = 3, .frames = 1, .max_patches = 1120 * 9},
+        {.form = DOP_IMAGE_BUDGET, .patch = 16, .merge = 3, .frames = 1, .max_patches = 70 * 9},
     };
     const uint32_t sizes[][2] = {{4032, 3024}, {12000, 300}, {800, 600}, {1, 1}, {64, 3000}};
     for (size_t i = 0; i < sizeof processors / sizeof *processors; i++)
@@ -265,7 +273,7 @@ Test(image_processor, limits)
             cr_assert_eq(dop_image_lay_out(&p, sizes[k][0], sizes[k][1], NULL, &before), DOP_OK);
             cr_assert_eq(dop_image_lay_out(&q, sizes[k][0], sizes[k][1], NULL, &after), DOP_OK);
             cr_expect_leq(after.rows, 4096);
-            if (k == 2 || k == 3)
+            if ((k == 2 || k == 3) && p.form != DOP_IMAGE_BUDGET)
                 cr_expect(after.width == before.width && after.height == before.height, "%zu %zu", i, k);
         }
 }
@@ -285,6 +293,7 @@ Test(image_processor, marks)
     dop_image_processor p = base;
     check_marks("llava", &p, 9, 9, "<image>*16");
     check_marks("gemma3", &p, 9, 9, "\n\n<start_of_image><image_soft_token>*16<end_of_image>\n\n");
+    check_marks("gemma4", &p, 9, 9, "<|image><|image|>*16<image|>");
     check_marks("internvl", &p, 9, 9, "<img><IMG_CONTEXT>*16</img>");
     p.form = DOP_IMAGE_LONGEST;
     check_marks("pixtral", &p, 40, 20, "[IMG]*3[IMG_BREAK][IMG]*3[IMG_END]");

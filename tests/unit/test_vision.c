@@ -130,10 +130,11 @@ leaf_values(part *v, const char *name, uint32_t cols, uint64_t *out_n)
                                           : strcmp(name, "in_window") == 0    ? (float)v->rows[i].in_window
                                           : strcmp(name, "window_lasts") == 0 ? (float)v->rows[i].window_last
                                           : strcmp(name, "places") == 0       ? (float)patch
-                                          : strcmp(name, "turns") == 0        ? (float)(y * DOP_STEP_EDGE + x)
-                                          : strcmp(name, "corners") == 0      ? (float)corners[k]
-                                          : strcmp(name, "shares") == 0       ? shares[k]
-                                                                              : 0;
+                                          : strcmp(name, "axes") == 0    ? (float)(k ? v->m.facts.n_places / 2 + y : x)
+                                          : strcmp(name, "turns") == 0   ? (float)(y * DOP_STEP_EDGE + x)
+                                          : strcmp(name, "corners") == 0 ? (float)corners[k]
+                                          : strcmp(name, "shares") == 0  ? shares[k]
+                                                                         : 0;
     }
     return out;
 }
@@ -227,6 +228,11 @@ Test(vision, llava)
 Test(vision, gemma3)
 {
     check_features("gemma3_vl");
+}
+Test(vision, gemma4)
+{
+    check_features("gemma4_vl");
+    check_features("gemma4_vl_wide");
 }
 Test(vision, smolvlm)
 {

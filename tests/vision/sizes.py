@@ -86,9 +86,19 @@ def gemma3(w, h, least=256, most=4, active=1.2):
     return 896, 896, (n if w >= h else 1) if n else 0, (1 if w >= h else n) if n else 0, (n + 1) * 256
 
 
+def gemma4(w, h, most=2520, unit=48):
+    factor = math.sqrt(most * 16**2 / (w * h))
+    x, y = math.floor(factor * w / unit) * unit, math.floor(factor * h / unit) * unit
+    if y == 0:
+        x, y = min(math.floor(w / h) * unit, most // 9 * unit), unit
+    elif x == 0:
+        x, y = unit, min(math.floor(h / w) * unit, most // 9 * unit)
+    return x, y, 0, 0, x // 48 * (y // 48)
+
+
 with open("sizes.inc", "w") as out:
-    for f in (qwen, pixtral, idefics, internvl, siglip2, clip, gemma3):
+    for f in (qwen, pixtral, idefics, internvl, siglip2, clip, gemma3, gemma4):
         for w, h in ((1, 1), (13, 40), (56, 56), (100, 99), (224, 224), (640, 480), (480, 640), (513, 1024), (1024, 1024), (1999, 777),
-                     (300, 2400), (4000, 3000), (2000, 4001), (8192, 640)):
-            if f is gemma3 or max(w, h) < 200 * min(w, h):
+                     (300, 2400), (4000, 3000), (2000, 4001), (8192, 640), (9000, 20)):
+            if f in (gemma3, gemma4) or max(w, h) < 200 * min(w, h):
                 out.write('{%s, %d, %d, %s},\n' % (f.__name__, w, h, ", ".join(map(str, f(w, h)))))

@@ -19,6 +19,7 @@ typedef struct projector_row {
 static const projector_row projectors[] = {
     {"mlp", "llava", "clip", "CLIPImageProcessor", 1, 0, 0, false},
     {"gemma3", "gemma3", "siglip_", "Gemma3ImageProcessor", 4, 0, 0, false},
+    {"gemma4v", "gemma4", "gemma4", "Gemma4ImageProcessor", 3, 0, 280, false},
     {"idefics3", "smolvlm", "smolvlm", "SmolVLMImageProcessor", 2, 0, 0, false},
     {"internvl", "internvl", "internvl", "GotOcr2ImageProcessor", 2, 0, 0, false},
     {"pixtral", "mistral3", "pixtral", "PixtralImageProcessor", 1, 0, 0, true},
@@ -175,10 +176,11 @@ read_facts(reader *r)
     v->head_dim = v->hidden / v->heads;
     v->act = says(r->g, "clip.use_silu") ? DOP_ACT_SILU : r->kind->act;
     v->row_values = 3 * r->kind->frames * r->p.patch * r->p.patch;
-    v->rope_theta = r->kind->rotates ? 10000 : 0;
-    v->rope_apart = r->kind->rope_apart;
-    v->pool = r->projector->pool;
-    v->sees_all = r->projector->sees_all;
+    v->rope_theta = r->kind->theta;
+    dop_tower_facts_of(r->kind, r->projector, v);
+    /* Published models with per-layer inputs see pictures as texts; a file does not say so. */
+    if (v->sees_near)
+        v->sees_all = r->model->arch.inputs.width == 0;
     v->merge_act = r->projector->merge_act;
     v->merge_eps = r->projector->merge_eps > 0 ? r->projector->merge_eps : v->eps;
     if (v->rope_theta > 0 && v->head_dim % 4 != 0)
@@ -222,6 +224,11 @@ read_sizes(reader *r)
         if (st == DOP_OK)
             st = read_u32(r, "preproc_max_tiles", 64, 1, &p->max_tiles);
         p->split = p->max_tiles > 1;
+    }
+    if (st == DOP_OK && p->form == DOP_IMAGE_BUDGET) {
+        uint64_t most = 0;
+        st = read_size(r, "image_max_pixels", UINT32_MAX, r->row->max_features * feature, &most);
+        p->max_patches = (uint32_t)(most / ((uint64_t)p->patch * p->patch));
     }
     if (st == DOP_OK && p->form == DOP_IMAGE_PIXELS) {
         st = read_size(r, "image_min_pixels", UINT32_MAX, r->row->min_features * feature, &p->min_pixels);
@@ -279,6 +286,9 @@ read_marks(reader *r)
         else
             snprintf(p->image, sizeof p->image, "%.*s", (int)s.len, s.data);
     }
+    uint64_t pad = 0;
+    if (dop_gguf_u64(dop_gguf_find(&text, "tokenizer.ggml.padding_token_id"), 0, &pad) && pad <= INT32_MAX)
+        r->m.facts.pad = (uint32_t)pad;
     dop_gguf_close(&text);
     return st;
 }
@@ -458,6 +468,8 @@ read_weights(reader *r)
                                    .facts = "the metadata",
                                    .unfolds = r->projector->unfolds,
                                    .places = r->kind->places,
+                                   .halves = r->kind->halves,
+                                   .projection_straight = r->projector->root,
                                    .deep_by_layer = true,
                                    .arena = r->model->arena,
                                    .diag = r->diag};

@@ -11,7 +11,11 @@ dop_hf_both_ways(dop_hf *hf, dop_attention *t)
 {
     bool causal = true, both = false;
     dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(causal), true, &causal);
-    if (st == DOP_OK)
+    /* Gemma 4: "vision", which is about pictures (vision.c), or "all". */
+    const json_t *which = dop_json_get(&hf->cfg, DOP_HF(both_ways)->key);
+    if (st == DOP_OK && json_is_string(which))
+        both = strcmp(json_string_value(which), "all") == 0;
+    else if (st == DOP_OK)
         st = dop_fact_flag_or(&hf->cfg, DOP_HF(both_ways), false, &both);
     if (st == DOP_OK && (both || !causal) && !hf->headless && !hf->classes && !hf->model->arch.encoder.used)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,

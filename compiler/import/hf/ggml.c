@@ -185,11 +185,8 @@ dop_import_ggml(const char *path, dop_diag *diag, dop_checkpoint *m)
         st = list_tensors(&g, &hf, &set);
     if (st == DOP_OK && !(hf.root = config_of(&g, &set)))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
-    hf.tensors = &set;
     if (st == DOP_OK)
-        st = dop_hf_facts(&hf);
-    if (st == DOP_OK)
-        st = dop_hf_weights(&hf);
+        st = dop_import_hf_parts(path, NULL, hf.root, &set, diag, m);
     uint32_t first, languages;
     if (st == DOP_OK && dop_ggml_specials(&g, &first, &languages) &&
         !(m->tokenizer_ggml_path = dop_arena_strdup(m->arena, path)))

@@ -147,7 +147,7 @@ read_patch(const dop_json *j, uint32_t otherwise, uint32_t *out)
     return DOP_OK;
 }
 
-/* Reads how many patches along an edge become one feature, which config.json states in one of five ways. */
+/* Reads how many patches along an edge become one feature, which config.json states in one of six ways. */
 static dop_status
 read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *p)
 {
@@ -160,6 +160,8 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
         st = dop_json_u32_or(config, "spatial_merge_size", 1, MOST, p->merge, &p->merge);
     if (st == DOP_OK)
         st = dop_json_u32_or(vision, "spatial_merge_size", 1, MOST, p->merge, &p->merge);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(vision, "pooling_kernel_size", 1, 64, p->merge, &p->merge);
     if (st == DOP_OK)
         st = dop_json_f64_or(config, "downsample_ratio", 1e-3, 1, 0, &ratio);
     if (st == DOP_OK)
@@ -195,6 +197,20 @@ read_tokens(const dop_json *j, dop_image_processor *p)
     return st;
 }
 
+/* Gemma 4: reads the number of patches of a picture as a number of features, which the processor makes of squares of patches. */
+static dop_status
+read_budget(const dop_json *j, dop_image_processor *p)
+{
+    uint32_t features = 0;
+    dop_status st = read_patch(j, p->patch, &p->patch);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(j, "pooling_kernel_size", 1, 64, p->merge, &p->merge);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(j, "max_soft_tokens", 1, 1 << 16, p->max_patches / 9, &features);
+    p->max_patches = features * p->merge * p->merge;
+    return st;
+}
+
 static dop_status
 read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
 {
@@ -205,6 +221,8 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
         st = read_patch(&vision, p->patch ? p->patch : 14, &p->patch);
     if (st == DOP_OK)
         st = read_merge(config, &vision, p);
+    if (st == DOP_OK && p->form == DOP_IMAGE_BUDGET)
+        st = read_budget(j, p);
     /* Rows of Qwen's, LFM2-VL's and SigLIP 2's patches are made by the processor, whose own numbers count. */
     if (st == DOP_OK && (p->form == DOP_IMAGE_PIXELS || p->form == DOP_IMAGE_PATCHES)) {
         st = read_patch(j, p->patch, &p->patch);

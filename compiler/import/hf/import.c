@@ -106,7 +106,8 @@ read_name(dop_hf *hf)
 dop_status
 dop_hf_facts(dop_hf *hf)
 {
-    hf->path = hf->root ? hf->dir : dop_arena_printf(hf->arena, "%s/config.json", hf->dir);
+    if (!hf->path)
+        hf->path = hf->root ? hf->dir : dop_arena_printf(hf->arena, "%s/config.json", hf->dir);
     if (!hf->path)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     dop_status st = open_config(hf);
@@ -129,6 +130,24 @@ dop_status
 dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m)
 {
     dop_hf hf = {.dir = dir, .arena = m->arena, .diag = diag, .model = m};
+    dop_status st = dop_hf_facts(&hf);
+    if (st == DOP_OK)
+        st = dop_hf_weights(&hf);
+    json_decref(hf.root);
+    return st;
+}
+
+dop_status
+dop_import_hf_parts(const char *dir, const char *path, json_t *config, const dop_st_set *set, dop_diag *diag,
+                    dop_checkpoint *m)
+{
+    dop_hf hf = {.dir = dir,
+                 .path = path,
+                 .root = json_incref(config),
+                 .tensors = set,
+                 .arena = m->arena,
+                 .diag = diag,
+                 .model = m};
     dop_status st = dop_hf_facts(&hf);
     if (st == DOP_OK)
         st = dop_hf_weights(&hf);

@@ -83,6 +83,8 @@ read_merge(reader *r)
     if (st == DOP_OK)
         st = dop_json_u32_or(&r->vision, "spatial_merge_size", 1, 64, v->merge, &v->merge);
     if (st == DOP_OK)
+        st = dop_json_u32_or(&r->vision, "pooling_kernel_size", 1, 64, v->merge, &v->merge);
+    if (st == DOP_OK)
         st = dop_json_f64_or(r->config, "downsample_ratio", 1.0 / 64, 1, 0, &ratio);
     if (ratio > 0)
         v->merge = (uint32_t)lround(1 / ratio);
@@ -109,7 +111,6 @@ read_pool(reader *r, uint32_t patch)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->config->path, "mm_tokens_per_image %u does not divide %u patches",
                            tokens, image / patch);
     v->merge = st == DOP_OK ? image / patch / edge : 1;
-    v->pool = true;
     return st;
 }
 
@@ -124,6 +125,16 @@ first_of(const dop_json *j, const char *key, uint32_t otherwise, uint32_t *out)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is out of range", j->where, key);
     *out = (uint32_t)n;
     return DOP_OK;
+}
+
+/* Gemma 4: reads whether rows of a picture see one another, which they do in the larger models only, and the token whose per-layer inputs
+ * they have. */
+static dop_status
+read_sight(reader *r, const dop_json *text)
+{
+    const json_t *sight = dop_json_get(text, "use_bidirectional_attention");
+    r->m->facts.sees_all = json_is_string(sight) && strcmp(json_string_value(sight), "vision") == 0;
+    return dop_json_u32_or(text, "pad_token_id", 0, INT32_MAX, 0, &r->m->facts.pad);
 }
 
 static dop_status
@@ -145,9 +156,11 @@ read_facts(reader *r)
     if (st == DOP_OK)
         st = dop_json_u32_or(j, "temporal_patch_size", 1, 16, r->kind->frames, &frames);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, "layer_norm_eps", 0, 1, r->kind->eps, &v->eps);
+        st = dop_json_f64_or(j, dop_json_has(j, "rms_norm_eps") ? "rms_norm_eps" : "layer_norm_eps", 0, 1, r->kind->eps,
+                             &v->eps);
     if (st == DOP_OK)
-        st = read_act(r, j, "hidden_act", r->kind->act, &v->act);
+        st = read_act(r, j, dop_json_has(j, "hidden_activation") ? "hidden_activation" : "hidden_act", r->kind->act,
+                      &v->act);
     if (st == DOP_OK)
         st = read_act(r, r->config, "projector_hidden_act", r->row->merge_act, &v->merge_act);
     if (st == DOP_OK)
@@ -157,14 +170,16 @@ read_facts(reader *r)
     if (st == DOP_OK)
         st = dop_json_sub(j, "rope_parameters", &rope);
     if (st == DOP_OK)
-        st = dop_json_f64_or(rope.object ? &rope : j, "rope_theta", 1, 1e12, 10000, &v->rope_theta);
+        st = dop_json_f64_or(rope.object ? &rope : j, "rope_theta", 1, 1e12,
+                             r->kind->theta > 0 ? r->kind->theta : 10000, &v->rope_theta);
+    if (st == DOP_OK && r->row->sees_near)
+        st = read_sight(r, &text);
     if (st != DOP_OK)
         return st;
     v->row_values = 3 * frames * patch * patch;
-    v->rope_theta = r->kind->rotates ? v->rope_theta : 0;
-    v->rope_apart = r->kind->rope_apart;
+    v->rope_theta = r->kind->theta > 0 ? v->rope_theta : 0;
     v->merge_norm_add = r->row->merge_norm_add;
-    v->sees_all = r->row->sees_all;
+    dop_tower_facts_of(r->kind, r->row, v);
     if (r->row->merge_eps > 0)
         v->merge_eps = r->row->merge_eps;
     else if (r->row->pool)
@@ -174,7 +189,7 @@ read_facts(reader *r)
                            v->head_dim);
     st = read_layers(r);
     if (st == DOP_OK)
-        st = r->row->pool ? read_pool(r, patch) : read_merge(r);
+        st = r->row->pool && !r->row->root ? read_pool(r, patch) : read_merge(r);
     return st;
 }
 
@@ -244,14 +259,15 @@ read_weights(reader *r)
         "model.vision_model.", "model.vision_tower.vision_model.", "visual.",
         "model.visual."};
     static const char *const afters[] = {"multi_modal_projector.", "model.multi_modal_projector.",
-                                         "model.connector.modality_projection."};
+                                         "model.connector.modality_projection.", "embed_vision.",
+                                         "model.embed_vision."};
     static const char patches[] = "embeddings.patch_embedding.weight|embeddings.patch_embeddings.projection.weight|"
-                                  "patch_conv.weight|patch_embed.proj.weight";
+                                  "patch_conv.weight|patch_embed.proj.weight|patch_embedder.input_proj.weight";
     r->tower = prefix_of(r, before, sizeof before / sizeof *before, patches);
     if (!r->tower)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->set->path, "the tensors of the vision part are missing");
-    r->after =
-        prefix_of(r, afters, sizeof afters / sizeof *afters, "linear_1.weight|proj.weight|mm_input_projection_weight");
+    r->after = prefix_of(r, afters, sizeof afters / sizeof *afters,
+                         "linear_1.weight|proj.weight|mm_input_projection_weight|embedding_projection.weight");
     if (!r->after)
         r->after = r->tower;
     const dop_tower_files files = {.user = (void *)(uintptr_t)r->set,
@@ -264,7 +280,8 @@ read_weights(reader *r)
                                    .no_post_norm = r->row->inner,
                                    .unfolds = r->row->unfolds,
                                    .places = r->kind->places,
-                                   .channels_last = r->kind->places == DOP_PLACES_RESAMPLED,
+                                   .channels_last = r->kind->places == DOP_PLACES_RESAMPLED || r->kind->halves,
+                                   .halves = r->kind->halves,
                                    .arena = r->arena,
                                    .diag = r->diag};
     const dop_status st = dop_tower_weights(&files, r->m);

@@ -7,6 +7,8 @@
 static const float mean_CLIP[3] = {0.48145466F, 0.4578275F, 0.40821073F};
 static const float std_CLIP[3] = {0.26862954F, 0.26130258F, 0.27577711F};
 static const float mean_HALF[3] = {0.5F, 0.5F, 0.5F};
+static const float mean_NONE[3] = {0, 0, 0};
+static const float std_NONE[3] = {1, 1, 1};
 static const float std_HALF[3] = {0.5F, 0.5F, 0.5F};
 
 typedef struct processor_row {

@@ -1,13 +1,14 @@
 /* From tensors of a vision part's file to weights of the form that graphs are built of. */
 #include "compiler/import/vision/tower.h"
 
+#include "base/step_record.h"
 #include "ir/interp.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef enum kind { MATRIX, NORM, VALUES, TURNED, THIRDS } kind;
+typedef enum kind { MATRIX, NORM, VALUES, TURNED, CLIPS, THIRDS } kind;
 #define ROWS(n) (kind)(THIRDS + n)
 
 typedef struct tensor_row {
@@ -24,23 +25,25 @@ static const tensor_row tensors[] = {
 };
 
 static const dop_tower_kind towers[] = {
-    {"clip", 768, 12, 12, 32, 1, 1, 1e-5, DOP_ACT_QUICK_GELU, false, false, DOP_PLACES_NONE},
-    {"siglip2", 768, 12, 12, 16, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, DOP_PLACES_RESAMPLED},
-    {"siglip_", 768, 12, 12, 16, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, DOP_PLACES_NONE},
-    {"idefics3", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, DOP_PLACES_NONE},
-    {"smolvlm", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, DOP_PLACES_NONE},
-    {"internvl", 1024, 24, 16, 14, 1, 1, 1e-6, DOP_ACT_GELU, false, false, DOP_PLACES_NONE},
-    {"pixtral", 1024, 24, 16, 16, 1, 1, 1e-5, DOP_ACT_GELU, true, true, DOP_PLACES_NONE},
-    {"qwen2_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_QUICK_GELU, true, false, DOP_PLACES_NONE},
-    {"qwen2_5_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_SILU, true, false, DOP_PLACES_NONE},
-    {"qwen3_vl", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, true, false, DOP_PLACES_CORNERS},
-    {"qwen3_5", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, true, false, DOP_PLACES_CORNERS},
+    {"clip", 768, 12, 12, 32, 1, 1, 1e-5, DOP_ACT_QUICK_GELU, 0, false, DOP_PLACES_NONE, false},
+    {"siglip2", 768, 12, 12, 16, 1, 1, 1e-6, DOP_ACT_GELU_TANH, 0, false, DOP_PLACES_RESAMPLED, false},
+    {"siglip_", 768, 12, 12, 16, 1, 1, 1e-6, DOP_ACT_GELU_TANH, 0, false, DOP_PLACES_NONE, false},
+    {"idefics3", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, 0, false, DOP_PLACES_NONE, false},
+    {"smolvlm", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, 0, false, DOP_PLACES_NONE, false},
+    {"internvl", 1024, 24, 16, 14, 1, 1, 1e-6, DOP_ACT_GELU, 0, false, DOP_PLACES_NONE, false},
+    {"pixtral", 1024, 24, 16, 16, 1, 1, 1e-5, DOP_ACT_GELU, 10000, true, DOP_PLACES_NONE, false},
+    {"qwen2_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_QUICK_GELU, 10000, false, DOP_PLACES_NONE, false},
+    {"qwen2_5_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_SILU, 10000, false, DOP_PLACES_NONE, false},
+    {"qwen3_vl", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, 10000, false, DOP_PLACES_CORNERS, false},
+    {"qwen3_5", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, 10000, false, DOP_PLACES_CORNERS, false},
+    {"gemma4", 768, 16, 12, 16, 1, 3, 1e-6, DOP_ACT_GELU_TANH, 100, false, DOP_PLACES_AXES, true},
 };
 
 /* The projector after the tower, by the whole model's model_type. */
 static const dop_projector_kind models[] = {
     {"llava", .merge_act = DOP_ACT_GELU, .inner = true},
     {"gemma3", .merge_norm_add = 1, .pool = true, .sees_all = true},
+    {"gemma4", .merge_eps = 1e-6, .pool = true, .sees_all = true, .sees_near = true, .root = true},
     {"idefics3", .merge_act = DOP_ACT_GELU},
     {"smolvlm", .merge_act = DOP_ACT_GELU},
     {"internvl", .merge_eps = 1e-5, .merge_act = DOP_ACT_GELU},
@@ -70,6 +73,20 @@ dop_projector_kind_of(const char *model_type)
         if (strcmp(models[i].model_type, model_type) == 0)
             return &models[i];
     return NULL;
+}
+
+void
+dop_tower_facts_of(const dop_tower_kind *tower, const dop_projector_kind *projector, dop_vision *v)
+{
+    v->rope_apart = tower->rope_apart;
+    v->scale = tower->halves ? 1 : 0;
+    v->norm_values = v->centered = tower->halves;
+    v->pool = projector->pool;
+    v->pool_scale = projector->root ? sqrt(v->hidden) : 0;
+    v->merge_plain = projector->root;
+    v->sees_near = projector->sees_near;
+    if (!projector->sees_near) /* else the text model says so */
+        v->sees_all = projector->sees_all;
 }
 
 /* ---- tensors -------------------------------------------------------------------------------------------------------- */
@@ -140,7 +157,7 @@ static dop_status
 add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_tower_tensor *t, uint64_t first,
            uint64_t n)
 {
-    const bool turned = row->kind == TURNED;
+    const bool turned = row->kind == TURNED && !r->files->projection_straight;
     const uint64_t cols = t->rank > 0 && t->shape[0] > 0 ? count(t) / t->shape[0] : 0;
     dop_type type = t->type;
     const uint8_t *data = t->data;
@@ -184,11 +201,44 @@ add_vector(const reader *r, const tensor_row *row, const char *suffix, uint32_t 
     return add(r, row->role, suffix, number, w);
 }
 
+/* Reads the bounds of a product: single values, each of which may be missing. */
+static dop_status
+read_clips(reader *r, const char *prefix, const tensor_row *row, uint32_t number, uint32_t in_file)
+{
+    static const char *const suffixes[] = {".input_min", ".input_max", ".output_min", ".output_max"};
+    float *bounds = dop_arena_alloc(r->arena, 4 * sizeof *bounds);
+    bool any = false;
+    if (!bounds)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < 4; i++) {
+        dop_tower_tensor t = {0};
+        bounds[i] = i % 2 ? INFINITY : -INFINITY;
+        if (!find(r, prefix, row, in_file, suffixes[i], &t))
+            continue;
+        if (count(&t) != 1 || t.type == DOP_TYPE_none || dop_type_of(t.type)->block > 1)
+            return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t.file, "tensor %s is no single value", t.name);
+        dop_decode_row(t.type, t.data, 1, &bounds[i]);
+        any = true;
+    }
+    const dop_weight w = {.type = DOP_TYPE_f32,
+                          .rank = 1,
+                          .rows = 1,
+                          .cols = 4,
+                          .data = (const uint8_t *)bounds,
+                          .row_stride = 4 * sizeof *bounds,
+                          .source = row->role};
+    return any ? add(r, row->role, "", number, w) : r->status;
+}
+
 static dop_status
 read_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t number, uint32_t in_file, bool *out_found)
 {
     const bool plain = row->kind == VALUES || row->kind == TURNED, thirds = row->kind >= THIRDS;
     dop_tower_tensor t = {0}, bias = {0};
+    if (row->kind == CLIPS) {
+        *out_found = true;
+        return read_clips(r, prefix, row, number, in_file);
+    }
     *out_found = find(r, prefix, row, in_file, plain ? "" : ".weight", &t);
     if (!*out_found || r->status != DOP_OK)
         return r->status;
@@ -266,6 +316,11 @@ settle_places(reader *r)
         t = sum;
     }
     become(pos, n, h, t);
+    if (v->places == DOP_PLACES_AXES && n / 2 > DOP_STEP_EDGE) { /* no picture has more columns or rows */
+        memmove(t + (uint64_t)DOP_STEP_EDGE * h, t + (uint64_t)(n / 2) * h, (uint64_t)DOP_STEP_EDGE * h * sizeof *t);
+        v->n_places = 2 * DOP_STEP_EDGE;
+        become(pos, v->n_places, h, t);
+    }
     if (v->places == DOP_PLACES_RESAMPLED) { /* a product with the rows' weights mixes them */
         pos->rows = h;
         pos->cols = n;
@@ -291,6 +346,41 @@ settle_patches(reader *r)
         to[i - col + col % 3 * (w->cols / 3) + col / 3] = from[i];
     }
     become(w, w->rows, w->cols, to);
+    return DOP_OK;
+}
+
+/* Gemma 4: reorders the rows of matrices of queries and keys, and their norms.  In files the halves of a head rotate by themselves, in
+ * pairs (i, i + head_dim / 4), the first one by column, the second one by row; here a head rotates in pairs (i, i + head_dim / 2), the first
+ * head_dim / 4 of them by row.  Scores stay what they are. */
+static dop_status
+settle_halves(reader *r)
+{
+    const dop_vision *v = &r->m->facts;
+    const uint32_t half = v->head_dim / 2, quarter = half / 2;
+    for (uint32_t i = 0; r->files->halves && i < 4 * v->n_layers; i++) {
+        static const char *const roles[] = {"q", "k", "q_norm", "k_norm"};
+        char name[32];
+        snprintf(name, sizeof name, "v.L%u.%s", i / 4, roles[i % 4]);
+        dop_weight *w = own(r, name);
+        const bool matrix = i % 4 < 2;
+        const uint64_t n = !w       ? 0
+                           : matrix ? w->rows
+                                    : w->cols,
+                       each = !w       ? 0
+                              : matrix ? w->row_stride
+                                       : dop_type_of(w->type)->bytes;
+        if (!w || n % v->head_dim != 0)
+            continue; /* check() says so, where it is wrong */
+        uint8_t *to = dop_arena_alloc(r->arena, n * each);
+        if (!to)
+            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        for (uint64_t k = 0; k < n; k++) {
+            const uint64_t in = k % v->head_dim, pair = in % half,
+                           from = (pair < quarter ? half : 0) + (in >= half ? quarter : 0) + pair % quarter;
+            memcpy(to + k * each, w->data + (k - in + from) * each, each);
+        }
+        w->data = to;
+    }
     return DOP_OK;
 }
 
@@ -328,7 +418,9 @@ fits(const reader *r, const dop_weight *w)
     if (n > 5 && strcmp(w->name + n - 5, "_bias") == 0) /* checked when its matrix or norm was read */
         return true;
     if (strcmp(dot, ".q_norm") == 0 || strcmp(dot, ".k_norm") == 0)
-        return w->cols == v->heads * v->head_dim;
+        return w->cols == v->heads * v->head_dim || w->cols == v->head_dim;
+    if (n > 5 && strcmp(w->name + n - 5, "_clip") == 0)
+        return w->cols == 4;
     if (strcmp(dot, ".norm") == 0)
         return w->cols == (w->name[2] != 'D' && v->pool ? v->hidden : merged);
     return w->cols == v->hidden;
@@ -360,7 +452,8 @@ check(reader *r)
     dop_vision *const v = &r->m->facts;
     const uint32_t all = v->heads * v->head_dim, edge = (uint32_t)lround(sqrt(v->n_places));
     bool ok = own(r, "v.patch")->rows == v->hidden && own(r, "v.patch")->cols == v->row_values && merges(r, "") &&
-              ((v->places != DOP_PLACES_CORNERS && v->places != DOP_PLACES_RESAMPLED) || edge * edge == v->n_places);
+              ((v->places != DOP_PLACES_CORNERS && v->places != DOP_PLACES_RESAMPLED) || edge * edge == v->n_places) &&
+              (v->places != DOP_PLACES_AXES || v->n_places % 2 == 0);
     for (uint32_t i = 0; ok && i < v->n_deep; i++) {
         char place[16];
         snprintf(place, sizeof place, "D%u.", i);
@@ -416,5 +509,7 @@ dop_tower_weights(const dop_tower_files *files, dop_vision_model *m)
         st = settle_patches(&r);
     if (st == DOP_OK)
         st = settle_unfolded(&r);
+    if (st == DOP_OK)
+        st = settle_halves(&r);
     return st == DOP_OK ? check(&r) : st;
 }

@@ -14,8 +14,12 @@ typedef struct dop_tower_kind {
     uint32_t hidden, layers, heads, patch, frames, merge;
     double eps;
     dop_act_kind act;
-    bool rotates, rope_apart; /* dop_vision.rope_theta > 0, .rope_apart */
+    double theta;             /* default of dop_vision.rope_theta; 0: nothing rotates */
+    bool rope_apart;          /* dop_vision's */
     dop_vision_places places; /* where the tower has a table of positions; NONE: DOP_PLACES_TABLE */
+    /* Gemma 4's tower: halves of a head rotate by themselves, the first one by column, the second one by row; scores are not scaled;
+     * values are normed; patches are centered. */
+    bool halves;
 } dop_tower_kind;
 
 /* The projector after the tower, by the whole model's model_type. */
@@ -24,13 +28,17 @@ typedef struct dop_projector_kind {
     double merge_eps, merge_norm_add; /* dop_vision's; eps 0: the text model's */
     dop_act_kind merge_act;           /* default where the file is silent */
     bool pool, unfolds;
-    bool sees_all;
+    bool sees_all, sees_near; /* dop_vision's */
+    bool root;  /* pooled features are multiplied by the root of their number of values, and normed without weights */
     bool inner; /* the projector reads a layer's result, without the tower's last norm */
 } dop_projector_kind;
 
 /* The tower whose model_type `name` begins with, and the projector of a model_type; NULL: it is not known. */
 const dop_tower_kind *dop_tower_kind_of(const char *name);
 const dop_projector_kind *dop_projector_kind_of(const char *model_type);
+
+/* Sets the facts of a vision part that only its kinds tell; its hidden size is known. */
+void dop_tower_facts_of(const dop_tower_kind *tower, const dop_projector_kind *projector, dop_vision *v);
 
 /* A tensor of a vision part as its file has it. */
 typedef struct dop_tower_tensor {
@@ -58,6 +66,8 @@ typedef struct dop_tower_files {
     bool unfolds;              /* columns of the merging matrix have one value of all patches side by side */
     dop_vision_places places;  /* dop_tower_kind.places */
     bool channels_last;        /* rows of the patch projection are [patch, patch, 3], not [3, patch, patch] */
+    bool halves;               /* dop_tower_kind.halves */
+    bool projection_straight;  /* the projection that other files store transposed is stored as all matrices are */
     bool
         deep_by_layer; /* names of what is made of inner layers' results have the layer's number in place of 0, 1, ... */
     dop_arena *arena;

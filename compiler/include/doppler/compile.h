@@ -63,11 +63,11 @@ typedef struct dop_compile_facts {
     bool nearest;     /* no target file is for the device at hand, so that costs are those of the nearest one */
 } dop_compile_facts;
 
-/* Compiles the model at a path (a Hugging Face directory, an RDRR directory or its manifest.json, or a .gguf file) into the plan
- * `plan`, which appears when it is complete: a failure, or the end of the process, leaves what was there.  options: NULL for the
- * defaults; out_facts: NULL if they are not wanted.  Equal files and options give equal bytes.  Errors: DOP_E_INPUT: the model;
- * DOP_E_USAGE: an option; DOP_E_DEVICE: no device for "auto"; DOP_E_IO; DOP_E_NOMEM; DOP_E_CANCELLED: by options->progress.  Any
- * thread; calls in several threads are independent of each other. */
+/* Compiles the model at a path (a Hugging Face directory, an RDRR directory or its manifest.json, a .gguf file, or a diffusion
+ * model in one .safetensors file) into the plan `plan`, which appears when it is complete: a failure, or the end of the process,
+ * leaves what was there.  options: NULL for the defaults; out_facts: NULL if they are not wanted.  Equal files and options give
+ * equal bytes.  Errors: DOP_E_INPUT: the model; DOP_E_USAGE: an option; DOP_E_DEVICE: no device for "auto"; DOP_E_IO;
+ * DOP_E_NOMEM; DOP_E_CANCELLED: by options->progress.  Any thread; calls in several threads are independent of each other. */
 dop_status dop_compile(const char *model, const char *plan, const dop_compile_options *options, dop_diag *diag,
                        dop_compile_facts *out_facts);
 

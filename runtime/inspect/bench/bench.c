@@ -105,17 +105,8 @@ measure_batch(const dop_bench_plan *p, const dop_bench_test *t, const uint32_t *
 {
     dop_sequence *s = p->sequence;
     dop_step_row rows[DOP_STEP_MAX_SEQUENCES];
-    dop_status st = dop_sequence_rewind(s, t->depth, diag);
-    uint32_t n = 0;
-    for (; n < t->batch && st == DOP_OK; n++) {
-        rows[n] = (dop_step_row){s, ids[0], DOP_WANTS_PICK};
-        if (n > 0)
-            st = dop_sequence_fork(s, diag, &rows[n].sequence);
-        if (st == DOP_OK && n > 0 && p->n_uses > 1 && t->depth == 0)
-            st = dop_sequence_set_adapters(rows[n].sequence, &p->uses[n % p->n_uses], 1, diag);
-        if (st == DOP_OK)
-            dop_sequence_expect(rows[n].sequence, t->n_gen);
-    }
+    uint32_t n;
+    dop_status st = dop_bench_fork(p, t, ids[0], diag, rows, &n);
     double start = dop_now_ms();
     const uint32_t groups = st == DOP_OK ? dop_step_groups(s->model, n) : 0;
     if (groups > 1)
@@ -139,6 +130,8 @@ measure_test(dop_bench_plan *p, const dop_bench_test *t, const uint32_t *ids, do
              double *out_ms)
 {
     dop_sequence *s = p->sequence;
+    if (t->drafts && t->batch > 1)
+        return dop_bench_batch_drafts(p, t, ids, limit_ms, diag, out_ms);
     if (t->drafts)
         return dop_bench_drafts(s, t, ids, limit_ms, &p->replay, diag, out_ms);
     if (t->sampled)
@@ -165,10 +158,14 @@ add_test(dop_bench *b, dop_bench_test test)
 static void
 add_gen_tests(dop_bench *b, const dop_bench_options *o, uint32_t n_gen, uint32_t depth)
 {
-    for (size_t k = 0; k < (o->n_batches ? o->n_batches : 1); k++)
-        add_test(b, (dop_bench_test){.n_gen = n_gen, .batch = o->n_batches ? o->batches[k] : 1, .depth = depth});
-    for (size_t k = 0; k < o->n_drafts; k++)
-        add_test(b, (dop_bench_test){.n_gen = n_gen, .batch = 1, .drafts = o->drafts[k] + 1, .depth = depth});
+    for (size_t i = 0; i < (o->n_batches ? o->n_batches : 1); i++) {
+        dop_bench_test t = {.n_gen = n_gen, .batch = o->n_batches ? o->batches[i] : 1, .depth = depth};
+        add_test(b, t);
+        for (size_t k = 0; k < o->n_drafts; k++) {
+            t.drafts = o->drafts[k] + 1;
+            add_test(b, t);
+        }
+    }
     if (o->sampled)
         add_test(b, (dop_bench_test){.n_gen = n_gen, .batch = 1, .sampled = true, .depth = depth});
 }
@@ -177,8 +174,8 @@ add_gen_tests(dop_bench *b, const dop_bench_options *o, uint32_t n_gen, uint32_t
 static dop_status
 list_tests(dop_bench *b, const dop_bench_options *o, dop_diag *diag)
 {
-    b->tests =
-        calloc(o->n_depths * (o->n_prompts + o->n_gens * (o->n_batches + o->n_drafts + 2)) + 1, sizeof *b->tests);
+    b->tests = calloc(o->n_depths * (o->n_prompts + o->n_gens * ((o->n_batches + 1) * (o->n_drafts + 1) + 1)) + 1,
+                      sizeof *b->tests);
     if (!b->tests)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (size_t d = 0; d < o->n_depths; d++) {
@@ -200,14 +197,15 @@ check_context(const dop_bench *b, const dop_bench_plan *p, dop_diag *diag)
     const uint32_t ctx = p->info.plan->model->ctx, rows = dop_model_max_rows_of_several(p->model);
     for (size_t i = 0; i < b->n_tests; i++) {
         const dop_bench_test *t = &b->tests[i];
+        const uint32_t least = t->drafts ? 2 * t->batch : t->batch; /* rows of a step */
         if (t->batch > p->info.plan->model->n_sequences)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path,
                                "%s needs %u sequences and the plan holds %u at once: compile with --sequences %u",
                                t->name, t->batch, p->info.plan->model->n_sequences, t->batch);
-        if ((rows > 1 || t->drafts) && rows < (t->drafts ? 2 : t->batch))
+        if ((rows > 1 || t->drafts) && rows < least)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path,
                                "%s needs steps of %u rows and the plan's take %u: compile with --rows %u", t->name,
-                               t->drafts ? 2 : t->batch, rows, t->drafts ? 2 : t->batch);
+                               least, rows, least);
         uint64_t need = (uint64_t)t->depth + t->n_prompt + t->n_gen;
         if (need > ctx && need > p->info.plan->model->ctx_train)
             return DOP_FAIL_IN(

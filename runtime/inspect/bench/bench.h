@@ -3,7 +3,8 @@
  * ppN feeds N tokens and ends when the token after them is known.  tgN takes N single greedy steps, each fed with the
  * token that the step before it picked, starting from a random one; it ends when the host has the last pick.  @dD: the
  * cache holds D tokens when the test starts.  tgNbB: B sequences at once, one row of each in every step, and the tokens of
- * all of them counted.  tgNdP: with drafts, which are the text of the last run, changed so that P percent of all drafts
+ * all of them counted; tgNbBdP: with drafts in the steps that they share.
+ * tgNdP: with drafts, which are the text of the last run, changed so that P percent of all drafts
  * are accepted; the share that really was accepted is part of the result (the plan needs schedules for a few rows: dopplerc --rows).
  * tgNs: sampled in a usual way instead of greedy.  Several plans are measured in turn, round by round, so that whatever the
  * machine does meanwhile hits all of them. */
@@ -15,7 +16,7 @@
 typedef struct dop_bench_options {
     const uint32_t *prompts, *gens, *depths; /* lists; a 0 in the first two is left out */
     const uint32_t *batches;                 /* sequences at once, for the tests of gens; none: 1 */
-    const uint32_t *drafts;                  /* further tests of gens, each with this percentage of drafts accepted */
+    const uint32_t *drafts; /* further tests of gens and batches, with this percentage of drafts accepted */
     size_t n_prompts, n_gens, n_depths, n_batches, n_drafts;
     const char *const
         *loras; /* adapters, each FILE or FILE:SCALE; of several sequences at depth 0 each uses the next one */
@@ -46,13 +47,19 @@ typedef struct dop_bench_row {
     dop_speculation_counts drafts;      /* drafts of all rounds */
 } dop_bench_row;
 
+/* Which drafts of a sequence were made right, in a run. */
+typedef struct dop_bench_chance {
+    uint32_t x; /* state of a generator */
+    uint64_t drafted,
+        right; /* tokens proposed; proposed tokens that are right, as all before them in their round are */
+} dop_bench_chance;
+
 /* Drafts of tgNdP: the text of the last run, changed so that a wanted share is accepted. */
 typedef struct dop_bench_replay {
     uint32_t *ids; /* owned: tokens of the last run */
     size_t n;
-    uint32_t percent, x;
-    uint64_t drafted,
-        right; /* in this run: tokens proposed; proposed tokens that are right, as all before them in their round are */
+    uint32_t percent;
+    dop_bench_chance chance;
     dop_speculation_counts counts; /* drafts of the last run */
 } dop_bench_replay;
 
@@ -89,6 +96,17 @@ void dop_bench_finish(dop_bench *bench); /* accepts a zeroed one */
  * runs all. */
 dop_status dop_bench_generate(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
                               dop_diag *diag, double *out_ms);
+/* bench_batch.c: makes the sequences of a test of several, which begin as the plan's does, each with its first row.  The first one is the plan's;
+ * destroy the *out_n - 1 others, also after a failure. */
+dop_status dop_bench_fork(const dop_bench_plan *plan, const dop_bench_test *test, uint32_t first, dop_diag *diag,
+                          dop_step_row *rows, uint32_t *out_n);
+/* One run of a test of several sequences with replayed drafts. */
+dop_status dop_bench_batch_drafts(dop_bench_plan *plan, const dop_bench_test *test, const uint32_t *ids,
+                                  double limit_ms, dop_diag *diag, double *out_ms);
+/* Proposes up to `most` drafts from the text of the last run, of which the token `at` is the next one, so that the wanted share of all
+ * that `chance` has proposed is accepted; returns how many. */
+uint32_t dop_bench_propose(const dop_bench_replay *replay, dop_bench_chance *chance, size_t at, uint32_t most,
+                           uint32_t *out_ids);
 /* One run of a test with replayed drafts, and one of a test with sampled tokens; both begin with rewinding. */
 dop_status dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
                             dop_bench_replay *replayed, dop_diag *diag, double *out_ms);

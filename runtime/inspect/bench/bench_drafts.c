@@ -26,8 +26,29 @@ chance_of(double share, uint32_t n)
     return high;
 }
 
-/* Drafts (dop_draft_fn) from the text of the last run, changed so that the wanted share of all drafts is accepted.  What chance
- * gave too little or too much so far is made good over the next rounds. */
+/* What chance gave too little or too much so far is made good over the next rounds. */
+uint32_t
+dop_bench_propose(const dop_bench_replay *replay, dop_bench_chance *chance, size_t at, uint32_t most, uint32_t *out_ids)
+{
+    const dop_bench_replay *r = replay;
+    dop_bench_chance *c = chance;
+    const double left = (double)(r->n > at ? r->n - at : 0), n = left < most ? left : most;
+    const double share = r->percent * 0.01, missing = share * (double)c->drafted - (double)c->right;
+    const double each = n > 0 ? chance_of(fmin(fmax(share + missing / (4 * n), 0), 1), (uint32_t)n) : 0;
+    bool all = r->percent > 0;
+    uint32_t k = 0;
+    for (; k < (uint32_t)n; k++) {
+        uint32_t right = r->ids[at + k];
+        c->x = c->x * 1664525u + 1013904223u;
+        all = all && (double)(c->x >> 8) < each * (1 << 24);
+        c->right += all;
+        out_ids[k] = all ? right : right ? right - 1 : 1;
+    }
+    c->drafted += k;
+    return k;
+}
+
+/* Drafts (dop_draft_fn) that are replayed. */
 static dop_status
 replay(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag, uint32_t *out_ids,
        uint32_t *out_n)
@@ -35,18 +56,7 @@ replay(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_d
     dop_bench_replay *r = user;
     (void)tokens;
     (void)diag;
-    const double left = (double)(r->n > n_tokens ? r->n - n_tokens : 0), n = left < most ? left : most;
-    const double share = r->percent * 0.01, missing = share * (double)r->drafted - (double)r->right;
-    const double chance = n > 0 ? chance_of(fmin(fmax(share + missing / (4 * n), 0), 1), (uint32_t)n) : 0;
-    bool all = r->percent > 0;
-    for (*out_n = 0; *out_n < (uint32_t)n; ++*out_n) {
-        uint32_t right = r->ids[n_tokens + *out_n];
-        r->x = r->x * 1664525u + 1013904223u;
-        all = all && (double)(r->x >> 8) < chance * (1 << 24);
-        r->right += all;
-        out_ids[*out_n] = all ? right : right ? right - 1 : 1;
-    }
-    r->drafted += *out_n;
+    *out_n = dop_bench_propose(r, &r->chance, n_tokens, most, out_ids);
     return DOP_OK;
 }
 
@@ -92,8 +102,7 @@ dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint3
     dop_speculation how = {.fn = replay, .user = r, .own = dop_model_drafts(s->model)};
     bool plain = limit_ms > 0; /* the run that is not counted gives the first text */
     r->percent = test->drafts - 1;
-    r->x = 1;
-    r->drafted = r->right = 0;
+    r->chance = (dop_bench_chance){.x = 1};
     dop_status st = dop_sequence_rewind(s, test->depth, diag);
     if (st == DOP_OK && !plain)
         st = dop_sequence_set_speculation(s, &how, diag);

@@ -1,5 +1,6 @@
 #include "runtime/program/cache/model_key.h"
 
+#include "base/foreign.h"
 #include "base/progress.h"
 
 #include <dirent.h>
@@ -41,17 +42,17 @@ bool
 dop_is_model(const char *path)
 {
     struct stat sb;
-    char magic[4] = "";
+    char first[64] = "";
     if (stat(path, &sb) != 0)
         return false;
     if (S_ISDIR(sb.st_mode) || (S_ISREG(sb.st_mode) && strcmp(last_part(path), "manifest.json") == 0))
         return true;
     FILE *f = S_ISREG(sb.st_mode) ? fopen(path, "rbe") : NULL;
-    const bool is = f && fread(magic, 1, sizeof magic, f) == sizeof magic &&
-                    (memcmp(magic, "GGUF", sizeof magic) == 0 || memcmp(magic, "lmgg", sizeof magic) == 0);
+    const size_t n = f ? fread(first, 1, sizeof first, f) : 0;
     if (f)
         fclose(f);
-    return is;
+    const dop_file_kind kind = dop_file_kind_of(first, n);
+    return kind == DOP_FILE_GGUF || kind == DOP_FILE_GGML || kind == DOP_FILE_SAFETENSORS;
 }
 
 /* --- which files ------------------------------------------------------------------------------------------------------------ */
@@ -94,7 +95,7 @@ looks_like_a_model(const char *dir)
     DIR *d = opendir(dir);
     for (struct dirent *e; d && !is && (e = readdir(d));)
         is = strcmp(e->d_name, "config.json") == 0 || strcmp(e->d_name, "manifest.json") == 0 ||
-             ends(e->d_name, ".gguf");
+             strcmp(e->d_name, "model_index.json") == 0 || ends(e->d_name, ".gguf");
     if (d)
         closedir(d);
     return is;
@@ -164,6 +165,39 @@ add_mmproj(files *f, const char *path)
     f->failed = f->failed || !dir;
     free(found);
     free(dir);
+}
+
+/* Adds what the compiler reads beside a diffusion model in a single file: its tokenizer, and configurations. */
+static void
+add_beside(files *f, const char *path)
+{
+    static const char *const names[] = {"tokenizer/vocab.json",
+                                        "tokenizer/merges.txt",
+                                        "tokenizer/tokenizer.json",
+                                        "tokenizer/tokenizer_config.json",
+                                        "tokenizer/special_tokens_map.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "scheduler_config.json",
+                                        "scheduler/scheduler_config.json",
+                                        "text_encoder/config.json",
+                                        "text_encoder_2/config.json",
+                                        "unet/config.json",
+                                        "vae/config.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && !f->failed; i++) {
+        struct stat sb;
+        char *name;
+        if (asprintf(&name, "%.*s%s", (int)(last_part(path) - path), path, names[i]) < 0) {
+            f->failed = true;
+            return;
+        }
+        if (stat(name, &sb) == 0 && S_ISREG(sb.st_mode))
+            add_file(f, name);
+        free(name);
+    }
 }
 
 static int
@@ -372,6 +406,8 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
         add_gguf(&f, root);
     if (!is_folder && !options->mmproj)
         add_mmproj(&f, root);
+    if (!is_folder && ends(root, ".safetensors"))
+        add_beside(&f, root);
     if (f.n > 1)
         qsort(f.paths, f.n, sizeof *f.paths, by_name);
     for (size_t i = 0; i < f.n; i++)

@@ -6,7 +6,7 @@
 
 #include <doppler/compile.h>
 
-/* Would doppler-exec compile this path?  A folder, a GGUF file, or the manifest.json of an RDRR model. */
+/* Would doppler-exec compile this path?  A folder, a file of GGUF, GGML or safetensors, or the manifest.json of an RDRR model. */
 bool dop_is_model(const char *path);
 
 /* Appends the options that differ from the defaults, as dopplerc has them: " --ctx 512 --quant q8_0". */

@@ -46,6 +46,8 @@ dop_engine_drafts_make(dop_engine *e)
     }
     if (!e->drafts || n_writers == 0 || n_writers > e->max_rows / 2)
         return;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        dop_head_rest(e->slots[i].sequence, &e->policy);
     if (e->policy.wait > 0) {
         e->policy.wait--;
         return;

@@ -1,51 +1,10 @@
-/* Directories of diffusers: model_index.json, and a folder for each part.  Facts and weights of the U-Net and the decoder; the text
- * encoder is imported as any other encoder.  Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
-#include "base/format/safetensors.h"
-#include "base/read/json_util.h"
-#include "compiler/import/hf/tensor.h"
-#include "compiler/import/text/tokenizer_files.h"
-#include "compiler/model/diffusion.h"
-#include "compiler/model/import.h"
+/* Facts of a latent diffusion model: the configurations of U-Net, autoencoder and scheduler, as diffusers writes them.
+ * Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
+#include "compiler/import/diffusion/parts.h"
 #include "compiler/model/leftovers.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-typedef struct reader {
-    const char *dir;
-    dop_arena *arena;
-    dop_diag *diag;
-    dop_checkpoint *m;
-    dop_diffusion *d;
-    const char *pad; /* text of the token that fills texts up; NULL: not known yet */
-} reader;
-
-typedef dop_status (*read_fn)(reader *r, const dop_json *config);
-
-static dop_status
-no_memory(const reader *r)
-{
-    return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
-}
-
-/* Opens DIR/FILE, an object, and reads it. */
-static dop_status
-read_config(reader *r, const char *file, read_fn read)
-{
-    json_t *root = NULL;
-    dop_json j;
-    const char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, file);
-    if (!path)
-        return no_memory(r);
-    dop_status st = dop_json_decode_file(&(dop_json_how){.path = path}, r->diag, &root);
-    if (st == DOP_OK)
-        st = dop_json_root(root, path, r->diag, &j);
-    if (st == DOP_OK)
-        st = read(r, &j);
-    json_decref(root);
-    return st;
-}
 
 static dop_status
 refuse(const dop_json *j, const char *key, const char *value)
@@ -74,7 +33,7 @@ expect(const dop_json *j, const char *key, const char *values)
 
 /* A number for each level: one for all, or a list. */
 static dop_status
-each_level(const reader *r, const dop_json *j, const char *key, uint32_t otherwise, uint32_t n, uint32_t *out)
+each_level(const dop_draw_reader *r, const dop_json *j, const char *key, uint32_t otherwise, uint32_t n, uint32_t *out)
 {
     const double *list = NULL;
     uint32_t count = 0, one = 0;
@@ -93,7 +52,7 @@ each_level(const reader *r, const dop_json *j, const char *key, uint32_t otherwi
 }
 
 static dop_status
-read_channels(const reader *r, const dop_json *j, uint32_t *out_n, uint32_t out[DOP_DRAW_LEVELS])
+read_channels(const dop_draw_reader *r, const dop_json *j, uint32_t *out_n, uint32_t out[DOP_DRAW_LEVELS])
 {
     const json_t *list = dop_json_get(j, "block_out_channels");
     *out_n = json_is_array(list) ? (uint32_t)json_array_size(list) : 0;
@@ -150,8 +109,8 @@ check_unet(const dop_json *j)
     return st;
 }
 
-static dop_status
-read_unet(reader *r, const dop_json *j)
+dop_status
+dop_draw_read_unet(dop_draw_reader *r, const dop_json *j)
 {
     dop_diffusion *d = r->d;
     uint32_t channels[DOP_DRAW_LEVELS], heads[DOP_DRAW_LEVELS], depth[DOP_DRAW_LEVELS], out = 0;
@@ -201,8 +160,8 @@ read_unet(reader *r, const dop_json *j)
     return DOP_OK;
 }
 
-static dop_status
-read_vae(reader *r, const dop_json *j)
+dop_status
+dop_draw_read_vae(dop_draw_reader *r, const dop_json *j)
 {
     dop_diffusion *d = r->d;
     bool none[DOP_DRAW_LEVELS];
@@ -263,7 +222,7 @@ find_scheduler(const char *name)
 
 /* Says that another sampler stands for the model's, or that its levels are spaced otherwise. */
 static dop_status
-note_scheduler(reader *r, const char *name, const scheduler *s, bool karras)
+note_scheduler(dop_draw_reader *r, const char *name, const scheduler *s, bool karras)
 {
     static const char *const methods[] = {"euler", "ancestral", "ddim", "lcm"};
     char note[256];
@@ -281,7 +240,7 @@ note_scheduler(reader *r, const char *name, const scheduler *s, bool karras)
 }
 
 static dop_status
-read_spacing(reader *r, const dop_json *j, const scheduler *s)
+read_spacing(dop_draw_reader *r, const dop_json *j, const scheduler *s)
 {
     const char *spacing = NULL, *predicts = NULL;
     dop_status st = expect(j, "timestep_spacing", "leading|linspace|trailing");
@@ -302,8 +261,8 @@ read_spacing(reader *r, const dop_json *j, const scheduler *s)
     return DOP_OK;
 }
 
-static dop_status
-read_schedule(reader *r, const dop_json *j)
+dop_status
+dop_draw_read_schedule(dop_draw_reader *r, const dop_json *j)
 {
     dop_diffusion *d = r->d;
     const char *betas = NULL, *name = NULL;
@@ -340,186 +299,4 @@ read_schedule(reader *r, const dop_json *j)
             j->diag, DOP_E_INPUT, j->path,
             "rescale_betas_zero_snr with prediction_type \"epsilon\": noise alone says nothing of a picture");
     return note_scheduler(r, name, &s, karras);
-}
-
-/* ---- weights ------------------------------------------------------------------------------------------------------------ */
-
-static bool
-ends(const char *name, const char *end)
-{
-    const size_t n = strlen(name), k = strlen(end);
-    return n >= k && strcmp(name + n - k, end) == 0;
-}
-
-/* The canonical name of a tensor, PREFIX and the published name, where "weight" is nothing and "bias" is _bias.  Autoencoders of the
- * first release have other names of attention. */
-static const char *
-canonical(const reader *r, const char *prefix, const char *name, const char *part)
-{
-    static const struct {
-        const char *was, *is;
-    } renamed[] = {{".query", ".to_q"}, {".key", ".to_k"}, {".value", ".to_v"}, {".proj_attn", ".to_out.0"}};
-    const bool bias = ends(name, ".bias");
-    int n = (int)strlen(name) - (bias ? 5 : ends(name, ".weight") ? 7 : 0);
-    const char *tail = "";
-    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
-        const int k = (int)strlen(renamed[i].was);
-        if (n > k && strncmp(name + n - k, renamed[i].was, (size_t)k) == 0) {
-            n -= k;
-            tail = renamed[i].is;
-            break;
-        }
-    }
-    return dop_arena_printf(r->arena, "%s%.*s%s%s%s", prefix, n, name, tail, part, bias ? "_bias" : "");
-}
-
-/* Adds rows first .. first + n - 1 of a tensor.  A convolution's tensor is [outputs, channels, height, width], and its weight has the
- * channels of each tap one after the other. */
-static dop_status
-add_weight(const reader *r, const char *prefix, const dop_st_tensor *t, const char *part, uint64_t first, uint64_t n)
-{
-    const dop_type_info *type = dop_type_of(dop_hf_type(t));
-    uint64_t cols = 1;
-    for (uint32_t i = 1; i < t->rank; i++)
-        if (!dop_mul_u64(cols, t->shape[i], &cols) || cols > UINT32_MAX)
-            return dop_st_refuse(t, "is too large", r->diag);
-    const uint64_t taps = t->rank == 4 ? t->shape[2] * t->shape[3] : 1;
-    if (cols == 0 || n == 0 || n > UINT32_MAX)
-        return dop_st_refuse(t, "is empty or too large", r->diag);
-    dop_weight w = {.name = canonical(r, prefix, t->name, part),
-                    .type = dop_hf_type(t),
-                    .rank = t->rank > 1 ? 2 : 1,
-                    .rows = t->rank > 1 ? (uint32_t)n : 1,
-                    .cols = (uint32_t)(t->rank > 1 ? cols : n),
-                    .data = t->data + first * cols * type->bytes,
-                    .row_stride = (t->rank > 1 ? cols : n) * type->bytes,
-                    .col_stride = taps > 1 ? type->bytes : 0,
-                    .taps = taps > 1 ? (uint32_t)taps : 0,
-                    .source = t->name};
-    return w.name ? dop_weights_add(&r->m->weights, &w, r->arena, r->diag) : no_memory(r);
-}
-
-static dop_status
-add_tensor(const reader *r, const char *prefix, const dop_st_tensor *t)
-{
-    const dop_type type = dop_hf_type(t);
-    if (t->rank == 0 || t->rank == 3 || t->rank > 4 ||
-        (type != DOP_TYPE_f32 && type != DOP_TYPE_f16 && type != DOP_TYPE_bf16))
-        return dop_st_refuse(t, "is no matrix, vector or convolution of floats", r->diag);
-    if (!strstr(t->name, ".net.0.proj."))
-        return add_weight(r, prefix, t, "", 0, t->shape[0]);
-    const uint64_t half = t->shape[0] / 2; /* values, then gates */
-    dop_status st = add_weight(r, prefix, t, ".up", 0, half);
-    return st == DOP_OK ? add_weight(r, prefix, t, ".gate", half, t->shape[0] - half) : st;
-}
-
-/* Adds the tensors of DIR/FOLDER. */
-static dop_status
-add_folder(reader *r, const char *folder, const char *prefix)
-{
-    static const char *const stems[] = {"diffusion_pytorch_model", "diffusion_pytorch_model.fp16"};
-    dop_st_set set = {0};
-    dop_map *maps = NULL;
-    uint32_t n_maps = 0;
-    const char *dir = dop_arena_printf(r->arena, "%s/%s", r->dir, folder);
-    const char *half = dop_arena_printf(r->arena, "%s/%s/%s.safetensors", r->dir, folder, stems[1]);
-    const char *full = dop_arena_printf(r->arena, "%s/%s/%s.safetensors", r->dir, folder, stems[0]);
-    if (!dir || !half || !full)
-        return no_memory(r);
-    const bool halves = access(full, F_OK) != 0 && access(half, F_OK) == 0;
-    dop_status st = dop_st_open_stem(dir, stems[halves], r->arena, r->diag, &set, &maps, &n_maps);
-    const dop_status kept = dop_weights_keep(&r->m->weights, maps, n_maps, r->diag);
-    st = st == DOP_OK ? kept : st;
-    for (uint32_t i = 0; st == DOP_OK && i < set.n; i++) {
-        r->d->encodes |= strcmp(folder, "vae") == 0 && strcmp(set.tensors[i].name, "encoder.conv_in.weight") == 0;
-        st = add_tensor(r, prefix, &set.tensors[i]);
-    }
-    return st;
-}
-
-/* The text of the token that fills texts up: tokenizer_config.json's, else special_tokens_map.json's. */
-static dop_status
-read_pad(reader *r, const dop_json *j)
-{
-    const json_t *v = dop_json_get(j, "pad_token");
-    const char *text = json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
-    if (text && !r->pad && !(r->pad = dop_arena_strdup(r->arena, text)))
-        return no_memory(r);
-    return DOP_OK;
-}
-
-/* Its id, by the tokenizer itself; without a text, the end of texts fills them up. */
-static dop_status
-find_pad(reader *r)
-{
-    char dir[1024];
-    dop_tokenizer *tok = NULL;
-    snprintf(dir, sizeof dir, "%s/tokenizer", r->dir);
-    dop_status st = DOP_OK;
-    static const char *const files[] = {"tokenizer/tokenizer_config.json", "tokenizer/special_tokens_map.json"};
-    for (size_t i = 0; i < 2 && st == DOP_OK; i++) {
-        const char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, files[i]);
-        if (!path)
-            return no_memory(r);
-        if (access(path, F_OK) == 0)
-            st = read_config(r, files[i], read_pad);
-    }
-    if (st == DOP_OK)
-        st = dop_tokenizer_from_hf_dir(dir, r->diag, &tok);
-    if (st != DOP_OK)
-        return st;
-    const char *pad = r->pad ? r->pad : "<|endoftext|>";
-    r->d->pad = dop_tokenizer_find(tok, pad, strlen(pad));
-    if (r->d->pad == DOP_NO_TOKEN)
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, dir, "the tokenizer has no token %s, which fills texts up", pad);
-    dop_tokenizer_destroy(tok);
-    return st;
-}
-
-/* The tokenizer has a folder of its own. */
-static dop_status
-find_tokenizer(reader *r)
-{
-    dop_buf path = {0};
-    const char *dir = dop_arena_printf(r->arena, "%s/tokenizer", r->dir);
-    if (dir && dop_tokenizer_find_file(dir, &path))
-        r->m->tokenizer_json_path = dop_arena_strdup(r->arena, path.data);
-    const bool failed = !dir || path.failed;
-    dop_buf_finish(&path);
-    if (failed)
-        return no_memory(r);
-    return r->m->tokenizer_json_path ? DOP_OK : DOP_FAIL_IN(r->diag, DOP_E_INPUT, dir, "there is no tokenizer here");
-}
-
-dop_status
-dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m)
-{
-    reader r = {.dir = dir, .arena = m->arena, .diag = diag, .m = m};
-    r.d = dop_arena_alloc(m->arena, sizeof *r.d);
-    const char *text = dop_arena_printf(m->arena, "%s/text_encoder", dir);
-    if (!r.d || !text)
-        return no_memory(&r);
-    *r.d = (dop_diffusion){0};
-    dop_status st = dop_import_hf(text, diag, m);
-    if (st == DOP_OK)
-        st = find_tokenizer(&r);
-    if (st == DOP_OK)
-        st = find_pad(&r);
-    if (st == DOP_OK)
-        st = read_config(&r, "unet/config.json", read_unet);
-    if (st == DOP_OK)
-        st = read_config(&r, "vae/config.json", read_vae);
-    if (st == DOP_OK)
-        st = read_config(&r, "scheduler/scheduler_config.json", read_schedule);
-    if (st == DOP_OK && r.d->context != m->arch.hidden)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, dir, "the U-Net reads rows of %u values, and the text encoder gives %u",
-                         r.d->context, m->arch.hidden);
-    if (st == DOP_OK)
-        st = add_folder(&r, "unet", "unet.");
-    if (st == DOP_OK)
-        st = add_folder(&r, "vae", "vae.");
-    if (st == DOP_OK)
-        st = dop_weights_seal(&m->weights, diag);
-    m->diffusion = r.d;
-    return st;
 }
