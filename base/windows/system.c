@@ -56,13 +56,10 @@ void *
 dlopen(const char *name, int flags)
 {
     (void)flags;
-    /* libNAME.so.0, NAME.so and NAME name NAME.dll, which is beside the program. */
+    /* NAME.so and NAME.so.0 are NAME.dll, which is beside the program. */
     char plain[1024];
-    const char *slash = strrchr(name, '/'), *from = slash ? slash + 1 : name;
-    snprintf(plain, sizeof plain, "%.*s%s", (int)(from - name), name, strncmp(from, "lib", 3) == 0 ? from + 3 : from);
-    char *ending = strstr(plain + (from - name), ".so");
-    if (ending)
-        memcpy(ending, ".dll", 5 <= sizeof plain - (size_t)(ending - plain) ? 5 : 0);
+    const char *ending = strstr(name, ".so");
+    snprintf(plain, sizeof plain, "%.*s.dll", ending ? (int)(ending - name) : (int)strlen(name), name);
     wchar_t *wide = dop_windows_wide(plain);
     HMODULE library = wide ? LoadLibraryW(wide) : NULL;
     free(wide);

@@ -71,7 +71,8 @@ Cflags: -I$prefix/include ${3:-}
 END
 }
 
-library jansson "" libjansson.a -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF
+# Shared, because objects cross between program and libraries, whose tables have a random seed for each copy of the library.
+library jansson "" libjansson.dll.a -DJANSSON_BUILD_SHARED_LIBS=ON -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF
 library libyaml "" libyaml.a -DBUILD_TESTING=OFF
 pkgconfig yaml-0.1 -lyaml -DYAML_DECLARE_STATIC
 library xxhash cmake_unofficial libxxhash.a -DXXHASH_BUILD_XXHSUM=OFF
