@@ -82,12 +82,19 @@ check "a session" cmp here.out there.out
 "$EXEC" demo.plan --quiet -p ' and' -n 8 --temp 0 --session there.session >here.out
 windows demo.plan --quiet -p ' and' -n 8 --temp 0 --session here.session >there.out
 check "sessions of the other system go on" cmp here.out there.out
-converse() { printf 'ROMEO:\n/quit\n' | "$@" demo.plan -i --quiet -n 8 --temp 0 --prompt-cache states 2>&1; }
-converse "$EXEC" >here.out
-rm -rf states
-converse windows >there.out
+said='ROMEO: what say you now of all the things that were and the king that is to come and the day that was long and the sun and the sea'
+converse() { # STATES PROGRAM...
+    local states=$1
+    shift
+    printf '%s\n%s\n/quit\n' "$said" "$said" | "$@" demo.plan -i --quiet -n 8 --temp 0 --prompt-cache "$states" 2>&1
+}
+converse here "$EXEC" >here.out
+converse there windows >there.out
 check "a conversation" cmp here.out there.out
-check "states of prompts are files" test -n "$(ls states 2>/dev/null)"
+check "states of prompts are files" test -n "$(ls there)"
+check "their names" diff <(ls here) <(ls there)
+converse here windows >there.out
+check "a conversation from states of the other system" cmp here.out there.out
 
 # Errors.
 head -c 1000 p.plan >short.plan
