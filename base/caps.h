@@ -70,6 +70,13 @@ dop_matrix_k(uint32_t shape)
     return shape >> 16 & 0xff;
 }
 
+/* Can kernels have subgroups of this size? */
+static inline bool
+dop_subgroup_usable(uint32_t size)
+{
+    return size >= 1 && size <= 128 && (size & (size - 1)) == 0;
+}
+
 /* Can kernels be generated for matrix units of this shape and a subgroup of this size?  Kernels assume that two or four invocations
  * hold a row of sums. */
 static inline bool

@@ -229,8 +229,8 @@ static bool
 stored_in_fours(const dop_rows *s, const dop_segment *part)
 {
     const dop_graph *g = s->gen->e.g;
-    bool fours = s->tb > 1 && s->tb % 4 == 0 && (s->rows == 2 || s->rows == 4) && part->rows % 4 == 0 &&
-                 !s->blocks.n && !s->p.experts && !s->p.sum && !s->p.beside && !part->argmax;
+    bool fours = s->tb > 1 && s->tb % 4 == 0 && (s->rows == 2 || s->rows == 4) && part->rows % 4 == 0 && !s->blocks.n &&
+                 !s->p.experts && !s->p.sum && !s->p.beside && !part->argmax;
     for (uint32_t i = 0; i < part->n_outs && fours; i++)
         fours = dop_emit_wide(&s->gen->e, part->outs[i]) && !dop_node_writes_blocks(g, part->outs[i]);
     return fours;
@@ -358,8 +358,9 @@ begin_last_round(dop_rows *s, dop_node_id w)
     dop_nest_let(n, "uint", "units", "more ? %uu : %uu", dop_div_up_u32(p->k2, step), dop_div_up_u32(p->k, step));
     dop_nest_let(n, "uint", "per_row", "more ? %uu : %uu", dop_row_values(e->g, other) / unit,
                  dop_row_values(e->g, w) / unit);
-    dop_nest_set(n, "w0", "dop_same(more ? %s : %s)", dop_emit_matrix_arg(e, other),
-                 p->experts ? dop_expert_weights(s->gen, p, w, slot) : dop_emit_matrix_arg(e, w));
+    dop_nest_set(n, "w0", "dop_same(%s)",
+                 dop_emit_either(e, "more", dop_emit_matrix_arg(e, other),
+                                 p->experts ? dop_expert_weights(s->gen, p, w, slot) : dop_emit_matrix_arg(e, w)));
     dop_nest_set(n, "aux0", "more ? %s : %s", dop_emit_weight(e, other), dop_emit_weight(e, w));
     dop_nest_if(n, "more");
     dop_nest_unrolled(n, "r", s->rows);

@@ -167,6 +167,8 @@ uvec2 dop_behind(uvec2 at, uint words)
     return at;
 }
 U32 dop_at(U32 p, uint words) { return U32(dop_behind(uvec2(p), words)); }
+// One of two addresses.  Some drivers fail on a choice between pointers (SwiftShader), none on one between pairs of words.
+#define DOP_EITHER(FIRST, A, B) U32(FIRST ? uvec2(A) : uvec2(B))
 #endif
 
 // --- two and four words at once; CPU devices load component by component, so there a component has 64 bits ---------------

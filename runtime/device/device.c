@@ -361,8 +361,9 @@ dop_device_create(const dop_instance *instance, uint32_t index, uint32_t wanted_
 void
 dop_device_destroy(dop_device *device)
 {
-    /* Destroying objects that a hung device still uses would wait for it forever: leave them to the process's end. */
-    if (device->handle && !device->lost) {
+    /* Destroying objects that a hung device still uses would wait for it forever: leave them to the process's end.  The
+     * objects of a lost device can be destroyed: its work has ended. */
+    if (device->handle && !device->hung) {
         if (device->view_layout)
             vkDestroyDescriptorSetLayout(device->handle, device->view_layout, NULL);
         vkDestroyDevice(device->handle, NULL);
@@ -418,6 +419,7 @@ dop_device_wait(dop_device *device, VkSemaphore timeline, uint64_t value, dop_di
     VkResult r = vkWaitSemaphores(device->handle, &info, (uint64_t)(device->timeout_s * 1e9));
     if (r == VK_SUCCESS)
         return DOP_OK;
+    device->hung = r != VK_ERROR_DEVICE_LOST;
     device->lost = true;
     if (r == VK_TIMEOUT)
         return DOP_FAIL(diag, DOP_E_DEVICE,

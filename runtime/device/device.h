@@ -33,7 +33,8 @@ typedef struct dop_device {
     VkQueue transfer;     /* may be the same as queue */
     pthread_mutex_t lock; /* around submissions: a queue may be shared with the upload threads */
     bool lock_made;
-    _Atomic bool lost;            /* lost or hung: nothing may wait for it any more */
+    _Atomic bool lost;            /* lost or hung: it takes no more work, and nothing may wait for it any more */
+    _Atomic bool hung;            /* it may still be working: nothing of it may be destroyed, which would wait for it */
     double timeout_s;             /* longest wait for one submission */
     double submit_ms;             /* longest that what one submission has for the driver shall take; 0: any time */
     _Atomic uint64_t second_best; /* allocations that did not fit the most suitable memory */

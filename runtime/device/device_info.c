@@ -1,6 +1,7 @@
 /* What a physical device is and can do. */
 #include "runtime/device/device_info.h"
 
+#include "base/encoding/utf8.h"
 #include "base/parallel.h"
 #include "base/system.h"
 #include "runtime/device/vk_matrix.h"
@@ -125,7 +126,7 @@ caps_of(const answers *a)
     if (a->f12.storageBuffer8BitAccess && a->f12.shaderInt8)
         caps |= DOP_CAP_i8_storage;
     if ((a->props11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
-        (a->props11.subgroupSupportedOperations & need) == need)
+        dop_subgroup_usable(a->props11.subgroupSize) && (a->props11.subgroupSupportedOperations & need) == need)
         caps |= DOP_CAP_subgroup;
     if (a->int_dot.shaderIntegerDotProduct)
         caps |= DOP_CAP_int_dot;
@@ -301,6 +302,18 @@ cores_of(const answers *a)
                                             : (uint32_t)(units < UINT16_MAX ? units : 0);
 }
 
+/* A driver's text as one that can be printed: what is no UTF-8, or would steer a terminal, becomes question marks. */
+static void
+make_printable(char *text)
+{
+    for (size_t n = strlen(text), i = 0, more; i < n; i += more) {
+        const dop_utf8_char c = dop_utf8_next(text + i, n - i);
+        more = c.len;
+        if (!c.valid || c.cp < 0x20 || (c.cp >= 0x7f && c.cp < 0xa0))
+            memset(text + i, '?', more);
+    }
+}
+
 static void
 fill_limits(const answers *a, dop_device_info *info)
 {
@@ -312,7 +325,10 @@ fill_limits(const answers *a, dop_device_info *info)
     c->max_alloc = a->props11.maxMemoryAllocationSize;
     c->subgroup = c->caps & DOP_CAP_subgroup ? a->props11.subgroupSize : 1;
     info->subgroup_control = a->subgroup_control.subgroupSizeControl &&
-                             (a->subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT);
+                             (a->subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                             dop_subgroup_usable(a->subgroup.minSubgroupSize) &&
+                             dop_subgroup_usable(a->subgroup.maxSubgroupSize) &&
+                             a->subgroup.minSubgroupSize <= a->subgroup.maxSubgroupSize;
     info->full_subgroups = info->subgroup_control && a->subgroup_control.computeFullSubgroups;
     info->subgroup_min = info->subgroup_control ? a->subgroup.minSubgroupSize : c->subgroup;
     info->subgroup_max = info->subgroup_control ? a->subgroup.maxSubgroupSize : c->subgroup;
@@ -360,6 +376,7 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     info->driver_version = base.driverVersion;
     info->caps.cpu = base.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     snprintf(info->caps.name, sizeof info->caps.name, "%s", base.deviceName);
+    make_printable(info->caps.name);
     if (base.apiVersion < VK_API_VERSION_1_2) {
         snprintf(info->missing, sizeof info->missing, "Vulkan 1.2 (it has %u.%u)",
                  VK_API_VERSION_MAJOR(base.apiVersion), VK_API_VERSION_MINOR(base.apiVersion));
@@ -372,6 +389,7 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     info->maps_all = maps_all(&info->memory);
     ask(physical, base.apiVersion, &ext, &a);
     snprintf(info->caps.driver, sizeof info->caps.driver, "%s %s", a.props12.driverName, a.props12.driverInfo);
+    make_printable(info->caps.driver);
     memcpy(info->driver_uuid, a.props11.driverUUID, VK_UUID_SIZE);
     memcpy(info->device_uuid, a.props11.deviceUUID, VK_UUID_SIZE);
     info->caps.caps = caps_of(&a);
@@ -393,6 +411,7 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     const char *missing = !queues                      ? "a compute queue"
                           : !a.f12.bufferDeviceAddress ? "buffer device addresses"
                           : !a.f12.timelineSemaphore   ? "timeline semaphores"
+                          : info->caps.memory == 0     ? "memory of its own"
                                                        : "";
     snprintf(info->missing, sizeof info->missing, "%s", missing);
 error:

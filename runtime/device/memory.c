@@ -157,7 +157,7 @@ dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags requir
 void
 dop_block_destroy(dop_device *device, dop_block *block)
 {
-    if (device->handle && !device->lost) {
+    if (device->handle && !device->hung) {
         vkDestroyBuffer(device->handle, block->buffer, NULL);
         vkFreeMemory(device->handle, block->memory, NULL);
     }

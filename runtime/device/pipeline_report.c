@@ -212,7 +212,7 @@ dop_pipelines_report(const dop_plan *plan, const char *which, dop_buf *out, dop_
                                       : DOP_FAIL(diag, DOP_E_DEVICE, "%s lacks functions of %s", info->caps.name,
                                                  VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
 error:
-    if (a.device.handle && !a.device.lost)
+    if (a.device.handle)
         vkDestroyPipelineLayout(a.device.handle, a.layout, NULL);
     dop_device_destroy(&a.device);
     dop_instance_destroy(&instance);

@@ -316,7 +316,7 @@ dop_pipelines_destroy(dop_pipelines *pipelines)
     if (b) {
         atomic_store(&b->stop, true);
         dop_team_join(&b->team);
-        if (!d->lost)
+        if (!d->hung)
             vkDestroyPipelineCache(d->handle, b->cache.handle, NULL);
         pthread_mutex_destroy(&b->lock);
         pthread_cond_destroy(&b->changed);
@@ -324,7 +324,7 @@ dop_pipelines_destroy(dop_pipelines *pipelines)
         free(b->made);
         free(b);
     }
-    if (d && d->handle && !d->lost) {
+    if (d && d->handle && !d->hung) {
         for (uint32_t i = 0; i < pipelines->n_rows && pipelines->rows; i++)
             vkDestroyPipeline(d->handle, pipelines->rows[i], NULL);
         vkDestroyPipelineLayout(d->handle, pipelines->layout, NULL);

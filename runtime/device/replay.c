@@ -360,10 +360,10 @@ void
 dop_replay_destroy(dop_replay *replay)
 {
     dop_device *d = replay->device;
-    if (d && d->handle && !d->lost) {
-        if (replay->submitted > 0)
+    if (d && d->handle && !d->hung) {
+        if (replay->submitted > 0 && !d->lost)
             (void)dop_device_wait(d, replay->timeline, replay->submitted, NULL);
-        if (!d->lost) {
+        if (!d->hung) {
             vkDestroySemaphore(d->handle, replay->timeline, NULL);
             for (int i = 0; i < 2; i++)
                 vkDestroyCommandPool(d->handle, replay->pools[i], NULL);
@@ -660,7 +660,7 @@ dop_status
 dop_replay_fetch_logits(dop_replay *replay, uint32_t schedule, uint32_t row, dop_diag *diag)
 {
     const dop_plan_schedule *s = &replay->plan->schedules[schedule];
-    const uint64_t bytes = replay->plan->model->vocab * sizeof(float);
+    const uint64_t bytes = dop_plan_result_row_bytes(replay->plan, s);
     VkCommandBuffer commands;
     uint64_t ticket;
     if (!has_mirror(replay, s))

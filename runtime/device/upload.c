@@ -88,7 +88,7 @@ static void
 worker_finish(worker *w)
 {
     dop_device *d = w->up->device;
-    if (d->lost)
+    if (d->hung)
         return;
     for (int i = 0; i < BUFFERS; i++)
         dop_block_destroy(d, &w->staging[i]);

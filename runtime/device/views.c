@@ -83,7 +83,7 @@ dop_views_add(dop_views *views, uint32_t i, VkBuffer buffer, uint64_t bytes, dop
 void
 dop_views_destroy(dop_views *views)
 {
-    if (views->pool && !views->device->lost) {
+    if (views->pool && !views->device->hung) {
         vkDestroyDescriptorPool(views->device->handle, views->pool, NULL);
         for (uint32_t i = 0; views->views && i < views->n; i++)
             vkDestroyBufferView(views->device->handle, views->views[i], NULL);

@@ -453,17 +453,17 @@ dop_model_close(dop_model *model)
     dop_pages_finish(&model->pages);
     dop_upload_destroy(model->upload);
     /* A device that was only slow has finished by now, so that everything can be freed. */
-    if (model->device.lost && model->replay.timeline && dop_replay_is_idle(&model->replay))
-        model->device.lost = false;
+    if (model->device.hung && model->replay.timeline && dop_replay_is_idle(&model->replay))
+        model->device.hung = false;
     dop_replay_destroy(&model->replay);
     dop_transfer_finish(model);
     dop_pipelines_destroy(&model->pipelines);
     dop_memory_destroy(&model->memory);
-    bool lost = model->device.lost;
+    const bool hung = model->device.hung;
     dop_device_destroy(&model->device);
-    if (lost)
+    if (hung)
         memset(&model->instance.handle, 0,
-               sizeof model->instance.handle); /* the lost device still exists, and needs its instance */
+               sizeof model->instance.handle); /* the hung device still exists, and needs its instance */
     dop_instance_destroy(&model->instance);
     free(model->used.schedules);
     dop_plan_close(&model->plan);

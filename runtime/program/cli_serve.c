@@ -79,10 +79,14 @@ open_model(void *user, const char *id, const char *path, dop_diag *diag, void **
     return st;
 }
 
+/* dop_models_how.close */
 static void
 close_model(void *user, void *model)
 {
+    dop_diag why;
     (void)user;
+    if (dop_engine_is_broken(dop_host_api(model)->engine, &why))
+        dop_diag_print(&why, "doppler-exec", false);
     dop_host_close(model);
 }
 

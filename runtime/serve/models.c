@@ -13,7 +13,7 @@ typedef enum state {
     WANTED,  /* waits for the loader */
     LOADING, /* the loader opens it */
     READY,
-    DRAINING, /* is to be unloaded when nobody uses it any more, because another model needs its memory */
+    DRAINING, /* is to be unloaded when nobody uses it any more: another model needs its memory, or the device was lost */
     CLOSING   /* the loader closes it */
 } state;
 
@@ -140,6 +140,22 @@ dop_models_forget(dop_models *models, const void *user)
     pthread_mutex_unlock(&models->lock);
 }
 
+/* Under the lock: a device that one model has lost is lost to all, most of which have not noticed: each is to be unloaded when nobody
+ * uses it any more, and has the device opened again when somebody asks for it. */
+static void
+drain_lost(dop_models *m)
+{
+    bool lost = false;
+    dop_diag why;
+    for (size_t i = 0; i < m->n && !lost; i++)
+        lost = m->all[i].state == READY && dop_engine_is_broken(m->all[i].api->engine, &why);
+    for (size_t i = 0; i < m->n && lost; i++)
+        if (m->all[i].state == READY)
+            m->all[i].state = DRAINING;
+    if (lost)
+        pthread_cond_broadcast(&m->change);
+}
+
 /* --- leases ------------------------------------------------------------------------------------------------------------------------ */
 
 dop_lease
@@ -149,6 +165,7 @@ dop_models_take(dop_models *models, const char *name, void (*wake)(void *user), 
     dop_lease lease = DOP_LEASE_WAITS;
     *out_api = NULL;
     pthread_mutex_lock(&models->lock);
+    drain_lost(models);
     model *x = find(models, name);
     const double now = dop_now_ms();
     if (!x) {
@@ -348,6 +365,7 @@ work_once(dop_models *m)
 {
     const double now = dop_now_ms();
     bool drains = false;
+    drain_lost(m);
     for (size_t i = 0; i < m->n; i++) {
         model *x = &m->all[i];
         const bool old = x->state == READY && m->how.idle_s > 0 && now - x->used_ms > m->how.idle_s * 1e3;

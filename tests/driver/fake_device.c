@@ -34,7 +34,8 @@ static const struct {
               {"alloc", offsetof(facts, alloc)},
               {"subgroup", offsetof(facts, subgroup_size)},
               {"subgroup_least", offsetof(facts, subgroup_least)},
-              {"subgroups", offsetof(facts, subgroups)}};
+              {"subgroups", offsetof(facts, subgroups)},
+              {"range", offsetof(facts, range)}};
 
 typedef struct failure {
     char function[64];
@@ -74,6 +75,7 @@ static const facts usual = {
     .grid = 65535,
     .local = 1024,
     .alloc = 1u << 30,
+    .range = 1u << 30,
     .subgroup_size = 32,
     .subgroups = 64,
     .n_queues = 1,
@@ -217,6 +219,16 @@ fake_hangs(uint32_t submission)
     return submission >= hang_from;
 }
 
+bool
+fake_loses(void)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/fake_driver.lose", folder);
+    return remove(path) == 0;
+}
+
+_Atomic int64_t fake_left;
+
 /* ---- calls that fail ------------------------------------------------------------------------------------------------ */
 
 enum { MAX_COUNTED = 64 };
@@ -255,6 +267,12 @@ write_calls(void)
         fprintf(f, "%s %u\n", counted[i].function, counted[i].n);
     if (f)
         fclose(f);
+    snprintf(path, sizeof path, "%s/fake_driver.left", folder);
+    f = *folder ? fopen(path, "we") : NULL;
+    if (f) {
+        fprintf(f, "%lld\n", (long long)fake_left);
+        fclose(f);
+    }
 }
 
 /* ---- answers ------------------------------------------------------------------------------------------------------ */
@@ -278,6 +296,7 @@ fake_vkGetPhysicalDeviceProperties(VkPhysicalDevice device, VkPhysicalDeviceProp
     out->limits.maxComputeWorkGroupInvocations = (uint32_t)f->workgroup;
     out->limits.maxComputeSharedMemorySize = (uint32_t)f->shared;
     out->limits.maxPushConstantsSize = (uint32_t)f->push;
+    out->limits.maxStorageBufferRange = (uint32_t)f->range;
     out->limits.timestampPeriod = 1;
     for (int i = 0; i < 3; i++) {
         out->limits.maxComputeWorkGroupSize[i] = (uint32_t)f->local;

@@ -17,7 +17,7 @@ typedef struct facts {
     VkPhysicalDeviceType type;
     uint32_t api;
     bool f16, int16, int8, int64, storage16, storage8, scalar, address, timeline, subgroup, control, dot, memory_model;
-    uint64_t workgroup, shared, push, grid, local, alloc, subgroup_size, subgroups;
+    uint64_t workgroup, shared, push, grid, local, alloc, range, subgroup_size, subgroups;
     uint64_t subgroup_least; /* that kernels may require; 0: subgroup_size */
     uint32_t vendor_id, device_id;
     uint32_t matrix[3]; /* rows, columns and depth of its matrix units; zeroes: none */
@@ -40,6 +40,11 @@ physical *fake_devices(uint32_t *out_n);
 bool fake_refuses(uint32_t opcode);
 /* Does this submission, counted from 1, never end? */
 bool fake_hangs(uint32_t submission);
+
+/* Are all devices to be lost now?  Once for each time that the file fake_driver.lose is there. */
+bool fake_loses(void);
+/* How many objects there are that must be given back. */
+extern _Atomic int64_t fake_left;
 
 /* The result that this call of a function is to have; `number` is 0 before its first. */
 VkResult fake_lie(const char *function, _Atomic uint32_t *number);

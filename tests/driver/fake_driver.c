@@ -21,7 +21,9 @@
  *   refuse OPCODE            no pipelines are made of modules that have this instruction of SPIR-V
  *   hang N                   what call N of vkQueueSubmit, and each after it, would signal is never signalled
  *
- * At the end of the process fake_driver.calls has how often each function that can fail was called. */
+ * As soon as there is a file fake_driver.lose beside the module, every device that there is at the next vkQueueSubmit is lost, and the
+ * file is removed.  At the end of the process fake_driver.calls has how often each function that can fail was called, and
+ * fake_driver.left how many instances, devices, allocations, buffers, pools and semaphores were not given back. */
 #include "runtime/device/vk_matrix.h"
 #include "tests/driver/fake_device.h"
 
@@ -37,6 +39,24 @@ typedef struct object { /* those that the loader looks into */
     VK_LOADER_DATA loader;
     physical *device;
 } object;
+
+typedef struct opened opened;
+typedef struct queue {
+    VK_LOADER_DATA loader;
+    opened *of;
+} queue;
+struct opened {
+    object o;
+    uint64_t made; /* its number; devices that are lost are those up to a number */
+    queue queues[MAX_QUEUES];
+};
+static _Atomic uint64_t n_made, n_lost;
+
+static bool
+is_lost(const opened *d)
+{
+    return d->made <= n_lost;
+}
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of submissions */
 
@@ -103,6 +123,7 @@ fake_vkCreateInstance(const VkInstanceCreateInfo *info, const VkAllocationCallba
     if (!o)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     set_loader_magic_value(o);
+    fake_left++;
     *out = (VkInstance)o;
     return VK_SUCCESS;
 }
@@ -111,6 +132,7 @@ static VKAPI_ATTR void VKAPI_CALL
 fake_vkDestroyInstance(VkInstance instance, const VkAllocationCallbacks *a)
 {
     (void)a;
+    fake_left -= instance != NULL;
     free(instance);
 }
 
@@ -167,34 +189,38 @@ fake_nothing(void)
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL
-fake_vkCreateDevice(VkPhysicalDevice device, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *a,
-                    VkDevice *out)
+fake_vkCreateDevice(VkPhysicalDevice of, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *a, VkDevice *out)
 {
     (void)info, (void)a;
     LIE();
-    object *o = calloc(1, sizeof *o);
-    if (!o)
+    opened *d = calloc(1, sizeof *d);
+    if (!d)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    set_loader_magic_value(o);
-    o->device = (physical *)device;
-    *out = (VkDevice)o;
+    set_loader_magic_value(&d->o);
+    d->o.device = (physical *)of;
+    d->made = atomic_fetch_add(&n_made, 1) + 1;
+    for (uint32_t i = 0; i < MAX_QUEUES; i++) {
+        set_loader_magic_value(&d->queues[i]);
+        d->queues[i].of = d;
+    }
+    fake_left++;
+    *out = (VkDevice)d;
     return VK_SUCCESS;
 }
 
 static VKAPI_ATTR void VKAPI_CALL
-fake_vkDestroyDevice(VkDevice device, const VkAllocationCallbacks *a)
+fake_vkDestroyDevice(VkDevice d, const VkAllocationCallbacks *a)
 {
     (void)a;
-    free(device);
+    fake_left -= d != NULL;
+    free(d);
 }
 
 static VKAPI_ATTR void VKAPI_CALL
-fake_vkGetDeviceQueue(VkDevice device, uint32_t family, uint32_t index, VkQueue *out)
+fake_vkGetDeviceQueue(VkDevice d, uint32_t family, uint32_t index, VkQueue *out)
 {
-    static object queues[MAX_QUEUES];
-    (void)device, (void)index;
-    set_loader_magic_value(&queues[family % MAX_QUEUES]);
-    *out = (VkQueue)&queues[family % MAX_QUEUES];
+    (void)index;
+    *out = (VkQueue) & ((opened *)d)->queues[family % MAX_QUEUES];
 }
 
 /* ---- memory --------------------------------------------------------------------------------------------------------- */
@@ -208,6 +234,7 @@ fake_vkCreateBuffer(VkDevice device, const VkBufferCreateInfo *info, const VkAll
     if (!b)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     b->size = info->size;
+    fake_left++;
     *out = HANDLE(VkBuffer, b);
     return VK_SUCCESS;
 }
@@ -216,6 +243,7 @@ static VKAPI_ATTR void VKAPI_CALL
 fake_vkDestroyBuffer(VkDevice device, VkBuffer b, const VkAllocationCallbacks *a)
 {
     (void)device, (void)a;
+    fake_left -= b != VK_NULL_HANDLE;
     free(OBJECT(buffer, b));
 }
 
@@ -244,6 +272,7 @@ fake_vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, const V
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     }
     p->size = info->allocationSize;
+    fake_left++;
     *out = HANDLE(VkDeviceMemory, p);
     return VK_SUCCESS;
 }
@@ -252,6 +281,7 @@ static VKAPI_ATTR void VKAPI_CALL
 fake_vkFreeMemory(VkDevice device, VkDeviceMemory m, const VkAllocationCallbacks *a)
 {
     (void)device, (void)a;
+    fake_left -= m != VK_NULL_HANDLE;
     if (m)
         (void)munmap(OBJECT(memory, m)->bytes, OBJECT(memory, m)->size);
     free(OBJECT(memory, m));
@@ -294,6 +324,7 @@ fake_vkCreateCommandPool(VkDevice device, const VkCommandPoolCreateInfo *info, c
     (void)device, (void)info, (void)a;
     LIE();
     pool *p = calloc(1, sizeof *p);
+    fake_left += p != NULL;
     *out = HANDLE(VkCommandPool, p);
     return p ? VK_SUCCESS : VK_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -311,6 +342,7 @@ fake_vkDestroyCommandPool(VkDevice device, VkCommandPool h, const VkAllocationCa
 {
     (void)device, (void)a;
     pool *p = OBJECT(pool, h);
+    fake_left -= p != NULL;
     for (commands *c = p ? p->first : NULL, *next; c; c = next) {
         next = c->next;
         empty(c);
@@ -425,11 +457,15 @@ execute(const command *c)
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL
-fake_vkQueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *submits, VkFence fence)
+fake_vkQueueSubmit(VkQueue q, uint32_t n, const VkSubmitInfo *submits, VkFence fence)
 {
     static _Atomic uint32_t calls;
-    (void)queue, (void)fence;
+    (void)fence;
     LIE();
+    if (fake_loses())
+        n_lost = n_made;
+    if (is_lost(((const struct queue *)q)->of))
+        return VK_ERROR_DEVICE_LOST;
     const bool hangs = fake_hangs(atomic_fetch_add(&calls, 1) + 1);
     pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < n && !hangs; i++) {
@@ -456,6 +492,7 @@ fake_vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info, const
     (void)device, (void)info, (void)a;
     LIE();
     semaphore *s = calloc(1, sizeof *s);
+    fake_left += s != NULL;
     *out = HANDLE(VkSemaphore, s);
     return s ? VK_SUCCESS : VK_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -464,15 +501,18 @@ static VKAPI_ATTR void VKAPI_CALL
 fake_vkDestroySemaphore(VkDevice device, VkSemaphore s, const VkAllocationCallbacks *a)
 {
     (void)device, (void)a;
+    fake_left -= s != VK_NULL_HANDLE;
     free(OBJECT(semaphore, s));
 }
 
 /* Nobody waits: what has not been signalled by now never will be. */
 static VKAPI_ATTR VkResult VKAPI_CALL
-fake_vkWaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t timeout)
+fake_vkWaitSemaphores(VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout)
 {
-    (void)device, (void)timeout;
+    (void)timeout;
     LIE();
+    if (is_lost((const opened *)d))
+        return VK_ERROR_DEVICE_LOST;
     for (uint32_t i = 0; i < info->semaphoreCount; i++)
         if (OBJECT(semaphore, info->pSemaphores[i])->value < info->pValues[i])
             return VK_TIMEOUT;
@@ -480,10 +520,11 @@ fake_vkWaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL
-fake_vkGetSemaphoreCounterValue(VkDevice device, VkSemaphore s, uint64_t *out)
+fake_vkGetSemaphoreCounterValue(VkDevice d, VkSemaphore s, uint64_t *out)
 {
-    (void)device;
     LIE();
+    if (is_lost((const opened *)d))
+        return VK_ERROR_DEVICE_LOST;
     *out = OBJECT(semaphore, s)->value;
     return VK_SUCCESS;
 }

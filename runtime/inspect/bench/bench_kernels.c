@@ -75,7 +75,7 @@ dop_kernel_bench_close(dop_kernel_bench *b)
     if (!b)
         return;
     VkDevice d = b->device.handle;
-    if (d && !b->device.lost) {
+    if (d && !b->device.hung) {
         for (uint32_t i = 0; i < b->n_kernels; i++)
             vkDestroyPipeline(d, b->kernels[i], NULL);
         vkDestroySemaphore(d, b->timeline, NULL);
@@ -315,7 +315,7 @@ dop_kernel_bench_time(dop_kernel_bench *bench, dop_kernel_run *list, uint32_t n,
         qsort(us + i * rounds, rounds, sizeof *us, compare);
         out_us[i] = us[i * rounds + rounds / 2];
     }
-    if (queries && !b->device.lost)
+    if (queries && !b->device.hung)
         vkDestroyQueryPool(b->device.handle, queries, NULL);
     dop_block_destroy(&b->device, &b->records);
     free(ticks);

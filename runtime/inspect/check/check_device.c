@@ -44,7 +44,7 @@ dop_check_device_destroy(dop_check_device *device)
     if (!device->model)
         return;
     dop_device *d = &device->model->device;
-    if (!d->lost) {
+    if (!d->hung) {
         vkDestroySemaphore(d->handle, device->timeline, NULL);
         vkDestroyCommandPool(d->handle, device->pool, NULL);
     }

@@ -404,7 +404,7 @@ dop_imatrix_make(dop_model *model, dop_sequence *sequence, const uint32_t *ids, 
         st = read_text(&c, sequence, ids, n, window, bos, diag);
         model->replay.observer = NULL;
     }
-    if (c.pool && !model->device.lost)
+    if (c.pool && !model->device.hung)
         vkDestroyCommandPool(model->device.handle, c.pool, NULL);
     for (uint32_t i = 0; c.of && i < n_schedules; i++) {
         dop_block_destroy(&model->device, &c.of[i].stage);

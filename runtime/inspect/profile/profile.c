@@ -325,7 +325,7 @@ detach(dop_profile *p)
         return;
     dop_device *d = &c->model->device;
     c->model->replay.observer = NULL;
-    if (!d->lost) {
+    if (!d->hung) {
         for (size_t i = 0; i < c->n_rows; i++)
             vkDestroyQueryPool(d->handle, c->rows[i].queries, NULL);
         vkDestroyCommandPool(d->handle, c->pool, NULL);
