@@ -1,5 +1,6 @@
 /* Reads the description of devices and links (simulate.h). */
 #include "base/read/yaml_fields.h"
+#include "base/system.h"
 #include "compiler/parts/simulate.h"
 
 #include <stdio.h>
@@ -62,7 +63,8 @@ add_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
     char *path = NULL;
     if (!name || !*name)
         return DOP_FAIL_NODE(r->diag, r->path, node, "stage_times is a file, or a list of files");
-    if (asprintf(&path, "%.*s%s", slash && name[0] != '/' ? (int)(slash - r->path + 1) : 0, r->path, name) < 0)
+    if (asprintf(&path, "%.*s%s", slash && !dop_path_is_absolute(name) ? (int)(slash - r->path + 1) : 0, r->path,
+                 name) < 0)
         return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
     dop_status st = dop_stage_times_add(&d->times, path, r->diag);
     free(path);

@@ -1,13 +1,15 @@
 /* What a physical device is and can do. */
 #include "runtime/device/device_info.h"
+
 #include "base/encoding/utf8.h"
+#include "base/parallel.h"
+#include "base/system.h"
 #include "runtime/device/vk_matrix.h"
 #include "runtime/device/vk_result.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { NVIDIA = 0x10DE }; /* VkPhysicalDeviceProperties.vendorID */
 
@@ -346,10 +348,10 @@ fill_limits(const answers *a, dop_device_info *info)
             c->memory = info->memory.memoryHeaps[i].size;
     if (c->cpu) {
         /* A software driver's heap is a made-up number; what it really has is the host's memory. */
-        long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), cores = sysconf(_SC_NPROCESSORS_ONLN);
-        if (pages > 0 && page > 0)
-            c->memory = (uint64_t)pages * (uint64_t)page;
-        c->cores = cores > 0 ? (uint32_t)cores : 0;
+        const uint64_t memory = dop_memory_total();
+        if (memory > 0)
+            c->memory = memory;
+        c->cores = dop_cores();
     } else {
         c->cores = cores_of(a);
     }

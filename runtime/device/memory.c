@@ -1,6 +1,7 @@
 #include "runtime/device/memory.h"
 
-#include <stdio.h>
+#include "base/system.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,15 +170,8 @@ free_bytes(const dop_device *device)
 {
     const dop_device_info *info = &device->info;
     if (info->caps.cpu) {
-        unsigned long long kib = 0;
-        char line[128];
-        FILE *f = fopen("/proc/meminfo", "re");
-        while (f && fgets(line, sizeof line, f))
-            if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-                break;
-        if (f)
-            fclose(f);
-        return kib ? kib * 1024 : info->caps.memory;
+        const uint64_t bytes = dop_memory_free();
+        return bytes ? bytes : info->caps.memory;
     }
     if (!info->has_budget)
         return info->caps.memory;

@@ -379,11 +379,11 @@ static dop_status
 ratio_of(const char *text, dop_diag *diag, double *out)
 {
     const size_t n = strlen(text);
-    uLongf size = compressBound(n);
+    uLongf size = compressBound((uLong)n);
     Bytef *packed = malloc(size + 1);
     if (!packed)
         return no_memory(diag);
-    const int done = compress(packed, &size, (const Bytef *)text, n);
+    const int done = compress(packed, &size, (const Bytef *)text, (uLong)n);
     free(packed);
     *out = done == Z_OK && size > 0 ? (double)n / (double)size : 0;
     return DOP_OK;

@@ -1,6 +1,7 @@
 /* Every index, offset and count in the rows of a plan.  The digests only say that the file is as its writer left it;
  * these checks say that using it stays inside the file and inside the slots. */
 #include "base/caps.h"
+#include "base/system.h"
 #include "runtime/plan/plan.h"
 
 #include <math.h>
@@ -204,9 +205,9 @@ check_files(const dop_plan *plan, dop_diag *diag)
         if (!string_ok(plan, plan->files[i].name))
             return DAMAGED("the name of file %u is outside section STRINGS", i);
         const char *name = dop_plan_string(plan, plan->files[i].name);
-        if (plan->files[i].model > 1 || (plan->files[i].model && name[0] != '/'))
+        if (plan->files[i].model > 1 || (plan->files[i].model && !dop_path_is_absolute(name)))
             return DAMAGED("the model's file \"%s\": not an absolute path", name);
-        if (!plan->files[i].model && (!name[0] || name[0] == '/' || strstr(name, "..")))
+        if (!plan->files[i].model && (!name[0] || dop_path_is_absolute(name) || strstr(name, "..")))
             return DAMAGED("external weights \"%s\": not a name inside the plan's directory", name);
     }
     return DOP_OK;

@@ -51,7 +51,7 @@ dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *dia
 
 /* Gathers what a function writes about each part of a plan. */
 typedef struct part_texts {
-    void (*write)(const dop_plan *plan, dop_buf *out);
+    void (*put)(const dop_plan *plan, dop_buf *out);
     dop_buf text;
 } part_texts;
 
@@ -63,14 +63,14 @@ write_part(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *d
     if (n > 1)
         dop_buf_printf(&x->text, "part %u of %u%s\n", i, n, plan ? "" : ": its file is not here");
     if (plan)
-        x->write(plan, &x->text);
+        x->put(plan, &x->text);
     return DOP_OK;
 }
 
 static dop_status
-print_parts(const dop_cli *cli, void (*write)(const dop_plan *, dop_buf *), dop_diag *diag)
+print_parts(const dop_cli *cli, void (*put)(const dop_plan *, dop_buf *), dop_diag *diag)
 {
-    part_texts x = {.write = write};
+    part_texts x = {.put = put};
     dop_status st = dop_cli_each_part(cli, write_part, &x, diag);
     if (st == DOP_OK)
         st = dop_cli_print_buf(&x.text, diag);

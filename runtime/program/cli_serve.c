@@ -324,6 +324,8 @@ describe(const served *s, dop_buf *out)
                    api->chat ? "" : ", no chat template");
 }
 
+const bool dop_cli_has_server = true;
+
 dop_status
 dop_mode_serve(dop_cli *cli, dop_diag *diag)
 {

@@ -1,5 +1,6 @@
 /* doppler-exec: options, the choice of what to do, and how it ends. */
 #include "base/program/process.h"
+#include "base/system.h"
 #include "runtime/program/cache/models.h"
 #include "runtime/program/cli_mpi.h"
 #include "runtime/program/common/cli.h"
@@ -252,6 +253,8 @@ print_help(dop_diag *diag)
                  "usage: doppler-exec PLAN|MODEL [options]\n\n"
                  "Runs a plan made by dopplerc on a Vulkan device and prints what the model writes.  A MODEL (a\n"
                  "Hugging Face or RDRR directory, or a .gguf file) is compiled first, and its plan is kept.\n");
+    if (!dop_cli_has_server)
+        dop_buf_puts(&text, "This build has no server: --serve and the options of it are refused.\n");
     size_t n_bench;
     const dop_option *bench = dop_cli_bench_options(&n_bench);
     dop_options_help(options, N_OPTIONS, &text);
@@ -271,9 +274,9 @@ static void
 find_dir(const char *variable, const char *below_home, const char *name, dop_buf *out)
 {
     const char *xdg = getenv(variable), *home = getenv("HOME");
-    if (xdg && xdg[0] == '/')
+    if (xdg && dop_path_is_absolute(xdg))
         dop_buf_printf(out, "%s/%s", xdg, name);
-    else if (home && home[0] == '/')
+    else if (home && dop_path_is_absolute(home))
         dop_buf_printf(out, "%s/%s/%s", home, below_home, name);
 }
 

@@ -177,7 +177,8 @@ dop_mode_fn dop_mode_imatrix;     /* cli_imatrix.c */
 dop_mode_fn dop_mode_bench;       /* cli_bench.c */
 dop_mode_fn dop_mode_profile;     /* cli_profile.c */
 dop_mode_fn dop_mode_compare;     /* cli_compare.c */
-dop_mode_fn dop_mode_serve;       /* cli_serve.c */
+dop_mode_fn dop_mode_serve;       /* cli_serve.c, or no_server.c */
+extern const bool dop_cli_has_server;
 
 /* cli_outputs.c: refuses a file to write to that is one to read. */
 dop_status dop_cli_refuse_outputs(const dop_cli *cli, dop_diag *diag);

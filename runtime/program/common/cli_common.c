@@ -1,3 +1,4 @@
+#include "base/system.h"
 #include "runtime/adapter/adapter.h"
 #include "runtime/program/common/cli.h"
 #include "runtime/program/common/text_file.h"
@@ -92,21 +93,6 @@ read_size(const char *option, const char *text, dop_diag *diag, uint64_t *out)
     return DOP_OK;
 }
 
-/* Bytes of memory that programs can have without others being moved to disk. */
-static uint64_t
-free_memory(void)
-{
-    FILE *f = fopen("/proc/meminfo", "re");
-    char line[128];
-    unsigned long long kib = 0;
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kib * 1024;
-}
-
 dop_status
 dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_options)
 {
@@ -116,7 +102,7 @@ dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_op
     dop_status st = DOP_OK;
     o->checkpoints = MOST_CHECKPOINTS;
     o->prompt_cache = cli->prompt_cache;
-    o->cache_memory = free_memory() / SHARE_OF_FREE;
+    o->cache_memory = dop_memory_free() / SHARE_OF_FREE;
     if (o->cache_memory > most_by_default)
         o->cache_memory = most_by_default;
     if (cli->cache_memory)

@@ -1,0 +1,27 @@
+/* base/system.h on Windows. */
+#include "base/system.h"
+
+#include "base/windows/posix.h"
+#include "base/windows/wide.h"
+
+uint64_t
+dop_memory_free(void)
+{
+    MEMORYSTATUSEX memory = {.dwLength = sizeof memory};
+    return GlobalMemoryStatusEx(&memory) ? memory.ullAvailPhys : 0;
+}
+
+uint64_t
+dop_memory_total(void)
+{
+    MEMORYSTATUSEX memory = {.dwLength = sizeof memory};
+    return GlobalMemoryStatusEx(&memory) ? memory.ullTotalPhys : 0;
+}
+
+/* C:/NAME, //HOST/NAME and /NAME, which is of the drive at hand. */
+bool
+dop_path_is_absolute(const char *path)
+{
+    const bool drive = path[0] && path[1] == ':';
+    return path[drive ? 2 : 0] == '/' || path[drive ? 2 : 0] == '\\';
+}

@@ -1,0 +1,22 @@
+# Cross compilation for 64-bit Windows with Debian's MinGW-w64 (POSIX threads), into which tests/windows/libraries.sh puts what
+# Doppler needs: cmake -DCMAKE_TOOLCHAIN_FILE=tests/windows/toolchain.cmake -DDOPPLER_WINDOWS_LIBRARIES=FOLDER.
+set(CMAKE_SYSTEM_NAME Windows)
+set(CMAKE_SYSTEM_PROCESSOR x86_64)
+set(CMAKE_C_COMPILER x86_64-w64-mingw32-gcc-posix)
+set(CMAKE_CXX_COMPILER x86_64-w64-mingw32-g++-posix)
+set(CMAKE_RC_COMPILER x86_64-w64-mingw32-windres)
+find_program(ccache ccache)
+if(ccache)
+  set(CMAKE_C_COMPILER_LAUNCHER ${ccache})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ccache})
+endif()
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES DOPPLER_WINDOWS_LIBRARIES)
+set(CMAKE_FIND_ROOT_PATH /usr/x86_64-w64-mingw32 ${DOPPLER_WINDOWS_LIBRARIES})
+set(CMAKE_PREFIX_PATH ${DOPPLER_WINDOWS_LIBRARIES})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+# pkg-config of this machine, which looks among the libraries for Windows only.
+set(ENV{PKG_CONFIG_LIBDIR} ${DOPPLER_WINDOWS_LIBRARIES}/lib/pkgconfig:/usr/x86_64-w64-mingw32/lib/pkgconfig)
+set(PKG_CONFIG_ARGN --static)
