@@ -234,6 +234,14 @@ softmax_row(const float *x, uint64_t n, float *out)
         out[i] = (float)(exp((double)x[i] - max) / sum);
 }
 
+/* The id at an index of a list (the second source of arg-max); no id where the list has no whole number there. */
+static uint32_t
+listed_id(const dop_tensor *list, uint64_t at)
+{
+    const float id = at < last_axis(list) ? list->f[at] : -1;
+    return id >= 0 && id < 4294967296.0f ? (uint32_t)id : UINT32_MAX;
+}
+
 static void
 compute_rows(const dop_interp_node *n, dop_op op)
 {
@@ -263,7 +271,7 @@ compute_rows(const dop_interp_node *n, dop_op op)
             uint64_t best = 0;
             for (uint64_t i = 1; i < w; i++)
                 best = x[i] > x[best] ? i : best;
-            n->out.u[r] = (uint32_t)best;
+            n->out.u[r] = n->src[1] ? listed_id(n->src[1], best) : (uint32_t)best;
         }
     }
 }
@@ -295,7 +303,7 @@ compute_argmax_merge(const dop_interp_node *n)
             if (p[0] > best[0] || (p[0] == best[0] && p[1] < best[1]))
                 best = p;
         }
-        n->out.u[r] = (uint32_t)best[1];
+        n->out.u[r] = n->src[1] ? listed_id(n->src[1], (uint64_t)best[1]) : (uint32_t)best[1];
     }
 }
 

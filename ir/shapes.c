@@ -187,6 +187,8 @@ rule_last_axis(const dop_rule *c, dop_want *out)
     case DOP_OP_argmax:
         if (out->shape.rank < 2)
             return DOP_RULE_BAD(c, "needs rank 2 or more");
+        if (c->src[1])
+            st = need_vector(c, 1);
         out->shape.rank--;
         out->shape.dim[out->shape.rank] = (dop_dim){0, DOP_SYM_1};
         out->type = DOP_TYPE_u32;
@@ -214,9 +216,11 @@ rule_argmax_step(const dop_rule *c, dop_want *out)
     }
     if (s->dim[2].mul != 2)
         return DOP_RULE_BAD(c, "%%%s is not the result of argmax_part", c->src[0]->name);
+    if (c->src[1])
+        st = dop_rule_need_rank(c, 1, 1);
     out->shape = (dop_shape){1, {s->dim[0]}};
     out->type = DOP_TYPE_u32;
-    return DOP_OK;
+    return st;
 }
 
 /* moments [R,C] -> [parts,groups,3], moments_norm [parts,groups,3], [C], [C] -> [1,2C] */

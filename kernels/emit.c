@@ -86,6 +86,15 @@ dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert)
 }
 
 const char *
+dop_emit_either(dop_emit *e, const char *first, const char *a, const char *b)
+{
+    if (e->caps & DOP_CAP_texels)
+        return dop_emit_str(e, "(%s ? %s : %s)", first, a, b);
+    e->addresses = true;
+    return dop_emit_str(e, "DOP_EITHER(%s, %s, %s)", first, a, b);
+}
+
+const char *
 dop_emit_weight(dop_emit *e, dop_node_id node)
 {
     const dop_node *n = dop_node_at(e->g, node);
@@ -476,52 +485,32 @@ add_columns(dop_emit *e, const dop_node *n, dop_index ix, const char *sum, const
     }
 }
 
-/* Adds the products of the segment that the table names as number `of`.  Loads of all its columns are in flight at once where they are
- * few. */
-static void
-add_segment(dop_emit *e, dop_node_id node, dop_index ix, const char *sum, const char *of, uint32_t width)
-{
-    enum { UNROLLED = 8 };
-    const dop_node *n = dop_node_at(e->g, node);
-    const uint32_t span = (uint32_t)dop_node_i(e->g, node, DOP_A_span),
-                   segments = dop_node_cols(e->g, n->src[0]) / span, step = span % 4 ? 1 : 4, turns = span / step,
-                   name = e->n_temps++;
-    const char *outer = e->indent, *r = dop_emit_str(e, "r%u", name);
-    dop_emit_line(e, "uint from%u = (min(uint(%s), %uu) - 1u) * %uu;", name, of, segments, span);
-    dop_emit_line(e, "%sfor (uint k%u = 0u; k%u < %uu; k%u++) {", turns <= UNROLLED ? "[[unroll]] " : "", name, name,
-                  turns, name);
-    e->indent = dop_emit_str(e, "%s    ", outer);
-    dop_emit_line(e, "uint %s = from%u + k%u * %uu;", r, name, name, step);
-    add_columns(e, n, ix, sum, r, step, width);
-    e->indent = outer;
-    dop_emit_line(e, "}");
-}
-
-/* Adds those of all segments that a row of the table names, whose numbers are loaded four at a time where the table is so wide. */
 static void
 add_segments(dop_emit *e, dop_node_id node, dop_index ix, const char *sum, uint32_t width)
 {
     const dop_node *n = dop_node_at(e->g, node);
-    const uint32_t slots = dop_node_cols(e->g, n->src[2]), each = slots % 4 ? 1 : 4, name = e->n_temps++;
-    const char *outer = e->indent, *j = dop_emit_str(e, "j%u", name),
-               *of = dop_emit_str(e, each == 4 ? "of%u[%s %% 4u]" : "of%u", name, j);
-    dop_emit_line(e, "%s of%u = %s;", each == 4 ? "vec4" : "float", name,
-                  dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, each));
+    const uint32_t span = (uint32_t)dop_node_i(e->g, node, DOP_A_span), slots = dop_node_cols(e->g, n->src[2]),
+                   segments = dop_node_cols(e->g, n->src[0]) / span, step = span % 4 ? 1 : 4;
+    const uint32_t name = e->n_temps++;
+    const char *outer = e->indent, *j = dop_emit_str(e, "j%u", name), *r = dop_emit_str(e, "k%u", name);
+    const char *first = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
+    dop_emit_line(e, "float of%u = %s;", name, first);
     const uint32_t n_memo = e->n_memo; /* what is computed inside the loop is not visible behind it */
-    dop_emit_line(e, "for (uint %s = 0u; %s < %uu && %s >= 1.0;) {", j, j, slots, of);
+    dop_emit_line(e, "for (uint %s = 0u; %s < %uu && of%u >= 1.0;) {", j, j, slots, name);
     e->indent = dop_emit_str(e, "%s    ", outer);
-    add_segment(e, node, ix, sum, of, width);
+    dop_emit_line(e, "uint from%u = (min(uint(of%u), %uu) - 1u) * %uu;", name, name, segments, span);
+    dop_emit_line(e, "for (uint %s = from%u; %s < from%u + %uu; %s += %uu) {", r, name, r, name, span, r, step);
+    e->indent = dop_emit_str(e, "%s        ", outer);
+    add_columns(e, n, ix, sum, r, step, width);
     e->n_memo = n_memo;
-    if (each < slots) {
-        dop_emit_line(e, each == 4 ? "if (++%s < %uu && %s %% 4u == 0u) {" : "if (++%s < %uu) {", j, slots, j);
-        e->indent = dop_emit_str(e, "%s        ", outer);
-        dop_emit_line(e, "of%u = %s;", name, dop_emit_value(e, n->src[2], (dop_index){ix.t, j}, each));
-        e->indent = dop_emit_str(e, "%s    ", outer);
-        dop_emit_line(e, "}");
-    } else {
-        dop_emit_line(e, "%s++;", j);
-    }
+    e->indent = dop_emit_str(e, "%s    ", outer);
+    dop_emit_line(e, "}");
+    dop_emit_line(e, "if (++%s < %uu) {", j, slots);
+    e->indent = dop_emit_str(e, "%s        ", outer);
+    const char *next = dop_emit_value(e, n->src[2], (dop_index){ix.t, j}, 1);
+    dop_emit_line(e, "of%u = %s;", name, next);
     e->indent = outer;
+    dop_emit_line(e, "    }");
     dop_emit_line(e, "}");
     e->n_memo = n_memo;
 }

@@ -161,6 +161,8 @@ uint32_t dop_weight_aux(const dop_graph *g, dop_node_id node); /* `aux` as a num
 
 /* Address of a weight matrix; where the weight has rank 3, of the matrix of `expert` (a GLSL expression). */
 const char *dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert);
+/* The address `a` where the condition `first` holds, else `b`. */
+const char *dop_emit_either(dop_emit *e, const char *first, const char *a, const char *b);
 
 /* Of row t of windows (op unfold), names of the place of its first tap, before padding, and of the first row of its picture; and how
  * many rows the source has. */

@@ -129,15 +129,28 @@ put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
                    (uint32_t)(sizeof(dop_row_way) / sizeof(uint32_t)));
 }
 
+/* Makes the pick from the index of the largest column: the index itself, or the id that a list has there.  An id outside every vocabulary
+ * reports a logit that was not finite. */
+static void
+name_pick(dop_emit *e, dop_node_id list, dop_buf *store)
+{
+    if (!list) {
+        dop_buf_puts(store, "        at = best > 3.4e38 ? 0xffffffffu : at;\n");
+        return;
+    }
+    dop_emit_scope(e, store, "        ");
+    const char *id =
+        dop_emit_value(e, list, (dop_index){"0u", dop_emit_str(e, "min(at, %uu)", dop_node_cols(e->g, list) - 1)}, 1);
+    dop_emit_line(e, "at = best > 3.4e38 || at == 0xffffffffu ? 0xffffffffu : uint(%s);", id);
+}
+
 /* Stores the pick of a step of a single row, which advances the step record: the picked id is the token of the next step. */
 static void
 store_pick(dop_emit *e, dop_buf *store)
 {
     const dop_graph *g = e->g;
     const char *s = dop_emit_step(e);
-    /* An id outside every vocabulary reports a logit that was not finite. */
     dop_buf_printf(store,
-                   "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
                    "        %s.ids[n_out %% %uu] = at;\n        %s.n_out = n_out + 1u;\n"
                    "        %s.rows[0] = Row(at, row.position + 1u, row.sequence, row.flags);\n"
                    "        %s.n_rows = 1u;\n",
@@ -149,18 +162,16 @@ store_pick(dop_emit *e, dop_buf *store)
 
 /* Stores the picks of a step of several rows, for the host; a row may ask that the device continues with its pick. */
 static void
-store_each(dop_emit *e, uint32_t cols, dop_buf *store)
+store_each(dop_emit *e, const char *token, dop_buf *store)
 {
     const char *s = dop_emit_step(e);
-    dop_buf_printf(
-        store,
-        "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
-        "        bool continued = (row.flags & %uu) != 0u;\n"
-        "        %s.ids[continued ? t + row.position %% %uu * %uu : t] = at;\n"
-        "        if (t < %uu)\n            %s.margins[t] = floatBitsToUint(best - dop_next[0]);\n"
-        "        if (continued) {\n"
-        "            %s.rows[t] = Row(min(at, %uu), row.position + 1u, row.sequence, row.flags);\n        }\n",
-        DOP_ROW_CONTINUED, s, DOP_STEP_TURNS, DOP_STEP_MAX_SEQUENCES, DOP_STEP_MAX_SEQUENCES, s, s, cols - 1);
+    dop_buf_printf(store,
+                   "        bool continued = (row.flags & %uu) != 0u;\n"
+                   "        %s.ids[continued ? t + row.position %% %uu * %uu : t] = at;\n"
+                   "        if (t < %uu)\n            %s.margins[t] = floatBitsToUint(best - dop_next[0]);\n"
+                   "        if (continued) {\n"
+                   "            %s.rows[t] = Row(%s, row.position + 1u, row.sequence, row.flags);\n        }\n",
+                   DOP_ROW_CONTINUED, s, DOP_STEP_TURNS, DOP_STEP_MAX_SEQUENCES, DOP_STEP_MAX_SEQUENCES, s, s, token);
 }
 
 /* Does the kernel pick for every row, for the host? */
@@ -187,6 +198,7 @@ emit(dop_gen *gen)
     dop_buf *scan = dop_keys_text(gen, &keys, "SCAN"), *store = dop_keys_text(gen, &keys, "STORE"),
             *decls = dop_keys_text(gen, &keys, "DECLS"), *draw = dop_keys_text(gen, &keys, "DRAW");
     const bool each = picks_each(g, id);
+    const dop_node_id list = n->n_srcs > 1 ? n->src[1] : 0;
     uint32_t cols = dop_node_cols(g, n->src[0]);
     DOP_NUMBERS(gen, &keys, &gen->main, {"#MARGIN", each});
     gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
@@ -229,8 +241,10 @@ emit(dop_gen *gen)
                        a, a);
     } else if (each) {
         gen->grid[1] = g->max_t;
-        store_each(e, cols, store);
+        name_pick(e, list, store);
+        store_each(e, list ? "at == 0xffffffffu ? 0u : at" : dop_emit_str(e, "min(at, %uu)", cols - 1), store);
     } else {
+        name_pick(e, list, store);
         store_pick(e, store);
     }
     const dop_node_id x = n->op == DOP_OP_argmax_merge ? dop_node_at(g, n->src[0])->src[0] : n->src[0];

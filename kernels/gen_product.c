@@ -70,10 +70,9 @@ load_both(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_node_id w, const ch
     const char *a = p->experts ? dop_expert_weights(gen, p, w, "slot") : dop_emit_arg(e, w, false),
                *b = dop_emit_arg(e, other, false);
     const char *aux = dop_emit_weight(e, w), *aux_b = dop_emit_weight(e, other);
-    e->addresses = true;
-    dop_nest_load(n, into, "dop_wload_%s(DOP_EITHER(more, %s, %s), (%s) * (more ? %uu : %uu) + v, more ? %s : %s)",
-                  dop_type_of(wt->type)->name, b, a, row, dop_row_values(e->g, other) / wt->unit,
-                  dop_row_values(e->g, w) / wt->unit, aux_b, aux);
+    dop_nest_load(n, into, "dop_wload_%s(%s, (%s) * (more ? %uu : %uu) + v, more ? %s : %s)",
+                  dop_type_of(wt->type)->name, dop_emit_either(e, "more", b, a), row,
+                  dop_row_values(e->g, other) / wt->unit, dop_row_values(e->g, w) / wt->unit, aux_b, aux);
 }
 
 /* The matrix of product m, for loads of its weights.  Where a workgroup has one slot, its expert's matrix is looked up once, in

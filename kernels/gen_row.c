@@ -586,16 +586,6 @@ emit_row(dop_gen *gen)
     return dop_template_fill(gen, "row.glsl", &keys, &gen->main);
 }
 
-/* Does a value take a loop of loads?  Where there are few such values, an invocation makes one of them. */
-static bool
-walks(const dop_graph *g, const dop_region *r)
-{
-    bool found = false;
-    for (uint32_t i = 0; i < r->n_nodes && !found; i++)
-        found = dop_node_at(g, r->nodes[i])->op == DOP_OP_dot_at;
-    return found;
-}
-
 static dop_status
 emit_elementwise(dop_gen *gen)
 {
@@ -608,15 +598,13 @@ emit_elementwise(dop_gen *gen)
     if (dop_node_at(g, first)->op == DOP_OP_state_write)
         first = dop_node_at(g, first)->src[1];
     uint32_t cols = dop_node_cols(g, first), width = cols % 4 == 0 ? 4 : 1;
+    for (uint32_t i = 0; i < r->n_outs; i++)
+        if (!dop_emit_wide(e, r->outs[i]))
+            width = 1;
     uint32_t rows =
         dop_node_per_token(g, first) ? g->max_t : (uint32_t)dop_dim_value(g, dop_node_at(g, first)->shape.dim[0], 1);
     if (dop_node_at(g, first)->shape.rank == 1 && !dop_node_per_token(g, first))
         rows = 1;
-    for (uint32_t i = 0; i < r->n_outs; i++)
-        if (!dop_emit_wide(e, r->outs[i]))
-            width = 1;
-    if (walks(g, r) && rows * cols / width < e->target->cores * e->target->subgroup)
-        width = 1;
     dop_emit_scope(e, body, "    ");
     dop_index ix = {rows == 1 ? "0u" : "t", "c"};
     for (uint32_t i = 0; i < r->n_outs; i++)

@@ -358,9 +358,9 @@ begin_last_round(dop_rows *s, dop_node_id w)
     dop_nest_let(n, "uint", "units", "more ? %uu : %uu", dop_div_up_u32(p->k2, step), dop_div_up_u32(p->k, step));
     dop_nest_let(n, "uint", "per_row", "more ? %uu : %uu", dop_row_values(e->g, other) / unit,
                  dop_row_values(e->g, w) / unit);
-    e->addresses = true;
-    dop_nest_set(n, "w0", "dop_same(DOP_EITHER(more, %s, %s))", dop_emit_matrix_arg(e, other),
-                 p->experts ? dop_expert_weights(s->gen, p, w, slot) : dop_emit_matrix_arg(e, w));
+    dop_nest_set(n, "w0", "dop_same(%s)",
+                 dop_emit_either(e, "more", dop_emit_matrix_arg(e, other),
+                                 p->experts ? dop_expert_weights(s->gen, p, w, slot) : dop_emit_matrix_arg(e, w)));
     dop_nest_set(n, "aux0", "more ? %s : %s", dop_emit_weight(e, other), dop_emit_weight(e, w));
     dop_nest_if(n, "more");
     dop_nest_unrolled(n, "r", s->rows);

@@ -21,12 +21,12 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     if (parts < 2)
         return DOP_OK;
     dop_attr n_parts = {.i = parts};
-    dop_node_id src = rw->map[o->src[0]], part;
-    dop_status st = dop_rewrite_add(rw, old, "part", DOP_OP_argmax_part, &src, 1, &n_parts, NULL, &part);
+    dop_node_id src = rw->map[o->src[0]], of[2] = {0, o->n_srcs > 1 ? rw->map[o->src[1]] : 0};
+    dop_status st = dop_rewrite_add(rw, old, "part", DOP_OP_argmax_part, &src, 1, &n_parts, NULL, &of[0]);
     if (st != DOP_OK)
         return st;
     rw->changed = true;
-    return dop_rewrite_add(rw, old, NULL, DOP_OP_argmax_merge, &part, 1, NULL, NULL, out_id);
+    return dop_rewrite_add(rw, old, NULL, DOP_OP_argmax_merge, of, o->n_srcs, NULL, NULL, out_id);
 }
 
 dop_status

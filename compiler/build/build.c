@@ -323,13 +323,14 @@ stream_norm(builder *b, const char *name, dop_role role, dop_node_id x)
     return x;
 }
 
-/* Layer i: the residual stream after it, from the residual stream x before it. */
+/* Layer i: the residual stream after it, from the residual stream x before it.  in: what its mixers read, which is x, except in drafters that
+ * read more than their stream. */
 static dop_node_id
-build_layer(builder *b, uint32_t i, dop_node_id x)
+build_layer(builder *b, uint32_t i, dop_node_id in, dop_node_id x)
 {
     const dop_layer *l = &b->a->layers[i];
     b->layer = (int32_t)i;
-    dop_node_id before = x, normed = 0, y = l->n_mixers ? mixer_part(b, l, x, &normed) : 0;
+    dop_node_id before = x, normed = 0, y = l->n_mixers ? mixer_part(b, l, in, &normed) : 0;
     if (l->ffn.kind == DOP_FFN_NONE)
         return residual(b, i + 1, "", l->residual_scale, x, y);
     x = y ? residual(b, i, "a", l->residual_scale, weighed(b, l, "attn_res", DOP_W_attn_residual, x), y) : x;
@@ -407,9 +408,9 @@ static dop_node_id
 embedding(builder *b)
 {
     set_role(b, "embed");
-    b->embed = weight(b, DOP_W_embed);
+    const dop_node_id table = b->opt->drafts ? dop_build_draft_embed(b) : (b->embed = weight(b, DOP_W_embed));
     const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + b->g->max_t}}; /* features' rows are zeros */
-    dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok,
+    dop_node_id x = op2(b, DOP_OP_gather, "emb", table, b->tok,
                         b->features || (b->opt->drafts && b->opt->pictures) ? larger : NULL, DOP_TYPE_none);
     if (b->a->embed_width)
         x = op2(b, DOP_OP_matmul, "emb_in", x, weight(b, DOP_W_embed_in), NULL, DOP_TYPE_none);
@@ -463,14 +464,15 @@ logits(builder *b, dop_node_id x)
     return x;
 }
 
-/* Sets the outputs of the graph: the value x that the step gives, the hidden states that it sends (0: none), and states. */
+/* Sets the outputs of the graph: the value x that the step gives, its arg-max (list: by the ids of a list; 0: none), the hidden states that
+ * it sends (0: none), and states. */
 static void
-outputs(builder *b, dop_node_id x, dop_node_id sent)
+outputs(builder *b, dop_node_id x, dop_node_id list, dop_node_id sent)
 {
     dop_node_id outs[3] = {x};
     uint32_t n = 1;
     if (b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed)
-        outs[n++] = op1(b, DOP_OP_argmax, "id", x, NULL, DOP_TYPE_none);
+        outs[n++] = add_node(b, DOP_OP_argmax, "id", (dop_node_id[]){x, list}, list ? 2 : 1, NULL, NULL);
     if (sent)
         outs[n++] = sent;
     for (uint32_t i = 0; i < n && b->status == DOP_OK; i++)
@@ -490,7 +492,7 @@ head(builder *b, dop_node_id x)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     x = norm(b, "final_norm", DOP_W_final_norm, x);
     if (b->opt->sends)
-        sent = op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32);
+        sent = op1(b, DOP_OP_cast, "hidden", dop_build_joined(b, x), NULL, DOP_TYPE_f32);
     if (one && !b->opt->invariant && b->opt->sends)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     if (b->opt->encodes)
@@ -498,7 +500,7 @@ head(builder *b, dop_node_id x)
     x = b->opt->embeds || b->opt->encodes ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
     if (one && b->opt->invariant)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
-    outputs(b, x, sent);
+    outputs(b, x, 0, sent);
 }
 
 /* The layer that drafts (dop_arch.drafts) and its head, from the embedding x of the next tokens. */
@@ -506,23 +508,34 @@ static void
 draft(builder *b, dop_node_id x)
 {
     const dop_shape rows = {2, {{1, DOP_SYM_T}, dop_dim_n(b->a->hidden)}};
+    const dop_eagle *eagle = &b->a->layers[b->a->n_layers].eagle;
     dop_node_id h = leaf(b, DOP_OP_received, "hidden", "hidden", DOP_TYPE_f32, &rows);
     b->layer = (int32_t)b->a->n_layers;
     set_role(b, "draft_in");
+    const dop_node_id normed = norm(b, "draft_h", DOP_W_draft_hidden_norm, h);
     x = norm(b, "draft_e", DOP_W_draft_embed_norm, x);
-    x = op2(b, DOP_OP_concat, "draft_x", x, norm(b, "draft_h", DOP_W_draft_hidden_norm, h), NULL, b->act_type);
-    x = op2(b, DOP_OP_matmul, "draft_in", x, weight(b, DOP_W_draft_in), NULL, DOP_TYPE_none);
-    x = build_layer(b, b->a->n_layers, x);
+    x = op2(b, DOP_OP_concat, "draft_x", x, normed, NULL, b->act_type);
+    if (eagle->vocab)
+        x = build_layer(b, b->a->n_layers, x, eagle->residual_normed ? normed : h);
+    else {
+        x = op2(b, DOP_OP_matmul, "draft_in", x, weight(b, DOP_W_draft_in), NULL, DOP_TYPE_none);
+        x = build_layer(b, b->a->n_layers, x, x);
+    }
     b->layer = (int32_t)b->a->n_layers;
     set_role(b, DOP_ROLE_HEAD);
-    dop_node_id normed = norm(b, "draft_norm", DOP_W_draft_norm, x);
-    dop_node_id sent = op1(b, DOP_OP_cast, "draft_hidden", b->a->drafts_normed ? normed : x, NULL, DOP_TYPE_f32);
+    dop_node_id last = norm(b, "draft_norm", DOP_W_draft_norm, x);
+    dop_node_id sent = op1(b, DOP_OP_cast, "draft_hidden", b->a->drafts_normed ? last : x, NULL, DOP_TYPE_f32);
     b->layer = -1;
     set_role(b, DOP_ROLE_HEAD);
-    x = normed;
     if (!b->opt->mixed)
-        x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
-    outputs(b, logits(b, x), sent);
+        last = op1(b, DOP_OP_last_row, "last", last, NULL, DOP_TYPE_none);
+    if (!eagle->vocab) {
+        outputs(b, logits(b, last), 0, sent);
+        return;
+    }
+    dop_node_id list = 0;
+    x = dop_build_draft_logits(b, last, &list);
+    outputs(b, x, list, sent);
 }
 
 dop_status
@@ -578,11 +591,13 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
     dop_node_id streams[DOP_MAX_STREAMS];
     if (m->arch.altup.n)
         dop_build_streams(&b, x, streams);
+    dop_build_tap(&b, 0, x);
     for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++) {
         if (m->arch.altup.n)
             build_streams_layer(&b, i, streams);
         else
-            x = controlled(&b, i, dop_build_deep(&b, i, build_layer(&b, i, x)));
+            x = controlled(&b, i, dop_build_deep(&b, i, build_layer(&b, i, x, x)));
+        dop_build_tap(&b, i + 1, x);
     }
     if (m->arch.altup.n)
         x = dop_build_one_stream(&b, streams);

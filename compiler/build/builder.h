@@ -37,9 +37,10 @@ typedef struct builder {
     dop_node_id router[2];
     /* build_pictures.c; 0: there is none. */
     dop_node_id shift, turns, picture_lasts, features, deep[DOP_VISION_MAX_DEEP], places[DOP_MAX_ROPES];
-    dop_node_id inputs;       /* per-layer inputs, [T, layers * width]; 0: there are none */
-    dop_node_id (*caches)[2]; /* [n_layers] caches of keys and of values after the step */
-    dop_node_id *states;      /* states after the step, in the order of the layers */
+    dop_node_id inputs;                 /* per-layer inputs, [T, layers * width]; 0: there are none */
+    dop_node_id (*caches)[2];           /* [n_layers] caches of keys and of values after the step */
+    dop_node_id joined[DOP_MAX_JOINED]; /* residual streams that a drafter reads (dop_eagle.from); 0: none */
+    dop_node_id *states;                /* states after the step, in the order of the layers */
     uint32_t n_states;
 } builder;
 
@@ -87,6 +88,14 @@ dop_node_id dop_build_gated(builder *b, const dop_ffn *f, const char *name, dop_
 /* build_experts.c: the sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts
  * read; by: what the router reads. */
 dop_node_id dop_build_experts(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by);
+/* build_draft.c, for drafters (dop_eagle); for other layers that draft these change nothing.  tap: keeps x, the residual stream before layer i,
+ * where the drafter reads it.  joined: the hidden states that the step sends to the drafter, of the streams that were kept; x without
+ * drafter.  draft_embed: the embedding that the layer reads.  draft_logits: from x, the normed states; *out_list: the ids that they are
+ * for, 0: the whole vocabulary. */
+void dop_build_tap(builder *b, uint32_t i, dop_node_id x);
+dop_node_id dop_build_joined(builder *b, dop_node_id x);
+dop_node_id dop_build_draft_embed(builder *b);
+dop_node_id dop_build_draft_logits(builder *b, dop_node_id x, dop_node_id *out_list);
 /* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */
 dop_node_id dop_build_laurel(builder *b, dop_node_id in);
 

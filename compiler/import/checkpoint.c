@@ -155,6 +155,129 @@ dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag)
     return dop_checkpoint_note(m, note, diag);
 }
 
+/* Fails where a drafter is not for this model. */
+static dop_status
+fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
+{
+    const dop_eagle *e = &d->layers[0].eagle;
+    if (!dop_arch_is_drafter(d))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this is a model (%s), not a drafter (EAGLE-3)", d->family);
+    if (a->encoder.used || a->altup.n || a->cross.rows || a->learned_positions || a->embed_width ||
+        a->embed_norm.kind != DOP_NORM_NONE)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "models of %s have no drafter", a->family);
+    if (d->hidden != a->hidden)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "this drafter is of another model: its hidden size is %u, the model's %u", d->hidden,
+                           a->hidden);
+    if (d->vocab != a->vocab)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "this drafter is of another model: it knows %u tokens, the model %u", d->vocab, a->vocab);
+    if (!e->head && e->vocab != a->vocab)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this drafter has no output matrix for its %u tokens", e->vocab);
+    if (!e->listed && e->vocab != a->vocab)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "this drafter does not say which of the model's tokens its %u are (tensor d2t)", e->vocab);
+    if (e->defaults && a->n_layers < 5)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "this drafter does not say which layers it reads, and the model has only %u", a->n_layers);
+    for (uint32_t i = 0; i < e->n && !e->defaults; i++)
+        if (e->from[i] > a->n_layers)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                               "this drafter is of another model: it reads layer %u, and the model has %u", e->from[i],
+                               a->n_layers);
+    return a->n_ropes + d->n_ropes <= DOP_MAX_ROPES
+               ? DOP_OK
+               : DOP_FAIL_IN(diag, DOP_E_INPUT, path, "too many rotary embeddings");
+}
+
+/* Does the drafter have the model's own matrix, value by value? */
+static bool
+has_same(const dop_checkpoint *m, const char *name, const dop_weight *w)
+{
+    const dop_weight *own = dop_weights_find(&m->weights, name);
+    if (!own || own->type != w->type || own->rows != w->rows || own->cols != w->cols || own->parts || w->parts ||
+        own->below || w->below || own->block_rows || w->block_rows || own->col_stride || w->col_stride ||
+        own->row_stride != w->row_stride)
+        return false;
+    return memcmp(own->data, w->data, own->rows * own->row_stride) == 0;
+}
+
+/* Moves the weights of a drafter to a model, whose layer `n` it becomes.  A matrix that the model has is not kept twice. */
+static dop_status
+move_weights(dop_checkpoint *m, dop_checkpoint *d, dop_layer *y, dop_diag *diag)
+{
+    dop_weights *w = &m->weights;
+    dop_eagle *e = &y->eagle;
+    uint32_t n = 0;
+    char own[16];
+    const int length = snprintf(own, sizeof own, "L%u.", m->arch.n_layers);
+    for (uint32_t i = 0; i < w->n; i++) /* those of the model's own layer that drafts give way */
+        if (strncmp(w->items[i].name, own, (size_t)length) != 0)
+            w->items[n++] = w->items[i];
+    w->n = n;
+    dop_status st = dop_weights_keep(w, d->weights.maps, d->weights.n_maps, diag);
+    if (st != DOP_OK)
+        return st;
+    d->weights.maps = NULL;
+    d->weights.n_maps = 0;
+    for (uint32_t i = 0; i < d->weights.n && st == DOP_OK; i++) {
+        dop_weight one = d->weights.items[i];
+        const char *role = strchr(one.name, '.') + 1; /* "L0.q" */
+        if (strcmp(role, dop_role_name(DOP_W_draft_embed)) == 0 && has_same(m, "embed", &one)) {
+            e->embeds = false;
+            continue;
+        }
+        one.name = dop_arena_printf(m->arena, "%s%s", own, role);
+        st = one.name ? dop_weights_add(w, &one, m->arena, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    }
+    return st == DOP_OK ? dop_weights_seal(w, diag) : st;
+}
+
+/* Makes a drafter, which fits, the model's layer that drafts. */
+static dop_status
+adopt(dop_checkpoint *m, dop_checkpoint *d, dop_diag *diag)
+{
+    dop_arch *a = &m->arch;
+    dop_layer *all = dop_arena_alloc(m->arena, (a->n_layers + (size_t)1) * sizeof *all),
+              *y = all ? &all[a->n_layers] : NULL;
+    if (!all)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    memcpy(all, a->layers, a->n_layers * sizeof *all);
+    *y = d->arch.layers[0];
+    dop_attention *t = &y->mixers[0].attn;
+    for (uint32_t i = 0; i < d->arch.n_ropes; i++)
+        a->ropes[a->n_ropes + i] = d->arch.ropes[i];
+    t->rope = t->rope >= 0 ? t->rope + (int32_t)a->n_ropes : -1;
+    a->n_ropes += d->arch.n_ropes;
+    const uint32_t defaults[] = {2, a->n_layers / 2, a->n_layers - 3};
+    if (y->eagle.defaults)
+        memcpy(y->eagle.from, defaults, sizeof defaults);
+    a->layers = all;
+    dop_status st = move_weights(m, d, y, diag);
+    a->drafts = true;
+    a->drafts_normed = d->arch.drafts_normed;
+    return st;
+}
+
+dop_status
+dop_checkpoint_add_drafter(dop_checkpoint *m, const char *path, dop_diag *diag)
+{
+    dop_checkpoint d;
+    const bool own = m->arch.drafts;
+    dop_status st = dop_checkpoint_load(path, m->arena, diag, &d);
+    if (st != DOP_OK)
+        return st;
+    st = fits(&m->arch, &d.arch, path, diag);
+    if (st == DOP_OK)
+        st = adopt(m, &d, diag);
+    if (st == DOP_OK && d.note)
+        st = dop_checkpoint_note(m, d.note, diag);
+    if (st == DOP_OK && own)
+        st = dop_checkpoint_note(m, "the drafter takes the place of the model's own layer that drafts", diag);
+    dop_checkpoint_finish(&d);
+    return st;
+}
+
 void
 dop_checkpoint_finish(dop_checkpoint *m)
 {

@@ -44,7 +44,7 @@ static dop_status
 list_inputs(dop_compile_job *job, dop_diag *diag)
 {
     const dop_compile_options *a = job->asked;
-    const char *read[] = {job->model, a->kernel_path, a->tuning, a->quant, a->imatrix, a->mmproj};
+    const char *read[] = {job->model, a->kernel_path, a->tuning, a->quant, a->imatrix, a->mmproj, a->draft_head};
     dop_status st = a->target ? dop_inputs_add_list(&job->inputs, a->target, diag) : DOP_OK;
     for (size_t i = 0; i < sizeof read / sizeof *read && st == DOP_OK; i++)
         st = read[i] ? dop_inputs_add(&job->inputs, read[i], diag) : DOP_OK;

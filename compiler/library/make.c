@@ -151,6 +151,19 @@ merge_adapters(dop_compilation *c, dop_diag *diag)
     return st;
 }
 
+/* Adds the drafter that is named.  A drafter alone is no model. */
+static dop_status
+add_drafter(dop_compilation *c, const char *model_path, dop_diag *diag)
+{
+    const dop_compilation_options *o = &c->options;
+    if (dop_arch_is_drafter(&c->model.arch))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, model_path,
+                           "this is a drafter (EAGLE-3), not a model: name its model, and this with --draft-head");
+    if (o->draft_head && o->in_parts)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--draft-head is for plans of one part");
+    return o->draft_head ? dop_checkpoint_add_drafter(&c->model, o->draft_head, diag) : DOP_OK;
+}
+
 dop_status
 dop_compilation_make(const char *model_path, const dop_compilation_options *options, dop_diag *diag,
                      dop_compilation *out)
@@ -168,6 +181,8 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
         st = dop_checkpoint_load(model_path, &c->arena, diag, &c->model);
     if (st == DOP_OK)
         st = dop_checkpoint_add_vision(&c->model, options->mmproj, diag);
+    if (st == DOP_OK)
+        st = add_drafter(c, model_path, diag);
     if (st == DOP_OK)
         st = check_template(model_path, c->model.chat_template, diag);
     if (st == DOP_OK)

@@ -148,6 +148,7 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
                                    .quant = a->quant,
                                    .imatrix = a->imatrix,
                                    .mmproj = a->mmproj,
+                                   .draft_head = a->draft_head,
                                    .loras = a->loras,
                                    .n_loras = (uint32_t)a->n_loras,
                                    .controls = a->controls,

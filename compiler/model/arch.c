@@ -309,7 +309,7 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
 dop_status
 dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
 {
-    dop_status st = check_u32("the number of layers", a->n_layers, DOP_MAX_LAYERS, path, diag);
+    dop_status st = check_u32("the number of layers", dop_arch_all_layers(a), DOP_MAX_LAYERS, path, diag);
     if (st == DOP_OK)
         st = check_u32("the hidden size", a->hidden, DOP_MAX_WIDTH, path, diag);
     if (st == DOP_OK)
@@ -454,6 +454,23 @@ dop_arch_draft_layer(dop_arch *a)
     const dop_norm like = y->attn_norm.kind != DOP_NORM_NONE ? y->attn_norm : a->final_norm;
     y->draft_embed_norm = y->draft_hidden_norm = y->draft_norm = like;
     return true;
+}
+
+void
+dop_arch_make_drafter(dop_arch *a, const dop_eagle *e)
+{
+    dop_layer *y = &a->layers[0];
+    y->eagle = *e;
+    y->draft_embed_norm = y->draft_hidden_norm = y->attn_norm;
+    y->draft_norm = a->final_norm;
+    y->attn_norm = a->final_norm = (dop_norm){0};
+    y->mixers[0].attn.wide = true;
+    if (e->each_norm.kind != DOP_NORM_NONE)
+        y->eagle.each_norm.eps = y->draft_norm.eps;
+    if (e->norm.kind != DOP_NORM_NONE)
+        y->eagle.norm.eps = y->draft_norm.eps;
+    a->n_layers = 0;
+    a->drafts = a->tied = true; /* tied: no output matrix outside the layer */
 }
 
 bool

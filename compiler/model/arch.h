@@ -286,6 +286,21 @@ typedef struct dop_side {
     dop_norm norm, ffn_norm; /* before attention, over stream and embedding; before the feed-forward part */
 } dop_side;
 
+/* EAGLE-3 (https://arxiv.org/abs/2503.01840): a drafter, which is published as a checkpoint of its own.  Its hidden states are a product of
+ * the model's residual streams before several layers, side by side; its attention is `wide` and reads the normed embedding of the next
+ * token and the normed hidden state, side by side, and its residual stream begins with the hidden state.  Its own result is the hidden
+ * state of its next token. */
+enum { DOP_MAX_JOINED = 8 };
+typedef struct dop_eagle {
+    uint32_t vocab; /* tokens that can be drafts; 0: the layer is no such drafter */
+    uint32_t n,
+        from[DOP_MAX_JOINED];  /* the streams: those before these layers of the model; n_layers: behind the last one */
+    bool defaults;             /* its checkpoint does not say which streams: those before layers 2, n / 2 and n - 3 */
+    bool residual_normed;      /* the residual stream begins with the normed hidden state */
+    bool embeds, head, listed; /* it has an embedding, an output matrix, a list of the tokens that can be drafts */
+    dop_norm each_norm, norm;  /* on each of the streams, each with weights of its own; on all of them side by side */
+} dop_eagle;
+
 enum { DOP_MAX_MIXERS = 2 };
 
 /* A layer adds to the residual stream x the result of its mixers, and then that of its feed-forward part on the
@@ -309,6 +324,7 @@ typedef struct dop_layer {
     bool scaled;           /* the stream after the layer is multiplied by a learned value */
     double residual_scale; /* factor on what is added to the stream; 1: none */
     dop_norm draft_embed_norm, draft_hidden_norm, draft_norm; /* of the layer that drafts: dop_arch.drafts */
+    dop_eagle eagle;
 } dop_layer;
 
 /* Limits far above any published model; within them no product of two sizes exceeds 64 bits. */
@@ -411,7 +427,8 @@ typedef struct dop_arch {
     /* Multi-token prediction (https://arxiv.org/abs/2412.19437, section 2.2): layer n_layers predicts the token after the next one.  Its
      * input is a product of the next token's embedding and the hidden state behind final_norm, each normed, side by side; behind it
      * comes a norm of its own, and the model's output matrix.  For the tokens after that it takes its own result as hidden state: the
-     * stream before its norm, or behind it where drafts_normed. */
+     * stream before its norm, or behind it where drafts_normed.  Or the layer is a drafter of its own, dop_layer.eagle; its checkpoint has
+     * n_layers 0, and no weights but the layer's. */
     bool drafts, drafts_normed;
     uint32_t n_ropes;
     dop_rope ropes[DOP_MAX_ROPES];
@@ -632,6 +649,14 @@ dop_status dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *dia
 /* Adds the vision part that a GGUF model has in a file of its own (mmproj).  mmproj: NULL: the only such file beside the model, if there is
  * one and it fits; else a note says why not.  Without a vision part it does nothing. */
 dop_status dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag);
+/* Adds the drafter (dop_eagle) in a directory or file to a model, in place of the model's own layer that drafts, if it has one. */
+dop_status dop_checkpoint_add_drafter(dop_checkpoint *m, const char *path, dop_diag *diag);
+/* Is this a drafter, which is no model by itself? */
+static inline bool
+dop_arch_is_drafter(const dop_arch *a)
+{
+    return a->n_layers == 0 && a->drafts;
+}
 void dop_checkpoint_finish(dop_checkpoint *m); /* accepts a zeroed one */
 
 /* Number of matrices of a weight; a vector counts as one. */

@@ -459,6 +459,20 @@ const dop_tensor_name dop_names_t5[] = {
     {.role = DOP_W_none},
 };
 
+/* Drafters.  A name that begins with a slash has no prefix of the layer. */
+const dop_tensor_name dop_names_eagle[] = {
+    {DOP_W_draft_embed_norm, "input_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_hidden_norm, "hidden_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_each_norm, "/fc_norm.*.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_join_norm, "/input_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_join, "/fc.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_embed, "/embed_tokens.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_norm, "/norm.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_head, "/lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_ids, "/d2t", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
 const dop_class_head dop_classes_bert = {.names = {"pooler.dense", "classifier"}, .act = "tanh", .pool = DOP_BY_CLS};
 const dop_class_head dop_classes_roberta = {
     .names = {"classifier.dense", "classifier.out_proj"}, .act = "tanh", .pool = DOP_BY_CLS};

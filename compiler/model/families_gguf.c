@@ -70,3 +70,17 @@ const dop_tensor_name dop_gguf_names_t5[] = {
     {DOP_W_relative, "enc.blk.0.attn_rel_b.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
+
+/* Drafters, with slashes as in dop_names_eagle. */
+const dop_tensor_name dop_gguf_names_eagle[] = {
+    {DOP_W_draft_embed_norm, "attn_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_hidden_norm, "attn_norm_2.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_hidden_norm, "hidden_norm.weight", DOP_PART_ALL, false}, /* of early files */
+    {DOP_W_draft_join_norm, "/enc.output_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_join, "/fc.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_embed, "/token_embd.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_norm, "/output_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_head, "/output.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_ids, "/d2t", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};

@@ -68,6 +68,7 @@ enum {
 #define DOP_FAM_SCALE_ALONE \
     (1ull << 50)                   /* with LATENT: the scale of scores is that of the heads alone, whatever YaRN says */
 #define DOP_FAM_CROSS (1ull << 51) /* layers attend to an encoder's rows; keys have no bias */
+#define DOP_FAM_EAGLE (1ull << 52) /* a drafter (dop_eagle): a layer without a model around it */
 #define DOP_FAM_ALIBI (1ull << 36) /* ALiBi: attention scores fall with the distance; no rotary embedding */
 
 /* A yes-or-no fact: the field of config.json that decides it, and its value where the file is silent.  No key: `otherwise` holds for
@@ -332,6 +333,14 @@ dop_status dop_gguf_full_name(const dop_family *family, const dop_weight_need *n
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);
 /* Tensor names of checkpoints laid out like Llama's, and the names that differ where blocks have norms before and after them. */
 extern const dop_tensor_name dop_hf_names_common[], dop_hf_names_sandwich[];
+/* Makes a model of one layer, whose facts an importer has read, the drafter that it is (dop_eagle).  e: the drafter's own facts; its norms have
+ * the eps of the others. */
+void dop_arch_make_drafter(dop_arch *a, const dop_eagle *e);
+/* Makes w, a drafter's list of tokens, from n stored numbers, of 4 or 8 bytes each: ids, or, where `relative`, what is to be added to the index.
+ * Fails where an id is not below vocab; tensor: its name, for messages. */
+dop_status dop_drafter_list(const uint8_t *data, uint32_t bytes, bool relative, uint32_t vocab, const char *path,
+                            const char *tensor, dop_arena *arena, dop_diag *diag, dop_weight *w);
+
 /* The prefix of the text model's tensor names ("model."): the one with which has() finds the embedding's name `embed`; `otherwise`
  * when it finds none. */
 const char *dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed,

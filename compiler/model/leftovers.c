@@ -15,6 +15,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_SHARED] = "keys and values of layers that take those of another layer",
     [DOP_EXCUSE_ADAPTER] = "of adapters that other layers use with the same shared block, or copies of that block",
     [DOP_EXCUSE_HEAD] = "of heads for other tasks, which vectors and scores of texts do not use",
+    [DOP_EXCUSE_LIST] = "list of the tokens that can be drafts, of which there is another",
     [DOP_EXCUSE_CACHE_SCALE] = "scales of a quantized cache or of attention, which the cache here does not use",
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
@@ -72,6 +73,8 @@ static const struct {
     {"*.gate_up_proj_adapter_list.*", DOP_EXCUSE_ADAPTER},
     {"mtp.*", DOP_EXCUSE_DRAFT},
     {"model.mtp.*", DOP_EXCUSE_DRAFT},
+    {"t2d", DOP_EXCUSE_LIST},
+    {"model.t2d", DOP_EXCUSE_LIST},
     {"lm_head.weight", DOP_EXCUSE_TIED},
     {"proj_out.weight", DOP_EXCUSE_TIED},
     {"*.lm_head.weight", DOP_EXCUSE_TIED},

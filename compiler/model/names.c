@@ -158,9 +158,10 @@ dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool f
     *out_name = NULL;
     if (!n || n->part == DOP_PART_KEY)
         return DOP_OK;
-    *out_name = need->layer >= 0
+    const bool slash = n->source[0] == '/';
+    *out_name = need->layer >= 0 && !slash
                     ? dop_arena_printf(arena, "%s%d.%s", dop_gguf_layer_prefix(family), (int)need->layer, n->source)
-                    : n->source;
+                    : n->source + slash;
     return *out_name ? DOP_OK : DOP_E_NOMEM;
 }
 

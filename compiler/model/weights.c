@@ -251,3 +251,30 @@ dop_arch_check_weights(const dop_arch *a, const dop_weights *w, const char *path
     checker c = {w, path, diag};
     return dop_arch_each_weight(a, check_weight, &c);
 }
+
+dop_status
+dop_drafter_list(const uint8_t *data, uint32_t bytes, bool relative, uint32_t vocab, const char *path,
+                 const char *tensor, dop_arena *arena, dop_diag *diag, dop_weight *w)
+{
+    float *list = dop_arena_alloc(arena, w->cols * sizeof *list);
+    if (!list)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < w->cols; i++) {
+        int64_t id = 0;
+        int32_t half = 0;
+        if (bytes == sizeof id)
+            memcpy(&id, data + (size_t)i * bytes, sizeof id);
+        else
+            memcpy(&half, data + (size_t)i * bytes, sizeof half);
+        id = bytes == sizeof id ? id : half;
+        if (id < -(int64_t)vocab || id > vocab || (id += relative ? i : 0) < 0 || id >= vocab)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "tensor %s: entry %u names a token that is none of %u", tensor,
+                               i, vocab);
+        list[i] = (float)id;
+    }
+    w->type = DOP_TYPE_f32;
+    w->row_stride = w->cols * sizeof *list;
+    w->data = (const uint8_t *)list;
+    w->source = tensor;
+    return DOP_OK;
+}

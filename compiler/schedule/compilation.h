@@ -44,6 +44,7 @@ typedef struct dop_compilation_options {
     const char *quant;           /* storage types of weights, as dop_quant_choose() reads them; NULL: the model's */
     const char *imatrix;         /* file of an importance matrix, or NULL */
     const char *mmproj;          /* file of the vision part of a GGUF model; NULL: the one beside it, if any */
+    const char *draft_head;      /* a drafter (dop_eagle), a directory or file; NULL: the model's own, if it has one */
     const char *const *controls; /* [n_controls] control vectors to add, each FILE or FILE:SCALE */
     uint32_t n_controls;
     uint32_t control_first, control_last; /* the layers behind which they are added */

@@ -35,18 +35,26 @@ spec_json(const char *spec)
     return file ? file_json(spec) : json_string(spec);
 }
 
+/* "file DIGEST" of a file, or of the file of this name in a directory. */
+static json_t *
+inside_json(const char *path, const char *name)
+{
+    char *inside = NULL;
+    if (asprintf(&inside, "%s/%s", path, name) < 0)
+        return NULL;
+    json_t *file = file_json(access(inside, F_OK) == 0 ? inside : path);
+    free(inside);
+    return file;
+}
+
 /* "file DIGEST" of what has an adapter's matrices, and its factor: "file DIGEST * 0.5". */
 static json_t *
 adapter_json(const dop_lora *l)
 {
-    char *inside = NULL;
-    if (asprintf(&inside, "%s/adapter_model.safetensors", l->path) < 0)
-        return NULL;
-    json_t *file = file_json(access(inside, F_OK) == 0 ? inside : l->path);
+    json_t *file = inside_json(l->path, "adapter_model.safetensors");
     json_t *j =
         file && l->scale != 1 ? json_sprintf("%s * %.9g", json_string_value(file), l->scale) : json_incref(file);
     json_decref(file);
-    free(inside);
     return j;
 }
 
@@ -87,6 +95,8 @@ dop_plan_made(const dop_compilation *c)
         put(made, "invariant", json_true(), &failed);
     if (o->imatrix)
         put(made, "imatrix", file_json(o->imatrix), &failed);
+    if (o->draft_head)
+        put(made, "drafter", inside_json(o->draft_head, "model.safetensors"), &failed);
     for (uint32_t i = 0; i < o->n_loras; i++)
         append(loras, adapter_json(&c->loras[i]), &failed);
     put_list(made, "adapters", loras, &failed);

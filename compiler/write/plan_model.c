@@ -204,8 +204,10 @@ static void
 write_draft(dop_plan_writer *w)
 {
     const dop_arch *a = &w->targets[0].c->model.arch;
-    const dop_plan_program row = {
-        .name = dop_plan_writer_string(w, "draft"), .kind = DOP_SCHED_DRAFT, .width = a->hidden};
+    const dop_plan_program row = {.name = dop_plan_writer_string(w, "draft"),
+                                  .kind = DOP_SCHED_DRAFT,
+                                  .width = a->hidden,
+                                  .classes = a->drafts ? a->layers[a->n_layers].eagle.vocab : 0};
     if (a->drafts)
         dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &row, sizeof row);
 }

@@ -660,7 +660,7 @@ dop_status
 dop_replay_fetch_logits(dop_replay *replay, uint32_t schedule, uint32_t row, dop_diag *diag)
 {
     const dop_plan_schedule *s = &replay->plan->schedules[schedule];
-    const uint64_t bytes = replay->plan->model->vocab * sizeof(float);
+    const uint64_t bytes = dop_plan_result_row_bytes(replay->plan, s);
     VkCommandBuffer commands;
     uint64_t ticket;
     if (!has_mirror(replay, s))

@@ -463,12 +463,12 @@ check_programs(const dop_plan *plan, dop_diag *diag)
                        last = encodes ? DOP_POOL_END - DOP_POOL_CLS : 0;
         if (p->kind < DOP_SCHED_ENCODE || p->kind >= DOP_SCHED_END || dop_plan_program_of(plan, p->kind) != p ||
             p->width == 0 || p->width > 1u << 24 || p->n_types > 64 || pool > last || p->normalized > 1 ||
-            (p->classes && p->classes != p->width) || p->class_row > 1 ||
+            (p->classes && p->kind != DOP_SCHED_DRAFT && p->classes != p->width) || p->class_row > 1 ||
             (p->end_id && (!encodes || p->pool != DOP_POOL_END)) || (p->kind == DOP_SCHED_FEATURES) != (p->merge > 0) ||
             p->merge > 4096 || (p->kind == DOP_SCHED_AUDIO) != (p->bins > 0) || p->bins > 1024 ||
             (p->kind == DOP_SCHED_AUDIO && (p->n_places == 0 || p->n_places > DOP_STEP_MAX_ROWS)) ||
             (p->kind == DOP_SCHED_IMAGE) != (dop_plan_program_of(plan, DOP_SCHED_FEATURES) == p + 1) ||
-            (p->kind == DOP_SCHED_DRAFT && p->width != plan->model->hidden))
+            (p->kind == DOP_SCHED_DRAFT && (p->width != plan->model->hidden || p->classes > plan->model->vocab)))
             return DAMAGED("program %u is of kind %u and gives %u values, pooled %u", i, p->kind, p->width, p->pool);
     }
     return DOP_OK;

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 26u
+#define DOP_PLAN_VERSION 27u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                                                 \
@@ -214,8 +214,8 @@ enum {
  * The program `draft` predicts the token after the next one.  A step of it has rows of sequences: position p has the token of position
  * p + 1, and receives the hidden state f32 [width] that a step of the sequence has sent for position p.  It gives logits, of each
  * row in schedules of up to DOP_DRAFT_EACH rows and of the last in others, picks where it gives those of each (DOP_PICKS_NEXT in the
- * schedule of one row), sends the state that it receives for the position after, and keeps states of its own.  Where there is this
- * program, decode, prefill and rows send hidden states. */
+ * schedule of one row; ids of the vocabulary), sends the state that it receives for the position after, and keeps states of its own.
+ * Where there is this program, decode, prefill and rows send hidden states. */
 enum { DOP_DRAFT_EACH = 64 };
 /* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
  * UINT32_MAX; the first row where there is none). */
@@ -227,8 +227,10 @@ typedef struct dop_plan_program {
     uint32_t n_types;    /* of rows; 0: they have none */
     uint32_t pool;       /* DOP_POOL_* */
     uint32_t normalized; /* 1: vectors have length 1 */
-    uint32_t classes;    /* the output has scores of so many classes, width of them; 0: a vector */
-    uint32_t end_id;     /* with DOP_POOL_END; 0 otherwise */
+    uint32_t
+        classes; /* the output has scores of so many classes, width of them; 0: a vector.  draft: tokens that can be drafts, each of
+                            which has a logit; 0: all of the vocabulary */
+    uint32_t end_id; /* with DOP_POOL_END; 0 otherwise */
     uint32_t
         n_places; /* image: what "places", "corners" and "axes" are below; 0: none is received.  audio: rows of a chunk */
     uint32_t class_row; /* image: 1: the last row of a tile is no patch */

@@ -51,8 +51,12 @@ dop_plan_logit_rows(const dop_plan_schedule *schedule)
 uint64_t
 dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
 {
-    const dop_plan_program *p = schedule->kind == DOP_SCHED_DRAFT ? NULL : dop_plan_program_of(plan, schedule->kind);
-    const uint32_t values = p ? p->width : schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden : plan->model->vocab;
+    const dop_plan_program *p = dop_plan_program_of(plan, schedule->kind);
+    const bool drafts = p && p->kind == DOP_SCHED_DRAFT;
+    const uint32_t values = drafts && p->classes                ? p->classes
+                            : p && !drafts                      ? p->width
+                            : schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden
+                                                                : plan->model->vocab;
     return values * (uint64_t)sizeof(float);
 }
 

@@ -308,7 +308,9 @@ info_text(const dop_plan *plan, dop_buf *out)
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const dop_plan_program *p = &plan->programs[i];
         dop_buf_printf(out, "%-11s %s: rows of %u values", "program", dop_plan_string(plan, p->name), p->width);
-        if (p->classes)
+        if (p->kind == DOP_SCHED_DRAFT)
+            dop_buf_printf(out, "; %u tokens can be drafts", p->classes ? p->classes : plan->model->vocab);
+        else if (p->classes)
             dop_buf_printf(out, ", scores of %u class%s", p->classes, p->classes == 1 ? "" : "es");
         if (p->kind == DOP_SCHED_ENCODE)
             dop_buf_printf(out, "; of a text %s%s", pool_names[p->pool], p->normalized ? ", of length 1" : "");

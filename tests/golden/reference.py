@@ -95,6 +95,23 @@ def attended(q, keys, values, scale, bias=None):
     return [sum(p * v[c] for p, v in zip(w, values)) for c in range(len(values[0]))]
 
 
+def write(path, tensors):
+    """Writes a safetensors file: name to (dtype, shape, bytes)."""
+    header, data = {}, b""
+    for name, (dtype, shape, raw) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def halves(weights):
+    """Weights as write() takes them, in bf16."""
+    return {name: ("BF16", shape, b"".join(struct.pack("<f", x)[2:] for x in v)) for name, (shape, v) in weights.items()}
+
+
 class Model:
     seed, prompt, greedy, ties = 1, 20, 24, 1e-4
 
@@ -171,15 +188,7 @@ class Model:
 
     def save(self, case, folder, logits, greedy, margins):
         os.makedirs(folder, exist_ok=True)
-        header, data = {}, b""
-        for name, (shape, v) in self.stored().items():
-            raw = b"".join(struct.pack("<f", x)[2:] for x in v)
-            header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [len(data), len(data) + len(raw)]}
-            data += raw
-        text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)
-        with open(folder + "/model.safetensors", "wb") as f:
-            f.write(struct.pack("<Q", len(text)) + text + data)
+        write(folder + "/model.safetensors", halves(self.stored()))
         flat = [x for row in logits for x in row]
         mean = sum(flat) / len(flat)
         with open(folder + "/logits.f32", "wb") as f:

@@ -78,7 +78,8 @@ main(int argc, char **argv)
         const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_DRAFT, k == 1 ? n : 1);
         snprintf(name, sizeof name, "logits%u", k);
         ok(dop_replay_fetch_logits(&m->replay, schedule, 0, &diag), &diag); /* the last row comes first */
-        print(name, dop_model_logits(m, schedule), vocab);
+        print(name, dop_model_logits(m, schedule),
+              dop_plan_result_row_bytes(&m->plan, &m->plan.schedules[schedule]) / sizeof(float));
     }
     printf("\"ids\": [");
     for (uint32_t i = 0; i < most; i++)

@@ -278,12 +278,18 @@ Test(ir_interp, argmax)
           "graph g(T<=3, S<=1, Q=1) { %a:f32[T,6]=input \"a\" %i:u32[T]=argmax %a\n"
           "%p4:f32[T,4,2]=argmax_part %a parts=4 %i4:u32[T]=argmax_merge %p4\n"
           "%p1:f32[T,1,2]=argmax_part %a parts=1 %i1:u32[T]=argmax_merge %p1\n"
-          "%p9:f32[T,9,2]=argmax_part %a parts=9 %i9:u32[T]=argmax_merge %p9 return %i }");
+          "%p9:f32[T,9,2]=argmax_part %a parts=9 %i9:u32[T]=argmax_merge %p9\n"
+          "%l:f32[6]=input \"l\" %li:u32[T]=argmax %a,%l %l4:u32[T]=argmax_merge %p4,%l return %i }");
     memcpy(leaf(&x, "a", 18), rows, sizeof rows);
+    memcpy(leaf(&x, "l", 6), (const float[]){70, 3, 9, 8, 7, 6}, 6 * sizeof(float));
     static const char *const results[] = {"i", "i1", "i4", "i9"};
     for (int k = 0; k < 4; k++) {
         const uint32_t *i = eval(&x, results[k])->u;
         cr_expect(i[0] == 1 && i[1] == 1 && i[2] == 0, "%s: %u %u %u", results[k], i[0], i[1], i[2]);
+    }
+    for (int k = 0; k < 2; k++) { /* the ids of a list */
+        const uint32_t *id = eval(&x, k ? "l4" : "li")->u;
+        cr_expect(id[0] == 3 && id[1] == 3 && id[2] == 70, "%u %u %u", id[0], id[1], id[2]);
     }
     const float *p = eval(&x, "p4")->f; /* 2 columns each, the fourth part is unused */
     static const float want[8] = {5, 1, 5, 2, 5, 4, -INFINITY, 0};

@@ -304,6 +304,8 @@ Test(ir_verify, shape_rules)
         {"%a:f32[4,6]=weight \"a\" %b:f16[4,3]=slice %a start=0", "%b: slice cannot give type f16"},
         {"%a:f32[4,6]=weight \"a\" %b:f32[4]=argmax %a", "%b: argmax cannot give type f32"},
         {"%a:f32[4]=weight \"a\" %b:u32[1]=argmax %a", "%b: argmax needs rank 2 or more"},
+        {"%a:f32[4,6]=weight \"a\" %l:f32[5]=weight \"l\" %b:u32[4]=argmax %a,%l",
+         "%b: argmax %a [4,6] and %l [5] do not fit"},
         {"%a:f32[4]=weight \"a\" %b:f32[1]=last_row %a", "%b: last_row needs rank 2 or more"},
         {"%a:f32[T]=input \"a\" %b:f32[T]=softmax %a", "%b: softmax works along the last axis, which must be constant"},
         {"%a:f32[T,2,3]=input \"a\" %w:f32[3,3]=weight \"w\" %b:f32[T,3]=matmul %a,%w",

@@ -44,6 +44,8 @@ read_sizes(dop_gi *gi)
         return st;
     gi->draft = (uint32_t)draft;
     a->n_layers -= gi->draft;
+    if (gi->family->flags & DOP_FAM_EAGLE)
+        return dop_gi_eagle_vocab(gi);
     const dop_gguf_tensor *embed = dop_gi_tensor(gi, "token_embd.weight", NULL);
     if (!embed)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor token_embd.weight is missing");
@@ -463,5 +465,7 @@ dop_gi_config(dop_gi *gi)
     if (st == DOP_OK && gi->draft && layer_has(gi, a->n_layers, "nextn.eh_proj.weight"))
         a->drafts = dop_arch_draft_layer(a);
     a->drafts_normed = a->drafts && gi->family->recurrent;
+    if (st == DOP_OK && gi->family->flags & DOP_FAM_EAGLE)
+        return dop_gi_eagle(gi);
     return st == DOP_OK ? dop_gi_text(gi) : st;
 }

@@ -51,6 +51,11 @@ dop_status dop_gi_index(dop_gi *gi); /* attention.c: the index of sparse attenti
  * them (dop_gi_chunks). */
 dop_status dop_gi_altup(dop_gi *gi);
 dop_status dop_gi_chunks(dop_gi *gi);
+/* eagle.c, drafters.  eagle_vocab: reads the number of the model's tokens.  eagle: makes the model of one layer that was read the drafter that it
+ * is.  eagle_list: makes w, its list of tokens. */
+dop_status dop_gi_eagle_vocab(dop_gi *gi);
+dop_status dop_gi_eagle(dop_gi *gi);
+dop_status dop_gi_eagle_list(const dop_gi *gi, const char *name, dop_weight *w);
 /* Gemma 4: reads per-layer inputs, and which layers use the keys and values of another layer. */
 dop_status dop_gi_layer_inputs(dop_gi *gi);
 /* encoder.c: reads whether the model is an encoder, its pooling and products, before the layers are read (dop_gi_encoder); exchanges

@@ -191,10 +191,10 @@ take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
 static void
 full_name(const dop_gi *gi, const dop_weight_need *need, const char *source, char *out, size_t size)
 {
-    if (need->layer >= 0)
+    if (need->layer >= 0 && source[0] != '/')
         snprintf(out, size, "%s%d.%s", dop_gguf_layer_prefix(gi->family), (int)need->layer, source);
     else
-        snprintf(out, size, "%s", source);
+        snprintf(out, size, "%s", source + (source[0] == '/'));
 }
 
 /* The row of the tables that names a weight's tensor or key: the first whose tensor the file has.  Of consecutive rows with one role,
@@ -284,7 +284,9 @@ fill(void *user, const dop_weight_need *need)
     const dop_rows rows = dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own);
     split_name(gi, need, name, sizeof name);
     dop_status st = dop_expert_list(need, name, gi->model->arena, gi->diag, &each);
-    if (st == DOP_OK && n->part == DOP_PART_KEY)
+    if (st == DOP_OK && need->role == DOP_W_draft_ids)
+        st = dop_gi_eagle_list(gi, name, &w);
+    else if (st == DOP_OK && n->part == DOP_PART_KEY)
         st = take_key(gi, n->source, need->layer, &w);
     else if (st == DOP_OK && rows.turned && n[1].role == n->role)
         return (st = dop_gi_taps(gi, n, need, &rows, &w)) == DOP_OK

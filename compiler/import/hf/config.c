@@ -560,5 +560,7 @@ dop_hf_config(dop_hf *hf)
         st = dop_hf_cross(hf);
     if (st == DOP_OK)
         st = read_layers(hf);
+    if (st == DOP_OK && hf->family->flags & DOP_FAM_EAGLE)
+        return dop_hf_eagle(hf);
     return st == DOP_OK ? dop_hf_settle_encoder(hf) : st;
 }

@@ -38,6 +38,27 @@ scores_texts(const char *arch)
     return n > strlen(end) && strcmp(arch + n - strlen(end), end) == 0;
 }
 
+/* Is it a drafter?  Its layer is that of a Llama, and some files state nothing else. */
+static dop_status
+find_drafter(dop_hf *hf, bool *out_is)
+{
+    const json_t *list = dop_json_get(&hf->top, "architectures"),
+                 *first = json_is_array(list) ? json_array_get(list, 0) : NULL;
+    const char *type = NULL;
+    const dop_family *named = first && json_is_string(first) ? dop_family_by_arch(json_string_value(first)) : NULL;
+    *out_is = (named && named->flags & DOP_FAM_EAGLE) || dop_json_has(&hf->top, DOP_HF(draft_vocab)->key);
+    if (!*out_is)
+        return DOP_OK;
+    hf->family = dop_family_by_arch("LlamaForCausalLMEagle3");
+    dop_status st = dop_json_str_or(&hf->top, "speculators_model_type", "eagle3", &type);
+    if (st == DOP_OK && strcmp(type, "eagle3") != 0)
+        return unknown(hf, "speculators_model_type", type);
+    st = st == DOP_OK ? dop_json_str_or(&hf->cfg, "model_type", "llama", &type) : st;
+    return st == DOP_OK && strcmp(type, "llama") != 0 && strcmp(type, "eagle3") != 0
+               ? unknown(hf, "a drafter's layer of model_type", type)
+               : st;
+}
+
 /* Finds the family that `architectures` names; model_type decides only where the list is absent, or names a model of several parts.
  * Where both name a family they must agree, because some programs use one and some the other.  An unknown
  * type is refused: it may be another model under a known architecture's name. */
@@ -48,8 +69,11 @@ find_family(dop_hf *hf)
     const char *const key = parts ? "text_config.model_type" : "model_type";
     const json_t *list = dop_json_get(&hf->top, "architectures");
     const char *model_type = NULL;
-    dop_status st = dop_json_str_or(&hf->cfg, "model_type", NULL, &model_type);
-    if (st != DOP_OK)
+    bool drafter = false;
+    dop_status st = find_drafter(hf, &drafter);
+    if (st == DOP_OK && !drafter)
+        st = dop_json_str_or(&hf->cfg, "model_type", NULL, &model_type);
+    if (st != DOP_OK || drafter)
         return st;
     if (list && (!json_is_array(list) || json_array_size(list) == 0 || !json_is_string(json_array_get(list, 0))))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "architectures is not a list of names");
@@ -85,6 +109,8 @@ open_config(dop_hf *hf)
         st = dop_json_root(hf->root, hf->path, hf->diag, &hf->top);
     if (st == DOP_OK)
         st = dop_json_sub(&hf->top, "text_config", &hf->cfg);
+    if (st == DOP_OK && !hf->cfg.object)
+        st = dop_json_sub(&hf->top, "transformer_layer_config", &hf->cfg);
     if (st == DOP_OK && !hf->cfg.object)
         hf->cfg = hf->top;
     return st;

@@ -17,6 +17,8 @@ typedef struct filler {
     const char *prefix;     /* prefix of all tensor names except lm_head's */
     const dop_layer *layer; /* layer of the current weight; NULL: the weight belongs to no layer */
     uint32_t apart; /* the layer that drafts lies apart from the other layers, in so many blocks; 0: it does not */
+    /* Of a drafter: what names of tensors outside of its layer begin with, and those in it; NULL: it is none. */
+    const char *root, *inside;
 } filler;
 
 /* Does the checkpoint have a tensor, or those that a quantizer made of it? */
@@ -241,7 +243,10 @@ take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uin
 static dop_status
 take_heads(filler *f, const char *pattern, dop_weight *w)
 {
-    const uint32_t n = f->layer && dop_layer_attention(f->layer) ? dop_layer_attention(f->layer)->head_dim : 0;
+    const bool streams = f->layer && f->layer->eagle.vocab; /* a drafter's, in place of heads */
+    const uint32_t n = streams                                     ? f->hf->model->arch.hidden
+                       : f->layer && dop_layer_attention(f->layer) ? dop_layer_attention(f->layer)->head_dim
+                                                                   : 0;
     const uint64_t shape[] = {n};
     float *all = dop_arena_alloc(f->hf->arena, w->cols * sizeof *all);
     if (!all)
@@ -413,6 +418,11 @@ full_name(filler *f, const dop_weight_need *need, const char *source, char *out,
         snprintf(numbered, sizeof numbered, "%.*s%u%s", (int)(mark - source), source, y->side.index, mark + 1);
         source = numbered;
     }
+    if (f->root) {
+        const bool beside = need->role == DOP_W_draft_head || need->role == DOP_W_draft_ids, outside = source[0] == '/';
+        snprintf(out, size, "%s%s", beside ? "" : outside ? f->root : f->inside, source + outside);
+        return;
+    }
     if (f->apart && need->layer == (int32_t)a->n_layers) {
         name_apart(f, need, source, out, size);
         return;
@@ -544,6 +554,8 @@ fill(void *user, const dop_weight_need *need)
     const bool heads = need->rank == 1 && strchr(name, '*');
     dop_status st = heads ? take_heads(f, name, &w) : dop_expert_list(need, name, hf->arena, hf->diag, &each);
     if (heads) { /* done */
+    } else if (need->role == DOP_W_draft_ids) {
+        st = dop_hf_eagle_list(hf, &f->set, name, &w);
     } else if (st == DOP_OK && n->part == DOP_PART_LAMBDA) {
         st = take_lambda(f, name, need->layer, &w);
     } else if (st == DOP_OK && rows.turned && n[1].role == n->role) {
@@ -760,7 +772,9 @@ dop_hf_weights(dop_hf *hf)
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
     f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
     st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : settle_tied(&f);
-    if (st == DOP_OK && !hf->headless && !hf->classes)
+    if (dop_arch_is_drafter(&hf->model->arch))
+        dop_hf_eagle_tensors(hf, &f.set, &f.root, &f.inside);
+    else if (st == DOP_OK && !hf->headless && !hf->classes)
         find_drafting(&f);
     if (st == DOP_OK)
         st = dop_arch_each_weight(&hf->model->arch, fill, &f);

@@ -309,22 +309,61 @@ digest_of(const dop_plan_cache *cache, files *f, const char *path, dop_diag *dia
     return st;
 }
 
+/* Adds an option's file, or the files of its directory, to the key of a plan. */
+static dop_status
+add_option_path(const dop_plan_cache *cache, const char *option, const char *path, files *all, dop_diag *diag,
+                dop_buf *key)
+{
+    files f = {.progress = all->progress, .hashed = all->hashed, .bytes = all->bytes};
+    struct stat sb;
+    dop_status st = DOP_OK;
+    if (stat(path, &sb) != 0)
+        return DOP_OK;
+    if (S_ISREG(sb.st_mode))
+        add_file(&f, path);
+    else if (S_ISDIR(sb.st_mode) && looks_like_a_model(path))
+        add_folder(&f, path, 1);
+    if (f.n > 1)
+        qsort(f.paths, f.n, sizeof *f.paths, by_name);
+    for (size_t i = 0; i < f.n && st == DOP_OK; i++) {
+        digest d;
+        const char *in = f.n > 1 || S_ISDIR(sb.st_mode) ? f.paths[i] + strlen(path) : "";
+        if ((st = digest_of(cache, &f, f.paths[i], diag, &d)) == DOP_OK)
+            dop_buf_printf(key, "option %s%s %016" PRIx64 "%016" PRIx64 "\n", option, in, d.high, d.low);
+    }
+    all->hashed = f.hashed;
+    all->failed = all->failed || f.failed;
+    for (size_t i = 0; i < f.n; i++)
+        free(f.paths[i]);
+    free(f.paths);
+    return st;
+}
+
 /* --- options ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct text_option {
     const char *name, *value;
 } text_option;
 
-enum { N_TEXTS = 13 };
+enum { N_TEXTS = 14 };
 static void
 text_options(const dop_compile_options *o, text_option out[N_TEXTS])
 {
     const text_option all[N_TEXTS] = {
-        {"target", o->target}, {"quant", o->quant}, {"imatrix", o->imatrix},
-        {"kv", o->kv},         {"act", o->act},     {"size", o->size},
-        {"chunks", o->chunks}, {"rows", o->rows},   {"kernel-path", o->kernel_path},
-        {"tuning", o->tuning}, {"parts", o->parts}, {"part-memory", o->part_memory},
+        {"target", o->target},
+        {"quant", o->quant},
+        {"imatrix", o->imatrix},
+        {"kv", o->kv},
+        {"act", o->act},
+        {"size", o->size},
+        {"chunks", o->chunks},
+        {"rows", o->rows},
+        {"kernel-path", o->kernel_path},
+        {"tuning", o->tuning},
+        {"parts", o->parts},
+        {"part-memory", o->part_memory},
         {"mmproj", o->mmproj},
+        {"draft-head", o->draft_head},
     };
     memcpy(out, all, sizeof all);
 }
@@ -376,12 +415,9 @@ add_option_files(const dop_plan_cache *cache, const dop_compile_options *o, file
         for (const char *at = texts[i].value; at && *at && st == DOP_OK;) {
             const size_t len = strcspn(at, ",");
             char *name = strndup(at, len);
-            struct stat sb;
-            digest d;
             if (!name)
                 return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-            if (stat(name, &sb) == 0 && S_ISREG(sb.st_mode) && (st = digest_of(cache, f, name, diag, &d)) == DOP_OK)
-                dop_buf_printf(key, "option %s %016" PRIx64 "%016" PRIx64 "\n", texts[i].name, d.high, d.low);
+            st = add_option_path(cache, texts[i].name, name, f, diag, key);
             free(name);
             at += len + (at[len] == ',');
         }

@@ -304,7 +304,7 @@ refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_
     static const char *const names[] = {"target",      "quant",       "imatrix",   "ctx",   "chunks", "sequences",
                                         "adapters",    "rank",        "ctx-total", "rows",  "kv",     "size",
                                         "act",         "kernel-path", "tuning",    "force", "parts",  "no-fuse",
-                                        "part-memory", "skip",        "invariant", "avoid", "mmproj"};
+                                        "part-memory", "skip",        "invariant", "avoid", "mmproj", "draft-head"};
     for (size_t i = 0; i < cli->plans.count; i++) /* opening it says what is wrong */
         if (access(cli->plans.items[i], F_OK) != 0)
             return DOP_OK;

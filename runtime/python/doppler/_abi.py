@@ -487,6 +487,7 @@ class dop_compile_options(Structure):
         ("loras", POINTER(c_char_p)),
         ("controls", POINTER(c_char_p)),
         ("mmproj", c_char_p),
+        ("draft_head", c_char_p),
         ("control_layers", c_char_p),
         ("n_forces", c_size_t),
         ("n_apart", c_size_t),
