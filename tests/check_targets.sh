@@ -226,7 +226,7 @@ bad shape "matrix: expected rows x columns x depth as in 16x16x16: 16x16" "matri
 bad subgroup "subgroup must be a power of two" "subgroup: 12"
 bad persistent "persistent must be 0" "persistent: 32"
 bad no-yaml "not YAML" "caps: [subgroup"
-known="known: auto adreno amd-cdna amd-rdna2 amd-rdna3 amd-rdna4 apple intel-xe-hpg intel-xe-hpg-xmx intel-xe-lpg intel-xe2 lavapipe mali"
+known="known: auto adreno amd-cdna amd-rdna2 amd-rdna3 amd-rdna4 apple intel-xe-hpg-xmx intel-xe-hpg intel-xe-lpg intel-xe2 lavapipe mali"
 check_fails "no such target" 2 "$known nvidia-ada nvidia-ampere nvidia-blackwell nvidia-hopper tier1 tier2 tier3" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier9 -o x.plan --quiet
 check_fails "f16 cache on tier 3" 1 "lacks f16_storage (16-bit storage buffers), which a cache in f16 needs; possible: f32" \
