@@ -12,20 +12,25 @@ digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-bool
-dop_base64_decode(const char *s, size_t n, dop_buf *out)
+/* loose: white space is ignored, and the two digits of base64url are known too. */
+static bool
+decode(const char *s, size_t n, bool loose, dop_buf *out)
 {
-    size_t before = out->size;
+    const size_t before = out->size;
+    size_t digits = 0, padding = 0;
     uint32_t bits = 0, held = 0; /* held: number of bits not yet written */
-    if (n % 4 == 0 && n && s[n - 1] == '=') {
-        n--;
-        if (s[n - 1] == '=')
-            n--;
-    }
-    bool ok = n % 4 != 1;
+    bool ok = true;
     for (size_t i = 0; i < n && ok; i++) {
-        int d = digit(s[i]);
-        ok = d >= 0;
+        const bool space = s[i] == ' ' || (s[i] >= '\t' && s[i] <= '\r');
+        if (loose && space)
+            continue;
+        if (s[i] == '=') {
+            padding++;
+            continue;
+        }
+        const int d = digit(loose && s[i] == '-' ? '+' : loose && s[i] == '_' ? '/' : s[i]);
+        ok = d >= 0 && padding == 0;
+        digits++;
         bits = (bits << 6 | ((uint32_t)d & 63u)) & 0xffffu;
         held += 6;
         if (held >= 8) {
@@ -34,7 +39,20 @@ dop_base64_decode(const char *s, size_t n, dop_buf *out)
             dop_buf_append(out, &c, 1);
         }
     }
+    ok = ok && digits % 4 != 1 && padding <= 2 && (padding == 0 || (digits + padding) % 4 == 0);
     if (!ok)
         out->size = before;
     return ok;
+}
+
+bool
+dop_base64_decode(const char *s, size_t n, dop_buf *out)
+{
+    return decode(s, n, false, out);
+}
+
+bool
+dop_base64_decode_loose(const char *s, size_t n, dop_buf *out)
+{
+    return decode(s, n, true, out);
 }

@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/base.h"
-#include "ir/types.h"
+#include "base/storage/types.h"
 
 /* A normalization over the last axis, times (weight + add), plus bias.  A zeroed struct means that there is no normalization. */
 typedef enum dop_norm_kind { DOP_NORM_NONE, DOP_NORM_RMS, DOP_NORM_LAYER } dop_norm_kind;
@@ -250,6 +250,7 @@ typedef struct dop_ffn {
     dop_act_kind act;
     bool gated;               /* act(gate) * up; else act(up) alone */
     bool bias;                /* every matrix of the dense part has a bias */
+    bool bias_down;           /* the dense part's last matrix has a bias, whether or not the others have */
     double gate_scale, scale; /* factors on the activation's input, and on the dense part's result; 1: none */
     dop_norm post_dense_norm; /* DOP_FFN_BOTH: on the dense part's result, before the experts' is added */
     double sparsity; /* the dense part's gate becomes relu(gate - mean - sparsity * standard deviation); 0: unchanged */

@@ -760,6 +760,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     t->bias_q = t->bias_k = t->bias_v = f->bias_qkv.otherwise;
     t->bias_o = f->bias_o.otherwise;
     layer->ffn.bias = f->bias_ffn.otherwise;
+    layer->ffn.bias_down = f->bias_down;
     layer->parallel = f->parallel.otherwise;
     a->learned_positions = has & DOP_FAM_LEARNED_POS;
     a->cross.norm = has & DOP_FAM_CROSS ? norm : none;

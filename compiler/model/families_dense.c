@@ -393,6 +393,26 @@ const dop_tensor_name dop_names_nomic_bert[] = {
     {DOP_W_ffn_sum_norm_bias, "norm2.bias", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
+/* Alibaba's "new" implementation: the rows of one matrix are the up projection, then the gate. */
+const dop_tensor_name dop_names_gte[] = {
+    {DOP_W_q, "attention.qkv_proj.weight", DOP_PART_THIRD_1, false},
+    {DOP_W_q_bias, "attention.qkv_proj.bias", DOP_PART_THIRD_1, false},
+    {DOP_W_k, "attention.qkv_proj.weight", DOP_PART_THIRD_2, false},
+    {DOP_W_k_bias, "attention.qkv_proj.bias", DOP_PART_THIRD_2, false},
+    {DOP_W_v, "attention.qkv_proj.weight", DOP_PART_THIRD_3, false},
+    {DOP_W_v_bias, "attention.qkv_proj.bias", DOP_PART_THIRD_3, false},
+    {DOP_W_o, "attention.o_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attention.o_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm, "attn_ln.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm_bias, "attn_ln.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.up_gate_proj.weight", DOP_PART_GATE, false}, /* the upper half */
+    {DOP_W_gate, "mlp.up_gate_proj.weight", DOP_PART_UP, false}, /* the lower half */
+    {DOP_W_down, "mlp.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.down_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_sum_norm, "mlp_ln.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_sum_norm_bias, "mlp_ln.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
 const dop_tensor_name dop_names_modernbert[] = {
     {DOP_W_embed, "embeddings.tok_embeddings.weight", DOP_PART_ALL, false},
     {DOP_W_embed_norm, "embeddings.norm.weight", DOP_PART_ALL, false},

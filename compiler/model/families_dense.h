@@ -13,7 +13,7 @@ extern const dop_tensor_name dop_names_phi[], dop_names_head_norms[], dop_names_
 
 extern const dop_hf_keys dop_keys_distilbert, dop_keys_nomic_bert, dop_keys_t5, dop_keys_modernbert;
 extern const dop_tensor_name dop_names_bert[], dop_names_roberta[], dop_names_distilbert[], dop_names_mpnet[],
-    dop_names_nomic_bert[], dop_names_modernbert[], dop_names_clip_text[], dop_names_t5[];
+    dop_names_nomic_bert[], dop_names_modernbert[], dop_names_gte[], dop_names_clip_text[], dop_names_t5[];
 extern const dop_class_head dop_classes_bert, dop_classes_roberta, dop_classes_distilbert, dop_classes_modernbert;
 /* families_gguf.c: tensor names of GGUF files that the tables of families refer to. */
 extern const dop_tensor_name dop_gguf_names_t5[], dop_gguf_names_falcon[], dop_gguf_names_dbrx[],

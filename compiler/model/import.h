@@ -251,6 +251,7 @@ typedef struct dop_family {
     const char *model_types[DOP_FAMILY_NAMES]; /* config.json model_type */
     uint64_t flags;                            /* DOP_FAM_* */
     dop_fact_field bias_qkv, bias_o, bias_ffn, bias_head, parallel;
+    bool bias_down;                                      /* dop_ffn.bias_down */
     bool attn_gate, attn_gate_heads, attn_gate_softplus; /* dop_attention.gate and so on */
     dop_fact_field embed_sqrt;         /* the embedding is multiplied by the root of its width, which is not rounded */
     const dop_hf_recurrent *recurrent; /* NULL: there are no recurrent layers */

@@ -63,6 +63,7 @@ static const struct {
     {"pooler.*", DOP_EXCUSE_HEAD},
     {"*.pooler.*", DOP_EXCUSE_HEAD},
     {"cls.*", DOP_EXCUSE_HEAD},
+    {"classifier.*", DOP_EXCUSE_HEAD},
     {"lm_head.*", DOP_EXCUSE_HEAD},
     {"vocab_*", DOP_EXCUSE_HEAD},
     {"head.*", DOP_EXCUSE_HEAD},

@@ -188,6 +188,7 @@ dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char 
                                            "roberta.",
                                            "distilbert.",
                                            "mpnet.",
+                                           "new.",
                                            "text_model.",
                                            ""};
     char name[256];

@@ -189,10 +189,11 @@ add(inputs *in, const char *name, size_t n)
 
 /* The values of an input for a row of a tile, which is patch `patch`, or the row that is no patch. */
 static void
-fill_row(const dop_image *x, const char *name, const dop_image_row *row, uint32_t n_places, uint32_t *data, size_t at)
+fill_row(const dop_image_tile *x, const char *name, const dop_image_row *row, uint32_t n_places, uint32_t *data,
+         size_t at)
 {
-    const uint32_t n = x->layout.grid_width * x->layout.grid_height, patch = row ? row->patch : n,
-                   place_y = patch / x->layout.grid_width, place_x = patch % x->layout.grid_width;
+    const uint32_t n = x->grid_width * x->grid_height, patch = row ? row->patch : n, place_y = patch / x->grid_width,
+                   place_x = patch % x->grid_width;
     float shares[4];
     uint32_t corners[4] = {0};
     if (strcmp(name, "places") == 0)
@@ -207,11 +208,11 @@ fill_row(const dop_image *x, const char *name, const dop_image_row *row, uint32_
         data[at] = row ? row->window_last : 0;
     const uint32_t edge = (uint32_t)lround(sqrt(n_places));
     if (strcmp(name, "resampling") == 0)
-        dop_image_resampling(edge, place_y, place_x, x->layout.grid_height, x->layout.grid_width,
+        dop_image_resampling(edge, place_y, place_x, x->grid_height, x->grid_width,
                              (float *)(void *)(data + (size_t)edge * edge * at));
     if (strcmp(name, "corners") != 0 && strcmp(name, "shares") != 0)
         return;
-    dop_image_corners(edge, place_y, place_x, x->layout.grid_height, x->layout.grid_width, corners, shares);
+    dop_image_corners(edge, place_y, place_x, x->grid_height, x->grid_width, corners, shares);
     memcpy(data + 4 * at, name[0] == 'c' ? (const void *)corners : (const void *)shares, sizeof corners);
 }
 
@@ -220,18 +221,18 @@ static bool
 fill(const dop_image *x, const char *name, size_t row_values, const dop_image_row *rows, inputs *in)
 {
     const dop_plan_program *image = dop_plan_program_of(&x->images->model->plan, DOP_SCHED_IMAGE);
-    const uint32_t n = x->layout.grid_width * x->layout.grid_height, each = n + image->class_row;
-    uint32_t *data = add(in, name, (size_t)x->layout.n_tiles * each * row_values);
+    uint32_t *data = add(in, name, ((size_t)x->layout.rows + x->layout.n_tiles * image->class_row) * row_values);
     if (!data)
         return false;
-    for (uint32_t t = 0; t < x->layout.n_tiles; t++) {
-        const size_t first = (size_t)t * each;
+    for (uint32_t i = 0; i < x->layout.n_tiles; i++) {
+        const dop_image_tile t = dop_image_tile_of(&x->images->processor, &x->layout, i);
+        const size_t n = (size_t)t.grid_width * t.grid_height, first = t.first_row + (size_t)i * image->class_row;
         if (strcmp(name, "patches") == 0) {
-            memcpy(data + first * row_values, x->values + (size_t)t * n * row_values, n * row_values * sizeof *data);
+            memcpy(data + first * row_values, x->values + t.first_row * row_values, n * row_values * sizeof *data);
             continue;
         }
-        for (uint32_t i = 0; i < each; i++)
-            fill_row(x, name, i < n ? &rows[i] : NULL, image->n_places, data, first + i);
+        for (size_t k = 0; k < n + image->class_row; k++)
+            fill_row(&t, name, k < n ? &rows[t.first_row + k] : NULL, image->n_places, data, first + k);
     }
     return true;
 }
@@ -244,8 +245,10 @@ make_inputs(const dop_image *x, const dop_image_row *rows, inputs *in)
     uint32_t n, *lengths = add(in, "lengths", x->layout.n_tiles);
     const uint32_t *of = dop_used_of(&x->images->model->used, DOP_SCHED_IMAGE, DOP_ORDER_BARRIERS, &n);
     bool ok = lengths != NULL;
-    for (uint32_t t = 0; t < x->layout.n_tiles && ok; t++)
-        lengths[t] = x->layout.grid_width * x->layout.grid_height + image->class_row;
+    for (uint32_t i = 0; i < x->layout.n_tiles && ok; i++) {
+        const dop_image_tile t = dop_image_tile_of(&x->images->processor, &x->layout, i);
+        lengths[i] = t.grid_width * t.grid_height + image->class_row;
+    }
     for (uint32_t i = 0; i < plan->n_crossings && ok && n > 0 && in->n < DOP_PART_MAX_VALUES; i++) {
         const dop_plan_crossing *c = &plan->crossings[i];
         if (c->schedule == of[0] && c->way == DOP_CROSSING_RECEIVED)
@@ -258,13 +261,16 @@ make_inputs(const dop_image *x, const dop_image_row *rows, inputs *in)
 static void
 put_in_order(const dop_image *x, const dop_image_row *rows, uint32_t width, const float *from, float *out)
 {
-    const uint32_t merge = x->images->processor.merge, wide = x->layout.grid_width / merge,
-                   each = wide * (x->layout.grid_height / merge);
-    for (uint32_t i = 0; i < x->layout.n_tiles * each; i++) {
-        const uint32_t patch = rows[(size_t)(i % each) * merge * merge].patch, y = patch / x->layout.grid_width / merge,
-                       place = patch % x->layout.grid_width / merge;
-        memcpy(out + ((size_t)(i / each) * each + y * wide + place) * width, from + (size_t)i * width,
-               width * sizeof *out);
+    const uint32_t merge = x->images->processor.merge, parts = merge * merge;
+    for (uint32_t i = 0; i < x->layout.n_tiles; i++) {
+        const dop_image_tile t = dop_image_tile_of(&x->images->processor, &x->layout, i);
+        const size_t first = t.first_row / parts;
+        for (uint32_t k = 0; k < t.grid_width * t.grid_height / parts; k++) {
+            const uint32_t patch = rows[t.first_row + (size_t)k * parts].patch, y = patch / t.grid_width / merge,
+                           place = patch % t.grid_width / merge;
+            memcpy(out + (first + y * (t.grid_width / merge) + place) * width, from + (first + k) * width,
+                   width * sizeof *out);
+        }
     }
 }
 

@@ -57,7 +57,7 @@ static void
 all(cursor *c, dop_image_processor *p)
 {
     static const uint32_t most_form = DOP_IMAGE_BUDGET, most_filter = DOP_FILTER_BICUBIC, most_point = DOP_FIXED_PILLOW,
-                          most_marks = DOP_MARKS_TILES;
+                          most_marks = DOP_MARKS_GRID;
 #define MOVE_BOOL(name) p->name = small(c, p->name, 1) != 0
 #define MOVE_FORM(name) p->name = small(c, (uint32_t)p->name, most_##name)
 #define MOVE_U32(name) move(c, &p->name, SIZE_U32)

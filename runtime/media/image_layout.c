@@ -50,6 +50,10 @@ check_form(const dop_image_processor *p, dop_diag *diag)
     case DOP_IMAGE_PIXELS:
         if (!in(p->max_pixels, unit * unit, DOP_PICTURE_MAX_PIXELS))
             return wrong(diag, "largest number of pixels");
+        if (p->split && p->tile &&
+            (!is_edge(p->tile) || !in(p->min_tiles, 1, p->max_tiles) || !in(p->max_tiles, 1, MAX_TILES) ||
+             !(p->pan_ratio >= 0)))
+            return wrong(diag, "number of tiles");
         return p->min_pixels <= p->max_pixels ? DOP_OK : wrong(diag, "smallest number of pixels");
     case DOP_IMAGE_LONGEST:
         return is_edge(p->longest) ? DOP_OK : wrong(diag, "longest edge");
@@ -81,7 +85,7 @@ dop_image_processor_check(const dop_image_processor *p, dop_diag *diag)
     for (uint32_t c = 0; p->normalize && c < 3; c++)
         if (!(fabsf(p->mean[c]) < 1e6F) || !(p->std[c] > 1e-9F && p->std[c] < 1e6F))
             return wrong(diag, "mean or standard deviation");
-    if (p->marks > DOP_MARKS_TILES)
+    if (p->marks > DOP_MARKS_GRID)
         return wrong(diag, "form of marks");
     const char *const texts[] = {p->placeholder, p->image, p->begin, p->end, p->row_end, p->whole, p->before, p->after};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -123,8 +127,8 @@ edge(double v)
 static void
 lay_out_pixels(const dop_image_processor *p, double w, double h, dop_image_layout *out)
 {
-    const double unit = (double)p->patch * p->merge;
-    double out_w = rint(w / unit) * unit, out_h = rint(h / unit) * unit;
+    const double unit = (double)p->patch * p->merge, least = p->tile ? unit : 0;
+    double out_w = fmax(least, rint(w / unit) * unit), out_h = fmax(least, rint(h / unit) * unit);
     if (out_w * out_h > (double)p->max_pixels) {
         const double beta = sqrt(h * w / (double)p->max_pixels);
         out_w = fmax(unit, floor(w / beta / unit) * unit);
@@ -203,7 +207,8 @@ lay_out_tiles(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_la
 /* InternVL's grid of tiles: the one whose aspect ratio is closest to the picture's.  Of equally close grids the later one wins while its
  * tiles have fewer than twice the picture's pixels; grids come in the order of their number of tiles, then of columns. */
 static void
-lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
+lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, uint32_t tile_width, uint32_t tile_height,
+               dop_image_layout *out)
 {
     const double form = (double)w / h, area = (double)w * h;
     double best = INFINITY;
@@ -213,7 +218,7 @@ lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_l
             if (n % c != 0)
                 continue;
             const double apart = fabs(form - (double)c / (n / c));
-            if (apart < best || (apart == best && area > 0.5 * p->width * p->height * n)) {
+            if (apart < best || (apart == best && area > 0.5 * tile_width * tile_height * n)) {
                 columns = c;
                 rows = n / c;
             }
@@ -223,8 +228,26 @@ lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_l
         return;
     out->tile_columns = columns;
     out->tile_rows = rows;
-    out->middle_width = columns * p->width;
-    out->middle_height = rows * p->height;
+    out->middle_width = columns * tile_width;
+    out->middle_height = rows * tile_height;
+}
+
+/* LFM2-VL's tiles: a picture that is too large for one tile becomes squares of `tile` pixels, and the whole at the size of a picture that
+ * is one tile. */
+static void
+divide_pixels(const dop_image_processor *p, double w, double h, dop_image_layout *out)
+{
+    const double patch = p->patch, unit = patch * p->merge;
+    const double area = fmax(patch, rint(w / unit) * unit) * fmax(patch, rint(h / unit) * unit);
+    const uint32_t whole_width = out->middle_width, whole_height = out->middle_height;
+    if (!p->split || p->tile == 0 || area <= (double)p->max_pixels * p->pan_ratio)
+        return;
+    lay_out_canvas(p, (uint32_t)w, (uint32_t)h, p->tile, p->tile, out);
+    if (out->tile_rows == 0)
+        return;
+    out->width = out->height = p->tile;
+    out->whole_width = whole_width;
+    out->whole_height = whole_height;
 }
 
 /* Gemma 3's pan and scan: divides a long picture into pieces side by side along its longer edge. */
@@ -309,7 +332,7 @@ sizes(const dop_image_processor *p, uint32_t w, uint32_t h, dop_diag *diag, dop_
             out->middle_height = p->height;
         }
         if (p->split && p->form == DOP_IMAGE_CANVAS)
-            lay_out_canvas(p, w, h, out);
+            lay_out_canvas(p, w, h, p->width, p->height, out);
         if (p->split && p->form == DOP_IMAGE_PAN)
             lay_out_pan(p, w, h, out);
         break;
@@ -318,11 +341,13 @@ sizes(const dop_image_processor *p, uint32_t w, uint32_t h, dop_diag *diag, dop_
             lay_out_edge(p, w, h, out);
         break;
     case DOP_IMAGE_PIXELS:
-        if ((w > h ? w : h) > 200 * (uint64_t)(w > h ? h : w))
+        if (!p->tile && (w > h ? w : h) > 200 * (uint64_t)(w > h ? h : w))
             return DOP_FAIL(diag, DOP_E_INPUT,
                             "the picture's edges are %u and %u pixels: one may be up to 200 times the other", w, h);
-        if (p->resize)
+        if (p->resize) {
             lay_out_pixels(p, w, h, out);
+            divide_pixels(p, w, h, out);
+        }
         break;
     case DOP_IMAGE_LONGEST:
         if (p->resize)
@@ -359,13 +384,19 @@ dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height,
         x.width = divided ? p->width : p->crop ? p->crop_width : x.middle_width;
         x.height = divided ? p->height : p->crop ? p->crop_height : x.middle_height;
     }
+    if (x.whole_width == 0) {
+        x.whole_width = x.width;
+        x.whole_height = x.height;
+    }
     x.grid_width = x.width / p->patch;
     x.grid_height = x.height / p->patch;
-    const uint64_t patches = (uint64_t)x.n_tiles * x.grid_width * x.grid_height;
+    const uint32_t whole_columns = x.whole_width / p->patch, whole_rows = x.whole_height / p->patch;
+    const uint64_t whole = (uint64_t)whole_columns * whole_rows;
+    const uint64_t patches = (uint64_t)(x.n_tiles - 1) * x.grid_width * x.grid_height + whole;
     /* Pixels beyond the last whole patch are dropped, as by a convolution with the patch as stride.  But the patches along each edge must
      * fill whole features. */
-    if (x.middle_width == 0 || x.middle_height == 0 || patches == 0 || x.grid_width % p->merge != 0 ||
-        x.grid_height % p->merge != 0)
+    if (x.middle_width == 0 || x.middle_height == 0 || whole == 0 || x.grid_width % p->merge != 0 ||
+        x.grid_height % p->merge != 0 || whole_columns % p->merge != 0 || whole_rows % p->merge != 0)
         return DOP_FAIL(diag, DOP_E_INPUT,
                         "a picture of %u x %u pixels becomes one of %u x %u, which has no patches of %u x %u pixels",
                         width, height, x.middle_width, x.middle_height, p->patch * p->merge, p->patch * p->merge);
@@ -378,7 +409,29 @@ dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height,
     x.padding = (p->form == DOP_IMAGE_PATCHES || p->form == DOP_IMAGE_BUDGET) && p->max_patches > x.rows
                     ? p->max_patches - x.rows
                     : 0;
-    x.features = x.n_tiles * (x.grid_width / p->merge * (x.grid_height / p->merge) + p->more_features);
+    x.features = x.rows / (p->merge * p->merge) + x.n_tiles * p->more_features;
     *out_layout = x;
     return DOP_OK;
+}
+
+dop_image_tile
+dop_image_tile_of(const dop_image_processor *p, const dop_image_layout *layout, uint32_t i)
+{
+    const uint32_t of_tile = layout->grid_width * layout->grid_height,
+                   whole_rows = layout->rows - (layout->n_tiles - 1) * of_tile;
+    dop_image_tile t = {.whole = i == (layout->whole_first ? 0 : layout->n_tiles - 1),
+                        .width = layout->width,
+                        .height = layout->height,
+                        .first_row = i * of_tile};
+    if (t.whole) {
+        t.width = layout->whole_width;
+        t.height = layout->whole_height;
+    } else if (layout->whole_first) {
+        t.first_row += whole_rows - of_tile;
+    }
+    t.grid_width = t.width / p->patch;
+    t.grid_height = t.height / p->patch;
+    t.first_feature = t.first_row / (p->merge * p->merge) + i * p->more_features;
+    t.features = t.grid_width * t.grid_height / (p->merge * p->merge) + p->more_features;
+    return t;
 }

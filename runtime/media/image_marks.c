@@ -30,17 +30,43 @@ add(marks *m, const char *text, uint32_t n, bool features)
     snprintf(x->text, sizeof x->text, "%s", text);
 }
 
+/* The mark of a tile with its row and its column, which count from 1. */
+static void
+add_place(marks *m, dop_mark_form form, uint32_t row, uint32_t column)
+{
+    char place[48]; /* rows and columns are few */
+    if (form == DOP_MARKS_TILES)
+        snprintf(place, sizeof place, "<row_%u_col_%u>", row + 1, column + 1);
+    else
+        snprintf(place, sizeof place, "<|img_row_%u_col_%u|>", row + 1, column + 1);
+    add(m, place, 1, false);
+}
+
+/* Adds the marks of DOP_MARKS_GRID. */
+static void
+add_grid(marks *m, const dop_image_processor *p, const dop_image_layout *x)
+{
+    add(m, p->begin, 1, false);
+    for (uint32_t i = 0; i < x->n_tiles; i++) {
+        const dop_image_tile tile = dop_image_tile_of(p, x, i);
+        if (!tile.whole)
+            add_place(m, DOP_MARKS_GRID, i / x->tile_columns, i % x->tile_columns);
+        else if (x->n_tiles > 1)
+            add(m, p->whole, 1, false);
+        add(m, p->image, tile.features, true);
+    }
+    add(m, p->end, 1, false);
+}
+
 /* Adds the marks of DOP_MARKS_TILES: each tile behind a mark with its row and its column, which count from 1; then the whole picture. */
 static void
 add_tiles(marks *m, const dop_image_processor *p, const dop_image_layout *x)
 {
-    const uint32_t each = x->features / x->n_tiles;
-    char place[DOP_MARK_SIZE];
+    const uint32_t each = dop_image_tile_of(p, x, 0).features;
     for (uint32_t row = 0; row < x->tile_rows; row++) {
         for (uint32_t column = 0; column < x->tile_columns; column++) {
-            snprintf(place, sizeof place, "<row_%u_col_%u>", row + 1, column + 1);
             add(m, p->begin, 1, false);
-            add(m, place, 1, false);
+            add_place(m, DOP_MARKS_TILES, row, column);
             add(m, p->image, each, true);
         }
         add(m, p->row_end, 1, false);
@@ -63,6 +89,8 @@ dop_image_marks(const dop_image_processor *p, const dop_image_layout *layout, do
     *out_n = 0;
     if (p->marks == DOP_MARKS_TILES) {
         add_tiles(&m, p, layout);
+    } else if (p->marks == DOP_MARKS_GRID) {
+        add_grid(&m, p, layout);
     } else {
         add(&m, p->begin, 1, false);
         for (uint32_t i = 0; i < lines; i++) {

@@ -7,9 +7,11 @@
 
 /* How a picture is resized and divided into tiles for the tower. */
 typedef enum dop_image_form {
-    DOP_IMAGE_EXACT,  /* resized to width x height, whatever the picture's aspect ratio */
-    DOP_IMAGE_EDGE,   /* resized so that the shorter edge is `shortest`; then the middle is cut out (CLIP) */
-    DOP_IMAGE_PIXELS, /* edges become multiples of patch * merge, with min_pixels to max_pixels pixels in all (Qwen) */
+    DOP_IMAGE_EXACT, /* resized to width x height, whatever the picture's aspect ratio */
+    DOP_IMAGE_EDGE,  /* resized so that the shorter edge is `shortest`; then the middle is cut out (CLIP) */
+    /* Edges become multiples of patch * merge, with min_pixels to max_pixels pixels in all (Qwen).  Where there is `tile`, a picture that
+     * has pan_ratio times max_pixels or more becomes tiles as with DOP_IMAGE_CANVAS; the whole follows (LFM2-VL). */
+    DOP_IMAGE_PIXELS,
     DOP_IMAGE_LONGEST, /* shrunk until no edge exceeds `longest`; edges then round up to multiples of patch * merge (Pixtral) */
     DOP_IMAGE_TILES, /* resized so that the longer edge is `longest`, divided into squares of `tile`; the whole follows (Idefics 3) */
     DOP_IMAGE_CANVAS, /* tiles of width x height, in the grid closest to the picture's aspect ratio; the whole follows (InternVL) */
@@ -23,6 +25,7 @@ typedef enum dop_mark_form {
     DOP_MARKS_PLAIN, /* begin, a token for each feature, end */
     DOP_MARKS_LINES, /* each row of features with row_end behind it, the last row with `end` instead (Pixtral) */
     DOP_MARKS_TILES, /* each tile behind a mark with its row and column, a line of text for each row of tiles, then the whole (Idefics 3) */
+    DOP_MARKS_GRID, /* begin, each tile behind a mark with its row and column, the whole behind `whole`, end (LFM2-VL) */
 } dop_mark_form;
 
 enum { DOP_MARK_SIZE = 32 };
@@ -34,7 +37,8 @@ typedef struct dop_image_processor {
     dop_fixed_point point;
     bool resize; /* the picture is resized; else it keeps its size */
     bool crop;   /* the middle of crop_width x crop_height pixels is cut out, with black where the picture is smaller */
-    bool split;  /* DOP_IMAGE_TILES, _CANVAS, _PAN: the picture is divided into tiles; else only the whole is used */
+    bool
+        split; /* DOP_IMAGE_TILES, _CANVAS, _PAN, _PIXELS: the picture is divided into tiles; else only the whole is used */
     /* rescale: values are multiplied by `factor`; normalize: `mean` is subtracted, then values are divided by `std`. */
     bool rescale, normalize;
     double factor;                    /* multiplies a pixel's value, 0 to 255, when `rescale` is set */
@@ -45,7 +49,8 @@ typedef struct dop_image_processor {
     uint64_t min_pixels, max_pixels;  /* bounds of the number of pixels after resizing (DOP_IMAGE_PIXELS) */
     uint32_t min_tiles, max_tiles;    /* bounds of the number of tiles, the one of the whole picture not counted */
     uint32_t pan_edge;                /* least edge of a piece (DOP_IMAGE_PAN), pixels */
-    /* The least ratio of the longer edge to the shorter one at which a picture is divided (DOP_IMAGE_PAN). */
+    /* The least ratio of the longer edge to the shorter one at which a picture is divided (DOP_IMAGE_PAN), or of the number of its pixels to
+     * max_pixels (DOP_IMAGE_PIXELS). */
     double pan_ratio;
     uint32_t patch;         /* edge of a patch of the tower, pixels */
     uint32_t merge;         /* merge x merge patches become one feature */
@@ -66,10 +71,11 @@ typedef struct dop_image_layout {
     uint32_t n_tiles; /* tiles that the tower runs over, the one of the whole picture included; at least 1 */
     uint32_t tile_rows, tile_columns; /* grid of tiles; 0: the picture is not divided, and n_tiles is 1 */
     bool whole_first; /* in a divided picture, the tile of the whole picture is the first one; else the last one */
-    uint32_t width, height;           /* pixels of a tile */
-    uint32_t grid_width, grid_height; /* patches of a tile */
-    uint32_t rows;                    /* patches of all tiles together; each is a row of the tower's input */
-    uint32_t row_values;              /* values of a row: those of the pixels of a patch */
+    uint32_t width, height;             /* pixels of a tile */
+    uint32_t grid_width, grid_height;   /* patches of a tile */
+    uint32_t whole_width, whole_height; /* pixels of the tile of the whole picture, which may have another size */
+    uint32_t rows;                      /* patches of all tiles together; each is a row of the tower's input */
+    uint32_t row_values;                /* values of a row: those of the pixels of a patch */
     uint32_t
         padding; /* rows of zeros behind the patches' rows, which attention must not see (where there is max_patches) */
     uint32_t features; /* rows that the tower gives the text model, of all tiles together */
@@ -78,6 +84,14 @@ typedef struct dop_image_layout {
     /* Pixels: a size that the picture is resized to before the middle one (DOP_IMAGE_TILES); 0: none. */
     uint32_t first_width, first_height;
 } dop_image_layout;
+
+/* One tile of a layout. */
+typedef struct dop_image_tile {
+    bool whole;                       /* the tile shows the whole picture */
+    uint32_t width, height;           /* pixels */
+    uint32_t grid_width, grid_height; /* patches */
+    uint32_t first_row, first_feature, features;
+} dop_image_tile;
 
 /* Layouts of the normalized values in memory. */
 typedef enum dop_pixel_order {
@@ -92,7 +106,7 @@ typedef enum dop_pixel_order {
 /* A row of the tower's input, which is one patch of a tile.  Rows are ordered by window, then by feature, both in reading order, and the
  * patches of one feature are neighbours.  So a window is a range of rows, and merging patches is a reshape without copying. */
 typedef struct dop_image_row {
-    uint32_t patch;       /* number of the patch in reading order */
+    uint32_t patch;       /* number of the patch in its tile in reading order */
     uint32_t in_window;   /* index of the row in its window */
     uint32_t window_last; /* in_window of the window's last row */
 } dop_image_row;
@@ -116,11 +130,13 @@ void dop_image_processor_limit(dop_image_processor *p, uint32_t max_rows);
  * shape.  DOP_E_LIMIT: it has too many pixels. */
 dop_status dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height, dop_diag *diag,
                              dop_image_layout *out_layout);
+/* Tile i of a layout, below n_tiles. */
+dop_image_tile dop_image_tile_of(const dop_image_processor *p, const dop_image_layout *layout, uint32_t i);
 /* Computes the normalized values of a picture, (rows + padding) * row_values of them, owned by the caller (free) and charged to `budget`
  * (NULL: unlimited). */
 dop_status dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, const dop_picture *picture,
                             dop_pixel_order order, dop_budget *budget, dop_diag *diag, float **out_values);
-/* Lists the rows of one tile in their order, grid_width * grid_height of them, owned by the caller (free). */
+/* Lists the rows of all tiles in their order, layout->rows of them, owned by the caller (free). */
 dop_status dop_image_rows(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag,
                           dop_image_row **out_rows);
 /* Bilinear interpolation of learned positions, a square of `edge` rows and columns, at patch (y, x) of a grid: the four rows of

@@ -48,13 +48,13 @@ typedef struct place {
     const dop_image_processor *p;
     const dop_image_layout *layout;
     dop_pixel_order order;
-    const dop_image_row *rows; /* order of the rows of each tile */
+    const dop_image_row *rows; /* order of the rows of all tiles */
 } place;
 
 /* Lists the rows of a tile: by window of `window` features along each edge (0: one window), in it by feature, in that by patch, each in
  * reading order.  m: patches along an edge of a feature. */
 static void
-order_rows(const dop_image_layout *x, uint32_t window, uint32_t m, dop_image_row *rows)
+order_rows(const dop_image_tile *x, uint32_t window, uint32_t m, dop_image_row *rows)
 {
     const uint32_t w = x->grid_width / m, h = x->grid_height / m;
     const uint32_t edge = window ? window : w > h ? w : h;
@@ -71,24 +71,34 @@ order_rows(const dop_image_layout *x, uint32_t window, uint32_t m, dop_image_row
         }
 }
 
+/* Lists the rows of all tiles. */
+static void
+order_tiles(const dop_image_processor *p, const dop_image_layout *layout, uint32_t window, uint32_t m,
+            dop_image_row *rows)
+{
+    for (uint32_t i = 0; i < layout->n_tiles; i++) {
+        const dop_image_tile tile = dop_image_tile_of(p, layout, i);
+        order_rows(&tile, window, m, rows + tile.first_row);
+    }
+}
+
 dop_status
 dop_image_rows(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag, dop_image_row **out_rows)
 {
-    *out_rows = calloc((size_t)layout->grid_width * layout->grid_height, sizeof **out_rows);
+    *out_rows = calloc(layout->rows, sizeof **out_rows);
     if (!*out_rows)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    order_rows(layout, p->window, p->merge, *out_rows);
+    order_tiles(p, layout, p->window, p->merge, *out_rows);
     return DOP_OK;
 }
 
 static void
-put_planes(const place *at, const float table[3][256], const dop_picture *tile, float *out)
+put_planes(const float table[3][256], const dop_picture *tile, float *out)
 {
     const uint64_t plane = (uint64_t)tile->width * tile->height;
     for (uint64_t i = 0; i < plane; i++)
         for (uint32_t c = 0; c < 3; c++)
             out[c * plane + i] = table[c][tile->rgb[3 * i + c]];
-    (void)at;
 }
 
 /* Writes the row of one patch.  from: the patch's upper left pixel, in a picture of `width` pixels to a row. */
@@ -114,11 +124,12 @@ put_patch(const place *at, const float table[3][256], const uint8_t *from, uint3
 }
 
 static void
-put_rows(const place *at, const float table[3][256], const dop_picture *tile, float *out)
+put_rows(const place *at, const float table[3][256], const dop_image_tile *t, const dop_picture *tile, float *out)
 {
-    const uint32_t n = at->p->patch, gw = at->layout->grid_width;
-    for (uint32_t i = 0; i < gw * at->layout->grid_height; i++) {
-        const size_t y = (size_t)(at->rows[i].patch / gw) * n, x = (size_t)(at->rows[i].patch % gw) * n;
+    const uint32_t n = at->p->patch, gw = t->grid_width;
+    const dop_image_row *rows = at->rows + t->first_row;
+    for (uint32_t i = 0; i < gw * t->grid_height; i++) {
+        const size_t y = (size_t)(rows[i].patch / gw) * n, x = (size_t)(rows[i].patch % gw) * n;
         put_patch(at, table, tile->rgb + (y * tile->width + x) * 3, tile->width,
                   out + (size_t)i * at->layout->row_values);
     }
@@ -164,7 +175,7 @@ whole_of(const place *at, const dop_picture *picture, const dop_picture *canvas,
                                                : -(int64_t)((x->height - canvas->height) / 2),
                    x->width, x->height, budget, diag, out);
     const dop_picture *const from = divided && at->p->form != DOP_IMAGE_TILES ? picture : canvas;
-    return dop_picture_resize(from, x->width, x->height, at->p->filter, at->p->point, budget, diag, out);
+    return dop_picture_resize(from, x->whole_width, x->whole_height, at->p->filter, at->p->point, budget, diag, out);
 }
 
 /* Writes the values of all tiles, one tile after the other. */
@@ -175,18 +186,19 @@ put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas
     const dop_image_layout *const x = at->layout;
     const bool planes = at->order == DOP_PIXELS_PUBLISHED && at->p->form != DOP_IMAGE_PIXELS &&
                         at->p->form != DOP_IMAGE_PATCHES && at->p->form != DOP_IMAGE_BUDGET;
-    const uint64_t values =
-        planes ? 3 * (uint64_t)x->width * x->height : (uint64_t)x->rows / x->n_tiles * x->row_values;
-    const uint32_t whole = x->whole_first ? 0 : x->n_tiles - 1;
     float table[3][256];
     make_table(at->p, table);
     for (uint32_t i = 0; i < x->n_tiles; i++) {
+        const dop_image_tile t = dop_image_tile_of(at->p, x, i);
         dop_picture tile = {0};
-        dop_status st = i == whole ? whole_of(at, picture, canvas, budget, diag, &tile)
-                                   : tile_of(at, picture, canvas, x->whole_first ? i - 1 : i, budget, diag, &tile);
+        dop_status st = t.whole ? whole_of(at, picture, canvas, budget, diag, &tile)
+                                : tile_of(at, picture, canvas, x->whole_first ? i - 1 : i, budget, diag, &tile);
         if (st != DOP_OK)
             return st;
-        (planes ? put_planes : put_rows)(at, (const float(*)[256])table, &tile, out + i * values);
+        if (planes) /* of processors whose tiles have one size */
+            put_planes((const float(*)[256])table, &tile, out + i * 3 * (uint64_t)x->width * x->height);
+        else
+            put_rows(at, (const float(*)[256])table, &t, &tile, out + (size_t)t.first_row * x->row_values);
         drop(&tile, budget);
     }
     return DOP_OK;
@@ -210,7 +222,7 @@ dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, c
     if (st == DOP_OK)
         st = dop_image_rows(p, layout, diag, &order_of);
     if (st == DOP_OK && order == DOP_PIXELS_PUBLISHED)
-        order_rows(layout, 0, p->form == DOP_IMAGE_BUDGET ? 1 : p->merge, order_of);
+        order_tiles(p, layout, 0, p->form == DOP_IMAGE_BUDGET ? 1 : p->merge, order_of);
     at.rows = order_of;
     if (st == DOP_OK && layout->first_width > 0)
         st = dop_picture_resize(picture, layout->first_width, layout->first_height, p->filter, p->point, budget, diag,

@@ -43,7 +43,7 @@ if [ "$whole" = whole ]; then
         name=${model##*/}
         [ -d "$model" ] || continue
         case $name in # llama.cpp reads neither; it drops a part of BERT's classifier; T5: above
-        clip* | mpnet | bert_cross | t5_encoder) ;;
+        clip* | mpnet | gte | bert_cross | t5_encoder) ;;
         *) from_gguf "$name" "$model" ;;
         esac
         encodes "$name" "$model" --target lavapipe
@@ -61,6 +61,7 @@ encodes bert "$models/bert" --target lavapipe
 encodes modernbert "$models/modernbert" --target lavapipe
 encodes xlm_roberta_cross "$models/xlm_roberta_cross" --target lavapipe
 
+encodes gte "$models/gte" --target lavapipe
 encodes clip_projection "$models/clip_projection" --target lavapipe
 
 # A text's vector is the row of its end, which is that of eos_token_id; 2 stands for the largest id.  What follows it changes nothing.

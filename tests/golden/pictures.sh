@@ -75,6 +75,9 @@ check_fails "no picture" 1 "this is no picture of a known kind" \
 
 # A table of positions that is resized, and a text model with convolutions (tests/vision/reference.py).
 pictured lfm2_vl "$models/lfm2_vl" --target lavapipe && prompted lfm2_vl "$models/lfm2_vl"
+# Its tiles, and the whole, which has another size.
+check "tiles" "$DOPPLERC" "$models/lfm2_vl_tiles" -o tiles.plan --quiet --chunks 8 --kv f32 --target lavapipe
+prompted tiles "$models/lfm2_vl_tiles"
 
 # Per-layer inputs, positions by two tables, and products with bounds (tests/vision/gemma4.py).
 pictured gemma4_vl "$models/gemma4_vl" --target lavapipe && prompted gemma4_vl "$models/gemma4_vl"

@@ -98,6 +98,64 @@ ask "no address" 400 'the picture of a message is' '{"type": "image_url"}'
 ask "too many" 400 'more than 16 pictures' "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" \
     "$one" "$one" "$one" "$one"
 ask "marks in a text" 400 'marks of pictures|tokens that stand for pictures' "$one" '{"type": "text", "text": "<|image_pad|>"}'
+# Forms of the same bytes that clients send.
+sends() { # URI
+    printf '{"type": "image_url", "image_url": {"url": "%s"}}' "$1"
+}
+same() { # NAME PART: the answer is that of the picture
+    ask "$1" 200 '"content"' "$2" "$hello"
+    check "$1: the same answer" [ "$(says)" = "$first" ]
+}
+code=$(base64 -w 0 "$models/qwen3_vl/image.png")
+same "lines of base64" "$(sends "data:image/png;base64,$(base64 -w 76 "$models/qwen3_vl/image.png" | sed 's/$/\\r\\n/' | tr -d '\n')")"
+same "base64url, without padding" "$(sends "data:image/png;base64,$(printf '%s' "$code" | tr '+/' '-_' | tr -d =)")"
+same "no type" "$(sends "data:;base64,$code")"
+same "another type" "$(sends "data:image/jpeg;base64,$code")"
+same "parameters" "$(sends "data:image/png;name=a.png;charset=utf-8;base64,$code")"
+same "capitals" "$(sends "DATA:IMAGE/PNG;BASE64,$code")"
+ask "bytes alone" 400 'send (them|pictures) as data: URIs' "$(sends "$code")"
+ask "half a picture" 400 'the picture is a damaged PNG' "$(sends "data:image/png;base64,${code:0:400}")"
+ask "padding within" 400 'is not base64' "$(sends "data:image/png;base64,${code:0:40}=${code:41}")"
+ask "an empty picture" 400 'is not base64' "$(sends "data:image/png;base64,")"
+# Kinds of pictures: right, or refused in one line.
+flat() { # WIDTH HEIGHT: a PNG of one color
+    python3 - "$1" "$2" <<'EOF'
+import base64, struct, sys, zlib
+w, h = int(sys.argv[1]), int(sys.argv[2])
+chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+lines = (b"\0" + b"\x40\x80\xc0" * w) * h
+png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+print("data:image/png;base64," + base64.b64encode(png).decode(), end="")
+EOF
+}
+ask "one pixel" 200 '"content"' "$(sends "$(flat 1 1)")" "$hello"
+ask "a line of pixels" 200 '"content"' "$(sends "$(flat 150 1)")" "$hello"
+ask "a longer line" 400 'one may be up to 200 times the other' "$(sends "$(flat 4000 1)")" "$hello"
+for kind in rgb16.png palette4.png la.png progressive.jpg cmyk.jpg exif6.jpg gray.gif lossy.webp; do
+    ask "$kind" 200 '"content"' "$(sends "data:;base64,$(base64 -w 0 "$SRC/tests/pictures/$kind")")" "$hello"
+done
+ask "an animated WebP" 400 'the picture is animated: send one of its frames' \
+    "$(sends "data:image/webp;base64,$(base64 -w 0 "$SRC/tests/pictures/animated.webp")")"
+# Turns with pictures: later ones find what the earlier ones have left.
+turn() { # ROLE PART...
+    printf ', {"role": "%s", "content": [%s' "$1" "$2"
+    printf ', %s' "${@:3}" | sed 's/^, $//'
+    printf ']}'
+}
+turns() { # NAME STATUS TEXT TURNS
+    printf '{"messages": [%s], "max_tokens": 4, "temperature": 0}' "${4#, }" >body
+    post "$1" "$2" "$3" /v1/chat/completions
+}
+said='{"type": "text", "text": "A."}'
+turns "pictures in two turns" 200 '"content"' "$(turn user "$one" "$hello")$(turn assistant "$said")$(turn user "$hello" "$other")"
+two=$(says)
+turns "the same in one picture more" 200 '"content"' \
+    "$(turn user "$one" "$hello")$(turn assistant "$said")$(turn user "$hello" "$other")$(turn assistant "$said")$(turn user "$one")"
+check "the turns before are used again" [ "$(cached)" -gt 40 ]
+turns "the first two again" 200 '"content"' "$(turn user "$one" "$hello")$(turn assistant "$said")$(turn user "$hello" "$other")"
+check "... with their answer" [ "$(says)" = "$two" ]
+turns "between texts, twice" 200 '"content"' "$(turn user "$hello" "$one" "$hello" "$one" "$hello")"
+turns "pictures alone, side by side" 200 '"content"' "$(turn user "$one" "$other")"
 # Anthropic's Messages: blocks of a user, and of a tool's result.
 image=$(block "$models/qwen3_vl/image.png")
 claude "a block with a picture" 200 '"text":"' "{\"role\": \"user\", \"content\": [$image, $hello]}"

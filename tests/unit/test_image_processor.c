@@ -153,10 +153,10 @@ Test(image_processor, resizes_as_others_do)
 /* Sizes of published models, by the formulas in sizes.py. */
 Test(image_processor, sizes)
 {
-    enum { qwen, pixtral, idefics, internvl, siglip2, clip, gemma3, gemma4 };
+    enum { qwen, pixtral, idefics, internvl, siglip2, clip, gemma3, gemma4, lfm2 };
     const dop_image_processor base = {
         .filter = DOP_FILTER_BICUBIC, .resize = true, .split = true, .patch = 14, .merge = 1, .frames = 1};
-    dop_image_processor forms[8] = {base, base, base, base, base, base, base, base};
+    dop_image_processor forms[9] = {base, base, base, base, base, base, base, base, base};
     forms[qwen].form = DOP_IMAGE_PIXELS;
     forms[qwen].merge = forms[qwen].frames = 2;
     forms[qwen].min_pixels = 56 * 56;
@@ -186,6 +186,15 @@ Test(image_processor, sizes)
     forms[gemma3].max_tiles = 4;
     forms[gemma3].pan_edge = 256;
     forms[gemma3].pan_ratio = 1.2;
+    forms[lfm2].form = DOP_IMAGE_PIXELS;
+    forms[lfm2].patch = 16;
+    forms[lfm2].merge = 2;
+    forms[lfm2].min_pixels = 64 * 32 * 32;
+    forms[lfm2].max_pixels = 256 * 32 * 32;
+    forms[lfm2].tile = 512;
+    forms[lfm2].min_tiles = 2;
+    forms[lfm2].max_tiles = 10;
+    forms[lfm2].pan_ratio = 2;
     forms[gemma4].form = DOP_IMAGE_BUDGET;
     forms[gemma4].patch = 16;
     forms[gemma4].merge = 3;
@@ -209,6 +218,7 @@ Test(image_processor, sizes)
                   x.middle_width, x.middle_height, x.tile_columns, x.tile_rows, x.features);
         cr_expect_eq(x.rows + x.padding, cases[i].form == siglip2  ? 256
                                          : cases[i].form == gemma4 ? 2520
+                                         : cases[i].form == lfm2   ? x.features * 4
                                                                    : x.n_tiles * x.grid_width * x.grid_height);
     }
 }
@@ -295,6 +305,16 @@ Test(image_processor, marks)
     check_marks("gemma3", &p, 9, 9, "\n\n<start_of_image><image_soft_token>*16<end_of_image>\n\n");
     check_marks("gemma4", &p, 9, 9, "<|image><|image|>*16<image|>");
     check_marks("internvl", &p, 9, 9, "<img><IMG_CONTEXT>*16</img>");
+    p.form = DOP_IMAGE_PIXELS;
+    p.tile = 28;
+    p.max_pixels = 28 * 28;
+    p.min_tiles = 2;
+    p.max_tiles = 4;
+    p.pan_ratio = 2;
+    check_marks("lfm2_vl", &p, 84, 28,
+                "<|image_start|><|img_row_1_col_1|><image>*4<|img_row_1_col_2|><image>*4<|img_row_1_col_3|><image>*4"
+                "<|img_thumbnail|><image>*3<|image_end|>");
+    check_marks("lfm2_vl", &p, 28, 28, "<|image_start|><image>*4<|image_end|>");
     p.form = DOP_IMAGE_LONGEST;
     check_marks("pixtral", &p, 40, 20, "[IMG]*3[IMG_BREAK][IMG]*3[IMG_END]");
     check_marks("mistral3", &p, 10, 10, "[IMG]*1[IMG_END]");

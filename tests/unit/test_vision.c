@@ -310,7 +310,8 @@ Test(vision, refuses)
 Test(vision, rows_of_windows)
 {
     const dop_image_processor p = {.form = DOP_IMAGE_PIXELS, .patch = 1, .merge = 2, .frames = 1, .window = 2};
-    const dop_image_layout x = {.grid_width = 6, .grid_height = 4};
+    const dop_image_layout x = {
+        .n_tiles = 1, .grid_width = 6, .grid_height = 4, .whole_width = 6, .whole_height = 4, .rows = 24};
     static const uint32_t first[] = {0,  1,  6,  7,  2, 3, 8,  9,  12, 13, 18, 19,
                                      14, 15, 20, 21, 4, 5, 10, 11, 16, 17, 22, 23};
     dop_image_row *rows = NULL;

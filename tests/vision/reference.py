@@ -1,9 +1,10 @@
 """A small LFM2-VL model with random weights, and what an independent computation (PyTorch) makes of a picture.
 
-    /usr/bin/python3 reference.py DIR
+    /usr/bin/python3 reference.py DIR [tiles]
 
 Facts: models/lfm2_vl and models/siglip2 of transformers.  Positions of the tower are interpolated by torch's own antialiased bilinear
-interpolation; everything is computed in f64 from weights that are rounded to bf16.
+interpolation; everything is computed in f64 from weights that are rounded to bf16.  `tiles`: the picture is divided, and the whole, which
+Pillow resizes, follows.
 """
 import json
 import os
@@ -14,19 +15,23 @@ import zlib
 import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 
 torch.manual_seed(1)
 torch.set_default_dtype(torch.float64)
 H, HEADS, FFN, LAYERS, PATCH, EDGE, FACTOR, INNER = 32, 2, 48, 2, 4, 8, 2, 40  # the tower, and the projector between
 D, VOCAB, T_HEADS, KV, T_FFN = 32, 320, 2, 1, 48  # the text model
-WIDTH, HEIGHT = 40, 24
-IMAGE = VOCAB - 1
+TILES = sys.argv[2:] == ["tiles"]
+WIDTH, HEIGHT = (48, 32) if TILES else (40, 24)
+TILE, WHOLE = 16, (24, 16)
+IMAGE_TOKEN = VOCAB - 1
 weights = {}
 
 
 def w(name, *shape, scale=None, around=0.0):
-    t = torch.randn(*shape) * (scale if scale else shape[-1] ** -0.5) + around
-    weights[name] = t.to(torch.bfloat16)
+    if name not in weights:
+        t = torch.randn(*shape) * (scale if scale else shape[-1] ** -0.5) + around
+        weights[name] = t.to(torch.bfloat16)
     return weights[name].double()
 
 
@@ -48,7 +53,7 @@ def heads(x, n):
 
 
 def tower(rgb):
-    rows, cols = HEIGHT // PATCH, WIDTH // PATCH
+    rows, cols = rgb.shape[0] // PATCH, rgb.shape[1] // PATCH
     values = (torch.tensor(rgb, dtype=torch.float64) / 255 - 0.5) / 0.5
     patches = values.reshape(rows, PATCH, cols, PATCH, 3).permute(0, 2, 1, 3, 4).reshape(rows * cols, -1)
     at = "model.vision_tower.vision_model."
@@ -102,7 +107,7 @@ def text(ids, features):
     at = "model.language_model."
     table = w(at + "embed_tokens.weight", VOCAB, D, scale=0.1)
     x = table[ids].clone()
-    x[torch.tensor(ids) == IMAGE] = features
+    x[torch.tensor(ids) == IMAGE_TOKEN] = features
     for i, mixer in enumerate((conv, attention)):
         l = f"{at}layers.{i}."
         x = x + mixer(l, rms(l + "operator_norm", D, x))
@@ -123,13 +128,15 @@ lines = b"".join(b"\0" + row.tobytes() for row in rgb)
 with open("image.png", "wb") as file:
     file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 2, 0, 0, 0)))
     file.write(chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b""))
-features = tower(rgb)
-prompt = [1, 5] + [IMAGE] * features.shape[0] + [9, 20, 33]
-saved = torch.get_rng_state()
+pieces = [rgb]
+if TILES:
+    pieces = [rgb[y:y + TILE, x:x + TILE] for y in range(0, HEIGHT, TILE) for x in range(0, WIDTH, TILE)]
+    pieces.append(np.asarray(Image.fromarray(rgb).resize(WHOLE, Image.BILINEAR)))
+features = torch.cat([tower(piece) for piece in pieces])
+prompt = [1, 5] + [IMAGE_TOKEN] * features.shape[0] + [9, 20, 33]
 logits = text(prompt, features)
 steps, ids = [], list(prompt)
 for _ in range(8):
-    torch.set_rng_state(saved)  # the same weights again
     last = text(ids, features)[-1]
     best = torch.sort(last, descending=True)
     steps.append((int(best.indices[0]), float(best.values[0] - best.values[1])))
@@ -146,7 +153,7 @@ head += b" " * (-len(head) % 8)
 with open("model.safetensors", "wb") as file:
     file.write(struct.pack("<Q", len(head)) + head + data)
 config = {
-    "architectures": ["Lfm2VlForConditionalGeneration"], "model_type": "lfm2_vl", "image_token_id": IMAGE, "downsample_factor": FACTOR,
+    "architectures": ["Lfm2VlForConditionalGeneration"], "model_type": "lfm2_vl", "image_token_id": IMAGE_TOKEN, "downsample_factor": FACTOR,
     "projector_hidden_act": "gelu", "projector_hidden_size": INNER, "projector_bias": True, "vision_feature_layer": -1,
     "tie_word_embeddings": True,
     "text_config": {
@@ -161,10 +168,13 @@ config = {
 processor = {
     "image_processor_type": "Lfm2VlImageProcessorFast", "encoder_patch_size": PATCH, "downsample_factor": FACTOR, "min_image_tokens": 4,
     "max_image_tokens": 16, "do_image_splitting": False, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "resample": 2}
+if TILES:
+    processor.update({"image_processor_type": "Lfm2VlImageProcessorPil", "max_image_tokens": 8, "do_image_splitting": True,
+                      "tile_size": TILE, "min_tiles": 2, "max_tiles": 6, "use_thumbnail": True, "max_pixels_tolerance": 2.0})
 json.dump(config, open("config.json", "w"))
 json.dump(processor, open("preprocessor_config.json", "w"))
 expected = {
-    "case": "lfm2_vl", "prompt": prompt, "image_token": IMAGE, "greedy": [s[0] for s in steps],
+    "case": os.path.basename(os.getcwd()), "prompt": prompt, "image_token": IMAGE_TOKEN, "greedy": [s[0] for s in steps],
     "greedy_margin": [round(s[1], 5) for s in steps], "logits_shape": list(logits.shape), "logits_std": round(float(logits.std()), 5),
     "reference": "tests/vision/reference.py, torch"}
 json.dump(expected, open("expected.json", "w"))

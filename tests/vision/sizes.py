@@ -96,9 +96,25 @@ def gemma4(w, h, most=2520, unit=48):
     return x, y, 0, 0, x // 48 * (y // 48)
 
 
+def lfm2(w, h, unit=32, low=64, high=256, tile=512):
+    hb, wb = max(unit, round(h / unit) * unit), max(unit, round(w / unit) * unit)
+    large = max(16, round(h / unit) * unit) * max(16, round(w / unit) * unit) > high * unit**2 * 2.0
+    if hb * wb > high * unit**2:
+        beta = math.sqrt((h * w) / (high * unit**2))
+        hb, wb = max(unit, math.floor(h / beta / unit) * unit), max(unit, math.floor(w / beta / unit) * unit)
+    elif hb * wb < low * unit**2:
+        beta = math.sqrt(low * unit**2 / (h * w))
+        hb, wb = math.ceil(h * beta / unit) * unit, math.ceil(w * beta / unit) * unit
+    whole = wb // unit * (hb // unit)
+    if not large:
+        return wb, hb, 0, 0, whole
+    x, y, columns, rows, _ = internvl(w, h, tile, 2, 10)
+    return x, y, columns, rows, columns * rows * 256 + whole
+
+
 with open("sizes.inc", "w") as out:
-    for f in (qwen, pixtral, idefics, internvl, siglip2, clip, gemma3, gemma4):
+    for f in (qwen, pixtral, idefics, internvl, siglip2, clip, gemma3, gemma4, lfm2):
         for w, h in ((1, 1), (13, 40), (56, 56), (100, 99), (224, 224), (640, 480), (480, 640), (513, 1024), (1024, 1024), (1999, 777),
                      (300, 2400), (4000, 3000), (2000, 4001), (8192, 640), (9000, 20)):
-            if f in (gemma3, gemma4) or max(w, h) < 200 * min(w, h):
+            if f in (gemma3, gemma4, lfm2) or max(w, h) < 200 * min(w, h):
                 out.write('{%s, %d, %d, %s},\n' % (f.__name__, w, h, ", ".join(map(str, f(w, h)))))

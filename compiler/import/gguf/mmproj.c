@@ -214,11 +214,16 @@ read_sizes(reader *r)
     const uint64_t feature = (uint64_t)p->patch * p->merge * p->patch * p->merge;
     uint32_t image = 0, window = 0;
     dop_status st = read_u32(r, "image_size", MOST, p->form == DOP_IMAGE_PIXELS ? 1 : 0, &image);
-    p->width = p->height = p->shortest = p->crop_width = p->crop_height = p->tile = image;
+    p->width = p->height = p->shortest = p->crop_width = p->crop_height = image;
     p->longest = image;
+    if (p->form != DOP_IMAGE_PIXELS) {
+        p->tile = image;
+        p->split = false;
+    }
     if (st == DOP_OK && p->form == DOP_IMAGE_TILES)
         st = read_u32(r, "preproc_image_size", MOST, 4 * image, &p->longest);
-    p->split = p->form == DOP_IMAGE_TILES && p->longest > p->tile;
+    if (p->form == DOP_IMAGE_TILES)
+        p->split = p->longest > p->tile;
     if (st == DOP_OK && p->form == DOP_IMAGE_CANVAS) {
         st = read_u32(r, "preproc_min_tiles", 64, 1, &p->min_tiles);
         if (st == DOP_OK)

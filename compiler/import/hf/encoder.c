@@ -139,6 +139,29 @@ check_relative(const dop_hf *hf)
     return DOP_OK;
 }
 
+/* Alibaba's "new" implementation has variants that no published model uses. */
+static dop_status
+check_variants(const dop_hf *hf)
+{
+    static const char *const fields[][2] = {{"layer_norm_type", "layer_norm"}, {"position_embedding_type", "rope"}};
+    bool scaled = false;
+    dop_status st = DOP_OK;
+    if (!dop_json_has(&hf->cfg, fields[0][0]))
+        return DOP_OK;
+    for (size_t i = 0; i < 2 && st == DOP_OK; i++) {
+        const char *name = NULL;
+        st = dop_json_str_or(&hf->cfg, fields[i][0], fields[i][1], &name);
+        if (st == DOP_OK && strcmp(name, fields[i][1]) != 0)
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is \"%.40s\", expected \"%s\"", hf->cfg.where,
+                             fields[i][0], name, fields[i][1]);
+    }
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "logn_attention_scale", false, &scaled);
+    return scaled
+               ? DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slogn_attention_scale is not supported", hf->cfg.where)
+               : st;
+}
+
 dop_status
 dop_hf_encoder(dop_hf *hf)
 {
@@ -169,6 +192,8 @@ dop_hf_encoder(dop_hf *hf)
         st = read_clip(hf);
     if (st == DOP_OK)
         st = check_relative(hf);
+    if (st == DOP_OK)
+        st = check_variants(hf);
     hf->layer.mixers[0].attn.relative = e->relative.buckets > 0;
     if (st == DOP_OK && hf->classes)
         st = read_class_head(hf);

@@ -78,6 +78,28 @@ read_size(const dop_json *j, dop_image_processor *p)
     return st;
 }
 
+/* LFM2-VL's tiles. */
+static dop_status
+read_grid(const dop_json *j, dop_image_processor *p)
+{
+    bool whole = true;
+    dop_status st = dop_json_bool_or(j, "do_image_splitting", p->split, &p->split);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(j, "tile_size", 1, MOST, p->tile, &p->tile);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(j, "min_tiles", 1, MOST, p->min_tiles, &p->min_tiles);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(j, "max_tiles", 1, MOST, p->max_tiles, &p->max_tiles);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(j, "max_pixels_tolerance", 0, 1e6, p->pan_ratio, &p->pan_ratio);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(j, "use_thumbnail", true, &whole);
+    if (st == DOP_OK && p->split && !whole)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%suse_thumbnail is false, which is not supported", j->where);
+    p->split = p->split && p->max_tiles > 1;
+    return st;
+}
+
 /* Reads whether and how a picture is cut into tiles; each processor class has its own field names. */
 static dop_status
 read_tiles(const dop_json *j, dop_image_processor *p)
@@ -99,6 +121,8 @@ read_tiles(const dop_json *j, dop_image_processor *p)
         if (st == DOP_OK)
             st = dop_json_u32_or(j, "pan_and_scan_max_num_crops", 1, MOST, 4, &p->max_tiles);
         return st != DOP_OK ? st : dop_json_f64_or(j, "pan_and_scan_min_ratio_to_activate", 0, 1e6, 1.2, &p->pan_ratio);
+    case DOP_IMAGE_PIXELS:
+        return p->tile ? read_grid(j, p) : DOP_OK;
     default:
         return DOP_OK;
     }

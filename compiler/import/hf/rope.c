@@ -12,6 +12,7 @@ static const struct {
 } scalings[] = {
     {"default", DOP_ROPE_PLAIN},
     {"linear", DOP_ROPE_LINEAR},
+    {"ntk", DOP_ROPE_LINEAR}, /* with a larger base; read_rope() has the rest */
     {"llama3", DOP_ROPE_LLAMA3},
     {"yarn", DOP_ROPE_YARN},
     {"longrope", DOP_ROPE_LONGROPE},
@@ -21,9 +22,10 @@ static const struct {
     {"dynamic", DOP_ROPE_PLAIN}, /* within max_position_embeddings; read_rope() sets the limit */
 };
 
-/* limited: the scaling holds up to max_position_embeddings only; beyond them frequencies would change with every token. */
+/* ntk: the base grows with the factor.  limited: the scaling holds up to max_position_embeddings only; beyond them frequencies would
+ * change with every token. */
 static dop_status
-read_scaling(const dop_json *j, dop_rope *r, bool *limited)
+read_scaling(const dop_json *j, dop_rope *r, bool *ntk, bool *limited)
 {
     const char *name = NULL;
     double alpha = 0;
@@ -43,10 +45,11 @@ read_scaling(const dop_json *j, dop_rope *r, bool *limited)
         if (strcmp(scalings[i].name, name) == 0) {
             r->scaling = scalings[i].scaling;
             *limited = strcmp(name, "dynamic") == 0;
+            *ntk = strcmp(name, "ntk") == 0;
             return DOP_OK;
         }
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
-                       "%srope_type \"%.40s\" is not supported; known: default, linear, llama3, yarn, longrope, "
+                       "%srope_type \"%.40s\" is not supported; known: default, linear, ntk, llama3, yarn, longrope, "
                        "proportional",
                        j->where, name);
 }
@@ -223,14 +226,14 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     /* Mistral 4 states the rotated part of a whole head, of which head_dim is just the rotated part. */
     if (st == DOP_OK && (f->flags & DOP_FAM_SCALE_ALONE))
         partial = 1;
-    bool limited = false;
+    bool limited = false, ntk = false;
     uint32_t dims = 0; /* MiniMax states a number of values instead of a part of the head */
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, DOP_HF(rotated)->key, 1, head_dim, 0, &dims);
     if (dims)
         partial = (double)dims / head_dim;
     if (st == DOP_OK)
-        st = read_scaling(j, r, &limited);
+        st = read_scaling(j, r, &ntk, &limited);
     if (st != DOP_OK)
         return st;
     if (limited)
@@ -256,7 +259,15 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
                            "rotary embedding turns %u of %u values of a head (head_dim), expected an even number",
                            r->dims, head_dim);
     st = read_sections(j, r);
-    return st == DOP_OK ? read_parameters(hf, j, r) : st;
+    if (st == DOP_OK)
+        st = read_parameters(hf, j, r);
+    if (st == DOP_OK && ntk && dop_json_has(j, "mixed_b"))
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%smixed_b is not supported", j->where);
+    if (st == DOP_OK && ntk) { /* https://kexue.fm/archives/9706: the lowest frequency becomes smaller by the factor */
+        r->theta *= r->factor;
+        r->factor = pow(r->factor, 2.0 / r->dims);
+    }
+    return st;
 }
 
 /* Values of a head that may rotate: all, except in latent attention. */

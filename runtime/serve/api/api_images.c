@@ -36,12 +36,18 @@ place_of(const json_t *part, place *out)
 }
 
 static bool
+begins(const char *uri, const char *scheme)
+{
+    return strncasecmp(uri, scheme, strlen(scheme)) == 0;
+}
+
+static bool
 decode_base64(dop_budget *budget, dop_reader *r, const char *param, const char *text, const char *what, dop_buf *out)
 {
     const size_t n = strlen(text);
     if (!dop_budget_take(budget, n))
         dop_reader_refuse(r, param, "the pictures take too much memory");
-    else if (!dop_base64_decode(text, n, out) || out->size == 0)
+    else if (!dop_base64_decode_loose(text, n, out) || out->size == 0)
         dop_reader_refuse(r, param, "%s is not base64", what);
     return !r->failed;
 }
@@ -52,9 +58,9 @@ dop_reader_data(dop_reader *r, const char *param, const char *uri, dop_budget *b
     static const char form[] = ";base64";
     const char *comma = strchr(uri, ',');
     const size_t n_form = sizeof form - 1;
-    if (strncmp(uri, "data:", 5) != 0)
+    if (!begins(uri, "data:"))
         dop_reader_refuse(r, param, "%s is a picture as a data: URI", param);
-    else if (!comma || (size_t)(comma - uri) < n_form || memcmp(comma - n_form, form, n_form) != 0)
+    else if (!comma || (size_t)(comma - uri) < n_form || !begins(comma - n_form, form))
         dop_reader_refuse(r, param, "the data: URI of a picture has no base64");
     else
         decode_base64(budget, r, param, comma + 1, "the data: URI of a picture", out);
@@ -144,12 +150,6 @@ read_file(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
     }
     if (fd >= 0)
         close(fd);
-}
-
-static bool
-begins(const char *uri, const char *scheme)
-{
-    return strncasecmp(uri, scheme, strlen(scheme)) == 0;
 }
 
 /* The bytes of a URI. */
