@@ -78,13 +78,14 @@ dop_subgroup_usable(uint32_t size)
 }
 
 /* Can kernels be generated for matrix units of this shape and a subgroup of this size?  Kernels assume that two or four invocations
- * hold a row of sums. */
+ * hold a row of 16 sums, or one a row of 8. */
 static inline bool
 dop_matrix_usable(uint32_t shape, uint32_t subgroup)
 {
-    uint32_t m = dop_matrix_m(shape);
-    return (m == 8 || m == 16) && dop_matrix_n(shape) == 16 && dop_matrix_k(shape) == 16 &&
-           (subgroup == 2 * m || subgroup == 4 * m);
+    const uint32_t m = dop_matrix_m(shape), n = dop_matrix_n(shape), k = dop_matrix_k(shape);
+    if (n == 8)
+        return m == 8 && (k == 8 || k == 16) && subgroup == 8;
+    return (m == 8 || m == 16) && n == 16 && k == 16 && (subgroup == 2 * m || subgroup == 4 * m);
 }
 
 /* How a kernel rounds the factors of its products before multiplying: not at all, to f16, or activations to 8 bits with a

@@ -90,7 +90,7 @@ coop_tile(const dop_coop_shape *x, uint32_t mats, const dop_site *s, dop_tile *t
     tile->bn = x->bn;
     tile->bk = x->bk;
     tile->tm = x->wm < dop_matrix_m(t->matrix) ? dop_matrix_m(t->matrix) : x->wm;
-    tile->tn = x->wn;
+    tile->tn = x->wn < dop_matrix_n(t->matrix) ? dop_matrix_n(t->matrix) : x->wn;
     tile->direct = x->kind >= DOP_SHAPE_DIRECT;
     const bool large = x->kind >= DOP_SHAPE_SOONER; /* sums may take more than half of the registers */
     if (large && !tile->direct && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)

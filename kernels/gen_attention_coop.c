@@ -208,6 +208,8 @@ fits(const dop_site *s)
     const bool in_keys = dop_attn_values_in_keys(s->g, &a) && a.value_start % 8 == 0 && a.value_dim % MATRIX == 0;
     if (!in_keys && (a.value_start || a.value_stride != a.value_dim || a.value_dim % 8))
         return (dop_refusal){"values are no rows of multiples of 8", NULL};
+    if (dop_matrix_n(s->t->matrix) != MATRIX)
+        return (dop_refusal){"the target's matrices have fewer than 16 columns", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))
         return (dop_refusal){"the region makes heads or cache rows itself", "--no-fuse"};
     return dop_attn_refuses_slopes(s);

@@ -359,6 +359,10 @@ tile_of_rows(const dop_site *s, uint32_t rows, dop_tile *tile)
         tile->tm *= 2;
         tile->wg /= 2;
     }
+    while (tile->tm > 2 && tile->tm * tile->tn * p.most > t->schedule.tile_sums && tile->wg * 2 <= t->max_workgroup) {
+        tile->tm /= 2;
+        tile->wg *= 2;
+    }
 }
 
 static void

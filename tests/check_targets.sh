@@ -85,7 +85,7 @@ for target in tier1 tier2 tier3 lavapipe nvidia-hopper nvidia-ampere nvidia-ada 
     third=$(((third + 1) % 3))
     check "$target: at most 7 dispatches per layer with experts" at_most_seven $target
 done
-for target in adreno amd-cdna amd-rdna2 amd-rdna4 apple intel-xe-hpg intel-xe-lpg mali; do # which begin with one of these
+for target in adreno amd-cdna amd-rdna2 amd-rdna4 apple intel-xe-hpg intel-xe-hpg-xmx intel-xe-lpg mali; do # which begin with one of these
     check "$target.yaml is the built-in row" equal $target
     [ -z "$whole" ] || check "$target: kernels for golden models" kernels_for_all $target 0
 done
@@ -123,17 +123,19 @@ says() { # TARGET
     nvidia-hopper) what='cooperative matrix (KHR), cooperative matrix sums of f16 (KHR) of 16x16x16$' ;;
     amd-rdna3) what='operations, cooperative matrix (KHR) of 16x16x16$' ;;
     intel-xe2) what='operations, cooperative matrix (KHR) of 8x16x16$' ;;
+    intel-xe-hpg-xmx) what='operations, cooperative matrix (KHR) of 8x8x16$' ;;
     esac
     "$EXEC" "$1.plan" --info | grep '^target' | tee info | grep -q "$what"
 }
-for target in nvidia-hopper amd-rdna3 intel-xe2; do
+for target in nvidia-hopper amd-rdna3 intel-xe2 intel-xe-hpg-xmx; do
     check "$target: compiles" "$DOPPLERC" "$SRC/tests/golden/llama" --target $target --chunks 32,128 --dump-dir $target \
         --quiet -o $target.plan
     few=matmul_coop_few
-    [ $target != intel-xe2 ] || few=matmul_coop # its matrices are not those that the others are for
+    [[ $target != intel-xe* ]] || few=matmul_coop # its matrices are not those that the others are for
     check "$target: products in the KHR form" uses "$target/*-matmul_coop-*.spv" 00071168 # OpTypeCooperativeMatrixKHR
     check "$target: products of few tokens in the KHR form" uses "$target/*-$few-*.spv" 00071168
-    check "$target: attention in the KHR form" uses "$target/*-attention_coop-*.spv" 00071168
+    [ $target = intel-xe-hpg-xmx ] || # whose matrices have 8 columns
+        check "$target: attention in the KHR form" uses "$target/*-attention_coop-*.spv" 00071168
     check "$target: the plan says which" says $target
 done
 
@@ -224,7 +226,7 @@ bad shape "matrix: expected rows x columns x depth as in 16x16x16: 16x16" "matri
 bad subgroup "subgroup must be a power of two" "subgroup: 12"
 bad persistent "persistent must be 0" "persistent: 32"
 bad no-yaml "not YAML" "caps: [subgroup"
-known="known: auto adreno amd-cdna amd-rdna2 amd-rdna3 amd-rdna4 apple intel-xe-hpg intel-xe-lpg intel-xe2 lavapipe mali"
+known="known: auto adreno amd-cdna amd-rdna2 amd-rdna3 amd-rdna4 apple intel-xe-hpg-xmx intel-xe-hpg intel-xe-lpg intel-xe2 lavapipe mali"
 check_fails "no such target" 2 "$known nvidia-ada nvidia-ampere nvidia-blackwell nvidia-hopper tier1 tier2 tier3" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier9 -o x.plan --quiet
 check_fails "f16 cache on tier 3" 1 "lacks f16_storage (16-bit storage buffers), which a cache in f16 needs; possible: f32" \

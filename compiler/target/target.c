@@ -152,8 +152,8 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
     if ((t->caps & DOP_CAP_coop) && !dop_matrix_usable(t->matrix, t->subgroup))
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, path,
-            "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16, and a subgroup of 2 to 4 times as many "
-            "invocations as the first number");
+            "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16, and a subgroup of 2 or 4 times as many "
+            "invocations as the first number; or 8x8x16 or 8x8x8, and a subgroup of 8");
     if (t->persistent && (t->persistent < 64 || t->persistent > t->max_workgroup))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "persistent must be 0, or from 64 up to max_workgroup");
     if (t->split_whole < t->split_least || t->stage_whole < t->split_least)

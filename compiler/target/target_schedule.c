@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILE_UNIT = 16, PART_UNIT = 8, TOKENS_OF_PART = 3, MOST_TILE = 4096, MOST_NUMBER = 1 << 24, MOST_COLUMNS = 12 };
+enum { TILE_UNIT = 16, PART_UNIT = 8, TOKENS_OF_PART = 3, ROWS_OF_PART = 4 };
+enum { MOST_TILE = 4096, MOST_NUMBER = 1 << 24, MOST_COLUMNS = 12 };
 
 static const struct number {
     const char *name;
@@ -72,14 +73,14 @@ read_type(const char *text, uint32_t *out)
     return good;
 }
 
-/* What a value of a row must be a multiple of.  A subgroup's tokens of a tile may be as few as the rows of a matrix, which has 8 or 16
- * of them; a tile takes 16 where they are fewer than its target's. */
+/* What a value of a row must be a multiple of.  A subgroup's tokens and rows of weights of a tile may be as few as the rows and columns
+ * of a matrix, which has 8 or 16 of them; a tile takes 16 where they are fewer than its target's. */
 static uint32_t
 unit_of(const struct table *t, uint32_t column)
 {
     const bool parts = t->offset == offsetof(dop_schedule_numbers, coop_tiles) ||
                        t->offset == offsetof(dop_schedule_numbers, coop_block_tiles);
-    return parts && column == TOKENS_OF_PART ? PART_UNIT : TILE_UNIT;
+    return parts && (column == TOKENS_OF_PART || column == ROWS_OF_PART) ? PART_UNIT : TILE_UNIT;
 }
 
 static dop_status

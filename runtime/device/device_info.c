@@ -206,14 +206,25 @@ dop_device_has_matrix(const dop_device_info *info, uint32_t caps, uint32_t shape
            (!(caps & DOP_CAP_coop_khr) || has_shape(&info->matrix_khr, shape));
 }
 
+/* Can kernels be made for the shape, with some size of subgroups that they may ask for? */
+static bool
+is_usable(const dop_device_info *info, uint32_t shape)
+{
+    bool usable = dop_matrix_usable(shape, info->caps.subgroup);
+    for (uint32_t size = info->subgroup_min; size <= info->subgroup_max && size > 0; size *= 2)
+        usable = usable || dop_matrix_usable(shape, size);
+    return usable;
+}
+
 /* The largest shape that kernels can be made for, in every form that the device says it has. */
 static uint32_t
 usable_matrix(const dop_device_info *info)
 {
-    static const uint32_t shapes[] = {DOP_MATRIX_SHAPE(16, 16, 16), DOP_MATRIX_SHAPE(8, 16, 16)};
+    static const uint32_t shapes[] = {DOP_MATRIX_SHAPE(16, 16, 16), DOP_MATRIX_SHAPE(8, 16, 16),
+                                      DOP_MATRIX_SHAPE(8, 8, 16), DOP_MATRIX_SHAPE(8, 8, 8)};
     uint32_t caps = info->caps.caps & DOP_CAP_coop;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes && caps; i++)
-        if (dop_matrix_usable(shapes[i], info->caps.subgroup) && dop_device_has_matrix(info, caps, shapes[i]))
+        if (is_usable(info, shapes[i]) && dop_device_has_matrix(info, caps, shapes[i]))
             return shapes[i];
     return 0;
 }

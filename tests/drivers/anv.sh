@@ -27,9 +27,7 @@ on() { # DEVICE COMMAND...
 }
 
 # Most registers (of 32 bytes) that a kernel may spill, by its beginning; nothing where it is not here.
-#   matmul_tiled, expert_tiled: no subgroups are in them, so that the driver takes invocations by 16, for which tiles of two matrices lack
-#   a few (with 8 there would be none; no target can ask for that without subgroups)
-bounds='matmul_tiled 2 expert_tiled 2'
+bounds=
 least_waves=
 wanted=8
 
@@ -46,9 +44,8 @@ check "auto on Xe-LP" knows tgl intel-xe-lpg
 kernels dg2 intel-xe-hpg "$SRC/examples/shakespeare-gemma3" --chunks 64
 [ -n "$whole" ] || finish
 wanted=
-# Over all families also: 3 of deepseek_v32, and 64 where blocks of 32 rows are multiplied with two matrices of mxfp4 (gpt_oss): 32 sums
-# of an invocation and the decoded values of both.
-bounds='matmul_tiled 3 expert_tiled 64'
+#   matmul_tiled: tiles of deepseek_v32's widest products;  matmul_coop: llama4_text's router, of few rows and f32
+bounds='matmul_tiled 3 matmul_coop 2'
 broadly dg2:intel-xe-hpg tgl:intel-xe-lpg
 
 if newer bookworm-backports mesa mesa-vulkan-drivers libdrm2 libdrm-amdgpu1 >newer.log 2>&1; then
@@ -57,7 +54,8 @@ if newer bookworm-backports mesa mesa-vulkan-drivers libdrm2 libdrm-amdgpu1 >new
     check "auto on Xe2" knows bmg intel-xe2
     check "auto on Lunar Lake" knows lnl intel-xe2
     check "auto on Meteor Lake" knows mtl intel-xe-lpg
-    broadly bmg:intel-xe2 lnl:intel-xe2 dg2:intel-xe-hpg mtl:intel-xe-lpg
+    check "auto on Xe-HPG with matrix units" knows dg2 intel-xe-hpg-xmx
+    broadly bmg:intel-xe2 lnl:intel-xe2 dg2:intel-xe-hpg dg2:intel-xe-hpg-xmx mtl:intel-xe-lpg
 else
     skip "kernels on Xe2" "no ANV of bookworm-backports could be had"
 fi

@@ -93,6 +93,11 @@ becomes "Radeon: RX 7900" amd-rdna3 "device discrete Radeon" "id 0x1002 0x744c" 
 becomes "Arc: B580" intel-xe2 "device discrete Arc" "id 0x8086 0xe20b" "matrix 8 16 16" "limit subgroup 16"
 becomes "Arc: of 32, asked for 16" intel-xe2 "device discrete Arc" "id 0x8086 0xe20b" "matrix 8 16 16" "limit subgroup 32" "limit subgroup_least 16"
 becomes "Arc: A770" intel-xe-hpg "device discrete Arc" "id 0x8086 0x56a0" "limit subgroup_least 8"
+becomes "Arc: A770 with matrix units" intel-xe-hpg-xmx "device discrete Arc" "id 0x8086 0x56a0" "matrix 8 8 16" \
+    "limit subgroup_least 8"
+becomes "Arc: with matrices that its file does without" intel-xe-lpg "device integrated Arc" "id 0x8086 0x7d55" "matrix 8 8 16" \
+    "limit subgroup_least 8"
+check "and so do its kernels" sh -c '"$1" auto.plan --info | grep "^target" | grep -vq matrix' sh "$EXEC"
 becomes "Radeon: RX 9070" amd-rdna4 "device discrete Radeon" "id 0x1002 0x7550" "$matrix" "limit subgroup 64" "limit subgroup_least 32"
 becomes "Radeon: without matrix units" amd-rdna2 "device discrete Radeon" "id 0x1002 0x73bf"
 becomes "Instinct: MI300X" amd-cdna "device discrete Instinct" "id 0x1002 0x74a1" "limit subgroup 64"

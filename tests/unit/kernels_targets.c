@@ -10,6 +10,7 @@
                  .hoist_columns = 128,             \
                  .split_most = 16,                 \
                  .tile_rows = 64,                  \
+                 .tile_sums = 64,                  \
                  .narrow_wg = 256,                 \
                  .narrow_wg_busy = 512,            \
                  .narrow_depth = 512,              \

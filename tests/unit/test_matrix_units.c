@@ -22,7 +22,9 @@ Test(matrix_units, shapes_that_kernels_are_made_for)
     cr_expect(dop_matrix_usable(M16, 32) && dop_matrix_usable(M16, 64));
     cr_expect(dop_matrix_usable(M8, 16) && dop_matrix_usable(M8, 32));
     cr_expect(!dop_matrix_usable(M16, 16) && !dop_matrix_usable(M8, 8) && !dop_matrix_usable(0, 32));
+    cr_expect(dop_matrix_usable(DOP_MATRIX_SHAPE(8, 8, 16), 8) && dop_matrix_usable(DOP_MATRIX_SHAPE(8, 8, 8), 8));
     cr_expect(!dop_matrix_usable(DOP_MATRIX_SHAPE(8, 8, 16), 16) &&
+              !dop_matrix_usable(DOP_MATRIX_SHAPE(16, 8, 16), 16) &&
               !dop_matrix_usable(DOP_MATRIX_SHAPE(16, 16, 8), 32));
 }
 
