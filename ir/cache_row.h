@@ -10,7 +10,7 @@
 #ifndef DOPPLER_IR_CACHE_ROW_H
 #define DOPPLER_IR_CACHE_ROW_H
 
-#include "ir/types.h"
+#include "base/storage/types.h"
 
 enum { DOP_CACHE_BLOCK = 32 }; /* values that share a scale */
 

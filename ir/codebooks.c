@@ -2,7 +2,6 @@
 #include "ir/codebooks.h"
 
 #include "base/base.h"
-#include "ir/packing.h"
 
 #define BOOK(name, values, bits, ...) const uint16_t dop_book_##name[] = {__VA_ARGS__};
 #include "ir/codebooks.def"

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_IR_CODEBOOKS_H
 #define DOPPLER_IR_CODEBOOKS_H
 
-#include <stdint.h>
+#include "base/storage/types.h"
 
 #define BOOK(name, values, bits, ...) extern const uint16_t dop_book_##name[];
 #include "ir/codebooks.def"
@@ -10,5 +10,8 @@
 
 /* The levels that the numbers in an entry stand for. */
 extern const uint8_t dop_levels_iq2[3], dop_levels_iq3_xxs[8];
+
+/* Writes the codebook of a type as kernels read it, dop_type_of(t)->pack.book bytes. */
+void dop_type_book(dop_type t, uint8_t *out);
 
 #endif

@@ -8,8 +8,8 @@
 #include "base/arena.h"
 #include "base/base.h"
 #include "base/label.h"
+#include "base/storage/types.h"
 #include "ir/tile.h"
-#include "ir/types.h"
 
 typedef uint32_t dop_node_id;
 typedef uint32_t dop_region_id;

@@ -483,7 +483,7 @@ block_none(const uint8_t *b, float *out) /* nothing is stored */
 /* Decodes one block of each type. */
 static void (*const decoders[DOP_TYPE_COUNT])(const uint8_t *, float *) = {
 #define TYPE(name, ...) block_##name,
-#include "ir/types.def"
+#include "base/storage/types.def"
 #undef TYPE
 };
 

@@ -1,5 +1,7 @@
 #include "kernels/weight_types.h"
 
+#include "base/storage/packing.h"
+
 #include <stddef.h>
 
 static const dop_weight_type types[DOP_TYPE_COUNT] = {
@@ -8,7 +10,7 @@ static const dop_weight_type types[DOP_TYPE_COUNT] = {
 #define LEVELS PACK
 #define NOT_PACKED NULL, 0, 0, 0, 0, 0
 #define TYPE(name, block, bytes, kind, gguf, pack, fields) {DOP_TYPE_##name, pack},
-#include "ir/types.def"
+#include "base/storage/types.def"
 #undef TYPE
 };
 
@@ -26,21 +28,24 @@ dop_packed_row_values(dop_type t, uint32_t n)
     return (n + pad - 1) / pad * pad;
 }
 
+static dop_planes
+planes_of(dop_type t, uint32_t rows, uint32_t cols)
+{
+    const dop_weight_type *w = dop_weight_type_of(t);
+    return dop_planes_of(t, w ? (uint64_t)rows * (dop_packed_row_values(t, cols) / w->unit) : 0);
+}
+
 uint64_t
 dop_packed_plane_bytes(dop_type t, uint32_t rows, uint32_t cols)
 {
-    const dop_weight_type *w = dop_weight_type_of(t);
-    uint64_t units = w ? (uint64_t)rows * (dop_packed_row_values(t, cols) / w->unit) : 0;
-    return w ? (units * w->unit_bytes + 15) / 16 * 16 + w->book : 0;
+    return planes_of(t, rows, cols).groups;
 }
 
 uint64_t
 dop_packed_bytes(dop_type t, uint32_t rows, uint32_t cols)
 {
-    const dop_weight_type *w = dop_weight_type_of(t);
-    uint64_t units = w ? (uint64_t)rows * (dop_packed_row_values(t, cols) / w->unit) : 0;
-    uint64_t groups = (units + DOP_AUX_UNITS - 1) / DOP_AUX_UNITS;
-    return dop_packed_plane_bytes(t, rows, cols) + (w ? groups * w->aux_bytes : 0);
+    const dop_planes planes = planes_of(t, rows, cols);
+    return planes.groups + planes.group_bytes;
 }
 
 uint64_t

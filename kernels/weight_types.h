@@ -2,7 +2,7 @@
 #ifndef DOPPLER_KERNELS_WEIGHT_TYPES_H
 #define DOPPLER_KERNELS_WEIGHT_TYPES_H
 
-#include "ir/types.h"
+#include "base/storage/types.h"
 
 /* A packed matrix has one or two planes, each 16-byte aligned: plane 0 holds the values of each unit, plane 1 (at
  * `aux` 16-byte words from the start) what several values share, such as scales.  Rows follow each other without gaps in
@@ -25,7 +25,7 @@ typedef struct dop_weight_type {
     uint32_t pad;        /* rows are padded to a multiple of it: the unit, or what shares scales */
     uint32_t aux_bytes;  /* bytes of plane 1 per group: DOP_AUX_UNITS units, counted over packed rows */
     uint32_t book;       /* bytes of the codebook, a part of plane 0 behind all units */
-} dop_weight_type;       /* PACK in ir/types.def */
+} dop_weight_type;       /* PACK in base/storage/types.def */
 
 enum { DOP_PACK_ALIGN = 256 }; /* bytes: alignment of a tensor, and of each expert's matrix in a tensor of several */
 

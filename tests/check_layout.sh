@@ -37,13 +37,14 @@ base/encoding           base
 base/json               base/encoding
 base/read               base/json
 base/format             base/read
+base/storage            base
 base/program            base
-ir                      base
+ir                      base/storage
 passes                  ir
 kernels/nest            base
 kernels                 ir kernels/nest
 runtime/include/doppler base/include/doppler
-runtime/plan            base/json runtime/include/doppler
+runtime/plan            base/json base/storage runtime/include/doppler
 runtime/device          runtime/plan
 runtime/sample          runtime/plan
 runtime/cache           base

@@ -52,7 +52,7 @@ table() {
     types)
         echo "| type | values of a block | bytes of a block | bits a value |"
         echo "|---|---:|---:|---:|"
-        rows TYPE ir/types.def 'if (a[1] != "none") printf "| `%s` | %d | %d | %.3g |\n", a[1], a[2], a[3], 8 * a[3] / a[2]'
+        rows TYPE base/storage/types.def 'if (a[1] != "none") printf "| `%s` | %d | %d | %.3g |\n", a[1], a[2], a[3], 8 * a[3] / a[2]'
         ;;
     passes)
         echo "| letter | pass | what it does |"

@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/base.h"
-#include "ir/types.h"
+#include "base/storage/types.h"
 
 /* A normalization over the last axis, times (weight + add), plus bias.  A zeroed struct means that there is no normalization. */
 typedef enum dop_norm_kind { DOP_NORM_NONE, DOP_NORM_RMS, DOP_NORM_LAYER } dop_norm_kind;

@@ -7,6 +7,7 @@
 #include "compiler/pack/pack_rows.h"
 #include "compiler/pack/quant.h"
 #include "compiler/pack/repack.h"
+#include "ir/codebooks.h"
 #include "ir/interp.h"
 #include "kernels/weight_types.h"
 
@@ -433,26 +434,44 @@ dop_pack_matrix_bytes(const dop_packed *item)
     return item->size - (item->experts - 1) * item->expert_stride;
 }
 
-/* Is the matrix of one expert a copy of what the model has? */
-static bool
-is_copy(const dop_packed *item, const dop_weight *w)
+dop_planes
+dop_pack_planes(const dop_packed *item)
 {
-    return w->type == item->type && w->col_stride == 0 && !w->parts && !w->n_changes &&
-           dop_type_of(item->type)->kind != DOP_KIND_QUANT;
+    const dop_weight_type *t = dop_weight_type_of(item->type);
+    return dop_planes_of(item->type,
+                         t ? (uint64_t)item->rows * (dop_packed_row_values(item->type, item->cols) / t->unit) : 0);
 }
 
-bool
-dop_pack_is_stored(const dop_packed *item)
+/* Does the model have values of the type that the plan has, in rows without gaps between values? */
+static bool
+same_values(const dop_packed *item, const dop_weight *w)
 {
+    return w->type == item->type && w->col_stride == 0 && !w->parts && !w->n_changes;
+}
+
+dop_stored
+dop_pack_stored_as(const dop_packed *item)
+{
+    const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT;
     bool is = item->source != NULL;
     for (uint32_t e = 0; is && e < item->experts; e++) {
         const dop_weight w = dop_weight_expert(item->source, e);
         uint64_t bytes = 0;
-        is = is_copy(item, &w) && dop_type_row_bytes(item->type, item->cols, &bytes) && bytes == item->row_bytes &&
-             dop_pack_matrix_bytes(item) == bytes * item->rows && !w.block_rows && !w.below &&
+        is = same_values(item, &w) && dop_type_row_bytes(item->type, item->cols, &bytes) && bytes == item->row_bytes &&
+             (quant || dop_pack_matrix_bytes(item) == bytes * item->rows) && !w.block_rows && !w.below &&
              (item->rows == 1 || w.row_stride == bytes);
     }
-    return is;
+    return !is ? DOP_STORED_NOT : quant ? DOP_STORED_BLOCKS : DOP_STORED_BYTES;
+}
+
+void
+dop_pack_book(const dop_packed *item, uint32_t expert, uint8_t *out)
+{
+    const dop_weight w = dop_weight_expert(item->source, expert);
+    const float factor = dop_weight_factor(&w);
+    dop_type_book(item->type, out);
+    if (item->type == DOP_TYPE_nvfp4)
+        memcpy(out, &factor, sizeof factor);
 }
 
 const uint8_t *
@@ -476,7 +495,7 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
     for (uint32_t e = 0; e < dop_weight_experts(item->source); e++, out += item->expert_stride) {
         const dop_weight w = dop_weight_expert(item->source, e);
-        if (!is_copy(item, &w))
+        if (dop_type_of(item->type)->kind == DOP_KIND_QUANT || !same_values(item, &w))
             return write_in_threads(p, item, out - e * item->expert_stride, diag);
         for (uint32_t r = 0; r < item->rows; r++)
             memcpy(out + r * item->row_bytes, dop_weight_at(&w, item->from.first + r), bytes);

@@ -3,6 +3,7 @@
 #ifndef DOPPLER_COMPILER_PACK_PACK_H
 #define DOPPLER_COMPILER_PACK_PACK_H
 
+#include "base/storage/packing.h"
 #include "compiler/model/arch.h"
 #include "compiler/model/lookup.h"
 #include "ir/graph.h"
@@ -50,12 +51,16 @@ dop_status dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag);
  * max_segment bytes.  0: the whole weight fits, or not even one row does. */
 uint32_t dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment);
 const dop_packed *dop_pack_find(const dop_pack *p, const dop_origin *from);
-/* Does the model's file have these bytes as kernels read them, matrix by matrix?  Then dop_pack_stored() gives those of one expert; 0
- * where there are no experts. */
-bool dop_pack_is_stored(const dop_packed *item);
+/* Does the model's file have these bytes as kernels read them, matrix by matrix, or blocks that follow each other, which only have to be
+ * repacked?  Then dop_pack_stored() gives those of one expert; 0 where there are no experts. */
+typedef enum dop_stored { DOP_STORED_NOT, DOP_STORED_BYTES, DOP_STORED_BLOCKS } dop_stored;
+dop_stored dop_pack_stored_as(const dop_packed *item);
 const uint8_t *dop_pack_stored(const dop_packed *item, uint32_t expert);
-/* Bytes of one packed matrix: item->size, but for experts. */
+/* Writes the codebook of an expert's matrix, dop_type_of(item->type)->pack.book bytes. */
+void dop_pack_book(const dop_packed *item, uint32_t expert, uint8_t *out);
+/* Bytes of one packed matrix: item->size, but for experts; and its planes. */
 uint64_t dop_pack_matrix_bytes(const dop_packed *item);
+dop_planes dop_pack_planes(const dop_packed *item);
 /* Writes the bytes of a packed tensor to out[item->size]. */
 dop_status dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag);
 

@@ -1,6 +1,7 @@
 #include "compiler/pack/repack.h"
 
-#include "ir/packing.h"
+#include "base/storage/packing.h"
+#include "ir/codebooks.h"
 #include "kernels/weight_types.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_PACK_REPACK_H
 #define DOPPLER_COMPILER_PACK_REPACK_H
 
-#include "ir/types.h"
+#include "base/storage/types.h"
 
 /* Writes one row of `cols` values, given as whole blocks of quantized type t (not aligned), into a packed matrix of
  * rows x cols at out, dop_packed_bytes(t, rows, cols) bytes that were zero.  Rows touch different bytes, so several

@@ -64,9 +64,8 @@ static const dop_option options[] = {
         "storage of the cache: f16 (default), f32, q8_0 or q4_0; keys and values apart as k=q8_0,v=q4_0"),
     OPT(0, "act", TEXT, plan.act, "TYPE", "storage of activations: f32 (default) or f16", .values = "f16 f32"),
     OPT(0, "weights", TEXT, weights, "HOW",
-        "embed (default); external: in a separate file FILE.weights beside the plan; or model: those that need no "
-        "other "
-        "form stay in the model's files, which the plan names by their paths",
+        "embed (default); external: in a separate file FILE.weights beside the plan; or model: those that keep their "
+        "type stay in the model's files, which the plan names by their paths",
         .values = "embed external model"),
     OPT(0, "parts", TEXT, plan.parts, "N|LIST|auto",
         "cut the model at layers into parts for one device each: a number of parts, their layers as 20,12, or auto for "

@@ -1,11 +1,11 @@
 /* Prints the names that dopplerc knows, one a line: --list-targets, --list-types, --list-kernels, --list-models. */
+#include "base/storage/types.h"
 #include "compiler/model/import.h"
 #include "compiler/pack/quant.h"
 #include "compiler/program/cli.h"
 #include "compiler/target/target.h"
 #include "compiler/target/target_files.h"
 #include "ir/cache_row.h"
-#include "ir/types.h"
 #include "kernels/kernel.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The section `schedule` of target files: numbers and tables of ir/schedule_numbers.def. */
+#include "base/storage/types.h"
 #include "compiler/target/target_files.h"
-#include "ir/types.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -131,16 +131,28 @@ put_weight(weights_out *o, const dop_packed *x, dop_diag *diag)
     return st;
 }
 
-/* Writes what lies between the matrices of a weight that stays in the model's file.  at: where the weight begins; *io_left_out: bytes
- * before it that are in files of the model. */
+/* Writes what lies between the matrices of a weight that stays in the model's file, and between the planes of each where it is made of
+ * blocks.  at: where the weight begins; *io_left_out: bytes before it that are in files of the model. */
 static dop_status
-put_between(weights_out *o, const dop_packed *x, uint64_t at, uint64_t *io_left_out, dop_diag *diag)
+put_between(weights_out *o, const dop_packed *x, dop_stored as, uint64_t at, uint64_t *io_left_out, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
+    const uint32_t book = as == DOP_STORED_BLOCKS ? dop_type_of(x->type)->pack.book : 0;
+    const dop_planes planes = dop_pack_planes(x);
+    uint8_t *bytes = malloc(book + 1u);
+    dop_status st = bytes ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t e = 0; e < x->experts && st == DOP_OK; e++) {
-        st = put_gap(o, at + e * x->expert_stride - *io_left_out, diag);
-        *io_left_out += dop_pack_matrix_bytes(x);
+        const uint64_t begin = at + e * x->expert_stride;
+        st = put_gap(o, begin - *io_left_out, diag);
+        *io_left_out += as == DOP_STORED_BLOCKS ? planes.units : dop_pack_matrix_bytes(x);
+        if (st != DOP_OK || as != DOP_STORED_BLOCKS)
+            continue;
+        dop_pack_book(x, e, bytes);
+        st = put_gap(o, begin + planes.book - *io_left_out, diag);
+        if (st == DOP_OK && book)
+            st = put_packed(o, bytes, book, diag);
+        *io_left_out += planes.group_bytes;
     }
+    free(bytes);
     return st;
 }
 
@@ -159,8 +171,9 @@ put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *o
         if (i > 0 && x->segment != p->items[i - 1].segment)
             segment += p->segment_size[p->items[i - 1].segment];
         st = put_gap(&o, segment + x->offset - left_out, diag);
-        if (st == DOP_OK && dop_plan_sections_refers(parts, x))
-            st = put_between(&o, x, segment + x->offset, &left_out, diag);
+        const dop_stored as = dop_plan_sections_refers(parts, x);
+        if (st == DOP_OK && as != DOP_STORED_NOT)
+            st = put_between(&o, x, as, segment + x->offset, &left_out, diag);
         else if (st == DOP_OK)
             st = put_weight(&o, x, diag);
     }

@@ -11,14 +11,14 @@ typedef struct dop_plan_sections {
     const dop_pack *pack;       /* packs DOP_SEC_WEIGHTS while it is written: it may be larger than memory */
     uint64_t weights_size;      /* bytes of the packed weights, but for those that stay in the model's files */
     bool
-        refers; /* weights that files of the model have as kernels read them stay in the model's files, as DOP_SEC_RANGES says */
+        refers; /* weights that files of the model have as kernels read them, or only have to be repacked, stay there, as DOP_SEC_RANGES says */
     /* Weights are written to a file beside the plan; size and digest in its row of DOP_SEC_FILES are set then. */
     bool external;
     dop_progress progress; /* step "weights", in bytes */
 } dop_plan_sections;
 
-/* plan_ranges.c: does this weight stay in the model's files? */
-bool dop_plan_sections_refers(const dop_plan_sections *sections, const dop_packed *item);
+/* plan_ranges.c: does this weight stay in the model's files, and how? */
+dop_stored dop_plan_sections_refers(const dop_plan_sections *sections, const dop_packed *item);
 
 void dop_plan_sections_finish(dop_plan_sections *sections); /* accepts a zeroed one */
 

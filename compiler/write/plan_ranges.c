@@ -22,16 +22,31 @@ find_map(const dop_weights *weights, const uint8_t *bytes, uint64_t size)
     return i;
 }
 
-bool
+/* Blocks of one matrix; 0: of floats. */
+static uint64_t
+count_blocks(const dop_packed *item)
+{
+    const dop_type_info *ti = dop_type_of(item->type);
+    return ti->kind == DOP_KIND_QUANT ? item->rows * (item->row_bytes / ti->bytes) : 0;
+}
+
+/* Bytes of one matrix in the model's file. */
+static uint64_t
+file_bytes(const dop_packed *item)
+{
+    const uint64_t blocks = count_blocks(item);
+    return blocks ? blocks * dop_type_of(item->type)->bytes : dop_pack_matrix_bytes(item);
+}
+
+dop_stored
 dop_plan_sections_refers(const dop_plan_sections *sections, const dop_packed *item)
 {
-    if (!sections->refers || item->size < LEAST || !dop_pack_is_stored(item))
-        return false;
+    const dop_stored as = sections->refers && item->size >= LEAST ? dop_pack_stored_as(item) : DOP_STORED_NOT;
     const dop_weights *weights = &sections->pack->model->weights;
-    bool found = true;
+    bool found = as != DOP_STORED_NOT;
     for (uint32_t e = 0; e < item->experts && found; e++)
-        found = find_map(weights, dop_pack_stored(item, e), dop_pack_matrix_bytes(item)) < weights->n_maps;
-    return found;
+        found = find_map(weights, dop_pack_stored(item, e), file_bytes(item)) < weights->n_maps;
+    return found ? as : DOP_STORED_NOT;
 }
 
 /* The row of FILES for a map of the model.  rows: [n_maps] 1 + the row; 0: there is none yet. */
@@ -62,47 +77,70 @@ set_digests(dop_plan_range *ranges, uint32_t n, const uint8_t *const *bytes, dop
     if (!list)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < n; i++)
-        list[i] = (dop_weights_range){bytes[i], ranges[i].size, 0};
+        list[i] = (dop_weights_range){bytes[i], dop_plan_range_bytes(&ranges[i]), 0};
     dop_status st = dop_weights_digest(list, n, NULL, diag);
     for (uint32_t i = 0; i < n; i++)
-        ranges[i].digest = list[i].digest;
+        ranges[i].digest = ranges[i].what == DOP_RANGE_GROUPS ? ranges[i - 1].digest : list[i].digest;
     free(list);
     return st;
+}
+
+/* What the rows of all weights are written to. */
+typedef struct ranges_out {
+    dop_plan_writer *w;
+    dop_buf bytes;    /* for each row, where its bytes are (const uint8_t *) */
+    uint64_t *shared; /* [segments] bytes that stay in files */
+    uint32_t *rows;   /* as of file_row() */
+} ranges_out;
+
+/* Writes a row: `size` bytes that begin at byte `at` of the expert's matrix. */
+static void
+put_range(ranges_out *o, const dop_packed *x, uint32_t expert, uint32_t what, uint64_t at, uint64_t size)
+{
+    dop_plan_writer *w = o->w;
+    const dop_weights *weights = &w->sections.pack->model->weights;
+    const uint8_t *stored = dop_pack_stored(x, expert);
+    const uint32_t map = find_map(weights, stored, file_bytes(x));
+    dop_plan_range row = {.slot = w->slot_weights + x->segment,
+                          .file = file_row(w, map, o->rows),
+                          .offset = x->offset + expert * x->expert_stride + at,
+                          .size = size,
+                          .file_offset = (uint64_t)(stored - weights->maps[map].data),
+                          .before = o->shared[x->segment],
+                          .what = what,
+                          .type = what == DOP_RANGE_BYTES ? 0 : (uint32_t)x->type,
+                          .blocks = count_blocks(x)};
+    o->shared[x->segment] += size;
+    dop_buf_append(&w->sections.sec[DOP_SEC_RANGES], &row, sizeof row);
+    dop_buf_append(&o->bytes, &stored, sizeof stored);
 }
 
 void
 dop_plan_writer_ranges(dop_plan_writer *w, uint64_t *shared)
 {
     const dop_pack *p = w->sections.pack;
-    const dop_weights *weights = &p->model->weights;
-    uint32_t *rows = calloc(weights->n_maps + 1u, sizeof *rows);
-    dop_buf bytes = {0}, *out = &w->sections.sec[DOP_SEC_RANGES];
-    if (!rows) {
+    dop_buf *out = &w->sections.sec[DOP_SEC_RANGES];
+    ranges_out o = {.w = w, .shared = shared, .rows = calloc(p->model->weights.n_maps + 1u, sizeof *o.rows)};
+    if (!o.rows) {
         dop_plan_writer_no_memory(w);
         return;
     }
     for (uint32_t i = 0; i < p->n; i++) {
         const dop_packed *x = &p->items[i];
-        const uint64_t size = dop_pack_matrix_bytes(x);
-        for (uint32_t e = 0; dop_plan_sections_refers(&w->sections, x) && e < x->experts; e++) {
-            const uint8_t *at = dop_pack_stored(x, e);
-            const uint32_t map = find_map(weights, at, size);
-            dop_plan_range row = {.slot = w->slot_weights + x->segment,
-                                  .file = file_row(w, map, rows),
-                                  .offset = x->offset + e * x->expert_stride,
-                                  .size = size,
-                                  .file_offset = (uint64_t)(at - weights->maps[map].data),
-                                  .before = shared[x->segment]};
-            shared[x->segment] += size;
-            dop_buf_append(out, &row, sizeof row);
-            dop_buf_append(&bytes, &at, sizeof at);
+        const dop_stored as = dop_plan_sections_refers(&w->sections, x);
+        const dop_planes planes = dop_pack_planes(x);
+        for (uint32_t e = 0; as == DOP_STORED_BYTES && e < x->experts; e++)
+            put_range(&o, x, e, DOP_RANGE_BYTES, 0, dop_pack_matrix_bytes(x));
+        for (uint32_t e = 0; as == DOP_STORED_BLOCKS && e < x->experts; e++) {
+            put_range(&o, x, e, DOP_RANGE_UNITS, 0, planes.units);
+            put_range(&o, x, e, DOP_RANGE_GROUPS, planes.groups, planes.group_bytes);
         }
     }
-    if (out->failed || bytes.failed)
+    if (out->failed || o.bytes.failed)
         dop_plan_writer_no_memory(w);
     else if (w->status == DOP_OK && out->size > 0)
         w->status = set_digests((dop_plan_range *)(void *)out->data, (uint32_t)(out->size / sizeof(dop_plan_range)),
-                                (const uint8_t *const *)(void *)bytes.data, w->diag);
-    dop_buf_finish(&bytes);
-    free(rows);
+                                (const uint8_t *const *)(void *)o.bytes.data, w->diag);
+    dop_buf_finish(&o.bytes);
+    free(o.rows);
 }

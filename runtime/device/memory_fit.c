@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    MAX_TYPES = 64,  /* more than ir/types.def has */
+    MAX_TYPES = 64,  /* more than base/storage/types.def has */
     LEAST_CTX = 512, /* no shorter context is proposed */
     LEAST_SAVED = 64 /* savings below this fraction (1/N) of the whole are not mentioned */
 };

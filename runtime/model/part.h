@@ -13,7 +13,7 @@ typedef struct dop_part_value {
     uint8_t *bytes;     /* mapped; row t of the step at t * row_bytes */
     uint64_t row_bytes; /* bytes of a row */
     bool one_row;       /* the value always has one row; else one for each row of the step */
-    uint32_t type;      /* row of ir/types.def */
+    uint32_t type;      /* row of base/storage/types.def */
 } dop_part_value;
 
 /* Values of a schedule (row of the plan), and how many: none into part 0 and out of the last one.  The outputs of a

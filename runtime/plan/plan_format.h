@@ -355,7 +355,7 @@ typedef struct dop_stage_row {
 
 typedef struct dop_plan_tensor {
     uint32_t name; /* string: canonical weight name */
-    uint32_t type; /* row of ir/types.def */
+    uint32_t type; /* row of base/storage/types.def */
     uint32_t rows, cols;
     uint32_t slot;          /* row of DOP_SEC_SLOTS */
     uint32_t experts;       /* matrices of rows x cols; 1 unless the weight has one for each expert */
@@ -401,9 +401,11 @@ typedef struct dop_plan_file {
     uint64_t digest; /* runtime/plan/plan_weights.h; of a model's file 0, because its ranges have digests */
 } dop_plan_file;
 
-/* Bytes of a WEIGHTS slot that a file of the model has as the kernels read them, so that the plan need not hold them.  All other bytes
- * of the slot follow each other in DOP_SEC_WEIGHTS.  Rows are in the order of slots and offsets, apart from each other, and none ends
- * within a tensor. */
+/* Bytes of a WEIGHTS slot that a file of the model has, so that the plan need not hold them: as the kernels read them, or as the blocks of
+ * a quantized type, of which one plane of a packed matrix is made when weights are loaded.  All other bytes of the slot follow each other in
+ * DOP_SEC_WEIGHTS.  Rows are in the order of slots and offsets, and apart from each other.  The groups of a matrix are the row behind that
+ * of its units, and no other row ends within a tensor. */
+enum { DOP_RANGE_BYTES, DOP_RANGE_UNITS, DOP_RANGE_GROUPS };
 typedef struct dop_plan_range {
     uint32_t slot;        /* row of DOP_SEC_SLOTS, which is not in an external file */
     uint32_t file;        /* row of DOP_SEC_FILES, with `model` */
@@ -411,7 +413,10 @@ typedef struct dop_plan_range {
     uint64_t size;        /* bytes */
     uint64_t file_offset; /* bytes from the start of the file */
     uint64_t before;      /* bytes of the slot's ranges before this one */
-    uint64_t digest;      /* runtime/plan/plan_weights.h */
+    uint64_t digest; /* of the file's bytes, runtime/plan/plan_weights.h; of UNITS and GROUPS of one matrix the same */
+    uint32_t what;   /* DOP_RANGE_BYTES, ... */
+    uint32_t type;   /* of UNITS and GROUPS: row of base/storage/types.def; else 0 */
+    uint64_t blocks; /* of UNITS and GROUPS: blocks of the matrix, which follow each other in the file; else 0 */
 } dop_plan_range;
 
 /* --- a model in parts -------------------------------------------------------------------------------------------------
@@ -436,12 +441,12 @@ typedef struct dop_plan_part {
 /* A value of a schedule that this part receives or sends, at most DOP_PART_MAX_VALUES each way.  What a part sends is what
  * the next one receives, in the same order.  A value that a part only forwards is sent from where it was received. */
 enum { DOP_CROSSING_RECEIVED = 1, DOP_CROSSING_SENT };
-enum { DOP_PLAN_F32 = 1 }; /* row of ir/types.def */
+enum { DOP_PLAN_F32 = 1 }; /* row of base/storage/types.def */
 typedef struct dop_plan_crossing {
     uint32_t schedule; /* row of DOP_SEC_SCHEDULES */
     uint32_t way;      /* DOP_CROSSING_* */
     uint32_t name;     /* string: of the IR */
-    uint32_t type;     /* row of ir/types.def; DOP_PLAN_F32, ... */
+    uint32_t type;     /* row of base/storage/types.def; DOP_PLAN_F32, ... */
     uint32_t slot;     /* of kind RECEIVED or SENT; row t of the step at offset + t * row_bytes */
     uint32_t one_row;  /* 1: the value always has one row; else one for each row of the step */
     uint64_t offset;   /* bytes into the slot */

@@ -1,4 +1,5 @@
 /* Where the weights of a plan are: in the plan, in a file beside it, or in ranges of the model's own files. */
+#include "base/storage/packing.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/plan_weights.h"
 
@@ -49,24 +50,75 @@ dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64
     const dop_plan_slot *s = &plan->slots[slot];
     uint64_t before;
     const dop_plan_range *r = range_at(plan, slot, offset, out_size, &before);
+    if (r && r->what != DOP_RANGE_BYTES)
+        return NULL;
     if (r)
         return plan->file_maps[r->file].data + r->file_offset + (offset - r->offset);
     const uint8_t *base = s->file == UINT32_MAX ? plan->weights : plan->file_maps[s->file].data;
     return base + s->file_offset + (offset - before);
 }
 
+/* Copies bytes of a slot from where they are, or makes them of blocks: at most `size`, and no more than a range has.  The number of them. */
+static uint64_t
+copy_some(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64_t size, uint8_t *out)
+{
+    uint64_t n, before;
+    const dop_plan_range *r = range_at(plan, slot, offset, &n, &before);
+    n = n < size ? n : size;
+    if (!r || r->what == DOP_RANGE_BYTES) {
+        uint64_t left;
+        memcpy(out, dop_plan_slot_bytes(plan, slot, offset, &left), (size_t)n);
+        return n;
+    }
+    const uint8_t *blocks = plan->file_maps[r->file].data + r->file_offset;
+    if (r->what == DOP_RANGE_UNITS)
+        dop_pack_units((dop_type)r->type, blocks, offset - r->offset, n, out);
+    else
+        dop_pack_groups((dop_type)r->type, blocks, r->blocks, offset - r->offset, n, out);
+    return n;
+}
+
 void
 dop_plan_copy_slot(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64_t size, uint8_t *out)
 {
     while (size > 0) {
-        uint64_t n;
-        const uint8_t *from = dop_plan_slot_bytes(plan, slot, offset, &n);
-        n = n < size ? n : size;
-        memcpy(out, from, (size_t)n);
+        const uint64_t n = copy_some(plan, slot, offset, size, out);
         out += n;
         offset += n;
         size -= n;
     }
+}
+
+uint64_t
+dop_plan_range_bytes(const dop_plan_range *range)
+{
+    return range->what == DOP_RANGE_BYTES   ? range->size
+           : range->what == DOP_RANGE_UNITS ? range->blocks * dop_type_of((dop_type)range->type)->bytes
+                                            : 0;
+}
+
+/* Is a range that is made of blocks as large as its plane of a matrix of so many blocks?  *out_bytes: of the blocks, in the file. */
+static bool
+planes_fit(const dop_plan_range *r, uint64_t *out_bytes)
+{
+    const dop_type_info *ti = dop_type_of(r->type < DOP_TYPE_COUNT ? (dop_type)r->type : DOP_TYPE_none);
+    *out_bytes = r->size;
+    if (r->what == DOP_RANGE_BYTES)
+        return r->type == 0 && r->blocks == 0;
+    if (r->what > DOP_RANGE_GROUPS || ti->kind != DOP_KIND_QUANT || ti->pack.unit == 0 || r->blocks == 0 ||
+        !dop_mul_u64(r->blocks, ti->bytes, out_bytes) || *out_bytes > INT64_MAX / 8)
+        return false;
+    const dop_planes planes = dop_planes_of((dop_type)r->type, r->blocks * (ti->block / ti->pack.unit));
+    return r->size == (r->what == DOP_RANGE_UNITS ? planes.units : planes.group_bytes);
+}
+
+/* Are these the groups of the units that `last` has? */
+static bool
+is_pair(const dop_plan_range *last, const dop_plan_range *r)
+{
+    return last && last->what == DOP_RANGE_UNITS && last->slot == r->slot && last->file == r->file &&
+           last->file_offset == r->file_offset && last->digest == r->digest && last->type == r->type &&
+           last->blocks == r->blocks;
 }
 
 /* Ranges lie in their slots and files, in order and apart. */
@@ -76,12 +128,14 @@ check_rows(const dop_plan *plan, dop_diag *diag)
     for (uint32_t i = 0; i < plan->n_ranges; i++) {
         const dop_plan_range *r = &plan->ranges[i], *last = i > 0 ? &plan->ranges[i - 1] : NULL;
         const bool follows = last && last->slot == r->slot;
-        uint64_t end, file_end;
+        uint64_t end, file_end, bytes;
         if (r->slot >= plan->n_slots || plan->slots[r->slot].kind != DOP_SLOT_WEIGHTS || r->file >= plan->n_files ||
             !plan->files[r->file].model)
             return DAMAGED("range %u is of slot %u and file %u", i, r->slot, r->file);
+        if (!planes_fit(r, &bytes) || (r->what == DOP_RANGE_GROUPS && !is_pair(last, r)))
+            return DAMAGED("range %u is no plane of a matrix", i);
         if (r->size == 0 || !dop_add_u64(r->offset, r->size, &end) || end > plan->slots[r->slot].size ||
-            !dop_add_u64(r->file_offset, r->size, &file_end) || file_end > plan->files[r->file].size)
+            !dop_add_u64(r->file_offset, bytes, &file_end) || file_end > plan->files[r->file].size)
             return DAMAGED("range %u leaves slot %u or file %u", i, r->slot, r->file);
         if ((last && last->slot > r->slot) || (follows && last->offset + last->size > r->offset) ||
             r->before != (follows ? last->before + last->size : 0))
@@ -120,11 +174,13 @@ dop_plan_check_ranges(const dop_plan *plan, dop_diag *diag)
         const dop_plan_tensor *t = &plan->tensors[i];
         if (t->experts > MAX_EXPERTS)
             st = DAMAGED("tensor %s has %u experts", dop_plan_string(plan, t->name), t->experts);
-        for (uint32_t e = 0; e < t->experts && st == DOP_OK; e++) {
+        const bool quant = dop_type_of((dop_type)t->type)->kind == DOP_KIND_QUANT; /* its planes are apart */
+        for (uint32_t e = 0; e < t->experts && !quant && st == DOP_OK; e++) {
             uint64_t left = t->size, before;
+            const dop_plan_range *r = NULL;
             if (plan->slots[t->slot].kind == DOP_SLOT_WEIGHTS)
-                (void)range_at(plan, t->slot, t->offset + e * t->expert_stride, &left, &before);
-            if (left < t->size)
+                r = range_at(plan, t->slot, t->offset + e * t->expert_stride, &left, &before);
+            if (left < t->size || (r && r->what != DOP_RANGE_BYTES))
                 st = DAMAGED("a range ends within tensor %s", dop_plan_string(plan, t->name));
             if (t->expert_stride == 0)
                 break;
@@ -180,7 +236,8 @@ dop_plan_verify_weights(const dop_plan *plan, const _Atomic bool *stop, dop_diag
                 add(&d, plan->file_maps[i].data, plan->file_maps[i].size, plan->files[i].digest, i);
         for (uint32_t i = 0; i < plan->n_ranges; i++) {
             const dop_plan_range *r = &plan->ranges[i];
-            add(&d, plan->file_maps[r->file].data + r->file_offset, r->size, r->digest, r->file);
+            if (r->what != DOP_RANGE_GROUPS)
+                add(&d, plan->file_maps[r->file].data + r->file_offset, dop_plan_range_bytes(r), r->digest, r->file);
         }
         st = dop_weights_digest(d.list, d.n, stop, diag);
     }

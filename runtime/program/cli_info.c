@@ -278,7 +278,7 @@ info_files(const dop_plan *plan, dop_buf *out)
         const char *name = dop_plan_string(plan, f->name);
         uint64_t shared = 0;
         for (uint32_t k = 0; k < plan->n_ranges; k++)
-            shared += plan->ranges[k].file == i ? plan->ranges[k].size : 0;
+            shared += plan->ranges[k].file == i ? dop_plan_range_bytes(&plan->ranges[k]) : 0;
         if (f->model)
             dop_buf_printf(out, "%-11s %llu bytes are those of %s, which has %llu\n", "", (unsigned long long)shared,
                            name, (unsigned long long)f->size);

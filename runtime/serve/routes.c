@@ -311,6 +311,21 @@ get_slots(const dop_api *api, const dop_api_request *request, const json_t *root
     dop_answer_json(answer, 200, list);
 }
 
+/* {"id", "piece"}: a text, or a list of bytes where they are no UTF-8. */
+static json_t *
+token_and_piece(const dop_tokenizer *tok, uint32_t id)
+{
+    size_t n = 0;
+    const char *piece = dop_tokenizer_piece(tok, id, &n);
+    json_t *text = piece ? json_stringn(piece, n) : json_string("");
+    if (!text) {
+        text = json_array();
+        for (size_t i = 0; i < n; i++)
+            json_array_append_new(text, json_integer((unsigned char)piece[i]));
+    }
+    return json_pack("{s:I, s:o}", "id", (json_int_t)id, "piece", text);
+}
+
 static void
 post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
               dop_call **out_call)
@@ -321,6 +336,7 @@ post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *
     dop_diag diag = {0};
     size_t n;
     const char *text = dop_reader_text(&r, "content", &n);
+    const bool pieces = dop_reader_bool(&r, "with_pieces", false);
     unsigned flags = (dop_reader_bool(&r, "add_special", false) ? DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_ONCE : 0) |
                      (dop_reader_bool(&r, "parse_special", true) ? DOP_ENCODE_PARSE_SPECIAL : 0);
     if (!text)
@@ -330,7 +346,7 @@ post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *
     dop_reader_report(&r);
     json_t *list = json_array();
     for (size_t i = 0; i < ids.count; i++)
-        json_array_append_new(list, json_integer(ids.data[i]));
+        json_array_append_new(list, pieces ? token_and_piece(api->tok, ids.data[i]) : json_integer(ids.data[i]));
     if (r.failed)
         json_decref(list);
     else
@@ -409,6 +425,7 @@ static const route routes[] = {
     {"/v1/responses/*", "GET", dop_responses_get, ROUTE_WAITS},
     {"/v1/responses/*", "DELETE", dop_responses_delete, ROUTE_WAITS},
     {"/v1/responses/*", "POST", dop_responses_cancel, 0},
+    {"/completion", "POST", dop_completion_begin, ROUTE_MODEL},
     {"/infill", "POST", dop_infill_begin, ROUTE_MODEL},
     {"/v1/embeddings", "POST", post_embeddings, ROUTE_MODEL},
     {"/v1/images/generations", "POST", dop_drawings_begin, ROUTE_MODEL},

@@ -16,7 +16,8 @@ names() { "$DOPPLERC" "--list-$1" | cut -d' ' -f1 | sort | paste -sd' '; } # LIS
 rows() { sed -n "s/^$1(\([a-z0-9_]*\),.*/\1/p" "$SRC/$2" | sort | paste -sd' '; } # MACRO FILE
 check "--list-targets: those with a file, and auto" \
     [ "$(names targets)" = "$({ echo auto && basename -a -s .yaml "$SRC"/examples/targets/*.yaml; } | sort | paste -sd' ')" ]
-check "--list-types: those of weights" [ "$(names types)" = "$(rows TYPE ir/types.def | tr ' ' '\n' | grep -vxE 'none|u32|i32' | paste -sd' ')" ]
+check "--list-types: those of weights" \
+    [ "$(names types)" = "$(rows TYPE base/storage/types.def | tr ' ' '\n' | grep -vxE 'none|u32|i32' | paste -sd' ')" ]
 check "--list-types: a size" grep -qx 'q4_k  *4.500 bits a value, --quant' <("$DOPPLERC" --list-types)
 check "--list-kernels: those of the table" [ "$(names kernels)" = "$(rows KERNEL kernels/kernels.def)" ]
 check "--list-models: their names in files" grep -qx 'deepseek_v3  *DeepseekV3ForCausalLM, GGUF deepseek2' <("$DOPPLERC" --list-models)

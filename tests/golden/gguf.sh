@@ -24,6 +24,17 @@ for shape in "qwen3moe q4_0" "mixtral q8_0" "gpt-oss mxfp4" "qwen3.5 f16" "mamba
     check "make_gguf $shape" reads tiny-$shape
 done
 
+# Weights in blocks stay in the file, and are repacked when they are loaded: the device gets the bytes of a whole plan.
+once() { # SHAPE TYPE: leaves most of the file in its place
+    "$TOOLS/make_gguf" "tiny-$1" "$2" once.gguf || return
+    for where in embed model; do
+        "$DOPPLERC" once.gguf -o $where.plan --weights $where --target tier1 --ctx 64 --quiet || return
+    done
+    [ "$("$TOOLS/same_weights" embed.plan model.plan)" -gt $(($(stat -c %s once.gguf) / 2)) ]
+}
+check "experts of mxfp4 are on the disk once" once gpt-oss mxfp4
+check "codebooks, too" once qwen3moe iq2_s
+
 # Models that llama.cpp's converter does not know; and one whose width has a root that checkpoints round and its files do not.
 none=" gemma4_moe bitnet diffllama doge falcon_h1_norm flex_olmo gptj helium ministral olmo_hybrid opt vaultgemma zamba2
       falcon_rw opt_350m zamba2_adapted internlm2 "

@@ -40,6 +40,11 @@ check "what coding agents send" ask recorded
 check "wrong values, sizes and depths" ask hostile:7
 failures() { curl -s "$url/metrics" | grep -E 'answers_total.*5xx.* [1-9]'; }
 check "no failure of the server's own" eval '! failures'
+odd() { python3 "$SRC/tests/serve/odd.py" "$url" "$1"; }
+check "members that few clients send: honoured, without effect, named or refused" odd members
+check "llama.cpp's own requests" odd native
+check "requests that are written in odd ways" odd wire
+check "conversations that look odd" odd shapes
 stop
 printf 'a\nb\nc priority=5\n' >keys
 serve --api-key-file keys --log json

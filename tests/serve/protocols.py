@@ -13,36 +13,9 @@ import re
 import sys
 import threading
 import time
-from urllib.parse import urlsplit
 
-url, what = urlsplit(sys.argv[1]), sys.argv[2]
-key = sys.argv[3] if len(sys.argv) > 3 else None
-right = 0
-wrong = 0
-
-
-def check(good, *about):
-    global right, wrong
-    if good:
-        right += 1
-        return
-    wrong += 1
-    if wrong < 20:
-        print("wrong:", *(str(a)[:400] for a in about))
-
-
-def ask(path, body=None, headers=None, method=None):
-    """Status, head and text of an answer; body: JSON, or bytes."""
-    c = http.client.HTTPConnection(url.hostname, url.port, timeout=120)
-    head = {"Content-Type": "application/json", **(headers or {})}
-    if key:
-        head["X-Api-Key"] = key
-    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    c.request(method or ("POST" if data is not None else "GET"), path, data, head)
-    r = c.getresponse()
-    text = r.read().decode()
-    c.close()
-    return r.status, {k.lower(): v for k, v in r.getheaders()}, text
+sys.dont_write_bytecode = True  # of asking.py
+from asking import ask, check, end, key, url, what
 
 
 def post(path, body):
@@ -612,5 +585,4 @@ if what.startswith("hostile:"):
 else:
     name, *arguments = what.split(":", 4)
     {"same": same, "infill": infill, "fair": fair, "models": models, "load": load, "scored": scored, "harness": harness, "thinking": thinking, "store": store, "recorded": recorded}[name](*arguments)
-print(f"{right} right, {wrong} wrong")
-sys.exit(wrong > 0)
+end()

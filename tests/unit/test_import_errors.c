@@ -131,8 +131,8 @@ static const struct {
     {"llama", "{\"rope_parameters\": null, \"rope_theta\": 0}", "rope_theta is 0, expected 0.001 to 1e+12"},
     {"llama", "{\"rope_parameters\": {\"rope_theta\": -1, \"rope_type\": \"default\"}}",
      "rope_parameters.rope_theta is -1, expected 0.001 to 1e+12"},
-    {"llama", "{\"rope_parameters\": {\"rope_type\": \"ntk\", \"factor\": 2.0}}",
-     "rope_parameters.rope_type \"ntk\" is not supported; known: default, linear, llama3, yarn, longrope, "
+    {"llama", "{\"rope_parameters\": {\"rope_type\": \"spiral\", \"factor\": 2.0}}",
+     "rope_parameters.rope_type \"spiral\" is not supported; known: default, linear, ntk, llama3, yarn, longrope, "
      "proportional"},
     {"llama", "{\"rope_theta\": 500000}", "rope_theta is 500000, but rope_parameters.rope_theta is 10000"},
     {"llama", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",

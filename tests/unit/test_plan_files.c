@@ -1,6 +1,7 @@
 /* Plans whose weights are in other files: a file beside the plan, and ranges of the model's own. */
 #include "tests/unit/plan_builder.h"
 
+#include "base/storage/types.h"
 #include "runtime/plan/plan_weights.h"
 
 #include <criterion/criterion.h>
@@ -187,6 +188,58 @@ range_too_short(dop_plan_range *r, dop_plan_file *file)
 }
 
 static void
+range_of_floats_in_blocks(dop_plan_range *r, dop_plan_file *file)
+{
+    (void)file;
+    r->blocks = 1;
+}
+
+static void
+units_of_another_size(dop_plan_range *r, dop_plan_file *file)
+{
+    (void)file;
+    r->what = DOP_RANGE_UNITS;
+    r->type = DOP_TYPE_q8_0;
+    r->blocks = 4096 / 32 - 1;
+}
+
+static void
+units_behind_file(dop_plan_range *r, dop_plan_file *file)
+{
+    (void)file;
+    r->what = DOP_RANGE_UNITS;
+    r->type = DOP_TYPE_q8_0;
+    r->blocks = 4096 / 32; /* of 34 bytes */
+}
+
+static void
+units_of_no_type(dop_plan_range *r, dop_plan_file *file)
+{
+    (void)file;
+    r->what = DOP_RANGE_UNITS;
+    r->type = DOP_TYPE_COUNT;
+    r->blocks = 1;
+}
+
+static void
+units_beyond_numbers(dop_plan_range *r, dop_plan_file *file)
+{
+    (void)file;
+    r->what = DOP_RANGE_UNITS;
+    r->type = DOP_TYPE_q8_0;
+    r->blocks = UINT64_MAX / 34 + 2;
+}
+
+static void
+groups_without_units(dop_plan_range *r, dop_plan_file *file)
+{
+    (void)file;
+    r->what = DOP_RANGE_GROUPS;
+    r->type = DOP_TYPE_q8_0;
+    r->blocks = 4096 / 64 * 32;
+}
+
+static void
 name_is_relative(dop_plan_range *r, dop_plan_file *file)
 {
     (void)r;
@@ -202,6 +255,12 @@ Test(plan_files, hostile_ranges)
                  {range_behind_file, "range 0 leaves slot 0 or file 0"},
                  {range_out_of_order, "range 0 is not in order"},
                  {range_too_short, "slot 0 reads past the end of the weights"},
+                 {range_of_floats_in_blocks, "range 0 is no plane of a matrix"},
+                 {units_of_another_size, "range 0 is no plane of a matrix"},
+                 {units_behind_file, "range 0 leaves slot 0 or file 0"},
+                 {units_of_no_type, "range 0 is no plane of a matrix"},
+                 {units_beyond_numbers, "range 0 is no plane of a matrix"},
+                 {groups_without_units, "range 0 is no plane of a matrix"},
                  {name_is_relative, "not an absolute path"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         folder f;

@@ -1,9 +1,9 @@
 /* Storage types of GGUF: rows as another library decodes them (tests/types: 8 rows of 1024 values of each type, made for this
  * project; the digests are those of the values that llama.cpp's library makes of them), and the planes that kernels read. */
 #include "base/base.h"
+#include "base/storage/packing.h"
 #include "compiler/pack/repack.h"
 #include "ir/interp.h"
-#include "ir/packing.h"
 #include "kernels/weight_types.h"
 #include "runtime/inspect/check/check.h"
 
@@ -78,10 +78,50 @@ Test(types, planes_and_back)
                 dop_repack_row(s->type, map.data + r * (map.size / ROWS), r, ROWS, cols, packed);
             for (uint32_t r = 0; r < ROWS; r++) {
                 dop_decode_row(s->type, map.data + r * (map.size / ROWS), cols, want);
-                cr_assert(dop_check_unpack_row(s->type, packed, size, ROWS, cols, r, got));
+                dop_check_place row;
+                cr_assert(dop_check_find_row(s->type, size, ROWS, cols, r, &row));
+                dop_check_unpack_row(s->type, &row, packed + row.units, packed + row.groups, packed + row.factor, cols,
+                                     got);
                 cr_expect_arr_eq(got, want, cols * sizeof *got, "%s: row %u of %u columns", s->name, r, cols);
             }
-            cr_assert_not(dop_check_unpack_row(s->type, packed, size - 1, ROWS, cols, 0, got));
+            cr_assert_not(dop_check_find_row(s->type, size - 1, ROWS, cols, 0, &(dop_check_place){0}));
+            free(packed);
+        }
+        dop_map_close(&map);
+    }
+}
+
+/* Any part of a plane, made of the blocks of a file, is that part of a packed matrix: parts that begin and end within units and groups,
+ * and are longer than what is made at once. */
+Test(types, parts_of_planes)
+{
+    uint32_t seed = 1;
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        const sample *s = &samples[i];
+        const dop_type_info *ti = dop_type_of(s->type);
+        dop_map map = rows_of(s);
+        for (uint32_t rows = ROWS - 1; rows <= ROWS; rows++) {
+            const dop_planes planes = dop_planes_of(s->type, (uint64_t)rows * COLUMNS / ti->pack.unit);
+            const uint64_t n = rows * map.size / ROWS / ti->bytes;
+            uint8_t *packed = calloc(1, dop_packed_bytes(s->type, rows, COLUMNS));
+            for (uint32_t r = 0; r < rows; r++)
+                dop_repack_row(s->type, map.data + r * (map.size / ROWS), r, rows, COLUMNS, packed);
+            for (int k = 0; k < 40; k++) {
+                const bool groups = k % 2;
+                const uint64_t plane = groups ? planes.group_bytes : planes.units;
+                const uint64_t from = k < 2 ? 0 : (seed = seed * 1664525 + 1013904223) % plane;
+                const uint64_t size = k < 2 ? plane : (seed = seed * 1664525 + 1013904223) % (plane - from) + 1;
+                uint8_t *got = malloc(size + 1);
+                got[size] = 171;
+                if (groups)
+                    dop_pack_groups(s->type, map.data, n, from, size, got);
+                else
+                    dop_pack_units(s->type, map.data, from, size, got);
+                cr_expect(memcmp(got, packed + (groups ? planes.groups : 0) + from, size) == 0,
+                          "%s: %llu bytes from %llu", s->name, (unsigned long long)size, (unsigned long long)from);
+                cr_expect_eq(got[size], 171);
+                free(got);
+            }
             free(packed);
         }
         dop_map_close(&map);

@@ -49,7 +49,7 @@ read_scaling(const dop_json *j, dop_rope *r, bool *ntk, bool *limited)
             return DOP_OK;
         }
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
-                       "%srope_type \"%.40s\" is not supported; known: default, linear, llama3, yarn, longrope, "
+                       "%srope_type \"%.40s\" is not supported; known: default, linear, ntk, llama3, yarn, longrope, "
                        "proportional",
                        j->where, name);
 }

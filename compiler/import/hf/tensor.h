@@ -3,7 +3,7 @@
 #define DOPPLER_COMPILER_IMPORT_HF_TENSOR_H
 
 #include "base/format/safetensors.h"
-#include "ir/types.h"
+#include "base/storage/types.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// Quantized weights that are decoded eight values at a time; ir/types.def says where their fields are.  A type T has
+// Quantized weights that are decoded eight values at a time; base/storage/types.def says where their fields are.  A type T has
 //   dop_raw_T                                      what an invocation loads of a unit of 32 values
 //   dop_raw_T dop_load_T(p, u, aux, low)           unit u, whose words in plane 0 are `low`
 //   vec2 dop_scale_T(raw)                          the factors of values 0 .. 15 and 16 .. 31

@@ -50,9 +50,17 @@ dop_status dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *wei
                                 float *out, dop_diag *diag);
 /* Rounds rows of k values as kernels round activations to 8 bits: in blocks of 32, d = largest / 127, d * round(x / d). */
 void dop_check_round_rows(float *x, uint64_t rows, uint64_t k);
-/* check_unpack.c: decodes one row of a packed quantized matrix.  False: an unknown type, or not enough bytes. */
-bool dop_check_unpack_row(dop_type type, const uint8_t *data, uint64_t size, uint32_t rows, uint32_t cols, uint32_t row,
-                          float *out);
+/* check_unpack.c.  What one row of a packed quantized matrix is made of, in bytes from its start: its units, the groups that these are in,
+ * and the factor of all values where the type has one. */
+typedef struct dop_check_place {
+    uint64_t units, n_units, groups, n_groups, factor;
+    uint32_t first; /* number of the row's first unit in its group */
+} dop_check_place;
+/* False: an unknown type, or a matrix of more than `size` bytes. */
+bool dop_check_find_row(dop_type type, uint64_t size, uint32_t rows, uint32_t cols, uint32_t row, dop_check_place *out);
+/* Decodes the row from its units, its groups and its factor, which are read only where the row has them. */
+void dop_check_unpack_row(dop_type type, const dop_check_place *row, const uint8_t *units, const uint8_t *groups,
+                          const uint8_t *factor, uint32_t cols, float *out);
 /* out[t * weight->rows + r] = x[t] . row r of the expert's matrix, for every r with want[r]; the others stay as they are.  x
  * is [n_tokens, weight->cols].  Several threads. */
 dop_status dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, const float *x,

@@ -14,30 +14,46 @@ dop_check_find_weight(const dop_plan *plan, const char *name)
     return NULL;
 }
 
+/* Decodes a row of a quantized matrix at byte `at` of a slot. */
+static dop_status
+quantized_row(const dop_plan *plan, const dop_plan_tensor *weight, uint64_t at, const dop_check_place *row, float *out,
+              dop_diag *diag)
+{
+    uint8_t *units = malloc((size_t)(row->n_units + row->n_groups) + 1), *groups = units + row->n_units, factor[4];
+    if (!units)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_plan_copy_slot(plan, weight->slot, at + row->units, row->n_units, units);
+    dop_plan_copy_slot(plan, weight->slot, at + row->groups, row->n_groups, groups);
+    if (weight->type == DOP_TYPE_nvfp4)
+        dop_plan_copy_slot(plan, weight->slot, at + row->factor, sizeof factor, factor);
+    dop_check_unpack_row((dop_type)weight->type, row, units, groups, factor, weight->cols, out);
+    free(units);
+    return DOP_OK;
+}
+
 dop_status
 dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, uint32_t row, float *out,
                      dop_diag *diag)
 {
     const dop_plan_slot *slot = &plan->slots[weight->slot];
-    dop_type type = weight->type < DOP_TYPE_COUNT ? (dop_type)weight->type : DOP_TYPE_none;
-    const uint8_t *data = NULL;
-    uint64_t stride = weight->rows ? weight->size / weight->rows : 0, need = 0, left = 0;
-    bool ok = slot->kind == DOP_SLOT_WEIGHTS && row < weight->rows && expert < weight->experts;
-    if (ok)
-        data = dop_plan_slot_bytes(plan, weight->slot, weight->offset + expert * weight->expert_stride, &left);
-    if (ok && dop_type_of(type)->kind == DOP_KIND_FLOAT) {
-        ok = dop_type_row_bytes(type, weight->cols, &need) && need <= stride;
-        if (ok)
-            dop_decode_row(type, data + row * stride, weight->cols, out);
-    } else {
-        ok = ok && dop_check_unpack_row(type, data, weight->size, weight->rows, weight->cols, row, out);
+    const dop_type type = weight->type < DOP_TYPE_COUNT ? (dop_type)weight->type : DOP_TYPE_none;
+    const uint64_t stride = weight->rows ? weight->size / weight->rows : 0,
+                   at = weight->offset + expert * weight->expert_stride;
+    uint64_t need = 0, left = 0;
+    dop_check_place place;
+    if (slot->kind == DOP_SLOT_WEIGHTS && row < weight->rows && expert < weight->experts) {
+        if (dop_check_find_row(type, weight->size, weight->rows, weight->cols, row, &place))
+            return quantized_row(plan, weight, at, &place, out, diag);
+        if (dop_type_of(type)->kind == DOP_KIND_FLOAT && dop_type_row_bytes(type, weight->cols, &need) &&
+            need <= stride) {
+            dop_decode_row(type, dop_plan_slot_bytes(plan, weight->slot, at, &left) + row * stride, weight->cols, out);
+            return DOP_OK;
+        }
     }
-    if (!ok)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path,
-                           "weight %s: %u rows of %u values of type %s in %llu bytes are not what --check can decode",
-                           dop_plan_string(plan, weight->name), weight->rows, weight->cols, dop_type_of(type)->name,
-                           (unsigned long long)weight->size);
-    return DOP_OK;
+    return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path,
+                       "weight %s: %u rows of %u values of type %s in %llu bytes are not what --check can decode",
+                       dop_plan_string(plan, weight->name), weight->rows, weight->cols, dop_type_of(type)->name,
+                       (unsigned long long)weight->size);
 }
 
 void

@@ -1,7 +1,7 @@
 /* The public forms of other APIs, as translations of chat completions: a request becomes the JSON of a chat completion, which
  * api_request.c reads like any other, and its answer is told in the other API's words (dop_writer).
  *
- * messages_*.c: Anthropic's Messages.  responses*.c: OpenAI's Responses.  infill.c: llama.cpp's infill.  conversation.c: conversations.
+ * messages_*.c: Anthropic's Messages.  responses*.c: OpenAI's Responses.  native.c: llama.cpp's own.  conversation.c: conversations.
  * drawings.c and transcriptions.c: OpenAI's pictures and audio, which are no chat completions. */
 #ifndef DOPPLER_RUNTIME_SERVE_PROTOCOLS_PROTOCOL_H
 #define DOPPLER_RUNTIME_SERVE_PROTOCOLS_PROTOCOL_H
@@ -54,8 +54,10 @@ void dop_messages_begin(const dop_api *api, const dop_api_request *request, cons
 void dop_messages_count(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                         dop_call **out_call);
 
-/* --- llama.cpp's infill: infill.c -------------------------------------------------------------------------------------------- */
+/* --- llama.cpp's own requests: native.c -------------------------------------------------------------------------------------- */
 
+void dop_completion_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                          dop_call **out_call);
 void dop_infill_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                       dop_call **out_call);
 

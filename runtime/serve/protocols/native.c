@@ -1,4 +1,4 @@
-/* POST /infill, in the form of llama.cpp's server: the text between a prefix and a suffix.
+/* POST /completion and /infill, in the form of llama.cpp's server: a text goes on, or what is between a prefix and a suffix is written.
  *
  * Models that fill in the middle were trained with special tokens that stand before the parts of a text.  The prompt is
  *     [REPO name SEP file text SEP file text ... SEP file]  PREFIX prefix  SUFFIX suffix  MIDDLE prompt
@@ -120,11 +120,16 @@ static json_t *
 ending(const dop_call *c, const dop_news *news, json_t *text)
 {
     const dop_job_state *s = &news->state;
+    const double read_ms = s->first_ms > 0 ? s->first_ms - s->submitted_ms : 0,
+                 write_ms = s->first_ms > 0 ? s->last_ms - s->first_ms : 0;
+    json_t *timings = json_pack("{s:I, s:f, s:I, s:f, s:f}", "prompt_n", (json_int_t)(s->n_prompt - s->n_reused),
+                                "prompt_ms", read_ms, "predicted_n", (json_int_t)s->n_tokens, "predicted_ms", write_ms,
+                                "predicted_per_second", write_ms > 0 ? 1e3 * s->n_tokens / write_ms : 0);
     const char *why = s->end == DOP_JOB_LENGTH ? "limit" : s->end == DOP_JOB_STOP_TEXT ? "word" : "eos";
-    return json_pack("{s:i, s:o, s:b, s:s, s:s, s:s, s:I, s:I, s:I}", "index", 0, "content", text, "stop", 1, "model",
-                     c->api->facts.name, "stop_type", why, "stopping_word", s->stop ? s->stop : "", "tokens_predicted",
-                     (json_int_t)s->n_tokens, "tokens_evaluated", (json_int_t)s->n_prompt, "tokens_cached",
-                     (json_int_t)s->n_reused);
+    return json_pack("{s:i, s:o, s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:b, s:o}", "index", 0, "content", text, "stop", 1,
+                     "model", c->api->facts.name, "stop_type", why, "stopping_word", s->stop ? s->stop : "",
+                     "tokens_predicted", (json_int_t)s->n_tokens, "tokens_evaluated", (json_int_t)s->n_prompt,
+                     "tokens_cached", (json_int_t)s->n_reused, "truncated", 0, "timings", timings);
 }
 
 static void
@@ -153,7 +158,75 @@ write_stream(dop_call *c, const dop_news *news, dop_answer *answer)
     }
 }
 
-static const dop_writer writer = {.id = "infill", .whole = write_whole, .stream = write_stream, .finish = free};
+static const dop_writer writer = {.id = "native", .whole = write_whole, .stream = write_stream, .finish = free};
+
+/* Begins a call for the request as one of completions, which has one answer; the prompt's ids are f->ids. */
+static void
+begin(filling *f, const dop_api_request *request, json_t *completion, dop_answer *answer, dop_call **out_call)
+{
+    (void)dop_reader_whole(&f->r, "n", 1, 1, 1);
+    if (!f->r.failed && completion)
+        *out_call = dop_call_begin(f->api, request, completion,
+                                   (dop_call_how){.kind = DOP_CALL_COMPLETION, .writer = &writer}, answer);
+    json_decref(completion);
+    json_decref(f->ids);
+}
+
+/* The prompt of POST /completion: a text, token ids, or a list of both, whose texts may have special tokens. */
+static void
+take_prompt(filling *f, json_t *completion)
+{
+    const json_t *prompt = dop_reader_get(&f->r, "prompt"), *one;
+    bool texts = false;
+    size_t i;
+    if (json_is_array(prompt) && json_array_size(prompt) == 1 && json_is_string(json_array_get(prompt, 0)))
+        json_object_set(completion, "prompt", json_array_get(prompt, 0));
+    if (!json_is_array(prompt) || json_array_size(prompt) < 2)
+        return;
+    json_array_foreach(prompt, i, one)
+    {
+        texts = texts || json_is_string(one);
+        if (!json_is_string(one) && !json_is_integer(one))
+            dop_reader_refuse(&f->r, "prompt",
+                              "a prompt is a text, or a list of token ids and texts; /v1/completions takes several");
+    }
+    json_array_foreach(prompt, i, one)
+    {
+        dop_ids ids = {0};
+        dop_diag diag = {0};
+        const unsigned flags = DOP_ENCODE_PARSE_SPECIAL | (i == 0 ? DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_ONCE : 0);
+        if (!json_is_string(one))
+            json_array_append(f->ids, (json_t *)(uintptr_t)one);
+        else if (!f->r.failed &&
+                 dop_tokenizer_encode_within(f->api->tok, json_string_value(one), json_string_length(one), flags,
+                                             f->budget, &diag, &ids) != DOP_OK)
+            dop_reader_fail(&f->r, "prompt", &diag, f->budget);
+        for (size_t k = 0; k < ids.count; k++)
+            put_id(f, ids.data[k]);
+        dop_ids_finish(&ids);
+    }
+    if (texts)
+        json_object_set(completion, "prompt", f->ids);
+}
+
+void
+dop_completion_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                     dop_call **out_call)
+{
+    filling f = {.api = api, .r = {.root = root, .answer = answer}, .budget = request->budget, .ids = json_array()};
+    json_t *completion = json_copy((json_t *)(uintptr_t)root), *schema = json_object_get(root, "json_schema");
+    take_prompt(&f, completion);
+    if (schema && !json_is_null(schema)) {
+        if (json_object_get(root, "response_format"))
+            dop_reader_refuse(&f.r, "json_schema", "json_schema and response_format exclude one another");
+        json_object_set_new(completion, "response_format",
+                            json_pack("{s:s, s:{s:O}}", "type", "json_schema", "json_schema", "schema", schema));
+        json_object_del(completion, "json_schema");
+    }
+    if (!json_object_get(root, "n_predict") && !json_object_get(root, "max_tokens"))
+        json_object_set_new(completion, "n_predict", json_integer(-1));
+    begin(&f, request, completion, answer, out_call);
+}
 
 void
 dop_infill_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
@@ -180,12 +253,7 @@ dop_infill_begin(const dop_api *api, const dop_api_request *request, const json_
         json_object_del(chat, "input_prefix");
         json_object_del(chat, "input_suffix");
         json_object_del(chat, "input_extra");
-        json_object_del(chat, "n");
         json_object_set(chat, "prompt", f.ids);
     }
-    if (chat)
-        *out_call =
-            dop_call_begin(api, request, chat, (dop_call_how){.kind = DOP_CALL_COMPLETION, .writer = &writer}, answer);
-    json_decref(chat);
-    json_decref(f.ids);
+    begin(&f, request, chat, answer, out_call);
 }

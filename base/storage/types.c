@@ -1,4 +1,4 @@
-#include "ir/types.h"
+#include "base/storage/types.h"
 
 #include "base/base.h"
 
@@ -35,7 +35,7 @@ static const dop_type_info types[DOP_TYPE_COUNT] = {
 #define TRITS(from) {DOP_FIELD_TRITS, from, 2, 0, 0, 0},
 #define TYPE(name, block, bytes, kind, gguf, pack, fields) \
     {#name, block, bytes, DOP_KIND_##kind, gguf, pack, {fields{DOP_FIELD_NONE, 0, 0, 0, 0, 0}}},
-#include "ir/types.def"
+#include "base/storage/types.def"
 #undef TYPE
 };
 

@@ -1,6 +1,6 @@
 /* Storage types, from types.def. */
-#ifndef DOPPLER_IR_TYPES_H
-#define DOPPLER_IR_TYPES_H
+#ifndef DOPPLER_BASE_STORAGE_TYPES_H
+#define DOPPLER_BASE_STORAGE_TYPES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 typedef enum dop_type {
 #define TYPE(name, ...) DOP_TYPE_##name,
-#include "ir/types.def"
+#include "base/storage/types.def"
 #undef TYPE
     DOP_TYPE_COUNT
 } dop_type;
