@@ -62,6 +62,8 @@ encodes modernbert "$models/modernbert" --target lavapipe
 encodes xlm_roberta_cross "$models/xlm_roberta_cross" --target lavapipe
 
 encodes gte "$models/gte" --target lavapipe
+cp -r "$models/bert" odd && chmod -R u+w odd && sed -i '1s/{/{"position_embedding_type": "rotary", /' odd/config.json
+check_fails "other positions" 1 'position_embedding_type is "rotary", expected "absolute"' "$DOPPLERC" odd -o odd.plan
 encodes clip_projection "$models/clip_projection" --target lavapipe
 
 # A text's vector is the row of its end, which is that of eos_token_id; 2 stands for the largest id.  What follows it changes nothing.

@@ -144,27 +144,33 @@ check_relative(const dop_hf *hf)
     return DOP_OK;
 }
 
-/* Alibaba's "new" implementation has variants that no published model uses. */
+/* Fails for variants of encoders that are not computed: other position embeddings (jina-embeddings-v3), experts (nomic-embed-v2-moe), and
+ * those of Alibaba's "new" implementation that no published model uses. */
 static dop_status
 check_variants(const dop_hf *hf)
 {
-    static const char *const fields[][2] = {{"layer_norm_type", "layer_norm"}, {"position_embedding_type", "rope"}};
+    const bool learned = hf->family->flags & DOP_FAM_LEARNED_POS, new = dop_json_has(&hf->cfg, "layer_norm_type");
+    const char *const fields[][2] = {{"layer_norm_type", "layer_norm"},
+                                     {"position_embedding_type", learned ? "absolute" : "rope"}};
     bool scaled = false;
+    uint32_t experts = 0;
     dop_status st = DOP_OK;
-    if (!dop_json_has(&hf->cfg, fields[0][0]))
-        return DOP_OK;
-    for (size_t i = 0; i < 2 && st == DOP_OK; i++) {
+    for (size_t i = 0; i < 2 && (learned || new) && st == DOP_OK; i++) {
         const char *name = NULL;
         st = dop_json_str_or(&hf->cfg, fields[i][0], fields[i][1], &name);
         if (st == DOP_OK && strcmp(name, fields[i][1]) != 0)
-            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is \"%.40s\", expected \"%s\"", hf->cfg.where,
-                             fields[i][0], name, fields[i][1]);
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is \"%.40s\", expected \"%s\"", hf->cfg.where,
+                               fields[i][0], name, fields[i][1]);
     }
-    if (st == DOP_OK)
+    if (st == DOP_OK && new)
         st = dop_json_bool_or(&hf->cfg, "logn_attention_scale", false, &scaled);
-    return scaled
-               ? DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slogn_attention_scale is not supported", hf->cfg.where)
-               : st;
+    if (st == DOP_OK && scaled)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slogn_attention_scale is not supported", hf->cfg.where);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_ENCODER))
+        st = dop_json_u32_or(&hf->cfg, "num_experts", 0, UINT16_MAX, 0, &experts);
+    return experts ? DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                                 "%snum_experts is %u: encoders with experts are not supported", hf->cfg.where, experts)
+                   : st;
 }
 
 dop_status
