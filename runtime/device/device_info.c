@@ -422,7 +422,6 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     const char *missing = !queues                      ? "a compute queue"
                           : !a.f12.bufferDeviceAddress ? "buffer device addresses"
                           : !a.f12.timelineSemaphore   ? "timeline semaphores"
-                          : info->caps.memory == 0     ? "memory of its own"
                                                        : "";
     snprintf(info->missing, sizeof info->missing, "%s", missing);
 error:

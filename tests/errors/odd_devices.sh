@@ -57,7 +57,6 @@ works "a long name" 32 "device discrete $(printf 'x%.0s' {1..80})"
 works "memory that the host sees, and no other" 32 "heap 1 67108864" "type 7 0"
 refused "no buffer addresses" "no usable Vulkan device: Fake Device lacks buffer device addresses" "without address"
 refused "no timeline semaphores" "lacks timeline semaphores" "without timeline"
-refused "no memory of its own" "lacks memory of its own" "heap 0 67108864" "type 6 0"
 refused "Vulkan 1.0" "lacks Vulkan 1.2 (it has 1.0)" "api 0"
 refused "no queue that computes" "lacks a compute queue" "queue 4"
 finish
