@@ -147,7 +147,7 @@ if [ "${1:-}" = whole ]; then
     cp .out counts
     check "steps of up to 64 rows" grep -q "up to [3-6][0-9] rows" counts
     check "1000 operations" "$TOOLS/walk" sixteen.plan 1000 4 saved
-    for options in "--invariant" "--no-fuse" "--quant q8_0" "--kv q8_0" "--act f16 --kv f16" "--weights external" "--target lavapipe,tier1"; do
+    for options in "--invariant" "--no-fuse" "--quant q8_0" "--act f16 --kv f16" "--weights external" "--target lavapipe,tier1"; do
         # shellcheck disable=SC2086
         plan variant.plan --ctx 64 $options && check "texts with $options" "$TOOLS/drafts" variant.plan 40 2 own
     done

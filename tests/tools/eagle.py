@@ -75,7 +75,7 @@ class Drafter(Model):
         self.keys, self.target, self.seed = keys, target, keys["seed"] + 1000
         self.n, self.all = target.CONFIG["hidden_size"], target.CONFIG["vocab_size"]
         taps = [int(v) for v in keys["taps"].split(",") if v]
-        layers = target.CONFIG["num_hidden_layers"]
+        layers = target.CONFIG.get("num_hidden_layers", 0)
         self.stated, self.taps = taps, taps or [2, layers // 2, layers - 3]
         if taps and taps[0] == 1 and keys["layout"] != "gguf": # some files count layers by their results
             self.taps = [v + 1 for v in taps]
