@@ -1,4 +1,5 @@
 #include "base/format/ggml.h"
+#include "base/encoding/little_endian.h"
 #include "base/format/gguf.h"
 
 #include <string.h>
@@ -38,7 +39,7 @@ take_u32(reader *r, uint32_t *out)
 {
     const uint8_t *at = take(r, 4);
     if (at)
-        *out = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+        *out = dop_word_at(at, 0);
     return at != NULL;
 }
 

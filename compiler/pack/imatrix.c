@@ -1,5 +1,6 @@
 #include "compiler/pack/imatrix.h"
 
+#include "base/encoding/little_endian.h"
 #include "base/format/gguf.h"
 #include "compiler/model/lookup.h"
 #include "ir/interp.h"
@@ -128,8 +129,7 @@ read_number(const dop_map *map, uint64_t *at, uint32_t *out)
 {
     if (map->size < 4 || *at > map->size - 4)
         return false;
-    const uint8_t *p = map->data + *at;
-    *out = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    *out = dop_word_at(map->data + *at, 0);
     *at += 4;
     return *out <= INT32_MAX;
 }

@@ -1,5 +1,6 @@
 #include "compiler/pack/pack_codes.h"
 
+#include "base/encoding/little_endian.h"
 #include "ir/interp.h"
 
 #include <math.h>
@@ -11,8 +12,7 @@ tile_of(const dop_code_parts *p, uint32_t col)
 {
     if (!p->order)
         return col / p->tile_cols;
-    const uint8_t *at = p->order + 4 * (uint64_t)col;
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+    return dop_word_at(p->order, col);
 }
 
 static float

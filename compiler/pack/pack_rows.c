@@ -1,5 +1,6 @@
 #include "compiler/pack/pack_rows.h"
 
+#include "base/encoding/little_endian.h"
 #include "compiler/pack/pack_codes.h"
 #include "ir/interp.h"
 
@@ -7,13 +8,6 @@
 #include <string.h>
 
 enum { WORD = 8 /* integers */, MAX_BLOCK_BYTES = 132 /* a block of f8_128 */ };
-
-static uint32_t
-word_at(const uint8_t *p, uint64_t i)
-{
-    p += 4 * i;
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
 
 /* Where the four bits of output o begin in a word that holds eight outputs. */
 static uint32_t
@@ -51,9 +45,9 @@ static uint32_t
 bits_at(const uint8_t *words, uint64_t stride, uint32_t bits, uint64_t i)
 {
     const uint64_t bit = i * bits;
-    uint32_t v = word_at(words, bit / 32 * stride) >> bit % 32;
+    uint32_t v = dop_word_at(words, bit / 32 * stride) >> bit % 32;
     if (bit % 32 + bits > 32)
-        v |= word_at(words, (bit / 32 + 1) * stride) << (32 - bit % 32);
+        v |= dop_word_at(words, (bit / 32 + 1) * stride) << (32 - bit % 32);
     return v & ((1u << bits) - 1);
 }
 
@@ -75,7 +69,7 @@ put_any(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at
     const uint8_t *words = p->words + o * 4;
     for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
         const uint32_t n = to - k < ti->block ? to - k : ti->block;
-        const uint64_t group = p->order ? word_at(p->order, k) : k / p->group;
+        const uint64_t group = p->order ? dop_word_at(p->order, k) : k / p->group;
         const uint16_t scale = scale_at(p, group * p->outputs + o);
         const uint32_t zero = zero_of(p, group, o);
         if (w->type == DOP_TYPE_f16) {
@@ -104,7 +98,7 @@ put_scale(const dop_int4_parts *p, uint32_t k, uint64_t o, uint8_t *at)
     uint64_t group = k / p->group;
     uint32_t zero = 8;
     if (p->zeros)
-        zero = ((word_at(p->zeros, group * (p->outputs / WORD) + o / WORD) >> shift_of(p, o)) + p->zero_add) & 15;
+        zero = ((dop_word_at(p->zeros, group * (p->outputs / WORD) + o / WORD) >> shift_of(p, o)) + p->zero_add) & 15;
     put_u16(at, scale_at(p, group * p->outputs + o));
     put_u16(at + 2, dop_f32_to_f16((float)zero));
 }
@@ -114,10 +108,10 @@ static void
 put_outputs(const dop_int4_parts *p, uint32_t k, uint64_t o, uint32_t n, uint32_t i, uint8_t *block, uint64_t stride)
 {
     uint64_t row = k * (p->outputs / WORD);
-    uint32_t word = word_at(p->words, row + o / WORD);
+    uint32_t word = dop_word_at(p->words, row + o / WORD);
     for (uint32_t r = 0; r < n; r++, o++) {
         if (r > 0 && o % WORD == 0)
-            word = word_at(p->words, row + o / WORD);
+            word = dop_word_at(p->words, row + o / WORD);
         put_integer(block + r * stride, i, word >> shift_of(p, o));
     }
 }
@@ -163,7 +157,7 @@ put_blocks(const dop_weight *w, uint32_t first, uint32_t n, uint32_t from, uint3
         for (uint32_t i = 0; i < inputs && !p->by_output; i++)
             for (uint32_t r = 0; r < n; r++)
                 put_integer(at + r * stride, i,
-                            word_at(p->words, (k + i) / WORD * p->outputs + o + r) >> 4 * ((k + i) % WORD));
+                            dop_word_at(p->words, (k + i) / WORD * p->outputs + o + r) >> 4 * ((k + i) % WORD));
     }
 }
 

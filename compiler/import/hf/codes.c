@@ -20,6 +20,7 @@
  * weight_block_size of quantization_config, or 128 x 128, or follows from their number; or exponents, as bytes, of tiles.
  * Sources: https://docs.vllm.ai (compressed-tensors, Quark), the model cards of DeepSeek-V3 and Qwen3-FP8, NVIDIA's modelopt, torchao's
  * prototype/safetensors/safetensors_support.py, OCP's Microscaling Formats (MX) specification. */
+#include "base/encoding/little_endian.h"
 #include "compiler/import/hf/hf.h"
 #include "compiler/model/leftovers.h"
 #include "ir/interp.h"
@@ -188,8 +189,7 @@ read_order(const matrix *m, dop_code_parts *p)
         return DOP_OK;
     dop_status st = dop_st_check_shape(t, 1, shape, m->hf->diag);
     for (uint32_t i = 0; st == DOP_OK && i < m->inputs; i++) {
-        const uint8_t *b = t->data + 4 * (uint64_t)i;
-        const uint32_t of = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+        const uint32_t of = dop_word_at(t->data, i);
         if (of == UINT32_MAX) /* compressed-tensors' first value: no order was stored */
             return p->order = NULL, DOP_OK;
         if (of >= p->tiles)

@@ -9,6 +9,7 @@
  * and value (o, i) is scale * (q - zero).  AWQ's words hold their outputs in the order 0 2 4 6 1 3 5 7, from the lowest
  * bits on (AutoAWQ, awq/utils/packing_utils.py).  GPTQ's first checkpoint format stores zero points minus 1, modulo 16;
  * "gptq_v2" stores them as they are (GPTQModel, README). */
+#include "base/encoding/little_endian.h"
 #include "compiler/import/hf/hf.h"
 #include "compiler/model/leftovers.h"
 #include "ir/interp.h"
@@ -245,8 +246,7 @@ read_order(layer *l)
         return DOP_OK;
     dop_status st = t ? check_words(l, t, 1, l->inputs, 0) : find(l, "g_idx", true, &t);
     for (uint32_t i = 0; st == DOP_OK && i < l->inputs; i++) {
-        const uint8_t *p = t->data + 4 * (uint64_t)i;
-        const uint32_t group = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        const uint32_t group = dop_word_at(t->data, i);
         if (group >= l->groups)
             st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: group %u of input %u is not there", t->name,
                              group, i);
