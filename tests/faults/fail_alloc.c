@@ -2,9 +2,9 @@
  *
  *   fail_alloc load|drafter|compile|plan|parts MODEL TARGET EVERY [N]
  *
- * load reads the model; drafter reads MODEL/model and adds the drafter MODEL/drafter; compile goes on to the texts of all kernels, plan to a plan file in the current directory; parts
- * makes a plan in two parts of what was compiled once, without failures.  A
- * first run without a failure counts the points at which memory is asked for: malloc and its relatives of our code and
+ * load reads the model; drafter reads MODEL/model and adds the drafter MODEL/drafter; compile goes on to the texts of all
+ * kernels, plan to a plan file in the current directory; parts makes a plan in two parts of what was compiled once, without
+ * failures.  A first run without a failure counts the points at which memory is asked for: malloc and its relatives of our code and
  * of Jansson, pieces of arenas (one block serves many), and appends to growable buffers (few of them grow one).
  * Then, for the first and the last point that each place in the program makes, and some between, there is a run in which
  * that point fails, in a process of its own.  EVERY takes each so-manieth of these runs (a sixteenth of them in the
