@@ -1,6 +1,6 @@
 /* Words of files, whose first byte is the lowest one, on any machine. */
-#ifndef DOP_BASE_ENCODING_LITTLE_ENDIAN_H
-#define DOP_BASE_ENCODING_LITTLE_ENDIAN_H
+#ifndef DOPPLER_BASE_ENCODING_LITTLE_ENDIAN_H
+#define DOPPLER_BASE_ENCODING_LITTLE_ENDIAN_H
 
 #include <stdint.h>
 
