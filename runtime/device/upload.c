@@ -255,12 +255,13 @@ dop_upload_wait(dop_upload *upload, const dop_progress *progress, dop_diag *diag
 {
     dop_upload *up = upload;
     dop_status st = DOP_OK;
+    uint64_t shown = 0;
     if (up->inline_only) {
         up->inline_only = false;
         work(up, 0);
     }
     pthread_mutex_lock(&up->lock);
-    for (uint64_t shown = 0; up->n_busy > 0 && st == DOP_OK;) {
+    while (up->n_busy > 0 && st == DOP_OK) {
         pthread_cond_wait(&up->changed, &up->lock);
         if (!progress->fn || up->written == shown)
             continue;
@@ -279,7 +280,9 @@ dop_upload_wait(dop_upload *upload, const dop_progress *progress, dop_diag *diag
                 *diag = up->workers[i].diag;
             return up->workers[i].st;
         }
-    return DOP_OK;
+    /* The end is reported even where it came before anybody waited. */
+    return shown == up->bytes || dop_progress_report(progress, "weights", up->bytes, up->bytes) ? DOP_OK
+                                                                                                : DOP_CANCELLED(diag);
 }
 
 void
