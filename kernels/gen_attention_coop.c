@@ -13,18 +13,16 @@ typedef enum pass_way {
 /* Consequences of a tile: how its subgroups divide the work, and where things are in shared memory, in words of 16 bytes. */
 typedef struct layout {
     uint32_t dim, value_dim; /* of a head, filled up with zeros to whole matrices */
-    uint32_t
-        heads; /* of the query heads that share a KV head, those of a workgroup: other workgroups have the others */
+    uint32_t heads;          /* of a workgroup; others have the other query heads of its KV head */
     uint32_t subgroups, row_groups, position_groups;
     uint32_t value_groups; /* the same rows and positions, for a share of the values each */
-    uint32_t
-        depth_groups;   /* value groups that have a share of the keys' values each for the scores, which they add up */
-    uint32_t m, rows;   /* rows of queries: of a matrix, of the workgroup */
-    uint32_t positions; /* processed at a time */
-    bool split_q;       /* queries are sums of two halves */
-    bool q_stays;       /* queries stay in shared memory, because registers would not hold them */
-    bool one_buffer;    /* K and V of a tile take turns in one buffer of shared memory */
-    bool in_keys;       /* V is columns of K */
+    uint32_t depth_groups; /* value groups that make a share of the scores' depth each and add them up */
+    uint32_t m, rows;      /* rows of queries: of a matrix, of the workgroup */
+    uint32_t positions;    /* processed at a time */
+    bool split_q;          /* queries are sums of two halves */
+    bool q_stays;          /* queries stay in shared memory, because registers would not hold them */
+    bool one_buffer;       /* K and V of a tile take turns in one buffer of shared memory */
+    bool in_keys;          /* V is columns of K */
     pass_way pass;
     uint32_t v_at, q_at, piece_at, piece, words;
     uint32_t bytes; /* of shared memory in all */

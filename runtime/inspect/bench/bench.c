@@ -376,7 +376,7 @@ run_tests(dop_bench *b, bool progress, dop_diag *diag)
     return st;
 }
 
-/* Waits for every kernel, also those that no test runs: steps take several times as long beside a driver that compiles. */
+/* Waits for every kernel, also those that no test runs: a driver that still compiles them takes its time from steps. */
 static dop_status
 wait_for_kernels(dop_model *m, dop_diag *diag)
 {
