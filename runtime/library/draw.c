@@ -239,23 +239,45 @@ cut_to_shape(dop_picture *p, uint32_t width, uint32_t height)
     p->height = to_h;
 }
 
+/* Decodes a picture, and makes it one of the plan's size; *out_fit is the caller's to finish, whatever comes back. */
+static dop_status
+fit(const dop_plan_draw *p, const void *bytes, size_t n, dop_diag *diag, dop_picture *out_fit)
+{
+    const uint32_t width = p->width * p->scale, height = p->height * p->scale;
+    dop_picture given = {0};
+    dop_status st = dop_picture_decode(bytes, n, 0, NULL, diag, &given);
+    *out_fit = (dop_picture){0};
+    if (st == DOP_OK) {
+        cut_to_shape(&given, width, height);
+        st = dop_picture_resize(&given, width, height, DOP_FILTER_LANCZOS, DOP_FIXED_PILLOW, NULL, diag, out_fit);
+    }
+    dop_picture_finish(&given);
+    return st;
+}
+
+dop_status
+dop_draw_fit(const dop_model *model, const void *bytes, size_t n, dop_diag *diag, dop_buf *out_png)
+{
+    dop_picture picture = {0};
+    dop_status st = fit(model->plan.draw, bytes, n, diag, &picture);
+    if (st == DOP_OK)
+        st = dop_picture_write_png(&picture, NULL, 0, diag, out_png);
+    dop_picture_finish(&picture);
+    return st;
+}
+
 /* Latents of the picture to begin with, times the model's scaling, to d->x: the means that the encoder gives. */
 static dop_status
 read_init(drawing *d, const dop_draw_options *o)
 {
     const dop_plan_draw *p = d->plan;
-    const uint32_t width = p->width * p->scale, height = p->height * p->scale;
     const size_t n_pixels = dop_draw_pixels(p), places = d->n / p->latents;
-    dop_picture given = {0}, fit = {0};
+    dop_picture picture = {0};
     float *moments = calloc(2 * d->n, sizeof *moments);
-    dop_status st = moments ? dop_picture_decode(o->init, o->n_init, 0, NULL, d->diag, &given)
-                            : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK) {
-        cut_to_shape(&given, width, height);
-        st = dop_picture_resize(&given, width, height, DOP_FILTER_LANCZOS, DOP_FIXED_PILLOW, NULL, d->diag, &fit);
-    }
+    dop_status st =
+        moments ? fit(p, o->init, o->n_init, d->diag, &picture) : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
     for (size_t i = 0; i < n_pixels && st == DOP_OK; i++) {
-        const uint8_t *rgb = &fit.rgb[i / p->colours * 3];
+        const uint8_t *rgb = &picture.rgb[i / p->colours * 3];
         const size_t k = i % p->colours;
         const double grey = (rgb[0] + rgb[1] + rgb[2]) / 3.0;
         d->pixels[i] = (float)((p->colours < 3 ? grey : k < 3 ? rgb[k] : 255) / 127.5 - 1);
@@ -266,8 +288,7 @@ read_init(drawing *d, const dop_draw_options *o)
     for (size_t i = 0; i < places && st == DOP_OK; i++)
         for (size_t k = 0; k < p->latents; k++)
             d->x[i * p->latents + k] = (float)(((double)moments[i * 2 * p->latents + k] - p->moved) * p->scaling);
-    dop_picture_finish(&given);
-    dop_picture_finish(&fit);
+    dop_picture_finish(&picture);
     free(moments);
     return st;
 }

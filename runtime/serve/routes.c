@@ -429,6 +429,7 @@ static const route routes[] = {
     {"/infill", "POST", dop_infill_begin, ROUTE_MODEL},
     {"/v1/embeddings", "POST", post_embeddings, ROUTE_MODEL},
     {"/v1/images/generations", "POST", dop_drawings_begin, ROUTE_MODEL},
+    {"/v1/images/edits", "POST", dop_edits_begin, ROUTE_MODEL | ROUTE_FORM},
     {"/v1/audio/transcriptions", "POST", dop_transcriptions_begin, ROUTE_MODEL | ROUTE_FORM},
     {"/v1/audio/translations", "POST", dop_translations_begin, ROUTE_MODEL | ROUTE_FORM},
     {"/v1/rerank", "POST", post_rerank, ROUTE_MODEL},

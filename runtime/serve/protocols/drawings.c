@@ -1,22 +1,27 @@
-/* POST /v1/images/generations: from a body to jobs that draw, and the pictures as JSON or as events.  OpenAI's fields are prompt, n, size,
- * response_format, output_format and stream; seed, steps, guidance, negative, sampler, init (a data: URI) and strength are
- * extensions, with the meaning that doppler/draw.h gives them. */
+/* POST /v1/images/generations and /v1/images/edits: from a body to jobs that draw, and the pictures as JSON or as events.  OpenAI's fields
+ * are prompt, n, size, response_format, output_format and stream, and of edits, which are forms, image; seed, steps, guidance, negative,
+ * sampler, init (a data: URI; edits: the image) and strength are extensions, with the meaning that doppler/draw.h gives them. */
 #include "runtime/serve/protocols/protocol.h"
 
 #include "runtime/library/draw.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 enum { MOST_PICTURES = 10, MOST_TEXT = 32000 /* bytes */ };
+
+static const double LEAST_STRENGTH = 0.001; /* as that of --strength: 0 is the default in dop_draw_options */
 
 /* One picture of a request: the state of its job. */
 typedef struct picture {
     dop_draw_options options;
     char *text, *negative, *sampler; /* owned; what is not given is NULL */
-    dop_buf init;                    /* owned: the file to begin with; empty: none */
+    dop_buf init;                    /* owned: the picture to begin with, a PNG of the plan's size; empty: none */
     bool url;                        /* the answer has it as a data: URL */
+    bool edit;                       /* of a request to /v1/images/edits */
     void *png;                       /* owned, [n]; NULL: not drawn yet */
     size_t n;
     /* while it is drawn */
@@ -140,11 +145,50 @@ take_format(dop_reader *r, picture *out)
 static const char *
 wrong_of(const dop_draw_options *o, const char *why)
 {
-    return o->init && strstr(why, "picture") ? "init" : o->sampler && strstr(why, "sampler") ? "sampler" : "steps";
+    return o->sampler && strstr(why, "sampler") ? "sampler" : "steps";
+}
+
+/* The picture of a form; NULL: refused. */
+static const char *
+image_of(dop_reader *r, const dop_form_data *form, size_t *out_n)
+{
+    const uint32_t n = form->files[DOP_FORM_IMAGE].count;
+    if (form->files[DOP_FORM_MASK].count > 0)
+        dop_reader_refuse(r, "mask", "masks are not taken: the whole picture is drawn anew");
+    else if (n == 0)
+        dop_reader_refuse(r, "image", "image is the picture to begin with, as a file of the form");
+    else if (n > 1)
+        dop_reader_refuse(r, "image", "a drawing begins with one picture, and image is given %u times", n);
+    *out_n = form->files[DOP_FORM_IMAGE].n;
+    return r->failed ? NULL : form->files[DOP_FORM_IMAGE].bytes;
+}
+
+/* Takes the picture to begin with; form NULL: a data: URI, where there is one. */
+static void
+take_init(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budget *budget, picture *out)
+{
+    const char *param = form ? "image" : "init";
+    dop_diag diag = {0};
+    dop_buf decoded = {0};
+    size_t n = 0;
+    const char *bytes = form ? image_of(r, form, &n) : dop_reader_text(r, param, &n);
+    if (bytes && !form && !r->failed && dop_reader_data(r, param, bytes, budget, &decoded)) {
+        bytes = decoded.data;
+        n = decoded.size;
+    }
+    out->options.init = bytes;
+    out->options.n_init = n;
+    if (bytes && !r->failed && dop_draw_check(api->model, &out->options, &diag) != DOP_OK)
+        dop_reader_refuse(r, param, "%s", diag.message);
+    else if (bytes && !r->failed && dop_draw_fit(api->model, bytes, n, &diag, &out->init) != DOP_OK)
+        dop_reader_fail(r, param, &diag, budget);
+    out->options.init = out->init.data;
+    out->options.n_init = out->init.size;
+    dop_buf_finish(&decoded);
 }
 
 static void
-take_options(dop_reader *r, const dop_api *api, dop_budget *budget, picture *out)
+take_options(dop_reader *r, const dop_api *api, picture *out)
 {
     size_t n;
     dop_diag diag = {0};
@@ -159,12 +203,7 @@ take_options(dop_reader *r, const dop_api *api, dop_budget *budget, picture *out
     out->options.sampler = dop_reader_text(r, "sampler", &n);
     /* -1: any, as in other servers; what is chosen here is exact as a number of JavaScript */
     out->options.seed = seed && number != -1 ? (uint64_t)number : dop_any_seed() >> 32;
-    out->options.strength = dop_reader_real(r, "strength", 0, 0, 1);
-    const char *init = dop_reader_text(r, "init", &n);
-    if (init && !r->failed && dop_reader_data(r, "init", init, budget, &out->init)) {
-        out->options.init = out->init.data;
-        out->options.n_init = out->init.size;
-    }
+    out->options.strength = dop_reader_real(r, "strength", 0, LEAST_STRENGTH, 1);
     out->options.progress = advance;
     if (!r->failed && !out->options.text)
         dop_reader_refuse(r, "prompt", "prompt is the text to draw");
@@ -270,13 +309,14 @@ write_end(const dop_call *c, dop_buf *out)
 static void
 add_event(const dop_call *c, const picture *p, dop_answer *answer)
 {
-    json_t *event = json_pack("{s:s, s:I}", "type", "image_generation.completed", "created_at", (json_int_t)c->created);
+    const char *type = p->edit ? "image_edit.completed" : "image_generation.completed";
+    json_t *event = json_pack("{s:s, s:I}", "type", type, "created_at", (json_int_t)c->created);
     json_t *one = encoded(p), *rest = settings_of(c);
     (void)json_object_update(event, one);
     (void)json_object_update(event, rest);
     json_decref(one);
     json_decref(rest);
-    dop_answer_event(answer, "image_generation.completed", event);
+    dop_answer_event(answer, type, event);
 }
 
 static bool
@@ -312,11 +352,12 @@ stream(dop_call *c, dop_answer *answer)
 static const dop_task_writer writer = {write_begin, write_picture, write_end, stream, NULL};
 
 static dop_call *
-begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer)
+begin(const dop_api *api, const dop_api_request *request, const json_t *root, const dop_form_data *form,
+      dop_answer *answer)
 {
     dop_reader r = {.root = root, .answer = answer};
     dop_draw_facts facts;
-    picture like = {.url = false};
+    picture like = {.edit = form != NULL};
     if (!dop_model_draw_facts(api->model, &facts)) {
         dop_reader_refuse(&r, "model", "the model draws no pictures");
         return NULL;
@@ -328,7 +369,9 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, do
     take_size(&r, &facts);
     take_format(&r, &like);
     if (!r.failed)
-        take_options(&r, api, request->budget, &like);
+        take_options(&r, api, &like);
+    if (!r.failed)
+        take_init(&r, api, form, request->budget, &like);
     dop_reader_report(&r);
     dop_call *c = r.failed ? NULL : calloc(1, sizeof *c + n * sizeof *c->choices);
     if (!c && !r.failed)
@@ -357,5 +400,44 @@ void
 dop_drawings_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                    dop_call **out_call)
 {
-    *out_call = begin(api, request, root, answer);
+    *out_call = begin(api, request, root, NULL, answer);
+}
+
+/* Makes the texts of a form's fields what they are in JSON.  What is no number or bool stays a text, which its reader refuses. */
+static json_t *
+typed(const json_t *root)
+{
+    static const char *const numbers[] = {"n", "seed", "steps", "guidance", "strength", "partial_images"};
+    static const char *const bools[] = {"stream", "strict"};
+    json_t *out = json_copy((json_t *)(uintptr_t)root);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const char *text = json_string_value(json_object_get(root, numbers[i]));
+        char *end = NULL;
+        const double v = text ? strtod(text, &end) : 0;
+        if (text && end != text && !*end && isfinite(v))
+            (void)json_object_set_new(out, numbers[i],
+                                      strspn(text, "-0123456789") == strlen(text) && fabs(v) < 9e18
+                                          ? json_integer(strtoll(text, NULL, 10))
+                                          : json_real(v));
+    }
+    for (size_t i = 0; i < sizeof bools / sizeof *bools; i++) {
+        const char *text = json_string_value(json_object_get(root, bools[i]));
+        if (text && (strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0))
+            (void)json_object_set_new(out, bools[i], json_boolean(strcasecmp(text, "true") == 0));
+    }
+    return out;
+}
+
+void
+dop_edits_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
+{
+    dop_form_data form = {0};
+    json_t *fields = typed(root);
+    if (!fields)
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+    else if (dop_request_form(request, answer, &form))
+        *out_call = begin(api, request, fields, &form, answer);
+    json_decref(form.fields);
+    json_decref(fields);
 }

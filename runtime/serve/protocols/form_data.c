@@ -1,4 +1,4 @@
-/* Bodies of multipart/form-data (RFC 7578): texts, and one file. */
+/* Bodies of multipart/form-data (RFC 7578): texts and files. */
 #include "runtime/serve/protocols/protocol.h"
 
 #include <stdlib.h>
@@ -46,6 +46,27 @@ read_parameter(const char *head, const char *end, const char *name, char *out, s
     return false;
 }
 
+/* Adds a part to the files of its name; false: parts of this name are texts. */
+static bool
+add_file(form *f, const char *name, const char *bytes, size_t n)
+{
+    static const struct {
+        const char *name;
+        dop_form_name as;
+    } rows[] = {
+        {"file", DOP_FORM_FILE}, {"image", DOP_FORM_IMAGE}, {"image[]", DOP_FORM_IMAGE}, {"mask", DOP_FORM_MASK}};
+    size_t i = 0;
+    while (i < sizeof rows / sizeof *rows && strcmp(rows[i].name, name) != 0)
+        i++;
+    if (i == sizeof rows / sizeof *rows)
+        return false;
+    if (f->out->files[rows[i].as].count++ == 0) {
+        f->out->files[rows[i].as].bytes = bytes;
+        f->out->files[rows[i].as].n = n;
+    }
+    return true;
+}
+
 /* Adds a text; a name that ends with [] is that of a list. */
 static bool
 add_text(form *f, const char *name, const char *text, size_t n)
@@ -83,11 +104,7 @@ read_part(form *f, bool *out_last)
     f->at += 2;
     if (!read_parameter(head + 1, blank, "name", name, sizeof name) || !name[0])
         return false;
-    if (strcmp(name, "file") != 0)
-        return add_text(f, name, from, n);
-    f->out->file = from;
-    f->out->n_file = n;
-    return true;
+    return add_file(f, name, from, n) || add_text(f, name, from, n);
 }
 
 bool

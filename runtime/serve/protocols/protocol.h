@@ -61,16 +61,24 @@ void dop_completion_begin(const dop_api *api, const dop_api_request *request, co
 void dop_infill_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                       dop_call **out_call);
 
-/* --- OpenAI's audio: transcriptions.c --------------------------------------------------------------------------------------- */
+/* --- forms with files: form_data.c ------------------------------------------------------------------------------------------- */
+
+/* Parts of forms that are files, by their names; all others are texts. */
+typedef enum dop_form_name { DOP_FORM_FILE, DOP_FORM_IMAGE, DOP_FORM_MASK, DOP_FORM_NAMES } dop_form_name;
 
 /* A body of multipart/form-data. */
 typedef struct dop_form_data {
-    json_t *fields;   /* owned: an object of texts; of a name that ends with [], a list of them */
-    const char *file; /* [n_file], in the body: the part "file"; NULL: there is none */
-    size_t n_file;
+    json_t *fields; /* owned: an object of texts; of a name that ends with [], a list of them */
+    struct {
+        const char *bytes; /* [n], in the body: the first file of this name */
+        size_t n;
+        uint32_t count; /* files of this name */
+    } files[DOP_FORM_NAMES];
 } dop_form_data;
 /* False: it is none, and the answer says so. */
 bool dop_request_form(const dop_api_request *request, dop_answer *answer, dop_form_data *out_form);
+
+/* --- OpenAI's audio: transcriptions.c --------------------------------------------------------------------------------------- */
 
 /* POST /v1/audio/transcriptions and /v1/audio/translations: root has the texts of the form, whose file is in the request's body. */
 void dop_transcriptions_begin(const dop_api *api, const dop_api_request *request, const json_t *root,
@@ -80,9 +88,12 @@ void dop_translations_begin(const dop_api *api, const dop_api_request *request, 
 
 /* --- OpenAI's pictures: drawings.c ------------------------------------------------------------------------------------------ */
 
-/* POST /v1/images/generations: the jobs of its call have tasks (dop_job_task). */
+/* POST /v1/images/generations and /v1/images/edits: the jobs of their calls have tasks (dop_job_task).  Of edits root has the texts of
+ * the form, whose picture is in the request's body. */
 void dop_drawings_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                         dop_call **out_call);
+void dop_edits_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                     dop_call **out_call);
 
 /* --- OpenAI's Responses ------------------------------------------------------------------------------------------------------ */
 

@@ -167,11 +167,12 @@ take_file(dop_reader *r, const dop_api *api, const dop_api_request *request, con
     dop_audio *audio = NULL;
     dop_diag diag = {0};
     dop_audio_facts facts;
-    if (!form->file) {
+    if (form->files[DOP_FORM_FILE].count == 0) {
         dop_reader_refuse(r, "file", "file is the sound, as a file of the form");
         return;
     }
-    dop_status st = dop_audio_read(form->file, form->n_file, &options, &diag, &audio);
+    dop_status st =
+        dop_audio_read(form->files[DOP_FORM_FILE].bytes, form->files[DOP_FORM_FILE].n, &options, &diag, &audio);
     (void)dop_model_audio(api->model, &facts);
     if (st == DOP_OK && !dop_budget_take(request->budget, (uint64_t)(dop_audio_seconds(audio) * 100) * facts.bins * 4))
         st = DOP_FAIL(&diag, DOP_E_LIMIT, "the audio takes more memory than is allowed");

@@ -1,0 +1,53 @@
+// Pictures that begin with a picture, by OpenAI's own client:   node edit.mjs URL FOLDER-OF-node_modules PICTURE
+// (tests/golden/draw_serve.sh whole).  The model draws 24 x 16.
+import { createRequire } from 'node:module';
+import { createReadStream } from 'node:fs';
+import assert from 'node:assert/strict';
+
+const [url, modules, file] = process.argv.slice(2);
+const require = createRequire(modules + '/');
+const OpenAI = require('openai').default ?? require('openai');
+const client = new OpenAI({ baseURL: url + '/v1', apiKey: 'none', maxRetries: 0 });
+let count = 0;
+
+async function test(name, fn) {
+  try {
+    await fn();
+    count++;
+  } catch (e) {
+    console.error('FAILED ' + name + ': ' + (e.stack || e));
+    process.exitCode = 1;
+  }
+}
+const model = (await client.models.list()).data[0].id;
+const ask = (more = {}) => ({ model, image: createReadStream(file), prompt: 'a red house', seed: 4, steps: 4, ...more });
+const first = (await client.images.edit(ask())).data[0].b64_json;
+
+await test('a picture of the size', async () => {
+  const png = Buffer.from(first, 'base64');
+  assert.deepEqual([png.readUInt32BE(16), png.readUInt32BE(20)], [24, 16]);
+  assert.ok(png.includes('Denoising strength: 0.8'));
+});
+await test('n, strength, a list of one picture', async () => {
+  const r = await client.images.edit(ask({ image: [createReadStream(file)], n: 2, strength: 0.8, response_format: 'b64_json', size: '24x16' }));
+  assert.deepEqual(r.data.map((d) => d.seed), [4, 5]);
+  assert.equal(r.data[0].b64_json, first);
+  assert.notEqual((await client.images.edit(ask({ strength: 0.3 }))).data[0].b64_json, first);
+});
+await test('a picture that was generated is edited', async () => {
+  const made = (await client.images.generate({ model, prompt: 'a house', steps: 2 })).data[0].b64_json;
+  const image = await OpenAI.toFile(Buffer.from(made, 'base64'), 'made.png', { type: 'image/png' });
+  assert.ok((await client.images.edit(ask({ image }))).data[0].b64_json);
+});
+await test('a stream', async () => {
+  const types = [];
+  for await (const event of await client.images.edit(ask({ stream: true }))) types.push(event.type);
+  assert.deepEqual(types, ['image_edit.completed']);
+});
+await test('refusals', async () => {
+  const text = await OpenAI.toFile(Buffer.from('text'), 'x.png', { type: 'image/png' });
+  const two = [createReadStream(file), createReadStream(file)];
+  for (const wrong of [{ image: text }, { image: two }, { strength: 2 }, { n: 11 }, { mask: createReadStream(file) }, { prompt: undefined }, { size: '512x512' }])
+    await assert.rejects(client.images.edit(ask(wrong)), (e) => e.status === 400 && e.type === 'invalid_request_error');
+});
+console.log(count + ' of 5');
