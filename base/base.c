@@ -1,6 +1,7 @@
 #include "base/base.h"
 
 #include "base/foreign.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -227,7 +228,7 @@ dop_buf_finish(dop_buf *b)
 static int
 open_nameless(const char *path)
 {
-    const char *slash = strrchr(path, '/');
+    const char *slash = dop_path_slash(path);
     char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
     int fd = folder && access("/proc/self/fd", X_OK) == 0 ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
     free(folder);
@@ -241,7 +242,7 @@ static bool
 may_follow(const char *link, const struct stat *of_link)
 {
     struct stat folder;
-    const char *slash = strrchr(link, '/');
+    const char *slash = dop_path_slash(link);
     char *name = slash ? strndup(link, slash == link ? 1 : (size_t)(slash - link)) : strdup(".");
     const bool known = name && stat(name, &folder) == 0;
     free(name);
@@ -260,7 +261,8 @@ follow_links(const char *path)
     char *at = strdup(path);
     struct stat sb;
     for (int i = 0; at && lstat(at, &sb) == 0 && S_ISLNK(sb.st_mode); i++) {
-        char target[4096], *next = NULL, *slash = strrchr(at, '/');
+        char target[4096] = "", *next = NULL;
+        const char *slash = dop_path_slash(at);
         ssize_t len = readlink(at, target, sizeof target);
         bool ok = i < 40 && len > 0 && (size_t)len < sizeof target;
         int folder = slash ? (int)(slash + 1 - at) : 0;
@@ -273,7 +275,7 @@ follow_links(const char *path)
             errno = ELOOP;
         else if (!ok && len >= 0)
             errno = ENAMETOOLONG;
-        if (ok && asprintf(&next, "%.*s%.*s", *target == '/' ? 0 : folder, at, (int)len, target) < 0)
+        if (ok && asprintf(&next, "%.*s%.*s", dop_path_is_absolute(target) ? 0 : folder, at, (int)len, target) < 0)
             next = NULL;
         free(at);
         at = next;

@@ -29,3 +29,9 @@ dop_path_is_absolute(const char *path)
 {
     return path[0] == '/';
 }
+
+bool
+dop_is_slash(char c)
+{
+    return c == '/';
+}

@@ -2,6 +2,7 @@
 #include "kernels/gen.h"
 
 #include "base/step_record.h"
+#include "base/system.h"
 
 #include <dirent.h>
 #include <shaderc/shaderc.h>
@@ -121,7 +122,7 @@ dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag)
 {
     memset(out, 0, sizeof *out);
     char exe[900] = "";
-    const char *slash = own_path ? strrchr(own_path, '/') : NULL;
+    const char *slash = own_path ? dop_path_slash(own_path) : NULL;
     if (slash && (size_t)(slash - own_path) < sizeof exe)
         memcpy(exe, own_path, (size_t)(slash - own_path));
     snprintf(out->dir, sizeof out->dir, "%s/%s", exe, DOP_GLSL_INSTALL_REL);

@@ -23,5 +23,11 @@ bool
 dop_path_is_absolute(const char *path)
 {
     const bool drive = path[0] && path[1] == ':';
-    return path[drive ? 2 : 0] == '/' || path[drive ? 2 : 0] == '\\';
+    return dop_is_slash(path[drive ? 2 : 0]);
+}
+
+bool
+dop_is_slash(char c)
+{
+    return c == '/' || c == '\\';
 }

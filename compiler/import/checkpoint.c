@@ -1,5 +1,6 @@
 #include "base/encoding/utf8.h"
 #include "base/foreign.h"
+#include "base/system.h"
 #include "compiler/import/not_a_model.h"
 #include "compiler/model/import.h"
 #include "compiler/model/leftovers.h"
@@ -140,7 +141,7 @@ dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag)
     dop_status st = dop_find_mmproj(m->tokenizer_gguf_path, m->arena, diag, &beside, &n);
     if (st != DOP_OK || n == 0)
         return st;
-    const char *name = strrchr(beside, '/') ? strrchr(beside, '/') + 1 : beside;
+    const char *name = dop_path_name(beside);
     if (n > 1) {
         snprintf(note, sizeof note, "%u vision parts (mmproj) are beside the model: name one with --mmproj", n);
         return dop_checkpoint_note(m, note, diag);

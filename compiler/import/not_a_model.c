@@ -1,6 +1,7 @@
 #include "compiler/import/not_a_model.h"
 
 #include "base/read/json_util.h"
+#include "base/system.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -77,7 +78,7 @@ look(const char *dir, dop_arena *arena, dop_diag *diag, finds *f, dop_buf *names
 dop_status
 dop_find_mmproj(const char *model, dop_arena *arena, dop_diag *diag, char **out_path, uint32_t *out_n)
 {
-    const char *slash = strrchr(model, '/');
+    const char *slash = dop_path_slash(model);
     const char *dir = slash ? dop_arena_printf(arena, "%.*s/", (int)(slash - model), model) : "./";
     struct dirent **list = NULL;
     bool failed = !dir;
@@ -157,7 +158,7 @@ dop_look_around(const char *dir, dop_arena *arena, dop_diag *diag, char **out_gg
 dop_status
 dop_not_a_model(const char *path, dop_file_kind kind, dop_diag *diag)
 {
-    const char *why = dop_file_refusal(kind), *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *why = dop_file_refusal(kind), *name = dop_path_name(path);
     if (!why && strcmp(name, "adapter_model.safetensors") == 0)
         why = "this is a LoRA adapter, not a model: name its model, and the adapter with --lora";
     else if (!why && kind == DOP_FILE_SAFETENSORS)

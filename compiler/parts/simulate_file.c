@@ -59,7 +59,7 @@ read_link(reader *r, const yaml_node_t *node, uint32_t i)
 static dop_status
 add_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
 {
-    const char *name = dop_yaml_text(node), *slash = strrchr(r->path, '/');
+    const char *name = dop_yaml_text(node), *slash = dop_path_slash(r->path);
     char *path = NULL;
     if (!name || !*name)
         return DOP_FAIL_NODE(r->diag, r->path, node, "stage_times is a file, or a list of files");

@@ -1,4 +1,5 @@
 /* The options of dopplerc: their table, what their values may be, and what they ask of a compilation. */
+#include "base/system.h"
 #include "base/words.h"
 #include "compiler/program/cli.h"
 
@@ -209,7 +210,7 @@ dop_cli_emits_all(const dop_compiler_cli *o)
 const char *
 dop_cli_ending(const char *file)
 {
-    const char *slash = strrchr(file, '/'), *dot = strrchr(slash ? slash : file, '.');
+    const char *dot = strrchr(dop_path_name(file), '.');
     return dot ? dot : "";
 }
 

@@ -1,6 +1,7 @@
 #include "compiler/program/tune_target.h"
 
 #include "base/clock.h"
+#include "base/system.h"
 #include "compiler/program/tune_memory.h"
 #include "compiler/schedule/region_facts.h"
 #include "compiler/target/target.h"
@@ -304,7 +305,7 @@ static dop_status
 write_target(const tuner *t, const char *path)
 {
     const dop_device_caps *d = dop_kernel_bench_caps(t->bench);
-    const char *file = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *file = dop_path_name(path);
     dop_buf out = {0}, numbers = {0};
     dop_buf_printf(
         &out, "# Made by dopplerc --tune --target-out on %s, driver %s.  Microseconds of steps, before and now:\n#",

@@ -1,5 +1,6 @@
 /* Reading kernel paths: YAML files, RDRR manifests, --force. */
 #include "base/read/yaml_util.h"
+#include "base/system.h"
 #include "compiler/import/rdrr/rdrr.h"
 #include "compiler/schedule/kernel_path.h"
 #include "compiler/schedule/region_facts.h"
@@ -399,7 +400,7 @@ name_of_file(reader *r)
 {
     if (!r->out->name && r->spec)
         r->out->name = dop_arena_strdup(r->arena, r->spec);
-    const char *slash = strrchr(r->path, '/'), *base = slash ? slash + 1 : r->path, *dot = strrchr(base, '.');
+    const char *base = dop_path_name(r->path), *dot = strrchr(base, '.');
     if (!r->out->name)
         r->out->name = dop_arena_printf(r->arena, "%.*s", (int)(dot ? dot - base : (long)strlen(base)), base);
     return r->out->name ? DOP_OK : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
@@ -622,7 +623,7 @@ dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, 
     out->n_layers = n_layers;
     if (ends_with(spec, ".json"))
         return load_manifest(&r);
-    if (strchr(spec, '/') || ends_with(spec, ".yaml") || ends_with(spec, ".yml"))
+    if (dop_path_slash(spec) || ends_with(spec, ".yaml") || ends_with(spec, ".yml"))
         return load_yaml(&r);
     r.spec = spec;
     return load_named(&r, glsl_dir);

@@ -1,5 +1,6 @@
 /* How a plan was made, for its card: release, kernels, and what the options asked for.  Files are named by their digests, so that the
  * same inputs give the same bytes from any folder. */
+#include "base/system.h"
 #include "compiler/write/plan_writer.h"
 
 #include <jansson.h>
@@ -31,7 +32,7 @@ static json_t *
 spec_json(const char *spec)
 {
     const char *dot = strrchr(spec, '.');
-    const bool file = strchr(spec, '/') || (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
+    const bool file = dop_path_slash(spec) || (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
     return file ? file_json(spec) : json_string(spec);
 }
 

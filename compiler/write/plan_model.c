@@ -1,5 +1,6 @@
 /* What a plan says about its model: facts, card, which part it is, tokenizer and chat template. */
 #include "base/format/gguf.h"
+#include "base/system.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "compiler/model/diffusion.h"
 #include "compiler/model/vision.h"
@@ -85,9 +86,9 @@ static void
 folder_of(const dop_checkpoint *m, char *out, size_t size)
 {
     snprintf(out, size, "%s", m->tokenizer_json_path);
-    char *slash = strrchr(out, '/');
+    const char *slash = dop_path_slash(out);
     if (slash)
-        *slash = 0;
+        out[slash - out] = 0;
     else
         snprintf(out, size, ".");
 }

@@ -1,6 +1,7 @@
 #include "compiler/schedule/region_facts.h"
 #include "compiler/write/plan_writer.h"
 
+#include "base/system.h"
 #include "compiler/schedule/persistent.h"
 #include "ir/text.h"
 #include "kernels/weight_types.h"
@@ -675,8 +676,7 @@ dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, dop_pl
 {
     dop_plan_writer w = {.n_targets = 0};
     char *weights = NULL;
-    const char *slash = strrchr(path, '/');
-    if (where == DOP_PLAN_WEIGHTS_EXTERNAL && asprintf(&weights, "%s.weights", slash ? slash + 1 : path) < 0)
+    if (where == DOP_PLAN_WEIGHTS_EXTERNAL && asprintf(&weights, "%s.weights", dop_path_name(path)) < 0)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = write_rows(&w, list, n, weights, where, diag);
     if (st == DOP_OK)
@@ -690,10 +690,9 @@ dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, dop_pl
 static dop_status
 part_names(const char *path, uint32_t part, dop_diag *diag, char **out_plan, char **out_weights)
 {
-    const char *slash = strrchr(path, '/');
     *out_plan = *out_weights = NULL;
     if (asprintf(out_plan, "%s.part%u", path, part) < 0 ||
-        asprintf(out_weights, "%s.part%u.weights", slash ? slash + 1 : path, part) < 0)
+        asprintf(out_weights, "%s.part%u.weights", dop_path_name(path), part) < 0)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     return DOP_OK;
 }

@@ -1,6 +1,7 @@
 #include "runtime/adapter/adapter.h"
 
 #include "base/foreign.h"
+#include "base/system.h"
 #include "base/words.h"
 #include "runtime/adapter/adapter_file.h"
 
@@ -319,7 +320,7 @@ open_file(const char *path, dop_arena *arena, dop_diag *diag, dop_adapter_file *
     if (kind != DOP_FILE_SAFETENSORS)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "not an adapter: a PEFT directory, its .safetensors file or a GGUF adapter is expected");
-    const char *slash = strrchr(path, '/');
+    const char *slash = dop_path_slash(path);
     const char *config = dop_arena_printf(arena, "%.*sadapter_config.json", slash ? (int)(slash + 1 - path) : 0, path);
     if (!config)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
@@ -355,7 +356,7 @@ dop_adapter_argument(const char *text, dop_arena *arena, dop_diag *diag, const c
     const char *colon = strrchr(text, ':');
     char *end = NULL;
     *out_scale = 1;
-    if (colon && colon > text && colon[1] && access(text, F_OK) != 0) {
+    if (colon && colon > text && colon[1] && !dop_is_slash(colon[1]) && access(text, F_OK) != 0) { /* C:/FILE */
         const double v = strtod(colon + 1, &end);
         if (*end || !isfinite(v) || fabs(v) > 1e6)
             return DOP_FAIL(diag, DOP_E_USAGE, "%s: expected FILE or FILE:SCALE with a number", text);

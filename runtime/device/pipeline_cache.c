@@ -1,5 +1,6 @@
 /* The pipeline cache on disk: what the driver hands out, behind a header of ours with a digest, so that a damaged file
  * never reaches the driver. */
+#include "base/system.h"
 #include "runtime/device/pipelines.h"
 
 #include <errno.h>
@@ -87,7 +88,7 @@ make_dirs(const char *dir)
     char path[768];
     snprintf(path, sizeof path, "%s", dir);
     for (char *p = path + 1; *p; p++)
-        if (*p == '/') {
+        if (dop_is_slash(*p)) {
             *p = 0;
             (void)mkdir(path, 0777);
             *p = '/';

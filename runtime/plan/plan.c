@@ -1,6 +1,7 @@
 #include "runtime/plan/plan.h"
 
 #include "base/foreign.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -342,7 +343,7 @@ open_files(dop_plan *plan, dop_diag *diag)
     plan->file_maps = calloc(plan->n_files, sizeof *plan->file_maps);
     if (!plan->file_maps)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    const char *slash = strrchr(plan->path, '/');
+    const char *slash = dop_path_slash(plan->path);
     for (uint32_t i = 0; i < plan->n_files && st == DOP_OK; i++) {
         path.size = 0;
         if (slash && !plan->files[i].model)

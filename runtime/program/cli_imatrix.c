@@ -1,4 +1,5 @@
 /* The mode --imatrix-out: reads a text and writes how much the inputs of each product matter. */
+#include "base/system.h"
 #include "runtime/inspect/imatrix/imatrix.h"
 #include "runtime/program/common/cli.h"
 
@@ -17,11 +18,8 @@ static dop_status
 write_file(const dop_cli *cli, const dop_imatrix_made *made, dop_diag *diag)
 {
     dop_buf file = {0};
-    const char *text = cli->file          ? cli->file
-                       : cli->tokens_file ? cli->tokens_file
-                                          : "prompt",
-               *slash = strrchr(text, '/');
-    dop_imatrix_gguf(made, slash ? slash + 1 : text, &file);
+    const char *text = cli->file ? cli->file : cli->tokens_file ? cli->tokens_file : "prompt";
+    dop_imatrix_gguf(made, dop_path_name(text), &file);
     dop_status st = file.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
                                 : dop_write_file(cli->imatrix, file.data, file.size, diag);
     dop_buf_finish(&file);

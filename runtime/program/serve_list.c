@@ -1,5 +1,6 @@
 /* Which models a server has: --models DIR|FILE.yaml. */
 #include "base/read/yaml_util.h"
+#include "base/system.h"
 #include "runtime/program/serve_host.h"
 
 #include <dirent.h>
@@ -102,7 +103,7 @@ static dop_status
 read_entry(const char *path, dop_yaml *y, const yaml_node_t *node, dop_diag *diag, dop_host_list *out)
 {
     static const char *const keys[] = {"id", "plan", "aliases"};
-    const char *slash = strrchr(path, '/');
+    const char *slash = dop_path_slash(path);
     if (!node || node->type != YAML_MAPPING_NODE)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a model is a mapping of id, plan and aliases");
     for (const yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++) {

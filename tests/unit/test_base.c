@@ -1,6 +1,7 @@
 /* base/base: conversions against an oracle that only uses doubles, buffers, files, diagnostics. */
 #include "base/base.h"
 #include "base/program/options.h"
+#include "base/system.h"
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
@@ -355,6 +356,19 @@ assert_file_is(const char *path, const char *text)
     dop_map_close(&map);
     cr_assert_null(map.data);
     dop_map_close(&map);
+}
+
+Test(base, names_of_files)
+{
+    const char *path = "a.b/c/d.e";
+    cr_assert_eq(dop_path_slash(path), path + 5);
+    cr_assert_str_eq(dop_path_name(path), "d.e");
+    cr_assert_str_eq(dop_path_name("d.e"), "d.e");
+    cr_assert_str_eq(dop_path_name("/d"), "d");
+    cr_assert_str_eq(dop_path_name("a/"), "");
+    cr_assert_null(dop_path_slash("d.e"));
+    cr_assert_null(dop_path_slash(""));
+    cr_assert_null(dop_path_slash("a\\b"), "a character like others, except on Windows");
 }
 
 Test(base, write_and_map, .init = make_dir, .fini = remove_dir)

@@ -1,5 +1,6 @@
 /* A latent diffusion model in one file of safetensors: tensors of all parts, and no configuration.  What the parts' configurations would say
  * follows from names and shapes; where the folder of the file has them, as repositories with both forms do, they are read. */
+#include "base/system.h"
 #include "compiler/import/diffusion/parts.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "compiler/model/leftovers.h"
@@ -454,7 +455,7 @@ dop_status
 dop_import_single_file(const char *path, dop_diag *diag, dop_checkpoint *m, bool *out_is)
 {
     single s = {.r = {.arena = m->arena, .diag = diag, .m = m, .parts = {.path = path}}};
-    const char *slash = strrchr(path, '/');
+    const char *slash = dop_path_slash(path);
     s.folder = slash ? dop_arena_printf(m->arena, "%.*s", (int)(slash - path) + (slash == path), path) : ".";
     *out_is = false;
     if (!s.folder)

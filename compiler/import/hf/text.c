@@ -2,6 +2,7 @@
 #include "compiler/import/hf/hf.h"
 #include "compiler/model/leftovers.h"
 
+#include "base/system.h"
 #include "compiler/import/text/tokenizer_files.h"
 
 #include <stdio.h>
@@ -20,7 +21,7 @@ read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int
     for (size_t i = 0; st == DOP_OK && i < (json_is_array(v) ? json_array_size(v) : 1); i++)
         if (dop_json_number(json_is_array(v) ? json_array_get(v, i) : v, &id) && id >= vocab) {
             snprintf(note, sizeof note, "%s %.0f of %s is no token, since there are %u", key, id,
-                     strrchr(j->path, '/') + 1, vocab);
+                     dop_path_name(j->path), vocab);
             st = dop_checkpoint_note(hf->model, note, hf->diag);
         }
     return st;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system.h"
 #include "compiler/import/text/tokenizer_json.h"
 #include "runtime/text/tokenizer_patterns.h"
 
@@ -134,7 +135,7 @@ dop_status
 dop_tokenizer_from_merges(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
                           dop_diag *diag, dop_tokenizer **out_tok)
 {
-    const char *slash = strrchr(path, '/');
+    const char *slash = dop_path_slash(path);
     json_t *vocab = NULL, *root = NULL;
     char *dir = slash ? strndup(path, (size_t)(slash - path)) : strdup("."), *text = NULL;
     if (!dir)

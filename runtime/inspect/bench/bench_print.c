@@ -1,4 +1,5 @@
 /* Results of --bench as a table for people, and as CSV and JSON for programs. */
+#include "base/system.h"
 #include "runtime/inspect/bench/bench.h"
 
 #include <jansson.h>
@@ -37,13 +38,6 @@ text_of(const dop_bench_plan *p, uint32_t string)
     return s[0] ? s : "?";
 }
 
-static const char *
-base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static double
 accepted_share(const dop_bench_row *r)
 {
@@ -56,7 +50,7 @@ fill_row(const dop_bench *b, size_t plan, size_t test, char (*cell)[CELL])
     const dop_bench_plan *p = &b->plans[plan];
     const dop_bench_row *r = &b->rows[plan * b->n_tests + test];
     const dop_plan_model *m = p->info.plan->model;
-    snprintf(cell[C_PLAN], CELL, "%s", base_name(p->path));
+    snprintf(cell[C_PLAN], CELL, "%s", dop_path_name(p->path));
     snprintf(cell[C_MODEL], CELL, "%s", text_of(p, m->name));
     snprintf(cell[C_WEIGHTS], CELL, "%s", text_of(p, m->quant));
     snprintf(cell[C_SIZE], CELL, "%.2f MiB", (double)p->weights_bytes / (1 << 20));
@@ -112,11 +106,11 @@ print_start(const dop_bench *b, dop_buf *out)
         const dop_model_info *s = &p->info;
         uint32_t ordering = s->plan->schedules[s->decode].ordering;
         if (ordering == DOP_ORDER_PERSISTENT)
-            dop_buf_printf(out, "%s: decode steps are persistent dispatches\n", base_name(p->path));
+            dop_buf_printf(out, "%s: decode steps are persistent dispatches\n", dop_path_name(p->path));
         dop_buf_printf(out,
                        "%s: load %.1f ms (side by side: pipelines %.1f, upload %.1f, digests %.1f), then %u tokens to "
                        "the first new one %.1f ms",
-                       base_name(p->path), s->load_ms, s->pipelines_ms, s->upload_ms, s->verify_ms,
+                       dop_path_name(p->path), s->load_ms, s->pipelines_ms, s->upload_ms, s->verify_ms,
                        p->first_token_prompt, p->first_token_ms);
         if (p->start_to_first_token_ms > 0)
             dop_buf_printf(out, "; process start to first token %.1f ms", p->start_to_first_token_ms);

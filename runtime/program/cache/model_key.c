@@ -2,6 +2,7 @@
 
 #include "base/foreign.h"
 #include "base/progress.h"
+#include "base/system.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -31,13 +32,6 @@ ends(const char *name, const char *with)
     return n >= len && strcmp(name + n - len, with) == 0;
 }
 
-static const char *
-last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 bool
 dop_is_model(const char *path)
 {
@@ -45,7 +39,7 @@ dop_is_model(const char *path)
     char first[64] = "";
     if (stat(path, &sb) != 0)
         return false;
-    if (S_ISDIR(sb.st_mode) || (S_ISREG(sb.st_mode) && strcmp(last_part(path), "manifest.json") == 0))
+    if (S_ISDIR(sb.st_mode) || (S_ISREG(sb.st_mode) && strcmp(dop_path_name(path), "manifest.json") == 0))
         return true;
     FILE *f = S_ISREG(sb.st_mode) ? fopen(path, "rbe") : NULL;
     const size_t n = f ? fread(first, 1, sizeof first, f) : 0;
@@ -148,7 +142,7 @@ add_gguf(files *f, const char *path)
 static void
 add_mmproj(files *f, const char *path)
 {
-    char *dir = strndup(path, (size_t)(last_part(path) - path)), *found = NULL;
+    char *dir = strndup(path, (size_t)(dop_path_name(path) - path)), *found = NULL;
     size_t n = 0;
     DIR *d = dir ? opendir(*dir ? dir : ".") : NULL;
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -190,7 +184,7 @@ add_beside(files *f, const char *path)
     for (size_t i = 0; i < sizeof names / sizeof *names && !f->failed; i++) {
         struct stat sb;
         char *name;
-        if (asprintf(&name, "%.*s%s", (int)(last_part(path) - path), path, names[i]) < 0) {
+        if (asprintf(&name, "%.*s%s", (int)(dop_path_name(path) - path), path, names[i]) < 0) {
             f->failed = true;
             return;
         }
@@ -432,7 +426,7 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
     struct stat sb;
     dop_buf key = {0};
     dop_status st = DOP_OK;
-    const char *name = last_part(model);
+    const char *name = dop_path_name(model);
     char *folder = strcmp(name, "manifest.json") == 0 ? strndup(model, (size_t)(name - model)) : NULL;
     const char *root = folder ? (*folder ? folder : ".") : model;
     const bool is_folder = stat(root, &sb) == 0 && S_ISDIR(sb.st_mode);

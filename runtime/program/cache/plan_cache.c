@@ -1,5 +1,7 @@
 #include "runtime/program/cache/plan_cache.h"
 
+#include "base/system.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +32,7 @@ make_folders(const char *dir)
         return ENOMEM;
     int error = 0;
     for (char *p = path + 1; *p; p++)
-        if (*p == '/') {
+        if (dop_is_slash(*p)) {
             *p = 0;
             (void)mkdir(path, 0777);
             *p = '/';
@@ -320,7 +322,7 @@ void
 dop_plan_cache_trim(const dop_plan_cache *cache, uint64_t need, const char *keep)
 {
     entries all = list_entries(cache->dir);
-    const char *kept = keep ? strrchr(keep, '/') + 1 : "";
+    const char *kept = keep ? dop_path_name(keep) : "";
     for (size_t i = 0; i < all.n; i++) {
         struct statvfs disk;
         const bool fits =
