@@ -2,7 +2,11 @@
 
 #include <string.h>
 
-enum { UNIT = DOP_UNIT_VALUES, MAX_BLOCK = 256 };
+enum {
+    UNIT = DOP_UNIT_VALUES,
+    MAX_BLOCK = 256,
+    BATCH = 64 /* units that are packed at once: whole blocks, in the first cache */
+};
 
 /* Hosts are little-endian, as plans are. */
 static inline uint32_t
@@ -31,6 +35,14 @@ static inline void
 put_eight(uint8_t *p, uint64_t bytes)
 {
     memcpy(p, &bytes, sizeof bytes);
+}
+
+/* Exchanges the bits of x that `mask` has with those `shift` above them. */
+static inline uint64_t
+exchange(uint64_t x, uint64_t mask, uint32_t shift)
+{
+    const uint64_t both = (x ^ x >> shift) & mask;
+    return x ^ both ^ both << shift;
 }
 
 /* --- values in lanes of words ------------------------------------------------------------------------------------------ */
@@ -68,60 +80,53 @@ quad_shift(uint32_t bits, uint32_t j)
     }
 }
 
-/* Packs the eight values in the bytes of x, of up to four bits each, for words as quad_word() and quad_shift() have them: values 8e .. 8e + 7
- * of a unit. */
+/* Values of several blocks are packed in two passes over a buffer, so that each is a loop which compilers turn into vectors:
+ * the values in bytes, 8e .. 8e + 7 of a unit as one number of 64 bits, x[e], and these as lanes of words. */
+
+/* Two quads of values of four bits, which are a word of their own. */
 static inline uint32_t
-lanes(uint64_t x, uint32_t bits, uint32_t e)
+two_quads(uint64_t x)
 {
-    x |= x >> 12; /* byte i: values i and i + 2 */
-    const uint32_t first = (uint32_t)((x & 255) | (x & 0xff00) << 8);
-    const uint32_t second = (uint32_t)((x >> 32 & 255) | (x >> 32 & 0xff00) << 8);
-    return (first | second << (quad_shift(bits, 1))) << quad_shift(bits, 2 * e);
+    x = (x | x >> 12) & 0x0000ffff0000ffff; /* bytes 0, 1, 4, 5: values i and i + 2 */
+    x = (x | x << 8) & 0x00ff00ff00ff00ff;
+    return (uint32_t)(x | x >> 24);
 }
 
-/* A unit of bytes: the words of lanes() of eight bits. */
+/* Two quads of values of one or two bits, as the first two of a word have them. */
+static inline uint32_t
+first_quads(uint64_t x, uint32_t bits)
+{
+    x |= x >> 12;
+    x |= x >> (32 - bits);
+    return (uint32_t)((x & 0xff) | (x & 0xff00) << 8);
+}
+
+/* A unit of bytes that have a sign. */
 static inline void
-put_bytes(const uint8_t *q, uint8_t *out)
+put_bytes(const uint8_t *restrict q, uint8_t *restrict out)
 {
     for (uint32_t i = 0; i < UNIT; i += 8) {
-        const uint64_t x = eight_at(q + i);
-        put_eight(out + i, (x & 0xff0000ffff0000ff) | (x & 0x0000ff000000ff00) << 8 | (x >> 8 & 0x0000ff000000ff00));
+        const uint64_t x = eight_at(q + i) ^ 0x8080808080808080u;
+        put_eight(out + i, exchange(x, 0x0000ff000000ff00, 8));
     }
 }
 
-static inline void
-put_lanes_of(const uint8_t *q, uint32_t bits, uint8_t *out)
-{
-    uint32_t words[4] = {0};
-    for (uint32_t e = 0; e < UNIT / 8; e++)
-        words[quad_word(bits, 2 * e)] |= lanes(eight_at(q + 8 * (size_t)e), bits, e);
-    for (uint32_t w = 0; w < bits; w++)
-        put_word(out + (size_t)w * 4, words[w]);
-}
-
-/* Packs n units, whose places in `out` are `step` bytes apart.  Each width has a loop of its own, in which it is a constant. */
+/* x: values of 1, 2 or 4 bits of whole units; words: what becomes of them, `bits` words for each unit.  Words that are made
+ * of several x take two loops, because the first one is then one of vectors. */
 static void
-put_lanes(const uint8_t *q, uint32_t bits, uint32_t n, uint8_t *out, uint32_t step)
+put_lanes(const uint64_t *restrict x, uint32_t bits, uint32_t units, uint32_t *restrict words)
 {
-    const uint8_t *end = q + (size_t)n * UNIT;
-    switch (bits) {
-    case 1:
-        for (; q < end; q += UNIT, out += step)
-            put_lanes_of(q, 1, out);
-        break;
-    case 2:
-        for (; q < end; q += UNIT, out += step)
-            put_lanes_of(q, 2, out);
-        break;
-    case 4:
-        for (; q < end; q += UNIT, out += step)
-            put_lanes_of(q, 4, out);
-        break;
-    default:
-        for (; q < end; q += UNIT, out += step)
-            put_bytes(q, out);
-        break;
-    }
+    const uint32_t n = units * (UNIT / 8);
+    for (uint32_t i = 0; i < n && bits == 4; i++)
+        words[i] = two_quads(x[i]);
+    for (uint32_t i = 0; i < n && bits == 2; i++)
+        words[i] = first_quads(x[i], 2);
+    for (uint32_t i = 0; i < n && bits == 1; i++)
+        words[i] = first_quads(x[i], 1);
+    for (uint32_t i = 0; i < n / 2 && bits == 2; i++)
+        words[i] = words[2 * i] | words[2 * i + 1] << 8;
+    for (uint32_t i = 0; i < n / 4 && bits == 1; i++)
+        words[i] = words[4 * i] | words[4 * i + 1] << 2 | words[4 * i + 2] << 8 | words[4 * i + 3] << 10;
 }
 
 static void
@@ -134,31 +139,35 @@ get_lanes(const uint8_t *in, uint32_t bits, uint8_t *q)
 
 /* --- values in blocks --------------------------------------------------------------------------------------------------- */
 
-/* Eight values that follow each other in 8 * bits bits, one in each byte. */
-static inline uint64_t
-spread(uint64_t x, uint32_t bits)
-{
-    const uint64_t mask = (1u << bits) - 1;
-    x = (x | x << (32 - 4 * bits)) & ((1u << 4 * bits) - 1) * 0x0000000100000001u;
-    x = (x | x << (16 - 2 * bits)) & ((1u << 2 * bits) - 1) * 0x0001000100010001u;
-    return (x | x << (8 - bits)) & mask * 0x0101010101010101u;
-}
-
-/* n values of 1, 2 or 4 bits from the bytes of a block. */
+/* Values of 1, 2 or 4 bits of n blocks, which are `stride` bytes apart, one in each byte. */
 static inline void
-get_values(const uint8_t *b, uint32_t bits, uint32_t width, uint32_t n, uint8_t *q)
+values_of(const uint8_t *restrict b, uint32_t stride, uint32_t n, uint32_t bits, uint32_t width, uint32_t per_block,
+          uint64_t *restrict x)
 {
     const uint64_t mask = ((1u << bits) - 1) * 0x0101010101010101u;
-    for (uint32_t i = 0; i < n && width > 1; b += width)
-        for (uint32_t shift = 0; shift < 8; shift += bits)
-            for (uint32_t w = 0; w < width; w += 8, i += 8)
-                put_eight(q + i, eight_at(b + w) >> shift & mask);
-    for (uint32_t i = 0; i < n && width == 1; i += 8, b += bits) {
-        uint64_t x = b[0];
-        for (uint32_t k = 1; k < bits; k++)
-            x |= (uint64_t)b[k] << 8 * k;
-        put_eight(q + i, spread(x, bits));
-    }
+    const uint32_t bytes = per_block * bits / 8;
+    for (; n > 0; n--, b += stride)
+        for (uint32_t at = 0; at < bytes; at += width)
+            for (uint32_t shift = 0; shift < 8; shift += bits)
+                for (uint32_t w = 0; w < width; w += 8)
+                    *x++ = eight_at(b + at + w) >> shift & mask;
+}
+
+/* Values of one bit, or of two, that follow each other in blocks, as lanes: an order of bits that exchanges of them give. */
+static void
+put_bits_in_order(const uint8_t *restrict b, uint32_t stride, uint32_t n, uint32_t bits, uint32_t units,
+                  uint8_t *restrict out, uint32_t step)
+{
+    for (; n > 0; n--, b += stride)
+        for (uint32_t u = 0; u < units; u++, out += step)
+            if (bits == 1) {
+                uint64_t x = exchange(word_at(b + (size_t)u * 4), 0xaaaa, 15);
+                x = exchange(exchange(x, 0x00aa00aa, 7), 0x0c0c0c0c, 2);
+                put_word(out, (uint32_t)exchange(x, 0x22222222, 1));
+            } else {
+                const uint64_t x = exchange(eight_at(b + (size_t)u * 8), 0x0000cccc0000cccc, 14);
+                put_eight(out, exchange(x, 0x00cc00cc00cc00cc, 6));
+            }
 }
 
 static void
@@ -191,13 +200,27 @@ static const struct {
     uint8_t bytes, digits, first;
 } trits[] = {{32, 5, 0}, {16, 5, 160}, {4, 4, 240}};
 
-static void
-get_trits(const uint8_t *b, uint8_t *q)
+static inline void
+digits_of(const uint8_t *restrict b, uint32_t bytes, uint32_t digits, uint8_t *restrict q)
 {
-    for (size_t g = 0; g < sizeof trits / sizeof *trits; b += trits[g].bytes, g++)
-        for (uint32_t w = 0; w < trits[g].bytes; w++)
-            for (uint32_t d = 0, x = b[w]; d < trits[g].digits; d++, x = 3 * x & 255)
-                q[trits[g].first + d * trits[g].bytes + w] = (uint8_t)(3 * x >> 8);
+    uint8_t left[32];
+    memcpy(left, b, bytes);
+    for (uint32_t d = 0; d < digits; d++)
+        for (uint32_t w = 0; w < bytes; w++) {
+            const uint16_t x = (uint16_t)(3 * left[w]);
+            *q++ = (uint8_t)(x >> 8);
+            left[w] = (uint8_t)x;
+        }
+}
+
+static void
+trits_of(const uint8_t *b, uint32_t stride, uint32_t n, uint64_t *x)
+{
+    for (uint8_t *q = (uint8_t *)x; n > 0; n--, b += stride, q += MAX_BLOCK) {
+        digits_of(b, 32, 5, q); /* as trits[] has them */
+        digits_of(b + 32, 16, 5, q + 160);
+        digits_of(b + 48, 4, 4, q + 240);
+    }
 }
 
 static void
@@ -212,29 +235,30 @@ set_trits(const uint8_t *q, uint8_t *b)
         }
 }
 
+/* The integers of n blocks, one in each byte. */
 static void
-get_integers(const dop_block_field *f, const uint8_t *b, uint32_t n, uint8_t *q)
+integers_of(const dop_type_info *ti, const dop_block_field *f, const uint8_t *b, uint32_t n, uint64_t *x)
 {
-    b += f->from;
+    const uint32_t stride = ti->bytes, per_block = ti->block;
     /* Constant arguments, so that compilers unroll the loops. */
     if (f->kind == DOP_FIELD_TRITS)
-        get_trits(b, q);
+        trits_of(b, stride, n, x);
+    else if (f->size == 4 && f->width == 16 && per_block == 32)
+        values_of(b, stride, n, 4, 16, 32, x);
     else if (f->size == 4 && f->width == 16)
-        get_values(b, 4, 16, n, q);
+        values_of(b, stride, n, 4, 16, per_block, x);
     else if (f->size == 4 && f->width == 32)
-        get_values(b, 4, 32, n, q);
+        values_of(b, stride, n, 4, 32, 256, x);
     else if (f->size == 4 && f->width == 64)
-        get_values(b, 4, 64, n, q);
+        values_of(b, stride, n, 4, 64, 256, x);
     else if (f->size == 2 && f->width == 32)
-        get_values(b, 2, 32, n, q);
+        values_of(b, stride, n, 2, 32, 256, x);
     else if (f->size == 1 && f->width == 32)
-        get_values(b, 1, 32, n, q);
-    else if (f->kind != DOP_FIELD_BYTES)
-        get_values(b, f->size, f->width, n, q);
-    for (uint32_t i = 0; i < n && f->kind == DOP_FIELD_E2M1; i += 8)
-        put_eight(q + i, e2m1_codes(eight_at(q + i)));
-    for (uint32_t i = 0; i < n && f->kind == DOP_FIELD_BYTES; i += 8)
-        put_eight(q + i, eight_at(b + i) ^ 0x8080808080808080u);
+        values_of(b, stride, n, 1, 32, 256, x);
+    else
+        values_of(b, stride, n, f->size, f->width, per_block, x);
+    for (uint32_t i = 0; i < n * per_block / 8 && f->kind == DOP_FIELD_E2M1; i++)
+        x[i] = e2m1_codes(x[i]);
 }
 
 static void
@@ -252,22 +276,27 @@ set_integers(const dop_block_field *f, uint8_t *q, uint32_t n, uint8_t *b)
 
 /* --- scales of k formats ------------------------------------------------------------------------------------------------ */
 
+/* The low nibbles of eight bytes. */
+static inline uint32_t
+nibbles_of(uint64_t x)
+{
+    x &= 0x0f0f0f0f0f0f0f0f;
+    x = (x | x >> 4) & 0x00ff00ff00ff00ff;
+    x = (x | x >> 8) & 0x0000ffff0000ffff;
+    return (uint32_t)(x | x >> 16);
+}
+
 /* Scale and minimum j of the 12 bytes of q4_k and q5_k (interp_decode.c), as the words that kernels read: a nibble of each word
  * for each unit, the low bits of scales, those of minimums, and the upper two bits of both. */
-static void
+static inline void
 put_six(const uint8_t *s, uint8_t *out)
 {
-    uint32_t scales = 0, mins = 0, upper = 0;
-    for (uint32_t j = 0; j < 8; j++) {
-        uint32_t sc = j < 4 ? s[j] & 63u : (s[j + 4] & 15u) | (uint32_t)(s[j - 4] >> 6) << 4;
-        uint32_t mn = j < 4 ? s[j + 4] & 63u : (uint32_t)(s[j + 4] >> 4) | (uint32_t)(s[j] >> 6) << 4;
-        scales |= (sc & 15) << (4 * j);
-        mins |= (mn & 15) << (4 * j);
-        upper |= (sc >> 4 | (mn >> 4) << 2) << (4 * j);
-    }
-    put_word(out, scales);
-    put_word(out + 4, mins);
-    put_word(out + 8, upper);
+    const uint32_t a = word_at(s), b = word_at(s + 4), c = word_at(s + 8);
+    const uint64_t scales = (a & 0x3f3f3f3f) | (uint64_t)((c & 0x0f0f0f0f) | (a >> 2 & 0x30303030)) << 32;
+    const uint64_t mins = (b & 0x3f3f3f3f) | (uint64_t)((c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030)) << 32;
+    put_word(out, nibbles_of(scales));
+    put_word(out + 4, nibbles_of(mins));
+    put_word(out + 8, nibbles_of((scales >> 4 & 0x0303030303030303) | (mins >> 2 & 0x0c0c0c0c0c0c0c0c)));
 }
 
 static void
@@ -289,11 +318,16 @@ get_six(const uint8_t *in, uint8_t *s)
 }
 
 /* q3_k: scale s is six bits less 32. */
-static uint8_t
-three_of(const uint8_t *scales, uint32_t s)
+static inline void
+put_three(const uint8_t *s, uint8_t *out, uint32_t step)
 {
-    int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4;
-    return (uint8_t)((low | (scales[8 + s % 4] >> (2 * (s / 4)) & 3) << 4) - 32);
+    const uint64_t low = eight_at(s), upper = word_at(s + 8), mask = 0x3030303030303030;
+    const uint64_t first = (low & 0x0f0f0f0f0f0f0f0f) | ((upper << 4 | upper << 34) & mask);
+    const uint64_t second = (low >> 4 & 0x0f0f0f0f0f0f0f0f) | ((upper | upper << 30) & mask);
+    const uint64_t bits = 0x8080808080808080, less = 0x2020202020202020;
+    const uint64_t scales[2] = {((first | bits) - less) ^ bits, ((second | bits) - less) ^ bits};
+    for (uint32_t u = 0; u < 8; u++)
+        memcpy(out + u * step, (const uint8_t *)scales + (size_t)u * 2, 2);
 }
 
 static void
@@ -314,56 +348,121 @@ in_units(const dop_block_field *f)
                                          f->kind != DOP_FIELD_SIX && f->kind != DOP_FIELD_THREE);
 }
 
-static void
-put_units(const dop_type_info *ti, const dop_block_field *f, const uint8_t *block, uint8_t *unit0)
+/* Copies `pieces` pieces of each of n blocks, which are `stride` bytes apart, to places `step` bytes apart. */
+static inline void
+copy_of(const uint8_t *restrict b, uint32_t stride, uint32_t n, uint32_t pieces, uint32_t size, uint8_t *restrict to,
+        uint32_t step)
 {
-    const uint32_t units = ti->block / UNIT, step = ti->pack.unit_bytes;
-    uint8_t q[MAX_BLOCK], *out = unit0 + f->to;
-    if (f->kind == DOP_FIELD_UNIT) {
-        for (uint32_t u = 0; u < units; u++)
-            memcpy(out + u * step, block + f->from + u * f->size, f->size);
-        return;
-    }
-    get_integers(f, block, ti->block, q);
-    put_lanes(q, f->size, units, out, step);
+    for (; n > 0; n--, b += stride)
+        for (uint32_t i = 0; i < pieces; i++, to += step)
+            memcpy(to, b + (size_t)i * size, size);
 }
 
 static void
-put_group(const dop_type_info *ti, const dop_block_field *f, const uint8_t *block, uint32_t k, uint8_t *group0)
+copy_pieces(const uint8_t *b, uint32_t stride, uint32_t n, uint32_t pieces, uint32_t size, uint8_t *to, uint32_t step)
 {
-    const uint32_t units = ti->block / UNIT;
-    uint8_t q[MAX_BLOCK], *each = group0 + f->to + k * f->step, *once = group0 + f->to + k / units * f->step;
-    switch (f->kind) {
-    case DOP_FIELD_ONCE:
-        memcpy(once, block + f->from, f->size);
+    switch (size) { /* constant sizes, for which compilers call no function */
+    case 1:
+        copy_of(b, stride, n, pieces, 1, to, step);
         break;
-    case DOP_FIELD_SIX:
-        put_six(block + f->from, once);
+    case 2:
+        copy_of(b, stride, n, pieces, 2, to, step);
         break;
-    case DOP_FIELD_EACH:
-        for (uint32_t u = 0; u < units; u++)
-            memcpy(each + u * f->step, block + f->from + u * f->size, f->size);
+    case 4:
+        copy_of(b, stride, n, pieces, 4, to, step);
         break;
-    case DOP_FIELD_THREE:
-        for (uint32_t s = 0; s < 2 * units; s++)
-            each[s / 2 * f->step + s % 2] = three_of(block + f->from, s);
+    case 8:
+        copy_of(b, stride, n, pieces, 8, to, step);
+        break;
+    case 32:
+        copy_of(b, stride, n, pieces, 32, to, step);
         break;
     default:
-        get_integers(f, block, ti->block, q);
-        put_lanes(q, f->size, units, each, f->step);
+        copy_of(b, stride, n, pieces, size, to, step);
         break;
     }
+}
+
+static void
+put_integers(const dop_type_info *ti, const dop_block_field *f, const uint8_t *b, uint32_t n, uint8_t *to,
+             uint32_t step)
+{
+    const uint32_t units = ti->block / UNIT, most = BATCH / units;
+    uint64_t x[BATCH * UNIT / 8];
+    uint32_t words[BATCH * 4];
+    for (uint32_t m; n > 0; n -= m, b += (size_t)m * ti->bytes) {
+        m = n < most ? n : most;
+        integers_of(ti, f, b, m, x);
+        put_lanes(x, f->size, m * units, words);
+        if (step == 4u * f->size)
+            memcpy(to, words, (size_t)m * units * step);
+        else
+            copy_pieces((const uint8_t *)words, 0, 1, m * units, 4u * f->size, to, step);
+        to += (size_t)m * units * step;
+    }
+}
+
+/* Writes a field of n blocks to places of a plane that are `step` bytes apart. */
+static void
+put_field(const dop_type_info *ti, const dop_block_field *f, const uint8_t *blocks, uint32_t n, uint8_t *to,
+          uint32_t step)
+{
+    const uint32_t units = ti->block / UNIT, stride = ti->bytes;
+    const uint8_t *b = blocks + f->from;
+    switch (f->kind) {
+    case DOP_FIELD_UNIT:
+    case DOP_FIELD_EACH:
+        copy_pieces(b, stride, n, units, f->size, to, step);
+        break;
+    case DOP_FIELD_ONCE:
+        copy_pieces(b, stride, n, 1, f->size, to, step);
+        break;
+    case DOP_FIELD_SIX:
+        for (uint32_t i = 0; i < n; i++)
+            put_six(b + (size_t)i * stride, to + (size_t)i * step);
+        break;
+    case DOP_FIELD_THREE:
+        for (uint32_t i = 0; i < n; i++)
+            put_three(b + (size_t)i * stride, to + (size_t)i * units * step, step);
+        break;
+    case DOP_FIELD_BYTES:
+        for (uint32_t i = 0; i < n; i++)
+            put_bytes(b + (size_t)i * stride, to + (size_t)i * step);
+        break;
+    default:
+        if (f->width == 1)
+            put_bits_in_order(b, stride, n, f->size, units, to, step);
+        else
+            put_integers(ti, f, b, n, to, step);
+        break;
+    }
+}
+
+static void
+pack_units(const dop_type_info *ti, const uint8_t *blocks, uint32_t n, uint8_t *units)
+{
+    for (const dop_block_field *f = ti->fields; f->kind != DOP_FIELD_NONE; f++)
+        if (in_units(f))
+            put_field(ti, f, blocks, n, units + f->to, ti->pack.unit_bytes);
+}
+
+/* Blocks of one group, the first of which begins with unit k. */
+static void
+pack_group(const dop_type_info *ti, const uint8_t *blocks, uint32_t n, uint32_t k, uint8_t *group)
+{
+    const uint32_t units = ti->block / UNIT;
+    for (const dop_block_field *f = ti->fields; f->kind != DOP_FIELD_NONE; f++)
+        if (!in_units(f)) {
+            const bool once = f->kind == DOP_FIELD_ONCE || f->kind == DOP_FIELD_SIX;
+            put_field(ti, f, blocks, n, group + f->to + (once ? k / units : k) * f->step, f->step);
+        }
 }
 
 void
 dop_pack_block(dop_type t, const uint8_t *block, uint32_t k, uint8_t *units, uint8_t *group)
 {
-    const dop_type_info *ti = dop_type_of(t);
-    for (const dop_block_field *f = ti->fields; f->kind != DOP_FIELD_NONE; f++)
-        if (units && in_units(f))
-            put_units(ti, f, block, units);
-        else if (group && !in_units(f))
-            put_group(ti, f, block, k, group);
+    pack_units(dop_type_of(t), block, 1, units);
+    pack_group(dop_type_of(t), block, 1, k, group);
 }
 
 void
@@ -446,8 +545,7 @@ dop_pack_units(dop_type t, const uint8_t *blocks, uint64_t from, uint64_t size, 
     while (size > 0) {
         const uint64_t first = from / bytes, end = (from + size - 1) / bytes + 1;
         const uint32_t n = end - first < most ? (uint32_t)(end - first) : most;
-        for (uint32_t i = 0; i < n; i++)
-            dop_pack_block(t, blocks + (first + i) * ti->bytes, 0, made + (size_t)i * bytes, NULL);
+        pack_units(ti, blocks + first * ti->bytes, n, made);
         out = copy_wanted(made, first * bytes, (uint64_t)n * bytes, &from, &size, out);
     }
 }
@@ -456,15 +554,15 @@ void
 dop_pack_groups(dop_type t, const uint8_t *blocks, uint64_t n_blocks, uint64_t from, uint64_t size, uint8_t *out)
 {
     const dop_type_info *ti = dop_type_of(t);
-    const uint32_t bytes = ti->pack.group_bytes, units = ti->block / UNIT, each = DOP_GROUP_UNITS / units;
+    const uint32_t bytes = ti->pack.group_bytes, each = DOP_GROUP_UNITS / (ti->block / UNIT);
     uint8_t made[PORTION];
     while (size > 0) {
         const uint64_t first = from / bytes, end = (from + size - 1) / bytes + 1, most = PORTION / bytes;
-        const uint64_t n = end - first < most ? end - first : most, last = (first + n) * each;
+        const uint64_t n = end - first < most ? end - first : most;
         memset(made, 0, (size_t)(n * bytes));
-        for (uint64_t b = first * each; b < last && b < n_blocks; b++)
-            dop_pack_block(t, blocks + b * ti->bytes, (uint32_t)(b % each * units), NULL,
-                           made + (b / each - first) * bytes);
+        for (uint64_t g = 0, b = first * each; g < n; g++, b += each)
+            pack_group(ti, blocks + b * ti->bytes, n_blocks - b < each ? (uint32_t)(n_blocks - b) : each, 0,
+                       made + g * bytes);
         out = copy_wanted(made, first * bytes, n * bytes, &from, &size, out);
     }
 }
