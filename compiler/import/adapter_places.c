@@ -1,5 +1,6 @@
 #include "compiler/import/adapter_places.h"
 
+#include "compiler/import/diffusion/parts.h"
 #include "compiler/model/import.h"
 
 #include <stdio.h>
@@ -38,13 +39,8 @@ indirect(dop_slice part)
 }
 
 static dop_status
-add(lister *l, const dop_adapter_place *p, const char *name)
+add_place(lister *l, const dop_adapter_place *p, const char *tensor)
 {
-    static const char end[] = ".weight";
-    const size_t n = strlen(name), cut = sizeof end - 1;
-    if (n <= cut || strcmp(name + n - cut, end) != 0)
-        return DOP_OK;
-    char *tensor = dop_arena_printf(l->arena, "%.*s", (int)(n - cut), name);
     if (!tensor || !dop_arena_grow(l->arena, (void **)&l->places, l->n, &l->cap, sizeof *l->places))
         return DOP_FAIL(l->diag, DOP_E_NOMEM, "out of host memory");
     /* Of rows that name one tensor for one weight, the first counts, as for importers. */
@@ -55,6 +51,16 @@ add(lister *l, const dop_adapter_place *p, const char *name)
     l->places[l->n] = *p;
     l->places[l->n++].tensor = tensor;
     return DOP_OK;
+}
+
+static dop_status
+add(lister *l, const dop_adapter_place *p, const char *name)
+{
+    static const char end[] = ".weight";
+    const size_t n = strlen(name), cut = sizeof end - 1;
+    if (n <= cut || strcmp(name + n - cut, end) != 0)
+        return DOP_OK;
+    return add_place(l, p, dop_arena_printf(l->arena, "%.*s", (int)(n - cut), name));
 }
 
 /* Adds the place of a weight's rows from `own` on, by one row of a table; for each expert, where experts are tensors of their own. */
@@ -144,6 +150,73 @@ visit(void *user, const dop_weight_need *need)
     return st;
 }
 
+/* ---- models that draw --------------------------------------------------------------------------------------------------- */
+
+/* Adds a place under every name that adapters' files have for a matrix. */
+static dop_status
+add_names(lister *l, const dop_adapter_place *p, const char *module)
+{
+    const char *names[DOP_DRAW_MOST_NAMES];
+    const uint32_t n = module ? dop_draw_adapter_names(l->arena, l->m->diffusion, module, names) : 0;
+    dop_status st = module ? DOP_OK : DOP_FAIL(l->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        st = add_place(l, p, names[i]);
+    return st;
+}
+
+/* Adds the names of a matrix of the first text encoder, which has the place `p`; those of the last layer, which stands behind the rows that
+ * count where there are two encoders, lead nowhere. */
+static dop_status
+add_text(lister *l, const dop_adapter_place *p)
+{
+    const dop_arch *a = &l->m->arch;
+    char last[64];
+    dop_status st = add_names(l, p, dop_arena_printf(l->arena, "text_encoder.%s%s", l->family->prefix, p->tensor));
+    const int n = snprintf(last, sizeof last, "%s%u.", l->family->layer_prefix, a->n_layers - 1);
+    if (st != DOP_OK || !l->m->diffusion->text_2.width || strncmp(p->tensor, last, (size_t)n) != 0)
+        return st;
+    dop_adapter_place none = *p;
+    none.target = DOP_ADAPTER_NOWHERE;
+    return add_names(l, &none,
+                     dop_arena_printf(l->arena, "text_encoder.%s%s%u.%s", l->family->prefix, l->family->layer_prefix,
+                                      a->n_layers, p->tensor + n));
+}
+
+/* Adds the names of a matrix of the U-Net or of the second text encoder.  One matrix of files has values and gates of a feed-forward part
+ * below each other. */
+static dop_status
+add_drawing(lister *l, uint32_t target)
+{
+    static const char unet[] = "unet.", text_2[] = "text_2.", up[] = ".up", gate[] = ".gate";
+    const dop_weight *w = &l->m->weights.items[target];
+    const bool second = strncmp(w->name, text_2, sizeof text_2 - 1) == 0;
+    if (w->rank != 2 || (!second && strncmp(w->name, unet, sizeof unet - 1) != 0))
+        return DOP_OK;
+    const char *name = w->name + (second ? sizeof text_2 : sizeof unet) - 1, *part = strstr(name, ".net.0.proj.");
+    const char *half = part ? part + sizeof ".net.0.proj" - 1 : "";
+    const size_t len = strlen(name) - strlen(half);
+    const dop_adapter_place p = {.target = target,
+                                 .n = w->rows,
+                                 .start = strcmp(half, gate) == 0 ? w->rows : 0,
+                                 .total = strcmp(half, gate) == 0 || strcmp(half, up) == 0 ? 2 * w->rows : w->rows};
+    return add_names(l, &p, dop_arena_printf(l->arena, "%s%.*s", second ? "text_encoder_2." : unet, (int)len, name));
+}
+
+/* Adds what names of models that draw have beside those of their text encoder. */
+static dop_status
+add_drawings(lister *l)
+{
+    const uint32_t n_text = l->n;
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < n_text && st == DOP_OK; i++) {
+        const dop_adapter_place p = l->places[i]; /* the list moves as it grows */
+        st = add_text(l, &p);
+    }
+    for (uint32_t i = 0; i < l->m->weights.n && st == DOP_OK; i++)
+        st = add_drawing(l, i);
+    return st;
+}
+
 dop_status
 dop_adapter_places(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_adapter_map *out)
 {
@@ -174,14 +247,30 @@ dop_adapter_places(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, do
                                           .embedding = strcmp(w->name, "embed") == 0};
     }
     dop_status st = dop_arch_each_weight(&m->arch, visit, &l);
+    if (st == DOP_OK && m->diffusion)
+        st = add_drawings(&l);
     dop_adapter_sort_places(l.places, l.n);
     *out = (dop_adapter_map){.targets = targets,
                              .n_targets = m->weights.n,
                              .places = l.places,
                              .n_places = l.n,
                              .archs = l.converted->gguf ? l.converted->gguf : "",
-                             .tied = m->arch.tied};
+                             .tied = m->arch.tied,
+                             .draws = m->diffusion != NULL};
     return st;
+}
+
+/* Rows of a convolution, as files have them with the taps of each channel one after the other, in the order of the weight, which has the
+ * channels of each tap; NULL: memory is out. */
+static const float *
+by_tap(const dop_weight *w, const float *from, uint32_t rows, dop_arena *arena)
+{
+    const uint32_t channels = w->cols / w->taps;
+    float *made = dop_arena_alloc(arena, (size_t)rows * w->cols * sizeof *made);
+    for (size_t r = 0; made && r < rows; r++)
+        for (uint32_t c = 0; c < w->cols; c++)
+            made[r * w->cols + c % w->taps * channels + c / w->taps] = from[r * w->cols + c];
+    return made;
 }
 
 /* Adds a part's change to its weight. */
@@ -190,7 +279,12 @@ change(dop_checkpoint *m, const dop_adapter_part *part, double scale, dop_diag *
 {
     dop_weight *w = &m->weights.items[part->target];
     dop_weight_change *list = dop_arena_alloc(m->arena, (w->n_changes + 1) * sizeof *list);
-    if (!list)
+    const float *a = part->a, *whole = part->whole;
+    if (w->taps && a)
+        a = by_tap(w, a, part->rank, m->arena);
+    if (w->taps && whole)
+        whole = by_tap(w, whole, part->n, m->arena);
+    if (!list || !a != !part->a || !whole != !part->whole)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (w->n_changes)
         memcpy(list, w->changes, w->n_changes * sizeof *list);
@@ -199,10 +293,10 @@ change(dop_checkpoint *m, const dop_adapter_part *part, double scale, dop_diag *
                                                .n = part->n,
                                                .rank = part->rank,
                                                .scale = (float)(scale * part->scale),
-                                               .a = part->a,
+                                               .a = a,
                                                .b = part->b,
                                                .lengths = part->lengths,
-                                               .whole = part->whole};
+                                               .whole = whole};
     w->changes = list;
     return DOP_OK;
 }

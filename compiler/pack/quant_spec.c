@@ -230,6 +230,8 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
     for (uint32_t i = 0; i < w->n && st == DOP_OK; i++)
         if (is_plain_matrix(&w->items[i]) && !only_if_named(role_of(w->items[i].name)))
             set_type(w, i, to, types);
+        else if (w->items[i].taps && w->items[i].n_changes) /* not as it was, but no larger either */
+            set_type(w, i, to == DOP_TYPE_none || dop_type_of(to)->kind == DOP_KIND_FLOAT ? to : DOP_TYPE_f16, types);
     return st;
 }
 

@@ -40,8 +40,8 @@ static const dop_option options[] = {
         "a drafter for the model (EAGLE-3; a directory, or a GGUF file), in place of the model's own layer for drafts"),
     OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
         "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
-        "adapter; "
-        "repeatable"),
+        "adapter, "
+        "or of a model that draws a .safetensors file alone; repeatable"),
     OPT(0, "control-vector", LIST, control_vector, "FILE[:SCALE]",
         "add a control vector (GGUF), times SCALE, to the residual stream; repeatable"),
     OPT(0, "control-vector-layers", TEXT, plan.control_layers, "A-B",

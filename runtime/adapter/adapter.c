@@ -58,32 +58,6 @@ places_of(const dop_adapter_map *map, const dop_adapter_file *f, const char *mod
 
 /* ---- values --------------------------------------------------------------------------------------------------------- */
 
-static uint16_t
-u16_at(const uint8_t *p)
-{
-    return (uint16_t)(p[0] | p[1] << 8);
-}
-
-/* Value i of a matrix, counted over all of it. */
-static float
-value_at(const dop_adapter_matrix *m, uint64_t i)
-{
-    const uint8_t *block;
-    float v;
-    switch (m->type) {
-    case DOP_ADAPTER_F32:
-        memcpy(&v, m->data + 4 * i, sizeof v);
-        return v;
-    case DOP_ADAPTER_F16:
-        return dop_f16_to_f32(u16_at(m->data + 2 * i));
-    case DOP_ADAPTER_BF16:
-        return dop_bf16_to_f32(u16_at(m->data + 2 * i));
-    default:
-        block = m->data + i / 32 * 34;
-        return dop_f16_to_f32(u16_at(block)) * (float)(int8_t)block[2 + i % 32];
-    }
-}
-
 /* What reads one adapter. */
 typedef struct reader {
     const dop_adapter_map *map;
@@ -103,7 +77,7 @@ take(const reader *r, const dop_adapter_matrix *m, uint32_t expert, bool turn, c
     if (!v)
         return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
     for (uint64_t i = 0; i < n; i++) {
-        const float x = value_at(m, from + i);
+        const float x = dop_adapter_value(m, from + i);
         if (!isfinite(x))
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->f->path, "tensor %s holds an infinity or NaN", m->tensor);
         v[turn ? i % m->cols * m->rows + i / m->cols : i] = x;
@@ -270,6 +244,8 @@ read_module(reader *r, const dop_adapter_pair *p)
                                 : "this model has no matrix of that name that an adapter may change");
     for (const dop_adapter_place *at = place;
          at < map->places + map->n_places && strcmp(at->tensor, place->tensor) == 0; at++) {
+        if (at->target == DOP_ADAPTER_NOWHERE)
+            continue;
         const dop_adapter_target *t = &map->targets[at->target];
         const bool all = at->expert == UINT32_MAX;
         dop_status st = check_pair(r, p, t);
@@ -291,13 +267,16 @@ read_module(reader *r, const dop_adapter_pair *p)
 /* ---- files ---------------------------------------------------------------------------------------------------------- */
 
 static dop_status
-open_directory(const char *dir, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
+open_directory(const char *dir, bool draws, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
 {
     const char *weights = dop_arena_printf(arena, "%s/adapter_model.safetensors", dir),
                *config = dop_arena_printf(arena, "%s/adapter_config.json", dir),
-               *pickle = dop_arena_printf(arena, "%s/adapter_model.bin", dir);
-    if (!weights || !config || !pickle)
+               *pickle = dop_arena_printf(arena, "%s/adapter_model.bin", dir),
+               *drawing = dop_arena_printf(arena, "%s/pytorch_lora_weights.safetensors", dir);
+    if (!weights || !config || !pickle || !drawing)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    if (draws && access(config, F_OK) != 0 && access(drawing, F_OK) == 0)
+        return dop_adapter_read_diffusers(drawing, arena, diag, f);
     if (access(config, F_OK) != 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, dir, "not an adapter: adapter_config.json is missing");
     if (access(weights, F_OK) != 0 && access(pickle, F_OK) == 0)
@@ -307,7 +286,7 @@ open_directory(const char *dir, dop_arena *arena, dop_diag *diag, dop_adapter_fi
 }
 
 static dop_status
-open_file(const char *path, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
+open_file(const char *path, bool draws, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
 {
     dop_map map;
     dop_status st = dop_map_open(path, diag, &map);
@@ -324,6 +303,8 @@ open_file(const char *path, dop_arena *arena, dop_diag *diag, dop_adapter_file *
     const char *config = dop_arena_printf(arena, "%.*sadapter_config.json", slash ? (int)(slash + 1 - path) : 0, path);
     if (!config)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    if (draws && access(config, F_OK) != 0)
+        return dop_adapter_read_diffusers(path, arena, diag, f);
     if (access(config, F_OK) != 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "adapter_config.json is missing beside this file");
     return dop_adapter_read_peft(path, config, arena, diag, f);
@@ -337,7 +318,8 @@ dop_adapter_read(const char *path, const dop_adapter_map *map, dop_arena *arena,
     *out = (dop_adapter){0};
     if (stat(path, &sb) != 0)
         return dop_refuse_absent(path, errno, diag);
-    dop_status st = S_ISDIR(sb.st_mode) ? open_directory(path, arena, diag, &f) : open_file(path, arena, diag, &f);
+    dop_status st = S_ISDIR(sb.st_mode) ? open_directory(path, map->draws, arena, diag, &f)
+                                        : open_file(path, map->draws, arena, diag, &f);
     if (st == DOP_OK && f.arch && *map->archs && !dop_has_word(map->archs, f.arch))
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this adapter is of a model of architecture %s, and this one is %s",
                          f.arch, map->archs);

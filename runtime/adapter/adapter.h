@@ -1,4 +1,5 @@
-/* Low-rank adapters (LoRA, https://arxiv.org/abs/2106.09685) as files: PEFT directories and GGUF adapters.
+/* Low-rank adapters (LoRA, https://arxiv.org/abs/2106.09685) as files: PEFT directories, GGUF adapters, and files of adapters of models that
+ * draw.
  *
  * An adapter changes a matrix W [rows, cols] of a model by scale * B A, with A [rank, cols] and B [rows, rank].  Its files name
  * matrices as the checkpoints do that it was trained on.  Where the rows of those matrices went is told by places, which the
@@ -10,6 +11,9 @@
 #include "base/base.h"
 
 enum { DOP_ADAPTER_MAX_RANK = 4096 };
+
+/* The target of a matrix that the model has and does not use, so that its change makes no difference. */
+#define DOP_ADAPTER_NOWHERE UINT32_MAX
 
 /* A matrix of the model that adapters may change. */
 typedef struct dop_adapter_target {
@@ -28,9 +32,9 @@ enum { DOP_ADAPTER_STRAIGHT, DOP_ADAPTER_PAIRS_IN_FILE, DOP_ADAPTER_HALVES_IN_FI
  * rows within each head. */
 typedef struct dop_adapter_place {
     const char
-        *tensor; /* the matrix's name in files, without ".weight": "layers.3.self_attn.q_proj" or "blk.3.attn_q" */
-    uint32_t target;
-    uint32_t expert;   /* UINT32_MAX: the tensor has the matrices of all experts */
+        *tensor;     /* the matrix's name in files, without ".weight": "layers.3.self_attn.q_proj" or "blk.3.attn_q" */
+    uint32_t target; /* or DOP_ADAPTER_NOWHERE */
+    uint32_t expert; /* UINT32_MAX: the tensor has the matrices of all experts */
     uint32_t first, n; /* rows of the target */
     uint32_t start, block, step, total;
     uint32_t order, head; /* DOP_ADAPTER_*; rows of a head */
@@ -45,6 +49,7 @@ typedef struct dop_adapter_map {
     const char
         *archs; /* general.architecture of GGUF files of such models; several are separated by spaces; "": unknown */
     bool tied;  /* the output matrix is the embedding */
+    bool draws; /* adapters may be single files in the forms of diffusers and sd-scripts */
 } dop_adapter_map;
 
 /* A change of some rows of a target. */
@@ -65,8 +70,9 @@ typedef struct dop_adapter {
     uint32_t rank; /* the largest of any part */
 } dop_adapter;
 
-/* Reads an adapter: a PEFT directory, its .safetensors file, or a GGUF file.  Everything that the adapter has lies in the arena.  Errors
- * are one line: the adapter is of another model, damaged, not finite, or of a kind that is not read. */
+/* Reads an adapter: a PEFT directory, its .safetensors file, a GGUF file or, where the model draws, a .safetensors file alone.  Everything
+ * that the adapter has lies in the arena.  Errors are one line: the adapter is of another model, damaged, not finite, or of a kind that
+ * is not read. */
 dop_status dop_adapter_read(const char *path, const dop_adapter_map *map, dop_arena *arena, dop_diag *diag,
                             dop_adapter *out);
 

@@ -3,7 +3,8 @@
 #define DOPPLER_RUNTIME_ADAPTER_ADAPTER_FILE_H
 
 #include "base/arena.h"
-#include "base/base.h"
+#include "base/format/safetensors.h"
+#include "base/read/json_util.h"
 
 typedef enum dop_adapter_type {
     DOP_ADAPTER_F32,
@@ -24,7 +25,8 @@ typedef struct dop_adapter_matrix {
 typedef struct dop_adapter_pair {
     const char *module; /* "model.layers.0.self_attn.q_proj", "blk.0.attn_q" */
     dop_adapter_matrix a, b, lengths, whole;
-    bool embedding, turned; /* turned: a is [rank, rows] in spite of that */
+    dop_adapter_matrix alpha; /* one value, which times 1 / rank is the scale */
+    bool embedding, turned;   /* turned: a is [rank, rows] in spite of that */
     double scale;
 } dop_adapter_pair;
 
@@ -37,9 +39,28 @@ typedef struct dop_adapter_file {
     dop_map map;
 } dop_adapter_file;
 
-/* Map a file and list its pairs, in the arena; the map is closed by the caller, also after a failure. */
+/* adapter_config.json, or what another file says in its place. */
+typedef struct dop_adapter_config {
+    uint32_t r;
+    double alpha;
+    bool stabilized; /* use_rslora */
+    bool dora;
+    const json_t *ranks, *alphas; /* rank_pattern, alpha_pattern; NULL: none */
+    const char *path;             /* for messages */
+} dop_adapter_config;
+dop_status dop_adapter_read_config(const json_t *root, const char *path, dop_diag *diag, dop_adapter_config *out);
+/* Sets a pair's scale, and compares its rank, and whether it has lengths, with the configuration. */
+dop_status dop_adapter_set_scale(const dop_adapter_config *c, dop_adapter_pair *p, dop_diag *diag);
+/* A tensor as a matrix; of a convolution, whose tensor is [outputs, channels, height, width], the channels' taps are its columns. */
+dop_status dop_adapter_matrix_of(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix *out);
+/* Value i of a matrix, counted over all of it. */
+float dop_adapter_value(const dop_adapter_matrix *m, uint64_t i);
+
+/* Map a file and list its pairs, in the arena; the map is closed by the caller, also after a failure.  diffusers: the adapters of models
+ * that draw, as one file that says everything. */
 dop_status dop_adapter_read_peft(const char *weights, const char *config, dop_arena *arena, dop_diag *diag,
                                  dop_adapter_file *out);
+dop_status dop_adapter_read_diffusers(const char *path, dop_arena *arena, dop_diag *diag, dop_adapter_file *out);
 dop_status dop_adapter_read_gguf(const char *path, dop_arena *arena, dop_diag *diag, dop_adapter_file *out);
 
 /* Adds a pair for one tensor of a module; dop_adapter_join() makes one pair of all that a module has. */

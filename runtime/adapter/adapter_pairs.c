@@ -59,9 +59,36 @@ dop_adapter_join(dop_adapter_file *f, dop_diag *diag)
             st = move(f, &p->lengths, &to->lengths, diag);
         if (st == DOP_OK)
             st = move(f, &p->whole, &to->whole, diag);
+        if (st == DOP_OK)
+            st = move(f, &p->alpha, &to->alpha, diag);
         to->embedding |= p->embedding;
         to->turned |= p->turned;
     }
     f->n_pairs = n;
     return st;
+}
+
+static uint16_t
+u16_at(const uint8_t *p)
+{
+    return (uint16_t)(p[0] | p[1] << 8);
+}
+
+float
+dop_adapter_value(const dop_adapter_matrix *m, uint64_t i)
+{
+    const uint8_t *block;
+    float v;
+    switch (m->type) {
+    case DOP_ADAPTER_F32:
+        memcpy(&v, m->data + 4 * i, sizeof v);
+        return v;
+    case DOP_ADAPTER_F16:
+        return dop_f16_to_f32(u16_at(m->data + 2 * i));
+    case DOP_ADAPTER_BF16:
+        return dop_bf16_to_f32(u16_at(m->data + 2 * i));
+    default:
+        block = m->data + i / 32 * 34;
+        return dop_f16_to_f32(u16_at(block)) * (float)(int8_t)block[2 + i % 32];
+    }
 }

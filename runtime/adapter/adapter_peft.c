@@ -1,7 +1,5 @@
 /* PEFT adapters: adapter_config.json, and tensors in adapter_model.safetensors.  Source: the documentation of the library peft,
  * "Checkpoint format" and LoraConfig. */
-#include "base/format/safetensors.h"
-#include "base/read/json_util.h"
 #include "runtime/adapter/adapter_file.h"
 
 #include <math.h>
@@ -11,40 +9,32 @@
 
 enum { MAX_PATTERN = 200, MAX_PATTERNS = 4096 };
 
-/* adapter_config.json */
-typedef struct config {
-    uint32_t r;
-    double alpha;
-    bool stabilized; /* use_rslora */
-    bool dora;
-    const json_t *ranks, *alphas; /* rank_pattern, alpha_pattern; NULL: none */
-    dop_json j;
-} config;
-
-static dop_status
-read_config(const json_t *root, const char *path, dop_diag *diag, config *c)
+dop_status
+dop_adapter_read_config(const json_t *root, const char *path, dop_diag *diag, dop_adapter_config *c)
 {
     const char *type = NULL;
-    dop_status st = dop_json_root(root, path, diag, &c->j);
+    dop_json j = {0};
+    *c = (dop_adapter_config){.path = path};
+    dop_status st = dop_json_root(root, path, diag, &j);
     if (st == DOP_OK)
-        st = dop_json_str_or(&c->j, "peft_type", "LORA", &type);
+        st = dop_json_str_or(&j, "peft_type", "LORA", &type);
     if (st == DOP_OK && strcmp(type, "LORA") != 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "adapters of type %.40s are not supported, only LORA", type);
     if (st == DOP_OK)
-        st = dop_json_u32(&c->j, "r", 1, 1u << 20, &c->r);
+        st = dop_json_u32(&j, "r", 1, 1u << 20, &c->r);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&c->j, "lora_alpha", -1e6, 1e6, 8, &c->alpha);
+        st = dop_json_f64_or(&j, "lora_alpha", -1e6, 1e6, 8, &c->alpha);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&c->j, "use_rslora", false, &c->stabilized);
+        st = dop_json_bool_or(&j, "use_rslora", false, &c->stabilized);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&c->j, "use_dora", false, &c->dora);
+        st = dop_json_bool_or(&j, "use_dora", false, &c->dora);
     bool bias = false;
     if (st == DOP_OK)
-        st = dop_json_bool_or(&c->j, "lora_bias", false, &bias);
+        st = dop_json_bool_or(&j, "lora_bias", false, &bias);
     if (st == DOP_OK && bias)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "lora_bias is not supported: the adapter has biases of its own");
-    c->ranks = st == DOP_OK ? dop_json_get(&c->j, "rank_pattern") : NULL;
-    c->alphas = st == DOP_OK ? dop_json_get(&c->j, "alpha_pattern") : NULL;
+    c->ranks = st == DOP_OK ? dop_json_get(&j, "rank_pattern") : NULL;
+    c->alphas = st == DOP_OK ? dop_json_get(&j, "alpha_pattern") : NULL;
     if ((c->ranks && !json_is_object(c->ranks)) || (c->alphas && !json_is_object(c->alphas)))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "rank_pattern and alpha_pattern must be objects");
     if (json_object_size(c->ranks) > MAX_PATTERNS || json_object_size(c->alphas) > MAX_PATTERNS)
@@ -87,12 +77,11 @@ look_up(const json_t *patterns, const char *module, double *io_value)
     return true;
 }
 
-/* Sets a pair's scale, and compares its rank with the configuration's. */
-static dop_status
-set_scale(const config *c, dop_adapter_pair *p, dop_diag *diag)
+dop_status
+dop_adapter_set_scale(const dop_adapter_config *c, dop_adapter_pair *p, dop_diag *diag)
 {
     double rank = c->r, alpha = c->alpha;
-    const char *path = c->j.path;
+    const char *path = c->path;
     if (!look_up(c->ranks, p->module, &rank) || !look_up(c->alphas, p->module, &alpha) || !(rank >= 1))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "rank_pattern or alpha_pattern has no sensible number for %s",
                            p->module);
@@ -101,19 +90,23 @@ set_scale(const config *c, dop_adapter_pair *p, dop_diag *diag)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the rank is %.0f, but tensor %s has %llu rows", rank, p->a.tensor,
                            (unsigned long long)stored);
     p->scale = alpha / (c->stabilized ? sqrt(rank) : rank);
+    if (p->lengths.tensor && !c->dora)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "use_dora is not set, but tensor %s is there", p->lengths.tensor);
+    if (p->a.tensor && !p->lengths.tensor && c->dora)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "use_dora is set, but %s has no lora_magnitude_vector", p->module);
     return DOP_OK;
 }
 
-static dop_status
-matrix_of(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix *out)
+dop_status
+dop_adapter_matrix_of(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix *out)
 {
-    *out = (dop_adapter_matrix){.tensor = t->name,
-                                .data = t->data,
-                                .experts = 1,
-                                .rows = t->rank == 2 ? t->shape[0] : 1,
-                                .cols = t->rank == 2 ? t->shape[1] : t->shape[0]};
-    if (t->rank < 1 || t->rank > 2)
+    *out = (dop_adapter_matrix){.tensor = t->name, .data = t->data, .experts = 1, .rows = 1, .cols = 1};
+    if (t->rank < 1 || t->rank == 3 || t->rank > 4)
         return dop_st_refuse(t, "a matrix is expected", diag);
+    if (t->rank > 1)
+        out->rows = t->shape[0];
+    for (uint32_t i = t->rank > 1; i < t->rank; i++)
+        out->cols *= t->shape[i]; /* which the tensor's bytes, in a file, are a multiple of */
     if (dop_st_is(t, "F32"))
         out->type = DOP_ADAPTER_F32;
     else if (dop_st_is(t, "F16"))
@@ -166,7 +159,7 @@ add_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter
         if (st != DOP_OK)
             return st;
         p->embedding = p->turned = kinds[i].embedding;
-        return matrix_of(t, diag, (dop_adapter_matrix *)(void *)((char *)p + kinds[i].field));
+        return dop_adapter_matrix_of(t, diag, (dop_adapter_matrix *)(void *)((char *)p + kinds[i].field));
     }
     return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s is no part of a low-rank adapter that is read here",
                        t->name);
@@ -176,13 +169,13 @@ dop_status
 dop_adapter_read_peft(const char *weights, const char *config_path, dop_arena *arena, dop_diag *diag,
                       dop_adapter_file *out)
 {
-    config c = {0};
+    dop_adapter_config c = {0};
     json_t *root = NULL;
     dop_st_set set = {0};
     *out = (dop_adapter_file){.path = weights};
     dop_status st = dop_json_decode_file(&(dop_json_how){.path = config_path}, diag, &root);
     if (st == DOP_OK)
-        st = read_config(root, config_path, diag, &c);
+        st = dop_adapter_read_config(root, config_path, diag, &c);
     if (st == DOP_OK)
         st = dop_map_open(weights, diag, &out->map);
     if (st == DOP_OK)
@@ -192,14 +185,7 @@ dop_adapter_read_peft(const char *weights, const char *config_path, dop_arena *a
     if (st == DOP_OK)
         st = dop_adapter_join(out, diag);
     for (uint32_t i = 0; i < out->n_pairs && st == DOP_OK; i++)
-        st = set_scale(&c, &out->pairs[i], diag);
-    for (uint32_t i = 0; i < out->n_pairs && st == DOP_OK; i++)
-        if (out->pairs[i].lengths.tensor && !c.dora)
-            st = DOP_FAIL_IN(diag, DOP_E_INPUT, config_path, "use_dora is not set, but tensor %s is there",
-                             out->pairs[i].lengths.tensor);
-        else if (out->pairs[i].a.tensor && !out->pairs[i].lengths.tensor && c.dora)
-            st = DOP_FAIL_IN(diag, DOP_E_INPUT, config_path, "use_dora is set, but %s has no lora_magnitude_vector",
-                             out->pairs[i].module);
+        st = dop_adapter_set_scale(&c, &out->pairs[i], diag);
     json_decref(root);
     return st;
 }

@@ -2,6 +2,7 @@
 """Latent diffusion in PyTorch, written from the published architecture: what `tests/golden/draw.sh` compares with.
 
     reference.py make DIR [--seed N] [--kind sd15|turbo|sd21|sdxl]   a small random model as a diffusers directory, and its answers
+    reference.py lora DIR --model MODEL [--seed N]              a small random adapter of MODEL, which `make` made, and the answers with it
     reference.py samplers FILE                                  what samplers do with a formula in the place of a model
     reference.py make DIR --kind full                           one of Stable Diffusion 1.5's sizes, without answers
     reference.py bench [--size N] [--compile]                    Stable Diffusion 1.5's sizes with random weights, on a GPU
@@ -573,9 +574,9 @@ def samplers(path):
 
 # --- files ---------------------------------------------------------------------------------------------------------------------
 
-def save(path, tensors, dtype):
+def save(path, tensors, dtype, says=None):
     names = {torch.float16: "F16", torch.float32: "F32"}
-    head, at, blobs = {}, 0, []
+    head, at, blobs = {"__metadata__": says} if says else {}, 0, []
     for name, t in tensors.items():
         b = t.detach().to(dtype).contiguous().numpy().tobytes()
         head[name] = {"dtype": names[dtype], "shape": list(t.shape), "data_offsets": [at, at + len(b)]}
@@ -725,9 +726,21 @@ def make(folder, seed, kind):
     save(folder / "text_encoder/model.safetensors", text.state_dict(), torch.float16)
     if kind == "full":
         return
+    noise = torch.randn((1, 4, *PLACES), generator=torch.Generator().manual_seed(seed + 3))
+    pixels = torch.rand((1, 3, *(2 * n for n in PLACES)), generator=torch.Generator().manual_seed(seed + 6)) * 2 - 1
+    answer(folder, kind, scheduler, (unet, vae, text, text_2 if kind == "sdxl" else None), (vocab, pad), vae_cfg["scaling_factor"],
+           noise, pixels if encodes else None)
+
+
+PLACES = 8, 12  # height and width of the latents
+
+
+def answer(folder, kind, scheduler, parts, tokenizer_of, scaling, noise, init_pixels):
+    """Writes what the model makes of a text and of noise; with init_pixels, of that picture too."""
+    unet, vae, text, text_2 = parts
+    vocab, pad = tokenizer_of
     prompt, steps, guidance = "a red house", 2, 1.0 if kind == "turbo" else 5.0
-    h, w = 8, 12
-    noise = torch.randn((1, 4, h, w), generator=torch.Generator().manual_seed(seed + 3))
+    h, w = PLACES
     with torch.no_grad():
         ids = ids_of(prompt, vocab, pad)
         ids_2 = ids_of(prompt, vocab, vocab["!"])
@@ -743,19 +756,18 @@ def make(folder, seed, kind):
         latents, (given, noise_of) = draw(unet, scheduler, noise, context, blank, guidance, steps)
         picture = vae(latents)
     more = []
-    if encodes:
-        g = torch.Generator().manual_seed(seed + 6)
-        init_pixels, init_steps, strength = torch.rand((1, 3, 2 * h, 2 * w), generator=g) * 2 - 1, 5, 0.7
+    if init_pixels is not None:
+        init_steps, strength = 5, 0.7
         with torch.no_grad():
             moments = vae.moments(init_pixels)
-            start = moments[:, :4] * vae_cfg["scaling_factor"]
+            start = moments[:, :4] * scaling
             by_euler, _ = draw(unet, scheduler, noise, context, blank, guidance, init_steps, start, strength)
             by_ddim = ddim_from(unet, scheduler, start, noise, context, blank, guidance, init_steps, strength)
         more = [("init", init_pixels), ("moments", moments), ("init_euler", by_euler), ("init_ddim", by_ddim)]
     ts, sigmas = euler(scheduler, steps)
     text_of(folder / "expected.json", {"prompt": prompt, "ids": ids, "steps": steps, "guidance": guidance, "height": h, "width": w,
                                        "times": ts, "levels": sigmas, "init_steps": 5, "strength": 0.7,
-                                       **({"ids_2": ids_2, "scaling": vae_cfg["scaling_factor"], "pooled": context[1][0].tolist()} if kind == "sdxl" else {})})
+                                       **({"ids_2": ids_2, "scaling": scaling, "pooled": context[1][0].tolist()} if kind == "sdxl" else {})})
 
     def rows(t):  # [1,C,Y,X] as rows of pixels
         return t[0].permute(1, 2, 0)
@@ -764,6 +776,59 @@ def make(folder, seed, kind):
                     ("latents", rows(latents)), ("picture", rows(picture)),
                     *((name, rows(t)) for name, t in more)):
         (folder / (name + ".f32")).write_bytes(t.contiguous().float().numpy().tobytes())
+
+
+def load(path):
+    """The tensors of a safetensors file, f16 or f32, as f32."""
+    b = path.read_bytes()
+    n = struct.unpack("<Q", b[:8])[0]
+    out = {}
+    for name, t in json.loads(b[8:8 + n]).items():
+        at, end = t["data_offsets"]
+        dtype = {"F16": torch.float16, "F32": torch.float32}[t["dtype"]]
+        out[name] = torch.frombuffer(bytearray(b[8 + n + at:8 + n + end]), dtype=dtype).reshape(t["shape"]).float()
+    return out
+
+
+def lora(folder, model, seed):
+    """An adapter of all kinds of matrices and convolutions, in PEFT's names, and the answers of Stable Diffusion 1.5's kind with it."""
+    def read(path):
+        return json.loads((model / path).read_text())
+    vae_cfg = read("vae/config.json")
+    unet, vae, text = UNet(read("unet/config.json")).eval(), Autoencoder(vae_cfg).eval(), Text(read("text_encoder/config.json")).eval()
+    moments = 2 * vae_cfg["latent_channels"]
+    vae.encoder, vae.quant_conv = Encoder(vae_cfg).eval(), nn.Conv2d(moments, moments, 1)
+    for module, stem in ((unet, "unet/diffusion_pytorch_model"), (vae, "vae/diffusion_pytorch_model"), (text, "text_encoder/model")):
+        module.load_state_dict(load(model / (stem + ".safetensors")))
+    block = "down_blocks.0.attentions.0.transformer_blocks.0."
+    of_unet = [
+        "conv_in", "conv_out", "time_embedding.linear_1", "down_blocks.0.resnets.0.conv1", "down_blocks.0.resnets.0.time_emb_proj",
+        "down_blocks.0.attentions.0.proj_in", "down_blocks.0.downsamplers.0.conv", "down_blocks.1.resnets.0.conv_shortcut",
+        "mid_block.resnets.1.conv2", "up_blocks.0.upsamplers.0.conv", "up_blocks.1.attentions.1.proj_out",
+        *(block + n for n in ("attn1.to_q", "attn1.to_out.0", "attn2.to_k", "attn2.to_v", "ff.net.0.proj", "ff.net.2"))]
+    of_text = ["text_model.encoder.layers.%d.%s" % (i, n) for i in (0, 1)
+               for n in ("self_attn.q_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")]
+    g = torch.Generator().manual_seed(seed)
+    tensors, says = {}, {}
+    for part, module, names, rank, alpha in (("unet", unet, of_unet, 2, 3), ("text_encoder", text, of_text, 1, 0.5)):
+        says.update({part + ".r": rank, part + ".lora_alpha": alpha, part + ".peft_type": "LORA"})
+        for name in names:
+            w = module.state_dict()[name + ".weight"]
+            a = torch.randn((rank, *w.shape[1:]), generator=g) * (0.5 / math.sqrt(w[0].numel()))
+            b = torch.randn((w.shape[0], rank), generator=g) * 0.7
+            a, b = a.half().float(), b.half().float()
+            tensors[f"{part}.{name}.lora_A.weight"] = a
+            tensors[f"{part}.{name}.lora_B.weight"] = b.reshape(*b.shape, *[1] * (w.dim() - 2))
+            with torch.no_grad():
+                w += alpha / rank * (b @ a.reshape(rank, -1)).reshape(w.shape)
+    save(folder / "pytorch_lora_weights.safetensors", tensors, torch.float16, {"lora_adapter_metadata": json.dumps(says)})
+    vocab = json.loads((model / "tokenizer/vocab.json").read_text())
+
+    def values(name, height, width):
+        b = (model / (name + ".f32")).read_bytes()
+        return torch.frombuffer(bytearray(b), dtype=torch.float32).reshape(1, height, width, -1).permute(0, 3, 1, 2)
+    answer(folder, "sd15", read("scheduler/scheduler_config.json"), (unet, vae, text, None), (vocab, vocab["<|endoftext|>"]),
+           vae_cfg["scaling_factor"], values("noise", *PLACES), values("init", *(2 * n for n in PLACES)))
 
 
 def bench(size, compiled):
@@ -797,15 +862,18 @@ def bench(size, compiled):
 
 if __name__ == "__main__":
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("make", "samplers", "bench"))
+    p.add_argument("what", choices=("make", "lora", "samplers", "bench"))
     p.add_argument("folder", nargs="?", type=pathlib.Path)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--kind", default="turbo", choices=("sd15", "turbo", "sd21", "sdxl", "full"))
+    p.add_argument("--model", type=pathlib.Path)
     p.add_argument("--size", type=int, default=512)
     p.add_argument("--compile", action="store_true")
     a = p.parse_args()
     if a.what == "make":
         make(a.folder, a.seed, a.kind)
+    elif a.what == "lora":
+        lora(a.folder, a.model, a.seed)
     elif a.what == "samplers":
         samplers(a.folder)
     else:

@@ -1,6 +1,7 @@
 /* Single files of the published sizes of Stable Diffusion, with tensors but without their values: facts follow from names and shapes, and
  * graphs of all programs find their tensors. */
 #include "compiler/build/build_diffusion.h"
+#include "compiler/import/adapter_places.h"
 #include "compiler/model/import.h"
 
 #include <criterion/criterion.h>
@@ -9,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -300,6 +302,52 @@ file_close(file *f)
     json_decref(f->root);
 }
 
+/* Is there a place for adapters under this name? */
+static bool
+has_place(const dop_adapter_map *map, const char *name, bool leads_somewhere)
+{
+    for (uint32_t i = 0; i < map->n_places; i++)
+        if (strcmp(map->places[i].tensor, name) == 0)
+            return (map->places[i].target != DOP_ADAPTER_NOWHERE) == leads_somewhere;
+    return false;
+}
+
+/* Adapters find every matrix and convolution of the U-Net by the name in the file, its words joined by "_", and text encoders' by
+ * diffusers' names. */
+static void
+has_places(const file *f, const dop_checkpoint *m)
+{
+    static const char prefix[] = "model.diffusion_model.";
+    char name[300];
+    const char *key;
+    json_t *value;
+    uint32_t n = 0;
+    dop_arena arena;
+    dop_diag diag = {0};
+    dop_adapter_map map;
+    dop_arena_init(&arena);
+    cr_assert_eq(dop_adapter_places(m, &arena, &diag, &map), DOP_OK, "%s", diag.message);
+    json_object_foreach(f->root, key, value)
+    {
+        const size_t len = strlen(key);
+        if (strncmp(key, prefix, sizeof prefix - 1) != 0 || json_array_size(json_object_get(value, "shape")) < 2)
+            continue;
+        snprintf(name, sizeof name, "lora_unet_%.*s", (int)(len - sizeof prefix + 1 - strlen(".weight")),
+                 key + sizeof prefix - 1);
+        for (char *c = name; *c; c++)
+            *c = *c == '.' ? '_' : *c;
+        cr_assert(has_place(&map, name, true), "%s: %s", f->s->name, name);
+        n++;
+    }
+    cr_assert_gt(n, 200);
+    cr_assert(has_place(&map, "unet.mid_block.attentions.0.transformer_blocks.0.ff.net.0.proj", true));
+    cr_assert(has_place(&map, "lora_unet_up_blocks_1_upsamplers_0_conv", true));
+    cr_assert(has_place(&map, "text_encoder.text_model.encoder.layers.10.mlp.fc1", true));
+    cr_assert_eq(has_place(&map, "lora_te1_text_model_encoder_layers_11_mlp_fc1", false), f->s->xl);
+    cr_assert_eq(has_place(&map, "lora_te2_text_model_encoder_layers_31_self_attn_q_proj", true), f->s->xl);
+    dop_arena_finish(&arena);
+}
+
 static void
 is_model(const sizes *s)
 {
@@ -353,6 +401,7 @@ is_model(const sizes *s)
         cr_assert(t->act == DOP_ACT_GELU && t->pad == 0 && d->added == 2816 && d->size_values == 256 && d->blank_zero);
         cr_assert(m.arch.final_norm.kind == DOP_NORM_NONE && fabs(d->scaling - 0.13025) < 1e-9);
     }
+    has_places(&f, &m);
     dop_checkpoint_finish(&m);
     dop_arena_finish(&arena);
     file_close(&f);

@@ -41,30 +41,31 @@ takes(const char **io_name, const char *prefix, uint32_t *out)
 
 #define RENAMED(arena, before, name, pairs) renamed(arena, before, name, pairs, sizeof(pairs) / sizeof *(pairs))
 
+static const pair unet_others[] = {{"time_embed.0", "time_embedding.linear_1"},
+                                   {"time_embed.2", "time_embedding.linear_2"},
+                                   {"label_emb.0.0", "add_embedding.linear_1"},
+                                   {"label_emb.0.2", "add_embedding.linear_2"},
+                                   {"input_blocks.0.0", "conv_in"},
+                                   {"out.0", "conv_norm_out"},
+                                   {"out.2", "conv_out"}};
+static const pair unet_blocks[] = {{"in_layers.0", "norm1"},          {"in_layers.2", "conv1"},
+                                   {"out_layers.0", "norm2"},         {"out_layers.3", "conv2"},
+                                   {"emb_layers.1", "time_emb_proj"}, {"skip_connection", "conv_shortcut"}};
+
 /* A residual block's tensor, or what a block of attention calls it, which is the same in both. */
 static const char *
 unet_block(dop_arena *arena, const char *block, const char *attention, const char *name)
 {
-    static const pair pairs[] = {{"in_layers.0", "norm1"},          {"in_layers.2", "conv1"},
-                                 {"out_layers.0", "norm2"},         {"out_layers.3", "conv2"},
-                                 {"emb_layers.1", "time_emb_proj"}, {"skip_connection", "conv_shortcut"}};
-    const char *own = RENAMED(arena, block, name, pairs);
+    const char *own = RENAMED(arena, block, name, unet_blocks);
     return own || !attention ? own : dop_arena_printf(arena, "%s%s", attention, name);
 }
 
 const char *
 dop_draw_unet_name(dop_arena *arena, const char *name, uint32_t layers)
 {
-    static const pair others[] = {{"time_embed.0", "time_embedding.linear_1"},
-                                  {"time_embed.2", "time_embedding.linear_2"},
-                                  {"label_emb.0.0", "add_embedding.linear_1"},
-                                  {"label_emb.0.2", "add_embedding.linear_2"},
-                                  {"input_blocks.0.0", "conv_in"},
-                                  {"out.0", "conv_norm_out"},
-                                  {"out.2", "conv_out"}};
     char block[64], attention[64];
     uint32_t i, part;
-    const char *own = RENAMED(arena, "", name, others), *at = name;
+    const char *own = RENAMED(arena, "", name, unet_others), *at = name;
     if (own)
         return own;
     if (takes(&at, "middle_block.", &part)) {
@@ -83,6 +84,51 @@ dop_draw_unet_name(dop_arena *arena, const char *name, uint32_t layers)
     snprintf(block, sizeof block, "%s_blocks.%u.resnets.%u.", way, level, k);
     snprintf(attention, sizeof attention, "%s_blocks.%u.attentions.%u.", way, level, k);
     return unet_block(arena, block, part == 1 ? attention : NULL, at);
+}
+
+/* As renamed(), from the second of a pair to the first. */
+static const char *
+renamed_back(dop_arena *arena, const char *before, const char *name, const pair *pairs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const size_t k = strlen(pairs[i].directory);
+        if (strncmp(name, pairs[i].directory, k) == 0 && (!name[k] || name[k] == '.'))
+            return dop_arena_printf(arena, "%s%s%s", before, pairs[i].file, name + k);
+    }
+    return NULL;
+}
+
+const char *
+dop_draw_unet_file_name(dop_arena *arena, const char *name, const dop_diffusion *d)
+{
+    static const char down_end[] = "downsamplers.0.conv", up_end[] = "upsamplers.0.conv";
+    const uint32_t n = d->layers + 1;
+    char block[64];
+    uint32_t level, k;
+    const char *own = renamed_back(arena, "", name, unet_others, sizeof unet_others / sizeof *unet_others), *at = name;
+    if (own)
+        return own;
+    if (takes(&at, "mid_block.attentions.", &k))
+        return dop_arena_printf(arena, "middle_block.1.%s", at);
+    if (takes(&at, "mid_block.resnets.", &k)) {
+        snprintf(block, sizeof block, "middle_block.%u.", 2 * k);
+        return renamed_back(arena, block, at, unet_blocks, sizeof unet_blocks / sizeof *unet_blocks);
+    }
+    const bool down = takes(&at, "down_blocks.", &level);
+    if ((!down && !takes(&at, "up_blocks.", &level)) || level >= d->n_levels)
+        return NULL;
+    const char *way = down ? "input" : "output";
+    if (down && strncmp(at, down_end, sizeof down_end - 1) == 0)
+        return dop_arena_printf(arena, "input_blocks.%u.0.op%s", (level + 1) * n, at + sizeof down_end - 1);
+    if (!down && strncmp(at, up_end, sizeof up_end - 1) == 0) /* behind attention, where the level has it */
+        return dop_arena_printf(arena, "output_blocks.%u.%d.conv%s", level * n + d->layers,
+                                1 + d->levels[d->n_levels - 1 - level].up, at + sizeof up_end - 1);
+    const bool attends = takes(&at, "attentions.", &k);
+    if (!attends && !takes(&at, "resnets.", &k))
+        return NULL;
+    snprintf(block, sizeof block, "%s_blocks.%u.%d.", way, level * n + k + down, attends);
+    return attends ? dop_arena_printf(arena, "%s%s", block, at)
+                   : renamed_back(arena, block, at, unet_blocks, sizeof unet_blocks / sizeof *unet_blocks);
 }
 
 const char *
@@ -149,4 +195,36 @@ dop_draw_text_name(dop_arena *arena, const char *name, uint32_t layers, bool pro
         return RENAMED(arena, "", name, others);
     snprintf(before, sizeof before, "text_model.encoder.layers.%u.", i);
     return i < layers ? RENAMED(arena, before, name, parts) : NULL;
+}
+
+/* A name with its words joined by "_", as sd-scripts have it. */
+static const char *
+joined(dop_arena *arena, const char *before, const char *name)
+{
+    char *made = name ? dop_arena_printf(arena, "%s%s", before, name) : NULL;
+    for (char *c = made; c && *c; c++)
+        *c = *c == '.' ? '_' : *c;
+    return made;
+}
+
+uint32_t
+dop_draw_adapter_names(dop_arena *arena, const dop_diffusion *d, const char *module, const char **out)
+{
+    static const char unet[] = "unet.", first[] = "text_encoder.", second[] = "text_encoder_2.";
+    uint32_t n = 0;
+    out[n++] = module;
+    if (strncmp(module, unet, sizeof unet - 1) == 0) {
+        const char *name = module + sizeof unet - 1;
+        const char *old = dop_draw_unet_file_name(arena, name, d);
+        out[n++] = name;
+        out[n++] = joined(arena, "lora_unet_", name);
+        if (old)
+            out[n++] = joined(arena, "lora_unet_", old);
+    } else if (strncmp(module, first, sizeof first - 1) == 0) {
+        out[n++] = joined(arena, "lora_te_", module + sizeof first - 1);
+        out[n++] = joined(arena, "lora_te1_", module + sizeof first - 1);
+    } else if (strncmp(module, second, sizeof second - 1) == 0) {
+        out[n++] = joined(arena, "lora_te2_", module + sizeof second - 1);
+    }
+    return n;
 }

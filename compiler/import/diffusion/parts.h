@@ -56,5 +56,12 @@ dop_status dop_draw_no_memory(const dop_draw_reader *r);
 const char *dop_draw_unet_name(dop_arena *arena, const char *name, uint32_t layers);
 const char *dop_draw_vae_name(dop_arena *arena, const char *name, uint32_t levels);
 const char *dop_draw_text_name(dop_arena *arena, const char *name, uint32_t layers, bool projected);
+/* The name in a single file of a tensor or module of the U-Net, by its name in a directory, without prefixes; NULL: single files have none. */
+const char *dop_draw_unet_file_name(dop_arena *arena, const char *name, const dop_diffusion *d);
+
+/* The names that adapters' files have for a matrix, by its name in the first of these forms: "unet.NAME", "text_encoder.NAME",
+ * "text_encoder_2.NAME".  Returns how many; one that is NULL: memory is out. */
+enum { DOP_DRAW_MOST_NAMES = 4 };
+uint32_t dop_draw_adapter_names(dop_arena *arena, const dop_diffusion *d, const char *module, const char **out_names);
 
 #endif
