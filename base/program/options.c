@@ -122,18 +122,38 @@ distance(const char *a, const char *b)
     return row[nb];
 }
 
-static dop_status
-unknown(const dop_option *table, size_t n, const char *name, const char *shown, dop_diag *diag)
+/* Is one of two names the beginning of the other, as --temp and --temperature? */
+static bool
+begins(const char *a, const char *b)
+{
+    enum { LEAST = 4 }; /* letters, below which that says nothing */
+    const size_t na = strlen(a), nb = strlen(b), n = na < nb ? na : nb;
+    return n >= LEAST && strncmp(a, b, n) == 0;
+}
+
+/* The name in the table that may have been meant: up to two letters are wrong, of short names one, or it begins alike. */
+static const char *
+guess(const dop_option *table, size_t n, const char *name)
 {
     const char *best = NULL;
-    unsigned best_distance = 3;
-    for (size_t i = 0; i < n && name; i++) {
+    unsigned best_distance = strlen(name) > 4 ? 3 : 2;
+    for (size_t i = 0; i < n; i++) {
         unsigned d = table[i].name && table[i].kind != DOP_OPT_POINTER ? distance(name, table[i].name) : UINT32_MAX;
         if (d < best_distance) {
             best = table[i].name;
             best_distance = d;
         }
     }
+    for (size_t i = 0; i < n && !best; i++)
+        if (table[i].name && table[i].kind != DOP_OPT_POINTER && begins(name, table[i].name))
+            best = table[i].name;
+    return best;
+}
+
+static dop_status
+unknown(const dop_option *table, size_t n, const char *name, const char *shown, dop_diag *diag)
+{
+    const char *best = name ? guess(table, n, name) : NULL;
     if (best)
         return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %s; did you mean --%s?", shown, best);
     return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %s; see --help", shown);

@@ -109,6 +109,7 @@ static const dop_option options[] = {
     DOP_OPTION_POINTER('t', NULL, "use -j N"),
     DOP_OPTION_POINTER('n', "n-predict", "doppler-exec PLAN -n N generates"),
     DOP_OPTION_POINTER('p', "prompt", "doppler-exec PLAN -p TEXT generates"),
+    DOP_OPTION_POINTER(0, "info", "doppler-exec PLAN --info tells what is in a plan"),
     DOP_OPTIONS_OF_GPU_LAYERS("the whole model runs on the device of --target"),
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };

@@ -142,9 +142,11 @@ main(int argc, char **argv)
         puts(RELEASE);
     else if (st == DOP_OK && rest.count == 0 && dop_cli_print_lists(&o))
         ; /* a list needs no model */
-    else if (st == DOP_OK && rest.count != 1)
-        st = DOP_FAIL(&diag, DOP_E_USAGE,
-                      rest.count ? "more than one model" : "no model: dopplerc MODEL -o PLAN (see --help)");
+    else if (st == DOP_OK && rest.count == 0)
+        st = DOP_FAIL(&diag, DOP_E_USAGE, "no model: dopplerc MODEL -o PLAN (see --help)");
+    else if (st == DOP_OK && rest.count > 1)
+        st = DOP_FAIL(&diag, DOP_E_USAGE, "more than one model: beside \"%s\" there is \"%s\"; -o PLAN names the plan",
+                      rest.items[0], rest.items[1]);
     else if (st == DOP_OK)
         st = compile(&o, rest.items[0], &diag);
     if (st == DOP_OK && fflush(stdout) != 0)

@@ -420,6 +420,10 @@ dop_report_explain(const dop_compilation *c, const char *op, const dop_compilati
         return DOP_FAIL(diag, DOP_E_USAGE, "--explain %s: no region of %s reads what one of %s makes", op, plus + 1,
                         from);
     if (st == DOP_OK && !found)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--explain %s: no region has that op, template or label", op);
+        return DOP_FAIL(
+            diag, DOP_E_USAGE,
+            "--explain %s: no region has that op, template or label; known are ops and templates as matmul, attention "
+            "and gemv, and the last parts of labels as qkv, o and head",
+            op);
     return st;
 }

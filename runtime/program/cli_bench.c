@@ -38,6 +38,9 @@ static const dop_option bench_options[] = {
     OPT('v', "verbose", FLAG, verbose, NULL, "show what is decided, and every round"),
     OPT(0, "help", FLAG, help, NULL, "this text"),
     DOP_CLI_MODEL_OPTIONS,
+    DOP_OPTION_POINTER(0, "profile", "--profile measures by itself, without --bench"),
+    DOP_OPTION_POINTER(0, "check", "--check runs by itself, without --bench"),
+    DOP_OPTION_POINTER(0, "temp", "--sampled also measures sampling"),
 };
 
 const dop_option *

@@ -276,21 +276,21 @@ get_props(const dop_api *api, const dop_api_request *request, const json_t *root
     (void)request, (void)root, (void)out_call;
     const dop_sampling *s = &api->sampling;
     const dop_metrics m = dop_engine_metrics(api->engine);
+    const double heat = s->temperature > 0 ? (double)s->temperature : 0; /* below 0: the model's files name none */
     const char *text = api->chat ? dop_chat_template(api->chat) : "";
-    dop_answer_json(answer, 200,
-                    json_pack("{s:{s:I, s:{s:f, s:I, s:f, s:f, s:f, s:I, s:f, s:f}}, s:I, s:s, s:o, s:s, s:{s:b, s:b}, "
-                              "s:{s:I, s:I, s:I, s:I, s:I}}",
-                              "default_generation_settings", "n_ctx", (json_int_t)api->facts.ctx, "params",
-                              "temperature", (double)s->temperature, "top_k", (json_int_t)s->top_k, "top_p",
-                              (double)s->top_p, "min_p", (double)s->min_p, "repeat_penalty", (double)s->repeat_penalty,
-                              "repeat_last_n", (json_int_t)s->repeat_last_n, "presence_penalty",
-                              (double)s->presence_penalty, "frequency_penalty", (double)s->frequency_penalty,
-                              "total_slots", (json_int_t)api->facts.n_sequences, "model_alias", api->facts.name,
-                              "chat_template", dop_json_text(text, strlen(text)), "build_info", "doppler-" DOP_VERSION,
-                              "modalities", "vision", 0, "audio", api->speech != NULL, "prompt_cache", "tokens_saved",
-                              (json_int_t)m.reused_tokens, "tokens_loaded", (json_int_t)m.loaded_tokens,
-                              "checkpoint_bytes", (json_int_t)m.checkpoint_bytes, "memory_bytes",
-                              (json_int_t)m.cache_bytes, "file_bytes", (json_int_t)m.file_bytes));
+    dop_answer_json(
+        answer, 200,
+        json_pack("{s:{s:I, s:{s:f, s:I, s:f, s:f, s:f, s:I, s:f, s:f}}, s:I, s:s, s:o, s:s, s:{s:b, s:b}, "
+                  "s:{s:I, s:I, s:I, s:I, s:I}}",
+                  "default_generation_settings", "n_ctx", (json_int_t)api->facts.ctx, "params", "temperature", heat,
+                  "top_k", (json_int_t)s->top_k, "top_p", (double)s->top_p, "min_p", (double)s->min_p, "repeat_penalty",
+                  (double)s->repeat_penalty, "repeat_last_n", (json_int_t)s->repeat_last_n, "presence_penalty",
+                  (double)s->presence_penalty, "frequency_penalty", (double)s->frequency_penalty, "total_slots",
+                  (json_int_t)api->facts.n_sequences, "model_alias", api->facts.name, "chat_template",
+                  dop_json_text(text, strlen(text)), "build_info", "doppler-" DOP_VERSION, "modalities", "vision", 0,
+                  "audio", api->speech != NULL, "prompt_cache", "tokens_saved", (json_int_t)m.reused_tokens,
+                  "tokens_loaded", (json_int_t)m.loaded_tokens, "checkpoint_bytes", (json_int_t)m.checkpoint_bytes,
+                  "memory_bytes", (json_int_t)m.cache_bytes, "file_bytes", (json_int_t)m.file_bytes));
 }
 
 /* GET /slots: what each sequence does, with llama.cpp's names. */

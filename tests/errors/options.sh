@@ -29,7 +29,8 @@ check "several lists, one after the other" [ "$("$DOPPLERC" --list-types --list-
 refuses 2 "no model: dopplerc MODEL -o PLAN"
 refuses 2 "nothing to do: name the plan with -o FILE" "$model"
 refuses 2 "-o needs a value: FILE" "$model" -o
-refuses 2 "more than one model" "$model" "$model" -o plan
+refuses 2 "there is \"other.plan\"; -o PLAN names the plan" "$model" other.plan
+refuses 2 "unknown option --quantize; did you mean --quant?" "$model" -o plan --quantize q8_0
 refuses 2 "unknown option --bogus; see --help" "$model" -o plan --bogus
 refuses 2 "--list-targets and the other lists take no model" "$model" --list-types
 refuses 2 "unknown target nope; known: auto adreno amd-cdna amd-rdna2 amd-rdna3" "$model" -o plan --target nope

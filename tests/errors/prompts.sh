@@ -17,6 +17,17 @@ refuses 2 "unknown option --ctx-size: the context is part of the plan" ids.plan 
 refuses 2 "unknown option -t: -j N is for threads while loading" ids.plan -t 4
 refuses 2 "unknown option --n-predict: use -n N" ids.plan --n-predict 3
 refuses 2 "unknown option -ngl: the whole model runs on the device of --device" ids.plan -ngl 99
+refuses 2 "unknown option --temperature; did you mean --temp?" ids.plan --temperature 0.5
+refuses 2 "unknown option --port: --serve [HOST:]PORT starts the server" ids.plan --port 8080
+refuses 2 "unknown option --host: --serve HOST:PORT has both" ids.plan --serve 8080 --host 0.0.0.0
+refuses 2 "unknown option --api-key: keys are in a file" ids.plan --serve 8080 --api-key=x
+refuses 2 "unknown option --parallel: sequences are part of the plan" ids.plan --serve 8080 --parallel 4
+refuses 2 "unknown option --profile: --profile measures by itself, without --bench" --bench ids.plan --profile x.html
+refuses 2 'and there is also "ROMEO:": a prompt is given with -p TEXT' text.plan ROMEO:
+refuses 1 "config.json: error: not a plan: this is a JSON file: name the model's folder that it is in" \
+    "$SRC/tests/golden/llama/config.json" -p x
+refuses 2 '--json-schema names a file: put "{}" into one' text.plan -p x --json-schema '{}'
+refuses 2 '--grammar names a file: put "root ::= "a"" into one' text.plan -p x --grammar 'root ::= "a"'
 check "-h is --help" cmp <("$EXEC" -h) <("$EXEC" --help)
 refuses 2 "-n needs a value: N" ids.plan -n
 refuses 2 '-n needs a whole number, not "x"' ids.plan -n x

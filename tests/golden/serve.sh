@@ -153,7 +153,7 @@ shaped --json-schema person.json >shaped
 check "--json-schema" grep -q '"age"' shaped
 echo '{"type": "array", "items": {"const": 7}, "maxItems": 2, "uniqueItems": true}' >unique.json
 "$EXEC" demo.plan -p A -n 40 --json-schema unique.json --no-display-prompt 2>notes >shaped
-check "a note names what is not enforced" grep -q '^note: not enforced exactly: uniqueItems$' notes
+check "a note names what is not enforced" grep -q '^doppler-exec: note: not enforced exactly: uniqueItems$' notes
 shaped --grammar laugh.gbnf >shaped
 check "--grammar" grep -qxE "(ha|ho){2,4}" shaped
 # Greedy picks are made on the device, with its mask; a penalty of nearly nothing has the host make them.
@@ -284,7 +284,7 @@ check "a stream that waits has comments" grep -qx ': waiting' answer
 wait "${!waits[@]}"
 counts='"n_prompt_tokens":[0-9]+,"n_prompt_tokens_cache":[0-9]+,"n_decoded":[0-9]+'
 ask 200 "^\\[\\{\"id\":0,\"n_ctx\":256,\"is_processing\":(true|false),$counts\\}\\]\$" /slots '' "${key[@]}"
-ask 200 '"default_generation_settings":\{"n_ctx":256,.*"total_slots":1,.*"chat_template":""' /props '' "${key[@]}"
+ask 200 '"default_generation_settings":\{"n_ctx":256,.*"temperature":0.0,.*"total_slots":1,.*"chat_template":""' /props '' "${key[@]}"
 printf 'secret-9\n' >keys
 kill -HUP "$server"
 for _ in $(seq 20); do

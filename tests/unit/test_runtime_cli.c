@@ -85,6 +85,9 @@ Test(options, errors)
         const char *line, *want;
     } cases[] = {
         {"--txt 3", "unknown option --txt; did you mean --text?"},
+        {"--textual 3", "unknown option --textual; did you mean --text?"},
+        {"--opti", "unknown option --opti; did you mean --optional?"},
+        {"--tezr", "unknown option --tezr; see --help"},
         {"--zebra", "unknown option --zebra; see --help"},
         {"-x", "unknown option -x; see --help"},
         {"--text", "--text needs a value: VALUE"},

@@ -20,6 +20,9 @@ dop_cli_constraint_start(const dop_cli *cli, dop_cli_generation *gen, dop_diag *
         cli->logprobs != DOP_CLI_UNSET)
         return DOP_FAIL(diag, DOP_E_USAGE,
                         "--json-schema, --grammar, --json-mode, --ignore-eos and --logprobs exclude one another");
+    if (path && (path[0] == '{' || strstr(path, "::="))) /* a shape itself, as other programs take it */
+        return DOP_FAIL(diag, DOP_E_USAGE, "--%s names a file: put \"%.40s%s\" into one",
+                        cli->grammar ? "grammar" : "json-schema", path, strlen(path) > 40 ? "..." : "");
     if (path && (st = dop_cli_read(path, diag, &file)) == DOP_OK && file.size == 0)
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the file is empty");
     if (st == DOP_OK) {
@@ -31,7 +34,7 @@ dop_cli_constraint_start(const dop_cli *cli, dop_cli_generation *gen, dop_diag *
             snprintf(diag->path, sizeof diag->path, "%s", path);
     }
     if (st == DOP_OK && dop_constraint_unenforced(s->shape)[0])
-        fprintf(stderr, "note: not enforced exactly: %s\n", dop_constraint_unenforced(s->shape));
+        fprintf(stderr, "doppler-exec: note: not enforced exactly: %s\n", dop_constraint_unenforced(s->shape));
     if (st == DOP_OK)
         st = dop_constraint_matcher_create(s->shape, NULL, diag, &s->matcher);
     gen->matcher = s->matcher;

@@ -147,6 +147,20 @@ feed_prompt(run *r, dop_diag *diag)
     return st != DOP_OK ? st : closed;
 }
 
+/* At a terminal the prompt appears when it was read: meanwhile a line says that it is, because on some devices kernels are
+ * compiled in their first step. */
+static dop_status
+read_prompt(run *r, dop_diag *diag)
+{
+    const bool shows = dop_cli_shows_progress(r->cli);
+    if (shows)
+        fputs("reading ...", stderr);
+    const dop_status st = feed_prompt(r, diag);
+    if (shows)
+        fputs("\r           \r", stderr);
+    return st;
+}
+
 static dop_status
 print_ids(const run *r, dop_diag *diag)
 {
@@ -329,7 +343,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
     if (cli->features && !cli->audio && !cli->mel &&
         (st = dop_cli_features_write(&r.images, cli->features, diag)) != DOP_OK)
         goto error;
-    if ((st = show_prompt(&r, diag)) != DOP_OK || (st = feed_prompt(&r, diag)) != DOP_OK ||
+    if ((st = read_prompt(&r, diag)) != DOP_OK || (st = show_prompt(&r, diag)) != DOP_OK ||
         (st = dop_cli_generate(&r.gen, r.n, diag)) != DOP_OK)
         goto error;
     if (cli->session && (st = dop_sequence_save(r.gen.sequence, cli->session, NULL, 0, diag)) != DOP_OK)
@@ -340,6 +354,9 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
         st = print_ids(&r, diag);
     else if (r.n > 0)
         st = dop_cli_print("\n", 1, diag);
+    if (st == DOP_OK && r.gen.matcher && strcmp(r.gen.stop_reason, "length") == 0 && !cli->quiet)
+        fprintf(stderr, "doppler-exec: note: after %u tokens the text is not complete in the shape that is asked for\n",
+                r.n);
     if (st == DOP_OK)
         print_summary(&r);
 error:

@@ -46,9 +46,11 @@ dop_status
 dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
 {
     if (cli->plans.count == 0)
-        return DOP_FAIL(diag, DOP_E_USAGE, "no plan given: doppler-exec PLAN [options]; see --help");
+        return DOP_FAIL(diag, DOP_E_USAGE, "no plan given: doppler-exec PLAN|MODEL [options]; see --help");
     if (cli->plans.count > 1)
-        return DOP_FAIL(diag, DOP_E_USAGE, "one plan at a time, and there is also \"%s\"", cli->plans.items[1]);
+        return DOP_FAIL(diag, DOP_E_USAGE,
+                        "one plan at a time, and there is also \"%s\": a prompt is given with -p TEXT",
+                        cli->plans.items[1]);
     *out_path = cli->plans.items[0];
     return DOP_OK;
 }
