@@ -1,6 +1,10 @@
 /* The languages of Whisper, in the order of its tokens: https://arxiv.org/abs/2212.04356. */
 #include "base/encoding/languages.h"
 
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
 static const dop_language languages[DOP_N_LANGUAGES] = {
     {"en", "english"},        {"zh", "chinese"},       {"de", "german"},    {"es", "spanish"},    {"ru", "russian"},
     {"ko", "korean"},         {"fr", "french"},        {"ja", "japanese"},  {"pt", "portuguese"}, {"tr", "turkish"},
@@ -23,8 +27,29 @@ static const dop_language languages[DOP_N_LANGUAGES] = {
     {"mg", "malagasy"},       {"as", "assamese"},      {"tt", "tatar"},     {"haw", "hawaiian"},  {"ln", "lingala"},
     {"ha", "hausa"},          {"ba", "bashkir"},       {"jw", "javanese"},  {"su", "sundanese"},  {"yue", "cantonese"}};
 
+/* Other names, and codes of today's standard (ISO 639) that the models call by others. */
+static const dop_language others[] = {
+    {"my", "burmese"},   {"ca", "valencian"}, {"nl", "flemish"},   {"ht", "haitian"},  {"lb", "letzeburgesch"},
+    {"ps", "pushto"},    {"pa", "panjabi"},   {"ro", "moldavian"}, {"ro", "moldovan"}, {"si", "sinhalese"},
+    {"es", "castilian"}, {"zh", "mandarin"},  {"jw", "jv"},        {"no", "nb"},       {"tl", "fil"},
+    {"he", "iw"}};
+
 const dop_language *
 dop_language_at(uint32_t number)
 {
     return &languages[number];
+}
+
+uint32_t
+dop_language_find(const char *name)
+{
+    const size_t n = strcspn(name, "-_"); /* a region follows */
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strlen(others[i].name) == n && strncasecmp(name, others[i].name, n) == 0)
+            return dop_language_find(others[i].code);
+    for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++)
+        if (strcasecmp(name, languages[i].name) == 0 ||
+            (strlen(languages[i].code) == n && strncasecmp(name, languages[i].code, n) == 0))
+            return i;
+    return DOP_N_LANGUAGES;
 }

@@ -94,19 +94,20 @@ keep_prompt(dop_hearing *h, const char *prompt, dop_diag *diag)
 static dop_status
 choose_language(dop_hearing *h, dop_diag *diag)
 {
-    const char *name = h->how.language;
+    const char *name = h->how.language && strcasecmp(h->how.language, "auto") != 0 ? h->how.language : NULL;
     const bool many = h->s->tokens.languages;
     h->language = many ? UINT32_MAX : 0;
     if (!many && h->how.translate)
         return DOP_FAIL(diag, DOP_E_INPUT, "the model writes English only, and does not translate");
-    for (uint32_t i = 0; name && i < DOP_N_LANGUAGES; i++)
-        if (strcasecmp(name, dop_language_at(i)->code) == 0 || strcasecmp(name, dop_language_at(i)->name) == 0) {
-            if (many ? h->s->language_ids[i] == UINT32_MAX : i > 0)
-                return DOP_FAIL(diag, DOP_E_INPUT, "the model does not know the language \"%.40s\"", name);
-            h->language = i;
-            return DOP_OK;
-        }
-    return name ? DOP_FAIL(diag, DOP_E_INPUT, "the language \"%.40s\" is not known", name) : DOP_OK;
+    if (!name)
+        return DOP_OK;
+    const uint32_t i = dop_language_find(name);
+    if (i == DOP_N_LANGUAGES)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the language \"%.40s\" is not known", name);
+    if (many ? h->s->language_ids[i] == UINT32_MAX : i > 0)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the model does not know the language \"%.40s\"", name);
+    h->language = i;
+    return DOP_OK;
 }
 
 static dop_status

@@ -80,7 +80,7 @@ static const dop_option options[] = {
         "write what is said in FILE (WAV, FLAC, OGG, MP3; - for standard input); -p: words that could have been said "
         "before"),
     OPT(0, "language", TEXT, language, "NAME",
-        "the language that is spoken, as de or german (default: found in the audio)"),
+        "the language that is spoken, as de, de-AT or german (default: auto, found in the audio)"),
     OPT(0, "translate", FLAG, translate, NULL, "write it in English"),
     OPT(0, "srt", FLAG, srt, NULL, "write subtitles, as SRT"),
     OPT(0, "vtt", FLAG, vtt, NULL, "write subtitles, as WebVTT"),

@@ -47,6 +47,18 @@ form 200 '.' $t file=@talk.wav response_format=text language=de seed=4
 check "as text" grep -qi '^Content-Type: text/plain' headers
 form 200 '"task":"translate"' /v1/audio/translations file=@talk.wav response_format=verbose_json model=tiny
 form 200 '"language":"german"' $t file=@talk.wav response_format=verbose_json language=german chunking_strategy=auto
+# Languages as clients name them, fields that they leave empty, and any seed.
+for language in pt-BR PT_br portuguese; do
+    form 200 '"language":"portuguese"' $t file=@talk.wav response_format=verbose_json language=$language
+done
+form 200 '"language":"javanese"' $t file=@talk.wav response_format=verbose_json language=jv
+form 200 '"text":' $t file=@talk.wav language=auto
+form 200 '^\{"text":' $t file=@talk.wav language= prompt= response_format= temperature= stream= seed=-1
+# A twentieth of a second, and what crosses a chunk of 30 s.
+head -c 1644 talk.wav >short.wav
+form 200 '"duration":0.05,' $t file=@short.wav response_format=verbose_json
+"$TOOLS/sound" 31 6 >long.wav
+form 200 '"duration":31.0,.*"seek":[1-9]' $t file=@long.wav response_format=verbose_json temperature=0.5 seed=1
 form 200 '"type":"transcript.text.delta","delta"' $t file=@talk.wav stream=true color=red
 check "what has no effect is named" grep -qi '^X-Doppler-Ignored: color' headers
 check "a stream ends with the whole text" sh -c 'tail -n 4 answer | grep -q "transcript.text.done.*\"seconds\":9.0" &&
@@ -55,6 +67,8 @@ while IFS='|' read -r why fields; do
     eval "form 400 \"\$why\" $t $fields"
 done <<'END'
 file is the sound|model=tiny
+one file is heard, and file is given 2 times|file=@talk.wav file=@own.json
+seed is a whole number|file=@talk.wav seed=1.5
 this is no audio that can be read|file=@own.json
 this is no audio that can be read|file=@/dev/null
 response_format is json, text, srt, verbose_json or vtt|file=@talk.wav response_format=xml

@@ -1,5 +1,6 @@
 /* Speech: the rules by which tokens of a transcription are picked, and transcripts in
  * their forms. */
+#include "base/encoding/languages.h"
 #include "runtime/library/speech.h"
 
 #include <criterion/criterion.h>
@@ -136,5 +137,35 @@ Test(speech, transcripts_in_their_forms)
             cr_expect(strstr(text, "\"duration\":3662.0") && strstr(text, "\"end\":2.5") && strstr(text, "\\\"End\\\""),
                       "%s", text);
         dop_free(text);
+    }
+}
+
+Test(speech, languages_as_people_name_them)
+{
+    static const struct {
+        const char *name, *code;
+    } rows[] = {{"de", "de"},
+                {"DE", "de"},
+                {"German", "de"},
+                {"de-AT", "de"},
+                {"zh_TW", "zh"},
+                {"Mandarin", "zh"},
+                {"jv", "jw"},
+                {"nb-NO", "no"},
+                {"yue", "yue"},
+                {"haw-US", "haw"},
+                {"haitian creole", "ht"},
+                {"castilian", "es"},
+                {"", NULL},
+                {"-", NULL},
+                {"d", NULL},
+                {"deu", NULL},
+                {"german-AT", NULL},
+                {"klingon", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const uint32_t n = dop_language_find(rows[i].name);
+        cr_expect_eq(n == DOP_N_LANGUAGES, !rows[i].code, "%s", rows[i].name);
+        if (n < DOP_N_LANGUAGES && rows[i].code)
+            cr_expect_str_eq(dop_language_at(n)->code, rows[i].code);
     }
 }

@@ -58,7 +58,7 @@ typedef struct dop_speech_segment {
 
 /* Zeros are the defaults, except for the numbers that dop_speech_how_init sets. */
 typedef struct dop_speech_how {
-    const char *language; /* "en" or "english"; NULL: found in the first chunk */
+    const char *language; /* "en", "en-GB" or "english"; NULL or "auto": found in the first chunk */
     bool translate;       /* write English whatever the language is */
     bool no_timestamps;   /* a chunk is one segment */
     const char *prompt;   /* text that could have been before, for names and style; NULL: none */

@@ -67,12 +67,14 @@ add_file(form *f, const char *name, const char *bytes, size_t n)
     return true;
 }
 
-/* Adds a text; a name that ends with [] is that of a list. */
+/* Adds a text; a name that ends with [] is that of a list.  An empty text is as one that is absent: clients send all their fields. */
 static bool
 add_text(form *f, const char *name, const char *text, size_t n)
 {
-    json_t *value = n <= MOST_TEXT ? dop_json_text(text, n) : NULL;
+    json_t *value = n > 0 && n <= MOST_TEXT ? dop_json_text(text, n) : NULL;
     const size_t len = strlen(name);
+    if (n == 0)
+        return true;
     if (!value)
         return false;
     if (len < 2 || strcmp(name + len - 2, "[]") != 0)

@@ -5,6 +5,7 @@
 #include "runtime/library/speech.h"
 #include "runtime/media/audio.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -146,13 +147,14 @@ take_options(dop_reader *r, const dop_api *api, heard *h)
     h->how.prompt = dop_reader_text(r, "prompt", &n_prompt);
     h->how.temperature = take_number(r, "temperature", 0, 0, 1);
     h->how.one_attempt = h->how.temperature > 0;
-    h->how.seed = (uint64_t)take_number(r, "seed", 0, 0, 9e15);
+    const double seed = take_number(r, "seed", 0, -1, 9e15);
+    if (seed != floor(seed))
+        dop_reader_refuse(r, "seed", "seed is a whole number");
+    h->how.seed = seed < 0 ? dop_any_seed() : (uint64_t)seed; /* -1: any, as in other requests */
     /* What providers call so cuts the audio where it is quiet; here the pieces are then written at the same time. */
     const json_t *cut = dop_reader_get(r, "chunking_strategy");
-    if (cut && json_string_length(cut) > 0)
+    if (cut)
         h->how.together = api->facts.n_sequences;
-    if (h->how.language && !h->how.language[0])
-        h->how.language = NULL;
     if (n_prompt > MOST_PROMPT || (h->how.prompt && strlen(h->how.prompt) != n_prompt))
         dop_reader_refuse(r, "prompt", "prompt is a text of at most %d bytes", MOST_PROMPT);
     h->how.continues = advance;
@@ -169,6 +171,10 @@ take_file(dop_reader *r, const dop_api *api, const dop_api_request *request, con
     dop_audio_facts facts;
     if (form->files[DOP_FORM_FILE].count == 0) {
         dop_reader_refuse(r, "file", "file is the sound, as a file of the form");
+        return;
+    }
+    if (form->files[DOP_FORM_FILE].count > 1) {
+        dop_reader_refuse(r, "file", "one file is heard, and file is given %u times", form->files[DOP_FORM_FILE].count);
         return;
     }
     dop_status st =
