@@ -3,12 +3,15 @@
 . "$(dirname "$0")/lib.sh"
 case $1 in
 text) targets="tokenizer_json tokenizer_model tokenizer_tiktoken tokenizer_blob chat grammar schema" ;;
-models) targets="audio ggml picture image_processor hf_vision mmproj gguf hf hf_beside adapter safetensors rdrr target kernel_path tuning quant"
+models) targets="audio ggml picture image_processor hf_vision mmproj gguf hf hf_beside adapter draw_model draw_adapter safetensors rdrr target
+        kernel_path tuning quant"
+    ln -s "$TOOLS/single_file" "$TOOLS/hf_to_gguf" . # for seeds.sh
+    ln -s "$SRC/tests/diffusion/sd15" fuzz.draws
     "$TOOLS/sound" 1 1 >fuzz.wav && "$TOOLS/speech_model" fuzz.bin tiny f16 hidden=8 heads=2 bins=1 rows=4 ctx=8 languages=0 || exit 1
     ;;
 ir) targets="ir ir_interpret ir_compile" ;;
 served)
-    targets="plan plan_run session api http"
+    targets="plan plan_run session api form http"
     "$DOPPLERC" "$SRC/tests/golden/llama" -o fuzz.plan --quiet --target tier3 --chunks 8 --ctx 64 --embed || exit 1
     ;;
 esac

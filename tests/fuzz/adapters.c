@@ -47,8 +47,12 @@ check(const dop_adapter *x)
 void
 fuzz_adapter(const uint8_t *data, size_t size)
 {
-    const dop_adapter_map map = {
-        targets, sizeof targets / sizeof *targets, places, sizeof places / sizeof *places, "llama", size % 2};
+    const dop_adapter_map map = {.targets = targets,
+                                 .n_targets = sizeof targets / sizeof *targets,
+                                 .places = places,
+                                 .n_places = sizeof places / sizeof *places,
+                                 .archs = "llama",
+                                 .tied = size % 2};
     const char *path = NULL;
     dop_arena arena;
     dop_adapter x;

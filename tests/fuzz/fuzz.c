@@ -49,6 +49,9 @@ remove_folder(void)
                                         "added_tokens.json",
                                         "chat_template.jinja",
                                         "preprocessor_config.json",
+                                        "scheduler_config.json",
+                                        "vocab.json",
+                                        "merges.txt",
                                         "model.safetensors.index.json"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         fuzz_file_gone(files[i]);

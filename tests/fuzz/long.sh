@@ -2,7 +2,7 @@
 # Runs the fuzz targets for long, all at the same time, and says what came of it.
 #
 #   cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DDOPPLER_SANITIZE=ON -DDOPPLER_FUZZ=ON
-#   cmake --build build-fuzz --target fuzz dopplerc_as_written
+#   cmake --build build-fuzz --target fuzz dopplerc_as_written hf_to_gguf single_file
 #   tests/fuzz/long.sh build-fuzz/tests/tools OUT SECONDS [JOBS [TARGET...]]
 #
 # JOBS processes are shared among the targets, at least one each.  Inputs come from this tree (seeds.sh) and tests/fuzz/corpus, or
@@ -17,6 +17,7 @@ if [ -x "$tools/as_written/dopplerc" ]; then # else it was brought along
     "$tools/as_written/dopplerc" "$here/../golden/llama" -o "$tools/fuzz.plan" --quiet --target tier3 --chunks 8 --ctx 64 --embed ||
         exit 1
 fi
+ln -sfn "$here/../diffusion/sd15" "$tools/fuzz.draws"
 if [ $# -eq 0 ]; then
     set -- $(find "$tools" -name 'fuzz_*' -type l -printf '%f\n' | sed 's/^fuzz_//' | sort)
 fi

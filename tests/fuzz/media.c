@@ -2,6 +2,7 @@
 #include "compiler/import/hf/image.h"
 #include "runtime/media/audio.h"
 #include "runtime/media/picture.h"
+#include "runtime/serve/protocols/protocol.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Whatever it is, it is decoded within its bounds or refused. */
@@ -17,6 +18,33 @@ fuzz_picture(const uint8_t *data, size_t size)
     require((st == DOP_OK) == (p.rgb != NULL) && (uint64_t)p.width * p.height <= PIXELS);
     require(budget.end != DOP_BUDGET_LEFT || budget.bytes == BYTES - (uint64_t)p.width * p.height * 3);
     dop_picture_finish(&p);
+}
+
+/* The body of a request. */
+void
+fuzz_form(const uint8_t *data, size_t size)
+{
+    enum { PIXELS = 1 << 14 };
+    dop_budget budget = {.steps = 1 << 20, .bytes = 1 << 20};
+    const dop_api_request request = {.body = (const char *)data, .n_body = size, .budget = &budget};
+    dop_answer answer = {0};
+    dop_form_data form;
+    const bool good = dop_request_form(&request, &answer, &form);
+    require(good == (form.fields != NULL) && (good || answer.status == 400));
+    for (size_t i = 0; i < DOP_FORM_NAMES && good; i++) {
+        const char *bytes = form.files[i].bytes;
+        require((form.files[i].count > 0) == (bytes != NULL));
+        require(!bytes || (bytes >= request.body && bytes + form.files[i].n <= request.body + size));
+    }
+    if (good && form.files[DOP_FORM_IMAGE].count) {
+        dop_picture p;
+        dop_diag diag = {0};
+        const char *bytes = form.files[DOP_FORM_IMAGE].bytes;
+        fuzz_check(dop_picture_decode(bytes, form.files[DOP_FORM_IMAGE].n, PIXELS, &budget, &diag, &p), &diag);
+        dop_picture_finish(&p);
+    }
+    json_decref(form.fields);
+    dop_answer_finish(&answer);
 }
 
 /* The picture of these bytes, of any size. */

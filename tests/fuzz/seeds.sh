@@ -105,6 +105,39 @@ gguf)
         rm -f whole
     done
     ;;
+draw_model)
+    # Names and shapes of the small models, with twice the channels, which then make groups of 32.
+    for model in sd15 sd21:open-clip sdxl:xl; do
+        "$tools/single_file" "$root/tests/diffusion/${model%:*}" whole $(echo "$model" | sed -n 's/.*://p') || continue
+        {
+            [ "${model%:*}" = sd15 ] || cat "$root/tests/diffusion/${model%:*}/scheduler/scheduler_config.json"
+            printf '\0{'
+            header whole | grep -oE '"[^"]*":\{[^}]*"shape":\[[0-9,]*\]' | sed -E 's/:\{.*"shape":/:/' |
+                awk -F: '{ n = split($2, d, /[][,]/); s = ""
+                           for (i = 1; i <= n; i++) if (d[i] != "") s = s (s == "" ? "" : ",") (d[i] % 16 ? d[i] : 2 * d[i])
+                           printf "%s%s:[%s]", (NR > 1 ? "," : ""), $1, s }'
+            printf '}'
+        } >"${model%:*}"
+        rm -f whole
+    done
+    ;;
+draw_adapter)
+    cp "$root/tests/diffusion/sd15_lora/pytorch_lora_weights.safetensors" peft
+    ! command -v python3 >/dev/null || for form in kohya kohya-single diffusers; do
+        python3 "$root/tests/tools/draw_adapter.py" $form peft $form
+    done
+    ;;
+form)
+    part='%s\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+    # shellcheck disable=SC2059
+    printf "$part" --b prompt 'a house' --b 'a[]' x >head
+    for picture in gray1.png small.gif lossy.webp; do
+        { cat head &&
+            printf '%s\r\nContent-Disposition: form-data; name="image"; filename="a"\r\nContent-Type: image/png\r\n\r\n' --b &&
+            cat "$root/tests/pictures/$picture" && printf '\r\n--b--\r\n'; } >"$picture"
+    done
+    printf '%s\r\nContent-Disposition: form-data; name=file\r\n\r\nRIFF\r\n--b--\r\n' --b >unquoted
+    ;;
 safetensors)
     { head -c 8 "$root/tests/golden/gpt2/model.safetensors" && header "$root/tests/golden/gpt2/model.safetensors"; } >gpt2
     ;;

@@ -14,7 +14,7 @@ typedef struct rule {
     const char *directory, *file;
 } rule;
 
-enum { MAX_TENSORS = 4096 };
+enum { MAX_TENSORS = 4096, MAX_SETS = 4 };
 
 typedef struct entry {
     const char *name;
@@ -24,6 +24,11 @@ typedef struct entry {
 static entry entries[MAX_TENSORS];
 static size_t n_entries;
 static dop_arena arena;
+static struct {
+    dop_map *maps; /* open until the end */
+    uint32_t n;
+} sets[MAX_SETS];
+static size_t n_sets;
 
 static void
 fail(const char *what, const char *name)
@@ -200,10 +205,20 @@ static void
 read_set(const char *dir, const char *folder, const char *stem, dop_st_set *out)
 {
     dop_diag diag = {0};
-    dop_map *maps; /* open until the end */
-    uint32_t n;
-    if (dop_st_open_stem(dop_arena_printf(&arena, "%s/%s", dir, folder), stem, &arena, &diag, out, &maps, &n) != DOP_OK)
+    const char *path = dop_arena_printf(&arena, "%s/%s", dir, folder);
+    if (dop_st_open_stem(path, stem, &arena, &diag, out, &sets[n_sets].maps, &sets[n_sets].n) != DOP_OK)
         fail(folder, diag.message);
+    n_sets++;
+}
+
+static void
+close_sets(void)
+{
+    while (n_sets-- > 0) {
+        for (uint32_t i = 0; i < sets[n_sets].n; i++)
+            dop_map_close(&sets[n_sets].maps[i]);
+        free(sets[n_sets].maps);
+    }
 }
 
 static unsigned
@@ -289,5 +304,7 @@ main(int argc, char **argv)
     for (uint32_t i = 0; xl && i < text_2.n; i++)
         add_open_clip(&text_2, "conditioner.embedders.1.model.", &text_2.tensors[i]);
     write_file(argv[2], metadata);
+    close_sets();
+    dop_arena_finish(&arena);
     return 0;
 }
