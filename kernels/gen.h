@@ -22,10 +22,9 @@ struct dop_gen {
     /* Own sums (dop_own_sum of common.glsl): the row program begins a stage and runs once, so that its first two sums take one
      * barrier each. */
     bool own_sums;
-    bool ends_in_sum;  /* the row program ended in an own sum, whose barrier made its stores to shared memory visible */
-    uint32_t sums;     /* number of own sums so far */
-    bool votes;        /* the code uses votes of a subgroup */
-    uint64_t failures; /* dop_buf_failures() at the start; if it has grown, a piece of the text is missing */
+    uint32_t sums;               /* number of own sums so far */
+    bool votes;                  /* the code uses votes of a subgroup */
+    uint64_t failures;           /* dop_buf_failures() at the start; if it has grown, a piece of the text is missing */
     struct dop_gen_texts *texts; /* of dop_gen_text() */
 };
 /* Enough to examine the region; emitting also needs templates, and dop_gen_close() afterwards. */
@@ -98,14 +97,14 @@ typedef struct dop_rowprog {
     const char *which;
     uint32_t apart;
     const char *times; /* macro that maps a value's index to a factor, applied before staging; NULL: none */
+    uint32_t padded;   /* values of a staged vector with the zeros behind it; not above `len`: there are none */
+    uint32_t memory;   /* bits of the nest's memory that staging writes (dop_nest_memory) */
     uint32_t serial;   /* distinguishes the names of several programs in one kernel */
-    /* Prologue for loads of weights, in the scope around `body`: it runs before `body`, and in a stage before the wait for other
-     * stages.  NULL: weights are loaded with everything else. */
-    dop_buf *constants;
 } dop_rowprog;
 
-/* Appends statements to `body`.  Statistics stay bound in gen->e.  A barrier is needed before other invocations read what
- * was staged or stored. */
+/* Appends the program's statements to the nest.  Statistics stay bound in gen->e. */
+void dop_nest_rowprog(dop_gen *gen, const dop_rowprog *p, struct dop_nest *n);
+/* The same as text, for templates.  A barrier is needed before other invocations read what was staged or stored. */
 void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
 /* Does the row program walk over its vector four values at a time? */
 bool dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p);
@@ -279,8 +278,9 @@ uint32_t dop_gemv_shared(dop_gen *gen);
 void dop_gemv_tile(const dop_site *s, dop_tile *tile);
 void dop_gemv_tile_i8(const dop_site *s, dop_tile *tile); /* for the weights of integer products */
 const char *dop_gemv_stage(const dop_site *s, dop_tile *tile);
-/* Stages the row of the product beside (dop_product_facts.beside) in shared memory, behind the `first` values of other products. */
-void dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body);
+/* Stages the row of the product beside (dop_product_facts.beside) in shared memory, behind the `first` values of other products, in
+ * the loop that it returns. */
+struct dop_stmt *dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, struct dop_nest *n);
 /* Partial arg-max of the rows that a workgroup of gemv made, (value, index) pairs: gen_argmax.c. */
 void dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_buf *decls, dop_buf *begin,
                      dop_buf *end);

@@ -71,7 +71,6 @@ dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_rowprog
     if (*out_each) {
         prog->unit = "dop_j";
         prog->stage_base = dop_emit_str(e, "dop_j * %uu", k_pad);
-        prog->constants = NULL;
         dop_buf_printf(decls, "#define DOP_TIMES(i) %s[dop_j]\n", weights);
     } else {
         prog->len = p->slots * p->k;

@@ -64,18 +64,20 @@ program_of(const dop_parts *p)
                          .which = "dop_act"};
 }
 
-void
-dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body)
+dop_stmt *
+dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_nest *n)
 {
     dop_emit *e = &gen->e;
     dop_buf inner = {0};
     dop_emit_scope(e, &inner, "        ");
     const char *x = dop_emit_value(e, dop_node_at(e->g, p->beside)->src[0], (dop_index){p->t, "c"}, 4);
-    dop_buf_printf(body,
-                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n        uint c = i * 4u;\n"
-                   "%s        DOP_X_PUT(%uu + i, %s);\n    }\n",
-                   p->k2 / 4, inner.data ? inner.data : "", first / 4, x);
-    dop_buf_finish(&inner);
+    dop_stmt *loop = dop_nest_for(n, "i", "gl_LocalInvocationIndex", dop_nest_text(n, "%uu", p->k2 / 4), "WG");
+    loop->apart = true;
+    dop_nest_let(n, "uint", "c", "i * 4u");
+    dop_nest_hole(n, "x beside", dop_gen_keep(gen, &inner));
+    dop_nest_call(n, "DOP_X_PUT", dop_nest_text(n, "%uu + i, %s", first / 4, x));
+    dop_nest_end(n);
+    return loop;
 }
 
 /* Code for an activation that is not staged: x[q], four values of unit v, is computed from memory, and the statistics are summed
@@ -194,8 +196,8 @@ stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n
     dop_status st = DOP_OK;
     bool ints = gen->descriptor->ints, direct = false, each = false;
     dop_rowprog prog = program_of(p);
-    dop_buf constants = {0}, decls = {0}, body = {0}, stats = {0};
-    prog.constants = &constants;
+    dop_buf decls = {0}, stats = {0};
+    prog.padded = s->k_pad;
     if (p->experts)
         dop_expert_program(gen, p, s->k_pad, &prog, &decls, &each);
     const uint32_t first = s->k_pad * dop_product_summed(p), all = first + p->k2;
@@ -210,34 +212,25 @@ stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n
     }
     if (!ints || p->mixed)
         declare_stage(gen, all, s->unit, s->half, &decls);
+    const uint32_t floats = ints && !direct ? dop_nest_memory(n, "dop_x") : 0;
+    x->rows = dop_nest_memory(n, ints ? "dop_xq" : "dop_x");
+    prog.memory = floats ? floats : x->rows;
+    dop_nest_hole(n, "row in shared memory", dop_gen_keep(gen, &decls));
+    dop_nest_function(n, x->put, "");
     if (each)
-        dop_buf_printf(&body, "    for (uint dop_j = 0u; dop_j < %uu; dop_j++) {\n", p->slots);
-    if (s->k_pad > p->k)
-        dop_buf_printf(&body,
-                       "    for (uint i = %uu + gl_LocalInvocationIndex; i < %uu; i += WG)\n"
-                       "        DOP_X_PUT1(%s%si, 0.0);\n",
-                       p->k, s->k_pad, each ? prog.stage_base : "", each ? " + " : "");
+        dop_nest_for(n, "dop_j", "0u", dop_nest_text(n, "%uu", p->slots), NULL);
     uint32_t n_binds = e->n_binds;
     gen->own_sums = e->routes && !p->experts && gen->choice->tile.subgroup;
-    gen->ends_in_sum = false;
-    dop_gen_rowprog(gen, &prog, &body);
+    dop_nest_rowprog(gen, &prog, n);
     gen->own_sums = false;
     if (each)
-        dop_buf_puts(&body, "    }\n");
+        dop_nest_end(n);
     if (p->beside)
-        dop_stage_beside(gen, p, first, &body);
+        dop_stage_beside(gen, p, first, n)->writes = prog.memory;
     dop_emit_scope(e, &stats, "    ");
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_line(e, "dop_stat%u = %s;", i, dop_emit_value(e, p->stats[i], (dop_index){p->t, "0u"}, 1));
     e->n_binds = n_binds;
-    const uint32_t floats = ints && !direct ? dop_nest_memory(n, "dop_x") : 0;
-    x->rows = dop_nest_memory(n, ints ? "dop_xq" : "dop_x");
-    dop_nest_hole(n, "row in shared memory", dop_gen_keep(gen, &decls));
-    dop_nest_function(n, x->put, "");
-    dop_nest_hole(n, "x, loads", dop_gen_keep(gen, &constants));
-    dop_stmt *row = dop_nest_hole(n, "x", dop_gen_keep(gen, &body));
-    if (!gen->ends_in_sum || p->beside) /* else the sum's barrier is behind what the program wrote */
-        row->writes = floats ? floats : x->rows;
     if (floats) {
         dop_stmt *row8 = dop_nest_call(n, "dop_xi_row", "");
         row8->reads = floats;

@@ -1,12 +1,16 @@
-/* Row programs, and the elementwise and row templates built on them. */
+/* Row programs as nests, and the elementwise and row kernels built on them.  A program's axis n, the values of a row, is shared out
+ * among the lanes of a team; a lane has its values side by side in registers, for all passes (batches of them, where a program of
+ * one pass has a long row), or walks over them in a loop, in each pass again. */
 #include "kernels/gen.h"
+#include "kernels/nest/nest.h"
+#include "kernels/nest/reduce.h"
 
 #include <string.h>
 
-/* Most values (or groups of four) of a row that an invocation holds in registers; it walks over a longer row in a loop.  From
- * mailboxes a row in registers is received at once, a longer one value by value in the loop, and one that is only staged in
- * batches, because each batch is one round trip to memory. */
-enum { MAX_AT_ONCE = 8 };
+/* Most values (or groups of four) of a row that an invocation holds in registers.  From mailboxes a row in registers is received at
+ * once, a longer one value by value in the loop, and one that is only staged in batches, because each batch is one round trip to
+ * memory. */
+enum { MAX_AT_ONCE = 8, MAX_OWN_SUMS = 2 };
 
 static int
 index_of(const dop_rowprog *p, dop_node_id id)
@@ -60,264 +64,282 @@ assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
     return top;
 }
 
-typedef struct pass {
+/* A walk over a row: the program, where its values are, and the pass and value at hand. */
+typedef struct walk {
     dop_gen *gen;
+    dop_nest *n;
     const dop_rowprog *p;
-    const char *i;      /* index in the row */
-    const char *inside; /* condition for this invocation to have a value at index `i`; NULL: it always has */
-    bool first, last;   /* is the value at `i` the first, or the last, of this invocation's values? */
-    bool walks;         /* the invocation takes its values in a loop */
-    uint32_t level, width, serial;
-    const char *sum; /* function that sums over the team */
-    bool own;        /* sums may be own sums (dop_gen) */
-    dop_buf *before, *loop, *after;
+    uint32_t *level, top; /* pass of each node, and the last one */
+    uint32_t width;       /* values that a lane takes at a time */
+    uint32_t lanes;
+    uint32_t reg, loop; /* values (or fours) of a lane in registers, 0: it takes them in a loop; turns of the loop */
+    const char *lane, *team; /* expressions of the lane's number, and of how many there are */
+    uint32_t pass;
+    const char *i, *inside; /* index in the row; condition for the lane to have a value there, NULL: it always has */
+    const char *at[MAX_AT_ONCE], *in[MAX_AT_ONCE]; /* of the values in registers */
     dop_index ix;
-} pass;
+    /* Of registers: the loads before the first pass, of weights and all others, and where they go. */
+    dop_buf early[2];
+    dop_stmt *weights, *loads;
+} walk;
 
-static const char *
-guard(const pass *s)
-{
-    return s->inside ? dop_emit_str(&s->gen->e, "if (%s) ", s->inside) : "";
-}
-
-enum { MAX_OWN_SUMS = 2 };
-
-/* The expression that sums a variable over the team. */
-static const char *
-sum_of(pass *s, const char *name)
-{
-    dop_gen *gen = s->gen;
-    if (!s->own || gen->sums >= MAX_OWN_SUMS)
-        return dop_emit_str(&gen->e, "%s(%s_a)", s->sum, name);
-    return dop_emit_str(&gen->e, "dop_own_sum(%uu, %s_a)", gen->sums++, name);
-}
-
-/* Declares NAME_0, the first value of row x, before the loop. */
-static void
-first_value(pass *s, dop_node_id x, const char *name)
-{
-    dop_emit *e = &s->gen->e;
-    dop_buf *out = dop_gen_text(s->gen);
-    dop_buf *loop = e->out;
-    const char *indent = e->indent;
-    dop_emit_scope(e, out, "    ");
-    const char *c0 = dop_emit_str(e, "(%s * %uu)", s->p->unit, s->p->len);
-    const char *first = dop_emit_value(e, x, (dop_index){s->p->t, strcmp(s->p->unit, "0u") ? c0 : "0u"}, 1);
-    dop_buf_printf(s->before, "%s    float %s_0 = %s;\n", dop_buf_text(out), name, first);
-    e->out = loop;
-    e->indent = indent;
-    e->n_memo = 0;
-}
-
-/* Sums one source row into a statistic: declared before the loop, added in it, finished after it.  The row may be shorter than
- * the program's; beyond its end the last value is loaded again. */
-static void
-statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
-{
-    dop_emit *e = &s->gen->e;
-    const uint32_t cols = dop_node_cols(e->g, x), len = cols < s->p->len ? cols : s->p->len;
-    const bool shorter = cols < s->p->len;
-    dop_index ix = s->ix;
-    if (shorter)
-        ix.c = dop_emit_str(e, "min(%s, %uu)", s->i, len - s->width);
-    const char *v = dop_emit_value(e, x, ix, s->width);
-    bool sq = op == DOP_OP_row_rms || op == DOP_OP_row_istd;
-    if (op == DOP_OP_row_istd) {
-        /* Differences to the row's first value are squared, because squares of the values would cancel where the mean is far from
-         * zero. */
-        dop_buf_printf(s->before, "    float %s_a = 0.0, %s_b = 0.0;\n", name, name);
-        first_value(s, x, name);
-        dop_emit_line(e, "%s_a += dop_sum(%s - %s_0);", name, v, name);
-        dop_emit_line(e, "%s_b += dop_sumsq(%s - %s_0);", name, v, name);
-        dop_buf_printf(s->after,
-                       "    %s_a = %s(%s_a) / %u.0;\n"
-                       "    float %s = inversesqrt(max(%s(%s_b) / %u.0 - %s_a * %s_a, 0.0) + %.9g);\n",
-                       name, s->sum, name, s->p->len, name, s->sum, name, s->p->len, name, name, eps);
-        return;
-    }
+/* What a pass sums up over the row: one statistic, or one of a norm or softmax that was not split. */
+typedef struct row_sum {
+    enum {
+        MEAN,
+        ROOT,
+        SPREAD,
+        TOP,
+        SHARES
+    } what; /* ROOT: of the mean square; SPREAD: of the variance; SHARES: of softmax */
+    dop_node_id x;
+    const char *name, *top; /* variables of the result, and of the largest value */
+    double eps;
+    uint32_t len; /* of x, which may be shorter than the program's rows */
     /* A mean far from zero is rounded once, where sums of the values would be rounded at every step: what it is off by is off in
-     * every value of a norm, and adds up in the product behind it. */
-    const bool far = op == DOP_OP_row_mean && s->walks && !shorter && !s->own;
-    if (far) {
-        dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
-        first_value(s, x, name);
-        dop_emit_line(e, "%s_a += dop_sum(%s - %s_0);", name, v, name);
-        dop_buf_printf(s->after, "    float %s = %s_0 + %s(%s_a) / %u.0;\n", name, name, s->sum, name, len);
-        return;
-    }
-    if (s->first)
-        dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
-    dop_emit_line(e, "%s%s%s_a += %s(%s);", guard(s), shorter ? dop_emit_str(e, "if (%s < %uu) ", s->i, len) : "", name,
-                  sq ? "dop_sumsq" : "dop_sum", v);
-    if (!s->last)
-        return;
-    if (sq)
-        dop_buf_printf(s->after, "    float %s = inversesqrt(%s / %u.0 + %.9g);\n", name, sum_of(s, name), len, eps);
-    else
-        dop_buf_printf(s->after, "    float %s = %s / %u.0;\n", name, sum_of(s, name), len);
-}
-
-/* Softmax has two statistics: the largest value, `top`, then 1 / sum(exp(x - top)). */
-static void
-softmax_top(pass *s, dop_node_id x, const char *top)
-{
-    dop_emit *e = &s->gen->e;
-    const char *v = dop_emit_value(e, x, s->ix, s->width);
-    dop_buf_printf(s->before, "    float %s_a = -3.4e38;\n", top);
-    dop_emit_line(e,
-                  s->width == 4 ? "%s_a = max(%s_a, max(max(%s.x, %s.y), max(%s.z, %s.w)));" : "%s_a = max(%s_a, %s);",
-                  top, top, v, v, v, v);
-    dop_buf_printf(s->after, "    float %s = %s(%s_a);\n", top, s->p->lanes ? "subgroupMax" : "dop_wg_max", top);
-}
-
-static void
-softmax_sum(pass *s, dop_node_id x, const char *top, const char *name)
-{
-    dop_emit *e = &s->gen->e;
-    const char *v = dop_emit_value(e, x, s->ix, s->width);
-    dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
-    dop_emit_line(e, "%s_a += dop_sum(exp(%s - %s));", name, v, top);
-    dop_buf_printf(s->after, "    float %s = 1.0 / %s(%s_a);\n", name, s->sum, name);
-}
+     * every value of a norm, and adds up in the product behind it.  So differences to the first value are summed. */
+    bool from_first;
+} row_sum;
 
 static const char *
-stat_name(pass *s, dop_node_id id, const char *suffix)
+stat_name(const walk *w, dop_node_id id, const char *suffix)
 {
-    return dop_emit_str(&s->gen->e, "st%u_%d%s", s->serial, index_of(s->p, id), suffix);
+    return dop_nest_text(w->n, "st%u_%d%s", w->p->serial, index_of(w->p, id), suffix);
 }
 
-/* Emits what this pass does for node i of the program: sums up a statistic of this level, or the statistics of a norm or softmax
- * that was not split, which are computed one level before the node's own (the largest value of a softmax two levels before). */
-static void
-visit_member(pass *s, uint32_t i, const uint32_t *level)
+static bool
+registers(const walk *w)
 {
-    dop_emit *e = &s->gen->e;
-    const dop_graph *g = e->g;
-    dop_node_id id = s->p->nodes[i];
+    return w->reg > 0;
+}
+
+/* Registers of a row that runs once, at the beginning of a stage. */
+static bool
+own_sums(const walk *w)
+{
+    return w->gen->own_sums && registers(w) && w->loop == 1 && !w->p->lanes;
+}
+
+static row_sum
+sum_for(const walk *w, dop_op op, dop_node_id id, dop_node_id x, const char *suffix)
+{
+    const dop_graph *g = w->gen->e.g;
+    const uint32_t cols = dop_node_cols(g, x), len = cols < w->p->len ? cols : w->p->len;
+    row_sum s = {.what = op == DOP_OP_row_istd   ? SPREAD
+                         : op == DOP_OP_row_mean ? MEAN
+                                                 : ROOT,
+                 .x = x,
+                 .name = stat_name(w, id, suffix),
+                 .len = len};
+    s.eps = s.what != MEAN && dop_node_has(g, id, DOP_A_eps) ? dop_node_f(g, id, DOP_A_eps) : 0;
+    s.from_first = s.what == SPREAD || (s.what == MEAN && !registers(w) && len == w->p->len);
+    return s;
+}
+
+/* Lists what the pass sums up for node i: a statistic of this level, or the statistics of a norm or softmax, which are computed one
+ * level before the node's own (the largest value of a softmax two levels before). */
+static uint32_t
+list_sums(const walk *w, uint32_t i, row_sum *out)
+{
+    const dop_graph *g = w->gen->e.g;
+    const dop_node_id id = w->p->nodes[i];
     const dop_node *n = dop_node_at(g, id);
-    if (dop_node_is(g, id, DOP_STATISTIC) && level[i] == s->level)
-        statistic(s, n->op, n->src[0], stat_name(s, id, ""),
-                  dop_node_has(g, id, DOP_A_eps) ? dop_node_f(g, id, DOP_A_eps) : 0);
-    if (n->op == DOP_OP_rmsnorm && level[i] == s->level + 1)
-        statistic(s, DOP_OP_row_rms, n->src[0], stat_name(s, id, ""), dop_node_f(g, id, DOP_A_eps));
-    if (n->op == DOP_OP_layernorm && level[i] == s->level + 1) {
-        statistic(s, DOP_OP_row_mean, n->src[0], stat_name(s, id, "m"), 0);
-        statistic(s, DOP_OP_row_istd, n->src[0], stat_name(s, id, ""), dop_node_f(g, id, DOP_A_eps));
+    const uint32_t before = w->level[i] - w->pass; /* levels until the node's own */
+    uint32_t count = 0;
+    if (dop_node_is(g, id, DOP_STATISTIC) && before == 0)
+        out[count++] = sum_for(w, n->op, id, n->src[0], "");
+    if (n->op == DOP_OP_rmsnorm && before == 1)
+        out[count++] = sum_for(w, DOP_OP_row_rms, id, n->src[0], "");
+    if (n->op == DOP_OP_layernorm && before == 1) {
+        out[count++] = sum_for(w, DOP_OP_row_mean, id, n->src[0], "m");
+        out[count++] = sum_for(w, DOP_OP_row_istd, id, n->src[0], "");
     }
-    if (n->op == DOP_OP_softmax && level[i] == s->level + 2)
-        softmax_top(s, n->src[0], stat_name(s, id, "m"));
-    if (n->op == DOP_OP_softmax && level[i] == s->level + 1)
-        softmax_sum(s, n->src[0], stat_name(s, id, "m"), stat_name(s, id, ""));
+    if (n->op == DOP_OP_softmax && (before == 1 || before == 2))
+        out[count++] = (row_sum){.what = before == 2 ? TOP : SHARES,
+                                 .x = n->src[0],
+                                 .name = stat_name(w, id, before == 2 ? "m" : ""),
+                                 .top = stat_name(w, id, "m")};
+    return count;
+}
+
+/* Declares the lane's share of a sum, and what it needs. */
+static void
+begin_sum(walk *w, const row_sum *s)
+{
+    dop_emit *e = &w->gen->e;
+    dop_nest *n = w->n;
+    dop_reduce_begin(n, s->what == TOP ? DOP_REDUCE_most : DOP_REDUCE_sum, dop_nest_text(n, "%s_a", s->name));
+    if (s->what == SPREAD)
+        dop_reduce_begin(n, DOP_REDUCE_sum, dop_nest_text(n, "%s_b", s->name));
+    if (!s->from_first)
+        return;
+    dop_buf first = {0};
+    dop_emit_scope(e, &first, "    ");
+    const char *c0 = strcmp(w->p->unit, "0u") ? dop_emit_str(e, "(%s * %uu)", w->p->unit, w->p->len) : "0u";
+    const char *x = dop_emit_value(e, s->x, (dop_index){w->p->t, c0}, 1);
+    dop_nest_hole(n, "first value", dop_gen_keep(w->gen, &first));
+    dop_nest_let(n, "float", dop_nest_text(n, "%s_0", s->name), "%s", x);
+}
+
+/* Adds the value at hand.  A row may be shorter than the program's; beyond its end the last value is loaded again. */
+static void
+add_to_sum(const walk *w, const row_sum *s)
+{
+    dop_emit *e = &w->gen->e;
+    const bool shorter = s->what < TOP && s->len < w->p->len;
+    dop_index ix = w->ix;
+    if (shorter)
+        ix.c = dop_emit_str(e, "min(%s, %uu)", w->i, s->len - w->width);
+    const char *v = dop_emit_value(e, s->x, ix, w->width), *a = dop_emit_str(e, "%s_a", s->name);
+    if (s->from_first)
+        v = dop_emit_str(e, "%s - %s_0", v, s->name);
+    if (s->what == SHARES)
+        v = dop_emit_str(e, "exp(%s - %s)", v, s->top);
+    const char *within = shorter ? dop_emit_str(e, "if (%s < %uu) ", w->i, s->len) : "";
+    const char *guard = w->inside ? dop_emit_str(e, "if (%s) ", w->inside) : "";
+    const dop_reduction r = s->what == TOP ? DOP_REDUCE_most : s->what == ROOT ? DOP_REDUCE_squares : DOP_REDUCE_sum;
+    dop_emit_line(e, "%s%s%s;", guard, within, dop_reduce_add(w->n, r, a, v, w->width));
+    if (s->what != SPREAD)
+        return;
+    /* Squares of the values themselves would cancel where the mean is far from zero. */
+    a = dop_emit_str(e, "%s_b", s->name);
+    dop_emit_line(e, "%s%s%s;", guard, within, dop_reduce_add(w->n, DOP_REDUCE_squares, a, v, w->width));
+}
+
+/* The shares of all lanes become the statistic. */
+static void
+end_sum(const walk *w, const row_sum *s)
+{
+    dop_nest *n = w->n;
+    const bool own = own_sums(w) && w->gen->sums < MAX_OWN_SUMS;
+    const dop_reduction r = s->what == TOP ? DOP_REDUCE_most : DOP_REDUCE_sum;
+    const dop_team team = w->p->lanes ? DOP_TEAM_lanes : own ? DOP_TEAM_own + w->gen->sums++ : DOP_TEAM_workgroup;
+    const char *a = dop_nest_text(n, "%s_a", s->name), *sum = dop_reduce_all(n, r, team, a);
+    if (s->what == SPREAD) {
+        dop_reduce_meet(dop_nest_set(n, a, "%s / %u.0", sum, s->len), team);
+        sum = dop_reduce_all(n, r, team, dop_nest_text(n, "%s_b", s->name));
+        sum = dop_nest_text(n, "inversesqrt(max(%s / %u.0 - %s * %s, 0.0) + %.9g)", sum, s->len, a, a, s->eps);
+    } else if (s->what == ROOT) {
+        sum = dop_nest_text(n, "inversesqrt(%s / %u.0 + %.9g)", sum, s->len, s->eps);
+    } else if (s->what == MEAN) {
+        sum = dop_nest_text(n, "%s / %u.0", sum, s->len);
+        sum = s->from_first ? dop_nest_text(n, "%s_0 + %s", s->name, sum) : sum;
+    } else if (s->what == SHARES) {
+        sum = dop_nest_text(n, "1.0 / %s", sum);
+    }
+    dop_reduce_meet(dop_nest_let(n, "float", s->name, "%s", sum), team);
 }
 
 /* Stores the values of this index that the code after the program reads in shared memory. */
 static void
-stage_value(pass *s)
+stage_value(const walk *w)
 {
-    dop_emit *e = &s->gen->e;
-    const dop_rowprog *p = s->p;
-    const char *v = dop_emit_value(e, p->staged, s->ix, s->width);
+    dop_emit *e = &w->gen->e;
+    const dop_rowprog *p = w->p;
+    const char *guard = w->inside ? dop_emit_str(e, "if (%s) ", w->inside) : "";
+    const char *v = dop_emit_value(e, p->staged, w->ix, w->width);
     if (p->times)
-        v = dop_emit_str(e, "%s * %s(%s)", v, p->times, s->i);
+        v = dop_emit_str(e, "%s * %s(%s)", v, p->times, w->i);
     for (uint32_t i = 0; p->which && i < p->n_others; i++)
-        v = dop_emit_str(e, "%s == %uu ? %s : %s", p->which, i + 1, dop_emit_value(e, p->others[i], s->ix, s->width),
+        v = dop_emit_str(e, "%s == %uu ? %s : %s", p->which, i + 1, dop_emit_value(e, p->others[i], w->ix, w->width),
                          v);
     for (uint32_t i = 0; i <= (p->which ? 0 : p->n_others); i++) {
-        const char *at = i ? dop_emit_str(e, "%s + %uu + %s", p->stage_base, i * p->apart, s->i)
-                           : dop_emit_str(e, "%s + %s", p->stage_base, s->i);
+        const char *at = i ? dop_emit_str(e, "%s + %uu + %s", p->stage_base, i * p->apart, w->i)
+                           : dop_emit_str(e, "%s + %s", p->stage_base, w->i);
         if (i)
-            v = dop_emit_value(e, p->others[i - 1], s->ix, s->width);
-        if (s->width == 4)
-            dop_emit_line(e, "%s{ %s_PUT((%s) >> 2, %s); }", guard(s), p->stage, at, v);
+            v = dop_emit_value(e, p->others[i - 1], w->ix, w->width);
+        if (w->width == 4)
+            dop_emit_line(e, "%s{ %s_PUT((%s) >> 2, %s); }", guard, p->stage, at, v);
         else
-            dop_emit_line(e, "%s{ %s_PUT1(%s, %s); }", guard(s), p->stage, at, v);
+            dop_emit_line(e, "%s{ %s_PUT1(%s, %s); }", guard, p->stage, at, v);
     }
 }
 
 /* Is the output one value for a whole unit of the program, computed from statistics? */
 static bool
-is_scalar(const dop_graph *g, const dop_rowprog *p, dop_node_id id)
+is_scalar(const walk *w, dop_node_id id)
 {
+    const dop_graph *g = w->gen->e.g;
     const dop_shape *s = &dop_node_at(g, id)->shape;
-    return !dop_node_is(g, id, DOP_STATISTIC) && p->len > 1 && s->rank > 1 && s->dim[s->rank - 1].mul == 1 &&
+    return !dop_node_is(g, id, DOP_STATISTIC) && w->p->len > 1 && s->rank > 1 && s->dim[s->rank - 1].mul == 1 &&
            s->dim[s->rank - 1].sym == DOP_SYM_1;
 }
 
-static void
-emit_pass(pass *s, const uint32_t *level, uint32_t top)
+/* Is node i an output that this pass completes? */
+static bool
+is_output(const walk *w, uint32_t i)
 {
-    dop_emit *e = &s->gen->e;
-    const dop_graph *g = e->g;
-    const dop_rowprog *p = s->p;
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        dop_op op = dop_node_at(g, p->nodes[i])->op;
-        if ((op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || op == DOP_OP_softmax) && level[i] <= s->level)
-            dop_emit_bind_norm(e, p->nodes[i], stat_name(s, p->nodes[i], ""), stat_name(s, p->nodes[i], "m"));
-        visit_member(s, i, level);
-    }
+    return w->level[i] == w->pass && dop_region_is_out(w->gen->e.r, w->p->nodes[i]);
+}
+
+/* What the pass does with the value at hand. */
+static void
+visit(const walk *w, const row_sum *sums, uint32_t n_sums)
+{
+    dop_emit *e = &w->gen->e;
+    const dop_rowprog *p = w->p;
+    for (uint32_t i = 0; i < n_sums; i++)
+        add_to_sum(w, &sums[i]);
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         dop_node_id id = p->nodes[i];
-        if (level[i] != s->level || !dop_region_is_out(e->r, id) || dop_node_is(g, id, DOP_STATISTIC) ||
-            is_scalar(g, p, id))
+        if (!is_output(w, i) || dop_node_is(e->g, id, DOP_STATISTIC) || is_scalar(w, id))
             continue;
-        const char *v = dop_emit_value(e, id, s->ix, s->width);
+        const char *v = dop_emit_value(e, id, w->ix, w->width);
         const char *indent = e->indent;
-        const char *both = p->store_if && s->inside ? dop_emit_str(e, "%s && %s", p->store_if, s->inside) : NULL;
-        const char *only = both ? both : p->store_if ? p->store_if : s->inside;
+        const char *both = p->store_if && w->inside ? dop_emit_str(e, "%s && %s", p->store_if, w->inside) : NULL;
+        const char *only = both ? both : p->store_if ? p->store_if : w->inside;
         if (only) {
             dop_emit_line(e, "if (%s) {", only);
             e->indent = "            ";
         }
-        dop_emit_store(e, id, s->ix, s->width, v);
+        dop_emit_store(e, id, w->ix, w->width, v);
         e->indent = indent;
         if (only)
             dop_emit_line(e, "}");
     }
-    if (p->staged && s->level == top)
-        stage_value(s);
+    if (p->staged && w->pass == w->top)
+        stage_value(w);
 }
 
-/* Stores the values of whole units that other regions read and that are computed from statistics. */
+/* One lane stores a value of the whole unit: `name`, or what is computed from statistics. */
 static void
-store_scalars(pass *s, const uint32_t *level, dop_buf *body)
+store_one(const walk *w, dop_node_id id, const char *name)
 {
-    dop_emit *e = &s->gen->e;
+    dop_emit *e = &w->gen->e;
+    const uint32_t n_memo = e->n_memo;
+    const dop_index ix = {w->p->t, w->p->unit};
+    dop_buf text = {0};
+    e->out = &text;
+    e->indent = "        ";
+    dop_emit_store(e, id, ix, 1, name ? name : dop_emit_value(e, id, ix, 1));
+    e->n_memo = n_memo;
+    dop_nest_if(w->n, "%s == 0u%s%s", w->lane, w->p->store_if ? " && " : "", w->p->store_if ? w->p->store_if : "")
+        ->apart = true;
+    dop_nest_hole(w->n, "store", dop_gen_keep(w->gen, &text));
+    dop_nest_end(w->n);
+}
+
+/* Stores the values of whole units, and the statistics, that other regions read.  Statistics stay bound. */
+static void
+store_units(const walk *w)
+{
+    dop_emit *e = &w->gen->e;
+    const dop_rowprog *p = w->p;
     const uint32_t n_binds = e->n_binds;
-    for (uint32_t i = 0; i < s->p->n_nodes; i++)
-        if (level[i] < s->level && dop_node_is(e->g, s->p->nodes[i], DOP_STATISTIC))
-            dop_emit_bind(e, s->p->nodes[i], stat_name(s, s->p->nodes[i], ""), false, NULL);
-    for (uint32_t i = 0; i < s->p->n_nodes; i++) {
-        const dop_node_id id = s->p->nodes[i];
-        if (level[i] != s->level || !dop_region_is_out(e->r, id) || !is_scalar(e->g, s->p, id))
-            continue;
-        dop_buf_printf(body, "    if (%s == 0u%s%s) {\n", s->p->lanes ? s->p->lane : "gl_LocalInvocationIndex",
-                       s->p->store_if ? " && " : "", s->p->store_if ? s->p->store_if : "");
-        dop_emit_scope(e, body, "        ");
-        const dop_index ix = {s->p->t, s->p->unit};
-        dop_emit_store(e, id, ix, 1, dop_emit_value(e, id, ix, 1));
-        dop_buf_puts(body, "    }\n");
-    }
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (w->level[i] < w->pass && dop_node_is(e->g, p->nodes[i], DOP_STATISTIC))
+            dop_emit_bind(e, p->nodes[i], stat_name(w, p->nodes[i], ""), false, NULL);
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (is_output(w, i) && is_scalar(w, p->nodes[i]))
+            store_one(w, p->nodes[i], NULL);
     e->n_binds = n_binds;
-}
-
-/* Stores the statistics that other regions read. */
-static void
-store_statistics(pass *s, const uint32_t *level, dop_buf *body)
-{
-    dop_emit *e = &s->gen->e;
-    store_scalars(s, level, body);
-    for (uint32_t i = 0; i < s->p->n_nodes; i++) {
-        dop_node_id id = s->p->nodes[i];
-        if (level[i] != s->level || !dop_node_is(e->g, id, DOP_STATISTIC))
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const dop_node_id id = p->nodes[i];
+        if (w->level[i] != w->pass || !dop_node_is(e->g, id, DOP_STATISTIC))
             continue;
-        dop_emit_bind(e, id, stat_name(s, id, ""), false, NULL);
-        if (!dop_region_is_out(e->r, id))
-            continue;
-        dop_buf_printf(body, "    if (%s == 0u%s%s) {\n", s->p->lanes ? s->p->lane : "gl_LocalInvocationIndex",
-                       s->p->store_if ? " && " : "", s->p->store_if ? s->p->store_if : "");
-        dop_emit_scope(e, body, "        ");
-        dop_emit_store(e, id, (dop_index){s->p->t, s->p->unit}, 1, stat_name(s, id, ""));
-        dop_buf_puts(body, "    }\n");
+        dop_emit_bind(e, id, stat_name(w, id, ""), false, NULL);
+        if (is_output(w, i))
+            store_one(w, id, stat_name(w, id, ""));
     }
 }
 
@@ -338,179 +360,185 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
     return true;
 }
 
-/* Values (or groups of four) of an invocation when the whole row is held in registers; UINT32_MAX: the row is walked over in a
- * loop, because sums of differences need one of their own, or because on CPU devices less code compiles to better code. */
-static uint32_t
-values_at_once(const dop_gen *gen, const dop_rowprog *p, uint32_t width)
+/* Chooses where the values of a lane are: in registers, if they are few; in batches of registers, where the program is one pass without
+ * statistics; else in a loop.  Sums of differences need a loop, and on CPU devices less code compiles to better code. */
+static void
+place(walk *w)
 {
-    uint32_t team = p->lanes ? p->lanes : gen->choice->tile.wg;
+    const dop_emit *e = &w->gen->e;
+    const dop_rowprog *p = w->p;
+    const uint32_t values = dop_div_up_u32(p->len, w->lanes * w->width), loads = e->target->schedule.row_loads;
+    bool walks = e->target->cpu, sums = false;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
-        dop_op op = dop_node_at(gen->e.g, p->nodes[i])->op;
-        if (op == DOP_OP_row_istd || op == DOP_OP_layernorm || op == DOP_OP_softmax)
-            return UINT32_MAX;
+        const dop_op op = dop_node_at(e->g, p->nodes[i])->op;
+        walks = walks || op == DOP_OP_row_istd || op == DOP_OP_layernorm || op == DOP_OP_softmax;
+        sums = sums || dop_node_is(e->g, p->nodes[i], DOP_STATISTIC);
     }
-    return gen->e.target->cpu ? UINT32_MAX : dop_div_up_u32(p->len, team * width);
+    const bool batches = !walks && w->top == 0 && p->staged && !sums;
+    if (!walks && values <= (e->routes || loads > MAX_AT_ONCE ? MAX_AT_ONCE : loads))
+        w->reg = values;
+    else
+        w->loop = batches ? dop_div_up_u32(values, MAX_AT_ONCE) : values;
+    if (!w->reg && batches)
+        w->reg = dop_div_up_u32(values, w->loop);
 }
 
-/* The program of a long row: each pass walks over the row again and computes values from memory again. */
+/* Puts zeros behind the staged rows. */
 static void
-looped_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width, dop_buf *body)
+pad(const walk *w)
 {
-    dop_emit *e = &gen->e;
-    for (uint32_t l = 0; l <= top && e->status == DOP_OK; l++) {
-        dop_buf before = {0}, loop = {0}, after = {0};
-        uint32_t n_binds = e->n_binds;
-        pass s = {.gen = gen,
-                  .p = p,
-                  .i = "i",
-                  .first = true,
-                  .last = true,
-                  .walks = true,
-                  .level = l,
-                  .width = width,
-                  .serial = p->serial,
-                  .sum = p->lanes ? "subgroupAdd" : "dop_wg_sum",
-                  .before = &before,
-                  .loop = &loop,
-                  .after = &after,
-                  .ix = {p->t, NULL}};
-        s.ix.c = strcmp(p->unit, "0u") == 0 ? "i" : dop_emit_str(e, "(%s * %uu + i)", p->unit, p->len);
-        dop_emit_scope(e, &loop, "        ");
-        emit_pass(&s, level, top);
-        if (before.data)
-            dop_buf_puts(body, before.data);
-        if (loop.data) {
-            dop_buf_printf(body, "    for (uint i = %s * %uu; i < %uu; i += %s * %uu) {\n%s    }\n",
-                           p->lanes ? p->lane : "gl_LocalInvocationIndex", width, p->len,
-                           p->lanes ? dop_emit_str(e, "%uu", p->lanes) : "WG", width, loop.data);
-            if (after.data)
-                dop_buf_puts(body, after.data);
-        }
-        e->n_binds = n_binds;
-        store_statistics(&s, level, body);
-        dop_buf_finish(&before);
-        dop_buf_finish(&loop);
-        dop_buf_finish(&after);
+    const dop_rowprog *p = w->p;
+    dop_nest *n = w->n;
+    for (uint32_t i = 0; p->staged && p->padded > p->len && i <= (p->which ? 0 : p->n_others); i++) {
+        dop_nest_for(n, "i", dop_nest_text(n, "%uu + %s", i * p->apart + p->len, w->lane),
+                     dop_nest_text(n, "%uu", i * p->apart + p->padded), w->team)
+            ->apart = true;
+        dop_nest_call(n, dop_nest_text(n, "%s_PUT1", p->stage), dop_nest_text(n, "%s + i, 0.0", p->stage_base))
+            ->writes = p->memory;
+        dop_nest_end(n);
     }
 }
 
-/* The program of a row that is held in registers: all loads come first, so that one round trip to memory serves all passes.  A
- * program of one pass may have several `batches`. */
+/* Finds where the lane's values in registers are.  All loads come before the first pass, those of weights before all others, so that
+ * one round trip to memory serves all passes. */
 static void
-straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width,
-                 uint32_t batches, dop_buf *body)
+begin_registers(walk *w)
 {
-    dop_emit *e = &gen->e;
-    uint32_t team = p->lanes ? p->lanes : gen->choice->tile.wg;
-    const uint32_t n = dop_div_up_u32(values_at_once(gen, p, width), batches), last = (batches - 1) * n * team * width;
-    const char *batch = batches > 1 ? dop_emit_str(e, " + batch%u * %uu", p->serial, n * team * width) : "";
-    const char *lane = p->lanes ? p->lane : "gl_LocalInvocationIndex", *i[MAX_AT_ONCE], *inside[MAX_AT_ONCE];
-    dop_buf indices = {0}, constants = {0}, early = {0}, text = {0};
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t from = k * team * width;
-        bool whole = last + from + team * width <= p->len;
-        i[k] = dop_emit_str(e, "r%u_%u", p->serial, k);
-        inside[k] = whole ? NULL : dop_emit_str(e, "in%u_%u", p->serial, k);
+    dop_nest *n = w->n;
+    const uint32_t step = w->lanes * w->width, all = w->reg * step, serial = w->p->serial, len = w->p->len;
+    const char *batch = "";
+    if (w->loop > 1) {
+        const char *name = dop_nest_text(n, "batch%u", serial);
+        pad(w);
+        dop_nest_for(n, name, "0u", dop_nest_text(n, "%uu", w->loop), NULL);
+        batch = dop_nest_text(n, " + %s * %uu", name, all);
+    }
+    for (uint32_t k = 0; k < w->reg; k++) {
+        const bool whole = (w->loop - 1) * all + (k + 1) * step <= len;
+        const char *at = dop_nest_text(n, "%s * %uu + %uu%s", w->lane, w->width, k * step, batch);
+        w->at[k] = dop_nest_text(n, "r%u_%u", serial, k);
+        w->in[k] = whole ? NULL : dop_nest_text(n, "in%u_%u", serial, k);
         if (!whole)
-            dop_buf_printf(&indices, "    bool %s = %s * %uu + %uu%s < %uu;\n", inside[k], lane, width, from, batch,
-                           p->len);
-        dop_buf_printf(&indices,
-                       whole ? "    uint %s = %s * %uu + %uu%s;\n" : "    uint %s = min(%s * %uu + %uu%s, %uu);\n",
-                       i[k], lane, width, from, batch, p->len - width);
+            dop_nest_let(n, "bool", w->in[k], "%s < %uu", at, len);
+        dop_nest_let(n, "uint", w->at[k], "%s", whole ? at : dop_nest_text(n, "min(%s, %uu)", at, len - w->width));
     }
-    dop_emit_scope(e, &text, "    ");
-    for (uint32_t l = 0; l <= top && e->status == DOP_OK; l++) {
-        dop_buf before = {0}, values = {0}, after = {0};
-        const uint32_t n_binds = e->n_binds, n_sums = gen->sums;
-        e->constants = &constants;
-        e->early = &early;
-        e->out = &values;
-        e->indent = "    ";
-        for (uint32_t k = 0; k < n; k++) {
-            pass s = {.gen = gen,
-                      .p = p,
-                      .i = i[k],
-                      .inside = inside[k],
-                      .first = k == 0,
-                      .last = k + 1 == n,
-                      .level = l,
-                      .width = width,
-                      .serial = p->serial,
-                      .sum = p->lanes ? "subgroupAdd" : "dop_wg_sum",
-                      .own = gen->own_sums && batches == 1 && !p->lanes,
-                      .before = &before,
-                      .loop = &values,
-                      .after = &after,
-                      .ix = {p->t, NULL}};
-            s.ix.c = strcmp(p->unit, "0u") == 0 ? i[k] : dop_emit_str(e, "(%s * %uu + %s)", p->unit, p->len, i[k]);
-            e->n_binds = n_binds; /* every index binds the same norms again */
-            emit_pass(&s, level, top);
-        }
-        e->n_binds = n_binds;
-        e->constants = e->early = NULL;
-        dop_buf_puts(&text, before.data ? before.data : "");
-        dop_buf_puts(&text, values.data ? values.data : "");
-        dop_buf_puts(&text, after.data ? after.data : "");
-        gen->ends_in_sum = l == top && gen->sums > n_sums;
-        pass s = {.gen = gen, .p = p, .level = l, .width = width, .serial = p->serial};
-        uint32_t n_memo = e->n_memo;
-        store_statistics(&s, level, &text);
-        e->n_memo = n_memo;
-        dop_buf_finish(&before);
-        dop_buf_finish(&values);
-        dop_buf_finish(&after);
-    }
-    dop_buf *first = p->constants && batches == 1 ? p->constants : body;
-    if (batches > 1)
-        dop_buf_printf(body, "    for (uint batch%u = 0u; batch%u < %uu; batch%u++) {\n", p->serial, p->serial, batches,
-                       p->serial);
-    dop_buf_puts(first, indices.data ? indices.data : "");
-    dop_buf_puts(first, constants.data ? constants.data : "");
-    dop_buf_puts(body, early.data ? early.data : "");
-    dop_buf_puts(body, text.data ? text.data : "");
-    if (batches > 1)
-        dop_buf_puts(body, "    }\n");
-    dop_buf_finish(&indices);
-    dop_buf_finish(&constants);
-    dop_buf_finish(&early);
-    dop_buf_finish(&text);
+    w->weights = dop_nest_hole(n, "weights", "");
+    if (w->loop == 1)
+        pad(w);
+    w->loads = dop_nest_hole(n, "loads", "");
 }
 
-static bool
-keeps_statistics(const dop_gen *gen, const dop_rowprog *p)
+static void
+visit_at(walk *w, const char *i, const char *inside, const row_sum *sums, uint32_t n_sums)
 {
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (dop_node_is(gen->e.g, p->nodes[i], DOP_STATISTIC))
-            return true;
-    return false;
+    const dop_rowprog *p = w->p;
+    w->i = i;
+    w->inside = inside;
+    w->ix = (dop_index){p->t, strcmp(p->unit, "0u") ? dop_nest_text(w->n, "(%s * %uu + %s)", p->unit, p->len, i) : i};
+    visit(w, sums, n_sums);
+}
+
+/* One pass over the row; `sums` has space for what it sums up. */
+static void
+emit_pass(walk *w, row_sum *sums)
+{
+    dop_emit *e = &w->gen->e;
+    dop_nest *n = w->n;
+    const dop_rowprog *p = w->p;
+    const uint32_t n_binds = e->n_binds;
+    uint32_t n_sums = 0;
+    dop_buf values = {0};
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const dop_op op = dop_node_at(e->g, p->nodes[i])->op;
+        if ((op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || op == DOP_OP_softmax) && w->level[i] <= w->pass)
+            dop_emit_bind_norm(e, p->nodes[i], stat_name(w, p->nodes[i], ""), stat_name(w, p->nodes[i], "m"));
+        n_sums += list_sums(w, i, sums + n_sums);
+    }
+    for (uint32_t i = 0; i < n_sums; i++)
+        begin_sum(w, &sums[i]);
+    e->out = &values;
+    e->indent = registers(w) ? "    " : "        ";
+    if (registers(w)) {
+        e->constants = &w->early[0];
+        e->early = &w->early[1];
+    } else {
+        e->n_memo = 0;
+        visit_at(w, "i", NULL, sums, n_sums);
+        e->n_memo = 0;
+    }
+    for (uint32_t k = 0; k < w->reg; k++)
+        visit_at(w, w->at[k], w->in[k], sums, n_sums);
+    e->constants = e->early = NULL;
+    e->n_binds = n_binds;
+    const bool any = values.data != NULL, loop = any && !registers(w);
+    if (loop)
+        dop_nest_for(n, "i", dop_nest_text(n, "%s * %uu", w->lane, w->width), dop_nest_text(n, "%uu", p->len),
+                     dop_nest_text(n, "%s * %uu", w->team, w->width))
+            ->apart = true;
+    if (any)
+        dop_nest_hole(n, "values", dop_gen_keep(w->gen, &values))->writes = w->pass == w->top ? p->memory : 0;
+    if (loop)
+        dop_nest_end(n);
+    for (uint32_t i = 0; i < n_sums; i++)
+        end_sum(w, &sums[i]);
+    store_units(w);
+}
+
+void
+dop_nest_rowprog(dop_gen *gen, const dop_rowprog *p, dop_nest *n)
+{
+    dop_emit *e = &gen->e;
+    walk w = {.gen = gen, .n = n, .p = p, .width = dop_rowprog_wide(gen, p) ? 4 : 1, .loop = 1};
+    row_sum *sums = dop_arena_alloc(n->arena, (2 * p->n_nodes + 1) * sizeof *sums);
+    w.level = dop_arena_alloc(n->arena, (p->n_nodes + 1) * sizeof *w.level);
+    if (!w.level || !sums) {
+        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        return;
+    }
+    w.lanes = p->lanes ? p->lanes : gen->choice->tile.wg;
+    w.lane = p->lanes ? p->lane : "gl_LocalInvocationIndex";
+    w.team = p->lanes ? dop_nest_text(n, "%uu", p->lanes) : "WG";
+    w.top = assign_levels(gen, p, w.level);
+    for (uint32_t i = 0; p->staged && i <= p->n_others; i++) {
+        const dop_node_id value = i ? p->others[i - 1] : p->staged;
+        uint32_t l = level_of(gen, p, w.level, value);
+        if (dop_node_is(e->g, dop_node_base(e->g, value, NULL), DOP_STATISTIC))
+            l++;
+        w.top = l > w.top ? l : w.top;
+    }
+    place(&w);
+    uint32_t *at = n->placement.at[DOP_PLACE_k];
+    if (at[DOP_LEVEL_lane] == 0) { /* else it is a product's */
+        at[DOP_LEVEL_loop] = w.loop;
+        at[DOP_LEVEL_lane] = w.lanes;
+        at[DOP_LEVEL_reg] = w.reg * w.width;
+    }
+    dop_emit_scope(e, NULL, "    ");
+    if (registers(&w))
+        begin_registers(&w);
+    else
+        pad(&w);
+    for (w.pass = 0; w.pass <= w.top && e->status == DOP_OK; w.pass++)
+        emit_pass(&w, sums);
+    if (!registers(&w))
+        return;
+    w.weights->value = dop_gen_keep(gen, &w.early[0]);
+    w.loads->value = dop_gen_keep(gen, &w.early[1]);
+    if (w.loop > 1)
+        dop_nest_end(n);
 }
 
 void
 dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
 {
-    dop_emit *e = &gen->e;
-    uint32_t *level = dop_arena_alloc(e->g->arena, p->n_nodes * sizeof *level);
-    if (!level) {
-        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
-        return;
-    }
-    uint32_t top = assign_levels(gen, p, level), width = dop_rowprog_wide(gen, p) ? 4 : 1;
-    for (uint32_t i = 0; p->staged && i <= p->n_others; i++) {
-        const dop_node_id value = i ? p->others[i - 1] : p->staged;
-        uint32_t l = level_of(gen, p, level, value);
-        dop_node_id b = dop_node_base(e->g, value, NULL);
-        if (dop_node_is(e->g, b, DOP_STATISTIC))
-            l++;
-        top = l > top ? l : top;
-    }
-    const uint32_t values = values_at_once(gen, p, width), loads = e->target->schedule.row_loads,
-                   most = e->routes || loads > MAX_AT_ONCE ? MAX_AT_ONCE : loads;
-    if (values <= most)
-        straight_program(gen, p, level, top, width, 1, body);
-    else if (top == 0 && p->staged && values < UINT32_MAX && !keeps_statistics(gen, p))
-        straight_program(gen, p, level, top, width, dop_div_up_u32(values, MAX_AT_ONCE), body);
-    else
-        looped_program(gen, p, level, top, width, body);
+    dop_nest n;
+    const dop_nest_placement nowhere = {0};
+    dop_nest_open(&n, "row program", &nowhere, gen->e.g->arena, gen->e.diag);
+    dop_nest_rowprog(gen, p, &n);
+    const dop_status st = dop_nest_finish(&n);
+    if (gen->e.status == DOP_OK)
+        gen->e.status = st;
+    dop_nest_print(&n, body);
 }
 
 /* Values of the longest unit of the region's programs. */
@@ -534,66 +562,92 @@ row_lanes(const dop_gen *gen)
     return (gen->e.routes && most <= sg * 16) || several ? sg : 0;
 }
 
+/* Opens the nest of a kernel and its main function. */
+static void
+open_main(dop_gen *gen, const dop_nest_placement *pl, dop_nest *n)
+{
+    dop_nest_open(n, dop_variant_of(gen->choice->variant)->name, pl, gen->e.g->arena, gen->e.diag);
+    dop_nest_function(n, "main", "");
+}
+
+/* Declares the unit and the row of the step, and who is at work on it: a workgroup, or each of its subgroups. */
+static void
+find_unit(dop_gen *gen, dop_nest *n, uint32_t each, uint32_t units)
+{
+    const char *row = "DOP_GROUP.y", *unit = "DOP_GROUP.x";
+    if (each)
+        unit = dop_nest_text(n, "DOP_GROUP.x * (WG / SG) + gl_LocalInvocationIndex / SG");
+    if (each && gen->e.routes) {
+        dop_nest_let(n, "uint", "item", "%s", unit);
+        row = dop_nest_text(n, "item / %uu", units);
+        unit = dop_nest_text(n, "item %% %uu", units);
+    }
+    dop_nest_let(n, "uint", "t", "%s", row);
+    dop_nest_let(n, "uint", "unit", "%s", unit);
+    if (each)
+        dop_nest_let(n, "uint", "lane", "gl_LocalInvocationIndex %% SG");
+}
+
 static dop_status
 emit_row(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_region *r = e->r;
-    dop_keys keys = {0};
-    dop_buf *body = dop_keys_text(gen, &keys, "BODY");
-    uint32_t first_unit = 0;
-    bool tokens = dop_node_per_token(
-        g, dop_node_at(g, r->outs[0])->op == DOP_OP_state_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
+    const dop_node_id out = r->outs[0];
+    const bool tokens =
+        dop_node_per_token(g, dop_node_at(g, out)->op == DOP_OP_state_write ? dop_node_at(g, out)->src[1] : out);
     const uint32_t each = row_lanes(gen), wg = gen->choice->tile.wg;
+    dop_nest n;
+    dop_nest_placement pl = {.subgroup = e->target->subgroup, .sum = each ? DOP_MEET_lanes : DOP_MEET_shared};
+    uint32_t units = 0, first = 0;
+    for (uint32_t i = 0; i < r->info->row.n_programs; i++)
+        units += r->info->row.programs[i].unit.units;
+    pl.at[DOP_PLACE_t][DOP_LEVEL_grid] = tokens ? g->max_t : 1;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_grid] = each ? dop_div_up_u32(units, wg / each) : units;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_group] = each ? wg / each : 1;
+    open_main(gen, &pl, &n);
+    find_unit(gen, &n, each, units);
+    dop_nest_return(&n, "t >= %s", tokens ? dop_emit_n_tokens(e) : "1u");
     for (uint32_t i = 0; i < r->info->row.n_programs; i++) {
         const dop_program *x = &r->info->row.programs[i];
-        const char *unit = x->unit.units == 1 && first_unit == 0 ? "0u" : dop_emit_str(e, "unit%u", i);
-        dop_buf_printf(body, "    if (unit >= %uu && unit < %uu) {\n    uint unit%u = unit - %uu;\n", first_unit,
-                       first_unit + x->unit.units, i, first_unit);
+        const char *unit = dop_nest_text(&n, "unit%u", i);
+        dop_nest_if(&n, "unit >= %uu && unit < %uu", first, first + x->unit.units)->apart = each != 0;
+        dop_nest_let(&n, "uint", unit, "unit - %uu", first);
         dop_rowprog p = {.nodes = x->nodes,
                          .n_nodes = x->n_nodes,
                          .len = x->unit.len,
                          .t = tokens ? "t" : "0u",
-                         .unit = unit,
+                         .unit = x->unit.units == 1 && first == 0 ? "0u" : unit,
                          .lanes = each,
                          .lane = "lane",
                          .serial = i};
         uint32_t n_binds = e->n_binds;
-        dop_gen_rowprog(gen, &p, body);
+        dop_nest_rowprog(gen, &p, &n);
         e->n_binds = n_binds;
-        dop_buf_puts(body, "    }\n");
-        first_unit += x->unit.units;
+        dop_nest_end(&n);
+        first += x->unit.units;
     }
-    gen->grid[0] = first_unit;
-    gen->grid[1] = tokens ? g->max_t : 1;
+    dop_nest_end(&n);
+    gen->grid[0] = n.placement.at[DOP_PLACE_n][DOP_LEVEL_grid];
+    gen->grid[1] = n.placement.at[DOP_PLACE_t][DOP_LEVEL_grid];
     gen->grid[2] = 1;
-    const char *unit = "    uint t = DOP_GROUP.y, unit = DOP_GROUP.x;\n";
     if (each && e->routes) {
-        unit = dop_emit_str(e,
-                            "    uint item = DOP_GROUP.x * (WG / SG) + gl_LocalInvocationIndex / SG;\n"
-                            "    uint t = item / %uu, unit = item %% %uu, lane = gl_LocalInvocationIndex %% SG;\n",
-                            first_unit, first_unit);
-        gen->grid[0] = dop_div_up_u32(first_unit * gen->grid[1], wg / each);
+        gen->grid[0] = dop_div_up_u32(units * gen->grid[1], wg / each);
         gen->grid[1] = 1;
-    } else if (each) {
-        unit = "    uint t = DOP_GROUP.y, unit = DOP_GROUP.x * (WG / SG) + gl_LocalInvocationIndex / SG,\n"
-               "         lane = gl_LocalInvocationIndex % SG;\n";
-        gen->grid[0] = dop_div_up_u32(first_unit, wg / each);
     }
-    dop_keys_set(&keys, "UNIT", unit);
-    dop_keys_set(&keys, "N_TOKENS", tokens ? dop_emit_n_tokens(e) : "1u");
-    return dop_template_fill(gen, "row.glsl", &keys, &gen->main);
+    return dop_gen_print_nest(gen, &n);
 }
 
+/* An invocation makes some neighbouring values of a row. */
 static dop_status
 emit_elementwise(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_region *r = e->r;
-    dop_keys keys = {0};
-    dop_buf *body = dop_keys_text(gen, &keys, "BODY");
+    dop_buf values = {0};
+    dop_nest n;
     dop_node_id first = r->outs[0];
     if (dop_node_at(g, first)->op == DOP_OP_state_write)
         first = dop_node_at(g, first)->src[1];
@@ -601,19 +655,28 @@ emit_elementwise(dop_gen *gen)
     for (uint32_t i = 0; i < r->n_outs; i++)
         if (!dop_emit_wide(e, r->outs[i]))
             width = 1;
-    uint32_t rows =
-        dop_node_per_token(g, first) ? g->max_t : (uint32_t)dop_dim_value(g, dop_node_at(g, first)->shape.dim[0], 1);
-    if (dop_node_at(g, first)->shape.rank == 1 && !dop_node_per_token(g, first))
+    const bool tokens = dop_node_per_token(g, first);
+    uint32_t rows = tokens ? g->max_t : (uint32_t)dop_dim_value(g, dop_node_at(g, first)->shape.dim[0], 1);
+    if (dop_node_at(g, first)->shape.rank == 1 && !tokens)
         rows = 1;
-    dop_emit_scope(e, body, "    ");
+    gen->grid[0] = dop_div_up_u32(rows * (cols / width), gen->choice->tile.wg);
+    gen->grid[1] = gen->grid[2] = 1;
+    dop_nest_placement pl = {.subgroup = e->target->subgroup};
+    pl.at[DOP_PLACE_n][DOP_LEVEL_grid] = gen->grid[0];
+    pl.at[DOP_PLACE_n][DOP_LEVEL_lane] = gen->choice->tile.wg;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_reg] = width;
+    open_main(gen, &pl, &n);
+    dop_nest_let(&n, "uint", "i", "DOP_GROUP.x * WG + gl_LocalInvocationIndex");
+    dop_nest_let(&n, "uint", "t", "i / %uu", cols / width);
+    dop_nest_let(&n, "uint", "c", "(i %% %uu) * %uu", cols / width, width);
+    dop_nest_return(&n, "t >= %s", tokens ? dop_emit_n_tokens(e) : dop_nest_text(&n, "%uu", rows));
+    dop_emit_scope(e, &values, "    ");
     dop_index ix = {rows == 1 ? "0u" : "t", "c"};
     for (uint32_t i = 0; i < r->n_outs; i++)
         dop_emit_store(e, r->outs[i], ix, width, dop_emit_value(e, r->outs[i], ix, width));
-    gen->grid[0] = dop_div_up_u32(rows * (cols / width), gen->choice->tile.wg);
-    gen->grid[1] = gen->grid[2] = 1;
-    DOP_NUMBERS(gen, &keys, &gen->main, {"W", width}, {"COLS_W", cols / width});
-    dop_keys_set(&keys, "N_TOKENS", dop_node_per_token(g, first) ? dop_emit_n_tokens(e) : dop_emit_str(e, "%uu", rows));
-    return dop_template_fill(gen, "elementwise.glsl", &keys, &gen->main);
+    dop_nest_hole(&n, "values", dop_gen_keep(gen, &values));
+    dop_nest_end(&n);
+    return dop_gen_print_nest(gen, &n);
 }
 
 static void

@@ -50,21 +50,27 @@ rounds_of(const dop_rows *s)
     return s->summed + (s->p.beside != 0);
 }
 
-/* Runs the row programs of the tokens, one after the other.  They put the activation into dop_x, if it fits, and statistics into
- * dop_st. */
+/* The program of a token's row, and how it is staged. */
+typedef struct prologue {
+    dop_rowprog prog;
+    bool direct, each; /* it is made in its final form; there is a program for each slot of a sum */
+} prologue;
+
+/* Declares shared memory for activations (dop_x) and statistics (dop_st). */
 static dop_status
-emit_prologue(dop_rows *s, dop_buf *decls, dop_buf *body)
+declare_rows(dop_rows *s, prologue *o, dop_buf *decls)
 {
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
-    bool many = s->tb > 1, direct = true, each = false;
-    dop_rowprog prog = program_of(s);
+    *o = (prologue){.prog = program_of(s), .direct = true};
+    o->prog.padded = s->k_pad;
     if (p->experts && s->staged && !s->blocks.n)
-        dop_expert_program(s->gen, p, s->k_pad, &prog, decls, &each);
-    dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad * s->held + p->k2, decls, &direct) : DOP_OK;
+        dop_expert_program(s->gen, p, s->k_pad, &o->prog, decls, &o->each);
+    dop_status st =
+        s->ints ? dop_int8_declare(s->gen, &o->prog, s->k_pad * s->held + p->k2, decls, &o->direct) : DOP_OK;
     uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad * s->held + p->k2;
     /* With two values in a word there are half as many loads. */
-    bool pairs = values && (e->caps & DOP_CAP_int64) && s->k_pad == p->k && dop_rowprog_wide(s->gen, &prog);
+    bool pairs = values && (e->caps & DOP_CAP_int64) && s->k_pad == p->k && dop_rowprog_wide(s->gen, &o->prog);
     if (pairs)
         dop_buf_printf(decls,
                        "shared u64vec2 dop_x[%u];\n"
@@ -82,39 +88,52 @@ emit_prologue(dop_rows *s, dop_buf *decls, dop_buf *body)
                        values / 4);
     if (p->n_stats)
         dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
-    if ((!s->staged && !p->n_stats) || st != DOP_OK)
-        return st;
+    return st;
+}
+
+/* Runs the row programs of the tokens, one after the other.  They put the activation into dop_x, if it fits, and statistics into
+ * dop_st. */
+static void
+emit_prologue(dop_rows *s, const prologue *o)
+{
+    dop_emit *e = &s->gen->e;
+    dop_nest *n = &s->nest;
+    const dop_parts *p = &s->p;
+    const bool many = s->tb > 1, loop = many || s->blocks.n;
+    dop_buf stats = {0};
+    if (!s->staged && !p->n_stats)
+        return;
     if (s->blocks.n)
-        dop_buf_printf(body,
-                       "    [[dont_unroll]] for (uint j = 0u; j < TB; j++) {\n    uint t = %s;\n"
-                       "    if (t >= n_tokens)\n        break;\n",
-                       dop_rows_row(s));
+        dop_nest_for(n, "j", "0u", "TB", NULL)->rolled = true;
+    else if (many)
+        dop_nest_rolled(n, "j", "0u", "min(TB, n_tokens - t0)", NULL);
     else
-        dop_buf_printf(body, "%s    uint t = t0 + j;\n",
-                       many ? "    [[dont_unroll]] for (uint j = 0u;;) {\n" : "    {\n    const uint j = 0u;\n");
-    const char *until = many && !s->blocks.n ? "    DOP_UNTIL(++j >= min(TB, n_tokens - t0))\n" : "";
-    if (each)
-        dop_buf_printf(body, "    [[dont_unroll]] for (uint dop_j = 0u; dop_j < %uu; dop_j++) {\n", s->summed);
-    for (uint32_t i = 0; i < p->n_activations && s->staged && s->k_pad > p->k; i++)
-        dop_buf_printf(body,
-                       "    for (uint i = %uu + LANE; i < %uu; i += WG)\n"
-                       "        dop_x[(%s + i) >> 2][i & 3u] = 0.0;\n",
-                       p->k + i * prog.apart, s->k_pad + i * prog.apart, prog.stage_base);
+        dop_nest_let(n, "const uint", "j", "0u");
+    dop_nest_let(n, "uint", "t", "%s", dop_rows_row(s));
+    if (s->blocks.n)
+        dop_nest_break(n, "t >= n_tokens");
+    if (o->each)
+        dop_nest_for(n, "dop_j", "0u", dop_nest_text(n, "%uu", s->summed), NULL)->rolled = true;
     uint32_t n_binds = e->n_binds;
     e->viewing = true;
-    dop_gen_rowprog(s->gen, &prog, body);
+    dop_nest_rowprog(s->gen, &o->prog, n);
     e->viewing = false;
-    if (each)
-        dop_buf_puts(body, "    }\n");
+    if (o->each)
+        dop_nest_end(n);
     if (p->beside && s->staged)
-        dop_stage_beside(s->gen, p, s->k_pad * s->held, body);
-    dop_emit_scope(e, body, "    ");
+        dop_stage_beside(s->gen, p, s->k_pad * s->held, n);
+    dop_emit_scope(e, &stats, "    ");
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_line(e, "dop_st[j * %uu + %uu] = %s;", p->n_stats, i,
                       dop_emit_value(e, p->stats[i], (dop_index){many ? "t" : "0u", "0u"}, 1));
     e->n_binds = n_binds;
-    dop_buf_printf(body, "%s    }\n%s", until, direct ? "" : "    DOP_STEP();\n    dop_xi_row();\n");
-    return DOP_OK;
+    dop_nest_hole(n, "stat", dop_gen_keep(s->gen, &stats));
+    if (loop)
+        dop_nest_end(n);
+    if (!o->direct) {
+        dop_nest_call(n, "DOP_STEP", "");
+        dop_nest_call(n, "dop_xi_row", "");
+    }
 }
 
 /* Computes columns c .. c+3 of one token's activation into `to`, which is zero before. */
@@ -654,7 +673,8 @@ dop_rows_emit(dop_gen *gen)
     dop_emit *e = &gen->e;
     dop_rows s;
     dop_keys keys = {0};
-    dop_buf decls = {0}, tokens = {0}, prologue = {0};
+    dop_buf decls = {0}, tokens = {0};
+    prologue rows;
     dop_status st = begin(&s, gen);
     if (st != DOP_OK)
         return st;
@@ -669,11 +689,12 @@ dop_rows_emit(dop_gen *gen)
         dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
     dop_tail_declare(gen, 1, &decls);
     if (st == DOP_OK)
-        st = emit_prologue(&s, &decls, &prologue);
+        st = declare_rows(&s, &rows, &decls);
     dop_nest_hole(n, "lanes, rows in shared memory", dop_gen_keep(gen, &decls));
     dop_nest_function(n, "main", "");
     dop_nest_hole(n, "tokens", dop_gen_keep(gen, &tokens));
-    dop_nest_hole(n, "x, statistics", dop_gen_keep(gen, &prologue));
+    if (st == DOP_OK)
+        emit_prologue(&s, &rows);
     dop_nest_call(n, "DOP_STEP", "");
     if (st == DOP_OK)
         st = emit_groups(&s);

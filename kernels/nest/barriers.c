@@ -80,6 +80,16 @@ walk_loop(dop_nest *n, dop_stmt ***at, traffic t, bool put, uint32_t *count)
     return t;
 }
 
+/* What a statement has done since its last barrier, if a function that it calls has one. */
+static traffic
+left_by(dop_nest *n, const dop_stmt *s, traffic all)
+{
+    const dop_stmt *f = s->kind == DOP_STMT_call ? dop_nest_find(n, s->name) : NULL;
+    dop_stmt *body = f ? f->body : NULL;
+    uint32_t unused = 0;
+    return f ? both((traffic){s->reads, s->writes}, walk(n, &body, (traffic){0}, false, &unused)) : all;
+}
+
 static traffic
 walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
 {
@@ -88,6 +98,8 @@ walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
         dop_stmt *s = *at;
         const bool loop = s->kind == DOP_STMT_for && !s->apart && !s->unroll;
         const bool choice = s->kind == DOP_STMT_if && !s->apart;
+        if (s->kind == DOP_STMT_barrier || s->meets)
+            t = (traffic){0};
         if (all.read == 0 && all.written == 0)
             continue;
         if (loop) {
@@ -100,7 +112,7 @@ walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
                 meet_before(n, &at, &t, put, count);
             if (collide(all, all) && s->body)
                 dop_nest_fail(n, "memory changes hands where invocations part:", s->name ? s->name : s->value);
-            t = both(t, all);
+            t = both(t, left_by(n, s, all));
         }
     }
     return t;

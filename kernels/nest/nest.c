@@ -257,6 +257,13 @@ dop_nest_break(dop_nest *n, const char *condition)
     add(n, DOP_STMT_break, NULL, condition);
 }
 
+void
+dop_nest_return(dop_nest *n, const char *condition, ...)
+{
+    ADD(s, return, NULL, condition);
+    (void)s;
+}
+
 dop_stmt *
 dop_nest_hole(dop_nest *n, const char *what, const char *text)
 {

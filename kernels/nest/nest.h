@@ -32,6 +32,7 @@ typedef struct dop_stmt {
     bool declared;  /* a loop whose variable exists already; no first value: it has one, too */
     bool apart;     /* a loop or condition that invocations of the workgroup pass differently */
     bool together;  /* has a barrier of its own, so that all invocations must come here */
+    bool meets;     /* its barrier shows to all what was written before */
     struct dop_stmt *body, *other, *next;
     /* Of a loop around prefetched loads (dop_nest_ahead): `more` is the condition under which there is another iteration, `again`
      * the arguments of the first load of the next iteration, and `late` says that this load is issued when the iteration is
@@ -98,6 +99,7 @@ dop_stmt *dop_nest_call(dop_nest *n, const char *function, const char *arguments
 void dop_nest_ahead(dop_nest *n, const char *function, const char *first, const char *arguments,
                     const char *const *registers, uint32_t n_registers);
 void dop_nest_break(dop_nest *n, const char *condition);
+void dop_nest_return(dop_nest *n, const char *condition, ...) DOP_NEST_PRINTF(2);
 dop_stmt *dop_nest_hole(dop_nest *n, const char *what, const char *text); /* the text is kept, not copied */
 
 /* --- what dop_nest_finish() does, in this order --- */

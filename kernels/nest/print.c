@@ -102,6 +102,9 @@ put_statement(const dop_stmt *s, uint32_t depth, dop_buf *out)
     case DOP_STMT_break:
         dop_buf_printf(out, "if (%s) break;\n", s->value);
         break;
+    case DOP_STMT_return:
+        dop_buf_printf(out, "if (%s) return;\n", s->value);
+        break;
     case DOP_STMT_hole:
     case DOP_STMT_KINDS:
         dop_buf_puts(out, s->value);
