@@ -99,7 +99,9 @@ typedef struct dop_rowprog {
     const char *times; /* macro that maps a value's index to a factor, applied before staging; NULL: none */
     uint32_t padded;   /* values of a staged vector with the zeros behind it; not above `len`: there are none */
     uint32_t memory;   /* bits of the nest's memory that staging writes (dop_nest_memory) */
-    uint32_t serial;   /* distinguishes the names of several programs in one kernel */
+    /* A choice: values one at a time, in loops; every invocation sums up a short row by itself; staged in the array `stage`. */
+    bool columns;
+    uint32_t serial; /* distinguishes the names of several programs in one kernel */
 } dop_rowprog;
 
 /* Appends the program's statements to the nest.  Statistics stay bound in gen->e. */
@@ -207,9 +209,9 @@ typedef struct dop_choice_program {
     uint32_t n_kept;
 } dop_choice_program;
 
-/* Appends statements to `body`, which all invocations of the workgroup run.  Values are bound in gen->e afterwards, the kept
- * ones as rows of shared memory that `decls` declares. */
-void dop_gen_choice(dop_gen *gen, const dop_choice_program *p, dop_buf *decls, dop_buf *body);
+/* Appends statements, which all invocations of the workgroup run.  Values are bound in gen->e afterwards, the kept ones as rows of
+ * shared memory. */
+void dop_gen_choice(dop_gen *gen, const dop_choice_program *p, struct dop_nest *n);
 /* Name of the row of a kept value. */
 const char *dop_choice_row(const dop_gen *gen, dop_node_id id);
 /* Bytes of shared memory that the program takes, at most. */
@@ -331,8 +333,9 @@ const char *dop_blocks_column(dop_gen *gen, const dop_blocks *b, const char *pai
 
 /* --- products with a matrix for each expert: gen_expert.c ---------------------------------------------------------------- */
 
-/* What expert kernels of few rows need besides gemv: the row and slot of a workgroup, the choice of experts, its matrices. */
-void dop_expert_begin(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *before);
+/* What expert kernels of few rows need besides gemv: the slot of a workgroup, its matrices, and dop_choose(), the choice of experts,
+ * for the beginning of main(). */
+void dop_expert_begin(dop_gen *gen, const dop_parts *p, struct dop_nest *n);
 /* Where the slot's matrix in weight w begins ("dop_expert(a3, ...)"). */
 const char *dop_expert_weights(dop_gen *gen, const dop_parts *p, dop_node_id w, const char *slot);
 /* The row program that stages the activation of the workgroup's slot, or of all slots where they are summed up; *out_each: it

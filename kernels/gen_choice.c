@@ -1,18 +1,22 @@
 /* Choices of experts: rows of scores in shared memory, the largest of them, and what is computed from these.  A choice is either
  * a dispatch of its own, with a workgroup for each row of the step, or runs before the products of a region, where every
- * workgroup repeats it. */
+ * workgroup repeats it.  Rows and what is summed over them are row programs. */
 #include "kernels/gen.h"
-
-/* The longest row that one invocation sums up by itself; longer ones are divided among all invocations. */
-enum { SHORT_ROW = 32 };
+#include "kernels/nest/nest.h"
 
 typedef struct choice {
     dop_gen *gen;
     const dop_choice_program *p;
-    dop_buf *decls, *body;
+    dop_nest *n;
     uint32_t serial;
-    uint32_t values; /* words of shared memory */
+    uint32_t rows; /* memory of all rows so far */
 } choice;
+
+/* A row in shared memory, and its bits there. */
+typedef struct row {
+    const char *name;
+    uint32_t memory;
+} row;
 
 static uint32_t
 cols_of(const choice *s, dop_node_id id)
@@ -20,21 +24,11 @@ cols_of(const choice *s, dop_node_id id)
     return dop_node_cols(s->gen->e.g, id);
 }
 
-static const char *
-new_name(choice *s)
+static row
+new_row(choice *s, const char *type, uint32_t count)
 {
-    return dop_emit_str(&s->gen->e, "dop_c%u", s->serial++);
-}
-
-/* Declares a row and binds the node to it. */
-static const char *
-new_row(choice *s, dop_node_id id)
-{
-    const bool ids = dop_node_at(s->gen->e.g, id)->type == DOP_TYPE_u32;
-    const char *name = new_name(s);
-    dop_buf_printf(s->decls, "shared %s %s[%u];\n", ids ? "uint" : "float", name, cols_of(s, id));
-    s->values += cols_of(s, id);
-    return name;
+    const char *name = dop_nest_text(s->n, "dop_c%u", s->serial++);
+    return (row){name, dop_nest_shared(s->n, type, name, count)};
 }
 
 static const char *
@@ -47,191 +41,124 @@ bound_row(const choice *s, dop_node_id base)
     return NULL;
 }
 
+/* From now on the row has the node's values. */
+static void
+bind_row(choice *s, dop_node_id id, row r)
+{
+    s->rows |= r.memory;
+    dop_emit_bind(&s->gen->e, id, r.name, true, NULL);
+}
+
+/* Begins a loop over columns of a row, of which an invocation has one at a time; it writes a row that no other code has read. */
+static void
+each_column(choice *s, const char *column, uint32_t count, const row *to)
+{
+    dop_stmt *loop = dop_nest_for(s->n, column, "gl_LocalInvocationIndex", dop_nest_text(s->n, "%uu", count), "WG");
+    loop->apart = true;
+    loop->reads = s->rows;
+    loop->writes = to ? to->memory : 0;
+}
+
+/* The program of one node, which sums over rows, or of none, which has values only; `staged`: what becomes a row, 0: nothing. */
+static void
+run_program(choice *s, const dop_node_id *node, dop_node_id staged)
+{
+    const dop_graph *g = s->gen->e.g;
+    row r = {0};
+    if (staged)
+        r = new_row(s, dop_node_at(g, staged)->type == DOP_TYPE_u32 ? "uint" : "float", cols_of(s, staged));
+    const dop_rowprog p = {.nodes = node,
+                           .n_nodes = node ? 1 : 0,
+                           .len = cols_of(s, staged ? staged : dop_node_at(g, *node)->src[0]),
+                           .t = s->p->t,
+                           .unit = "0u",
+                           .store_if = s->p->store_if,
+                           .staged = staged,
+                           .stage = r.name,
+                           .stage_base = "0u",
+                           .memory = r.memory,
+                           .columns = true,
+                           .serial = s->serial++};
+    dop_nest_rowprog(s->gen, &p, s->n);
+    if (staged)
+        bind_row(s, staged, r);
+}
+
 /* The row of a value, computed or loaded here unless it exists already. */
 static const char *
 row_of(choice *s, dop_node_id id)
 {
-    dop_emit *e = &s->gen->e;
-    const dop_node_id base = dop_node_base(e->g, id, NULL);
-    const char *name = bound_row(s, base);
-    if (name)
-        return name;
-    name = new_row(s, base);
-    dop_buf *inner = dop_gen_text(s->gen);
-    dop_emit_scope(e, inner, "        ");
-    dop_emit_line(e, "%s[i] = %s;", name, dop_emit_value(e, base, (dop_index){s->p->t, "i"}, 1));
-    dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n%s    }\n    barrier();\n",
-                   cols_of(s, base), dop_buf_text(inner));
-    dop_emit_bind(e, base, name, true, NULL);
-    return name;
-}
-
-/* `name` becomes the sum over i of the expression, or the largest, in every invocation. */
-static void
-reduce(choice *s, const char *name, uint32_t len, bool largest, const char *expr)
-{
-    const bool alone = len <= SHORT_ROW;
-    dop_buf_printf(s->body, "    %s = %s;\n    for (uint i = %s; i < %uu; i += %s)\n", name,
-                   largest ? "-3.4e38" : "0.0", alone ? "0u" : "gl_LocalInvocationIndex", len, alone ? "1u" : "WG");
-    if (largest)
-        dop_buf_printf(s->body, "        %s = max(%s, %s);\n", name, name, expr);
-    else
-        dop_buf_printf(s->body, "        %s += %s;\n", name, expr);
-    if (!alone)
-        dop_buf_printf(s->body, "    %s = %s(%s);\n", name, largest ? "dop_wg_max" : "dop_wg_sum", name);
-}
-
-static const char *
-new_value(choice *s)
-{
-    const char *name = new_name(s);
-    dop_buf_printf(s->decls, "float %s;\n", name);
-    return name;
-}
-
-/* 1 / sqrt(mean square + eps), of the row or of its differences to `mean`. */
-static const char *
-inverse_root(choice *s, const char *row, uint32_t len, const char *mean, double eps)
-{
-    dop_emit *e = &s->gen->e;
-    const char *name = new_value(s),
-               *x = mean ? dop_emit_str(e, "(%s[i] - %s)", row, mean) : dop_emit_str(e, "%s[i]", row);
-    reduce(s, name, len, false, dop_emit_str(e, "%s * %s", x, x));
-    dop_buf_printf(s->body, "    %s = inversesqrt(%s / %u.0 + %.9g);\n", name, name, len, eps);
-    return name;
-}
-
-static const char *
-mean_of(choice *s, const char *row, uint32_t len)
-{
-    const char *name = new_value(s);
-    reduce(s, name, len, false, dop_emit_str(&s->gen->e, "%s[i]", row));
-    dop_buf_printf(s->body, "    %s /= %u.0;\n", name, len);
-    return name;
-}
-
-static void
-softmax(choice *s, dop_node_id id)
-{
-    dop_emit *e = &s->gen->e;
-    const char *x = row_of(s, dop_node_at(e->g, id)->src[0]), *top = new_value(s), *sum = new_value(s);
-    const uint32_t len = cols_of(s, id);
-    reduce(s, top, len, true, dop_emit_str(e, "%s[i]", x));
-    reduce(s, sum, len, false, dop_emit_str(e, "exp(%s[i] - %s)", x, top));
-    const char *y = new_row(s, id);
-    dop_buf_printf(s->body,
-                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG)\n"
-                   "        %s[i] = exp(%s[i] - %s) / %s;\n    barrier();\n",
-                   len, y, x, top, sum);
-    dop_emit_bind(e, id, y, true, NULL);
+    const dop_node_id base = dop_node_base(s->gen->e.g, id, NULL);
+    if (!bound_row(s, base))
+        run_program(s, NULL, base);
+    return bound_row(s, base);
 }
 
 /* near_softmax (ops.def): for each chosen column, its softmax over the columns near it that no earlier slot has. */
 static void
 near_softmax(choice *s, dop_node_id id)
 {
-    dop_emit *e = &s->gen->e;
-    const dop_node *n = dop_node_at(e->g, id);
-    const char *x = row_of(s, n->src[0]), *ids = row_of(s, n->src[1]), *y = new_row(s, id);
-    dop_buf_printf(s->body,
-                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
-                   "        float top = %s[%s[i]], sum = 0.0;\n"
-                   "        for (uint j = 0u; j < %uu; j++) {\n"
-                   "            bool near = top - %s[j] <= %.9g * max(abs(%s[j]), top);\n"
-                   "            for (uint b = 0u; b < i; b++)\n"
-                   "                near = near && %s[b] != j;\n"
-                   "            sum += near ? exp(%s[j] - top) : 0.0;\n"
-                   "        }\n"
-                   "        %s[i] = 1.0 / sum;\n"
-                   "    }\n"
-                   "    barrier();\n",
-                   cols_of(s, id), x, ids, cols_of(s, n->src[0]), x, dop_node_f(e->g, id, DOP_A_eps), x, ids, x, y);
-    dop_emit_bind(e, id, y, true, NULL);
-}
-
-/* Norms that were not split: an expression for each column, from statistics of the row. */
-static void
-norm(choice *s, dop_node_id id)
-{
-    dop_emit *e = &s->gen->e;
-    const dop_node *n = dop_node_at(e->g, id);
-    const char *x = row_of(s, n->src[0]), *mean = NULL;
-    const uint32_t len = cols_of(s, id);
-    if (n->op == DOP_OP_layernorm)
-        mean = mean_of(s, x, len);
-    const char *k = inverse_root(s, x, len, mean, dop_node_f(e->g, id, DOP_A_eps)), *y = new_row(s, id);
-    dop_buf *inner = dop_gen_text(s->gen);
-    dop_emit_scope(e, inner, "        ");
-    const char *w = dop_emit_value(e, n->src[1], (dop_index){"0u", "i"}, 1);
-    if (mean)
-        dop_emit_line(e, "%s[i] = (%s[i] - %s) * %s * %s + %s;", y, x, mean, k, w,
-                      n->n_srcs > 2 ? dop_emit_value(e, n->src[2], (dop_index){"0u", "i"}, 1) : "0.0");
-    else
-        dop_emit_line(e, "%s[i] = %s[i] * %s * (%s + %.9g);", y, x, k, w, dop_node_f(e->g, id, DOP_A_add));
-    dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n%s    }\n    barrier();\n",
-                   len, dop_buf_text(inner));
-    dop_emit_bind(e, id, y, true, NULL);
-}
-
-static void
-statistic(choice *s, dop_node_id id)
-{
-    dop_emit *e = &s->gen->e;
-    const dop_node *n = dop_node_at(e->g, id);
-    const char *x = row_of(s, n->src[0]), *name;
-    const uint32_t len = cols_of(s, n->src[0]);
-    if (n->op == DOP_OP_row_mean)
-        name = mean_of(s, x, len);
-    else
-        name = inverse_root(s, x, len, n->op == DOP_OP_row_istd ? mean_of(s, x, len) : NULL,
-                            dop_node_f(e->g, id, DOP_A_eps));
-    dop_emit_bind(e, id, name, false, NULL);
+    dop_nest *n = s->n;
+    const dop_node *node = dop_node_at(s->gen->e.g, id);
+    const char *x = row_of(s, node->src[0]), *ids = row_of(s, node->src[1]);
+    const row y = new_row(s, "float", cols_of(s, id));
+    each_column(s, "i", cols_of(s, id), &y);
+    dop_nest_let(n, "float", "top", "%s[%s[i]]", x, ids);
+    dop_nest_let(n, "float", "sum", "0.0");
+    dop_nest_for(n, "j", "0u", dop_nest_text(n, "%uu", cols_of(s, node->src[0])), NULL);
+    dop_nest_let(n, "bool", "near", "top - %s[j] <= %.9g * max(abs(%s[j]), top)", x,
+                 dop_node_f(s->gen->e.g, id, DOP_A_eps), x);
+    dop_nest_for(n, "b", "0u", "i", NULL);
+    dop_nest_set(n, "near", "near && %s[b] != j", ids);
+    dop_nest_end(n);
+    dop_nest_add(n, "sum", "near ? exp(%s[j] - top) : 0.0", x);
+    dop_nest_end(n);
+    dop_nest_set(n, dop_nest_text(n, "%s[i]", y.name), "1.0 / sum");
+    dop_nest_end(n);
+    bind_row(s, id, y);
 }
 
 /* Masks scores for a choice in groups: columns of the best groups keep their scores, all others get -inf. */
 static const char *
 keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
 {
+    dop_nest *n = s->n;
     const dop_graph *g = s->gen->e.g;
     const uint32_t groups = (uint32_t)dop_node_i(g, id, DOP_A_groups), each = len / groups;
-    const char *worth = new_name(s), *kept = new_name(s);
-    dop_buf_printf(s->decls, "shared float %s[%u], %s[%u];\n", worth, groups, kept, len);
-    s->values += groups + len;
-    dop_buf_printf(
-        s->body,
-        "    for (uint h = gl_LocalInvocationIndex; h < %uu; h += WG) {\n"
-        "        float sum = 0.0, last = 3.4e38;\n"
-        "        uint at = 0u;\n"
-        "        for (uint b = 0u; b < %uu; b++) {\n" /* the largest that is not larger than the previous one */
-        "            float most = -3.4e38;\n"
-        "            uint where = 0u;\n"
-        "            for (uint i = 0u; i < %uu; i++) {\n"
-        "                float y = %s[h * %uu + i];\n"
-        "                bool after = b == 0u || y < last || (y == last && i > at);\n"
-        "                if (after && y > most) {\n"
-        "                    most = y;\n"
-        "                    where = i;\n"
-        "                }\n"
-        "            }\n"
-        "            sum += most;\n"
-        "            last = most;\n"
-        "            at = where;\n"
-        "        }\n"
-        "        %s[h] = sum;\n"
-        "    }\n"
-        "    barrier();\n",
-        groups, (uint32_t)dop_node_i(g, id, DOP_A_group_best), each, x, each, worth);
-    dop_buf_printf(s->body,
-                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
-                   "        uint h = i / %uu, better = 0u;\n"
-                   "        for (uint j = 0u; j < %uu; j++)\n"
-                   "            better += uint(%s[j] > %s[h] || (%s[j] == %s[h] && j < h));\n"
-                   "        %s[i] = better < %uu ? %s[i] : uintBitsToFloat(0xff800000u);\n"
-                   "    }\n"
-                   "    barrier();\n",
-                   len, each, groups, worth, worth, worth, worth, kept, (uint32_t)dop_node_i(g, id, DOP_A_group_keep),
-                   x);
-    return kept;
+    const row worth = new_row(s, "float", groups), kept = new_row(s, "float", len);
+    each_column(s, "h", groups, &worth);
+    dop_nest_let(n, "float", "sum", "0.0");
+    dop_nest_let(n, "float", "last", "3.4e38");
+    dop_nest_let(n, "uint", "at", "0u");
+    dop_nest_for(n, "b", "0u", dop_nest_text(n, "%uu", (uint32_t)dop_node_i(g, id, DOP_A_group_best)), NULL);
+    dop_nest_let(n, "float", "most", "-3.4e38"); /* the largest that is not larger than the previous one */
+    dop_nest_let(n, "uint", "where", "0u");
+    dop_nest_for(n, "i", "0u", dop_nest_text(n, "%uu", each), NULL);
+    dop_nest_let(n, "float", "y", "%s[h * %uu + i]", x, each);
+    dop_nest_if(n, "(b == 0u || y < last || (y == last && i > at)) && y > most");
+    dop_nest_set(n, "most", "y");
+    dop_nest_set(n, "where", "i");
+    dop_nest_end(n);
+    dop_nest_end(n);
+    dop_nest_add(n, "sum", "most");
+    dop_nest_set(n, "last", "most");
+    dop_nest_set(n, "at", "where");
+    dop_nest_end(n);
+    dop_nest_set(n, dop_nest_text(n, "%s[h]", worth.name), "sum");
+    dop_nest_end(n);
+    s->rows |= worth.memory;
+    each_column(s, "i", len, &kept);
+    dop_nest_let(n, "uint", "h", "i / %uu", each);
+    dop_nest_let(n, "uint", "better", "0u");
+    dop_nest_for(n, "j", "0u", dop_nest_text(n, "%uu", groups), NULL);
+    dop_nest_add(n, "better", "uint(%s[j] > %s[h] || (%s[j] == %s[h] && j < h))", worth.name, worth.name, worth.name,
+                 worth.name);
+    dop_nest_end(n);
+    dop_nest_set(n, dop_nest_text(n, "%s[i]", kept.name), "better < %uu ? %s[i] : uintBitsToFloat(0xff800000u)",
+                 (uint32_t)dop_node_i(g, id, DOP_A_group_keep), x);
+    dop_nest_end(n);
+    s->rows |= kept.memory;
+    return kept.name;
 }
 
 /* How many invocations, neighbours in a subgroup, share the comparisons of one column with the others. */
@@ -252,70 +179,80 @@ static void
 top_k(choice *s, dop_node_id id)
 {
     dop_emit *e = &s->gen->e;
+    dop_nest *n = s->n;
     const dop_node_id from = dop_node_at(e->g, id)->src[0];
-    const uint32_t len = cols_of(s, from), k = cols_of(s, id), n = counters(s, len);
-    const bool there = bound_row(s, dop_node_base(e->g, from, NULL)) != NULL;
-    const char *ids = new_row(s, id);
-    dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG)\n        %s[i] = i;\n", k,
-                   ids);
+    const uint32_t len = cols_of(s, from), k = cols_of(s, id), share = counters(s, len);
+    const row ids = new_row(s, "uint", k), filled = {ids.name, dop_nest_memory(n, "first columns")};
+    each_column(s, "i", k, &filled);
+    dop_nest_set(n, dop_nest_text(n, "%s[i]", ids.name), "i");
+    dop_nest_end(n);
     const char *x = row_of(s, from);
     if (dop_node_i(e->g, id, DOP_A_groups) > 1)
         x = keep_groups(s, id, x, len);
-    else if (there)
-        dop_buf_puts(s->body, "    barrier();\n");
-    dop_buf_printf(s->body,
-                   "    for (uint at = gl_LocalInvocationIndex; at < %uu; at += WG) {\n"
-                   "        uint i = at / %uu, before = 0u;\n"
-                   "        float y = %s[i];\n"
-                   "        for (uint first = 0u; first < %uu; first += %uu) {\n"
-                   "            uint j = first + at %% %uu;\n"
-                   "            %sbefore += uint(%s[j] > y) + (uint(%s[j] == y) & uint(j < i));\n"
-                   "        }\n",
-                   len * n, n, x, len, n, n, len % n ? dop_emit_str(e, "if (j < %uu)\n                ", len) : "", x,
-                   x);
-    for (uint32_t m = 1; m < n; m *= 2)
-        dop_buf_printf(s->body, "        before += subgroupShuffleXor(before, %uu);\n", m);
-    dop_buf_printf(s->body,
-                   "        if (before < %uu)\n"
-                   "            %s[before] = i;\n"
-                   "    }\n"
-                   "    barrier();\n",
-                   k, ids);
-    dop_emit_bind(e, id, ids, true, NULL);
+    s->rows |= filled.memory; /* what follows has the places from the invocations that filled them */
+    each_column(s, "at", len * share, &ids);
+    dop_nest_let(n, "uint", "i", "at / %uu", share);
+    dop_nest_let(n, "uint", "before", "0u");
+    dop_nest_let(n, "float", "y", "%s[i]", x);
+    dop_nest_for(n, "first", "0u", dop_nest_text(n, "%uu", len), dop_nest_text(n, "%uu", share));
+    dop_nest_let(n, "uint", "j", "first + at %% %uu", share);
+    if (len % share)
+        dop_nest_if(n, "j < %uu", len);
+    dop_nest_add(n, "before", "uint(%s[j] > y) + (uint(%s[j] == y) & uint(j < i))", x, x);
+    if (len % share)
+        dop_nest_end(n);
+    dop_nest_end(n);
+    for (uint32_t m = 1; m < share; m *= 2)
+        dop_nest_add(n, "before", "subgroupShuffleXor(before, %uu)", m);
+    dop_nest_if(n, "before < %uu", k);
+    dop_nest_set(n, dop_nest_text(n, "%s[before]", ids.name), "i");
+    dop_nest_end(n);
+    dop_nest_end(n);
+    bind_row(s, id, ids);
+}
+
+/* Does a row program compute the node? */
+static bool
+has_program(const dop_graph *g, dop_node_id id)
+{
+    const dop_op op = dop_node_at(g, id)->op;
+    return op == DOP_OP_softmax || op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || dop_node_is(g, id, DOP_STATISTIC);
 }
 
 /* Values that need all of another row are computed here; the others are expressions where they are used. */
 static void
-add_node(choice *s, dop_node_id id)
+add_node(choice *s, const dop_node_id *id)
 {
     const dop_graph *g = s->gen->e.g;
-    const dop_extent x = dop_node_extent(g, id);
-    const dop_op op = dop_node_at(g, id)->op;
-    if (op == DOP_OP_top_k)
-        top_k(s, id);
-    else if (op == DOP_OP_softmax)
-        softmax(s, id);
-    else if (op == DOP_OP_near_softmax)
-        near_softmax(s, id);
-    else if (op == DOP_OP_rmsnorm || op == DOP_OP_layernorm)
-        norm(s, id);
-    else if (dop_node_is(g, id, DOP_STATISTIC))
-        statistic(s, id);
-    else if (x == DOP_EXTENT_row) /* a value from anywhere in the row */
-        row_of(s, dop_node_at(g, id)->src[0]);
+    const dop_node *n = dop_node_at(g, *id);
+    if (n->op == DOP_OP_top_k) {
+        top_k(s, *id);
+    } else if (n->op == DOP_OP_near_softmax) {
+        near_softmax(s, *id);
+    } else if (has_program(g, *id)) {
+        row_of(s, n->src[0]);
+        run_program(s, id, dop_node_is(g, *id, DOP_STATISTIC) ? 0 : *id);
+    } else if (dop_node_extent(g, *id) == DOP_EXTENT_row) { /* a value from anywhere in the row */
+        row_of(s, n->src[0]);
+    }
 }
 
 static void
 store(choice *s, dop_node_id id)
 {
     dop_emit *e = &s->gen->e;
-    const char *v, *only = s->p->store_if;
-    dop_buf *inner = dop_gen_text(s->gen);
-    dop_emit_scope(e, inner, "        ");
-    v = dop_emit_value(e, id, (dop_index){s->p->t, "i"}, 1);
-    dop_emit_store(e, id, (dop_index){s->p->t, "i"}, 1, v);
-    dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; %s%si < %uu; i += WG) {\n%s    }\n",
-                   only ? only : "", only ? " && " : "", cols_of(s, id), dop_buf_text(inner));
+    const char *only = s->p->store_if;
+    const dop_index ix = {s->p->t, "i"};
+    dop_buf inner = {0};
+    dop_emit_scope(e, &inner, "        ");
+    dop_emit_store(e, id, ix, 1, dop_emit_value(e, id, ix, 1));
+    each_column(s, "i", cols_of(s, id), NULL);
+    if (only)
+        dop_nest_if(s->n, "%s", only);
+    dop_nest_hole(s->n, "store", dop_gen_keep(s->gen, &inner));
+    if (only)
+        dop_nest_end(s->n);
+    dop_nest_end(s->n);
 }
 
 uint32_t
@@ -335,15 +272,15 @@ dop_choice_bytes(const dop_gen *gen, const dop_choice_program *p)
 }
 
 void
-dop_gen_choice(dop_gen *gen, const dop_choice_program *p, dop_buf *decls, dop_buf *body)
+dop_gen_choice(dop_gen *gen, const dop_choice_program *p, dop_nest *n)
 {
-    choice s = {.gen = gen, .p = p, .decls = decls, .body = body};
+    choice s = {.gen = gen, .p = p, .n = n};
     for (uint32_t i = 0; i < p->n_nodes && gen->e.status == DOP_OK; i++)
-        add_node(&s, p->nodes[i]);
+        add_node(&s, &p->nodes[i]);
     for (uint32_t i = 0; i < p->n_kept && gen->e.status == DOP_OK; i++)
         row_of(&s, p->kept[i]);
     for (uint32_t i = 0; i < p->n_nodes && gen->e.status == DOP_OK; i++)
-        if (dop_region_is_out(gen->e.r, p->nodes[i]))
+        if (dop_region_is_out(gen->e.r, p->nodes[i]) && !has_program(gen->e.g, p->nodes[i]))
             store(&s, p->nodes[i]);
 }
 
@@ -369,15 +306,21 @@ emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const bool tokens = dop_node_per_token(e->g, e->r->outs[0]);
-    dop_choice_program p = program_of(gen);
-    dop_keys keys = {0};
-    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS"), *body = dop_keys_text(gen, &keys, "BODY");
-    dop_gen_choice(gen, &p, decls, body);
-    gen->grid[0] =
+    const dop_choice_program p = program_of(gen);
+    const uint32_t rows =
         tokens ? e->g->max_t : (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, e->r->outs[0])->shape.dim[0], 1);
+    dop_nest_placement pl = {.subgroup = e->target->subgroup, .sum = DOP_MEET_shared};
+    dop_nest n;
+    pl.at[DOP_PLACE_t][DOP_LEVEL_grid] = rows;
+    dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
+    dop_nest_function(&n, "main", "");
+    dop_nest_let(&n, "uint", "t", "gl_WorkGroupID.x");
+    dop_nest_return(&n, "t >= %s", tokens ? dop_emit_n_tokens(e) : dop_nest_text(&n, "%uu", rows));
+    dop_gen_choice(gen, &p, &n);
+    dop_nest_end(&n);
+    gen->grid[0] = rows;
     gen->grid[1] = gen->grid[2] = 1;
-    dop_keys_set(&keys, "N_TOKENS", tokens ? dop_emit_n_tokens(e) : dop_emit_str(e, "%uu", gen->grid[0]));
-    return dop_template_fill(gen, "choice.glsl", &keys, &gen->main);
+    return dop_gen_print_nest(gen, &n);
 }
 
 static uint32_t

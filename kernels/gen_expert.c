@@ -1,5 +1,6 @@
 /* Products with a matrix for each expert, for few rows: what the generator of gemv needs in addition. */
 #include "kernels/gen.h"
+#include "kernels/nest/nest.h"
 
 #include "kernels/weight_types.h"
 
@@ -23,25 +24,26 @@ program_of(dop_gen *gen, const dop_analysis *a, const char *t)
 }
 
 void
-dop_expert_begin(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *before)
+dop_expert_begin(dop_gen *gen, const dop_parts *p, dop_nest *n)
 {
     dop_emit *e = &gen->e;
-    dop_choice_program choice = program_of(gen, e->r->info, p->t);
+    const dop_choice_program choice = program_of(gen, e->r->info, p->t);
     gen->experts = true;
-    dop_buf_puts(decls, "uint dop_slot;\n"
-                        "// Where the matrix of an expert begins; no tensor crosses 4 GiB.\n"
-                        "U32 dop_expert(U32 p, uint expert, uint bytes)\n{\n"
-                        "    uvec2 a = uvec2(p);\n    uint carry, low = uaddCarry(a.x, expert * bytes, carry);\n"
-                        "    return U32(uvec2(low, a.y + carry));\n}\n");
+    dop_nest_hole(n, "experts",
+                  "uint dop_slot;\n"
+                  "// Where the matrix of an expert begins; no tensor crosses 4 GiB.\n"
+                  "U32 dop_expert(U32 p, uint expert, uint bytes)\n{\n"
+                  "    uvec2 a = uvec2(p);\n    uint carry, low = uaddCarry(a.x, expert * bytes, carry);\n"
+                  "    return U32(uvec2(low, a.y + carry));\n}\n");
     if (e->caps & DOP_CAP_texels)
-        dop_buf_puts(
-            decls, "DOP_W dop_expert(DOP_W p, uint expert, uint bytes) { return dop_at(p, expert * (bytes >> 4)); }\n");
-    if (strcmp(p->t, "0u") != 0) {
-        dop_buf_puts(decls, "uint dop_t;\n");
-        dop_buf_printf(before, "    dop_t = DOP_GROUP.y;\n    if (dop_t >= %s)\n        return;\n",
-                       dop_emit_n_tokens(e));
-    }
-    dop_gen_choice(gen, &choice, decls, before);
+        dop_nest_hole(
+            n, "experts",
+            "DOP_W dop_expert(DOP_W p, uint expert, uint bytes) { return dop_at(p, expert * (bytes >> 4)); }\n");
+    if (strcmp(p->t, "0u") != 0)
+        dop_nest_hole(n, "row", "uint dop_t;\n");
+    dop_nest_function(n, "dop_choose", "");
+    dop_gen_choice(gen, &choice, n);
+    dop_nest_end(n);
 }
 
 const char *

@@ -386,7 +386,10 @@ dop_gemv_emit(dop_gen *gen)
     dop_product_team(gen, &n);
     gen->halves = s.half;
     if (p.experts)
-        dop_expert_begin(gen, &p, &decls, &before);
+        dop_expert_begin(gen, &p, &n);
+    if (p.experts && strcmp(p.t, "0u") != 0)
+        dop_buf_printf(&before, "    dop_t = DOP_GROUP.y;\n    if (dop_t >= %s)\n        return;\n",
+                       dop_emit_n_tokens(e));
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
     if (p.n_activations > 1) /* number of the activation that the workgroup's part reads */

@@ -552,8 +552,11 @@ dop_product_finish(dop_gen *gen, dop_nest *n, const char *before, dop_buf *calls
     dop_nest_function(n, "main", "");
     if (before && *before)
         dop_nest_hole(n, "before", before);
+    const bool chooses = dop_nest_find(n, "dop_choose") != NULL;
+    if (chooses)
+        dop_nest_call(n, "dop_choose", "");
     dop_nest_let(n, "uint", "wg", "DOP_GROUP.x");
-    dop_nest_hole(n, "parts", dop_gen_keep(gen, calls));
+    dop_nest_hole(n, "parts", dop_gen_keep(gen, calls))->reads = chooses ? ~0u : 0; /* all rows that it made */
     dop_nest_end(n);
     n->placement.at[DOP_PLACE_n][DOP_LEVEL_grid] = gen->grid[0];
     return dop_gen_print_nest(gen, n);

@@ -1,5 +1,5 @@
 /* Row programs as nests, and the elementwise and row kernels built on them.  A program's axis n, the values of a row, is shared out
- * among the lanes of a team; a lane has its values side by side in registers, for all passes (batches of them, where a program of
+ * among lanes; a lane has its values side by side in registers, for all passes (batches of them, where a program of
  * one pass has a long row), or walks over them in a loop, in each pass again. */
 #include "kernels/gen.h"
 #include "kernels/nest/nest.h"
@@ -11,6 +11,9 @@
  * once, a longer one value by value in the loop, and one that is only staged in batches, because each batch is one round trip to
  * memory. */
 enum { MAX_AT_ONCE = 8, MAX_OWN_SUMS = 2 };
+
+/* The longest row of a choice that one invocation sums up by itself, which needs no barriers. */
+enum { SHORT_ROW = 32 };
 
 static int
 index_of(const dop_rowprog *p, dop_node_id id)
@@ -73,7 +76,7 @@ typedef struct walk {
     uint32_t width;       /* values that a lane takes at a time */
     uint32_t lanes;
     uint32_t reg, loop; /* values (or fours) of a lane in registers, 0: it takes them in a loop; turns of the loop */
-    const char *lane, *team; /* expressions of the lane's number, and of how many there are */
+    const char *lane, *stride; /* expressions of the lane's number, and of how many there are */
     uint32_t pass;
     const char *i, *inside; /* index in the row; condition for the lane to have a value there, NULL: it always has */
     const char *at[MAX_AT_ONCE], *in[MAX_AT_ONCE]; /* of the values in registers */
@@ -113,6 +116,13 @@ registers(const walk *w)
     return w->reg > 0;
 }
 
+/* Does every invocation have all values of the sums at hand? */
+static bool
+sums_alone(const walk *w)
+{
+    return w->p->columns && w->p->len <= SHORT_ROW;
+}
+
 /* Registers of a row that runs once, at the beginning of a stage. */
 static bool
 own_sums(const walk *w)
@@ -132,7 +142,7 @@ sum_for(const walk *w, dop_op op, dop_node_id id, dop_node_id x, const char *suf
                  .name = stat_name(w, id, suffix),
                  .len = len};
     s.eps = s.what != MEAN && dop_node_has(g, id, DOP_A_eps) ? dop_node_f(g, id, DOP_A_eps) : 0;
-    s.from_first = s.what == SPREAD || (s.what == MEAN && !registers(w) && len == w->p->len);
+    s.from_first = s.what == SPREAD || (s.what == MEAN && !registers(w) && !sums_alone(w) && len == w->p->len);
     return s;
 }
 
@@ -178,7 +188,7 @@ begin_sum(walk *w, const row_sum *s)
     const char *c0 = strcmp(w->p->unit, "0u") ? dop_emit_str(e, "(%s * %uu)", w->p->unit, w->p->len) : "0u";
     const char *x = dop_emit_value(e, s->x, (dop_index){w->p->t, c0}, 1);
     dop_nest_hole(n, "first value", dop_gen_keep(w->gen, &first));
-    dop_nest_let(n, "float", dop_nest_text(n, "%s_0", s->name), "%s", x);
+    dop_nest_let(n, "float", dop_nest_text(n, "%s_0", s->name), "%s", x)->reads = dop_nest_named(n, x);
 }
 
 /* Adds the value at hand.  A row may be shorter than the program's; beyond its end the last value is loaded again. */
@@ -213,11 +223,14 @@ end_sum(const walk *w, const row_sum *s)
     dop_nest *n = w->n;
     const bool own = own_sums(w) && w->gen->sums < MAX_OWN_SUMS;
     const dop_reduction r = s->what == TOP ? DOP_REDUCE_most : DOP_REDUCE_sum;
-    const dop_team team = w->p->lanes ? DOP_TEAM_lanes : own ? DOP_TEAM_own + w->gen->sums++ : DOP_TEAM_workgroup;
-    const char *a = dop_nest_text(n, "%s_a", s->name), *sum = dop_reduce_all(n, r, team, a);
+    const dop_reduce_by by = sums_alone(w) ? DOP_BY_alone
+                             : w->p->lanes ? DOP_BY_lanes
+                             : own         ? DOP_BY_own + w->gen->sums++
+                                           : DOP_BY_workgroup;
+    const char *a = dop_nest_text(n, "%s_a", s->name), *sum = dop_reduce_all(n, r, by, a);
     if (s->what == SPREAD) {
-        dop_reduce_meet(dop_nest_set(n, a, "%s / %u.0", sum, s->len), team);
-        sum = dop_reduce_all(n, r, team, dop_nest_text(n, "%s_b", s->name));
+        dop_reduce_note(dop_nest_set(n, a, "%s / %u.0", sum, s->len), by);
+        sum = dop_reduce_all(n, r, by, dop_nest_text(n, "%s_b", s->name));
         sum = dop_nest_text(n, "inversesqrt(max(%s / %u.0 - %s * %s, 0.0) + %.9g)", sum, s->len, a, a, s->eps);
     } else if (s->what == ROOT) {
         sum = dop_nest_text(n, "inversesqrt(%s / %u.0 + %.9g)", sum, s->len, s->eps);
@@ -227,7 +240,7 @@ end_sum(const walk *w, const row_sum *s)
     } else if (s->what == SHARES) {
         sum = dop_nest_text(n, "1.0 / %s", sum);
     }
-    dop_reduce_meet(dop_nest_let(n, "float", s->name, "%s", sum), team);
+    dop_reduce_note(dop_nest_let(n, "float", s->name, "%s", sum), by);
 }
 
 /* Stores the values of this index that the code after the program reads in shared memory. */
@@ -248,7 +261,9 @@ stage_value(const walk *w)
                            : dop_emit_str(e, "%s + %s", p->stage_base, w->i);
         if (i)
             v = dop_emit_value(e, p->others[i - 1], w->ix, w->width);
-        if (w->width == 4)
+        if (p->columns)
+            dop_emit_line(e, "%s[%s] = %s;", p->stage, w->i, v);
+        else if (w->width == 4)
             dop_emit_line(e, "%s{ %s_PUT((%s) >> 2, %s); }", guard, p->stage, at, v);
         else
             dop_emit_line(e, "%s{ %s_PUT1(%s, %s); }", guard, p->stage, at, v);
@@ -368,7 +383,7 @@ place(walk *w)
     const dop_emit *e = &w->gen->e;
     const dop_rowprog *p = w->p;
     const uint32_t values = dop_div_up_u32(p->len, w->lanes * w->width), loads = e->target->schedule.row_loads;
-    bool walks = e->target->cpu, sums = false;
+    bool walks = e->target->cpu || p->columns, sums = false;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const dop_op op = dop_node_at(e->g, p->nodes[i])->op;
         walks = walks || op == DOP_OP_row_istd || op == DOP_OP_layernorm || op == DOP_OP_softmax;
@@ -391,7 +406,7 @@ pad(const walk *w)
     dop_nest *n = w->n;
     for (uint32_t i = 0; p->staged && p->padded > p->len && i <= (p->which ? 0 : p->n_others); i++) {
         dop_nest_for(n, "i", dop_nest_text(n, "%uu + %s", i * p->apart + p->len, w->lane),
-                     dop_nest_text(n, "%uu", i * p->apart + p->padded), w->team)
+                     dop_nest_text(n, "%uu", i * p->apart + p->padded), w->stride)
             ->apart = true;
         dop_nest_call(n, dop_nest_text(n, "%s_PUT1", p->stage), dop_nest_text(n, "%s + i, 0.0", p->stage_base))
             ->writes = p->memory;
@@ -470,13 +485,16 @@ emit_pass(walk *w, row_sum *sums)
         visit_at(w, w->at[k], w->in[k], sums, n_sums);
     e->constants = e->early = NULL;
     e->n_binds = n_binds;
-    const bool any = values.data != NULL, loop = any && !registers(w);
+    const bool any = values.data != NULL, loop = any && !registers(w), alone = n_sums > 0 && sums_alone(w);
     if (loop)
-        dop_nest_for(n, "i", dop_nest_text(n, "%s * %uu", w->lane, w->width), dop_nest_text(n, "%uu", p->len),
-                     dop_nest_text(n, "%s * %uu", w->team, w->width))
-            ->apart = true;
-    if (any)
-        dop_nest_hole(n, "values", dop_gen_keep(w->gen, &values))->writes = w->pass == w->top ? p->memory : 0;
+        dop_nest_for(n, "i", alone ? "0u" : dop_nest_text(n, "%s * %uu", w->lane, w->width),
+                     dop_nest_text(n, "%uu", p->len), alone ? "1u" : dop_nest_text(n, "%s * %uu", w->stride, w->width))
+            ->apart = !alone;
+    if (any) {
+        dop_stmt *s = dop_nest_hole(n, "values", dop_gen_keep(w->gen, &values));
+        s->writes = w->pass == w->top ? p->memory : 0;
+        s->reads = dop_nest_named(n, s->value) & ~s->writes;
+    }
     if (loop)
         dop_nest_end(n);
     for (uint32_t i = 0; i < n_sums; i++)
@@ -488,7 +506,7 @@ void
 dop_nest_rowprog(dop_gen *gen, const dop_rowprog *p, dop_nest *n)
 {
     dop_emit *e = &gen->e;
-    walk w = {.gen = gen, .n = n, .p = p, .width = dop_rowprog_wide(gen, p) ? 4 : 1, .loop = 1};
+    walk w = {.gen = gen, .n = n, .p = p, .width = dop_rowprog_wide(gen, p) && !p->columns ? 4 : 1, .loop = 1};
     row_sum *sums = dop_arena_alloc(n->arena, (2 * p->n_nodes + 1) * sizeof *sums);
     w.level = dop_arena_alloc(n->arena, (p->n_nodes + 1) * sizeof *w.level);
     if (!w.level || !sums) {
@@ -497,7 +515,7 @@ dop_nest_rowprog(dop_gen *gen, const dop_rowprog *p, dop_nest *n)
     }
     w.lanes = p->lanes ? p->lanes : gen->choice->tile.wg;
     w.lane = p->lanes ? p->lane : "gl_LocalInvocationIndex";
-    w.team = p->lanes ? dop_nest_text(n, "%uu", p->lanes) : "WG";
+    w.stride = p->lanes ? dop_nest_text(n, "%uu", p->lanes) : "WG";
     w.top = assign_levels(gen, p, w.level);
     for (uint32_t i = 0; p->staged && i <= p->n_others; i++) {
         const dop_node_id value = i ? p->others[i - 1] : p->staged;

@@ -589,9 +589,7 @@ emit_tokens(dop_rows *s, dop_buf *decls, dop_buf *out)
         dop_blocks_begin(gen, &s->blocks, "gl_WorkGroupID.y", out);
     } else if (s->tb == 1) {
         dop_buf_puts(out, "    const uint t0 = 0u, n_tokens = 1u;\n");
-        if (s->p.experts)
-            dop_expert_begin(gen, &s->p, decls, out);
-        else if (s->p.beside)
+        if (s->p.beside && !s->p.experts)
             dop_buf_puts(decls, "uint dop_slot;\n");
     } else {
         dop_buf_printf(out,
@@ -685,14 +683,22 @@ dop_rows_emit(dop_gen *gen)
     dop_nest_number(n, "TB", s.tb);
     st = dop_template_fill(gen, "rows.glsl", &keys, &decls);
     emit_tokens(&s, &decls, &tokens);
+    dop_nest_hole(n, "lanes", dop_gen_keep(gen, &decls));
+    const bool chooses = s.tb == 1 && s.p.experts && !s.blocks.n;
+    if (chooses)
+        dop_expert_begin(gen, &s.p, n);
     if (s.sums)
         dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
     dop_tail_declare(gen, 1, &decls);
     if (st == DOP_OK)
         st = declare_rows(&s, &rows, &decls);
-    dop_nest_hole(n, "lanes, rows in shared memory", dop_gen_keep(gen, &decls));
+    dop_nest_hole(n, "rows in shared memory", dop_gen_keep(gen, &decls));
     dop_nest_function(n, "main", "");
     dop_nest_hole(n, "tokens", dop_gen_keep(gen, &tokens));
+    if (chooses) {
+        dop_nest_call(n, "dop_choose", "");
+        dop_nest_call(n, "DOP_STEP", "");
+    }
     if (st == DOP_OK)
         emit_prologue(&s, &rows);
     dop_nest_call(n, "DOP_STEP", "");

@@ -98,7 +98,7 @@ walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
         dop_stmt *s = *at;
         const bool loop = s->kind == DOP_STMT_for && !s->apart && !s->unroll;
         const bool choice = s->kind == DOP_STMT_if && !s->apart;
-        if (s->kind == DOP_STMT_barrier || s->meets)
+        if (s->kind == DOP_STMT_barrier || s->shows)
             t = (traffic){0};
         if (all.read == 0 && all.written == 0)
             continue;

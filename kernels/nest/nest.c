@@ -1,6 +1,7 @@
 /* Building the tree of statements. */
 #include "kernels/nest/nest.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -116,9 +117,34 @@ dop_nest_memory(dop_nest *n, const char *name)
 }
 
 uint32_t
+dop_nest_named(const dop_nest *n, const char *text)
+{
+    uint32_t bits = 0;
+    for (size_t len = 0; *text; text += len ? len : 1) {
+        for (len = 0; isalnum((unsigned char)text[len]) || text[len] == '_';)
+            len++;
+        for (uint32_t i = 0; i < n->n_memories && len > 0; i++)
+            if (strncmp(n->memories[i], text, len) == 0 && n->memories[i][len] == 0)
+                bits |= 1u << i;
+    }
+    return bits;
+}
+
+uint32_t
 dop_nest_shared(dop_nest *n, const char *type, const char *name, uint32_t count)
 {
-    add(n, DOP_STMT_shared, name, dop_nest_text(n, "%u", count))->type = type;
+    dop_stmt *s = dop_nest_new(n, DOP_STMT_shared), **at = n->at;
+    s->type = type;
+    s->name = name;
+    s->value = dop_nest_text(n, "%u", count);
+    if (n->n_open > 0) /* before the function that is open */
+        for (at = &n->first; *at != n->open[0];)
+            at = &(*at)->next;
+    if (n->status == DOP_OK) {
+        s->next = *at;
+        *at = s;
+        n->at = n->n_open ? n->at : &s->next;
+    }
     return dop_nest_memory(n, name);
 }
 

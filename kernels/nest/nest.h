@@ -32,7 +32,7 @@ typedef struct dop_stmt {
     bool declared;  /* a loop whose variable exists already; no first value: it has one, too */
     bool apart;     /* a loop or condition that invocations of the workgroup pass differently */
     bool together;  /* has a barrier of its own, so that all invocations must come here */
-    bool meets;     /* its barrier shows to all what was written before */
+    bool shows;     /* its barrier shows to all what was written before */
     struct dop_stmt *body, *other, *next;
     /* Of a loop around prefetched loads (dop_nest_ahead): `more` is the condition under which there is another iteration, `again`
      * the arguments of the first load of the next iteration, and `late` says that this load is issued when the iteration is
@@ -70,7 +70,9 @@ const char *dop_nest_text(dop_nest *n, const char *format, ...) DOP_NEST_PRINTF(
 
 /* Statements.  Those that return after the beginning of a block are ended by dop_nest_end(). */
 void dop_nest_number(dop_nest *n, const char *name, uint32_t value);
-uint32_t dop_nest_memory(dop_nest *n, const char *name); /* its bit; of memory that a library declares */
+uint32_t dop_nest_memory(dop_nest *n, const char *name);      /* its bit; of memory that a library declares */
+uint32_t dop_nest_named(const dop_nest *n, const char *text); /* bits of the memory that the text names */
+/* Memory of the workgroup, declared before the function that is open; returns its bit. */
 uint32_t dop_nest_shared(dop_nest *n, const char *type, const char *name, uint32_t count);
 void dop_nest_function(dop_nest *n, const char *name, const char *parameters); /* begins a block; so do the next four */
 /* `name` from `first` on while it is less than `end`. */

@@ -11,6 +11,8 @@ static void
 put_movement(const char *name, const dop_movement *m, dop_buf *out)
 {
     static const char *const paths[] = {"direct", "shared by pieces", "shared as a whole"};
+    if (m->unit == 0)
+        return;
     dop_buf_printf(out, "  %s: %s, %u values at a time", name, paths[m->path], m->unit);
     if (m->form)
         dop_buf_printf(out, ", as %s", m->form);

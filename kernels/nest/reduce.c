@@ -26,18 +26,18 @@ dop_reduce_add(dop_nest *n, dop_reduction r, const char *name, const char *value
 }
 
 const char *
-dop_reduce_all(dop_nest *n, dop_reduction r, dop_team team, const char *name)
+dop_reduce_all(dop_nest *n, dop_reduction r, dop_reduce_by by, const char *name)
 {
-    if (team == DOP_TEAM_alone)
+    if (by == DOP_BY_alone)
         return name;
-    if (team >= DOP_TEAM_own)
-        return dop_nest_text(n, "dop_own_sum(%uu, %s)", (uint32_t)team - DOP_TEAM_own, name);
-    return dop_nest_text(n, "%s(%s)", team == DOP_TEAM_lanes ? reductions[r].lanes : reductions[r].workgroup, name);
+    if (by >= DOP_BY_own)
+        return dop_nest_text(n, "dop_own_sum(%uu, %s)", (uint32_t)by - DOP_BY_own, name);
+    return dop_nest_text(n, "%s(%s)", by == DOP_BY_lanes ? reductions[r].lanes : reductions[r].workgroup, name);
 }
 
 void
-dop_reduce_meet(dop_stmt *s, dop_team team)
+dop_reduce_note(dop_stmt *s, dop_reduce_by by)
 {
-    s->together = team >= DOP_TEAM_workgroup;
-    s->meets = team >= DOP_TEAM_own;
+    s->together = by >= DOP_BY_workgroup;
+    s->shows = by >= DOP_BY_own;
 }

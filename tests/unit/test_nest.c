@@ -1,5 +1,6 @@
 /* Statements of kernels: where barriers and loads ahead are put, and what the verifier finds. */
 #include "kernels/nest/nest.h"
+#include "kernels/nest/reduce.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -91,6 +92,57 @@ Test(nest, a_barrier_serves_all_memory_and_writes_need_none)
     read_x(&f);
     dop_nest_let(&f.n, "float", "w", "z[1]")->reads = z;
     is_printed(&f, "put(0u);z[0]=1.0;z[1]=1.0;barrier();floaty=x[0];floatw=z[1];}");
+}
+
+Test(nest, an_own_sum_shows_what_was_written_before_and_other_sums_do_not)
+{
+    fixture f;
+    begin(&f);
+    dop_reduce_begin(&f.n, DOP_REDUCE_sum, "a");
+    dop_nest_call(&f.n, "put", "0u");
+    dop_reduce_note(dop_nest_let(&f.n, "float", "s", "%s", dop_reduce_all(&f.n, DOP_REDUCE_sum, DOP_BY_own + 1, "a")),
+                    DOP_BY_own + 1);
+    read_x(&f);
+    is_printed(&f, "floata=0.0;put(0u);floats=dop_own_sum(1u,a);floaty=x[0];}");
+    begin(&f);
+    dop_reduce_begin(&f.n, DOP_REDUCE_most, "a");
+    dop_nest_call(&f.n, "put", "0u");
+    dop_reduce_note(dop_nest_let(&f.n, "float", "s", "%s", dop_reduce_all(&f.n, DOP_REDUCE_most, DOP_BY_lanes, "a")),
+                    DOP_BY_lanes);
+    read_x(&f);
+    is_printed(&f, "floata=-3.4e38;put(0u);floats=subgroupMax(a);barrier();floaty=x[0];}");
+}
+
+Test(nest, a_function_leaves_what_it_wrote_after_its_last_barrier)
+{
+    fixture f;
+    begin(&f);
+    dop_nest_end(&f.n);
+    dop_nest_function(&f.n, "sum", "");
+    dop_nest_call(&f.n, "put", "0u");
+    dop_reduce_note(dop_nest_let(&f.n, "float", "s", "dop_own_sum(0u, 1.0)"), DOP_BY_own);
+    dop_nest_end(&f.n);
+    dop_nest_function(&f.n, "main", "");
+    dop_nest_call(&f.n, "sum", "");
+    read_x(&f);
+    is_printed(&f, "sum();floaty=x[0];}");
+}
+
+Test(nest, memory_is_declared_before_the_function_that_is_open)
+{
+    fixture f;
+    dop_buf b = {0};
+    begin(&f);
+    dop_nest_return(&f.n, "t >= %uu", 4u);
+    const uint32_t c = dop_nest_shared(&f.n, "uint", "c", 4);
+    cr_assert_eq(dop_nest_named(&f.n, "c[x1] + 2 * xc"), c);
+    cr_assert_eq(dop_nest_named(&f.n, "c[x[0]]"), c | f.x);
+    dop_nest_end(&f.n);
+    cr_assert_eq(dop_nest_finish(&f.n), DOP_OK, "%s", f.diag.message);
+    dop_nest_print(&f.n, &b);
+    cr_assert(strstr(b.data, "shared uint c[4];\nvoid main()\n{\n    if (t >= 4u) return;\n}\n"), "%s", b.data);
+    dop_buf_finish(&b);
+    dop_arena_finish(&f.arena);
 }
 
 Test(nest, branches_have_barriers_of_their_own)
