@@ -19,16 +19,6 @@ dop_gen_shared(dop_gen *gen)
            (dop_int8_levels(gen) ? DOP_LEVEL_BYTES : 0);
 }
 
-const char *
-dop_gen_keep(dop_gen *gen, dop_buf *text)
-{
-    const char *kept = text->failed ? NULL : dop_arena_strdup(gen->e.g->arena, text->data ? text->data : "");
-    if (!kept && gen->e.status == DOP_OK)
-        gen->e.status = DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
-    dop_buf_finish(text);
-    return kept ? kept : "";
-}
-
 dop_status
 dop_gen_print_nest(dop_gen *gen, dop_nest *n)
 {

@@ -178,6 +178,16 @@ dop_gen_text(dop_gen *gen)
     return &t->text;
 }
 
+const char *
+dop_gen_keep(dop_gen *gen, dop_buf *text)
+{
+    const char *kept = text->failed ? NULL : dop_arena_strdup(gen->e.g->arena, text->data ? text->data : "");
+    if (!kept && gen->e.status == DOP_OK)
+        gen->e.status = DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+    dop_buf_finish(text);
+    return kept ? kept : "";
+}
+
 void
 dop_gen_close(dop_gen *gen)
 {

@@ -117,15 +117,13 @@ Test(nest, a_function_leaves_what_it_wrote_after_its_last_barrier)
 {
     fixture f;
     begin(&f);
+    dop_nest_call(&f.n, "sum", "");
+    read_x(&f);
     dop_nest_end(&f.n);
     dop_nest_function(&f.n, "sum", "");
     dop_nest_call(&f.n, "put", "0u");
     dop_reduce_note(dop_nest_let(&f.n, "float", "s", "dop_own_sum(0u, 1.0)"), DOP_BY_own);
-    dop_nest_end(&f.n);
-    dop_nest_function(&f.n, "main", "");
-    dop_nest_call(&f.n, "sum", "");
-    read_x(&f);
-    is_printed(&f, "sum();floaty=x[0];}");
+    is_printed(&f, "sum();floaty=x[0];}voidsum(){put(0u);floats=dop_own_sum(0u,1.0);}");
 }
 
 Test(nest, memory_is_declared_before_the_function_that_is_open)
