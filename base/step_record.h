@@ -22,7 +22,9 @@
  * A kernel that picks from each row also makes the next step's row in place of a row t with DOP_ROW_CONTINUED: rows[t] becomes the
  * pick from row t at the next position.  A step with such rows has one row of each sequence, and all its rows have this flag.  So that
  * the host can read the picks while the next step runs, the pick from row t is at
- * ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], with the position of the row.  In a model with states of kind
+ * ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], with the position of the row.  A program whose rows stay
+ * (dop_plan_program.stays) makes the next row at the row's own position; the number of steps before this one, flags / DOP_ROW_TURN, then
+ * counts in place of the position.  In a model with states of kind
  * replace, no step has rows of several sequences.  The margin of a pick is how much its logit exceeds the largest other one that might
  * have been picked; it is stored for rows t below DOP_STEP_MAX_SEQUENCES, and means nothing where the pick was drawn.
  *
@@ -65,7 +67,8 @@ enum {
     DOP_STEP_UNPAIRED = 2 /* the device lacks DOP_CAP_coop_pairs after all; results are garbage */
 };
 enum { DOP_STEP_EDGE = 1024 }; /* a place in a picture is row * DOP_STEP_EDGE + column, both below it */
-enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2, DOP_ROW_CONTINUED = 4 };
+/* DOP_ROW_TURN: what a row's flags grow by with each step of a program whose rows stay at their positions. */
+enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2, DOP_ROW_CONTINUED = 4, DOP_ROW_TURN = 1 << 16 };
 typedef struct dop_row {
 #define STEP_ROW(name) uint32_t name;
 #include "base/step_record.def"

@@ -260,6 +260,7 @@ typedef struct dop_graph {
             uint32_t max_q; /* sequences, Q; dop_graph_init() makes it 1 */
         };
     };
+    bool stays;      /* the pick leaves the row at its position: a step keeps nothing of it (dop_step) */
     bool keeps_each; /* a step writes a copy after each row of a sequence, if there are copies enough */
     uint32_t copies; /* of each replace state (dop_step of base/step_record.h); dop_graph_init() makes it 2 */
     const char *dim_names[DOP_N_SYMS]; /* NULL: there is no dimension of that number */

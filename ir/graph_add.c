@@ -79,6 +79,7 @@ dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_d
             st = dop_graph_declare(g, from->dim_names[i], from->bound[i], diag);
     g->copies = from->copies;
     g->keeps_each = from->keeps_each;
+    g->stays = from->stays;
     return st;
 }
 

@@ -152,9 +152,9 @@ store_pick(dop_emit *e, dop_buf *store)
     const char *s = dop_emit_step(e);
     dop_buf_printf(store,
                    "        %s.ids[n_out %% %uu] = at;\n        %s.n_out = n_out + 1u;\n"
-                   "        %s.rows[0] = Row(at, row.position + 1u, row.sequence, row.flags);\n"
+                   "        %s.rows[0] = Row(at, row.position%s, row.sequence, row.flags);\n"
                    "        %s.n_rows = 1u;\n",
-                   s, DOP_STEP_RING, s, s, s);
+                   s, DOP_STEP_RING, s, s, g->stays ? "" : " + 1u", s);
     /* The step, all of whose rows are of one sequence, is complete, so the states that it wrote become the current ones. */
     if (dop_graph_replaces(g))
         dop_buf_printf(store, "        %s.parity[%s] = (parity + 1u) %% %uu;\n", s, parity_of(g), g->copies);
@@ -165,13 +165,18 @@ static void
 store_each(dop_emit *e, const char *token, dop_buf *store)
 {
     const char *s = dop_emit_step(e);
+    const bool stays = e->g->stays;
+    const char *turn = stays ? dop_emit_str(e, "row.flags / %uu", DOP_ROW_TURN) : "row.position";
+    const char *next = stays ? dop_emit_str(e, "row.position, row.sequence, row.flags + %uu", DOP_ROW_TURN)
+                             : "row.position + 1u, row.sequence, row.flags";
     dop_buf_printf(store,
                    "        bool continued = (row.flags & %uu) != 0u;\n"
-                   "        %s.ids[continued ? t + row.position %% %uu * %uu : t] = at;\n"
+                   "        %s.ids[continued ? t + %s %% %uu * %uu : t] = at;\n"
                    "        if (t < %uu)\n            %s.margins[t] = floatBitsToUint(best - dop_next[0]);\n"
                    "        if (continued) {\n"
-                   "            %s.rows[t] = Row(%s, row.position + 1u, row.sequence, row.flags);\n        }\n",
-                   DOP_ROW_CONTINUED, s, DOP_STEP_TURNS, DOP_STEP_MAX_SEQUENCES, DOP_STEP_MAX_SEQUENCES, s, s, token);
+                   "            %s.rows[t] = Row(%s, %s);\n        }\n",
+                   DOP_ROW_CONTINUED, s, turn, DOP_STEP_TURNS, DOP_STEP_MAX_SEQUENCES, DOP_STEP_MAX_SEQUENCES, s, s,
+                   token, next);
 }
 
 /* Does the kernel pick for every row, for the host? */

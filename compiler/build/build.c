@@ -146,8 +146,10 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
             dop_build_cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0)); /* keys first: nodes have an order */
         b->caches[b->layer][1] = dop_build_cache(b, t, "v", v, dop_value_dim(t));
     }
-    const uint32_t from = t->shares ? t->shares - 1 : (uint32_t)b->layer;
-    dop_node_id y = dop_build_attention(b, t, q, b->caches[from][0], b->caches[from][1], 0);
+    dop_node_id shared[2], *of = t->shares ? shared : b->caches[b->layer];
+    if (t->shares)
+        dop_build_shared_caches(b, t, shared);
+    dop_node_id y = dop_build_attention(b, t, q, of[0], of[1], 0);
     set_role(b, "o");
     if (t->gate)
         gate = op1(b, t->gate_softplus ? DOP_OP_softplus : DOP_OP_sigmoid, "attn_gs", gate, NULL, b->act_type);
@@ -384,7 +386,8 @@ inputs(builder *b)
     bool several = b->g->max_q > 1 && !b->opt->mixed && (!b->opt->invariant || b->opt->drafts) && !b->opt->encodes;
     b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, several ? &one : &ids);
     bool used[DOP_MAX_ROPES] = {false};
-    for (uint32_t i = b->opt->drafts ? b->a->n_layers : 0; i < b->a->n_layers + b->opt->drafts; i++) {
+    for (uint32_t i = b->opt->drafts ? b->a->n_layers : 0; i < b->a->n_layers + (b->opt->drafts ? b->a->drafts : 0);
+         i++) {
         const dop_attention *t = dop_layer_attention(&b->a->layers[i]);
         if (t && t->rope >= 0)
             used[t->rope] = true;
@@ -503,6 +506,26 @@ head(builder *b, dop_node_id x)
     outputs(b, x, 0, sent);
 }
 
+/* The layers that draft (dop_reader) and their head, from the embedding x of the next tokens and the hidden states h. */
+static void
+draft_by_reading(builder *b, dop_node_id x, dop_node_id h)
+{
+    const uint32_t n = b->a->n_layers, last = n + b->a->drafts - 1;
+    b->layer = (int32_t)n;
+    set_role(b, "draft_in");
+    x = op2(b, DOP_OP_concat, "draft_x", x, h, NULL, b->act_type);
+    x = op2(b, DOP_OP_matmul, "draft_in", x, weight(b, DOP_W_draft_in), NULL, DOP_TYPE_none);
+    for (uint32_t i = n; i <= last; i++)
+        x = build_layer(b, i, x, x);
+    b->layer = (int32_t)last;
+    set_role(b, DOP_ROLE_HEAD);
+    x = norm(b, "draft_norm", DOP_W_draft_norm, x);
+    const dop_node_id sent = op2(b, DOP_OP_matmul, "draft_hidden", x, weight(b, DOP_W_draft_out), NULL, DOP_TYPE_none),
+                      w = weight(b, DOP_W_draft_head);
+    b->layer = -1;
+    outputs(b, op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none), 0, sent);
+}
+
 /* The layer that drafts (dop_arch.drafts) and its head, from the embedding x of the next tokens. */
 static void
 draft(builder *b, dop_node_id x)
@@ -510,6 +533,10 @@ draft(builder *b, dop_node_id x)
     const dop_shape rows = {2, {{1, DOP_SYM_T}, dop_dim_n(b->a->hidden)}};
     const dop_eagle *eagle = &b->a->layers[b->a->n_layers].eagle;
     dop_node_id h = leaf(b, DOP_OP_received, "hidden", "hidden", DOP_TYPE_f32, &rows);
+    if (dop_arch_drafts_by_reading(b->a)) {
+        draft_by_reading(b, x, h);
+        return;
+    }
     b->layer = (int32_t)b->a->n_layers;
     set_role(b, "draft_in");
     const dop_node_id normed = norm(b, "draft_h", DOP_W_draft_hidden_norm, h);
@@ -575,6 +602,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
     }
     if (opt->mixed || opt->embeds)
         out_graph->name = opt->mixed ? "rows" : "embed";
+    out_graph->stays = opt->drafts && dop_arch_drafts_by_reading(b.a);
     if (opt->encodes || opt->drafts)
         out_graph->name = opt->encodes ? "encode" : "draft";
     inputs(&b);

@@ -29,13 +29,13 @@ cache_rows(const builder *b, const dop_attention *t)
     return (dop_dim){(uint32_t)rows, DOP_SYM_R};
 }
 
-/* Appends x to a cache of the layer.  The cache after the step becomes an output of the graph. */
-dop_node_id
-dop_build_cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim)
+/* The cache of a role that a layer keeps, as it was before the step. */
+static dop_node_id
+kept_cache(builder *b, int32_t layer, const dop_attention *t, const char *role, uint32_t dim)
 {
     char name[48], node_name[64];
     dop_shape shape = {4, {{1, DOP_SYM_Q}, cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(dim)}};
-    snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
+    snprintf(name, sizeof name, "L%d.%s", (int)layer, role);
     snprintf(node_name, sizeof node_name, "s.%s", name);
     dop_type type = strcmp(role, "v") == 0 && b->opt->v_type != DOP_TYPE_none ? b->opt->v_type : b->opt->kv_type;
     if (dop_cache_blocks(type) && !dop_shape_blocks(&shape, type) && b->status == DOP_OK)
@@ -43,12 +43,33 @@ dop_build_cache(builder *b, const dop_attention *t, const char *role, dop_node_i
             DOP_FAIL(b->diag, DOP_E_INPUT,
                      "a %s cache has blocks of %d values, and what layer %d keeps as %s has heads of %u values, "
                      "no multiple of that: use --kv f16",
-                     dop_type_of(type)->name, DOP_CACHE_BLOCK, (int)b->layer, role, dim);
-    dop_node_id old = leaf(b, DOP_OP_state, node_name, name, type, &shape);
+                     dop_type_of(type)->name, DOP_CACHE_BLOCK, (int)layer, role, dim);
+    return leaf(b, DOP_OP_state, node_name, name, type, &shape);
+}
+
+/* Appends x to a cache of the layer.  The cache after the step becomes an output of the graph. */
+dop_node_id
+dop_build_cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim)
+{
+    char name[48];
+    const dop_node_id old = kept_cache(b, b->layer, t, role, dim);
     snprintf(name, sizeof name, "%s_cache", role);
     dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos, b->seq}, 4, NULL, NULL);
     b->states[b->n_states++] = id;
     return id;
+}
+
+void
+dop_build_shared_caches(builder *b, const dop_attention *t, dop_node_id out[2])
+{
+    dop_node_id *of = b->caches[t->shares - 1];
+    if (!of[0]) { /* a layer of another program */
+        const int32_t layer = (int32_t)t->shares - 1;
+        of[0] = kept_cache(b, layer, t, "k", t->head_dim);
+        of[1] = kept_cache(b, layer, t, "v", dop_value_dim(t));
+    }
+    out[0] = of[0];
+    out[1] = of[1];
 }
 
 /* The temperature of each row, which its queries are multiplied by, [T,1,1]. */

@@ -140,7 +140,7 @@ dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *di
     for (uint32_t k = 0; k < rows; k++) {
         float *row = out_table + (size_t)k * r->dims;
         const bool high = low && k >= low;
-        const double p = high ? (double)(k - low) * low : k, by = high ? 1 : factor;
+        const double p = high ? (double)(k - low) * low : (double)k + r->first, by = high ? 1 : factor;
         for (uint32_t i = 0; i < half; i++) {
             row[i] = (float)(cos(p * freq[i]) * by);
             row[half + i] = (float)(sin(p * freq[i]) * by);

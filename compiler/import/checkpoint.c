@@ -156,23 +156,11 @@ dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag)
     return dop_checkpoint_note(m, note, diag);
 }
 
-/* Fails where a drafter is not for this model. */
+/* Fails where what a drafter of EAGLE-3 reads and drafts is not this model's. */
 static dop_status
-fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
+fits_eagle(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
 {
     const dop_eagle *e = &d->layers[0].eagle;
-    if (!dop_arch_is_drafter(d))
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this is a model (%s), not a drafter (EAGLE-3)", d->family);
-    if (a->encoder.used || a->altup.n || a->cross.rows || a->learned_positions || a->embed_width ||
-        a->embed_norm.kind != DOP_NORM_NONE)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "models of %s have no drafter", a->family);
-    if (d->hidden != a->hidden)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                           "this drafter is of another model: its hidden size is %u, the model's %u", d->hidden,
-                           a->hidden);
-    if (d->vocab != a->vocab)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                           "this drafter is of another model: it knows %u tokens, the model %u", d->vocab, a->vocab);
     if (!e->head && e->vocab != a->vocab)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this drafter has no output matrix for its %u tokens", e->vocab);
     if (!e->listed && e->vocab != a->vocab)
@@ -186,9 +174,47 @@ fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                                "this drafter is of another model: it reads layer %u, and the model has %u", e->from[i],
                                a->n_layers);
-    return a->n_ropes + d->n_ropes <= DOP_MAX_ROPES
-               ? DOP_OK
-               : DOP_FAIL_IN(diag, DOP_E_INPUT, path, "too many rotary embeddings");
+    return DOP_OK;
+}
+
+/* Fails where the model has not the keys and values that a drafter reads. */
+static dop_status
+fits_reader(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < d->drafts; i++) {
+        const dop_attention *t = dop_layer_attention(&d->layers[i]);
+        uint32_t from = 0;
+        const char *other = dop_arch_find_read(a, t, &from);
+        if (other)
+            return DOP_FAIL_IN(
+                diag, DOP_E_INPUT, path,
+                "this drafter is of another model: its layer %u reads keys of %u heads of %u values in a "
+                "window of %u, and the model has %s",
+                i, t->n_kv_heads, t->head_dim, t->window, other);
+    }
+    return DOP_OK;
+}
+
+/* Fails where a drafter is not for this model. */
+static dop_status
+fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
+{
+    if (!dop_arch_is_drafter(d))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "this is a model (%s), not a drafter (EAGLE-3, Gemma 4's assistant)", d->family);
+    if (a->encoder.used || a->altup.n || a->cross.rows || a->learned_positions || a->embed_width ||
+        a->embed_norm.kind != DOP_NORM_NONE)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "models of %s have no drafter", a->family);
+    if (d->hidden != a->hidden)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "this drafter is of another model: its hidden size is %u, the model's %u", d->hidden,
+                           a->hidden);
+    if (d->vocab != a->vocab)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "this drafter is of another model: it knows %u tokens, the model %u", d->vocab, a->vocab);
+    if (a->n_ropes + d->n_ropes > DOP_MAX_ROPES)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "too many rotary embeddings");
+    return dop_arch_drafts_by_reading(d) ? fits_reader(a, d, path, diag) : fits_eagle(a, d, path, diag);
 }
 
 /* Does the drafter have the model's own matrix, value by value? */
@@ -203,7 +229,8 @@ has_same(const dop_checkpoint *m, const char *name, const dop_weight *w)
     return memcmp(own->data, w->data, own->rows * own->row_stride) == 0;
 }
 
-/* Moves the weights of a drafter to a model, whose layer `n` it becomes.  A matrix that the model has is not kept twice. */
+/* Moves the weights of a drafter to a model, whose layers behind the others it becomes, from y on.  A matrix that the model has is not kept
+ * twice. */
 static dop_status
 move_weights(dop_checkpoint *m, dop_checkpoint *d, dop_layer *y, dop_diag *diag)
 {
@@ -223,40 +250,46 @@ move_weights(dop_checkpoint *m, dop_checkpoint *d, dop_layer *y, dop_diag *diag)
     d->weights.n_maps = 0;
     for (uint32_t i = 0; i < d->weights.n && st == DOP_OK; i++) {
         dop_weight one = d->weights.items[i];
-        const char *role = strchr(one.name, '.') + 1; /* "L0.q" */
+        char *dot = NULL;
+        const unsigned long layer = strtoul(one.name + 1, &dot, 10); /* "L0.q" */
+        const char *role = dot + 1;
         if (strcmp(role, dop_role_name(DOP_W_draft_embed)) == 0 && has_same(m, "embed", &one)) {
             e->embeds = false;
             continue;
         }
         one.gguf = one.gguf_fused = NULL; /* what a file says of the model's first layer does not concern the drafter */
-        one.name = dop_arena_printf(m->arena, "%s%s", own, role);
+        one.name = dop_arena_printf(m->arena, "L%lu.%s", m->arch.n_layers + layer, role);
         st = one.name ? dop_weights_add(w, &one, m->arena, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     }
     return st == DOP_OK ? dop_weights_seal(w, diag) : st;
 }
 
-/* Makes a drafter, which fits, the model's layer that drafts. */
+/* Makes a drafter, which fits, the model's layers that draft. */
 static dop_status
 adopt(dop_checkpoint *m, dop_checkpoint *d, dop_diag *diag)
 {
     dop_arch *a = &m->arch;
-    dop_layer *all = dop_arena_alloc(m->arena, (a->n_layers + (size_t)1) * sizeof *all),
-              *y = all ? &all[a->n_layers] : NULL;
+    const uint32_t n = a->n_layers, defaults[] = {2, n / 2, n - 3};
+    dop_layer *all = dop_arena_alloc(m->arena, (n + (size_t)d->arch.drafts) * sizeof *all), *y = all ? &all[n] : NULL;
     if (!all)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
-    memcpy(all, a->layers, a->n_layers * sizeof *all);
-    *y = d->arch.layers[0];
-    dop_attention *t = &y->mixers[0].attn;
+    memcpy(all, a->layers, n * sizeof *all);
+    memcpy(y, d->arch.layers, d->arch.drafts * sizeof *y);
     for (uint32_t i = 0; i < d->arch.n_ropes; i++)
         a->ropes[a->n_ropes + i] = d->arch.ropes[i];
-    t->rope = t->rope >= 0 ? t->rope + (int32_t)a->n_ropes : -1;
+    for (uint32_t i = 0; i < d->arch.drafts; i++) {
+        dop_attention *t = &y[i].mixers[0].attn;
+        uint32_t from = 0;
+        t->rope = t->rope >= 0 ? t->rope + (int32_t)a->n_ropes : -1;
+        if (t->shares && !dop_arch_find_read(a, t, &from))
+            t->shares = from + 1;
+    }
     a->n_ropes += d->arch.n_ropes;
-    const uint32_t defaults[] = {2, a->n_layers / 2, a->n_layers - 3};
     if (y->eagle.defaults)
         memcpy(y->eagle.from, defaults, sizeof defaults);
     a->layers = all;
     dop_status st = move_weights(m, d, y, diag);
-    a->drafts = true;
+    a->drafts = d->arch.drafts;
     a->drafts_normed = d->arch.drafts_normed;
     return st;
 }

@@ -110,14 +110,15 @@ add_vision(dop_compilation *c, dop_diag *diag)
 }
 
 /* Adds the schedules of the program `draft`: a row at a time, rows that a few steps have added, a row of each sequence, what steps of all
- * have added, and chunks of a prompt. */
+ * have added, and chunks of a prompt; of one whose rows stay, a row of each sequence at most. */
 static dop_status
 add_drafts(dop_compilation *c, dop_diag *diag)
 {
     enum { FEW = 8, MOST = 512 };
     const dop_compilation_options *o = &c->options;
-    const uint32_t chunk = o->chunks[o->n_chunks - 1], rows = o->n_rows ? o->rows[o->n_rows - 1] : 1;
-    uint32_t each = chunk > rows ? chunk : rows;
+    const bool stays = dop_arch_drafts_by_reading(&c->model.arch);
+    const uint32_t chunk = stays ? 1 : o->chunks[o->n_chunks - 1], rows = o->n_rows ? o->rows[o->n_rows - 1] : 1;
+    uint32_t each = stays ? o->sequences : chunk > rows ? chunk : rows;
     each = each < DOP_DRAFT_EACH ? each : DOP_DRAFT_EACH;
     const uint32_t sizes[] = {1, each < FEW ? each : FEW, each < o->sequences ? each : o->sequences, each,
                               chunk < MOST ? chunk : MOST};
@@ -158,7 +159,7 @@ add_drafter(dop_compilation *c, const char *model_path, dop_diag *diag)
     const dop_compilation_options *o = &c->options;
     if (dop_arch_is_drafter(&c->model.arch))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model_path,
-                           "this is a drafter (EAGLE-3), not a model: name its model, and this with --draft-head");
+                           "this is a drafter, not a model: name its model, and this with --draft-head");
     if (o->draft_head && o->in_parts)
         return DOP_FAIL(diag, DOP_E_USAGE, "--draft-head is for plans of one part");
     return o->draft_head ? dop_checkpoint_add_drafter(&c->model, o->draft_head, diag) : DOP_OK;
@@ -188,7 +189,7 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
     if (st == DOP_OK)
         st = merge_adapters(c, diag);
     if (st == DOP_OK && c->model.arch.drafts && options->in_parts) {
-        c->model.arch.drafts = false;
+        c->model.arch.drafts = 0;
         st = dop_checkpoint_note(&c->model, "the layer that drafts is left out: it is for plans of one part", diag);
     }
     if (st == DOP_OK)

@@ -56,7 +56,7 @@ settle_invariant(dop_compilation *c, bool cpu, dop_diag *diag)
     if (o->chunks[0] > DOP_STEP_MAX_ROWS)
         return DOP_FAIL(diag, DOP_E_USAGE, "--invariant --chunks %u: at most %d", o->chunks[0], DOP_STEP_MAX_ROWS);
     o->rows[0] = o->chunks[0];
-    o->n_rows = o->sequences > 1 || c->model.arch.drafts;
+    o->n_rows = o->sequences > 1 || c->model.arch.drafts > 0;
     dop_passes_hold_rows(&o->passes);
     return DOP_OK;
 }

@@ -56,7 +56,7 @@ check_norm(const char *what, const dop_norm *n, const char *path, dop_diag *diag
 }
 
 /* Checks a layer that shares another layer's keys and values: the other layer must have some, of the shape that its own would
- * have. */
+ * have.  Those of a drafter without its model are not known yet. */
 static dop_status
 check_shared(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
 {
@@ -174,7 +174,7 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
             i);
     if (t->tempered && !(a->temper.floor > 0))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the temperature of its queries is not stated", i);
-    if (t->shares && (st = check_shared(a, i, t, path, diag)) != DOP_OK)
+    if (t->shares && !dop_arch_is_drafter(a) && (st = check_shared(a, i, t, path, diag)) != DOP_OK)
         return st;
     if (t->rope >= 0 && a->ropes[t->rope].dims > (t->latent.rank ? t->latent.rotated : t->head_dim))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: rotary embedding of %u values on heads of %u", i,
@@ -470,7 +470,49 @@ dop_arch_make_drafter(dop_arch *a, const dop_eagle *e)
     if (e->norm.kind != DOP_NORM_NONE)
         y->eagle.norm.eps = y->draft_norm.eps;
     a->n_layers = 0;
-    a->drafts = a->tied = true; /* tied: no output matrix outside the layer */
+    a->drafts = 1;
+    a->tied = true; /* no output matrix outside the layer */
+}
+
+void
+dop_arch_make_reader(dop_arch *a, uint32_t hidden)
+{
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        dop_layer *y = &a->layers[i];
+        dop_attention *t = &y->mixers[0].attn;
+        y->reader = (dop_reader){.hidden = a->hidden, .enters = i == 0, .leaves = i + 1 == a->n_layers};
+        y->draft_norm = y->reader.leaves ? a->final_norm : (dop_norm){0};
+        t->k_norm = t->v_norm = (dop_norm){0};
+        t->k_is_v = false;
+        t->shares = 1; /* which one is known with the model */
+    }
+    for (uint32_t i = 0; i < a->n_ropes; i++)
+        a->ropes[i].first = 1;
+    a->final_norm = (dop_norm){0};
+    a->drafts = a->n_layers;
+    a->n_layers = 0;
+    a->hidden = hidden;
+    a->tied = true; /* no output matrix outside the layers */
+}
+
+const char *
+dop_arch_find_read(const dop_arch *a, const dop_attention *t, uint32_t *out_layer)
+{
+    const dop_attention *from = NULL;
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        const dop_attention *own = dop_layer_attention(&a->layers[i]);
+        if (own && !own->shares && !own->latent.rank && (own->window > 0) == (t->window > 0)) {
+            from = own;
+            *out_layer = i;
+        }
+    }
+    return !from                                       ? "no layer with such a window"
+           : from->window != t->window                 ? "another window"
+           : from->n_kv_heads != t->n_kv_heads         ? "another number of key/value heads"
+           : from->head_dim != t->head_dim             ? "heads of another size"
+           : dop_value_dim(from) != dop_value_dim(t)   ? "heads of values of another size"
+           : from->chunk || t->chunk || from->key_bias ? "keys and values of another kind"
+                                                       : NULL;
 }
 
 bool
@@ -480,6 +522,7 @@ dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need
     static const dop_recurrent no_state;
     static const dop_layer no_layer;
     const dop_layer *y = layer >= 0 ? &a->layers[layer] : &no_layer;
+    const uint32_t hidden = y->reader.hidden ? y->reader.hidden : a->hidden;
     const dop_attention *t = dop_layer_attention(y);
     const dop_recurrent *s = dop_layer_recurrent(y);
     const dop_ffn *f = &y->ffn;

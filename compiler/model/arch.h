@@ -37,6 +37,7 @@ typedef struct dop_rope {
     double theta;
     uint32_t dims;    /* rotated values of each head, even, at most the head dim */
     uint32_t rotated; /* proportional: how many of `dims` rotate, even; the other values have frequency 0 */
+    uint32_t first;   /* the row of position 0 turns as far as this position */
     bool interleaved; /* pairs (2i, 2i+1) instead of (i, i + dims/2) */
     /* Multimodal rotary embedding, where a row has a position in time, one by row and one by column of its picture: how many of the
      * dims / 2 pairs turn by each; all 0: rows have one position.  sections_mixed: the pairs of rows and columns are every third one from
@@ -302,6 +303,18 @@ typedef struct dop_eagle {
     dop_norm each_norm, norm;  /* on each of the streams, each with weights of its own; on all of them side by side */
 } dop_eagle;
 
+/* A drafter of several layers that keep no keys and values: they attend to those of the model's layers (dop_attention.shares), and the
+ * only row of a sequence is the last one.  Its residual stream begins with a product of the model's embedding of the next token and the
+ * hidden state, side by side; another product makes the hidden state of its next token from its result.  All tokens that it drafts from one
+ * hidden state see the same positions, and its queries turn as far as the next token's position.  Gemma 4's assistant: transformers,
+ * modeling_gemma4_assistant.py and SinglePositionMultiTokenCandidateGenerator. */
+typedef struct dop_reader {
+    uint32_t
+        hidden; /* values of the residual stream, which has a width of its own; 0: the layer is of no such drafter */
+    bool enters,
+        leaves; /* it is the first layer; it is the last one, which has a norm and an output matrix behind it */
+} dop_reader;
+
 enum { DOP_MAX_MIXERS = 2 };
 
 /* A layer adds to the residual stream x the result of its mixers, and then that of its feed-forward part on the
@@ -326,6 +339,7 @@ typedef struct dop_layer {
     double residual_scale; /* factor on what is added to the stream; 1: none */
     dop_norm draft_embed_norm, draft_hidden_norm, draft_norm; /* of the layer that drafts: dop_arch.drafts */
     dop_eagle eagle;
+    dop_reader reader;
 } dop_layer;
 
 /* Limits far above any published model; within them no product of two sizes exceeds 64 bits. */
@@ -424,13 +438,14 @@ typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
     uint32_t n_layers, hidden, vocab;
     uint32_t ctx_train; /* positions the model was trained for */
-    dop_layer *layers;  /* [n_layers], and the layer that drafts, where there is one */
+    dop_layer *layers;  /* [n_layers + drafts] */
     /* Multi-token prediction (https://arxiv.org/abs/2412.19437, section 2.2): layer n_layers predicts the token after the next one.  Its
      * input is a product of the next token's embedding and the hidden state behind final_norm, each normed, side by side; behind it
      * comes a norm of its own, and the model's output matrix.  For the tokens after that it takes its own result as hidden state: the
-     * stream before its norm, or behind it where drafts_normed.  Or the layer is a drafter of its own, dop_layer.eagle; its checkpoint has
-     * n_layers 0, and no weights but the layer's. */
-    bool drafts, drafts_normed;
+     * stream before its norm, or behind it where drafts_normed.  Or the layer is a drafter of its own, dop_layer.eagle, or a drafter is all
+     * layers from n_layers on, dop_layer.reader; its checkpoint has n_layers 0, and no weights but the layers'. */
+    uint32_t drafts; /* number of layers that draft; 0: there is none */
+    bool drafts_normed;
     uint32_t n_ropes;
     dop_rope ropes[DOP_MAX_ROPES];
 
@@ -650,7 +665,7 @@ dop_status dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *dia
 /* Adds the vision part that a GGUF model has in a file of its own (mmproj).  mmproj: NULL: the only such file beside the model, if there is
  * one and it fits; else a note says why not.  Without a vision part it does nothing. */
 dop_status dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag);
-/* Adds the drafter (dop_eagle) in a directory or file to a model, in place of the model's own layer that drafts, if it has one. */
+/* Adds the drafter (dop_eagle, dop_reader) in a directory or file to a model, in place of the model's own layer that drafts, if it has one. */
 dop_status dop_checkpoint_add_drafter(dop_checkpoint *m, const char *path, dop_diag *diag);
 /* Is this a drafter, which is no model by itself? */
 static inline bool
@@ -722,11 +737,18 @@ dop_norm dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role);
 typedef dop_status dop_weight_need_fn(void *user, const dop_weight_need *need);
 dop_status dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user);
 
-/* Number of layers that have weights: also the one that drafts. */
+/* Number of layers that have weights: also those that draft. */
 static inline uint32_t
 dop_arch_all_layers(const dop_arch *a)
 {
-    return a->n_layers + (a->drafts ? 1 : 0);
+    return a->n_layers + a->drafts;
+}
+
+/* Is the drafter of a model one whose rows attend to the model's caches alone? */
+static inline bool
+dop_arch_drafts_by_reading(const dop_arch *a)
+{
+    return a->drafts > 0 && a->layers[a->n_layers].reader.hidden > 0;
 }
 
 /* Prepares layers[n_layers], for which there must be room, as the layer that drafts: like the last layer that attends, if it can be one

@@ -479,7 +479,7 @@ const dop_tensor_name dop_names_t5[] = {
     {.role = DOP_W_none},
 };
 
-/* Drafters.  A name that begins with a slash has no prefix of the layer. */
+/* Drafters.  A name that begins with a slash has no prefix of the layer, and, unless the drafter is of EAGLE, none at all. */
 const dop_tensor_name dop_names_eagle[] = {
     {DOP_W_draft_embed_norm, "input_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_hidden_norm, "hidden_norm.weight", DOP_PART_ALL, false},
@@ -490,6 +490,18 @@ const dop_tensor_name dop_names_eagle[] = {
     {DOP_W_draft_norm, "/norm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_head, "/lm_head.weight", DOP_PART_ALL, false},
     {DOP_W_draft_ids, "/d2t", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
+const dop_tensor_name dop_names_gemma4_assistant[] = {
+    {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_head, "/lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_in, "/pre_projection.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_head, "/model.embed_tokens.weight", DOP_PART_ALL, false}, /* where the two are one */
+    {DOP_W_draft_out, "/post_projection.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_norm, "/model.norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 

@@ -9,7 +9,7 @@ extern const dop_hf_keys dop_keys_falcon, dop_keys_bloom, dop_keys_mpt, dop_keys
 extern const dop_tensor_name dop_names_phi[], dop_names_head_norms[], dop_names_stablelm[], dop_names_falcon[],
     dop_names_bloom[], dop_names_mpt[], dop_names_opt[], dop_names_internlm2[], dop_names_exaone[], dop_names_gptj[],
     dop_names_bitnet[], dop_names_hunyuan[], dop_names_pre_feedforward[], dop_names_muse[], dop_names_diffllama[],
-    dop_names_gemma3n[], dop_names_doge[], dop_names_whisper[], dop_names_eagle[];
+    dop_names_gemma3n[], dop_names_doge[], dop_names_whisper[], dop_names_eagle[], dop_names_gemma4_assistant[];
 
 extern const dop_hf_keys dop_keys_codeshell, dop_keys_qwen, dop_keys_chatglm, dop_keys_gpt_neo;
 extern const dop_tensor_name dop_names_gpt_bigcode[], dop_names_codeshell[], dop_names_qwen[], dop_names_chatglm[],
@@ -21,6 +21,6 @@ extern const dop_class_head dop_classes_bert, dop_classes_roberta, dop_classes_d
 /* families_gguf.c: tensor names of GGUF files that the tables of families refer to. */
 extern const dop_tensor_name dop_gguf_names_t5[], dop_gguf_names_falcon[], dop_gguf_names_dbrx[],
     dop_gguf_names_gemma3n[], dop_gguf_names_nemotron_h[], dop_gguf_names_selective[], dop_gguf_names_kimi_linear[],
-    dop_gguf_names_eagle[];
+    dop_gguf_names_eagle[], dop_gguf_names_gemma4_assistant[];
 
 #endif

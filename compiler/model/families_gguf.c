@@ -84,3 +84,11 @@ const dop_tensor_name dop_gguf_names_eagle[] = {
     {DOP_W_draft_ids, "/d2t", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
+const dop_tensor_name dop_gguf_names_gemma4_assistant[] = {
+    {DOP_W_draft_head, "/output.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_in, "/nextn.pre_projection.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_head, "/token_embd.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_out, "/nextn.post_projection.weight", DOP_PART_ALL, false},
+    {DOP_W_draft_norm, "/output_norm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};

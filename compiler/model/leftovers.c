@@ -16,6 +16,8 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_ADAPTER] = "of adapters that other layers use with the same shared block, or copies of that block",
     [DOP_EXCUSE_HEAD] = "of heads for other tasks, which vectors and scores of texts do not use",
     [DOP_EXCUSE_LIST] = "of a drafter: a second list of its tokens, copies of what its model has",
+    [DOP_EXCUSE_DRAFTER] = "of a drafter that reads its model's embedding and, here, chooses among all tokens: its own "
+                           "embedding, and clusters of tokens",
     [DOP_EXCUSE_CACHE_SCALE] = "scales of a quantized cache or of attention, which the cache here does not use",
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
@@ -80,6 +82,9 @@ static const struct {
     {"model.t2d", DOP_EXCUSE_LIST},
     {"verifier_norm.weight", DOP_EXCUSE_LIST},
     {"verifier_lm_head.weight", DOP_EXCUSE_LIST},
+    {"masked_embedding.*", DOP_EXCUSE_DRAFTER},
+    {"model.embed_tokens.weight", DOP_EXCUSE_DRAFTER}, /* models need theirs */
+    {"token_embd.weight", DOP_EXCUSE_DRAFTER},
     {"lm_head.weight", DOP_EXCUSE_TIED},
     {"proj_out.weight", DOP_EXCUSE_TIED},
     {"*.lm_head.weight", DOP_EXCUSE_TIED},

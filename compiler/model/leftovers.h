@@ -19,6 +19,7 @@ typedef enum dop_excuse {
     DOP_EXCUSE_SHARED,
     DOP_EXCUSE_HEAD,
     DOP_EXCUSE_LIST,
+    DOP_EXCUSE_DRAFTER,
     DOP_EXCUSE_CACHE_SCALE,
     DOP_N_EXCUSES
 } dop_excuse;

@@ -37,7 +37,8 @@ static const dop_option options[] = {
     OPT(0, "mmproj", TEXT, plan.mmproj, "FILE",
         "the vision part of a GGUF model (default: the only file beside it whose name has mmproj)"),
     OPT(0, "draft-head", TEXT, plan.draft_head, "DIR|FILE",
-        "a drafter for the model (EAGLE-3; a directory, or a GGUF file), in place of the model's own layer for drafts"),
+        "a drafter for the model (EAGLE-3, Gemma 4's assistant; a directory, or a GGUF file), in place of its own "
+        "layer for drafts"),
     OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
         "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
         "adapter, "

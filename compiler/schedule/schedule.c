@@ -359,7 +359,7 @@ add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
     build.invariant = c->options.invariant && !program;
     build.copies = program ? 0 : state_copies(c);
     build.keeps_each = each;
-    build.sends = c->model.arch.drafts && !program && !how.embeds && (how.phase != DOP_PHASE_SCORE || each);
+    build.sends = c->model.arch.drafts > 0 && !program && !how.embeds && (how.phase != DOP_PHASE_SCORE || each);
     build.rank = c->options.rank;
     build.uses = dop_compilation_uses(c);
     build.chosen = how.max_t <= c->target->schedule.adapter_rows;

@@ -101,6 +101,16 @@ step_bytes(const dop_compilation *c)
     return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
 }
 
+/* Is a state placed already?  Programs that read the states of others name them as those do. */
+static bool
+is_placed(const dop_target_rows *t, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(t->states[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 /* Places the states of one kind of a graph in slots, in t->states behind the n that are placed already.  Returns the new number of states. */
 static uint32_t
 write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint32_t kind, uint32_t n)
@@ -109,7 +119,8 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint
     uint32_t from = n, fewest = 0;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         bool appends = dop_shape_appends(&dop_node_at(g, id)->shape);
-        if (dop_node_at(g, id)->op != DOP_OP_state || appends != (kind == DOP_PLAN_STATE_APPEND))
+        if (dop_node_at(g, id)->op != DOP_OP_state || appends != (kind == DOP_PLAN_STATE_APPEND) ||
+            is_placed(t, n, dop_node_s(g, id, DOP_A_name)))
             continue;
         /* Kernels read caches in tiles, so STATE_TAIL rows behind the last one must be memory too, and zero. */
         const bool paged = is_paged(g, id);
@@ -146,7 +157,7 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint
     return n;
 }
 
-/* The first schedule of the program `draft`, which has states of its own; NULL: there is none. */
+/* The first schedule of the program `draft`, which may have states of its own; NULL: there is none. */
 static const dop_schedule *
 drafting(const dop_compilation *c)
 {

@@ -470,6 +470,7 @@ check_programs(const dop_plan *plan, dop_diag *diag)
             p->merge > 4096 || (p->kind == DOP_SCHED_AUDIO) != (p->bins > 0) || p->bins > 1024 ||
             (p->kind == DOP_SCHED_AUDIO && (p->n_places == 0 || p->n_places > DOP_STEP_MAX_ROWS)) ||
             (p->kind == DOP_SCHED_IMAGE) != (dop_plan_program_of(plan, DOP_SCHED_FEATURES) == p + 1) ||
+            p->stays > (p->kind == DOP_SCHED_DRAFT) ||
             (p->kind == DOP_SCHED_DRAFT && (p->width != plan->model->hidden || p->classes > plan->model->vocab)))
             return DAMAGED("program %u is of kind %u and gives %u values, pooled %u", i, p->kind, p->width, p->pool);
     }

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 28u
+#define DOP_PLAN_VERSION 29u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                                                 \
@@ -216,6 +216,8 @@ enum {
  * p + 1, and receives the hidden state f32 [width] that a step of the sequence has sent for position p.  It gives logits, of each
  * row in schedules of up to DOP_DRAFT_EACH rows and of the last in others, picks where it gives those of each (DOP_PICKS_NEXT in the
  * schedule of one row; ids of the vocabulary), sends the state that it receives for the position after, and keeps states of its own.
+ * Or its rows stay: it reads the states of the sequence up to position p, which steps of the sequence have written, and writes none, so that
+ * only the last row of a sequence is run, and the rows of what it picks come at the same position.
  * Where there is this program, decode, prefill and rows send hidden states. */
 enum { DOP_DRAFT_EACH = 64 };
 /* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
@@ -237,6 +239,7 @@ typedef struct dop_plan_program {
     uint32_t class_row; /* image: 1: the last row of a tile is no patch */
     uint32_t merge;     /* features: rows of the image that make one; else 0 */
     uint32_t bins;      /* audio: values of a frame; else 0 */
+    uint32_t stays;     /* draft: 1: its rows stay at their positions, and it keeps no states; else 0 */
 } dop_plan_program;
 
 /* The programs of a diffusion model beside `encode`: `context`, `denoise` and `decode`, and perhaps `encode_picture` and `encode_2`

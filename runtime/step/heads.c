@@ -13,6 +13,13 @@ dop_model_drafts(const dop_model *model)
            dop_model_schedule_for(model, DOP_SCHED_ROWS, 2) != UINT32_MAX;
 }
 
+/* Does the layer read the model's states alone?  Only the last row of a sequence is then run, and its position stays. */
+static bool
+stays(const dop_model *m)
+{
+    return dop_plan_program_of(&m->plan, DOP_SCHED_DRAFT)->stays;
+}
+
 dop_status
 dop_head_create(dop_sequence *sequence, dop_diag *diag)
 {
@@ -166,6 +173,8 @@ fill(dop_sequence *s, const float *rows, uint32_t end, dop_diag *diag)
     dop_head *h = s->head;
     const uint32_t most = largest(s->model);
     dop_status st = DOP_OK;
+    if (stays(s->model))
+        h->n_done = end;
     while (h->n_done < end && st == DOP_OK) {
         const uint32_t n = end - h->n_done < most ? end - h->n_done : most;
         const part x = {s, rows, h->n_done, n};
@@ -219,7 +228,8 @@ begin(dop_draft_ask *ask, uint32_t most, part *out_part)
     if (!h || ask->most == 0 || ask->known < 2 || h->n_rows == 0 || h->n_done + h->n_rows + 1 != ask->known ||
         dop_sequence_reserve(s, ask->known - 1, ask->known - 1 + most, &full) != DOP_OK)
         return false;
-    *out_part = (part){s, h->rows, h->n_done, h->n_rows};
+    const uint32_t first = stays(s->model) ? h->n_rows - 1 : 0;
+    *out_part = (part){s, h->rows + (size_t)first * s->model->plan.model->hidden, h->n_done + first, h->n_rows - first};
     return true;
 }
 
@@ -258,15 +268,17 @@ shorten(const dop_model *m, part *parts, uint32_t n, dop_diag *diag)
 typedef struct place {
     bool numbered; /* picks of the first step have numbers */
     bool all;      /* those of the others have */
+    bool stays;    /* the others lie by the number of the step, not by the position of the row */
     uint32_t next; /* the number of the first one */
 } place;
 
+/* pos: the row's position in the first step. */
 static uint32_t
 place_of(const place *x, uint32_t i, uint32_t k, uint32_t pos)
 {
     if (i == 0 ? x->numbered : x->all)
         return (x->next + i - (x->numbered ? 0 : 1)) % DOP_STEP_RING;
-    return pos % DOP_STEP_TURNS * DOP_STEP_MAX_SEQUENCES + k;
+    return (x->stays ? i : pos + i) % DOP_STEP_TURNS * DOP_STEP_MAX_SEQUENCES + k;
 }
 
 /* Takes the picks of a chain of n steps as drafts. */
@@ -278,7 +290,7 @@ take_chain(dop_model *m, const place *at, const part *parts, dop_draft_ask **of,
         dop_draft_ask *ask = of[k];
         const uint32_t pos = parts[k].pos + parts[k].n - 1;
         for (uint32_t i = 0; i < n && i < ask->most; i++) {
-            const uint32_t id = step->ids[place_of(at, i, k, pos + i)];
+            const uint32_t id = step->ids[place_of(at, i, k, pos)];
             if (id >= m->plan.model->vocab) /* logits that are not finite */
                 break;
             ask->ids[ask->n++] = ask->sequence->tokens[ask->known + i] = id;
@@ -302,11 +314,11 @@ run_chain(dop_model *m, const part *parts, dop_draft_ask **of, uint32_t n_of, ui
     if (st != DOP_OK)
         return st;
     const dop_plan_schedule *s = m->plan.schedules;
-    const place at = {s[chain.first].greedy == DOP_PICKS_NEXT, s[chain.next].greedy == DOP_PICKS_NEXT,
+    const place at = {s[chain.first].greedy == DOP_PICKS_NEXT, s[chain.next].greedy == DOP_PICKS_NEXT, stays(m),
                       m->flight.picks_asked};
     const uint32_t pos = parts[0].pos + parts[0].n - 1;
     for (uint32_t i = 1; i < n && !at.numbered && at.all; i++)
-        if (place_of(&at, i, 0, pos + i) == place_of(&at, 0, 0, pos))
+        if (place_of(&at, i, 0, pos) == place_of(&at, 0, 0, pos))
             chain.n = n = i; /* a later pick would lie where the first one does */
     if ((st = dop_replay_submit_chain(&m->replay, &chain, diag, &ticket)) != DOP_OK)
         return st;

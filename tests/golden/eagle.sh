@@ -123,10 +123,10 @@ open("bad/model.safetensors", "wb").write(data)
 end
     refused "a list with a token that is none" "names a token that is none of 128"
 done
-refused "a model in its place" "this is a model (llama), not a drafter (EAGLE-3)" right/model "$SRC/tests/golden/llama"
+refused "a model in its place" "this is a model (llama), not a drafter (EAGLE-3, Gemma 4's assistant)" right/model "$SRC/tests/golden/llama"
 refused "nothing in its place" "nothing: error: " right/model nothing
-check_fails "a drafter alone" 1 "this is a drafter (EAGLE-3), not a model" "$DOPPLERC" right/drafter -o bad.plan
-check_fails "a GGUF drafter alone" 1 "this is a drafter (EAGLE-3), not a model" "$DOPPLERC" gguf/drafter.gguf -o bad.plan
+check_fails "a drafter alone" 1 "this is a drafter, not a model" "$DOPPLERC" right/drafter -o bad.plan
+check_fails "a GGUF drafter alone" 1 "this is a drafter, not a model" "$DOPPLERC" gguf/drafter.gguf -o bad.plan
 check_fails "parts" 2 "--draft-head is for plans of one part" "$DOPPLERC" right/model --draft-head right/drafter --parts 2 -o bad.plan
 
 if [ "${1:-}" = whole ]; then

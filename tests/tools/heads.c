@@ -3,7 +3,8 @@
  *   heads PLAN SEED TOKENS DRAFTS
  *
  * Feeds random tokens in pieces of random size, picks one more, and drafts.  "tokens": also the one that was picked; "hidden": a state for
- * each token that was fed; "ids" and "logits": of each draft.  tests/tools/draft_reference.py computes the latter from the former. */
+ * each token that was fed; "ids" and "logits": of each draft, whose state is that behind the draft before.  tests/tools/draft_reference.py,
+ * eagle.py and assistant.py compute the latter from the former. */
 #include "runtime/step/speculator.h"
 
 #include <stdio.h>
@@ -75,7 +76,8 @@ main(int argc, char **argv)
         ok(dop_head_draft(s, k, &diag, ids, &made), &diag);
         if (made != k)
             return 2;
-        const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_DRAFT, k == 1 ? n : 1);
+        const bool one = k > 1 || dop_plan_program_of(&m->plan, DOP_SCHED_DRAFT)->stays;
+        const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_DRAFT, one ? 1 : n);
         snprintf(name, sizeof name, "logits%u", k);
         ok(dop_replay_fetch_logits(&m->replay, schedule, 0, &diag), &diag); /* the last row comes first */
         print(name, dop_model_logits(m, schedule),

@@ -185,6 +185,9 @@ dop_gi_layer_inputs(dop_gi *gi)
     dop_status st = count(gi, DOP_GGUF(input_width), DOP_MAX_WIDTH, &p->width);
     if (st == DOP_OK)
         st = count(gi, DOP_GGUF(shared_kv_layers), a->n_layers, &n);
+    if (gi->family->flags &
+        DOP_FAM_READER) /* all do, whatever the number says, and of which layers is known with the model */
+        n = 0;
     const dop_gguf_tensor *embed = dop_gi_tensor(gi, "per_layer_token_embd.weight", NULL);
     p->vocab = !embed ? a->vocab : embed->dims[1] <= DOP_MAX_VOCAB ? (uint32_t)embed->dims[1] : 0;
     p->scale = (double)sqrtf((float)p->width);

@@ -36,7 +36,8 @@ read_sizes(dop_gi *gi)
         dop_gguf_u64(dop_gi_find(gi, DOP_GGUF(experts)->key, full, sizeof full), 0, &experts) && experts)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s models have no experts", full,
                          (unsigned long long)experts, gi->family->name);
-    if (st == DOP_OK && dop_gguf_u64(dop_gi_find(gi, DOP_GGUF(draft_layers)->key, full, sizeof full), 0, &draft) &&
+    if (st == DOP_OK && !(gi->family->flags & DOP_FAM_READER) &&
+        dop_gguf_u64(dop_gi_find(gi, DOP_GGUF(draft_layers)->key, full, sizeof full), 0, &draft) &&
         draft >= a->n_layers)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s.block_count is %u", full,
                          (unsigned long long)draft, gi->name, a->n_layers);
@@ -469,5 +470,7 @@ dop_gi_config(dop_gi *gi)
     a->drafts_normed = a->drafts && gi->family->recurrent;
     if (st == DOP_OK && gi->family->flags & DOP_FAM_EAGLE)
         return dop_gi_eagle(gi);
+    if (st == DOP_OK && gi->family->flags & DOP_FAM_READER)
+        return dop_gi_reader(gi);
     return st == DOP_OK ? dop_gi_text(gi) : st;
 }

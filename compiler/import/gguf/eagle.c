@@ -1,4 +1,4 @@
-/* Drafters (dop_eagle), as llama.cpp converts them (architecture "eagle3"). */
+/* Drafters, as llama.cpp converts them (architectures "eagle3" and "gemma4-assistant"). */
 #include "compiler/import/gguf/gguf_import.h"
 
 #include <stdlib.h>
@@ -75,6 +75,21 @@ dop_gi_eagle(dop_gi *gi)
     e.norm = joined ? norm : e.norm;
     if (st == DOP_OK)
         dop_arch_make_drafter(a, &e);
+    return st;
+}
+
+dop_status
+dop_gi_reader(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    uint32_t hidden = 0;
+    dop_status st = dop_gi_size(gi, DOP_GGUF(backbone_hidden), 0, 0, &hidden);
+    if (st == DOP_OK && a->inputs.width)
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                         "%s.embedding_length_per_layer_input is %u: a drafter's layers have no inputs of their own",
+                         gi->name, a->inputs.width);
+    if (st == DOP_OK)
+        dop_arch_make_reader(a, hidden);
     return st;
 }
 

@@ -143,6 +143,9 @@ share_caches(dop_hf *hf, const bool *sliding)
     dop_arch *a = &hf->model->arch;
     uint32_t n = 0;
     bool wide = false;
+    if (hf->family->flags &
+        DOP_FAM_READER) /* all do, whatever the number says, and of which layers is known with the model */
+        return DOP_OK;
     dop_status st = dop_json_u32_or(&hf->cfg, DOP_HF(shared_kv_layers)->key, 0, a->n_layers, 0, &n);
     if (st == DOP_OK)
         st = dop_fact_flag_or(&hf->cfg, DOP_HF(ffn_doubled), false, &wide);

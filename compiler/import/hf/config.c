@@ -569,5 +569,7 @@ dop_hf_config(dop_hf *hf)
         st = read_layers(hf);
     if (st == DOP_OK && hf->family->flags & DOP_FAM_EAGLE)
         return dop_hf_eagle(hf);
+    if (st == DOP_OK && hf->family->flags & DOP_FAM_READER)
+        return dop_hf_reader(hf);
     return st == DOP_OK ? dop_hf_settle_encoder(hf) : st;
 }

@@ -1,5 +1,6 @@
-/* Drafters (dop_eagle): the original layout of EAGLE-3, whose config.json is that of a Llama of one layer with more fields, and that of
- * "speculators", which has the layer's fields in transformer_layer_config. */
+/* Drafters.  dop_reader: Gemma 4's assistant, whose text_config is that of a Gemma 4 of a few layers.  dop_eagle: the original layout of
+ * EAGLE-3, whose config.json is that of a Llama of one layer with more fields, and that of "speculators", which has the layer's fields in
+ * transformer_layer_config. */
 #include "compiler/import/hf/hf.h"
 
 #include <stdio.h>
@@ -87,6 +88,21 @@ dop_hf_eagle(dop_hf *hf)
         st = read_norms(hf, &own, &e);
     if (st == DOP_OK)
         dop_arch_make_drafter(a, &e);
+    return st;
+}
+
+dop_status
+dop_hf_reader(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    uint32_t hidden = 0;
+    dop_status st = dop_fact_u32_or(&hf->top, DOP_HF(backbone_hidden), 1536, &hidden);
+    if (st == DOP_OK && a->inputs.width)
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                         "%shidden_size_per_layer_input is %u: a drafter's layers have no inputs of their own",
+                         hf->cfg.where, a->inputs.width);
+    if (st == DOP_OK)
+        dop_arch_make_reader(a, hidden);
     return st;
 }
 

@@ -423,6 +423,10 @@ full_name(filler *f, const dop_weight_need *need, const char *source, char *out,
         snprintf(out, size, "%s%s", beside ? "" : outside ? f->root : f->inside, source + outside);
         return;
     }
+    if (source[0] == '/') {
+        snprintf(out, size, "%s", source + 1);
+        return;
+    }
     if (f->apart && need->layer == (int32_t)a->n_layers) {
         name_apart(f, need, source, out, size);
         return;
@@ -772,9 +776,9 @@ dop_hf_weights(dop_hf *hf)
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
     f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
     st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : settle_tied(&f);
-    if (dop_arch_is_drafter(&hf->model->arch))
+    if (hf->family->flags & DOP_FAM_EAGLE)
         dop_hf_eagle_tensors(hf, &f.set, &f.root, &f.inside);
-    else if (st == DOP_OK && !hf->headless && !hf->classes)
+    else if (st == DOP_OK && !hf->headless && !hf->classes && !dop_arch_is_drafter(&hf->model->arch))
         find_drafting(&f);
     if (st == DOP_OK)
         st = dop_arch_each_weight(&hf->model->arch, fill, &f);

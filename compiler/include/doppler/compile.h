@@ -35,7 +35,7 @@ typedef struct dop_compile_options {
     /* The file with a GGUF model's vision part; NULL: the only one beside the model whose name has "mmproj". */
     const char *mmproj;
     const char *
-        draft_head; /* a drafter (EAGLE-3) for the model, a directory or a GGUF file; NULL: the model's own, if it has one */
+        draft_head; /* a drafter (EAGLE-3, Gemma 4's assistant) for the model, a directory or a GGUF file; NULL: the model's own, if it has one */
     const char *control_layers; /* layers behind which they are added, as "1-12"; NULL: all but the first */
     size_t n_forces, n_apart, n_skips, n_loras, n_controls;
     uint32_t ctx, sequences, ctx_total; /* positions of a sequence, sequences, positions of all of them */

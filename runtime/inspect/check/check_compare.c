@@ -339,7 +339,7 @@ compare_step(dop_check_run *run)
         want.rows[0] = b->rows[b->n_rows - 1];
         want.ids[b->n_out % DOP_STEP_RING] = want.rows[0].token = id->u[0];
         want.n_out++;
-        want.rows[0].position++;
+        want.rows[0].position += !run->g->stays;
         want.n_rows = 1;
         if (dop_graph_replaces(run->g)) /* all rows are of sequence 0 */
             want.parity[0] = (want.parity[0] + 1) % run->plan->model->state_copies;
