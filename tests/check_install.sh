@@ -144,6 +144,11 @@ check "ops are not" [ -z "$(completes dopplerc --force gem)" ]
 check "chat templates are completed" [ "$(completes doppler-exec --chat-template "")" = \
     "$(sed -n '/builtins\[\] = {/,/^};/s/^    {"\([a-z0-9-]*\)".*/\1/p' "$SRC/runtime/text/chat.c" | paste -sd' ')" ]
 check "orderings are completed" [ "$(completes doppler-exec --ordering pe)" = persistent ]
+for option in quant kv target kernel-path act; do
+    check "--$option is completed where it is passed on" [ "$(completes doppler-exec "--$option" "")" = "$(completes dopplerc "--$option" "")" ]
+done
+check "stages are completed" [ "$(completes dopplerc --emit "")" = "ir regions nest glsl spirv plan" ]
+check "places of weights are completed" [ "$(completes dopplerc --weights m)" = model ]
 
 # ---- documents -------------------------------------------------------------------------------------------------------
 check "the documents are those of the sources" diff <(cd "$SRC" && ls README.md docs/*.md) \

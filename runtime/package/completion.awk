@@ -8,15 +8,21 @@ function offer(names, word,    list, n, i) {
 }
 BEGIN {
     if (name == "dopplerc") {
-        offer("--emit", "ir regions glsl spirv plan")
-        offer("--weights", "embed external")
-        offer("--act", "f32 f16")
-        offer("--parts", "auto")
-        offer("--quant", "keep")
+        offer("--emit", "ir regions nest glsl spirv plan")
+        offer("--weights", "embed external model")
     } else {
+        offer("--log", "text json")
+        offer("--sampler", "euler ancestral ddim lcm")
+        offer("--image-urls", "public any")
+        offer("--embed", "cls mean last all")
+        offer("--cache-clear", "all")
+        offer("--draft", "none")
         offer("--ordering", "auto barriers persistent")
         offer("--chat-template", "chatml gemma llama2 llama2-sys llama3 mistral mistral-v1 mistral-v3 mistral-v3-tekken mistral-v7")
     }
+    offer("--act", "f32 f16")
+    offer("--parts", "auto")
+    offer("--quant", "keep")
     for (i = 1; i < ARGC; i++)
         if (ARGV[i] ~ /^--/) {
             list = substr(ARGV[i], index(ARGV[i], "=") + 1)

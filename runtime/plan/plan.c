@@ -87,7 +87,7 @@ not_a_plan(const dop_plan *plan, const char *path, dop_diag *diag)
             "-o model.plan)");
     if (kind == DOP_FILE_JSON)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                           "not a plan: this is a JSON file: name the model's folder that it is in");
+                           "not a Doppler plan: this is a JSON file: name the model's folder that it is in");
     return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                        "not a Doppler plan (its first bytes are not the magic); make one with dopplerc");
 }

@@ -24,7 +24,7 @@ refuses 2 "unknown option --api-key: keys are in a file" ids.plan --serve 8080 -
 refuses 2 "unknown option --parallel: sequences are part of the plan" ids.plan --serve 8080 --parallel 4
 refuses 2 "unknown option --profile: --profile measures by itself, without --bench" --bench ids.plan --profile x.html
 refuses 2 'and there is also "ROMEO:": a prompt is given with -p TEXT' text.plan ROMEO:
-refuses 1 "config.json: error: not a plan: this is a JSON file: name the model's folder that it is in" \
+refuses 1 "config.json: error: not a Doppler plan: this is a JSON file: name the model's folder that it is in" \
     "$SRC/tests/golden/llama/config.json" -p x
 refuses 2 '--json-schema names a file: put "{}" into one' text.plan -p x --json-schema '{}'
 refuses 2 '--grammar names a file: put "root ::= "a"" into one' text.plan -p x --grammar 'root ::= "a"'

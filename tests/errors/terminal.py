@@ -19,11 +19,11 @@ passed = 0
 class Terminal:
     """A program at a pseudo-terminal."""
 
-    def __init__(self, plan, *options, rows=24, columns=80, **env):
+    def __init__(self, plan, *options, mode=('-i',), rows=24, columns=80, **env):
         self.seen, self.raw = 0, b''
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execve(EXEC, [EXEC, plan, '-i', *options],
+            os.execve(EXEC, [EXEC, plan, *mode, *options],
                       {**os.environ, 'TERM': 'xterm', 'HOME': FOLDER, 'XDG_STATE_HOME': FOLDER + '/state', **env})
         self.size(rows, columns)
 
@@ -220,6 +220,11 @@ for kind in ('dumb', 'no-such-terminal', ''):
     t.wait('> $')
     test('TERM=%s' % kind, 'KING' in t.answer('KING:', r'\n> $') and b'[?2004' not in t.raw, t.raw)
     test('and it ends', t.end() == 0)
+
+t = Terminal(PLAIN, '-p', 'ROMEO:', '-n', '2', mode=())
+said = t.wait(r'\nload .*\r\n')
+test('a line while a prompt is read', re.search(r'reading \.\.\.\r +\rROMEO:', said), said)
+test('and it ends', t.end('') == 0)
 
 os.remove(HISTORY)
 os.mkdir(HISTORY)

@@ -154,6 +154,8 @@ check "--json-schema" grep -q '"age"' shaped
 echo '{"type": "array", "items": {"const": 7}, "maxItems": 2, "uniqueItems": true}' >unique.json
 "$EXEC" demo.plan -p A -n 40 --json-schema unique.json --no-display-prompt 2>notes >shaped
 check "a note names what is not enforced" grep -q '^doppler-exec: note: not enforced exactly: uniqueItems$' notes
+"$EXEC" demo.plan -p A -n 2 --json-schema person.json --no-display-prompt 2>notes >shaped
+check "a note says that a shape was cut" grep -q '^doppler-exec: note: after 2 tokens the text is not complete' notes
 shaped --grammar laugh.gbnf >shaped
 check "--grammar" grep -qxE "(ha|ho){2,4}" shaped
 # Greedy picks are made on the device, with its mask; a penalty of nearly nothing has the host make them.
