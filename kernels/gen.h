@@ -176,23 +176,22 @@ void dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2]
 void dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out);
 /* The prologue of attention: puts the query rows into dop_q, and writes this step's rows of the caches. */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
-/* Key SEQUENCE: where there are several sequences, finds dop_first, where the caches of the sequence of row `row` begin. */
-void dop_attn_sequence(dop_gen *gen, const dop_attn *a, const char *row, dop_keys *keys, dop_buf *decls);
-/* The body of dop_store_row(t, h, d, o, m, l, split): stores four values from column d of head h on. */
+/* Where there are several sequences: code that finds dop_first, where the caches of the sequence of row `row` begin. */
+const char *dop_attn_sequence(dop_gen *gen, const dop_attn *a, const char *row, dop_buf *decls);
+/* Code that narrows the positions lo .. hi - 1 to those of the workgroup's split, of which `used` are not empty. */
+const char *dop_attn_split(dop_emit *e, const dop_attn *a);
+/* Stores four values o from column d of head h on, with the statistics m and l. */
 void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
 /* The epilogue of decode attention whose splits the region merges: code of the last workgroup of a KV head to finish, which merges
  * the splits of the head group; and, for a workgroup that has nothing to merge, the store of four values `o` at column c of
  * `merged`. */
 void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
-/* Key TAIL: the product that a workgroup computes of heads that it has completed. */
-void dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls, dop_keys *keys);
+/* The product that a workgroup computes of heads that it has completed. */
+const char *dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls);
 /* Code that declares begin and end, the first and the last that row `t` sees: positions, or, for keys that are values of this step,
  * rows of the step. */
 const char *dop_attn_bounds(dop_gen *gen, const dop_attn *a);
-/* For keys that are values of this step: declares which rows of the step each of n tokens sees, from[i] .. pq[i], and which all
- * tokens together see, lo .. hi - 1.  token: expression of the row of token i. */
-const char *dop_attn_span(dop_gen *gen, const dop_attn *a, const char *n, const char *token);
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 

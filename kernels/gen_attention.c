@@ -1,193 +1,8 @@
-/* Attention: code that all kernels of attention share, and the general kernel, which uses no matrix units and has no special form
- * for one token.  The prologue computes queries and, for one token, the keys and values of this step. */
-#include "kernels/gen.h"
-
-#include <string.h>
+/* Attention: what its kernels have to know of a region, and the general kernel, which uses no matrix units and has no special form for
+ * one token. */
+#include "kernels/attend.h"
 
 typedef dop_attn attn;
-
-bool
-dop_attn_has_row(const dop_gen *gen, const attn *a, uint32_t which)
-{
-    dop_node_id w = dop_node_base(gen->e.g, a->n->src[1 + which], NULL);
-    return dop_node_at(gen->e.g, w)->op == DOP_OP_state_write &&
-           (dop_region_has(gen->e.r, w) || dop_emit_in_mailbox(&gen->e, w));
-}
-
-/* Values of a row of the cache for one KV head. */
-static uint32_t
-row_dim(const attn *a, uint32_t which)
-{
-    return which ? a->value_stride : a->dim;
-}
-
-/* Receives rows of K and V of this step from mailboxes of another stage, one subgroup for each.  In a step of several rows these
- * are the rows of the workgroup's sequence up to the current row, which follow one another in the step from `row0` on. */
-static void
-receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
-{
-    dop_emit *e = &gen->e;
-    const bool several = e->g->max_t > 1;
-    uint32_t n = 0, each = 0;
-    for (uint32_t which = 0; which < 2; which++)
-        each += a->keeps[which];
-    for (uint32_t which = 0; which < 2; which++) {
-        dop_node_id w = dop_node_base(e->g, a->n->src[1 + which], NULL);
-        if (!a->keeps[which] || dop_region_has(e->r, w))
-            continue;
-        dop_buf_printf(body, several ? "    if (j >= %uu && (j - %uu) %% %uu == %uu)\n" : "    if (j == %uu)\n",
-                       several ? job : job + n, job, each, n);
-        dop_buf_printf(body,
-                       "        for (uint i = lane; i < %uu; i += SG) {\n"
-                       "            uint c = %skvh * %uu + i * 4u;\n",
-                       row_dim(a, which) / 4,
-                       several ? dop_emit_str(e, "(row0 + (j - %uu) / %uu) * %uu + ", job, each, dop_node_cols(e->g, w))
-                               : "",
-                       row_dim(a, which));
-        n++;
-        dop_emit_scope(e, body, "            ");
-        dop_emit_line(e, several ? "DOP_NEW%u_PUT(%s, %s);" : "DOP_NEW%u_PUT(i, %s);", which,
-                      several ? dop_emit_str(e, "(j - %uu) / %uu * DOP_NEW + i", job, each)
-                              : dop_emit_receive(e, w, "c"),
-                      several ? dop_emit_receive(e, w, "c") : "");
-        dop_buf_puts(body, "        }\n");
-    }
-}
-
-static uint32_t
-count_received(const dop_gen *gen, const attn *a)
-{
-    uint32_t n = 0;
-    for (uint32_t which = 0; which < 2; which++)
-        n += a->keeps[which] && !dop_region_has(gen->e.r, dop_node_base(gen->e.g, a->n->src[1 + which], NULL));
-    return n;
-}
-
-/* Queries that need no row program (no sums over a head): every invocation computes some values. */
-static void
-load_queries(dop_gen *gen, const attn *a, dop_buf *body)
-{
-    dop_emit *e = &gen->e;
-    dop_buf *inner = dop_gen_text(gen);
-    dop_emit_scope(e, inner, "        ");
-    uint32_t width = dop_emit_wide(e, a->n->src[0]) ? 4 : 1;
-    const char *q = dop_emit_value(e, a->n->src[0], (dop_index){e->g->max_t == 1 ? "0u" : "t", "c"}, width);
-    dop_emit_line(e, width == 4 ? "DOP_Q_PUT(i >> 2, %s);" : "DOP_Q_PUT1(i, %s);", q);
-    dop_buf_printf(body,
-                   "    for (uint i = gl_LocalInvocationIndex * %uu; i < R * D; i += WG * %uu) {\n"
-                   "        uint j = i / D, t = DOP_T(j), c = DOP_H(j) * D + i %% D;\n"
-                   "%s    }\n",
-                   width, width, dop_buf_text(inner));
-}
-
-/* Each workgroup sums up statistics of whole rows for itself; they become variables that are bound until the end of the
- * prologue. */
-static void
-sum_whole_rows(dop_gen *gen, dop_buf *body)
-{
-    const dop_analysis *found = gen->e.r->info;
-    for (uint32_t i = 0; i < found->attn.n_whole; i++) {
-        const dop_rowprog p = {.nodes = found->attn.whole[i].nodes,
-                               .n_nodes = found->attn.whole[i].n_nodes,
-                               .len = found->attn.whole[i].unit.len,
-                               .t = "0u",
-                               .unit = "0u",
-                               .serial = DOP_MAX_WRITES + 1 + i};
-        dop_gen_rowprog(gen, &p, body);
-    }
-}
-
-/* Query heads and cache writes as row programs, one subgroup each where there are subgroups.  The workgroup whose split
- * contains the position writes the caches, and itself reads the rows back. */
-void
-dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
-{
-    dop_emit *e = &gen->e;
-    const dop_analysis *found = e->r->info;
-    bool subgroups = gen->choice->tile.subgroup, queries = found->attn.query_runs;
-    uint32_t n_writes = found->attn.n_writes, n_outer = e->n_binds;
-    sum_whole_rows(gen, body);
-    uint32_t n_binds = e->n_binds, n_received = count_received(gen, a);
-    if (!queries)
-        load_queries(gen, a, body);
-    if (!queries && !n_writes && !n_received) {
-        e->n_binds = n_outer;
-        return;
-    }
-    dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = subgroups ? e->target->subgroup : 0, .lane = "lane"};
-    uint32_t first = queries ? a->rows : 0;
-    dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
-                   e->g->max_t > 1 ? dop_emit_str(e, " + (hi == last + 1u ? (last + 1u - made) * %uu : 0u)", n_received)
-                   : n_writes + n_received ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_received)
-                                           : "");
-    /* The first subgroups may still wait for queries. */
-    const char *subgroup = queries || e->target->cpu ? "gl_LocalInvocationIndex / SG"
-                                                     : "(gl_LocalInvocationIndex / SG + SUBGROUPS / 2u) % SUBGROUPS";
-    if (subgroups)
-        dop_buf_printf(body,
-                       "    uint lane = gl_LocalInvocationIndex %% SG;\n"
-                       "    for (uint j = %s; j < jobs; j += SUBGROUPS) {\n",
-                       subgroup);
-    else
-        dop_buf_puts(body, "    for (uint j = 0u; j < jobs; j++) {\n");
-    if (queries) {
-        dop_buf_puts(body, "    if (j < R) {\n    uint unit = DOP_H(j);\n");
-        p.nodes = found->attn.query.nodes;
-        p.n_nodes = found->attn.query.n_nodes;
-        p.unit = "unit";
-        p.staged = a->n->src[0];
-        p.stage = "DOP_Q";
-        p.stage_base = "j * D";
-        dop_gen_rowprog(gen, &p, body);
-        e->n_binds = n_binds;
-        dop_buf_puts(body, "    }\n");
-    }
-    for (uint32_t w = 0; w < n_writes; w++) {
-        dop_buf_printf(body, "    if (j == %uu) {\n", first + w);
-        uint32_t which = found->attn.writes[w].which;
-        p.len = row_dim(a, which);
-        p.nodes = found->attn.writes[w].prog.nodes;
-        p.n_nodes = found->attn.writes[w].prog.n_nodes;
-        p.unit = "kvh";
-        p.store_if = found->attn.writes[w].again ? "false" : NULL;
-        p.staged = a->keeps[which] ? dop_node_at(e->g, found->attn.writes[w].id)->src[1] : 0;
-        p.stage = which ? "DOP_NEW1" : "DOP_NEW0";
-        p.stage_base = "0u";
-        p.serial = w + 1;
-        dop_gen_rowprog(gen, &p, body);
-        e->n_binds = n_binds;
-        dop_buf_puts(body, "    }\n");
-    }
-    receive_rows(gen, a, first + n_writes, body);
-    e->n_binds = n_outer;
-    dop_buf_puts(body, "    }\n");
-    if (n_writes && !(a->keeps[0] && a->keeps[1]))
-        /* On CPU devices a barrier of the workgroup is expensive, and not needed where the workgroup is one subgroup. */
-        dop_buf_printf(body, "    if (hi == last + 1u)\n        %s();\n",
-                       gen->e.target->cpu && gen->choice->tile.subgroup &&
-                               gen->choice->tile.wg == gen->e.target->subgroup
-                           ? "subgroupMemoryBarrier"
-                           : "groupMemoryBarrier");
-}
-
-/* Declares dop_first, where there are several sequences: where the page table of the workgroup's sequence begins in the step
- * record, or in which row the sequence's ring begins. */
-void
-dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, dop_buf *decls)
-{
-    dop_emit *e = &gen->e;
-    const dop_node *cache = dop_node_at(e->g, a->n->src[1]);
-    bool several = e->g->max_q > 1 && dop_attention_cached(e->g, a->id), ring = cache->shape.dim[1].sym == DOP_SYM_R;
-    if (several)
-        dop_buf_puts(decls, "uint dop_first;\n");
-    /* Values with several rows for a row of the step are all of one sequence. */
-    const char *sequence = several ? dop_emit_str(e, "%s.sequence", dop_emit_row(e, e->multiple > 1 ? "0u" : row)) : "";
-    const char *first =
-        !several ? ""
-        : ring ? dop_emit_str(e, "%s * %uu", sequence, (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t))
-               : dop_emit_page_table(e, sequence);
-    dop_keys_set(keys, "SEQUENCE", several ? dop_emit_str(e, "    dop_first = %s;\n", first) : "");
-}
 
 bool
 dop_attn_mixes(const dop_site *s)
@@ -196,255 +11,6 @@ dop_attn_mixes(const dop_site *s)
     const dop_node *sequences = dop_node_at(s->g, a.n->src[4]);
     return dop_attention_cached(s->g, a.id) && s->g->max_q > 1 && s->g->max_t > 1 &&
            sequences->shape.dim[0].sym == DOP_SYM_T;
-}
-
-/* Expression of the position of row t, or of the last position that the row sees, where an earlier part of the model made that
- * value (op received) and the row table does not have it. */
-static const char *
-received(dop_emit *e, dop_node_id from)
-{
-    return dop_emit_str(e, "dop_ld1_u32(%s, t)", dop_emit_source_arg(e, from));
-}
-
-/* Expression of the last position that a row at position p sees. */
-static const char *
-last_of(dop_emit *e, const attn *a, const char *row)
-{
-    const dop_reach r = dop_attention_reach(e->g, a->id);
-    const dop_node_id lasts = dop_attention_lasts(e->g, a->id);
-    if (!dop_mask_has_lasts(r.mask))
-        return "p";
-    const char *last =
-        dop_node_at(e->g, lasts)->op != DOP_OP_input ? received(e, lasts) : dop_emit_str(e, "%s.sequence", row);
-    if (r.mask == DOP_MASK_segments)
-        return dop_emit_str(e, "max(p, %s)", last);
-    const char *l = e->limit; /* step_record.h */
-    if (!l)
-        return last;
-    return e->g->reaches_differ ? dop_emit_str(e, "(%s > 0u ? min(%s, p + %s - 1u) : %s)", l, last, l, last)
-                                : dop_emit_str(e, "min(%s, p + %s - 1u)", last, l);
-}
-
-const char *
-dop_attn_bounds(dop_gen *gen, const attn *a)
-{
-    dop_emit *e = &gen->e;
-    if (dop_attention_cached(e->g, a->id))
-        return dop_emit_str(e, "uint end = %s, begin = DOP_FIRST(end);", dop_emit_seen_position(e, a->id, "t"));
-    const dop_node_id positions = a->n->src[3];
-    const char *first = dop_emit_first(e, a->id, "p"), *row = dop_emit_row(e, "t");
-    const char *position =
-        dop_node_at(e->g, positions)->op != DOP_OP_input ? received(e, positions) : dop_emit_str(e, "%s.position", row);
-    return dop_emit_str(e, "uint p = %s, begin = t - p + %s, end = t - p + %s;", position, first, last_of(e, a, row));
-}
-
-const char *
-dop_attn_span(dop_gen *gen, const attn *a, const char *n, const char *token)
-{
-    return dop_emit_str(&gen->e,
-                        "    uint from[%s], pq[%s]; // rows of the step that each row sees, and their bounds\n"
-                        "    uint lo = 0xffffffffu, hi = 0u;\n"
-                        "    [[unroll]] for (uint i = 0u; i < %s; i++) {\n"
-                        "        uint t = %s;\n"
-                        "        %s\n"
-                        "        from[i] = begin;\n"
-                        "        pq[i] = end;\n"
-                        "        lo = min(lo, begin);\n"
-                        "        hi = max(hi, end + 1u);\n"
-                        "    }\n",
-                        n, n, n, token, dop_attn_bounds(gen, a));
-}
-
-static const char *
-span(dop_gen *gen, const attn *a)
-{
-    dop_emit *e = &gen->e;
-    if (!dop_attention_cached(e->g, a->id))
-        return dop_attn_span(gen, a, "BQ", "min(t0 + i, n_tokens - 1u)");
-    const char *step = dop_emit_step(e);
-    const bool all = dop_attention_reach(e->g, a->id).mask == DOP_MASK_cache;
-    const char *seen = all ? dop_emit_seen_position(e, a->id, "t0") : NULL;
-    if (dop_attention_lasts(e->g, a->id))
-        return dop_emit_str(e,
-                            "    uint from[BQ], pq[BQ]; // positions that each row sees, and their bounds\n"
-                            "    uint lo = 0xffffffffu, last = 0u;\n"
-                            "    [[unroll]] for (uint i = 0u; i < BQ; i++) {\n"
-                            "        uint t = min(t0 + i, n_tokens - 1u), p = %s.rows[t].position;\n"
-                            "        from[i] = DOP_FIRST(p);\n"
-                            "        pq[i] = %s;\n"
-                            "        lo = min(lo, from[i]);\n"
-                            "        last = max(last, pq[i]);\n"
-                            "    }\n"
-                            "    uint hi = last + 1u;\n",
-                            step, last_of(e, a, NULL));
-    /* Of a list of positions, `last` is the last place that is used. */
-    const uint32_t top = (uint32_t)dop_node_i(e->g, a->id, DOP_A_top);
-    const char *list = top ? dop_emit_str(e, "    last = min(last, %uu);\n", top - 1) : "";
-    return dop_emit_str(e,
-                        "    uint pq[BQ]; // positions of the tokens, and their bounds\n"
-                        "    uint least = %s, last = least;\n"
-                        "    pq[0] = least;\n"
-                        "    [[unroll]] for (uint i = 1u; i < BQ; i++) {\n"
-                        "        pq[i] = %s;\n"
-                        "        least = min(least, pq[i]);\n"
-                        "        last = max(last, pq[i]);\n"
-                        "    }\n"
-                        "%s    uint lo = DOP_FIRST(least), hi = last + 1u;\n",
-                        seen ? seen : dop_emit_str(e, "%s.rows[t0].position", step),
-                        seen ? seen : dop_emit_str(e, "%s.rows[min(t0 + i, n_tokens - 1u)].position", step), list);
-}
-
-void
-dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
-{
-    dop_emit *e = &gen->e;
-    const char *t = e->g->max_t == 1 ? "0u" : "t";
-    if (a->n->op == DOP_OP_attn_split && e->routes) {
-        const char *out = dop_emit_mailbox_arg(e, a->id, true);
-        dop_buf_printf(
-            store,
-            "    uint at = (h * %uu + split) * (DV + 4u);\n    dop_send4(%s, at + d, o);\n"
-            "    if (d == 0u) {\n        dop_send1(%s, at + DV, m);\n        dop_send1(%s, at + DV + 1u, l);\n"
-            "    }\n",
-            a->max_splits, out, out, out);
-        return;
-    }
-    if (a->n->op == DOP_OP_attn_split) {
-        const char *out = dop_emit_arg(e, a->id, true);
-        dop_buf_printf(store,
-                       "    uint at = ((%s * %uu + h) * %uu + split) * (DV + 2u);\n"
-                       "    for (uint i = 0u; i < 4u; i++)\n"
-                       "        dop_st1_f32(%s, at + d + i, o[i]);\n"
-                       "    if (d == 0u) {\n"
-                       "        dop_st1_f32(%s, at + DV, m);\n"
-                       "        dop_st1_f32(%s, at + DV + 1u, l);\n"
-                       "    }\n",
-                       t, a->heads, a->max_splits, out, out, out);
-        return;
-    }
-    uint32_t n_binds = e->n_binds;
-    dop_buf_puts(store, "    o /= l;\n    uint c = h * DV + d;\n");
-    dop_emit_bind(e, a->id, "o", false, NULL);
-    dop_emit_scope(e, store, "    ");
-    dop_index ix = {t, "c"};
-    for (uint32_t i = 0; i < e->r->info->attn.n_after; i++) {
-        dop_node_id out = e->r->info->attn.after[i];
-        uint32_t width = 4;
-        if (!dop_emit_wide(e, out)) {
-            e->status = DOP_FAIL(e->diag, DOP_E_INTERNAL, "attention output %%%s is not a multiple of 4 wide",
-                                 dop_node_at(e->g, out)->name);
-            break;
-        }
-        dop_emit_store(e, out, ix, width, dop_emit_value(e, out, ix, width));
-    }
-    e->n_binds = n_binds;
-}
-
-const char *
-dop_attn_sink(dop_gen *gen, const attn *a)
-{
-    dop_emit *e = &gen->e;
-    const dop_node_id sinks = dop_attention_sinks(e->g, a->id);
-    if (!sinks)
-        return "";
-    dop_buf b = {0};
-    if (a->splits > 1)
-        dop_buf_puts(&b, "                if (split == 0u) {\n");
-    else
-        dop_buf_puts(&b, "                {\n");
-    dop_emit_scope(e, &b, "                    ");
-    const char *s = dop_emit_value(e, sinks, (dop_index){"0u", "h"}, 1);
-    dop_emit_line(e, "float with = max(top, %s), fix = exp(top - with);", s);
-    dop_emit_line(e, "sum = sum * fix + exp(%s - with);", s);
-    dop_emit_line(e, "o *= fix;");
-    dop_emit_line(e, "top = with;");
-    dop_buf_puts(&b, "                }\n");
-    const char *text = b.failed ? "" : dop_emit_str(e, "%s", b.data);
-    dop_buf_finish(&b);
-    return text;
-}
-
-const char *
-dop_attn_score(dop_gen *gen, const attn *a, const char *x)
-{
-    dop_emit *e = &gen->e;
-    double scale = dop_node_f(e->g, a->id, DOP_A_scale), cap = dop_node_f(e->g, a->id, DOP_A_cap);
-    if (cap > 0)
-        return dop_emit_str(e, "%.9g * dop_tanh(%s * %.9g)", cap, x, scale / cap);
-    return dop_emit_str(e, "%s * %.9g", x, scale);
-}
-
-/* ALiBi: a function of the head, and the score of row j at position p with it. */
-static const char *
-slopes(dop_gen *gen, const attn *a)
-{
-    const uint32_t max = (uint32_t)dop_node_i(gen->e.g, a->id, DOP_A_alibi), n = dop_pow2_floor(a->heads);
-    return !max ? ""
-                : dop_emit_str(&gen->e,
-                               "float dop_slope(uint h)\n{\n    return %.9g * exp2(%.9g * (h < %uu ? float(h) + 1.0 : "
-                               "float(h - %uu) + 0.5));\n}\n",
-                               1 / dop_alibi_root(gen->e.g, a->id), -(double)max / n, n, n);
-}
-
-static const char *
-score_at_distance(dop_gen *gen, const attn *a)
-{
-    dop_emit *e = &gen->e;
-    const char *x = dop_attn_score(gen, a, "s[j]");
-    const dop_node_id table = dop_attention_relative(e->g, a->id);
-    const bool cached = dop_attention_cached(e->g, a->id);
-    if (table) {
-        const int most = (int)dop_node_i(e->g, a->id, DOP_A_relative);
-        x = dop_emit_str(e, "%s + dop_ld1_f32(%s, DOP_H(j) * %uu + uint(clamp(int(p) - int(%s), -%d, %d) + %d))", x,
-                         dop_emit_arg(e, table, false), dop_row_values(e->g, table), cached ? "pq[j / G]" : "DOP_T(j)",
-                         most, most, most);
-    }
-    if (!dop_node_i(e->g, a->id, DOP_A_alibi))
-        return x;
-    return cached ? dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * (float(pq[j / G]) - float(p))", x)
-                  : dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * abs(float(DOP_T(j)) - float(p))", x);
-}
-
-void
-dop_attn_merge(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
-{
-    dop_emit *e = &gen->e;
-    if (!merged)
-        return;
-    dop_buf *inner = dop_gen_text(gen);
-    dop_emit_scope(e, inner, "        ");
-    dop_index ix = {"0u", "c"};
-    dop_emit_store(e, merged, ix, 4, dop_emit_value(e, merged, ix, 4));
-    dop_buf_printf(out,
-                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
-                   "        uint c = %s * DV + i * 4u;\n%s    }\n",
-                   a->merged_heads * a->value_dim / 4, a->head0, dop_buf_text(inner));
-}
-
-void
-dop_attn_store_whole(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
-{
-    dop_emit *e = &gen->e;
-    uint32_t n_binds = e->n_binds;
-    (void)a;
-    if (!merged)
-        return;
-    dop_emit_bind(e, merged, "o", false, NULL);
-    dop_emit_scope(e, out, "                ");
-    dop_index ix = {"0u", "c"};
-    dop_emit_store(e, merged, ix, 4, dop_emit_value(e, merged, ix, 4));
-    e->n_binds = n_binds;
-}
-
-void
-dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls, dop_keys *keys)
-{
-    const bool has = dop_tail_heads(gen) > 0;
-    dop_tail_declare(gen, at_once, decls);
-    dop_keys_set(keys, "TAIL",
-                 has ? dop_emit_str(&gen->e, "    for (uint j = 0u; j < %s; j += %uu)\n        dop_tail(%s + j);\n", n,
-                                    at_once, first)
-                     : "");
 }
 
 attn
@@ -583,44 +149,212 @@ step_of(const dop_graph *g, const attn *a)
     return halves || dop_attn_in_blocks(g, a, 0) ? 8 : 4;
 }
 
+/* The placement of the general kernel: all rows of a workgroup in every invocation.  DS neighbouring invocations score one position,
+ * so that each K row is read once for all rows; then an invocation has four values of the head and a share of the positions, so that
+ * each V row is read once too. */
+static dop_nest_placement
+placement_of(const dop_gen *gen, const attn *a)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    const uint32_t ds = tile->ds ? tile->ds : 1,
+                   wgs = a->heads / a->merged_heads * dop_div_up_u32(gen->e.g->max_t, tile->bq);
+    return (dop_nest_placement){
+        .at = {[DOP_PLACE_t] = {[DOP_LEVEL_grid] = wgs, [DOP_LEVEL_reg] = a->rows},
+               [DOP_PLACE_s] = {[DOP_LEVEL_grid] = a->splits, [DOP_LEVEL_group] = tile->wg / ds},
+               [DOP_PLACE_d] = {[DOP_LEVEL_lane] = ds}},
+        .x = {.path = DOP_PATH_whole, .unit = 4, .form = "floats"},
+        .w = {.path = DOP_PATH_direct, .unit = step_of(gen->e.g, a)},
+        .sum = DOP_MEET_lanes,
+        .subgroup = tile->subgroup ? gen->e.target->subgroup : 1,
+        .axes = "tsd",
+        .operands = {"q", "kv"}};
+}
+
+/* Numbers, shared memory and macros of the placement. */
+static void
+declare(dop_attend *x)
+{
+    const dop_tile *tile = &x->gen->choice->tile;
+    dop_nest *n = &x->n;
+    const uint32_t lanes = x->a.value_dim / 4, shares = tile->wg / lanes, subgroups = tile->wg / n->placement.subgroup;
+    const uint32_t batch = rows_at_once(x->a.rows, tile, x->gen->e.target),
+                   ds = n->placement.at[DOP_PLACE_d][DOP_LEVEL_lane];
+    const dop_number numbers[] = {{"R", x->a.rows},   {"G", x->a.merged_heads}, {"BQ", tile->bq},
+                                  {"DS", ds},         {"CP", tile->wg / ds},    {"LANES_D", lanes},
+                                  {"SHARES", shares}, {"SUBGROUPS", subgroups}, {"BATCH", batch}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        dop_nest_number(n, numbers[i].name, numbers[i].value);
+    x->q = dop_nest_shared(n, "vec4", "dop_q", x->a.rows * x->a.dim / 4);
+    dop_nest_shared(n, "float", "dop_s", x->a.rows * tile->wg);
+    dop_nest_shared(n, "vec4", "dop_acc", batch * shares * lanes);
+    if (subgroups < tile->wg)
+        dop_nest_shared(n, "float", "dop_part", x->a.rows * subgroups);
+    dop_buf_puts(&x->decls,
+                 "#define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)\n#define DOP_H(j) (head0 + (j) % G)\n"
+                 "#define DOP_Q_PUT(i, x) dop_q[i] = x\n#define DOP_Q_PUT1(i, x) dop_q[(i) >> 2][(i) & 3u] = x\n"
+                 "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n#define DOP_ROWS(j) for (uint j = 0u; j < R; j++)\n");
+}
+
+/* Scores of CP positions, s, and the largest ones of an invocation, top. */
+static void
+multiply(dop_attend *x)
+{
+    dop_nest *n = &x->n;
+    dop_nest_code(n,
+                  "uint p = base + gl_LocalInvocationIndex / DS, part = gl_LocalInvocationIndex %% DS;\n"
+                  "float s[R], top[R];\n"
+                  "DOP_ROWS(j) s[j] = 0.0;\n"
+                  "if (p < hi) {\n"
+                  "    uint at = DOP_AT_K(p);\n"
+                  "    for (uint d = part * (D / DS); d < (part + 1u) * (D / DS); d += %uu) {\n"
+                  "        %s\n"
+                  "        DOP_ROWS(j) s[j] += dot(x0, dop_q[(j * D + d) >> 2])%s;\n"
+                  "    }\n"
+                  "}\n",
+                  x->step, dop_attend_load(x, 'K', x->step, "d"),
+                  x->step == 8 ? " + dot(x1, dop_q[((j * D + d) >> 2) + 1u])" : "");
+    for (uint32_t i = 1; i < n->placement.at[DOP_PLACE_d][DOP_LEVEL_lane]; i *= 2)
+        dop_nest_code(n, "DOP_ROWS(j) s[j] += subgroupShuffleXor(s[j], %uu);\n", i);
+    dop_nest_code(n,
+                  "DOP_ROWS(j) {\n"
+                  "    float x = %s;\n"
+                  "    s[j] = %s ? x : -1e30;\n"
+                  "    top[j] = max(m[j], s[j]);\n"
+                  "}\n",
+                  x->score, dop_attend_seen(x, "j / G"));
+}
+
+/* The largest of each row's values in the workgroup: of subgroups, and then of all of them; or by a tree. */
+static void
+find_largest(dop_attend *x)
+{
+    dop_nest *n = &x->n;
+    const uint32_t wg = x->gen->choice->tile.wg;
+    if (n->placement.subgroup > 1) {
+        dop_nest_code(n, "DOP_ROWS(j) top[j] = subgroupMax(top[j]);\n");
+        if (wg == n->placement.subgroup)
+            return;
+        dop_nest_code(n, "if (gl_LocalInvocationIndex %% SG == 0u)\n"
+                         "    DOP_ROWS(j) dop_part[j * SUBGROUPS + gl_LocalInvocationIndex / SG] = top[j];\n");
+        dop_nest_code(n, "DOP_ROWS(j) for (uint i = 0u; i < SUBGROUPS; i++)\n"
+                         "    top[j] = max(top[j], dop_part[j * SUBGROUPS + i]);\n");
+        return;
+    }
+    dop_nest_code(n, "DOP_ROWS(j) dop_s[j * WG + gl_LocalInvocationIndex] = top[j];\n");
+    dop_nest_for(n, "i", "1u", dop_nest_text(n, "%uu", dop_halvings(wg)), NULL);
+    dop_nest_code(
+        n, "uint reach = WG >> i;\n"
+           "if (gl_LocalInvocationIndex < reach)\n"
+           "    DOP_ROWS(j) dop_s[j * WG + gl_LocalInvocationIndex] =\n"
+           "        max(dop_s[j * WG + gl_LocalInvocationIndex], dop_s[j * WG + gl_LocalInvocationIndex + reach]);\n")
+        ->disjoint = true;
+    dop_nest_end(n);
+    dop_nest_code(n, "DOP_ROWS(j) top[j] = dop_s[j * WG];\n");
+}
+
+/* Weights of the positions, and the sums of an invocation's share of them. */
+static void
+weigh(dop_attend *x)
+{
+    dop_nest *n = &x->n;
+    dop_nest_code(n,
+                  "DOP_ROWS(j) {\n"
+                  "    %s\n"
+                  "    acc[j] *= fix;\n"
+                  "    float e = %s;\n"
+                  "    l[j] += part == 0u ? e : 0.0;\n"
+                  "    if (part == 0u)\n"
+                  "        dop_s[j * CP + gl_LocalInvocationIndex / DS] = e;\n"
+                  "}\n",
+                  dop_attend_rescale(x), dop_attend_weight(x, "s[j]"));
+    dop_nest_code(n,
+                  "for (uint i = share; share < SHARES && i < min(hi - base, CP); i += SHARES) {\n"
+                  "    uint at = DOP_AT_V(base + i);\n"
+                  "    %s\n"
+                  "    DOP_ROWS(j) acc[j] += dop_s[j * CP + i] * x0;\n"
+                  "}\n",
+                  dop_attend_load(x, 'V', 4, "d4 * 4u"));
+}
+
+/* Adds up and stores the sums of all rows, BATCH at a time.  Weights were summed for each subgroup, or for each invocation. */
+static void
+meet(dop_attend *x)
+{
+    dop_nest *n = &x->n;
+    const bool subgroups = n->placement.subgroup > 1,
+               once = rows_at_once(x->a.rows, &x->gen->choice->tile, x->gen->e.target) == x->a.rows;
+    dop_nest_code(n, subgroups ? "DOP_ROWS(j) {\n"
+                                 "    float sum = subgroupAdd(l[j]);\n"
+                                 "    if (gl_LocalInvocationIndex %% SG == 0u)\n"
+                                 "        dop_part[j * SUBGROUPS + gl_LocalInvocationIndex / SG] = sum;\n"
+                                 "}\n"
+                               : "DOP_ROWS(j) dop_s[j * WG + gl_LocalInvocationIndex] = l[j];\n");
+    if (!once)
+        dop_nest_for(n, "j0", "0u", "R", "BATCH")->unroll = true;
+    dop_nest_code(n,
+                  "uint first = %s, rows = %s;\n"
+                  "for (uint j = 0u; share < SHARES && j < rows; j++)\n"
+                  "    dop_acc[(j * SHARES + share) * LANES_D + d4] = acc[first + j];\n",
+                  once ? "0u" : "j0", once ? "R" : "min(BATCH, R - j0)");
+    dop_nest_for(n, "i", "gl_LocalInvocationIndex", "rows * LANES_D", "WG")->apart = true;
+    dop_nest_code(n, "uint j = first + i / LANES_D, d = i %% LANES_D * 4u, t = t0 + j / G, h = DOP_H(j);\n");
+    dop_nest_if(n, "t < n_tokens")->apart = true;
+    dop_nest_code(n,
+                  "float sum = 0.0, top = m[0];\n"
+                  "for (uint k = 1u; k < R; k++)\n"
+                  "    top = k == j ? m[k] : top;\n"
+                  "for (uint k = 0u; k < %s; k++)\n"
+                  "    sum += %s[j * %s + k];\n"
+                  "vec4 o = vec4(0.0);\n"
+                  "for (uint k = 0u; k < SHARES; k++)\n"
+                  "    o += dop_acc[((j - first) * SHARES + k) * LANES_D + i %% LANES_D];\n",
+                  subgroups ? "SUBGROUPS" : "WG", subgroups ? "dop_part" : "dop_s", subgroups ? "SUBGROUPS" : "WG");
+    dop_attend_store(x);
+    dop_nest_end(n);
+    dop_nest_end(n);
+    if (!once)
+        dop_nest_end(n);
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
-    const dop_graph *g = e->g;
-    attn a = dop_attn_find(gen);
     const dop_tile *tile = &gen->choice->tile;
-    dop_keys keys = {0};
-    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
-    const dop_node_id merged = e->r->info->attn.merged;
-    const uint32_t step = step_of(g, &a);
-    gen->merges = merged != 0;
-    a.merged_heads = heads_of(&a, tile);
-    a.rows = a.merged_heads * tile->bq;
-    DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"#MERGE", merged != 0}, {"G", a.merged_heads},
-                {"GROUP_WGS", a.group / a.merged_heads}, {"BQ", tile->bq}, {"DS", tile->ds ? tile->ds : 1},
-                {"BATCH", rows_at_once(a.rows, tile, e->target)}, {"#STEP", step});
-    dop_attn_positions(gen, &a, decls);
-    dop_attn_sequence(gen, &a, "t0", &keys, decls);
-    dop_attn_prologue(gen, &a, dop_keys_text(gen, &keys, "PROLOGUE"));
-    dop_attn_store(gen, &a, dop_keys_text(gen, &keys, "STORE"));
-    dop_attn_tail(gen, a.head0, "G", 1, decls, &keys);
-    dop_keys_set(&keys, "SPAN", span(gen, &a));
-    dop_keys_set(&keys, "FROM",
-                 dop_attention_cached(g, a.id) && !dop_attention_lasts(g, a.id) ? "DOP_FIRST(pq[j / G])"
-                                                                                : "from[j / G]");
-    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_buf_puts(decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
-    dop_attn_loads(gen, &a, "DOP_COHERENT4", decls);
-    dop_keys_set(&keys, "SCORE", score_at_distance(gen, &a));
-    dop_buf_puts(decls, slopes(gen, &a));
-    dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
-    dop_attn_merge(gen, &a, merged, dop_keys_text(gen, &keys, "MERGE_BODY"));
-    dop_keys_set(&keys, "COUNTS", merged ? dop_emit_counts(e) : "0");
-    gen->grid[0] = a.heads / a.merged_heads;
-    gen->grid[1] = dop_div_up_u32(g->max_t, tile->bq);
-    gen->grid[2] = a.splits;
-    return dop_template_fill(gen, "attention.glsl", &keys, &gen->main);
+    dop_attend x = {.a = dop_attn_find(gen)};
+    attn *a = &x.a;
+    gen->merges = e->r->info->attn.merged != 0;
+    a->merged_heads = heads_of(a, tile);
+    a->rows = a->merged_heads * tile->bq;
+    x.step = step_of(e->g, a);
+    const dop_nest_placement pl = placement_of(gen, a);
+    const dop_attend_rows rows = {
+        .find = dop_emit_str(e,
+                             "    uint head0 = gl_WorkGroupID.x * G, kvh = gl_WorkGroupID.x / %uu;\n"
+                             "    uint t0 = gl_WorkGroupID.y * BQ, split = gl_WorkGroupID.z, n_tokens = %s;\n"
+                             "    if (t0 >= n_tokens)\n        return;\n",
+                             a->group / a->merged_heads, dop_emit_n_tokens(e)),
+        .sequence = "t0",
+        .tokens = "BQ",
+        .token = e->g->max_t == 1 ? "0u" : "min(t0 + i, n_tokens - 1u)",
+        .tail = a->head0,
+        .tail_heads = "G"};
+    dop_attend_open(&x, gen, &pl, &rows, "DOP_COHERENT4");
+    declare(&x);
+    dop_attend_begin(&x);
+    dop_nest_code(&x.n, "vec4 acc[R];\nfloat l[R], m[R];\nDOP_ROWS(j) {\n    acc[j] = vec4(0.0);\n    l[j] = 0.0;\n"
+                        "    m[j] = -1e30;\n}\n"
+                        "uint d4 = gl_LocalInvocationIndex %% LANES_D, share = gl_LocalInvocationIndex / LANES_D;\n");
+    dop_nest_for(&x.n, "base", "lo", "hi", "CP");
+    multiply(&x);
+    find_largest(&x);
+    weigh(&x);
+    dop_nest_end(&x.n);
+    meet(&x);
+    gen->grid[0] = a->heads / a->merged_heads;
+    gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bq);
+    gen->grid[2] = a->splits;
+    return dop_attend_finish(&x);
 }
 
 static uint32_t

@@ -165,7 +165,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "BOUNDS", dop_attn_bounds(gen, &a));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_attn_pieces(gen, &a, (const char *const[]){"U32x4", "U32x4"}, decls);
-    dop_attn_sequence(gen, &a, "0u", &keys, decls);
+    dop_keys_set(&keys, "SEQUENCE", dop_attn_sequence(gen, &a, "0u", decls));
     gen->grid[0] = a.kv * (a.group / l.heads);
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bq);
     gen->grid[2] = 1;

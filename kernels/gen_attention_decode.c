@@ -111,7 +111,7 @@ static void
 set_rows(dop_gen *gen, const dop_attn *a, bool rows, bool made_rows, dop_buf *decls, dop_keys *keys)
 {
     dop_emit *e = &gen->e;
-    dop_attn_sequence(gen, a, rows ? "t" : "0u", keys, decls);
+    dop_keys_set(keys, "SEQUENCE", dop_attn_sequence(gen, a, rows ? "t" : "0u", decls));
     dop_buf_printf(decls, "#define DOP_T(j) %s\n", rows ? "DOP_GROUP.y" : "0u");
     dop_keys_set(
         keys, "ROW",
@@ -167,10 +167,11 @@ emit(dop_gen *gen)
     dop_attn_store(gen, &a, dop_keys_text(gen, &keys, "STORE"));
     dop_attn_store_whole(gen, &a, merged, dop_keys_text(gen, &keys, "STORE_WHOLE"));
     dop_attn_merge(gen, &a, merged, dop_keys_text(gen, &keys, "MERGE_BODY"));
-    dop_attn_tail(gen, a.head0, "R", dop_tail_at_once(gen, a.rows), decls, &keys);
+    dop_keys_set(&keys, "TAIL", dop_attn_tail(gen, a.head0, "R", dop_tail_at_once(gen, a.rows), decls));
     set_shares(gen, &a, lanes_of(&a, e->target), &keys);
     dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, decls);
     dop_attn_made(gen, &a, dop_keys_text(gen, &keys, "MADE"));
+    dop_keys_set(&keys, "SPLIT", dop_attn_split(e, &a));
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     const bool send = merged && e->routes; /* the splits go through a mailbox */

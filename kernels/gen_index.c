@@ -57,7 +57,7 @@ emit_scores(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
     dop_attn_positions(gen, &a, decls);
-    dop_attn_sequence(gen, &a, "t", &keys, decls);
+    dop_keys_set(&keys, "SEQUENCE", dop_attn_sequence(gen, &a, "t", decls));
     dop_buf_puts(decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
     dop_attn_loads(gen, &a, "DOP_COHERENT4", decls);
     const bool wide = dop_emit_wide(e, a.n->src[0]);

@@ -228,14 +228,7 @@ ${ROW}    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = D
 #endif
 ${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
     DOP_RING_FROM(lo);
-#if SPLITS > 1
-    uint len = dop_split_len(hi - lo, SPLITS, ROUND), used = dop_split_count(hi - lo, len, SPLITS);
-    lo += split * len;
-    hi = dop_split_end(hi, lo, len, split, SPLITS);
-    if (lo >= hi)
-        return;
-#endif
-${@n NP}${@c CK}    dop_k[$nu * CK + $cu] = DOP_PIECE_K(0u);
+${SPLIT}${@n NP}${@c CK}    dop_k[$nu * CK + $cu] = DOP_PIECE_K(0u);
 ${@}${@c CV}    DOP_V($nu, $cu) = DOP_PIECE_V(0u);
 ${@}${@}    dop_hold_k(lo, kvh, lo, min(hi, made));
     dop_hold_v(lo, kvh, lo, min(hi, made));

@@ -1,4 +1,4 @@
-// What products and attention on CPU devices (gen_rows.c, attention_rows.glsl) need of the lanes of a subgroup.
+// What products and attention on CPU devices (gen_rows.c, gen_attention_rows.c) need of the lanes of a subgroup.
 #define LANE gl_SubgroupInvocationID
 // Lanes of a subgroup run in step on CPU devices, so they see what others wrote to shared memory without a barrier.
 #ifdef DOP_CPU

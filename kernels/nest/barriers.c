@@ -44,7 +44,7 @@ meet_before(dop_nest *n, dop_stmt ***at, traffic *t, bool put, uint32_t *count)
     if (!put)
         return;
     dop_stmt *b = dop_nest_new(n, DOP_STMT_barrier);
-    b->value = "";
+    b->value = n->placement.step ? n->placement.step : "";
     b->together = true;
     b->next = **at;
     **at = b;
@@ -96,7 +96,7 @@ walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
     for (; *at; at = &(*at)->next) {
         const traffic all = effects(n, *at);
         dop_stmt *s = *at;
-        const bool loop = s->kind == DOP_STMT_for && !s->apart && !s->unroll;
+        const bool loop = s->kind == DOP_STMT_for && !s->apart;
         const bool choice = s->kind == DOP_STMT_if && !s->apart;
         if (s->kind == DOP_STMT_barrier || s->shows)
             t = (traffic){0};
@@ -110,7 +110,7 @@ walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
         } else {
             if (collide(t, all))
                 meet_before(n, &at, &t, put, count);
-            if (collide(all, all) && s->body)
+            if (collide(all, all) && (s->body || s->kind == DOP_STMT_code) && !s->disjoint)
                 dop_nest_fail(n, "memory changes hands where invocations part:", s->name ? s->name : s->value);
             t = both(t, left_by(n, s, all));
         }

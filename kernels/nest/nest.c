@@ -290,6 +290,35 @@ dop_nest_return(dop_nest *n, const char *condition, ...)
     (void)s;
 }
 
+/* What the lines do to the memory of that name: an assignment writes, after an index and a component. */
+static void
+find_traffic(dop_stmt *s, const char *name, uint32_t bit)
+{
+    const size_t len = strlen(name);
+    for (const char *p = s->value; (p = strstr(p, name)); p += len) {
+        const char *q = p + len;
+        if ((p > s->value && (isalnum((unsigned char)p[-1]) || p[-1] == '_')) || isalnum((unsigned char)*q) ||
+            *q == '_')
+            continue;
+        for (uint32_t depth = 0; *q == '[' || depth > 0; q++)
+            depth += *q == '[' ? 1 : *q == ']' ? UINT32_MAX : 0;
+        q += *q == '.' ? 2 : 0;
+        q += strspn(q, " ");
+        const bool changes = *q && strchr("+-*/|&", *q) && q[1] == '=', sets = q[0] == '=' && q[1] != '=';
+        s->writes |= changes || sets ? bit : 0;
+        s->reads |= sets ? 0 : bit;
+    }
+}
+
+dop_stmt *
+dop_nest_code(dop_nest *n, const char *lines, ...)
+{
+    ADD(s, code, NULL, lines);
+    for (uint32_t i = 0; i < n->n_memories; i++)
+        find_traffic(s, n->memories[i], 1u << i);
+    return s;
+}
+
 dop_stmt *
 dop_nest_hole(dop_nest *n, const char *what, const char *text)
 {

@@ -31,6 +31,7 @@ typedef struct dop_stmt {
     bool late_test; /* a loop whose condition is tested behind the body, so that there is an iteration at least */
     bool declared;  /* a loop whose variable exists already; no first value: it has one, too */
     bool apart;     /* a loop or condition that invocations of the workgroup pass differently */
+    bool disjoint;  /* of code: no invocation reads what another one writes here */
     bool together;  /* has a barrier of its own, so that all invocations must come here */
     bool shows;     /* its barrier shows to all what was written before */
     struct dop_stmt *body, *other, *next;
@@ -102,6 +103,8 @@ void dop_nest_ahead(dop_nest *n, const char *function, const char *first, const 
                     const char *const *registers, uint32_t n_registers);
 void dop_nest_break(dop_nest *n, const char *condition);
 void dop_nest_return(dop_nest *n, const char *condition, ...) DOP_NEST_PRINTF(2);
+/* Lines of GLSL, each of which ends with \n.  What shared memory they read and write is found by its names. */
+dop_stmt *dop_nest_code(dop_nest *n, const char *lines, ...) DOP_NEST_PRINTF(2);
 dop_stmt *dop_nest_hole(dop_nest *n, const char *what, const char *text); /* the text is kept, not copied */
 
 /* --- what dop_nest_finish() does, in this order --- */

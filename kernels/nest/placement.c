@@ -24,7 +24,7 @@ put_movement(const char *name, const dop_movement *m, dop_buf *out)
 void
 dop_placement_dump(const dop_nest_placement *p, dop_buf *out)
 {
-    static const char axes[] = "tnk";
+    const char *axes = p->axes ? p->axes : "tnk";
     static const char *const levels[] = {"grid", "piece", "group", "loop", "lane", "reg"};
     static const char *const sums[] = {"in registers", "lanes", "each by itself through shared memory",
                                        "lanes, then shared memory"};
@@ -38,7 +38,7 @@ dop_placement_dump(const dop_nest_placement *p, dop_buf *out)
             }
         dop_buf_puts(out, any ? "\n" : " reg 1\n");
     }
-    put_movement("x", &p->x, out);
-    put_movement("w", &p->w, out);
-    dop_buf_printf(out, "  sum of k: %s, subgroups of %u\n", sums[p->sum], p->subgroup);
+    put_movement(p->operands[0] ? p->operands[0] : "x", &p->x, out);
+    put_movement(p->operands[1] ? p->operands[1] : "w", &p->w, out);
+    dop_buf_printf(out, "  sum of %c: %s, subgroups of %u\n", axes[DOP_PLACE_k], sums[p->sum], p->subgroup);
 }

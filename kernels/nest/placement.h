@@ -16,7 +16,15 @@ typedef enum dop_level {
     DOP_LEVELS
 } dop_level;
 
-typedef enum dop_place_axis { DOP_PLACE_t, DOP_PLACE_n, DOP_PLACE_k, DOP_PLACE_AXES } dop_place_axis;
+/* Of products: rows of the step, rows of matrices, the depth; of attention: query rows, positions, values of a head. */
+typedef enum dop_place_axis {
+    DOP_PLACE_t,
+    DOP_PLACE_n,
+    DOP_PLACE_k,
+    DOP_PLACE_AXES,
+    DOP_PLACE_s = DOP_PLACE_n,
+    DOP_PLACE_d = DOP_PLACE_k
+} dop_place_axis;
 
 /* How an operand (activations or weights) reaches the registers of the invocations that multiply it. */
 typedef enum dop_path {
@@ -42,9 +50,11 @@ typedef struct dop_movement {
 
 typedef struct dop_nest_placement {
     uint32_t at[DOP_PLACE_AXES][DOP_LEVELS]; /* extent of an axis at a level; 0 is 1 */
-    dop_movement x, w;                       /* of the activations, of the weights */
+    dop_movement x, w;                       /* of the activations, of the weights; of queries, of rows of the cache */
     dop_meeting sum;                         /* how lanes that share axis k add up their sums */
     uint32_t subgroup;
+    const char *axes, *operands[2]; /* their names in dumps; NULL: those of products */
+    const char *step; /* the call by which invocations that run in step see each other's writes; NULL: a barrier */
 } dop_nest_placement;
 
 /* One line for each axis and operand. */

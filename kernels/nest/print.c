@@ -97,13 +97,20 @@ put_statement(const dop_stmt *s, uint32_t depth, dop_buf *out)
         dop_buf_printf(out, "%s(%s);\n", s->name, s->value);
         break;
     case DOP_STMT_barrier:
-        dop_buf_puts(out, "barrier();\n");
+        dop_buf_printf(out, "%s;\n", *s->value ? s->value : "barrier()");
         break;
     case DOP_STMT_break:
         dop_buf_printf(out, "if (%s) break;\n", s->value);
         break;
     case DOP_STMT_return:
         dop_buf_printf(out, "if (%s) return;\n", s->value);
+        break;
+    case DOP_STMT_code:
+        for (const char *line = s->value, *next; *line; line = next) {
+            next = strchr(line, '\n') + 1;
+            put_indent(line > s->value ? depth : 0, out);
+            dop_buf_append(out, line, (size_t)(next - line));
+        }
         break;
     case DOP_STMT_hole:
     case DOP_STMT_KINDS:
@@ -153,7 +160,7 @@ static void
 dump_block(const dop_nest *n, const dop_stmt *s, uint32_t depth, dop_buf *out)
 {
     for (; s; s = s->next) {
-        const bool loop = s->kind == DOP_STMT_for, hole = s->kind == DOP_STMT_hole;
+        const bool loop = s->kind == DOP_STMT_for, hole = s->kind == DOP_STMT_hole || s->kind == DOP_STMT_code;
         dop_buf_printf(out, "%*s", (int)depth * 2, "");
         dop_buf_puts(out, kind_name(s->kind));
         if (s->type)

@@ -114,13 +114,14 @@ static void
 check_block(scope *c, const dop_stmt *s, bool in_loop, bool apart)
 {
     for (; s && c->n->status == DOP_OK; s = s->next) {
-        const bool hole = s->kind == DOP_STMT_hole, function = s->kind == DOP_STMT_function;
+        const bool code = s->kind == DOP_STMT_code, hole = code || s->kind == DOP_STMT_hole,
+                   function = s->kind == DOP_STMT_function;
         if (s->kind == DOP_STMT_break && !in_loop)
             dop_nest_fail(c->n, "a break outside of loops:", s->value);
         if (s->together && apart)
             dop_nest_fail(c->n, "not all invocations come to the barrier of", s->name ? s->name : "a block");
         if (!s->value || (s->kind != DOP_STMT_break && s->kind != DOP_STMT_return && s->kind != DOP_STMT_barrier &&
-                          s->kind != DOP_STMT_if && !s->name))
+                          s->kind != DOP_STMT_if && !code && !s->name))
             dop_nest_fail(c->n, "a statement has no value or no name:", s->name ? s->name : s->value);
         if (!function && (!hole || c->depth > 0))
             check_text(c, s->value, hole ? DECLARES : NOTHING);

@@ -143,6 +143,52 @@ Test(nest, memory_is_declared_before_the_function_that_is_open)
     dop_arena_finish(&f.arena);
 }
 
+Test(nest, what_lines_of_code_do_to_memory_is_found_by_its_names)
+{
+    fixture f;
+    begin(&f);
+    dop_nest_code(&f.n, "x[y[0]].z = 1.0;\n");
+    dop_nest_code(&f.n, "float xx = ax[0];\n");
+    dop_nest_code(&f.n, "float z = x[1] == 0.0 ? 1.0 : 2.0;\n");
+    dop_nest_code(&f.n, "if (u)\n    x[2] = z;\n");
+    is_printed(&f, "x[y[0]].z=1.0;floatxx=ax[0];barrier();floatz=x[1]==0.0?1.0:2.0;barrier();if(u)x[2]=z;}");
+}
+
+Test(nest, code_that_hands_memory_over_is_refused_unless_its_elements_are_disjoint)
+{
+    fixture f;
+    begin(&f);
+    dop_nest_code(&f.n, "x[0] += x[1];\n");
+    dop_nest_end(&f.n);
+    is_refused(&f, "memory changes hands where invocations part");
+    begin(&f);
+    dop_nest_for(&f.n, "i", "0u", "8u", NULL);
+    dop_nest_code(&f.n, "x[i] += x[i + 8u];\n")->disjoint = true;
+    dop_nest_end(&f.n);
+    is_printed(&f, "for(uinti=0u;i<8u;i++){barrier();x[i]+=x[i+8u];}}");
+}
+
+Test(nest, an_unrolled_loop_may_have_barriers)
+{
+    fixture f;
+    begin(&f);
+    dop_nest_unrolled(&f.n, "i", 2);
+    dop_nest_call(&f.n, "put", "i");
+    read_x(&f);
+    dop_nest_end(&f.n);
+    is_printed(&f, "[[unroll]]for(uinti=0u;i<2u;i++){barrier();put(i);barrier();floaty=x[0];}}");
+}
+
+Test(nest, lanes_that_run_in_step_call_what_the_placement_says)
+{
+    fixture f;
+    begin(&f);
+    f.n.placement.step = "STEP()";
+    dop_nest_call(&f.n, "put", "0u");
+    read_x(&f);
+    is_printed(&f, "put(0u);STEP();floaty=x[0];}");
+}
+
 Test(nest, branches_have_barriers_of_their_own)
 {
     fixture f;
