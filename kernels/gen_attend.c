@@ -440,7 +440,7 @@ dop_attend_open(dop_attend *x, dop_gen *gen, const dop_nest_placement *pl, const
     x->tail = dop_attn_tail(gen, rows->tail, rows->tail_heads, 1, &x->decls);
     x->begin = dop_emit_str(e, "%s%s%s    DOP_RING_FROM(lo);\n%s", rows->find, sequence, span(gen, a, rows),
                             dop_attn_split(e, a));
-    dop_attn_loads(gen, a, words, &x->decls);
+    dop_attn_loads(gen, a, (const char *const[]){words, words}, &x->decls);
     x->score = score_at_distance(gen, a, x->vector ? "x" : "s[j]");
     dop_buf_puts(&x->decls, slopes(gen, a));
     x->sink = dop_attn_sink(gen, a);
@@ -468,14 +468,19 @@ dop_attend_load(dop_attend *x, char which, uint32_t step, const char *d)
 {
     if (step == 4)
         return dop_nest_text(&x->n, "vec4 x0 = DOP_LD4_%c(at, %s);", which, d);
-    return dop_nest_text(&x->n, "DOP_PIECE_%c w = DOP_LD8_%c(at, %s); vec4 x0 = DOP_LO_%c(w), x1 = DOP_HI_%c(w);",
-                         which, which, d, which, which);
+    return dop_nest_text(&x->n,
+                         "DOP_PIECE_%c w = DOP_LD_%c(at, (%s) >> 3); "
+                         "vec4 x0 = DOP_SCALED_%c(w, DOP_LO_%c(w)), x1 = DOP_SCALED_%c(w, DOP_HI_%c(w));",
+                         which, which, d, which, which, which, which);
 }
 
+/* Where all positions are seen from the first one on, nothing is compared with it. */
 const char *
 dop_attend_seen(dop_attend *x, const char *token)
 {
-    return dop_nest_text(&x->n, "p < hi && p <= pq[%s] && p >= from[%s]", token, token);
+    dop_emit *e = &x->gen->e;
+    const bool all = dop_attention_cached(e->g, x->a.id) && strcmp(dop_emit_first(e, x->a.id, "p"), "0u") == 0;
+    return dop_nest_text(&x->n, all ? "p < hi && p <= pq[%s]" : "p < hi && p <= pq[%s] && p >= from[%s]", token, token);
 }
 
 const char *

@@ -192,7 +192,7 @@ declare(dop_attend *x)
     dop_buf_puts(&x->decls,
                  "#define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)\n#define DOP_H(j) (head0 + (j) % G)\n"
                  "#define DOP_Q_PUT(i, x) dop_q[i] = x\n#define DOP_Q_PUT1(i, x) dop_q[(i) >> 2][(i) & 3u] = x\n"
-                 "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n#define DOP_ROWS(j) for (uint j = 0u; j < R; j++)\n");
+                 "#define DOP_ROWS(j) for (uint j = 0u; j < R; j++)\n");
 }
 
 /* Scores of CP positions, s, and the largest ones of an invocation, top. */
@@ -205,13 +205,13 @@ multiply(dop_attend *x)
                   "float s[R], top[R];\n"
                   "DOP_ROWS(j) s[j] = 0.0;\n"
                   "if (p < hi) {\n"
-                  "    uint at = DOP_AT_K(p);\n"
+                  "    uint at = DOP_%s_K(p);\n"
                   "    for (uint d = part * (D / DS); d < (part + 1u) * (D / DS); d += %uu) {\n"
                   "        %s\n"
                   "        DOP_ROWS(j) s[j] += dot(x0, dop_q[(j * D + d) >> 2])%s;\n"
                   "    }\n"
                   "}\n",
-                  x->step, dop_attend_load(x, 'K', x->step, "d"),
+                  x->step == 8 ? "ROW" : "AT", x->step, dop_attend_load(x, 'K', x->step, "d"),
                   x->step == 8 ? " + dot(x1, dop_q[((j * D + d) >> 2) + 1u])" : "");
     for (uint32_t i = 1; i < n->placement.at[DOP_PLACE_d][DOP_LEVEL_lane]; i *= 2)
         dop_nest_code(n, "DOP_ROWS(j) s[j] += subgroupShuffleXor(s[j], %uu);\n", i);
@@ -339,7 +339,7 @@ emit(dop_gen *gen)
         .token = e->g->max_t == 1 ? "0u" : "min(t0 + i, n_tokens - 1u)",
         .tail = a->head0,
         .tail_heads = "G"};
-    dop_attend_open(&x, gen, &pl, &rows, "DOP_COHERENT4");
+    dop_attend_open(&x, gen, &pl, &rows, "dop_ldc4");
     declare(&x);
     dop_attend_begin(&x);
     dop_nest_code(&x.n, "vec4 acc[R];\nfloat l[R], m[R];\nDOP_ROWS(j) {\n    acc[j] = vec4(0.0);\n    l[j] = 0.0;\n"

@@ -164,7 +164,10 @@ emit(dop_gen *gen)
     set_score(gen, &a, decls, &keys);
     dop_keys_set(&keys, "BOUNDS", dop_attn_bounds(gen, &a));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_attn_pieces(gen, &a, (const char *const[]){"U32x4", "U32x4"}, decls);
+    if (dop_node_at(e->g, a.n->src[1])->type == DOP_TYPE_f32)
+        e->blocks = true; /* whose functions pack halves */
+    dop_buf_puts(decls, "#define DOP_WORDS(p, i) U32x4(p).v[i]\n");
+    dop_attn_loads(gen, &a, (const char *const[]){"DOP_WORDS", "DOP_WORDS"}, decls);
     dop_keys_set(&keys, "SEQUENCE", dop_attn_sequence(gen, &a, "0u", decls));
     gen->grid[0] = a.kv * (a.group / l.heads);
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bq);

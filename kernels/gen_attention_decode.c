@@ -169,7 +169,11 @@ emit(dop_gen *gen)
     dop_attn_merge(gen, &a, merged, dop_keys_text(gen, &keys, "MERGE_BODY"));
     dop_keys_set(&keys, "TAIL", dop_attn_tail(gen, a.head0, "R", dop_tail_at_once(gen, a.rows), decls));
     set_shares(gen, &a, lanes_of(&a, e->target), &keys);
-    dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, decls);
+    /* Where the workgroup keeps the rows that this step makes in shared memory, it reads only rows of earlier steps from a cache, and
+     * these reads need not be coherent. */
+    dop_attn_loads(gen, &a,
+                   (const char *const[]){a.keeps[0] ? "dop_ldw4" : "dop_ldc4", a.keeps[1] ? "dop_ldw4" : "dop_ldc4"},
+                   decls);
     dop_attn_made(gen, &a, dop_keys_text(gen, &keys, "MADE"));
     dop_keys_set(&keys, "SPLIT", dop_attn_split(e, &a));
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));

@@ -65,7 +65,7 @@ each_load(dop_attend *x, const lanes *l, uint32_t which, const char *use)
 {
     const char *condition = l->whole[which] ? "" : which ? "if (d < DV) " : "if (d < D) ";
     return dop_nest_text(&x->n,
-                         "uint at = DOP_AT_%c(min(base + b + i, hi - 1u));\n"
+                         "uint at = DOP_%s_%c(min(base + b + i, hi - 1u));\n"
                          "    [[unroll]] for (uint s = 0u; s < %uu; s++) {\n"
                          "        uint d = (s * WG + LANE) * STEP;\n"
                          "        %s{\n"
@@ -73,7 +73,7 @@ each_load(dop_attend *x, const lanes *l, uint32_t which, const char *use)
                          "            DOP_ROWS(j) { %s }\n"
                          "        }\n"
                          "    }\n",
-                         which ? 'V' : 'K', l->steps[which], condition,
+                         l->step == 8 ? "ROW" : "AT", which ? 'V' : 'K', l->steps[which], condition,
                          dop_attend_load(x, which ? 'V' : 'K', l->step, "d"), use);
 }
 

@@ -46,10 +46,10 @@ dop_attn_refuses_blocks(const dop_site *s)
     return (dop_refusal){0};
 }
 
-/* Macros that load eight or four values of a cache row: DOP_AT_K(p, d) is the address that DOP_LD8_K(at, d) and DOP_LD4_K(at, d)
- * need for position p and column d of head kvh. */
+/* DOP_ROW_K(p) is where the row of head kvh begins at position p, and DOP_LD_K(at, i) loads its piece i, as it is stored, whose values
+ * are DOP_LO_K and DOP_HI_K times DOP_FACTOR_K, or as DOP_SCALED_K(w, x) has it.  DOP_AT_K(p) and DOP_LD4_K(at, d) do so for the four values from column d on. */
 void
-dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
+dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out)
 {
     for (uint32_t which = 0; which < (a->keys_only ? 1u : 2u); which++) {
         const cache c = cache_of(gen, a, which);
@@ -57,66 +57,35 @@ dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
         if (!dop_cache_blocks(c.type)) {
             dop_buf_printf(out,
                            "#define DOP_AT_%c(p) ((DOP_SLOT(p) * KV + kvh) * %s%s)\n"
-                           "#define DOP_LD4_%c(at, d) dop_ld4_%s(%s, (at) + (d))\n",
-                           n, c.dim, c.start, n, type, c.arg);
-            if (c.type == DOP_TYPE_f16)
-                dop_buf_printf(out,
-                               "#define DOP_PIECE_%c uvec4\n#define DOP_LD8_%c(at, d) %s(%s, ((at) + (d)) >> 3)\n"
-                               "#define DOP_LO_%c(w) dop_f16x4((w).xy)\n#define DOP_HI_%c(w) dop_f16x4((w).zw)\n",
-                               n, n, words, c.arg, n, n);
-            continue;
-        }
-        gen->e.blocks = true;
-        dop_buf_printf(
-            out,
-            "#define DOP_AT_%c(p) ((DOP_SLOT(p)) * %uu)\n"
-            "#define DOP_LD4_%c(at, d) dop_ld4_%s(%s, at, kvh * %s%s + (d), %uu)\n"
-            "#define DOP_PIECE_%c DOP_PIECE_%s\n#define DOP_LD8_%c(at, d) dop_ld8_%s(%s, at, kvh * %s%s + (d), %uu)\n"
-            "#define DOP_LO_%c(w) (dop_factor_%s(w) * dop_lo_%s(w))\n#define DOP_HI_%c(w) (dop_factor_%s(w) * "
-            "dop_hi_%s(w))\n",
-            n, (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, type, c.arg, c.dim, c.start, c.cols, n, type, n,
-            type, c.arg, c.dim, c.start, c.cols, n, type, type, n, type, type);
-    }
-}
-
-/* Macros that load cache rows in pieces of eight values, for kernels that hold pieces as they are stored: DOP_ROW_K(p) is where
- * the row of head kvh begins, and DOP_LD_K(at, i) loads piece i of the row, whose values are DOP_LO_K and DOP_HI_K times
- * DOP_FACTOR_K. */
-void
-dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out)
-{
-    for (uint32_t which = 0; which < 2; which++) {
-        const cache c = cache_of(gen, a, which);
-        const char *type = dop_type_of(c.type)->name, n = c.name;
-        if (!dop_cache_blocks(c.type)) {
-            dop_buf_printf(out, "#define DOP_ROW_%c(p) ((DOP_SLOT(p) * KV + kvh) * (%s / 8u)%s)\n", n, c.dim,
-                           which ? " + V0 / 8u" : "");
-            if (c.type == DOP_TYPE_f32) {
-                dop_buf_printf(out,
-                               "#define DOP_LD_%c(at, i) dop_halves(1.0, dop_ld4_f32(%s, ((at) + (i)) * 8u), "
-                               "dop_ld4_f32(%s, ((at) + (i)) * 8u + 4u))\n"
-                               "#define DOP_RAW_%c(w) (w)\n#define DOP_HALVES_%c(w) (w)\n",
-                               n, c.arg, c.arg, n, n);
-                gen->e.blocks = true;
-                continue;
-            }
+                           "#define DOP_LD4_%c(at, d) dop_ld4_%s(%s, (at) + (d))\n"
+                           "#define DOP_ROW_%c(p) ((DOP_SLOT(p) * KV + kvh) * (%s / 8u)%s)\n"
+                           "#define DOP_RAW_%c(w) (w)\n#define DOP_HALVES_%c(w) (w)\n",
+                           n, c.dim, c.start, n, type, c.arg, n, c.dim, which ? " + V0 / 8u" : "", n, n);
             dop_buf_printf(out,
-                           "#define DOP_LD_%c(at, i) %s(%s).v[(at) + (i)]\n#define DOP_PIECE_%c uvec4\n"
-                           "#define DOP_LO_%c(w) dop_f16x4((w).xy)\n#define DOP_HI_%c(w) dop_f16x4((w).zw)\n"
-                           "#define DOP_FACTOR_%c(w) 1.0\n#define DOP_RAW_%c(w) (w)\n#define DOP_HALVES_%c(w) (w)\n",
-                           n, words[which], c.arg, n, n, n, n, n, n);
+                           c.type == DOP_TYPE_f32
+                               ? "#define DOP_LD_%c(at, i) dop_halves(1.0, dop_ld4_f32(%s, ((at) + (i)) * 8u), "
+                                 "dop_ld4_f32(%s, ((at) + (i)) * 8u + 4u))\n"
+                               : "#define DOP_LD_%c(at, i) %s(%s, (at) + (i))\n",
+                           n, c.type == DOP_TYPE_f32 ? c.arg : words[which], c.arg);
+            dop_buf_printf(out,
+                           "#define DOP_PIECE_%c uvec4\n#define DOP_LO_%c(w) dop_f16x4((w).xy)\n"
+                           "#define DOP_HI_%c(w) dop_f16x4((w).zw)\n#define DOP_FACTOR_%c(w) 1.0\n"
+                           "#define DOP_SCALED_%c(w, x) x\n",
+                           n, n, n, n, n);
             continue;
         }
         gen->e.blocks = true;
         const char *in = c.type == DOP_TYPE_q8_0 ? "xyz" : "xy";
-        dop_buf_printf(out,
-                       "#define DOP_ROW_%c(p) ((DOP_SLOT(p)) * %uu)\n"
-                       "#define DOP_LD_%c(at, i) dop_ld8_%s(%s, at, kvh * %s%s + (i) * 8u, %uu)\n"
-                       "#define DOP_PIECE_%c DOP_PIECE_%s\n"
-                       "#define DOP_LO_%c(w) dop_lo_%s(w)\n#define DOP_HI_%c(w) dop_hi_%s(w)\n"
-                       "#define DOP_FACTOR_%c(w) dop_factor_%s(w)\n",
-                       n, (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, type, c.arg, c.dim, c.start, c.cols,
-                       n, type, n, type, n, type, n, type);
+        dop_buf_printf(
+            out,
+            "#define DOP_ROW_%c(p) ((DOP_SLOT(p)) * %uu)\n#define DOP_AT_%c(p) DOP_ROW_%c(p)\n"
+            "#define DOP_LD4_%c(at, d) dop_ld4_%s(%s, at, kvh * %s%s + (d), %uu)\n"
+            "#define DOP_LD_%c(at, i) dop_ld8_%s(%s, at, kvh * %s%s + (i) * 8u, %uu)\n"
+            "#define DOP_PIECE_%c DOP_PIECE_%s\n"
+            "#define DOP_LO_%c(w) dop_lo_%s(w)\n#define DOP_HI_%c(w) dop_hi_%s(w)\n"
+            "#define DOP_FACTOR_%c(w) dop_factor_%s(w)\n#define DOP_SCALED_%c(w, x) (DOP_FACTOR_%c(w) * x)\n",
+            n, (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, n, n, type, c.arg, c.dim, c.start, c.cols, n,
+            type, c.arg, c.dim, c.start, c.cols, n, type, n, type, n, type, n, type, n, n);
         dop_buf_printf(
             out,
             "#define DOP_RAW_%c(w) uvec4(w%s)\n"

@@ -58,8 +58,7 @@ emit_scores(dop_gen *gen)
     dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
     dop_attn_positions(gen, &a, decls);
     dop_keys_set(&keys, "SEQUENCE", dop_attn_sequence(gen, &a, "t", decls));
-    dop_buf_puts(decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
-    dop_attn_loads(gen, &a, "DOP_COHERENT4", decls);
+    dop_attn_loads(gen, &a, (const char *const[]){"dop_ldc4", NULL}, decls);
     const bool wide = dop_emit_wide(e, a.n->src[0]);
     DOP_NUMBERS(gen, &keys, &gen->main, {"D", a.dim}, {"H", a.heads}, {"HS", heads_at_once(&a)}, {"COLS", cols},
                 {"#STEP", step_of(g, &a)}, {"WIDTH", wide ? 4 : 1});

@@ -84,18 +84,6 @@ DOP_PIECE_K dop_k[NP * CK];
 DOP_PIECE_V dop_v[NP * CV];
 #define DOP_V(n, c) dop_v[(n) * CV + (c)]
 #endif
-// Where the workgroup keeps the rows that this step makes in shared memory, it reads only rows of earlier steps from a cache, and these
-// reads need not be coherent.
-#if KEEPS_K
-#define DOP_ROWS_K U32x4
-#else
-#define DOP_ROWS_K C32x4
-#endif
-#if KEEPS_V
-#define DOP_ROWS_V U32x4
-#else
-#define DOP_ROWS_V C32x4
-#endif
 #if KEEPS_K || KEEPS_V
 #define DOP_NEW ((D + VS) / 4u)
 shared vec4 dop_new[DOP_NEW * MADE_ROWS];

@@ -14,7 +14,11 @@ void main()
     float sum = 0.0;
     if (gl_WorkGroupID.x * WG <= last) {
 ${SEQUENCE}        DOP_RING_FROM(0u);
+#if STEP == 8
+        uint at = DOP_ROW_K(min(p, last));
+#else
         uint at = DOP_AT_K(min(p, last));
+#endif
         for (uint i = gl_LocalInvocationIndex; i < H; i += WG) {
 ${LOAD_W}        }
         for (uint first = 0u; first < H; first += HS) {
@@ -28,8 +32,8 @@ ${LOAD_W}        }
                 s[j] = 0.0;
             for (uint d = 0u; d < D; d += STEP) {
 #if STEP == 8
-                DOP_PIECE_K kw = DOP_LD8_K(at, d);
-                vec4 k0 = DOP_LO_K(kw), k1 = DOP_HI_K(kw);
+                DOP_PIECE_K kw = DOP_LD_K(at, d >> 3);
+                vec4 k0 = DOP_SCALED_K(kw, DOP_LO_K(kw)), k1 = DOP_SCALED_K(kw, DOP_HI_K(kw));
                 [[unroll]] for (uint j = 0u; j < HS; j++)
                     s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + 1u]);
 #else
