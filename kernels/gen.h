@@ -167,8 +167,8 @@ bool dop_attn_in_blocks(const dop_graph *g, const dop_attn *a, uint32_t which);
 bool dop_attn_in_eights(const dop_graph *g, const dop_attn *a);
 /* For kernels whose invocations do not share a block: the region writes a cache that is stored in blocks. */
 dop_refusal dop_attn_refuses_blocks(const dop_site *s);
-/* Macros that load from caches, four values at a time (DOP_AT_K(p), DOP_LD4_K(at, d)) or in pieces of eight (DOP_ROW_K(p),
- * DOP_LD_K(at, piece) and so on), and with _V for V; words: functions, of an address and an index, that load 16 bytes of K and V. */
+/* Macros that load four values of a cache, DOP_AT_K(p) and DOP_LD4_K(at, d), or pieces of eight, DOP_ROW_K(p), DOP_LD_K(at, piece)
+ * and so on, and with _V for V; words: functions, of an address and an index, that load 16 bytes of K and V. */
 void dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out);
 void dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out);
 /* The prologue of attention: puts the query rows into dop_q, and writes this step's rows of the caches. */

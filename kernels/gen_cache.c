@@ -46,8 +46,9 @@ dop_attn_refuses_blocks(const dop_site *s)
     return (dop_refusal){0};
 }
 
-/* DOP_ROW_K(p) is where the row of head kvh begins at position p, and DOP_LD_K(at, i) loads its piece i, as it is stored, whose values
- * are DOP_LO_K and DOP_HI_K times DOP_FACTOR_K, or as DOP_SCALED_K(w, x) has it.  DOP_AT_K(p) and DOP_LD4_K(at, d) do so for the four values from column d on. */
+/* DOP_ROW_K(p) is where the row of head kvh begins at position p, and DOP_LD_K(at, i) loads its piece i, as it is stored, whose
+ * values are DOP_LO_K and DOP_HI_K times DOP_FACTOR_K, or as DOP_SCALED_K(w, x) has it.  DOP_AT_K(p) and DOP_LD4_K(at, d) do so for
+ * the four values from column d on. */
 void
 dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out)
 {
