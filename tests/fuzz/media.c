@@ -26,7 +26,7 @@ fuzz_form(const uint8_t *data, size_t size)
 {
     enum { PIXELS = 1 << 14 };
     dop_budget budget = {.steps = 1 << 20, .bytes = 1 << 20};
-    const dop_api_request request = {.body = (const char *)data, .n_body = size, .budget = &budget};
+    const dop_api_request request = {.body = size ? (const char *)data : NULL, .n_body = size, .budget = &budget};
     dop_answer answer = {0};
     dop_form_data form;
     const bool good = dop_request_form(&request, &answer, &form);

@@ -112,7 +112,8 @@ read_part(form *f, bool *out_last)
 bool
 dop_request_form(const dop_api_request *request, dop_answer *answer, dop_form_data *out_form)
 {
-    form f = {.at = request->body, .end = request->body + request->n_body, .out = out_form};
+    const char *body = request->n_body ? request->body : ""; /* without bytes there may be no pointer */
+    form f = {.at = body, .end = body + request->n_body, .out = out_form};
     bool last = false, good = false;
     *out_form = (dop_form_data){.fields = json_object()};
     if (!dop_budget_step(request->budget, request->n_body / 16 + 1)) {
