@@ -15,24 +15,20 @@ dumps() { # MODEL TARGET
 
 # SPIRV-Tools of 2023.1 do not know the KHR form of matrices (capability 6022): modules with it are left to the driver and to
 # tests/unit/test_spirv_khr_matrix.c.
-knows_khr() {
-    printf 'OpCapability Shader\nOpCapability CooperativeMatrixKHR\nOpCapability Linkage\nOpMemoryModel Logical Simple\n' |
-        spirv-as -o khr.spv - 2>/dev/null && spirv-val khr.spv 2>/dev/null
-}
+printf 'OpCapability Shader\nOpCapability CooperativeMatrixKHR\nOpCapability Linkage\nOpMemoryModel Logical Simple\n' |
+    spirv-as -o khr.spv - 2>/dev/null && spirv-val khr.spv 2>/dev/null && khr=1 || khr=
 
 valid() { # FILE.spv...
     [ -e "$1" ] && for f; do
-        ! knows_khr && od -An -v -tx4 -w4 "$f" | grep -A1 -x ' 00020011' | grep -qx ' 00001786' && continue
+        [ -z "$khr" ] && od -An -v -tx4 -w4 "$f" | grep -A1 -x ' 00020011' | grep -qx ' 00001786' && continue
         spirv-val --target-env vulkan1.2 "$f" || return
     done
 }
 
 # SPIR-V allows a decoration once (VUID 08737 of shader modules); spirv-val of 2023.1 does not look.
 decorated_once() { # FILE.spv...
-    [ -e "$1" ] && for f; do
-        spirv-dis --raw-id "$f" 2>/dev/null | sed -n 's/^ *\(OpMemberDecorate\|OpDecorate\) /\1 /p' | sort | uniq -d | grep . && return 1
-    done
-    return 0
+    [ -e "$1" ] && for f; do spirv-dis --raw-id "$f" 2>/dev/null; done |
+        awk '/^; SPIR-V/ { split("", seen) } /^ *Op(Member)?Decorate / && seen[$0]++ { print; n++ } END { exit n > 0 }'
 }
 
 single_passes() { # MODEL
@@ -54,14 +50,14 @@ report() { # MODEL
 }
 
 # Few chunk sizes: each is another schedule of the same regions.
-for pair in llama:lavapipe llama:tier1 llama:tier3 llama:nvidia-hopper gemma3:lavapipe gemma3:tier2 gpt2:tier1 qwen3:tier2; do
+for pair in llama:lavapipe llama:tier3 llama:nvidia-hopper gemma3:tier2 gpt2:tier1; do
     model=${pair%:*} target=${pair#*:} path=$SRC/tests/golden/${pair%:*}
     check "$model $target: --emit plan is --disasm" same_listing "$path" $target
     check "$model $target: dumps read back" dumps "$path" $target
     if command -v spirv-val >/dev/null; then
         check "$model $target: modules are valid" valid dump/*.spv
         check "$model $target: nothing is decorated twice" decorated_once dump/*.spv
-        [ $target != nvidia-hopper ] || knows_khr ||
+        [ $target != nvidia-hopper ] || [ -n "$khr" ] ||
             skip "$model $target: modules with matrices in the KHR form are valid" "this spirv-val does not know them"
     else
         skip "$model $target: modules are valid" "no spirv-val (package spirv-tools)"

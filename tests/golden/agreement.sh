@@ -30,7 +30,7 @@ agrees tier3 qwen3 $exact $more --target tier3
 agrees lavapipe gemma3 $exact $more --target lavapipe --kv f32
 agrees hopper gemma3 $exact $few --target hopper.yaml --kv f32
 agrees hopper-default gemma2 $f16 16 --target hopper.yaml
-for path in f32-unfused-f32a f16-separate-norms-f32a gemma3-f16-fused-f16a gemma3-q4k-dequant-f32a gemma3-q4k-fused-f32a; do
+for path in f32-unfused-f32a gemma3-f16-fused-f16a gemma3-q4k-dequant-f32a ${whole:+f16-separate-norms-f32a gemma3-q4k-fused-f32a}; do
     bound=$f16
     [ $path != f32-unfused-f32a ] || bound=$exact
     agrees $path gemma3 $bound 16 --target lavapipe --kernel-path $path

@@ -3,8 +3,8 @@
 . "$(dirname "$0")/../lib.sh"
 
 # A persistent kernel is all stages of a model in one, and what the software device's compiler takes for it grows with the
-# square of that: there are two of them here.  Each is one of a kind (integer products and steps of several rows, sandwich norms
-# with shared head groups); what else can be tried with it is tried with the same one.  Others are run with
+# square of that: there are two of them here.  Each is one of a kind (integer products and steps of several rows, shared head
+# groups); what else can be tried with it is tried with the same one.  Others are run with
 # the argument `whole` (the long form).
 
 # Caches are f16 (attention of one token is made for those).
@@ -83,14 +83,16 @@ grep -q 'rows4 .*persistent, [1-9][0-9]* stages' listing && pass "integers: rows
 check "integers: 30 operations, persistent" "$TOOLS/sequences" integers.plan 30 5 5e-4 . 40 persistent
 check "integers: --check compares stages" run_check integers.plan
 
-# A plan for many workgroups, in which they share out the query heads of a KV head: one that does all the work of them.
-# The cache is no longer than a ring would be, so that layers with a window and without are the same stages.
-persistent gemma3 many gemma3.plan --chunks 8 --ctx 96
-probe gemma3 gemma3.plan
-check "many: --check compares stages" run_check gemma3.plan
+# A plan for many workgroups, in which they share out the query heads of a KV head: one that does all the work of them.  In the long
+# form with sandwich norms, and a cache that is no longer than a ring would be, so that layers with a window and without are the same
+# stages.
+[ "${1:-}" = whole ] && model=gemma3 || model=llama
+persistent $model many shared.plan --chunks 8 --ctx 96
+probe $model shared.plan
+check "many: --check compares stages" run_check shared.plan
 # Stages that read the wrong weights: of projections, of what follows attention, of the last layer.
 for stage in 0 3 9; do
-    check "probe: stage $stage is made wrong" "$TOOLS/edit_plan" gemma3.plan wrong.plan --shift "$stage" || continue
+    check "probe: stage $stage is made wrong" "$TOOLS/edit_plan" shared.plan wrong.plan --shift "$stage" || continue
     "$TOOLS/probe" wrong.plan prompt >said 2>&1
     [ $? -eq 3 ] && grep -q 'its logits are others' said && pass "probe: stage $stage, the fault is found" ||
         fail "probe: stage $stage, the fault is found" "$(cat said)"
@@ -101,7 +103,7 @@ profiled() { # PLAN
     "$EXEC" "$1" --profile p.json --ordering persistent --tokens "1 2 3" --chunk 1 -n 2 >profile.txt &&
         grep -qE '^  L\*/attn +persistent +[1-9]' profile.txt && grep -q '"name":"L0/ffn_down"' p.json
 }
-check "--profile shows stages" profiled gemma3.plan
+check "--profile shows stages" profiled shared.plan
 
 # A cache that is short at first: query heads are shared out then, and later the cache is cut into more parts.  Both forms
 # run with one part and with several (from 128 positions on), the last of which has a few rows more than the others at

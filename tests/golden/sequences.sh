@@ -58,7 +58,6 @@ else
     run llama 20 12 2e-2 --sequences 8 --rows 8 --chunks 4 --target draws.yaml
     cp .out drawn
     check "draws" grep -q "^draws of 3 ways" drawn
-    run gemma2 80 15 0 --sequences 5 --invariant --chunks 8 # the same bits in every batch and chunk
     run mistral_window 200 2 2e-2 --sequences 4 --rows 3
     check_fails "--bench of more rows than a step takes" 1 "tg1b4 needs steps of 4 rows and the plan's take 3: compile with --rows 4" \
         "$EXEC" --bench mistral_window.plan -p 0 -n 1 -b 4 --quiet

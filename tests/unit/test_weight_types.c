@@ -388,7 +388,7 @@ every_type(const setting *how, uint32_t tokens, uint32_t turn)
 enum { NO_SUBGROUP = ALL & ~DOP_CAP_subgroup, INTS = ALL | DOP_CAP_int_dot, WIDE = ALL | DOP_CAP_int64 };
 
 VARIANT(gemv_rows, "cpu", "gemv_rows", ALL, true, DOP_TYPE_none, 1, 0, 0, 0, 0)
-VARIANT(gemv_rows_in_64_bits, "cpu", "gemv_rows", WIDE, true, DOP_TYPE_none, 1, EVERY, 3, 0, 0)
+VARIANT(gemv_rows_in_64_bits, "cpu", "gemv_rows", WIDE, true, DOP_TYPE_none, 1, 1, 3, 0, 0)
 VARIANT(gemv_subgroup, "tier 1", "gemv_subgroup", ALL, false, DOP_TYPE_none, 1, EVERY, 0, 0, 0)
 VARIANT(gemv, "tier 2", "gemv", NO_SUBGROUP, false, DOP_TYPE_none, 1, 1, 3, 0, 0)
 VARIANT(gemv_without_16_bit, "tier 3", "gemv", 0, false, DOP_TYPE_none, 1, 2, 2, 0, 0)
@@ -398,9 +398,9 @@ VARIANT(gemv_rows_i8, "cpu", "gemv_rows_i8", INTS, true, DOP_TYPE_none, 1, 0, 3,
 VARIANT(gemv_i8, "tier 2", "gemv_i8", NO_SUBGROUP | DOP_CAP_int_dot, false, DOP_TYPE_none, 1, 1, 4, 9, 34)
 /* Rows of any length that is a multiple of four. */
 VARIANT(few, "tier 1", "few", ALL, false, DOP_TYPE_none, 3, EVERY, 1, 3, 3)
-VARIANT(few_i8, "tier 1", "few_i8", INTS, false, DOP_TYPE_none, 3, EVERY, 1, 28, 28)
+VARIANT(few_i8, "tier 1", "few_i8", INTS, false, DOP_TYPE_none, 3, 2, 1, 9, 28)
 VARIANT(matmul_rows, "cpu", "matmul_rows", ALL, true, DOP_TYPE_none, 3, 0, 0, 0, 0)
-VARIANT(matmul_rows_in_64_bits, "cpu", "matmul_rows", WIDE, true, DOP_TYPE_none, 13, EVERY, 3, 0, 0)
+VARIANT(matmul_rows_in_64_bits, "cpu", "matmul_rows", WIDE, true, DOP_TYPE_none, 13, 2, 3, 0, 0)
 VARIANT(matmul_tiled_cpu, "cpu", "matmul_tiled", ALL, true, DOP_TYPE_none, 5, 1, 4, 0, 0)
 VARIANT(matmul_tiled, "tier 1", "matmul_tiled", ALL, false, DOP_TYPE_none, 5, EVERY, 1, 0, 0)
 VARIANT(matmul_tiled_without_16_bit, "tier 3", "matmul_tiled", 0, false, DOP_TYPE_none, 17, 2, 2, 0, 0)
