@@ -21,9 +21,10 @@
  *   refuse OPCODE            no pipelines are made of modules that have this instruction of SPIR-V
  *   hang N                   what call N of vkQueueSubmit, and each after it, would signal is never signalled
  *
- * As soon as there is a file fake_driver.lose beside the module, every device that there is at the next vkQueueSubmit is lost, and the
- * file is removed; before that, as many submissions pass as it has bytes.  At the end of the process fake_driver.calls has how often each function that can fail was called, and
- * fake_driver.left how many instances, devices, allocations, buffers, pools and semaphores were not given back. */
+ * As soon as there is a file fake_driver.lose beside the module, every device that there is at the next vkQueueSubmit
+ * is lost, and the file is removed; before that, as many submissions pass as it has bytes.  At the end of the process
+ * fake_driver.calls has how often each function that can fail was called, and fake_driver.left how many instances,
+ * devices, allocations, buffers, pools and semaphores were not given back. */
 #include "runtime/device/vk_matrix.h"
 #include "tests/driver/fake_device.h"
 
