@@ -255,7 +255,8 @@ emit(dop_gen *gen)
     const dop_node_id x = n->op == DOP_OP_argmax_merge ? dop_node_at(g, n->src[0])->src[0] : n->src[0];
     if (draws(e->target, n->op))
         put_draw(gen, x, decls, draw);
-    return dop_template_fill(gen, "argmax.glsl", &keys, &gen->main);
+    const dop_status st = dop_template_fill(gen, "largest.glsl", &keys, &gen->main);
+    return st == DOP_OK ? dop_template_fill(gen, "argmax.glsl", &keys, &gen->main) : st;
 }
 
 /* Bytes of shared memory of an invocation. */
@@ -296,24 +297,12 @@ void
 dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_buf *decls, dop_buf *begin, dop_buf *end)
 {
     dop_emit *e = &gen->e;
-    dop_buf_puts(decls, "shared float dop_best[WG];\nshared uint dop_where[WG];\n");
+    const dop_keys none = {0};
+    const dop_status st = dop_template_fill(gen, "largest.glsl", &none, decls);
+    if (e->status == DOP_OK)
+        e->status = st;
     dop_buf_puts(begin, "    float best = -3.4e38;\n    uint where = 0xffffffffu;\n");
-    dop_buf_puts(end, "    dop_best[gl_LocalInvocationIndex] = best;\n"
-                      "    dop_where[gl_LocalInvocationIndex] = where;\n"
-                      "    for (uint n = WG / 2u; n > 0u; n /= 2u) {\n"
-                      "        barrier();\n"
-                      "        if (gl_LocalInvocationIndex < n) {\n"
-                      "            float b = dop_best[gl_LocalInvocationIndex + n];\n"
-                      "            uint w = dop_where[gl_LocalInvocationIndex + n];\n"
-                      "            if (b > best || (b == best && w < where)) {\n"
-                      "                best = b;\n"
-                      "                where = w;\n"
-                      "                dop_best[gl_LocalInvocationIndex] = b;\n"
-                      "                dop_where[gl_LocalInvocationIndex] = w;\n"
-                      "            }\n"
-                      "        }\n"
-                      "    }\n"
-                      "    if (gl_LocalInvocationIndex == 0u) {\n");
+    dop_buf_puts(end, "    dop_largest(best, where);\n    if (gl_LocalInvocationIndex == 0u) {\n");
     const char *a = dop_emit_arg(e, part->argmax, true);
     dop_buf_printf(
         end, "        dop_st1_f32(%s, wg * 2u, best);\n        dop_st1_f32(%s, wg * 2u + 1u, float(where));\n    }\n",

@@ -1,31 +1,4 @@
-// The largest value of one row and its index, the lowest index among equal values; or the index of a value that is drawn.
-shared float dop_best[WG];
-shared uint dop_where[WG];
-#if MARGIN
-shared float dop_next[WG]; // the largest of the other values
-#endif
-// Leaves the largest value of all invocations and its index in dop_best[0] and dop_where[0], for the first invocation to read.
-void dop_largest(float best, uint at)
-{
-    dop_best[gl_LocalInvocationIndex] = best;
-    dop_where[gl_LocalInvocationIndex] = at;
-    for (uint n = WG / 2u; n > 0u; n /= 2u) {
-        barrier();
-        if (gl_LocalInvocationIndex < n) {
-            float b = dop_best[gl_LocalInvocationIndex + n];
-#if MARGIN
-            dop_next[gl_LocalInvocationIndex] = max(max(dop_next[gl_LocalInvocationIndex], dop_next[gl_LocalInvocationIndex + n]),
-                                                    min(b, dop_best[gl_LocalInvocationIndex]));
-#endif
-            uint w = dop_where[gl_LocalInvocationIndex + n];
-            if (b > dop_best[gl_LocalInvocationIndex] ||
-                (b == dop_best[gl_LocalInvocationIndex] && w < dop_where[gl_LocalInvocationIndex])) {
-                dop_best[gl_LocalInvocationIndex] = b;
-                dop_where[gl_LocalInvocationIndex] = w;
-            }
-        }
-    }
-}
+// The largest value of one row and its index (largest.glsl); or the index of a value that is drawn.
 ${DECLS}
 #ifdef DOP_COLUMNS
 // Draws a column as dop_row_way of runtime/plan/plan_format.h says: of those that top-k, top-p and min-p leave, the one whose logit by
