@@ -31,3 +31,15 @@ dop_gen_print_nest(dop_gen *gen, dop_nest *n)
     gen->nest = dop_gen_keep(gen, &dump);
     return gen->e.status;
 }
+
+void
+dop_gen_library(dop_gen *gen, dop_nest *n, const char *file, const dop_number *numbers, size_t count)
+{
+    dop_keys keys = {0};
+    dop_buf text = {0};
+    dop_keys_numbers(gen, &keys, &text, numbers, count);
+    const dop_status st = file ? dop_template_fill(gen, file, &keys, &text) : DOP_OK;
+    if (gen->e.status == DOP_OK)
+        gen->e.status = st;
+    dop_nest_hole(n, file ? file : "numbers", dop_gen_keep(gen, &text));
+}

@@ -73,6 +73,11 @@ dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *key
 /* Finishes the nest and makes it the text of the kernel, and its dump. */
 struct dop_nest;
 dop_status dop_gen_print_nest(dop_gen *gen, struct dop_nest *n);
+/* A hole with numbers, and a library of functions that may use them; NULL: none. */
+void dop_gen_library(dop_gen *gen, struct dop_nest *n, const char *file, const dop_number *numbers, size_t count);
+#define DOP_LIBRARY(gen, n, file, ...)                               \
+    dop_gen_library(gen, n, file, (const dop_number[]){__VA_ARGS__}, \
+                    sizeof((const dop_number[]){__VA_ARGS__}) / sizeof(dop_number))
 
 /* A row program: the region's nodes over one vector (a row, or one head), walked by a team of invocations (the whole
  * workgroup, or one subgroup) in as few passes as its reductions allow.  Short rows are held in registers; for long ones each
@@ -372,8 +377,6 @@ uint64_t dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t ro
 uint64_t dop_trips_gemv(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_tiles(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_row(const dop_site *s, const dop_tile *tile);
-uint64_t dop_trips_scan(const dop_site *s, const dop_tile *tile);
-uint64_t dop_trips_scan_chunks(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_choice(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_argmax(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_moments(const dop_site *s, const dop_tile *tile);

@@ -105,8 +105,7 @@ stage_rows(dop_gen *gen, const dop_parts *p, const depth *deep, dop_nest *n, uin
     dop_nest_end(n);
     dop_nest_for(n, "j", "0u", "4u", NULL);
     dop_nest_store(n, memory, "dop_a[(k + j) * (BM + 1u) + m]", "x[j]");
-    dop_nest_end(n);
-    dop_nest_end(n);
+    dop_nest_ends(n, 2);
 }
 
 /* Stages a tile of each matrix, decoded. */
@@ -127,8 +126,7 @@ stage_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_nest
         dop_nest_end(n);
         dop_nest_for(n, "j", "0u", "4u", NULL);
         dop_nest_store(n, memory, dop_nest_text(n, "dop_b[(%uu * BK + k + j) * (BN + 1u) + n]", m), "w[j]");
-        dop_nest_end(n);
-        dop_nest_end(n);
+        dop_nest_ends(n, 2);
     }
 }
 
@@ -146,14 +144,12 @@ multiply(dop_nest *n, uint32_t mats, const tile_memory *memory)
     dop_nest_for(n, "m", "0u", all, NULL);
     dop_nest_for(n, "j", "0u", "TN", NULL);
     dop_nest_set(n, "b[m * TN + j]", "dop_b[(m * BK + k) * (BN + 1u) + tx * TN + j]")->reads = memory->b;
-    dop_nest_end(n);
-    dop_nest_end(n);
+    dop_nest_ends(n, 2);
     dop_nest_for(n, "m", "0u", all, NULL);
     dop_nest_for(n, "i", "0u", "TM", NULL);
     dop_nest_for(n, "j", "0u", "TN", NULL);
     dop_nest_add(n, "acc[(m * TM + i) * TN + j]", "a[i] * b[m * TN + j]");
-    for (int blocks = 0; blocks < 4; blocks++)
-        dop_nest_end(n);
+    dop_nest_ends(n, 4);
 }
 
 /* Statistic i: its own sums of an invocation, which meet in shared memory behind the products. */
@@ -173,8 +169,7 @@ share_stat(dop_nest *n, uint32_t i, uint32_t passes, uint32_t memory)
     dop_nest_for(n, "i", "0u", dop_nest_text(n, "%uu", passes), NULL);
     dop_nest_if(n, "i * WG + gl_LocalInvocationIndex < BM * BK / 4u")->apart = true;
     dop_nest_store(n, memory, dop_nest_text(n, "dop_rs%u[i * WG + gl_LocalInvocationIndex]", i), "stat%u[i]", i);
-    dop_nest_end(n);
-    dop_nest_end(n);
+    dop_nest_ends(n, 2);
 }
 
 static void
@@ -248,8 +243,7 @@ emit_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const t
     dop_nest_let(n, "uint", "c", "n0 + tx * TN + j");
     dop_nest_if(n, "t < %s && c < %uu", dop_emit_n_tokens(e), part->rows);
     dop_nest_hole(n, "end", end);
-    for (int blocks = 0; blocks < 4; blocks++)
-        dop_nest_end(n);
+    dop_nest_ends(n, 4);
 }
 
 static dop_nest_placement

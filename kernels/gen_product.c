@@ -170,20 +170,13 @@ emit_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, dop_bu
                           per_row, limited(e, units * steps > per_row, unit, per_row - 1), dop_emit_weight(e, w));
         }
     }
-    dop_nest_end(n);
-    dop_nest_end(n);
+    dop_nest_ends(n, 2);
 }
 
 void
 dop_product_team(dop_gen *gen, dop_nest *n)
 {
-    dop_keys keys = {0};
-    dop_buf team = {0};
-    DOP_NUMBERS(gen, &keys, &team, {"#LANES", gen->choice->tile.lanes});
-    const dop_status st = dop_template_fill(gen, "team.glsl", &keys, &team);
-    if (gen->e.status == DOP_OK)
-        gen->e.status = st;
-    dop_nest_hole(n, "teams of lanes", dop_gen_keep(gen, &team));
+    DOP_LIBRARY(gen, n, "team.glsl", {"#LANES", gen->choice->tile.lanes});
 }
 
 void
@@ -338,8 +331,7 @@ sum_up(const part_of *o)
     if (pieces)
         dop_nest_set(n, "v", "v - first");
     multiply(o);
-    for (int blocks = 0; blocks < (pieces ? 3 : 2); blocks++)
-        dop_nest_end(n);
+    dop_nest_ends(n, pieces ? 3 : 2);
 }
 
 /* Sums over cooperative lanes, or over the lanes of each of their subgroups. */
@@ -379,8 +371,7 @@ store(const part_of *o, const char *end)
             dop_nest_unrolled(n, "i", all);
             dop_nest_set(n, "y[m]", "i == r * R + t ? acc[m * %uu + i] : i == 0u ? 0.0 : y[m]", all);
         }
-        dop_nest_end(n);
-        dop_nest_end(n);
+        dop_nest_ends(n, 2);
         dop_nest_hole(n, "stat", o->x->done)->reads = o->x->stats;
     }
     dop_nest_hole(n, "end", end);

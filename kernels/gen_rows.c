@@ -385,8 +385,7 @@ begin_last_round(dop_rows *s, dop_node_id w)
     dop_nest_unrolled(n, "r", s->rows);
     dop_nest_set(n, "acc[ROWS + r]", "acc[r]");
     dop_nest_set(n, "acc[r]", "0.0");
-    dop_nest_end(n);
-    dop_nest_end(n);
+    dop_nest_ends(n, 2);
 }
 
 /* The sums of a block: a loop over steps of the depth, inside one over rounds where there are several: each slot has its own matrix,
@@ -416,8 +415,7 @@ sum_up(dop_rows *s, const dop_segment *part)
     dop_nest_hole(n, "x", dop_gen_keep(s->gen, &load));
     dop_nest_unrolled(n, "r", s->rows);
     multiply(s, part);
-    dop_nest_end(n);
-    dop_nest_end(n);
+    dop_nest_ends(n, 2);
     if (rounds)
         dop_nest_end(n);
 }
@@ -512,8 +510,7 @@ end_ranges(dop_rows *s, const dop_segment *part)
     dop_nest_if(n, "LANE == 0u");
     dop_nest_call(n, "dop_st1_f32", dop_nest_text(n, "%s, a * 2u, top", out));
     dop_nest_call(n, "dop_st1_f32", dop_nest_text(n, "%s, a * 2u + 1u, float(where)", out));
-    dop_nest_end(n);
-    dop_nest_end(n);
+    dop_nest_ends(n, 2);
 }
 
 /* A group of parts whose matrices share this code.  Loops are tested behind their bodies, because a test before the body would run

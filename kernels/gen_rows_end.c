@@ -65,9 +65,7 @@ store_if(dop_rows *s, const char *condition, const char *type, const char *sum, 
     dop_nest *n = &s->nest;
     dop_nest_if(n, "%s", condition);
     dop_nest_array(n, type, "y", s->mats);
-    dop_nest_unrolled(n, "m", s->mats);
-    dop_nest_set(n, "y[m]", "%s", sum);
-    dop_nest_end(n);
+    dop_nest_each(n, "m", s->mats, "y[m]", "%s", sum);
     dop_nest_hole(n, "end", end);
     dop_nest_end(n);
 }
@@ -96,15 +94,12 @@ finish_many(dop_rows *s, const char *end)
     dop_nest_rolled(n, "p", "0u", dop_nest_text(n, "%uu", s->rows * fours), NULL);
     dop_nest_let(n, "uint", "c", "row + p / %uu * SG", fours);
     dop_nest_array(n, "vec4", "sum", s->mats);
-    dop_nest_unrolled(n, "m", s->mats);
-    dop_nest_set(n, "sum[m]", "dop_part[(m * %uu + p) * SG + LANE]", s->rows * fours);
-    dop_nest_end(n);
+    dop_nest_each(n, "m", s->mats, "sum[m]", "dop_part[(m * %uu + p) * SG + LANE]", s->rows * fours);
     dop_nest_rolled(n, "k", "0u", "4u", NULL);
     dop_nest_let(n, "uint", "j", "p %% %uu * 4u + k", fours);
     dop_nest_let(n, "uint", "t", "%s", dop_rows_row(s));
     store_if(s, "c < rows && t < n_tokens", "float", "sum[m][k]", end);
-    dop_nest_end(n);
-    dop_nest_end(n);
+    dop_nest_ends(n, 2);
 }
 
 /* Several tokens, where a lane gets four neighbouring rows of the result, so that vectors are stored whole: sums stay in registers.

@@ -1,9 +1,9 @@
-/* Code that the generators of linear recurrences share: a region's recurrence, and pieces of text that do not depend on how the
- * state is divided among invocations. */
+/* Linear recurrences: a region's recurrence, and what does not depend on how its state is divided among invocations. */
 #ifndef DOPPLER_KERNELS_GEN_SCAN_H
 #define DOPPLER_KERNELS_GEN_SCAN_H
 
 #include "kernels/gen.h"
+#include "kernels/nest/nest.h"
 
 typedef struct dop_scan {
     const dop_node *n;
@@ -15,20 +15,38 @@ typedef struct dop_scan {
 dop_scan dop_scan_at(const dop_site *s);
 dop_scan dop_scan_of(const dop_gen *gen);
 
-/* The start of main(): the workgroup's head h, the head g of keys that it reads, and the rows of the step that are the workgroup's,
+/* The nest of a recurrence: y[t][p] = sum over k of S[p][k] q[t][k], where S changes from row to row. */
+typedef struct dop_scan_nest {
+    dop_gen *gen;
+    dop_nest n;
+    dop_scan s;
+    bool chunks, units; /* c > 1 (gen_scan.c), where the state lies among lanes; on matrix units */
+    uint32_t rows;      /* rows of the step that are staged at once; c in chunks and on matrix units */
+    /* Among lanes L, R and J; on matrix units values of a fragment that a lane has, blocks of rows, and of the state's rows. */
+    uint32_t lanes, r, j;
+    const char *vec, *zero; /* type of a vector of the state, and its zero */
+    /* Shared memory by its bits: rows that are staged; in the place of v what they add, before and after the solution of the
+     * triangular system, then results; all of these, which staging writes; and the products of rows with one another. */
+    uint32_t staged, added, solved, results, all, products;
+} dop_scan_nest;
+
+/* Opens the nest of an *o whose fields from `chunks` to `zero` say how it is placed, and *pl how its axes are divided. */
+void dop_scan_open(dop_scan_nest *o, dop_gen *gen, dop_nest_placement *pl);
+/* Begins main(): the workgroup's head h, the head g of keys that it reads, and the rows of the step that are the workgroup's,
  * `begin` to `rows`: all of them, or those of the sequence whose first row has the workgroup's number.  Sets the number of
  * workgroups, one for each head, times each row that may begin a sequence. */
-void dop_scan_begin(dop_gen *gen, const dop_scan *s, dop_buf *out);
-/* The load of `width` values of the state from before the step, in row p from column n on; statements it needs go to `out`. */
-const char *dop_scan_load(dop_gen *gen, const dop_scan *s, dop_buf *out);
-/* Stores `value` at column c of the state after the step: in the state's own memory, and in the output of linear_scan_state when
- * another node reads it.  `before` receives what is computed once. */
-void dop_scan_save(dop_gen *gen, const dop_scan *s, const char *value, const char *indent, dop_buf *before,
-                   dop_buf *out);
-/* A row program over the values of row `row` (t: its number in the step), which lie in scan_v, `stride` apart. */
-void dop_scan_behind(dop_gen *gen, const dop_scan *s, const char *stride, const char *store_if, dop_buf *body);
-/* A row program that computes head g of q (which 0) or k (1) of that row, and stores it with DOP_SQ_PUT or DOP_SK_PUT. */
-void dop_scan_head(dop_gen *gen, const dop_scan *s, uint32_t which, dop_buf *body);
+void dop_scan_begin(dop_scan_nest *o);
+/* In the loop over chunks, of `count` rows from row `first` on: dop_scan_stage stages their q, k and v, and except for matrix units
+ * decays and beta; dop_scan_finish makes what the region computes from the rows of results, which lie in scan_v, `stride` apart. */
+void dop_scan_stage(dop_scan_nest *o);
+void dop_scan_finish(dop_scan_nest *o, const char *stride);
+/* The load of `width` values of the state from before the step, in row p from column n on; adds statements that it needs. */
+const char *dop_scan_load(dop_scan_nest *o);
+/* dop_scan_place names the place of the state after the step, or after a row of the chunk (an expression, NULL: none);
+ * dop_scan_save adds statements that store `value` at column c of it: in the state's own memory and, for the last row's, in the output
+ * of linear_scan_state when another node reads it. */
+void dop_scan_place(dop_scan_nest *o, const char *row);
+void dop_scan_save(dop_scan_nest *o, const char *value, bool last);
 /* Can the variant handle the region's state?  dop_scan_keeps_last: one that writes only the state after the last row. */
 dop_refusal dop_scan_fits(const dop_site *s);
 dop_refusal dop_scan_keeps_last(const dop_site *s);

@@ -1,4 +1,4 @@
-/* Linear recurrences of many rows on matrix units, in chunks (scan_coop.glsl). */
+/* Linear recurrences of many rows on matrix units, in chunks (gen_scan.c); scan_coop.glsl has what fragments of matrices need. */
 #include "kernels/gen_scan.h"
 
 enum { BLOCK = 16, MOST_STATE = 256 };
@@ -51,90 +51,186 @@ converts(const dop_gen *gen)
     return !(gen->e.target->caps & DOP_CAP_coop_khr);
 }
 
-/* Staging of q, k or v for a chunk: every invocation takes four values at a time, and all loads of the chunk are in flight at once.
- * Missing rows at the end of a chunk repeat the step's last row. */
+/* Moves blocks of the state between memory and fragments, through the subgroup's piece of shared memory.  load: the expression of four
+ * values in memory, NULL: they are stored. */
 static void
-stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, const char *put, dop_buf *body)
+move_state(dop_scan_nest *o, const char *load)
 {
-    dop_emit *e = &gen->e;
-    const uint32_t fours = gen->choice->tile.bq * count / 4;
-    const bool even = fours % gen->choice->tile.wg == 0;
-    dop_buf *inner = dop_gen_text(gen);
-    dop_emit_scope(e, inner, "            ");
-    dop_emit_line(e, put, dop_emit_value(e, src, (dop_index){"t", "c"}, 4));
-    dop_buf_printf(
-        body,
-        "        [[unroll]] for (uint i = 0u; i < %uu; i += WG) {\n"
-        "            uint at = i + gl_LocalInvocationIndex, row = at / %uu, t = min(first + row, rows - 1u);\n"
-        "            uint c = %s + at %% %uu * 4u;\n%s%s%s        }\n",
-        fours, count / 4, base, count / 4, even ? "" : dop_emit_str(e, "            if (at < %uu) {\n", fours),
-        dop_buf_text(inner), even ? "" : "            }\n");
-}
-
-/* Appends `inner` once for each row of a chunk, in an unrolled loop in which every subgroup has a row: `row` in the chunk, `t` in
- * the step. */
-static void
-each_row(dop_gen *gen, const dop_buf *inner, dop_buf *body)
-{
-    const uint32_t subgroups = gen->choice->tile.wg / gen->e.target->subgroup;
-    const bool even = gen->choice->tile.bq % subgroups == 0;
-    dop_buf_printf(body,
-                   "    [[unroll]] for (uint i = 0u; i < ROWS; i += SUBGROUPS) {\n"
-                   "    uint row = %s, t = min(first + row, rows - 1u);\n%s    }\n",
-                   even ? "i + sub" : "min(i + sub, ROWS - 1u)", inner->data ? inner->data : "");
-}
-
-/* Staging of the decays (and beta): the first subgroup loads them and makes running sums of their logarithms. */
-static void
-stage_factors(dop_gen *gen, const dop_scan *s, dop_buf *body)
-{
-    dop_emit *e = &gen->e;
-    dop_buf *inner = dop_gen_text(gen);
-    dop_emit_scope(e, inner, "            ");
-    const char *decay = dop_emit_value(e, s->n->src[3], (dop_index){"t", "h"}, 1);
-    dop_emit_line(e, "float part = sum + subgroupInclusiveAdd(row < count ? scan_log2(%s) : 0.0);", decay);
-    if (s->delta)
-        dop_emit_line(e, "float beta = %s;", dop_emit_value(e, s->n->src[6], (dop_index){"t", "h"}, 1));
-    dop_buf_printf(body,
-                   "    if (sub == 0u) {\n        float sum = 0.0;\n"
-                   "        [[unroll]] for (uint base = 0u; base < ROWS; base += SG) {\n"
-                   "            uint row = base + lane, t = min(first + row, rows - 1u);\n%s"
-                   "            if (row < ROWS) {\n"
-                   "                scan_log[row] = part;\n                scan_from[row] = exp2(part);\n"
-                   "%s            }\n"
-                   "            sum = subgroupShuffle(part, SG - 1u);\n        }\n"
-                   "        for (uint row = lane; row < ROWS; row += SG)\n"
-                   "            scan_to[row] = exp2(sum - scan_log[row]);\n    }\n",
-                   dop_buf_text(inner), s->delta ? "                scan_beta[row] = row < count ? beta : 0.0;\n" : "");
-}
-
-static void
-stage(dop_gen *gen, const dop_scan *s, dop_buf *body)
-{
-    const dop_analysis *a = gen->e.r->info;
-    stage_factors(gen, s, body);
-    for (uint32_t i = 0; i < 2; i++) {
-        dop_buf head = {0};
-        if (a->scan.heads[i].n_nodes == 0) {
-            stage_values(gen, s->n->src[i], s->count, "g * N", i ? "DOP_SK_PUT(at, %s);" : "DOP_SQ_PUT(at, %s);", body);
-            continue;
-        }
-        dop_scan_head(gen, s, i, &head);
-        each_row(gen, &head, body);
-        dop_buf_finish(&head);
+    static const char block[] = "s[b], dop_s, PIECE_AT, 4u, true";
+    dop_nest *n = &o->n;
+    dop_nest_if(n, "works")->apart = true;
+    dop_nest_unrolled(n, "b", o->j);
+    if (!load) {
+        dop_nest_call(n, "coopMatStoreNV", block);
+        dop_nest_call(n, "DOP_SYNC", "");
     }
-    stage_values(gen, s->n->src[2], s->p, "h * P", "scan_put_v(at, row < count ? %s : vec4(0.0));", body);
+    dop_nest_for(n, "i", "lane", "64u", "SG")->unroll = true;
+    dop_nest_let(n, "uint", "p", "p0 + i / 4u");
+    dop_nest_let(n, "uint", "n", "n0 + b * 16u + i %% 4u * 4u");
+    if (load) {
+        dop_nest_set(n, "dop_s[PIECE_AT + i]", "floatBitsToUint(%s)", load);
+        dop_nest_end(n);
+        dop_nest_call(n, "DOP_SYNC", "");
+        dop_nest_call(n, "coopMatLoadNV", block);
+    } else {
+        dop_nest_let(n, "uint", "c", "(h * P + p) * N + n");
+        dop_nest_let(n, "vec4", "x", "uintBitsToFloat(dop_s[PIECE_AT + i])");
+        dop_scan_save(o, "x", true);
+        dop_nest_end(n);
+    }
+    dop_nest_call(n, "subgroupBarrier", "");
+    dop_nest_ends(n, 2);
+}
+
+/* Decays (and beta): the first subgroup loads them and makes running sums of their logarithms. */
+static void
+stage_factors(dop_scan_nest *o)
+{
+    dop_emit *e = &o->gen->e;
+    dop_nest *n = &o->n;
+    const dop_node_id *src = o->s.n->src;
+    dop_buf text = {0};
+    dop_emit_scope(e, &text, "            ");
+    dop_emit_line(e, "float part = sum + subgroupInclusiveAdd(row < count ? scan_log2(%s) : 0.0);",
+                  dop_emit_value(e, src[3], (dop_index){"t", "h"}, 1));
+    const char *beta = o->s.delta ? dop_emit_value(e, src[6], (dop_index){"t", "h"}, 1) : NULL;
+    dop_nest_if(n, "sub == 0u")->apart = true;
+    dop_nest_let(n, "float", "sum", "0.0");
+    dop_nest_for(n, "base", "0u", "ROWS", "SG")->unroll = true;
+    dop_nest_let(n, "uint", "row", "base + lane");
+    dop_nest_let(n, "uint", "t", "min(first + row, rows - 1u)");
+    dop_nest_hole(n, "decay", dop_gen_keep(o->gen, &text));
+    dop_nest_if(n, "row < ROWS");
+    dop_nest_store(n, o->all, "scan_log[row]", "part");
+    dop_nest_store(n, o->all, "scan_from[row]", "exp2(part)");
+    if (beta)
+        dop_nest_store(n, o->all, "scan_beta[row]", "row < count ? %s : 0.0", beta);
+    dop_nest_end(n);
+    dop_nest_set(n, "sum", "subgroupShuffle(part, SG - 1u)");
+    dop_nest_end(n);
+    dop_nest_for(n, "row", "lane", "ROWS", "SG");
+    dop_nest_store(n, o->all, "scan_to[row]", "exp2(sum - scan_log[row])");
+    dop_nest_ends(n, 2);
+}
+
+/* y and u become S q and S k; blocks of the state are factors, as many at a time as fit the subgroup's piece of shared memory. */
+static void
+multiply_state(dop_scan_nest *o, uint32_t pieces)
+{
+    static const char each[] = "PIECES && b0 + i < NB";
+    const char *factor = converts(o->gen) ? "part" : "factor";
+    dop_nest *n = &o->n;
+    dop_nest_if(n, "works")->apart = true;
+    dop_nest_unrolled(n, "rb", o->r);
+    dop_nest_set(n, "u[rb]", "FRAG(0.0)");
+    dop_nest_set(n, "y[rb]", "FRAG(0.0)");
+    dop_nest_end(n);
+    dop_nest_for(n, "b0", "0u", "NB", "PIECES")->unroll = true;
+    dop_nest_array(n, "scan_factor", "part", pieces);
+    dop_nest_for(n, "i", "0u", each, NULL)->unroll = true;
+    dop_nest_set(n, "part[i]", "scan_halves(s[b0 + i])");
+    if (!converts(o->gen)) {
+        dop_nest_call(n, "DOP_STORE", "part[i], PIECE_AT + i * 4u, 2u, LP");
+        dop_nest_end(n);
+        dop_nest_call(n, "DOP_SYNC", "");
+        dop_nest_array(n, "scan_factor", factor, pieces);
+        dop_nest_for(n, "i", "0u", each, NULL)->unroll = true;
+        dop_nest_call(n, "DOP_LOAD", "factor[i], PIECE_AT + i * 4u, 2u, LP, false");
+        dop_nest_end(n);
+        dop_nest_call(n, "subgroupBarrier", "");
+    } else {
+        dop_nest_end(n);
+    }
+    dop_nest_for(n, "i", "0u", each, NULL)->unroll = true;
+    dop_nest_unrolled(n, "rb", o->r);
+    dop_nest_let(n, "uint", "at", "rb * 16u * LK + n0 / 8u + (b0 + i) * 2u");
+    for (uint32_t m = 0; m <= o->s.delta; m++)
+        dop_nest_call(n, "DOP_TIMES",
+                      dop_nest_text(n, "%s + at, REST, LK, false, %s[i]", m ? "u[rb], K_AT" : "y[rb], Q_AT", factor))
+            ->reads = o->staged;
+    dop_nest_ends(n, 4);
+}
+
+/* Subgroups that share columns have parts of results, which the first of them adds up and stores. */
+static void
+store(dop_scan_nest *o, uint32_t split)
+{
+    static const char place[] = "scan_v, rb * 16u * LV + p0, LV, false";
+    dop_nest *n = &o->n;
+    for (uint32_t part = 1; part <= split; part++) {
+        dop_nest_if(n, "%s", part < split ? dop_nest_text(n, "sub / CB == %uu", part) : "sub < CB")->apart = true;
+        dop_nest_unrolled(n, "rb", o->r);
+        dop_nest_call(n, "coopMatStoreNV", dop_nest_text(n, "y[rb], %s", place))->writes = o->results;
+        dop_nest_ends(n, 2);
+        if (part == split)
+            return;
+        dop_nest_if(n, "sub < CB")->apart = true;
+        dop_nest_unrolled(n, "rb", o->r);
+        dop_nest_array(n, "FRAG", "other", 1);
+        dop_nest_call(n, "coopMatLoadNV", dop_nest_text(n, "other[0], %s", place))->reads = o->results;
+        dop_nest_each(n, "e", o->lanes, "y[rb][e]", "other[0][e]")->step = "+";
+        dop_nest_ends(n, 2);
+    }
 }
 
 static void
-emit_behind(dop_gen *gen, const dop_scan *s, dop_buf *body)
+by_chunk(dop_scan_nest *o, const layout *l)
 {
-    dop_buf *row = dop_gen_text(gen);
-    if (gen->e.r->info->scan.behind.n_nodes == 0)
-        return;
-    dop_buf_puts(body, "        barrier();\n");
-    dop_scan_behind(gen, s, "LV", "i + sub < count", row);
-    each_row(gen, row, body);
+    dop_nest *n = &o->n;
+    dop_nest_library(n, "scan_products", "SUBGROUPS - 1u - sub", o->staged, o->products | o->solved);
+    dop_nest_array(n, "FRAG", "y", o->r);
+    dop_nest_array(n, "FRAG", "u", o->r);
+    multiply_state(o, l->pieces);
+    if (o->s.delta) {
+        dop_nest_for(n, "i", "WG - 1u - gl_LocalInvocationIndex", "ROWS", "WG")->apart = true;
+        dop_nest_library(n, "scan_invert", "i", o->solved, o->products);
+        dop_nest_end(n);
+    }
+    /* u becomes v, and with a delta rule what S k leaves of it */
+    dop_nest_if(n, "works")->apart = true;
+    dop_nest_unrolled(n, "rb", o->r);
+    dop_nest_array(n, "FRAG", "v", 1);
+    dop_nest_call(n, "coopMatLoadNV", "v[0], scan_v, rb * 16u * LV + p0, LV, false")->reads = o->staged;
+    dop_nest_call(n, "DOP_SCALE", "y[rb], scan_from");
+    if (o->s.delta) {
+        dop_nest_call(n, "DOP_SCALE", "u[rb], scan_from");
+        dop_nest_each(n, "e", o->lanes, "v[0][e]", "v[0][e] - u[rb][e]");
+        dop_nest_call(n, "DOP_SCALE", "v[0], scan_beta");
+    }
+    dop_nest_set(n, "u[rb]", "v[0]");
+    dop_nest_ends(n, 2);
+    /* then what rows add, and as factors x: with a delta rule the solution of the triangular system, block by block */
+    dop_nest_if(n, "works")->apart = true;
+    dop_nest_array(n, "scan_factor", "x", o->r);
+    dop_nest_unrolled(n, "rb", o->r);
+    if (o->s.delta) {
+        dop_nest_for(n, "c", "0u", "rb", NULL)->unroll = true;
+        dop_nest_call(n, "DOP_TIMES", "u[rb], KK_AT + rb * 16u * LM + c * 2u, REST_M, LM, false, x[c]");
+        dop_nest_end(n);
+        dop_nest_call(n, "DOP_FACTOR", "x[rb], u[rb]");
+        dop_nest_set(n, "u[rb]", "FRAG(0.0)");
+        dop_nest_call(n, "DOP_TIMES", "u[rb], KK_AT + rb * 16u * LM + rb * 2u, REST_M, LM, true, x[rb]");
+    }
+    dop_nest_call(n, "DOP_FACTOR", "x[rb], u[rb]");
+    dop_nest_end(n);
+    dop_nest_if(n, "sub < CB");
+    dop_nest_unrolled(n, "rb", o->r);
+    dop_nest_for(n, "c", "0u", "rb + 1u", NULL)->unroll = true;
+    dop_nest_call(n, "DOP_TIMES", "y[rb], QK_AT + rb * 16u * LM + c * 2u, REST_M, LM, false, x[c]")->reads =
+        o->products;
+    dop_nest_ends(n, 3);
+    dop_nest_unrolled(n, "rb", o->r);
+    dop_nest_call(n, "DOP_SCALE", "u[rb], scan_to");
+    dop_nest_call(n, "DOP_FACTOR", "x[rb], u[rb]");
+    dop_nest_end(n);
+    dop_nest_let(n, "float", "all", "scan_from[ROWS - 1u]");
+    dop_nest_unrolled(n, "b", o->j);
+    dop_nest_each(n, "e", o->lanes, "s[b][e]", "s[b][e] * all");
+    dop_nest_unrolled(n, "rb", o->r);
+    dop_nest_call(n, "DOP_TIMES", "s[b], K_AT + rb * 16u * LK + n0 / 8u + b * 2u, REST, LK, true, x[rb]")->reads =
+        o->staged;
+    dop_nest_ends(n, 3);
+    store(o, l->split);
 }
 
 static dop_status
@@ -142,20 +238,48 @@ emit(dop_gen *gen)
 {
     const dop_scan s = dop_scan_of(gen);
     const layout l = layout_of(&s, gen->choice->tile.bq, gen->e.target);
-    dop_keys keys = {0};
-    dop_buf *from = dop_keys_text(gen, &keys, "FROM");
+    dop_scan_nest o = {.units = true,
+                       .rows = l.rows,
+                       .r = l.rows / BLOCK,
+                       .j = s.count / BLOCK / l.split,
+                       .lanes = BLOCK * BLOCK / gen->e.target->subgroup};
+    dop_nest_placement pl = {.at = {{[DOP_LEVEL_reg] = o.r, [DOP_LEVEL_unit] = BLOCK},
+                                    {[DOP_LEVEL_group] = s.p / BLOCK, [DOP_LEVEL_unit] = BLOCK},
+                                    {[DOP_LEVEL_group] = l.split, [DOP_LEVEL_reg] = o.j, [DOP_LEVEL_unit] = BLOCK}},
+                             .sum = l.split > 1 ? DOP_MEET_each : DOP_MEET_none};
+    dop_nest *n = &o.n;
     gen->halves = true;
     if (!converts(gen))
         gen->e.caps |= DOP_CAP_coop_f16_sums;
-    dop_keys_set(&keys, "LOAD", dop_scan_load(gen, &s, from));
-    stage(gen, &s, dop_keys_text(gen, &keys, "STAGE"));
-    emit_behind(gen, &s, dop_keys_text(gen, &keys, "AFTER"));
-    dop_scan_save(gen, &s, "x", "            ", from, dop_keys_text(gen, &keys, "SAVE"));
-    dop_scan_begin(gen, &s, dop_keys_text(gen, &keys, "BEGIN"));
-    DOP_NUMBERS(gen, &keys, &gen->main, {"P", s.p}, {"N", s.count}, {"ROWS", l.rows}, {"#SPLIT", l.split},
+    dop_scan_open(&o, gen, &pl);
+    DOP_LIBRARY(gen, n, "scan_coop.glsl", {"P", s.p}, {"N", s.count}, {"ROWS", l.rows}, {"#SPLIT", l.split},
                 {"PIECES", l.pieces}, {"PIECES_AT", l.piece_at}, {"WORDS", l.words}, {"#DELTA", s.delta},
                 {"#CONVERTS", converts(gen)});
-    return dop_template_fill(gen, "scan_coop.glsl", &keys, &gen->main);
+    o.staged = dop_nest_memory(n, "staged rows");
+    o.products = dop_nest_memory(n, "products of rows");
+    dop_scan_begin(&o);
+    dop_nest_let(n, "uint", "lane", "gl_LocalInvocationIndex %% SG");
+    dop_nest_let(n, "uint", "sub", "gl_LocalInvocationIndex / SG");
+    dop_nest_let(n, "uint", "p0", "sub %% CB * 16u");
+    dop_nest_let(n, "uint", "n0", "sub / CB * NB * 16u");
+    dop_nest_let(n, "bool", "works", "sub < WORKERS");
+    dop_nest_array(n, "FRAG", "s", o.j);
+    const char *load = dop_scan_load(&o);
+    dop_scan_place(&o, NULL);
+    move_state(&o, load);
+    dop_nest_for(n, "i", "gl_LocalInvocationIndex", "16u", "WG")->apart = true;
+    dop_nest_store(n, o.staged, "scan_number[i]", "float(i)");
+    dop_nest_end(n);
+    dop_nest_for(n, "first", "begin", "rows", "ROWS");
+    dop_nest_let(n, "uint", "count", "min(ROWS, rows - first)");
+    stage_factors(&o);
+    dop_scan_stage(&o);
+    by_chunk(&o, &l);
+    dop_scan_finish(&o, "LV");
+    dop_nest_end(n);
+    move_state(&o, NULL);
+    dop_nest_end(n);
+    return dop_gen_print_nest(gen, n);
 }
 
 static uint32_t

@@ -123,47 +123,6 @@ dop_trips_row(const dop_site *s, const dop_tile *tile)
     return n;
 }
 
-/* Iterations of a recurrence row by row; the staging of rows is counted value by value. */
-uint64_t
-dop_trips_scan(const dop_site *s, const dop_tile *tile)
-{
-    const dop_analysis *a = s->r->info;
-    const dop_node *n = dop_node_at(s->g, a->scan.root);
-    const uint32_t width = dop_node_at(s->g, n->src[2])->shape.dim[2].mul,
-                   count = dop_node_at(s->g, n->src[0])->shape.dim[2].mul;
-    const uint32_t lanes = tile->subgroup ? s->t->subgroup : tile->wg, teams = tile->wg / lanes;
-    const uint32_t rows = tile->bq ? tile->bq : 1, vec = count % 4 == 0 ? 4 : 1;
-    const uint64_t many = dop_turns(s->g->max_t, rows) + s->g->max_q;
-    uint64_t staged = dop_turns((uint64_t)rows * width, tile->wg) +
-                      2 * dop_turns((uint64_t)rows * count, (uint64_t)tile->wg * vec) + 8;
-    for (uint32_t i = 0; i < 2; i++)
-        if (a->scan.heads[i].n_nodes)
-            staged += dop_turns(rows, teams) * dop_trips_program(s, &a->scan.heads[i], count, lanes);
-    if (a->scan.behind.n_nodes)
-        staged += dop_turns(rows, teams) * dop_trips_program(s, &a->scan.behind, width, lanes);
-    return many *
-               (staged +
-                rows * (1ull + (tile->lanes > 1 && tile->lanes != s->t->subgroup ? 2 * dop_halvings(tile->lanes) : 0)) +
-                1) +
-           256;
-}
-
-/* Iterations of a recurrence in chunks: the products of a chunk's rows with one another, and the solution of each column. */
-uint64_t
-dop_trips_scan_chunks(const dop_site *s, const dop_tile *tile)
-{
-    const dop_analysis *a = s->r->info;
-    const uint64_t rows = tile->bq,
-                   count = dop_node_at(s->g, dop_node_at(s->g, a->scan.root)->src[0])->shape.dim[2].mul;
-    const uint64_t width = dop_node_at(s->g, dop_node_at(s->g, a->scan.root)->src[2])->shape.dim[2].mul;
-    const uint64_t pairs = dop_turns((rows / 2 + 1) * (rows / 2 + 2) / 2, tile->wg) * (count / 4 + rows + 4);
-    const uint64_t columns = dop_turns(width, tile->wg) * rows * (rows / 8 + 3);
-    const uint64_t padding = 4 * dop_turns(rows * (count + width), tile->wg);
-    const uint64_t own =
-        pairs + dop_turns(rows, tile->wg) * (rows + 2) + columns + padding + rows * rows / 4 + 4 * rows;
-    return dop_trips_scan(s, tile) + (dop_turns(s->g->max_t, rows) + s->g->max_q) * own;
-}
-
 uint64_t
 dop_trips_choice(const dop_site *s, const dop_tile *tile)
 {

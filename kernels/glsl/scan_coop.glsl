@@ -1,11 +1,5 @@
-// Linear recurrences of many rows in chunks of ROWS, on matrix units (GL_NV_cooperative_matrix, 16 x 16 x 16, f16 factors
-// and f32 sums): the duality of Mamba-2 (arXiv 2405.21060) and, for the delta rule, the triangular system of gated DeltaNet
-// (arXiv 2412.06464).  With S the state before the chunk, d(j, i) the decays of rows j + 1 to i and d(i) those of the chunk's
-// first row to row i:
-//   what row i adds     x_i = beta_i (v_i - d(i) S k_i - sum over j < i of d(j, i) (k_i k_j) x_j), or v_i without beta
-//   its result          y_i = d(i) S q_i + sum over j <= i of d(j, i) (q_i k_j) x_j
-//   the state after it  d(last) S + sum over j of d(j, last) x_j k_j^T
-// Decays are sums of logarithms, whose differences are never above zero, so that nothing overflows.
+// Chunks of a recurrence (gen_scan.c) in fragments of 16 x 16, f16 factors and f32 sums (GL_NV_cooperative_matrix).  Decays are sums of
+// logarithms, whose differences are never above zero, so that nothing overflows.
 //
 // A factor is the sum of two halves, the second of which is what the first one lost, and a product is three: errors of f16
 // would pass through several products and the state.
@@ -35,7 +29,7 @@
 #define EL (256u / SG) // elements of a matrix of sums that an invocation has
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
 #define HALF fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
-#define DOP_SYNC subgroupMemoryBarrierShared(), subgroupBarrier()
+#define DOP_SYNC() subgroupMemoryBarrierShared(), subgroupBarrier()
 shared uvec4 dop_s[WORDS];   // q, k, products, pieces; in these also the state on its way from and to memory
 shared float scan_v[ROWS * LV]; // v, then results
 shared float scan_log[ROWS], scan_from[ROWS], scan_to[ROWS]; // log2 of d(i); d(i), d(j, last)
@@ -59,6 +53,7 @@ void scan_put(uint at, uint i, vec4 x)
 }
 #define DOP_SQ_PUT(i, x) scan_put(Q_AT, i, x)
 #define DOP_SK_PUT(i, x) scan_put(K_AT, i, x)
+#define DOP_SV_PUT(i, x) scan_put_v(i, row < count ? x : vec4(0.0))
 void scan_put_v(uint i, vec4 x)
 {
     uint at = i / (P / 4u) * LV + i % (P / 4u) * 4u;
@@ -101,6 +96,13 @@ scan_factor scan_halves(FRAG x)
     sum = coopMatMulAddNV(a.rest, b.most, sum);                        \
     sum = coopMatMulAddNV(a.most, b.rest, sum);                        \
     sum = coopMatMulAddNV(a.most, b.most, sum);
+// Adds the product of a factor in shared memory and of another one.
+#define DOP_TIMES(sum, at, gap, stride, columns, b)                    \
+    {                                                                  \
+        scan_factor a;                                                 \
+        DOP_LOAD(a, at, gap, stride, columns)                          \
+        DOP_MULTIPLY(sum, a, b)                                        \
+    }
 // Converts a matrix of sums to a factor of products; in the KHR form it passes through the subgroup's piece of shared memory.
 #if CONVERTS
 #define DOP_FACTOR(to, x) to = scan_halves(x);
@@ -109,7 +111,7 @@ scan_factor scan_halves(FRAG x)
     {                                                                  \
         scan_factor halves = scan_halves(x);                           \
         DOP_STORE(halves, PIECE_AT, 2u, LP)                            \
-        DOP_SYNC;                                                      \
+        DOP_SYNC();                                                    \
         DOP_LOAD(to, PIECE_AT, 2u, LP, false)                          \
         subgroupBarrier();                                             \
     }
@@ -182,149 +184,3 @@ void scan_invert(uint at)
     }
 }
 #endif
-
-void main()
-{
-${BEGIN}    uint lane = gl_LocalInvocationIndex % SG, sub = gl_LocalInvocationIndex / SG;
-    uint p0 = sub % CB * 16u, n0 = sub / CB * NB * 16u;
-    bool works = sub < WORKERS;
-    FRAG s[NB];
-${FROM}    if (works)
-        [[unroll]] for (uint b = 0u; b < NB; b++) {
-            [[unroll]] for (uint i = lane; i < 64u; i += SG) {
-                uint p = p0 + i / 4u, n = n0 + b * 16u + i % 4u * 4u;
-                dop_s[PIECE_AT + i] = floatBitsToUint(${LOAD});
-            }
-            DOP_SYNC;
-            coopMatLoadNV(s[b], dop_s, PIECE_AT, 4u, true);
-            subgroupBarrier();
-        }
-    for (uint i = gl_LocalInvocationIndex; i < 16u; i += WG)
-        scan_number[i] = float(i);
-    for (uint first = begin; first < rows; first += ROWS) {
-        uint count = min(ROWS, rows - first);
-        barrier();
-${STAGE}        barrier();
-        scan_products(SUBGROUPS - 1u - sub);
-        // y and u: S q and S k, which become what a row adds.
-        FRAG y[RB], u[RB];
-        if (works) {
-            [[unroll]] for (uint rb = 0u; rb < RB; rb++)
-                y[rb] = u[rb] = FRAG(0.0);
-            [[unroll]] for (uint b0 = 0u; b0 < NB; b0 += PIECES) {
-                scan_factor part[PIECES];
-                [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++) {
-                    part[i] = scan_halves(s[b0 + i]);
-#if !CONVERTS
-                    DOP_STORE(part[i], PIECE_AT + i * 4u, 2u, LP)
-#endif
-                }
-#if !CONVERTS
-                DOP_SYNC;
-                scan_factor factor[PIECES];
-                [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++) {
-                    DOP_LOAD(factor[i], PIECE_AT + i * 4u, 2u, LP, false)
-                }
-                subgroupBarrier();
-#else
-#define factor part
-#endif
-                [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++)
-                    [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-                        scan_factor x;
-                        uint at = rb * 16u * LK + n0 / 8u + (b0 + i) * 2u;
-                        DOP_LOAD(x, Q_AT + at, REST, LK, false)
-                        DOP_MULTIPLY(y[rb], x, factor[i])
-#if DELTA
-                        DOP_LOAD(x, K_AT + at, REST, LK, false)
-                        DOP_MULTIPLY(u[rb], x, factor[i])
-#endif
-                    }
-            }
-        }
-#if DELTA
-        barrier();
-        for (uint i = WG - 1u - gl_LocalInvocationIndex; i < ROWS; i += WG)
-            scan_invert(i);
-#endif
-        if (works)
-            [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-                FRAG v;
-                coopMatLoadNV(v, scan_v, rb * 16u * LV + p0, LV, false);
-                DOP_SCALE(y[rb], scan_from)
-#if DELTA
-                DOP_SCALE(u[rb], scan_from)
-                [[unroll]] for (uint e = 0u; e < EL; e++)
-                    v[e] -= u[rb][e];
-                DOP_SCALE(v, scan_beta)
-#endif
-                u[rb] = v;
-            }
-        barrier();
-        if (works) {
-            scan_factor x[RB], m;
-            [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-#if DELTA
-                [[unroll]] for (uint c = 0u; c < rb; c++) {
-                    DOP_LOAD(m, KK_AT + rb * 16u * LM + c * 2u, REST_M, LM, false)
-                    DOP_MULTIPLY(u[rb], m, x[c])
-                }
-                DOP_FACTOR(x[rb], u[rb])
-                DOP_LOAD(m, KK_AT + rb * 16u * LM + rb * 2u, REST_M, LM, true)
-                u[rb] = FRAG(0.0);
-                DOP_MULTIPLY(u[rb], m, x[rb])
-#endif
-                DOP_FACTOR(x[rb], u[rb])
-            }
-            if (sub < CB)
-                [[unroll]] for (uint rb = 0u; rb < RB; rb++)
-                    [[unroll]] for (uint c = 0u; c <= rb; c++) {
-                        DOP_LOAD(m, QK_AT + rb * 16u * LM + c * 2u, REST_M, LM, false)
-                        DOP_MULTIPLY(y[rb], m, x[c])
-                    }
-            [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-                DOP_SCALE(u[rb], scan_to)
-                DOP_FACTOR(x[rb], u[rb])
-            }
-            float all = scan_from[ROWS - 1u];
-            [[unroll]] for (uint b = 0u; b < NB; b++) {
-                [[unroll]] for (uint e = 0u; e < EL; e++)
-                    s[b][e] *= all;
-                [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-                    scan_factor k;
-                    DOP_LOAD(k, K_AT + rb * 16u * LK + n0 / 8u + b * 2u, REST, LK, true)
-                    DOP_MULTIPLY(s[b], k, x[rb])
-                }
-            }
-        }
-#if SPLIT > 1
-        [[unroll]] for (uint part = 1u; part < SPLIT; part++) {
-            if (sub / CB == part)
-                [[unroll]] for (uint rb = 0u; rb < RB; rb++)
-                    coopMatStoreNV(y[rb], scan_v, rb * 16u * LV + p0, LV, false);
-            barrier();
-            if (sub < CB)
-                [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-                    FRAG other;
-                    coopMatLoadNV(other, scan_v, rb * 16u * LV + p0, LV, false);
-                    [[unroll]] for (uint e = 0u; e < EL; e++)
-                        y[rb][e] += other[e];
-                }
-            barrier();
-        }
-#endif
-        if (sub < CB)
-            [[unroll]] for (uint rb = 0u; rb < RB; rb++)
-                coopMatStoreNV(y[rb], scan_v, rb * 16u * LV + p0, LV, false);
-${AFTER}    }
-    if (works)
-        [[unroll]] for (uint b = 0u; b < NB; b++) {
-            coopMatStoreNV(s[b], dop_s, PIECE_AT, 4u, true);
-            DOP_SYNC;
-            [[unroll]] for (uint i = lane; i < 64u; i += SG) {
-                uint p = p0 + i / 4u, n = n0 + b * 16u + i % 4u * 4u, c = (h * P + p) * N + n;
-                vec4 x = uintBitsToFloat(dop_s[PIECE_AT + i]);
-${SAVE}            }
-            subgroupBarrier();
-        }
-}

@@ -100,6 +100,13 @@ dop_nest_end(dop_nest *n)
 }
 
 void
+dop_nest_ends(dop_nest *n, uint32_t blocks)
+{
+    while (blocks-- > 0)
+        dop_nest_end(n);
+}
+
+void
 dop_nest_number(dop_nest *n, const char *name, uint32_t value)
 {
     add(n, DOP_STMT_number, name, dop_nest_text(n, "%uu", value));
@@ -216,13 +223,20 @@ dop_nest_set(dop_nest *n, const char *place, const char *value, ...)
     return s;
 }
 
+dop_stmt *
+dop_nest_each(dop_nest *n, const char *name, uint32_t turns, const char *place, const char *value, ...)
+{
+    dop_nest_unrolled(n, name, turns);
+    ADD(s, set, place, value);
+    dop_nest_end(n);
+    return s;
+}
+
 void
 dop_nest_zeros(dop_nest *n, const char *name, uint32_t count)
 {
     dop_nest_array(n, "float", name, count);
-    dop_nest_unrolled(n, "i", count);
-    dop_nest_set(n, dop_nest_text(n, "%s[i]", name), "0.0");
-    dop_nest_end(n);
+    dop_nest_each(n, "i", count, dop_nest_text(n, "%s[i]", name), "0.0");
 }
 
 dop_stmt *
@@ -265,6 +279,14 @@ dop_stmt *
 dop_nest_call(dop_nest *n, const char *function, const char *arguments)
 {
     return add(n, DOP_STMT_call, function, arguments);
+}
+
+void
+dop_nest_library(dop_nest *n, const char *function, const char *arguments, uint32_t reads, uint32_t writes)
+{
+    dop_stmt *s = dop_nest_call(n, function, arguments);
+    s->reads = reads;
+    s->writes = writes;
 }
 
 void

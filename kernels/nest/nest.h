@@ -86,16 +86,22 @@ dop_stmt *dop_nest_unrolled(dop_nest *n, const char *name, uint32_t turns);
 dop_stmt *dop_nest_if(dop_nest *n, const char *condition, ...) DOP_NEST_PRINTF(2);
 void dop_nest_else(dop_nest *n); /* ends the statements under a condition, and begins the others */
 void dop_nest_end(dop_nest *n);
+void dop_nest_ends(dop_nest *n, uint32_t blocks); /* ends that many */
 dop_stmt *dop_nest_let(dop_nest *n, const char *type, const char *name, const char *value, ...) DOP_NEST_PRINTF(4);
 void dop_nest_array(dop_nest *n, const char *type, const char *name, uint32_t count);
 void dop_nest_zeros(dop_nest *n, const char *name, uint32_t count); /* an array of floats, all 0 */
 dop_stmt *dop_nest_set(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
+/* An unrolled loop around the statement. */
+dop_stmt *dop_nest_each(dop_nest *n, const char *name, uint32_t turns, const char *place, const char *value, ...)
+    DOP_NEST_PRINTF(5);
 dop_stmt *dop_nest_add(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
 void dop_nest_load(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
 void dop_nest_store(dop_nest *n, uint32_t memory, const char *place, const char *value, ...) DOP_NEST_PRINTF(4);
 void dop_nest_dot(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
 dop_stmt *dop_nest_reduce(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
 dop_stmt *dop_nest_call(dop_nest *n, const char *function, const char *arguments);
+/* A call of a library's function that reads and writes this memory. */
+void dop_nest_library(dop_nest *n, const char *function, const char *arguments, uint32_t reads, uint32_t writes);
 /* Prefetch: what an iteration of the innermost loop loads into registers, by a call of the function with these arguments; `first`:
  * the arguments for the first iteration.  The call is issued an iteration earlier, across iterations of the outer loops as well
  * where these have an `again`. */

@@ -25,7 +25,7 @@ void
 dop_placement_dump(const dop_nest_placement *p, dop_buf *out)
 {
     const char *axes = p->axes ? p->axes : "tnk";
-    static const char *const levels[] = {"grid", "piece", "group", "loop", "lane", "reg"};
+    static const char *const levels[] = {"grid", "piece", "group", "loop", "lane", "reg", "unit"};
     static const char *const sums[] = {"in registers", "lanes", "each by itself through shared memory",
                                        "lanes, then shared memory"};
     for (int a = 0; a < DOP_PLACE_AXES; a++) {

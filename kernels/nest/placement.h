@@ -13,6 +13,7 @@ typedef enum dop_level {
     DOP_LEVEL_loop,  /* iterations of the innermost loop that is not unrolled */
     DOP_LEVEL_lane,  /* cooperative lanes, which share what they compute */
     DOP_LEVEL_reg,   /* side by side in registers */
+    DOP_LEVEL_unit,  /* in a fragment of a matrix unit */
     DOP_LEVELS
 } dop_level;
 

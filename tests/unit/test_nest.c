@@ -322,6 +322,20 @@ Test(nest, loads_ahead_have_registers_and_a_loop)
     is_refused(&f, "no loop is around loads ahead by fetch");
 }
 
+Test(nest, a_statement_in_an_unrolled_loop_may_read_what_a_library_writes)
+{
+    fixture f;
+    begin(&f);
+    dop_nest_if(&f.n, "a < b");
+    dop_nest_for(&f.n, "i", "0u", "2u", NULL);
+    dop_nest_ends(&f.n, 2);
+    dop_nest_library(&f.n, "fill", "1u", 0, f.x);
+    dop_nest_each(&f.n, "j", 4, "sum", "x[j]")->reads = f.x;
+    dop_nest_library(&f.n, "drain", "", f.x, 0);
+    is_printed(
+        &f, "if(a<b){for(uinti=0u;i<2u;i++){}}fill(1u);barrier();[[unroll]]for(uintj=0u;j<4u;j++){sum=x[j];}drain();}");
+}
+
 Test(nest, a_dump_names_placements_memory_and_holes)
 {
     fixture f;
