@@ -112,7 +112,7 @@ typedef dop_status read_fn(reader *r, const yaml_node_t *node, uint32_t i);
 
 /* Reads the value of a key: one mapping that is for all, or a list of mappings. */
 static dop_status
-read_list(reader *r, const char *key, read_fn *read, uint32_t *out_n)
+read_list(reader *r, const char *key, read_fn *item, uint32_t *out_n)
 {
     const yaml_node_t *node = dop_yaml_value(&r->y, r->y.root, key);
     dop_status st = DOP_OK;
@@ -120,10 +120,10 @@ read_list(reader *r, const char *key, read_fn *read, uint32_t *out_n)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "it needs link and device; %s is missing", key);
     *out_n = 0;
     if (node->type != YAML_SEQUENCE_NODE)
-        return read(r, node, (*out_n)++);
+        return item(r, node, (*out_n)++);
     for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top && st == DOP_OK; i++)
         st = *out_n == DOP_MAX_PARTS ? DOP_FAIL_NODE(r->diag, r->path, node, "%s: at most %d", key, DOP_MAX_PARTS)
-                                     : read(r, yaml_document_get_node(&r->y.doc, *i), (*out_n)++);
+                                     : item(r, yaml_document_get_node(&r->y.doc, *i), (*out_n)++);
     return st == DOP_OK && *out_n == 0 ? DOP_FAIL_NODE(r->diag, r->path, node, "%s: an empty list", key) : st;
 }
 

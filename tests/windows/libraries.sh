@@ -103,9 +103,8 @@ fi
 library spirv-cross "" libspirv-cross-c.a -DSPIRV_CROSS_CLI=OFF -DSPIRV_CROSS_ENABLE_TESTS=OFF -DSPIRV_CROSS_ENABLE_HLSL=OFF \
     -DSPIRV_CROSS_ENABLE_MSL=OFF -DSPIRV_CROSS_ENABLE_CPP=OFF -DSPIRV_CROSS_ENABLE_REFLECT=OFF -DSPIRV_CROSS_ENABLE_UTIL=OFF
 pkgconfig spirv-cross-c-shared "-lspirv-cross-c -lspirv-cross-glsl -lspirv-cross-core -lstdc++" -I"$prefix/include/spirv_cross"
-mkdir -p src/spirv-headers/include # by itself: /usr/include has headers of this system
-cp -r /usr/include/spirv src/spirv-headers/include/
-built="SPIRV-Tools-static SPIRV-Tools-opt" library spirv-tools "" libSPIRV-Tools-opt.a -DSPIRV-Headers_SOURCE_DIR="$prefix/src/spirv-headers" \
+cp -r /usr/include/spirv include/ # by itself: /usr/include has headers of this system
+built="SPIRV-Tools-static SPIRV-Tools-opt" library spirv-tools "" libSPIRV-Tools-opt.a -DSPIRV-Headers_SOURCE_DIR="$prefix" \
     -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_SKIP_TESTS=ON -DSPIRV_WERROR=OFF
 library glslang "" libglslang.a -DENABLE_GLSLANG_BINARIES=OFF -DENABLE_CTEST=OFF -DENABLE_HLSL=ON
 
@@ -119,7 +118,7 @@ if [ ! -e lib/libshaderc_combined.a ]; then
     cp -r src/shaderc-*/libshaderc/include/shaderc include/
     x86_64-w64-mingw32-ar -M <<END
 CREATE lib/libshaderc_combined.a
-ADDLIB lib/libshaderc.a
+ADDLIB lib/libshaderc_static.a
 ADDLIB lib/libshaderc_util.a
 SAVE
 END
@@ -133,8 +132,9 @@ if [ ! -e lib/libcrypto.a ]; then
     echo openssl
     mkdir -p build/openssl
     (cd build/openssl &&
-        perl "$(echo "$prefix"/src/openssl-*/Configure)" mingw64 --cross-compile-prefix=x86_64-w64-mingw32- --prefix="$prefix" --libdir=lib \
-            CC="$(command -v ccache || true) x86_64-w64-mingw32-gcc-posix" $(printf 'no-%s ' $left_out) &&
+        perl "$(echo "$prefix"/src/openssl-*/Configure)" mingw64 --prefix="$prefix" --libdir=lib \
+            CC="$(command -v ccache || true) x86_64-w64-mingw32-gcc-posix" AR=x86_64-w64-mingw32-ar RANLIB=x86_64-w64-mingw32-ranlib \
+            RC=x86_64-w64-mingw32-windres $(printf 'no-%s ' $left_out) &&
         make -s -j "$jobs" build_generated && make -s -j "$jobs" libcrypto.a) >build/openssl.log 2>&1 ||
         { tail -20 build/openssl.log; exit 1; }
     cp build/openssl/libcrypto.a lib/
