@@ -26,6 +26,7 @@ newer() {
     local package
     for package in "$work"/cache/archives/*.deb; do dpkg -x "$package" "$NEWER" || return 1; done
     rm -r "$work"
+    [ -L "$NEWER/lib" ] || [ ! -d "$NEWER/lib" ] || cp -a "$NEWER/lib/." "$NEWER/usr/lib/" # packages of Debian 12 have parts in both
     newer_icds
     touch "$stamp"
 }
