@@ -16,8 +16,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_ADAPTER] = "of adapters that other layers use with the same shared block, or copies of that block",
     [DOP_EXCUSE_HEAD] = "of heads for other tasks, which vectors and scores of texts do not use",
     [DOP_EXCUSE_LIST] = "of a drafter: a second list of its tokens, copies of what its model has",
-    [DOP_EXCUSE_DRAFTER] = "of a drafter that reads its model's embedding and, here, chooses among all tokens: its own "
-                           "embedding, and clusters of tokens",
+    [DOP_EXCUSE_DRAFTER] = "of a drafter: an embedding, where the model's is read, and clusters of tokens",
     [DOP_EXCUSE_CACHE_SCALE] = "scales of a quantized cache or of attention, which the cache here does not use",
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
