@@ -33,6 +33,8 @@ fi
 check "auto on RDNA 2" knows navi21 amd-rdna2
 kernels navi21 amd-rdna2 "$SRC/examples/shakespeare-gemma3" --chunks 64
 kernels gfx1100 amd-rdna2 "$SRC/examples/shakespeare-gemma3" # without matrix units, which this driver does not have
+check "vega10: compiles" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o vega10.plan --quiet --target tier2 &&
+    check "vega10: the driver takes all kernels" made vega10 vega10.plan
 [ -n "$whole" ] || finish
 
 broadly navi21:amd-rdna2 navi10:amd-rdna2
@@ -43,8 +45,8 @@ for shape in llama3.2-1b:2,q4_k llama3.1-8b:2,f16 qwen3-30b-a3b:2,q4_0; do
     for target in tier2 tier3; do
         kernels navi21 $target model.gguf --chunks 16,512
     done
-    # No file is for the generation before RDNA, whose invocations have 64 registers in workgroups of 1024 (half of RDNA's): some
-    # kernels spill there.
+    # No file is for the generation before RDNA, whose invocations have 64 registers in workgroups of 1024 (half of RDNA's):
+    # some kernels spill there.
     check "vega10 ${shape%,*}: the driver takes all kernels" made vega10 tier2-model.plan
     rm -f -- *.plan
 done
