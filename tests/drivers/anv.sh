@@ -45,7 +45,8 @@ kernels dg2 intel-xe-hpg "$SRC/examples/shakespeare-gemma3" --chunks 64
 [ -n "$whole" ] || finish
 wanted=
 #   matmul_tiled: tiles of deepseek_v32's widest products
-bounds='matmul_tiled 3'
+#   scan_subgroup: states of mamba2-2.7b, of which a lane has four times as many in a subgroup of 8 as in one of 32
+bounds='matmul_tiled 3 scan_subgroup 78'
 broadly dg2:intel-xe-hpg tgl:intel-xe-lpg
 
 if newer bookworm-backports mesa mesa-vulkan-drivers libdrm2 libdrm-amdgpu1 >newer.log 2>&1; then
