@@ -506,7 +506,7 @@ head(builder *b, dop_node_id x)
     outputs(b, x, 0, sent);
 }
 
-/* The layers that draft (dop_reader) and their head, from the embedding x of the next tokens and the hidden states h. */
+/* The layers that draft (dop_sharer) and their head, from the embedding x of the next tokens and the hidden states h. */
 static void
 draft_by_reading(builder *b, dop_node_id x, dop_node_id h)
 {

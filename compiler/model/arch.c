@@ -480,7 +480,7 @@ dop_arch_make_reader(dop_arch *a, uint32_t hidden)
     for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_layer *y = &a->layers[i];
         dop_attention *t = &y->mixers[0].attn;
-        y->reader = (dop_reader){.hidden = a->hidden, .enters = i == 0, .leaves = i + 1 == a->n_layers};
+        y->reader = (dop_sharer){.hidden = a->hidden, .enters = i == 0, .leaves = i + 1 == a->n_layers};
         y->draft_norm = y->reader.leaves ? a->final_norm : (dop_norm){0};
         t->k_norm = t->v_norm = (dop_norm){0};
         t->k_is_v = false;

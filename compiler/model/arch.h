@@ -308,12 +308,12 @@ typedef struct dop_eagle {
  * hidden state, side by side; another product makes the hidden state of its next token from its result.  All tokens that it drafts from one
  * hidden state see the same positions, and its queries turn as far as the next token's position.  Gemma 4's assistant: transformers,
  * modeling_gemma4_assistant.py and SinglePositionMultiTokenCandidateGenerator. */
-typedef struct dop_reader {
+typedef struct dop_sharer {
     uint32_t
         hidden; /* values of the residual stream, which has a width of its own; 0: the layer is of no such drafter */
     bool enters,
         leaves; /* it is the first layer; it is the last one, which has a norm and an output matrix behind it */
-} dop_reader;
+} dop_sharer;
 
 enum { DOP_MAX_MIXERS = 2 };
 
@@ -339,7 +339,7 @@ typedef struct dop_layer {
     double residual_scale; /* factor on what is added to the stream; 1: none */
     dop_norm draft_embed_norm, draft_hidden_norm, draft_norm; /* of the layer that drafts: dop_arch.drafts */
     dop_eagle eagle;
-    dop_reader reader;
+    dop_sharer reader;
 } dop_layer;
 
 /* Limits far above any published model; within them no product of two sizes exceeds 64 bits. */
@@ -665,7 +665,7 @@ dop_status dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *dia
 /* Adds the vision part that a GGUF model has in a file of its own (mmproj).  mmproj: NULL: the only such file beside the model, if there is
  * one and it fits; else a note says why not.  Without a vision part it does nothing. */
 dop_status dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag);
-/* Adds the drafter (dop_eagle, dop_reader) in a directory or file to a model, in place of the model's own layer that drafts, if it has one. */
+/* Adds the drafter (dop_eagle, dop_sharer) in a directory or file to a model, in place of the model's own layer that drafts, if it has one. */
 dop_status dop_checkpoint_add_drafter(dop_checkpoint *m, const char *path, dop_diag *diag);
 /* Is this a drafter, which is no model by itself? */
 static inline bool

@@ -69,7 +69,7 @@ enum {
     (1ull << 50)                   /* with LATENT: the scale of scores is that of the heads alone, whatever YaRN says */
 #define DOP_FAM_CROSS (1ull << 51) /* layers attend to an encoder's rows; keys have no bias */
 #define DOP_FAM_EAGLE (1ull << 52) /* a drafter (dop_eagle): a layer without a model around it */
-#define DOP_FAM_READER (1ull << 54)   /* a drafter (dop_reader): layers that read a model's keys and values */
+#define DOP_FAM_READER (1ull << 54)   /* a drafter (dop_sharer): layers that read a model's keys and values */
 #define DOP_FAM_HALF_FFN (1ull << 53) /* files state twice the width of the feed-forward part */
 #define DOP_FAM_ALIBI (1ull << 36)    /* ALiBi: attention scores fall with the distance; no rotary embedding */
 
@@ -341,9 +341,9 @@ extern const dop_tensor_name dop_hf_names_common[], dop_hf_names_sandwich[];
 /* Makes a model of one layer, whose facts an importer has read, the drafter that it is (dop_eagle).  e: the drafter's own facts; its norms have
  * the eps of the others. */
 void dop_arch_make_drafter(dop_arch *a, const dop_eagle *e);
-/* Makes a model, whose facts an importer has read, the drafter that it is (dop_reader); hidden: the hidden size of the model that it is for. */
+/* Makes a model, whose facts an importer has read, the drafter that it is (dop_sharer); hidden: the hidden size of the model that it is for. */
 void dop_arch_make_reader(dop_arch *a, uint32_t hidden);
-/* The layer of a model whose keys and values attention t of a drafter (dop_reader) reads: the last one that keeps some and has a window where
+/* The layer of a model whose keys and values attention t of a drafter (dop_sharer) reads: the last one that keeps some and has a window where
  * t has one.  Returns NULL, or what that layer has that does not fit. */
 const char *dop_arch_find_read(const dop_arch *a, const dop_attention *t, uint32_t *out_layer);
 /* Makes w, a drafter's list of tokens, from n stored numbers, of 4 or 8 bytes each: ids, or, where `relative`, what is to be added to the index.

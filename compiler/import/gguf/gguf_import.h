@@ -55,7 +55,7 @@ dop_status dop_gi_chunks(dop_gi *gi);
  * is.  eagle_list: makes w, its list of tokens. */
 dop_status dop_gi_eagle_vocab(dop_gi *gi);
 dop_status dop_gi_eagle(dop_gi *gi);
-dop_status dop_gi_reader(dop_gi *gi); /* makes the model that was read the drafter that it is (dop_reader) */
+dop_status dop_gi_reader(dop_gi *gi); /* makes the model that was read the drafter that it is (dop_sharer) */
 dop_status dop_gi_eagle_list(const dop_gi *gi, const char *name, dop_weight *w);
 /* Gemma 4: reads per-layer inputs, and which layers use the keys and values of another layer. */
 dop_status dop_gi_layer_inputs(dop_gi *gi);

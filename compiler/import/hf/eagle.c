@@ -1,4 +1,4 @@
-/* Drafters.  dop_reader: Gemma 4's assistant, whose text_config is that of a Gemma 4 of a few layers.  dop_eagle: the original layout of
+/* Drafters.  dop_sharer: Gemma 4's assistant, whose text_config is that of a Gemma 4 of a few layers.  dop_eagle: the original layout of
  * EAGLE-3, whose config.json is that of a Llama of one layer with more fields, and that of "speculators", which has the layer's fields in
  * transformer_layer_config. */
 #include "compiler/import/hf/hf.h"

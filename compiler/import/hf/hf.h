@@ -110,7 +110,7 @@ bool dop_hf_lacks_experts(const dop_hf *hf);
 /* Do layers of this family have a mixer or a feed-forward part alone, and does config.json list them?  *out_n is the list's
  * length. */
 bool dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n);
-/* eagle.c.  reader: makes the model that was read the drafter that it is (dop_reader).  eagle: makes the model of one layer that was read the
+/* eagle.c.  reader: makes the model that was read the drafter that it is (dop_sharer).  eagle: makes the model of one layer that was read the
  * drafter that it is (dop_eagle).  eagle_tensors: finds which of the tensors it has that a drafter may do without, and what names of tensors
  * outside of its layer and in it begin with.  eagle_list: makes w, its list of tokens. */
 dop_status dop_hf_reader(dop_hf *hf);
