@@ -176,26 +176,13 @@ dop_refusal dop_attn_refuses_blocks(const dop_site *s);
  * and so on, and with _V for V; words: functions, of an address and an index, that load 16 bytes of K and V. */
 void dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out);
 void dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out);
-/* The prologue of attention: puts the query rows into dop_q, and writes this step's rows of the caches. */
-void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
 /* Where there are several sequences: code that finds dop_first, where the caches of the sequence of row `row` begin. */
 const char *dop_attn_sequence(dop_gen *gen, const dop_attn *a, const char *row, dop_buf *decls);
-/* Code that narrows the positions lo .. hi - 1 to those of the workgroup's split, of which `used` are not empty. */
-const char *dop_attn_split(dop_emit *e, const dop_attn *a);
 /* Stores four values o from column d of head h on, with the statistics m and l. */
 void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
-/* The epilogue of decode attention whose splits the region merges: code of the last workgroup of a KV head to finish, which merges
- * the splits of the head group; and, for a workgroup that has nothing to merge, the store of four values `o` at column c of
- * `merged`. */
-void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
-void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
-/* The product that a workgroup computes of heads that it has completed. */
-const char *dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls);
 /* Code that declares begin and end, the first and the last that row `t` sees: positions, or, for keys that are values of this step,
  * rows of the step. */
 const char *dop_attn_bounds(dop_gen *gen, const dop_attn *a);
-const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
-const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 
 /* --- choices of experts: gen_choice.c ---------------------------------------------------------------------------------- */
 

@@ -97,10 +97,10 @@ sum_whole_rows(dop_gen *gen, dop_buf *body)
     }
 }
 
-/* Query heads and cache writes as row programs, one subgroup each where there are subgroups.  The workgroup whose split
- * contains the position writes the caches, and itself reads the rows back. */
-void
-dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
+/* The prologue: puts query rows into dop_q, and writes this step's rows of the caches, as row programs, one subgroup each where there
+ * are subgroups.  The workgroup whose split contains the position writes the caches, and itself reads the rows back. */
+static void
+prologue(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     const dop_analysis *found = e->r->info;
@@ -235,6 +235,8 @@ dop_attn_bounds(dop_gen *gen, const attn *a)
 static const char *
 span(dop_gen *gen, const attn *a, const dop_attend_rows *rows)
 {
+    if (rows->span)
+        return rows->span;
     const uint32_t top = dop_attention_chosen(gen->e.g, a->id) ? (uint32_t)dop_node_i(gen->e.g, a->id, DOP_A_top) : 0;
     return dop_emit_str(&gen->e,
                         "    uint from[%s], pq[%s], lo = 0xffffffffu, hi = 0u;\n"
@@ -251,8 +253,9 @@ span(dop_gen *gen, const attn *a, const dop_attend_rows *rows)
                         top ? dop_emit_str(&gen->e, "    hi = min(hi, %uu);\n", top) : "");
 }
 
-const char *
-dop_attn_split(dop_emit *e, const attn *a)
+/* Code that narrows the positions lo .. hi - 1 to those of the workgroup's split, of which `used` are not empty. */
+static const char *
+split(dop_emit *e, const attn *a)
 {
     return a->splits < 2
                ? ""
@@ -311,32 +314,29 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
     e->n_binds = n_binds;
 }
 
-const char *
-dop_attn_sink(dop_gen *gen, const attn *a)
+/* Head h's sink into o, top and sum. */
+static const char *
+sink(dop_gen *gen, const attn *a)
 {
     dop_emit *e = &gen->e;
     const dop_node_id sinks = dop_attention_sinks(e->g, a->id);
+    dop_buf *b = dop_gen_text(gen);
     if (!sinks)
         return "";
-    dop_buf b = {0};
-    if (a->splits > 1)
-        dop_buf_puts(&b, "                if (split == 0u) {\n");
-    else
-        dop_buf_puts(&b, "                {\n");
-    dop_emit_scope(e, &b, "                    ");
+    dop_buf_printf(b, "        %s{\n", a->splits > 1 ? "if (split == 0u) " : "");
+    dop_emit_scope(e, b, "            ");
     const char *s = dop_emit_value(e, sinks, (dop_index){"0u", "h"}, 1);
     dop_emit_line(e, "float with = max(top, %s), fix = exp(top - with);", s);
     dop_emit_line(e, "sum = sum * fix + exp(%s - with);", s);
     dop_emit_line(e, "o *= fix;");
     dop_emit_line(e, "top = with;");
-    dop_buf_puts(&b, "                }\n");
-    const char *text = b.failed ? "" : dop_emit_str(e, "%s", b.data);
-    dop_buf_finish(&b);
-    return text;
+    dop_buf_puts(b, "        }\n");
+    return dop_buf_text(b);
 }
 
-const char *
-dop_attn_score(dop_gen *gen, const attn *a, const char *x)
+/* From a product of query and key. */
+static const char *
+score(dop_gen *gen, const attn *a, const char *x)
 {
     dop_emit *e = &gen->e;
     double scale = dop_node_f(e->g, a->id, DOP_A_scale), cap = dop_node_f(e->g, a->id, DOP_A_cap);
@@ -361,7 +361,7 @@ static const char *
 score_at_distance(dop_gen *gen, const attn *a, const char *product)
 {
     dop_emit *e = &gen->e;
-    const char *x = dop_attn_score(gen, a, product);
+    const char *x = score(gen, a, product);
     const dop_node_id table = dop_attention_relative(e->g, a->id);
     const bool cached = dop_attention_cached(e->g, a->id);
     if (table) {
@@ -376,39 +376,9 @@ score_at_distance(dop_gen *gen, const attn *a, const char *product)
                   : dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * abs(float(DOP_T(j)) - float(p))", x);
 }
 
-void
-dop_attn_merge(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
-{
-    dop_emit *e = &gen->e;
-    if (!merged)
-        return;
-    dop_buf *inner = dop_gen_text(gen);
-    dop_emit_scope(e, inner, "        ");
-    dop_index ix = {"0u", "c"};
-    dop_emit_store(e, merged, ix, 4, dop_emit_value(e, merged, ix, 4));
-    dop_buf_printf(out,
-                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
-                   "        uint c = %s * DV + i * 4u;\n%s    }\n",
-                   a->merged_heads * a->value_dim / 4, a->head0, dop_buf_text(inner));
-}
-
-void
-dop_attn_store_whole(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
-{
-    dop_emit *e = &gen->e;
-    uint32_t n_binds = e->n_binds;
-    (void)a;
-    if (!merged)
-        return;
-    dop_emit_bind(e, merged, "o", false, NULL);
-    dop_emit_scope(e, out, "                ");
-    dop_index ix = {"0u", "c"};
-    dop_emit_store(e, merged, ix, 4, dop_emit_value(e, merged, ix, 4));
-    e->n_binds = n_binds;
-}
-
-const char *
-dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls)
+/* The product that a workgroup computes of heads that it has completed. */
+static const char *
+tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls)
 {
     dop_tail_declare(gen, at_once, decls);
     return dop_tail_heads(gen) == 0
@@ -419,47 +389,82 @@ dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, 
 
 /* --- statements ------------------------------------------------------------------------------------------------------- */
 
+/* Stores four values of `merged` at column c, as they are made or, with a name, from the variable. */
+static const char *
+store_merged(dop_gen *gen, dop_node_id merged, const char *name)
+{
+    dop_emit *e = &gen->e;
+    const uint32_t n_binds = e->n_binds;
+    dop_buf *text = dop_gen_text(gen);
+    if (name)
+        dop_emit_bind(e, merged, name, false, NULL);
+    dop_emit_scope(e, text, "        ");
+    const dop_index ix = {"0u", "c"};
+    dop_emit_store(e, merged, ix, 4, dop_emit_value(e, merged, ix, 4));
+    e->n_binds = n_binds;
+    return dop_buf_text(text);
+}
+
+/* The end of the workgroups that merge splits: the last one of a head group to get there, because all are there only then.  In a stage
+ * that of the last split, which receives from all others; a workgroup that runs several splits runs that one last, so it never waits
+ * for itself. */
+static const char *
+merge(dop_attend *x, dop_node_id merged)
+{
+    dop_emit *e = &x->gen->e;
+    const attn *a = &x->a;
+    return dop_emit_str(
+        e,
+        "%s    if (%s)\n        return;\n"
+        "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
+        "        uint c = %s * DV + i * 4u;\n%s    }\n",
+        x->whole ? dop_emit_str(e, "    if (used == 1u) {\n    %s        return;\n    }\n", x->tail) : "",
+        e->routes ? "split + 1u != used" : dop_emit_str(e, "!dop_last_of(%s, DOP_GROUP.x, used)", dop_emit_counts(e)),
+        a->merged_heads * a->value_dim / 4, a->head0, store_merged(x->gen, merged, NULL));
+}
+
 void
 dop_attend_open(dop_attend *x, dop_gen *gen, const dop_nest_placement *pl, const dop_attend_rows *rows,
-                const char *words)
+                const char *const words[2])
 {
     dop_emit *e = &gen->e;
     const attn *a = &x->a;
     const dop_node_id merged = e->r->info->attn.merged;
     const dop_number shape[] = {
         {"D", a->dim}, {"DV", a->value_dim}, {"VS", a->value_stride}, {"V0", a->value_start}, {"KV", a->kv}};
-    dop_buf prologue = {0}, store = {0}, merge = {0};
+    dop_buf begins = {0}, ends = {0};
     x->gen = gen;
     dop_nest_open(&x->n, dop_variant_of(gen->choice->variant)->name, pl, e->g->arena, e->diag);
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         dop_nest_number(&x->n, shape[i].name, shape[i].value);
     dop_attn_positions(gen, a, &x->decls);
     const char *sequence = dop_attn_sequence(gen, a, rows->sequence, &x->decls);
-    dop_attn_prologue(gen, a, &prologue);
-    dop_attn_store(gen, a, &store);
-    x->tail = dop_attn_tail(gen, rows->tail, rows->tail_heads, 1, &x->decls);
-    x->begin = dop_emit_str(e, "%s%s%s    DOP_RING_FROM(lo);\n%s", rows->find, sequence, span(gen, a, rows),
-                            dop_attn_split(e, a));
-    dop_attn_loads(gen, a, (const char *const[]){words, words}, &x->decls);
-    x->score = score_at_distance(gen, a, x->vector ? "x" : "s[j]");
+    prologue(gen, a, &begins);
+    if (merged && x->whole)
+        dop_buf_printf(&ends, "    if (used == 1u) {\n        o /= l;\n        uint c = h * DV + d;\n%s    } else {\n",
+                       store_merged(gen, merged, "o"));
+    dop_attn_store(gen, a, &ends);
+    dop_buf_puts(&ends, merged && x->whole ? "    }\n" : "");
+    x->tail = tail(gen, rows->tail, rows->tail_heads, rows->at_once, &x->decls);
+    x->begin =
+        dop_emit_str(e, "%s%s%s    DOP_RING_FROM(lo);\n%s", rows->find, sequence, span(gen, a, rows), split(e, a));
+    dop_attn_loads(gen, a, words, &x->decls);
+    x->score = score_at_distance(gen, a, rows->product);
     dop_buf_puts(&x->decls, slopes(gen, a));
-    x->sink = dop_attn_sink(gen, a);
-    if (merged)
-        dop_buf_printf(&merge, "    if (!dop_last_of(%s, gl_WorkGroupID.x, used))\n        return;\n",
-                       dop_emit_counts(e));
-    dop_attn_merge(gen, a, merged, &merge);
-    x->prologue = dop_gen_keep(gen, &prologue);
-    x->store = dop_gen_keep(gen, &store);
-    x->merge = dop_gen_keep(gen, &merge);
+    x->sink = sink(gen, a);
+    x->merge = merged ? merge(x, merged) : "";
+    x->prologue = dop_gen_keep(gen, &begins);
+    x->store = dop_gen_keep(gen, &ends);
 }
 
 void
-dop_attend_begin(dop_attend *x)
+dop_attend_begin(dop_attend *x, const char *early)
 {
     dop_nest *n = &x->n;
     dop_nest_hole(n, "rows of the cache", dop_gen_keep(x->gen, &x->decls));
     dop_nest_function(n, "main", "");
     dop_nest_hole(n, "rows, positions", x->begin);
+    dop_nest_hole(n, "loads before queries are there", early);
     dop_nest_hole(n, "q, k, v", x->prologue)->writes = x->q;
 }
 
@@ -493,10 +498,20 @@ dop_attend_rescale(dop_attend *x)
 
 /* A row that sees no position here has scores of -1e30 only.  Its weights must be 0 and not exp(0). */
 const char *
-dop_attend_weight(dop_attend *x, const char *score)
+dop_attend_weight(dop_attend *x, const char *score, const char *most)
 {
-    return x->vector ? dop_nest_text(&x->n, "exp(%s - m) * vec4(greaterThan(%s, vec4(-1e29)))", score, score)
-                     : dop_nest_text(&x->n, "%s > -1e29 ? exp(%s - m[j]) : 0.0", score, score);
+    return x->vector ? dop_nest_text(&x->n, "exp(%s - %s) * vec4(greaterThan(%s, vec4(-1e29)))", score, most, score)
+                     : dop_nest_text(&x->n, "%s > -1e29 ? exp(%s - %s) : 0.0", score, score, most);
+}
+
+void
+dop_attend_halve(dop_attend *x, const char *array, uint32_t values, const char *lane, uint32_t bit)
+{
+    const uint32_t half = values / 2;
+    dop_nest_code(&x->n, "bool upper%u = (%s & %uu) != 0u;\n", bit, lane, bit);
+    for (uint32_t i = 0; i < half; i++)
+        dop_nest_code(&x->n, "%s[%u] = (upper%u ? %s[%u] : %s[%u]) + DOP_OTHER(upper%u ? %s[%u] : %s[%u], %uu);\n",
+                      array, i, bit, array, i + half, array, i, bit, array, i, array, i + half, bit);
 }
 
 void

@@ -266,7 +266,7 @@ weigh(dop_attend *x)
                   "    if (part == 0u)\n"
                   "        dop_s[j * CP + gl_LocalInvocationIndex / DS] = e;\n"
                   "}\n",
-                  dop_attend_rescale(x), dop_attend_weight(x, "s[j]"));
+                  dop_attend_rescale(x), dop_attend_weight(x, "s[j]", "m[j]"));
     dop_nest_code(n,
                   "for (uint i = share; share < SHARES && i < min(hi - base, CP); i += SHARES) {\n"
                   "    uint at = DOP_AT_V(base + i);\n"
@@ -337,11 +337,13 @@ emit(dop_gen *gen)
         .sequence = "t0",
         .tokens = "BQ",
         .token = e->g->max_t == 1 ? "0u" : "min(t0 + i, n_tokens - 1u)",
+        .product = "s[j]",
         .tail = a->head0,
-        .tail_heads = "G"};
-    dop_attend_open(&x, gen, &pl, &rows, "dop_ldc4");
+        .tail_heads = "G",
+        .at_once = 1};
+    dop_attend_open(&x, gen, &pl, &rows, (const char *const[]){"dop_ldc4", "dop_ldc4"});
     declare(&x);
-    dop_attend_begin(&x);
+    dop_attend_begin(&x, "");
     dop_nest_code(&x.n, "vec4 acc[R];\nfloat l[R], m[R];\nDOP_ROWS(j) {\n    acc[j] = vec4(0.0);\n    l[j] = 0.0;\n"
                         "    m[j] = -1e30;\n}\n"
                         "uint d4 = gl_LocalInvocationIndex %% LANES_D, share = gl_LocalInvocationIndex / LANES_D;\n");

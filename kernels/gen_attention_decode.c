@@ -1,35 +1,13 @@
-/* Attention of one token, or of one of each of several sequences, on a GPU (attention_decode.glsl): the pieces of gen_attention.c around it. */
+/* Attention of one token, or of one of each of several sequences, on a GPU: flash decoding, in which a workgroup takes R query heads of
+ * one KV head over one split of the cache, CP positions at a time.  Lanes own pieces of rows of the cache (attention_pieces.glsl).
+ *
+ * The first rows are loaded before this step's queries are there, and the next ones while the current ones are used, so that the
+ * latency of loads is hidden.
+ *
+ * Two placements: the workgroup's subgroups walk together, and scores go to shared memory, where one subgroup turns those of a head into
+ * weights; or they walk apart over positions of their own, whose lanes keep the scores, and nobody waits before the end. */
 #include "ir/cache_row.h"
-#include "kernels/gen.h"
-
-/* Sums of `array` over the lanes whose numbers differ in bits from `from` to below `lanes`: steps that halve the number of values,
- * and then whole ones.  Returns how many halve it.  Written out: a driver that does not unroll a loop over an array keeps it in
- * memory. */
-static uint32_t
-sums(const char *array, uint32_t values, uint32_t least, uint32_t from, uint32_t lanes, dop_buf *out)
-{
-    uint32_t halvings = 0;
-    bool halving = true;
-    for (uint32_t bit = from; bit < lanes; bit *= 2) {
-        halving = halving && values % 2 == 0 && values > least;
-        if (halving) {
-            halvings++;
-            values /= 2;
-            dop_buf_printf(out, "    {\n        bool upper = (lane & %uu) != 0u;\n        first += upper ? %uu : 0u;\n",
-                           bit, values);
-            for (uint32_t i = 0; i < values; i++)
-                dop_buf_printf(out,
-                               "        %s[%u] = (upper ? %s[%u] : %s[%u]) + subgroupShuffleXor(upper ? %s[%u] : "
-                               "%s[%u], %uu);\n",
-                               array, i, array, i + values, array, i, array, i, array, i + values, bit);
-            dop_buf_puts(out, "    }\n");
-            continue;
-        }
-        for (uint32_t i = 0; i < values; i++)
-            dop_buf_printf(out, "    %s[%u] += subgroupShuffleXor(%s[%u], %uu);\n", array, i, array, i, bit);
-    }
-    return halvings;
-}
+#include "kernels/attend.h"
 
 /* Cooperative lanes that share a row of the cache; each lane has equally many pieces of 8 values. */
 static uint32_t
@@ -106,85 +84,427 @@ left_heads(const dop_attn *a, uint32_t lanes)
     return power_of_two(a->rows) && a->rows <= lanes ? 1 : a->rows;
 }
 
-/* Keys of the row that a workgroup computes, and of the position from which the step itself makes keys and values. */
-static void
-set_rows(dop_gen *gen, const dop_attn *a, bool rows, bool made_rows, dop_buf *decls, dop_keys *keys)
-{
-    dop_emit *e = &gen->e;
-    dop_keys_set(keys, "SEQUENCE", dop_attn_sequence(gen, a, rows ? "t" : "0u", decls));
-    dop_buf_printf(decls, "#define DOP_T(j) %s\n", rows ? "DOP_GROUP.y" : "0u");
-    dop_keys_set(
-        keys, "ROW",
-        made_rows ? "    uint t = DOP_GROUP.y;\n"
-        : rows ? dop_emit_str(e, "    uint t = DOP_GROUP.y;\n    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e))
-               : "");
-    dop_keys_set(keys, "POSITION", dop_emit_seen_position(e, a->id, rows ? "t" : "0"));
-}
+/* How lanes and subgroups share positions, values and sums. */
+typedef struct shares {
+    uint32_t lanes, subgroups, rows; /* invocations that share a row of the cache; subgroups; query heads */
+    uint32_t positions, held;        /* positions at a time, of which an invocation holds that many */
+    uint32_t batch, summed;          /* heads and subgroups whose sums meet in shared memory at once */
+    uint32_t left;                   /* query heads whose scores a lane holds in the end */
+    bool apart, in_keys;             /* subgroups walk apart; V is columns of K */
+} shares;
 
-/* Numbers of how lanes and subgroups share positions, values and sums, and the code of these sums. */
-static void
-set_shares(dop_gen *gen, const dop_attn *a, uint32_t lanes, dop_keys *keys)
+static shares
+shares_of(const dop_gen *gen, const dop_attn *a)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_target *t = gen->e.target;
-    const uint32_t at_once = positions_of(a, tile, t), held = at_once * lanes / tile->wg, left = left_heads(a, lanes),
-                   values = a->rows * a->value_dim / 4 / lanes, batch = heads_at_once(a, tile, t),
-                   wide = a->rows % 4 == 0   ? 4
-                          : a->rows % 2 == 0 ? 2
-                                             : 1;
-    const uint32_t of_v = sums("acc", values, 1, lanes, t->subgroup, dop_keys_text(gen, keys, "SUMS_OF_V")),
-                   halvings =
-                       sums("s", held * a->rows, tile->apart ? left : 1, 1, lanes, dop_keys_text(gen, keys, "SUMS"));
-    DOP_NUMBERS(gen, keys, &gen->main, {"R", a->rows}, {"LANES", lanes}, {"CK", a->dim / 8 / lanes},
-                {"CV", a->value_dim / 8 / lanes}, {"CP", at_once}, {"NP", held}, {"PAIR", held % 2 ? 1 : 2},
-                {"PAIRS", held % 2 ? held : held / 2}, {"#HALVINGS", halvings}, {"LEFT", (held * a->rows) >> halvings},
-                {"#LEFT_HEADS", left}, {"SUMS_V", values}, {"LEFT_V", values >> of_v}, {"BATCH", batch},
-                {"BATCHES", dop_div_up_u32(a->rows, batch)}, {"#SUMMED", subgroups_at_once(a, tile, t)},
-                {"SHARE", at_once / t->subgroup}, {"#APART", tile->apart}, {"#WIDE", wide},
-                {"#V_IN_K", values_are_keys(gen->e.g, a, lanes)});
+    const uint32_t lanes = lanes_of(a, t), positions = positions_of(a, tile, t);
+    return (shares){lanes,
+                    tile->wg / t->subgroup,
+                    a->rows,
+                    positions,
+                    positions * lanes / tile->wg,
+                    heads_at_once(a, tile, t),
+                    subgroups_at_once(a, tile, t),
+                    left_heads(a, lanes),
+                    tile->apart,
+                    values_are_keys(gen->e.g, a, lanes)};
+}
+
+/* The row that a workgroup computes, its heads and its position, and the position of the first row that this step makes of its sequence:
+ * rows of a sequence follow one another in the step, and so do their positions. */
+static const char *
+find_row(dop_emit *e, const dop_attn *a, uint32_t group_wgs)
+{
+    const bool rows = e->g->max_t > 1, made = rows && e->routes;
+    return dop_emit_str(
+        e,
+        "%s%s    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / %uu, split = DOP_GROUP.z, last = %s, made = "
+        "last;\n%s",
+        rows ? "    uint t = DOP_GROUP.y;\n" : "",
+        rows && !made ? dop_emit_str(e, "    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e)) : "", group_wgs,
+        dop_emit_seen_position(e, a->id, rows ? "t" : "0"),
+        made ? "    uint row0 = t;\n"
+               "    while (row0 > 0u && dop_stage.rows[row0 - 1u].sequence == dop_stage.rows[t].sequence)\n"
+               "        row0--;\n"
+               "    made = dop_stage.rows[row0].position;\n"
+             : "");
+}
+
+/* Numbers, shared memory, macros and functions of the placement. */
+static dop_status
+declare(dop_attend *x, const shares *l, uint32_t made_rows)
+{
+    static const char *const vectors[] = {[1] = "float", [2] = "vec2", [4] = "vec4"};
+    const dop_attn *a = &x->a;
+    const uint32_t held = l->held,
+                   wide = !l->apart || l->rows % 2 ? 1
+                          : l->rows % 4            ? 2
+                                                   : 4,
+                   walks = l->apart ? l->subgroups : 1, row = (a->dim + a->value_stride) / 4,
+                   sums = l->batch * l->summed * a->value_dim / 4;
+    dop_nest *n = &x->n;
+    dop_keys keys = {0};
+    if (made_rows > 1) /* the largest array of these stages stands first */
+        dop_nest_shared(n, "vec4", "dop_acc", sums);
+    x->q = dop_nest_memory(n, "rows of this step") | dop_nest_shared(n, "vec4", "dop_q", l->rows * a->dim / 4);
+    dop_nest_shared(n, vectors[wide], "dop_s", l->positions * l->rows / wide);
+    dop_nest_shared(n, vectors[wide], "dop_fix", walks * l->rows / wide);
+    dop_nest_shared(n, "float", "dop_m", walks * l->rows);
+    dop_nest_shared(n, "float", "dop_l", walks * l->rows);
+    if (made_rows == 1)
+        dop_nest_shared(n, "vec4", "dop_acc", sums);
+    if (a->keeps[0] || a->keeps[1]) {
+        dop_nest_shared(n, "vec4", "dop_new", row * made_rows);
+        dop_attn_made(x->gen, a, &x->decls);
+    }
+    DOP_NUMBERS(x->gen, &keys, &x->decls, {"R", l->rows}, {"LANES", l->lanes}, {"CK", a->dim / 8 / l->lanes},
+                {"CV", a->value_dim / 8 / l->lanes}, {"CP", l->positions}, {"NP", held},
+                {"PAIR", !l->apart  ? held
+                         : held % 2 ? 1
+                                    : 2},
+                {"#LEFT_HEADS", l->left}, {"BATCH", l->batch}, {"SUMMED", l->summed}, {"DOP_NEW", row},
+                {"#KEEPS_K", a->keeps[0]}, {"#KEEPS_V", a->keeps[1]}, {"#V_IN_K", l->in_keys}, {"#APART", l->apart},
+                {"#WIDE", wide});
+    dop_buf_printf(&x->decls, "#define DOP_T(j) %s\n", x->gen->e.g->max_t > 1 ? "DOP_GROUP.y" : "0u");
+    return dop_template_fill(x->gen, "attention_pieces.glsl", &keys, &x->decls);
+}
+
+/* What needs no queries: loads of rows of earlier steps.  In a stage, mailboxes of splits that this step does not send are emptied: they
+ * are still full where an earlier step had more splits, and the next step must find them empty.  The last subgroup does it, because
+ * it has no query to wait for. */
+static const char *
+begin_early(dop_attend *x, const shares *l)
+{
+    dop_emit *e = &x->gen->e;
+    const bool clears = e->r->info->attn.merged && e->routes && x->a.splits > 1;
+    const char *box = clears ? dop_emit_mailbox_arg(e, x->a.id, true) : "";
+    return dop_emit_str(
+        e,
+        "    uint part = gl_LocalInvocationIndex %% LANES, sub = gl_LocalInvocationIndex / SG, own = lo%s;\n"
+        "    DOP_EACH(n, NP) {\n"
+        "        DOP_EACH(c, CK) dop_k[n * CK + c] = DOP_PIECE_K(0u);\n"
+        "        DOP_EACH(c, CV) DOP_V(n, c) = DOP_PIECE_V(0u);\n"
+        "    }\n"
+        "    dop_hold_k(own, kvh, lo, min(hi, made));\n"
+        "    dop_hold_v(own, kvh, lo, min(hi, made));\n%s",
+        l->apart ? " + sub * (ROWS * NP)" : "",
+        clears ? dop_emit_str(e,
+                              "    if (gl_LocalInvocationIndex >= WG - SG)\n"
+                              "        DOP_CLEAR(%s, used == 1u ? 0u : split + used, %uu)\n",
+                              box, x->a.max_splits)
+               : "");
+}
+
+/* Sums of `array` over the lanes whose numbers differ in bits from `from` to below `lanes`: steps that halve the number of values,
+ * and then whole ones.  `first` becomes the number of the first value that a lane keeps.  Returns how many steps halve. */
+static uint32_t
+sums(dop_attend *x, const char *array, const char *first, uint32_t values, uint32_t least, uint32_t from,
+     uint32_t lanes)
+{
+    uint32_t halvings = 0;
+    bool halving = true;
+    for (uint32_t bit = from; bit < lanes; bit *= 2) {
+        halving = halving && values % 2 == 0 && values > least;
+        if (halving) {
+            dop_attend_halve(x, array, values, "gl_LocalInvocationIndex", bit);
+            halvings++;
+            values /= 2;
+            dop_nest_code(&x->n, "%s += upper%u ? %uu : 0u;\n", first, bit, values);
+            continue;
+        }
+        for (uint32_t i = 0; i < values; i++)
+            dop_nest_code(&x->n, "%s[%u] += subgroupShuffleXor(%s[%u], %uu);\n", array, i, array, i, bit);
+    }
+    return halvings;
+}
+
+/* Products of the rows in registers with the queries, and their sums over the lanes of a row; returns how many steps halved them. */
+static uint32_t
+multiply(dop_attend *x, const shares *l)
+{
+    dop_nest *n = &x->n;
+    dop_nest_code(n, "float s[NP * R];\n"
+                     "DOP_EACH(p, NP / PAIR) DOP_EACH(j, R) {\n"
+                     "    vec4 q0[CK], q1[CK];\n"
+                     "    DOP_EACH(c, CK) {\n"
+                     "        q0[c] = DOP_QUERY(j, c, 0u);\n"
+                     "        q1[c] = DOP_QUERY(j, c, 1u);\n"
+                     "    }\n"
+                     "    DOP_EACH(i, PAIR) {\n"
+                     "        const uint n = p * PAIR + i;\n"
+                     "        s[DOP_VALUE(n, j)] = 0.0;\n"
+                     "        DOP_EACH(c, CK) s[DOP_VALUE(n, j)] += DOP_DOT_K(dop_k[n * CK + c], q0[c], q1[c]);\n"
+                     "    }\n"
+                     "}\n");
+    if (l->apart && !l->in_keys)
+        dop_nest_code(n, "dop_hold_k(base + CP, kvh, 0u, held_k);\n");
+    dop_nest_code(n, "uint first = 0u;\n");
+    return sums(x, "s", "first", l->held * l->rows, l->apart ? l->left : 1, 1, l->lanes);
+}
+
+/* Scores become weights in shared memory, one head per subgroup.  Earlier sums must be multiplied by dop_fix, because the largest score
+ * may have grown. */
+static void
+weigh_together(dop_attend *x, const shares *l, uint32_t halvings)
+{
+    dop_nest *n = &x->n;
+    dop_nest_code(n,
+                  "if ((part >> %uu) == 0u)\n"
+                  "    DOP_EACH(i, %uu) {\n"
+                  "        uint n = (first + i) / R, j = (first + i) %% R;\n"
+                  "        float x = s[i];\n"
+                  "        dop_s[j * CP + DOP_PLACE(n)] = DOP_PLACE(n) < hi - base ? %s : -1e30;\n"
+                  "    }\n",
+                  halvings, l->held * l->rows >> halvings, x->score);
+    if (!l->in_keys)
+        dop_nest_code(n, "dop_hold_k(base + CP, kvh, base + CP, held_k);\n");
+    dop_nest_code(n,
+                  "uint lane = gl_LocalInvocationIndex %% SG;\n"
+                  "for (uint j = sub; j < R; j += SUBGROUPS) {\n"
+                  "    float x[CP / SG], old = dop_m[j], top = old, sum = 0.0;\n"
+                  "    DOP_EACH(i, CP / SG) {\n"
+                  "        x[i] = dop_s[j * CP + i * SG + lane];\n"
+                  "        top = max(top, x[i]);\n"
+                  "    }\n"
+                  "    top = subgroupMax(top);\n"
+                  "    DOP_EACH(i, CP / SG) {\n"
+                  "        x[i] = %s;\n"
+                  "        dop_s[j * CP + i * SG + lane] = x[i];\n"
+                  "        sum += x[i];\n"
+                  "    }\n"
+                  "    sum = subgroupAdd(sum);\n"
+                  "    if (lane == 0u) {\n"
+                  "        float fix = exp(old - top);\n"
+                  "        dop_l[j] = dop_l[j] * fix + sum;\n"
+                  "        dop_m[j] = top;\n"
+                  "        dop_fix[j] = fix;\n"
+                  "    }\n"
+                  "}\n",
+                  dop_attend_weight(x, "x[i]", "top"))
+        ->disjoint = true;
+}
+
+/* The largest, or the sum, of a value over the lanes that have scores of the same head. */
+static const char *
+over_lanes(dop_attend *x, const shares *l, uint32_t halvings, const char *format)
+{
+    const char *all = "";
+    for (uint32_t bit = l->left == 1 ? l->rows : 1; bit < 1u << halvings; bit *= 2)
+        all = dop_nest_text(&x->n, "%s    %s%uu));\n", all, format, bit);
+    for (uint32_t bit = l->lanes; bit < x->gen->e.target->subgroup; bit *= 2)
+        all = dop_nest_text(&x->n, "%s    %s%uu));\n", all, format, bit);
+    return all;
+}
+
+/* Scores become weights where they are; the subgroup's other lanes need them, and by what earlier sums must be multiplied. */
+static void
+weigh_apart(dop_attend *x, const shares *l, uint32_t halvings)
+{
+    dop_nest *n = &x->n;
+    const uint32_t left = l->held * l->rows >> halvings;
+    dop_nest_code(n,
+                  "head = DOP_FIRST_HEAD;\n"
+                  "float top[LEFT_HEADS];\n"
+                  "DOP_EACH(j, LEFT_HEADS) top[j] = m[j];\n"
+                  "DOP_EACH(i, %uu) {\n"
+                  "    float x = s[i];\n"
+                  "    s[i] = base + DOP_HELD(DOP_LEFT_ROW(i)) < hi ? %s : -1e30;\n"
+                  "    top[i %% LEFT_HEADS] = max(top[i %% LEFT_HEADS], s[i]);\n"
+                  "}\n",
+                  left, x->score);
+    const uint32_t written = dop_nest_named(n, "dop_s dop_fix");
+    dop_stmt *s = dop_nest_code(n,
+                                "DOP_EACH(j, LEFT_HEADS) {\n%s    %s\n"
+                                "    if (DOP_TELLS)\n        DOP_OF_HEAD(dop_fix, sub, head + j) = fix;\n"
+                                "}\n"
+                                "DOP_EACH(i, %uu) {\n"
+                                "    s[i] = %s;\n"
+                                "    l[i %% LEFT_HEADS] += s[i];\n"
+                                "    DOP_OF_HEAD(dop_s, DOP_PLACE(DOP_LEFT_ROW(i)), head + i %% LEFT_HEADS) = s[i];\n"
+                                "}\n",
+                                over_lanes(x, l, halvings, "top[j] = max(top[j], subgroupShuffleXor(top[j], "),
+                                dop_attend_rescale(x), left, dop_attend_weight(x, "s[i]", "m[i % LEFT_HEADS]"));
+    s->writes = written;
+    s->reads = 0;
+}
+
+/* A turn of the loop over positions; returns how many steps halved the sums of products. */
+static uint32_t
+turn(dop_attend *x, const shares *l)
+{
+    dop_nest *n = &x->n;
+    const char *from = l->apart ? "0u" : "base + CP";
+    const uint32_t halvings = multiply(x, l);
+    (l->apart ? weigh_apart : weigh_together)(x, l, halvings);
+    dop_nest_code(n, "DOP_EACH(j, R) {\n"
+                     "    float fix = DOP_FIX(j);\n"
+                     "    DOP_EACH(c, 2u * CV) acc[2u * j * CV + c] *= fix;\n"
+                     "}\n"
+                     "DOP_EACH(n, NP) DOP_EACH(j, R) {\n"
+                     "    float w = DOP_WEIGHT(n, j);\n"
+                     "    DOP_EACH(c, CV) {\n"
+                     "        acc[2u * (j * CV + c)] += w * DOP_FACTOR_V(DOP_V(n, c)) * DOP_LO_V(DOP_V(n, c));\n"
+                     "        acc[2u * (j * CV + c) + 1u] += w * DOP_FACTOR_V(DOP_V(n, c)) * DOP_HI_V(DOP_V(n, c));\n"
+                     "    }\n"
+                     "}\n")
+        ->reads = dop_nest_named(n, "dop_s dop_fix");
+    dop_nest_code(n,
+                  "%sdop_hold_v(base + CP, kvh, %s, held_v);\n"
+                  "if (last < hi)\n    dop_hold_new(base + CP, made, last);\n",
+                  l->in_keys ? dop_nest_text(n, "dop_hold_k(base + CP, kvh, %s, held_k);\n", from) : "", from);
+    return halvings;
+}
+
+/* Puts what subgroups found of the heads from j0 on into shared memory, `count` values of a lane or heads.  If there is no room for all
+ * subgroups they take turns at adding. */
+static void
+share_values(dop_attend *x, const shares *l, uint32_t j0, uint32_t count)
+{
+    dop_nest *n = &x->n;
+    const bool turns = l->summed < l->subgroups;
+    if (l->apart) {
+        dop_nest_code(
+            n, /* j wraps around for heads of earlier batches */
+            "DOP_EACH(k, %uu) {\n"
+            "    uint v = from + k, j = v / (2u * CV) - %uu;\n"
+            "    if (j < BATCH)\n"
+            "        dop_acc[(j * SUBGROUPS + sub) * (DV / 4u) + (v / 2u %% CV * LANES + part) * 2u + v %% 2u] = "
+            "acc[k];\n"
+            "}\n",
+            count, j0);
+        return;
+    }
+    if (turns) {
+        dop_nest_code(n, "for (uint k = gl_LocalInvocationIndex; k < BATCH * SUMMED * (DV / 4u); k += WG)\n"
+                         "    dop_acc[k] = vec4(0.0);\n");
+        dop_nest_for(n, "turn", "0u", "SUBGROUPS / SUMMED", NULL);
+    }
+    dop_nest_code(
+        n,
+        "if (gl_LocalInvocationIndex %% SG < LANES%s)\n"
+        "    DOP_EACH(j, %uu) DOP_EACH(c, 2u * CV)\n"
+        "        dop_acc[(j * SUMMED + sub %% SUMMED) * (DV / 4u) + (c / 2u * LANES + part) * 2u + c %% 2u] %s= "
+        "acc[2u * (%uu + j) * CV + c];\n",
+        turns ? " && sub / SUMMED == turn" : "", count, turns ? "+" : "", j0)
+        ->disjoint = true;
+    dop_nest_ends(n, turns);
+}
+
+/* Adds up and stores the sums of all heads, BATCH at a time, after those of the lanes of a subgroup that share values: of all of them, or
+ * where subgroups walk apart of those that a lane keeps. */
+static void
+meet(dop_attend *x, const shares *l)
+{
+    dop_nest *n = &x->n;
+    const uint32_t values = l->rows * (x->a.value_dim / 4 / l->lanes);
+    dop_nest_let(n, "uint", "from", "0u");
+    const uint32_t halvings =
+        sums(x, "acc", "from", values, l->apart ? 1 : values, l->lanes, x->gen->e.target->subgroup);
+    for (uint32_t j0 = 0; j0 < l->rows; j0 += l->batch) {
+        const uint32_t heads = l->rows - j0 < l->batch ? l->rows - j0 : l->batch;
+        share_values(x, l, j0, l->apart ? values >> halvings : heads);
+        dop_nest_for(n, "place", "gl_LocalInvocationIndex", dop_nest_text(n, "%uu * (DV / 4u)", heads), "WG")->apart =
+            true;
+        dop_nest_code(n, "uint j = place / (DV / 4u), k0 = j + %uu, d = place %% (DV / 4u) * 4u, h = head0 + k0;\n",
+                      j0);
+        dop_nest_code(n, "vec4 o = vec4(0.0);\n%s",
+                      l->apart ? "float top = -1e30, sum = 0.0;\n"
+                                 "DOP_EACH(k, SUBGROUPS) top = max(top, dop_m[k * R + k0]);\n"
+                                 "DOP_EACH(k, SUBGROUPS) {\n"
+                                 "    float worth = exp(dop_m[k * R + k0] - top);\n"
+                                 "    sum += worth * dop_l[k * R + k0];\n"
+                                 "    o += worth * dop_acc[(j * SUBGROUPS + k) * (DV / 4u) + d / 4u];\n"
+                                 "}\n"
+                               : "float top = dop_m[k0], sum = dop_l[k0];\n"
+                                 "DOP_EACH(k, SUMMED) o += dop_acc[(j * SUMMED + k) * (DV / 4u) + d / 4u];\n");
+        dop_attend_store(x);
+        dop_nest_end(n);
+    }
+}
+
+/* The walk over positions. */
+static void
+walk(dop_attend *x, const shares *l)
+{
+    dop_nest *n = &x->n;
+    /* Rows from these positions on do not come from memory. */
+    dop_nest_code(n,
+                  "uint held_k = %s, held_v = %s;\n"
+                  "if (last < hi) {\n"
+                  "    dop_hold_k(own, kvh, made, held_k);\n"
+                  "    dop_hold_v(own, kvh, made, held_v);\n"
+                  "    dop_hold_new(own, made, last);\n"
+                  "}\n",
+                  x->a.keeps[0] ? "min(hi, made)" : "hi", x->a.keeps[1] ? "min(hi, made)" : "hi")
+        ->reads = x->q;
+    dop_nest_code(n, "vec4 acc[R * CV * 2u];\nDOP_EACH(i, R * CV * 2u) acc[i] = vec4(0.0);\n");
+    dop_nest_code(n, "%s",
+                  l->apart ? "float m[LEFT_HEADS], l[LEFT_HEADS];\n" /* of the lane's heads, the same in every turn */
+                             "uint head = 0u;\n"
+                             "DOP_EACH(j, LEFT_HEADS) {\n    m[j] = -1e30;\n    l[j] = 0.0;\n}\n"
+                             "if (gl_LocalInvocationIndex % SG < R) {\n"
+                             "    dop_m[sub * R + gl_LocalInvocationIndex % SG] = -1e30;\n"
+                             "    dop_l[sub * R + gl_LocalInvocationIndex % SG] = 0.0;\n}\n"
+                           : "for (uint j = gl_LocalInvocationIndex; j < R; j += WG) {\n"
+                             "    dop_m[j] = -1e30;\n    dop_l[j] = 0.0;\n}\n");
+    dop_stmt *loop = dop_nest_for(n, "base", "own", "hi", "CP");
+    loop->in_step = l->apart ? "subgroupMemoryBarrierShared(), subgroupBarrier()" : NULL;
+    const uint32_t halvings = turn(x, l);
+    dop_nest_end(n);
+    if (l->apart)
+        dop_nest_code(n,
+                      "DOP_EACH(j, LEFT_HEADS) {\n%s"
+                      "    if (DOP_TELLS && own < hi) {\n"
+                      "        dop_m[sub * R + head + j] = m[j];\n"
+                      "        dop_l[sub * R + head + j] = l[j];\n"
+                      "    }\n"
+                      "}\n",
+                      over_lanes(x, l, halvings, "l[j] += (subgroupShuffleXor(l[j], "));
 }
 
 static dop_status
 emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
-    const dop_tile *tile = &gen->choice->tile;
-    dop_attn a = dop_attn_find(gen);
-    const dop_node_id merged = e->r->info->attn.merged;
-    dop_keys keys = {0};
-    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
-    const uint32_t group_wgs = shape(gen, &a);
-    const bool rows = e->g->max_t > 1, made_rows = rows && e->routes;
-    if (tile->splits)
-        e->splits = tile->splits;
-    gen->merges = merged != 0 && !e->routes;
-    DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"MAX_SPLITS", a.max_splits}, {"#MERGE", merged != 0},
-                {"#KEEPS_K", a.keeps[0]}, {"#KEEPS_V", a.keeps[1]}, {"GROUP_WGS", group_wgs},
-                {"#MADE_ROWS", made_rows ? e->g->max_t : 1});
-    dop_attn_positions(gen, &a, decls);
-    set_rows(gen, &a, rows, made_rows, decls, &keys);
-    dop_attn_prologue(gen, &a, dop_keys_text(gen, &keys, "PROLOGUE"));
-    dop_attn_store(gen, &a, dop_keys_text(gen, &keys, "STORE"));
-    dop_attn_store_whole(gen, &a, merged, dop_keys_text(gen, &keys, "STORE_WHOLE"));
-    dop_attn_merge(gen, &a, merged, dop_keys_text(gen, &keys, "MERGE_BODY"));
-    dop_keys_set(&keys, "TAIL", dop_attn_tail(gen, a.head0, "R", dop_tail_at_once(gen, a.rows), decls));
-    set_shares(gen, &a, lanes_of(&a, e->target), &keys);
+    dop_attend x = {.a = dop_attn_find(gen), .whole = true};
+    dop_attn *a = &x.a;
+    const uint32_t group_wgs = shape(gen, a), made_rows = e->routes ? e->g->max_t : 1;
+    const shares l = shares_of(gen, a);
+    if (gen->choice->tile.splits)
+        e->splits = gen->choice->tile.splits;
+    gen->merges = e->r->info->attn.merged != 0 && !e->routes;
+    const dop_nest_placement pl = {
+        .at = {[DOP_PLACE_t] = {[DOP_LEVEL_grid] = e->g->max_t * a->heads / a->rows, [DOP_LEVEL_reg] = a->rows},
+               [DOP_PLACE_s] =
+                   {[DOP_LEVEL_grid] = a->splits, [DOP_LEVEL_group] = l.positions / l.held, [DOP_LEVEL_reg] = l.held},
+               [DOP_PLACE_d] = {[DOP_LEVEL_lane] = l.lanes, [DOP_LEVEL_reg] = a->dim / l.lanes}},
+        .x = {.path = DOP_PATH_whole, .unit = 4, .form = "floats"},
+        .w = {.path = DOP_PATH_direct, .unit = 8, .ahead = 1},
+        .sum = DOP_MEET_lanes,
+        .subgroup = e->target->subgroup,
+        .axes = "tsd",
+        .operands = {"q", "kv"}};
+    const dop_attend_rows rows = {.find = find_row(e, a, group_wgs),
+                                  .sequence = e->g->max_t > 1 ? "t" : "0u",
+                                  .span = "    uint hi = last + 1u, lo = DOP_FIRST(last);\n",
+                                  .product = "x",
+                                  .tail = a->head0,
+                                  .tail_heads = "R",
+                                  .at_once = dop_tail_at_once(gen, a->rows)};
     /* Where the workgroup keeps the rows that this step makes in shared memory, it reads only rows of earlier steps from a cache, and
      * these reads need not be coherent. */
-    dop_attn_loads(gen, &a,
-                   (const char *const[]){a.keeps[0] ? "dop_ldw4" : "dop_ldc4", a.keeps[1] ? "dop_ldw4" : "dop_ldc4"},
-                   decls);
-    dop_attn_made(gen, &a, dop_keys_text(gen, &keys, "MADE"));
-    dop_keys_set(&keys, "SPLIT", dop_attn_split(e, &a));
-    dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
-    dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
-    const bool send = merged && e->routes; /* the splits go through a mailbox */
-    dop_keys_set(&keys, "COUNTS", merged && !send ? dop_emit_counts(e) : "0");
-    dop_keys_set(&keys, "MAILBOX", send ? dop_emit_mailbox_arg(e, a.id, true) : "0");
-    gen->grid[0] = a.kv * group_wgs;
+    dop_attend_open(
+        &x, gen, &pl, &rows,
+        (const char *const[]){a->keeps[0] ? "dop_ldw4" : "dop_ldc4", a->keeps[1] ? "dop_ldw4" : "dop_ldc4"});
+    const dop_status st = declare(&x, &l, made_rows);
+    dop_attend_begin(&x, begin_early(&x, &l));
+    walk(&x, &l);
+    meet(&x, &l);
+    gen->grid[0] = a->kv * group_wgs;
     gen->grid[1] = e->g->max_t;
-    gen->grid[2] = a.splits;
-    return dop_template_fill(gen, "attention_decode.glsl", &keys, &gen->main);
+    gen->grid[2] = a->splits;
+    return st == DOP_OK ? dop_attend_finish(&x) : st;
 }
 
 static uint32_t

@@ -77,22 +77,6 @@ each_load(dop_attend *x, const lanes *l, uint32_t which, const char *use)
                          dop_attend_load(x, which ? 'V' : 'K', l->step, "d"), use);
 }
 
-/* Sums over the lanes of a subgroup, for as many positions as lanes: each step adds half of a lane's partial sums to those of another
- * lane and receives the other half, until lane i has the sum for position i. */
-static void
-sum_parts(dop_nest *n, uint32_t wg)
-{
-    for (uint32_t half = wg / 2; half > 0; half /= 2) {
-        dop_nest_code(n, "bool upper%u = (LANE & %uu) != 0u;\n", half, half);
-        for (uint32_t i = 0; i < half; i++)
-            dop_nest_code(
-                n,
-                "parts[%u] = (upper%u ? parts[%u] : parts[%u]) + subgroupShuffle(upper%u ? parts[%u] : parts[%u], "
-                "LANE ^ %uu);\n",
-                i, half, i + half, i, half, i, i + half, half);
-    }
-}
-
 /* Scores of a tile, and the largest of each row so far.  Each lane makes its share of the products of WG positions, and after the
  * exchange has the sum of one.  Only this lane reads its scores again.  Unrolled, because a driver may limit iterations. */
 static void
@@ -107,7 +91,8 @@ multiply(dop_attend *x, const lanes *l)
                   "vec4 parts[WG];\n[[unroll]] for (uint i = 0u; i < WG; i++) {\n    vec4 x = vec4(0.0);\n    %s    "
                   "parts[i] = x;\n}\n",
                   each_load(x, l, 0, dot));
-    sum_parts(n, l->wg);
+    for (uint32_t half = l->wg / 2; half > 0; half /= 2) /* until lane i has the sum for position i */
+        dop_attend_halve(x, "parts", 2 * half, "LANE", half);
     dop_nest_code(n,
                   "uint p = base + b + LANE;\n"
                   "vec4 x = parts[0];\n"
@@ -129,7 +114,8 @@ weigh(dop_attend *x, const lanes *l)
     dop_nest_code(n, "%s\nDOP_ROWS(j) [[unroll]] for (uint s = 0u; s < %uu; s++)\n    acc[j][s] *= fix[j];\n",
                   dop_attend_rescale(x), l->steps[1] * l->step / 4);
     begin_positions(n, l);
-    dop_nest_code(n, "vec4 x = dop_s[b + LANE], e = %s;\ndop_s[b + LANE] = e;\nl += e;\n", dop_attend_weight(x, "x"));
+    dop_nest_code(n, "vec4 x = dop_s[b + LANE], e = %s;\ndop_s[b + LANE] = e;\nl += e;\n",
+                  dop_attend_weight(x, "x", "m"));
     dop_nest_end(n);
     dop_nest_end(n);
     begin_positions(n, l);
@@ -191,6 +177,7 @@ declare(dop_attend *x, const lanes *l)
                             "#define DOP_ROWS(j) [[unroll]] for (uint j = 0u; j < R; j++)\n"
                             "#define DOP_T(j) (min(r0 + (j), n_rows - 1u) / G)\n"
                             "#define DOP_H(j) (kvh * G + min(r0 + (j), n_rows - 1u) % G)\n"
+                            "#define DOP_OTHER(x, bit) subgroupShuffle(x, LANE ^ bit)\n"
                             "#define DOP_Q_PUT(i, x) dop_q[i] = x\n"
                             "#define DOP_Q_PUT1(i, x) dop_q[(i) >> 2][(i) & 3u] = x\n");
     return dop_template_fill(x->gen, "rows.glsl", &keys, &x->decls);
@@ -226,11 +213,13 @@ emit(dop_gen *gen)
                                   .sequence = mixes ? "DOP_T(0u)" : "0u",
                                   .tokens = one ? "1u" : "R",
                                   .token = one ? "0u" : "DOP_T(i)",
+                                  .product = "x",
                                   .tail = "DOP_H(0u)",
-                                  .tail_heads = "min(R, n_rows - r0)"};
-    dop_attend_open(&x, gen, &pl, &rows, "dop_ldw4");
+                                  .tail_heads = "min(R, n_rows - r0)",
+                                  .at_once = 1};
+    dop_attend_open(&x, gen, &pl, &rows, (const char *const[]){"dop_ldw4", "dop_ldw4"});
     const dop_status st = declare(&x, &l);
-    dop_attend_begin(&x);
+    dop_attend_begin(&x, "");
     dop_nest_code(&x.n, "vec4 q[R][%u], acc[R][%u], m = vec4(-1e30), l = vec4(0.0);\n", l.steps[0] * l.step / 4,
                   l.steps[1] * l.step / 4);
     dop_nest_code(&x.n, "%s",

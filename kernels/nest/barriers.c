@@ -80,6 +80,22 @@ walk_loop(dop_nest *n, dop_stmt ***at, traffic t, bool put, uint32_t *count)
     return t;
 }
 
+/* A loop that each subgroup passes by itself: its barriers are the call that it names. */
+static traffic
+walk_apart(dop_nest *n, dop_stmt ***at, traffic t, traffic all, bool put, uint32_t *count)
+{
+    dop_stmt *loop = **at;
+    if (collide(t, all))
+        meet_before(n, at, &t, put, count);
+    const char *outside = n->placement.step;
+    uint32_t unused = 0;
+    n->placement.step = loop->in_step;
+    const traffic turn = at_turn(n, loop, (traffic){0}, &unused);
+    walk(n, &loop->body, turn, put, &unused);
+    n->placement.step = outside;
+    return both(t, all);
+}
+
 /* What a statement has done since its last barrier, if a function that it calls has one. */
 static traffic
 left_by(dop_nest *n, const dop_stmt *s, traffic all)
@@ -102,7 +118,9 @@ walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
             t = (traffic){0};
         if (all.read == 0 && all.written == 0)
             continue;
-        if (loop) {
+        if (loop && s->in_step) {
+            t = walk_apart(n, &at, t, all, put, count);
+        } else if (loop) {
             t = walk_loop(n, &at, t, put, count);
         } else if (choice) {
             const traffic yes = walk(n, &s->body, t, put, count), no = walk(n, &s->other, t, put, count);

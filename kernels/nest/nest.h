@@ -34,6 +34,9 @@ typedef struct dop_stmt {
     bool disjoint;  /* of code: no invocation reads what another one writes here */
     bool together;  /* has a barrier of its own, so that all invocations must come here */
     bool shows;     /* its barrier shows to all what was written before */
+    /* Of a loop that each subgroup passes by itself: the call by which its invocations see each other's writes.  What one subgroup
+     * writes there, others read after the loop only. */
+    const char *in_step;
     struct dop_stmt *body, *other, *next;
     /* Of a loop around prefetched loads (dop_nest_ahead): `more` is the condition under which there is another iteration, `again`
      * the arguments of the first load of the next iteration, and `late` says that this load is issued when the iteration is

@@ -189,6 +189,21 @@ Test(nest, lanes_that_run_in_step_call_what_the_placement_says)
     is_printed(&f, "put(0u);STEP();floaty=x[0];}");
 }
 
+Test(nest, subgroups_that_pass_a_loop_by_themselves_meet_there_in_step_and_all_of_them_before_and_after)
+{
+    fixture f;
+    begin(&f);
+    dop_nest_call(&f.n, "put", "0u");
+    dop_nest_for(&f.n, "i", "sub", "8u", NULL)->in_step = "STEP()";
+    read_x(&f);
+    dop_nest_call(&f.n, "put", "i");
+    dop_nest_let(&f.n, "float", "z", "x[i]")->reads = f.x;
+    dop_nest_end(&f.n);
+    read_x(&f);
+    is_printed(&f, "put(0u);barrier();for(uinti=sub;i<8u;i++){floaty=x[0];STEP();put(i);STEP();floatz=x[i];}barrier();"
+                   "floaty=x[0];}");
+}
+
 Test(nest, branches_have_barriers_of_their_own)
 {
     fixture f;
