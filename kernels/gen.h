@@ -104,6 +104,7 @@ typedef struct dop_rowprog {
     const char *times; /* macro that maps a value's index to a factor, applied before staging; NULL: none */
     uint32_t padded;   /* values of a staged vector with the zeros behind it; not above `len`: there are none */
     uint32_t memory;   /* bits of the nest's memory that staging writes (dop_nest_memory) */
+    uint32_t factors;  /* bits of the memory that `times` reads */
     /* A choice: values one at a time, in loops; every invocation sums up a short row by itself; staged in the array `stage`. */
     bool columns;
     uint32_t serial; /* distinguishes the names of several programs in one kernel */
@@ -328,8 +329,8 @@ void dop_expert_begin(dop_gen *gen, const dop_parts *p, struct dop_nest *n);
 const char *dop_expert_weights(dop_gen *gen, const dop_parts *p, dop_node_id w, const char *slot);
 /* The row program that stages the activation of the workgroup's slot, or of all slots where they are summed up; *out_each: it
  * must run for each slot dop_j. */
-void dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_rowprog *prog, dop_buf *decls,
-                        bool *out_each);
+void dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, const struct dop_nest *n, dop_rowprog *prog,
+                        dop_buf *decls, bool *out_each);
 uint32_t dop_expert_bytes(dop_gen *gen); /* of shared memory, for the choice */
 
 /* --- a product of each head behind the root: gen_tail.c ------------------------------------------------------------------ */

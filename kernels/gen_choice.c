@@ -241,18 +241,32 @@ static void
 store(choice *s, dop_node_id id)
 {
     dop_emit *e = &s->gen->e;
-    const char *only = s->p->store_if;
     const dop_index ix = {s->p->t, "i"};
     dop_buf inner = {0};
     dop_emit_scope(e, &inner, "        ");
     dop_emit_store(e, id, ix, 1, dop_emit_value(e, id, ix, 1));
     each_column(s, "i", cols_of(s, id), NULL);
-    if (only)
-        dop_nest_if(s->n, "%s", only);
     dop_nest_hole(s->n, "store", dop_gen_keep(s->gen, &inner));
-    if (only)
-        dop_nest_end(s->n);
     dop_nest_end(s->n);
+}
+
+/* Stores what other regions read.  A condition stands around all loops, so that workgroups that store nothing have none of them, and a
+ * barrier that they need comes before it. */
+static void
+store_all(choice *s)
+{
+    const dop_choice_program *p = s->p;
+    bool any = false;
+    for (uint32_t i = 0; i < p->n_nodes && s->gen->e.status == DOP_OK; i++) {
+        if (!dop_region_is_out(s->gen->e.r, p->nodes[i]) || has_program(s->gen->e.g, p->nodes[i]))
+            continue;
+        if (p->store_if && !any)
+            dop_nest_if(s->n, "%s", p->store_if)->apart = true;
+        any = true;
+        store(s, p->nodes[i]);
+    }
+    if (p->store_if && any)
+        dop_nest_end(s->n);
 }
 
 uint32_t
@@ -279,9 +293,7 @@ dop_gen_choice(dop_gen *gen, const dop_choice_program *p, dop_nest *n)
         add_node(&s, &p->nodes[i]);
     for (uint32_t i = 0; i < p->n_kept && gen->e.status == DOP_OK; i++)
         row_of(&s, p->kept[i]);
-    for (uint32_t i = 0; i < p->n_nodes && gen->e.status == DOP_OK; i++)
-        if (dop_region_is_out(gen->e.r, p->nodes[i]) && !has_program(gen->e.g, p->nodes[i]))
-            store(&s, p->nodes[i]);
+    store_all(&s);
 }
 
 const char *

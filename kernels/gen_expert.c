@@ -60,7 +60,8 @@ dop_expert_weights(dop_gen *gen, const dop_parts *p, dop_node_id w, const char *
 }
 
 void
-dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_rowprog *prog, dop_buf *decls, bool *out_each)
+dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, const dop_nest *n, dop_rowprog *prog,
+                   dop_buf *decls, bool *out_each)
 {
     dop_emit *e = &gen->e;
     *out_each = p->sum && k_pad != p->k;
@@ -70,6 +71,7 @@ dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_rowprog
     }
     const char *weights = dop_choice_row(gen, dop_node_at(e->g, p->sum)->src[1]);
     prog->times = "DOP_TIMES";
+    prog->factors = dop_nest_named(n, weights);
     if (*out_each) {
         prog->unit = "dop_j";
         prog->stage_base = dop_emit_str(e, "dop_j * %uu", k_pad);

@@ -199,7 +199,7 @@ stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n
     dop_buf decls = {0}, stats = {0};
     prog.padded = s->k_pad;
     if (p->experts)
-        dop_expert_program(gen, p, s->k_pad, &prog, &decls, &each);
+        dop_expert_program(gen, p, s->k_pad, n, &prog, &decls, &each);
     const uint32_t first = s->k_pad * dop_product_summed(p), all = first + p->k2;
     if (ints)
         st = dop_int8_declare(gen, &prog, all, &decls, &direct);

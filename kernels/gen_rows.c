@@ -65,7 +65,7 @@ declare_rows(dop_rows *s, prologue *o, dop_buf *decls)
     *o = (prologue){.prog = program_of(s), .direct = true};
     o->prog.padded = s->k_pad;
     if (p->experts && s->staged && !s->blocks.n)
-        dop_expert_program(s->gen, p, s->k_pad, &o->prog, decls, &o->each);
+        dop_expert_program(s->gen, p, s->k_pad, &s->nest, &o->prog, decls, &o->each);
     dop_status st =
         s->ints ? dop_int8_declare(s->gen, &o->prog, s->k_pad * s->held + p->k2, decls, &o->direct) : DOP_OK;
     uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad * s->held + p->k2;
@@ -692,10 +692,8 @@ dop_rows_emit(dop_gen *gen)
     dop_nest_hole(n, "rows in shared memory", dop_gen_keep(gen, &decls));
     dop_nest_function(n, "main", "");
     dop_nest_hole(n, "tokens", dop_gen_keep(gen, &tokens));
-    if (chooses) {
+    if (chooses)
         dop_nest_call(n, "dop_choose", "");
-        dop_nest_call(n, "DOP_STEP", "");
-    }
     if (st == DOP_OK)
         emit_prologue(&s, &rows);
     dop_nest_call(n, "DOP_STEP", "");

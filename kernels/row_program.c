@@ -492,8 +492,9 @@ emit_pass(walk *w, row_sum *sums)
             ->apart = !alone;
     if (any) {
         dop_stmt *s = dop_nest_hole(n, "values", dop_gen_keep(w->gen, &values));
-        s->writes = w->pass == w->top ? p->memory : 0;
-        s->reads = dop_nest_named(n, s->value) & ~s->writes;
+        const bool staged = w->pass == w->top;
+        s->writes = staged ? p->memory : 0;
+        s->reads = (dop_nest_named(n, s->value) | (staged ? p->factors : 0)) & ~s->writes;
     }
     if (loop)
         dop_nest_end(n);
