@@ -118,14 +118,15 @@ void
 dop_interp_dot_at(const dop_interp_node *n)
 {
     const uint64_t cols = last_axis(&n->out), depth = last_axis(n->src[0]), k = last_axis(n->src[2]);
-    const uint64_t span = (uint64_t)dop_node_i(n->g, n->id, DOP_A_span), most = depth / span;
+    const uint64_t span = (uint64_t)dop_node_i(n->g, n->id, DOP_A_span), most = depth / span,
+                   used = (uint64_t)dop_node_i(n->g, n->id, DOP_A_used);
     for (uint64_t i = 0; i < n->out.count; i++) {
         const float *x = n->src[0]->f + i / cols * depth, *w = n->src[1]->f + i % cols * depth;
         const float *at = n->src[2]->f + i / cols * k;
         double sum = 0;
         for (uint64_t j = 0; j < k && at[j] >= 1; j++) {
             const uint64_t first = ((at[j] < (float)most ? (uint64_t)at[j] : most) - 1) * span;
-            sum += dot(x + first, w + first, span);
+            sum += dot(x + first, w + first, used ? used : span);
         }
         n->out.f[i] = (float)sum;
     }

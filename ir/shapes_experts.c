@@ -119,12 +119,12 @@ dop_rule_experts(const dop_rule *c, dop_want *out)
     }
 }
 
-/* x [T,K], w [N,K], at [T,k], where K is a multiple of span. */
+/* x [T,K], w [N,K], at [T,k], where K is a multiple of span, and used is at most span. */
 dop_status
 dop_rule_dot_at(const dop_rule *c, dop_want *out)
 {
     const dop_shape *x = &c->src[0]->shape, *w = &c->src[1]->shape, *at = &c->src[2]->shape;
-    const uint64_t span = (uint64_t)dop_rule_attr_i(c, DOP_A_span);
+    const uint64_t span = (uint64_t)dop_rule_attr_i(c, DOP_A_span), used = (uint64_t)dop_rule_attr_i(c, DOP_A_used);
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < 3 && st == DOP_OK; i++)
         st = dop_rule_need_rank(c, i, 2);
@@ -136,6 +136,9 @@ dop_rule_dot_at(const dop_rule *c, dop_want *out)
         return dop_rule_mismatch(c, 0, 2);
     if (x->dim[1].mul < span)
         return DOP_RULE_BAD(c, "has segments of %llu columns and %u columns", (unsigned long long)span, x->dim[1].mul);
+    if (used > span)
+        return DOP_RULE_BAD(c, "reads %llu columns of segments of %llu", (unsigned long long)used,
+                            (unsigned long long)span);
     out->shape = (dop_shape){2, {x->dim[0], w->dim[0]}};
     return DOP_OK;
 }

@@ -9,229 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A value that does not depend on the token is a row vector; t is then dropped. */
-static bool
-has_rows(const dop_graph *g, dop_node_id id)
-{
-    const dop_node *n = dop_node_at(g, id);
-    if (n->shape.rank == 1) /* a vector, or one number of each row */
-        return n->op == DOP_OP_received && n->shape.dim[0].sym == DOP_SYM_T;
-    return n->shape.rank > 1 && !(n->shape.dim[0].sym == DOP_SYM_1 && n->shape.dim[0].mul == 1);
-}
-
-static bool
-is_constant(const char *s)
-{
-    for (; *s; s++)
-        if (!isdigit((unsigned char)*s) && *s != 'u')
-            return false;
-    return true;
-}
-
-/* t * row + c + start, shortened where a part is zero. */
-const char *
-dop_emit_flat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uint32_t start)
-{
-    const char *c = start ? dop_emit_str(e, "(%s + %uu)", ix.c, start) : ix.c;
-    if (!has_rows(e->g, node) || strcmp(ix.t, "0u") == 0)
-        return c;
-    const char *row = node == e->long_row ? e->row_values : dop_emit_str(e, "%uu", row_values);
-    if (is_constant(c) && c[0] == '0')
-        return dop_emit_str(e, "(%s * %s)", ix.t, row);
-    return dop_emit_str(e, "(%s * %s + %s)", ix.t, row, c);
-}
-
-/* An integer: an index, on which no arithmetic is done. */
-static const char *
-temp_u32(dop_emit *e, const char *expr)
-{
-    const char *name = dop_emit_str(e, "v%u", e->n_temps++);
-    dop_emit_line(e, "uint %s = %s;", name, expr);
-    return name;
-}
-
-static const char *
-temp(dop_emit *e, uint32_t width, const char *expr)
-{
-    const char *name = dop_emit_str(e, "v%u", e->n_temps++);
-    if (width == 4)
-        dop_emit_line(e, "vec4 %s = vec4(%s);", name, expr);
-    else
-        dop_emit_line(e, "float %s = %s;", name, expr);
-    return name;
-}
-
-uint32_t
-dop_weight_aux(const dop_graph *g, dop_node_id node)
-{
-    const dop_node *n = dop_node_at(g, node);
-    const dop_weight_type *wt = dop_weight_type_of(n->type);
-    const dop_dim *dims = n->shape.dim + n->shape.rank - 2; /* of an expert's matrix, where there are several */
-    if (!wt || wt->aux_bytes == 0)
-        return 0;
-    return (uint32_t)(dop_packed_plane_bytes(n->type, (uint32_t)dop_dim_value(g, dims[0], 1), dims[1].mul) / 16);
-}
-
-const char *
-dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert)
-{
-    const char *a = dop_emit_matrix_arg(e, node);
-    const dop_shape *s = &dop_node_at(e->g, node)->shape;
-    if (s->rank < 3)
-        return a;
-    e->addresses = true;
-    return dop_emit_str(
-        e, "dop_at(%s, %s * %uu)", a, expert,
-        (uint32_t)(dop_packed_expert_stride(dop_node_at(e->g, node)->type, s->dim[1].mul, s->dim[2].mul) / 16));
-}
-
-const char *
-dop_emit_either(dop_emit *e, const char *first, const char *a, const char *b)
-{
-    if (e->caps & DOP_CAP_texels)
-        return dop_emit_str(e, "(%s ? %s : %s)", first, a, b);
-    e->addresses = true;
-    return dop_emit_str(e, "DOP_EITHER(%s, %s, %s)", first, a, b);
-}
-
-const char *
-dop_emit_weight(dop_emit *e, dop_node_id node)
-{
-    const dop_node *n = dop_node_at(e->g, node);
-    const dop_weight_type *wt = dop_weight_type_of(n->type);
-    if (!wt)
-        return dop_emit_fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
-    e->types_used |= (uint64_t)1 << n->type;
-    return dop_emit_str(e, "%uu", dop_weight_aux(e->g, node));
-}
-
-/* Emits a load into a new variable, in `constants` or `early` of the emitter where the caller set them. */
-static const char *
-load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
-{
-    dop_buf *out = e->out;
-    const char *indent = e->indent;
-    if (e->early) {
-        e->out = dop_node_at(e->g, node)->op == DOP_OP_weight ? e->constants : e->early;
-        e->indent = "    ";
-    }
-    const char *name = dop_node_at(e->g, node)->type == DOP_TYPE_u32 ? temp_u32(e, expr) : temp(e, width, expr);
-    e->out = out;
-    e->indent = indent;
-    return name;
-}
-
-static bool
-in_mailbox(const dop_emit *e, dop_node_id node)
-{
-    return e->routes && (e->routes[node] & DOP_MAILBOX);
-}
-
-/* Receives a value of another stage from its mailbox: one read where the caller wants loads, and the wait where the value is used,
- * so that reads of several mailboxes are in flight at once. */
-static const char *
-receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
-{
-    dop_buf *out = e->early ? e->early : e->out;
-    const char *a = dop_emit_add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
-    dop_buf_puts(out, e->early ? "    " : e->indent);
-    dop_buf_printf(out, "%s %s = dop_look%u(%s, %s);\n", w == 4 ? "uvec4" : "uint", look, w, a, at);
-    const char *x = dop_emit_str(e, "dop_receive%u(%s, %s, %s)", w, look, a, at);
-    if (dop_node_at(e->g, node)->type == DOP_TYPE_u32) /* mailboxes hold floats */
-        return temp_u32(e, dop_emit_str(e, "uint(%s)", x));
-    return temp(e, width, x);
-}
-
-bool
-dop_emit_in_mailbox(const dop_emit *e, dop_node_id node)
-{
-    return in_mailbox(e, node) && !dop_region_has(e->r, node);
-}
-
-const char *
-dop_emit_receive(dop_emit *e, dop_node_id node, const char *c)
-{
-    return receive(e, node, c, 4, 4);
-}
-
-/* A column of the row table (token, position, sequence ...) for a row.  It is loaded once, early enough for loads that depend on
- * it. */
-static const char *
-load_input(dop_emit *e, dop_node_id node, const char *row)
-{
-    const dop_input_kind what = dop_node_at(e->g, node)->input;
-    const char *name = dop_emit_str(e, "r%u", e->n_temps++);
-    if (what == DOP_INPUT_lasts)
-        return dop_emit_fail(e, DOP_E_INPUT, "the row table has no column \"lasts\"", node);
-    if (what == DOP_INPUT_positions)
-        dop_emit_index(e, "uint %s = %s;", name, dop_emit_position(e, row));
-    else
-        dop_emit_index(e, "uint %s = %s.%s;", name, dop_emit_row(e, row),
-                       what == DOP_INPUT_tokens  ? "token"
-                       : what == DOP_INPUT_types ? "flags" /* of rows that keep nothing: step_record.h */
-                                                 : "sequence");
-    return name;
-}
-
-const char *
-dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, const char *steps)
-{
-    const char *name = dop_emit_str(e, "r%u", e->n_temps++),
-               *at = dop_emit_str(e, "%s.parity[%s]", dop_emit_step(e), sequence);
-    const uint64_t values = dop_node_rows(e->g, state, 1) * dop_node_cols(e->g, state);
-    if (steps)
-        at = e->g->copies == 2 ? dop_emit_str(e, "(1u - %s)", at)
-                               : dop_emit_str(e, "((%s + %s) %% %uu)", at, steps, e->g->copies);
-    dop_emit_index(e, "uint %s = %s * %lluu;", name, at, (unsigned long long)values);
-    return name;
-}
-
-bool
-dop_is_replace_state(const dop_graph *g, dop_node_id id)
-{
-    const dop_node *n = dop_node_at(g, id);
-    return (n->op == DOP_OP_state || n->op == DOP_OP_state_write) && !dop_shape_appends(&n->shape);
-}
-
 const char *
 dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row)
 {
     bool one = dop_node_at(e->g, sequences)->shape.dim[0].sym != DOP_SYM_T; /* for all rows */
     return e->g->max_q == 1 ? "0u" : dop_emit_value(e, sequences, (dop_index){one ? "0u" : row, "0u"}, 1);
-}
-
-static const char *
-load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start)
-{
-    const dop_graph *g = e->g;
-    const dop_node *n = dop_node_at(g, node);
-    uint32_t cols = dop_node_cols(g, node);
-    if (n->op == DOP_OP_input)
-        return load_input(e, node, ix.t);
-    const dop_weight_type *wt = dop_weight_type_of(n->type);
-    if (n->type != DOP_TYPE_u32 && !wt)
-        return dop_emit_fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
-    if (dop_is_replace_state(g, node) && g->max_q == 1)
-        ix.t = "0u";
-    const char *at = dop_emit_flat(e, node, ix, dop_row_values(g, node), start);
-    if (n->op == DOP_OP_received && n->type == DOP_TYPE_u32) { /* as from the row table */
-        const char *name = dop_emit_str(e, "r%u", e->n_temps++);
-        dop_emit_index(e, "uint %s = dop_ld1_u32(%s, %s);", name, dop_emit_source_arg(e, node), at);
-        return name;
-    }
-    if (dop_is_replace_state(g, node))
-        at = dop_emit_str(e, "(%s + %s)",
-                          dop_emit_replace_copy(e, node, ix.t, n->op == DOP_OP_state_write ? "1u" : NULL), at);
-    uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
-    if (n->op == DOP_OP_weight && n->shape.rank > 1)
-        return load_temp(e, node, width,
-                         dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
-                                      dop_emit_matrix_arg(e, node), at, dop_emit_weight(e, node)));
-    if (in_mailbox(e, node))
-        return receive(e, node, at, w, width);
-    return load_temp(
-        e, node, width,
-        dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_source_arg(e, node), at));
 }
 
 /* The column of a source that is narrower than the result: one value per head, or a vector repeated for each head. */
@@ -303,7 +85,7 @@ emit_elementwise(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         if (w != width)
             srcs[i] = dop_emit_str(e, "vec4(%s)", srcs[i]);
     }
-    return temp(e, width, expand(e, node, srcs));
+    return dop_emit_temp(e, width, expand(e, node, srcs));
 }
 
 /* Where the angle of a rotary pair is found: in n rows of tables, whose angles add up. */
@@ -347,9 +129,11 @@ emit_angle(dop_emit *e, const angle *a, const char *k, const char *s, bool sine,
         const char *c1 = dop_emit_value(e, a->table[i], (dop_index){a->row[i], k}, width),
                    *s1 = dop_emit_value(e, a->table[i], (dop_index){a->row[i], s}, width);
         const bool last = i + 1 == a->n;
-        const char *c2 =
-            i > 0 && !(last && sine) ? temp(e, width, dop_emit_str(e, "%s * %s - %s * %s", c0, c1, s0, s1)) : c1;
-        s0 = i > 0 && !(last && !sine) ? temp(e, width, dop_emit_str(e, "%s * %s + %s * %s", s0, c1, c0, s1)) : s1;
+        const char *c2 = i > 0 && !(last && sine)
+                             ? dop_emit_temp(e, width, dop_emit_str(e, "%s * %s - %s * %s", c0, c1, s0, s1))
+                             : c1;
+        s0 = i > 0 && !(last && !sine) ? dop_emit_temp(e, width, dop_emit_str(e, "%s * %s + %s * %s", s0, c1, c0, s1))
+                                       : s1;
         c0 = c2;
     }
     return sine ? s0 : c0;
@@ -420,7 +204,7 @@ emit_concat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
                    first);
     for (uint32_t k = 0; k < 2; k++)
         values[k] = dop_emit_value(e, n->src[k], (dop_index){ix.t, col[k]}, width);
-    return temp(e, width, dop_emit_str(e, "%s < %uu ? %s : %s", i, first, values[0], values[1]));
+    return dop_emit_temp(e, width, dop_emit_str(e, "%s < %uu ? %s : %s", i, first, values[0], values[1]));
 }
 
 /* Column `col` of the row that `id` names in a table.  Ids are bounded, because the device also makes them, from logits that may
@@ -437,7 +221,8 @@ table_row(dop_emit *e, dop_node_id node, const char *id, const char *col, uint32
     const char *row = dop_emit_str(e, "i%u", e->n_temps++);
     dop_emit_index(e, "uint %s = min(%s, %uu) - %uu;", row, id, of - 1, first); /* far too large for rows before */
     const char *v = dop_emit_value(e, table, (dop_index){dop_emit_str(e, "min(%s, %uu)", row, rows - 1), col}, width);
-    return temp(e, width, dop_emit_str(e, "%s < %uu ? %s : %s", row, rows, v, width == 4 ? "vec4(0.0)" : "0.0"));
+    return dop_emit_temp(e, width,
+                         dop_emit_str(e, "%s < %uu ? %s : %s", row, rows, v, width == 4 ? "vec4(0.0)" : "0.0"));
 }
 
 /* gather with several ids for each row of the step. */
@@ -472,42 +257,134 @@ emit_weighted_sum(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return sum;
 }
 
-/* Adds the products of `step` columns from column `r` on to the sum. */
-static void
-add_columns(dop_emit *e, const dop_node *n, dop_index ix, const char *sum, const char *r, uint32_t step, uint32_t width)
+/* --- products of low rank ------------------------------------------------------------------------------------------- */
+
+/* Columns of a segment whose loads are in flight together, which take eight registers for each value of the result; and of them in a load. */
+enum { AT_ONCE = 16, WIDEST = 8 };
+
+/* The second half of a product of low rank: a row reads the segments of columns of its own adapters and no others (gathered matrix-vector
+ * products of batched LoRA, https://arxiv.org/abs/2311.03285).  Most rows have one adapter, whose columns are loaded at once; the loop over
+ * further ones is for rows that have several. */
+typedef struct low_rank {
+    const dop_node *n;
+    dop_index ix;
+    uint32_t width;
+    uint32_t span, used;      /* columns of a segment, and those that are read */
+    uint32_t segments, slots; /* segments of the matrix, and numbers of a row */
+    uint32_t first, step;     /* columns of the first segment that are loaded at once, 0: none; columns of a load */
+    uint32_t name;            /* that variables of this expression end with */
+    const char *sum;
+} low_rank;
+
+static low_rank
+low_rank_of(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
-    const char *x = dop_emit_value(e, n->src[0], (dop_index){ix.t, r}, step);
-    for (uint32_t i = 0; i < width; i++) {
-        const char *row = i ? dop_emit_str(e, "(%s + %uu)", ix.c, i) : ix.c;
-        const char *w = dop_emit_value(e, n->src[1], (dop_index){row, r}, step);
-        const char *to = width == 4 ? dop_emit_str(e, "%s.%c", sum, "xyzw"[i]) : sum;
-        dop_emit_line(e, step == 4 ? "%s += dot(%s, %s);" : "%s += %s * %s;", to, x, w);
+    const dop_node *n = dop_node_at(e->g, node);
+    const uint32_t used = (uint32_t)dop_node_i(e->g, node, DOP_A_used);
+    low_rank l = {.n = n, .ix = ix, .width = width, .span = (uint32_t)dop_node_i(e->g, node, DOP_A_span)};
+    l.used = used ? used : l.span;
+    l.segments = dop_node_cols(e->g, n->src[0]) / l.span;
+    l.slots = dop_node_cols(e->g, n->src[2]);
+    l.name = e->n_temps++;
+    l.sum = dop_emit_str(e, "v%u", e->n_temps++);
+    if (dop_node_at(e->g, n->src[1])->type != DOP_TYPE_f16)
+        return l;
+    const uint32_t first = l.used < AT_ONCE ? l.used : AT_ONCE;
+    for (uint32_t step = WIDEST; step > 1 && !l.first; step /= 2)
+        if (first % step == 0 && l.span % step == 0 && dop_row_values(e->g, n->src[1]) % step == 0) {
+            l.first = first;
+            l.step = step;
+        }
+    return l;
+}
+
+static const char *
+sum_of(dop_emit *e, const low_rank *l, uint32_t i)
+{
+    return l->width == 4 ? dop_emit_str(e, "%s.%c", l->sum, "xyzw"[i]) : l->sum;
+}
+
+static const char *
+row_of(dop_emit *e, const low_rank *l, uint32_t i)
+{
+    return i ? dop_emit_str(e, "(%s + %uu)", l->ix.c, i) : l->ix.c;
+}
+
+/* The first column of the segment with a number, which is clamped to those that there are. */
+static void
+find_columns(dop_emit *e, const low_rank *l, const char *columns, const char *number)
+{
+    dop_emit_index(e, "uint %s = (clamp(uint(%s), 1u, %uu) - 1u) * %uu;", columns, number, l->segments, l->span);
+}
+
+/* Adds the first columns of the row's first segment. */
+static void
+add_at_once(dop_emit *e, const low_rank *l, const char *number)
+{
+    const dop_node_id w = l->n->src[1];
+    const char *from = dop_emit_str(e, "from%u", l->name), *matrix = dop_emit_matrix_arg(e, w), *x[AT_ONCE];
+    const uint32_t pieces = l->first / l->step, wide = l->step < 4 ? 1 : 4;
+    find_columns(e, l, from, number);
+    for (uint32_t i = 0; i < l->width * pieces; i++) {
+        const dop_index at = {row_of(e, l, i / pieces), from};
+        dop_emit_index(e, "%s w%u_%u = dop_ldw%u(%s, %s / %uu);",
+                       l->step == 8   ? "uvec4"
+                       : l->step == 4 ? "uvec2"
+                                      : "uint",
+                       l->name, i, l->step / 2, matrix,
+                       dop_emit_flat(e, w, at, dop_row_values(e->g, w), i % pieces * l->step), l->step);
+    }
+    for (uint32_t k = 0; k < l->first; k += wide)
+        x[k / wide] = dop_emit_value(e, l->n->src[0],
+                                     (dop_index){l->ix.t, k ? dop_emit_str(e, "(%s + %uu)", from, k) : from}, wide);
+    for (uint32_t i = 0; i < l->width * pieces; i++) {
+        const char *to = sum_of(e, l, i / pieces), *h = dop_emit_str(e, "w%u_%u", l->name, i);
+        const char *const *y = x + i % pieces * l->step / wide;
+        if (l->step == 8)
+            dop_emit_line(e, "%s += dot(dop_f16x4(%s.xy), %s) + dot(dop_f16x4(%s.zw), %s);", to, h, y[0], h, y[1]);
+        else if (l->step == 4)
+            dop_emit_line(e, "%s += dot(dop_f16x4(%s), %s);", to, h, y[0]);
+        else
+            dop_emit_line(e, "%s += dot(unpackHalf2x16(%s), vec2(%s, %s));", to, h, y[0], y[1]);
+    }
+    dop_emit_line(e, "if (!(%s >= 1.0)) %s = %s;", number, l->sum, l->width == 4 ? "vec4(0.0)" : "0.0");
+}
+
+/* Adds some columns of a segment from column `r` on. */
+static void
+add_columns(dop_emit *e, const low_rank *l, const char *r, uint32_t step)
+{
+    const char *x = dop_emit_value(e, l->n->src[0], (dop_index){l->ix.t, r}, step);
+    for (uint32_t i = 0; i < l->width; i++) {
+        const char *w = dop_emit_value(e, l->n->src[1], (dop_index){row_of(e, l, i), r}, step);
+        dop_emit_line(e, step == 4 ? "%s += dot(%s, %s);" : "%s += %s * %s;", sum_of(e, l, i), x, w);
     }
 }
 
+/* Adds the segments from number `j` on, of which `number` is the first. */
 static void
-add_segments(dop_emit *e, dop_node_id node, dop_index ix, const char *sum, uint32_t width)
+add_others(dop_emit *e, const low_rank *l, uint32_t j, const char *number)
 {
-    const dop_node *n = dop_node_at(e->g, node);
-    const uint32_t span = (uint32_t)dop_node_i(e->g, node, DOP_A_span), slots = dop_node_cols(e->g, n->src[2]),
-                   segments = dop_node_cols(e->g, n->src[0]) / span, step = span % 4 ? 1 : 4;
-    const uint32_t name = e->n_temps++;
-    const char *outer = e->indent, *j = dop_emit_str(e, "j%u", name), *r = dop_emit_str(e, "k%u", name);
-    const char *first = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
-    dop_emit_line(e, "float of%u = %s;", name, first);
+    const uint32_t name = l->name, step = l->used % 4 || l->span % 4 ? 1 : 4;
+    const char *outer = e->indent, *r = dop_emit_str(e, "k%u", name), *from = dop_emit_str(e, "columns%u", name);
     const uint32_t n_memo = e->n_memo; /* what is computed inside the loop is not visible behind it */
-    dop_emit_line(e, "for (uint %s = 0u; %s < %uu && of%u >= 1.0;) {", j, j, slots, name);
+    dop_emit_line(e, "float of%u = %s;", name, number);
+    dop_emit_line(e, "[[dont_unroll]] for (uint j%u = %uu; j%u < %uu && of%u >= 1.0;) {", name, j, name, l->slots,
+                  name);
     e->indent = dop_emit_str(e, "%s    ", outer);
-    dop_emit_line(e, "uint from%u = (min(uint(of%u), %uu) - 1u) * %uu;", name, name, segments, span);
-    dop_emit_line(e, "for (uint %s = from%u; %s < from%u + %uu; %s += %uu) {", r, name, r, name, span, r, step);
+    find_columns(e, l, from, dop_emit_str(e, "of%u", name));
+    const char *begin =
+        l->first && j == 0 ? dop_emit_str(e, "%s + (j%u == 0u ? %uu : 0u)", from, name, l->first) : from;
+    dop_emit_line(e, "[[dont_unroll]] for (uint %s = %s; %s < %s + %uu; %s += %uu) {", r, begin, r, from, l->used, r,
+                  step);
     e->indent = dop_emit_str(e, "%s        ", outer);
-    add_columns(e, n, ix, sum, r, step, width);
+    add_columns(e, l, r, step);
     e->n_memo = n_memo;
     e->indent = dop_emit_str(e, "%s    ", outer);
     dop_emit_line(e, "}");
-    dop_emit_line(e, "if (++%s < %uu) {", j, slots);
+    dop_emit_line(e, "if (++j%u < %uu) {", name, l->slots);
     e->indent = dop_emit_str(e, "%s        ", outer);
-    const char *next = dop_emit_value(e, n->src[2], (dop_index){ix.t, j}, 1);
+    const char *next = dop_emit_value(e, l->n->src[2], (dop_index){l->ix.t, dop_emit_str(e, "j%u", name)}, 1);
     dop_emit_line(e, "of%u = %s;", name, next);
     e->indent = outer;
     dop_emit_line(e, "    }");
@@ -515,19 +392,31 @@ add_segments(dop_emit *e, dop_node_id node, dop_index ix, const char *sum, uint3
     e->n_memo = n_memo;
 }
 
-/* A product of low rank over chosen segments of ranks: a row of a batch reads the ranks of its own adapters and no others (gathered
- * matrix-vector products of batched LoRA, https://arxiv.org/abs/2311.03285). */
 static const char *
 emit_dot_at(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
-    const char *sum = dop_emit_str(e, "v%u", e->n_temps++);
+    low_rank l = low_rank_of(e, node, ix, width);
     dop_buf *constants = e->constants, *early = e->early;
-    dop_emit_line(e, width == 4 ? "vec4 %s = vec4(0.0);" : "float %s = 0.0;", sum);
+    const bool several = l.slots % 4 == 0 && dop_emit_wide(e, l.n->src[2]);
+    if (early)
+        e->constants = early; /* weights are found by what is loaded */
+    const char *numbers = dop_emit_value(e, l.n->src[2], (dop_index){ix.t, "0u"}, several ? 4 : 1);
+    const char *number = several ? dop_emit_str(e, "%s.x", numbers) : numbers;
+    uint32_t j = 0;
+    dop_emit_line(e, width == 4 ? "vec4 %s = vec4(0.0);" : "float %s = 0.0;", l.sum);
+    if (l.first)
+        add_at_once(e, &l, number);
+    if (l.first == l.used && l.slots > 1) {
+        number =
+            several ? dop_emit_str(e, "%s.y", numbers) : dop_emit_value(e, l.n->src[2], (dop_index){ix.t, "1u"}, 1);
+        j = 1;
+    }
     e->constants = e->early = NULL; /* loads depend on the loop's variables */
-    add_segments(e, node, ix, sum, width);
+    if (l.first < l.used || l.slots > 1)
+        add_others(e, &l, j, number);
     e->constants = constants;
     e->early = early;
-    return sum;
+    return l.sum;
 }
 
 /* The value of a norm or softmax that was not split, from its row's statistics.  Any index of the row may be asked for: a
@@ -539,15 +428,15 @@ emit_norm(dop_emit *e, const dop_bind *b, dop_index ix, uint32_t width)
     const dop_node *n = dop_node_at(e->g, node);
     const char *x = dop_emit_value(e, n->src[0], ix, width);
     if (n->op == DOP_OP_softmax)
-        return temp(e, width, dop_emit_str(e, "exp(%s - %s) * %s", x, b->shift, b->scale));
+        return dop_emit_temp(e, width, dop_emit_str(e, "exp(%s - %s) * %s", x, b->shift, b->scale));
     uint32_t w_width = width;
     const dop_index wi = {"0u", broadcast(e, node, n->src[1], ix, &w_width).c};
     const char *w = dop_emit_value(e, n->src[1], wi, w_width);
     if (n->op == DOP_OP_rmsnorm)
-        return temp(e, width,
-                    dop_emit_str(e, "%s * %s * (%s + %.9g)", x, b->scale, w, dop_node_f(e->g, node, DOP_A_add)));
+        return dop_emit_temp(
+            e, width, dop_emit_str(e, "%s * %s * (%s + %.9g)", x, b->scale, w, dop_node_f(e->g, node, DOP_A_add)));
     const char *bias = n->n_srcs > 2 ? dop_emit_value(e, n->src[2], wi, w_width) : "0.0";
-    return temp(e, width, dop_emit_str(e, "(%s - %s) * %s * %s + %s", x, b->shift, b->scale, w, bias));
+    return dop_emit_temp(e, width, dop_emit_str(e, "(%s - %s) * %s * %s + %s", x, b->shift, b->scale, w, bias));
 }
 
 /* Loads a tap of short_conv.  Taps are [K,C]: a matrix, or a vector of the same K * C values, which no quantizer touches. */
@@ -686,7 +575,7 @@ emit_unfold(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const dop_window_row row = dop_emit_window_row(e, node, ix.t);
     const dop_window_place at = dop_emit_window(e, node, &row, ix.c);
     const char *v = dop_emit_value(e, dop_node_at(e->g, node)->src[0], (dop_index){at.row, at.col}, width);
-    return temp(e, width, dop_emit_str(e, "%s ? %s : %s", at.in, v, width == 4 ? "vec4(0.0)" : "0.0"));
+    return dop_emit_temp(e, width, dop_emit_str(e, "%s ? %s : %s", at.in, v, width == 4 ? "vec4(0.0)" : "0.0"));
 }
 
 static const char *
@@ -766,7 +655,7 @@ dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
                                 b->name, c, b->name, c);
         return dop_emit_str(e, "%s[%s]", b->name, c);
     }
-    if (!has_rows(g, node) && dop_node_at(g, node)->op != DOP_OP_input)
+    if (!dop_emit_has_rows(g, node) && dop_node_at(g, node)->op != DOP_OP_input)
         ix.t = "0u";
     for (uint32_t i = 0; i < e->n_memo; i++) {
         const dop_memo *m = &e->memo[i];
@@ -775,7 +664,7 @@ dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     }
     const char *name = norm.scale                   ? emit_norm(e, &norm, ix, width)
                        : dop_region_has(e->r, node) ? emit_computed(e, node, ix, width)
-                                                    : load(e, node, ix, width, 0);
+                                                    : dop_emit_load(e, node, ix, width, 0);
     if (dop_emit_grow(e, (void **)&e->memo, e->n_memo, &e->cap_memo, sizeof *e->memo))
         e->memo[e->n_memo++] = (dop_memo){node, ix.t, ix.c, width, name};
     return name;

@@ -181,6 +181,11 @@ dop_window_place dop_emit_window(dop_emit *e, dop_node_id unfold, const dop_wind
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
 /* emit_combine.c: the value of attn_combine. */
 const char *dop_emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
+/* emit_load.c: a load of a value from outside the region, of which `start` columns are skipped; a new variable with the value of an
+ * expression; and whether a value has rows: one that does not depend on the token is a row vector, for which t is dropped. */
+const char *dop_emit_load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start);
+const char *dop_emit_temp(dop_emit *e, uint32_t width, const char *expr);
+bool dop_emit_has_rows(const dop_graph *g, dop_node_id id);
 /* Index of a value in the memory of its node: t * row_values + c + start, shortened where a part is zero. */
 const char *dop_emit_flat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uint32_t start);
 /* Is the node a state that every step replaces, or its successor? */

@@ -1,4 +1,5 @@
 /* Kernels of rows, by row programs, and of element-wise regions. */
+#include "ir/access.h"
 #include "kernels/gen.h"
 #include "kernels/nest/nest.h"
 
@@ -100,6 +101,17 @@ emit_row(dop_gen *gen)
     return dop_gen_print_nest(gen, &n);
 }
 
+/* Is a value computed from a row of a matrix?  Then it takes many loads, which should not wait for the sums of other values. */
+static bool
+reads_matrix(const dop_graph *g, const dop_region *r)
+{
+    bool reads = false;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(g, r->nodes[i])->n_srcs; k++)
+            reads = reads || dop_node_map(g, r->nodes[i], k, DOP_AXIS_row).kind == DOP_ACCESS_col;
+    return reads;
+}
+
 /* An invocation makes some neighbouring values of a row. */
 static dop_status
 emit_elementwise(dop_gen *gen)
@@ -107,7 +119,7 @@ emit_elementwise(dop_gen *gen)
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_region *r = e->r;
-    dop_buf values = {0};
+    dop_buf values = {0}, loads = {0};
     dop_nest n;
     dop_node_id first = r->outs[0];
     if (dop_node_at(g, first)->op == DOP_OP_state_write)
@@ -133,8 +145,13 @@ emit_elementwise(dop_gen *gen)
     dop_nest_return(&n, "t >= %s", tokens ? dop_emit_n_tokens(e) : dop_nest_text(&n, "%uu", rows));
     dop_emit_scope(e, &values, "    ");
     dop_index ix = {rows == 1 ? "0u" : "t", "c"};
+    if (reads_matrix(g, r))
+        e->constants = e->early = &loads;
     for (uint32_t i = 0; i < r->n_outs; i++)
         dop_emit_store(e, r->outs[i], ix, width, dop_emit_value(e, r->outs[i], ix, width));
+    if (e->early)
+        dop_nest_hole(&n, "loads", dop_gen_keep(gen, &loads));
+    e->constants = e->early = NULL;
     dop_nest_hole(&n, "values", dop_gen_keep(gen, &values));
     dop_nest_end(&n);
     return dop_gen_print_nest(gen, &n);

@@ -174,7 +174,7 @@ find_made(const dop_flow *f, dop_region_id p, const dop_region *c)
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
             uint32_t at = dop_region_find(c, b);
-            bool here = (f->owner[b] == p && dop_region_has(&g->regions[p], b)) || (at < i && node[at]);
+            bool here = at < i ? node[at] : f->owner[b] == p && dop_region_has(&g->regions[p], b);
             made[(size_t)i * DOP_MAX_SRCS + k] = here;
             node[i] = node[i] || here;
         }

@@ -38,13 +38,14 @@ matrix(builder *b, dop_node_id w, dop_origin_kind kind)
     return comes_from(b, leaf(b, DOP_OP_weight, node_name, name, DOP_TYPE_f16, &shape), kind, n->origin.index);
 }
 
-/* The product of low values [T, ranks] with a matrix [rows, ranks]: in steps of few rows with the ranks of the row's own adapters. */
+/* The product of low values [T, ranks] with a matrix [rows, ranks]: in steps of few rows with the ranks of the row's own adapters, of which
+ * only the first `used` are not zeros; 0: all may be. */
 static dop_node_id
-wide(builder *b, const char *name, dop_node_id low, dop_node_id w)
+wide(builder *b, const char *name, dop_node_id low, dop_node_id w, uint32_t used)
 {
     const dop_node_id srcs[] = {low, w, b->adapters};
-    const dop_attr span = {.i = b->opt->rank};
-    return b->adapters ? add_node(b, DOP_OP_dot_at, name, srcs, 3, &span, &(dop_want){.type = DOP_TYPE_f32})
+    const dop_attr attrs[] = {{.i = b->opt->rank}, {.i = used < b->opt->rank ? used : 0}};
+    return b->adapters ? add_node(b, DOP_OP_dot_at, name, srcs, 3, attrs, &(dop_want){.type = DOP_TYPE_f32})
                        : op2(b, DOP_OP_matmul, name, low, w, NULL, DOP_TYPE_none);
 }
 
@@ -61,7 +62,7 @@ dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node_id x, dop_n
     snprintf(name, sizeof name, "%s_lf", dop_role_name(role));
     low = op2(b, DOP_OP_mul, name, low, b->factors, NULL, DOP_TYPE_none);
     snprintf(name, sizeof name, "%s_lb", dop_role_name(role));
-    low = wide(b, name, low, matrix(b, w, DOP_FROM_LORA_B));
+    low = wide(b, name, low, matrix(b, w, DOP_FROM_LORA_B), 0);
     snprintf(name, sizeof name, "%s_l", dop_role_name(role));
     return op2(b, DOP_OP_add, name, y, low, NULL, dop_node_at(b->g, y)->type);
 }
@@ -77,7 +78,7 @@ dop_build_controlled(builder *b, uint32_t i, dop_node_id x)
     snprintf(node_name, sizeof node_name, "w.L%u.controls", i);
     const dop_node_id w =
         comes_from(b, leaf(b, DOP_OP_weight, node_name, node_name + 2, DOP_TYPE_f16, &shape), DOP_FROM_CONTROL, i);
-    const dop_node_id y = wide(b, "controls", b->factors, w);
+    const dop_node_id y = wide(b, "controls", b->factors, w, 2); /* a direction and what 16 bits leave of it */
     b->layer = -1;
     snprintf(name, sizeof name, "x%ul", i + 1);
     return op2(b, DOP_OP_add, name, x, y, NULL, dop_node_at(b->g, x)->type);

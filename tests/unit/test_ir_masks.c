@@ -218,21 +218,22 @@ Test(ir_masks, text_and_sources)
 }
 
 /* Segments of two columns: one row names the third and the first, one none before its 0, and one a number that is too large, which is
- * the last segment. */
+ * the last segment; with all columns, and with the first one of each. */
 Test(ir_masks, chosen_ranks)
 {
     const float a[18] = {1, 2, 3, 4, 5, 6, -1, 2, 4, 8, 3, 1, 2, 2, -3, 1, 7, 5}, n[6] = {3, 1, 0, 2, 9, 0};
     const float w[12] = {1, 3, 5, 7, 9, 2, 4, 6, 8, 1, 3, 5},
-                want[6] = {1 + 6 + 45 + 12, 4 + 12 + 15 + 30, 0, 0, 63 + 10, 21 + 25};
+                want[6] = {1 + 6 + 45 + 12, 4 + 12 + 15 + 30, 0, 0, 63 + 10, 21 + 25},
+                first[6] = {1 + 45, 4 + 15, 0, 0, 63, 21};
     dop_arena arena;
     dop_graph g;
     dop_interp *it;
     dop_diag diag = {0};
-    const dop_tensor *y = NULL;
+    const dop_tensor *y = NULL, *z = NULL;
     dop_arena_init(&arena);
     test_must_parse(
         "graph g(T<=3, S<=1, Q=1) { %a:f32[T,6]=input \"a\" %n:f32[T,2]=input \"n\" %w:f32[2,6]=weight \"w\"\n"
-        "%y:f32[T,2]=dot_at %a,%w,%n span=2 return %y }",
+        "%y:f32[T,2]=dot_at %a,%w,%n span=2 %z:f32[T,2]=dot_at %a,%w,%n span=2 used=1 return %y,%z }",
         &arena, &g);
     cr_assert(dop_interp_create(&g, 3, NULL, &diag, &it) == DOP_OK, "%s", diag.message);
     set(it, &g, "a", a);
@@ -241,6 +242,9 @@ Test(ir_masks, chosen_ranks)
     cr_assert(dop_interp_eval(it, test_find(&g, "y"), &diag, &y) == DOP_OK, "%s", diag.message);
     for (int i = 0; i < 6; i++)
         cr_expect_float_eq((double)y->f[i], (double)want[i], 1e-6);
+    cr_assert(dop_interp_eval(it, test_find(&g, "z"), &diag, &z) == DOP_OK, "%s", diag.message);
+    for (int i = 0; i < 6; i++)
+        cr_expect_float_eq((double)z->f[i], (double)first[i], 1e-6);
     dop_interp_destroy(it);
     dop_arena_finish(&arena);
 }

@@ -360,6 +360,9 @@ Test(ir_verify, shape_rules)
          "%b: dot_at cannot read type u32 of %n"},
         {"%a:f32[T,8]=input \"a\" %n:f32[T,2]=input \"n\" %w:f32[5,8]=weight \"w\" %b:f32[T,5]=dot_at %a,%w,%n span=9",
          "%b: dot_at has segments of 9 columns and 8 columns"},
+        {"%a:f32[T,8]=input \"a\" %n:f32[T,2]=input \"n\" %w:f32[5,8]=weight \"w\" %b:f32[T,5]=dot_at %a,%w,%n span=4 "
+         "used=5",
+         "%b: dot_at reads 5 columns of segments of 4"},
         {"%h:f32[Q,4]=state \"h\" kind=append",
          "%h: state of kind append is [Q,S,...] or a ring [Q,<rows>R,...], not [Q,4]"},
         {"%h:f32[Q,S,4]=state \"h\" kind=replace", "%h: state of kind replace is [Q,...], not [Q,S,4]"},

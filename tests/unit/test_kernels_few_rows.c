@@ -217,15 +217,18 @@ Test(kernels_few_rows, a_matrix_for_each_slot, .timeout = 300)
 }
 
 /* Products of low rank over the segments that a table names for each row, beside a product of the same row, and behind them a product
- * that reads the sum; spans of whole vectors and others. */
+ * that reads the sum; spans of whole vectors and others, longer ones than are loaded at once, and a part of a span. */
 Test(kernels_few_rows, chosen_ranks, .timeout = 300)
 {
     kernel_lab *lab;
     dop_buf no = {0};
     if (!kernel_lab_open(&lab, &no))
         cr_skip_test("%s", no.data ? no.data : "no device");
-    for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t span = i ? 3 : 8, ranks = i ? 16 : 32, t = i ? 3 : 1;
+    static const struct {
+        uint32_t span, used, ranks, t;
+    } forms[] = {{8, 0, 32, 1}, {3, 0, 16, 3}, {24, 0, 48, 3}, {16, 2, 64, 3}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const uint32_t span = forms[i].span, used = forms[i].used, ranks = forms[i].ranks, t = forms[i].t;
         dop_buf text = {0};
         dop_buf_printf(
             &text,
@@ -236,9 +239,9 @@ Test(kernels_few_rows, chosen_ranks, .timeout = 300)
             "  %%x:f32[T,64] = gather %%t, %%tok\n  %%n0:f32[T,4] = gather %%tn, %%tok\n"
             "  %%n1:f32[T,4] = scale %%n0 by=3\n  %%n:f32[T,4] = offset %%n1 by=2\n"
             "  %%q:f32[T,40] = matmul %%x, %%w\n  %%l:f32[T,%u] = matmul %%x, %%a\n"
-            "  %%u:f32[T,40] = dot_at %%l, %%b, %%n span=%u\n  %%y:f32[T,40] = add %%q, %%u\n"
+            "  %%u:f32[T,40] = dot_at %%l, %%b, %%n span=%u used=%u\n  %%y:f32[T,40] = add %%q, %%u\n"
             "  %%z:f32[T,24] = matmul %%y, %%v\n  return %%z, %%n\n}\n",
-            t, ranks, ranks, ranks, span);
+            t, ranks, ranks, ranks, span, used);
         for (uint32_t k = 0; k < KERNEL_LAB_TARGETS; k++)
             check(lab, "chosen ranks", &text, kernel_lab_target(k), KERNEL_LAB_FUSED);
         dop_buf_finish(&text);
