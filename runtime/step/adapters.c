@@ -332,6 +332,8 @@ load(dop_model *m, const char *path, bool control, uint32_t first, uint32_t last
     dop_status st = find_slot(m, diag, &slot);
     if (st == DOP_OK && (st = dop_step_none_open(m, diag)) == DOP_OK)
         st = dop_step_drain(m, diag);
+    if (st == DOP_OK) /* for the matrices of all products, and later for the factors of sequences */
+        st = dop_transfer_keep_staging(m, diag);
     if (st == DOP_OK && !(own = strdup(path)))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st != DOP_OK)

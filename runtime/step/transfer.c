@@ -400,14 +400,20 @@ dop_transfer_tensor(dop_model *model, uint32_t slot, uint64_t offset, void *byte
         memcpy(write ? there : to, write ? to : there, (size_t)size);
         return DOP_OK;
     }
+    const bool own = !model->kept.slots.staging.mapped;
     batch b = {.m = model, .diag = diag, .bytes = write ? bytes : NULL, .take = keep, .user = &to};
     const piece p = {block->buffer, at->offset + offset, size};
-    dop_status st = make_staging(model, diag, &b.staging);
+    dop_status st = DOP_OK;
+    if (own)
+        st = make_staging(model, diag, &b.staging);
+    else
+        b.staging = model->kept.slots.staging;
     if (st == DOP_OK)
         st = move(&b, &p);
     if (st == DOP_OK)
         st = flush(&b);
-    dop_block_destroy(&model->device, &b.staging);
+    if (own)
+        dop_block_destroy(&model->device, &b.staging);
     return st;
 }
 
