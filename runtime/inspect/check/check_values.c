@@ -113,14 +113,19 @@ fill_positions(dop_check_random *r, const dop_check_fill *f, float *out)
 }
 
 /* Fills row numbers that a program receives, as the nodes that read them need: rows of a table, or bounds of windows, each of which
- * reaches from the first row of the step to the row itself. */
+ * reaches from the first row of the step to the row itself.  Positions of attention are those of one text, also where a table has rows for
+ * them. */
 static void
 fill_received(dop_check_random *r, const dop_check_fill *f, float *out)
 {
     const uint32_t cols = dop_node_cols(f->g, f->id);
     uint32_t below = 0;
-    for (dop_node_id i = f->id + 1; i < f->g->n_nodes && !below; i++) {
+    bool counts = false;
+    for (dop_node_id i = f->id + 1; i < f->g->n_nodes && !counts; i++) {
         const dop_node *n = dop_node_at(f->g, i);
+        counts = dop_op_of(n->op)->root == DOP_ROOT_attention && n->src[3] == f->id;
+        if (below)
+            continue;
         if (n->op == DOP_OP_rope && n->n_srcs > 5 && n->src[4] == f->id) {
             const uint32_t edge = dop_node_at(f->g, n->src[5])->shape.dim[0].mul / 2;
             below = edge * edge;
@@ -134,7 +139,7 @@ fill_received(dop_check_random *r, const dop_check_fill *f, float *out)
         below = low ? low * (table->shape.dim[0].mul - low) : table->shape.dim[0].mul;
     }
     for (uint64_t i = 0; i < (uint64_t)f->rows * cols; i++)
-        out[i] = (float)(below ? dop_check_u32(r) % below : (uint32_t)(i / cols));
+        out[i] = (float)(below && !counts ? dop_check_u32(r) % below : (uint32_t)(i / cols));
 }
 
 void
@@ -167,7 +172,8 @@ dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *ou
         dop_check_fill_choice(r, fill->g, fill->id, fill->rows, out);
         return;
     }
-    bool positive = op == DOP_OP_row_rms || op == DOP_OP_row_istd || op == DOP_OP_exp || op == DOP_OP_softplus;
+    bool positive = op == DOP_OP_row_rms || op == DOP_OP_row_istd || op == DOP_OP_exp || op == DOP_OP_softplus ||
+                    (op == DOP_OP_at_least && dop_node_f(fill->g, fill->id, DOP_A_by) >= 0);
     /* States of recurrences must not grow from row to row: factors below 1, keys about as long as 1. */
     uint32_t source = source_of_scan(fill->g, fill->id);
     bool fades = source == 3 || source == 6 || op == DOP_OP_sigmoid;
