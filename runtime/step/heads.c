@@ -225,8 +225,10 @@ begin(dop_draft_ask *ask, uint32_t most, part *out_part)
     dop_head *h = s->head;
     dop_diag full = {0};
     ask->n = 0;
-    if (!h || ask->most == 0 || ask->known < 2 || h->n_rows == 0 || h->n_done + h->n_rows + 1 != ask->known ||
-        dop_sequence_reserve(s, ask->known - 1, ask->known - 1 + most, &full) != DOP_OK)
+    if (!h || ask->most == 0 || ask->known < 2 + h->n_done || h->n_done + h->n_rows + 1 < ask->known)
+        return false;
+    h->n_rows = ask->known - 1 - h->n_done; /* none of drafts that were not accepted */
+    if (dop_sequence_reserve(s, ask->known - 1, ask->known - 1 + most, &full) != DOP_OK)
         return false;
     const uint32_t first = stays(s->model) ? h->n_rows - 1 : 0;
     *out_part = (part){s, h->rows + (size_t)first * s->model->plan.model->hidden, h->n_done + first, h->n_rows - first};

@@ -68,13 +68,16 @@ static bool
 compare(state *t, dop_sequence *s, const dop_speculation *how, const char *what)
 {
     dop_diag diag = {0};
-    uint32_t id, n = PROMPT;
+    uint32_t id, n = PROMPT, alone = 0; /* tokens that came from no round */
     ok(dop_sequence_rewind(s, 0, &diag), &diag);
     ok(dop_sequence_set_speculation(s, how, &diag), &diag);
     give_times(s->speculator);
     ok(dop_sequence_feed(s, t->text, PROMPT, &diag), &diag);
     while (n < t->n) {
+        const bool made = s->speculator->known > n;
+        const dop_speculation_counts before = s->speculator->counts;
         ok(dop_sequence_next(s, &diag, &id), &diag);
+        alone += !made && s->speculator->counts.steps == before.steps && s->speculator->counts.again == before.again;
         if (id != t->text[n]) {
             printf("%s: token %u is %u instead of %u\n", what, n, id, t->text[n]);
             return false;
@@ -86,9 +89,9 @@ compare(state *t, dop_sequence *s, const dop_speculation *how, const char *what)
         }
     }
     dop_speculation_counts c = dop_sequence_speculation_counts(s);
-    printf("%s: %llu of %llu drafts accepted in %llu steps, %llu picks made again\n", what,
+    printf("%s: %llu of %llu drafts accepted in %llu steps, %llu picks made again, %u tokens without drafts\n", what,
            (unsigned long long)c.accepted, (unsigned long long)c.drafted, (unsigned long long)c.steps,
-           (unsigned long long)c.again);
+           (unsigned long long)c.again, alone);
     return c.accepted > 0;
 }
 
