@@ -77,7 +77,7 @@ bool
 dop_coop_fits_shared(const dop_site *s, const dop_tile *tile, uint32_t n_mats)
 {
     return dop_coop_tile_bytes(tile, n_mats, s->t) + dop_coop_window_bytes(s->g, s->r, tile) +
-               tile->wg / s->t->subgroup * 4 <=
+               dop_coop_book_bytes(s->g, s->r, tile) + tile->wg / s->t->subgroup * 4 <=
            s->t->shared_bytes;
 }
 

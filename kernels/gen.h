@@ -19,6 +19,7 @@ struct dop_gen {
     bool hands_on; /* some workgroups read values that other workgroups of the same dispatch stored */
     bool experts;  /* the kernel computes addresses of experts' weights */
     bool halves;   /* factors of products are rounded to f16 */
+    uint32_t book; /* bytes of the weights' codebook, which the kernel copies to shared memory; 0: it does not */
     /* Own sums (dop_own_sum of common.glsl): the row program begins a stage and runs once, so that its first two sums take one
      * barrier each. */
     bool own_sums;

@@ -61,6 +61,8 @@ typedef struct dop_stored_rows {
 dop_stored_rows dop_coop_stored(const dop_graph *g, const dop_region *r);
 /* Bytes of shared memory that say where the windows of the tile's rows begin; 0: the product reads no windows of stored rows. */
 uint32_t dop_coop_window_bytes(const dop_graph *g, const dop_region *r, const dop_tile *tile);
+/* Bytes of the codebook of a register-direct tile's weights, which is copied to shared memory; 0: they have none, or a small one. */
+uint32_t dop_coop_book_bytes(const dop_graph *g, const dop_region *r, const dop_tile *tile);
 /* Has the target the shared memory that the tile needs? */
 bool dop_coop_fits_shared(const dop_site *s, const dop_tile *tile, uint32_t n_mats);
 /* Bytes of shared memory for `tile`, whose parts have at most n_mats matrices. */

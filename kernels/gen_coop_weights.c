@@ -19,16 +19,26 @@ only_type(const dop_graph *g, const dop_segment *part)
     return first;
 }
 
+enum { BOOK_LEAST = 1024 }; /* bytes; what is smaller is no codebook that values are looked up in */
+
 /* The form in which values from a codebook stay in registers until they are stored in shared memory: iq1's (4 bytes for 32 values)
- * as words of two bits a value (MOVED), other types' as bytes; NONE: the type has no codebook, or a small one. */
+ * as words of two bits a value (MOVED), other types' as bytes; NONE: the type has no codebook. */
 typedef enum book { BOOK_NONE, BOOK_BYTES, BOOK_MOVED } book;
 
 static book
 book_of(dop_type t)
 {
-    enum { LEAST = 1024, MOVED_BYTES = 4 };
+    enum { MOVED_BYTES = 4 };
     const dop_type_info *info = dop_type_of(t);
-    return info->pack.book < LEAST ? BOOK_NONE : info->pack.unit_bytes == MOVED_BYTES ? BOOK_MOVED : BOOK_BYTES;
+    return info->pack.book < BOOK_LEAST ? BOOK_NONE : info->pack.unit_bytes == MOVED_BYTES ? BOOK_MOVED : BOOK_BYTES;
+}
+
+uint32_t
+dop_coop_book_bytes(const dop_graph *g, const dop_region *r, const dop_tile *tile)
+{
+    const dop_node_id w = dop_node_at(g, r->info->product.parts[0].mats[0])->src[1];
+    const uint32_t bytes = dop_type_of(dop_node_at(g, w)->type)->pack.book;
+    return tile->direct && bytes >= BOOK_LEAST ? bytes : 0;
 }
 
 /* Has the type its functions in types/codes.glsl? */
@@ -161,7 +171,7 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_segment *part, bool found
     const dop_type type = only_type(e->g, part);
     const char *name = type < DOP_TYPE_COUNT ? dop_type_of(type)->name : "";
     const bool raw = stored_units(e->g, part);
-    const book kept = raw ? book_of(type) : BOOK_NONE;
+    const book kept = raw && !gen->book ? book_of(type) : BOOK_NONE;
     DOP_NUMBERS(gen, keys, NULL, {"PIECE", 32});
     dop_keys_set(keys, "RAW",
                  !raw                 ? "dop_raw32"
@@ -172,6 +182,7 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_segment *part, bool found
      * the cache, and store to all banks of shared memory. */
     dop_keys_set(keys, "PIECE_ROW", "i % 4u + i / (4u * PAIR) % 2u * 4u + i / (8u * (DEEP / 32u)) * 8u");
     dop_keys_set(keys, "PIECE_COLUMN", UNITS_COLUMN);
+    dop_keys_set(keys, "PIECE_AT", "(ROW) % 4u + (ROW) / 4u % 2u * (4u * PAIR) + (ROW) / 8u * (8u * (DEEP / 32u))");
     for (uint32_t m = 0; m < (found ? 1 : part->n_mats); m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         const piece_source from = source_of(gen, w, found);
@@ -272,14 +283,16 @@ dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bo
     dop_keys_set(keys, "RAW", "dop_raw8");
     dop_keys_set(keys, "PIECE_ROW", "i / (DEEP / 8u)");
     dop_keys_set(keys, "PIECE_COLUMN", EIGHTS_COLUMN);
+    dop_keys_set(keys, "PIECE_AT", "(ROW) * (DEEP / 8u)");
     load_eights(gen, p, rows->part, found, load, take);
 }
 
 /* The functions for units of the part's types, except those in *done (bits), which it updates. */
 static void
-declare_units(const dop_graph *g, const dop_segment *part, uint64_t *done, dop_buf *out)
+declare_units(const dop_gen *gen, const dop_segment *part, uint64_t *done, dop_buf *out)
 {
     static const char *const takes[] = {"DOP_TAKE(%s)\n", "DOP_TAKE_BOOK(%s)\n", "DOP_TAKE_MOVED(%s)\n"};
+    const dop_graph *g = gen->e.g;
     const bool stored = stored_units(g, part);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         const dop_type t = type_of(g, part->mats[m]);
@@ -287,7 +300,7 @@ declare_units(const dop_graph *g, const dop_segment *part, uint64_t *done, dop_b
         if (!(done[stored] & bit) && !stored)
             dop_buf_printf(out, "DOP_W32(%s)\n", dop_type_of(t)->name);
         else if (!(done[stored] & bit) && in_codes(t))
-            dop_buf_printf(out, takes[book_of(t)], dop_type_of(t)->name);
+            dop_buf_printf(out, takes[gen->book ? BOOK_NONE : book_of(t)], dop_type_of(t)->name);
         done[stored] |= bit;
     }
 }
@@ -319,7 +332,7 @@ dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
         if (!units)
             st = dop_template_fill(gen, "matmul_coop_units.glsl", &none, decls);
         units = true;
-        declare_units(gen->e.g, part, units_of, types);
+        declare_units(gen, part, units_of, types);
     }
     return st;
 }

@@ -166,12 +166,10 @@ direct_keys(dop_gen *gen, const dop_parts *p, dop_keys *keys)
     const dop_stored_rows rows = dop_coop_stored(g, gen->e.r);
     const dop_node *w = dop_node_at(g, dop_node_at(g, p->part[0].mats[0])->src[1]);
     store_keys(gen, w->type, p->part[0].n_mats, keys);
-    /* What dop_w8_T needs of it is the same in every row, if 512 divides rows. */
-    const bool same = dop_row_values(g, dop_node_at(g, p->part[0].mats[0])->src[1]) % 512 == 0;
-    dop_keys_set(keys, "FIRST_VALUE", same ? "t * 8u" : "pieces[M].at");
     dop_keys_set(keys, "ACT", dop_emit_arg(&gen->e, rows.id, false));
     DOP_NUMBERS(gen, keys, NULL, {"DECODES", dop_type_of(w->type)->kind == DOP_KIND_QUANT},
-                {"WINDOWS", rows.windows != 0}, {"START", rows.start}, {"COLUMNS", rows.cols / 8});
+                {"WINDOWS", rows.windows != 0}, {"BOOK", gen->book != 0}, {"START", rows.start},
+                {"COLUMNS", rows.cols / 8});
 }
 
 static dop_status
@@ -326,12 +324,12 @@ declare(dop_gen *gen, dop_buf *decls)
     return dop_template_fill(gen, "matmul_coop_shared.glsl", &keys, decls);
 }
 
+/* Register-direct weights: all of a part have one type, and quantized ones are loaded in units. */
 static bool
-in_eights(const dop_gen *gen, const dop_segment *part)
+direct_units(const dop_gen *gen, const dop_segment *part)
 {
-    (void)gen;
-    (void)part;
-    return false;
+    return dop_type_of(dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[0])->src[1])->type)->kind ==
+           DOP_KIND_QUANT;
 }
 
 static dop_status
@@ -356,11 +354,12 @@ emit(dop_gen *gen)
                           .in_units = in_units,
                           .declare = declare};
     if (gen->choice->tile.direct) {
+        gen->book = dop_coop_book_bytes(gen->e.g, gen->e.r, &gen->choice->tile);
         form.part = "matmul_coop_direct.glsl";
         form.end = "matmul_coop_direct_end.glsl";
         form.deep = 2;
         form.place = "t";
-        form.in_units = in_eights;
+        form.in_units = direct_units;
         form.declare = declare_pairs;
     }
     return dop_coop_emit(gen, &form);
@@ -385,6 +384,7 @@ dop_coop_shared(dop_gen *gen)
     return mats == 0 ? 0
                      : dop_coop_tile_bytes(&gen->choice->tile, mats, gen->e.target) +
                            dop_coop_window_bytes(gen->e.g, gen->e.r, &gen->choice->tile) +
+                           dop_coop_book_bytes(gen->e.g, gen->e.r, &gen->choice->tile) +
                            dop_blocks_bytes(gen, gen->choice->tile.bm) + (gen->choice->tile.shares > 1 ? 4 : 0);
 }
 

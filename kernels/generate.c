@@ -59,6 +59,8 @@ put_header(dop_gen *gen, dop_buf *b)
                        gen->e.types_used & ~((uint64_t)1 << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
     if (dop_int8_levels(gen))
         dop_buf_puts(b, "#define DOP_LEVELS\n");
+    if (gen->book)
+        dop_buf_printf(b, "#define DOP_BOOK_WORDS %uu\n", gen->book / 4);
     if (gen->merges)
         dop_buf_puts(b, "#define DOP_MERGES\n");
     if (gen->claims)

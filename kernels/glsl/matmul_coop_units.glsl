@@ -25,22 +25,22 @@ uvec4 dop_take_q8_0(dop_raw_q8_0 r, uint j)
 }
 uvec4 dop_take_q6_k(dop_raw_q6_k r, uint j)
 {
-    return dop_halves_q6_k(uvec4(r.q[j], r.h[j >> 1], r.s, r.d), r.u * 32u + j * 8u);
+    return dop_halves_q6_k(uvec4(r.q[j], r.h[j >> 1], r.s, r.d), r.u, j);
 }
 uvec4 dop_take_q4_1(dop_raw_q4_1 r, uint j) { return dop_scaled8_nibbles(r.q[j], unpackHalf2x16(r.dm)); }
-uvec4 dop_take_q5_0(dop_raw_q5_0 r, uint j) { return dop_halves_q5_0(uvec4(r.q[j], r.h, r.d, 0u), r.u * 32u + j * 8u); }
-uvec4 dop_take_q5_1(dop_raw_q5_1 r, uint j) { return dop_scaled8_five(r.q[j], r.a.x, j * 8u, unpackHalf2x16(r.a.y)); }
+uvec4 dop_take_q5_0(dop_raw_q5_0 r, uint j) { return dop_halves_q5_0(uvec4(r.q[j], r.h, r.d, 0u), r.u, j); }
+uvec4 dop_take_q5_1(dop_raw_q5_1 r, uint j) { return dop_scaled8_five(r.q[j], r.a.x, j, unpackHalf2x16(r.a.y)); }
 uvec4 dop_take_q5_k(dop_raw_q5_k r, uint j)
 {
-    return dop_scaled8_five(r.q[j], r.h, j * 8u, vec2(1.0, -1.0) * dop_scale_min(r.s, r.u));
+    return dop_scaled8_five(r.q[j], r.h, j, vec2(1.0, -1.0) * dop_scale_min(r.s, r.u));
 }
 uvec4 dop_take_q3_k(dop_raw_q3_k r, uint j)
 {
-    return dop_halves_q3_k(uvec4(r.q[j >> 1], r.h, r.s, r.d), r.u * 32u + j * 8u);
+    return dop_halves_q3_k(uvec4(r.q[j >> 1], r.h, r.s, r.d), r.u, j);
 }
 uvec4 dop_take_q2_k(dop_raw_q2_k r, uint j)
 {
-    return dop_halves_q2_k(uvec4(r.q[j >> 1], r.s, r.d, 0u), r.u * 32u + j * 8u);
+    return dop_halves_q2_k(uvec4(r.q[j >> 1], r.s, r.d, 0u), r.u, j);
 }
 uvec4 dop_take_iq4_nl(dop_raw_iq4_nl r, uint j)
 {
@@ -70,7 +70,7 @@ struct dop_raw_book { uvec2 v[4]; vec2 s; };
     }                                                                                                               \
     uvec4 dop_take_##T(dop_raw_book r, uint j)                                                                      \
     {                                                                                                               \
-        return dop_pack_eight(dop_eight_signed(r.v[j]), r.s[j >> 1]);                                               \
+        return dop_scaled8_book(r.v[j], r.s[j >> 1]);                                               \
     }
 struct dop_raw_moved { uvec4 v; vec4 less; vec2 s; };
 #define DOP_TAKE_MOVED(T)                                                                                           \
@@ -87,5 +87,5 @@ struct dop_raw_moved { uvec4 v; vec4 less; vec2 s; };
     }                                                                                                               \
     uvec4 dop_take_##T(dop_raw_moved r, uint j)                                                                     \
     {                                                                                                               \
-        return dop_pack_eight(dop_eight_two(r.v[j], r.less[j]), r.s[j >> 1]);                                       \
+        return dop_scaled8_two(r.v[j], r.s[j >> 1] * vec2(1.0, -r.less[j]));                                       \
     }

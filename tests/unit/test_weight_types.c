@@ -424,6 +424,147 @@ Test(weight_types, few_in_pieces)
     bench_close(&b);
 }
 
+/* --- weights as halves ------------------------------------------------------------------------------------------------- */
+
+/* Has the type a codebook that values are looked up in? */
+static bool
+has_book(dop_type t)
+{
+    return dop_type_of(t)->pack.book >= 1024;
+}
+
+/* The line that makes the functions of a type that become halves eight at a time, or in whole units (kernels/gen_coop_weights.c). */
+static const char *
+halves_of(bench *b, dop_type t, bool units)
+{
+    const dop_type_info *ti = dop_type_of(t);
+    const bool book = has_book(t), moved = book && ti->pack.unit_bytes == 4;
+    const char *form = units                              ? moved  ? "DOP_TAKE_MOVED"
+                                                            : book ? "DOP_TAKE_BOOK"
+                                                                   : "DOP_TAKE"
+                       : ti->pack.ints == DOP_INTS_LEVELS ? "DOP_HALVES_LEVELS"
+                                                          : "DOP_HALVES_ANY";
+    if (is_code((int)t))
+        return dop_arena_printf(&b->arena, "%s(%s)\n", form, ti->name);
+    return units ? "" : dop_arena_printf(&b->arena, "DOP_HALVES_%s\n", ti->name);
+}
+
+/* The text of a kernel that expands weights, with the functions of products on matrix units in the place of its own. */
+static const char *
+with_halves(bench *b, const char *glsl, dop_type t, bool units)
+{
+    const char *name = dop_type_of(t)->name, *begin = strstr(glsl, "void main()"), *line = strchr(glsl, '\n') + 1,
+               *coop = strstr(dop_templates_get(&b->templates, "matmul_coop.glsl"), "struct dop_raw8"), *read;
+    const char *loads = has_book(t) ? "bload" : "wload";
+    dop_buf out = {0};
+    cr_assert(begin && coop);
+    dop_buf_printf(&out, "%.*s#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n%.*s",
+                   (int)(line - glsl), glsl, (int)(begin - line), line);
+    dop_buf_printf(&out, "%.*s%s%s%suvec4 eight(U32 p, uint i, uint aux) { return ",
+                   (int)(strstr(coop, "#define DOP_HALVES_f16") - coop), coop,
+                   dop_templates_get(&b->templates, "types/halves.glsl"),
+                   units ? dop_templates_get(&b->templates, "matmul_coop_units.glsl") : "", halves_of(b, t, units));
+    if (units)
+        dop_buf_printf(&out, "dop_take_%s(dop_%s_%s(p, i >> 5, aux), (i >> 3) & 3u); }\n", name, loads, name);
+    else
+        dop_buf_printf(&out, "dop_w8_%s(dop_w8load_%s(p, i, aux), i); }\n", name, name);
+    dop_buf_printf(&out, "vec4 halves(U32 p, uint i, uint aux)\n{\n    uvec4 e = eight(p, i & ~7u, aux);\n"
+                         "    return (i & 4u) != 0u ? dop_f16x4(e.zw) : dop_f16x4(e.xy);\n}\n");
+    for (const char *call = dop_arena_printf(&b->arena, "dop_w4_%s", name); (read = strstr(begin, call)); begin = read)
+        dop_buf_printf(&out, "%.*shalves", (int)(read - begin), begin), read += strlen(call);
+    dop_buf_printf(&out, "%s", begin);
+    const char *text = dop_arena_printf(&b->arena, "%s", out.data);
+    dop_buf_finish(&out);
+    return text;
+}
+
+/* Values of a matrix as halves, against the scalar decoder: scales are rounded to halves first, so that values may be wrong by two
+ * roundings of the largest one of their unit. */
+static void
+compare_halves(const matrix *w, const float *got, const char *form)
+{
+    for (uint32_t u = 0; u < w->rows * w->cols; u += 32) {
+        float most = 0;
+        for (uint32_t i = u; i < u + 32; i++)
+            most = fmaxf(most, fabsf(w->values[i]));
+        for (uint32_t i = u; i < u + 32; i++)
+            cr_assert(fabsf(got[i] - w->values[i]) <= most / 1024 + 1e-7f, "%s in %s: value %u is %g instead of %g",
+                      dop_type_of(w->type)->name, form, i, (double)got[i], (double)w->values[i]);
+    }
+}
+
+static void
+run_halves(bench *b, dop_type t, bool units)
+{
+    const setting how = {"tier 1", "matmul_tiled", ALL, false, DOP_TYPE_f32};
+    const uint32_t rows = 3, cols = 512;
+    char text[512];
+    dop_target target = target_of(b, &how);
+    matrix w = random_matrix(t, rows, cols, 11);
+    int len = snprintf(text, sizeof text,
+                       "graph test(T=1, S<=16, Q=1) {\n  %%w:%s[%u,%u] = weight \"w\"\n  %%v:f32[%u,%u] = dequant %%w\n"
+                       "  return %%v\n}\n",
+                       dop_type_of(t)->name, rows, cols, rows, cols);
+    dop_graph g;
+    size_t end;
+    OK(b, dop_graph_parse("test", text, (size_t)len, &b->arena, &b->diag, &g, &end));
+    dop_pass_ctx cx = {.arena = &b->arena, .diag = &b->diag, .target = &target};
+    dop_pass_options opt = {.stop_after = -1};
+    OK(b, dop_passes_run(&cx, &opt, &g));
+    b->used = 0;
+    const uint64_t packed = take(b, w.size + 16, 0), values = take(b, (uint64_t)rows * cols * 4, 255);
+    memcpy(b->heap + packed, w.packed, w.size);
+    uint32_t ran = 0;
+    for (dop_region_id r = 1; r < g.n_regions; r++) {
+        dop_selection choice;
+        dop_kernel k;
+        if (g.regions[r].dead)
+            continue;
+        OK(b, dop_kernel_select(&g, &g.regions[r], &target, NULL, &b->diag, &choice));
+        OK(b, dop_kernel_generate(&b->templates, &g, &g.regions[r], &target, &choice, NULL, &b->diag, &k));
+        k.glsl = with_halves(b, k.glsl, t, units);
+        k.caps |= DOP_CAP_f16_math;
+        lab_dispatch d = {find_kernel(b, &k, &target), {k.grid[0], k.grid[1], k.grid[2]}, k.n_args, {0}, true};
+        for (uint32_t i = 0; i < k.n_args; i++)
+            d.args[i] = k.args[i].numbers ? k.args[i].number[0] | (uint64_t)k.args[i].number[1] << 32
+                                          : b->address + (k.args[i].value == g.outs[0] ? values : packed);
+        OK(b, lab_device_run(b->device, &d, 1, &b->diag));
+        ran++;
+    }
+    cr_assert_eq(ran, 1);
+    compare_halves(&w, (const float *)(const void *)(b->heap + values), units ? "units" : "eights");
+    matrix_free(&w);
+}
+
+/* In units, or in eights (only types with a codebook, if `books`). */
+static void
+all_halves(bool units, bool books)
+{
+    bench b;
+    bench_open(&b);
+    for (int t = 0; t < DOP_TYPE_COUNT; t++)
+        if (dop_weight_type_of((dop_type)t) && dop_type_of((dop_type)t)->kind == DOP_KIND_QUANT &&
+            (!books || has_book((dop_type)t)))
+            run_halves(&b, (dop_type)t, units);
+    bench_close(&b);
+}
+
+Test(weight_types, halves_in_units)
+{
+    all_halves(true, false);
+}
+
+/* Codebooks are looked up when units are loaded; pieces of eight look them up as tiles do that have the codebook in shared memory. */
+Test(weight_types, halves_of_codebooks_in_eights)
+{
+    all_halves(false, true);
+}
+
+Test(weight_types_whole, halves_in_eights)
+{
+    all_halves(false, false);
+}
+
 /* --- the packed sizes --------------------------------------------------------------------------------------------------- */
 
 Test(weight_types, packing_costs_little)

@@ -3,7 +3,7 @@
 // four words of halves wait instead, and what makes them is in flight for all pieces of a lane.
 uvec4 dop_late_book(uvec4 r)
 {
-    return dop_pack_eight(dop_eight_signed(r.xy), uintBitsToFloat(r.z));
+    return dop_scaled8_book(r.xy, uintBitsToFloat(r.z));
 }
 #define DOP_HALVES_BOOK(T)                                                                                             \
     uvec4 dop_late_load_##T(U32 p, uint i, uint aux)                                                                    \
@@ -15,7 +15,7 @@ uvec4 dop_late_book(uvec4 r)
 // Sixteen bits of codes, the scale, and what is subtracted.
 uvec4 dop_late_moved(uvec4 r)
 {
-    return dop_pack_eight(dop_eight_two(r.x, uintBitsToFloat(r.z)), uintBitsToFloat(r.y));
+    return dop_scaled8_two(r.x, uintBitsToFloat(r.y) * vec2(1.0, -uintBitsToFloat(r.z)));
 }
 #define DOP_HALVES_MOVED(T)                                                                                            \
     uvec4 dop_late_load_##T(U32 p, uint i, uint aux)                                                                    \

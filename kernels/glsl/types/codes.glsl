@@ -47,20 +47,24 @@ uvec4 dop_pack_eight(dop_eight v, float s)
     return uvec4(packHalf2x16(v.a.xy), packHalf2x16(v.a.zw), packHalf2x16(v.b.xy), packHalf2x16(v.b.zw));
 }
 #define DOP_HALF8(T, r, j) dop_pack_eight(dop_eight_##T(r, j), dop_scale_##T(r)[(j) >> 1])
+#define DOP_HALF8_MOVED(T, r, j)                                                                                       \
+    dop_scaled8_two(dop_word_##T(r, j), dop_scale_##T(r)[(j) >> 1] * vec2(1.0, -dop_less_##T(r, j)))
+#define DOP_HALF8_BOOK(T, r, j)                                                                                        \
+    dop_scaled8_entry(dop_entry_##T(r, j), dop_fours_##T, dop_signs_##T(r, j), dop_scale_##T(r)[(j) >> 1])
 #define dop_half8_iq4_xs(r, j) dop_scaled8_iq4((r).q[j], dop_scale_iq4_xs(r).x)
 #define dop_half8_nvfp4(r, j) dop_scaled8_e2m1((r).q[j], dop_scale_nvfp4(r)[(j) >> 1])
 #define dop_half8_f8_128(r, j) DOP_HALF8(f8_128, r, j)
-#define dop_half8_tq2_0(r, j) DOP_HALF8(tq2_0, r, j)
-#define dop_half8_tq1_0(r, j) DOP_HALF8(tq1_0, r, j)
-#define dop_half8_q2_0(r, j) DOP_HALF8(q2_0, r, j)
-#define dop_half8_q1_0(r, j) DOP_HALF8(q1_0, r, j)
-#define dop_half8_iq2_xxs(r, j) DOP_HALF8(iq2_xxs, r, j)
-#define dop_half8_iq2_xs(r, j) DOP_HALF8(iq2_xs, r, j)
-#define dop_half8_iq2_s(r, j) DOP_HALF8(iq2_s, r, j)
-#define dop_half8_iq3_xxs(r, j) DOP_HALF8(iq3_xxs, r, j)
-#define dop_half8_iq3_s(r, j) DOP_HALF8(iq3_s, r, j)
-#define dop_half8_iq1_s(r, j) DOP_HALF8(iq1_s, r, j)
-#define dop_half8_iq1_m(r, j) DOP_HALF8(iq1_m, r, j)
+#define dop_half8_tq2_0(r, j) dop_scaled8_two((r).q[(j) >> 1] >> ((j) & 1u) * 8u, vec2((r).d, -(r).d))
+#define dop_half8_tq1_0(r, j) dop_scaled8_two((r).q[(j) >> 1] >> ((j) & 1u) * 8u, vec2((r).d, -(r).d))
+#define dop_half8_q2_0(r, j) dop_scaled8_two((r).q[(j) >> 1] >> ((j) & 1u) * 8u, vec2((r).d, -(r).d))
+#define dop_half8_q1_0(r, j) dop_signed8_one((r).q >> dop_one_shift(2u * (j)), 0.5 * (r).d)
+#define dop_half8_iq2_xxs(r, j) DOP_HALF8_BOOK(iq2_xxs, r, j)
+#define dop_half8_iq2_xs(r, j) DOP_HALF8_BOOK(iq2_xs, r, j)
+#define dop_half8_iq2_s(r, j) DOP_HALF8_BOOK(iq2_s, r, j)
+#define dop_half8_iq3_xxs(r, j) DOP_HALF8_BOOK(iq3_xxs, r, j)
+#define dop_half8_iq3_s(r, j) DOP_HALF8_BOOK(iq3_s, r, j)
+#define dop_half8_iq1_s(r, j) DOP_HALF8_MOVED(iq1_s, r, j)
+#define dop_half8_iq1_m(r, j) DOP_HALF8_MOVED(iq1_m, r, j)
 #define DOP_HALVES_ANY(T)                                                                                              \
     uvec4 dop_load8_##T(U32 p, uint i, uint aux)                                                                        \
     {                                                                                                                  \
@@ -178,6 +182,19 @@ DOP_TYPE(q1_0, 1)
 // --- codebooks -------------------------------------------------------------------------------------------------------------
 // A codebook lies behind plane 0, in front of plane 1; `book` counts 16-byte words.  Its entries are the magnitudes of values as
 // bytes, in the order that activations in 8 bits have (int.glsl): of eight values 0, 4, 1, 5 and 2, 6, 3, 7; of four 0, 2, 1, 3.
+#ifdef DOP_BOOK_WORDS // a copy in shared memory: the kernel's weights have one codebook
+shared uvec2 dop_book[DOP_BOOK_WORDS / 2u];
+#define dop_book2(r, i) dop_book[i]
+#define dop_book1(r, i) dop_book[(i) >> 1][(i) & 1u]
+void dop_fill_book(DOP_W p, uint aux)
+{
+    for (uint i = gl_LocalInvocationIndex; i < DOP_BOOK_WORDS / 2u; i += WG)
+        dop_book[i] = dop_ldw2(p, aux * 2u - DOP_BOOK_WORDS / 2u + i);
+}
+#else
+#define dop_book2(r, i) dop_ldw2((r).p, (r).book * 2u + (i))
+#define dop_book1(r, i) dop_ldw1((r).p, (r).book * 4u + (i))
+#endif
 uvec2 dop_fours(uint a, uint b)
 {
     return uvec2((a & 0x00ff00ffu) | ((b & 0x00ff00ffu) << 8), ((a >> 8) & 0x00ff00ffu) | (b & 0xff00ff00u));
@@ -194,9 +211,16 @@ dop_eight dop_eight_signed(uvec2 e)
     return dop_eight(vec4(dop_u2z(b.x & 0x00ff00ffu, 128.0), dop_u2z(b.y & 0x00ff00ffu, 128.0)),
                      vec4(dop_u2z((b.x >> 8) & 0x00ff00ffu, 128.0), dop_u2z((b.y >> 8) & 0x00ff00ffu, 128.0)));
 }
-// Functions of a type T with a codebook of bytes: dop_bytes_T(raw, i) has values 8 i .. 8 i + 7.
-#define DOP_BOOK_TYPE(T)                                                                  \
-    dop_eight dop_eight_##T(dop_raw_##T r, uint i) { return dop_eight_signed(dop_bytes_##T(r, i)); } \
+// Functions of a type T with a codebook of bytes, of which dop_entry_T(raw, i) has the magnitudes of values 8 i .. 8 i + 7 (FOURS: in
+// two entries of four) and dop_signs_T(raw, i) the signs.
+#define DOP_BOOK_TYPE(T, FOURS)                                                                                         \
+    const bool dop_fours_##T = FOURS;                                                                                   \
+    uvec2 dop_bytes_##T(dop_raw_##T r, uint i)                                                                          \
+    {                                                                                                                  \
+        uvec2 e = dop_entry_##T(r, i);                                                                                  \
+        return dop_signed(FOURS ? dop_fours(e.x, e.y) : e, dop_signs_##T(r, i));                                        \
+    }                                                                                                                  \
+    dop_eight dop_eight_##T(dop_raw_##T r, uint i) { return dop_eight_signed(dop_bytes_##T(r, i)); }                    \
     DOP_TYPE(T, 2)
 // Seven signs and an eighth, with which an even number of them is set.
 uint dop_even(uint seven) { return (seven & 127u) | ((uint(bitCount(seven & 127u)) & 1u) << 7); }
@@ -208,11 +232,9 @@ dop_raw_iq2_xxs dop_load_iq2_xxs(DOP_W p, uint u, uint aux, uvec2 low)
     return dop_raw_iq2_xxs(low, dop_block_half(p, u, aux, 2u, 0u), aux - 128u, p);
 }
 vec2 dop_scale_iq2_xxs(dop_raw_iq2_xxs r) { return vec2(r.d * (0.5 + float(r.q.y >> 28)) * 0.25); }
-uvec2 dop_bytes_iq2_xxs(dop_raw_iq2_xxs r, uint i)
-{
-    return dop_signed(dop_ldw2(r.p, r.book * 2u + dop_byte(r.q.x, i)), dop_even(r.q.y >> (7u * i)));
-}
-DOP_BOOK_TYPE(iq2_xxs)
+uvec2 dop_entry_iq2_xxs(dop_raw_iq2_xxs r, uint i) { return dop_book2(r, dop_byte(r.q.x, i)); }
+uint dop_signs_iq2_xxs(dop_raw_iq2_xxs r, uint i) { return dop_even(r.q.y >> (7u * i)); }
+DOP_BOOK_TYPE(iq2_xxs, false)
 
 struct dop_raw_iq2_xs { uvec2 q; uint s, book; float d; DOP_W p; };
 dop_raw_iq2_xs dop_load_iq2_xs(DOP_W p, uint u, uint aux, uvec2 low)
@@ -221,12 +243,9 @@ dop_raw_iq2_xs dop_load_iq2_xs(DOP_W p, uint u, uint aux, uvec2 low)
     return dop_raw_iq2_xs(low, dop_byte(s, u), aux - 256u, dop_block_half(p, u, aux, 10u, 8u), p);
 }
 vec2 dop_scale_iq2_xs(dop_raw_iq2_xs r) { return r.d * (0.5 + vec2(float(r.s & 15u), float(r.s >> 4))) * 0.25; }
-uvec2 dop_bytes_iq2_xs(dop_raw_iq2_xs r, uint i)
-{
-    uint w = (r.q[i >> 1] >> ((i & 1u) * 16u)) & 0xffffu;
-    return dop_signed(dop_ldw2(r.p, r.book * 2u + (w & 511u)), dop_even(w >> 9));
-}
-DOP_BOOK_TYPE(iq2_xs)
+uvec2 dop_entry_iq2_xs(dop_raw_iq2_xs r, uint i) { return dop_book2(r, (r.q[i >> 1] >> ((i & 1u) * 16u)) & 511u); }
+uint dop_signs_iq2_xs(dop_raw_iq2_xs r, uint i) { return dop_even(r.q[i >> 1] >> ((i & 1u) * 16u + 9u)); }
+DOP_BOOK_TYPE(iq2_xs, false)
 
 struct dop_raw_iq2_s { uvec2 q; uint h, s, book; float d; DOP_W p; };
 dop_raw_iq2_s dop_load_iq2_s(DOP_W p, uint u, uint aux, uvec2 low)
@@ -236,12 +255,13 @@ dop_raw_iq2_s dop_load_iq2_s(DOP_W p, uint u, uint aux, uvec2 low)
                          dop_block_half(p, u, aux, 18u, 16u), p);
 }
 vec2 dop_scale_iq2_s(dop_raw_iq2_s r) { return r.d * (0.5 + vec2(float(r.s & 15u), float(r.s >> 4))) * 0.25; }
-uvec2 dop_bytes_iq2_s(dop_raw_iq2_s r, uint i)
+uvec2 dop_entry_iq2_s(dop_raw_iq2_s r, uint i)
 {
     uint at = dop_byte(r.q.x, i) | ((r.h << (8u - 2u * i)) & 0x300u);
-    return dop_signed(dop_ldw2(r.p, r.book * 2u + at), dop_byte(r.q.y, i));
+    return dop_book2(r, at);
 }
-DOP_BOOK_TYPE(iq2_s)
+uint dop_signs_iq2_s(dop_raw_iq2_s r, uint i) { return dop_byte(r.q.y, i); }
+DOP_BOOK_TYPE(iq2_s, false)
 
 struct dop_raw_iq3_xxs { uvec2 q; uint s, book; float d; DOP_W p; };
 dop_raw_iq3_xxs dop_load_iq3_xxs(DOP_W p, uint u, uint aux, uvec2 low)
@@ -250,12 +270,13 @@ dop_raw_iq3_xxs dop_load_iq3_xxs(DOP_W p, uint u, uint aux, uvec2 low)
                            dop_block_half(p, u, aux, 34u, 32u), p);
 }
 vec2 dop_scale_iq3_xxs(dop_raw_iq3_xxs r) { return vec2(r.d * (0.5 + float(r.s >> 28)) * 0.5); }
-uvec2 dop_bytes_iq3_xxs(dop_raw_iq3_xxs r, uint i)
+uvec2 dop_entry_iq3_xxs(dop_raw_iq3_xxs r, uint i)
 {
-    uint w = r.q[i >> 1] >> ((i & 1u) * 16u), at = r.book * 4u;
-    return dop_signed(dop_fours(dop_ldw1(r.p, at + (w & 255u)), dop_ldw1(r.p, at + ((w >> 8) & 255u))), dop_even(r.s >> (7u * i)));
+    uint w = r.q[i >> 1] >> ((i & 1u) * 16u);
+    return uvec2(dop_book1(r, w & 255u), dop_book1(r, (w >> 8) & 255u));
 }
-DOP_BOOK_TYPE(iq3_xxs)
+uint dop_signs_iq3_xxs(dop_raw_iq3_xxs r, uint i) { return dop_even(r.s >> (7u * i)); }
+DOP_BOOK_TYPE(iq3_xxs, true)
 
 struct dop_raw_iq3_s { uvec2 q; uint s, h, book; float d; DOP_W p; };
 dop_raw_iq3_s dop_load_iq3_s(DOP_W p, uint u, uint aux, uvec2 low)
@@ -266,16 +287,17 @@ dop_raw_iq3_s dop_load_iq3_s(DOP_W p, uint u, uint aux, uvec2 low)
                          dop_block_half(p, u, aux, 46u, 44u) * float(1u + 2u * scale), p);
 }
 vec2 dop_scale_iq3_s(dop_raw_iq3_s r) { return vec2(r.d); }
-uvec2 dop_bytes_iq3_s(dop_raw_iq3_s r, uint i)
+uvec2 dop_entry_iq3_s(dop_raw_iq3_s r, uint i)
 {
     uint w = r.q[i >> 1] >> ((i & 1u) * 16u), h = r.h >> (2u * i);
     uint a = (w & 255u) | ((h & 1u) << 8), b = ((w >> 8) & 255u) | ((h & 2u) << 7);
-    return dop_signed(dop_fours(dop_ldw1(r.p, r.book * 4u + a), dop_ldw1(r.p, r.book * 4u + b)), dop_byte(r.s, i));
+    return uvec2(dop_book1(r, a), dop_book1(r, b));
 }
-DOP_BOOK_TYPE(iq3_s)
+uint dop_signs_iq3_s(dop_raw_iq3_s r, uint i) { return dop_byte(r.s, i); }
+DOP_BOOK_TYPE(iq3_s, true)
 
 // A word of iq1's codebook has two entries of eight values of two bits.  Values are -1, 0 and 1, moved up or down by an eighth.
-uint dop_entry_iq1(DOP_W p, uint book, uint at) { return dop_ldw1(p, book * 4u + (at >> 1)) >> ((at & 1u) * 8u); }
+#define DOP_ENTRY_IQ1(r, at) (dop_book1(r, (at) >> 1) >> (((at) & 1u) * 8u))
 // Functions of a type T with iq1's codebook: values 8 i .. 8 i + 7 are those of dop_word_T(raw, i), less dop_less_T(raw, i).
 #define DOP_MOVED_TYPE(T)                                                                                                \
     dop_eight dop_eight_##T(dop_raw_##T r, uint i) { return dop_eight_two(dop_word_##T(r, i), dop_less_##T(r, i)); }  \
@@ -289,7 +311,8 @@ dop_raw_iq1_s dop_load_iq1_s(DOP_W p, uint u, uint aux, uint low)
 vec2 dop_scale_iq1_s(dop_raw_iq1_s r) { return vec2(r.d * float(2u * ((r.h >> 12) & 7u) + 1u)); }
 uint dop_word_iq1_s(dop_raw_iq1_s r, uint i)
 {
-    return dop_entry_iq1(r.p, r.book, dop_byte(r.q, i) | (((r.h >> (3u * i)) & 7u) << 8));
+    uint at = dop_byte(r.q, i) | (((r.h >> (3u * i)) & 7u) << 8);
+    return DOP_ENTRY_IQ1(r, at);
 }
 float dop_less_iq1_s(dop_raw_iq1_s r, uint i) { return (r.h >> 15) != 0u ? 1.125 : 0.875; }
 DOP_MOVED_TYPE(iq1_s)
@@ -304,12 +327,13 @@ dop_raw_iq1_m dop_load_iq1_m(DOP_W p, uint u, uint aux, uint low)
 vec2 dop_scale_iq1_m(dop_raw_iq1_m r)
 {
     uint d = ((r.s.x >> 12) & 15u) | ((r.s.x >> 24) & 0xf0u) | ((r.s.y >> 4) & 0xf00u) | ((r.s.y >> 16) & 0xf000u);
-    uint s = r.s[r.u >> 2] >> (((r.u >> 1) & 1u) * 16u + (r.u & 1u) * 6u);
+    uint s = (r.u < 4u ? r.s.x : r.s.y) >> (((r.u >> 1) & 1u) * 16u + (r.u & 1u) * 6u);
     return dop_half(d, 0u) * vec2(float(2u * (s & 7u) + 1u), float(2u * ((s >> 3) & 7u) + 1u));
 }
 uint dop_word_iq1_m(dop_raw_iq1_m r, uint i)
 {
-    return dop_entry_iq1(r.p, r.book, dop_byte(r.q, i) | (((r.h >> (4u * i)) & 7u) << 8));
+    uint at = dop_byte(r.q, i) | (((r.h >> (4u * i)) & 7u) << 8);
+    return DOP_ENTRY_IQ1(r, at);
 }
 float dop_less_iq1_m(dop_raw_iq1_m r, uint i) { return ((r.h >> (4u * i)) & 8u) != 0u ? 1.125 : 0.875; }
 DOP_MOVED_TYPE(iq1_m)

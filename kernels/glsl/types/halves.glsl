@@ -63,33 +63,38 @@ uvec4 dop_scaled8_int4(uint w, vec2 dz) { return dop_scaled8_nibbles(w, vec2(dz.
 #define DOP_HALVES_int4_g128 DOP_HALVES_INT4(int4_g128, 7)
 #define DOP_HALVES_int4_g64 DOP_HALVES_INT4(int4_g64, 6)
 #define DOP_HALVES_int4_g32 DOP_HALVES_INT4(int4_g32, 5)
-// Values of five bits less 16, 2^-5 of them; h has the fifth bits of all values of a unit, and i says which of them are wanted.
+// A word moved to the right, or to the left where `by` is negative.
+uint dop_moved(uint w, int by) { return by < 0 ? w << -by : w >> by; }
+// Values of five bits less 16, 2^-5 of them: nibbles of w, and fifth bits where h has them, in bits 4 and 8 of both halves.
 uvec2 dop_scaled4_five(uint w, uint h, dop_scales s)
 {
-    return uvec2(dop_scaled2_less((w & 0x000f000fu) | ((h << 4) & 0x00100010u) | 0x50005000u, 32.5, s),
-                 dop_scaled2_less(((w >> 4) & 0x000f000fu) | (h & 0x00100010u) | 0x50005000u, 32.5, s));
+    return uvec2(dop_scaled2_less((w & 0x000f000fu) | (h & 0x00100010u) | 0x50005000u, 32.5, s),
+                 dop_scaled2_less((w & 0x00f000f0u) | (h & 0x01000100u) | 0x40004000u, 2.5, s));
 }
-uvec4 dop_scaled8_five(uint w, uint h, uint i, vec2 dm)
+// Values 8 j to 8 j + 7 of a unit whose fifth bits are h; dm: the scale and the offset.
+uvec4 dop_scaled8_five(uint w, uint h, uint j, vec2 dm)
 {
-    uint bits = h >> dop_one_shift((i >> 2) & 7u);
+    int by = int(dop_one_shift(2u * j)) - 4;
     f16vec2 d = unpackFloat2x16(packHalf2x16(vec2(32.0 * dm.x, 16.0 * dm.x + dm.y)));
     dop_scales s = dop_scales(d.xx, d.yy);
-    return uvec4(dop_scaled4_five(w, bits, s), dop_scaled4_five(w >> 8, bits >> 1, s));
+    return uvec4(dop_scaled4_five(w, dop_moved(h, by), s), dop_scaled4_five(w >> 8, dop_moved(h, by + 1), s));
 }
 uvec4 dop_load8_q5_0(U32 p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux * 4u + (u >> 5) * 48u, k = u & 31u;
     return uvec4(p.v[i >> 3], p.v[g + k], p.v[g + 32u + (k >> 1)], 0u);
 }
-uvec4 dop_halves_q5_0(uvec4 r, uint i)
+uvec4 dop_halves_q5_0(uvec4 r, uint u, uint j)
 {
-    float d = dop_half(r.z, (i >> 5) & 1u);
-    return dop_scaled8_five(r.x, r.y, i, vec2(d, -16.0 * d));
+    float d = dop_half(r.z, u & 1u);
+    return dop_scaled8_five(r.x, r.y, j, vec2(d, -16.0 * d));
 }
-#define DOP_HALVES_q5_0 DOP_HALVES(q5_0, dop_raw8(dop_load8_q5_0(p, i, aux), uvec4(0u)), dop_halves_q5_0(r.a, i))
+#define DOP_EIGHT(i) (((i) >> 3) & 3u) // which eight of a unit value i is of
+#define DOP_HALVES_q5_0                                                                                             \
+    DOP_HALVES(q5_0, dop_raw8(dop_load8_q5_0(p, i, aux), uvec4(0u)), dop_halves_q5_0(r.a, i >> 5, DOP_EIGHT(i)))
 #define DOP_HALVES_q5_1                                                                                             \
     DOP_HALVES(q5_1, dop_raw8(uvec4(p.v[i >> 3], dop_ldw2(p, aux * 2u + (i >> 5)), 0u), uvec4(0u)),                  \
-               dop_scaled8_five(r.a.x, r.a.y, i, unpackHalf2x16(r.a.z)))
+               dop_scaled8_five(r.a.x, r.a.y, DOP_EIGHT(i), unpackHalf2x16(r.a.z)))
 dop_raw8 dop_load8_q5_k(U32 p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux + (u >> 5) * 12u;
@@ -97,12 +102,13 @@ dop_raw8 dop_load8_q5_k(U32 p, uint i, uint aux)
 }
 #define DOP_HALVES_q5_k                                                                                             \
     DOP_HALVES(q5_k, dop_load8_q5_k(p, i, aux),                                                                     \
-               dop_scaled8_five(r.a.x, r.a.y, i, vec2(1.0, -1.0) * dop_scale_min(r.b, i >> 5)))
-// Values of six bits less 32, 2^-5 of them, so that the scale, times 2^5, is as large as the largest value.
+               dop_scaled8_five(r.a.x, r.a.y, DOP_EIGHT(i), vec2(1.0, -1.0) * dop_scale_min(r.b, i >> 5)))
+// Values of six bits less 32, 2^-5 of them, so that the scale, times 2^5, is as large as the largest value: nibbles of w, and upper bits
+// where h has them, in bits 4 and 5 and in bits 8 and 9 of both halves.
 uvec2 dop_scaled4_six(uint w, uint h, f16vec2 d)
 {
-    return uvec2(dop_scaled2((w & 0x000f000fu) | ((h << 4) & 0x00300030u) | 0x50005000u, 33.0, d),
-                 dop_scaled2(((w >> 4) & 0x000f000fu) | (h & 0x00300030u) | 0x50005000u, 33.0, d));
+    return uvec2(dop_scaled2((w & 0x000f000fu) | (h & 0x00300030u) | 0x50005000u, 33.0, d),
+                 dop_scaled2((w & 0x00f000f0u) | (h & 0x03000300u) | 0x40004000u, 3.0, d));
 }
 // q6_k: loads a word of lower bits, a word of upper bits, a word of scales, and the word that has the factor of the scales.
 uvec4 dop_load8_q6_k(U32 p, uint i, uint aux)
@@ -110,39 +116,60 @@ uvec4 dop_load8_q6_k(U32 p, uint i, uint aux)
     uint u = i >> 5, g = aux * 4u + (u >> 5) * 82u, k = u & 31u;
     return uvec4(p.v[i >> 3], p.v[g + k * 2u + ((i >> 4) & 1u)], p.v[g + 64u + (k >> 1)], p.v[g + 80u + (k >> 4)]);
 }
-uvec4 dop_halves_q6_k(uvec4 r, uint i)
+uvec4 dop_halves_q6_k(uvec4 r, uint u, uint j)
 {
-    uint h = r.y >> ((i >> 3) & 1u) * 8u;
-    float d = 32.0 * dop_half(r.w, (i >> 8) & 1u) * dop_s8(r.z, (i >> 4) & 3u);
+    int by = int(j & 1u) * 8 - 4;
+    float d = 32.0 * dop_half(r.w, (u >> 3) & 1u) * dop_s8(r.z, (u & 1u) * 2u + (j >> 1));
     f16vec2 d2 = unpackFloat2x16(packHalf2x16(vec2(d)));
-    return uvec4(dop_scaled4_six(r.x, h, d2), dop_scaled4_six(r.x >> 8, h >> 2, d2));
+    return uvec4(dop_scaled4_six(r.x, dop_moved(r.y, by), d2), dop_scaled4_six(r.x >> 8, dop_moved(r.y, by + 2), d2));
 }
-#define DOP_HALVES_q6_k DOP_HALVES(q6_k, dop_raw8(dop_load8_q6_k(p, i, aux), uvec4(0u)), dop_halves_q6_k(r.a, i))
-// q3_k and q2_k, types of few bits: values are computed as f32 and rounded to halves at the end.
+#define DOP_HALVES_q6_k                                                                                             \
+    DOP_HALVES(q6_k, dop_raw8(dop_load8_q6_k(p, i, aux), uvec4(0u)), dop_halves_q6_k(r.a, i >> 5, DOP_EIGHT(i)))
+// Values of two bits less 1, 2^-2 of them, in bits 0, 4, 2 and 6 of both halves of w.
+uvec4 dop_scaled8_two(uint w, dop_scales s)
+{
+    return uvec4(dop_scaled2_less((w & 0x00030003u) | 0x5c005c00u, 256.25, s),
+                 dop_scaled2_less((w & 0x00300030u) | 0x4c004c00u, 16.25, s),
+                 dop_scaled2_less((w & 0x000c000cu) | 0x54005400u, 64.25, s),
+                 dop_scaled2_less((w & 0x00c000c0u) | 0x44004400u, 4.25, s));
+}
+// The same with a scale and what is added.
+uvec4 dop_scaled8_two(uint w, vec2 dm)
+{
+    f16vec2 d = unpackFloat2x16(packHalf2x16(vec2(4.0 * dm.x, dm.x + dm.y)));
+    return dop_scaled8_two(w, dop_scales(d.xx, d.yy));
+}
+// q3_k: such values less 4, with third bits behind them.
 uvec4 dop_load8_q3_k(U32 p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux * 4u + (u >> 5) * 50u, k = u & 31u;
     return uvec4(p.v[i >> 4], p.v[g + k], p.v[g + 32u + (k >> 1)], p.v[g + 48u + (k >> 4)]);
 }
-uvec4 dop_halves_q3_k(uvec4 r, uint i)
+uvec4 dop_halves_q3_k(uvec4 r, uint u, uint j)
 {
-    uint j = (i >> 2) & 7u, w = r.x >> dop_two_shift(j), h = r.y >> dop_one_shift(j);
-    float s = dop_half(r.w, (i >> 8) & 1u) * dop_s8(r.z, (i >> 4) & 3u);
-    return dop_pack8(s * (dop_three4(w, h) - 4.0), s * (dop_three4(w >> 2, h >> 1) - 4.0));
+    int by = int(dop_one_shift(2u * j)) - 2;
+    uint w = r.x >> (j & 1u) * 8u, h = dop_moved(r.y, by), v = dop_moved(r.y, by - 1);
+    float d = 4.0 * dop_half(r.w, (u >> 3) & 1u) * dop_s8(r.z, (u & 1u) * 2u + (j >> 1));
+    f16vec2 d2 = unpackFloat2x16(packHalf2x16(vec2(d)));
+    return uvec4(dop_scaled2((w & 0x00030003u) | (h & 0x00040004u) | 0x5c005c00u, 257.0, d2),
+                 dop_scaled2((w & 0x00300030u) | (h & 0x00400040u) | 0x4c004c00u, 17.0, d2),
+                 dop_scaled2((w & 0x000c000cu) | (v & 0x00100010u) | 0x54005400u, 65.0, d2),
+                 dop_scaled2((w & 0x00c000c0u) | (v & 0x01000100u) | 0x44004400u, 5.0, d2));
 }
-#define DOP_HALVES_q3_k DOP_HALVES(q3_k, dop_raw8(dop_load8_q3_k(p, i, aux), uvec4(0u)), dop_halves_q3_k(r.a, i))
+#define DOP_HALVES_q3_k                                                                                             \
+    DOP_HALVES(q3_k, dop_raw8(dop_load8_q3_k(p, i, aux), uvec4(0u)), dop_halves_q3_k(r.a, i >> 5, DOP_EIGHT(i)))
 uvec4 dop_load8_q2_k(U32 p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux * 4u + (u >> 5) * 20u, k = u & 31u;
     return uvec4(p.v[i >> 4], p.v[g + (k >> 1)], p.v[g + 16u + (k >> 3)], 0u);
 }
-uvec4 dop_halves_q2_k(uvec4 r, uint i)
+uvec4 dop_halves_q2_k(uvec4 r, uint u, uint j)
 {
-    uint w = r.x >> dop_two_shift((i >> 2) & 7u);
-    vec2 s = dop_scale_min_q2_k(r.y, r.z, (i >> 4) & 3u);
-    return dop_pack8(s.x * dop_two4(w) - s.y, s.x * dop_two4(w >> 2) - s.y);
+    vec2 s = dop_scale_min_q2_k(r.y, r.z, (u & 1u) * 2u + (j >> 1));
+    return dop_scaled8_two(r.x >> (j & 1u) * 8u, vec2(s.x, -s.y));
 }
-#define DOP_HALVES_q2_k DOP_HALVES(q2_k, dop_raw8(dop_load8_q2_k(p, i, aux), uvec4(0u)), dop_halves_q2_k(r.a, i))
+#define DOP_HALVES_q2_k                                                                                             \
+    DOP_HALVES(q2_k, dop_raw8(dop_load8_q2_k(p, i, aux), uvec4(0u)), dop_halves_q2_k(r.a, i >> 5, DOP_EIGHT(i)))
 // Levels of iq4 (DOP_IQ4).  A polynomial comes so near to all sixteen that what is left of it where 1526, 10 less than 1536, is added, whole
 // numbers, are the levels, whether or not multiplications and additions are rounded apart (unit.test_types).  2^-7 of a level, times 2^7
 // times the scale, so that this is no subnormal half.
@@ -165,19 +192,46 @@ uvec4 dop_scaled8_iq4(uint w, float d)
 #define DOP_HALVES_iq4_nl                                                                                           \
     DOP_HALVES(iq4_nl, dop_raw8(uvec4(p.v[i >> 3], p.v[aux * 4u + (i >> 6)], 0u, 0u), uvec4(0u)),                    \
                dop_scaled8_iq4(r.a.x, dop_half(r.a.y, (i >> 5) & 1u)))
-// Doubled numbers of e2m1 (dop_e2m1), 2^-4 of them.
-uvec2 dop_scaled4_e2m1(uint w, f16vec2 d)
+// Doubled numbers of e2m1 (dop_e2m1), 2^-4 of them, from codes in bits 0..3 and 4..7 of both halves and dop_e2m1_less of them.
+uvec2 dop_scaled4_e2m1(uint w, uint less, f16vec2 d)
 {
-    uint less = dop_e2m1_less(w);
-    uint a = ((w & 0x000f000fu) | 0x00100010u) - 13u * (less & 0x00010001u);
-    uint b = (((w >> 4) & 0x000f000fu) | 0x00100010u) - 13u * ((less >> 4) & 0x00010001u);
-    return uvec2(dop_scaled2(a | 0x54005400u, 65.0625, d), dop_scaled2(b | 0x54005400u, 65.0625, d));
+    uint a = ((w & 0x000f000fu) | 0x54105410u) - 13u * (less & 0x00010001u);
+    uint b = ((w & 0x00f000f0u) | 0x45004500u) - 13u * (less & 0x00100010u);
+    return uvec2(dop_scaled2(a, 65.0625, d), dop_scaled2(b, 5.0625, d));
 }
 uvec4 dop_scaled8_e2m1(uint w, float d)
 {
+    uint less = dop_e2m1_less(w);
     f16vec2 s = unpackFloat2x16(packHalf2x16(vec2(16.0 * d)));
-    return uvec4(dop_scaled4_e2m1(w, s), dop_scaled4_e2m1(w >> 8, s));
+    return uvec4(dop_scaled4_e2m1(w, less, s), dop_scaled4_e2m1(w >> 8, less >> 8, s));
 }
 #define DOP_HALVES_mxfp4                                                                                            \
     DOP_HALVES(mxfp4, dop_raw8(uvec4(p.v[i >> 3], p.v[aux * 4u + (i >> 7)], 0u, 0u), uvec4(0u)),                     \
                dop_scaled8_e2m1(r.a.x, dop_e8m0(r.a.y, i >> 5)))
+// Single bits: the factor itself or less it.  They stand in bits 0, 4, 1 and 5 of both halves of w.
+uvec4 dop_signed8_one(uint w, float d)
+{
+    uint s = packHalf2x16(vec2(d)), n = ~w;
+    return uvec4(((n << 15) & 0x80008000u) ^ s, ((n << 11) & 0x80008000u) ^ s, ((n << 14) & 0x80008000u) ^ s,
+                 ((n << 10) & 0x80008000u) ^ s);
+}
+// Entries of a codebook as dop_signed gives them, 2^-7 of them.
+uvec4 dop_scaled8_book(uvec2 e, float d)
+{
+    uvec2 v = e >> 8;
+    f16vec2 s = unpackFloat2x16(packHalf2x16(vec2(128.0 * d)));
+    return uvec4(dop_scaled2((e.x & 0x00ff00ffu) ^ 0x48804880u, 9.0, s), dop_scaled2((e.y & 0x00ff00ffu) ^ 0x48804880u, 9.0, s),
+                 dop_scaled2((v.x & 0x00ff00ffu) ^ 0x48804880u, 9.0, s), dop_scaled2((v.y & 0x00ff00ffu) ^ 0x48804880u, 9.0, s));
+}
+// Magnitudes of a codebook, two entries of four values or one of eight (codes.glsl); bits of `signs` are those of the values.
+uint dop_scaled2_signed(uint e, uint signs, uint d)
+{
+    return dop_scaled2((e & 0x00ff00ffu) | 0x48004800u, 8.0, unpackFloat2x16((signs & 0x80008000u) ^ d));
+}
+uvec4 dop_scaled8_entry(uvec2 e, bool fours, uint signs, float d)
+{
+    uint s = packHalf2x16(vec2(128.0 * d)), by = signs * 0x8001u; // bits 2 k and 2 k + 1 are in bits 2 k and 16 + 2 k of it
+    uvec4 w = fours ? uvec4(e.x, e.x >> 8, e.y, e.y >> 8) : uvec4(e, e >> 8);
+    return uvec4(dop_scaled2_signed(w.x, by << 15, s), dop_scaled2_signed(w.y, by << 13, s),
+                 dop_scaled2_signed(w.z, by << 11, s), dop_scaled2_signed(w.w, by << 9, s));
+}
