@@ -3,8 +3,8 @@
  *     m, l, o = online softmax of q.K[s], times V[s]
  *
  * with holes for q, for this step's rows of K and V, and for end(t, h).  What is computed is here; a placement (gen_attention.c,
- * gen_attention_rows.c, gen_attention_decode.c) says where: how rows, positions and the values of a head are divided among workgroups,
- * lanes and registers. */
+ * gen_attention_rows.c, gen_attention_decode.c, gen_attention_coop.c) says where: how rows, positions and the values of a head are
+ * divided among workgroups, lanes, registers and matrix units. */
 #ifndef DOPPLER_KERNELS_ATTEND_H
 #define DOPPLER_KERNELS_ATTEND_H
 

@@ -118,7 +118,7 @@ void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
 /* Does the row program walk over its vector four values at a time? */
 bool dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p);
 
-/* An attention region: its node (attention or attn_split) and shape.  Templates define DOP_T(j) and DOP_H(j), token and
+/* An attention region: its node (attention or attn_split) and shape.  Placements (attend.h) define DOP_T(j) and DOP_H(j), token and
  * query head of row j of `rows`, the constants D, DV, R and SUBGROUPS, the shared array dop_q, and the variables that the pieces
  * below name. */
 typedef struct dop_attn {
@@ -135,7 +135,7 @@ typedef struct dop_attn {
     bool keeps[2]; /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself; in a
                                     stage of several rows those of the sequence, DOP_NEW words of four apart */
 } dop_attn;
-dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
+dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the placement */
 dop_attn dop_attn_at(const dop_site *s);    /* as dop_attn_find, before anything is generated */
 /* Are values columns of the keys' rows, as in latent attention? */
 bool dop_attn_values_in_keys(const dop_graph *g, const dop_attn *a);
@@ -160,14 +160,6 @@ bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
 /* Macros that templates use for positions: DOP_FIRST(p), the first one that a query at p sees, and DOP_SLOT(p), the row of p in
  * the cache, for positions from DOP_RING_FROM(first) on. */
 void dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls);
-/* Numbers of every kernel of attention: values of a query and key, and of a V; distance between two Vs, and where a row's first one
- * begins; KV heads; splits of the cache. */
-#define DOP_ATTN_SHAPE(a)                                                                                     \
-    {"D", (a).dim}, {"DV", (a).value_dim}, {"VS", (a).value_stride}, {"V0", (a).value_start}, {"KV", (a).kv}, \
-        {"#SPLITS", (a).splits},                                                                              \
-    {                                                                                                         \
-        "ROUND", (a).round                                                                                    \
-    }
 /* --- gen_cache.c: rows of caches, by how they are stored --- */
 /* Is K (0) or V (1) stored in blocks?  Are both stored so that kernels load eight values at once? */
 bool dop_attn_in_blocks(const dop_graph *g, const dop_attn *a, uint32_t which);
@@ -180,8 +172,6 @@ void dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *const words[2],
 void dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out);
 /* Where there are several sequences: code that finds dop_first, where the caches of the sequence of row `row` begin. */
 const char *dop_attn_sequence(dop_gen *gen, const dop_attn *a, const char *row, dop_buf *decls);
-/* Stores four values o from column d of head h on, with the statistics m and l. */
-void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
 /* Code that declares begin and end, the first and the last that row `t` sees: positions, or, for keys that are values of this step,
  * rows of the step. */
 const char *dop_attn_bounds(dop_gen *gen, const dop_attn *a);

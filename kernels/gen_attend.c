@@ -268,32 +268,25 @@ split(dop_emit *e, const attn *a)
                      a->splits, a->round, a->splits, a->splits);
 }
 
-void
-dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
+/* Stores four values o from column d of head h on, with the statistics m and l. */
+static void
+store(dop_gen *gen, const attn *a, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const char *t = e->g->max_t == 1 ? "0u" : "t";
-    if (a->n->op == DOP_OP_attn_split && e->routes) {
-        const char *out = dop_emit_mailbox_arg(e, a->id, true);
-        dop_buf_printf(
-            store,
-            "    uint at = (h * %uu + split) * (DV + 4u);\n    dop_send4(%s, at + d, o);\n"
-            "    if (d == 0u) {\n        dop_send1(%s, at + DV, m);\n        dop_send1(%s, at + DV + 1u, l);\n"
-            "    }\n",
-            a->max_splits, out, out, out);
-        return;
-    }
     if (a->n->op == DOP_OP_attn_split) {
-        const char *out = dop_emit_arg(e, a->id, true);
+        const bool sends = e->routes != NULL;
+        const char *out = sends ? dop_emit_mailbox_arg(e, a->id, true) : dop_emit_arg(e, a->id, true),
+                   *one = sends ? "dop_send1" : "dop_st1_f32";
+        dop_buf_printf(store, "    uint at = ((%s * %uu + h) * %uu + split) * (DV + %uu);\n", sends ? "0u" : t,
+                       a->heads, a->max_splits, sends ? 4 : 2);
         dop_buf_printf(store,
-                       "    uint at = ((%s * %uu + h) * %uu + split) * (DV + 2u);\n"
-                       "    for (uint i = 0u; i < 4u; i++)\n"
-                       "        dop_st1_f32(%s, at + d + i, o[i]);\n"
-                       "    if (d == 0u) {\n"
-                       "        dop_st1_f32(%s, at + DV, m);\n"
-                       "        dop_st1_f32(%s, at + DV + 1u, l);\n"
-                       "    }\n",
-                       t, a->heads, a->max_splits, out, out, out);
+                       sends ? "    dop_send4(%s, at + d, o);\n"
+                             : "    DOP_EACH(i, 4u) dop_st1_f32(%s, at + d + i, o[i]);\n",
+                       out);
+        dop_buf_printf(store,
+                       "    if (d == 0u) {\n        %s(%s, at + DV, m);\n        %s(%s, at + DV + 1u, l);\n    }\n",
+                       one, out, one, out);
         return;
     }
     uint32_t n_binds = e->n_binds;
@@ -435,6 +428,9 @@ dop_attend_open(dop_attend *x, dop_gen *gen, const dop_nest_placement *pl, const
     dop_buf begins = {0}, ends = {0};
     x->gen = gen;
     dop_nest_open(&x->n, dop_variant_of(gen->choice->variant)->name, pl, e->g->arena, e->diag);
+    x->n.placement.axes = "tsd";
+    x->n.placement.operands[0] = "q";
+    x->n.placement.operands[1] = "kv";
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         dop_nest_number(&x->n, shape[i].name, shape[i].value);
     dop_attn_positions(gen, a, &x->decls);
@@ -443,7 +439,7 @@ dop_attend_open(dop_attend *x, dop_gen *gen, const dop_nest_placement *pl, const
     if (merged && x->whole)
         dop_buf_printf(&ends, "    if (used == 1u) {\n        o /= l;\n        uint c = h * DV + d;\n%s    } else {\n",
                        store_merged(gen, merged, "o"));
-    dop_attn_store(gen, a, &ends);
+    store(gen, a, &ends);
     dop_buf_puts(&ends, merged && x->whole ? "    }\n" : "");
     x->tail = tail(gen, rows->tail, rows->tail_heads, rows->at_once, &x->decls);
     x->begin =

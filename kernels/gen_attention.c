@@ -165,9 +165,7 @@ placement_of(const dop_gen *gen, const attn *a)
         .x = {.path = DOP_PATH_whole, .unit = 4, .form = "floats"},
         .w = {.path = DOP_PATH_direct, .unit = step_of(gen->e.g, a)},
         .sum = DOP_MEET_lanes,
-        .subgroup = tile->subgroup ? gen->e.target->subgroup : 1,
-        .axes = "tsd",
-        .operands = {"q", "kv"}};
+        .subgroup = tile->subgroup ? gen->e.target->subgroup : 1};
 }
 
 /* Numbers, shared memory and macros of the placement. */

@@ -482,9 +482,7 @@ emit(dop_gen *gen)
         .x = {.path = DOP_PATH_whole, .unit = 4, .form = "floats"},
         .w = {.path = DOP_PATH_direct, .unit = 8, .ahead = 1},
         .sum = DOP_MEET_lanes,
-        .subgroup = e->target->subgroup,
-        .axes = "tsd",
-        .operands = {"q", "kv"}};
+        .subgroup = e->target->subgroup};
     const dop_attend_rows rows = {.find = find_row(e, a, group_wgs),
                                   .sequence = e->g->max_t > 1 ? "t" : "0u",
                                   .span = "    uint hi = last + 1u, lo = DOP_FIRST(last);\n",

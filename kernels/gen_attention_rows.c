@@ -40,8 +40,6 @@ placement_of(const dop_gen *gen, const dop_attn *a, const lanes *l)
         .w = {.path = DOP_PATH_direct, .unit = l->step},
         .sum = DOP_MEET_lanes,
         .subgroup = l->wg,
-        .axes = "tsd",
-        .operands = {"q", "kv"},
         .step = "DOP_STEP()"};
 }
 

@@ -239,48 +239,6 @@ find_key(const dop_keys *keys, const char *name, size_t len)
     return NULL;
 }
 
-/* "${@i COUNT}text${@}" is the text COUNT times with $i replaced by 0, 1, ...: COUNT is a key.  Loops over arrays are
- * written out this way where a driver that did not unroll them would keep the array in memory. */
-static dop_status
-expand_repeats(dop_gen *gen, const char *name, const dop_keys *keys, const char *text, dop_buf *out)
-{
-    const char *hole;
-    while ((hole = strstr(text, "${@")) != NULL) {
-        dop_buf_append(out, text, (size_t)(hole - text));
-        char variable = hole[3];
-        const char *end = strchr(hole, '}'), *count = NULL, *stop = end;
-        if (end && end - hole > 5)
-            count = find_key(keys, hole + 5, (size_t)(end - hole - 5));
-        for (uint32_t depth = 1; count && depth > 0;) { /* repeats nest */
-            stop = stop ? strstr(stop + 1, "${@") : NULL;
-            if (!stop)
-                break;
-            depth = stop[3] == '}' ? depth - 1 : depth + 1;
-        }
-        if (!count || !stop)
-            return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "template %s: a repeat that does not end or has no count",
-                            name);
-        for (unsigned long i = 0, n = strtoul(count, NULL, 10); i < n; i++) {
-            dop_buf once = {0};
-            for (const char *p = end + 1; p < stop; p++)
-                if (p[0] == '$' && p[1] == variable) {
-                    dop_buf_printf(&once, "%lu", i);
-                    p++;
-                } else {
-                    dop_buf_append(&once, p, 1);
-                }
-            dop_status st = once.failed ? DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory")
-                                        : expand_repeats(gen, name, keys, once.data ? once.data : "", out);
-            dop_buf_finish(&once);
-            if (st != DOP_OK)
-                return st;
-        }
-        text = stop + 4;
-    }
-    dop_buf_puts(out, text);
-    return out->failed ? DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
-}
-
 /* ${KEY} becomes its value; an unknown key is a bug in the template or its generator. */
 static dop_status
 fill_keys(dop_gen *gen, const char *name, const dop_keys *keys, const char *text, dop_buf *out)
@@ -307,7 +265,6 @@ dop_status
 dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out)
 {
     const char *text = dop_templates_get(gen->templates, name);
-    dop_buf written = {0};
     if (gen->e.status != DOP_OK)
         return gen->e.status;
     if (dop_buf_failures() != gen->failures) /* some value's text could not grow: it is missing or cut short */
@@ -318,9 +275,5 @@ dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf 
     if (!text)
         return DOP_FAIL(gen->e.diag, DOP_E_IO, "kernel template %s is missing in %s: reinstall Doppler", name,
                         gen->templates->dir);
-    dop_status st = expand_repeats(gen, name, keys, text, &written);
-    if (st == DOP_OK)
-        st = fill_keys(gen, name, keys, written.data ? written.data : "", out);
-    dop_buf_finish(&written);
-    return st;
+    return fill_keys(gen, name, keys, text, out);
 }

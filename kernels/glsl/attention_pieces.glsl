@@ -5,7 +5,6 @@
 #define GROUPS (WG / LANES) // rows of a pass
 #define ROWS (SG / LANES) // rows of a subgroup's pass
 #define SUBGROUPS (WG / SG)
-#define DOP_EACH(i, n) [[unroll]] for (uint i = 0u; i < n; i++)
 #define DOP_H(j) (head0 + (j))
 #if APART // subgroups walk over positions of their own
 #define DOP_HELD(n) ((n) * ROWS + gl_LocalInvocationIndex % SG / LANES)

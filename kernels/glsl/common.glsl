@@ -157,6 +157,8 @@ void dop_clear4(U32 p, uint i) { Words4(p).v[(i + dop_stage.next) >> 2] = uvec4(
 #define DOP_GROUP gl_WorkGroupID
 #endif
 
+#define DOP_EACH(i, n) [[unroll]] for (uint i = 0u; i < n; i++)
+
 // --- addresses: dop_at(p, words) is the address `words` times 16 bytes behind p --------------------------------------
 #ifdef DOP_ADDRESSES
 uvec2 dop_behind(uvec2 at, uint words)

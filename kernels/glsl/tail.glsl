@@ -1,8 +1,7 @@
 // Per-head products: multiplies HEADS_H heads from h on with their matrices, N_H sums for each head over K_H values, which workgroups of
 // this dispatch made before.  All invocations of a workgroup must call this, when the heads are complete.  LANES_H lanes share a row.
 // They load RUN_H rows and STEPS_H steps at a time, because that hides the latency of loads, and the first ones before they look at the
-// heads, because weights do not depend on these.  Loops over arrays of an invocation are written out, because a driver that does
-// not unroll them would keep the arrays in memory.
+// heads, because weights do not depend on these.
 #define TEAMS_H (WG / LANES_H)
 shared vec4 dop_head[HEADS_H * K_PAD_H / 4u];
 // The place of the q-th four values of unit u in head j.
@@ -10,12 +9,12 @@ shared vec4 dop_head[HEADS_H * K_PAD_H / 4u];
 dop_raw_${TYPE} dop_rows[HELD_H];
 void dop_tail_fetch(uint h, uint first, uint from)
 {
-${@i HELD_H}    {
-        uint row = min(first + $iu / STEPS_H * TEAMS_H, ROWS_H - 1u), head = h + row / N_H;
-        uint u = min(from + $iu % STEPS_H * LANES_H, UNITS_H - 1u);
-${AHEAD}        dop_rows[$i] = dop_wload_${TYPE}(${W}, row % N_H * UNITS_H + u, ${AUX});
+    DOP_EACH(i, HELD_H) {
+        uint row = min(first + i / STEPS_H * TEAMS_H, ROWS_H - 1u), head = h + row / N_H;
+        uint u = min(from + i % STEPS_H * LANES_H, UNITS_H - 1u);
+${AHEAD}        dop_rows[i] = dop_wload_${TYPE}(${W}, row % N_H * UNITS_H + u, ${AUX});
     }
-${@}}
+}
 
 void dop_tail(uint h)
 {
@@ -32,41 +31,40 @@ ${LOAD}        }
     DOP_SYNC_H();
     for (; first < ROWS_H; first += TEAMS_H * RUN_H) {
         float y[RUN_H];
-${@r RUN_H}        y[$r] = 0.0;
-${@}        for (uint from = lane; from < UNITS_H; from += LANES_H * STEPS_H) {
-${@s STEPS_H}            {
-                uint u = min(from + $su * LANES_H, UNITS_H - 1u);
-                bool more = from + $su * LANES_H < UNITS_H;
+        DOP_EACH(r, RUN_H) y[r] = 0.0;
+        for (uint from = lane; from < UNITS_H; from += LANES_H * STEPS_H) {
+            DOP_EACH(s, STEPS_H) {
+                uint u = min(from + s * LANES_H, UNITS_H - 1u);
+                bool more = from + s * LANES_H < UNITS_H;
                 vec4 x[UNIT_H / 4u];
 #if HEADS_H == 1
-                [[unroll]] for (uint q = 0u; q < UNIT_H / 4u; q++)
-                    x[q] = dop_head[DOP_HEAD_AT(0u, q, u)];
+                DOP_EACH(q, UNIT_H / 4u) x[q] = dop_head[DOP_HEAD_AT(0u, q, u)];
 #endif
-${@r RUN_H}                {
+                DOP_EACH(r, RUN_H) {
 #if HEADS_H > 1
-                    [[unroll]] for (uint q = 0u; q < UNIT_H / 4u; q++)
-                        x[q] = dop_head[DOP_HEAD_AT(min(first + $ru * TEAMS_H, ROWS_H - 1u) / N_H, q, u)];
+                    DOP_EACH(q, UNIT_H / 4u)
+                        x[q] = dop_head[DOP_HEAD_AT(min(first + r * TEAMS_H, ROWS_H - 1u) / N_H, q, u)];
 #endif
-                    float z = dop_wdot_${TYPE}(dop_rows[$r * STEPS_H + $s], x);
-                    y[$r] += more ? z : 0.0;
+                    float z = dop_wdot_${TYPE}(dop_rows[r * STEPS_H + s], x);
+                    y[r] += more ? z : 0.0;
                 }
-${@}            }
-${@}            uint next = from + LANES_H * STEPS_H;
+            }
+            uint next = from + LANES_H * STEPS_H;
             if (next < UNITS_H)
                 dop_tail_fetch(h, first, next);
             else if (first + TEAMS_H * RUN_H < ROWS_H)
                 dop_tail_fetch(h, first + TEAMS_H * RUN_H, lane);
         }
-${@r RUN_H}        {
-            float z = y[$r];
+        DOP_EACH(r, RUN_H) {
+            float z = y[r];
 #if SG > 1
             for (uint m = 1u; m < LANES_H; m *= 2u)
                 z += subgroupShuffleXor(z, m);
 #endif
-            uint row = first + $ru * TEAMS_H;
+            uint row = first + r * TEAMS_H;
             if (lane == 0u && row < ROWS_H) {
                 uint c = h * N_H + row;
 ${STORE}            }
         }
-${@}    }
+    }
 }
