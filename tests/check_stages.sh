@@ -83,6 +83,17 @@ check "--emit ir" emitted "$SRC/tests/golden/llama" ir '^graph decode1(T=1'
 check "--emit regions" emitted "$SRC/tests/golden/llama" regions '^region @1 gemv'
 check "--emit nest" emitted "$SRC/tests/golden/llama" nest '^nest gemv_subgroup'
 check "--emit glsl" emitted "$SRC/tests/golden/llama" glsl '^#version 460'
+# A choice that every workgroup repeats before its products: one condition stands around all that one of them stores, and
+# nothing waits behind the choice, because what is staged next does not read it.
+choice() {
+    "$DOPPLERC" "$SRC/tests/golden/phimoe" --target lavapipe --emit glsl --quiet |
+        awk '/^\/\/ kernel/ { here = /expert_up/ }
+            here && /if \(DOP_GROUP.x == 0u\)/ { conditions++ }
+            behind && /DOP_STEP|barrier/ { waits++ }
+            { behind = here && /^    dop_choose\(\);/; choices += behind }
+            END { exit choices != 1 || conditions != 1 || waits > 0 }'
+}
+check "a choice before products" choice
 modules() { # of both targets, one file each, as --dump-dir has them
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1,tier3 --chunks 8 --emit spirv --quiet | tar xv -C "$WORK" >modules.txt &&
         [ "$(grep -c -- '-tier1-' modules.txt)" -ge 8 ] && [ "$(grep -c -- '-tier3-' modules.txt)" -ge 8 ] || return
