@@ -261,15 +261,11 @@ check_all(checker *k, dop_diag *diag)
 }
 
 dop_status
-dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag)
+dop_check_model(dop_model *model, dop_diag *diag)
 {
-    checker k = {0};
+    checker k = {.model = model, .plan = &model->plan};
     dop_arena_init(&k.arena);
-    /* Without a sequence: cases write the model's memory themselves. */
-    dop_status st = dop_model_open(path, options, diag, &k.model);
-    if (st != DOP_OK)
-        goto error;
-    k.plan = &k.model->plan;
+    dop_status st = DOP_OK;
     k.results = calloc(k.plan->n_kernels, sizeof *k.results);
     k.labels = calloc(k.plan->n_kernels, sizeof *k.labels);
     k.seen = calloc(k.plan->n_dispatches, sizeof *k.seen);
@@ -278,14 +274,24 @@ dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag
         goto error;
     }
     if ((st = dop_check_graphs(k.plan, &k.arena, diag, &k.graphs)) == DOP_OK &&
-        (st = dop_check_device_create(k.model, diag, &k.device)) == DOP_OK)
+        (st = dop_check_device_create(model, diag, &k.device)) == DOP_OK)
         st = check_all(&k, diag);
 error:
     dop_check_device_destroy(&k.device);
     free(k.results);
     free(k.labels);
     free(k.seen);
-    dop_model_close(k.model);
     dop_arena_finish(&k.arena);
+    return st;
+}
+
+dop_status
+dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag)
+{
+    dop_model *model = NULL;
+    dop_status st = dop_model_open(path, options, diag, &model);
+    if (st == DOP_OK)
+        st = dop_check_model(model, diag);
+    dop_model_close(model);
     return st;
 }

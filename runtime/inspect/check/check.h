@@ -18,6 +18,9 @@
 
 /* Checks a plan, or the part of it that the options name, and prints a line for each kernel.  DOP_E_DEVICE: some miss their bound. */
 dop_status dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag);
+/* The same for an open model without sequences, on whose device nothing runs; cases write its memory, so that it can only be closed
+ * afterwards. */
+dop_status dop_check_model(dop_model *model, dop_diag *diag);
 /* The graphs that the plan carries, [n_schedules] in the order of its schedules; they live in the arena. */
 dop_status dop_check_graphs(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_graph **out_graphs);
 
