@@ -241,13 +241,14 @@ done | none "docs/models.md names every golden model"
 
 # ---- promises: every test that docs/promises.md names is there --------------------------------------------------------
 there() { # NAME of ctest
-    local kind=${1%%.*} rest=${1#*.}
+    local kind=${1%%.*} rest=${1#*.} model
+    model=${rest%.again}
     case $kind in
     unit) [ -f "tests/unit/$rest.c" ] ;;
     fuzz) grep -qE "foreach\(group .*\b$rest\b|NAME $1 " tests/CMakeLists.txt ;;
     check) [ -f "tests/check_$rest.sh" ] || grep -q "^dop_script_test($1 " tests/CMakeLists.txt ;;
     passes) [ -f "tests/passes/$rest.sh" ] || grep -q "NAME $1 " tests/CMakeLists.txt ;;
-    *) [ -f "tests/$kind/$rest.sh" ] || [ -f "tests/golden/${rest%.again}/expected.json" ] ||
+    *) [ -f "tests/$kind/$rest.sh" ] || [ -f "tests/golden/${model%.second}/expected.json" ] ||
         grep -q "^dop_script_test($1 " tests/CMakeLists.txt ;;
     esac
 }

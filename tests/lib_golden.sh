@@ -2,7 +2,8 @@
 # folder and what to do as arguments: `plain`, as most people compile it and with a cache that loses nothing, or
 # `again`, in the other ways that must not change the answer (with `f16` after it, in one more); `fused` and
 # `unfused` are the logits in every schedule, with fusion and without, and `by_token` and `by_chunk` those of one schedule with
-# fusion (with `layers` after it, dispatches are counted).
+# fusion (with `layers` after it, dispatches are counted); `second` and one of these two is that with ids and --check on
+# SwiftShader, and without them on lavapipe where SwiftShader is not installed.
 . "$(dirname "$0")/lib.sh"
 model=$1
 expected=$model/expected.json
@@ -58,12 +59,47 @@ one_way() {
     [ -z "${3:-}" ] || check "at most $most dispatches per layer" layers "$1.plan"
 }
 
+kernels_agree() {
+    tail -n 1 checked | grep '^\([1-9][0-9]*\) of \1 kernels agree with the reference on SwiftShader'
+}
+
+# second NAME CHUNK [layers]: on SwiftShader.  One process, because a driver's making of kernels is most of the time; 8 ids, because
+# a token takes 20 ms.
+second() {
+    check "$1: compiles" "$DOPPLERC" "$model" -o "$1.plan" --quiet --kv f32 --chunks "$2" \
+        --target "$SRC/tests/drivers/swiftshader.yaml" || return
+    check "$1: runs" sh -c '"$@" >checked' sh "$TOOLS/second" "$1.plan" prompt 8 "$1.f32" "$1.ids" check || return
+    check "$1: logits" "$TOOLS/expect" logits "$expected" . "$model/logits.f32" "$1.f32" 5e-4
+    check "$1: first generated ids" "$TOOLS/expect" first "$expected" . "$1.ids" 0.01 8
+    check "$1: kernels agree" kernels_agree
+    [ -z "${3:-}" ] || check "at most $most dispatches per layer" layers "$1.plan"
+}
+
+# way NAME [layers]
+way() {
+    case $1 in
+    by_token)
+        one_way by_token 1 "${2:-}" && check "by_token: generates" ids by_token by_token.plan &&
+            check "by_token: generated ids" "$TOOLS/expect" ids "$expected" . by_token.ids 0.01
+        ;;
+    by_chunk) one_way by_chunk 7 "${2:-}" ;;
+    esac
+}
+
 case $2 in
-by_token)
-    one_way by_token 1 "${3:-}" && check "by_token: generates" ids by_token by_token.plan &&
-        check "by_token: generated ids" "$TOOLS/expect" ids "$expected" . by_token.ids 0.01
+by_token | by_chunk) way "${@:2}" ;;
+second)
+    . "$SRC/tests/drivers/lib_swiftshader.sh"
+    # tests/run.sh names a driver, but for --gpu, which asks the machine's own.
+    if [ -z "${VK_ICD_FILENAMES:-}" ]; then
+        way "${@:3}"
+    elif use_swiftshader; then
+        second "$3" "$([ "$3" = by_token ] && echo 1 || echo 7)" "${4:-}"
+    else
+        skip "on SwiftShader" "$no_swiftshader"
+        way "${@:3}"
+    fi
     ;;
-by_chunk) one_way by_chunk 7 "${3:-}" ;;
 fused | unfused)
     [ "$2" = fused ] && options= || options=--no-fuse
     # shellcheck disable=SC2086

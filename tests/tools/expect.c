@@ -12,6 +12,7 @@
  *   expect argmax FILE CASE GOT MARGIN    GOT are the logits of `forced`: at every step whose greedy_margin is at least
  *                                         MARGIN the largest logit is the greedy id
  *   expect ids    FILE CASE GOT MARGIN    GOT is a line of ids: equal up to the first step with a margin under MARGIN
+ *   expect first  FILE CASE GOT MARGIN N  the same for the first N ids
  *
  * CASE is a dotted path to the object inside FILE (`greedy.0`), or `.` for the whole file.
  * Exit status 0 when it holds, 1 when it does not, 2 when a file cannot be used. */
@@ -184,12 +185,13 @@ compare_argmax(const expected *e, const char *path, double margin)
 }
 
 static int
-compare_ids(const expected *e, const char *path, double margin)
+compare_ids(const expected *e, const char *path, double margin, size_t most)
 {
     FILE *f = fopen(path, "r");
     if (!f)
         unusable(path, "cannot open");
     size_t n = json_array_size(e->greedy), i;
+    n = n < most ? n : most;
     for (i = 0; i < n; i++) {
         if (json_number_value(json_array_get(e->margin, i)) < margin)
             break;
@@ -229,7 +231,7 @@ int
 main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: expect tokens|forced|count|print|vectors|logits|apart|argmax|ids FILE CASE ...\n");
+        fprintf(stderr, "usage: expect tokens|forced|count|print|vectors|logits|apart|argmax|ids|first FILE ...\n");
         return UNUSABLE;
     }
     const char *what = argv[1], *file = argv[2];
@@ -265,7 +267,9 @@ main(int argc, char **argv)
     } else if (strcmp(what, "argmax") == 0 && argc == 6) {
         status = compare_argmax(&e, argv[4], atof(argv[5]));
     } else if (strcmp(what, "ids") == 0 && argc == 6) {
-        status = compare_ids(&e, argv[4], atof(argv[5]));
+        status = compare_ids(&e, argv[4], atof(argv[5]), SIZE_MAX);
+    } else if (strcmp(what, "first") == 0 && argc == 7) {
+        status = compare_ids(&e, argv[4], atof(argv[5]), strtoul(argv[6], NULL, 10));
     } else {
         fprintf(stderr, "expect: wrong number of arguments for %s\n", what);
     }
