@@ -1,52 +1,65 @@
-/* Code that the kernels of products on matrix units share (gen_matmul_coop.c); gen_matmul_few.c is the form for few tokens. */
+/* Products on matrix units as a nest (gen_matmul_coop.c): what its placements have in common, and what distinguishes them. */
 #ifndef DOPPLER_KERNELS_GEN_COOP_H
 #define DOPPLER_KERNELS_GEN_COOP_H
 
 #include "kernels/gen.h"
+#include "kernels/nest/nest.h"
 
-/* A form of the kernel of products on matrix units (tiles in shared memory, register-direct, small batch): its templates, and what
- * distinguishes it from the others. */
+/* How a piece of the depth reaches the fragments. */
+typedef enum dop_coop_kind {
+    DOP_COOP_tile,   /* the workgroup stages both factors */
+    DOP_COOP_direct, /* the workgroup stages activations; weights are register-direct */
+    DOP_COOP_few,    /* as tile; one tile has all tokens, and teams of subgroups share out the depth of a piece */
+    DOP_COOP_own     /* each subgroup is a team, and stages what it multiplies in its own slice of shared memory */
+} dop_coop_kind;
+
 typedef struct dop_coop_form {
-    const char *part; /* template of a part */
-    const char *end;  /* template of a part's epilogue, which some forms have in common */
-    uint32_t deep; /* `end` stores from registers, of so many fragments of tokens together; 0: through shared memory */
-    bool apart; /* `end` has keys for an epilogue whose loads all come before the first store (dop_coop_store_apart) */
-    bool finds; /* `part` finds the rows of pieces before the loop over the depth */
-    const char *call;  /* arguments of a part after its workgroup */
-    const char *place; /* expression of the place in the tile of the row `t` of activations that is loaded */
+    dop_coop_kind kind;
     uint32_t (*bytes)(const dop_tile *tile, uint32_t n_mats, const dop_target *t); /* of shared memory */
     /* Are a part's weights loaded in whole units of 32, not in pieces of 8 values? */
     bool (*in_units)(const dop_gen *gen, const dop_segment *part);
-    /* What the template needs before the parts. */
-    dop_status (*declare)(dop_gen *gen, dop_buf *decls);
 } dop_coop_form;
 
-/* The parts whose rows of weights one function of the kernel makes: a single part, or all parts of a joined tile (tile.joined),
+/* The rows of weights that one function of the kernel makes: those of a single part, or of all parts of a joined tile (tile.joined),
  * each with one matrix, whose rows are numbered on from part to part. */
-typedef struct dop_coop_rows {
+typedef struct dop_coop {
+    dop_gen *gen;
+    const dop_coop_form *form;
+    const dop_parts *p;
+    dop_nest *n;
+    uint32_t memory[2];    /* its bits: what is staged; of register-direct tiles the two halves of a piece */
+    uint32_t teams;        /* of subgroups, which share out the depth of a piece */
+    uint32_t ahead;        /* pieces that are on their way */
+    const char *from, *to; /* of the depth */
     const dop_segment *part;
-    uint32_t n;
-    uint32_t rows;       /* rows of weights of each matrix of a single part, or of all parts together */
-    uint32_t side, deep; /* fragments that are stored together: side by side, and of how many fragments of tokens */
-} dop_coop_rows;
+    uint32_t n_parts, index; /* how many, and the number of the first one */
+    uint32_t rows;           /* rows of weights of each matrix of a single part, or of all parts together */
+    uint32_t side, deep;     /* fragments that are stored together: side by side, and of how many fragments of tokens */
+    uint32_t fm, fn;         /* fragments of a subgroup, of tokens and of rows of weights */
+    /* How weights are loaded: values of a piece, the type of a piece in registers, and whether the rows of an invocation's pieces are
+     * found before the loop over the depth. */
+    uint32_t piece;
+    const char *raw;
+    bool found;
+} dop_coop;
+
+/* The beginning of a condition, with "true" where it always holds, else "false".  shaderc's optimizer leaves loops with such a condition
+ * to the driver, which unrolls them better: of few tokens, loops that were unrolled before made steps of 64 sequences up to a fifth
+ * slower on an H100. */
+#define DOP_COOP_WHERE "%s || "
 
 dop_status dop_coop_emit(dop_gen *gen, const dop_coop_form *form);
-/* The epilogue: code that computes values of one token from the sums at a place of the tile, and stores them.  `width` (1 or 4) is
- * how many values side by side, all of one part, are stored at once. */
-uint32_t dop_coop_store_width(dop_emit *e, const dop_coop_rows *rows);
-void dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, dop_buf *store);
-/* The epilogue for all values that a lane has of fragments side by side, as two pieces of code: `load` loads the operands of all
- * values, `store` computes and stores the values.  Returns false, and no code, where there are no operands to load. */
-bool dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, dop_buf *load, dop_buf *store);
+/* gen_coop_direct.c: the loop over the depth of register-direct tiles. */
+void dop_coop_direct(const dop_coop *o);
+/* gen_coop_store.c: the end of a part, in which sums become values of the region's outputs. */
+void dop_coop_end(const dop_coop *o);
 #define DOP_STORED_PAIR "dop_pair[wm * WM + i * MM + r]"
-/* How a piece of the parts' weights is loaded (`load`), and how it is converted to halves (`take`): bodies of two functions of the
- * template.  find: body of the function that finds a piece's row before the loop over the depth; NULL: the template has none. */
-void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bool units, dop_keys *keys,
-                      dop_buf *load, dop_buf *take, dop_buf *find);
-/* Declares the functions that the bodies of dop_coop_weights() call, for the weight types of all parts. */
+/* gen_coop_weights.c: says how the part's weights are loaded, and appends the functions that load a piece, that convert 8 values of it
+ * to halves, and that find its row. */
+void dop_coop_weights(dop_coop *o, dop_buf *out);
+/* Declares the functions that those call, for the weight types of all parts. */
 dop_status dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
-                                    bool (*in_units)(const dop_gen *gen, const dop_segment *part), dop_buf *decls,
-                                    dop_buf *types);
+                                    bool (*in_units)(const dop_gen *gen, const dop_segment *part), dop_buf *decls);
 /* Are the part's weights of one type, which the target loads in units (schedule.coop_units)? */
 bool dop_coop_listed_units(const dop_gen *gen, const dop_segment *part);
 /* Code by which loads past the end of a row give zeros, where the tile's depth does not divide the row. */
@@ -69,8 +82,6 @@ bool dop_coop_fits_shared(const dop_site *s, const dop_tile *tile, uint32_t n_ma
 uint32_t dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t);
 /* Bytes of one row of `side` fragments of sums for each subgroup and matrix. */
 uint32_t dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side);
-/* Matrices of the part that has most; 0: an error, which generation reports. */
-uint32_t dop_coop_mats(const dop_gen *gen);
 /* Functions for descriptors (tile, shared, fits); dop_coop_choose_tile_at is for products by expert. */
 void dop_coop_choose_tile(const dop_site *s, dop_tile *tile);
 void dop_coop_choose_tile_at(const dop_site *s, dop_tile *tile);

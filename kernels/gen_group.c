@@ -39,15 +39,16 @@ dop_blocks_bytes(const dop_gen *gen, uint32_t bm)
     return dop_blocks_of(gen->e.g, gen->e.r).n ? bm * 4 : 0;
 }
 
-void
-dop_blocks_declare(const dop_blocks *b, dop_buf *decls)
+static void
+declare_blocks(const dop_blocks *b, dop_buf *decls)
 {
     dop_buf_printf(decls, "#define DOP_SPAN %uu\n#define DOP_SLOTS %uu\nshared uint dop_pair[BM];\nuint dop_matrix;\n",
                    b->span, b->slots);
 }
 
-void
-dop_blocks_begin(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out)
+/* Sets dop_pair and dop_matrix for tile number `tile`, and returns where the tile has no pairs. */
+static void
+begin_blocks(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out)
 {
     if (!b->id) {
         const uint32_t each = b->n / b->slots; /* blocks of a slot */
@@ -78,6 +79,23 @@ dop_blocks_begin(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *o
                    "        dop_pair[i] = %s.v[first + i];\n"
                    "    barrier();\n",
                    tile, tile, a, a, a);
+}
+
+uint32_t
+dop_tiles_begin(dop_gen *gen, const char *tile, const char *tokens, dop_buf *decls, dop_buf *out)
+{
+    const dop_blocks b = dop_blocks_of(gen->e.g, gen->e.r);
+    const uint32_t bm = gen->choice->tile.bm;
+    if (!b.n) {
+        dop_buf_printf(out,
+                       "    uint t0 = %s * BM; // tiles that share weights run side by side\n"
+                       "    if (t0 >= %s)\n        return;\n",
+                       tile, tokens);
+        return dop_div_up_u32(gen->e.g->max_t, bm);
+    }
+    declare_blocks(&b, decls);
+    begin_blocks(gen, &b, tile, out);
+    return b.n * (b.span / bm);
 }
 
 const char *

@@ -262,15 +262,6 @@ placement_of(const dop_gen *gen, const dop_parts *p)
     return pl;
 }
 
-static uint32_t
-most_mats(const dop_parts *p)
-{
-    uint32_t mats = 1;
-    for (uint32_t i = 0; i < p->n; i++)
-        mats = p->part[i].n_mats > mats ? p->part[i].n_mats : mats;
-    return mats;
-}
-
 static dop_status
 emit(dop_gen *gen)
 {
@@ -282,8 +273,8 @@ emit(dop_gen *gen)
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
-    const dop_blocks b = dop_blocks_of(e->g, e->r);
-    gen->grid[1] = b.n ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
+    const char *tokens = dop_emit_n_tokens(e);
+    gen->grid[1] = dop_tiles_begin(gen, "gl_WorkGroupID.y", tokens, &decls, &begin);
     gen->grid[2] = 1;
     const dop_nest_placement pl = placement_of(gen, &p);
     dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
@@ -291,12 +282,11 @@ emit(dop_gen *gen)
         {"BM", tile->bm}, {"BN", tile->bn}, {"BK", tile->bk}, {"TM", tile->tm}, {"TN", tile->tn}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         dop_nest_number(&n, sizes[i].name, sizes[i].value);
-    tile_memory memory = {.a = dop_nest_shared(&n, "float", "dop_a", tile->bk * (tile->bm + 1)),
-                          .b = dop_nest_shared(&n, "float", "dop_b", most_mats(&p) * tile->bk * (tile->bn + 1))};
+    tile_memory memory = {
+        .a = dop_nest_shared(&n, "float", "dop_a", tile->bk * (tile->bm + 1)),
+        .b = dop_nest_shared(&n, "float", "dop_b", e->r->info->product.most_mats * tile->bk * (tile->bn + 1))};
     for (uint32_t i = 0; i < p.n_stats; i++)
         memory.stats |= dop_nest_shared(&n, "float", dop_nest_text(&n, "dop_rs%u", i), tile->bm * tile->bk / 4);
-    if (b.n)
-        dop_blocks_declare(&b, &decls);
     dop_nest_hole(&n, "rows of a block", dop_gen_keep(gen, &decls));
     uint32_t first = 0;
     for (uint32_t i = 0; e->status == DOP_OK && i < p.n; i++) {
@@ -306,23 +296,15 @@ emit(dop_gen *gen)
         dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }
     gen->grid[0] = first;
-    if (b.n)
-        dop_blocks_begin(gen, &b, "gl_WorkGroupID.y", &begin);
-    else
-        dop_buf_printf(&begin, "    uint t0 = gl_WorkGroupID.y * BM;\n    if (t0 >= %s)\n        return;\n",
-                       dop_emit_n_tokens(e));
-    const char *before = dop_gen_keep(gen, &begin);
-    return dop_product_finish(gen, &n, before, &calls);
+    return dop_product_finish(gen, &n, dop_gen_keep(gen, &begin), &calls);
 }
 
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
-    dop_parts p;
-    if (dop_gen_parts(gen, &p) != DOP_OK)
-        return 0; /* generation says why */
-    return ((tile->bm + 1) + most_mats(&p) * (tile->bn + 1)) * tile->bk * 4 + p.n_stats * tile->bm * tile->bk +
+    const dop_product_facts *a = &gen->e.r->info->product;
+    return ((tile->bm + 1) + a->most_mats * (tile->bn + 1)) * tile->bk * 4 + a->n_stats * tile->bm * tile->bk +
            dop_blocks_bytes(gen, tile->bm);
 }
 

@@ -39,26 +39,10 @@ in_units(const dop_gen *gen, const dop_segment *part)
 }
 
 static dop_status
-declare(dop_gen *gen, dop_buf *decls)
-{
-    const dop_tile *tile = &gen->choice->tile;
-    dop_keys keys = {0};
-    DOP_NUMBERS(gen, &keys, decls, {"SHARES", tile->ds}, {"AHEAD", tile->unroll},
-                {"EACH", many_tokens(gen->e.g, gen->e.target)}, {"DEEP", alone(gen) ? tile->bk / tile->ds : tile->bk});
-    return dop_template_fill(gen, "matmul_few.glsl", &keys, decls);
-}
-
-static dop_status
 emit(dop_gen *gen)
 {
-    static const dop_coop_form shared_out = {.part = "matmul_few_part.glsl",
-                                             .end = "matmul_few_end.glsl",
-                                             .call = "",
-                                             .place = "t",
-                                             .bytes = dop_coop_tile_bytes,
-                                             .in_units = in_units,
-                                             .declare = declare};
-    return dop_coop_emit(gen, &shared_out);
+    return dop_coop_emit(gen,
+                         &(dop_coop_form){.kind = DOP_COOP_few, .bytes = dop_coop_tile_bytes, .in_units = in_units});
 }
 
 /* The first shape of a list of schedule.small_tiles.  Lists begin with the widest shape: every workgroup loads a tile of
@@ -257,20 +241,13 @@ own_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 static dop_status
 emit_own(dop_gen *gen)
 {
-    static const dop_coop_form own = {.part = "matmul_own_part.glsl",
-                                      .end = "matmul_few_end.glsl",
-                                      .call = "",
-                                      .place = "t",
-                                      .bytes = own_bytes,
-                                      .in_units = in_units,
-                                      .declare = declare};
-    return dop_coop_emit(gen, &own);
+    return dop_coop_emit(gen, &(dop_coop_form){.kind = DOP_COOP_own, .bytes = own_bytes, .in_units = in_units});
 }
 
 static uint32_t
 own_shared(dop_gen *gen)
 {
-    return own_bytes(&gen->choice->tile, dop_coop_mats(gen), gen->e.target);
+    return own_bytes(&gen->choice->tile, gen->e.r->info->product.most_mats, gen->e.target);
 }
 
 /* The tile: 32 rows of weights where that gives most multiprocessors a workgroup, else 16.  The subgroups that share the depth are

@@ -578,22 +578,17 @@ emit_tokens(dop_rows *s, dop_buf *decls, dop_buf *out)
     dop_gen *gen = s->gen;
     if (s->p.experts) /* The workgroup is one subgroup, which needs no barrier. */
         dop_buf_puts(decls, "#define barrier() DOP_STEP()\n");
-    if (s->blocks.n) {
-        dop_buf_puts(decls, "#define BM TB\n");
-        dop_blocks_declare(&s->blocks, decls);
-        dop_buf_puts(decls, "uint dop_pair_of(uint j) { return subgroupBroadcastFirst(dop_pair[j]); }\n");
-        dop_buf_printf(out, "    uint n_tokens = %s;\n", dop_emit_n_tokens(&gen->e));
-        dop_blocks_begin(gen, &s->blocks, "gl_WorkGroupID.y", out);
-    } else if (s->tb == 1) {
+    if (s->tb == 1 && !s->blocks.n) {
         dop_buf_puts(out, "    const uint t0 = 0u, n_tokens = 1u;\n");
         if (s->p.beside && !s->p.experts)
             dop_buf_puts(decls, "uint dop_slot;\n");
-    } else {
-        dop_buf_printf(out,
-                       "    uint t0 = gl_WorkGroupID.y * TB, n_tokens = %s;\n"
-                       "    if (t0 >= n_tokens)\n        return;\n",
-                       dop_emit_n_tokens(&gen->e));
+        return;
     }
+    dop_buf_puts(decls, "#define BM TB\n");
+    dop_buf_printf(out, "    uint n_tokens = %s;\n", dop_emit_n_tokens(&gen->e));
+    gen->grid[1] = dop_tiles_begin(gen, "gl_WorkGroupID.y", "n_tokens", decls, out);
+    if (s->blocks.n)
+        dop_buf_puts(decls, "uint dop_pair_of(uint j) { return subgroupBroadcastFirst(dop_pair[j]); }\n");
 }
 
 static dop_status
@@ -679,6 +674,7 @@ dop_rows_emit(dop_gen *gen)
     dop_nest_number(n, "ROWS", s.rows);
     dop_nest_number(n, "TB", s.tb);
     st = dop_template_fill(gen, "rows.glsl", &keys, &decls);
+    gen->grid[1] = gen->grid[2] = 1;
     emit_tokens(&s, &decls, &tokens);
     dop_nest_hole(n, "lanes", dop_gen_keep(gen, &decls));
     const bool chooses = s.tb == 1 && s.p.experts && !s.blocks.n;
@@ -701,8 +697,6 @@ dop_rows_emit(dop_gen *gen)
         st = emit_groups(&s);
     dop_nest_end(n);
     gen->grid[0] = gen->choice->tile.loops;
-    gen->grid[1] = s.blocks.n ? s.blocks.n * (s.blocks.span / s.tb) : dop_div_up_u32(s.tb > 1 ? e->g->max_t : 1, s.tb);
-    gen->grid[2] = 1;
     return st == DOP_OK ? dop_gen_print_nest(gen, n) : st;
 }
 

@@ -46,5 +46,14 @@ few() {
 for type in f16 q4_k; do
     check "products of few tokens in $type" few $type
 done
+# nests NAME...: kernels of these names are printed from nests
+nests() {
+    "$DOPPLERC" "$SRC/tests/golden/llama" --target nvidia-hopper --chunks 16,128 --emit nest --quiet >nests || return
+    local name
+    for name in "$@"; do
+        grep -qx "nest $name" nests || return
+    done
+}
+check "products on matrix units are nests" nests matmul_coop matmul_coop_few matmul_coop_own
 check "the report counts them" reported "$SRC/tests/golden/llama" tier1
 finish

@@ -1,6 +1,6 @@
-// Tiled matrix product on matrix units (GL_NV_cooperative_matrix, MM x MN x MK, f16 in, f32 accumulate): tiles of
-// BM tokens by BN rows per matrix, BK deep.  Each subgroup owns WM x WN of the tile.
-#define LD ((BK + 8u) / 8u) // words of 8 halves per row, padded against bank conflicts
+// Products on matrix units (GL_NV_cooperative_matrix, MM x MN x MK, f16 in, f32 accumulate), whose nest is gen_matmul_coop.c: tiles of
+// BM tokens by BN rows per matrix, BK deep.  Each subgroup owns WM x WN of the tile, or its team's share of their depth (TEAMS).
+#define LD ((DEEP + 8u) / 8u) // words of 8 halves per row, padded against bank conflicts
 #define FM (WM / MM)
 #define FN (WN / MN)
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, MN>
@@ -8,6 +8,7 @@
 #define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, MK, MN>
 #define LS (FJ * MN + 4u) // floats from one row to the next of FJ fragments side by side, which are stored together
 #define SIZE_A (BM * LD)
+#define TS (WG / SG / TEAMS) // subgroups of a team
 shared uvec4 dop_s[WORDS]; // activations and weights; at the end, FJ fragments for each matrix and subgroup
 vec4 dop_c4(uint i) { return uintBitsToFloat(dop_s[i >> 2]); }
 float dop_c1(uint i) { return uintBitsToFloat(dop_s[i >> 2][i & 3u]); }
@@ -31,8 +32,50 @@ struct dop_piece { uvec2 p; uint at, aux; }; // a row of weights: address, first
                                    dop_pack8(dop_bf16x4(r.a.xy), dop_bf16x4(r.a.zw)))
 #define DOP_HALVES_f32 DOP_HALVES(f32, dop_raw8(dop_ldw4(p, i >> 2), dop_ldw4(p, (i >> 2) + 1u)),                    \
                                   dop_pack8(uintBitsToFloat(r.a), uintBitsToFloat(r.b)))
-${DECLS}${TYPES}${PARTS}
-void main()
+// Pieces of 8 weights, or of units of 32: the row and the column of piece i in a tile DEEP values deep, columns counted in pieces.  Eight
+// lanes, whose 16 bytes each are moved together, have two units side by side of four rows: so they ask for few lines of the cache,
+// and store to all banks of shared memory.
+#define DOP_ROW_8 i / (DEEP / 8u)
+#define DOP_COLUMN_8 i % (DEEP / 8u)
+#define PAIR (DEEP % 64u == 0u ? 2u : 1u) // units side by side that neighbouring lanes load
+#define DOP_ROW_32 i % 4u + i / (4u * PAIR) % 2u * 4u + i / (8u * (DEEP / 32u)) * 8u
+#define DOP_COLUMN_32 i / 4u % PAIR + i / (8u * PAIR) % (DEEP / (32u * PAIR)) * PAIR
+#define DOP_SYNC() subgroupMemoryBarrierShared(), subgroupBarrier()
+// Sums at the end.  DOP_VALUE: the first of the S-th group of W values side by side of a lane, in fragments that are stored together.  Of value
+// q, DOP_TOKEN: the token, counted from the fragments' first; DOP_COLUMN: the row of weights; DOP_PLACE: the place of the sum.
+#if DIRECT // in registers
+#define OWN (WN / 4u) // rows side by side of one matrix
+#define DOP_VALUE(S, W) ((S) * (W))
+#define DOP_TOKEN(q) ((q) / OWN * 8u + g)
+#define DOP_COLUMN(q) (n0 + wn * WN + t * OWN + (q) % OWN)
+#define DOP_PLACE(q) (q)
+#define DOP_SUM(M, E, U) acc[((M) * FM + i + (E) / (2u * OWN)) * FN + (E) % OWN / 4u][(E) / OWN % 2u * 4u + (U)]
+#define DOP_SUM4(M, E) vec4(DOP_SUM(M, E, 0u), DOP_SUM(M, E, 1u), DOP_SUM(M, E, 2u), DOP_SUM(M, E, 3u))
+#define DOP_SUM1(M, E) DOP_SUM(M, E, (E) % 4u)
+#else // in shared memory, of FJ fragments side by side
+#define DOP_VALUE(S, W) (((S) * SG + lane % SG) * (W))
+#define DOP_TOKEN(q) ((q) / (FJ * MN))
+#define DOP_COLUMN(q) (n0 + wn * WN + j * FJ * MN + (q) % (FJ * MN))
+#define DOP_PLACE(q) ((q) / (FJ * MN) * LS + (q) % (FJ * MN))
+#if FEW
+vec4 dop_shares4(uint i)
 {
-    dop_tokens = ${N_TOKENS};
-${BEGIN}${CALLS}}
+    vec4 x = vec4(0.0);
+    [[unroll]] for (uint k = 0u; k < TEAMS; k++)
+        x += dop_c4(i + k * TS * MM * LS);
+    return x;
+}
+float dop_shares1(uint i)
+{
+    float x = 0.0;
+    [[unroll]] for (uint k = 0u; k < TEAMS; k++)
+        x += dop_c1(i + k * TS * MM * LS);
+    return x;
+}
+#define DOP_SUM4(M, E) dop_shares4(DOP_SUM_AT(M, E))
+#define DOP_SUM1(M, E) dop_shares1(DOP_SUM_AT(M, E))
+#else
+#define DOP_SUM4(M, E) dop_c4(DOP_SUM_AT(M, E))
+#define DOP_SUM1(M, E) dop_c1(DOP_SUM_AT(M, E))
+#endif
+#endif

@@ -1,13 +1,11 @@
-#define DEEP BK
-// Epilogue from registers: the macros of matmul_coop_shared.glsl, for sums that a lane has in registers.
-#define OWN (WN / 4u) // rows side by side of one matrix
-#define DOP_VALUE(S, W) ((S) * (W))
-#define DOP_TOKEN(q) ((q) / OWN * 8u + g)
-#define DOP_COLUMN(q) (n0 + wn * WN + t * OWN + (q) % OWN)
-#define DOP_PLACE(q) (q)
-#define DOP_SUM(M, E, U) acc[((M) * FM + i + (E) / (2u * OWN)) * FN + (E) % OWN / 4u][(E) / OWN % 2u * 4u + (U)]
-#define DOP_SUM4(M, E) vec4(DOP_SUM(M, E, 0u), DOP_SUM(M, E, 1u), DOP_SUM(M, E, 2u), DOP_SUM(M, E, 3u))
-#define DOP_SUM1(M, E) DOP_SUM(M, E, (E) % 4u)
+// Register-direct tiles: weights go from memory to the registers of the subgroup that multiplies them; only activations are staged.
+// For that the kernel fills the elements of the weights' matrices itself, which lie in pairs (DOP_CAP_coop_pairs): with g = lane / 4
+// and t = lane % 4, a lane has values 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of the depth, first those of column g, then those of g + 8.  It
+// does not matter which values of the depth these are, as long as they are the same in both factors.  Of 32 floats a lane loads 8 t to
+// 8 t + 7 at once, and uses four of them in each of two products.  Of quantized weights it has a whole unit of a turn's four, the t-th,
+// so that addresses, loads and scales serve 32 values; a quarter of the turn's products takes eight of them.  Activations are stored in
+// this order.  Nor does it matter which rows of weights are the columns: they are those with which the sums of a lane, in columns 2 t,
+// 2 t + 1, 2 t + 8 and 2 t + 9 of each fragment, are of OWN rows side by side.
 // Sets the weights of product s of two: X holds the lane's values of row g, Y those of g + 8.
 #define DOP_PAIRS(FACTOR, X, Y, S)                                                                                  \
     [[unroll]] for (uint q = 0u; q < 2u; q++) {                                                                     \
@@ -19,7 +17,7 @@
     }
 // Are the elements of weights where this kernel puts them, and those of sums where it takes them?  No driver says so, so one
 // workgroup of each dispatch looks, and the host refuses the results if they are not (DOP_STEP_UNPAIRED).
-void dop_check_pairs()
+void dop_check_pairs(Step step)
 {
     if (gl_WorkGroupID.x + gl_WorkGroupID.y != 0u)
         return;
@@ -46,6 +44,6 @@ void dop_check_pairs()
                 sums[e] == float(4096u * r * c + 1920u * (r + c) + 1240u + 16u * r + c);
     }
     if (!right)
-        atomicOr(${STEP}.flags, 2u);
+        atomicOr(step.flags, 2u);
     barrier();
 }

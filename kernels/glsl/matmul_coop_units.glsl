@@ -1,7 +1,6 @@
 // Units of 32 weights, which stay as they are stored until they are written to shared memory: an invocation loads a dop_raw_T by
 // dop_wload_T, and dop_take_T(r, j) makes halves of its values 8 j and on.  Where the matrices of a part have different types, units
 // are decoded when they are loaded, by dop_w32_T.
-#define PAIR (DEEP % 64u == 0u ? 2u : 1u) // units side by side that neighbouring lanes load
 struct dop_raw32 { uvec4 v[4]; };
 #define DOP_W32(T)                                                                                                  \
     dop_raw32 dop_w32_##T(U32 p, uint i, uint aux)                                                                  \
