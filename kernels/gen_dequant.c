@@ -1,5 +1,7 @@
-/* Weights expanded before the products that read them: dequant.glsl. */
+/* Weights expanded before the products that read them: a matrix as f16 or f32 values, of which an invocation makes some neighbouring
+ * ones of a row at a time. */
 #include "kernels/gen.h"
+#include "kernels/nest/nest.h"
 
 #include "kernels/weight_types.h"
 
@@ -12,35 +14,38 @@ emit(dop_gen *gen)
     dop_node_id out = e->r->nodes[0], w = dop_node_at(e->g, out)->src[0];
     uint32_t cols = dop_node_cols(e->g, w), stride = dop_row_values(e->g, w), v = gen->choice->tile.bk;
     uint64_t values = (uint64_t)dop_node_at(e->g, w)->shape.dim[0].mul * cols;
-    dop_keys keys = {0};
-    DOP_NUMBERS(gen, &keys, &gen->main, {"V", v});
+    const char *type = dop_type_of(dop_node_at(e->g, w)->type)->name;
     /* Matrices of one type share the kernel: sizes are numbers of the dispatch. */
-    dop_keys_set(&keys, "COUNT", dop_emit_number(e, (uint32_t)(values / v)));
-    dop_keys_set(&keys, "TYPE", dop_type_of(dop_node_at(e->g, w)->type)->name);
-    dop_keys_set(&keys, "W", dop_emit_arg(e, w, false));
+    const char *count = dop_emit_number(e, (uint32_t)(values / v)), *matrix = dop_emit_arg(e, w, false);
     const char *aux = dop_emit_weight(e, w);
-    dop_keys_set(&keys, "AUX", strcmp(aux, "0u") ? dop_emit_number(e, dop_weight_aux(e->g, w)) : aux);
+    aux = strcmp(aux, "0u") ? dop_emit_number(e, dop_weight_aux(e->g, w)) : aux;
     /* Written so that the compiler sees the alignment of units. */
-    if (stride == cols)
-        dop_keys_set(&keys, "AT", dop_emit_str(e, "i * %uu", v));
-    else
-        dop_keys_set(&keys, "AT", dop_emit_str(e, "i / %uu * %uu + i %% %uu * %uu", cols / v, stride, cols / v, v));
+    const char *at = stride == cols ? dop_emit_str(e, "i * %uu", v)
+                                    : dop_emit_str(e, "i / %uu * %uu + i %% %uu * %uu", cols / v, stride, cols / v, v);
     const char *a = dop_emit_arg(e, out, true);
+    dop_nest n;
+    dop_nest_placement pl = {.at = {{0}, {[DOP_LEVEL_grid] = gen->choice->tile.loops}, {[DOP_LEVEL_reg] = v}},
+                             .w = {.path = DOP_PATH_direct, .unit = 4},
+                             .subgroup = 1};
+    dop_nest_open(&n, "dequant", &pl, e->g->arena, e->diag);
+    dop_nest_function(&n, "main", "");
+    dop_nest_for(&n, "i", "gl_GlobalInvocationID.x", count, "gl_NumWorkGroups.x * WG")->rolled = true;
+    dop_nest_let(&n, "uint", "at", "%s", at);
+    dop_nest_for(&n, "j", "0u", dop_nest_text(&n, "%uu", v), "8u")->unroll = true;
+    dop_nest_code(&n,
+                  "vec4 a = dop_w4_%s(%s, at + j, %s), b = dop_w4_%s(%s, at + j + 4u, %s);\nuint to = i * %uu + j;\n",
+                  type, matrix, aux, type, matrix, aux, v);
     if (dop_node_at(e->g, out)->type == DOP_TYPE_f16)
-        dop_keys_set(&keys, "STORE",
-                     dop_emit_str(e,
-                                  "            dop_stw4(%s, to >> 3, uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), "
-                                  "packHalf2x16(b.xy), packHalf2x16(b.zw)));\n",
-                                  a));
+        dop_nest_code(&n,
+                      "dop_stw4(%s, to >> 3, uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), "
+                      "packHalf2x16(b.zw)));\n",
+                      a);
     else
-        dop_keys_set(&keys, "STORE",
-                     dop_emit_str(e,
-                                  "            dop_st4_f32(%s, to, a);\n"
-                                  "            dop_st4_f32(%s, to + 4u, b);\n",
-                                  a, a));
+        dop_nest_code(&n, "dop_st4_f32(%s, to, a);\ndop_st4_f32(%s, to + 4u, b);\n", a, a);
+    dop_nest_ends(&n, 3);
     gen->grid[0] = gen->choice->tile.loops;
     gen->grid[1] = gen->grid[2] = 1;
-    return e->status == DOP_OK ? dop_template_fill(gen, "dequant.glsl", &keys, &gen->main) : e->status;
+    return dop_gen_print_nest(gen, &n);
 }
 
 /* Eight values per invocation, so that neighbouring stores are 16 bytes wide; on CPU devices whole units, whose
