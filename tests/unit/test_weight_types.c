@@ -433,7 +433,10 @@ has_book(dop_type t)
     return dop_type_of(t)->pack.book >= 1024;
 }
 
-/* The line that makes the functions of a type that become halves eight at a time, or in whole units (kernels/gen_coop_weights.c). */
+/* How weights become halves: eight at a time, in whole units, or eight at a time with the codebook in shared memory. */
+typedef enum halves_form { EIGHTS, UNITS, SHARED_BOOK } halves_form;
+
+/* The line that makes the functions of a type for it (kernels/gen_coop_weights.c). */
 static const char *
 halves_of(bench *b, dop_type t, bool units)
 {
@@ -451,27 +454,39 @@ halves_of(bench *b, dop_type t, bool units)
 
 /* The text of a kernel that expands weights, with the functions of products on matrix units in the place of its own. */
 static const char *
-with_halves(bench *b, const char *glsl, dop_type t, bool units)
+with_halves(bench *b, const char *glsl, dop_type t, halves_form how)
 {
     const char *name = dop_type_of(t)->name, *begin = strstr(glsl, "void main()"), *line = strchr(glsl, '\n') + 1,
-               *coop = strstr(dop_templates_get(&b->templates, "matmul_coop.glsl"), "struct dop_raw8"), *read;
-    const char *loads = has_book(t) ? "bload" : "wload";
+               *coop = strstr(dop_templates_get(&b->templates, "matmul_coop.glsl"), "struct dop_raw8"), *read,
+               *call = dop_arena_printf(&b->arena, "dop_w4_%s", name);
+    const bool units = how == UNITS;
     dop_buf out = {0};
     cr_assert(begin && coop);
-    dop_buf_printf(&out, "%.*s#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n%.*s",
-                   (int)(line - glsl), glsl, (int)(begin - line), line);
-    dop_buf_printf(&out, "%.*s%s%s%suvec4 eight(U32 p, uint i, uint aux) { return ",
+    dop_buf_printf(&out, "%.*s#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n",
+                   (int)(line - glsl), glsl);
+    if (how == SHARED_BOOK)
+        dop_buf_printf(&out, "#define DOP_BOOK_WORDS %uu\n", dop_type_of(t)->pack.book / 4);
+    dop_buf_printf(&out, "%.*s%.*s%s%s%suvec4 eight(U32 p, uint i, uint aux) { return ", (int)(begin - line), line,
                    (int)(strstr(coop, "#define DOP_HALVES_f16") - coop), coop,
                    dop_templates_get(&b->templates, "types/halves.glsl"),
                    units ? dop_templates_get(&b->templates, "matmul_coop_units.glsl") : "", halves_of(b, t, units));
     if (units)
-        dop_buf_printf(&out, "dop_take_%s(dop_%s_%s(p, i >> 5, aux), (i >> 3) & 3u); }\n", name, loads, name);
+        dop_buf_printf(&out, "dop_take_%s(dop_%s_%s(p, i >> 5, aux), (i >> 3) & 3u); }\n", name,
+                       has_book(t) ? "bload" : "wload", name);
     else
         dop_buf_printf(&out, "dop_w8_%s(dop_w8load_%s(p, i, aux), i); }\n", name, name);
     dop_buf_printf(&out, "vec4 halves(U32 p, uint i, uint aux)\n{\n    uvec4 e = eight(p, i & ~7u, aux);\n"
                          "    return (i & 4u) != 0u ? dop_f16x4(e.zw) : dop_f16x4(e.xy);\n}\n");
-    for (const char *call = dop_arena_printf(&b->arena, "dop_w4_%s", name); (read = strstr(begin, call)); begin = read)
-        dop_buf_printf(&out, "%.*shalves", (int)(read - begin), begin), read += strlen(call);
+    /* The first use has as arguments the matrix, a place in it, and where its scales are. */
+    if (how == SHARED_BOOK) {
+        const char *body = strchr(begin, '{') + 2, *w = strstr(begin, call) + strlen(call) + 1,
+                   *aux = strchr(strchr(w, ',') + 1, ',') + 1;
+        dop_buf_printf(&out, "%.*s    dop_fill_book(%.*s,%.*s);\n    barrier();\n", (int)(body - begin), begin,
+                       (int)strcspn(w, ","), w, (int)strcspn(aux, ")"), aux);
+        begin = body;
+    }
+    for (; (read = strstr(begin, call)); begin = read + strlen(call))
+        dop_buf_printf(&out, "%.*shalves", (int)(read - begin), begin);
     dop_buf_printf(&out, "%s", begin);
     const char *text = dop_arena_printf(&b->arena, "%s", out.data);
     dop_buf_finish(&out);
@@ -481,20 +496,21 @@ with_halves(bench *b, const char *glsl, dop_type t, bool units)
 /* Values of a matrix as halves, against the scalar decoder: scales are rounded to halves first, so that values may be wrong by two
  * roundings of the largest one of their unit. */
 static void
-compare_halves(const matrix *w, const float *got, const char *form)
+compare_halves(const matrix *w, const float *got, halves_form how)
 {
+    static const char *const forms[] = {"eights", "units", "eights, the codebook shared"};
     for (uint32_t u = 0; u < w->rows * w->cols; u += 32) {
         float most = 0;
         for (uint32_t i = u; i < u + 32; i++)
             most = fmaxf(most, fabsf(w->values[i]));
         for (uint32_t i = u; i < u + 32; i++)
             cr_assert(fabsf(got[i] - w->values[i]) <= most / 1024 + 1e-7f, "%s in %s: value %u is %g instead of %g",
-                      dop_type_of(w->type)->name, form, i, (double)got[i], (double)w->values[i]);
+                      dop_type_of(w->type)->name, forms[how], i, (double)got[i], (double)w->values[i]);
     }
 }
 
 static void
-run_halves(bench *b, dop_type t, bool units)
+run_halves(bench *b, dop_type t, halves_form in)
 {
     const setting how = {"tier 1", "matmul_tiled", ALL, false, DOP_TYPE_f32};
     const uint32_t rows = 3, cols = 512;
@@ -522,7 +538,7 @@ run_halves(bench *b, dop_type t, bool units)
             continue;
         OK(b, dop_kernel_select(&g, &g.regions[r], &target, NULL, &b->diag, &choice));
         OK(b, dop_kernel_generate(&b->templates, &g, &g.regions[r], &target, &choice, NULL, &b->diag, &k));
-        k.glsl = with_halves(b, k.glsl, t, units);
+        k.glsl = with_halves(b, k.glsl, t, in);
         k.caps |= DOP_CAP_f16_math;
         lab_dispatch d = {find_kernel(b, &k, &target), {k.grid[0], k.grid[1], k.grid[2]}, k.n_args, {0}, true};
         for (uint32_t i = 0; i < k.n_args; i++)
@@ -532,37 +548,35 @@ run_halves(bench *b, dop_type t, bool units)
         ran++;
     }
     cr_assert_eq(ran, 1);
-    compare_halves(&w, (const float *)(const void *)(b->heap + values), units ? "units" : "eights");
+    compare_halves(&w, (const float *)(const void *)(b->heap + values), in);
     matrix_free(&w);
 }
 
-/* In units, or in eights (only types with a codebook, if `books`). */
 static void
-all_halves(bool units, bool books)
+all_halves(halves_form how)
 {
     bench b;
     bench_open(&b);
     for (int t = 0; t < DOP_TYPE_COUNT; t++)
         if (dop_weight_type_of((dop_type)t) && dop_type_of((dop_type)t)->kind == DOP_KIND_QUANT &&
-            (!books || has_book((dop_type)t)))
-            run_halves(&b, (dop_type)t, units);
+            (how != SHARED_BOOK || has_book((dop_type)t)))
+            run_halves(&b, (dop_type)t, how);
     bench_close(&b);
 }
 
 Test(weight_types, halves_in_units)
 {
-    all_halves(true, false);
+    all_halves(UNITS);
 }
 
-/* Codebooks are looked up when units are loaded; pieces of eight look them up as tiles do that have the codebook in shared memory. */
-Test(weight_types, halves_of_codebooks_in_eights)
+Test(weight_types, halves_of_codebooks_in_shared_memory)
 {
-    all_halves(false, true);
+    all_halves(SHARED_BOOK);
 }
 
 Test(weight_types_whole, halves_in_eights)
 {
-    all_halves(false, false);
+    all_halves(EIGHTS);
 }
 
 /* --- the packed sizes --------------------------------------------------------------------------------------------------- */
