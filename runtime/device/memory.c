@@ -134,6 +134,7 @@ create_block(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, 
         void *p = NULL;
         r = vkMapMemory(device->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &p);
         b->mapped = p;
+        b->cached = (has & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
     }
     if (r != VK_SUCCESS) {
         st = DOP_VK_FAIL(diag, r, "allocating device memory");

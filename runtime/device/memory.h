@@ -21,6 +21,7 @@ typedef struct dop_block {
     VkDeviceAddress address;
     uint64_t size;   /* bytes */
     uint8_t *mapped; /* NULL when the host does not see it */
+    bool cached;     /* mapped: the host reads it through its caches; else only writes are fast */
     uint32_t pool;
     bool allocated; /* guarded by dop_memory.lock until all blocks are allocated */
 } dop_block;

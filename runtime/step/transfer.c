@@ -395,7 +395,7 @@ dop_transfer_tensor(dop_model *model, uint32_t slot, uint64_t offset, void *byte
     const dop_slot_place *at = &model->memory.places[slot];
     const dop_block *block = &model->memory.blocks[at->block];
     uint8_t *to = bytes;
-    if (block->mapped) {
+    if (block->mapped && (write || block->cached)) {
         uint8_t *there = block->mapped + at->offset + offset;
         memcpy(write ? there : to, write ? to : there, (size_t)size);
         return DOP_OK;
