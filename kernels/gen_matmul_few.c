@@ -252,8 +252,8 @@ own_shared(dop_gen *gen)
 
 /* The tile: 32 rows of weights where that gives most multiprocessors a workgroup, else 16.  The subgroups that share the depth are
  * twice schedule.small_own_depth for few tokens, halved beyond schedule.small_some tokens, and halved again where there are
- * workgroups enough for two on a multiprocessor, or some multiprocessors would take a second one of 16 rows after the first, so that
- * two fit its registers; for many tokens they are schedule.small_own_depth. */
+ * workgroups enough for two on a multiprocessor, so that two fit its registers; for many tokens they are
+ * schedule.small_own_depth. */
 static void
 own_tile(const dop_site *s, dop_tile *tile)
 {
@@ -262,8 +262,7 @@ own_tile(const dop_site *s, dop_tile *tile)
     const uint32_t rows = tiles * 100 >= s->t->cores * s->t->schedule.small_busy ? 2 * n : n;
     tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
     tile->bn = tile->tn = rows / p.most > n ? rows / p.most : n;
-    const bool two =
-        tiles * 100 >= s->t->cores * s->t->schedule.small_busy_own || (rows == n && p.rows / n > s->t->cores);
+    const bool two = tiles * 100 >= s->t->cores * s->t->schedule.small_busy_own;
     const uint32_t depth = s->t->schedule.small_own_depth;
     tile->ds = many_tokens(s->g, s->t) ? depth : depth * 2 / ((some(s->g, s->t) ? 2u : 1u) * (two ? 2u : 1u));
     tile->bk = DEEP * tile->ds;
