@@ -95,11 +95,11 @@ cost_of(const dop_draft_policy *p, uint32_t i, uint32_t n)
     return fmax(ms / p->token.ms, 1) + n * p->draft.ms / p->token.ms;
 }
 
-/* Tokens per time of a round with n drafts in size i, times that of single steps. */
+/* Tokens per time of a round with n drafts in size i, times that of single steps, if each draft is right with that chance. */
 static double
-gain_of(const dop_draft_policy *p, uint32_t i, uint32_t n)
+gain_of(const dop_draft_policy *p, uint32_t i, uint32_t n, double chance)
 {
-    double chance = p->right / p->judged, reached = 1, tokens = 1;
+    double reached = 1, tokens = 1;
     for (uint32_t k = 0; k < n; k++)
         tokens += reached *= chance;
     return tokens / (cost_of(p, i, n) + p->doubts / p->rounds);
@@ -114,21 +114,31 @@ size_for(const dop_draft_policy *p, uint32_t rows)
     return i;
 }
 
+/* The size of trials: the smallest one in which a round pays if all of its drafts are right, or nothing could come of them. */
+static uint32_t
+trial_size(const dop_draft_policy *p, uint32_t unfed, uint32_t most)
+{
+    for (uint32_t n = 1; n <= most; n++)
+        if (gain_of(p, size_for(p, unfed + n), n, 1) > least_gain)
+            return size_for(p, unfed + n);
+    return size_for(p, unfed + 1);
+}
+
 uint32_t
 dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t most, bool *out_pays)
 {
     const dop_draft_policy *p = policy;
-    const uint32_t smallest = size_for(p, unfed + 1);
+    const uint32_t tried = trial_size(p, unfed, most);
     uint32_t best = 1, trial = 1;
     double best_gain = 0, trial_gain = 0;
     for (uint32_t n = 1; n <= most; n++) {
         const uint32_t i = size_for(p, unfed + n);
-        const double gain = gain_of(p, i, n);
+        const double gain = gain_of(p, i, n, p->right / p->judged);
         if (gain >= best_gain) {
             best_gain = gain;
             best = n;
         }
-        if (i == smallest && gain >= trial_gain) {
+        if (i == tried && gain >= trial_gain) {
             trial_gain = gain;
             trial = n;
         }

@@ -4,8 +4,8 @@
  * A round of n drafts runs unfed + n rows in the smallest schedule that holds them.  With c the chance that a draft is right
  * when all before it are, it makes 1 + c + c^2 + ... + c^n tokens.  It pays if that is 5% more than single steps make in
  * its time.  Where no round pays, rounds go on as long as they lose no more than those before them gained: a series of wrong drafts
- * is often chance.  Then the smallest round is tried now and then, because texts change.  Such trials lose no more than about 2% of the
- * time, and come half as often after each one that did not change anything.
+ * is often chance.  Then the smallest round that could pay is tried now and then, because texts change.  Such trials lose no more than about
+ * 2% of the time, and come half as often after each one that did not change anything.
  *
  * A time is the mean of the last few measurements without the least and the largest of them, so that no single one decides. */
 #ifndef DOPPLER_RUNTIME_MODEL_DRAFT_POLICY_H

@@ -586,6 +586,25 @@ Test(speculation, policy_with_noise)
         }
 }
 
+/* Where a round with one draft never pays, trials have as many drafts as could, so that right ones are noticed after texts without any. */
+Test(speculation, policy_after_wrong_drafts)
+{
+    enum { TEXTS = 40 };
+    world w = {.token_ms = 2, .step_ms = {3.3, 3.45, 6.3}, .draft_ms = 0.42, .pause_ms = 0.1};
+    dop_draft_policy last = {0};
+    uint32_t x = 5, plain, all = 0;
+    double lost = 0;
+    for (uint32_t k = 0; k < TEXTS; k++)
+        lost += write_noisy(&w, &last, &x, &plain);
+    cr_expect_gt(lost, 0.97 * TEXTS, "none right: %.3f", lost / TEXTS);
+    w.chance = 0.85;
+    for (uint32_t k = 0; k < TEXTS; k++) {
+        (void)write_noisy(&w, &last, &x, &plain);
+        all += plain;
+    }
+    cr_expect_lt(all, 128 * TEXTS / 8, "%u tokens without drafts", all);
+}
+
 /* Picks of the host, which wants their logits: the same tokens, and nothing is speculated meanwhile. */
 Test(speculation, log_probabilities_of_picks)
 {
