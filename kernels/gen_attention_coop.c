@@ -25,6 +25,7 @@ typedef struct layout {
     uint32_t value_groups; /* the same rows and positions, for a share of the values each */
     uint32_t depth_groups; /* value groups that make a share of the scores' depth each and add them up */
     uint32_t m, rows;      /* rows of queries: of a matrix, of the workgroup */
+    uint32_t n;            /* columns of a matrix, and as many rows of its second factor */
     uint32_t positions;    /* processed at a time */
     bool split_q;          /* queries are sums of two halves */
     bool q_stays;          /* queries stay in shared memory, because registers would not hold them */
@@ -34,8 +35,6 @@ typedef struct layout {
     uint32_t v_at, q_at, piece_at, piece, words;
     uint32_t bytes; /* of shared memory in all */
 } layout;
-
-enum { MATRIX = 16 }; /* columns of a matrix */
 
 static uint32_t
 max_u32(uint32_t a, uint32_t b)
@@ -56,8 +55,8 @@ splits_queries(const dop_graph *g, const dop_attn *a)
 static uint32_t
 value_registers(const layout *l, const dop_target *t)
 {
-    const uint32_t sum = l->m * MATRIX / t->subgroup, scores = l->positions / l->position_groups / MATRIX;
-    return (l->value_dim / l->value_groups / MATRIX + scores + 2) * sum +
+    const uint32_t sum = l->m * l->n / t->subgroup, scores = l->positions / l->position_groups / l->n;
+    return (l->value_dim / l->value_groups / l->n + scores + 2) * sum +
            l->positions * max_u32(l->dim, l->value_dim) / 2 / (l->subgroups * t->subgroup);
 }
 
@@ -65,7 +64,7 @@ value_registers(const layout *l, const dop_target *t)
 static uint32_t
 registers(const layout *l, const dop_target *t)
 {
-    return value_registers(l, t) + l->dim / MATRIX / l->depth_groups * (l->m * MATRIX / t->subgroup) / 2;
+    return value_registers(l, t) + l->dim / l->n / l->depth_groups * (l->m * l->n / t->subgroup) / 2;
 }
 
 /* The heads of a workgroup: all that share a KV head, or as many as divide these and are no more than the rows of a matrix. */
@@ -82,13 +81,15 @@ heads_of(const dop_attn *a, uint32_t m)
 static layout
 layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
-    layout l = {.dim = dop_div_up_u32(a->dim, MATRIX) * MATRIX,
-                .value_dim = dop_div_up_u32(a->value_dim, MATRIX) * MATRIX,
+    const uint32_t n = dop_matrix_n(t->matrix);
+    layout l = {.dim = dop_div_up_u32(a->dim, n) * n,
+                .value_dim = dop_div_up_u32(a->value_dim, n) * n,
                 .value_groups = tile->group_wgs ? tile->group_wgs : 1,
                 .m = dop_matrix_m(t->matrix),
+                .n = n,
                 .in_keys = dop_attn_values_in_keys(g, a)};
     l.heads = heads_of(a, l.m);
-    l.depth_groups = l.dim / MATRIX % l.value_groups == 0 ? l.value_groups : 1;
+    l.depth_groups = l.dim / n % l.value_groups == 0 ? l.value_groups : 1;
     l.subgroups = tile->wg / t->subgroup;
     l.position_groups = tile->ds ? tile->ds : 1;
     l.row_groups = max_u32(l.subgroups / l.position_groups / l.value_groups, 1);
@@ -100,7 +101,7 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
     uint32_t k = l.positions * (l.dim / 8 + 1), v = l.positions * (l.value_dim / 8 + 1);
     uint32_t q = l.rows * (l.dim / 8 + 1) * (l.split_q ? 2 : 1),
              stats = (2 * l.position_groups * l.value_groups + 2) * l.rows * 4 + 64;
-    l.piece = l.m * 5 * (l.pass == PASS_FLOATS ? 2 : 1);
+    l.piece = l.m * (n / 4 + 1) * (l.pass == PASS_FLOATS ? 2 : 1);
     uint32_t pieces = l.piece * l.subgroups, rest = pieces + (l.q_stays ? q : 0);
     l.one_buffer = !l.in_keys && (k + v + rest) * 16 + stats > t->shared_bytes;
     uint32_t tiles = l.in_keys ? k : l.one_buffer ? max_u32(k, v) : k + v;
@@ -131,16 +132,16 @@ multiply(units *u)
                   "DOP_EACH(i, FS) {\n%s%s"
                   "    DOP_EACH(c, FC) {\n"
                   "        FRAG_B k;\n"
-                  "        coopMatLoadNV(k, dop_s, (cw + c * 16u) * LK + (part + i) * 2u, LK, true);\n"
+                  "        coopMatLoadNV(k, dop_s, (cw + c * MN) * LK + (part + i) * MW, LK, true);\n"
                   "        s[c] = coopMatMulAddNV(%s, k, s[c]);\n%s"
                   "    }\n"
                   "}\n",
                   l->q_stays ? "    FRAG_A own;\n"
-                               "    coopMatLoadNV(own, dop_s, Q_AT + row0 * LK + (part + i) * 2u, LK, false);\n"
+                               "    coopMatLoadNV(own, dop_s, Q_AT + row0 * LK + (part + i) * MW, LK, false);\n"
                              : "",
                   l->split_q
                       ? "    FRAG_A rest;\n"
-                        "    coopMatLoadNV(rest, dop_s, Q_AT + (ROWS + row0) * LK + (part + i) * 2u, LK, false);\n"
+                        "    coopMatLoadNV(rest, dop_s, Q_AT + (ROWS + row0) * LK + (part + i) * MW, LK, false);\n"
                       : "",
                   l->q_stays ? "own" : "q[i]", l->split_q ? "        s[c] = coopMatMulAddNV(rest, k, s[c]);\n" : "")
         ->reads = u->keys | (l->q_stays ? u->x.q : 0);
@@ -151,7 +152,7 @@ static void
 add_depths(units *u)
 {
     dop_nest *n = &u->x.n;
-    for (uint32_t c = 0; c < u->l.positions / u->l.position_groups / MATRIX; c++) {
+    for (uint32_t c = 0; c < u->l.positions / u->l.position_groups / u->l.n; c++) {
         dop_nest_code(n, "if (live)\n    coopMatStoreNV(s[%u], dop_s, PIECE_AT, LS, false);\n", c)->writes = u->pieces;
         dop_nest_code(n,
                       "if (live) {\n"
@@ -179,7 +180,7 @@ scale(units *u)
                   "    coopMatLoadNV(row, dop_p, row0, 0u, true);\n"
                   "    coopMatLoadNV(from, dop_w, row0, 0u, true);\n"
                   "    DOP_EACH(c, FC) DOP_EACH(e, EL) {\n"
-                  "        float at = col[e] + float(first + c * 16u);\n"
+                  "        float at = col[e] + float(first + c * MN);\n"
                   "        s[c][e] = at <= row[e] && at >= from[e] ? s[c][e] : UNSEEN;\n"
                   "    }\n"
                   "}\n"
@@ -221,12 +222,12 @@ weigh(units *u)
     static const char *const pass[] = {
         [PASS_CAST] = "    p[c] = FRAG_A(s[c]);\n",
         [PASS_HALVES] = "    FRAG_A h = FRAG_A(s[c]);\n"
-                        "    coopMatStoreNV(h, dop_s, PIECE_AT + c % 2u * 2u, LS, false);\n",
+                        "    coopMatStoreNV(h, dop_s, PIECE_AT + c % 2u * MW, LS, false);\n",
         [PASS_FLOATS] = "    coopMatStoreNV(s[c], dop_s, PIECE_AT + MM * LS, LS, false);\n"
                         "    DOP_SYNC;\n"
-                        "    DOP_EACH(k, 4u / LANES) {\n"
-                        "        uint d = lane % LANES * (4u / LANES) + k, at = PIECE_AT + lane / LANES * LS + c % 2u "
-                        "* 2u + d / 2u;\n"
+                        "    DOP_EACH(k, OWN) {\n"
+                        "        uint d = lane % LANES * OWN + k, at = PIECE_AT + lane / LANES * LS + c % 2u * MW + "
+                        "d / 2u;\n"
                         "        vec4 x = uintBitsToFloat(dop_s[PIECE_AT + MM * LS + lane / LANES * LS + d]);\n"
                         "        dop_s[at][d % 2u * 2u] = packHalf2x16(x.xy);\n"
                         "        dop_s[at][d % 2u * 2u + 1u] = packHalf2x16(x.zw);\n"
@@ -238,7 +239,7 @@ weigh(units *u)
                       : "    if (c % 2u == 1u || c + 1u == FC) {\n"
                         "        DOP_SYNC;\n"
                         "        [[unroll]] for (uint j = c / 2u * 2u; j <= c; j++)\n"
-                        "            coopMatLoadNV(p[j], dop_s, PIECE_AT + j % 2u * 2u, LS, false);\n"
+                        "            coopMatLoadNV(p[j], dop_s, PIECE_AT + j % 2u * MW, LS, false);\n"
                         "        subgroupBarrier();\n"
                         "    }\n")
         ->writes = u->pieces;
@@ -279,7 +280,7 @@ turn(units *u)
                      "    sums = coopMatMulAddNV(p[c], FRAG_B(1.0), sums);\n"
                      "    DOP_EACH(i, FV) {\n"
                      "        FRAG_B v;\n"
-                     "        coopMatLoadNV(v, dop_s, V_AT + (cw + c * 16u) * LV + (vg * FV + i) * 2u, LV, false);\n"
+                     "        coopMatLoadNV(v, dop_s, V_AT + (cw + c * MN) * LV + (vg * FV + i) * MW, LV, false);\n"
                      "        acc[i] = coopMatMulAddNV(p[c], v, acc[i]);\n"
                      "    }\n"
                      "}\n")
@@ -304,7 +305,7 @@ meet(units *u)
                      "FRAG f;\n"
                      "coopMatLoadNV(f, dop_f, stats, 0u, true);\n")
         ->writes = u->rows;
-    dop_nest_unrolled(n, "matrix", u->l.value_dim / MATRIX / u->l.value_groups);
+    dop_nest_unrolled(n, "matrix", u->l.value_dim / u->l.n / u->l.value_groups);
     dop_nest_code(n, "DOP_EACH(e, EL) acc[matrix][e] *= f[e];\n"
                      "if (sub >= RG)\n    coopMatStoreNV(acc[matrix], dop_s, PIECE_AT, LS, false);\n")
         ->writes = u->pieces;
@@ -338,12 +339,12 @@ store(units *u)
         dop_emit_line(e, "l += exp2(%s * 1.44269504 - most);", dop_emit_value(e, sinks, (dop_index){"0u", "h"}, 1));
         dop_nest_hole(n, "sink", dop_gen_keep(u->x.gen, &sink));
     }
-    dop_nest_unrolled(n, "matrix", u->l.value_dim / MATRIX / u->l.value_groups);
+    dop_nest_unrolled(n, "matrix", u->l.value_dim / u->l.n / u->l.value_groups);
     dop_nest_code(n, "coopMatStoreNV(acc[matrix], dop_s, PIECE_AT, LS, false);\nDOP_SYNC;\n");
     dop_nest_if(n, "row < R && t < n_tokens")->apart = true;
-    dop_nest_for(n, "k", "0u", "4u / LANES", NULL)->unroll = true;
-    dop_nest_let(n, "uint", "at", "lane %% LANES * (4u / LANES) + k");
-    dop_nest_let(n, "uint", "d", "(vg * FV + matrix) * 16u + at * 4u");
+    dop_nest_for(n, "k", "0u", "OWN", NULL)->unroll = true;
+    dop_nest_let(n, "uint", "at", "lane %% LANES * OWN + k");
+    dop_nest_let(n, "uint", "d", "(vg * FV + matrix) * MN + at * 4u");
     dop_nest_let(n, "vec4", "o", "uintBitsToFloat(dop_s[PIECE_AT + lane / LANES * LS + at])");
     if (padded)
         dop_nest_if(n, "d < DV")->apart = true;
@@ -414,13 +415,13 @@ walk(units *u)
                      "for (uint i = gl_LocalInvocationIndex; i < (ROWS - R) * LK; i += WG)\n"
                      "    [[unroll]] for (uint k = 0u; k <= SPLIT_Q; k++)\n"
                      "        dop_s[Q_AT + (k * ROWS + R) * LK + i] = uvec4(0u);\n"
-                     "if (gl_LocalInvocationIndex < 16u)\n"
+                     "if (gl_LocalInvocationIndex < MN)\n"
                      "    dop_c[gl_LocalInvocationIndex] = float(gl_LocalInvocationIndex);\n"
                      "DOP_ALL(i, PS * VG * ROWS) dop_m[i] = NOTHING;\n")
         ->writes = u->x.q;
     if (!l->q_stays)
         dop_nest_code(n, "FRAG_A q[FS];\n"
-                         "DOP_EACH(i, FS) coopMatLoadNV(q[i], dop_s, Q_AT + row0 * LK + (part + i) * 2u, LK, false);\n")
+                         "DOP_EACH(i, FS) coopMatLoadNV(q[i], dop_s, Q_AT + row0 * LK + (part + i) * MW, LK, false);\n")
             ->reads = u->x.q;
     dop_nest_code(n, "DOP_FILL(0u, CP, D, DM, LK)\n%s", l->in_keys ? "" : "DOP_FILL(V_AT, CP, DV, DVM, LV)\n")->writes =
         u->keys | u->values;
@@ -438,7 +439,7 @@ emit(dop_gen *gen)
     units u = {.x = {.a = dop_attn_find(gen)}};
     dop_attn *a = &u.x.a;
     const layout l = u.l = layout_of(e->g, a, tile, e->target);
-    if (l.row_groups * l.position_groups * l.value_groups != l.subgroups || l.positions % (16 * l.position_groups) ||
+    if (l.row_groups * l.position_groups * l.value_groups != l.subgroups || l.positions % (l.n * l.position_groups) ||
         l.heads * tile->bq > l.rows)
         return DOP_FAIL(e->diag, DOP_E_INPUT,
                         "attention_coop: %u invocations do not make %u groups of positions, %u positions at a time, %u "
@@ -459,11 +460,11 @@ emit(dop_gen *gen)
                                 [DOP_LEVEL_group] = l.row_groups,
                                 [DOP_LEVEL_unit] = l.m},
                [DOP_PLACE_s] = {[DOP_LEVEL_group] = l.position_groups,
-                                [DOP_LEVEL_reg] = l.positions / l.position_groups / MATRIX,
-                                [DOP_LEVEL_unit] = MATRIX},
+                                [DOP_LEVEL_reg] = l.positions / l.position_groups / l.n,
+                                [DOP_LEVEL_unit] = l.n},
                [DOP_PLACE_d] = {[DOP_LEVEL_group] = l.value_groups,
-                                [DOP_LEVEL_reg] = l.value_dim / l.value_groups / MATRIX,
-                                [DOP_LEVEL_unit] = MATRIX}},
+                                [DOP_LEVEL_reg] = l.value_dim / l.value_groups / l.n,
+                                [DOP_LEVEL_unit] = l.n}},
         .x = {.path = DOP_PATH_whole, .unit = 4, .form = l.split_q ? "two halves" : "halves"},
         .w = {.path = DOP_PATH_pieces, .unit = 8, .ahead = 1, .form = "halves"},
         .sum = l.depth_groups > 1 ? DOP_MEET_each : DOP_MEET_none,
@@ -518,11 +519,12 @@ fits(const dop_site *s)
         return (dop_refusal){"the cache is f32", "--kv f16"};
     if (a.dim % 8 || max_u32(a.dim, a.value_dim) > longest_head(s->t))
         return (dop_refusal){"the head is no multiple of 8 values, or longer than schedule.attention_tiles has", NULL};
-    const bool in_keys = dop_attn_values_in_keys(s->g, &a) && a.value_start % 8 == 0 && a.value_dim % MATRIX == 0;
+    const bool in_keys =
+        dop_attn_values_in_keys(s->g, &a) && a.value_start % 8 == 0 && a.value_dim % dop_matrix_n(s->t->matrix) == 0;
     if (!in_keys && (a.value_start || a.value_stride != a.value_dim || a.value_dim % 8))
         return (dop_refusal){"values are no rows of multiples of 8", NULL};
-    if (dop_matrix_n(s->t->matrix) != MATRIX)
-        return (dop_refusal){"the target's matrices have fewer than 16 columns", NULL};
+    if (dop_matrix_n(s->t->matrix) != dop_matrix_k(s->t->matrix)) /* a matrix of weights is a factor, too */
+        return (dop_refusal){"the target's matrices have fewer columns than depth", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))
         return (dop_refusal){"the region makes heads or cache rows itself", "--no-fuse"};
     return dop_attn_refuses_slopes(s);
@@ -550,8 +552,8 @@ take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of,
         l = layout_of(s->g, a, tile, s->t);
         const uint32_t next = 2 * tile->group_wgs;
         const uint32_t used = l.split_q ? value_registers(&l, s->t) : registers(&l, s->t);
-        if (l.value_dim <= ONE_GROUP || of->position_groups > 1 || next > MOST_GROUPS ||
-            l.value_dim % (next * MATRIX) || used <= s->t->schedule.attention_units_registers)
+        if (l.value_dim <= ONE_GROUP || of->position_groups > 1 || next > MOST_GROUPS || l.value_dim % (next * l.n) ||
+            used <= s->t->schedule.attention_units_registers)
             return l;
     }
 }

@@ -1,13 +1,13 @@
-// Matrices of attention on matrix units (gen_attention_coop.c): MM x 16 x 16, in shared memory as words of eight halves or four floats.
+// Matrices of attention on matrix units (gen_attention_coop.c): MM x MN x MN, in shared memory as words of eight halves or four floats.
 // RG groups of MM rows by PS groups of CW positions are a subgroup each; VG subgroups have the same rows and a share of the values
 // each, and where the depth of the scores can be divided among them (DG) add up what they found.
 #define R (G * BQ)
-#define DM ((D + 15u) / 16u * 16u) // the head's values in whole matrices; those past D and DV are zero
-#define DVM ((DV + 15u) / 16u * 16u)
-#define FS (DM / 16u / DG) // matrices of the depth that a subgroup goes through
-#define FV (DVM / 16u / VG)
+#define DM ((D + MN - 1u) / MN * MN) // the head's values in whole matrices; those past D and DV are zero
+#define DVM ((DV + MN - 1u) / MN * MN)
+#define FS (DM / MN / DG) // matrices of the depth that a subgroup goes through
+#define FV (DVM / MN / VG)
 #define CW (CP / PS)
-#define FC (CW / 16u)
+#define FC (CW / MN)
 #define ROWS (RG * MM)
 #define LK (DM / 8u + 1u) // words of eight halves from one row to the next, padded against bank conflicts
 #if IN_KEYS // V is columns of K
@@ -15,9 +15,11 @@
 #else
 #define LV (DVM / 8u + 1u)
 #endif
-#define LS 5u // words from one row to the next of a matrix of sums, or of two matrices of halves
-#define EL (MM * 16u / SG) // elements of a matrix of sums that an invocation has (no length(): a constant that KHR has not)
+#define MW (MN / 8u) // words of eight halves of a matrix's row
+#define LS (MN / 4u + 1u) // words from one row to the next of a matrix of sums, or of two matrices of halves
+#define EL (MM * MN / SG) // elements of a matrix of sums that an invocation has (no length(): a constant that KHR has not)
 #define LANES (SG / MM) // invocations side by side that own a row where values pass through a subgroup's piece
+#define OWN (MN / 4u / LANES) // words of four floats that each of them has
 #define NK ((CP * D / 8u + WG - 1u) / WG) // words of a tile that an invocation moves
 #define NV (IN_KEYS == 1 ? 0u : (CP * DV / 8u + WG - 1u) / WG)
 #define PIECE_AT (PIECES_AT + sub * PIECE)
@@ -26,12 +28,12 @@
 #define UNSEEN -3e38 // the score of a position that a row must not see
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
 #define DOP_H(j) (gl_WorkGroupID.x * G + (j) % G)
-#define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, 16>
-#define FRAG_A fcoopmatNV<16, gl_ScopeSubgroup, MM, 16>
-#define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
+#define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, MN>
+#define FRAG_A fcoopmatNV<16, gl_ScopeSubgroup, MM, MN>
+#define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, MN, MN>
 shared uvec4 dop_s[WORDS]; // K and V, queries (at first, or always), a piece for each subgroup
 shared float dop_m[PS * VG * ROWS], dop_f[PS * VG * ROWS]; // M of each row of a subgroup, and what its sums are to be scaled by
-shared float dop_p[ROWS], dop_w[ROWS], dop_c[16]; // the rows' positions, the first that each sees; 0 to 15
+shared float dop_p[ROWS], dop_w[ROWS], dop_c[MN]; // the rows' positions, the first that each sees; 0, 1, ...
 #define DOP_SYNC subgroupMemoryBarrierShared(), subgroupBarrier()
 #define DOP_ALL(i, n) for (uint i = gl_LocalInvocationIndex; i < n; i += WG)
 
@@ -55,8 +57,8 @@ void dop_put_q(uint at, uint i, vec4 q)
 float dop_row_max(uint at, uint lane)
 {
     float m = NOTHING;
-    DOP_EACH(i, 4u / LANES) {
-        vec4 x = uintBitsToFloat(dop_s[at + lane / LANES * LS + lane % LANES * (4u / LANES) + i]);
+    DOP_EACH(i, OWN) {
+        vec4 x = uintBitsToFloat(dop_s[at + lane / LANES * LS + lane % LANES * OWN + i]);
         m = max(m, max(max(x.x, x.y), max(x.z, x.w)));
     }
     [[unroll]] for (uint i = 1u; i < LANES; i *= 2u)
