@@ -54,7 +54,8 @@ library()
         if [ -z "${built:-}" ]; then
             cmake --install "build/$package" >>"build/$package.log" 2>&1
         else
-            find "build/$package" -name '*.a' -exec cp {} lib/ \; && cp -r src/"$package"-*/include/* include/
+            find "build/$package" -name '*.a' -exec cp {} lib/ \; &&
+                if compgen -G "src/$package-*/include" >/dev/null; then cp -r src/"$package"-*/include/* include/; fi
         fi ||
         { tail -20 "build/$package.log"; exit 1; }
 }
