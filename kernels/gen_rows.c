@@ -9,21 +9,21 @@
 #include "kernels/weight_types.h"
 
 static const dop_weight_type *
-weight_type(const dop_rows *s, dop_node_id matmul)
+weight_type(const dop_rows_gen *s, dop_node_id matmul)
 {
     return dop_weight_type_of(dop_node_at(s->gen->e.g, dop_node_at(s->gen->e.g, matmul)->src[1])->type);
 }
 
 /* Values of the depth that a part's loop takes per iteration. */
 static uint32_t
-unit_of(const dop_rows *s, const dop_segment *part)
+unit_of(const dop_rows_gen *s, const dop_segment *part)
 {
     uint32_t unit = dop_part_unit(s->gen->e.g, part), least = s->gen->choice->tile.bk;
     return unit > least ? unit : least;
 }
 
 static dop_rowprog
-program_of(dop_rows *s)
+program_of(dop_rows_gen *s)
 {
     return (dop_rowprog){.nodes = s->p.prog,
                          .n_nodes = s->p.n_prog,
@@ -45,7 +45,7 @@ program_of(dop_rows *s)
 /* Rounds of a workgroup, which add up one matrix each: one for each slot of a sum over slots, then one for the product beside
  * (dop_product_facts.beside). */
 static uint32_t
-rounds_of(const dop_rows *s)
+rounds_of(const dop_rows_gen *s)
 {
     return s->summed + (s->p.beside != 0);
 }
@@ -58,7 +58,7 @@ typedef struct prologue {
 
 /* Declares shared memory for activations (dop_x) and statistics (dop_st). */
 static dop_status
-declare_rows(dop_rows *s, prologue *o, dop_buf *decls)
+declare_rows(dop_rows_gen *s, prologue *o, dop_buf *decls)
 {
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
@@ -94,7 +94,7 @@ declare_rows(dop_rows *s, prologue *o, dop_buf *decls)
 /* Runs the row programs of the tokens, one after the other.  They put the activation into dop_x, if it fits, and statistics into
  * dop_st. */
 static void
-emit_prologue(dop_rows *s, const prologue *o)
+emit_prologue(dop_rows_gen *s, const prologue *o)
 {
     dop_emit *e = &s->gen->e;
     dop_nest *n = &s->nest;
@@ -138,7 +138,7 @@ emit_prologue(dop_rows *s, const prologue *o)
 
 /* Computes columns c .. c+3 of one token's activation into `to`, which is zero before. */
 static void
-emit_columns(dop_rows *s, const char *to, const char *in, dop_buf *out)
+emit_columns(dop_rows_gen *s, const char *to, const char *in, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
@@ -172,7 +172,7 @@ emit_columns(dop_rows *s, const char *to, const char *in, dop_buf *out)
 /* Is computing four values of the activation from views faster than loading them from shared memory, which is a loop over the
  * lanes on CPU devices? */
 static bool
-quickly_made(const dop_rows *s)
+quickly_made(const dop_rows_gen *s)
 {
     const dop_parts *p = &s->p;
     return (s->gen->e.caps & DOP_CAP_texels) && !p->staged && !p->experts && !p->beside && p->n_activations == 1 &&
@@ -182,7 +182,7 @@ quickly_made(const dop_rows *s)
 /* Code that puts the activation of the product beside into registers in the last round, as an if; the code that follows is for the
  * other rounds. */
 static void
-emit_beside(dop_rows *s, const char *in, dop_buf *out)
+emit_beside(dop_rows_gen *s, const char *in, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     dop_buf *inner = dop_gen_text(s->gen);
@@ -197,7 +197,7 @@ emit_beside(dop_rows *s, const char *in, dop_buf *out)
 /* Puts the activations of step v into x[j][] for every token j.  Each lane loads or computes four values, and all lanes get them
  * from it by shuffles. */
 static void
-emit_load(dop_rows *s, const dop_segment *part, dop_buf *load)
+emit_load(dop_rows_gen *s, const dop_segment *part, dop_buf *load)
 {
     const char *in = "                ";
     uint32_t fours = unit_of(s, part) / 4;
@@ -245,7 +245,7 @@ emit_load(dop_rows *s, const dop_segment *part, dop_buf *load)
 /* Can the results of the part be stored four neighbouring rows at a time?  Neighbouring lanes then exchange sums if they have two
  * rows each; what lanes with one row would exchange takes as long as shared memory. */
 static bool
-stored_in_fours(const dop_rows *s, const dop_segment *part)
+stored_in_fours(const dop_rows_gen *s, const dop_segment *part)
 {
     const dop_graph *g = s->gen->e.g;
     bool fours = s->tb > 1 && s->tb % 4 == 0 && (s->rows == 2 || s->rows == 4) && part->rows % 4 == 0 && !s->blocks.n &&
@@ -257,7 +257,7 @@ stored_in_fours(const dop_rows *s, const dop_segment *part)
 
 /* The number of unit k of step v in row r of matrix m, counted over packed rows. */
 static const char *
-unit_index(dop_rows *s, const dop_segment *part, uint32_t m, uint32_t k)
+unit_index(dop_rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
 {
     dop_emit *e = &s->gen->e;
     const dop_weight_type *wt = weight_type(s, part->mats[m]);
@@ -273,7 +273,7 @@ unit_index(dop_rows *s, const dop_segment *part, uint32_t m, uint32_t k)
 }
 
 static const char *
-first_word(dop_rows *s, const dop_segment *part, uint32_t m, uint32_t k)
+first_word(dop_rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
 {
     return dop_gen_first_word(s->gen, dop_emit_str(&s->gen->e, "w%u", m), unit_index(s, part, m, k),
                               weight_type(s, part->mats[m])->unit_bytes);
@@ -281,7 +281,7 @@ first_word(dop_rows *s, const dop_segment *part, uint32_t m, uint32_t k)
 
 /* Loads the first words of all rows and matrices one after the other, so that all slow loads overlap. */
 static void
-load_ahead(dop_rows *s, const dop_segment *part)
+load_ahead(dop_rows_gen *s, const dop_segment *part)
 {
     dop_nest *n = &s->nest;
     if (!s->ahead)
@@ -297,7 +297,7 @@ load_ahead(dop_rows *s, const dop_segment *part)
 
 /* Products of row r of every matrix with the activations of step v. */
 static void
-multiply(dop_rows *s, const dop_segment *part)
+multiply(dop_rows_gen *s, const dop_segment *part)
 {
     dop_emit *e = &s->gen->e;
     dop_nest *n = &s->nest;
@@ -328,7 +328,7 @@ multiply(dop_rows *s, const dop_segment *part)
 
 /* Can two parts be one group, which shares its code? */
 static bool
-alike(const dop_rows *s, const dop_segment *a, const dop_segment *b)
+alike(const dop_rows_gen *s, const dop_segment *a, const dop_segment *b)
 {
     if (a->n_mats != b->n_mats || a->argmax || b->argmax || a->act != b->act)
         return false;
@@ -340,20 +340,20 @@ alike(const dop_rows *s, const dop_segment *a, const dop_segment *b)
 
 /* The number of blocks of rows of a part, for each slot. */
 static uint32_t
-blocks_of(const dop_rows *s, const dop_segment *part)
+blocks_of(const dop_rows_gen *s, const dop_segment *part)
 {
     return dop_div_up_u32(part->rows, s->rows * s->sg);
 }
 
 static uint32_t
-slots_of(const dop_rows *s)
+slots_of(const dop_rows_gen *s)
 {
     return s->blocks.n || s->p.sum ? 1 : s->p.slots;
 }
 
 /* Expression of matrix w; with experts, of the matrix of the block's expert, or of the slot's. */
 static const char *
-matrix_of(dop_rows *s, dop_node_id w)
+matrix_of(dop_rows_gen *s, dop_node_id w)
 {
     if (s->blocks.n)
         return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_emit_matrix(&s->gen->e, w, "dop_matrix"));
@@ -365,7 +365,7 @@ matrix_of(dop_rows *s, dop_node_id w)
 /* Prepares the last round, in which the product beside is summed up: moves the sums of earlier rounds to other registers, because
  * the last round uses the first ones. */
 static void
-begin_last_round(dop_rows *s, dop_node_id w)
+begin_last_round(dop_rows_gen *s, dop_node_id w)
 {
     dop_emit *e = &s->gen->e;
     dop_nest *n = &s->nest;
@@ -391,7 +391,7 @@ begin_last_round(dop_rows *s, dop_node_id w)
 /* The sums of a block: a loop over steps of the depth, inside one over rounds where there are several: each slot has its own matrix,
  * and so has the product beside. */
 static void
-sum_up(dop_rows *s, const dop_segment *part)
+sum_up(dop_rows_gen *s, const dop_segment *part)
 {
     dop_nest *n = &s->nest;
     const bool rounds = s->p.sum || s->p.beside;
@@ -433,7 +433,7 @@ introduce(dop_nest *n, uint32_t index, const char *type, const char *name, const
 /* Statements that select part `index` of the n parts of a group by the number of the block: where the part's blocks begin, and its
  * matrices. */
 static void
-select_part(dop_rows *s, const dop_segment *part, uint32_t index, uint32_t n_parts, uint32_t base)
+select_part(dop_rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n_parts, uint32_t base)
 {
     dop_emit *e = &s->gen->e;
     dop_nest *n = &s->nest;
@@ -462,7 +462,7 @@ select_part(dop_rows *s, const dop_segment *part, uint32_t index, uint32_t n_par
 /* Begins the loop over the n blocks of a group: a workgroup has a fixed share of neighbouring blocks, so that it reads memory in
  * order, or (tile.claims) first the block of its own number and then blocks that it claims.  Each group has a counter. */
 static void
-begin_blocks(dop_rows *s, uint32_t group, uint32_t blocks)
+begin_blocks(dop_rows_gen *s, uint32_t group, uint32_t blocks)
 {
     dop_nest *n = &s->nest;
     const bool claims = s->gen->choice->tile.claims && blocks >= s->gen->choice->tile.loops;
@@ -487,7 +487,7 @@ begin_blocks(dop_rows *s, uint32_t group, uint32_t blocks)
 /* Begins the loops of a part with a partial arg-max, which divides the rows into ranges: the results are the largest value of each
  * range and the value's index. */
 static void
-begin_ranges(dop_rows *s, const dop_segment *part, uint32_t parts)
+begin_ranges(dop_rows_gen *s, const dop_segment *part, uint32_t parts)
 {
     dop_nest *n = &s->nest;
     const uint32_t span = dop_div_up_u32(part->rows, parts);
@@ -501,7 +501,7 @@ begin_ranges(dop_rows *s, const dop_segment *part, uint32_t parts)
 }
 
 static void
-end_ranges(dop_rows *s, const dop_segment *part)
+end_ranges(dop_rows_gen *s, const dop_segment *part)
 {
     dop_nest *n = &s->nest;
     const char *out = dop_emit_arg(&s->gen->e, part->argmax, true);
@@ -516,7 +516,7 @@ end_ranges(dop_rows *s, const dop_segment *part)
 /* A group of parts whose matrices share this code.  Loops are tested behind their bodies, because a test before the body would run
  * the body once more with no lane switched on. */
 static dop_status
-emit_group(dop_rows *s, const dop_segment *const *parts, uint32_t n_parts, uint32_t group)
+emit_group(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n_parts, uint32_t group)
 {
     const dop_region *r = s->gen->e.r;
     dop_nest *n = &s->nest;
@@ -566,14 +566,14 @@ emit_group(dop_rows *s, const dop_segment *const *parts, uint32_t n_parts, uint3
 }
 
 static uint32_t
-experts_bytes(dop_gen *gen, const dop_rows *s)
+experts_bytes(dop_gen *gen, const dop_rows_gen *s)
 {
     return s->blocks.n ? dop_blocks_bytes(gen, s->tb) : s->p.experts ? dop_expert_bytes(gen) : 0;
 }
 
 /* Emits the code that finds the workgroup's rows of the step; a workgroup that has none returns. */
 static void
-emit_tokens(dop_rows *s, dop_buf *decls, dop_buf *out)
+emit_tokens(dop_rows_gen *s, dop_buf *decls, dop_buf *out)
 {
     dop_gen *gen = s->gen;
     if (s->p.experts) /* The workgroup is one subgroup, which needs no barrier. */
@@ -592,10 +592,10 @@ emit_tokens(dop_rows *s, dop_buf *decls, dop_buf *out)
 }
 
 static dop_status
-begin(dop_rows *s, dop_gen *gen)
+begin(dop_rows_gen *s, dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
-    *s = (dop_rows){.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
+    *s = (dop_rows_gen){.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
     dop_status st = dop_gen_parts(gen, &s->p);
     if (st != DOP_OK)
         return st;
@@ -621,7 +621,7 @@ begin(dop_rows *s, dop_gen *gen)
 
 /* The placement: rows of weights among workgroups, lanes and registers; each lane walks over the whole depth. */
 static dop_nest_placement
-placement_of(const dop_rows *s)
+placement_of(const dop_rows_gen *s)
 {
     dop_nest_placement pl = {.subgroup = s->sg, .sum = DOP_MEET_none};
     pl.at[DOP_PLACE_t][DOP_LEVEL_reg] = s->tb;
@@ -636,7 +636,7 @@ placement_of(const dop_rows *s)
 
 /* The groups of parts, one after the other. */
 static dop_status
-emit_groups(dop_rows *s)
+emit_groups(dop_rows_gen *s)
 {
     dop_emit *e = &s->gen->e;
     bool *done = dop_arena_alloc(e->g->arena, s->p.n * sizeof *done);
@@ -661,7 +661,7 @@ dop_status
 dop_rows_emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
-    dop_rows s;
+    dop_rows_gen s;
     dop_keys keys = {0};
     dop_buf decls = {0}, tokens = {0};
     prologue rows;
@@ -703,7 +703,7 @@ dop_rows_emit(dop_gen *gen)
 uint32_t
 dop_rows_shared(dop_gen *gen)
 {
-    dop_rows s;
+    dop_rows_gen s;
     if (begin(&s, gen) != DOP_OK)
         return 0; /* generation says why */
     dop_rowprog prog = program_of(&s);

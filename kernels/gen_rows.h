@@ -5,7 +5,7 @@
 #include "kernels/gen.h"
 #include "kernels/nest/nest.h"
 
-typedef struct dop_rows {
+typedef struct dop_rows_gen {
     dop_gen *gen;
     dop_nest nest;
     dop_parts p;
@@ -23,12 +23,12 @@ typedef struct dop_rows {
     uint32_t summed;   /* slots whose rows of the activation are parts of one sum, else 1 */
     uint32_t held;     /* rows of activations that lie in shared memory for each token */
     dop_blocks blocks;
-} dop_rows;
+} dop_rows_gen;
 
 /* Expression of the pair (row of the step and slot) that is token j of a block; it has the same value in all lanes. */
 #define DOP_ROWS_PAIR "dop_pair_of(j)"
-const char *dop_rows_row(const dop_rows *s); /* the row of the step that is token j of the workgroup */
+const char *dop_rows_row(const dop_rows_gen *s); /* the row of the step that is token j of the workgroup */
 /* Statements that store the sums of a block (`acc`), for a group of n parts that share its code. */
-void dop_rows_end(dop_rows *s, const dop_segment *const *parts, uint32_t n);
+void dop_rows_end(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n);
 
 #endif

@@ -2,13 +2,13 @@
 #include "kernels/gen_rows.h"
 
 const char *
-dop_rows_row(const dop_rows *s)
+dop_rows_row(const dop_rows_gen *s)
 {
     return s->blocks.n ? dop_blocks_row(s->gen, &s->blocks, DOP_ROWS_PAIR) : "t0 + j";
 }
 
 static void
-emit_store(dop_rows *s, const dop_segment *part, dop_buf *store)
+emit_store(dop_rows_gen *s, const dop_segment *part, dop_buf *store)
 {
     dop_emit *e = &s->gen->e;
     dop_index ix = {s->tb > 1 ? "t" : "0u", "c"};
@@ -45,7 +45,7 @@ emit_store(dop_rows *s, const dop_segment *part, dop_buf *store)
 
 /* The epilogues of the n parts of a group. */
 static const char *
-ends_of(dop_rows *s, const dop_segment *const *parts, uint32_t n)
+ends_of(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n)
 {
     dop_buf end = {0};
     for (uint32_t i = 0; i < n; i++) {
@@ -60,7 +60,7 @@ ends_of(dop_rows *s, const dop_segment *const *parts, uint32_t n)
 
 /* Stores the sums of all products for row c and the token at hand, under the condition that there are both. */
 static void
-store_if(dop_rows *s, const char *condition, const char *type, const char *sum, const char *end)
+store_if(dop_rows_gen *s, const char *condition, const char *type, const char *sum, const char *end)
 {
     dop_nest *n = &s->nest;
     dop_nest_if(n, "%s", condition);
@@ -72,7 +72,7 @@ store_if(dop_rows *s, const char *condition, const char *type, const char *sum, 
 
 /* One token: every lane has its sums. */
 static void
-finish_one(dop_rows *s, const char *end)
+finish_one(dop_rows_gen *s, const char *end)
 {
     dop_nest *n = &s->nest;
     dop_nest_unrolled(n, "r", s->rows);
@@ -84,7 +84,7 @@ finish_one(dop_rows *s, const char *end)
 
 /* Several tokens, through shared memory, so that the code that uses a sum exists once instead of once per token. */
 static void
-finish_many(dop_rows *s, const char *end)
+finish_many(dop_rows_gen *s, const char *end)
 {
     dop_nest *n = &s->nest;
     const uint32_t fours = s->tb / 4;
@@ -105,7 +105,7 @@ finish_many(dop_rows *s, const char *end)
 /* Several tokens, where a lane gets four neighbouring rows of the result, so that vectors are stored whole: sums stay in registers.
  * Of two neighbouring lanes with two rows each the first one gets the rows of both for the first half of the tokens. */
 static void
-finish_fours(dop_rows *s, const char *end)
+finish_fours(dop_rows_gen *s, const char *end)
 {
     dop_nest *n = &s->nest;
     const uint32_t tb = s->tb, each = tb * s->rows / 4, half = tb / 2;
@@ -134,7 +134,7 @@ finish_fours(dop_rows *s, const char *end)
 }
 
 void
-dop_rows_end(dop_rows *s, const dop_segment *const *parts, uint32_t n)
+dop_rows_end(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n)
 {
     (s->tb == 1 ? finish_one : s->fours ? finish_fours : finish_many)(s, ends_of(s, parts, n));
 }

@@ -35,7 +35,7 @@ static const size_t sizes[] = {0, 1, 100, 4096, 5000, 70000, DOP_WIRE_MOST};
 enum { N_SIZES = sizeof sizes / sizeof sizes[0], TIMES = 30 };
 
 static void
-send_all(const dop_wire *w, uint32_t to, dop_lane lane)
+send_all(const dop_wire *w, uint32_t to, dop_wire_lane lane)
 {
     uint8_t *bytes = malloc(DOP_WIRE_MOST);
     for (uint32_t k = 0; k < TIMES; k++) {
@@ -47,7 +47,7 @@ send_all(const dop_wire *w, uint32_t to, dop_lane lane)
 }
 
 static void
-receive_all(const dop_wire *w, uint32_t from, dop_lane lane)
+receive_all(const dop_wire *w, uint32_t from, dop_wire_lane lane)
 {
     for (uint32_t k = 0; k < TIMES; k++) {
         const uint8_t *bytes;

@@ -44,7 +44,7 @@ typedef struct end {
 static end ends[RANKS];
 
 static dop_status
-mem_send(void *user, uint32_t to, dop_lane lane, const void *bytes, size_t size, dop_diag *d)
+mem_send(void *user, uint32_t to, dop_wire_lane lane, const void *bytes, size_t size, dop_diag *d)
 {
     const dop_wire *w = user;
     (void)d;
@@ -64,7 +64,7 @@ mem_send(void *user, uint32_t to, dop_lane lane, const void *bytes, size_t size,
 }
 
 static dop_status
-mem_receive(void *user, uint32_t from, dop_lane lane, dop_diag *d, const uint8_t **out_bytes, size_t *out_size)
+mem_receive(void *user, uint32_t from, dop_wire_lane lane, dop_diag *d, const uint8_t **out_bytes, size_t *out_size)
 {
     const dop_wire *w = user;
     dop_status st = DOP_OK;
@@ -88,7 +88,7 @@ mem_receive(void *user, uint32_t from, dop_lane lane, dop_diag *d, const uint8_t
 }
 
 static bool
-mem_ready(void *user, uint32_t from, dop_lane lane)
+mem_ready(void *user, uint32_t from, dop_wire_lane lane)
 {
     const dop_wire *w = user;
     pthread_mutex_lock(&net.lock);

@@ -5,7 +5,8 @@
 #include <string.h>
 
 dop_status
-dop_ranks_send_all(const dop_wire *wire, uint32_t to, dop_lane lane, const void *bytes, uint64_t size, dop_diag *diag)
+dop_ranks_send_all(const dop_wire *wire, uint32_t to, dop_wire_lane lane, const void *bytes, uint64_t size,
+                   dop_diag *diag)
 {
     dop_status st = DOP_OK;
     for (uint64_t at = 0, piece; at < size && st == DOP_OK; at += piece) {
@@ -16,7 +17,8 @@ dop_ranks_send_all(const dop_wire *wire, uint32_t to, dop_lane lane, const void 
 }
 
 dop_status
-dop_ranks_receive_all(const dop_wire *wire, uint32_t from, dop_lane lane, void *bytes, uint64_t size, dop_diag *diag)
+dop_ranks_receive_all(const dop_wire *wire, uint32_t from, dop_wire_lane lane, void *bytes, uint64_t size,
+                      dop_diag *diag)
 {
     dop_status st = DOP_OK;
     for (uint64_t at = 0; at < size && st == DOP_OK;) {
@@ -97,7 +99,7 @@ dop_ranks_may_spin(const dop_wire *wire, const dop_replay *replay)
 typedef struct answers {
     const dop_wire *wire;
     uint32_t from;
-    dop_lane lane;
+    dop_wire_lane lane;
 } answers;
 
 static void

@@ -117,9 +117,9 @@ bool dop_ranks_pass_on(const dop_model *model, uint32_t schedule);
 dop_status dop_ranks_wait(const dop_wire *wire, dop_replay *replay, uint64_t ticket, dop_diag *diag);
 bool dop_ranks_may_spin(const dop_wire *wire, const dop_replay *replay);
 /* Sends and receives any number of bytes, in messages of at most DOP_WIRE_MOST. */
-dop_status dop_ranks_send_all(const dop_wire *wire, uint32_t to, dop_lane lane, const void *bytes, uint64_t size,
+dop_status dop_ranks_send_all(const dop_wire *wire, uint32_t to, dop_wire_lane lane, const void *bytes, uint64_t size,
                               dop_diag *diag);
-dop_status dop_ranks_receive_all(const dop_wire *wire, uint32_t from, dop_lane lane, void *bytes, uint64_t size,
+dop_status dop_ranks_receive_all(const dop_wire *wire, uint32_t from, dop_wire_lane lane, void *bytes, uint64_t size,
                                  dop_diag *diag);
 
 /* Opens the part of a rank on its device: with barriers only, and without running ahead. */

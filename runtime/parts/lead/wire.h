@@ -7,11 +7,11 @@
 #include "base/base.h"
 
 /* Messages of a lane arrive in the order in which they were sent; different lanes do not wait for each other. */
-typedef enum dop_lane {
+typedef enum dop_wire_lane {
     DOP_LANE_ORDERS, /* from rank 0 to each of the others */
     DOP_LANE_ROWS,   /* from a rank to the next one: what crosses the cut */
     DOP_LANE_ANSWERS /* from each rank to rank 0: picks, logits, states, and how opening went */
-} dop_lane;
+} dop_wire_lane;
 
 enum { DOP_WIRE_MOST = 1 << 20 /* most bytes of a message; longer data is sent in several */ };
 
@@ -23,13 +23,13 @@ typedef struct dop_wire {
     char name[64];    /* name of this rank's host */
     void *user;
     /* Sends 0 .. DOP_WIRE_MOST bytes, which may be changed after it returns.  Waits only if the other rank is far behind. */
-    dop_status (*send)(void *user, uint32_t to, dop_lane lane, const void *bytes, size_t size, dop_diag *diag);
+    dop_status (*send)(void *user, uint32_t to, dop_wire_lane lane, const void *bytes, size_t size, dop_diag *diag);
     /* Waits for the next message of a lane.  *out_bytes, aligned to 16 bytes, is valid until the next call for this
      * lane and rank.  DOP_E_DEVICE: a rank is lost, and *diag says which one and why. */
-    dop_status (*receive)(void *user, uint32_t from, dop_lane lane, dop_diag *diag, const uint8_t **out_bytes,
+    dop_status (*receive)(void *user, uint32_t from, dop_wire_lane lane, dop_diag *diag, const uint8_t **out_bytes,
                           size_t *out_size);
     /* Would receive return at once, even if with a failure? */
-    bool (*ready)(void *user, uint32_t from, dop_lane lane);
+    bool (*ready)(void *user, uint32_t from, dop_wire_lane lane);
     /* Reports that this rank, which is not rank 0, cannot continue: receive fails on rank 0 with this reason. */
     void (*fail)(void *user, const dop_diag *diag);
     /* "rank 1 on HOST". */

@@ -34,7 +34,7 @@ finish(dop_mpi *m, MPI_Request *request, MPI_Status *status, dop_diag *diag)
 }
 
 static dop_status
-mpi_send(void *user, uint32_t to, dop_lane lane, const void *bytes, size_t size, dop_diag *diag)
+mpi_send(void *user, uint32_t to, dop_wire_lane lane, const void *bytes, size_t size, dop_diag *diag)
 {
     dop_mpi *m = user;
     dop_mpi_ring *r = &m->out[to][lane];
@@ -54,7 +54,7 @@ mpi_send(void *user, uint32_t to, dop_lane lane, const void *bytes, size_t size,
 }
 
 static dop_status
-mpi_receive(void *user, uint32_t from, dop_lane lane, dop_diag *diag, const uint8_t **out_bytes, size_t *out_size)
+mpi_receive(void *user, uint32_t from, dop_wire_lane lane, dop_diag *diag, const uint8_t **out_bytes, size_t *out_size)
 {
     dop_mpi *m = user;
     dop_mpi_ring *r = &m->in[from][lane];
@@ -80,7 +80,7 @@ mpi_receive(void *user, uint32_t from, dop_lane lane, dop_diag *diag, const uint
 
 /* Looks at the request and leaves it as it is, for mpi_receive to find. */
 static bool
-mpi_ready(void *user, uint32_t from, dop_lane lane)
+mpi_ready(void *user, uint32_t from, dop_wire_lane lane)
 {
     dop_mpi *m = user;
     dop_mpi_ring *r = &m->in[from][lane];
