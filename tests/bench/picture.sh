@@ -45,13 +45,21 @@ while [ -z "$url" ]; do
     kill -0 "$server" 2>/dev/null || { cat "$folder/log" >&2 && exit 1; }
     sleep 0.2
 done
-for i in 1 2 3 4 5 6 7 8; do
-    { printf '{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,'
-      base64 -w 0 "$folder/$i.png"
-      printf '"}}, {"type": "text", "text": "ab"}]}], "max_tokens": 1, "temperature": 0}'; } >"$folder/body"
-    curl -sSf -o "$folder/answer" -w '%{time_total}\n' -H 'Content-Type: application/json' --data-binary "@$folder/body" "$url/v1/chat/completions"
-done >"$folder/doppler.times"
-grep -o '"prompt_tokens":[0-9]*' "$folder/answer"
+python3 - "$url" "$folder" <<'EOF'
+import base64, json, sys, time, urllib.request
+url, folder = sys.argv[1:]
+with open(folder + "/doppler.times", "w") as times:
+    for i in range(1, 9):
+        begin = time.perf_counter()
+        with open(f"{folder}/{i}.png", "rb") as file:
+            picture = "data:image/png;base64," + base64.b64encode(file.read()).decode()
+        content = [{"type": "image_url", "image_url": {"url": picture}}, {"type": "text", "text": "ab"}]
+        body = json.dumps({"messages": [{"role": "user", "content": content}], "max_tokens": 1, "temperature": 0}).encode()
+        asked = urllib.request.Request(url + "/v1/chat/completions", body, {"Content-Type": "application/json"})
+        answer = json.load(urllib.request.urlopen(asked, timeout=600))
+        times.write(f"{time.perf_counter() - begin:.4f}\n")
+print("prompt:", answer["usage"]["prompt_tokens"], "tokens")
+EOF
 kill "$server" && wait "$server" || true
 trap - EXIT
 echo "doppler: $(tail -n 6 "$folder/doppler.times" | median) s ($(tr '\n' ' ' <"$folder/doppler.times"))"
