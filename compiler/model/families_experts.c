@@ -95,6 +95,29 @@ const dop_expert_keys dop_experts_glm4 = {
               .sum_eps = 1e-20,
               .correction = true},
 };
+const dop_expert_keys dop_experts_glm4_lite = {
+    .n = "n_routed_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_n = "n_shared_experts",
+    .normalized = "norm_topk_prob",
+    .scale = "routed_scaling_factor",
+    .groups = "n_group",
+    .group_keep = "topk_group",
+    .first = "first_k_dense_replace",
+    .n_otherwise = 64,
+    .active_otherwise = 4,
+    .shared_otherwise = 1,
+    .first_otherwise = 1,
+    .facts = {.groups = 1,
+              .group_best = 2,
+              .group_keep = 1,
+              .scale = 1.8,
+              .score = DOP_SCORE_SIGMOID,
+              .normalized = true,
+              .sum_eps = 1e-20,
+              .correction = true},
+};
 const dop_expert_keys dop_experts_mistral4 = {
     .n = "n_routed_experts",
     .n_too = "num_local_experts",
@@ -334,9 +357,9 @@ const dop_tensor_name dop_hf_names_llama4[] = {
 };
 
 /* DeepSeek-V3's routing, for families that are otherwise like Qwen3 or EXAONE 4. */
-#define DEEPSEEK_CHOICE                                                                                        \
-    .groups = 1, .group_best = 2, .group_keep = 1, .scale = 1, .score = DOP_SCORE_SIGMOID, .normalized = true, \
-    .sum_eps = 1e-20, .correction = true
+#define DEEPSEEK_CHOICE                                                                                              \
+    .groups = 1, .group_best = 2, .group_keep = 1, .score = DOP_SCORE_SIGMOID, .normalized = true, .sum_eps = 1e-20, \
+    .correction = true
 
 /* DeepseekV2Moe: a group is ranked by its best expert; the weights are softmax scores, not normalized. */
 const dop_expert_keys dop_experts_deepseek_v2 = {
@@ -382,7 +405,7 @@ const dop_expert_keys dop_experts_bailing = {
     .active_otherwise = 8,
     .shared_otherwise = 1,
     .first_otherwise = 0,
-    .facts = {DEEPSEEK_CHOICE},
+    .facts = {DEEPSEEK_CHOICE, .scale = 1},
 };
 /* Ling 1, Ling-Coder (modeling_bailing_moe.py of inclusionAI/Ling-lite) */
 const dop_expert_keys dop_experts_bailing_1 = {
@@ -425,11 +448,11 @@ const dop_expert_keys dop_experts_exaone = {
     .groups = "n_group",
     .group_keep = "topk_group",
     .first = "first_k_dense_replace",
-    .n_otherwise = 128,
+    .n_otherwise = 64,
     .active_otherwise = 8,
     .shared_otherwise = 1,
     .first_otherwise = 1,
-    .facts = {DEEPSEEK_CHOICE},
+    .facts = {DEEPSEEK_CHOICE, .scale = 2.5},
 };
 const dop_expert_keys dop_experts_hunyuan = {
     .n = "num_experts",
@@ -451,7 +474,14 @@ const dop_expert_keys dop_experts_hy_v3 = {
     .active_otherwise = 8,
     .shared_otherwise = 1,
     .first_otherwise = 1,
-    .facts = {ONE_GROUP, .score = DOP_SCORE_SIGMOID, .normalized = true, .sum_eps = 1e-20, .correction = true},
+    .facts = {.groups = 1,
+              .group_best = 1,
+              .group_keep = 1,
+              .scale = 2.826,
+              .score = DOP_SCORE_SIGMOID,
+              .normalized = true,
+              .sum_eps = 1e-20,
+              .correction = true},
 };
 const dop_expert_keys dop_experts_afmoe = {
     .n = "num_experts",
@@ -489,7 +519,7 @@ const dop_expert_keys dop_experts_mimo = {
     .n_otherwise = 256,
     .active_otherwise = 8,
     .first_otherwise = 1,
-    .facts = {DEEPSEEK_CHOICE},
+    .facts = {DEEPSEEK_CHOICE, .scale = 1},
 };
 const dop_hf_keys dop_hf_keys_mimo = {
     .hidden = "hidden_size",

@@ -585,7 +585,7 @@ const dop_expert_keys dop_experts_kimi_linear = {
     .facts = {.groups = 1,
               .group_best = 2,
               .group_keep = 1,
-              .scale = 1,
+              .scale = 2.446,
               .score = DOP_SCORE_SIGMOID,
               .normalized = true,
               .sum_eps = 1e-20,

@@ -12,8 +12,8 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
     dop_latent *l = &t->latent;
     const bool said = hf->cfg.object && json_object_get(hf->cfg.object, DOP_HF(latent_q_rank)->key);
     dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_rank), 512, &l->rank);
-    if (st == DOP_OK) /* null: queries are projected from the input directly */
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_q_rank), said ? 0 : 1536, &l->q_rank);
+    if (st == DOP_OK) /* null, or nothing in Kimi Linear: queries are projected from the input directly */
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_q_rank), said || hf->family->recurrent ? 0 : 1536, &l->q_rank);
     if (st == DOP_OK)
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_plain), 128, &l->plain);
     if (st == DOP_OK)
@@ -235,12 +235,13 @@ dop_hf_swa_heads(dop_hf *hf, const bool *sliding)
     dop_arch *a = &hf->model->arch;
     const dop_attention *first = &hf->layer.mixers[0].attn;
     uint32_t heads = 2 * first->n_kv_heads, dim = first->head_dim;
-    double scale = 1;
+    const bool said = hf->cfg.object && json_object_get(hf->cfg.object, DOP_HF(value_scale)->key);
+    double scale = said ? 1 : 0.707;
     dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(value_dim), dim, &dim);
     if (st == DOP_OK)
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(kv_heads_sliding), heads, &heads);
     if (st == DOP_OK)
-        st = dop_fact_f64_or(&hf->cfg, DOP_HF(value_scale), 1, &scale);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(value_scale), scale, &scale);
     for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_mixer *m = &a->layers[i].mixers[0];
         m->attn.value_dim = dim;

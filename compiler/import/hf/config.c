@@ -271,13 +271,14 @@ read_attention(dop_hf *hf)
     if (st == DOP_OK && (has & DOP_FAM_MULTIPLIERS))
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(score_scale), 1, &t->scale);
     if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
-        /* Gemma 3 has these fields too, but no caps unless they are set; Gemma 2 has defaults. */
+        /* Gemma 3 has these fields too, but no caps unless they are set; Gemma 2 has defaults, Gemma 3n that of the logits. */
         bool gemma2 = !(has & (DOP_FAM_LOCAL_ROPE | DOP_FAM_LOGIT_TIMES));
         bool said = json_object_get(hf->cfg.object, DOP_HF(softcap)->key) != NULL;
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(softcap), gemma2 && !said ? 50 : 0, &t->softcap);
         said = json_object_get(hf->cfg.object, DOP_HF(logit_softcap)->key) != NULL;
         if (st == DOP_OK)
-            st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_softcap), gemma2 && !said ? 30 : 0, &a->logit_softcap);
+            st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_softcap), (gemma2 || has & DOP_FAM_ALTUP) && !said ? 30 : 0,
+                                 &a->logit_softcap);
     }
     if (st == DOP_OK)
         st = dop_fact_flag_or(&hf->cfg, DOP_HF(scores_by_layer), false, &refuse);
