@@ -177,7 +177,13 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
 {
     double ratio = 0;
     uint32_t tokens = 0, window = 0;
-    dop_status st = dop_json_u32_or(config, "scale_factor", 1, MOST, p->merge, &p->merge);
+    const char *type = "";
+    dop_status st = dop_json_str_or(config, "model_type", "", &type);
+    const dop_projector_kind *kind = st == DOP_OK ? dop_projector_kind_of(type) : NULL;
+    if (kind && kind->merge)
+        p->merge = kind->merge;
+    if (st == DOP_OK)
+        st = dop_json_u32_or(config, "scale_factor", 1, MOST, p->merge, &p->merge);
     if (st == DOP_OK)
         st = dop_json_u32_or(config, "downsample_factor", 1, MOST, p->merge, &p->merge);
     if (st == DOP_OK)

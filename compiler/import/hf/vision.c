@@ -43,8 +43,8 @@ read_layers(reader *r)
                                     DOP_VISION_MAX_LAYERS, r->kind->layers, &v->n_layers);
     if (st != DOP_OK)
         return st;
-    if (layer) { /* -1: the last layer's result, -2 the one before; 0: the input of the first layer */
-        const json_int_t n = json_is_integer(layer) ? json_integer_value(layer) : INT32_MAX;
+    if (layer || r->row->layer) { /* -1: the last layer's result, -2 the one before; 0: the input of the first layer */
+        const json_int_t n = !layer ? r->row->layer : json_is_integer(layer) ? json_integer_value(layer) : INT32_MAX;
         const json_int_t of = n < 0 ? n + v->n_layers + 1 : n;
         if (of < 0 || of > v->n_layers)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, j->path, "vision_feature_layer is not one of the %u layers",
@@ -75,7 +75,8 @@ read_merge(reader *r)
 {
     dop_vision *const v = &r->m->facts;
     double ratio = 0;
-    dop_status st = dop_json_u32_or(r->config, "scale_factor", 1, 64, r->kind->merge, &v->merge);
+    dop_status st =
+        dop_json_u32_or(r->config, "scale_factor", 1, 64, r->row->merge ? r->row->merge : r->kind->merge, &v->merge);
     if (st == DOP_OK)
         st = dop_json_u32_or(r->config, "downsample_factor", 1, 64, v->merge, &v->merge);
     if (st == DOP_OK)

@@ -41,14 +41,14 @@ static const dop_tower_kind towers[] = {
 
 /* The projector after the tower, by the whole model's model_type. */
 static const dop_projector_kind models[] = {
-    {"llava", .merge_act = DOP_ACT_GELU, .inner = true},
+    {"llava", .merge_act = DOP_ACT_GELU, .inner = true, .layer = -2},
     {"gemma3", .merge_norm_add = 1, .pool = true, .sees_all = true},
     {"gemma4", .merge_eps = 1e-6, .pool = true, .sees_all = true, .sees_near = true, .root = true},
-    {"idefics3", .merge_act = DOP_ACT_GELU},
-    {"smolvlm", .merge_act = DOP_ACT_GELU},
-    {"internvl", .merge_eps = 1e-5, .merge_act = DOP_ACT_GELU},
-    {"mistral3", .merge_act = DOP_ACT_GELU, .unfolds = true},
-    {"lfm2_vl", .merge_eps = 1e-5, .merge_act = DOP_ACT_GELU},
+    {"idefics3", .merge_act = DOP_ACT_GELU, .merge = 2},
+    {"smolvlm", .merge_act = DOP_ACT_GELU, .merge = 2},
+    {"internvl", .merge_eps = 1e-5, .merge_act = DOP_ACT_GELU, .merge = 2},
+    {"mistral3", .merge_act = DOP_ACT_GELU, .unfolds = true, .merge = 2},
+    {"lfm2_vl", .merge_eps = 1e-5, .merge_act = DOP_ACT_GELU, .merge = 2},
     {"qwen2_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
     {"qwen2_5_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
     {"qwen3_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},

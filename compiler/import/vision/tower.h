@@ -31,6 +31,9 @@ typedef struct dop_projector_kind {
     bool sees_all, sees_near; /* dop_vision's */
     bool root;  /* pooled features are multiplied by the root of their number of values, and normed without weights */
     bool inner; /* the projector reads a layer's result, without the tower's last norm */
+    /* Defaults of the configuration class: dop_vision.merge, 0: the tower's; vision_feature_layer, 0: the last layer. */
+    uint32_t merge;
+    int32_t layer;
 } dop_projector_kind;
 
 /* The tower whose model_type `name` begins with, and the projector of a model_type; NULL: it is not known. */
