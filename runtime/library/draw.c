@@ -3,9 +3,8 @@
 
 #include <doppler/text.h>
 
-#include "runtime/media/picture.h"
+#include "runtime/library/draw_fit.h"
 #include "runtime/media/picture_write.h"
-#include "runtime/media/resize.h"
 #include "runtime/sample/diffusion.h"
 #include "runtime/step/program.h"
 
@@ -27,7 +26,9 @@ typedef struct drawing {
     uint32_t cut;
     float *x, *given, *predicted, *blank; /* [n] */
     float *time, *rows, *rows_2, *pixels;
-    float *added[2]; /* for each sequence, what joins the embedding of the time */
+    float *added[2];      /* for each sequence, what joins the embedding of the time */
+    dop_draw_init init;   /* the picture to begin with */
+    float *clean, *noise; /* [n] with a mask: the latents of that picture, and the noise that was added to them */
     dop_diag *diag;
 } drawing;
 
@@ -50,6 +51,13 @@ static double
 default_guidance(const dop_plan_draw *p, uint32_t steps, dop_draw_sampler_kind kind)
 {
     return steps == 1 || kind == DOP_SAMPLER_LCM || is_turbo(p) ? 1 : 7.5;
+}
+
+/* What is drawn anew by a mask has nothing of the picture by default. */
+static double
+strength_of(const dop_draw_options *o)
+{
+    return o->strength > 0 ? o->strength : o->mask ? 1 : STRENGTH;
 }
 
 bool
@@ -158,6 +166,17 @@ predict(drawing *d, uint32_t sequence, float *out)
                            d->diag);
 }
 
+/* With a mask: where no pixel of a place is drawn, its latents are those of the picture to begin with, with noise of the level before
+ * step i (blended latent diffusion, https://arxiv.org/abs/2206.02779). */
+static void
+keep_places(drawing *d, uint32_t i)
+{
+    const dop_plan_draw *p = d->plan;
+    for (size_t k = 0; k < d->n && d->init.places; k++)
+        if (!d->init.places[k / p->latents])
+            d->x[k] = (float)((double)d->clean[k] + d->sampler.levels[i] * (double)d->noise[k]);
+}
+
 /* One step, with what the model predicts for the text, and with guidance what it predicts without (https://arxiv.org/abs/2207.12598). */
 static dop_status
 step(drawing *d, uint32_t i)
@@ -171,6 +190,7 @@ step(drawing *d, uint32_t i)
         d->predicted[k] = (float)((double)d->blank[k] + d->guidance * ((double)d->predicted[k] - (double)d->blank[k]));
     if (st == DOP_OK)
         dop_sampler_step(&d->sampler, i, d->predicted, d->x, d->n);
+    keep_places(d, i + 1);
     return st;
 }
 
@@ -191,6 +211,8 @@ decode(drawing *d, dop_drawing *out)
         if (!isfinite(v))
             st = DOP_FAIL(d->diag, DOP_E_INPUT, "the model made values that are not finite");
         out->rgb[i] = (uint8_t)lrint(255 * fmin(fmax(((double)v + 1) / 2, 0), 1));
+        if (d->init.drawn && !d->init.drawn[i / 3])
+            out->rgb[i] = d->init.picture.rgb[i];
     }
     return st;
 }
@@ -198,7 +220,7 @@ decode(drawing *d, dop_drawing *out)
 static dop_status
 allocate(drawing *d)
 {
-    d->x = calloc(4 * d->n, sizeof *d->x);
+    d->x = calloc(6 * d->n, sizeof *d->x);
     d->time = calloc(d->plan->times, sizeof *d->time);
     d->rows = calloc((size_t)d->plan->context_rows * d->plan->context, sizeof *d->rows);
     d->pixels = calloc(dop_draw_pixels(d->plan), sizeof *d->pixels);
@@ -214,6 +236,8 @@ allocate(drawing *d)
     d->given = d->x + d->n;
     d->predicted = d->given + d->n;
     d->blank = d->predicted + d->n;
+    d->clean = d->blank + d->n;
+    d->noise = d->clean + d->n;
     return DOP_OK;
 }
 
@@ -225,59 +249,17 @@ go_on(const dop_draw_options *o, uint32_t step_of, uint32_t n, dop_diag *diag)
                : DOP_FAIL(diag, DOP_E_CANCELLED, "the drawing was stopped");
 }
 
-/* Cuts a picture to the largest part around its middle that has the shape of width x height, in place. */
-static void
-cut_to_shape(dop_picture *p, uint32_t width, uint32_t height)
-{
-    const uint64_t w = (uint64_t)p->height * width / height, h = (uint64_t)p->width * height / width;
-    const uint32_t to_w = w > 0 && w < p->width ? (uint32_t)w : p->width,
-                   to_h = to_w == p->width && h > 0 && h < p->height ? (uint32_t)h : p->height,
-                   left = (p->width - to_w) / 2, top = (p->height - to_h) / 2;
-    for (uint32_t y = 0; y < to_h; y++)
-        memmove(p->rgb + (size_t)y * to_w * 3, p->rgb + ((size_t)(y + top) * p->width + left) * 3, (size_t)to_w * 3);
-    p->width = to_w;
-    p->height = to_h;
-}
-
-/* Decodes a picture, and makes it one of the plan's size; *out_fit is the caller's to finish, whatever comes back. */
-static dop_status
-fit(const dop_plan_draw *p, const void *bytes, size_t n, dop_diag *diag, dop_picture *out_fit)
-{
-    const uint32_t width = p->width * p->scale, height = p->height * p->scale;
-    dop_picture given = {0};
-    dop_status st = dop_picture_decode(bytes, n, 0, NULL, diag, &given);
-    *out_fit = (dop_picture){0};
-    if (st == DOP_OK) {
-        cut_to_shape(&given, width, height);
-        st = dop_picture_resize(&given, width, height, DOP_FILTER_LANCZOS, DOP_FIXED_PILLOW, NULL, diag, out_fit);
-    }
-    dop_picture_finish(&given);
-    return st;
-}
-
-dop_status
-dop_draw_fit(const dop_model *model, const void *bytes, size_t n, dop_diag *diag, dop_buf *out_png)
-{
-    dop_picture picture = {0};
-    dop_status st = fit(model->plan.draw, bytes, n, diag, &picture);
-    if (st == DOP_OK)
-        st = dop_picture_write_png(&picture, NULL, 0, diag, out_png);
-    dop_picture_finish(&picture);
-    return st;
-}
-
 /* Latents of the picture to begin with, times the model's scaling, to d->x: the means that the encoder gives. */
 static dop_status
 read_init(drawing *d, const dop_draw_options *o)
 {
     const dop_plan_draw *p = d->plan;
     const size_t n_pixels = dop_draw_pixels(p), places = d->n / p->latents;
-    dop_picture picture = {0};
     float *moments = calloc(2 * d->n, sizeof *moments);
     dop_status st =
-        moments ? fit(p, o->init, o->n_init, d->diag, &picture) : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+        moments ? dop_draw_init_read(p, o, d->diag, &d->init) : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
     for (size_t i = 0; i < n_pixels && st == DOP_OK; i++) {
-        const uint8_t *rgb = &picture.rgb[i / p->colours * 3];
+        const uint8_t *rgb = &d->init.picture.rgb[i / p->colours * 3];
         const size_t k = i % p->colours;
         const double grey = (rgb[0] + rgb[1] + rgb[2]) / 3.0;
         d->pixels[i] = (float)((p->colours < 3 ? grey : k < 3 ? rgb[k] : 255) / 127.5 - 1);
@@ -288,7 +270,6 @@ read_init(drawing *d, const dop_draw_options *o)
     for (size_t i = 0; i < places && st == DOP_OK; i++)
         for (size_t k = 0; k < p->latents; k++)
             d->x[i * p->latents + k] = (float)(((double)moments[i * 2 * p->latents + k] - p->moved) * p->scaling);
-    dop_picture_finish(&picture);
     free(moments);
     return st;
 }
@@ -299,6 +280,8 @@ begin(drawing *d, const dop_draw_options *o)
 {
     dop_status st = o->init ? read_init(d, o) : DOP_OK;
     dop_sampler_noise(&d->sampler, d->given, d->n);
+    memcpy(d->clean, d->x, d->n * sizeof *d->x);
+    memcpy(d->noise, d->given, d->n * sizeof *d->x);
     for (size_t i = 0; i < d->n && st == DOP_OK; i++)
         d->x[i] = (float)((o->init ? (double)d->x[i] : 0) + (double)d->given[i] * d->sampler.first);
     return st;
@@ -343,6 +326,8 @@ settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_dr
         return DOP_FAIL(diag, DOP_E_INPUT, "no sampler \"%.40s\": euler, ancestral, ddim, lcm", o->sampler);
     if (!(o->guidance >= 0 && o->guidance <= 100))
         return DOP_FAIL(diag, DOP_E_INPUT, "guidance is 0 to 100");
+    if (o->mask && !o->init)
+        return DOP_FAIL(diag, DOP_E_INPUT, "a mask says where to draw in a picture to begin with, and there is none");
     if (!(o->strength >= 0 && o->strength <= 1))
         return DOP_FAIL(diag, DOP_E_INPUT, "strength is 0 to 1");
     if (o->init && !dop_plan_program_of(&model->plan, DOP_SCHED_ENCODE_PIXELS))
@@ -360,7 +345,7 @@ settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_dr
                                    .last_first = p->last_first != 0};
     dop_sampler_begin(&facts, kind, steps, o->seed, out_sampler);
     if (o->init)
-        dop_sampler_start_at(out_sampler, o->strength > 0 ? o->strength : STRENGTH);
+        dop_sampler_start_at(out_sampler, strength_of(o));
     return DOP_OK;
 }
 
@@ -404,6 +389,7 @@ dop_draw_picture(dop_model *model, const dop_draw_options *options, dop_diag *di
         *out_drawing = (dop_drawing){0};
     }
     dop_text_destroy(d->text);
+    dop_draw_init_finish(&d->init);
     free(d->x);
     free(d->time);
     free(d->rows);
@@ -425,7 +411,7 @@ dop_drawing_parameters(const dop_drawing *d, const dop_draw_options *o, dop_diag
     dop_buf_printf(&text, "\nSteps: %u, Sampler: %s, CFG scale: %g, Seed: %llu, Size: %ux%u", d->steps, d->sampler,
                    d->guidance, (unsigned long long)o->seed, d->width, d->height);
     if (o->init)
-        dop_buf_printf(&text, ", Denoising strength: %g", o->strength > 0 ? o->strength : STRENGTH);
+        dop_buf_printf(&text, ", Denoising strength: %g", strength_of(o));
     *out_text = text.failed ? NULL : text.data;
     if (text.failed)
         dop_buf_finish(&text);

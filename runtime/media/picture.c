@@ -83,28 +83,41 @@ decode(dop_decoding *d)
     return DOP_FAIL(d->diag, DOP_E_INPUT, "this is no picture of a known kind: PNG, JPEG, WebP and GIF are read");
 }
 
+/* Decodes what d describes, whose other fields are set here. */
+static dop_status
+decode_upright(dop_decoding *d, dop_picture *out_picture)
+{
+    d->max_pixels = d->max_pixels ? d->max_pixels : DOP_PICTURE_MAX_PIXELS;
+    d->orientation = 1;
+    *out_picture = (dop_picture){0};
+    dop_status st = decode(d);
+    if (st == DOP_OK)
+        st = orient(d);
+    dop_budget_give(d->budget, d->scratch);
+    if (st != DOP_OK) {
+        dop_budget_give(d->budget, (uint64_t)d->picture.width * d->picture.height * 3);
+        dop_picture_finish(&d->picture);
+        return st;
+    }
+    *out_picture = d->picture;
+    return DOP_OK;
+}
+
 dop_status
 dop_picture_decode(const void *bytes, size_t size, uint64_t max_pixels, dop_budget *budget, dop_diag *diag,
                    dop_picture *out_picture)
 {
-    dop_decoding d = {.bytes = bytes,
-                      .size = size,
-                      .max_pixels = max_pixels ? max_pixels : DOP_PICTURE_MAX_PIXELS,
-                      .budget = budget,
-                      .diag = diag,
-                      .orientation = 1};
-    *out_picture = (dop_picture){0};
-    dop_status st = decode(&d);
-    if (st == DOP_OK)
-        st = orient(&d);
-    dop_budget_give(budget, d.scratch);
-    if (st != DOP_OK) {
-        dop_budget_give(budget, (uint64_t)d.picture.width * d.picture.height * 3);
-        dop_picture_finish(&d.picture);
-        return st;
-    }
-    *out_picture = d.picture;
-    return DOP_OK;
+    dop_decoding d = {.bytes = bytes, .size = size, .max_pixels = max_pixels, .budget = budget, .diag = diag};
+    return decode_upright(&d, out_picture);
+}
+
+dop_status
+dop_picture_decode_alpha(const void *bytes, size_t size, uint64_t max_pixels, dop_budget *budget, dop_diag *diag,
+                         dop_picture *out_picture)
+{
+    dop_decoding d = {
+        .bytes = bytes, .size = size, .max_pixels = max_pixels, .budget = budget, .diag = diag, .alpha = true};
+    return decode_upright(&d, out_picture);
 }
 
 void

@@ -24,6 +24,10 @@ typedef struct dop_picture {
  * DOP_E_INPUT: the file is damaged, cut off, or of another kind.  Messages have one line.  Any thread. */
 dop_status dop_picture_decode(const void *bytes, size_t size, uint64_t max_pixels, dop_budget *budget, dop_diag *diag,
                               dop_picture *out_picture);
+/* The same for the opacity of the pixels (alpha) in the place of their colors: 0 to 255, three times the same number; 255 where the file has
+ * none.  For GIF only the transparent color counts. */
+dop_status dop_picture_decode_alpha(const void *bytes, size_t size, uint64_t max_pixels, dop_budget *budget,
+                                    dop_diag *diag, dop_picture *out_picture);
 /* Has a file more frames than one? */
 bool dop_picture_is_animated(const void *bytes, size_t size);
 void dop_picture_finish(dop_picture *picture); /* accepts a zeroed one */

@@ -12,6 +12,7 @@ typedef struct gif_state {
     const uint8_t *palette; /* colors of 3 bytes; NULL: gray */
     uint32_t colors;
     int transparent; /* index of the transparent color, which also fills the canvas outside the frame; 0 where none is stated */
+    bool some_transparent; /* one is stated */
     /* The frame, in pixels of the picture. */
     uint32_t left, top, width, height;
     bool interlaced;
@@ -73,7 +74,9 @@ put(gif_state *g, uint64_t pixel, uint8_t index)
     if (x >= g->d->picture.width || row >= g->d->picture.height)
         return;
     uint8_t *to = g->d->picture.rgb + (row * g->d->picture.width + x) * 3;
-    if (!g->palette)
+    if (g->d->alpha)
+        memset(to, g->some_transparent && index == g->transparent ? 0 : 255, 3);
+    else if (!g->palette)
         memset(to, index, 3);
     else if (index < g->colors)
         memcpy(to, g->palette + 3 * (size_t)index, 3);
@@ -179,7 +182,7 @@ image(gif_state *g, uint32_t canvas_width, uint32_t canvas_height)
     g->width = w;
     g->height = h;
     g->interlaced = false;
-    if (g->palette && (frame.width < w || frame.height < h))
+    if ((g->palette || g->d->alpha) && (frame.width < w || frame.height < h))
         for (uint64_t i = 0; i < (uint64_t)w * h; i++)
             put(g, i, (uint8_t)g->transparent);
     g->left = frame.left;
@@ -202,8 +205,10 @@ extension(gif_state *g)
             return false;
         if (*n == 0)
             return true;
-        if (*label == 0xf9 && *n >= 4 && (p[0] & 1))
+        if (*label == 0xf9 && *n >= 4 && (p[0] & 1)) {
             g->transparent = p[3];
+            g->some_transparent = true;
+        }
     }
     return false;
 }

@@ -14,6 +14,7 @@ typedef struct dop_decoding {
     dop_picture picture;  /* what has been decoded so far */
     uint64_t scratch;     /* bytes that are charged to the budget until decoding ends */
     uint32_t orientation; /* EXIF's number of the orientation, 1 to 8 */
+    bool alpha;           /* the pixels' opacity is wanted, three times, and not their colors */
 } dop_decoding;
 
 /* Checks the picture's size and allocates its pixels, when a decoder has read the file's header.  bytes_per_pixel: what the decoder

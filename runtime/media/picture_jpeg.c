@@ -131,5 +131,7 @@ dop_decode_jpeg(dop_decoding *d)
     run(&s);
     jpeg_destroy_decompress(&s.jpeg);
     free(s.row);
+    if (s.status == DOP_OK && d->alpha)
+        memset(d->picture.rgb, 255, (size_t)d->picture.width * d->picture.height * 3);
     return s.status;
 }

@@ -12,6 +12,7 @@ typedef struct png_state {
     png_structp png;
     png_infop info;
     png_bytep *rows;
+    uint8_t *rgba; /* where alpha is wanted: the picture with it */
     char error[128];
     dop_status status;
 } png_state;
@@ -58,7 +59,7 @@ give_memory(png_structp png, png_voidp memory)
     free(memory);
 }
 
-/* Asks libpng for 8-bit RGB.  Palettes and gray take no alpha from a tRNS block, since alpha is dropped anyway. */
+/* Asks libpng for 8-bit RGB, or RGBA.  Without alpha palettes and gray take none from a tRNS block, since it would be dropped. */
 static void
 transform(png_state *s)
 {
@@ -70,7 +71,13 @@ transform(png_state *s)
         png_set_gray_to_rgb(s->png);
     }
     png_set_strip_16(s->png);
-    png_set_strip_alpha(s->png);
+    if (s->d->alpha) {
+        if (png_get_valid(s->png, s->info, PNG_INFO_tRNS))
+            png_set_tRNS_to_alpha(s->png);
+        png_set_add_alpha(s->png, 255, PNG_FILLER_AFTER);
+    } else {
+        png_set_strip_alpha(s->png);
+    }
     (void)png_set_interlace_handling(s->png);
     png_read_update_info(s->png, s->info);
 }
@@ -96,20 +103,24 @@ run(png_state *s)
     png_read_info(s->png, s->info);
     const uint32_t w = png_get_image_width(s->png, s->info), h = png_get_image_height(s->png, s->info);
     /* Interlaced rows of 16 bits and four channels are the widest that libpng keeps, two at a time. */
-    s->status = dop_decoding_start(s->d, w, h, 0);
+    const size_t wide = s->d->alpha ? 4 : 3, pixels = (size_t)w * h;
+    s->status = dop_decoding_start(s->d, w, h, s->d->alpha ? 4 : 0);
     if (s->status != DOP_OK)
         return;
     transform(s);
-    if (png_get_rowbytes(s->png, s->info) != (size_t)w * 3)
+    if (png_get_rowbytes(s->png, s->info) != w * wide)
         png_error(s->png, "rows of an unknown form");
     s->rows = malloc(h * sizeof *s->rows);
-    if (!s->rows) {
+    s->rgba = s->d->alpha ? malloc(pixels * wide) : NULL;
+    if (!s->rows || (s->d->alpha && !s->rgba)) {
         s->status = DOP_FAIL(s->d->diag, DOP_E_NOMEM, "out of memory");
         return;
     }
     for (uint32_t y = 0; y < h; y++)
-        s->rows[y] = s->d->picture.rgb + (size_t)y * w * 3;
+        s->rows[y] = (s->d->alpha ? s->rgba : s->d->picture.rgb) + y * w * wide;
     png_read_image(s->png, s->rows);
+    for (size_t i = 0; i < pixels && s->d->alpha; i++)
+        memset(s->d->picture.rgb + 3 * i, s->rgba[4 * i + 3], 3);
     read_orientation(s);
 }
 
@@ -124,6 +135,7 @@ dop_decode_png(dop_decoding *d)
     else
         s.status = DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
     free(s.rows);
+    free(s.rgba);
     png_destroy_read_struct(&s.png, &s.info, NULL);
     return s.status;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <webp/demux.h>
 
-/* Copies the canvas from RGBA to the picture's RGB. */
+/* Copies the canvas from RGBA to the picture's RGB, or alpha three times. */
 static dop_status
 first_frame(dop_decoding *d, const WebPData *data)
 {
@@ -19,7 +19,8 @@ first_frame(dop_decoding *d, const WebPData *data)
         st = dop_decoding_damaged(d, "WebP", "its first frame cannot be decoded");
     else
         for (uint64_t i = 0, n = (uint64_t)d->picture.width * d->picture.height; i < n; i++)
-            memcpy(d->picture.rgb + 3 * i, rgba + 4 * i, 3);
+            for (uint32_t k = 0; k < 3; k++)
+                d->picture.rgb[3 * i + k] = rgba[4 * i + (d->alpha ? 3 : k)];
     WebPAnimDecoderDelete(decoder);
     return st;
 }

@@ -12,5 +12,8 @@ typedef struct dop_picture_text {
 /* Appends the picture as a PNG file.  The same pixels and texts give the same bytes with the same libpng and zlib.  Any thread. */
 dop_status dop_picture_write_png(const dop_picture *picture, const dop_picture_text *texts, size_t n_texts,
                                  dop_diag *diag, dop_buf *out);
+/* Appends a PNG file of black pixels, [height * width], with these opacities. */
+dop_status dop_picture_write_alpha_png(uint32_t width, uint32_t height, const uint8_t *alpha, dop_diag *diag,
+                                       dop_buf *out);
 
 #endif

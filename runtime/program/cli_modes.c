@@ -66,7 +66,7 @@ static const dop_option_rule rules[] = {
     {.options = "output negative steps guidance sampler init",
      .needs = "draw",
      .why = "is for pictures: give --draw TEXT"},
-    {.options = "strength", .needs = "init", .why = "is for a picture to begin with: give --init FILE"},
+    {.options = "strength mask", .needs = "init", .why = "is for a picture to begin with: give --init FILE"},
     {.options = "draw", .needs = "output", .why = "needs a file for the picture: give -o FILE.png"},
     {.options = "srt vtt json", .excludes = "srt vtt", .why = "and @ are two forms: ask for one of them"},
     {.options = "mel", .modes = "generation", .needs = "tokens tokens-file", .why = "is for --tokens"},

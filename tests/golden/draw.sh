@@ -59,6 +59,27 @@ check "steps, guidance, another sampler" draw d.png --negative "a cat" --steps 2
 check "a picture to begin with" grep -q '24 x 16 in 3 steps of euler' log
 check "it says so" grep -q 'Seed: 3, Size: 24x16, Denoising strength: 0.3' e.png
 check "another picture" sh -c '! cmp -s a.png e.png'
+# A mask: what is opaque is kept to the bit, what is transparent is drawn, with nothing of the picture unless --strength says so.
+"$TOOLS/masked" make mask.png 24 16 8 4 20 12
+masked() { # OPTION...
+    draw m.png --init a.png --seed 5 --steps 3 "$@" && "$TOOLS/masked" compare a.png m.png mask.png
+}
+repeats() {
+    cp m.png n.png && draw m.png --init a.png --mask mask.png --seed 5 --steps 3 && cmp m.png n.png &&
+        masked --mask mask.png --strength 0.4 && ! cmp -s m.png n.png && masked --mask mask.png --sampler lcm
+}
+check "a mask" masked --mask mask.png
+check "it says so" grep -q 'Steps: 3, Sampler: euler, CFG scale: 7.5, Seed: 5, Size: 24x16, Denoising strength: 1' m.png
+check "the same bytes again; less of it, another sampler" repeats
+photos=$SRC/tests/pictures
+check "masks as GIF and WebP, cut and resized with the picture" draw o.png --init "$photos/rgb.png" --mask "$photos/transparent.gif" --steps 1
+"$TOOLS/masked" make opaque.png 24 16 0 0 0 0
+: >empty
+check_fails "a mask of another size" 1 "the mask has 23 x 17 pixels, and the picture 24 x 16" draw f.png --init a.png --mask "$photos/rgba.png"
+check_fails "a mask without a transparent pixel" 1 "no pixel of the mask is transparent" draw f.png --init a.png --mask opaque.png
+check_fails "a mask without alpha" 1 "no pixel of the mask is transparent" draw f.png --init a.png --mask b.png
+check_fails "an empty mask" 1 "the picture is empty" draw f.png --init a.png --mask empty
+check_fails "a mask of nothing" 2 "give --init FILE" draw f.png --mask mask.png
 echo text >text
 check_fails "what is no picture" 1 "no picture" draw f.png --init text
 check_fails "no picture to begin with" 2 "give --init FILE" draw f.png --strength 0.5

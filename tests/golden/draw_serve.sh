@@ -98,6 +98,17 @@ ask 200 "$picture,\"seed\":3" /v1/images/generations "{\"prompt\": \"a red house
     \"guidance\": 2, \"init\": \"data:image/jpeg;base64,$(base64 -w 0 "$photo")\"}"
 sed -E 's/.*"b64_json":"([^"]*)".*/\1/' answer | base64 -d >served.png
 check "the same picture as a data: URI" cmp own.png served.png
+"$TOOLS/masked" make mask.png 24 16 8 4 20 12
+edits 200 "$picture,\"seed\":3" image=@own.png mask=@mask.png prompt='a red house' seed=3 steps=2
+sed -E 's/.*"b64_json":"([^"]*)".*/\1/' answer | base64 -d >masked.png
+"$EXEC" sd15.plan --draw "a red house" -o own_masked.png --init own.png --mask mask.png --steps 2 --seed 3 --quiet
+check "the bytes of --mask" cmp own_masked.png masked.png
+check "what the mask keeps is kept" "$TOOLS/masked" compare own.png masked.png mask.png
+rgb=$SRC/tests/pictures/rgb.png gif=$SRC/tests/pictures/transparent.gif
+"$EXEC" sd15.plan --draw x -o own_masked.png --init "$rgb" --mask "$gif" --steps 1 --seed 3 --quiet
+edits 200 "$picture" image=@"$rgb" mask=@"$gif" prompt=x seed=3 steps=1
+sed -E 's/.*"b64_json":"([^"]*)".*/\1/' answer | base64 -d >masked.png
+check "and of a mask that is cut and resized" cmp own_masked.png masked.png
 edits 200 '^: picture 1 of 1, step 1 of 1' 'image[]=@own.png' prompt=x stream=true steps=1
 check "an event of edits" grep -q '^event: image_edit.completed' answer
 head -c 60 own.png >cut.png
@@ -111,7 +122,11 @@ image is the picture to begin with|prompt=x
 image is the picture to begin with|prompt=x picture=@own.png
 image is given 2 times|prompt=x 'image[]=@own.png' 'image[]=@cut.png'
 prompt is the text to draw|image=@own.png
-masks are not taken|prompt=x image=@own.png mask=@own.png
+no pixel of the mask is transparent|prompt=x image=@own.png mask=@own.png
+the mask has 24 x 16 pixels, and the picture 23 x 17|prompt=x image=@"$photo" mask=@mask.png
+mask is given 2 times|prompt=x image=@own.png mask=@mask.png mask=@mask.png
+the picture is empty|prompt=x image=@own.png mask=@/dev/null
+image is the picture to begin with|prompt=x mask=@mask.png
 the picture is a damaged PNG|prompt=x image=@cut.png
 the picture is empty|prompt=x image=@/dev/null
 no picture|prompt=x image=@own.png.txt

@@ -2,6 +2,7 @@
 // (tests/golden/draw_serve.sh whole).  The model draws 24 x 16.
 import { createRequire } from 'node:module';
 import { createReadStream } from 'node:fs';
+import { deflateSync } from 'node:zlib';
 import assert from 'node:assert/strict';
 
 const [url, modules, file] = process.argv.slice(2);
@@ -39,6 +40,37 @@ await test('a picture that was generated is edited', async () => {
   const image = await OpenAI.toFile(Buffer.from(made, 'base64'), 'made.png', { type: 'image/png' });
   assert.ok((await client.images.edit(ask({ image }))).data[0].b64_json);
 });
+await test('a mask keeps the rest', async () => {
+  // Transparent in the left half: 24 x 16 pixels of RGBA, each row behind its filter's number.
+  const rows = Buffer.alloc(16 * 97, 255);
+  for (let y = 0; y < 16; y++) rows.fill(0, y * 97, y * 97 + 49);
+  const crc32 = (bytes) => {
+    let crc = -1;
+    for (const byte of bytes) {
+      crc ^= byte;
+      for (let k = 0; k < 8; k++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+    }
+    return ~crc >>> 0;
+  };
+  const chunk = (type, data) => {
+    const out = Buffer.alloc(12 + data.length);
+    out.writeUInt32BE(data.length);
+    out.write(type, 4);
+    data.copy(out, 8);
+    out.writeUInt32BE(crc32(out.subarray(4, 8 + data.length)), 8 + data.length);
+    return out;
+  };
+  const head = Buffer.from([0, 0, 0, 24, 0, 0, 0, 16, 8, 6, 0, 0, 0]);
+  const png = Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), chunk('IHDR', head), chunk('IDAT', deflateSync(rows)), chunk('IEND', Buffer.alloc(0))]);
+  const image = () => OpenAI.toFile(Buffer.from(first, 'base64'), 'first.png', { type: 'image/png' });
+  const mask = () => OpenAI.toFile(png, 'mask.png', { type: 'image/png' });
+  const made = async (more) => (await client.images.edit(ask({ image: await image(), ...more }))).data[0].b64_json;
+  const masked = await made({ mask: await mask() });
+  assert.equal(masked, await made({ mask: await mask() }));
+  assert.notEqual(masked, await made({ strength: 1 }));
+  const other = client.images.edit(ask({ mask: await mask() })); // of another size
+  await assert.rejects(other, (e) => e.status === 400 && e.param === 'mask');
+});
 await test('a stream', async () => {
   const types = [];
   for await (const event of await client.images.edit(ask({ stream: true }))) types.push(event.type);
@@ -50,4 +82,4 @@ await test('refusals', async () => {
   for (const wrong of [{ image: text }, { image: two }, { strength: 2 }, { n: 11 }, { mask: createReadStream(file) }, { prompt: undefined }, { size: '512x512' }])
     await assert.rejects(client.images.edit(ask(wrong)), (e) => e.status === 400 && e.type === 'invalid_request_error');
 });
-console.log(count + ' of 5');
+console.log(count + ' of 6');

@@ -42,6 +42,42 @@ Test(picture, equals_pillow)
     cr_assert_gt(n, 30);
 }
 
+/* The opacity of pixels; hashes of what an independent decoder of PNG gives for rgba.png, la.png, interlaced.png (turned: exif6.png). */
+Test(picture, alpha)
+{
+    static const struct {
+        const char *name;
+        uint64_t hash; /* of one byte for each pixel */
+        uint32_t transparent;
+    } cases[] = {{"rgba.png", 0xcfdc074b36c6a672, 1},         {"la.png", 0xcfdc074b36c6a672, 1},
+                 {"interlaced.png", 0xcfdc074b36c6a672, 1},   {"alpha.webp", 0xcfdc074b36c6a672, 1},
+                 {"exif6.png", 0xf390989dadfd2bf2, 1},        {"palette4.png", 0x83cbda8ed3c35069, 25},
+                 {"transparent.gif", 0x90a487ec5037bd25, 27}, {"rgb.png", 0x310aefce90b76330, 0},
+                 {"small.gif", 0xdb58bd7933b78305, 0},        {"lossy.webp", 0x310aefce90b76330, 0},
+                 {"cmyk.jpg", 0x310aefce90b76330, 0},         {"gray1.png", 0x310aefce90b76330, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dop_map map = picture_map(cases[i].name);
+        dop_diag diag = {0};
+        dop_picture p;
+        dop_budget budget = {.steps = UINT64_MAX, .bytes = 1 << 20};
+        cr_assert_eq(dop_picture_decode_alpha(map.data, map.size, 0, &budget, &diag, &p), DOP_OK, "%s", diag.message);
+        const size_t n = (size_t)p.width * p.height;
+        uint8_t alpha[32 * 21];
+        uint32_t transparent = 0;
+        cr_assert_leq(n, sizeof alpha);
+        for (size_t k = 0; k < n; k++) {
+            alpha[k] = p.rgb[3 * k];
+            transparent += alpha[k] == 0;
+            cr_expect(p.rgb[3 * k + 1] == alpha[k] && p.rgb[3 * k + 2] == alpha[k]);
+        }
+        cr_expect_eq(bytes_hash(alpha, n), cases[i].hash, "%s: another opacity", cases[i].name);
+        cr_expect_eq(transparent, cases[i].transparent, "%s: %u transparent", cases[i].name, transparent);
+        cr_expect_eq(budget.bytes, (1 << 20) - n * 3, "%s", cases[i].name);
+        dop_picture_finish(&p);
+        dop_map_close(&map);
+    }
+}
+
 /* Cut off anywhere: never pixels that are made up.  What stands behind the last row may be missing. */
 Test(picture, cut_off)
 {

@@ -48,7 +48,12 @@ typedef struct dop_draw_options {
     const void *
         init; /* [n_init] a PNG, JPEG, WebP or GIF file to begin with, cut to the plan's shape and resized; NULL: noise */
     size_t n_init;
-    double strength;             /* with init: the share of the steps that are made, 0 to 1; 0: the default, 0.8 */
+    /* [n_mask] with init: a PNG, WebP or GIF file of as many pixels in each direction.  Its transparent pixels (alpha 0) are drawn, and the
+     * others kept as they are in init once that is cut and resized; NULL: all are drawn. */
+    const void *mask;
+    size_t n_mask;
+    double
+        strength; /* with init: the share of the steps that are made, 0 to 1; 0: the default, 0.8, or 1 with a mask */
     dop_draw_progress *progress; /* NULL: none */
     void *user;
 } dop_draw_options;

@@ -49,13 +49,15 @@ dop_mode_draw(dop_cli *cli, dop_diag *diag)
     dop_drawing d = {0};
     dop_facts facts;
     uint64_t seed = 0;
-    dop_buf init = {0};
+    dop_buf init = {0}, mask = {0};
     dop_progress_line line = {.program = "doppler-exec", .quiet = cli->quiet, .verbose = cli->verbose};
     dop_status st = cli->seed ? dop_cli_seed(cli->seed, &seed, diag) : DOP_OK;
     if (st == DOP_OK)
         st = dop_cli_plan(cli, diag, &path);
     if (st == DOP_OK && cli->init)
         st = dop_cli_read(cli->init, diag, &init);
+    if (st == DOP_OK && cli->mask)
+        st = dop_cli_read(cli->mask, diag, &mask);
     dop_cli_open_options(cli, &o);
     if (st == DOP_OK)
         st = dop_model_open(path, &o, diag, &model);
@@ -66,8 +68,10 @@ dop_mode_draw(dop_cli *cli, dop_diag *diag)
                                       .guidance = isnan(cli->guidance) ? 0 : cli->guidance,
                                       .seed = seed,
                                       .sampler = cli->sampler,
-                                      .init = init.data,
+                                      .init = cli->init && !init.data ? "" : init.data,
                                       .n_init = init.size,
+                                      .mask = cli->mask && !mask.data ? "" : mask.data,
+                                      .n_mask = mask.size,
                                       .strength = isnan(cli->strength) ? 0 : cli->strength,
                                       .progress = show,
                                       .user = &line};
@@ -86,6 +90,7 @@ dop_mode_draw(dop_cli *cli, dop_diag *diag)
     }
     free(d.rgb);
     dop_buf_finish(&init);
+    dop_buf_finish(&mask);
     dop_model_close(model);
     return st;
 }

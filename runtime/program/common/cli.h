@@ -41,6 +41,7 @@ typedef struct dop_cli {
     uint32_t steps;  /* 0: the model's own */
     double guidance; /* NaN: the model's own */
     const char *init;
+    const char *mask;
     double strength; /* NaN: the default */
     /* scoring */
     const char *logits, *ppl;

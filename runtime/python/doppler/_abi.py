@@ -451,6 +451,8 @@ class dop_draw_options(Structure):
         ("sampler", c_char_p),
         ("init", c_void_p),
         ("n_init", c_size_t),
+        ("mask", c_void_p),
+        ("n_mask", c_size_t),
         ("strength", c_double),
         ("progress", dop_draw_progress),
         ("user", c_void_p),

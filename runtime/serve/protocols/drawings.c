@@ -1,5 +1,5 @@
 /* POST /v1/images/generations and /v1/images/edits: from a body to jobs that draw, and the pictures as JSON or as events.  OpenAI's fields
- * are prompt, n, size, response_format, output_format and stream, and of edits, which are forms, image; seed, steps, guidance, negative,
+ * are prompt, n, size, response_format, output_format and stream, and of edits, which are forms, image and mask; seed, steps, guidance, negative,
  * sampler, init (a data: URI; edits: the image) and strength are extensions, with the meaning that doppler/draw.h gives them. */
 #include "runtime/serve/protocols/protocol.h"
 
@@ -20,6 +20,7 @@ typedef struct picture {
     dop_draw_options options;
     char *text, *negative, *sampler; /* owned; what is not given is NULL */
     dop_buf init;                    /* owned: the picture to begin with, a PNG of the plan's size; empty: none */
+    dop_buf mask;                    /* owned: what of it to draw, as init; empty: all of it */
     bool url;                        /* the answer has it as a data: URL */
     bool edit;                       /* of a request to /v1/images/edits */
     void *png;                       /* owned, [n]; NULL: not drawn yet */
@@ -39,6 +40,7 @@ finish_picture(void *state)
     free(p->negative);
     free(p->sampler);
     dop_buf_finish(&p->init);
+    dop_buf_finish(&p->mask);
     free(p->png);
     free(p);
 }
@@ -53,6 +55,17 @@ copy_text(const char **io_text, char **out_copy)
     return good;
 }
 
+/* A copy of a file of options, which become those of the copy: NULL where it is empty. */
+static dop_buf
+copy_file(const dop_buf *from, const void **out_bytes, size_t *out_n)
+{
+    dop_buf copy = {0};
+    dop_buf_append(&copy, from->size ? from->data : "", from->size);
+    *out_bytes = from->size ? copy.data : NULL;
+    *out_n = copy.size;
+    return copy;
+}
+
 static picture *
 copy_picture(const picture *from)
 {
@@ -64,11 +77,9 @@ copy_picture(const picture *from)
     good = copy_text(&p->options.negative, &p->negative) && good; /* all are copied, since all are freed */
     good = copy_text(&p->options.sampler, &p->sampler) && good;
     p->options.user = p;
-    p->init = (dop_buf){0};
-    dop_buf_append(&p->init, from->init.size ? from->init.data : "", from->init.size);
-    p->options.init = from->init.size ? p->init.data : NULL;
-    p->options.n_init = p->init.size;
-    if (good && !p->init.failed)
+    p->init = copy_file(&from->init, &p->options.init, &p->options.n_init);
+    p->mask = copy_file(&from->mask, &p->options.mask, &p->options.n_mask);
+    if (good && !p->init.failed && !p->mask.failed)
         return p;
     finish_picture(p);
     return NULL;
@@ -153,14 +164,29 @@ static const char *
 image_of(dop_reader *r, const dop_form_data *form, size_t *out_n)
 {
     const uint32_t n = form->files[DOP_FORM_IMAGE].count;
-    if (form->files[DOP_FORM_MASK].count > 0)
-        dop_reader_refuse(r, "mask", "masks are not taken: the whole picture is drawn anew");
-    else if (n == 0)
+    if (n == 0)
         dop_reader_refuse(r, "image", "image is the picture to begin with, as a file of the form");
     else if (n > 1)
         dop_reader_refuse(r, "image", "a drawing begins with one picture, and image is given %u times", n);
     *out_n = form->files[DOP_FORM_IMAGE].n;
     return r->failed ? NULL : form->files[DOP_FORM_IMAGE].bytes;
+}
+
+/* Takes the mask of a form, whose picture came with `size`. */
+static void
+take_mask(dop_reader *r, const dop_api *api, const dop_form_data *form, const uint32_t size[2], dop_budget *budget,
+          picture *out)
+{
+    dop_diag diag = {0};
+    const uint32_t n = form->files[DOP_FORM_MASK].count;
+    const char *bytes = form->files[DOP_FORM_MASK].bytes;
+    if (n > 1)
+        dop_reader_refuse(r, "mask", "a picture has one mask, and mask is given %u times", n);
+    else if (n == 1 &&
+             dop_draw_fit_mask(api->model, bytes, form->files[DOP_FORM_MASK].n, size, &diag, &out->mask) != DOP_OK)
+        dop_reader_fail(r, "mask", &diag, budget);
+    out->options.mask = out->mask.data;
+    out->options.n_mask = out->mask.size;
 }
 
 /* Takes the picture to begin with; form NULL: a data: URI, where there is one. */
@@ -170,6 +196,7 @@ take_init(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budg
     const char *param = form ? "image" : "init";
     dop_diag diag = {0};
     dop_buf decoded = {0};
+    uint32_t size[2];
     size_t n = 0;
     const char *bytes = form ? image_of(r, form, &n) : dop_reader_text(r, param, &n);
     if (bytes && !form && !r->failed && dop_reader_data(r, param, bytes, budget, &decoded)) {
@@ -180,10 +207,12 @@ take_init(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budg
     out->options.n_init = n;
     if (bytes && !r->failed && dop_draw_check(api->model, &out->options, &diag) != DOP_OK)
         dop_reader_refuse(r, param, "%s", diag.message);
-    else if (bytes && !r->failed && dop_draw_fit(api->model, bytes, n, &diag, &out->init) != DOP_OK)
+    else if (bytes && !r->failed && dop_draw_fit(api->model, bytes, n, &diag, &out->init, size) != DOP_OK)
         dop_reader_fail(r, param, &diag, budget);
     out->options.init = out->init.data;
     out->options.n_init = out->init.size;
+    if (form && !r->failed)
+        take_mask(r, api, form, size, budget, out);
     dop_buf_finish(&decoded);
 }
 
@@ -378,6 +407,7 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, co
         dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
     if (!c) {
         dop_buf_finish(&like.init);
+        dop_buf_finish(&like.mask);
         return NULL;
     }
     c->api = api;
@@ -387,6 +417,7 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, co
     c->created = (int64_t)time(NULL);
     submit(&r, c, request, &like);
     dop_buf_finish(&like.init);
+    dop_buf_finish(&like.mask);
     if (r.failed) {
         free(c);
         return NULL;
