@@ -41,6 +41,7 @@ typedef struct rewriter {
     size_t n;
     uint32_t bound, next; /* ids of the input are below `bound`; `next` is the next free id */
     uint32_t uint_type, pair_type;
+    bool lacks_uint, lacks_pair; /* the module does not declare the type */
     bool changes;
     id_facts *id;
     dop_buf *out;
@@ -243,18 +244,26 @@ put_maker(rewriter *r, const uint32_t *w, bool in_function)
         put_cast(&r->later, r->pair_type, pair, w[2]);
 }
 
+/* Ids for what put_pair_type will declare: constants in front of the functions have the type, too. */
+static void
+name_pair_type(rewriter *r)
+{
+    r->lacks_uint = !r->uint_type;
+    r->lacks_pair = !r->pair_type;
+    if (r->lacks_uint)
+        r->uint_type = r->next++;
+    if (r->lacks_pair)
+        r->pair_type = r->next++;
+}
+
 /* The type of pairs, in front of the first function, if the module has none. */
 static void
 put_pair_type(rewriter *r)
 {
-    if (!r->uint_type) {
-        r->uint_type = r->next++;
+    if (r->lacks_uint)
         put(r->out, (uint32_t[]){4u << 16 | OP_TYPE_INT, r->uint_type, 32, 0}, 4);
-    }
-    if (!r->pair_type) {
-        r->pair_type = r->next++;
+    if (r->lacks_pair)
         put(r->out, (uint32_t[]){4u << 16 | OP_TYPE_VECTOR, r->pair_type, r->uint_type, 2}, 4);
-    }
 }
 
 /* May what waits in r->later come in front of this instruction? */
@@ -269,6 +278,7 @@ static void
 write_module(rewriter *r)
 {
     bool in_function = false, types = false;
+    name_pair_type(r);
     put(r->out, r->w, 5);
     for (size_t at = 5; at < r->n; at += length(r->w + at)) {
         const uint32_t *w = r->w + at, op = opcode(w), len = length(w);
