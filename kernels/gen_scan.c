@@ -274,11 +274,3 @@ dop_scan_fits(const dop_site *s)
         return (dop_refusal){"the state before the step is not kept as f32", NULL};
     return (dop_refusal){0};
 }
-
-dop_refusal
-dop_scan_keeps_last(const dop_site *s)
-{
-    if (s->g->keeps_each)
-        return (dop_refusal){"the state after each row is kept", "a kernel that goes from row to row"};
-    return dop_scan_fits(s);
-}

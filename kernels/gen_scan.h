@@ -20,8 +20,8 @@ typedef struct dop_scan_nest {
     dop_gen *gen;
     dop_nest n;
     dop_scan s;
-    bool chunks, units; /* c > 1 (gen_scan.c), where the state lies among lanes; on matrix units */
-    uint32_t rows;      /* rows of the step that are staged at once; c in chunks and on matrix units */
+    bool units;    /* on matrix units */
+    uint32_t rows; /* rows of the step that are staged at once; on matrix units c (gen_scan.c) */
     /* Among lanes L, R and J; on matrix units values of a fragment that a lane has, blocks of rows, and of the state's rows. */
     uint32_t lanes, r, j;
     const char *vec, *zero; /* type of a vector of the state, and its zero */
@@ -30,7 +30,7 @@ typedef struct dop_scan_nest {
     uint32_t staged, added, solved, results, all, products;
 } dop_scan_nest;
 
-/* Opens the nest of an *o whose fields from `chunks` to `zero` say how it is placed, and *pl how its axes are divided. */
+/* Opens the nest of an *o whose fields from `units` to `zero` say how it is placed, and *pl how its axes are divided. */
 void dop_scan_open(dop_scan_nest *o, dop_gen *gen, dop_nest_placement *pl);
 /* Begins main(): the workgroup's head h, the head g of keys that it reads, and the rows of the step that are the workgroup's,
  * `begin` to `rows`: all of them, or those of the sequence whose first row has the workgroup's number.  Sets the number of
@@ -47,8 +47,7 @@ const char *dop_scan_load(dop_scan_nest *o);
  * of linear_scan_state when another node reads it. */
 void dop_scan_place(dop_scan_nest *o, const char *row);
 void dop_scan_save(dop_scan_nest *o, const char *value, bool last);
-/* Can the variant handle the region's state?  dop_scan_keeps_last: one that writes only the state after the last row. */
+/* Can the variant handle the region's state? */
 dop_refusal dop_scan_fits(const dop_site *s);
-dop_refusal dop_scan_keeps_last(const dop_site *s);
 
 #endif

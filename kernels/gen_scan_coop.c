@@ -335,7 +335,9 @@ fits(const dop_site *site)
         return (dop_refusal){"a head has more columns than a workgroup has subgroups for", NULL};
     if (!in_fours(site, &s))
         return (dop_refusal){"its values cannot be made four at a time", NULL};
-    return dop_scan_keeps_last(site);
+    if (site->g->keeps_each)
+        return (dop_refusal){"the state after each row is kept", "a kernel that goes from row to row"};
+    return dop_scan_fits(site);
 }
 
 static const char *

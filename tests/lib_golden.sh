@@ -116,15 +116,11 @@ again)
     ways=("f32-unfused 5e-4 --kv f32 --no-fuse" "f32-chunks-of-7 5e-4 --kv f32 --chunks 7")
     # What is not fused differs by a cache in 16 bits in attention alone, of which these have every kind.
     [ -z "${3:-}" ] || ways+=("default-unfused 2e-2 --no-fuse")
-    # Recurrences of either kind in chunks, which only who asks for them gets.
-    case $(basename "$model") in
-    mamba2 | qwen3_5) ways+=("f32-scan-in-chunks 5e-4 --kv f32 --chunks 12 --force linear_scan=scan_chunks") ;;
     # Weights in pieces that fit into small allocations: experts, tables and the LM head.
-    mixtral)
+    if [ "$(basename "$model")" = mixtral ]; then
         printf 'base: lavapipe\nmax_alloc: 16384\n' >small.yaml
         ways+=("f32-in-pieces 5e-4 --kv f32 --chunks 7 --ctx 64 --target small.yaml")
-        ;;
-    esac
+    fi
     for way in "${ways[@]}"; do
         read -r name bound options <<<"$way"
         # shellcheck disable=SC2086

@@ -203,7 +203,7 @@ settle_target(dop_compilation *c, const dop_target *device, dop_diag *diag)
     if (c->options
             .invariant) { /* chunks of a scan would begin where a step does, and a persistent form has other kernels */
         t->persistent = 0;
-        t->schedule.scan_chunk_least = t->schedule.scan_units_least = UINT32_MAX;
+        t->schedule.scan_units_least = UINT32_MAX;
     }
     t->rows_as_stages = rows_as_stages(c, device);
     if (c->path.int_dot)

@@ -28,10 +28,7 @@
                  .decode_wg = 256,                 \
                  .decode_apart_rows = 2,           \
                  .scan_lanes = 8,                  \
-                 .scan_rows = 16,                  \
-                 .scan_chunk = 32,                 \
-                 .scan_chunk_least = 8,            \
-                 .scan_chunk_products = 160}
+                 .scan_rows = 16}
 
 const dop_target *
 kernel_lab_target(uint32_t which)
