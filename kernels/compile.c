@@ -1,159 +1,108 @@
-/* Compiles GLSL to SPIR-V with shaderc, and compares what SPIRV-Cross reads from the module with what the plan will say. */
+/* Compiles GLSL to SPIR-V with shaderc, and compares the interface of the module with what the plan will say. */
 #include "kernels/kernel.h"
 #include "kernels/link.h"
+#include "kernels/spirv.h"
 #include "kernels/spirv_addresses.h"
 #include "kernels/spirv_khr_matrix.h"
 
 #include <shaderc/shaderc.h>
-#include <spirv_cross/spirv_cross_c.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Shared memory is a variable of storage class Workgroup; SPIRV-Cross has no list of those, so sum them here.  The
- * module is our own compiler's output: only the few instructions needed are understood. */
-typedef struct type_sizes {
-    uint32_t bound;
-    uint32_t *size;     /* bytes of a type id, 0: not a data type */
-    uint32_t *pointee;  /* of a pointer type to Workgroup memory */
-    uint32_t *constant; /* value of an integer constant id */
-} type_sizes;
+/* What a module says of its interface, in bytes and invocations. */
+typedef struct module_face {
+    uint32_t shared, push, local;
+} module_face;
 
-enum {
-    SPV_TYPE_BOOL = 20,
-    SPV_TYPE_INT = 21,
-    SPV_TYPE_FLOAT = 22,
-    SPV_TYPE_VECTOR = 23,
-    SPV_TYPE_ARRAY = 28,
-    SPV_TYPE_STRUCT = 30,
-    SPV_TYPE_POINTER = 32,
-    SPV_CONSTANT = 43,
-    SPV_VARIABLE = 59,
-    SPV_ENTRY_POINT = 15,
-    SPV_TYPE_VOID = 19,
-    SPV_TYPE_FUNCTION = 33,
-    SPV_CONSTANT_TRUE = 41,
-    SPV_FUNCTION = 54,
-    SPV_FUNCTION_END = 56,
-    SPV_LABEL = 248,
-    SPV_RETURN = 253,
-    SPV_WORKGROUP = 4
-};
+/* Facts of an id.  The module is our own compiler's output: only the instructions of its interface are understood. */
+typedef struct face_id {
+    uint32_t bytes;        /* of a type; 0: not a data type */
+    uint32_t constant;     /* value of an integer constant */
+    uint32_t pointee;      /* of a pointer type: id of the type it points to */
+    uint32_t last, offset; /* of a struct: the member that lies last, and where */
+} face_id;
 
 static uint32_t
-shared_bytes(const uint32_t *words, size_t n, dop_arena *arena)
+size_of(const face_id *id, const uint32_t *w, uint32_t len)
 {
-    uint32_t total = 0, bound = n > 3 ? words[3] : 0;
-    type_sizes t = {bound, dop_arena_alloc(arena, bound * 4u), dop_arena_alloc(arena, bound * 4u),
-                    dop_arena_alloc(arena, bound * 4u)};
-    if (!t.size || !t.pointee || !t.constant)
-        return UINT32_MAX;
-    for (size_t i = 5; i < n;) {
-        uint32_t op = words[i] & 0xffff, len = words[i] >> 16;
-        const uint32_t *w = words + i;
-        if (len == 0 || i + len > n)
-            break;
-        if (op == SPV_TYPE_BOOL)
-            t.size[w[1]] = 4;
-        else if (op == SPV_TYPE_INT || op == SPV_TYPE_FLOAT)
-            t.size[w[1]] = w[2] / 8;
-        else if (op == SPV_TYPE_VECTOR)
-            t.size[w[1]] = t.size[w[2]] * w[3];
-        else if (op == SPV_CONSTANT)
-            t.constant[w[2]] = w[3];
-        else if (op == SPV_TYPE_ARRAY)
-            t.size[w[1]] = t.size[w[2]] * t.constant[w[3]];
-        else if (op == SPV_TYPE_STRUCT)
-            for (uint32_t k = 2; k < len; k++)
-                t.size[w[1]] += t.size[w[k]];
-        else if (op == SPV_TYPE_POINTER && w[2] == SPV_WORKGROUP)
-            t.pointee[w[1]] = t.size[w[3]];
-        else if (op == SPV_VARIABLE && w[3] == SPV_WORKGROUP)
-            total += t.pointee[w[1]];
-        i += len;
+    uint32_t sum = 0;
+    switch (dop_spv_op(w)) {
+    case SpvOpTypeBool:
+        return 4;
+    case SpvOpTypeInt:
+    case SpvOpTypeFloat:
+        return w[2] / 8;
+    case SpvOpTypeVector:
+        return id[w[2]].bytes * w[3];
+    case SpvOpTypeArray:
+        return id[w[2]].bytes * id[w[3]].constant;
+    case SpvOpTypeStruct:
+        for (uint32_t k = 2; k < len; k++)
+            sum += id[w[k]].bytes;
+        return id[w[1]].offset ? id[w[1]].offset + id[w[2 + id[w[1]].last]].bytes : sum;
+    case SpvOpTypePointer: /* a buffer's address */
+    case SpvOpTypeForwardPointer:
+        return w[2] == SpvStorageClassPhysicalStorageBuffer ? 8 : 0;
+    default:
+        return 0;
     }
-    return total;
 }
 
-/* The module's interface alone: types, constants and variables, with an empty entry point.  SPIRV-Cross of 2022 fails on
- * cooperative-matrix types, and needs no code to reflect the interface. */
+/* The module's interface; false: out of memory. */
 static bool
-interface_only(const dop_buf *spirv, dop_buf *out)
+read_interface(const dop_buf *spirv, module_face *out)
 {
-    const uint32_t *w = (const uint32_t *)(const void *)spirv->data;
-    size_t n = spirv->size / 4;
-    uint32_t entry = 0, bound = n > 3 ? w[3] : 0;
-    uint8_t *unknown = calloc(bound ? bound : 1, 1); /* ids that depend on a type that is left out */
-    if (!unknown)
-        return false;
-    dop_buf_append(out, w, 20);
-    for (size_t i = 5; i < n;) {
-        uint32_t op = w[i] & 0xffff, len = w[i] >> 16, result = 0;
-        if (len == 0 || i + len > n)
+    const uint32_t *words = (const uint32_t *)(const void *)spirv->data, n = (uint32_t)(spirv->size / 4);
+    face_id *id = calloc(n > 3 ? words[3] : 1, sizeof *id);
+    *out = (module_face){0};
+    for (uint32_t i = 5; id && i < n && dop_spv_len(words + i); i += dop_spv_len(words + i)) {
+        const uint32_t *w = words + i, op = dop_spv_op(w);
+        if (op == SpvOpMemberDecorate && w[3] == SpvDecorationOffset && w[4] >= id[w[1]].offset) {
+            id[w[1]].last = w[2];
+            id[w[1]].offset = w[4];
+        } else if (op == SpvOpExecutionMode && w[2] == SpvExecutionModeLocalSize) {
+            out->local = w[3];
+        } else if (op == SpvOpConstant) {
+            id[w[2]].constant = w[3];
+        } else if (op == SpvOpVariable && w[3] == SpvStorageClassWorkgroup) {
+            out->shared += id[id[w[1]].pointee].bytes;
+        } else if (op == SpvOpVariable && w[3] == SpvStorageClassPushConstant) {
+            out->push = id[id[w[1]].pointee].bytes;
+        } else if (dop_spv_is_type(op) || op == SpvOpTypeForwardPointer) {
+            id[w[1]].bytes = size_of(id, w, dop_spv_len(w));
+            id[w[1]].pointee = op == SpvOpTypePointer ? w[3] : 0;
+        } else if (op == SpvOpFunction) {
             break;
-        if (op == SPV_FUNCTION) {
-            if (w[i + 2] == entry) {
-                dop_buf_append(out, w + i, len * 4u);
-                while (i < n && (w[i] & 0xffff) != SPV_LABEL)
-                    i += w[i] >> 16;
-                const uint32_t rest[] = {2u << 16 | SPV_LABEL, w[i + 1], 1u << 16 | SPV_RETURN,
-                                         1u << 16 | SPV_FUNCTION_END};
-                dop_buf_append(out, rest, sizeof rest);
-                break;
-            }
-            while (i < n && (w[i] & 0xffff) != SPV_FUNCTION_END)
-                i += w[i] >> 16;
-            i++;
-            continue;
         }
-        if (op == SPV_ENTRY_POINT)
-            entry = w[i + 2];
-        bool type = op >= SPV_TYPE_VOID && op <= SPV_TYPE_FUNCTION,
-             value = op >= SPV_CONSTANT_TRUE && op <= SPV_VARIABLE;
-        bool skip = op == DOP_SPV_TYPE_MATRIX_NV || op == DOP_SPV_TYPE_MATRIX_KHR;
-        if (type || skip)
-            result = w[i + 1];
-        else if (value)
-            result = w[i + 2];
-        for (uint32_t k = 1; k < len && (type || value); k++)
-            skip = skip ||
-                   (k != (type ? 1u : 2u) && w[i + k] < bound && unknown[w[i + k]] && !(op == SPV_CONSTANT && k > 2) &&
-                    !(op == SPV_TYPE_INT || op == SPV_TYPE_FLOAT) && !(op == SPV_TYPE_VECTOR && k > 2) &&
-                    !(op == SPV_TYPE_POINTER && k == 2) && !(op == SPV_VARIABLE && k == 3));
-        if (skip && result < bound)
-            unknown[result] = 1;
-        else
-            dop_buf_append(out, w + i, len * 4u);
-        i += len;
     }
-    free(unknown);
-    return !out->failed;
+    free(id);
+    return id != NULL;
 }
 
 /* SPIR-V's capabilities (section 3.31) with our own for each; 0: every device that can run a plan has it. */
 static const struct {
     uint32_t spirv, cap;
 } capabilities[] = {
-    {1, 0},                      /* Shader */
-    {9, DOP_CAP_f16_math},       /* Float16 */
-    {11, DOP_CAP_int64},         /* Int64 */
-    {46, DOP_CAP_texels},        /* SampledBuffer */
-    {22, DOP_CAP_f16_storage},   /* Int16 */
-    {61, DOP_CAP_subgroup},      /* GroupNonUniform */
-    {62, DOP_CAP_subgroup},      /* GroupNonUniformVote */
-    {63, DOP_CAP_subgroup},      /* GroupNonUniformArithmetic */
-    {64, DOP_CAP_subgroup},      /* GroupNonUniformBallot */
-    {65, DOP_CAP_subgroup},      /* GroupNonUniformShuffle */
-    {4433, DOP_CAP_f16_storage}, /* StorageBuffer16BitAccess */
-    {4434, DOP_CAP_f16_storage}, /* UniformAndStorageBuffer16BitAccess */
-    {4448, DOP_CAP_i8_storage},  /* StorageBuffer8BitAccess */
-    {5345, 0},                   /* VulkanMemoryModel: on with every device that has it */
-    {5346, 0},                   /* VulkanMemoryModelDeviceScope */
-    {5347, 0},                   /* PhysicalStorageBufferAddresses */
-    {5357, DOP_CAP_coop_nv},     /* CooperativeMatrixNV */
-    {6018, DOP_CAP_int_dot},     /* DotProductInput4x8BitPacked */
-    {6019, DOP_CAP_int_dot},     /* DotProduct */
-    {6022, DOP_CAP_coop_khr},    /* CooperativeMatrixKHR */
+    {SpvCapabilityShader, 0},
+    {SpvCapabilityFloat16, DOP_CAP_f16_math},
+    {SpvCapabilityInt64, DOP_CAP_int64},
+    {SpvCapabilitySampledBuffer, DOP_CAP_texels},
+    {SpvCapabilityInt16, DOP_CAP_f16_storage},
+    {SpvCapabilityGroupNonUniform, DOP_CAP_subgroup},
+    {SpvCapabilityGroupNonUniformVote, DOP_CAP_subgroup},
+    {SpvCapabilityGroupNonUniformArithmetic, DOP_CAP_subgroup},
+    {SpvCapabilityGroupNonUniformBallot, DOP_CAP_subgroup},
+    {SpvCapabilityGroupNonUniformShuffle, DOP_CAP_subgroup},
+    {SpvCapabilityStorageBuffer16BitAccess, DOP_CAP_f16_storage},
+    {SpvCapabilityUniformAndStorageBuffer16BitAccess, DOP_CAP_f16_storage},
+    {SpvCapabilityStorageBuffer8BitAccess, DOP_CAP_i8_storage},
+    {SpvCapabilityVulkanMemoryModel, 0}, /* on with every device that has it */
+    {SpvCapabilityVulkanMemoryModelDeviceScope, 0},
+    {SpvCapabilityPhysicalStorageBufferAddresses, 0},
+    {SpvCapabilityCooperativeMatrixNV, DOP_CAP_coop_nv},
+    {SpvCapabilityDotProductInput4x8BitPacked, DOP_CAP_int_dot},
+    {SpvCapabilityDotProduct, DOP_CAP_int_dot},
+    {DOP_SPV_CAPABILITY_MATRIX_KHR, DOP_CAP_coop_khr},
 };
 
 /* A module must not need more than the plan will declare. */
@@ -161,8 +110,7 @@ static dop_status
 check_capabilities(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *diag)
 {
     const uint32_t *w = (const uint32_t *)(const void *)spirv->data;
-    enum { OP_CAPABILITY = 17 };
-    for (size_t i = 5; i + 1 < spirv->size / 4 && (w[i] & 0xffff) == OP_CAPABILITY; i += 2) {
+    for (size_t i = 5; i + 1 < spirv->size / 4 && dop_spv_op(w + i) == SpvOpCapability; i += 2) {
         size_t at = 0, n = sizeof capabilities / sizeof *capabilities;
         while (at < n && capabilities[at].spirv != w[i + 1])
             at++;
@@ -175,46 +123,21 @@ check_capabilities(const char *name, const dop_kernel *k, const dop_buf *spirv, 
     return DOP_OK;
 }
 
+/* Compares what the module says with what the plan will say. */
 static dop_status
-reflect(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *diag)
+compare_interface(const char *name, const dop_kernel *k, const dop_target *target, const module_face *has,
+                  dop_diag *diag)
 {
-    spvc_context ctx = NULL;
-    spvc_parsed_ir ir;
-    spvc_compiler comp;
-    spvc_resources res;
-    const spvc_reflected_resource *list;
-    size_t n = 0, push = 0;
-    dop_status st = DOP_OK;
-    dop_buf face = {0};
-    if (!interface_only(spirv, &face)) {
-        dop_buf_finish(&face);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    }
-    if (spvc_context_create(&ctx) != SPVC_SUCCESS) {
-        dop_buf_finish(&face);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    }
-    if (spvc_context_parse_spirv(ctx, (const SpvId *)(const void *)face.data, face.size / 4, &ir) != SPVC_SUCCESS ||
-        spvc_context_create_compiler(ctx, SPVC_BACKEND_NONE, ir, SPVC_CAPTURE_MODE_TAKE_OWNERSHIP, &comp) !=
-            SPVC_SUCCESS ||
-        spvc_compiler_create_shader_resources(comp, &res) != SPVC_SUCCESS ||
-        spvc_resources_get_resource_list_for_type(res, SPVC_RESOURCE_TYPE_PUSH_CONSTANT, &list, &n) != SPVC_SUCCESS) {
-        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: reflection failed: %s", name,
-                      spvc_context_get_last_error_string(ctx));
-        goto error;
-    }
-    if (n == 1)
-        spvc_compiler_get_declared_struct_size(comp, spvc_compiler_get_type_handle(comp, list[0].base_type_id), &push);
-    uint32_t local = spvc_compiler_get_execution_mode_argument_by_index(comp, SpvExecutionModeLocalSize, 0);
-    if (push != dop_push_bytes(k->n_args))
-        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: push constants are %zu bytes, not %u", name, push,
-                      dop_push_bytes(k->n_args));
-    else if (local != k->local)
-        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: workgroup size is %u, not %u", name, local, k->local);
-error:
-    spvc_context_destroy(ctx);
-    dop_buf_finish(&face);
-    return st;
+    if (has->push != dop_push_bytes(k->n_args))
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: push constants are %u bytes, not %u", name, has->push,
+                        dop_push_bytes(k->n_args));
+    if (has->local != k->local)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: workgroup size is %u, not %u", name, has->local, k->local);
+    /* A kernel past the limit loses the device instead of failing to compile: refuse it here. */
+    if (has->shared > target->shared_bytes)
+        return DOP_FAIL(diag, DOP_E_INPUT, "kernel %s needs %u bytes of shared memory, target %s has %u", name,
+                        has->shared, target->name, target->shared_bytes);
+    return DOP_OK;
 }
 
 /* khr: matrices get their KHR form (spirv_khr_matrix.h). */
@@ -278,25 +201,15 @@ dop_status
 dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *target, dop_diag *diag, dop_buf *out_spirv,
                    uint32_t *out_shared_bytes)
 {
-    dop_arena arena;
-    dop_arena_init(&arena);
+    module_face has = {0};
     dop_status st = k->n_stages ? compile_stages(name, k, diag, out_spirv)
                                 : compile_text(name, k->glsl, true, (k->caps & DOP_CAP_coop_khr) != 0, diag, out_spirv);
     if (st == DOP_OK)
         st = dop_spirv_addresses(name, out_spirv, diag);
-    if (st != DOP_OK)
-        goto error;
-    st = check_capabilities(name, k, out_spirv, diag);
     if (st == DOP_OK)
-        st = reflect(name, k, out_spirv, diag);
-    *out_shared_bytes = shared_bytes((const uint32_t *)(const void *)out_spirv->data, out_spirv->size / 4, &arena);
-    if (st == DOP_OK && *out_shared_bytes == UINT32_MAX)
+        st = check_capabilities(name, k, out_spirv, diag);
+    if (st == DOP_OK && !read_interface(out_spirv, &has))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    /* A kernel past the limit loses the device instead of failing to compile: refuse it here. */
-    if (st == DOP_OK && *out_shared_bytes > target->shared_bytes)
-        st = DOP_FAIL(diag, DOP_E_INPUT, "kernel %s needs %u bytes of shared memory, target %s has %u", name,
-                      *out_shared_bytes, target->name, target->shared_bytes);
-error:
-    dop_arena_finish(&arena);
-    return st;
+    *out_shared_bytes = has.shared;
+    return st == DOP_OK ? compare_interface(name, k, target, &has, diag) : st;
 }

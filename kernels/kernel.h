@@ -112,7 +112,7 @@ dop_status dop_kernel_persistent(const dop_templates *t, const dop_graph *g, con
                                  dop_arena *arena, dop_diag *diag, dop_kernel *out_kernel);
 
 /* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, gives matrices their KHR form where k->caps says so
- * (spirv_khr_matrix.h), and checks the module through SPIRV-Cross: push-constant size, workgroup size, shared
+ * (spirv_khr_matrix.h), and checks the interface of the module: push-constant size, workgroup size, shared
  * memory within the target's, and no capability beyond k->caps.  name is for messages. */
 dop_status dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *target, dop_diag *diag,
                               dop_buf *out_spirv, uint32_t *out_shared_bytes);

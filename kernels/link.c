@@ -1,5 +1,7 @@
 #include "kernels/link.h"
 
+#include "kernels/spirv.h"
+
 /* The header defines a constant of this name that is not static. */
 #define kDefaultMaxIdBound dop_link_max_id_bound
 #include <spirv-tools/libspirv.h>
@@ -7,36 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Opcodes, storage classes and decorations of the SPIR-V specification, sections 3.7, 3.20 and 3.49. */
-enum {
-    OP_NAME = 5,
-    OP_EXTENSION = 10,
-    OP_EXT_INST_IMPORT = 11,
-    OP_MEMORY_MODEL = 14,
-    OP_ENTRY_POINT = 15,
-    OP_EXECUTION_MODE = 16,
-    OP_CAPABILITY = 17,
-    OP_TYPE_VOID = 19,
-    OP_TYPE_INT = 21,
-    OP_TYPE_MATRIX = 24,
-    OP_TYPE_ARRAY = 28,
-    OP_TYPE_STRUCT = 30,
-    OP_TYPE_POINTER = 32,
-    OP_TYPE_FUNCTION = 33,
-    OP_CONSTANT_TRUE = 41,
-    OP_CONSTANT = 43,
-    OP_CONSTANT_COMPOSITE = 44,
-    OP_FUNCTION = 54,
-    OP_VARIABLE = 59,
-    OP_DECORATE = 71,
-    OP_MEMBER_DECORATE = 72,
-    OP_LINE = 8,
-    OP_NO_LINE = 317,
-    CLASS_WORKGROUP = 4,
-    DECORATION_BUILT_IN = 11,
-    NO_BUILT_IN = -1,
-    MAX_POOLS = 64
-};
+enum { NO_BUILT_IN = -1, MAX_POOLS = 64 };
 
 /* An instruction of a module. */
 typedef struct inst {
@@ -161,9 +134,9 @@ module_read(const dop_buf *spirv, dop_diag *diag, module *out)
         const uint32_t *w = words_of(m, &list[i]);
         if (list[i].result)
             m->defined[list[i].result] = i + 1;
-        if (list[i].op == OP_DECORATE && list[i].n == 4 && w[2] == DECORATION_BUILT_IN)
+        if (list[i].op == SpvOpDecorate && list[i].n == 4 && w[2] == SpvDecorationBuiltIn)
             m->built_in[w[1]] = (int32_t)w[3];
-        if (list[i].op == OP_ENTRY_POINT)
+        if (list[i].op == SpvOpEntryPoint)
             m->main = w[2];
     }
     return DOP_OK;
@@ -198,7 +171,7 @@ static uint32_t
 find_same(const dop_buf *out, const uint32_t *w, uint32_t n, uint32_t result_at)
 {
     const uint32_t *p = (const uint32_t *)(const void *)out->data;
-    for (size_t at = 0; at < out->size / 4; at += p[at] >> 16) {
+    for (size_t at = 0; at < out->size / 4; at += dop_spv_len(p + at)) {
         bool same = p[at] == w[0];
         for (uint32_t k = 1; k < n && same; k++)
             same = k == result_at || p[at + k] == w[k];
@@ -243,7 +216,7 @@ static uint32_t
 shared_length(const module *m, const inst *i)
 {
     const inst *type = definition(m, words_of(m, definition(m, words_of(m, i)[1]))[3]);
-    return type->op == OP_TYPE_ARRAY ? words_of(m, definition(m, words_of(m, type)[3]))[3] : 0;
+    return type->op == SpvOpTypeArray ? words_of(m, definition(m, words_of(m, type)[3]))[3] : 0;
 }
 
 /* Maps a Workgroup variable of a module to the stage record (a struct), or to a pool. */
@@ -252,7 +225,7 @@ add_shared(linker *l, module *m, const inst *i, bool *used)
 {
     const uint32_t *w = words_of(m, i);
     const inst *type = definition(m, words_of(m, definition(m, w[1]))[3]);
-    if (type->op == OP_TYPE_STRUCT) {
+    if (type->op == SpvOpTypeStruct) {
         if (!l->stage_record) {
             copy(l, m, i, &l->globals);
             l->stage_record = id_of(l, m, w[2]);
@@ -261,7 +234,7 @@ add_shared(linker *l, module *m, const inst *i, bool *used)
         m->map[w[2]] = l->stage_record;
         return DOP_OK;
     }
-    bool array = type->op == OP_TYPE_ARRAY;
+    bool array = type->op == SpvOpTypeArray;
     const uint32_t *t = words_of(m, type);
     uint32_t element = id_of(l, m, array ? t[2] : t[1]), k = 0;
     uint32_t length = shared_length(m, i);
@@ -293,15 +266,15 @@ add_global(linker *l, module *m, const inst *i)
         }
         l->built_ins[b] = id_of(l, m, i->result);
     }
-    if (i->op == OP_VARIABLE && w[3] == CLASS_WORKGROUP)
+    if (i->op == SpvOpVariable && w[3] == SpvStorageClassWorkgroup)
         return DOP_OK; /* add_all_shared */
-    bool value = (i->op >= OP_TYPE_VOID && i->op <= OP_TYPE_MATRIX) || i->op == OP_TYPE_POINTER ||
-                 i->op == OP_TYPE_FUNCTION || (i->op >= OP_CONSTANT_TRUE && i->op <= OP_CONSTANT_COMPOSITE);
+    bool value = (i->op >= SpvOpTypeVoid && i->op <= SpvOpTypeMatrix) || i->op == SpvOpTypePointer ||
+                 i->op == SpvOpTypeFunction || (i->op >= SpvOpConstantTrue && i->op <= SpvOpConstantComposite);
     if (value)
         copy_once(l, m, i, &l->globals);
     else
         copy(l, m, i, &l->globals);
-    if (i->op == OP_VARIABLE) {
+    if (i->op == SpvOpVariable) {
         uint32_t id = id_of(l, m, w[2]);
         dop_buf_append(&l->interface, &id, 4);
     }
@@ -317,8 +290,8 @@ add_all_shared(linker *l, module *m)
     const inst *list = insts(m, &n);
     for (;;) {
         uint32_t best = 0, best_at = n;
-        for (uint32_t i = 0; i < n && list[i].op != OP_FUNCTION; i++) {
-            if (list[i].op != OP_VARIABLE || words_of(m, &list[i])[3] != CLASS_WORKGROUP)
+        for (uint32_t i = 0; i < n && list[i].op != SpvOpFunction; i++) {
+            if (list[i].op != SpvOpVariable || words_of(m, &list[i])[3] != SpvStorageClassWorkgroup)
                 continue;
             uint32_t length = shared_length(m, &list[i]);
             bool later = length < last || (length == last && i > last_at);
@@ -340,17 +313,16 @@ add_all_shared(linker *l, module *m)
 static bool
 is_debug(uint32_t op)
 {
-    return (op >= 2 && op <= 8) || op == OP_NO_LINE || op == 330 /* OpModuleProcessed */;
+    return (op >= SpvOpSourceContinued && op <= SpvOpLine) || op == SpvOpNoLine || op == SpvOpModuleProcessed;
 }
 
 /* The same for all modules, except that some may not need addresses. */
 static dop_status
 add_memory_model(linker *l, const uint32_t *w)
 {
-    enum { LOGICAL = 0 };
     if (l->memory_model[0] && l->memory_model[2] != w[2])
         return DOP_FAIL(l->diag, DOP_E_INTERNAL, "linking kernels: memory models %u and %u", l->memory_model[2], w[2]);
-    if (!l->memory_model[0] || l->memory_model[1] == LOGICAL)
+    if (!l->memory_model[0] || l->memory_model[1] == SpvAddressingModelLogical)
         memcpy(l->memory_model, w, sizeof l->memory_model);
     return DOP_OK;
 }
@@ -362,27 +334,27 @@ add_module_scope(linker *l, module *m, bool root)
     uint32_t n;
     const inst *list = insts(m, &n);
     dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < n && list[i].op != OP_FUNCTION && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < n && list[i].op != SpvOpFunction && st == DOP_OK; i++) {
         uint32_t op = list[i].op;
-        if (is_debug(op) || op == OP_ENTRY_POINT || op == OP_DECORATE || op == OP_MEMBER_DECORATE)
+        if (is_debug(op) || op == SpvOpEntryPoint || op == SpvOpDecorate || op == SpvOpMemberDecorate)
             continue;
-        if (op == OP_CAPABILITY)
+        if (op == SpvOpCapability)
             copy_once(l, m, &list[i], &l->capabilities);
-        else if (op == OP_EXTENSION)
+        else if (op == SpvOpExtension)
             copy_once(l, m, &list[i], &l->extensions);
-        else if (op == OP_EXT_INST_IMPORT)
+        else if (op == SpvOpExtInstImport)
             copy_once(l, m, &list[i], &l->imports);
-        else if (op == OP_MEMORY_MODEL)
+        else if (op == SpvOpMemoryModel)
             st = add_memory_model(l, words_of(m, &list[i]));
-        else if (op == OP_EXECUTION_MODE && root)
+        else if (op == SpvOpExecutionMode && root)
             copy(l, m, &list[i], &l->modes);
-        else if (op != OP_EXECUTION_MODE)
+        else if (op != SpvOpExecutionMode)
             st = add_global(l, m, &list[i]);
     }
     if (st == DOP_OK)
         st = add_all_shared(l, m);
-    for (uint32_t i = 0; i < n && list[i].op != OP_FUNCTION; i++)
-        if ((list[i].op == OP_DECORATE || list[i].op == OP_MEMBER_DECORATE) && !m->dropped[words_of(m, &list[i])[1]])
+    for (uint32_t i = 0; i < n && list[i].op != SpvOpFunction; i++)
+        if ((list[i].op == SpvOpDecorate || list[i].op == SpvOpMemberDecorate) && !m->dropped[words_of(m, &list[i])[1]])
             copy(l, m, &list[i], &l->decorations);
     return st;
 }
@@ -392,12 +364,12 @@ add_functions(linker *l, module *m, const bool *skipped)
 {
     uint32_t n, i = 0;
     const inst *list = insts(m, &n);
-    while (i < n && list[i].op != OP_FUNCTION)
+    while (i < n && list[i].op != SpvOpFunction)
         i++;
     for (bool skip = false; i < n; i++) {
-        if (list[i].op == OP_FUNCTION)
+        if (list[i].op == SpvOpFunction)
             skip = skipped && skipped[list[i].result];
-        if (!skip && list[i].op != OP_LINE && list[i].op != OP_NO_LINE)
+        if (!skip && list[i].op != SpvOpLine && list[i].op != SpvOpNoLine)
             copy(l, m, &list[i], &l->functions);
     }
 }
@@ -414,7 +386,7 @@ add_root(linker *l, module *root, const uint32_t *mains, uint32_t n_stages)
     for (uint32_t i = 0; i < n; i++) {
         unsigned stage;
         const uint32_t *w = words_of(root, &list[i]);
-        if (list[i].op == OP_NAME && sscanf((const char *)(const void *)(w + 2), "dop_stage_%u(", &stage) == 1 &&
+        if (list[i].op == SpvOpName && sscanf((const char *)(const void *)(w + 2), "dop_stage_%u(", &stage) == 1 &&
             stage < n_stages) {
             root->map[w[1]] = mains[stage];
             skipped[w[1]] = true;
@@ -459,13 +431,13 @@ write_pools(linker *l)
         const pool *p = &l->pools[i];
         uint32_t type = p->element;
         if (p->length > 0) {
-            uint32_t u32 = result_of(l, OP_TYPE_INT, (uint32_t[]){0, 32, 0}, 3, 1);
-            uint32_t length = result_of(l, OP_CONSTANT, (uint32_t[]){u32, 0, p->length}, 3, 2);
+            uint32_t u32 = result_of(l, SpvOpTypeInt, (uint32_t[]){0, 32, 0}, 3, 1);
+            uint32_t length = result_of(l, SpvOpConstant, (uint32_t[]){u32, 0, p->length}, 3, 2);
             type = l->next_id++;
-            put(&l->globals, OP_TYPE_ARRAY, (uint32_t[]){type, p->element, length}, 3);
+            put(&l->globals, SpvOpTypeArray, (uint32_t[]){type, p->element, length}, 3);
         }
-        uint32_t pointer = result_of(l, OP_TYPE_POINTER, (uint32_t[]){0, CLASS_WORKGROUP, type}, 3, 1);
-        put(&l->globals, OP_VARIABLE, (uint32_t[]){pointer, p->id, CLASS_WORKGROUP}, 3);
+        uint32_t pointer = result_of(l, SpvOpTypePointer, (uint32_t[]){0, SpvStorageClassWorkgroup, type}, 3, 1);
+        put(&l->globals, SpvOpVariable, (uint32_t[]){pointer, p->id, SpvStorageClassWorkgroup}, 3);
         dop_buf_append(&l->interface, &p->id, 4);
     }
 }
@@ -473,9 +445,9 @@ write_pools(linker *l)
 static void
 write_module(linker *l, module *root, dop_buf *out)
 {
-    const uint32_t header[] = {0x07230203, root->version, 0, l->next_id, 0};
+    const uint32_t header[] = {SpvMagicNumber, root->version, 0, l->next_id, 0};
     dop_buf entry = {0};
-    const uint32_t name[] = {5 /* GLCompute */, id_of(l, root, root->main), 0x6e69616d /* "main" */, 0};
+    const uint32_t name[] = {SpvExecutionModelGLCompute, id_of(l, root, root->main), 0x6e69616d /* "main" */, 0};
     dop_buf_append(&entry, name, sizeof name);
     dop_buf_append(&entry, l->interface.data, l->interface.size);
     dop_buf_append(out, header, sizeof header);
@@ -484,7 +456,7 @@ write_module(linker *l, module *root, dop_buf *out)
     for (size_t i = 0; i < 3; i++)
         dop_buf_append(out, before[i]->data, before[i]->size);
     dop_buf_append(out, l->memory_model, sizeof l->memory_model);
-    put(out, OP_ENTRY_POINT, (const uint32_t *)(const void *)entry.data, (uint32_t)(entry.size / 4));
+    put(out, SpvOpEntryPoint, (const uint32_t *)(const void *)entry.data, (uint32_t)(entry.size / 4));
     for (size_t i = 0; i < 4; i++)
         dop_buf_append(out, after[i]->data, after[i]->size);
     dop_buf_finish(&entry);

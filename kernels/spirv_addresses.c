@@ -2,31 +2,9 @@
  * the module with these words.  An address gets its words where it is made, because that place is before all of its uses. */
 #include "kernels/spirv_addresses.h"
 
-#include <stdlib.h>
+#include "kernels/spirv.h"
 
-/* SPIR-V 1.6, section 3.52 (Instructions), and 3.7 (Storage Class). */
-enum {
-    OP_UNDEF = 1,
-    OP_LINE = 8,
-    OP_TYPE_VOID = 19,
-    OP_TYPE_INT = 21,
-    OP_TYPE_VECTOR = 23,
-    OP_TYPE_POINTER = 32,
-    OP_TYPE_FORWARD_POINTER = 39,
-    OP_CONSTANT_NULL = 46,
-    OP_FUNCTION = 54,
-    OP_FUNCTION_PARAMETER = 55,
-    OP_VARIABLE = 59,
-    OP_COPY_OBJECT = 83,
-    OP_BITCAST = 124,
-    OP_SELECT = 169,
-    OP_PHI = 245,
-    OP_LABEL = 248,
-    OP_NO_LINE = 317,
-    OP_TYPE_MATRIX_KHR = 4456,
-    OP_TYPE_MATRIX_NV = 5358,
-    CLASS_PHYSICAL_STORAGE_BUFFER = 5349
-};
+#include <stdlib.h>
 
 typedef struct id_facts {
     uint32_t type;    /* id of the type of a value; 0: not a value */
@@ -48,18 +26,6 @@ typedef struct rewriter {
     dop_buf later; /* instructions that come as soon as their place allows */
 } rewriter;
 
-static uint32_t
-opcode(const uint32_t *w)
-{
-    return w[0] & 0xffffu;
-}
-
-static uint32_t
-length(const uint32_t *w)
-{
-    return w[0] >> 16;
-}
-
 /* The facts of an id; for a word that is not an id, the facts of id 0. */
 static id_facts *
 facts(const rewriter *r, uint32_t id)
@@ -73,52 +39,46 @@ is_address(const rewriter *r, uint32_t id)
     return facts(r, facts(r, id)->type)->is_address_type;
 }
 
-static bool
-is_type_op(uint32_t op)
-{
-    return (op >= OP_TYPE_VOID && op < OP_TYPE_FORWARD_POINTER) || op == OP_TYPE_MATRIX_KHR || op == OP_TYPE_MATRIX_NV;
-}
-
 /* --- reading --------------------------------------------------------------------------------------------------------- */
 
 static void
 note_type(rewriter *r, const uint32_t *w)
 {
-    const uint32_t op = opcode(w), len = length(w);
+    const uint32_t op = dop_spv_op(w), len = dop_spv_len(w);
     facts(r, w[1])->is_type = 1;
-    if (op == OP_TYPE_INT && len == 4 && w[2] == 32 && w[3] == 0)
+    if (op == SpvOpTypeInt && len == 4 && w[2] == 32 && w[3] == 0)
         r->uint_type = w[1];
-    else if (op == OP_TYPE_VECTOR && len == 4 && w[2] == r->uint_type && w[3] == 2)
+    else if (op == SpvOpTypeVector && len == 4 && w[2] == r->uint_type && w[3] == 2)
         r->pair_type = w[1];
-    else if (op == OP_TYPE_POINTER && len == 4)
-        facts(r, w[1])->is_address_type = w[2] == CLASS_PHYSICAL_STORAGE_BUFFER;
+    else if (op == SpvOpTypePointer && len == 4)
+        facts(r, w[1])->is_address_type = w[2] == SpvStorageClassPhysicalStorageBuffer;
 }
 
 static bool
 chooses(uint32_t op)
 {
-    return op == OP_PHI || op == OP_SELECT;
+    return op == SpvOpPhi || op == SpvOpSelect;
 }
 
 /* The words of an instruction that are the addresses it chooses from: every second one from `first`, or every one. */
 static uint32_t
 first_choice(uint32_t op)
 {
-    return op == OP_PHI ? 3 : 4;
+    return op == SpvOpPhi ? 3 : 4;
 }
 
 static uint32_t
 choice_step(uint32_t op)
 {
-    return op == OP_PHI ? 2 : 1;
+    return op == SpvOpPhi ? 2 : 1;
 }
 
 static void
 note_value(rewriter *r, const uint32_t *w)
 {
     id_facts *f = facts(r, w[2]);
-    const bool same = opcode(w) == OP_COPY_OBJECT || opcode(w) == OP_BITCAST;
-    if (length(w) == 4 && same && facts(r, w[1])->is_address_type &&
+    const bool same = dop_spv_op(w) == SpvOpCopyObject || dop_spv_op(w) == SpvOpBitcast;
+    if (dop_spv_len(w) == 4 && same && facts(r, w[1])->is_address_type &&
         (is_address(r, w[3]) || (r->pair_type && facts(r, w[3])->type == r->pair_type)))
         f->same_as = w[3];
     f->type = w[1];
@@ -129,21 +89,22 @@ note_value(rewriter *r, const uint32_t *w)
 static bool
 has_result(const rewriter *r, const uint32_t *w, bool types)
 {
-    const uint32_t op = opcode(w);
-    return types && length(w) > 2 && !is_type_op(op) && op != OP_TYPE_FORWARD_POINTER && facts(r, w[1])->is_type;
+    const uint32_t op = dop_spv_op(w);
+    return types && dop_spv_len(w) > 2 && !dop_spv_is_type(op) && op != SpvOpTypeForwardPointer &&
+           facts(r, w[1])->is_type;
 }
 
 static dop_status
 collect(rewriter *r, dop_diag *diag)
 {
     bool types = false;
-    for (size_t at = 5; at < r->n; at += length(r->w + at)) {
-        const uint32_t *w = r->w + at, op = opcode(w), len = length(w);
+    for (size_t at = 5; at < r->n; at += dop_spv_len(r->w + at)) {
+        const uint32_t *w = r->w + at, op = dop_spv_op(w), len = dop_spv_len(w);
         if (len == 0 || at + len > r->n)
             return DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: its addresses: instruction out of bounds at word %zu",
                             r->name, at);
-        types = types || is_type_op(op);
-        if (is_type_op(op) && len > 1)
+        types = types || dop_spv_is_type(op);
+        if (dop_spv_is_type(op) && len > 1)
             note_type(r, w);
         else if (has_result(r, w, types))
             note_value(r, w);
@@ -175,12 +136,12 @@ static void
 find_wants(rewriter *r)
 {
     bool types = false;
-    for (size_t at = 5; at < r->n; at += length(r->w + at)) {
-        const uint32_t *w = r->w + at, op = opcode(w), len = length(w);
-        types = types || is_type_op(op);
+    for (size_t at = 5; at < r->n; at += dop_spv_len(r->w + at)) {
+        const uint32_t *w = r->w + at, op = dop_spv_op(w), len = dop_spv_len(w);
+        types = types || dop_spv_is_type(op);
         if (len < 4 || !has_result(r, w, types) || !facts(r, w[1])->is_address_type)
             continue;
-        if (op == OP_BITCAST && is_address(r, w[3])) {
+        if (op == SpvOpBitcast && is_address(r, w[3])) {
             want_pair(r, w[3]);
             r->changes = true;
         } else if (chooses(op)) {
@@ -203,7 +164,7 @@ put(dop_buf *out, const uint32_t *words, uint32_t n)
 static void
 put_cast(dop_buf *out, uint32_t type, uint32_t result, uint32_t from)
 {
-    put(out, (uint32_t[]){4u << 16 | OP_BITCAST, type, result, from}, 4);
+    put(out, (uint32_t[]){4u << 16 | SpvOpBitcast, type, result, from}, 4);
 }
 
 static uint32_t
@@ -222,7 +183,7 @@ put_later(rewriter *r)
 static void
 put_choice(rewriter *r, const uint32_t *w)
 {
-    const uint32_t op = opcode(w), len = length(w), pair = facts(r, w[2])->pair;
+    const uint32_t op = dop_spv_op(w), len = dop_spv_len(w), pair = facts(r, w[2])->pair;
     const uint32_t step = choice_step(op);
     put(r->out, (uint32_t[]){w[0], r->pair_type, pair}, 3);
     for (uint32_t i = 3; i < len; i++) {
@@ -236,9 +197,9 @@ put_choice(rewriter *r, const uint32_t *w)
 static void
 put_maker(rewriter *r, const uint32_t *w, bool in_function)
 {
-    const uint32_t op = opcode(w), pair = facts(r, w[2])->pair;
-    put(r->out, w, length(w));
-    if (!in_function && (op == OP_UNDEF || op == OP_CONSTANT_NULL))
+    const uint32_t op = dop_spv_op(w), pair = facts(r, w[2])->pair;
+    put(r->out, w, dop_spv_len(w));
+    if (!in_function && (op == SpvOpUndef || op == SpvOpConstantNull))
         put(&r->later, (uint32_t[]){3u << 16 | op, r->pair_type, pair}, 3);
     else
         put_cast(&r->later, r->pair_type, pair, w[2]);
@@ -261,17 +222,17 @@ static void
 put_pair_type(rewriter *r)
 {
     if (r->lacks_uint)
-        put(r->out, (uint32_t[]){4u << 16 | OP_TYPE_INT, r->uint_type, 32, 0}, 4);
+        put(r->out, (uint32_t[]){4u << 16 | SpvOpTypeInt, r->uint_type, 32, 0}, 4);
     if (r->lacks_pair)
-        put(r->out, (uint32_t[]){4u << 16 | OP_TYPE_VECTOR, r->pair_type, r->uint_type, 2}, 4);
+        put(r->out, (uint32_t[]){4u << 16 | SpvOpTypeVector, r->pair_type, r->uint_type, 2}, 4);
 }
 
 /* May what waits in r->later come in front of this instruction? */
 static bool
 is_place(uint32_t op)
 {
-    return op != OP_PHI && op != OP_LINE && op != OP_NO_LINE && op != OP_FUNCTION_PARAMETER && op != OP_LABEL &&
-           op != OP_VARIABLE;
+    return op != SpvOpPhi && op != SpvOpLine && op != SpvOpNoLine && op != SpvOpFunctionParameter && op != SpvOpLabel &&
+           op != SpvOpVariable;
 }
 
 static void
@@ -280,20 +241,20 @@ write_module(rewriter *r)
     bool in_function = false, types = false;
     name_pair_type(r);
     put(r->out, r->w, 5);
-    for (size_t at = 5; at < r->n; at += length(r->w + at)) {
-        const uint32_t *w = r->w + at, op = opcode(w), len = length(w);
-        if (op == OP_FUNCTION && !in_function) {
+    for (size_t at = 5; at < r->n; at += dop_spv_len(r->w + at)) {
+        const uint32_t *w = r->w + at, op = dop_spv_op(w), len = dop_spv_len(w);
+        if (op == SpvOpFunction && !in_function) {
             put_pair_type(r);
             put_later(r);
             in_function = true;
         }
         if (in_function && is_place(op))
             put_later(r);
-        types = types || is_type_op(op);
+        types = types || dop_spv_is_type(op);
         const bool makes =
-            has_result(r, w, types) && len > (op == OP_BITCAST ? 3u : 2u) && facts(r, w[1])->is_address_type;
+            has_result(r, w, types) && len > (op == SpvOpBitcast ? 3u : 2u) && facts(r, w[1])->is_address_type;
         const id_facts *f = facts(r, makes ? w[2] : 0);
-        if (makes && op == OP_BITCAST && is_address(r, w[3]))
+        if (makes && op == SpvOpBitcast && is_address(r, w[3]))
             put_cast(r->out, w[1], w[2], pair_of(r, w[3]));
         else if (makes && chooses(op))
             put_choice(r, w);
@@ -309,10 +270,10 @@ write_module(rewriter *r)
 dop_status
 dop_spirv_addresses(const char *name, dop_buf *spirv, dop_diag *diag)
 {
-    enum { MAGIC = 0x07230203, MAX_BOUND = 1 << 22 };
+    enum { MAX_BOUND = 1 << 22 };
     const uint32_t *words = (const uint32_t *)(const void *)spirv->data;
     const size_t n = spirv->size / 4;
-    if (n < 5 || words[0] != MAGIC || words[3] == 0 || words[3] > MAX_BOUND)
+    if (n < 5 || words[0] != SpvMagicNumber || words[3] == 0 || words[3] > MAX_BOUND)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: its addresses: not a SPIR-V module", name);
     dop_buf out = {0};
     rewriter r = {.name = name, .w = words, .n = n, .bound = words[3], .next = words[3], .out = &out};

@@ -3,54 +3,12 @@
  * Constants are not values in this sense: one constant may be needed in several uses, and each place gets the one it needs. */
 #include "kernels/spirv_khr_matrix.h"
 
+#include "kernels/spirv.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-/* SPIR-V 1.6, section 3.52 (Instructions). */
-enum {
-    OP_UNDEF = 1,
-    OP_NAME = 5,
-    OP_MEMBER_NAME = 6,
-    OP_EXTENSION = 10,
-    OP_CAPABILITY = 17,
-    OP_TYPE_VOID = 19,
-    OP_TYPE_INT = 21,
-    OP_TYPE_FLOAT = 22,
-    OP_TYPE_ARRAY = 28,
-    OP_TYPE_STRUCT = 30,
-    OP_TYPE_POINTER = 32,
-    OP_TYPE_FUNCTION = 33,
-    OP_TYPE_FORWARD_POINTER = 39,
-    OP_CONSTANT_TRUE = 41,
-    OP_CONSTANT_FALSE = 42,
-    OP_CONSTANT = 43,
-    OP_CONSTANT_COMPOSITE = 44,
-    OP_CONSTANT_NULL = 46,
-    OP_FUNCTION = 54,
-    OP_FUNCTION_PARAMETER = 55,
-    OP_FUNCTION_CALL = 57,
-    OP_VARIABLE = 59,
-    OP_LOAD = 61,
-    OP_STORE = 62,
-    OP_COPY_MEMORY = 63,
-    OP_ACCESS_CHAIN = 65,
-    OP_IN_BOUNDS_ACCESS_CHAIN = 66,
-    OP_DECORATE = 71,
-    OP_MEMBER_DECORATE = 72,
-    OP_COMPOSITE_CONSTRUCT = 80,
-    OP_COMPOSITE_EXTRACT = 81,
-    OP_COMPOSITE_INSERT = 82,
-    OP_COPY_OBJECT = 83,
-    OP_CONVERT_F_TO_U = 109,
-    OP_F_CONVERT = 115,
-    OP_S_NEGATE = 126,
-    OP_F_DIV = 136,
-    OP_MATRIX_TIMES_SCALAR = 143,
-    OP_SELECT = 169,
-    OP_PHI = 245,
-    OP_RETURN_VALUE = 254,
-    USES = 3
-};
+enum { USES = 3 };
 
 typedef struct id_facts {
     uint32_t at;       /* number of the word where the id's definition begins; 0: none */
@@ -84,18 +42,6 @@ fail(rewriter *r, const char *what, uint32_t number)
         r->st = DOP_FAIL(r->diag, DOP_E_INTERNAL, "kernel %s: KHR form of its matrices: %s %u", r->name, what, number);
 }
 
-static uint32_t
-opcode(const uint32_t *w)
-{
-    return w[0] & 0xffffu;
-}
-
-static uint32_t
-length(const uint32_t *w)
-{
-    return w[0] >> 16;
-}
-
 /* The facts of an id; for a word that is not an id, the facts of id 0. */
 static id_facts *
 facts(const rewriter *r, uint32_t id)
@@ -103,32 +49,26 @@ facts(const rewriter *r, uint32_t id)
     return &r->id[id < r->bound ? id : 0];
 }
 
-static bool
-is_type_op(uint32_t op)
-{
-    return (op >= OP_TYPE_VOID && op < OP_TYPE_FORWARD_POINTER) || op == DOP_SPV_TYPE_MATRIX_NV;
-}
-
 /* Before the first type come capabilities, names and decorations, which hold ids and literals in any place. */
 static bool
 has_result_type(const rewriter *r, const uint32_t *w, bool after_types)
 {
-    return after_types && !is_type_op(opcode(w)) && opcode(w) != OP_TYPE_FORWARD_POINTER && length(w) > 2 &&
-           facts(r, w[1])->is_type;
+    return after_types && !dop_spv_is_type(dop_spv_op(w)) && dop_spv_op(w) != SpvOpTypeForwardPointer &&
+           dop_spv_len(w) > 2 && facts(r, w[1])->is_type;
 }
 
 static void
 note_type(rewriter *r, const uint32_t *w)
 {
     id_facts *t = facts(r, w[1]);
-    uint32_t op = opcode(w), len = length(w);
+    uint32_t op = dop_spv_op(w), len = dop_spv_len(w);
     t->is_type = 1;
-    t->has_matrix = op == DOP_SPV_TYPE_MATRIX_NV;
-    if (op == OP_TYPE_ARRAY && len > 2)
+    t->has_matrix = op == SpvOpTypeCooperativeMatrixNV;
+    if (op == SpvOpTypeArray && len > 2)
         t->has_matrix = facts(r, w[2])->has_matrix;
-    else if (op == OP_TYPE_POINTER && len > 3)
+    else if (op == SpvOpTypePointer && len > 3)
         t->has_matrix = facts(r, w[3])->has_matrix;
-    else if (op == OP_TYPE_STRUCT || op == OP_TYPE_FUNCTION)
+    else if (op == SpvOpTypeStruct || op == SpvOpTypeFunction)
         for (uint32_t i = 2; i < len; i++)
             t->has_matrix |= facts(r, w[i])->has_matrix;
 }
@@ -137,12 +77,12 @@ note_type(rewriter *r, const uint32_t *w)
 static bool
 is_whole(const rewriter *r, size_t at)
 {
-    uint32_t op = opcode(r->w + at), len = length(r->w + at);
-    uint32_t least = op == DOP_SPV_TYPE_MATRIX_NV                                                   ? 6
-                     : op == OP_FUNCTION                                                            ? 5
-                     : op == OP_TYPE_INT || op == OP_TYPE_POINTER                                   ? 4
-                     : op == OP_TYPE_FUNCTION || op == OP_TYPE_ARRAY || op == OP_FUNCTION_PARAMETER ? 3
-                                                                                                    : 1;
+    uint32_t op = dop_spv_op(r->w + at), len = dop_spv_len(r->w + at);
+    uint32_t least = op == SpvOpTypeCooperativeMatrixNV                                                ? 6
+                     : op == SpvOpFunction                                                             ? 5
+                     : op == SpvOpTypeInt || op == SpvOpTypePointer                                    ? 4
+                     : op == SpvOpTypeFunction || op == SpvOpTypeArray || op == SpvOpFunctionParameter ? 3
+                                                                                                       : 1;
     return len >= least && at + len <= r->n;
 }
 
@@ -150,16 +90,16 @@ static void
 collect(rewriter *r)
 {
     bool types = false, code = false;
-    for (size_t at = 5; at < r->n && r->st == DOP_OK; at += length(r->w + at)) {
+    for (size_t at = 5; at < r->n && r->st == DOP_OK; at += dop_spv_len(r->w + at)) {
         const uint32_t *w = r->w + at;
-        uint32_t op = opcode(w);
+        uint32_t op = dop_spv_op(w);
         if (!is_whole(r, at)) {
             fail(r, "instruction out of bounds at word", (uint32_t)at);
             return;
         }
-        types = types || (is_type_op(op) && length(w) > 1);
-        code = code || op == OP_FUNCTION;
-        if (is_type_op(op) && length(w) > 1) {
+        types = types || (dop_spv_is_type(op) && dop_spv_len(w) > 1);
+        code = code || op == SpvOpFunction;
+        if (dop_spv_is_type(op) && dop_spv_len(w) > 1) {
             facts(r, w[1])->at = (uint32_t)at;
             note_type(r, w);
         } else if (has_result_type(r, w, types)) {
@@ -167,7 +107,7 @@ collect(rewriter *r)
             v->at = (uint32_t)at;
             v->type = w[1];
             v->parent = w[2];
-            v->is_constant = !code && op != OP_VARIABLE;
+            v->is_constant = !code && op != SpvOpVariable;
             v->has_matrix = facts(r, w[1])->has_matrix;
         }
     }
@@ -232,21 +172,21 @@ typedef struct operand_range {
 } operand_range;
 
 static const operand_range ranges[] = {
-    {OP_UNDEF, OP_UNDEF, 3, 3},
-    {OP_FUNCTION_PARAMETER, OP_FUNCTION_PARAMETER, 3, 3},
-    {OP_VARIABLE, OP_VARIABLE, 4, 5},
-    {OP_LOAD, OP_LOAD, 3, 4},
-    {OP_ACCESS_CHAIN, OP_IN_BOUNDS_ACCESS_CHAIN, 3, 4},
-    {OP_COMPOSITE_CONSTRUCT, OP_COMPOSITE_CONSTRUCT, 3, 0},
-    {OP_COMPOSITE_EXTRACT, OP_COMPOSITE_EXTRACT, 3, 4},
-    {OP_COMPOSITE_INSERT, OP_COMPOSITE_INSERT, 3, 5},
-    {OP_COPY_OBJECT, OP_COPY_OBJECT, 3, 4},
-    {OP_CONVERT_F_TO_U, OP_F_CONVERT, 3, 4},
-    {OP_S_NEGATE, OP_F_DIV, 3, 0},
-    {OP_MATRIX_TIMES_SCALAR, OP_MATRIX_TIMES_SCALAR, 3, 4},
-    {OP_SELECT, OP_SELECT, 4, 6},
-    {OP_PHI, OP_PHI, 3, 0},
-    {DOP_SPV_MATRIX_LOAD_NV, DOP_SPV_MATRIX_LOAD_NV, 3, 3},
+    {SpvOpUndef, SpvOpUndef, 3, 3},
+    {SpvOpFunctionParameter, SpvOpFunctionParameter, 3, 3},
+    {SpvOpVariable, SpvOpVariable, 4, 5},
+    {SpvOpLoad, SpvOpLoad, 3, 4},
+    {SpvOpAccessChain, SpvOpInBoundsAccessChain, 3, 4},
+    {SpvOpCompositeConstruct, SpvOpCompositeConstruct, 3, 0},
+    {SpvOpCompositeExtract, SpvOpCompositeExtract, 3, 4},
+    {SpvOpCompositeInsert, SpvOpCompositeInsert, 3, 5},
+    {SpvOpCopyObject, SpvOpCopyObject, 3, 4},
+    {SpvOpConvertFToU, SpvOpFConvert, 3, 4},
+    {SpvOpSNegate, SpvOpFDiv, 3, 0},
+    {SpvOpMatrixTimesScalar, SpvOpMatrixTimesScalar, 3, 4},
+    {SpvOpSelect, SpvOpSelect, 4, 6},
+    {SpvOpPhi, SpvOpPhi, 3, 0},
+    {SpvOpCooperativeMatrixLoadNV, SpvOpCooperativeMatrixLoadNV, 3, 3},
 };
 
 static const operand_range *
@@ -267,13 +207,13 @@ call_operands(rewriter *r, size_t at, operand_fn visit)
 {
     const uint32_t *w = r->w + at;
     size_t p = facts(r, w[3])->at;
-    p += p ? length(r->w + p) : r->n;
-    for (uint32_t i = 4; i < length(w) && p < r->n; i++) {
+    p += p ? dop_spv_len(r->w + p) : r->n;
+    for (uint32_t i = 4; i < dop_spv_len(w) && p < r->n; i++) {
         const uint32_t *param = r->w + p;
-        if (opcode(param) != OP_FUNCTION_PARAMETER || length(param) < 3)
+        if (dop_spv_op(param) != SpvOpFunctionParameter || dop_spv_len(param) < 3)
             break;
         visit(r, at + i, param[2], DOP_MATRIX_SUM);
-        p += length(param);
+        p += dop_spv_len(param);
     }
 }
 
@@ -281,22 +221,22 @@ static void
 operands(rewriter *r, size_t at, uint32_t function, operand_fn visit)
 {
     const uint32_t *w = r->w + at;
-    uint32_t op = opcode(w), len = length(w);
+    uint32_t op = dop_spv_op(w), len = dop_spv_len(w);
     const operand_range *range = range_of(op);
-    if (op == DOP_SPV_MATRIX_MUL_ADD_NV && len == 6) {
+    if (op == SpvOpCooperativeMatrixMulAddNV && len == 6) {
         visit(r, at + 3, 0, DOP_MATRIX_A);
         visit(r, at + 4, 0, DOP_MATRIX_B);
         visit(r, at + 5, 0, DOP_MATRIX_SUM);
-    } else if (op == DOP_SPV_MATRIX_STORE_NV && len > 4) {
+    } else if (op == SpvOpCooperativeMatrixStoreNV && len > 4) {
         visit(r, at + 2, w[2], DOP_MATRIX_SUM);
-    } else if (op == OP_STORE && len > 2) {
+    } else if (op == SpvOpStore && len > 2) {
         visit(r, at + 1, w[1], DOP_MATRIX_SUM);
         visit(r, at + 2, w[1], DOP_MATRIX_SUM);
-    } else if (op == OP_COPY_MEMORY && len > 2) {
+    } else if (op == SpvOpCopyMemory && len > 2) {
         visit(r, at + 2, w[1], DOP_MATRIX_SUM);
-    } else if (op == OP_RETURN_VALUE && len > 1) {
+    } else if (op == SpvOpReturnValue && len > 1) {
         visit(r, at + 1, function, DOP_MATRIX_SUM);
-    } else if (op == OP_FUNCTION_CALL && len > 3) {
+    } else if (op == SpvOpFunctionCall && len > 3) {
         call_operands(r, at, visit);
     } else if (range) {
         for (uint32_t i = range->begin; i < (range->end ? range->end : len) && i < len; i++)
@@ -318,20 +258,20 @@ infer_uses(rewriter *r)
 {
     uint32_t function = 0;
     bool types = false;
-    for (size_t at = 5; at < r->n && r->st == DOP_OK; at += length(r->w + at)) {
+    for (size_t at = 5; at < r->n && r->st == DOP_OK; at += dop_spv_len(r->w + at)) {
         const uint32_t *w = r->w + at;
-        uint32_t op = opcode(w);
-        types = types || is_type_op(op);
-        if (op == OP_FUNCTION && length(w) == 5) {
+        uint32_t op = dop_spv_op(w);
+        types = types || dop_spv_is_type(op);
+        if (op == SpvOpFunction && dop_spv_len(w) == 5) {
             function = w[2];
             continue;
         }
         if (!function)
             continue;
         operands(r, at, function, join_operand);
-        if (op == DOP_SPV_MATRIX_MUL_ADD_NV && length(w) == 6)
+        if (op == SpvOpCooperativeMatrixMulAddNV && dop_spv_len(w) == 6)
             set_use(r, w[2], DOP_MATRIX_SUM);
-        else if (op == OP_FUNCTION_CALL && length(w) > 3)
+        else if (op == SpvOpFunctionCall && dop_spv_len(w) > 3)
             join(r, w[3], w[2]);
         else if (has_result_type(r, w, types) && facts(r, w[1])->has_matrix && !range_of(op))
             fail(r, "matrices in instruction", op);
@@ -363,14 +303,14 @@ spread_wants(rewriter *r, const uint32_t *defs, size_t n)
             facts(r, r->id[i].type)->uses |= (uint8_t)(1u << use_of(r, i));
     while (n-- > 0) {
         const uint32_t *w = r->w + defs[n];
-        uint32_t op = opcode(w), len = length(w);
-        id_facts *f = facts(r, w[is_type_op(op) ? 1 : 2]);
-        if (!f->has_matrix || op == OP_TYPE_FUNCTION)
+        uint32_t op = dop_spv_op(w), len = dop_spv_len(w);
+        id_facts *f = facts(r, w[dop_spv_is_type(op) ? 1 : 2]);
+        if (!f->has_matrix || op == SpvOpTypeFunction)
             continue;
         if (f->is_constant)
             facts(r, f->type)->uses |= f->uses;
-        if (op == OP_CONSTANT_COMPOSITE || op == OP_TYPE_STRUCT || op == OP_TYPE_ARRAY || op == OP_TYPE_POINTER)
-            for (uint32_t i = op == OP_CONSTANT_COMPOSITE || op == OP_TYPE_POINTER ? 3 : 2; i < len; i++)
+        if (op == SpvOpConstantComposite || op == SpvOpTypeStruct || op == SpvOpTypeArray || op == SpvOpTypePointer)
+            for (uint32_t i = op == SpvOpConstantComposite || op == SpvOpTypePointer ? 3 : 2; i < len; i++)
                 if (facts(r, w[i])->has_matrix)
                     facts(r, w[i])->uses |= f->uses;
     }
@@ -386,15 +326,15 @@ find_wants(rewriter *r)
         r->st = DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
         return;
     }
-    for (size_t at = 5; at < r->n; at += length(r->w + at)) {
+    for (size_t at = 5; at < r->n; at += dop_spv_len(r->w + at)) {
         const uint32_t *w = r->w + at;
-        function = opcode(w) == OP_FUNCTION && length(w) == 5 ? w[2] : function;
+        function = dop_spv_op(w) == SpvOpFunction && dop_spv_len(w) == 5 ? w[2] : function;
         if (function) {
             operands(r, at, function, want_constant);
             continue;
         }
-        bool type = is_type_op(opcode(w)) && length(w) > 1;
-        const id_facts *f = type ? facts(r, w[1]) : length(w) > 2 ? facts(r, w[2]) : &r->id[0];
+        bool type = dop_spv_is_type(dop_spv_op(w)) && dop_spv_len(w) > 1;
+        const id_facts *f = type ? facts(r, w[1]) : dop_spv_len(w) > 2 ? facts(r, w[2]) : &r->id[0];
         if (f->at == at && f->has_matrix && (f->is_type || f->is_constant) && n < r->bound)
             defs[n++] = (uint32_t)at;
     }
@@ -446,7 +386,7 @@ static void
 put_function_types(rewriter *r, size_t at)
 {
     enum { MAX_WORDS = 64, MAX_KINDS = 8 };
-    uint32_t kinds[MAX_KINDS][MAX_WORDS], n = 0, len = length(r->w + at);
+    uint32_t kinds[MAX_KINDS][MAX_WORDS], n = 0, len = dop_spv_len(r->w + at);
     const uint32_t *w = r->w + at;
     if (len > MAX_WORDS) {
         fail(r, "parameters of one function:", len);
@@ -454,15 +394,15 @@ put_function_types(rewriter *r, size_t at)
     }
     for (uint32_t f = 1; f < r->bound; f++) {
         size_t p = r->id[f].at;
-        if (!p || opcode(r->w + p) != OP_FUNCTION || length(r->w + p) != 5 || r->w[p + 4] != w[1])
+        if (!p || dop_spv_op(r->w + p) != SpvOpFunction || dop_spv_len(r->w + p) != 5 || r->w[p + 4] != w[1])
             continue;
         uint32_t kind[MAX_WORDS], k = 0;
         memcpy(kind, w, len * sizeof *kind);
         kind[2] = in_use(r, w[2], wanted_use(r, f, DOP_MATRIX_SUM));
         p += 5;
-        for (uint32_t i = 3; i < len && p < r->n && opcode(r->w + p) == OP_FUNCTION_PARAMETER; i++) {
+        for (uint32_t i = 3; i < len && p < r->n && dop_spv_op(r->w + p) == SpvOpFunctionParameter; i++) {
             kind[i] = in_use(r, w[i], wanted_use(r, r->w[p + 2], DOP_MATRIX_SUM));
-            p += length(r->w + p);
+            p += dop_spv_len(r->w + p);
         }
         while (k < n && !same_words(kinds[k] + 2, kind + 2, len - 2))
             k++;
@@ -485,17 +425,17 @@ put_matrix_types(rewriter *r, size_t at)
     const uint32_t *w = r->w + at;
     const id_facts *rows = facts(r, w[4]), *number = facts(r, rows->type);
     const uint32_t *integer = r->w + number->at;
-    if (length(w) != 6 || !number->at || opcode(integer) != OP_TYPE_INT || integer[2] != 32) {
+    if (dop_spv_len(w) != 6 || !number->at || dop_spv_op(integer) != SpvOpTypeInt || integer[2] != 32) {
         fail(r, "not a matrix of constant size, type", w[1]);
         return;
     }
-    if (opcode(r->w + facts(r, w[2])->at) != OP_TYPE_FLOAT) {
+    if (dop_spv_op(r->w + facts(r, w[2])->at) != SpvOpTypeFloat) {
         fail(r, "a matrix of integers, type", w[1]);
         return;
     }
     for (uint32_t u = 0; u < USES && !r->use_id[USES - 1]; u++) {
         r->use_id[u] = r->next++;
-        put(r, (uint32_t[]){4u << 16 | OP_CONSTANT, rows->type, r->use_id[u], u}, 4);
+        put(r, (uint32_t[]){4u << 16 | SpvOpConstant, rows->type, r->use_id[u], u}, 4);
     }
     for (uint32_t u = 0; u < USES; u++)
         if (r->id[w[1]].uses >> u & 1)
@@ -510,17 +450,17 @@ static void
 put_definition(rewriter *r, size_t at, uint32_t id)
 {
     const uint32_t *w = r->w + at;
-    uint32_t op = opcode(w), len = length(w), first = op == OP_TYPE_ARRAY || op == OP_TYPE_STRUCT ? 2 : 3;
-    if (op == DOP_SPV_TYPE_MATRIX_NV) {
+    uint32_t op = dop_spv_op(w), len = dop_spv_len(w), first = op == SpvOpTypeArray || op == SpvOpTypeStruct ? 2 : 3;
+    if (op == SpvOpTypeCooperativeMatrixNV) {
         put_matrix_types(r, at);
         return;
     }
-    if (op == OP_TYPE_FUNCTION) {
+    if (op == SpvOpTypeFunction) {
         put_function_types(r, at);
         return;
     }
-    if (op != OP_TYPE_ARRAY && op != OP_TYPE_STRUCT && op != OP_TYPE_POINTER && op != OP_CONSTANT_COMPOSITE &&
-        op != OP_CONSTANT_NULL && op != OP_UNDEF) {
+    if (op != SpvOpTypeArray && op != SpvOpTypeStruct && op != SpvOpTypePointer && op != SpvOpConstantComposite &&
+        op != SpvOpConstantNull && op != SpvOpUndef) {
         fail(r, "matrices in definition", op);
         return;
     }
@@ -529,7 +469,7 @@ put_definition(rewriter *r, size_t at, uint32_t id)
         if (!(r->id[id].uses >> u & 1))
             continue;
         for (uint32_t i = 0; i < len; i++) {
-            bool own = i == (is_type_op(op) ? 1u : 2u), part = i >= first || (!is_type_op(op) && i == 1);
+            bool own = i == (dop_spv_is_type(op) ? 1u : 2u), part = i >= first || (!dop_spv_is_type(op) && i == 1);
             put_word(r, own ? r->id[id].made[u] : part ? in_use(r, w[i], use) : w[i]);
         }
     }
@@ -539,10 +479,10 @@ put_definition(rewriter *r, size_t at, uint32_t id)
 static uint32_t
 layout_of(rewriter *r, uint32_t id)
 {
-    uint32_t op = facts(r, id)->at ? opcode(r->w + facts(r, id)->at) : 0;
-    if (op != OP_CONSTANT_TRUE && op != OP_CONSTANT_FALSE)
+    uint32_t op = facts(r, id)->at ? dop_spv_op(r->w + facts(r, id)->at) : 0;
+    if (op != SpvOpConstantTrue && op != SpvOpConstantFalse)
         fail(r, "an order of elements that is no constant, id", id);
-    return r->use_id[op == OP_CONSTANT_TRUE];
+    return r->use_id[op == SpvOpConstantTrue];
 }
 
 /* One word of the instruction in r->line, which begins at r->line_at. */
@@ -559,7 +499,7 @@ static void
 swap_layout(rewriter *r, uint32_t *line, uint32_t len, uint32_t stride, uint32_t op)
 {
     if (len < stride + 2) {
-        fail(r, "a short instruction", opcode(line));
+        fail(r, "a short instruction", dop_spv_op(line));
         return;
     }
     uint32_t layout = layout_of(r, line[stride + 1]);
@@ -572,22 +512,22 @@ static void
 put_code(rewriter *r, size_t at, uint32_t function, bool types)
 {
     const uint32_t *w = r->w + at;
-    uint32_t op = opcode(w), len = length(w), *line = r->line;
+    uint32_t op = dop_spv_op(w), len = dop_spv_len(w), *line = r->line;
     memcpy(line, w, len * sizeof *w);
     r->line_at = at;
     if (function)
         operands(r, at, function, replace_operand);
     if (has_result_type(r, w, types) && is_value(r, w[2]))
         line[1] = in_use(r, w[1], use_of(r, w[2]));
-    if (op == OP_FUNCTION && len == 5 && facts(r, w[2])->function)
+    if (op == SpvOpFunction && len == 5 && facts(r, w[2])->function)
         line[4] = facts(r, w[2])->function;
-    if (op == DOP_SPV_MATRIX_LOAD_NV)
+    if (op == SpvOpCooperativeMatrixLoadNV)
         swap_layout(r, line, len, 4, DOP_SPV_MATRIX_LOAD_KHR);
-    else if (op == DOP_SPV_MATRIX_STORE_NV)
+    else if (op == SpvOpCooperativeMatrixStoreNV)
         swap_layout(r, line, len, 3, DOP_SPV_MATRIX_STORE_KHR);
-    else if (op == DOP_SPV_MATRIX_MUL_ADD_NV)
+    else if (op == SpvOpCooperativeMatrixMulAddNV)
         line[0] = len << 16 | DOP_SPV_MATRIX_MUL_ADD_KHR;
-    else if (op == DOP_SPV_MATRIX_LENGTH_NV) /* the length depends on the use, which nothing here tells */
+    else if (op == SpvOpCooperativeMatrixLengthNV) /* the length depends on the use, which nothing here tells */
         fail(r, "the number of elements of matrix type", len > 3 ? w[3] : 0);
     put(r, line, len);
 }
@@ -597,11 +537,11 @@ static void
 put_extension(rewriter *r, const uint32_t *w)
 {
     static const char nv[] = "SPV_NV_cooperative_matrix", khr[] = "SPV_KHR_cooperative_matrix";
-    if (length(w) != 1 + sizeof nv / 4 + 1 || memcmp(w + 1, nv, sizeof nv) != 0) {
-        put(r, w, length(w));
+    if (dop_spv_len(w) != 1 + sizeof nv / 4 + 1 || memcmp(w + 1, nv, sizeof nv) != 0) {
+        put(r, w, dop_spv_len(w));
         return;
     }
-    uint32_t words[1 + sizeof khr / 4 + 1] = {(1 + sizeof khr / 4 + 1) << 16 | OP_EXTENSION};
+    uint32_t words[1 + sizeof khr / 4 + 1] = {(1 + sizeof khr / 4 + 1) << 16 | SpvOpExtension};
     memcpy(words + 1, khr, sizeof khr);
     put(r, words, sizeof words / 4);
 }
@@ -611,10 +551,10 @@ put_extension(rewriter *r, const uint32_t *w)
 static bool
 is_left_out(const rewriter *r, const uint32_t *w)
 {
-    const uint32_t op = opcode(w);
-    const bool names = op == OP_NAME || op == OP_MEMBER_NAME || op == OP_DECORATE || op == OP_MEMBER_DECORATE;
-    const id_facts *f = facts(r, names && length(w) > 1 ? w[1] : 0);
-    const bool function = f->at && opcode(r->w + f->at) == OP_TYPE_FUNCTION;
+    const uint32_t op = dop_spv_op(w);
+    const bool names = op == SpvOpName || op == SpvOpMemberName || op == SpvOpDecorate || op == SpvOpMemberDecorate;
+    const id_facts *f = facts(r, names && dop_spv_len(w) > 1 ? w[1] : 0);
+    const bool function = f->at && dop_spv_op(r->w + f->at) == SpvOpTypeFunction;
     return f->has_matrix && (f->is_type || f->is_constant) && !function && !f->uses;
 }
 
@@ -624,16 +564,16 @@ write_module(rewriter *r)
     uint32_t function = 0;
     bool types = false;
     put(r, r->w, 5);
-    for (size_t at = 5; at < r->n && r->st == DOP_OK; at += length(r->w + at)) {
+    for (size_t at = 5; at < r->n && r->st == DOP_OK; at += dop_spv_len(r->w + at)) {
         const uint32_t *w = r->w + at;
-        uint32_t op = opcode(w), len = length(w);
-        types = types || is_type_op(op);
-        function = op == OP_FUNCTION && len == 5 ? w[2] : function;
-        uint32_t made = is_type_op(op) && len > 1 ? w[1] : has_result_type(r, w, types) ? w[2] : 0;
+        uint32_t op = dop_spv_op(w), len = dop_spv_len(w);
+        types = types || dop_spv_is_type(op);
+        function = op == SpvOpFunction && len == 5 ? w[2] : function;
+        uint32_t made = dop_spv_is_type(op) && len > 1 ? w[1] : has_result_type(r, w, types) ? w[2] : 0;
         const id_facts *f = facts(r, made);
-        if (op == OP_CAPABILITY && len == 2 && w[1] == DOP_SPV_CAPABILITY_MATRIX_NV)
+        if (op == SpvOpCapability && len == 2 && w[1] == SpvCapabilityCooperativeMatrixNV)
             put(r, (uint32_t[]){w[0], DOP_SPV_CAPABILITY_MATRIX_KHR}, 2);
-        else if (op == OP_EXTENSION)
+        else if (op == SpvOpExtension)
             put_extension(r, w);
         else if (f->has_matrix && (f->is_type || f->is_constant))
             put_definition(r, at, made);
@@ -649,8 +589,8 @@ write_module(rewriter *r)
 dop_status
 dop_spirv_khr_matrix(const char *name, const uint32_t *words, size_t n, dop_diag *diag, dop_buf *out_spirv)
 {
-    enum { MAGIC = 0x07230203, MAX_BOUND = 1 << 22, MAX_LINE = 65536 };
-    if (n < 5 || words[0] != MAGIC || words[3] == 0 || words[3] > MAX_BOUND || n > UINT32_MAX)
+    enum { MAX_BOUND = 1 << 22, MAX_LINE = 65536 };
+    if (n < 5 || words[0] != SpvMagicNumber || words[3] == 0 || words[3] > MAX_BOUND || n > UINT32_MAX)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: KHR form of its matrices: not a SPIR-V module", name);
     rewriter r = {.name = name, .w = words, .n = n, .bound = words[3], .next = words[3], .diag = diag};
     dop_buf out = {0};

@@ -12,22 +12,6 @@
 
 #include "base/base.h"
 
-/* SPIR-V's opcodes of the instructions that differ, for code that examines modules. */
-enum {
-    DOP_SPV_CAPABILITY_MATRIX_NV = 5357,
-    DOP_SPV_TYPE_MATRIX_NV = 5358,
-    DOP_SPV_MATRIX_LOAD_NV = 5359,
-    DOP_SPV_MATRIX_STORE_NV = 5360,
-    DOP_SPV_MATRIX_MUL_ADD_NV = 5361,
-    DOP_SPV_MATRIX_LENGTH_NV = 5362,
-    DOP_SPV_CAPABILITY_MATRIX_KHR = 6022,
-    DOP_SPV_TYPE_MATRIX_KHR = 4456,
-    DOP_SPV_MATRIX_LOAD_KHR = 4457,
-    DOP_SPV_MATRIX_STORE_KHR = 4458,
-    DOP_SPV_MATRIX_MUL_ADD_KHR = 4459,
-    DOP_SPV_MATRIX_LENGTH_KHR = 4460
-};
-
 /* The last operand of a KHR matrix type ("Cooperative Matrix Use"). */
 typedef enum dop_matrix_use { DOP_MATRIX_A = 0, DOP_MATRIX_B = 1, DOP_MATRIX_SUM = 2 } dop_matrix_use;
 

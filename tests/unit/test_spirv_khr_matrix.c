@@ -1,6 +1,8 @@
 /* The KHR form of matrices: real kernels of every target with matrix units, and modules made for one question each. */
 #include "kernels/spirv_khr_matrix.h"
 
+#include "kernels/spirv.h"
+
 #include <criterion/criterion.h>
 #include <shaderc/shaderc.h>
 #include <stdlib.h>
@@ -94,12 +96,6 @@ len_at(const module *m, size_t at)
     return m->w[at] >> 16;
 }
 
-static bool
-is_type(uint32_t op)
-{
-    return (op >= 19 && op <= 38) || op == DOP_SPV_TYPE_MATRIX_NV || op == DOP_SPV_TYPE_MATRIX_KHR;
-}
-
 /* Every id has one definition, below the bound; types come before what is made of them. */
 static void
 take_down(const module *m)
@@ -113,11 +109,11 @@ take_down(const module *m)
         const uint32_t *w = m->w + at;
         uint32_t op = op_at(m, at), id = 0;
         cr_assert(len_at(m, at) > 0 && at + len_at(m, at) <= m->n, "instruction at %zu", at);
-        types = types || is_type(op);
-        if (is_type(op))
+        types = types || dop_spv_is_type(op);
+        if (dop_spv_is_type(op))
             id = w[1];
         else if (types && op != 39 && len_at(m, at) > 2 && w[1] < m->w[3] && known->at[w[1]] &&
-                 is_type(op_at(m, known->at[w[1]]))) {
+                 dop_spv_is_type(op_at(m, known->at[w[1]]))) {
             id = w[2];
             known->type[id] = w[1];
         }
@@ -133,7 +129,8 @@ take_down(const module *m)
         if (op == 30 || op == 33)
             for (uint32_t i = 2; i < len_at(m, at); i++)
                 cr_assert(known->at[w[i]], "type %u hangs on one that is not there: %u", id, w[i]);
-        cr_assert(op < DOP_SPV_TYPE_MATRIX_NV || op > DOP_SPV_MATRIX_LENGTH_NV, "an NV instruction is left: %u", op);
+        cr_assert(op < SpvOpTypeCooperativeMatrixNV || op > SpvOpCooperativeMatrixLengthNV,
+                  "an NV instruction is left: %u", op);
     }
 }
 
@@ -182,7 +179,7 @@ check(const module *m)
         const uint32_t *w = m->w + at;
         uint32_t op = op_at(m, at);
         if (op == 17)
-            cr_assert_neq(w[1], DOP_SPV_CAPABILITY_MATRIX_NV);
+            cr_assert_neq(w[1], SpvCapabilityCooperativeMatrixNV);
         if (op == 10)
             cr_assert_str_neq((const char *)(w + 1), "SPV_NV_cooperative_matrix");
         c.matrix_types += op == DOP_SPV_TYPE_MATRIX_KHR;
@@ -310,7 +307,7 @@ Test(khr_matrix, types_without_uses_are_left_out)
     const uint32_t idle = nv.w[3], pointer = idle + 1;
     uint32_t last = 0, first = 0;
     for (uint32_t at = 5; at < nv.n; at += len_at(&nv, at)) {
-        last = op_at(&nv, at) == DOP_SPV_TYPE_MATRIX_NV ? at : last;
+        last = op_at(&nv, at) == SpvOpTypeCooperativeMatrixNV ? at : last;
         first = !first && op_at(&nv, at) == 71 ? at : first;
     }
     cr_assert(first && last);

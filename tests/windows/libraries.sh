@@ -101,9 +101,6 @@ if [ "${2:-}" = runtime ]; then
     echo "libraries of the runtime for Windows: $prefix"
     exit 0
 fi
-library spirv-cross "" libspirv-cross-c.a -DSPIRV_CROSS_CLI=OFF -DSPIRV_CROSS_ENABLE_TESTS=OFF -DSPIRV_CROSS_ENABLE_HLSL=OFF \
-    -DSPIRV_CROSS_ENABLE_MSL=OFF -DSPIRV_CROSS_ENABLE_CPP=OFF -DSPIRV_CROSS_ENABLE_REFLECT=OFF -DSPIRV_CROSS_ENABLE_UTIL=OFF
-pkgconfig spirv-cross-c-shared "-lspirv-cross-c -lspirv-cross-glsl -lspirv-cross-core -lstdc++" -I"$prefix/include/spirv_cross"
 cp -r /usr/include/spirv include/ # by itself: /usr/include has headers of this system
 built="SPIRV-Tools-static SPIRV-Tools-opt" library spirv-tools "" libSPIRV-Tools-opt.a -DSPIRV-Headers_SOURCE_DIR="$prefix" \
     -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_SKIP_TESTS=ON -DSPIRV_WERROR=OFF
