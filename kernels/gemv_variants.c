@@ -4,14 +4,14 @@
 static dop_refusal
 fits_ints(const dop_site *s)
 {
-    dop_refusal no = dop_products_refuse(s);
+    const dop_refusal no = dop_products_refuse(s);
     return no.why ? no : dop_int8_refuses(s);
 }
 
 static dop_refusal
 fits_mixed(const dop_site *s)
 {
-    dop_refusal no = dop_products_refuse(s);
+    const dop_refusal no = dop_products_refuse(s);
     return no.why ? no : dop_int8_refuses_mixed(s);
 }
 
@@ -28,79 +28,28 @@ avoid_ints_and_lanes(const dop_site *s)
     return no ? no : avoid_lanes(s);
 }
 
-/* What all variants have in common, and what is tuned of those whose lanes share rows. */
+/* What all variants have in common, integers, and what is tuned and what a stage has where lanes of a subgroup share rows. */
 #define GEMV .shared = dop_gemv_shared, .emit = dop_gemv_emit, .trips = dop_trips_gemv
+#define FLOATS .fits = dop_products_refuse, .tile = dop_gemv_tile, GEMV
+#define INTS .fits = fits_ints, .tile = dop_gemv_tile, .ints = true, GEMV
 #define TUNED .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg
+#define STAGE(name) TUNED, .stage = DOP_VARIANT_##name, .as_stage = dop_gemv_stage
 
-const dop_descriptor dop_descriptor_gemv = {
-    .fits = dop_products_refuse,
-    .tile = dop_gemv_tile,
-    GEMV,
-};
-const dop_descriptor dop_descriptor_gemv_i8 = {
-    .fits = fits_ints,
-    .avoid = dop_int8_avoid,
-    .tile = dop_gemv_tile,
-    GEMV,
-    .ints = true,
-};
-const dop_descriptor dop_descriptor_gemv_subgroup = {
-    TUNED, .fits = dop_products_refuse,        .avoid = avoid_lanes,       .tile = dop_gemv_tile,
-    GEMV,  .stage = DOP_VARIANT_gemv_subgroup, .as_stage = dop_gemv_stage,
-};
-const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {
-    TUNED,
-    .fits = fits_ints,
-    .avoid = avoid_ints_and_lanes,
-    .tile = dop_gemv_tile,
-    GEMV,
-    .stage = DOP_VARIANT_gemv_subgroup_i8,
-    .as_stage = dop_gemv_stage,
-    .ints = true,
-};
-const dop_descriptor dop_descriptor_gemv_subgroup_mixed = {
-    TUNED,
-    .fits = fits_mixed,
-    .avoid = avoid_ints_and_lanes,
-    .tile = dop_gemv_tile_i8,
-    GEMV,
-    .stage = DOP_VARIANT_gemv_subgroup, /* two forms of a long row would take too much shared memory in a stage */
-    .ints = true,
-};
-
-const dop_descriptor dop_descriptor_expert = {
-    .fits = dop_products_refuse,
-    .tile = dop_gemv_tile,
-    GEMV,
-};
-const dop_descriptor dop_descriptor_expert_i8 = {
-    .fits = fits_ints,
-    .avoid = dop_int8_avoid,
-    .tile = dop_gemv_tile,
-    GEMV,
-    .ints = true,
-};
-const dop_descriptor dop_descriptor_expert_subgroup = {
-    TUNED, .fits = dop_products_refuse,          .tile = dop_gemv_tile,
-    GEMV,  .stage = DOP_VARIANT_expert_subgroup, .as_stage = dop_gemv_stage,
-};
-const dop_descriptor dop_descriptor_expert_subgroup_i8 = {
-    TUNED,
-    .fits = fits_ints,
-    .avoid = dop_int8_avoid,
-    .tile = dop_gemv_tile,
-    GEMV,
-    .stage = DOP_VARIANT_expert_subgroup_i8,
-    .as_stage = dop_gemv_stage,
-    .ints = true,
-};
-const dop_descriptor dop_descriptor_expert_each = {
-    .fits = dop_products_refuse,
-    .tile = dop_gemv_tile,
-    GEMV,
-};
-const dop_descriptor dop_descriptor_expert_each_subgroup = {
-    .fits = dop_products_refuse,
-    .tile = dop_gemv_tile,
-    GEMV,
-};
+const dop_descriptor dop_descriptor_gemv = {FLOATS};
+const dop_descriptor dop_descriptor_gemv_i8 = {INTS, .avoid = dop_int8_avoid};
+const dop_descriptor dop_descriptor_gemv_subgroup = {FLOATS, STAGE(gemv_subgroup), .avoid = avoid_lanes};
+const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {INTS, STAGE(gemv_subgroup_i8), .avoid = avoid_ints_and_lanes};
+/* A stage has floats only: two forms of a long row would take too much shared memory. */
+const dop_descriptor dop_descriptor_gemv_subgroup_mixed = {TUNED,
+                                                           GEMV,
+                                                           .fits = fits_mixed,
+                                                           .avoid = avoid_ints_and_lanes,
+                                                           .tile = dop_gemv_tile_i8,
+                                                           .stage = DOP_VARIANT_gemv_subgroup,
+                                                           .ints = true};
+const dop_descriptor dop_descriptor_expert = {FLOATS};
+const dop_descriptor dop_descriptor_expert_i8 = {INTS, .avoid = dop_int8_avoid};
+const dop_descriptor dop_descriptor_expert_subgroup = {FLOATS, STAGE(expert_subgroup)};
+const dop_descriptor dop_descriptor_expert_subgroup_i8 = {INTS, STAGE(expert_subgroup_i8), .avoid = dop_int8_avoid};
+const dop_descriptor dop_descriptor_expert_each = {FLOATS};
+const dop_descriptor dop_descriptor_expert_each_subgroup = {FLOATS};

@@ -5,7 +5,7 @@
 void
 dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_selection *choice, dop_diag *diag)
 {
-    *gen = (dop_gen){.descriptor = d, .choice = choice, .failures = dop_buf_failures()};
+    *gen = (dop_gen){.site = *s, .descriptor = d, .choice = choice, .grid = {1, 1, 1}, .failures = dop_buf_failures()};
     dop_emit_init(&gen->e, s->g, s->r, s->t, diag);
     gen->e.routes = s->routes;
 }

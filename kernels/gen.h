@@ -10,10 +10,11 @@ struct dop_gen {
     const dop_templates *templates;
     const dop_descriptor *descriptor;
     const dop_selection *choice;
+    dop_site site;
     dop_emit e;
     dop_buf main;     /* the filled template */
     const char *nest; /* the dump of the nest from which `main` was printed; NULL: `main` is a filled template */
-    uint32_t grid[3]; /* workgroups */
+    uint32_t grid[3]; /* workgroups; 1 where an emitter sets nothing */
     bool merges; /* the last workgroup to finish merges what all made (splits of attention, values of a tail's heads) */
     bool claims; /* workgroups claim their blocks of work from a counter, instead of having fixed shares */
     bool hands_on; /* some workgroups read values that other workgroups of the same dispatch stored */
@@ -135,8 +136,7 @@ typedef struct dop_attn {
     bool keeps[2]; /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself; in a
                                     stage of several rows those of the sequence, DOP_NEW words of four apart */
 } dop_attn;
-dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the placement */
-dop_attn dop_attn_at(const dop_site *s);    /* as dop_attn_find, before anything is generated */
+dop_attn dop_attn_at(const dop_site *s); /* rows is left to the placement */
 /* Are values columns of the keys' rows, as in latent attention? */
 bool dop_attn_values_in_keys(const dop_graph *g, const dop_attn *a);
 /* Does the region compute query heads by a row program, or write this step's rows of the caches? */

@@ -206,7 +206,6 @@ emit(dop_gen *gen)
     const dop_node_id list = n->n_srcs > 1 ? n->src[1] : 0;
     uint32_t cols = dop_node_cols(g, n->src[0]);
     DOP_NUMBERS(gen, &keys, &gen->main, {"#MARGIN", each});
-    gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
     if (n->op == DOP_OP_argmax_merge) {
         const char *a = dop_emit_arg(e, n->src[0], false);
         dop_node_id x = dop_node_at(g, n->src[0])->src[0];

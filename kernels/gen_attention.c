@@ -43,12 +43,6 @@ dop_attn_at(const dop_site *s)
     return a;
 }
 
-attn
-dop_attn_find(const dop_gen *gen)
-{
-    return dop_attn_at(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes});
-}
-
 bool
 dop_attn_values_in_keys(const dop_graph *g, const attn *a)
 {
@@ -319,7 +313,7 @@ emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
-    dop_attend x = {.a = dop_attn_find(gen)};
+    dop_attend x = {.a = dop_attn_at(&gen->site)};
     attn *a = &x.a;
     gen->merges = e->r->info->attn.merged != 0;
     a->merged_heads = heads_of(a, tile);
@@ -360,7 +354,7 @@ emit(dop_gen *gen)
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
-    attn a = dop_attn_find(gen);
+    attn a = dop_attn_at(&gen->site);
     return tile_bytes(&a, &gen->choice->tile, gen->e.target) + dop_tail_bytes(gen, 1);
 }
 
@@ -488,19 +482,8 @@ fits_alone(const dop_site *s)
     return no.why ? no : fits(s);
 }
 
-const dop_descriptor dop_descriptor_attention = {
-    .fits = fits_alone,
-    .tile = dop_attn_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
-    .stage = DOP_VARIANT_attention_decode,
-};
-const dop_descriptor dop_descriptor_attention_subgroup = {
-    .fits = fits,
-    .tile = dop_attn_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
-    .stage = DOP_VARIANT_attention_decode,
-};
+#define ATTENTION .tile = dop_attn_tile, .shared = shared_bytes, .emit = emit, .trips = trips
+
+const dop_descriptor dop_descriptor_attention = {ATTENTION, .fits = fits_alone, .stage = DOP_VARIANT_attention_decode};
+const dop_descriptor dop_descriptor_attention_subgroup = {ATTENTION, .fits = fits,
+                                                          .stage = DOP_VARIANT_attention_decode};

@@ -436,7 +436,7 @@ emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
-    units u = {.x = {.a = dop_attn_find(gen)}};
+    units u = {.x = {.a = dop_attn_at(&gen->site)}};
     dop_attn *a = &u.x.a;
     const layout l = u.l = layout_of(e->g, a, tile, e->target);
     if (l.row_groups * l.position_groups * l.value_groups != l.subgroups || l.positions % (l.n * l.position_groups) ||
@@ -454,7 +454,6 @@ emit(dop_gen *gen)
         e->blocks = true; /* whose functions pack halves */
     gen->grid[0] = a->kv * (a->group / l.heads);
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bq);
-    gen->grid[2] = 1;
     const dop_nest_placement pl = {
         .at = {[DOP_PLACE_t] = {[DOP_LEVEL_grid] = gen->grid[0] * gen->grid[1],
                                 [DOP_LEVEL_group] = l.row_groups,
@@ -491,7 +490,7 @@ emit(dop_gen *gen)
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
-    dop_attn a = dop_attn_find(gen);
+    dop_attn a = dop_attn_at(&gen->site);
     return layout_of(gen->e.g, &a, &gen->choice->tile, gen->e.target).bytes;
 }
 

@@ -467,7 +467,7 @@ static dop_status
 emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
-    dop_attend x = {.a = dop_attn_find(gen), .whole = true};
+    dop_attend x = {.a = dop_attn_at(&gen->site), .whole = true};
     dop_attn *a = &x.a;
     const uint32_t group_wgs = shape(gen, a), made_rows = e->routes ? e->g->max_t : 1;
     const shares l = shares_of(gen, a);
@@ -510,7 +510,7 @@ shared_bytes(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_target *t = gen->e.target;
-    dop_attn a = dop_attn_find(gen);
+    dop_attn a = dop_attn_at(&gen->site);
     (void)shape(gen, &a);
     uint32_t at_once = positions_of(&a, tile, t), batch = heads_at_once(&a, tile, t);
     uint32_t scores = a.rows * at_once + a.rows * 3 * (tile->apart ? tile->wg / t->subgroup : 1);

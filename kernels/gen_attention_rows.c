@@ -199,9 +199,9 @@ static dop_status
 emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
-    dop_attend x = {.a = dop_attn_find(gen), .vector = true};
+    dop_attend x = {.a = dop_attn_at(&gen->site), .vector = true};
     const lanes l = lanes_of(gen, &x.a);
-    const bool mixes = dop_attn_mixes(&(dop_site){e->g, e->r, e->target, e->routes}), one = e->g->max_t == 1;
+    const bool mixes = dop_attn_mixes(&gen->site), one = e->g->max_t == 1;
     const uint32_t of_token = dop_div_up_u32(x.a.group, ROWS);
     const dop_nest_placement pl = placement_of(gen, &x.a, &l);
     x.a.rows = ROWS;
@@ -240,7 +240,7 @@ emit(dop_gen *gen)
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
-    dop_attn a = dop_attn_find(gen);
+    dop_attn a = dop_attn_at(&gen->site);
     return (ROWS * (a.dim > a.value_dim ? a.dim : a.value_dim) + DOP_ROWS_TILE * ROWS) * 4 + dop_tail_bytes(gen, 1);
 }
 

@@ -331,7 +331,6 @@ emit(dop_gen *gen)
     dop_gen_choice(gen, &p, &n);
     dop_nest_end(&n);
     gen->grid[0] = rows;
-    gen->grid[1] = gen->grid[2] = 1;
     return dop_gen_print_nest(gen, &n);
 }
 

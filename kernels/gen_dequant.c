@@ -44,7 +44,6 @@ emit(dop_gen *gen)
         dop_nest_code(&n, "dop_st4_f32(%s, to, a);\ndop_st4_f32(%s, to + 4u, b);\n", a, a);
     dop_nest_ends(&n, 3);
     gen->grid[0] = gen->choice->tile.loops;
-    gen->grid[1] = gen->grid[2] = 1;
     return dop_gen_print_nest(gen, &n);
 }
 

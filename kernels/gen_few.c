@@ -6,17 +6,10 @@
 
 enum { MOST_ROWS = 8, INT_UNIT = 32 };
 
-static dop_site
-site_of(const dop_gen *gen)
-{
-    return (dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes};
-}
-
 static dop_few_piece
 piece_in(const dop_gen *gen)
 {
-    const dop_site s = site_of(gen);
-    return dop_few_piece_of(&s, gen->descriptor->ints, gen->e.routes != NULL);
+    return dop_few_piece_of(&gen->site, gen->descriptor->ints, gen->e.routes != NULL);
 }
 
 /* The placement of small-batch products: every invocation has all rows of the step, groups of cooperative lanes share out the rows
@@ -229,7 +222,6 @@ emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x)
         dop_gen_call(&calls, call, i + 1 < p->n ? first : 0);
     }
     gen->grid[0] = first;
-    gen->grid[1] = gen->grid[2] = 1;
     return dop_product_finish(gen, n, NULL, &calls);
 }
 
@@ -310,7 +302,7 @@ shared_bytes(dop_gen *gen)
     dop_parts p;
     if (dop_gen_parts(gen, &p) != DOP_OK)
         return 0; /* generation says why */
-    const dop_site s = site_of(gen);
+    const dop_site s = gen->site;
     const uint32_t n = s.g->max_t, subgroups = tile->wg / s.t->subgroup;
     const uint32_t sums = subgroups * (1 + s.r->info->product.most_mats * tile->rows * n);
     const dop_few_piece x = piece_in(gen);
@@ -377,24 +369,9 @@ avoid_ints(const dop_site *s)
     return no ? no : avoid_for_matrix_units(s, s->g->max_t <= s->t->schedule.int_rows || many);
 }
 
-const dop_descriptor dop_descriptor_few = {
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-    .stage = DOP_VARIANT_few,
-    .as_stage = dop_few_stage,
-};
+#define FEW .tile = choose_tile, .shared = shared_bytes, .trips = dop_trips_gemv
+#define STAGED .emit = emit, .as_stage = dop_few_stage
+
+const dop_descriptor dop_descriptor_few = {FEW, STAGED, .fits = fits, .avoid = avoid, .stage = DOP_VARIANT_few};
 const dop_descriptor dop_descriptor_few_i8 = {
-    .fits = fits_ints,
-    .avoid = avoid_ints,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-    .stage = DOP_VARIANT_few_i8,
-    .as_stage = dop_few_stage,
-    .ints = true,
-};
+    FEW, STAGED, .fits = fits_ints, .avoid = avoid_ints, .stage = DOP_VARIANT_few_i8, .ints = true};

@@ -403,7 +403,6 @@ dop_gemv_emit(dop_gen *gen)
     emit_tail(gen, gen->grid[0], tile->wg / tile->lanes * tile->rows, &decls, &before);
     dop_nest_hole(&n, "product of heads", dop_gen_keep(gen, &decls));
     gen->grid[1] = strcmp(p.t, "0u") == 0 ? 1 : e->g->max_t;
-    gen->grid[2] = 1;
     const char *first = dop_gen_keep(gen, &before);
     const dop_status end = dop_product_finish(gen, &n, first, &calls);
     return st == DOP_OK ? end : st;

@@ -150,7 +150,6 @@ emit(dop_gen *gen)
     dop_node_id ids = dop_node_at(g, id)->src[0];
     dop_keys keys = {0};
     dop_buf *read = dop_keys_text(gen, &keys, "IDS");
-    gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
     read_ids(gen, ids, experts, read);
     DOP_NUMBERS(gen, &keys, &gen->main, {"EXPERTS", experts}, {"SPAN", s->dim[1].mul - 1}, {"BLOCKS", s->dim[0].mul},
                 {"SLICES", slices(gen, experts)}, {"SLOTS", dop_node_cols(g, ids)});

@@ -51,8 +51,7 @@ emit_scores(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
-    const dop_site s = {g, e->r, e->target, e->routes};
-    const dop_attn a = index_of(&s);
+    const dop_attn a = index_of(&gen->site);
     const uint32_t cols = dop_node_cols(g, a.id);
     dop_keys keys = {0};
     dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
@@ -71,15 +70,13 @@ emit_scores(dop_gen *gen)
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, a.id, true));
     gen->grid[0] = dop_div_up_u32(cols, gen->choice->tile.wg);
     gen->grid[1] = g->max_t;
-    gen->grid[2] = 1;
     return dop_template_fill(gen, "index_scores.glsl", &keys, &gen->main);
 }
 
 static uint32_t
 scores_bytes(dop_gen *gen)
 {
-    const dop_site s = {gen->e.g, gen->e.r, gen->e.target, gen->e.routes};
-    const dop_attn a = index_of(&s);
+    const dop_attn a = index_of(&gen->site);
     return (heads_at_once(&a) * a.dim + a.heads) * 4;
 }
 
@@ -127,7 +124,6 @@ emit_positions(dop_gen *gen)
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, "t"));
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, id, true));
     gen->grid[0] = g->max_t;
-    gen->grid[1] = gen->grid[2] = 1;
     return dop_template_fill(gen, "top_positions.glsl", &keys, &gen->main);
 }
 

@@ -275,7 +275,6 @@ emit(dop_gen *gen)
         return st;
     const char *tokens = dop_emit_n_tokens(e);
     gen->grid[1] = dop_tiles_begin(gen, "gl_WorkGroupID.y", tokens, &decls, &begin);
-    gen->grid[2] = 1;
     const dop_nest_placement pl = placement_of(gen, &p);
     dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
     const dop_number sizes[] = {
@@ -353,17 +352,7 @@ choose_tile_at(const dop_site *s, dop_tile *tile)
     tile_of_rows(s, dop_blocks_of(s->g, s->r).span, tile);
 }
 
-const dop_descriptor dop_descriptor_matmul_tiled = {
-    .fits = dop_products_refuse,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_tiles,
-};
-const dop_descriptor dop_descriptor_expert_tiled = {
-    .fits = dop_blocks_refuse,
-    .tile = choose_tile_at,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_tiles,
-};
+#define TILED .shared = shared_bytes, .emit = emit, .trips = dop_trips_tiles
+
+const dop_descriptor dop_descriptor_matmul_tiled = {TILED, .fits = dop_products_refuse, .tile = choose_tile};
+const dop_descriptor dop_descriptor_expert_tiled = {TILED, .fits = dop_blocks_refuse, .tile = choose_tile_at};

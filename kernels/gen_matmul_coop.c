@@ -532,7 +532,6 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     gen->halves = true;
     gen->grid[0] = dop_tiles_begin(gen, "gl_WorkGroupID.x", "dop_tokens", &decls, &begin);
     gen->grid[1] = first;
-    gen->grid[2] = 1;
     if (!dop_blocks_of(e->g, e->r).n)
         find_windows(gen, &decls, &begin);
     dop_buf_puts(&begin, "    uint wg = gl_WorkGroupID.y;\n");
@@ -628,19 +627,9 @@ avoid(const dop_site *s)
 }
 
 /* The KHR form tells the driver what a matrix is for, so that it need not transpose it in registers. */
-const dop_descriptor dop_descriptor_matmul_coop = {
-    .fits = dop_coop_fits,
-    .avoid = avoid,
-    .tile = dop_coop_choose_tile,
-    .shared = dop_coop_shared,
-    .emit = emit,
-    .matrix_form = DOP_CAP_coop_khr,
-};
-const dop_descriptor dop_descriptor_expert_coop = {
-    .fits = fits_at,
-    .avoid = avoid_at,
-    .tile = dop_coop_choose_tile_at,
-    .shared = dop_coop_shared,
-    .emit = emit,
-    .matrix_form = DOP_CAP_coop_khr,
-};
+#define COOP .shared = dop_coop_shared, .emit = emit, .matrix_form = DOP_CAP_coop_khr
+
+const dop_descriptor dop_descriptor_matmul_coop = {COOP, .fits = dop_coop_fits, .avoid = avoid,
+                                                   .tile = dop_coop_choose_tile};
+const dop_descriptor dop_descriptor_expert_coop = {COOP, .fits = fits_at, .avoid = avoid_at,
+                                                   .tile = dop_coop_choose_tile_at};

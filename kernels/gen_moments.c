@@ -71,7 +71,6 @@ emit(dop_gen *gen)
     dop_nest_ends(&n, 2);
     gen->grid[0] = groups;
     gen->grid[1] = parts;
-    gen->grid[2] = 1;
     return dop_gen_print_nest(gen, &n);
 }
 

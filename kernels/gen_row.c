@@ -93,7 +93,6 @@ emit_row(dop_gen *gen)
     dop_nest_end(&n);
     gen->grid[0] = n.placement.at[DOP_PLACE_n][DOP_LEVEL_grid];
     gen->grid[1] = n.placement.at[DOP_PLACE_t][DOP_LEVEL_grid];
-    gen->grid[2] = 1;
     if (each && e->routes) {
         gen->grid[0] = dop_div_up_u32(units * gen->grid[1], wg / each);
         gen->grid[1] = 1;
@@ -133,7 +132,6 @@ emit_elementwise(dop_gen *gen)
     if (dop_node_at(g, first)->shape.rank == 1 && !tokens)
         rows = 1;
     gen->grid[0] = dop_div_up_u32(rows * (cols / width), gen->choice->tile.wg);
-    gen->grid[1] = gen->grid[2] = 1;
     dop_nest_placement pl = {.subgroup = e->target->subgroup};
     pl.at[DOP_PLACE_n][DOP_LEVEL_grid] = gen->grid[0];
     pl.at[DOP_PLACE_n][DOP_LEVEL_lane] = gen->choice->tile.wg;

@@ -674,7 +674,6 @@ dop_rows_emit(dop_gen *gen)
     dop_nest_number(n, "ROWS", s.rows);
     dop_nest_number(n, "TB", s.tb);
     st = dop_template_fill(gen, "rows.glsl", &keys, &decls);
-    gen->grid[1] = gen->grid[2] = 1;
     emit_tokens(&s, &decls, &tokens);
     dop_nest_hole(n, "lanes", dop_gen_keep(gen, &decls));
     const bool chooses = s.tb == 1 && s.p.experts && !s.blocks.n;

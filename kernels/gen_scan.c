@@ -25,17 +25,11 @@ dop_scan_at(const dop_site *s)
                       count, count % 4 == 0 ? 4 : 1, n->n_srcs > 6, dop_node_at(g, n->src[3])->shape.rank == 3};
 }
 
-dop_scan
-dop_scan_of(const dop_gen *gen)
-{
-    return dop_scan_at(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes});
-}
-
 void
 dop_scan_open(dop_scan_nest *o, dop_gen *gen, dop_nest_placement *pl)
 {
     o->gen = gen;
-    o->s = dop_scan_of(gen);
+    o->s = dop_scan_at(&gen->site);
     pl->at[DOP_PLACE_t][DOP_LEVEL_piece] = dop_div_up_u32(gen->e.g->max_t, o->rows);
     pl->at[DOP_PLACE_n][DOP_LEVEL_grid] = o->s.heads;
     pl->x = (dop_movement){.path = DOP_PATH_pieces, .unit = o->s.width, .form = o->units ? "two halves" : "floats"};
@@ -123,7 +117,6 @@ dop_scan_begin(dop_scan_nest *o)
     const char *rows = dop_emit_n_tokens(e), *step = mixes ? dop_emit_step(e) : NULL;
     gen->grid[0] = o->s.heads;
     gen->grid[1] = mixes ? e->g->max_t : 1;
-    gen->grid[2] = 1;
     o->all = o->staged | o->added | o->solved | o->results;
     dop_nest_function(n, "main", "");
     dop_nest_let(n, "uint", "h", "DOP_GROUP.x");

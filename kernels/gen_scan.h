@@ -13,7 +13,6 @@ typedef struct dop_scan {
     bool each;                        /* every column of a state has a decay of its own */
 } dop_scan;
 dop_scan dop_scan_at(const dop_site *s);
-dop_scan dop_scan_of(const dop_gen *gen);
 
 /* The nest of a recurrence: y[t][p] = sum over k of S[p][k] q[t][k], where S changes from row to row. */
 typedef struct dop_scan_nest {

@@ -236,7 +236,7 @@ by_chunk(dop_scan_nest *o, const layout *l)
 static dop_status
 emit(dop_gen *gen)
 {
-    const dop_scan s = dop_scan_of(gen);
+    const dop_scan s = dop_scan_at(&gen->site);
     const layout l = layout_of(&s, gen->choice->tile.bq, gen->e.target);
     dop_scan_nest o = {.units = true,
                        .rows = l.rows,
@@ -285,7 +285,7 @@ emit(dop_gen *gen)
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
-    const dop_scan s = dop_scan_of(gen);
+    const dop_scan s = dop_scan_at(&gen->site);
     return layout_of(&s, gen->choice->tile.bq, gen->e.target).bytes;
 }
 

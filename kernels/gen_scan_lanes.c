@@ -116,7 +116,7 @@ static dop_status
 emit(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
-    const dop_scan s = dop_scan_of(gen);
+    const dop_scan s = dop_scan_at(&gen->site);
     dop_scan_nest o = {.rows = tile->bq,
                        .lanes = tile->lanes,
                        .r = dop_div_up_u32(s.p, tile->wg / tile->lanes),
@@ -160,7 +160,7 @@ bytes_of(const dop_scan *s, uint32_t rows)
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
-    const dop_scan s = dop_scan_of(gen);
+    const dop_scan s = dop_scan_at(&gen->site);
     return bytes_of(&s, gen->choice->tile.bq);
 }
 

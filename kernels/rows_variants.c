@@ -122,31 +122,6 @@ avoid_ints_and_gpus(const dop_site *s)
     return no ? no : avoid_gpus(s);
 }
 
-/* What all variants have in common. */
-#define ROWS .shared = dop_rows_shared, .emit = dop_rows_emit, .trips = trips, .ahead = true, .texels = true
-
-const dop_descriptor dop_descriptor_gemv_rows = {
-    .tunes = DOP_TUNES_rows,
-    .fits = fits,
-    .avoid = avoid_gpus,
-    .tile = tile_of_one,
-    ROWS,
-};
-const dop_descriptor dop_descriptor_gemv_rows_i8 = {
-    .tunes = DOP_TUNES_rows,
-    .fits = fits_ints,
-    .avoid = avoid_ints_and_gpus,
-    .tile = tile_of_one,
-    ROWS,
-    .ints = true,
-};
-const dop_descriptor dop_descriptor_matmul_rows = {
-    .fits = fits,
-    .avoid = avoid_gpus,
-    .tile = tile_of_several,
-    ROWS,
-};
-
 static dop_refusal
 fits_experts(const dop_site *s)
 {
@@ -167,15 +142,14 @@ fits_blocks(const dop_site *s)
     return no.why ? no : fits(s);
 }
 
-const dop_descriptor dop_descriptor_expert_rows = {
-    .fits = fits_experts,
-    .avoid = avoid_gpus,
-    .tile = tile_of_one,
-    ROWS,
-};
-const dop_descriptor dop_descriptor_expert_block_rows = {
-    .fits = fits_blocks,
-    .avoid = avoid_gpus,
-    .tile = tile_of_several,
-    ROWS,
-};
+/* What all variants have in common; those of one row, and of several. */
+#define ROWS .shared = dop_rows_shared, .emit = dop_rows_emit, .trips = trips, .ahead = true, .texels = true
+#define ONE .tile = tile_of_one, ROWS
+#define SEVERAL .tile = tile_of_several, .avoid = avoid_gpus, ROWS
+
+const dop_descriptor dop_descriptor_gemv_rows = {ONE, .fits = fits, .avoid = avoid_gpus, .tunes = DOP_TUNES_rows};
+const dop_descriptor dop_descriptor_gemv_rows_i8 = {ONE, .fits = fits_ints, .avoid = avoid_ints_and_gpus,
+                                                    .tunes = DOP_TUNES_rows, .ints = true};
+const dop_descriptor dop_descriptor_matmul_rows = {SEVERAL, .fits = fits};
+const dop_descriptor dop_descriptor_expert_rows = {ONE, .fits = fits_experts, .avoid = avoid_gpus};
+const dop_descriptor dop_descriptor_expert_block_rows = {SEVERAL, .fits = fits_blocks};
