@@ -239,6 +239,12 @@ dop_product_cols(const dop_graph *g, dop_node_id id)
     return last_axis(&g->nodes[id].shape);
 }
 
+dop_type
+dop_product_type(const dop_graph *g, dop_node_id id)
+{
+    return g->nodes[g->nodes[id].src[1]].type;
+}
+
 uint32_t
 dop_product_slots(const dop_graph *g, dop_node_id id)
 {

@@ -428,11 +428,12 @@ bool dop_shape_is_rows(const dop_shape *s);
  * cols the product of the others (of append state, what one position has).  `t` replaces T, others have their bounds. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
-/* Facts of a product node: values that one output sums over (K), columns of a slot (N), and slots (1 unless each slot has its own
- * matrix). */
+/* Facts of a product node: values that one output sums over (K), columns of a slot (N), slots (1 unless each slot has its own
+ * matrix), and the storage type of the weights. */
 uint32_t dop_product_depth(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
+dop_type dop_product_type(const dop_graph *g, dop_node_id id);
 /* Facts of an attn_split node.  dop_split_round: the number of cache rows of which a split has a whole multiple where possible; 0:
  * any number (ops.def).  With n cache rows in all, dop_split_len: rows of a split; dop_split_count: splits that have rows. */
 uint32_t dop_split_round(const dop_graph *g, dop_node_id id);

@@ -246,6 +246,8 @@ uint32_t dop_gen_operations(const dop_gen *gen, dop_node_id id, uint32_t most);
 dop_node_id dop_gen_vector(const dop_gen *gen, dop_node_id id, uint32_t n_values);
 /* The largest unit of the part's weight types. */
 uint32_t dop_part_unit(const dop_graph *g, const dop_segment *part);
+/* Values of a step of a region's products: the largest unit of all its weight types, at least 8. */
+uint32_t dop_products_unit(const dop_graph *g, const dop_region *r);
 /* Appends the call of a part's function by the workgroups whose numbers are below `end`; 0: by all remaining workgroups. */
 void dop_gen_call(dop_buf *calls, const char *call, uint32_t end);
 uint32_t dop_pow2_floor(uint32_t v);
@@ -276,8 +278,8 @@ typedef struct dop_few_piece {
     bool half;      /* floats are staged as halves */
 } dop_few_piece;
 dop_few_piece dop_few_piece_of(const dop_site *s, bool ints, bool stage);
-uint32_t dop_few_unit(const dop_graph *g,
-                      const dop_region *r); /* values of a unit: the largest of the region's weights */
+/* The number of workgroups of all parts together, where each has `rows` rows of its part's matrices. */
+uint32_t dop_few_groups(const dop_site *s, uint32_t rows);
 /* The body of dop_put_rows(c0) of a stage, which receives rows of the activation from mailboxes and stages them; `done` gets code
  * that names the statistics of row t for the epilogue.  dop_few_stat_values: how many partial sums of a statistic there are. */
 void dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *receive, dop_buf *done);

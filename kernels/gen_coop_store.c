@@ -91,7 +91,7 @@ slows_loop(const dop_gen *gen, const dop_segment *part)
     static const dop_type slow[] = {DOP_TYPE_q8_0, DOP_TYPE_mxfp4, DOP_TYPE_int4_g128, DOP_TYPE_int4_g64,
                                     DOP_TYPE_int4_g32};
     const dop_graph *g = gen->e.g;
-    const dop_type type = dop_node_at(g, dop_node_at(g, part->mats[0])->src[1])->type;
+    const dop_type type = dop_product_type(g, part->mats[0]);
     bool slows = false;
     for (uint32_t i = 0; i < sizeof slow / sizeof *slow; i++)
         slows = slows || slow[i] == type;

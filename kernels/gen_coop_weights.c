@@ -11,7 +11,7 @@ only_type(const dop_graph *g, const dop_segment *part)
 {
     dop_type first = DOP_TYPE_COUNT;
     for (uint32_t m = 0; m < part->n_mats; m++) {
-        dop_type t = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
+        dop_type t = dop_product_type(g, part->mats[m]);
         if (m > 0 && t != first)
             return DOP_TYPE_COUNT;
         first = t;
@@ -211,16 +211,10 @@ dop_coop_weights(dop_coop *o, dop_buf *out)
     dop_buf_finish(&take);
 }
 
-static dop_type
-type_of(const dop_graph *g, dop_node_id product)
-{
-    return dop_node_at(g, dop_node_at(g, product)->src[1])->type;
-}
-
 static bool
 is_quant(const dop_graph *g, dop_node_id product)
 {
-    return dop_type_of(type_of(g, product))->kind == DOP_KIND_QUANT;
+    return dop_type_of(dop_product_type(g, product))->kind == DOP_KIND_QUANT;
 }
 
 /* The macro of types/books.glsl for a type whose values are looked up in a codebook and stay integers until they are stored in
@@ -237,7 +231,7 @@ static void
 declare_eights(const dop_gen *gen, const dop_segment *part, uint64_t *done, dop_buf *out)
 {
     for (uint32_t m = 0; m < part->n_mats; m++) {
-        dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[m])->src[1])->type;
+        dop_type t = dop_product_type(gen->e.g, part->mats[m]);
         const uint64_t bit = (uint64_t)1 << t;
         const char *late = late_macro(gen, t);
         if (!(*done & bit) && late)
@@ -260,7 +254,7 @@ declare_units(const dop_gen *gen, const dop_segment *part, uint64_t *done, dop_b
     static const char *const takes[] = {"DOP_TAKE(%s)\n", "DOP_TAKE_BOOK(%s)\n", "DOP_TAKE_MOVED(%s)\n"};
     const bool stored = stored_units(g, part);
     for (uint32_t m = 0; m < part->n_mats; m++) {
-        const dop_type t = type_of(g, part->mats[m]);
+        const dop_type t = dop_product_type(g, part->mats[m]);
         const uint64_t bit = (uint64_t)1 << t;
         if (!(done[stored] & bit) && !stored)
             dop_buf_printf(out, "DOP_W32(%s)\n", dop_type_of(t)->name);
@@ -283,7 +277,7 @@ dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
     for (uint32_t i = 0; i < p->n; i++) {
         for (uint32_t m = 0; m < p->part[i].n_mats; m++) {
             quant = quant || is_quant(g, p->part[i].mats[m]);
-            late = late || late_macro(gen, type_of(g, p->part[i].mats[m]));
+            late = late || late_macro(gen, dop_product_type(g, p->part[i].mats[m]));
         }
         if (!in_units(gen, &p->part[i])) {
             declare_eights(gen, &p->part[i], &eights, &types);

@@ -250,16 +250,6 @@ emit(dop_gen *gen)
     return emit_parts(gen, &p, &n, &x);
 }
 
-/* The number of workgroups of all parts together, where each has `rows` rows of its part's matrices. */
-static uint32_t
-count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < r->info->product.n_parts; i++)
-        n += dop_div_up_u32(dop_product_cols(g, r->info->product.parts[i].mats[0]), rows);
-    return n;
-}
-
 /* The tile: one workgroup for each multiprocessor, or a few less with equal shares, because every workgroup stages all rows of the
  * step, which takes about as long as its share of the weights. */
 static void
@@ -267,7 +257,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
     dop_products p = dop_products_of(s);
-    const uint32_t unit = dop_few_unit(s->g, s->r), units = dop_div_up_u32(p.k, unit);
+    const uint32_t unit = dop_products_unit(s->g, s->r), units = dop_div_up_u32(p.k, unit);
     const bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT, large = t->max_workgroup >= 512 && t->cores > 1;
     const uint32_t piece = dop_few_piece_of(s, unit == INT_UNIT && quant, false).units;
     const uint32_t least = quant ? 8 : 16, most_wg = large ? 512 : tile->wg, step = t->subgroup * 2;
@@ -278,7 +268,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
     tile->wg = most_wg;
     for (uint32_t lanes = least; lanes <= 128 && (lanes == least || lanes <= units); lanes *= 2)
         for (uint32_t wg = most_wg; wg >= most_wg / 2 && wg >= lanes && wg <= most_wg; wg -= step) {
-            const uint32_t rows = wg / lanes * tile->rows, groups = count_groups(s->r, s->g, rows);
+            const uint32_t rows = wg / lanes * tile->rows, groups = dop_few_groups(s, rows);
             /* A value that is staged takes one and a half times as long as a weight. */
             const uint64_t cost = (uint64_t)(2 * rows * p.most + 3 * s->g->max_t) * dop_div_up_u32(groups, t->cores) *
                                   dop_div_up_u32(units, lanes) * lanes;

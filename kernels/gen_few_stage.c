@@ -5,17 +5,6 @@
 
 enum { INT_UNIT_BYTES = 40 /* of a unit of activations: 32 values, a factor, their sum */ };
 
-uint32_t
-dop_few_unit(const dop_graph *g, const dop_region *r)
-{
-    uint32_t unit = 8;
-    for (uint32_t i = 0; i < r->info->product.n_parts; i++) {
-        uint32_t u = dop_part_unit(g, &r->info->product.parts[i]);
-        unit = u > unit ? u : unit;
-    }
-    return unit;
-}
-
 /* Bytes of a unit of one row in shared memory.  Activations that are halves in memory are halves there, too. */
 static uint32_t
 unit_bytes(const dop_site *s, uint32_t unit, bool ints)
@@ -60,7 +49,7 @@ attention_bytes(const dop_graph *g)
 dop_few_piece
 dop_few_piece_of(const dop_site *s, bool ints, bool stage)
 {
-    const uint32_t unit = dop_few_unit(s->g, s->r), k = s->r->info->product.depth, rows = s->g->max_t,
+    const uint32_t unit = dop_products_unit(s->g, s->r), k = s->r->info->product.depth, rows = s->g->max_t,
                    bytes = unit_bytes(s, unit, ints);
     dop_target t = *s->t;
     dop_few_piece p = {.bytes = bytes, .half = !ints && bytes == unit * 2};
@@ -201,14 +190,13 @@ dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, do
     dop_buf_finish(&text);
 }
 
-/* The number of workgroups of all parts together, where each walks over `loops` sets of `rows` rows of its part's matrices. */
-static uint32_t
-count_groups(const dop_site *s, uint32_t rows, uint32_t loops)
+uint32_t
+dop_few_groups(const dop_site *s, uint32_t rows)
 {
     const dop_product_facts *a = &s->r->info->product;
     uint32_t n = 0;
     for (uint32_t i = 0; i < a->n_parts; i++)
-        n += dop_div_up_u32(dop_product_cols(s->g, a->parts[i].mats[0]), rows * loops);
+        n += dop_div_up_u32(dop_product_cols(s->g, a->parts[i].mats[0]), rows);
     return n;
 }
 
@@ -240,7 +228,7 @@ dop_few_stage(const dop_site *s, dop_tile *tile)
         for (uint32_t rows = 1; rows <= in->few_stage_rows; rows++) {
             const uint32_t per = tile->wg / lanes * rows, columns = rows * a->most_mats;
             uint32_t loops = 1;
-            while (loops * per < p.rows && count_groups(s, per, loops) > s->t->cores)
+            while (loops * per < p.rows && dop_few_groups(s, per * loops) > s->t->cores)
                 loops++;
             const uint32_t steps = dop_div_up_u32(units, lanes);
             /* Rows that do not fit are received once for every set. */

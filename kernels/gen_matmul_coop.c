@@ -570,8 +570,7 @@ in_units(const dop_gen *gen, const dop_segment *part)
 static bool
 direct_units(const dop_gen *gen, const dop_segment *part)
 {
-    return dop_type_of(dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[0])->src[1])->type)->kind ==
-           DOP_KIND_QUANT;
+    return dop_type_of(dop_product_type(gen->e.g, part->mats[0]))->kind == DOP_KIND_QUANT;
 }
 
 static dop_status

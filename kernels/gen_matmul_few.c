@@ -33,7 +33,7 @@ in_units(const dop_gen *gen, const dop_segment *part)
     if (!alone(gen) && !many_tokens(g, gen->e.target) && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
         return false;
     for (uint32_t m = 0; m < part->n_mats; m++)
-        if (dop_type_of(dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type)->kind == DOP_KIND_QUANT)
+        if (dop_type_of(dop_product_type(g, part->mats[m]))->kind == DOP_KIND_QUANT)
             return true;
     return false;
 }

@@ -20,13 +20,6 @@ typedef struct part_of {
     const char *end_row;             /* expression of the row of weights where the workgroup's share ends */
 } part_of;
 
-static dop_type
-weight_type(const part_of *o, uint32_t m)
-{
-    const dop_graph *g = o->gen->e.g;
-    return dop_node_at(g, dop_node_at(g, o->part->mats[m])->src[1])->type;
-}
-
 uint32_t
 dop_product_summed(const dop_parts *p)
 {
@@ -257,7 +250,7 @@ static void
 multiply_matrix(const part_of *o, uint32_t m)
 {
     dop_nest *n = o->n;
-    const dop_type type = weight_type(o, m);
+    const dop_type type = dop_product_type(o->gen->e.g, o->part->mats[m]);
     const char *name = dop_type_of(type)->name, *ints = o->p->ints ? "i" : "";
     uint32_t steps;
     loads_of(o->gen, o->p, o->part, m, &steps);
@@ -443,8 +436,9 @@ lower_part(const part_of *o, const char *first, bool ahead, const part_text *tex
         dop_nest_hole(n, "begin", text->begin);
     dop_nest_let(n, "uint", "row", "%s + TEAM * %uu", first, o->rows);
     for (uint32_t m = 0, steps; m < o->part->n_mats; m++)
-        dop_nest_array(n, dop_nest_text(n, "dop_raw_%s", dop_type_of(weight_type(o, m))->name),
-                       dop_nest_text(n, "q%u", m), loads_of(o->gen, o->p, o->part, m, &steps));
+        dop_nest_array(
+            n, dop_nest_text(n, "dop_raw_%s", dop_type_of(dop_product_type(o->gen->e.g, o->part->mats[m]))->name),
+            dop_nest_text(n, "q%u", m), loads_of(o->gen, o->p, o->part, m, &steps));
     if (ahead)
         store_place(o, text->early);
     if (n->placement.x.path == DOP_PATH_whole)

@@ -11,7 +11,7 @@
 static const dop_weight_type *
 weight_type(const dop_rows_gen *s, dop_node_id matmul)
 {
-    return dop_weight_type_of(dop_node_at(s->gen->e.g, dop_node_at(s->gen->e.g, matmul)->src[1])->type);
+    return dop_weight_type_of(dop_product_type(s->gen->e.g, matmul));
 }
 
 /* Values of the depth that a part's loop takes per iteration. */

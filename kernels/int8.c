@@ -6,7 +6,7 @@ enum { UNIT = 32, UNIT_BYTES = UNIT + 8, LANES_OF_UNIT = 8 };
 static dop_type_ints
 ints_of(const dop_graph *g, dop_node_id product)
 {
-    return dop_type_of(dop_node_at(g, dop_node_at(g, product)->src[1])->type)->pack.ints;
+    return dop_type_of(dop_product_type(g, product))->pack.ints;
 }
 
 /* Is a row of k values quantized as it is computed, or must all of it first be in shared memory as f32? */
@@ -98,7 +98,7 @@ dop_int8_type(const dop_site *s)
 {
     dop_type t = DOP_TYPE_none;
     for (uint32_t i = 0; i < s->r->info->product.n_mats && dop_type_of(t)->pack.ints == DOP_INTS_NONE; i++)
-        t = dop_node_at(s->g, dop_node_at(s->g, s->r->info->product.mats[i])->src[1])->type;
+        t = dop_product_type(s->g, s->r->info->product.mats[i]);
     return t;
 }
 

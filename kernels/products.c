@@ -24,7 +24,18 @@ dop_part_unit(const dop_graph *g, const dop_segment *part)
 {
     uint32_t unit = 0;
     for (uint32_t m = 0; m < part->n_mats; m++) {
-        uint32_t u = dop_weight_type_of(dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type)->unit;
+        uint32_t u = dop_weight_type_of(dop_product_type(g, part->mats[m]))->unit;
+        unit = u > unit ? u : unit;
+    }
+    return unit;
+}
+
+uint32_t
+dop_products_unit(const dop_graph *g, const dop_region *r)
+{
+    uint32_t unit = 8;
+    for (uint32_t i = 0; i < r->info->product.n_parts; i++) {
+        uint32_t u = dop_part_unit(g, &r->info->product.parts[i]);
         unit = u > unit ? u : unit;
     }
     return unit;
@@ -52,8 +63,7 @@ dop_gen_parts(const dop_gen *gen, dop_parts *out)
     dop_node_id unread = unread_weights(g, gen->e.r);
     if (unread)
         return DOP_FAIL(gen->e.diag, DOP_E_INPUT, "matmul %%%s: no kernel reads weights of type %s",
-                        dop_node_at(g, unread)->name,
-                        dop_type_of(dop_node_at(g, dop_node_at(g, unread)->src[1])->type)->name);
+                        dop_node_at(g, unread)->name, dop_type_of(dop_product_type(g, unread))->name);
     *out = (dop_parts){.n = a->n_parts,
                        .part = a->parts,
                        .act = a->act,
@@ -67,7 +77,7 @@ dop_gen_parts(const dop_gen *gen, dop_parts *out)
                        .stats = a->stats,
                        .n_prog = a->prog.n_nodes,
                        .prog = a->prog.nodes,
-                       .unit = 8,
+                       .unit = dop_products_unit(g, gen->e.r),
                        .experts = dop_node_has_experts(g, a->mats[0]),
                        .own_rows = dop_node_at(g, a->act)->shape.rank == 3,
                        .slots = x->slots,
@@ -75,10 +85,6 @@ dop_gen_parts(const dop_gen *gen, dop_parts *out)
                        .sum = x->sum,
                        .beside = a->beside,
                        .k2 = a->beside ? dop_product_depth(g, a->beside) : 0};
-    for (uint32_t i = 0; i < a->n_parts; i++) {
-        uint32_t unit = dop_part_unit(g, &a->parts[i]);
-        out->unit = unit > out->unit ? unit : out->unit;
-    }
     return DOP_OK;
 }
 
@@ -95,7 +101,7 @@ dop_products_of(const dop_site *s)
         p.rows += dop_node_cols(g, a->product.mats[i]) / summed;
     if (a->product.n_mats > 0) {
         p.first = a->product.mats[0];
-        p.type = dop_node_at(g, dop_node_at(g, p.first)->src[1])->type;
+        p.type = dop_product_type(g, p.first);
     }
     return p;
 }
