@@ -480,6 +480,7 @@ emit_conv(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const dop_node *n = dop_node_at(g, node);
     uint32_t cols = dop_node_cols(g, node), kept = dop_node_at(g, n->src[1])->shape.dim[1].mul;
     const char *T = width == 4 ? "vec4" : "float", *out = dop_emit_str(e, "v%u", e->n_temps++);
+    ix.t = dop_emit_own_row(e, ix.t);
     const char *before = dop_graph_mixes(g) ? dop_emit_neighbours(e, ix.t, kept, false) : ix.t;
     const char *bias = n->n_srcs > 4 ? dop_emit_value(e, n->src[4], (dop_index){"0u", ix.c}, width) : "0.0";
     dop_emit_line(e, "%s %s = %s(%s);", T, out, T, bias);

@@ -205,6 +205,9 @@ const char *dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *se
 const char *dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row);
 /* The number of rows of row t's sequence directly before it in the step, or directly after it; counted up to `most`. */
 const char *dop_emit_neighbours(dop_emit *e, const char *t, uint32_t most, bool behind);
+/* Row t of the step.  Stages also compute places for further rows than the step has (compiler/schedule/persistent.h); these repeat the
+ * last row, also where a row depends on those before it. */
+const char *dop_emit_own_row(dop_emit *e, const char *t);
 /* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_emit_wide(const dop_emit *e, dop_node_id node);
 

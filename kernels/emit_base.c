@@ -306,15 +306,29 @@ dop_emit_rows(dop_emit *e, uint32_t multiple)
 const char *
 dop_emit_neighbours(dop_emit *e, const char *t, uint32_t most, bool behind)
 {
-    const char *n = dop_emit_str(e, "r%u", e->n_temps++), *s = dop_emit_step(e);
+    const char *n = dop_emit_str(e, "r%u", e->n_temps++), *rows = dop_emit_rows(e, e->multiple);
     const char *other = dop_emit_str(e, behind ? "%s + %s + 1u" : "%s - %s - 1u", t, n);
-    const char *exists =
-        behind ? dop_emit_str(e, "%s < %s", other, dop_emit_n_tokens(e)) : dop_emit_str(e, "%s < %s", n, t);
+    const char *exists = behind ? dop_emit_str(e, "%s < %s", other, rows) : dop_emit_str(e, "%s < %s", n, t);
+    if (e->g->max_q == 1) {
+        const char *all = behind ? dop_emit_str(e, "%s - min(%s + 1u, %s)", rows, t, rows) : t;
+        dop_emit_index(e, "uint %s = min(%s, %uu);", n, all, most);
+        return n;
+    }
     dop_emit_index(e, "uint %s = 0u;", n);
-    dop_emit_index(e, "while (%s < %uu && %s && %s.rows[%s].sequence == %s.rows[%s].sequence)", n, most, exists, s,
-                   other, s, t);
+    dop_emit_index(e, "while (%s < %uu && %s && %s.sequence == %s.sequence)", n, most, exists, dop_emit_row(e, other),
+                   dop_emit_row(e, t));
     dop_emit_index(e, "    %s++;", n);
     return n;
+}
+
+const char *
+dop_emit_own_row(dop_emit *e, const char *t)
+{
+    if (!e->routes || e->g->max_t == 1)
+        return t;
+    const char *row = dop_emit_str(e, "r%u", e->n_temps++);
+    dop_emit_index(e, "uint %s = min(%s, %s - 1u);", row, t, dop_emit_rows(e, e->multiple));
+    return row;
 }
 
 const char *

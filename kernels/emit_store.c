@@ -100,7 +100,7 @@ store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const ch
     }
     /* keeps: is this row among the last of its sequence?  at: its place among the kept rows; first: is it its sequence's first row
      * in the step?  rows: rows of its sequence in the step. */
-    const char *rows = dop_emit_n_tokens(e), *keeps, *at, *first;
+    const char *rows = dop_emit_rows(e, e->multiple), *keeps, *at, *first;
     if (dop_graph_mixes(g)) {
         const char *behind = dop_emit_neighbours(e, ix.t, kept, true);
         keeps = dop_emit_str(e, "%s < %uu", behind, kept);
@@ -186,8 +186,8 @@ has_rows_in_step(dop_emit *e, const char *sequence)
 {
     const char *n = dop_emit_str(e, "r%u", e->n_temps++), *has = dop_emit_str(e, "r%u", e->n_temps++);
     dop_emit_line(e, "bool %s = false;", has);
-    dop_emit_line(e, "for (uint %s = 0u; %s < %s; %s++)", n, n, dop_emit_n_tokens(e), n);
-    dop_emit_line(e, "    %s = %s || %s.rows[%s].sequence == %s;", has, has, dop_emit_step(e), n, sequence);
+    dop_emit_line(e, "for (uint %s = 0u; %s < %s; %s++)", n, n, dop_emit_rows(e, e->multiple), n);
+    dop_emit_line(e, "    %s = %s || %s.sequence == %s;", has, has, dop_emit_row(e, n), sequence);
     return has;
 }
 
@@ -199,11 +199,13 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     const char *at;
     if (e->status != DOP_OK)
         return;
+    const bool rows = dop_is_replace_state(g, node) && n->n_srcs > 2, each = rows && g->keeps_each;
+    if (rows)
+        ix.t = dop_emit_own_row(e, ix.t);
     if (dop_is_replace_state(g, node) && n->shape.rank > dop_node_at(g, n->src[1])->shape.rank) {
         store_tail(e, node, ix, width, value);
         return;
     }
-    const bool rows = dop_is_replace_state(g, node) && n->n_srcs > 2, each = rows && e->g->keeps_each;
     const row_copy own = each ? row_copy_of(e, ix.t, 0) : (row_copy){.steps = "1u"};
     if (dop_is_replace_state(g, node)) {
         at = replace_index(e, node, ix, own.steps);
@@ -239,7 +241,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         last = dop_emit_str(e, "if (%s || %s == 0u) ", own.each, own.behind);
     else if (rows && g->max_t > 1)
         last = dop_graph_mixes(g) ? dop_emit_str(e, "if (%s == 0u) ", dop_emit_neighbours(e, ix.t, 1, true))
-                                  : dop_emit_str(e, "if (%s + 1u == %s) ", ix.t, dop_emit_n_tokens(e));
+                                  : dop_emit_str(e, "if (%s + 1u == %s) ", ix.t, dop_emit_rows(e, e->multiple));
     else if (dop_is_replace_state(g, node) && n->n_srcs == 2 && g->max_q > 1)
         last = dop_emit_str(e, "if (%s) ", has_rows_in_step(e, ix.t));
     const bool hands = n->type == DOP_TYPE_f32 && dop_region_hands_on(e->r, node);

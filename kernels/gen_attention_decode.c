@@ -568,7 +568,8 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
     const dop_analysis *found = s->r->info;
-    if (s->g->max_t != 1 && !dop_attn_mixes(s))
+    const bool drafts = stage && s->g->max_q == 1 && dop_attention_cached(s->g, a.id); /* a few rows of one sequence */
+    if (s->g->max_t != 1 && !drafts && !dop_attn_mixes(s))
         return (dop_refusal){"several tokens of one sequence", NULL};
     if (s->g->max_t != 1 &&
         (found->attn.query_runs || found->attn.n_writes || found->attn.n_whole || found->attn.merged || found->tail.id))

@@ -114,9 +114,10 @@ dop_scan_begin(dop_scan_nest *o)
     dop_nest *n = &o->n;
     const bool interleaved = dop_node_i(e->g, e->r->info->scan.root, DOP_A_interleaved) != 0;
     const bool mixes = dop_graph_mixes(e->g);
-    const char *rows = dop_emit_n_tokens(e), *step = mixes ? dop_emit_step(e) : NULL;
+    const char *rows = dop_emit_rows(e, e->multiple);
     gen->grid[0] = o->s.heads;
     gen->grid[1] = mixes ? e->g->max_t : 1;
+    o->spare = e->routes && e->g->max_t > 1;
     o->all = o->staged | o->added | o->solved | o->results;
     dop_nest_function(n, "main", "");
     dop_nest_let(n, "uint", "h", "DOP_GROUP.x");
@@ -127,12 +128,14 @@ dop_scan_begin(dop_scan_nest *o)
     if (mixes)
         dop_nest_hole(n, "rows of the sequence",
                       dop_nest_text(n,
-                                    "    if (begin >= %s || (begin > 0u && %s.rows[begin - 1u].sequence == "
-                                    "%s.rows[begin].sequence))\n"
+                                    "    if (begin >= %s || (begin > 0u && %s.sequence == %s.sequence))\n"
                                     "        return;\n"
-                                    "    while (rows < %s && %s.rows[rows].sequence == %s.rows[begin].sequence)\n"
+                                    "    while (rows < %s && %s.sequence == %s.sequence)\n"
                                     "        rows++;\n",
-                                    rows, step, step, rows, step, step));
+                                    rows, dop_emit_row(e, "begin - 1u"), dop_emit_row(e, "begin"), rows,
+                                    dop_emit_row(e, "rows"), dop_emit_row(e, "begin")));
+    if (o->spare)
+        dop_nest_let(n, "uint", "places", "rows == %s ? %uu : rows", rows, e->g->max_t);
 }
 
 /* A row program over values of row `row`, which is row t of the step; p has what is its own. */
@@ -253,7 +256,8 @@ dop_scan_finish(dop_scan_nest *o, const char *stride)
     if (facts->behind.n_nodes == 0)
         return;
     begin_rows(o, 1)->reads = o->results;
-    dop_emit_bind(e, facts->made[0], "scan_v", true, dop_emit_str(e, "(h * P - row * %s)", stride));
+    const char *from = o->spare ? "min(row, rows - first - 1u)" : "row"; /* further places repeat the last row */
+    dop_emit_bind(e, facts->made[0], "scan_v", true, dop_emit_str(e, "(h * P - %s * %s)", from, stride));
     run(o, &facts->behind, p);
     e->n_binds = n_binds;
     dop_nest_end(&o->n);

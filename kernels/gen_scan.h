@@ -19,7 +19,9 @@ typedef struct dop_scan_nest {
     dop_gen *gen;
     dop_nest n;
     dop_scan s;
-    bool units;    /* on matrix units */
+    bool units; /* on matrix units */
+    /* A stage: places for rows that the step has not get results of its last row, and all rows are staged at once. */
+    bool spare;
     uint32_t rows; /* rows of the step that are staged at once; on matrix units c (gen_scan.c) */
     /* Among lanes L, R and J; on matrix units values of a fragment that a lane has, blocks of rows, and of the state's rows. */
     uint32_t lanes, r, j;

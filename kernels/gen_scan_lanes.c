@@ -70,7 +70,7 @@ row_by_row(dop_scan_nest *o)
     static const char *const both[] = {"k", "q"};
     const char *dot = o->s.width == 4 ? "dot(%s, %s)" : "%s * %s";
     dop_nest *n = &o->n;
-    dop_nest_for(n, "i", "0u", "count", NULL);
+    dop_nest_for(n, "i", "0u", o->spare ? "rows - first" : "count", NULL);
     if (o->s.each) {
         dop_nest_unrolled(n, "j", o->j);
         dop_nest_let(n, "uint", "n", "part + j * L");
@@ -139,8 +139,9 @@ emit(dop_gen *gen)
     each_vector(&o, o.zero);
     dop_nest_set(n, "s[r * J + j]", "%s", load);
     dop_nest_ends(n, 3);
-    dop_nest_for(n, "first", "begin", "rows", "ROWS");
-    dop_nest_let(n, "uint", "count", "min(ROWS, rows - first)");
+    const char *end = o.spare ? "places" : "rows";
+    dop_nest_for(n, "first", "begin", end, "ROWS");
+    dop_nest_let(n, "uint", "count", "min(ROWS, %s - first)", end);
     dop_scan_stage(&o);
     row_by_row(&o);
     dop_scan_finish(&o, "P");
@@ -195,14 +196,16 @@ tile_of(const dop_site *site, dop_tile *tile)
         tile->bq = room ? room : 1;
 }
 
-/* The tile of a stage: a workgroup for each head, as in an ordinary dispatch; it prefetches its state while the row's values are
- * computed. */
+/* The tile of a stage: a workgroup for each head, as in an ordinary dispatch; it prefetches its state while the rows' values are
+ * computed, of all rows at once, because each time it would wait for other stages. */
 static const char *
 as_stage(const dop_site *site, dop_tile *tile)
 {
     const dop_scan s = dop_scan_at(site);
     tile->lanes = lanes_of(site, &s);
-    tile->bq = 1;
+    tile->bq = site->g->max_t;
+    if (tile->bq > 1 && bytes_of(&s, tile->bq) > site->t->shared_bytes / 2)
+        return "the rows of a recurrence take too much shared memory";
     return dop_scan_fits(site).why;
 }
 

@@ -170,18 +170,14 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     return DOP_OK;
 }
 
-/* Can a step of a few rows have a persistent form?  Experts, and states that a step replaces, cannot be stages of one. */
+/* Can steps of a few rows, of several sequences or of one and its drafts, have a persistent form?  Experts cannot be stages of one. */
 static bool
 rows_as_stages(const dop_compilation *c, const dop_target *device)
 {
     const dop_arch *a = &c->model.arch;
-    bool all = device->persistent && c->options.sequences > 1 && !c->options.in_parts;
-    for (uint32_t i = 0; i < a->n_layers; i++) {
-        const dop_layer *l = &a->layers[i];
-        all = all && !dop_ffn_experts(&l->ffn);
-        for (uint32_t k = 0; k < l->n_mixers; k++)
-            all = all && l->mixers[k].kind == DOP_MIXER_ATTENTION;
-    }
+    bool all = device->persistent && (c->options.sequences > 1 || a->drafts > 0) && !c->options.in_parts;
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        all = all && !dop_ffn_experts(&a->layers[i].ffn);
     return all;
 }
 

@@ -225,8 +225,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    const char *no =
-        g->max_t > 1 && dop_graph_replaces(g) ? "steps of several rows replace states" : plan_values(b, &f);
+    const char *no = plan_values(b, &f);
     if (!no)
         st = build_stages(b, &no);
     if (st == DOP_OK && !no)

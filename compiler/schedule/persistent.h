@@ -35,9 +35,10 @@
  * their mailboxes if they have any.
  *
  * With several rows a mailbox has a place for each row that the schedule may have.  A step with fewer rows computes its last row
- * again for every place that is left: all places are then filled and emptied in every step, and the caches get the same
- * values twice.  Attention receives the rows of keys and values that the step makes of its sequence up to its own row.  Every
- * schedule counts its own runs, because it has mailboxes of its own. */
+ * again for every place that is left: all places are then filled and emptied in every step, and caches and states get the same
+ * values twice.  What depends on the rows before it (a short convolution, a recurrence) therefore asks which row a place repeats
+ * (dop_emit_own_row of kernels/emit.h).  Attention receives the rows of keys and values that the step makes of its sequence up to
+ * its own row.  Every schedule counts its own runs, because it has mailboxes of its own. */
 #ifndef DOPPLER_COMPILER_SCHEDULE_PERSISTENT_H
 #define DOPPLER_COMPILER_SCHEDULE_PERSISTENT_H
 

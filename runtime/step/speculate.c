@@ -229,20 +229,38 @@ keep_states(dop_sequence *s, uint32_t schedule, uint32_t first, uint32_t n, uint
     dop_sequence_kept(s, kept > 0 ? first + kept - 1 : UINT32_MAX, kept > 0 ? kept - 1 : 0);
 }
 
-/* Runs the tokens that are not fed yet together with the drafts, and judges these.  Sets tokens[n_tokens .. known), and what
- * *round says except times. */
+/* The schedules of a round of n rows: by barriers, and the better ordering, for which a probe may run. */
 static dop_status
-run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round)
+choose_schedule(dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_barriers, uint32_t *out_best)
+{
+    *out_barriers = dop_model_schedule_for(m, DOP_SCHED_ROWS, n);
+    if (*out_barriers == UINT32_MAX)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a round of %u rows", n);
+    return dop_model_order_rows(m, *out_barriers, diag, out_best);
+}
+
+/* Runs the tokens that are not fed yet together with the drafts, and judges these.  Sets tokens[n_tokens .. known), and what
+ * *round says except times.  *out_choosing_ms: the time that choosing the ordering took, where perhaps a probe ran. */
+static dop_status
+run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round, double *out_choosing_ms)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
-    uint32_t first = s->n_fed, unfed = s->n_tokens - first, n = unfed + p->n_drafts, accepted = 0,
-             schedule = dop_model_schedule_for(m, DOP_SCHED_ROWS, n);
-    if (schedule == UINT32_MAX)
-        return DOP_FAIL(diag, DOP_E_INTERNAL, "a round of %u rows", n);
+    uint32_t first = s->n_fed, unfed = s->n_tokens - first, n = unfed + p->n_drafts, accepted = 0, barriers, schedule;
+    const double start = p->now_ms();
+    dop_status st = choose_schedule(m, n, diag, &barriers, &schedule);
+    *out_choosing_ms = p->now_ms() - start;
+    if (st != DOP_OK)
+        return st;
     memcpy(s->tokens + s->n_tokens, p->drafts, p->n_drafts * sizeof *p->drafts);
     const bool by_device = device_judges(s, schedule);
-    dop_status st = dop_step_finish(s, n, first, by_device ? DOP_FORM_FULL : DOP_FORM_READ, &schedule, diag);
+    const dop_form form = by_device ? DOP_FORM_FULL : DOP_FORM_READ;
+    st = dop_step_finish(s, n, first, form, &schedule, diag);
+    if (st == DOP_E_FULL && schedule != barriers) { /* which may write one position more */
+        dop_diag_clear(diag);
+        schedule = barriers;
+        st = dop_step_finish(s, n, first, form, &schedule, diag);
+    }
     if (st != DOP_OK)
         return st;
     const judged rows = {dop_model_logits(m, schedule), unfed - 1, schedule, by_device};
@@ -364,10 +382,11 @@ try_round(dop_sequence *s, dop_diag *diag)
     const double drafted = p->now_ms();
     if (st != DOP_OK || (p->n_drafts == 0 && unfed == 1))
         return st;
-    if ((st = run_round(s, diag, &round)) != DOP_OK || p->n_drafts == 0)
+    double choosing_ms;
+    if ((st = run_round(s, diag, &round, &choosing_ms)) != DOP_OK || p->n_drafts == 0)
         return st;
     round.draft_ms = drafted - ready;
-    round.step_ms = p->now_ms() - start - round.draft_ms;
+    round.step_ms = p->now_ms() - start - round.draft_ms - choosing_ms;
     dop_draft_policy_round(&p->policy, &round);
     return DOP_OK;
 }

@@ -83,6 +83,34 @@ grep -q 'rows4 .*persistent, [1-9][0-9]* stages' listing && pass "integers: rows
 check "integers: 30 operations, persistent" "$TOOLS/sequences" integers.plan 30 5 5e-4 . 40 persistent
 check "integers: --check compares stages" run_check integers.plan
 
+# Steps of a few rows that replace states: of two sequences and of one, the latter for drafts of a layer of the model's own.  Matrix
+# units, which this target has, would take their products away from stages.
+rows_form() { # MODEL [OPTION...]
+    "$DOPPLERC" "$1" -o form.plan --quiet --target nvidia-hopper --ctx 64 --chunks 4 --rows 2 "${@:2}" &&
+        "$EXEC" --disasm form.plan >listing && grep -q 'rows2 .*persistent, [1-9][0-9]* stages' listing
+}
+check "mamba2: rows of two sequences have a form" rows_form "$SRC/tests/golden/mamba2" --sequences 2
+if [ "${1:-}" = whole ]; then
+    demo=$SRC/examples/shakespeare-gemma3-draft
+    check "drafts: rows of one sequence have a form" rows_form "$demo"
+    for model in lfm2 mamba2 qwen3_5 falcon_h1; do
+        persistent $model one-workgroup $model.plan --chunks 4,16 --ctx 56 --sequences 3 --rows 4
+        probe "$model, rows" $model.plan
+        check "$model: 30 operations, persistent" "$TOOLS/sequences" $model.plan 30 5 2e-2 . 40 persistent
+    done
+    # Rounds of drafts, of the demo's trained layer, and of a random one behind states that are kept after each row.
+    check "the demo: a plan" "$DOPPLERC" "$demo" -o many.plan --quiet --target one-workgroup.yaml --ctx 128 --chunks 8 --rows 4 &&
+        check "the demo: one workgroup" "$TOOLS/edit_plan" many.plan demo.plan --workgroups 1 &&
+        check "the demo: persistent rounds" "$TOOLS/drafts" demo.plan 40 1 own persistent
+    if ! command -v python3 >/dev/null; then
+        skip "rounds with states" "python3 is absent"
+    elif check "a layer for qwen3_5" python3 "$SRC/tests/tools/add_head.py" "$SRC/tests/golden/qwen3_5" drafting 2 --like qwen; then
+        check "drafting: a plan" "$DOPPLERC" drafting -o many.plan --quiet --target one-workgroup.yaml --ctx 64 --chunks 4 --rows 4 &&
+            check "drafting: one workgroup" "$TOOLS/edit_plan" many.plan drafting.plan --workgroups 1 &&
+            check "drafting: persistent rounds" "$TOOLS/drafts" drafting.plan 40 1 none persistent
+    fi
+fi
+
 # A plan for many workgroups, in which they share out the query heads of a KV head: one that does all the work of them.  In the long
 # form with sandwich norms, and a cache that is no longer than a ring would be, so that layers with a window and without are the same
 # stages.

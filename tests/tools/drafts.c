@@ -1,10 +1,11 @@
 /* Texts with drafts, against the same texts without.
  *
- *   drafts PLAN TOKENS SEED [DRAFT_PLAN|own]
+ *   drafts PLAN TOKENS SEED [DRAFT_PLAN|own|none [persistent]]
  *
  * The plain text of so many greedy tokens is the drafts' source, a part of which is made wrong; now and then the text is rewound
  * in the middle of what a round gave.  Then, with a draft plan, the same by its drafts, or with `own` by those of the plan's own
- * layer.  How many drafts there are depends on times, so these are given: rounds pay as long as a third of the drafts are right. */
+ * layer.  How many drafts there are depends on times, so these are given: rounds pay as long as a third of the drafts are right.
+ * With `persistent` all steps are in that order that can be. */
 #include "runtime/step/speculator.h"
 
 #include <stdio.h>
@@ -104,7 +105,9 @@ main(int argc, char **argv)
     dop_facts facts;
     if (argc < 4)
         return 2;
-    ok(dop_model_open(argv[1], NULL, &diag, &m), &diag);
+    const bool persistent = argc > 5 && strcmp(argv[5], "persistent") == 0;
+    const dop_open_options how = {.ordering = persistent ? DOP_ORDERING_PERSISTENT : DOP_ORDERING_AUTO};
+    ok(dop_model_open(argv[1], &how, &diag, &m), &diag);
     dop_model_facts(m, &facts);
     state t = {.n = PROMPT + (uint32_t)atoi(argv[2]), .vocab = facts.vocab, .percent = 75};
     t.x = strtoull(argv[3], NULL, 10) + 1;
@@ -120,7 +123,7 @@ main(int argc, char **argv)
     bool good = compare(&t, s, &(dop_speculation){.fn = recall, .user = &t}, "recalled");
     if (good && argc > 4 && strcmp(argv[4], "own") == 0)
         good = compare(&t, s, &(dop_speculation){.own = true}, "of its own layer");
-    else if (good && argc > 4) {
+    else if (good && argc > 4 && strcmp(argv[4], "none") != 0) {
         ok(dop_model_open(argv[4], NULL, &diag, &small), &diag);
         ok(dop_sequence_create(small, &diag, &d), &diag);
         good = compare(&t, s, &(dop_speculation){.draft = d}, "of another plan");
