@@ -332,6 +332,25 @@ print_line(const stages *x)
     return st;
 }
 
+/* Begins with empty states where steps replace them: of their copies checks of kernels leave those that no kernel has written not finite. */
+static dop_status
+clear_replaced(const stages *x)
+{
+    const dop_plan *p = x->plan;
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < p->n_states && st == DOP_OK; i++) {
+        const dop_plan_state *s = &p->states[i];
+        if (s->copy_stride == 0)
+            continue;
+        void *none = calloc(1, (size_t)s->row_bytes);
+        st = none ? dop_check_write(x->device, s->slot, s->offset + x->device->model->parity[0] * s->copy_stride, none,
+                                    s->row_bytes, x->diag)
+                  : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+        free(none);
+    }
+    return st;
+}
+
 dop_status
 dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_check_result *results, dop_diag *diag,
                  dop_check_result *out_result)
@@ -357,6 +376,8 @@ dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_ch
     dop_status st = !x.logits ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
                     : fits    ? dop_model_need(s, barriers, diag)
                               : damaged(&x, d);
+    if (st == DOP_OK)
+        st = clear_replaced(&x);
     for (uint32_t i = 0; i < STEPS && st == DOP_OK; i++) {
         x.pos = position(&x, i);
         st = check_step(&x, (uint32_t)(i * 2654435761ull % p->model->vocab));
