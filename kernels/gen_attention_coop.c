@@ -426,7 +426,8 @@ walk(units *u)
     dop_nest_code(n, "DOP_FILL(0u, CP, D, DM, LK)\n%s", l->in_keys ? "" : "DOP_FILL(V_AT, CP, DV, DVM, LV)\n")->writes =
         u->keys | u->values;
     dop_nest_code(n, "FRAG acc[FV], sums = FRAG(0.0), m = FRAG(NOTHING);\nDOP_EACH(i, FV) acc[i] = FRAG(0.0);\n");
-    dop_nest_for(n, "base", "lo", "wh + 1u", "CP");
+    dop_nest_for(n, "base", "lo", "wh", "CP")->through =
+        true; /* a bound of wh + 1 made NVIDIA's compiler unroll turns */
     turn(u);
     dop_nest_end(n);
 }

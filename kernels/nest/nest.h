@@ -30,6 +30,7 @@ typedef struct dop_stmt {
     bool rolled;             /* a loop that must stay one */
     bool late_test; /* a loop whose condition is tested behind the body, so that there is an iteration at least */
     bool declared;  /* a loop whose variable exists already; no first value: it has one, too */
+    bool through;   /* a loop that has a turn at its bound, too */
     bool apart;     /* a loop or condition that invocations of the workgroup pass differently */
     bool disjoint;  /* of code: no invocation reads what another one writes here */
     bool together;  /* has a barrier of its own, so that all invocations must come here */

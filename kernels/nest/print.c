@@ -36,7 +36,7 @@ put_for(const dop_stmt *s, uint32_t depth, dop_buf *out)
         dop_buf_puts(out, "}\n");
         return;
     }
-    dop_buf_printf(out, "; %s < %s; ", s->name, s->end);
+    dop_buf_printf(out, "; %s %s %s; ", s->name, s->through ? "<=" : "<", s->end);
     if (s->step)
         dop_buf_printf(out, "%s += %s) ", s->name, s->step);
     else
@@ -168,8 +168,9 @@ dump_block(const dop_nest *n, const dop_stmt *s, uint32_t depth, dop_buf *out)
         if (s->name)
             dop_buf_printf(out, " %s", s->name);
         if (loop)
-            dop_buf_printf(out, " from %s below %s by %s%s%s", s->value, s->end, s->step ? s->step : "1u",
-                           s->unroll ? ", unrolled" : "", s->late_test ? ", at least once" : "");
+            dop_buf_printf(out, " from %s %s %s by %s%s%s", s->value, s->through ? "to" : "below", s->end,
+                           s->step ? s->step : "1u", s->unroll ? ", unrolled" : "",
+                           s->late_test ? ", at least once" : "");
         else if (s->kind == DOP_STMT_call || s->kind == DOP_STMT_function)
             dop_buf_printf(out, "(%s)", s->value);
         else if (s->kind == DOP_STMT_array || s->kind == DOP_STMT_shared)
