@@ -168,16 +168,16 @@ dop_unfold_of(const dop_graph *g, dop_node_id id)
     return dop_unfold_from(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
 }
 
-/* Do the lengths fit: an axis of a source of length d, read by map m, and the output's axis of length o? */
+/* Do the lengths fit: an axis of a source of length d, read by map m, and the output's axis of length o?  matrix: the source has two axes. */
 static bool
-lengths_fit(const dop_axis_map *m, dop_dim d, dop_dim o)
+lengths_fit(const dop_axis_map *m, bool matrix, dop_dim d, dop_dim o)
 {
     const bool equal = d.mul == o.mul && d.sym == o.sym, one = d.mul == 1 && d.sym == DOP_SYM_1;
     switch (m->kind) {
     case DOP_ACCESS_same:
         return equal || one;
-    case DOP_ACCESS_col:
-        return equal;
+    case DOP_ACCESS_col: /* of a matrix with more rows the first are read */
+        return equal || (matrix && !d.sym && !o.sym && d.mul > o.mul);
     case DOP_ACCESS_group:
         return d.sym == o.sym && (uint64_t)d.mul * m->div == o.mul;
     case DOP_ACCESS_window:
@@ -228,7 +228,7 @@ dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint
             const dop_axis_map m = dop_node_map(g, id, k, at.axis);
             for (uint32_t x = 0; x < o->rank && at.named && !at.tap; x++)
                 if (q[x].named && q[x].axis == m.of && !(m.kind == DOP_ACCESS_window && n->n_srcs == 1) &&
-                    !lengths_fit(&m, s->dim[*out_axis], o->dim[x]))
+                    !lengths_fit(&m, s->rank == 2, s->dim[*out_axis], o->dim[x]))
                     return false;
         }
     }

@@ -330,8 +330,9 @@ compute_gather(const dop_interp_node *n)
 static void
 compute_matmul(const dop_interp_node *n)
 {
-    uint64_t rows = n->src[0]->shape.dim[0].mul, depth = last_axis(n->src[0]), cols = n->src[1]->shape.dim[0].mul;
-    for (uint64_t j = 0; j < cols; j++) { /* a row of the weight stays in the cache for all tokens */
+    uint64_t rows = n->src[0]->shape.dim[0].mul, depth = last_axis(n->src[0]);
+    const uint64_t cols = last_axis(&n->out); /* rows of the weight that are read, the first ones */
+    for (uint64_t j = 0; j < cols; j++) {     /* a row of the weight stays in the cache for all tokens */
         for (uint64_t t = 0; t < rows; t++)
             n->out.f[t * cols + j] = (float)dot(n->src[0]->f + t * depth, n->src[1]->f + j * depth, depth);
     }

@@ -277,6 +277,16 @@ gathered(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
+/* Columns of a matmul: the rows of its matrix, or as many of the first as the stated shape has. */
+static dop_dim
+product_columns(const dop_rule *c)
+{
+    const dop_dim rows = c->src[1]->shape.dim[0];
+    const dop_shape *stated = &c->want->shape;
+    const bool fewer = stated->rank == 2 && !rows.sym && !stated->dim[1].sym && stated->dim[1].mul < rows.mul;
+    return fewer && stated->dim[1].mul > 0 ? stated->dim[1] : rows;
+}
+
 static dop_status
 rule_rows(const dop_rule *c, dop_want *out)
 {
@@ -302,7 +312,7 @@ rule_rows(const dop_rule *c, dop_want *out)
             return st;
         if (!dop_dim_equal(dop_last_dim(x), dop_last_dim(c->src[1])))
             return dop_rule_mismatch(c, 0, 1);
-        out->shape = (dop_shape){2, {x->shape.dim[0], c->src[1]->shape.dim[0]}};
+        out->shape = (dop_shape){2, {x->shape.dim[0], product_columns(c)}};
         return DOP_OK;
     }
 }

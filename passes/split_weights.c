@@ -1,5 +1,5 @@
 /* split-weights: a weight that is larger than one allocation of the device becomes several leaves of fewer rows each, named
- * "NAME[FIRST:END]".  A product with it becomes one product per piece, whose columns are put side by side.  For experts every
+ * "NAME[FIRST:END]".  A product with it becomes one product per piece that it reads, whose columns are put side by side.  For experts every
  * matrix is divided, so that the choice among them stays the same.  A gathered row is the sum of what the pieces give, which is
  * zero except for one piece.  Runs before weights are expanded and products take their forms, so that later passes need not
  * know about pieces. */
@@ -7,9 +7,9 @@
 
 enum { MOST = 64 }; /* pieces of a weight: each is a term of an expression that makes one value */
 
-/* The matrix that the node reads, if it is to be divided, and the rows of a piece. */
+/* The matrix that the node reads, if it is to be divided, its rows, those that the node reads, which are the first, and those of a piece. */
 static dop_node_id
-divided(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *out_each)
+divided(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *out_read, uint32_t *out_each)
 {
     const dop_graph *g = rw->from;
     const bool product = o->op == DOP_OP_matmul || o->op == DOP_OP_matmul_at;
@@ -20,6 +20,7 @@ divided(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *
     if (w->op != DOP_OP_weight || w->shape.rank < 2 || w->shape.rank > (product ? 3 : 2))
         return 0;
     *out_rows = w->shape.dim[w->shape.rank - 2].mul;
+    *out_read = product ? o->shape.dim[o->shape.rank - 1].mul : *out_rows;
     *out_each = rw->cx->piece_rows(rw->cx->user, g, id);
     return *out_each > 0 && dop_div_up_u32(*out_rows, *out_each) <= MOST ? id : 0;
 }
@@ -51,9 +52,10 @@ add_piece(dop_rewrite *rw, dop_node_id whole, uint32_t number, uint32_t first, u
     return DOP_OK;
 }
 
-/* What the node becomes for one piece. */
+/* What the node becomes for one piece, whose rows it reads from `first` to `end`, of `rows` of the whole. */
 static dop_status
-add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, uint32_t rows, dop_node_id *out_id)
+add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, uint32_t end, uint32_t rows,
+         dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     const bool gathers = o->op == DOP_OP_gather;
@@ -64,11 +66,10 @@ add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, ui
     for (uint32_t i = 0; i < o->n_srcs; i++)
         srcs[i] = rw->map[o->src[i]];
     srcs[!gathers] = piece;
-    const dop_node *p = dop_node_at(&rw->to, piece);
     const dop_attr of[] = {{.i = first}, {.i = rows}}; /* as in ops.def */
     dop_want want = {o->type, o->shape};
     if (!gathers)
-        want.shape.dim[want.shape.rank - 1].mul = p->shape.dim[p->shape.rank - 2].mul;
+        want.shape.dim[want.shape.rank - 1].mul = end - first;
     return dop_rewrite_add(rw, old, suffix, o->op, srcs, o->n_srcs, gathers ? of : NULL, &want, out_id);
 }
 
@@ -77,25 +78,25 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     const bool gathers = o->op == DOP_OP_gather;
-    uint32_t rows, each;
-    const dop_node_id whole = divided(rw, o, &rows, &each);
+    uint32_t rows, read, each;
+    const dop_node_id whole = divided(rw, o, &rows, &read, &each);
     if (!whole)
         return DOP_OK;
     dop_node_id so_far = 0;
     rw->changed = true;
-    for (uint32_t first = 0; first < rows; first += each) {
-        const uint32_t end = rows - first > each ? first + each : rows;
+    for (uint32_t first = 0; first < read; first += each) {
+        const uint32_t end = rows - first > each ? first + each : rows, to = end < read ? end : read;
         dop_node_id piece, both[2] = {so_far, 0};
         dop_status st = add_piece(rw, whole, first / each, first, end, &piece);
         if (st == DOP_OK)
-            st = add_part(rw, old, piece, first, rows, &both[1]);
+            st = add_part(rw, old, piece, first, to, rows, &both[1]);
         if (st == DOP_OK && so_far) {
             dop_want want = {o->type, o->shape};
-            const char *suffix = end < rows ? dop_arena_printf(rw->cx->arena, "to%u", end) : NULL;
-            if (end < rows && !suffix)
+            const char *suffix = to < read ? dop_arena_printf(rw->cx->arena, "to%u", to) : NULL;
+            if (to < read && !suffix)
                 return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
             if (!gathers)
-                want.shape.dim[want.shape.rank - 1].mul = end;
+                want.shape.dim[want.shape.rank - 1].mul = to;
             st = dop_rewrite_add(rw, old, suffix, gathers ? DOP_OP_add : DOP_OP_concat, both, 2, NULL, &want, &both[1]);
         }
         if (st != DOP_OK)

@@ -455,7 +455,7 @@ logits(builder *b, dop_node_id x)
     if (a->embed_width)
         x = op2(b, DOP_OP_matmul, "emb_out", x, weight(b, DOP_W_embed_out), NULL, DOP_TYPE_none);
     dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
-    dop_node_id y = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
+    dop_node_id y = dop_build_output(b, x, w);
     x = a->tied ? y : dop_build_adapted(b, DOP_W_lm_head, w, x, y);
     if (a->head_bias)
         x = op2(b, DOP_OP_add, "logits_b", x, weight(b, DOP_W_lm_head_bias), NULL, DOP_TYPE_none);
@@ -523,7 +523,7 @@ draft_by_reading(builder *b, dop_node_id x, dop_node_id h)
     const dop_node_id sent = op2(b, DOP_OP_matmul, "draft_hidden", x, weight(b, DOP_W_draft_out), NULL, DOP_TYPE_none),
                       w = weight(b, DOP_W_draft_head);
     b->layer = -1;
-    outputs(b, op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none), 0, sent);
+    outputs(b, dop_build_output(b, x, w), 0, sent);
 }
 
 /* The layer that drafts (dop_arch.drafts) and its head, from the embedding x of the next tokens. */

@@ -32,6 +32,7 @@ typedef struct dop_build_options {
     bool encodes;
     /* score: the program `draft`.  A step has rows of next tokens and, received, the hidden states before them. */
     bool drafts;
+    uint32_t draft_ids;  /* drafts: tokens that can be drafts, the first of the vocabulary; 0: all of it */
     bool sends;          /* the graph gives the hidden states of all rows, which the program `draft` receives */
     uint32_t ranks;      /* ranks of all adapters for which products have room; 0: no room */
     uint32_t rank, uses; /* with ranks: those of one adapter, and adapters of a sequence, at most, a multiple of 4 */

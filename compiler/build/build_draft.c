@@ -1,4 +1,5 @@
-/* Drafters that read several residual streams of the model (dop_eagle, EAGLE-3): what steps send them, and their embedding and head. */
+/* What only layers that draft have: an output over a part of the vocabulary; and of drafters that read several residual streams of the model
+ * (dop_eagle, EAGLE-3) what steps send them, and their embedding and head. */
 #include "compiler/build/builder.h"
 
 /* The model's drafter; NULL: it has none. */
@@ -76,4 +77,14 @@ dop_build_draft_logits(builder *b, dop_node_id x, dop_node_id *out_list)
     else if (!w)
         w = b->embed ? b->embed : weight(b, DOP_W_embed);
     return op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
+}
+
+dop_node_id
+dop_build_output(builder *b, dop_node_id x, dop_node_id w)
+{
+    const uint32_t ids = b->opt->drafts ? b->opt->draft_ids : 0;
+    if (!ids || b->status != DOP_OK)
+        return op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
+    const dop_want part = {DOP_TYPE_f32, {2, {dop_node_at(b->g, x)->shape.dim[0], dop_dim_n(ids)}}};
+    return add_node(b, DOP_OP_matmul, "logits", (dop_node_id[]){x, w}, 2, NULL, &part);
 }

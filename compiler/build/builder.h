@@ -98,6 +98,8 @@ void dop_build_tap(builder *b, uint32_t i, dop_node_id x);
 dop_node_id dop_build_joined(builder *b, dop_node_id x);
 dop_node_id dop_build_draft_embed(builder *b);
 dop_node_id dop_build_draft_logits(builder *b, dop_node_id x, dop_node_id *out_list);
+/* build_draft.c: x times the output matrix w, of a graph that drafts its first rows, as many as tokens can be drafts. */
+dop_node_id dop_build_output(builder *b, dop_node_id x, dop_node_id w);
 /* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */
 dop_node_id dop_build_laurel(builder *b, dop_node_id in);
 

@@ -130,6 +130,32 @@ add_drafts(dop_compilation *c, dop_diag *diag)
     return st;
 }
 
+/* Checks --draft-vocabulary, and says what it does. */
+static dop_status
+settle_draft_vocabulary(dop_compilation *c, const char *model_path, dop_diag *diag)
+{
+    const dop_arch *a = &c->model.arch;
+    const uint32_t n = c->options.draft_vocabulary;
+    if (!n)
+        return DOP_OK;
+    if (!a->drafts)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, model_path, "--draft-vocabulary is for models with a layer that drafts");
+    if (a->layers[a->n_layers].eagle.vocab)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--draft-vocabulary: the drafter has a list of its own of %u tokens",
+                        a->layers[a->n_layers].eagle.vocab);
+    if (a->head_bias)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, model_path, "--draft-vocabulary: the model's output has a bias");
+    if (n >= a->vocab) {
+        c->options.draft_vocabulary = 0;
+        return DOP_OK;
+    }
+    const char *note = dop_arena_printf(&c->arena,
+                                        "drafts are among the first %u of %u tokens; text whose tokens are behind them "
+                                        "has fewer right ones",
+                                        n, a->vocab);
+    return note ? dop_checkpoint_note(&c->model, note, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
 /* Merges the adapters of the options into the model's weights, and adds control vectors. */
 static dop_status
 merge_adapters(dop_compilation *c, dop_diag *diag)
@@ -192,6 +218,8 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
         c->model.arch.drafts = 0;
         st = dop_checkpoint_note(&c->model, "the layer that drafts is left out: it is for plans of one part", diag);
     }
+    if (st == DOP_OK)
+        st = settle_draft_vocabulary(c, model_path, diag);
     if (st == DOP_OK)
         st = dop_settle_sizes(c, device, model_path, diag);
     if (st == DOP_OK)

@@ -149,6 +149,7 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
                                    .imatrix = a->imatrix,
                                    .mmproj = a->mmproj,
                                    .draft_head = a->draft_head,
+                                   .draft_vocabulary = a->draft_vocabulary,
                                    .loras = a->loras,
                                    .n_loras = (uint32_t)a->n_loras,
                                    .controls = a->controls,

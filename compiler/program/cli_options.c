@@ -39,6 +39,10 @@ static const dop_option options[] = {
     OPT(0, "draft-head", TEXT, plan.draft_head, "DIR|FILE",
         "a drafter for the model (EAGLE-3, Gemma 4's assistant; a directory, or a GGUF file), in place of its own "
         "layer for drafts"),
+    NUM(0, "draft-vocabulary", COUNT, plan.draft_vocabulary, "N",
+        "drafts of the model's own layer are among the first N tokens of the vocabulary: they cost less, and tokens "
+        "behind are never drafted (default: all)",
+        1, 1u << 24),
     OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
         "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
         "adapter, "

@@ -38,13 +38,15 @@ typedef struct dop_compilation_options {
     /* Batch invariance: every step runs the same kernels, those of steps of chunks[0] rows, so that the logits of a row have the same
      * bits whatever other rows its step has. */
     bool invariant;
-    dop_type kv_type, act_type;  /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
-    dop_type v_type;             /* storage type of cached values; none: kv_type, which is otherwise for keys only */
-    const char *kernel_path;     /* name or file of a kernel path; NULL: the model's own */
-    const char *quant;           /* storage types of weights, as dop_quant_choose() reads them; NULL: the model's */
-    const char *imatrix;         /* file of an importance matrix, or NULL */
-    const char *mmproj;          /* file of the vision part of a GGUF model; NULL: the one beside it, if any */
-    const char *draft_head;      /* a drafter (dop_eagle), a directory or file; NULL: the model's own, if it has one */
+    dop_type kv_type, act_type; /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
+    dop_type v_type;            /* storage type of cached values; none: kv_type, which is otherwise for keys only */
+    const char *kernel_path;    /* name or file of a kernel path; NULL: the model's own */
+    const char *quant;          /* storage types of weights, as dop_quant_choose() reads them; NULL: the model's */
+    const char *imatrix;        /* file of an importance matrix, or NULL */
+    const char *mmproj;         /* file of the vision part of a GGUF model; NULL: the one beside it, if any */
+    const char *draft_head;     /* a drafter (dop_eagle), a directory or file; NULL: the model's own, if it has one */
+    uint32_t
+        draft_vocabulary; /* tokens that can be drafts, the first of the vocabulary, where no drafter has a list; 0: all of it */
     const char *const *controls; /* [n_controls] control vectors to add, each FILE or FILE:SCALE */
     uint32_t n_controls;
     uint32_t control_first, control_last; /* the layers behind which they are added */
@@ -106,6 +108,15 @@ dop_compilation_max_segment(const dop_compilation *c)
 {
     const uint64_t limit = c->options.max_alloc ? c->options.max_alloc : c->target->max_alloc, most = 1ull << 31;
     return limit < most ? limit : most;
+}
+
+/* Tokens that can be drafts in a model with a layer that drafts; 0: all of the vocabulary. */
+static inline uint32_t
+dop_compilation_draft_ids(const dop_compilation *c)
+{
+    const dop_arch *a = &c->model.arch;
+    const uint32_t listed = a->layers[a->n_layers].eagle.vocab;
+    return listed ? listed : c->options.draft_vocabulary;
 }
 
 /* Ranks of all adapters for which the plan has room, a multiple of what kernels load at once. */

@@ -87,6 +87,7 @@ count_read(void *user, dop_node_id base)
     traffic *t = user;
     const dop_graph *g = t->g;
     uint64_t bytes = dop_node_bytes(g, base);
+    uint64_t part = 0;                    /* rows of a matrix that products read */
     uint64_t rows_at = 0, experts_at = 0; /* rows of a table and experts' matrices that other values choose */
     bool once = false, cache = false;
     if (dop_node_is_input(g, base))
@@ -101,6 +102,8 @@ count_read(void *user, dop_node_id base)
                 cache = true;
             else
                 once = true;
+            if (dop_node_map(g, id, k, DOP_AXIS_row).kind == DOP_ACCESS_col && dop_node_cols(g, id) > part)
+                part = dop_node_cols(g, id);
             if (a->by >= dop_node_at(g, id)->n_srcs) /* no source chooses, or the step record chooses one row */
                 continue;
             const dop_node_id by = dop_node_at(g, id)->src[a->by];
@@ -113,9 +116,10 @@ count_read(void *user, dop_node_id base)
     }
     if (cache)
         t->bytes += cache_bytes(t, base);
-    /* Only the chosen rows of a table and the chosen experts' matrices are read, each one once. */
+    /* Only the chosen rows of a table, the chosen experts' matrices and the first rows of a matrix are read, each one once. */
     const uint64_t first = dop_dim_value(g, dop_node_at(g, base)->shape.dim[0], 1);
-    const uint64_t chosen = rows_at ? rows_at : experts_at < first ? experts_at : 0;
+    const bool prefix = part < first && dop_node_at(g, base)->shape.rank == 2;
+    const uint64_t chosen = rows_at ? rows_at : experts_at ? (experts_at < first ? experts_at : 0) : prefix ? part : 0;
     if (once)
         t->bytes += chosen ? bytes / first * chosen : bytes;
 }

@@ -422,8 +422,11 @@ dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 dop_status
 dop_schedule_add_draft(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    const dop_build_options how = {
-        .phase = DOP_PHASE_SCORE, .max_t = max_t, .mixed = max_t <= DOP_DRAFT_EACH, .drafts = true};
+    const dop_build_options how = {.phase = DOP_PHASE_SCORE,
+                                   .max_t = max_t,
+                                   .mixed = max_t <= DOP_DRAFT_EACH,
+                                   .drafts = true,
+                                   .draft_ids = c->options.draft_vocabulary};
     return add_schedule(c, how, diag);
 }
 

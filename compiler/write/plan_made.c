@@ -98,6 +98,8 @@ dop_plan_made(const dop_compilation *c)
         put(made, "imatrix", file_json(o->imatrix), &failed);
     if (o->draft_head)
         put(made, "drafter", inside_json(o->draft_head, "model.safetensors"), &failed);
+    if (o->draft_vocabulary)
+        put(made, "draftVocabulary", json_integer(o->draft_vocabulary), &failed);
     for (uint32_t i = 0; i < o->n_loras; i++)
         append(loras, adapter_json(&c->loras[i]), &failed);
     put_list(made, "adapters", loras, &failed);

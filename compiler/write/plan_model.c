@@ -208,7 +208,7 @@ write_draft(dop_plan_writer *w)
     const dop_plan_program row = {.name = dop_plan_writer_string(w, "draft"),
                                   .kind = DOP_SCHED_DRAFT,
                                   .width = a->hidden,
-                                  .classes = a->drafts ? a->layers[a->n_layers].eagle.vocab : 0,
+                                  .classes = a->drafts ? dop_compilation_draft_ids(w->targets[0].c) : 0,
                                   .stays = dop_arch_drafts_by_reading(a)};
     if (a->drafts)
         dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &row, sizeof row);

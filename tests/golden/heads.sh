@@ -26,6 +26,23 @@ compare llama deepseek 1
 compare qwen3_5 qwen 2 gguf
 compare nemotron_h_moe nemotron 8 gguf
 
+# An output over the first tokens of the vocabulary, also of a matrix that is the embedding, and in blocks.
+for model in llama qwen3_5; do
+    check "a plan of $model with 200 tokens for drafts" "$DOPPLERC" "$model" -o "${model}_part.plan" --draft-vocabulary 200 \
+        --ctx 64 --kv f32 --act f32 --quiet
+    check "$model: --info says how many" sh -c '"$1" --info "$2" | grep -q "200 tokens can be drafts"' sh "$EXEC" "${model}_part.plan"
+    drafts "${model}_part" "$model" 3
+done
+check "its kernels" "$EXEC" qwen3_5_part.plan --check --quiet
+check "a plan of blocks with 200 tokens for drafts" "$DOPPLERC" llama -o blocks.plan --draft-vocabulary 200 \
+    --quant q4_k --ctx 64 --chunks 8 --sequences 3 --rows 4,16 --quiet
+check "its kernels" "$EXEC" blocks.plan --check --quiet
+check "texts are those without drafts" "$TOOLS/herd" blocks.plan 3 24 2
+check "all of the vocabulary" "$DOPPLERC" llama -o all.plan --draft-vocabulary 320 --ctx 64 --kv f32 --act f32 --quiet
+check "is the plan without the option" cmp all.plan llama.plan
+check_fails "no layer" 2 "--draft-vocabulary is for models with a layer that drafts" "$DOPPLERC" "$SRC/tests/golden/llama" \
+    --draft-vocabulary 200 -o no.plan
+
 # The demo's layer, which was trained (tests/tools/train_head.py): texts unchanged, and drafts that are right.
 demo=$SRC/examples/shakespeare-gemma3-draft
 check "a plan of the demo with a layer" "$DOPPLERC" "$demo" -o demo.plan --ctx 128 --chunks 8 --rows 4 --kv f32 --act f32 --quiet

@@ -336,8 +336,7 @@ Test(ir_interp, matmul)
     fixture x = {0};
     start(&x, 3,
           "graph g(T<=3, S<=1, Q=1) { %a:f32[T,37]=input \"a\" %w:f32[11,37]=weight \"w\" %y:f32[T,11]=matmul %a,%w "
-          "return "
-          "%y }");
+          "%p:f32[T,4]=matmul %a,%w return %y, %p }");
     const float *a = leaf(&x, "a", 111), *w = leaf(&x, "w", 407);
     double want[33];
     for (int t = 0; t < 3; t++) {
@@ -349,6 +348,10 @@ Test(ir_interp, matmul)
     }
     check("matmul", eval(&x, "y")->f, want, 33);
     cr_assert_eq(x.asked, 2);
+    const dop_tensor *part = eval(&x, "p"); /* the first rows of the matrix */
+    cr_assert_eq(part->count, 12);
+    for (int t = 0; t < 3; t++)
+        check("matmul of a part", part->f + 4 * t, want + 11 * t, 4);
     eval(&x, "y");
     cr_assert_eq(x.asked, 2, "leaves are asked for once");
     finish(&x);

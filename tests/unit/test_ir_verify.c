@@ -310,6 +310,8 @@ Test(ir_verify, shape_rules)
         {"%a:f32[T]=input \"a\" %b:f32[T]=softmax %a", "%b: softmax works along the last axis, which must be constant"},
         {"%a:f32[T,2,3]=input \"a\" %w:f32[3,3]=weight \"w\" %b:f32[T,3]=matmul %a,%w",
          "%b: matmul needs rank 2 for source 0, %a is [T,2,3]"},
+        {"%a:f32[T,3]=input \"a\" %w:f32[3,3]=weight \"w\" %b:f32[T,4]=matmul %a,%w",
+         "%b is marked [T,4] but matmul gives [T,3]"},
         {"%a:f32[T,2,6]=input \"a\" %p:u32[T]=input \"p\" %w:f32[S,4]=weight \"w\" "
          "%b:f32[T,2,6]=rope %a,%p,%w dims=3 interleaved=0",
          "%b: rope dims=3 must be even and at most the 6 values of a head"},

@@ -53,6 +53,8 @@ typedef struct dop_compile_options {
      * several, separated by commas. */
     const char *const *avoids;
     size_t n_avoids;
+    uint32_t
+        draft_vocabulary; /* drafts of the model's own layer are among so many tokens, the first; 0: all of the vocabulary */
 } dop_compile_options;
 
 /* Facts about a plan that was written. */

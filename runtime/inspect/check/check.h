@@ -64,10 +64,10 @@ bool dop_check_find_row(dop_type type, uint64_t size, uint32_t rows, uint32_t co
 /* Decodes the row from its units, its groups and its factor, which are read only where the row has them. */
 void dop_check_unpack_row(dop_type type, const dop_check_place *row, const uint8_t *units, const uint8_t *groups,
                           const uint8_t *factor, uint32_t cols, float *out);
-/* out[t * weight->rows + r] = x[t] . row r of the expert's matrix, for every r with want[r]; the others stay as they are.  x
- * is [n_tokens, weight->cols].  Several threads. */
-dop_status dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, const float *x,
-                            uint32_t n_tokens, const bool *want, float *out, dop_diag *diag);
+/* out[t * n + r] = x[t] . row r of the expert's matrix, of which the first n rows are read, for every r with want[r]; the others stay as they
+ * are.  x is [n_tokens, weight->cols].  Several threads. */
+dop_status dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, uint32_t n,
+                            const float *x, uint32_t n_tokens, const bool *want, float *out, dop_diag *diag);
 
 /* --- check_values.c: random values -------------------------------------------------------------------------------- */
 

@@ -58,7 +58,7 @@ multiply(dop_check_run *run, const dop_plan_tensor *w, uint32_t expert, const ui
         memcpy(x + (uint64_t)i * w->cols, activations + (uint64_t)(pairs[i] / share) * w->cols, w->cols * sizeof *x);
     for (uint64_t i = 0; i < (uint64_t)n * w->rows; i++)
         y[i] = NAN;
-    dop_status st = dop_check_matmul(run->plan, w, expert, x, n, want, y, run->diag);
+    dop_status st = dop_check_matmul(run->plan, w, expert, w->rows, x, n, want, y, run->diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
         memcpy(out + (uint64_t)pairs[i] * w->rows, y + (uint64_t)i * w->rows, w->rows * sizeof *y);
     return st;

@@ -61,9 +61,9 @@ column_block(const dop_check_run *run)
 }
 
 static void
-choose_columns(const dop_check_run *run, const dop_plan_tensor *w, bool *want)
+choose_columns(const dop_check_run *run, const dop_plan_tensor *w, uint32_t n, bool *want)
 {
-    uint32_t block = column_block(run), n = w->rows;
+    uint32_t block = column_block(run);
     double affordable = DOP_CHECK_PRODUCTS / ((double)run->n_samples * w->cols);
     /* A per-head product behind the others reads values that are made of all columns. */
     memset(want, block == 0 || affordable >= n || run->r->info->tail.id, n);
@@ -192,11 +192,13 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     const bool experts = dop_node_has_experts(g, id);
     uint64_t rows = product ? x->count / (w ? w->cols : 1) : x->count;
     uint64_t cols = product ? dop_product_cols(g, id) : dop_node_cols(g, n->src[0]);
-    if (!w || w->cols != (product ? dop_product_depth(g, id) : cols) || (product && w->rows != cols))
+    if (!w || w->cols != (product ? dop_product_depth(g, id) : cols) ||
+        (product && (experts ? w->rows != cols : w->rows < cols)))
         return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path, "the plan is damaged: the matrix of %%%s", n->name);
+    const uint32_t n_cols = (uint32_t)cols; /* of a product: the rows of its matrix that it reads */
     const uint64_t made = experts ? (uint64_t)run->n_samples * dop_node_cols(g, id) : rows * cols;
     float *out = malloc((size_t)made * sizeof *out);
-    bool *want = product ? calloc(w->rows, sizeof *want) : NULL;
+    bool *want = product ? calloc(n_cols, sizeof *want) : NULL;
     float *activations = product ? malloc((size_t)x->count * sizeof *activations) : NULL;
     if (!out || (product && (!want || !activations))) {
         st = DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
@@ -205,14 +207,14 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     for (uint64_t i = 0; i < made; i++)
         out[i] = NAN; /* not computed: nothing that is made of it is compared */
     if (product) {
-        choose_columns(run, w, want);
+        choose_columns(run, w, n_cols, want);
         memcpy(activations, x->f, (size_t)x->count * sizeof *activations);
         /* Beside integer products there may be some of floats, and a product of heads behind them takes their values as they are. */
         if (run->rounds && id != run->r->info->tail.id &&
             dop_type_of(dop_node_at(g, n->src[1])->type)->kind == DOP_KIND_QUANT)
             dop_check_round_rows(activations, rows, w->cols);
         st = experts ? dop_check_experts(run, id, w, activations, want, out)
-                     : dop_check_matmul(run->plan, w, 0, activations, (uint32_t)rows, want, out, run->diag);
+                     : dop_check_matmul(run->plan, w, 0, n_cols, activations, (uint32_t)rows, want, out, run->diag);
     }
     const uint32_t first = product ? 0 : (uint32_t)dop_node_i(g, id, DOP_A_first),
                    of = product ? 0 : (uint32_t)dop_node_i(g, id, DOP_A_of);

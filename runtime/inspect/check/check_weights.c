@@ -74,7 +74,7 @@ dop_check_round_rows(float *x, uint64_t rows, uint64_t k)
 typedef struct product {
     const dop_plan *plan;
     const dop_plan_tensor *weight;
-    uint32_t expert;
+    uint32_t expert, n; /* rows of the weight that are read */
     const float *x;
     uint32_t n_tokens;
     const bool *want;
@@ -87,7 +87,7 @@ static dop_status
 multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const product *p = user;
-    uint64_t k = p->weight->cols, n = p->weight->rows;
+    uint64_t k = p->weight->cols, n = p->n;
     float *row = malloc((size_t)k * sizeof *row);
     dop_status st = row ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     (void)worker;
@@ -108,9 +108,9 @@ multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 }
 
 dop_status
-dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, const float *x,
+dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, uint32_t n, const float *x,
                  uint32_t n_tokens, const bool *want, float *out, dop_diag *diag)
 {
-    product p = {plan, weight, expert, x, n_tokens, want, out};
-    return dop_parallel_for(weight->rows / ROWS + (weight->rows % ROWS != 0), 0, multiply, &p, diag);
+    product p = {plan, weight, expert, n, x, n_tokens, want, out};
+    return dop_parallel_for(n / ROWS + (n % ROWS != 0), 0, multiply, &p, diag);
 }

@@ -373,11 +373,8 @@ dop_compile_options_text(const dop_compile_options *o, dop_buf *out)
     const struct {
         const char *name;
         uint32_t value;
-    } numbers[] = {{"ctx", o->ctx},
-                   {"sequences", o->sequences},
-                   {"ctx-total", o->ctx_total},
-                   {"adapters", o->adapters},
-                   {"rank", o->rank}};
+    } numbers[] = {{"ctx", o->ctx},           {"sequences", o->sequences}, {"ctx-total", o->ctx_total},
+                   {"adapters", o->adapters}, {"rank", o->rank},           {"draft-vocabulary", o->draft_vocabulary}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].value)
             dop_buf_printf(out, " --%s %u", numbers[i].name, numbers[i].value);

@@ -301,10 +301,11 @@ read_options(dop_cli *cli, struct dop_cli_models *m)
 static dop_status
 refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_options_given *given, dop_diag *diag)
 {
-    static const char *const names[] = {"target",      "quant",       "imatrix",   "ctx",   "chunks", "sequences",
-                                        "adapters",    "rank",        "ctx-total", "rows",  "kv",     "size",
-                                        "act",         "kernel-path", "tuning",    "force", "parts",  "no-fuse",
-                                        "part-memory", "skip",        "invariant", "avoid", "mmproj", "draft-head"};
+    static const char *const names[] = {"target",    "quant",    "imatrix", "ctx",         "chunks",
+                                        "sequences", "adapters", "rank",    "ctx-total",   "rows",
+                                        "kv",        "size",     "act",     "kernel-path", "tuning",
+                                        "force",     "parts",    "no-fuse", "part-memory", "skip",
+                                        "invariant", "avoid",    "mmproj",  "draft-head",  "draft-vocabulary"};
     for (size_t i = 0; i < cli->plans.count; i++) /* opening it says what is wrong */
         if (access(cli->plans.items[i], F_OK) != 0)
             return DOP_OK;

@@ -131,6 +131,8 @@ typedef struct dop_cli {
         OPT(0, "imatrix", TEXT, compile.imatrix, "FILE", "with --quant: how much inputs matter (dopplerc)"),           \
         OPT(0, "mmproj", TEXT, compile.mmproj, "FILE", "the vision part of a GGUF model (dopplerc)"),                  \
         OPT(0, "draft-head", TEXT, compile.draft_head, "DIR|FILE", "a drafter for the model (dopplerc)"),              \
+        NUM(0, "draft-vocabulary", COUNT, compile.draft_vocabulary, "N",                                               \
+            "drafts are among the first N tokens (dopplerc)", 1, 1u << 24),                                            \
         NUM(0, "ctx", COUNT, compile.ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),      \
         OPT(0, "size", TEXT, compile.size, "WxH", "size of the pictures of a diffusion model (dopplerc)"),             \
         OPT(0, "chunks", TEXT, compile.chunks, "LIST", "prefill chunk sizes (dopplerc)"),                              \

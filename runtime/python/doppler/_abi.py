@@ -514,6 +514,7 @@ class dop_compile_options(Structure):
         ("notes", dop_log),
         ("avoids", POINTER(c_char_p)),
         ("n_avoids", c_size_t),
+        ("draft_vocabulary", c_uint32),
     ]
 
 
