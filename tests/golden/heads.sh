@@ -24,7 +24,8 @@ compare() { # MODEL LIKE SEED [gguf]
 
 compare llama deepseek 1
 compare qwen3_5 qwen 2 gguf
-compare nemotron_h_moe nemotron 8 gguf
+[ "${1:-}" = whole ] && as=gguf || as=
+compare nemotron_h_moe nemotron 8 $as
 
 # An output over the first tokens of the vocabulary, also of a matrix that is the embedding, and in blocks.
 for model in llama qwen3_5; do

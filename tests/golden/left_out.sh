@@ -1,5 +1,5 @@
 # A plan that is made without one of the passes gives the same logits, or is refused with one line: passes change how fast a step
-# is, and nothing else.  Each pass is left out of two families that it changes something in.  With the argument `whole` (the
+# is, and nothing else.  Each pass is left out of a family that it changes something in.  With the argument `whole` (the
 # long form): every pass, times every golden model, for this device; and for targets whose kernels do not run here, whether
 # they compile.
 . "$(dirname "$0")/../lib.sh"
@@ -48,14 +48,6 @@ without() {
     fi
 }
 
-# two PASS A B: of the second family one token at a time, whose kernels are most of those of a prompt too.
-two() {
-    without "$1" "$2"
-    chunks=1
-    without "$1" "$3"
-    chunks=7
-}
-
 refused() { # PASS TEXT MODEL OPTION...
     check_fails "without $1: $3" "${status:-2}" "$2" compile "$3" -o left.plan --skip "$1" "${@:4}"
 }
@@ -93,20 +85,20 @@ for pass in regions order place select; do
 done
 changes canon llama
 check "without canon: builders leave nothing to it" [ $? = 1 ]
-two split-norms qwen3 stablelm
-two fuse-prologue gpt_oss phi3
-two fuse-epilogue llama mamba2
-two fuse-rows qwen3 glm4
-for model in mixtral minimax_m2; do without group-experts $model; done
-for model in llama gpt_neox; do without hoist-last-row $model; done
-two hoist-row-scale llama granite
-two meet-products cohere2 qwen2_moe
-for model in qwen3 phi3; do without merge-rows $model; done
-for model in llama mixtral; do without merge-siblings $model; done
+without split-norms qwen3
+without fuse-prologue gpt_oss
+without fuse-epilogue llama
+without fuse-rows qwen3
+without group-experts mixtral
+without hoist-last-row llama
+without hoist-row-scale llama
+without meet-products cohere2
+without merge-rows qwen3
+without merge-siblings llama
 without share-row gemma4_moe # the only one
-two split-argmax llama gpt2
+without split-argmax llama
 chunks=1
-for model in llama mistral_window; do without split-kv $model --target hopper.yaml --ctx 500; done
+without split-kv llama --target hopper.yaml --ctx 500
 chunks=7
 # What only targets or kernel paths ask for cannot be left out there.
 status=1 refused split-weights "more than one allocation of the target (16384)" mixtral --target small.yaml --ctx 64
