@@ -359,7 +359,6 @@ uint64_t dop_trips_tiles(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_row(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_choice(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_argmax(const dop_site *s, const dop_tile *tile);
-uint64_t dop_trips_moments(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_group(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_dequant(const dop_site *s, const dop_tile *tile);
 /* Would the driver end the loops too early?  Never where the target states no limit. */

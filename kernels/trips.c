@@ -141,15 +141,6 @@ dop_trips_argmax(const dop_site *s, const dop_tile *tile)
     return walks * (dop_turns(cols, tile->wg) + 2 * dop_halvings(tile->wg)) + 64;
 }
 
-uint64_t
-dop_trips_moments(const dop_site *s, const dop_tile *tile)
-{
-    const dop_node *n = dop_node_at(s->g, s->r->info->root);
-    const uint64_t rows = dop_node_rows(s->g, n->src[0], s->g->max_t), parts = n->shape.dim[0].mul;
-    return dop_turns((rows + parts - 1) / parts * (dop_node_cols(s->g, n->src[0]) / n->shape.dim[1].mul), tile->wg) +
-           2 * dop_halvings(tile->wg) + 8;
-}
-
 /* Iterations of group_rows; each invocation counts one slice of the ids (gen_group.c). */
 uint64_t
 dop_trips_group(const dop_site *s, const dop_tile *tile)

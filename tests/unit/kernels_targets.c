@@ -5,6 +5,7 @@
     .schedule = {.workgroup = 256,                 \
                  .element_wg = 64,                 \
                  .argmax_wg = 1024,                \
+                 .moments_bytes = 32,              \
                  .row_subgroups = 4,               \
                  .row_loads = 4,                   \
                  .hoist_columns = 128,             \
