@@ -3,6 +3,8 @@
 #include "kernels/gen.h"
 #include "kernels/nest/nest.h"
 
+enum { MANY = 8 }; /* workgroups of a multiprocessor */
+
 /* Values of the longest unit of the region's programs. */
 static uint32_t
 longest_unit(const dop_region *r)
@@ -175,10 +177,15 @@ tile_row(const dop_site *s, dop_tile *tile)
         tile->wg = s->t->subgroup;
 }
 
+/* Small workgroups reach all multiprocessors; of many, each costs time to begin. */
 static void
 tile_elementwise(const dop_site *s, dop_tile *tile)
 {
-    tile->wg = s->t->schedule.element_wg;
+    const dop_schedule_numbers *in = &s->t->schedule;
+    const dop_node_id out = s->r->outs[0];
+    const uint64_t loads = dop_node_rows(s->g, out, s->g->max_t) * dop_node_cols(s->g, out) / 4;
+    const uint32_t large = dop_wg_of(s->t, in->element_wg_busy);
+    tile->wg = loads >= (uint64_t)MANY * s->t->cores * large ? large : in->element_wg;
 }
 
 const dop_descriptor dop_descriptor_row = {

@@ -4,6 +4,7 @@
 #define SCHEDULE                                   \
     .schedule = {.workgroup = 256,                 \
                  .element_wg = 64,                 \
+                 .element_wg_busy = 256,           \
                  .argmax_wg = 1024,                \
                  .moments_bytes = 32,              \
                  .row_subgroups = 4,               \
