@@ -94,11 +94,11 @@ bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q
     y = op1(b, DOP_OP_softplus, "bias_sp", y, NULL, DOP_TYPE_none);
     y = op2(b, DOP_OP_mul, "bias_f", y, weight(b, DOP_W_key_fade), NULL, DOP_TYPE_none);
     y = reshape(b, "bias_h", op1(b, DOP_OP_exp, "bias", y, NULL, DOP_TYPE_none), t->n_kv_heads, TIMES);
-    *k = op2(b, DOP_OP_concat, "kb", *k, y, NULL, act);
+    *k = op2(b, DOP_OP_concat, "k_biased", *k, y, NULL, act);
     dop_node_id one = add_node(b, DOP_OP_slice, "one_of", q, 1, &(dop_attr){.i = 0}, &four);
     one = op1(b, DOP_OP_scale, "one_0", one, &(dop_attr){.f = 0}, DOP_TYPE_none);
     one = op1(b, DOP_OP_offset, "one", one, &(dop_attr){.f = 1 / (TIMES * t->scale)}, DOP_TYPE_none);
-    *q = op2(b, DOP_OP_concat, "qb", *q, one, NULL, act);
+    *q = op2(b, DOP_OP_concat, "q_biased", *q, one, NULL, act);
 }
 
 /* Queries, keys or values, with what a low-rank projection of the layer's own adds where it has one. */

@@ -24,7 +24,7 @@ enum {
     DOP_FAM_LOCAL_ROPE = 1 << 12,    /* sliding layers have a rotary base of their own */
     DOP_FAM_NOPE = 1 << 13,          /* field no_rope_layers */
     DOP_FAM_TIED = 1 << 14,          /* tie_word_embeddings is true where config.json does not say */
-    DOP_FAM_NO_NORM_BIAS = 1 << 15,  /* LayerNorm has a weight only */
+    DOP_FAM_NO_NORM_BIAS = 1 << 15,  /* LayerNorm has a weight only, unless bias_norm says otherwise */
     DOP_FAM_ROPE_PAIRS = 1 << 16,    /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
     DOP_FAM_NOPE_FULL = 1 << 17,     /* in models with a window, layers without a window do not rotate */
     DOP_FAM_ONE_NORM = 1 << 18,      /* a parallel layer's feed-forward part has no norm of its own */
@@ -252,7 +252,7 @@ typedef struct dop_family {
     const char *archs[DOP_FAMILY_NAMES];       /* config.json architectures; the first is the one to list in messages */
     const char *model_types[DOP_FAMILY_NAMES]; /* config.json model_type */
     uint64_t flags;                            /* DOP_FAM_* */
-    dop_fact_field bias_qkv, bias_o, bias_ffn, bias_head, parallel;
+    dop_fact_field bias_qkv, bias_o, bias_ffn, bias_head, bias_norm, parallel;
     bool bias_down;                                      /* dop_ffn.bias_down */
     bool attn_gate, attn_gate_heads, attn_gate_softplus; /* dop_attention.gate and so on */
     dop_fact_field embed_sqrt;         /* the embedding is multiplied by the root of its width, which is not rounded */

@@ -42,8 +42,8 @@ if [ "$whole" = whole ]; then
     for model in "$models"/* "$SHARED"/golden/encoders/*; do
         name=${model##*/}
         [ -d "$model" ] || continue
-        case $name in # llama.cpp reads neither; it drops a part of BERT's classifier; T5: above
-        clip* | mpnet | gte | bert_cross | t5_encoder) ;;
+        case $name in # llama.cpp reads neither; it drops a part of BERT's classifier, ModernBERT's biases, Gemma's cap; T5: above
+        clip* | mpnet | gte | bert_cross | modernbert_biases | embeddinggemma_48 | t5_encoder) ;;
         *) from_gguf "$name" "$model" ;;
         esac
         encodes "$name" "$model" --target lavapipe
@@ -59,6 +59,9 @@ fi
 
 encodes bert "$models/bert" --target lavapipe
 encodes modernbert "$models/modernbert" --target lavapipe
+encodes modernbert_biases "$models/modernbert_biases" --target lavapipe
+# Its width is no square, and it states a cap of scores, which Gemma 3 does not have.
+encodes embeddinggemma_48 "$models/embeddinggemma_48" --target lavapipe
 encodes xlm_roberta_cross "$models/xlm_roberta_cross" --target lavapipe
 
 encodes gte "$models/gte" --target lavapipe

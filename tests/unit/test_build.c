@@ -83,6 +83,16 @@ Test(build, decode_llama)
     util_model_close(&b.u);
 }
 
+/* Doge's bias of keys by their values has names of its own beside that of the projection. */
+Test(build, names_of_biases)
+{
+    built b;
+    build(&b, GOLDEN "doge", decode);
+    cr_expect(find(&b.g, "L0.k_biased") && find(&b.g, "L0.q_biased"));
+    cr_expect(!find(&b.g, "L0.kb"));
+    util_model_close(&b.u);
+}
+
 Test(build, phases)
 {
     dop_build_options opt = decode;

@@ -110,6 +110,7 @@ Test(import, old_and_new_style)
          " \"sliding_window_pattern\": 6, \"rope_theta\": 1000000, \"rope_local_base_freq\": 10000}"},
         {"gemma3",
          "{\"layer_types\": \"<delete>\", \"rope_parameters\": null, \"_sliding_window_pattern\": \"<delete>\"}"},
+        {"gemma3", "{\"attn_logit_softcapping\": 20.0}"}, /* which its attention does not read */
         {"qwen3", "{\"layer_types\": null, \"rope_parameters\": null, \"rope_theta\": 1000000.0}"},
         {"smollm3_nope", "{\"layer_types\": null, \"no_rope_layers\": null, \"tie_word_embeddings\": \"<delete>\"}"},
         {"phi4_mini_longrope",
@@ -639,7 +640,7 @@ Test(import, name)
     }
 }
 
-/* sqrt(hidden) in the embedding's own precision. */
+/* sqrt(hidden), not rounded to the type of the embedding. */
 Test(import, gemma_embedding_scale)
 {
     loaded l;
@@ -647,6 +648,9 @@ Test(import, gemma_embedding_scale)
     cr_expect_eq(l.m.arch.embed_scale, 16.0);
     cr_expect_eq(l.m.arch.final_norm.add, 1.0);
     cr_expect_eq(l.m.arch.layers[0].mixers[0].attn.scale, 0.125);
+    unload(&l);
+    load_dir(&l, DOP_SOURCE_DIR "/tests/encoders/embeddinggemma_48");
+    cr_expect_eq(l.m.arch.embed_scale, (double)sqrtf(48));
     unload(&l);
 }
 

@@ -271,10 +271,12 @@ read_attention(dop_hf *hf)
     if (st == DOP_OK && (has & DOP_FAM_MULTIPLIERS))
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(score_scale), 1, &t->scale);
     if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
-        /* Gemma 3 has these fields too, but no caps unless they are set; Gemma 2 has defaults, Gemma 3n that of the logits. */
+        /* Gemma 2 has defaults.  Gemma 3 has both fields too, but no caps unless they are set, and its attention none at all
+         * (Gemma3Attention); Gemma 3n has the default of the logits. */
         bool gemma2 = !(has & (DOP_FAM_LOCAL_ROPE | DOP_FAM_LOGIT_TIMES));
         bool said = json_object_get(hf->cfg.object, DOP_HF(softcap)->key) != NULL;
-        st = dop_fact_f64_or(&hf->cfg, DOP_HF(softcap), gemma2 && !said ? 50 : 0, &t->softcap);
+        if (gemma2)
+            st = dop_fact_f64_or(&hf->cfg, DOP_HF(softcap), said ? 0 : 50, &t->softcap);
         said = json_object_get(hf->cfg.object, DOP_HF(logit_softcap)->key) != NULL;
         if (st == DOP_OK)
             st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_softcap), (gemma2 || has & DOP_FAM_ALTUP) && !said ? 30 : 0,
@@ -338,6 +340,12 @@ read_biases(dop_hf *hf)
         st = read_fact(hf, &hf->family->bias_ffn, &hf->layer.ffn.bias);
     if (st == DOP_OK)
         st = read_fact(hf, &hf->family->bias_head, &hf->model->arch.head_bias);
+    bool norms = false;
+    if (st == DOP_OK && hf->family->bias_norm.key)
+        st = read_fact(hf, &hf->family->bias_norm, &norms);
+    if (norms)
+        hf->layer.attn_norm.bias = hf->layer.ffn_norm.bias = hf->model->arch.embed_norm.bias =
+            hf->model->arch.final_norm.bias = true;
     return st;
 }
 

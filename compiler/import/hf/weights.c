@@ -589,20 +589,13 @@ fill(void *user, const dop_weight_need *need)
     return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
 }
 
-/* Gemma multiplies embeddings by the root of their width rounded to the embedding's own type: the models were trained so,
- * and transformers keeps the rounding (modeling_gemma3.py, Gemma3TextScaledWordEmbedding). */
+/* Gemma multiplies embeddings by the root of their width (modeling_gemma3.py, Gemma3TextScaledWordEmbedding), which is rounded only
+ * where the embedding is computed in fewer bits; here it is in f32, as in GGUF files. */
 static void
 scale_embedding(const dop_hf *hf, const char *name, uint32_t width, double *out)
 {
-    const dop_weight *embed = dop_weights_find(&hf->model->weights, name);
-    float s = sqrtf((float)width);
-    if (!(hf->family->flags & DOP_FAM_EMBED_SQRT) || !embed)
-        return;
-    if (embed->type == DOP_TYPE_bf16)
-        s = dop_bf16_to_f32(dop_f32_to_bf16(s));
-    else if (embed->type == DOP_TYPE_f16)
-        s = dop_f16_to_f32(dop_f32_to_f16(s));
-    *out = (double)s;
+    if ((hf->family->flags & DOP_FAM_EMBED_SQRT) && dop_weights_find(&hf->model->weights, name))
+        *out = (double)sqrtf((float)width);
 }
 
 /* Is it a bias of zeros?  Quantizers write one for every matrix, whether the model has a bias or not. */
