@@ -45,8 +45,8 @@ dop_json_has(const dop_json *j, const char *key)
     return dop_json_get(j, key) != NULL;
 }
 
-const json_t *
-dop_json_get(const dop_json *j, const char *key)
+static const json_t *
+member(const dop_json *j, const char *key)
 {
     const json_t *at = j->object, *v = at ? json_object_get(at, key) : NULL;
     for (const char *dot; at && !v && (dot = strchr(key, '.'));
@@ -56,7 +56,20 @@ dop_json_get(const dop_json *j, const char *key)
         at = json_object_get(at, outer);
         v = json_object_get(at, dot + 1);
     }
+    return v;
+}
+
+const json_t *
+dop_json_get(const dop_json *j, const char *key)
+{
+    const json_t *v = member(j, key);
     return json_is_null(v) ? NULL : v;
+}
+
+bool
+dop_json_is_null(const dop_json *j, const char *key)
+{
+    return json_is_null(member(j, key));
 }
 
 /* Is a value a whole number?  A real may be one: Python writes a computed integer as 4096.0, and integers beyond 64 bits are read as

@@ -20,6 +20,7 @@ dop_status dop_json_sub(const dop_json *j, const char *key, dop_json *out);
 bool dop_json_has(const dop_json *j, const char *key);
 /* The member, NULL when absent or null. */
 const json_t *dop_json_get(const dop_json *j, const char *key);
+bool dop_json_is_null(const dop_json *j, const char *key); /* there, and null; not: absent */
 
 /* Fails with "FIELD is missing". */
 dop_status dop_json_missing(const dop_json *j, const char *key);

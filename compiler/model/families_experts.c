@@ -543,6 +543,7 @@ const dop_expert_keys dop_experts_dbrx = {
     .n = "ffn_config.moe_num_experts",
     .active = "ffn_config.moe_top_k",
     .width = "ffn_config.ffn_hidden_size",
+    .norm_order = "ffn_config.moe_normalize_expert_weights",
     .n_otherwise = 4,
     .active_otherwise = 1,
     .facts = {ONE_GROUP, .normalized = true},

@@ -215,6 +215,7 @@ typedef struct dop_expert_keys {
     const char *shared_width;        /* hidden values of the shared expert; shared_n states them otherwise */
     const char *shared_n;            /* hidden values of the shared expert, in widths of one expert */
     const char *normalized;          /* decides dop_experts.normalized */
+    const char *norm_order;          /* the same: 1, the sum of the weights, or null, for none */
     const char *scale;               /* factor on the sum of all chosen experts */
     const char *groups, *group_keep; /* number of groups of experts; number of best groups that are kept */
     const char *first, *last;        /* layers that have experts, counted from 0; a negative last counts from the end */

@@ -64,6 +64,14 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
         x->groups = 1;
     if (st == DOP_OK && k->normalized)
         st = dop_json_bool_or(&hf->cfg, k->normalized, x->normalized, &x->normalized);
+    double order = 1;
+    if (st == DOP_OK && k->norm_order)
+        st = dop_json_f64_or(&hf->cfg, k->norm_order, 0, 1e6, order, &order);
+    if (st == DOP_OK && order != 1)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is %g; only 1 and null are supported", hf->cfg.where,
+                           k->norm_order, order);
+    if (k->norm_order && dop_json_is_null(&hf->cfg, k->norm_order))
+        x->normalized = false;
     if (st == DOP_OK && k->scale)
         st = dop_json_f64_or(&hf->cfg, k->scale, 1e-6, 1e6, x->scale, &x->scale);
     if (st == DOP_OK && k->limit)
