@@ -20,8 +20,8 @@
     }
 
 extern const dop_expert_keys dop_experts_mixtral, dop_experts_qwen2, dop_experts_qwen3, dop_experts_olmoe,
-    dop_experts_ernie4_5, dop_experts_minimax_m2, dop_experts_glm4, dop_experts_glm4_lite, dop_experts_gpt_oss,
-    dop_experts_deepseek_v3, dop_experts_llama4, dop_experts_gemma4;
+    dop_experts_ernie4_5, dop_experts_minimax_m2, dop_experts_glm4, dop_experts_solar, dop_experts_glm4_lite,
+    dop_experts_gpt_oss, dop_experts_deepseek_v3, dop_experts_llama4, dop_experts_gemma4;
 extern const dop_tensor_name dop_hf_names_mixtral[], dop_hf_names_qwen_experts[], dop_hf_names_qwen3_experts[],
     dop_hf_names_shared_experts[], dop_hf_names_bailing[], dop_hf_names_ernie_experts[], dop_hf_names_gpt_oss[],
     dop_hf_names_deepseek_v3[], dop_hf_names_llama4[], dop_hf_names_gemma4[], dop_gguf_names_gemma4[];
