@@ -295,8 +295,9 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     dop_json params = {0}, full, local;
     const bool two = hf->family->flags & DOP_FAM_LOCAL_ROPE;
     double theta = hf->family->theta, local_theta = 1e4;
-    dop_status st = dop_json_f64_or(&hf->cfg, hf->family->keys->theta ? hf->family->keys->theta : DOP_HF(theta)->key,
-                                    1e-3, 1e12, theta, &theta);
+    dop_status st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta), theta, &theta);
+    if (st == DOP_OK && hf->family->keys->theta)
+        st = dop_json_f64_or(&hf->cfg, hf->family->keys->theta, 1e-3, 1e12, theta, &theta);
     double ratio = 1; /* ChatGLM */
     if (st == DOP_OK)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_ratio), 1, &ratio);
