@@ -21,7 +21,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"))
-from reference import Model, attended, bf16, halves, heads_of, plus, times, write
+from reference import Model, attended, halves, heads_of, plus, times, write
 from eagle import far
 
 KEYS = dict(seed=1, layout="hf", layers="ssf", own=0, inputs=0, same=0, clusters=0, head=0, real=0, more="{}")
@@ -140,12 +140,12 @@ class Target(Gemma):
         self.w["model.norm.weight"] = ((self.n,), [1.0] * self.n)
 
     def embedded(self, token):
-        scale = bf16(math.sqrt(self.n))
+        scale = math.sqrt(self.n)
         return [v * scale for v in self.row("model.embed_tokens.weight", token)]
 
     def inputs(self, token, x):
         wide, n = self.keys["inputs"], len(self.kinds)
-        own = [v * bf16(math.sqrt(wide)) for v in self.row("model.embed_tokens_per_layer.weight", token)]
+        own = [v * math.sqrt(wide) for v in self.row("model.embed_tokens_per_layer.weight", token)]
         made = [v * self.n ** -0.5 for v in self.product("model.per_layer_model_projection.weight", x)]
         made = [self.norm(h, "model.per_layer_projection_norm") for h in heads_of(made, n)]
         return [[(a + b) * 2 ** -0.5 for a, b in zip(h, o)] for h, o in zip(made, heads_of(own, n))]

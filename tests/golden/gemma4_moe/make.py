@@ -154,7 +154,7 @@ def layer(i, x, cache):
 
 def step(token, caches):
     embed = values("embed_tokens.weight")
-    scale = bf16(math.sqrt(HIDDEN))  # of the type of the weights: Gemma4TextScaledWordEmbedding
+    scale = math.sqrt(HIDDEN)
     x, nearest = [v * scale for v in embed[token * HIDDEN:(token + 1) * HIDDEN]], 1.0
     for i in range(LAYERS):
         x, near = layer(i, x, caches[i])
