@@ -31,9 +31,23 @@ golden/hy_v3 router_scaling_factor 2.826
 golden/kimi_linear q_lora_rank null
 golden/kimi_linear routed_scaling_factor 2.446
 golden/mimo_v2_flash attention_value_scale 0.707
+golden/solar_open first_k_dense_replace 1
 golden/vision/internvl downsample_ratio 0.5
 golden/vision/llava vision_feature_layer -2
 golden/vision/mistral3 spatial_merge_size 2
 vision/lfm2_vl downsample_factor 2
 END
+
+# LFM2: a base outside counts like one inside; DBRX: the weights of chosen experts are shares of all where the file says null.
+base() {
+    graph "$1" 's/x/x/' >graph && "$DOPPLERC" model -o as_it_is --target lavapipe --quiet &&
+        graph "$1" 's/^  "rope_theta": .*//; s/"rope_parameters": \{/"rope_theta": 77.0, &/' >graph &&
+        "$DOPPLERC" model -o outside --target lavapipe --quiet &&
+        graph "$1" 's/^(  "rope_theta": ).*/\177.0,/' >graph && "$DOPPLERC" model -o inside --target lavapipe --quiet &&
+        cmp outside inside && ! cmp -s outside as_it_is
+}
+check "lfm2: rope_theta" base "$SRC/tests/golden/lfm2"
+shares() { graph "$1" "s/(\"moe_normalize_expert_weights\": )[^,]*/\1$2/" | grep -q 'softmax %L0.router '; }
+check "dbrx: shares of all experts" shares "$SRC/tests/golden/dbrx" null
+check "dbrx: shares of the chosen" eval '! shares "$SRC/tests/golden/dbrx" 1.0'
 finish
