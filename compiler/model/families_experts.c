@@ -72,51 +72,21 @@ const dop_expert_keys dop_experts_minimax_m2 = {
     .active_otherwise = 8,
     .facts = {ONE_GROUP, .score = DOP_SCORE_SIGMOID, .normalized = true, .correction = true},
 };
-const dop_expert_keys dop_experts_glm4 = {
-    .n = "n_routed_experts",
-    .active = "num_experts_per_tok",
-    .width = "moe_intermediate_size",
-    .shared_n = "n_shared_experts",
-    .normalized = "norm_topk_prob",
-    .scale = "routed_scaling_factor",
-    .groups = "n_group",
-    .group_keep = "topk_group",
-    .first = "first_k_dense_replace",
-    .n_otherwise = 128,
-    .active_otherwise = 8,
-    .shared_otherwise = 1,
-    .first_otherwise = 1,
-    .facts = {.groups = 1,
-              .group_best = 2,
-              .group_keep = 1,
-              .scale = 1,
-              .score = DOP_SCORE_SIGMOID,
-              .normalized = true,
-              .sum_eps = 1e-20,
-              .correction = true},
-};
-/* As GLM 4; all layers have experts, whatever first_k_dense_replace says (transformers, SolarOpenDecoderLayer). */
-const dop_expert_keys dop_experts_solar = {
-    .n = "n_routed_experts",
-    .active = "num_experts_per_tok",
-    .width = "moe_intermediate_size",
-    .shared_n = "n_shared_experts",
-    .normalized = "norm_topk_prob",
-    .scale = "routed_scaling_factor",
-    .groups = "n_group",
-    .group_keep = "topk_group",
-    .n_otherwise = 128,
-    .active_otherwise = 8,
-    .shared_otherwise = 1,
-    .facts = {.groups = 1,
-              .group_best = 2,
-              .group_keep = 1,
-              .scale = 1,
-              .score = DOP_SCORE_SIGMOID,
-              .normalized = true,
-              .sum_eps = 1e-20,
-              .correction = true},
-};
+#define GLM4                                                                                                           \
+    .n = "n_routed_experts", .active = "num_experts_per_tok", .width = "moe_intermediate_size",                        \
+    .shared_n = "n_shared_experts", .normalized = "norm_topk_prob", .scale = "routed_scaling_factor",                  \
+    .groups = "n_group", .group_keep = "topk_group", .n_otherwise = 128, .active_otherwise = 8, .shared_otherwise = 1, \
+    .facts = {.groups = 1,                                                                                             \
+              .group_best = 2,                                                                                         \
+              .group_keep = 1,                                                                                         \
+              .scale = 1,                                                                                              \
+              .score = DOP_SCORE_SIGMOID,                                                                              \
+              .normalized = true,                                                                                      \
+              .sum_eps = 1e-20,                                                                                        \
+              .correction = true}
+const dop_expert_keys dop_experts_glm4 = {GLM4, .first = "first_k_dense_replace", .first_otherwise = 1};
+/* All layers have experts, whatever first_k_dense_replace says (transformers, SolarOpenDecoderLayer). */
+const dop_expert_keys dop_experts_solar = {GLM4};
 const dop_expert_keys dop_experts_glm4_lite = {
     .n = "n_routed_experts",
     .active = "num_experts_per_tok",
