@@ -326,7 +326,7 @@ answer_all(dop_connection *c, dop_answer *a)
 {
     if (a->body.failed || a->headers.failed) {
         dop_answer_finish(a);
-        dop_answer_error(a, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        dop_answer_no_memory(a);
     }
     write_head(c, a, a->body.size);
     write_body(c, &a->body);
@@ -574,14 +574,15 @@ begin_answer(dop_connection *c)
 {
     dop_answer a = {.errors = dop_api_error_form(c->head.path)};
     enter(c, DOP_CONNECTION_WAITS);
-    if (c->body.failed) {
-        refuse(c, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
-    } else if (dop_api_answer_now(c->http->api, c->head.method, c->head.path, &a)) {
-        answer_all(c, &a);
-        dop_answer_finish(&a);
-    } else if (!(c->exchange = dop_exchange_begin(c, c->head.method, c->head.path, &c->body))) {
-        refuse(c, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
-    }
+    const bool answered = !c->body.failed && dop_api_answer_now(c->http->api, c->head.method, c->head.path, &a);
+    if (!answered && !c->body.failed)
+        c->exchange = dop_exchange_begin(c, c->head.method, c->head.path, &c->body);
+    if (c->exchange)
+        return;
+    if (!answered)
+        dop_answer_no_memory(&a);
+    answer_all(c, &a);
+    dop_answer_finish(&a);
 }
 
 /* Reads the body.  False: it has not come in full. */

@@ -1,26 +1,12 @@
 // Anthropic's client against a server (tests/serve/whole.sh): node anthropic.mjs URL FOLDER-OF-node_modules [KEY]
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
-import path from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { load, passed, test } from './testing.mjs';
 
 const [url, folder, key] = process.argv.slice(2);
-const require = createRequire(path.join(folder, 'package.json'));
-const load = async (name) => import(pathToFileURL(require.resolve(name)));
-const { default: Anthropic } = await load('@anthropic-ai/sdk');
-const { default: OpenAI } = await load('openai');
+const { default: Anthropic } = await load(folder, '@anthropic-ai/sdk');
+const { default: OpenAI } = await load(folder, 'openai');
 const a = new Anthropic({ baseURL: url, apiKey: key ?? 'none', maxRetries: 0 });
 const o = new OpenAI({ baseURL: url + '/v1', apiKey: key ?? 'none', maxRetries: 0 });
-let count = 0;
-async function test(name, fn) {
-  try {
-    await fn();
-    count++;
-  } catch (e) {
-    console.error('FAILED ' + name + ': ' + (e.stack || e));
-    process.exitCode = 1;
-  }
-}
 const model = 'any', messages = [{ role: 'user', content: 'Speak.' }];
 const schema = { type: 'object', properties: { town: { enum: ['Verona', 'Elsinore'] } }, required: ['town'], additionalProperties: false };
 
@@ -87,4 +73,4 @@ await test('functions and structured output', async () => {
   assert.ok(['Verona', 'Elsinore'].includes(r.output_parsed.town));
   await assert.rejects(o.responses.create({ model, input: [] }), OpenAI.BadRequestError);
 });
-console.log(count + ' things');
+passed();

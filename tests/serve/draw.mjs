@@ -1,23 +1,11 @@
 // Pictures over HTTP by OpenAI's own client:   node draw.mjs URL FOLDER-OF-node_modules   (tests/golden/draw_serve.sh whole)
 // The model draws 24 x 16.
-import { createRequire } from 'node:module';
 import assert from 'node:assert/strict';
+import { load, passed, test } from './testing.mjs';
 
 const [url, modules] = process.argv.slice(2);
-const require = createRequire(modules + '/');
-const OpenAI = require('openai').default ?? require('openai');
+const { default: OpenAI } = await load(modules, 'openai');
 const client = new OpenAI({ baseURL: url + '/v1', apiKey: 'none', maxRetries: 0 });
-let count = 0;
-
-async function test(name, fn) {
-  try {
-    await fn();
-    count++;
-  } catch (e) {
-    console.error('FAILED ' + name + ': ' + (e.stack || e));
-    process.exitCode = 1;
-  }
-}
 const model = (await client.models.list()).data[0].id;
 const ask = { model, prompt: 'a red house', size: '24x16' };
 
@@ -64,4 +52,4 @@ await test('what is left is not drawn to its end', async () => {
   await client.images.generate(ask);
   assert.ok(Date.now() - begin < 10000, 'the next one had to wait');
 });
-console.log(count + ' of 6');
+passed();

@@ -1,25 +1,13 @@
 // Pictures that begin with a picture, by OpenAI's own client:   node edit.mjs URL FOLDER-OF-node_modules PICTURE
 // (tests/golden/draw_serve.sh whole).  The model draws 24 x 16.
-import { createRequire } from 'node:module';
 import { createReadStream } from 'node:fs';
 import { deflateSync } from 'node:zlib';
 import assert from 'node:assert/strict';
+import { load, passed, test } from './testing.mjs';
 
 const [url, modules, file] = process.argv.slice(2);
-const require = createRequire(modules + '/');
-const OpenAI = require('openai').default ?? require('openai');
+const { default: OpenAI } = await load(modules, 'openai');
 const client = new OpenAI({ baseURL: url + '/v1', apiKey: 'none', maxRetries: 0 });
-let count = 0;
-
-async function test(name, fn) {
-  try {
-    await fn();
-    count++;
-  } catch (e) {
-    console.error('FAILED ' + name + ': ' + (e.stack || e));
-    process.exitCode = 1;
-  }
-}
 const model = (await client.models.list()).data[0].id;
 const ask = (more = {}) => ({ model, image: createReadStream(file), prompt: 'a red house', seed: 4, steps: 4, ...more });
 const first = (await client.images.edit(ask())).data[0].b64_json;
@@ -82,4 +70,4 @@ await test('refusals', async () => {
   for (const wrong of [{ image: text }, { image: two }, { strength: 2 }, { n: 11 }, { mask: createReadStream(file) }, { prompt: undefined }, { size: '512x512' }])
     await assert.rejects(client.images.edit(ask(wrong)), (e) => e.status === 400 && e.type === 'invalid_request_error');
 });
-console.log(count + ' of 6');
+passed();

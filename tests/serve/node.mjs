@@ -2,19 +2,10 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { pathToFileURL } from 'node:url';
+import { passed, test } from './testing.mjs';
 
 const [folder, program, plan, template] = process.argv.slice(2);
 const { Model, DopplerError } = await import(pathToFileURL(folder + '/index.js'));
-let count = 0;
-async function test(name, fn) {
-  try {
-    await fn();
-    count++;
-  } catch (e) {
-    console.error('FAILED ' + name + ': ' + (e.stack || e));
-    process.exitCode = 1;
-  }
-}
 
 let said = '';
 const model = await Model.open(plan, { program, args: ['--chat-template', template], log: (text) => (said += text) });
@@ -79,4 +70,4 @@ await test('its end', async () => {
   await model.close();
   await assert.rejects(model.read('a'), /closed/);
 });
-console.log(count + ' of the tests passed');
+passed();

@@ -1,24 +1,12 @@
 // The official client against a server:   node openai.mjs URL FOLDER-OF-node_modules   (tests/golden/serve.sh whole)
-import { createRequire } from 'node:module';
 import assert from 'node:assert/strict';
+import { load, passed, test } from './testing.mjs';
 
 const [url, modules] = process.argv.slice(2);
-const require = createRequire(modules + '/');
-const OpenAI = require('openai').default ?? require('openai');
-const Ajv = require('ajv').default ?? require('ajv');
+const { default: OpenAI } = await load(modules, 'openai');
+const { default: Ajv } = await load(modules, 'ajv');
 const client = new OpenAI({ baseURL: url + '/v1', apiKey: 'secret-1', maxRetries: 0 });
 const messages = [{ role: 'user', content: 'Speak.' }];
-let count = 0;
-
-async function test(name, fn) {
-  try {
-    await fn();
-    count++;
-  } catch (e) {
-    console.error('FAILED ' + name + ': ' + (e.stack || e));
-    process.exitCode = 1;
-  }
-}
 
 const models = await client.models.list();
 const model = models.data[0].id;
@@ -137,4 +125,4 @@ await test('errors', async () => {
   await assert.rejects(client.completions.create({ model, prompt: 'a', max_tokens: 1e6 }),
     (e) => e instanceof OpenAI.BadRequestError && e.code === 'context_length_exceeded');
 });
-console.log(count + ' of the client\'s tests passed');
+passed();

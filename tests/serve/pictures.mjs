@@ -3,30 +3,17 @@
 // ADDRESS has the bytes of FILE.png, and the server fetches it.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import { createRequire } from 'node:module';
-import path from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { openBrowser } from './browser.mjs';
+import { load, passed, test } from './testing.mjs';
 
 const [url, folder, file, address, chromium] = process.argv.slice(2);
-const require = createRequire(path.join(folder, 'package.json'));
-const load = async (name) => import(pathToFileURL(require.resolve(name)));
-const { default: Anthropic } = await load('@anthropic-ai/sdk');
-const { default: OpenAI } = await load('openai');
+const { default: Anthropic } = await load(folder, '@anthropic-ai/sdk');
+const { default: OpenAI } = await load(folder, 'openai');
 const a = new Anthropic({ baseURL: url, apiKey: 'none', maxRetries: 0 });
 const o = new OpenAI({ baseURL: url + '/v1', apiKey: 'none', maxRetries: 0 });
 const model = 'any', bytes = fs.readFileSync(file).toString('base64'), data = 'data:image/png;base64,' + bytes;
 const ask = { model, max_tokens: 6, temperature: 0 }, text = 'What is this?';
-let count = 0, first;
-async function test(name, fn) {
-  try {
-    await fn();
-    count++;
-  } catch (e) {
-    console.error('FAILED ' + name + ': ' + (e.stack || e));
-    process.exitCode = 1;
-  }
-}
+let first;
 
 await test('chat completions, whole and streamed', async () => {
   const messages = [{ role: 'user', content: [{ type: 'image_url', image_url: { url: data, detail: 'high' } }, { type: 'text', text }] }];
@@ -90,4 +77,4 @@ if (chromium) {
     close();
   }
 }
-console.log(count + ' tests passed');
+passed();

@@ -1,12 +1,11 @@
 // Cohere's client and langchain's reranker over it:   node rerank.mjs URL FOLDER-OF-node_modules   (tests/serve/whole.sh)
-import { createRequire } from 'node:module';
 import assert from 'node:assert/strict';
+import { load } from './testing.mjs';
 
 const [url, modules] = process.argv.slice(2);
-const require = createRequire(modules + '/');
-const { CohereClient, CohereClientV2 } = require('cohere-ai');
-const { CohereRerank } = require('@langchain/cohere');
-const { Document } = require('@langchain/core/documents');
+const { CohereClient, CohereClientV2 } = await load(modules, 'cohere-ai');
+const { CohereRerank } = await load(modules, '@langchain/cohere');
+const { Document } = await load(modules, '@langchain/core/documents');
 const query = 'the king', texts = ['a ship upon the sea', 'the king', 'my lord'];
 const at = { token: 'secret-1', environment: url };
 

@@ -1,11 +1,10 @@
 // Every schema of the corpus, sampled from a model at temperature 1 and checked by ajv:
 //   node schemas.mjs URL FOLDER-OF-node_modules CORPUS SAMPLES   (tests/golden/serve.sh whole)
-import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
+import { load } from './testing.mjs';
 
 const [url, modules, corpus, samples] = process.argv.slice(2);
-const require = createRequire(modules + '/');
-const Ajv = require('ajv/dist/2020').default;
+const { default: Ajv } = await load(modules, 'ajv/dist/2020');
 let valid = 0, cut = 0, wrong = 0, odd = 0, first = null;
 
 for (const schema of JSON.parse(readFileSync(corpus, 'utf8')).schemas) {

@@ -1,23 +1,11 @@
 // Speech over HTTP by OpenAI's own client:   node speech.mjs URL FOLDER-OF-node_modules FILE   (tests/golden/speech_serve.sh whole)
-import { createRequire } from 'node:module';
 import { createReadStream } from 'node:fs';
 import assert from 'node:assert/strict';
+import { load, passed, test } from './testing.mjs';
 
 const [url, modules, file] = process.argv.slice(2);
-const require = createRequire(modules + '/');
-const OpenAI = require('openai').default ?? require('openai');
+const { default: OpenAI } = await load(modules, 'openai');
 const client = new OpenAI({ baseURL: url + '/v1', apiKey: 'none', maxRetries: 0 });
-let count = 0;
-
-async function test(name, fn) {
-  try {
-    await fn();
-    count++;
-  } catch (e) {
-    console.error('FAILED ' + name + ': ' + (e.stack || e));
-    process.exitCode = 1;
-  }
-}
 const model = (await client.models.list()).data[0].id;
 const ask = (more = {}) => ({ model, file: createReadStream(file), ...more });
 const whole = (await client.audio.transcriptions.create(ask())).text;
@@ -68,4 +56,4 @@ await test('a client that leaves does not hold up the next', async () => {
   void stream;
   assert.equal((await client.audio.transcriptions.create(ask())).text, whole);
 });
-console.log(count + ' passed');
+passed();

@@ -2,9 +2,8 @@
 // node tools.mjs URL FOLDER-OF-node_modules   uses a server that has one of them (tests/serve/whole.sh).
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import { createRequire } from 'node:module';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { load, passed, test } from './testing.mjs';
 
 const each = (pair, between = '') => `{% for k, v in f.arguments | items %}${pair}{% if not loop.last %}${between}{% endif %}{% endfor %}`;
 const text = '{{ v if v is string else v | tojson }}';
@@ -43,30 +42,17 @@ if (what === 'forms') {
 }
 
 const url = what;
-const require = createRequire(path.join(folder, 'package.json'));
-const load = async (name) => import(pathToFileURL(require.resolve(name)));
-const { default: OpenAI } = await load('openai');
-const { generateText, streamText, tool, stepCountIs } = await load('ai');
-const { createOpenAICompatible } = await load('@ai-sdk/openai-compatible');
-const { ChatOpenAI } = await load('@langchain/openai');
-const { tool: chainTool } = await load('@langchain/core/tools');
-const { HumanMessage, ToolMessage } = await load('@langchain/core/messages');
-const { z } = await load('zod');
+const { default: OpenAI } = await load(folder, 'openai');
+const { generateText, streamText, tool, stepCountIs } = await load(folder, 'ai');
+const { createOpenAICompatible } = await load(folder, '@ai-sdk/openai-compatible');
+const { ChatOpenAI } = await load(folder, '@langchain/openai');
+const { tool: chainTool } = await load(folder, '@langchain/core/tools');
+const { HumanMessage, ToolMessage } = await load(folder, '@langchain/core/messages');
+const { z } = await load(folder, 'zod');
 
 const schema = z.object({ town: z.enum(['Verona', 'Elsinore']), days: z.int().min(1).max(9), note: z.enum(['5', 'true']).optional() });
 const check = (args) => schema.parse(args); // "5" and "true" stay strings
 const apiKey = 'secret-1', rounds = 3;
-let count = 0;
-
-async function test(name, fn) {
-  try {
-    await fn();
-    count++;
-  } catch (e) {
-    console.error('FAILED ' + name + ': ' + (e.stack || e));
-    process.exitCode = 1;
-  }
-}
 
 const parameters = z.toJSONSchema(schema);
 const tools = [{ type: 'function', function: { name: 'weather', description: 'of a town', parameters } }];
@@ -119,4 +105,4 @@ await test('langchain', async () => {
     messages.push(answer, result instanceof ToolMessage ? result : new ToolMessage({ content: 'rain', tool_call_id: answer.tool_calls[0].id }));
   }
 });
-console.log(count + ' of the clients\' tests passed');
+passed();

@@ -149,5 +149,6 @@ typedef struct dop_api_error {
 
 void dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+void dop_answer_no_memory(dop_answer *answer);
 
 #endif

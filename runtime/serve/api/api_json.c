@@ -134,6 +134,12 @@ dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt
 }
 
 void
+dop_answer_no_memory(dop_answer *answer)
+{
+    dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+}
+
+void
 dop_answer_failure(dop_answer *answer, const dop_job_state *s)
 {
     if (s->end == DOP_JOB_TIMEOUT)

@@ -26,7 +26,7 @@ dop_request_json(const dop_api_request *request, bool list, dop_answer *answer)
     if (st == DOP_E_LIMIT)
         answer_limit(answer, NULL, request->budget, diag.message);
     else if (st == DOP_E_NOMEM)
-        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        dop_answer_no_memory(answer);
     else
         dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_json", NULL},
                          "We could not parse the JSON body of your request: %s",

@@ -655,7 +655,7 @@ begin_gathering(const dop_api *api, const dop_api_request *request, const json_t
     g->images = (dop_request_images){.eyes = api->eyes, .urls = api->urls, .budget = request->budget};
     g->call = calloc(1, sizeof *g->call);
     if (!g->call) {
-        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        dop_answer_no_memory(answer);
         return false;
     }
     g->call->api = api;

@@ -100,14 +100,17 @@ dop_conversation_result(dop_conversation *t, const char *id, const dop_buf *text
 }
 
 json_t *
-dop_conversation_end(dop_conversation *t)
+dop_conversation_end(dop_conversation *t, dop_reader *r, json_t *request)
 {
-    json_t *messages = t->messages;
     end_turn(t);
+    json_object_set_new(request, "messages", t->messages ? t->messages : json_array());
     t->messages = NULL;
-    if (!t->failed)
-        return messages ? messages : json_array();
-    json_decref(messages);
+    if (t->failed)
+        dop_reader_fail(r, NULL, &(dop_diag){.code = DOP_E_NOMEM, .message = "out of memory"}, NULL);
+    dop_reader_report(r);
+    if (!r->failed)
+        return request;
+    json_decref(request);
     return NULL;
 }
 

@@ -404,7 +404,7 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, co
     dop_reader_report(&r);
     dop_call *c = r.failed ? NULL : calloc(1, sizeof *c + n * sizeof *c->choices);
     if (!c && !r.failed)
-        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        dop_answer_no_memory(answer);
     if (!c) {
         dop_buf_finish(&like.init);
         dop_buf_finish(&like.mask);
@@ -466,7 +466,7 @@ dop_edits_begin(const dop_api *api, const dop_api_request *request, const json_t
     dop_form_data form = {0};
     json_t *fields = typed(root);
     if (!fields)
-        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        dop_answer_no_memory(answer);
     else if (dop_request_form(request, answer, &form))
         *out_call = begin(api, request, fields, &form, answer);
     json_decref(form.fields);

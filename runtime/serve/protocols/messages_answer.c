@@ -229,7 +229,7 @@ dop_messages_begin(const dop_api *api, const dop_api_request *request, const jso
             api, request, chat, (dop_call_how){.kind = DOP_CALL_CHAT, .writer = &dop_messages_writer, .state = state},
             answer);
     else if (chat)
-        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        dop_answer_no_memory(answer);
     json_decref(chat);
 }
 

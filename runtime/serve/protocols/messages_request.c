@@ -417,15 +417,5 @@ dop_messages_translate(dop_reader *r, bool counts)
         if (!r->failed)
             take_message(r, i, message, &t);
     }
-    json_t *turns = dop_conversation_end(&t);
-    json_object_set_new(out, "messages", turns);
-    if (!turns && !r->failed) {
-        dop_diag diag = {.code = DOP_E_NOMEM, .message = "out of memory"};
-        dop_reader_fail(r, NULL, &diag, NULL);
-    }
-    dop_reader_report(r);
-    if (!r->failed)
-        return out;
-    json_decref(out);
-    return NULL;
+    return dop_conversation_end(&t, r, out);
 }

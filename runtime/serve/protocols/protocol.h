@@ -31,8 +31,9 @@ void dop_conversation_reasoning(dop_conversation *t, const json_t *text);
 void dop_conversation_call(dop_conversation *t, const char *id, const char *name, const json_t *arguments);
 /* Appends the result of a call, behind texts and pictures of the role "tool" that were appended before. */
 void dop_conversation_result(dop_conversation *t, const char *id, const dop_buf *text);
-/* Ends the conversation, and gives its messages: a new reference; NULL: out of memory. */
-json_t *dop_conversation_end(dop_conversation *t);
+/* Ends the conversation and the reading of a request: gives `request`, a chat completion, with the conversation's messages.  NULL: `r`
+ * has refused something or there was no memory, the answer says so, and `request` is freed. */
+json_t *dop_conversation_end(dop_conversation *t, dop_reader *r, json_t *request);
 
 /* A request's tool in the form of chat completions: a new reference.  NULL members are left out. */
 json_t *dop_tool_description(const json_t *name, const json_t *description, const json_t *parameters,

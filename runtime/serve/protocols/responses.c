@@ -45,7 +45,7 @@ detach(const dop_api *api, dop_call *call, dop_answer *answer)
     if (all && dop_response_store_put_call(api->store, id, all, call))
         dop_answer_json(answer, 200, json_incref(all));
     else
-        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        dop_answer_no_memory(answer);
     json_decref(all);
 }
 
@@ -72,7 +72,7 @@ dop_responses_begin(const dop_api *api, const dop_api_request *request, const js
             *out_call = call;
     } else {
         if (!p || (chat && !p->output))
-            dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+            dop_answer_no_memory(answer);
         dop_responses_writer.finish(p);
     }
     json_decref(chat);

@@ -457,15 +457,5 @@ dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_settle *
     if (instructions && n > 0)
         dop_conversation_text(&t, "system", "", dop_reader_get(r, "instructions"));
     dop_responses_take_items(r, out_terms->items, &t);
-    json_t *turns = dop_conversation_end(&t);
-    json_object_set_new(out, "messages", turns);
-    if (!turns && !r->failed) {
-        dop_diag diag = {.code = DOP_E_NOMEM, .message = "out of memory"};
-        dop_reader_fail(r, NULL, &diag, NULL);
-    }
-    dop_reader_report(r);
-    if (!r->failed)
-        return out;
-    json_decref(out);
-    return NULL;
+    return dop_conversation_end(&t, r, out);
 }

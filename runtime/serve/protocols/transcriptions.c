@@ -297,7 +297,7 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, bo
     heard *h = calloc(1, sizeof *h);
     dop_call *c = calloc(1, sizeof *c + sizeof *c->choices);
     if (!h || !c) {
-        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        dop_answer_no_memory(answer);
         free(h);
         free(c);
         return NULL;
