@@ -1,5 +1,6 @@
 #include "base/parallel.h"
 
+#include <string.h>
 #include <unistd.h>
 
 uint32_t
@@ -7,6 +8,13 @@ dop_cores(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (uint32_t)n : 1;
+}
+
+uint32_t
+dop_cores_up_to(uint32_t most)
+{
+    const uint32_t n = dop_cores();
+    return n < most ? n : most;
 }
 
 static void *
@@ -98,4 +106,34 @@ dop_parallel_for(uint32_t n, uint32_t n_threads, dop_parallel_fn *fn, void *user
     if (l.failed != UINT32_MAX && diag)
         *diag = l.diag;
     return l.status;
+}
+
+/* A thread is worth its start for a few MiB, the pages of which it also touches first. */
+enum { COPY_EACH = 2 << 20, COPY_THREADS = 8 };
+
+typedef struct copying {
+    uint8_t *to;
+    const uint8_t *from;
+    size_t n;
+} copying;
+
+static dop_status
+copy_piece(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    const copying *c = user;
+    const size_t at = (size_t)index * COPY_EACH, left = c->n - at;
+    (void)worker;
+    (void)diag;
+    memcpy(c->to + at, c->from + at, left < COPY_EACH ? left : COPY_EACH);
+    return DOP_OK;
+}
+
+void
+dop_parallel_copy(void *to, const void *from, size_t n)
+{
+    copying c = {to, from, n};
+    const size_t pieces = (n + COPY_EACH - 1) / COPY_EACH;
+    if (pieces < 4 || pieces > UINT32_MAX ||
+        dop_parallel_for((uint32_t)pieces, dop_cores_up_to(COPY_THREADS), copy_piece, &c, NULL) != DOP_OK)
+        memcpy(to, from, n);
 }

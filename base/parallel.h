@@ -14,6 +14,8 @@ enum { DOP_MAX_THREADS = 64 };
 
 /* Cores that this process may use, at least 1. */
 uint32_t dop_cores(void);
+/* The same, but at most `most`: threads for work that is too little for all of a large machine's. */
+uint32_t dop_cores_up_to(uint32_t most);
 
 /* Iteration `index` of a loop, run by the thread `worker` (below the number of threads; it can index memory per thread).
  * Each iteration has its own diag. */
@@ -23,6 +25,9 @@ typedef dop_status dop_parallel_fn(void *user, uint32_t worker, uint32_t index, 
  * and returns when all are done.  Iterations begin in order, and none begins after one has failed.  The reported failure is
  * that of the lowest index, so that messages do not depend on timing. */
 dop_status dop_parallel_for(uint32_t n, uint32_t n_threads, dop_parallel_fn *fn, void *user, dop_diag *diag);
+
+/* memcpy, by several threads where that is faster. */
+void dop_parallel_copy(void *to, const void *from, size_t n);
 
 typedef void dop_team_fn(void *user, uint32_t member);
 

@@ -1,4 +1,5 @@
 /* Computes a tower's input: from a picture and its layout to normalized values in rows. */
+#include "base/parallel.h"
 #include "runtime/media/image_processor.h"
 
 #include <stdlib.h>
@@ -123,16 +124,30 @@ put_patch(const place *at, const float table[3][256], const uint8_t *from, uint3
     }
 }
 
-static void
-put_rows(const place *at, const float table[3][256], const dop_image_tile *t, const dop_picture *tile, float *out)
+/* The rows of a tile, and how they are divided among threads: one for fewer rows than ROWS_EACH costs more than it gains. */
+enum { ROWS_EACH = 256, MOST_THREADS = 8 };
+typedef struct rows_job {
+    const place *at;
+    const float (*table)[256];
+    const dop_image_tile *t;
+    const dop_picture *tile;
+    float *out;
+} rows_job;
+
+static dop_status
+put_some_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
-    const uint32_t n = at->p->patch, gw = t->grid_width;
-    const dop_image_row *rows = at->rows + t->first_row;
-    for (uint32_t i = 0; i < gw * t->grid_height; i++) {
+    const rows_job *const j = user;
+    const uint32_t n = j->at->p->patch, gw = j->t->grid_width, all = gw * j->t->grid_height;
+    const dop_image_row *rows = j->at->rows + j->t->first_row;
+    (void)worker;
+    (void)diag;
+    for (uint32_t i = index * ROWS_EACH; i < all && i < (index + 1) * ROWS_EACH; i++) {
         const size_t y = (size_t)(rows[i].patch / gw) * n, x = (size_t)(rows[i].patch % gw) * n;
-        put_patch(at, table, tile->rgb + (y * tile->width + x) * 3, tile->width,
-                  out + (size_t)i * at->layout->row_values);
+        put_patch(j->at, j->table, j->tile->rgb + (y * j->tile->width + x) * 3, j->tile->width,
+                  j->out + (size_t)i * j->at->layout->row_values);
     }
+    return DOP_OK;
 }
 
 /* Makes tile i of a divided picture: a rectangle of the canvas (the resized picture) or, with DOP_IMAGE_PAN, a piece of the original
@@ -198,8 +213,13 @@ put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas
         if (planes) /* of processors whose tiles have one size */
             put_planes((const float(*)[256])table, &tile, out + i * 3 * (uint64_t)x->width * x->height);
         else
-            put_rows(at, (const float(*)[256])table, &t, &tile, out + (size_t)t.first_row * x->row_values);
+            st = dop_parallel_for(
+                dop_div_up_u32(t.grid_width * t.grid_height, ROWS_EACH), dop_cores_up_to(MOST_THREADS), put_some_rows,
+                &(rows_job){at, (const float(*)[256])table, &t, &tile, out + (size_t)t.first_row * x->row_values},
+                diag);
         drop(&tile, budget);
+        if (st != DOP_OK)
+            return st;
     }
     return DOP_OK;
 }

@@ -1,13 +1,25 @@
+/* Both passes make LANES values at a time, in a loop that compilers vectorize: of a row of the output where columns are resized, and of
+ * as many rows where rows are, which a strip has side by side.  Sums are exact, so their order is free.  Products have factors of 16
+ * bits, which all processors multiply several of at once: weights of more bits are two parts, summed one after the other. */
 #include "runtime/media/resize.h"
+
+#include "base/parallel.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    LANES = 16,
+    LOW_BITS = 11,     /* of the lower part of a weight that has two */
+    ROWS_EACH = LANES, /* rows of the output that a thread makes at a time */
+    MOST_THREADS = 8
+};
+
 /* For each pixel of the output, along one edge: which pixels of the input it reads, and with which weights. */
 typedef struct taps {
     uint32_t *first, *n; /* [outputs]: the first pixel that an output reads, and how many */
-    int32_t *weights;    /* [outputs, most], fixed-point */
+    int16_t *high, *low; /* [outputs, most], fixed-point: high * 2^LOW_BITS + low; high NULL: low alone */
     uint32_t most;       /* most pixels that one output reads */
     uint32_t bits;       /* bits of the weights behind the binary point */
 } taps;
@@ -36,7 +48,8 @@ taps_finish(taps *t)
 {
     free(t->first);
     free(t->n);
-    free(t->weights);
+    free(t->high);
+    free(t->low);
 }
 
 /* Bits of the weights behind the binary point.  For torchvision the largest weight decides: it must fit 16 bits with a sign. */
@@ -59,10 +72,12 @@ taps_make(uint32_t from, uint32_t to, dop_filter filter, dop_fixed_point point, 
     t->most = (uint32_t)ceil(support) * 2 + 1;
     t->first = calloc(to, sizeof *t->first);
     t->n = calloc(to, sizeof *t->n);
-    t->weights = calloc((size_t)to * t->most, sizeof *t->weights);
+    t->low = calloc((size_t)to * t->most, sizeof *t->low);
+    if (point == DOP_FIXED_PILLOW)
+        t->high = calloc((size_t)to * t->most, sizeof *t->high);
     double *const real = calloc((size_t)to * t->most, sizeof *real);
     double largest = 0;
-    if (!t->first || !t->n || !t->weights || !real) {
+    if (!t->first || !t->n || !t->low || (point == DOP_FIXED_PILLOW && !t->high) || !real) {
         free(real);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
@@ -82,51 +97,123 @@ taps_make(uint32_t from, uint32_t to, dop_filter filter, dop_fixed_point point, 
         }
     }
     t->bits = bits_of(largest, point);
-    for (size_t k = 0; k < (size_t)to * t->most; k++)
-        t->weights[k] = (int32_t)((real[k] < 0 ? -0.5 : 0.5) + real[k] * (1 << t->bits));
+    for (size_t k = 0; k < (size_t)to * t->most; k++) {
+        const int32_t w = (int32_t)((real[k] < 0 ? -0.5 : 0.5) + real[k] * (1 << t->bits));
+        t->low[k] = (int16_t)(t->high ? w & ((1 << LOW_BITS) - 1) : w);
+        if (t->high)
+            t->high[k] = (int16_t)(w >> LOW_BITS);
+    }
     free(real);
     return DOP_OK;
 }
 
-static uint8_t
+static int32_t
+weight_at(const taps *t, size_t at)
+{
+    return (t->high ? t->high[at] * (1 << LOW_BITS) : 0) + t->low[at];
+}
+
+static int32_t
 to_8_bits(int32_t sum, uint32_t bits)
 {
-    const int32_t v = sum >> bits;
-    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+    const int32_t v = sum >> bits, least = v < 0 ? 0 : v;
+    return least > 255 ? 255 : least;
 }
 
+/* Adds the products of n weights and as many vectors of values, which are `stride` bytes apart. */
 static void
-along_row(const taps *t, const uint8_t *in, uint32_t outputs, uint8_t *out)
+add_products(const int16_t *w, uint32_t n, const uint8_t *v, size_t stride, uint32_t io_sums[LANES])
 {
-    for (uint32_t i = 0; i < outputs; i++) {
-        const int32_t *const w = t->weights + (size_t)i * t->most;
-        const uint8_t *p = in + 3 * (size_t)t->first[i];
-        int32_t r = 1 << (t->bits - 1), g = r, b = r;
-        for (uint32_t k = 0; k < t->n[i]; k++, p += 3) {
-            r += w[k] * p[0];
-            g += w[k] * p[1];
-            b += w[k] * p[2];
+    uint32_t sums[LANES];
+    memcpy(sums, io_sums, sizeof sums);
+    for (uint32_t k = 0; k < n; k++, v += stride) {
+        const int16_t weight = w[k];
+        for (int l = 0; l < LANES; l++)
+            sums[l] += (uint32_t)((int16_t)v[l] * weight);
+    }
+    memcpy(io_sums, sums, sizeof sums);
+}
+
+/* Output i of LANES rows or columns, whose inputs from the first one that it reads on are at v. */
+static void
+filter_lanes(const taps *t, uint32_t i, const uint8_t *v, size_t stride, uint8_t out[LANES])
+{
+    const size_t at = (size_t)i * t->most;
+    const uint32_t bits = t->bits;
+    uint32_t sums[LANES];
+    int32_t values[LANES];
+    for (int l = 0; l < LANES; l++)
+        sums[l] = 0;
+    if (t->high) {
+        add_products(t->high + at, t->n[i], v, stride, sums);
+        for (int l = 0; l < LANES; l++)
+            sums[l] <<= LOW_BITS;
+    }
+    add_products(t->low + at, t->n[i], v, stride, sums);
+    for (int l = 0; l < LANES; l++)
+        values[l] = to_8_bits((int32_t)(sums[l] + (1u << (bits - 1))), bits);
+    for (int l = 0; l < LANES; l++)
+        out[l] = (uint8_t)values[l];
+}
+
+/* Resizing of one edge, which threads divide by rows of the output. */
+typedef struct edge {
+    taps t;
+    const dop_picture *in;
+    dop_picture *out;
+    uint8_t *strips; /* [threads, in->width * 3 * LANES]: rows of the input side by side, where rows are resized */
+} edge;
+
+static dop_status
+along_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    const edge *const e = user;
+    const uint32_t y = index * LANES, n = e->out->height - y < LANES ? e->out->height - y : LANES;
+    const size_t from = (size_t)e->in->width * 3, to = (size_t)e->out->width * 3;
+    uint8_t *const strip = e->strips + worker * from * LANES, lanes[LANES];
+    const uint8_t *rows[LANES];
+    (void)diag;
+    for (uint32_t l = 0; l < LANES; l++) /* behind the last row: that one again */
+        rows[l] = e->in->rgb + (y + (l < n ? l : n - 1)) * from;
+    for (size_t x = 0; x < from; x++)
+        for (uint32_t l = 0; l < LANES; l++)
+            strip[x * LANES + l] = rows[l][x];
+    for (size_t x = 0; x < to; x++) {
+        const uint32_t i = (uint32_t)(x / 3);
+        filter_lanes(&e->t, i, strip + (3 * (size_t)e->t.first[i] + x % 3) * LANES, (size_t)3 * LANES, lanes);
+        for (uint32_t l = 0; l < n; l++)
+            e->out->rgb[(y + l) * to + x] = lanes[l];
+    }
+    return DOP_OK;
+}
+
+static dop_status
+along_columns(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    const edge *const e = user;
+    const size_t row = (size_t)e->out->width * 3;
+    (void)worker;
+    (void)diag;
+    for (uint32_t y = index * ROWS_EACH; y < e->out->height && y < (index + 1) * ROWS_EACH; y++) {
+        const uint8_t *const in = e->in->rgb + e->t.first[y] * row;
+        uint8_t *const out = e->out->rgb + y * row;
+        size_t x = 0;
+        for (; x + LANES <= row; x += LANES)
+            filter_lanes(&e->t, y, in + x, row, out + x);
+        if (x == row)
+            continue;
+        if (row >= LANES) { /* the last lanes, some of them again */
+            filter_lanes(&e->t, y, in + row - LANES, row, out + row - LANES);
+            continue;
         }
-        out[3 * i] = to_8_bits(r, t->bits);
-        out[3 * i + 1] = to_8_bits(g, t->bits);
-        out[3 * i + 2] = to_8_bits(b, t->bits);
+        for (; x < row; x++) { /* a picture of a few columns */
+            int32_t sum = 1 << (e->t.bits - 1);
+            for (uint32_t k = 0; k < e->t.n[y]; k++)
+                sum += weight_at(&e->t, (size_t)y * e->t.most + k) * in[k * row + x];
+            out[x] = (uint8_t)to_8_bits(sum, e->t.bits);
+        }
     }
-}
-
-/* Makes row i of the output from rows of the input; sums[n] is scratch for the sums of a row. */
-static void
-along_columns(const taps *t, const uint8_t *in, uint32_t i, size_t n, int32_t *sums, uint8_t *out)
-{
-    for (size_t x = 0; x < n; x++)
-        sums[x] = 1 << (t->bits - 1);
-    for (uint32_t k = 0; k < t->n[i]; k++) {
-        const int32_t w = t->weights[(size_t)i * t->most + k];
-        const uint8_t *const row = in + (t->first[i] + (size_t)k) * n;
-        for (size_t x = 0; x < n; x++)
-            sums[x] += w * row[x];
-    }
-    for (size_t x = 0; x < n; x++)
-        out[x] = to_8_bits(sums[x], t->bits);
+    return DOP_OK;
 }
 
 /* Resizes one edge; the other one keeps its length. */
@@ -134,30 +221,27 @@ static dop_status
 resize_edge(const dop_picture *in, bool rows, uint32_t to, dop_filter filter, dop_fixed_point point, dop_budget *budget,
             dop_diag *diag, dop_picture *out)
 {
-    const uint32_t from = rows ? in->width : in->height;
-    taps t = {0};
+    const uint32_t from = rows ? in->width : in->height, threads = dop_cores_up_to(MOST_THREADS);
     *out = (dop_picture){rows ? to : in->width, rows ? in->height : to, NULL};
-    const size_t row = (size_t)out->width * 3;
-    const uint64_t bytes = row * out->height;
-    int32_t *sums = NULL;
-    dop_status st = DOP_OK;
-    if (!dop_budget_take(budget, bytes) ||
+    const uint64_t bytes = (uint64_t)out->width * 3 * out->height,
+                   strips = rows ? (uint64_t)in->width * 3 * LANES * threads : 0;
+    edge e = {.in = in, .out = out};
+    if (!dop_budget_take(budget, bytes + strips) ||
         !dop_budget_step(budget, bytes / 3 * (1 + (from > to ? from / to : 1)))) { /* about a step for four products */
         *out = (dop_picture){0};
         return dop_budget_fail(budget, diag, "resizing the picture");
     }
-    st = taps_make(from, to, filter, point, diag, &t);
+    dop_status st = taps_make(from, to, filter, point, diag, &e.t);
     out->rgb = malloc(bytes);
-    sums = rows ? NULL : malloc(row * sizeof *sums);
-    if (st == DOP_OK && (!out->rgb || (!rows && !sums)))
+    e.strips = malloc(strips + 1);
+    if (st == DOP_OK && (!out->rgb || !e.strips))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t y = 0; st == DOP_OK && y < out->height; y++)
-        if (rows)
-            along_row(&t, in->rgb + (size_t)y * in->width * 3, to, out->rgb + y * row);
-        else
-            along_columns(&t, in->rgb, y, row, sums, out->rgb + y * row);
-    taps_finish(&t);
-    free(sums);
+    if (st == DOP_OK)
+        st = dop_parallel_for(dop_div_up_u32(out->height, ROWS_EACH), threads, rows ? along_rows : along_columns, &e,
+                              diag);
+    taps_finish(&e.t);
+    free(e.strips);
+    dop_budget_give(budget, strips);
     if (st != DOP_OK) {
         dop_budget_give(budget, bytes);
         dop_picture_finish(out);

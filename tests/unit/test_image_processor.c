@@ -97,31 +97,33 @@ Test(image_processor, equals_published)
     }
 }
 
-/* Rows of patches are the planes of the published order, cut. */
+/* Rows of patches are the planes of the published order, cut, also those that several threads write. */
 Test(image_processor, rows_are_planes_cut)
 {
+    static const uint32_t sizes[][2] = {{12, 8}, {80, 68}};
     dop_picture picture = picture_read("rgb.png", NULL);
-    const dop_image_processor p = {.form = DOP_IMAGE_EXACT,
-                                   .filter = DOP_FILTER_BICUBIC,
-                                   .resize = true,
-                                   .rescale = true,
-                                   .factor = 1.0 / 255,
-                                   .width = 12,
-                                   .height = 8,
-                                   .patch = 4,
-                                   .merge = 1,
-                                   .frames = 1};
-    dop_image_layout x;
-    float *planes = values_of(&p, &picture, DOP_PIXELS_PUBLISHED, &x),
-          *rows = values_of(&p, &picture, DOP_PIXELS_ROWS, &x);
-    cr_assert(x.rows == 6 && x.row_values == 48 && x.features == 6);
-    for (uint32_t c = 0; c < 3; c++)
-        for (uint32_t py = 0; py < 8; py++)
-            for (uint32_t px = 0; px < 12; px++)
-                cr_assert_eq(rows[(py / 4 * 3 + px / 4) * 48 + (c * 4 + py % 4) * 4 + px % 4],
-                             planes[(c * 8 + py) * 12 + px]);
-    free(planes);
-    free(rows);
+    dop_image_processor p = {.form = DOP_IMAGE_EXACT,
+                             .filter = DOP_FILTER_BICUBIC,
+                             .resize = true,
+                             .rescale = true,
+                             .factor = 1.0 / 255,
+                             .patch = 4,
+                             .merge = 1,
+                             .frames = 1};
+    for (size_t i = 0; i < 2; i++) {
+        const uint32_t w = p.width = sizes[i][0], h = p.height = sizes[i][1];
+        dop_image_layout x;
+        float *planes = values_of(&p, &picture, DOP_PIXELS_PUBLISHED, &x),
+              *rows = values_of(&p, &picture, DOP_PIXELS_ROWS, &x);
+        cr_assert(x.rows == w * h / 16 && x.row_values == 48 && x.features == x.rows);
+        for (uint32_t c = 0; c < 3; c++)
+            for (uint32_t py = 0; py < h; py++)
+                for (uint32_t px = 0; px < w; px++)
+                    cr_assert_eq(rows[(py / 4 * (w / 4) + px / 4) * 48 + (c * 4 + py % 4) * 4 + px % 4],
+                                 planes[(c * h + py) * w + px]);
+        free(planes);
+        free(rows);
+    }
     dop_picture_finish(&picture);
 }
 

@@ -2,6 +2,7 @@
 #include "base/parallel.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -83,4 +84,23 @@ Test(parallel, teams)
     dop_team_join(&team);
     for (uint32_t i = 0; i <= DOP_MAX_THREADS; i++)
         cr_assert_eq(seen[i], i < n);
+}
+
+/* Copies of all lengths around what one thread takes, and no byte beside them. */
+Test(parallel, copies)
+{
+    static const size_t lengths[] = {0, 1, (7 << 20) + 3, 8 << 20, (9 << 20) + 5};
+    const size_t most = (9 << 20) + 6;
+    uint8_t *from = malloc(most), *to = malloc(most);
+    for (size_t i = 0; i < most; i++)
+        from[i] = (uint8_t)(i * 2654435761u >> 24);
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+        memset(to, 0, most);
+        dop_parallel_copy(to, from, lengths[k]);
+        cr_assert_eq(memcmp(to, from, lengths[k]), 0, "%zu bytes", lengths[k]);
+        cr_assert_eq(to[lengths[k]], 0, "%zu bytes", lengths[k]);
+    }
+    cr_assert(dop_cores_up_to(1) == 1 && dop_cores_up_to(UINT32_MAX) == dop_cores());
+    free(from);
+    free(to);
 }
