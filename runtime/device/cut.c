@@ -3,12 +3,12 @@
  * use its mirror while kernels run. */
 #include "runtime/device/cut.h"
 
-/* Is this a value of the schedule that must be copied?  A forwarded value is sent from where it was received. */
+/* Is this a value of the schedule that every step copies?  A forwarded value is sent from where it was received. */
 static bool
 crosses(const dop_plan *plan, const dop_plan_crossing *x, uint32_t schedule, dop_cut_side cut)
 {
     const uint32_t kind = plan->slots[x->slot].kind;
-    if (x->schedule != schedule)
+    if (x->schedule != schedule || dop_plan_is_of_features(plan, x))
         return false;
     return cut == DOP_CUT_IN ? x->way == DOP_CROSSING_RECEIVED : x->way == DOP_CROSSING_SENT && kind == DOP_SLOT_SENT;
 }
@@ -23,12 +23,11 @@ dop_cut_is_crossed(const dop_plan *plan, uint32_t schedule, dop_cut_side cut)
 }
 
 static void
-record_copy(const dop_plan *plan, const dop_memory *memory, const dop_plan_crossing *x, dop_cut_side cut,
+record_copy(const dop_memory *memory, const dop_plan_crossing *x, dop_cut_side cut, uint64_t first, uint64_t rows,
             VkCommandBuffer commands)
 {
     const dop_slot_place *p = &memory->places[x->slot];
-    const uint64_t rows = x->one_row ? 1 : plan->schedules[x->schedule].max_rows;
-    const uint64_t device = p->offset + x->offset, host = p->mirror_offset + x->offset;
+    const uint64_t at = x->offset + first * x->row_bytes, device = p->offset + at, host = p->mirror_offset + at;
     const bool in = cut == DOP_CUT_IN;
     VkBuffer own = memory->blocks[p->block].buffer, mirror = memory->blocks[p->mirror].buffer;
     const VkBufferCopy copy = {
@@ -37,12 +36,22 @@ record_copy(const dop_plan *plan, const dop_memory *memory, const dop_plan_cross
 }
 
 void
+dop_cut_record_features(const dop_plan *plan, const dop_memory *memory, uint32_t schedule, uint32_t first, uint32_t n,
+                        VkCommandBuffer commands)
+{
+    for (uint32_t i = 0; i < plan->n_crossings; i++)
+        if (plan->crossings[i].schedule == schedule && dop_plan_is_of_features(plan, &plan->crossings[i]))
+            record_copy(memory, &plan->crossings[i], DOP_CUT_IN, first, n, commands);
+}
+
+void
 dop_cut_record(const dop_plan *plan, const dop_memory *memory, uint32_t schedule, dop_cut_side cut,
                VkCommandBuffer commands)
 {
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (crosses(plan, &plan->crossings[i], schedule, cut))
-            record_copy(plan, memory, &plan->crossings[i], cut, commands);
+            record_copy(memory, &plan->crossings[i], cut, 0,
+                        plan->crossings[i].one_row ? 1 : plan->schedules[schedule].max_rows, commands);
     /* The step before ends with a barrier of its own. */
     const VkMemoryBarrier after = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,

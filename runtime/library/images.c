@@ -176,6 +176,7 @@ dop_image_close(dop_image *image)
 /* What the program `image` is given. */
 typedef struct inputs {
     dop_value values[DOP_PART_MAX_VALUES + 1];
+    bool borrowed[DOP_PART_MAX_VALUES + 1]; /* the data is the picture's; else owned */
     size_t n;
 } inputs;
 
@@ -221,6 +222,11 @@ static bool
 fill(const dop_image *x, const char *name, size_t row_values, const dop_image_row *rows, inputs *in)
 {
     const dop_plan_program *image = dop_plan_program_of(&x->images->model->plan, DOP_SCHED_IMAGE);
+    if (strcmp(name, "patches") == 0 && image->class_row == 0) { /* as they were prepared */
+        in->borrowed[in->n] = true;
+        in->values[in->n++] = (dop_value){name, x->values, x->layout.rows * row_values};
+        return true;
+    }
     uint32_t *data = add(in, name, ((size_t)x->layout.rows + x->layout.n_tiles * image->class_row) * row_values);
     if (!data)
         return false;
@@ -274,9 +280,9 @@ put_in_order(const dop_image *x, const dop_image_row *rows, uint32_t width, cons
     }
 }
 
-/* Runs the program `image`: out_rows f32 [depth][features][width]. */
+/* Runs the program `image`: out_rows f32 [depth][features][width], in the order of rows. */
 static dop_status
-run(const dop_image *x, const dop_image_row *rows, uint32_t width, float *made, float *out_rows, dop_diag *diag)
+run(const dop_image *x, const dop_image_row *rows, uint32_t width, float *out_rows, dop_diag *diag)
 {
     inputs in = {.n = 0};
     char names[DOP_PART_MAX_VALUES][24] = {"features"};
@@ -285,16 +291,30 @@ run(const dop_image *x, const dop_image_row *rows, uint32_t width, float *made, 
     for (uint32_t k = 0; k < x->images->depth; k++) {
         if (k > 0)
             snprintf(names[k], sizeof names[k], "deep%u", k - 1);
-        outs[k] = (dop_value){names[k], made + k * n, n};
+        outs[k] = (dop_value){names[k], out_rows + k * n, n};
     }
     dop_status st = make_inputs(x, rows, &in) ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
         st = dop_program_run(x->images->model, "image", in.values, in.n, outs, x->images->depth, diag);
-    for (uint32_t k = 0; k < x->images->depth && st == DOP_OK; k++)
-        put_in_order(x, rows, width, made + k * n, out_rows + k * n);
     for (size_t i = 0; i < in.n; i++)
-        free(in.values[i].data);
+        if (!in.borrowed[i])
+            free(in.values[i].data);
     return st;
+}
+
+/* Replaces features in the order of rows by those in reading order. */
+static dop_status
+sort(const dop_image *x, const dop_image_row *rows, uint32_t width, float **io_rows, dop_diag *diag)
+{
+    const size_t n = (size_t)x->layout.features * width;
+    float *sorted = malloc(x->images->depth * n * sizeof *sorted);
+    if (!sorted)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t k = 0; k < x->images->depth; k++)
+        put_in_order(x, rows, width, *io_rows + k * n, sorted + k * n);
+    free(*io_rows);
+    *io_rows = sorted;
+    return DOP_OK;
 }
 
 /* Frees features that no picture has, the least recently used first, until those that are left fit. */
@@ -337,21 +357,23 @@ make(dop_image *image, dop_diag *diag)
     dop_images *x = image->images;
     const uint32_t width = x->model->plan.model->hidden, merge = x->processor.merge;
     const bool one = image->layout.n_tiles == 1 && x->processor.more_features == 0;
-    const size_t n = (size_t)x->depth * image->layout.features * width;
+    const size_t bytes = (size_t)x->depth * image->layout.features * width * sizeof(float);
     dop_image_row *rows = NULL;
-    float *made = malloc(2 * n * sizeof *made);
+    float *made = malloc(bytes);
     seen *s = calloc(1, sizeof *s);
     dop_status st = made && s ? dop_image_rows(&x->processor, &image->layout, diag, &rows)
                               : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
-        st = run(image, rows, width, made, made + n, diag);
+        st = run(image, rows, width, made, diag);
+    if (st == DOP_OK && x->processor.window > 0) /* else rows are in reading order */
+        st = sort(image, rows, width, &made, diag);
     if (st == DOP_OK)
-        st = dop_features_add(x->model, made + n, image->layout.features, one ? image->layout.grid_height / merge : 0,
-                              one ? image->layout.grid_width / merge : 0, diag, &s->first);
+        st = dop_features_take(x->model, &made, image->layout.features, one ? image->layout.grid_height / merge : 0,
+                               one ? image->layout.grid_width / merge : 0, diag, &s->first);
     if (st == DOP_OK) {
         memcpy(s->digest, image->digest, sizeof s->digest);
         s->n = image->layout.features;
-        s->bytes = n * sizeof *made;
+        s->bytes = bytes;
         s->next = x->list;
         x->list = image->seen = s;
         s = NULL;

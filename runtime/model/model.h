@@ -283,6 +283,9 @@ void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *
 dop_status dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, dop_diag *diag,
                                 uint32_t *out_schedule, uint32_t *out_take);
 /* features.c */
+/* As dop_features_add, with rows that it owns then (*io_rows becomes NULL). */
+dop_status dop_features_take(dop_model *model, float **io_rows, uint32_t n, uint32_t height, uint32_t width,
+                             dop_diag *diag, uint32_t *out_first);
 /* Is the id that of a row of features that the model has? */
 bool dop_features_has(const dop_model *model, uint32_t id);
 /* Of the rows at `pos` that a step could take: at most `take`, and fewer where rows that see one another would not be in one step.

@@ -11,6 +11,8 @@ values(const dop_model *m, uint32_t schedule, uint32_t way, dop_part_value out[D
         uint8_t *slot = dop_memory_host(&m->memory, x->slot);
         out[n++] = (dop_part_value){.name = dop_plan_string(&m->plan, x->name),
                                     .bytes = slot + x->offset,
+                                    .slot = x->slot,
+                                    .offset = x->offset,
                                     .row_bytes = x->row_bytes,
                                     .one_row = x->one_row,
                                     .type = x->type};

@@ -9,8 +9,10 @@
 #include "runtime/model/model.h"
 
 typedef struct dop_part_value {
-    const char *name;   /* of the IR; the plan's */
-    uint8_t *bytes;     /* mapped; row t of the step at t * row_bytes */
+    const char *name; /* of the IR; the plan's */
+    uint8_t *bytes;   /* mapped; row t of the step at t * row_bytes */
+    uint32_t slot;    /* of the plan: where kernels have it, from byte `offset` on */
+    uint64_t offset;
     uint64_t row_bytes; /* bytes of a row */
     bool one_row;       /* the value always has one row; else one for each row of the step */
     uint32_t type;      /* row of base/storage/types.def */

@@ -64,6 +64,8 @@ uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *sc
 
 /* The program whose schedules are of this kind; NULL: the plan has none. */
 const dop_plan_program *dop_plan_program_of(const dop_plan *plan, uint32_t kind);
+/* Does a step of sequences receive the value, which is a long one, only for those of its rows that are features of pictures? */
+bool dop_plan_is_of_features(const dop_plan *plan, const dop_plan_crossing *crossing);
 /* Does the plan have schedules that advance sequences? */
 bool dop_plan_steps(const dop_plan *plan);
 

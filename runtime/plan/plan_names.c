@@ -69,6 +69,13 @@ dop_plan_program_of(const dop_plan *plan, uint32_t kind)
     return NULL;
 }
 
+bool
+dop_plan_is_of_features(const dop_plan *plan, const dop_plan_crossing *crossing)
+{
+    return !plan->part && crossing->way == DOP_CROSSING_RECEIVED &&
+           plan->schedules[crossing->schedule].kind < DOP_SCHED_ENCODE && crossing->row_bytes > sizeof(uint32_t);
+}
+
 static const uint32_t any = UINT32_MAX;
 
 /* Is there a schedule for a profile, or any, in an ordering, or any, of a kind from DOP_SCHED_DECODE to last_kind? */

@@ -1,4 +1,5 @@
 /* Rows of steps that are no tokens: features of pictures, under ids of their own behind the vocabulary. */
+#include "base/parallel.h"
 #include "runtime/model/part.h"
 
 #include <stdlib.h>
@@ -45,41 +46,61 @@ receives(const dop_model *m, const char *name)
     return false;
 }
 
-dop_status
-dop_features_add(dop_model *model, const float *rows, uint32_t n, uint32_t height, uint32_t width, dop_diag *diag,
-                 uint32_t *out_first)
+/* Can the plan take n features, as a picture of so many rows and columns of them? */
+static dop_status
+check(const dop_model *m, uint32_t n, uint32_t height, uint32_t width, dop_diag *diag)
 {
-    dop_diag_clear(diag);
-    dop_model *m = model;
-    const uint32_t depth = dop_model_features_depth(m), vocab = m->plan.model->vocab;
-    const uint64_t values = (uint64_t)depth * n * m->plan.model->hidden;
-    *out_first = 0;
-    if (depth == 0)
+    if (dop_model_features_depth(m) == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path, "the plan takes no rows of features");
     if (n == 0 || (height && (uint64_t)height * width != n) || height >= DOP_STEP_EDGE || width >= DOP_STEP_EDGE)
         return DOP_FAIL(diag, DOP_E_INPUT, "%u features are not %u x %u", n, height, width);
     if (!height && receives(m, "picture_turns"))
         return DOP_FAIL(diag, DOP_E_INPUT, "features of this model have a place: rows and columns are needed");
-    if (n > ids_end - vocab - m->pictures.n)
+    if (n > ids_end - m->plan.model->vocab - m->pictures.n)
         return DOP_FAIL(diag, DOP_E_FULL, "the model has had too many pictures since it was opened");
-    dop_features *f = values < SIZE_MAX / sizeof(float) ? calloc(1, sizeof *f) : NULL;
-    if (f)
-        f->rows = malloc((size_t)values * sizeof *f->rows);
-    if (!f || !f->rows) {
-        free(f);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    }
-    memcpy(f->rows, rows, (size_t)values * sizeof *f->rows);
-    f->first = vocab + m->pictures.n;
-    f->n = n;
-    f->height = height;
-    f->width = width;
-    f->together = receives(m, "picture_lasts");
-    f->next = m->pictures.list;
+    return DOP_OK;
+}
+
+dop_status
+dop_features_take(dop_model *m, float **io_rows, uint32_t n, uint32_t height, uint32_t width, dop_diag *diag,
+                  uint32_t *out_first)
+{
+    dop_status st = check(m, n, height, width, diag);
+    dop_features *f = st == DOP_OK ? calloc(1, sizeof *f) : NULL;
+    *out_first = 0;
+    if (!f)
+        return st == DOP_OK ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : st;
+    *f = (dop_features){.next = m->pictures.list,
+                        .first = m->plan.model->vocab + m->pictures.n,
+                        .n = n,
+                        .height = height,
+                        .width = width,
+                        .together = receives(m, "picture_lasts"),
+                        .rows = *io_rows};
+    *io_rows = NULL;
     m->pictures.list = f;
     m->pictures.n += n;
     *out_first = f->first;
     return DOP_OK;
+}
+
+dop_status
+dop_features_add(dop_model *model, const float *rows, uint32_t n, uint32_t height, uint32_t width, dop_diag *diag,
+                 uint32_t *out_first)
+{
+    dop_diag_clear(diag);
+    *out_first = 0;
+    const uint64_t values = (uint64_t)dop_model_features_depth(model) * n * model->plan.model->hidden;
+    dop_status st = check(model, n, height, width, diag);
+    if (st != DOP_OK)
+        return st;
+    float *own = values < SIZE_MAX / sizeof *own ? malloc((size_t)values * sizeof *own) : NULL;
+    if (!own)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    memcpy(own, rows, (size_t)values * sizeof *own);
+    st = dop_features_take(model, &own, n, height, width, diag, out_first);
+    free(own);
+    return st;
 }
 
 void
@@ -153,6 +174,10 @@ typedef struct received {
     float *rows[DOP_PART_MAX_VALUES];
     uint32_t n_rows; /* features, then those for single layers */
     dop_replay *replay;
+    /* Rows of a picture that follow one another here and there, which are copied together: `run` of them until row `at` of the step. */
+    const dop_features *of;
+    uint32_t run, row, at;
+    uint32_t first, end; /* rows of the step that have features, and those between them */
 } received;
 
 static received
@@ -160,12 +185,10 @@ received_by(dop_model *m, uint32_t schedule)
 {
     dop_part_value in[DOP_PART_MAX_VALUES];
     const uint32_t n = dop_part_inputs(m, schedule, in);
-    received r = {(uint32_t *)(void *)value_of(in, n, "picture_shift").bytes,
-                  (uint32_t *)(void *)value_of(in, n, "picture_turns").bytes,
-                  (uint32_t *)(void *)value_of(in, n, "picture_lasts").bytes,
-                  {NULL},
-                  0,
-                  &m->replay};
+    received r = {.shift = (uint32_t *)(void *)value_of(in, n, "picture_shift").bytes,
+                  .turns = (uint32_t *)(void *)value_of(in, n, "picture_turns").bytes,
+                  .lasts = (uint32_t *)(void *)value_of(in, n, "picture_lasts").bytes,
+                  .replay = &m->replay};
     char name[24] = "features";
     for (uint32_t i = 0; i < DOP_PART_MAX_VALUES; i++) {
         r.rows[i] = (float *)(void *)value_of(in, n, name).bytes;
@@ -192,11 +215,36 @@ put(const received *r, const walk *w, uint32_t *to, uint32_t value, dop_diag *di
     return st;
 }
 
+/* Copies the rows that were gathered to where the host gives them. */
+static void
+copy_run(received *r, const walk *w)
+{
+    const size_t hidden = w->m->plan.model->hidden, n = r->run;
+    for (uint32_t i = 0; i < r->n_rows && n > 0; i++)
+        dop_parallel_copy(r->rows[i] + (r->at - n) * hidden, r->of->rows + ((size_t)i * r->of->n + r->row - n) * hidden,
+                          n * hidden * sizeof(float));
+    r->run = 0;
+}
+
+/* Gathers a row of features, which is row `at` of the step. */
+static void
+add_row(received *r, const walk *w, uint32_t at)
+{
+    if (r->run > 0 && (r->of != w->f || r->row != w->row || r->at != at))
+        copy_run(r, w);
+    r->of = w->f;
+    r->run++;
+    r->row = w->row + 1;
+    r->at = at + 1;
+    r->first = r->end == 0 ? at : r->first;
+    r->end = at + 1;
+}
+
 static dop_status
-write_row(const received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t end, dop_diag *diag)
+write_row(received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t end, dop_diag *diag)
 {
     const dop_features *f = w->f;
-    const uint32_t hidden = w->m->plan.model->hidden, left = f ? f->n - 1 - w->row : 0;
+    const uint32_t left = f ? f->n - 1 - w->row : 0;
     const uint32_t turn = f && f->width ? w->row / f->width * DOP_STEP_EDGE + w->row % f->width : 0;
     dop_status st = DOP_OK;
     if (!f && w->last >= w->m->plan.model->vocab)
@@ -211,10 +259,24 @@ write_row(const received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t 
         st = put(r, w, &r->turns[at], turn, diag);
     if (st == DOP_OK && r->lasts)
         st = put(r, w, &r->lasts[at], f ? pos + left : 0, diag);
-    for (uint32_t i = 0; f && st == DOP_OK && i < r->n_rows; i++)
-        memcpy(r->rows[i] + (size_t)at * hidden, f->rows + ((size_t)i * f->n + w->row) * hidden,
-               hidden * sizeof(float));
+    if (f && st == DOP_OK && r->end == 0) /* what is in flight may read rows of a picture too */
+        st = dop_replay_wait(r->replay, r->replay->submitted, diag);
+    if (f && st == DOP_OK)
+        add_row(r, w, at);
     return st;
+}
+
+/* Has the device copy the features of the step's rows before anything that is submitted later. */
+static dop_status
+submit_rows(dop_model *m, uint32_t schedule, const received *r, dop_diag *diag)
+{
+    VkCommandBuffer commands;
+    uint64_t ticket;
+    dop_status st = dop_replay_begin(&m->replay, diag, &commands);
+    if (st != DOP_OK)
+        return st;
+    dop_cut_record_features(&m->plan, &m->memory, schedule, r->first, r->end - r->first, commands);
+    return dop_replay_end(&m->replay, diag, &ticket);
 }
 
 dop_status
@@ -222,6 +284,7 @@ dop_features_write(dop_model *model, uint32_t schedule, const dop_sequence_rows 
                    dop_diag *diag)
 {
     received r = received_by(model, schedule);
+    walk w = {.m = model};
     dop_status st = DOP_OK;
     uint32_t at = 0;
     if (r.n_rows == 0)
@@ -229,13 +292,17 @@ dop_features_write(dop_model *model, uint32_t schedule, const dop_sequence_rows 
     for (uint32_t k = 0; k < n && st == DOP_OK; k++) {
         const dop_sequence *s = rows[k].sequence;
         const uint32_t pos = rows[k].pos, end = pos + rows[k].n;
-        walk w = {.m = model, .next = r.shift ? 0 : pos};
+        w = (walk){.m = model, .next = r.shift ? 0 : pos};
         for (uint32_t p = r.shift ? 0 : pos; p < end && st == DOP_OK; p++) {
             const uint32_t token = known || p < s->n_tokens ? s->tokens[p] : 0;
             step(&w, token);
             if (p >= pos)
                 st = write_row(&r, &w, at++, p, end, diag);
         }
+    }
+    if (st == DOP_OK && r.end > 0) {
+        copy_run(&r, &w);
+        st = submit_rows(model, schedule, &r, diag);
     }
     return st;
 }

@@ -1,6 +1,7 @@
 /* What a model sees and hears: the program `image`, from rows of patches to features, by the plan's programs `image` and `features`, which the host
  * runs in turn; and the program `audio`, from frames of a chunk of audio to rows of the encoder, and to the states of a sequence that its decoder
  * attends to. */
+#include "base/parallel.h"
 #include "runtime/model/part.h"
 #include "runtime/step/program.h"
 
@@ -37,8 +38,6 @@ typedef struct job {
     float *
         out_features[DOP_MAX_FEATURES]; /* features, then those for single layers of the text model; NULL: not wanted */
     uint32_t n_kinds;                   /* of features, at least 1 */
-    float *patches;                     /* [n_kinds] rows of a step without class rows */
-    size_t kind_values;                 /* values of a kind in `patches` */
 } job;
 
 static uint32_t
@@ -67,35 +66,49 @@ dop_image_facts(const dop_model *model, dop_program_facts *out_facts)
                                      .class_row = image->class_row};
 }
 
-/* Rows of `features` from the n rows of j->patches, as row `feature` and the following ones. */
+/* Copies what `image` has made of the patches of tiles first .. end - 1, of all kinds, to where `features` receives it. */
 static dop_status
-run_features(const job *j, uint32_t n, size_t feature, dop_diag *diag)
+hand_over(const job *j, size_t first, size_t end, uint32_t image, uint32_t features, dop_diag *diag)
 {
     dop_model *m = j->m;
-    const uint32_t merge = j->features->merge, width = j->features->width,
-                   schedule_rows = largest(m, DOP_SCHED_FEATURES);
-    const size_t row = (size_t)merge * j->image->width;
-    dop_status st = DOP_OK;
-    for (uint32_t first = 0, count; first < n / merge && st == DOP_OK; first += count) {
-        const uint32_t left = n / merge - first;
-        count = left < schedule_rows ? left : schedule_rows;
-        const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_FEATURES, count);
-        dop_part_value in[DOP_PART_MAX_VALUES], out[DOP_PART_MAX_VALUES];
-        if ((st = dop_model_need(m, schedule, diag)) != DOP_OK)
-            break;
-        (void)dop_part_inputs(m, schedule, in);
-        (void)dop_part_outputs(m, schedule, out);
-        for (uint32_t k = 0; k < j->n_kinds; k++)
-            memcpy(in[k].bytes, j->patches + k * j->kind_values + first * row, count * row * sizeof *j->patches);
-        for (uint32_t r = 0; r < count; r++)
-            dop_replay_write_row(&m->replay, r, &(dop_row){.position = r});
-        st = dop_program_step(m, schedule, count, diag);
-        for (uint32_t k = 0; k < j->n_kinds && st == DOP_OK; k++)
-            if (j->out_features[k])
-                memcpy(j->out_features[k] + (feature + first) * width,
-                       k == 0 ? dop_model_logits(m, schedule) : (const float *)(const void *)out[k - 1].bytes,
-                       (size_t)count * width * sizeof(float));
+    const dop_plan_schedule *s = &m->plan.schedules[image];
+    const uint64_t row = j->image->width * sizeof(float);
+    dop_part_value in[DOP_PART_MAX_VALUES], out[DOP_PART_MAX_VALUES];
+    VkCommandBuffer commands;
+    uint64_t ticket;
+    dop_status st = dop_replay_begin(&m->replay, diag, &commands);
+    (void)dop_part_inputs(m, features, in);
+    (void)dop_part_outputs(m, image, out);
+    for (uint32_t k = 0; k < j->n_kinds && st == DOP_OK; k++) {
+        const dop_slot_place *a = &m->memory.places[k == 0 ? s->logits_slot : out[k - 1].slot],
+                             *b = &m->memory.places[in[k].slot];
+        VkBufferCopy copy = {a->offset + (k == 0 ? s->logits_offset : out[k - 1].offset), b->offset + in[k].offset, 0};
+        for (size_t i = first; i < end; i++) {
+            copy.size = patches_of(j, i) * row;
+            vkCmdCopyBuffer(commands, m->memory.blocks[a->block].buffer, m->memory.blocks[b->block].buffer, 1, &copy);
+            copy.srcOffset += j->lengths[i] * row;
+            copy.dstOffset += copy.size;
+        }
     }
+    return st == DOP_OK ? dop_replay_end(&m->replay, diag, &ticket) : st;
+}
+
+/* Row `feature` and the following ones of `features`, from rows of `image` that are there. */
+static dop_status
+run_features(const job *j, uint32_t schedule, uint32_t count, size_t feature, dop_diag *diag)
+{
+    dop_model *m = j->m;
+    const size_t width = j->features->width;
+    dop_part_value out[DOP_PART_MAX_VALUES];
+    (void)dop_part_outputs(m, schedule, out);
+    for (uint32_t r = 0; r < count; r++)
+        dop_replay_write_row(&m->replay, r, &(dop_row){.position = r});
+    dop_status st = dop_program_step_pieces(m, schedule, DOP_FORM_READ, DOP_PIECE_STEP | DOP_PIECE_OUT, count, diag);
+    for (uint32_t k = 0; k < j->n_kinds && st == DOP_OK; k++)
+        if (j->out_features[k])
+            dop_parallel_copy(j->out_features[k] + feature * width,
+                              k == 0 ? dop_model_logits(m, schedule) : (const float *)(const void *)out[k - 1].bytes,
+                              count * width * sizeof(float));
     return st;
 }
 
@@ -104,39 +117,35 @@ static dop_status
 run_tiles(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, size_t feature, dop_diag *diag)
 {
     dop_model *m = j->m;
-    const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_IMAGE, n_rows);
+    const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_IMAGE, n_rows),
+                   count = (n_rows - (uint32_t)(end - first) * j->image->class_row) / j->features->merge,
+                   next = dop_model_schedule_for(m, DOP_SCHED_FEATURES, count);
     const size_t width = j->image->width;
     dop_part_value in[DOP_PART_MAX_VALUES];
+    bool wanted = false;
+    for (uint32_t k = 0; k < j->n_kinds; k++)
+        wanted = wanted || j->out_features[k];
     dop_status st = dop_model_need(m, schedule, diag);
+    if (st == DOP_OK && wanted)
+        st = dop_model_need(m, next, diag);
     if (st != DOP_OK)
         return st;
     const uint32_t n_in = dop_part_inputs(m, schedule, in);
     for (uint32_t i = 0; i < n_in; i++) {
         const uint8_t *from = dop_value_find(j->inputs, j->n_inputs, in[i].name)->data;
-        memcpy(in[i].bytes, from + at * in[i].row_bytes, n_rows * in[i].row_bytes);
+        dop_parallel_copy(in[i].bytes, from + at * in[i].row_bytes, n_rows * in[i].row_bytes);
     }
-    uint32_t row = 0, n = 0;
+    uint32_t row = 0;
     for (size_t i = first; i < end; i++)
         for (uint32_t k = 0; k < j->lengths[i]; k++, row++)
             dop_replay_write_row(&m->replay, row, &(dop_row){.position = k, .sequence = j->lengths[i] - 1});
-    if ((st = dop_program_step(m, schedule, n_rows, diag)) != DOP_OK)
-        return st;
-    const float *rows = dop_model_logits(m, schedule);
-    dop_part_value out[DOP_PART_MAX_VALUES];
-    (void)dop_part_outputs(m, schedule, out);
-    if (j->out_rows)
-        memcpy(j->out_rows + at * width, rows, n_rows * width * sizeof *rows);
-    bool wanted = false;
-    for (uint32_t k = 0; k < j->n_kinds; k++) {
-        wanted = wanted || j->out_features[k];
-        rows = k == 0 ? rows : (const float *)(const void *)out[k - 1].bytes;
-        n = 0;
-        for (size_t i = first; i < end; rows += j->lengths[i++] * width) {
-            memcpy(j->patches + k * j->kind_values + n * width, rows, patches_of(j, i) * width * sizeof *rows);
-            n += patches_of(j, i);
-        }
-    }
-    return wanted ? run_features(j, n, feature, diag) : DOP_OK;
+    st = dop_program_step_pieces(m, schedule, j->out_rows ? DOP_FORM_READ : DOP_FORM_FULL,
+                                 DOP_PIECE_IN | DOP_PIECE_STEP, n_rows, diag);
+    if (st == DOP_OK && j->out_rows)
+        memcpy(j->out_rows + at * width, dop_model_logits(m, schedule), n_rows * width * sizeof(float));
+    if (st == DOP_OK && wanted)
+        st = hand_over(j, first, end, schedule, next, diag);
+    return st == DOP_OK && wanted ? run_features(j, next, count, feature, diag) : st;
 }
 
 static dop_status
@@ -269,10 +278,6 @@ run(job *j, dop_diag *diag)
     dop_status st = dop_step_none_open(j->m, diag);
     if (st == DOP_OK)
         st = dop_step_drain(j->m, diag);
-    j->kind_values = (size_t)most * j->image->width;
-    j->patches = calloc(j->n_kinds * j->kind_values, sizeof *j->patches);
-    if (st == DOP_OK && !j->patches)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     size_t at = 0, feature = 0;
     for (size_t first = 0, end; first < j->n_tiles && st == DOP_OK; first = end) {
         uint32_t n_rows = 0, n_patches = 0;
@@ -284,7 +289,6 @@ run(job *j, dop_diag *diag)
         at += n_rows;
         feature += n_patches / j->features->merge;
     }
-    free(j->patches);
     return st;
 }
 
@@ -302,7 +306,9 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
              .image = dop_plan_program_of(&model->plan, DOP_SCHED_IMAGE),
              .features = dop_plan_program_of(&model->plan, DOP_SCHED_FEATURES),
              .n_kinds = n_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_RECEIVED)};
-    if (j.n_kinds > DOP_MAX_FEATURES || j.n_kinds != 1 + n_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_SENT) ||
+    /* One step of `features` takes what one of `image` gives. */
+    if (largest(model, DOP_SCHED_IMAGE) / j.features->merge > largest(model, DOP_SCHED_FEATURES) ||
+        j.n_kinds > DOP_MAX_FEATURES || j.n_kinds != 1 + n_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_SENT) ||
         j.n_kinds != 1 + n_values(model, DOP_SCHED_IMAGE, DOP_CROSSING_SENT))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan is damaged: its image program and features");
     for (size_t i = 0; i < n_outputs; i++) {

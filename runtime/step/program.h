@@ -10,6 +10,9 @@ dop_status dop_value_check(const dop_value *v, size_t n, dop_diag *diag);
 
 /* step.c: runs a schedule of a program for the n_rows rows of the row table, and waits. */
 dop_status dop_program_step(dop_model *model, uint32_t schedule, uint32_t n_rows, dop_diag *diag);
+/* The same without what the host does not give or want: pieces has DOP_PIECE_STEP, and DOP_PIECE_IN or DOP_PIECE_OUT where it does. */
+dop_status dop_program_step_pieces(dop_model *model, uint32_t schedule, dop_form form, uint32_t pieces, uint32_t n_rows,
+                                   dop_diag *diag);
 /* media.c: the program `image`, as dop_program_run and dop_model_program have it. */
 dop_status dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const dop_value *outputs,
                          size_t n_outputs, dop_diag *diag);

@@ -342,7 +342,8 @@ dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag)
 }
 
 dop_status
-dop_program_step(dop_model *m, uint32_t schedule, uint32_t n_rows, dop_diag *diag)
+dop_program_step_pieces(dop_model *m, uint32_t schedule, dop_form form, uint32_t pieces, uint32_t n_rows,
+                        dop_diag *diag)
 {
     volatile dop_step *step = dop_replay_step(&m->replay);
     uint64_t ticket;
@@ -350,8 +351,14 @@ dop_program_step(dop_model *m, uint32_t schedule, uint32_t n_rows, dop_diag *dia
     step->n_rows = m->replay.n_rows = n_rows;
     dop_status st = dop_model_need(m, schedule, diag);
     if (st == DOP_OK)
-        st = dop_model_make_code(m, schedule, DOP_FORM_READ, diag);
+        st = dop_model_make_code(m, schedule, form, diag);
     if (st == DOP_OK)
-        st = dop_replay_submit(&m->replay, schedule, DOP_FORM_READ, 1, diag, &ticket);
+        st = dop_replay_submit_pieces(&m->replay, schedule, form, 1, pieces, diag, &ticket);
     return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
+}
+
+dop_status
+dop_program_step(dop_model *m, uint32_t schedule, uint32_t n_rows, dop_diag *diag)
+{
+    return dop_program_step_pieces(m, schedule, DOP_FORM_READ, DOP_PIECES_ALL, n_rows, diag);
 }

@@ -13,7 +13,7 @@
  * returns DOP_E_FULL and changes nothing: the caller waits until another sequence has released some, or gives up.
  * The library has no global variables and writes only the files that it is asked to write.
  * After dop_model_open returns, device memory is allocated only temporarily, by a probe of orderings, dop_sequence_save and
- * dop_sequence_load.  Command buffers are recorded only for these, for copies of states, and for what
+ * dop_sequence_load.  Command buffers are recorded only for these, for copies of states and of rows of pictures, and for what
  * dop_open_options.first_tokens deferred.  dop_model_counters leaves all of these out. */
 #ifndef DOPPLER_RUNTIME_INCLUDE_DOPPLER_DOPPLER_H
 #define DOPPLER_RUNTIME_INCLUDE_DOPPLER_DOPPLER_H
