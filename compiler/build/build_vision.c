@@ -27,6 +27,13 @@ full2(vision_builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id
     return op2(&b->base, op, name, x, y, NULL, DOP_TYPE_none);
 }
 
+/* The label of the nodes that follow, which layers share: a layer's number is that of a layer of the text model. */
+static void
+part_of(vision_builder *b, const char *role)
+{
+    b->base.label = (dop_label){-1, role};
+}
+
 static dop_node_id
 given(vision_builder *b, dop_op op, const char *name, dop_type type, uint32_t cols)
 {
@@ -126,6 +133,7 @@ attention_part(vision_builder *b, uint32_t layer, dop_node_id x)
     const bool windowed = v->windowed[layer] && b->in_window;
     const attention_attrs how = {.scale = v->scale > 0 ? v->scale : 1 / sqrt(v->head_dim), .mask = DOP_MASK_full};
     const dop_norm plain = {.kind = DOP_NORM_RMS, .eps = v->eps};
+    part_of(b, "qkv");
     x = normed(b, "norm1", x, v->eps, 0, b->base.act_type);
     const dop_node_id q = turned(b, "q", x), k = turned(b, "k", x);
     dop_node_id values = reshape(&b->base, "v_h", product(b, "v", x), v->heads, v->head_dim);
@@ -133,19 +141,27 @@ attention_part(vision_builder *b, uint32_t layer, dop_node_id x)
         values = plain_norm(&b->base, "v_norm", &plain, values);
     const dop_node_id srcs[] = {
         q, k, values, windowed ? b->in_window : b->positions, b->sequences, windowed ? b->window_lasts : b->lasts};
+    part_of(b, "attn");
     x = add_attention(&b->base, srcs, 6, &how);
+    part_of(b, "o");
     return product(b, "o", reshape(&b->base, "attn_row", x, 0, v->heads * v->head_dim));
 }
 
 static dop_node_id
 ffn_part(vision_builder *b, dop_node_id x)
 {
+    part_of(b, "ffn_up");
     x = normed(b, "norm2", x, b->v->eps, 0, b->base.act_type);
-    const dop_node_id up = product(b, "up", x);
-    if (!find(b, "gate", ""))
-        return product(b, "down", dop_build_activation(&b->base, b->v->act, "act", up));
-    const dop_node_id gate = dop_build_activation(&b->base, b->v->act, "act", product(b, "gate", x));
-    return product(b, "down", act2(b, DOP_OP_mul, "gated", gate, up));
+    dop_node_id gated = product(b, "up", x);
+    if (find(b, "gate", "")) {
+        const dop_node_id up = gated;
+        gated =
+            act2(b, DOP_OP_mul, "gated", dop_build_activation(&b->base, b->v->act, "act", product(b, "gate", x)), up);
+    } else {
+        gated = dop_build_activation(&b->base, b->v->act, "act", gated);
+    }
+    part_of(b, "ffn_down");
+    return product(b, "down", gated);
 }
 
 static dop_node_id
@@ -239,12 +255,14 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
         b.table = leaf(&b.base, DOP_OP_weight, "v.turns", "v.turns", DOP_TYPE_f32, &shape);
         comes_from(&b.base, b.table, DOP_FROM_TURNS, 0);
     }
+    part_of(&b, "patch");
     dop_node_id x = embedded(&b);
     for (uint32_t i = 0, n = 0; i < v->n_layers; i++) {
         x = layer(&b, i, x);
         if (n < v->n_deep && v->deep[n] == i)
             deep[n++] = x;
     }
+    part_of(&b, "rows");
     x = normed(&b, "post_norm", x, v->eps, 0, DOP_TYPE_f32);
     give(&b, normed(&b, "row_norm", x, v->merge_eps, v->merge_norm_add, DOP_TYPE_f32));
     for (uint32_t i = 0; i < v->n_deep; i++)
@@ -375,6 +393,7 @@ add_features(vision_builder *b, uint32_t output)
     dop_node_id x = given(b, DOP_OP_received, rows, DOP_TYPE_f32, parts * v->hidden);
     if (output > 0)
         snprintf(b->base.place, sizeof b->base.place, "D%u.", output - 1);
+    part_of(b, "merge");
     if (v->pool)
         x = settled(b, pooled(b, x, parts, v->hidden));
     x = normed(b, "norm", x, v->merge_eps, v->merge_norm_add, b->base.act_type);
