@@ -147,7 +147,8 @@ list_files(fetch *f, dop_hub_files *files)
             st = dop_hub_files_read(answer.data ? answer.data : "", answer.size, f->name.repo, f->diag, files);
         url.size = 0;
         /* A page of another server would be given the token. */
-        if (next.size && strncmp(next.data, f->r->endpoint, strlen(f->r->endpoint)) == 0)
+        const size_t n = strlen(f->r->endpoint);
+        if (next.size > n && strncmp(next.data, f->r->endpoint, n) == 0 && next.data[n] == '/')
             dop_buf_append(&url, next.data, next.size);
         else if (next.size && next.data[0] == '/')
             dop_buf_printf(&url, "%s%s", f->r->endpoint, next.data);
@@ -169,6 +170,7 @@ typedef struct download {
     int fd;
     uint64_t at;    /* bytes that the file has */
     bool begun;     /* an answer has begun */
+    bool resumed;   /* bytes were there before some request */
     bool cancelled; /* the caller cancels */
     int error;      /* errno of a failed write; 0: none */
 } download;
@@ -247,6 +249,7 @@ get_bytes(download *d, const char *part)
             char range[48];
             snprintf(range, sizeof range, "%" PRIu64 "-", d->at);
             curl_easy_setopt(f->curl, CURLOPT_RANGE, range);
+            d->resumed = true;
         }
         const uint64_t before = d->at;
         code = curl_easy_perform(f->curl);
@@ -354,10 +357,21 @@ get_part(fetch *f, const dop_hub_file *file, const char *path, const char *part)
     }
     if (d.at > 0)
         dop_log_printf(&f->r->log, "%s: going on after %" PRIu64 " of %" PRIu64 " bytes", file->path, d.at, file->size);
+    d.resumed = d.at > 0;
     f->done += d.at;
     st = get_bytes(&d, part);
     if (st == DOP_OK)
         st = check_digest(f, file, d.fd, part, &is);
+    if (st == DOP_OK && !is &&
+        d.resumed) { /* the beginning may be of another file, or the server has sent another range */
+        dop_log_printf(&f->r->log, "%s: its beginning is of another file: once more from the start", file->path);
+        f->done -= d.at;
+        d.at = 0;
+        st = ftruncate(d.fd, 0) == 0 ? get_bytes(&d, part)
+                                     : DOP_FAIL_IN(f->diag, DOP_E_IO, part, "cannot write: %s", strerror(errno));
+        if (st == DOP_OK)
+            st = check_digest(f, file, d.fd, part, &is);
+    }
     if (st == DOP_OK && !is)
         st = DOP_FAIL(f->diag, DOP_E_INPUT, "-hf %s: %s was damaged on its way: its digest is not %s; try again",
                       f->r->name, file->path, file->digest);

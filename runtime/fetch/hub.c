@@ -189,19 +189,38 @@ want_gguf(dop_hub_files *files, const dop_hub_file *first)
     }
 }
 
-/* Is it a file of a Hugging Face directory that importers read? */
-static bool
-is_of_directory(const char *path)
+/* Marks the vision part of a GGUF model: the file beside it whose name has `mmproj`; of several the one in 16 bits, or the first. */
+static void
+want_eyes(dop_hub_files *files, const dop_hub_file *model)
 {
-    static const char *const folders[] = {"1_Pooling/", "additional_chat_templates/"};
+    static const char *const kinds[] = {"F16", "BF16", ""};
+    const char *slash = strrchr(model->path, '/');
+    const size_t n = slash ? (size_t)(slash - model->path) + 1 : 0;
+    dop_hub_file *found = NULL;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !found; k++)
+        for (size_t i = 0; i < files->n && !found; i++) {
+            const char *path = files->list[i].path;
+            if (strncmp(path, model->path, n) == 0 && !strchr(path + n, '/') && strstr(path + n, "mmproj") &&
+                ends(path, ".gguf") && (!*kinds[k] || has_tag(path, kinds[k])))
+                found = &files->list[i];
+        }
+    if (found)
+        found->wanted = true;
+}
+
+/* Is it a file of a Hugging Face directory that importers read?  Folders with a number are modules behind the model, as 1_Pooling.
+ * Where the weights are in one file, others are the same in another type. */
+static bool
+is_of_directory(const char *path, bool one_file)
+{
+    static const char other[] = "additional_chat_templates/";
     static const char *const endings[] = {".json", ".jinja", ".model", ".txt", ".tiktoken"};
-    const char *name = path;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (strncmp(path, folders[i], strlen(folders[i])) == 0)
-            name = path + strlen(folders[i]);
-    if (strchr(name, '/'))
+    const char *slash = strchr(path, '/'), *name = slash ? slash + 1 : path;
+    const bool module = slash && isdigit((unsigned char)*path);
+    if (strchr(name, '/') || (slash && !module && strncmp(path, other, sizeof other - 1) != 0))
         return false;
-    bool is = name == path && strncmp(name, "model", 5) == 0 && ends(name, ".safetensors");
+    bool is = strcmp(name, "model.safetensors") == 0 ||
+              (!slash && !one_file && strncmp(name, "model", 5) == 0 && ends(name, ".safetensors"));
     for (size_t i = 0; i < sizeof endings / sizeof *endings && !is; i++)
         is = ends(name, endings[i]);
     return is;
@@ -250,10 +269,11 @@ dop_hub_files_choose(dop_hub_files *files, const dop_hub_name *name, dop_diag *d
     dop_status st = DOP_OK;
     if (gguf) {
         want_gguf(files, gguf);
+        want_eyes(files, gguf);
         *out_gguf = gguf;
     } else if (directory && !name->file) {
         for (size_t i = 0; i < files->n; i++)
-            files->list[i].wanted = is_of_directory(files->list[i].path);
+            files->list[i].wanted = is_of_directory(files->list[i].path, find(files, "model.safetensors") != NULL);
     } else if (n > 1) {
         st = DOP_FAIL(diag, DOP_E_INPUT, "-hf %s: there are %zu GGUF files, name one as %s:FILE: %s", name->repo, n,
                       name->repo, names.data);

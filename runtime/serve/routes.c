@@ -268,6 +268,15 @@ post_template(const dop_api *api, const dop_api_request *request, const json_t *
     dop_call_render(api, request, root, answer);
 }
 
+/* The text of a token; "" where there is none. */
+static json_t *
+text_of_token(const dop_tokenizer *tok, uint32_t id)
+{
+    size_t n = 0;
+    const char *piece = id != DOP_NO_TOKEN ? dop_tokenizer_piece(tok, id, &n) : NULL;
+    return dop_json_text(piece ? piece : "", n);
+}
+
 /* GET /props, with llama.cpp's names. */
 static void
 get_props(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
@@ -278,19 +287,22 @@ get_props(const dop_api *api, const dop_api_request *request, const json_t *root
     const dop_metrics m = dop_engine_metrics(api->engine);
     const double heat = s->temperature > 0 ? (double)s->temperature : 0; /* below 0: the model's files name none */
     const char *text = api->chat ? dop_chat_template(api->chat) : "";
+    dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
     dop_answer_json(
         answer, 200,
-        json_pack("{s:{s:I, s:{s:f, s:I, s:f, s:f, s:f, s:I, s:f, s:f}}, s:I, s:s, s:o, s:s, s:{s:b, s:b}, "
+        json_pack("{s:{s:I, s:{s:f, s:I, s:f, s:f, s:f, s:I, s:f, s:f}}, s:I, s:s, s:o, s:o, s:o, s:s, s:{s:b, s:b}, "
                   "s:{s:I, s:I, s:I, s:I, s:I}}",
                   "default_generation_settings", "n_ctx", (json_int_t)api->facts.ctx, "params", "temperature", heat,
                   "top_k", (json_int_t)s->top_k, "top_p", (double)s->top_p, "min_p", (double)s->min_p, "repeat_penalty",
                   (double)s->repeat_penalty, "repeat_last_n", (json_int_t)s->repeat_last_n, "presence_penalty",
                   (double)s->presence_penalty, "frequency_penalty", (double)s->frequency_penalty, "total_slots",
-                  (json_int_t)api->facts.n_sequences, "model_alias", api->facts.name, "chat_template",
-                  dop_json_text(text, strlen(text)), "build_info", "doppler-" DOP_VERSION, "modalities", "vision", 0,
-                  "audio", api->speech != NULL, "prompt_cache", "tokens_saved", (json_int_t)m.reused_tokens,
-                  "tokens_loaded", (json_int_t)m.loaded_tokens, "checkpoint_bytes", (json_int_t)m.checkpoint_bytes,
-                  "memory_bytes", (json_int_t)m.cache_bytes, "file_bytes", (json_int_t)m.file_bytes));
+                  (json_int_t)dop_engine_slots(api->engine, slots), "model_alias", api->facts.name, "chat_template",
+                  dop_json_text(text, strlen(text)), "bos_token", text_of_token(api->tok, dop_tokenizer_bos(api->tok)),
+                  "eos_token", text_of_token(api->tok, dop_tokenizer_eos(api->tok)), "build_info",
+                  "doppler-" DOP_VERSION, "modalities", "vision", api->eyes != NULL, "audio", api->speech != NULL,
+                  "prompt_cache", "tokens_saved", (json_int_t)m.reused_tokens, "tokens_loaded",
+                  (json_int_t)m.loaded_tokens, "checkpoint_bytes", (json_int_t)m.checkpoint_bytes, "memory_bytes",
+                  (json_int_t)m.cache_bytes, "file_bytes", (json_int_t)m.file_bytes));
 }
 
 /* GET /slots: what each sequence does, with llama.cpp's names. */

@@ -68,6 +68,7 @@ one=$(picture "$models/qwen3_vl/image.png")
 other=$(picture "$models/gemma3_vl/image.png")
 
 serve eyes.plan
+check "the server says that its model sees" sh -c 'curl -sS "$1/props" | grep -q "\"vision\":true"' sh "$url"
 ask "a picture, then text" 200 '"content"' "$one" "$hello"
 first=$(says)
 ask "the same again" 200 '"content"' "$one" "$hello"

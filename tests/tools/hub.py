@@ -1,9 +1,9 @@
 """A server with the part of huggingface.co's interface that doppler-exec -hf uses.
 
-    hub.py ROOT [--token TOKEN] [--cut BYTES] [--whole] [--lie]
+    hub.py ROOT [--token TOKEN] [--cut BYTES] [--whole] [--shift] [--lie]
 
 ROOT/USER/REPO are the models.  Prints its port.  --token: who has none is refused.  --cut: the first answer with a file is broken off
-after so many bytes.  --whole: ranges are not supported.  --lie: digests of large files (.gguf, .safetensors) are wrong.  Every request is
+after so many bytes.  --whole: ranges are not supported.  --shift: they are answered with bytes from elsewhere.  --lie: digests of large files (.gguf, .safetensors) are wrong.  Every request is
 a line in ROOT/log.
 """
 import argparse
@@ -18,6 +18,7 @@ options.add_argument("root")
 options.add_argument("--token")
 options.add_argument("--cut", type=int, default=0)
 options.add_argument("--whole", action="store_true")
+options.add_argument("--shift", action="store_true")
 options.add_argument("--lie", action="store_true")
 o = options.parse_args()
 PAGE = 5  # files in one answer
@@ -79,7 +80,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             o.cut = 0
             self.close_connection = True
             return None
-        return self.answer(206 if first else 200, data[first:], headers)
+        body = data[:-first] if first and o.shift else data[first:]
+        return self.answer(206 if first else 200, body, headers)
 
     def do_GET(self):
         url = urllib.parse.urlsplit(self.path)
