@@ -1,13 +1,37 @@
 /* PEFT adapters: adapter_config.json, and tensors in adapter_model.safetensors.  Source: the documentation of the library peft,
  * "Checkpoint format" and LoraConfig. */
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/adapter/adapter_file.h"
 
 #include <math.h>
-#include <regex.h>
+#include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PATTERN = 200, MAX_PATTERNS = 4096 };
+enum { MAX_PATTERN = 200, MAX_PATTERNS = 4096, MAX_MATCH_STEPS = 100000, MAX_MATCH_KIB = 1024 };
+
+/* Refuses what makes an adapter something else than a change of the model's matrices. */
+static dop_status
+check_kind(const dop_json *j, const char *path, dop_diag *diag)
+{
+    /* Ways to begin that take what the pair begins with from the matrix.  An adapter saved so is a change of what is left then. */
+    static const char *const subtracted[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
+    static const char *const others[] = {"layer_replication", "alora_invocation_tokens", "alora_invocation_string"};
+    const char *begun = json_string_value(dop_json_get(j, "init_lora_weights"));
+    for (size_t i = 0; begun && i < sizeof subtracted / sizeof *subtracted; i++)
+        if (strncmp(begun, subtracted[i], strlen(subtracted[i])) == 0)
+            return DOP_FAIL_IN(
+                diag, DOP_E_INPUT, path,
+                "init_lora_weights is %.40s: the adapter is for other weights than the model's; convert it "
+                "(path_initial_model_for_weight_conversion of peft)",
+                begun);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const json_t *value = dop_json_get(j, others[i]);
+        if (value && !json_is_null(value))
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s is not supported", others[i]);
+    }
+    return DOP_OK;
+}
 
 dop_status
 dop_adapter_read_config(const json_t *root, const char *path, dop_diag *diag, dop_adapter_config *c)
@@ -33,6 +57,8 @@ dop_adapter_read_config(const json_t *root, const char *path, dop_diag *diag, do
         st = dop_json_bool_or(&j, "lora_bias", false, &bias);
     if (st == DOP_OK && bias)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "lora_bias is not supported: the adapter has biases of its own");
+    if (st == DOP_OK)
+        st = check_kind(&j, path, diag);
     c->ranks = st == DOP_OK ? dop_json_get(&j, "rank_pattern") : NULL;
     c->alphas = st == DOP_OK ? dop_json_get(&j, "alpha_pattern") : NULL;
     if ((c->ranks && !json_is_object(c->ranks)) || (c->alphas && !json_is_object(c->alphas)))
@@ -43,38 +69,67 @@ dop_adapter_read_config(const json_t *root, const char *path, dop_diag *diag, do
     return st;
 }
 
-/* Does a pattern of the configuration match a module?  It is a regular expression for the end of the module's name from some dot on. */
-static bool
-fits(const char *pattern, const char *module)
+/* Matches a module's name with an expression; *out_is: it does. */
+static dop_status
+match(const pcre2_code *code, const char *module, bool *out_is)
 {
-    const size_t n = strlen(pattern), m = strlen(module);
-    if (m >= n && strcmp(module + m - n, pattern) == 0 && (m == n || module[m - n - 1] == '.'))
-        return true;
-    /* Names alone are the usual case.  Repetition by number can make an expression cost any amount of memory. */
-    if (n > MAX_PATTERN || m > MAX_PATTERN * 4 || !strpbrk(pattern, "\\*+?[(|^$") || strchr(pattern, '{'))
-        return false;
-    char text[MAX_PATTERN + 32];
-    regex_t re;
-    snprintf(text, sizeof text, "^(.*\\.)?(%s)$", *pattern == '^' ? pattern + 1 : pattern);
-    if (regcomp(&re, text, REG_EXTENDED | REG_NOSUB) != 0)
-        return false;
-    const bool is = regexec(&re, module, 0, NULL, 0) == 0;
-    regfree(&re);
-    return is;
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+    pcre2_match_context *limits = pcre2_match_context_create(NULL);
+    int n = PCRE2_ERROR_NOMEMORY;
+    if (data && limits) {
+        pcre2_set_match_limit(limits, MAX_MATCH_STEPS);
+        pcre2_set_heap_limit(limits, MAX_MATCH_KIB);
+        n = pcre2_match(code, (PCRE2_SPTR)module, strlen(module), 0, 0, data, limits);
+    }
+    pcre2_match_context_free(limits);
+    pcre2_match_data_free(data);
+    *out_is = n >= 0;
+    return n >= 0 || n == PCRE2_ERROR_NOMATCH ? DOP_OK : n == PCRE2_ERROR_NOMEMORY ? DOP_E_NOMEM : DOP_E_INPUT;
 }
 
-/* The number that the first fitting pattern gives a module; false: a pattern's value is no number. */
-static bool
-look_up(const json_t *patterns, const char *module, double *io_value)
+/* Does a pattern of the configuration match a module?  It is a regular expression for the end of the module's name from some dot on. */
+static dop_status
+fits(const char *pattern, const char *module, bool *out_is)
+{
+    const size_t n = strlen(pattern), m = strlen(module);
+    *out_is = m >= n && strcmp(module + m - n, pattern) == 0 && (m == n || module[m - n - 1] == '.');
+    if (*out_is || !strpbrk(pattern, "\\*+?[({|^$")) /* names alone are the usual case */
+        return DOP_OK;
+    if (n > MAX_PATTERN || m > MAX_PATTERN * 4)
+        return DOP_E_INPUT;
+    char text[MAX_PATTERN + 32];
+    const int len = snprintf(text, sizeof text, "^(?:.*\\.)?(?:%s)$", pattern);
+    int error;
+    PCRE2_SIZE at;
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)text, (size_t)len, 0, &error, &at, NULL);
+    if (!code)
+        return error == PCRE2_ERROR_HEAP_FAILED ? DOP_E_NOMEM : DOP_E_INPUT;
+    const dop_status st = match(code, module, out_is);
+    pcre2_code_free(code);
+    return st;
+}
+
+/* The number that the first fitting pattern gives a module. */
+static dop_status
+look_up(const dop_adapter_config *c, const json_t *patterns, const char *module, dop_diag *diag, double *io_value)
 {
     const char *pattern;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)patterns, pattern, value)
     {
-        if (fits(pattern, module))
-            return dop_json_number(value, io_value) && isfinite(*io_value) && fabs(*io_value) <= 1e6;
+        bool is = false;
+        const dop_status st = fits(pattern, module, &is);
+        if (st == DOP_E_NOMEM)
+            return DOP_FAIL(diag, st, "out of host memory");
+        if (st != DOP_OK)
+            return DOP_FAIL_IN(diag, st, c->path, "\"%.80s\" is no pattern that is read here", pattern);
+        if (is && !(dop_json_number(value, io_value) && isfinite(*io_value) && fabs(*io_value) <= 1e6))
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, c->path,
+                               "rank_pattern or alpha_pattern has no sensible number for %s", module);
+        if (is)
+            break;
     }
-    return true;
+    return DOP_OK;
 }
 
 dop_status
@@ -82,7 +137,12 @@ dop_adapter_set_scale(const dop_adapter_config *c, dop_adapter_pair *p, dop_diag
 {
     double rank = c->r, alpha = c->alpha;
     const char *path = c->path;
-    if (!look_up(c->ranks, p->module, &rank) || !look_up(c->alphas, p->module, &alpha) || !(rank >= 1))
+    dop_status st = look_up(c, c->ranks, p->module, diag, &rank);
+    if (st == DOP_OK)
+        st = look_up(c, c->alphas, p->module, diag, &alpha);
+    if (st != DOP_OK)
+        return st;
+    if (!(rank >= 1))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "rank_pattern or alpha_pattern has no sensible number for %s",
                            p->module);
     const uint64_t stored = p->embedding ? p->a.rows : p->a.tensor ? p->a.rows : 0;

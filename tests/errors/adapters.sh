@@ -37,6 +37,16 @@ with pattern 's/"use_rslora": false/"alpha_pattern": {"q_proj": "x"}/'
 refused "a pattern without number" "has no sensible number" pattern
 with patterns 's/"use_rslora": false/"rank_pattern": [1]/'
 refused "patterns that are no object" "must be objects" patterns
+with broken 's/"use_rslora": false/"alpha_pattern": {"(q_proj": 3}/'
+refused "a pattern that is none" 'error: "(q_proj" is no pattern' broken
+with slow 's/"use_rslora": false/"alpha_pattern": {"([a-z._0-9]+)+[!?]": 3}/'
+refused "a pattern that takes forever" "is no pattern that is read here" slow
+with pissa 's/"use_rslora": false/"init_lora_weights": "pissa_niter_16"/'
+refused "an adapter for what PiSSA leaves of the weights" "init_lora_weights is pissa_niter_16: the adapter is for other weights" pissa
+with replicated 's/"use_rslora": false/"layer_replication": [[0, 2], [1, 2]]/'
+refused "layers that come twice" "layer_replication is not supported" replicated
+with activated 's/"use_rslora": false/"alora_invocation_tokens": [5, 6]/'
+refused "an adapter for what follows some tokens" "alora_invocation_tokens is not supported" activated
 "$TOOLS/adapt" "$SRC/tests/golden/gemma3_hd256" other 4 1 >/dev/null
 refused "an adapter of another model" "the adapter is of another model or rank" other
 "$TOOLS/adapt" "$SRC/tests/golden/gpt2" far 4 1 >/dev/null

@@ -214,7 +214,7 @@ make_adapter(const char *model, const char *dir, const adapter_way *way, bool me
         } else if (other) {
             char *dot = strrchr(module, '.'), pattern[440];
             *dot = 0;
-            snprintf(pattern, sizeof pattern, "%s\\.%s", module, dot + 1);
+            snprintf(pattern, sizeof pattern, "^(?:%s)\\.%s", module, dot + 1);
             json_object_set_new(ranks, pattern, json_integer(rank));
             json_object_set_new(alphas, pattern, json_real(alpha));
         }
