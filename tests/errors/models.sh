@@ -176,15 +176,16 @@ check "are noticed, and all is sent again" cmp hub/me/files/big-Q4_K_M.gguf "$mo
 stop
 mkdir -p hub/me/eyes hub/me/sentences/{1_Pooling,2_Dense,onnx}
 for name in eyes-Q8_0 mmproj-eyes-BF16 mmproj-eyes-F16 mmproj-eyes-Q8_0; do echo $name >hub/me/eyes/$name.gguf; done
-for name in config.json model.safetensors model.fp32-00001-of-00001.safetensors {1_Pooling,2_Dense,onnx}/config.json {2_Dense,onnx}/model.safetensors; do
+for name in {,1_Pooling/,2_Dense/,onnx/}config.json {,2_Dense/,onnx/}model.safetensors model.fp32-00001-of-00001.safetensors; do
     echo $name >hub/me/sentences/$name
 done
 serve
 check_fails "a model with eyes" 1 "eyes-Q8_0.gguf" run -hf me/eyes
 check "comes with one vision part" [ "$(cd "$models/me/eyes" && echo *)" = "eyes-Q8_0.gguf mmproj-eyes-F16.gguf" ]
 check_fails "a model with modules" 1 "config.json" run -hf me/sentences
+wanted="{,1_Pooling/,2_Dense/}config.json {,2_Dense/}model.safetensors"
 check "comes with their folders, and with its weights once" \
-    [ "$(cd "$models/me/sentences" && echo * */*)" = "1_Pooling 2_Dense config.json model.safetensors 1_Pooling/config.json 2_Dense/config.json 2_Dense/model.safetensors" ]
+    [ "$(cd "$models/me/sentences" && find . -type f -name '[!.]*' | sort)" = "$(eval printf '"./%s\\n"' "$wanted" | sort)" ]
 stop
 serve --token secret
 rm -r "$models"
