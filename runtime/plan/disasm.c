@@ -5,9 +5,10 @@
 void
 dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME])
 {
-    static const char *const kinds[] = {"?",     "decode",  "prefill", "score",         "rows",
-                                        "embed", "encode",  "image",   "features",      "draft",
-                                        "audio", "context", "denoise", "decode_latents"};
+    static const char *const kinds[] = {"?",       "decode",         "prefill",        "score",   "rows",  "embed",
+                                        "encode",  "image",          "features",       "draft",   "audio", "context",
+                                        "denoise", "decode_latents", "encode_picture", "encode_2"};
+    _Static_assert(sizeof kinds / sizeof *kinds == DOP_SCHED_END, "each kind has a name");
     snprintf(out, DOP_SCHEDULE_NAME, "%s%u%s", kinds[schedule->kind], schedule->max_rows,
              schedule->adapted ? "_adapted" : "");
 }

@@ -144,7 +144,7 @@ dop_plan_runs(volatile dop_step *step, const dop_plan_schedule *schedule)
 /* "barriers" or "persistent", of DOP_ORDER_*. */
 const char *dop_plan_ordering_name(uint32_t ordering);
 /* A schedule's kind and most rows: "decode1", "prefill64", "score64"; the compiler's graphs and reports use the same names. */
-enum { DOP_SCHEDULE_NAME = 24 };
+enum { DOP_SCHEDULE_NAME = 32 };
 void dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME]);
 /* Does the profile have a decode schedule with this DOP_ORDER_*? */
 bool dop_plan_decodes(const dop_plan *plan, uint32_t profile, uint32_t ordering);

@@ -637,3 +637,17 @@ Test(plan, memory_and_what_would_save_some)
     cr_expect(strstr(text.data, "everything goes to the device") && !strstr(text.data, "saves"), "%s", text.data);
     dop_buf_finish(&text);
 }
+
+/* Each kind of schedule has a name of its own, which ends with its rows. */
+Test(plan, schedules_have_names)
+{
+    char names[DOP_SCHED_END][DOP_SCHEDULE_NAME];
+    for (uint32_t kind = DOP_SCHED_DECODE; kind < DOP_SCHED_END; kind++) {
+        dop_plan_schedule_name(&(dop_plan_schedule){.kind = kind, .max_rows = 4096}, names[kind]);
+        cr_expect(strlen(names[kind]) > 4 && strcmp(strchr(names[kind], 0) - 4, "4096") == 0, "%s", names[kind]);
+        for (uint32_t other = DOP_SCHED_DECODE; other < kind; other++)
+            cr_expect_str_neq(names[kind], names[other]);
+    }
+    cr_expect_str_eq(names[DOP_SCHED_ENCODE_PIXELS], "encode_picture4096");
+    cr_expect_str_eq(names[DOP_SCHED_ENCODE_2], "encode_24096");
+}
