@@ -180,10 +180,10 @@ check_numbers(const job *j, const dop_value *v, const char *name, dop_diag *diag
                 return DOP_FAIL(diag, DOP_E_INPUT,
                                 "\"axes\" has %u: the picture has more than %u rows or columns of patches", x[i],
                                 places / 2);
-    for (size_t i = 0; i < v->n; i++)
-        if ((turns && x[i] >= DOP_STEP_EDGE * DOP_STEP_EDGE) || (place && x[i] >= places))
-            return DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %u, of %u", name, x[i],
-                            turns ? DOP_STEP_EDGE * DOP_STEP_EDGE : places);
+    const uint32_t end = turns ? DOP_STEP_EDGE * DOP_STEP_EDGE : places;
+    for (size_t i = 0; i < v->n && (turns || place); i++) /* of other values, which are many, nothing is asked */
+        if (x[i] >= end)
+            return DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %u, of %u", name, x[i], end);
     return DOP_OK;
 }
 
