@@ -34,8 +34,7 @@ order_of(const lister *l, const dop_weight_need *need, bool gguf)
 static bool
 indirect(dop_slice part)
 {
-    return part == DOP_PART_PAIRED || part == DOP_PART_FOURFOLD || part == DOP_PART_K_UP || part == DOP_PART_V_UP ||
-           part == DOP_PART_KEY || part == DOP_PART_FLAT;
+    return part == DOP_PART_PAIRED || part == DOP_PART_FOURFOLD || part == DOP_PART_KEY || part == DOP_PART_FLAT;
 }
 
 static dop_status
@@ -63,6 +62,24 @@ add(lister *l, const dop_adapter_place *p, const char *name)
     return add_place(l, p, dop_arena_printf(l->arena, "%.*s", (int)(n - cut), name));
 }
 
+/* Adds the places of latent attention's matrices of keys, turned around, or of values, which lie below each other for each head. */
+static dop_status
+add_heads(lister *l, const dop_weight_need *need, bool keys, uint32_t target, const dop_rows *rows, const char *name)
+{
+    const uint32_t each = (uint32_t)(rows->each / (keys ? need->rows : need->cols));
+    dop_status st = DOP_OK;
+    for (uint32_t h = 0; h < need->experts && st == DOP_OK; h++) {
+        const dop_adapter_place p = {.target = target,
+                                     .expert = h,
+                                     .n = keys ? need->cols : need->rows,
+                                     .start = h * each + (uint32_t)rows->start,
+                                     .total = need->experts * each,
+                                     .turned = keys};
+        st = add(l, &p, name);
+    }
+    return st;
+}
+
 /* Adds the place of a weight's rows from `own` on, by one row of a table; for each expert, where experts are tensors of their own. */
 static dop_status
 add_named(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool gguf, uint32_t target, uint32_t first,
@@ -73,7 +90,7 @@ add_named(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool
     const uint32_t head = y && dop_layer_attention(y) ? dop_layer_attention(y)->head_dim : 0;
     char name[256], one[272];
     *out_own = rows.own;
-    if (indirect(n->part) || rows.turned || rows.each || strchr(n->source, '#') || first >= need->rows)
+    if (indirect(n->part) || rows.turned || strchr(n->source, '#') || first >= need->rows)
         return DOP_OK;
     if (gguf && need->layer >= 0)
         snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);
@@ -81,6 +98,8 @@ add_named(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool
         snprintf(name, sizeof name, "%s", n->source);
     else
         dop_hf_full_name("", l->family->layer_prefix, need, n->source, name, sizeof name);
+    if (rows.each)
+        return add_heads(l, need, n->part == DOP_PART_K_UP, target, &rows, name);
     const uint32_t n_rows = rows.own && rows.own < need->rows - first ? rows.own : need->rows - first;
     dop_adapter_place p = {.target = target,
                            .first = first,

@@ -68,6 +68,19 @@ typedef struct reader {
     uint32_t cap;
 } reader;
 
+/* Turns the axes of a matrix around. */
+static dop_status
+turn(const reader *r, const float *from, uint64_t rows, uint64_t cols, const float **out)
+{
+    float *v = dop_arena_alloc(r->arena, (size_t)(rows * cols) * sizeof *v);
+    if (!v)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint64_t i = 0; i < rows * cols; i++)
+        v[i % cols * rows + i / cols] = from[i];
+    *out = v;
+    return DOP_OK;
+}
+
 /* Copies one expert's matrix, or turns its axes around.  *out: [rows, cols] as they are afterwards. */
 static dop_status
 take(const reader *r, const dop_adapter_matrix *m, uint32_t expert, bool turn, const float **out)
@@ -141,11 +154,12 @@ check_rank(const reader *r, const dop_adapter_matrix *m, uint64_t rank)
 
 /* Checks a pair against the matrix that it changes, and reads it. */
 static dop_status
-read_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_target *t, uint64_t total, uint32_t expert,
-          values *out)
+read_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_place *place, uint32_t expert, values *out)
 {
+    const dop_adapter_target *t = &r->map->targets[place->target];
+    const uint64_t total = place->total, cols = place->turned ? t->rows : t->cols;
     dop_status st = DOP_OK;
-    *out = (values){.total = total, .cols = t->cols};
+    *out = (values){.total = total, .cols = cols};
     if (p->a.tensor && t->embedding) { /* rows are tokens: what is B elsewhere is a here, and it may lie on its side */
         out->rank = p->b.cols;
         st = check_rank(r, &p->b, out->rank);
@@ -161,8 +175,8 @@ read_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_target *
     } else if (p->a.tensor) {
         out->rank = p->a.rows;
         st = check_rank(r, &p->a, out->rank);
-        if (st == DOP_OK && p->a.cols != t->cols)
-            st = wrong_shape(r, &p->a, out->rank, t->cols);
+        if (st == DOP_OK && p->a.cols != cols)
+            st = wrong_shape(r, &p->a, out->rank, cols);
         if (st == DOP_OK && (p->b.rows != total || p->b.cols != out->rank))
             st = wrong_shape(r, &p->b, total, out->rank);
         if (st == DOP_OK)
@@ -174,10 +188,28 @@ read_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_target *
         st = wrong_shape(r, &p->lengths, 1, total);
     if (st == DOP_OK && p->lengths.tensor)
         st = take(r, &p->lengths, 0, false, &out->lengths);
-    if (st == DOP_OK && p->whole.tensor && (p->whole.rows != total || p->whole.cols != t->cols))
-        st = wrong_shape(r, &p->whole, total, t->cols);
+    if (st == DOP_OK && p->whole.tensor && (p->whole.rows != total || p->whole.cols != cols))
+        st = wrong_shape(r, &p->whole, total, cols);
     if (st == DOP_OK && p->whole.tensor)
         st = take(r, &p->whole, 0, false, &out->whole);
+    return st;
+}
+
+/* Makes of the change of a matrix's rows that of the matrix turned around. */
+static dop_status
+turn_part(const reader *r, const dop_adapter_place *place, const values *v, dop_adapter_part *part)
+{
+    const uint32_t n = part->n;
+    dop_status st = DOP_OK;
+    part->n = r->map->targets[place->target].rows;
+    if (part->lengths)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->f->path, "%s: DoRA is not supported for this matrix", part->tensor);
+    if (v->a)
+        st = turn(r, part->b, n, v->rank, &part->a);
+    if (st == DOP_OK && v->a)
+        st = turn(r, v->a, v->rank, v->cols, &part->b);
+    if (st == DOP_OK && v->whole)
+        st = turn(r, part->whole, n, v->cols, &part->whole);
     return st;
 }
 
@@ -197,6 +229,8 @@ add_part(reader *r, const dop_adapter_pair *p, const dop_adapter_place *place, u
         st = pick_rows(r, place, v->lengths, 1, &part.lengths);
     if (st == DOP_OK && v->whole)
         st = pick_rows(r, place, v->whole, v->cols, &part.whole);
+    if (st == DOP_OK && place->turned)
+        st = turn_part(r, place, v, &part);
     if (st != DOP_OK)
         return st;
     if (r->out->n_parts == MAX_PARTS ||
@@ -242,6 +276,8 @@ read_module(reader *r, const dop_adapter_pair *p)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->f->path, "%.120s: %s", p->module,
                            part ? "adapters of a vision part are not supported"
                                 : "this model has no matrix of that name that an adapter may change");
+    values v = {0};
+    const dop_adapter_place *of = NULL; /* the place that the values were read for */
     for (const dop_adapter_place *at = place;
          at < map->places + map->n_places && strcmp(at->tensor, place->tensor) == 0; at++) {
         if (at->target == DOP_ADAPTER_NOWHERE)
@@ -253,8 +289,9 @@ read_module(reader *r, const dop_adapter_pair *p)
             st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->f->path, "tensor %s: matrices of %llu experts, %u are expected",
                              p->a.tensor, (unsigned long long)p->a.experts, all ? t->experts : 1);
         for (uint32_t e = 0; e < (all ? t->experts : 1) && st == DOP_OK; e++) {
-            values v;
-            st = read_pair(r, p, t, at->total, e, &v);
+            if (!of || of->target != at->target || all) /* all heads of latent attention are in one tensor */
+                st = read_pair(r, p, at, e, &v);
+            of = at;
             if (st == DOP_OK)
                 st = add_part(r, p, at, all ? e : at->expert, &v);
         }

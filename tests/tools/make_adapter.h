@@ -36,6 +36,7 @@ static inline bool
 adapter_changes(const char *name, const adapter_way *way)
 {
     static const char *const ends[] = {"q_proj",
+                                       "kv_b_proj",
                                        "k_proj",
                                        "v_proj",
                                        "o_proj",
