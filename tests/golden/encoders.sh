@@ -227,6 +227,7 @@ ask 400 'query is the text' /v2/rerank '{"documents": ["a"]}'
 ask 400 'documents is a list' /rerank '{"query": "a", "documents": []}'
 ask 400 'a document is a text' /v1/rerank '{"query": "a", "documents": [7]}'
 ask 400 'the model encodes texts and writes none' /v1/completions '{"prompt": "the cat"}'
+ask 400 'the model encodes texts and writes none' /v1/messages '{"max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}'
 ask 400 'chat template|encodes texts' /v1/chat/completions '{"messages": [{"role": "user", "content": "a"}]}'
 check "the server ends" kill "$server"
 wait "$server"

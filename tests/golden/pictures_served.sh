@@ -112,6 +112,8 @@ same "lines of base64" "$(sends "data:image/png;base64,$(base64 -w 76 "$models/q
 same "base64url, without padding" "$(sends "data:image/png;base64,$(printf '%s' "$code" | tr '+/' '-_' | tr -d =)")"
 same "no type" "$(sends "data:;base64,$code")"
 same "another type" "$(sends "data:image/jpeg;base64,$code")"
+same "blanks" "$(sends " data:image/png ; base64 , $code")"
+same "%2B, %2F and %3D" "$(sends "data:image/png;base64,$(printf '%s' "$code" | sed 's/+/%2B/g; s|/|%2F|g; s/=/%3d/g')")"
 same "parameters" "$(sends "data:image/png;name=a.png;charset=utf-8;base64,$code")"
 same "capitals" "$(sends "DATA:IMAGE/PNG;BASE64,$code")"
 ask "bytes alone" 400 'send (them|pictures) as data: URIs' "$(sends "$code")"

@@ -101,7 +101,7 @@ MEMBERS = [
     (TEXT, {"use_beam_search": True}, IGNORED, "use_beam_search"),
     (TEXT, {"guided_json": {"type": "object"}}, IGNORED, "guided_json"),
     (NATIVE, {"cache_prompt": True, "return_tokens": False}, NOTHING, None),
-    (NATIVE, {"n_probs": 3}, IGNORED, "n_probs"),
+    (NATIVE, {"samplers": ["top_k"]}, IGNORED, "samplers"),
     (NATIVE, {"id_slot": 1}, IGNORED, "id_slot"),
     (NATIVE, {"n": 2}, REFUSED, "n"),
 ]

@@ -164,7 +164,8 @@ def same():
     stop = whole[len(whole) // 2:len(whole) // 2 + 3]
     m = post("/v1/messages", {**plain, "max_tokens": 30, "stop_sequences": ["\x01never", stop], "messages": [{"role": "user", "content": "Speak."}]})
     check(m["stop_reason"] == "stop_sequence" and m["stop_sequence"] == stop and text_of(m) == whole[:whole.index(stop)], "stop", m)
-    logs = post("/v1/responses", {**plain, "max_output_tokens": 4, "input": "Speak.", "include": ["message.output_text.logprobs"], "top_logprobs": 2})
+    logs = post("/v1/responses", {**plain, "max_output_tokens": 4, "input": "Speak.", "text": {"verbosity": "low"}, "include": ["message.output_text.logprobs"], "top_logprobs": 2})
+    check(logs["text"] == {"format": {"type": "text"}, "verbosity": "low"}, "the form of the text", logs["text"])
     found = logs["output"][0]["content"][0]["logprobs"]
     check(len(found) == 4 and len(found[0]["top_logprobs"]) == 2 and found[0]["logprob"] <= 0, "log-probabilities", logs)
     # An answer never fills more than the context.
@@ -321,6 +322,13 @@ def scored(path, ids, text, nll):
     check(r["choices"][0]["finish_reason"] == "length", "it ends", r)
     one = post("/v1/completions", {**plain, "prompt": text, "max_tokens": 5})["choices"][0]
     check(one["text"].startswith(text) and one["logprobs"] is None, "echo alone", one)
+    wide = post("/v1/completions", {**plain, "prompt": "\u00e4 \u20ac, \U0001f600 so", "max_tokens": 0, "logprobs": 0})["choices"][0]
+    last = wide["logprobs"]
+    check(wide["text"][last["text_offset"][-1]:] == last["tokens"][-1], "offsets count characters", wide)
+    native = post("/completion", {"prompt": text, "n_predict": 5, "temperature": 0, "n_probs": 2})
+    found = native["completion_probabilities"]
+    check(native["content"] == one["text"][len(text):] and len(found) == 5, "llama.cpp's form", native)
+    check(all(len(t["top_logprobs"]) == 2 and t["token"] == t["top_logprobs"][0]["token"] for t in found), "its alternatives", found)
     c = post("/v1/completions", {**plain, "prompt": text, "max_tokens": 5, "logprobs": 1})["choices"][0]
     check(c["text"] == one["text"] and c["text"][c["logprobs"]["text_offset"][-5]:] == "".join(c["logprobs"]["tokens"][-5:]), "offsets", c)
     events_ = [e["choices"][0] for _, e in events(ask("/v1/completions", {**plain, "prompt": text, "max_tokens": 5, "logprobs": 1, "stream": True})[2])]

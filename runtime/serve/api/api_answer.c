@@ -90,12 +90,15 @@ token_text(const dop_call *c, uint32_t id)
     return dop_json_text(piece ? piece : "", piece ? n : 0);
 }
 
+/* Characters of a token; one that several tokens share is of the first of them. */
 static size_t
 token_size(const dop_call *c, uint32_t id)
 {
-    size_t n = 0;
-    (void)dop_tokenizer_piece(c->api->tok, id, &n);
-    return n;
+    size_t n = 0, characters = 0;
+    const char *piece = dop_tokenizer_piece(c->api->tok, id, &n);
+    for (size_t i = 0; piece && i < n; i++)
+        characters += ((unsigned char)piece[i] & 0xc0) != 0x80;
+    return characters;
 }
 
 /* Lists of log-probabilities, as they follow each other in an answer. */
@@ -123,17 +126,23 @@ alternatives(const dop_call *c, const dop_logprob *top, uint32_t n, const dop_lo
     return list;
 }
 
-/* The item of a token in one of the lists of log-probabilities; offset: bytes of the tokens before it. */
+/* A token with its alternatives, as chat completions have it. */
+static json_t *
+token_and_top(const dop_call *c, const dop_job_token *t)
+{
+    json_t *one = one_token(c, &t->pick), *top = json_array();
+    for (uint32_t k = 0; k < t->n_top; k++)
+        json_array_append_new(top, one_token(c, &t->top[k]));
+    json_object_set_new(one, "top_logprobs", top);
+    return one;
+}
+
+/* The item of a token in one of the lists of log-probabilities; offset: characters of the tokens before it. */
 static json_t *
 list_item(const dop_call *c, int list, const dop_job_token *t, size_t offset)
 {
-    if (c->chat) {
-        json_t *one = one_token(c, &t->pick), *top = json_array();
-        for (uint32_t k = 0; k < t->n_top; k++)
-            json_array_append_new(top, one_token(c, &t->top[k]));
-        json_object_set_new(one, "top_logprobs", top);
-        return one;
-    }
+    if (c->chat)
+        return token_and_top(c, t);
     if (list == 0)
         return token_text(c, t->pick.id);
     if (list == 1)
@@ -167,8 +176,8 @@ item_at(const dop_call *c, const dop_choice *own, const glance *g, int list, uin
                       : list_item(c, list, token_at(g, i - before), offset);
 }
 
-/* Log-probabilities of a choice's tokens from number `from` on, those of a repeated prompt counted too; *io_offset, bytes of the
- * tokens before, moves behind them. */
+/* Log-probabilities of a choice's tokens from number `from` on, those of a repeated prompt counted too; *io_offset, characters of
+ * the tokens before, moves behind them. */
 static json_t *
 logprobs(const dop_call *c, const dop_choice *own, const glance *g, uint32_t from, size_t *io_offset)
 {
@@ -193,9 +202,11 @@ logprobs(const dop_call *c, const dop_choice *own, const glance *g, uint32_t fro
 json_t *
 dop_call_logprobs(const dop_call *call)
 {
-    size_t offset = 0;
-    const glance g = {.state = dop_job_look(call->choices[0].job)};
-    return logprobs(call, &call->choices[0], &g, 0, &offset);
+    const dop_job_state s = dop_job_look(call->choices[0].job);
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s.n_tokens; i++)
+        json_array_append_new(list, token_and_top(call, &s.tokens[i]));
+    return list;
 }
 
 /* Counts the tokens of all choices.  A prompt that several choices share counts once. */

@@ -52,18 +52,53 @@ decode_base64(dop_budget *budget, dop_reader *r, const char *param, const char *
     return !r->failed;
 }
 
+/* Appends a text with its %XX as bytes. */
+static void
+put_unescaped(const char *at, dop_buf *out)
+{
+    for (; *at; at++) {
+        unsigned byte = (unsigned char)*at;
+        int n = 0;
+        if (*at == '%' && sscanf(at + 1, "%2x%n", &byte, &n) == 1 && n == 2)
+            at += 2;
+        dop_buf_append(out, &(char){(char)byte}, 1);
+    }
+}
+
+/* Does the head of a data: URI, up to its comma, end with ";base64", blanks behind the semicolon allowed? */
+static bool
+ends_base64(const char *head, const char *comma)
+{
+    static const char form[] = "base64";
+    const size_t n = sizeof form - 1;
+    while (comma > head && comma[-1] == ' ')
+        comma--;
+    if ((size_t)(comma - head) < n || !begins(comma - n, form))
+        return false;
+    comma -= n;
+    while (comma > head && comma[-1] == ' ')
+        comma--;
+    return comma > head && comma[-1] == ';';
+}
+
 bool
 dop_reader_data(dop_reader *r, const char *param, const char *uri, dop_budget *budget, dop_buf *out)
 {
-    static const char form[] = ";base64";
     const char *comma = strchr(uri, ',');
-    const size_t n_form = sizeof form - 1;
-    if (!begins(uri, "data:"))
+    if (!begins(uri, "data:")) {
         dop_reader_refuse(r, param, "%s is a picture as a data: URI", param);
-    else if (!comma || (size_t)(comma - uri) < n_form || !begins(comma - n_form, form))
+    } else if (!comma || !ends_base64(uri, comma)) {
         dop_reader_refuse(r, param, "the data: URI of a picture has no base64");
-    else
+    } else if (!strchr(comma, '%')) {
         decode_base64(budget, r, param, comma + 1, "the data: URI of a picture", out);
+    } else {
+        dop_buf plain = {0};
+        if (dop_budget_take(budget, strlen(comma)))
+            put_unescaped(comma + 1, &plain);
+        dop_buf_append(&plain, "", 1);
+        decode_base64(budget, r, param, plain.failed ? "" : plain.data, "the data: URI of a picture", out);
+        dop_buf_finish(&plain);
+    }
     return !r->failed;
 }
 
@@ -97,14 +132,8 @@ path_of(const char *folder, const char *uri)
     at += strncmp(at, "localhost/", 10) == 0 ? 9 : 0;
     if (*at != '/')
         dop_buf_printf(&path, "%s/", folder);
-    for (; *at; at++) {
-        unsigned byte = (unsigned char)*at;
-        int n = 0;
-        if (*at == '%' && sscanf(at + 1, "%2x%n", &byte, &n) == 1 && n == 2)
-            at += 2;
-        path.failed |= byte == 0;
-        dop_buf_append(&path, &(char){(char)byte}, 1);
-    }
+    put_unescaped(at, &path);
+    path.failed |= path.data && memchr(path.data, 0, path.size) != NULL;
     dop_buf_append(&path, "", 1);
     if (!path.failed)
         return path.data;
@@ -156,6 +185,7 @@ read_file(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
 static bool
 decode(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
 {
+    uri += strspn(uri, " \t\r\n");
     const bool web = begins(uri, "http:") || begins(uri, "https:"), file = begins(uri, "file:");
     if (begins(uri, "data:"))
         dop_reader_data(r, "messages", uri, x->budget, out);

@@ -151,7 +151,7 @@ typedef struct dop_choice {
     dop_reading reading;
     size_t sent, sent_reasoning, sent_calls; /* bytes of content and reasoning; calls */
     uint32_t sent_tokens;                    /* with logprobs */
-    size_t offset;                           /* bytes of the first sent_tokens tokens */
+    size_t offset;                           /* characters of the first sent_tokens tokens */
     bool begun, over;                        /* the first event was sent; the last one was */
     /* With echo. */
     uint32_t *prompt; /* owned, [n_prompt] */
@@ -168,7 +168,7 @@ typedef struct dop_writing {
     bool in_choice;
     int list;       /* list of the choice's log-probabilities that is being written */
     uint32_t token; /* the next token of the list */
-    size_t offset;  /* bytes of the tokens before it */
+    size_t offset;  /* characters of the tokens before it */
 } dop_writing;
 
 typedef struct dop_news dop_news;
@@ -244,7 +244,7 @@ struct dop_news {
 const char *dop_finish_reason(const dop_job_state *state, const json_t *calls);
 void dop_answer_failure(dop_answer *answer, const dop_job_state *state);
 dop_answer_counts dop_call_count(const dop_call *call);
-/* Log-probabilities of an ended chat, as chat completions have them. */
+/* The list of the tokens' log-probabilities of an ended call with `logprobs`, as chat completions have it. */
 json_t *dop_call_logprobs(const dop_call *call);
 /* Appends the error for a job that has not ended well to a stream. */
 void dop_answer_failed_event(dop_answer *answer, const dop_job_state *state);

@@ -646,6 +646,18 @@ finish_gathering(gathering *g, bool ends)
     g->call = NULL;
 }
 
+/* Refuses a request for text where the model writes none. */
+static void
+refuse_silent(gathering *g)
+{
+    dop_draw_facts draws;
+    if (dop_model_draw_facts(g->api->model, &draws))
+        dop_reader_refuse(&g->r, "model", "the model draws and writes nothing: use /v1/images/generations");
+    else if (g->api->program.width)
+        dop_reader_refuse(&g->r, "model", "the model encodes texts and writes none: use /v1/embeddings%s",
+                          g->api->program.classes ? " or /v1/rerank" : "");
+}
+
 /* Begins to gather a request, with a new call.  False: there is no memory, and the answer says so. */
 static bool
 begin_gathering(const dop_api *api, const dop_api_request *request, const json_t *root, bool chat, dop_answer *answer,
@@ -661,6 +673,8 @@ begin_gathering(const dop_api *api, const dop_api_request *request, const json_t
     g->call->api = api;
     g->call->chat = chat;
     g->call->terms.form = api->form;
+    if (chat && !api->chat)
+        refuse_silent(g);
     if (chat && !api->chat)
         dop_reader_refuse(
             &g->r, "messages",
@@ -731,12 +745,8 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     name_call(g.call);
     g.call->ranks = how.kind == DOP_CALL_RERANK;
     g.call->embeds = how.kind == DOP_CALL_EMBEDDING || g.call->ranks;
-    dop_draw_facts draws;
-    if (!g.call->embeds && dop_model_draw_facts(api->model, &draws))
-        dop_reader_refuse(&g.r, "model", "the model draws and writes nothing: use /v1/images/generations");
-    else if (!g.call->embeds && api->program.width)
-        dop_reader_refuse(&g.r, "model", "the model encodes texts and writes none: use /v1/embeddings%s",
-                          api->program.classes ? " or /v1/rerank" : "");
+    if (!g.call->embeds)
+        refuse_silent(&g);
     if (!g.r.failed && g.call->ranks)
         dop_gather_rerank(&g);
     else if (!g.r.failed && g.call->embeds)

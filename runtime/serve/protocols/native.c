@@ -122,14 +122,22 @@ ending(const dop_call *c, const dop_news *news, json_t *text)
     const dop_job_state *s = &news->state;
     const double read_ms = s->first_ms > 0 ? s->first_ms - s->submitted_ms : 0,
                  write_ms = s->first_ms > 0 ? s->last_ms - s->first_ms : 0;
-    json_t *timings = json_pack("{s:I, s:f, s:I, s:f, s:f}", "prompt_n", (json_int_t)(s->n_prompt - s->n_reused),
-                                "prompt_ms", read_ms, "predicted_n", (json_int_t)s->n_tokens, "predicted_ms", write_ms,
-                                "predicted_per_second", write_ms > 0 ? 1e3 * s->n_tokens / write_ms : 0);
+    const json_int_t n_read = (json_int_t)s->n_prompt - s->n_reused, n_written = s->n_tokens;
+    json_t *timings =
+        json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "cache_n", (json_int_t)s->n_reused, "prompt_n",
+                  n_read, "prompt_ms", read_ms, "prompt_per_token_ms", n_read > 0 ? read_ms / (double)n_read : 0,
+                  "prompt_per_second", read_ms > 0 ? 1e3 * (double)n_read / read_ms : 0, "predicted_n", n_written,
+                  "predicted_ms", write_ms, "predicted_per_token_ms", n_written > 0 ? write_ms / (double)n_written : 0,
+                  "predicted_per_second", write_ms > 0 ? 1e3 * (double)n_written / write_ms : 0);
     const char *why = s->end == DOP_JOB_LENGTH ? "limit" : s->end == DOP_JOB_STOP_TEXT ? "word" : "eos";
-    return json_pack("{s:i, s:o, s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:b, s:o}", "index", 0, "content", text, "stop", 1,
-                     "model", c->api->facts.name, "stop_type", why, "stopping_word", s->stop ? s->stop : "",
-                     "tokens_predicted", (json_int_t)s->n_tokens, "tokens_evaluated", (json_int_t)s->n_prompt,
-                     "tokens_cached", (json_int_t)s->n_reused, "truncated", 0, "timings", timings);
+    json_t *all =
+        json_pack("{s:i, s:o, s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:b, s:o}", "index", 0, "content", text, "stop", 1,
+                  "model", c->api->facts.name, "stop_type", why, "stopping_word", s->stop ? s->stop : "",
+                  "tokens_predicted", (json_int_t)s->n_tokens, "tokens_evaluated", (json_int_t)s->n_prompt,
+                  "tokens_cached", (json_int_t)s->n_reused, "truncated", 0, "timings", timings);
+    if (c->logprobs)
+        json_object_set_new(all, "completion_probabilities", dop_call_logprobs(c));
+    return all;
 }
 
 static void
@@ -165,6 +173,10 @@ static void
 begin(filling *f, const dop_api_request *request, json_t *completion, dop_answer *answer, dop_call **out_call)
 {
     (void)dop_reader_whole(&f->r, "n", 1, 1, 1);
+    const int64_t n_probs = dop_reader_whole(&f->r, "n_probs", 0, 0, DOP_JOB_MAX_TOP);
+    json_object_del(completion, "n_probs");
+    if (n_probs > 0)
+        json_object_set_new(completion, "logprobs", json_integer(n_probs));
     if (!f->r.failed && completion)
         *out_call = dop_call_begin(f->api, request, completion,
                                    (dop_call_how){.kind = DOP_CALL_COMPLETION, .writer = &writer}, answer);

@@ -104,11 +104,8 @@ part_of(const dop_call *c, const dop_response *p, bool ended)
     json_t *text = ended ? text_json(&p->text) : json_string("");
     if (p->open == reasoning_type)
         return json_pack("{s:s, s:o}", "type", "reasoning_text", "text", text);
-    json_t *all = ended && c->logprobs ? dop_call_logprobs(c) : NULL, *list = json_object_get(all, "content");
-    json_t *made = json_pack("{s:s, s:o, s:[], s:o}", "type", "output_text", "text", text, "annotations", "logprobs",
-                             list ? json_incref(list) : json_array());
-    json_decref(all);
-    return made;
+    return json_pack("{s:s, s:o, s:[], s:o}", "type", "output_text", "text", text, "annotations", "logprobs",
+                     ended && c->logprobs ? dop_call_logprobs(c) : json_array());
 }
 
 /* The item that grows, with what it has so far. */

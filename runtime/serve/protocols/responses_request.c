@@ -285,10 +285,9 @@ take_format(dop_reader *r, dop_response_terms *terms, json_t *out)
                  *type = json_object_get(format, "type");
     if (text && !json_is_object(text))
         dop_reader_refuse(r, "text", "text is an object");
-    if (text)
-        json_object_set(terms->echo, "text", (json_t *)(uintptr_t)text);
-    else
-        json_object_set_new(terms->echo, "text", json_pack("{s:{s:s}}", "format", "type", "text"));
+    json_t *echo = json_pack("{s:{s:s}}", "format", "type", "text");
+    json_object_update(echo, (json_t *)(uintptr_t)text); /* which may state other members only */
+    json_object_set_new(terms->echo, "text", echo);
     if (!format || json_is_null(format) || is(type, "text"))
         return;
     if (is(type, "json_object"))
