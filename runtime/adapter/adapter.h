@@ -38,7 +38,7 @@ typedef struct dop_adapter_place {
     uint32_t first, n; /* rows of the target */
     uint32_t start, block, step, total;
     uint32_t order, head; /* DOP_ADAPTER_*; rows of a head */
-    bool turned; /* the n rows are all columns of the target, whose rows are the tensor's columns */
+    bool turned;          /* the n rows are all columns of the target, whose rows are the tensor's columns */
 } dop_adapter_place;
 
 /* What an adapter's names and shapes are compared with. */
