@@ -261,6 +261,20 @@ dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_
     return DOP_OK;
 }
 
+dop_status
+dop_option_set(const dop_option *table, size_t n, const char *name, const char *value, dop_diag *diag, void *values)
+{
+    const dop_option *o = find_long(table, n, name, strlen(name));
+    if (!o || o->kind == DOP_OPT_POINTER)
+        return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %.60s", name);
+    if (o->kind != DOP_OPT_FLAG)
+        return store(o, name, value, values, diag);
+    if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "%s is true or false, not \"%.60s\"", name, value);
+    memcpy((char *)values + o->offset, &(bool){value[0] == 't'}, sizeof(bool));
+    return DOP_OK;
+}
+
 bool
 dop_option_given(const dop_option *table, size_t n, const dop_options_given *given, const char *name)
 {

@@ -86,6 +86,11 @@ typedef struct dop_options_given {
 dop_status dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_diag *diag, void *values,
                              dop_texts *out_rest, dop_options_given *out_given);
 
+/* Sets one option as a file states it, by its name without dashes; a flag is "true" or "false".  The value must outlive values.
+ * DOP_E_USAGE: there is no such option, or it has not this value. */
+dop_status dop_option_set(const dop_option *table, size_t n, const char *name, const char *value, dop_diag *diag,
+                          void *values);
+
 /* Is the option of that name given? */
 bool dop_option_given(const dop_option *table, size_t n, const dop_options_given *given, const char *name);
 /* DOP_E_USAGE: the first rule that the given options break.  mode: what the program is asked to do, the name of an option or of

@@ -94,6 +94,7 @@ static const dop_option_rule rules[] = {
          "models models-memory models-idle",
      .modes = "serve",
      .why = "is for --serve"},
+    {.options = "models", .excludes = "hf parts part-memory", .why = "and @ exclude one another"},
     {.options = "cache-memory prompt-cache prompt-cache-size",
      .modes = "interactive serve",
      .why = "is for prompts that come again: -i and --serve"},

@@ -1,4 +1,5 @@
 /* --serve: the model behind HTTP, until a signal ends it. */
+#include "runtime/program/cache/models.h"
 #include "runtime/program/common/text_file.h"
 #include "runtime/program/picture_urls.h"
 #include "runtime/program/serve_host.h"
@@ -18,6 +19,7 @@ typedef struct served {
     dop_cli *cli;
     dop_hosted *hosted; /* the only model; NULL: there is a catalog */
     dop_models *models; /* the catalog; NULL: there is one model */
+    dop_host_list list; /* of the catalog */
     dop_api front;      /* of the server, where there is a catalog */
     dop_response_store *store;
     dop_picture_fetcher pictures;
@@ -62,11 +64,11 @@ systemd_of(const dop_cli *cli)
 
 /* dop_models_how.open */
 static dop_status
-open_model(void *user, const char *id, const char *path, dop_diag *diag, void **out_model, dop_api **out_api)
+open_model(void *user, size_t number, dop_diag *diag, void **out_model, dop_api **out_api)
 {
     served *s = user;
     dop_hosted *hosted = NULL;
-    const dop_status st = dop_host_open(s->cli, path, id, diag, &hosted);
+    const dop_status st = dop_host_open_made(&s->list.models[number], diag, &hosted);
     *out_model = hosted;
     *out_api = hosted ? dop_host_api(hosted) : NULL;
     if (hosted) {
@@ -77,6 +79,14 @@ open_model(void *user, const char *id, const char *path, dop_diag *diag, void **
         (*out_api)->give_back = dop_models_give_back;
     }
     return st;
+}
+
+/* dop_models_how.make */
+static dop_status
+make_model(void *user, size_t number, const atomic_bool *stop, dop_diag *diag, uint64_t *out_bytes)
+{
+    served *s = user;
+    return dop_host_make(&s->list.models[number], stop, diag, out_bytes);
 }
 
 /* dop_models_how.close */
@@ -94,21 +104,24 @@ close_model(void *user, void *model)
 static dop_status
 open_models(dop_cli *cli, served *s, dop_diag *diag)
 {
-    dop_host_list list;
-    const dop_models_how how = {.open = open_model,
-                                .close = close_model,
-                                .user = s,
-                                .max_bytes = (uint64_t)cli->models_memory << 20,
-                                .idle_s = cli->models_idle};
+    dop_models_how how = {.open = open_model,
+                          .close = close_model,
+                          .user = s,
+                          .max_bytes = (uint64_t)cli->models_memory << 20,
+                          .idle_s = cli->models_idle};
     if (cli->plans.count > 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "--models says which plans there are, and there is also \"%s\"",
                         cli->plans.items[0]);
     if (cli->logit_bias.count > 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "--logit-bias is for one model, and --models has several");
-    dop_status st = dop_host_list_read(cli->models, diag, &list);
+    dop_status st = dop_host_list_read(cli, diag, &s->list);
+    for (size_t i = 0; i < s->list.n; i++)
+        if (s->list.entries[i].compiled)
+            how.make = make_model;
+    if (st == DOP_OK && !how.make)
+        st = dop_cli_models_refuse(cli, diag);
     if (st == DOP_OK)
-        st = dop_models_create(list.entries, list.n, &how, diag, &s->models);
-    dop_host_list_finish(&list);
+        st = dop_models_create(s->list.entries, s->list.n, &how, diag, &s->models);
     s->front = dop_host_defaults(cli);
     s->front.models = s->models;
     s->front.store = s->store;
@@ -183,6 +196,7 @@ close_all(served *s)
     dop_http_destroy(s->http);
     dop_response_store_destroy(s->store);
     dop_models_destroy(s->models);
+    dop_host_list_finish(&s->list);
     dop_host_close(s->hosted);
     dop_http_keys_finish(&s->keys);
 }

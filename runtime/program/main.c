@@ -158,8 +158,8 @@ static const dop_option options[] = {
     NUM(0, "serve-comment", REAL, serve_comment, "S",
         "seconds after which a stream without news gets a comment; 0: never (default 10)", 0, 1e6),
     OPT(0, "models", TEXT, models, "DIR|FILE.yaml",
-        "serve the plans of a folder, or of a file (models: a list of id, plan, aliases), each loaded when it is asked "
-        "for"),
+        "serve the plans and models of a folder, or of a file (models: a list of id, plan, model or hf, aliases, "
+        "options of a model), each loaded, and compiled if need be, when it is asked for"),
     NUM(0, "models-memory", COUNT, models_memory, "MIB",
         "device memory of the models together; others are unloaded; 0: no limit (default)", 0, 1 << 24),
     NUM(0, "models-idle", REAL, models_idle, "S",
@@ -256,6 +256,7 @@ cli_init(dop_cli *cli)
 {
     memset(cli, 0, sizeof *cli);
     cli->start_ms = dop_now_ms();
+    cli->release = RELEASE;
     cli->n_predict = cli->logprobs = cli->top_k = cli->repeat_last_n = cli->ppl_ctx = DOP_CLI_UNSET;
     cli->serve_queue = 256;
     cli->serve_connections = 1024;
@@ -353,7 +354,7 @@ main(int argc, char **argv)
         if (st == DOP_OK)
             st = dop_cli_refuse_outputs(&cli, &diag); /* which would replace a model */
         if (st == DOP_OK)
-            st = dop_cli_models_take(&cli, RELEASE, rows, n_rows, &given, &diag);
+            st = dop_cli_models_take(&cli, rows, n_rows, &given, &diag);
         if (st == DOP_OK)
             st = dop_cli_mpi_start(&cli, mode, &diag, &done);
         if (st == DOP_OK && !done)

@@ -353,8 +353,16 @@ take_news(dop_connection *c, dop_exchange *x)
 {
     dop_answer *a = &x->answer;
     if (!x->over && !a->streams && a->body.size == 0) { /* nothing yet */
+        if (x->waits && x->events && !c->comments) {    /* comments will begin the stream (write_comment) */
+            c->comments = true;
+            c->wrote_ms = dop_now_ms();
+        }
         dop_exchange_go_on(x, true);
         return;
+    }
+    if (c->begun && x->over && a->status >= 400 && !a->streams) { /* comments came before it */
+        dop_answer_error_event(a);
+        c->status = a->status;
     }
     if (!c->begun && x->over) {
         answer_all(c, a);
@@ -678,11 +686,16 @@ dop_connection_ready(dop_connection *c, uint32_t events)
 /* --- deadlines ----------------------------------------------------------------------------------------------------------------- */
 
 /* Keeps a stream alive with a comment, or with the event that Anthropic has for this, as proxies and clients end connections on
- * which nothing comes.  Events are written whole, so a comment may stand between any two. */
+ * which nothing comes.  Events are written whole, so a comment may stand between any two, and before the first while the model is
+ * compiled or loaded. */
 static void
 write_comment(dop_connection *c)
 {
+    const dop_answer waits = {
+        .errors = dop_api_error_form(c->head.path), .status = 200, .type = "text/event-stream", .streams = true};
     static char text[] = ": waiting\n\n", ping[] = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
+    if (!c->begun)
+        write_head(c, &waits, UINT64_MAX);
     write_body(c, c->pings ? &(dop_buf){.data = ping, .size = sizeof ping - 1}
                            : &(dop_buf){.data = text, .size = sizeof text - 1});
     if (c->out.failed)

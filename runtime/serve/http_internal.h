@@ -32,6 +32,7 @@ typedef struct dop_exchange {
     dop_call *call;
     dop_answer answer;
     bool waits;       /* for its model: the request is read again when that is loaded */
+    bool events;      /* with waits: the answer will be a stream of events */
     bool begun, over; /* a worker has read the request; nothing more will be written */
 
     /* under the lock */

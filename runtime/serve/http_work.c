@@ -203,7 +203,8 @@ begin(dop_exchange *x)
     const uint64_t bytes = x->budget.bytes;
     dop_api_begin(x->http->api, &q, &x->answer, &x->call);
     x->waits = x->answer.waits;
-    x->answer.waits = false;
+    x->events = x->answer.events;
+    x->answer.waits = x->answer.events = false;
     if (x->waits)
         return;
     dop_buf_finish(&x->body);

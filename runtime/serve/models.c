@@ -5,11 +5,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef enum state {
     ABSENT,  /* not loaded */
+    UNMADE,  /* wanted, and waits for the maker */
+    MAKING,  /* the maker finds or makes its plan */
     WANTED,  /* waits for the loader */
     LOADING, /* the loader opens it */
     READY,
@@ -17,7 +21,8 @@ typedef enum state {
     CLOSING   /* the loader closes it */
 } state;
 
-static const char *const state_names[] = {"unloaded", "loading", "loading", "loaded", "unloading", "unloading"};
+static const char *const state_names[] = {"unloaded", "compiling", "compiling", "loading",
+                                          "loading",  "loaded",    "unloading", "unloading"};
 
 typedef struct waiter {
     struct waiter *next;
@@ -34,8 +39,11 @@ typedef struct model {
     uint64_t bytes;   /* of the device; before it was loaded for the first time, those of the file */
     double used_ms;   /* dop_now_ms when it was last given back */
     double since_ms;  /* when it was loaded, or first wanted */
+    double began_ms;  /* when it was last wanted */
     double failed_ms; /* when loading failed last; 0: it did not */
+    double retry_ms;  /* after which it is tried again */
     dop_diag diag;    /* why */
+    uint32_t ctx;     /* as it was when it was last loaded; 0: it never was */
     waiter *first, *last;
 } model;
 
@@ -43,10 +51,11 @@ struct dop_models {
     dop_models_how how;
     model *all; /* owned, [n] */
     size_t n;
-    pthread_t thread;
-    bool started;
+    pthread_t thread, maker;
+    bool started, makes;  /* the threads were */
+    atomic_bool gives_up; /* what is being made is not wanted any more */
     pthread_mutex_t lock;
-    pthread_cond_t change;
+    pthread_cond_t change; /* for both threads */
     /* under the lock */
     bool stopped, ends;
     dop_models_counts counts;
@@ -156,6 +165,27 @@ drain_lost(dop_models *m)
         pthread_cond_broadcast(&m->change);
 }
 
+/* Under the lock: begins with what leads to a loaded model. */
+static void
+want(dop_models *m, model *x)
+{
+    x->state = x->entry.compiled ? UNMADE : WANTED;
+    x->since_ms = x->began_ms = dop_now_ms();
+    pthread_cond_broadcast(&m->change);
+}
+
+/* Under the lock: a model cannot be had.  What took long to find that out is not tried again for as long. */
+static void
+fail(model *x, const dop_diag *diag)
+{
+    const double now = dop_now_ms(), took = now - x->began_ms;
+    x->state = ABSENT;
+    x->diag = *diag;
+    x->failed_ms = now;
+    x->retry_ms = took > RETRY_MS ? took : RETRY_MS;
+    wake_all(x);
+}
+
 /* --- leases ------------------------------------------------------------------------------------------------------------------------ */
 
 dop_lease
@@ -176,16 +206,14 @@ dop_models_take(dop_models *models, const char *name, void (*wake)(void *user), 
         x->n_users++;
         *out_api = x->api;
         lease = DOP_LEASE_GIVEN;
-    } else if (x->state == ABSENT && x->failed_ms > 0 && now - x->failed_ms < RETRY_MS) {
+    } else if (x->state == ABSENT && x->failed_ms > 0 && now - x->failed_ms < x->retry_ms) {
         *diag = x->diag;
         lease = DOP_LEASE_FAILED;
     } else if (!add_waiter(x, wake, user)) {
         DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         lease = DOP_LEASE_FAILED;
     } else if (x->state == ABSENT) {
-        x->state = WANTED;
-        x->since_ms = now;
-        pthread_cond_broadcast(&models->change);
+        want(models, x);
     }
     pthread_mutex_unlock(&models->lock);
     return lease;
@@ -229,7 +257,7 @@ dop_models_each(dop_models *models, dop_models_fn *fn, void *user)
     for (size_t i = 0; i < models->n; i++) {
         const model *x = &models->all[i];
         const bool there = x->state == READY || x->state == DRAINING;
-        fn(user, &x->entry, x->state == ABSENT && x->failed_ms > 0 ? "failed" : state_names[x->state],
+        fn(user, &x->entry, x->state == ABSENT && x->failed_ms > 0 ? "failed" : state_names[x->state], x->ctx,
            there ? x->api : NULL);
     }
     pthread_mutex_unlock(&models->lock);
@@ -258,6 +286,7 @@ dop_models_stop(dop_models *models, double grace_s)
 {
     pthread_mutex_lock(&models->lock);
     models->stopped = true;
+    atomic_store(&models->gives_up, true);
     for (size_t i = 0; i < models->n; i++) {
         model *x = &models->all[i];
         if (x->state == READY || x->state == DRAINING)
@@ -297,11 +326,12 @@ unload(dop_models *m, model *x)
     m->counts.bytes -= x->bytes;
     x->opened = NULL;
     x->api = NULL;
-    x->state = x->first ? WANTED : ABSENT;
-    x->since_ms = dop_now_ms();
+    x->state = ABSENT;
+    if (x->first)
+        want(m, x);
 }
 
-/* Under the lock, which is released meanwhile: loads a model, and wakes those who wait for it. */
+/* Under the lock, which is released meanwhile: loads a model, and wakes those who wait for it, unless another plan may help. */
 static void
 load(dop_models *m, model *x)
 {
@@ -310,7 +340,7 @@ load(dop_models *m, model *x)
     dop_api *api = NULL;
     x->state = LOADING;
     pthread_mutex_unlock(&m->lock);
-    const dop_status st = m->how.open(m->how.user, x->entry.id, x->entry.path, &diag, &opened, &api);
+    const dop_status st = m->how.open(m->how.user, (size_t)(x - m->all), &diag, &opened, &api);
     pthread_mutex_lock(&m->lock);
     x->opened = opened;
     x->api = api;
@@ -318,17 +348,19 @@ load(dop_models *m, model *x)
         x->state = READY;
         x->failed_ms = 0;
         x->bytes = x->api->facts.device_bytes;
+        x->ctx = x->api->facts.ctx;
         x->used_ms = x->since_ms = dop_now_ms();
         m->counts.loads++;
         m->counts.bytes += x->bytes;
         if (m->stopped)
             dop_engine_stop(x->api->engine, 0);
+        wake_all(x);
+    } else if (x->entry.compiled) {
+        x->state = UNMADE;
+        pthread_cond_broadcast(&m->change);
     } else {
-        x->state = ABSENT;
-        x->diag = diag;
-        x->failed_ms = dop_now_ms();
+        fail(x, &diag);
     }
-    wake_all(x);
 }
 
 /* Of the loaded models, the one that is to make room for another: one that nobody uses, or else the one that has been there longest;
@@ -349,12 +381,13 @@ choose_victim(dop_models *m, double now_ms)
     return idle ? idle : oldest;
 }
 
+/* The model that has waited longest in a state; NULL: none does. */
 static model *
-longest_wanted(dop_models *m)
+longest_in(dop_models *m, state in)
 {
     model *best = NULL;
     for (size_t i = 0; i < m->n; i++)
-        if (m->all[i].state == WANTED && (!best || m->all[i].since_ms < best->since_ms))
+        if (m->all[i].state == in && (!best || m->all[i].since_ms < best->since_ms))
             best = &m->all[i];
     return best;
 }
@@ -375,7 +408,7 @@ work_once(dop_models *m)
         }
         drains |= x->state == DRAINING;
     }
-    model *x = m->stopped ? NULL : longest_wanted(m);
+    model *x = m->stopped ? NULL : longest_in(m, WANTED);
     if (!x)
         return false;
     if (m->how.max_bytes == 0 || m->counts.bytes == 0 || m->counts.bytes + x->bytes <= m->how.max_bytes) {
@@ -407,6 +440,48 @@ run(void *models)
     return NULL;
 }
 
+/* --- the maker ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Under the lock, which is released meanwhile. */
+static void
+make(dop_models *m, model *x)
+{
+    dop_diag diag = {0};
+    uint64_t bytes = 0;
+    x->state = MAKING;
+    pthread_mutex_unlock(&m->lock);
+    const dop_status st = m->how.make(m->how.user, (size_t)(x - m->all), &m->gives_up, &diag, &bytes);
+    pthread_mutex_lock(&m->lock);
+    if (st != DOP_OK) {
+        fail(x, &diag);
+        return;
+    }
+    if (x->ctx == 0) /* it was never loaded, which would have told */
+        x->bytes = bytes;
+    x->state = WANTED;
+    pthread_cond_broadcast(&m->change);
+}
+
+/* Compiles one model after the other, each on all cores. */
+static void *
+run_maker(void *models)
+{
+    enum { NICE = 10 };
+    dop_models *m = models;
+    /* On Linux each thread has a priority of its own, which those that it starts inherit: tokens of other models come first. */
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+    pthread_mutex_lock(&m->lock);
+    while (!m->ends) {
+        model *x = m->stopped ? NULL : longest_in(m, UNMADE);
+        if (x)
+            make(m, x);
+        else
+            pthread_cond_wait(&m->change, &m->lock);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
 /* --- the catalog ----------------------------------------------------------------------------------------------------------------------- */
 
 static void
@@ -423,7 +498,8 @@ static bool
 copy_entry(const dop_models_entry *from, dop_models_entry *to)
 {
     const char **names = calloc(from->n_aliases + 1, sizeof *names);
-    *to = (dop_models_entry){.id = strdup(from->id), .path = strdup(from->path), .aliases = names};
+    *to = (dop_models_entry){
+        .id = strdup(from->id), .path = strdup(from->path), .aliases = names, .compiled = from->compiled};
     bool good = to->id && to->path && names;
     for (size_t i = 0; i < from->n_aliases && good; i++) {
         good = (names[i] = strdup(from->aliases[i])) != NULL;
@@ -473,7 +549,10 @@ dop_models_create(const dop_models_entry *entries, size_t n, const dop_models_ho
             return st;
     }
     m->started = pthread_create(&m->thread, NULL, run, m) == 0;
-    return m->started ? DOP_OK : DOP_FAIL(diag, DOP_E_IO, "cannot start a thread for loading models");
+    m->makes = m->started && how->make && pthread_create(&m->maker, NULL, run_maker, m) == 0;
+    return m->started && (m->makes || !how->make)
+               ? DOP_OK
+               : DOP_FAIL(diag, DOP_E_IO, "cannot start a thread for loading models");
 }
 
 void
@@ -484,10 +563,13 @@ dop_models_destroy(dop_models *models)
         return;
     pthread_mutex_lock(&m->lock);
     m->ends = true;
+    atomic_store(&m->gives_up, true);
     pthread_cond_broadcast(&m->change);
     pthread_mutex_unlock(&m->lock);
     if (m->started)
         pthread_join(m->thread, NULL);
+    if (m->makes)
+        pthread_join(m->maker, NULL);
     for (size_t i = 0; i < m->n; i++) {
         model *x = &m->all[i];
         if (x->opened)

@@ -1,22 +1,30 @@
 /* Several models behind one server: each is loaded when a request names it, and unloaded when it has not been used for long, or when
- * another one needs its memory.  Requests that wait for a model take up no thread. */
+ * another one needs its memory.  What has to be compiled first is, by a thread of its own, while others are loaded and serve.  Requests
+ * that wait for a model take up no thread. */
 #ifndef DOPPLER_RUNTIME_SERVE_MODELS_H
 #define DOPPLER_RUNTIME_SERVE_MODELS_H
 
 #include "runtime/serve/api/api.h"
+
+#include <stdatomic.h>
 
 /* A model of a catalog; copied. */
 typedef struct dop_models_entry {
     const char *id, *path;
     const char *const *aliases; /* [n_aliases]: further names */
     size_t n_aliases;
+    bool compiled; /* the path is no plan: `make` is called before each `open` */
 } dop_models_entry;
 
 typedef struct dop_models_how {
-    /* Opens a model, which answers under the name `id`: *out_model is for `close`.  One thread calls both, and no lock is held. */
-    dop_status (*open)(void *user, const char *id, const char *path, dop_diag *diag, void **out_model,
-                       dop_api **out_api);
+    /* Opens entries[number]: *out_model is for `close`.  One thread calls both, and no lock is held. */
+    dop_status (*open)(void *user, size_t number, dop_diag *diag, void **out_model, dop_api **out_api);
     void (*close)(void *user, void *model);
+    /* Finds or makes the plan of entries[number], which may take minutes, in a thread of its own, without a lock, and never while the
+     * same entry is opened.  Once *stop is set, it gives up soon (DOP_E_CANCELLED).  Also called when `open` has failed: DOP_OK then says
+     * that it is worth opening again, and a failure is what is told.  *out_bytes: the size of the model's files.  NULL: nothing is
+     * compiled. */
+    dop_status (*make)(void *user, size_t number, const atomic_bool *stop, dop_diag *diag, uint64_t *out_bytes);
     void *user;
     uint64_t max_bytes; /* of device memory, for all models together; 0: no limit */
     double idle_s;      /* after which an unused model is unloaded; 0: never */
@@ -50,8 +58,10 @@ void dop_models_forget(dop_models *models, const void *user);
 
 /* Any loaded model, held; NULL: none is. */
 const dop_api *dop_models_peek(dop_models *models);
-/* Calls a function for each model, under the catalog's lock; api NULL: it is not loaded. */
-typedef void dop_models_fn(void *user, const dop_models_entry *entry, const char *status, const dop_api *api);
+/* Calls a function for each model, under the catalog's lock.  ctx: positions of a sequence, 0 until it was loaded once; api NULL: it is not
+ * loaded. */
+typedef void dop_models_fn(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx,
+                           const dop_api *api);
 void dop_models_each(dop_models *models, dop_models_fn *fn, void *user);
 typedef struct dop_models_counts {
     uint64_t loads, unloads, bytes; /* bytes: of the models that are loaded */

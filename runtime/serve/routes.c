@@ -28,10 +28,10 @@ get_page(const dop_api *api, const dop_api_request *request, const json_t *root,
 
 /* dop_models_fn: *user is set where the model's device has failed. */
 static void
-look_for_broken(void *user, const dop_models_entry *entry, const char *status, const dop_api *api)
+look_for_broken(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
 {
     dop_diag *diag = user;
-    (void)entry, (void)status;
+    (void)entry, (void)status, (void)ctx;
     if (api && diag->code == DOP_OK)
         (void)dop_engine_is_broken(api->engine, diag);
 }
@@ -53,9 +53,9 @@ get_health(const dop_api *api, const dop_api_request *request, const json_t *roo
 }
 
 static void
-add_metrics(void *user, const dop_models_entry *entry, const char *status, const dop_api *api)
+add_metrics(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
 {
-    (void)entry, (void)status;
+    (void)entry, (void)status, (void)ctx;
     if (!api)
         return;
     const dop_metrics m = dop_engine_metrics(api->engine);
@@ -126,17 +126,18 @@ model_entry(const dop_api *api, const char *name)
                      api->facts.family, "device", api->facts.device, "chat", api->chat != NULL, "draws", draws_of(api));
 }
 
-/* The members that a model has even where it is not loaded. */
+/* The members that a model has even where it is not loaded; ctx: 0 where that is not known. */
 static json_t *
-short_entry(const char *id, int64_t since)
+short_entry(const char *id, int64_t since, uint32_t ctx)
 {
     char when[32];
     const time_t created = (time_t)since;
     struct tm t;
     gmtime_r(&created, &t);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
-    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s}", "id", id, "object", "model", "created", (json_int_t)since,
-                     "owned_by", "doppler", "type", "model", "display_name", id, "created_at", when);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:o*}", "id", id, "object", "model", "created",
+                     (json_int_t)since, "owned_by", "doppler", "type", "model", "display_name", id, "created_at", when,
+                     "meta", ctx ? json_pack("{s:I}", "context", (json_int_t)ctx) : NULL);
 }
 
 typedef struct listing {
@@ -157,10 +158,11 @@ list_adapters(const dop_api *api, json_t *list)
 
 /* dop_models_fn */
 static void
-list_model(void *user, const dop_models_entry *entry, const char *status, const dop_api *api)
+list_model(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
 {
     listing *l = user;
-    json_t *one = api ? model_entry(api, api->facts.name) : short_entry(entry->id, l->created), *names = json_array();
+    json_t *one = api ? model_entry(api, api->facts.name) : short_entry(entry->id, l->created, ctx);
+    json_t *names = json_array();
     for (size_t i = 0; i < entry->n_aliases; i++)
         json_array_append_new(names, json_string(entry->aliases[i]));
     json_object_set_new(one, "aliases", names);
@@ -399,10 +401,11 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
 enum { TAKES_GET = 1, TAKES_POST = 2, TAKES_DELETE = 4 };
 
 enum {
-    ROUTE_LIST = 1,  /* the body is a list, not an object */
-    ROUTE_WAITS = 2, /* the handler may wait for the engine, although it is no POST: a worker calls it */
-    ROUTE_MODEL = 4, /* it is about a model, and not about the server */
-    ROUTE_FORM = 8   /* the body is a form (multipart/form-data), whose texts the handler gets as an object */
+    ROUTE_LIST = 1,   /* the body is a list, not an object */
+    ROUTE_WAITS = 2,  /* the handler may wait for the engine, although it is no POST: a worker calls it */
+    ROUTE_MODEL = 4,  /* it is about a model, and not about the server */
+    ROUTE_FORM = 8,   /* the body is a form (multipart/form-data), whose texts the handler gets as an object */
+    ROUTE_STREAM = 16 /* with "stream": true the answer is a stream of events */
 };
 
 typedef struct route {
@@ -423,27 +426,27 @@ static const route routes[] = {
     {"/v1/health", "GET", get_health, 0},
     /* where a client's base address lacks /v1 */
     {"/models", "GET", get_models, 0},
-    {"/completions", "POST", post_completions, ROUTE_MODEL},
-    {"/chat/completions", "POST", post_chat, ROUTE_MODEL},
-    {"/responses", "POST", dop_responses_begin, ROUTE_MODEL},
+    {"/completions", "POST", post_completions, ROUTE_MODEL | ROUTE_STREAM},
+    {"/chat/completions", "POST", post_chat, ROUTE_MODEL | ROUTE_STREAM},
+    {"/responses", "POST", dop_responses_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/embeddings", "POST", post_embeddings, ROUTE_MODEL},
     {"/lora-adapters", "GET", get_adapters, ROUTE_MODEL},
     {"/lora-adapters", "POST", post_adapters, ROUTE_LIST | ROUTE_MODEL},
-    {"/v1/completions", "POST", post_completions, ROUTE_MODEL},
-    {"/v1/chat/completions", "POST", post_chat, ROUTE_MODEL},
-    {"/v1/messages", "POST", dop_messages_begin, ROUTE_MODEL},
+    {"/v1/completions", "POST", post_completions, ROUTE_MODEL | ROUTE_STREAM},
+    {"/v1/chat/completions", "POST", post_chat, ROUTE_MODEL | ROUTE_STREAM},
+    {"/v1/messages", "POST", dop_messages_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/v1/messages/count_tokens", "POST", dop_messages_count, ROUTE_MODEL},
-    {"/v1/responses", "POST", dop_responses_begin, ROUTE_MODEL},
+    {"/v1/responses", "POST", dop_responses_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/v1/responses/*", "GET", dop_responses_get, ROUTE_WAITS},
     {"/v1/responses/*", "DELETE", dop_responses_delete, ROUTE_WAITS},
     {"/v1/responses/*", "POST", dop_responses_cancel, 0},
-    {"/completion", "POST", dop_completion_begin, ROUTE_MODEL},
-    {"/infill", "POST", dop_infill_begin, ROUTE_MODEL},
+    {"/completion", "POST", dop_completion_begin, ROUTE_MODEL | ROUTE_STREAM},
+    {"/infill", "POST", dop_infill_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/v1/embeddings", "POST", post_embeddings, ROUTE_MODEL},
-    {"/v1/images/generations", "POST", dop_drawings_begin, ROUTE_MODEL},
-    {"/v1/images/edits", "POST", dop_edits_begin, ROUTE_MODEL | ROUTE_FORM},
-    {"/v1/audio/transcriptions", "POST", dop_transcriptions_begin, ROUTE_MODEL | ROUTE_FORM},
-    {"/v1/audio/translations", "POST", dop_translations_begin, ROUTE_MODEL | ROUTE_FORM},
+    {"/v1/images/generations", "POST", dop_drawings_begin, ROUTE_MODEL | ROUTE_STREAM},
+    {"/v1/images/edits", "POST", dop_edits_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
+    {"/v1/audio/transcriptions", "POST", dop_transcriptions_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
+    {"/v1/audio/translations", "POST", dop_translations_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
     {"/v1/rerank", "POST", post_rerank, ROUTE_MODEL},
     {"/v2/rerank", "POST", post_rerank, ROUTE_MODEL}, /* Cohere's */
     {"/rerank", "POST", post_rerank, ROUTE_MODEL},
@@ -566,10 +569,20 @@ dop_api_forget(const dop_api *api, const void *user)
         dop_models_forget(api->models, user);
 }
 
+/* Is the answer to a request that waits going to be a stream of events? */
+static bool
+will_stream(const route *found, const json_t *root)
+{
+    const json_t *stream = json_object_get(root, "stream");
+    const char *text = json_string_value(stream); /* in a form */
+    return (found->kind & ROUTE_STREAM) && (json_is_true(stream) || (text && strcmp(text, "true") == 0));
+}
+
 /* The API of the model that a request names, which the caller gives back; NULL: the answer says why there is none, or it is to be
  * waited for. */
 static const dop_api *
-find_model(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer)
+find_model(const dop_api *api, const dop_api_request *request, const route *found, const json_t *root,
+           dop_answer *answer)
 {
     const char *name = json_string_value(json_object_get(root, "model"));
     const dop_api *own = NULL;
@@ -579,6 +592,7 @@ find_model(const dop_api *api, const dop_api_request *request, const json_t *roo
         break;
     case DOP_LEASE_WAITS:
         answer->waits = true;
+        answer->events = will_stream(found, root);
         break;
     case DOP_LEASE_UNKNOWN:
         refuse_model(name ? name : "", answer);
@@ -602,7 +616,8 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
     *out_call = NULL;
     if (!found || (strcmp(request->method, "POST") == 0 && !(root = read_body(request, found->kind, out_answer))))
         return;
-    const dop_api *own = api->models && (found->kind & ROUTE_MODEL) ? find_model(api, request, root, out_answer) : api;
+    const dop_api *own =
+        api->models && (found->kind & ROUTE_MODEL) ? find_model(api, request, found, root, out_answer) : api;
     if (own)
         found->handler(own, request, root, out_answer, out_call);
     json_decref(root);

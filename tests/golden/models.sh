@@ -54,7 +54,7 @@ wrong() { # TEXT OF THE FILE, WHAT IS SAID
 wrong 'models: []' 'wrong.yaml: .*there is no model in it'
 wrong '[a, b]' 'a file of models is a mapping'
 wrong 'models: [{id: a}]' 'wrong.yaml:1: .*an id and a plan'
-wrong 'models: [{id: a, plan: x, size: 3}]' 'no "size"'
+wrong 'models: [{id: a, plan: x, speed: 3}]' 'no "speed"'
 wrong 'models: [{id: a, plan: x}, {id: b, plan: y, aliases: [a]}]' 'two models have the name "a"'
 wrong 'models: [{id: a, plan: x, aliases: b}]' 'aliases are a list of names'
 mkdir -p none

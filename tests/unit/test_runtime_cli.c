@@ -52,6 +52,30 @@ parse(const char *line, values *v, dop_texts *rest, dop_diag *diag)
     return dop_options_parse(table, sizeof table / sizeof table[0], argc, argv, diag, v, rest, &given);
 }
 
+Test(options, set_as_files_state_them)
+{
+    values v = {0};
+    dop_diag diag;
+    const struct {
+        const char *name, *value, *wrong; /* NULL: it is right */
+    } rows[] = {{"flag", "true", NULL},       {"text", "a b", NULL},
+                {"count", "7", NULL},         {"list", "x", NULL},
+                {"list", "y", NULL},          {"flag", "yes", "flag is true or false, not \"yes\""},
+                {"count", "0", "count must"}, {"word", "four", "word four: known are one, two and three"},
+                {"nothing", "1", "unknown"},  {"count", "many", "count needs a whole number, not \"many\""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        diag = (dop_diag){0};
+        const dop_status st =
+            dop_option_set(table, sizeof table / sizeof *table, rows[i].name, rows[i].value, &diag, &v);
+        cr_expect_eq(st, rows[i].wrong ? DOP_E_USAGE : DOP_OK, "%s: %s", rows[i].name, diag.message);
+        cr_expect(!rows[i].wrong || strstr(diag.message, rows[i].wrong), "%s", diag.message);
+    }
+    cr_expect(v.flag && v.count == 7 && strcmp(v.text, "a b") == 0 && v.list.count == 2);
+    cr_expect_eq(dop_option_set(table, sizeof table / sizeof *table, "flag", "false", NULL, &v), DOP_OK);
+    cr_expect(!v.flag);
+    dop_texts_finish(&v.list);
+}
+
 Test(options, every_form)
 {
     values v;

@@ -32,6 +32,25 @@ ends(const char *name, const char *with)
     return n >= len && strcmp(name + n - len, with) == 0;
 }
 
+size_t
+dop_gguf_suffix(const char *name, bool *out_vision)
+{
+    static const char numbers[] = "-00001-of-00000";
+    const size_t n = strlen(name), short_one = strlen(".gguf"), long_one = strlen(numbers) + short_one;
+    *out_vision = name[0] != '.' && ends(name, ".gguf") && strstr(name, "mmproj");
+    if (!ends(name, ".gguf") || *out_vision)
+        return 0;
+    const char *tail = n > long_one ? name + n - long_one : "";
+    size_t same = 0; /* as long as its digits are digits, and the rest is what it is */
+    while (tail[same] && same < strlen(numbers) &&
+           (numbers[same] == '0' || numbers[same] == '1' ? tail[same] >= '0' && tail[same] <= '9'
+                                                         : tail[same] == numbers[same]))
+        same++;
+    if (same < strlen(numbers))
+        return n > short_one ? short_one : 0;
+    return strncmp(tail, "-00001-", 7) == 0 ? long_one : 0;
+}
+
 bool
 dop_is_model(const char *path)
 {
@@ -81,9 +100,8 @@ is_beside_the_model(const char *name)
     return is;
 }
 
-/* Does a folder have something that models have?  Others may hold anything, and very much of it. */
-static bool
-looks_like_a_model(const char *dir)
+bool
+dop_is_model_folder(const char *dir) /* others may hold anything, and very much of it */
 {
     bool is = false;
     DIR *d = opendir(dir);
@@ -315,7 +333,7 @@ add_option_path(const dop_plan_cache *cache, const char *option, const char *pat
         return DOP_OK;
     if (S_ISREG(sb.st_mode))
         add_file(&f, path);
-    else if (S_ISDIR(sb.st_mode) && looks_like_a_model(path))
+    else if (S_ISDIR(sb.st_mode) && dop_is_model_folder(path))
         add_folder(&f, path, 1);
     if (f.n > 1)
         qsort(f.paths, f.n, sizeof *f.paths, by_name);
@@ -427,7 +445,7 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
     char *folder = strcmp(name, "manifest.json") == 0 ? strndup(model, (size_t)(name - model)) : NULL;
     const char *root = folder ? (*folder ? folder : ".") : model;
     const bool is_folder = stat(root, &sb) == 0 && S_ISDIR(sb.st_mode);
-    if (is_folder && looks_like_a_model(root))
+    if (is_folder && dop_is_model_folder(root))
         add_folder(&f, root, 1);
     else if (!is_folder)
         add_gguf(&f, root);

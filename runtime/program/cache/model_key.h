@@ -8,6 +8,11 @@
 
 /* Would doppler-exec compile this path?  A folder, a file of GGUF, GGML or safetensors, or the manifest.json of an RDRR model. */
 bool dop_is_model(const char *path);
+/* Does a folder have something that models have? */
+bool dop_is_model_folder(const char *path);
+/* Bytes at the end of a GGUF file's name, ".gguf" or "-00001-of-00003.gguf".  0: it is no file to name a model by, but another one, a
+ * further part of one, or a vision part (mmproj), which *out_vision says. */
+size_t dop_gguf_suffix(const char *name, bool *out_vision);
 
 /* Appends the options that differ from the defaults, as dopplerc has them: " --ctx 512 --quant q8_0". */
 void dop_compile_options_text(const dop_compile_options *options, dop_buf *out);

@@ -210,7 +210,7 @@ static dop_status
 make(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
 {
     bool waited;
-    dop_status st = dop_plan_cache_lock(&m->cache, &x->key, diag, &waited);
+    dop_status st = dop_plan_cache_lock(&m->cache, &x->key, &m->options.progress, diag, &waited);
     if (st != DOP_OK)
         return st;
     if (waited && cli->verbose)
@@ -277,12 +277,18 @@ need_folder(const dop_cli *cli, dop_diag *diag)
                                      "--cache-dir");
 }
 
-/* The options of a compilation that the command line has. */
-static void
-read_options(dop_cli *cli, struct dop_cli_models *m)
+/* What hears how far the work is. */
+static dop_progress
+shown(const dop_cli *cli, struct dop_cli_models *m)
 {
-    dop_compile_options *o = &m->options;
-    *o = cli->compile;
+    return cli->progress.fn ? cli->progress : (dop_progress){dop_progress_line_show, &m->line};
+}
+
+/* The options of a compilation that the command line has. */
+static dop_compile_options
+options_of(const dop_cli *cli)
+{
+    dop_compile_options all = cli->compile, *o = &all;
     o->forces = cli->force.items;
     o->n_forces = cli->force.count;
     o->apart = cli->no_fuse.items;
@@ -293,8 +299,22 @@ read_options(dop_cli *cli, struct dop_cli_models *m)
     o->n_avoids = cli->avoid.count;
     o->threads = cli->threads;
     o->embed = cli->embed != NULL;
-    o->progress = (dop_progress){dop_progress_line_show, &m->line};
-    m->tied = !o->target || strstr(o->target, "auto") != NULL;
+    return all;
+}
+
+dop_status
+dop_cli_models_refuse(const dop_cli *cli, dop_diag *diag)
+{
+    const dop_compile_options options = options_of(cli);
+    dop_buf text = {0};
+    dop_compile_options_text(&options, &text);
+    const dop_status st =
+        text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+        : text.size ? DOP_FAIL(diag, DOP_E_USAGE, "%s is part of a plan: there are only plans, and no model to compile",
+                               text.data + 1)
+                    : DOP_OK;
+    dop_buf_finish(&text);
+    return st;
 }
 
 /* DOP_E_USAGE: an option of a compilation is given, and there is nothing to compile. */
@@ -347,7 +367,7 @@ fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
     r.endpoint = endpoint;
     r.dir = dir;
     r.token = cli->hf_token && *cli->hf_token ? cli->hf_token : NULL;
-    r.progress = (dop_progress){dop_progress_line_show, &m->line};
+    r.progress = shown(cli, m);
     r.log = (dop_log){show_note, cli};
     st = endpoint ? dop_load_and_fetch(&r, diag, &m->fetched) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_progress_line_end(&m->line);
@@ -357,15 +377,14 @@ fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 }
 
 dop_status
-dop_cli_models_take(dop_cli *cli, const char *release, const dop_option *table, size_t n,
-                    const dop_options_given *given, dop_diag *diag)
+dop_cli_models_take(dop_cli *cli, const dop_option *table, size_t n, const dop_options_given *given, dop_diag *diag)
 {
     struct dop_cli_models *m = calloc(1, sizeof *m);
     if (!m)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     m->cache.lock = -1;
     m->line = (dop_progress_line){.program = "doppler-exec", .quiet = cli->quiet, .verbose = cli->verbose};
-    m->release = release;
+    m->release = cli->release;
     cli->compiled = m;
     dop_status st = DOP_OK;
     if (cli->hf)
@@ -376,17 +395,20 @@ dop_cli_models_take(dop_cli *cli, const char *release, const dop_option *table, 
         st = add(m, &cli->draft, diag);
     if (st == DOP_OK)
         st = add(m, &cli->compare, diag);
-    if (st == DOP_OK && m->n == 0)
-        return refuse_options(cli, table, n, given, diag);
+    if (st == DOP_OK && m->n == 0) /* with --models, the list has them */
+        return cli->models ? DOP_OK : refuse_options(cli, table, n, given, diag);
     if (st != DOP_OK)
         return st;
     if ((st = need_folder(cli, diag)) != DOP_OK)
         return st;
-    read_options(cli, m);
+    m->options = options_of(cli);
+    m->options.progress = shown(cli, m);
+    m->tied = !m->options.target || strstr(m->options.target, "auto") != NULL;
     if ((st = dop_plan_cache_open(cli->cache_dir, limit_of(cli), diag, &m->cache)) != DOP_OK)
         return st;
     for (size_t i = 0; i < m->n && st == DOP_OK; i++)
-        st = dop_model_key(&m->cache, m->list[i].model, &m->options, release, diag, &m->list[i].key, &m->list[i].bytes);
+        st = dop_model_key(&m->cache, m->list[i].model, &m->options, m->release, diag, &m->list[i].key,
+                           &m->list[i].bytes);
     dop_progress_line_end(&m->line);
     if (st != DOP_OK || find_all(m, &st, diag) || st != DOP_OK)
         goto end;
@@ -538,6 +560,15 @@ dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
         if (m->list[i].plan && strcmp(diag->path, m->list[i].plan) == 0 && *io_st != DOP_E_IO)
             snprintf(diag->path, sizeof diag->path, "%s", m->list[i].model);
     return again && *io_st == DOP_OK;
+}
+
+uint64_t
+dop_cli_models_bytes(const dop_cli *cli)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; cli->compiled && i < cli->compiled->n; i++)
+        bytes += cli->compiled->list[i].bytes;
+    return bytes;
 }
 
 void

@@ -6,13 +6,17 @@
 
 /* Replaces each model among the plans of the command line (also those of --draft and --compare) by its plan, which is compiled where
  * there is none.  Which device will run it is not known yet, as asking takes longer than all else: the plan is the one that was used
- * last, and dop_open_options.chosen compares the device.  release: what the key of a plan says of this program.  DOP_E_USAGE: options of
- * a compilation, and no model. */
-dop_status dop_cli_models_take(dop_cli *cli, const char *release, const dop_option *table, size_t n,
-                               const dop_options_given *given, dop_diag *diag);
+ * last, and dop_open_options.chosen compares the device.  DOP_E_USAGE: options of a compilation, and no model, nor a list of them
+ * (--models). */
+dop_status dop_cli_models_take(dop_cli *cli, const dop_option *table, size_t n, const dop_options_given *given,
+                               dop_diag *diag);
+/* DOP_E_USAGE: there are options of a compilation, where there is nothing to compile. */
+dop_status dop_cli_models_refuse(const dop_cli *cli, dop_diag *diag);
 /* After a mode has failed: is it worth running it again?  It is where the device is another one than that of the plan, or the plan is
  * damaged or gone; then there is another plan, unless *io_st says why not.  Otherwise names the model instead of its plan in *diag. */
 bool dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag);
+/* The size of the models' files. */
+uint64_t dop_cli_models_bytes(const dop_cli *cli);
 void dop_cli_models_finish(dop_cli *cli); /* accepts one without models */
 
 dop_mode_fn dop_mode_cache_list, dop_mode_cache_clear;

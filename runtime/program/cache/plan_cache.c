@@ -1,5 +1,6 @@
 #include "runtime/program/cache/plan_cache.h"
 
+#include "base/progress.h"
 #include "base/system.h"
 
 #include <dirent.h>
@@ -148,13 +149,20 @@ change_lock(const dop_plan_cache *cache, const dop_cache_key *key, int command, 
 }
 
 dop_status
-dop_plan_cache_lock(const dop_plan_cache *cache, const dop_cache_key *key, dop_diag *diag, bool *out_waited)
+dop_plan_cache_lock(const dop_plan_cache *cache, const dop_cache_key *key, const dop_progress *progress, dop_diag *diag,
+                    bool *out_waited)
 {
-    *out_waited = change_lock(cache, key, F_OFD_SETLK, F_WRLCK) != 0;
-    if (*out_waited && (errno == EAGAIN || errno == EACCES) && change_lock(cache, key, F_OFD_SETLKW, F_WRLCK) == 0)
-        return DOP_OK;
-    return *out_waited ? DOP_FAIL_IN(diag, DOP_E_IO, cache->dir, "cannot lock the folder: %s", strerror(errno))
-                       : DOP_OK;
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000}; /* waiting in the system could not be cancelled */
+    *out_waited = false;
+    while (change_lock(cache, key, F_OFD_SETLK, F_WRLCK) != 0) {
+        if (errno != EAGAIN && errno != EACCES)
+            return DOP_FAIL_IN(diag, DOP_E_IO, cache->dir, "cannot lock the folder: %s", strerror(errno));
+        if (!dop_progress_report(progress, "waiting", 0, 0))
+            return DOP_CANCELLED(diag);
+        *out_waited = true;
+        nanosleep(&pause, NULL);
+    }
+    return DOP_OK;
 }
 
 void

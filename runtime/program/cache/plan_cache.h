@@ -42,8 +42,10 @@ void dop_plan_cache_avoided(const dop_plan_cache *cache, const dop_cache_device 
 dop_status dop_plan_cache_avoid(const dop_plan_cache *cache, const dop_cache_device *device, const char *release,
                                 const char *names, dop_diag *diag);
 
-/* Waits until no other process makes the plan of this key.  *out_waited: there was one.  The lock ends with the process, too. */
-dop_status dop_plan_cache_lock(const dop_plan_cache *cache, const dop_cache_key *key, dop_diag *diag, bool *out_waited);
+/* Waits until no other process makes the plan of this key, as step "waiting", which has no size.  *out_waited: there was one.  The lock
+ * ends with the process, too. */
+dop_status dop_plan_cache_lock(const dop_plan_cache *cache, const dop_cache_key *key, const dop_progress *progress,
+                               dop_diag *diag, bool *out_waited);
 void dop_plan_cache_unlock(const dop_plan_cache *cache, const dop_cache_key *key);
 
 /* Removes plans that were not used for longest until all others, and `need` bytes more, keep the limit and fit on the disk, and what

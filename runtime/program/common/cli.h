@@ -103,6 +103,8 @@ typedef struct dop_cli {
     const char *cache_clear;            /* what to remove, "" for the default; NULL: nothing */
     const char *hf;                     /* the model to download */
     const char *hf_endpoint, *hf_token; /* from the environment; NULL: not set */
+    const char *release;                /* of this program, in the keys of plans */
+    dop_progress progress;              /* what hears of compiling and downloading; zeroed: stderr */
     struct dop_cli_models *compiled;    /* owned; NULL: there was no model */
     dop_device_fn *chosen;              /* with its user, for dop_open_options */
     void (*refused)(void *user, const char *kernel);

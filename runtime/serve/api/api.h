@@ -108,6 +108,7 @@ typedef struct dop_answer {
     const char *allow;     /* with status 405: the methods that the path takes */
     bool streams;          /* the body grows until the call is over */
     bool waits;            /* nothing yet: `wake` is called when it is worth asking again */
+    bool events;           /* with waits: the answer will be a stream of events, unless it is an error */
     bool more;             /* the call has more to write as soon as there is room, and will not wake anybody for it */
     dop_answer_counts counts; /* when the call is over */
     dop_buf headers;          /* "NAME: VALUE\r\n" of each further header field */
@@ -141,6 +142,8 @@ void dop_call_end(dop_call *call);
 
 /* The form of errors for requests to this path. */
 dop_error_form dop_api_error_form(const char *path);
+/* Makes an error, which is the whole answer, an event of a stream that has begun already. */
+void dop_answer_error_event(dop_answer *answer);
 /* Replaces the answer so far by an error in the form answer->errors. */
 typedef struct dop_api_error {
     unsigned status;

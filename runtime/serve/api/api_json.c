@@ -182,6 +182,17 @@ dop_answer_failed_event(dop_answer *answer, const dop_job_state *s)
 }
 
 void
+dop_answer_error_event(dop_answer *answer)
+{
+    dop_buf event = {0};
+    if (answer->errors == DOP_ERRORS_ANTHROPIC)
+        dop_buf_puts(&event, "event: error\n");
+    dop_buf_printf(&event, "data: %s\n\n", answer->body.size ? answer->body.data : "{}");
+    dop_buf_finish(&answer->body);
+    answer->body = event;
+}
+
+void
 dop_answer_not_submitted(dop_answer *answer, dop_submit result, const dop_diag *diag)
 {
     if (result == DOP_SUBMIT_QUEUE_FULL)
