@@ -3,6 +3,7 @@
 #include "compiler/build/build_vision.h"
 #include "compiler/import/hf/image.h"
 #include "compiler/import/hf/vision.h"
+#include "compiler/import/vision/tower.h"
 #include "ir/interp.h"
 #include "ir/text.h"
 
@@ -322,4 +323,71 @@ Test(vision, rows_of_windows)
                       rows[i].window_last == (i < 16 ? 15 : 7),
                   "row %u: %u %u %u", i, rows[i].patch, rows[i].in_window, rows[i].window_last);
     free(rows);
+}
+
+/* Tensors of a tower of one layer with rows of 8 values, by the names of GGUF files, whose values count from 1. */
+static bool
+take_counted(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
+{
+    static float values[12 * 12];
+    static const struct {
+        const char *name;
+        uint64_t rows, cols; /* cols 0: a vector */
+    } tensors[] = {
+        {"v.patch_embd.weight", 8, 12},     {"v.blk.0.ln1.weight", 8, 0},       {"v.blk.0.attn_q.weight", 8, 8},
+        {"v.blk.0.attn_k.weight", 8, 8},    {"v.blk.0.attn_v.weight", 8, 8},    {"v.blk.0.attn_out.weight", 8, 8},
+        {"v.blk.0.ln2.weight", 8, 0},       {"v.blk.0.ffn_up.weight", 12, 8},   {"v.blk.0.ffn_up.bias", 12, 0},
+        {"v.blk.0.ffn_gate.weight", 12, 8}, {"v.blk.0.ffn_down.weight", 8, 12}, {"mm.0.weight", 16, 8}};
+    (void)user;
+    (void)status;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        values[i] = (float)(i + 1);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        if (strcmp(tensors[i].name, name) == 0) {
+            *out = (dop_tower_tensor){.name = tensors[i].name,
+                                      .file = "file",
+                                      .stored = "f32",
+                                      .type = DOP_TYPE_f32,
+                                      .rank = tensors[i].cols ? 2 : 1,
+                                      .shape = {tensors[i].rows, tensors[i].cols},
+                                      .data = (const uint8_t *)values};
+            return true;
+        }
+    return false;
+}
+
+/* Inner values of the FFN that are no multiple of 8 get neighbours that are zeros. */
+Test(vision, inner_values_fill_matrix_units)
+{
+    enum { HAD = 12, HAS = 16, HIDDEN = 8 };
+    dop_arena arena;
+    dop_diag diag = {0};
+    dop_vision_model m = {
+        .facts = {.hidden = HIDDEN, .heads = 1, .head_dim = 8, .n_layers = 1, .merge = 1, .row_values = 12}};
+    dop_arena_init(&arena);
+    const dop_tower_files files = {.take = take_counted,
+                                   .names = DOP_TOWER_GGUF,
+                                   .tower = "",
+                                   .after = "",
+                                   .path = "file",
+                                   .facts = "the metadata",
+                                   .arena = &arena,
+                                   .diag = &diag};
+    cr_assert_eq(dop_tower_weights(&files, &m), DOP_OK, "%s", diag.message);
+    const dop_weight *up = dop_weights_find(&m.weights, "v.L0.up"), *gate = dop_weights_find(&m.weights, "v.L0.gate"),
+                     *bias = dop_weights_find(&m.weights, "v.L0.up_bias"),
+                     *down = dop_weights_find(&m.weights, "v.L0.down");
+    cr_assert(m.facts.ffn == HAS && up->rows == HAS && gate->rows == HAS && bias->cols == HAS && down->cols == HAS &&
+              down->rows == HIDDEN);
+    for (uint32_t i = 0; i < HAS; i++) {
+        const float *row = (const float *)(const void *)dop_weight_at(up, i),
+                    *other = (const float *)(const void *)dop_weight_at(gate, i);
+        cr_expect_eq(((const float *)(const void *)bias->data)[i], i < HAD ? (float)(i + 1) : 0);
+        for (uint32_t k = 0; k < HIDDEN; k++) {
+            cr_expect(row[k] == (i < HAD ? (float)(i * HIDDEN + k + 1) : 0) && other[k] == row[k]);
+            cr_expect_eq(((const float *)(const void *)dop_weight_at(down, k))[i],
+                         i < HAD ? (float)(k * HAD + i + 1) : 0);
+        }
+    }
+    dop_arena_finish(&arena);
 }

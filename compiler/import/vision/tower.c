@@ -479,6 +479,73 @@ check(reader *r)
                             "the tensors of the vision part have other shapes than %s says", r->files->facts);
 }
 
+/* Adds rows of zeros below a matrix. */
+static dop_status
+add_rows(const reader *r, dop_weight *w, uint32_t more)
+{
+    uint64_t bytes;
+    dop_weight *zeros = dop_arena_alloc(r->arena, sizeof *zeros);
+    const uint8_t *data = dop_type_row_bytes(w->type, w->cols, &bytes) ? dop_arena_alloc(r->arena, more * bytes) : NULL;
+    if (!zeros || !data)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    *zeros = (dop_weight){.name = w->name,
+                          .type = w->type,
+                          .rank = 2,
+                          .rows = more,
+                          .cols = w->cols,
+                          .data = data,
+                          .row_stride = bytes,
+                          .source = w->source};
+    w->below = zeros;
+    w->own_rows = w->rows;
+    w->rows += more;
+    return DOP_OK;
+}
+
+/* Adds zeros behind each row. */
+static dop_status
+add_columns(const reader *r, dop_weight *w, uint32_t more)
+{
+    uint64_t had, has;
+    uint8_t *to = dop_type_row_bytes(w->type, w->cols, &had) && dop_type_row_bytes(w->type, w->cols + more, &has)
+                      ? dop_arena_alloc(r->arena, w->rows * has)
+                      : NULL;
+    if (!to)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint64_t i = 0; i < w->rows; i++)
+        memcpy(to + i * has, w->data + i * w->row_stride, had);
+    w->data = to;
+    w->row_stride = has;
+    w->cols += more;
+    return DOP_OK;
+}
+
+/* Makes the inner values of the FFN a number that matrix units take, with more values that are zeros: Qwen2.5-VL has 3420. */
+static dop_status
+settle_ffn(reader *r)
+{
+    static const char *const roles[] = {"gate", "up", "gate_bias", "up_bias", "down"};
+    enum { UNIT = 8, MATRICES = 2, N = 5 };
+    dop_vision *const v = &r->m->facts;
+    const uint32_t more = (UNIT - v->ffn % UNIT) % UNIT;
+    dop_status st = DOP_OK;
+    dop_weight *w;
+    char name[32];
+    for (uint32_t i = 0; i < v->n_layers; i++) {
+        snprintf(name, sizeof name, "v.L%u.down", i);
+        w = own(r, name);
+        if (more == 0 || w->col_stride || dop_type_of(w->type)->block > 1)
+            return DOP_OK;
+    }
+    for (uint32_t i = 0; i < N * v->n_layers && st == DOP_OK; i++) {
+        snprintf(name, sizeof name, "v.L%u.%s", i / N, roles[i % N]);
+        if ((w = own(r, name)))
+            st = i % N < MATRICES ? add_rows(r, w, more) : add_columns(r, w, more);
+    }
+    v->ffn += more;
+    return st;
+}
+
 dop_status
 dop_tower_weights(const dop_tower_files *files, dop_vision_model *m)
 {
@@ -511,5 +578,7 @@ dop_tower_weights(const dop_tower_files *files, dop_vision_model *m)
         st = settle_unfolded(&r);
     if (st == DOP_OK)
         st = settle_halves(&r);
-    return st == DOP_OK ? check(&r) : st;
+    if (st == DOP_OK)
+        st = check(&r);
+    return st == DOP_OK ? settle_ffn(&r) : st;
 }
