@@ -93,18 +93,22 @@ choose_pictures(dop_compilation *c, dop_diag *diag)
     return why ? dop_checkpoint_note(&c->model, why, diag) : DOP_OK;
 }
 
-/* Adds the schedules of the vision part: one size where all pictures have one size, else three.  The features of the largest
- * picture are made in one step. */
+/* Adds the schedules of the vision part: where all tiles have one size, for one of them and, of pictures that have several, for as many
+ * as a step takes; else three sizes.  The features of a step are made in one step. */
 static dop_status
 add_vision(dop_compilation *c, dop_diag *diag)
 {
     static const uint32_t sizes[] = {256, 1024, DOP_STEP_MAX_ROWS};
     const dop_vision *v = c->model.vision;
     const bool one = v->places == DOP_PLACES_TABLE;
-    const uint32_t most = one ? v->n_places : DOP_STEP_MAX_ROWS;
-    dop_status st = DOP_OK;
-    for (size_t i = one ? 2 : 0; i < sizeof sizes / sizeof *sizes && st == DOP_OK; i++)
-        st = dop_schedule_add_image(c, one ? most : sizes[i], diag);
+    const uint32_t tiles =
+                       one && c->model.tiles && v->n_places < DOP_STEP_MAX_ROWS ? DOP_STEP_MAX_ROWS / v->n_places : 1,
+                   most = one ? tiles * v->n_places : DOP_STEP_MAX_ROWS;
+    dop_status st = one ? dop_schedule_add_image(c, v->n_places, diag) : DOP_OK;
+    if (st == DOP_OK && tiles > 1)
+        st = dop_schedule_add_image(c, most, diag);
+    for (size_t i = 0; !one && i < sizeof sizes / sizeof *sizes && st == DOP_OK; i++)
+        st = dop_schedule_add_image(c, sizes[i], diag);
     const uint32_t features = most / (v->merge * v->merge);
     return st == DOP_OK ? dop_schedule_add_features(c, features > 0 ? features : 1, diag) : st;
 }

@@ -638,6 +638,7 @@ typedef struct dop_checkpoint {
     /* How pictures are prepared for it, as a plan holds that (runtime/media/image_processor.def); in the arena.  NULL: not known. */
     const uint8_t *images;
     size_t n_images; /* bytes of `images` */
+    bool tiles;      /* pictures are divided into tiles, of which steps of the vision part take several */
     /* With cross-attention: tokens that a transcription must not have, as the plan's section of speech has them; in the arena. */
     const uint32_t *suppressed;
     /* Tokenizer and chat template, as found; NULL / empty when absent.  Paths are for messages. */

@@ -95,6 +95,7 @@ dop_image_processor_keep(dop_checkpoint *m, const dop_image_processor *p, dop_di
         memcpy(own, bytes.data, bytes.size);
     m->images = own;
     m->n_images = own ? bytes.size : 0;
+    m->tiles = p->split;
     dop_buf_finish(&bytes);
     return own ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
 }
