@@ -250,9 +250,10 @@ write_sharing(dop_connection *c, dop_buf *out)
                    "Request-Id, X-Doppler-Ignored, X-Doppler-Unenforced, Retry-After\r\n",
                    c->head.origin);
     if (c->head.asked_method && strcmp(c->head.method, "OPTIONS") == 0)
-        dop_buf_puts(out, "Access-Control-Allow-Methods: GET, HEAD, POST, DELETE\r\nAccess-Control-Allow-Headers: "
-                          "Authorization, Content-Type, X-Request-Id, X-Api-Key, Anthropic-Version, Anthropic-Beta\r\n"
-                          "Access-Control-Max-Age: 600\r\n");
+        dop_buf_puts(out,
+                     "Access-Control-Allow-Methods: GET, HEAD, POST, DELETE\r\nAccess-Control-Allow-Headers: "
+                     "Authorization, Content-Type, X-Request-Id, X-Api-Key, Anthropic-Version, Anthropic-Beta, *\r\n"
+                     "Access-Control-Max-Age: 600\r\n");
 }
 
 /* Writes the head of an answer. length: bytes of the answer's body; UINT64_MAX: not known yet. */

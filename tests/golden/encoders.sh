@@ -212,7 +212,7 @@ ask() {
     [ "$got" = "$1" ] && grep -qE -e "$2" answer && pass "$3 $(echo "$4" | cut -c1-60)" || fail "$3 $4" "$got: $(head -c 300 answer)"
 }
 many=$(seq -s , 0 2047 | sed 's/[0-9]*/"the cat"/g')
-ask 200 '"index":1,"embedding":\[.*"prompt_tokens":11' /v1/embeddings '{"input": ["the cat", "the dog sat"]}'
+ask 200 '"index":1,"embedding":\[.*"prompt_tokens":11' /v1/embeddings '{"model": "any", "strict": true, "input": ["the cat", "the dog sat"]}'
 ask 200 '"prompt_tokens":9' /v1/embeddings '{"input": ["the cat", "the dog sat"], "prompt_name": "document"}'
 ask 200 '"prompt_tokens":9' /v1/embeddings '{"input": [[2, 5, 6, 3], [2, 5, 7, 8, 3]]}'
 ask 400 'no prompt .*title' /v1/embeddings '{"input": "the cat", "prompt_name": "title"}'

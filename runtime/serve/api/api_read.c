@@ -51,11 +51,13 @@ dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const do
     }
 }
 
-/* Is this a member that clients send for the provider's own ends, and that asks nothing of the answer? */
+/* Is this a member that clients send for the provider's own ends, and that asks nothing of the answer?  Which model answers has been
+ * decided before. */
 static bool
 is_for_provider(const char *name)
 {
-    static const char *const names[] = {"user",
+    static const char *const names[] = {"model",
+                                        "user",
                                         "metadata",
                                         "store",
                                         "service_tier",
