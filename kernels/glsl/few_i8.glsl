@@ -1,17 +1,5 @@
-// These functions put values 8i .. 8i+7 of the rows into shared memory in 8 bits.  A unit has 32 values, so its four invocations,
-// which are neighbours in a subgroup, must call together.  After 1.5 * 2^23 was added to a float, its low bits hold the nearest
-// integer.  `precise` keeps the product rounded before the addition, because kernels of one row round it, too.
-uint dop_xi_low_byte(float x, float scale)
-{
-    precise float y = x * scale;
-    precise float z = y + 12582912.0;
-    return floatBitsToUint(z) & 255u;
-}
-uint dop_xi_word(float a, float b, float c, float d, float scale)
-{
-    return (dop_xi_low_byte(a, scale) | dop_xi_low_byte(b, scale) << 8) |
-           (dop_xi_low_byte(c, scale) << 16 | dop_xi_low_byte(d, scale) << 24);
-}
+// This function puts values 8i .. 8i+7 of the rows into shared memory in 8 bits.  A unit has 32 values, so its four invocations, which
+// are neighbours in a subgroup, must call together.
 void dop_xi_put8(uint i, vec4 x, vec4 y)
 {
     vec4 most = max(abs(x), abs(y));

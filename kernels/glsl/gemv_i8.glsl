@@ -8,6 +8,19 @@ dop_xi dop_xi_get(uint v) { return dop_xi(floatBitsToUint(dop_xq[v]), floatBitsT
 float dop_xi_scale(float top) { return top > 1e-30 ? 127.0 / top : 0.0; }
 // A word with a in byte 0 and b in byte 2.
 uint dop_xi_pair(int a, int b) { return (uint(a) & 255u) | (uint(b) & 255u) << 16; }
+// The nearest integer of x * scale, in 8 bits.  After 1.5 * 2^23 was added to a float, its low bits hold it: devices convert floats
+// to integers at a quarter of the rate of additions, or less.  `precise` keeps the product rounded before the addition.
+uint dop_xi_low_byte(float x, float scale)
+{
+    precise float y = x * scale;
+    precise float z = y + 12582912.0;
+    return floatBitsToUint(z) & 255u;
+}
+uint dop_xi_word(float a, float b, float c, float d, float scale)
+{
+    return (dop_xi_low_byte(a, scale) | dop_xi_low_byte(b, scale) << 8) |
+           (dop_xi_low_byte(c, scale) << 16 | dop_xi_low_byte(d, scale) << 24);
+}
 #if SG > 1
 // Quantizes and stores values 4i .. 4i+3: the eight invocations of a unit are neighbours in a subgroup and must call together.
 void dop_xi_put(uint i, vec4 x)
@@ -16,22 +29,22 @@ void dop_xi_put(uint i, vec4 x)
     top = max(top, subgroupShuffleXor(top, 1u));
     top = max(top, subgroupShuffleXor(top, 2u));
     top = max(top, subgroupShuffleXor(top, 4u));
-    ivec4 q = ivec4(roundEven(x * dop_xi_scale(top)));
-    int sum = (q.x + q.y) + (q.z + q.w);
-    sum += subgroupShuffleXor(sum, 1u);
-    sum += subgroupShuffleXor(sum, 2u);
-    sum += subgroupShuffleXor(sum, 4u);
-    uint v = i >> 3, low = dop_xi_pair(q.x, q.y), high = dop_xi_pair(q.z, q.w);
-#ifdef DOP_XI_BYTES
-    uint word = low | high << 8;
-#else
+    uint v = i >> 3, word = dop_xi_word(x.x, x.z, x.y, x.w, dop_xi_scale(top));
+    float sum = 0.0;
+#ifndef DOP_XI_BYTES // Bytes need no sum.
+    int n = DOP_SDOT(word, 0x01010101u);
+    n += subgroupShuffleXor(n, 1u);
+    n += subgroupShuffleXor(n, 2u);
+    n += subgroupShuffleXor(n, 4u);
+    sum = top * (1.0 / 127.0) * float(n);
     // Two neighbours have half of two words each: every one keeps the half of its own word and sends the other half.
     bool odd = (i & 1u) != 0u;
+    uint low = word & 0x00ff00ffu, high = (word >> 8) & 0x00ff00ffu;
     uint mine = odd ? high << 8 : low, others = odd ? low << 8 : high;
-    uint word = mine | subgroupShuffleXor(others, 1u);
+    word = mine | subgroupShuffleXor(others, 1u);
 #endif
     dop_xq[((i >> 2) & 1u) * XI_UNITS + v][i & 3u] = uintBitsToFloat(word);
     if ((i & 7u) == 0u)
-        dop_xds[v] = vec2(top * (1.0 / 127.0), top * (1.0 / 127.0) * float(sum));
+        dop_xds[v] = vec2(top * (1.0 / 127.0), sum);
 }
 #endif
