@@ -154,6 +154,19 @@ run(dop_scan_nest *o, const dop_program *made, dop_rowprog p)
     e->n_binds = n_binds;
 }
 
+/* The invocation that takes the first of a stage's next values of a kind, `n` of them: behind those that take the kind before, so that
+ * they wait for mailboxes side by side.  Returns the number of the invocation counted from there. */
+static const char *
+next_invocations(dop_scan_nest *o, uint32_t n)
+{
+    const uint32_t sg = o->gen->e.target->subgroup, wg = o->gen->choice->tile.wg, first = o->next * sg;
+    if (!o->gen->e.routes || !o->gen->choice->tile.subgroup)
+        return "gl_LocalInvocationIndex";
+    o->next = (o->next + dop_div_up_u32(n, sg)) % (wg / sg);
+    return first ? dop_nest_text(&o->n, "((gl_LocalInvocationIndex + %uu) %% WG)", wg - first)
+                 : "gl_LocalInvocationIndex";
+}
+
 /* Puts `count` values of each staged row, from column `base` on, into shared memory, by the macros DOP_S and its letter; q, k and decays
  * of single columns (Q, K, E) four at a time where possible.  For matrix units the loop is unrolled, so that all loads are in flight at
  * once, and rows that a chunk has not repeat the step's last row. */
@@ -162,7 +175,7 @@ stage_values(dop_scan_nest *o, dop_node_id src, uint32_t count, const char *base
 {
     dop_emit *e = &o->gen->e;
     dop_nest *n = &o->n;
-    dop_buf text = {0};
+    dop_buf loads = {0}, text = {0};
     const bool vectors = letter == 'Q' || letter == 'K' || letter == 'E';
     const uint32_t width = o->units || (vectors && o->s.width == 4 && dop_emit_wide(e, src)) ? 4 : 1;
     const uint32_t places = o->rows * count / width, beyond = o->units && places % o->gen->choice->tile.wg ? 1 : 0;
@@ -173,18 +186,22 @@ stage_values(dop_scan_nest *o, dop_node_id src, uint32_t count, const char *base
         dop_nest_let(n, "uint", "t", "min(first + row, rows - 1u)");
         dop_nest_let(n, "uint", "c", "%s + at %% %uu * %uu", base, count / width, width);
     } else {
-        dop_nest_for(n, "at", dop_nest_text(n, "gl_LocalInvocationIndex * %uu", width),
+        dop_nest_for(n, "at", dop_nest_text(n, "%s * %uu", next_invocations(o, places), width),
                      dop_nest_text(n, "count * %uu", count), dop_nest_text(n, "WG * %uu", width))
             ->apart = true;
         dop_nest_let(n, "uint", "t", "first + at / %uu", count);
         dop_nest_let(n, "uint", "c", "%s + at %% %uu", base, count);
     }
+    e->constants = e->early = e->routes ? &loads : NULL;
     dop_emit_scope(e, &text, "            ");
     const char *x = dop_emit_value(e, src, (dop_index){e->g->max_t == 1 ? "0u" : "t", "c"}, width);
+    e->constants = e->early = NULL;
     dop_emit_line(e, "DOP_S%c_PUT%s(at%s, %s);", letter, width == 4 ? "" : "1", width == 4 && !o->units ? " >> 2" : "",
                   x);
     if (beyond)
         dop_nest_if(n, "at < %uu", places)->apart = true;
+    if (loads.data)
+        dop_nest_hole(n, "loads", dop_gen_keep(o->gen, &loads));
     dop_nest_hole(n, "rows", dop_gen_keep(o->gen, &text))->writes = o->all;
     dop_nest_ends(n, 1 + beyond);
 }
@@ -213,7 +230,7 @@ static void
 stage_heads(dop_scan_nest *o)
 {
     const dop_program *heads = o->gen->e.r->info->scan.heads;
-    const uint32_t jobs = (heads[0].n_nodes ? 1u : 0) + (heads[1].n_nodes ? 1u : 0);
+    const uint32_t jobs = (heads[0].n_nodes ? 1u : 0) + (heads[1].n_nodes ? 1u : 0), wg = o->gen->choice->tile.wg;
     uint32_t job = 0;
     for (uint32_t i = 0; i < 2; i++)
         if (heads[i].n_nodes == 0)
@@ -231,6 +248,8 @@ stage_heads(dop_scan_nest *o)
         run(o, &heads[i], p);
         dop_nest_ends(&o->n, o->units || ++job < jobs ? 1 : 2);
     }
+    if (jobs > 0 && o->gen->choice->tile.subgroup) /* of which each takes a subgroup */
+        o->next = jobs * o->rows % (wg / o->gen->e.target->subgroup);
 }
 
 void

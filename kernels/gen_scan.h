@@ -23,6 +23,7 @@ typedef struct dop_scan_nest {
     /* A stage: places for rows that the step has not get results of its last row, and all rows are staged at once. */
     bool spare;
     uint32_t rows; /* rows of the step that are staged at once; on matrix units c (gen_scan.c) */
+    uint32_t next; /* of a stage that stages values: the subgroup that takes the first of the next kind */
     /* Among lanes L, R and J; on matrix units values of a fragment that a lane has, blocks of rows, and of the state's rows. */
     uint32_t lanes, r, j;
     const char *vec, *zero; /* type of a vector of the state, and its zero */
