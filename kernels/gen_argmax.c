@@ -32,18 +32,30 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     dop_buf_puts(scan, "    }\n");
 }
 
-/* The largest column of a row among several rows.  One workgroup has the whole row and waits mostly for memory, so it loads four
- * columns at a time, with four loads in flight.  Loads behind the last columns load the last ones once more. */
+/* Workgroups that share out a row among several rows, by 16 columns of an invocation: as many as there are multiprocessors for. */
+static uint32_t
+sharing(const dop_gen *gen, uint32_t cols)
+{
+    const dop_emit *e = &gen->e;
+    const dop_target *t = e->target;
+    const uint32_t most = t->cores / e->g->max_t, all = dop_div_up_u32(cols, gen->choice->tile.wg * 16);
+    if (t->cpu || !t->merges || most < 2 || e->g->max_t > DOP_COUNTS_MOST)
+        return 1;
+    return all < most ? all : most;
+}
+
+/* The largest column of a row among several rows, or of a workgroup's share of it.  Invocations wait mostly for memory, so they load
+ * four columns at a time, with four loads in flight.  Loads behind the last columns load the last ones once more. */
 static void
-scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
+scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, uint32_t shares, dop_buf *scan)
 {
     dop_emit *e = &gen->e;
     dop_buf_printf(scan,
-                   "    for (uint first = gl_LocalInvocationIndex * 4u; first < %uu; first += WG * 16u) {\n"
+                   "    for (uint first = %sgl_LocalInvocationIndex * 4u; first < %uu; first += WG * %uu) {\n"
                    "        vec4 x[4];\n        uint may[4];\n"
                    "        [[unroll]] for (uint k = 0u; k < 4u; k++) {\n"
                    "            uint c = min(first + k * WG * 4u, %uu);\n",
-                   cols, cols - 4);
+                   shares > 1 ? "part * WG * 16u + " : "", cols, shares * 16, cols - 4);
     dop_emit_scope(e, scan, "            ");
     dop_emit_line(e, "may[k] = masked ? U32(%s).v[mask + c / 32u] >> c %% 32u : 0xffffffffu;", dop_emit_step(e));
     dop_emit_line(e, "x[k] = %s;", dop_emit_value(e, x, (dop_index){"t", "c"}, 4));
@@ -61,6 +73,28 @@ scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
                    "        }\n"
                    "    }\n",
                    cols);
+}
+
+/* Workgroups that share a row store what they have found, and the last one to finish finds the largest of that. */
+static void
+meet(dop_gen *gen, uint32_t shares, dop_buf *found)
+{
+    dop_emit *e = &gen->e;
+    const char *memory = dop_emit_sums(e, (uint64_t)e->g->max_t * shares * 16), *counts = dop_emit_counts(e);
+    gen->hands_on = true;
+    gen->grid[0] = shares;
+    dop_buf_printf(
+        found,
+        "    if (gl_LocalInvocationIndex == 0u)\n"
+        "        dop_hand4_f32(%s, (t * %uu + part) * 4u, vec4(best, uintBitsToFloat(at), dop_next[0], 0.0));\n"
+        "    if (!dop_last_of(%s, t, %uu))\n        return;\n"
+        "    best = next = -3.4e38;\n    at = 0xffffffffu;\n"
+        "    if (gl_LocalInvocationIndex < %uu) {\n"
+        "        vec4 x = dop_take4_f32(%s, (t * %uu + gl_LocalInvocationIndex) * 4u);\n"
+        "        best = x.x;\n        at = floatBitsToUint(x.y);\n        next = x.z;\n    }\n"
+        "    dop_next[gl_LocalInvocationIndex] = next;\n"
+        "    dop_largest(best, at);\n",
+        memory, shares, counts, shares, shares, memory, shares);
 }
 
 /* Offset of the masks in the step record, in words. */
@@ -201,7 +235,8 @@ emit(dop_gen *gen)
     const dop_node *n = dop_node_at(g, id);
     dop_keys keys = {0};
     dop_buf *scan = dop_keys_text(gen, &keys, "SCAN"), *store = dop_keys_text(gen, &keys, "STORE"),
-            *decls = dop_keys_text(gen, &keys, "DECLS"), *draw = dop_keys_text(gen, &keys, "DRAW");
+            *decls = dop_keys_text(gen, &keys, "DECLS"), *draw = dop_keys_text(gen, &keys, "DRAW"),
+            *found = dop_keys_text(gen, &keys, "MEET");
     const bool each = picks_each(g, id);
     const dop_node_id list = n->n_srcs > 1 ? n->src[1] : 0;
     uint32_t cols = dop_node_cols(g, n->src[0]);
@@ -232,10 +267,14 @@ emit(dop_gen *gen)
                  dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, false, scan);
     } else {
         find_mask(e, each, cols, scan);
-        if (each && cols % 4 == 0 && dop_emit_wide(e, n->src[0]))
-            scan_fours(gen, n->src[0], cols, scan);
-        else
+        const uint32_t shares = sharing(gen, cols);
+        if (each && cols % 4 == 0 && dop_emit_wide(e, n->src[0])) {
+            scan_fours(gen, n->src[0], cols, shares, scan);
+            if (shares > 1)
+                meet(gen, shares, found);
+        } else {
             scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, each, scan);
+        }
     }
     if (n->op == DOP_OP_argmax_part) {
         const char *a = dop_emit_arg(e, id, true);

@@ -96,7 +96,7 @@ ${SCAN}#if MARGIN
     dop_next[gl_LocalInvocationIndex] = next;
 #endif
     dop_largest(best, at);
-${DRAW}    if (gl_LocalInvocationIndex == 0u) {
+${MEET}${DRAW}    if (gl_LocalInvocationIndex == 0u) {
         best = dop_best[0];
         at = dop_where[0];
 ${STORE}    }

@@ -329,12 +329,12 @@ compile(built *b)
 
 /* What argument `a` of region i's kernel points at; 0: nothing. */
 static uint64_t
-argument_at(const built *b, dop_region_id i, const dop_kernel_arg *a)
+argument_at(built *b, dop_region_id i, const dop_kernel_arg *a)
 {
     if (a->kind == DOP_ARG_COUNTS)
         return b->counts + (uint64_t)i * DOP_COUNTS_MOST * sizeof(uint32_t);
     if (a->kind != DOP_ARG_VALUE)
-        return 0;
+        return a->kind == DOP_ARG_SUMS ? take(b, a->bytes) : 0;
     return a->value ? b->at[a->value] : b->step;
 }
 
@@ -504,6 +504,8 @@ same_pick(const comparison *c, dop_node_id id, const dop_tensor *ref, const dop_
     uint32_t got = made ? made->u[0] : step->ids[DOP_STEP_RING - 1];
     const dop_tensor *x;
     dop_diag diag = {0};
+    if (!made && dop_node_rows(c->plain, id, c->plain->max_t) > 1) /* picks of all rows, for the host */
+        return memcmp(step->ids, ref->u, c->t * sizeof *ref->u) == 0 || differs(c, id, 0, step->ids[0], ref->u[0], 0);
     if (got == ref->u[0])
         return made || (step->rows[0].position == row_position(c->pos, c->t, c->t - 1) + 1 &&
                         step->rows[0].sequence == 0 && step->n_rows == 1 && step->rows[0].token == got)

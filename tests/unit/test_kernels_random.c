@@ -383,6 +383,29 @@ Test(kernels_whole, parameter_records, .timeout = 600)
     check_records(true);
 }
 
+/* Rows of logits that several workgroups share: the last one to finish picks. */
+Test(kernels, picks_from_rows_that_are_shared, .timeout = 300)
+{
+    static const char text[] = "graph pick(T<=3, S<=100, Q=1) {\n"
+                               "  %tok:u32[T] = input \"tokens\"\n"
+                               "  %t:f16[24,32] = weight \"t0\"\n"
+                               "  %x:f32[T,32] = gather %t, %tok\n"
+                               "  %w:f16[4200,32] = weight \"w1\"\n"
+                               "  %y:f32[T,4200] = matmul %x, %w\n"
+                               "  %id:u32[T] = argmax %y\n"
+                               "  return %y, %id\n"
+                               "}\n";
+    kernel_lab *lab = open_lab();
+    dop_target target = *kernel_lab_target(1);
+    dop_buf why = {0};
+    target.merges = true;
+    target.cores = 64;
+    cr_expect(kernel_lab_check(lab, text, sizeof text - 1, &target, KERNEL_LAB_FUSED, &why), "%s",
+              why.data ? why.data : "?");
+    dop_buf_finish(&why);
+    kernel_lab_close(lab);
+}
+
 static void
 check_found(kernel_lab_runs runs)
 {
