@@ -113,19 +113,20 @@ add_vision(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_schedule_add_features(c, features > 0 ? features : 1, diag) : st;
 }
 
-/* Adds the schedules of the program `draft`: a row at a time, rows that a few steps have added, a row of each sequence, what steps of all
- * have added, and chunks of a prompt; of one whose rows stay, a row of each sequence at most. */
+/* Adds the schedules of the program `draft`: a row at a time, rows that a round of drafts has added, and a few steps, a row of each
+ * sequence, what steps of all have added, and chunks of a prompt; of one whose rows stay, a row of each sequence at most. */
 static dop_status
 add_drafts(dop_compilation *c, dop_diag *diag)
 {
-    enum { FEW = 8, MOST = 512 };
+    enum { ROUND = 4, FEW = 8, MOST = 512 };
     const dop_compilation_options *o = &c->options;
     const bool stays = dop_arch_drafts_by_reading(&c->model.arch);
     const uint32_t chunk = stays ? 1 : o->chunks[o->n_chunks - 1], rows = o->n_rows ? o->rows[o->n_rows - 1] : 1;
     uint32_t each = stays ? o->sequences : chunk > rows ? chunk : rows;
     each = each < DOP_DRAFT_EACH ? each : DOP_DRAFT_EACH;
-    const uint32_t sizes[] = {1, each < FEW ? each : FEW, each < o->sequences ? each : o->sequences, each,
-                              chunk < MOST ? chunk : MOST};
+    const uint32_t own = each < o->sequences ? each : o->sequences;
+    const uint32_t sizes[] = {1,    each < ROUND ? each : ROUND, each < FEW ? each : FEW, own,
+                              each, chunk < MOST ? chunk : MOST};
     uint32_t last = 0;
     dop_status st = DOP_OK;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && st == DOP_OK; i++)
