@@ -9,6 +9,8 @@ static const double row_cost = 0.25;
 /* What a round must gain to pay: the first tokens without drafts take longer than later ones, because no steps run ahead of
  * them, so that rounds look better than they are until more tokens were measured. */
 static const double least_gain = 1.05;
+/* What a number of drafts that is taken must promise, as a share of what the best one does. */
+static const double near_best = 0.94;
 /* The share of time that trials may lose. */
 static const double trial_share = 0.02;
 enum { FIRST_TOKENS = 4, NEXT_TOKENS = 1, FIRST_WAIT = 32, MOST_WAIT = 1024 }; /* tokens */
@@ -129,22 +131,25 @@ dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t
 {
     const dop_draft_policy *p = policy;
     const uint32_t tried = trial_size(p, unfed, most);
-    uint32_t best = 1, trial = 1;
+    const double chance = p->right / p->judged;
+    uint32_t taken = 1, trial = 1;
     double best_gain = 0, trial_gain = 0;
+    for (uint32_t n = 1; n <= most; n++)
+        best_gain = fmax(best_gain, gain_of(p, size_for(p, unfed + n), n, chance));
+    *out_pays = best_gain > least_gain;
+    /* A larger number is for what rounds have gained, which pays for it if all of its drafts are wrong. */
+    const double least = fmax(best_gain * near_best, least_gain);
     for (uint32_t n = 1; n <= most; n++) {
         const uint32_t i = size_for(p, unfed + n);
-        const double gain = gain_of(p, i, n, p->right / p->judged);
-        if (gain >= best_gain) {
-            best_gain = gain;
-            best = n;
-        }
+        const double gain = gain_of(p, i, n, chance);
+        if (gain >= best_gain || (gain >= least && cost_of(p, i, n) - 1 <= p->credit))
+            taken = n;
         if (i == tried && gain >= trial_gain) {
             trial_gain = gain;
             trial = n;
         }
     }
-    *out_pays = best_gain > least_gain;
-    return *out_pays ? best : trial;
+    return *out_pays ? taken : trial;
 }
 
 /* The time of a step that gives each of so many sequences one token. */

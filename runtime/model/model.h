@@ -102,6 +102,7 @@ typedef struct dop_orders {
  * (speculate.c), and what steps take. */
 typedef struct dop_drift {
     double apart;            /* largest difference of a logit */
+    double spread;           /* standard deviation of the logits of the first judged row; 0: no row was judged */
     uint32_t n_compared;     /* tokens that were compared */
     dop_draft_policy policy; /* as the last speculation left it; zeros: there was none */
 } dop_drift;

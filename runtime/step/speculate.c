@@ -154,23 +154,24 @@ compares(const dop_speculator *p)
 static bool
 is_certain(dop_sequence *s, const float *row, float margin)
 {
-    dop_speculator *p = s->speculator;
-    double least = doubt * s->model->drift.apart;
-    if (s->model->drift.n_compared < FIRST_COMPARED) {
-        p->spread =
-            p->spread > 0 ? p->spread : deviation(row, s->model->plan.model->vocab); /* it takes longer than the pick */
-        least = fmax(least, at_first * p->spread);
+    dop_drift *d = &s->model->drift;
+    double least = doubt * d->apart;
+    if (d->n_compared < FIRST_COMPARED) {
+        d->spread =
+            d->spread > 0 ? d->spread : deviation(row, s->model->plan.model->vocab); /* it takes longer than the pick */
+        least = fmax(least, at_first * d->spread);
     }
-    return !compares(p) && (double)margin > least;
+    return !compares(s->speculator) && (double)margin > least;
 }
 
-/* Does the device pick from the rows of a round?  Not while rows are compared whatever their logits are, as the host then needs these. */
+/* Does the device pick from the rows of a round?  Not where a row is compared whatever its logits are, or the deviation of logits is not
+ * known, because the host then needs them. */
 static bool
 device_judges(const dop_sequence *s, uint32_t schedule)
 {
     const dop_model *m = s->model;
-    return dop_sequence_wants(s) == DOP_WANTS_PICK && !m->ranks && m->drift.n_compared >= FIRST_COMPARED &&
-           !compares(s->speculator) && m->plan.schedules[schedule].greedy == DOP_PICKS_EACH;
+    return dop_sequence_wants(s) == DOP_WANTS_PICK && !m->ranks && m->drift.spread > 0 && !compares(s->speculator) &&
+           m->plan.schedules[schedule].greedy == DOP_PICKS_EACH;
 }
 
 /* A draft is right when the pick is the same.  The noise of a draw depends on the seed, the position and the id alone, so that a

@@ -35,7 +35,6 @@ struct dop_speculator {
     bool again;
     float *row;      /* owned, [vocab]: logits of the row whose pick is made again */
     uint32_t row_at; /* position of the row whose pick is made again */
-    double spread;   /* standard deviation of the logits of the first judged row; 0: no row was judged */
 
     dop_ngrams ngrams;
     uint32_t drafts[DOP_MAX_DRAFTS], n_drafts;

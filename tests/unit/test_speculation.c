@@ -427,6 +427,7 @@ Test(speculation, refused)
 typedef struct world {
     double chance, doubt, token_ms, step_ms[3], draft_ms; /* steps of 2, 4 and 8 rows */
     double pause_ms;                                      /* before the first token after a round */
+    double runs[3]; /* chances in rounds of these sizes, where right drafts come in runs; 0: that of all */
 } world;
 
 typedef struct outcome {
@@ -543,9 +544,11 @@ write_noisy(const world *w, dop_draft_policy *last, uint32_t *x, uint32_t *out_p
         in_a_row = 0;
         dop_draft_round r = {.drafts = dop_draft_policy_length(&p, 1, 7, &pays), .judged = true};
         r.rows = 1 + r.drafts;
-        r.step_ms = noisy(x, w->step_ms[r.rows <= 2 ? 0 : r.rows <= 4 ? 1 : 2]);
+        const uint32_t size = r.rows <= 2 ? 0 : r.rows <= 4 ? 1 : 2;
+        const double chance = w->runs[size] > 0 ? w->runs[size] : w->chance;
+        r.step_ms = noisy(x, w->step_ms[size]);
         r.draft_ms = noisy(x, w->draft_ms * r.drafts);
-        while (r.accepted < r.drafts && draw_of(x, 1000) < w->chance * 1000)
+        while (r.accepted < r.drafts && draw_of(x, 1000) < chance * 1000)
             r.accepted++;
         dop_draft_policy_round(&p, &r);
         ms += r.step_ms + r.draft_ms;
@@ -603,6 +606,20 @@ Test(speculation, policy_after_wrong_drafts)
         all += plain;
     }
     cr_expect_lt(all, 128 * TEXTS / 8, "%u tokens without drafts", all);
+}
+
+/* Single drafts are right too seldom to promise that three pay.  But right ones come in runs, so that three do, which is found out. */
+Test(speculation, policy_with_runs)
+{
+    enum { TEXTS = 100 };
+    const world w = {
+        .token_ms = 2, .step_ms = {2.5, 2.9, 5.5}, .draft_ms = 0.38, .pause_ms = 0.1, .runs = {0.6, 0.74, 0.85}};
+    dop_draft_policy last = {0};
+    uint32_t x = 5, plain;
+    double sum = 0;
+    for (uint32_t k = 0; k < TEXTS; k++)
+        sum += write_noisy(&w, &last, &x, &plain);
+    cr_expect_gt(sum, 1.2 * TEXTS, "%.3f", sum / TEXTS);
 }
 
 /* Picks of the host, which wants their logits: the same tokens, and nothing is speculated meanwhile. */
