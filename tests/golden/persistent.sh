@@ -94,7 +94,7 @@ if [ "${1:-}" = whole ]; then
     demo=$SRC/examples/shakespeare-gemma3-draft
     check "drafts: rows of one sequence have a form" rows_form "$demo"
     for model in lfm2 mamba2 qwen3_5 falcon_h1; do
-        persistent $model one-workgroup $model.plan --chunks 4,16 --ctx 56 --sequences 3 --rows 4
+        persistent $model one-workgroup $model.plan --chunks 4,16 --ctx 64 --sequences 3 --rows 4
         probe "$model, rows" $model.plan
         check "$model: 30 operations, persistent" "$TOOLS/sequences" $model.plan 30 5 2e-2 . 40 persistent
     done
