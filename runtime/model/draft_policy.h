@@ -3,11 +3,13 @@
  *
  * A round of n drafts runs unfed + n rows in the smallest schedule that holds them.  With c the chance that a draft is right
  * when all before it are, it makes 1 + c + c^2 + ... + c^n tokens.  It pays if that is 5% more than single steps make in
- * its time.  Of numbers of drafts that promise nearly as much as the best one, the largest is taken: right drafts come in runs, so that
- * more drafts make more tokens than the chance of fewer promises, and only rounds with them can show it.  What rounds have gained before
- * must pay for it if all drafts of such a round are wrong.  Where no round pays, rounds go on as long as they lose no more than those before them gained: a series of wrong drafts
- * is often chance.  Then the smallest round that could pay is tried now and then, because texts change.  Such trials lose no more than about
- * 2% of the time, and come half as often after each one that did not change anything.
+ * its time.  Of numbers of drafts that promise nearly as much as the best one, the largest is taken: right drafts come in runs,
+ * so that more drafts make more tokens than the chance of fewer promises, and only rounds with them can show it.  What rounds
+ * have gained before must pay for it if all drafts of such a round are wrong.
+ *
+ * Where no round pays, rounds go on as long as they lose no more than those before them gained: a series of wrong drafts is
+ * often chance.  Then the smallest round that could pay is tried now and then, because texts change.  Such trials lose no more
+ * than about 2% of the time, and come half as often after each one that did not change anything.
  *
  * A time is the mean of the last few measurements without the least and the largest of them, so that no single one decides. */
 #ifndef DOPPLER_RUNTIME_MODEL_DRAFT_POLICY_H
