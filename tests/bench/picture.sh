@@ -12,7 +12,8 @@
 #   --tiny           small sizes, to try the script
 #
 # FOLDER gets the files, which stay there (11 GB for f16).  Each of eight pictures is asked about once, by an HTTP request and by the peer's
-# function; what counts is the median of the last six, decoding of the file included.
+# function; what counts is the median of the last six, decoding of the file included.  Where DIR has tests/tools/picture_times, a line
+# tells what parts of the last one took without HTTP.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -63,6 +64,7 @@ EOF
 kill "$server" && wait "$server" || true
 trap - EXIT
 echo "doppler: $(tail -n 6 "$folder/doppler.times" | median) s ($(tr '\n' ' ' <"$folder/doppler.times"))"
+[ ! -x "$bin/tests/tools/picture_times" ] || "$bin/tests/tools/picture_times" "$folder/$type.plan" "$folder"/[1-8].png | tail -n 1
 [ -n "$peer" ] || exit 0
 cat >"$folder/peer.mjs" <<'EOF'
 import fs from 'node:fs';
