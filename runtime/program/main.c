@@ -371,6 +371,7 @@ main(int argc, char **argv)
     }
     dop_cli_mpi_end(&cli, st);
     dop_texts_finish(&cli.plans);
+    dop_texts_finish(&cli.images);
     dop_texts_finish(&cli.stop);
     dop_texts_finish(&cli.lora);
     dop_texts_finish(&cli.control_vector);
