@@ -1,5 +1,6 @@
 #include "runtime/device/pipelines.h"
 
+#include "base/clock.h"
 #include "base/parallel.h"
 #include "runtime/device/replay.h"
 #include "runtime/device/views.h"
@@ -101,24 +102,48 @@ typedef struct dop_pipeline_build {
     uint32_t *order;
     uint32_t n_order;
     _Atomic uint32_t next;
-    _Atomic bool stop; /* no more pipelines are created: one has failed, or nobody waits for them */
+    _Atomic bool stop; /* no more pipelines are created: memory or the device is lost, or nobody waits for them */
     uint32_t n_builders;
+    double start_ms;      /* dop_now_ms when the threads started */
     dop_team team;        /* the threads that create pipelines */
     pthread_mutex_t lock; /* guards the fields below, and rows of pipelines that are not created yet */
     pthread_cond_t changed;
     bool cache_loaded;
-    bool *made; /* [n_kernels]: the pipeline of the kernel is created */
-    uint32_t n_made;
-    dop_status st;
+    VkResult *results; /* [n_kernels]: of creating the kernel's pipeline; VK_NOT_READY: not finished */
+    float *took_ms;    /* [n_kernels]: how long that took */
+    uint32_t n_made;   /* pipelines */
+    dop_status st;     /* why no more are created */
     dop_diag diag;
 } dop_pipeline_build;
 
-dop_status
-dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelineCache cache, const dop_plan *plan,
-                    uint32_t kernel, VkPipeline *out_pipeline, dop_diag *diag)
+/* Did the driver refuse a kernel?  It may take others. */
+static bool
+is_refusal(VkResult r)
+{
+    return r != VK_SUCCESS && r != VK_NOT_READY && r != VK_ERROR_OUT_OF_HOST_MEMORY &&
+           r != VK_ERROR_OUT_OF_DEVICE_MEMORY && r != VK_ERROR_DEVICE_LOST;
+}
+
+static dop_status
+fail(const dop_device *d, const dop_plan *plan, uint32_t kernel, VkResult r, dop_diag *diag)
 {
     const dop_plan_kernel *k = &plan->kernels[kernel];
-    const dop_device *d = device;
+    const char *name = dop_plan_string(plan, k->name);
+    if (is_refusal(r))
+        return DOP_FAIL(diag, DOP_E_DEVICE,
+                        "the driver of %s refuses kernel %s (Vulkan error %d): update the driver, or compile the plan "
+                        "again with --avoid %s",
+                        d->info.caps.name, name, (int)r, dop_plan_string(plan, k->variant));
+    char what[256];
+    snprintf(what, sizeof what, "creating the pipeline of kernel %s", name);
+    return DOP_VK_FAIL(diag, r, what);
+}
+
+static VkResult
+create(const dop_device *d, VkPipelineLayout layout, VkPipelineCache cache, const dop_plan *plan, uint32_t kernel,
+       VkPipeline *out_pipeline)
+{
+    const dop_plan_kernel *k = &plan->kernels[kernel];
     VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
         .codeSize = (size_t)k->spirv_words * 4,
@@ -152,21 +177,19 @@ dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelin
         r = vkCreateComputePipelines(d->handle, cache, 1, &info, NULL, out_pipeline);
     }
     vkDestroyShaderModule(d->handle, module, NULL);
-    if (r == VK_SUCCESS)
-        return DOP_OK;
-    *out_pipeline = VK_NULL_HANDLE;
-    const char *name = dop_plan_string(plan, k->name), *variant = dop_plan_string(plan, k->variant);
-    if (r != VK_ERROR_OUT_OF_HOST_MEMORY && r != VK_ERROR_OUT_OF_DEVICE_MEMORY && r != VK_ERROR_DEVICE_LOST) {
-        if (d->refused)
-            d->refused(d->refused_user, variant);
-        return DOP_FAIL(diag, DOP_E_DEVICE,
-                        "the driver of %s refuses kernel %s (Vulkan error %d): update the driver, or compile the plan "
-                        "again with --avoid %s",
-                        d->info.caps.name, name, (int)r, variant);
-    }
-    char what[256];
-    snprintf(what, sizeof what, "creating the pipeline of kernel %s", name);
-    return DOP_VK_FAIL(diag, r, what);
+    if (r != VK_SUCCESS)
+        *out_pipeline = VK_NULL_HANDLE;
+    if (is_refusal(r) && d->refused)
+        d->refused(d->refused_user, dop_plan_string(plan, k->variant));
+    return r;
+}
+
+dop_status
+dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelineCache cache, const dop_plan *plan,
+                    uint32_t kernel, VkPipeline *out_pipeline, dop_diag *diag)
+{
+    const VkResult r = create(device, layout, cache, plan, kernel, out_pipeline);
+    return r == VK_SUCCESS ? DOP_OK : fail(device, plan, kernel, r, diag);
 }
 
 /* The first thread loads the cache and the others wait for it: whoever started them has other things to do. */
@@ -195,21 +218,19 @@ build_pipelines(void *user, uint32_t member)
         uint32_t next = atomic_fetch_add(&b->next, 1);
         if (next >= b->n_order)
             break;
-        uint32_t i = b->order[next];
-        dop_diag diag = {0};
+        const uint32_t i = b->order[next];
+        const double start_ms = dop_now_ms();
         VkPipeline pipeline = VK_NULL_HANDLE;
-        dop_status st =
-            dop_pipeline_create(b->out->device, b->out->layout, b->cache.handle, b->plan, i, &pipeline, &diag);
+        const VkResult r = create(b->out->device, b->out->layout, b->cache.handle, b->plan, i, &pipeline);
         pthread_mutex_lock(&b->lock);
         b->out->rows[i] = pipeline;
-        b->made[i] = st == DOP_OK;
-        b->n_made += st == DOP_OK;
-        if (st != DOP_OK && b->st == DOP_OK) {
-            b->st = st;
-            b->diag = diag;
-        }
-        if (st != DOP_OK)
+        b->results[i] = r;
+        b->took_ms[i] = (float)(dop_now_ms() - start_ms);
+        b->n_made += r == VK_SUCCESS;
+        if (r != VK_SUCCESS && !is_refusal(r) && b->st == DOP_OK) {
+            b->st = fail(b->out->device, b->plan, i, r, &b->diag);
             atomic_store(&b->stop, true);
+        }
         pthread_cond_broadcast(&b->changed);
         pthread_mutex_unlock(&b->lock);
     }
@@ -230,19 +251,23 @@ make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *order, uint32
     if (b->n_builders > n_order)
         b->n_builders = n_order;
     b->order = calloc((size_t)n_order + 1, sizeof *b->order);
-    b->made = calloc(plan->n_kernels, sizeof *b->made);
+    b->results = calloc((size_t)plan->n_kernels + 1, sizeof *b->results);
+    b->took_ms = calloc((size_t)plan->n_kernels + 1, sizeof *b->took_ms);
     bool lock = pthread_mutex_init(&b->lock, NULL) == 0, cond = pthread_cond_init(&b->changed, NULL) == 0;
-    if (!b->order || !b->made || !lock || !cond) {
+    if (!b->order || !b->results || !b->took_ms || !lock || !cond) {
         if (lock)
             pthread_mutex_destroy(&b->lock);
         if (cond)
             pthread_cond_destroy(&b->changed);
         free(b->order);
-        free(b->made);
+        free(b->results);
+        free(b->took_ms);
         free(b);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
     memcpy(b->order, order, n_order * sizeof *order);
+    for (uint32_t i = 0; i < plan->n_kernels; i++)
+        b->results[i] = VK_NOT_READY;
     p->build = b;
     return DOP_OK;
 }
@@ -266,6 +291,7 @@ dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *or
     }
     p->build->log = log;
     p->build->cache_dir = cache_dir;
+    p->build->start_ms = dop_now_ms();
     if (dop_team_start(&p->build->team, p->build->n_builders, build_pipelines, p->build) == 0)
         build_pipelines(p->build, 0);
     return DOP_OK;
@@ -278,7 +304,7 @@ dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progres
     dop_status st = DOP_OK;
     pthread_mutex_lock(&b->lock);
     for (uint32_t i = 0; i < pipelines->n_rows && st == DOP_OK; i++) {
-        while (used[i] && !b->made[i] && b->st == DOP_OK && st == DOP_OK) {
+        while (used[i] && b->results[i] == VK_NOT_READY && b->st == DOP_OK && st == DOP_OK) {
             const uint32_t n = b->n_made;
             pthread_cond_wait(&b->changed, &b->lock);
             if (b->n_made == n || !progress->fn)
@@ -289,7 +315,9 @@ dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progres
                 st = DOP_CANCELLED(diag);
             pthread_mutex_lock(&b->lock);
         }
-        if (used[i] && !b->made[i] && st == DOP_OK) {
+        if (used[i] && is_refusal(b->results[i]) && st == DOP_OK) {
+            st = fail(pipelines->device, b->plan, i, b->results[i], diag);
+        } else if (used[i] && b->results[i] != VK_SUCCESS && st == DOP_OK) {
             st = b->st;
             if (diag)
                 *diag = b->diag;
@@ -299,11 +327,36 @@ dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progres
     return st;
 }
 
+/* How long the driver's compiler took, and for which kernels longest. */
+static void
+log_times(const dop_pipeline_build *b, double wall_ms)
+{
+    const uint32_t none = UINT32_MAX;
+    uint32_t longest[2] = {none, none};
+    double all_ms = 0;
+    for (uint32_t n = 0; n < b->n_order; n++) {
+        const uint32_t i = b->order[n];
+        all_ms += (double)b->took_ms[i];
+        if (longest[0] == none || b->took_ms[i] > b->took_ms[longest[0]]) {
+            longest[1] = longest[0];
+            longest[0] = i;
+        } else if (longest[1] == none || b->took_ms[i] > b->took_ms[longest[1]]) {
+            longest[1] = i;
+        }
+    }
+    dop_log_printf(b->log, "kernels: %u by %u threads in %.1f ms, %.1f ms one by one", b->n_made, b->n_builders,
+                   wall_ms, all_ms);
+    for (uint32_t n = 0; n < 2 && longest[n] != none; n++)
+        dop_log_printf(b->log, "kernels:   %.1f ms for %s", (double)b->took_ms[longest[n]],
+                       dop_plan_string(b->plan, b->plan->kernels[longest[n]].name));
+}
+
 void
 dop_pipelines_end(dop_pipelines *pipelines)
 {
     dop_pipeline_build *b = pipelines->build;
     dop_team_join(&b->team);
+    log_times(b, dop_now_ms() - b->start_ms);
     if (b->st == DOP_OK)
         dop_pipeline_cache_save(pipelines->device, &b->cache, b->log);
 }
@@ -321,7 +374,8 @@ dop_pipelines_destroy(dop_pipelines *pipelines)
         pthread_mutex_destroy(&b->lock);
         pthread_cond_destroy(&b->changed);
         free(b->order);
-        free(b->made);
+        free(b->results);
+        free(b->took_ms);
         free(b);
     }
     if (d && d->handle && !d->hung) {
