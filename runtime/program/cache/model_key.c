@@ -1,6 +1,7 @@
 #include "runtime/program/cache/model_key.h"
 
 #include "base/foreign.h"
+#include "base/parallel.h"
 #include "base/progress.h"
 #include "base/system.h"
 
@@ -22,6 +23,7 @@ typedef struct files {
     size_t n, cap;
     bool failed; /* memory ran out */
     uint64_t bytes, hashed;
+    uint32_t threads; /* 0: one per core */
     const dop_progress *progress;
 } files;
 
@@ -267,20 +269,46 @@ is_fresh(const struct stat *sb)
     return age < (coarse ? 2.5 : 0.05);
 }
 
-/* Computes the digest of a whole file.  A file that cannot be read has none, which the compiler explains. */
+enum { PIECE_BYTES = 4 << 20, BATCH = 64 /* pieces between two reports of progress */ };
+
+/* Pieces of a file whose digests are computed side by side: one core would take longer than all else before a model is compiled. */
+typedef struct pieces {
+    const uint8_t *data; /* [size] */
+    uint64_t size;
+    digest digests[BATCH];
+} pieces;
+
+static dop_status
+digest_piece(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    pieces *p = user;
+    const uint64_t at = (uint64_t)index * PIECE_BYTES;
+    const XXH128_hash_t h =
+        XXH3_128bits(p->data + at, (size_t)(p->size - at < PIECE_BYTES ? p->size - at : PIECE_BYTES));
+    (void)worker, (void)diag;
+    p->digests[index] = (digest){h.high64, h.low64};
+    return DOP_OK;
+}
+
+/* Computes the digest of a whole file, that of its pieces' digests.  A file that cannot be read has none, which the compiler explains. */
 static dop_status
 compute(files *f, const char *path, dop_diag *diag, digest *out)
 {
-    enum { PIECE = 16 << 20 };
     dop_map map = {0};
     XXH3_state_t *s = XXH3_createState();
     dop_status st = s ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     *out = (digest){0};
     if (st == DOP_OK && dop_map_open(path, NULL, &map) == DOP_OK && XXH3_128bits_reset(s) == XXH_OK) {
-        for (uint64_t at = 0, n; at < map.size && st == DOP_OK; at += n) {
-            n = map.size - at < PIECE ? map.size - at : PIECE;
-            (void)XXH3_128bits_update(s, map.data + at, (size_t)n);
-            f->hashed += n;
+        for (uint64_t at = 0; at < map.size && st == DOP_OK;) {
+            pieces p = {.data = map.data + at, .size = map.size - at};
+            if (p.size > (uint64_t)BATCH * PIECE_BYTES)
+                p.size = (uint64_t)BATCH * PIECE_BYTES;
+            const uint32_t n = (uint32_t)((p.size + PIECE_BYTES - 1) / PIECE_BYTES);
+            if ((st = dop_parallel_for(n, f->threads, digest_piece, &p, diag)) != DOP_OK)
+                break;
+            (void)XXH3_128bits_update(s, p.digests, n * sizeof *p.digests);
+            at += p.size;
+            f->hashed += p.size;
             if (!dop_progress_report(f->progress, "files", f->hashed, f->bytes))
                 st = DOP_CANCELLED(diag);
         }
@@ -326,7 +354,7 @@ static dop_status
 add_option_path(const dop_plan_cache *cache, const char *option, const char *path, files *all, dop_diag *diag,
                 dop_buf *key)
 {
-    files f = {.progress = all->progress, .hashed = all->hashed, .bytes = all->bytes};
+    files f = {.progress = all->progress, .hashed = all->hashed, .bytes = all->bytes, .threads = all->threads};
     struct stat sb;
     dop_status st = DOP_OK;
     if (stat(path, &sb) != 0)
@@ -437,7 +465,7 @@ dop_status
 dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_options *options, const char *release,
               dop_diag *diag, dop_cache_key *out_key, uint64_t *out_bytes)
 {
-    files f = {.progress = &options->progress};
+    files f = {.progress = &options->progress, .threads = options->threads};
     struct stat sb;
     dop_buf key = {0};
     dop_status st = DOP_OK;
