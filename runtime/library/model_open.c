@@ -191,9 +191,9 @@ open_host(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The schedules that opening waits for: all of them, or the ones that feed first_tokens tokens. */
+/* The schedules that opening waits for. */
 static dop_status
-choose_first(dop_model *m, uint32_t first_tokens, bool **out_first, dop_diag *diag)
+choose_first(dop_model *m, const dop_open_options *o, bool **out_first, dop_diag *diag)
 {
     const dop_plan *plan = &m->plan;
     bool *first = calloc((size_t)plan->n_schedules + 1, sizeof *first);
@@ -202,12 +202,9 @@ choose_first(dop_model *m, uint32_t first_tokens, bool **out_first, dop_diag *di
     *out_first = first;
     if (!first || !m->loader.ready || !m->loader.run)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    uint32_t left = first_tokens < plan->model->ctx ? first_tokens : plan->model->ctx, schedule, take;
-    for (; left > 0 && dop_plan_steps(plan); left -= take) {
-        dop_step_choose(m, DOP_SCHED_PREFILL, left, &schedule, &take);
-        first[schedule] = true;
-    }
-    for (uint32_t i = 0; i < m->used.n && first_tokens == 0; i++)
+    if (o->first_tokens > 0)
+        dop_step_first(m, o->first_tokens, o->ordering, first);
+    for (uint32_t i = 0; i < m->used.n && o->first_tokens == 0; i++)
         first[m->used.schedules[i]] = true;
     return DOP_OK;
 }
@@ -295,7 +292,7 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
     dop_diag mine = {0};
     dop_status st;
     if ((st = open_device(m, o, &mine)) == DOP_OK && (st = open_host(m, o, &mine)) == DOP_OK &&
-        (st = choose_first(m, o->first_tokens, &first, &mine)) == DOP_OK)
+        (st = choose_first(m, o, &first, &mine)) == DOP_OK)
         st = load(m, o, threads, first, &mine);
     free(first);
     /* Damaged weights may have caused a failure, so they are reported first. */

@@ -94,7 +94,8 @@ typedef struct dop_orders {
     dop_rows_order several[DOP_STEP_SEVERAL]; /* persistent schedules of rows, by max_rows - 1 (ordering_rows.c) */
     uint32_t last_rows; /* the persistent schedule that ran the last step of rows; UINT32_MAX: barriers ordered it */
     bool probes;        /* probes decide which decode schedule to use */
-    uint32_t probe_at;  /* position of the next probe, which also waits until all schedules are ready */
+    bool keeps; /* the text goes on by barriers to its end, because other forms were not there when it wanted them */
+    uint32_t probe_at;      /* position of the next probe */
     uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
 } dop_orders;
 
@@ -279,6 +280,11 @@ struct dop_sequence {
 dop_status dop_step_prepare_model(dop_model *model, dop_diag *diag);
 /* The schedule with which to feed n tokens next, and how many of them it takes. */
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
+/* Marks the schedules that a text after n tokens needs from its first step to its last, in forms that are always there: those that feed the
+ * tokens, those of steps of one row, and where the plan has a layer that drafts, its own and those that check drafts; with adapters or
+ * without.  A persistent form is among them where `ordering` names it; otherwise a text takes it when it is there.
+ * first: [n_schedules], false. */
+void dop_step_first(const dop_model *model, uint32_t n, dop_ordering ordering, bool *first);
 /* The schedule with which to feed the next tokens of a sequence, those before `end` if it can be, and how many of them it takes: as
  * above, but rows that see one another are in one step.  DOP_E_INPUT: no schedule holds them. */
 dop_status dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, dop_diag *diag,
@@ -535,7 +541,11 @@ dop_status dop_transfer_keep_staging(dop_model *model, dop_diag *diag);
 void dop_transfer_finish(dop_model *model); /* accepts a model that has none of these */
 
 /* model_load.c */
-/* Starts creating pipelines: those of the schedules with first[schedule], then those of decoding, then the rest. */
+/* The kernels in use in the order in which they are created: those of the schedules with first[schedule], then those of other forms of
+ * decoding, then the rest, and of each the largest first, because the driver takes longest for it.  out_order: [n_kernels]. */
+dop_status dop_model_order_kernels(const dop_model *model, const bool *first, dop_diag *diag, uint32_t *out_order,
+                                   uint32_t *out_n);
+/* Starts creating pipelines in that order. */
 dop_status dop_model_start_pipelines(dop_model *model, const bool *first, uint32_t threads, const char *cache_dir,
                                      dop_diag *diag);
 /* Waits for a schedule's pipelines and records it; later as in dop_replay_add. */
@@ -544,6 +554,9 @@ dop_status dop_model_make(dop_model *model, uint32_t schedule, bool later, dop_d
 dop_status dop_model_start_loader(dop_model *model, dop_diag *diag);
 void dop_model_end_loader(dop_model *model); /* waits for it; accepts one that was not started */
 bool dop_model_has(const dop_model *model, uint32_t schedule);
+/* Waits for a schedule, but not long: where its kernels come from a cache they are there 5 to 10 ms after opening, and where a driver compiles
+ * them after seconds (tests/bench/log/2026-11-27-cold-starts.md).  Whether it is there. */
+bool dop_model_await(dop_model *model, uint32_t schedule);
 /* Blocks until a schedule can be submitted. */
 dop_status dop_model_need(dop_model *model, uint32_t schedule, dop_diag *diag);
 /* A software driver compiles a kernel to machine code when it first runs.  Dispatches without workgroups make it do so before the
@@ -560,7 +573,8 @@ dop_status dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_
 bool dop_model_probes_next(const dop_model *model, uint32_t pos);
 /* Chooses the fastest ordering for steps from pos on whose results are those of barriers. */
 dop_status dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag);
-/* The same, if a probe is due. */
+/* The same, if a probe is due.  Where a form is not there a moment later, the text keeps barriers to its end: when a thread is done with the
+ * others shall not decide where in a text its bits change. */
 dop_status dop_model_probe_at(dop_model *model, uint32_t pos, dop_diag *diag);
 /* Has a finished step stalled, or did the step that should have made the last of n_picks finish without it?  If so, all picks
  * that were not taken yet are invalid. */

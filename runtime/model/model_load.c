@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void
 mark_kernels(const dop_plan *plan, uint32_t schedule, bool *out_kernels)
@@ -29,15 +30,15 @@ compare_ranks(const void *a, const void *b)
 }
 
 dop_status
-dop_model_start_pipelines(dop_model *model, const bool *first, uint32_t threads, const char *cache_dir, dop_diag *diag)
+dop_model_order_kernels(const dop_model *model, const bool *first, dop_diag *diag, uint32_t *out_order, uint32_t *out_n)
 {
-    dop_model *m = model;
+    const dop_model *m = model;
     const dop_plan *plan = &m->plan;
     uint32_t n = 0;
     ranked *rows = calloc((size_t)plan->n_kernels + 1, sizeof *rows);
-    uint32_t *order = calloc((size_t)plan->n_kernels + 1, sizeof *order);
-    bool *kernels = calloc((size_t)plan->n_kernels * 2, sizeof *kernels), *decode = kernels + plan->n_kernels;
-    dop_status st = rows && order && kernels ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    bool *kernels = calloc((size_t)plan->n_kernels * 2 + 1, sizeof *kernels), *decode = kernels + plan->n_kernels;
+    dop_status st = rows && kernels ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    *out_n = 0;
     if (st != DOP_OK)
         goto error;
     for (uint32_t i = 0; i < m->used.n; i++) {
@@ -52,15 +53,27 @@ dop_model_start_pipelines(dop_model *model, const bool *first, uint32_t threads,
             rows[n++] = (ranked){i, kernels[i] ? 0 : decode[i] ? 1 : 2, plan->kernels[i].spirv_words};
     qsort(rows, n, sizeof *rows, compare_ranks);
     for (uint32_t i = 0; i < n; i++)
-        order[i] = rows[i].kernel;
-    /* Fewer threads than cores, because others write weights meanwhile; and two compilers on one core are hardly faster than one. */
-    uint32_t most = threads / 2 > 8 ? threads / 2 : 8;
-    threads = threads < most ? threads : most;
-    st = dop_pipelines_start(&m->device, plan, order, n, threads, cache_dir, &m->log, diag, &m->pipelines);
+        out_order[i] = rows[i].kernel;
+    *out_n = n;
 error:
     free(rows);
-    free(order);
     free(kernels);
+    return st;
+}
+
+dop_status
+dop_model_start_pipelines(dop_model *model, const bool *first, uint32_t threads, const char *cache_dir, dop_diag *diag)
+{
+    dop_model *m = model;
+    uint32_t n = 0, *order = calloc((size_t)m->plan.n_kernels + 1, sizeof *order);
+    dop_status st =
+        order ? dop_model_order_kernels(m, first, diag, order, &n) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    /* Fewer threads than cores, because others write weights meanwhile; and two compilers on one core are hardly faster than one. */
+    const uint32_t most = threads / 2 > 8 ? threads / 2 : 8;
+    if (st == DOP_OK)
+        st = dop_pipelines_start(&m->device, &m->plan, order, n, threads < most ? threads : most, cache_dir, &m->log,
+                                 diag, &m->pipelines);
+    free(order);
     return st;
 }
 
@@ -86,18 +99,20 @@ dop_model_make(dop_model *model, uint32_t schedule, bool later, dop_diag *diag)
     return st;
 }
 
-/* Decode schedules come first in the table. */
+/* Decode schedules come first in the table.  One that cannot be made, because the driver refuses a kernel of it, does not keep the others
+ * from being made: who needs it later gets the first failure. */
 static dop_status
 make_rest(dop_model *m, dop_diag *diag, bool *out_any)
 {
     dop_loader *l = &m->loader;
     dop_status st = DOP_OK;
     *out_any = false;
-    for (uint32_t i = 0; i < m->used.n && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < m->used.n; i++) {
         if (l->ready[m->used.schedules[i]])
             continue;
         *out_any = true;
-        st = dop_model_make(m, m->used.schedules[i], true, diag);
+        const dop_status made = dop_model_make(m, m->used.schedules[i], true, st == DOP_OK ? diag : NULL);
+        st = st == DOP_OK ? made : st;
         pthread_mutex_lock(&l->lock);
         pthread_cond_broadcast(&l->changed);
         pthread_mutex_unlock(&l->lock);
@@ -167,6 +182,27 @@ bool
 dop_model_has(const dop_model *model, uint32_t schedule)
 {
     return atomic_load(&model->loader.ready[schedule]);
+}
+
+bool
+dop_model_await(dop_model *model, uint32_t schedule)
+{
+    enum { WAIT_NS = 100 * 1000 * 1000, SECOND_NS = 1000 * 1000 * 1000 };
+    dop_loader *l = &model->loader;
+    struct timespec until;
+    if (dop_model_has(model, schedule))
+        return true;
+    const double start = dop_now_ms();
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += WAIT_NS;
+    until.tv_sec += until.tv_nsec / SECOND_NS;
+    until.tv_nsec %= SECOND_NS;
+    pthread_mutex_lock(&l->lock);
+    for (int waited = 0; waited == 0 && !dop_model_has(model, schedule) && !l->ended;)
+        waited = pthread_cond_timedwait(&l->changed, &l->lock, &until);
+    pthread_mutex_unlock(&l->lock);
+    model->info.waited_ms += dop_now_ms() - start;
+    return dop_model_has(model, schedule);
 }
 
 dop_status

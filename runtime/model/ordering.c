@@ -130,18 +130,35 @@ all_made(const dop_model *m)
     return m->orders.probe_prefill == UINT32_MAX || dop_model_has(m, m->orders.probe_prefill);
 }
 
+/* Waits a moment for the forms that a probe compares. */
+static bool
+await_all(dop_model *m)
+{
+    for (uint32_t o = 0; o < DOP_N_ORDERS; o++)
+        if (m->orders.decode[o] != UINT32_MAX && !dop_model_await(m, m->orders.decode[o]))
+            return false;
+    return m->orders.probe_prefill == UINT32_MAX || dop_model_await(m, m->orders.probe_prefill);
+}
+
 bool
 dop_model_probes_next(const dop_model *model, uint32_t pos)
 {
     const dop_model *m = model;
-    return m->orders.probes && pos >= m->orders.probe_at && pos + DOP_PROBE_ROWS < m->plan.model->ctx &&
-           has_others(m) && all_made(m);
+    return m->orders.probes && !m->orders.keeps && pos >= m->orders.probe_at &&
+           pos + DOP_PROBE_ROWS < m->plan.model->ctx && has_others(m);
 }
 
 dop_status
 dop_model_probe_at(dop_model *model, uint32_t pos, dop_diag *diag)
 {
-    return dop_model_probes_next(model, pos) ? dop_model_probe(model, pos, diag) : DOP_OK;
+    dop_model *m = model;
+    if (!dop_model_probes_next(m, pos))
+        return DOP_OK;
+    if (await_all(m))
+        return dop_model_probe(m, pos, diag);
+    m->orders.keeps = true;
+    dop_log_printf(&m->log, "ordering: barriers for this text: the other forms are not there yet");
+    return DOP_OK;
 }
 
 dop_status
@@ -167,5 +184,5 @@ dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
     dop_model_find_rows_orders(m, wanted);
     m->orders.probes = wanted == DOP_ORDERING_AUTO && has_others(m);
     m->orders.probe_prefill = dop_model_schedule_for(m, DOP_SCHED_PREFILL, DOP_PROBE_ROWS);
-    return dop_model_probe_at(m, 0, diag);
+    return all_made(m) ? dop_model_probe_at(m, 0, diag) : DOP_OK;
 }

@@ -48,8 +48,12 @@ dop_model_order_rows(dop_model *model, uint32_t schedule, dop_diag *diag, uint32
         return DOP_OK;
     dop_rows_order *order = &m->orders.several[s->max_rows - 1];
     dop_status st = DOP_OK;
-    if (order->schedule == UINT32_MAX || (!order->probed && !dop_model_has(m, order->schedule)))
+    if (order->schedule == UINT32_MAX || (!order->probed && m->orders.keeps))
         return DOP_OK;
+    if (!order->probed && !dop_model_await(m, order->schedule)) {
+        m->orders.keeps = true;
+        return DOP_OK;
+    }
     if (!order->probed && (st = dop_model_need(m, schedule, diag)) == DOP_OK)
         st = probe(m, schedule, order, diag);
     if (st == DOP_OK && order->use && (st = dop_model_need(m, order->schedule, diag)) == DOP_OK)

@@ -185,6 +185,7 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
     if (st != DOP_OK)
         return st;
     sequence->logits = NULL;
+    sequence->model->orders.keeps = false; /* a text takes what is there when it begins */
     st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     dop_step_choose_chunks(sequence->model, DOP_SCHED_PREFILL, sequence->n_tokens - sequence->n_fed);
     const uint32_t from = sequence->n_fed;
@@ -269,7 +270,7 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
     dop_model *m = s->model;
     const uint32_t *next = &m->flight.rows[0].pos;
     if (dop_model_probes_next(m, *next)) {
-        dop_status st = m->flight.n == 0 ? dop_model_probe(m, *next, diag) : DOP_OK;
+        dop_status st = m->flight.n == 0 ? dop_model_probe_at(m, *next, diag) : DOP_OK;
         if (st != DOP_OK || m->flight.n > 0)
             return st;
     }

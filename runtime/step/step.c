@@ -62,6 +62,32 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
     *out_take = n < sizes[next].most ? (uint32_t)n : sizes[next].most;
 }
 
+void
+dop_step_first(const dop_model *model, uint32_t n, dop_ordering ordering, bool *first)
+{
+    const dop_model *m = model;
+    const uint32_t order = ordering > DOP_ORDERING_BARRIERS ? ordering - DOP_ORDERING_BARRIERS : DOP_ORDER_BARRIERS;
+    const uint32_t orders[] = {DOP_ORDER_BARRIERS, order},
+                   kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_ROWS, DOP_SCHED_DRAFT};
+    uint32_t n_of, left = n < m->plan.model->ctx ? n : m->plan.model->ctx, schedule, take;
+    if (!dop_plan_steps(&m->plan))
+        return;
+    for (; left > 0; left -= take) {
+        dop_step_choose(m, DOP_SCHED_PREFILL, left, &schedule, &take);
+        first[schedule] = true;
+    }
+    dop_used_of(&m->used, DOP_SCHED_DRAFT, DOP_ORDER_BARRIERS, &n_of);
+    const size_t n_kinds = n_of > 0 ? 3 : 1;
+    for (size_t k = 0; k < n_kinds * 2; k++) {
+        const uint32_t *of = dop_used_of(&m->used, kinds[k / 2], orders[k % 2], &n_of);
+        for (uint32_t i = 0; i < n_of; i++)
+            first[of[i]] = true;
+    }
+    for (uint32_t i = 0; i < m->used.n; i++)
+        if (first[m->used.schedules[i]])
+            first[dop_model_schedule_adapted(m, m->used.schedules[i])] = true;
+}
+
 dop_status
 dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, dop_diag *diag, uint32_t *out_schedule,
                      uint32_t *out_take)

@@ -149,6 +149,8 @@ choose(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint3
     dop_open_step *o = &m->step;
     const uint32_t most = dop_model_max_rows_of_several(m);
     *out_together = UINT32_MAX;
+    for (uint32_t k = 0; k < o->n_sequences; k++)
+        m->orders.keeps = m->orders.keeps && o->of[k].pos > 0; /* as in dop_sequence_feed, where a text begins */
     o->run.continued = dop_step_may_continue(m, rows, n);
     if (n == 1 && o->run.continued && m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT) {
         const uint32_t pos = rows[0].sequence->n_tokens;

@@ -28,6 +28,7 @@ check "again, and it is not said again" says_nothing run --quiet
 
 say "refuse $sum"
 check "a driver that refuses sums over subgroups" run
+check "nothing is written before another plan is there" [ "$(wc -l <out)" = 1 ]
 check "it runs, and is told what is wrong" grep -q "the driver of Fake Device refuses .*subgroup.* or gets that wrong" err
 check "notes of the compiler are not repeated" [ "$(grep -c 'no tokenizer' err)" -le 1 ]
 first=$(remembered)
@@ -51,6 +52,24 @@ lists=$(find "$plans" -name '*.avoid' | wc -l)
 check_fails "a driver that refuses everything" 1 "the driver of Useless refuses kernel" \
     "${fake[@]}" "$EXEC" "$model" "${small[@]}" "${ask[@]}" --quiet
 check "nothing is remembered of that" [ "$(find "$plans" -name '*.avoid' | wc -l)" = "$lists" ]
+
+# ---- a driver that refuses what no text needs yet ------------------------------------------------------------------------
+# Kernels are created in the order in which they are needed: the last one is of the larger chunks, which a prompt of three tokens does
+# without.  So the text comes, and a plan without that kernel for the next one.
+late() { "${fake[@]}" "$EXEC" "$model" --ctx 64 --chunks 8,64 "${ask[@]}" -j 1 "$@" >out 2>err; }
+say "device discrete Late"
+check "a device that takes all" late
+last=$(sed -n 's/^vkCreateComputePipelines //p' fake_driver.calls)
+say "device discrete Late" "fail vkCreateComputePipelines $last -13"
+find "$plans" -name '*.plan' -delete
+check "one that refuses the last kernel" late
+check "has written its text, once" [ "$(wc -l <out)" = 1 ]
+check "and is told so behind it" notes 1
+check "that kernel is to be avoided" [ "$(remembered)" = matmul_tiled ]
+say "device discrete Late"
+check "the next time nothing is said" says_nothing late --quiet
+without() { ! "${fake[@]}" "$EXEC" "$model" --ctx 64 --chunks 8,64 --trace-kernels | grep -q 'variant=matmul_tiled '; }
+check "as the plan is without it" without
 
 # ---- plans ------------------------------------------------------------------------------------------------------------
 say "refuse $sum"

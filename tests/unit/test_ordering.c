@@ -134,6 +134,60 @@ Test(ordering, probes_between_tokens)
     }
 }
 
+/* Makes the persistent form one that a driver still compiles, or not any more. */
+static void
+set_made(dop_model *m, bool made)
+{
+    dop_loader *l = &m->loader;
+    pthread_mutex_lock(&l->lock);
+    while (!made && !l->ended) /* the thread that makes what opening left */
+        pthread_cond_wait(&l->changed, &l->lock);
+    l->ended = made;
+    atomic_store(&l->ready[m->orders.decode[DOP_ORDER_PERSISTENT]], made);
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void *
+make_soon(void *model)
+{
+    usleep(5000);
+    set_made(model, true);
+    return NULL;
+}
+
+/* A text takes the form that is there when it begins, and keeps it: a run does not depend on when a thread is done. */
+Test(ordering, forms_that_come_later_are_for_the_next_text)
+{
+    for (uint32_t soon = 0; soon < 2; soon++) {
+        dop_sequence *s = open_toy(NEVER, &forced[0]);
+        dop_model *m = s->model;
+        uint32_t all[TOY_CTX];
+        pthread_t thread;
+        dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
+        m->orders.probes = true;
+        set_made(m, false);
+        feed(s, all, 0, 10);
+        if (soon)
+            cr_assert_eq(pthread_create(&thread, NULL, make_soon, m), 0);
+        take(s, all, 10, 5);
+        if (soon) {
+            pthread_join(thread, NULL);
+            cr_assert(describe(s).probe_ms > 0, "it was there a moment later");
+            close_model(s);
+            continue;
+        }
+        cr_assert(describe(s).probe_ms == 0 && describe(s).ordering == DOP_ORDER_BARRIERS);
+        set_made(m, true);
+        take(s, all, 15, 20);
+        cr_assert(describe(s).probe_ms == 0, "the text keeps its form");
+        feed(s, all, 35, 3);
+        take(s, all, 38, 10);
+        cr_assert(describe(s).probe_ms > 0, "the next one takes what is there");
+        close_model(s);
+    }
+}
+
 Test(ordering, sampling_on_the_host_with_stages)
 {
     for (uint32_t stall_at = 0; stall_at < 60; stall_at += 7) {

@@ -83,7 +83,8 @@ typedef struct dop_open_options {
     uint64_t prompt_cache_bytes;
     bool separate_memory; /* use staging buffers and mirrors even where host and device share memory */
     /* How many tokens the first dop_sequence_feed will bring, roughly; 0: unknown.  When it is known, dop_model_open returns
-     * as soon as that call has what it needs.  A thread prepares the rest meanwhile, and calls that need it wait for it. */
+     * as soon as that call and the steps of one token behind it have what they need.  A thread prepares the rest meanwhile, and calls
+     * that need it wait for it, or fail if the driver refuses it. */
     uint32_t first_tokens;
     bool no_scoring; /* promises that dop_sequence_score and dop_sequence_embed are not called; saves their resources */
     dop_ordering ordering; /* how greedy and sampled steps are ordered */

@@ -55,6 +55,8 @@ struct dop_cli_models {
     refused_kernels refused;
     bool avoids; /* the kernels to avoid are more than what the cache remembers */
     bool made;   /* a plan was made in this run */
+    /* Of identify().  It stays until the model has one of its own, so that the driver is loaded once (tests/bench/log/2026-11-27-cold-starts.md). */
+    dop_instance instance;
     uint32_t tries;
     uint32_t rounds; /* how often kernels were refused */
     char *fetched;   /* owned: the model of -hf; NULL: none */
@@ -117,6 +119,7 @@ compare_device(void *user, const dop_device_facts *facts, dop_diag *diag)
 {
     struct dop_cli_models *m = user;
     dop_status st = note_device(m, facts->number, facts->name, facts->line, diag);
+    dop_instance_destroy(&m->instance);
     m->looked = true;
     m->other = st == DOP_OK && strcmp(m->here.id.text, m->expected.text) != 0;
     return m->other ? DOP_FAIL(diag, DOP_E_DEVICE, "the plan is for another device") : st;
@@ -126,21 +129,21 @@ compare_device(void *user, const dop_device_facts *facts, dop_diag *diag)
 static dop_status
 identify(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 {
-    dop_instance instance;
+    dop_instance *instance = &m->instance;
     uint32_t index = 0;
     const bool listed = cli->device && strchr(cli->device, ','); /* of ranks */
     dop_buf line = {0};
-    dop_status st = dop_instance_create(diag, &instance);
+    dop_instance_destroy(instance);
+    dop_status st = dop_instance_create(diag, instance);
     if (st != DOP_OK)
         return st;
-    if ((st = dop_instance_choose(&instance, listed ? NULL : cli->device, diag, &index)) == DOP_OK) {
-        const dop_device_info *d = &instance.devices[index];
+    if ((st = dop_instance_choose(instance, listed ? NULL : cli->device, diag, &index)) == DOP_OK) {
+        const dop_device_info *d = &instance->devices[index];
         dop_device_describe(d, &line);
         st = line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
                          : note_device(m, d->index, d->caps.name, line.data, diag);
     }
     dop_buf_finish(&line);
-    dop_instance_destroy(&instance);
     return st;
 }
 
@@ -525,8 +528,12 @@ dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
 {
     struct dop_cli_models *m = cli->compiled;
     bool again = false;
-    if (m && *io_st == DOP_OK)
+    if (m && *io_st == DOP_OK) {
+        /* The text did without kernels that were refused behind it; the next one begins with a plan that has none of them. */
+        if (m->refused.n > 0)
+            (void)avoid_refused(cli, m, NULL);
         remember(m);
+    }
     if (!m || m->n == 0 || *io_st == DOP_OK || *io_st == DOP_E_USAGE || !m->list[0].plan)
         return false;
     if (*io_st == DOP_E_DEVICE && avoid_refused(cli, m, diag)) {
@@ -581,6 +588,7 @@ dop_cli_models_finish(dop_cli *cli)
         free(m->list[i].plan);
     free(m->list);
     free(m->here.name);
+    dop_instance_destroy(&m->instance);
     dop_buf_finish(&m->here.avoid);
     free(m->fetched);
     dop_plan_cache_close(&m->cache);

@@ -9,8 +9,10 @@ static uint32_t
 guess_prompt(const dop_cli *cli)
 {
     enum { TEXT_PER_TOKEN = 4, TEMPLATE = 16, MOST = 1 << 20 };
-    if (cli->interactive || cli->logits || cli->file || cli->tokens_file || (!cli->tokens && !cli->prompt))
+    if (cli->interactive || cli->logits || cli->file || cli->tokens_file || cli->images.count)
         return 0;
+    if (!cli->tokens && !cli->prompt) /* the model's own beginning of a text */
+        return 1;
     size_t n = cli->prompt ? strlen(cli->prompt) / TEXT_PER_TOKEN + 1 + (cli->chat ? TEMPLATE : 0) : 0;
     for (const char *p = cli->tokens; p && *p; p++)
         n += isdigit((unsigned char)*p) && !isdigit((unsigned char)p[1]);

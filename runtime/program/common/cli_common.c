@@ -187,7 +187,8 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
     if (st != DOP_OK)
         return st;
     dop_cli_open_options(cli, &o);
-    o.first_tokens = cli->made ? 0 : first_tokens;
+    /* Drafts of another model or of the text itself need more than dop_model_open knows of. */
+    o.first_tokens = cli->made && (cli->draft || cli->draft_ngram) ? 0 : first_tokens;
     o.no_scoring = no_scoring;
     if (cli->interactive && (st = dop_cli_keep_prompts(cli, diag, &o)) != DOP_OK)
         return st;
