@@ -109,7 +109,7 @@ typedef struct dop_cli {
     dop_device_fn *chosen;              /* with its user, for dop_open_options */
     void (*refused)(void *user, const char *kernel);
     void *chosen_user; /* of both */
-    bool made;         /* a plan was just made: a driver that refuses kernels which a text needs shall do so before anything is printed */
+    bool made;         /* a plan was just made, of which the driver may refuse kernels */
     /* about */
     bool bench, trace_kernels, report, check, info, disasm, json, quiet, verbose, help, version;
 
