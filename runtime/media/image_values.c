@@ -124,30 +124,47 @@ put_patch(const place *at, const float table[3][256], const uint8_t *from, uint3
     }
 }
 
-/* The rows of a tile, and how they are divided among threads: one for fewer rows than ROWS_EACH costs more than it gains. */
+/* Rows of tiles of one size that lie in a picture, in its grid, or of one that is the picture.  Threads divide them: one for fewer rows than
+ * ROWS_EACH costs more than it gains. */
 enum { ROWS_EACH = 256, MOST_THREADS = 8 };
 typedef struct rows_job {
     const place *at;
     const float (*table)[256];
-    const dop_image_tile *t;
-    const dop_picture *tile;
-    float *out;
+    const dop_picture *picture;
+    bool grid;
+    uint32_t first, n; /* tiles */
+    uint32_t pieces;   /* of ROWS_EACH rows of a tile */
+    float *out;        /* of all tiles of the layout */
 } rows_job;
 
 static dop_status
 put_some_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const rows_job *const j = user;
-    const uint32_t n = j->at->p->patch, gw = j->t->grid_width, all = gw * j->t->grid_height;
-    const dop_image_row *rows = j->at->rows + j->t->first_row;
+    const dop_image_layout *const x = j->at->layout;
+    const uint32_t n = j->at->p->patch, i = j->first + index / j->pieces, row = index % j->pieces * ROWS_EACH;
+    const dop_image_tile t = dop_image_tile_of(j->at->p, x, i);
+    const uint32_t all = t.grid_width * t.grid_height, in_grid = i - x->whole_first;
+    const size_t width = j->picture->width, left = j->grid ? in_grid % x->tile_columns * (size_t)x->width : 0,
+                 top = j->grid ? in_grid / x->tile_columns * (size_t)x->height : 0;
+    const dop_image_row *rows = j->at->rows + t.first_row;
     (void)worker;
     (void)diag;
-    for (uint32_t i = index * ROWS_EACH; i < all && i < (index + 1) * ROWS_EACH; i++) {
-        const size_t y = (size_t)(rows[i].patch / gw) * n, x = (size_t)(rows[i].patch % gw) * n;
-        put_patch(j->at, j->table, j->tile->rgb + (y * j->tile->width + x) * 3, j->tile->width,
-                  j->out + (size_t)i * j->at->layout->row_values);
+    for (uint32_t k = row; k < all && k < row + ROWS_EACH; k++) {
+        const size_t py = top + (size_t)(rows[k].patch / t.grid_width) * n,
+                     px = left + (size_t)(rows[k].patch % t.grid_width) * n;
+        put_patch(j->at, j->table, j->picture->rgb + (py * width + px) * 3, j->picture->width,
+                  j->out + ((size_t)t.first_row + k) * x->row_values);
     }
     return DOP_OK;
+}
+
+static dop_status
+put_rows(rows_job *j, dop_diag *diag)
+{
+    const dop_image_tile t = dop_image_tile_of(j->at->p, j->at->layout, j->first);
+    j->pieces = dop_div_up_u32(t.grid_width * t.grid_height, ROWS_EACH);
+    return dop_parallel_for(j->n * j->pieces, dop_cores_up_to(MOST_THREADS), put_some_rows, j, diag);
 }
 
 /* Makes tile i of a divided picture: a rectangle of the canvas (the resized picture) or, with DOP_IMAGE_PAN, a piece of the original
@@ -201,27 +218,28 @@ put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas
     const dop_image_layout *const x = at->layout;
     const bool planes = at->order == DOP_PIXELS_PUBLISHED && at->p->form != DOP_IMAGE_PIXELS &&
                         at->p->form != DOP_IMAGE_PATCHES && at->p->form != DOP_IMAGE_BUDGET;
+    /* Tiles that the canvas has as they are need no copies. */
+    const bool in_place = !planes && x->tile_rows > 0 && at->p->form != DOP_IMAGE_PAN &&
+                          canvas->width >= x->tile_columns * x->width && canvas->height >= x->tile_rows * x->height;
     float table[3][256];
     make_table(at->p, table);
-    for (uint32_t i = 0; i < x->n_tiles; i++) {
+    rows_job rows = {at, (const float(*)[256])table, canvas, true, x->whole_first, x->n_tiles - 1, 0, out};
+    dop_status st = in_place ? put_rows(&rows, diag) : DOP_OK;
+    for (uint32_t i = 0; i < x->n_tiles && st == DOP_OK; i++) {
         const dop_image_tile t = dop_image_tile_of(at->p, x, i);
         dop_picture tile = {0};
-        dop_status st = t.whole ? whole_of(at, picture, canvas, budget, diag, &tile)
-                                : tile_of(at, picture, canvas, x->whole_first ? i - 1 : i, budget, diag, &tile);
-        if (st != DOP_OK)
-            return st;
-        if (planes) /* of processors whose tiles have one size */
+        if (in_place && !t.whole)
+            continue;
+        st = t.whole ? whole_of(at, picture, canvas, budget, diag, &tile)
+                     : tile_of(at, picture, canvas, x->whole_first ? i - 1 : i, budget, diag, &tile);
+        rows = (rows_job){at, (const float(*)[256])table, &tile, false, i, 1, 0, out};
+        if (st == DOP_OK && planes) /* of processors whose tiles have one size */
             put_planes((const float(*)[256])table, &tile, out + i * 3 * (uint64_t)x->width * x->height);
-        else
-            st = dop_parallel_for(
-                dop_div_up_u32(t.grid_width * t.grid_height, ROWS_EACH), dop_cores_up_to(MOST_THREADS), put_some_rows,
-                &(rows_job){at, (const float(*)[256])table, &t, &tile, out + (size_t)t.first_row * x->row_values},
-                diag);
+        else if (st == DOP_OK)
+            st = put_rows(&rows, diag);
         drop(&tile, budget);
-        if (st != DOP_OK)
-            return st;
     }
-    return DOP_OK;
+    return st;
 }
 
 dop_status
