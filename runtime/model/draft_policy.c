@@ -34,11 +34,11 @@ void
 dop_draft_policy_follow(dop_draft_policy *policy, const dop_draft_policy *last)
 {
     dop_draft_policy *p = policy;
-    if (last->token.ms <= 0 || last->n_sizes != p->n_sizes)
+    if (last->n_sizes != p->n_sizes || (last->token.ms <= 0 && last->draft.ms <= 0))
         return;
     p->token = last->token;
     p->draft = last->draft;
-    p->wait = NEXT_TOKENS;
+    p->wait = p->token.ms > 0 ? NEXT_TOKENS : p->wait; /* steps of several sequences do not tell the time of a token */
     p->credit = fmin(last->credit, next_credit);
     for (uint32_t i = 0; i < p->n_sizes; i++)
         p->sizes[i] = last->sizes[i];
@@ -204,9 +204,10 @@ dop_draft_policy_shared(dop_draft_policy *policy, const dop_draft_round *round, 
     keep_time(&p->draft, round->draft_ms);
     p->right = p->right * fading + round->accepted;
     p->judged = p->judged * fading + round->accepted + ended;
-    (void)dop_draft_policy_share(p, sequences, 1, &pays);
+    const uint32_t each = (round->drafts + sequences - 1) / sequences;
+    (void)dop_draft_policy_share(p, sequences, each, &pays);
     const double made = 1 + round->accepted / (double)sequences,
-                 lost = shared_cost(p, sequences, round->rows, (round->drafts + sequences - 1) / sequences) - made;
+                 lost = shared_cost(p, sequences, round->rows, each) - made;
     p->credit = fmin(fmax(p->credit - lost, 0), most_credit);
     p->back_off = pays || p->credit > 0     ? 0
                   : p->back_off == 0        ? FIRST_WAIT

@@ -622,6 +622,51 @@ Test(speculation, policy_with_runs)
     cr_expect_gt(sum, 1.2 * TEXTS, "%.3f", sum / TEXTS);
 }
 
+/* Sixteen sequences in steps of 16 and 64 rows, as qwen3.5-4b has them on an H100: a draft for each does not pay, three do, also after
+ * steps in which few were right. */
+Test(speculation, policy_of_several_sequences)
+{
+    enum { SEQUENCES = 16, TEXTS = 40, TOKENS = 192 };
+    static const uint32_t rows[] = {4, 16, 64};
+    const double plain_ms = 5.3, step_ms = 9.5, draft_ms = 0.45, chance = 0.74;
+    dop_draft_policy last = {0};
+    uint32_t x = 3;
+    double ms = 0, made = 0;
+    bool pays;
+    for (uint32_t k = 0; k < TEXTS; k++) {
+        dop_draft_policy p;
+        dop_draft_policy_init(&p, rows, 3);
+        dop_draft_policy_follow(&p, &last);
+        for (double n = 0; n < TOKENS;) {
+            dop_draft_round r = {.rows = SEQUENCES, .judged = true};
+            uint32_t ended = 0;
+            if (p.wait > 0) {
+                p.wait--;
+            } else {
+                const uint32_t each = dop_draft_policy_share(&p, SEQUENCES, 3, &pays);
+                r.drafts = each * SEQUENCES;
+                r.rows += r.drafts;
+                for (uint32_t i = 0; i < SEQUENCES; i++) {
+                    uint32_t right = 0;
+                    while (right < each && draw_of(&x, 1000) < chance * 1000)
+                        right++;
+                    r.accepted += right;
+                    ended += right < each;
+                }
+                r.draft_ms = noisy(&x, draft_ms);
+                ms += each * draft_ms;
+            }
+            r.step_ms = noisy(&x, r.rows <= 16 ? plain_ms : step_ms);
+            ms += r.rows <= 16 ? plain_ms : step_ms;
+            n += 1 + (double)r.accepted / SEQUENCES;
+            dop_draft_policy_shared(&p, &r, SEQUENCES, ended);
+        }
+        made += TOKENS;
+        last = p;
+    }
+    cr_expect_gt(made * plain_ms / ms, 1.25, "%.3f", made * plain_ms / ms);
+}
+
 /* Picks of the host, which wants their logits: the same tokens, and nothing is speculated meanwhile. */
 Test(speculation, log_probabilities_of_picks)
 {
