@@ -6,12 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Have both kernels the same text, and the functions of their stages too? */
+static bool
+same_text(const dop_kernel *a, const dop_kernel *b)
+{
+    bool same = strcmp(a->glsl, b->glsl) == 0 && a->n_stages == b->n_stages;
+    for (uint32_t i = 0; same && i < a->n_stages; i++)
+        same = strcmp(a->stages[i], b->stages[i]) == 0;
+    return same;
+}
+
 dop_status
 dop_kernel_set_add(dop_kernel_set *s, const dop_kernel *k, dop_template tpl, dop_label label, dop_diag *diag,
                    uint32_t *out_index)
 {
     for (uint32_t i = 0; i < s->n; i++)
-        if (strcmp(s->items[i].k.glsl, k->glsl) == 0) {
+        if (same_text(&s->items[i].k, k)) {
             *out_index = i;
             return DOP_OK;
         }
