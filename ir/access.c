@@ -262,3 +262,11 @@ dop_node_extent(const dop_graph *g, dop_node_id id)
     }
     return most;
 }
+
+bool
+dop_node_reads_rows(const dop_graph *g, dop_node_id id, uint32_t k)
+{
+    const dop_axis_map col = dop_node_map(g, id, k, DOP_AXIS_col), row = dop_node_map(g, id, k, DOP_AXIS_row);
+    return dop_node_is_element(g, id) && dop_axis_map_is_whole(&col) && dop_axis_map_is_own(&row, DOP_AXIS_row) &&
+           dop_node_per_token(g, dop_node_at(g, id)->src[k]);
+}

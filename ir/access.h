@@ -54,6 +54,8 @@ dop_axis_map_in_tile(const dop_axis_map *m, dop_axis axis, dop_tile_span tile)
     return dop_axis_map_is_own(m, axis) || (tile == DOP_TILE_whole && !m->chosen);
 }
 
+/* Does node `id`, which is computed element by element, read whole rows of its source number k? */
+bool dop_node_reads_rows(const dop_graph *g, dop_node_id id, uint32_t k);
 /* Does some source of the node come through windows of more than one index? */
 bool dop_node_has_windows(const dop_graph *g, dop_node_id id);
 

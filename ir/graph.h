@@ -222,7 +222,7 @@ typedef struct dop_template_info {
     uint8_t joins;              /* DOP_JOIN_* */
     uint8_t hole[DOP_MAX_SRCS]; /* DOP_HOLE_* by source of the root */
     uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
-    uint32_t held, cost, lengths, siblings, tail, beside, activations;
+    uint32_t held, cost, lengths, siblings, tail, beside, activations, waits;
     const char *makes;
 } dop_template_info;
 const dop_template_info *dop_template_of(dop_template t);

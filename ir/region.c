@@ -98,15 +98,23 @@ find_beside(walk *w)
             w->a->product.beside = w->r->nodes[i];
 }
 
-/* A source that follows its reader in the list is an error for the verifier; here it counts as outside. */
+/* Sources in the region.  One that follows its reader in the list is an error for the verifier; here it counts as outside.  So does what
+ * products make and another part waits for. */
 static void
 find_sources(walk *w)
 {
-    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+    const bool products = w->r->tpl == DOP_TPL_gemv || w->r->tpl == DOP_TPL_matmul;
+    for (uint32_t i = 0; i < w->r->n_nodes; i++) {
+        w->behind[i] = root_of(w, i) == DOP_ROOT_product;
         for (uint32_t k = 0; k < node(w, i)->n_srcs; k++) {
             int32_t at = position(w->r, dop_node_base(w->g, node(w, i)->src[k], NULL));
-            w->src[(size_t)i * DOP_MAX_SRCS + k] = at < (int32_t)i ? at : -1;
+            const bool inside = at >= 0 && at < (int32_t)i, made = inside && w->behind[at];
+            const bool waits = products && made && dop_node_reads_rows(w->g, w->r->nodes[i], k);
+            w->src[(size_t)i * DOP_MAX_SRCS + k] = inside && !waits ? at : -1;
+            w->behind[i] = w->behind[i] || (made && !waits);
         }
+    }
+    memset(w->behind, 0, w->r->n_nodes * sizeof *w->behind);
     for (uint32_t i = 0; i < w->r->n_outs; i++) {
         int32_t at = position(w->r, w->r->outs[i]);
         if (at >= 0)
@@ -400,6 +408,23 @@ describe_experts(walk *w, dop_node_id *ids)
     a->experts.choice.n_nodes = take_marked(w, a->experts.choice.nodes);
 }
 
+/* Lists the values that other parts wait for. */
+static void
+find_awaited(walk *w, dop_node_id *ids)
+{
+    dop_product_facts *a = &w->a->product;
+    a->awaited = ids;
+    for (uint32_t at = 0; at < w->r->n_nodes; at++) {
+        bool awaited = false;
+        for (uint32_t i = at + 1; w->behind[at] && i < w->r->n_nodes && !awaited; i++)
+            for (uint32_t k = 0; k < node(w, i)->n_srcs; k++)
+                awaited = awaited || (source(w, i, k) < 0 && dop_node_reads_rows(w->g, w->r->nodes[i], k) &&
+                                      dop_node_base(w->g, node(w, i)->src[k], NULL) == w->r->nodes[at]);
+        if (awaited)
+            a->awaited[a->n_awaited++] = w->r->nodes[at];
+    }
+}
+
 static void
 describe_products(walk *w, dop_node_id *ids, dop_segment *parts)
 {
@@ -422,6 +447,7 @@ describe_products(walk *w, dop_node_id *ids, dop_segment *parts)
     a->prog.unit = (dop_unit){a->depth, 1};
     join_products(w);
     list_parts(w, parts, mats, outs);
+    find_awaited(w, ids + 7 * n);
     describe_experts(w, ids + 6 * n);
     memset(w->mark, 0, n * sizeof *w->mark);
     for (uint32_t i = 0; i < a->n_activations; i++) {
@@ -642,7 +668,7 @@ find_root(walk *w)
 
 /* Lists of ids that an analysis needs memory for, of n_nodes ids each, besides the reads: those of describe_products(), which has
  * the most. */
-enum { LISTS = 7 };
+enum { LISTS = 8 };
 
 /* Makes an empty analysis of the region, in the memory of the previous analysis where that is large enough. */
 static dop_analysis *
@@ -666,9 +692,16 @@ make_analysis(dop_graph *g, const dop_region *r)
 }
 
 bool
+dop_region_awaits(const dop_region *r, dop_node_id value)
+{
+    const dop_product_facts *p = &r->info->product;
+    return dop_ids_find(p->awaited, p->n_awaited, value) < p->n_awaited;
+}
+
+bool
 dop_region_hands_on(const dop_region *r, dop_node_id value)
 {
-    return r->info->tail.id && r->info->tail.of == value;
+    return (r->info->tail.id && r->info->tail.of == value) || dop_region_awaits(r, value);
 }
 
 uint32_t

@@ -58,6 +58,10 @@ typedef struct dop_product_facts {
     /* Templates gemv and expert: a product whose activation is another row than `act`; 0: none.  An invocation sums it beside the
      * region's only other product, and the only part combines both results.  The product belongs to no part itself. */
     dop_node_id beside;
+    /* Values that a part makes and of which other parts read whole rows, behind their own sums (the first half of a product of low
+     * rank).  These parts' workgroups wait for those that make the value. */
+    uint32_t n_awaited;
+    dop_node_id *awaited;
 } dop_product_facts;
 
 /* Facts about products by expert (templates expert and expert_tiles), whose matrices are chosen by a value. */
@@ -150,6 +154,10 @@ void dop_region_storers(const dop_region *r, uint32_t *counts);
 bool dop_region_wide(const dop_graph *g, const dop_region *r, dop_node_id id);
 /* Does the region store `value` so that some of its own workgroups can read what other workgroups of the dispatch computed? */
 bool dop_region_hands_on(const dop_region *r, dop_node_id value);
+/* Do other parts of the region wait for `value`?  Do they for anything that the part with this number makes, or does the part wait? */
+bool dop_region_awaits(const dop_region *r, dop_node_id value);
+bool dop_region_part_is_awaited(const dop_region *r, uint32_t part);
+bool dop_region_part_waits(const dop_graph *g, const dop_region *r, uint32_t part);
 /* Number of the part that computes `id`; n_parts: none does. */
 uint32_t dop_region_part(const dop_region *r, dop_node_id id);
 bool dop_region_is_out(const dop_region *r, dop_node_id id);

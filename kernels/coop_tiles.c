@@ -119,7 +119,7 @@ can_join(const dop_site *s)
             dop_row_values(s->g, w) != dop_row_values(s->g, w0))
             return false;
     }
-    return a->n_parts > 1;
+    return a->n_parts > 1 && a->n_awaited == 0;
 }
 
 /* Number of columns of tiles, each bn rows of weights wide: of all parts as one matrix (joined), or summed over the parts. */
@@ -145,12 +145,12 @@ typedef struct coop_division {
 
 /* May workgroups share the depth of tiles (split-K)?  Tiles must be so large that a multiprocessor has room for only one
  * workgroup, because smaller workgroups fill the last wave anyway; and tiles must be nearly full of tokens, because small batches
- * have tiles of their own. */
+ * have tiles of their own.  Where workgroups wait for others, counts have another use. */
 static bool
 can_share(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
-    return s->t->merges && s->g->max_t * 4 >= dop_div_up_u32(s->g->max_t, x->bm) * x->bm * 3 &&
-           x->bm * x->bn * p->most >= 128 * 128 &&
+    return s->t->merges && s->r->info->product.n_awaited == 0 &&
+           s->g->max_t * 4 >= dop_div_up_u32(s->g->max_t, x->bm) * x->bm * 3 && x->bm * x->bn * p->most >= 128 * 128 &&
            dop_matrix_m(s->t->matrix) * dop_matrix_n(s->t->matrix) / s->t->subgroup % 4 == 0;
 }
 

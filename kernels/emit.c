@@ -317,6 +317,25 @@ find_columns(dop_emit *e, const low_rank *l, const char *columns, const char *nu
     dop_emit_index(e, "uint %s = (clamp(uint(%s), 1u, %uu) - 1u) * %uu;", columns, number, l->segments, l->span);
 }
 
+/* The row that is multiplied, where other workgroups of the dispatch make it; else 0. */
+static dop_node_id
+awaited_row(const dop_emit *e, const low_rank *l)
+{
+    const dop_node_id x = dop_node_base(e->g, l->n->src[0], NULL);
+    return dop_region_awaits(e->r, x) ? x : 0;
+}
+
+/* Columns of the row. */
+static const char *
+row_value(dop_emit *e, const low_rank *l, const char *column, uint32_t width)
+{
+    uint32_t start = 0;
+    dop_node_base(e->g, l->n->src[0], &start);
+    const dop_node_id x = awaited_row(e, l);
+    return x ? dop_emit_awaited(e, x, (dop_index){l->ix.t, column}, width, start)
+             : dop_emit_value(e, l->n->src[0], (dop_index){l->ix.t, column}, width);
+}
+
 /* Adds the first columns of the row's first segment. */
 static void
 add_at_once(dop_emit *e, const low_rank *l, const char *number)
@@ -334,9 +353,10 @@ add_at_once(dop_emit *e, const low_rank *l, const char *number)
                        l->name, i, l->step / 2, matrix,
                        dop_emit_flat(e, w, at, dop_row_values(e->g, w), i % pieces * l->step), l->step);
     }
+    if (awaited_row(e, l))
+        dop_emit_await(e, awaited_row(e, l));
     for (uint32_t k = 0; k < l->first; k += wide)
-        x[k / wide] = dop_emit_value(e, l->n->src[0],
-                                     (dop_index){l->ix.t, k ? dop_emit_str(e, "(%s + %uu)", from, k) : from}, wide);
+        x[k / wide] = row_value(e, l, k ? dop_emit_str(e, "(%s + %uu)", from, k) : from, wide);
     for (uint32_t i = 0; i < l->width * pieces; i++) {
         const char *to = sum_of(e, l, i / pieces), *h = dop_emit_str(e, "w%u_%u", l->name, i);
         const char *const *y = x + i % pieces * l->step / wide;
@@ -354,7 +374,7 @@ add_at_once(dop_emit *e, const low_rank *l, const char *number)
 static void
 add_columns(dop_emit *e, const low_rank *l, const char *r, uint32_t step)
 {
-    const char *x = dop_emit_value(e, l->n->src[0], (dop_index){l->ix.t, r}, step);
+    const char *x = row_value(e, l, r, step);
     for (uint32_t i = 0; i < l->width; i++) {
         const char *w = dop_emit_value(e, l->n->src[1], (dop_index){row_of(e, l, i), r}, step);
         dop_emit_line(e, step == 4 ? "%s += dot(%s, %s);" : "%s += %s * %s;", sum_of(e, l, i), x, w);
@@ -406,6 +426,8 @@ emit_dot_at(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_emit_line(e, width == 4 ? "vec4 %s = vec4(0.0);" : "float %s = 0.0;", l.sum);
     if (l.first)
         add_at_once(e, &l, number);
+    else if (awaited_row(e, &l))
+        dop_emit_await(e, awaited_row(e, &l));
     if (l.first == l.used && l.slots > 1) {
         number =
             several ? dop_emit_str(e, "%s.y", numbers) : dop_emit_value(e, l.n->src[2], (dop_index){ix.t, "1u"}, 1);

@@ -184,6 +184,10 @@ const char *dop_emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32
 /* emit_load.c: a load of a value from outside the region, of which `start` columns are skipped; a new variable with the value of an
  * expression; and whether a value has rows: one that does not depend on the token is a row vector, for which t is dropped. */
 const char *dop_emit_load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start);
+/* A value of a row that other workgroups of the dispatch make (dop_product_facts.awaited), and the statement that waits for all of these,
+ * which must come before and stand in no loop. */
+void dop_emit_await(dop_emit *e, dop_node_id node);
+const char *dop_emit_awaited(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start);
 const char *dop_emit_temp(dop_emit *e, uint32_t width, const char *expr);
 bool dop_emit_has_rows(const dop_graph *g, dop_node_id id);
 /* Index of a value in the memory of its node: t * row_values + c + start, shortened where a part is zero. */

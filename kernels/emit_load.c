@@ -224,3 +224,24 @@ dop_emit_load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint3
         e, node, width,
         dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_source_arg(e, node), at));
 }
+
+const char *
+dop_emit_awaited(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start)
+{
+    const char *at = dop_emit_flat(e, node, ix, dop_row_values(e->g, node), start), *x;
+    dop_buf *constants = e->constants, *early = e->early;
+    if (in_mailbox(e, node)) /* of several sets of rows, all but the first find it early */
+        return receive(e, node, at, width, width);
+    e->constants = e->early = NULL; /* loads of before the wait find nothing */
+    x = dop_emit_temp(e, width, dop_emit_str(e, "dop_taken%u(%s, %s)", width, dop_emit_arg(e, node, false), at));
+    e->constants = constants;
+    e->early = early;
+    return x;
+}
+
+void
+dop_emit_await(dop_emit *e, dop_node_id node)
+{
+    if (!in_mailbox(e, node))
+        dop_emit_line(e, "dop_await();");
+}

@@ -202,8 +202,10 @@ uint32_t dop_choice_bytes(const dop_gen *gen, const dop_choice_program *p);
 /* The facts of a region's products that determine its tile. */
 typedef struct dop_products {
     dop_node_id first;
-    uint32_t k;    /* depth: values of an activation row (of all slots that are summed up), and of the product beside */
-    uint32_t rows; /* rows of weights of all matrices and slots together; where slots are summed up, of one slot */
+    uint32_t k; /* depth: values of an activation row (of all slots that are summed up), and of the product beside */
+    /* Rows of weights of all matrices and slots together, but for parts that others wait for, which are small and come first; where slots
+     * are summed up, of one slot. */
+    uint32_t rows;
     uint32_t most; /* largest number of sibling products: products that one output is computed from */
     dop_type type; /* storage type of the weights of `first` */
 } dop_products;
@@ -250,6 +252,16 @@ uint32_t dop_part_unit(const dop_graph *g, const dop_segment *part);
 uint32_t dop_products_unit(const dop_graph *g, const dop_region *r);
 /* Appends the call of a part's function by the workgroups whose numbers are below `end`; 0: by all remaining workgroups. */
 void dop_gen_call(dop_buf *calls, const char *call, uint32_t end);
+/* gen_waits.c: parts whose values other parts of the dispatch wait for (dop_product_facts.awaited).
+ * order: the numbers of the parts as they come in the grid (order[p->n]).
+ * declare, define: the functions of waits, in a hole that the numbers of workgroups fill later: those that are awaited, and all others, each
+ *   times `tiles` (an expression; NULL: once).  NULL: nothing waits, or mailboxes do.
+ * call: a part's call, and the count of the workgroup behind it. */
+struct dop_stmt;
+void dop_waits_order(const dop_gen *gen, const dop_parts *p, uint32_t *order);
+struct dop_stmt *dop_waits_declare(dop_gen *gen, struct dop_nest *n);
+void dop_waits_define(dop_gen *gen, struct dop_stmt *hole, uint32_t makers, uint32_t takers, const char *tiles);
+const char *dop_waits_call(dop_gen *gen, uint32_t part, const char *call);
 uint32_t dop_pow2_floor(uint32_t v);
 /* Invocations of a workgroup: `invocations`, or the target's maximum where that is smaller. */
 uint32_t dop_wg_of(const dop_target *t, uint32_t invocations);

@@ -41,6 +41,7 @@ typedef struct dop_coop {
     uint32_t piece;
     const char *raw;
     bool found;
+    struct dop_stmt *operands; /* a hole before the loop over the depth, for what the end loads; NULL: it loads then */
 } dop_coop;
 
 /* The beginning of a condition, with "true" where it always holds, else "false".  shaderc's optimizer leaves loops with such a condition

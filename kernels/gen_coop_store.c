@@ -120,6 +120,34 @@ all_apart(const dop_coop *o, uint32_t width, dop_buf *load, dop_buf *store)
     return loads;
 }
 
+/* Values that all fragments of a workgroup have, where lanes take one each and that is all: the end of a part that waits is a chain of loads,
+ * of which only the last ones depend on what is waited for.  The others come before the loop over the depth. */
+static bool
+once_apart(const dop_coop *o, dop_buf *load, dop_buf *store)
+{
+    dop_emit *e = &o->gen->e;
+    const dop_target *t = e->target;
+    const uint32_t values = o->side * dop_matrix_m(t->matrix) * dop_matrix_n(t->matrix);
+    if (!o->operands || o->fm > 1 || o->fn > o->side || o->n_parts > 1 || values > o->teams * t->subgroup ||
+        dop_blocks_of(e->g, e->r).n)
+        return false;
+    dop_buf_printf(load,
+                   "    const uint i = 0u, j = 0u;\n    const uint q = min(share * SG + lane %% SG, %uu);\n"
+                   "    const uint token = min(t0 + wm * WM + DOP_TOKEN(q), dop_tokens - 1u);\n"
+                   "    const uint row = min(DOP_COLUMN(q), %uu);\n",
+                   values - 1, o->rows - 1);
+    dop_buf_printf(store,
+                   "            if (share * SG + lane %% SG < %uu && t0 + wm * WM + DOP_TOKEN(q) < dop_tokens && "
+                   "DOP_COLUMN(q) < %uu) {\n                uint e = DOP_PLACE(q);\n",
+                   values, o->rows);
+    dop_emit_scope(e, store, "                ");
+    e->constants = e->early = load;
+    store_values(o->gen, o->part, 1, (dop_index){"token", "row"});
+    e->constants = e->early = NULL;
+    dop_buf_puts(store, "            }\n");
+    return true;
+}
+
 /* Split-K: workgroups that share a tile store their sums, each in its invocations' own order.  The last workgroup to finish adds all
  * sums in the order of the shares, so that the result does not depend on which is last. */
 static void
@@ -202,21 +230,23 @@ dop_coop_end(const dop_coop *o)
     dop_buf load = {0}, store = {0};
     const bool direct = o->form->kind == DOP_COOP_direct, shared = o->form->kind >= DOP_COOP_few;
     const uint32_t width = width_of(o);
-    const bool apart = all_apart(o, width, &load, &store);
+    const bool once = once_apart(o, &load, &store), apart = once || all_apart(o, width, &load, &store);
     if (!apart)
         store_at(o, width, &store);
+    if (once)
+        o->operands->value = dop_gen_keep(o->gen, &load);
     if (o->gen->choice->tile.shares > 1)
         meet(o);
     const char *end = dop_gen_keep(o->gen, &store);
     dop_nest_for(n, "i", "0u", "FM", dop_nest_text(n, "%uu", o->deep))->unroll = true;
     if (!direct)
         dop_nest_unrolled(n, "j", o->fn / o->side);
-    if (apart)
+    if (apart && !once)
         dop_nest_hole(n, "operands", dop_gen_keep(o->gen, &load));
     if (!direct)
         pass_through(o);
     if (apart)
-        dop_nest_hole(n, "end", end);
+        dop_nest_hole(n, "end", end)->reads = once ? o->memory[0] : 0;
     else
         store_all(o, width, end);
     if (shared) /* A turn ends when all have read these fragments. */

@@ -212,16 +212,24 @@ emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x)
 {
     dop_buf calls = {0};
     const dop_tile *tile = &gen->choice->tile;
-    const uint32_t sets = tile->loops ? tile->loops : 1, per_wg = tile->wg / tile->lanes * tile->rows * sets;
-    uint32_t first = 0;
-    for (uint32_t i = 0; gen->e.status == DOP_OK && i < p->n; i++) {
-        const uint32_t n_wg = dop_div_up_u32(p->part[i].rows, per_wg);
+    const uint32_t each = tile->wg / tile->lanes * tile->rows, sets = tile->loops ? tile->loops : 1;
+    uint32_t first = 0, makers = 0, *order = dop_arena_alloc(n->arena, p->n * sizeof *order);
+    if (!order)
+        return DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+    dop_stmt *waits = dop_waits_declare(gen, n);
+    dop_waits_order(gen, p, order);
+    for (uint32_t k = 0; gen->e.status == DOP_OK && k < p->n; k++) {
+        const uint32_t i = order[k];
+        const bool awaited = dop_region_part_is_awaited(gen->e.r, i);
+        const uint32_t n_wg = dop_div_up_u32(p->part[i].rows, awaited ? each : each * sets);
         dop_product_part(gen, p, n, x, i, n_wg);
-        const char *call = dop_emit_str(&gen->e, "dop_part%u(wg - %uu);", i, first);
+        const char *call = dop_waits_call(gen, i, dop_emit_str(&gen->e, "dop_part%u(wg - %uu);", i, first));
         first += n_wg;
-        dop_gen_call(&calls, call, i + 1 < p->n ? first : 0);
+        makers = awaited ? first : makers;
+        dop_gen_call(&calls, call, k + 1 < p->n ? first : 0);
     }
     gen->grid[0] = first;
+    dop_waits_define(gen, waits, makers, first - makers, NULL);
     return dop_product_finish(gen, n, NULL, &calls);
 }
 

@@ -196,7 +196,8 @@ dop_few_groups(const dop_site *s, uint32_t rows)
     const dop_product_facts *a = &s->r->info->product;
     uint32_t n = 0;
     for (uint32_t i = 0; i < a->n_parts; i++)
-        n += dop_div_up_u32(dop_product_cols(s->g, a->parts[i].mats[0]), rows);
+        if (!dop_region_part_is_awaited(s->r, i))
+            n += dop_div_up_u32(dop_product_cols(s->g, a->parts[i].mats[0]), rows);
     return n;
 }
 

@@ -287,14 +287,21 @@ emit(dop_gen *gen)
     for (uint32_t i = 0; i < p.n_stats; i++)
         memory.stats |= dop_nest_shared(&n, "float", dop_nest_text(&n, "dop_rs%u", i), tile->bm * tile->bk / 4);
     dop_nest_hole(&n, "rows of a block", dop_gen_keep(gen, &decls));
-    uint32_t first = 0;
-    for (uint32_t i = 0; e->status == DOP_OK && i < p.n; i++) {
+    uint32_t first = 0, makers = 0, *order = dop_arena_alloc(n.arena, p.n * sizeof *order);
+    if (!order)
+        return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+    dop_stmt *waits = dop_waits_declare(gen, &n);
+    dop_waits_order(gen, &p, order);
+    for (uint32_t k = 0; e->status == DOP_OK && k < p.n; k++) {
+        const uint32_t i = order[k];
         emit_part(gen, &p, &n, i, &memory);
-        const char *call = dop_emit_str(e, "dop_part%u(wg - %uu, t0);", i, first);
+        const char *call = dop_waits_call(gen, i, dop_emit_str(e, "dop_part%u(wg - %uu, t0);", i, first));
         first += dop_div_up_u32(p.part[i].rows, tile->bn);
-        dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
+        makers = dop_region_part_is_awaited(e->r, i) ? first : makers;
+        dop_gen_call(&calls, call, k + 1 < p.n ? first : 0);
     }
     gen->grid[0] = first;
+    dop_waits_define(gen, waits, makers, first - makers, dop_emit_str(e, "(%s + BM - 1u) / BM", tokens));
     return dop_product_finish(gen, &n, dop_gen_keep(gen, &begin), &calls);
 }
 

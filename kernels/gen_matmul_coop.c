@@ -98,8 +98,18 @@ typedef struct turn {
      * invocation moves; and the invocation's number, with the distance to its next piece. */
     uint32_t a, b, na, nb;
     const char *lane, *by;
-    const char *from; /* the first column of a subgroup's part of the depth, with a plus */
+    const char *from;           /* the first column of a subgroup's part of the depth, with a plus */
+    struct dop_stmt **operands; /* where o->operands goes */
 } turn;
+
+/* The hole for operands of the end, behind the first loads of factors, which nothing should keep waiting. */
+static void
+place_operands(const turn *u)
+{
+    const dop_emit *e = &u->o->gen->e;
+    if (u->o->form->kind >= DOP_COOP_few && dop_region_part_waits(e->g, e->r, u->o->index))
+        *u->operands = dop_nest_hole(u->n, "operands", "");
+}
 
 /* An unrolled loop over the pieces that an invocation moves, which have number i. */
 static void
@@ -250,6 +260,7 @@ staged(turn *u)
     }
     fetch(u, slot_a, slot_b, tile ? o->from : "p * BK");
     dop_nest_ends(n, tile ? 0 : 2);
+    place_operands(u);
     dop_nest_for(n, tile ? "k0" : "base", o->from, o->to, dop_nest_text(n, "%uu", step));
     if (!tile) {
         dop_nest_unrolled(n, "p", o->ahead);
@@ -295,6 +306,7 @@ by_subgroup(turn *u)
     dop_nest_unrolled(n, "g", columns);
     fetch_weights(u, slot_b, "p * DEEP");
     dop_nest_ends(n, 3);
+    place_operands(u);
     dop_nest_for(n, "base", "0u", dop_nest_text(n, "%uu", range), "DEEP");
     dop_nest_unrolled(n, "p", 1);
     dop_nest_let(n, "uint", "k0", "base + p * DEEP");
@@ -365,7 +377,13 @@ emit_part(dop_coop *o)
                    lanes = kind == DOP_COOP_own ? gen->e.target->subgroup : tile->wg;
     dop_nest *n = o->n;
     dop_buf load = {0}, text = {0};
-    turn u = {.o = o, .n = n, .lane = "lane", .by = "WG", .from = "", .take_a = load_activation(gen, o->p, &load)};
+    turn u = {.o = o,
+              .n = n,
+              .lane = "lane",
+              .by = "WG",
+              .from = "",
+              .take_a = load_activation(gen, o->p, &load),
+              .operands = &o->operands};
     dop_coop_weights(o, &text);
     if (kind != DOP_COOP_direct || dop_coop_window_bytes(gen->e.g, gen->e.r, tile))
         dop_buf_printf(&text, "dop_raw8 dop_load_a%u(uint t, uint c)\n{\n%s%s}\n", o->index,
@@ -515,9 +533,14 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     o.side = direct ? o.fn : stored_side_by_side(tile, mats, e->target, bytes);
     open_nest(&o, bytes);
     dop_stmt *declared = dop_nest_hole(&n, "declarations", NULL);
-    uint32_t first = 0;
+    uint32_t first = 0, makers = 0, *order = dop_arena_alloc(n.arena, p.n * sizeof *order);
+    if (!order)
+        return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+    dop_stmt *waits = dop_waits_declare(gen, &n);
+    dop_waits_order(gen, &p, order);
     const uint32_t together = tile->joined ? p.n : 1;
-    for (uint32_t i = 0; e->status == DOP_OK && i < p.n; i += together) {
+    for (uint32_t at = 0; e->status == DOP_OK && at < p.n; at += together) {
+        const uint32_t i = order[at];
         dop_coop part = o;
         part.part = &p.part[i];
         part.index = i;
@@ -525,10 +548,13 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
         for (uint32_t k = 0; k < together; k++)
             part.rows += p.part[i + k].rows;
         emit_part(&part);
-        const char *call = dop_emit_str(e, "dop_part%u(wg - %uu, %s);", i, first, all ? "0u" : "t0");
+        const char *call =
+            dop_waits_call(gen, i, dop_emit_str(e, "dop_part%u(wg - %uu, %s);", i, first, all ? "0u" : "t0"));
         first += dop_div_up_u32(part.rows, tile->bn);
-        dop_gen_call(&calls, call, i + together < p.n ? first : 0);
+        makers = dop_region_part_is_awaited(e->r, i) ? first : makers;
+        dop_gen_call(&calls, call, at + together < p.n ? first : 0);
     }
+    dop_waits_define(gen, waits, makers, first - makers, all ? NULL : "(dop_tokens + BM - 1u) / BM");
     gen->halves = true;
     gen->grid[0] = dop_tiles_begin(gen, "gl_WorkGroupID.x", "dop_tokens", &decls, &begin);
     gen->grid[1] = first;

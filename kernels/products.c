@@ -98,7 +98,8 @@ dop_products_of(const dop_site *s)
     if (a->product.beside)
         p.k += dop_product_depth(g, a->product.beside);
     for (uint32_t i = 0; i < a->product.n_mats; i++)
-        p.rows += dop_node_cols(g, a->product.mats[i]) / summed;
+        if (!dop_region_part_is_awaited(s->r, dop_region_part(s->r, a->product.mats[i])))
+            p.rows += dop_node_cols(g, a->product.mats[i]) / summed;
     if (a->product.n_mats > 0) {
         p.first = a->product.mats[0];
         p.type = dop_product_type(g, p.first);

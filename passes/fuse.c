@@ -36,6 +36,7 @@ typedef struct tile {
     const dop_region *r;
     const dop_template_info *has;
     const bool *made; /* [n_nodes of the consumer][DOP_MAX_SRCS] */
+    uint32_t rows_of; /* columns of values of which the consumer's nodes may read whole rows from memory */
 } tile;
 
 /* Do two values have the same rows? */
@@ -105,6 +106,16 @@ reads_windows(const dop_graph *g, dop_node_id n, uint32_t k)
     return row.kind == DOP_ACCESS_window || head.kind == DOP_ACCESS_window;
 }
 
+/* Does each element of the node read a whole row of a short value, or of a matrix, from memory?  dop_fuse_check_waits() says whether the
+ * region may wait for what it makes itself. */
+static bool
+reads_from_memory(const tile *t, dop_node_id n, uint32_t k)
+{
+    const dop_node_id src = dop_node_at(t->g, n)->src[k];
+    const bool matrix = dop_node_at(t->g, src)->op == DOP_OP_weight && dop_node_is_element(t->g, n);
+    return (matrix || dop_node_reads_rows(t->g, n, k)) && dop_node_cols(t->g, src) <= t->rows_of;
+}
+
 /* The rule of docs/design.md: does the tile hold what node n reads of its source number k? */
 static dop_reason
 compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
@@ -112,6 +123,8 @@ compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
     const dop_graph *g = t->g;
     const dop_axis_map col = dop_node_map(g, n, k, DOP_AXIS_col), row = dop_node_map(g, n, k, DOP_AXIS_row),
                        part = dop_node_map(g, n, k, DOP_AXIS_part), pos = dop_node_map(g, n, k, DOP_AXIS_pos);
+    if (reads_from_memory(t, n, k))
+        return DOP_REASON_none;
     const dop_reason why = columns_missing(t, n, &col);
     if (why != DOP_REASON_none)
         return why;
@@ -298,7 +311,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
-    tile t = {g, f, p, dop_template_of(p->tpl), NULL};
+    tile t = {g, f, p, dop_template_of(p->tpl), NULL, dop_fuse_wait_columns(cx, g, p)};
     *out = DOP_REASON_template_limit;
     if (!(t.has->joins & joins_as(g, c))) {
         if (dop_node_extent(g, c->info->root) == DOP_EXTENT_all ||
@@ -331,12 +344,17 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
         *out = DOP_REASON_state_order;
         return DOP_OK;
     }
+    dop_status st = DOP_OK;
     bool *made = find_made(f, producer, c);
     if (!made)
         return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
     t.made = made;
     *out = compare_region(&t, c);
+    if (*out == DOP_REASON_none && t.rows_of)
+        st = dop_fuse_check_waits(cx, f, producer, c, made, out);
     free(made);
+    if (st != DOP_OK)
+        return st;
     if (*out == DOP_REASON_none && t.has->meets && count_meeting(f, producer, c) > t.has->meets)
         *out = DOP_REASON_capacity;
     return DOP_OK;
@@ -446,7 +464,8 @@ check_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (dop_node_is(g, p->nodes[i], DOP_EFFECT))
             return DOP_REASON_state_order;
-    if ((reads_again(g, p, c) || joins_again(g, p, c)) && !dop_fuse_asked(cx, g, producer, consumer))
+    if ((reads_again(g, p, c) || joins_again(g, p, c) || dop_fuse_makes_rows(cx, f, producer, c)) &&
+        !dop_fuse_asked(cx, g, producer, consumer))
         return DOP_REASON_cost;
     bool merges = any_node(g, p, dop_node_merges);
     for (uint32_t i = 0; i < c->n_nodes; i++) {

@@ -16,6 +16,19 @@ dop_status dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_
 dop_status dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
                               dop_reason *out_reason);
 
+/* fuse_waits.c: values of which an element of an epilogue reads whole rows, as the second half of a product of low rank does.
+ * wait_columns: how many columns such a value may have, behind the products of this region; 0: no such values.
+ * check_waits: consumer c, whose sources `made` ([n_nodes][DOP_MAX_SRCS]) are of p, may read whole rows of p's values if others of its values
+ *   come from parts that none waits for.
+ * makes_rows: would each element of consumer c compute whole rows of producer p again?
+ * may_wait: is the element-wise region r one for the epilogue of products that it reads, or that a region left for the epilogue (`later`)
+ *   reads? */
+uint32_t dop_fuse_wait_columns(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *p);
+dop_status dop_fuse_check_waits(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id p, const dop_region *c,
+                                const bool *made, dop_reason *out_reason);
+bool dop_fuse_makes_rows(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id p, const dop_region *c);
+bool dop_fuse_may_wait(const dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_region_id r);
+
 /* May a workgroup stage a row of `len` floats?  The rest of its shared memory is for reductions. */
 bool dop_fuse_fits_shared(const dop_target *t, uint32_t len);
 /* Does the region's template have any hole for rows, scalars of rows, heads or choices? */

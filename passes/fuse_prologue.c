@@ -11,8 +11,8 @@ prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_reg
 {
     const dop_graph *g = f->g;
     const dop_region *reg = &g->regions[r];
-    *out_yes = false;
-    for (uint32_t i = 0; i < reg->n_nodes; i++) {
+    *out_yes = dop_fuse_may_wait(cx, f, later, r);
+    for (uint32_t i = 0; i < reg->n_nodes && !*out_yes; i++) {
         const dop_node *n = dop_node_at(g, reg->nodes[i]);
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);

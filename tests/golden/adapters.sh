@@ -62,6 +62,25 @@ check_fails "one too many" 1 "the plan has room for 3 adapters" logits a.f32 a.p
 "$DOPPLERC" "$golden" -o none.plan --quiet --target lavapipe --chunks 7 --kv f32
 check_fails "no room" 1 "the plan has no room for adapters" logits a.f32 none.plan --lora one
 
+# Workgroups that wait for others of their dispatch, which come first: here they run one after another.  A step of a few rows
+# with adapters has no more dispatches than one without.
+printf '%s\n' "base: nvidia-hopper" "name: waits" "cores: 4" "subgroup: 8" "max_workgroup: 64" "persistent: 64" "shared_bytes: 32768" \
+    "caps: [f16_storage, f16_math, i8_storage, subgroup]" "schedule: {wait_least: 64}" >waits.yaml
+alone() { LP_NUM_THREADS=1 "$@"; }
+check "waits: compiles" "$DOPPLERC" "$golden" -o w.plan --quiet --target waits.yaml --chunks 7 --kv f32 --adapters 3 --rank 5 \
+    --sequences 4 --rows 2,4 --report >report.txt
+for step in rows2 rows4; do
+    check "waits: as many dispatches of $step" [ "$(sed -n "s/^$step: \([0-9]* dispatches per layer\).*/\1/p" report.txt)" = \
+        "$(sed -n "s/^${step}_adapted: \([0-9]* dispatches per layer\).*/\1/p" report.txt)" ]
+done
+check "waits: runs alone" alone logits a.f32 w.plan &&
+    check "waits: logits alone" "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits.f32" a.f32 5e-4
+for chunk in 1 7; do
+    check "waits: runs, chunks of $chunk" alone logits a.f32 w.plan --lora "$golden/adapter" --ordering barriers --chunk $chunk &&
+        check "waits: logits, chunks of $chunk" "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits_adapter.f32" a.f32 5e-4
+done
+check "waits: mixtures of adapters" alone "$TOOLS/adapters" w.plan 1 "$golden/adapter" one two
+
 # Control vectors: loaded as merged, alone, scaled, together, beside an adapter, in one rank and in several.
 vector() { python3 "$SRC/tests/tools/control_vector.py" "$@"; }
 # controls NAME PLAN MERGING LOADING BOUND
