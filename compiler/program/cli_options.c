@@ -143,7 +143,7 @@ static const dop_option_rule rules[] = {
     {.options = "split part-memory simulate", .needs = "parts", .why = "is about a plan in parts: give --parts"},
     {.options = "invariant",
      .excludes = "rows parts",
-     .why = "has steps of one size, which --chunks gives, in one part"},
+     .why = "has steps of one size, which --chunks gives, in one part: leave @ out"},
     {.options = "json", .needs = "simulate", .why = "is the form of a prediction: give --simulate"},
     {.options = "parts", .needs = "output simulate", .why = "is about a plan: give -o FILE, or --simulate"},
     {.options = "control-vector-layers", .needs = "control-vector", .why = "is about a control vector: give one"},

@@ -90,6 +90,6 @@ for model in llama gemma2 falcon_h1; do
 done
 check_fails "--invariant has one size" 2 "--invariant has steps of one size: give one to --chunks" \
     "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --invariant --chunks 4,16
-check_fails "--invariant --rows" 2 "--invariant" "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --invariant --rows 4
+check_fails "--invariant --rows" 2 "in one part: leave --rows out" "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --invariant --rows 4
 check_fails "--rows wants sizes" 2 "--rows 4,x: expected sizes" "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --rows 4,x
 finish

@@ -8,6 +8,8 @@ whole=$(ids demo.plan -p "ROMEO:" -n 20)
 first=$(ids demo.plan -p "ROMEO:" -n 8 --session s.bin)
 rest=$(ids demo.plan -n 12 --session s.bin)
 [ "$first $rest" = "$whole" ] && pass "a session goes on" || fail "a session goes on" "$first | $rest | $whole"
+check "a prompt alone is read for a session" [ "$(ids demo.plan -p "ROMEO:" -n 0 --session z.bin)" = "" ]
+check "which goes on behind it" [ "$(ids demo.plan -n 8 --session z.bin)" = "$first" ]
 check "a prompt is added to a session" test -n "$(ids demo.plan -p " and" -n 2 --session s.bin)"
 check_fails "a session that leaves no room" 1 "does not fit the plan's context of 64" \
     "$EXEC" demo.plan -p "and" -n 60 --session s.bin --quiet

@@ -134,8 +134,8 @@ feed_prompt(run *r, dop_diag *diag)
     r->waited_ms = dop_model_counters(r->gen.model).waited_ms;
     r->feed_ms = dop_now_ms();
     if (!r->cli->logits) {
-        if (r->n == 0)
-            return DOP_OK;
+        if (r->n == 0) /* the prompt is of no use but for the session that is saved */
+            return r->cli->session ? dop_sequence_feed(r->gen.sequence, r->prompt.data, r->prompt.count, diag) : DOP_OK;
         return dop_generation_read(r->gen.writer, r->prompt.data, r->prompt.count, diag);
     }
     dop_logits_file file;
