@@ -4,6 +4,7 @@
 #include "runtime/model/model.h"
 #include "runtime/text/grammar/grammar.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -270,6 +271,15 @@ masks_picks(const dop_generation *g)
     return g->matcher && dop_sampling_is_greedy(&g->sampling);
 }
 
+/* Are these numbers that a token can be picked by? */
+static bool
+can_pick(const dop_sampling *s)
+{
+    return isfinite(s->temperature) && isfinite(s->top_p) && isfinite(s->min_p) && isfinite(s->presence_penalty) &&
+           isfinite(s->frequency_penalty) &&
+           (s->repeat_last_n == 0 || (isfinite(s->repeat_penalty) && s->repeat_penalty > 0));
+}
+
 dop_status
 dop_generation_create(dop_sequence *sequence, const dop_generation_options *options, dop_diag *diag,
                       dop_generation **out_generation)
@@ -281,6 +291,8 @@ dop_generation_create(dop_sequence *sequence, const dop_generation_options *opti
     struct dop_matcher *matcher = o->matcher ? dop_constraint_matcher_inside(o->matcher) : NULL;
     if (matcher && o->sampling && o->sampling->logprobs)
         return DOP_FAIL(diag, DOP_E_USAGE, "a matcher and log-probabilities exclude one another");
+    if (o->sampling && !can_pick(o->sampling))
+        return DOP_FAIL(diag, DOP_E_USAGE, "sampling: its numbers are finite, and repeat_penalty is above 0");
     dop_generation *g = malloc(sizeof *g);
     if (!g)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

@@ -196,8 +196,15 @@ class Sequences(Opened):
             self.assertNotEqual(texts[0], texts[2])
             sequence.rewind(0)
             first = self.model.text.encode(WRITTEN)[len(self.model.text.encode("ROMEO:"))]
-            banned = Sampling(biases={first: -1000.0})
+            banned = Sampling(biases={first: -math.inf})
             self.assertNotEqual(next(sequence.write("ROMEO:", sampling=banned).tokens()).id, first)
+            for odd in (Sampling(temperature=math.nan), Sampling(top_p=math.inf), Sampling(repeat_penalty=0, repeat_last_n=8)):
+                with self.assertRaisesRegex(Error, "its numbers are finite"):
+                    sequence.write("", sampling=odd)
+            with self.assertRaises(ValueError):
+                sequence.write("", max_tokens=-1)
+            with self.assertRaisesRegex(Error, "^1:10: a rule of this name"):
+                self.model.text.grammar("root ::= foo")
 
     def test_feed_next_score(self):
         ids = self.model.text.encode("ROMEO:")

@@ -29,7 +29,7 @@ class Error(Exception):
     """A call of the library failed.  str() is the library's message, with the file that it is about in front."""
 
     def __init__(self, code: Status, message: str, path: str = "", line: int = 0, column: int = 0) -> None:
-        place = path + (f":{line}" if line else "") + (f":{column}" if column else "")
+        place = ":".join([path] * bool(path) + [str(n) for n in (line, column) if n])
         super().__init__(f"{place}: {message}" if place else message)
         self.code = code  #: a Status
         self.message = message

@@ -397,6 +397,8 @@ class Generation(Handle):
 
     def __init__(self, sequence: Sequence, ids: Ids, max_tokens: int, sampling: Optional[Sampling], stops: Seq[str],
                  shape: Optional[Shape], top_logprobs: Optional[int], ignore_end: bool, keep_special: bool) -> None:
+        if max_tokens < 0:
+            raise ValueError("max_tokens is 0 (as many as fit) or more")
         model = sequence._model
         self._model, self._sequence = model, sequence
         self._trap = sequence._trap
