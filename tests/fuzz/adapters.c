@@ -13,14 +13,14 @@ static const dop_adapter_target targets[] = {
 
 /* Both names of each matrix, one of several matrices below each other, rows by head, and experts. */
 static const dop_adapter_place places[] = {
-    {"blk.0.attn_k", 2, 0, 0, 8, 0, 0, 0, 8, DOP_ADAPTER_PAIRS_IN_FILE, 8},
-    {"blk.0.attn_q", 1, 0, 0, 16, 0, 0, 0, 16, DOP_ADAPTER_PAIRS_IN_FILE, 8},
-    {"blk.0.ffn_up_exps", 3, UINT32_MAX, 0, 12, 0, 0, 0, 12, 0, 0},
-    {"embed_tokens", 0, 0, 0, 32, 0, 0, 0, 32, 0, 0},
-    {"layers.0.mlp.experts.1.up_proj", 3, 1, 0, 12, 0, 0, 0, 12, 0, 0},
-    {"layers.0.self_attn.qk_proj", 1, 0, 0, 16, 0, 8, 12, 24, 0, 0},
-    {"layers.0.self_attn.qk_proj", 2, 0, 0, 8, 8, 4, 12, 24, DOP_ADAPTER_HALVES_IN_FILE, 4},
-    {"token_embd", 0, 0, 0, 32, 0, 0, 0, 32, 0, 0}};
+    {"blk.0.attn_k", 2, 0, 0, 8, 0, 0, 0, 8, DOP_ADAPTER_PAIRS_IN_FILE, 8, 0},
+    {"blk.0.attn_q", 1, 0, 0, 16, 0, 0, 0, 16, DOP_ADAPTER_PAIRS_IN_FILE, 8, 0},
+    {"blk.0.ffn_up_exps", 3, UINT32_MAX, 0, 12, 0, 0, 0, 12, 0, 0, 0},
+    {"embed_tokens", 0, 0, 0, 32, 0, 0, 0, 32, 0, 0, 0},
+    {"layers.0.mlp.experts.1.up_proj", 3, 1, 0, 12, 0, 0, 0, 12, 0, 0, 0},
+    {"layers.0.self_attn.qk_proj", 1, 0, 0, 16, 0, 8, 12, 24, 0, 0, 0},
+    {"layers.0.self_attn.qk_proj", 2, 0, 0, 8, 8, 4, 12, 24, DOP_ADAPTER_HALVES_IN_FILE, 4, 0},
+    {"token_embd", 0, 0, 0, 32, 0, 0, 0, 32, 0, 0, 0}};
 
 static void
 check(const dop_adapter *x)
