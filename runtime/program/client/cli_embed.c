@@ -177,7 +177,7 @@ compute(work *w, dop_diag *diag)
 {
     size_t at = 0;
     for (size_t i = 0; i < w->n; at += w->texts[i++].n)
-        w->texts[i].ids = w->ids.data + at;
+        w->texts[i].ids = w->texts[i].n > 0 ? w->ids.data + at : NULL;
     w->vectors = calloc(w->n * w->width + 1, sizeof *w->vectors);
     if (!w->vectors)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
