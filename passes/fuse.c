@@ -106,14 +106,14 @@ reads_windows(const dop_graph *g, dop_node_id n, uint32_t k)
     return row.kind == DOP_ACCESS_window || head.kind == DOP_ACCESS_window;
 }
 
-/* Does each element of the node read a whole row of a short value, or of a matrix, from memory?  dop_fuse_check_waits() says whether the
- * region may wait for what it makes itself. */
+/* Does each element of the node read a whole row of a short value, or of a leaf, from memory?  dop_fuse_check_waits() says whether the region
+ * may wait for what it makes itself. */
 static bool
 reads_from_memory(const tile *t, dop_node_id n, uint32_t k)
 {
     const dop_node_id src = dop_node_at(t->g, n)->src[k];
-    const bool matrix = dop_node_at(t->g, src)->op == DOP_OP_weight && dop_node_is_element(t->g, n);
-    return (matrix || dop_node_reads_rows(t->g, n, k)) && dop_node_cols(t->g, src) <= t->rows_of;
+    const bool leaf = dop_node_is(t->g, src, DOP_LEAF) && dop_node_is_element(t->g, n);
+    return (leaf || dop_node_reads_rows(t->g, n, k)) && dop_node_cols(t->g, src) <= t->rows_of;
 }
 
 /* The rule of docs/design.md: does the tile hold what node n reads of its source number k? */
@@ -746,12 +746,6 @@ bool
 dop_fuse_is_program(const dop_region *p)
 {
     return (dop_template_of(p->tpl)->kind & (DOP_JOIN_ROW | DOP_JOIN_CHOICE)) != 0;
-}
-
-bool
-dop_fuse_is_element(const dop_region *p)
-{
-    return dop_template_of(p->tpl)->kind == DOP_JOIN_ELEMENT;
 }
 
 dop_status

@@ -35,7 +35,11 @@ bool dop_fuse_fits_shared(const dop_target *t, uint32_t len);
 bool dop_fuse_stages(const dop_region *c);
 /* Is the region a program that could fill one of these, a row program or a choice?  Or element-wise? */
 bool dop_fuse_is_program(const dop_region *p);
-bool dop_fuse_is_element(const dop_region *p);
+static inline bool
+dop_fuse_is_element(const dop_region *p)
+{
+    return dop_template_of(p->tpl)->kind == DOP_JOIN_ELEMENT;
+}
 /* Did a kernel path switch fusion of these two off? */
 bool dop_fuse_disabled(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_region_id b);
 /* Did one ask that they be joined, whatever it is expected to cost? */

@@ -8,12 +8,6 @@
 
 enum { MOST_PARTS = 32, DEPTH = 4 /* element-wise regions between a product and its reader */ };
 
-static bool
-is_element(const dop_region *r)
-{
-    return dop_template_of(r->tpl)->kind == DOP_JOIN_ELEMENT;
-}
-
 /* One row's products take no longer than the first half of a product of low rank beside them, so that nothing is gained by waiting for it. */
 static bool
 may_read_rows(const dop_pass_ctx *cx, const dop_graph *g)
@@ -152,7 +146,7 @@ product_behind(const dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop
     const dop_graph *g = f->g;
     const dop_region_id r = f->owner[id];
     dop_region_id found = r && dop_fuse_wait_columns(cx, g, &g->regions[r]) > 0 ? r : 0;
-    const bool through = r && depth > 0 && is_element(&g->regions[r]) && (!later || later[r]);
+    const bool through = r && depth > 0 && dop_fuse_is_element(&g->regions[r]) && (!later || later[r]);
     for (uint32_t i = 0; through && !found && i < g->regions[r].n_nodes; i++) {
         const dop_node_id n = g->regions[r].nodes[i];
         for (uint32_t k = 0; k < dop_node_at(g, n)->n_srcs && !found; k++) {
@@ -173,7 +167,7 @@ dop_fuse_may_wait(const dop_pass_ctx *cx, const dop_flow *f, const bool *later, 
     const dop_region *reg = &g->regions[r];
     dop_region_id product = 0, rows = 0;
     bool reads = false;
-    if (!may_read_rows(cx, g) || !is_element(reg))
+    if (!may_read_rows(cx, g) || !dop_fuse_is_element(reg))
         return false;
     for (uint32_t i = 0; i < reg->n_nodes; i++)
         for (uint32_t k = 0; k < dop_node_at(g, reg->nodes[i])->n_srcs; k++) {
