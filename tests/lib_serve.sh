@@ -2,24 +2,26 @@
 server= url=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; echo "the script ended early"; exit 1' EXIT
 
-# serve NAME [OPTION...]: starts a server and finds out where it is.
-serve() {
-    : >"$1.log" # an earlier server's line is not this one's
-    "$EXEC" "$1.plan" --serve 0 "${@:2}" >"$1.log" 2>&1 &
+# start LOG COMMAND...: starts a server and finds out where it is.
+start() {
+    : >"$1" # an earlier server's line is not this one's
+    "${@:2}" >"$1" 2>&1 &
     server=$!
     for _ in $(seq 600); do
-        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' "$1.log")
+        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' "$1")
         [ -n "$url" ] && return 0
         kill -0 "$server" 2>/dev/null || break
         sleep 0.1
     done
-    fail "the server starts" "$(cat "$1.log")"
+    fail "the server starts" "$(cat "$1")"
     finish
 }
+serve() { start "$1.log" "$EXEC" "$1.plan" --serve 0 "${@:2}"; } # NAME [OPTION...]
 port() { echo "${url##*:}"; }
-stop() { # NAME: SIGTERM, and it ends well
+stop() { # [NAME]: SIGTERM, and it ends well
     kill -TERM "$server"
-    check "$1" wait "$server"
+    check "${1:-it ends well}" wait "$server"
+    server=
 }
 # ask STATUS TEXT PATH [BODY [CURL OPTION...]]: the answer has this status and contains the text (an extended regular expression).
 ask() {

@@ -2,9 +2,8 @@
 # The argument `whole` is the long form: 64 clients for a minute.
 . "$(dirname "$0")/../lib.sh"
 command -v python3 >/dev/null || { skip "several models" "there is no python3"; finish; }
+. "$(dirname "$0")/../lib_serve.sh"
 whole=${1:-}
-server= url=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null; echo "the script ended early"; exit 1' EXIT
 mkdir -p plans
 check "a plan" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o plans/a.plan --ctx 256 --chunks 32 --sequences 4 --rows 4 \
     --target lavapipe --quiet
@@ -20,23 +19,7 @@ models:
   - id: broken
     plan: broken.plan
 END
-serve() { # OPTION...
-    "$EXEC" --serve 0 "$@" >log 2>&1 &
-    server=$!
-    for _ in $(seq 600); do
-        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
-        [ -n "$url" ] && return 0
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.1
-    done
-    fail "the server starts" "$(cat log)"
-    finish
-}
-stop() {
-    kill -TERM "$server"
-    check "it ends well" wait "$server"
-    server=
-}
+serve() { start log "$EXEC" --serve 0 "$@"; } # OPTION...
 ask() { python3 "$SRC/tests/serve/protocols.py" "$url" "$@"; }
 serve --models list.yaml --models-idle 6 --chat-template chatml
 check "models by name" ask models

@@ -1,28 +1,12 @@
 # --serve --models with models in the place of plans: GGUF files, folders and downloads, each compiled when it is asked for.
 . "$(dirname "$0")/../lib.sh"
 command -v python3 >/dev/null || { skip "models that are compiled" "there is no python3"; finish; }
+. "$(dirname "$0")/../lib_serve.sh"
 export LD_LIBRARY_PATH=$TOOLS/as_written # the compiler whose shaders are remembered
 draft=$SRC/examples/shakespeare-gemma3-draft
-server= url= hub=
+hub=
 trap '[ -z "$server$hub" ] || kill $server $hub 2>/dev/null; echo "the script ended early"; exit 1' EXIT
-serve() { # OPTION...
-    : >log
-    "$EXEC" --serve 0 "$@" >log 2>&1 &
-    server=$!
-    for _ in $(seq 600); do
-        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
-        [ -n "$url" ] && return 0
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.1
-    done
-    fail "the server starts" "$(cat log)"
-    finish
-}
-stop() {
-    kill -TERM "$server"
-    check "it ends well" wait "$server"
-    server=
-}
+serve() { start log "$EXEC" --serve 0 "$@"; } # OPTION...
 ask() { python3 "$SRC/tests/serve/made.py" "$url" "$1" "$XDG_CACHE_HOME/doppler/plans/lock"; }
 said() { [ "$(grep -cE -- "$2" log)" -eq "$1" ] || { cat log && false; }; } # TIMES TEXT
 

@@ -1,7 +1,7 @@
 # Pictures in requests: image_url parts with data: URIs, what is refused, features and prefixes that are used again; addresses and files.
 # The argument `whole`: OpenAI's and Anthropic's clients, and the page in a browser, too.
 . "$(dirname "$0")/../lib.sh"
-server= url=
+. "$(dirname "$0")/../lib_serve.sh"
 elsewhere=
 trap '[ -z "$server$elsewhere" ] || kill $server $elsewhere 2>/dev/null; echo "the script ended early"; exit 1' EXIT
 models=$SRC/tests/vision
@@ -9,19 +9,7 @@ models=$SRC/tests/vision
 mkdir model && cp "$models/qwen3_vl"/* "$models/tokenizer"/* model/ && chmod -R u+w model
 check "a plan" "$DOPPLERC" model -o eyes.plan --ctx 256 --chunks 32 --sequences 2 --rows 2,32 --target lavapipe --quiet
 
-serve() { # PLAN OPTION...
-    : >log
-    "$EXEC" "$1" --serve 0 "${@:2}" >log 2>&1 &
-    server=$!
-    for _ in $(seq 600); do
-        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
-        [ -n "$url" ] && return 0
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.1
-    done
-    fail "the server starts" "$(cat log)"
-    finish
-}
+serve() { start log "$EXEC" "$1" --serve 0 "${@:2}"; } # PLAN OPTION...
 # post NAME STATUS TEXT PATH: the answer to the file body has the status and contains the text.
 post() {
     local name=$1 status=$2 text=$3 got
@@ -181,8 +169,7 @@ respond "a picture in a call's output" 200 '"output_text"' '{"role": "user", "co
 respond "a picture by its file's id" 400 'the picture of a message is' \
     '{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}'
 ask "and it still answers" 200 '"content"' "$one" "$hello"
-kill -TERM "$server" && check "it ends" wait "$server"
-server=
+stop "it ends"
 
 # Pictures that are elsewhere: fetched or read where an option says so, within limits.
 python3 "$SRC/tests/tools/pictures.py" "$models/qwen3_vl/image.png" port &
@@ -225,13 +212,13 @@ if [ "${1:-}" = whole ]; then
             "$models/qwen3_vl/image.png" "$away/picture" $browser
     fi
 fi
-kill -TERM "$server" && check "it ends" wait "$server"
+stop "it ends"
 serve eyes.plan --image-urls public
 for host in 127.0.0.1 localhost "[::1]" "[::ffff:127.0.0.1]" 0.0.0.0 2130706433 0x7f.1; do
     ask "not public: $host" 400 "address is not public|cannot be fetched: Could.?n.t (resolve|connect)" "$(at "${away/127.0.0.1/$host}/picture")"
 done
 ask "no files" 400 'reads no files' "$(at "file:///etc/passwd")"
-kill -TERM "$server" && check "it ends" wait "$server"
+stop "it ends"
 kill "$elsewhere"
 server='' elsewhere=''
 check_fails "no folder" 2 "--image-files nowhere: this is no folder" "$EXEC" eyes.plan --serve 0 --image-files nowhere

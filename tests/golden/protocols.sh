@@ -2,28 +2,11 @@
 # refuse what is wrong in their own form.
 . "$(dirname "$0")/../lib.sh"
 command -v python3 >/dev/null || { skip "the public forms of other APIs" "there is no python3"; finish; }
-server= url=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null; echo "the script ended early"; exit 1' EXIT
+. "$(dirname "$0")/../lib_serve.sh"
 check "a plan" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o demo.plan --ctx 1024 --chunks 32 --sequences 4 --rows 4 \
     --target lavapipe --quiet
 cp demo.plan before.plan
-serve() { # OPTION...
-    "$EXEC" demo.plan --serve 0 "$@" >log 2>&1 &
-    server=$!
-    for _ in $(seq 600); do
-        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
-        [ -n "$url" ] && return 0
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.1
-    done
-    fail "the server starts" "$(cat log)"
-    finish
-}
-stop() {
-    kill -TERM "$server"
-    check "it ends well" wait "$server"
-    server=
-}
+serve() { start log "$EXEC" demo.plan --serve 0 "$@"; } # OPTION...
 ask() { python3 "$SRC/tests/serve/protocols.py" "$url" "$@"; }
 cat >chat.jinja <<'END'
 {% for tool in tools or [] %}{{ tool | tojson }} as <tool_call>{"name", "arguments"}</tool_call>
