@@ -351,7 +351,6 @@ talk_on(converse *c, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         if (kind == DOP_LINE_INTERRUPTED || n == 0 || (t->full && strspn(text, " \t\n") == n))
             continue;
-        listen_for_interrupts();
         const bool slash = !c->raw && text[0] == '/';
         if (slash && text[1] != '/') {
             command(c, text, diag, &st);

@@ -111,6 +111,16 @@ take_signals(dop_editor *e)
     return e->ended_by != 0;
 }
 
+/* Takes signals that came behind the last key of a line, which end it too: the next line is none of theirs. */
+static void
+take_late_signals(dop_editor *e)
+{
+    unsigned char number;
+    while (read(e->wake[0], &number, 1) == 1)
+        if (number != SIGWINCH && number != SIGCONT)
+            e->ended_by = number;
+}
+
 /* Gives libedit the next character: 1, or 0 at the end of the input, or -1 when a signal ends the line. */
 static int
 next_char(EditLine *el, wchar_t *out)
@@ -421,22 +431,22 @@ dop_editor_read(dop_editor *editor, const char *prompt, dop_buf *out_text)
     /* libedit does so when it wants a key, which is after the prompt: keys may have come by then. */
     el_set(e->el, EL_PREP_TERM, 1);
     listen(e, true);
+    el_resize(e->el); /* nobody listened to the window during the answer */
     const char *line = el_gets(e->el, &n);
+    listen(e, false);
+    take_late_signals(e);
     if (e->ended_by == SIGINT)
         fputs("^C", e->out);
     if (!line || e->ended_by)
         fputc('\n', e->out);
-    listen(e, false);
+    fflush(e->out);
     if (e->ended_by && e->ended_by != SIGINT)
         raise(e->ended_by); /* now that the terminal is as it was */
-    if (e->ended_by) {
+    if (e->ended_by && !line)
         dop_buf_append(out_text, e->given_up.data, e->given_up.size);
-        return DOP_LINE_INTERRUPTED;
-    }
-    if (!line || n <= 0)
+    else if (!line || n <= 0)
         return DOP_LINE_END;
-    if (line[n - 1] == '\n')
-        n--;
-    dop_buf_append(out_text, line, (size_t)n);
-    return DOP_LINE_TEXT;
+    else
+        dop_buf_append(out_text, line, (size_t)n - (line[n - 1] == '\n'));
+    return e->ended_by ? DOP_LINE_INTERRUPTED : DOP_LINE_TEXT;
 }
