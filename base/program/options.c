@@ -1,5 +1,6 @@
 #include "base/program/options.h"
 
+#include "base/program/names.h"
 #include "base/words.h"
 
 #include <errno.h>
@@ -398,8 +399,8 @@ dop_diag_print(const dop_diag *diag, const char *program, bool verbose)
             fprintf(stderr, "%ld:", diag->column);
         fputc(' ', stderr);
     }
-    fprintf(stderr, "error: %s%s\n", diag->message,
-            diag->code == DOP_E_INTERNAL ? " (this is a bug in Doppler, please report it)" : "");
+    dop_print_named("error: ", diag->message,
+                    diag->code == DOP_E_INTERNAL ? " (this is a bug in Doppler, please report it)\n" : "\n");
     if (verbose && diag->src_file)
         fprintf(stderr, "  raised at %s:%d\n", diag->src_file, diag->src_line);
 }

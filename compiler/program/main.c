@@ -1,5 +1,6 @@
 /* dopplerc: has libdopplerc compile a model for each target as options say, and writes what they ask for. */
 #include "base/clock.h"
+#include "base/program/names.h"
 #include "base/program/process.h"
 #include "compiler/program/cli.h"
 #include "compiler/program/tune.h"
@@ -34,7 +35,7 @@ static void
 show_note(void *user, const char *text)
 {
     (void)user;
-    fprintf(stderr, "dopplerc: %s\n", text);
+    dop_print_named("dopplerc: ", text, "\n");
 }
 
 static void

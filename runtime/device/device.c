@@ -146,7 +146,7 @@ choose_named(const dop_instance *instance, const char *which, dop_diag *diag, ui
                 found = i;
     }
     if (found == UINT32_MAX)
-        return DOP_FAIL(diag, DOP_E_USAGE, "no device \"%s\" among %u: see --list-devices", which, instance->n_devices);
+        return DOP_FAIL(diag, DOP_E_USAGE, "no device \"%s\" among %u: see `dop_devices`", which, instance->n_devices);
     if (instance->devices[found].missing[0])
         return DOP_FAIL(diag, DOP_E_DEVICE, "device %u (%s) cannot be used: it lacks %s", found,
                         instance->devices[found].caps.name, instance->devices[found].missing);
@@ -424,7 +424,7 @@ dop_device_wait(dop_device *device, VkSemaphore timeline, uint64_t value, dop_di
     if (r == VK_TIMEOUT)
         return DOP_FAIL(diag, DOP_E_DEVICE,
                         "the device did not finish within %.3g seconds: it hangs or is far too slow for this plan; try "
-                        "smaller prefill chunks (--chunk 8), another --device, or doppler-exec --check",
+                        "smaller prefill chunks (`max_chunk` 8), another `device`, or doppler-exec --check",
                         device->timeout_s);
     return DOP_VK_FAIL(diag, r, "vkWaitSemaphores");
 }

@@ -94,7 +94,7 @@ allocate(dop_device *device, const VkMemoryRequirements *need, VkMemoryPropertyF
     if (first != VK_SUCCESS)
         return DOP_VK_FAIL(diag, first, "allocating device memory");
     return DOP_FAIL(diag, DOP_E_DEVICE,
-                    "%s has no memory %s and that takes buffers: update the driver, or choose another --device",
+                    "%s has no memory %s and that takes buffers: update the driver, or choose another `device`",
                     device->info.caps.name,
                     required & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT ? "of its own" : "that the host can map");
 }
@@ -238,7 +238,7 @@ place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint
     if (room > limit)
         return DOP_FAIL(diag, DOP_E_DEVICE,
                         "slot %s needs %.1f MiB in one piece and %s allows %.1f MiB in one allocation: compile for "
-                        "this device (--target auto) or with a smaller --ctx",
+                        "this device (`target` auto) or with a smaller `ctx`",
                         name, (double)size / mib, m->device->info.caps.name, (double)limit / mib);
     uint32_t i = 0;
     while (i < m->n_blocks && (m->blocks[i].pool != pool_index || m->blocks[i].size + room > usual))

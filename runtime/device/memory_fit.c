@@ -97,12 +97,12 @@ list_ways(const dop_memory *m, const dop_plan *plan, const needs *n, dop_buf *ou
     uint32_t less = all / 2;
     while (less / 2 >= LEAST_CTX && (double)m->total - n->rows * (all - less) / all > 0.9 * (double)n->available)
         less /= 2;
-    snprintf(option, sizeof option, "%s %u", pool ? "--ctx-total" : "--ctx", less);
+    snprintf(option, sizeof option, "%s %u", pool ? "`ctx_total`" : "`ctx`", less);
     if (less >= LEAST_CTX)
         add_way(out, option, n->rows * (all - less) / all, m->total);
-    add_way(out, "--kv q8_0", n->q8_rows, m->total);
-    add_way(out, "--quant q8_0", n->q8_weights, m->total);
-    add_way(out, "--quant q4_k", n->q4_weights, m->total);
+    add_way(out, "`kv` q8_0", n->q8_rows, m->total);
+    add_way(out, "`quant` q8_0", n->q8_weights, m->total);
+    add_way(out, "`quant` q4_k", n->q4_weights, m->total);
 }
 
 static void
@@ -150,7 +150,7 @@ dop_memory_check_fit(const dop_memory *memory, const dop_plan *plan, const dop_m
     if (!fits)
         st = DOP_FAIL(diag, DOP_E_DEVICE,
                       "the plan needs %.1f MiB of device memory (weights %.1f MiB, caches %.1f MiB for %u positions, "
-                      "activations %.1f MiB) and %s has %.1f MiB free of %.1f: %s%s%schoose another --device",
+                      "activations %.1f MiB) and %s has %.1f MiB free of %.1f: %s%s%schoose another `device`",
                       (double)m->total / mib, (double)m->bytes[DOP_SLOT_WEIGHTS] / mib,
                       (double)m->bytes[DOP_SLOT_STATE] / mib, plan->model->ctx,
                       (double)m->bytes[DOP_SLOT_SCRATCH] / mib, m->device->info.caps.name, (double)available / mib,

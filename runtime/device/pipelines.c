@@ -132,7 +132,7 @@ fail(const dop_device *d, const dop_plan *plan, uint32_t kernel, VkResult r, dop
     if (is_refusal(r))
         return DOP_FAIL(diag, DOP_E_DEVICE,
                         "the driver of %s refuses kernel %s (Vulkan error %d): update the driver, or compile the plan "
-                        "again with --avoid %s",
+                        "again with `avoids` %s",
                         d->info.caps.name, name, (int)r, dop_plan_string(plan, k->variant));
     char what[256];
     snprintf(what, sizeof what, "creating the pipeline of kernel %s", name);

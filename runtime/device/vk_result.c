@@ -12,8 +12,8 @@ dop_vk_fail(dop_diag *diag, const char *src_file, int src_line, VkResult result,
         code = DOP_E_NOMEM;
         break;
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-        msg = "the device is out of memory: close other programs that use it, compile with a smaller --ctx or a "
-              "smaller --quant, or choose another --device";
+        msg = "the device is out of memory: close other programs that use it, compile with a smaller `ctx` or a "
+              "smaller `quant`, or choose another `device`";
         break;
     case VK_ERROR_DEVICE_LOST:
         msg = "the device was lost (a kernel crashed or ran too long): look into the system log, and run "
@@ -31,10 +31,10 @@ dop_vk_fail(dop_diag *diag, const char *src_file, int src_line, VkResult result,
         break;
     case VK_ERROR_TOO_MANY_OBJECTS:
         msg = "the driver allows no more allocations: close other programs that use the device, or choose another "
-              "--device";
+              "`device`";
         break;
     case VK_ERROR_MEMORY_MAP_FAILED:
-        msg = "the host cannot map memory of the device: close other programs that use it, or choose another --device";
+        msg = "the host cannot map memory of the device: close other programs that use it, or choose another `device`";
         break;
     default:
         break;
@@ -42,5 +42,5 @@ dop_vk_fail(dop_diag *diag, const char *src_file, int src_line, VkResult result,
     if (msg)
         return dop_fail(diag, src_file, src_line, code, NULL, 0, 0, "%s (%s)", msg, what);
     return dop_fail(diag, src_file, src_line, code, NULL, 0, 0,
-                    "%s failed with Vulkan error %d: update the driver, or choose another --device", what, (int)result);
+                    "%s failed with Vulkan error %d: update the driver, or choose another `device`", what, (int)result);
 }

@@ -79,7 +79,7 @@ choose_profile(dop_model *m, const dop_device_info *info, dop_ordering ordering,
     }
     if (st == DOP_OK)
         st =
-            DOP_FAIL(diag, DOP_E_DEVICE, "%s%s: compile for this device with --target auto, or choose another --device",
+            DOP_FAIL(diag, DOP_E_DEVICE, "%s%s: compile for this device with `target` auto, or choose another `device`",
                      plan->n_profiles > 1 ? "none of the plan's targets can run here: " : "the plan ",
                      reasons.data ? reasons.data : "needs more than the device has");
     dop_buf_finish(&reasons);

@@ -21,7 +21,7 @@ open_lanes(work *w, dop_model *model, dop_sequence *sequence, uint32_t asked, do
     dop_model_facts(model, &facts);
     if (asked > facts.n_sequences || asked > MOST_LANES)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path,
-                           "the plan holds %u sequences, not %u: compile it with --sequences %u --rows %u",
+                           "the plan holds %u sequences, not %u: compile it with `sequences` %u and `rows` %u",
                            facts.n_sequences, asked, asked, asked);
     const uint32_t n = dop_hearing_most_lanes(w->hearing);
     if (!(w->lanes = calloc(n ? n : 1, sizeof *w->lanes)))

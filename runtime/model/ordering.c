@@ -177,7 +177,7 @@ dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
     if (m->orders.decode[order] == UINT32_MAX)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
                            "the plan has no %s decode schedule for target %s: compile it for a target that has one, or "
-                           "leave --ordering out",
+                           "leave `ordering` out",
                            dop_plan_ordering_name(order),
                            dop_plan_string(&m->plan, m->plan.profiles[m->info.profile].name));
     dop_model_use_ordering(m, order);

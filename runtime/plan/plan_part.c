@@ -182,9 +182,10 @@ dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag
 {
     const dop_plan_part *p = plan->part;
     if (!p)
-        return DOP_FAIL_IN(diag, DOP_E_USAGE, plan->path,
-                           "a plan of one part, and there are %u ranks: make one in parts with dopplerc --parts %u",
-                           n_parts, n_parts);
+        return DOP_FAIL_IN(
+            diag, DOP_E_USAGE, plan->path,
+            "a plan of one part, and there are %u ranks: make one in parts with `dop_compile_options.parts` %u",
+            n_parts, n_parts);
     if (p->n_parts != n_parts)
         return wrong_number(plan->path, p->n_parts, n_parts, diag);
     return p->number == part

@@ -174,11 +174,12 @@ check_parts(const dop_model *m, const char *path, const dop_adapter *x, dop_diag
         const dop_adapter_part *p = &x->parts[i];
         sum = i > 0 && x->parts[i - 1].target == p->target ? sum + p->rank : p->rank;
         if (p->whole || p->lengths)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s: %s can only be merged, by dopplerc --lora", p->tensor,
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s: %s can only be merged, by `dop_compile_options.loras`",
+                               p->tensor,
                                p->whole ? "a matrix that replaces the model's" : "a magnitude vector (DoRA)");
         if (sum > most)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                               "%s: a rank of %u, and the plan has room for %u: compile with a larger --rank",
+                               "%s: a rank of %u, and the plan has room for %u: compile with a larger `rank`",
                                p->tensor, sum, most);
     }
     return DOP_OK;
@@ -190,10 +191,9 @@ find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
     const uint32_t n = dop_model_adapter_room(m);
     uint32_t i = 0;
     if (n == 0)
-        return DOP_FAIL_IN(
-            diag, DOP_E_INPUT, m->plan.path,
-            "the plan has no room for adapters: compile with --adapters N --rank R, or merge with dopplerc "
-            "--lora");
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
+                           "the plan has no room for adapters: compile with `adapters` and `rank`, or merge them by "
+                           "`dop_compile_options.loras`");
     if (!m->lora.slots && !(m->lora.slots = calloc(n, sizeof *m->lora.slots)))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     while (i < n && m->lora.slots[i].path)
@@ -202,7 +202,7 @@ find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
     return i < n ? DOP_OK
                  : DOP_FAIL_IN(diag, DOP_E_FULL, m->plan.path,
                                "the plan has room for %u adapters, and as many are loaded: unload one, or compile with "
-                               "more --adapters",
+                               "more `adapters`",
                                n);
 }
 

@@ -152,8 +152,8 @@ check_texts(const job *j, size_t n_ids, dop_diag *diag)
         if (j->lengths[i] > most)
             return DOP_FAIL(
                 diag, DOP_E_INPUT,
-                "text %zu has %u tokens, and this plan encodes at most %u: shorten it, or compile with --ctx", i,
-                j->lengths[i], most);
+                "text %zu has %u tokens, and this plan encodes at most %u: shorten it, or compile with a larger `ctx`",
+                i, j->lengths[i], most);
         sum += j->lengths[i];
     }
     if (sum != n_ids)
@@ -328,7 +328,7 @@ dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, d
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, model->plan.path,
             "the hidden states are not finite: a weight is not, or values grow past what they are stored "
-            "as; compile with --act f32 --kv f32, or look at the weights");
+            "as; compile with `act` f32 and `kv` f32, or look at the weights");
     double by = squares > 0 && scale ? 1 / sqrt(squares) : 1;
     for (uint32_t i = 0; i < n; i++)
         v[i] = (float)((double)v[i] * by);
@@ -374,7 +374,7 @@ dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_po
     const float *rows = NULL;
     if (schedule == UINT32_MAX)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
-                           "the plan gives no hidden states: compile it with --embed (and open it without no_scoring)");
+                           "the plan gives no hidden states: compile it with `embed` (and open it without no_scoring)");
     if (n == 0)
         return DOP_FAIL(diag, DOP_E_INPUT, "nothing to embed: there are no tokens");
     dop_status st = dop_sequence_make_room(s, ids, n, diag);

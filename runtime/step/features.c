@@ -251,7 +251,7 @@ write_row(received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t end, d
         return DOP_FAIL(diag, DOP_E_INPUT, "the features of a picture are gone, and its rows are needed again");
     if (r->lasts && left >= end - pos)
         return DOP_FAIL(diag, DOP_E_INPUT,
-                        "rows of a picture see one another, and a step has %u of %u: compile with larger --chunks",
+                        "rows of a picture see one another, and a step has %u of %u: compile with larger `chunks`",
                         end - pos + w->row, f->n);
     if (r->shift)
         st = put(r, w, &r->shift[at], w->time - pos, diag);

@@ -75,7 +75,7 @@ dop_sequence_check_room(const dop_sequence *sequence, size_t n, dop_diag *diag)
     if (n > ctx || sequence->n_tokens > ctx - n)
         return DOP_FAIL(diag, DOP_E_INPUT,
                         "%zu tokens after %u do not fit the plan's context of %u: shorten the prompt or compile with a "
-                        "larger --ctx",
+                        "larger `ctx`",
                         n, sequence->n_tokens, ctx);
     return DOP_OK;
 }
@@ -308,7 +308,7 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
 static dop_status
 context_full(const dop_sequence *s, dop_diag *diag)
 {
-    return DOP_FAIL(diag, DOP_E_INPUT, "the plan's context of %u tokens is full: compile with a larger --ctx",
+    return DOP_FAIL(diag, DOP_E_INPUT, "the plan's context of %u tokens is full: compile with a larger `ctx`",
                     s->model->plan.model->ctx);
 }
 

@@ -13,7 +13,7 @@ dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_dia
     if (n > dop_pages_available(p))
         return DOP_FAIL_IN(diag, DOP_E_FULL, m->plan.path,
                            "%u more pages of %u positions are needed and %u of %u are free: destroy or rewind a "
-                           "sequence, or compile with a larger --ctx-total",
+                           "sequence, or compile with a larger `ctx_total`",
                            n, p->page, dop_pages_available(p), p->n_pages);
     for (uint32_t i = dop_pages_begin(p, place, from); i <= (to - 1) / p->page && st == DOP_OK; i++) {
         uint32_t old, rows = from > i * p->page ? from - i * p->page : 0;

@@ -13,11 +13,11 @@ no_place(const dop_model *m, dop_diag *diag)
     if (n == 1)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
                            "the plan holds one sequence at a time, and there is one: destroy it first, or compile with "
-                           "--sequences");
+                           "`sequences`");
     return DOP_FAIL_IN(
         diag, DOP_E_INPUT, m->plan.path,
         "the plan holds %u sequences at a time, and there are as many: destroy one first, or compile with "
-        "more --sequences",
+        "more `sequences`",
         n);
 }
 
@@ -31,7 +31,7 @@ dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequenc
     DOP_DRIVE(model, diag);
     if (!dop_plan_steps(&m->plan))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
-                           "the model encodes texts and gives no tokens: use --embed or --rerank, or dop_program_run");
+                           "the model encodes texts and gives no tokens: use `dop_program_run`");
     while (place < m->plan.model->n_sequences && m->sequences[place])
         place++;
     if (place == m->plan.model->n_sequences)

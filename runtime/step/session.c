@@ -92,7 +92,7 @@ check_plain(const dop_sequence *s, dop_diag *diag)
     return s->n_uses == 0 ? DOP_OK
                           : DOP_FAIL(diag, DOP_E_INPUT,
                                      "a sequence that uses adapters is neither saved nor loaded: merge the adapter "
-                                     "(dopplerc --lora)");
+                                     "(`dop_compile_options.loras`)");
 }
 
 dop_status
@@ -166,7 +166,7 @@ check_pages(const dop_sequence *s, uint32_t n, dop_diag *diag)
     return needed <= free ? DOP_OK
                           : DOP_FAIL_IN(diag, DOP_E_FULL, s->model->plan.path,
                                         "the saved sequence needs %u pages of %u positions and %u of %u are free: "
-                                        "destroy or rewind a sequence, or compile with a larger --ctx-total",
+                                        "destroy or rewind a sequence, or compile with a larger `ctx_total`",
                                         needed, p->page, free, p->n_pages);
 }
 

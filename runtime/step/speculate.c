@@ -42,7 +42,7 @@ check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
     if (dop_model_schedule_for(m, DOP_SCHED_ROWS, 2) == UINT32_MAX)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
                            "the plan has no schedule for a few rows with logits of each, which drafts need: compile it "
-                           "with --rows 2,4,8");
+                           "with `rows` 2,4,8");
     return DOP_OK;
 }
 

@@ -115,7 +115,7 @@ dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, 
     }
     return DOP_FAIL(diag, DOP_E_INPUT,
                     "rows of a picture see one another, and this plan's steps do not hold all of them: compile with "
-                    "larger --chunks");
+                    "larger `chunks`");
 }
 
 /* In a step that stalls, late kernels may see and write the next position, which the last position of the context does not
@@ -363,7 +363,7 @@ dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag)
     return DOP_FAIL_IN(
         diag, DOP_E_INPUT, model->plan.path,
         "the logits after position %u are not finite (infinite, or not a number): a weight is, or values "
-        "grow past what they are stored as; compile with --act f32 --kv f32, or look at the weights",
+        "grow past what they are stored as; compile with `act` f32 and `kv` f32, or look at the weights",
         pos);
 }
 

@@ -189,8 +189,9 @@ dop_chat_create_from_tokenizer(const dop_tokenizer *tok, dop_diag *diag, dop_cha
     const char *text = dop_tokenizer_chat_template(tok, &n);
     *out_chat = NULL;
     if (!text)
-        return DOP_FAIL(diag, DOP_E_INPUT,
-                        "the model has no chat template: prompt it with plain text, or give one with --chat-template");
+        return DOP_FAIL(
+            diag, DOP_E_INPUT,
+            "the model has no chat template: prompt it with plain text, or give one with `dop_chat_of_template`");
     return dop_chat_create(text, n, diag, out_chat);
 }
 

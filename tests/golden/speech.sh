@@ -107,6 +107,6 @@ language=$("$TOOLS/sound" largest first.f32 302 401)
 check "the likeliest language" grep -q "\"language\":\"$language\"" one.json
 check "pieces in their order" sh -c 'tr , "\n" <batch.json | sed -n "s/.*\"seek\"://p" | sort -n -c'
 check_fails "more pieces than sequences" 1 \
-    "one.plan: error: the plan holds 1 sequences, not 2: compile it with --sequences 2 --rows 2" \
+    "one.plan: error: the plan holds 1 sequences, not 2: compile it with --sequences 2 and --rows 2" \
     "$EXEC" one.plan --audio talk.wav --audio-batch 2
 finish

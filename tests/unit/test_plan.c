@@ -623,14 +623,14 @@ Test(plan, memory_and_what_would_save_some)
                      "the plan needs 96.0 MiB of device memory (weights 32.0 MiB, caches 64.0 MiB for 8192 "
                      "positions"));
     cr_expect(strstr(diag.message,
-                     "a device has 50.0 MiB free of 256.0: compile it again: --ctx 1024 saves 56.0 MiB, "
-                     "--kv q8_0 saves 30.0 MiB, --quant q8_0 saves 15.0 MiB, --quant q4_k saves 23.0 MiB, "
-                     "or choose another --device"),
+                     "a device has 50.0 MiB free of 256.0: compile it again: `ctx` 1024 saves 56.0 MiB, "
+                     "`kv` q8_0 saves 30.0 MiB, `quant` q8_0 saves 15.0 MiB, `quant` q4_k saves 23.0 MiB, "
+                     "or choose another `device`"),
               "%s", diag.message);
     cr_expect(strstr(text.data, "weights, 16   bits each       32.0 MiB\n"), "%s", text.data);
     text.size = 0;
     cr_assert_eq(dop_memory_check_fit(&m, &plan, &use, 100 << 20, &log, NULL), DOP_OK);
-    cr_expect(strstr(text.data, "over 90% of what is free: compiled again, --ctx 4096 saves 32.0 MiB, --kv q8_0 "),
+    cr_expect(strstr(text.data, "over 90% of what is free: compiled again, `ctx` 4096 saves 32.0 MiB, `kv` q8_0 "),
               "%s", text.data);
     text.size = 0;
     cr_assert_eq(dop_memory_check_fit(&m, &plan, &use, 1000 << 20, &log, NULL), DOP_OK);

@@ -628,7 +628,7 @@ Test(sequence, plan_that_does_not_fit)
     plan_builder b;
     pb_toy(&b);
     PB_AT(&b, SLOTS, dop_plan_slot, 1)->size = (uint64_t)1 << 41;
-    expect_refusal(&b, DOP_E_DEVICE, "--ctx");
+    expect_refusal(&b, DOP_E_DEVICE, "`ctx`");
     plan_builder_finish(&b);
     /* Many slots that fit one by one and not together. */
     pb_toy(&b);
@@ -645,7 +645,7 @@ Test(sequence, plan_that_does_not_fit)
     dop_plan_schedule *s = PB_AT(&b, SCHEDULES, dop_plan_schedule, 0);
     s->n_dispatches = (uint32_t)(b.sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
     expect_refusal(&b, DOP_E_DEVICE,
-                   ": choose another --device"); /* no option of the compiler makes such states smaller */
+                   ": choose another `device`"); /* no option of the compiler makes such states smaller */
     plan_builder_finish(&b);
 }
 
@@ -723,7 +723,7 @@ Test(sequence, unknown_device)
     pb_toy(&b);
     dop_sequence *s = open_plan(&b, &(dop_open_options){.device = "no such device"}, &diag);
     cr_assert_null(s);
-    cr_assert(strstr(diag.message, "--list-devices"), "%s", diag.message);
+    cr_assert(strstr(diag.message, "`dop_devices`"), "%s", diag.message);
     memset(&diag, 0, sizeof diag);
     s = open_plan(&b, &(dop_open_options){.device = "99"}, &diag);
     cr_assert_null(s);

@@ -418,7 +418,7 @@ Test(speculation, refused)
     m->used.first[rows + 1] = m->used.first[rows]; /* none for rows */
     memset(&diag, 0, sizeof diag);
     cr_assert_eq(dop_sequence_set_speculation(s, &(dop_speculation){.ngram = 2}, &diag), DOP_E_INPUT);
-    cr_assert(strstr(diag.message, "--rows 2,4,8"), "%s", diag.message);
+    cr_assert(strstr(diag.message, "`rows` 2,4,8"), "%s", diag.message);
     dop_model_close(m);
     dop_model_close(fewer);
 }

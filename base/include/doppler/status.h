@@ -34,10 +34,12 @@ typedef enum dop_status {
  * calls.  NULL: no message is wanted.  It has no heap memory.  Calls in several threads need one each. */
 typedef struct dop_diag {
     dop_status code;
-    char path[512];       /* file that the message is about, "" if none */
-    long line;            /* 1-based line in that file, 0 if none */
-    long column;          /* 1-based column, 0 if none */
-    char message[1024];   /* one sentence: what is wrong, and what to do */
+    char path[512]; /* file that the message is about, "" if none */
+    long line;      /* 1-based line in that file, 0 if none */
+    long column;    /* 1-based column, 0 if none */
+    /* One sentence: what is wrong, and what to do.  Fields of options and functions of these headers stand in it between backquotes:
+     * "compile with a larger `ctx`". */
+    char message[1024];
     const char *src_file; /* where in the library's source it was raised; static */
     int src_line;
 } dop_diag;

@@ -1,6 +1,7 @@
 #include "runtime/program/cache/models.h"
 
 #include "base/clock.h"
+#include "base/program/names.h"
 #include "base/program/print.h"
 #include "base/program/progress_line.h"
 #include "runtime/device/device.h"
@@ -155,7 +156,7 @@ show_note(void *user, const char *text)
 {
     const dop_cli *cli = user;
     if (cli->verbose || (!cli->quiet && strstr(text, ": note: ")))
-        fprintf(stderr, "doppler-exec: %s\n", text);
+        dop_print_named("doppler-exec: ", text, "\n");
 }
 
 static dop_status

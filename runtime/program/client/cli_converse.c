@@ -1,6 +1,7 @@
 /* -i: a conversation.  Lines from standard input, answers to standard output, until the input ends.  A line that begins with a
  * slash is a command.  Ctrl-C ends an answer. */
 #include "base/encoding/utf8.h"
+#include "base/program/names.h"
 #include "runtime/program/client/cli_editor.h"
 #include "runtime/program/client/cli_talk.h"
 
@@ -43,7 +44,8 @@ static void
 say_failure(dop_status st, const dop_diag *diag)
 {
     if (st != DOP_OK)
-        fprintf(stderr, "doppler-exec: %s%s%s\n", diag->path, diag->path[0] ? ": " : "", diag->message);
+        fprintf(stderr, "doppler-exec: %s%s", diag->path, diag->path[0] ? ": " : "");
+    dop_print_named("", diag->message, "\n");
 }
 
 /* ---- commands ---- */

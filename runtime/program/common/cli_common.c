@@ -1,3 +1,4 @@
+#include "base/program/names.h"
 #include "base/system.h"
 #include "runtime/adapter/adapter.h"
 #include "runtime/program/common/cli.h"
@@ -39,7 +40,7 @@ print_log_line(void *user, const char *text)
 {
     (void)user;
     dop_cli_end_line();
-    fprintf(stderr, "doppler-exec: %s\n", text);
+    dop_print_named("doppler-exec: ", text, "\n");
 }
 
 dop_status

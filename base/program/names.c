@@ -1,0 +1,75 @@
+#include "base/program/names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Fields of dop_compile_options and dop_open_options, and functions that do what an option does.  Where one has the option's name, but
+ * with _ in the place of -, the second column is NULL. */
+static const struct {
+    const char *parameter, *option;
+} names[] = {
+    {"act", NULL},
+    {"adapters", NULL},
+    {"avoids", "--avoid"},
+    {"chunks", NULL},
+    {"ctx", NULL},
+    {"ctx_total", NULL},
+    {"device", NULL},
+    {"dop_chat_of_template", "--chat-template"},
+    {"dop_compile_options.loras", "dopplerc --lora"},
+    {"dop_compile_options.parts", "dopplerc --parts"},
+    {"dop_devices", "--list-devices"},
+    {"dop_program_run", "--embed or --rerank"},
+    {"embed", NULL},
+    {"kv", NULL},
+    {"loras", "--lora"},
+    {"max_chunk", "--chunk"},
+    {"ordering", NULL},
+    {"parts", NULL},
+    {"quant", NULL},
+    {"rank", NULL},
+    {"rows", NULL},
+    {"sequences", NULL},
+    {"target", NULL},
+};
+
+/* False: no parameter has this name of `len` bytes. */
+static bool
+put_option(const char *name, size_t len, dop_buf *out)
+{
+    size_t i = 0;
+    while (i < sizeof names / sizeof *names &&
+           (strlen(names[i].parameter) != len || memcmp(names[i].parameter, name, len) != 0))
+        i++;
+    if (i == sizeof names / sizeof *names)
+        return false;
+    if (names[i].option) {
+        dop_buf_puts(out, names[i].option);
+        return true;
+    }
+    dop_buf_puts(out, "--");
+    for (size_t k = 0; k < len; k++)
+        dop_buf_append(out, name[k] == '_' ? "-" : name + k, 1);
+    return true;
+}
+
+void
+dop_name_options(const char *message, dop_buf *out)
+{
+    for (const char *at = message; *at;) {
+        const size_t len = *at == '`' ? strcspn(at + 1, "`") : 0;
+        if (len > 0 && at[1 + len] && put_option(at + 1, len, out))
+            at += len + 2;
+        else
+            dop_buf_append(out, at++, 1);
+    }
+}
+
+void
+dop_print_named(const char *before, const char *message, const char *after)
+{
+    dop_buf text = {0};
+    dop_name_options(message, &text);
+    fprintf(stderr, "%s%s%s", before, text.failed || !text.data ? message : text.data, after);
+    dop_buf_finish(&text);
+}
