@@ -170,7 +170,7 @@ store_in_blocks(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, con
     const dop_node *n = dop_node_at(e->g, node);
     const uint32_t cols = dop_node_cols(e->g, node);
     if (width != 4) {
-        dop_emit_fail(e, DOP_E_INPUT, "a cache in blocks is written four values at a time: use --kv f16", node);
+        dop_emit_fail(e, DOP_E_INPUT, "a cache in blocks is written four values at a time: use `kv` f16", node);
         return;
     }
     e->caps |= DOP_CAP_f16_storage;

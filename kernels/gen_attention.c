@@ -85,7 +85,7 @@ refuse_heads(const dop_site *s)
         return (dop_refusal){"heads are not a multiple of 4 values", "heads that are padded with zeros"};
     for (uint32_t i = 0; i < found->attn.n_after && a.n->op == DOP_OP_attention; i++)
         if (!dop_region_wide(s->g, s->r, found->attn.after[i]))
-            return (dop_refusal){"an output is not a multiple of 4 values wide", "--no-fuse"};
+            return (dop_refusal){"an output is not a multiple of 4 values wide", "`apart`"};
     return dop_tail_refuses(s);
 }
 

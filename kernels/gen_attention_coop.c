@@ -516,7 +516,7 @@ fits(const dop_site *s)
     if (a.n->op != DOP_OP_attention)
         return (dop_refusal){"the cache is split", NULL};
     if (!dop_attn_in_eights(s->g, &a) && dop_attention_cached(s->g, a.id))
-        return (dop_refusal){"the cache is f32", "--kv f16"};
+        return (dop_refusal){"the cache is f32", "`kv` f16"};
     if (a.dim % 8 || max_u32(a.dim, a.value_dim) > longest_head(s->t))
         return (dop_refusal){"the head is no multiple of 8 values, or longer than schedule.attention_tiles has", NULL};
     const bool in_keys =
@@ -526,7 +526,7 @@ fits(const dop_site *s)
     if (dop_matrix_n(s->t->matrix) != dop_matrix_k(s->t->matrix)) /* a matrix of weights is a factor, too */
         return (dop_refusal){"the target's matrices have fewer columns than depth", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))
-        return (dop_refusal){"the region makes heads or cache rows itself", "--no-fuse"};
+        return (dop_refusal){"the region makes heads or cache rows itself", "`apart`"};
     return dop_attn_refuses_slopes(s);
 }
 

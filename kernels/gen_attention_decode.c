@@ -575,7 +575,7 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
         (found->attn.query_runs || found->attn.n_writes || found->attn.n_whole || found->attn.merged || found->tail.id))
         return (dop_refusal){"more is made here of each of several tokens than attention", NULL};
     if (!dop_attn_in_eights(s->g, &a))
-        return (dop_refusal){"the cache is f32", "--kv f16"};
+        return (dop_refusal){"the cache is f32", "`kv` f16"};
     if (a.dim % 8 || a.value_dim % 8 || a.value_start % 8 || a.value_stride % 8 || t->subgroup == 0 ||
         64 % t->subgroup || wg > t->max_workgroup || wg / lanes_of(&a, t) > 64)
         return (dop_refusal){"the values of a head cannot be divided among enough lanes, 8 at a time", NULL};

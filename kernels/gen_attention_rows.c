@@ -249,7 +249,7 @@ fits(const dop_site *s)
 {
     for (uint32_t i = 0; i < s->r->n_nodes; i++)
         if (dop_node_at(s->g, s->r->nodes[i])->op == DOP_OP_attn_combine)
-            return (dop_refusal){"it does not merge the splits of the cache", "--no-fuse"};
+            return (dop_refusal){"it does not merge the splits of the cache", "`apart`"};
     return dop_attn_refuses_slopes(s);
 }
 

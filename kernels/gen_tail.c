@@ -56,7 +56,7 @@ dop_refusal
 dop_tail_refuses(const dop_site *s)
 {
     if (s->r->info->tail.id && !find_tail(s->g, s->r).type)
-        return (dop_refusal){"no kernel reads weights of the type here", "--quant and a type that kernels read"};
+        return (dop_refusal){"no kernel reads weights of the type here", "`quant` and a type that kernels read"};
     return (dop_refusal){0};
 }
 

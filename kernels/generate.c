@@ -308,7 +308,7 @@ check_needs(dop_gen *gen, const dop_descriptor *d, bool stage)
     const uint32_t shared = dop_gen_shared(gen);
     if (e->caps & ~target->caps)
         return DOP_FAIL(e->diag, DOP_E_INPUT,
-                        "target %s has no 16-bit storage, which f16 values here need: use --kv f32 and --act f32",
+                        "target %s has no 16-bit storage, which f16 values here need: use `kv` f32 and `act` f32",
                         target->name);
     if (shared > target->shared_bytes) /* a stage, or a tile that somebody measured elsewhere */
         return DOP_FAIL(e->diag, DOP_E_INPUT, "the %s kernel at %s needs %u bytes of shared memory, target %s has %u",

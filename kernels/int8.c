@@ -21,7 +21,7 @@ dop_int8_refuses(const dop_site *s)
 {
     for (uint32_t i = 0; i < s->r->info->product.n_mats; i++)
         if (ints_of(s->g, s->r->info->product.mats[i]) == DOP_INTS_NONE)
-            return (dop_refusal){"some weights here have no integer product", "--quant"};
+            return (dop_refusal){"some weights here have no integer product", "`quant`"};
     if (s->t->subgroup > 1 && s->t->subgroup < LANES_OF_UNIT)
         return (dop_refusal){"subgroups are smaller than 8", NULL};
     return (dop_refusal){0};

@@ -111,7 +111,7 @@ dop_refusal
 dop_products_refuse(const dop_site *s)
 {
     if (unread_weights(s->g, s->r))
-        return (dop_refusal){"no kernel reads weights of the type here", "--quant and a type that kernels read"};
+        return (dop_refusal){"no kernel reads weights of the type here", "`quant` and a type that kernels read"};
     return (dop_refusal){0};
 }
 

@@ -94,7 +94,7 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
         return (dop_refusal){"it needs more shared memory than a workgroup has", "a target with larger shared_bytes"};
     if (dop_trips_too_many(s, v->descriptor, tile))
         return (dop_refusal){"its loops have more turns than the target's driver makes",
-                             "a smaller --ctx or --chunks, or a target with larger loop_trips"};
+                             "a smaller `ctx` or `chunks`, or a target with larger loop_trips"};
     return (dop_refusal){0};
 }
 

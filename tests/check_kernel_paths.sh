@@ -282,7 +282,7 @@ bad other-step "no region here is qkv" "rules: [{op: qkv, step: 77, wg: 64}]"
 bad pair-step "a rule for a pair A+B says fuse and nothing else but a phase" "rules: [{op: o+ffn_up, fuse: off, step: 1}]"
 stale() {
     "$DOPPLERC" "$golden/llama" --chunks 8 --target lavapipe --tuning "$1" --explain head >explained 2>lines &&
-        grep -qx "dopplerc: $1: note: measured $2: ignored; make it again with --tune" lines &&
+        grep -qx "dopplerc: $1: note: measured $2: ignored; make it again with dopplerc --tune" lines &&
         grep -qE 'decode1 @[0-9]+ head: gemv_rows ' explained
 }
 sed '1s/device: "/&a/' tuned.yaml >device.yaml

@@ -277,6 +277,17 @@ find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     grep -vE '^runtime/program/main\.c:.*getenv\("(NOTIFY_SOCKET|LISTEN_PID|LISTEN_FDS)"\)' | # what systemd says, with --systemd
     grep -v '^base/windows/system\.c:[0-9]*:getenv(const char' | # which is defined there
     none "no environment, no shell"
+# Messages of the libraries name fields and functions of their headers between backquotes, for which the programs show options.
+libraries() {
+    find base compiler runtime ir kernels passes -name '*.c' |
+        grep -vE '^(base|compiler|runtime)/program/|^compiler/report/|^runtime/(inspect|serve|fetch|parts/mpi)/'
+}
+libraries | xargs -r grep -nE '"[^"]*--[a-z]' | grep -vE '(doppler-exec|dopplerc|vulkaninfo|hf download) [^"]*--|skips\[--b' |
+    none "no message of a library names an option"
+libraries | xargs -r grep -hoE '"[^"]*`[^"]*"' | grep -oE '`[a-z][a-z_.]*`' | tr -d '`' | sort -u >"$WORK/named"
+[ "$(wc -l <"$WORK/named")" -ge 30 ] && pass "messages name parameters" || fail "messages name parameters"
+while read -r name; do grep -q "{\"$name\", " base/program/names.c || echo "$name"; done <"$WORK/named" |
+    none "the programs know the option of each parameter that a message names"
 find base compiler ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(time|gettimeofday|clock|rand|random|srand) *\(' | none "the compiler asks no clock and no dice"
 sources c h def glsl comp sh | grep -v '^tests/check_layout.sh$' | xargs -r grep -nE '\b(TODO|FIXME|XXX)\b' |

@@ -42,7 +42,7 @@ kept_cache(builder *b, int32_t layer, const dop_attention *t, const char *role, 
         b->status =
             DOP_FAIL(b->diag, DOP_E_INPUT,
                      "a %s cache has blocks of %d values, and what layer %d keeps as %s has heads of %u values, "
-                     "no multiple of that: use --kv f16",
+                     "no multiple of that: use `kv` f16",
                      dop_type_of(type)->name, DOP_CACHE_BLOCK, (int)layer, role, dim);
     return leaf(b, DOP_OP_state, node_name, name, type, &shape);
 }

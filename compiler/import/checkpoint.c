@@ -133,7 +133,7 @@ dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag)
     dop_diag why = {0};
     uint32_t n = 0;
     if (mmproj && (m->vision || !m->tokenizer_gguf_path))
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, mmproj, "--mmproj is for a GGUF model with a vocabulary");
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, mmproj, "`mmproj` is for a GGUF model with a vocabulary");
     if (mmproj)
         return dop_import_mmproj(mmproj, diag, m);
     if (m->vision || !m->tokenizer_gguf_path)
@@ -143,7 +143,7 @@ dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag)
         return st;
     const char *name = dop_path_name(beside);
     if (n > 1) {
-        snprintf(note, sizeof note, "%u vision parts (mmproj) are beside the model: name one with --mmproj", n);
+        snprintf(note, sizeof note, "%u vision parts (mmproj) are beside the model: name one with `mmproj`", n);
         return dop_checkpoint_note(m, note, diag);
     }
     st = dop_import_mmproj(beside, &why, m);

@@ -130,7 +130,7 @@ dop_look_around(const char *dir, dop_arena *arena, dop_diag *diag, char **out_gg
         return st;
     if (dop_has_file(dir, "adapter_config.json"))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, dir,
-                           "this is a LoRA adapter of %s, not a model: name that model, and this folder with --lora",
+                           "this is a LoRA adapter of %s, not a model: name that model, and this folder with `loras`",
                            text_in(dir, "adapter_config.json", "base_model_name_or_path", arena));
     if (dop_has_file(dir, "model_index.json"))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, dir, "this is a diffusion pipeline (%s), which is not supported",
@@ -139,7 +139,7 @@ dop_look_around(const char *dir, dop_arena *arena, dop_diag *diag, char **out_gg
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, dir,
             "only the vision part (mmproj) of a model is here: name the GGUF file of its text part, and this one with "
-            "--mmproj");
+            "`mmproj`");
     if (dop_has_file(dir, "consolidated.safetensors") || (dop_has_file(dir, "params.json") && f.pickle))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, dir,
                            "this is a model in its maker's own form (params.json): use the one with config.json and "
@@ -160,7 +160,7 @@ dop_not_a_model(const char *path, dop_file_kind kind, dop_diag *diag)
 {
     const char *why = dop_file_refusal(kind), *name = dop_path_name(path);
     if (!why && strcmp(name, "adapter_model.safetensors") == 0)
-        why = "this is a LoRA adapter, not a model: name its model, and the adapter with --lora";
+        why = "this is a LoRA adapter, not a model: name its model, and the adapter with `loras`";
     else if (!why && kind == DOP_FILE_SAFETENSORS)
         why = "these are the weights alone: name the folder, in which config.json is beside them";
     else if (!why && kind == DOP_FILE_PLAN)

@@ -99,9 +99,9 @@ avoid(dop_target *t, const dop_compile_options *a, dop_diag *diag)
             snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
             dop_variant_id ignored;
             if (!dop_variant_parse(name, &ignored))
-                st = dop_unknown_variant("--avoid", name, DOP_E_USAGE, diag);
+                st = dop_unknown_variant("`avoids`", name, DOP_E_USAGE, diag);
             else if (!dop_target_avoid(t, name))
-                st = DOP_FAIL(diag, DOP_E_USAGE, "--avoid %s: these are too many", a->avoids[i]);
+                st = DOP_FAIL(diag, DOP_E_USAGE, "`avoids` %s: these are too many", a->avoids[i]);
             if (!*end)
                 break;
         }
@@ -172,7 +172,7 @@ choose_cuts(dop_compile_job *job, dop_diag *diag)
     dop_compilation sized = {.options = job->list[0].options};
     dop_status st = dop_parts_choose(&job->list[0], job->asked->parts, job->asked->part_memory, diag, &job->cuts);
     if (st == DOP_OK && job->n > 1 && job->n != job->cuts.n_parts)
-        st = DOP_FAIL(diag, DOP_E_USAGE, "--target names %u targets for %u parts: name one for all, or one for each",
+        st = DOP_FAIL(diag, DOP_E_USAGE, "`target` names %u targets for %u parts: name one for all, or one for each",
                       job->n, job->cuts.n_parts);
     if (st != DOP_OK || job->n == 1)
         return st;

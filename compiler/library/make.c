@@ -144,12 +144,12 @@ settle_draft_vocabulary(dop_compilation *c, const char *model_path, dop_diag *di
     if (!n)
         return DOP_OK;
     if (!a->drafts)
-        return DOP_FAIL_IN(diag, DOP_E_USAGE, model_path, "--draft-vocabulary is for models with a layer that drafts");
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, model_path, "`draft_vocabulary` is for models with a layer that drafts");
     if (a->layers[a->n_layers].eagle.vocab)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--draft-vocabulary: the drafter has a list of its own of %u tokens",
+        return DOP_FAIL(diag, DOP_E_USAGE, "`draft_vocabulary`: the drafter has a list of its own of %u tokens",
                         a->layers[a->n_layers].eagle.vocab);
     if (a->head_bias)
-        return DOP_FAIL_IN(diag, DOP_E_USAGE, model_path, "--draft-vocabulary: the model's output has a bias");
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, model_path, "`draft_vocabulary`: the model's output has a bias");
     if (n >= a->vocab) {
         c->options.draft_vocabulary = 0;
         return DOP_OK;
@@ -190,9 +190,9 @@ add_drafter(dop_compilation *c, const char *model_path, dop_diag *diag)
     const dop_compilation_options *o = &c->options;
     if (dop_arch_is_drafter(&c->model.arch))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model_path,
-                           "this is a drafter, not a model: name its model, and this with --draft-head");
+                           "this is a drafter, not a model: name its model, and this with `draft_head`");
     if (o->draft_head && o->in_parts)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--draft-head is for plans of one part");
+        return DOP_FAIL(diag, DOP_E_USAGE, "`draft_head` is for plans of one part");
     return o->draft_head ? dop_checkpoint_add_drafter(&c->model, o->draft_head, diag) : DOP_OK;
 }
 
@@ -247,7 +247,7 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
     c->pack.imatrix = c->imatrix;
     if (c->model.arch.encoder.used && c->options.adapters) {
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, model_path,
-                         "--adapters is for models that write: an adapter of an encoder is merged (--lora)");
+                         "`adapters` is for models that write: an adapter of an encoder is merged (`loras`)");
         goto error;
     }
     if (c->model.arch.cross.rows && c->options.in_parts) {

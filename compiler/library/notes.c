@@ -41,7 +41,7 @@ note_requantized(const dop_compile_job *job, const dop_log *log)
         dop_log_printf(
             log,
             "%s: note: %u weight%s that the model stores as %s become%s %s (%.1f MiB become %.1f): %s; leave "
-            "them with --quant keep%s",
+            "them with `quant` keep%s",
             job->model, list[k].count, list[k].count == 1 ? "" : "s", dop_type_of(list[k].from)->name,
             list[k].count == 1 ? "s" : "", dop_type_of(list[k].to)->name, (double)list[k].before / (1 << 20),
             (double)list[k].after / (1 << 20),
@@ -69,7 +69,7 @@ note_targets(const dop_compile_job *job, const char *writes, const dop_log *log)
     dop_buf line = {0};
     for (uint32_t i = 0; i < job->n; i++)
         dop_buf_printf(&line, "%s %s", i ? "," : "", job->list[i].target->name);
-    dop_log_printf(log, "target%s: as --target says", line.data ? line.data : "");
+    dop_log_printf(log, "target%s: as `target` says", line.data ? line.data : "");
     dop_buf_finish(&line);
 }
 
@@ -87,8 +87,8 @@ void
 dop_compile_job_note_stale(const dop_compile_job *job, const dop_log *log)
 {
     if (job->list[0].stale)
-        dop_log_printf(log, "%s: note: measured %s: ignored; make it again with --tune", job->list[0].stale_file,
-                       job->list[0].stale);
+        dop_log_printf(log, "%s: note: measured %s: ignored; make it again with dopplerc --tune",
+                       job->list[0].stale_file, job->list[0].stale);
 }
 
 void
@@ -112,7 +112,7 @@ dop_compile_job_notes(const dop_compile_job *job, const char *plan, const dop_lo
         for (uint32_t i = 0; i < c->pack.n; i++)
             tables += c->pack.items[i].source ? 0 : c->pack.items[i].size;
         dop_log_printf(log,
-                       "%s: note: --ctx %u is more than the %u positions that the model was trained for: what it "
+                       "%s: note: `ctx` %u is more than the %u positions that the model was trained for: what it "
                        "writes past them may make no sense; tables of positions take %.1f MiB",
                        job->model, c->ctx, m->arch.ctx_train, (double)tables / (1 << 20));
     }

@@ -44,7 +44,7 @@ parse_picture(const char *text, dop_compilation_options *o, dop_diag *diag)
     const char *second = end + 1;
     const unsigned long h = *end == 'x' && *second >= '0' && *second <= '9' ? strtoul(second, &end, 10) : 0;
     if (*text < '0' || *text > '9' || *end || w < 1 || w > MOST_EDGE || h < 1 || h > MOST_EDGE)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--size %s: expected WIDTHxHEIGHT in pixels, as 512x512", text);
+        return DOP_FAIL(diag, DOP_E_USAGE, "`size` %s: expected WIDTHxHEIGHT in pixels, as 512x512", text);
     o->draw_width = (uint32_t)w;
     o->draw_height = (uint32_t)h;
     return DOP_OK;
@@ -76,7 +76,7 @@ parse_cache(const char *text, dop_compilation_options *o, dop_diag *diag)
             return DOP_OK;
         }
     }
-    return DOP_FAIL(diag, DOP_E_USAGE, "--kv %s: known are f16, f32, q8_0 and q4_0, for both or as k=TYPE,v=TYPE",
+    return DOP_FAIL(diag, DOP_E_USAGE, "`kv` %s: known are f16, f32, q8_0 and q4_0, for both or as k=TYPE,v=TYPE",
                     text);
 }
 
@@ -105,7 +105,7 @@ read_passes(const dop_compile_options *a, dop_compilation_options *o, dop_diag *
         if (!*a->apart[i])
             dop_passes_skip_fusion(&o->passes);
         else if (o->n_apart == DOP_MAX_FORCES)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--no-fuse: at most %d pairs", DOP_MAX_FORCES);
+            return DOP_FAIL(diag, DOP_E_USAGE, "`apart`: at most %d pairs", DOP_MAX_FORCES);
         else
             o->apart[o->n_apart++] = a->apart[i];
     }
@@ -120,7 +120,7 @@ read_forces(const dop_compile_options *a, dop_arena *arena, dop_compilation_opti
         if (!op)
             return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         if (!eq || o->n_forces == DOP_MAX_FORCES)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--force %s: expected OP=VARIANT", a->forces[i]);
+            return DOP_FAIL(diag, DOP_E_USAGE, "`forces` %s: expected OP=VARIANT", a->forces[i]);
         *eq = 0;
         o->forces[o->n_forces++] = (dop_force){op, eq + 1};
     }
@@ -134,7 +134,7 @@ read_layers(const char *text, dop_compilation_options *o, dop_diag *diag)
     unsigned first = 1, last = UINT32_MAX;
     int end = 0;
     if (text && (sscanf(text, "%9u-%9u%n", &first, &last, &end) != 2 || text[end] || first > last))
-        return DOP_FAIL(diag, DOP_E_USAGE, "--control-vector-layers %s: expected layers as 1-12", text);
+        return DOP_FAIL(diag, DOP_E_USAGE, "`control_layers` %s: expected layers as 1-12", text);
     o->control_first = first;
     o->control_last = last;
     return DOP_OK;
@@ -181,6 +181,6 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
     if (st == DOP_OK && a->act &&
         !(dop_type_parse(a->act, strlen(a->act), &o->act_type) &&
           (o->act_type == DOP_TYPE_f16 || o->act_type == DOP_TYPE_f32)))
-        st = DOP_FAIL(diag, DOP_E_USAGE, "--act %s: known are f16 and f32", a->act);
+        st = DOP_FAIL(diag, DOP_E_USAGE, "`act` %s: known are f16 and f32", a->act);
     return st;
 }

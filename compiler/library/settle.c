@@ -46,7 +46,7 @@ settle_invariant(dop_compilation *c, bool cpu, dop_diag *diag)
 {
     dop_compilation_options *o = &c->options;
     if (o->n_chunks > 1)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--invariant has steps of one size: give one to --chunks");
+        return DOP_FAIL(diag, DOP_E_USAGE, "`invariant` has steps of one size: give one to `chunks`");
     if (o->n_chunks == 0)
         o->chunks[o->n_chunks++] = cpu ? 8 : 64;
     if (o->chunks[0] < o->sequences)
@@ -54,7 +54,7 @@ settle_invariant(dop_compilation *c, bool cpu, dop_diag *diag)
     if (o->chunks[0] > c->ctx)
         o->chunks[0] = c->ctx;
     if (o->chunks[0] > DOP_STEP_MAX_ROWS)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--invariant --chunks %u: at most %d", o->chunks[0], DOP_STEP_MAX_ROWS);
+        return DOP_FAIL(diag, DOP_E_USAGE, "`invariant` `chunks` %u: at most %d", o->chunks[0], DOP_STEP_MAX_ROWS);
     o->rows[0] = o->chunks[0];
     o->n_rows = o->sequences > 1 || c->model.arch.drafts > 0;
     dop_passes_hold_rows(&o->passes);
@@ -72,7 +72,7 @@ settle_encoder(dop_compilation *c, const dop_target *device, const char *path, d
     uint32_t most = 0;
     if (o->in_parts || o->sequences > 1)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "%s is for models that give tokens, and this one encodes texts",
-                           o->in_parts ? "--parts" : "--sequences");
+                           o->in_parts ? "`parts`" : "`sequences`");
     c->ctx = c->ctx < DOP_STEP_MAX_ROWS ? c->ctx : DOP_STEP_MAX_ROWS;
     if (c->model.diffusion) { /* texts of one length */
         o->n_chunks = 1;
@@ -105,7 +105,7 @@ settle_draw(dop_compilation *c, const char *path, dop_diag *diag)
     if (o->draw_width % of || o->draw_height % of || c->latents_width % part || places > DOP_STEP_MAX_ROWS)
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, path,
-            "--size: edges of this model's pictures are multiples of %u, and there are at most %llu pixels", of,
+            "`size`: edges of this model's pictures are multiples of %u, and there are at most %llu pixels", of,
             (unsigned long long)DOP_STEP_MAX_ROWS * of * of);
     return DOP_OK;
 }
@@ -119,18 +119,18 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     if (c->ctx == 0)
         c->ctx = a->ctx_train < 4096 ? a->ctx_train : 4096;
     if (a->learned_positions && c->ctx > a->ctx_train)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "`ctx` %u is more than the %u positions the model learned", c->ctx,
                            a->ctx_train);
     if (c->options.invariant && a->encoder.used)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path,
-                           "--invariant is for models that give tokens, and this one encodes texts");
+                           "`invariant` is for models that give tokens, and this one encodes texts");
     settle_rows(&c->options, device->cpu, a->drafts);
     if (c->options.invariant && (st = settle_invariant(c, device->cpu, diag)) != DOP_OK)
         return st;
     if (c->options.ctx_total && c->options.sequences == 1)
-        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total is for plans of several --sequences");
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "`ctx_total` is for plans of several `sequences`");
     if (c->options.ctx_total && c->options.ctx_total < c->ctx)
-        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total %u has no room for one sequence of --ctx %u",
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "`ctx_total` %u has no room for one sequence of `ctx` %u",
                            c->options.ctx_total, c->ctx);
     if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* more than all sequences can use: no limit */
         c->options.ctx_total = 0;
@@ -139,7 +139,7 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     if (c->model.diffusion && (st = settle_draw(c, path, diag)) != DOP_OK)
         return st;
     if (!c->model.diffusion && c->options.draw_width)
-        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--size is for models that draw");
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "`size` is for models that draw");
     if (c->options.n_chunks == 0) {
         /* Large chunks amortize reading weights on GPUs.  Matrix units need larger chunks to be full, and a size between few tokens and
          * many.  A software device is bound by arithmetic at any size.  Where steps are shared with other sequences or pass

@@ -205,7 +205,7 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT,
                             "weight %s takes %llu bytes, more than one allocation of the target (%llu): %s%s%s",
                             x->name, (unsigned long long)bytes, (unsigned long long)max_segment,
-                            x->source ? "quantize it (--quant " : "take a smaller --ctx, which is its rows",
+                            x->source ? "quantize it (`quant` " : "take a smaller `ctx`, which is its rows",
                             !x->source             ? ""
                             : strchr(x->name, '.') ? strchr(x->name, '.') + 1
                                                    : x->name,

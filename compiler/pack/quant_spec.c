@@ -130,9 +130,9 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         size_t len = strcspn(p, ","), class = strcspn(p, "=,");
         dop_type to;
         if (class == len || class == 0)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--quant %s: expected CLASS=TYPE instead of \"%.*s\"", spec, (int)len,
+            return DOP_FAIL(diag, DOP_E_USAGE, "`quant` %s: expected CLASS=TYPE instead of \"%.*s\"", spec, (int)len,
                             p);
-        dop_status st = parse_type("--quant", p + class + 1, len - class - 1, diag, &to);
+        dop_status st = parse_type("`quant`", p + class + 1, len - class - 1, diag, &to);
         if (st != DOP_OK)
             return st;
         bool found = false;
@@ -144,7 +144,7 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         if (!found)
             return DOP_FAIL(
                 diag, DOP_E_USAGE,
-                "--quant %s: the model has no matrix of class %.*s; classes are attn, ffn, embed, head%s, all, "
+                "`quant` %s: the model has no matrix of class %.*s; classes are attn, ffn, embed, head%s, all, "
                 "or one role such as q, down",
                 spec, (int)class, p, dop_weights_find(w, "lm_head") ? "" : " (here embed is also the output)");
         p += len + (p[len] == ',');
@@ -226,7 +226,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         return choose_by_file(spec, w, diag, types);
     if (strchr(spec, '='))
         return choose_by_class(spec, w, diag, types);
-    dop_status st = parse_type("--quant", spec, len, diag, &to);
+    dop_status st = parse_type("`quant`", spec, len, diag, &to);
     for (uint32_t i = 0; i < w->n && st == DOP_OK; i++)
         if (is_plain_matrix(&w->items[i]) && !only_if_named(role_of(w->items[i].name)))
             set_type(w, i, to, types);

@@ -140,7 +140,7 @@ parse_memory(chooser *k, const char *text)
         if (k->n_memory == DOP_MAX_PARTS ||
             !parse_bytes(p, end ? (size_t)(end - p) : strlen(p), &k->memory[k->n_memory++]))
             return DOP_FAIL(k->diag, DOP_E_USAGE,
-                            "--part-memory %s: expected the memory of each device, as 24GiB,16GiB", text);
+                            "`part_memory` %s: expected the memory of each device, as 24GiB,16GiB", text);
         p = end ? end + 1 : NULL;
     }
     return DOP_OK;
@@ -157,17 +157,17 @@ listed(const chooser *k, const char *how, dop_cuts *out)
         if (end == p || v == 0 || v > k->n_layers || (*end && (*end != ',' || !end[1])) ||
             out->n_parts == DOP_MAX_PARTS)
             return DOP_FAIL(k->diag, DOP_E_USAGE,
-                            "--parts %s: expected a number of parts, or the layers of each as 20,12", how);
+                            "`parts` %s: expected a number of parts, or the layers of each as 20,12", how);
         at += v;
         out->end[out->n_parts++] = at < k->n_layers ? (uint32_t)at : k->n_layers;
         p = *end ? end + 1 : end;
     }
     if (at != k->n_layers)
-        return DOP_FAIL(k->diag, DOP_E_USAGE, "--parts %s: these are %llu layers, and the model has %u", how,
+        return DOP_FAIL(k->diag, DOP_E_USAGE, "`parts` %s: these are %llu layers, and the model has %u", how,
                         (unsigned long long)at, k->n_layers);
     for (uint32_t i = 0; i + 1 < out->n_parts; i++)
         if (k->why[out->end[i]])
-            return DOP_FAIL(k->diag, DOP_E_INPUT, "--parts %s: no cut before layer %u: %s", how, out->end[i],
+            return DOP_FAIL(k->diag, DOP_E_INPUT, "`parts` %s: no cut before layer %u: %s", how, out->end[i],
                             k->why[out->end[i]]);
     return DOP_OK;
 }
@@ -182,12 +182,12 @@ impossible(const chooser *k, uint32_t n)
         first = !first && k->why[i] ? i : first;
     }
     if (cuts + 1 < n && first)
-        return DOP_FAIL(k->diag, DOP_E_INPUT, "--parts %u: the model can be cut at %u places; not before layer %u: %s",
+        return DOP_FAIL(k->diag, DOP_E_INPUT, "`parts` %u: the model can be cut at %u places; not before layer %u: %s",
                         n, cuts, first, k->why[first]);
     if (cuts + 1 < n)
-        return DOP_FAIL(k->diag, DOP_E_INPUT, "--parts %u: the model has %u layers", n, k->n_layers);
+        return DOP_FAIL(k->diag, DOP_E_INPUT, "`parts` %u: the model has %u layers", n, k->n_layers);
     return DOP_FAIL(k->diag, DOP_E_INPUT,
-                    "--parts %u: the memory that --part-memory states does not hold them: give more parts", n);
+                    "`parts` %u: the memory that `part_memory` states does not hold them: give more parts", n);
 }
 
 static dop_status
@@ -198,11 +198,11 @@ choose(chooser *k, const char *how, dop_cuts *out)
     if (strcmp(how, "auto") == 0) {
         if (k->n_memory < 2)
             return DOP_FAIL(k->diag, DOP_E_USAGE,
-                            "--parts auto needs the memory of two devices or more, as --part-memory 24GiB,24GiB");
+                            "`parts` auto needs the memory of two devices or more, as `part_memory` 24GiB,24GiB");
         if (cost(k, 0, 0, k->n_layers) != UINT64_MAX)
             return DOP_FAIL(k->diag, DOP_E_USAGE,
-                            "--parts auto: the first device holds the whole model: compile without "
-                            "--parts, or say how many there are to be");
+                            "`parts` auto: the first device holds the whole model: compile without "
+                            "`parts`, or say how many there are to be");
         dop_status st = DOP_OK;
         for (uint32_t i = 2; i <= k->n_memory && st == DOP_OK && !out->n_parts; i++)
             st = divide(k, i, out);
@@ -211,7 +211,7 @@ choose(chooser *k, const char *how, dop_cuts *out)
     if (*end || end == how || strchr(how, '-'))
         return listed(k, how, out);
     if (n < 2 || n > DOP_MAX_PARTS)
-        return DOP_FAIL(k->diag, DOP_E_USAGE, "--parts %s: from 2 to %d parts", how, DOP_MAX_PARTS);
+        return DOP_FAIL(k->diag, DOP_E_USAGE, "`parts` %s: from 2 to %d parts", how, DOP_MAX_PARTS);
     dop_status st = divide(k, (uint32_t)n, out);
     return st == DOP_OK && !out->n_parts ? impossible(k, (uint32_t)n) : st;
 }

@@ -302,7 +302,7 @@ about_nothing(const dop_path_rule *r, dop_diag *diag)
     if (r->reader)
         return DOP_FAIL(
             diag, r->forced ? DOP_E_USAGE : DOP_E_INPUT,
-            "%s: no %s here reads what a %s makes; --explain %s+%s names such pairs, by label, its last part, "
+            "%s: no %s here reads what a %s makes; dopplerc --explain %s+%s names such pairs, by label, its last part, "
             "or op",
             r->source, r->reader, r->op, r->op, r->reader);
     return DOP_FAIL(diag, r->forced ? DOP_E_USAGE : DOP_E_INPUT,
@@ -363,8 +363,8 @@ joins_nothing(const dop_path_rule *r, dop_diag *diag)
     const char *reason = r->apart ? dop_reason_code(r->apart) : "no pass that could join them runs here",
                *text = r->apart ? dop_reason_text(r->apart) : "", *comma = r->apart ? ", " : "";
     if (r->reader && r->fused)
-        return DOP_FAIL(diag, code, "%s%s cannot join %s and %s: %s%s%s; --explain %s+%s says more", r->source, says,
-                        r->op, r->reader, reason, comma, text, r->op, r->reader);
+        return DOP_FAIL(diag, code, "%s%s cannot join %s and %s: %s%s%s; dopplerc --explain %s+%s says more", r->source,
+                        says, r->op, r->reader, reason, comma, text, r->op, r->reader);
     if (r->reader)
         return DOP_FAIL(diag, code, "%s%s changes nothing: %s and %s are not joined without it either: %s%s%s",
                         r->source, says, r->op, r->reader, reason, comma, text);

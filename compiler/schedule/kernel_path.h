@@ -51,7 +51,7 @@ typedef struct dop_layer_range {
 enum { DOP_MAX_RANGES = 16 };
 
 typedef struct dop_path_rule {
-    const char *source; /* "--force qkv=gemv", "file.yaml:7", for messages */
+    const char *source; /* "`forces` qkv=gemv", "file.yaml:7", for messages */
     bool decode, prefill;
     uint32_t n_layers; /* number of ranges; 0: everywhere, also outside of layers */
     dop_layer_range layers[DOP_MAX_RANGES];

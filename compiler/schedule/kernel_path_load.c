@@ -74,7 +74,7 @@ dop_status
 dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, dop_arena *arena, dop_diag *diag)
 {
     dop_path_rule r = {.decode = true, .prefill = true, .op = op, .forced = true};
-    r.source = dop_arena_printf(arena, "--force %s=%s", op, variant);
+    r.source = dop_arena_printf(arena, "`forces` %s=%s", op, variant);
     if (!r.source)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (!dop_variant_parse(variant, &r.variant))
@@ -102,7 +102,7 @@ dop_status
 dop_kernel_path_no_fuse(dop_kernel_path *p, const char *pair, dop_arena *arena, dop_diag *diag)
 {
     dop_path_rule r = {.decode = true, .prefill = true, .unfused = true, .forced = true};
-    r.source = dop_arena_printf(arena, "--no-fuse %s", pair);
+    r.source = dop_arena_printf(arena, "`apart` %s", pair);
     if (!r.source)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = take_pair(&r, pair, arena, diag);

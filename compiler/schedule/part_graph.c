@@ -125,7 +125,7 @@ check_read(const dop_graph *g, const uint32_t *numbers, dop_region_id r, dop_nod
     else if (dop_node_is(g, base, DOP_EFFECT) || bytes == 0)
         refuse(x, "this value, which has no rows of the step, would cross", base);
     else if (bytes % 4 != 0)
-        refuse(x, "this value, whose rows are no multiple of 4 bytes, would cross (with --act f32 they are)", base);
+        refuse(x, "this value, whose rows are no multiple of 4 bytes, would cross (with `act` f32 they are)", base);
     else if (numbers[r] > x->last[base])
         x->last[base] = numbers[r];
 }

@@ -269,7 +269,7 @@ at_hand(const char *device, dop_target *out, dop_diag *diag)
     dop_diag why = {0};
     memset(out, 0, sizeof *out);
     if (dop_device_probe(device, &why, &caps) != DOP_OK)
-        return DOP_FAIL(diag, why.code, "no device here to compile for: name one with --target, as lavapipe (%s)",
+        return DOP_FAIL(diag, why.code, "no device here to compile for: name one with `target`, as lavapipe (%s)",
                         why.message);
     return of_device(&caps, out, diag);
 }
@@ -317,9 +317,9 @@ dop_targets_resolve(const char *list, const char *device, dop_diag *diag, dop_ta
         end = strchr(at, ',');
         end = end ? end : at + strlen(at);
         if (end == at || (size_t)(end - at) >= sizeof name || (*end && !end[1]))
-            return DOP_FAIL(diag, DOP_E_USAGE, "--target %s: expected names or files, separated by commas", list);
+            return DOP_FAIL(diag, DOP_E_USAGE, "`target` %s: expected names or files, separated by commas", list);
         if (*out_n == DOP_MAX_TARGETS)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--target %s: at most %d targets", list, DOP_MAX_TARGETS);
+            return DOP_FAIL(diag, DOP_E_USAGE, "`target` %s: at most %d targets", list, DOP_MAX_TARGETS);
         snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
         dop_status st = strcmp(name, "auto") == 0 ? at_hand(device, &out_targets[*out_n], diag)
                                                   : dop_target_resolve(name, diag, &out_targets[*out_n]);
@@ -327,7 +327,7 @@ dop_targets_resolve(const char *list, const char *device, dop_diag *diag, dop_ta
             return st;
         for (uint32_t i = 0; i < *out_n; i++)
             if (strcmp(out_targets[i].name, out_targets[*out_n].name) == 0)
-                return DOP_FAIL(diag, DOP_E_USAGE, "--target %s: %s is there twice", list, out_targets[i].name);
+                return DOP_FAIL(diag, DOP_E_USAGE, "`target` %s: %s is there twice", list, out_targets[i].name);
         ++*out_n;
     }
     return DOP_OK;

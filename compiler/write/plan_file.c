@@ -308,7 +308,7 @@ dop_plan_sections_write(dop_plan_sections *sections, const char *path, dop_diag 
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = DOP_OK;
     if (sections->external && stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* opening a pipe would wait for a reader */
-        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "--weights external needs a regular file to write the plan to");
+        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "`external_weights` needs a regular file to write the plan to");
     if (st == DOP_OK)
         st = dop_out_file_open(path, diag, &plan);
     if (st == DOP_OK && isatty(fileno(plan.f)))

@@ -39,11 +39,11 @@ fails negative "hidden_size is -64, expected 1 to 1048576" negative
 config indivisible 's/"hidden_size": 64/"hidden_size": 66/; /"head_dim"/d'
 fails indivisible "hidden_size 66 is not divisible by num_attention_heads 4" indivisible
 config unknown 's/LlamaForCausalLM/RwkvForCausalLM/'
-fails unknown 'architecture "RwkvForCausalLM" is not supported; --list-models has the names that are' unknown
+fails unknown 'architecture "RwkvForCausalLM" is not supported; dopplerc --list-models has the names that are' unknown
 config unknown-type 's/"llama"/"rwkv"/; s/"LlamaForCausalLM"//; s/"architectures": \[/"others": [/'
-fails unknown-type 'model_type "rwkv" is not supported; --list-models has the names that are' unknown-type
+fails unknown-type 'model_type "rwkv" is not supported; dopplerc --list-models has the names that are' unknown-type
 config derived-type 's/"model_type": "llama"/"model_type": "rwkv"/'
-fails derived-type 'model_type "rwkv" is not supported; --list-models has the names that are' derived-type
+fails derived-type 'model_type "rwkv" is not supported; dopplerc --list-models has the names that are' derived-type
 config two-families 's/"model_type": "llama"/"model_type": "qwen3"/'
 fails two-families 'architectures names LlamaForCausalLM, which is llama, but model_type is "qwen3": one of the two is' two-families
 config two-bases 's/"vocab_size"/"rope_theta": 500000.0, "vocab_size"/'

@@ -74,7 +74,7 @@ refuses 1 "path.yaml:2: no region here is nope" "$model" -o plan --target tier1 
 rm path.yaml
 refuses 2 "--emit spirv makes an archive of stdout" "$model" --emit spirv --report
 for bad in zz+o o+zz; do
-    refuses 2 "--no-fuse $bad: no ${bad#*+} here reads what a ${bad%+*} makes; --explain $bad names such pairs" \
+    refuses 2 "--no-fuse $bad: no ${bad#*+} here reads what a ${bad%+*} makes; dopplerc --explain $bad names such pairs" \
         "$model" -o plan --target tier1 --chunks 8 --no-fuse $bad
 done
 refuses 2 "--no-fuse o+: expected A+B" "$model" -o plan --target tier1 --no-fuse=o+

@@ -47,7 +47,7 @@ check_fails "a plan in parts, alone" 2 "a plan in 2 parts, each for a process an
 check_fails "one part, alone" 2 "a plan in 2 parts" "$EXEC" own.part1 --tokens "1 2" -n 1
 check_fails "another number of ranks" 1 "a plan in 2 parts, and there are 3 ranks: run it with mpirun -n 2" \
     "$TOOLS/parts" whole.plan one.plan 3
-check_fails "a whole plan on ranks" 1 "a plan of one part, and there are 2 ranks: make one in parts with dopplerc --parts 2" \
+check_fails "a whole plan on ranks" 1 'a plan of one part, and there are 2 ranks: make one in parts with `dop_compile_options.parts` 2' \
     "$TOOLS/parts" whole.plan whole.plan 2
 
 # What is said of them, and --check.

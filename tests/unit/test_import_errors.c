@@ -10,9 +10,9 @@ static const struct {
 } config_cases[] = {
     /* what it is */
     {"llama", "{\"architectures\": [\"RwkvForCausalLM\"]}",
-     "architecture \"RwkvForCausalLM\" is not supported; --list-models has the names that are"},
+     "architecture \"RwkvForCausalLM\" is not supported; dopplerc --list-models has the names that are"},
     {"llama", "{\"architectures\": null, \"model_type\": \"rwkv\"}",
-     "model_type \"rwkv\" is not supported; --list-models has the names that are"},
+     "model_type \"rwkv\" is not supported; dopplerc --list-models has the names that are"},
     {"llama", "{\"architectures\": \"<delete>\", \"model_type\": \"<delete>\"}",
      "architectures and model_type are both missing"},
     /* experts */
@@ -33,7 +33,7 @@ static const struct {
     {"mistral_window",
      "{\"architectures\": [\"Mistral3ForConditionalGeneration\"],"
      " \"text_config\": {\"model_type\": \"mistral9\"}}",
-     "text_config.model_type \"mistral9\" is not supported; --list-models has the names that are"},
+     "text_config.model_type \"mistral9\" is not supported; dopplerc --list-models has the names that are"},
     {"gemma3",
      "{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"text_config\": {\"model_type\": \"llama\"}}",
      "architectures names Gemma3ForConditionalGeneration, which is gemma3, but text_config.model_type is \"llama\": "
@@ -42,7 +42,7 @@ static const struct {
     {"llama", "{\"model_type\": \"mistral\"}",
      "architectures names LlamaForCausalLM, which is llama, but model_type is \"mistral\": one of the two is wrong"},
     {"llama", "{\"architectures\": [\"LlavaForConditionalGeneration\"]}",
-     "architecture \"LlavaForConditionalGeneration\" is not supported; --list-models has the names that are"},
+     "architecture \"LlavaForConditionalGeneration\" is not supported; dopplerc --list-models has the names that are"},
     {"gemma3", "{\"text_config\": [1]}", "text_config is a list, expected an object"},
     /* sizes */
     {"llama", "{\"num_attention_heads\": 0}", "num_attention_heads is 0, expected 1 to 4096"},

@@ -342,7 +342,7 @@ Test(quant, specifications)
     expect_types("q4_k", "f32 q4_k q4_k q4_k q4_k q4_k");
     expect_types("attn=q8_0,ffn=q4_0,embed=q6_k", "f32 q4_0 q8_0 q4_0 q8_0 q6_k");
     expect_types("all=q4_0,embed=keep,q=f16", "f32 q4_0 f16 q4_0 f16 bf16");
-    expect_types("q9", "--quant: unknown type q9; known are keep f32");
+    expect_types("q9", "`quant`: unknown type q9; known are keep f32");
     expect_types("q5_0", "weights can be read as q5_0, but not made");
     expect_types("u32", "weights can be read as u32, but not made");
     expect_types("ffn=", "unknown type ;");

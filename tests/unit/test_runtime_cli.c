@@ -1,4 +1,5 @@
 /* doppler-exec without its main: the option parser, stop texts, and the modes' errors on a hand-made plan. */
+#include "base/program/names.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "runtime/library/output.h"
 #include "runtime/program/common/cli.h"
@@ -74,6 +75,24 @@ Test(options, set_as_files_state_them)
     cr_expect_eq(dop_option_set(table, sizeof table / sizeof *table, "flag", "false", NULL, &v), DOP_OK);
     cr_expect(!v.flag);
     dop_texts_finish(&v.list);
+}
+
+Test(options, names_in_messages)
+{
+    static const char *const rows[][2] = {{"compile with a larger `ctx_total`, or another `device`",
+                                           "compile with a larger --ctx-total, or another --device"},
+                                          {"`forces` a=b", "--force a=b"},
+                                          {"see `dop_devices`", "see --list-devices"},
+                                          {"a `name` of no option, `ctx", "a `name` of no option, `ctx"},
+                                          {"`` and ```ctx`", "`` and ``--ctx"},
+                                          {"", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_buf text = {0};
+        dop_name_options(rows[i][0], &text);
+        cr_expect(rows[i][1] ? text.data && strcmp(text.data, rows[i][1]) == 0 : text.size == 0, "%s",
+                  text.data ? text.data : "");
+        dop_buf_finish(&text);
+    }
 }
 
 Test(options, every_form)

@@ -287,7 +287,7 @@ note_scheduler(dop_draw_reader *r, const char *name, const scheduler *s, bool ka
     dop_status st = DOP_OK;
     snprintf(
         note, sizeof note,
-        "the model's scheduler is %.60s, for which %s draws, with its times: --sampler of doppler-exec chooses another",
+        "the model's scheduler is %.60s, for which %s draws, with its times: doppler-exec --sampler chooses another",
         name, methods[s->method]);
     if (!s->exact && name[0])
         st = dop_checkpoint_note(r->m, note, r->diag);

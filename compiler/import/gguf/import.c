@@ -335,14 +335,14 @@ refuse_type(const dop_gi *gi)
     if (says(g, "general.type", "adapter")) {
         const bool named = dop_gguf_string(dop_gguf_find(g, "general.base_model.0.name"), &base) && base.len < 100;
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                           "this is a LoRA adapter%s%.*s, not a model: name its model, and this with --lora",
+                           "this is a LoRA adapter%s%.*s, not a model: name its model, and this with `loras`",
                            named ? " of " : "", named ? (int)base.len : 0, named ? base.data : "");
     }
     if (says(g, "general.type", "mmproj") || says(g, "general.architecture", "clip"))
         return DOP_FAIL_IN(
             gi->diag, DOP_E_INPUT, gi->path,
             "this is the vision part (mmproj) of a model: name the GGUF file of its text part, and this one with "
-            "--mmproj");
+            "`mmproj`");
     if (says(g, "general.type", "imatrix"))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "this is an importance matrix, not a model");
     return DOP_OK;

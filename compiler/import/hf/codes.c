@@ -233,9 +233,9 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
         *type = DOP_TYPE_f16;
         return note(
             m, p->order
-                   ? "matrices in activation order (actorder) become f16, up to 4 times their bytes; --quant makes "
+                   ? "matrices in activation order (actorder) become f16, up to 4 times their bytes; `quant` makes "
                      "them smaller again"
-                   : "matrices of 8 bits with zero points become f16, twice their bytes; --quant makes them smaller "
+                   : "matrices of 8 bits with zero points become f16, twice their bytes; `quant` makes them smaller "
                      "again");
     }
     st = check_tiles(m, p, dop_type_of(*type)->block);

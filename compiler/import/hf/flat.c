@@ -85,7 +85,7 @@ note(const matrix *m, const char *what, const char *cost)
     if (m->hf->quant.skipped && strcmp(m->hf->quant.skipped, what) == 0)
         return DOP_OK;
     m->hf->quant.skipped = what;
-    snprintf(text, sizeof text, "matrices of %s become f16, %s their bytes; --quant makes them smaller again", what,
+    snprintf(text, sizeof text, "matrices of %s become f16, %s their bytes; `quant` makes them smaller again", what,
              cost);
     return dop_checkpoint_note(m->hf->model, text, m->hf->diag);
 }

@@ -7,7 +7,7 @@ static dop_status
 unknown(const dop_hf *hf, const char *what, const char *name)
 {
     return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                       "%s \"%.80s\" is not supported; --list-models has the names that are", what, name);
+                       "%s \"%.80s\" is not supported; dopplerc --list-models has the names that are", what, name);
 }
 
 /* Is `arch` a model of several parts (text, images) whose text part is a model by itself, named by text_config.model_type?  Text

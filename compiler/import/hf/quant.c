@@ -274,7 +274,7 @@ note_expanded(dop_hf *hf, const layer *l)
     if (hf->quant.expanded)
         return DOP_OK;
     hf->quant.expanded = true;
-    snprintf(note, sizeof note, "matrices %s become f16, %s their bytes; --quant makes them smaller again",
+    snprintf(note, sizeof note, "matrices %s become f16, %s their bytes; `quant` makes them smaller again",
              l->g_idx ? "in activation order (desc_act)" : "of 8 bits with zero points",
              l->g_idx ? "up to 4 times" : "twice");
     return dop_checkpoint_note(hf->model, note, hf->diag);

@@ -81,7 +81,7 @@ dop_hf_reranker(dop_hf *hf)
     return hf->model->pair_prompt
                ? dop_checkpoint_note(hf->model,
                                      "a reranker by its name: the model gives the probability that a "
-                                     "document goes with a query (--rerank), and no tokens",
+                                     "document goes with a query (doppler-exec --rerank), and no tokens",
                                      hf->diag)
                : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
 }

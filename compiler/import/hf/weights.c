@@ -730,7 +730,7 @@ do_without_head(filler *f)
         return DOP_OK;
     f->hf->model->arch.tied = true;
     snprintf(note, sizeof note,
-             "%.80s has no output matrix: its plan is for vectors (--embed), and its logits mean nothing",
+             "%.80s has no output matrix: its plan is for vectors (`embed`), and its logits mean nothing",
              f->hf->headless);
     return dop_checkpoint_note(f->hf->model, note, f->hf->diag);
 }

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /* How a plan is made.  Zeros are the defaults, which are those of dopplerc; texts are written as the values of its option of the same
- * name, and messages name them by it.  All memory is the caller's, and is only read until dop_compile returns. */
+ * name.  All memory is the caller's, and is only read until dop_compile returns. */
 typedef struct dop_compile_options {
     const char *target; /* names or files, separated by commas; NULL: "auto", the device at hand */
     const char *device; /* with "auto" and `tuning`: number or part of the name of that device; NULL: the best one */
