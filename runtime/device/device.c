@@ -416,7 +416,9 @@ dop_device_wait(dop_device *device, VkSemaphore timeline, uint64_t value, dop_di
         .pSemaphores = &timeline,
         .pValues = &value,
     };
-    VkResult r = vkWaitSemaphores(device->handle, &info, (uint64_t)(device->timeout_s * 1e9));
+    const uint64_t ns =
+        device->timeout_s < 1e9 ? (uint64_t)(device->timeout_s * 1e9) : UINT64_MAX; /* 30 years and more */
+    VkResult r = vkWaitSemaphores(device->handle, &info, ns);
     if (r == VK_SUCCESS)
         return DOP_OK;
     device->hung = r != VK_ERROR_DEVICE_LOST;

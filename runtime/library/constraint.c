@@ -106,8 +106,10 @@ dop_constraint_matcher_create(dop_constraint *shape, const dop_sampling *samplin
                               dop_constraint_matcher **out_matcher)
 {
     dop_diag_clear(diag);
-    dop_constraint_matcher *s = calloc(1, sizeof *s);
     *out_matcher = NULL;
+    if (sampling && !dop_sampling_can_pick(sampling))
+        return DOP_FAIL(diag, DOP_E_USAGE, DOP_SAMPLING_ODD);
+    dop_constraint_matcher *s = calloc(1, sizeof *s);
     if (!s)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     pthread_mutex_lock(&shape->lock);

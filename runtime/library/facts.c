@@ -137,6 +137,8 @@ dop_plan_read(const char *plan_path, uint32_t part, dop_diag *diag, dop_plan_fac
     dop_diag_clear(diag);
     *out_facts = NULL;
     const uint32_t n = dop_plan_count_parts(plan_path);
+    if (n == 1 && part > 0)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, plan_path, "the plan is in one part, and has no part %u", part);
     dop_status st = dop_plan_open_part(plan_path, n > 1 ? n : 0, n > 1 ? part : 0, diag, &plan);
     if (st != DOP_OK)
         return st;

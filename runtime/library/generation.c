@@ -4,7 +4,6 @@
 #include "runtime/model/model.h"
 #include "runtime/text/grammar/grammar.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -271,28 +270,20 @@ masks_picks(const dop_generation *g)
     return g->matcher && dop_sampling_is_greedy(&g->sampling);
 }
 
-/* Are these numbers that a token can be picked by? */
-static bool
-can_pick(const dop_sampling *s)
-{
-    return isfinite(s->temperature) && isfinite(s->top_p) && isfinite(s->min_p) && isfinite(s->presence_penalty) &&
-           isfinite(s->frequency_penalty) &&
-           (s->repeat_last_n == 0 || (isfinite(s->repeat_penalty) && s->repeat_penalty > 0));
-}
-
 dop_status
 dop_generation_create(dop_sequence *sequence, const dop_generation_options *options, dop_diag *diag,
                       dop_generation **out_generation)
 {
     dop_diag_clear(diag);
     *out_generation = NULL;
-    const dop_generation_options *o = options;
+    static const dop_generation_options usual;
+    const dop_generation_options *o = options ? options : &usual;
     dop_model *m = sequence->model;
     struct dop_matcher *matcher = o->matcher ? dop_constraint_matcher_inside(o->matcher) : NULL;
     if (matcher && o->sampling && o->sampling->logprobs)
         return DOP_FAIL(diag, DOP_E_USAGE, "a matcher and log-probabilities exclude one another");
-    if (o->sampling && !can_pick(o->sampling))
-        return DOP_FAIL(diag, DOP_E_USAGE, "sampling: its numbers are finite, and repeat_penalty is above 0");
+    if (o->sampling && !dop_sampling_can_pick(o->sampling))
+        return DOP_FAIL(diag, DOP_E_USAGE, DOP_SAMPLING_ODD);
     dop_generation *g = malloc(sizeof *g);
     if (!g)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -348,6 +339,7 @@ dop_generation_begin(dop_generation *generation, size_t n, dop_diag *diag)
         dop_sequence_set_sampler(s, pick_for_sequence, g);
     else if (own && !g->matcher)
         dop_sequence_set_sampler(s, own, user);
+    g->begun = true;
     return set_mask(g, masks_picks(g), diag);
 }
 
@@ -359,7 +351,7 @@ dop_generation_read(dop_generation *generation, const uint32_t *ids, size_t n, d
     dop_status st = dop_generation_begin(generation, n, diag);
     if (st == DOP_OK && s->n_tokens == 0)
         st = dop_sequence_reuse(s, ids, n, diag, &found);
-    return st == DOP_OK ? dop_sequence_feed(s, ids + found, n - found, diag) : st;
+    return st == DOP_OK && found < n ? dop_sequence_feed(s, ids + found, n - found, diag) : st;
 }
 
 /* The text from a place of the output on. */
@@ -379,7 +371,9 @@ dop_generation_next(dop_generation *generation, dop_diag *diag, dop_generation_t
     size_t from;
     dop_end end;
     dop_diag_clear(diag);
-    dop_status st = set_mask(g, masks_picks(g), diag);
+    if (g->ended)
+        return DOP_FAIL(diag, DOP_E_USAGE, "the text has ended");
+    dop_status st = g->begun ? set_mask(g, masks_picks(g), diag) : dop_generation_begin(g, 0, diag);
     if (st == DOP_OK)
         st = dop_sequence_next(g->sequence, diag, &g->pick);
     if (st == DOP_OK && masks_picks(g))
@@ -388,7 +382,8 @@ dop_generation_next(dop_generation *generation, dop_diag *diag, dop_generation_t
         st = dop_sequence_logprobs(g->sequence, g->n_top, diag, &g->logprobs[0], &g->logprobs[1]);
     if (st == DOP_OK)
         st = dop_generation_write(g, diag, &from, &end);
-    if (st == DOP_OK && end != DOP_END_NOT_YET)
+    g->ended = st == DOP_OK && end != DOP_END_NOT_YET;
+    if (g->ended)
         st = dop_sequence_end_turn(g->sequence, diag);
     if (st == DOP_OK)
         *out_token = token_from(g, from, end);

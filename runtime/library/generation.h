@@ -43,6 +43,7 @@ struct dop_generation {
     uint32_t pick;         /* the last token */
     const uint32_t *mask;  /* the matcher's mask for the next pick, where the device picks; NULL: not known yet */
     bool mask_ready;       /* the matcher has its next mask; until then a step would wait for it */
+    bool begun, ended;     /* dop_generation_begin was called; dop_generation_next gave the token that ends the text */
     bool refused;          /* the last failure is due to what was asked for, and would occur again */
     dop_logprob *logprobs; /* owned, [1 + n_top]: the last token and the likeliest ids; NULL: not wanted */
     dop_picker own;        /* dop_generation_next picks with it, where a matcher is followed on the host */

@@ -3,6 +3,7 @@
 #include "runtime/step/stored.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,6 +335,17 @@ choose_part(const dop_wire *wire, dop_open_options *out)
     out->nth_device = wire->local;
 }
 
+/* Numbers that no device and no clock could follow. */
+static dop_status
+check_numbers(const dop_open_options *o, dop_diag *diag)
+{
+    if ((unsigned)o->ordering > DOP_ORDERING_PERSISTENT)
+        return DOP_FAIL(diag, DOP_E_USAGE, "there is no ordering %d", (int)o->ordering);
+    if (!(o->timeout_s >= 0 && isfinite(o->timeout_s)) || !(o->submit_ms >= 0 && isfinite(o->submit_ms)))
+        return DOP_FAIL(diag, DOP_E_USAGE, "timeout_s and submit_ms are finite and not below 0");
+    return DOP_OK;
+}
+
 static dop_status
 open_source(const source *from, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
 {
@@ -347,6 +359,8 @@ open_source(const source *from, const dop_open_options *options, dop_diag *diag,
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (options)
         own = *options;
+    if ((st = check_numbers(o, diag)) != DOP_OK)
+        goto error;
     if (own.wire)
         choose_part(own.wire, &own);
     m->log = o->log;

@@ -333,12 +333,16 @@ dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_d
     *out_n = 0;
     json_t *list = json_array();
     for (size_t i = 0; i < n && list && st == DOP_OK; i++) {
-        json_t *content = json_string(messages[i].content);
-        if (!content)
-            st = DOP_FAIL(diag, DOP_E_INPUT, "message %zu is not valid UTF-8", i);
-        else if (json_array_append_new(list, json_pack("{s:s, s:o}", "role", messages[i].role, "content", content)) !=
-                 0)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        json_t *role = json_string(messages[i].role), *content = json_string(messages[i].content);
+        if (role && content) {
+            json_t *message = json_pack("{s:O, s:O}", "role", role, "content", content);
+            if (json_array_append_new(list, message) != 0)
+                st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        } else {
+            st = DOP_FAIL(diag, DOP_E_INPUT, "message %zu: role and content are texts in UTF-8", i);
+        }
+        json_decref(role);
+        json_decref(content);
     }
     if (!list)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

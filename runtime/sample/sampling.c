@@ -40,6 +40,24 @@ dop_sampling_is_greedy(const dop_sampling *params)
     return (params->temperature <= 0.0f || params->top_p <= 0.0f) && !params->logprobs && !dop_sampling_changes(params);
 }
 
+bool
+dop_sampling_can_pick(const dop_sampling *params)
+{
+    const dop_sampling *s = params;
+    for (size_t i = 0; i < s->n_biases; i++)
+        if (isnan(s->biases[i].by))
+            return false;
+    return isfinite(s->temperature) && isfinite(s->top_p) && isfinite(s->min_p) && isfinite(s->presence_penalty) &&
+           isfinite(s->frequency_penalty) &&
+           (s->repeat_last_n == 0 || (isfinite(s->repeat_penalty) && s->repeat_penalty > 0));
+}
+
+float
+dop_sampling_floor(const dop_sampling *params)
+{
+    return params->min_p <= 0.0f ? -1e30f : params->min_p < 1.0f ? logf(params->min_p) : 0.0f;
+}
+
 dop_status
 dop_sampler_init(dop_sampler *sampler, uint32_t vocab, dop_diag *diag)
 {
@@ -354,10 +372,10 @@ select_candidates(dop_sampler *s, float largest)
     } else if (use_p) {
         n = select_top_p(s, largest, (double)p->top_p);
     } else {
-        n = select_near(s, largest, p->min_p > 0.0f ? 1e-3f - logf(p->min_p) : INFINITY, false);
+        n = select_near(s, largest, p->min_p > 0.0f ? 1e-3f - dop_sampling_floor(p) : INFINITY, false);
     }
     if (p->min_p > 0.0f) {
-        double floor_logit = (double)largest + log((double)p->min_p);
+        double floor_logit = (double)largest + (double)dop_sampling_floor(p);
         uint32_t kept = 0;
         for (uint32_t i = 0; i < n; i++)
             if ((double)s->candidates[i].logit >= floor_logit || s->candidates[i].logit == largest)

@@ -15,6 +15,13 @@ bool dop_sampling_changes(const dop_sampling *params);
 /* Whether the pick is the plain arg-max of the logits, and nobody else needs these, so that the device makes it by itself. */
 bool dop_sampling_is_greedy(const dop_sampling *params);
 
+/* Are its numbers such that a token can be picked by them: finite, and repeat_penalty above 0 where it counts?  A bias may be infinite. */
+bool dop_sampling_can_pick(const dop_sampling *params);
+#define DOP_SAMPLING_ODD \
+    "sampling: its numbers are finite, and repeat_penalty is above 0" /* the message where they are not */
+/* How far below the largest logit divided by the temperature those may be that min_p keeps, 0 or less; -1e30: it keeps all. */
+float dop_sampling_floor(const dop_sampling *params);
+
 /* The largest of n logits, the lowest index among equals; UINT32_MAX: one of them is not finite. */
 uint32_t dop_logits_largest(const float *logits, uint32_t n);
 

@@ -282,6 +282,12 @@ embed_by_program(dop_model *m, const dop_token_text *texts, size_t n, dop_poolin
     return st;
 }
 
+static dop_status
+unknown_pooling(dop_pooling pooling, dop_diag *diag)
+{
+    return DOP_FAIL(diag, DOP_E_USAGE, "there is no pooling %d", (int)pooling);
+}
+
 dop_status
 dop_model_embed(dop_model *model, const dop_token_text *texts, size_t n, dop_pooling pooling, dop_diag *diag,
                 float *out_vectors)
@@ -290,6 +296,8 @@ dop_model_embed(dop_model *model, const dop_token_text *texts, size_t n, dop_poo
     DOP_DRIVE(model, diag);
     dop_sequence *s = NULL;
     const uint32_t size = dop_model_embedding_size(model);
+    if ((unsigned)pooling > DOP_POOLING_END)
+        return unknown_pooling(pooling, diag);
     if (encoder_of(model))
         return embed_by_program(model, texts, n, pooling, diag, out_vectors);
     dop_status st = dop_sequence_create(model, diag, &s);
@@ -370,6 +378,8 @@ dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_po
     DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
+    if ((unsigned)pooling > DOP_POOLING_END)
+        return unknown_pooling(pooling, diag);
     uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_EMBED, 1), hidden = m->plan.model->hidden, take = 0;
     const float *rows = NULL;
     if (schedule == UINT32_MAX)

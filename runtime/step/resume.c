@@ -210,7 +210,7 @@ dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *
         return st;
     search x = {.s = s, .prompt = prompt, .most = (uint32_t)prompt->most};
     x.keys = dop_prefix_keys(&prefix, prompt->ids, prompt->n);
-    if (!x.keys) {
+    if (!x.keys && prompt->n > 0) {
         dop_prefix_finish(&prefix);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
@@ -237,7 +237,8 @@ dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *
     m->kept.prompts.tokens_saved += out->n;
     dop_stored_load_finish(&load);
     if (st == DOP_OK) {
-        memcpy(s->tokens, prompt->ids, out->n * sizeof *s->tokens);
+        if (out->n > 0)
+            memcpy(s->tokens, prompt->ids, out->n * sizeof *s->tokens);
         s->n_tokens = out->n;
         s->logits = NULL;
         out->common = s->parts_at = x.common;
@@ -283,11 +284,10 @@ dop_sequence_end_turn(dop_sequence *sequence, dop_diag *diag)
     dop_diag_clear(diag);
     DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
-    dop_status st = dop_step_none_has(s->model, s, diag);
+    dop_status st = DOP_OK;
     if ((s->model->kept.slots.n == 0 && !s->model->kept.prompts.store) || s->model->step.n_rows > 0)
         return DOP_OK;
-    if (st == DOP_OK && (st = dop_step_drain(s->model, diag)) == DOP_OK &&
-        (st = dop_sequence_settle(s, diag)) == DOP_OK)
+    if ((st = dop_step_drain(s->model, diag)) == DOP_OK && (st = dop_sequence_settle(s, diag)) == DOP_OK)
         st = dop_sequence_mark(s, diag);
     return st == DOP_OK ? dop_stored_keep(s, diag) : st;
 }

@@ -476,6 +476,8 @@ dop_sequence_may_pick(dop_sequence *sequence, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_INPUT, "nothing to continue: the prompt has no tokens");
     if (s->n_tokens > s->model->plan.model->ctx)
         return context_full(s, diag);
+    if (!s->pick && !dop_sampling_can_pick(&s->sampler.params))
+        return DOP_FAIL(diag, DOP_E_USAGE, DOP_SAMPLING_ODD);
     if (s->wanted == 0)
         s->wanted = 1;
     return DOP_OK;

@@ -8,7 +8,6 @@
  * the in-flight step, as if they had never been in it.  A call that wants anything else drops the whole in-flight step. */
 #include "runtime/step/speculator.h"
 
-#include <math.h>
 #include <string.h>
 
 /* The rings of a plan must be able to lose this many positions: those of two steps, and one that a stalled step may write. */
@@ -67,7 +66,7 @@ dop_sequence_way(const dop_sequence *sequence)
     const dop_sampling *p = &sequence->sampler.params;
     return (dop_row_way){
         .by = p->temperature > 1e-6f ? 1 / p->temperature : 1,
-        .least = p->min_p > 0 ? logf(p->min_p) : -1e30f,
+        .least = dop_sampling_floor(p),
         .top_p = p->top_p > 0 && p->top_p < 1 ? p->top_p : 1,
         .top_k = p->top_p <= 0                                   ? 1
                  : p->top_k < sequence->model->plan.model->vocab ? p->top_k

@@ -546,6 +546,9 @@ dop_step_sample(dop_model *model, uint32_t row, dop_diag *diag, uint32_t *out_id
     dop_diag_clear(diag);
     dop_open_step *o = &model->step;
     const bool last = row < o->n_rows && o->number[row] + 1 == o->of[o->slot[row]].n;
+    const dop_sequence *of = row < o->n_rows ? o->of[o->slot[row]].sequence : NULL;
+    if (of && !of->pick && !dop_sampling_can_pick(&of->sampler.params))
+        return DOP_FAIL(diag, DOP_E_USAGE, DOP_SAMPLING_ODD);
     if (last && o->picks[row] != UINT32_MAX && !(o->wants[row] & DOP_WANTS_LOGITS)) {
         *out_id = o->picks[row];
         return DOP_OK;

@@ -483,6 +483,13 @@ Test(chat, conversations_of_the_public_interface)
         cr_assert(strstr(diag.message, bad[i].want), "%s", diag.message);
         cr_assert_eq(diag.line, bad[i].line, "%s: %ld", diag.message, diag.line);
     }
+    const dop_message no_texts[] = {{"user", "\xff"}, {"\xff", "Who?"}, {"user", NULL}, {NULL, "Who?"}};
+    for (size_t i = 0; i < sizeof no_texts / sizeof *no_texts; i++) {
+        uint32_t *ids;
+        size_t n;
+        cr_assert_eq(dop_text_chat(text, &no_texts[i], 1, &diag, &ids, &n), DOP_E_INPUT);
+        cr_assert_str_eq(diag.message, "message 0: role and content are texts in UTF-8");
+    }
     dop_chat_destroy(chat);
     dop_text_destroy(text);
     remove_folder(dir);

@@ -131,6 +131,39 @@ Test(generation, until_the_context_is_full)
     close_toy(&f);
 }
 
+Test(generation, as_little_as_can_be_said)
+{
+    fixture f = open_toy();
+    dop_generation_token t;
+    uint32_t id;
+    ok(dop_generation_create(f.s, NULL, &diag, &f.g)); /* the defaults */
+    ok(dop_generation_read(f.g, NULL, 0, &diag));
+    cr_assert_eq(dop_generation_next(f.g, &diag, &t), DOP_E_INPUT); /* nothing to go on from */
+    dop_generation_destroy(f.g);
+    /* Nothing is read: the text follows what the sequence has, in all the room that there is. */
+    const uint32_t prompt[] = {3, 10};
+    const dop_generation_options all = {.ignore_end = true};
+    ok(dop_sequence_feed(f.s, prompt, 2, &diag));
+    ok(dop_generation_create(f.s, &all, &diag, &f.g));
+    for (uint32_t i = 2; i < TOY_CTX; i++) {
+        ok(dop_generation_next(f.g, &diag, &t));
+        cr_assert_eq(t.end, i + 1 < TOY_CTX ? DOP_END_NOT_YET : DOP_END_LENGTH, "after %u", i);
+    }
+    cr_assert_eq(dop_generation_next(f.g, &diag, &t), DOP_E_USAGE);
+    cr_assert_str_eq(diag.message, "the text has ended");
+    /* What nothing can be picked by is said by the pick. */
+    ok(dop_sequence_rewind(f.s, 1, &diag));
+    dop_sequence_set_sampling(f.s, &(dop_sampling){.temperature = NAN});
+    cr_assert_eq(dop_sequence_next(f.s, &diag, &id), DOP_E_USAGE);
+    const dop_step_row row = {f.s, 4, DOP_WANTS_LOGITS};
+    ok(dop_step_run(f.m, &row, 1, &diag));
+    cr_assert_eq(dop_step_sample(f.m, 0, &diag, &id), DOP_E_USAGE);
+    ok(dop_sequence_end_turn(f.s, &diag)); /* which does nothing here, and says so to both */
+    cr_assert_eq(diag.code, DOP_OK);
+    cr_assert_str_eq(diag.message, "");
+    close_toy(&f);
+}
+
 Test(generation, ids_that_end_have_no_text)
 {
     fixture f = open_toy();

@@ -6,6 +6,7 @@
 #include <doppler/compile.h>
 #include <doppler/doppler.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -132,6 +133,8 @@ Test(library_plans, facts_need_no_device)
     cr_assert_gt(f->targets[0].device_bytes, 0);
     cr_assert(strstr(f->made, "\"release\":\"dopplerc "), "%s", f->made);
     dop_free(f);
+    cr_assert_eq(dop_plan_read(plan_path(), 1, &diag, &f), DOP_E_USAGE);
+    cr_assert_null(f);
     cr_assert_neq(dop_plan_read("/nowhere", 0, &diag, &f), DOP_OK);
     cr_assert_null(f);
     cr_assert_str_eq(diag.path, "/nowhere");
@@ -195,6 +198,24 @@ Test(library_plans, are_opened_from_memory_and_descriptors)
     p = (seen){.stop = 1};
     cr_assert_eq(dop_model_open(plan_path(), &o, &diag, &m), DOP_E_CANCELLED);
     cr_assert_null(m);
+    const dop_open_options odd[] = {{.ordering = (dop_ordering)7},
+                                    {.timeout_s = (double)INFINITY},
+                                    {.timeout_s = -1},
+                                    {.submit_ms = (double)NAN},
+                                    {.submit_ms = -1},
+                                    {.steps_per_submit = 257}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        m = (dop_model *)1;
+        cr_assert_eq(dop_model_open(plan_path(), &odd[i], &diag, &m), DOP_E_USAGE, "%zu", i);
+        cr_assert_null(m);
+    }
+    o = (dop_open_options){.timeout_s = 1e300, .threads = 1};
+    cr_assert_eq(dop_model_open(plan_path(), &o, &diag, &m), DOP_OK, "%s", diag.message);
+    float vector[512];
+    const dop_token_text text = {(const uint32_t[]){1}, 1, 1};
+    cr_assert_eq(dop_model_embed(m, &text, 1, (dop_pooling)9, &diag, vector), DOP_E_USAGE);
+    cr_assert_str_eq(diag.message, "there is no pooling 9");
+    dop_model_close(m);
     o = (dop_open_options){.chosen = refuse_device, .chosen_user = &shown};
     cr_assert_eq(dop_model_open(plan_path(), &o, &diag, &m), DOP_E_USAGE);
     cr_assert_str_eq(diag.message, "not this one");

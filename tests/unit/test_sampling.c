@@ -212,6 +212,27 @@ Test(sampling, min_p)
         cr_assert_eq(counts[i] > 0, exp((double)(logits[i] - logits[500])) >= 0.5, "token %d", i);
     draw((dop_sampling){.temperature = 100, .top_p = 1, .min_p = 1, .repeat_penalty = 1}, logits, 100, counts);
     cr_assert_eq(counts[500], 100);
+    draw((dop_sampling){.temperature = 100, .top_p = 1, .min_p = 5, .repeat_penalty = 1}, logits, 100, counts);
+    cr_assert_eq(counts[500], 100);                                   /* the likeliest is always kept */
+    cr_assert_eq(dop_sampling_floor(&(dop_sampling){.min_p = 5}), 0); /* for the device, too */
+}
+
+Test(sampling, numbers_that_nothing_can_be_picked_by)
+{
+    const dop_bias banned = {5, -INFINITY}, odd = {5, NAN};
+    const dop_sampling good[] = {{0}, {.temperature = 1, .top_p = 1}, {.biases = &banned, .n_biases = 1}},
+                       bad[] = {{.temperature = NAN},
+                                {.top_p = INFINITY},
+                                {.min_p = NAN},
+                                {.presence_penalty = INFINITY},
+                                {.frequency_penalty = NAN},
+                                {.repeat_last_n = 1},
+                                {.repeat_penalty = NAN, .repeat_last_n = 1},
+                                {.biases = &odd, .n_biases = 1}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        cr_assert(dop_sampling_can_pick(&good[i]), "%zu", i);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_assert_not(dop_sampling_can_pick(&bad[i]), "%zu", i);
 }
 
 Test(sampling, repetition_penalty)

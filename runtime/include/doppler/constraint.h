@@ -37,7 +37,7 @@ const char *dop_constraint_unenforced(const dop_constraint *shape);
 void dop_constraint_destroy(dop_constraint *shape); /* accepts NULL; its matchers may live on */
 
 /* Creates a matcher at the beginning of a text.  sampling: how to pick among the allowed tokens; NULL: the most likely one.
- * The caller destroys it, after the sequence was given another sampler or was destroyed. */
+ * DOP_E_USAGE: by numbers that are not finite.  The caller destroys it, after the sequence was given another sampler or was destroyed. */
 dop_status dop_constraint_matcher_create(dop_constraint *shape, const dop_sampling *sampling, dop_diag *diag,
                                          dop_constraint_matcher **out_matcher);
 void dop_constraint_matcher_destroy(dop_constraint_matcher *matcher); /* accepts NULL */

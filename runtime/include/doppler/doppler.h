@@ -141,7 +141,7 @@ typedef struct dop_sampling {
 /* Maps the plan and checks it and its digests, chooses a device and the first of the plan's targets that it can run,
  * creates pipelines and uploads weights, in parallel where possible.  options: NULL for the defaults.
  * *out_model is the caller's to close; NULL after a failure (DOP_E_INPUT: the plan; DOP_E_IO; DOP_E_DEVICE; DOP_E_USAGE: no
- * such device). */
+ * such device, or an option that cannot be). */
 dop_status dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag,
                           dop_model **out_model);
 /* The same for a plan in memory: `size` bytes that are aligned to 16 bytes and stay as they are until the model is closed; and for one
@@ -289,7 +289,8 @@ dop_status dop_sequence_save(dop_sequence *sequence, const char *path, const voi
 dop_status dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char **out_note,
                              size_t *out_n_note);
 
-/* Sets how tokens are picked from now on; the default is greedy.  Replaces a sampler of the caller's. */
+/* Sets how tokens are picked from now on; the default is greedy.  Replaces a sampler of the caller's.  With numbers that are not finite
+ * (a bias may be infinite), or a repeat_penalty that counts and is not above 0, nothing can be picked: the next pick is DOP_E_USAGE. */
 void dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling);
 /* A sampler of the caller's: picks an id below vocab from the logits, f32 [vocab], and the n_tokens tokens before them; both
  * are valid until it returns.  If it returns anything but DOP_OK, the call that needed the pick returns that; an id outside

@@ -60,7 +60,7 @@ typedef struct dop_draw_options {
 
 typedef struct dop_drawing {
     uint32_t width, height;
-    uint8_t *rgb;        /* height * width * 3; the caller's (free) */
+    uint8_t *rgb;        /* height * width * 3; the caller's (dop_free) */
     uint32_t steps, cut; /* steps that were made; tokens of the text that did not fit and were left out */
     double guidance;
     const char *sampler;
@@ -75,7 +75,7 @@ dop_status dop_draw_picture(dop_model *model, const dop_draw_options *options, d
 dop_status dop_drawing_parameters(const dop_drawing *drawing, const dop_draw_options *options, dop_diag *diag,
                                   char **out_text);
 
-/* The drawing as a PNG file that carries `text`, UTF-8, under the key "parameters" (NULL: without).  *out_bytes is the caller's (free). */
+/* The drawing as a PNG file that carries `text`, UTF-8, under the key "parameters" (NULL: without).  *out_bytes is the caller's (dop_free). */
 dop_status dop_drawing_png(const dop_drawing *drawing, const char *text, dop_diag *diag, void **out_bytes,
                            size_t *out_n);
 

@@ -56,8 +56,8 @@ typedef struct dop_generation_token {
         *logprobs; /* [1 + n_top]: the token itself, then the n_top likeliest ids; NULL without sampling->logprobs */
 } dop_generation_token;
 
-/* Creates a generation.  The sequence keeps its sampler where it has one (dop_sequence_set_sampler) and the options have no
- * matcher.  DOP_E_USAGE: a matcher together with log-probabilities, or a sampling by numbers that are not finite.  The caller
+/* Creates a generation.  options: NULL for the defaults.  The sequence keeps its sampler where it has one (dop_sequence_set_sampler) and
+ * the options have no matcher.  DOP_E_USAGE: a matcher together with log-probabilities, or a sampling by numbers that are not finite.  The caller
  * destroys the generation, before the sequence. */
 dop_status dop_generation_create(dop_sequence *sequence, const dop_generation_options *options, dop_diag *diag,
                                  dop_generation **out_generation);
@@ -65,10 +65,11 @@ void dop_generation_destroy(dop_generation *generation); /* accepts NULL */
 /* Reads n tokens of a prompt after what the sequence has already.  An empty sequence takes what is cached of them
  * (dop_sequence_reuse). */
 dop_status dop_generation_read(dop_generation *generation, const uint32_t *ids, size_t n, dop_diag *diag);
-/* The first half of dop_generation_read, for callers that feed the n tokens themselves. */
+/* The first half of dop_generation_read, for callers that feed the n tokens themselves.  Without either, a text follows what the sequence
+ * has. */
 dop_status dop_generation_begin(dop_generation *generation, size_t n, dop_diag *diag);
-/* Takes the next token; what *out_token points at is valid until the next call.  Not to be called after an end.  DOP_E_INPUT: as
- * from dop_sequence_next, or the matcher and the vocabulary have no token in common. */
+/* Takes the next token; what *out_token points at is valid until the next call.  DOP_E_INPUT: as
+ * from dop_sequence_next, or the matcher and the vocabulary have no token in common; DOP_E_USAGE: the text has ended. */
 dop_status dop_generation_next(dop_generation *generation, dop_diag *diag, dop_generation_token *out_token);
 /* Ends a text that has not ended: *out_token has the text that was held back because a stop text or a character might have followed. */
 dop_status dop_generation_stop(dop_generation *generation, dop_diag *diag, dop_generation_token *out_token);

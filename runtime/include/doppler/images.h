@@ -44,11 +44,11 @@ uint32_t dop_image_features(const dop_image *image); /* rows that stand for the 
 /* The features of a picture that was seen, f32 [dop_image_features][*out_width], owned by the model; NULL: it was not. */
 const float *dop_image_rows_of(const dop_image *image, uint32_t *out_width);
 
-/* Puts marks in front of a text that has fewer of them than there are pictures.  *out_text is the caller's (free). */
+/* Puts marks in front of a text that has fewer of them than there are pictures.  *out_text is the caller's (dop_free). */
 dop_status dop_images_mark(const dop_images *images, const char *text, size_t n, size_t n_images, dop_diag *diag,
                            char **out_text, size_t *out_n);
 /* Replaces the model's mark of a picture in a text by the texts of the tokens that stand for the pictures, in order.
- * *out_text is the caller's (free), ends with a 0 and has *out_n bytes before it.  DOP_E_INPUT: the text has another number of marks.
+ * *out_text is the caller's (dop_free), ends with a 0 and has *out_n bytes before it.  DOP_E_INPUT: the text has another number of marks.
  * Any thread. */
 dop_status dop_images_expand(const dop_images *images, const char *text, size_t n, dop_image *const *list,
                              size_t n_list, dop_diag *diag, char **out_text, size_t *out_n);
