@@ -120,6 +120,26 @@ typedef struct dop_hf_recurrent {
     bool adjusts_ffn;         /* LFM2: the fields block_* correct the feed-forward width */
 } dop_hf_recurrent;
 
+/* The mixer as far as its family says it: sizes are 0, factors 1, and there are no norms. */
+static inline dop_recurrent
+dop_family_recurrent(const dop_hf_recurrent *r)
+{
+    return (dop_recurrent){.delta = r->kind == DOP_MIXER_DELTA,
+                           .skip = r->kind == DOP_MIXER_SSM,
+                           .norm_rows = r->norm_rows,
+                           .norm_groups = r->norm_groups,
+                           .selective = r->selective,
+                           .each = r->each,
+                           .gate_sigmoid = r->gate_sigmoid,
+                           .beta_scale = 1,
+                           .in_scale = 1,
+                           .gate_scale = 1,
+                           .dt_scale = 1,
+                           .value_scale = 1,
+                           .key_scale = 1,
+                           .query_scale = 1};
+}
+
 /* Which layers slide when config.json has no layer_types. */
 typedef enum dop_window_rule {
     DOP_WINDOW_NONE,    /* the family has no sliding window */

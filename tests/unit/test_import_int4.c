@@ -247,7 +247,7 @@ static const struct {
     {"gptq", NULL, "{\"" UP "scales\": \"<delete>\"}", "model.safetensors", "tensor " UP "scales is missing"},
     {"gptq", NULL, "{\"" UP "qweight\": \"<delete>\"}", "model.safetensors", "tensor " UP "qweight is missing"},
     {"gptq", NULL, "{\"" UP "scales\": {\"<merge>\": 1, \"dtype\": \"I16\"}}", "model.safetensors",
-     "tensor " UP "scales: dtype I16 is not supported; known: F16, BF16, F32"},
+     "tensor " UP "scales: dtype I16 is not supported; known: F32, F16, BF16"},
 };
 
 Test(import_int4, refused)

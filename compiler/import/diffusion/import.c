@@ -81,9 +81,7 @@ add_weight(const dop_draw_reader *r, const char *prefix, const dop_st_tensor *t,
 static dop_status
 add_tensor(const dop_draw_reader *r, const char *prefix, const dop_st_tensor *t)
 {
-    const dop_type type = dop_hf_type(t);
-    if (t->rank == 0 || t->rank == 3 || t->rank > 4 ||
-        (type != DOP_TYPE_f32 && type != DOP_TYPE_f16 && type != DOP_TYPE_bf16))
+    if (t->rank == 0 || t->rank == 3 || t->rank > 4 || !dop_hf_is_float(t))
         return dop_st_refuse(t, "is no matrix, vector or convolution of floats", r->diag);
     if (!strstr(t->name, ".net.0.proj."))
         return add_weight(r, prefix, t, "", 0, t->shape[0]);

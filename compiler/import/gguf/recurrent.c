@@ -89,27 +89,13 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
 {
     const dop_hf_recurrent *r = gi->family->recurrent;
     dop_layer *y = &gi->model->arch.layers[layer];
-    dop_mixer m = {.kind = r->kind, .scale = 1};
-    m.rec = (dop_recurrent){.delta = r->kind == DOP_MIXER_DELTA,
-                            .skip = r->kind == DOP_MIXER_SSM,
-                            .norm_rows = r->norm_rows,
-                            .norm_groups = r->norm_groups,
-                            .selective = r->selective,
-                            .each = r->each,
-                            .gate_sigmoid = r->gate_sigmoid,
-                            .in_turn = r->gguf_in_turn,
-                            .beta_scale = 1,
-                            .in_scale = 1,
-                            .gate_scale = 1,
-                            .dt_scale = 1,
-                            .value_scale = 1,
-                            .key_scale = 1,
-                            .query_scale = 1};
+    dop_mixer m = {.kind = r->kind, .scale = 1, .rec = dop_family_recurrent(r)};
     dop_status st = r->kind == DOP_MIXER_CONV ? dop_gi_size(gi, DOP_GGUF(conv_taps), 0, 0, &m.rec.taps)
                     : r->selective            ? read_selective(gi, &m.rec)
                     : r->each                 ? read_kda(gi, layer, &m.rec)
                                               : read_sizes(gi, &m.rec);
     const dop_norm norm = {.kind = DOP_NORM_RMS, .eps = eps};
+    m.rec.in_turn = r->gguf_in_turn;
     m.rec.conv_bias = layer_has(gi, layer, "ssm_conv1d.bias") || layer_has(gi, layer, "shortconv.conv.bias");
     if (r->norm)
         m.rec.norm = norm;

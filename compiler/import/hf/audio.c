@@ -123,7 +123,7 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, cons
     char name[64], full[72];
     const dop_type blocks = t->rank == 2 && !conv ? dop_hf_block_type(t) : DOP_TYPE_none;
     const dop_type type = blocks != DOP_TYPE_none ? blocks : dop_hf_type(t);
-    if (blocks == DOP_TYPE_none && type != DOP_TYPE_f32 && type != DOP_TYPE_f16 && type != DOP_TYPE_bf16)
+    if (blocks == DOP_TYPE_none && !dop_hf_is_float(t))
         return dop_st_refuse(t, "expected f32, f16 or bf16", hf->diag);
     const uint64_t cols = t->rank > 1 ? t->shape[1] * (conv ? TAPS : 1) : t->shape[0];
     name_of(role, number, name, sizeof name);

@@ -79,8 +79,7 @@ read_scales(const matrix *m, dop_code_parts *p)
     const uint64_t n = t->rank ? t->shape[0] : 1;
     read_tile(m->hf, tile);
     p->exponents = is_exponents(t);
-    if (!p->exponents && dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16 &&
-        dop_hf_type(t) != DOP_TYPE_f32)
+    if (!p->exponents && !dop_hf_is_float(t))
         return dop_st_refuse(t, "is no scale; known: F16, BF16, F32, F8_E8M0", m->hf->diag);
     for (uint64_t i = 0; p->exponents && i < t->bytes; i++)
         if (t->data[i] == 255)

@@ -294,7 +294,7 @@ hqq_number(const matrix *m, const char *key, json_int_t otherwise)
 static dop_status
 check_groups(const matrix *m, const dop_st_tensor *t, uint64_t groups)
 {
-    if (dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16 && dop_hf_type(t) != DOP_TYPE_f32)
+    if (!dop_hf_is_float(t))
         return dop_st_refuse(t, "is not supported; known: F16, BF16, F32", m->hf->diag);
     if (t->bytes != groups * dop_type_of(dop_hf_type(t))->bytes)
         return dop_st_refuse(t, "are not the values of all groups", m->hf->diag);

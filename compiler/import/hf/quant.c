@@ -221,10 +221,8 @@ check_scales(const layer *l)
     const dop_st_tensor *t = l->scales;
     const uint32_t size = dop_type_of(dop_hf_type(t))->bytes;
     dop_status st = dop_st_check_shape(t, 2, (const uint64_t[]){l->groups, l->outputs}, l->hf->diag);
-    if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16 &&
-        dop_hf_type(t) != DOP_TYPE_f32)
-        st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file,
-                         "tensor %s: dtype %s is not supported; known: F16, BF16, F32", t->name, t->dtype);
+    if (st == DOP_OK)
+        st = dop_hf_check_float(t, l->hf->diag);
     for (uint64_t i = 0; st == DOP_OK && i < l->groups * l->outputs; i++) {
         float v;
         dop_decode_row(dop_hf_type(t), t->data + i * size, 1, &v);

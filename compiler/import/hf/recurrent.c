@@ -180,21 +180,7 @@ dop_hf_read_recurrent(dop_hf *hf)
     double eps = 0;
     if (!r)
         return DOP_OK;
-    *m = (dop_mixer){.kind = r->kind, .scale = 1};
-    *s = (dop_recurrent){.delta = r->kind == DOP_MIXER_DELTA,
-                         .skip = r->kind == DOP_MIXER_SSM,
-                         .norm_rows = r->norm_rows,
-                         .norm_groups = r->norm_groups,
-                         .selective = r->selective,
-                         .each = r->each,
-                         .gate_sigmoid = r->gate_sigmoid,
-                         .beta_scale = 1,
-                         .in_scale = 1,
-                         .gate_scale = 1,
-                         .dt_scale = 1,
-                         .value_scale = 1,
-                         .key_scale = 1,
-                         .query_scale = 1};
+    *m = (dop_mixer){.kind = r->kind, .scale = 1, .rec = dop_family_recurrent(r)};
     dop_status st = refuse(hf);
     if (st == DOP_OK)
         st = dop_json_f64_or(&hf->cfg, hf->family->keys->eps, 0, 1, hf->family->eps, &eps);

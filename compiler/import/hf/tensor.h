@@ -19,6 +19,23 @@ dop_hf_type(const dop_st_tensor *t)
                                   : DOP_TYPE_none;
 }
 
+/* Are the values floats: f32, f16 or bf16? */
+static inline bool
+dop_hf_is_float(const dop_st_tensor *t)
+{
+    const dop_type type = dop_hf_type(t);
+    return type == DOP_TYPE_f32 || type == DOP_TYPE_f16 || type == DOP_TYPE_bf16;
+}
+
+static inline dop_status
+dop_hf_check_float(const dop_st_tensor *t, dop_diag *diag)
+{
+    return dop_hf_is_float(t)
+               ? DOP_OK
+               : DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
+                             t->name, t->dtype);
+}
+
 /* The type of a tensor in blocks, as GGML files have them; none: it has another type. */
 static inline dop_type
 dop_hf_block_type(const dop_st_tensor *t)

@@ -127,9 +127,9 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
         w->data = t->data + rows->start * w->row_stride;
         return DOP_OK;
     }
-    if (dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
-                           t->name, t->dtype);
+    st = dop_hf_check_float(t, diag);
+    if (st != DOP_OK)
+        return st;
     const uint64_t value = dop_type_of(dop_hf_type(t))->bytes;
     w->type = dop_hf_type(t);
     w->source = t->name;
@@ -167,10 +167,8 @@ place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop
 {
     const uint64_t shape[] = {w->rows, rows->total};
     dop_status st = dop_st_check_shape(t, 2, shape, f->hf->diag);
-    if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 &&
-        dop_hf_type(t) != DOP_TYPE_bf16)
-        st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
-                         "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+    if (st == DOP_OK)
+        st = dop_hf_check_float(t, f->hf->diag);
     if (st != DOP_OK)
         return st;
     const uint64_t value = dop_type_of(dop_hf_type(t))->bytes;
@@ -239,6 +237,19 @@ take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uin
     return st;
 }
 
+static dop_status
+take_floats(const filler *f, const char *name, uint32_t n, float *out)
+{
+    const dop_st_tensor *t = dop_st_take(&f->set, name);
+    dop_status st = t ? dop_st_check_shape(t, 1, (const uint64_t[]){n}, f->hf->diag)
+                      : DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+    if (st == DOP_OK)
+        st = dop_hf_check_float(t, f->hf->diag);
+    if (st == DOP_OK)
+        dop_decode_row(dop_hf_type(t), t->data, n, out);
+    return st;
+}
+
 /* Makes w, a vector, from tensors with the values of one head each; the * in `pattern` stands for the head's number. */
 static dop_status
 take_heads(filler *f, const char *pattern, dop_weight *w)
@@ -247,23 +258,15 @@ take_heads(filler *f, const char *pattern, dop_weight *w)
     const uint32_t n = streams                                     ? f->hf->model->arch.hidden
                        : f->layer && dop_layer_attention(f->layer) ? dop_layer_attention(f->layer)->head_dim
                                                                    : 0;
-    const uint64_t shape[] = {n};
     float *all = dop_arena_alloc(f->hf->arena, w->cols * sizeof *all);
     if (!all)
         return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
     for (uint32_t i = 0; n && i < w->cols / n; i++) {
         char name[272];
         dop_expert_name(pattern, i, name, sizeof name);
-        const dop_st_tensor *t = dop_st_take(&f->set, name);
-        dop_status st = t ? dop_st_check_shape(t, 1, shape, f->hf->diag)
-                          : DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
-        if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 &&
-            dop_hf_type(t) != DOP_TYPE_bf16)
-            st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
-                             "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+        dop_status st = take_floats(f, name, n, all + (size_t)i * n);
         if (st != DOP_OK)
             return st;
-        dop_decode_row(dop_hf_type(t), t->data, n, all + (size_t)i * n);
     }
     w->type = DOP_TYPE_f32;
     w->row_stride = w->cols * sizeof *all;
@@ -322,7 +325,6 @@ take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
 {
     static const char *const ends[] = {"_q1", "_k1", "_q2", "_k2"};
     const uint32_t n = f->layer && dop_layer_attention(f->layer) ? dop_layer_attention(f->layer)->head_dim : 0;
-    const uint64_t shape[] = {n};
     float *v = dop_arena_alloc(f->hf->arena, (4 * (size_t)n + 1) * sizeof *v);
     double dots[2] = {0};
     if (!v)
@@ -330,16 +332,9 @@ take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
     for (uint32_t i = 0; i < 4; i++) {
         char full[272];
         snprintf(full, sizeof full, "%s%s", name, ends[i]);
-        const dop_st_tensor *t = dop_st_take(&f->set, full);
-        dop_status st = t ? dop_st_check_shape(t, 1, shape, f->hf->diag)
-                          : DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", full);
-        if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 &&
-            dop_hf_type(t) != DOP_TYPE_bf16)
-            st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
-                             "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+        dop_status st = take_floats(f, full, n, v + 1 + (size_t)i * n);
         if (st != DOP_OK)
             return st;
-        dop_decode_row(dop_hf_type(t), t->data, n, v + 1 + (size_t)i * n);
     }
     for (uint32_t i = 0; i < n; i++) {
         dots[0] += (double)v[1 + i] * (double)v[1 + n + i];
@@ -371,10 +366,8 @@ take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, cons
             return DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
         const uint64_t shape[] = {t->rank == 3 ? t->shape[0] : 0, 1, taps};
         st = dop_st_check_shape(t, 3, shape, f->hf->diag);
-        if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 &&
-            dop_hf_type(t) != DOP_TYPE_bf16)
-            st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
-                             "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+        if (st == DOP_OK)
+            st = dop_hf_check_float(t, f->hf->diag);
         if (st == DOP_OK && shape[0] > rows->block - done)
             st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file, "tensor %s: more channels than the %u expected",
                              t->name, rows->block);
