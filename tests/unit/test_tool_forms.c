@@ -298,15 +298,24 @@ Test(tool_forms, reasoning)
 {
     static const struct {
         const char *message, *member, *open, *close, *answer;
+        const char *start; /* text behind the role, where an answer begins */
     } rows[] = {
         {"{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}",
-         "reasoning_content", "<think>", "</think>", NULL},
+         "reasoning_content", "<think>", "</think>", NULL, NULL},
         {"{% if m.thinking %}[THINK]{{ m.thinking }}[/THINK]{% endif %}{{ m.content }}", "thinking", "[THINK]",
-         "[/THINK]", NULL},
+         "[/THINK]", NULL, NULL},
         {"{% if m.reasoning %}<|think|>{{ m.reasoning }}<|stop|><|begin|>assistant{% endif %}<|content|>{{ m.content "
          "}}",
-         "reasoning", "<|think|>", "<|stop|><|begin|>assistant", "<|content|>"},
-        {"{{ m.content }}", NULL, NULL, NULL, NULL},
+         "reasoning", "<|think|>", "<|stop|><|begin|>assistant", "<|content|>", NULL},
+        {"{{ m.content }}", NULL, NULL, NULL, NULL, NULL},
+        /* beside calls only, before a mark that begins in the same way */
+        {"{% if m.reasoning and m.tool_calls %}<|channel>thought\n{{ m.reasoning }}\n<channel|>{% endif %}{% if "
+         "m.tool_calls %}<|tool_call>{{ m.tool_calls[0].function.name }}{% endif %}{{ m.content }}",
+         "reasoning", "<|channel>thought", "<channel|>", NULL, NULL},
+        {"{{ m.content.split('<channel|>')[-1] }}", NULL, "<|channel>thought", "<channel|>", NULL, NULL},
+        /* behind words that the prompt ends with */
+        {"{% if m.reasoning_content %}{{ m.reasoning_content }}\n[FINAL]\n{% endif %}{{ m.content }}",
+         "reasoning_content", "These are my steps:", "[FINAL]", NULL, "These are my steps:\n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dop_buf text = {0};
@@ -315,8 +324,9 @@ Test(tool_forms, reasoning)
         dop_buf_printf(
             &text,
             "{%% for m in messages %%}{{ '<|' + m.role + '|>' }}{%% if m.role == 'assistant' %%}%s{%% else %%}{{ "
-            "m.content }}{%% endif %%}<|end|>{%% endfor %%}{%% if add_generation_prompt %%}<|assistant|>{%% endif %%}",
-            rows[i].message);
+            "m.content }}{%% endif %%}<|end|>{%% endfor %%}{%% if add_generation_prompt %%}<|assistant|>%s{%% endif "
+            "%%}",
+            rows[i].message, rows[i].start ? rows[i].start : "");
         cr_assert_eq(dop_chat_create(text.data, text.size, NULL, &chat), DOP_OK);
         cr_assert_eq(dop_tool_form_create(chat, text.data, NULL, NULL, &form), DOP_OK);
         const char *const got[] = {form->reasoning, form->think_open, form->think_close, form->content_open};

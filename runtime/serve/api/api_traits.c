@@ -132,6 +132,50 @@ find_thinking(const char *text, dop_tool_form *f)
     }
 }
 
+/* Finds the marks around reasoning where a template shows it beside calls only: what the rendering of a call has more with reasoning
+ * than `without`. */
+static void
+find_thinking_of_calls(const char *text, const char *without, dop_tool_form *f)
+{
+    size_t from = 0, n = strlen(text), n_without = strlen(without), same = 0;
+    while (from < n && text[from] == without[from])
+        from++;
+    while (same < n - from && same < n_without - from && text[n - 1 - same] == without[n_without - 1 - same])
+        same++;
+    n -= same;
+    /* What follows may begin as the first mark does, which then ends too early by that much. */
+    while (from > 0 && n > from && !is_open(text[from]) && text[from - 1] == text[n - 1])
+        from--, n--;
+    const char *reason = strstr(text + from, REASON), *behind = reason ? reason + strlen(REASON) : NULL;
+    if (!reason || behind >= text + n || !is_open(text[from]) ||
+        !is_open(behind[dop_span_blank(behind, (size_t)(text + n - behind), 0)]))
+        return;
+    f->think_open = trimmed(text + from, reason);
+    f->think_close = trimmed(behind, text + n);
+}
+
+/* The tag before reasoning is the role's, where it stands before any answer; reasoning begins then behind what the prompt ends with and
+ * no answer has, such as "Here are my reasoning steps:". */
+static void
+open_by_prompt(const char *text, const char *plain, const char *prompt, dop_tool_form *f)
+{
+    const char *reason = strstr(text, REASON);
+    if (!f->think_open || !reason || !plain || !prompt)
+        return;
+    while (reason > text && isspace((unsigned char)reason[-1]))
+        reason--;
+    if (strncmp(text, plain, (size_t)(reason - text)) != 0)
+        return;
+    const char *left = prompt + dop_form_answer(plain, prompt);
+    char *open = trimmed(left, left + strlen(left));
+    if (open && !strstr(open, f->think_close)) {
+        free(f->think_open);
+        f->think_open = open;
+        open = NULL;
+    }
+    free(open);
+}
+
 /* Finds the marks around the content of an answer without calls. */
 static void
 find_content(const char *plain, const char *prompt, dop_tool_form *f)
@@ -163,13 +207,16 @@ find_content(const char *plain, const char *prompt, dop_tool_form *f)
 static void
 think_by_words(const char *template, dop_tool_form *f)
 {
-    static const char *const marks[][2] = {
-        {"<think>", "</think>"},           {"[THINK]", "[/THINK]"},
-        {"<seed:think>", "</seed:think>"}, {"<|START_THINKING|>", "<|END_THINKING|>"},
-        {"<thought>", "</thought>"},       {"<thinking>", "</thinking>"},
-        {"<reasoning>", "</reasoning>"}};
+    static const char *const marks[][2] = {{"<|channel>thought", "<channel|>"},
+                                           {"<think>", "</think>"},
+                                           {"[THINK]", "[/THINK]"},
+                                           {"<seed:think>", "</seed:think>"},
+                                           {"<|START_THINKING|>", "<|END_THINKING|>"},
+                                           {"<thought>", "</thought>"},
+                                           {"<thinking>", "</thinking>"},
+                                           {"<reasoning>", "</reasoning>"}};
     for (size_t i = 0; i < sizeof marks / sizeof *marks && !f->think_open; i++)
-        if (strstr(template, marks[i][0]) || (i == 0 && strstr(template, marks[i][1]))) {
+        if (strstr(template, marks[i][0]) || strstr(template, marks[i][1])) {
             f->think_open = strdup(marks[i][0]);
             f->think_close = strdup(marks[i][1]);
         }
@@ -191,6 +238,7 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
         if (shows(p, list_of(user(), json_incref(answer), NULL), NULL, false, REASON, &text)) {
             f->reasoning = members[i];
             find_thinking(text, f);
+            open_by_prompt(text, plain, prompt, f);
         }
         free(text);
         if (!f->reasoning) {
@@ -198,8 +246,15 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
             json_object_set_new(answer, "tool_calls",
                                 json_pack("[{s:s, s:s, s:{s:s, s:{}}}]", "id", "dopid0001", "type", "function",
                                           "function", "name", "dopcallone", "arguments"));
-            if (shows(p, list_of(user(), json_incref(answer), NULL), NULL, false, REASON, NULL))
+            if (shows(p, list_of(user(), json_incref(answer), NULL), NULL, false, REASON, &text)) {
                 f->reasoning = members[i];
+                json_object_del(answer, members[i]);
+                char *without = dop_probe_render(p, list_of(user(), json_incref(answer), NULL), NULL, false);
+                if (without)
+                    find_thinking_of_calls(text, without, f);
+                free(without);
+            }
+            free(text);
         }
         json_decref(answer);
     }
