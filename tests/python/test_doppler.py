@@ -5,10 +5,15 @@ was made from, and a file with what doppler-exec writes greedily after "ROMEO:" 
 with a vision part, and a picture.
 """
 import array
+import copy
+import dataclasses
 import gc
+import inspect
 import json
 import math
 import os
+import pickle
+import subprocess
 import sys
 import threading
 import time
@@ -327,6 +332,124 @@ class Sequences(Opened):
         self.failing(Status.INPUT, "", self.model.load_adapter, "nowhere")
         with self.assertRaises(Error):
             self.model.images  # pylint: disable=pointless-statement
+
+
+class Wrong(Opened):
+    """What a caller may get wrong, in the words of Python."""
+
+    def test_every_option_and_fact_has_a_name_here(self):
+        abi = doppler._abi  # pylint: disable=protected-access
+
+        def names(struct):
+            return {name for name, *_ in struct._fields_}
+
+        of_open = set(inspect.signature(doppler.Model).parameters) | {"chosen"}  # accept=
+        self.assertEqual(names(abi.dop_open_options) - of_open, {"parts", "part", "wire", "chosen_user", "refused_user"})
+        of_compile = set(inspect.signature(doppler.compile).parameters)
+        self.assertEqual({n for n in names(abi.dop_compile_options) - of_compile if not n.startswith("n_")}, set())
+        for struct, kind in ((abi.dop_facts, doppler.Facts), (abi.dop_plan_facts, doppler.PlanFacts), (abi.dop_counters, doppler.Counters),
+                             (abi.dop_compile_facts, doppler.CompileFacts), (abi.dop_program_facts, doppler.ProgramFacts),
+                             (abi.dop_device_facts, doppler.Device), (abi.dop_sampling, Sampling)):
+            here = {f.name for f in dataclasses.fields(kind)}
+            self.assertEqual({n for n in names(struct) - here if not n.startswith("n_")}, set())
+
+    def test_numbers_that_do_not_fit(self):
+        with self.model.sequence() as sequence:
+            sequence.feed([5, 6])
+            for call in (lambda: sequence.rewind(1 << 32), lambda: sequence.rewind(-1), lambda: sequence.expect(-1),
+                         lambda: sequence.write([7], max_tokens=(1 << 32) + 1), lambda: sequence.write([7], top_logprobs=-1),
+                         lambda: sequence.write([7], top_logprobs=1 << 20), lambda: sequence.set_sampling(Sampling(top_k=-1)),
+                         lambda: doppler.Model(PLAN, threads=-1), lambda: doppler.compile(MODEL, "never.plan", ctx=-1),
+                         lambda: self.model.drop_checkpoint(-1), lambda: doppler.Model(1 << 31)):
+                self.assertRaises(ValueError, call)
+            self.assertEqual(sequence.tokens, [5, 6])
+            sequence.set_sampler(lambda logits, tokens: (1 << 32) + 5)
+            self.failing(Status.INPUT, "is not a token id", sequence.next)
+            self.failing(Status.INPUT, "is not a token id", self.model.text.is_end, -1)
+
+    def test_texts_that_are_none(self):
+        with self.model.sequence() as sequence:
+            for call in (lambda: sequence.feed(b"ROMEO:"), lambda: sequence.write(b"ROMEO:"), lambda: sequence.save("kept.bin", "a note")):
+                self.assertRaises(TypeError, call)
+            for call in (lambda: doppler.Model(PLAN + "\0"), lambda: sequence.save("a\0b"), lambda: sequence.write("A", stops=["a\0b"])):
+                self.assertRaises(ValueError, call)
+            stop = WRITTEN[len("ROMEO:") :].split()[3]
+            sequence.rewind(0)
+            writing = sequence.write("ROMEO:", max_tokens=20, sampling=GREEDY, stops=stop)  # one text alone
+            self.assertEqual((len("ROMEO:" + writing.read()), writing.end), (WRITTEN.index(stop), End.STOP_TEXT))
+        one = self.model.embed("ROMEO:")
+        self.assertEqual(one, self.model.embed(text for text in ["ROMEO:"]))
+        self.assertEqual(len(one), 1)
+        self.assertRaises(TypeError, copy.copy, self.model)
+        error = pickle.loads(pickle.dumps(Error(Status.IO, "gone", "a.plan", 1, 2)))
+        self.assertEqual((str(error), error.code), ("a.plan:1:2: gone", Status.IO))
+
+    def test_what_was_lent_to_a_function(self):
+        kept = []
+        with self.model.sequence() as sequence:
+            sequence.feed([5, 6])
+            sequence.set_sampler(lambda logits, tokens: kept.append(logits) or 7)
+            sequence.next()
+            sequence.score([8], lambda first, rows: kept.append(rows))
+        for view in kept:
+            self.assertRaises(ValueError, view.tolist)  # it is the library's again
+
+    def test_a_draft_model_that_is_closed_first(self):
+        for close in (lambda draft, of: draft.close(), lambda draft, of: of.close()):
+            other = doppler.Model(PLAN)
+            draft = other.sequence()
+            with self.model.sequence() as sequence:
+                sequence.set_speculation(draft=draft)
+                writing = sequence.write("ROMEO:", max_tokens=20, sampling=GREEDY)
+                next(writing)
+                close(draft, other)
+                self.assertEqual("ROMEO:" + writing.read(), WRITTEN)
+            other.close()
+
+
+class Interrupted(unittest.TestCase):
+    """Ctrl-C: of work that takes long after a moment, and nothing is lost by it."""
+
+    SCRIPT = """
+import os, signal, sys, threading, time
+import doppler
+plan, source = sys.argv[1:3]
+
+def interrupted(work):
+    told = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    told.start()
+    try:
+        while True:
+            work()
+    except KeyboardInterrupt:
+        told.join()
+        return
+try:
+    interrupted(lambda: doppler.compile(source, "never.plan", target="lavapipe", ctx=64))
+    interrupted(lambda: doppler.Model(plan).close())
+    model = doppler.Model(plan)
+    sequence = model.sequence()
+    ids = model.text.encode("ROMEO: " * 12)[:60]
+    def again(work):
+        sequence.rewind(0)
+        work()
+    interrupted(lambda: again(lambda: sequence.feed(ids)))
+    interrupted(lambda: again(lambda: sequence.score(ids)))
+    interrupted(lambda: again(lambda: sequence.write(ids, max_tokens=3).read()))
+    sequence.set_sampler(lambda logits, tokens: sum(range(300)) % 7 + 3)
+    interrupted(lambda: again(lambda: sequence.write("ROMEO:", ignore_end=True).read()))
+    sequence.set_sampler(None)
+    sequence.rewind(0)
+    print(sequence.write("ROMEO:", max_tokens=20, sampling=doppler.GREEDY).read(), end="")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler and not os.path.exists("never.plan")
+except KeyboardInterrupt:
+    sys.exit("twice")
+"""
+
+    def test_interrupts(self):
+        ran = subprocess.run([sys.executable, "-c", self.SCRIPT, PLAN, MODEL], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertEqual("ROMEO:" + ran.stdout, WRITTEN)
 
 
 class Lives(Opened):

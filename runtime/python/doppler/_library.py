@@ -1,13 +1,15 @@
 """Loads libdoppler and libdopplerc, and turns the failures of their functions into exceptions."""
 import ctypes
 import enum
+import operator
 import os
 import sys
 import threading
 from array import array
-from typing import Any, Callable, List, Optional, Sequence, Union
+from typing import Any, Callable, List, Optional, Sequence, Set, Tuple, Union
 
 from . import _abi
+from ._interrupts import INTERRUPTS
 from ._where import FOLDER, VERSION
 
 
@@ -29,13 +31,60 @@ class Error(Exception):
     """A call of the library failed.  str() is the library's message, with the file that it is about in front."""
 
     def __init__(self, code: Status, message: str, path: str = "", line: int = 0, column: int = 0) -> None:
-        place = ":".join([path] * bool(path) + [str(n) for n in (line, column) if n])
-        super().__init__(f"{place}: {message}" if place else message)
+        super().__init__(code, message, path, line, column)
         self.code = code  #: a Status
         self.message = message
         self.path = path  #: file that the message is about, or ""
         self.line = line  #: from 1; 0: none
         self.column = column
+
+    def __str__(self) -> str:
+        place = ":".join([self.path] * bool(self.path) + [str(n) for n in (self.line, self.column) if n])
+        return f"{place}: {self.message}" if place else self.message
+
+
+def number_in(value: Any, most: int) -> int:
+    """A whole number that the library has room for; ctypes would take it modulo 2^32."""
+    number = operator.index(value)
+    if not 0 <= number <= most:
+        raise ValueError(f"{number} is not a number from 0 to {most}")
+    return number
+
+
+def token_in(value: Any) -> int:
+    token = operator.index(value)
+    if not 0 <= token < 1 << 32:
+        raise Error(Status.INPUT, f"{token} is not a token id")
+    return token
+
+
+_KNOWN = frozenset(Status)
+_WHOLE = (ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t)
+
+
+class _Number:
+    """A parameter of a function that is a whole number."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind, self._most = kind, (1 << 8 * ctypes.sizeof(kind)) - 1
+
+    def from_param(self, value: Any) -> Any:
+        return self._kind(number_in(value, self._most))
+
+
+def _look_at_numbers(struct: Any) -> None:
+    """Lets the members of a structure that are whole numbers take no others."""
+    most = {name: (1 << 8 * ctypes.sizeof(kind)) - 1 for name, kind in struct._fields_ if kind in _WHOLE}
+
+    def set_member(self: Any, name: str, value: Any) -> None:
+        object.__setattr__(self, name, number_in(value, most[name]) if name in most else value)
+
+    struct.__setattr__ = set_member
+
+
+for _struct in list(vars(_abi).values()):
+    if isinstance(_struct, type) and issubclass(_struct, ctypes.Structure) and _struct is not ctypes.Structure:
+        _look_at_numbers(_struct)
 
 
 def _load(name: str) -> ctypes.CDLL:
@@ -49,7 +98,7 @@ def _declare(library: ctypes.CDLL, compiler: bool) -> None:
         if (name == "dop_compile") == compiler:
             function = getattr(library, name)
             function.restype = result
-            function.argtypes = parameters
+            function.argtypes = [_Number(kind) if kind in _WHOLE else kind for kind in parameters]
 
 
 lib = _load("libdoppler.so.0")
@@ -91,10 +140,15 @@ class Trap:
         def guarded(*arguments: Any) -> Any:
             if self.raised is not None:
                 return failed
+            depth = INTERRUPTS.depth()
             try:
-                return function(*arguments)
+                INTERRUPTS.allow(depth)
+                result = function(*arguments)
+                INTERRUPTS.note_again(depth)
+                return result
             except BaseException as error:  # pylint: disable=broad-except
                 self.raised = error
+                INTERRUPTS.note_again(depth)
                 return failed
 
         return guarded
@@ -105,13 +159,18 @@ def check(status: int, diag: _abi.dop_diag, trap: Optional[Trap] = None) -> None
         raised, trap.raised = trap.raised, None
         raise raised
     if status != _abi.DOP_OK:
+        if status not in _KNOWN:  # the handler of a signal raised where nobody could catch it
+            raise Error(Status.INTERNAL, "a signal came between")
         raise Error(Status(status), text(diag.message), os.fsdecode(diag.path), diag.line, diag.column)
 
 
 def call(name: str, *arguments: Any, trap: Optional[Trap] = None, library: Optional[ctypes.CDLL] = None) -> None:
     """Calls a function that returns a dop_status; DIAG among its arguments is a diagnostic of its own."""
     diag = _abi.dop_diag()
-    status = getattr(library or lib, name)(*(ctypes.byref(diag) if a is DIAG else a for a in arguments))
+    try:
+        status = getattr(library or lib, name)(*(ctypes.byref(diag) if a is DIAG else a for a in arguments))
+    except ctypes.ArgumentError as error:  # what from_param raised, in words
+        raise ValueError(str(error)) from None
     check(status, diag, trap)
 
 
@@ -143,30 +202,51 @@ Ids = Union[Sequence[int], "array[int]"]
 
 def ids_in(ids: Ids) -> Any:
     """Ids as the library takes them: those of an array of 32-bit words as they are."""
+    if isinstance(ids, (str, bytes, bytearray)):
+        raise TypeError(f"a list of token ids is wanted, not {type(ids).__name__}")
     if isinstance(ids, array) and ids.typecode == "I" and ids.itemsize == 4:
         return (ctypes.c_uint32 * len(ids)).from_buffer(ids)
-    for value in ids:
-        if not 0 <= value < 1 << 32:
-            raise Error(Status.INPUT, f"{value} is not a token id")
-    return (ctypes.c_uint32 * len(ids))(*ids)
+    return (ctypes.c_uint32 * len(ids))(*(token_in(value) for value in ids))
 
 
-def texts_in(texts: Sequence[Union[str, "os.PathLike[str]"]]) -> Any:
-    return (ctypes.c_char_p * max(len(texts), 1))(*(os.fsencode(t) for t in texts))
+Named = Union[str, bytes, "os.PathLike[str]"]
+
+
+def text_in(value: Named) -> bytes:
+    """A text or the name of a file for the library, where it ends at a NUL."""
+    raw = os.fsencode(value)
+    if b"\0" in raw:
+        raise ValueError("embedded null character")
+    return raw
+
+
+def list_in(values: Union[Named, Sequence[Any]]) -> List[Any]:
+    """Texts as a list, which one alone is, too."""
+    return [values] if isinstance(values, (str, bytes, os.PathLike)) else list(values)
+
+
+def texts_in(texts: Union[Named, Sequence[Named]]) -> Tuple[Any, int]:
+    """A list of texts for the library, and their number."""
+    raw = [text_in(t) for t in list_in(texts)]
+    return (ctypes.c_char_p * max(len(raw), 1))(*raw), len(raw)
 
 
 def progress_in(function: Optional[Callable[[str, int, int], Any]], trap: Trap) -> _abi.dop_progress:
-    """A dop_progress that calls function(step, done, all); what is not False goes on."""
-    if function is None:
+    """A dop_progress that calls function(step, done, all); what is not False goes on.  Without one it lets Python see an interrupt."""
+    if function is None and not INTERRUPTS.here():
         return _abi.dop_progress()
-    wanted = function
+    wanted = function or (lambda *_: None)
     guarded = trap.around(lambda user, step, done, whole: wanted(text(step), done, whole) is not False, False)
     return _abi.dop_progress(_abi.dop_progress_fn(guarded), None)
 
 
-def log_in(function: Optional[Callable[[str], Any]]) -> _abi.dop_log:
+_lines = type(_abi.dop_log().line)
+
+
+def names_in(function: Optional[Callable[[str], Any]]) -> Any:
+    """A function of the library's, called by any thread with a line or a name, that calls one of Python's."""
     if function is None:
-        return _abi.dop_log()
+        return _lines()
     wanted = function
 
     def line(_user: Any, said: bytes) -> None:
@@ -175,32 +255,61 @@ def log_in(function: Optional[Callable[[str], Any]]) -> _abi.dop_log:
         except Exception:  # pylint: disable=broad-except
             sys.excepthook(*sys.exc_info())
 
-    return _abi.dop_log(type(_abi.dop_log().line)(line), None)
+    return _lines(line)
+
+
+def log_in(function: Optional[Callable[[str], Any]]) -> _abi.dop_log:
+    return _abi.dop_log(names_in(function), None)
 
 
 class Drive:
-    """Lets one thread at a time use a model, as the library wants it: the others wait.
+    """Lets one thread at a time use a model, as the library wants it: the others wait.  An interrupt waits for the end of the use.
 
-    Objects that nobody closed are destroyed with the next call, because Python may collect them at any time, also while the
-    library is at work."""
+    A model whose sequence drafts for another model's is used with that one.  Objects that nobody closed are destroyed with the next
+    call, because Python may collect them at any time, also while the library is at work."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._inside = False
         self._dead: List[Callable[[], None]] = []
+        self.drafts: Set[Drive] = set()  # of the models that draft for this one
+        self._entered: List[Drive] = []
+
+    def _with(self, found: Set["Drive"]) -> Set["Drive"]:
+        if self not in found:
+            found.add(self)
+            for drive in self.drafts:
+                drive._with(found)
+        return found
 
     def __enter__(self) -> None:
-        self._lock.acquire()
-        if self._inside:
-            self._lock.release()
-            raise Error(Status.USAGE, "a function that the library calls may not use the model that calls it")
-        self._inside = True
-        while self._dead:
-            self._dead.pop(0)()
+        INTERRUPTS.__enter__()
+        entered: List[Drive] = []
+        try:
+            for drive in sorted(self._with(set()), key=id):  # in one order, so that no two threads wait for each other
+                while not drive._lock.acquire(timeout=0.1):
+                    INTERRUPTS.raise_now()
+                if drive._inside:
+                    drive._lock.release()
+                    raise Error(Status.USAGE, "a function that the library calls may not use the model that calls it")
+                drive._inside = True
+                entered.append(drive)
+                while drive._dead:
+                    drive._dead.pop(0)()
+        except BaseException:
+            self._leave(entered)
+            raise
+        self._entered = entered
+
+    @staticmethod
+    def _leave(drives: List["Drive"]) -> None:
+        for drive in drives:
+            drive._inside = False
+            drive._lock.release()
+        INTERRUPTS.__exit__()
 
     def __exit__(self, *_: Any) -> None:
-        self._inside = False
-        self._lock.release()
+        self._leave(self._entered)
 
     def bury(self, destroy: Callable[[], None]) -> None:
         """Calls destroy now, where no thread uses the model, else before its next use."""

@@ -1,11 +1,11 @@
 """Making plans (libdopplerc, doppler/compile.h)."""
 import ctypes
 import dataclasses
-import os
 from typing import Any, Callable, Optional, Sequence
 
 from . import _abi
-from ._library import DIAG, Trap, call, compiler, log_in, progress_in, text, texts_in
+from ._interrupts import INTERRUPTS
+from ._library import DIAG, Trap, call, compiler, log_in, progress_in, text, text_in, texts_in
 from .handle import Path
 
 
@@ -17,11 +17,12 @@ class CompileFacts:
     bytes: int
     device_bytes: int  #: memory that it takes on the device
     n_parts: int
+    nearest: bool  #: no target file is for the device at hand, so that costs are those of the nearest one
 
 
 _TEXTS = ("target", "device", "quant", "imatrix", "kv", "act", "chunks", "rows", "kernel_path", "tuning", "parts", "part_memory",
-          "control_layers")
-_LISTS = ("forces", "apart", "skips", "loras", "controls")
+          "control_layers", "size", "mmproj", "draft_head")
+_LISTS = ("forces", "apart", "skips", "loras", "controls", "avoids")
 
 
 def compile(model: Path, plan: Path, *, target: Optional[str] = None, device: Optional[str] = None,
@@ -32,6 +33,8 @@ def compile(model: Path, plan: Path, *, target: Optional[str] = None, device: Op
             controls: Sequence[str] = (), control_layers: Optional[str] = None, ctx: int = 0, sequences: int = 0,
             ctx_total: int = 0, threads: int = 0, embed: bool = False, adapters: int = 0, rank: int = 0,
             invariant: bool = False, external_weights: bool = False, split: bool = False,
+            size: Optional[str] = None, mmproj: Optional[Path] = None, draft_head: Optional[Path] = None,
+            draft_vocabulary: int = 0, model_weights: bool = False, avoids: Sequence[str] = (),
             progress: Optional[Callable[[str, int, int], Any]] = None,
             notes: Optional[Callable[[str], Any]] = None) -> CompileFacts:
     """Compiles a model (a Hugging Face directory, an RDRR directory, or a .gguf file) into a plan, as dopplerc does; options are its
@@ -41,14 +44,17 @@ def compile(model: Path, plan: Path, *, target: Optional[str] = None, device: Op
     trap = Trap()
     options = _abi.dop_compile_options(
         ctx=ctx, sequences=sequences, ctx_total=ctx_total, threads=threads, embed=embed, adapters=adapters, rank=rank,
-        invariant=invariant, external_weights=external_weights, split=split, progress=progress_in(progress, trap), notes=log_in(notes))
+        invariant=invariant, external_weights=external_weights, split=split,
+        draft_vocabulary=draft_vocabulary, model_weights=model_weights, progress=progress_in(progress, trap), notes=log_in(notes))
     for name in _TEXTS:
         if given[name] is not None:
-            setattr(options, name, os.fsencode(given[name]))
+            setattr(options, name, text_in(given[name]))
     for name in _LISTS:
-        setattr(options, name, texts_in(given[name]))
-        setattr(options, f"n_{name}", len(given[name]))
+        listed, n = texts_in(given[name])
+        setattr(options, name, listed)
+        setattr(options, f"n_{name}", n)
     facts = _abi.dop_compile_facts()
-    call("dop_compile", os.fsencode(model), os.fsencode(plan), ctypes.byref(options), DIAG, ctypes.byref(facts), trap=trap,
-         library=compiler())
-    return CompileFacts(text(facts.target), facts.bytes, facts.device_bytes, facts.n_parts)
+    with INTERRUPTS:
+        call("dop_compile", text_in(model), text_in(plan), ctypes.byref(options), DIAG, ctypes.byref(facts), trap=trap,
+             library=compiler())
+    return CompileFacts(text(facts.target), facts.bytes, facts.device_bytes, facts.n_parts, facts.nearest)

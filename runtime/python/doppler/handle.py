@@ -53,6 +53,9 @@ class Handle:
             with self._driving():
                 self._end()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"a {type(self).__name__} cannot be copied")  # two would end one object of the library's
+
     def __enter__(self: Self) -> Self:
         self._get()
         return self

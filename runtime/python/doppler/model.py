@@ -9,7 +9,9 @@ from array import array
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence as Seq, Tuple, Union
 
 from . import _abi
-from ._library import DIAG, Drive, Error, Ids, Status, Trap, call, ids_in, lib, log_in, progress_in, text
+from ._interrupts import INTERRUPTS
+from ._library import (DIAG, Drive, Error, Ids, Status, Trap, call, ids_in, lib, list_in, log_in, names_in, number_in, progress_in, text,
+                       text_in)
 from .handle import Handle, Path
 from .images import Images
 from .sequence import Pooling, Sampling, Sequence, Step, Wants
@@ -94,6 +96,7 @@ class Facts:
     sampling: Sampling  #: the model's own settings
     device_bytes: int
     load_ms: float
+    drafts: bool  #: it has a layer that drafts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,14 +163,15 @@ def devices() -> List[Device]:
         return _abi.DOP_OK
 
     fn = _abi.dop_device_fn(trap.around(take, _abi.DOP_E_CANCELLED))
-    call("dop_devices", fn, None, DIAG, trap=trap)
+    with INTERRUPTS:
+        call("dop_devices", fn, None, DIAG, trap=trap)
     return found
 
 
 def read_plan(plan: Path, part: int = 0) -> PlanFacts:
     """A plan's facts, without a device."""
     pointer = ctypes.POINTER(_abi.dop_plan_facts)()
-    call("dop_plan_read", os.fsencode(plan), part, DIAG, ctypes.byref(pointer))
+    call("dop_plan_read", text_in(plan), part, DIAG, ctypes.byref(pointer))
     try:
         facts = pointer[0]
         targets = tuple(_read(target, PlanTarget) for target in facts.targets[: facts.n_targets])
@@ -203,19 +207,21 @@ class Model(Handle):
                  ordering: Ordering = Ordering.AUTO, timeout_s: float = 0.0,
                  accept: Optional[Callable[[Device], Any]] = None,
                  progress: Optional[Callable[[str, int, int], Any]] = None,
-                 log: Optional[Callable[[str], Any]] = None) -> None:
+                 log: Optional[Callable[[str], Any]] = None, submit_ms: float = 0.0,
+                 refused: Optional[Callable[[str], Any]] = None) -> None:
         trap = Trap()
         self._drive = Drive()
         self._text: Optional[Text] = None
         self._images: Optional[Images] = None
         options = _abi.dop_open_options(
-            device=None if device is None else str(device).encode(), nth_device=nth_device,
-            cache_dir=None if cache_dir is None else os.fsencode(cache_dir), threads=threads, max_chunk=max_chunk,
+            device=None if device is None else text_in(str(device)), nth_device=nth_device,
+            cache_dir=None if cache_dir is None else text_in(cache_dir), threads=threads, max_chunk=max_chunk,
             steps_ahead=steps_ahead, steps_per_submit=steps_per_submit, checkpoints=checkpoints,
             checkpoint_bytes=checkpoint_bytes, cache_memory=cache_memory,
-            prompt_cache=None if prompt_cache is None else os.fsencode(prompt_cache), prompt_cache_bytes=prompt_cache_bytes,
+            prompt_cache=None if prompt_cache is None else text_in(prompt_cache), prompt_cache_bytes=prompt_cache_bytes,
             separate_memory=separate_memory, first_tokens=first_tokens, no_scoring=no_scoring, ordering=int(ordering),
-            timeout_s=timeout_s, progress=progress_in(progress, trap), log=log_in(log))
+            timeout_s=timeout_s, progress=progress_in(progress, trap), log=log_in(log), submit_ms=submit_ms,
+            refused=names_in(refused))
         if accept is not None:
             wanted = accept
             options.chosen = _abi.dop_device_fn(trap.around(
@@ -223,8 +229,19 @@ class Model(Handle):
                 else _abi.DOP_E_CANCELLED, _abi.DOP_E_CANCELLED))
         self._options = options  # the log may be written until the model is closed
         handle = ctypes.c_void_p()
+        with INTERRUPTS:
+            self._open(plan, options, handle, trap)
+            self._handle = handle.value
+        facts = _abi.dop_facts()
+        lib.dop_model_facts(self._handle, ctypes.byref(facts))
+        self.facts: Facts = _read(facts, Facts, chunks=tuple(facts.chunks[: facts.n_chunks]),
+                                  end_ids=tuple(facts.end_ids[: facts.n_end_ids]),
+                                  sampling=Sampling._of(facts.sampling))
+
+    def _open(self, plan: Union[Path, bytes, bytearray, memoryview, int], options: _abi.dop_open_options,
+              handle: ctypes.c_void_p, trap: Trap) -> None:
         if isinstance(plan, int):
-            call("dop_model_open_fd", plan, ctypes.byref(options), DIAG, ctypes.byref(handle), trap=trap)
+            call("dop_model_open_fd", number_in(plan, (1 << 31) - 1), ctypes.byref(options), DIAG, ctypes.byref(handle), trap=trap)
         elif isinstance(plan, (bytes, bytearray, memoryview)):
             size = len(plan) if not isinstance(plan, memoryview) else plan.nbytes
             self._memory = ctypes.create_string_buffer(size + 16)
@@ -233,19 +250,16 @@ class Model(Handle):
             call("dop_model_open_memory", ctypes.addressof(self._memory) + start, size, ctypes.byref(options), DIAG,
                  ctypes.byref(handle), trap=trap)
         else:
-            call("dop_model_open", os.fsencode(plan), ctypes.byref(options), DIAG, ctypes.byref(handle), trap=trap)
-        self._handle = handle.value
-        facts = _abi.dop_facts()
-        lib.dop_model_facts(self._handle, ctypes.byref(facts))
-        self.facts: Facts = _read(facts, Facts, chunks=tuple(facts.chunks[: facts.n_chunks]),
-                                  end_ids=tuple(facts.end_ids[: facts.n_end_ids]),
-                                  sampling=Sampling._of(facts.sampling))
+            call("dop_model_open", text_in(plan), ctypes.byref(options), DIAG, ctypes.byref(handle), trap=trap)
 
     def _driving(self) -> Drive:
         return self._drive
 
     def close(self) -> None:
         """Ends the model with its sequences, texts and pictures, of which no other thread may use a text then."""
+        for user in list(self._users or ()):
+            if isinstance(user, Sequence) and user.drafts:
+                user.close()
         super().close()
 
     def __del__(self) -> None:
@@ -305,10 +319,11 @@ class Model(Handle):
                 found[program.name] = program
         return found
 
-    def embed(self, texts: Seq[Union[str, Ids]], *, pooling: Pooling = Pooling.MODEL,
+    def embed(self, texts: Union[str, Seq[Union[str, Ids]]], *, pooling: Pooling = Pooling.MODEL,
               prompt: Optional[str] = None) -> List["array[float]"]:
         """A vector for each text (or list of ids), or its scores of classes.  prompt: what goes in front of each text; None: the
         model's default one (Text.prompt has the others)."""
+        texts = list_in(texts)
         if prompt is None and any(isinstance(t, str) for t in texts):
             prompt = self.text.prompt()
         lists = [(self.text.encode((prompt or "") + t), None) if isinstance(t, str) else (t, None) for t in texts]
@@ -317,7 +332,7 @@ class Model(Handle):
     def _embed(self, lists: Seq[Tuple[Ids, Optional[int]]], pooling: Pooling) -> List["array[float]"]:
         width = self.embedding_size
         if width == 0:
-            raise Error(Status.INPUT, "the plan gives no hidden states: compile it with --embed")
+            raise Error(Status.INPUT, "the plan gives no hidden states: compile it with `embed`")
         kept = [ids_in(ids) for ids, _ in lists]
         tokens = (_abi.dop_token_text * max(len(kept), 1))()
         for at, (ids, second) in enumerate(lists):
@@ -331,6 +346,7 @@ class Model(Handle):
 
     def relevance(self, query: str, texts: Seq[str]) -> List[float]:
         """How relevant each text is for a query: by a cross-encoder's score, or by the cosine of vectors."""
+        texts = list_in(texts)
         encode = self.programs.get("encode")
         if encode is not None and encode.classes:
             scores = self._embed([self.text.encode_pair(query, t) for t in texts], Pooling.MODEL)
@@ -386,9 +402,9 @@ class Model(Handle):
         number = ctypes.c_uint32()
         with self._drive:
             if layers:
-                call("dop_control_vector_load", self._get(), os.fsencode(path), *layers, DIAG, ctypes.byref(number))
+                call("dop_control_vector_load", self._get(), text_in(path), *layers, DIAG, ctypes.byref(number))
             else:
-                call("dop_adapter_load", self._get(), os.fsencode(path), DIAG, ctypes.byref(number))
+                call("dop_adapter_load", self._get(), text_in(path), DIAG, ctypes.byref(number))
         return Adapter(number.value, os.fsdecode(path))
 
     def unload_adapter(self, adapter: Adapter) -> None:
@@ -419,4 +435,4 @@ class Model(Handle):
 
     def drop_checkpoint(self, checkpoint: int) -> None:
         with self._drive:
-            lib.dop_model_drop_checkpoint(self._get(), checkpoint)
+            lib.dop_model_drop_checkpoint(self._get(), number_in(checkpoint, (1 << 64) - 1))

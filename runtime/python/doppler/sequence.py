@@ -1,14 +1,18 @@
 """Sequences, the texts that they write, and steps (doppler/doppler.h, doppler/generation.h)."""
+import contextlib
 import ctypes
 import dataclasses
 import enum
-import os
+import operator
 import secrets
+import weakref
 from array import array
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence as Seq, Tuple, Union
 
 from . import _abi
-from ._library import DIAG, Error, Ids, Status, Trap, call, ids_in, lib, measured, progress_in
+from ._interrupts import INTERRUPTS
+from ._library import (DIAG, Drive, Error, Ids, Status, Trap, call, ids_in, lib, measured, number_in, progress_in, text_in, texts_in,
+                       token_in)
 from .handle import Handle, Path
 from .images import Image
 from .text import Chat, Matcher, Messages, Shape
@@ -72,7 +76,7 @@ class Sampling:
     def _c(self) -> Tuple[_abi.dop_sampling, Any]:
         """As the library takes it, and what must live as long."""
         biases = (_abi.dop_bias * max(len(self.biases), 1))(*(_abi.dop_bias(i, by) for i, by in self.biases.items()))
-        seed = secrets.randbits(64) if self.seed is None else self.seed & (1 << 64) - 1
+        seed = secrets.randbits(64) if self.seed is None else operator.index(self.seed) & (1 << 64) - 1
         return _abi.dop_sampling(self.temperature, self.top_k, self.top_p, self.min_p, self.repeat_penalty,
                                  self.repeat_last_n, self.presence_penalty, self.frequency_penalty, self.penalty_from, biases,
                                  len(self.biases), self.logprobs, seed), biases
@@ -115,6 +119,15 @@ Sampler = Callable[[memoryview, List[int]], int]
 Draft = Callable[[List[int], int], Ids]
 
 
+def _lend(view: memoryview, use: Callable[[memoryview], Any]) -> Any:
+    """What a function makes of memory that is the library's, and that nobody can read behind it."""
+    try:
+        return use(view)
+    finally:
+        with contextlib.suppress(BufferError):  # an array over it is kept: that is the caller's
+            view.release()
+
+
 _NO_SAMPLER: Any = ctypes.cast(None, _abi.dop_sampler_fn)  # type: ignore[arg-type]
 
 
@@ -129,6 +142,7 @@ class Sequence(Handle):
         self._model = model
         self._kept: Dict[str, Any] = {}  # what the library was lent
         self._trap: Trap = Trap() if _fork_of is None else _fork_of._trap  # of samplers and drafts
+        self._drafts_for: Optional["weakref.ref[Sequence]"] = None
         handle = ctypes.c_void_p()
         with model._drive:
             if _fork_of is None:
@@ -146,6 +160,27 @@ class Sequence(Handle):
     @property
     def model(self) -> "Model":
         return self._model
+
+    @property
+    def drafts(self) -> bool:
+        """Whether it drafts for another one (set_speculation), which goes on without drafts where this one is closed."""
+        return self._speculating() is not None
+
+    def _speculating(self) -> Optional["Sequence"]:
+        found = None if self._drafts_for is None else self._drafts_for()
+        return None if found is None or found.closed or found._model.closed else found
+
+    def _driving(self) -> Drive:
+        of = self._speculating()
+        return self._model._drive if of is None else of._model._drive  # which is the draft model's, too
+
+    def _end(self) -> None:
+        of = self._speculating()
+        if of is not None and not self.closed:
+            lib.dop_sequence_set_speculation(of._get(), None, None)
+            of._kept.pop("speculation", None)
+        self._drafts_for = None
+        super()._end()
 
     @property
     def tokens(self) -> List[int]:
@@ -220,16 +255,18 @@ class Sequence(Handle):
     def _fed(self, name: str, ids: Ids, more: Tuple[Any, ...], progress: Optional[Callable[[str, int, int], Any]],
              trap: Trap) -> None:
         words = ids_in(ids)
-        with self._model._drive:
-            handle = self._get()
-            told = progress_in(progress, trap)
-            if progress is not None:
-                lib.dop_sequence_set_progress(handle, ctypes.byref(told))
-            try:
-                call(name, handle, words, len(ids), *more, DIAG, trap=trap)
-            finally:
-                if progress is not None:
-                    lib.dop_sequence_set_progress(handle, None)
+        with self._model._drive, self._telling(progress, trap):
+            call(name, self._get(), words, len(words), *more, DIAG, trap=trap)
+
+    @contextlib.contextmanager
+    def _telling(self, progress: Optional[Callable[[str, int, int], Any]], trap: Trap) -> Iterator[None]:
+        """Reports progress to a function, and to Python, which may want to interrupt."""
+        told = progress_in(progress, trap)
+        lib.dop_sequence_set_progress(self._get(), ctypes.byref(told))
+        try:
+            yield
+        finally:
+            lib.dop_sequence_set_progress(self._get(), None)
 
     def reuse(self, ids: Ids) -> int:
         """Makes the sequence begin with as many of the ids as states are there for; the caller feeds the rest."""
@@ -245,14 +282,14 @@ class Sequence(Handle):
 
     def logprobs(self, n_top: int = 0) -> List[Logprob]:
         """Of the last token that next() picked with Sampling.logprobs: itself, then the likeliest ids."""
-        own, top = _abi.dop_logprob(), (_abi.dop_logprob * max(n_top, 1))()
+        own, top = _abi.dop_logprob(), (_abi.dop_logprob * max(number_in(n_top, self._model.facts.vocab), 1))()
         self._call("dop_sequence_logprobs", n_top, DIAG, ctypes.byref(own), top)
         return [Logprob(l.id, l.logprob) for l in (own, *top[:n_top])]
 
     def expect(self, n_tokens: int) -> None:
         """Announces that at most so many tokens will be taken."""
         with self._model._drive:
-            lib.dop_sequence_expect(self._get(), n_tokens)
+            lib.dop_sequence_expect(self._get(), number_in(n_tokens, 0xFFFFFFFF))
 
     def score(self, ids: Ids, each: Optional[Callable[[int, memoryview], Any]] = None, *,
               progress: Optional[Callable[[str, int, int], Any]] = None) -> memoryview:
@@ -268,7 +305,7 @@ class Sequence(Handle):
             if each is None:
                 rows[4 * vocab * first : 4 * vocab * (first + n)] = view
             else:
-                each(first, view.cast("f", (n, vocab)))
+                _lend(view.cast("f", (n, vocab)), lambda lent: each(first, lent))  # type: ignore[misc]
             return _abi.DOP_OK
 
         fn = _abi.dop_logits_fn(trap.around(take, _abi.DOP_E_CANCELLED))
@@ -315,12 +352,13 @@ class Sequence(Handle):
 
     def save(self, path: Path, note: bytes = b"") -> None:
         """Writes tokens and states to a file, with a note."""
-        self._call("dop_sequence_save", os.fsencode(path), note, len(note), DIAG)
+        raw = bytes(memoryview(note))
+        self._call("dop_sequence_save", text_in(path), raw, len(raw), DIAG)
 
     def load(self, path: Path) -> bytes:
         """Restores what save() wrote, and gives the note."""
         note, n = ctypes.c_void_p(), ctypes.c_size_t()
-        self._call("dop_sequence_load", os.fsencode(path), DIAG, ctypes.byref(note), ctypes.byref(n))
+        self._call("dop_sequence_load", text_in(path), DIAG, ctypes.byref(note), ctypes.byref(n))
         try:
             return ctypes.string_at(note, n.value) if note else b""
         finally:
@@ -339,7 +377,7 @@ class Sequence(Handle):
 
         def pick(_user: Any, logits: Any, vocab: int, tokens: Any, n: int, _diag: Any, out: Any) -> int:
             view = memoryview((ctypes.c_float * vocab).from_address(ctypes.addressof(logits.contents))).cast("B").cast("f")
-            out[0] = sampler(view, tokens[:n])  # type: ignore[misc]
+            out[0] = _lend(view, lambda lent: token_in(sampler(lent, tokens[:n])))  # type: ignore[misc]
             return _abi.DOP_OK
 
         fn = _abi.dop_sampler_fn(self._trap.around(pick, _abi.DOP_E_CANCELLED)) if sampler is not None else _NO_SAMPLER
@@ -363,23 +401,30 @@ class Sequence(Handle):
         self._call("dop_sequence_set_adapters", rows, len(uses), DIAG)
 
     def set_speculation(self, *, ngram: int = 0, draft: Optional["Sequence"] = None, fn: Optional[Draft] = None,
-                        most: int = 0) -> None:
-        """Drafts for next() and write(): by what followed the last `ngram` tokens before, by a sequence of a draft model, by a function;
-        nothing of these: none any more."""
+                        most: int = 0, own: bool = False) -> None:
+        """Drafts for next() and write(): by what followed the last `ngram` tokens before, by a sequence of a draft model, by a function,
+        by the model's own layer (facts.drafts); nothing of these: none any more."""
 
         def propose(_user: Any, tokens: Any, n: int, limit: int, _diag: Any, out: Any, out_n: Any) -> int:
             proposed = list(fn(tokens[:n], limit))[:limit]  # type: ignore[misc]
             for at, token in enumerate(proposed):
-                out[at] = token
+                out[at] = token_in(token)
             out_n[0] = len(proposed)
             return _abi.DOP_OK
 
         how = None
-        if ngram or draft is not None or fn is not None:
-            how = _abi.dop_speculation(ngram=ngram, draft=None if draft is None else draft._get(), most=most)
+        if ngram or draft is not None or fn is not None or own:
+            how = _abi.dop_speculation(ngram=ngram, draft=None if draft is None else draft._get(), most=most, own=own)
             if fn is not None:
                 how.fn = _abi.dop_draft_fn(self._trap.around(propose, _abi.DOP_E_CANCELLED))
+        if draft is not None and draft._model is not self._model:
+            self._model._drive.drafts.add(draft._model._drive)
         self._call("dop_sequence_set_speculation", None if how is None else ctypes.byref(how), DIAG)
+        former = self._kept.get("speculation", (None, None))[1]
+        if former is not None:
+            former._drafts_for = None
+        if draft is not None:
+            draft._drafts_for = weakref.ref(self)
         self._kept["speculation"] = (how, draft)
 
     @property
@@ -399,6 +444,7 @@ class Generation(Handle):
                  shape: Optional[Shape], top_logprobs: Optional[int], ignore_end: bool, keep_special: bool) -> None:
         if max_tokens < 0:
             raise ValueError("max_tokens is 0 (as many as fit) or more")
+        stop_list, n_stops = texts_in(stops)
         model = sequence._model
         self._model, self._sequence = model, sequence
         self._trap = sequence._trap
@@ -406,15 +452,14 @@ class Generation(Handle):
         if top_logprobs is not None:
             wanted = wanted.replace(logprobs=True)
         c, biases = wanted._c()
-        self._top = top_logprobs or 0
+        self._top = number_in(top_logprobs or 0, model.facts.vocab)
         self._logprobs = wanted.logprobs
         self._matcher = Matcher(shape) if shape is not None else None
-        raw = (ctypes.c_char_p * max(len(stops), 1))(*(s.encode() for s in stops))
         # text and matcher are lent until the end
         text = model.text if model.facts.has_text else None
         options = _abi.dop_generation_options(
             text=text._get() if text is not None else None, sampling=ctypes.pointer(c),
-            matcher=self._matcher._get() if self._matcher is not None else None, stops=raw, n_stops=len(stops),
+            matcher=self._matcher._get() if self._matcher is not None else None, stops=stop_list, n_stops=n_stops,
             max_tokens=max_tokens, n_top=self._top, ignore_end=ignore_end, keep_special=keep_special)
         self._lent = (text, c, biases)
         self._token = _abi.dop_generation_token()
@@ -429,8 +474,8 @@ class Generation(Handle):
                 if used is not None:
                     used._used_by(self)
         words = ids_in(ids)
-        with model._drive:
-            call("dop_generation_read", self._get(), words, len(ids), DIAG, trap=self._trap)
+        with model._drive, sequence._telling(None, self._trap):
+            call("dop_generation_read", self._get(), words, len(words), DIAG, trap=self._trap)
 
     def _take(self, name: str) -> Token:
         with self._model._drive:
@@ -489,7 +534,7 @@ class Step:
         self._model = model
         made = (_abi.dop_step_row * max(len(rows), 1))()
         for at, (sequence, token, wants) in enumerate(rows):
-            made[at] = _abi.dop_step_row(sequence._get(), token, int(wants))
+            made[at] = _abi.dop_step_row(sequence._get(), token_in(token), int(wants))
         with model._drive:
             call("dop_step_run", model._get(), made, len(rows), DIAG)
         self._open = True

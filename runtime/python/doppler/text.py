@@ -1,11 +1,10 @@
 """Text and token ids, chat formats, and shapes of answers (doppler/text.h, doppler/constraint.h)."""
 import ctypes
 import json
-import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _abi
-from ._library import DIAG, Error, Ids, Status, call, ids_in, lib, measured, take_ids, take_text, text
+from ._library import DIAG, Error, Ids, Status, call, ids_in, lib, measured, take_ids, take_text, text, text_in, token_in
 from .handle import Handle, Path
 
 Messages = Union[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]
@@ -22,7 +21,7 @@ class Text(Handle):
         if _model is not None:
             call("dop_text_of_model", _model._get(), DIAG, ctypes.byref(handle))
         else:
-            call("dop_text_open", os.fsencode(plan or ""), DIAG, ctypes.byref(handle))
+            call("dop_text_open", text_in(plan or ""), DIAG, ctypes.byref(handle))
         self._handle = handle.value
         self._model = _model
 
@@ -71,12 +70,12 @@ class Text(Handle):
 
     def is_end(self, token: int) -> bool:
         """Whether an id ends generation."""
-        return bool(lib.dop_text_is_end(self._get(), token))
+        return bool(lib.dop_text_is_end(self._get(), token_in(token)))
 
     def prompt(self, name: Optional[str] = None) -> str:
         """What goes in front of a text whose vector is wanted: of that name, or the model's default one."""
         found = ctypes.c_void_p()
-        call("dop_text_prompt", self._get(), None if name is None else name.encode(), DIAG, ctypes.byref(found))
+        call("dop_text_prompt", self._get(), None if name is None else text_in(name), DIAG, ctypes.byref(found))
         return text(ctypes.cast(found, ctypes.c_char_p).value)
 
     def search_prompt(self, query: bool) -> str:
@@ -112,7 +111,7 @@ class Decoder(Handle):
     def push(self, token: int) -> str:
         """The characters that one more id completes."""
         raw, n = ctypes.c_void_p(), ctypes.c_size_t()
-        call("dop_decoder_push", self._get(), token, DIAG, ctypes.byref(raw), ctypes.byref(n))
+        call("dop_decoder_push", self._get(), token_in(token), DIAG, ctypes.byref(raw), ctypes.byref(n))
         return measured(raw, n.value)
 
     def end(self) -> str:
@@ -134,7 +133,7 @@ class Chat(Handle):
             raw = template.encode()
             call("dop_chat_of_template", raw, len(raw), DIAG, ctypes.byref(handle))
         elif name is not None:
-            call("dop_chat_of_name", name.encode(), DIAG, ctypes.byref(handle))
+            call("dop_chat_of_name", text_in(name), DIAG, ctypes.byref(handle))
         else:
             call("dop_chat_of_text", of._get(), DIAG, ctypes.byref(handle))
         self._text, self._model = of, of._model
@@ -237,7 +236,7 @@ class Matcher(Handle):
         return token >= 0 and token // 32 < len(words) and bool(words[token // 32] >> token % 32 & 1)
 
     def accept(self, token: int) -> None:
-        call("dop_constraint_matcher_accept", self._get(), token, DIAG)
+        call("dop_constraint_matcher_accept", self._get(), token_in(token), DIAG)
 
     @property
     def may_end(self) -> bool:
