@@ -196,6 +196,96 @@ add_drafter(dop_compilation *c, const char *model_path, dop_diag *diag)
     return o->draft_head ? dop_checkpoint_add_drafter(&c->model, o->draft_head, diag) : DOP_OK;
 }
 
+/* Reads the model and all that is added to it or left out of it. */
+static dop_status
+load_model(dop_compilation *c, const char *path, dop_diag *diag)
+{
+    const dop_compilation_options *o = &c->options;
+    dop_status st = dop_checkpoint_load(path, &c->arena, diag, &c->model);
+    if (st == DOP_OK)
+        st = dop_checkpoint_add_vision(&c->model, o->mmproj, diag);
+    if (st == DOP_OK)
+        st = add_drafter(c, path, diag);
+    if (st == DOP_OK)
+        st = check_template(path, c->model.chat_template, diag);
+    if (st == DOP_OK)
+        st = merge_adapters(c, diag);
+    if (st == DOP_OK && c->model.arch.drafts && o->in_parts) {
+        c->model.arch.drafts = 0;
+        st = dop_checkpoint_note(&c->model, "the layer that drafts is left out: it is for plans of one part", diag);
+    }
+    return st == DOP_OK ? settle_draft_vocabulary(c, path, diag) : st;
+}
+
+/* Chooses the types that weights are stored as. */
+static dop_status
+choose_types(dop_compilation *c, dop_diag *diag)
+{
+    const dop_compilation_options *o = &c->options;
+    const size_t n = (size_t)c->model.weights.n + 1;
+    c->packed_types = dop_arena_alloc(&c->arena, n * sizeof *c->packed_types);
+    c->asked_types = dop_arena_alloc(&c->arena, n * sizeof *c->asked_types);
+    dop_status st = c->packed_types && c->asked_types
+                        ? dop_quant_choose(o->quant, &c->model.weights, diag, c->packed_types, c->asked_types)
+                        : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK && o->imatrix)
+        st = open_imatrix(c, diag);
+    if (st != DOP_OK)
+        return st;
+    dop_pack_init(&c->pack, &c->model, c->ctx);
+    c->pack.threads = o->threads;
+    c->pack.imatrix = c->imatrix;
+    return DOP_OK;
+}
+
+/* The schedules of a model that reads whole inputs: an encoder, or one that draws. */
+static dop_status
+add_encoder_schedules(dop_compilation *c, const char *path, dop_diag *diag)
+{
+    const dop_compilation_options *o = &c->options;
+    if (o->adapters)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "`adapters` is for models that write: an adapter of an encoder is merged (`loras`)");
+    dop_status st = DOP_OK;
+    if (c->model.diffusion) /* first: the first schedule has the states of the plan */
+        st = dop_schedule_add_draw(c, diag);
+    for (uint32_t i = 0; i < o->n_chunks && st == DOP_OK; i++)
+        st = dop_schedule_add_encode(c, o->chunks[i], diag);
+    return st;
+}
+
+/* The schedules of a model that writes: its steps by their numbers of rows, then what is beside them. */
+static dop_status
+add_decoder_schedules(dop_compilation *c, const char *path, dop_diag *diag)
+{
+    const dop_compilation_options *o = &c->options;
+    const uint32_t sounds = c->model.arch.cross.rows;
+    /* Scoring gives logits of every position, which are large, [T, vocab]: the second chunk size, not the largest. */
+    const uint32_t score = o->chunks[o->n_chunks > 1 ? 1 : 0];
+    if (sounds && o->in_parts)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a model of speech is not cut into parts");
+    dop_status st = c->model.vision && !sounds && !o->in_parts ? choose_pictures(c, diag) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_schedule_add(c, DOP_PHASE_DECODE, o->invariant ? o->chunks[0] : 1, diag);
+    for (uint32_t i = 0; i < o->n_chunks && st == DOP_OK; i++)
+        if (o->chunks[i] > 1)
+            st = dop_schedule_add(c, DOP_PHASE_PREFILL, o->chunks[i], diag);
+    for (uint32_t i = 0; i < o->n_rows && st == DOP_OK; i++)
+        if (o->rows[i] > 1)
+            st = dop_schedule_add_rows(c, o->rows[i], diag);
+    if (st == DOP_OK)
+        st = dop_schedule_add(c, DOP_PHASE_SCORE, score, diag);
+    if (st == DOP_OK && o->embed)
+        st = dop_schedule_add_embed(c, score, diag);
+    if (st == DOP_OK && c->pictures)
+        st = add_vision(c, diag);
+    if (st == DOP_OK && sounds)
+        st = dop_schedule_add_audio(c, sounds, diag);
+    if (st == DOP_OK && c->model.arch.drafts)
+        st = add_drafts(c, diag);
+    return st;
+}
+
 dop_status
 dop_compilation_make(const char *model_path, const dop_compilation_options *options, dop_diag *diag,
                      dop_compilation *out)
@@ -207,89 +297,28 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
     dop_status st = DOP_OK;
     dop_target here;
     const dop_target *device = options->target ? options->target : &here;
+    const bool whole = options->passes.stop_after < 0;
     if (!options->target)
         st = dop_target_resolve("auto", diag, &here);
     if (st == DOP_OK)
-        st = dop_checkpoint_load(model_path, &c->arena, diag, &c->model);
-    if (st == DOP_OK)
-        st = dop_checkpoint_add_vision(&c->model, options->mmproj, diag);
-    if (st == DOP_OK)
-        st = add_drafter(c, model_path, diag);
-    if (st == DOP_OK)
-        st = check_template(model_path, c->model.chat_template, diag);
-    if (st == DOP_OK)
-        st = merge_adapters(c, diag);
-    if (st == DOP_OK && c->model.arch.drafts && options->in_parts) {
-        c->model.arch.drafts = 0;
-        st = dop_checkpoint_note(&c->model, "the layer that drafts is left out: it is for plans of one part", diag);
-    }
-    if (st == DOP_OK)
-        st = settle_draft_vocabulary(c, model_path, diag);
+        st = load_model(c, model_path, diag);
     if (st == DOP_OK)
         st = dop_settle_sizes(c, device, model_path, diag);
     if (st == DOP_OK)
         st = dop_templates_load(options->own_path, &c->templates, diag);
     if (st == DOP_OK)
         st = dop_settle_path(c, device, diag);
-    if (st == DOP_OK) {
-        c->packed_types = dop_arena_alloc(&c->arena, (c->model.weights.n + 1) * sizeof *c->packed_types);
-        c->asked_types = dop_arena_alloc(&c->arena, (c->model.weights.n + 1) * sizeof *c->asked_types);
-        st = c->packed_types && c->asked_types
-                 ? dop_quant_choose(c->options.quant, &c->model.weights, diag, c->packed_types, c->asked_types)
-                 : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    }
-    if (st == DOP_OK && c->options.imatrix)
-        st = open_imatrix(c, diag);
-    if (st != DOP_OK)
-        goto error;
-    dop_pack_init(&c->pack, &c->model, c->ctx);
-    c->pack.threads = c->options.threads;
-    c->pack.imatrix = c->imatrix;
-    if (c->model.arch.encoder.used && c->options.adapters) {
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, model_path,
-                         "`adapters` is for models that write: an adapter of an encoder is merged (`loras`)");
-        goto error;
-    }
-    if (c->model.arch.cross.rows && c->options.in_parts) {
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, model_path, "a model of speech is not cut into parts");
-        goto error;
-    }
-    if (c->model.vision && !c->model.arch.encoder.used && !c->options.in_parts && !c->model.arch.cross.rows)
-        st = choose_pictures(c, diag);
-    if (c->model.arch.encoder.used) {
-        if (c->model.diffusion) /* first: the first schedule has the states of the plan */
-            st = dop_schedule_add_draw(c, diag);
-        for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
-            st = dop_schedule_add_encode(c, c->options.chunks[i], diag);
-        goto scheduled;
-    }
-    st = dop_schedule_add(c, DOP_PHASE_DECODE, c->options.invariant ? c->options.chunks[0] : 1, diag);
-    for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
-        if (c->options.chunks[i] > 1)
-            st = dop_schedule_add(c, DOP_PHASE_PREFILL, c->options.chunks[i], diag);
-    for (uint32_t i = 0; i < c->options.n_rows && st == DOP_OK; i++)
-        if (c->options.rows[i] > 1)
-            st = dop_schedule_add_rows(c, c->options.rows[i], diag);
-    /* Scoring gives logits of every position, which are large, [T, vocab]: the second chunk size, not the largest. */
-    uint32_t score = c->options.chunks[c->options.n_chunks > 1 ? 1 : 0];
     if (st == DOP_OK)
-        st = dop_schedule_add(c, DOP_PHASE_SCORE, score, diag);
-    if (st == DOP_OK && options->embed)
-        st = dop_schedule_add_embed(c, score, diag);
-    if (st == DOP_OK && c->pictures)
-        st = add_vision(c, diag);
-    if (st == DOP_OK && c->model.arch.cross.rows)
-        st = dop_schedule_add_audio(c, c->model.arch.cross.rows, diag);
-    if (st == DOP_OK && c->model.arch.drafts)
-        st = add_drafts(c, diag);
-scheduled:
-    if (st == DOP_OK && options->passes.stop_after < 0)
+        st = choose_types(c, diag);
+    if (st == DOP_OK)
+        st = c->model.arch.encoder.used ? add_encoder_schedules(c, model_path, diag)
+                                        : add_decoder_schedules(c, model_path, diag);
+    if (st == DOP_OK && whole)
         st = dop_kernel_path_check(&c->path, diag);
     if (st == DOP_OK)
         st = lay_out_weights(c, diag);
-    if (st == DOP_OK && !options->no_spirv && options->passes.stop_after < 0)
+    if (st == DOP_OK && !options->no_spirv && whole)
         st = compile_kernels(c, diag);
-error:
     if (st != DOP_OK)
         dop_compilation_finish(c);
     return st;

@@ -60,6 +60,8 @@ check "a folder with both" says "the vision part is mmproj.gguf" compiles gemma3
 cp vision.gguf gemma3_vl/other-mmproj-f16.gguf
 check "two beside the model" says "2 vision parts (mmproj) are beside the model: name one with --mmproj" compiles gemma3_vl/text.gguf
 rm gemma3_vl/other-mmproj-f16.gguf
+check "converts" "$TOOLS/hf_to_gguf" "$SRC/examples/shakespeare-gemma3" wide.gguf
+check_fails "of another width" 1 "vision.gguf: error: its features are no rows of the text model" compiles wide.gguf --mmproj vision.gguf
 head -c 3000 vision.gguf >cut.gguf
 check_fails "no vision part" 1 "text.gguf: error: clip.projector_type is missing: this is no vision part" \
     compiles gemma3_vl/text.gguf --mmproj gemma3_vl/text.gguf
