@@ -458,6 +458,13 @@ answer_preflight(dop_connection *c)
     return true;
 }
 
+/* Has the request no body, and may have none?  It needs no Content-Type then. */
+static bool
+is_empty(const dop_http_head *q)
+{
+    return !q->content_type && !q->chunked && q->length == 0 && dop_api_takes_nothing(q->path);
+}
+
 /* Refuses what can be refused before the body has come.  True: it was refused. */
 static bool
 refuse_head(dop_connection *c)
@@ -485,7 +492,7 @@ refuse_head(dop_connection *c)
             return false;
         refuse(c, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
                "files come in forms: send the header \"Content-Type: multipart/form-data; boundary=...\"");
-    } else if (strcmp(q->method, "POST") == 0 && !dop_http_is_json(q->content_type)) {
+    } else if (strcmp(q->method, "POST") == 0 && !dop_http_is_json(q->content_type) && !is_empty(q)) {
         refuse(c, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
                "bodies are JSON: send the header \"Content-Type: application/json\"");
     } else {
@@ -583,9 +590,10 @@ begin_answer(dop_connection *c)
 {
     dop_answer a = {.errors = dop_api_error_form(c->head.path)};
     enter(c, DOP_CONNECTION_WAITS);
-    const bool answered = !c->body.failed && dop_api_answer_now(c->http->api, c->head.method, c->head.path, &a);
+    const dop_api_request q = {.method = c->head.method, .path = c->head.path, .query = c->head.query};
+    const bool answered = !c->body.failed && dop_api_answer_now(c->http->api, &q, &a);
     if (!answered && !c->body.failed)
-        c->exchange = dop_exchange_begin(c, c->head.method, c->head.path, &c->body);
+        c->exchange = dop_exchange_begin(c, &q, &c->body);
     if (c->exchange)
         return;
     if (!answered)

@@ -24,7 +24,7 @@ typedef enum dop_exchange_state {
 
 typedef struct dop_exchange {
     dop_http *http;
-    char *method, *path; /* owned */
+    char *method, *path, *query; /* owned */
     dop_buf body;
     dop_http_client whose;
     dop_budget budget; /* for all work on the request before its call begins */
@@ -129,8 +129,8 @@ struct dop_http {
 /* http_work.c.  The lock must not be held. */
 bool dop_http_start_workers(dop_http *h);
 void dop_http_join_workers(dop_http *h);
-/* Begins the exchange of a connection's request, and takes over the body.  NULL: out of memory. */
-dop_exchange *dop_exchange_begin(dop_connection *c, const char *method, const char *path, dop_buf *io_body);
+/* Begins the exchange of a connection's request, of which the head is given, and takes over the body.  NULL: out of memory. */
+dop_exchange *dop_exchange_begin(dop_connection *c, const dop_api_request *head, dop_buf *io_body);
 /* The next exchange with something new; NULL: there is none. */
 dop_exchange *dop_exchange_next(dop_http *h);
 /* Says that the exchange's news have been taken, and whether its client has room for more. */

@@ -29,6 +29,14 @@ put_plain(const char *text, dop_buf *out)
         dop_buf_printf(out, "%c", text[i] > ' ' && text[i] < 127 ? text[i] : '?');
 }
 
+/* Appends a model's name, which may have blanks, in the same way. */
+static void
+put_name(const char *text, dop_buf *out)
+{
+    for (; *text; text++)
+        dop_buf_printf(out, "%c", (unsigned char)*text >= ' ' && *text != 127 ? *text : '?');
+}
+
 static void
 text_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
 {
@@ -39,8 +47,10 @@ text_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
     put_plain(c->head.path ? c->head.path : "-", out);
     dop_buf_printf(out, " %u %.1f ms", c->status, ms);
     if (n->known)
-        dop_buf_printf(out, "; tokens: %u read, %u of them reused, %u written; first after %.1f ms; model %s",
-                       n->prompt, n->reused, n->written, n->first_ms, n->model);
+        dop_buf_printf(out, "; tokens: %u read, %u of them reused, %u written; first after %.1f ms; model ", n->prompt,
+                       n->reused, n->written, n->first_ms);
+    if (n->known)
+        put_name(n->model, out);
     dop_buf_puts(out, c->complete ? "\n" : "; the client left\n");
 }
 

@@ -119,7 +119,10 @@ read_request_line(char *line, dop_http_head *head, dop_http_fault *fault)
     }
     if (*target != '/' && strcmp(target, "*") != 0)
         return wrong(fault, 400, "the target of the request is not a path");
-    target[strcspn(target, "?#")] = 0;
+    target[strcspn(target, "#")] = 0;
+    char *query = target + strcspn(target, "?");
+    head->query = *query ? query + 1 : query;
+    *query = 0;
     if (!percent_decode(target))
         return wrong(fault, 400, "the path of the request has a wrong percent sign");
     head->path = target;

@@ -24,6 +24,7 @@ typedef struct dop_http_fault {
 /* The head of a request.  Texts are 0-terminated and point into the bytes that were read; NULL: absent. */
 typedef struct dop_http_head {
     const char *method, *path; /* path: percent-decoded, without the query */
+    const char *query;         /* behind the first "?", as it was written; "": there is none */
     const char *host;          /* NAME[:PORT], of the request target or of the Host field */
     const char *origin, *authorization, *content_type;
     const char *api_key;      /* X-Api-Key: a key as Anthropic's clients send it */

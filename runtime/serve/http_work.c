@@ -100,17 +100,19 @@ destroy(dop_exchange *x)
     dop_call_end(x->call);
     free(x->method);
     free(x->path);
+    free(x->query);
     dop_buf_finish(&x->body);
     dop_answer_finish(&x->answer);
     free(x);
 }
 
 dop_exchange *
-dop_exchange_begin(dop_connection *c, const char *method, const char *path, dop_buf *io_body)
+dop_exchange_begin(dop_connection *c, const dop_api_request *head, dop_buf *io_body)
 {
     dop_http *h = c->http;
     dop_exchange *x = calloc(1, sizeof *x);
-    if (!x || !(x->method = strdup(method)) || !(x->path = strdup(path))) {
+    if (!x || !(x->method = strdup(head->method)) || !(x->path = strdup(head->path)) ||
+        !(x->query = strdup(head->query))) {
         destroy(x);
         return NULL;
     }
@@ -119,7 +121,7 @@ dop_exchange_begin(dop_connection *c, const char *method, const char *path, dop_
     x->whose = c->whose;
     x->body = *io_body;
     *io_body = (dop_buf){0};
-    x->answer.errors = dop_api_error_form(path);
+    x->answer.errors = dop_api_error_form(x->path);
     x->large = x->body.size > LARGE_BODY;
     dop_api_budget(h->api, &x->cancelled, &x->budget);
     pthread_mutex_lock(&h->lock);
@@ -190,6 +192,7 @@ begin(dop_exchange *x)
 {
     dop_api_request q = {.method = x->method,
                          .path = x->path,
+                         .query = x->query,
                          .body = x->body.data,
                          .n_body = x->body.size,
                          .budget = &x->budget,

@@ -192,7 +192,6 @@ get_models(const dop_api *api, const dop_api_request *request, const json_t *roo
            dop_call **out_call)
 {
     (void)root, (void)out_call;
-    static const char prefix[] = "/v1/models/";
     listing l = {json_array(), api->created};
     if (api->models) {
         dop_models_each(api->models, list_model, &l);
@@ -200,7 +199,8 @@ get_models(const dop_api *api, const dop_api_request *request, const json_t *roo
         json_array_append_new(l.list, model_entry(api, api->facts.name));
         list_adapters(api, l.list);
     }
-    if (strncmp(request->path, prefix, strlen(prefix)) != 0) {
+    const char *name = dop_path_below(request->path, "models");
+    if (!name) {
         const json_t *last = json_array_get(l.list, json_array_size(l.list) - 1);
         dop_answer_json(answer, 200,
                         json_pack("{s:s, s:O, s:b, s:O?, s:O?}", "object", "list", "data", l.list, "has_more", 0,
@@ -209,7 +209,6 @@ get_models(const dop_api *api, const dop_api_request *request, const json_t *roo
         json_decref(l.list);
         return;
     }
-    const char *name = request->path + strlen(prefix);
     json_t *one = find_listed(l.list, name);
     if (one)
         dop_answer_json(answer, 200, one);
@@ -401,11 +400,12 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
 enum { TAKES_GET = 1, TAKES_POST = 2, TAKES_DELETE = 4 };
 
 enum {
-    ROUTE_LIST = 1,   /* the body is a list, not an object */
-    ROUTE_WAITS = 2,  /* the handler may wait for the engine, although it is no POST: a worker calls it */
-    ROUTE_MODEL = 4,  /* it is about a model, and not about the server */
-    ROUTE_FORM = 8,   /* the body is a form (multipart/form-data), whose texts the handler gets as an object */
-    ROUTE_STREAM = 16 /* with "stream": true the answer is a stream of events */
+    ROUTE_LIST = 1,    /* the body is a list, not an object */
+    ROUTE_WAITS = 2,   /* the handler may wait for the engine, although it is no POST: a worker calls it */
+    ROUTE_MODEL = 4,   /* it is about a model, and not about the server */
+    ROUTE_FORM = 8,    /* the body is a form (multipart/form-data), whose texts the handler gets as an object */
+    ROUTE_STREAM = 16, /* with "stream": true the answer is a stream of events */
+    ROUTE_EMPTY = 32   /* there may be no body */
 };
 
 typedef struct route {
@@ -426,9 +426,13 @@ static const route routes[] = {
     {"/v1/health", "GET", get_health, 0},
     /* where a client's base address lacks /v1 */
     {"/models", "GET", get_models, 0},
+    {"/models/*", "GET", get_models, 0},
     {"/completions", "POST", post_completions, ROUTE_MODEL | ROUTE_STREAM},
     {"/chat/completions", "POST", post_chat, ROUTE_MODEL | ROUTE_STREAM},
     {"/responses", "POST", dop_responses_begin, ROUTE_MODEL | ROUTE_STREAM},
+    {"/responses/*", "GET", dop_responses_get, ROUTE_WAITS},
+    {"/responses/*", "DELETE", dop_responses_delete, ROUTE_WAITS},
+    {"/responses/*", "POST", dop_responses_cancel, ROUTE_EMPTY},
     {"/embeddings", "POST", post_embeddings, ROUTE_MODEL},
     {"/lora-adapters", "GET", get_adapters, ROUTE_MODEL},
     {"/lora-adapters", "POST", post_adapters, ROUTE_LIST | ROUTE_MODEL},
@@ -439,7 +443,7 @@ static const route routes[] = {
     {"/v1/responses", "POST", dop_responses_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/v1/responses/*", "GET", dop_responses_get, ROUTE_WAITS},
     {"/v1/responses/*", "DELETE", dop_responses_delete, ROUTE_WAITS},
-    {"/v1/responses/*", "POST", dop_responses_cancel, 0},
+    {"/v1/responses/*", "POST", dop_responses_cancel, ROUTE_EMPTY},
     {"/completion", "POST", dop_completion_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/infill", "POST", dop_infill_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/v1/embeddings", "POST", post_embeddings, ROUTE_MODEL},
@@ -500,13 +504,26 @@ find_route(const char *method, const char *path, dop_answer *answer)
     return NULL;
 }
 
+/* Is there a route of this kind for a path? */
+static bool
+has_kind(const char *path, unsigned kind)
+{
+    size_t i = 0;
+    while (i < sizeof routes / sizeof *routes && !(routes[i].kind & kind && fits(routes[i].path, path)))
+        i++;
+    return i < sizeof routes / sizeof *routes;
+}
+
 bool
 dop_api_takes_forms(const char *path)
 {
-    size_t i = 0;
-    while (i < sizeof routes / sizeof *routes && !(routes[i].kind & ROUTE_FORM && fits(routes[i].path, path)))
-        i++;
-    return i < sizeof routes / sizeof *routes;
+    return has_kind(path, ROUTE_FORM);
+}
+
+bool
+dop_api_takes_nothing(const char *path)
+{
+    return has_kind(path, ROUTE_EMPTY);
 }
 
 /* The body of a request as its route has it; NULL: refused, and the answer says why. */
@@ -533,19 +550,29 @@ dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget *out
     out_budget->cancelled = cancelled;
 }
 
-bool
-dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop_answer *out_answer)
+enum { MOST_NAME = 512 }; /* bytes of a model's name */
+
+/* Does the query name a model?  An empty name is none. */
+static bool
+named_in_query(const dop_api_request *request, char *name)
 {
-    const dop_api_request request = {.method = method, .path = path};
+    return dop_request_parameter(request, "model", name, MOST_NAME) && *name;
+}
+
+bool
+dop_api_answer_now(const dop_api *api, const dop_api_request *request, dop_answer *out_answer)
+{
+    char name[MOST_NAME];
     dop_call *call = NULL;
-    const route *found = find_route(method, path, out_answer);
+    const route *found = find_route(request->method, request->path, out_answer);
     if (!found)
         return true;
-    if (strcmp(method, "POST") == 0 || found->kind & ROUTE_WAITS)
+    const bool chosen = api->models && (found->kind & ROUTE_MODEL);
+    if (strcmp(request->method, "POST") == 0 || found->kind & ROUTE_WAITS || (chosen && named_in_query(request, name)))
         return false;
-    const dop_api *own = api->models && (found->kind & ROUTE_MODEL) ? dop_models_peek(api->models) : api;
+    const dop_api *own = chosen ? dop_models_peek(api->models) : api;
     if (own)
-        found->handler(own, &request, NULL, out_answer, &call);
+        found->handler(own, request, NULL, out_answer, &call);
     else
         dop_answer_error(out_answer, &(dop_api_error){503, "server_error", "no_model", NULL}, "no model is loaded");
     if (own && own != api)
@@ -584,9 +611,13 @@ static const dop_api *
 find_model(const dop_api *api, const dop_api_request *request, const route *found, const json_t *root,
            dop_answer *answer)
 {
+    char queried[MOST_NAME];
     const char *name = json_string_value(json_object_get(root, "model"));
     const dop_api *own = NULL;
     dop_diag diag = {0};
+    if (!root && named_in_query(request, queried))
+        name = queried;
+    name = name && *name ? name : NULL;
     switch (dop_models_take(api->models, name, request->wake, request->user, &diag, &own)) {
     case DOP_LEASE_GIVEN:
         break;
@@ -614,7 +645,10 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
     const route *found = find_route(request->method, request->path, out_answer);
     json_t *root = NULL;
     *out_call = NULL;
-    if (!found || (strcmp(request->method, "POST") == 0 && !(root = read_body(request, found->kind, out_answer))))
+    if (!found)
+        return;
+    const bool empty = request->n_body == 0 && (found->kind & ROUTE_EMPTY);
+    if (strcmp(request->method, "POST") == 0 && !empty && !(root = read_body(request, found->kind, out_answer)))
         return;
     const dop_api *own =
         api->models && (found->kind & ROUTE_MODEL) ? find_model(api, request, found, root, out_answer) : api;

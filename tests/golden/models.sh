@@ -28,6 +28,15 @@ serve --models plans --models-memory 1
 check "memory for one model" ask "load:$([ -n "$whole" ] && echo 60:64 || echo 5:12)"
 stop
 
+# ---- names ---------------------------------------------------------------------------------------------------------------------
+mkdir -p odd
+mv plans/c.plan $'odd/a\nb c.plan'
+serve --models odd --log text
+check "a model of an odd name" curl -sSf -o answer -H 'Content-Type: application/json' "$url/v1/completions" \
+    -d '{"model": "a\nb c", "prompt": "x", "max_tokens": 1}'
+stop
+check "its line in the log is one line" grep -qE '^[-0-9T:]+Z .* 200 .*; model a\?b c$' log
+
 # ---- what is wrong with a list ------------------------------------------------------------------------------------------------
 wrong() { # TEXT OF THE FILE, WHAT IS SAID
     printf '%s\n' "$1" >wrong.yaml

@@ -200,7 +200,14 @@ def same():
         r = post("/v1/responses", {"input": "x", "compact_json": True, "temperature": 1.5,
                                    "text": {"format": {"type": "json_schema", "name": "x", "schema": schema}}})
         check(text_of(r) in ('{"a":1,"b":[3,3]}', '{"a":2,"b":[3,3]}'), "compact", r)
+    # What clients of Anthropic's send: a top_p that nobody stated, and threads, of which only the last messages come.
+    hello = {"max_tokens": 2, "messages": [{"role": "user", "content": "a"}], "temperature": 0}
+    check(text_of(post("/v1/messages", {**hello, "top_p": -1, "top_k": -1})) == text_of(post("/v1/messages", hello)), "-1 is not stated")
+    status, _, text = ask("/v1/messages", {**hello, "thread": {"type": "continue", "previous_message_id": "msg_1"}})
+    check(status == 400 and json.loads(text)["error"]["details"]["error_code"] == "thread_unsupported_request", "a thread", text)
     models = json.loads(ask("/v1/models")[2])
+    name = models["data"][0]["id"]
+    check(ask(f"/models/{name}")[2] == ask(f"/v1/models/{name}")[2], "a model without /v1")
     check(models["data"][0]["type"] == "model" and models["first_id"] == models["data"][0]["id"], "models for both", models)
 
 
@@ -226,13 +233,22 @@ def store():
     """The server keeps three responses."""
     first = post("/v1/responses", {"input": "Who is there?", "max_output_tokens": 8, "temperature": 0})
     check(json.loads(ask("/v1/responses/" + first["id"])[2]) == first, "it is kept")
-    items = json.loads(ask(f"/v1/responses/{first['id']}/input_items")[2])["data"]
-    check([i["role"] for i in items] == ["user", "assistant"], "its items", items)
+    listed = lambda who, more="": json.loads(ask(f"/responses/{who['id']}/input_items{more}")[2])
+    items = listed(first)
+    check([(i["type"], i["role"], i["content"][0]["text"]) for i in items["data"]] == [("message", "user", "Who is there?")] and not items["has_more"], "its items", items)
     second = post("/v1/responses", {"input": "Nay.", "previous_response_id": first["id"], "max_output_tokens": 8, "temperature": 0})
     whole = post("/v1/responses", {"input": [{"role": "user", "content": "Who is there?"}, *first["output"], {"role": "user", "content": "Nay."}],
                                    "store": False, "max_output_tokens": 8, "temperature": 0})
     check(text_of(second) == text_of(whole) and second["usage"]["input_tokens"] == whole["usage"]["input_tokens"], "as if sent whole", second)
     check(ask("/v1/responses/" + whole["id"])[0] == 404, "store: false")
+    every = listed(second)["data"]
+    ids = [i["id"] for i in every]
+    check([i["role"] for i in every] == ["user", "assistant", "user"] and every[-1] == items["data"][0] and len(set(ids)) == 3, "the newest first", every)
+    pages = [listed(second, "?order=asc&limit=2"), listed(second, f"?order=asc&limit=2&after={ids[1]}")]
+    check([i["id"] for p in pages for i in p["data"]] == ids[::-1] and [p["has_more"] for p in pages] == [True, False], "pages of them", pages)
+    for more in ("order=up", "limit=0", "limit=101", "limit=x", "after=nobody"):
+        check(ask(f"/v1/responses/{first['id']}/input_items?{more}")[0] == 400, more)
+    check(ask(f"/v1/responses/{first['id']}?stream=true")[0] == 400 and ask(f"/v1/responses/{first['id']}?stream=false")[0] == 200, "no stream of what is kept")
     slow = post("/v1/responses", {"input": "Speak.", "background": True, "max_output_tokens": 30})
     check(slow["status"] == "in_progress" and slow["background"], "in the background", slow)
     for _ in range(600):
@@ -242,9 +258,14 @@ def store():
         time.sleep(0.05)
     check(now["status"] in ("completed", "incomplete") and text_of(now), "it ends", now)
     slow = post("/v1/responses", {"input": "Speak.", "background": True, "max_output_tokens": 900, "temperature": 1})
-    gone = json.loads(ask(f"/v1/responses/{slow['id']}/cancel", {})[2])
-    check(gone["status"] in ("cancelled", "completed"), "cancelled", gone)
-    check(ask("/v1/responses/" + first["id"])[0] == 404, "the oldest ones make room")
+    early = ask("/v1/responses", {"input": "x", "previous_response_id": slow["id"]})
+    check(early[0] == 400 and "still being made" in early[2] and len(listed(slow)["data"]) == 1, "one that is not complete", early)
+    c = http.client.HTTPConnection(url.hostname, url.port)
+    c.request("POST", f"/v1/responses/{slow['id']}/cancel")  # as OpenAI's clients do: without a body and its type
+    gone = json.loads(c.getresponse().read())
+    check(gone["status"] == "cancelled", "cancelled", gone)
+    check(ask(f"/v1/responses/{slow['id']}/cancel", b"")[0] == ask(f"/v1/responses/{slow['id']}/cancel", {})[0] == 200, "with an empty body, or one")
+    check(ask("/v1/responses/" + second["id"])[0] == 404 and ask("/v1/responses/" + first["id"])[0] == 200, "those that were used longest ago make room")
     check(ask("/v1/responses/" + slow["id"], method="DELETE")[0] == 200, "deleted")
     check(ask("/v1/responses/" + slow["id"], method="DELETE")[0] == 404, "deleted twice")
     check(ask("/v1/responses", {"input": "x", "previous_response_id": slow["id"]})[0] == 400, "no such response")
@@ -427,6 +448,8 @@ def fair():
     for line in lines:
         float(line.rsplit(" ", 1)[1])
     check(len({line.rsplit(" ", 1)[0] for line in lines}) == len(lines), "each series once")
+    said = {w: re.findall(rf"^# {w} (\S+) .", text, re.M) for w in ("HELP", "TYPE")}
+    check(said["HELP"] == said["TYPE"] and len(set(said["TYPE"])) == len(said["TYPE"]), "each name said once", said)
 
 
 # ---- several models ----------------------------------------------------------------------------------------------------------------
@@ -451,6 +474,10 @@ def models():
     check(first[0] == 200 and json.loads(first[2])["model"] == "one", "it is loaded", first)
     check(statuses() == {"one": "loaded", "two": "unloaded", "broken": "unloaded"}, "a list", statuses())
     check(one_model(None)[0] == 200 and statuses()["two"] == "unloaded", "one that is loaded answers who names none")
+    check(one_model("")[0] == 200 and statuses()["two"] == "unloaded", "and an empty name is none")
+    check(ask("/props?model=nobody")[0] == 404 and statuses()["two"] == "unloaded", "facts of no model")
+    facts = ask("/props?x=1&model=zw%65i")
+    check(facts[0] == 200 and json.loads(facts[2])["model_alias"] == "two" and ask("/slots?model=two")[0] == 200, "facts of a model", facts)
     other = one_model("zwei", "/v1/messages")
     check(other[0] == 200 and json.loads(other[2])["model"] == "two" and statuses()["two"] == "loaded", "an alias", other)
     check(json.loads(one_model("two")[2])["choices"] == json.loads(first[2])["choices"], "the same plan says the same")

@@ -52,6 +52,7 @@ Test(http, heads)
     cr_assert_eq(size, sizeof plain - 2);
     cr_assert_str_eq(h.method, "POST");
     cr_assert_str_eq(h.path, "/v1/completions");
+    cr_assert_str_eq(h.query, "x=%41");
     cr_assert_str_eq(h.host, "Localhost:80");
     cr_assert_str_eq(h.content_type, "application/json");
     cr_assert_str_eq(h.origin, "http://a");
@@ -61,12 +62,14 @@ Test(http, heads)
                                   "Connection: TE, Close\r\n\r\n";
     cr_assert_eq(read_pieces(chunked, sizeof chunked - 1, 1, &h, &size, &fault), DOP_HTTP_DONE);
     cr_assert_str_eq(h.path, "/a b/c");
+    cr_assert_str_eq(h.query, "");
     cr_assert(h.chunked && !h.persists && h.length == 0);
     static const char old[] = "GET / HTTP/1.0\r\n\r\n", absolute[] = "GET http://h:1/p?q HTTP/1.1\r\nHost: H:1\r\n\r\n";
     cr_assert_eq(read_pieces(old, sizeof old - 1, 99, &h, &size, &fault), DOP_HTTP_DONE);
     cr_assert(!h.persists && !h.chunks && !h.host);
     cr_assert_eq(read_pieces(absolute, sizeof absolute - 1, 99, &h, &size, &fault), DOP_HTTP_DONE);
     cr_assert_str_eq(h.path, "/p");
+    cr_assert_str_eq(h.query, "q");
     cr_assert_str_eq(h.host, "h:1");
 }
 

@@ -136,6 +136,34 @@ can_be_written(const json_t *v)
     return can;
 }
 
+/* A function without arguments has empty `properties`: no member is written that nobody asked for.  Where keywords want or allow some,
+ * there are some. */
+Test(schema, members_that_nothing_names)
+{
+    static const struct {
+        const char *schema, *text;
+        bool accepted;
+    } rows[] = {
+        {"{\"type\": \"object\", \"properties\": {}}", "{}", true},
+        {"{\"type\": \"object\", \"properties\": {}}", "{\"a\": 1}", false},
+        {"{\"properties\": {}, \"required\": [\"a\"]}", "{\"a\": 1}", true},
+        {"{\"type\": \"object\", \"properties\": {}, \"minProperties\": 1}", "{\"a\": 1}", true},
+        {"{\"type\": \"object\", \"properties\": {}, \"additionalProperties\": true}", "{\"a\": 1}", true},
+        {"{\"type\": \"object\"}", "{\"a\": 1}", true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_grammar *g;
+        dop_diag diag = {0};
+        json_t *root = json_loads(rows[i].schema, 0, NULL);
+        cr_assert_eq(dop_grammar_from_schema(u.vocab, root, NULL, NULL, 0, NULL, &diag, &g), DOP_OK, "%s: %s",
+                     rows[i].schema, diag.message);
+        cr_expect_eq(util_accepts(g, rows[i].text, strlen(rows[i].text), NULL), rows[i].accepted, "%s: %s",
+                     rows[i].schema, rows[i].text);
+        dop_grammar_release(g);
+        json_decref(root);
+    }
+}
+
 Test(schema, suite_grammar)
 {
     const char *file;

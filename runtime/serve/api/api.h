@@ -81,6 +81,7 @@ typedef struct dop_api {
 
 typedef struct dop_api_request {
     const char *method, *path;
+    const char *query; /* NAME=VALUE[&...] with escapes; NULL or "": none */
     const char *body;
     size_t n_body;
     uint64_t client;          /* whose request it is: clients get their turns in a queue fairly */
@@ -123,10 +124,12 @@ void dop_answer_header(dop_answer *answer, const char *name, const char *const *
 /* The budget of a new request, which ends when *cancelled is set. */
 void dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget *out_budget);
 /* Answers what needs neither work nor waiting: most of GET, and paths and methods that do not exist.  False: it is for dop_api_begin. */
-bool dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop_answer *out_answer);
+bool dop_api_answer_now(const dop_api *api, const dop_api_request *request, dop_answer *out_answer);
 
 /* Does the path take bodies of multipart/form-data?  Others are JSON. */
 bool dop_api_takes_forms(const char *path);
+/* May a POST to this path have no body? */
+bool dop_api_takes_nothing(const char *path);
 /* Counts an answer of the server. */
 void dop_api_count_answer(const dop_api *api, unsigned status);
 /* Whoever waits (dop_answer.waits) with this `user` does so no more. */

@@ -35,6 +35,45 @@ dop_request_json(const dop_api_request *request, bool list, dop_answer *answer)
     return NULL;
 }
 
+const char *
+dop_path_below(const char *path, const char *name)
+{
+    static const char version[] = "/v1";
+    const size_t v = strncmp(path, version, strlen(version)) == 0 ? strlen(version) : 0, n = strlen(name);
+    return path[v] == '/' && strncmp(path + v + 1, name, n) == 0 && path[v + 1 + n] == '/' ? path + v + n + 2 : NULL;
+}
+
+/* A digit of a byte in a query; -1: it is none. */
+static int
+hex(char c)
+{
+    static const char digits[] = "0123456789abcdefABCDEF";
+    const char *at = c ? strchr(digits, c) : NULL;
+    const int n = at ? (int)(at - digits) : -1;
+    return n < 16 ? n : n - 6;
+}
+
+bool
+dop_request_parameter(const dop_api_request *request, const char *name, char *out, size_t size)
+{
+    const size_t n = strlen(name);
+    const char *at = request->query ? request->query : "";
+    while (strncmp(at, name, n) != 0 || !strchr("=&", at[n])) {
+        at += strcspn(at, "&");
+        if (!*at++)
+            return false;
+    }
+    at += n + (at[n] == '=');
+    size_t k = 0;
+    for (; *at && *at != '&' && k + 1 < size; at++) {
+        const int high = *at == '%' ? hex(at[1]) : -1, low = high >= 0 ? hex(at[2]) : -1;
+        out[k++] = low >= 0 ? (char)(high << 4 | low) : *at == '+' ? ' ' : *at;
+        at += low >= 0 ? 2 : 0;
+    }
+    out[k] = 0;
+    return true;
+}
+
 void
 dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const dop_budget *budget)
 {

@@ -91,11 +91,11 @@ histogram(dop_buf *out, const char *name, const char *help, const dop_histogram 
     histogram_as(out, whole, "", help, h);
 }
 
-/* A number under a name of another server. */
+/* A number under a name of another server; own: the name here, or what it is. */
 static void
-also(dop_buf *out, const char *name, const char *labels, const char *type, double value)
+also(dop_buf *out, const char *name, const char *labels, const char *type, const char *own, double value)
 {
-    dop_buf_printf(out, "# TYPE %s %s\n%s%s %.9g\n", name, type, name, labels, value);
+    dop_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s%s %.9g\n", name, own, name, type, name, labels, value);
 }
 
 static double
@@ -109,16 +109,22 @@ static void
 write_llama(const dop_metrics *m, dop_buf *out)
 {
     const double written_s = m->per_token.sum, read = (double)(m->prompt_tokens - m->reused_tokens);
-    also(out, "llamacpp:prompt_tokens_total", "", "counter", read);
-    also(out, "llamacpp:prompt_seconds_total", "", "counter", m->first_token.sum);
-    also(out, "llamacpp:tokens_predicted_total", "", "counter", (double)m->written_tokens);
-    also(out, "llamacpp:tokens_predicted_seconds_total", "", "counter", written_s);
-    also(out, "llamacpp:n_decode_total", "", "counter", (double)m->steps);
-    also(out, "llamacpp:n_busy_slots_per_decode", "", "gauge", rate((double)m->rows, (double)m->steps));
-    also(out, "llamacpp:prompt_tokens_seconds", "", "gauge", rate(read, m->first_token.sum));
-    also(out, "llamacpp:predicted_tokens_seconds", "", "gauge", rate((double)m->per_token.n, written_s));
-    also(out, "llamacpp:requests_processing", "", "gauge", m->running);
-    also(out, "llamacpp:requests_deferred", "", "gauge", m->waiting);
+    also(out, "llamacpp:prompt_tokens_total", "", "counter", "Tokens of prompts that were computed.", read);
+    also(out, "llamacpp:prompt_seconds_total", "", "counter", "As the sum of doppler_first_token_seconds.",
+         m->first_token.sum);
+    also(out, "llamacpp:tokens_predicted_total", "", "counter", "As doppler_written_tokens_total.",
+         (double)m->written_tokens);
+    also(out, "llamacpp:tokens_predicted_seconds_total", "", "counter", "As the sum of doppler_token_seconds.",
+         written_s);
+    also(out, "llamacpp:n_decode_total", "", "counter", "As doppler_steps_total.", (double)m->steps);
+    also(out, "llamacpp:n_busy_slots_per_decode", "", "gauge", "Rows of a step, on average.",
+         rate((double)m->rows, (double)m->steps));
+    also(out, "llamacpp:prompt_tokens_seconds", "", "gauge", "Tokens of prompts a second, on average.",
+         rate(read, m->first_token.sum));
+    also(out, "llamacpp:predicted_tokens_seconds", "", "gauge", "Tokens written a second by one job, on average.",
+         rate((double)m->per_token.n, written_s));
+    also(out, "llamacpp:requests_processing", "", "gauge", "As doppler_jobs_running.", m->running);
+    also(out, "llamacpp:requests_deferred", "", "gauge", "As doppler_jobs_waiting.", m->waiting);
 }
 
 /* The names of vLLM. */
@@ -133,13 +139,18 @@ write_vllm(const dop_metrics *m, const char *model, dop_buf *out)
     name[n] = 0;
     snprintf(labels, sizeof labels, "{model_name=\"%s\"}", name);
     snprintf(comma, sizeof comma, "model_name=\"%s\",", name);
-    also(out, "vllm:num_requests_running", labels, "gauge", m->running);
-    also(out, "vllm:num_requests_waiting", labels, "gauge", m->waiting);
-    also(out, "vllm:prompt_tokens_total", labels, "counter", (double)m->prompt_tokens);
-    also(out, "vllm:generation_tokens_total", labels, "counter", (double)m->written_tokens);
-    also(out, "vllm:prefix_cache_queries_total", labels, "counter", (double)m->prompt_tokens);
-    also(out, "vllm:prefix_cache_hits_total", labels, "counter", (double)m->reused_tokens);
-    dop_buf_puts(out, "# TYPE vllm:request_success_total counter\n");
+    also(out, "vllm:num_requests_running", labels, "gauge", "As doppler_jobs_running.", m->running);
+    also(out, "vllm:num_requests_waiting", labels, "gauge", "As doppler_jobs_waiting.", m->waiting);
+    also(out, "vllm:prompt_tokens_total", labels, "counter", "As doppler_prompt_tokens_total.",
+         (double)m->prompt_tokens);
+    also(out, "vllm:generation_tokens_total", labels, "counter", "As doppler_written_tokens_total.",
+         (double)m->written_tokens);
+    also(out, "vllm:prefix_cache_queries_total", labels, "counter", "As doppler_prompt_tokens_total.",
+         (double)m->prompt_tokens);
+    also(out, "vllm:prefix_cache_hits_total", labels, "counter", "As doppler_prompt_tokens_reused_total.",
+         (double)m->reused_tokens);
+    dop_buf_puts(out, "# HELP vllm:request_success_total As doppler_jobs_total.\n"
+                      "# TYPE vllm:request_success_total counter\n");
     dop_buf_printf(out, "vllm:request_success_total{%sfinished_reason=\"stop\"} %llu\n", comma,
                    (unsigned long long)(m->jobs[1] + m->jobs[2]));
     dop_buf_printf(out, "vllm:request_success_total{%sfinished_reason=\"length\"} %llu\n", comma,

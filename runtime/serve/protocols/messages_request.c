@@ -365,16 +365,31 @@ take_stops(dop_reader *r, json_t *out)
         json_object_set(out, "stop", (json_t *)(uintptr_t)stops);
 }
 
-/* Takes over members that chat completions have under the same name. */
+/* Takes over members that chat completions have under the same name.  Clients write -1 for a top_p that nobody has stated. */
 static void
 take_same(dop_reader *r, json_t *out)
 {
     static const char *const names[] = {"stream", "temperature", "top_p", "top_k", "model", "seed", "compact_json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *v = dop_reader_get(r, names[i]);
-        if (v)
+        if (v && !(strcmp(names[i], "top_p") == 0 && json_number_value(v) == -1))
             json_object_set(out, names[i], (json_t *)(uintptr_t)v);
     }
+}
+
+/* Conversations that Anthropic's servers keep, so that a request has the last messages only.  Clients that are told in this form send
+ * the whole conversation. */
+static void
+refuse_thread(dop_reader *r)
+{
+    if (r->failed || !dop_reader_get(r, "thread"))
+        return;
+    dop_answer_json(r->answer, 400,
+                    json_pack("{s:s, s:{s:s, s:s, s:{s:s, s:[]}}}", "type", "error", "error", "type",
+                              "invalid_request_error", "message",
+                              "this server keeps no threads: send the whole conversation, without \"thread\"",
+                              "details", "error_code", "thread_unsupported_request", "unsupported"));
+    r->failed = true;
 }
 
 /* Members that say something to Anthropic alone. */
@@ -406,6 +421,7 @@ dop_messages_translate(dop_reader *r, bool counts)
     take_thinking(r, out);
     take_output(r, out);
     take_foreign(r);
+    refuse_thread(r);
     tools = take_tools(r);
     if (json_array_size(tools) > 0)
         json_object_set(out, "tools", tools);

@@ -127,6 +127,8 @@ typedef struct dop_response {
 } dop_response;
 
 extern const dop_writer dop_responses_writer;
+/* Gives items of a response's conversation that have no id one of their own. */
+void dop_response_name_items(const dop_call *c, json_t *items);
 /* The response as it stands; status NULL: that of its end.  Takes no ownership. */
 json_t *dop_response_json(const dop_call *c, const dop_response *response, const dop_news *news, const char *status);
 
@@ -140,11 +142,12 @@ dop_path_fn dop_responses_begin, dop_responses_get, dop_responses_delete, dop_re
 /* Keeps a response and the items of its conversation as JSON texts; the oldest responses make room. */
 void dop_response_store_put(dop_response_store *store, const char *id, const json_t *response, const json_t *items);
 /* Keeps a response whose answer is still being made, with its call, which the store owns from then on. */
-bool dop_response_store_put_call(dop_response_store *store, const char *id, const json_t *response, dop_call *call);
-/* The response or, with `items`, the items of its conversation with its output: a new reference; NULL: there is none of this id.
- * settle is called first where the answer is still being made. */
-json_t *dop_response_store_get(dop_response_store *store, const char *id, bool items, dop_response_settle *settle,
-                               bool cancels);
+bool dop_response_store_put_call(dop_response_store *store, const char *id, const json_t *response, const json_t *items,
+                                 dop_call *call);
+/* The response, and in *out_items, unless that is NULL, the items of its conversation, its output behind them: new references; NULL:
+ * there is none of this id.  settle is called first where the answer is still being made. */
+json_t *dop_response_store_get(dop_response_store *store, const char *id, dop_response_settle *settle, bool cancels,
+                               json_t **out_items);
 /* False: there is none of this id. */
 bool dop_response_store_delete(dop_response_store *store, const char *id);
 

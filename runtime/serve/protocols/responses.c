@@ -40,9 +40,11 @@ static void
 detach(const dop_api *api, dop_call *call, dop_answer *answer)
 {
     json_t *all = dop_response_json(call, call->state, NULL, "in_progress");
+    const dop_response *p = call->state;
     char id[sizeof call->id];
     memcpy(id, call->id, sizeof id);
-    if (all && dop_response_store_put_call(api->store, id, all, call))
+    dop_response_name_items(call, p->terms.items);
+    if (all && dop_response_store_put_call(api->store, id, all, p->terms.items, call))
         dop_answer_json(answer, 200, json_incref(all));
     else
         dop_answer_no_memory(answer);
@@ -78,14 +80,12 @@ dop_responses_begin(const dop_api *api, const dop_api_request *request, const js
     json_decref(chat);
 }
 
-static const char prefix[] = "/v1/responses/";
-
 /* The id in a path /v1/responses/ID[/...], and what follows it; false: the server keeps no responses, and the answer says so. */
 static bool
 id_of(const dop_api *api, const dop_api_request *request, char *id, size_t size, const char **out_rest,
       dop_answer *answer)
 {
-    const char *at = request->path + strlen(prefix);
+    const char *at = dop_path_below(request->path, "responses");
     const size_t n = strcspn(at, "/");
     *out_rest = at + n;
     snprintf(id, size, "%.*s", n < size ? (int)n : 0, at);
@@ -106,12 +106,72 @@ answer_stored(json_t *value, const char *id, dop_answer *answer)
                          "Response with id '%.80s' not found.", id);
 }
 
+/* An item as it is listed: messages say that they are some, and have lists of parts. */
+static json_t *
+listed(json_t *item)
+{
+    const json_t *content = json_object_get(item, "content"), *role = json_object_get(item, "role");
+    if (!json_object_get(item, "type"))
+        json_object_set_new(item, "type", json_string("message"));
+    if (json_is_string(content)) {
+        const bool own = json_is_string(role) && strcmp(json_string_value(role), "assistant") == 0;
+        json_object_set_new(item, "content",
+                            json_pack("[{s:s, s:O}]", "type", own ? "output_text" : "input_text", "text",
+                                      (json_t *)(uintptr_t)content));
+    }
+    return item;
+}
+
+/* Answers with the first n items as the query wants them: "order" (the newest first, unless asc), "after" the one of an id, and at most
+ * "limit". */
+static void
+list_items(const dop_api_request *request, const json_t *items, size_t n, dop_answer *answer)
+{
+    enum { USUAL = 20, MOST = 100 };
+    char text[100], *end = text;
+    unsigned long limit = USUAL;
+    const bool ordered = dop_request_parameter(request, "order", text, sizeof text), up = strcmp(text, "asc") == 0;
+    if (ordered && !up && strcmp(text, "desc") != 0) {
+        dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_value", "order"},
+                         "order is asc or desc");
+        return;
+    }
+    if (dop_request_parameter(request, "limit", text, sizeof text))
+        limit = strtoul(text, &end, 10);
+    if (*end || limit < 1 || limit > MOST) {
+        dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_value", "limit"},
+                         "limit is a whole number between 1 and %d", MOST);
+        return;
+    }
+    bool begun = !dop_request_parameter(request, "after", text, sizeof text);
+    json_t *list = json_array();
+    size_t at = 0;
+    for (; at < n && json_array_size(list) < limit; at++) {
+        json_t *item = json_array_get(items, up ? at : n - 1 - at);
+        const char *id = json_string_value(json_object_get(item, "id"));
+        if (begun)
+            json_array_append(list, listed(item));
+        begun |= id && strcmp(id, text) == 0;
+    }
+    const size_t last = json_array_size(list);
+    if (begun)
+        dop_answer_json(answer, 200,
+                        json_pack("{s:s, s:O, s:b, s:O?, s:O?}", "object", "list", "data", list, "has_more",
+                                  (int)(at < n), "first_id", json_object_get(json_array_get(list, 0), "id"), "last_id",
+                                  json_object_get(json_array_get(list, last ? last - 1 : 0), "id")));
+    else
+        dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_value", "after"},
+                         "no item has the id '%.80s'", text);
+    json_decref(list);
+}
+
 void
 dop_responses_get(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                   dop_call **out_call)
 {
-    char id[80];
+    char id[80], streams[8] = "";
     const char *rest;
+    json_t *items = NULL;
     (void)root, (void)out_call;
     if (!id_of(api, request, id, sizeof id, &rest, answer))
         return;
@@ -120,12 +180,20 @@ dop_responses_get(const dop_api *api, const dop_api_request *request, const json
                          "Unknown request URL: GET %.200s", request->path);
         return;
     }
-    json_t *items = *rest ? dop_response_store_get(api->store, id, true, take_answer, false) : NULL;
-    if (!*rest)
-        answer_stored(dop_response_store_get(api->store, id, false, take_answer, false), id, answer);
-    else
-        answer_stored(items ? json_pack("{s:s, s:o, s:b}", "object", "list", "data", items, "has_more", 0) : NULL, id,
-                      answer);
+    if (!*rest && dop_request_parameter(request, "stream", streams, sizeof streams) && strcmp(streams, "true") == 0) {
+        dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_value", "stream"},
+                         "a response is kept whole, and not as a stream");
+        return;
+    }
+    json_t *response = dop_response_store_get(api->store, id, take_answer, false, *rest ? &items : NULL);
+    if (*rest && response) { /* what the response was made from is in front of its output */
+        list_items(request, items, json_array_size(items) - json_array_size(json_object_get(response, "output")),
+                   answer);
+        json_decref(response);
+    } else {
+        answer_stored(response, id, answer);
+    }
+    json_decref(items);
 }
 
 void
@@ -152,7 +220,7 @@ dop_responses_cancel(const dop_api *api, const dop_api_request *request, const j
     if (!id_of(api, request, id, sizeof id, &rest, answer))
         return;
     if (strcmp(rest, "/cancel") == 0)
-        answer_stored(dop_response_store_get(api->store, id, false, take_answer, true), id, answer);
+        answer_stored(dop_response_store_get(api->store, id, take_answer, true, NULL), id, answer);
     else
         dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
                          "Unknown request URL: POST %.200s", request->path);

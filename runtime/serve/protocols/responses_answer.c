@@ -21,6 +21,27 @@ name_item(const dop_call *c, const dop_response *p, const char *mark, char *out,
     snprintf(out, size, "%s_%s%02zu", mark, digits ? digits + 1 : "", json_array_size(p->output));
 }
 
+void
+dop_response_name_items(const dop_call *c, json_t *items)
+{
+    static const char *const marks[][2] = {{"function_call", "fc"}, {"custom_tool_call", "ctc"}, {"reasoning", "rs"}};
+    const char *digits = strchr(c->id, '_');
+    json_t *item;
+    size_t i;
+    json_array_foreach(items, i, item)
+    {
+        const char *type = json_string_value(json_object_get(item, "type")), *mark = type ? "item" : "msg";
+        if (json_is_string(json_object_get(item, "id")))
+            continue;
+        for (size_t k = 0; type && k < sizeof marks / sizeof *marks; k++)
+            if (strcmp(type, marks[k][0]) == 0)
+                mark = marks[k][1];
+        if (type && strcmp(type, message_type) == 0)
+            mark = "msg";
+        json_object_set_new(item, "id", json_sprintf("%s_%si%02zu", mark, digits ? digits + 1 : "", i));
+    }
+}
+
 /* --- the response -------------------------------------------------------------------------------------------------------------- */
 
 static json_t *
@@ -253,6 +274,7 @@ keep(const dop_call *c, dop_response *p, const json_t *response)
 {
     if (!p->terms.keeps || !response)
         return;
+    dop_response_name_items(c, p->terms.items);
     json_array_extend(p->terms.items, p->output);
     dop_response_store_put(c->api->store, c->id, response, p->terms.items);
 }

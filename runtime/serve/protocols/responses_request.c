@@ -386,6 +386,23 @@ take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *
         json_object_set_new(terms->echo, "parallel_tool_calls", json_true());
 }
 
+/* Goes on from the items of an earlier response. */
+static void
+take_earlier(const dop_api *api, dop_reader *r, const char *id, dop_response_settle *settle, dop_response_terms *terms)
+{
+    json_t *earlier = dop_response_store_get(api->store, id, settle, false, &terms->items);
+    if (!earlier) {
+        r->failed = true;
+        dop_answer_error(
+            r->answer,
+            &(dop_api_error){400, "invalid_request_error", "previous_response_not_found", "previous_response_id"},
+            "Previous response with id '%.80s' not found.", id);
+    } else if (is(json_object_get(earlier, "status"), "in_progress")) {
+        dop_reader_refuse(r, "previous_response_id", "the response with id '%.80s' is still being made", id);
+    }
+    json_decref(earlier);
+}
+
 /* What needs a memory of earlier responses. */
 static void
 take_state(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_response_terms *terms)
@@ -408,14 +425,8 @@ take_state(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_r
         dop_reader_refuse(r, "background", "a server of several models makes no response in the background");
     else if (detached && (!keeps || dop_reader_bool(r, "stream", false)))
         dop_reader_refuse(r, "background", "a response in the background is stored, and is no stream");
-    else if (earlier && !r->failed &&
-             !(terms->items = dop_response_store_get(api->store, earlier, true, settle, false))) {
-        r->failed = true;
-        dop_answer_error(
-            r->answer,
-            &(dop_api_error){400, "invalid_request_error", "previous_response_not_found", "previous_response_id"},
-            "Previous response with id '%.80s' not found.", earlier);
-    }
+    else if (earlier && !r->failed)
+        take_earlier(api, r, earlier, settle, terms);
     terms->keeps = keeps && api->store;
     terms->detached = detached;
     json_object_set_new(terms->echo, "previous_response_id", earlier ? json_string(earlier) : json_null());

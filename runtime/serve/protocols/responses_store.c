@@ -133,8 +133,7 @@ make_row(const char *id, const json_t *response, const json_t *items)
         return NULL;
     snprintf(x->id, sizeof x->id, "%s", id);
     dop_json_encode(&x->response, response);
-    if (items)
-        dop_json_encode(&x->items, items);
+    dop_json_encode(&x->items, items);
     return x;
 }
 
@@ -145,9 +144,10 @@ dop_response_store_put(dop_response_store *store, const char *id, const json_t *
 }
 
 bool
-dop_response_store_put_call(dop_response_store *store, const char *id, const json_t *response, dop_call *call)
+dop_response_store_put_call(dop_response_store *store, const char *id, const json_t *response, const json_t *items,
+                            dop_call *call)
 {
-    row *x = make_row(id, response, NULL);
+    row *x = make_row(id, response, items);
     if (!x) {
         dop_call_end(call);
         return false;
@@ -160,23 +160,28 @@ static json_t *
 parse(const dop_buf *text)
 {
     json_t *v = NULL;
-    (void)dop_json_decode(text->data, text->size, &(dop_json_how){.flags = DOP_JSON_EXACT}, NULL, &v);
+    if (text->size && !text->failed)
+        (void)dop_json_decode(text->data, text->size, &(dop_json_how){.flags = DOP_JSON_EXACT}, NULL, &v);
     return v;
 }
 
 json_t *
-dop_response_store_get(dop_response_store *s, const char *id, bool items, dop_response_settle *settle, bool cancels)
+dop_response_store_get(dop_response_store *s, const char *id, dop_response_settle *settle, bool cancels,
+                       json_t **out_items)
 {
     pthread_mutex_lock(&s->lock);
     row *x = take(s, id);
     json_t *found = NULL;
+    if (out_items)
+        *out_items = NULL;
     if (x) {
         if (x->call && settle(x->call, cancels, &x->response, &x->items)) {
             dop_call_end(x->call);
             x->call = NULL;
         }
-        const dop_buf *text = items ? &x->items : &x->response;
-        found = text->size && !text->failed ? parse(text) : NULL;
+        found = parse(&x->response);
+        if (out_items)
+            *out_items = parse(&x->items);
         append(s, x); /* what is used stays longest */
     }
     pthread_mutex_unlock(&s->lock);

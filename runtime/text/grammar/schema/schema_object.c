@@ -223,15 +223,17 @@ gather_members(dop_schema *s, object *o)
 
 /* --- other members ----------------------------------------------------------------------------------------------------------------- */
 
-/* May an object have members that no keyword names?  Without DOP_SCHEMA_OPEN only where some keyword allows them. */
+/* May an object have members that no keyword names?  Without DOP_SCHEMA_OPEN only where some keyword allows them or wants so many, or none
+ * names any: empty `properties` are how a function without arguments is written. */
 static bool
 others_allowed(const dop_schema *s, const dop_conjunction *c)
 {
     bool named = false, allowed = false;
     for (size_t i = 0; i < c->n; i++) {
         const json_t *more = json_object_get(c->all[i], "additionalProperties"),
-                     *rest = json_object_get(c->all[i], "unevaluatedProperties");
-        named |= json_object_size(json_object_get(c->all[i], "properties")) > 0;
+                     *rest = json_object_get(c->all[i], "unevaluatedProperties"),
+                     *properties = json_object_get(c->all[i], "properties");
+        named |= json_object_size(properties) > 0 || (properties && !json_object_get(c->all[i], "minProperties"));
         allowed |= (more && !json_is_false(more)) || (rest && !json_is_false(rest)) ||
                    json_object_get(c->all[i], "propertyNames") ||
                    json_object_size(json_object_get(c->all[i], "patternProperties")) > 0;
