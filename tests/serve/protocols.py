@@ -225,6 +225,8 @@ def thinking():
     check([i["type"] for i in r["output"]] == ["reasoning"], "reasoning in a stream", r)
     back = [{"role": "user", "content": "a"}, *r["output"], {"type": "message", "role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
     post("/v1/responses", {"max_output_tokens": 2, "input": back})
+    none = ask("/v1/responses", {"input": [{"type": "item_reference", "id": "rs_1"}]})
+    check(none[0] == 400 and "keeps no responses" in none[2], "an item of a server that keeps none", none)
     r = post("/v1/responses", {"max_output_tokens": 9, "input": "Speak.", "reasoning": {"effort": "none"}})
     check([i["type"] for i in r["output"]] == ["message"], "no reasoning", r)
 
@@ -240,6 +242,12 @@ def store():
     whole = post("/v1/responses", {"input": [{"role": "user", "content": "Who is there?"}, *first["output"], {"role": "user", "content": "Nay."}],
                                    "store": False, "max_output_tokens": 8, "temperature": 0})
     check(text_of(second) == text_of(whole) and second["usage"]["input_tokens"] == whole["usage"]["input_tokens"], "as if sent whole", second)
+    refers = lambda id: {"input": [{"role": "user", "content": "Who is there?"}, {"type": "item_reference", "id": id}, {"role": "user", "content": "Nay."}],
+                         "store": False, "max_output_tokens": 8, "temperature": 0}
+    check(text_of(post("/v1/responses", refers(first["output"][0]["id"]))) == text_of(whole), "an item that is only named")
+    for id in (first["output"][0]["id"] + "1", "msg_0", "", "x" * 300):
+        none = ask("/v1/responses", refers(id))
+        check(none[0] == 400 and "not found" in none[2], "no such item", none)
     check(ask("/v1/responses/" + whole["id"])[0] == 404, "store: false")
     every = listed(second)["data"]
     ids = [i["id"] for i in every]

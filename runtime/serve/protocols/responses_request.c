@@ -434,8 +434,59 @@ take_state(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_r
     json_object_set_new(terms->echo, "background", json_boolean(detached));
 }
 
+/* The item of an earlier answer that has this id: a new reference; NULL: the store has none.  An item's id has the digits of its
+ * response's (name_item).  *io_response: the response that was looked at last, which is often the next one, too. */
+static json_t *
+find_item(const dop_api *api, const char *id, dop_response_settle *settle, json_t **io_response)
+{
+    const char *digits = strchr(id, '_');
+    char name[sizeof((dop_call *)0)->id];
+    const json_t *item;
+    size_t i;
+    snprintf(name, sizeof name, "resp_%.16s", digits ? digits + 1 : "");
+    if (!is(json_object_get(*io_response, "id"), name)) {
+        json_decref(*io_response);
+        *io_response = dop_response_store_get(api->store, name, settle, false, NULL);
+    }
+    json_array_foreach(json_object_get(*io_response, "output"), i, item)
+    {
+        if (is(json_object_get(item, "id"), id))
+            return json_incref((json_t *)(uintptr_t)item);
+    }
+    return NULL;
+}
+
+/* Puts items of earlier answers in the place of references to them. */
 static void
-take_input(dop_reader *r, dop_response_terms *terms)
+resolve(const dop_api *api, dop_reader *r, dop_response_settle *settle, json_t *items)
+{
+    enum { MOST = 1000 }; /* each of which may cost the reading of a response */
+    json_t *response = NULL, *item;
+    size_t i, n = 0;
+    json_array_foreach(items, i, item)
+    {
+        const char *id = json_string_value(json_object_get(item, "id"));
+        if (!is(json_object_get(item, "type"), "item_reference") || r->failed)
+            continue;
+        json_t *found = id && api->store && ++n <= MOST ? find_item(api, id, settle, &response) : NULL;
+        if (found)
+            json_array_set_new(items, i, found);
+        else if (!api->store)
+            dop_reader_refuse(
+                r, "input",
+                "input[%zu]: this server keeps no responses (--store): send the item itself, as clients do "
+                "where \"store\" is false",
+                i);
+        else if (n > MOST)
+            dop_reader_refuse(r, "input", "input has more than %d references", MOST);
+        else
+            dop_reader_refuse(r, "input", "Item with id '%.80s' not found.", id ? id : "");
+    }
+    json_decref(response);
+}
+
+static void
+take_input(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_response_terms *terms)
 {
     const json_t *input = dop_reader_get(r, "input");
     if (!terms->items)
@@ -447,6 +498,7 @@ take_input(dop_reader *r, dop_response_terms *terms)
         json_array_extend(terms->items, (json_t *)(uintptr_t)input);
     else
         dop_reader_refuse(r, "input", "input is a text, or a list of items that is not empty");
+    resolve(api, r, settle, terms->items);
 }
 
 json_t *
@@ -463,7 +515,7 @@ dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_settle *
     take_reasoning_terms(r, out_terms, out);
     take_include(r, out);
     take_state(api, r, settle, out_terms);
-    take_input(r, out_terms);
+    take_input(api, r, settle, out_terms);
     if (instructions && n > 0)
         dop_conversation_text(&t, "system", "", dop_reader_get(r, "instructions"));
     dop_responses_take_items(r, out_terms->items, &t);
