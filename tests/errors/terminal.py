@@ -73,6 +73,14 @@ class Terminal:
         self.settled += 1
         return self.answer('/settle%d' % self.settled, 'unknown command /settle%d;.*\r\n@> $' % self.settled)
 
+    def taken(self):
+        """Waits until the program has read what was typed: Ctrl-C throws away what it has not."""
+        end, waits = time.time() + 60, b'1'
+        with open('/proc/%d/fd/0' % self.pid, 'rb', buffering=0) as keys:
+            while any(waits) and time.time() < end:
+                waits = fcntl.ioctl(keys, termios.FIONREAD, bytes(4))
+                self.read(0.02)
+
     def end(self, keys='\x04'):
         """Waits for the end; returns the status of waitpid."""
         self.type(keys)
@@ -135,6 +143,15 @@ t.type('\x1b[200~/p1\r\tp2\n\n\x1b[201~!\r')
 t.wait('@> $')
 said = undone(t)
 test('a paste is one text', said == '/p1  p2!', said)
+t.type('\x1b[200~p3\r\np4\r\n\x1b[201~')
+t.answer('')
+said = undone(t)
+test('a paste of DOS has its lines once', said == 'p3 p4', said)
+t.type('\x1b[200~without an end')
+t.taken()
+t.type('\x03')
+t.wait('without an end(.|\n)*@> $')
+test('a paste that does not end is given up', 'nothing to undo' in t.answer('/undo'))
 t.type('"""\r')
 t.wait(r'@\. $')
 t.type('z\r')

@@ -69,6 +69,14 @@ prompt_of(EditLine *el)
     return (char *)(uintptr_t)of(el)->prompt;
 }
 
+/* Has the terminal mark what is pasted, or no longer. */
+static void
+mark_pastes(dop_editor *e, bool begins)
+{
+    if (e->pastes)
+        fputs(begins ? "\033[?2004h" : "\033[?2004l", e->out);
+}
+
 /* Draws the line anew in a window of another width, in which the terminal has broken it anew: from where it begins. */
 static void
 redraw(dop_editor *e)
@@ -103,6 +111,7 @@ take_signals(dop_editor *e)
         } else if (number == SIGCONT) { /* a shell has set the terminal as it likes */
             el_set(e->el, EL_PREP_TERM, 0);
             el_set(e->el, EL_PREP_TERM, 1);
+            mark_pastes(e, true);
             el_set(e->el, EL_REFRESH);
         } else {
             e->ended_by = number;
@@ -129,7 +138,7 @@ next_char(EditLine *el, wchar_t *out)
     for (;;) {
         struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = e->wake[0], .events = POLLIN}};
         char c;
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
+        if (!e->ended_by && poll(p, 2, -1) < 0 && errno != EINTR) /* ended: within a paste */
             return -1;
         if (take_signals(e)) {
             const LineInfo *typed = el_line(el);
@@ -170,11 +179,13 @@ paste(EditLine *el, int key)
     enum { N_END = sizeof end / sizeof *end - 1 };
     size_t n = 0, cap = 0;
     wchar_t *text = NULL, c;
-    bool lost = false, after_return = false;
+    wchar_t before = 0;
+    bool lost = false;
     (void)key;
     while (next_char(el, &c) == 1) {
-        const bool second = c == L'\n' && after_return;
-        after_return = c == L'\r';
+        /* Of the two characters that end a line of DOS, which libedit has the terminal exchange. */
+        const bool second = (c == L'\r' && before == L'\n') || (c == L'\n' && before == L'\r');
+        before = second ? 0 : c;
         if (second || c == 0)
             continue;
         if (n + 1 >= cap && !lost) {
@@ -410,8 +421,7 @@ listen(dop_editor *e, bool begins)
     sigemptyset(&a.sa_mask);
     for (int i = 0; i < N_SIGNALS; i++)
         sigaction(signals[i], begins ? &a : &e->before[i], begins ? &e->before[i] : NULL);
-    if (e->pastes)
-        fputs(begins ? "\033[?2004h" : "\033[?2004l", e->out);
+    mark_pastes(e, begins);
     fflush(e->out);
 }
 
