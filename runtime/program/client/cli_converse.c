@@ -2,9 +2,11 @@
  * slash is a command.  Ctrl-C ends an answer. */
 #include "base/encoding/utf8.h"
 #include "base/program/names.h"
+#include "base/system.h"
 #include "runtime/program/client/cli_editor.h"
 #include "runtime/program/client/cli_talk.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,16 +96,9 @@ do_new(converse *c, const char *rest, dop_diag *diag)
 static dop_status
 do_image(converse *c, const char *rest, dop_diag *diag)
 {
-    size_t n = strlen(rest);
-    if (n == 0)
+    if (!rest[0])
         return DOP_FAIL(diag, DOP_E_USAGE, "/image needs a file: /image FILE");
-    const bool quoted =
-        n > 1 && (rest[0] == '"' || rest[0] == '\'') && rest[n - 1] == rest[0]; /* as terminals drop it */
-    char *path = strndup(rest + quoted, n - 2 * quoted);
-    dop_status st = path ? dop_cli_image_add(&c->talk.images, c->talk.gen.model, path, diag)
-                         : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    free(path);
-    return st;
+    return dop_cli_image_add(&c->talk.images, c->talk.gen.model, rest, diag);
 }
 
 /* Writes the beginning of a text to stderr, on one line and between quotation marks. */
@@ -206,6 +201,25 @@ do_help(converse *c, const char *rest, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Makes the name of a file of what a shell would read as that name: Tab puts backslashes before blanks and the like, and terminals
+ * write names that are dropped on them with quotation marks around them. */
+static void
+unquote(char *text)
+{
+    const size_t n = strlen(text);
+    const bool quoted = n > 1 && (text[0] == '"' || text[0] == '\'') && text[n - 1] == text[0];
+    char *to = text, open = 0;
+    for (const char *at = text; *at; at++) {
+        if (quoted && (open ? *at == open : *at == '"' || *at == '\'')) {
+            open = open ? 0 : *at;
+            continue;
+        }
+        at += *at == '\\' && !dop_is_slash('\\') && open != '\'' && at[1] && !isalnum((unsigned char)at[1]);
+        *to++ = *at;
+    }
+    *to = 0;
+}
+
 /* Runs the command that a line is. */
 static void
 command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
@@ -217,6 +231,8 @@ command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
     while (len > 0 && strchr(" \t\r", rest[len - 1]))
         len--;
     char *argument = strndup(rest, len);
+    if (argument)
+        unquote(argument);
     while (i < N_COMMANDS && (strlen(commands[i].name) != n || strncmp(line, commands[i].name, n) != 0))
         i++;
     if (!argument)

@@ -292,11 +292,12 @@ dop_editor_remember(dop_editor *editor, const char *line)
     dop_editor *e = editor;
     HistEvent event;
     dop_out_file file;
+    struct stat s;
     const char *path = e->options.history;
     if (!e->terminal || !line[0])
         return;
     history(e->history, &event, H_ENTER, line);
-    if (!path || strlen(line) > LONGEST_KEPT)
+    if (!path || strlen(line) > LONGEST_KEPT || (stat(path, &s) == 0 && S_ISFIFO(s.st_mode))) /* which nobody reads */
         return;
     make_folders(path);
     History *all = load(path); /* with what others have added */
