@@ -17,6 +17,8 @@ typedef struct dop_plan_sections {
     dop_progress progress; /* step "weights", in bytes */
 } dop_plan_sections;
 
+/* plan_ranges.c: can a plan name the model's files?  Where not, it holds all weights. */
+bool dop_plan_can_refer(const dop_weights *weights);
 /* plan_ranges.c: does this weight stay in the model's files, and how? */
 dop_stored dop_plan_sections_refers(const dop_plan_sections *sections, const dop_packed *item);
 

@@ -8,6 +8,18 @@
 
 enum { LEAST = 4096 /* bytes: smaller ones are copied to the plan */ };
 
+bool
+dop_plan_can_refer(const dop_weights *weights)
+{
+    bool can = true;
+    for (uint32_t i = 0; i < weights->n_maps && can; i++) {
+        char *path = weights->maps[i].path ? realpath(weights->maps[i].path, NULL) : NULL;
+        can = !path || !dop_plan_writer_refuses(path);
+        free(path);
+    }
+    return can;
+}
+
 /* The map of the model that has these bytes; n_maps: none has, because an importer made them. */
 static uint32_t
 find_map(const dop_weights *weights, const uint8_t *bytes, uint64_t size)

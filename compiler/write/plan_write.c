@@ -655,7 +655,7 @@ write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const ch
     const uint64_t failures = dop_buf_failures();
     *w = (dop_plan_writer){.diag = diag, .n_targets = n};
     w->sections.external = weights != NULL;
-    w->sections.refers = where == DOP_PLAN_WEIGHTS_MODEL;
+    w->sections.refers = where == DOP_PLAN_WEIGHTS_MODEL && dop_plan_can_refer(&list[0].pack.model->weights);
     w->sections.pack = &list[0].pack;
     w->sections.progress = list[0].options.progress;
     for (uint32_t i = 0; i < n; i++)

@@ -9,6 +9,14 @@ dop_plan_writer_no_memory(dop_plan_writer *w)
     w->status = DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
 }
 
+bool
+dop_plan_writer_refuses(const char *name)
+{
+    while (*name && (unsigned char)*name >= 0x20 && *name != 0x7f)
+        name++;
+    return *name != 0;
+}
+
 uint32_t
 dop_plan_writer_string(dop_plan_writer *w, const char *s)
 {
@@ -22,6 +30,9 @@ dop_plan_writer_string(dop_plan_writer *w, const char *s)
     while (dop_lookup_next(&w->strings, hash, &cursor, &at))
         if (!b->failed && strcmp(b->data + at, s) == 0)
             return at;
+    if (dop_plan_writer_refuses(s) && w->status == DOP_OK)
+        w->status = DOP_FAIL(w->diag, DOP_E_INPUT,
+                             "the name \"%.200s\" has a control character, which names in a plan have not", s);
     at = (uint32_t)b->size;
     dop_buf_append(b, s, len);
     if (!dop_lookup_add(&w->strings, hash, at))

@@ -37,6 +37,8 @@ typedef struct dop_plan_writer {
     dop_target_rows targets[DOP_MAX_TARGETS];
 } dop_plan_writer;
 
+/* Has a name a control character?  The table of strings has none, since names are shown. */
+bool dop_plan_writer_refuses(const char *name);
 /* The offset of a string in the plan's table of strings; equal strings share one. */
 uint32_t dop_plan_writer_string(dop_plan_writer *w, const char *s);
 void dop_plan_writer_no_memory(dop_plan_writer *w);

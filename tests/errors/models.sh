@@ -71,6 +71,30 @@ check "and an empty one" says model "${small[@]}"
 for file in "$plans"/files/*; do echo "nonsense" >"$file"; done
 check "what is remembered of files may be damaged" says model "${small[@]}"
 check "one plan" [ "$(entries)" = 1 ]
+entry=$(echo "$plans"/*.plan)
+rm "$entry" && mkdir -p "$entry/within"
+check "a folder in the place of a plan" says model "${small[@]}"
+check "has gone" [ -f "$entry" ]
+odd=$WORK/"of two
+lines"
+mkdir "$odd" && cp -r model "$odd/model"
+check "a folder whose name no plan can have" says "$odd/model" "${small[@]}" --kv f32
+check "is one line of the list" [ "$("$EXEC" --cache-list | grep -c 'of two?lines/model')" = 1 ]
+check_fails "nor a file of weights with such a name" 1 "has a control character" \
+    "$DOPPLERC" model -o "$odd/m.plan" --weights external "${small[@]}" --quiet
+other() { "$@"; } # who may not write there; root may everywhere
+[ "$(id -u)" != 0 ] || other() { setpriv --reuid 65534 --clear-groups "$@"; }
+chmod -R a-w,a+rX "$plans"
+if other "$EXEC" --cache-list >said 2>&1 && ! other touch "$plans/x" 2>err; then
+    check "a cache that may only be read is used" [ "$(other "$EXEC" model "${small[@]}" "${ask[@]}")" = "$want" ]
+    check_fails "but nothing is added" 1 "plans of models cannot be kept here" \
+        other "$EXEC" model "${small[@]}" --act f16 "${ask[@]}"
+else
+    skip "a cache that may only be read" "there is no other user"
+fi
+chmod -R u+w "$plans"
+"$EXEC" --cache-clear >said
+says model "${small[@]}"
 
 # ---- the disk holds weights once --------------------------------------------------------------------------------------
 model_weights() { "$EXEC" "$1" --info | sed -n 's/^ *\([0-9]*\) bytes are those of .*model.safetensors.*/\1/p'; }

@@ -44,6 +44,14 @@ make_folders(const char *dir)
     return error;
 }
 
+static dop_status
+cannot_keep(const dop_plan_cache *cache, dop_diag *diag)
+{
+    return DOP_FAIL_IN(diag, DOP_E_IO, cache->dir,
+                       "plans of models cannot be kept here: %s; name another folder with --cache-dir",
+                       strerror(cache->error));
+}
+
 dop_status
 dop_plan_cache_open(const char *cache_dir, uint64_t limit, dop_diag *diag, dop_plan_cache *out)
 {
@@ -61,11 +69,10 @@ dop_plan_cache_open(const char *cache_dir, uint64_t limit, dop_diag *diag, dop_p
     if (!error && (out->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
         error = errno;
     free(lock);
-    if (!error)
+    out->error = error;
+    if (!error || ((error == EROFS || error == EACCES) && access(out->dir, R_OK | X_OK) == 0))
         return DOP_OK;
-    dop_status st =
-        DOP_FAIL_IN(diag, DOP_E_IO, out->dir,
-                    "plans of models cannot be kept here: %s; name another folder with --cache-dir", strerror(error));
+    dop_status st = cannot_keep(out, diag);
     dop_plan_cache_close(out);
     return st;
 }
@@ -154,6 +161,8 @@ dop_plan_cache_lock(const dop_plan_cache *cache, const dop_cache_key *key, const
 {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000}; /* waiting in the system could not be cancelled */
     *out_waited = false;
+    if (cache->error)
+        return cannot_keep(cache, diag);
     while (change_lock(cache, key, F_OFD_SETLK, F_WRLCK) != 0) {
         if (errno != EAGAIN && errno != EACCES)
             return DOP_FAIL_IN(diag, DOP_E_IO, cache->dir, "cannot lock the folder: %s", strerror(errno));
@@ -181,11 +190,40 @@ text_of(const char *path)
     return text;
 }
 
+/* Removes what is in a folder that is ours.  Links are removed, not followed. */
+static void
+empty_folder(int at, const char *name, int depth, uint64_t *io_bytes)
+{
+    enum { MOST_DEPTH = 16 };
+    const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d && fd >= 0)
+        close(fd);
+    for (struct dirent *e; d && depth < MOST_DEPTH && (e = readdir(d));) {
+        struct stat sb;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (S_ISDIR(sb.st_mode)) {
+            empty_folder(dirfd(d), e->d_name, depth + 1, io_bytes);
+            (void)unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+        } else if (unlinkat(dirfd(d), e->d_name, 0) == 0) {
+            *io_bytes += (uint64_t)sb.st_blocks * 512;
+        }
+    }
+    if (d)
+        closedir(d);
+}
+
 void
 dop_plan_cache_remove(const char *path)
 {
+    uint64_t bytes = 0;
     char *text = text_of(path);
-    (void)unlink(path);
+    if (unlink(path) != 0 && errno == EISDIR) {
+        empty_folder(AT_FDCWD, path, 0, &bytes);
+        (void)rmdir(path);
+    }
     if (text)
         (void)unlink(text);
     free(text);
@@ -196,7 +234,12 @@ dop_plan_cache_describe(const char *path, const char *model, const char *options
 {
     dop_buf all = {0};
     char *to = text_of(path);
-    dop_buf_printf(&all, "%s\n%s\n%s\n", model, options, device);
+    const char *const lines[] = {model, options, device};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        for (const char *c = lines[i]; *c; c++) /* names of files may have anything; a list has a line each */
+            dop_buf_append(&all, (unsigned char)*c < 0x20 || *c == 0x7f ? "?" : c, 1);
+        dop_buf_puts(&all, "\n");
+    }
     dop_status st =
         to && !all.failed ? dop_write_file(to, all.data, all.size, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     free(to);
@@ -363,6 +406,9 @@ put_entry(const char *dir, const entry *x, dop_buf *out)
     if (path.data && dop_map_open(path.data, NULL, &map) == DOP_OK)
         dop_buf_append(&text, map.data, map.size < 65536 ? (size_t)map.size : 65536);
     dop_map_close(&map);
+    for (size_t i = 0; i < text.size; i++) /* a terminal would obey some */
+        if ((unsigned char)text.data[i] < 0x20 && text.data[i] != '\n')
+            text.data[i] = '?';
     rest = text.data;
     for (int i = 0; i < 3 && rest; i++)
         lines[i] = strsep(&rest, "\n");
@@ -389,31 +435,6 @@ dop_plan_cache_list(const char *cache_dir, uint64_t limit, dop_diag *diag, dop_b
 }
 
 /* --- clearing ------------------------------------------------------------------------------------------------------------------ */
-
-/* Removes what is in a folder that is ours.  Links are removed, not followed. */
-static void
-empty_folder(int at, const char *name, int depth, uint64_t *io_bytes)
-{
-    enum { MOST_DEPTH = 16 };
-    const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!d && fd >= 0)
-        close(fd);
-    for (struct dirent *e; d && depth < MOST_DEPTH && (e = readdir(d));) {
-        struct stat sb;
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) != 0)
-            continue;
-        if (S_ISDIR(sb.st_mode)) {
-            empty_folder(dirfd(d), e->d_name, depth + 1, io_bytes);
-            (void)unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
-        } else if (unlinkat(dirfd(d), e->d_name, 0) == 0) {
-            *io_bytes += (uint64_t)sb.st_blocks * 512;
-        }
-    }
-    if (d)
-        closedir(d);
-}
 
 dop_status
 dop_cache_clear(const char *cache_dir, bool models, dop_diag *diag, uint64_t *out_bytes)

@@ -20,10 +20,11 @@ typedef struct dop_plan_cache {
     char *dir;      /* owned: CACHE/plans */
     char *files;    /* owned: CACHE/plans/files */
     int lock;       /* a descriptor of CACHE/plans/lock */
+    int error;      /* errno: nothing can be written here; what is there is used */
     uint64_t limit; /* bytes that plans may take together */
 } dop_plan_cache;
 
-/* Makes the folders.  A failure says that --cache-dir names another one. */
+/* Makes the folders.  A folder that may only be read is used as it is.  A failure says that --cache-dir names another one. */
 dop_status dop_plan_cache_open(const char *cache_dir, uint64_t limit, dop_diag *diag, dop_plan_cache *out);
 void dop_plan_cache_close(dop_plan_cache *cache); /* accepts a zeroed one */
 
