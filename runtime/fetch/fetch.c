@@ -82,6 +82,22 @@ may_pass(fetch *f, CURLcode code)
            (code == CURLE_HTTP_RETURNED_ERROR && (status == 429 || status >= 500));
 }
 
+/* Does the server not send a part of a file, as some between it and us do not? */
+static bool
+refuses_range(fetch *f, CURLcode code)
+{
+    long status = 0;
+    curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &status);
+    return code == CURLE_RANGE_ERROR || (code == CURLE_HTTP_RETURNED_ERROR && status == 416);
+}
+
+/* Waits before another try: the first is number 1. */
+static void
+pause_before(unsigned try)
+{
+    usleep(200000u << try);
+}
+
 static size_t
 take_answer(char *bytes, size_t one, size_t n, void *user)
 {
@@ -127,20 +143,36 @@ put_path(CURL *curl, const char *path, dop_buf *out)
     }
 }
 
+/* Appends the revision, which is one part of an address even where it has slashes, as refs/pr/1. */
+static void
+put_revision(const fetch *f, dop_buf *out)
+{
+    char *part = curl_easy_escape(f->curl, f->name.revision, 0);
+    dop_buf_puts(out, part ? part : "");
+    curl_free(part);
+}
+
 static dop_status
 list_files(fetch *f, dop_hub_files *files)
 {
     dop_buf url = {0}, next = {0}, answer = {0};
     dop_status st = DOP_OK;
-    dop_buf_printf(&url, "%s/api/models/%s/tree/%s?recursive=true", f->r->endpoint, f->name.repo, f->name.revision);
+    dop_buf_printf(&url, "%s/api/models/%s/tree/", f->r->endpoint, f->name.repo);
+    put_revision(f, &url);
+    dop_buf_puts(&url, "?recursive=true");
     for (int page = 0; st == DOP_OK && url.size > 0 && page < MOST_PAGES; page++) {
-        answer.size = next.size = 0;
-        set_request(f, url.data);
-        curl_easy_setopt(f->curl, CURLOPT_WRITEFUNCTION, take_answer);
-        curl_easy_setopt(f->curl, CURLOPT_WRITEDATA, &answer);
-        curl_easy_setopt(f->curl, CURLOPT_HEADERFUNCTION, take_link);
-        curl_easy_setopt(f->curl, CURLOPT_HEADERDATA, &next);
-        const CURLcode code = curl_easy_perform(f->curl);
+        CURLcode code = CURLE_OK;
+        for (unsigned i = 0; i == 0 || (i < TRIES && code != CURLE_OK && may_pass(f, code)); i++) {
+            if (i > 0)
+                pause_before(i);
+            answer.size = next.size = 0;
+            set_request(f, url.data);
+            curl_easy_setopt(f->curl, CURLOPT_WRITEFUNCTION, take_answer);
+            curl_easy_setopt(f->curl, CURLOPT_WRITEDATA, &answer);
+            curl_easy_setopt(f->curl, CURLOPT_HEADERFUNCTION, take_link);
+            curl_easy_setopt(f->curl, CURLOPT_HEADERDATA, &next);
+            code = curl_easy_perform(f->curl);
+        }
         if (code != CURLE_OK)
             st = explain(f, code, "model");
         else
@@ -175,6 +207,16 @@ typedef struct download {
     int error;      /* errno of a failed write; 0: none */
 } download;
 
+/* The server sends the whole file. */
+static bool
+start_again(download *d)
+{
+    d->f->done -= d->at;
+    d->at = 0;
+    d->error = ftruncate(d->fd, 0) == 0 ? 0 : errno;
+    return d->error == 0;
+}
+
 static size_t
 take_bytes(char *bytes, size_t one, size_t n, void *user)
 {
@@ -183,14 +225,8 @@ take_bytes(char *bytes, size_t one, size_t n, void *user)
     if (!d->begun) {
         long status = 0;
         curl_easy_getinfo(d->f->curl, CURLINFO_RESPONSE_CODE, &status);
-        if (d->at > 0 && status != 206) { /* the server sends the whole file */
-            d->f->done -= d->at;
-            d->at = 0;
-            if (ftruncate(d->fd, 0) != 0) {
-                d->error = errno;
-                return 0;
-            }
-        }
+        if (d->at > 0 && status != 206 && !start_again(d))
+            return 0;
         d->begun = true;
     }
     for (size_t k = 0; k < n;) {
@@ -229,7 +265,9 @@ get_bytes(download *d, const char *part)
     fetch *f = d->f;
     CURLcode code = CURLE_OK;
     dop_buf url = {0};
-    dop_buf_printf(&url, "%s/%s/resolve/%s/", f->r->endpoint, f->name.repo, f->name.revision);
+    dop_buf_printf(&url, "%s/%s/resolve/", f->r->endpoint, f->name.repo);
+    put_revision(f, &url);
+    dop_buf_puts(&url, "/");
     put_path(f->curl, d->file->path, &url);
     if (url.failed) {
         dop_buf_finish(&url);
@@ -237,7 +275,7 @@ get_bytes(download *d, const char *part)
     }
     for (unsigned i = 0; i < TRIES && d->at < d->file->size; i++) {
         if (i > 0)
-            usleep(200000u << i);
+            pause_before(i);
         d->begun = false;
         set_request(f, url.data);
         curl_easy_setopt(f->curl, CURLOPT_WRITEFUNCTION, take_bytes);
@@ -255,6 +293,10 @@ get_bytes(download *d, const char *part)
         code = curl_easy_perform(f->curl);
         if (d->at > before)
             i = 0;
+        if (d->at > 0 && refuses_range(f, code)) {
+            start_again(d);
+            continue;
+        }
         if (code != CURLE_OK && !may_pass(f, code))
             break;
         if (code == CURLE_OK && d->at == before) /* an empty answer */
@@ -471,6 +513,21 @@ mark_complete(const fetch *f, const dop_hub_files *files, const dop_hub_file *gg
     return st;
 }
 
+/* Bytes of a file that are not here yet, neither under its name nor under that of a download that was broken off. */
+static uint64_t
+missing_of(const char *path, uint64_t size)
+{
+    struct stat sb;
+    char *part = NULL;
+    uint64_t missing = has_size(path, size) ? 0 : size;
+    if (missing > 0 && asprintf(&part, "%s.part", path) >= 0) {
+        if (stat(part, &sb) == 0 && (uint64_t)sb.st_size <= size)
+            missing = size - (uint64_t)sb.st_size;
+        free(part);
+    }
+    return missing;
+}
+
 /* Fails where the disk has no room for what is not here yet. */
 static dop_status
 check_room(fetch *f)
@@ -506,7 +563,7 @@ download_model(fetch *f, char **out_path)
         if (asprintf(&path, "%s/%s", f->root, files.list[i].path) < 0)
             st = DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory");
         else
-            missing += has_size(path, files.list[i].size) ? 0 : files.list[i].size;
+            missing += missing_of(path, files.list[i].size);
         free(st == DOP_OK ? path : NULL);
         f->all += files.list[i].size;
     }
@@ -550,7 +607,17 @@ dop_fetch(const dop_fetch_request *request, dop_diag *diag, char **out_path)
     }
     if (request->token) {
         dop_buf header = {0};
-        dop_buf_printf(&header, "Authorization: Bearer %s", request->token);
+        const size_t before = strspn(request->token, " \t\r\n");
+        size_t n = strlen(request->token + before);
+        while (n > 0 && strchr(" \t\r\n", request->token[before + n - 1])) /* as a file with the token has it */
+            n--;
+        for (size_t i = 0; i < n && st == DOP_OK; i++)
+            if ((unsigned char)request->token[before + i] <= 0x20 || (unsigned char)request->token[before + i] >= 0x7f)
+                st = DOP_FAIL(diag, DOP_E_USAGE, "-hf %s: HF_TOKEN is no token: it has blanks or the like",
+                              request->name);
+        if (st != DOP_OK)
+            goto end;
+        dop_buf_printf(&header, "Authorization: Bearer %.*s", (int)n, request->token + before);
         f.headers = header.data ? curl_slist_append(NULL, header.data) : NULL;
         dop_buf_finish(&header);
     }

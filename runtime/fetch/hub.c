@@ -18,6 +18,23 @@ is_word(const char *text, size_t len)
     return len > 0 && len <= 96 && text[0] != '.' && text[0] != '-';
 }
 
+/* Is it the name of a branch, a tag or a commit: words with slashes between them? */
+static bool
+is_revision(const char *text, size_t len)
+{
+    size_t at = 0;
+    bool is = len <= 200;
+    while (is) {
+        const char *slash = memchr(text + at, '/', len - at);
+        const size_t n = slash ? (size_t)(slash - text) - at : len - at;
+        is = is_word(text + at, n);
+        if (!slash)
+            break;
+        at += n + 1;
+    }
+    return is;
+}
+
 /* Is it a relative path whose parts name files that are not hidden? */
 static bool
 is_path(const char *path)
@@ -53,7 +70,7 @@ dop_hub_name_parse(const char *text, dop_diag *diag, dop_hub_name *out)
     const size_t n_revision = revision ? whole - len - 1 : 0;
     *out = (dop_hub_name){.repo = NULL};
     if (user >= len || !is_word(text, user) || !is_word(text + user + 1, len - user - 1) ||
-        (revision && !is_word(revision, n_revision)) || (file && !is_path(file)))
+        (revision && !is_revision(revision, n_revision)) || (file && !is_path(file)))
         return DOP_FAIL(diag, DOP_E_USAGE, "-hf %.200s: expected USER/REPO, USER/REPO:FILE or USER/REPO:Q4_K_M", text);
     out->repo = strndup(text, len);
     out->revision = revision ? strndup(revision, n_revision) : strdup("main");

@@ -81,7 +81,7 @@ mkdir "$odd" && cp -r model "$odd/model"
 check "a folder whose name no plan can have" says "$odd/model" "${small[@]}" --kv f32
 check "is one line of the list" [ "$("$EXEC" --cache-list | grep -c 'of two?lines/model')" = 1 ]
 check_fails "nor a file of weights with such a name" 1 "has a control character" \
-    "$DOPPLERC" model -o "$odd/m.plan" --weights external "${small[@]}" --quiet
+    "$DOPPLERC" model -o "$odd.plan" --weights external "${small[@]}" --quiet
 other() { "$@"; } # who may not write there; root may everywhere
 [ "$(id -u)" != 0 ] || other() { setpriv --reuid 65534 --clear-groups "$@"; }
 chmod -R a-w,a+rX "$plans"
@@ -198,6 +198,13 @@ rm "$models/me/files"/*
 check_fails "ranges of other bytes" 1 "big-Q4_K_M.gguf" run -hf me/files
 check "are noticed, and all is sent again" cmp hub/me/files/big-Q4_K_M.gguf "$models/me/files/big-Q4_K_M.gguf"
 stop
+serve --cut 700000 --refuse --busy
+rm "$models/me/files"/*
+check_fails "a server that is busy, and refuses ranges" 1 "big-Q4_K_M.gguf" run -hf me/files
+check "is asked again, for all" cmp hub/me/files/big-Q4_K_M.gguf "$models/me/files/big-Q4_K_M.gguf"
+check "a revision with slashes" says -hf me/tiny@refs/pr/1 "${small[@]}"
+check "is one part of an address" grep -q "/me/tiny/resolve/refs%2Fpr%2F1/config.json" hub/log
+stop
 mkdir -p hub/me/eyes hub/me/sentences/{1_Pooling,2_Dense,onnx}
 for name in eyes-Q8_0 mmproj-eyes-BF16 mmproj-eyes-F16 mmproj-eyes-Q8_0; do echo $name >hub/me/eyes/$name.gguf; done
 for name in {,1_Pooling/,2_Dense/,onnx/}config.json {,2_Dense/,onnx/}model.safetensors model.fp32-00001-of-00001.safetensors; do
@@ -215,7 +222,8 @@ serve --token secret
 rm -r "$models"
 check_fails "no token" 1 "set HF_TOKEN" run -hf me/tiny
 check_fails "a wrong one" 1 "HF_TOKEN must be of an account" env HF_TOKEN=guess "$EXEC" -hf me/tiny "${small[@]}" "${ask[@]}"
-check "the right one" env HF_TOKEN=secret "$EXEC" -hf me/tiny "${small[@]}" "${ask[@]}"
+check_fails "none at all" 2 "HF_TOKEN is no token" env HF_TOKEN=$'secret\r\nX-More: 1' "$EXEC" -hf me/tiny "${small[@]}" "${ask[@]}"
+check "the right one, as a file has it" env HF_TOKEN=$'secret\n' "$EXEC" -hf me/tiny "${small[@]}" "${ask[@]}"
 check "is in no file" sh -c '! grep -rq secret "$1"' sh "$XDG_CACHE_HOME"
 stop
 check "--cache-clear keeps downloads" sh -c '"$1" --cache-clear >/dev/null && [ -e "$2/me/tiny/config.json" ]' sh "$EXEC" "$models"

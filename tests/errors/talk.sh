@@ -12,4 +12,8 @@ printf '%s' "{% for m in messages %}{{ '<start_of_turn>' + m['role'] + '\n' + m[
 check "a plan with a chat format" "$DOPPLERC" chat -o chat.plan --ctx 128 --chunks 8 --target lavapipe --quiet
 check "-i at a terminal" python3 "$SRC/tests/errors/terminal.py" "$EXEC" chat.plan plain.plan "$WORK"
 tail -n 1 .out
+printf 'hi\r\n/undo\r\n/quit\r\nmore\r\n' | "$EXEC" chat.plan -i -n 2 --temp 0 --quiet >said 2>err
+check "lines of a file of DOS" sh -c '[ "$(wc -l <said)" = 1 ] && grep -q "forgot \"hi\" and" err'
+check_fails "an input that cannot be read" 1 "cannot read standard input: Is a directory" \
+    sh -c '"$1" chat.plan -i -n 2 --quiet <.' sh "$EXEC"
 finish

@@ -1,10 +1,15 @@
 """A server with the part of huggingface.co's interface that doppler-exec -hf uses.
 
-    hub.py ROOT [--token TOKEN] [--cut BYTES] [--whole] [--shift] [--lie]
+    hub.py ROOT [--token TOKEN] [--cut BYTES] [--whole] [--refuse] [--shift] [--lie] [--busy]
 
-ROOT/USER/REPO are the models.  Prints its port.  --token: who has none is refused.  --cut: the first answer with a file is broken off
-after so many bytes.  --whole: ranges are not supported.  --shift: they are answered with bytes from elsewhere.  --lie: digests of large files (.gguf, .safetensors) are wrong.  Every request is
-a line in ROOT/log.
+ROOT/USER/REPO are the models.  Prints its port.  Every request is a line in ROOT/log.
+--token   who has none is refused
+--cut     the first answer with a file is broken off after so many bytes
+--whole   ranges are not supported
+--refuse  and asking for them is an error
+--shift   they are answered with bytes from elsewhere
+--lie     digests of large files (.gguf, .safetensors) are wrong
+--busy    the first request is an error that may pass
 """
 import argparse
 import hashlib
@@ -18,6 +23,8 @@ options.add_argument("root")
 options.add_argument("--token")
 options.add_argument("--cut", type=int, default=0)
 options.add_argument("--whole", action="store_true")
+options.add_argument("--refuse", action="store_true")
+options.add_argument("--busy", action="store_true")
 options.add_argument("--shift", action="store_true")
 options.add_argument("--lie", action="store_true")
 o = options.parse_args()
@@ -68,6 +75,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except OSError:
             return self.answer(404)
         wanted = self.headers.get("Range")
+        if wanted and o.refuse:
+            return self.answer(416)
         first = int(wanted[len("bytes=") : -1]) if wanted and not o.whole else 0
         headers = [("Content-Range", "bytes %d-%d/%d" % (first, len(data) - 1, len(data)))] if first else []
         if o.cut and o.cut < len(data) - first:
@@ -87,9 +96,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         url = urllib.parse.urlsplit(self.path)
         with open(os.path.join(o.root, "log"), "a") as log:
             log.write("%s %s\n" % (self.path, self.headers.get("Range", "")))
+        if o.busy:
+            o.busy = False
+            return self.answer(503)
         if o.token and self.headers.get("Authorization") != "Bearer " + o.token:
             return self.answer(401)
-        parts = urllib.parse.unquote(url.path).strip("/").split("/")
+        parts = [urllib.parse.unquote(p) for p in url.path.strip("/").split("/")]
         if parts[:2] == ["api", "models"] and parts[4] == "tree":
             return self.tree("/".join(parts[2:4]), urllib.parse.parse_qs(url.query))
         if parts[2] == "resolve":

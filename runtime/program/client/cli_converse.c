@@ -388,7 +388,8 @@ talk_on(converse *c, dop_diag *diag)
             st = DOP_OK;
         }
     }
-    return st;
+    const int error = dop_editor_error(c->editor);
+    return st == DOP_OK && error ? DOP_FAIL(diag, DOP_E_IO, "cannot read standard input: %s", strerror(error)) : st;
 }
 
 static dop_status

@@ -44,6 +44,7 @@ struct dop_editor {
     /* elsewhere */
     char *line;
     size_t cap;
+    int error;
 };
 
 static void
@@ -403,14 +404,22 @@ dop_editor_at_terminal(const dop_editor *editor)
     return editor->terminal;
 }
 
+int
+dop_editor_error(const dop_editor *editor)
+{
+    return editor->error;
+}
+
 static dop_line
 read_plain(dop_editor *e, dop_buf *out)
 {
     ssize_t n = getline(&e->line, &e->cap, stdin);
-    if (n < 0)
+    if (n < 0) {
+        e->error = ferror(stdin) && errno != EINTR ? errno : 0;
         return DOP_LINE_END;
-    if (n > 0 && e->line[n - 1] == '\n')
-        n--;
+    }
+    n -= n > 0 && e->line[n - 1] == '\n';
+    n -= n > 0 && e->line[n - 1] == '\r'; /* of a file of DOS */
     dop_buf_append(out, e->line, (size_t)n);
     return DOP_LINE_TEXT;
 }

@@ -32,6 +32,8 @@ bool dop_editor_at_terminal(const dop_editor *editor);
 /* Reads a line, without its end.  It may contain line breaks: those of a paste, and those of Alt+Enter.  *out_text is 0-terminated
  * unless empty. */
 dop_line dop_editor_read(dop_editor *editor, const char *prompt, dop_buf *out_text);
+/* errno of what ended the input; 0: its end, or Ctrl-C. */
+int dop_editor_error(const dop_editor *editor);
 /* Puts a line into the history, and into its file.  What does not work is no error: the history is a convenience. */
 void dop_editor_remember(dop_editor *editor, const char *line);
 

@@ -2,6 +2,7 @@
  * are what it remembers. */
 #include "runtime/program/client/cli_editor.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@ struct dop_editor {
     FILE *out; /* not owned: where prompts go */
     char *line;
     size_t cap;
+    int error;
 };
 
 dop_status
@@ -47,12 +49,20 @@ dop_editor_read(dop_editor *editor, const char *prompt, dop_buf *out_text)
         fflush(editor->out);
     }
     ssize_t n = getline(&editor->line, &editor->cap, stdin);
-    if (n < 0)
+    if (n < 0) {
+        editor->error = ferror(stdin) && errno != EINTR ? errno : 0;
         return DOP_LINE_END;
-    while (n > 0 && (editor->line[n - 1] == '\n' || (editor->terminal && editor->line[n - 1] == '\r')))
-        n--;
+    }
+    n -= n > 0 && editor->line[n - 1] == '\n';
+    n -= n > 0 && editor->line[n - 1] == '\r'; /* of a file of DOS */
     dop_buf_append(out_text, editor->line, (size_t)n);
     return DOP_LINE_TEXT;
+}
+
+int
+dop_editor_error(const dop_editor *editor)
+{
+    return editor->error;
 }
 
 void
