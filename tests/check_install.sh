@@ -43,7 +43,8 @@ if command -v npm >/dev/null; then # a folder is installed as a link: nothing is
     mkdir -p node && (cd node && echo '{"type": "module"}' >package.json)
     check "the package for Node installs" sh -c 'cd node && npm install --offline --silent --no-audit --no-fund "$1"' sh \
         "$WORK/moved/share/doppler/node"
-    check "and is found" sh -c 'cd node && node -e "import(\"doppler\").then((m) => process.exit(m.Model ? 0 : 1))"'
+    check "and is found" sh -c 'cd node && node -e "import(\"doppler\").then((m) => process.exit(m.Model ? 0 : 1))" &&
+        echo "process.exit(require(\"doppler\").Model ? 0 : 1)" >of.cjs && node of.cjs'
 fi
 
 # ---- libdoppler -----------------------------------------------------------------------------------------------------

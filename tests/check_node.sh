@@ -11,7 +11,7 @@ cat >chat.jinja <<'END'
 {% endfor %}{% for m in messages %}{{ '<start_of_turn>' + m.role + '\n' + m.content + '<end_of_turn>\n' }}{% endfor %}{{ '<start_of_turn>model\n' }}
 END
 check "what it does" sh -c 'node "$@" >said' sh "$SRC/tests/serve/node.mjs" "$SRC/runtime/node" "$EXEC" demo.plan ./chat.jinja
-check "all 9 parts of it" grep -qx "9 tests passed" said
+check "all 11 parts of it" grep -qx "11 tests passed" said
 version=$("$EXEC" --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)
 check "its version is the program's" grep -q "\"version\": \"$version\"" "$SRC/runtime/node/package.json"
 finish

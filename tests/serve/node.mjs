@@ -1,6 +1,7 @@
 // The package for Node: node node.mjs PACKAGE DOPPLER-EXEC PLAN TEMPLATE   (tests/check_node.sh)
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { passed, test } from './testing.mjs';
 
@@ -51,6 +52,23 @@ await test('a loop that is left, and a signal', async () => {
   setTimeout(() => stop.abort(), 50);
   await assert.rejects(model.read('KING', { maxTokens: 400, ignoreEos: true, signal: stop.signal }), { name: 'AbortError' });
 });
+await test('signals with reasons, before and meanwhile; one that lives long', async () => {
+  const early = AbortSignal.abort(new Error('mine')), late = new AbortController();
+  for (const asked of [model.read('a', { signal: early }), model.write('a', { signal: early }).next(), Model.open(plan, { program, signal: early })])
+    await assert.rejects(asked, /^Error: mine$/);
+  await assert.rejects(async () => {
+    const pieces = model.write('KING', { maxTokens: 400, ignoreEos: true, signal: late.signal });
+    for await (const piece of pieces) if (piece) late.abort(new Error('mine'));
+  }, /^Error: mine$/);
+  const other = await Model.open(plan, { program, signal: new AbortController().signal });
+  await other[Symbol.asyncDispose ?? 'close']?.();
+  await other.close();
+});
+await test('for require', async () => {
+  const required = createRequire(import.meta.url)(folder);
+  assert.equal(required.Model, Model);
+  assert.equal(required.DopplerError, DopplerError);
+});
 await test('at once', async () => {
   const all = await Promise.all([1, 2, 3, 4, 5, 6].map((seed) => model.read('KING', { ...plain, temperature: 1, seed })));
   const again = await model.read('KING', { ...plain, temperature: 1, seed: 3 });
@@ -58,7 +76,7 @@ await test('at once', async () => {
 });
 await test('what is wrong', async () => {
   await assert.rejects(model.read('a', { maxTokens: 1e6 }), (e) => e instanceof DopplerError && e.status === 400 && e.code === 'context_length_exceeded');
-  await assert.rejects(model.read('a', { heat: 1 }), TypeError);
+  for (const odd of [{ heat: 1 }, { constructor: 1 }, { seed: 5n }]) await assert.rejects(model.read('a', odd), TypeError);
   await assert.rejects(Model.open('none.plan', { program }), (e) => e instanceof DopplerError && /none\.plan.*cannot open/.test(e.message));
   await assert.rejects(Model.open(plan, { program: './no-such-program' }), /cannot be started/);
   const r = await fetch(model.url + '/v1/models');
