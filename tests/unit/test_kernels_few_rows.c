@@ -164,8 +164,9 @@ Test(kernels_few_rows_whole, layers_agree_with_the_interpreter, .timeout = 600)
 }
 
 /* Products of a normed row, whose statistic is summed up beside them, and of a row that is stored as halves: with as many
- * subgroups as rows, more and fewer. */
-Test(kernels_few_rows, statistics_and_halves, .timeout = 300)
+ * subgroups as rows, more and fewer.  Fused by default; one target for each form below. */
+static void
+check_statistics(bool whole)
 {
     static const uint32_t rows[] = {2, 3, 8};
     const dop_target *gpu = kernel_lab_target(1);
@@ -186,14 +187,25 @@ Test(kernels_few_rows, statistics_and_halves, .timeout = 300)
                        "  %%a:f32[T,72] = silu %%g\n  %%m:f16[T,72] = mul %%a, %%u\n"
                        "  %%d:f32[T,36] = matmul %%m, %%wd\n  %%z:f32[T,36] = add %%x, %%d\n  return %%z\n}\n",
                        rows[i]);
-        check(lab, "products of a normed row and of halves", &text, gpu, KERNEL_LAB_BOTH);
+        check(lab, "products of a normed row and of halves", &text, gpu, whole ? KERNEL_LAB_BOTH : KERNEL_LAB_FUSED);
         dop_buf_finish(&text);
     }
     kernel_lab_close(lab);
 }
 
+Test(kernels_few_rows, statistics_and_halves, .timeout = 300)
+{
+    check_statistics(false);
+}
+
+Test(kernels_few_rows_whole, statistics_and_halves, .timeout = 600)
+{
+    check_statistics(true);
+}
+
 /* Slot j takes matrix j: no choice, as in products of heads with a matrix each.  Many rows come in tiles of a slot, here several. */
-Test(kernels_few_rows, a_matrix_for_each_slot, .timeout = 300)
+static void
+check_slots(bool whole)
 {
     kernel_lab *lab;
     dop_buf no = {0};
@@ -210,15 +222,28 @@ Test(kernels_few_rows, a_matrix_for_each_slot, .timeout = 300)
                        "  %%z:f32[T,3,24] = scale %%y by=0.5\n  return %%z\n}\n",
                        t);
         for (uint32_t k = 0; k < KERNEL_LAB_TARGETS; k++)
-            check(lab, "a matrix for each slot", &text, kernel_lab_target(k), KERNEL_LAB_BOTH);
+            if (whole || k == i)
+                check(lab, "a matrix for each slot", &text, kernel_lab_target(k),
+                      whole ? KERNEL_LAB_BOTH : KERNEL_LAB_FUSED);
         dop_buf_finish(&text);
     }
     kernel_lab_close(lab);
 }
 
+Test(kernels_few_rows, a_matrix_for_each_slot, .timeout = 300)
+{
+    check_slots(false);
+}
+
+Test(kernels_few_rows_whole, a_matrix_for_each_slot, .timeout = 600)
+{
+    check_slots(true);
+}
+
 /* Products of low rank over the segments that a table names for each row, beside a product of the same row, and behind them a product
  * that reads the sum; spans of whole vectors and others, longer ones than are loaded at once, and a part of a span. */
-Test(kernels_few_rows, chosen_ranks, .timeout = 300)
+static void
+check_ranks(bool whole)
 {
     kernel_lab *lab;
     dop_buf no = {0};
@@ -243,10 +268,21 @@ Test(kernels_few_rows, chosen_ranks, .timeout = 300)
             "  %%z:f32[T,24] = matmul %%y, %%v\n  return %%z, %%n\n}\n",
             t, ranks, ranks, ranks, span, used);
         for (uint32_t k = 0; k < KERNEL_LAB_TARGETS; k++)
-            check(lab, "chosen ranks", &text, kernel_lab_target(k), KERNEL_LAB_FUSED);
+            if (whole || k == i % KERNEL_LAB_TARGETS)
+                check(lab, "chosen ranks", &text, kernel_lab_target(k), KERNEL_LAB_FUSED);
         dop_buf_finish(&text);
     }
     kernel_lab_close(lab);
+}
+
+Test(kernels_few_rows, chosen_ranks, .timeout = 300)
+{
+    check_ranks(false);
+}
+
+Test(kernels_few_rows_whole, chosen_ranks, .timeout = 600)
+{
+    check_ranks(true);
 }
 
 /* So many rows to a workgroup that an invocation would go round its loops more often than a software device lets it, were there
