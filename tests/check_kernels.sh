@@ -5,7 +5,9 @@
 # with matrix units have two more sizes of chunks, of 128 and 1024 rows, and products whose tiles hold all of 16 or 64 rows, so
 # that there may be half as many again: short prompts are up to 2.5 times as fast for it
 # (tests/bench/log/2026-11-23-short-prompts.md), and kernels that the first tokens do not need are made while these are.
+# The argument `whole` is the long form: more models.
 . "$(dirname "$0")/lib.sh"
+whole=${1:-}
 
 count() { # MODEL TARGET
     "$DOPPLERC" "$1.gguf" --target "$2" --emit glsl --quiet >glsl && kernels=$(grep -c '^// kernel [0-9]*:' glsl) ||
@@ -21,7 +23,7 @@ reported() { # MODEL TARGET: the same number in the report's text and JSON
         "$DOPPLERC" "$1" --target "$2" --report=report.json --quiet && grep -q "\"distinct_kernels\": $kernels," report.json
 }
 
-for model in llama3.2-1b gemma3-1b qwen3-0.6b; do
+for model in gemma3-1b ${whole:+llama3.2-1b qwen3-0.6b}; do
     check "$model: made" "$TOOLS/make_gguf" $model q4_0 $model.gguf empty || continue
     for target in tier1 lavapipe nvidia-hopper; do
         limit=24

@@ -1,6 +1,6 @@
 # Decoding, prefill and scoring are different kernels: the same tokens give the same logits with all of them, for every
-# target (with subgroups as wide as the software device's) and for kernel paths of every kind.  With the argument `whole` (the long
-# form) chunks of 3 beside those of 16 for every target, and caches of 16 bits for one more.
+# target (with subgroups as wide as the software device's), and for a kernel path.  With the argument `whole` (the long form) for paths of
+# every kind, with chunks of 3 beside those of 16 for every target, and caches of 16 bits for one more.
 . "$(dirname "$0")/../lib.sh"
 whole=${1:-}
 exact=5e-4 # f32 caches and activations
@@ -24,13 +24,13 @@ agrees() {
 }
 
 [ -n "$whole" ] && few=3,16 more=3,16 || few=3 more=16
-agrees tier1 qwen3 $exact 3,16 --target tier1.yaml --kv f32
+agrees tier1 qwen3 $exact $few --target tier1.yaml --kv f32
 agrees tier2 llama $exact $few --target tier2 --kv f32
 agrees tier3 qwen3 $exact $more --target tier3
 agrees lavapipe gemma3 $exact $more --target lavapipe --kv f32
 agrees hopper gemma3 $exact $few --target hopper.yaml --kv f32
 [ -z "$whole" ] || agrees hopper-default gemma2 $f16 16 --target hopper.yaml # golden.check has kernels of that kind
-for path in f32-unfused-f32a gemma3-f16-fused-f16a gemma3-q4k-dequant-f32a ${whole:+f16-separate-norms-f32a gemma3-q4k-fused-f32a}; do
+for path in gemma3-q4k-dequant-f32a ${whole:+f32-unfused-f32a gemma3-f16-fused-f16a f16-separate-norms-f32a gemma3-q4k-fused-f32a}; do
     bound=$f16
     [ $path != f32-unfused-f32a ] || bound=$exact
     agrees $path gemma3 $bound 16 --target lavapipe --kernel-path $path

@@ -43,9 +43,6 @@ fi
 models=$SRC/tests/vision
 check "copied" folder gemma3_vl "$models/gemma3_vl"
 check "converts" converted gemma3_vl && prompted gemma3_vl "$models/gemma3_vl"
-# Rows of a picture see one another in layers with a window.
-check "copied" folder gemma4_vl_wide "$models/gemma4_vl_wide"
-check "converts" converted gemma4_vl_wide && prompted gemma4_vl_wide "$models/gemma4_vl_wide"
 check "copied" folder qwen3_vl "$models/qwen3_vl"
 check "converts" converted qwen3_vl && mv qwen3_vl/mmproj.gguf vision.gguf
 

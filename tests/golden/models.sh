@@ -25,7 +25,7 @@ serve --models list.yaml --models-idle 6 --chat-template chatml
 check "models by name" ask models
 stop
 serve --models plans --models-memory 1
-check "memory for one model" ask "load:$([ -n "$whole" ] && echo 60:64 || echo 5:12)"
+check "memory for one model" ask "load:$([ -n "$whole" ] && echo 60:64 || echo 2:6)"
 stop
 
 # ---- names ---------------------------------------------------------------------------------------------------------------------

@@ -3,9 +3,8 @@
 . "$(dirname "$0")/../lib.sh"
 
 # A persistent kernel is all stages of a model in one, and what the software device's compiler takes for it grows with the
-# square of that: there are two of them here.  Each is one of a kind (integer products and steps of several rows, shared head
-# groups); what else can be tried with it is tried with the same one.  Others are run with
-# the argument `whole` (the long form).
+# square of that: one of them runs here, and what else can be tried with it is tried with the same one.  Others, of integer products and
+# of steps of several rows too, are compiled here and run with the argument `whole` (the long form).
 
 # Caches are f16 (attention of one token is made for those).
 target() { # NAME CORES [LINE...]: a line replaces the one of the same field
@@ -77,11 +76,16 @@ done
 # A window, and products in integers; and steps of up to four rows, of three sequences, which have a form of their own.  Rows of
 # one sequence read what others of the step make, sequences come and go between steps of one row, and a step may have fewer rows
 # than the form: nothing may be left in a mailbox.
-persistent mistral_window integers integers.plan --chunks 8 --quant q4_0 --sequences 3 --rows 4
-probe "mistral_window integers" integers.plan
+if [ "${1:-}" = whole ]; then
+    persistent mistral_window integers integers.plan --chunks 8 --quant q4_0 --sequences 3 --rows 4
+    probe "mistral_window integers" integers.plan
+    check "integers: 30 operations, persistent" "$TOOLS/sequences" integers.plan 30 5 5e-4 . 40 persistent
+    check "integers: --check compares stages" run_check integers.plan
+else
+    check "mistral_window integers: compiles" "$DOPPLERC" "$SRC/tests/golden/mistral_window" -o form.plan --quiet --target integers.yaml \
+        --chunks 8 --quant q4_0 --sequences 3 --rows 4 && "$EXEC" --disasm form.plan >listing
+fi
 grep -q 'rows4 .*persistent, [1-9][0-9]* stages' listing && pass "integers: rows have a form" || fail "integers: rows have a form"
-check "integers: 30 operations, persistent" "$TOOLS/sequences" integers.plan 30 5 5e-4 . 40 persistent
-check "integers: --check compares stages" run_check integers.plan
 
 # Steps of a few rows that replace states: of two sequences and of one, the latter for drafts of a layer of the model's own.  Matrix
 # units, which this target has, would take their products away from stages.

@@ -74,8 +74,7 @@ check_fails "no picture" 1 "this is no picture of a known kind" \
     "$EXEC" gemma3_vl.plan --tokens "2 319 319 319 319 7" --image prompt -n 1 --quiet
 
 # A table of positions that is resized, and a text model with convolutions (tests/vision/reference.py).
-pictured lfm2_vl "$models/lfm2_vl" --target lavapipe && prompted lfm2_vl "$models/lfm2_vl"
-# Its tiles, and the whole, which has another size.
+# In tiles, and the whole, which has another size.
 check "tiles" "$DOPPLERC" "$models/lfm2_vl_tiles" -o tiles.plan --quiet --chunks 8 --kv f32 --target lavapipe
 prompted tiles "$models/lfm2_vl_tiles"
 

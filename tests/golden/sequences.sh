@@ -40,10 +40,10 @@ else
     check "a plan of falcon_h1 for two" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o two.plan --ctx 64 --chunks 4 --sequences 2 --rows 2,4 --quiet
     check "drafts, with such states of two sequences" "$TOOLS/drafts" two.plan 40 3 two.plan
     check "steps of both" grep -q '"tg4b2"' <("$EXEC" --bench two.plan -p 0 -n 4 -b 2 -r 1 -o csv --quiet)
-    run qwen3_5 80 1 5e-4 --kv f32 --sequences 3 --rows 4
+    run qwen3_5 50 1 5e-4 --kv f32 --sequences 3 --rows 4
     run falcon_h1 40 14 0 --sequences 3 --invariant --chunks 4
     [ -z "${ASAN_OPTIONS:-}" ] || finish # unit.test_sequences and unit.test_speculation do the rest there
-    run llama 500 1 5e-4 --kv f32 --sequences 5 --ctx-total 104 --embed
+    run llama 200 1 5e-4 --kv f32 --sequences 5 --ctx-total 104 --embed
     # Embeddings, of more tokens than a piece has.
     tokens="1 17 200 3 90 41 5 260 77 8 9 13 250 31 2 66 54 12 100 7 300 99"
     check "logits" "$EXEC" llama.plan --tokens "$tokens" --logits logits.f32 -n 0 --quiet
@@ -58,7 +58,7 @@ else
     run llama 20 12 2e-2 --sequences 8 --rows 8 --chunks 4 --target draws.yaml
     cp .out drawn
     check "draws" grep -q "^draws of 3 ways" drawn
-    run mistral_window 200 2 2e-2 --sequences 4 --rows 3
+    run mistral_window 100 2 2e-2 --sequences 4 --rows 3
     check_fails "--bench of more rows than a step takes" 1 "tg1b4 needs steps of 4 rows and the plan's take 3: compile with --rows 4" \
         "$EXEC" --bench mistral_window.plan -p 0 -n 1 -b 4 --quiet
     check "drafts, with windows" "$TOOLS/drafts" mistral_window.plan 50 1
