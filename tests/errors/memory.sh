@@ -4,15 +4,17 @@
 golden=$SRC/tests/golden
 whole=${1:-}
 
-# Reading models: each place in release, an eighth of that with sanitizers, which take five times as long; the rest a third and a half.
+# Reading models: a half of the places in release, a sixteenth with sanitizers, which take five times as long; the rest a sixth and a quarter.
 fails() { # NAME WHAT MODEL TARGET EVERY
     local every=$5
     if [ -n "$whole" ]; then
         every=0
     elif [[ $2 = load || $2 = drafter ]] && [ -n "${ASAN_OPTIONS:-}" ]; then
-        every=$((every * 8))
+        every=$((every * 16))
     elif [[ $2 != load && $2 != drafter ]]; then
-        [ -n "${ASAN_OPTIONS:-}" ] && every=$((every * 2)) || every=$((every * 3))
+        [ -n "${ASAN_OPTIONS:-}" ] && every=$((every * 4)) || every=$((every * 6))
+    else
+        every=$((every * 2))
     fi
     check "$1" "$TOOLS/fail_alloc" "$2" "$3" "$4" $every
 }

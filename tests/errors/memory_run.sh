@@ -7,8 +7,8 @@ whole=${1:-}
 
 # Other runs in release than with sanitizers, which have what the first ones do not see.
 fails() { # NAME WHAT FILE EVERY
-    local every=$(($4 * 2))
-    [ -n "${ASAN_OPTIONS:-}" ] || every=$(($4 * 2 + 1))
+    local every=$(($4 * 4))
+    [ -n "${ASAN_OPTIONS:-}" ] || every=$(($4 * 4 + 1))
     [ -z "$whole" ] || every=0
     check "$1" "$TOOLS/fail_runtime" "$2" "$3" $every
 }
