@@ -26,7 +26,6 @@ compare() { # NAME KEY=VALUE...
 compare inputs own=3 inputs=8 clusters=1
 check "every kernel" "$EXEC" inputs.plan --check --quiet
 check "--info" sh -c '"$1" inputs.plan --info | grep -q "draft: rows of 48 values"' sh "$EXEC"
-compare gguf layout=gguf seed=2 same=1 layers=sf
 
 # A drafter that knows four of five tokens.
 compare right real=1 seed=3
@@ -84,9 +83,11 @@ done
 refused "of a model without such caches" "models of gpt2 have no drafter" "$SRC/tests/golden/gpt2" right/drafter
 refused "a model in its place" "this is a model (gemma4), not a drafter" right/model "$SRC/tests/golden/gemma4"
 check_fails "a drafter alone" 1 "this is a drafter, not a model" "$DOPPLERC" right/drafter -o bad.plan
+python3 "$assistant" make gguf layout=gguf seed=2 same=1 layers=sf
 check_fails "a GGUF drafter alone" 1 "this is a drafter, not a model" "$DOPPLERC" gguf/drafter.gguf -o bad.plan
 
 if [ "${1:-}" = whole ]; then
+    compare gguf layout=gguf seed=2 same=1 layers=sf
     compare plain seed=4
     compare same seed=5 same=1 inputs=8 layers=sssf
     compare head seed=6 head=1 own=4

@@ -24,7 +24,6 @@ if [ "${1:-}" = whole ]; then
     exit
 fi
 parts llama 2 --ctx 56 --chunks 4,16 --kv f32 --sequences 5 --ctx-total 104 --embed # states in pages
-parts gemma2 2 --ctx 56 --chunks 4,16                                              # two values at a cut
 parts qwen3_5 2 --ctx 56 --chunks 4,16 --kv f32 --sequences 3                           # states that steps replace
 
 # Files: one of all parts, the same whenever it is made; one of each part, with and without its weights.
