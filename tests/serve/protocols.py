@@ -252,6 +252,7 @@ def store():
     every = listed(second)["data"]
     ids = [i["id"] for i in every]
     check([i["role"] for i in every] == ["user", "assistant", "user"] and every[-1] == items["data"][0] and len(set(ids)) == 3, "the newest first", every)
+    check(listed(second, "?order=asc")["data"] == every[::-1] and listed(second, f"?after={ids[0]}")["data"] == every[1:], "in their order, behind one", every)
     pages = [listed(second, "?order=asc&limit=2"), listed(second, f"?order=asc&limit=2&after={ids[1]}")]
     check([i["id"] for p in pages for i in p["data"]] == ids[::-1] and [p["has_more"] for p in pages] == [True, False], "pages of them", pages)
     for more in ("order=up", "limit=0", "limit=101", "limit=x", "after=nobody"):

@@ -128,22 +128,22 @@ static void
 list_items(const dop_api_request *request, const json_t *items, size_t n, dop_answer *answer)
 {
     enum { USUAL = 20, MOST = 100 };
-    char text[100], *end = text;
-    unsigned long limit = USUAL;
-    const bool ordered = dop_request_parameter(request, "order", text, sizeof text), up = strcmp(text, "asc") == 0;
-    if (ordered && !up && strcmp(text, "desc") != 0) {
+    char order[8] = "desc", number[8] = "", after[100] = "", *end = number;
+    (void)dop_request_parameter(request, "order", order, sizeof order);
+    const bool up = strcmp(order, "asc") == 0;
+    if (!up && strcmp(order, "desc") != 0) {
         dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_value", "order"},
                          "order is asc or desc");
         return;
     }
-    if (dop_request_parameter(request, "limit", text, sizeof text))
-        limit = strtoul(text, &end, 10);
+    const bool limited = dop_request_parameter(request, "limit", number, sizeof number);
+    const unsigned long limit = limited ? strtoul(number, &end, 10) : USUAL;
     if (*end || limit < 1 || limit > MOST) {
         dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_value", "limit"},
                          "limit is a whole number between 1 and %d", MOST);
         return;
     }
-    bool begun = !dop_request_parameter(request, "after", text, sizeof text);
+    bool begun = !dop_request_parameter(request, "after", after, sizeof after);
     json_t *list = json_array();
     size_t at = 0;
     for (; at < n && json_array_size(list) < limit; at++) {
@@ -151,7 +151,7 @@ list_items(const dop_api_request *request, const json_t *items, size_t n, dop_an
         const char *id = json_string_value(json_object_get(item, "id"));
         if (begun)
             json_array_append(list, listed(item));
-        begun |= id && strcmp(id, text) == 0;
+        begun |= id && strcmp(id, after) == 0;
     }
     const size_t last = json_array_size(list);
     if (begun)
@@ -161,7 +161,7 @@ list_items(const dop_api_request *request, const json_t *items, size_t n, dop_an
                                   json_object_get(json_array_get(list, last ? last - 1 : 0), "id")));
     else
         dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_value", "after"},
-                         "no item has the id '%.80s'", text);
+                         "no item has the id '%.80s'", after);
     json_decref(list);
 }
 
