@@ -262,6 +262,7 @@ typedef struct dop_graph {
     };
     bool stays;      /* the pick leaves the row at its position: a step keeps nothing of it (dop_step) */
     bool keeps_each; /* a step writes a copy after each row of a sequence, if there are copies enough */
+    bool rows_apart; /* attention takes rows one by one: no sum begins where the window of another row does */
     uint32_t copies; /* of each replace state (dop_step of base/step_record.h); dop_graph_init() makes it 2 */
     const char *dim_names[DOP_N_SYMS]; /* NULL: there is no dimension of that number */
     dop_node *nodes;                   /* [0] is unused */

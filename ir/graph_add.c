@@ -80,6 +80,7 @@ dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_d
     g->copies = from->copies;
     g->keeps_each = from->keeps_each;
     g->stays = from->stays;
+    g->rows_apart = from->rows_apart;
     return st;
 }
 

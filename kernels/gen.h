@@ -147,7 +147,7 @@ bool dop_attn_makes_heads(const dop_gen *gen);
 dop_refusal dop_attn_refuses_slopes(const dop_site *s);
 dop_refusal dop_attn_refuses(const dop_site *s);
 dop_refusal dop_attn_refuses_step(const dop_site *s);
-/* May a step have rows of several sequences? */
+/* May a step have rows of several sequences, or are its rows to be taken as if they were? */
 bool dop_attn_mixes(const dop_site *s);
 /* Loop trip counts of attention: the most positions that one workgroup walks over; and the iterations of the prologue and epilogue
  * around them, for `rows` query rows. */

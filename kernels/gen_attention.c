@@ -9,7 +9,7 @@ dop_attn_mixes(const dop_site *s)
 {
     const dop_attn a = dop_attn_at(s);
     const dop_node *sequences = dop_node_at(s->g, a.n->src[4]);
-    return dop_attention_cached(s->g, a.id) && s->g->max_q > 1 && s->g->max_t > 1 &&
+    return dop_attention_cached(s->g, a.id) && (s->g->max_q > 1 || s->g->rows_apart) && s->g->max_t > 1 &&
            sequences->shape.dim[0].sym == DOP_SYM_T;
 }
 

@@ -596,6 +596,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
     b.status = dop_graph_init(out_graph, arena, names[opt->phase], one_row ? 1 : opt->max_t, opt->max_s, diag);
     if (opt->max_q > 1)
         out_graph->max_q = opt->max_q;
+    out_graph->rows_apart = opt->invariant;
     if (opt->copies > 2) {
         out_graph->copies = opt->copies;
         out_graph->keeps_each = opt->keeps_each;

@@ -26,6 +26,7 @@ if [ "${1:-}" = whole ]; then
     for model in "$SRC"/tests/golden/*/config.json; do
         model=${model%/config.json}
         run "${model##*/}" 100 14 0 --sequences 5 --invariant --chunks 8
+        run "${model##*/}" 60 16 0 --invariant --chunks 8
     done
     for model in llama gemma3 mistral_window qwen3_5; do
         run "$model" 100 15 0 --sequences 5 --invariant --chunks 64 --ctx 400 --kv q8_0
@@ -42,6 +43,7 @@ else
     check "steps of both" grep -q '"tg4b2"' <("$EXEC" --bench two.plan -p 0 -n 4 -b 2 -r 1 -o csv --quiet)
     run qwen3_5 50 1 5e-4 --kv f32 --sequences 3 --rows 4
     run falcon_h1 40 14 0 --sequences 3 --invariant --chunks 4
+    run mistral_window 60 14 0 --invariant --chunks 8 # one sequence, whose windows begin anywhere
     [ -z "${ASAN_OPTIONS:-}" ] || finish # unit.test_sequences and unit.test_speculation do the rest there
     run llama 200 1 5e-4 --kv f32 --sequences 5 --ctx-total 104 --embed
     # Embeddings, of more tokens than a piece has.
