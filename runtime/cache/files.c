@@ -205,22 +205,20 @@ static bool
 write_one(dop_files *f, const order *o)
 {
     char name[DOP_FILE_NAME];
-    dop_out_file out;
+    struct stat sb;
+    dop_out_file out = {0};
     dop_file_name(&f->plan, &o->key, name);
     char *path = path_of(f, name);
-    if (path && access(path, F_OK) == 0) { /* another process has written it */
-        (void)utimensat(AT_FDCWD, path, NULL, 0);
-        free(path);
-        return true;
-    }
     bool good = path && o->snapshot->size <= f->bound;
-    if (good) {
+    if (good && lstat(path, &sb) == 0) { /* another process has written it */
+        good = S_ISREG(sb.st_mode) && utimensat(AT_FDCWD, path, NULL, 0) == 0;
+    } else if (good) {
+        (void)mkdir(f->folder, S_IRWXU); /* somebody may have emptied the cache by removing the folder */
         make_room(f, o->snapshot->size);
         good = dop_out_file_open(path, NULL, &out) == DOP_OK;
-    }
-    if (good) {
-        dop_out_file_keep_private(&out);
-        good = fwrite(o->snapshot->bytes, 1, o->snapshot->size, out.f) == o->snapshot->size;
+        if (good)
+            dop_out_file_keep_private(&out);
+        good = good && fwrite(o->snapshot->bytes, 1, o->snapshot->size, out.f) == o->snapshot->size;
         good = dop_out_file_close(&out, good, NULL) == DOP_OK && good;
     }
     free(path);
@@ -231,6 +229,7 @@ static void *
 write_all(void *user)
 {
     dop_files *f = user;
+    make_room(f, 0); /* the bound may be smaller than the last time */
     pthread_mutex_lock(&f->lock);
     for (;;) {
         while (!f->first && !f->ends)
@@ -292,15 +291,17 @@ dop_files_write(dop_files *files, const dop_snapshot_key *key, dop_snapshot *sna
 
 /* --- reading ------------------------------------------------------------------------------------------------------------- */
 
-void
+bool
 dop_files_list(dop_files *files, dop_files_fn *fn, void *user)
 {
     dop_files *f = files;
     struct stat sb;
     size_t n;
     uint64_t bytes;
-    if (stat(f->folder, &sb) != 0 || (sb.st_mtim.tv_sec == f->seen.tv_sec && sb.st_mtim.tv_nsec == f->seen.tv_nsec))
-        return;
+    if (stat(f->folder, &sb) != 0)
+        sb.st_mtim = (struct timespec){0}; /* it is gone, and so are its files */
+    if (sb.st_mtim.tv_sec == f->seen.tv_sec && sb.st_mtim.tv_nsec == f->seen.tv_nsec)
+        return false;
     f->seen = sb.st_mtim;
     old_file *list = survey(f, &n, &bytes);
     for (size_t i = 0; i < n; i++) {
@@ -312,6 +313,7 @@ dop_files_list(dop_files *files, dop_files_fn *fn, void *user)
     pthread_mutex_lock(&f->lock);
     f->counts.bytes = bytes;
     pthread_mutex_unlock(&f->lock);
+    return true;
 }
 
 /* All of an open file; a reader never sees one that changes: files are replaced as a whole. */
@@ -341,7 +343,7 @@ dop_files_read(dop_files *files, const dop_snapshot_key *key, dop_snapshot_head 
     char name[DOP_FILE_NAME];
     dop_file_name(&f->plan, key, name);
     char *path = path_of(f, name);
-    const int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    const int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
     dop_snapshot *x = fd >= 0 ? read_whole(fd, f->bound) : NULL;
     const uint32_t kind = DOP_SNAPSHOT_CACHED | DOP_SNAPSHOT_ROWS | (key->whole ? (uint32_t)DOP_SNAPSHOT_WHOLE : 0);
     bool good = x && dop_snapshot_check(x->bytes, x->size, &f->plan, "", NULL, out_head) == DOP_OK &&

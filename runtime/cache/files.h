@@ -41,8 +41,8 @@ dop_status dop_files_open(const char *folder, uint64_t bound, const dop_snapshot
                           dop_files **out_files);
 /* Waits until everything is written.  Accepts NULL. */
 void dop_files_close(dop_files *files);
-/* Calls fn for every file of this plan, if the folder has changed since the last call. */
-void dop_files_list(dop_files *files, dop_files_fn *fn, void *user);
+/* Calls fn for every file of this plan, if the folder has changed since the last call; else returns false. */
+bool dop_files_list(dop_files *files, dop_files_fn *fn, void *user);
 /* The file's content, checked; NULL: it is gone, damaged (then it is removed), or there is no memory. */
 dop_snapshot *dop_files_read(dop_files *files, const dop_snapshot_key *key, dop_snapshot_head *out_head);
 /* Says that the file was used now. */

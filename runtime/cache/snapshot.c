@@ -79,9 +79,13 @@ dop_snapshot_check(const uint8_t *bytes, uint64_t size, const dop_snapshot_plan 
     if (h.version != DOP_SNAPSHOT_VERSION)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the sequence was saved in version %u and this program reads %d",
                            h.version, DOP_SNAPSHOT_VERSION);
-    if (h.file_size != size)
+    if (h.file_size > size)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is cut short: %llu of %llu bytes are there",
                            (unsigned long long)size, (unsigned long long)h.file_size);
+    if (h.file_size < size)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "the saved sequence is damaged: it has %llu bytes, and the file %llu",
+                           (unsigned long long)h.file_size, (unsigned long long)size);
     memcpy(&digest, bytes + size - sizeof digest, sizeof digest);
     if (XXH3_64bits(bytes, size - sizeof digest) != digest)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is damaged: its digest does not fit");

@@ -14,6 +14,7 @@ typedef struct entry {
     uint64_t used;
     double touched_ms; /* when its file was last said to be used */
     bool in_file;
+    uint64_t listed; /* refreshes, when its file was last seen in the folder; 0: never */
 } entry;
 
 enum { FIRST_BUCKETS = 256, TOUCH_MS = 60000 };
@@ -23,7 +24,7 @@ struct dop_store {
     dop_files *files;
     entry **buckets;
     uint32_t n_buckets, n_entries;
-    uint64_t clock;
+    uint64_t clock, refreshes;
     dop_store_counts counts;
 };
 
@@ -152,16 +153,37 @@ list(void *user, const dop_snapshot_key *key, uint64_t size)
     dop_store *s = user;
     (void)size;
     entry *e = add(s, key);
-    if (e)
+    if (e) {
         e->in_file = true;
+        e->listed = s->refreshes;
+    }
+}
+
+/* Files that were there and have gone: what is kept of them is written again.  all_written: so are those that were never listed, since none
+ * waited or failed before the folder was. */
+static void
+forget_gone(dop_store *s, bool all_written)
+{
+    for (uint32_t i = 0; i < s->n_buckets; i++)
+        for (entry *e = s->buckets[i], *next; e; e = next) {
+            next = e->next;
+            if (!e->in_file || e->listed == s->refreshes || (e->listed == 0 && !all_written))
+                continue;
+            e->in_file = false;
+            e->listed = 0;
+            if (!e->snapshot)
+                drop(s, e);
+        }
 }
 
 void
 dop_store_refresh(dop_store *store)
 {
+    const dop_files_counts files = dop_store_count_files(store);
     store->clock++;
-    if (store->files)
-        dop_files_list(store->files, list, store);
+    store->refreshes++;
+    if (store->files && dop_files_list(store->files, list, store))
+        forget_gone(store, files.waiting == 0 && files.failed == 0);
 }
 
 dop_status
@@ -298,9 +320,14 @@ dop_store_counts
 dop_store_count(const dop_store *store)
 {
     dop_store_counts c = store->counts;
-    if (store->files)
-        c.files = dop_files_count(store->files);
+    c.files = dop_store_count_files(store);
     return c;
+}
+
+dop_files_counts
+dop_store_count_files(const dop_store *store)
+{
+    return store->files ? dop_files_count(store->files) : (dop_files_counts){0};
 }
 
 /* --- making snapshots --------------------------------------------------------------------------------------------------------- */

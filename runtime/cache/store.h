@@ -38,6 +38,8 @@ dop_snapshot *dop_store_get(dop_store *store, const dop_snapshot_key *key, const
 /* Keeps a snapshot that dop_snapshot_finish has completed; takes a reference. */
 void dop_store_put(dop_store *store, const dop_snapshot_key *key, dop_snapshot *snapshot);
 dop_store_counts dop_store_count(const dop_store *store);
+/* Its files alone, which any thread may ask for. */
+dop_files_counts dop_store_count_files(const dop_store *store);
 
 /* Begins a snapshot of a cache with n_states bytes of states, of these keys; the caller fills in the states, from dop_snapshot_states_at of
  * *out_head on, and finishes it.  NULL: out of memory. */

@@ -256,6 +256,7 @@ find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t mos
     return found;
 }
 
+/* Where a snapshot is gone x->n becomes 0: the store does not name that one again, and what is left is to be searched anew. */
 static dop_status
 get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop_snapshot_key *point,
            dop_stored_load *x, dop_diag *diag)
@@ -264,22 +265,39 @@ get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop
     x->snapshots = calloc((size_t)(end > first ? end - first : 0) + 1, sizeof(dop_snapshot *));
     if (!x->snapshots)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    /* All of them, so that all that are damaged are found at once. */
     bool good = true;
-    for (uint32_t i = first; i < end && good; i++) {
-        dop_snapshot_key key = {.from = i * block, .to = (i + 1) * block};
-        memcpy(key.digest, digests[i], sizeof key.digest);
-        x->snapshots[x->n_images] = dop_store_get(m->kept.prompts.store, &key, keys + key.from);
-        good = x->snapshots[x->n_images] != NULL;
-        x->n_images += good;
+    for (uint32_t i = first; i < end + point->whole; i++) {
+        dop_snapshot_key key = *point;
+        if (i < end) {
+            key = (dop_snapshot_key){.from = i * block, .to = (i + 1) * block};
+            memcpy(key.digest, digests[i], sizeof key.digest);
+        }
+        dop_snapshot *got = dop_store_get(m->kept.prompts.store, &key, keys + (i < end ? key.from : 0));
+        if (got)
+            x->snapshots[x->n_images++] = got;
+        good = good && got;
     }
-    if (good && point->whole) {
-        x->snapshots[x->n_images] = dop_store_get(m->kept.prompts.store, point, keys);
-        good = x->snapshots[x->n_images] != NULL;
-        x->n_images += good;
+    if (!good) {
+        dop_stored_load_finish(x);
+        *x = (dop_stored_load){0};
     }
-    if (!good) /* a file is gone: what is on the device has to do */
-        x->n = 0;
     return DOP_OK;
+}
+
+/* What the store names for a prompt: the tokens that it is good for, and the point that they need. */
+static void
+find_named(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t most, uint32_t rows,
+           uint64_t (*digests)[2], dop_snapshot_key *out_point, dop_stored_load *out)
+{
+    const uint32_t block = block_of(m), blocks = count_blocks(m, digests, most / block, rows);
+    *out = (dop_stored_load){.known = m->kept.prompts.has_rows ? blocks * block : 0};
+    *out_point = (dop_snapshot_key){.whole = false};
+    if (!m->kept.one_position)
+        out->n = blocks * block;
+    else if (find_point(m, seed, keys, most, blocks, out_point))
+        out->n = out_point->to;
+    out->rows = rows / block * block < out->n / block * block ? rows / block * block : out->n / block * block;
 }
 
 dop_status
@@ -294,7 +312,7 @@ dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t 
     const uint32_t block = block_of(m), n_blocks = most / block;
     uint32_t *at = malloc((n_blocks + 1) * sizeof *at);
     uint64_t(*digests)[2] = malloc((n_blocks + 1) * sizeof *digests);
-    dop_snapshot_key point = {.whole = false};
+    dop_snapshot_key point;
     dop_status st = at && digests ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK) {
         dop_store_refresh(m->kept.prompts.store);
@@ -302,21 +320,28 @@ dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t 
             at[i] = (i + 1) * block;
         if (m->kept.prompts.has_rows)
             dop_snapshot_digests(seed, keys, at, n_blocks, digests);
-        const uint32_t blocks = count_blocks(m, digests, n_blocks, rows);
-        out->known = m->kept.prompts.has_rows ? blocks * block : 0;
-        if (!m->kept.one_position)
-            out->n = blocks * block;
-        else if (find_point(m, seed, keys, most, blocks, &point))
-            out->n = point.to;
-        out->rows = rows / block * block < out->n / block * block ? rows / block * block : out->n / block * block;
-        if (out->n <= least)
-            out->n = 0;
-        if (out->n > 0)
-            st = get_images(m, keys, digests, &point, out, diag);
+        find_named(m, seed, keys, most, rows, digests, &point, out);
     }
+    /* Without those that are gone, the store names less. */
+    for (uint32_t before = UINT32_MAX; st == DOP_OK && out->n > least && out->n < before;) {
+        before = out->n;
+        st = get_images(m, keys, digests, &point, out, diag);
+        if (st != DOP_OK || out->n > 0)
+            break;
+        find_named(m, seed, keys, most, rows, digests, &point, out);
+    }
+    if (out->n_images == 0)
+        out->n = 0;
     free(at);
     free(digests);
     return st;
+}
+
+dop_files_counts
+dop_stored_count_files(const dop_model *model)
+{
+    const dop_store *store = model->kept.prompts.store;
+    return store ? dop_store_count_files(store) : (dop_files_counts){0};
 }
 
 void

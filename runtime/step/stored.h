@@ -33,6 +33,8 @@ dop_status dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys
                            uint32_t least, dop_diag *diag, dop_stored_load *out);
 /* Takes the sequence there.  It has the rows on the device already.  DOP_E_FULL: there are not enough pages. */
 dop_status dop_stored_take(dop_sequence *sequence, const dop_stored_load *load, dop_diag *diag);
+/* Counts of the files of prompts, which any thread may ask for. */
+dop_files_counts dop_stored_count_files(const dop_model *model);
 void dop_stored_load_finish(dop_stored_load *load); /* accepts a zeroed one */
 
 #endif

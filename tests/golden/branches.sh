@@ -20,7 +20,7 @@ branches qwen3 2048
 command -v curl >/dev/null || { skip "16 clients" "curl is absent"; trap - EXIT; finish; }
 
 # ---- a server's clients ------------------------------------------------------------------------------------------------------
-serve qwen3 --tokenizer "$SRC/examples/shakespeare-gemma3"
+serve qwen3 --tokenizer "$SRC/examples/shakespeare-gemma3" --prompt-cache states
 count() { curl -s "$url/metrics" | awk -v name="doppler_$1" '$1 == name { print int($2) }'; }
 shared=$(seq 600 | awk '{ printf "%s%d", (NR > 1 ? "," : ""), 20 + $1 * 7 % 100 }')
 for i in $(seq 16); do
@@ -40,6 +40,14 @@ done >differ
 [ ! -s differ ] && pass "16 clients at once get what each gets alone" || fail "16 clients at once get what each gets alone" "$(cat differ)"
 [ "${reused:-0}" -ge $((15 * (600 - 64))) ] && pass "the beginning is read once: $reused of $((16 * 603)) tokens were there" ||
     fail "the beginning is read once" "$reused of $((16 * 603)) tokens were there"
+# The last answer's states are written while nothing runs any more.
+there() { echo "$(cat states/*.states | wc -c) $(ls states/*.states | wc -l)"; }
+counted() { echo "$(count file_bytes) $(count files_written_total)"; }
+for _ in $(seq 100); do
+    [ "$(there)" = "$(counted)" ] && break
+    sleep 0.05
+done
+check "bytes and files are counted" [ "$(there)" = "$(counted)" ]
 stop "it ends well"
 trap - EXIT
 finish

@@ -15,6 +15,9 @@ check_fails "a session that leaves no room" 1 "does not fit the plan's context o
     "$EXEC" demo.plan -p "and" -n 60 --session s.bin --quiet
 head -c 1000 s.bin >short.bin
 check_fails "a session cut short" 1 "cut short: 1000 of" "$EXEC" demo.plan -n 2 --session short.bin
+{ cat s.bin; printf X; } >longer.bin
+check_fails "a session that something stands behind" 1 "damaged: it has $(wc -c <s.bin) bytes, and the file $(wc -c <longer.bin)" \
+    "$EXEC" demo.plan -n 2 --session longer.bin
 { head -c 900 s.bin; printf X; tail -c +902 s.bin; } >changed.bin
 check_fails "a changed one" 1 "damaged: its digest does not fit" "$EXEC" demo.plan -n 2 --session changed.bin
 echo nothing >none.bin

@@ -156,6 +156,63 @@ Test(store, bound_of_files, .init = make_folder, .fini = remove_folder)
     dop_store_destroy(s);
 }
 
+/* Waits for what the thread writes. */
+static void
+settle(const dop_store *s)
+{
+    while (dop_store_count_files(s).waiting > 0)
+        usleep(1000);
+}
+
+/* A folder that somebody empties or removes is filled again, and what stands in a file's place is left alone. */
+Test(store, files_that_go, .init = make_folder, .fini = remove_folder)
+{
+    const dop_store_options o = {.folder = folder, .bound = 1 << 20, .block = 64, .plan = plan};
+    uint32_t a[256];
+    char path[256], name[DOP_FILE_NAME];
+    dop_store *s;
+    make_keys(1, a, 256);
+    cr_assert_eq(dop_store_create(&o, &diag, &s), DOP_OK);
+    const dop_snapshot_key first = put(s, a, 0, 64, false, 1, 2000);
+    settle(s);
+    remove_folder();
+    dop_store_refresh(s);
+    cr_assert(!dop_store_has(s, &first), "nobody reads it in vain");
+    (void)put(s, a, 0, 64, false, 1, 2000);
+    settle(s);
+    dop_store_refresh(s);
+    cr_assert(has(s, &first, a, 1));
+    dop_file_name(&plan, &first, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    cr_assert(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+    cr_assert(!has(s, &first, a, 1), "a FIFO is not waited for");
+    (void)put(s, a, 0, 64, false, 1, 2000);
+    settle(s);
+    cr_assert_eq(dop_store_count_files(s).written, 2);
+    dop_store_destroy(s);
+}
+
+Test(store, bound_that_shrinks, .init = make_folder, .fini = remove_folder)
+{
+    dop_store_options o = {.folder = folder, .bound = 1 << 20, .block = 64, .plan = plan};
+    uint32_t a[256];
+    dop_store *s;
+    make_keys(1, a, 256);
+    cr_assert_eq(dop_store_create(&o, &diag, &s), DOP_OK);
+    for (uint32_t i = 0; i < 4; i++)
+        (void)put(s, a, i * 64, (i + 1) * 64, false, 1, 2000);
+    dop_store_destroy(s);
+    o.bound = 5000;
+    cr_assert_eq(dop_store_create(&o, &diag, &s), DOP_OK);
+    dop_store_destroy(s);
+    o.bound = 1 << 20;
+    cr_assert_eq(dop_store_create(&o, &diag, &s), DOP_OK);
+    cr_assert_eq(dop_store_count_files(s).removed, 0);
+    cr_assert_leq(dop_store_count_files(s).bytes, 5000);
+    cr_assert_gt(dop_store_count_files(s).bytes, 0);
+    dop_store_destroy(s);
+}
+
 Test(store, folders_that_cannot_be, .init = make_folder, .fini = remove_folder)
 {
     char path[128];

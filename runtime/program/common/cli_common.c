@@ -112,6 +112,9 @@ dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_op
         st = read_size("--cache-memory", cli->cache_memory, diag, &o->cache_memory);
     if (st == DOP_OK && cli->prompt_cache_size)
         st = read_size("--prompt-cache-size", cli->prompt_cache_size, diag, &o->prompt_cache_bytes);
+    if (st == DOP_OK && cli->prompt_cache_size && o->prompt_cache_bytes == 0)
+        st = DOP_FAIL(diag, DOP_E_USAGE, "--prompt-cache-size %s keeps nothing: leave --prompt-cache out",
+                      cli->prompt_cache_size);
     return st;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/serve/engine/engine_internal.h"
 
 #include "runtime/model/model.h"
+#include "runtime/step/stored.h"
 #include "runtime/text/grammar/grammar.h"
 
 #include <doppler/draw.h>
@@ -237,6 +238,11 @@ dop_engine_metrics(dop_engine *engine)
     pthread_mutex_lock(&engine->view_lock);
     dop_metrics m = engine->view.metrics;
     pthread_mutex_unlock(&engine->view_lock);
+    const dop_files_counts files =
+        dop_stored_count_files(engine->model); /* which a thread writes, also while nothing runs */
+    m.files_written = files.written;
+    m.files_removed = files.removed;
+    m.file_bytes = files.bytes;
     return m;
 }
 

@@ -518,18 +518,6 @@ dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pi
 {
     e->metrics.steps++;
     e->metrics.rows += n_rows;
-    const dop_counters c = dop_model_counters(e->model);
-    e->metrics.steps_ahead = c.steps_ahead;
-    e->metrics.loaded_tokens = c.tokens_loaded;
-    e->metrics.checkpoints_made = c.checkpoints_made;
-    e->metrics.checkpoints_used = c.checkpoints_used;
-    e->metrics.cache_hits = c.cache_hits;
-    e->metrics.file_hits = c.file_hits;
-    e->metrics.files_written = c.files_written;
-    e->metrics.files_removed = c.files_removed;
-    e->metrics.checkpoint_bytes = c.checkpoint_bytes;
-    e->metrics.cache_bytes = c.cache_bytes;
-    e->metrics.file_bytes = c.file_bytes;
     dop_histogram_add(&e->metrics.step, (dop_now_ms() - start_ms) / 1e3);
     dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
 }
@@ -577,10 +565,26 @@ dop_engine_run_step(dop_engine *e)
     dop_engine_unlock(e);
 }
 
+/* What the model has counted, the ends of turns too.  dop_engine_metrics has what its files come to meanwhile. */
+static void
+note_counters(dop_engine *e)
+{
+    const dop_counters c = dop_model_counters(e->model);
+    e->metrics.steps_ahead = c.steps_ahead;
+    e->metrics.loaded_tokens = c.tokens_loaded;
+    e->metrics.checkpoints_made = c.checkpoints_made;
+    e->metrics.checkpoints_used = c.checkpoints_used;
+    e->metrics.cache_hits = c.cache_hits;
+    e->metrics.file_hits = c.file_hits;
+    e->metrics.checkpoint_bytes = c.checkpoint_bytes;
+    e->metrics.cache_bytes = c.cache_bytes;
+}
+
 bool
 dop_engine_take_jobs(dop_engine *e)
 {
     dop_engine_lock(e);
+    note_counters(e);
     end_jobs(e);
     dop_engine_give_sequences(e);
     dop_engine_publish(e);
