@@ -1,6 +1,7 @@
 /* --bench: its command line.  -p and -n mean other things here than elsewhere, as in llama-bench; so it has a table of
  * options of its own. */
 #include "runtime/inspect/bench/bench.h"
+#include "runtime/program/cache/models.h"
 #include "runtime/program/common/cli.h"
 
 #include <ctype.h>
@@ -141,6 +142,8 @@ dop_mode_bench(dop_cli *cli, dop_diag *diag)
     dop_cli_open_options(cli, &o.open);
     if ((st = dop_bench_run(cli->plans.items, cli->plans.count, &o, diag, &bench)) != DOP_OK)
         goto error;
+    for (size_t i = 0; i < bench.n_plans; i++)
+        bench.plans[i].path = dop_cli_models_name(cli, bench.plans[i].path);
     print(&bench, &text);
     st = dop_cli_print_buf(&text, diag);
 error:

@@ -2,6 +2,7 @@
  * write the same; and how fast each is. */
 #include "base/clock.h"
 #include "base/json/json.h"
+#include "runtime/program/cache/models.h"
 #include "runtime/program/common/cli.h"
 
 #include <math.h>
@@ -10,6 +11,7 @@
 
 enum {
     WINDOW = 256 /* tokens of a window, unless the command line says otherwise */,
+    GREEDY = 64 /* tokens that are written, unless the command line or half of the context says otherwise */,
     MOST_KEPT = 256 << 20 /* bytes of a window's logits */
 };
 
@@ -24,7 +26,7 @@ typedef struct distance {
 } distance;
 
 typedef struct side {
-    const char *path;
+    const char *path, *name; /* not owned: of the plan; what the command line calls it */
     dop_model *model;
     dop_sequence *sequence;
     dop_facts facts;
@@ -197,7 +199,6 @@ compare_all(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *di
     if (shows)
         fprintf(stderr, "\r%30s\r", "");
     c->ids = text->data;
-    c->n_prompt = text->count < c->window ? text->count : c->window;
     for (int i = 0; i < 2 && st == DOP_OK; i++)
         st = run_greedily(c, &c->sides[i], diag);
     while (st == DOP_OK && c->same_greedy < c->n_greedy &&
@@ -232,7 +233,7 @@ static void
 write_text(const comparison *c, dop_buf *out)
 {
     for (int i = 0; i < 2; i++)
-        dop_buf_printf(out, "%-11s %s: %s\n", i ? "with" : "plan", c->sides[i].path, c->sides[i].facts.quant);
+        dop_buf_printf(out, "%-11s %s: %s\n", i ? "with" : "plan", c->sides[i].name, c->sides[i].facts.quant);
     dop_buf_printf(out, "%-11s %zu tokens in %zu window%s of at most %u\n", "text", c->n_tokens, c->n_windows,
                    c->n_windows == 1 ? "" : "s", c->window);
     distance_text("scored", &c->score, out);
@@ -267,7 +268,7 @@ write_json(const comparison *c, dop_buf *out)
         const side *s = &c->sides[i];
         char digest[17];
         snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->facts.digest);
-        json_array_append_new(plans, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "plan", s->path, "digest", digest,
+        json_array_append_new(plans, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "plan", s->name, "digest", digest,
                                                "weights", s->facts.quant, "perplexity",
                                                exp(per(c->score.nll[i], c->score.predicted)), "promptTokensPerSec",
                                                per_second(c->n_prompt, s->prompt_ms), "decodeTokensPerSec",
@@ -294,6 +295,7 @@ open_sides(const dop_cli *cli, comparison *c, dop_diag *diag)
     dop_cli_open_options(cli, &o);
     for (int i = 0; i < 2 && st == DOP_OK; i++) {
         side *s = &c->sides[i];
+        s->name = dop_cli_models_name(cli, s->path);
         st = dop_model_open(s->path, &o, diag, &s->model);
         if (st == DOP_OK)
             st = dop_sequence_create(s->model, diag, &s->sequence);
@@ -302,11 +304,11 @@ open_sides(const dop_cli *cli, comparison *c, dop_diag *diag)
     }
     if (st == DOP_OK && c->sides[0].facts.vocab != c->sides[1].facts.vocab)
         st = DOP_FAIL(diag, DOP_E_INPUT, "%s has a vocabulary of %u and %s one of %u: their logits cannot be compared",
-                      c->sides[0].path, c->sides[0].facts.vocab, c->sides[1].path, c->sides[1].facts.vocab);
+                      c->sides[0].name, c->sides[0].facts.vocab, c->sides[1].name, c->sides[1].facts.vocab);
     return st;
 }
 
-/* Sets how long windows are, and how many tokens are written greedily after the first window. */
+/* Sets how long windows are, and how many tokens are written greedily behind how much of the first window. */
 static dop_status
 settle(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *diag)
 {
@@ -322,10 +324,13 @@ settle(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *diag)
     for (size_t i = 0; i < text->count; i++)
         if (text->data[i] >= c->vocab)
             return DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", text->data[i], c->vocab);
-    const size_t prompt = text->count < c->window ? text->count : c->window;
-    const uint32_t wanted = cli->n_predict < DOP_OPTION_MINUS_1 ? cli->n_predict : 64;
-    c->n_greedy = wanted < ctx - prompt ? wanted : (uint32_t)(ctx - prompt);
-    c->kept = malloc(prompt * c->vocab * sizeof *c->kept);
+    const size_t rows = text->count < c->window ? text->count : c->window;
+    const uint32_t half = ctx / 2, usual_greedy = half < GREEDY ? half : GREEDY;
+    const uint32_t wanted = cli->n_predict < DOP_OPTION_MINUS_1 ? cli->n_predict : usual_greedy;
+    const uint32_t room = wanted < ctx ? ctx - wanted : 1;
+    c->n_prompt = rows < room ? rows : room;
+    c->n_greedy = wanted < ctx - c->n_prompt ? wanted : (uint32_t)(ctx - c->n_prompt);
+    c->kept = malloc(rows * c->vocab * sizeof *c->kept);
     for (int i = 0; i < 2; i++)
         c->sides[i].greedy = calloc((size_t)c->n_greedy + 1, sizeof(uint32_t));
     return c->kept && c->sides[0].greedy && c->sides[1].greedy ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

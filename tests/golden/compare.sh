@@ -58,6 +58,8 @@ same() { # of a plan and itself, in windows
         grep -qE '^greedy +all 8 ids are the same$' said
 }
 check "a plan and itself" same
+check "a text that leaves no room, which as many as asked are written behind the beginning of" \
+    sh -c '"$1" a.plan --compare a.plan --tokens "$(seq -s " " 1 100)" -n 8 | grep -qE "^greedy +all 8 ids are the same$"' sh "$EXEC"
 check_fails "without a text" 2 "--compare reads a text: give -f FILE" "$EXEC" a.plan --compare b.plan
 check_fails "a window that does not fit" 1 "--ppl-ctx 64: at most 63 here" "$EXEC" a.plan --compare b.plan --tokens "$ids" --ppl-ctx 64
 check_fails "ids of another model" 1 "token id 99999 is outside the vocabulary" "$EXEC" a.plan --compare b.plan --tokens 99999

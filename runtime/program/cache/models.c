@@ -570,6 +570,16 @@ dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
     return again && *io_st == DOP_OK;
 }
 
+const char *
+dop_cli_models_name(const dop_cli *cli, const char *plan)
+{
+    const struct dop_cli_models *m = cli->compiled;
+    for (size_t i = 0; m && i < m->n; i++)
+        if (m->list[i].plan && strcmp(m->list[i].plan, plan) == 0)
+            return m->list[i].model;
+    return plan;
+}
+
 uint64_t
 dop_cli_models_bytes(const dop_cli *cli)
 {

@@ -15,6 +15,8 @@ dop_status dop_cli_models_refuse(const dop_cli *cli, dop_diag *diag);
 /* After a mode has failed: is it worth running it again?  It is where the device is another one than that of the plan, or the plan is
  * damaged or gone; then there is another plan, unless *io_st says why not.  Otherwise names the model instead of its plan in *diag. */
 bool dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag);
+/* What the command line calls a plan: its model, or the plan itself. */
+const char *dop_cli_models_name(const dop_cli *cli, const char *plan);
 /* The size of the models' files. */
 uint64_t dop_cli_models_bytes(const dop_cli *cli);
 void dop_cli_models_finish(dop_cli *cli); /* accepts one without models */
