@@ -14,6 +14,7 @@ check "-i at a terminal" python3 "$SRC/tests/errors/terminal.py" "$EXEC" chat.pl
 tail -n 1 .out
 printf 'hi\r\n/undo\r\n/quit\r\nmore\r\n' | "$EXEC" chat.plan -i -n 2 --temp 0 --quiet >said 2>err
 check "lines of a file of DOS" sh -c '[ "$(wc -l <said)" = 1 ] && grep -q "forgot \"hi\" and" err'
+check "a command says nothing more" [ "$(printf '/new\n/drop auto\n' | "$EXEC" chat.plan -i --quiet 2>&1 | wc -l)" = 1 ]
 check_fails "an input that cannot be read" 1 "cannot read standard input: Is a directory" \
     sh -c '"$1" chat.plan -i -n 2 --quiet <.' sh "$EXEC"
 finish

@@ -229,6 +229,8 @@ check_fails "which addresses" 2 "--image-urls" "$EXEC" eyes.plan --serve 0 --ima
 "$EXEC" eyes.plan --chat -p "What is this?" -n 4 --temp 0 --quiet >blind 2>&1
 printf '/image %s\nWhat is this?\n' "$models/qwen3_vl/image.png" | "$EXEC" eyes.plan -i -n 4 --temp 0 --quiet >talked 2>&1
 check "/image in a conversation is --image" cmp said talked
+printf '/image "%s"\nWhat is this?\n/undo\n' "$models/qwen3_vl/image.png" | "$EXEC" eyes.plan -i -n 1 --quiet >talked 2>&1
+check "/undo says what was typed" grep -q 'forgot "What is this?" and its answer; 0 turns' talked
 check "the picture matters" sh -c '! cmp -s said blind'
 check_fails "no file" 1 "none.png: error: cannot open" "$EXEC" eyes.plan -p x --image none.png --quiet
 trap - EXIT

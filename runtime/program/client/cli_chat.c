@@ -134,13 +134,16 @@ dop_cli_images_message(const dop_cli_images *x, size_t n, json_t *messages, cons
                        dop_diag *diag)
 {
     char *marked = NULL;
+    const size_t said = len;
     dop_status st = n > 0 ? dop_images_mark(x->images, text, len, n, diag, &marked, &len) : DOP_OK;
     if (st == DOP_OK)
         st = dop_chat_add_message(messages, "user", marked ? marked : text, len, diag);
-    if (st == DOP_OK && n > 0 &&
-        json_object_set_new(json_array_get(messages, json_array_size(messages) - 1), "n_images",
-                            json_integer((json_int_t)n)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK && n > 0) { /* beside what templates read */
+        json_t *message = json_array_get(messages, json_array_size(messages) - 1);
+        if (json_object_set_new(message, "n_images", json_integer((json_int_t)n)) ||
+            json_object_set_new(message, "said", json_stringn(text, said)))
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
     dop_free(marked);
     return st;
 }

@@ -45,8 +45,9 @@ typedef struct converse {
 static void
 say_failure(dop_status st, const dop_diag *diag)
 {
-    if (st != DOP_OK)
-        fprintf(stderr, "doppler-exec: %s%s", diag->path, diag->path[0] ? ": " : "");
+    if (st == DOP_OK)
+        return;
+    fprintf(stderr, "doppler-exec: %s%s", diag->path, diag->path[0] ? ": " : "");
     dop_print_named("", diag->message, "\n");
 }
 

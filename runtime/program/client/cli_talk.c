@@ -345,7 +345,8 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, char **out_line)
     if (t->n_turns == 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "there is nothing to undo");
     if (message) {
-        const char *line = json_string_value(json_object_get(message, "content"));
+        const json_t *said = json_object_get(message, "said"); /* without the marks of its pictures */
+        const char *line = json_string_value(said ? said : json_object_get(message, "content"));
         *out_line = line ? strdup(line) : NULL;
         json_array_remove(t->messages, at + 1);
         forget_line(t, at);
