@@ -193,6 +193,9 @@ load_ops(dop_tokenizer *t, dop_diag *diag)
         if (op->kind >= DOP_OP_COUNT || !string_ok(t, op->a) || !string_ok(t, op->b) ||
             (is_split && ((op->flags & 15u) >= DOP_SPLIT_COUNT || i < t->head->norm_ops)))
             return DAMAGED(diag, "ops");
+        if (op->kind == DOP_OP_BYTES && /* what follows need not be UTF-8 */
+            (i + 1 < t->ops_count || i < t->head->norm_ops || !(t->head->flags & DOP_TOK_F_BYTE_LEVEL)))
+            return DAMAGED(diag, "ops");
         if (op->kind == DOP_OP_SENTENCEPIECE && (op->flags & ~(uint32_t)DOP_SP_ALL))
             return DAMAGED(diag, "ops");
         /* Text that an op inserts must be UTF-8, because all later steps rely on that. */

@@ -162,6 +162,9 @@ typedef enum dop_tok_op_kind {
     DOP_OP_BERT_CHINESE,  /* spaces around Chinese characters */
     DOP_OP_CHARSMAP,      /* rewrites by the charsmap, grapheme by grapheme, as Hugging Face's Precompiled does */
     DOP_OP_SENTENCEPIECE, /* SentencePiece's own normalizer; flags: DOP_SP_* */
+    /* Bytes become the letters that stand for them in vocabularies of BPE from bytes, so that splits see these; and back, as the last op. */
+    DOP_OP_LETTERS,
+    DOP_OP_BYTES,
     DOP_OP_COUNT,
 } dop_tok_op_kind;
 

@@ -130,6 +130,10 @@ void dop_tok_work_finish(dop_tok_work *w);
 /* Applies ops [from, to) to the spans in w. */
 dop_status dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_work *w, dop_diag *diag);
 
+/* GPT-2's alphabet for bytes: printable bytes stand for themselves, the others are U+0100 and up.  Appends the bytes
+ * that a piece in this alphabet spells and returns true; false when some character is not of the alphabet. */
+bool dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out);
+
 /* A kind of vocabulary: the functions that make tokens of one word (a span that the pre-tokenizer leaves).  The state that create()
  * makes (NULL: out of memory) has the buffers of one thread; the budget, not owned, is charged for the buffers and for the work. */
 typedef struct dop_tok_kind {

@@ -264,6 +264,47 @@ split(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, dop_tok_span in, dop
     return DOP_OK;
 }
 
+bool
+dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out)
+{
+    for (size_t i = 0; i < n;) {
+        dop_utf8_char u = dop_utf8_next(s + i, n - i);
+        uint32_t c = u.cp, byte;
+        if (!u.valid)
+            return false;
+        i += u.len;
+        /* The substitutes, from U+0100 on, stand for the bytes 0-32, 127-160 and 173, in this order. */
+        if ((c > 32 && c < 127) || (c > 160 && c < 256 && c != 173))
+            byte = c;
+        else if (c >= 256 && c < 256 + 33)
+            byte = c - 256;
+        else if (c >= 256 + 33 && c < 256 + 67)
+            byte = c - 256 - 33 + 127;
+        else if (c == 256 + 67)
+            byte = 173;
+        else
+            return false;
+        char b = (char)byte;
+        dop_buf_append(out, &b, 1);
+    }
+    return true;
+}
+
+/* The inverse of dop_tok_bytes_of_piece(). */
+static void
+letters_of_bytes(const char *s, size_t n, dop_buf *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t byte = (unsigned char)s[i];
+        char letter[4];
+        const uint32_t c = byte <= 32                   ? 256 + byte
+                           : byte >= 127 && byte <= 160 ? 256 + 33 + byte - 127
+                           : byte == 173                ? 256 + 67
+                                                        : byte;
+        dop_buf_append(out, letter, dop_utf8_put(c, letter));
+    }
+}
+
 /* Rewrites one span's text into out. */
 static dop_status
 rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, dop_diag *diag, dop_buf *out)
@@ -293,6 +334,14 @@ rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, do
     case DOP_OP_SENTENCEPIECE:
         dop_charsmap_sentencepiece(t, op->flags, s, n, out);
         return DOP_OK;
+    case DOP_OP_LETTERS:
+        letters_of_bytes(s, n, out);
+        return DOP_OK;
+    case DOP_OP_BYTES:
+        return dop_tok_bytes_of_piece(s, n, out)
+                   ? DOP_OK
+                   : DOP_FAIL(diag, DOP_E_INPUT,
+                              "the tokenizer turns text into bytes that is not made of their letters");
     case DOP_OP_STRIP:
         strip(op->flags, s, n, out);
         return DOP_OK;

@@ -129,32 +129,6 @@ dop_tok_build_charsmap(dop_tok_build *b, dop_diag *diag)
     return bad ? DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "the precompiled charsmap is damaged: %s", bad) : DOP_OK;
 }
 
-bool
-dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out)
-{
-    for (size_t i = 0; i < n;) {
-        dop_utf8_char u = dop_utf8_next(s + i, n - i);
-        uint32_t c = u.cp, byte;
-        if (!u.valid)
-            return false;
-        i += u.len;
-        /* The substitutes, from U+0100 on, stand for the bytes 0-32, 127-160 and 173, in this order. */
-        if ((c > 32 && c < 127) || (c > 160 && c < 256 && c != 173))
-            byte = c;
-        else if (c >= 256 && c < 256 + 33)
-            byte = c - 256;
-        else if (c >= 256 + 33 && c < 256 + 67)
-            byte = c - 256 - 33 + 127;
-        else if (c == 256 + 67)
-            byte = 173;
-        else
-            return false;
-        char b = (char)byte;
-        dop_buf_append(out, &b, 1);
-    }
-    return true;
-}
-
 int
 dop_tok_byte_token(const char *s, size_t n)
 {

@@ -78,9 +78,6 @@ dop_status dop_tok_build_finish(dop_tok_build *b, dop_diag *diag, dop_tokenizer 
 /* Writes the trie of the model's pieces as three sections of the binary form. */
 dop_status dop_tok_build_trie(const dop_tok_build *b, dop_diag *diag, dop_buf *first, dop_buf *label, dop_buf *token);
 
-/* GPT-2's alphabet for bytes: printable bytes stand for themselves, the others are U+0100 and up.  Appends the bytes
- * that a piece in this alphabet spells and returns true; false when some character is not of the alphabet. */
-bool dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out);
 /* The byte that a token "<0xNN>" stands for; -1: it is no such token. */
 int dop_tok_byte_token(const char *s, size_t n);
 

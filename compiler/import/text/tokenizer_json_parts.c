@@ -106,9 +106,18 @@ typedef struct part_list {
     const part *table;
     const char *what, *list_key;
     bool (*closed)(const dop_tok_build *b); /* where it is true after a component, no other may follow; may be NULL */
+    const char *const *yet;                 /* components that may follow nevertheless, up to NULL */
 } part_list;
 
 enum { max_nesting = 8 };
+
+static bool
+is_one_of(const char *name, const char *const *names)
+{
+    while (names && *names && strcmp(*names, name) != 0)
+        names++;
+    return names && *names;
+}
 
 /* Reads one component, or a Sequence of components, which may be nested. */
 static dop_status
@@ -125,7 +134,7 @@ read_parts(dop_tok_build *b, const json_t *o, const part_list *list, int depth, 
         return BAD(b, diag, "%s \"Sequence\" is nested more than %d times", list->what, max_nesting);
     for (size_t i = 0; i < json_array_size(items); i++) {
         const json_t *item = json_array_get(items, i);
-        if (i && list->closed && list->closed(b))
+        if (i && list->closed && list->closed(b) && !is_one_of(type_of(item), list->yet))
             return BAD(b, diag, "%s \"%s\" after \"%s\" is not supported", list->what, type_of(item),
                        type_of(json_array_get(items, i - 1)));
         dop_status st = read_parts(b, item, list, depth + 1, diag);
@@ -252,7 +261,7 @@ static const part normalizers[] = {
 dop_status
 dop_tok_json_normalizer(dop_tok_build *b, const json_t *n, dop_diag *diag)
 {
-    static const part_list list = {normalizers, "normalizer", "normalizers", NULL};
+    static const part_list list = {normalizers, "normalizer", "normalizers", NULL, NULL};
     dop_status st = read_parts(b, n, &list, 0, diag);
     b->norm_ops = b->op_count;
     return st;
@@ -311,7 +320,9 @@ pre_byte_level(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     b->flags |= DOP_TOK_F_BYTE_LEVEL;
     if (space)
         st = dop_tok_build_op(b, DOP_OP_PREPEND, DOP_PREPEND_MISSING, " ", 1, "", 0, diag);
-    return st == DOP_OK && use_regex ? split_regex(b, dop_tok_gpt2_pattern, DOP_SPLIT_ISOLATED, diag) : st;
+    if (st == DOP_OK && use_regex)
+        st = split_regex(b, dop_tok_gpt2_pattern, DOP_SPLIT_ISOLATED, diag);
+    return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_LETTERS, 0, "", 0, "", 0, diag) : st;
 }
 
 /* Reads whether Metaspace puts its mark before a text: "always", "first" (only where the input begins), "never". */
@@ -417,7 +428,7 @@ static const part pre_tokenizers[] = {
     {NULL, NULL, 0},
 };
 
-/* Has a ByteLevel component been read?  No other may follow it, because it writes text in another alphabet. */
+/* Has a ByteLevel component been read?  It writes text in another alphabet, which only splits may follow. */
 static bool
 is_byte_level(const dop_tok_build *b)
 {
@@ -427,8 +438,17 @@ is_byte_level(const dop_tok_build *b)
 dop_status
 dop_tok_json_pre_tokenizer(dop_tok_build *b, const json_t *p, dop_diag *diag)
 {
-    static const part_list list = {pre_tokenizers, "pre-tokenizer", "pretokenizers", is_byte_level};
-    return read_parts(b, p, &list, 0, diag);
+    static const char *const splits[] = {
+        "Split", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit", NULL};
+    static const part_list list = {pre_tokenizers, "pre-tokenizer", "pretokenizers", is_byte_level, splits};
+    dop_status st = read_parts(b, p, &list, 0, diag);
+    if (st != DOP_OK || !is_byte_level(b))
+        return st;
+    if (b->ops[b->op_count - 1].kind == DOP_OP_LETTERS) { /* no split sees them */
+        b->op_count--;
+        return DOP_OK;
+    }
+    return dop_tok_build_op(b, DOP_OP_BYTES, 0, "", 0, "", 0, diag);
 }
 
 /* ---- post-processors ---- */
@@ -529,6 +549,6 @@ adds_tokens(const dop_tok_build *b)
 dop_status
 dop_tok_json_post_processor(dop_tok_build *b, const json_t *p, dop_diag *diag)
 {
-    static const part_list list = {post_processors, "post-processor", "processors", adds_tokens};
+    static const part_list list = {post_processors, "post-processor", "processors", adds_tokens, NULL};
     return read_parts(b, p, &list, 0, diag);
 }
