@@ -34,12 +34,25 @@ static const char space_set[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{
 static const char not_space_set[] = "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}"
                                     "\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}"
                                     "\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}";
-static const char word_set[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+/* Oniguruma's words, which Hugging Face's patterns mean, have these six other numbers. */
+static const char word_set[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 
-/* Rewrites an escape (\s, \w and their opposites) for PCRE2 and appends it; false: the escape stays as it is, and nothing is appended. */
+/* Rewrites an escape (\s, \w, \b and their opposites) for PCRE2 and appends it; false: the escape stays as it is, and nothing is
+ * appended. */
 static bool
 rewrite_escape(char c, bool in_class, dop_buf *out)
 {
+    if (!in_class && (c == 'b' || c == 'B')) { /* words here are words there */
+        static const char *const ends[] = {"(?:(?<=[%s])(?![%s])|(?<![%s])(?=[%s]))",
+                                           "(?:(?<=[%s])(?=[%s])|(?<![%s])(?![%s]))"};
+        dop_buf_printf(out, ends[c == 'B'], word_set, word_set, word_set, word_set);
+        return true;
+    }
+    if (c == 'h' || c == 'H') { /* hexadecimal digits, where PCRE2 has white space */
+        dop_buf_puts(out, in_class ? (c == 'h' ? "0-9a-fA-F" : "\\x{0}-/:-@G-`g-\\x{10ffff}")
+                                   : (c == 'h' ? "[0-9a-fA-F]" : "[^0-9a-fA-F]"));
+        return true;
+    }
     const char *set = c == 's' ? space_set : c == 'S' ? not_space_set : c == 'w' || c == 'W' ? word_set : NULL;
     if (!set || (c == 'W' && in_class)) /* a complement of properties inside a class cannot be spelled out */
         return false;
@@ -49,6 +62,25 @@ rewrite_escape(char c, bool in_class, dop_buf *out)
     if (!in_class)
         dop_buf_puts(out, "]");
     return true;
+}
+
+/* Rewrites a named set within a class, [:name:], whose characters PCRE2 sees otherwise; false: it stays as it is. */
+static bool
+rewrite_named(const char *name, size_t n, dop_buf *out)
+{
+    static const char *const sets[][2] = {{"punct", "\\p{P}\\p{S}"},
+                                          {"alpha", "\\p{Alphabetic}"},
+                                          {"alnum", "\\p{Alphabetic}\\p{Nd}"},
+                                          {"word", "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"},
+                                          {"upper", "\\p{Uppercase}"},
+                                          {"lower", "\\p{Lowercase}"},
+                                          {"space", space_set}};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (strlen(sets[i][0]) == n && memcmp(sets[i][0], name, n) == 0) {
+            dop_buf_puts(out, sets[i][1]);
+            return true;
+        }
+    return false;
 }
 
 static dop_status
@@ -73,7 +105,8 @@ rewrite_pattern(const char *p, size_t n, dop_diag *diag, dop_buf *out)
             while (j + 1 < n && !(p[j] == ':' && p[j + 1] == ']'))
                 j++;
             if (j + 1 < n) {
-                dop_buf_append(out, p + i, j + 2 - i);
+                if (!rewrite_named(p + i + 2, j - i - 2, out))
+                    dop_buf_append(out, p + i, j + 2 - i);
                 i = j + 1;
                 continue;
             }

@@ -18,13 +18,15 @@ typedef struct encoder {
     dop_buf normal; /* a stretch of text after the normalizer */
 } encoder;
 
-/* Is this a word character, in the meaning of single_word in Hugging Face's tokenizers? */
+/* Is this a word character, in the meaning of single_word in Hugging Face's tokenizers?  So are the two joiners, and letters in
+ * circles and squares. */
 static bool
 is_word(uint32_t cp)
 {
     utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
     return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ND) || c == UTF8PROC_CATEGORY_PC ||
-           c == UTF8PROC_CATEGORY_NL;
+           c == UTF8PROC_CATEGORY_NL || cp == 0x200c || cp == 0x200d || (cp >= 0x24b6 && cp <= 0x24e9) ||
+           (cp >= 0x1f130 && cp <= 0x1f149) || (cp >= 0x1f150 && cp <= 0x1f169) || (cp >= 0x1f170 && cp <= 0x1f189);
 }
 
 static bool
@@ -142,8 +144,11 @@ cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *
             b = spaces_after(e->t, s, n, b);
         if (a > done)
             st = plain(e, s + done, a - done, first && done == 0);
-        dop_ids_push(e->out, m->id);
-        done = i = b;
+        if (b > a) /* otherwise an earlier token took it all as white space on its right */
+            dop_ids_push(e->out, m->id);
+        done = b;
+        if (e->t->head->flags & DOP_TOK_F_GGUF_MATCH) /* elsewhere white space on the right may be tokens as well */
+            i = b;
     }
     if (st == DOP_OK && done < n)
         st = plain(e, s + done, n - done, first && done == 0);

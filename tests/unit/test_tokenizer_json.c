@@ -36,6 +36,11 @@ ids_of(const dop_tokenizer *t, const char *text, unsigned flags, dop_buf *out)
     dop_ids_finish(&ids);
 }
 
+#define REGEX(pattern) "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" pattern "\"}, \"behavior\": \"Isolated\"}"
+#define WORDS(split)                                      \
+    "{\"type\": \"Sequence\", \"pretokenizers\": [" split \
+    ", {\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\"}]}"
+
 Test(tokenizer_json, normalizers_and_pre_tokenizers)
 {
     static const struct {
@@ -71,6 +76,19 @@ Test(tokenizer_json, normalizers_and_pre_tokenizers)
         {"null", "{\"type\": \"Punctuation\"}", "ab.c", "2 10 102"},
         {"null", "{\"type\": \"Whitespace\"}", " ab c ", "2 102"},
         {"null", "{\"type\": \"WhitespaceSplit\"}", "ab. c", "2 10 102"},
+        /* words, which a mark begins: joiners are in those of Whitespace, the first numbers above in those of patterns */
+        {"null", WORDS("{\"type\": \"Whitespace\"}"),
+         "a\xe2\x80\x8c"
+         "b\xc2\xb2",
+         "4 0 101 1 0"},
+        {"null", WORDS("{\"type\": \"Split\", \"pattern\": {\"Regex\": \"\\\\w+\"}, \"behavior\": \"Isolated\"}"),
+         "a\xe2\x80\x8c"
+         "b\xc2\xb2",
+         "4 1 0 1 101 0"},
+        /* Oniguruma's names: symbols are punctuation, \\h is hexadecimal, and marks belong to the words that \\b ends. */
+        {"null", WORDS(REGEX("[[:punct:]]")), "a\xe2\x88\x9a", "4 1 0"},
+        {"null", WORDS(REGEX("\\\\h")), "az1 a", "4 1 125 1 8 1 4"},
+        {"null", WORDS(REGEX("\\\\b")), "a\xcc\x81\xc2\xb2", "4 0 0"},
         {"null", "{\"type\": \"BertPreTokenizer\"}", "ab. c", "2 10 102"},
         {"null", "{\"type\": \"CharDelimiterSplit\", \"delimiter\": \"-\"}", "ab-c", "2 102"},
         {"null", "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"prepend_scheme\": \"always\"}", "ab a",
@@ -183,7 +201,10 @@ Test(tokenizer_json, added_tokens)
          "a <x> \xc2\xa0"
          "a",
          "100 7 200 100", 0},
+        /* tokens of white space stay tokens behind it */
+        {", \"rstrip\": true}, {\"id\": 199, \"content\": \"  \"", "a<x>     b", "100 200 199 199 7 101", 0},
         {", \"single_word\": true", "a<x>", "100 0 123 0", 0},
+        {", \"single_word\": true", "<x>\xe2\x80\x8d", "0 123 0 0", 0},
         {", \"single_word\": true", "<x> <x>", "200 7 200", 0},
         {", \"normalized\": true", "A<X>", "100 200", 0}, /* found after lower-casing */
         {", \"normalized\": false", "A<X>", "100 0 123 0", 0},

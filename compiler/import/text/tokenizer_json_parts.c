@@ -384,9 +384,11 @@ pre_punctuation(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 static dop_status
 pre_whitespace(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}" /* joiners too: those of Persian, and of emoji */
     (void)o;
     (void)arg;
-    return split_regex(b, "\\w+|[^\\w\\s]+", DOP_SPLIT_REMOVED | DOP_SPLIT_INVERT, diag);
+    return split_regex(b, "[" WORD "]+|[^" WORD "\\s]+", DOP_SPLIT_REMOVED | DOP_SPLIT_INVERT, diag);
+#undef WORD
 }
 
 static dop_status
