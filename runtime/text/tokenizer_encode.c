@@ -139,7 +139,7 @@ cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *
         if (!allowed(e, m) || ((m->flags & DOP_ADDED_SINGLE_WORD) && !stands_alone(s, n, a, b)))
             continue;
         if (m->flags & DOP_ADDED_LSTRIP)
-            a = spaces_before(e->t, s, a, done);
+            a = a < done ? done : spaces_before(e->t, s, a, done);
         if (m->flags & DOP_ADDED_RSTRIP)
             b = spaces_after(e->t, s, n, b);
         if (a > done)

@@ -85,7 +85,8 @@ has_format(const char *format, const char *s)
     int y, m, d, n = 0, h, min, sec;
     unsigned a, b, c, e;
     if (strcmp(format, "date") == 0 || strcmp(format, "date-time") == 0) {
-        if (sscanf(s, "%4d-%2d-%2d%n", &y, &m, &d, &n) != 3 || n != 10 || m < 1 || m > 12 || d < 1 || d > days[m - 1])
+        if (sscanf(s, "%4d-%2d-%2d%n", &y, &m, &d, &n) != 3 || n != 10 || m < 1 || m > 12 || d < 1 ||
+            d > days[m - 1] + (m == 2 && y % 4 == 0 && (y % 100 != 0 || y % 400 == 0)))
             return false;
         if (strcmp(format, "date") == 0)
             return !s[n];
@@ -98,7 +99,7 @@ has_format(const char *format, const char *s)
     } else if (strcmp(format, "uuid") == 0) {
         return finds("^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$", s, strlen(s), false);
     } else if (strcmp(format, "email") == 0) {
-        return finds("^[^@. ]+(\\.[^@. ]+)*@[a-z0-9]+(\\.[a-z0-9]+)+$", s, strlen(s), false);
+        return finds("^[^@. ]+(\\.[^@. ]+)*@[A-Za-z0-9-]+(\\.[A-Za-z0-9-]+)+$", s, strlen(s), false);
     }
     n = 0;
     return sscanf(s, "%2d:%2d:%2d%n", &h, &min, &sec, &n) == 3 && n == 8 && h < 24 && min < 60 && sec < 60 &&

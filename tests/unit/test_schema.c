@@ -268,3 +268,33 @@ Test(schema, generated)
     cr_assert_eq(n_wrong, 0);
     cr_assert_geq(i, 250);
 }
+
+/* Formats take what people write, and nothing that no validator takes. */
+Test(schema, formats)
+{
+    static const char *const rows[][4] = {
+        {"date", "2024-02-29", "2023-02-29", "1900-02-29"},
+        {"date-time", "2000-02-29T23:59:59.123456789+14:00", "2024-01-01T24:00:00Z", "2024-01-01 10:00:00Z"},
+        {"uuid", "F81D4FAE-7dec-11d0-A765-00a0c91e6bf6", "F81D4FAE7dec-11d0-A765-00a0c91e6bf6", "x"},
+        {"email", "First_Last+tag@my-company.co.uk", "a..b@c.de", "a@b@c.de"},
+        {"hostname", "API-2.eu.Example.com", "-a.de", "a..b"},
+        {"uri", "https://Host.example:65535/a%20b?q=%C3%A9#f", "https://a b", "https://a/%2"},
+        {"uri", "mailto:a.b@c.de", "mailto:", "no"},
+        {"ipv6", "2001:DB8::1", "1::2::3", "g::"},
+        {"duration", "P1Y2M10DT2H30M", "P", "P1S"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *schema = json_pack("{s:s, s:s}", "type", "string", "format", rows[i][0]);
+        dop_grammar *g;
+        dop_diag diag = {0};
+        cr_assert_eq(dop_grammar_from_schema(u.vocab, schema, NULL, NULL, 0, NULL, &diag, &g), DOP_OK, "%s",
+                     diag.message);
+        cr_expect_str_eq(dop_grammar_unenforced(g), "", "%s", rows[i][0]);
+        for (size_t k = 1; k < 4; k++) {
+            char text[128];
+            const int n = snprintf(text, sizeof text, "\"%s\"", rows[i][k]);
+            cr_expect_eq(util_accepts(g, text, (size_t)n, NULL), k == 1, "%s: %s", rows[i][0], text);
+        }
+        dop_grammar_release(g);
+        json_decref(schema);
+    }
+}

@@ -203,6 +203,8 @@ Test(tokenizer_json, added_tokens)
          "100 7 200 100", 0},
         /* tokens of white space stay tokens behind it */
         {", \"rstrip\": true}, {\"id\": 199, \"content\": \"  \"", "a<x>     b", "100 200 199 199 7 101", 0},
+        {", \"rstrip\": true}, {\"id\": 199, \"content\": \"  \", \"lstrip\": true, \"rstrip\": true", "a<x>     b",
+         "100 200 101", 0},
         {", \"single_word\": true", "a<x>", "100 0 123 0", 0},
         {", \"single_word\": true", "<x>\xe2\x80\x8d", "0 123 0 0", 0},
         {", \"single_word\": true", "<x> <x>", "200 7 200", 0},
