@@ -14,6 +14,7 @@ static const struct {
     {"avoids", "--avoid"},
     {"chunks", NULL},
     {"control_layers", "--control-vector-layers"},
+    {"controls", "--control-vector"},
     {"ctx", NULL},
     {"ctx_total", NULL},
     {"device", NULL},
@@ -32,6 +33,7 @@ static const struct {
     {"loras", "--lora"},
     {"max_chunk", "--chunk"},
     {"mmproj", NULL},
+    {"model_weights", "--weights model"},
     {"ordering", NULL},
     {"part_memory", NULL},
     {"parts", NULL},
@@ -40,6 +42,7 @@ static const struct {
     {"rows", NULL},
     {"sequences", NULL},
     {"size", NULL},
+    {"split", NULL},
     {"target", NULL},
 };
 

@@ -140,6 +140,34 @@ read_layers(const char *text, dop_compilation_options *o, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Numbers that are too large to compute with, and options that would do nothing. */
+static dop_status
+check_options(const dop_compile_options *a, dop_diag *diag)
+{
+    const struct {
+        const char *name;
+        uint32_t value, most;
+    } numbers[] = {{"ctx", a->ctx, DOP_COMPILE_MOST_CTX},
+                   {"ctx_total", a->ctx_total, DOP_COMPILE_MOST_CTX_TOTAL},
+                   {"sequences", a->sequences, DOP_COMPILE_MOST_SEQUENCES},
+                   {"adapters", a->adapters, DOP_COMPILE_MOST_ADAPTERS},
+                   {"rank", a->rank, DOP_COMPILE_MOST_RANK}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].value > numbers[i].most)
+            return DOP_FAIL(diag, DOP_E_USAGE, "`%s` %u: at most %u", numbers[i].name, numbers[i].value,
+                            numbers[i].most);
+    if (!a->parts && (a->split || a->part_memory))
+        return DOP_FAIL(diag, DOP_E_USAGE, "`%s` is about a plan in parts: set `parts`",
+                        a->split ? "split" : "part_memory");
+    if (a->control_layers && a->n_controls == 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "`control_layers` is about control vectors: set `controls`");
+    if ((a->adapters > 0) != (a->rank > 0))
+        return DOP_FAIL(diag, DOP_E_USAGE, "`adapters` and `rank` need one another");
+    if (a->external_weights && a->model_weights)
+        return DOP_FAIL(diag, DOP_E_USAGE, "`external_weights` and `model_weights` exclude one another");
+    return DOP_OK;
+}
+
 dop_status
 dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_diag *diag, dop_compilation_options *o)
 {
@@ -165,7 +193,9 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
                                    .invariant = a->invariant,
                                    .in_parts = a->parts != NULL,
                                    .progress = a->progress};
-    dop_status st = read_passes(a, o, diag);
+    dop_status st = check_options(a, diag);
+    if (st == DOP_OK)
+        st = read_passes(a, o, diag);
     if (st == DOP_OK)
         st = read_forces(a, arena, o, diag);
     if (st == DOP_OK && a->chunks)

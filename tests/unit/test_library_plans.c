@@ -113,6 +113,22 @@ Test(library_plans, options_are_checked)
     o.n_skips = 1;
     cr_assert_eq(dop_compile(model_dir, "x.plan", &o, &diag, NULL), DOP_E_USAGE);
     cr_assert(strstr(diag.message, "unknown pass no-such-pass"));
+    static const dop_compile_options odd[] = {{.ctx = UINT32_MAX},
+                                              {.sequences = UINT32_MAX},
+                                              {.ctx_total = UINT32_MAX},
+                                              {.split = true},
+                                              {.part_memory = "1GiB"},
+                                              {.control_layers = "1-2"},
+                                              {.adapters = 2},
+                                              {.rank = 2},
+                                              {.adapters = 1000, .rank = 4},
+                                              {.adapters = 2, .rank = UINT32_MAX},
+                                              {.external_weights = true, .model_weights = true}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        o = odd[i];
+        o.target = "lavapipe";
+        cr_assert_eq(dop_compile(model_dir, "x.plan", &o, &diag, NULL), DOP_E_USAGE, "%zu", i);
+    }
     cr_assert_eq(dop_compile("/nowhere", "x.plan", NULL, NULL, NULL), DOP_E_IO);
     cr_assert_eq(access("x.plan", F_OK), -1);
 }

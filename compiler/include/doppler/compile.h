@@ -57,6 +57,15 @@ typedef struct dop_compile_options {
         draft_vocabulary; /* drafts of the model's own layer are among so many tokens, the first; 0: all of the vocabulary */
 } dop_compile_options;
 
+/* The largest of their numbers. */
+enum {
+    DOP_COMPILE_MOST_CTX = 1 << 24,
+    DOP_COMPILE_MOST_CTX_TOTAL = 1 << 30,
+    DOP_COMPILE_MOST_SEQUENCES = 64,
+    DOP_COMPILE_MOST_ADAPTERS = 64,
+    DOP_COMPILE_MOST_RANK = 512
+};
+
 /* Facts about a plan that was written. */
 typedef struct dop_compile_facts {
     char target[64]; /* name of the target, or of the first of several */
