@@ -284,6 +284,9 @@ dop_generation_create(dop_sequence *sequence, const dop_generation_options *opti
         return DOP_FAIL(diag, DOP_E_USAGE, "a matcher and log-probabilities exclude one another");
     if (o->sampling && !dop_sampling_can_pick(o->sampling))
         return DOP_FAIL(diag, DOP_E_USAGE, DOP_SAMPLING_ODD);
+    if (o->n_top > m->plan.model->vocab)
+        return DOP_FAIL(diag, DOP_E_USAGE, "%u likeliest ids are asked for, and the vocabulary has %u", o->n_top,
+                        m->plan.model->vocab);
     dop_generation *g = malloc(sizeof *g);
     if (!g)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

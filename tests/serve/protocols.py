@@ -221,14 +221,19 @@ def thinking():
     check([b["type"] for b in m["content"]] == ["text"], "no reasoning", m)
     r = post("/v1/responses", {"max_output_tokens": 9, "input": "Speak."})
     check([i["type"] for i in r["output"]] == ["reasoning"] and r["output"][0]["content"][0]["type"] == "reasoning_text", "reasoning", r)
+    thought = lambda r: r["usage"]["output_tokens_details"]["reasoning_tokens"]
+    check(thought(r) == r["usage"]["output_tokens"] > 0, "its tokens", r)
     r = read_response(ask("/v1/responses", {"max_output_tokens": 9, "input": "Speak.", "stream": True})[2])
     check([i["type"] for i in r["output"]] == ["reasoning"], "reasoning in a stream", r)
+    check(thought(r) == r["usage"]["output_tokens"], "its tokens in a stream", r)
+    u = post("/v1/chat/completions", {"max_tokens": 9, "messages": [{"role": "user", "content": "Speak."}]})["usage"]
+    check(u["completion_tokens_details"]["reasoning_tokens"] == u["completion_tokens"], "its tokens in chat", u)
     back = [{"role": "user", "content": "a"}, *r["output"], {"type": "message", "role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
     post("/v1/responses", {"max_output_tokens": 2, "input": back})
     none = ask("/v1/responses", {"input": [{"type": "item_reference", "id": "rs_1"}]})
     check(none[0] == 400 and "keeps no responses" in none[2], "an item of a server that keeps none", none)
     r = post("/v1/responses", {"max_output_tokens": 9, "input": "Speak.", "reasoning": {"effort": "none"}})
-    check([i["type"] for i in r["output"]] == ["message"], "no reasoning", r)
+    check([i["type"] for i in r["output"]] == ["message"] and thought(r) == 0, "no reasoning", r)
 
 
 def store():

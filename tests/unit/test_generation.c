@@ -307,6 +307,8 @@ Test(generation, log_probabilities)
     const dop_generation_options both = {.sampling = &s, .matcher = matcher};
     dop_generation *none;
     cr_assert_eq(dop_generation_create(f.s, &both, &diag, &none), DOP_E_USAGE);
+    const dop_generation_options many = {.sampling = &s, .n_top = TOY_VOCAB + 1};
+    cr_assert_eq(dop_generation_create(f.s, &many, &diag, &none), DOP_E_USAGE);
     dop_constraint_matcher_destroy(matcher);
     dop_constraint_destroy(shape);
     close_toy(&f);

@@ -306,6 +306,47 @@ Test(tools, no_calls_where_none_are_wanted)
     }
 }
 
+/* Tokens of reasoning and its marks, where each byte is a token and where the text is three. */
+static void
+check_thoughts(const dop_reading_terms *terms, const char *text, size_t from, size_t to)
+{
+    enum { MOST = 256 };
+    const size_t n = strlen(text);
+    uint32_t ends[MOST];
+    const uint32_t few[] = {(uint32_t)to, (uint32_t)to, (uint32_t)n};
+    dop_reading r;
+    cr_assert(n < MOST);
+    dop_reading_begin(&r, terms);
+    for (size_t i = 0; i < n; i++) {
+        ends[i] = (uint32_t)i + 1;
+        dop_reading_feed(&r, text, i + 1, i + 1 == n);
+    }
+    cr_assert_eq(dop_reading_thought_tokens(&r, ends, (uint32_t)n), to - from, "%s", text);
+    cr_assert_eq(dop_reading_thought_tokens(&r, ends, (uint32_t)to - 1), to - 1 - from, "%s", text);
+    cr_assert_eq(dop_reading_thought_tokens(&r, few, 3), to == n ? 3 : 2, "%s", text);
+    dop_reading_finish(&r);
+}
+
+Test(tools, tokens_of_reasoning_are_counted)
+{
+    static const char
+        whole[] = "<think>Ah.</think>\n\nNo.",
+        rest[] = "Ah.\n</think>\n\nNo.",
+        channels[] =
+            "<|channel|>commentary<|message|>So.<|end|><|start|>assistant<|channel|>analysis<|message|>Ah.<|end|>"
+            "<|start|>assistant<|channel|>final<|message|>No.";
+    dop_tool_form *form = form_of_mark("<tool_call> <think>"), *harmony = form_of_mark("<|channel|>");
+    check_thoughts(&(dop_reading_terms){.form = form}, whole, 0, 18);
+    check_thoughts(&(dop_reading_terms){.form = form, .begin = "<think>", .thinks = false}, rest, 0, 12);
+    check_thoughts(&(dop_reading_terms){.form = form, .thinks = true}, rest, 0, 12);
+    check_thoughts(&(dop_reading_terms){.form = form, .thinks = true}, "Ah. No end", 0, 10);
+    const char *end = strstr(channels, "Ah.<|end|>") + strlen("Ah.<|end|>");
+    check_thoughts(&(dop_reading_terms){.form = harmony}, channels,
+                   strlen("<|channel|>commentary<|message|>So.<|end|>"), (size_t)(end - channels));
+    dop_tool_form_destroy(form);
+    dop_tool_form_destroy(harmony);
+}
+
 /* Texts between marks become what the schema says. */
 Test(tools, arguments_have_the_types_of_the_schema)
 {

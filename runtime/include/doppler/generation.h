@@ -57,8 +57,8 @@ typedef struct dop_generation_token {
 } dop_generation_token;
 
 /* Creates a generation.  options: NULL for the defaults.  The sequence keeps its sampler where it has one (dop_sequence_set_sampler) and
- * the options have no matcher.  DOP_E_USAGE: a matcher together with log-probabilities, or a sampling by numbers that are not finite.  The caller
- * destroys the generation, before the sequence. */
+ * the options have no matcher.  DOP_E_USAGE: a matcher together with log-probabilities, a sampling by numbers that are not finite, or
+ * more likeliest ids than the vocabulary has.  The caller destroys the generation, before the sequence. */
 dop_status dop_generation_create(dop_sequence *sequence, const dop_generation_options *options, dop_diag *diag,
                                  dop_generation **out_generation);
 void dop_generation_destroy(dop_generation *generation); /* accepts NULL */

@@ -213,17 +213,19 @@ dop_call_logprobs(const dop_call *call)
 static json_t *
 usage(const dop_call *c)
 {
-    json_int_t prompt = 0, reused = 0, written = 0;
+    json_int_t prompt = 0, reused = 0, written = 0, thought = 0;
     for (uint32_t i = 0; i < c->n_choices; i++) { /* all of them have ended */
         dop_job_state s = dop_job_look(c->choices[i].job);
         written += s.n_tokens;
+        thought += dop_reading_thought_tokens(&c->choices[i].reading, s.text_ends, s.n_tokens);
         if (i % c->n_each > 0)
             continue;
         prompt += s.n_prompt;
         reused += s.n_reused;
     }
-    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", prompt, "completion_tokens", written, "total_tokens",
-                     prompt + written, "prompt_tokens_details", "cached_tokens", reused);
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", prompt, "completion_tokens", written,
+                     "total_tokens", prompt + written, "prompt_tokens_details", "cached_tokens", reused,
+                     "completion_tokens_details", "reasoning_tokens", thought);
 }
 
 static json_t *
@@ -570,6 +572,7 @@ read_on(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out)
     out->content = r->content.size ? r->content.data + choice->sent : "";
     out->n_content = waits ? 0 : new_bytes(&r->content, ended, choice->sent);
     out->first_call = choice->sent_calls;
+    out->thought_tokens = ended ? dop_reading_thought_tokens(r, s->text_ends, s->n_tokens) : 0;
     choice->sent_reasoning += out->n_reasoning;
     choice->sent += out->n_content;
     choice->sent_calls = json_array_size(r->calls);

@@ -131,6 +131,7 @@ dop_reading_channels(dop_reading *out, bool ended)
     while (r.at < r.n && !out->over) {
         const char *header = "", *word = NULL, *name = NULL;
         size_t n_header = 0, i = 0;
+        const size_t from = r.at;
         bool closed, own = true;
         while (i < 4 && !begins(&r, heads[i]) && !may_begin(&r, heads[i]))
             i++;
@@ -146,6 +147,8 @@ dop_reading_channels(dop_reading *out, bool ended)
             out->over = out->terms.single && out->calls;
         } else if ((n_name > 0 && own) || (n_word == strlen(analysis) && memcmp(word, analysis, n_word) == 0)) {
             dop_buf_append(&out->reasoning, body, n_body);
+            if (closed || ended)
+                dop_reading_add_thought(out, from, r.at);
         } else {
             dop_buf_append(&out->content, body, n_body);
         }

@@ -83,6 +83,10 @@ typedef struct dop_reading_terms {
     bool single;         /* at most one call */
 } dop_reading_terms;
 
+typedef struct dop_thought {
+    size_t from, to; /* bytes */
+} dop_thought;
+
 /* An answer in parts, which grow as its text does. */
 typedef struct dop_reading {
     dop_buf content;   /* text that is certainly content and not (part of) a call */
@@ -92,6 +96,7 @@ typedef struct dop_reading {
     /* private */
     dop_reading_terms terms;
     dop_buf whole;
+    dop_buf thoughts; /* of dop_thought: what of `whole` is reasoning, with its marks */
     size_t at, fed, wait, sure_content, sure_reasoning;
     bool thinks, fresh, after_thought, in_content;
 } dop_reading;
@@ -101,6 +106,10 @@ void dop_reading_begin(dop_reading *r, const dop_reading_terms *terms);
 /* Reads on.  text: everything that has been written so far, [n], which begins with what was fed before.  ended: nothing follows. */
 void dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended);
 void dop_reading_finish(dop_reading *r);
+/* The tokens of what has been read that are reasoning or its marks.  text_ends: dop_job_state.text_ends, [n]. */
+uint32_t dop_reading_thought_tokens(const dop_reading *r, const uint32_t *text_ends, uint32_t n);
+/* The bytes from `from` to `to` of r->whole are reasoning. */
+void dop_reading_add_thought(dop_reading *r, size_t from, size_t to);
 void dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
 /* Reads r->whole, an answer with channels (Harmony), into its parts. */
 void dop_reading_channels(dop_reading *r, bool ended);
@@ -241,6 +250,7 @@ struct dop_news {
     const char *reasoning, *content;
     size_t n_reasoning, n_content; /* bytes that are new; all of them for a whole answer */
     const json_t *calls;           /* NULL: there is none */
+    uint32_t thought_tokens;       /* once the job has ended: those of its tokens that are reasoning */
     size_t first_call;             /* the first call that is new */
 };
 

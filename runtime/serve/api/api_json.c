@@ -325,6 +325,16 @@ add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, 
 }
 
 void
+dop_reading_add_thought(dop_reading *r, size_t from, size_t to)
+{
+    dop_thought *last = r->thoughts.size ? (dop_thought *)(r->thoughts.data + r->thoughts.size) - 1 : NULL;
+    if (last && last->to == from)
+        last->to = to;
+    else if (to > from)
+        dop_buf_append(&r->thoughts, &(dop_thought){from, to}, sizeof(dop_thought));
+}
+
+void
 dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char *arguments, size_t n_arguments)
 {
     const size_t number = json_array_size(r->calls);

@@ -65,9 +65,25 @@ dop_reading_finish(dop_reading *r)
 {
     dop_buf_finish(&r->content);
     dop_buf_finish(&r->reasoning);
+    dop_buf_finish(&r->thoughts);
     dop_buf_finish(&r->whole);
     json_decref(r->calls);
     r->calls = NULL;
+}
+
+uint32_t
+dop_reading_thought_tokens(const dop_reading *r, const uint32_t *text_ends, uint32_t n)
+{
+    const dop_thought *thoughts = (const dop_thought *)r->thoughts.data;
+    const size_t n_thoughts = r->thoughts.size / sizeof *thoughts, before = r->whole.size - r->fed;
+    uint32_t found = 0;
+    for (size_t i = 0, k = 0; i < n; i++) {
+        const size_t end = before + text_ends[i];
+        while (k < n_thoughts && end > thoughts[k].to)
+            k++;
+        found += k < n_thoughts && end > thoughts[k].from;
+    }
+    return found;
 }
 
 /* Takes reasoning up to its end mark.  false: more text is needed. */
@@ -77,7 +93,8 @@ take_reasoning(dop_reading *r, bool ended)
     const char *close = r->terms.form->think_close, *text = r->whole.data;
     const size_t n = r->whole.size, hit = find(text, n, r->at, close, strlen(close));
     size_t end = hit != SIZE_MAX ? hit : ended ? n : n - held_back(text + r->at, n - r->at, close, strlen(close));
-    size_t from = r->at;
+    const size_t begin = r->at;
+    size_t from = begin;
     if (r->reasoning.size == 0)
         while (from < end && blank(text[from]))
             from++;
@@ -87,8 +104,10 @@ take_reasoning(dop_reading *r, bool ended)
         dop_buf_append(&r->reasoning, text + from, end - from);
     if (hit == SIZE_MAX) {
         r->at = ended ? n : end > from ? end : r->at;
+        dop_reading_add_thought(r, begin, r->at);
         return false;
     }
+    dop_reading_add_thought(r, begin, hit + strlen(close));
     r->at = dop_span_blank(text, n, hit + strlen(close));
     r->thinks = false;
     r->fresh = r->after_thought = true;
@@ -114,6 +133,8 @@ take_beginning(dop_reading *r, bool ended)
             return false;
         if (got != DOP_SPAN_GOOD)
             continue;
+        if (i == 0)
+            dop_reading_add_thought(r, r->at, at + strlen(marks[i]));
         r->at = at + strlen(marks[i]);
         r->thinks = i == 0;
         r->in_content = i == 1;

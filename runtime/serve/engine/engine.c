@@ -131,7 +131,7 @@ dop_engine_destroy(dop_engine *engine)
 static uint64_t
 bytes_of(const dop_job_request *r)
 {
-    return (r->n_prompt + r->max_tokens) * sizeof(uint32_t);
+    return (r->n_prompt + 2 * (uint64_t)r->max_tokens) * sizeof(uint32_t);
 }
 
 /* Under the lock: is there room in the queue for n more jobs?  A request for embeddings counts as one, however many inputs it has. */

@@ -94,6 +94,7 @@ typedef struct dop_job_state {
     size_t stop_index;
     const dop_job_token *tokens; /* with logprobs: one for each token written; NULL otherwise */
     uint32_t n_tokens;           /* tokens written, including the end token */
+    const uint32_t *text_ends; /* [n_tokens]: bytes of the text that were written with each token and those before it */
     /* With `scores`, once the job writes or has ended: for each token of the prompt but the first, the token and n_top likeliest ids in
      * its place: [(n_prompt - 1) * (1 + n_top)]; NULL: none. */
     const dop_logprob *scored;

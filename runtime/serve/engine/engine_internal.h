@@ -23,7 +23,7 @@ typedef enum dop_job_phase {
 
 struct dop_job {
     dop_job_request request; /* the lists of the request are copies in the job's own memory */
-    uint32_t *tokens_of;     /* [n_prompt + max_tokens]: the prompt and what was written */
+    uint32_t *tokens_of;     /* [n_prompt + max_tokens]: the prompt and what was written; behind it text_ends */
     dop_image **images;      /* owned, [request.n_images] */
     bool placed;             /* the prompt has the ids of the pictures' rows */
     dop_generation gen;      /* the generation of the job's text; the job owns its matcher */
@@ -51,6 +51,7 @@ struct dop_job {
     /* under the lock, as what `gen` has written */
     dop_job_token *tokens;
     uint32_t cap_tokens;
+    uint32_t *text_ends; /* [max_tokens]: dop_job_state.text_ends, in tokens_of */
     dop_job_end end;
     bool enough; /* the caller needs no more of the job's text */
     dop_diag diag;

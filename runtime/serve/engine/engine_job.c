@@ -105,7 +105,7 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
         return NULL;
     job->request = *r;
     job->request.task.finish = NULL; /* until the job is submitted */
-    job->tokens_of = malloc((r->n_prompt + r->max_tokens + 1) * sizeof *job->tokens_of);
+    job->tokens_of = malloc((r->n_prompt + 2 * (size_t)r->max_tokens + 1) * sizeof *job->tokens_of);
     job->n_embedding = r->embeds ? dop_model_embedding_size(e->model) : 0;
     const dop_generation_options how = {.sampling = &r->sampling,
                                         .stops = r->stops,
@@ -128,6 +128,7 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     if (r->n_prompt > 0)
         memcpy(job->tokens_of, r->prompt, r->n_prompt * sizeof *r->prompt);
     job->written = job->tokens_of + r->n_prompt;
+    job->text_ends = job->written + r->max_tokens;
     job->request.prompt = job->tokens_of;
     job->gen.sampling.penalty_from = (uint32_t)r->n_prompt;
     job->request.sampling = job->gen.sampling;
@@ -206,7 +207,8 @@ dop_job_write(dop_engine *e, dop_job *job, double now_ms)
     }
     job->last_ms = now_ms;
     e->metrics.written_tokens++;
-    job->written[job->gen.n_written] = job->gen.pick;
+    const uint32_t n = job->gen.n_written;
+    job->written[n] = job->gen.pick;
     static const dop_job_end ends[] = {[DOP_END_NOT_YET] = DOP_JOB_GOES_ON,
                                        [DOP_END_ID] = DOP_JOB_END_TOKEN,
                                        [DOP_END_STOP_TEXT] = DOP_JOB_STOP_TEXT,
@@ -216,6 +218,7 @@ dop_job_write(dop_engine *e, dop_job *job, double now_ms)
     size_t from;
     dop_status st = keep_token(job) ? dop_generation_write(&job->gen, &diag, &from, &why)
                                     : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    job->text_ends[n] = (uint32_t)job->gen.output.text.size;
     if (st != DOP_OK || why != DOP_END_NOT_YET)
         dop_job_finish(e, job, st == DOP_OK ? ends[why] : DOP_JOB_FAILED, &diag);
     else if (job->request.wake && !job->request.wake_at_end)
@@ -236,6 +239,7 @@ dop_job_look(const dop_job *job)
         .stop_index = job->gen.output.stop,
         .tokens = job->tokens,
         .n_tokens = job->gen.n_written,
+        .text_ends = job->text_ends,
         .scored = job->scored,
         .embedding = job->embedding,
         .n_embedding = job->n_embedding,

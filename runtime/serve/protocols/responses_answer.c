@@ -50,8 +50,9 @@ usage(const dop_news *news)
     const dop_job_state *s = &news->state;
     return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)s->n_prompt,
                      "input_tokens_details", "cached_tokens", (json_int_t)s->n_reused, "output_tokens",
-                     (json_int_t)s->n_tokens, "output_tokens_details", "reasoning_tokens", (json_int_t)0,
-                     "total_tokens", (json_int_t)s->n_prompt + (json_int_t)s->n_tokens);
+                     (json_int_t)s->n_tokens, "output_tokens_details", "reasoning_tokens",
+                     (json_int_t)news->thought_tokens, "total_tokens",
+                     (json_int_t)s->n_prompt + (json_int_t)s->n_tokens);
 }
 
 /* Why the job has failed, as the response says it. */
