@@ -16,15 +16,6 @@ is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static int
-hex(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    const char low = (char)(c | 0x20);
-    return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-}
-
 /* tchar of RFC 9110, section 5.6.2 */
 static bool
 is_token(const char *text)
@@ -82,7 +73,7 @@ percent_decode(char *text)
             *to++ = *from;
             continue;
         }
-        const int high = hex(from[1]), low = high < 0 ? -1 : hex(from[2]);
+        const int high = dop_hex_digit(from[1]), low = high < 0 ? -1 : dop_hex_digit(from[2]);
         if (low < 0 || (high == 0 && low == 0))
             return false;
         *to++ = (char)(high << 4 | low);
@@ -277,8 +268,8 @@ take_byte(dop_http_chunks *c, char byte)
 {
     switch (c->state) {
     case SIZE:
-        if (hex(byte) >= 0 && c->digits < 15) {
-            c->left = c->left << 4 | (uint64_t)hex(byte);
+        if (dop_hex_digit(byte) >= 0 && c->digits < 15) {
+            c->left = c->left << 4 | (uint64_t)dop_hex_digit(byte);
             c->digits++;
             return true;
         }

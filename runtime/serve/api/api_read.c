@@ -43,16 +43,6 @@ dop_path_below(const char *path, const char *name)
     return path[v] == '/' && strncmp(path + v + 1, name, n) == 0 && path[v + 1 + n] == '/' ? path + v + n + 2 : NULL;
 }
 
-/* A digit of a byte in a query; -1: it is none. */
-static int
-hex(char c)
-{
-    static const char digits[] = "0123456789abcdefABCDEF";
-    const char *at = c ? strchr(digits, c) : NULL;
-    const int n = at ? (int)(at - digits) : -1;
-    return n < 16 ? n : n - 6;
-}
-
 bool
 dop_request_parameter(const dop_api_request *request, const char *name, char *out, size_t size)
 {
@@ -66,7 +56,7 @@ dop_request_parameter(const dop_api_request *request, const char *name, char *ou
     at += n + (at[n] == '=');
     size_t k = 0;
     for (; *at && *at != '&' && k + 1 < size; at++) {
-        const int high = *at == '%' ? hex(at[1]) : -1, low = high >= 0 ? hex(at[2]) : -1;
+        const int high = *at == '%' ? dop_hex_digit(at[1]) : -1, low = high >= 0 ? dop_hex_digit(at[2]) : -1;
         out[k++] = low >= 0 ? (char)(high << 4 | low) : *at == '+' ? ' ' : *at;
         at += low >= 0 ? 2 : 0;
     }
