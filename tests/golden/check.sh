@@ -62,6 +62,8 @@ fi
 [ -z "$whole" ] || agrees gemma2-cpu "$golden/gemma2" --target lavapipe --ctx 20000
 # A cache whose rows have keys and values, both read through views; of steps of one row below.
 [ -z "$whole" ] || agrees deepseek_v3-cpu "$golden/deepseek_v3" --target lavapipe --ctx 40
+# Steps of one row by the kernels of several.
+agrees gemma3-invariant "$golden/gemma3" --invariant --ctx 40
 # Halves that a kernel of few rows makes by itself.
 agrees llama-few-act-f16 "$golden/llama" --target gpu.yaml --act f16 --ctx 40
 # CPU devices with so many cores that some workgroups have no rows of a head; with a target that has persistent dispatches, whose

@@ -43,7 +43,7 @@ dop_check_graphs(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_gra
         g->copies = plan->model->state_copies;
         g->keeps_each = g->copies > 2 && s->kind == DOP_SCHED_ROWS;
         g->stays = s->kind == DOP_SCHED_DRAFT && dop_plan_program_of(plan, s->kind)->stays;
-        if (g->max_t != s->max_rows || (s->kind < DOP_SCHED_IMAGE && g->max_s < plan->model->ctx))
+        if (g->max_t < s->max_rows || (s->kind < DOP_SCHED_IMAGE && g->max_s < plan->model->ctx))
             return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path,
                                "the plan is damaged: graph %u is not that of schedule %u", i, i);
         for (uint32_t d = 0; d < s->n_dispatches; d++)
