@@ -467,7 +467,7 @@ const dop_family dop_families[] = {
      .ctx = 4096},
     {.name = "exaone4",
      .archs = {"Exaone4ForCausalLM"},
-     .model_types = {"exaone4"},
+     .model_types = {"exaone4", "exaone4_5_text"},
      .gguf = "exaone4",
      .flags = DOP_FAM_POST_NORM | DOP_FAM_QK_NORM | DOP_FAM_NOPE_FULL,
      .window_rule = DOP_WINDOW_PATTERN,
@@ -558,8 +558,9 @@ const dop_family dop_families[] = {
      .theta = 12e6,
      .ctx = 65536},
     {.name = "gemma4",
-     .archs = {"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"},
-     .model_types = {"gemma4_text", "gemma4"},
+     .archs = {"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForCausalLM",
+               "Gemma4UnifiedForConditionalGeneration"},
+     .model_types = {"gemma4_text", "gemma4", "gemma4_unified_text", "gemma4_unified"},
      .gguf = "gemma4",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_EMBED_SQRT | DOP_FAM_QK_NORM | DOP_FAM_V_NORM |
               DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_LAYER_SCALE | DOP_FAM_HEADS_BY_TYPE | DOP_FAM_TIED |

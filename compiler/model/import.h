@@ -357,6 +357,9 @@ dop_status dop_gguf_full_name(const dop_family *family, const dop_weight_need *n
                               const char **out_name);
 /* The first name of a role in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);
+/* Do a family's own names `more` (may be NULL) give the tensor of a name that most families have to another weight?  Gemma's
+ * post_attention_layernorm is no norm before the feed-forward part, not even where that one's tensor is missing. */
+bool dop_means_other(const dop_tensor_name *more, const dop_tensor_name *name);
 /* Tensor names of checkpoints laid out like Llama's, and the names that differ where blocks have norms before and after them. */
 extern const dop_tensor_name dop_hf_names_common[], dop_hf_names_sandwich[];
 /* Makes a model of one layer, whose facts an importer has read, the drafter that it is (dop_eagle).  e: the drafter's own facts; its norms have

@@ -176,6 +176,19 @@ dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, 
     return NULL;
 }
 
+bool
+dop_means_other(const dop_tensor_name *more, const dop_tensor_name *name)
+{
+    bool other = false;
+    for (const dop_tensor_name *own = more; own && own->role != DOP_W_none; own++)
+        if (strcmp(own->source, name->source) == 0) {
+            if (own->role == name->role)
+                return false;
+            other = true;
+        }
+    return other;
+}
+
 const char *
 dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed, const char *otherwise)
 {

@@ -278,6 +278,8 @@ static const struct {
     {"llama", "{\"model.embed_tokens.weight\": \"<delete>\"}", "tensor model.embed_tokens.weight is missing"},
     {"llama_attnbias_linear", "{\"model.layers.1.mlp.up_proj.bias\": \"<delete>\"}",
      "tensor model.layers.1.mlp.up_proj.bias is missing"},
+    {"gemma3", "{\"model.layers.0.pre_feedforward_layernorm.weight\": \"<delete>\"}",
+     "tensor model.layers.0.pre_feedforward_layernorm.weight is missing"}, /* which another family's names have */
     {"qwen3", "{\"model.layers.1.self_attn.k_norm.weight\": \"<delete>\"}",
      "tensor model.layers.1.self_attn.k_norm.weight is missing"},
     {"llama", "{\"model.layers.0.self_attn.q_proj.bias\": " EMPTY "}",

@@ -23,7 +23,8 @@ read_heads(dop_hf *hf, dop_attention *t)
     const dop_arch *a = &hf->model->arch;
     if (!f->keys->heads)
         return DOP_OK;
-    dop_status st = size_field(hf, f->keys->heads, DOP_HF(heads), f->heads, &t->n_heads);
+    const uint32_t heads = f->heads ? f->heads : dop_hf_part_sizes(hf).heads;
+    dop_status st = size_field(hf, f->keys->heads, DOP_HF(heads), heads, &t->n_heads);
     if (st == DOP_OK)
         st =
             size_field(hf, f->keys->kv_heads, DOP_HF(kv_heads), f->kv_heads ? f->kv_heads : t->n_heads, &t->n_kv_heads);
@@ -53,11 +54,13 @@ read_sizes(dop_hf *hf)
 {
     const dop_hf_keys *k = hf->family->keys;
     dop_arch *a = &hf->model->arch;
-    dop_status st = size_field(hf, k->hidden, DOP_HF(hidden), 0, &a->hidden);
+    const dop_hf_sizes part = dop_hf_part_sizes(hf);
+    const uint32_t vocab = hf->family->vocab ? hf->family->vocab : part.vocab;
+    dop_status st = size_field(hf, k->hidden, DOP_HF(hidden), part.hidden, &a->hidden);
     if (st == DOP_OK && !dop_hf_counts_blocks(hf, &a->n_layers))
-        st = size_field(hf, k->layers, DOP_HF(layers), 0, &a->n_layers);
+        st = size_field(hf, k->layers, DOP_HF(layers), part.layers, &a->n_layers);
     if (st == DOP_OK)
-        st = size_field(hf, "vocab_size|padded_vocab_size", DOP_HF(vocab), hf->family->vocab, &a->vocab); /* ChatGLM */
+        st = size_field(hf, "vocab_size|padded_vocab_size", DOP_HF(vocab), vocab, &a->vocab); /* ChatGLM */
     a->ctx_train = hf->family->ctx;
     if (st == DOP_OK && k->ctx)
         st = size_field(hf, k->ctx, DOP_HF(ctx), hf->family->ctx, &a->ctx_train);
@@ -69,7 +72,7 @@ read_sizes(dop_hf *hf)
      * read by dop_hf_adjust_ffn(). */
     const uint32_t otherwise = hf->family->ffn_times    ? hf->family->ffn_times * a->hidden
                                : dop_hf_adjusts_ffn(hf) ? 1
-                                                        : 0;
+                                                        : part.ffn;
     if (st == DOP_OK && k->ffn && !json_is_array(dop_json_get(&hf->cfg, k->ffn))) /* a list: dop_hf_altup() */
         st = size_field(hf, k->ffn, DOP_HF(ffn_width), otherwise, &hf->layer.ffn.width);
     if (hf->family->flags & DOP_FAM_HALF_FFN)

@@ -105,6 +105,16 @@ dop_status dop_hf_swa_heads(dop_hf *hf, const bool *sliding);
 dop_status dop_hf_layer_heads(dop_hf *hf, bool *rotates);
 /* Resolves a key "one|other": `other` where config.json has that field, else `one`, which is copied to `first`. */
 const char *dop_hf_key(const dop_hf *hf, const char *keys, char *first, size_t size);
+
+/* Is `arch` a model of several parts whose text part is a model by itself, named by text_config.model_type?  Text alone is then
+ * computed as by that model.  Families with a text part of their own list `arch` in their row. */
+bool dop_hf_any_text_part(const char *arch);
+/* Sizes that a text_config may leave out, because transformers writes into it only what differs from the defaults of its class:
+ * LLaVA 1.5 states nothing of its Llama.  0: it must state the size, as a config.json of one part must all of them. */
+typedef struct dop_hf_sizes {
+    uint32_t hidden, layers, heads, ffn, vocab;
+} dop_hf_sizes;
+dop_hf_sizes dop_hf_part_sizes(const dop_hf *hf);
 /* Do layers of this family have a mixer or a feed-forward part alone, and is no layer of this model a mixture of experts? */
 bool dop_hf_lacks_experts(const dop_hf *hf);
 /* Do layers of this family have a mixer or a feed-forward part alone, and does config.json list them?  *out_n is the list's

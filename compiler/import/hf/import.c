@@ -10,25 +10,6 @@ unknown(const dop_hf *hf, const char *what, const char *name)
                        "%s \"%.80s\" is not supported; dopplerc --list-models has the names that are", what, name);
 }
 
-/* Is `arch` a model of several parts (text, images) whose text part is a model by itself, named by text_config.model_type?  Text
- * alone is then computed as by that model.  Families with a text part of their own list `arch` in their row. */
-static bool
-has_any_text_part(const char *arch)
-{
-    static const char *const archs[] = {
-        "AyaVisionForConditionalGeneration",      "Cohere2VisionForConditionalGeneration",
-        "GraniteSpeechForConditionalGeneration",  "Idefics3ForConditionalGeneration",
-        "InternVLForConditionalGeneration",       "Lfm2VlForConditionalGeneration",
-        "LlavaForConditionalGeneration",          "LlavaNextForConditionalGeneration",
-        "LlavaOnevisionForConditionalGeneration", "Mistral3ForConditionalGeneration",
-        "SmolVLMForConditionalGeneration",        "VoxtralForConditionalGeneration",
-    };
-    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
-        if (strcmp(archs[i], arch) == 0)
-            return true;
-    return false;
-}
-
 /* Does a model of this architecture give scores of a whole text? */
 static bool
 scores_texts(const char *arch)
@@ -84,7 +65,7 @@ find_family(dop_hf *hf)
     hf->family = arch ? dop_family_by_arch(arch) : by_type;
     if (arch && !hf->family && (hf->family = dop_family_without_head(arch)))
         hf->headless = arch;
-    if (arch && parts && model_type && has_any_text_part(arch))
+    if (arch && parts && model_type && dop_hf_any_text_part(arch))
         hf->family = by_type;
     else if (arch && !hf->family && (hf->family = dop_family_with_classes(arch)) && !scores_texts(arch))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,

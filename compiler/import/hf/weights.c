@@ -444,7 +444,8 @@ name_of(filler *f, const dop_weight_need *need)
     char pattern[256], name[272];
     for (unsigned k = 0; k < 3; k++)
         for (const dop_tensor_name *n = lists[k]; n && n->role != DOP_W_none; n++) {
-            if (n->role != need->role || (n != lists[k] && n[-1].role == n->role))
+            if (n->role != need->role || (n != lists[k] && n[-1].role == n->role) ||
+                (k && dop_means_other(a->more_names, n)))
                 continue;
             full_name(f, need, n->source, pattern, sizeof pattern);
             dop_expert_name(pattern, 0, name, sizeof name);
