@@ -36,13 +36,12 @@ done
 # Chunks of few tokens have the tiles of few rows, which hold all of them, and others do not.
 few() {
     "$TOOLS/make_gguf" llama3.1-8b:2 "$1" few.gguf empty &&
-        "$DOPPLERC" few.gguf -o few.plan --weights external --target nvidia-hopper --chunks 16,64,512 --quiet &&
-        "$EXEC" --disasm few.plan | awk '/^schedule/ { s = $3 }
+        "$DOPPLERC" few.gguf --target nvidia-hopper --chunks 16,64,512 --emit plan --quiet >few.txt && awk '/^schedule/ { s = $3 }
             s == "prefill512" && /matmul_coop\// { many++ }
             s == "prefill16" || s == "prefill64" { other += /matmul_coop\//; few += /matmul_coop_(few|own)\// }
-            END { print many, few, other; exit many < 4 || few < 8 || other > 0 }'
+            END { print many, few, other; exit many < 4 || few < 8 || other > 0 }' few.txt
     local status=$?
-    rm -f few.gguf few.plan*
+    rm -f few.gguf
     return $status
 }
 for type in f16 q4_k; do

@@ -8,52 +8,56 @@ refuses() {
     check_fails "$(echo "${*:3}" | tr -cd ' -~' | cut -c1-60)" "$1" "$2" "$EXEC" "${@:3}"
 }
 
-# ---- usage: status 2 ------------------------------------------------------------------------------------------------
-refuses 2 "no plan given"
-refuses 2 "unknown option --bogus; see --help" ids.plan --bogus
-refuses 2 "unknown option -m: the plan comes without an option: doppler-exec PLAN" -m ids.plan
-refuses 2 "unknown option -c: the context is part of the plan: dopplerc MODEL --ctx N" ids.plan -c 512
-refuses 2 "unknown option --ctx-size: the context is part of the plan" ids.plan --ctx-size=512
-refuses 2 "unknown option -t: -j N is for threads while loading" ids.plan -t 4
-refuses 2 "unknown option --n-predict: use -n N" ids.plan --n-predict 3
-refuses 2 "unknown option -ngl: the whole model runs on the device of --device" ids.plan -ngl 99
-refuses 2 "unknown option --temperature; did you mean --temp?" ids.plan --temperature 0.5
-refuses 2 "unknown option --port: --serve [HOST:]PORT starts the server" ids.plan --port 8080
-refuses 2 "unknown option --host: --serve HOST:PORT has both" ids.plan --serve 8080 --host 0.0.0.0
-refuses 2 "unknown option --api-key: keys are in a file" ids.plan --serve 8080 --api-key=x
-refuses 2 "unknown option --parallel: sequences are part of the plan" ids.plan --serve 8080 --parallel 4
-refuses 2 "unknown option --profile: --profile measures by itself, without --bench" --bench ids.plan --profile x.html
-refuses 2 'and there is also "ROMEO:": a prompt is given with -p TEXT' text.plan ROMEO:
-refuses 1 "config.json: error: not a Doppler plan: this is a JSON file: name the model's folder that it is in" \
-    "$SRC/tests/golden/llama/config.json" -p x
-refuses 2 '--json-schema names a file: put "{}" into one' text.plan -p x --json-schema '{}'
-refuses 2 '--grammar names a file: put "root ::= "a"" into one' text.plan -p x --grammar 'root ::= "a"'
-check "-h is --help" cmp <("$EXEC" -h) <("$EXEC" --help)
-refuses 2 "-n needs a value: N" ids.plan -n
-refuses 2 '-n needs a whole number, not "x"' ids.plan -n x
-refuses 2 "-n must lie between -1 and" ids.plan -n -2
-refuses 2 "-n must lie between -1 and" ids.plan -n 99999999999999999999
-refuses 2 "--temp" ids.plan --temp -1
-refuses 2 "--temp" ids.plan --temp hot
-refuses 2 "--top-p" ids.plan --top-p 2
-refuses 2 "--top-k" ids.plan --top-k 1.5
-refuses 2 "" ids.plan other.plan --tokens 1
+# Which options there are, and which go together: seventy command lines that a sanitized program refuses as it does every other one.
+options() {
+    # ---- usage: status 2 ------------------------------------------------------------------------------------------------
+    refuses 2 "no plan given"
+    refuses 2 "unknown option --bogus; see --help" ids.plan --bogus
+    refuses 2 "unknown option -m: the plan comes without an option: doppler-exec PLAN" -m ids.plan
+    refuses 2 "unknown option -c: the context is part of the plan: dopplerc MODEL --ctx N" ids.plan -c 512
+    refuses 2 "unknown option --ctx-size: the context is part of the plan" ids.plan --ctx-size=512
+    refuses 2 "unknown option -t: -j N is for threads while loading" ids.plan -t 4
+    refuses 2 "unknown option --n-predict: use -n N" ids.plan --n-predict 3
+    refuses 2 "unknown option -ngl: the whole model runs on the device of --device" ids.plan -ngl 99
+    refuses 2 "unknown option --temperature; did you mean --temp?" ids.plan --temperature 0.5
+    refuses 2 "unknown option --port: --serve [HOST:]PORT starts the server" ids.plan --port 8080
+    refuses 2 "unknown option --host: --serve HOST:PORT has both" ids.plan --serve 8080 --host 0.0.0.0
+    refuses 2 "unknown option --api-key: keys are in a file" ids.plan --serve 8080 --api-key=x
+    refuses 2 "unknown option --parallel: sequences are part of the plan" ids.plan --serve 8080 --parallel 4
+    refuses 2 "unknown option --profile: --profile measures by itself, without --bench" --bench ids.plan --profile x.html
+    refuses 2 'and there is also "ROMEO:": a prompt is given with -p TEXT' text.plan ROMEO:
+    refuses 1 "config.json: error: not a Doppler plan: this is a JSON file: name the model's folder that it is in" \
+        "$SRC/tests/golden/llama/config.json" -p x
+    refuses 2 '--json-schema names a file: put "{}" into one' text.plan -p x --json-schema '{}'
+    refuses 2 '--grammar names a file: put "root ::= "a"" into one' text.plan -p x --grammar 'root ::= "a"'
+    check "-h is --help" cmp <("$EXEC" -h) <("$EXEC" --help)
+    refuses 2 "-n needs a value: N" ids.plan -n
+    refuses 2 '-n needs a whole number, not "x"' ids.plan -n x
+    refuses 2 "-n must lie between -1 and" ids.plan -n -2
+    refuses 2 "-n must lie between -1 and" ids.plan -n 99999999999999999999
+    refuses 2 "--temp" ids.plan --temp -1
+    refuses 2 "--temp" ids.plan --temp hot
+    refuses 2 "--top-p" ids.plan --top-p 2
+    refuses 2 "--top-k" ids.plan --top-k 1.5
+    refuses 2 "" ids.plan other.plan --tokens 1
 
-# What would be ignored is refused.
-refuses 2 "--info and --check are two things to do: ask for one of them" ids.plan --check --info
-refuses 2 "-p, --prompt is for text to continue; --ppl has no use for it" text.plan --ppl x -p y
-refuses 2 "--json is for generation from a prompt, and --info; --list-devices has no use for it" --list-devices --json
-refuses 2 "--temp is for generation and --serve; --check has no use for it" ids.plan --check --temp 0
-refuses 2 "--device is for what runs on a device; --info has no use for it" ids.plan --info --device 0
-refuses 2 'no device "" among' ids.plan --tokens 1 -n 1 --device ""
-refuses 2 "--gpu-loop is for generation; --embed has no use for it" ids.plan --embed --tokens 1 --gpu-loop 2
-refuses 2 "--serve-queue is for --serve; generation has no use for it" ids.plan --tokens 1 --serve-queue 3
-refuses 2 "--chat-template is for a conversation: add --chat or -i" text.plan -p x --chat-template chatml
-refuses 2 "--system is for a conversation: add --chat or -i" text.plan -p x --system y
-refuses 2 "--system is for --chat, -i, --render-chat and --serve; --info has no use for it" text.plan --info --system y
-refuses 2 "--no-special is for prompts in words; --check has no use for it" ids.plan --check --no-special
-refuses 2 "--grammar is for generation from a prompt; --interactive has no use for it" text.plan -i --grammar x
-refuses 2 "--stop needs a text to end before" text.plan -p x --stop ""
+    # What would be ignored is refused.
+    refuses 2 "--info and --check are two things to do: ask for one of them" ids.plan --check --info
+    refuses 2 "-p, --prompt is for text to continue; --ppl has no use for it" text.plan --ppl x -p y
+    refuses 2 "--json is for generation from a prompt, and --info; --list-devices has no use for it" --list-devices --json
+    refuses 2 "--temp is for generation and --serve; --check has no use for it" ids.plan --check --temp 0
+    refuses 2 "--device is for what runs on a device; --info has no use for it" ids.plan --info --device 0
+    refuses 2 'no device "" among' ids.plan --tokens 1 -n 1 --device ""
+    refuses 2 "--gpu-loop is for generation; --embed has no use for it" ids.plan --embed --tokens 1 --gpu-loop 2
+    refuses 2 "--serve-queue is for --serve; generation has no use for it" ids.plan --tokens 1 --serve-queue 3
+    refuses 2 "--chat-template is for a conversation: add --chat or -i" text.plan -p x --chat-template chatml
+    refuses 2 "--system is for a conversation: add --chat or -i" text.plan -p x --system y
+    refuses 2 "--system is for --chat, -i, --render-chat and --serve; --info has no use for it" text.plan --info --system y
+    refuses 2 "--no-special is for prompts in words; --check has no use for it" ids.plan --check --no-special
+    refuses 2 "--grammar is for generation from a prompt; --interactive has no use for it" text.plan -i --grammar x
+    refuses 2 "--stop needs a text to end before" text.plan -p x --stop ""
+}
+[ -n "${ASAN_OPTIONS:-}" ] || options
 
 # No output takes the place of an input.
 cp ids.plan own.plan

@@ -44,7 +44,8 @@ agrees mixtral-experts "$golden/mixtral" --target subgroup8.yaml --chunks 8
 # The same for activations in 8 bits, and weights in pieces.
 printf 'base: lavapipe\nint_dot: prefer\nmax_alloc: 16384\n' >integers.yaml
 [ -z "$whole" ] || agrees mixtral-integers "$golden/mixtral" --target integers.yaml --ctx 64 --quant q8_0
-agrees demo-gpu "$SRC/examples/shakespeare-gemma3" --target gpu.yaml --ctx 512 --quant ffn=q4_0
+[ -z "$whole" ] || agrees demo-gpu "$SRC/examples/shakespeare-gemma3" --target gpu.yaml --ctx 512 --quant ffn=q4_0
+agrees gemma3-gpu "$golden/gemma3" --target gpu.yaml --ctx 64 --quant ffn=q4_0
 if [ -n "$whole" ]; then
     agrees qwen3-tier1 "$golden/qwen3" --target subgroup8.yaml
     agrees gemma3-tier2 "$golden/gemma3" --target tier2

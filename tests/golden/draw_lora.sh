@@ -1,6 +1,7 @@
 # Adapters of models that draw (dopplerc --lora): the answers of the reference in PyTorch with the adapter merged, the same weights from
-# every form of file, and what is refused.
+# every form of file, and what is refused.  The argument `whole` is the long form: every form of both kinds of models.
 . "$(dirname "$0")/../lib.sh"
+whole=${1:-}
 models=$SRC/tests/diffusion adapter=$SRC/tests/diffusion/sd15_lora/pytorch_lora_weights.safetensors
 
 compile() { # PLAN MODEL OPTION...
@@ -23,8 +24,8 @@ if ! command -v python3 >/dev/null; then
 fi
 for model in sd15 sdxl; do
     form make "$models/$model" a.safetensors && form merge "$models/$model" a.safetensors $model && compile merged.plan $model
-    same "$model, PEFT's names" "$models/$model" --lora a.safetensors
-    for name in kohya $([ $model = sd15 ] || echo diffusers kohya-single); do
+    [ -z "$whole$([ $model = sd15 ] && echo first)" ] || same "$model, PEFT's names" "$models/$model" --lora a.safetensors
+    for name in $([ -z "$whole" ] && [ $model = sdxl ] || echo kohya) $([ $model = sd15 ] || echo diffusers kohya-single); do
         form $name a.safetensors $name.safetensors
         same "$model, names of $name" "$models/$model" --lora $name.safetensors
     done

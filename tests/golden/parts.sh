@@ -20,11 +20,12 @@ if [ "${1:-}" = whole ]; then
             "$EXEC" whole.plan --info --json | grep -o '"layers": [0-9]*,' | grep -o '[0-9]*' | head -1)
         parts "$model" "2 $([ "$layers" -gt 2 ] && echo "$layers")" --ctx 56 --chunks 4,16 --sequences 3
     done
+    parts qwen3_5 2 --ctx 56 --chunks 4,16 --kv f32 --sequences 3 # states that steps replace
     finish
     exit
 fi
 parts llama 2 --ctx 56 --chunks 4,16 --kv f32 --sequences 5 --ctx-total 104 --embed # states in pages
-parts qwen3_5 2 --ctx 56 --chunks 4,16 --kv f32 --sequences 3                           # states that steps replace
+# States that steps replace are in golden.ranks.
 
 # Files: one of all parts, the same whenever it is made; one of each part, with and without its weights.
 llama=$SRC/tests/golden/llama

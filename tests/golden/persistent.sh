@@ -6,6 +6,7 @@
 # square of that: one of them runs here, and what else can be tried with it is tried with the same one.  Others, of integer products and
 # of steps of several rows too, are compiled here and run with the argument `whole` (the long form).
 
+forms=$TOOLS/as_written/dopplerc # for plans that nobody runs
 # Caches are f16 (attention of one token is made for those).
 target() { # NAME CORES [LINE...]: a line replaces the one of the same field
     printf '%s\n' "base: nvidia-hopper" "name: $1" "cores: $2" "subgroup: 8" "max_workgroup: 64" "persistent: 64" \
@@ -68,7 +69,7 @@ for model in falcon_h1 gemma4_moe mixtral; do
     if [ "${1:-}" = whole ] && [ $model != mixtral ]; then
         persistent $model one-workgroup $model.plan --chunks 1
     else
-        check "$model has a persistent form" "$DOPPLERC" "$SRC/tests/golden/$model" -o form.plan --quiet --chunks 1 \
+        check "$model has a persistent form" "$forms" "$SRC/tests/golden/$model" -o form.plan --quiet --chunks 1 \
             --target one-workgroup.yaml && "$EXEC" --disasm form.plan >listing
         check "$model: stages" grep -q 'persistent, [1-9][0-9]* stages' listing
     fi
@@ -82,7 +83,7 @@ if [ "${1:-}" = whole ]; then
     check "integers: 30 operations, persistent" "$TOOLS/sequences" integers.plan 30 5 5e-4 . 40 persistent
     check "integers: --check compares stages" run_check integers.plan
 else
-    check "mistral_window integers: compiles" "$DOPPLERC" "$SRC/tests/golden/mistral_window" -o form.plan --quiet --target integers.yaml \
+    check "mistral_window integers: compiles" "$forms" "$SRC/tests/golden/mistral_window" -o form.plan --quiet --target integers.yaml \
         --chunks 8 --quant q4_0 --sequences 3 --rows 4 && "$EXEC" --disasm form.plan >listing
 fi
 grep -q 'rows4 .*persistent, [1-9][0-9]* stages' listing && pass "integers: rows have a form" || fail "integers: rows have a form"
@@ -90,7 +91,7 @@ grep -q 'rows4 .*persistent, [1-9][0-9]* stages' listing && pass "integers: rows
 # Steps of a few rows that replace states: of two sequences and of one, the latter for drafts of a layer of the model's own.  Matrix
 # units, which this target has, would take their products away from stages.
 rows_form() { # MODEL [OPTION...]
-    "$DOPPLERC" "$1" -o form.plan --quiet --target nvidia-hopper --ctx 64 --chunks 4 --rows 2 "${@:2}" &&
+    "$forms" "$1" -o form.plan --quiet --target nvidia-hopper --ctx 64 --chunks 4 --rows 2 "${@:2}" &&
         "$EXEC" --disasm form.plan >listing && grep -q 'rows2 .*persistent, [1-9][0-9]* stages' listing
 }
 check "mamba2: rows of two sequences have a form" rows_form "$SRC/tests/golden/mamba2" --sequences 2

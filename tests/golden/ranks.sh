@@ -101,7 +101,7 @@ ranks 2 "$EXEC" llama.2 --quiet --tokens "3" -n 8 --temp 0.9 --seed 3 --ignore-e
 "$EXEC" llama.1 --quiet --tokens "$tokens" -n 8 --temp 0.9 --seed 3 --ignore-eos --print-ids --session kept1 >b.out
 "$EXEC" llama.1 --quiet --tokens "3" -n 8 --temp 0.9 --seed 3 --ignore-eos --print-ids --session kept1 --draft-ngram 1 >>b.out
 check "sampled, kept in a session, and drafted" cmp a.out b.out
-check "--bench" ranks 2 "$EXEC" --bench llama.2 -p 8 -n 4 -b 1,4 -r 1 --quiet
+check "--bench" ranks 2 "$EXEC" --bench llama.2 -p 8 -n 4 -b 4 -r 1 --quiet
 check "sequences in random order" ranks 2 "$TOOLS/sequences_ranks" llama.2 120 1 2e-2 "$WORK"
 
 # States that steps replace.

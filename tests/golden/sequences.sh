@@ -31,6 +31,9 @@ if [ "${1:-}" = whole ]; then
     for model in llama gemma3 mistral_window qwen3_5; do
         run "$model" 100 15 0 --sequences 5 --invariant --chunks 64 --ctx 400 --kv q8_0
     done
+    check "a plan of falcon_h1 for two" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o two.plan --ctx 64 --chunks 4 --sequences 2 --rows 2,4 --quiet
+    check "drafts, with such states of two sequences" "$TOOLS/drafts" two.plan 40 3 two.plan
+    check "steps of both" grep -q '"tg4b2"' <("$EXEC" --bench two.plan -p 0 -n 4 -b 2 -r 1 -o csv --quiet)
     # Heads that are long enough for lanes of a row, as on GPUs.
     printf '%s\n' "base: lavapipe" "name: lanes" "max_workgroup: 256" "cpu: false" >lanes.yaml
     run gemma3_hd256 500 13 2e-2 --sequences 5 --rows 4 --target lanes.yaml
@@ -38,9 +41,6 @@ else
     # States that steps replace: what was not accepted is rolled back.
     check "a plan of falcon_h1" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o falcon_h1.plan --ctx 64 --chunks 4 --rows 4 --quiet
     check "drafts, with states that steps replace" "$TOOLS/drafts" falcon_h1.plan 40 3 falcon_h1.plan
-    check "a plan of falcon_h1 for two" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o two.plan --ctx 64 --chunks 4 --sequences 2 --rows 2,4 --quiet
-    check "drafts, with such states of two sequences" "$TOOLS/drafts" two.plan 40 3 two.plan
-    check "steps of both" grep -q '"tg4b2"' <("$EXEC" --bench two.plan -p 0 -n 4 -b 2 -r 1 -o csv --quiet)
     run qwen3_5 50 1 5e-4 --kv f32 --sequences 3 --rows 4
     run falcon_h1 40 14 0 --sequences 3 --invariant --chunks 4
     run mistral_window 60 14 0 --invariant --chunks 8 # one sequence, whose windows begin anywhere

@@ -6,6 +6,8 @@ demo=$SRC/examples/shakespeare-gemma3
 . "$(dirname "$0")/../lib_serve.sh"
 
 check "a plan" "$DOPPLERC" "$demo" -o demo.plan --ctx 512 --chunks 32 --sequences 8 --rows 8 --embed --target lavapipe --quiet
+# What the program alone shows is shown by it, which starts in a half of the time.
+check "a plan of one sequence" "$DOPPLERC" "$demo" -o one.plan --ctx 256 --chunks 32 --target lavapipe --quiet
 cat >chat.jinja <<'END'
 {% for tool in tools or [] %}{{ tool | tojson }} as <tool_call>{"name", "arguments"}</tool_call>
 {% endfor %}{% for m in messages %}{{ '<start_of_turn>' + m.role + '\n' + m.content + '<end_of_turn>\n' }}{% endfor %}{{ '<start_of_turn>model\n' }}
@@ -50,9 +52,9 @@ for heat in 0 1; do
     "$EXEC" demo.plan -p "ROMEO:" -n 24 --temp $heat -s 7 --json --quiet | text_of >plain
     check "and another one than without them" sh -c 'test -s plain && ! cmp -s plain changed'
 done
-check_fails "a bias without a number" 2 '--logit-bias needs ID=X, ID+X or ID-X, not "5"' "$EXEC" demo.plan -p A --logit-bias 5
-check_fails "a bias that is none" 2 '--logit-bias needs ID=X, ID+X or ID-X, not "5=nan"' "$EXEC" demo.plan -p A --logit-bias 5=nan
-check_fails "a bias of another model" 2 "token id 2048 is outside the vocabulary of 2048" "$EXEC" demo.plan -p A --logit-bias 2048-1
+check_fails "a bias without a number" 2 '--logit-bias needs ID=X, ID+X or ID-X, not "5"' "$EXEC" one.plan -p A --logit-bias 5
+check_fails "a bias that is none" 2 '--logit-bias needs ID=X, ID+X or ID-X, not "5=nan"' "$EXEC" one.plan -p A --logit-bias 5=nan
+check_fails "a bias of another model" 2 "token id 2048 is outside the vocabulary of 2048" "$EXEC" one.plan -p A --logit-bias 2048-1
 ask 200 '"index":3,.*"prompt_tokens":4,"completion_tokens":12' /v1/completions '{"prompt": ["A", [300, 301]], "n": 2, "max_tokens": 3, "seed": 5}'
 body='{"prompt": "KING", "max_tokens": 6, "seed": 7, "temperature": 1, "top_p": 0.9, "presence_penalty": 0.5, "logit_bias": {"300": -100}}'
 ask 200 '"text":' /v1/completions "$body"
@@ -148,13 +150,13 @@ ask 400 'the grammar takes too many steps' /v1/completions "$(printf '{"prompt":
 ask 200 '"text":"\\"word [0-9]+\\""' /v1/completions @words
 echo "$schema" >person.json
 echo 'root ::= ("ha" | "ho"){2,4}' >laugh.gbnf
-shaped() { "$EXEC" demo.plan -p A -n 200 --temp 1 --seed 3 --quiet --no-display-prompt "$@"; }
+shaped() { "$EXEC" one.plan -p A -n 200 --temp 1 --seed 3 --quiet --no-display-prompt "$@"; }
 shaped --json-schema person.json >shaped
 check "--json-schema" grep -q '"age"' shaped
 echo '{"type": "array", "items": {"const": 7}, "maxItems": 2, "uniqueItems": true}' >unique.json
-"$EXEC" demo.plan -p A -n 40 --json-schema unique.json --no-display-prompt 2>notes >shaped
+"$EXEC" one.plan -p A -n 40 --json-schema unique.json --no-display-prompt 2>notes >shaped
 check "a note names what is not enforced" grep -q '^doppler-exec: note: not enforced exactly: uniqueItems$' notes
-"$EXEC" demo.plan -p A -n 2 --json-schema person.json --no-display-prompt 2>notes >shaped
+"$EXEC" one.plan -p A -n 2 --json-schema person.json --no-display-prompt 2>notes >shaped
 check "a note says that a shape was cut" grep -q '^doppler-exec: note: after 2 tokens the text is not complete' notes
 shaped --grammar laugh.gbnf >shaped
 check "--grammar" grep -qxE "(ha|ho){2,4}" shaped
@@ -169,7 +171,7 @@ sed -E 's/.*("text":"[^"]*").*/\1/' answer >masked
 ask 200 '"text":"[a-z ]*"' /v1/completions "$body, \"logprobs\": 0}"
 check "the server too" sh -c 'sed -E "s/.*(\"text\":\"[^\"]*\").*/\1/" answer | cmp - masked'
 echo 'root ::= "a" b' >wrong.gbnf
-check_fails "--grammar with a mistake" 1 "wrong.gbnf:1:14: error: a rule of this name is not there" "$EXEC" demo.plan -p A --grammar wrong.gbnf
+check_fails "--grammar with a mistake" 1 "wrong.gbnf:1:14: error: a rule of this name is not there" "$EXEC" one.plan -p A --grammar wrong.gbnf
 
 # ---- what is refused ----------------------------------------------------------------------------------------------------
 ask 400 '"type":"invalid_request_error","param":null,"code":"invalid_json"' /v1/completions '{"prompt":'
@@ -222,7 +224,6 @@ fi
 
 # ---- keys, a full queue, a plan of one sequence -----------------------------------------------------------------------------
 printf 'secret-1\nsecret-2\n' >keys
-check "a plan of one sequence" "$DOPPLERC" "$demo" -o one.plan --ctx 256 --chunks 32 --target lavapipe --quiet
 serve one --api-key-file keys --serve-queue 1 --serve-time 20 --serve-connections 8
 ask 200 ok /health
 ask 401 '"code":"invalid_api_key"' /v1/models

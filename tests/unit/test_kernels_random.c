@@ -1,5 +1,5 @@
 /* Random graphs compiled fused and unfused by the real passes and kernels, against the interpreter: of all, what the
- * passes made is interpreted; the kernels of every 13th small one (with --long, of twice as many and of every third) run on
+ * passes made is interpreted; the kernels of every 26th small one (with --long, of twice as many and of every third) run on
  * a software device, whose compiler is what takes the time.  A failing graph is printed as text; `fuzz_graph FILE`
  * (tests/fuzz) runs it again, and `fuzz_graph FIRST COUNT` runs larger ones, for as long as wanted. */
 #include "tests/unit/kernels_util.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GRAPHS = 520, ON_DEVICE = 13, ON_DEVICE_WHOLE = 3, LARGE = 1000 };
+enum { GRAPHS = 520, ON_DEVICE = 26, ON_DEVICE_WHOLE = 3, LARGE = 1000 };
 
 static kernel_lab *
 open_lab(void)
