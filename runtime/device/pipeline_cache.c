@@ -77,7 +77,7 @@ dop_pipeline_cache_load(dop_device *device, const char *cache_dir, const dop_log
     };
     VkResult r = vkCreatePipelineCache(device->handle, &info, NULL, &out_cache->handle);
     dop_map_close(&map);
-    out_cache->loaded = size;
+    out_cache->kept = size;
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkCreatePipelineCache");
 }
 
@@ -97,11 +97,11 @@ make_dirs(const char *dir)
 }
 
 void
-dop_pipeline_cache_save(dop_device *device, const dop_pipeline_cache *cache, const dop_log *log)
+dop_pipeline_cache_save(dop_device *device, dop_pipeline_cache *cache, const dop_log *log)
 {
     size_t size = 0;
     if (!cache->path[0] || vkGetPipelineCacheData(device->handle, cache->handle, &size, NULL) != VK_SUCCESS ||
-        size == 0 || size == cache->loaded || size > MAX_CACHE_BYTES - sizeof(cache_header))
+        size == 0 || size == cache->kept || size > MAX_CACHE_BYTES - sizeof(cache_header))
         return;
     uint8_t *file = malloc(sizeof(cache_header) + size);
     if (!file)
@@ -115,6 +115,7 @@ dop_pipeline_cache_save(dop_device *device, const dop_pipeline_cache *cache, con
         snprintf(dir, sizeof dir, "%s", cache->path);
         *strrchr(dir, '/') = 0;
         make_dirs(dir);
+        cache->kept = size; /* or it could not be written, and will not be a second time */
         if (dop_write_file(cache->path, file, sizeof h + size, &diag) == DOP_OK)
             dop_log_printf(log, "pipeline cache: %s written, %zu bytes", cache->path, size);
         else

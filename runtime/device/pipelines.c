@@ -5,10 +5,10 @@
 #include "runtime/device/replay.h"
 #include "runtime/device/views.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Appends why the device cannot run the kernel, missing capabilities aside; nothing where it can. */
 static void
@@ -93,26 +93,36 @@ dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bo
         refuse_grids(info, plan, &plan->schedules[schedules[i]], out_reason);
 }
 
+/* What becomes of a kernel. */
+typedef struct made_kernel {
+    VkResult result; /* of creating its pipeline; VK_NOT_READY: not finished */
+    float took_ms;   /* how long that took */
+    bool begun;      /* a thread creates it, or has */
+    bool wanted;     /* it is in dop_pipeline_build.wanted */
+} made_kernel;
+
 typedef struct dop_pipeline_build {
     dop_pipelines *out;
     const dop_plan *plan;
     const dop_log *log;
     const char *cache_dir; /* not owned: valid until the cache is loaded */
     dop_pipeline_cache cache;
-    uint32_t *order;
-    uint32_t n_order;
-    _Atomic uint32_t next;
-    _Atomic bool stop; /* no more pipelines are created: memory or the device is lost, or nobody waits for them */
+    uint32_t *ahead; /* owned, [n_ahead]: kernels that are created before anybody waits for them */
+    uint32_t n_ahead;
     uint32_t n_builders;
     double start_ms;      /* dop_now_ms when the threads started */
     dop_team team;        /* the threads that create pipelines */
     pthread_mutex_t lock; /* guards the fields below, and rows of pipelines that are not created yet */
     pthread_cond_t changed;
     bool cache_loaded;
-    VkResult *results; /* [n_kernels]: of creating the kernel's pipeline; VK_NOT_READY: not finished */
-    float *took_ms;    /* [n_kernels]: how long that took */
-    uint32_t n_made;   /* pipelines */
-    dop_status st;     /* why no more are created */
+    bool stop;            /* no more pipelines are created: memory or the device is lost, or nobody waits for them */
+    made_kernel *kernels; /* owned, [n_kernels] */
+    uint32_t *wanted;     /* owned, [n_kernels]: kernels that somebody waits for, which come first */
+    uint32_t n_wanted, next_wanted, next_ahead;
+    uint32_t n_busy;          /* threads that are in the driver */
+    uint32_t n_made, n_saved; /* pipelines, and how many of them there were when the cache was last saved */
+    double ended_ms;          /* dop_now_ms when the last one was finished */
+    dop_status st;            /* why no more are created */
     dop_diag diag;
 } dop_pipeline_build;
 
@@ -196,16 +206,75 @@ dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelin
 static void
 load_cache(dop_pipeline_build *b)
 {
-    pthread_mutex_lock(&b->lock);
-    if (!b->cache_loaded) {
-        b->cache_loaded = true;
-        b->st = dop_pipeline_cache_load(b->out->device, b->cache_dir, b->log, &b->diag, &b->cache);
-        if (b->st != DOP_OK) {
-            atomic_store(&b->stop, true);
-            pthread_cond_broadcast(&b->changed); /* a thread may wait already for a pipeline that is not created now */
-        }
+    if (b->cache_loaded)
+        return;
+    b->cache_loaded = true;
+    b->st = dop_pipeline_cache_load(b->out->device, b->cache_dir, b->log, &b->diag, &b->cache);
+    b->stop = b->stop || b->st != DOP_OK;
+    if (b->st != DOP_OK)
+        pthread_cond_broadcast(&b->changed); /* a thread may wait already for a pipeline that is not created now */
+}
+
+/* The next kernel to create; false: there is none. */
+static bool
+take(dop_pipeline_build *b, uint32_t *out_kernel)
+{
+    bool found = false;
+    while (!b->stop && !found && (b->next_wanted < b->n_wanted || b->next_ahead < b->n_ahead)) {
+        *out_kernel = b->next_wanted < b->n_wanted ? b->wanted[b->next_wanted++] : b->ahead[b->next_ahead++];
+        found = !b->kernels[*out_kernel].begun;
     }
+    if (found)
+        b->kernels[*out_kernel].begun = true;
+    return found;
+}
+
+/* Creates a kernel's pipeline, without the lock meanwhile. */
+static void
+build_one(dop_pipeline_build *b, uint32_t kernel)
+{
+    const double start_ms = dop_now_ms();
+    VkPipeline pipeline = VK_NULL_HANDLE;
     pthread_mutex_unlock(&b->lock);
+    const VkResult r = create(b->out->device, b->out->layout, b->cache.handle, b->plan, kernel, &pipeline);
+    pthread_mutex_lock(&b->lock);
+    b->ended_ms = dop_now_ms();
+    b->out->rows[kernel] = pipeline;
+    b->kernels[kernel].result = r;
+    b->kernels[kernel].took_ms = (float)(b->ended_ms - start_ms);
+    b->n_made += r == VK_SUCCESS;
+    if (r != VK_SUCCESS && !is_refusal(r) && b->st == DOP_OK) {
+        b->st = fail(b->out->device, b->plan, kernel, r, &b->diag);
+        b->stop = true;
+    }
+    pthread_cond_broadcast(&b->changed);
+}
+
+/* Saves the cache if it may have grown, without the lock meanwhile. */
+static void
+save(dop_pipeline_build *b)
+{
+    if (b->st != DOP_OK || b->n_made == b->n_saved)
+        return;
+    b->n_saved = b->n_made;
+    pthread_mutex_unlock(&b->lock);
+    dop_pipeline_cache_save(b->out->device, &b->cache, b->log);
+    pthread_mutex_lock(&b->lock);
+}
+
+/* Creates what there is to create.  The last thread that has nothing left to do saves the cache, which a process that is killed leaves
+ * behind then, too. */
+static void
+build_some(dop_pipeline_build *b)
+{
+    uint32_t kernel;
+    load_cache(b);
+    b->n_busy++;
+    while (take(b, &kernel))
+        build_one(b, kernel);
+    if (b->n_busy == 1 && !b->stop)
+        save(b);
+    b->n_busy--;
 }
 
 static void
@@ -213,32 +282,18 @@ build_pipelines(void *user, uint32_t member)
 {
     dop_pipeline_build *b = user;
     (void)member;
-    load_cache(b);
-    while (!atomic_load(&b->stop)) {
-        uint32_t next = atomic_fetch_add(&b->next, 1);
-        if (next >= b->n_order)
-            break;
-        const uint32_t i = b->order[next];
-        const double start_ms = dop_now_ms();
-        VkPipeline pipeline = VK_NULL_HANDLE;
-        const VkResult r = create(b->out->device, b->out->layout, b->cache.handle, b->plan, i, &pipeline);
-        pthread_mutex_lock(&b->lock);
-        b->out->rows[i] = pipeline;
-        b->results[i] = r;
-        b->took_ms[i] = (float)(dop_now_ms() - start_ms);
-        b->n_made += r == VK_SUCCESS;
-        if (r != VK_SUCCESS && !is_refusal(r) && b->st == DOP_OK) {
-            b->st = fail(b->out->device, b->plan, i, r, &b->diag);
-            atomic_store(&b->stop, true);
-        }
-        pthread_cond_broadcast(&b->changed);
-        pthread_mutex_unlock(&b->lock);
+    pthread_mutex_lock(&b->lock);
+    while (!b->stop) {
+        build_some(b);
+        while (!b->stop && b->next_wanted == b->n_wanted)
+            pthread_cond_wait(&b->changed, &b->lock);
     }
+    pthread_mutex_unlock(&b->lock);
 }
 
 /* Allocates the build's memory and locks, which dop_pipelines_destroy frees. */
 static dop_status
-make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *order, uint32_t n_order, uint32_t n_threads,
+make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *ahead, uint32_t n_ahead, uint32_t n_threads,
            dop_diag *diag)
 {
     dop_pipeline_build *b = calloc(1, sizeof *b);
@@ -246,34 +301,33 @@ make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *order, uint32
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     b->out = p;
     b->plan = plan;
-    b->n_order = n_order;
+    b->n_ahead = n_ahead;
     b->n_builders = n_threads < 1 ? 1 : n_threads > DOP_MAX_THREADS ? DOP_MAX_THREADS : n_threads;
-    if (b->n_builders > n_order)
-        b->n_builders = n_order;
-    b->order = calloc((size_t)n_order + 1, sizeof *b->order);
-    b->results = calloc((size_t)plan->n_kernels + 1, sizeof *b->results);
-    b->took_ms = calloc((size_t)plan->n_kernels + 1, sizeof *b->took_ms);
+    if (b->n_builders > plan->n_kernels)
+        b->n_builders = plan->n_kernels;
+    b->ahead = calloc((size_t)plan->n_kernels + 1, 2 * sizeof *b->ahead);
+    b->kernels = calloc((size_t)plan->n_kernels + 1, sizeof *b->kernels);
     bool lock = pthread_mutex_init(&b->lock, NULL) == 0, cond = pthread_cond_init(&b->changed, NULL) == 0;
-    if (!b->order || !b->results || !b->took_ms || !lock || !cond) {
+    if (!b->ahead || !b->kernels || !lock || !cond) {
         if (lock)
             pthread_mutex_destroy(&b->lock);
         if (cond)
             pthread_cond_destroy(&b->changed);
-        free(b->order);
-        free(b->results);
-        free(b->took_ms);
+        free(b->ahead);
+        free(b->kernels);
         free(b);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    memcpy(b->order, order, n_order * sizeof *order);
+    b->wanted = b->ahead + plan->n_kernels;
+    memcpy(b->ahead, ahead, n_ahead * sizeof *ahead);
     for (uint32_t i = 0; i < plan->n_kernels; i++)
-        b->results[i] = VK_NOT_READY;
+        b->kernels[i].result = VK_NOT_READY;
     p->build = b;
     return DOP_OK;
 }
 
 dop_status
-dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *order, uint32_t n_order,
+dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *ahead, uint32_t n_ahead,
                     uint32_t n_threads, const char *cache_dir, const dop_log *log, dop_diag *diag,
                     dop_pipelines *out_pipelines)
 {
@@ -283,7 +337,7 @@ dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *or
     p->n_rows = plan->n_kernels;
     p->rows = calloc(plan->n_kernels, sizeof(VkPipeline));
     dop_status st = p->rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK && (st = make_build(p, plan, order, n_order, n_threads, diag)) == DOP_OK)
+    if (st == DOP_OK && (st = make_build(p, plan, ahead, n_ahead, n_threads, diag)) == DOP_OK)
         st = dop_pipeline_layout(p->device, diag, &p->layout);
     if (st != DOP_OK) {
         dop_pipelines_destroy(p);
@@ -291,10 +345,23 @@ dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *or
     }
     p->build->log = log;
     p->build->cache_dir = cache_dir;
-    p->build->start_ms = dop_now_ms();
-    if (dop_team_start(&p->build->team, p->build->n_builders, build_pipelines, p->build) == 0)
-        build_pipelines(p->build, 0);
+    p->build->start_ms = p->build->ended_ms = dop_now_ms();
+    dop_team_start(&p->build->team, p->build->n_builders, build_pipelines, p->build);
     return DOP_OK;
+}
+
+/* Creates kernels that somebody waits for before all others.  Without a thread they are created here, and so is everything else. */
+static void
+want(dop_pipeline_build *b, const bool *used)
+{
+    for (uint32_t i = 0; i < b->plan->n_kernels; i++)
+        if (used[i] && !b->kernels[i].begun && !b->kernels[i].wanted) {
+            b->kernels[i].wanted = true;
+            b->wanted[b->n_wanted++] = i;
+        }
+    pthread_cond_broadcast(&b->changed);
+    if (b->team.n == 0)
+        build_some(b);
 }
 
 dop_status
@@ -303,21 +370,23 @@ dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progres
     dop_pipeline_build *b = pipelines->build;
     dop_status st = DOP_OK;
     pthread_mutex_lock(&b->lock);
+    want(b, used);
     for (uint32_t i = 0; i < pipelines->n_rows && st == DOP_OK; i++) {
-        while (used[i] && b->results[i] == VK_NOT_READY && b->st == DOP_OK && st == DOP_OK) {
+        const made_kernel *k = &b->kernels[i];
+        while (used[i] && k->result == VK_NOT_READY && b->st == DOP_OK && st == DOP_OK) {
             const uint32_t n = b->n_made;
             pthread_cond_wait(&b->changed, &b->lock);
             if (b->n_made == n || !progress->fn)
                 continue;
-            const uint32_t made = b->n_made;
+            const uint32_t made = b->n_made, all = b->n_ahead > made ? b->n_ahead : made;
             pthread_mutex_unlock(&b->lock);
-            if (!dop_progress_report(progress, "kernels", made, b->n_order))
+            if (!dop_progress_report(progress, "kernels", made, all))
                 st = DOP_CANCELLED(diag);
             pthread_mutex_lock(&b->lock);
         }
-        if (used[i] && is_refusal(b->results[i]) && st == DOP_OK) {
-            st = fail(pipelines->device, b->plan, i, b->results[i], diag);
-        } else if (used[i] && b->results[i] != VK_SUCCESS && st == DOP_OK) {
+        if (used[i] && is_refusal(k->result) && st == DOP_OK) {
+            st = fail(pipelines->device, b->plan, i, k->result, diag);
+        } else if (used[i] && k->result != VK_SUCCESS && st == DOP_OK) {
             st = b->st;
             if (diag)
                 *diag = b->diag;
@@ -327,27 +396,52 @@ dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progres
     return st;
 }
 
+bool
+dop_pipelines_come(dop_pipelines *pipelines, const bool *used, uint32_t most_ms)
+{
+    enum { MS_NS = 1000 * 1000, SECOND_NS = 1000 * MS_NS };
+    dop_pipeline_build *b = pipelines->build;
+    bool are = true;
+    int waited = 0;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += most_ms / 1000;
+    until.tv_nsec += (long)(most_ms % 1000) * MS_NS;
+    until.tv_sec += until.tv_nsec / SECOND_NS;
+    until.tv_nsec %= SECOND_NS;
+    pthread_mutex_lock(&b->lock);
+    want(b, used);
+    for (uint32_t i = 0; i < pipelines->n_rows && are; i++) {
+        while (used[i] && b->kernels[i].result == VK_NOT_READY && b->st == DOP_OK && waited == 0)
+            waited = pthread_cond_timedwait(&b->changed, &b->lock, &until);
+        are = !used[i] || b->kernels[i].result == VK_SUCCESS;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return are;
+}
+
 /* How long the driver's compiler took, and for which kernels longest. */
 static void
-log_times(const dop_pipeline_build *b, double wall_ms)
+log_times(const dop_pipeline_build *b)
 {
     const uint32_t none = UINT32_MAX;
     uint32_t longest[2] = {none, none};
     double all_ms = 0;
-    for (uint32_t n = 0; n < b->n_order; n++) {
-        const uint32_t i = b->order[n];
-        all_ms += (double)b->took_ms[i];
-        if (longest[0] == none || b->took_ms[i] > b->took_ms[longest[0]]) {
+    for (uint32_t i = 0; i < b->plan->n_kernels; i++) {
+        if (!b->kernels[i].begun)
+            continue;
+        all_ms += (double)b->kernels[i].took_ms;
+        if (longest[0] == none || b->kernels[i].took_ms > b->kernels[longest[0]].took_ms) {
             longest[1] = longest[0];
             longest[0] = i;
-        } else if (longest[1] == none || b->took_ms[i] > b->took_ms[longest[1]]) {
+        } else if (longest[1] == none || b->kernels[i].took_ms > b->kernels[longest[1]].took_ms) {
             longest[1] = i;
         }
     }
-    dop_log_printf(b->log, "kernels: %u by %u threads in %.1f ms, %.1f ms one by one", b->n_made, b->n_builders,
-                   wall_ms, all_ms);
+    dop_log_printf(b->log, "kernels: %u by %u threads, the last %.1f ms after the start, %.1f ms one by one", b->n_made,
+                   b->n_builders, b->ended_ms - b->start_ms, all_ms);
     for (uint32_t n = 0; n < 2 && longest[n] != none; n++)
-        dop_log_printf(b->log, "kernels:   %.1f ms for %s", (double)b->took_ms[longest[n]],
+        dop_log_printf(b->log, "kernels:   %.1f ms for %s", (double)b->kernels[longest[n]].took_ms,
                        dop_plan_string(b->plan, b->plan->kernels[longest[n]].name));
 }
 
@@ -355,10 +449,18 @@ void
 dop_pipelines_end(dop_pipelines *pipelines)
 {
     dop_pipeline_build *b = pipelines->build;
+    if (!b)
+        return;
+    pthread_mutex_lock(&b->lock);
+    b->stop = true;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
     dop_team_join(&b->team);
-    log_times(b, dop_now_ms() - b->start_ms);
-    if (b->st == DOP_OK)
-        dop_pipeline_cache_save(pipelines->device, &b->cache, b->log);
+    pthread_mutex_lock(&b->lock);
+    if (!pipelines->device->lost && !pipelines->device->hung)
+        save(b);
+    pthread_mutex_unlock(&b->lock);
+    log_times(b);
 }
 
 void
@@ -367,15 +469,12 @@ dop_pipelines_destroy(dop_pipelines *pipelines)
     dop_device *d = pipelines->device;
     dop_pipeline_build *b = pipelines->build;
     if (b) {
-        atomic_store(&b->stop, true);
-        dop_team_join(&b->team);
         if (!d->hung)
             vkDestroyPipelineCache(d->handle, b->cache.handle, NULL);
         pthread_mutex_destroy(&b->lock);
         pthread_cond_destroy(&b->changed);
-        free(b->order);
-        free(b->results);
-        free(b->took_ms);
+        free(b->ahead);
+        free(b->kernels);
         free(b);
     }
     if (d && d->handle && !d->hung) {

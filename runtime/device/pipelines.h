@@ -22,18 +22,20 @@ typedef struct dop_pipelines {
 void dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels,
                           const uint32_t *schedules, uint32_t n_used, uint32_t matrix, dop_buf *out_reason);
 
-/* Starts threads that create the kernels order[0 .. n_order) in that order, and returns before they are finished.
- * cache_dir: where pipeline caches are kept, NULL for none; a damaged or foreign cache is ignored, and failing to write
- * one is not an error. */
-dop_status dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *order, uint32_t n_order,
+/* Starts threads that create the kernels ahead[0 .. n_ahead) in that order, and later others that are waited for; returns before any
+ * is finished.  cache_dir: where pipeline caches are kept, NULL for none; a damaged or foreign cache is ignored, and failing to write
+ * one is not an error.  It is saved whenever the threads have nothing left to do, and at the end. */
+dop_status dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *ahead, uint32_t n_ahead,
                                uint32_t n_threads, const char *cache_dir, const dop_log *log, dop_diag *diag,
                                dop_pipelines *out_pipelines);
-/* Waits until the kernels with used[kernel], which must be in the order, are finished, and reports how many of all are.  After a failure
- * no more are created. */
+/* Waits until the kernels with used[kernel] are finished, which come before all others that are not begun, and reports how many of all
+ * are.  After a failure no more are created. */
 dop_status dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progress *progress, dop_diag *diag);
-/* Waits until all are finished and the cache is saved.  One thread may do this while others wait. */
+/* The same, but waits for at most so many milliseconds; returns whether all are there.  Others are created all the same. */
+bool dop_pipelines_come(dop_pipelines *pipelines, const bool *used, uint32_t most_ms);
+/* Begins no more kernels, waits for those that the driver is at, and saves the cache.  Nothing may wait any more.  Accepts a zeroed one. */
 void dop_pipelines_end(dop_pipelines *pipelines);
-/* No thread may be inside any of the above; threads that create pipelines stop.  Accepts a zeroed one. */
+/* After the end.  Accepts a zeroed one. */
 void dop_pipelines_destroy(dop_pipelines *pipelines);
 
 /* Creates the pipeline of one kernel, which the caller destroys.  cache: VK_NULL_HANDLE for none. */
@@ -43,12 +45,12 @@ dop_status dop_pipeline_create(const dop_device *device, VkPipelineLayout layout
 /* pipeline_cache.c.  The file is named by device, driver and cache UUID; its bytes carry a digest. */
 typedef struct dop_pipeline_cache {
     VkPipelineCache handle;
-    char path[768];  /* "": not kept */
-    uint64_t loaded; /* bytes that came from the file; a cache that has not grown is not written again */
+    char path[768]; /* "": not kept */
+    uint64_t kept;  /* bytes that are in the file; a cache that has not grown is not written again */
 } dop_pipeline_cache;
 
 dop_status dop_pipeline_cache_load(dop_device *device, const char *cache_dir, const dop_log *log, dop_diag *diag,
                                    dop_pipeline_cache *out_cache);
-void dop_pipeline_cache_save(dop_device *device, const dop_pipeline_cache *cache, const dop_log *log);
+void dop_pipeline_cache_save(dop_device *device, dop_pipeline_cache *cache, const dop_log *log);
 
 #endif

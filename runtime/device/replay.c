@@ -292,26 +292,29 @@ record_cut(dop_replay *r, uint32_t schedule, dop_cut_side cut, VkCommandBuffer c
 }
 
 dop_status
-dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag)
+dop_replay_add(dop_replay *replay, uint32_t schedule, dop_diag *diag)
 {
     dop_replay *r = replay;
     const uint32_t n = dop_replay_segments(r, schedule);
     dop_status st = DOP_OK;
+    VkCommandBuffer **forms = &r->commands[schedule * DOP_N_FORMS];
     for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++) {
-        VkCommandBuffer **commands = &r->commands[schedule * DOP_N_FORMS + f];
         if (!dop_replay_has_form(r->plan, schedule, (dop_form)f))
             continue;
-        if (!(*commands = calloc(n, sizeof **commands)))
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-        st = allocate_commands(r, r->pools[later], n, *commands, diag);
+        forms[f] = calloc(n, sizeof **forms);
+        st = forms[f] ? allocate_commands(r, r->pool, n, forms[f], diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         for (uint32_t k = 0; k < n && st == DOP_OK; k++)
-            st = record_segment(r, schedule, (dop_form)f, k, n, (*commands)[k], diag);
+            st = record_segment(r, schedule, (dop_form)f, k, n, forms[f][k], diag);
     }
     for (uint32_t c = 0; c < DOP_N_CUTS && st == DOP_OK; c++) {
         VkCommandBuffer *cut = &r->cuts[schedule * DOP_N_CUTS + c];
         if (dop_cut_is_crossed(r->plan, schedule, (dop_cut_side)c) &&
-            (st = allocate_commands(r, r->pools[later], 1, cut, diag)) == DOP_OK)
+            (st = allocate_commands(r, r->pool, 1, cut, diag)) == DOP_OK)
             st = record_cut(r, schedule, (dop_cut_side)c, *cut, diag);
+    }
+    for (uint32_t f = 0; f < DOP_N_FORMS && st != DOP_OK; f++) {
+        free(forms[f]);
+        forms[f] = NULL;
     }
     return st;
 }
@@ -339,15 +342,13 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
         dop_replay_destroy(r);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    VkCommandPoolCreateInfo pool = {
+    VkCommandPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = device->info.queue_family,
     };
-    for (int i = 0; i < 2 && st == DOP_OK; i++) {
-        VkResult res = vkCreateCommandPool(device->handle, &pool, NULL, &r->pools[i]);
-        st = res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkCreateCommandPool");
-    }
-    if (st == DOP_OK && (st = allocate_commands(r, r->pools[0], DOP_N_CLEARS, r->clear, diag)) == DOP_OK)
+    VkResult res = vkCreateCommandPool(device->handle, &info, NULL, &r->pool);
+    st = res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkCreateCommandPool");
+    if (st == DOP_OK && (st = allocate_commands(r, r->pool, DOP_N_CLEARS, r->clear, diag)) == DOP_OK)
         st = dop_device_timeline(device, diag, &r->timeline);
     for (uint32_t i = 0; i < DOP_N_CLEARS && st == DOP_OK; i++)
         st = record_clear(r, (dop_clear)i, diag);
@@ -365,8 +366,7 @@ dop_replay_destroy(dop_replay *replay)
             (void)dop_device_wait(d, replay->timeline, replay->submitted, NULL);
         if (!d->hung) {
             vkDestroySemaphore(d->handle, replay->timeline, NULL);
-            for (int i = 0; i < 2; i++)
-                vkDestroyCommandPool(d->handle, replay->pools[i], NULL);
+            vkDestroyCommandPool(d->handle, replay->pool, NULL);
         }
     }
     const uint32_t n_forms = replay->commands ? replay->plan->n_schedules * DOP_N_FORMS : 0;
@@ -507,9 +507,9 @@ find_link(dop_replay *r, uint32_t from, uint32_t to, uint32_t rows, dop_diag *di
     }
     dop_replay_link *link = &r->links[r->n_links++ % DOP_REPLAY_LINKS];
     if (link->commands)
-        vkFreeCommandBuffers(r->device->handle, r->pools[0], 1, &link->commands);
+        vkFreeCommandBuffers(r->device->handle, r->pool, 1, &link->commands);
     *link = (dop_replay_link){from, to, rows, VK_NULL_HANDLE};
-    dop_status st = allocate_commands(r, r->pools[0], 1, &link->commands, diag);
+    dop_status st = allocate_commands(r, r->pool, 1, &link->commands, diag);
     if (st == DOP_OK && (st = record_link(r, link, diag)) != DOP_OK)
         link->from = UINT32_MAX; /* nobody finds it */
     *out_commands = link->commands;
@@ -584,9 +584,9 @@ dop_replay_begin(dop_replay *replay, dop_diag *diag, VkCommandBuffer *out_comman
 {
     dop_replay *r = replay;
     if (r->piece)
-        vkFreeCommandBuffers(r->device->handle, r->pools[0], 1, &r->piece);
+        vkFreeCommandBuffers(r->device->handle, r->pool, 1, &r->piece);
     r->piece = VK_NULL_HANDLE;
-    dop_status st = allocate_commands(r, r->pools[0], 1, &r->piece, diag);
+    dop_status st = allocate_commands(r, r->pool, 1, &r->piece, diag);
     if (st == DOP_OK)
         st = dop_device_begin(r->piece, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
     if (st != DOP_OK)
@@ -641,7 +641,7 @@ dop_status
 dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *diag, uint64_t *out_ticket)
 {
     dop_status st = DOP_OK;
-    if (!replay->copy && (st = allocate_commands(replay, replay->pools[0], 1, &replay->copy, diag)) == DOP_OK)
+    if (!replay->copy && (st = allocate_commands(replay, replay->pool, 1, &replay->copy, diag)) == DOP_OK)
         st = record_copy(replay, from, diag);
     return st == DOP_OK ? submit(replay, &replay->copy, 1, diag, out_ticket) : st;
 }

@@ -82,7 +82,7 @@ typedef struct dop_replay {
     const dop_plan *plan;
     const dop_memory *memory;
     const dop_pipelines *pipelines;
-    VkCommandPool pools[2];     /* for what is recorded first, and for later */
+    VkCommandPool pool;
     VkCommandBuffer **commands; /* [schedule][form], owned: the command buffers of its segments; NULL: not recorded */
     VkCommandBuffer *cuts;      /* [schedule][cut]; VK_NULL_HANDLE: nothing crosses there, or not recorded */
     VkCommandBuffer clear[DOP_N_CLEARS];
@@ -112,9 +112,8 @@ dop_status dop_replay_create(dop_device *device, const dop_plan *plan, const dop
                              const dop_pipelines *pipelines, dop_diag *diag, dop_replay *out_replay);
 /* Does a schedule have this form? */
 bool dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form);
-/* Records all forms of a schedule, whose pipelines must be finished.  later: one thread may do this while another one records
- * without `later` and submits schedules that are already recorded. */
-dop_status dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag);
+/* Records all forms of a schedule, whose pipelines must be finished. */
+dop_status dop_replay_add(dop_replay *replay, uint32_t schedule, dop_diag *diag);
 /* Waits for what is in flight unless the device is lost; accepts a zeroed one. */
 void dop_replay_destroy(dop_replay *replay);
 

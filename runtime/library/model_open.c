@@ -200,13 +200,14 @@ choose_first(dop_model *m, const dop_open_options *o, bool **out_first, dop_diag
     bool *first = calloc((size_t)plan->n_schedules + 1, sizeof *first);
     m->loader.ready = calloc((size_t)plan->n_schedules + 1, sizeof *m->loader.ready);
     m->loader.run = calloc((size_t)plan->n_kernels + 1, sizeof *m->loader.run);
+    m->loader.kernels = calloc((size_t)plan->n_kernels + 1, sizeof *m->loader.kernels);
     *out_first = first;
-    if (!first || !m->loader.ready || !m->loader.run)
+    if (!first || !m->loader.ready || !m->loader.run || !m->loader.kernels)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (o->first_tokens > 0)
-        dop_step_first(m, o->first_tokens, o->ordering, first);
-    for (uint32_t i = 0; i < m->used.n && o->first_tokens == 0; i++)
-        first[m->used.schedules[i]] = true;
+    if (o->first_tokens > 0 || o->on_demand)
+        dop_step_first(m, o->first_tokens, !o->no_steps, o->ordering, first);
+    else
+        memset(first, true, plan->n_schedules * sizeof *first);
     return DOP_OK;
 }
 
@@ -217,7 +218,7 @@ make_first(dop_model *m, const bool *first, dop_diag *diag)
     dop_status st = dop_replay_create(&m->device, &m->plan, &m->memory, &m->pipelines, diag, &m->replay);
     for (uint32_t i = 0; i < m->used.n && st == DOP_OK; i++)
         if (first[m->used.schedules[i]])
-            st = dop_model_make(m, m->used.schedules[i], false, diag);
+            st = dop_model_need(m, m->used.schedules[i], diag);
     dop_spans_end(&m->spans, span);
     return st;
 }
@@ -244,7 +245,7 @@ load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *firs
     double start = dop_now_ms();
     if (st == DOP_OK && early)
         st = allocate(m, diag);
-    if (st != DOP_OK || (st = dop_model_start_pipelines(m, first, threads, o->cache_dir, diag)) != DOP_OK ||
+    if (st != DOP_OK || (st = dop_model_start_pipelines(m, first, o, threads, diag)) != DOP_OK ||
         (st = dop_upload_start(&m->device, &m->plan, &m->memory, threads, &m->spans, diag, &m->upload)) != DOP_OK)
         return st;
     if (!early)
@@ -391,8 +392,8 @@ open_source(const source *from, const dop_open_options *options, dop_diag *diag,
     dop_log_printf(&m->log, "load: %.1f ms; pipelines %.1f ms, upload %.1f ms, digests %.1f ms", m->info.load_ms,
                    m->info.pipelines_ms, m->info.upload_ms, m->info.verify_ms);
     m->loader.progress = (dop_progress){NULL, NULL};
-    if ((st = dop_model_start_loader(m, diag)) == DOP_OK)
-        *out_model = m;
+    m->info.waited_ms = 0;
+    *out_model = m;
 error:
     if (st != DOP_OK)
         dop_model_close(m);
@@ -453,7 +454,7 @@ dop_model_close(dop_model *model)
         return;
     for (uint32_t i = 0; i < DOP_STEP_MAX_SEQUENCES; i++)
         dop_sequence_destroy(model->sequences[i]);
-    dop_model_end_loader(model); /* before the plan that it reads is closed */
+    dop_pipelines_end(&model->pipelines); /* what is not begun is not needed any more */
     dop_ranks_end(model);
     dop_adapters_finish(model);
     free(model->step.kept);
@@ -476,6 +477,9 @@ dop_model_close(dop_model *model)
         memset(&model->instance.handle, 0,
                sizeof model->instance.handle); /* the hung device still exists, and needs its instance */
     dop_instance_destroy(&model->instance);
+    free(model->loader.ready);
+    free(model->loader.run);
+    free(model->loader.kernels);
     free(model->used.schedules);
     dop_plan_close(&model->plan);
     free(model);
@@ -484,8 +488,6 @@ dop_model_close(dop_model *model)
 dop_counters
 dop_model_counters(const dop_model *model)
 {
-    /* In this order, because a deferred schedule is counted before it is recorded. */
-    uint64_t recordings = model->device.recordings - model->base.recordings, later = model->loader.recordings;
     const dop_store_counts store =
         model->kept.prompts.store ? dop_store_count(model->kept.prompts.store) : (dop_store_counts){0};
     uint32_t checkpoints = 0;
@@ -505,7 +507,7 @@ dop_model_counters(const dop_model *model)
         .cache_bytes = store.bytes,
         .file_bytes = store.files.bytes,
         .allocations = model->device.allocations - model->base.allocations,
-        .recordings = recordings > later ? recordings - later : 0,
+        .recordings = model->device.recordings - model->base.recordings,
         .submissions = model->replay.submitted - model->base.submissions,
         .tokens_reused = model->pages.reused,
         .pages_copied = model->pages.copied,

@@ -25,20 +25,13 @@ typedef struct dop_used {
     bool *kernels, *slots; /* by row of the plan */
 } dop_used;
 
-/* model_load.c: the thread that prepares what the first tokens do not need. */
+/* model_load.c: what is made when it is needed. */
 typedef struct dop_loader {
     dop_progress progress; /* of opening; nothing afterwards */
-    _Atomic bool *ready;   /* owned, by schedule: recorded */
+    bool *ready;           /* owned, by schedule: recorded */
     bool *run;             /* owned, by kernel: its machine code exists, on software devices (dop_model_make_code) */
-    _Atomic uint64_t recordings;
-    pthread_mutex_t lock; /* guards the following fields */
-    pthread_cond_t changed;
-    bool lock_made, ended;
-    dop_status st; /* why schedules are missing when the thread has ended */
-    dop_diag diag;
-    pthread_t thread;
-    bool started;
-    dop_driver driver; /* the thread that drives the model meanwhile and afterwards */
+    bool *kernels;         /* owned, by kernel: those of the schedule that is needed */
+    dop_driver driver;     /* the thread that drives the model */
 } dop_loader;
 
 /* Rows of one sequence in a step: tokens[pos .. pos + n). */
@@ -281,10 +274,10 @@ dop_status dop_step_prepare_model(dop_model *model, dop_diag *diag);
 /* The schedule with which to feed n tokens next, and how many of them it takes. */
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
 /* Marks the schedules that a text after n tokens needs from its first step to its last, in forms that are always there: those that feed the
- * tokens, those of steps of one row, and where the plan has a layer that drafts, its own and those that check drafts; with adapters or
- * without.  A persistent form is among them where `ordering` names it; otherwise a text takes it when it is there.
+ * tokens, and with `steps` those of steps of one row, and where the plan has a layer that drafts, its own and those that check drafts; with
+ * adapters or without.  A persistent form is among them where `ordering` names it; otherwise a text takes it when it is there.
  * first: [n_schedules], false. */
-void dop_step_first(const dop_model *model, uint32_t n, dop_ordering ordering, bool *first);
+void dop_step_first(const dop_model *model, uint32_t n, bool steps, dop_ordering ordering, bool *first);
 /* The schedule with which to feed the next tokens of a sequence, those before `end` if it can be, and how many of them it takes: as
  * above, but rows that see one another are in one step.  DOP_E_INPUT: no schedule holds them. */
 dop_status dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, dop_diag *diag,
@@ -541,23 +534,19 @@ dop_status dop_transfer_keep_staging(dop_model *model, dop_diag *diag);
 void dop_transfer_finish(dop_model *model); /* accepts a model that has none of these */
 
 /* model_load.c */
-/* The kernels in use in the order in which they are created: those of the schedules with first[schedule], then those of other forms of
- * decoding, then the rest, and of each the largest first, because the driver takes longest for it.  out_order: [n_kernels]. */
-dop_status dop_model_order_kernels(const dop_model *model, const bool *first, dop_diag *diag, uint32_t *out_order,
-                                   uint32_t *out_n);
+/* The kernels that are created before a call needs them, in order: those of the schedules with first[schedule], then those of other forms
+ * of decoding, then, unless `on_demand`, the rest, and of each the largest first, because the driver takes longest for it.
+ * out_order: [n_kernels]. */
+dop_status dop_model_order_kernels(const dop_model *model, const bool *first, const dop_open_options *options,
+                                   dop_diag *diag, uint32_t *out_order, uint32_t *out_n);
 /* Starts creating pipelines in that order. */
-dop_status dop_model_start_pipelines(dop_model *model, const bool *first, uint32_t threads, const char *cache_dir,
-                                     dop_diag *diag);
-/* Waits for a schedule's pipelines and records it; later as in dop_replay_add. */
-dop_status dop_model_make(dop_model *model, uint32_t schedule, bool later, dop_diag *diag);
-/* Starts the thread for all other schedules, or does its work at once if no thread can be made. */
-dop_status dop_model_start_loader(dop_model *model, dop_diag *diag);
-void dop_model_end_loader(dop_model *model); /* waits for it; accepts one that was not started */
+dop_status dop_model_start_pipelines(dop_model *model, const bool *first, const dop_open_options *options,
+                                     uint32_t threads, dop_diag *diag);
 bool dop_model_has(const dop_model *model, uint32_t schedule);
 /* Waits for a schedule, but not long: where its kernels come from a cache they are there 5 to 10 ms after opening, and where a driver compiles
  * them after seconds (tests/bench/log/2026-11-27-cold-starts.md).  Whether it is there. */
 bool dop_model_await(dop_model *model, uint32_t schedule);
-/* Blocks until a schedule can be submitted. */
+/* Makes that a schedule can be submitted: waits for its pipelines, which come before others, and records it. */
 dop_status dop_model_need(dop_model *model, uint32_t schedule, dop_diag *diag);
 /* A software driver compiles a kernel to machine code when it first runs.  Dispatches without workgroups make it do so before the
  * step that needs the kernel, so that the time counts as waiting and not as the step's. */

@@ -138,7 +138,7 @@ prober_init(prober *p)
         st = dop_replay_create(&m->device, plan, &p->memory, &m->pipelines, p->diag, &p->replay);
     for (uint32_t i = 0; i < 3 && st == DOP_OK; i++)
         if (p->schedules[i] != UINT32_MAX)
-            st = dop_replay_add(&p->replay, p->schedules[i], false, p->diag);
+            st = dop_replay_add(&p->replay, p->schedules[i], p->diag);
     m->base.allocations += m->device.allocations - allocations; /* the probe's own do not count as the model's */
     return st;
 }

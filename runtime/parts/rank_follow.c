@@ -58,6 +58,8 @@ open_part(follower *f, const dop_order *o)
     options.first_tokens = o->args[1];
     options.max_chunk = o->args[2];
     options.no_scoring = o->args[3] != 0;
+    options.on_demand = o->args[4] != 0;
+    options.no_steps = o->args[5] != 0;
     options.wire = NULL;
     dop_status st = DOP_OK;
     if (o->args[0] != DOP_ORDERS_VERSION)

@@ -63,7 +63,7 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
 }
 
 void
-dop_step_first(const dop_model *model, uint32_t n, dop_ordering ordering, bool *first)
+dop_step_first(const dop_model *model, uint32_t n, bool steps, dop_ordering ordering, bool *first)
 {
     const dop_model *m = model;
     const uint32_t order = ordering > DOP_ORDERING_BARRIERS ? ordering - DOP_ORDERING_BARRIERS : DOP_ORDER_BARRIERS;
@@ -77,7 +77,7 @@ dop_step_first(const dop_model *model, uint32_t n, dop_ordering ordering, bool *
         first[schedule] = true;
     }
     dop_used_of(&m->used, DOP_SCHED_DRAFT, DOP_ORDER_BARRIERS, &n_of);
-    const size_t n_kinds = n_of > 0 ? 3 : 1;
+    const size_t n_kinds = !steps ? 0 : n_of > 0 ? 3 : 1;
     for (size_t k = 0; k < n_kinds * 2; k++) {
         const uint32_t *of = dop_used_of(&m->used, kinds[k / 2], orders[k % 2], &n_of);
         for (uint32_t i = 0; i < n_of; i++)

@@ -53,23 +53,21 @@ check_fails "a driver that refuses everything" 1 "the driver of Useless refuses 
     "${fake[@]}" "$EXEC" "$model" "${small[@]}" "${ask[@]}" --quiet
 check "nothing is remembered of that" [ "$(find "$plans" -name '*.avoid' | wc -l)" = "$lists" ]
 
-# ---- a driver that refuses what no text needs yet ------------------------------------------------------------------------
-# Kernels are created in the order in which they are needed: the last one is of the larger chunks, which a prompt of three tokens does
-# without.  So the text comes, and a plan without that kernel for the next one.
-late() { "${fake[@]}" "$EXEC" "$model" --ctx 64 --chunks 8,64 "${ask[@]}" -j 1 "$@" >out 2>err; }
+# ---- kernels that a text does not need --------------------------------------------------------------------------------
+# They are not made, so that a driver cannot refuse them and nobody waits for them.
+late() { "${fake[@]}" "$EXEC" "$model" --ctx 64 --chunks 8,64 -j 1 --quiet "$@" >out 2>err; }
+made() { sed -n 's/^vkCreateComputePipelines //p' fake_driver.calls; }
 say "device discrete Late"
-check "a device that takes all" late
-last=$(sed -n 's/^vkCreateComputePipelines //p' fake_driver.calls)
-say "device discrete Late" "fail vkCreateComputePipelines $last -13"
-find "$plans" -name '*.plan' -delete
-check "one that refuses the last kernel" late
-check "has written its text, once" [ "$(wc -l <out)" = 1 ]
-check "and is told so behind it" notes 1
-check "that kernel is to be avoided" [ "$(remembered)" = matmul_tiled ]
-say "device discrete Late"
-check "the next time nothing is said" says_nothing late --quiet
-without() { ! "${fake[@]}" "$EXEC" "$model" --ctx 64 --chunks 8,64 --trace-kernels | grep -q 'variant=matmul_tiled '; }
-check "as the plan is without it" without
+check "a device that takes all" late --tokens "1 2 3" -n 1
+one=$(made)
+check "more tokens" late --tokens "1 2 3" -n 3
+few=$(made)
+check "need more kernels: $few and not $one" [ "$few" -gt "$one" ]
+say "device discrete Late" "fail vkCreateComputePipelines $((few + 1)) -13"
+check "a driver that refuses the next one is not asked" says_nothing late --tokens "1 2 3" -n 3
+check "no more are made" [ "$(made)" = "$few" ]
+check "logits of all positions" late --tokens "1 2 3" -n 0 --logits rows.f32
+check "need those of one schedule" [ "$(made)" -lt "$few" ]
 
 # ---- plans ------------------------------------------------------------------------------------------------------------
 say "refuse $sum"

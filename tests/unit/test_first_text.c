@@ -85,7 +85,7 @@ first_of(made_up *m, uint32_t n, dop_ordering ordering)
 {
     uint32_t bits = 0;
     memset(m->first, 0, sizeof m->first);
-    dop_step_first(&m->model, n, ordering, m->first);
+    dop_step_first(&m->model, n, true, ordering, m->first);
     for (uint32_t i = 0; i < N_SCHEDULES; i++)
         bits |= (uint32_t)m->first[i] << i;
     return bits;
@@ -105,6 +105,9 @@ Test(first_text, a_prompt_and_steps_of_one_row)
     cr_expect_eq(first_of(m, UINT32_MAX, DOP_ORDERING_AUTO), BIT(DECODE) | BIT(PREFILL_512),
                  "a prompt past the context");
     cr_expect_eq(first_of(m, 12, DOP_ORDERING_PERSISTENT), small | BIT(PERSISTENT), "it is asked for");
+    memset(m->first, 0, sizeof m->first);
+    dop_step_first(&m->model, 12, false, DOP_ORDERING_AUTO, m->first);
+    cr_expect(m->first[PREFILL_16] && !m->first[DECODE], "no steps follow the prompt");
     finish(m);
 }
 
@@ -124,10 +127,17 @@ Test(first_text, kernels_come_in_the_order_in_which_they_are_needed)
     dop_diag diag = {0};
     uint32_t order[N_KERNELS], n;
     (void)first_of(m, 12, DOP_ORDERING_AUTO);
-    cr_assert_eq(dop_model_order_kernels(&m->model, m->first, &diag, order, &n), DOP_OK);
+    cr_assert_eq(dop_model_order_kernels(&m->model, m->first, &(dop_open_options){0}, &diag, order, &n), DOP_OK);
     /* The first text's, the largest first; the persistent form; the rest. */
     const uint32_t want[] = {SHARED, PREFILL_16, DECODE, PERSISTENT, ROWS_PERSISTENT, ROWS_4, SCORE, PREFILL_512};
     cr_assert_eq(n, sizeof want / sizeof *want, "none of schedules that are not used: %u", n);
     cr_expect_arr_eq(order, want, sizeof want);
+    dop_open_options o = {.on_demand = true};
+    cr_assert_eq(dop_model_order_kernels(&m->model, m->first, &o, &diag, order, &n), DOP_OK);
+    cr_expect_eq(n, 4, "on demand, those of the first text and no others: %u", n);
+    cr_expect_arr_eq(order, want, 4 * sizeof *want);
+    o.no_steps = true;
+    cr_assert_eq(dop_model_order_kernels(&m->model, m->first, &o, &diag, order, &n), DOP_OK);
+    cr_expect_eq(n, 3, "no form of steps: %u", n);
     finish(m);
 }

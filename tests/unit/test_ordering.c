@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,43 +135,50 @@ Test(ordering, probes_between_tokens)
     }
 }
 
-/* Makes the persistent form one that a driver still compiles, or not any more. */
-static void
-set_made(dop_model *m, bool made)
+/* The driver's function, in front of it: it compiles nothing until `compiling` is over, or refuses everything. */
+static atomic_bool compiling, refuses;
+static atomic_uint n_compiled;
+
+VKAPI_ATTR VkResult VKAPI_CALL
+vkCreateComputePipelines(VkDevice device, VkPipelineCache cache, uint32_t n, const VkComputePipelineCreateInfo *infos,
+                         const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
 {
-    dop_loader *l = &m->loader;
-    pthread_mutex_lock(&l->lock);
-    while (!made && !l->ended) /* the thread that makes what opening left */
-        pthread_cond_wait(&l->changed, &l->lock);
-    l->ended = made;
-    atomic_store(&l->ready[m->orders.decode[DOP_ORDER_PERSISTENT]], made);
-    pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
+    atomic_fetch_add(&n_compiled, 1);
+    while (atomic_load(&compiling))
+        usleep(100);
+    if (atomic_load(&refuses))
+        return VK_ERROR_INVALID_SHADER_NV;
+    PFN_vkVoidFunction fn = vkGetDeviceProcAddr(device, "vkCreateComputePipelines");
+    return ((PFN_vkCreateComputePipelines)fn)(device, cache, n, infos, allocator, pipelines);
 }
 
 static void *
-make_soon(void *model)
+compile_soon(void *unused)
 {
+    (void)unused;
     usleep(5000);
-    set_made(model, true);
+    atomic_store(&compiling, false);
     return NULL;
 }
 
-/* A text takes the form that is there when it begins, and keeps it: a run does not depend on when a thread is done. */
+/* A text takes the form that is there when it first wants it, and keeps it: a run does not depend on when a thread is done. */
 Test(ordering, forms_that_come_later_are_for_the_next_text)
 {
+    const dop_open_options o = {.ordering = DOP_ORDERING_PERSISTENT, .on_demand = true, .no_steps = true};
     for (uint32_t soon = 0; soon < 2; soon++) {
-        dop_sequence *s = open_toy(NEVER, &forced[0]);
+        dop_sequence *s = open_toy(NEVER, &o);
         dop_model *m = s->model;
+        dop_diag diag = {0};
         uint32_t all[TOY_CTX];
         pthread_t thread;
         dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
-        m->orders.probes = true;
-        set_made(m, false);
         feed(s, all, 0, 10);
+        take(s, all, 10, 3);
+        m->orders.probes = true;
+        atomic_store(&compiling, true);
         if (soon)
-            cr_assert_eq(pthread_create(&thread, NULL, make_soon, m), 0);
-        take(s, all, 10, 5);
+            cr_assert_eq(pthread_create(&thread, NULL, compile_soon, NULL), 0);
+        take(s, all, 13, 5);
         if (soon) {
             pthread_join(thread, NULL);
             cr_assert(describe(s).probe_ms > 0, "it was there a moment later");
@@ -178,14 +186,93 @@ Test(ordering, forms_that_come_later_are_for_the_next_text)
             continue;
         }
         cr_assert(describe(s).probe_ms == 0 && describe(s).ordering == DOP_ORDER_BARRIERS);
-        set_made(m, true);
-        take(s, all, 15, 20);
+        atomic_store(&compiling, false);
+        cr_assert_eq(dop_model_need(m, m->orders.decode[DOP_ORDER_PERSISTENT], &diag), DOP_OK, "%s", diag.message);
+        take(s, all, 18, 20);
         cr_assert(describe(s).probe_ms == 0, "the text keeps its form");
-        feed(s, all, 35, 3);
-        take(s, all, 38, 10);
+        feed(s, all, 38, 3);
+        take(s, all, 41, 10);
         cr_assert(describe(s).probe_ms > 0, "the next one takes what is there");
         close_model(s);
     }
+}
+
+/* What the driver is at when a model is closed is waited for, and nothing else is begun. */
+Test(ordering, closing_begins_nothing)
+{
+    dop_sequence *s = open_toy(NEVER, &(dop_open_options){.on_demand = true, .no_steps = true, .threads = 1});
+    const dop_model *m = s->model;
+    pthread_t thread;
+    cr_assert_gt(m->plan.schedules[m->orders.decode[DOP_ORDER_BARRIERS]].n_dispatches, 1);
+    atomic_store(&compiling, true);
+    cr_assert_not(dop_model_await(s->model, m->orders.decode[DOP_ORDER_BARRIERS]), "it is not there in time");
+    cr_assert_eq(atomic_load(&n_compiled), 1);
+    cr_assert_eq(pthread_create(&thread, NULL, compile_soon, NULL), 0);
+    close_model(s);
+    cr_expect_not(atomic_load(&compiling), "the driver was waited for");
+    cr_expect_eq(atomic_load(&n_compiled), 1);
+    pthread_join(thread, NULL);
+}
+
+static uint32_t
+count_made(const dop_model *m)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->plan.n_schedules; i++)
+        n += dop_model_has(m, i);
+    return n;
+}
+
+/* On demand, what no call needs is never made, and no recording counts as made by a call. */
+Test(ordering, schedules_on_demand)
+{
+    dop_sequence *s = open_toy(NO_STAGES, NULL);
+    const uint32_t all = count_made(s->model);
+    close_model(s);
+    s = open_toy(NO_STAGES, &(dop_open_options){.on_demand = true});
+    cr_expect_eq(count_made(s->model), 1, "steps of one row");
+    check_greedy(s, 1, 3);
+    cr_expect_eq(count_made(s->model), 1);
+    check_greedy(s, 45, 3);
+    cr_expect(count_made(s->model) > 1 && count_made(s->model) < all, "nobody scored");
+    const dop_counters c = dop_model_counters(s->model);
+    cr_expect_eq(c.recordings, 0);
+    cr_expect_gt(c.waited_ms, 0);
+    close_model(s);
+    s = open_toy(NO_STAGES, &(dop_open_options){.on_demand = true, .no_steps = true});
+    cr_expect_eq(count_made(s->model), 0, "nothing is known of what comes");
+    check_greedy(s, 45, 3);
+    close_model(s);
+}
+
+static void
+note_refused(void *user, const char *kernel)
+{
+    (void)kernel;
+    atomic_fetch_add((atomic_uint *)user, 1);
+}
+
+/* A text does without a form whose kernel the driver refuses, and it is told so. */
+Test(ordering, refused_behind_the_text)
+{
+    atomic_uint n_refused = 0;
+    const dop_open_options o = {.ordering = DOP_ORDERING_PERSISTENT,
+                                .on_demand = true,
+                                .no_steps = true,
+                                .refused = note_refused,
+                                .refused_user = &n_refused};
+    dop_sequence *s = open_toy(NEVER, &o);
+    dop_model *m = s->model;
+    uint32_t all[TOY_CTX];
+    dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
+    feed(s, all, 0, 10);
+    take(s, all, 10, 3);
+    m->orders.probes = true;
+    atomic_store(&refuses, true);
+    take(s, all, 13, 20);
+    cr_expect(describe(s).probe_ms == 0 && describe(s).ordering == DOP_ORDER_BARRIERS);
+    close_model(s);
+    cr_expect_gt(atomic_load(&n_refused), 0);
 }
 
 Test(ordering, sampling_on_the_host_with_stages)

@@ -121,6 +121,8 @@ Test(sequence, greedy_with_other_steps_ahead_and_chunks)
         {.first_tokens = 45, .no_scoring = true},
         {.first_tokens = 45, .max_chunk = 7, .threads = 1},
         {.first_tokens = 5, .separate_memory = true},
+        {.on_demand = true},
+        {.on_demand = true, .first_tokens = 45, .no_steps = true},
     };
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
         dop_sequence *s = open_toy(&variants[i]);

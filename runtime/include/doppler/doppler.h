@@ -14,7 +14,7 @@
  * The library has no global variables and writes only the files that it is asked to write.
  * After dop_model_open returns, device memory is allocated only temporarily, by a probe of orderings, dop_sequence_save and
  * dop_sequence_load.  Command buffers are recorded only for these, for copies of states and of rows of pictures, and for what
- * dop_open_options.first_tokens deferred.  dop_model_counters leaves all of these out. */
+ * dop_open_options.first_tokens and .on_demand deferred.  dop_model_counters leaves all of these out. */
 #ifndef DOPPLER_RUNTIME_INCLUDE_DOPPLER_DOPPLER_H
 #define DOPPLER_RUNTIME_INCLUDE_DOPPLER_DOPPLER_H
 
@@ -83,8 +83,8 @@ typedef struct dop_open_options {
     uint64_t prompt_cache_bytes;
     bool separate_memory; /* use staging buffers and mirrors even where host and device share memory */
     /* How many tokens the first dop_sequence_feed will bring, roughly; 0: unknown.  When it is known, dop_model_open returns
-     * as soon as that call and the steps of one token behind it have what they need.  A thread prepares the rest meanwhile, and calls
-     * that need it wait for it, or fail if the driver refuses it. */
+     * as soon as that call and the steps of one token behind it have what they need.  Threads prepare the rest meanwhile (see
+     * on_demand), and calls that need it wait for it, or fail if the driver refuses it. */
     uint32_t first_tokens;
     bool no_scoring; /* promises that dop_sequence_score and dop_sequence_embed are not called; saves their resources */
     dop_ordering ordering; /* how greedy and sampled steps are ordered */
@@ -107,6 +107,10 @@ typedef struct dop_open_options {
     /* Milliseconds that the driver is given work for at a time, about: systems reset devices on which one submission takes too
      * long.  0: depends on the device (500; any time where the device is the host's processor). */
     double submit_ms;
+    /* on_demand: kernels are made when calls need them, and not before, except those that first_tokens speaks of and other forms of steps
+     * of one token: for programs that end when they have written a text.  With first_tokens 0 opening waits for those of such steps.
+     * no_steps, with first_tokens or on_demand: there will be no such steps, so that nothing waits for their kernels. */
+    bool on_demand, no_steps;
 } dop_open_options;
 
 /* Added to the logit of an id. */
@@ -197,7 +201,7 @@ typedef struct dop_counters {
     uint64_t cache_hits, file_hits;        /* pieces of prompts found in host memory, and in files */
     uint64_t files_written, files_removed; /* of dop_open_options.prompt_cache */
     uint64_t pages_copied;                 /* because a sequence wrote to a page that it shared */
-    double waited_ms;      /* time that calls spent waiting for kernels (dop_open_options.first_tokens) */
+    double waited_ms;      /* time that calls spent waiting for kernels (dop_open_options.first_tokens, .on_demand) */
     uint64_t steps_ahead;  /* steps of dop_step_run that were in flight before it was called */
     uint64_t rows_dropped; /* rows of steps that ran ahead of dop_step_run and that no call wanted */
     /* Now: */

@@ -59,11 +59,11 @@ dop_ranks_start(dop_model *model, const char *path, const dop_open_options *opti
     if (!r)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     r->wire = options->wire;
-    const dop_order order = {
-        .kind = DOP_ORDER_OPEN,
-        .n_rows = (uint32_t)strlen(path) + 1,
-        .args = {DOP_ORDERS_VERSION, options->first_tokens, options->max_chunk, options->no_scoring},
-        .rows = path};
+    const dop_order order = {.kind = DOP_ORDER_OPEN,
+                             .n_rows = (uint32_t)strlen(path) + 1,
+                             .args = {DOP_ORDERS_VERSION, options->first_tokens, options->max_chunk,
+                                      options->no_scoring, options->on_demand, options->no_steps},
+                             .rows = path};
     return send_to_all(r, &order, diag);
 }
 

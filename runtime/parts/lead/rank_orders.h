@@ -10,11 +10,11 @@
 #include "base/base.h"
 #include "runtime/model/model.h"
 
-#define DOP_ORDERS_VERSION 3u
+#define DOP_ORDERS_VERSION 4u
 
 /* ORDER(name, words, bytes of a row, what): words is how many of dop_order.args are used. */
 #define DOP_ORDERS(ORDER)                                                                                   \
-    ORDER(OPEN, 4, 1, "version, tokens that come first, longest chunk, no scoring; rows: the plan's path")  \
+    ORDER(OPEN, 6, 1, "version, first_tokens, max_chunk, no_scoring, on_demand, no_steps; the plan's path") \
     ORDER(CLOSE, 0, 0, "close the plan")                                                                    \
     ORDER(END, 0, 0, "nothing more comes")                                                                  \
     ORDER(STEP, 5, 16, "kind and most rows of the schedule, form, what to answer, ordering; dop_order_row") \

@@ -59,6 +59,7 @@ dop_mode_draw(dop_cli *cli, dop_diag *diag)
     if (st == DOP_OK && cli->mask)
         st = dop_cli_read(cli->mask, diag, &mask);
     dop_cli_open_options(cli, &o);
+    o.on_demand = !cli->made;
     if (st == DOP_OK)
         st = dop_model_open(path, &o, diag, &model);
     const double begin = dop_now_ms();

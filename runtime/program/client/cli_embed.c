@@ -53,6 +53,8 @@ open_work(work *w, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     dop_cli_open_options(w->cli, &o);
+    o.on_demand = !w->cli->made;
+    o.no_steps = true;
     if ((st = dop_model_open(path, &o, diag, &w->model)) != DOP_OK)
         return st;
     dop_model_facts(w->model, &w->facts);

@@ -3,17 +3,23 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Estimates the number of tokens of the prompt, for dop_open_options.first_tokens; 0: unknown. */
 static uint32_t
 guess_prompt(const dop_cli *cli)
 {
     enum { TEXT_PER_TOKEN = 4, TEMPLATE = 16, MOST = 1 << 20 };
-    if (cli->interactive || cli->logits || cli->file || cli->tokens_file || cli->images.count)
+    const char *file = cli->file ? cli->file : cli->tokens_file;
+    struct stat sb;
+    if (cli->interactive || cli->logits || cli->images.count ||
+        (file && (stat(file, &sb) != 0 || !S_ISREG(sb.st_mode))))
         return 0;
-    if (!cli->tokens && !cli->prompt) /* the model's own beginning of a text */
+    if (!cli->tokens && !cli->prompt && !file) /* the model's own beginning of a text */
         return 1;
-    size_t n = cli->prompt ? strlen(cli->prompt) / TEXT_PER_TOKEN + 1 + (cli->chat ? TEMPLATE : 0) : 0;
+    const size_t bytes = cli->prompt ? strlen(cli->prompt) : file ? (size_t)sb.st_size : 0;
+    size_t n = cli->prompt || file ? bytes / TEXT_PER_TOKEN + 1 : 0;
+    n += cli->chat ? TEMPLATE : 0;
     for (const char *p = cli->tokens; p && *p; p++)
         n += isdigit((unsigned char)*p) && !isdigit((unsigned char)p[1]);
     return n < MOST ? (uint32_t)n : MOST;
@@ -35,6 +41,7 @@ start_drafts(const dop_cli *cli, dop_cli_generation *g, dop_diag *diag)
         dop_cli_open_options(cli, &o);
         o.wire = NULL;
         o.no_scoring = true;
+        o.on_demand = !cli->made;
         st = dop_model_open(cli->draft, &o, diag, &g->draft_model);
         if (st == DOP_OK)
             st = dop_sequence_create(g->draft_model, diag, &how.draft);
@@ -50,8 +57,8 @@ dop_cli_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, do
     dop_status st = DOP_OK;
     for (size_t i = 0; i < cli->stop.count && st == DOP_OK; i++)
         st = dop_texts_push(&g->stops, cli->stop.items[i], diag);
-    if (st != DOP_OK ||
-        (st = dop_cli_open_for(cli, guess_prompt(cli), !cli->logits, diag, &g->model, &g->sequence)) != DOP_OK)
+    if (st != DOP_OK || (st = dop_cli_open_for(cli, guess_prompt(cli), !cli->logits, cli->n_predict <= 1, diag,
+                                               &g->model, &g->sequence)) != DOP_OK)
         goto error;
     dop_model_facts(g->model, &g->facts);
     g->ignore_end = cli->ignore_eos;

@@ -210,10 +210,11 @@ dop_status dop_cli_adapters(const dop_cli *cli, dop_model *model, dop_diag *diag
                             size_t *out_n);
 /* Creates a sequence that uses the adapters of --lora and the control vectors. */
 dop_status dop_cli_sequence(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_sequence **out_sequence);
-/* Opens the plan as a model, and creates a sequence, which uses the adapters of --lora and the control vectors. */
+/* Opens the plan as a model for reading texts, and creates a sequence, which uses the adapters of --lora and the control vectors. */
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
-/* Opens as dop_cli_open does, with these values of dop_open_options.first_tokens and .no_scoring. */
-dop_status dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag,
+/* Opens as dop_cli_open does, with these values of dop_open_options.first_tokens, .no_scoring and .no_steps; kernels are made on demand
+ * unless a conversation is to come. */
+dop_status dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, bool no_steps, dop_diag *diag,
                             dop_model **out_model, dop_sequence **out_sequence);
 /* The model's tokenizer; *out_text is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
 dop_status dop_cli_text(const dop_cli *cli, const dop_model *model, const char *needed_for, dop_diag *diag,

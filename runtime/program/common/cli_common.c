@@ -182,8 +182,8 @@ dop_cli_sequence(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_seque
 }
 
 dop_status
-dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag, dop_model **out_model,
-                 dop_sequence **out_sequence)
+dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, bool no_steps, dop_diag *diag,
+                 dop_model **out_model, dop_sequence **out_sequence)
 {
     const char *path = NULL;
     dop_open_options o;
@@ -191,9 +191,12 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
     if (st != DOP_OK)
         return st;
     dop_cli_open_options(cli, &o);
-    /* Drafts of another model or of the text itself need more than dop_model_open knows of. */
+    /* Drafts of another model or of the text itself need more than dop_model_open knows of.  A plan that was just made has all kernels
+     * created where it is not known which are needed, so that a driver refuses one before anything is written. */
     o.first_tokens = cli->made && (cli->draft || cli->draft_ngram) ? 0 : first_tokens;
     o.no_scoring = no_scoring;
+    o.no_steps = no_steps;
+    o.on_demand = !cli->interactive && (o.first_tokens > 0 || !cli->made);
     if (cli->interactive && (st = dop_cli_keep_prompts(cli, diag, &o)) != DOP_OK)
         return st;
     const bool shows = dop_cli_shows_progress(cli);
@@ -213,7 +216,7 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
 dop_status
 dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence)
 {
-    return dop_cli_open_for(cli, 0, false, diag, out_model, out_sequence);
+    return dop_cli_open_for(cli, 0, false, true, diag, out_model, out_sequence);
 }
 
 dop_status

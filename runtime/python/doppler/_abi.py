@@ -122,6 +122,8 @@ class dop_open_options(Structure):
         ("refused", CFUNCTYPE(None, c_void_p, c_char_p)),
         ("refused_user", c_void_p),
         ("submit_ms", c_double),
+        ("on_demand", c_bool),
+        ("no_steps", c_bool),
     ]
 
 

@@ -208,7 +208,7 @@ class Model(Handle):
                  accept: Optional[Callable[[Device], Any]] = None,
                  progress: Optional[Callable[[str, int, int], Any]] = None,
                  log: Optional[Callable[[str], Any]] = None, submit_ms: float = 0.0,
-                 refused: Optional[Callable[[str], Any]] = None) -> None:
+                 refused: Optional[Callable[[str], Any]] = None, on_demand: bool = False, no_steps: bool = False) -> None:
         trap = Trap()
         self._drive = Drive()
         self._text: Optional[Text] = None
@@ -221,7 +221,7 @@ class Model(Handle):
             prompt_cache=None if prompt_cache is None else text_in(prompt_cache), prompt_cache_bytes=prompt_cache_bytes,
             separate_memory=separate_memory, first_tokens=first_tokens, no_scoring=no_scoring, ordering=int(ordering),
             timeout_s=timeout_s, progress=progress_in(progress, trap), log=log_in(log), submit_ms=submit_ms,
-            refused=names_in(refused))
+            refused=names_in(refused), on_demand=on_demand, no_steps=no_steps)
         if accept is not None:
             wanted = accept
             options.chosen = _abi.dop_device_fn(trap.around(
