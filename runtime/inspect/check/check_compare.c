@@ -27,14 +27,25 @@ static const double narrow_bound = 3e-3;
  * size, times a weight; measured are 4e-3 in rows of 2048. */
 static const double rounded_bound = 6e-3;
 
+/* How many roundings of a product an attention adds up: that of its weights and values, where these are not in f16 anyway, and that
+ * of scores, which moves more where the scale makes them wider than those of normal numbers usually are.  Kernels halve queries from
+ * twice that width on. */
+static double
+roundings_of(const dop_graph *g, dop_node_id attn)
+{
+    const dop_node *a = dop_node_at(g, attn), *keys = dop_node_at(g, a->src[1]);
+    const double width = dop_node_f(g, attn, DOP_A_scale) * sqrt(keys->shape.dim[keys->shape.rank - 1].mul);
+    return fmin(fmax(width, 1), 2) + (keys->type == DOP_TYPE_f32);
+}
+
 double
 dop_check_bound(uint32_t rounding, const dop_graph *g, const dop_region *r)
 {
-    /* The rounding of products that meet in one output adds up (gate times up), and that of both products of attention where keys and
-     * values are not in f16 either. */
+    /* The rounding of products that meet in one output adds up (gate times up). */
     const dop_node_id attn = r->info->attn.root;
-    const bool both = attn && dop_node_at(g, dop_node_at(g, attn)->src[1])->type == DOP_TYPE_f32;
-    const double narrow = narrow_bound * (r->info->product.n_mats ? r->info->product.most_mats : both ? 2 : 1);
+    const double narrow = narrow_bound * (r->info->product.n_mats ? r->info->product.most_mats
+                                          : attn                  ? roundings_of(g, attn)
+                                                                  : 1);
     if (rounding == DOP_ROUNDING_none)
         return error_bound;
     return rounding == DOP_ROUNDING_i8 && narrow < rounded_bound ? rounded_bound : narrow;
