@@ -178,6 +178,7 @@ const dop_hf_recurrent dop_recurrent_qwen3_5 = {
     .head_dim = {"linear_value_head_dim", 128},
     .groups = {"linear_num_key_heads", 16},
     .state_dim = {"linear_key_head_dim", 128},
+    .gate_type = "output_gate_type",
     .norm = true,
     .gguf_in_turn = true,
 };
@@ -251,6 +252,7 @@ const dop_hf_recurrent dop_recurrent_qwen3_next = {
     .head_dim = {"linear_value_head_dim", 128},
     .groups = {"linear_num_key_heads", 16},
     .state_dim = {"linear_key_head_dim", 128},
+    .gate_type = "output_gate_type",
     .norm = true,
 };
 const dop_expert_keys dop_experts_qwen3_next = {

@@ -111,6 +111,7 @@ typedef struct dop_hf_recurrent {
     const char *period, *offset; /* fields of numbers: layer i is attention where i % period == offset */
     bool low_rank_gate;          /* the gate and dt are low-rank projections, of rank head_dim */
     bool gate_sigmoid;           /* dop_recurrent.gate_sigmoid */
+    const char *gate_type;       /* the field that says "sigmoid" where the gate is one; NULL: gate_sigmoid says it */
     bool small_norms;            /* selective scan: B, C and the low-rank values that dt is computed from are normed */
     bool counts_from_1;          /* the layers in attention_list are counted from 1, not from 0 */
     bool pre_norm;   /* recurrent layers have norms before mixer and feed-forward part, other layers after them */
@@ -357,8 +358,8 @@ dop_status dop_gguf_full_name(const dop_family *family, const dop_weight_need *n
                               const char **out_name);
 /* The first name of a role in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);
-/* Do a family's own names `more` (may be NULL) give the tensor of a name that most families have to another weight?  Gemma's
- * post_attention_layernorm is no norm before the feed-forward part, not even where that one's tensor is missing. */
+/* Do a family's own names `more` (may be NULL) give the tensor of a name that most families have to another weight?  Where that one
+ * has been read, the tensor is none of this one: Gemma's norm behind attention is not the one before the feed-forward part. */
 bool dop_means_other(const dop_tensor_name *more, const dop_tensor_name *name);
 /* Tensor names of checkpoints laid out like Llama's, and the names that differ where blocks have norms before and after them. */
 extern const dop_tensor_name dop_hf_names_common[], dop_hf_names_sandwich[];

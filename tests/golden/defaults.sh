@@ -50,4 +50,9 @@ check "lfm2: rope_theta" base "$SRC/tests/golden/lfm2"
 shares() { graph "$1" "s/(\"moe_normalize_expert_weights\": )[^,]*/\1$2/" | grep -q 'softmax %L0.router '; }
 check "dbrx: shares of all experts" shares "$SRC/tests/golden/dbrx" null
 check "dbrx: shares of the chosen" eval '! shares "$SRC/tests/golden/dbrx" 1.0'
+
+# Qwen3.5's mixer: its gate by the name of its activation.
+gate() { graph "$SRC/tests/golden/qwen3_next" "s/\"model_type\": /\"output_gate_type\": \"$1\", &/" | grep -q "zg[: ].*= $2 "; }
+check "qwen3_next: a gate by swish" gate swish silu
+check "qwen3_next: a gate by sigmoid" gate sigmoid sigmoid
 finish

@@ -57,11 +57,16 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     x->near *= k->jitter ? 2 : 1;
     if (st == DOP_OK && k->correction)
         st = dop_json_bool_or(&hf->cfg, k->correction, x->correction, &x->correction);
-    const char *method = "";
+    const char *method = "", *score = "";
     if (st == DOP_OK)
         st = dop_json_str_or(&hf->cfg, "topk_method", "", &method);
     if (strcmp(method, "greedy") == 0) /* DeepSeek-V2: no groups, whatever n_group says */
         x->groups = 1;
+    if (st == DOP_OK)
+        st = dop_json_str_or(&hf->cfg, "scoring_func", "", &score);
+    if (st == DOP_OK && strcmp(score, x->score == DOP_SCORE_SIGMOID ? "softmax" : "sigmoid") == 0)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sscoring_func is %s, which %s models do not score by",
+                           hf->cfg.where, score, hf->family->name);
     if (st == DOP_OK && k->normalized)
         st = dop_json_bool_or(&hf->cfg, k->normalized, x->normalized, &x->normalized);
     double order = 1;

@@ -171,6 +171,21 @@ read_multipliers(dop_hf *hf)
     return DOP_OK;
 }
 
+/* Qwen3.5's name for the activation of the mixer's gate; that of attention's gate is always a sigmoid (vLLM, qwen_gdn_linear_attn.py). */
+static dop_status
+read_gate_type(const dop_hf *hf, const char *key, dop_recurrent *s)
+{
+    const char *type = NULL;
+    dop_status st = dop_json_str_or(&hf->cfg, key, "silu", &type);
+    if (st != DOP_OK)
+        return st;
+    s->gate_sigmoid = strcmp(type, "sigmoid") == 0;
+    if (s->gate_sigmoid || strcmp(type, "silu") == 0 || strcmp(type, "swish") == 0)
+        return DOP_OK;
+    return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s \"%.40s\" is not supported; known: silu, swish, sigmoid",
+                       hf->cfg.where, key, type);
+}
+
 dop_status
 dop_hf_read_recurrent(dop_hf *hf)
 {
@@ -210,6 +225,8 @@ dop_hf_read_recurrent(dop_hf *hf)
     if (st == DOP_OK && doubles)
         st = dop_json_bool_or(&hf->cfg, r->doubles_beta, true, &doubles);
     s->beta_scale = doubles ? 2 : 1;
+    if (st == DOP_OK && r->gate_type)
+        st = read_gate_type(hf, r->gate_type, s);
     if (st == DOP_OK && r->kind == DOP_MIXER_SSM)
         st = read_norm(hf, eps, s);
     s->conv_bias = r->conv_bias.otherwise;

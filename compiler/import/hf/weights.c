@@ -444,12 +444,12 @@ name_of(filler *f, const dop_weight_need *need)
     char pattern[256], name[272];
     for (unsigned k = 0; k < 3; k++)
         for (const dop_tensor_name *n = lists[k]; n && n->role != DOP_W_none; n++) {
-            if (n->role != need->role || (n != lists[k] && n[-1].role == n->role) ||
-                (k && dop_means_other(a->more_names, n)))
+            if (n->role != need->role || (n != lists[k] && n[-1].role == n->role))
                 continue;
             full_name(f, need, n->source, pattern, sizeof pattern);
             dop_expert_name(pattern, 0, name, sizeof name);
-            if (has_tensor(f, name))
+            const dop_st_tensor *t = k && dop_means_other(a->more_names, n) ? dop_st_find(&f->set, name) : NULL;
+            if (has_tensor(f, name) && !(t && f->set.taken[t - f->set.tensors]))
                 return n;
             first = first ? first : n;
         }
