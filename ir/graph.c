@@ -386,33 +386,31 @@ dop_graph_mixes(const dop_graph *g)
     return false;
 }
 
-/* ---- digest: FNV-1a over exactly what the text shows ---- */
+/* ---- digest of exactly what the text shows, made for every pass ---- */
 
-static uint64_t
-mix(uint64_t h, const void *bytes, size_t n)
-{
-    const unsigned char *p = bytes;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ p[i]) * 0x100000001b3u;
-    return h;
-}
-
+/* A word at a time, as FNV-1a takes bytes; the shift brings what only high bits have learned down to the others. */
 static uint64_t
 mix_u64(uint64_t h, uint64_t v)
 {
-    return mix(h, &v, sizeof v);
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
 }
 
 static uint64_t
 mix_s(uint64_t h, const char *s)
 {
-    return mix(h, s, strlen(s) + 1);
+    while (*s)
+        h = (h ^ (unsigned char)*s++) * 0x100000001b3u;
+    return mix_u64(h, 0);
 }
 
 static uint64_t
 mix_ids(uint64_t h, const dop_node_id *ids, uint32_t n)
 {
-    return n ? mix(mix_u64(h, n), ids, n * sizeof *ids) : mix_u64(h, 0);
+    h = mix_u64(h, n);
+    for (uint32_t i = 0; i < n; i++)
+        h = mix_u64(h, ids[i]);
+    return h;
 }
 
 static uint64_t
@@ -427,7 +425,7 @@ mix_node(uint64_t h, const dop_node *n)
         if (dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_S)
             h = mix_s(h, n->attr[k].s);
         else
-            h = mix(h, &n->attr[k], sizeof(double));
+            h = mix_u64(h, (uint64_t)n->attr[k].i); /* all bits, also those of a number */
     }
     return mix_s(mix_u64(mix_s(h, n->name), (uint64_t)n->label.layer), n->label.role);
 }

@@ -184,6 +184,7 @@ dop_passes_need(const dop_pass_ctx *cx, uint32_t needs, const char *who)
 dop_status
 dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g)
 {
+    uint64_t before = dop_graph_hash(g);
     cx->facts = 0;
     for (int i = 0; i < DOP_PASS_COUNT; i++) {
         const dop_pass_info *p = &infos[i];
@@ -192,14 +193,15 @@ dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g)
         dop_status st = dop_passes_need(cx, p->needs, p->name);
         if (st != DOP_OK)
             return st;
-        uint64_t before = dop_graph_hash(g);
         bool changed = false;
         st = functions[i](cx, g, &changed);
         if (st != DOP_OK)
             return st;
-        if ((dop_graph_hash(g) != before) != changed)
+        const uint64_t after = dop_graph_hash(g);
+        if ((after != before) != changed)
             return DOP_FAIL(cx->diag, DOP_E_INTERNAL, "pass %s said changed=%d, but the graph %s", p->name, changed,
                             changed ? "is the same" : "is another");
+        before = after;
         if (changed)
             cx->facts &= ~p->breaks;
         for (size_t f = 0; f < sizeof makers / sizeof *makers; f++)

@@ -34,7 +34,7 @@ static uint32_t
 find(const scope *c, const char *name, size_t len)
 {
     for (uint32_t i = 0; i < c->n_names; i++)
-        if (strncmp(c->names[i], name, len) == 0 && c->names[i][len] == 0)
+        if (c->names[i][0] == *name && strncmp(c->names[i], name, len) == 0 && c->names[i][len] == 0)
             return i;
     return MOST_NAMES;
 }
