@@ -15,17 +15,17 @@ typedef struct layer {
 
 static const layer layers[] = {
     {"8 experts, 3 active, odd sizes", 1, 8, 3, 36, 20, 1, 1, false, false, true, false, false, "f16", "bf16"},
-    {"6 experts, 2 active, biases", 1, 6, 2, 72, 24, 1, 1, false, false, true, true, false, "f32", "f16"},
     {"groups, correction, a shared expert", 1, 16, 4, 40, 36, 4, 2, true, true, true, false, true, "bf16", "f16"},
     {"more scores than invocations", 1, 300, 5, 32, 8, 1, 1, false, true, false, false, false, "f16", "f16"},
-    {"blocks of 256, whole and in part", 1, 5, 2, 256, 96, 1, 1, true, false, true, false, false, "q4_k", "q6_k"},
-    {"blocks of 32", 1, 7, 3, 96, 64, 1, 1, false, false, false, true, true, "mxfp4", "q8_0"},
     {"all experts, and rows that end within a unit", 1, 3, 3, 40, 40, 1, 1, false, false, true, false, false, "q8_0",
      "q5_1"},
     {"one expert of two, three rows", 3, 2, 1, 36, 20, 1, 1, true, false, false, false, false, "f16", "q4_0"},
     {"rows longer than shared memory, of which one is a shared expert's", 1, 4, 3, 16, 2720, 1, 1, false, false, false,
      false, true, "f16", "f16"},
     {"three rows, groups", 3, 12, 2, 64, 32, 3, 1, true, true, true, true, false, "q5_k", "f16"},
+    {"6 experts, 2 active, biases", 1, 6, 2, 72, 24, 1, 1, false, false, true, true, false, "f32", "f16"},
+    {"blocks of 256, whole and in part", 1, 5, 2, 256, 96, 1, 1, true, false, true, false, false, "q4_k", "q6_k"},
+    {"blocks of 32", 1, 7, 3, 96, 64, 1, 1, false, false, false, true, true, "mxfp4", "q8_0"},
     {"levels", 1, 4, 2, 256, 64, 1, 1, false, false, true, false, false, "iq4_xs", "nvfp4"},
     {"three bits", 1, 4, 2, 256, 256, 1, 1, false, false, true, false, true, "iq3_s", "iq3_xxs"},
     {"two bits", 1, 4, 2, 296, 256, 1, 1, false, false, true, true, false, "iq2_xs", "iq2_xxs"},
@@ -37,8 +37,8 @@ static const layer layers[] = {
 
 enum {
     N_LAYERS = sizeof layers / sizeof *layers,
-    N_SHAPES = 11
-}; /* those after the first N_SHAPES differ in their types only */
+    N_SHAPES = 7
+}; /* of those after the first N_SHAPES golden.gpt_oss has the biases, and the others differ in their types only */
 
 static void
 write_choice(const layer *s, dop_buf *out)
