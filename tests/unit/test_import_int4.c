@@ -363,3 +363,31 @@ Test(import_int4, auto_round)
         remove_pair(&p);
     }
 }
+
+/* Quantizers of before config.json had the field wrote a file of their own; another program's file of that name says nothing. */
+Test(import_int4, settings_beside)
+{
+    static const struct {
+        const char *kind, *file, *text;
+    } cases[] = {
+        {"gptq", "quantize_config.json",
+         "{\"bits\": 4, \"group_size\": 32, \"desc_act\": false, \"damp_percent\": 0.01}"},
+        {"awq", "quant_config.json",
+         "{\"zero_point\": true, \"q_group_size\": 32, \"w_bit\": 4, \"version\": \"GEMM\"}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pair p = make_pair("llama", &(int4_kind){cases[i].kind, 32, 0, 0});
+        util_model u, plain;
+        scratch_config(&p.quant, p.quant.dir, "{\"quantization_config\": \"<delete>\"}");
+        scratch_text(&p.quant, cases[i].file, "{\"per_channel\": true}");
+        expect_failure(p.quant.dir, "model.safetensors", "tensor model.layers.0.self_attn.q_proj.weight is missing", 0,
+                       0);
+        scratch_text(&p.quant, cases[i].file, cases[i].text);
+        util_model_open(&u, p.quant.dir, 16);
+        util_model_open(&plain, p.plain.dir, 16);
+        compare_weights(&u, &plain, DOP_TYPE_int4_g32);
+        util_model_close(&u);
+        util_model_close(&plain);
+        remove_pair(&p);
+    }
+}

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 enum { WORD = 8 /* integers of four bits */, SMALLEST_GROUP = 32 };
 
@@ -34,7 +35,7 @@ refuse(const dop_json *q, const char *key, const char *value, const char *known)
 static dop_status
 read_group(const dop_json *q, uint32_t *out)
 {
-    const json_t *v = dop_json_get(q, "group_size");
+    const json_t *v = dop_json_get(q, dop_json_has(q, "q_group_size") ? "q_group_size" : "group_size");
     const json_int_t n = json_is_integer(v) ? json_integer_value(v) : v ? 0 : 128;
     if (n != -1 && (n < SMALLEST_GROUP || n > DOP_MAX_WIDTH || n % SMALLEST_GROUP != 0))
         return DOP_FAIL_IN(q->diag, DOP_E_INPUT, q->path,
@@ -129,24 +130,16 @@ real_method(const dop_json *q, const char **io_method)
     return st;
 }
 
-dop_status
-dop_hf_quant_config(dop_hf *hf)
+/* Reads what q, of a file that names the method or not, says of how the matrices are stored. */
+static dop_status
+read_config(dop_hf *hf, const dop_json *q, const char *method)
 {
     static const char *const by_tensors[] = {"fp8",   "fbgemm_fp8", "compressed-tensors", "modelopt", "modelopt_fp4",
                                              "quark", "torchao"};
-    dop_json q;
-    const char *method = NULL;
     uint32_t bits = 0;
-    dop_status st = dop_json_sub(&hf->top, "quantization", &q);
-    if (st == DOP_OK && q.object && dop_json_has(&q, "group_size") && dop_json_has(&q, "bits"))
-        return read_mlx(&q, &hf->quant);
+    dop_status st = dop_json_str_or(q, "quant_method", method, &method);
     if (st == DOP_OK)
-        st = dop_json_sub(&hf->top, "quantization_config", &q);
-    if (st != DOP_OK || !q.object)
-        return st;
-    st = dop_json_str_or(&q, "quant_method", "", &method);
-    if (st == DOP_OK)
-        st = real_method(&q, &method);
+        st = real_method(q, &method);
     if (st != DOP_OK)
         return st;
     hf->quant.mxfp4 = st == DOP_OK && strcmp(method, "mxfp4") == 0;
@@ -163,22 +156,67 @@ dop_hf_quant_config(dop_hf *hf)
         return DOP_OK;
     if (st == DOP_OK && strcmp(method, "awq") != 0 && strcmp(method, "gptq") != 0)
         return refuse(
-            &q, "quant_method", method,
+            q, "quant_method", method,
             "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt, quark, torchao, bitsandbytes, hqq, "
             "auto-round, and MLX's quantization");
     hf->quant.used = true;
     hf->quant.awq = st == DOP_OK && *method == 'a';
     if (st == DOP_OK)
-        st = dop_json_u32(&q, "bits", 0, 64, &bits);
+        st = dop_json_u32(q, dop_json_has(q, "w_bit") ? "w_bit" : "bits", 0, 64, &bits);
     if (st == DOP_OK && bits != 4 && (hf->quant.awq || (bits != 2 && bits != 3 && bits != 8)))
-        return DOP_FAIL_IN(q.diag, DOP_E_INPUT, q.path, "%sbits is %u; %s are supported", q.where, bits,
+        return DOP_FAIL_IN(q->diag, DOP_E_INPUT, q->path, "%sbits is %u; %s are supported", q->where, bits,
                            hf->quant.awq ? "only 4 bits" : "2, 3, 4 and 8 bits");
     hf->quant.bits = bits;
     if (st == DOP_OK)
-        st = read_group(&q, &hf->quant.group);
+        st = read_group(q, &hf->quant.group);
     if (st == DOP_OK)
-        st = hf->quant.awq ? read_awq(&q, &hf->quant) : read_gptq(&q, &hf->quant);
+        st = hf->quant.awq ? read_awq(q, &hf->quant) : read_gptq(q, &hf->quant);
     return st;
+}
+
+/* Quantizers of before transformers had the field, and NVIDIA's, wrote it into a file of its own. */
+static dop_status
+read_beside(dop_hf *hf)
+{
+    static const struct {
+        const char *file, *method, *field; /* the field that tells it from other programs' files of this name */
+    } files[] = {{"quantize_config.json", "gptq", "bits"},
+                 {"quant_config.json", "awq", "w_bit"},
+                 {"hf_quant_config.json", "modelopt", "quantization"}};
+    dop_status st = DOP_OK;
+    for (size_t i = 0; st == DOP_OK && i < sizeof files / sizeof *files; i++) {
+        const char *path = dop_arena_printf(hf->arena, "%s/%s", hf->dir, files[i].file);
+        json_t *root = NULL;
+        dop_json q;
+        if (!path)
+            return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        if (access(path, F_OK) != 0)
+            continue;
+        st = dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, &root);
+        if (st == DOP_OK)
+            st = dop_json_root(root, path, hf->diag, &q);
+        const bool its = st == DOP_OK && dop_json_has(&q, files[i].field);
+        if (its)
+            st = read_config(hf, &q, files[i].method);
+        json_decref(root);
+        if (its)
+            return st;
+    }
+    return st;
+}
+
+dop_status
+dop_hf_quant_config(dop_hf *hf)
+{
+    dop_json q;
+    dop_status st = dop_json_sub(&hf->top, "quantization", &q);
+    if (st == DOP_OK && q.object && dop_json_has(&q, "group_size") && dop_json_has(&q, "bits"))
+        return read_mlx(&q, &hf->quant);
+    if (st == DOP_OK)
+        st = dop_json_sub(&hf->top, "quantization_config", &q);
+    if (st != DOP_OK)
+        return st;
+    return q.object ? read_config(hf, &q, "") : read_beside(hf);
 }
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
