@@ -534,9 +534,9 @@ dop_status dop_transfer_keep_staging(dop_model *model, dop_diag *diag);
 void dop_transfer_finish(dop_model *model); /* accepts a model that has none of these */
 
 /* model_load.c */
-/* The kernels that are created before a call needs them, in order: those of the schedules with first[schedule], then those of other forms
- * of decoding, then, unless `on_demand`, the rest, and of each the largest first, because the driver takes longest for it.
- * out_order: [n_kernels]. */
+/* The kernels that are created before a call needs them, in order: those of the schedules with first[schedule], then those of other
+ * forms of decoding, also of steps that check a layer's drafts, then, unless `on_demand` has them left out, the rest, and of each the
+ * largest first, because the driver takes longest for it.  out_order: [n_kernels]. */
 dop_status dop_model_order_kernels(const dop_model *model, const bool *first, const dop_open_options *options,
                                    dop_diag *diag, uint32_t *out_order, uint32_t *out_n);
 /* Starts creating pipelines in that order. */

@@ -34,7 +34,8 @@ dop_model_order_kernels(const dop_model *model, const bool *first, const dop_ope
 {
     const dop_model *m = model;
     const dop_plan *plan = &m->plan;
-    uint32_t n = 0;
+    uint32_t n = 0, n_drafts; /* schedules of a layer that drafts */
+    (void)dop_used_of(&m->used, DOP_SCHED_DRAFT, DOP_ORDER_BARRIERS, &n_drafts);
     ranked *rows = calloc((size_t)plan->n_kernels + 1, sizeof *rows);
     bool *kernels = calloc((size_t)plan->n_kernels * 2 + 1, sizeof *kernels), *decode = kernels + plan->n_kernels;
     dop_status st = rows && kernels ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -45,11 +46,14 @@ dop_model_order_kernels(const dop_model *model, const bool *first, const dop_ope
         const uint32_t schedule = m->used.schedules[i];
         if (first[schedule])
             mark_kernels(plan, schedule, kernels);
-        if (plan->schedules[schedule].kind == DOP_SCHED_DECODE && !options->no_steps)
+        const uint32_t kind = plan->schedules[schedule].kind;
+        if (!options->no_steps && (kind == DOP_SCHED_DECODE || (n_drafts > 0 && kind == DOP_SCHED_ROWS)))
             mark_kernels(plan, schedule, decode);
     }
+    /* Where steps follow, a GPU's driver takes so long for their persistent form that the rest takes no longer beside it. */
+    const bool rest = !options->on_demand || (!options->no_steps && !m->device.info.caps.cpu);
     for (uint32_t i = 0; i < plan->n_kernels; i++)
-        if (kernels[i] || decode[i] || (m->used.kernels[i] && !options->on_demand))
+        if (kernels[i] || decode[i] || (m->used.kernels[i] && rest))
             rows[n++] = (ranked){i, kernels[i] ? 0 : decode[i] ? 1 : 2, plan->kernels[i].spirv_words};
     qsort(rows, n, sizeof *rows, compare_ranks);
     for (uint32_t i = 0; i < n; i++)

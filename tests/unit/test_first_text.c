@@ -118,6 +118,15 @@ Test(first_text, a_layer_that_drafts_and_adapters)
     cr_expect_eq(first_of(m, 12, DOP_ORDERING_AUTO), all);
     cr_expect_eq(first_of(m, 12, DOP_ORDERING_PERSISTENT), all | BIT(PERSISTENT) | BIT(ROWS_PERSISTENT));
     cr_expect_eq(first_of(m, 512, DOP_ORDERING_AUTO) & BIT(ADAPTED), 0, "of another size");
+    dop_diag diag = {0};
+    uint32_t order[N_KERNELS], n;
+    bool persistent = false;
+    const dop_open_options o = {.on_demand = true};
+    (void)first_of(m, 12, DOP_ORDERING_AUTO);
+    cr_assert_eq(dop_model_order_kernels(&m->model, m->first, &o, &diag, order, &n), DOP_OK);
+    for (uint32_t i = 0; i < n; i++)
+        persistent = persistent || order[i] == ROWS_PERSISTENT;
+    cr_expect(persistent, "the other form of steps that check drafts is made ahead, too");
     finish(m);
 }
 
@@ -133,6 +142,9 @@ Test(first_text, kernels_come_in_the_order_in_which_they_are_needed)
     cr_assert_eq(n, sizeof want / sizeof *want, "none of schedules that are not used: %u", n);
     cr_expect_arr_eq(order, want, sizeof want);
     dop_open_options o = {.on_demand = true};
+    cr_assert_eq(dop_model_order_kernels(&m->model, m->first, &o, &diag, order, &n), DOP_OK);
+    cr_expect_eq(n, sizeof want / sizeof *want, "a GPU's driver makes the rest beside the persistent form: %u", n);
+    m->model.device.info.caps.cpu = true;
     cr_assert_eq(dop_model_order_kernels(&m->model, m->first, &o, &diag, order, &n), DOP_OK);
     cr_expect_eq(n, 4, "on demand, those of the first text and no others: %u", n);
     cr_expect_arr_eq(order, want, 4 * sizeof *want);

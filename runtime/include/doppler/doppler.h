@@ -107,9 +107,10 @@ typedef struct dop_open_options {
     /* Milliseconds that the driver is given work for at a time, about: systems reset devices on which one submission takes too
      * long.  0: depends on the device (500; any time where the device is the host's processor). */
     double submit_ms;
-    /* on_demand: kernels are made when calls need them, and not before, except those that first_tokens speaks of and other forms of steps
-     * of one token: for programs that end when they have written a text.  With first_tokens 0 opening waits for those of such steps.
-     * no_steps, with first_tokens or on_demand: there will be no such steps, so that nothing waits for their kernels. */
+    /* on_demand: for programs that end when they have written a text.  Kernels are made when calls need them, and not before, except
+     * those that first_tokens speaks of, other forms of steps of one token and of its drafts and, on a GPU, the rest behind these.  With
+     * first_tokens 0 opening waits for those of steps of one token.  no_steps, with first_tokens or on_demand: there will be no such
+     * steps, so that nothing waits for their kernels, and on_demand makes nothing else ahead. */
     bool on_demand, no_steps;
 } dop_open_options;
 
