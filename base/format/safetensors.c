@@ -2,6 +2,7 @@
 
 #include "base/read/json_util.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -382,6 +383,87 @@ error:
     return st;
 }
 
+/* A file that may be a model's weights, or a part of them: adapters and the makers' own form lie beside such files. */
+static int
+is_weights(const struct dirent *entry)
+{
+    const char *name = entry->d_name, *end = strrchr(name, '.');
+    return name[0] != '.' && end && strcmp(end, ".safetensors") == 0 && strncmp(name, "adapter_", 8) != 0 &&
+           strncmp(name, "consolidated", 12) != 0;
+}
+
+/* Are these, sorted by name, a model: all of its shards NAME-00001-of-0000N.safetensors, or one file of another name? */
+static bool
+are_whole(struct dirent *const *files, uint32_t n)
+{
+    static const char form[] = "-00001-of-00001.safetensors";
+    const char *first = files[0]->d_name;
+    const size_t length = strlen(first), stem = length < sizeof form ? 0 : length - (sizeof form - 1);
+    char want[sizeof files[0]->d_name + sizeof form];
+    unsigned number, count;
+    bool all = n <= MAX_SHARDS;
+    if (sscanf(first + stem, "-%5u-of-%5u.", &number, &count) != 2)
+        return n == 1;
+    for (uint32_t i = 0; i < n && all; i++) {
+        snprintf(want, sizeof want, "%.*s-%05u-of-%05u.safetensors", (int)stem, first, i + 1, n);
+        all = strcmp(files[i]->d_name, want) == 0;
+    }
+    return all;
+}
+
+/* The tensors of all shards, each of which is in one. */
+static dop_status
+join_shards(opener *o, struct dirent *const *files, uint32_t n, dop_st_set *out_set)
+{
+    uint64_t all = 0, at = 0;
+    dop_status st = DOP_OK;
+    dop_st_set *sets = calloc(n, sizeof *sets);
+    dop_st_tensor *list = NULL;
+    if (!sets)
+        return DOP_FAIL(o->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        st = open_file(o, files[i]->d_name, &sets[i]);
+        all += sets[i].n;
+    }
+    if (st == DOP_OK && (all > MAX_TENSORS || !(list = dop_arena_alloc(o->arena, (all + 1) * sizeof *list))))
+        st = DOP_FAIL_IN(o->diag, DOP_E_INPUT, o->dir, "%llu tensors do not fit", (unsigned long long)all);
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        memcpy(list + at, sets[i].tensors, sets[i].n * sizeof *list);
+        at += sets[i].n;
+    }
+    free(sets);
+    if (st != DOP_OK)
+        return st;
+    qsort(list, all, sizeof *list, compare_names);
+    for (uint64_t i = 1; i < all; i++)
+        if (strcmp(list[i - 1].name, list[i].name) == 0)
+            return DOP_FAIL_IN(o->diag, DOP_E_INPUT, list[i].file, "tensor %.200s is in another file here, too",
+                               list[i].name);
+    *out_set = (dop_st_set){list, (uint32_t)all, NULL, o->dir};
+    return DOP_OK;
+}
+
+/* Weights without an index: one file of any name, as some quantizers write, or all shards of a model. */
+static dop_status
+open_unnamed(opener *o, const char *stem, dop_st_set *out_set)
+{
+    struct dirent **files = NULL;
+    const int found = scandir(o->dir, &files, is_weights, alphasort);
+    const uint32_t n = found > 0 ? (uint32_t)found : 0;
+    const char *why =
+        n ? "the weights that are here are not those of one model: a part is missing, or there are several"
+          : "other weight formats must be converted to safetensors first";
+    dop_status st = n == 0 || !are_whole(files, n)
+                        ? DOP_FAIL_IN(o->diag, DOP_E_INPUT, o->dir,
+                                      "no %s.safetensors and no %s.safetensors.index.json here (%s)", stem, stem, why)
+                    : n == 1 ? open_file(o, files[0]->d_name, out_set)
+                             : join_shards(o, files, n, out_set);
+    for (uint32_t i = 0; i < n; i++)
+        free(files[i]);
+    free(files);
+    return st;
+}
+
 dop_status
 dop_st_open_stem(const char *dir, const char *stem, dop_arena *arena, dop_diag *diag, dop_st_set *out_set,
                  dop_map **out_maps, uint32_t *out_n_maps)
@@ -399,10 +481,7 @@ dop_st_open_stem(const char *dir, const char *stem, dop_arena *arena, dop_diag *
     else if (access(index, F_OK) == 0)
         st = open_index(&o, index, out_set);
     else
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, dir,
-                         "no %s.safetensors and no %s.safetensors.index.json here (other weight formats must be "
-                         "converted to safetensors first)",
-                         stem, stem);
+        st = open_unnamed(&o, stem, out_set);
     if (st == DOP_OK && !(out_set->taken = dop_arena_alloc(arena, (out_set->n ? out_set->n : 1) * sizeof(bool))))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     free(o.shards);

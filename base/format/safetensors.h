@@ -33,9 +33,9 @@ dop_status dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, 
 dop_status dop_st_metadata(const char *path, const dop_map *map, const char *key, dop_arena *arena, dop_diag *diag,
                            const char **out_text);
 
-/* Maps DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names, and lists the tensors of all
- * of them.  The maps (*out_maps, malloc'ed array; closed and freed by the caller also after an error) must outlive
- * every use of the data. */
+/* Maps DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names, or where there is neither the only file of
+ * weights, or all shards of one model, and lists the tensors of all of them.  The maps (*out_maps, malloc'ed array; closed and freed
+ * by the caller also after an error) must outlive every use of the data. */
 dop_status dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, dop_st_set *out_set, dop_map **out_maps,
                            uint32_t *out_n_maps);
 /* As dop_st_open_dir, of the files STEM.safetensors or STEM.safetensors.index.json. */

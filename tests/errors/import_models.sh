@@ -93,6 +93,22 @@ fails absurd-header "header length 9223372036854775807, at most 100000000 is all
 copy no-tensors
 rm no-tensors/model.safetensors
 fails no-tensors "no model.safetensors and no model.safetensors.index.json here" no-tensors
+
+# Weights without an index: one file of any name, all shards of a model; adapters beside them are not weights.
+same_as() { # FOLDER MODEL
+    "$DOPPLERC" "$1" -o "$1.plan" --quiet --ctx 64 && "$DOPPLERC" "$2" -o whole.plan --quiet --ctx 64 &&
+        cmp "$1.plan" whole.plan
+}
+copy lone
+mv lone/model.safetensors lone/gptq_model-4bit.safetensors
+echo x >lone/adapter_model.safetensors
+check "weights of another name" same_as lone "$SRC/tests/golden/llama"
+cp lone/gptq_model-4bit.safetensors lone/other.safetensors
+fails two-models "not those of one model: a part is missing, or there are several" lone
+mkdir lone-shard && mv lone/config.json lone-shard && mv lone/other.safetensors lone-shard/model-00001-of-00002.safetensors
+fails lone-shard "not those of one model: a part is missing, or there are several" lone-shard
+mv lone-shard/model-00001-of-00002.safetensors lone-shard/model-00001-of-00001.safetensors
+check "a shard that is all" same_as lone-shard "$SRC/tests/golden/llama"
 copy no-shard
 rm no-shard/model.safetensors
 echo '{"weight_map": {"lm_head.weight": "part-1.safetensors"}}' >no-shard/model.safetensors.index.json

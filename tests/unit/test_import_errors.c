@@ -463,6 +463,57 @@ Test(import_errors, index_file)
     }
 }
 
+/* A file NAME with one tensor, an F32 that is 1. */
+static void
+write_tensor(scratch *s, const char *name, const char *tensor)
+{
+    static const uint8_t one[4] = {0, 0, 0x80, 0x3f};
+    char text[128];
+    const int n =
+        snprintf(text, sizeof text, "{\"%s\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}}", tensor);
+    const uint64_t size = (uint64_t)n;
+    dop_buf b = {0};
+    dop_buf_append(&b, &size, sizeof size);
+    dop_buf_append(&b, text, (size_t)n);
+    dop_buf_append(&b, one, sizeof one);
+    scratch_write(s, name, b.data, b.size);
+    dop_buf_finish(&b);
+}
+
+static dop_status
+open_weights(const scratch *s, const char *tensor, dop_diag *diag)
+{
+    dop_arena arena = {0};
+    dop_st_set set;
+    dop_map *maps = NULL;
+    uint32_t n = 0;
+    *diag = (dop_diag){0};
+    const dop_status st = dop_st_open_dir(s->dir, &arena, diag, &set, &maps, &n);
+    if (st == DOP_OK)
+        cr_expect(dop_st_find(&set, tensor), "%s of %u tensors", tensor, set.n);
+    for (uint32_t i = 0; i < n; i++)
+        dop_map_close(&maps[i]);
+    free(maps);
+    dop_arena_finish(&arena);
+    return st;
+}
+
+Test(import_errors, shards_without_an_index)
+{
+    scratch s = scratch_make();
+    dop_diag diag;
+    write_tensor(&s, "model-00002-of-00003.safetensors", "b");
+    write_tensor(&s, "model-00003-of-00003.safetensors", "a");
+    cr_expect_neq(open_weights(&s, "a", &diag), DOP_OK, "the first is missing");
+    write_tensor(&s, "model-00001-of-00003.safetensors", "c");
+    for (const char *name = "abc"; *name; name++)
+        cr_expect_eq(open_weights(&s, (char[]){*name, 0}, &diag), DOP_OK, "%s", diag.message);
+    write_tensor(&s, "model-00001-of-00003.safetensors", "b");
+    cr_expect_neq(open_weights(&s, "b", &diag), DOP_OK);
+    cr_expect(strstr(diag.message, "tensor b is in another file here, too"), "%s", diag.message);
+    scratch_remove(&s);
+}
+
 /* ---- paths -------------------------------------------------------------------------------------------------------- */
 
 Test(import_errors, paths)
