@@ -307,6 +307,26 @@ Test(vision, refuses)
     }
 }
 
+/* A tower without one of its biases would be another one. */
+Test(vision, a_bias_is_lost)
+{
+    part v;
+    bool present;
+    uint32_t at = 0;
+    cr_assert(part_open(&v, "gemma3_vl"));
+    while (at < v.set.n && !strstr(v.set.tensors[at].name, "layers.1.self_attn.q_proj.bias"))
+        at++;
+    cr_assert_lt(at, v.set.n);
+    v.set.n--;
+    memset(v.set.taken, 0, v.set.n * sizeof *v.set.taken);
+    v.m = (dop_vision_model){0};
+    memmove(&v.set.tensors[at], &v.set.tensors[at + 1], (v.set.n - at) * sizeof *v.set.tensors);
+    cr_expect_eq(dop_hf_vision(&v.config, &v.set, &v.arena, &v.diag, &present, &v.m), DOP_E_INPUT);
+    cr_expect(strstr(v.diag.message, "layer 1 of the vision part lacks q_bias, which another layer has"), "%s",
+              v.diag.message);
+    part_close(&v);
+}
+
 /* Windows come one after the other, features in them, and patches of a feature together. */
 Test(vision, rows_of_windows)
 {

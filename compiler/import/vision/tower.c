@@ -4,6 +4,7 @@
 #include "base/step_record.h"
 #include "ir/interp.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -445,6 +446,27 @@ merges(reader *r, const char *place)
     return v->features == features;
 }
 
+/* Checks that what one layer has all have: their files may lose a bias, or a norm, which would then be left out. */
+static dop_status
+check_alike(reader *r)
+{
+    const uint32_t n = r->m->facts.n_layers;
+    for (uint32_t i = 0; i < r->m->weights.n; i++) {
+        const char *const name = r->m->weights.items[i].name;
+        uint32_t layer;
+        int end = 0;
+        char next[64];
+        if (sscanf(name, "v.L%" SCNu32 ".%n", &layer, &end) != 1 || end == 0 || strstr(name, "_clip"))
+            continue;
+        layer = (layer + 1) % n;
+        snprintf(next, sizeof next, "v.L%u.%s", layer, name + end);
+        if (!own(r, next))
+            return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->files->path,
+                               "layer %u of the vision part lacks %s, which another layer has", layer, name + end);
+    }
+    return DOP_OK;
+}
+
 /* Checks that shapes are as the graph builder needs them. */
 static dop_status
 check(reader *r)
@@ -474,7 +496,7 @@ check(reader *r)
             ok = w && w->rows == outs && w->cols == (k == 3 ? all : k == 6 ? v->ffn : v->hidden);
         }
     }
-    return ok ? DOP_OK
+    return ok ? check_alike(r)
               : DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->files->path,
                             "the tensors of the vision part have other shapes than %s says", r->files->facts);
 }
