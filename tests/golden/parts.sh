@@ -1,5 +1,6 @@
 # Plans in parts against plans of the whole model: the same bits (tests/tools/parts.c runs all parts in one process).  Kernels are
-# those of the other tests of these models.  The argument `whole` is the long form: every model, in as many parts as it has layers too.
+# those of the other tests of these models.  The argument `whole` is the long form: every model, in as many parts as it can be cut
+# into, too.
 . "$(dirname "$0")/../lib.sh"
 
 # parts MODEL "NUMBER OF PARTS..." OPTION...
@@ -18,6 +19,9 @@ if [ "${1:-}" = whole ]; then
         model=$(basename "$(dirname "$model")")
         layers=$("$DOPPLERC" "$SRC/tests/golden/$model" -o whole.plan --quiet --ctx 56 --chunks 4,16 &&
             "$EXEC" whole.plan --info --json | grep -o '"layers": [0-9]*,' | grep -o '[0-9]*' | head -1)
+        # Fewer where layers share caches.
+        "$DOPPLERC" "$SRC/tests/golden/$model" -o most.plan --quiet --ctx 56 --chunks 4,16 --parts "$layers" 2>why ||
+            layers=$(($(sed -n 's/.*the model can be cut at \([0-9]*\) places.*/\1/p' why) + 1))
         parts "$model" "2 $([ "$layers" -gt 2 ] && echo "$layers")" --ctx 56 --chunks 4,16 --sequences 3
     done
     parts qwen3_5 2 --ctx 56 --chunks 4,16 --kv f32 --sequences 3 # states that steps replace

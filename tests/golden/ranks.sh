@@ -40,7 +40,7 @@ if [ "${1:-}" = whole ]; then
         for n in 2 3; do
             if "$DOPPLERC" "$folder" -o m.$n --quiet --parts $n 2>why; then
                 same "$model in $n parts" $n m --tokens-file prompt -n 12 --temp 0 --ignore-eos --print-ids
-            elif grep -q "layers" why; then
+            elif grep -qE "has [0-9]+ layers|can be cut at" why; then
                 skip "$model in $n parts" "$(cat why)"
             else
                 fail "$model in $n parts" "$(cat why)"
