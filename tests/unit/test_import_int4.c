@@ -325,19 +325,26 @@ Test(import_int4, refused_order)
     remove_pair(&p);
 }
 
+/* The quantized model has the weights of the plain one, in groups of 32; removes both. */
+static void
+compare_pair(pair *p)
+{
+    util_model u, plain;
+    util_model_open(&u, p->quant.dir, 16);
+    util_model_open(&plain, p->plain.dir, 16);
+    compare_weights(&u, &plain, DOP_TYPE_int4_g32);
+    util_model_close(&u);
+    util_model_close(&plain);
+    remove_pair(p);
+}
+
 /* desc_act as a word changes nothing where the inputs are in order; without zero points they are all 8. */
 Test(import_int4, harmless_variations)
 {
     pair p = make_pair("llama", &(int4_kind){"gptq", 32, INT4_SYMMETRIC, 0});
-    util_model u, plain;
     scratch_config(&p.quant, p.quant.dir, Q "\"desc_act\": true}}");
     scratch_tensors(&p.quant, p.quant.dir, "{\"" UP "qzeros\": \"<delete>\"}");
-    util_model_open(&u, p.quant.dir, 16);
-    util_model_open(&plain, p.plain.dir, 16);
-    compare_weights(&u, &plain, DOP_TYPE_int4_g32);
-    util_model_close(&u);
-    util_model_close(&plain);
-    remove_pair(&p);
+    compare_pair(&p);
 }
 
 /* AutoRound's name for GPTQ's and AWQ's packing. */
@@ -353,14 +360,8 @@ Test(import_int4, auto_round)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pair p = make_pair("llama", &(int4_kind){cases[i].kind, 32, 0, 0});
-        util_model u, plain;
         scratch_config(&p.quant, p.quant.dir, cases[i].config);
-        util_model_open(&u, p.quant.dir, 16);
-        util_model_open(&plain, p.plain.dir, 16);
-        compare_weights(&u, &plain, DOP_TYPE_int4_g32);
-        util_model_close(&u);
-        util_model_close(&plain);
-        remove_pair(&p);
+        compare_pair(&p);
     }
 }
 
@@ -377,17 +378,11 @@ Test(import_int4, settings_beside)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pair p = make_pair("llama", &(int4_kind){cases[i].kind, 32, 0, 0});
-        util_model u, plain;
         scratch_config(&p.quant, p.quant.dir, "{\"quantization_config\": \"<delete>\"}");
         scratch_text(&p.quant, cases[i].file, "{\"per_channel\": true}");
         expect_failure(p.quant.dir, "model.safetensors", "tensor model.layers.0.self_attn.q_proj.weight is missing", 0,
                        0);
         scratch_text(&p.quant, cases[i].file, cases[i].text);
-        util_model_open(&u, p.quant.dir, 16);
-        util_model_open(&plain, p.plain.dir, 16);
-        compare_weights(&u, &plain, DOP_TYPE_int4_g32);
-        util_model_close(&u);
-        util_model_close(&plain);
-        remove_pair(&p);
+        compare_pair(&p);
     }
 }
