@@ -1,7 +1,7 @@
 #include "base/base.h"
 
 #include "base/foreign.h"
-#include "base/system.h"
+#include "base/os/system.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "base/budget.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 
 /* Steps after which the clock is read again: less than a millisecond of work, at some 10 ns for a step (budget.h). */
 enum { LOOK_EVERY = 1 << 14 };

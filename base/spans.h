@@ -2,8 +2,8 @@
 #ifndef DOPPLER_BASE_SPANS_H
 #define DOPPLER_BASE_SPANS_H
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/os/clock.h"
+#include "base/os/log.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* The step record: what a device reads to run a step.  kernels/templates.c declares it for GLSL, from the same list of fields
- * (step_record.def).  runtime/plan/plan_format.h is about plans. */
+/* The step record: what a device reads to run a step.  kernels/gen/templates.c declares it for GLSL, from the same list of fields
+ * (step_record.def).  plan/plan_format.h is about plans. */
 #ifndef DOPPLER_BASE_STEP_RECORD_H
 #define DOPPLER_BASE_STEP_RECORD_H
 

@@ -52,7 +52,7 @@ typedef struct dop_unit_type {
     uint32_t type; /* dop_type */
 } dop_unit_type;
 
-/* Which steps of a few tokens a tile is for (kernels/gen_matmul_few.c). */
+/* Which steps of a few tokens a tile is for (kernels/product/gen_matmul_few.c). */
 typedef enum dop_few_list {
     DOP_FEW_FLOATS,
     DOP_FEW_FLOATS_SOME,

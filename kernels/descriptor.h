@@ -13,7 +13,7 @@ typedef struct dop_site {
     const uint8_t *routes; /* for a stage: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
 } dop_site;
 
-typedef struct dop_gen dop_gen; /* kernels/gen.h */
+typedef struct dop_gen dop_gen; /* kernels/gen/gen.h */
 
 enum { DOP_TUNES_rows = 1, DOP_TUNES_lanes = 2, DOP_TUNES_unroll = 4, DOP_TUNES_wg = 8 };
 

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_KERNELS_KERNEL_H
 #define DOPPLER_KERNELS_KERNEL_H
 
-#include "kernels/emit.h"
+#include "kernels/emit/emit.h"
 
 /* The GLSL templates, read once per compilation. */
 typedef struct dop_templates {
@@ -88,7 +88,7 @@ typedef struct dop_kernel {
     const char *const *nests;  /* dumps of the nests of these functions, in the order of `stages` */
 } dop_kernel;
 
-/* How a kernel is ordered in a plan that has persistent dispatches (DOP_ORDER_PERSISTENT of runtime/plan/plan_format.h). */
+/* How a kernel is ordered in a plan that has persistent dispatches (DOP_ORDER_PERSISTENT of plan/plan_format.h). */
 typedef enum dop_sync_kind {
     DOP_SYNC_STAGE, /* a function of a persistent dispatch, which receives and sends values through mailboxes */
     DOP_SYNC_ADVANCE /* ordered by barriers, but the last of its schedule: adds `runs` to its count of runs in dop_step */

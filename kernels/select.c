@@ -1,6 +1,6 @@
 /* Choosing a variant and a tile for a region: the rows of kernels.def in their order, each asked through its descriptor. */
-#include "ir/access.h"
-#include "kernels/gen.h"
+#include "ir/graph/access.h"
+#include "kernels/gen/gen.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* regions: one region per computed node, the starting point of fusion and the whole of --no-fuse.  The template follows
  * from what the node is and how many rows it has. */
-#include "passes/region.h"
+#include "passes/fusion/region.h"
 
 static dop_template
 template_for(const dop_graph *g, dop_node_id id)

@@ -2,7 +2,7 @@
  * other and one barrier serves a whole level; within a level the order of the graph stays.  A region that reads nothing that is
  * computed, such as expanded weights, comes one level before its first reader, so that its memory is free for others most of the
  * time.  Dead regions are dropped. */
-#include "passes/region.h"
+#include "passes/fusion/region.h"
 
 #include <stdlib.h>
 

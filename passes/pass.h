@@ -2,9 +2,9 @@
 #ifndef DOPPLER_PASSES_PASS_H
 #define DOPPLER_PASSES_PASS_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "ir/target.h"
-#include "passes/reasons.h"
+#include "passes/fusion/reasons.h"
 
 enum {
     PF_REGIONS = 1,  /* every computed node is in a region */

@@ -3,7 +3,7 @@
  * A barrier stands before a region that reads what a region after the last barrier wrote; nothing else needs one.
  * Lifetimes are counted in groups (the regions between two barriers), and two values share memory only when their
  * groups are disjoint, so that reuse never asks for another barrier.  Placement is greedy by size. */
-#include "passes/region.h"
+#include "passes/fusion/region.h"
 
 #include <stdlib.h>
 

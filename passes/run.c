@@ -1,5 +1,5 @@
 /* The pass driver and the tables' lookups. */
-#include "ir/text.h"
+#include "ir/syntax/text.h"
 #include "passes/pass.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static const struct {
 } reasons[] = {
     {"", ""},
 #define REASON(id, code, text) {code, text},
-#include "passes/reasons.def"
+#include "passes/fusion/reasons.def"
 #undef REASON
 };
 

@@ -143,7 +143,7 @@ check "kernels are completed" [ "$(completes dopplerc --force gemv = "")" = "$(f
 check "kernel paths are completed" [ "$(completes dopplerc --kernel-path gemma3)" = gemma3-q4k-int8a ]
 check "ops are not" [ -z "$(completes dopplerc --force gem)" ]
 check "chat templates are completed" [ "$(completes doppler-exec --chat-template "")" = \
-    "$(sed -n '/builtins\[\] = {/,/^};/s/^    {"\([a-z0-9-]*\)".*/\1/p' "$SRC/runtime/text/chat.c" | paste -sd' ')" ]
+    "$(sed -n '/builtins\[\] = {/,/^};/s/^    {"\([a-z0-9-]*\)".*/\1/p' "$SRC/text/chat/chat.c" | paste -sd' ')" ]
 check "orderings are completed" [ "$(completes doppler-exec --ordering pe)" = persistent ]
 for option in quant kv target kernel-path act; do
     check "--$option is completed where it is passed on" [ "$(completes doppler-exec "--$option" "")" = "$(completes dopplerc "--$option" "")" ]

@@ -30,69 +30,69 @@ find . -mindepth 1 -maxdepth 1 ! -name '.*' ! -name 'build' ! -name 'build-*' -p
 # ---- rooms and circles (quoted includes are written from the root) -----------------------------------------------------
 # A folder, and what its files may use beside itself: folders above it here, and what these may use (layout.awk).
 cat >"$WORK/rooms" <<'end'
-base/include/doppler
-compiler/include/doppler base/include/doppler
-base                    base/include/doppler
+include/doppler
+include/doppler include/doppler
+base                    include/doppler
 base/encoding           base
 base/json               base/encoding
-base/read               base/json
-base/format             base/read
+base/yaml               base/json
+base/format             base/yaml
 base/storage            base
 base/program            base
 ir                      base/storage
 passes                  ir
 kernels/nest            base
 kernels                 ir kernels/nest
-runtime/include/doppler base/include/doppler
-runtime/plan            base/json base/storage runtime/include/doppler
-runtime/device          runtime/plan
-runtime/sample          runtime/plan
+include/doppler include/doppler
+plan            base/json base/storage include/doppler
+runtime/device          plan
+runtime/sample          plan
 runtime/cache           base
 runtime/model           runtime/device runtime/sample
 runtime/parts/lead      runtime/model runtime/cache
-runtime/adapter         base/format
-runtime/step            runtime/parts/lead runtime/adapter
-runtime/text/jinja      base/json
-runtime/text            runtime/text/jinja runtime/include/doppler base/program
-runtime/text/grammar    runtime/text
-runtime/text/grammar/schema runtime/text/grammar
-runtime/media           base
-runtime/library         runtime/adapter runtime/step runtime/media runtime/text/grammar/schema
+base/format         base/format
+runtime/step            runtime/parts/lead base/format
+text/jinja      base/json
+text            text/jinja include/doppler base/program
+text/grammar    text
+text/schema text/grammar
+media           base
+runtime/library         base/format runtime/step media text/schema
 runtime/parts           runtime/library
-compiler/import/text    base/format base/json runtime/text
-compiler/model/families
-compiler/model          ir base/read compiler/import/text compiler/model/families
-compiler/import/vision  compiler/model runtime/media
-compiler/import/gguf    compiler/model compiler/import/vision runtime/media
-compiler/import/hf      compiler/model compiler/import/text compiler/import/vision runtime/media
-compiler/import/rdrr    compiler/model
-compiler/import/diffusion compiler/import/hf
-compiler/import         compiler/import/diffusion compiler/import/gguf compiler/import/rdrr runtime/adapter
-compiler/build          compiler/model
-compiler/target         ir base/read runtime/device
-compiler/pack           compiler/build kernels
-compiler/schedule       compiler/pack compiler/target compiler/import passes kernels
+text/import    base/format base/json text
+frontend/families
+frontend/facts          ir base/yaml text/import frontend/families
+frontend/vision  frontend/facts media
+frontend/gguf    frontend/facts frontend/vision media
+frontend/hf      frontend/facts text/import frontend/vision media
+frontend/rdrr    frontend/facts
+frontend/diffusion frontend/hf
+frontend         frontend/diffusion frontend/gguf frontend/rdrr base/format
+frontend/build          frontend/facts
+compiler/target         ir base/yaml runtime/device
+compiler/pack           frontend/build kernels
+compiler/schedule       compiler/pack compiler/target frontend passes kernels
 compiler/write          compiler/schedule
 compiler/report         compiler/write base/program
 compiler/parts          compiler/report
-runtime/inspect/bench   runtime/step base/program public
-runtime/inspect/profile runtime/inspect/bench public
-runtime/inspect/check   runtime/step ir base/program public
-runtime/inspect/imatrix runtime/inspect/check public
-runtime/serve/engine    runtime/library public
-runtime/serve/api       runtime/serve/engine base/program public
-runtime/serve/protocols runtime/serve/api public
-runtime/serve           runtime/serve/protocols public
+tools/bench   runtime/step base/program public
+tools/profile tools/bench public
+tools/check   runtime/step ir base/program public
+tools/imatrix tools/check public
+serve/engine    runtime/library public
+serve/api       serve/engine base/program public
+serve/protocols serve/api public
+serve           serve/protocols public
 runtime/parts/mpi       runtime/parts
-runtime/program/common  runtime/library compiler/import/text compiler/include/doppler public
-runtime/program/client  runtime/include/doppler =runtime/sample =runtime/text =runtime/program/common base/program base/json public
-runtime/media/audio     runtime/media
-runtime/fetch           base
-runtime/program/cache   runtime/program/common runtime/parts/lead compiler/include/doppler runtime/fetch public
-runtime/program         runtime/program/cache runtime/program/client runtime/program/common runtime/serve runtime/parts/mpi public
-runtime/program         runtime/inspect/profile runtime/inspect/check runtime/inspect/imatrix
-compiler/library        compiler/parts compiler/include/doppler runtime/model
-compiler/program        compiler/library runtime/inspect/bench
+tools/doppler-exec/common  runtime/library text/import include/doppler public
+tools/doppler-exec/client  include/doppler =runtime/sample =text =tools/doppler-exec/common base/program base/json public
+media/audio     media
+tools/fetch           base
+tools/doppler-exec/on_demand   tools/doppler-exec/common runtime/parts/lead include/doppler tools/fetch public
+tools/doppler-exec         tools/doppler-exec/on_demand tools/doppler-exec/client tools/doppler-exec/common serve runtime/parts/mpi public
+tools/doppler-exec         tools/profile tools/check tools/imatrix
+compiler/library        compiler/parts include/doppler runtime/model
+tools/dopplerc        compiler/library tools/bench
 hook dop_replay_observer
 hook dop_job_task
 hook dop_task_writer
@@ -101,9 +101,9 @@ end
 layout() { # ROOMS FOLDER...: what layout.awk says about the files of the folders
     local rooms=$1
     shift
-    # base/windows is another form of functions that files beside it have: both are never built together.
-    find "$@" -path base/windows -prune -o \( -name '*.def' -o -name '*.h' \) -print | sort >"$WORK/files"
-    find "$@" -path base/windows -prune -o -name '*.c' -print | sort >>"$WORK/files"
+    # base/os/windows is another form of functions that files beside it have: both are never built together.
+    find "$@" -path base/os/windows -prune -o \( -name '*.def' -o -name '*.h' \) -print | sort >"$WORK/files"
+    find "$@" -path base/os/windows -prune -o -name '*.c' -print | sort >>"$WORK/files"
     if [ -d tests ]; then find tests -name '*.c' | sort >>"$WORK/files"; fi
     xargs awk -f "$SRC/tests/layout.awk" "$rooms" <"$WORK/files" | sort
 }
@@ -153,8 +153,8 @@ done | none "no folder of base/, compiler/ and runtime/ with more than 25 files"
 # A schedule to run is looked up in the table of used ones (dop_used_of); what remains loads (pipelines too), checks, clears and lists all of them.
 n=$(grep -rnE 'for \(.*n_schedules' runtime --include='*.c' --include='*.h' | wc -l)
 [ "$n" -le 13 ] && pass "few loops over a plan's schedules" || fail "few loops over a plan's schedules" "$n, expected at most 13"
-find runtime/text base -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
-    none "runtime/text/ and base/ know no device"
+find text base -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
+    none "text/ and base/ know no device"
 find base ir passes kernels -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
     grep -vE '^base/(json|read)/' | none "devices and JSON stay out of base/, ir/, passes/ and kernels/"
 find base compiler runtime ir passes kernels -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<mpi' |
@@ -209,7 +209,7 @@ grep -ohE '`(base|compiler|docs|examples|ir|kernels|passes|runtime|tests)/[A-Za-
     tr -d '`' | grep -v NAME | sort -u |
     while read -r file; do [ -e "$file" ] || echo "$file"; done | none "every file that a page names is there"
 bash tests/doc_tables.sh | none "tables of docs/ are those of the code"
-awk '/^[a-z]/ { print $1 }' "$WORK/rooms" | grep -vE '^hook|^base/include' | sort -u | while read -r room; do
+awk '/^[a-z]/ { print $1 }' "$WORK/rooms" | grep -vE '^hook|^include' | sort -u | while read -r room; do
     grep -qF "\`$room/\`" docs/design.md || grep -qE "[\`/]${room##*/}/\`" docs/design.md || echo "$room"
 done | none "docs/design.md has every room"
 sed -n '/^## Names that are to go/,$p' docs/glossary.md | sed -nE 's/^\| `([a-z_]+)` \|.*\| ([0-9]+) \|$/\1 \2/p' >"$WORK/words"
@@ -221,7 +221,7 @@ done <"$WORK/words" | none "no name that is to go is used more often"
 
 # Functions of the library that its page names.
 grep -ohE '\bdop_[a-z_]+' docs/library.md | sort -u | while read -r name; do
-    grep -qw "$name" runtime/include/doppler/*.h base/include/doppler/*.h compiler/include/doppler/*.h || echo "$name"
+    grep -qw "$name" include/doppler/*.h include/doppler/*.h include/doppler/*.h || echo "$name"
 done | none "every name in docs/library.md is in a header"
 for target in examples/targets/*.yaml; do
     grep -qF "\`$(basename "$target" .yaml)\`" docs/kernel-paths-and-targets.md || echo "$target"
@@ -271,11 +271,11 @@ done | none "every example of docs/adding.md applies"
 # ---- hidden inputs and leftovers ------------------------------------------------------------------------------------
 find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(secure_)?getenv *\(|\benviron\b|\bsystem *\(|\bpopen *\(' |
-    grep -vE '^runtime/program/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME)"\)' | # where the program keeps compiled pipelines
-    grep -vE '^runtime/program/main\.c:.*getenv\("(OMPI_COMM_WORLD_SIZE|PMIX_RANK|PMI_RANK)"\)' | # that mpirun started it
-    grep -vE '^runtime/program/main\.c:.*getenv\("HF_(ENDPOINT|TOKEN)"\)' | # where -hf downloads from
-    grep -vE '^runtime/program/main\.c:.*getenv\("(NOTIFY_SOCKET|LISTEN_PID|LISTEN_FDS)"\)' | # what systemd says, with --systemd
-    grep -v '^base/windows/system\.c:[0-9]*:getenv(const char' | # which is defined there
+    grep -vE '^tools/doppler-exec/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME)"\)' | # where the program keeps compiled pipelines
+    grep -vE '^tools/doppler-exec/main\.c:.*getenv\("(OMPI_COMM_WORLD_SIZE|PMIX_RANK|PMI_RANK)"\)' | # that mpirun started it
+    grep -vE '^tools/doppler-exec/main\.c:.*getenv\("HF_(ENDPOINT|TOKEN)"\)' | # where -hf downloads from
+    grep -vE '^tools/doppler-exec/main\.c:.*getenv\("(NOTIFY_SOCKET|LISTEN_PID|LISTEN_FDS)"\)' | # what systemd says, with --systemd
+    grep -v '^base/os/windows/system\.c:[0-9]*:getenv(const char' | # which is defined there
     none "no environment, no shell"
 # Messages of the libraries name fields and functions of their headers between backquotes, for which the programs show options.
 libraries() {
@@ -294,7 +294,7 @@ sources c h def glsl comp sh | grep -v '^tests/check_layout.sh$' | xargs -r grep
     none "nothing is left to do"
 find . -path './.git' -prune -o -path './build*' -prune -o -type f -size +16M -print | none "no large files"
 
-version=$(sed -n 's/^#define DOP_VERSION "\(.*\)"/\1/p' base/include/doppler/status.h)
+version=$(sed -n 's/^#define DOP_VERSION "\(.*\)"/\1/p' include/doppler/status.h)
 check "one version number ($version)" grep -q "^project(doppler VERSION $version " CMakeLists.txt
 
 finish

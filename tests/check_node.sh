@@ -10,8 +10,8 @@ cat >chat.jinja <<'END'
 {% for tool in tools or [] %}{{ tool | tojson }} as <tool_call>{"name", "arguments"}</tool_call>
 {% endfor %}{% for m in messages %}{{ '<start_of_turn>' + m.role + '\n' + m.content + '<end_of_turn>\n' }}{% endfor %}{{ '<start_of_turn>model\n' }}
 END
-check "what it does" sh -c 'node "$@" >said' sh "$SRC/tests/serve/node.mjs" "$SRC/runtime/node" "$EXEC" demo.plan ./chat.jinja
+check "what it does" sh -c 'node "$@" >said' sh "$SRC/tests/serve/node.mjs" "$SRC/bindings/node" "$EXEC" demo.plan ./chat.jinja
 check "all 11 parts of it" grep -qx "11 tests passed" said
 version=$("$EXEC" --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)
-check "its version is the program's" grep -q "\"version\": \"$version\"" "$SRC/runtime/node/package.json"
+check "its version is the program's" grep -q "\"version\": \"$version\"" "$SRC/bindings/node/package.json"
 finish

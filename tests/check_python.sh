@@ -1,8 +1,8 @@
 # The Python package: what it says of the headers, its types, and what it does with the demo.
 . "$(dirname "$0")/lib.sh"
 build=$(dirname "$EXEC")
-package=$SRC/runtime/python
-include=$SRC/runtime/include/doppler
+package=$SRC/bindings/python
+include=$SRC/include/doppler
 
 if ! command -v python3 >/dev/null || ! python3 -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
     skip "the Python package" "no python3 with ctypes"
@@ -11,8 +11,8 @@ fi
 export PYTHONDONTWRITEBYTECODE=1
 
 # ---- declarations -----------------------------------------------------------------------------------------------------
-headers=("$SRC/base/include/doppler/status.h" "$include/doppler.h" "$include/text.h" "$include/constraint.h" "$include/generation.h"
-    "$include/images.h" "$include/speech.h" "$include/draw.h" "$SRC/compiler/include/doppler/compile.h")
+headers=("$SRC/include/doppler/status.h" "$include/doppler.h" "$include/text.h" "$include/constraint.h" "$include/generation.h"
+    "$include/images.h" "$include/speech.h" "$include/draw.h" "$SRC/include/doppler/compile.h")
 check "every header is read" [ "$(ls "$SRC"/{base,runtime,compiler}/include/doppler/*.h | wc -l)" -eq ${#headers[@]} ]
 python3 "$package/make_abi.py" "${headers[@]}" >abi.py
 check "doppler/_abi.py is what make_abi.py makes of the headers" diff "$package/doppler/_abi.py" abi.py
@@ -48,7 +48,7 @@ else:
 end
 python3 layout.py c >layout.c
 python3 layout.py python >seen
-check "they compile" cc -std=c11 -I"$SRC/base/include" -I"$SRC/runtime/include" -I"$SRC/compiler/include" layout.c -o layout
+check "they compile" cc -std=c11 -I"$SRC/include" -I"$SRC/include" -I"$SRC/include" layout.c -o layout
 check "structures are laid out so" sh -c './layout | diff - seen && [ $(wc -l <seen) -gt 200 ]'
 
 # ---- installed --------------------------------------------------------------------------------------------------------

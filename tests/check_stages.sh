@@ -16,7 +16,7 @@ dumps() { # MODEL TARGET
 }
 
 # SPIRV-Tools of 2023.1 do not know the KHR form of matrices (capability 6022): modules with it are left to the driver and to
-# tests/unit/test_spirv_khr_matrix.c.
+# tests/unit/kernels/test_spirv_khr_matrix.c.
 printf 'OpCapability Shader\nOpCapability CooperativeMatrixKHR\nOpCapability Linkage\nOpMemoryModel Logical Simple\n' |
     spirv-as -o khr.spv - 2>/dev/null && spirv-val khr.spv 2>/dev/null && khr=1 || khr=
 

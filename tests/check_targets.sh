@@ -113,7 +113,7 @@ for model in $models; do
     check "$model tier3: as the reference" logits $model tier3 5e-4 0.01
 done
 
-# Matrix units in both forms.  SPIRV-Tools of Debian 12 do not know the KHR form (tests/unit/test_spirv_khr_matrix.c looks
+# Matrix units in both forms.  SPIRV-Tools of Debian 12 do not know the KHR form (tests/unit/kernels/test_spirv_khr_matrix.c looks
 # into such modules), so that only words of it are looked for here.
 uses() { # FILES WORD: a module of them has the instruction whose first word is WORD (hex, little endian)
     # shellcheck disable=SC2086 # files

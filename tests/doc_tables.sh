@@ -62,7 +62,7 @@ table() {
     reasons)
         echo "| reason | meaning |"
         echo "|---|---|"
-        rows REASON passes/reasons.def 'printf "| `%s` | %s |\n", a[2], cell(a[3])'
+        rows REASON passes/fusion/reasons.def 'printf "| `%s` | %s |\n", a[2], cell(a[3])'
         ;;
     templates)
         echo "| template | a workgroup makes | joins behind it |"
@@ -86,7 +86,7 @@ table() {
     sections)
         echo "| section | content |"
         echo "|---|---|"
-        rows SECTION runtime/plan/plan_format.h 'if (a[1] ~ /^[0-9]+$/) printf "| %s | %s |\n", a[2], cell(a[4])'
+        rows SECTION plan/plan_format.h 'if (a[1] ~ /^[0-9]+$/) printf "| %s | %s |\n", a[2], cell(a[4])'
         ;;
     target-fields)
         echo "| field | meaning | tier1 | lavapipe | nvidia-hopper |"

@@ -1,6 +1,6 @@
 #include "base/format/safetensors.h"
 
-#include "base/read/json_util.h"
+#include "base/json/json_util.h"
 
 #include <dirent.h>
 #include <stdio.h>

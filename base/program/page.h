@@ -5,8 +5,8 @@
 
 #include "base/base.h"
 
-extern const char *const dop_page_profile; /* runtime/inspect/profile/assets/profile.html */
-extern const char *const dop_page_chat;    /* runtime/serve/assets/chat.html */
+extern const char *const dop_page_profile; /* tools/profile/assets/profile.html */
+extern const char *const dop_page_chat;    /* serve/page/chat.html */
 
 /* Fills in a page: appends `page` up to the hole of a given name, and returns the rest of the page behind the hole, for the next call.
  * Where there is no hole of that name, or hole is NULL, all of `page` is appended. */

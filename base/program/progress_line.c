@@ -1,6 +1,6 @@
 #include "base/program/progress_line.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>

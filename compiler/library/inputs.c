@@ -1,6 +1,6 @@
 #include "compiler/library/inputs.h"
 
-#include "runtime/plan/plan_format.h"
+#include "plan/plan_format.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 #include "compiler/library/job.h"
 
-#include "compiler/import/not_a_model.h"
+#include "base/format/adapter.h"
 #include "compiler/library/make.h"
 #include "compiler/schedule/kernel_path.h"
 #include "compiler/target/target.h"
 #include "compiler/write/plan_file.h"
 #include "compiler/write/plan_write.h"
-#include "runtime/adapter/adapter.h"
+#include "frontend/not_a_model.h"
 #include "runtime/model/info.h"
 
 #include <dlfcn.h>

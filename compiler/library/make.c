@@ -1,15 +1,15 @@
 #include "compiler/library/make.h"
 
-#include "compiler/import/adapter_places.h"
 #include "compiler/library/settle.h"
-#include "compiler/model/leftovers.h"
-#include "compiler/model/vision.h"
 #include "compiler/pack/imatrix.h"
 #include "compiler/pack/quant.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/target/target.h"
+#include "frontend/adapter_places.h"
+#include "frontend/facts/leftovers.h"
+#include "frontend/facts/vision.h"
 #include "runtime/device/probe.h"
-#include "runtime/text/chat.h"
+#include "text/chat/chat.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Notes: what may surprise about compilations, a line each. */
-#include "base/log.h"
+#include "base/os/log.h"
 #include "compiler/library/job.h"
 
 #include <string.h>

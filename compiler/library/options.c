@@ -1,7 +1,7 @@
 /* Options of a compilation as texts, as dop_compile() and dopplerc take them, turned into values. */
 #include "compiler/library/job.h"
-#include "ir/cache_row.h"
-#include "runtime/plan/plan_format.h"
+#include "ir/graph/cache_row.h"
+#include "plan/plan_format.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "compiler/library/settle.h"
-#include "compiler/model/diffusion.h"
+#include "frontend/facts/diffusion.h"
 
 #include "compiler/target/target.h"
-#include "ir/cache_row.h"
+#include "ir/graph/cache_row.h"
 #include "runtime/device/probe.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 
 #include "base/encoding/little_endian.h"
 #include "base/format/gguf.h"
-#include "compiler/model/lookup.h"
-#include "ir/interp.h"
+#include "frontend/facts/lookup.h"
+#include "ir/interp/interp.h"
 
 #include <math.h>
 #include <stdlib.h>

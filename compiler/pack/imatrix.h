@@ -9,7 +9,7 @@
 #define DOPPLER_COMPILER_PACK_IMATRIX_H
 
 #include "base/arena.h"
-#include "compiler/model/arch.h"
+#include "frontend/facts/arch.h"
 
 typedef struct dop_imatrix dop_imatrix;
 

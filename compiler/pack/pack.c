@@ -1,15 +1,15 @@
 #include "compiler/pack/pack.h"
 
 #include "base/parallel.h"
-#include "compiler/build/build.h"
-#include "compiler/build/build_vision.h"
 #include "compiler/pack/imatrix.h"
 #include "compiler/pack/pack_rows.h"
 #include "compiler/pack/quant.h"
 #include "compiler/pack/repack.h"
+#include "frontend/build/build.h"
+#include "frontend/build/build_vision.h"
 #include "ir/codebooks.h"
-#include "ir/interp.h"
-#include "kernels/weight_types.h"
+#include "ir/interp/interp.h"
+#include "kernels/emit/weight_types.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 #define DOPPLER_COMPILER_PACK_PACK_H
 
 #include "base/storage/packing.h"
-#include "compiler/model/arch.h"
-#include "compiler/model/lookup.h"
-#include "ir/graph.h"
+#include "frontend/facts/arch.h"
+#include "frontend/facts/lookup.h"
+#include "ir/graph/graph.h"
 
 typedef struct dop_packed {
     const char *name; /* name of the weight leaves that read it, for people */

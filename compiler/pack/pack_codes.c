@@ -1,7 +1,7 @@
 #include "compiler/pack/pack_codes.h"
 
 #include "base/encoding/little_endian.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_PACK_PACK_CODES_H
 #define DOPPLER_COMPILER_PACK_PACK_CODES_H
 
-#include "compiler/model/arch.h"
+#include "frontend/facts/arch.h"
 
 /* Writes the blocks of row `row` that hold inputs from .. to - 1, where `to` is the number of inputs or the end of a block.  The bytes
  * at `at` must be zeros. */

@@ -2,7 +2,7 @@
 
 #include "base/encoding/little_endian.h"
 #include "compiler/pack/pack_codes.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 #include <math.h>
 #include <string.h>

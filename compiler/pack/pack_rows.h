@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_PACK_PACK_ROWS_H
 #define DOPPLER_COMPILER_PACK_PACK_ROWS_H
 
-#include "compiler/model/arch.h"
+#include "frontend/facts/arch.h"
 
 /* Writes rows first .. first + n - 1 of a weight with parts as blocks of its type, one row after the other, each of
  * dop_type_row_bytes() bytes.  Values of a row's last block that lie behind its inputs are arbitrary.  Many rows at once cost far less

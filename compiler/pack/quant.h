@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_PACK_QUANT_H
 #define DOPPLER_COMPILER_PACK_QUANT_H
 
-#include "compiler/model/arch.h"
+#include "frontend/facts/arch.h"
 
 /* Can dop_quantize_row() make type t?  False for floats, which are converted, not quantized. */
 bool dop_quantizable(dop_type t);

@@ -158,7 +158,7 @@ choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, 
     return best_d;
 }
 
-/* ir/interp_decode.c has the layout of the fields, for all blocks that are written below. */
+/* ir/interp/interp_decode.c has the layout of the fields, for all blocks that are written below. */
 void
 dop_make_q3_k(const float *x, const float *w, uint8_t *out)
 {

@@ -1,7 +1,7 @@
 /* Reads --quant and chooses the storage type of each weight. */
-#include "base/read/yaml_util.h"
+#include "base/yaml/yaml_util.h"
 #include "compiler/pack/quant.h"
-#include "kernels/weight_types.h"
+#include "kernels/emit/weight_types.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 #include "base/storage/packing.h"
 #include "ir/codebooks.h"
-#include "kernels/weight_types.h"
+#include "kernels/emit/weight_types.h"
 
 #include <string.h>
 

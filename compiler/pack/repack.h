@@ -1,4 +1,4 @@
-/* Repacks a file's blocks to the planes that kernels read (kernels/weight_types.h, kernels/glsl/types/quant.glsl). */
+/* Repacks a file's blocks to the planes that kernels read (kernels/emit/weight_types.h, kernels/glsl/types/quant.glsl). */
 #ifndef DOPPLER_COMPILER_PACK_REPACK_H
 #define DOPPLER_COMPILER_PACK_REPACK_H
 

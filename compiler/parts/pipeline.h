@@ -4,7 +4,7 @@
 #ifndef DOPPLER_COMPILER_PARTS_PIPELINE_H
 #define DOPPLER_COMPILER_PARTS_PIPELINE_H
 
-#include "runtime/plan/plan_format.h"
+#include "plan/plan_format.h"
 
 #include <stdbool.h>
 

@@ -3,8 +3,8 @@
 #include "compiler/parts/parts.h"
 #include "compiler/report/report.h"
 #include "compiler/schedule/region_facts.h"
-#include "passes/region.h"
-#include "runtime/plan/chunks.h"
+#include "passes/fusion/region.h"
+#include "plan/chunks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ count_weight(void *user, dop_node_id base)
     w->elements += p ? (double)p->rows * p->cols * p->experts : 0;
 }
 
-/* The work of a dispatch, counted as runtime/inspect/profile/profile_times.c counts the work of measured ones. */
+/* The work of a dispatch, counted as tools/profile/profile_times.c counts the work of measured ones. */
 static dop_stage_wanted
 work_of(const dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_step_kind kind)
 {

@@ -1,6 +1,6 @@
 /* Reads the description of devices and links (simulate.h). */
-#include "base/read/yaml_fields.h"
-#include "base/system.h"
+#include "base/os/system.h"
+#include "base/yaml/yaml_fields.h"
 #include "compiler/parts/simulate.h"
 
 #include <stdio.h>

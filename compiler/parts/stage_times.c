@@ -1,6 +1,6 @@
 #include "compiler/parts/stage_times.h"
 
-#include "base/read/yaml_fields.h"
+#include "base/yaml/yaml_fields.h"
 #include "kernels/kernel.h"
 
 #include <stdlib.h>

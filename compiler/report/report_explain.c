@@ -1,8 +1,8 @@
 /* --explain: why regions got their kernels, and why two regions were not joined. */
 #include "compiler/report/report.h"
 #include "compiler/schedule/region_facts.h"
-#include "passes/fuse.h"
-#include "passes/region.h"
+#include "passes/fusion/fuse.h"
+#include "passes/fusion/region.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "compiler/report/report_draw.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/schedule/region_facts.h"
-#include "passes/region.h"
+#include "passes/fusion/region.h"
 
 #include <stdio.h>
 #include <string.h>

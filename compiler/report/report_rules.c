@@ -1,6 +1,6 @@
 /* Names of fusions, by the ops that they join. */
 #include "compiler/report/report.h"
-#include "passes/region.h"
+#include "passes/fusion/region.h"
 
 #include <string.h>
 

@@ -73,7 +73,7 @@ typedef struct dop_cut {
     uint32_t number, n_parts;
     uint32_t first_layer, end_layer; /* layers of the part: first_layer .. end_layer - 1 */
     uint32_t flags;                  /* DOP_PART_*: facts of the states of the whole model */
-    uint32_t rewind;                 /* dop_plan_model.rewind (runtime/plan/plan_format.h) of the whole model */
+    uint32_t rewind;                 /* dop_plan_model.rewind (plan/plan_format.h) of the whole model */
 } dop_cut;
 
 struct dop_compilation {

@@ -40,9 +40,9 @@
 #ifndef DOPPLER_COMPILER_SCHEDULE_KERNEL_PATH_H
 #define DOPPLER_COMPILER_SCHEDULE_KERNEL_PATH_H
 
-#include "compiler/build/build.h"
+#include "frontend/build/build.h"
 #include "kernels/kernel.h"
-#include "passes/reasons.h"
+#include "passes/fusion/reasons.h"
 
 typedef struct dop_layer_range {
     uint32_t first, last;

@@ -1,10 +1,10 @@
 /* Reading kernel paths: YAML files, RDRR manifests, --force. */
-#include "base/read/yaml_util.h"
-#include "base/system.h"
-#include "compiler/import/rdrr/rdrr.h"
+#include "base/os/system.h"
+#include "base/yaml/yaml_util.h"
 #include "compiler/schedule/kernel_path.h"
 #include "compiler/schedule/region_facts.h"
 #include "compiler/target/target.h"
+#include "frontend/rdrr/rdrr.h"
 
 #include <dirent.h>
 #include <limits.h>

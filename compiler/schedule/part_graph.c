@@ -4,9 +4,9 @@
 #include "compiler/schedule/part_graph.h"
 
 #include "compiler/schedule/region_facts.h"
-#include "ir/region.h"
-#include "ir/text.h"
-#include "passes/region.h"
+#include "ir/region/region.h"
+#include "ir/syntax/text.h"
+#include "passes/fusion/region.h"
 
 #include <stdlib.h>
 #include <string.h>

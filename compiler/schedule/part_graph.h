@@ -3,7 +3,7 @@
 #define DOPPLER_COMPILER_SCHEDULE_PART_GRAPH_H
 
 #include "compiler/schedule/schedule.h"
-#include "runtime/plan/plan_format.h"
+#include "plan/plan_format.h"
 
 typedef struct dop_cuts {
     uint32_t n_parts;

@@ -2,9 +2,9 @@
 
 #include "compiler/schedule/compilation.h"
 #include "compiler/schedule/region_facts.h"
-#include "ir/region.h"
-#include "passes/region.h"
-#include "runtime/plan/plan_format.h"
+#include "ir/region/region.h"
+#include "passes/fusion/region.h"
+#include "plan/plan_format.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The persistent form of a decode schedule, or of one for a few rows (DOP_ORDER_PERSISTENT in runtime/plan/plan_format.h).  Its
+/* The persistent form of a decode schedule, or of one for a few rows (DOP_ORDER_PERSISTENT in plan/plan_format.h).  Its
  * regions up to the LM head are stages of one dispatch.  The dispatch has as many workgroups as the device runs at once; each
  * goes through the whole list of stages, and no barrier orders them.  A stage receives what earlier stages send through
  * mailboxes:
@@ -37,7 +37,7 @@
  * With several rows a mailbox has a place for each row that the schedule may have.  A step with fewer rows computes its last row
  * again for every place that is left: all places are then filled and emptied in every step, and caches and states get the same
  * values twice.  What depends on the rows before it (a short convolution, a recurrence) therefore asks which row a place repeats
- * (dop_emit_own_row of kernels/emit.h).  Attention receives the rows of keys and values that the step makes of its sequence up to
+ * (dop_emit_own_row of kernels/emit/emit.h).  Attention receives the rows of keys and values that the step makes of its sequence up to
  * its own row.  Every schedule counts its own runs, because it has mailboxes of its own. */
 #ifndef DOPPLER_COMPILER_SCHEDULE_PERSISTENT_H
 #define DOPPLER_COMPILER_SCHEDULE_PERSISTENT_H
@@ -45,7 +45,7 @@
 #include "compiler/schedule/schedule.h"
 
 /* The function of a stage, and the function that the stage uses instead while its cache is short (dop_plan_dispatch of
- * runtime/plan/plan_format.h); both have the same arguments. */
+ * plan/plan_format.h); both have the same arguments. */
 typedef struct dop_stage_form {
     uint32_t function;
     /* Rounding of the stage's products, which may be nearer to exact than that of the region's own kernel. */

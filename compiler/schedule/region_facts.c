@@ -1,8 +1,8 @@
 #include "compiler/schedule/region_facts.h"
 
-#include "ir/access.h"
-#include "ir/region.h"
-#include "passes/region.h"
+#include "ir/graph/access.h"
+#include "ir/region/region.h"
+#include "passes/fusion/region.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_SCHEDULE_REGION_FACTS_H
 #define DOPPLER_COMPILER_SCHEDULE_REGION_FACTS_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 /* The label of a region (layer and role): that of its root, or of its first output where the root has none. */
 dop_label dop_region_label(const dop_graph *g, const dop_region *r);

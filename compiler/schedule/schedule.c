@@ -1,12 +1,12 @@
 #include "compiler/schedule/schedule.h"
 
-#include "compiler/build/build_diffusion.h"
-#include "compiler/build/build_vision.h"
 #include "compiler/schedule/compilation.h"
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/schedule/region_facts.h"
-#include "passes/region.h"
+#include "frontend/build/build_diffusion.h"
+#include "frontend/build/build_vision.h"
+#include "passes/fusion/region.h"
 
 #include <stdlib.h>
 #include <string.h>

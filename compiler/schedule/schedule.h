@@ -2,10 +2,10 @@
 #ifndef DOPPLER_COMPILER_SCHEDULE_SCHEDULE_H
 #define DOPPLER_COMPILER_SCHEDULE_SCHEDULE_H
 
-#include "compiler/build/build.h"
+#include "frontend/build/build.h"
 #include "kernels/kernel.h"
 #include "passes/pass.h"
-#include "runtime/plan/plan_format.h"
+#include "plan/plan_format.h"
 
 typedef struct dop_compilation dop_compilation; /* compiler/schedule/compilation.h */
 
@@ -57,7 +57,7 @@ dop_status dop_schedule_add_audio(dop_compilation *c, uint32_t max_t, dop_diag *
 /* The schedules of a diffusion model's programs `context`, `denoise` and `decode`, one each. */
 dop_status dop_schedule_add_draw(dop_compilation *c, dop_diag *diag);
 /* A schedule of the program `draft`, for up to max_t rows: of any sequences, with the logits of each row, where max_t is at most
- * DOP_DRAFT_EACH (runtime/plan/plan_format.h); else of one sequence, with the logits of the last row. */
+ * DOP_DRAFT_EACH (plan/plan_format.h); else of one sequence, with the logits of the last row. */
 dop_status dop_schedule_add_draft(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* Adds a schedule of an existing graph in the compilation's arena, which must have the builder's names and outputs. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);

@@ -1,5 +1,5 @@
 #include "compiler/target/target.h"
-#include "base/read/yaml_util.h"
+#include "base/yaml/yaml_util.h"
 #include "compiler/target/target_files.h"
 #include "runtime/device/probe.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 #include "ir/target.h"
-#include "runtime/plan/plan_format.h"
+#include "plan/plan_format.h"
 
 /* Makes the target of a name: "auto" (the device doppler-exec would pick; an error without one), a built-in name, or a YAML file whose
  * fields are those of dop_target.  Errors list the built-in names. */

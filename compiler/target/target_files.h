@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 #include "base/caps.h"
-#include "base/read/yaml_util.h"
+#include "base/yaml/yaml_util.h"
 #include "ir/target.h"
 
 typedef struct dop_target_file {

@@ -1,6 +1,6 @@
 /* What a plan says about its room for adapters: where the rows of matrices in adapters' files go. */
-#include "compiler/import/adapter_places.h"
 #include "compiler/write/plan_writer.h"
+#include "frontend/adapter_places.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Writes a plan's sections to a file or a memory image. */
 #include "compiler/write/plan_file.h"
 
-#include "runtime/plan/plan_weights.h"
+#include "plan/plan_weights.h"
 
 #include <errno.h>
 #include <fcntl.h>

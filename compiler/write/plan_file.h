@@ -1,10 +1,10 @@
-/* Writes the sections of a plan (runtime/plan/plan_format.h) to a file or to memory. */
+/* Writes the sections of a plan (plan/plan_format.h) to a file or to memory. */
 #ifndef DOPPLER_COMPILER_WRITE_PLAN_FILE_H
 #define DOPPLER_COMPILER_WRITE_PLAN_FILE_H
 
 #include "base/progress.h"
 #include "compiler/pack/pack.h"
-#include "runtime/plan/plan.h"
+#include "plan/plan.h"
 
 typedef struct dop_plan_sections {
     dop_buf sec[DOP_SEC_LIMIT]; /* owned: the bytes of each section except the weights */

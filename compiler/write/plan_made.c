@@ -1,6 +1,6 @@
 /* How a plan was made, for its card: release, kernels, and what the options asked for.  Files are named by their digests, so that the
  * same inputs give the same bytes from any folder. */
-#include "base/system.h"
+#include "base/os/system.h"
 #include "compiler/write/plan_writer.h"
 
 #include <jansson.h>

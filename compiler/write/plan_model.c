@@ -1,10 +1,10 @@
 /* What a plan says about its model: facts, card, which part it is, tokenizer and chat template. */
 #include "base/format/gguf.h"
-#include "base/system.h"
-#include "compiler/import/text/tokenizer_files.h"
-#include "compiler/model/diffusion.h"
-#include "compiler/model/vision.h"
+#include "base/os/system.h"
 #include "compiler/write/plan_writer.h"
+#include "frontend/facts/diffusion.h"
+#include "frontend/facts/vision.h"
+#include "text/import/tokenizer_files.h"
 
 #include <jansson.h>
 #include <stdio.h>

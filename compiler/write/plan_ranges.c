@@ -1,6 +1,6 @@
-/* Writes which weights of a plan stay in the model's files (DOP_SEC_RANGES of runtime/plan/plan_format.h). */
+/* Writes which weights of a plan stay in the model's files (DOP_SEC_RANGES of plan/plan_format.h). */
 #include "compiler/write/plan_writer.h"
-#include "runtime/plan/plan_weights.h"
+#include "plan/plan_weights.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 #include "compiler/schedule/region_facts.h"
 #include "compiler/write/plan_writer.h"
 
-#include "base/system.h"
+#include "base/os/system.h"
 #include "compiler/schedule/persistent.h"
-#include "ir/text.h"
-#include "kernels/weight_types.h"
-#include "passes/region.h"
+#include "ir/syntax/text.h"
+#include "kernels/emit/weight_types.h"
+#include "passes/fusion/region.h"
 
 #include <stdio.h>
 #include <stdlib.h>

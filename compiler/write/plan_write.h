@@ -1,4 +1,4 @@
-/* Writes compilations of one model, one for each target, as one plan (runtime/plan/plan_format.h). */
+/* Writes compilations of one model, one for each target, as one plan (plan/plan_format.h). */
 #ifndef DOPPLER_COMPILER_WRITE_PLAN_WRITE_H
 #define DOPPLER_COMPILER_WRITE_PLAN_WRITE_H
 
@@ -23,7 +23,7 @@ dop_status dop_plan_write(const dop_compilation *list, uint32_t n, const char *p
 dop_status dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, dop_plan_weights where,
                                 bool split, dop_diag *diag);
 
-/* The value of dop_plan_model.rewind (runtime/plan/plan_format.h) for one compilation. */
+/* The value of dop_plan_model.rewind (plan/plan_format.h) for one compilation. */
 uint32_t dop_compilation_rewind(const dop_compilation *c);
 
 /* Appends what doppler-exec --disasm would print for the plan of these compilations. */

@@ -1,7 +1,7 @@
 // The largest value of one row and its index (largest.glsl); or the index of a value that is drawn.
 ${DECLS}
 #ifdef DOP_COLUMNS
-// Draws a column as dop_row_way of runtime/plan/plan_format.h says: of those that top-k, top-p and min-p leave, the one whose logit by
+// Draws a column as dop_row_way of plan/plan_format.h says: of those that top-k, top-p and min-p leave, the one whose logit by
 // temperature is largest with noise of the Gumbel distribution added to each, which is a draw from their softmax.
 shared vec2 dop_sums[WG];
 float dop_most;

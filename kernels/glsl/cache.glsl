@@ -1,4 +1,4 @@
-// Rows of caches that are stored in blocks (ir/cache_row.h): `at` is a row's first word, c a column, `cols` how many the
+// Rows of caches that are stored in blocks (ir/graph/cache_row.h): `at` is a row's first word, c a column, `cols` how many the
 // row has.  Eight values at once are a piece: their words, and the scale as f16 in the lower half of another.
 uint dop_block_scale(uint word, uint c) { return word >> ((c >> 1) & 16u); }
 #ifdef DOP_CPU

@@ -28,7 +28,7 @@ layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { SHARED
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U64 { SHARED uint64_t v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U64x2 { SHARED u64vec2 v[]; };
 #endif
-// The step record and its rows: dop_step and dop_row of runtime/plan/plan_format.h.
+// The step record and its rows: dop_step and dop_row of plan/plan_format.h.
 ${STEP_RECORD}
 
 #if defined(DOP_MERGES) || defined(DOP_HANDS_ON) || defined(DOP_CLAIMS)

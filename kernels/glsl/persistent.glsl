@@ -1,7 +1,7 @@
 // One dispatch runs all stages of a step: as many workgroups as the device runs at once go through the list of stages
 // together.  Only mailboxes (common.glsl) order them; compiler/schedule/persistent.h has a drawing.
 //
-// A row of the table is dop_stage_row of runtime/plan/plan_format.h: 32 words of arguments, then how many workgroups the stage has
+// A row of the table is dop_stage_row of plan/plan_format.h: 32 words of arguments, then how many workgroups the stage has
 // and which function it is, each for a long and for a short cache.  The row of the next stage is loaded while a stage runs,
 // which hides the latency; the load is volatile, so that the compiler does not move it behind the stage.
 ${PLACEHOLDERS}

@@ -1,6 +1,6 @@
 #include "runtime/cache/store.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

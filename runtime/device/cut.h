@@ -4,8 +4,8 @@
 #ifndef DOPPLER_RUNTIME_DEVICE_CUT_H
 #define DOPPLER_RUNTIME_DEVICE_CUT_H
 
+#include "plan/plan.h"
 #include "runtime/device/memory.h"
-#include "runtime/plan/plan.h"
 
 typedef enum dop_cut_side { DOP_CUT_IN, DOP_CUT_OUT, DOP_N_CUTS } dop_cut_side;
 

@@ -2,8 +2,8 @@
 #include "runtime/device/device_info.h"
 
 #include "base/encoding/utf8.h"
+#include "base/os/system.h"
 #include "base/parallel.h"
-#include "base/system.h"
 #include "runtime/device/vk_matrix.h"
 #include "runtime/device/vk_result.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/device/memory.h"
 
-#include "base/system.h"
+#include "base/os/system.h"
 
 #include <stdlib.h>
 #include <string.h>

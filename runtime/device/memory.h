@@ -8,12 +8,12 @@
 #ifndef DOPPLER_RUNTIME_DEVICE_MEMORY_H
 #define DOPPLER_RUNTIME_DEVICE_MEMORY_H
 
-#include "base/log.h"
+#include "base/os/log.h"
 #include "base/progress.h"
 #include "base/spans.h"
+#include "plan/plan.h"
 #include "runtime/device/device.h"
 #include "runtime/device/views.h"
-#include "runtime/plan/plan.h"
 
 typedef struct dop_block {
     VkDeviceMemory memory;

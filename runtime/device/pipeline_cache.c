@@ -1,6 +1,6 @@
 /* The pipeline cache on disk: what the driver hands out, behind a header of ours with a digest, so that a damaged file
  * never reaches the driver. */
-#include "base/system.h"
+#include "base/os/system.h"
 #include "runtime/device/pipelines.h"
 
 #include <errno.h>

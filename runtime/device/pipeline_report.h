@@ -4,7 +4,7 @@
 #ifndef DOPPLER_RUNTIME_DEVICE_PIPELINE_REPORT_H
 #define DOPPLER_RUNTIME_DEVICE_PIPELINE_REPORT_H
 
-#include "runtime/plan/plan.h"
+#include "plan/plan.h"
 
 /* Writes a table with a line for each kernel: what the driver says, "-" where it says nothing of a number, or why there is no
  * pipeline; the last line has the counts.  which: the device as dop_instance_choose takes it.

@@ -1,6 +1,6 @@
 #include "runtime/device/pipelines.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/parallel.h"
 #include "runtime/device/replay.h"
 #include "runtime/device/views.h"

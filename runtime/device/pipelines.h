@@ -4,10 +4,10 @@
 #ifndef DOPPLER_RUNTIME_DEVICE_PIPELINES_H
 #define DOPPLER_RUNTIME_DEVICE_PIPELINES_H
 
-#include "base/log.h"
+#include "base/os/log.h"
 #include "base/progress.h"
+#include "plan/plan.h"
 #include "runtime/device/device.h"
-#include "runtime/plan/plan.h"
 
 typedef struct dop_pipelines {
     dop_device *device;

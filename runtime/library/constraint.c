@@ -1,8 +1,8 @@
-/* doppler/constraint.h, on runtime/text/grammar. */
+/* doppler/constraint.h, on text/grammar. */
 #include "base/json/json.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
-#include "runtime/text/grammar/grammar.h"
+#include "text/grammar/grammar.h"
 
 #include <doppler/constraint.h>
 

@@ -3,8 +3,8 @@
 
 #include <doppler/text.h>
 
+#include "media/picture/picture_write.h"
 #include "runtime/library/draw_fit.h"
-#include "runtime/media/picture_write.h"
 #include "runtime/sample/diffusion.h"
 #include "runtime/step/program.h"
 

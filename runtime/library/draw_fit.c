@@ -1,7 +1,7 @@
 #include "runtime/library/draw_fit.h"
 
-#include "runtime/media/picture_write.h"
-#include "runtime/media/resize.h"
+#include "media/picture/picture_write.h"
+#include "media/picture/resize.h"
 #include "runtime/model/model.h"
 
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 #ifndef DOPPLER_RUNTIME_LIBRARY_DRAW_FIT_H
 #define DOPPLER_RUNTIME_LIBRARY_DRAW_FIT_H
 
+#include "media/picture/picture.h"
+#include "plan/plan_format.h"
 #include "runtime/library/draw.h"
-#include "runtime/media/picture.h"
-#include "runtime/plan/plan_format.h"
 
 /* A picture to begin with.  All memory is owned. */
 typedef struct dop_draw_init {

@@ -2,7 +2,7 @@
 #include "runtime/library/generation.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
-#include "runtime/text/grammar/grammar.h"
+#include "text/grammar/grammar.h"
 
 #include <stdlib.h>
 #include <string.h>

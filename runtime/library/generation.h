@@ -11,7 +11,7 @@
 
 #include "runtime/library/output.h"
 #include "runtime/model/info.h"
-#include "runtime/text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #include <doppler/generation.h>
 

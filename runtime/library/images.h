@@ -2,7 +2,7 @@
 #ifndef DOPPLER_RUNTIME_LIBRARY_IMAGES_H
 #define DOPPLER_RUNTIME_LIBRARY_IMAGES_H
 
-#include "runtime/media/image_processor.h"
+#include "media/picture/image_processor.h"
 #include "runtime/model/model.h"
 
 #include <doppler/images.h>

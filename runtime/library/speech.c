@@ -1,6 +1,6 @@
 /* What a model of speech needs to know of its vocabulary. */
 #include "runtime/library/speech.h"
-#include "runtime/media/audio.h"
+#include "media/audio.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* A transcription under way: the windows of the audio, what leads them, and the segments that come of them.  Reference: openai/whisper,
  * transcribe.py. */
-#include "base/clock.h"
+#include "base/os/clock.h"
+#include "media/audio.h"
 #include "runtime/library/speech.h"
-#include "runtime/media/audio.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* Lanes: sequences that write down windows of audio, many of them in each step.  Reference: openai/whisper, decoding.py. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/parallel.h"
 #include "runtime/library/speech.h"
 

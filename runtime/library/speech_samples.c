@@ -1,6 +1,6 @@
 /* Audio as samples: reading a file, and the log-mel values of chunks of it. */
+#include "media/audio.h"
 #include "runtime/library/speech.h"
-#include "runtime/media/audio.h"
 
 #include <math.h>
 #include <stdlib.h>

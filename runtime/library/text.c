@@ -1,9 +1,9 @@
 /* doppler/text.h: the tokenizer and chat template of a plan. */
 #include "base/json/json.h"
+#include "plan/prompts.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
-#include "runtime/plan/prompts.h"
-#include "runtime/text/chat.h"
+#include "text/chat/chat.h"
 
 #include <doppler/text.h>
 

@@ -2,8 +2,8 @@
 #ifndef DOPPLER_RUNTIME_LIBRARY_TEXT_INTERNAL_H
 #define DOPPLER_RUNTIME_LIBRARY_TEXT_INTERNAL_H
 
-#include "runtime/plan/plan.h"
-#include "runtime/text/tokenizer.h"
+#include "plan/plan.h"
+#include "text/tokenizer/tokenizer.h"
 
 #include <doppler/constraint.h>
 

@@ -4,8 +4,8 @@
 
 #include "base/base.h"
 #include "base/caps.h"
-#include "base/log.h"
-#include "runtime/plan/plan.h"
+#include "base/os/log.h"
+#include "plan/plan.h"
 #include "runtime/sample/sampling.h"
 
 #include <doppler/doppler.h>

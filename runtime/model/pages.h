@@ -9,7 +9,7 @@
 #define DOPPLER_RUNTIME_MODEL_PAGES_H
 
 #include "base/base.h"
-#include "runtime/plan/plan_format.h"
+#include "plan/plan_format.h"
 
 /* A page of the pool. */
 typedef struct dop_page_row {

@@ -23,7 +23,7 @@ typedef enum dop_draw_sampler_kind {
     DOP_N_SAMPLERS
 } dop_draw_sampler_kind;
 
-/* How a model was trained: compiler/model/diffusion.h describes the same fields. */
+/* How a model was trained: frontend/facts/diffusion.h describes the same fields. */
 typedef struct dop_noise_facts {
     uint32_t train_steps, offset;
     double beta_first, beta_last;

@@ -1,6 +1,6 @@
 #include "runtime/sample/sampling.h"
 
-#include "runtime/plan/plan.h"
+#include "plan/plan.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Adapters that are loaded while a model is open: their matrices in the plan's room for them, and which of them a sequence uses. */
-#include "runtime/adapter/adapter.h"
-#include "runtime/adapter/control_vector.h"
+#include "base/format/adapter.h"
+#include "base/format/control_vector.h"
 #include "runtime/model/model.h"
 
 #include <math.h>

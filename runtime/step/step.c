@@ -1,6 +1,6 @@
 /* Steps: choosing a schedule, submitting, and waiting. */
+#include "plan/chunks.h"
 #include "runtime/parts/lead/ranks.h"
-#include "runtime/plan/chunks.h"
 #include "runtime/step/program.h"
 #include "runtime/step/speculator.h"
 

@@ -13,10 +13,10 @@
  * A run with a failure either fails with a message or gives what the first run gave.  That nothing leaks and nothing is read
  * too far is for the sanitizers to say.  Threads make the order of points differ a little from run to run. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "compiler/import/text/tokenizer_files.h"
 #include "runtime/model/info.h"
-#include "runtime/text/chat.h"
 #include "tests/faults/points.h"
+#include "text/chat/chat.h"
+#include "text/import/tokenizer_files.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* Adapters' files, read for a model of two layers. */
-#include "runtime/adapter/adapter.h"
+#include "base/format/adapter.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* Models that draw, in one file, and their adapters. */
-#include "compiler/build/build_diffusion.h"
-#include "compiler/import/adapter_places.h"
-#include "compiler/model/import.h"
-#include "ir/text.h"
-#include "runtime/adapter/adapter.h"
+#include "base/format/adapter.h"
+#include "frontend/adapter_places.h"
+#include "frontend/build/build_diffusion.h"
+#include "frontend/facts/import.h"
+#include "ir/syntax/text.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

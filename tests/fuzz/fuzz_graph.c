@@ -1,5 +1,5 @@
 /* Random graphs against the interpreter, for as long as wanted: all kernels of all graphs on a software device, where the
- * test suite takes smaller graphs and runs some of them (tests/unit/test_kernels_random.c).
+ * test suite takes smaller graphs and runs some of them (tests/unit/kernels/test_kernels_random.c).
  *
  *   fuzz_graph FIRST COUNT   seeds; a failing graph is printed as text, with the reason as a comment
  *   fuzz_graph FILE...       such texts again, each for all targets */

@@ -1,8 +1,8 @@
 /* Graphs as text: what reads them, evaluates them and makes kernels of them. */
 #include "compiler/pack/pack.h"
 #include "compiler/target/target.h"
-#include "ir/interp.h"
-#include "ir/text.h"
+#include "ir/interp/interp.h"
+#include "ir/syntax/text.h"
 #include "kernels/kernel.h"
 #include "passes/pass.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,8 +1,8 @@
 /* Pictures, and what prepares them; sound. */
-#include "compiler/import/hf/image.h"
-#include "runtime/media/audio.h"
-#include "runtime/media/picture.h"
-#include "runtime/serve/protocols/protocol.h"
+#include "frontend/hf/image.h"
+#include "media/audio.h"
+#include "media/picture/picture.h"
+#include "serve/protocols/protocol.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Whatever it is, it is decoded within its bounds or refused. */

@@ -3,13 +3,13 @@
 #include "base/format/ggml.h"
 #include "base/format/gguf.h"
 #include "base/format/safetensors.h"
-#include "compiler/build/build.h"
-#include "compiler/build/build_vision.h"
-#include "compiler/import/hf/vision.h"
-#include "compiler/import/text/tokenizer_files.h"
-#include "compiler/model/import.h"
-#include "ir/text.h"
+#include "frontend/build/build.h"
+#include "frontend/build/build_vision.h"
+#include "frontend/facts/import.h"
+#include "frontend/hf/vision.h"
+#include "ir/syntax/text.h"
 #include "tests/fuzz/fuzz.h"
+#include "text/import/tokenizer_files.h"
 
 #include <jansson.h>
 

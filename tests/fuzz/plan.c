@@ -1,9 +1,9 @@
 /* Plans.  An input is a file; or, behind an 'S', its sections alone (put_section), of which the file is made here: header,
  * table, digests, and zeros for weights.  The mutator knows sections and their rows, so that most of what it makes gets behind
  * the digests. */
-#include "runtime/plan/plan.h"
+#include "plan/plan.h"
 
-#include "runtime/plan/plan_weights.h"
+#include "plan/plan_weights.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/buf_align.h"
 

@@ -1,12 +1,12 @@
 /* What needs an open model: saved sequences, and requests to the server.  The model runs on a driver that computes nothing
  * (tests/driver/fake_driver.c). */
 #include "runtime/model/model.h"
-#include "runtime/serve/api/api.h"
-#include "runtime/serve/api/api_form.h"
-#include "runtime/serve/http_parse.h"
 #include "runtime/step/stored.h"
-#include "runtime/text/grammar/grammar.h"
+#include "serve/api/api.h"
+#include "serve/http/http_parse.h"
 #include "tests/fuzz/fuzz.h"
+#include "text/calls/api_form.h"
+#include "text/grammar/grammar.h"
 
 #include <jansson.h>
 

@@ -1,12 +1,12 @@
 /* What is read into tokenizers, and chat templates.  Whatever is not refused must be usable, and a tokenizer must survive a
  * round trip through its binary form. */
-#include "base/clock.h"
 #include "base/encoding/utf8.h"
 #include "base/json/json.h"
-#include "compiler/import/text/tokenizer_files.h"
-#include "runtime/serve/api/api_internal.h"
-#include "runtime/text/chat.h"
+#include "base/os/clock.h"
+#include "serve/api/api_internal.h"
 #include "tests/fuzz/fuzz.h"
+#include "text/chat/chat.h"
+#include "text/import/tokenizer_files.h"
 
 static void
 use_text(const dop_tokenizer *t, const char *text, size_t n)

@@ -177,7 +177,7 @@ for name in Qwen3-Reranker-tiny chat; do
     check "$name: compiles" "$DOPPLERC" $name -o $name.plan --chunks 512 --kv f32 --target lavapipe
 done
 sed -n 's/^static const char prompt\[\] =$/&/;/^static const char prompt/,/;$/s/^ *"\(.*\)";\{0,1\}$/\1/p' \
-    "$SRC/compiler/import/hf/reranker.c" | tr -d '\n' | sed 's/\\"/"/g' >prompt
+    "$SRC/frontend/hf/reranker.c" | tr -d '\n' | sed 's/\\"/"/g' >prompt
 probability() { # QUERY DOCUMENT: by logits
     sed "s/{query}/$1/; s/{document}/$2/" prompt | xargs -0 printf '%b' >filled && "$EXEC" chat.plan --quiet -f filled -n 0 --logits rows &&
         tail -c 1280 rows | od -An -v -tf4 -w4 | awk 'NR == 258 { yes = $1 } NR == 259 { no = $1 } END { printf "%.4f\n", 1 / (1 + exp(no - yes)) }'

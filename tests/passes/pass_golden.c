@@ -1,7 +1,7 @@
 /* Golden pass tests: pass_golden check|update|kernels FILE.dir...
  *                    pass_golden parse FILE.ir...     printed graphs read back to themselves
  *
- * A file is text of the IR (ir/text.h), in which `#` starts a comment:
+ * A file is text of the IR (ir/syntax/text.h), in which `#` starts a comment:
  *
  *   # What the case shows.
  *   # target: tier1                      a target as dopplerc knows it; FIELD=N behind it changes a limit
@@ -27,7 +27,7 @@
 #include "compiler/report/report.h"
 #include "compiler/schedule/region_facts.h"
 #include "compiler/target/target.h"
-#include "ir/text.h"
+#include "ir/syntax/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # Makes the pictures of this folder, and pictures.txt: for each its size and the FNV-1a of the RGB that Pillow (python3-pil) decodes.
-# Run it by hand where a kind is missing; tests/unit/test_picture.c reads what it made.
+# Run it by hand where a kind is missing; tests/unit/media/test_picture.c reads what it made.
 import struct, zlib
 from PIL import Image, ImageOps
 

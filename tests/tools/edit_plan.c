@@ -4,7 +4,7 @@
  * more of them at once.
  * edit_plan IN OUT --shift N: the same plan, whose persistent stage N reads its largest weights from 64 bytes further on.
  * edit_plan IN OUT --short N: the same plan, whose stages take a cache for short up to N positions (0: never). */
-#include "runtime/plan/plan_format.h"
+#include "plan/plan_format.h"
 
 #include <stdbool.h>
 #include <stdio.h>

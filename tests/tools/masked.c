@@ -3,8 +3,8 @@
  *   masked make FILE WIDTH HEIGHT LEFT TOP RIGHT BOTTOM    a PNG file that is transparent in this rectangle
  *   masked compare GIVEN DRAWN MASK                        three pictures of one size: is every pixel of DRAWN that is of GIVEN where MASK
  *                                                          is opaque, and are at least half of the others not? */
-#include "runtime/media/picture.h"
-#include "runtime/media/picture_write.h"
+#include "media/picture/picture.h"
+#include "media/picture/picture_write.h"
 
 #include <stdio.h>
 #include <stdlib.h>

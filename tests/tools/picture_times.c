@@ -5,9 +5,9 @@
  * One line for each file, in milliseconds: reading it (decoding, and preparing what the tower is given), looking at it (the vision
  * part), tokens, the prompt to the first token; then pages that the host touched first in the meantime.  --profile: the last file is
  * looked at again, with every dispatch timed. */
-#include "base/clock.h"
-#include "runtime/inspect/profile/profile.h"
+#include "base/os/clock.h"
 #include "runtime/library/images.h"
+#include "tools/profile/profile.h"
 
 #include <doppler/images.h>
 #include <doppler/text.h>

@@ -5,10 +5,10 @@
  * BOUND is in standard deviations of the features.  A step of the picture twice has to give each what it gives alone. */
 #include <doppler/doppler.h>
 
-#include "compiler/build/build_vision.h"
-#include "compiler/import/hf/image.h"
-#include "compiler/import/hf/vision.h"
-#include "runtime/media/picture.h"
+#include "frontend/build/build_vision.h"
+#include "frontend/hf/image.h"
+#include "frontend/hf/vision.h"
+#include "media/picture/picture.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/text/chat.h"
+#include "text/chat/chat.h"
 
 static const struct tm day = {
     .tm_year = 124, .tm_mon = 6, .tm_mday = 26, .tm_wday = 5, .tm_yday = 207, .tm_hour = 13, .tm_min = 5, .tm_sec = 9};

@@ -7,7 +7,7 @@
  * `check` every kernel is then compared with the reference interpreter, as --check does.
  *
  * Exit status 0 when all was done and no kernel missed its bound, else 1. */
-#include "runtime/inspect/check/check.h"
+#include "tools/check/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "base/format/ggml.h"
 #include "base/format/safetensors.h"
 #include "compiler/pack/quant.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 #include <errno.h>
 #include <jansson.h>

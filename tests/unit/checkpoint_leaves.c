@@ -1,7 +1,7 @@
 #include "tests/unit/checkpoint_leaves.h"
 
-#include "compiler/build/build.h"
 #include "compiler/pack/pack_rows.h"
+#include "frontend/build/build.h"
 
 #include <stdio.h>
 #include <stdlib.h>

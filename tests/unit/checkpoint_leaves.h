@@ -3,8 +3,8 @@
 #ifndef DOPPLER_TESTS_UNIT_CHECKPOINT_LEAVES_H
 #define DOPPLER_TESTS_UNIT_CHECKPOINT_LEAVES_H
 
-#include "compiler/model/arch.h"
-#include "ir/interp.h"
+#include "frontend/facts/arch.h"
+#include "ir/interp/interp.h"
 
 typedef struct dop_checkpoint_leaves dop_checkpoint_leaves;
 

@@ -4,11 +4,11 @@
 
 #include "compiler/pack/pack.h"
 #include "compiler/pack/pack_rows.h"
-#include "kernels/weight_types.h"
-#include "runtime/inspect/check/check.h"
+#include "kernels/emit/weight_types.h"
 #include "tests/tools/int4_model.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
+#include "tools/check/check.h"
 
 static inline void
 add_part(int4_file *f, const char *name, const char *part, const char *dtype, size_t d0, size_t d1, const void *data,

@@ -2,8 +2,8 @@
 #ifndef DOPPLER_TESTS_UNIT_GRAMMAR_UTIL_H
 #define DOPPLER_TESTS_UNIT_GRAMMAR_UTIL_H
 
-#include "runtime/text/grammar/grammar.h"
 #include "tests/unit/tokenizer_util.h"
+#include "text/grammar/grammar.h"
 
 typedef struct util_bytes {
     dop_tokenizer *tok;

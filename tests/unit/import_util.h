@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/read/json_util.h"
-#include "compiler/model/arch.h"
+#include "base/json/json_util.h"
+#include "frontend/facts/arch.h"
 
 #define GOLDEN DOP_SOURCE_DIR "/tests/golden"
 

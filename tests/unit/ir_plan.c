@@ -3,7 +3,7 @@
 #include "compiler/schedule/compilation.h"
 #include "compiler/target/target.h"
 #include "compiler/write/plan_write.h"
-#include "ir/text.h"
+#include "ir/syntax/text.h"
 #include "tests/unit/checkpoint_leaves.h"
 
 #include <criterion/criterion.h>

@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "compiler/pack/quant.h"
 #include "compiler/pack/repack.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 #include <math.h>
 #include <stdlib.h>

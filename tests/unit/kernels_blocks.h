@@ -2,7 +2,7 @@
 #ifndef DOPPLER_TESTS_UNIT_KERNELS_BLOCKS_H
 #define DOPPLER_TESTS_UNIT_KERNELS_BLOCKS_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 /* A block of random bits with factors of sane size, times `by` where that can be. */
 void lab_random_block(dop_type t, uint64_t *seed, float by, uint8_t *b);

@@ -3,7 +3,7 @@
  * a graph, attention, whose kernels take longest, or a state that is replaced in every 25th only, and nothing of experts
  * and recurrences, which have tests of their own on the device and are in half of the large graphs.  Values stay near 1,
  * so that a difference is a fault and not lost precision. */
-#include "ir/text.h"
+#include "ir/syntax/text.h"
 #include "tests/unit/kernels_util.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 #include "tests/unit/kernels_util.h"
 
 #include "compiler/library/make.h"
-#include "ir/interp.h"
-#include "ir/text.h"
-#include "kernels/weight_types.h"
-#include "passes/region.h"
-#include "runtime/plan/plan_format.h"
+#include "ir/interp/interp.h"
+#include "ir/syntax/text.h"
+#include "kernels/emit/weight_types.h"
+#include "passes/fusion/region.h"
+#include "plan/plan_format.h"
 #include "tests/unit/kernels_blocks.h"
 #include "tests/unit/kernels_device.h"
 

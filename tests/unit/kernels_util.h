@@ -4,7 +4,7 @@
 #ifndef DOPPLER_TESTS_UNIT_KERNELS_UTIL_H
 #define DOPPLER_TESTS_UNIT_KERNELS_UTIL_H
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "ir/target.h"
 
 typedef struct kernel_lab kernel_lab;

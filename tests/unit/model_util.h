@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/read/json_util.h"
-#include "compiler/build/build.h"
-#include "ir/text.h"
+#include "base/json/json_util.h"
+#include "frontend/build/build.h"
+#include "ir/syntax/text.h"
 #include "tests/unit/checkpoint_leaves.h"
 
 enum { UTIL_MAX_IDS = 512 };

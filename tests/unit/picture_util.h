@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/media/picture.h"
+#include "media/picture/picture.h"
 
 #define PICTURES DOP_SOURCE_DIR "/tests/pictures"
 

@@ -1,6 +1,6 @@
 #include "tests/unit/plan_builder.h"
 
-#include "runtime/plan/plan_weights.h"
+#include "plan/plan_weights.h"
 
 #include "base/caps.h"
 #include "tests/unit/buf_align.h"

@@ -3,7 +3,7 @@
 #ifndef DOPPLER_TESTS_UNIT_PLAN_BUILDER_H
 #define DOPPLER_TESTS_UNIT_PLAN_BUILDER_H
 
-#include "runtime/plan/plan.h"
+#include "plan/plan.h"
 
 typedef struct plan_builder {
     dop_buf sections[DOP_SEC_LIMIT]; /* by DOP_SEC_*; empty ones are left out */

@@ -2,8 +2,8 @@
 #ifndef DOPPLER_TESTS_UNIT_TEST_IR_UTIL_H
 #define DOPPLER_TESTS_UNIT_TEST_IR_UTIL_H
 
-#include "ir/interp.h"
-#include "ir/text.h"
+#include "ir/interp/interp.h"
+#include "ir/syntax/text.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

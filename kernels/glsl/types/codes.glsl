@@ -3,7 +3,7 @@
 //   dop_raw_T dop_load_T(p, u, aux, low)           unit u, whose words in plane 0 are `low`
 //   vec2 dop_scale_T(raw)                          the factors of values 0 .. 15 and 16 .. 31
 //   dop_eight dop_eight_T(raw, i)                  values 8 i .. 8 i + 7, not yet multiplied
-// and DOP_TYPE(T, words of a unit in plane 0) makes of them what kernels/weight_types.h asks for.
+// and DOP_TYPE(T, words of a unit in plane 0) makes of them what kernels/emit/weight_types.h asks for.
 #define DOP_CODES
 struct dop_eight { vec4 a, b; };
 #if defined(DOP_AHEAD) && defined(DOP_TEXELS)

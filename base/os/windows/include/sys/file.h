@@ -1,0 +1,7 @@
+/* What <sys/file.h> of POSIX has is in base/os/windows/posix.h. */
+#ifndef DOPPLER_BASE_OS_WINDOWS_INCLUDE_SYS_FILE_H
+#define DOPPLER_BASE_OS_WINDOWS_INCLUDE_SYS_FILE_H
+
+#include "base/os/windows/posix.h"
+
+#endif

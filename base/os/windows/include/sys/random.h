@@ -1,0 +1,7 @@
+/* What <sys/random.h> of POSIX has is in base/os/windows/posix.h. */
+#ifndef DOPPLER_BASE_OS_WINDOWS_INCLUDE_SYS_RANDOM_H
+#define DOPPLER_BASE_OS_WINDOWS_INCLUDE_SYS_RANDOM_H
+
+#include "base/os/windows/posix.h"
+
+#endif

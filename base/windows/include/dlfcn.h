@@ -1,7 +1,0 @@
-/* What <dlfcn.h> of POSIX has is in base/windows/posix.h. */
-#ifndef DOPPLER_BASE_WINDOWS_INCLUDE_DLFCN_H
-#define DOPPLER_BASE_WINDOWS_INCLUDE_DLFCN_H
-
-#include "base/windows/posix.h"
-
-#endif

@@ -1,7 +1,0 @@
-/* What <fnmatch.h> of POSIX has is in base/windows/posix.h. */
-#ifndef DOPPLER_BASE_WINDOWS_INCLUDE_FNMATCH_H
-#define DOPPLER_BASE_WINDOWS_INCLUDE_FNMATCH_H
-
-#include "base/windows/posix.h"
-
-#endif

@@ -1,7 +1,0 @@
-/* What <sys/file.h> of POSIX has is in base/windows/posix.h. */
-#ifndef DOPPLER_BASE_WINDOWS_INCLUDE_SYS_FILE_H
-#define DOPPLER_BASE_WINDOWS_INCLUDE_SYS_FILE_H
-
-#include "base/windows/posix.h"
-
-#endif

@@ -1,7 +1,0 @@
-/* What <sys/statvfs.h> of POSIX has is in base/windows/posix.h. */
-#ifndef DOPPLER_BASE_WINDOWS_INCLUDE_SYS_STATVFS_H
-#define DOPPLER_BASE_WINDOWS_INCLUDE_SYS_STATVFS_H
-
-#include "base/windows/posix.h"
-
-#endif

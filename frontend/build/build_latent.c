@@ -1,0 +1,78 @@
+/* Latent attention, and the index that chooses the positions which it sees. */
+#include "frontend/build/builder.h"
+
+#include <math.h>
+
+/* Sparse attention: the list of positions that each row sees; 0: rows see all.  Queries of the index are made of the low-rank values
+ * x behind attention's queries, its keys and the weights of its heads of the layer's input.  A context of no more positions than a row
+ * sees needs no index. */
+static dop_node_id
+choose_positions(builder *b, const dop_attention *t, dop_node_id x, dop_node_id in)
+{
+    const dop_indexer *i = &t->index;
+    if (!i->top || i->top >= b->opt->max_s)
+        return 0;
+    if (!i->n_heads)
+        return b->chosen;
+    set_role(b, "index");
+    dop_node_id q = reshape(b, "index_qh", project(b, DOP_W_index_q, x), i->n_heads, i->head_dim);
+    dop_node_id k = norm(b, "index_kn", DOP_W_index_k_norm, project(b, DOP_W_index_k, in));
+    k = reshape(b, "index_kh", k, 1, i->head_dim);
+    q = dop_build_rotated(b, t, "index_qr", i->interleaved, q);
+    k = dop_build_cache(b, t, "index", dop_build_rotated(b, t, "index_kr", i->interleaved, k), i->head_dim);
+    dop_node_id w = op2(b, DOP_OP_matmul, "index_w", in, weight(b, DOP_W_index_weights), NULL, DOP_TYPE_none);
+    const dop_attr scale = {.f = 1 / sqrt((double)i->n_heads * i->head_dim)}, top = {.i = i->top};
+    const dop_node_id srcs[] = {q, k, w, b->pos, b->seq};
+    dop_node_id scores = add_node(b, DOP_OP_index_scores, "index_s", srcs, 5, &scale, NULL);
+    b->chosen = op2(b, DOP_OP_top_positions, "chosen", scores, b->pos, &top, DOP_TYPE_none);
+    return b->chosen;
+}
+
+/* The product of every head of x with a matrix of its own. */
+static dop_node_id
+head_product(builder *b, const char *name, dop_role role, dop_node_id x)
+{
+    dop_want want = {.type = b->act_type};
+    return add_node(b, DOP_OP_matmul_at, name, (dop_node_id[]){x, weight(b, role)}, 2, NULL, &want);
+}
+
+/* Multi-head latent attention in its absorbed form, where the cache keeps latent vectors.  The matrix that would make keys of them is
+ * applied to the queries instead, and the matrix that would make values to the result of attention.  DeepSeek-V2:
+ * https://arxiv.org/abs/2405.04434, section 2.1. */
+dop_node_id
+dop_build_latent(builder *b, const dop_attention *t, dop_node_id in)
+{
+    const dop_latent *l = &t->latent;
+    const dop_type act = b->act_type;
+    const bool pairs = t->rope >= 0 && b->a->ropes[t->rope].interleaved;
+    dop_node_id x = l->q_rank ? norm(b, "q_an", DOP_W_q_a_norm, project(b, DOP_W_q_a, in)) : in;
+    dop_node_id c = norm(b, "kv_an", DOP_W_kv_a_norm, project(b, DOP_W_kv_a, in));
+    dop_node_id kr = project(b, DOP_W_k_rotated, in);
+    const dop_node_id chosen = choose_positions(b, t, x, in);
+    set_role(b, "q");
+    const dop_role plain = l->q_rank ? DOP_W_q_plain : DOP_W_q_whole_plain;
+    const dop_role rotated = l->q_rank ? DOP_W_q_rotated : DOP_W_q_whole_rotated;
+    dop_node_id qp = reshape(b, "q_plainh", project(b, plain, x), t->n_heads, l->plain);
+    dop_node_id qr = reshape(b, "q_rotatedh", project(b, rotated, x), t->n_heads, l->rotated);
+    set_role(b, "q_up");
+    qp = head_product(b, "q_up", DOP_W_k_up, qp);
+    set_role(b, "attn");
+    /* The rotated values come first, as in heads with partial rotary embedding, so that one program handles the whole head. */
+    dop_node_id q = dop_build_rotated(b, t, "qr", pairs, op2(b, DOP_OP_concat, "q", qr, qp, NULL, act));
+    kr = reshape(b, "k_rotatedh", kr, 1, l->rotated);
+    kr = op2(b, DOP_OP_concat, "k", kr, reshape(b, "kv_ah", c, 1, l->rank), NULL, act);
+    dop_node_id k = dop_build_cache(b, t, "kv", dop_build_rotated(b, t, "kr", pairs, kr), l->rank + l->rotated);
+    if (b->status != DOP_OK)
+        return 0;
+    dop_want values = {.shape = dop_node_at(b->g, k)->shape};
+    values.shape.dim[3] = dop_dim_n(l->rank);
+    dop_node_id v = add_node(b, DOP_OP_slice, "v_cache", &k, 1, &(dop_attr){.i = l->rotated}, &values);
+    if (t->tempered)
+        q = op2(b, DOP_OP_mul, "qt", q, dop_build_temper(b), NULL, act);
+    dop_node_id y = dop_build_attention(b, t, q, k, v, chosen);
+    set_role(b, "v_up");
+    y = head_product(b, "v_up", DOP_W_v_up, y);
+    set_role(b, "o");
+    y = reshape(b, "attn_r", y, 0, t->n_heads * l->value_dim);
+    return project(b, DOP_W_o, y);
+}

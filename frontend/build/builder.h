@@ -1,0 +1,320 @@
+/* Helpers of the graph builder: each adds a node, or a few, named after their place.  After the first failure, which is kept, all do
+ * nothing.  Only the builder's files include this. */
+#ifndef DOPPLER_FRONTEND_BUILD_BUILDER_H
+#define DOPPLER_FRONTEND_BUILD_BUILDER_H
+
+#include "frontend/build/build.h"
+#include "frontend/facts/vision.h"
+#include "ir/graph/cache_row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PLACE = 16 };
+/* Node names: %tok, %pos, %seq; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
+ * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
+typedef struct builder {
+    const dop_checkpoint *m;
+    const dop_arch *a;
+    const dop_build_options *opt;
+    dop_graph *g;
+    dop_diag *diag;
+    dop_status status;                /* the first failure; every later call does nothing and returns 0 */
+    dop_label label;                  /* label of the nodes that are added next */
+    int32_t layer;                    /* the layer that is built; -1: none */
+    char place[PLACE];                /* outside layers: before the names of nodes, as "D0." */
+    dop_type act_type;                /* storage of activations between regions */
+    dop_node_id tok, pos, seq, embed; /* the inputs, and the embedding weight */
+    dop_node_id lasts, types;         /* inputs of the program `encode`; 0: there is none */
+    dop_node_id relative;             /* weight with the table of dop_relative_table(); 0: none */
+    dop_node_id ropes[DOP_MAX_ROPES];
+    dop_node_id temper;   /* weight with the table of dop_temper_table(); 0: none */
+    dop_node_id factors;  /* factors of adapters' ranks, [T, ranks]; 0: there is no room for adapters */
+    dop_node_id adapters; /* numbers of the rows' adapters, [T, uses]; 0: products read all ranks */
+    dop_node_id chosen;   /* positions that rows see in the last layer that chose some; 0: none did */
+    dop_node_id first;    /* the residual stream before the first layer */
+    /* Weights that the layer's alternating updates read twice: of the norm, and of the router. */
+    dop_node_id router[2];
+    /* build_pictures.c; 0: there is none. */
+    dop_node_id shift, turns, picture_lasts, features, deep[DOP_VISION_MAX_DEEP], places[DOP_MAX_ROPES];
+    dop_node_id inputs;                 /* per-layer inputs, [T, layers * width]; 0: there are none */
+    dop_node_id (*caches)[2];           /* [n_layers] caches of keys and of values after the step */
+    dop_node_id joined[DOP_MAX_JOINED]; /* residual streams that a drafter reads (dop_eagle.from); 0: none */
+    dop_node_id *states;                /* states after the step, in the order of the layers */
+    uint32_t n_states;
+} builder;
+
+/* build_attention.c: x rotated by rows' positions, in pairs (2i, 2i+1) or of halves; the cache of a role after x, [T,H,dim], was
+ * appended; the caches of keys and values that a layer shares, after the step, or as they are where another program keeps them;
+ * attention's result, where rows see the positions of the list `chosen` (0: all); the temperature of each row. */
+dop_node_id dop_build_rotated(builder *b, const dop_attention *t, const char *name, bool interleaved, dop_node_id x);
+dop_node_id dop_build_cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim);
+void dop_build_shared_caches(builder *b, const dop_attention *t, dop_node_id out[2]);
+dop_node_id dop_build_attention(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_node_id v,
+                                dop_node_id chosen);
+dop_node_id dop_build_temper(builder *b);
+/* build_latent.c: the result of latent attention; in: the layer's normed input. */
+dop_node_id dop_build_latent(builder *b, const dop_attention *t, dop_node_id in);
+/* build_recurrent.c: the result of a mixer that keeps a state of fixed size. */
+dop_node_id dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in);
+/* build_altup.c, alternating updates.  streams: makes the streams before the first layer from the embedding x.  one_stream: the stream
+ * that the head reads.  predictions: replaces each stream by the layer's prediction of it.  corrections: corrects each stream by the
+ * difference between x, which the layer has computed, and the prediction of the active stream. */
+void dop_build_streams(builder *b, dop_node_id x, dop_node_id *out_streams);
+dop_node_id dop_build_one_stream(builder *b, const dop_node_id *streams);
+void dop_build_predictions(builder *b, dop_node_id *streams);
+void dop_build_corrections(builder *b, dop_node_id *streams, dop_node_id x);
+/* build_encode.c.  encode_inputs: adds the inputs that only the program `encode` has.  types: x plus the embeddings of the rows' types.
+ * dense: x, the hidden states after the last norm, through the encoder's dense layers. */
+void dop_build_encode_inputs(builder *b);
+dop_node_id dop_build_types(builder *b, dop_node_id x);
+dop_node_id dop_build_dense(builder *b, dop_node_id x);
+/* build_adapter.c.  adapter_factors: adds what all products with room for adapters read.  adapted: y, the product of x with the weight w,
+ * plus what adapters make of x.  controlled: the residual stream x behind layer i, plus what adapters that are control vectors add. */
+void dop_build_adapter_factors(builder *b);
+dop_node_id dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node_id x, dop_node_id y);
+dop_node_id dop_build_controlled(builder *b, uint32_t i, dop_node_id x);
+/* build_pictures.c.  picture_inputs: adds what is received for rows that are features.  features_of: x, embedded tokens, plus features
+ * in rows that are those.  inputs_of: x, per-layer inputs of tokens, plus those of a token that rows of pictures have.  deep: the
+ * residual stream x after a layer plus what the vision part has for this layer. */
+void dop_build_picture_inputs(builder *b);
+dop_node_id dop_build_features_of(builder *b, dop_node_id x);
+dop_node_id dop_build_inputs_of(builder *b, dop_node_id x);
+dop_node_id dop_build_deep(builder *b, uint32_t layer, dop_node_id x);
+/* build_cross.c: the branch of a layer that attends to an encoder's rows; x: the residual stream. */
+dop_node_id dop_build_cross(builder *b, const dop_layer *l, dop_node_id x);
+/* build_activation.c: the activation function of x. */
+dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
+/* build_activation.c: act(gate) * up, or act(up) where there is no gate (0). */
+dop_node_id dop_build_gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node_id up);
+/* build_experts.c: the sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts
+ * read; by: what the router reads. */
+dop_node_id dop_build_experts(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by);
+/* build_draft.c, for drafters (dop_eagle); for other layers that draft these change nothing.  tap: keeps x, the residual stream before layer i,
+ * where the drafter reads it.  joined: the hidden states that the step sends to the drafter, of the streams that were kept; x without
+ * drafter.  draft_embed: the embedding that the layer reads.  draft_logits: from x, the normed states; *out_list: the ids that they are
+ * for, 0: the whole vocabulary. */
+void dop_build_tap(builder *b, uint32_t i, dop_node_id x);
+dop_node_id dop_build_joined(builder *b, dop_node_id x);
+dop_node_id dop_build_draft_embed(builder *b);
+dop_node_id dop_build_draft_logits(builder *b, dop_node_id x, dop_node_id *out_list);
+/* build_draft.c: x times the output matrix w, of a graph that drafts its first rows, as many as tokens can be drafts. */
+dop_node_id dop_build_output(builder *b, dop_node_id x, dop_node_id w);
+/* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */
+dop_node_id dop_build_laurel(builder *b, dop_node_id in);
+
+/* What is before the names of nodes that are added next: "L3." in a layer. */
+static inline void
+place_of(const builder *b, char out[PLACE])
+{
+    if (b->layer >= 0)
+        snprintf(out, PLACE, "L%d.", (int)b->layer);
+    else
+        snprintf(out, PLACE, "%s", b->place);
+}
+
+static inline dop_node_id
+add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs, const dop_attr *attrs,
+         const dop_want *want)
+{
+    dop_node_id id = 0;
+    char place[PLACE] = "", full[96];
+    if (b->status != DOP_OK)
+        return 0;
+    if (!(dop_op_of(op)->traits & DOP_LEAF)) /* the name of a leaf has its place already */
+        place_of(b, place);
+    snprintf(full, sizeof full, "%s%s", place, name);
+    b->status = dop_graph_add(b->g, op, full, srcs, n_srcs, attrs, want, b->diag, &id);
+    if (b->status != DOP_OK || (dop_op_of(op)->traits & DOP_LEAF))
+        return id;
+    dop_node_at(b->g, id)->label = b->label;
+    return id;
+}
+
+/* Sets the label of the nodes that are added next: the builder's layer, and this role. */
+static inline void
+set_role(builder *b, const char *role)
+{
+    b->label = (dop_label){b->layer, role};
+}
+
+/* Adds a node of one source, or two (op2); `type` none: f32. */
+static inline dop_node_id
+op1(builder *b, dop_op op, const char *name, dop_node_id x, const dop_attr *attrs, dop_type type)
+{
+    dop_want want = {.type = type};
+    return add_node(b, op, name, &x, 1, attrs, type == DOP_TYPE_none ? NULL : &want);
+}
+
+static inline dop_node_id
+op2(builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const dop_attr *attrs, dop_type type)
+{
+    dop_want want = {.type = type};
+    return add_node(b, op, name, (dop_node_id[]){x, y}, 2, attrs, type == DOP_TYPE_none ? NULL : &want);
+}
+
+/* Sets the origin of a weight leaf, by which its values are packed.  Returns the leaf. */
+static inline dop_node_id
+comes_from(builder *b, dop_node_id leaf, dop_origin_kind kind, uint32_t index)
+{
+    if (leaf)
+        dop_node_at(b->g, leaf)->origin = (dop_origin){.kind = kind, .index = index};
+    return leaf;
+}
+
+static inline dop_node_id
+leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type type, const dop_shape *shape)
+{
+    dop_want want = {type, *shape};
+    dop_attr attr[2] = {{.s = name}, /* the second attribute is for states only */
+                        {.i = dop_shape_appends(shape) ? DOP_STATE_append : DOP_STATE_replace}};
+    return add_node(b, op, node_name, NULL, 0, attr, &want);
+}
+
+/* The leaf of a weight of the list; types: storage of each in the plan, or NULL. */
+static inline dop_node_id
+weight_leaf(builder *b, const char *node_name, const dop_weights *weights, const dop_weight *w, const dop_type *types)
+{
+    const uint32_t dims[] = {w->experts, w->rows, w->cols}; /* the shape is the last `rank` of these */
+    const uint32_t index = (uint32_t)(w - weights->items);
+    dop_shape shape = {.rank = w->rank};
+    for (uint32_t i = 0; i < w->rank; i++)
+        shape.dim[i] = dop_dim_n(dims[3 - w->rank + i]);
+    return comes_from(b, leaf(b, DOP_OP_weight, node_name, w->name, types ? types[index] : w->type, &shape),
+                      DOP_FROM_WEIGHT, index);
+}
+
+/* The weight of a role in the current layer (or outside); 0 when the facts call for none. */
+static inline dop_node_id
+weight(builder *b, dop_role role)
+{
+    char node_name[64];
+    dop_weight_need need;
+    if (b->status != DOP_OK || !dop_arch_weight(b->a, b->layer, role, &need))
+        return 0;
+    snprintf(node_name, sizeof node_name, "w.%s", need.name);
+    const dop_weight *w = dop_weights_find(&b->m->weights, need.name);
+    if (!w) {
+        b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "the graph needs weight %s, which the model lacks", need.name);
+        return 0;
+    }
+    return weight_leaf(b, node_name, &b->m->weights, w, b->opt->types);
+}
+
+/* x through a norm without weights. */
+static inline dop_node_id
+plain_norm(builder *b, const char *name, const dop_norm *n, dop_node_id x)
+{
+    char stat[48];
+    if (n->kind == DOP_NORM_LAYER) {
+        snprintf(stat, sizeof stat, "%s_mean", name);
+        dop_node_id mean = op1(b, DOP_OP_row_mean, stat, x, NULL, DOP_TYPE_none);
+        snprintf(stat, sizeof stat, "%s_istd", name);
+        dop_node_id k = op1(b, DOP_OP_row_istd, stat, x, &(dop_attr){.f = n->eps}, DOP_TYPE_none);
+        snprintf(stat, sizeof stat, "%s_c", name);
+        return op2(b, DOP_OP_mul, name, op2(b, DOP_OP_sub, stat, x, mean, NULL, DOP_TYPE_none), k, NULL, b->act_type);
+    }
+    snprintf(stat, sizeof stat, "%s_rms", name);
+    dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = n->eps}, DOP_TYPE_none);
+    return op2(b, DOP_OP_mul, name, x, k, NULL, b->act_type);
+}
+
+/* x through the norm of a role; x itself when the facts have none there. */
+static inline dop_node_id
+norm(builder *b, const char *name, dop_role role, dop_node_id x)
+{
+    const dop_norm n = dop_arch_norm(b->a, b->layer, role);
+    dop_want want = {.type = b->act_type};
+    if (n.kind == DOP_NORM_NONE)
+        return x;
+    if (n.plain) {
+        return plain_norm(b, name, &n, x);
+    }
+    dop_node_id srcs[3] = {x, weight(b, role), 0};
+    if (n.kind == DOP_NORM_RMS) {
+        dop_attr attrs[] = {{.f = n.eps}, {.f = n.add}};
+        return add_node(b, DOP_OP_rmsnorm, name, srcs, 2, attrs, &want);
+    }
+    if (n.add != 0) {
+        char sum[48];
+        snprintf(sum, sizeof sum, "%s_w", name);
+        srcs[1] = op1(b, DOP_OP_offset, sum, srcs[1], &(dop_attr){.f = n.add}, DOP_TYPE_none);
+    }
+    srcs[2] = weight(b, (dop_role)(role + 1)); /* weights.def: the bias of a norm follows its weight */
+    dop_attr attrs[] = {{.f = n.eps}};
+    return add_node(b, DOP_OP_layernorm, name, srcs, srcs[2] ? 3 : 2, attrs, &want);
+}
+
+/* x times the weight of `role`, plus its bias where there is one. */
+static inline dop_node_id
+project(builder *b, dop_role role, dop_node_id x)
+{
+    char name[48];
+    dop_node_id w = weight(b, role), y = op2(b, DOP_OP_matmul, dop_role_name(role), x, w, NULL, b->act_type);
+    y = dop_build_adapted(b, role, w, x, y);
+    dop_node_id bias = weight(b, dop_role_bias(role));
+    if (!bias)
+        return y;
+    snprintf(name, sizeof name, "%sb", dop_role_name(role));
+    return op2(b, DOP_OP_add, name, y, bias, NULL, b->act_type);
+}
+
+static inline dop_node_id
+reshape(builder *b, const char *name, dop_node_id x, uint32_t heads, uint32_t dim)
+{
+    dop_want want = {.shape = {heads ? 3 : 2, {{1, DOP_SYM_T}, dop_dim_n(heads ? heads : dim)}}};
+    if (heads)
+        want.shape.dim[2] = dop_dim_n(dim);
+    return add_node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
+}
+
+/* Columns start .. start + n - 1 of each row of x. */
+static inline dop_node_id
+slice(builder *b, const char *name, dop_node_id x, uint32_t start, uint32_t n)
+{
+    dop_want want = {.shape = {2, {{1, DOP_SYM_T}, dop_dim_n(n)}}};
+    return add_node(b, DOP_OP_slice, name, &x, 1, &(dop_attr){.i = start}, &want);
+}
+
+static inline dop_node_id
+scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
+{
+    return by == 1 ? x : op1(b, DOP_OP_scale, name, x, &(dop_attr){.f = by}, type);
+}
+
+/* Attributes of attention, as ir/attrs.def describes them; zeros: nothing of it, and a causal mask. */
+typedef struct attention_attrs {
+    double scale, cap;
+    uint32_t window, chunk, alibi, mask, relative, top, alibi_root;
+} attention_attrs;
+
+static inline dop_node_id
+add_attention_as(builder *b, const char *name, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
+{
+    /* In the order of ir/ops.def. */
+    const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window},   {.f = a->cap}, {.i = a->chunk},     {.i = a->alibi},
+                              {.i = a->mask},  {.i = a->relative}, {.i = a->top}, {.i = a->alibi_root}};
+    return add_node(b, DOP_OP_attention, name, srcs, n_srcs, attrs, &(dop_want){.type = b->act_type});
+}
+
+static inline dop_node_id
+add_attention(builder *b, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
+{
+    return add_attention_as(b, "attn", srcs, n_srcs, a);
+}
+
+/* The state with an encoder's keys or values ("k", "v") for the cross-attention of layer b->layer: [Q, rows, KV, head dim], rows that
+ * another program of the plan writes.  Types in blocks are for caches that grow; what they would be is f16 here. */
+static inline dop_node_id
+cross_state(builder *b, const dop_arch *a, const char *which, dop_type type)
+{
+    const dop_attention *t = dop_layer_attention(&a->layers[b->layer]);
+    char name[32], node_name[40];
+    const dop_shape shape = {
+        4, {{1, DOP_SYM_Q}, {a->cross.rows, DOP_SYM_R}, dop_dim_n(t->n_kv_heads), dop_dim_n(t->head_dim)}};
+    snprintf(name, sizeof name, "L%d.cross_%s", (int)b->layer, which);
+    snprintf(node_name, sizeof node_name, "s.%s", name);
+    return leaf(b, DOP_OP_state, node_name, name, dop_cache_blocks(type) ? DOP_TYPE_f16 : type, &shape);
+}
+
+#endif

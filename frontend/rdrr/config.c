@@ -1,0 +1,453 @@
+/* The model part of manifest.json to facts.  A field that is null, or that an older manifest lacks, means "none"; for a
+ * multiplier, 1. */
+#include "frontend/rdrr/rdrr.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The sections of `inference`, opened once. */
+typedef struct sections {
+    dop_json arch, inference, attention, norm, ffn, rope, output, pattern;
+} sections;
+
+static dop_status
+open_sections(dop_rdrr *r, sections *s)
+{
+    const struct {
+        const dop_json *in;
+        const char *key;
+        dop_json *out;
+    } list[] = {
+        {&r->top, "architecture", &s->arch},
+        {&r->top, "inference", &s->inference},
+        {&s->inference, "attention", &s->attention},
+        {&s->inference, "normalization", &s->norm},
+        {&s->inference, "ffn", &s->ffn},
+        {&s->inference, "rope", &s->rope},
+        {&s->inference, "output", &s->output},
+        {&s->inference, "layerPattern", &s->pattern},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        dop_status st = dop_json_sub(list[i].in, list[i].key, list[i].out);
+        if (st == DOP_OK && i < 2 && !list[i].out->object)
+            st = dop_json_missing(list[i].in, list[i].key);
+        if (st != DOP_OK)
+            return st;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+unsupported(const dop_json *j, const char *key, const char *what)
+{
+    return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s: %s is not supported", j->where, key, what);
+}
+
+/* Refuses fields that ask for something that is not supported, when they are set (not null, not false, not 0). */
+static dop_status
+refuse(dop_rdrr *r, const sections *s)
+{
+    const struct {
+        const dop_json *j;
+        const char *key, *what;
+    } list[] = {
+        {&r->top, "moeConfig", "a mixture of experts"},
+        {&s->arch, "linearNumKeyHeads", "linear attention"},
+        {&s->arch, "hiddenSizePerLayerInput", "an input per layer"},
+        {&s->arch, "numKvSharedLayers", "sharing of key/value caches between layers"},
+        {&s->arch, "globalHeadDim", "another head dimension in global layers"},
+        {&s->arch, "numGlobalKeyValueHeads", "another number of key/value heads in global layers"},
+        {&s->attention, "valueNorm", "a norm on values"},
+        {&s->attention, "attentionOutputGate", "a gate on the attention output"},
+        {&s->ffn, "useDoubleWideMlp", "a double-wide feed-forward part"},
+        {&s->ffn, "swigluLimit", "a limit on the activation"},
+        {&s->output, "embeddingPostprocessor", "an embedding model"},
+        {&s->inference, "pipeline", "a pipeline of its own"},
+    };
+    const char *type = NULL;
+    bool causal = true;
+    dop_status st = dop_json_str_or(&r->top, "modelType", "transformer", &type);
+    if (st == DOP_OK && strcmp(type, "transformer") != 0)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "modelType \"%.60s\" is not supported; known: transformer",
+                           type);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&s->attention, DOP_RDRR(causal), true, &causal);
+    if (st == DOP_OK && !causal)
+        return unsupported(&s->attention, "causal", "attention in both directions");
+    for (size_t i = 0; st == DOP_OK && i < sizeof list / sizeof *list; i++) {
+        const json_t *v = dop_json_get(list[i].j, list[i].key);
+        if (v && !json_is_false(v) && !(json_is_number(v) && json_number_value(v) == 0.0))
+            return unsupported(list[i].j, list[i].key, list[i].what);
+    }
+    return st;
+}
+
+static dop_status
+read_sizes(dop_rdrr *r, const sections *s)
+{
+    dop_arch *a = &r->model->arch;
+    dop_attention *t = &r->layer.mixers[0].attn;
+    dop_status st = dop_fact_u32(&s->arch, DOP_RDRR(layers), &a->n_layers);
+    if (st == DOP_OK)
+        st = dop_fact_u32(&s->arch, DOP_RDRR(hidden), &a->hidden);
+    if (st == DOP_OK)
+        st = dop_fact_u32(&s->arch, DOP_RDRR(ffn_width), &r->layer.ffn.width);
+    if (st == DOP_OK)
+        st = dop_fact_u32(&s->arch, DOP_RDRR(heads), &t->n_heads);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(&s->arch, DOP_RDRR(kv_heads), t->n_heads, &t->n_kv_heads);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(&s->arch, DOP_RDRR(head_dim), 0, &t->head_dim);
+    if (st == DOP_OK)
+        st = dop_fact_u32(&s->arch, DOP_RDRR(vocab), &a->vocab);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(&s->output, DOP_RDRR(embedded_vocab), a->vocab, &a->vocab);
+    if (st == DOP_OK)
+        st = dop_fact_u32(&s->arch, DOP_RDRR(ctx), &a->ctx_train);
+    if (st != DOP_OK)
+        return st;
+    if (t->head_dim == 0 && a->hidden % t->n_heads != 0)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
+                           "architecture.hiddenSize %u is not divisible by numAttentionHeads %u", a->hidden,
+                           t->n_heads);
+    t->head_dim = t->head_dim ? t->head_dim : a->hidden / t->n_heads;
+    return DOP_OK;
+}
+
+/* ---- layer patterns ----------------------------------------------------------------------------------------------- */
+
+static dop_status
+read_custom_pattern(dop_rdrr *r, const dop_json *j, bool *sliding)
+{
+    const json_t *list = dop_json_get(j, "layerTypes");
+    const uint32_t n = r->model->arch.n_layers;
+    if (!json_is_array(list) || json_array_size(list) != n)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%slayerTypes is not a list of %u layer types", j->where, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *type = json_string_value(json_array_get(list, i));
+        sliding[i] = type && strcmp(type, "sliding_attention") == 0;
+        if (!sliding[i] && (!type || strcmp(type, "full_attention") != 0))
+            return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
+                               "%slayerTypes[%u]: %.60s layers are not supported; known: full_attention, "
+                               "sliding_attention",
+                               j->where, i, type ? type : "unnamed");
+    }
+    return DOP_OK;
+}
+
+static dop_status
+read_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
+{
+    const uint32_t n = r->model->arch.n_layers;
+    const char *type = NULL, *global = NULL;
+    uint32_t period = 0, offset = 0;
+    dop_status st = dop_json_str_or(j, "type", "uniform", &type);
+    if (st != DOP_OK)
+        return st;
+    *out_uniform = strcmp(type, "uniform") == 0;
+    if (strcmp(type, "custom") == 0 || strcmp(type, "explicit") == 0)
+        return read_custom_pattern(r, j, sliding);
+    if (*out_uniform) {
+        for (uint32_t i = 0; i < n; i++)
+            sliding[i] = true; /* applies where there is a window */
+        return DOP_OK;
+    }
+    if (strcmp(type, "alternating") == 0) {
+        st = dop_json_str_or(j, "globalPattern", "odd", &global);
+        if (st == DOP_OK && strcmp(global, "odd") != 0 && strcmp(global, "even") != 0)
+            st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sglobalPattern \"%.40s\" is not odd or even", j->where,
+                             global);
+        for (uint32_t i = 0; st == DOP_OK && i < n; i++)
+            sliding[i] = (i % 2 == 1) != (strcmp(global, "odd") == 0);
+        return st;
+    }
+    if (strcmp(type, "every_n") != 0)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
+                           "%stype \"%.40s\" is not supported; known: uniform, alternating, every_n, custom", j->where,
+                           type);
+    st = dop_json_u32(j, "period", 1, DOP_MAX_LAYERS, &period);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(j, "offset", 0, DOP_MAX_LAYERS, 0, &offset);
+    for (uint32_t i = 0; st == DOP_OK && i < n; i++)
+        sliding[i] = i % period != offset % period;
+    return st;
+}
+
+/* ---- rotary ------------------------------------------------------------------------------------------------------- */
+
+/* Field names of a rotary embedding: one set for all layers, one for sliding layers. */
+typedef struct rope_keys {
+    const char *type;
+    const dop_fact_key *theta, *factor, *partial, *base_dim, *beta_fast, *beta_slow, *original;
+} rope_keys;
+
+static const rope_keys keys_global = {"ropeScalingType",       DOP_RDRR(theta),         DOP_RDRR(rope_factor),
+                                      DOP_RDRR(rotated_share), DOP_RDRR(rope_base_dim), DOP_RDRR(beta_fast),
+                                      DOP_RDRR(beta_slow),     DOP_RDRR(rope_ctx)};
+static const rope_keys keys_local = {"ropeLocalScalingType",          DOP_RDRR(theta_sliding),
+                                     DOP_RDRR(rope_factor_sliding),   DOP_RDRR(rotated_share_sliding),
+                                     DOP_RDRR(rope_base_dim_sliding), DOP_RDRR(beta_fast_sliding),
+                                     DOP_RDRR(beta_slow_sliding),     DOP_RDRR(rope_ctx_sliding)};
+
+static dop_status
+read_scaling(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
+{
+    static const struct {
+        const char *name;
+        dop_rope_scaling scaling;
+    } kinds[] = {{"default", DOP_ROPE_PLAIN},
+                 {"linear", DOP_ROPE_LINEAR},
+                 {"yarn", DOP_ROPE_YARN},
+                 {"longrope", DOP_ROPE_LONGROPE}};
+    const char *type = NULL;
+    uint32_t n_short = 0, n_long = 0;
+    dop_status st = dop_json_str_or(j, k->type, "default", &type);
+    size_t i = 0;
+    while (st == DOP_OK && i < sizeof kinds / sizeof *kinds && strcmp(kinds[i].name, type) != 0)
+        i++;
+    if (st == DOP_OK && i == sizeof kinds / sizeof *kinds)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
+                           "%s%s \"%.40s\" is not supported; known: linear, yarn, longrope", j->where, k->type, type);
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(j, k->factor, 1, &rope->factor);
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(j, k->beta_fast, 32, &rope->beta_fast);
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(j, k->beta_slow, 1, &rope->beta_slow);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(j, k->original, r->model->arch.ctx_train, &rope->original_ctx);
+    if (st != DOP_OK)
+        return st;
+    rope->scaling = kinds[i].scaling;
+    rope->truncate = true;
+    if (rope->scaling != DOP_ROPE_LONGROPE)
+        return DOP_OK;
+    st = dop_json_f64_list(j, "longropeShortFactor", 1e-6, 1e6, r->arena, &rope->short_factors, &n_short);
+    if (st == DOP_OK)
+        st = dop_json_f64_list(j, "longropeLongFactor", 1e-6, 1e6, r->arena, &rope->long_factors, &n_long);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(j, DOP_RDRR(rope_ctx_long), rope->original_ctx, &rope->original_ctx);
+    rope->n_factors = rope->dims / 2;
+    rope->factor = (double)r->model->arch.ctx_train / rope->original_ctx;
+    if (st == DOP_OK && (n_short != rope->n_factors || n_long != rope->n_factors))
+        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
+                         "%slongropeShortFactor and longropeLongFactor have %u and %u entries, expected %u", j->where,
+                         n_short, n_long, rope->n_factors);
+    return st;
+}
+
+static dop_status
+read_rope(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
+{
+    const uint32_t head_dim = r->layer.mixers[0].attn.head_dim;
+    double partial = 1;
+    uint32_t base_dim = 0;
+    *rope = (dop_rope){0};
+    dop_status st = dop_fact_f64(j, k->theta, &rope->theta);
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(j, k->partial, 1, &partial);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(j, DOP_RDRR(interleaved), false, &rope->interleaved);
+    rope->dims = (uint32_t)((double)head_dim * partial);
+    if (st == DOP_OK && (rope->dims == 0 || rope->dims % 2 != 0))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
+                           "%s%s: %u of %u values of a head turn, expected an even number", j->where, k->partial->key,
+                           rope->dims, head_dim);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(j, k->base_dim, rope->dims, &base_dim);
+    if (st == DOP_OK && base_dim != rope->dims)
+        return unsupported(j, k->base_dim->key, "a frequency base other than the rotated values");
+    return st == DOP_OK ? read_scaling(r, j, k, rope) : st;
+}
+
+static dop_status
+read_layers(dop_rdrr *r, const sections *s)
+{
+    dop_arch *a = &r->model->arch;
+    uint32_t window = 0;
+    bool *sliding = dop_arena_alloc(r->arena, a->n_layers * sizeof *sliding);
+    a->layers = dop_arena_alloc(r->arena, a->n_layers * sizeof *a->layers);
+    if (!sliding || !a->layers)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    bool uniform = false;
+    dop_status st = read_pattern(r, &s->pattern, sliding, &uniform);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(&s->attention, DOP_RDRR(window), 0, &window);
+    if (st == DOP_OK)
+        st = read_rope(r, &s->rope, &keys_global, &a->ropes[0]);
+    a->n_ropes = 1;
+    const bool local = !uniform && dop_json_has(&s->rope, DOP_RDRR(theta_sliding)->key);
+    if (st == DOP_OK && local) {
+        st = read_rope(r, &s->rope, &keys_local, &a->ropes[1]);
+        a->n_ropes = 2;
+    }
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        a->layers[i] = r->layer;
+        a->layers[i].mixers[0].attn.window = sliding[i] ? window : 0;
+        a->layers[i].mixers[0].attn.rope = local && sliding[i] ? 1 : 0;
+    }
+    return st;
+}
+
+/* ---- the rest ----------------------------------------------------------------------------------------------------- */
+
+/* Reads which norms a layer has.  Where there is another norm before or after the feed-forward part, post_attention_layernorm is
+ * the norm on attention's result; else it is the norm before the feed-forward part. */
+static dop_status
+read_norms(dop_rdrr *r, const sections *s)
+{
+    dop_layer *y = &r->layer;
+    dop_attention *t = &y->mixers[0].attn;
+    bool add = false, post_attn = true, pre_ffn = false, post_ffn = false, qk = false;
+    double eps = 0;
+    dop_status st = dop_fact_f64_or(&s->norm, DOP_RDRR(rms_eps), 1e-5, &eps);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&s->norm, DOP_RDRR(norm_add_1), false, &add);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&s->norm, DOP_RDRR(post_attn_norm), true, &post_attn);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&s->norm, DOP_RDRR(pre_ffn_norm), false, &pre_ffn);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&s->norm, DOP_RDRR(post_ffn_norm), false, &post_ffn);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&s->attention, DOP_RDRR(qk_norm_used), false, &qk);
+    const dop_norm rms = {.kind = DOP_NORM_RMS}, none = {0};
+    y->attn_norm = y->ffn_norm = pre_ffn || !post_ffn ? rms : none;
+    y->post_attn_norm = (pre_ffn ? post_attn : post_ffn) ? rms : none;
+    y->post_ffn_norm = post_ffn ? rms : none;
+    t->q_norm = t->k_norm = qk ? rms : none;
+    r->more_names = pre_ffn || post_ffn ? dop_hf_names_sandwich : NULL;
+    const dop_rdrr_tensor *q_norm = dop_rdrr_find_in_layer(r, "self_attn.q_norm.weight");
+    const uint64_t row = (uint64_t)t->n_heads * t->head_dim;
+    t->norm_rows = q_norm && t->n_heads > 1 && q_norm->rank == 1 && q_norm->shape[0] == row;
+    dop_set_norms(&r->model->arch, y, eps, add ? 1 : 0);
+    return st;
+}
+
+static dop_status
+read_ffn(dop_rdrr *r, const sections *s)
+{
+    dop_ffn *f = &r->layer.ffn;
+    const char *name = NULL, *mode = NULL;
+    dop_status st = dop_json_str_or(&s->ffn, "activation", "silu", &name);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&s->ffn, DOP_RDRR(ffn_gated), true, &f->gated);
+    if (st == DOP_OK)
+        st = dop_json_str_or(&s->ffn, "branchMode", "auto", &mode);
+    if (st == DOP_OK && strcmp(mode, "auto") != 0 && strcmp(mode, "dense") != 0)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sbranchMode \"%.40s\" is not supported; known: auto, dense",
+                           s->ffn.where, mode);
+    if (st == DOP_OK && !dop_act_by_rdrr_name(name, &f->act))
+        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sactivation \"%.40s\" is not supported", s->ffn.where, name);
+    return st;
+}
+
+static dop_status
+read_output(dop_rdrr *r, const sections *s)
+{
+    dop_arch *a = &r->model->arch;
+    dop_attention *t = &r->layer.mixers[0].attn;
+    double query = t->head_dim;
+    bool scale = false;
+    dop_status st = dop_fact_flag_or(&s->output, DOP_RDRR(tied), false, &a->tied);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&s->output, DOP_RDRR(embed_root), false, &scale);
+    if (scale)
+        a->embed_scale = (double)sqrtf((float)a->hidden);
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(&s->output, DOP_RDRR(embed_scale), a->embed_scale, &a->embed_scale);
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(&s->output, DOP_RDRR(logit_scale), 1, &a->logit_scale);
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(&s->output, DOP_RDRR(logit_softcap), 0, &a->logit_softcap);
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(&s->pattern, DOP_RDRR(residual_scale), 1, &r->layer.residual_scale);
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(&s->attention, DOP_RDRR(softcap), 0, &t->softcap);
+    if (st == DOP_OK)
+        st = dop_fact_f64_or(&s->attention, DOP_RDRR(query_scalar), query, &query);
+    t->scale = 1 / sqrt(query);
+    t->bias_q = dop_rdrr_find_in_layer(r, "self_attn.q_proj.bias");
+    t->bias_k = dop_rdrr_find_in_layer(r, "self_attn.k_proj.bias");
+    t->bias_v = dop_rdrr_find_in_layer(r, "self_attn.v_proj.bias");
+    t->bias_o = dop_rdrr_find_in_layer(r, "self_attn.o_proj.bias");
+    r->layer.ffn.bias = dop_rdrr_find_in_layer(r, "mlp.down_proj.bias");
+    return st;
+}
+
+static dop_status
+read_text(dop_rdrr *r, const sections *s)
+{
+    dop_checkpoint *m = r->model;
+    dop_json tok, chat;
+    const char *file = NULL, *type = NULL, *id = NULL;
+    uint32_t n_bos = 0;
+    int64_t bos = -1;
+    bool enabled = true;
+    dop_status st =
+        dop_json_ids(&r->top, "eos_token_id", m->arch.vocab, DOP_MAX_END_IDS, m->arch.end_ids, &m->arch.n_end_ids);
+    if (st == DOP_OK)
+        st = dop_json_sub(&r->top, "tokenizer", &tok);
+    if (st == DOP_OK)
+        st = dop_json_ids(&tok, "bosTokenId", m->arch.vocab, 1, &bos, &n_bos);
+    if (st == DOP_OK && m->arch.n_end_ids == 0)
+        st = dop_json_ids(&tok, "eosTokenId", m->arch.vocab, DOP_MAX_END_IDS, m->arch.end_ids, &m->arch.n_end_ids);
+    if (st == DOP_OK)
+        st = dop_json_str_or(&tok, "file", "tokenizer.json", &file);
+    if (st == DOP_OK)
+        st = dop_json_sub(&s->inference, "chatTemplate", &chat);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&chat, "enabled", true, &enabled);
+    if (st == DOP_OK)
+        st = dop_json_str_or(&chat, "type", NULL, &type);
+    if (st == DOP_OK)
+        st = dop_json_str_or(&r->top, "modelId", NULL, &id);
+    if (st != DOP_OK)
+        return st;
+    m->arch.bos_id = n_bos ? bos : -1;
+    if (strchr(file, '/') || file[0] == '.')
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tokenizer.file \"%.100s\" is not a plain file name", file);
+    char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, file);
+    if (!path)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    dop_map probe;
+    if (dop_map_open(path, NULL, &probe) == DOP_OK)
+        m->tokenizer_json_path = path;
+    dop_map_close(&probe);
+    if (enabled && type)
+        m->chat_type = dop_arena_strdup(r->arena, type);
+    if (id && !strchr(id, '/'))
+        m->name = dop_arena_strdup(r->arena, id);
+    return dop_import_chat_template(r->dir, m, r->diag);
+}
+
+static bool
+has_tensor(void *user, const char *name)
+{
+    return dop_rdrr_find(user, name) != NULL;
+}
+
+dop_status
+dop_rdrr_config(dop_rdrr *r)
+{
+    sections s;
+    dop_arch *a = &r->model->arch;
+    dop_arch_defaults(a, &r->layer);
+    snprintf(a->family, sizeof a->family, "rdrr");
+    r->prefix = dop_hf_prefix(has_tensor, r, "embed_tokens.weight", "model.");
+    dop_status st = open_sections(r, &s);
+    if (st == DOP_OK)
+        st = refuse(r, &s);
+    if (st == DOP_OK)
+        st = read_sizes(r, &s);
+    if (st == DOP_OK)
+        st = read_norms(r, &s);
+    if (st == DOP_OK)
+        st = read_ffn(r, &s);
+    if (st == DOP_OK)
+        st = read_output(r, &s);
+    if (st == DOP_OK)
+        st = read_layers(r, &s);
+    return st == DOP_OK ? read_text(r, &s) : st;
+}

@@ -1,0 +1,270 @@
+/* RDRR directories: shards opened and verified, tensors to canonical weights. */
+#include "frontend/facts/leftovers.h"
+#include "frontend/rdrr/rdrr.h"
+
+#include "ir/interp/interp.h" /* dop_decode_row */
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tensors ------------------------------------------------------------------------------------------------------ */
+
+typedef struct use {
+    const dop_rdrr_tensor *tensor;
+    bool swapped; /* the stored matrix is the transpose of the weight */
+} use;
+
+static dop_status
+wrong_shape(const dop_rdrr *r, const dop_rdrr_tensor *t, const dop_weight_need *need)
+{
+    char got[96] = "", want[32];
+    for (uint32_t i = 0; i < t->rank && i < 4; i++) {
+        size_t at = strlen(got);
+        snprintf(got + at, sizeof got - at, "%s%llu", i ? ", " : "", (unsigned long long)t->shape[i]);
+    }
+    if (need->rank == 1)
+        snprintf(want, sizeof want, "%u", need->cols);
+    else
+        snprintf(want, sizeof want, "%u, %u", need->rows, need->cols);
+    return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s: shape [%s], expected [%s] by architecture", t->name,
+                       got, want);
+}
+
+/* Finds the tensor for a weight, and checks its description. */
+static dop_status
+find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
+{
+    const dop_tensor_name *n = dop_find_tensor_name(r->more_names, dop_hf_names_common, need->role);
+    char name[256];
+    if (need->rank == 3)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "a mixture of experts is not supported");
+    if (!n)
+        return DOP_FAIL_IN(r->diag, DOP_E_INTERNAL, r->path, "no tensor name for %s", dop_role_name(need->role));
+    dop_hf_full_name(r->prefix, "layers.", need, n->source, name, sizeof name);
+    const dop_rdrr_tensor *t = dop_rdrr_find(r, name);
+    if (!t)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s is missing", name);
+    if (t->transformed)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s: sourceTransform is not supported", name);
+    bool transpose_embed = need->role == DOP_W_embed && t->rank == 2 && t->shape[0] == need->cols &&
+                           t->shape[1] == need->rows && need->rows != need->cols;
+    const bool column = t->layout == DOP_RDRR_COLUMN;
+    const bool as_is = need->rank == 1 ? t->rank == 1 && t->shape[0] == need->cols
+                                       : t->rank == 2 && t->shape[0] == need->rows && t->shape[1] == need->cols;
+    const bool turned = t->rank == 2 && need->rank == 2 && t->shape[0] == need->cols && t->shape[1] == need->rows;
+    *out = (use){t, column || transpose_embed};
+    r->tensors[t - r->tensors].taken = true;
+    if (!as_is && !(turned && (column || transpose_embed)))
+        return wrong_shape(r, t, need);
+    const bool quant = t->type != DOP_TYPE_none && dop_type_of(t->type)->kind == DOP_KIND_QUANT;
+    if (t->type == DOP_TYPE_none || dop_type_of(t->type)->kind == DOP_KIND_INT || (quant && need->rank == 1))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s: type %s is not supported here", name, t->dtype);
+    return DOP_OK;
+}
+
+static dop_status
+leftovers(const dop_rdrr *r)
+{
+    dop_leftovers l = {.model = r->model,
+                       .diag = r->diag,
+                       .facts = "the manifest",
+                       .layer_prefix = "layers.",
+                       .layers_key = "architecture.numLayers"};
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; st == DOP_OK && i < r->n_tensors; i++)
+        if (!r->tensors[i].taken)
+            st = dop_leftovers_add(&l, r->tensors[i].name, r->tensors[i].rank, r->path);
+    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+}
+
+static dop_status
+check_use(void *user, const dop_weight_need *need)
+{
+    use u;
+    return find_use(user, need, &u);
+}
+
+dop_status
+dop_rdrr_check_tensors(dop_rdrr *r)
+{
+    dop_status st = dop_arch_each_weight(&r->model->arch, check_use, r);
+    return st == DOP_OK ? leftovers(r) : st;
+}
+
+/* ---- shards ------------------------------------------------------------------------------------------------------- */
+
+static dop_status
+verify(const dop_rdrr *r, uint32_t i, const char *path, const dop_map *map)
+{
+    const dop_rdrr_shard *s = &r->shards[i];
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    char hex[65] = {0};
+    unsigned n = 0;
+    if (map->size != s->size)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, path, "shard %u has %llu bytes, the manifest says %llu", i,
+                           (unsigned long long)map->size, (unsigned long long)s->size);
+    if (s->algorithm != DOP_RDRR_SHA256)
+        return DOP_OK;
+    if (!EVP_Digest(map->data, (size_t)map->size, digest, &n, EVP_sha256(), NULL) || n != 32)
+        return DOP_FAIL_IN(r->diag, DOP_E_INTERNAL, path, "cannot compute a sha256");
+    for (unsigned k = 0; k < 32; k++)
+        snprintf(hex + 2 * k, 3, "%02x", digest[k]);
+    if (strcmp(hex, s->hash) != 0)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, path,
+                           "shard %u does not have the sha256 that the manifest states: damaged, download it again", i);
+    return DOP_OK;
+}
+
+/* Opens a shard at its first use. */
+static dop_status
+open_shard(dop_rdrr *r, uint32_t i)
+{
+    dop_weights *w = &r->model->weights;
+    if (r->shards[i].data)
+        return DOP_OK;
+    char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, r->shards[i].file);
+    if (w->n_maps == w->cap_maps) {
+        uint32_t cap = w->cap_maps ? 2 * w->cap_maps : 16;
+        dop_map *maps = realloc(w->maps, cap * sizeof *maps);
+        if (!maps)
+            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        w->maps = maps;
+        w->cap_maps = cap;
+    }
+    dop_map *map = &w->maps[w->n_maps];
+    dop_status st = path ? dop_map_open(path, r->diag, map) : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    if (st != DOP_OK)
+        return st;
+    w->n_maps++;
+    r->shards[i].data = map->data;
+    if (r->shards[i].algorithm == DOP_RDRR_BLAKE3 && !r->unverified) {
+        r->unverified = true;
+        st = dop_checkpoint_note(r->model, "shards not verified: their hashes are blake3, only sha256 is checked",
+                                 r->diag);
+    }
+    return st == DOP_OK ? verify(r, i, path, map) : st;
+}
+
+/* Gives a tensor's bytes in one piece: where they lie, or a copy where they are spread over shards. */
+static dop_status
+gather(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t **out)
+{
+    uint8_t *copy = NULL;
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < t->n_spans; i++) {
+        dop_status st = open_shard(r, t->spans[i].shard);
+        if (st != DOP_OK)
+            return st;
+    }
+    if (t->n_spans == 1) {
+        *out = r->shards[t->spans[0].shard].data + t->spans[0].offset;
+        return DOP_OK;
+    }
+    copy = dop_arena_alloc(r->arena, (size_t)t->size);
+    if (!copy)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory for tensor %s (%llu bytes)", t->name,
+                        (unsigned long long)t->size);
+    for (uint32_t i = 0; i < t->n_spans; i++) {
+        memcpy(copy + at, r->shards[t->spans[i].shard].data + t->spans[i].offset, (size_t)t->spans[i].size);
+        at += t->spans[i].size;
+    }
+    *out = copy;
+    return DOP_OK;
+}
+
+/* Makes w f32 from quantized blocks that do not run along its rows, and so cannot be used in place. */
+static dop_status
+unpack(dop_rdrr *r, const use *u, const uint8_t *data, dop_weight *w)
+{
+    const uint64_t n = (uint64_t)w->rows * w->cols;
+    uint64_t row = 0;
+    float *values = dop_arena_alloc(r->arena, (size_t)n * sizeof *values);
+    float *line = u->swapped ? malloc((size_t)w->rows * sizeof *line) : NULL;
+    if (!values || (u->swapped && !line)) {
+        free(line);
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory for tensor %s", u->tensor->name);
+    }
+    if (!u->swapped) {
+        dop_decode_row(u->tensor->type, data, n, values);
+    } else if (dop_type_row_bytes(u->tensor->type, w->rows, &row)) {
+        for (uint32_t c = 0; c < w->cols; c++) {
+            dop_decode_row(u->tensor->type, data + c * row, w->rows, line);
+            for (uint32_t k = 0; k < w->rows; k++)
+                values[(uint64_t)k * w->cols + c] = line[k];
+        }
+    }
+    free(line);
+    w->type = DOP_TYPE_f32;
+    w->row_stride = (uint64_t)w->cols * sizeof *values;
+    w->data = (const uint8_t *)values;
+    return DOP_OK;
+}
+
+static dop_status
+fill(void *user, const dop_weight_need *need)
+{
+    dop_rdrr *r = user;
+    use u;
+    const uint8_t *data = NULL;
+    dop_status st = find_use(r, need, &u);
+    if (st == DOP_OK)
+        st = gather(r, u.tensor, &data);
+    if (st != DOP_OK)
+        return st;
+    const dop_rdrr_tensor *t = u.tensor;
+    const dop_type_info *type = dop_type_of(t->type);
+    dop_weight w = {.name = need->name,
+                    .type = t->type,
+                    .rank = need->rank,
+                    .rows = need->rows,
+                    .cols = need->cols,
+                    .data = data,
+                    .source = t->name};
+    uint64_t row = 0;
+    if (!dop_type_row_bytes(t->type, need->cols, &row))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s is too large", t->name);
+    w.row_stride = row;
+    if (type->kind == DOP_KIND_FLOAT && u.swapped) {
+        w.row_stride = type->bytes;
+        w.col_stride = (uint64_t)need->rows * type->bytes;
+    } else if (type->kind == DOP_KIND_QUANT &&
+               (u.swapped || (t->layout == DOP_RDRR_FLAT && need->cols % type->block != 0))) {
+        st = unpack(r, &u, data, &w);
+    }
+    return st == DOP_OK ? dop_weights_add(&r->model->weights, &w, r->arena, r->diag) : st;
+}
+
+/* Opens and verifies the shards that are needed and fills model->weights. */
+static dop_status
+find_weights(dop_rdrr *r)
+{
+    dop_weights *w = &r->model->weights;
+    dop_status st = dop_rdrr_check_tensors(r);
+    if (st == DOP_OK)
+        st = dop_arch_each_weight(&r->model->arch, fill, r);
+    if (st == DOP_OK)
+        st = dop_weights_seal(w, r->diag);
+    return st == DOP_OK ? dop_arch_check_weights(&r->model->arch, w, r->path, r->diag) : st;
+}
+
+dop_status
+dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m)
+{
+    dop_rdrr r = {.dir = dir, .arena = m->arena, .diag = diag, .model = m};
+    r.path = dop_arena_printf(m->arena, "%s/manifest.json", dir);
+    if (!r.path)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    dop_status st = dop_rdrr_open(&r);
+    if (st == DOP_OK)
+        st = dop_rdrr_config(&r);
+    if (st == DOP_OK)
+        st = dop_rdrr_path(&r);
+    if (st == DOP_OK)
+        st = dop_arch_check(&m->arch, r.path, diag);
+    if (st == DOP_OK)
+        st = find_weights(&r);
+    dop_rdrr_close(&r);
+    return st;
+}

@@ -1,0 +1,324 @@
+/* Tiles of products on matrix units (gen_matmul_coop.c), and how workgroups share those that would leave multiprocessors idle. */
+#include "kernels/product/gen_coop.h"
+
+#include "ir/graph/access.h"
+
+/* Throughput of register-direct tiles of weights of a type (dop_direct_type), in percent; 0: the type cannot be register-direct. */
+static uint32_t
+direct_percent(const dop_target *t, dop_type type, uint32_t mats)
+{
+    const dop_schedule_numbers *n = &t->schedule;
+    for (uint32_t i = 0; i < n->n_coop_direct; i++)
+        if (n->coop_direct[i].type == (uint32_t)type)
+            return mats > 1 ? n->coop_direct[i].two : n->coop_direct[i].one;
+    return 0;
+}
+
+/* The target's row for a type of weights that is loaded in units (dop_unit_type); all 0: the type is not. */
+static dop_unit_type
+units_of(const dop_target *t, dop_type type)
+{
+    const dop_schedule_numbers *n = &t->schedule;
+    for (uint32_t i = 0; i < n->n_coop_units; i++)
+        if (n->coop_units[i].type == (uint32_t)type)
+            return n->coop_units[i];
+    return (dop_unit_type){0};
+}
+
+uint32_t
+dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side)
+{
+    return n_mats * (tile->wg / t->subgroup) * dop_matrix_m(t->matrix) * (side * dop_matrix_n(t->matrix) + 4) * 4;
+}
+
+/* Shared memory holds a tile of activations and, unless weights are register-direct, one of each of n_mats matrices, with rows
+ * padded by 8 halves against bank conflicts (activations of register-direct tiles are stored as two halves of the depth).  The
+ * epilogue then uses the memory for at least one fragment of sums for each subgroup and matrix, with rows padded by 4 floats. */
+uint32_t
+dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
+{
+    const uint32_t past = tile->bm * (tile->bk + 16) * 2, both = (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2,
+                   factors = tile->direct ? past : both, sums = dop_coop_sums_bytes(tile, n_mats, t, 1);
+    return factors > sums ? factors : sums;
+}
+
+dop_stored_rows
+dop_coop_stored(const dop_graph *g, const dop_region *r)
+{
+    dop_stored_rows rows = {.type = DOP_TYPE_COUNT};
+    dop_node_id id = dop_node_base(g, r->info->product.act, &rows.start);
+    uint32_t cols = dop_blocks_of(g, r).by_pair ? r->info->product.depth : dop_node_cols(g, id);
+    if (dop_region_has(r, id) && dop_node_at(g, id)->op == DOP_OP_unfold && rows.start == 0) {
+        const dop_node_id source = dop_node_at(g, id)->src[0];
+        const dop_unfold u = dop_unfold_of(g, id);
+        rows.windows = id;
+        id = dop_node_base(g, source, &rows.start);
+        if (dop_node_cols(g, source) % 8 || u.width * u.up > UINT16_MAX || u.height * u.up > UINT16_MAX)
+            return rows; /* places are kept as 16 bits */
+        cols = dop_node_cols(g, id);
+    }
+    const dop_type type = dop_node_at(g, id)->type;
+    rows.id = id;
+    rows.cols = cols;
+    if (!dop_region_has(r, id) && rows.start % 8 == 0 && cols % 8 == 0 &&
+        (type == DOP_TYPE_f16 || type == DOP_TYPE_f32))
+        rows.type = type;
+    return rows;
+}
+
+uint32_t
+dop_coop_window_bytes(const dop_graph *g, const dop_region *r, const dop_tile *tile)
+{
+    const dop_stored_rows rows = dop_coop_stored(g, r);
+    return rows.type < DOP_TYPE_COUNT && rows.windows ? tile->bm * 8 : 0;
+}
+
+bool
+dop_coop_fits_shared(const dop_site *s, const dop_tile *tile, uint32_t n_mats)
+{
+    return dop_coop_tile_bytes(tile, n_mats, s->t) + dop_coop_window_bytes(s->g, s->r, tile) +
+               dop_coop_book_bytes(s->g, s->r, tile) + tile->wg / s->t->subgroup * 4 <=
+           s->t->shared_bytes;
+}
+
+/* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
+static bool
+coop_tile(const dop_coop_shape *x, uint32_t mats, const dop_site *s, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    tile->bm = x->bm;
+    tile->bn = x->bn;
+    tile->bk = x->bk;
+    tile->tm = x->wm < dop_matrix_m(t->matrix) ? dop_matrix_m(t->matrix) : x->wm;
+    tile->tn = x->wn < dop_matrix_n(t->matrix) ? dop_matrix_n(t->matrix) : x->wn;
+    tile->direct = x->kind >= DOP_SHAPE_DIRECT;
+    const bool large = x->kind >= DOP_SHAPE_SOONER; /* sums may take more than half of the registers */
+    if (large && !tile->direct && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
+        return false;
+    /* Narrow subgroups: sums may take half the registers of an invocation. */
+    while (!large && tile->tm > dop_matrix_m(t->matrix) &&
+           mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
+        tile->tm /= 2;
+    tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
+    return tile->wg <= t->max_workgroup && dop_coop_fits_shared(s, tile, mats);
+}
+
+/* Can the parts be joined, so that tiles go through the rows of all parts as if of one matrix?  Products may differ only in their
+ * matrix. */
+static bool
+can_join(const dop_site *s)
+{
+    const dop_product_facts *a = &s->r->info->product;
+    const dop_segment *first = a->parts;
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        const dop_segment *part = &a->parts[i];
+        if (part->n_mats != 1 || part->rows == 0 || part->act != first->act)
+            return false;
+        const dop_node_id w = dop_node_at(s->g, part->mats[0])->src[1], w0 = dop_node_at(s->g, first->mats[0])->src[1];
+        if (dop_node_at(s->g, w)->type != dop_node_at(s->g, w0)->type || dop_node_at(s->g, w)->shape.rank != 2 ||
+            dop_row_values(s->g, w) != dop_row_values(s->g, w0))
+            return false;
+    }
+    return a->n_parts > 1 && a->n_awaited == 0;
+}
+
+/* Number of columns of tiles, each bn rows of weights wide: of all parts as one matrix (joined), or summed over the parts. */
+static uint32_t
+columns_of(const dop_site *s, uint32_t bn, bool joined)
+{
+    const dop_product_facts *a = &s->r->info->product;
+    uint32_t rows = 0, columns = 0;
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        rows += a->parts[i].rows;
+        columns += dop_div_up_u32(a->parts[i].rows, bn);
+    }
+    return joined ? dop_div_up_u32(rows, bn) : columns;
+}
+
+/* A division of a shape's tiles among workgroups (split-K, joined parts), and the time until the last workgroup ends, in steps of
+ * the depth. */
+typedef struct coop_division {
+    bool joined;
+    uint32_t shares, undivided; /* as in dop_tile */
+    uint64_t time;
+} coop_division;
+
+/* May workgroups share the depth of tiles (split-K)?  Tiles must be so large that a multiprocessor has room for only one
+ * workgroup, because smaller workgroups fill the last wave anyway; and tiles must be nearly full of tokens, because small batches
+ * have tiles of their own.  Where workgroups wait for others, counts have another use. */
+static bool
+can_share(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    return s->t->merges && s->r->info->product.n_awaited == 0 &&
+           s->g->max_t * 4 >= dop_div_up_u32(s->g->max_t, x->bm) * x->bm * 3 && x->bm * x->bn * p->most >= 128 * 128 &&
+           dop_matrix_m(s->t->matrix) * dop_matrix_n(s->t->matrix) / s->t->subgroup % 4 == 0;
+}
+
+/* Split-K against wave quantization.  Tiles of whole waves have a workgroup each.  The remaining tiles would leave some
+ * multiprocessors idle, so several workgroups share the depth of each remaining tile where that ends sooner.  The time has three
+ * parts: what a workgroup takes to begin and end, what it takes shares to meet, and what each share adds.  Quantized weights take
+ * an eighth more where the bounds of the loop over the depth are no constants, and where register-direct tiles go through the rows
+ * of all parts.  Shares of a small depth lose where they need several waves.  Register-direct tiles have more sums, so all their
+ * times are longer (schedule numbers *_direct), and at a small depth they lose anyway (can_be_direct). */
+static void
+divide(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_division *d)
+{
+    const dop_schedule_numbers *in = &s->t->schedule;
+    const uint32_t cores = s->t->cores, across = dop_div_up_u32(s->g->max_t, x->bm),
+                   columns = columns_of(s, x->bn, d->joined), whole = across * columns / cores * cores / across,
+                   rest = (columns - whole) * across, waves = dop_div_up_u32(whole * across, cores),
+                   idle = waves * cores - whole * across; /* in the last whole wave */
+    const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT, direct = x->kind >= DOP_SHAPE_DIRECT;
+    const uint32_t begin = direct ? in->tile_begin_direct : in->tile_begin;
+    d->shares = 0;
+    d->undivided = 0;
+    d->time = (uint64_t)dop_div_up_u32(across * columns, cores) * (p->k + begin);
+    d->time += direct && d->joined && quant ? d->time / 8 : 0;
+    if (rest == 0 || rest > DOP_COUNTS_MOST || !can_share(x, s, p) || (direct && d->joined))
+        return;
+    for (uint32_t n = 2; n <= in->split_k_most && n <= dop_div_up_u32(p->k, x->bk); n++) {
+        const uint32_t left = rest > idle ? (rest - idle) * n : 0;
+        if (left > cores && p->k / n < in->split_k_shallow)
+            continue;
+        const uint64_t meet =
+            (in->split_k_meet + (uint64_t)n * in->split_k_meet_each) * (direct ? in->split_k_meet_direct : 100) / 100;
+        uint64_t time =
+            (uint64_t)waves * (p->k + begin) + meet + (uint64_t)dop_div_up_u32(left, cores) * (p->k / n + begin);
+        time += quant ? time / 8 : 0;
+        if (time >= d->time)
+            continue;
+        d->shares = n;
+        d->undivided = whole;
+        d->time = time;
+    }
+}
+
+/* The better division: parts are joined where this ends sooner; addresses and epilogues are then found by row.  Parts of
+ * register-direct tiles are always joined, because their loop is too long to be repeated for each part. */
+static coop_division
+division_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    coop_division apart = {.joined = false}, joined = {.joined = true};
+    if (x->kind >= DOP_SHAPE_DIRECT && s->r->info->product.n_parts > 1) {
+        divide(x, s, p, &joined);
+        return joined;
+    }
+    divide(x, s, p, &apart);
+    if (!can_join(s))
+        return apart;
+    divide(x, s, p, &joined);
+    return joined.time < apart.time ? joined : apart;
+}
+
+/* Relative time until the last workgroup ends, for comparing shapes. */
+static uint64_t
+time_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    const uint32_t percent = x->kind >= DOP_SHAPE_DIRECT ? direct_percent(s->t, p->type, p->most)
+                             : p->most > 1               ? x->two
+                                                         : x->one;
+    return percent ? division_of(x, s, p).time * x->bm * x->bn / percent : UINT64_MAX;
+}
+
+/* Can the shape's weights be register-direct?  Loads then test no bounds, so tiles must divide tokens and depth, and the rows of a
+ * subgroup must be of one part. */
+static bool
+can_be_direct(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    const dop_product_facts *a = &s->r->info->product;
+    uint32_t start = 0;
+    const uint64_t rows = dop_node_rows(s->g, dop_node_base(s->g, a->act, &start), s->g->max_t);
+    if ((a->n_parts > 1 && !can_join(s)) || rows < s->g->max_t || s->g->max_t % x->bm)
+        return false;
+    const dop_node_id first = dop_node_at(s->g, a->parts[0].mats[0])->src[1];
+    const dop_type type = dop_node_at(s->g, first)->type;
+    if (!(s->t->caps & DOP_CAP_coop_khr) || !(s->t->caps & DOP_CAP_coop_pairs) || s->t->subgroup != 32 ||
+        s->t->matrix != DOP_MATRIX_SHAPE(16, 16, 16) || direct_percent(s->t, type, p->most) == 0 || p->k % x->bk ||
+        p->k < s->t->schedule.split_k_shallow || dop_coop_stored(s->g, s->r).type != DOP_TYPE_f16)
+        return false;
+    for (uint32_t i = 0; i < a->n_parts; i++)
+        for (uint32_t m = 0; m < a->parts[i].n_mats; m++) {
+            const dop_node_id w = dop_node_at(s->g, a->parts[i].mats[m])->src[1];
+            if (dop_node_at(s->g, w)->type != type || dop_node_at(s->g, w)->shape.rank != 2 ||
+                dop_row_values(s->g, w) != dop_row_values(s->g, first) || a->parts[i].rows % x->wn ||
+                a->parts[i].rows == 0)
+                return false;
+        }
+    return true;
+}
+
+/* Is the shape meant for the region's weights, tokens and matrices (dop_shape_kind)? */
+static bool
+suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    const uint32_t max_t = s->g->max_t;
+    const dop_unit_type in = units_of(s->t, p->type);
+    const bool units = p->most > 1 ? in.two > 0 : in.one > 1;
+    const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT;
+    /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
+    if (max_t * (x->kind == DOP_SHAPE_QUANT ? 1 : 4) < x->bm ||
+        (x->kind < DOP_SHAPE_DIRECT && p->most > 1 && x->bn * x->bm >= 128 * 128))
+        return false;
+    switch ((dop_shape_kind)x->kind) {
+    case DOP_SHAPE_ANY:
+        return true;
+    case DOP_SHAPE_QUANT:
+        return quant && !units;
+    case DOP_SHAPE_UNITS:
+        return units && p->most > 1;
+    case DOP_SHAPE_SOONER:
+        return !quant && p->most == 1;
+    case DOP_SHAPE_SOONER_UNITS:
+        return p->most == 1 && in.one;
+    case DOP_SHAPE_SOONER_PAIR:
+        return !units && p->most > 1;
+    case DOP_SHAPE_DIRECT:
+        return p->most == 1 && can_be_direct(x, s, p);
+    case DOP_SHAPE_DIRECT_PAIR:
+        return p->most == 2 && can_be_direct(x, s, p);
+    }
+    return false;
+}
+
+/* The tile of products on matrix units: the first (largest) shape that still occupies the multiprocessors, counting the matrices
+ * of all parts, or a shape whose waves end sooner.  Few tokens may leave most of a tile empty; the number of workgroups that
+ * decode the weights then decides. */
+void
+dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    const dop_products p = dop_products_of(s);
+    const dop_coop_shape *const first = t->schedule.coop_tiles, *const last = first + t->schedule.n_coop_tiles - 1,
+                                *best = NULL, *x;
+    for (x = first; x < last; x++) {
+        dop_tile other = *tile;
+        if (!suits(x, s, &p) || !coop_tile(x, p.most, s, &other))
+            continue;
+        const uint32_t tiles = dop_div_up_u32(s->g->max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
+        const bool busy = tiles * 100 >= t->cores * x->busy;
+        if (x->kind < DOP_SHAPE_SOONER && busy)
+            break;
+        if (x->kind < DOP_SHAPE_SOONER || (!busy && division_of(x, s, &p).shares == 0))
+            continue; /* the time of tiles that workgroups share accounts for their occupancy */
+        if (!best || time_of(x, s, &p) < time_of(best, s, &p))
+            best = x;
+    }
+    if (!best || time_of(best, s, &p) >= time_of(x, s, &p))
+        best = x;
+    coop_tile(best, p.most, s, tile);
+    const coop_division d = division_of(best, s, &p);
+    tile->joined = d.joined;
+    tile->shares = d.shares;
+    tile->undivided = d.undivided;
+}
+
+/* For products by expert: the first shape that fits and has as many rows as a block. */
+void
+dop_coop_choose_tile_at(const dop_site *s, dop_tile *tile)
+{
+    const uint32_t span = dop_blocks_of(s->g, s->r).span, mats = dop_products_of(s).most;
+    const dop_coop_shape *x = s->t->schedule.coop_block_tiles;
+    for (uint32_t i = 0; i < s->t->schedule.n_coop_block_tiles; i++)
+        if (x[i].bm <= span && coop_tile(&x[i], mats, s, tile))
+            return;
+}

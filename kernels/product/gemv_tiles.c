@@ -1,0 +1,159 @@
+/* Tiles of products of one row (GEMV) on GPUs (gen_gemv.c), for ordinary dispatches and for stages of a persistent dispatch. */
+#include "kernels/gen/gen.h"
+
+#include "kernels/emit/weight_types.h"
+
+/* The tile for float weights, which are read as they are.  The invocations of one wave are divided among all rows, so that many
+ * loads are in flight, the prologue runs once, and no workgroup waits for a free multiprocessor.  Where rows do not fit one wave,
+ * each gets a subgroup.  Large workgroups are better where they divide evenly among the multiprocessors, because one load of the
+ * activation serves more rows. */
+static void
+tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
+{
+    const uint32_t most = t->schedule.gemv_most_lanes, loads = t->schedule.gemv_loads;
+    uint32_t wave = t->cores * t->schedule.gemv_float_wave, large = dop_div_up_u32(teams, 512 / sg);
+    tile->lanes = sg;
+    if (!paired && !t->cpu && t->max_workgroup >= 512 &&
+        (uint64_t)large * 100 >= (uint64_t)dop_div_up_u32(large, t->cores) * t->cores * t->schedule.gemv_float_even)
+        tile->wg = 512;
+    else if (teams * 16 <= wave)
+        for (tile->lanes = 16; tile->lanes < most && tile->lanes * 2 <= units && teams * tile->lanes * 2 <= wave;)
+            tile->lanes *= 2;
+    tile->unroll = tile->lanes >= most && loads > 1 ? loads / 2 : loads;
+}
+
+/* The tile for quantized weights, which have to be decoded: half as many invocations as for floats, which hold more, and rows that
+ * share a load of the activation.  The activation is staged in shared memory; where it is long, large workgroups stage it less
+ * often, as long as every multiprocessor has one. */
+static void
+tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
+{
+    const uint32_t most = t->schedule.gemv_most_lanes, enough = t->cores * t->schedule.gemv_quant_busy / 8;
+    uint32_t wave = t->cores * t->schedule.gemv_quant_wave, far = t->schedule.gemv_quant_long;
+    tile->lanes = sg;
+    tile->unroll = 1;
+    if (teams * sg > wave)
+        tile->rows = 2;
+    if (teams / tile->rows * sg > wave && sg > 16)
+        tile->lanes = 16;
+    if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < far))
+        return;
+    /* The activation is so long that staging it takes several round trips to memory. */
+    if (k >= t->schedule.gemv_quant_staged && t->max_workgroup >= 1024) {
+        tile->wg = 1024;
+        while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * t->schedule.gemv_quant_staged_busy / 8 &&
+               tile->lanes < most)
+            tile->lanes *= 2;
+        return;
+    }
+    tile->wg = 512;
+    while (teams / (tile->wg / tile->lanes * tile->rows) < enough && tile->wg > 256 && k < far)
+        tile->wg /= 2;
+    while (teams / (tile->wg / tile->lanes * tile->rows) < enough && tile->lanes < most && k >= far)
+        tile->lanes *= 2;
+}
+
+static void
+gemv_tile(const dop_site *s, dop_type type, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    dop_products p = dop_products_of(s);
+    uint32_t sg = tile->subgroup && t->subgroup > 1 ? t->subgroup : 32;
+    const dop_weight_type *wt = dop_weight_type_of(type);
+    uint32_t units = p.k / (wt ? wt->unit : 8); /* loads along a row */
+    uint32_t teams = p.rows / p.most;
+    tile->rows = 1;
+    tile->stage = 1;
+    if (dop_type_of(type)->kind == DOP_KIND_QUANT)
+        tile_quant(t, teams, p.k, sg, tile);
+    else
+        tile_float(t, teams, units, sg, teams < p.rows, tile);
+    while (tile->lanes > tile->wg)
+        tile->lanes /= 2;
+    while (tile->lanes > 4 && tile->lanes > units)
+        tile->lanes /= 2;
+    while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
+        tile->unroll /= 2;
+}
+
+void
+dop_gemv_tile(const dop_site *s, dop_tile *tile)
+{
+    gemv_tile(s, dop_products_of(s).type, tile);
+}
+
+void
+dop_gemv_tile_i8(const dop_site *s, dop_tile *tile)
+{
+    gemv_tile(s, dop_int8_type(s), tile);
+}
+
+/* Workgroups that all matrices of a region need when each walks over `loops` sets of rows. */
+static uint32_t
+count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
+{
+    const dop_analysis *a = s->r->info;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < a->product.n_mats; i += products)
+        n += dop_div_up_u32(dop_product_cols(s->g, a->product.mats[i]), rows_each) *
+             (a->experts.sum ? 1 : a->experts.slots);
+    return n;
+}
+
+/* Steps of a row whose loads are in flight at once: as many as the target takes, or a number that divides the row into whole
+ * batches (9 steps are three batches of three).  Half as many with three sibling products, because these hold three times as
+ * much. */
+static uint32_t
+steps_in_flight(uint32_t all, uint32_t steps, bool quant, uint32_t products)
+{
+    const uint32_t most = products > (quant ? 1 : 2) && all > 1 ? all / 2 : all;
+    if (!quant && most == all && steps % all)
+        for (uint32_t n = all + all / 2; n + 1 >= all && n > 1; n--)
+            if (steps % n == 0)
+                return n;
+    return steps >= most ? most : steps >= 2 ? 2 : 1;
+}
+
+/* Long stages with one matrix at a time have registers for about twice as many steps in flight. */
+static uint32_t
+long_steps_in_flight(const dop_target *t, uint32_t steps, uint32_t loops, uint32_t otherwise)
+{
+    for (uint32_t n = 9; n >= 5 && steps * loops >= t->schedule.gemv_stage_long; n--)
+        if (steps % n == 0)
+            return n;
+    return otherwise;
+}
+
+/* One workgroup per core, which walks over its share of the rows.  The number of lanes per row is chosen so that shares are
+ * even and steps few.  Several steps are in flight, because there are few invocations to hide latency; lanes on floats read
+ * 256 contiguous bytes of a row. */
+const char *
+dop_gemv_stage(const dop_site *s, dop_tile *tile)
+{
+    dop_products p = dop_products_of(s);
+    const dop_weight_type *wt = dop_weight_type_of(p.type);
+    bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
+    uint32_t units = dop_div_up_u32(p.k, wt ? wt->unit : 8), steps = 1, best = UINT32_MAX;
+    tile->rows = tile->stage = 1;
+    /* Lanes of several subgroups meet in shared memory. */
+    uint32_t least = quant ? 4 : s->t->subgroup > 1 && s->t->subgroup < 16 ? s->t->subgroup : 16;
+    for (uint32_t lanes = least; lanes <= tile->wg && (lanes == least || lanes <= units); lanes *= 2) {
+        uint32_t per = tile->wg / lanes, loops = 1;
+        /* Each matrix has workgroups of its own. */
+        while (loops * per < p.rows && count_stage_groups(s, p.most, per * loops) > s->t->cores)
+            loops++;
+        /* What a set of rows costs besides its steps is half a step of blocks, or one of floats; half where a row is one
+         * batch of loads, since then one set is summed up while the next is on its way. */
+        uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant || (loops > 1 && n == 4) ? 1 : 2));
+        if (cost > best || (cost == best && p.most > 2)) /* fewer sets of rows where each holds much */
+            continue;
+        best = cost;
+        steps = n;
+        tile->lanes = lanes;
+        tile->loops = loops;
+    }
+    tile->unroll = steps_in_flight(s->t->schedule.gemv_stage_loads, steps, quant, p.most);
+    if (!quant && p.most == 1)
+        tile->unroll = long_steps_in_flight(s->t, steps, tile->loops, tile->unroll);
+    return NULL;
+}

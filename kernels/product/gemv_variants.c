@@ -1,0 +1,55 @@
+/* Variants of products of one row where there are many invocations, of experts too: which regions each can make (gen_gemv.c). */
+#include "kernels/gen/gen.h"
+
+static dop_refusal
+fits_ints(const dop_site *s)
+{
+    const dop_refusal no = dop_products_refuse(s);
+    return no.why ? no : dop_int8_refuses(s);
+}
+
+static dop_refusal
+fits_mixed(const dop_site *s)
+{
+    const dop_refusal no = dop_products_refuse(s);
+    return no.why ? no : dop_int8_refuses_mixed(s);
+}
+
+static const char *
+avoid_lanes(const dop_site *s)
+{
+    return s->t->cpu ? "sums across lanes are slow on CPU devices" : NULL;
+}
+
+static const char *
+avoid_ints_and_lanes(const dop_site *s)
+{
+    const char *no = dop_int8_avoid(s);
+    return no ? no : avoid_lanes(s);
+}
+
+/* What all variants have in common, integers, and what is tuned and what a stage has where lanes of a subgroup share rows. */
+#define GEMV .shared = dop_gemv_shared, .emit = dop_gemv_emit, .trips = dop_trips_gemv
+#define FLOATS .fits = dop_products_refuse, .tile = dop_gemv_tile, GEMV
+#define INTS .fits = fits_ints, .tile = dop_gemv_tile, .ints = true, GEMV
+#define TUNED .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg
+#define STAGE(name) TUNED, .stage = DOP_VARIANT_##name, .as_stage = dop_gemv_stage
+
+const dop_descriptor dop_descriptor_gemv = {FLOATS};
+const dop_descriptor dop_descriptor_gemv_i8 = {INTS, .avoid = dop_int8_avoid};
+const dop_descriptor dop_descriptor_gemv_subgroup = {FLOATS, STAGE(gemv_subgroup), .avoid = avoid_lanes};
+const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {INTS, STAGE(gemv_subgroup_i8), .avoid = avoid_ints_and_lanes};
+/* A stage has floats only: two forms of a long row would take too much shared memory. */
+const dop_descriptor dop_descriptor_gemv_subgroup_mixed = {TUNED,
+                                                           GEMV,
+                                                           .fits = fits_mixed,
+                                                           .avoid = avoid_ints_and_lanes,
+                                                           .tile = dop_gemv_tile_i8,
+                                                           .stage = DOP_VARIANT_gemv_subgroup,
+                                                           .ints = true};
+const dop_descriptor dop_descriptor_expert = {FLOATS};
+const dop_descriptor dop_descriptor_expert_i8 = {INTS, .avoid = dop_int8_avoid};
+const dop_descriptor dop_descriptor_expert_subgroup = {FLOATS, STAGE(expert_subgroup)};
+const dop_descriptor dop_descriptor_expert_subgroup_i8 = {INTS, STAGE(expert_subgroup_i8), .avoid = dop_int8_avoid};
+const dop_descriptor dop_descriptor_expert_each = {FLOATS};
+const dop_descriptor dop_descriptor_expert_each_subgroup = {FLOATS};

@@ -1,0 +1,309 @@
+/* Small-batch products on matrix units (up to 64 tokens): one tile has all tokens, so that weights are read once. */
+#include "kernels/product/gen_coop.h"
+
+#include "kernels/emit/weight_types.h"
+
+/* Has the step more tokens than schedule.small_some, for which other shapes of tiles are listed?  And (many_tokens) more than
+ * schedule.small_many? */
+static bool
+some(const dop_graph *g, const dop_target *t)
+{
+    return g->max_t > t->schedule.small_some;
+}
+
+static bool
+many_tokens(const dop_graph *g, const dop_target *t)
+{
+    return g->max_t > t->schedule.small_many;
+}
+
+/* Is the kernel matmul_coop_own, in which each subgroup loads what it multiplies? */
+static bool
+alone(const dop_gen *gen)
+{
+    return gen->descriptor == &dop_descriptor_matmul_coop_own;
+}
+
+/* Are the part's weights loaded in whole units?  Yes for quantized weights, if every invocation has at least one unit to load. */
+static bool
+in_units(const dop_gen *gen, const dop_segment *part)
+{
+    const dop_graph *g = gen->e.g;
+    const dop_tile *tile = &gen->choice->tile;
+    if (!alone(gen) && !many_tokens(g, gen->e.target) && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
+        return false;
+    for (uint32_t m = 0; m < part->n_mats; m++)
+        if (dop_type_of(dop_product_type(g, part->mats[m]))->kind == DOP_KIND_QUANT)
+            return true;
+    return false;
+}
+
+static dop_status
+emit(dop_gen *gen)
+{
+    return dop_coop_emit(gen,
+                         &(dop_coop_form){.kind = DOP_COOP_few, .bytes = dop_coop_tile_bytes, .in_units = in_units});
+}
+
+/* The first shape of a list of schedule.small_tiles.  Lists begin with the widest shape: every workgroup loads a tile of
+ * activations, so fewer, wider workgroups load less, as long as every multiprocessor has one. */
+static const dop_few_shape *
+first_of(const dop_target *t, dop_few_list list)
+{
+    const dop_few_shape *x = t->schedule.small_tiles;
+    while (x->list != list)
+        x++;
+    return x;
+}
+
+/* Sets the tile from a shape, if the shape suits the products and the target is like those for which shapes are listed (subgroups
+ * of 32, matrices of 16 x 16).  last: there is no other shape, so occupancy does not matter. */
+static bool
+few_tile(const dop_site *s, const dop_few_shape *x, bool last, dop_tile *tile)
+{
+    const dop_products p = dop_products_of(s);
+    const dop_target *t = s->t;
+    const uint32_t m = dop_matrix_m(t->matrix), n = dop_matrix_n(t->matrix), k = dop_matrix_k(t->matrix);
+    if (t->subgroup != 32 || m != 16 || n != 16 || (!last && x->rows / p.most < n))
+        return false;
+    if (!last && (p.rows / x->rows * 100 < t->cores * s->t->schedule.small_busy ||
+                  x->rows / p.most > t->schedule.small_most_rows))
+        return false;
+    tile->bm = dop_div_up_u32(s->g->max_t, m) * m;
+    tile->bn = x->rows / p.most / n > 1 ? x->rows / p.most / n * n : n;
+    tile->tm = x->tm < tile->bm && tile->bm % x->tm == 0 ? x->tm : tile->bm;
+    tile->tn = x->tn < tile->bn ? x->tn : tile->bn;
+    tile->bk = x->bk;
+    tile->unroll = x->ahead;
+    const uint32_t subgroups = tile->bm / tile->tm * (tile->bn / tile->tn);
+    for (tile->wg = x->wg; tile->wg / t->subgroup < subgroups; tile->wg *= 2)
+        ;
+    tile->ds = tile->wg / t->subgroup / subgroups;
+    while (tile->bk > p.k && tile->bk > k * tile->ds)
+        tile->bk /= 2;
+    while (tile->bk > k * tile->ds && tile->bk > 32 && !dop_coop_fits_shared(s, tile, p.most))
+        tile->bk /= 2;
+    return tile->wg <= t->max_workgroup && tile->wg / t->subgroup % subgroups == 0 && tile->bk >= k * tile->ds &&
+           dop_coop_fits_shared(s, tile, p.most);
+}
+
+/* The tile where no listed shape suits: so few rows of weights that every multiprocessor has a workgroup, the depth divided among
+ * the subgroups of a workgroup, and many loads of weights in flight. */
+static void
+narrow_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    const dop_schedule_numbers *of = &t->schedule;
+    const dop_products p = dop_products_of(s);
+    const uint32_t m = dop_matrix_m(t->matrix), n = dop_matrix_n(t->matrix), k = dop_matrix_k(t->matrix);
+    const uint32_t rows = p.rows / p.most;
+    tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
+    tile->tn = n;
+    tile->wg = t->max_workgroup < of->narrow_wg ? t->max_workgroup : of->narrow_wg;
+    for (tile->bn = 4 * n; tile->bn > n && dop_div_up_u32(rows, tile->bn) < t->cores; tile->bn /= 2)
+        ;
+    if (dop_div_up_u32(rows, tile->bn) < 2 * t->cores && t->max_workgroup >= of->narrow_wg_busy)
+        tile->wg = of->narrow_wg_busy;
+    uint32_t subgroups = tile->wg / t->subgroup;
+    while (subgroups % (tile->bn / tile->tn))
+        tile->tn *= 2;
+    tile->ds = subgroups / (tile->bn / tile->tn);
+    tile->bk = of->narrow_depth;
+    while (tile->bk > k * tile->ds && (tile->bk > p.k || !dop_coop_fits_shared(s, tile, p.most) ||
+                                       tile->bk * (tile->bm + p.most * tile->bn) > tile->wg * 8 * 8))
+        tile->bk /= 2;
+    uint32_t pieces =
+        dop_div_up_u32(tile->bk * tile->bm / 8, tile->wg) + dop_div_up_u32(tile->bk * p.most * tile->bn / 8, tile->wg);
+    tile->unroll = 1;
+    while (tile->unroll < 4 && tile->unroll * 2 * pieces <= 8 && tile->unroll * tile->bk < p.k)
+        tile->unroll *= 2;
+}
+
+static bool
+quantized(const dop_site *s)
+{
+    return dop_type_of(dop_products_of(s).type)->kind == DOP_KIND_QUANT;
+}
+
+/* Sets the tile from the first suitable shape among the first `most` of a list; any: the list's last shape always suits. */
+static bool
+choose_from(const dop_site *s, dop_few_list list, uint32_t most, bool any, dop_tile *tile)
+{
+    const dop_few_shape *x = first_of(s->t, list), *end = s->t->schedule.small_tiles + s->t->schedule.n_small_tiles;
+    for (uint32_t i = 0; i < most && x < end && x->list == list; i++, x++)
+        if (few_tile(s, x, any && (x + 1 == end || x[1].list != list), tile))
+            return true;
+    return false;
+}
+
+/* Are there enough rows of weights for wide tiles: a tile for that percentage of the multiprocessors? */
+static bool
+enough_rows(const dop_site *s, uint32_t busy)
+{
+    return dop_products_of(s).rows / first_of(s->t, DOP_FEW_FLOATS)->rows * 100 >= s->t->cores * busy;
+}
+
+/* A tile for more than 16 tokens where there are enough rows.  Up to 32 tokens: two workgroups of floats share a multiprocessor, and one
+ * loads while the other one multiplies; blocks gain with one already.  More tokens: tiles of blocks are small, and need more rows;
+ * one matrix, as that of logits, has the widest. */
+static bool
+wide_tile(const dop_site *s, dop_tile *tile)
+{
+    const bool blocks = quantized(s);
+    const dop_schedule_numbers *in = &s->t->schedule;
+    const dop_few_shape *one = first_of(s->t, DOP_FEW_ONE_WIDE);
+    const dop_products p = dop_products_of(s);
+    if (!many_tokens(s->g, s->t)) {
+        const dop_few_shape *x = first_of(s->t, blocks ? DOP_FEW_BLOCKS_SOME : DOP_FEW_SOME_WIDE);
+        return some(s->g, s->t) &&
+               p.rows / x->rows * 100 >= s->t->cores * (blocks ? in->small_busy : in->small_busy_wide) &&
+               few_tile(s, x, true, tile);
+    }
+    if (p.most == 1 && p.rows / one->rows * 100 >= s->t->cores * in->small_busy && few_tile(s, one, true, tile))
+        return true;
+    return enough_rows(s, blocks ? in->small_busy_blocks : in->small_busy_wide) &&
+           few_tile(s, first_of(s->t, blocks ? DOP_FEW_BLOCKS_WIDE : DOP_FEW_FLOATS_WIDE), true, tile);
+}
+
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    const bool many = many_tokens(s->g, s->t), deep = dop_products_of(s).k >= s->t->schedule.small_deep;
+    bool done;
+    if (wide_tile(s, tile))
+        done = true;
+    else if (quantized(s))
+        done = many ? choose_from(s, DOP_FEW_BLOCKS_MANY, UINT32_MAX, true, tile)
+                    : choose_from(s, DOP_FEW_BLOCKS, deep ? UINT32_MAX : 1, false, tile);
+    else if (many)
+        done = choose_from(s, DOP_FEW_FLOATS_MANY, UINT32_MAX, true, tile);
+    else
+        done = some(s->g, s->t) ? choose_from(s, DOP_FEW_FLOATS_SOME, UINT32_MAX, false, tile)
+                                : choose_from(s, DOP_FEW_FLOATS, UINT32_MAX, false, tile);
+    if (!done)
+        narrow_tile(s, tile);
+}
+
+/* Most tokens: all are in one tile, whose sums must fit a workgroup's registers. */
+enum { MOST_FEW = 64 };
+
+static dop_refusal
+fits(const dop_site *s)
+{
+    const dop_refusal no = dop_coop_fits(s);
+    if (no.why)
+        return no;
+    dop_tile tile = {.wg = 0};
+    if (s->g->max_t > MOST_FEW)
+        return (dop_refusal){"more than 64 tokens", NULL};
+    choose_tile(s, &tile);
+    const uint32_t mats = dop_products_of(s).most;
+    if (!dop_coop_fits_shared(s, &tile, mats))
+        return (dop_refusal){"a tile does not fit shared memory", NULL};
+    if (tile.bk % (dop_matrix_k(s->t->matrix) * tile.ds))
+        return (dop_refusal){"the subgroups cannot share out the depth", NULL};
+    return no;
+}
+
+static const char *
+avoid(const dop_site *s)
+{
+    dop_tile tile = {.wg = 0};
+    /* Where there are enough tiles, float weights do not justify one that holds all tokens of a subgroup. */
+    return many_tokens(s->g, s->t) && !quantized(s) && enough_rows(s, s->t->schedule.small_busy_wide) &&
+                   !wide_tile(s, &tile)
+               ? "as many tiles as there are, by tokens and rows, take less time"
+               : NULL;
+}
+
+const dop_descriptor dop_descriptor_matmul_coop_few = {
+    .fits = fits,
+    .avoid = avoid,
+    .tile = choose_tile,
+    .shared = dop_coop_shared,
+    .emit = emit,
+    .matrix_form = DOP_CAP_coop_khr,
+};
+
+/* --- matmul_coop_own: subgroups that load what they multiply themselves --------------------------------------------------- */
+
+/* Values of depth of a subgroup's step: two units of 32. */
+enum { DEEP = 64 };
+
+static uint32_t
+own_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
+{
+    const uint32_t slices = tile->ds * dop_matrix_n(t->matrix) * (DEEP + 8) * 2;
+    const uint32_t sums = dop_coop_sums_bytes(tile, n_mats, t, 1);
+    return slices > sums ? slices : sums;
+}
+
+static dop_status
+emit_own(dop_gen *gen)
+{
+    return dop_coop_emit(gen, &(dop_coop_form){.kind = DOP_COOP_own, .bytes = own_bytes, .in_units = in_units});
+}
+
+static uint32_t
+own_shared(dop_gen *gen)
+{
+    return own_bytes(&gen->choice->tile, gen->e.r->info->product.most_mats, gen->e.target);
+}
+
+/* The tile: 32 rows of weights where that gives most multiprocessors a workgroup, else 16.  The subgroups that share the depth are
+ * twice schedule.small_own_depth for few tokens, halved beyond schedule.small_some tokens, and halved again where there are
+ * workgroups enough for two on a multiprocessor, so that two fit its registers; for many tokens they are
+ * schedule.small_own_depth. */
+static void
+own_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_products p = dop_products_of(s);
+    const uint32_t m = dop_matrix_m(s->t->matrix), n = dop_matrix_n(s->t->matrix), tiles = p.rows / (2 * n);
+    const uint32_t rows = tiles * 100 >= s->t->cores * s->t->schedule.small_busy ? 2 * n : n;
+    tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
+    tile->bn = tile->tn = rows / p.most > n ? rows / p.most : n;
+    const bool two = tiles * 100 >= s->t->cores * s->t->schedule.small_busy_own;
+    const uint32_t depth = s->t->schedule.small_own_depth;
+    tile->ds = many_tokens(s->g, s->t) ? depth : depth * 2 / ((some(s->g, s->t) ? 2u : 1u) * (two ? 2u : 1u));
+    tile->bk = DEEP * tile->ds;
+    tile->wg = tile->ds * s->t->subgroup;
+    tile->unroll = 1;
+}
+
+static dop_refusal
+own_fits(const dop_site *s)
+{
+    const dop_refusal no = dop_coop_fits(s);
+    if (no.why)
+        return no;
+    if (s->g->max_t > MOST_FEW)
+        return (dop_refusal){"more than 64 tokens", NULL};
+    if (s->t->subgroup != 32 || s->t->matrix != DOP_MATRIX_SHAPE(16, 16, 16))
+        return (dop_refusal){"its pieces are for subgroups of 32 and matrices of 16 x 16 x 16", NULL};
+    return no;
+}
+
+static const char *
+own_avoid(const dop_site *s)
+{
+    const dop_products p = dop_products_of(s);
+    if (p.most > 1 || enough_rows(s, s->t->schedule.small_busy_wide))
+        return "there are enough rows of weights for wide tiles";
+    /* Measured gains for floats end where multiprocessors have two workgroups, or few have one and the depth is not long. */
+    const uint32_t tiles = p.rows / (2 * dop_matrix_n(s->t->matrix));
+    const bool many = tiles > s->t->cores,
+               few = tiles * 100 < s->t->cores * s->t->schedule.small_busy && p.k < 2 * p.rows,
+               windows = dop_coop_stored(s->g, s->r).windows != 0;
+    if (many_tokens(s->g, s->t) && !quantized(s) && (many || few || windows))
+        return "activations of so many tokens are better read by a workgroup than by each subgroup";
+    return NULL;
+}
+
+const dop_descriptor dop_descriptor_matmul_coop_own = {
+    .fits = own_fits,
+    .avoid = own_avoid,
+    .tile = own_tile,
+    .shared = own_shared,
+    .emit = emit_own,
+    .matrix_form = DOP_CAP_coop_khr,
+};

@@ -1,0 +1,362 @@
+/* Choices of experts: rows of scores in shared memory, the largest of them, and what is computed from these.  A choice is either
+ * a dispatch of its own, with a workgroup for each row of the step, or runs before the products of a region, where every
+ * workgroup repeats it.  Rows and what is summed over them are row programs. */
+#include "kernels/gen/gen.h"
+#include "kernels/nest/nest.h"
+
+typedef struct choice {
+    dop_gen *gen;
+    const dop_choice_program *p;
+    dop_nest *n;
+    uint32_t serial;
+    uint32_t rows; /* memory of all rows so far */
+} choice;
+
+/* A row in shared memory, and its bits there. */
+typedef struct row {
+    const char *name;
+    uint32_t memory;
+} row;
+
+static uint32_t
+cols_of(const choice *s, dop_node_id id)
+{
+    return dop_node_cols(s->gen->e.g, id);
+}
+
+static row
+new_row(choice *s, const char *type, uint32_t count)
+{
+    const char *name = dop_nest_text(s->n, "dop_c%u", s->serial++);
+    return (row){name, dop_nest_shared(s->n, type, name, count)};
+}
+
+static const char *
+bound_row(const choice *s, dop_node_id base)
+{
+    const dop_emit *e = &s->gen->e;
+    for (uint32_t i = e->n_binds; i-- > 0;)
+        if (e->binds[i].node == base)
+            return e->binds[i].indexed ? e->binds[i].name : NULL;
+    return NULL;
+}
+
+/* From now on the row has the node's values. */
+static void
+bind_row(choice *s, dop_node_id id, row r)
+{
+    s->rows |= r.memory;
+    dop_emit_bind(&s->gen->e, id, r.name, true, NULL);
+}
+
+/* Begins a loop over columns of a row, of which an invocation has one at a time; it writes a row that no other code has read. */
+static void
+each_column(choice *s, const char *column, uint32_t count, const row *to)
+{
+    dop_stmt *loop = dop_nest_for(s->n, column, "gl_LocalInvocationIndex", dop_nest_text(s->n, "%uu", count), "WG");
+    loop->apart = true;
+    loop->reads = s->rows;
+    loop->writes = to ? to->memory : 0;
+}
+
+/* The program of one node, which sums over rows, or of none, which has values only; `staged`: what becomes a row, 0: nothing. */
+static void
+run_program(choice *s, const dop_node_id *node, dop_node_id staged)
+{
+    const dop_graph *g = s->gen->e.g;
+    row r = {0};
+    if (staged)
+        r = new_row(s, dop_node_at(g, staged)->type == DOP_TYPE_u32 ? "uint" : "float", cols_of(s, staged));
+    const dop_rowprog p = {.nodes = node,
+                           .n_nodes = node ? 1 : 0,
+                           .len = cols_of(s, staged ? staged : dop_node_at(g, *node)->src[0]),
+                           .t = s->p->t,
+                           .unit = "0u",
+                           .store_if = s->p->store_if,
+                           .staged = staged,
+                           .stage = r.name,
+                           .stage_base = "0u",
+                           .memory = r.memory,
+                           .columns = true,
+                           .serial = s->serial++};
+    dop_nest_rowprog(s->gen, &p, s->n);
+    if (staged)
+        bind_row(s, staged, r);
+}
+
+/* The row of a value, computed or loaded here unless it exists already. */
+static const char *
+row_of(choice *s, dop_node_id id)
+{
+    const dop_node_id base = dop_node_base(s->gen->e.g, id, NULL);
+    if (!bound_row(s, base))
+        run_program(s, NULL, base);
+    return bound_row(s, base);
+}
+
+/* near_softmax (ops.def): for each chosen column, its softmax over the columns near it that no earlier slot has. */
+static void
+near_softmax(choice *s, dop_node_id id)
+{
+    dop_nest *n = s->n;
+    const dop_node *node = dop_node_at(s->gen->e.g, id);
+    const char *x = row_of(s, node->src[0]), *ids = row_of(s, node->src[1]);
+    const row y = new_row(s, "float", cols_of(s, id));
+    each_column(s, "i", cols_of(s, id), &y);
+    dop_nest_let(n, "float", "top", "%s[%s[i]]", x, ids);
+    dop_nest_let(n, "float", "sum", "0.0");
+    dop_nest_for(n, "j", "0u", dop_nest_text(n, "%uu", cols_of(s, node->src[0])), NULL);
+    dop_nest_let(n, "bool", "near", "top - %s[j] <= %.9g * max(abs(%s[j]), top)", x,
+                 dop_node_f(s->gen->e.g, id, DOP_A_eps), x);
+    dop_nest_for(n, "b", "0u", "i", NULL);
+    dop_nest_set(n, "near", "near && %s[b] != j", ids);
+    dop_nest_end(n);
+    dop_nest_add(n, "sum", "near ? exp(%s[j] - top) : 0.0", x);
+    dop_nest_end(n);
+    dop_nest_set(n, dop_nest_text(n, "%s[i]", y.name), "1.0 / sum");
+    dop_nest_end(n);
+    bind_row(s, id, y);
+}
+
+/* Masks scores for a choice in groups: columns of the best groups keep their scores, all others get -inf. */
+static const char *
+keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
+{
+    dop_nest *n = s->n;
+    const dop_graph *g = s->gen->e.g;
+    const uint32_t groups = (uint32_t)dop_node_i(g, id, DOP_A_groups), each = len / groups;
+    const row worth = new_row(s, "float", groups), kept = new_row(s, "float", len);
+    each_column(s, "h", groups, &worth);
+    dop_nest_let(n, "float", "sum", "0.0");
+    dop_nest_let(n, "float", "last", "3.4e38");
+    dop_nest_let(n, "uint", "at", "0u");
+    dop_nest_for(n, "b", "0u", dop_nest_text(n, "%uu", (uint32_t)dop_node_i(g, id, DOP_A_group_best)), NULL);
+    dop_nest_let(n, "float", "most", "-3.4e38"); /* the largest that is not larger than the previous one */
+    dop_nest_let(n, "uint", "where", "0u");
+    dop_nest_for(n, "i", "0u", dop_nest_text(n, "%uu", each), NULL);
+    dop_nest_let(n, "float", "y", "%s[h * %uu + i]", x, each);
+    dop_nest_if(n, "(b == 0u || y < last || (y == last && i > at)) && y > most");
+    dop_nest_set(n, "most", "y");
+    dop_nest_set(n, "where", "i");
+    dop_nest_end(n);
+    dop_nest_end(n);
+    dop_nest_add(n, "sum", "most");
+    dop_nest_set(n, "last", "most");
+    dop_nest_set(n, "at", "where");
+    dop_nest_end(n);
+    dop_nest_set(n, dop_nest_text(n, "%s[h]", worth.name), "sum");
+    dop_nest_end(n);
+    s->rows |= worth.memory;
+    each_column(s, "i", len, &kept);
+    dop_nest_let(n, "uint", "h", "i / %uu", each);
+    dop_nest_let(n, "uint", "better", "0u");
+    dop_nest_for(n, "j", "0u", dop_nest_text(n, "%uu", groups), NULL);
+    dop_nest_add(n, "better", "uint(%s[j] > %s[h] || (%s[j] == %s[h] && j < h))", worth.name, worth.name, worth.name,
+                 worth.name);
+    dop_nest_end(n);
+    dop_nest_set(n, dop_nest_text(n, "%s[i]", kept.name), "better < %uu ? %s[i] : uintBitsToFloat(0xff800000u)",
+                 (uint32_t)dop_node_i(g, id, DOP_A_group_keep), x);
+    dop_nest_end(n);
+    s->rows |= kept.memory;
+    return kept.name;
+}
+
+/* How many invocations, neighbours in a subgroup, share the comparisons of one column with the others. */
+static uint32_t
+counters(const choice *s, uint32_t len)
+{
+    const dop_gen *gen = s->gen;
+    uint32_t n = 1;
+    if (gen->choice->tile.subgroup && !gen->e.target->cpu)
+        while (n * 2 <= gen->e.target->subgroup && len * n * 2 <= gen->choice->tile.wg)
+            n *= 2;
+    return n;
+}
+
+/* A column's place is the number of columns that come before it.  Every place is first filled with some column, because with
+ * scores that are NaN a place might otherwise stay empty. */
+static void
+top_k(choice *s, dop_node_id id)
+{
+    dop_emit *e = &s->gen->e;
+    dop_nest *n = s->n;
+    const dop_node_id from = dop_node_at(e->g, id)->src[0];
+    const uint32_t len = cols_of(s, from), k = cols_of(s, id), share = counters(s, len);
+    const row ids = new_row(s, "uint", k), filled = {ids.name, dop_nest_memory(n, "first columns")};
+    each_column(s, "i", k, &filled);
+    dop_nest_set(n, dop_nest_text(n, "%s[i]", ids.name), "i");
+    dop_nest_end(n);
+    const char *x = row_of(s, from);
+    if (dop_node_i(e->g, id, DOP_A_groups) > 1)
+        x = keep_groups(s, id, x, len);
+    s->rows |= filled.memory; /* what follows has the places from the invocations that filled them */
+    each_column(s, "at", len * share, &ids);
+    dop_nest_let(n, "uint", "i", "at / %uu", share);
+    dop_nest_let(n, "uint", "before", "0u");
+    dop_nest_let(n, "float", "y", "%s[i]", x);
+    dop_nest_for(n, "first", "0u", dop_nest_text(n, "%uu", len), dop_nest_text(n, "%uu", share));
+    dop_nest_let(n, "uint", "j", "first + at %% %uu", share);
+    if (len % share)
+        dop_nest_if(n, "j < %uu", len);
+    dop_nest_add(n, "before", "uint(%s[j] > y) + (uint(%s[j] == y) & uint(j < i))", x, x);
+    if (len % share)
+        dop_nest_end(n);
+    dop_nest_end(n);
+    for (uint32_t m = 1; m < share; m *= 2)
+        dop_nest_add(n, "before", "subgroupShuffleXor(before, %uu)", m);
+    dop_nest_if(n, "before < %uu", k);
+    dop_nest_set(n, dop_nest_text(n, "%s[before]", ids.name), "i");
+    dop_nest_end(n);
+    dop_nest_end(n);
+    bind_row(s, id, ids);
+}
+
+/* Does a row program compute the node? */
+static bool
+has_program(const dop_graph *g, dop_node_id id)
+{
+    const dop_op op = dop_node_at(g, id)->op;
+    return op == DOP_OP_softmax || op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || dop_node_is(g, id, DOP_STATISTIC);
+}
+
+/* Values that need all of another row are computed here; the others are expressions where they are used. */
+static void
+add_node(choice *s, const dop_node_id *id)
+{
+    const dop_graph *g = s->gen->e.g;
+    const dop_node *n = dop_node_at(g, *id);
+    if (n->op == DOP_OP_top_k) {
+        top_k(s, *id);
+    } else if (n->op == DOP_OP_near_softmax) {
+        near_softmax(s, *id);
+    } else if (has_program(g, *id)) {
+        row_of(s, n->src[0]);
+        run_program(s, id, dop_node_is(g, *id, DOP_STATISTIC) ? 0 : *id);
+    } else if (dop_node_extent(g, *id) == DOP_EXTENT_row) { /* a value from anywhere in the row */
+        row_of(s, n->src[0]);
+    }
+}
+
+static void
+store(choice *s, dop_node_id id)
+{
+    dop_emit *e = &s->gen->e;
+    const dop_index ix = {s->p->t, "i"};
+    dop_buf inner = {0};
+    dop_emit_scope(e, &inner, "        ");
+    dop_emit_store(e, id, ix, 1, dop_emit_value(e, id, ix, 1));
+    each_column(s, "i", cols_of(s, id), NULL);
+    dop_nest_hole(s->n, "store", dop_gen_keep(s->gen, &inner));
+    dop_nest_end(s->n);
+}
+
+/* Stores what other regions read.  A condition stands around all loops, so that workgroups that store nothing have none of them, and a
+ * barrier that they need comes before it. */
+static void
+store_all(choice *s)
+{
+    const dop_choice_program *p = s->p;
+    bool any = false;
+    for (uint32_t i = 0; i < p->n_nodes && s->gen->e.status == DOP_OK; i++) {
+        if (!dop_region_is_out(s->gen->e.r, p->nodes[i]) || has_program(s->gen->e.g, p->nodes[i]))
+            continue;
+        if (p->store_if && !any)
+            dop_nest_if(s->n, "%s", p->store_if)->apart = true;
+        any = true;
+        store(s, p->nodes[i]);
+    }
+    if (p->store_if && any)
+        dop_nest_end(s->n);
+}
+
+uint32_t
+dop_choice_bytes(const dop_gen *gen, const dop_choice_program *p)
+{
+    const dop_graph *g = gen->e.g;
+    uint64_t values = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        values += dop_node_cols(g, p->nodes[i]);
+        for (uint32_t k = 0; k < dop_node_at(g, p->nodes[i])->n_srcs; k++)
+            if (dop_node_access(g, p->nodes[i], k)->axis[DOP_AXIS_col] == DOP_ACCESS_all)
+                values += dop_node_cols(g, dop_node_at(g, p->nodes[i])->src[k]);
+        if (dop_node_has(g, p->nodes[i], DOP_A_groups))
+            values += 2 * dop_node_cols(g, dop_node_at(g, p->nodes[i])->src[0]);
+    }
+    return values > UINT32_MAX / 4 ? UINT32_MAX : (uint32_t)values * 4;
+}
+
+void
+dop_gen_choice(dop_gen *gen, const dop_choice_program *p, dop_nest *n)
+{
+    choice s = {.gen = gen, .p = p, .n = n};
+    for (uint32_t i = 0; i < p->n_nodes && gen->e.status == DOP_OK; i++)
+        add_node(&s, &p->nodes[i]);
+    for (uint32_t i = 0; i < p->n_kept && gen->e.status == DOP_OK; i++)
+        row_of(&s, p->kept[i]);
+    store_all(&s);
+}
+
+const char *
+dop_choice_row(const dop_gen *gen, dop_node_id id)
+{
+    const choice s = {.gen = (dop_gen *)gen};
+    const char *name = bound_row(&s, dop_node_base(gen->e.g, id, NULL));
+    return name ? name : "0";
+}
+
+static dop_choice_program
+program_of(dop_gen *gen)
+{
+    const dop_region *r = gen->e.r;
+    return (dop_choice_program){.nodes = r->nodes,
+                                .n_nodes = r->n_nodes,
+                                .t = gen->e.g->max_t == 1 || !dop_node_per_token(gen->e.g, r->outs[0]) ? "0u" : "t"};
+}
+
+static dop_status
+emit(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const bool tokens = dop_node_per_token(e->g, e->r->outs[0]);
+    const dop_choice_program p = program_of(gen);
+    const uint32_t rows =
+        tokens ? e->g->max_t : (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, e->r->outs[0])->shape.dim[0], 1);
+    dop_nest_placement pl = {.subgroup = e->target->subgroup, .sum = DOP_MEET_shared};
+    dop_nest n;
+    pl.at[DOP_PLACE_t][DOP_LEVEL_grid] = rows;
+    dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
+    dop_nest_function(&n, "main", "");
+    dop_nest_let(&n, "uint", "t", "gl_WorkGroupID.x");
+    dop_nest_return(&n, "t >= %s", tokens ? dop_emit_n_tokens(e) : dop_nest_text(&n, "%uu", rows));
+    dop_gen_choice(gen, &p, &n);
+    dop_nest_end(&n);
+    gen->grid[0] = rows;
+    return dop_gen_print_nest(gen, &n);
+}
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    dop_choice_program p = program_of(gen);
+    return dop_choice_bytes(gen, &p);
+}
+
+static void
+tile(const dop_site *s, dop_tile *out)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < s->r->info->n_reads; i++)
+        if (dop_node_cols(s->g, s->r->info->reads[i]) > most)
+            most = dop_node_cols(s->g, s->r->info->reads[i]);
+    while (out->wg > 32 && out->wg / 2 >= most)
+        out->wg /= 2;
+    if (s->t->cpu) /* barriers are expensive there */
+        out->wg = out->wg < 32 ? out->wg : 32;
+}
+
+const dop_descriptor dop_descriptor_choice = {
+    .tile = tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .trips = dop_trips_choice,
+};

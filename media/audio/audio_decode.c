@@ -1,0 +1,195 @@
+/* Decoding of audio files by libsndfile, and mixing to one channel. */
+#include "media/audio.h"
+#include "media/audio/audio_resample.h"
+
+#include <sndfile.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 1 << 14, MAX_CHANNELS = 64, MAX_RATE = 768000 }; /* PIECE: frames that are decoded at once */
+
+/* A file in memory, as libsndfile reads it. */
+typedef struct memory {
+    const uint8_t *bytes;
+    sf_count_t n, at;
+} memory;
+
+static sf_count_t
+memory_size(void *user)
+{
+    return ((memory *)user)->n;
+}
+
+static sf_count_t
+memory_tell(void *user)
+{
+    return ((memory *)user)->at;
+}
+
+static sf_count_t
+memory_seek(sf_count_t offset, int whence, void *user)
+{
+    memory *m = user;
+    const sf_count_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? m->at : m->n;
+    /* Behind the end there is nothing to read; libmpg123 complains on stderr where it cannot go there. */
+    if (offset < -base || (offset > 0 && base > INT64_MAX - offset))
+        return -1;
+    return m->at = base + offset;
+}
+
+static sf_count_t
+memory_read(void *to, sf_count_t count, void *user)
+{
+    memory *m = user;
+    const sf_count_t left = m->n - m->at, n = count < left ? count : left;
+    if (n <= 0)
+        return 0;
+    memcpy(to, m->bytes + m->at, (size_t)n);
+    m->at += n;
+    return n;
+}
+
+static sf_count_t
+memory_write(const void *from, sf_count_t count, void *user)
+{
+    (void)from;
+    (void)count;
+    (void)user;
+    return 0;
+}
+
+typedef struct decoder {
+    SNDFILE *file;
+    SF_INFO info;
+    dop_resampler *resampler; /* NULL: the rate is right */
+    float *piece, *mono;      /* [PIECE, channels], [PIECE] */
+    dop_budget *budget;
+    dop_diag *diag;
+    size_t most; /* samples of the longest audio */
+    float *out;
+    size_t n, cap;
+} decoder;
+
+static dop_status
+reserve(decoder *d, size_t more)
+{
+    if (more > d->most - d->n)
+        return DOP_FAIL(d->diag, DOP_E_LIMIT, "the audio is longer than %zu seconds", d->most / (size_t)DOP_AUDIO_RATE);
+    if (d->n + more <= d->cap)
+        return DOP_OK;
+    const size_t cap = d->n + more > 2 * d->cap ? d->n + more : 2 * d->cap;
+    if (!dop_budget_take(d->budget, (cap - d->cap) * sizeof *d->out))
+        return DOP_FAIL(d->diag, DOP_E_LIMIT, "the audio takes more memory than is allowed");
+    float *p = realloc(d->out, cap * sizeof *p);
+    if (!p)
+        return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+    d->out = p;
+    d->cap = cap;
+    return DOP_OK;
+}
+
+static dop_status
+append(decoder *d, const float *samples, size_t n)
+{
+    const dop_status st = n > 0 ? reserve(d, n) : DOP_OK;
+    if (st == DOP_OK && n > 0) {
+        memcpy(d->out + d->n, samples, n * sizeof *samples);
+        d->n += n;
+    }
+    return st;
+}
+
+/* Appends n samples of one channel after they have been resampled; ends: there are no more. */
+static dop_status
+resample(decoder *d, const float *mono, size_t n, bool ends)
+{
+    dop_status st = DOP_OK;
+    do {
+        size_t room, made = 0;
+        const float *samples = NULL;
+        float *to = dop_resampler_room(d->resampler, &room);
+        room = room < n ? room : n;
+        memcpy(to, mono, room * sizeof *mono);
+        mono += room;
+        n -= room;
+        st = dop_resampler_feed(d->resampler, room, ends && n == 0, d->diag, &samples, &made);
+        if (st == DOP_OK)
+            st = append(d, samples, made);
+    } while (st == DOP_OK && n > 0);
+    return st;
+}
+
+static dop_status
+read_pieces(decoder *d)
+{
+    const int channels = d->info.channels;
+    dop_status st = DOP_OK;
+    sf_count_t all = 0;
+    for (sf_count_t n = PIECE; n == PIECE && st == DOP_OK; all += n) {
+        n = sf_readf_float(d->file, d->piece, PIECE);
+        if (!dop_budget_step(d->budget, (uint64_t)(n + 1) * (uint64_t)channels))
+            return DOP_FAIL(d->diag, DOP_E_LIMIT, "reading the audio takes longer than is allowed");
+        for (sf_count_t i = 0; i < n; i++) {
+            float sum = 0;
+            for (int c = 0; c < channels; c++)
+                sum += d->piece[i * channels + c];
+            d->mono[i] = sum / (float)channels;
+            if (!(d->mono[i] > -1e6f && d->mono[i] < 1e6f))
+                return DOP_FAIL(d->diag, DOP_E_INPUT, "the audio has values that are no numbers");
+        }
+        st = d->resampler ? resample(d, d->mono, (size_t)n, n < PIECE) : append(d, d->mono, (size_t)n);
+    }
+    if (st == DOP_OK && sf_error(d->file) != SF_ERR_NO_ERROR)
+        st = DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is damaged: %s", sf_strerror(d->file));
+    if (st == DOP_OK && (d->info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC && all < d->info.frames)
+        st = DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is cut off");
+    if (st == DOP_OK && d->n == 0)
+        st = DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is empty");
+    return st;
+}
+
+static dop_status
+open_file(decoder *d, memory *m)
+{
+    SF_VIRTUAL_IO io = {memory_size, memory_seek, memory_read, memory_write, memory_tell};
+    d->file = sf_open_virtual(&io, SFM_READ, &d->info, m);
+    if (!d->file)
+        return DOP_FAIL(d->diag, DOP_E_INPUT, "this is no audio that can be read: %s", sf_strerror(NULL));
+    if (d->info.channels < 1 || d->info.channels > MAX_CHANNELS || d->info.samplerate < 100 ||
+        d->info.samplerate > MAX_RATE)
+        return DOP_FAIL(d->diag, DOP_E_INPUT, "audio of %d channels at %d Hz is not supported", d->info.channels,
+                        d->info.samplerate);
+    if (d->info.samplerate != DOP_AUDIO_RATE) {
+        const dop_status st = dop_resampler_create((uint32_t)d->info.samplerate, d->diag, &d->resampler);
+        if (st != DOP_OK)
+            return st;
+    }
+    d->piece = malloc(PIECE * (size_t)d->info.channels * sizeof *d->piece);
+    d->mono = malloc(PIECE * sizeof *d->mono);
+    return d->piece && d->mono ? DOP_OK : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+}
+
+dop_status
+dop_audio_decode(const void *bytes, size_t n, double most_seconds, dop_budget *budget, dop_diag *diag,
+                 float **out_samples, size_t *out_n)
+{
+    memory m = {.bytes = bytes, .n = (sf_count_t)n};
+    decoder d = {.budget = budget, .diag = diag, .most = (size_t)(most_seconds * DOP_AUDIO_RATE)};
+    *out_samples = NULL;
+    *out_n = 0;
+    dop_status st = open_file(&d, &m);
+    if (st == DOP_OK)
+        st = read_pieces(&d);
+    if (d.file)
+        sf_close(d.file);
+    dop_resampler_destroy(d.resampler);
+    free(d.piece);
+    free(d.mono);
+    if (st != DOP_OK) {
+        free(d.out);
+        return st;
+    }
+    *out_samples = d.out;
+    *out_n = d.n;
+    return DOP_OK;
+}

@@ -1,0 +1,45 @@
+/* Loads the module that reads audio, on the first use; it stays loaded. */
+#include "media/audio.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static dop_status
+find(const char *name, dop_diag *diag, void **out)
+{
+    /* It is found where the modules of the program are (its run path). */
+    void *handle = dlopen(DOP_AUDIO_MODULE, RTLD_NOW | RTLD_LOCAL);
+    *out = handle ? dlsym(handle, name) : NULL;
+    if (*out)
+        return DOP_OK;
+    const char *why = dlerror();
+    return DOP_FAIL(diag, DOP_E_USAGE, "what reads audio is not here: install the package doppler-audio (%s)",
+                    why ? why : "another release");
+}
+
+dop_status
+dop_audio_load_decode(const void *bytes, size_t n, double most_seconds, dop_budget *budget, dop_diag *diag,
+                      float **out_samples, size_t *out_n)
+{
+    void *at;
+    dop_audio_decode_fn *fn;
+    *out_samples = NULL;
+    *out_n = 0;
+    dop_status st = find("dop_audio_decode", diag, &at);
+    if (st != DOP_OK)
+        return st;
+    memcpy(&fn, &at, sizeof fn); /* POSIX: pointers to functions and data have one form */
+    return fn(bytes, n, most_seconds, budget, diag, out_samples, out_n);
+}
+
+dop_status
+dop_audio_load_mel(const float *samples, size_t n, uint32_t bins, dop_diag *diag, float *out_mel)
+{
+    void *at;
+    dop_audio_mel_fn *fn;
+    dop_status st = find("dop_audio_mel", diag, &at);
+    if (st != DOP_OK)
+        return st;
+    memcpy(&fn, &at, sizeof fn);
+    return fn(samples, n, bins, diag, out_mel);
+}

@@ -1,0 +1,437 @@
+/* Layout of pictures: the sizes after resizing, tiles and numbers of patches.  Rounding here decides how many tokens a picture has, so
+ * divisions are in double where the published processors divide doubles. */
+#include "media/picture/image_processor.h"
+
+#include "base/step_record.h"
+
+#include <math.h>
+
+/* Bounds of a processor's numbers, with which all products of sizes stay far below 2^63. */
+enum { MAX_PATCH = 256, MAX_MERGE = 64, MAX_FRAMES = 16, MAX_TILES = 256, MAX_PATCHES = 1 << 20 };
+
+static dop_status
+wrong(dop_diag *diag, const char *field)
+{
+    return DOP_FAIL(diag, DOP_E_INPUT, "the image processor's %s is missing or out of range", field);
+}
+
+static bool
+in(uint64_t v, uint64_t low, uint64_t high)
+{
+    return v >= low && v <= high;
+}
+
+static bool
+is_edge(uint32_t v)
+{
+    return in(v, 1, DOP_PICTURE_MAX_EDGE);
+}
+
+/* Checks the fields that the processor's form needs. */
+static dop_status
+check_form(const dop_image_processor *p, dop_diag *diag)
+{
+    const uint64_t unit = (uint64_t)p->patch * p->merge;
+    switch (p->form) {
+    case DOP_IMAGE_EXACT:
+    case DOP_IMAGE_PAN:
+    case DOP_IMAGE_CANVAS:
+        if (!is_edge(p->width) || !is_edge(p->height))
+            return wrong(diag, "size");
+        if (p->form == DOP_IMAGE_CANVAS && p->split &&
+            (!in(p->min_tiles, 1, p->max_tiles) || !in(p->max_tiles, 1, MAX_TILES)))
+            return wrong(diag, "number of tiles");
+        if (p->form == DOP_IMAGE_PAN && p->split &&
+            (!is_edge(p->pan_edge) || !in(p->max_tiles, 1, MAX_TILES) || !(p->pan_ratio >= 0)))
+            return wrong(diag, "pan and scan");
+        return DOP_OK;
+    case DOP_IMAGE_EDGE:
+        return is_edge(p->shortest) ? DOP_OK : wrong(diag, "shortest edge");
+    case DOP_IMAGE_PIXELS:
+        if (!in(p->max_pixels, unit * unit, DOP_PICTURE_MAX_PIXELS))
+            return wrong(diag, "largest number of pixels");
+        if (p->split && p->tile &&
+            (!is_edge(p->tile) || !in(p->min_tiles, 1, p->max_tiles) || !in(p->max_tiles, 1, MAX_TILES) ||
+             !(p->pan_ratio >= 0)))
+            return wrong(diag, "number of tiles");
+        return p->min_pixels <= p->max_pixels ? DOP_OK : wrong(diag, "smallest number of pixels");
+    case DOP_IMAGE_LONGEST:
+        return is_edge(p->longest) ? DOP_OK : wrong(diag, "longest edge");
+    case DOP_IMAGE_TILES:
+        return !is_edge(p->longest) ? wrong(diag, "longest edge") : is_edge(p->tile) ? DOP_OK : wrong(diag, "tile");
+    case DOP_IMAGE_BUDGET:
+        return in(p->max_patches, (uint64_t)p->merge * p->merge, MAX_PATCHES) ? DOP_OK
+                                                                              : wrong(diag, "number of patches");
+    case DOP_IMAGE_PATCHES:
+        return in(p->max_patches, 1, MAX_PATCHES) ? DOP_OK : wrong(diag, "number of patches");
+    }
+    return wrong(diag, "form");
+}
+
+dop_status
+dop_image_processor_check(const dop_image_processor *p, dop_diag *diag)
+{
+    if (p->filter < DOP_FILTER_LANCZOS || p->filter > DOP_FILTER_BICUBIC || p->point > DOP_FIXED_PILLOW)
+        return wrong(diag, "filter");
+    if (!in(p->patch, 1, MAX_PATCH))
+        return wrong(diag, "patch size");
+    if (!in(p->merge, 1, MAX_MERGE) || !in(p->frames, 1, MAX_FRAMES) || p->more_features > 64 ||
+        p->window > DOP_PICTURE_MAX_EDGE)
+        return wrong(diag, "number of patches of a feature");
+    if (p->crop && (!is_edge(p->crop_width) || !is_edge(p->crop_height)))
+        return wrong(diag, "crop size");
+    if (p->rescale && !(p->factor > 0 && p->factor < 1e6))
+        return wrong(diag, "rescale factor");
+    for (uint32_t c = 0; p->normalize && c < 3; c++)
+        if (!(fabsf(p->mean[c]) < 1e6F) || !(p->std[c] > 1e-9F && p->std[c] < 1e6F))
+            return wrong(diag, "mean or standard deviation");
+    if (p->marks > DOP_MARKS_GRID)
+        return wrong(diag, "form of marks");
+    const char *const texts[] = {p->placeholder, p->image, p->begin, p->end, p->row_end, p->whole, p->before, p->after};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i][DOP_MARK_SIZE - 1])
+            return wrong(diag, "token");
+    return check_form(p, diag);
+}
+
+void
+dop_image_processor_limit(dop_image_processor *p, uint32_t max_rows)
+{
+    const uint64_t most = (uint64_t)max_rows * p->patch * p->patch;
+    const uint32_t unit = p->patch * p->merge, edge = (uint32_t)sqrt((double)most) / unit * unit;
+    if (p->form == DOP_IMAGE_PIXELS && p->max_pixels > most && most >= (uint64_t)unit * unit) {
+        p->max_pixels = most;
+        p->min_pixels = p->min_pixels < most ? p->min_pixels : most;
+    } else if (p->form == DOP_IMAGE_LONGEST && p->longest > edge && edge > 0) {
+        p->longest = edge;
+    } else if ((p->form == DOP_IMAGE_PATCHES || p->form == DOP_IMAGE_BUDGET) && p->max_patches > max_rows) {
+        p->max_patches = max_rows;
+    }
+}
+
+static uint32_t
+up_to(uint32_t v, uint32_t multiple)
+{
+    return (v + multiple - 1) / multiple * multiple;
+}
+
+/* Converts a computed size to an edge in pixels; 0: out of range, which the caller refuses. */
+static uint32_t
+edge(double v)
+{
+    return v >= 1 && v <= DOP_PICTURE_MAX_EDGE ? (uint32_t)v : 0;
+}
+
+/* Qwen's smart_resize: edges become the nearest multiples of patch * merge; where these have more than max_pixels or fewer than
+ * min_pixels pixels, the picture is first scaled to the bound, its aspect ratio kept. */
+static void
+lay_out_pixels(const dop_image_processor *p, double w, double h, dop_image_layout *out)
+{
+    const double unit = (double)p->patch * p->merge, least = p->tile ? unit : 0;
+    double out_w = fmax(least, rint(w / unit) * unit), out_h = fmax(least, rint(h / unit) * unit);
+    if (out_w * out_h > (double)p->max_pixels) {
+        const double beta = sqrt(h * w / (double)p->max_pixels);
+        out_w = fmax(unit, floor(w / beta / unit) * unit);
+        out_h = fmax(unit, floor(h / beta / unit) * unit);
+    } else if (out_w * out_h < (double)p->min_pixels) {
+        const double beta = sqrt((double)p->min_pixels / (h * w));
+        out_w = ceil(w * beta / unit) * unit;
+        out_h = ceil(h * beta / unit) * unit;
+    }
+    out->middle_width = edge(out_w);
+    out->middle_height = edge(out_h);
+}
+
+static void
+lay_out_longest(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
+{
+    const double ratio = fmax((double)h / p->longest, (double)w / p->longest);
+    if (ratio > 1) {
+        w = (uint32_t)floor(w / ratio);
+        h = (uint32_t)floor(h / ratio);
+    }
+    const uint32_t unit = p->patch * p->merge;
+    out->middle_width = up_to(w > 0 ? w : 1, unit);
+    out->middle_height = up_to(h > 0 ? h : 1, unit);
+}
+
+/* The first size of Idefics 3: the longer edge becomes `longest`, and the shorter one an even number that keeps the aspect ratio; then
+ * both shrink until none exceeds 4096. */
+static void
+idefics_first(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
+{
+    enum { MAX_EDGE = 4096 };
+    const double form = (double)w / h;
+    const bool wide = w >= h;
+    uint32_t longer = p->longest;
+    double shorter = floor(wide ? longer / form : longer * form);
+    shorter += fmod(shorter, 2);
+    shorter = fmax(shorter, 1);
+    if (longer > MAX_EDGE) {
+        const double again = wide ? longer / shorter : shorter / longer;
+        longer = MAX_EDGE;
+        shorter = fmax(floor(wide ? longer / again : longer * again), 1);
+    }
+    out->first_width = wide ? longer : edge(shorter);
+    out->first_height = wide ? edge(shorter) : longer;
+}
+
+static void
+lay_out_tiles(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
+{
+    out->first_width = w;
+    out->first_height = h;
+    if (p->resize)
+        idefics_first(p, w, h, out);
+    w = out->first_width;
+    h = out->first_height;
+    out->width = out->height = out->middle_width = out->middle_height = p->tile;
+    if (!p->split || w == 0 || h == 0)
+        return;
+    const double form = (double)w / h;
+    if (w >= h) {
+        w = up_to(w, p->tile);
+        h = up_to((uint32_t)(w / form), p->tile);
+    } else {
+        h = up_to(h, p->tile);
+        w = up_to((uint32_t)(h * form), p->tile);
+    }
+    out->middle_width = w;
+    out->middle_height = h;
+    if (w > p->tile || h > p->tile) {
+        out->tile_columns = w / p->tile;
+        out->tile_rows = h / p->tile;
+    }
+}
+
+/* InternVL's grid of tiles: the one whose aspect ratio is closest to the picture's.  Of equally close grids the later one wins while its
+ * tiles have fewer than twice the picture's pixels; grids come in the order of their number of tiles, then of columns. */
+static void
+lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, uint32_t tile_width, uint32_t tile_height,
+               dop_image_layout *out)
+{
+    const double form = (double)w / h, area = (double)w * h;
+    double best = INFINITY;
+    uint32_t columns = 1, rows = 1;
+    for (uint32_t n = p->min_tiles; n <= p->max_tiles; n++)
+        for (uint32_t c = 1; c <= n; c++) {
+            if (n % c != 0)
+                continue;
+            const double apart = fabs(form - (double)c / (n / c));
+            if (apart < best || (apart == best && area > 0.5 * tile_width * tile_height * n)) {
+                columns = c;
+                rows = n / c;
+            }
+            best = fmin(best, apart);
+        }
+    if (columns * rows == 1)
+        return;
+    out->tile_columns = columns;
+    out->tile_rows = rows;
+    out->middle_width = columns * tile_width;
+    out->middle_height = rows * tile_height;
+}
+
+/* LFM2-VL's tiles: a picture that is too large for one tile becomes squares of `tile` pixels, and the whole at the size of a picture that
+ * is one tile. */
+static void
+divide_pixels(const dop_image_processor *p, double w, double h, dop_image_layout *out)
+{
+    const double patch = p->patch, unit = patch * p->merge;
+    const double area = fmax(patch, rint(w / unit) * unit) * fmax(patch, rint(h / unit) * unit);
+    const uint32_t whole_width = out->middle_width, whole_height = out->middle_height;
+    if (!p->split || p->tile == 0 || area <= (double)p->max_pixels * p->pan_ratio)
+        return;
+    lay_out_canvas(p, (uint32_t)w, (uint32_t)h, p->tile, p->tile, out);
+    if (out->tile_rows == 0)
+        return;
+    out->width = out->height = p->tile;
+    out->whole_width = whole_width;
+    out->whole_height = whole_height;
+}
+
+/* Gemma 3's pan and scan: divides a long picture into pieces side by side along its longer edge. */
+static void
+lay_out_pan(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
+{
+    const bool wide = w >= h;
+    const uint32_t longer = wide ? w : h, shorter = wide ? h : w;
+    if ((double)longer / shorter < p->pan_ratio)
+        return;
+    uint32_t n = (uint32_t)floor((double)longer / shorter + 0.5);
+    n = n < longer / p->pan_edge ? n : longer / p->pan_edge;
+    n = n > 2 ? n : 2;
+    n = n < p->max_tiles ? n : p->max_tiles;
+    const uint32_t piece = (longer + n - 1) / n;
+    if ((piece < shorter ? piece : shorter) < p->pan_edge || (uint64_t)piece * (n - 1) >= longer)
+        return;
+    out->tile_columns = wide ? n : 1;
+    out->tile_rows = wide ? 1 : n;
+    out->whole_first = true;
+}
+
+/* SigLIP 2's size: finds by bisection the largest scale at which the picture has no more than max_patches patches. */
+static void
+lay_out_patches(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
+{
+    const double eps = 1e-5, patch = p->patch;
+    double low = eps / 10, high = 100;
+    while (high - low >= eps) {
+        const double scale = (low + high) / 2;
+        const double y = fmax(1, ceil(h * scale / patch)), x = fmax(1, ceil(w * scale / patch));
+        if (y * x <= p->max_patches)
+            low = scale;
+        else
+            high = scale;
+    }
+    out->middle_width = edge(fmax(patch, ceil(w * low / patch) * patch));
+    out->middle_height = edge(fmax(patch, ceil(h * low / patch) * patch));
+}
+
+/* Gemma 4's size: the picture is scaled to max_patches patches, and its edges round down to multiples of `unit` pixels.  An edge that would
+ * vanish becomes `unit`, and the other one as many times as long as in the picture, within the number of patches.  A step of the tower
+ * knows places below DOP_STEP_EDGE. */
+static void
+lay_out_budget(const dop_image_processor *p, double w, double h, dop_image_layout *out)
+{
+    const double unit = (double)p->patch * p->merge, pixels = (double)p->max_patches * p->patch * p->patch;
+    const double scale = sqrt(pixels / (h * w)), features = floor(p->max_patches / ((double)p->merge * p->merge));
+    const double most = fmin(features, floor((DOP_STEP_EDGE - 1.0) / p->merge)) * unit;
+    double out_w = floor(scale * w / unit) * unit, out_h = floor(scale * h / unit) * unit;
+    if (out_h == 0) {
+        out_h = unit;
+        out_w = floor(w / h) * unit;
+    } else if (out_w == 0) {
+        out_w = unit;
+        out_h = floor(h / w) * unit;
+    }
+    out->middle_width = edge(fmin(out_w, most));
+    out->middle_height = edge(fmin(out_h, most));
+}
+
+/* CLIP's size: the shorter edge becomes `shortest`, the aspect ratio is kept. */
+static void
+lay_out_edge(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
+{
+    const uint64_t longer = (uint64_t)p->shortest * (w > h ? w : h) / (w > h ? h : w);
+    out->middle_width = w <= h ? p->shortest : edge((double)longer);
+    out->middle_height = w <= h ? edge((double)longer) : p->shortest;
+}
+
+static dop_status
+sizes(const dop_image_processor *p, uint32_t w, uint32_t h, dop_diag *diag, dop_image_layout *out)
+{
+    out->middle_width = w;
+    out->middle_height = h;
+    switch (p->form) {
+    case DOP_IMAGE_EXACT:
+    case DOP_IMAGE_CANVAS:
+    case DOP_IMAGE_PAN:
+        if (p->resize || p->split) {
+            out->middle_width = p->width;
+            out->middle_height = p->height;
+        }
+        if (p->split && p->form == DOP_IMAGE_CANVAS)
+            lay_out_canvas(p, w, h, p->width, p->height, out);
+        if (p->split && p->form == DOP_IMAGE_PAN)
+            lay_out_pan(p, w, h, out);
+        break;
+    case DOP_IMAGE_EDGE:
+        if (p->resize)
+            lay_out_edge(p, w, h, out);
+        break;
+    case DOP_IMAGE_PIXELS:
+        if (!p->tile && (w > h ? w : h) > 200 * (uint64_t)(w > h ? h : w))
+            return DOP_FAIL(diag, DOP_E_INPUT,
+                            "the picture's edges are %u and %u pixels: one may be up to 200 times the other", w, h);
+        if (p->resize) {
+            lay_out_pixels(p, w, h, out);
+            divide_pixels(p, w, h, out);
+        }
+        break;
+    case DOP_IMAGE_LONGEST:
+        if (p->resize)
+            lay_out_longest(p, w, h, out);
+        break;
+    case DOP_IMAGE_TILES:
+        lay_out_tiles(p, w, h, out);
+        break;
+    case DOP_IMAGE_PATCHES:
+        if (p->resize)
+            lay_out_patches(p, w, h, out);
+        break;
+    case DOP_IMAGE_BUDGET:
+        if (p->resize)
+            lay_out_budget(p, w, h, out);
+        break;
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height, dop_diag *diag,
+                  dop_image_layout *out_layout)
+{
+    dop_image_layout x = {0};
+    if (width == 0 || height == 0 || width > DOP_PICTURE_MAX_EDGE || height > DOP_PICTURE_MAX_EDGE)
+        return DOP_FAIL(diag, DOP_E_INPUT, "a picture of %u x %u pixels", width, height);
+    dop_status st = sizes(p, width, height, diag, &x);
+    if (st != DOP_OK)
+        return st;
+    const bool divided = x.tile_rows > 0;
+    x.n_tiles = divided ? x.tile_rows * x.tile_columns + 1 : 1;
+    if (x.width == 0) {
+        x.width = divided ? p->width : p->crop ? p->crop_width : x.middle_width;
+        x.height = divided ? p->height : p->crop ? p->crop_height : x.middle_height;
+    }
+    if (x.whole_width == 0) {
+        x.whole_width = x.width;
+        x.whole_height = x.height;
+    }
+    x.grid_width = x.width / p->patch;
+    x.grid_height = x.height / p->patch;
+    const uint32_t whole_columns = x.whole_width / p->patch, whole_rows = x.whole_height / p->patch;
+    const uint64_t whole = (uint64_t)whole_columns * whole_rows;
+    const uint64_t patches = (uint64_t)(x.n_tiles - 1) * x.grid_width * x.grid_height + whole;
+    /* Pixels beyond the last whole patch are dropped, as by a convolution with the patch as stride.  But the patches along each edge must
+     * fill whole features. */
+    if (x.middle_width == 0 || x.middle_height == 0 || whole == 0 || x.grid_width % p->merge != 0 ||
+        x.grid_height % p->merge != 0 || whole_columns % p->merge != 0 || whole_rows % p->merge != 0)
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "a picture of %u x %u pixels becomes one of %u x %u, which has no patches of %u x %u pixels",
+                        width, height, x.middle_width, x.middle_height, p->patch * p->merge, p->patch * p->merge);
+    if ((uint64_t)x.n_tiles * x.width * x.height * p->frames > DOP_PICTURE_MAX_PIXELS ||
+        (uint64_t)x.middle_width * x.middle_height > DOP_PICTURE_MAX_PIXELS)
+        return DOP_FAIL(diag, DOP_E_LIMIT, "a picture of %u x %u pixels becomes %u of %u x %u, more than are allowed",
+                        width, height, x.n_tiles, x.width, x.height);
+    x.rows = (uint32_t)patches;
+    x.row_values = 3 * p->frames * p->patch * p->patch;
+    x.padding = (p->form == DOP_IMAGE_PATCHES || p->form == DOP_IMAGE_BUDGET) && p->max_patches > x.rows
+                    ? p->max_patches - x.rows
+                    : 0;
+    x.features = x.rows / (p->merge * p->merge) + x.n_tiles * p->more_features;
+    *out_layout = x;
+    return DOP_OK;
+}
+
+dop_image_tile
+dop_image_tile_of(const dop_image_processor *p, const dop_image_layout *layout, uint32_t i)
+{
+    const uint32_t of_tile = layout->grid_width * layout->grid_height,
+                   whole_rows = layout->rows - (layout->n_tiles - 1) * of_tile;
+    dop_image_tile t = {.whole = i == (layout->whole_first ? 0 : layout->n_tiles - 1),
+                        .width = layout->width,
+                        .height = layout->height,
+                        .first_row = i * of_tile};
+    if (t.whole) {
+        t.width = layout->whole_width;
+        t.height = layout->whole_height;
+    } else if (layout->whole_first) {
+        t.first_row += whole_rows - of_tile;
+    }
+    t.grid_width = t.width / p->patch;
+    t.grid_height = t.height / p->patch;
+    t.first_feature = t.first_row / (p->merge * p->merge) + i * p->more_features;
+    t.features = t.grid_width * t.grid_height / (p->merge * p->merge) + p->more_features;
+    return t;
+}

@@ -1,0 +1,110 @@
+/* Makes the tokens that stand for a picture in a text. */
+#include "media/picture/image_processor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct marks {
+    dop_image_mark *items;
+    uint32_t n, cap;
+    bool failed;
+} marks;
+
+/* Adds a text n times, as one mark; adds nothing where the text is empty or n is 0. */
+static void
+add(marks *m, const char *text, uint32_t n, bool features)
+{
+    if (!text[0] || n == 0 || m->failed)
+        return;
+    if (m->n == m->cap) {
+        const uint32_t cap = m->cap ? 2 * m->cap : 16;
+        dop_image_mark *items = realloc(m->items, cap * sizeof *items);
+        m->failed = !items;
+        if (!items)
+            return;
+        m->items = items;
+        m->cap = cap;
+    }
+    dop_image_mark *const x = &m->items[m->n++];
+    *x = (dop_image_mark){.n = n, .features = features};
+    snprintf(x->text, sizeof x->text, "%s", text);
+}
+
+/* The mark of a tile with its row and its column, which count from 1. */
+static void
+add_place(marks *m, dop_mark_form form, uint32_t row, uint32_t column)
+{
+    char place[48]; /* rows and columns are few */
+    if (form == DOP_MARKS_TILES)
+        snprintf(place, sizeof place, "<row_%u_col_%u>", row + 1, column + 1);
+    else
+        snprintf(place, sizeof place, "<|img_row_%u_col_%u|>", row + 1, column + 1);
+    add(m, place, 1, false);
+}
+
+/* Adds the marks of DOP_MARKS_GRID. */
+static void
+add_grid(marks *m, const dop_image_processor *p, const dop_image_layout *x)
+{
+    add(m, p->begin, 1, false);
+    for (uint32_t i = 0; i < x->n_tiles; i++) {
+        const dop_image_tile tile = dop_image_tile_of(p, x, i);
+        if (!tile.whole)
+            add_place(m, DOP_MARKS_GRID, i / x->tile_columns, i % x->tile_columns);
+        else if (x->n_tiles > 1)
+            add(m, p->whole, 1, false);
+        add(m, p->image, tile.features, true);
+    }
+    add(m, p->end, 1, false);
+}
+
+/* Adds the marks of DOP_MARKS_TILES: each tile behind a mark with its row and its column, which count from 1; then the whole picture. */
+static void
+add_tiles(marks *m, const dop_image_processor *p, const dop_image_layout *x)
+{
+    const uint32_t each = dop_image_tile_of(p, x, 0).features;
+    for (uint32_t row = 0; row < x->tile_rows; row++) {
+        for (uint32_t column = 0; column < x->tile_columns; column++) {
+            add(m, p->begin, 1, false);
+            add_place(m, DOP_MARKS_TILES, row, column);
+            add(m, p->image, each, true);
+        }
+        add(m, p->row_end, 1, false);
+    }
+    if (x->tile_rows > 0)
+        add(m, p->row_end, 1, false);
+    add(m, p->begin, 1, false);
+    add(m, p->whole, 1, false);
+    add(m, p->image, each, true);
+    add(m, p->end, 1, false);
+}
+
+dop_status
+dop_image_marks(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag,
+                dop_image_mark **out_marks, uint32_t *out_n)
+{
+    marks m = {0};
+    const uint32_t lines = p->marks == DOP_MARKS_LINES ? layout->grid_height / p->merge : 1;
+    *out_marks = NULL;
+    *out_n = 0;
+    if (p->marks == DOP_MARKS_TILES) {
+        add_tiles(&m, p, layout);
+    } else if (p->marks == DOP_MARKS_GRID) {
+        add_grid(&m, p, layout);
+    } else {
+        add(&m, p->begin, 1, false);
+        for (uint32_t i = 0; i < lines; i++) {
+            add(&m, p->image, layout->features / lines, true);
+            if (i + 1 < lines)
+                add(&m, p->row_end, 1, false);
+        }
+        add(&m, p->end, 1, false);
+    }
+    if (m.failed) {
+        free(m.items);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    *out_marks = m.items;
+    *out_n = m.n;
+    return DOP_OK;
+}

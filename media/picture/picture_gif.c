@@ -1,0 +1,242 @@
+/* GIF: the first frame.  A dictionary of codes (LZW) and a palette; no library, since that would be more to link than it saves. */
+#include "media/picture/picture_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CODES = 4096 };
+
+typedef struct gif_state {
+    dop_decoding *d;
+    size_t at;              /* bytes of the file that have been read */
+    const uint8_t *palette; /* colors of 3 bytes; NULL: gray */
+    uint32_t colors;
+    int transparent; /* index of the transparent color, which also fills the canvas outside the frame; 0 where none is stated */
+    bool some_transparent; /* one is stated */
+    /* The frame, in pixels of the picture. */
+    uint32_t left, top, width, height;
+    bool interlaced;
+    uint64_t written; /* pixels of the frame that are decoded so far */
+    /* The dictionary of LZW: a code's string of pixels is the string of code prefix[code], and last[code] behind it. */
+    uint16_t prefix[CODES];
+    uint8_t last[CODES];
+    uint8_t string[CODES]; /* scratch: the string of one code, backwards */
+} gif_state;
+
+static dop_status
+cut_off(gif_state *g)
+{
+    return dop_decoding_damaged(g->d, "GIF", "it ends too early");
+}
+
+static uint32_t
+u16(const uint8_t *p)
+{
+    return (uint32_t)(p[0] | p[1] << 8);
+}
+
+/* Takes the next n bytes of the file; NULL: fewer are left. */
+static const uint8_t *
+take(gif_state *g, size_t n)
+{
+    if (n > g->d->size - g->at)
+        return NULL;
+    g->at += n;
+    return g->d->bytes + g->at - n;
+}
+
+/* Reads the palette that the flags of a header announce, if they do. */
+static bool
+take_palette(gif_state *g, uint8_t flags)
+{
+    if (!(flags & 0x80))
+        return true;
+    g->colors = 2U << (flags & 7);
+    g->palette = take(g, 3 * (size_t)g->colors);
+    return g->palette != NULL;
+}
+
+static void
+put(gif_state *g, uint64_t pixel, uint8_t index)
+{
+    static const uint32_t first[] = {0, 4, 2, 1}, step[] = {8, 8, 4, 2};
+    uint32_t y = (uint32_t)(pixel / g->width);
+    if (g->interlaced)
+        for (uint32_t pass = 0;; pass++) {
+            const uint32_t rows = g->height > first[pass] ? (g->height - first[pass] + step[pass] - 1) / step[pass] : 0;
+            if (y < rows) {
+                y = first[pass] + y * step[pass];
+                break;
+            }
+            y -= rows;
+        }
+    const uint64_t x = g->left + pixel % g->width, row = g->top + (uint64_t)y;
+    if (x >= g->d->picture.width || row >= g->d->picture.height)
+        return;
+    uint8_t *to = g->d->picture.rgb + (row * g->d->picture.width + x) * 3;
+    if (g->d->alpha)
+        memset(to, g->some_transparent && index == g->transparent ? 0 : 255, 3);
+    else if (!g->palette)
+        memset(to, index, 3);
+    else if (index < g->colors)
+        memcpy(to, g->palette + 3 * (size_t)index, 3);
+    else
+        memset(to, 0, 3);
+}
+
+/* Writes the string of a code and returns its first pixel. */
+static uint8_t
+put_code(gif_state *g, uint32_t code, uint32_t roots)
+{
+    uint32_t n = 0;
+    const uint64_t all = (uint64_t)g->width * g->height;
+    while (code >= roots) { /* a prefix is always a smaller code */
+        g->string[n++] = g->last[code];
+        code = g->prefix[code];
+    }
+    const uint8_t head = (uint8_t)code;
+    g->string[n++] = head;
+    while (n > 0 && g->written < all)
+        put(g, g->written++, g->string[--n]);
+    return head;
+}
+
+/* Decodes the frame's LZW codes.  Their bits come in blocks of up to 255 bytes, each behind its length; a length of 0 ends them. */
+static dop_status
+decode_frame(gif_state *g)
+{
+    const uint8_t *first = take(g, 1);
+    if (!first || *first < 1 || *first > 11)
+        return first ? dop_decoding_damaged(g->d, "GIF", "its codes have no valid width") : cut_off(g);
+    const uint32_t bits0 = *first, clear = 1U << bits0, end = clear + 1;
+    const uint64_t all = (uint64_t)g->width * g->height;
+    uint32_t width = bits0 + 1, next = clear + 2, held = 0, n_held = 0, block = 0;
+    int32_t before = -1; /* the code before this one */
+    uint8_t head = 0;    /* first pixel of its string */
+    while (g->written < all) {
+        while (n_held < width) {
+            const uint8_t *byte = take(g, 1);
+            if (byte && block == 0) {
+                block = *byte;
+                byte = block ? take(g, 1) : NULL;
+            }
+            if (!byte)
+                return cut_off(g);
+            block--;
+            held |= (uint32_t)*byte << n_held;
+            n_held += 8;
+        }
+        const uint32_t code = held & ((1U << width) - 1);
+        held >>= width;
+        n_held -= width;
+        if (code == end)
+            return cut_off(g);
+        if (code == clear) {
+            width = bits0 + 1;
+            next = clear + 2;
+            before = -1;
+            continue;
+        }
+        if (before < 0 ? code >= clear : code > next || (code == next && next >= CODES))
+            return dop_decoding_damaged(g->d, "GIF", "a code that is not in its dictionary");
+        /* The code may be the one that is defined here: the string of the code before it, and that string's first pixel. */
+        if (before >= 0 && code == next) {
+            g->prefix[next] = (uint16_t)before;
+            g->last[next] = head;
+        }
+        const uint8_t now = put_code(g, code, clear);
+        if (before >= 0 && next < CODES) {
+            g->prefix[next] = (uint16_t)before;
+            g->last[next] = now;
+            next++;
+            if (next == 1U << width && width < 12)
+                width++;
+        }
+        before = (int32_t)code;
+        head = now;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+image(gif_state *g, uint32_t canvas_width, uint32_t canvas_height)
+{
+    const uint8_t *p = take(g, 9);
+    if (!p)
+        return cut_off(g);
+    g->left = u16(p);
+    g->top = u16(p + 2);
+    g->width = u16(p + 4);
+    g->height = u16(p + 6);
+    g->interlaced = p[8] & 0x40;
+    if (g->width == 0 || g->height == 0)
+        return dop_decoding_damaged(g->d, "GIF", "its first frame has no pixels");
+    /* Files exist whose canvas is smaller than their frames. */
+    const uint32_t w = canvas_width > g->left + g->width ? canvas_width : g->left + g->width;
+    const uint32_t h = canvas_height > g->top + g->height ? canvas_height : g->top + g->height;
+    dop_status st = take_palette(g, p[8]) ? dop_decoding_start(g->d, w, h, 0) : cut_off(g);
+    if (st != DOP_OK)
+        return st;
+    const gif_state frame = *g;
+    g->left = g->top = 0; /* fills the area outside the frame */
+    g->width = w;
+    g->height = h;
+    g->interlaced = false;
+    if ((g->palette || g->d->alpha) && (frame.width < w || frame.height < h))
+        for (uint64_t i = 0; i < (uint64_t)w * h; i++)
+            put(g, i, (uint8_t)g->transparent);
+    g->left = frame.left;
+    g->top = frame.top;
+    g->width = frame.width;
+    g->height = frame.height;
+    g->interlaced = frame.interlaced;
+    return decode_frame(g);
+}
+
+/* Reads an extension block; the graphic control extension says which color is transparent. */
+static bool
+extension(gif_state *g)
+{
+    const uint8_t *label = take(g, 1);
+    while (label) {
+        const uint8_t *n = take(g, 1);
+        const uint8_t *p = n ? take(g, *n) : NULL;
+        if (!p)
+            return false;
+        if (*n == 0)
+            return true;
+        if (*label == 0xf9 && *n >= 4 && (p[0] & 1)) {
+            g->transparent = p[3];
+            g->some_transparent = true;
+        }
+    }
+    return false;
+}
+
+dop_status
+dop_decode_gif(dop_decoding *d)
+{
+    gif_state *g = calloc(1, sizeof *g);
+    if (!g)
+        return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+    g->d = d;
+    const uint8_t *head = take(g, 13);
+    dop_status st = head && take_palette(g, head[10]) ? DOP_OK : cut_off(g);
+    while (st == DOP_OK) {
+        const uint8_t *kind = take(g, 1);
+        if (kind && *kind == ',') {
+            st = image(g, u16(head + 6), u16(head + 8));
+            break;
+        }
+        if (kind && *kind == '!') {
+            if (!extension(g))
+                st = cut_off(g);
+        } else if (kind && *kind == ';') {
+            st = dop_decoding_damaged(d, "GIF", "it has no frame");
+        } else {
+            st = kind ? dop_decoding_damaged(d, "GIF", "a block of an unknown kind") : cut_off(g);
+        }
+    }
+    free(g);
+    return st;
+}

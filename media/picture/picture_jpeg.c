@@ -1,0 +1,137 @@
+/* JPEG by libjpeg-turbo: baseline, progressive and arithmetic; gray, YCbCr, RGB, CMYK and YCCK. */
+#include "media/picture/picture_internal.h"
+
+#include <jerror.h>
+#include <jpeglib.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* State of decoding that survives libjpeg's errors: these leave by longjmp, after which local variables have no certain values. */
+typedef struct jpeg_state {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf leave;
+    dop_decoding *d;
+    uint8_t *row; /* buffer for a row of CMYK */
+    char error[JMSG_LENGTH_MAX];
+    dop_status status;
+} jpeg_state;
+
+static void
+on_error(j_common_ptr info)
+{
+    jpeg_state *s = info->client_data;
+    info->err->format_message(info, s->error);
+    longjmp(s->leave, 1);
+}
+
+/* Handles libjpeg's warnings.  Where data is missing libjpeg warns and fills up with gray, which counts as damage here; superfluous
+ * bytes between segments do not. */
+static void
+on_message(j_common_ptr info, int level)
+{
+    const int code = info->err->msg_code;
+    if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE))
+        on_error(info);
+}
+
+/* Limits the number of scans and charges the budget for them: a progressive file can have any number of scans over the whole picture, a
+ * few bytes each. */
+static void
+on_progress(j_common_ptr info)
+{
+    enum { MOST_SCANS = 256 };
+    jpeg_state *s = info->client_data;
+    if (((j_decompress_ptr)info)->input_scan_number > MOST_SCANS) {
+        snprintf(s->error, sizeof s->error, "it has more than %d scans", MOST_SCANS);
+        longjmp(s->leave, 1);
+    }
+    if (!dop_budget_step(s->d->budget, s->d->picture.width / 8)) {
+        s->status = dop_budget_fail(s->d->budget, s->d->diag, "decoding the picture");
+        longjmp(s->leave, 1);
+    }
+}
+
+static uint8_t
+times(uint32_t a, uint32_t b) /* a * b / 255, rounded */
+{
+    const uint32_t t = a * b + 128;
+    return (uint8_t)((t + (t >> 8)) >> 8);
+}
+
+/* Converts a row of CMYK to RGB.  The four channels are inverted, as Adobe's programs store them: 255 is no ink. */
+static void
+cmyk_to_rgb(const uint8_t *cmyk, uint32_t n, uint8_t *rgb)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t c = 0; c < 3; c++) {
+            const uint32_t light = cmyk[4 * i + 3];
+            rgb[3 * i + c] = (uint8_t)(light - times(255U - cmyk[4 * i + c], light));
+        }
+}
+
+static void
+read_orientation(jpeg_state *s)
+{
+    for (jpeg_saved_marker_ptr m = s->jpeg.marker_list; m; m = m->next)
+        if (m->marker == JPEG_APP0 + 1 && m->data_length > 6 && memcmp(m->data, "Exif\0\0", 6) == 0) {
+            s->d->orientation = dop_exif_orientation(m->data, m->data_length);
+            return;
+        }
+}
+
+static void
+run(jpeg_state *s)
+{
+    struct jpeg_decompress_struct *const jpeg = &s->jpeg;
+    if (setjmp(s->leave)) {
+        s->status = s->status != DOP_OK ? s->status : dop_decoding_damaged(s->d, "JPEG", s->error);
+        return;
+    }
+    jpeg_create_decompress(jpeg);
+    jpeg->client_data = s;
+    jpeg->progress = &s->progress;
+    jpeg_mem_src(jpeg, s->d->bytes, (unsigned long)s->d->size);
+    jpeg_save_markers(jpeg, JPEG_APP0 + 1, 0xffff);
+    (void)jpeg_read_header(jpeg, TRUE);
+    read_orientation(s);
+    /* libjpeg keeps all coefficients of a progressive picture in memory, 16 bits each. */
+    const uint32_t held = jpeg_has_multiple_scans(jpeg) ? 2 * (uint32_t)jpeg->num_components : 0;
+    s->status = dop_decoding_start(s->d, jpeg->image_width, jpeg->image_height, held);
+    if (s->status != DOP_OK)
+        return;
+    jpeg->out_color_space = jpeg->num_components == 4 ? JCS_CMYK : JCS_RGB;
+    (void)jpeg_start_decompress(jpeg);
+    const uint32_t w = jpeg->output_width, h = jpeg->output_height;
+    const bool cmyk = jpeg->out_color_space == JCS_CMYK;
+    s->row = cmyk ? malloc((size_t)w * 4) : NULL;
+    if (cmyk && !s->row) {
+        s->status = DOP_FAIL(s->d->diag, DOP_E_NOMEM, "out of memory");
+        return;
+    }
+    while (jpeg->output_scanline < h) {
+        uint8_t *const to = s->d->picture.rgb + (size_t)jpeg->output_scanline * w * 3;
+        JSAMPROW row = cmyk ? s->row : to;
+        (void)jpeg_read_scanlines(jpeg, &row, 1);
+        if (cmyk)
+            cmyk_to_rgb(s->row, w, to);
+    }
+}
+
+dop_status
+dop_decode_jpeg(dop_decoding *d)
+{
+    jpeg_state s = {.d = d, .progress.progress_monitor = on_progress};
+    s.jpeg.err = jpeg_std_error(&s.errors);
+    s.errors.error_exit = on_error;
+    s.errors.emit_message = on_message;
+    s.jpeg.client_data = &s;
+    run(&s);
+    jpeg_destroy_decompress(&s.jpeg);
+    free(s.row);
+    if (s.status == DOP_OK && d->alpha)
+        memset(d->picture.rgb, 255, (size_t)d->picture.width * d->picture.height * 3);
+    return s.status;
+}

@@ -1,0 +1,141 @@
+/* PNG by libpng.  One frame is decoded: of an animation (APNG) the default image. */
+#include "media/picture/picture_internal.h"
+
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* State of decoding that survives libpng's errors: these leave by longjmp, after which local variables have no certain values. */
+typedef struct png_state {
+    dop_decoding *d;
+    size_t at; /* bytes of the file that have been read */
+    png_structp png;
+    png_infop info;
+    png_bytep *rows;
+    uint8_t *rgba; /* where alpha is wanted: the picture with it */
+    char error[128];
+    dop_status status;
+} png_state;
+
+static void
+on_error(png_structp png, png_const_charp text)
+{
+    png_state *s = png_get_error_ptr(png);
+    snprintf(s->error, sizeof s->error, "%s", text);
+    png_longjmp(png, 1);
+}
+
+static void
+on_warning(png_structp png, png_const_charp text)
+{
+    (void)png;
+    (void)text;
+}
+
+static void
+on_read(png_structp png, png_bytep to, size_t n)
+{
+    png_state *s = png_get_io_ptr(png);
+    if (n > s->d->size - s->at)
+        png_error(png, "it ends too early");
+    memcpy(to, s->d->bytes + s->at, n);
+    s->at += n;
+}
+
+/* The allocator for libpng, with a limit.  libpng holds a few rows at once, and blocks of text, profiles and EXIF; for some blocks it
+ * allocates the length that the file states before it has read them. */
+static png_voidp
+take_memory(png_structp png, png_alloc_size_t n)
+{
+    enum { MOST = 1 << 20 };
+    (void)png;
+    return n <= MOST ? malloc(n) : NULL;
+}
+
+static void
+give_memory(png_structp png, png_voidp memory)
+{
+    (void)png;
+    free(memory);
+}
+
+/* Asks libpng for 8-bit RGB, or RGBA.  Without alpha palettes and gray take none from a tRNS block, since it would be dropped. */
+static void
+transform(png_state *s)
+{
+    const int color = png_get_color_type(s->png, s->info);
+    if (color == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(s->png);
+    if (!(color & PNG_COLOR_MASK_COLOR)) {
+        png_set_expand_gray_1_2_4_to_8(s->png);
+        png_set_gray_to_rgb(s->png);
+    }
+    png_set_strip_16(s->png);
+    if (s->d->alpha) {
+        if (png_get_valid(s->png, s->info, PNG_INFO_tRNS))
+            png_set_tRNS_to_alpha(s->png);
+        png_set_add_alpha(s->png, 255, PNG_FILLER_AFTER);
+    } else {
+        png_set_strip_alpha(s->png);
+    }
+    (void)png_set_interlace_handling(s->png);
+    png_read_update_info(s->png, s->info);
+}
+
+static void
+read_orientation(png_state *s)
+{
+    png_uint_32 n = 0;
+    png_bytep exif = NULL;
+    if (png_get_eXIf_1(s->png, s->info, &n, &exif) && exif)
+        s->d->orientation = dop_exif_orientation(exif, n);
+}
+
+static void
+run(png_state *s)
+{
+    if (setjmp(png_jmpbuf(s->png))) {
+        s->status = s->status != DOP_OK ? s->status : dop_decoding_damaged(s->d, "PNG", s->error);
+        return;
+    }
+    png_set_read_fn(s->png, s, on_read);
+    png_set_user_limits(s->png, 0x7fffffff, 0x7fffffff); /* dop_decoding_start checks the size, with a better message */
+    png_read_info(s->png, s->info);
+    const uint32_t w = png_get_image_width(s->png, s->info), h = png_get_image_height(s->png, s->info);
+    /* Interlaced rows of 16 bits and four channels are the widest that libpng keeps, two at a time. */
+    const size_t wide = s->d->alpha ? 4 : 3, pixels = (size_t)w * h;
+    s->status = dop_decoding_start(s->d, w, h, s->d->alpha ? 4 : 0);
+    if (s->status != DOP_OK)
+        return;
+    transform(s);
+    if (png_get_rowbytes(s->png, s->info) != w * wide)
+        png_error(s->png, "rows of an unknown form");
+    s->rows = malloc(h * sizeof *s->rows);
+    s->rgba = s->d->alpha ? malloc(pixels * wide) : NULL;
+    if (!s->rows || (s->d->alpha && !s->rgba)) {
+        s->status = DOP_FAIL(s->d->diag, DOP_E_NOMEM, "out of memory");
+        return;
+    }
+    for (uint32_t y = 0; y < h; y++)
+        s->rows[y] = (s->d->alpha ? s->rgba : s->d->picture.rgb) + y * w * wide;
+    png_read_image(s->png, s->rows);
+    for (size_t i = 0; i < pixels && s->d->alpha; i++)
+        memset(s->d->picture.rgb + 3 * i, s->rgba[4 * i + 3], 3);
+    read_orientation(s);
+}
+
+dop_status
+dop_decode_png(dop_decoding *d)
+{
+    png_state s = {.d = d};
+    s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, NULL, take_memory, give_memory);
+    s.info = s.png ? png_create_info_struct(s.png) : NULL;
+    if (s.info)
+        run(&s);
+    else
+        s.status = DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+    free(s.rows);
+    free(s.rgba);
+    png_destroy_read_struct(&s.png, &s.info, NULL);
+    return s.status;
+}

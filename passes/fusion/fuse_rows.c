@@ -1,0 +1,94 @@
+/* fuse-rows: run a row program (statistics, sandwich norms, qk-norm with rotation) in the load phase of the region that
+ * reads it.  A statistic wanted only after the sum is accumulated beside it; anything else is staged in shared memory by
+ * each workgroup, which costs less than a dispatch and a barrier when there is one token.  Values that others read too
+ * are stored by one workgroup.  Runs last: only now the row programs are complete. */
+#include "passes/fusion/fuse.h"
+
+static dop_status
+try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
+{
+    const dop_region *reg = &g->regions[r];
+    for (uint32_t i = 0; i < reg->n_outs; i++)
+        for (uint32_t k = 0; k < f->readers[reg->outs[i]].n; k++) {
+            dop_region_id c = f->readers[reg->outs[i]].ids[k];
+            dop_reason why;
+            dop_status st = dop_fuse_may_stage(cx, f, r, c, &why);
+            if (st == DOP_OK && dop_fuse_stages(&g->regions[c]))
+                st = dop_fuse_log(cx, g, r, c, "fuse-rows", why, why == DOP_REASON_none);
+            if (st != DOP_OK)
+                return st;
+            if (why != DOP_REASON_none)
+                continue;
+            return dop_flow_join(f, g, c, r, cx->diag, changed);
+        }
+    return DOP_OK;
+}
+
+/* Does region c make whole rows of `value` in its load phase, were it to compute them?  A row program does, and what
+ * multiplies the one row of a single token. */
+static bool
+makes_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id value)
+{
+    uint32_t cols = dop_node_cols(g, value);
+    const dop_template_info *t = dop_template_of(c->tpl);
+    if (t->tile[DOP_AXIS_col] == DOP_TILE_whole && t->tile[DOP_AXIS_row] != DOP_TILE_whole)
+        return c->info->has_unit && c->info->unit.units == 1 && c->info->unit.len == cols &&
+               dop_node_row_multiple(g, c->nodes[0]) == dop_node_row_multiple(g, value);
+    return (t->hole[0] & DOP_HOLE_ROWS) && g->max_t == 1 && dop_fuse_fits_shared(cx->target, cols) &&
+           c->info->product.n_mats && c->info->product.depth == cols && dop_region_feeds(g, c, value);
+}
+
+/* Handles element-wise regions that were left because several regions read them.  If those have become one region, it computes
+ * the value; else one of them computes the value in its load phase and stores it for the others.  A reader that a kernel path
+ * names computes it for itself alone. */
+static dop_status
+try_first_reader(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
+{
+    const dop_region *reg = &g->regions[r];
+    /* A result of the graph has to be stored. */
+    bool only = dop_flow_n_readers(f, reg->outs[0]) == 1 && !f->output[reg->outs[0]];
+    for (uint32_t k = 0; k < f->readers[reg->outs[0]].n; k++) {
+        dop_region_id c = f->readers[reg->outs[0]].ids[k];
+        dop_reason why = DOP_REASON_none;
+        dop_status st = DOP_OK;
+        if (reg->n_outs != 1)
+            continue;
+        const bool stores = !only && makes_rows(cx, g, &g->regions[c], reg->outs[0]);
+        if (!only && !stores && !dop_fuse_asked(cx, g, r, c))
+            continue;
+        st = dop_fuse_may_prologue(cx, f, r, c, &why);
+        if (st != DOP_OK)
+            return st;
+        if (why != DOP_REASON_none || ((only || stores) && dop_flow_path_around(f, r, c)))
+            continue;
+        st = dop_fuse_log(cx, g, r, c, "fuse-rows", DOP_REASON_none, only || stores);
+        if (st == DOP_OK)
+            st = dop_flow_absorb(f, g, c, r, g->regions[c].tpl, !only && !stores, cx->diag);
+        *changed = true;
+        return st == DOP_OK ? dop_flow_settle(f, g, cx->diag) : st;
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_pass_fuse_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
+{
+    dop_flow f = {0};
+    dop_status st = dop_flow_start(g, cx->diag, &f);
+    for (bool more = true; more && st == DOP_OK;) { /* what joined may now take what it reads along */
+        more = false;
+        for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
+            if (!g->regions[r].dead && dop_fuse_is_program(&g->regions[r]))
+                st = try_region(cx, g, &f, r, &more);
+        *changed = *changed || more;
+    }
+    for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
+        for (bool joined = true;
+             joined && st == DOP_OK && !g->regions[r].dead && dop_fuse_is_element(&g->regions[r]);) {
+            joined = false;
+            st = try_first_reader(cx, g, &f, r, &joined);
+            *changed = *changed || joined;
+        }
+    dop_flow_finish(&f);
+    return st;
+}

@@ -1,0 +1,586 @@
+#include "serve/api/api_call.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEEPEST = 40, LONGEST_WORD = 256 };
+
+static bool
+blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* Matches a text with holes (api_form.h) at *io_at, which moves behind it.  key: what KEY holes must be; NULL: anything. */
+static dop_span
+match(const dop_call_text *c, size_t *io_at, const char *pattern, const char *key, size_t n_key)
+{
+    size_t at = *io_at;
+    for (const char *p = pattern; *p; p++) {
+        if (blank(*p)) {
+            at = dop_span_blank(c->text, c->n, at);
+        } else if (*p == DOP_HOLE_KEY && key) {
+            const size_t left = c->n - at;
+            if (memcmp(c->text + at, key, left < n_key ? left : n_key) != 0)
+                return DOP_SPAN_BAD;
+            if (left < n_key)
+                return DOP_SPAN_CUT;
+            at += n_key;
+        } else if (*p < 8) {
+            const size_t from = at;
+            while (at < c->n && c->text[at] != p[1] && !blank(c->text[at]) && c->text[at] != '<' &&
+                   at - from < LONGEST_WORD)
+                at++;
+            if (at == c->n && p[1])
+                return DOP_SPAN_CUT;
+        } else {
+            if (at == c->n)
+                return DOP_SPAN_CUT;
+            if (c->text[at] != *p) {
+                /* white space where the template has none */
+                at = dop_span_blank(c->text, c->n, at);
+                if (at == c->n)
+                    return DOP_SPAN_CUT;
+                if (c->text[at] != *p || (p > pattern && isalnum((unsigned char)p[-1]) && isalnum((unsigned char)*p)))
+                    return DOP_SPAN_BAD;
+            }
+            at++;
+        }
+    }
+    *io_at = at;
+    return DOP_SPAN_GOOD;
+}
+
+dop_span
+dop_call_match(dop_call_text *c, const char *pattern)
+{
+    return match(c, &c->at, pattern, NULL, 0);
+}
+
+/* Adds a call to c->out_calls, and takes ownership of the arguments. */
+static void
+add(dop_call_text *c, const char *name, size_t n, dop_buf *arguments)
+{
+    json_array_append_new(c->out_calls, json_pack("{s:s%, s:s%}", "name", name, n, "arguments",
+                                                  arguments->size ? arguments->data : "{}",
+                                                  arguments->size ? arguments->size : (size_t)2));
+    dop_buf_finish(arguments);
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------------------ */
+
+/* Appends a text as JSON if its type is one of the bits (1 << dop_form_type); false: the text has no such type. */
+static bool
+put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
+{
+    dop_buf made = {0};
+    size_t at = 0;
+    dop_span got = dop_span_json(text, n, &at);
+    if (got == DOP_SPAN_GOOD && dop_span_blank(text, n, at) == n) {
+        dop_span_append(&made, text, at);
+    } else { /* as Python writes it */
+        at = 0;
+        made.size = 0;
+        got = dop_span_literal(text, n, NULL, &at, &made);
+        if (got != DOP_SPAN_GOOD || dop_span_blank(text, n, at) != n)
+            made.size = 0;
+    }
+    bool good = made.size > 0;
+    if (good) {
+        const char c = made.data[0];
+        const dop_form_type type = c == '"'               ? DOP_TYPE_STRING
+                                   : c == '{'             ? DOP_TYPE_OBJECT
+                                   : c == '['             ? DOP_TYPE_LIST
+                                   : c == 't' || c == 'f' ? DOP_TYPE_BOOL
+                                   : c == 'n'             ? DOP_TYPE_NULL
+                                                          : DOP_TYPE_NUMBER;
+        good = (bits & 1u << type) != 0;
+    }
+    if (good)
+        dop_buf_append(out, made.data, made.size);
+    dop_buf_finish(&made);
+    return good;
+}
+
+/* Appends a text between marks as JSON of the type that the schema wants; string: the marks say that it is a string. */
+static void
+put_value(const json_t *root, const json_t *schema, bool string, const char *text, size_t n, dop_buf *out)
+{
+    static const char raw[] = "<![CDATA[", end[] = "]]>";
+    const unsigned strings = 1u << DOP_TYPE_STRING;
+    unsigned bits = dop_tool_types(root, schema);
+    if (n >= strlen(raw) + strlen(end) && memcmp(text, raw, strlen(raw)) == 0 &&
+        memcmp(text + n - strlen(end), end, strlen(end)) == 0) {
+        dop_span_quote(out, text + strlen(raw), n - strlen(raw) - strlen(end));
+        return;
+    }
+    if (!bits)
+        bits = string ? strings : ~strings;
+    if ((bits & ~strings) && put_typed(text, n, bits & ~strings, out))
+        return;
+    dop_span_quote(out, text, n);
+}
+
+/* --- keys and values between marks ------------------------------------------------------------------------------------------------ */
+
+/* May what stands at `at` follow an argument? */
+static dop_span
+follows(const dop_call_text *c, size_t at)
+{
+    const dop_tool_form *f = c->form;
+    const char *const texts[] = {f->arg_open, f->tail, f->next};
+    dop_span best = DOP_SPAN_BAD;
+    for (size_t i = 0; i < 3; i++) {
+        size_t behind = at;
+        const dop_span got = texts[i] && texts[i][0] ? match(c, &behind, texts[i], NULL, 0) : DOP_SPAN_BAD;
+        best = got > best ? got : best;
+    }
+    return best;
+}
+
+static dop_span arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth, bool list,
+                                  dop_buf *out);
+
+/* Finds the end of the value that starts at c->at, and moves c->at behind its end mark. nested: the end mark of an outer
+ * value may follow. */
+static dop_span
+value_end(dop_call_text *c, const char *key, size_t n_key, bool nested, size_t *out_end)
+{
+    const char *close = c->form->value_close, *mark = close;
+    while (blank(*mark))
+        mark++;
+    const size_t n_blank = (size_t)(mark - close);
+    dop_span got = DOP_SPAN_BAD;
+    for (size_t at = c->at; at <= c->n; at++) {
+        const char *hit = at < c->n ? memchr(c->text + at, *mark, c->n - at) : NULL;
+        if (!hit)
+            break;
+        at = (size_t)(hit - c->text);
+        size_t behind = at;
+        dop_span one = match(c, &behind, mark, key, n_key);
+        if (one == DOP_SPAN_GOOD && !nested)
+            one = follows(c, behind);
+        else if (one == DOP_SPAN_CUT && c->ended)
+            one = DOP_SPAN_BAD;
+        if (one == DOP_SPAN_BAD)
+            continue;
+        got = one;
+        if (one == DOP_SPAN_GOOD || c->ended) {
+            *out_end = at;
+            if (at - c->at >= n_blank && memcmp(c->text + at - n_blank, close, n_blank) == 0)
+                *out_end = at - n_blank;
+            c->at = behind;
+            return DOP_SPAN_GOOD;
+        }
+        break;
+    }
+    return c->ended ? DOP_SPAN_BAD : got == DOP_SPAN_BAD ? DOP_SPAN_CUT : got;
+}
+
+static dop_span
+one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, const json_t *schema, unsigned depth,
+          dop_buf *out)
+{
+    const dop_tool_form *f = c->form;
+    const char *const type = strchr(f->assign, DOP_HOLE_TYPE);
+    size_t n_assign = strlen(f->assign), word = 0, end;
+    bool string = false;
+    while (n_assign > 0 && blank(f->assign[n_assign - 1]))
+        n_assign--;
+    char *assign = strndup(f->assign, n_assign);
+    if (assign && type) { /* the word for the type says whether the value is a string */
+        const size_t head = (size_t)(type - f->assign), left = c->n - c->at;
+        word = left > head ? head : left;
+        const char *want = f->words[DOP_TYPE_STRING] ? f->words[DOP_TYPE_STRING] : "";
+        string = left > head + strlen(want) && memcmp(c->text + c->at + word, want, strlen(want)) == 0 &&
+                 !isalnum((unsigned char)c->text[c->at + word + strlen(want)]);
+    }
+    dop_span got = assign ? match(c, &c->at, assign, key, n_key) : DOP_SPAN_BAD;
+    free(assign);
+    if (got != DOP_SPAN_GOOD)
+        return got;
+    const size_t n_blank = strlen(f->assign + n_assign);
+    if (n_blank > 0 && c->n - c->at >= n_blank && memcmp(c->text + c->at, f->assign + n_assign, n_blank) == 0)
+        c->at += n_blank;
+    if (f->item && depth < DEEPEST) { /* the value may be written as nested arguments */
+        dop_call_text inner = *c;
+        const unsigned bits = dop_tool_types(root, schema);
+        size_t at = c->at;
+        const bool list = bits == 1u << DOP_TYPE_LIST;
+        if (bits != 1u << DOP_TYPE_STRING && match(c, &at, f->arg_open, NULL, 0) == DOP_SPAN_GOOD && at < c->n &&
+            c->text[at] != '/') {
+            const size_t n_item = strlen(f->item);
+            const bool items =
+                list || (bits != 1u << DOP_TYPE_OBJECT && c->n - at > n_item &&
+                         memcmp(c->text + at, f->item, n_item) == 0 && !isalnum((unsigned char)c->text[at + n_item]));
+            if ((got = arguments_by_keys(&inner, root, schema, depth + 1, items, out)) != DOP_SPAN_GOOD)
+                return got;
+            c->at = inner.at;
+            return match(c, &c->at, f->value_close, key, n_key);
+        }
+    }
+    const size_t from = c->at;
+    if ((got = value_end(c, key, n_key, depth > 0, &end)) != DOP_SPAN_GOOD)
+        return got;
+    put_value(root, schema, string, c->text + from, end - from, out);
+    return DOP_SPAN_GOOD;
+}
+
+static dop_span
+arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth, bool list, dop_buf *out)
+{
+    const dop_tool_form *f = c->form;
+    const char after_key = blank(f->assign[0]) ? '\n' : f->assign[0];
+    dop_buf_puts(out, list ? "[" : "{");
+    for (bool first = true;; first = false) {
+        size_t at = c->at;
+        dop_span got = match(c, &at, f->arg_open, NULL, 0);
+        /* The mark of an argument may begin like an end mark: "<" and "</". */
+        if (got == DOP_SPAN_GOOD && at < c->n && c->text[at] == '/')
+            got = DOP_SPAN_BAD;
+        if ((got == DOP_SPAN_CUT || (got == DOP_SPAN_GOOD && at == c->n)) && !c->ended)
+            return DOP_SPAN_CUT;
+        if (got != DOP_SPAN_GOOD)
+            break;
+        const size_t key = at;
+        while (at < c->n && c->text[at] != after_key && c->text[at] != '\n' && at - key < LONGEST_WORD)
+            at++;
+        if (at == c->n)
+            return c->ended ? DOP_SPAN_BAD : DOP_SPAN_CUT;
+        char name[LONGEST_WORD + 1];
+        memcpy(name, c->text + key, at - key);
+        name[at - key] = 0;
+        c->at = at;
+        if (!first)
+            dop_buf_puts(out, ",");
+        if (!list) {
+            dop_span_quote(out, name, at - key);
+            dop_buf_puts(out, ":");
+        }
+        const json_t *own = list ? json_object_get(schema, "items") : dop_tool_property(schema, name);
+        if ((got = one_value(c, c->text + key, at - key, root, own, depth, out)) != DOP_SPAN_GOOD)
+            return got;
+    }
+    dop_buf_puts(out, list ? "]" : "}");
+    return DOP_SPAN_GOOD;
+}
+
+/* --- keys and literals --------------------------------------------------------------------------------------------------------------- */
+
+static dop_span
+arguments_as_literals(dop_call_text *c, const json_t *schema, dop_buf *out)
+{
+    const dop_tool_form *f = c->form;
+    dop_buf_puts(out, "{");
+    for (bool first = true;; first = false) {
+        dop_span got;
+        c->at = dop_span_blank(c->text, c->n, c->at);
+        if (c->at == c->n)
+            return DOP_SPAN_CUT;
+        if (c->text[c->at] == f->tail[0])
+            break;
+        if (!first) {
+            if ((got = dop_call_match(c, f->arg_open)) != DOP_SPAN_GOOD)
+                return got;
+            dop_buf_puts(out, ",");
+            c->at = dop_span_blank(c->text, c->n, c->at);
+        }
+        const size_t key = c->at;
+        while (c->at < c->n && (isalnum((unsigned char)c->text[c->at]) || strchr("_-.$", c->text[c->at])) &&
+               c->text[c->at])
+            c->at++;
+        if (c->at == c->n)
+            return DOP_SPAN_CUT;
+        const size_t n_key = c->at - key;
+        if (n_key == 0 || n_key > LONGEST_WORD)
+            return DOP_SPAN_BAD;
+        char name[LONGEST_WORD + 1];
+        memcpy(name, c->text + key, n_key);
+        name[n_key] = 0;
+        if ((got = dop_call_match(c, f->assign)) != DOP_SPAN_GOOD)
+            return got;
+        dop_span_quote(out, name, n_key);
+        dop_buf_puts(out, ":");
+        dop_buf value = {0};
+        if ((got = dop_span_literal(c->text, c->n, f->quote, &c->at, &value)) == DOP_SPAN_GOOD) {
+            /* a string where the schema wants something else may be that */
+            const unsigned bits = dop_tool_types(schema, dop_tool_property(schema, name)),
+                           string = 1u << DOP_TYPE_STRING;
+            json_t *plain = bits && !(bits & string) && value.size && value.data[0] == '"'
+                                ? dop_span_string(value.data, value.size)
+                                : NULL;
+            if (!plain || !put_typed(json_string_value(plain), json_string_length(plain), bits, out)) {
+                if (bits == string && value.size && value.data[0] != '"')
+                    dop_span_quote(out, value.data, value.size);
+                else
+                    dop_buf_append(out, value.size ? value.data : "", value.size);
+            }
+            json_decref(plain);
+        }
+        dop_buf_finish(&value);
+        if (got != DOP_SPAN_GOOD)
+            return got;
+    }
+    dop_buf_puts(out, "}");
+    return DOP_SPAN_GOOD;
+}
+
+/* --- JSON --------------------------------------------------------------------------------------------------------------------------- */
+
+/* Appends arguments as a JSON object: as they are, from a string that contains them, or {} where there are none. */
+static bool
+put_arguments(const char *text, size_t n, dop_buf *out)
+{
+    size_t at = 0;
+    if (n > 0 && text[0] == '{') {
+        dop_span_append(out, text, n);
+        return true;
+    }
+    json_t *inner = n > 0 && text[0] == '"' ? dop_span_string(text, n) : NULL;
+    const char *s = json_string_value(inner);
+    const size_t len = json_string_length(inner), from = s ? dop_span_blank(s, len, 0) : 0;
+    bool good = n == 0 || (n == 4 && memcmp(text, "null", 4) == 0) || (s && from == len);
+    if (good) {
+        dop_buf_puts(out, "{}");
+    } else if (s && s[from] == '{' && dop_span_json(s, len, &at) == DOP_SPAN_GOOD &&
+               dop_span_blank(s, len, at) == len) {
+        dop_span_append(out, s, len);
+        good = true;
+    }
+    json_decref(inner);
+    return good;
+}
+
+static bool
+is_name(const dop_span_member *m, const char *name)
+{
+    return name && m->n_name == strlen(name) + 2 && memcmp(m->name + 1, name, strlen(name)) == 0;
+}
+
+/* Adds the call that a JSON object is, if it is one. */
+static bool
+add_object(dop_call_text *c, const char *text, size_t n, unsigned depth)
+{
+    const dop_tool_form *f = c->form;
+    size_t at = 0;
+    dop_span_member m, name = {.n_value = 0}, arguments = {.n_value = 0};
+    while (dop_span_next(text, n, &at, &m)) {
+        if (!f->name_key && !name.n_value) { /* the name is the key */
+            name = arguments = m;
+            name.value = m.name;
+            name.n_value = m.n_name;
+        }
+        if (f->name_key && (is_name(&m, f->name_key) || (is_name(&m, "name") && !name.n_value)))
+            name = m;
+        if (f->name_key && (is_name(&m, f->arguments_key) ||
+                            (!arguments.n_value && (is_name(&m, "arguments") || is_name(&m, "parameters")))))
+            arguments = m;
+        if (is_name(&m, "function") && m.value[0] == '{' && depth == 0)
+            return add_object(c, m.value, m.n_value, 1);
+    }
+    json_t *word = name.n_value ? dop_span_string(name.value, name.n_value) : NULL;
+    dop_buf made = {0};
+    bool known = false;
+    if (word)
+        (void)dop_tool_find(c->tools, json_string_value(word), json_string_length(word), &known);
+    const bool good = known && put_arguments(arguments.value, arguments.n_value, &made);
+    if (good)
+        add(c, json_string_value(word), json_string_length(word), &made);
+    else
+        dop_buf_append(c->unknown, text, n);
+    dop_buf_finish(&made);
+    json_decref(word);
+    return good;
+}
+
+static dop_span
+objects(dop_call_text *c)
+{
+    bool any = false;
+    for (;;) {
+        c->at = dop_span_blank(c->text, c->n, c->at);
+        const size_t from = c->at;
+        size_t end = from;
+        if (from == c->n)
+            return any && c->ended ? DOP_SPAN_GOOD : DOP_SPAN_CUT;
+        if (c->text[from] != '{' && c->text[from] != '[')
+            return any ? DOP_SPAN_GOOD : DOP_SPAN_BAD;
+        const dop_span got = dop_span_json(c->text, c->n, &end);
+        if (got != DOP_SPAN_GOOD)
+            return any && (c->ended || got == DOP_SPAN_BAD) ? DOP_SPAN_GOOD : got;
+        if (c->text[from] == '{')
+            any |= add_object(c, c->text + from, end - from, 0);
+        for (size_t at = from + 1; c->text[from] == '[' && at < end;) {
+            at = dop_span_blank(c->text, end, at);
+            const size_t item = at;
+            if (dop_span_json(c->text, end, &at) != DOP_SPAN_GOOD)
+                break;
+            if (c->text[item] == '{')
+                any |= add_object(c, c->text + item, at - item, 0);
+            at = dop_span_blank(c->text, end, at) + 1;
+        }
+        c->at = end;
+        if (!any)
+            return DOP_SPAN_BAD;
+        size_t more = dop_span_blank(c->text, c->n, end);
+        if (more < c->n && (c->text[more] == ';' || c->text[more] == ','))
+            more = dop_span_blank(c->text, c->n, more + 1);
+        if (more >= c->n && !c->ended && !c->form->value_close[0])
+            return DOP_SPAN_CUT; /* another may follow */
+        if (more >= c->n || (c->text[more] != '{' && c->text[more] != '['))
+            return DOP_SPAN_GOOD;
+        c->at = more;
+    }
+}
+
+/* --- regions ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Reads the name of a tool at c->at: the longest name behind which the rest of the form follows. */
+static dop_span
+read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema)
+{
+    dop_span best = DOP_SPAN_BAD;
+    size_t i, behind = c->at;
+    const json_t *tool;
+    *out_n = 0;
+    json_array_foreach(c->tools, i, tool)
+    {
+        const json_t *function = json_object_get(tool, "function"), *name = json_object_get(function, "name");
+        const size_t n = json_string_length(name), left = c->n - c->at;
+        if (n == 0 || memcmp(c->text + c->at, json_string_value(name), left < n ? left : n) != 0)
+            continue;
+        size_t at = c->at + n;
+        dop_span got = left < n ? DOP_SPAN_CUT : match(c, &at, c->form->middle, NULL, 0);
+        if (got == DOP_SPAN_GOOD &&
+            (c->form->middle[0] == 0 || blank(c->form->middle[0]))) { /* is this the whole name? */
+            const char next = left > n ? c->text[c->at + n] : 0;
+            if (next && (isalnum((unsigned char)next) || strchr("_-.:/", next)))
+                got = DOP_SPAN_BAD;
+            else if (left == n && !c->ended)
+                got = DOP_SPAN_CUT;
+        }
+        if (got > best || (got == best && got == DOP_SPAN_GOOD && n > *out_n)) {
+            best = got;
+            if (got == DOP_SPAN_GOOD) {
+                *out_name = json_string_value(name);
+                *out_n = n;
+                *out_schema = json_object_get(function, "parameters");
+                behind = at;
+            }
+        }
+    }
+    if (best == DOP_SPAN_GOOD)
+        c->at = behind;
+    return best;
+}
+
+static dop_span
+read_arguments(dop_call_text *c, const json_t *schema, dop_buf *out)
+{
+    if (c->form->manner == DOP_FORM_KEYS)
+        return arguments_by_keys(c, schema, schema, 0, false, out);
+    if (c->form->manner == DOP_FORM_LITERAL)
+        return arguments_as_literals(c, schema, out);
+    c->at = dop_span_blank(c->text, c->n, c->at);
+    const size_t from = c->at;
+    if (from == c->n)
+        return DOP_SPAN_CUT;
+    if (c->text[from] != '{')
+        return DOP_SPAN_BAD;
+    const dop_span got = dop_span_json(c->text, c->n, &c->at);
+    if (got == DOP_SPAN_GOOD)
+        dop_span_append(out, c->text + from, c->at - from);
+    return got;
+}
+
+/* Does the text end where either the end of the arguments or one more argument could begin? */
+static bool
+is_cut(const dop_call_text *c)
+{
+    size_t at = c->at;
+    return dop_span_blank(c->text, c->n, at) == c->n || match(c, &at, c->form->arg_open, NULL, 0) == DOP_SPAN_CUT;
+}
+
+static dop_span
+named_calls(dop_call_text *c)
+{
+    const dop_tool_form *f = c->form;
+    size_t complete = c->at; /* behind the last complete call */
+    for (;;) {
+        const char *name = "";
+        const json_t *schema = NULL;
+        size_t n;
+        dop_buf made = {0};
+        dop_span got = read_name(c, &name, &n, &schema);
+        if (got == DOP_SPAN_GOOD)
+            got = read_arguments(c, schema, &made);
+        size_t behind = c->at;
+        const bool open_ended = f->manner == DOP_FORM_NAMED; /* a complete object needs no end mark */
+        dop_span tail = DOP_SPAN_GOOD, next = DOP_SPAN_BAD;
+        if (got == DOP_SPAN_GOOD) {
+            next = f->next ? match(c, &behind, f->next, NULL, 0) : DOP_SPAN_BAD;
+            if (next != DOP_SPAN_GOOD)
+                tail = match(c, &behind, f->tail, NULL, 0);
+            if (!c->ended && (next == DOP_SPAN_CUT || (next == DOP_SPAN_BAD && tail == DOP_SPAN_CUT)))
+                got = DOP_SPAN_CUT;
+            else if (next != DOP_SPAN_GOOD && tail != DOP_SPAN_GOOD && !open_ended &&
+                     (tail == DOP_SPAN_BAD || is_cut(c)))
+                got = DOP_SPAN_BAD;
+        }
+        if (got == DOP_SPAN_GOOD)
+            add(c, name, n, &made);
+        dop_buf_finish(&made);
+        if (got != DOP_SPAN_GOOD) {
+            const bool some = json_array_size(c->out_calls) > 0 && (got == DOP_SPAN_BAD || c->ended);
+            c->at = complete;
+            return some ? DOP_SPAN_GOOD : got;
+        }
+        complete = c->at;
+        c->at = next == DOP_SPAN_GOOD || tail == DOP_SPAN_GOOD ? behind : tail == DOP_SPAN_CUT ? c->n : c->at;
+        if (next != DOP_SPAN_GOOD)
+            return DOP_SPAN_GOOD;
+    }
+}
+
+/* Reads calls in the other form of Mistral's models, which write objects and named calls behind one mark, whichever their
+ * template shows. */
+static dop_span
+other_form(dop_call_text *c, size_t from)
+{
+    const dop_tool_form objects_form = {.manner = DOP_FORM_OBJECT,
+                                        .name_key = (char[]){"name"},
+                                        .arguments_key = (char[]){"arguments"},
+                                        .value_close = (char[]){""}},
+                        named_form = {.manner = DOP_FORM_NAMED,
+                                      .middle = (char[]){"[ARGS]"},
+                                      .next = (char[]){"[TOOL_CALLS]"},
+                                      .tail = (char[]){""}};
+    const dop_tool_form *own = c->form;
+    const bool named = own->manner == DOP_FORM_OBJECT;
+    const size_t at = dop_span_blank(c->text, c->n, from);
+    if (!strstr(own->open, named ? "[TOOL_CALLS]" : "[") || at == c->n)
+        return DOP_SPAN_BAD;
+    c->form = named ? &named_form : &objects_form;
+    c->at = from;
+    const dop_span got = named ? named_calls(c) : objects(c);
+    c->form = own;
+    return got;
+}
+
+dop_span
+dop_call_read(dop_call_text *c)
+{
+    const size_t from = c->at;
+    if (c->form->manner != DOP_FORM_OBJECT) {
+        const dop_span got = named_calls(c);
+        return got == DOP_SPAN_BAD && c->form->manner == DOP_FORM_NAMED ? other_form(c, from) : got;
+    }
+    dop_span got = objects(c);
+    if (got != DOP_SPAN_GOOD)
+        return got == DOP_SPAN_BAD ? other_form(c, from) : got;
+    got = dop_call_match(c, c->form->value_close);
+    if (got == DOP_SPAN_CUT && c->ended)
+        c->at = c->n;
+    return got == DOP_SPAN_CUT && !c->ended ? got : DOP_SPAN_GOOD;
+}

@@ -1,0 +1,275 @@
+/* Keeps the grammars of recent requests.  Clients send the same schema again and again, and a grammar remembers the masks that
+ * it has computed. */
+#include "serve/api/api_internal.h"
+#include "text/grammar/grammar.h"
+#include "text/schema/validate.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { KEPT = 16, AT_A_TIME = 2 };
+/* Bytes of the request's budget that compiling one grammar may take: AT_A_TIME compilations and all kept grammars stay below 300
+ * MB. */
+static const uint64_t most_bytes = 72u << 20;
+
+struct dop_constraints {
+    const dop_vocab *vocab;
+    pthread_mutex_t lock;
+    struct {
+        char *key; /* owned */
+        dop_grammar *grammar;
+        uint64_t used; /* value of `n` at the last use of this row: the least is the least recently used */
+    } rows[KEPT];
+    uint64_t n;
+    pthread_cond_t compiled;
+    uint32_t compiling; /* requests that compile a grammar now */
+};
+
+dop_status
+dop_constraints_create(const struct dop_vocab *vocab, dop_diag *diag, dop_constraints **out_shapes)
+{
+    dop_constraints *s = calloc(1, sizeof *s);
+    *out_shapes = s;
+    if (!s)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    s->vocab = vocab;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_t how;
+    pthread_condattr_init(&how);
+    pthread_condattr_setclock(&how, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->compiled, &how);
+    pthread_condattr_destroy(&how);
+    return DOP_OK;
+}
+
+void
+dop_constraints_destroy(dop_constraints *shapes)
+{
+    if (!shapes)
+        return;
+    for (size_t i = 0; i < KEPT; i++) {
+        free(shapes->rows[i].key);
+        dop_grammar_release(shapes->rows[i].grammar);
+    }
+    pthread_cond_destroy(&shapes->compiled);
+    pthread_mutex_destroy(&shapes->lock);
+    free(shapes);
+}
+
+/* A new reference to the grammar that is kept under a key; NULL: there is none. */
+static dop_grammar *
+find(dop_constraints *s, const char *key)
+{
+    dop_grammar *found = NULL;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < KEPT && !found; i++)
+        if (s->rows[i].key && strcmp(s->rows[i].key, key) == 0) {
+            s->rows[i].used = ++s->n;
+            found = dop_grammar_share(s->rows[i].grammar);
+        }
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+/* Keeps a grammar in place of the least recently used one. */
+static void
+keep(dop_constraints *s, const char *key, dop_grammar *grammar)
+{
+    char *own = strdup(key);
+    size_t oldest = 0;
+    if (!own)
+        return;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 1; i < KEPT; i++)
+        if (s->rows[i].used < s->rows[oldest].used)
+            oldest = i;
+    free(s->rows[oldest].key);
+    dop_grammar_release(s->rows[oldest].grammar);
+    s->rows[oldest].key = own;
+    s->rows[oldest].grammar = dop_grammar_share(grammar);
+    s->rows[oldest].used = ++s->n;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Waits until fewer than AT_A_TIME grammars are compiled.  False: the request's budget ended meanwhile. */
+static bool
+begin_compiling(dop_constraints *s, dop_budget *budget)
+{
+    enum { LOOK_EVERY_MS = 20 };
+    pthread_mutex_lock(&s->lock);
+    while (s->compiling == AT_A_TIME && !dop_budget_ended(budget)) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += LOOK_EVERY_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000L;
+        until.tv_nsec %= 1000000000L;
+        (void)pthread_cond_timedwait(&s->compiled, &s->lock, &until);
+    }
+    const bool may_wait = s->compiling < AT_A_TIME && !dop_budget_ended(budget);
+    s->compiling += may_wait;
+    pthread_mutex_unlock(&s->lock);
+    return may_wait;
+}
+
+static void
+end_compiling(dop_constraints *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->compiling--;
+    pthread_cond_signal(&s->compiled);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* While grammars hold much together, those that were not used for longest are dropped, so that what is kept does not refuse what is
+ * new. */
+static void
+make_room(dop_constraints *s)
+{
+    enum { MUCH = 64u << 20 };
+    for (size_t n = 0; n < KEPT && dop_vocab_held(s->vocab) > MUCH; n++) {
+        size_t oldest = KEPT;
+        pthread_mutex_lock(&s->lock);
+        for (size_t i = 0; i < KEPT; i++)
+            if (s->rows[i].key && (oldest == KEPT || s->rows[i].used < s->rows[oldest].used))
+                oldest = i;
+        dop_grammar *g = oldest < KEPT ? s->rows[oldest].grammar : NULL;
+        if (g) {
+            free(s->rows[oldest].key);
+            s->rows[oldest].key = NULL;
+            s->rows[oldest].grammar = NULL;
+            s->rows[oldest].used = 0;
+        }
+        pthread_mutex_unlock(&s->lock);
+        dop_grammar_release(g);
+    }
+}
+
+/* What a grammar is compiled from: a GBNF text, or parts (dop_grammar_from_parts). */
+typedef struct source {
+    const char *gbnf;
+    size_t n_gbnf;
+    const json_t *parts;
+} source;
+
+static dop_status
+make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, dop_diag *diag,
+     dop_grammar **out_grammar)
+{
+    dop_budget budget = *io_budget;
+    budget.bytes = budget.bytes < most_bytes ? budget.bytes : most_bytes;
+    json_t *plain = dop_json_plain((json_t *)(uintptr_t)from->parts);
+    dop_status st;
+    if (from->parts && !plain)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    else if (from->gbnf)
+        st = dop_grammar_from_gbnf(shapes->vocab, "grammar", from->gbnf, from->n_gbnf, &budget, diag, out_grammar);
+    else
+        st = dop_grammar_from_parts(shapes->vocab, plain, &budget, diag, out_grammar);
+    json_decref(plain);
+    io_budget->steps = budget.steps;
+    io_budget->end = budget.end;
+    return st;
+}
+
+/* The grammar that is kept under a key; where there is none, compiles one and keeps it. */
+static dop_status
+find_or_make(dop_constraints *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
+             dop_grammar **out_grammar)
+{
+    dop_status st = DOP_OK;
+    bool kept = !key->failed && strlen(key->data) == key->size; /* a text with a zero byte cannot be a key */
+    *out_grammar = kept ? find(shapes, key->data) : NULL;
+    if (!*out_grammar && !begin_compiling(shapes, budget)) {
+        st = dop_budget_fail(budget, diag, "the grammar");
+    } else if (!*out_grammar) {
+        make_room(shapes);
+        st = make(shapes, from, budget, diag, out_grammar);
+        end_compiling(shapes);
+        if (st == DOP_OK && kept)
+            keep(shapes, key->data, *out_grammar);
+    }
+    dop_buf_finish(key);
+    return st;
+}
+
+dop_status
+dop_constraints_find_parts(dop_constraints *shapes, const json_t *parts, dop_budget *budget, dop_diag *diag,
+                           struct dop_grammar **out_grammar)
+{
+    dop_buf key = {0};
+    dop_buf_puts(&key, "p");
+    dop_json_encode(&key, parts);
+    return find_or_make(shapes, &key, &(source){.parts = parts}, budget, diag, out_grammar);
+}
+
+dop_status
+dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, size_t n, dop_budget *budget, dop_diag *diag,
+                          struct dop_grammar **out_grammar)
+{
+    dop_buf key = {0};
+    dop_buf_puts(&key, "g");
+    dop_buf_append(&key, gbnf, n);
+    return find_or_make(shapes, &key, &(source){.gbnf = gbnf, .n_gbnf = n}, budget, diag, out_grammar);
+}
+
+/* --- what is not enforced ---------------------------------------------------------------------------------------------------------- */
+
+/* Does the request want its schema to be enforced exactly? */
+static bool
+is_strict(const json_t *root, const char **out_param)
+{
+    const json_t *tools = json_object_get(root, "tools"), *tool;
+    const json_t *format = json_object_get(json_object_get(root, "response_format"), "json_schema");
+    size_t i;
+    *out_param = format ? "response_format" : "tools";
+    if (format)
+        return json_is_true(json_object_get(format, "strict"));
+    json_array_foreach(
+        tools, i, tool) if (json_is_true(json_object_get(json_object_get(tool, "function"), "strict"))) return true;
+    return false;
+}
+
+void
+dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call)
+{
+    enum { MOST = 20 };
+    const char *names[MOST], *param;
+    size_t n = 0;
+    char *copy = strdup(dop_grammar_unenforced(grammar)), *rest = NULL;
+    for (char *name = copy ? strtok_r(copy, ", ", &rest) : NULL; name && n < MOST; name = strtok_r(NULL, ", ", &rest))
+        names[n++] = name;
+    const json_t *format = json_object_get(r->root, "response_format");
+    json_t *schema = json_object_get(format, "schema");
+    if (!schema)
+        schema = json_object_get(json_object_get(format, "json_schema"), "schema");
+    if (n > 0 && is_strict(r->root, &param)) {
+        dop_reader_refuse(r, param, "strict: the keyword %s of the schema cannot be enforced exactly", names[0]);
+    } else if (n > 0) {
+        dop_answer_header(r->answer, "X-Doppler-Unenforced", names, n);
+        call->schema = json_incref(schema);
+    }
+    free(copy);
+}
+
+void
+dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice)
+{
+    const dop_job_state s = dop_job_look(call->choices[index].job);
+    if (!call->schema || s.end == DOP_JOB_LENGTH || s.end == DOP_JOB_GOES_ON)
+        return;
+    /* Under the engine's lock, so it may take some milliseconds only. */
+    dop_budget budget = {.steps = 1000000, .bytes = 8u << 20};
+    const dop_buf *content = &call->choices[index].reading.content; /* of a chat, read to its end */
+    json_t *value = NULL;
+    (void)dop_json_decode(call->chat ? content->data : s.text, call->chat ? content->size : s.n_text,
+                          &(dop_json_how){.budget = &budget}, NULL, &value);
+    dop_schema_index *index_of = NULL;
+    bool valid = false;
+    if (value && dop_schema_index_create(call->schema, NULL, &budget, NULL, &index_of) == DOP_OK &&
+        dop_schema_validate(index_of, call->schema, value, &budget, NULL, &valid) == DOP_OK)
+        json_object_set_new(choice, "schema_valid", json_boolean(valid));
+    dop_schema_index_destroy(index_of);
+    json_decref(value);
+}

@@ -1,0 +1,310 @@
+/* Reads answers as they are written: what is content, what is reasoning, and which tools are called.  What a model's template says
+ * about all of them: api_form.h; one region with calls: api_call.c; answers with channels: api_harmony.c. */
+#include "serve/api/api_call.h"
+#include "serve/api/api_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* The beginning of a mark that can be searched for: up to its first white space or hole. */
+static size_t
+plain_length(const char *mark)
+{
+    size_t n = 0;
+    while ((unsigned char)mark[n] > ' ')
+        n++;
+    return n;
+}
+
+/* Where the mark's first n bytes stand, or may begin to stand at the end; SIZE_MAX: nowhere. */
+static size_t
+find(const char *text, size_t n_text, size_t from, const char *mark, size_t n)
+{
+    const char *hit = n && n_text > from ? memmem(text + from, n_text - from, mark, n) : NULL;
+    return hit ? (size_t)(hit - text) : SIZE_MAX;
+}
+
+static size_t
+held_back(const char *text, size_t n, const char *mark, size_t n_mark)
+{
+    for (size_t k = n_mark > 0 ? (n_mark - 1 < n ? n_mark - 1 : n) : 0; k > 0; k--)
+        if (memcmp(text + n - k, mark, k) == 0)
+            return k;
+    return 0;
+}
+
+/* Does a mark stand at `at`?  CUT: the text ends with the beginning of the mark. */
+static dop_span
+stands(const dop_reading *r, size_t at, const char *mark)
+{
+    const size_t left = r->whole.size - at, n = strlen(mark);
+    if (memcmp(r->whole.data + at, mark, left < n ? left : n) != 0)
+        return DOP_SPAN_BAD;
+    return left < n ? DOP_SPAN_CUT : DOP_SPAN_GOOD;
+}
+
+void
+dop_reading_begin(dop_reading *r, const dop_reading_terms *terms)
+{
+    memset(r, 0, sizeof *r);
+    r->terms = *terms;
+    r->fresh = true;
+    if (terms->begin)
+        dop_buf_puts(&r->whole, terms->begin);
+    r->thinks = terms->thinks && terms->form->think_close;
+}
+
+void
+dop_reading_finish(dop_reading *r)
+{
+    dop_buf_finish(&r->content);
+    dop_buf_finish(&r->reasoning);
+    dop_buf_finish(&r->thoughts);
+    dop_buf_finish(&r->whole);
+    json_decref(r->calls);
+    r->calls = NULL;
+}
+
+uint32_t
+dop_reading_thought_tokens(const dop_reading *r, const uint32_t *text_ends, uint32_t n)
+{
+    const dop_thought *thoughts = (const dop_thought *)r->thoughts.data;
+    const size_t n_thoughts = r->thoughts.size / sizeof *thoughts, before = r->whole.size - r->fed;
+    uint32_t found = 0;
+    for (size_t i = 0, k = 0; i < n; i++) {
+        const size_t end = before + text_ends[i];
+        while (k < n_thoughts && end > thoughts[k].to)
+            k++;
+        found += k < n_thoughts && end > thoughts[k].from;
+    }
+    return found;
+}
+
+/* Takes reasoning up to its end mark.  false: more text is needed. */
+static bool
+take_reasoning(dop_reading *r, bool ended)
+{
+    const char *close = r->terms.form->think_close, *text = r->whole.data;
+    const size_t n = r->whole.size, hit = find(text, n, r->at, close, strlen(close));
+    size_t end = hit != SIZE_MAX ? hit : ended ? n : n - held_back(text + r->at, n - r->at, close, strlen(close));
+    const size_t begin = r->at;
+    size_t from = begin;
+    if (r->reasoning.size == 0)
+        while (from < end && blank(text[from]))
+            from++;
+    while (end > from && blank(text[end - 1])) /* white space at its end is no part of it */
+        end--;
+    if (end > from)
+        dop_buf_append(&r->reasoning, text + from, end - from);
+    if (hit == SIZE_MAX) {
+        r->at = ended ? n : end > from ? end : r->at;
+        dop_reading_add_thought(r, begin, r->at);
+        return false;
+    }
+    dop_reading_add_thought(r, begin, hit + strlen(close));
+    r->at = dop_span_blank(text, n, hit + strlen(close));
+    r->thinks = false;
+    r->fresh = r->after_thought = true;
+    return true;
+}
+
+/* At the beginning of an answer, and behind reasoning: marks of reasoning and of the content.  false: more text is needed. */
+static bool
+take_beginning(dop_reading *r, bool ended)
+{
+    const dop_tool_form *f = r->terms.form;
+    const char *marks[] = {f->think_open, f->content_open};
+    const size_t n = r->whole.size, at = dop_span_blank(r->whole.data, n, r->at);
+    if (at == n) {
+        if (ended && r->after_thought)
+            r->at = n;
+        r->fresh = !ended;
+        return ended;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const dop_span got = marks[i] ? stands(r, at, marks[i]) : DOP_SPAN_BAD;
+        if (got == DOP_SPAN_CUT && !ended)
+            return false;
+        if (got != DOP_SPAN_GOOD)
+            continue;
+        if (i == 0)
+            dop_reading_add_thought(r, r->at, at + strlen(marks[i]));
+        r->at = at + strlen(marks[i]);
+        r->thinks = i == 0;
+        r->in_content = i == 1;
+        if (i == 1)
+            r->at = dop_span_blank(r->whole.data, n, r->at);
+        r->fresh = i == 0;
+        return true;
+    }
+    if (r->after_thought)
+        r->at = at;
+    r->fresh = false;
+    return true;
+}
+
+/* Takes the calls of a region that begins at `at`, behind content that has been taken.  CUT: more text is needed. */
+static dop_span
+take_calls(dop_reading *r, size_t at, const char *open, bool ended)
+{
+    dop_buf unknown = {0};
+    json_t *found = json_array();
+    dop_call_text c = {.form = r->terms.form,
+                       .tools = r->terms.tools,
+                       .text = r->whole.data,
+                       .n = r->whole.size,
+                       .at = at,
+                       .ended = ended,
+                       .unknown = &unknown,
+                       .out_calls = found};
+    dop_span got = dop_call_match(&c, open);
+    if (got == DOP_SPAN_GOOD)
+        got = dop_call_read(&c);
+    size_t i;
+    const json_t *one;
+    if (got == DOP_SPAN_GOOD && json_array_size(found) > 0) {
+        json_array_foreach(found, i, one)
+        {
+            const json_t *name = json_object_get(one, "name"), *arguments = json_object_get(one, "arguments");
+            dop_reading_add_call(r, json_string_value(name), json_string_length(name), json_string_value(arguments),
+                                 json_string_length(arguments));
+        }
+        if (unknown.size)
+            dop_buf_append(&r->content, unknown.data, unknown.size);
+        r->at = dop_span_blank(r->whole.data, r->whole.size, c.at);
+        r->fresh = r->after_thought = true; /* white space behind calls is no content */
+        r->over |= r->terms.single;
+    } else if (got == DOP_SPAN_GOOD) {
+        got = DOP_SPAN_BAD;
+    }
+    json_decref(found);
+    dop_buf_finish(&unknown);
+    return got;
+}
+
+/* The text that begins calls: the form's mark, or what it has behind its first line, because models leave the first one out. */
+static const char *
+second_open(const dop_tool_form *f)
+{
+    const char *last = f->open;
+    for (const char *c = f->open; *c; c++)
+        if (blank(*c))
+            last = c + 1;
+    return f->manner == DOP_FORM_KEYS && last != f->open && plain_length(last) >= 6 ? last : NULL;
+}
+
+static void
+put_content(dop_reading *r, size_t to)
+{
+    if (to > r->at)
+        dop_buf_append(&r->content, r->whole.data + r->at, to - r->at);
+    r->at = to > r->at ? to : r->at;
+}
+
+/* An answer that is a call without a mark before it, at the beginning. */
+static dop_span
+take_bare(dop_reading *r, bool ended)
+{
+    static const char tag[] = "<|python_tag|>";
+    const size_t n = r->whole.size;
+    size_t at = dop_span_blank(r->whole.data, n, r->at);
+    if (at == n)
+        return ended ? DOP_SPAN_BAD : DOP_SPAN_CUT;
+    const dop_span tagged = stands(r, at, tag);
+    if (tagged == DOP_SPAN_CUT && !ended)
+        return tagged;
+    if (tagged == DOP_SPAN_GOOD)
+        at += strlen(tag);
+    return take_calls(r, at, "", ended);
+}
+
+/* Takes content, and calls where they begin.  false: more text is needed. */
+static bool
+take_content(dop_reading *r, bool ended)
+{
+    const dop_tool_form *f = r->terms.form;
+    const char *text = r->whole.data;
+    const size_t n = r->whole.size;
+    const bool reads = r->terms.tools != NULL;
+    const char *more = reads ? second_open(f) : NULL;
+    const char *marks[] = {reads ? f->open : NULL, more, f->think_open, r->in_content ? f->content_close : NULL};
+    size_t first = SIZE_MAX, which = 0, held = 0;
+    for (size_t i = 0; i < 4; i++) {
+        const size_t n_mark = marks[i] ? plain_length(marks[i]) : 0;
+        const size_t hit = n_mark ? find(text, n, r->at, marks[i], n_mark) : SIZE_MAX;
+        const size_t back = n_mark ? held_back(text + r->at, n - r->at, marks[i], n_mark) : 0;
+        held = back > held ? back : held;
+        if (hit < first) {
+            first = hit;
+            which = i;
+        }
+    }
+    if (first == SIZE_MAX) {
+        put_content(r, ended ? n : n - held);
+        return false;
+    }
+    if (which == 3) {
+        put_content(r, first);
+        r->at = first + strlen(marks[3]);
+        r->in_content = false;
+        return true;
+    }
+    if (which == 2) { /* reasoning in the middle of content stays there, but has no calls */
+        const size_t close = find(text, n, first, f->think_close, strlen(f->think_close));
+        put_content(r, first);
+        if (close == SIZE_MAX && !ended)
+            return false;
+        put_content(r, close == SIZE_MAX ? n : close + strlen(f->think_close));
+        return close != SIZE_MAX;
+    }
+    put_content(r, first);
+    const dop_span got = take_calls(r, first, marks[which], ended);
+    if (got == DOP_SPAN_CUT && !ended)
+        return false;
+    if (got != DOP_SPAN_GOOD)
+        put_content(r, first + plain_length(marks[which]));
+    return true;
+}
+
+void
+dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended)
+{
+    if (n > r->fed)
+        dop_buf_append(&r->whole, text + r->fed, n - r->fed);
+    r->fed = n > r->fed ? n : r->fed;
+    if (r->whole.failed || r->whole.size == 0 || (!ended && r->whole.size < r->wait))
+        return;
+    if (r->terms.form->manner == DOP_FORM_CHANNELS) {
+        dop_reading_channels(r, ended);
+        return;
+    }
+    const char *open = r->terms.form->open;
+    for (bool goes_on = true; goes_on && !r->over && (r->at < r->whole.size || ended);) {
+        const size_t before = r->at;
+        const bool was_fresh = r->fresh;
+        if (r->thinks) {
+            goes_on = take_reasoning(r, ended);
+        } else if (r->fresh) {
+            goes_on = take_beginning(r, ended);
+            if (!r->fresh && goes_on && r->terms.tools && open && !plain_length(open) && r->whole.size > 0) {
+                const dop_span got = take_bare(r, ended);
+                if (got == DOP_SPAN_CUT && !ended) { /* asked again with more text */
+                    r->fresh = true;
+                    goes_on = false;
+                }
+            }
+        } else {
+            goes_on = take_content(r, ended);
+        }
+        if (r->at == r->whole.size && r->at == before && r->fresh == was_fresh)
+            break;
+    }
+    /* A region that is incomplete is read again when it has grown by a part of its length, not for every token. */
+    r->wait = r->whole.size + (r->whole.size - r->at) / 16;
+}

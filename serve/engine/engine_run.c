@@ -1,0 +1,139 @@
+/* The thread of the engine.
+ *
+ * A model in parts has as many steps in flight as it has parts, each with sequences of its own, so that every part has
+ * something to do.  They end in the order in which they were started.  Where there is one job only, no other step could keep the
+ * other parts busy: its steps are waited for one by one, like those of a model in one part. */
+#include "runtime/model/model.h"
+#include "serve/engine/engine_internal.h"
+
+#include <string.h>
+
+static void
+set_flying(dop_engine *e, uint32_t group, bool flies)
+{
+    const dop_group *g = &e->groups[group];
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_slot *s = &e->slots[i];
+        bool has = flies ? false : s->flies && s->group == group;
+        for (uint32_t k = 0; k < g->n_rows && flies && !has; k++)
+            has = g->rows[k].sequence == s->sequence;
+        if (has)
+            s->flies = flies;
+        if (has && flies)
+            s->group = group;
+    }
+}
+
+static void land(dop_engine *e);
+
+/* Waits for the oldest step in flight, and gives its tokens to its jobs. */
+static void
+finish_group(dop_engine *e)
+{
+    const uint32_t group = e->first_group;
+    const dop_group *g = &e->groups[group];
+    dop_engine_picks p = {0};
+    dop_diag diag = {0};
+    e->first_group = (e->first_group + 1) % DOP_ENGINE_MAX_GROUPS;
+    e->n_flying--;
+    dop_status st = dop_step_end(e->model, &diag);
+    const double ran = dop_now_ms();
+    if (st == DOP_OK)
+        dop_engine_pick_all(e, true, group, &p);
+    const double picked = dop_now_ms();
+    set_flying(e, group, false);
+    if (st == DOP_OK) {
+        dop_step_commit(e->model);
+        dop_engine_mark_chunks(e);
+    } else if (st == DOP_E_DEVICE) {
+        dop_engine_give_up(e, &diag);
+        land(e);
+        return;
+    } else { /* each sequence alone, with nothing else in flight */
+        land(e);
+        dop_engine_run_each(e, g->rows, g->n_rows);
+    }
+    dop_engine_lock(e);
+    dop_engine_write_all(e, &p);
+    dop_engine_count_step(e, g->n_rows, g->start_ms, picked - ran);
+    dop_engine_unlock(e);
+}
+
+/* Waits for all steps in flight. */
+static void
+land(dop_engine *e)
+{
+    while (e->n_flying > 0 && !e->broken)
+        finish_group(e);
+    for (uint32_t i = 0; i < e->n_slots && e->broken; i++) /* the device has failed: no step in flight will end */
+        e->slots[i].flies = false;
+    e->n_flying = e->broken ? 0 : e->n_flying;
+}
+
+/* Starts a step with the rows of e->rows, as the newest one in flight. */
+static void
+start_group(dop_engine *e)
+{
+    const uint32_t group = (e->first_group + e->n_flying) % DOP_ENGINE_MAX_GROUPS;
+    dop_group *g = &e->groups[group];
+    dop_diag diag = {0};
+    dop_engine_ready_picks(e);
+    g->start_ms = dop_now_ms();
+    g->n_rows = e->n_rows;
+    memcpy(g->rows, e->rows, e->n_rows * sizeof *e->rows);
+    dop_status st = dop_step_start(e->model, g->rows, g->n_rows, &diag);
+    if (st == DOP_OK) {
+        set_flying(e, group, true);
+        e->n_flying++;
+        return;
+    }
+    if (st == DOP_E_DEVICE) {
+        dop_engine_give_up(e, &diag);
+        land(e);
+        return;
+    }
+    /* The following may change sequences of other steps, so these must end first. */
+    land(e);
+    if (!e->broken && !(st == DOP_E_FULL && dop_engine_make_pages(e)))
+        dop_engine_run_each(e, g->rows, g->n_rows);
+}
+
+static void
+run_groups(dop_engine *e)
+{
+    e->n_rows = 0;
+    e->lands = false;
+    if (e->n_flying < e->n_groups && !e->broken)
+        dop_engine_plan_step(e);
+    dop_engine_lock(e);
+    const bool alone = e->metrics.running == 1;
+    dop_engine_unlock(e);
+    if (e->n_rows > 0 && alone && e->n_flying == 0)
+        dop_engine_run_step(e);
+    else if (e->n_rows > 0)
+        start_group(e);
+    dop_engine_lock(e);
+    const bool idle = e->metrics.running == 0; /* jobs may have failed while their rows were in flight */
+    dop_engine_unlock(e);
+    if (e->lands || idle)
+        land(e);
+    else if (e->n_flying == e->n_groups || (e->n_rows == 0 && e->n_flying > 0))
+        finish_group(e);
+}
+
+void *
+dop_engine_run(void *engine)
+{
+    dop_engine *e = engine;
+    while (dop_engine_end_turns(e), dop_engine_take_jobs(e)) {
+        dop_engine_prepare_masks(e);
+        if (e->n_groups > 1) {
+            run_groups(e);
+            continue;
+        }
+        dop_engine_plan_step(e);
+        if (e->n_rows > 0)
+            dop_engine_run_step(e);
+    }
+    return NULL;
+}

@@ -1,0 +1,597 @@
+/* Which rows a step has.
+ *
+ * Every job that writes has one row in each step; where there are more of them than a step holds, they alternate.  Prompts are
+ * read in the order of their jobs.  The rest of a prompt joins a step of writing jobs where it fits.  A longer rest is read in
+ * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
+ * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
+ * that step. */
+#include "runtime/library/images.h"
+#include "runtime/model/model.h"
+#include "serve/engine/engine_internal.h"
+#include "text/grammar/grammar.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Steps of grammars between two steps of the model, for all jobs together: some 10 ms. */
+enum { MASK_STEPS = 1000000 };
+
+static void
+end_job(dop_engine *e, dop_job *job, dop_job_end end)
+{
+    size_t from;
+    if (job->gen.n_written > 0)
+        (void)dop_generation_flush(&job->gen, NULL, &from);
+    dop_job_finish(e, job, end, end == DOP_JOB_FAILED ? &e->diag : NULL);
+    if (job->released)
+        dop_job_free(job);
+}
+
+static void
+end_jobs(dop_engine *e)
+{
+    double now = dop_now_ms();
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_job *job = e->slots[i].job;
+        dop_job_end end = job && !e->slots[i].flies ? dop_job_ends_now(e, job, now) : DOP_JOB_GOES_ON;
+        if (end != DOP_JOB_GOES_ON)
+            end_job(e, job, end);
+    }
+    dop_job *left = e->first;
+    e->first = e->last = NULL;
+    e->n_waiting = 0;
+    for (dop_job *job = left, *next; job; job = next) {
+        next = job->next;
+        job->next = NULL;
+        dop_job_end end = dop_job_ends_now(e, job, now);
+        if (end != DOP_JOB_GOES_ON) {
+            end_job(e, job, end);
+            continue;
+        }
+        dop_engine_enqueue(e, job);
+    }
+}
+
+/* --- rows ---------------------------------------------------------------------------------------------------------------- */
+
+static void
+add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
+{
+    dop_step_row *row = &e->rows[e->n_rows];
+    uint32_t wants = dop_generation_wants(&job->gen);
+    wants |= wants == DOP_WANTS_LOGITS ? (uint32_t)DOP_WANTS_UNCHECKED : 0;
+    *row = (dop_step_row){e->slots[job->slot].sequence, token, last ? wants : 0};
+    if (last)
+        job->row = e->n_rows;
+    e->n_rows++;
+}
+
+/* The job that was started first among those that still read their prompts. */
+static dop_job *
+next_reader(const dop_engine *e)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        const dop_job *job = e->slots[i].job;
+        if (job && !e->slots[i].flies && job->phase == DOP_JOB_READS && job->row == UINT32_MAX &&
+            !dop_job_lacks_mask(job) && job->n_read != dop_job_tokens(job) &&
+            (best == UINT32_MAX || e->slots[i].used < e->slots[best].used))
+            best = i;
+    }
+    return best == UINT32_MAX ? NULL : e->slots[best].job;
+}
+
+/* Makes the features of the prompt's pictures, and puts the ids of their rows into the prompt. */
+static dop_status
+see_images(dop_engine *e, dop_job *job, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    const uint32_t n = job->request.n_images;
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        if ((st = dop_image_see(job->images[i], diag)) == DOP_OK) {
+            e->metrics.pictures++;
+            e->metrics.pictures_kept += dop_image_was_kept(job->images[i]);
+        }
+    if (st == DOP_OK)
+        st = dop_images_place(job->request.eyes, job->tokens_of, job->request.n_prompt, job->images, n, diag);
+    job->placed = st == DOP_OK;
+    job->gen.refused = st == DOP_E_INPUT;
+    return st;
+}
+
+/* Prefix reuse, before the first token of a prompt is read. */
+static dop_status
+begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
+{
+    enum { WORTH_STORING = 1024 }; /* tokens of a text that loses its sequence while others wait */
+    const uint64_t seed = dop_adapters_name(e->model, job->request.uses, job->request.n_uses);
+    const dop_prompt prompt = {
+        .ids = job->tokens_of, .n = dop_job_tokens(job), .most = dop_job_tokens(job) - 1, .seed = seed};
+    dop_slot *slot = &e->slots[job->slot];
+    dop_resumed got;
+    size_t n;
+    (void)dop_sequence_tokens(slot->sequence, &n);
+    if (slot->ended && n >= WORTH_STORING)
+        (void)dop_sequence_end_turn(slot->sequence, NULL);
+    else if (slot->ended && dop_step_drain(e->model, NULL) == DOP_OK)
+        (void)dop_sequence_mark(slot->sequence, NULL);
+    slot->ended = false;
+    dop_status st = job->images && !job->placed ? see_images(e, job, diag) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_sequence_set_adapters(slot->sequence, job->request.uses, job->request.n_uses, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_resume(slot->sequence, &prompt, diag, &got);
+    if (st != DOP_OK)
+        return st;
+    job->n_read = got.n;
+    job->parts_at = got.common;
+    dop_engine_lock(e);
+    if (job->gen.n_written == 0) {
+        job->n_reused = got.n;
+        e->metrics.reused_tokens += got.n;
+        e->metrics.prompt_tokens += job->request.n_prompt;
+    }
+    dop_engine_unlock(e);
+    return DOP_OK;
+}
+
+/* The rows of a job that writes: its last token, tokens before that which are not in its sequence again, and drafts behind it. */
+static void
+add_writer(dop_engine *e, dop_job *job)
+{
+    const dop_sequence *s = e->slots[job->slot].sequence;
+    const uint32_t n = dop_job_tokens(job), from = e->drafts && s->n_tokens < n ? s->n_tokens : n - 1;
+    if (e->n_rows + n - from + job->n_drafts > e->max_rows)
+        job->n_drafts = 0;
+    for (uint32_t i = from; i < n; i++)
+        add_row(e, job, job->tokens_of[i], i + 1 == n);
+    const uint32_t row = job->row;
+    for (uint32_t i = 0; i < job->n_drafts; i++)
+        add_row(e, job, job->drafts[i], true);
+    job->row = row;
+}
+
+/* Adds the rows of up to `most` jobs that write.  Returns the number of rows. */
+static uint32_t
+add_writers(dop_engine *e, uint32_t most)
+{
+    uint32_t n = 0;
+    if (most > 0)
+        dop_engine_drafts_make(e);
+    for (uint32_t k = 0; k < e->n_slots; k++) {
+        uint32_t i = (e->turn + k) % e->n_slots;
+        dop_job *job = e->slots[i].job;
+        if (!job || e->slots[i].flies || job->phase != DOP_JOB_WRITES || dop_job_lacks_mask(job))
+            continue;
+        if (n == most || (n > 0 && e->drafts && e->n_rows + DOP_JOB_DRAFTS + 1 > e->max_rows)) {
+            e->turn = i;
+            break;
+        }
+        add_writer(e, job);
+        n++;
+    }
+    return e->n_rows;
+}
+
+/* The next tokens of a prompt.  Where it parts from others that were read before, a step ends, so that there is a checkpoint. */
+static void
+add_prompt(dop_engine *e, dop_job *job, uint32_t n)
+{
+    if (job->parts_at > job->n_read && job->parts_at - job->n_read < n)
+        n = job->parts_at - job->n_read;
+    n = dop_features_whole(e->model, job->tokens_of, job->n_read, n, dop_job_tokens(job), e->max_chunk);
+    e->slots[job->slot].reads = true;
+    for (uint32_t i = 0; i < n; i++, job->n_read++)
+        add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == dop_job_tokens(job));
+}
+
+/* The job of a row gets no token in this step. */
+static void
+forget_row(dop_engine *e, uint32_t row)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job && !e->slots[i].flies && e->slots[i].job->row == row)
+            e->slots[i].job->row = UINT32_MAX;
+}
+
+/* Ends a job whose vector is there. */
+static void
+vector_done(dop_engine *e, dop_job *job)
+{
+    dop_engine_lock(e);
+    e->metrics.prompt_tokens += job->request.n_prompt;
+    dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
+    if (job->released)
+        dop_job_free(job);
+    dop_engine_unlock(e);
+}
+
+/* Computes the embedding of a job at once, between two steps. */
+static void
+embed(dop_engine *e, dop_job *job)
+{
+    dop_diag diag = {0};
+    dop_sequence *s = e->slots[job->slot].sequence;
+    dop_status st = dop_slot_rewind(&e->slots[job->slot], 0, &diag);
+    free(job->embedding); /* left from an attempt that did not find enough pages */
+    job->embedding = calloc((size_t)job->n_embedding + 1, sizeof(float));
+    if (st == DOP_OK && !job->embedding)
+        st = DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = dop_sequence_embed(s, job->tokens_of, job->request.n_prompt, job->request.pooling, &diag, job->embedding);
+    if (st == DOP_E_DEVICE)
+        dop_engine_give_up(e, &diag);
+    if (st != DOP_OK) {
+        dop_engine_fail_job(e, job, &diag);
+        return;
+    }
+    vector_done(e, job);
+}
+
+static void
+end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
+{
+    job->embedding = vector ? calloc((size_t)job->n_embedding + 1, sizeof(float)) : NULL;
+    if (job->embedding)
+        memcpy(job->embedding, vector, job->n_embedding * sizeof(float));
+    if (!job->embedding) {
+        dop_engine_fail_job(e, job, diag);
+        return;
+    }
+    vector_done(e, job);
+}
+
+/* Computes the vectors of n jobs together; where that fails, each job's alone, so that only jobs that cause a failure fail. */
+static void
+encode_jobs(dop_engine *e, dop_job *const *jobs, uint32_t n)
+{
+    dop_diag diag = {0};
+    dop_token_text texts[DOP_ENGINE_TEXTS];
+    const uint32_t size = jobs[0]->n_embedding;
+    float *vectors = calloc((size_t)n * size + 1, sizeof *vectors);
+    for (uint32_t i = 0; i < n; i++)
+        texts[i] = (dop_token_text){.ids = jobs[i]->tokens_of,
+                                    .n = (uint32_t)jobs[i]->request.n_prompt,
+                                    .second = jobs[i]->request.second ? jobs[i]->request.second : UINT32_MAX};
+    dop_status st = vectors ? dop_model_embed(e->model, texts, n, jobs[0]->request.pooling, &diag, vectors)
+                            : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_E_DEVICE)
+        dop_engine_give_up(e, &diag);
+    for (uint32_t i = 0; i < n; i++) {
+        if (st != DOP_OK && st != DOP_E_DEVICE && n > 1)
+            encode_jobs(e, &jobs[i], 1);
+        else
+            end_text(e, jobs[i], st == DOP_OK ? vectors + (size_t)i * size : NULL, &diag);
+    }
+    free(vectors);
+}
+
+/* Computes the vectors of the jobs that have a slot and the same pooling as the first of them, in as few steps as hold them. */
+static void
+encode(dop_engine *e)
+{
+    dop_job *jobs[DOP_ENGINE_TEXTS];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_job *job = e->slots[i].job;
+        if (job && job->request.task.run) {
+            dop_engine_do_task(e, job);
+            continue;
+        }
+        if (job && (n == 0 || job->request.pooling == jobs[0]->request.pooling))
+            jobs[n++] = job;
+    }
+    if (n > 0)
+        encode_jobs(e, jobs, n);
+}
+
+static void
+forget_rows(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_rows; i++)
+        forget_row(e, i);
+    e->n_rows = 0;
+}
+
+/* Number of rows of a step that are for jobs that write.  Where several steps are in flight, each takes its share of these jobs. */
+static uint32_t
+share_of_writers(const dop_engine *e)
+{
+    uint32_t n = 0, room = e->max_rows > 1 ? e->max_rows : e->n_slots;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        n += e->slots[i].job && e->slots[i].job->phase == DOP_JOB_WRITES && !dop_job_lacks_mask(e->slots[i].job);
+    n = e->n_groups > 1 ? (n + e->n_groups - 1) / e->n_groups : n;
+    return n < room ? n : room;
+}
+
+void
+dop_engine_prepare_masks(dop_engine *e)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        n += e->slots[i].job && !e->slots[i].flies && dop_job_lacks_mask(e->slots[i].job);
+    for (uint32_t i = 0; i < e->n_slots && n > 0; i++) {
+        dop_diag diag = {0};
+        dop_job *job = e->slots[i].job;
+        if (job && !e->slots[i].flies && dop_generation_prepare(&job->gen, MASK_STEPS / n, &diag) != DOP_OK)
+            dop_engine_fail_job(e, job, &diag);
+    }
+}
+
+void
+dop_engine_plan_step(dop_engine *e)
+{
+    bool together = e->max_rows > 1 || e->n_slots == 1;
+    e->n_rows = 0;
+    if (e->encodes) {
+        encode(e);
+        return;
+    }
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job && !e->slots[i].flies)
+            e->slots[i].job->row = UINT32_MAX;
+    uint32_t n = add_writers(e, share_of_writers(e));
+    bool alone = n > 0 && e->read_last; /* this step is for writing jobs alone */
+    e->read_last = false;
+    if (n > 0 && dop_step_rows_run(e->model))
+        return;
+    for (dop_job *job; (job = next_reader(e)) != NULL;) {
+        dop_diag diag = {0};
+        if (job->request.embeds || job->request.task.run || dop_job_lacks_scores(job)) {
+            if (alone || e->n_rows > n)
+                return;
+            forget_rows(e);
+            e->lands = e->n_flying > 0;
+            if (e->lands)
+                return;
+            e->read_last = true;
+            if (job->request.task.run)
+                dop_engine_do_task(e, job);
+            else if (job->request.embeds)
+                embed(e, job);
+            else
+                dop_engine_score(e, job);
+            return;
+        }
+        if (job->n_read == UINT32_MAX && begin_prompt(e, job, &diag) != DOP_OK) {
+            if (diag.code == DOP_E_DEVICE)
+                dop_engine_give_up(e, &diag);
+            dop_engine_fail_job(e, job, &diag);
+            continue;
+        }
+        uint32_t left = dop_job_tokens(job) - job->n_read;
+        if (!together) { /* each sequence is replayed by itself */
+            add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
+            return;
+        }
+        if (e->n_rows > 0 && e->n_rows + left <= e->max_rows) {
+            add_prompt(e, job, left);
+            if (job->n_read < dop_job_tokens(job)) /* it parts from others there */
+                return;
+            continue;
+        }
+        if (alone || e->n_rows > n) /* other prompts have joined this step: a long one has to wait for the next */
+            return;
+        forget_rows(e);
+        n = 0;
+        e->read_last = true;
+        add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
+        if (e->n_rows >= e->max_rows)
+            return;
+    }
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------------- */
+
+/* Picks the token of one job.  Where the pick fails, only this job ends. */
+static dop_status
+pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    dop_engine_picks *p = user;
+    dop_job *job = p->jobs[index];
+    (void)diag;
+    job->step_diag = (dop_diag){0};
+    if (dop_engine_drafts_pick(job, &p->e->pickers[worker], &job->step_diag) == DOP_OK && job->gen.matcher &&
+        !dop_matcher_must_end(job->gen.matcher))
+        (void)dop_generation_prepare(&job->gen, p->slice,
+                                     &job->step_diag); /* here because this runs on several threads */
+    return DOP_OK;
+}
+
+void
+dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks)
+{
+    enum { WORTH_A_THREAD = 60000 }; /* logits for which one more thread pays for itself */
+    dop_engine_picks *p = out_picks;
+    uint64_t values = 0;
+    *p = (dop_engine_picks){.e = e};
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        const dop_slot *slot = &e->slots[i];
+        dop_job *job = slot->job;
+        if (!job || job->row == UINT32_MAX || slot->flies != flies || (flies && slot->group != group))
+            continue;
+        p->jobs[p->n++] = job;
+        values += dop_generation_wants(&job->gen) == DOP_WANTS_LOGITS ? e->facts.vocab : 0;
+    }
+    p->slice = p->n > 0 ? MASK_STEPS / p->n : 0;
+    uint64_t threads = values / WORTH_A_THREAD + 1;
+    if (threads > e->n_threads)
+        threads = e->n_threads;
+    if (p->n > 0)
+        (void)dop_parallel_for(p->n, (uint32_t)threads, pick_one, p, NULL);
+}
+
+void
+dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks)
+{
+    const dop_engine_picks *p = picks;
+    double now = dop_now_ms();
+    for (uint32_t i = 0; i < p->n; i++) {
+        dop_job *job = p->jobs[i];
+        job->phase = DOP_JOB_WRITES;
+        if (job->step_diag.code != DOP_OK)
+            dop_job_finish(e, job, DOP_JOB_FAILED, &job->step_diag);
+        else if (job->request.max_tokens == 0)
+            dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
+        for (uint32_t k = 0; job->phase == DOP_JOB_WRITES && k < job->n_picks; k++) {
+            job->gen.pick = job->picks[k];
+            dop_job_write(e, job, now);
+        }
+        if (job->released && job->phase == DOP_JOB_ENDED)
+            dop_job_free(job);
+    }
+}
+
+/* Runs the rows of one sequence of a step that failed.  Where they fail again, it is their job that caused the failure. */
+static void
+run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
+{
+    dop_diag diag = {0};
+    dop_engine_picks p = {.e = e, .n = 1, .jobs = {job}, .slice = MASK_STEPS};
+    dop_step_row *own = malloc(n * sizeof *own);
+    uint32_t n_own = 0;
+    for (uint32_t i = 0; i < n && own; i++)
+        if (rows[i].sequence == e->slots[job->slot].sequence)
+            own[n_own++] = rows[i];
+    n_own -= n_own > job->n_drafts ? job->n_drafts : 0;
+    job->n_drafts = 0;
+    if (!own)
+        DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    else if (n_own > 0 && dop_step_run(e->model, own, n_own, &diag) == DOP_OK) {
+        bool picks_now = job->row != UINT32_MAX;
+        job->row = n_own - 1;
+        if (picks_now)
+            (void)pick_one(&p, 0, 0, NULL);
+        dop_step_commit(e->model);
+        if (picks_now) {
+            dop_engine_lock(e);
+            dop_engine_write_all(e, &p);
+            dop_engine_unlock(e);
+        }
+    }
+    free(own);
+    if (diag.code == DOP_E_DEVICE)
+        dop_engine_give_up(e, &diag);
+    else if (diag.code != DOP_OK)
+        dop_engine_fail_job(e, job, &diag);
+}
+
+void
+dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_rows)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job && !e->slots[i].flies)
+            run_alone(e, e->slots[i].job, rows, n_rows);
+}
+
+void
+dop_engine_mark_chunks(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_slot *slot = &e->slots[i];
+        const dop_job *job = slot->job;
+        if (!slot->reads || slot->flies)
+            continue;
+        slot->reads = false;
+        if (!job || job->n_read == UINT32_MAX)
+            continue;
+        if (job->n_read == job->parts_at || job->n_read == dop_job_tokens(job))
+            (void)dop_sequence_mark(slot->sequence, NULL); /* what fails here is read again later */
+        else
+            (void)dop_sequence_mark_chunk(slot->sequence, NULL);
+    }
+}
+
+void
+dop_engine_ready_picks(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_diag diag = {0};
+        dop_job *job = e->slots[i].job;
+        if (job && !e->slots[i].flies && job->row != UINT32_MAX && dop_generation_ready(&job->gen, &diag) != DOP_OK)
+            dop_engine_fail_job(e, job, &diag);
+    }
+}
+
+void
+dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms)
+{
+    e->metrics.steps++;
+    e->metrics.rows += n_rows;
+    dop_histogram_add(&e->metrics.step, (dop_now_ms() - start_ms) / 1e3);
+    dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
+}
+
+/* Announces how many tokens the sequences of this step will still get, so that no step runs ahead in vain; where a prompt is read
+ * next, only the token of this step. */
+static void
+expect(dop_engine *e)
+{
+    const bool reads = next_reader(e) != NULL;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        const dop_job *job = e->slots[i].job;
+        if (job && job->row != UINT32_MAX)
+            dop_sequence_expect(e->slots[i].sequence, reads ? 1 : job->request.max_tokens - job->gen.n_written);
+    }
+}
+
+void
+dop_engine_run_step(dop_engine *e)
+{
+    dop_diag diag = {0};
+    dop_engine_picks p = {0};
+    double begin = dop_now_ms();
+    dop_engine_ready_picks(e);
+    expect(e);
+    dop_status st = dop_step_run(e->model, e->rows, e->n_rows, &diag);
+    double ran = dop_now_ms(), picked = ran;
+    if (st == DOP_OK) {
+        dop_engine_pick_all(e, false, 0, &p);
+        picked = dop_now_ms();
+        dop_engine_drafts_judge(e, &p, ran - begin);
+        dop_step_commit(e->model);
+        dop_engine_mark_chunks(e);
+    } else if (st == DOP_E_FULL && dop_engine_make_pages(e)) {
+        return;
+    } else if (st == DOP_E_DEVICE) {
+        dop_engine_give_up(e, &diag);
+        return;
+    } else {
+        dop_engine_run_each(e, e->rows, e->n_rows);
+    }
+    dop_engine_lock(e);
+    dop_engine_write_all(e, &p);
+    dop_engine_count_step(e, e->n_rows, begin, picked - ran);
+    dop_engine_unlock(e);
+}
+
+/* What the model has counted, the ends of turns too.  dop_engine_metrics has what its files come to meanwhile. */
+static void
+note_counters(dop_engine *e)
+{
+    const dop_counters c = dop_model_counters(e->model);
+    e->metrics.steps_ahead = c.steps_ahead;
+    e->metrics.loaded_tokens = c.tokens_loaded;
+    e->metrics.checkpoints_made = c.checkpoints_made;
+    e->metrics.checkpoints_used = c.checkpoints_used;
+    e->metrics.cache_hits = c.cache_hits;
+    e->metrics.file_hits = c.file_hits;
+    e->metrics.checkpoint_bytes = c.checkpoint_bytes;
+    e->metrics.cache_bytes = c.cache_bytes;
+}
+
+bool
+dop_engine_take_jobs(dop_engine *e)
+{
+    dop_engine_lock(e);
+    note_counters(e);
+    end_jobs(e);
+    dop_engine_give_sequences(e);
+    dop_engine_publish(e);
+    while (e->metrics.running == 0 && !e->first && !e->stopped)
+        pthread_cond_wait(&e->work, &e->lock);
+    dop_engine_give_sequences(e);
+    const bool done = e->stopped && e->metrics.running == 0;
+    dop_engine_unlock(e);
+    return !done;
+}

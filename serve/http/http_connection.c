@@ -1,0 +1,753 @@
+/* A connection: requests in, answers out, one after the other, each with a deadline. */
+#include "serve/http/http_internal.h"
+
+#include "base/os/clock.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    READ_SIZE = 65536,       /* bytes of one read */
+    SOCKET_BUFFER = 1 << 18, /* that the system keeps of an answer */
+    FULL = 1 << 19,          /* bytes of an answer that wait for the client; from then on its exchange waits too */
+    PROGRESS = 1 << 16,      /* bytes that a client must read within the time that a request may take to arrive */
+    LINGER_MS = 2000
+};
+
+/* --- opening and closing ------------------------------------------------------------------------------------------------------- */
+
+static void
+enter(dop_connection *c, dop_connection_state state)
+{
+    c->state = state;
+    c->since_ms = dop_now_ms();
+}
+
+static void
+want(dop_connection *c, uint32_t events)
+{
+    struct epoll_event e = {.events = events, .data.ptr = c};
+    if (events != c->events)
+        epoll_ctl(c->http->epoll, EPOLL_CTL_MOD, c->fd, &e);
+    c->events = events;
+}
+
+/* Registers the socket for the epoll events that the connection waits for. */
+static void
+settle(dop_connection *c)
+{
+    const bool reads =
+        c->state == DOP_CONNECTION_HEAD || c->state == DOP_CONNECTION_BODY || c->state == DOP_CONNECTION_LINGERS;
+    uint32_t events = c->left ? 0 : EPOLLRDHUP;
+    events |= reads && !c->left ? EPOLLIN : 0;
+    events |= c->out.size > c->sent || c->again ? EPOLLOUT : 0;
+    want(c, events);
+}
+
+static void
+name_client(dop_connection *c)
+{
+    struct sockaddr_storage a;
+    socklen_t size = sizeof a;
+    if (getpeername(c->fd, (struct sockaddr *)&a, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&a, size, c->client, sizeof c->client, NULL, 0, NI_NUMERICHOST) != 0)
+        snprintf(c->client, sizeof c->client, "-");
+}
+
+dop_connection *
+dop_connection_open(dop_http *h, int fd)
+{
+    const int on = 1, room = SOCKET_BUFFER;
+    dop_connection *c = calloc(1, sizeof *c);
+    struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
+    if (!c || epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &e) != 0) {
+        free(c);
+        close(fd);
+        return NULL;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    c->http = h;
+    c->fd = fd;
+    c->events = e.events;
+    c->next = h->connections;
+    if (c->next)
+        c->next->before = c;
+    h->connections = c;
+    h->n_connections++;
+    name_client(c);
+    enter(c, DOP_CONNECTION_HEAD);
+    return c;
+}
+
+static void
+end_exchange(dop_connection *c)
+{
+    dop_exchange_end(c->exchange);
+    c->exchange = NULL;
+}
+
+void
+dop_connection_close(dop_connection *c)
+{
+    dop_http *h = c->http;
+    end_exchange(c);
+    if (c->status || c->state == DOP_CONNECTION_WAITS) /* without its answer, or all of it */
+        dop_http_log_answer(c);
+    if (c->next)
+        c->next->before = c->before;
+    if (c->before)
+        c->before->next = c->next;
+    else
+        h->connections = c->next;
+    h->n_connections--;
+    close(c->fd);
+    c->fd = -1;
+    free(c->head_bytes);
+    dop_buf_finish(&c->in);
+    dop_buf_finish(&c->body);
+    dop_buf_finish(&c->out);
+    c->next = h->closed; /* events that were reported together with this one may still name it */
+    h->closed = c;
+}
+
+/* --- sending ------------------------------------------------------------------------------------------------------------------- */
+
+/* The answer is complete and sent: the next request may come. */
+static void
+finish_answer(dop_connection *c)
+{
+    end_exchange(c);
+    c->complete = true;
+    dop_http_log_answer(c);
+    c->status = 0;
+    c->complete = c->comments = false;
+    c->counts = (dop_answer_counts){0};
+    c->id[0] = 0;
+    free(c->head_bytes);
+    c->head_bytes = NULL;
+    c->head = (dop_http_head){0};
+    dop_buf_finish(&c->out);
+    dop_buf_finish(&c->body);
+    c->begun = c->chunked = false;
+    c->seen = 0;
+    if (c->left) {
+        dop_connection_close(c);
+    } else if (c->closes) {
+        shutdown(c->fd, SHUT_WR);
+        enter(c, DOP_CONNECTION_LINGERS);
+    } else {
+        enter(c, DOP_CONNECTION_HEAD);
+    }
+}
+
+/* Sends bytes of `out`, as far as the client reads them.  False: the connection is closed. */
+static bool
+send_more(dop_connection *c)
+{
+    while (c->out.size > c->sent) {
+        const ssize_t n = send(c->fd, c->out.data + c->sent, c->out.size - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            break;
+        if (n < 0) {
+            dop_connection_close(c);
+            return false;
+        }
+        c->sent += (size_t)n;
+        if ((c->progress += (size_t)n) >= PROGRESS) {
+            c->progress_ms = dop_now_ms();
+            c->progress = 0;
+        }
+    }
+    const size_t left = c->out.size - c->sent;
+    if (left == 0)
+        c->out.size = c->sent = 0;
+    if (c->exchange && c->state == DOP_CONNECTION_WAITS && left < FULL)
+        dop_exchange_resume(c->exchange);
+    return true;
+}
+
+/* To be called before bytes are added to `out`. */
+static void
+begin_sending(dop_connection *c)
+{
+    if (c->out.size > c->sent)
+        return;
+    c->progress_ms = dop_now_ms();
+    c->progress = 0;
+}
+
+static const char *
+reason(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *text;
+    } rows[] = {
+        {200, "OK"},
+        {308, "Permanent Redirect"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {408, "Request Timeout"},
+        {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
+        {417, "Expectation Failed"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {503, "Service Unavailable"},
+        {505, "HTTP Version Not Supported"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].status == status)
+            return rows[i].text;
+    return "Status";
+}
+
+static void
+write_date(dop_buf *out)
+{
+    static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    const time_t now = time(NULL);
+    struct tm t;
+    gmtime_r(&now, &t);
+    dop_buf_printf(out, "Date: %.3s, %02d %.3s %d %02d:%02d:%02d GMT\r\n", days + 3 * t.tm_wday, t.tm_mday,
+                   months + 3 * t.tm_mon, 1900 + t.tm_year, t.tm_hour, t.tm_min, t.tm_sec);
+}
+
+static bool
+is_shared(const dop_connection *c)
+{
+    const dop_http_options *o = &c->http->options;
+    return c->head.origin && dop_http_allows_origin(o->origins, o->n_origins, c->head.origin);
+}
+
+/* Header fields that tell a browser that a page of another site may read the answer. */
+static void
+write_sharing(dop_connection *c, dop_buf *out)
+{
+    if (c->http->options.n_origins)
+        dop_buf_puts(out, "Vary: Origin\r\n");
+    if (!is_shared(c))
+        return;
+    dop_buf_printf(out,
+                   "Access-Control-Allow-Origin: %s\r\nAccess-Control-Expose-Headers: X-Request-Id, "
+                   "Request-Id, X-Doppler-Ignored, X-Doppler-Unenforced, Retry-After\r\n",
+                   c->head.origin);
+    if (c->head.asked_method && strcmp(c->head.method, "OPTIONS") == 0)
+        dop_buf_puts(out,
+                     "Access-Control-Allow-Methods: GET, HEAD, POST, DELETE\r\nAccess-Control-Allow-Headers: "
+                     "Authorization, Content-Type, X-Request-Id, X-Api-Key, Anthropic-Version, Anthropic-Beta, *\r\n"
+                     "Access-Control-Max-Age: 600\r\n");
+}
+
+/* Writes the head of an answer. length: bytes of the answer's body; UINT64_MAX: not known yet. */
+static void
+write_head(dop_connection *c, const dop_answer *a, uint64_t length)
+{
+    dop_buf *out = &c->out;
+    begin_sending(c);
+    dop_http_name_request(c);
+    c->begun = true;
+    c->wrote_ms = dop_now_ms();
+    c->status = a->status;
+    c->comments = a->streams && a->type && strcmp(a->type, "text/event-stream") == 0;
+    c->pings = c->comments && a->errors == DOP_ERRORS_ANTHROPIC;
+    c->chunked = length == UINT64_MAX && c->head.chunks;
+    c->closes |= !c->head.persists || (length == UINT64_MAX && !c->chunked);
+    dop_buf_printf(out, "HTTP/1.1 %u %s\r\n", a->status, reason(a->status));
+    write_date(out);
+    dop_buf_printf(out, "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n",
+                   a->type ? a->type : "application/json");
+    dop_buf_printf(out, "X-Request-Id: %s\r\n", c->id);
+    if (a->errors == DOP_ERRORS_ANTHROPIC)
+        dop_buf_printf(out, "Request-Id: %s\r\n", c->id);
+    write_sharing(c, out);
+    if (a->streams)
+        dop_buf_puts(out, "X-Accel-Buffering: no\r\n");
+    if (a->type && strncmp(a->type, "text/html", 9) == 0)
+        dop_buf_puts(
+            out, "Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+                 "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n");
+    if (a->allow)
+        dop_buf_printf(out, "Allow: %s\r\n", a->allow);
+    if (a->status == 401)
+        dop_buf_puts(out, "WWW-Authenticate: Bearer\r\n");
+    if (a->status == 429 || a->status == 503)
+        dop_buf_puts(out, "Retry-After: 1\r\n");
+    dop_buf_append(out, a->headers.data, a->headers.size);
+    if (c->chunked)
+        dop_buf_puts(out, "Transfer-Encoding: chunked\r\n");
+    else if (length != UINT64_MAX)
+        dop_buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)length);
+    if (c->closes)
+        dop_buf_puts(out, "Connection: close\r\n");
+    dop_buf_puts(out, "\r\n");
+    dop_api_count_answer(c->http->api, a->status);
+}
+
+static bool
+is_for_head(const dop_connection *c)
+{
+    return c->head.method && strcmp(c->head.method, "HEAD") == 0;
+}
+
+static void
+write_body(dop_connection *c, const dop_buf *body)
+{
+    if (body->size == 0 || is_for_head(c))
+        return;
+    begin_sending(c);
+    c->wrote_ms = dop_now_ms();
+    if (c->chunked)
+        dop_buf_printf(&c->out, "%zx\r\n", body->size);
+    dop_buf_append(&c->out, body->data, body->size);
+    if (c->chunked)
+        dop_buf_puts(&c->out, "\r\n");
+}
+
+/* Makes a whole answer ready to be sent. */
+static void
+answer_all(dop_connection *c, dop_answer *a)
+{
+    if (a->body.failed || a->headers.failed) {
+        dop_answer_finish(a);
+        dop_answer_no_memory(a);
+    }
+    write_head(c, a, a->body.size);
+    write_body(c, &a->body);
+    c->counts = a->counts;
+    enter(c, DOP_CONNECTION_FLUSHES);
+    if (c->out.failed)
+        dop_connection_close(c);
+}
+
+/* Refuses a request; where its body has not been read, the connection cannot have another one. */
+static void
+refuse(dop_connection *c, const dop_api_error *error, const char *text)
+{
+    dop_answer a = {.errors = dop_api_error_form(c->head.path)};
+    c->closes |= c->state != DOP_CONNECTION_WAITS;
+    dop_answer_error(&a, error, "%s", text);
+    answer_all(c, &a);
+    dop_answer_finish(&a);
+}
+
+/* Moves what an exchange has written to `out`. */
+static void
+take_news(dop_connection *c, dop_exchange *x)
+{
+    dop_answer *a = &x->answer;
+    if (!x->over && !a->streams && a->body.size == 0) { /* nothing yet */
+        if (x->waits && x->events && !c->comments) {    /* comments will begin the stream (write_comment) */
+            c->comments = true;
+            c->wrote_ms = dop_now_ms();
+        }
+        dop_exchange_go_on(x, true);
+        return;
+    }
+    if (c->begun && x->over && a->status >= 400 && !a->streams) { /* comments came before it */
+        dop_answer_error_event(a);
+        c->status = a->status;
+    }
+    if (!c->begun && x->over) {
+        answer_all(c, a);
+        return;
+    }
+    if (!c->begun)
+        write_head(c, a, UINT64_MAX);
+    write_body(c, &a->body);
+    const bool failed = a->body.failed || c->out.failed;
+    a->body.size = 0;
+    if (failed) { /* the client sees that the answer is not complete */
+        dop_connection_close(c);
+        return;
+    }
+    if (x->over && c->chunked && !is_for_head(c))
+        dop_buf_puts(&c->out, "0\r\n\r\n");
+    c->counts = a->counts;
+    if (x->over)
+        enter(c, DOP_CONNECTION_FLUSHES);
+    else
+        dop_exchange_go_on(x, c->out.size - c->sent < FULL);
+}
+
+/* --- requests ------------------------------------------------------------------------------------------------------------------ */
+
+/* Most bytes of the request's body: of a file of sound at least what OpenAI allows. */
+static size_t
+max_body(const dop_connection *c)
+{
+    const size_t stated = c->http->options.max_body, file = 25 << 20;
+    return stated < file && dop_api_takes_forms(c->head.path) ? file : stated;
+}
+
+static void
+refuse_size(dop_connection *c)
+{
+    char text[100];
+    snprintf(text, sizeof text, "the body of a request has at most %zu bytes here", max_body(c));
+    refuse(c, &(dop_api_error){413, "invalid_request_error", "body_too_large", NULL}, text);
+}
+
+static bool
+needs_key(const dop_connection *c)
+{
+    return c->http->options.keys->n > 0 && strcmp(c->head.path, "/health") != 0 && strcmp(c->head.path, "/") != 0;
+}
+
+static bool
+lacks_key(dop_connection *c)
+{
+    pthread_mutex_lock(&c->http->lock); /* keys may be replaced */
+    c->whose = (dop_http_client){.id = dop_http_hash(c->client)};
+    const bool has = dop_http_keys_admit(c->http->options.keys, c->head.authorization, c->head.api_key, &c->whose);
+    const bool lacks = needs_key(c) && !has;
+    pthread_mutex_unlock(&c->http->lock);
+    return lacks;
+}
+
+/* Takes the prefix off the path.  True: the request is answered, because the path is the prefix alone or lacks it. */
+static bool
+take_prefix(dop_connection *c)
+{
+    const char *prefix = c->http->options.prefix, *rest = dop_http_behind_prefix(prefix, c->head.path);
+    dop_answer a = {.status = 308, .errors = dop_api_error_form(c->head.path)};
+    if (!rest) {
+        c->closes = true; /* the body has not been read */
+        dop_answer_error(&a, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
+                         "Unknown request URL: paths begin with %.200s here", prefix);
+    } else if (prefix && *prefix && !*rest) { /* the page's own addresses are relative to it */
+        c->closes = true;
+        dop_buf_printf(&a.headers, "Location: %s/\r\n", prefix);
+    } else {
+        dop_http_tidy_path((char *)(uintptr_t)rest); /* bytes of the head, which is the connection's */
+        c->head.path = rest;
+        return false;
+    }
+    answer_all(c, &a);
+    dop_answer_finish(&a);
+    return true;
+}
+
+/* Answers a browser that asks whether a page of an allowed site may send a request. */
+static bool
+answer_preflight(dop_connection *c)
+{
+    dop_answer a = {.status = 200};
+    if (!c->head.asked_method || strcmp(c->head.method, "OPTIONS") != 0 || !is_shared(c) || c->head.chunked ||
+        c->head.length > 0)
+        return false;
+    answer_all(c, &a);
+    dop_answer_finish(&a);
+    return true;
+}
+
+/* Has the request no body, and may have none?  It needs no Content-Type then. */
+static bool
+is_empty(const dop_http_head *q)
+{
+    return !q->content_type && !q->chunked && q->length == 0 && dop_api_takes_nothing(q->path);
+}
+
+/* Refuses what can be refused before the body has come.  True: it was refused. */
+static bool
+refuse_head(dop_connection *c)
+{
+    const dop_http *h = c->http;
+    const dop_http_head *q = &c->head;
+    char text[600];
+    if (!dop_http_names_has(&h->names, q->host)) {
+        snprintf(text, sizeof text, "\"%.200s\" is no name of this server: --serve-host NAME adds one", q->host);
+        refuse(c, &(dop_api_error){403, "invalid_request_error", "unknown_host", NULL}, text);
+    } else if (answer_preflight(c)) {
+        return true;
+    } else if (q->origin && !is_shared(c) && !dop_http_names_has_origin(&h->names, q->origin, q->host)) {
+        refuse(c, &(dop_api_error){403, "invalid_request_error", "foreign_origin", NULL},
+               "pages of other sites are not answered: the Origin is not the Host");
+    } else if (take_prefix(c)) {
+        return true;
+    } else if (lacks_key(c)) {
+        refuse(c, &(dop_api_error){401, "invalid_request_error", "invalid_api_key", NULL},
+               "Incorrect API key provided: send one as \"Authorization: Bearer KEY\"");
+    } else if (!q->chunked && q->length > max_body(c)) {
+        refuse_size(c);
+    } else if (strcmp(q->method, "POST") == 0 && dop_api_takes_forms(q->path)) {
+        if (dop_http_is_form(q->content_type))
+            return false;
+        refuse(c, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
+               "files come in forms: send the header \"Content-Type: multipart/form-data; boundary=...\"");
+    } else if (strcmp(q->method, "POST") == 0 && !dop_http_is_json(q->content_type) && !is_empty(q)) {
+        refuse(c, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
+               "bodies are JSON: send the header \"Content-Type: application/json\"");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Consumes bytes from the beginning of `in`. */
+static void
+use(dop_connection *c, size_t n)
+{
+    memmove(c->in.data, c->in.data + n, c->in.size - n);
+    c->in.size -= n;
+    if (c->in.size == 0)
+        dop_buf_finish(&c->in);
+}
+
+static void
+refuse_fault(dop_connection *c, const dop_http_fault *fault)
+{
+    c->head.persists = false;
+    refuse(c, &(dop_api_error){fault->status, "invalid_request_error", "malformed_request", NULL}, fault->why);
+}
+
+/* Reads a head from `in`.  False: it has not come in full. */
+static bool
+take_head(dop_connection *c)
+{
+    dop_http_fault fault;
+    size_t size = 0;
+    if (c->in.size == 0)
+        return false;
+    const dop_http_read r = dop_http_read_head(c->in.data, c->in.size, &c->seen, &c->head, &size, &fault);
+    if (r == DOP_HTTP_MORE)
+        return false;
+    if (r == DOP_HTTP_WRONG) {
+        refuse_fault(c, &fault);
+        return true;
+    }
+    /* The texts of the head stay where they are while the rest moves on. */
+    c->head_bytes = c->in.data;
+    dop_buf rest = {0};
+    dop_buf_append(&rest, c->in.data + size, c->in.size - size);
+    c->in = rest;
+    c->asked = true;
+    c->asked_ms = dop_now_ms();
+    c->state = DOP_CONNECTION_BODY; /* its deadline is that of the head */
+    c->chunks = (dop_http_chunks){0};
+    c->received = 0;
+    if (c->in.failed)
+        dop_connection_close(c);
+    else if (!refuse_head(c) && c->head.expects_continue && c->in.size == 0 && (c->head.chunked || c->head.length > 0))
+        dop_buf_puts(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+    return true;
+}
+
+/* Reads a part of a body whose length is known. */
+static dop_http_read
+take_plain(dop_connection *c)
+{
+    const uint64_t wanted = c->head.length - c->received;
+    const size_t n = wanted < c->in.size ? (size_t)wanted : c->in.size;
+    if (n > 0) {
+        dop_buf_append(&c->body, c->in.data, n);
+        c->received += n;
+        use(c, n);
+    }
+    return c->received == c->head.length ? DOP_HTTP_DONE : DOP_HTTP_MORE;
+}
+
+static dop_http_read
+take_chunks(dop_connection *c, dop_http_fault *fault)
+{
+    const size_t most = max_body(c);
+    dop_http_read r = DOP_HTTP_MORE;
+    size_t at = 0;
+    while (r == DOP_HTTP_MORE && at < c->in.size && c->received <= most) {
+        const char *data = NULL;
+        size_t used = 0, n = 0;
+        r = dop_http_read_chunks(&c->chunks, c->in.data + at, c->in.size - at, &used, &data, &n, fault);
+        c->received += n;
+        if (c->received <= most)
+            dop_buf_append(&c->body, data, n);
+        at += used;
+    }
+    if (at > 0)
+        use(c, at);
+    return r;
+}
+
+/* Answers a complete request at once, or gives it to a worker. */
+static void
+begin_answer(dop_connection *c)
+{
+    dop_answer a = {.errors = dop_api_error_form(c->head.path)};
+    enter(c, DOP_CONNECTION_WAITS);
+    const dop_api_request q = {.method = c->head.method, .path = c->head.path, .query = c->head.query};
+    const bool answered = !c->body.failed && dop_api_answer_now(c->http->api, &q, &a);
+    if (!answered && !c->body.failed)
+        c->exchange = dop_exchange_begin(c, &q, &c->body);
+    if (c->exchange)
+        return;
+    if (!answered)
+        dop_answer_no_memory(&a);
+    answer_all(c, &a);
+    dop_answer_finish(&a);
+}
+
+/* Reads the body.  False: it has not come in full. */
+static bool
+take_body(dop_connection *c)
+{
+    dop_http_fault fault = {0};
+    const dop_http_read r = c->head.chunked ? take_chunks(c, &fault) : take_plain(c);
+    if (r == DOP_HTTP_WRONG)
+        refuse_fault(c, &fault);
+    else if (c->received > max_body(c))
+        refuse_size(c);
+    else if (r == DOP_HTTP_DONE)
+        begin_answer(c);
+    else
+        return false;
+    return true;
+}
+
+/* --- events -------------------------------------------------------------------------------------------------------------------- */
+
+/* Does what can be done without waiting for the client or for a worker: one answer at most, so that clients that ask for many things at
+ * once hold up nobody. */
+static void
+advance(dop_connection *c)
+{
+    c->again = false;
+    for (bool goes_on = true; goes_on;) {
+        goes_on = false;
+        if (c->state == DOP_CONNECTION_HEAD)
+            goes_on = take_head(c);
+        else if (c->state == DOP_CONNECTION_BODY)
+            goes_on = take_body(c);
+        if (c->fd < 0 || !send_more(c))
+            return;
+        if (c->state == DOP_CONNECTION_FLUSHES && c->out.size == 0) {
+            finish_answer(c);
+            c->again = c->in.size > 0 && c->state == DOP_CONNECTION_HEAD;
+            goes_on = false;
+        }
+    }
+    if (c->fd >= 0)
+        settle(c);
+}
+
+void
+dop_connection_hear(dop_connection *c, dop_exchange *x)
+{
+    take_news(c, x);
+    if (c->fd >= 0)
+        advance(c);
+}
+
+/* Reads bytes from the socket into `in`.  False: the client has closed its side, or there was an error. */
+static bool
+receive(dop_connection *c)
+{
+    static char bytes[READ_SIZE]; /* there is one thread that reads */
+    const ssize_t n = recv(c->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return true;
+    if (n <= 0)
+        return false;
+    if (c->state == DOP_CONNECTION_LINGERS)
+        return true;
+    c->heard_ms = dop_now_ms();
+    if (c->state == DOP_CONNECTION_HEAD && c->in.size == 0)
+        c->since_ms = c->heard_ms;
+    dop_buf_append(&c->in, bytes, (size_t)n);
+    return !c->in.failed;
+}
+
+void
+dop_connection_ready(dop_connection *c, uint32_t events)
+{
+    const bool reads = c->events & EPOLLIN;
+    if (c->fd < 0)
+        return;
+    if (reads && (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
+        if (!receive(c)) {
+            dop_connection_close(c);
+            return;
+        }
+    } else if ((events & (EPOLLHUP | EPOLLERR)) || ((events & EPOLLRDHUP) && c->state == DOP_CONNECTION_WAITS)) {
+        dop_connection_close(c); /* nobody will read the answer */
+        return;
+    } else if (events & EPOLLRDHUP) {
+        c->left = true;
+    }
+    advance(c);
+}
+
+/* --- deadlines ----------------------------------------------------------------------------------------------------------------- */
+
+/* Keeps a stream alive with a comment, or with the event that Anthropic has for this, as proxies and clients end connections on
+ * which nothing comes.  Events are written whole, so a comment may stand between any two, and before the first while the model is
+ * compiled or loaded. */
+static void
+write_comment(dop_connection *c)
+{
+    const dop_answer waits = {
+        .errors = dop_api_error_form(c->head.path), .status = 200, .type = "text/event-stream", .streams = true};
+    static char text[] = ": waiting\n\n", ping[] = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
+    if (!c->begun)
+        write_head(c, &waits, UINT64_MAX);
+    write_body(c, c->pings ? &(dop_buf){.data = ping, .size = sizeof ping - 1}
+                           : &(dop_buf){.data = text, .size = sizeof text - 1});
+    if (c->out.failed)
+        dop_connection_close(c);
+    else
+        advance(c);
+}
+
+void
+dop_connection_check(dop_connection *c, double now_ms)
+{
+    const dop_http_options *o = &c->http->options;
+    const bool waits = c->state == DOP_CONNECTION_HEAD && c->in.size == 0 && c->asked;
+    const bool reads = c->state == DOP_CONNECTION_HEAD || c->state == DOP_CONNECTION_BODY;
+    if ((c->out.size > c->sent && now_ms - c->progress_ms > o->receive_s * 1e3) ||
+        (reads && now_ms - c->since_ms > (waits ? o->idle_s : o->receive_s) * 1e3) ||
+        (c->state == DOP_CONNECTION_LINGERS && now_ms - c->since_ms > LINGER_MS))
+        dop_connection_close(c);
+    else if (c->comments && c->state == DOP_CONNECTION_WAITS && c->out.size == c->sent && o->comment_s > 0 &&
+             now_ms - c->wrote_ms > o->comment_s * 1e3)
+        write_comment(c);
+}
+
+double
+dop_connection_idles(const dop_connection *c, double now_ms)
+{
+    /* Milliseconds after which a connection without a sign of life gives way to others: short, because most requests arrive
+     * at once. */
+    enum { SILENT_MS = 100, KEPT_MS = 300, QUIET_MS = 100, HALF_MS = 1000, STALLED_MS = 100 };
+    const double age = now_ms - c->since_ms, quiet = now_ms - c->heard_ms, stalled = now_ms - c->progress_ms;
+    if (c->state == DOP_CONNECTION_LINGERS)
+        return 4e9 + age;
+    if (c->state == DOP_CONNECTION_HEAD && c->in.size == 0)
+        return age > (c->asked ? KEPT_MS : SILENT_MS) ? 3e9 + age : 0;
+    if (c->state == DOP_CONNECTION_HEAD || c->state == DOP_CONNECTION_BODY)
+        return quiet > QUIET_MS || age > HALF_MS ? 2e9 + age : 0;
+    return c->out.size > c->sent && stalled > STALLED_MS ? 1e9 + stalled : 0;
+}
+
+void
+dop_connection_stop(dop_connection *c)
+{
+    c->closes = true;
+    if (c->state == DOP_CONNECTION_HEAD || c->state == DOP_CONNECTION_BODY)
+        dop_connection_close(c);
+}

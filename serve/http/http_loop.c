@@ -1,0 +1,150 @@
+/* The thread that owns the sockets. */
+#include "serve/http/http_internal.h"
+
+#include "base/os/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { EVENTS = 256, TICK_MS = 100, PAUSE_MS = 20 };
+
+static void
+listen_or_not(dop_http *h, bool accepts)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = &h->listener};
+    if (accepts == h->accepts || h->listener < 0)
+        return;
+    h->accepts =
+        epoll_ctl(h->epoll, accepts ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, h->listener, &e) == 0 ? accepts : !accepts;
+}
+
+/* Makes room for a new connection where all are taken: closes the one that can best be spared.  False: none can. */
+static bool
+make_room(dop_http *h, double now_ms)
+{
+    dop_connection *best = NULL;
+    double most = 0;
+    for (dop_connection *c = h->connections; c; c = c->next) {
+        const double idles = dop_connection_idles(c, now_ms);
+        if (idles > most) {
+            most = idles;
+            best = c;
+        }
+    }
+    if (best)
+        dop_connection_close(best);
+    return best != NULL;
+}
+
+/* Accepts the connections that wait.  Where that is not possible now, the listener is left alone for a while: looking at it again
+ * and again would take all of a core. */
+static void
+accept_all(dop_http *h)
+{
+    for (int i = 0; i < EVENTS; i++) {
+        const double now = dop_now_ms();
+        const bool room = h->n_connections < h->options.max_connections || make_room(h, now);
+        const int fd = room ? accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+        if (fd >= 0) {
+            dop_connection_open(h, fd);
+            continue;
+        }
+        if (room && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (room && (errno == EINTR || errno == ECONNABORTED || errno == EPROTO || errno == EPERM))
+            continue;
+        if (room) /* no descriptor or no memory is left */
+            (void)make_room(h, now);
+        listen_or_not(h, false);
+        h->accept_ms = now + PAUSE_MS;
+        return;
+    }
+}
+
+static void
+hear_exchanges(dop_http *h)
+{
+    uint64_t count;
+    ssize_t n = read(h->event, &count, sizeof count);
+    (void)n;
+    for (dop_exchange *x; (x = dop_exchange_next(h)) != NULL;)
+        dop_connection_hear(x->connection, x);
+}
+
+static void
+check_all(dop_http *h, double now_ms)
+{
+    for (dop_connection *c = h->connections, *next; c; c = next) {
+        next = c->next;
+        dop_connection_check(c, now_ms);
+    }
+}
+
+static void
+free_closed(dop_http *h)
+{
+    for (dop_connection *c; (c = h->closed) != NULL;) {
+        h->closed = c->next;
+        free(c);
+    }
+}
+
+/* Does what other threads have asked for; false: everything is to end. */
+static bool
+follow_orders(dop_http *h)
+{
+    pthread_mutex_lock(&h->lock);
+    const bool stops = h->stops && !h->stopped, ends = h->ends;
+    pthread_mutex_unlock(&h->lock);
+    if (stops) {
+        listen_or_not(h, false);
+        close(h->listener);
+        h->listener = -1;
+        h->stopped = true;
+    }
+    for (dop_connection *c = h->connections, *next; c && (stops || ends); c = next) {
+        next = c->next;
+        if (ends)
+            dop_connection_close(c);
+        else
+            dop_connection_stop(c);
+    }
+    return !ends;
+}
+
+void *
+dop_http_loop(void *http)
+{
+    dop_http *h = http;
+    struct epoll_event events[EVENTS];
+    double checked = 0;
+    listen_or_not(h, true);
+    while (follow_orders(h)) {
+        const int n = epoll_wait(h->epoll, events, EVENTS,
+                                 !h->accepts && !h->stopped ? PAUSE_MS
+                                 : h->n_connections         ? TICK_MS
+                                                            : -1);
+        for (int i = 0; i < n; i++) {
+            void *what = events[i].data.ptr;
+            if (what == &h->listener)
+                accept_all(h);
+            else if (what == &h->event)
+                hear_exchanges(h);
+            else
+                dop_connection_ready(what, events[i].events);
+        }
+        const double now = dop_now_ms();
+        if (now - checked >= TICK_MS) {
+            check_all(h, now);
+            checked = now;
+        }
+        if (!h->accepts && now >= h->accept_ms)
+            listen_or_not(h, true);
+        free_closed(h);
+    }
+    free_closed(h);
+    return NULL;
+}

@@ -1,0 +1,314 @@
+/* The workers of the HTTP server.
+ *
+ * Some read requests: they parse, render, tokenize and compile, within the request's budget.  Others write answers, so that tokens
+ * are not held up by requests that take long to read. */
+#include "serve/http/http_internal.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Bytes of a body: one worker is always kept free of requests with longer bodies. */
+enum { LARGE_BODY = 65536 };
+
+/* Bytes of memory: after a request that took more, free memory goes back to the system at once. */
+enum { WORTH_A_TRIM = 4 << 20 };
+
+void
+dop_http_wake(dop_http *h)
+{
+    const uint64_t one = 1;
+    ssize_t n = write(h->event, &one, sizeof one);
+    (void)n; /* write() fails where the eventfd's counter is full, and then the thread wakes anyhow */
+}
+
+/* --- lists, under the lock ----------------------------------------------------------------------------------------------------- */
+
+static void
+push(dop_exchange_list *list, dop_exchange *x)
+{
+    x->next = NULL;
+    if (list->last)
+        list->last->next = x;
+    else
+        list->first = x;
+    list->last = x;
+}
+
+static dop_exchange *
+pop(dop_exchange_list *list)
+{
+    dop_exchange *x = list->first;
+    if (x && !(list->first = x->next))
+        list->last = NULL;
+    return x;
+}
+
+/* The first request that a worker may begin: a large one only where another worker stays free. */
+static dop_exchange *
+pop_work(dop_http *h)
+{
+    dop_exchange *before = NULL, *x = h->work.first;
+    while (x && x->large && h->n_large + 1 >= DOP_HTTP_WORKERS && x->connection) {
+        before = x;
+        x = x->next;
+    }
+    if (!x)
+        return NULL;
+    if (before)
+        before->next = x->next;
+    else
+        h->work.first = x->next;
+    if (h->work.last == x)
+        h->work.last = before;
+    return x;
+}
+
+static void
+queue(dop_exchange *x)
+{
+    dop_http *h = x->http;
+    x->state = DOP_EXCHANGE_QUEUED;
+    push(x->begun ? &h->answers : &h->work, x);
+    pthread_cond_signal(x->begun ? &h->more_answers : &h->more_work);
+}
+
+/* --- exchanges ----------------------------------------------------------------------------------------------------------------- */
+
+/* Called under the engine's lock. */
+static void
+wake_exchange(void *user)
+{
+    dop_exchange *x = user;
+    pthread_mutex_lock(&x->http->lock);
+    if (x->state == DOP_EXCHANGE_PARKED)
+        queue(x);
+    else
+        x->again = true;
+    pthread_mutex_unlock(&x->http->lock);
+}
+
+static void
+destroy(dop_exchange *x)
+{
+    if (!x)
+        return;
+    if (x->waits)
+        dop_api_forget(x->http->api, x);
+    dop_call_end(x->call);
+    free(x->method);
+    free(x->path);
+    free(x->query);
+    dop_buf_finish(&x->body);
+    dop_answer_finish(&x->answer);
+    free(x);
+}
+
+dop_exchange *
+dop_exchange_begin(dop_connection *c, const dop_api_request *head, dop_buf *io_body)
+{
+    dop_http *h = c->http;
+    dop_exchange *x = calloc(1, sizeof *x);
+    if (!x || !(x->method = strdup(head->method)) || !(x->path = strdup(head->path)) ||
+        !(x->query = strdup(head->query))) {
+        destroy(x);
+        return NULL;
+    }
+    x->http = h;
+    x->connection = c;
+    x->whose = c->whose;
+    x->body = *io_body;
+    *io_body = (dop_buf){0};
+    x->answer.errors = dop_api_error_form(x->path);
+    x->large = x->body.size > LARGE_BODY;
+    dop_api_budget(h->api, &x->cancelled, &x->budget);
+    pthread_mutex_lock(&h->lock);
+    h->n_exchanges++;
+    queue(x);
+    pthread_mutex_unlock(&h->lock);
+    return x;
+}
+
+dop_exchange *
+dop_exchange_next(dop_http *h)
+{
+    dop_exchange *x = NULL;
+    pthread_mutex_lock(&h->lock);
+    while ((x = pop(&h->news)) != NULL && !x->connection) /* the client has left since: a worker ends it */
+        queue(x);
+    if (x)
+        x->state = DOP_EXCHANGE_FULL; /* until dop_exchange_go_on says that its news have been taken */
+    pthread_mutex_unlock(&h->lock);
+    return x;
+}
+
+void
+dop_exchange_resume(dop_exchange *x)
+{
+    pthread_mutex_lock(&x->http->lock);
+    const bool full = x->state == DOP_EXCHANGE_FULL;
+    if (full && x->again)
+        queue(x);
+    else if (full)
+        x->state = DOP_EXCHANGE_PARKED;
+    pthread_mutex_unlock(&x->http->lock);
+}
+
+void
+dop_exchange_go_on(dop_exchange *x, bool has_room)
+{
+    pthread_mutex_lock(&x->http->lock);
+    if (!has_room) {
+        x->state = DOP_EXCHANGE_FULL;
+    } else if (x->again) {
+        queue(x);
+    } else {
+        x->state = DOP_EXCHANGE_PARKED;
+    }
+    pthread_mutex_unlock(&x->http->lock);
+}
+
+void
+dop_exchange_end(dop_exchange *x)
+{
+    if (!x)
+        return;
+    dop_http *h = x->http;
+    pthread_mutex_lock(&h->lock);
+    x->connection = NULL;
+    atomic_store(&x->cancelled, true);
+    if (x->state == DOP_EXCHANGE_PARKED || x->state == DOP_EXCHANGE_FULL)
+        queue(x);
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* --- workers ------------------------------------------------------------------------------------------------------------------- */
+
+/* Reads the request, and gives the answer where that needs no call. */
+static void
+begin(dop_exchange *x)
+{
+    dop_api_request q = {.method = x->method,
+                         .path = x->path,
+                         .query = x->query,
+                         .body = x->body.data,
+                         .n_body = x->body.size,
+                         .budget = &x->budget,
+                         .client = x->whose.id,
+                         .priority = x->whose.priority,
+                         .wake = wake_exchange,
+                         .user = x};
+    if (x->waits) /* which is not the request's fault */
+        dop_api_budget(x->http->api, &x->cancelled, &x->budget);
+    const size_t body = x->body.size;
+    const uint64_t bytes = x->budget.bytes;
+    dop_api_begin(x->http->api, &q, &x->answer, &x->call);
+    x->waits = x->answer.waits;
+    x->events = x->answer.events;
+    x->answer.waits = x->answer.events = false;
+    if (x->waits)
+        return;
+    dop_buf_finish(&x->body);
+    x->begun = true;
+    x->over = !x->call;
+    if (body > WORTH_A_TRIM || x->budget.end == DOP_BUDGET_BYTES || bytes - x->budget.bytes > WORTH_A_TRIM)
+        malloc_trim(0);
+}
+
+/* Reads the request of an exchange, or writes what is new of its answer. */
+static void
+run(dop_exchange *x)
+{
+    if (!x->begun)
+        begin(x);
+    if (x->begun && !x->over)
+        x->over = dop_call_poll(x->call, &x->answer);
+}
+
+/* Takes the next exchange of a queue, and reports what has become of it; false: nothing more will come. */
+static bool
+work_once(dop_http *h, bool writes)
+{
+    dop_exchange *x = NULL;
+    pthread_mutex_lock(&h->lock);
+    while (!(x = writes ? pop(&h->answers) : pop_work(h)) && !h->ends)
+        pthread_cond_wait(writes ? &h->more_answers : &h->more_work, &h->lock);
+    const bool left = x && !x->connection, large = x && x->large && !x->begun;
+    if (x) {
+        x->state = DOP_EXCHANGE_RUNS;
+        x->again = false;
+        h->n_large += large;
+        h->n_exchanges -= left;
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (!x)
+        return false;
+    if (left) {
+        destroy(x);
+        if (large) {
+            pthread_mutex_lock(&h->lock);
+            h->n_large--;
+            pthread_mutex_unlock(&h->lock);
+        }
+        return true;
+    }
+    run(x);
+    pthread_mutex_lock(&h->lock);
+    x->again |= x->answer.more;
+    x->answer.more = false;
+    x->state = DOP_EXCHANGE_REPORTS;
+    push(&h->news, x);
+    if (large && h->n_large-- == DOP_HTTP_WORKERS - 1)
+        pthread_cond_broadcast(&h->more_work);
+    pthread_mutex_unlock(&h->lock);
+    dop_http_wake(h);
+    return true;
+}
+
+static void *
+read_requests(void *http)
+{
+    enum { NICE = 5 };
+    /* On Linux each thread has a priority of its own: where cores are short, tokens of answers come before the reading of
+     * requests. */
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+    while (work_once(http, false)) {
+    }
+    return NULL;
+}
+
+static void *
+write_answers(void *http)
+{
+    while (work_once(http, true)) {
+    }
+    return NULL;
+}
+
+bool
+dop_http_start_workers(dop_http *h)
+{
+    for (uint32_t i = 0; i < DOP_HTTP_WORKERS + DOP_HTTP_WRITERS; i++) {
+        if (pthread_create(&h->threads[i], NULL, i < DOP_HTTP_WORKERS ? read_requests : write_answers, h) != 0)
+            return false;
+        h->n_threads++;
+    }
+    return true;
+}
+
+void
+dop_http_join_workers(dop_http *h)
+{
+    pthread_mutex_lock(&h->lock);
+    h->ends = true;
+    pthread_cond_broadcast(&h->more_work);
+    pthread_cond_broadcast(&h->more_answers);
+    pthread_mutex_unlock(&h->lock);
+    for (uint32_t i = 0; i < h->n_threads; i++)
+        pthread_join(h->threads[i], NULL);
+    h->n_threads = 0;
+    for (dop_exchange *x; (x = pop(&h->news)) != NULL;) /* exchanges whose clients are gone */
+        destroy(x);
+}

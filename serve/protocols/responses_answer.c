@@ -1,0 +1,332 @@
+/* Answers in the form of OpenAI's Responses: items, and events that tell how they grow. */
+#include "serve/protocols/protocol.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char reasoning_type[] = "reasoning", message_type[] = "message";
+
+static json_t *
+text_json(const dop_buf *text)
+{
+    return dop_json_text(text->size ? text->data : "", text->size);
+}
+
+/* The id of the item behind the complete ones: a mark of its type, and the digits of the response's id. */
+static void
+name_item(const dop_call *c, const dop_response *p, const char *mark, char *out, size_t size)
+{
+    const char *digits = strchr(c->id, '_');
+    snprintf(out, size, "%s_%s%02zu", mark, digits ? digits + 1 : "", json_array_size(p->output));
+}
+
+void
+dop_response_name_items(const dop_call *c, json_t *items)
+{
+    static const char *const marks[][2] = {{"function_call", "fc"}, {"custom_tool_call", "ctc"}, {"reasoning", "rs"}};
+    const char *digits = strchr(c->id, '_');
+    json_t *item;
+    size_t i;
+    json_array_foreach(items, i, item)
+    {
+        const char *type = json_string_value(json_object_get(item, "type")), *mark = type ? "item" : "msg";
+        if (json_is_string(json_object_get(item, "id")))
+            continue;
+        for (size_t k = 0; type && k < sizeof marks / sizeof *marks; k++)
+            if (strcmp(type, marks[k][0]) == 0)
+                mark = marks[k][1];
+        if (type && strcmp(type, message_type) == 0)
+            mark = "msg";
+        json_object_set_new(item, "id", json_sprintf("%s_%si%02zu", mark, digits ? digits + 1 : "", i));
+    }
+}
+
+/* --- the response -------------------------------------------------------------------------------------------------------------- */
+
+static json_t *
+usage(const dop_news *news)
+{
+    const dop_job_state *s = &news->state;
+    return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)s->n_prompt,
+                     "input_tokens_details", "cached_tokens", (json_int_t)s->n_reused, "output_tokens",
+                     (json_int_t)s->n_tokens, "output_tokens_details", "reasoning_tokens",
+                     (json_int_t)news->thought_tokens, "total_tokens",
+                     (json_int_t)s->n_prompt + (json_int_t)s->n_tokens);
+}
+
+/* Why the job has failed, as the response says it. */
+static json_t *
+error_of(const dop_job_state *s)
+{
+    dop_answer error = {0};
+    json_t *whole = NULL;
+    dop_answer_failure(&error, s);
+    (void)dop_json_decode(error.body.data, error.body.size, &(dop_json_how){0}, NULL, &whole);
+    const json_t *message = json_object_get(json_object_get(whole, "error"), "message");
+    json_t *made = json_pack("{s:s, s:O?}", "code", s->by_request ? "invalid_prompt" : "server_error", "message",
+                             (json_t *)(uintptr_t)message);
+    json_decref(whole);
+    dop_answer_finish(&error);
+    return made;
+}
+
+json_t *
+dop_response_json(const dop_call *c, const dop_response *response, const dop_news *news, const char *status)
+{
+    const bool cut = news && news->state.end == DOP_JOB_LENGTH;
+    if (!status)
+        status = !news->good ? "failed" : cut ? "incomplete" : "completed";
+    json_t *all = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:s, s:O, s:s, s:o}", "id", c->id, "object", "response",
+                            "created_at", (json_int_t)c->created, "status", status, "error",
+                            news && !news->good ? error_of(&news->state) : json_null(), "incomplete_details",
+                            cut ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null(), "model",
+                            c->api->facts.name, "output", response->output, "service_tier", "default", "usage",
+                            news && news->ended ? usage(news) : json_null());
+    if (all && news && news->ended && news->good)
+        json_object_set_new(all, "completed_at", json_integer((json_int_t)time(NULL)));
+    if (all)
+        json_object_update(all, response->terms.echo);
+    return all;
+}
+
+/* --- items ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Appends an event with its name and number; answer NULL: the response is not streamed.  Takes ownership of the value. */
+static void
+event(dop_response *p, dop_answer *answer, const char *name, json_t *value)
+{
+    if (answer && value) {
+        json_object_set_new(value, "type", json_string(name));
+        json_object_set_new(value, "sequence_number", json_integer((json_int_t)p->n_events++));
+        dop_answer_event(answer, name, value);
+        return;
+    }
+    json_decref(value);
+}
+
+/* Appends an event about the item that grows; extra: its other members, of which ownership is taken. */
+static void
+item_event(const dop_call *c, dop_response *p, dop_answer *answer, const char *name, const char *mark, json_t *extra)
+{
+    char id[64];
+    name_item(c, p, mark, id, sizeof id);
+    json_t *value = json_pack("{s:n, s:n, s:s, s:I}", "type", "sequence_number", "item_id", id, "output_index",
+                              (json_int_t)json_array_size(p->output));
+    if (value)
+        json_object_update(value, extra);
+    json_decref(extra);
+    event(p, answer, name, value);
+}
+
+/* A part of the item that grows: its text, or none yet. */
+static json_t *
+part_of(const dop_call *c, const dop_response *p, bool ended)
+{
+    json_t *text = ended ? text_json(&p->text) : json_string("");
+    if (p->open == reasoning_type)
+        return json_pack("{s:s, s:o}", "type", "reasoning_text", "text", text);
+    return json_pack("{s:s, s:o, s:[], s:o}", "type", "output_text", "text", text, "annotations", "logprobs",
+                     ended && c->logprobs ? dop_call_logprobs(c) : json_array());
+}
+
+/* The item that grows, with what it has so far. */
+static json_t *
+item_of(const dop_call *c, const dop_response *p, bool ended, bool cut)
+{
+    char id[64];
+    const char *status = !ended ? "in_progress" : cut ? "incomplete" : "completed";
+    json_t *content = json_array();
+    if (ended)
+        json_array_append_new(content, part_of(c, p, true));
+    name_item(c, p, p->open == reasoning_type ? "rs" : "msg", id, sizeof id);
+    if (p->open == reasoning_type)
+        return json_pack("{s:s, s:s, s:s, s:[], s:o}", "id", id, "type", p->open, "status", status, "summary",
+                         "content", content);
+    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "id", id, "type", p->open, "status", status, "role", "assistant",
+                     "content", content);
+}
+
+static void
+begin_item(const dop_call *c, dop_response *p, const char *type, dop_answer *answer)
+{
+    const char *mark = type == reasoning_type ? "rs" : "msg";
+    p->open = type;
+    p->text.size = 0;
+    event(p, answer, "response.output_item.added",
+          json_pack("{s:n, s:n, s:I, s:o}", "type", "sequence_number", "output_index",
+                    (json_int_t)json_array_size(p->output), "item", item_of(c, p, false, false)));
+    item_event(c, p, answer, "response.content_part.added", mark,
+               json_pack("{s:i, s:o}", "content_index", 0, "part", part_of(c, p, false)));
+}
+
+/* Ends the item that grows; cut: the answer became too long within it. */
+static void
+end_item(const dop_call *c, dop_response *p, bool cut, dop_answer *answer)
+{
+    const bool reasons = p->open == reasoning_type;
+    const char *mark = reasons ? "rs" : "msg";
+    if (!p->open)
+        return;
+    json_t *part = part_of(c, p, true),
+           *done = json_pack("{s:i, s:o}", "content_index", 0, "text", text_json(&p->text));
+    if (!reasons && done)
+        json_object_set(done, "logprobs", json_object_get(part, "logprobs"));
+    item_event(c, p, answer, reasons ? "response.reasoning_text.done" : "response.output_text.done", mark, done);
+    item_event(c, p, answer, "response.content_part.done", mark,
+               json_pack("{s:i, s:o}", "content_index", 0, "part", part));
+    json_t *item = item_of(c, p, true, cut);
+    event(p, answer, "response.output_item.done",
+          json_pack("{s:n, s:n, s:I, s:O}", "type", "sequence_number", "output_index",
+                    (json_int_t)json_array_size(p->output), "item", item));
+    json_array_append_new(p->output, item);
+    p->open = NULL;
+}
+
+static void
+add_text(const dop_call *c, dop_response *p, const char *type, const char *text, size_t n, dop_answer *answer)
+{
+    const bool reasons = type == reasoning_type;
+    if (p->open != type) {
+        end_item(c, p, false, answer);
+        begin_item(c, p, type, answer);
+    }
+    dop_buf_append(&p->text, text, n);
+    json_t *delta = json_pack("{s:i, s:o}", "content_index", 0, "delta", dop_json_text(text, n));
+    if (!reasons && delta)
+        json_object_set_new(delta, "logprobs", json_array());
+    item_event(c, p, answer, reasons ? "response.reasoning_text.delta" : "response.output_text.delta",
+               reasons ? "rs" : "msg", delta);
+}
+
+/* A call as an item: of a function, or of a tool whose input is a text. */
+static json_t *
+call_item(const char *id, const json_t *call, const json_t *given, bool custom, const char *status)
+{
+    const json_t *function = json_object_get(call, "function");
+    return json_pack("{s:s, s:s, s:s, s:O, s:O, s:O}", "id", id, "type", custom ? "custom_tool_call" : "function_call",
+                     "status", status, "call_id", json_object_get(call, "id"), "name",
+                     json_object_get(function, "name"), custom ? "input" : "arguments", (json_t *)(uintptr_t)given);
+}
+
+static void
+add_call(const dop_call *c, dop_response *p, const json_t *call, dop_answer *answer)
+{
+    enum { DELTA = 64 }; /* bytes of arguments, about */
+    const json_t *function = json_object_get(call, "function");
+    const char *name = json_string_value(json_object_get(function, "name"));
+    const bool custom = json_object_get(p->terms.custom, name) != NULL;
+    const char *mark = custom ? "ctc" : "fc";
+    json_t *arguments = custom ? dop_call_arguments(call) : NULL, *none = json_string(""),
+           *given = json_incref(custom ? json_object_get(arguments, "input") : json_object_get(function, "arguments"));
+    char id[64];
+    end_item(c, p, false, answer);
+    if (!json_is_string(given)) { /* the call was cut */
+        json_decref(given);
+        given = json_incref(none);
+    }
+    name_item(c, p, mark, id, sizeof id);
+    event(p, answer, "response.output_item.added",
+          json_pack("{s:n, s:n, s:I, s:o}", "type", "sequence_number", "output_index",
+                    (json_int_t)json_array_size(p->output), "item", call_item(id, call, none, custom, "in_progress")));
+    const char *text = json_string_value(given);
+    const size_t n = json_string_length(given);
+    for (size_t at = 0; at < n && answer;) {
+        size_t end = at + DELTA < n ? at + DELTA : n;
+        while (end < n && ((unsigned char)text[end] & 0xc0) == 0x80)
+            end++;
+        item_event(c, p, answer,
+                   custom ? "response.custom_tool_call_input.delta" : "response.function_call_arguments.delta", mark,
+                   json_pack("{s:o}", "delta", json_stringn(text + at, end - at)));
+        at = end;
+    }
+    item_event(c, p, answer, custom ? "response.custom_tool_call_input.done" : "response.function_call_arguments.done",
+               mark, json_pack("{s:s, s:O}", "name", name, custom ? "input" : "arguments", given));
+    json_t *item = call_item(id, call, given, custom, "completed");
+    event(p, answer, "response.output_item.done",
+          json_pack("{s:n, s:n, s:I, s:O}", "type", "sequence_number", "output_index",
+                    (json_int_t)json_array_size(p->output), "item", item));
+    json_array_append_new(p->output, item);
+    json_decref(given);
+    json_decref(none);
+    json_decref(arguments);
+}
+
+/* Takes over what is new of an answer. */
+static void
+grow(const dop_call *c, dop_response *p, const dop_news *news, dop_answer *answer)
+{
+    if (news->n_reasoning)
+        add_text(c, p, reasoning_type, news->reasoning, news->n_reasoning, answer);
+    size_t n = news->n_content;
+    while (news->calls && n > 0 && strchr(" \n\r\t", news->content[n - 1]))
+        n--;
+    if (news->n_content && n > 0)
+        add_text(c, p, message_type, news->content, news->n_content, answer);
+    for (size_t i = news->first_call; i < json_array_size(news->calls); i++)
+        add_call(c, p, json_array_get(news->calls, i), answer);
+    if (news->ended)
+        end_item(c, p, news->state.end == DOP_JOB_LENGTH, answer);
+}
+
+/* Keeps a response that has ended where it is to be kept. */
+static void
+keep(const dop_call *c, dop_response *p, const json_t *response)
+{
+    if (!p->terms.keeps || !response)
+        return;
+    dop_response_name_items(c, p->terms.items);
+    json_array_extend(p->terms.items, p->output);
+    dop_response_store_put(c->api->store, c->id, response, p->terms.items);
+}
+
+static void
+write_whole(dop_call *c, const dop_news *news, dop_answer *answer)
+{
+    dop_response *p = c->state;
+    grow(c, p, news, NULL);
+    json_t *all = dop_response_json(c, p, news, NULL);
+    dop_json_encode(&answer->body, all);
+    answer->body.failed |= !all || p->text.failed;
+    keep(c, p, all);
+    json_decref(all);
+}
+
+static void
+write_stream(dop_call *c, const dop_news *news, dop_answer *answer)
+{
+    dop_response *p = c->state;
+    if (p->n_events == 0) {
+        event(p, answer, "response.created",
+              json_pack("{s:n, s:n, s:o}", "type", "sequence_number", "response",
+                        dop_response_json(c, p, NULL, "in_progress")));
+        event(p, answer, "response.in_progress",
+              json_pack("{s:n, s:n, s:o}", "type", "sequence_number", "response",
+                        dop_response_json(c, p, NULL, "in_progress")));
+    }
+    grow(c, p, news, answer);
+    answer->body.failed |= p->text.failed;
+    if (!news->ended)
+        return;
+    json_t *all = dop_response_json(c, p, news, NULL);
+    const char *name = !news->good                         ? "response.failed"
+                       : news->state.end == DOP_JOB_LENGTH ? "response.incomplete"
+                                                           : "response.completed";
+    event(p, answer, name, json_pack("{s:n, s:n, s:O}", "type", "sequence_number", "response", all));
+    keep(c, p, all);
+    json_decref(all);
+}
+
+static void
+finish(void *state)
+{
+    dop_response *p = state;
+    if (!p)
+        return;
+    dop_response_terms_finish(&p->terms);
+    json_decref(p->output);
+    dop_buf_finish(&p->text);
+    free(p);
+}
+
+const dop_writer dop_responses_writer = {.id = "resp", .whole = write_whole, .stream = write_stream, .finish = finish};

@@ -1,0 +1,200 @@
+/* Responses that are kept in memory, as JSON texts, so that threads share no values. */
+#include "serve/protocols/protocol.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = 64 << 20 };
+
+typedef struct row {
+    struct row *next; /* kept later */
+    char id[sizeof((dop_call *)0)->id];
+    dop_buf response, items; /* items: of the conversation, the response's output included */
+    dop_call *call;          /* owned: the answer is still being made; NULL: it is complete */
+} row;
+
+struct dop_response_store {
+    pthread_mutex_t lock;
+    row *first; /* the oldest one */
+    uint32_t n, most;
+    size_t bytes;
+};
+
+dop_status
+dop_response_store_create(uint32_t n, dop_diag *diag, dop_response_store **out_store)
+{
+    dop_response_store *s = *out_store = calloc(1, sizeof *s);
+    if (!s)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    pthread_mutex_init(&s->lock, NULL);
+    s->most = n;
+    return DOP_OK;
+}
+
+static void
+free_row(row *x)
+{
+    if (!x)
+        return;
+    dop_call_end(x->call);
+    dop_buf_finish(&x->response);
+    dop_buf_finish(&x->items);
+    free(x);
+}
+
+void
+dop_response_store_destroy(dop_response_store *store)
+{
+    if (!store)
+        return;
+    for (row *x = store->first, *next; x; x = next) {
+        next = x->next;
+        free_row(x);
+    }
+    pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+static size_t
+size_of(const row *x)
+{
+    return sizeof *x + x->response.size + x->items.size;
+}
+
+/* Under the lock: takes a row out of the list; NULL: there is none of this id. */
+static row *
+take(dop_response_store *s, const char *id)
+{
+    for (row **at = &s->first; *at; at = &(*at)->next) {
+        row *x = *at;
+        if (strcmp(x->id, id) != 0)
+            continue;
+        *at = x->next;
+        x->next = NULL;
+        s->n--;
+        s->bytes -= size_of(x);
+        return x;
+    }
+    return NULL;
+}
+
+/* Under the lock: appends a row as the newest one. */
+static void
+append(dop_response_store *s, row *x)
+{
+    row **at = &s->first;
+    while (*at)
+        at = &(*at)->next;
+    *at = x;
+    s->n++;
+    s->bytes += size_of(x);
+}
+
+/* Under the lock: takes rows out, the oldest first, until the others are few and small enough. */
+static row *
+take_surplus(dop_response_store *s)
+{
+    row *out = NULL;
+    while (s->first && (s->n > s->most || s->bytes > MOST_BYTES)) {
+        row *x = take(s, s->first->id);
+        x->next = out;
+        out = x;
+    }
+    return out;
+}
+
+/* Makes room for a new row and keeps it; takes ownership of the row. */
+static bool
+put(dop_response_store *s, row *x)
+{
+    if (!x || x->response.failed || x->items.failed) {
+        free_row(x);
+        return false;
+    }
+    pthread_mutex_lock(&s->lock);
+    row *earlier = take(s, x->id);
+    append(s, x);
+    row *surplus = take_surplus(s);
+    pthread_mutex_unlock(&s->lock);
+    free_row(earlier);
+    for (row *next; surplus; surplus = next) {
+        next = surplus->next;
+        free_row(surplus);
+    }
+    return true;
+}
+
+static row *
+make_row(const char *id, const json_t *response, const json_t *items)
+{
+    row *x = calloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    snprintf(x->id, sizeof x->id, "%s", id);
+    dop_json_encode(&x->response, response);
+    dop_json_encode(&x->items, items);
+    return x;
+}
+
+void
+dop_response_store_put(dop_response_store *store, const char *id, const json_t *response, const json_t *items)
+{
+    (void)put(store, make_row(id, response, items));
+}
+
+bool
+dop_response_store_put_call(dop_response_store *store, const char *id, const json_t *response, const json_t *items,
+                            dop_call *call)
+{
+    row *x = make_row(id, response, items);
+    if (!x) {
+        dop_call_end(call);
+        return false;
+    }
+    x->call = call;
+    return put(store, x);
+}
+
+static json_t *
+parse(const dop_buf *text)
+{
+    json_t *v = NULL;
+    if (text->size && !text->failed)
+        (void)dop_json_decode(text->data, text->size, &(dop_json_how){.flags = DOP_JSON_EXACT}, NULL, &v);
+    return v;
+}
+
+json_t *
+dop_response_store_get(dop_response_store *s, const char *id, dop_response_settle *settle, bool cancels,
+                       json_t **out_items)
+{
+    pthread_mutex_lock(&s->lock);
+    row *x = take(s, id);
+    json_t *found = NULL;
+    if (out_items)
+        *out_items = NULL;
+    if (x) {
+        if (x->call && settle(x->call, cancels, &x->response, &x->items)) {
+            dop_call_end(x->call);
+            x->call = NULL;
+        }
+        found = parse(&x->response);
+        if (out_items)
+            *out_items = parse(&x->items);
+        append(s, x); /* what is used stays longest */
+    }
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+bool
+dop_response_store_delete(dop_response_store *store, const char *id)
+{
+    pthread_mutex_lock(&store->lock);
+    row *x = take(store, id);
+    pthread_mutex_unlock(&store->lock);
+    const bool there = x != NULL;
+    free_row(x);
+    return there;
+}

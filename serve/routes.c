@@ -1,0 +1,660 @@
+/* Which function answers which path, and the answers that need no job (serve/api/api.h). */
+#include "serve/api/api.h"
+
+#include "base/os/clock.h"
+#include "base/program/page.h"
+#include "serve/api/api_internal.h"
+#include "serve/models.h"
+#include "serve/protocols/protocol.h"
+
+#include <doppler/draw.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef void handler_fn(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                        dop_call **out_call);
+
+/* GET / */
+static void
+get_page(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+         dop_call **out_call)
+{
+    (void)api, (void)request, (void)root, (void)out_call;
+    answer->status = 200;
+    answer->type = "text/html; charset=utf-8";
+    dop_buf_puts(&answer->body, dop_page_chat);
+}
+
+/* dop_models_fn: *user is set where the model's device has failed. */
+static void
+look_for_broken(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
+{
+    dop_diag *diag = user;
+    (void)entry, (void)status, (void)ctx;
+    if (api && diag->code == DOP_OK)
+        (void)dop_engine_is_broken(api->engine, diag);
+}
+
+static void
+get_health(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+           dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_diag diag = {0};
+    bool broken = false;
+    if (api->models)
+        dop_models_each(api->models, look_for_broken, &diag);
+    broken = api->models ? diag.code != DOP_OK : dop_engine_is_broken(api->engine, &diag);
+    if (broken)
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "device_failed", NULL}, "%s", diag.message);
+    else
+        dop_answer_json(answer, 200, json_pack("{s:s}", "status", "ok"));
+}
+
+static void
+add_metrics(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
+{
+    (void)entry, (void)status, (void)ctx;
+    if (!api)
+        return;
+    const dop_metrics m = dop_engine_metrics(api->engine);
+    dop_metrics_add(user, &m);
+}
+
+static void
+get_metrics(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+            dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_metrics m = {0};
+    dop_models_counts counts = {0};
+    if (api->models) {
+        counts = dop_models_count(api->models);
+        m = counts.gone;
+        dop_models_each(api->models, add_metrics, &m);
+    } else {
+        m = dop_engine_metrics(api->engine);
+    }
+    answer->status = 200;
+    answer->type = "text/plain; version=0.0.4; charset=utf-8";
+    dop_metrics_write(&m, api->models ? "all" : api->facts.name, &answer->body);
+    if (api->models)
+        dop_buf_printf(&answer->body,
+                       "# HELP doppler_model_loads_total Models that were loaded.\n"
+                       "# TYPE doppler_model_loads_total counter\ndoppler_model_loads_total %llu\n"
+                       "# HELP doppler_model_unloads_total Models that were unloaded.\n"
+                       "# TYPE doppler_model_unloads_total counter\ndoppler_model_unloads_total %llu\n"
+                       "# HELP doppler_models_bytes Device memory of the models that are loaded.\n"
+                       "# TYPE doppler_models_bytes gauge\ndoppler_models_bytes %llu\n",
+                       (unsigned long long)counts.loads, (unsigned long long)counts.unloads,
+                       (unsigned long long)counts.bytes);
+}
+
+static void
+refuse_model(const char *name, dop_answer *answer)
+{
+    dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "model_not_found", "model"},
+                     "The model '%.200s' does not exist", name);
+}
+
+/* What a model draws; NULL: nothing. */
+static json_t *
+draws_of(const dop_api *api)
+{
+    dop_draw_facts d;
+    if (!dop_model_draw_facts(api->model, &d))
+        return NULL;
+    return json_pack("{s:I, s:I, s:I, s:f, s:s, s:b}", "width", (json_int_t)d.width, "height", (json_int_t)d.height,
+                     "steps", (json_int_t)d.steps, "guidance", d.guidance, "sampler", d.sampler, "init",
+                     (int)d.takes_pictures);
+}
+
+/* A model as both OpenAI and Anthropic describe it. */
+static json_t *
+model_entry(const dop_api *api, const char *name)
+{
+    char when[32];
+    const time_t created = (time_t)api->created;
+    struct tm t;
+    gmtime_r(&created, &t);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b, s:o*}}", "id", name,
+                     "object", "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model",
+                     "display_name", name, "created_at", when, "meta", "vocab", (json_int_t)api->facts.vocab, "context",
+                     (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
+                     api->facts.family, "device", api->facts.device, "chat", api->chat != NULL, "draws", draws_of(api));
+}
+
+/* The members that a model has even where it is not loaded; ctx: 0 where that is not known. */
+static json_t *
+short_entry(const char *id, int64_t since, uint32_t ctx)
+{
+    char when[32];
+    const time_t created = (time_t)since;
+    struct tm t;
+    gmtime_r(&created, &t);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:o*}", "id", id, "object", "model", "created",
+                     (json_int_t)since, "owned_by", "doppler", "type", "model", "display_name", id, "created_at", when,
+                     "meta", ctx ? json_pack("{s:I}", "context", (json_int_t)ctx) : NULL);
+}
+
+typedef struct listing {
+    json_t *list;
+    int64_t created;
+} listing;
+
+/* Adds the names under which requests reach the model with each of its adapters: "base:adapter".  api: may be NULL. */
+static void
+list_adapters(const dop_api *api, json_t *list)
+{
+    for (uint32_t i = 0; api && dop_adapter_list_name(api->adapters, i); i++) {
+        char name[256];
+        snprintf(name, sizeof name, "%s:%s", api->facts.name, dop_adapter_list_name(api->adapters, i));
+        json_array_append_new(list, model_entry(api, name));
+    }
+}
+
+/* dop_models_fn */
+static void
+list_model(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
+{
+    listing *l = user;
+    json_t *one = api ? model_entry(api, api->facts.name) : short_entry(entry->id, l->created, ctx);
+    json_t *names = json_array();
+    for (size_t i = 0; i < entry->n_aliases; i++)
+        json_array_append_new(names, json_string(entry->aliases[i]));
+    json_object_set_new(one, "aliases", names);
+    json_object_set_new(one, "status", json_string(status));
+    json_array_append_new(l->list, one);
+    list_adapters(api, l->list);
+}
+
+/* The model of this id or alias; NULL: there is none. */
+static json_t *
+find_listed(const json_t *list, const char *name)
+{
+    size_t i, k;
+    json_t *one, *alias;
+    json_array_foreach(list, i, one)
+    {
+        if (strcmp(json_string_value(json_object_get(one, "id")), name) == 0)
+            return json_incref(one);
+        json_array_foreach(json_object_get(one, "aliases"), k,
+                           alias) if (strcmp(json_string_value(alias), name) == 0) return json_incref(one);
+    }
+    return NULL;
+}
+
+static void
+get_models(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+           dop_call **out_call)
+{
+    (void)root, (void)out_call;
+    listing l = {json_array(), api->created};
+    if (api->models) {
+        dop_models_each(api->models, list_model, &l);
+    } else {
+        json_array_append_new(l.list, model_entry(api, api->facts.name));
+        list_adapters(api, l.list);
+    }
+    const char *name = dop_path_below(request->path, "models");
+    if (!name) {
+        const json_t *last = json_array_get(l.list, json_array_size(l.list) - 1);
+        dop_answer_json(answer, 200,
+                        json_pack("{s:s, s:O, s:b, s:O?, s:O?}", "object", "list", "data", l.list, "has_more", 0,
+                                  "first_id", json_object_get(json_array_get(l.list, 0), "id"), "last_id",
+                                  json_object_get(last, "id")));
+        json_decref(l.list);
+        return;
+    }
+    json_t *one = find_listed(l.list, name);
+    if (one)
+        dop_answer_json(answer, 200, one);
+    else
+        refuse_model(name, answer);
+    json_decref(l.list);
+}
+
+static void
+get_adapters(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+             dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_answer_json(answer, 200, dop_adapter_list_json(api->adapters));
+}
+
+static void
+post_adapters(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+              dop_call **out_call)
+{
+    (void)request, (void)out_call;
+    dop_adapter_list_set(api, root, answer);
+}
+
+static void
+post_completions(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                 dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_COMPLETION}, answer);
+}
+
+static void
+post_chat(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+          dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_CHAT}, answer);
+}
+
+static void
+post_embeddings(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_EMBEDDING}, answer);
+}
+
+static void
+post_rerank(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+            dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_RERANK}, answer);
+}
+
+static void
+post_template(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+              dop_call **out_call)
+{
+    (void)out_call;
+    dop_call_render(api, request, root, answer);
+}
+
+/* The text of a token; "" where there is none. */
+static json_t *
+text_of_token(const dop_tokenizer *tok, uint32_t id)
+{
+    size_t n = 0;
+    const char *piece = id != DOP_NO_TOKEN ? dop_tokenizer_piece(tok, id, &n) : NULL;
+    return dop_json_text(piece ? piece : "", n);
+}
+
+/* GET /props, with llama.cpp's names. */
+static void
+get_props(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+          dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    const dop_sampling *s = &api->sampling;
+    const dop_metrics m = dop_engine_metrics(api->engine);
+    const double heat = s->temperature > 0 ? (double)s->temperature : 0; /* below 0: the model's files name none */
+    const char *text = api->chat ? dop_chat_template(api->chat) : "";
+    dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
+    dop_answer_json(
+        answer, 200,
+        json_pack("{s:{s:I, s:{s:f, s:I, s:f, s:f, s:f, s:I, s:f, s:f}}, s:I, s:s, s:o, s:o, s:o, s:s, s:{s:b, s:b}, "
+                  "s:{s:I, s:I, s:I, s:I, s:I}}",
+                  "default_generation_settings", "n_ctx", (json_int_t)api->facts.ctx, "params", "temperature", heat,
+                  "top_k", (json_int_t)s->top_k, "top_p", (double)s->top_p, "min_p", (double)s->min_p, "repeat_penalty",
+                  (double)s->repeat_penalty, "repeat_last_n", (json_int_t)s->repeat_last_n, "presence_penalty",
+                  (double)s->presence_penalty, "frequency_penalty", (double)s->frequency_penalty, "total_slots",
+                  (json_int_t)dop_engine_slots(api->engine, slots), "model_alias", api->facts.name, "chat_template",
+                  dop_json_text(text, strlen(text)), "bos_token", text_of_token(api->tok, dop_tokenizer_bos(api->tok)),
+                  "eos_token", text_of_token(api->tok, dop_tokenizer_eos(api->tok)), "build_info",
+                  "doppler-" DOP_VERSION, "modalities", "vision", api->eyes != NULL, "audio", api->speech != NULL,
+                  "prompt_cache", "tokens_saved", (json_int_t)m.reused_tokens, "tokens_loaded",
+                  (json_int_t)m.loaded_tokens, "checkpoint_bytes", (json_int_t)m.checkpoint_bytes, "memory_bytes",
+                  (json_int_t)m.cache_bytes, "file_bytes", (json_int_t)m.file_bytes));
+}
+
+/* GET /slots: what each sequence does, with llama.cpp's names. */
+static void
+get_slots(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+          dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
+    const uint32_t n = dop_engine_slots(api->engine, slots);
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list,
+                              json_pack("{s:I, s:I, s:b, s:I, s:I, s:I}", "id", (json_int_t)i, "n_ctx",
+                                        (json_int_t)api->facts.ctx, "is_processing", (int)slots[i].works,
+                                        "n_prompt_tokens", (json_int_t)slots[i].n_prompt, "n_prompt_tokens_cache",
+                                        (json_int_t)slots[i].n_reused, "n_decoded", (json_int_t)slots[i].n_written));
+    dop_answer_json(answer, 200, list);
+}
+
+/* {"id", "piece"}: a text, or a list of bytes where they are no UTF-8. */
+static json_t *
+token_and_piece(const dop_tokenizer *tok, uint32_t id)
+{
+    size_t n = 0;
+    const char *piece = dop_tokenizer_piece(tok, id, &n);
+    json_t *text = piece ? json_stringn(piece, n) : json_string("");
+    if (!text) {
+        text = json_array();
+        for (size_t i = 0; i < n; i++)
+            json_array_append_new(text, json_integer((unsigned char)piece[i]));
+    }
+    return json_pack("{s:I, s:o}", "id", (json_int_t)id, "piece", text);
+}
+
+static void
+post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+              dop_call **out_call)
+{
+    (void)out_call;
+    dop_reader r = {.root = root, .answer = answer};
+    dop_ids ids = {0};
+    dop_diag diag = {0};
+    size_t n;
+    const char *text = dop_reader_text(&r, "content", &n);
+    const bool pieces = dop_reader_bool(&r, "with_pieces", false);
+    unsigned flags = (dop_reader_bool(&r, "add_special", false) ? DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_ONCE : 0) |
+                     (dop_reader_bool(&r, "parse_special", true) ? DOP_ENCODE_PARSE_SPECIAL : 0);
+    if (!text)
+        dop_reader_refuse(&r, "content", "content is the text to tokenize");
+    if (!r.failed && dop_tokenizer_encode_within(api->tok, text, n, flags, request->budget, &diag, &ids) != DOP_OK)
+        dop_reader_fail(&r, "content", &diag, request->budget);
+    dop_reader_report(&r);
+    json_t *list = json_array();
+    for (size_t i = 0; i < ids.count; i++)
+        json_array_append_new(list, pieces ? token_and_piece(api->tok, ids.data[i]) : json_integer(ids.data[i]));
+    if (r.failed)
+        json_decref(list);
+    else
+        dop_answer_json(answer, 200, json_pack("{s:o}", "tokens", list));
+    dop_ids_finish(&ids);
+}
+
+static void
+post_detokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
+{
+    (void)out_call;
+    dop_reader r = {.root = root, .answer = answer};
+    dop_ids ids = {0};
+    dop_buf text = {0};
+    dop_diag diag = {0};
+    const json_t *list = dop_reader_get(&r, "tokens"), *v;
+    size_t i;
+    if (!json_is_array(list))
+        dop_reader_refuse(&r, "tokens", "tokens is a list of token ids");
+    json_array_foreach(list, i, v)
+    {
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= api->facts.vocab)
+            dop_reader_refuse(&r, "tokens", "token ids are whole numbers below %u", api->facts.vocab);
+        else
+            dop_ids_push(&ids, (uint32_t)json_integer_value(v));
+    }
+    if (!r.failed && dop_tokenizer_decode(api->tok, ids.data, ids.count, 0, &diag, &text) != DOP_OK)
+        dop_reader_fail(&r, "tokens", &diag, request->budget);
+    dop_reader_report(&r);
+    if (!r.failed)
+        dop_answer_json(answer, 200,
+                        json_pack("{s:o}", "content", dop_json_text(text.size ? text.data : "", text.size)));
+    dop_ids_finish(&ids);
+    dop_buf_finish(&text);
+}
+
+enum { TAKES_GET = 1, TAKES_POST = 2, TAKES_DELETE = 4 };
+
+enum {
+    ROUTE_LIST = 1,    /* the body is a list, not an object */
+    ROUTE_WAITS = 2,   /* the handler may wait for the engine, although it is no POST: a worker calls it */
+    ROUTE_MODEL = 4,   /* it is about a model, and not about the server */
+    ROUTE_FORM = 8,    /* the body is a form (multipart/form-data), whose texts the handler gets as an object */
+    ROUTE_STREAM = 16, /* with "stream": true the answer is a stream of events */
+    ROUTE_EMPTY = 32   /* there may be no body */
+};
+
+typedef struct route {
+    const char *path; /* a * at the end stands for any rest */
+    const char *method;
+    handler_fn *handler;
+    unsigned kind; /* ROUTE_* */
+} route;
+
+static const route routes[] = {
+    {"/", "GET", get_page, 0},
+    {"/health", "GET", get_health, 0},
+    {"/metrics", "GET", get_metrics, 0},
+    {"/props", "GET", get_props, ROUTE_MODEL},
+    {"/slots", "GET", get_slots, ROUTE_MODEL},
+    {"/v1/models", "GET", get_models, 0},
+    {"/v1/models/*", "GET", get_models, 0},
+    {"/v1/health", "GET", get_health, 0},
+    /* where a client's base address lacks /v1 */
+    {"/models", "GET", get_models, 0},
+    {"/models/*", "GET", get_models, 0},
+    {"/completions", "POST", post_completions, ROUTE_MODEL | ROUTE_STREAM},
+    {"/chat/completions", "POST", post_chat, ROUTE_MODEL | ROUTE_STREAM},
+    {"/responses", "POST", dop_responses_begin, ROUTE_MODEL | ROUTE_STREAM},
+    {"/responses/*", "GET", dop_responses_get, ROUTE_WAITS},
+    {"/responses/*", "DELETE", dop_responses_delete, ROUTE_WAITS},
+    {"/responses/*", "POST", dop_responses_cancel, ROUTE_EMPTY},
+    {"/embeddings", "POST", post_embeddings, ROUTE_MODEL},
+    {"/lora-adapters", "GET", get_adapters, ROUTE_MODEL},
+    {"/lora-adapters", "POST", post_adapters, ROUTE_LIST | ROUTE_MODEL},
+    {"/v1/completions", "POST", post_completions, ROUTE_MODEL | ROUTE_STREAM},
+    {"/v1/chat/completions", "POST", post_chat, ROUTE_MODEL | ROUTE_STREAM},
+    {"/v1/messages", "POST", dop_messages_begin, ROUTE_MODEL | ROUTE_STREAM},
+    {"/v1/messages/count_tokens", "POST", dop_messages_count, ROUTE_MODEL},
+    {"/v1/responses", "POST", dop_responses_begin, ROUTE_MODEL | ROUTE_STREAM},
+    {"/v1/responses/*", "GET", dop_responses_get, ROUTE_WAITS},
+    {"/v1/responses/*", "DELETE", dop_responses_delete, ROUTE_WAITS},
+    {"/v1/responses/*", "POST", dop_responses_cancel, ROUTE_EMPTY},
+    {"/completion", "POST", dop_completion_begin, ROUTE_MODEL | ROUTE_STREAM},
+    {"/infill", "POST", dop_infill_begin, ROUTE_MODEL | ROUTE_STREAM},
+    {"/v1/embeddings", "POST", post_embeddings, ROUTE_MODEL},
+    {"/v1/images/generations", "POST", dop_drawings_begin, ROUTE_MODEL | ROUTE_STREAM},
+    {"/v1/images/edits", "POST", dop_edits_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
+    {"/v1/audio/transcriptions", "POST", dop_transcriptions_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
+    {"/v1/audio/translations", "POST", dop_translations_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
+    {"/v1/rerank", "POST", post_rerank, ROUTE_MODEL},
+    {"/v2/rerank", "POST", post_rerank, ROUTE_MODEL}, /* Cohere's */
+    {"/rerank", "POST", post_rerank, ROUTE_MODEL},
+    {"/apply-template", "POST", post_template, ROUTE_MODEL},
+    {"/tokenize", "POST", post_tokenize, ROUTE_MODEL},
+    {"/detokenize", "POST", post_detokenize, ROUTE_MODEL},
+};
+
+static bool
+fits(const char *pattern, const char *path)
+{
+    size_t n = strlen(pattern);
+    return pattern[n - 1] == '*' ? strncmp(pattern, path, n - 1) == 0 : strcmp(pattern, path) == 0;
+}
+
+/* Which methods the routes that fit a path take. */
+static unsigned
+methods_of(const char *path)
+{
+    unsigned found = 0;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        if (fits(routes[i].path, path))
+            found |= strcmp(routes[i].method, "GET") == 0      ? TAKES_GET
+                     : strcmp(routes[i].method, "DELETE") == 0 ? TAKES_DELETE
+                                                               : TAKES_POST;
+    return found;
+}
+
+/* Finds the route of a request; NULL: the answer says that there is no such path or method. */
+static const route *
+find_route(const char *method, const char *path, dop_answer *answer)
+{
+    static const char *const allowed[] = {"",       "GET, HEAD",         "POST",         "GET, HEAD, POST",
+                                          "DELETE", "GET, HEAD, DELETE", "POST, DELETE", "GET, HEAD, POST, DELETE"};
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        const char *takes = routes[i].method;
+        if (fits(routes[i].path, path) &&
+            (strcmp(takes, method) == 0 ||
+             (strcmp(takes, "GET") == 0 && strcmp(method, "HEAD") == 0))) /* the body is dropped later */
+            return &routes[i];
+    }
+    const unsigned methods = methods_of(path);
+    if (!methods) {
+        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
+                         "Unknown request URL: %s %.200s", method, path);
+        return NULL;
+    }
+    dop_answer_error(answer, &(dop_api_error){405, "invalid_request_error", "method_not_allowed", NULL},
+                     "%.200s takes %s only", path, methods == TAKES_GET ? "GET" : allowed[methods]);
+    answer->allow = allowed[methods];
+    return NULL;
+}
+
+/* Is there a route of this kind for a path? */
+static bool
+has_kind(const char *path, unsigned kind)
+{
+    size_t i = 0;
+    while (i < sizeof routes / sizeof *routes && !(routes[i].kind & kind && fits(routes[i].path, path)))
+        i++;
+    return i < sizeof routes / sizeof *routes;
+}
+
+bool
+dop_api_takes_forms(const char *path)
+{
+    return has_kind(path, ROUTE_FORM);
+}
+
+bool
+dop_api_takes_nothing(const char *path)
+{
+    return has_kind(path, ROUTE_EMPTY);
+}
+
+/* The body of a request as its route has it; NULL: refused, and the answer says why. */
+static json_t *
+read_body(const dop_api_request *request, unsigned kind, dop_answer *answer)
+{
+    dop_form_data form;
+    if (!(kind & ROUTE_FORM))
+        return dop_request_json(request, kind & ROUTE_LIST, answer);
+    return dop_request_form(request, answer, &form) ? form.fields : NULL;
+}
+
+void
+dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget *out_budget)
+{
+    const dop_api_limits *l = &api->limits;
+    *out_budget = DOP_BUDGET_UNLIMITED;
+    if (l->steps > 0)
+        out_budget->steps = l->steps;
+    if (l->bytes > 0)
+        out_budget->bytes = l->bytes;
+    if (l->seconds > 0)
+        out_budget->until_ms = dop_now_ms() + l->seconds * 1e3;
+    out_budget->cancelled = cancelled;
+}
+
+enum { MOST_NAME = 512 }; /* bytes of a model's name */
+
+/* Does the query name a model?  An empty name is none. */
+static bool
+named_in_query(const dop_api_request *request, char *name)
+{
+    return dop_request_parameter(request, "model", name, MOST_NAME) && *name;
+}
+
+bool
+dop_api_answer_now(const dop_api *api, const dop_api_request *request, dop_answer *out_answer)
+{
+    char name[MOST_NAME];
+    dop_call *call = NULL;
+    const route *found = find_route(request->method, request->path, out_answer);
+    if (!found)
+        return true;
+    const bool chosen = api->models && (found->kind & ROUTE_MODEL);
+    if (strcmp(request->method, "POST") == 0 || found->kind & ROUTE_WAITS || (chosen && named_in_query(request, name)))
+        return false;
+    const dop_api *own = chosen ? dop_models_peek(api->models) : api;
+    if (own)
+        found->handler(own, request, NULL, out_answer, &call);
+    else
+        dop_answer_error(out_answer, &(dop_api_error){503, "server_error", "no_model", NULL}, "no model is loaded");
+    if (own && own != api)
+        dop_models_give_back(api->models, own);
+    return true;
+}
+
+void
+dop_api_count_answer(const dop_api *api, unsigned status)
+{
+    if (api->models)
+        dop_models_count_answer(api->models, status);
+    else
+        dop_engine_count_answer(api->engine, status);
+}
+
+void
+dop_api_forget(const dop_api *api, const void *user)
+{
+    if (api->models)
+        dop_models_forget(api->models, user);
+}
+
+/* Is the answer to a request that waits going to be a stream of events? */
+static bool
+will_stream(const route *found, const json_t *root)
+{
+    const json_t *stream = json_object_get(root, "stream");
+    const char *text = json_string_value(stream); /* in a form */
+    return (found->kind & ROUTE_STREAM) && (json_is_true(stream) || (text && strcmp(text, "true") == 0));
+}
+
+/* The API of the model that a request names, which the caller gives back; NULL: the answer says why there is none, or it is to be
+ * waited for. */
+static const dop_api *
+find_model(const dop_api *api, const dop_api_request *request, const route *found, const json_t *root,
+           dop_answer *answer)
+{
+    char queried[MOST_NAME];
+    const char *name = json_string_value(json_object_get(root, "model"));
+    const dop_api *own = NULL;
+    dop_diag diag = {0};
+    if (!root && named_in_query(request, queried))
+        name = queried;
+    name = name && *name ? name : NULL;
+    switch (dop_models_take(api->models, name, request->wake, request->user, &diag, &own)) {
+    case DOP_LEASE_GIVEN:
+        break;
+    case DOP_LEASE_WAITS:
+        answer->waits = true;
+        answer->events = will_stream(found, root);
+        break;
+    case DOP_LEASE_UNKNOWN:
+        refuse_model(name ? name : "", answer);
+        break;
+    case DOP_LEASE_STOPPED:
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
+                         "the server is shutting down");
+        break;
+    case DOP_LEASE_FAILED:
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "model_failed", "model"}, "%s", diag.message);
+        break;
+    }
+    return own;
+}
+
+void
+dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call)
+{
+    const route *found = find_route(request->method, request->path, out_answer);
+    json_t *root = NULL;
+    *out_call = NULL;
+    if (!found)
+        return;
+    const bool empty = request->n_body == 0 && (found->kind & ROUTE_EMPTY);
+    if (strcmp(request->method, "POST") == 0 && !empty && !(root = read_body(request, found->kind, out_answer)))
+        return;
+    const dop_api *own =
+        api->models && (found->kind & ROUTE_MODEL) ? find_model(api, request, found, root, out_answer) : api;
+    if (own)
+        found->handler(own, request, root, out_answer, out_call);
+    json_decref(root);
+    if (own && own != api)
+        dop_models_give_back(api->models, own);
+}

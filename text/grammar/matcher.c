@@ -1,0 +1,648 @@
+/* Follows texts through an automaton.
+ *
+ * A text may be at several places of the automaton at once (sets.h).  Sets of places are kept, each with its mask and with the sets
+ * to which bytes were found to lead, so that walking through the vocabulary is mostly looking up.  When all that takes too much
+ * memory, it is thrown away except for the sets of current matchers, also in the middle of a walk.
+ *
+ * A walk through the vocabulary is done in slices, between which other matchers and other jobs have their turn. */
+#include "base/os/clock.h"
+#include "text/grammar/automaton.h"
+#include "text/grammar/grammar_internal.h"
+#include "text/grammar/sets.h"
+#include "text/grammar/vocab.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP_ANEW = 8 };
+enum {
+    DEAD = DOP_SET_DEAD,
+    MOST_PLACES = 1 << 16, /* most places that the search for one set visits */
+    FIRST_PLACES = 1 << 10,
+};
+static const size_t most_bytes = 64u << 20; /* limit of the memory for a grammar's sets, stacks and masks */
+/* Limits of the steps for one mask, and for all masks of a text.  A node of the vocabulary whose next set is known takes one step; where
+ * the next set must be made, each place and each edge that is visited costs STEP_ANEW steps. */
+static const uint64_t most_mask_steps = 128u << 20, most_text_steps = 1024u << 20;
+
+typedef struct seen {
+    dop_configuration at;
+    uint32_t number; /* serial number of the set that was being made when the place was seen */
+} seen;
+
+struct dop_grammar {
+    const dop_vocab *vocab;
+    dop_auto automaton; /* owned */
+    size_t auto_bytes;
+    pthread_mutex_t lock;
+    uint32_t owners;
+    dop_matcher *matchers;
+    dop_grammar *next, *before; /* neighbours in the pool's list of grammars, under the pool's lock */
+    dop_sets t;
+    /* Scratch for making one set. */
+    dop_configuration *work, *found; /* [cap] */
+    seen *seen;                      /* [2 * cap]: hash table of the places in work[] */
+    uint32_t n_work, n_found, number, cap;
+    bool accepts, too_many;
+    uint64_t spent; /* steps since the current slice of a walk, or the current dop_matcher_accept, began */
+    dop_grammar_costs costs;
+};
+
+struct dop_matcher {
+    dop_grammar *grammar;
+    dop_matcher *next, *before;
+    uint32_t set;
+    uint32_t *mask; /* owned, [n_words] */
+    bool ended;
+    /* The walk through the vocabulary that makes the mask of `set`. */
+    bool walks, ready; /* walks: the walk has begun and is not done; ready: mask[] is the mask of `set` */
+    uint32_t node;     /* node of the vocabulary with which the walk continues */
+    uint32_t *walk;    /* owned, [longest + 2]: sets on the path to the node, by depth */
+    uint64_t mask_steps, text_steps;
+};
+
+/* --- steps ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool
+make_room(dop_grammar *g, uint32_t cap)
+{
+    dop_configuration *work = realloc(g->work, cap * sizeof *work);
+    g->work = work ? work : g->work;
+    dop_configuration *found = realloc(g->found, cap * sizeof *found);
+    g->found = found ? found : g->found;
+    seen *table = calloc(2 * (size_t)cap, sizeof *table);
+    if (!work || !found || !table) {
+        free(table);
+        return false;
+    }
+    free(g->seen);
+    g->seen = table;
+    g->cap = cap;
+    return true;
+}
+
+static seen *
+slot_of(const dop_grammar *g, dop_configuration p)
+{
+    for (uint32_t i = dop_sets_mix(dop_sets_mix(7, p.state), p.stack);; i++) {
+        seen *slot = &g->seen[i % (2 * g->cap)];
+        if (slot->number != g->number || (slot->at.state == p.state && slot->at.stack == p.stack))
+            return slot;
+    }
+}
+
+/* Adds a place to work[], the queue of the search, unless it is there already. */
+static void
+add_place(dop_grammar *g, dop_configuration p)
+{
+    seen *slot = slot_of(g, p);
+    if (slot->number == g->number)
+        return;
+    if (g->n_work == g->cap) {
+        g->too_many |= g->cap >= MOST_PLACES;
+        if (g->too_many)
+            return;
+        if (!make_room(g, 4 * g->cap)) {
+            g->t.failed = true;
+            return;
+        }
+        for (uint32_t i = 0; i < g->n_work; i++)
+            *slot_of(g, g->work[i]) = (seen){g->work[i], g->number};
+        slot = slot_of(g, p);
+    }
+    *slot = (seen){p, g->number};
+    g->work[g->n_work++] = p;
+}
+
+static bool
+in_trouble(const dop_grammar *g)
+{
+    return g->too_many || g->t.failed || g->t.full;
+}
+
+/* Epsilon closure: adds a place, and all places that can be reached from it without accepting a byte. */
+static void
+reach(dop_grammar *g, dop_configuration at)
+{
+    const dop_auto *a = &g->automaton;
+    uint32_t done = g->n_work;
+    add_place(g, at);
+    for (; done < g->n_work && !in_trouble(g); done++) {
+        dop_configuration p = g->work[done];
+        const dop_state *s = &a->states[p.state];
+        if (s->has_bytes)
+            g->found[g->n_found++] = p;
+        if (s->is_end && p.stack == DOP_STACK_NONE)
+            g->accepts = true;
+        else if (s->is_end)
+            add_place(g, (dop_configuration){g->t.stacks[p.stack].to, g->t.stacks[p.stack].below});
+        for (uint32_t i = s->first; i != DOP_AUTO_NONE; i = a->edges[i].next) {
+            const dop_edge *e = &a->edges[i];
+            const dop_state *to = &a->states[e->to];
+            g->spent += STEP_ANEW;
+            if (e->kind == DOP_EDGE_NOTHING)
+                add_place(g, (dop_configuration){e->to, p.stack});
+            if (e->kind != DOP_EDGE_CALL)
+                continue;
+            /* A tail call: where nothing but another return follows the call, the stack need not grow. */
+            bool returns = to->is_end && to->first == DOP_AUTO_NONE;
+            add_place(g,
+                      (dop_configuration){a->rules[e->rule], returns ? p.stack : dop_sets_push(&g->t, p.stack, e->to)});
+        }
+    }
+    g->spent += STEP_ANEW;
+}
+
+static void
+begin_set(dop_grammar *g)
+{
+    g->n_work = g->n_found = 0;
+    g->accepts = false;
+    if (++g->number == 0) { /* the number wrapped around: clears the marks of earlier sets */
+        memset(g->seen, 0, 2 * (size_t)g->cap * sizeof *g->seen);
+        g->number = 1;
+    }
+}
+
+static uint32_t
+start(dop_grammar *g)
+{
+    begin_set(g);
+    reach(g, (dop_configuration){g->automaton.rules[g->automaton.root], DOP_STACK_NONE});
+    return in_trouble(g) ? DEAD : dop_sets_intern(&g->t, g->found, g->n_found, g->accepts);
+}
+
+/* Computes the set that a byte leads to from a set, and notes it in next[].  In trouble it returns DEAD and notes nothing. */
+static uint32_t
+step_anew(dop_grammar *g, uint32_t from, uint8_t byte)
+{
+    const dop_auto *a = &g->automaton;
+    dop_sets *t = &g->t;
+    begin_set(g);
+    for (uint32_t i = 0; i < t->sets[from].n && !in_trouble(g); i++) {
+        dop_configuration p = t->places[t->sets[from].first + i];
+        for (uint32_t k = a->states[p.state].first; k != DOP_AUTO_NONE; k = a->edges[k].next) {
+            g->spent += STEP_ANEW;
+            if (a->edges[k].kind == DOP_EDGE_BYTES && byte >= a->edges[k].lo && byte <= a->edges[k].hi)
+                reach(g, (dop_configuration){a->edges[k].to, p.stack});
+        }
+    }
+    g->spent += STEP_ANEW * (uint64_t)g->n_found; /* for putting them in order */
+    const uint32_t to = in_trouble(g) ? DEAD : dop_sets_intern(t, g->found, g->n_found, g->accepts);
+    if (!t->sets[from].next && !in_trouble(g))
+        t->sets[from].next = dop_sets_alloc(t, 256 * sizeof(uint32_t));
+    if (in_trouble(g))
+        return DEAD;
+    t->sets[from].next[byte] = to;
+    return to;
+}
+
+static inline uint32_t
+step(dop_grammar *g, uint32_t from, uint8_t byte)
+{
+    const uint32_t *next = g->t.sets[from].next;
+    uint32_t to = next ? next[byte] : DOP_SET_UNKNOWN;
+    return to != DOP_SET_UNKNOWN ? to : from == DEAD ? DEAD : step_anew(g, from, byte);
+}
+
+/* --- what is kept ------------------------------------------------------------------------------------------------------------- */
+
+/* Frees memory of a grammar: keeps only the current sets of its matchers, and the sets on the paths of their walks. */
+static bool
+forget(dop_grammar *g)
+{
+    size_t n = 0;
+    for (const dop_matcher *m = g->matchers; m; m = m->next)
+        n += 1 + (m->walks ? g->vocab->nodes[m->node].depth + 1u : 0);
+    uint32_t **roots = malloc((n + 1) * sizeof *roots);
+    if (!roots)
+        return false;
+    n = 0;
+    for (dop_matcher *m = g->matchers; m; m = m->next) {
+        roots[n++] = &m->set;
+        for (uint32_t d = 0; m->walks && d <= g->vocab->nodes[m->node].depth; d++)
+            roots[n++] = &m->walk[d];
+    }
+    bool good = dop_sets_keep_only(&g->t, roots, n);
+    free(roots);
+    return good;
+}
+
+/* Frees the kept sets of the other grammars of the vocabulary that no matcher uses now. */
+static void
+trim_others(const dop_grammar *g)
+{
+    dop_pool *pool = g->vocab->pool;
+    pthread_mutex_lock(&pool->lock);
+    for (dop_grammar *other = pool->first; other; other = other->next) {
+        if (other == g || pthread_mutex_trylock(&other->lock) != 0)
+            continue;
+        if (!other->matchers)
+            (void)dop_sets_keep_only(&other->t, NULL, 0);
+        pthread_mutex_unlock(&other->lock);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Recovers from trouble: makes room so that the caller can try again (DOP_OK), or fails with the reason.  again: this was the second
+ * try. */
+static dop_status
+recover(dop_grammar *g, bool again, dop_diag *diag)
+{
+    const bool too_many = g->too_many, failed = g->t.failed;
+    const bool pool_full = g->t.full && g->t.bytes + (1u << 20) < g->t.most;
+    g->too_many = g->t.failed = g->t.full = false;
+    if (failed)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (too_many)
+        return DOP_FAIL(diag, DOP_E_LIMIT, "the grammar is too ambiguous: a text can be in more than %d places at once",
+                        MOST_PLACES);
+    if (again)
+        return DOP_FAIL(diag, DOP_E_LIMIT, "the grammar takes too much memory");
+    if (pool_full)
+        trim_others(g);
+    return forget(g) ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+/* --- grammars ----------------------------------------------------------------------------------------------------------------- */
+
+static void
+join_pool(dop_grammar *g)
+{
+    dop_pool *pool = g->vocab->pool;
+    pthread_mutex_lock(&pool->lock);
+    g->next = pool->first;
+    if (g->next)
+        g->next->before = g;
+    pool->first = g;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void
+leave_pool(dop_grammar *g)
+{
+    dop_pool *pool = g->vocab->pool;
+    pthread_mutex_lock(&pool->lock);
+    if (g->next)
+        g->next->before = g->before;
+    if (g->before)
+        g->before->next = g->next;
+    else if (pool->first == g)
+        pool->first = g->next;
+    pthread_mutex_unlock(&pool->lock);
+    dop_pool_give(pool, g->auto_bytes);
+}
+
+dop_status
+dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_diag *diag, dop_grammar **out_grammar)
+{
+    *out_grammar = NULL;
+    dop_status st = dop_auto_check(automaton, diag);
+    if (st == DOP_OK)
+        st = dop_auto_prune(automaton, diag);
+    dop_grammar *g = st == DOP_OK ? calloc(1, sizeof *g) : NULL;
+    if (!g) {
+        dop_auto_finish(automaton);
+        return st != DOP_OK ? st : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    dop_auto_shrink(automaton);
+    g->vocab = vocab;
+    g->automaton = *automaton;
+    g->automaton.budget = NULL;
+    memset(automaton, 0, sizeof *automaton);
+    g->owners = 1;
+    pthread_mutex_init(&g->lock, NULL);
+    join_pool(g);
+    size_t bytes = dop_auto_bytes_held(&g->automaton);
+    if (!dop_pool_take(vocab->pool, bytes)) {
+        trim_others(g);
+        if (!dop_pool_take(vocab->pool, bytes)) {
+            bytes = 0;
+            st = DOP_FAIL(diag, DOP_E_LIMIT, "the grammar takes more memory than all those in use leave");
+        }
+    }
+    g->auto_bytes = bytes;
+    dop_sets_init(&g->t, vocab->pool, most_bytes);
+    if (g->t.full) { /* the little memory that an empty grammar needs is not refused */
+        g->t.full = false;
+        trim_others(g);
+        dop_sets_finish(&g->t);
+        dop_sets_init(&g->t, vocab->pool, most_bytes);
+    }
+    if (st == DOP_OK && g->t.full)
+        st = DOP_FAIL(diag, DOP_E_LIMIT, "the grammar takes more memory than all those in use leave");
+    if (st == DOP_OK && (g->t.failed || !make_room(g, FIRST_PLACES)))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        *out_grammar = g;
+    else
+        dop_grammar_release(g);
+    return st;
+}
+
+dop_grammar *
+dop_grammar_share(dop_grammar *grammar)
+{
+    pthread_mutex_lock(&grammar->lock);
+    grammar->owners++;
+    pthread_mutex_unlock(&grammar->lock);
+    return grammar;
+}
+
+void
+dop_grammar_release(dop_grammar *grammar)
+{
+    dop_grammar *g = grammar;
+    if (!g)
+        return;
+    pthread_mutex_lock(&g->lock);
+    bool last = --g->owners == 0;
+    pthread_mutex_unlock(&g->lock);
+    if (!last)
+        return;
+    leave_pool(g);
+    dop_sets_finish(&g->t);
+    dop_auto_finish(&g->automaton);
+    free(g->work);
+    free(g->found);
+    free(g->seen);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+}
+
+const char *
+dop_grammar_unenforced(const dop_grammar *grammar)
+{
+    return grammar->automaton.unenforced.size ? grammar->automaton.unenforced.data : "";
+}
+
+dop_grammar_costs
+dop_grammar_cost(dop_grammar *grammar)
+{
+    pthread_mutex_lock(&grammar->lock);
+    dop_grammar_costs c = grammar->costs;
+    c.bytes = grammar->t.bytes + grammar->auto_bytes;
+    pthread_mutex_unlock(&grammar->lock);
+    return c;
+}
+
+size_t
+dop_vocab_held(const dop_vocab *vocab)
+{
+    return atomic_load(&vocab->pool->held);
+}
+
+/* --- matchers ----------------------------------------------------------------------------------------------------------------- */
+
+dop_status
+dop_matcher_create(dop_grammar *grammar, dop_diag *diag, dop_matcher **out_matcher)
+{
+    const dop_vocab *v = grammar->vocab;
+    dop_matcher *m = calloc(1, sizeof *m);
+    dop_status st = DOP_OK;
+    *out_matcher = NULL;
+    if (m) {
+        m->mask = calloc((size_t)v->n_words + 1, sizeof *m->mask);
+        m->walk = calloc((size_t)v->longest + 2, sizeof *m->walk);
+    }
+    if (!m || !m->mask || !m->walk) {
+        if (m) {
+            free(m->mask);
+            free(m->walk);
+        }
+        free(m);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    m->grammar = dop_grammar_share(grammar);
+    m->set = DEAD;
+    pthread_mutex_lock(&grammar->lock);
+    m->next = grammar->matchers;
+    if (m->next)
+        m->next->before = m;
+    grammar->matchers = m;
+    m->set = start(grammar);
+    for (bool again = false; st == DOP_OK && in_trouble(grammar); again = true)
+        if ((st = recover(grammar, again, diag)) == DOP_OK)
+            m->set = start(grammar);
+    pthread_mutex_unlock(&grammar->lock);
+    if (st == DOP_OK)
+        *out_matcher = m;
+    else
+        dop_matcher_destroy(m);
+    return st;
+}
+
+void
+dop_matcher_destroy(dop_matcher *matcher)
+{
+    dop_matcher *m = matcher;
+    if (!m)
+        return;
+    pthread_mutex_lock(&m->grammar->lock);
+    if (m->next)
+        m->next->before = m->before;
+    if (m->before)
+        m->before->next = m->next;
+    else
+        m->grammar->matchers = m->next;
+    pthread_mutex_unlock(&m->grammar->lock);
+    dop_grammar_release(m->grammar);
+    free(m->mask);
+    free(m->walk);
+    free(m);
+}
+
+/* Makes the mask of the matcher's set: walks through the tree of the vocabulary and allows the tokens whose bytes do not lead to DEAD.
+ * Returns when the walk is done or the steps of this slice are spent. */
+static dop_status
+walk_on(dop_matcher *m, uint64_t slice, dop_diag *diag)
+{
+    dop_grammar *g = m->grammar;
+    const dop_vocab *v = g->vocab;
+    bool again = false;
+    while (m->node < v->n_nodes && g->spent <= slice) {
+        const dop_vocab_node *n = &v->nodes[m->node];
+        uint32_t to = step(g, m->walk[n->depth], n->byte);
+        g->spent++;
+        if (in_trouble(g)) {
+            dop_status st = recover(g, again, diag);
+            if (st != DOP_OK)
+                return st;
+            again = true;
+            continue;
+        }
+        again = false;
+        if (to == DEAD) {
+            m->node = n->end;
+            continue;
+        }
+        m->walk[n->depth + 1] = to;
+        /* A node at which no token ends has the `token` of the node after it, so the loop does nothing. */
+        for (uint32_t k = n->token; k < v->nodes[m->node + 1].token; k++)
+            m->mask[v->tokens[k] / 32] |= 1u << (v->tokens[k] % 32);
+        m->node++;
+    }
+    return DOP_OK;
+}
+
+static void
+end_walk(dop_matcher *m)
+{
+    dop_grammar *g = m->grammar;
+    const dop_vocab *v = g->vocab;
+    const bool accepts = g->t.sets[m->set].accepts;
+    for (size_t i = 0; i < v->n_end_ids && accepts; i++)
+        if (v->end_ids[i] < v->n_vocab)
+            m->mask[v->end_ids[i] / 32] |= 1u << (v->end_ids[i] % 32);
+    m->walks = false;
+    m->ready = true;
+    g->costs.masks_made++;
+    /* Keeps the mask with the set.  Where there is no room, the next text that reaches this set makes the mask again. */
+    uint32_t *kept = dop_sets_alloc(&g->t, ((size_t)v->n_words + 1) * sizeof *kept);
+    g->t.failed = g->t.full = false;
+    if (kept)
+        memcpy(kept, m->mask, v->n_words * sizeof *kept);
+    g->t.sets[m->set].mask = kept;
+}
+
+static dop_status
+prepare(dop_matcher *m, uint64_t slice, dop_diag *diag)
+{
+    dop_grammar *g = m->grammar;
+    const dop_vocab *v = g->vocab;
+    dop_status st = DOP_OK;
+    const uint32_t *kept = g->t.sets[m->set].mask;
+    if (m->ready)
+        return DOP_OK;
+    if (kept) {
+        memcpy(m->mask, kept, v->n_words * sizeof *kept);
+        g->costs.masks_found++;
+        m->ready = true;
+        m->walks = false;
+        return DOP_OK;
+    }
+    if (!m->walks) {
+        memset(m->mask, 0, v->n_words * sizeof *m->mask);
+        m->walk[0] = m->set;
+        m->node = 0;
+        m->mask_steps = 0;
+        m->walks = true;
+    }
+    const double begin = dop_now_ms();
+    g->spent = 0;
+    st = walk_on(m, slice, diag);
+    m->mask_steps += g->spent;
+    m->text_steps += g->spent;
+    g->costs.steps += g->spent;
+    g->costs.walk_ms += dop_now_ms() - begin;
+    if (st == DOP_OK && (m->mask_steps > most_mask_steps || m->text_steps > most_text_steps))
+        st = DOP_FAIL(diag, DOP_E_LIMIT, "the grammar takes too many steps");
+    if (st == DOP_OK && m->node >= v->n_nodes)
+        end_walk(m);
+    if (st != DOP_OK)
+        m->walks = false;
+    return st;
+}
+
+dop_status
+dop_matcher_prepare(dop_matcher *matcher, uint64_t steps, dop_diag *diag, bool *out_ready)
+{
+    pthread_mutex_lock(&matcher->grammar->lock);
+    dop_status st = prepare(matcher, steps, diag);
+    *out_ready = matcher->ready;
+    pthread_mutex_unlock(&matcher->grammar->lock);
+    return st;
+}
+
+const uint32_t *
+dop_matcher_mask(dop_matcher *matcher, dop_diag *diag)
+{
+    pthread_mutex_lock(&matcher->grammar->lock);
+    dop_status st = prepare(matcher, most_mask_steps, diag);
+    pthread_mutex_unlock(&matcher->grammar->lock);
+    return st == DOP_OK ? matcher->mask : NULL;
+}
+
+dop_status
+dop_matcher_apply(dop_matcher *matcher, float *logits, uint32_t n_vocab, dop_diag *diag)
+{
+    const uint32_t *mask = dop_matcher_mask(matcher, diag);
+    uint32_t any = 0;
+    if (!mask)
+        return diag ? diag->code : DOP_E_NOMEM;
+    for (uint32_t w = 0; w < dop_div_up_u32(n_vocab, 32); w++) {
+        uint32_t bits = mask[w], n = n_vocab - w * 32 < 32 ? n_vocab - w * 32 : 32;
+        any |= bits;
+        if (bits == UINT32_MAX)
+            continue;
+        for (uint32_t k = 0; k < n; k++)
+            if (!(bits >> k & 1))
+                logits[w * 32 + k] = -INFINITY;
+    }
+    return any ? DOP_OK
+               : DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
+}
+
+/* The set that the bytes of a token lead to from the matcher's set. */
+static uint32_t
+follow(dop_grammar *g, uint32_t set, uint32_t id, const char *bytes, size_t n)
+{
+    if (dop_tokenizer_is_special(g->vocab->tok, id))
+        set = step(g, set, (uint8_t)DOP_VOCAB_SPECIAL);
+    for (size_t i = 0; i < n && set != DEAD; i++)
+        set = step(g, set, (uint8_t)bytes[i]);
+    return set;
+}
+
+dop_status
+dop_matcher_accept(dop_matcher *matcher, uint32_t id, dop_diag *diag)
+{
+    dop_grammar *g = matcher->grammar;
+    size_t n = 0;
+    dop_status st = DOP_OK;
+    const char *bytes = dop_tokenizer_piece(g->vocab->tok, id, &n);
+    pthread_mutex_lock(&g->lock);
+    bool good = !matcher->ended;
+    if (dop_vocab_is_end(g->vocab, id)) {
+        good &= g->t.sets[matcher->set].accepts;
+        matcher->ended |= good;
+    } else if (good && bytes && n > 0) {
+        g->spent = 0;
+        matcher->walks = false;
+        uint32_t to = follow(g, matcher->set, id, bytes, n);
+        for (bool again = false; st == DOP_OK && in_trouble(g); again = true)
+            if ((st = recover(g, again, diag)) == DOP_OK)
+                to = follow(g, matcher->set, id, bytes, n);
+        matcher->text_steps += g->spent;
+        good = to != DEAD;
+        if (st == DOP_OK && good) {
+            matcher->set = to;
+            matcher->ready = false;
+        }
+    } else {
+        good = false;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return st != DOP_OK || good ? st : DOP_FAIL(diag, DOP_E_INPUT, "token %u is not what the grammar wants next", id);
+}
+
+bool
+dop_matcher_may_end(const dop_matcher *matcher)
+{
+    pthread_mutex_lock(&matcher->grammar->lock);
+    bool may = matcher->grammar->t.sets[matcher->set].accepts;
+    pthread_mutex_unlock(&matcher->grammar->lock);
+    return may;
+}
+
+bool
+dop_matcher_must_end(const dop_matcher *matcher)
+{
+    pthread_mutex_lock(&matcher->grammar->lock);
+    const dop_set *s = &matcher->grammar->t.sets[matcher->set];
+    bool must = matcher->ended || (s->accepts && s->n == 0);
+    pthread_mutex_unlock(&matcher->grammar->lock);
+    return must;
+}

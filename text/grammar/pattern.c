@@ -1,0 +1,620 @@
+#include "text/grammar/pattern.h"
+#include "base/encoding/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+enum { DEEPEST = 100, MOST_REPEATS = 10000, LAST = 0x10ffff };
+
+/* Kinds of nodes of the expression's syntax tree, whose nodes are parts and refer to one another by index. */
+typedef enum part_kind { SEQUENCE, CHOICE, SET, REPEAT, LOOK, NOT_LOOK, BEGIN, END, BORDER, NO_BORDER } part_kind;
+
+typedef struct part {
+    part_kind kind;
+    uint32_t first, next; /* indices of the node's first child and of its next sibling; 0: none */
+    uint32_t min, max;
+    dop_term set;
+    bool asserts; /* the part is a zero-width assertion (^, $, \b, lookahead), or has one in it */
+} part;
+
+typedef struct expression {
+    dop_regular *r;
+    const char *at, *end;
+    part *parts; /* owned */
+    uint32_t n, cap, depth;
+    bool negated; /* the character class that is being read is [^...] */
+    bool irregular;
+    dop_status status;
+    dop_diag *diag;
+} expression;
+
+/* What is known of the character before a place. */
+typedef enum before { AT_START, AFTER_WORD, AFTER_OTHER, AFTER_ANYTHING } before;
+
+static char
+peek(const expression *x)
+{
+    return x->at < x->end ? *x->at : 0;
+}
+
+static void
+refuse(expression *x, const char *what)
+{
+    if (x->status == DOP_OK)
+        x->status = DOP_FAIL(x->diag, DOP_E_INPUT, "pattern: %s", what);
+}
+
+static void
+give_up(expression *x, const char *what)
+{
+    if (x->status == DOP_OK)
+        x->status = DOP_FAIL(x->diag, DOP_E_INPUT, "pattern: %s", what);
+    x->irregular = true;
+}
+
+static uint32_t
+new_part(expression *x, part_kind kind)
+{
+    if (x->n == x->cap) {
+        const uint32_t cap = x->cap ? 2 * x->cap : 32;
+        part *p = dop_budget_take(x->r->budget, (cap - x->cap) * sizeof *p) ? realloc(x->parts, cap * sizeof *p) : NULL;
+        if (!p) {
+            if (x->status == DOP_OK)
+                x->status = DOP_FAIL(x->diag, x->r->budget && x->r->budget->end ? DOP_E_LIMIT : DOP_E_NOMEM,
+                                     "pattern: it takes too much memory");
+            return 0;
+        }
+        x->parts = p;
+        x->cap = cap;
+    }
+    if (x->n == 0)
+        x->n = 1; /* index 0 means none */
+    x->parts[x->n] = (part){.kind = kind, .asserts = kind >= LOOK};
+    return x->n++;
+}
+
+/* --- characters ------------------------------------------------------------------------------------------------------------------- */
+
+/* Makes the set of \d, \w, \s or one of their opposites; false: c is another letter.  Implementations of patterns differ about
+ * characters beyond ASCII, so neither a class nor its opposite matches those here: then a text is valid for all implementations.
+ * negated: the caller is going to take the complement of the set. */
+static bool
+known_class(char c, bool negated, dop_charset *set)
+{
+    static const uint32_t blanks[][2] = {{0x1c, 0x1f},     {0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680},
+                                         {0x180e, 0x180e}, {0x2000, 0x200b}, {0x2028, 0x2029}, {0x202f, 0x202f},
+                                         {0x205f, 0x2060}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+    const bool opposite = c < 'a', wide = opposite != negated;
+    dop_charset own = {0};
+    switch (c | 0x20) {
+    case 'd':
+        dop_charset_add(&own, '0', '9');
+        break;
+    case 'w':
+        dop_charset_add(&own, '0', '9');
+        dop_charset_add(&own, 'A', 'Z');
+        dop_charset_add(&own, 'a', 'z');
+        dop_charset_add(&own, '_', '_');
+        break;
+    case 's':
+        dop_charset_add(&own, ' ', ' ');
+        dop_charset_add(&own, '\t', '\r');
+        for (size_t i = 0; wide && i < sizeof blanks / sizeof *blanks; i++)
+            dop_charset_add(&own, blanks[i][0], blanks[i][1]);
+        break;
+    default:
+        return false;
+    }
+    if (wide && (c | 0x20) != 's')
+        dop_charset_add(&own, 0x80, LAST);
+    if (opposite)
+        dop_charset_negate(&own);
+    for (size_t i = 0; i < own.n; i++)
+        dop_charset_add(set, own.ranges[i][0], own.ranges[i][1]);
+    set->failed |= own.failed;
+    dop_charset_finish(&own);
+    return true;
+}
+
+/* Shortens the long name of a general category to its one or two letters; returns other names as they are. */
+static const char *
+short_name(const char *name, size_t n)
+{
+    static const struct {
+        const char *name, *code;
+    } longer[] = {{"Letter", "L"},
+                  {"Mark", "M"},
+                  {"Number", "N"},
+                  {"Punctuation", "P"},
+                  {"Symbol", "S"},
+                  {"Separator", "Z"},
+                  {"Other", "C"},
+                  {"Uppercase_Letter", "Lu"},
+                  {"Lowercase_Letter", "Ll"},
+                  {"Titlecase_Letter", "Lt"},
+                  {"Modifier_Letter", "Lm"},
+                  {"Other_Letter", "Lo"},
+                  {"Decimal_Number", "Nd"},
+                  {"digit", "Nd"},
+                  {"punct", "P"},
+                  {"Space_Separator", "Zs"},
+                  {"Control", "Cc"},
+                  {"Currency_Symbol", "Sc"},
+                  {"Math_Symbol", "Sm"}};
+    for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
+        if (strlen(longer[i].name) == n && memcmp(longer[i].name, name, n) == 0)
+            return longer[i].code;
+    return name;
+}
+
+void
+dop_pattern_to_pcre2(const char *pattern, size_t n, dop_buf *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *at = pattern + i, *close = memchr(at, '}', n - i);
+        const bool property = n - i > 3 && at[0] == '\\' && (at[1] == 'p' || at[1] == 'P') && at[2] == '{' && close;
+        if (property) {
+            const size_t n_name = (size_t)(close - at) - 3;
+            const char *name = short_name(at + 3, n_name);
+            dop_buf_printf(out, "\\%c{%.*s}", at[1], name == at + 3 ? (int)n_name : (int)strlen(name), name);
+            i += n_name + 3;
+        } else if (at[0] == '\\' && i + 1 < n) {
+            dop_buf_append(out, at, 2);
+            i++;
+        } else {
+            dop_buf_append(out, at, 1);
+        }
+    }
+}
+
+/* Reads the {NAME} of \p or \P: general categories of Unicode, by one or two letters. */
+static void
+property(expression *x, bool opposite, dop_charset *set)
+{
+    static const char *const names[] = {"Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd",
+                                        "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
+                                        "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co"};
+    char name[24] = "";
+    size_t n = 0;
+    dop_charset own = {0};
+    bool known = false;
+    if (peek(x) == '{')
+        for (x->at++; x->at < x->end && *x->at != '}' && n + 1 < sizeof name; x->at++)
+            name[n++] = *x->at;
+    if (peek(x) != '}') {
+        refuse(x, "\\p has a name in { }");
+        return;
+    }
+    x->at++;
+    const char *code = short_name(name, n);
+    n = strlen(code);
+    for (size_t i = 0; i < sizeof names / sizeof *names && (n == 1 || n == 2); i++)
+        known |= strncmp(names[i], code, n) == 0;
+    if (!known || !dop_budget_step(x->r->budget, LAST)) {
+        give_up(x, "of properties, only general categories are known");
+        return;
+    }
+    for (uint32_t c = 0; c <= LAST; c++)
+        if (strncmp(names[utf8proc_category((utf8proc_int32_t)c)], code, n) == 0) {
+            if (own.n > 0 && own.ranges[own.n - 1][1] + 1 == c)
+                own.ranges[own.n - 1][1] = c;
+            else
+                dop_charset_add(&own, c, c);
+        }
+    if (opposite)
+        dop_charset_negate(&own);
+    for (size_t i = 0; i < own.n; i++)
+        dop_charset_add(set, own.ranges[i][0], own.ranges[i][1]);
+    set->failed |= own.failed;
+    dop_charset_finish(&own);
+}
+
+static uint32_t
+hex(expression *x, int digits)
+{
+    uint32_t c = 0;
+    for (int i = 0; i < digits; i++, x->at++) {
+        int v = dop_hex_digit(peek(x));
+        if (v < 0)
+            refuse(x, "expected a hexadecimal digit");
+        c = c * 16 + (uint32_t)(v < 0 ? 0 : v);
+    }
+    return c;
+}
+
+/* Reads \\uHHHH, of which two may be the halves of one character, or \\u{H...}. */
+static uint32_t
+utf16(expression *x)
+{
+    if (peek(x) == '{') {
+        uint32_t c = 0;
+        for (x->at++; dop_hex_digit(peek(x)) >= 0 && c <= LAST; x->at++)
+            c = c * 16 + (uint32_t)dop_hex_digit(*x->at);
+        if (peek(x) != '}' || c > LAST)
+            refuse(x, "\\u{ } has a character's number");
+        x->at++;
+        return c <= LAST ? c : 0;
+    }
+    const uint32_t c = hex(x, 4);
+    if ((c & 0xfc00) != 0xd800 || x->end - x->at < 6 || x->at[0] != '\\' || x->at[1] != 'u')
+        return c;
+    x->at += 2;
+    const uint32_t low = hex(x, 4);
+    if ((low & 0xfc00) != 0xdc00)
+        refuse(x, "half of a surrogate pair");
+    return 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff);
+}
+
+/* Reads one character, which may begin with a backslash.  A class of characters goes into `set` and gives UINT32_MAX. */
+static uint32_t
+character(expression *x, dop_charset *set, bool in_class)
+{
+    if (peek(x) != '\\') {
+        dop_utf8_char c = dop_utf8_next(x->at, (size_t)(x->end - x->at));
+        x->at += c.len ? c.len : 1;
+        return c.cp;
+    }
+    char c = x->at + 1 < x->end ? x->at[1] : 0;
+    x->at += 2;
+    if (known_class(c, x->negated, set))
+        return UINT32_MAX;
+    switch (c) {
+    case 't':
+        return '\t';
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 'f':
+        return '\f';
+    case 'v':
+        return '\v';
+    case '0':
+        return 0;
+    case 'c':
+        x->at++;
+        return (uint32_t)(unsigned char)x->at[-1] & 0x1f;
+    case 'b':
+        if (in_class)
+            return '\b';
+        break;
+    case 'x':
+        return hex(x, 2);
+    case 'u':
+        return utf16(x);
+    case 'p':
+    case 'P':
+        property(x, c == 'P', set);
+        return UINT32_MAX;
+    default:
+        break;
+    }
+    if (c == 'k' || (c >= '1' && c <= '9'))
+        give_up(x, "references back are not regular");
+    else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == 0)
+        give_up(x, "unknown escape");
+    return (unsigned char)c;
+}
+
+static void
+class_of(expression *x, dop_charset *set)
+{
+    x->negated = peek(x) == '^';
+    x->at += x->negated;
+    for (bool first = true; x->status == DOP_OK && (first || peek(x) != ']'); first = false) {
+        if (peek(x) == ']')
+            break;
+        if (x->at >= x->end) {
+            refuse(x, "a class of characters has no closing ]");
+            return;
+        }
+        uint32_t from = character(x, set, true), to = from;
+        if (from != UINT32_MAX && peek(x) == '-' && x->at + 1 < x->end && x->at[1] != ']') {
+            x->at++;
+            to = character(x, set, true);
+            if (to == UINT32_MAX || to < from)
+                refuse(x, "a range of characters goes backwards");
+        }
+        if (from != UINT32_MAX && x->status == DOP_OK)
+            dop_charset_add(set, from, to);
+    }
+    x->at++;
+    if (x->negated)
+        dop_charset_negate(set);
+    x->negated = false;
+}
+
+/* --- the tree ---------------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t choice(expression *x);
+
+static uint32_t
+group(expression *x)
+{
+    part_kind kind = SEQUENCE;
+    x->at++;
+    if (peek(x) == '?') {
+        const char *c = x->at + 1;
+        const size_t left = (size_t)(x->end - c);
+        if (left >= 1 && *c == ':') {
+            x->at += 2;
+        } else if (left >= 1 && (*c == '=' || *c == '!')) {
+            kind = *c == '=' ? LOOK : NOT_LOOK;
+            x->at += 2;
+        } else if (left >= 2 && *c == '<' && c[1] != '=' && c[1] != '!') {
+            while (x->at < x->end && *x->at != '>')
+                x->at++;
+            x->at++;
+        } else {
+            give_up(x, "of groups, ( ), (?: ), (?= ) and (?! ) are known");
+        }
+    }
+    if (++x->depth > DEEPEST)
+        refuse(x, "groups are nested too deeply");
+    const uint32_t inner = x->status == DOP_OK ? choice(x) : 0;
+    x->depth--;
+    if (peek(x) != ')')
+        refuse(x, "a group has no closing )");
+    x->at++;
+    if (kind == SEQUENCE || x->status != DOP_OK)
+        return inner;
+    const uint32_t p = new_part(x, kind);
+    x->parts[p].first = inner;
+    return p;
+}
+
+static uint32_t
+atom(expression *x)
+{
+    dop_charset set = {0};
+    const char c = peek(x), escaped = c == '\\' && x->at + 1 < x->end ? x->at[1] : 0;
+    if (c == '(')
+        return group(x);
+    if (c == '^' || c == '$' || escaped == 'b' || escaped == 'B') {
+        x->at += escaped ? 2 : 1;
+        return new_part(x, c == '^' ? BEGIN : c == '$' ? END : escaped == 'b' ? BORDER : NO_BORDER);
+    }
+    if (c == '[') {
+        x->at++;
+        class_of(x, &set);
+    } else if (c == '.') {
+        x->at++;
+        dop_charset_add(&set, '\n', '\n');
+        dop_charset_add(&set, '\r', '\r');
+        dop_charset_add(&set, 0x2028, 0x2029);
+        dop_charset_negate(&set);
+    } else if (c == '*' || c == '+' || c == '?') {
+        refuse(x, "a repetition stands behind something");
+    } else {
+        uint32_t one = character(x, &set, false);
+        if (one != UINT32_MAX)
+            dop_charset_add(&set, one, one);
+    }
+    const uint32_t p = new_part(x, SET);
+    if (p != 0)
+        x->parts[p].set = dop_regular_set(x->r, &set);
+    dop_charset_finish(&set);
+    return p;
+}
+
+static uint32_t
+number(expression *x)
+{
+    uint32_t n = 0;
+    if (peek(x) < '0' || peek(x) > '9')
+        refuse(x, "expected a number in { }");
+    for (; peek(x) >= '0' && peek(x) <= '9' && n <= MOST_REPEATS; x->at++)
+        n = n * 10 + (uint32_t)(*x->at - '0');
+    if (n > MOST_REPEATS)
+        refuse(x, "more than 10000 repetitions");
+    return n;
+}
+
+/* Reads the quantifier behind a part and returns the repetition; the part itself where there is no quantifier. */
+static uint32_t
+repeated(expression *x, uint32_t inner)
+{
+    const char c = peek(x);
+    uint32_t min = c == '+' ? 1 : 0, max = c == '?' ? 1 : DOP_AUTO_MANY;
+    const bool counts = c == '{' && x->at + 1 < x->end && x->at[1] >= '0' && x->at[1] <= '9';
+    if (c != '*' && c != '+' && c != '?' && !counts)
+        return inner;
+    x->at++;
+    if (c == '{') {
+        min = max = number(x);
+        if (peek(x) == ',') {
+            x->at++;
+            max = peek(x) == '}' ? DOP_AUTO_MANY : number(x);
+        }
+        if (peek(x) != '}' || max < min)
+            refuse(x, "expected {N}, {N,} or {N,M}");
+        x->at++;
+    }
+    if (peek(x) == '?') /* a lazy quantifier: which texts are valid does not depend on it */
+        x->at++;
+    const uint32_t p = new_part(x, REPEAT);
+    if (p == 0)
+        return inner;
+    x->parts[p].first = inner;
+    x->parts[p].min = min;
+    x->parts[p].max = max;
+    x->parts[p].asserts = x->parts[inner].asserts;
+    return p;
+}
+
+static uint32_t
+sequence(expression *x)
+{
+    const uint32_t all = new_part(x, SEQUENCE);
+    uint32_t last = 0;
+    while (x->status == DOP_OK && x->at < x->end && peek(x) != '|' && peek(x) != ')') {
+        const uint32_t inner = atom(x), one = x->status == DOP_OK ? repeated(x, inner) : 0;
+        if (x->status != DOP_OK)
+            break;
+        x->parts[all].asserts |= x->parts[one].asserts;
+        if (last)
+            x->parts[last].next = one;
+        else
+            x->parts[all].first = one;
+        last = one;
+    }
+    return all;
+}
+
+static uint32_t
+choice(expression *x)
+{
+    const uint32_t all = new_part(x, CHOICE);
+    uint32_t last = 0;
+    for (bool more = true; more && x->status == DOP_OK;) {
+        const uint32_t one = sequence(x);
+        if (x->status != DOP_OK)
+            break;
+        x->parts[all].asserts |= x->parts[one].asserts;
+        if (last)
+            x->parts[last].next = one;
+        else
+            x->parts[all].first = one;
+        last = one;
+        more = peek(x) == '|';
+        x->at += more;
+    }
+    return all;
+}
+
+/* --- terms -------------------------------------------------------------------------------------------------------------------------- */
+
+static dop_term
+word_set(dop_regular *r, bool others)
+{
+    dop_charset set = {0};
+    (void)known_class('w', false, &set);
+    if (others)
+        dop_charset_negate(&set);
+    const dop_term t = dop_regular_set(r, &set);
+    dop_charset_finish(&set);
+    return t;
+}
+
+/* What is known of the character before the place behind a part, when b is known at the place before the part. */
+static before
+after(const expression *x, uint32_t p, before b)
+{
+    const part *q = &x->parts[p];
+    if (q->kind >= LOOK)
+        return b;
+    if (q->kind == SET) {
+        const dop_term words = word_set(x->r, false), others = word_set(x->r, true);
+        return dop_regular_alt(x->r, q->set, words) == words     ? AFTER_WORD
+               : dop_regular_alt(x->r, q->set, others) == others ? AFTER_OTHER
+                                                                 : AFTER_ANYTHING;
+    }
+    if (q->kind == REPEAT) {
+        const before once = after(x, q->first, b);
+        return q->min > 0 || once == b ? once : AFTER_ANYTHING;
+    }
+    if (q->kind == SEQUENCE) {
+        for (uint32_t i = q->first; i; i = x->parts[i].next)
+            b = after(x, i, b);
+        return b;
+    }
+    before common = AFTER_ANYTHING;
+    for (uint32_t i = q->first; i; i = x->parts[i].next) {
+        const before one = after(x, i, b);
+        common = i == q->first || one == common ? one : AFTER_ANYTHING;
+    }
+    return common;
+}
+
+/* The term of the texts that begin with a match of a part and continue with a text of `rest`; b: what is known of the character before
+ * the match. */
+static dop_term
+term_of(expression *x, uint32_t p, before b, dop_term rest)
+{
+    dop_regular *r = x->r;
+    const part q = x->parts[p];
+    dop_term t = DOP_TERM_NONE;
+    if (x->status != DOP_OK || r->failed || r->limited)
+        return t;
+    switch (q.kind) {
+    case SET:
+        return dop_regular_cat(r, q.set, rest);
+    case SEQUENCE: {
+        if (q.first == 0)
+            return rest;
+        uint32_t n = 0, k = 0;
+        for (uint32_t i = q.first; i; i = x->parts[i].next)
+            n++;
+        struct at {
+            uint32_t part;
+            before b;
+        } *list = malloc(n * sizeof *list);
+        r->failed |= !list;
+        for (uint32_t i = q.first; i && list; i = x->parts[i].next) {
+            list[k++] = (struct at){i, b};
+            if (q.asserts)
+                b = after(x, i, b);
+        }
+        for (; k > 0; k--)
+            rest = term_of(x, list[k - 1].part, list[k - 1].b, rest);
+        free(list);
+        return rest;
+    }
+    case CHOICE:
+        for (uint32_t i = q.first; i; i = x->parts[i].next)
+            t = dop_regular_alt(r, t, term_of(x, i, b, rest));
+        return t;
+    case REPEAT:
+        if (!q.asserts)
+            return dop_regular_cat(r, dop_regular_repeat(r, term_of(x, q.first, b, DOP_TERM_EMPTY), q.min, q.max),
+                                   rest);
+        if (q.max == 1)
+            return dop_regular_alt(r, rest, term_of(x, q.first, b, rest));
+        give_up(x, "a repetition has ^, $, \\b or a look ahead in it");
+        return t;
+    case LOOK:
+        return dop_regular_and(r, rest, term_of(x, q.first, b, DOP_TERM_ANY));
+    case NOT_LOOK:
+        return dop_regular_and(r, rest, dop_regular_not(r, term_of(x, q.first, b, DOP_TERM_ANY)));
+    case BEGIN:
+        if (b == AFTER_ANYTHING)
+            give_up(x, "^ stands behind something that may be empty");
+        return b == AT_START ? rest : t;
+    case END:
+        return dop_regular_and(r, rest, DOP_TERM_EMPTY);
+    default: {
+        const bool word_follows = (b != AFTER_WORD) == (q.kind == BORDER);
+        const dop_term word = dop_regular_cat(r, word_set(r, false), DOP_TERM_ANY);
+        if (b == AFTER_ANYTHING)
+            give_up(x, "\\b stands behind something of which it is not known whether it is part of a word");
+        return dop_regular_and(r, rest, word_follows ? word : dop_regular_not(r, word));
+    }
+    }
+}
+
+dop_status
+dop_pattern_term(dop_regular *r, const char *pattern, size_t n, dop_diag *diag, dop_term *out_term, bool *out_irregular)
+{
+    expression x = {.r = r, .at = pattern, .end = pattern + n, .diag = diag};
+    *out_term = DOP_TERM_ANY;
+    const uint32_t all = choice(&x);
+    if (x.status == DOP_OK && x.at < x.end)
+        refuse(&x, "a ) without its (");
+    dop_term t = term_of(&x, all, AT_START, DOP_TERM_ANY);
+    /* Without assertions, whether the expression matches does not depend on the text before the match. */
+    if (x.status == DOP_OK && !x.parts[all].asserts) {
+        t = dop_regular_cat(r, DOP_TERM_ANY, t);
+    } else if (x.status == DOP_OK) {
+        const dop_term word = word_set(r, false), other = word_set(r, true);
+        const dop_term in_word = dop_regular_cat(r, word, term_of(&x, all, AFTER_WORD, DOP_TERM_ANY));
+        const dop_term no_word = dop_regular_cat(r, other, term_of(&x, all, AFTER_OTHER, DOP_TERM_ANY));
+        t = dop_regular_alt(r, t, dop_regular_cat(r, DOP_TERM_ANY, dop_regular_alt(r, in_word, no_word)));
+    }
+    dop_budget_give(r->budget, x.cap * sizeof *x.parts);
+    free(x.parts);
+    *out_irregular = x.irregular;
+    if (x.status == DOP_OK)
+        *out_term = t;
+    return x.status;
+}

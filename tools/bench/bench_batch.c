@@ -1,0 +1,257 @@
+/* Tests of several sequences: how they begin, and tgNbBdP, with replayed drafts in the steps that they share. */
+#include "base/os/clock.h"
+#include "runtime/model/model.h"
+#include "runtime/step/speculator.h"
+#include "tools/bench/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+dop_status
+dop_bench_fork(const dop_bench_plan *plan, const dop_bench_test *test, uint32_t first, dop_diag *diag,
+               dop_step_row *rows, uint32_t *out_n)
+{
+    const dop_bench_plan *p = plan;
+    const dop_bench_test *t = test;
+    dop_sequence *s = p->sequence;
+    dop_status st = dop_sequence_rewind(s, t->depth, diag);
+    uint32_t n = 0;
+    for (; n < t->batch && st == DOP_OK; n++) {
+        rows[n] = (dop_step_row){s, first, DOP_WANTS_PICK};
+        if (n > 0)
+            st = dop_sequence_fork(s, diag, &rows[n].sequence);
+        if (st == DOP_OK && n > 0 && p->n_uses > 1 && t->depth == 0)
+            st = dop_sequence_set_adapters(rows[n].sequence, &p->uses[n % p->n_uses], 1, diag);
+        if (st == DOP_OK)
+            dop_sequence_expect(rows[n].sequence, t->n_gen);
+    }
+    *out_n = n;
+    return st;
+}
+
+enum { MOST_EACH = 7, MOST_AGAIN = 4 }; /* drafts of a sequence in a step; tokens of it that an earlier step had */
+
+typedef struct writer {
+    dop_sequence *s;
+    uint32_t n; /* tokens of its text that are known, the first one included */
+    uint32_t drafts[MOST_EACH], n_drafts, row;
+    dop_bench_chance chance;
+} writer;
+
+typedef struct batch {
+    dop_model *model;
+    const dop_bench_test *test;
+    dop_bench_replay *replay;
+    uint32_t *text; /* owned, [writers, n_gen + 1] */
+    writer all[DOP_STEP_MAX_SEQUENCES];
+    uint32_t n, n_left; /* writers; those whose texts are not complete */
+    dop_draft_policy policy;
+    bool plain, own; /* there are no drafts; the plan's layer drafts too, so that steps take the time that they would */
+    double draft_ms;
+} batch;
+
+static uint32_t *
+text_of(const batch *b, uint32_t i)
+{
+    return b->text + (size_t)i * (b->test->n_gen + 1);
+}
+
+/* Tokens of a writer that are known and in no state yet. */
+static uint32_t
+unfed(const batch *b, const writer *w)
+{
+    return b->test->depth + w->n - w->s->n_tokens;
+}
+
+/* Runs the plan's layer, whose drafts are not used. */
+static dop_status
+run_layer(batch *b, uint32_t each, dop_diag *diag)
+{
+    uint32_t ids[DOP_STEP_MAX_SEQUENCES][MOST_EACH], n = 0, steps = 0;
+    dop_draft_ask asks[DOP_STEP_MAX_SEQUENCES];
+    for (uint32_t i = 0; i < b->n; i++) {
+        writer *w = &b->all[i];
+        if (w->n_drafts == 0)
+            continue;
+        memcpy(w->s->tokens + w->s->n_tokens, text_of(b, i) + w->n - unfed(b, w), unfed(b, w) * sizeof *b->text);
+        asks[n] = (dop_draft_ask){.sequence = w->s, .known = b->test->depth + w->n, .most = each, .ids = ids[n]};
+        n++;
+    }
+    dop_status st = dop_step_drain(b->model, diag);
+    if (st == DOP_OK)
+        st = dop_heads_draft(b->model, asks, n, diag);
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        steps = asks[i].n > steps ? asks[i].n : steps;
+    return st;
+}
+
+/* Gives every writer drafts, as many as pay. */
+static dop_status
+draft(batch *b, dop_diag *diag)
+{
+    bool pays;
+    b->draft_ms = 0;
+    for (uint32_t i = 0; i < b->n; i++) {
+        b->all[i].n_drafts = 0;
+        if (b->own)
+            dop_head_rest(b->all[i].s, &b->policy);
+    }
+    if (b->plain || b->policy.wait > 0) {
+        b->policy.wait -= b->plain ? 0 : 1;
+        return DOP_OK;
+    }
+    const uint32_t room = dop_model_max_rows_of_several(b->model) / b->n_left - 1,
+                   most = room < MOST_EACH ? room : MOST_EACH,
+                   each = dop_draft_policy_share(&b->policy, b->n_left, most, &pays);
+    const double start = dop_now_ms();
+    bool some = false;
+    for (uint32_t i = 0; i < b->n; i++) {
+        writer *w = &b->all[i];
+        const uint32_t left = b->test->n_gen + 1 - w->n; /* the last one comes without a draft */
+        if (left < 2 || unfed(b, w) > MOST_AGAIN)
+            continue;
+        w->n_drafts = dop_bench_propose(b->replay, &w->chance, b->test->depth + w->n, each < left - 1 ? each : left - 1,
+                                        w->drafts);
+        some = some || w->n_drafts > 0;
+    }
+    const dop_status st = b->own && some ? run_layer(b, each, diag) : DOP_OK;
+    b->draft_ms = (dop_now_ms() - start) / each;
+    return st;
+}
+
+static uint32_t
+write_rows(batch *b, dop_step_row *rows)
+{
+    const uint32_t most = dop_model_max_rows_of_several(b->model);
+    uint32_t n = 0, waiting = 0;
+    for (uint32_t i = 0; i < b->n; i++)
+        waiting += b->all[i].n <= b->test->n_gen ? unfed(b, &b->all[i]) : 0;
+    for (uint32_t i = 0; i < b->n; i++) {
+        writer *w = &b->all[i];
+        if (w->n > b->test->n_gen)
+            continue;
+        const uint32_t *text = text_of(b, i), own = unfed(b, w);
+        for (uint32_t k = w->n - own; k < w->n; k++)
+            rows[n++] = (dop_step_row){w->s, text[k], k + 1 == w->n ? DOP_WANTS_PICK : 0};
+        w->row = n - 1;
+        waiting -= own;
+        if (n + w->n_drafts + waiting > most)
+            w->n_drafts = 0;
+        for (uint32_t k = 0; k < w->n_drafts; k++)
+            rows[n++] = (dop_step_row){w->s, w->drafts[k], DOP_WANTS_PICK};
+    }
+    return n;
+}
+
+/* Takes the picks of a step. */
+static void
+take(batch *b, dop_draft_round *round, uint32_t *out_ended)
+{
+    for (uint32_t i = 0; i < b->n; i++) {
+        writer *w = &b->all[i];
+        if (w->n > b->test->n_gen)
+            continue;
+        const uint32_t fed = unfed(b, w);
+        uint32_t taken = 0;
+        for (bool right = true; right; taken++) {
+            const uint32_t id = dop_step_pick(b->model, w->row + taken);
+            text_of(b, i)[w->n++] = id;
+            right = taken < w->n_drafts && id == w->drafts[taken];
+        }
+        round->drafts += w->n_drafts;
+        round->accepted += taken - 1;
+        *out_ended += taken <= w->n_drafts;
+        b->n_left -= w->n > b->test->n_gen;
+        if (w->n_drafts > 0)
+            dop_step_keep(b->model, w->s, fed + taken - 1);
+    }
+}
+
+static dop_status
+run_step(batch *b, dop_diag *diag)
+{
+    dop_step_row rows[DOP_STEP_MAX_ROWS];
+    dop_draft_round round = {.judged = true};
+    dop_speculation_counts *c = &b->replay->counts;
+    const uint32_t writers = b->n_left;
+    uint32_t ended = 0;
+    dop_status st = draft(b, diag);
+    if (st != DOP_OK)
+        return st;
+    round.rows = write_rows(b, rows);
+    const double start = dop_now_ms();
+    if ((st = dop_step_run(b->model, rows, round.rows, diag)) != DOP_OK)
+        return st;
+    round.step_ms = dop_now_ms() - start;
+    round.draft_ms = b->draft_ms;
+    take(b, &round, &ended);
+    dop_step_commit(b->model);
+    dop_draft_policy_shared(&b->policy, &round, writers, ended);
+    c->steps += round.drafts > 0;
+    c->drafted += round.drafts;
+    c->accepted += round.accepted;
+    return DOP_OK;
+}
+
+/* Keeps the text of the first writer for the next run: all of them write the same. */
+static dop_status
+remember(batch *b, dop_diag *diag)
+{
+    dop_bench_replay *r = b->replay;
+    const size_t depth = b->test->depth, n = depth + b->test->n_gen + 1;
+    uint32_t *copy = realloc(r->ids, n * sizeof *copy);
+    if (!copy)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    r->ids = copy;
+    r->n = n;
+    memset(copy, 0, depth * sizeof *copy);
+    memcpy(copy + depth, text_of(b, 0), (n - depth) * sizeof *copy);
+    return DOP_OK;
+}
+
+dop_status
+dop_bench_batch_drafts(dop_bench_plan *plan, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
+                       dop_diag *diag, double *out_ms)
+{
+    batch *b = calloc(1, sizeof *b);
+    dop_step_row rows[DOP_STEP_MAX_SEQUENCES];
+    uint32_t n = 0;
+    if (b)
+        b->text = calloc((size_t)test->batch * (test->n_gen + 1), sizeof *b->text);
+    dop_status st = b && b->text ? dop_bench_fork(plan, test, ids[0], diag, rows, &n)
+                                 : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK)
+        goto error;
+    b->model = plan->model;
+    b->test = test;
+    b->replay = &plan->replay;
+    b->n = b->n_left = n;
+    b->plain = limit_ms > 0; /* the run that is not counted gives the text */
+    b->own = !b->plain && dop_model_drafts(b->model);
+    b->replay->percent = test->drafts - 1;
+    b->replay->counts = (dop_speculation_counts){0};
+    dop_speculation_policy(b->model, &b->policy);
+    for (uint32_t i = 0; i < n; i++) {
+        b->all[i] = (writer){.s = rows[i].sequence, .n = 1, .chance = {.x = 1 + i}};
+        text_of(b, i)[0] = ids[0];
+        if (b->own && st == DOP_OK)
+            st = dop_head_create(rows[i].sequence, diag);
+    }
+    const double start = dop_now_ms();
+    while (st == DOP_OK && b->n_left > 0)
+        st = run_step(b, diag);
+    *out_ms = dop_now_ms() - start;
+    if (st == DOP_OK)
+        st = remember(b, diag);
+    if (st == DOP_OK && !b->plain)
+        b->model->drift.policy = b->policy;
+    dop_head_destroy(plan->sequence);
+error:
+    for (uint32_t i = 1; i < n; i++)
+        dop_sequence_destroy(rows[i].sequence);
+    const bool again = st == DOP_OK && b->plain; /* once with drafts too: what the policy knows is of this test */
+    if (b)
+        free(b->text);
+    free(b);
+    return again ? dop_bench_batch_drafts(plan, test, ids, 0, diag, out_ms) : st;
+}

@@ -1,0 +1,19 @@
+/* --json-schema, --grammar and --json-mode: structured output. */
+#ifndef DOPPLER_TOOLS_DOPPLER_EXEC_CLIENT_CLI_CONSTRAINT_H
+#define DOPPLER_TOOLS_DOPPLER_EXEC_CLIENT_CLI_CONSTRAINT_H
+
+#include "tools/doppler-exec/client/cli_generate.h"
+
+typedef struct dop_cli_constraint {
+    dop_constraint *shape;
+    dop_constraint_matcher *matcher;
+} dop_cli_constraint;
+
+/* Does the command line restrict what may be generated? */
+bool dop_cli_wants_shape(const dop_cli *cli);
+/* Compiles the constraint of the command line, and restricts the next text of the generation to it. */
+dop_status dop_cli_constraint_start(const dop_cli *cli, dop_cli_generation *gen, dop_diag *diag,
+                                    dop_cli_constraint *out_shape);
+void dop_cli_constraint_finish(dop_cli_constraint *shape); /* accepts a zeroed one */
+
+#endif

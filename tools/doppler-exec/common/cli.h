@@ -1,0 +1,259 @@
+/* doppler-exec: its options and its modes, one file each (cli_*.c). */
+#ifndef DOPPLER_TOOLS_DOPPLER_EXEC_COMMON_CLI_H
+#define DOPPLER_TOOLS_DOPPLER_EXEC_COMMON_CLI_H
+
+#include "base/base.h"
+#include "base/program/options.h"
+#include "base/program/print.h"
+#include "base/spans.h"
+#include "text/tokenizer/ids.h"
+
+#include <doppler/compile.h>
+#include <doppler/doppler.h>
+#include <doppler/text.h>
+
+#include <stdio.h>
+
+struct dop_plan;
+struct dop_cli_models;
+
+/* Values of the options; options that were not given keep the value that dop_cli_init set. */
+typedef struct dop_cli {
+    /* prompt */
+    const char *prompt, *file, *tokens, *tokens_file;
+    /* generation */
+    uint32_t n_predict; /* DOP_CLI_UNSET: 128, as far as the context goes; DOP_OPTION_MINUS_1: until the model ends */
+    double temperature, top_p, min_p, repeat_penalty; /* NaN: the model's own */
+    uint32_t top_k, repeat_last_n;                    /* DOP_CLI_UNSET: the model's own */
+    double presence_penalty, frequency_penalty;
+    dop_texts logit_bias;
+    dop_bias *biases; /* owned: the biases of the sampling that dop_cli_sampling gives */
+    const char *seed;
+    bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
+    dop_texts stop, lora, control_vector;
+    dop_texts images;                   /* files of pictures in the prompt */
+    const char *features;               /* file to write their features to; NULL: none */
+    const char *audio, *mel, *language; /* files of what a model of speech hears, and the language of the audio */
+    bool translate, no_timestamps, srt, vtt;
+    uint32_t audio_batch; /* pieces of audio at the same time; 0: one after the other */
+    const char *draw, *negative, *output,
+        *sampler;    /* a picture of this text, without that; the file; how noise is removed */
+    uint32_t steps;  /* 0: the model's own */
+    double guidance; /* NaN: the model's own */
+    const char *init;
+    const char *mask;
+    double strength; /* NaN: the default */
+    /* scoring */
+    const char *logits, *ppl;
+    const char *imatrix;     /* file to write the importance matrix to */
+    const char *embed;       /* how to pool, "" for the default; NULL: no embedding */
+    const char *prompt_name; /* name of the prompt that goes in front of texts; NULL: the model's default */
+    const char *rerank;      /* the query that texts are compared with */
+    bool classify;           /* --score */
+    const char *compare;     /* the plan to compare with */
+    uint32_t logprobs;       /* with --json: alternatives shown for each token; DOP_CLI_UNSET: no log-probabilities */
+    const char *draft;       /* a plan for drafts */
+    uint32_t draft_ngram;    /* length of the n-grams that are looked up for drafts; 0: none */
+    const char *control_layers; /* behind which control vectors are added, as "1-12" */
+    const char *session;        /* file of the sequence: restored before, saved after */
+    uint32_t ppl_ctx;
+    /* device */
+    const char *device, *ordering;
+    char *device_list;                       /* owned: the list that `device` points into; NULL: none */
+    struct dop_mpi *mpi;                     /* cli_mpi.c: the ranks of a plan in parts; NULL: a plan in one part */
+    const struct dop_mpi_module *mpi_module; /* the module that runs the ranks; NULL: it is not loaded */
+    const struct dop_wire *wire;             /* the wire between the ranks of a plan in parts */
+    uint32_t gpu_loop, chunk, threads;
+    bool list_devices;
+    /* --bench, whose -p and -n are lists */
+    const char *bench_prompts, *bench_gens, *bench_depths, *bench_batches, *bench_output, *bench_drafts;
+    bool bench_sampled;
+    uint32_t bench_rounds; /* 0: 5 */
+    double bench_floor;
+    const char *profile;
+    /* text without a device */
+    const char *tokenizer, *tokenize, *detokenize, *render_chat;
+    const char *chat_template, *system; /* wherever there is a chat */
+    const char *json_schema, *grammar;  /* files that say what may be generated */
+    bool json_mode;
+    /* --serve */
+    const char *serve, *api_key_file;
+    const char *image_urls,
+        *image_files; /* which addresses of pictures are fetched, and the folder of files; NULL: none */
+    uint32_t serve_queue, serve_body, serve_tokens,
+        serve_connections;               /* jobs, KiB, tokens (0: no limit), connections */
+    uint32_t serve_memory, serve_answer; /* MiB, KiB; 0: no limit */
+    double serve_time, serve_receive, serve_prepare,
+        serve_grace; /* seconds; serve_time and serve_prepare 0: no limit */
+    dop_texts serve_hosts, cors;
+    const char *prefix, *log;
+    uint32_t store; /* responses that the server keeps */
+    bool systemd;
+    const char *models;                                  /* a folder or a YAML file */
+    uint32_t models_memory;                              /* MiB; 0: no limit */
+    double models_idle;                                  /* seconds; 0: never */
+    const char *notify_socket, *listen_pid, *listen_fds; /* what systemd says in the environment, with --systemd */
+    double serve_comment;                                /* seconds; 0: never */
+    const char *cache_memory, *prompt_cache, *prompt_cache_size; /* for -i and --serve */
+    /* models in the place of plans (tools/doppler-exec/on_demand) */
+    dop_compile_options compile; /* its lists are in the next line */
+    dop_texts force, no_fuse, skip, avoid;
+    uint32_t cache_limit; /* MiB; 0: the default */
+    bool cache_list;
+    const char *cache_clear;            /* what to remove, "" for the default; NULL: nothing */
+    const char *hf;                     /* the model to download */
+    const char *hf_endpoint, *hf_token; /* from the environment; NULL: not set */
+    const char *release;                /* of this program, in the keys of plans */
+    dop_progress progress;              /* what hears of compiling and downloading; zeroed: stderr */
+    struct dop_cli_models *compiled;    /* owned; NULL: there was no model */
+    dop_device_fn *chosen;              /* with its user, for dop_open_options */
+    void (*refused)(void *user, const char *kernel);
+    void *chosen_user; /* of both */
+    bool made;         /* a plan was just made, of which the driver may refuse kernels */
+    /* about */
+    bool bench, trace_kernels, report, check, info, disasm, json, quiet, verbose, help, version;
+
+    dop_texts plans;
+    const char *cache_dir; /* from an option or, like `launched`, from the environment; owned by main */
+    const char
+        *history_file; /* from the environment, like `launched`: lines of -i; NULL: they are not kept; owned by main */
+    bool launched;     /* mpirun or another launcher started this process */
+    double start_ms;   /* dop_now_ms when the process started */
+} dop_cli;
+
+#define DOP_CLI_UNSET UINT32_MAX
+/* Rows of tables of options, with OPT and NUM for dop_cli: those of dopplerc that a model needs, and those of the cache. */
+#define DOP_CLI_MODEL_OPTIONS                                                                                          \
+    DOP_OPTION_HEADING("Models (MODEL in the place of PLAN: compiled once, and kept)"),                                \
+        OPT(0, "hf", TEXT, hf, "USER/REPO[:FILE]", "download a model of huggingface.co, and run it; also -hf",         \
+            .one_dash = true),                                                                                         \
+        OPT(0, "target", TEXT, compile.target, "NAME|FILE",                                                            \
+            "compile for this target instead of the device (dopplerc)"),                                               \
+        OPT(0, "quant", TEXT, compile.quant, "SPEC", "storage of the weights (dopplerc)"),                             \
+        OPT(0, "imatrix", TEXT, compile.imatrix, "FILE", "with --quant: how much inputs matter (dopplerc)"),           \
+        OPT(0, "mmproj", TEXT, compile.mmproj, "FILE", "the vision part of a GGUF model (dopplerc)"),                  \
+        OPT(0, "draft-head", TEXT, compile.draft_head, "DIR|FILE", "a drafter for the model (dopplerc)"),              \
+        NUM(0, "draft-vocabulary", COUNT, compile.draft_vocabulary, "N",                                               \
+            "drafts are among the first N tokens (dopplerc)", 1, 1u << 24),                                            \
+        NUM(0, "ctx", COUNT, compile.ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),      \
+        OPT(0, "size", TEXT, compile.size, "WxH", "size of the pictures of a diffusion model (dopplerc)"),             \
+        OPT(0, "chunks", TEXT, compile.chunks, "LIST", "prefill chunk sizes (dopplerc)"),                              \
+        NUM(0, "sequences", COUNT, compile.sequences, "N", "sequences at once (default 1)", 1, 64),                    \
+        NUM(0, "adapters", COUNT, compile.adapters, "N", "leave room for N adapters of --lora (dopplerc)", 1, 64),     \
+        NUM(0, "rank", COUNT, compile.rank, "R", "with --adapters: their largest rank (dopplerc)", 1, 512),            \
+        NUM(0, "ctx-total", COUNT, compile.ctx_total, "N", "cache positions of all sequences together", 1, 1u << 30),  \
+        OPT(0, "rows", TEXT, compile.rows, "LIST", "sizes of steps of several sequences (dopplerc)"),                  \
+        OPT(0, "kv", TEXT, compile.kv, "TYPE", "storage of the cache: f16 (default), f32, q8_0, q4_0 (dopplerc)"),     \
+        OPT(0, "invariant", FLAG, compile.invariant, NULL, "the same bits for a row in every batch (dopplerc)"),       \
+        OPT(0, "act", TEXT, compile.act, "TYPE", "storage of activations: f32 (default) or f16", .values = "f16 f32"), \
+        OPT(0, "kernel-path", TEXT, compile.kernel_path, "NAME|FILE", "which kernel each op uses (dopplerc)"),         \
+        OPT(0, "tuning", TEXT, compile.tuning, "FILE", "use what dopplerc --tune has measured"),                       \
+        OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable (dopplerc)"),                          \
+        OPT(0, "avoid", LIST, avoid, "VARIANT,...", "do without these kernels; repeatable (dopplerc)"),                \
+        OPT(0, "no-fuse", PAIRS, no_fuse, "A+B", "one dispatch per op, or only A and B apart (dopplerc)"),             \
+        OPT(0, "skip", LIST, skip, "PASS", "leave a pass out; repeatable (dopplerc)"),                                 \
+        OPT(0, "parts", TEXT, compile.parts, "N|LIST|auto", "cut the model into parts, for mpirun (dopplerc)"),        \
+        OPT(0, "part-memory", TEXT, compile.part_memory, "LIST", "memory of the parts' devices (dopplerc)"),           \
+        OPT(0, "cache-dir", TEXT, cache_dir, "DIR", "keep plans, downloads and compiled pipelines here"),              \
+        NUM(0, "cache-limit", COUNT, cache_limit, "MIB",                                                               \
+            "what plans in the cache may take; the least recently used are removed (default 65536)", 1, 1u << 30)
+
+#define DOP_CLI_ORDERINGS "auto barriers persistent" /* values of --ordering, as in dop_ordering */
+
+typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
+
+dop_mode_fn dop_mode_run;                       /* cli_run.c: generate */
+dop_mode_fn dop_mode_audio;                     /* cli_audio.c */
+dop_mode_fn dop_mode_draw;                      /* cli_draw.c */
+dop_mode_fn dop_mode_score;                     /* cli_score.c: --ppl */
+dop_mode_fn dop_mode_rerank, dop_mode_classify; /* cli_embed.c */
+dop_mode_fn dop_mode_embed;                     /* cli_embed.c */
+dop_mode_fn dop_mode_list_devices;              /* cli_info.c */
+dop_mode_fn dop_mode_info;
+dop_mode_fn dop_mode_disasm;
+dop_mode_fn dop_mode_trace;
+dop_mode_fn dop_mode_report;   /* cli_report.c */
+dop_mode_fn dop_mode_tokenize; /* cli_text.c */
+dop_mode_fn dop_mode_detokenize;
+dop_mode_fn dop_mode_render_chat; /* cli_chat.c */
+dop_mode_fn dop_mode_converse;    /* cli_converse.c: -i */
+dop_mode_fn dop_mode_check;       /* check.c */
+dop_mode_fn dop_mode_imatrix;     /* cli_imatrix.c */
+dop_mode_fn dop_mode_bench;       /* cli_bench.c */
+dop_mode_fn dop_mode_profile;     /* cli_profile.c */
+dop_mode_fn dop_mode_compare;     /* cli_compare.c */
+dop_mode_fn dop_mode_serve;       /* cli_serve.c, or no_server.c */
+extern const bool dop_cli_has_server;
+
+/* cli_outputs.c: refuses a file to write to that is one to read. */
+dop_status dop_cli_refuse_outputs(const dop_cli *cli, dop_diag *diag);
+
+/* cli_modes.c */
+/* The mode that the command line asks for.  table: its options.  DOP_E_USAGE: an option that this mode would ignore. */
+dop_status dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli, const dop_options_given *given,
+                          dop_diag *diag, dop_mode_fn **out_mode);
+
+/* cli_info.c */
+/* Calls fn for the plan of the command line, or for each of its parts in turn: number i of n, with n 1 for a plan in one part,
+ * and with NULL for a part whose file is on another host. */
+typedef dop_status dop_part_fn(void *user, const struct dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag);
+dop_status dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *diag);
+
+/* cli_common.c */
+/* The command line's only plan. */
+dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);
+void dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options);
+/* For -i and --serve: prompts that come again are kept, as the options say.  DOP_E_USAGE: a size that is none. */
+dop_status dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_options);
+/* Loads the adapters of --lora and the control vectors, and gives their uses. The caller frees *out_uses. */
+dop_status dop_cli_adapters(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_adapter_use **out_uses,
+                            size_t *out_n);
+/* Creates a sequence that uses the adapters of --lora and the control vectors. */
+dop_status dop_cli_sequence(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_sequence **out_sequence);
+/* Opens the plan as a model for reading texts, and creates a sequence, which uses the adapters of --lora and the control vectors. */
+dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
+/* Opens as dop_cli_open does, with these values of dop_open_options.first_tokens, .no_scoring and .no_steps; kernels are made on demand
+ * unless a conversation is to come. */
+dop_status dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, bool no_steps, dop_diag *diag,
+                            dop_model **out_model, dop_sequence **out_sequence);
+/* The model's tokenizer; *out_text is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
+dop_status dop_cli_text(const dop_cli *cli, const dop_model *model, const char *needed_for, dop_diag *diag,
+                        dop_text **out_text);
+/* The tokenizer of --tokenizer, or else of the plan; needs no model. */
+dop_status dop_cli_text_open(const dop_cli *cli, dop_diag *diag, dop_text **out_text);
+/* How prompts are encoded: DOP_TEXT_* bits, by --no-special. */
+unsigned dop_cli_special(const dop_cli *cli);
+/* Appends the ids of a text; flags: DOP_TEXT_*. */
+dop_status dop_cli_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag,
+                          dop_ids *out_ids);
+/* Appends ids that a function of the library returned, and frees them. */
+void dop_cli_take_ids(uint32_t *ids, size_t n, dop_ids *out_ids);
+/* A whole file, or standard input for "-". */
+dop_status dop_cli_read(const char *path, dop_diag *diag, dop_buf *out);
+/* The prompt's ids from -p, -f, --tokens or --tokens-file; out_text receives the text of the first two. */
+dop_status dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids,
+                          dop_buf *out_text);
+/* Reads a seed: a whole number, or -1 for a random one. */
+dop_status dop_cli_seed(const char *text, uint64_t *out, dop_diag *diag);
+/* The model's sampling, overridden by the command line; cli owns the biases. */
+dop_status dop_cli_sampling(dop_cli *cli, const dop_facts *facts, dop_diag *diag, dop_sampling *out_sampling);
+/* May stderr show progress that is overwritten?  Only on a terminal, and unless quiet or verbose output was asked for. */
+bool dop_cli_shows_progress(const dop_cli *cli);
+/* One line on stderr when the plan was made for another kind of device than the one that runs it: it works, but slowly. */
+void dop_cli_hint(const dop_cli *cli, const dop_model *model);
+
+/* cli_bench.c: --bench has options of its own. */
+const dop_option *dop_cli_bench_options(size_t *out_n);
+bool dop_cli_wants_bench(int argc, char **argv);
+
+/* cli_logits.c: raw logits of every token fed, streamed to a file that appears when it is complete. */
+typedef struct dop_logits_file {
+    dop_out_file out;
+    uint32_t vocab;
+} dop_logits_file;
+
+dop_status dop_logits_file_open(const char *path, uint32_t vocab, dop_diag *diag, dop_logits_file *out_file);
+dop_logits_fn dop_logits_file_write; /* user: dop_logits_file */
+dop_status dop_logits_file_close(dop_logits_file *file, bool complete, dop_diag *diag);
+
+#endif

@@ -1,0 +1,637 @@
+#include "tools/doppler-exec/on_demand/models.h"
+
+#include "base/os/clock.h"
+#include "base/program/names.h"
+#include "base/program/print.h"
+#include "base/program/progress_line.h"
+#include "plan/plan.h"
+#include "runtime/device/device.h"
+#include "tools/doppler-exec/on_demand/compiler.h"
+#include "tools/doppler-exec/on_demand/model_key.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { MOST_TRIES = 3, MOST_REFUSED = 32, NAME_SIZE = 64 };
+#define DEFAULT_LIMIT (UINT64_C(64) << 30)
+
+/* A model of the command line, and its plan. */
+typedef struct model_plan {
+    const char *model;  /* as it was given */
+    const char **place; /* where the command line has it */
+    char *plan;         /* owned: its path in the cache */
+    dop_cache_key key;
+    uint64_t bytes; /* size of the model's files */
+} model_plan;
+
+/* A device as doppler-exec would choose it. */
+typedef struct chosen_device {
+    dop_cache_device bare; /* the device and its driver */
+    dop_cache_device id;   /* these, and the kernels that are avoided there: what plans are kept under */
+    dop_buf avoid;         /* the kernels that are avoided there, with commas */
+    uint32_t number;
+    char *name; /* owned */
+} chosen_device;
+
+/* Kernels that the driver of the device refused in this run, or that missed the bounds of --check: told by several threads. */
+typedef struct refused_kernels {
+    char names[MOST_REFUSED][NAME_SIZE];
+    _Atomic uint32_t n; /* told; more than MOST_REFUSED: the others are not kept */
+} refused_kernels;
+
+struct dop_cli_models {
+    dop_plan_cache cache;
+    dop_compile_options options;
+    const char *release; /* of this program */
+    dop_progress_line line;
+    model_plan *list; /* owned, [n] */
+    size_t n;
+    bool tied;          /* plans are for one device, as no target was named */
+    bool looked, other; /* a device was compared with the plan's; it was another one */
+    chosen_device here; /* the device that `looked` or identify() saw */
+    dop_cache_device expected;
+    refused_kernels refused;
+    bool avoids; /* the kernels to avoid are more than what the cache remembers */
+    bool made;   /* a plan was made in this run */
+    /* Of identify().  It stays until the model has one of its own, so that the driver is loaded once (tests/bench/log/2026-11-27-cold-starts.md). */
+    dop_instance instance;
+    uint32_t tries;
+    uint32_t rounds; /* how often kernels were refused */
+    char *fetched;   /* owned: the model of -hf; NULL: none */
+};
+
+/* --- devices ---------------------------------------------------------------------------------------------------------------- */
+
+/* What plans for the device are kept under: its digest where no kernel is avoided, or one of that and of those. */
+static dop_status
+mix(chosen_device *d, dop_diag *diag)
+{
+    dop_buf text = {0};
+    d->id = d->bare;
+    if (d->avoid.size > 0) {
+        dop_buf_printf(&text, "%s %s", d->bare.text, d->avoid.data);
+        snprintf(d->id.text, sizeof d->id.text, "%016" PRIx64, (uint64_t)XXH3_64bits(text.data, text.size));
+    }
+    const bool failed = text.failed || d->avoid.failed;
+    dop_buf_finish(&text);
+    return failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+/* Makes a digest of all that is known about a device but its number, which includes its driver's version, and finds the kernels that
+ * are avoided there. */
+static dop_status
+note_device(struct dop_cli_models *m, uint32_t number, const char *name, const char *line, dop_diag *diag)
+{
+    const char *colon = strchr(line, ':');
+    const size_t len = colon ? strcspn(colon, "\n") : 0;
+    dop_cache_device bare;
+    snprintf(bare.text, sizeof bare.text, "%016" PRIx64, (uint64_t)XXH3_64bits(colon ? colon : line, len));
+    if (strcmp(bare.text, m->here.bare.text) != 0) {
+        m->here.bare = bare;
+        m->avoids = false;
+        dop_buf_finish(&m->here.avoid);
+        dop_plan_cache_avoided(&m->cache, &bare, m->release, &m->here.avoid);
+        dop_status st = mix(&m->here, diag);
+        if (st != DOP_OK)
+            return st;
+    }
+    m->here.number = number;
+    free(m->here.name);
+    m->here.name = strdup(name);
+    return m->here.name ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+/* Fits dop_open_options.refused. */
+static void
+note_refused(void *user, const char *kernel)
+{
+    refused_kernels *r = &((struct dop_cli_models *)user)->refused;
+    const uint32_t i = atomic_fetch_add(&r->n, 1);
+    if (i < MOST_REFUSED)
+        snprintf(r->names[i], sizeof r->names[i], "%s", kernel);
+}
+
+/* Fits dop_open_options.chosen: fails where the plans are for another device. */
+static dop_status
+compare_device(void *user, const dop_device_facts *facts, dop_diag *diag)
+{
+    struct dop_cli_models *m = user;
+    dop_status st = note_device(m, facts->number, facts->name, facts->line, diag);
+    dop_instance_destroy(&m->instance);
+    m->looked = true;
+    m->other = st == DOP_OK && strcmp(m->here.id.text, m->expected.text) != 0;
+    return m->other ? DOP_FAIL(diag, DOP_E_DEVICE, "the plan is for another device") : st;
+}
+
+/* Finds the device that will be chosen. */
+static dop_status
+identify(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+{
+    dop_instance *instance = &m->instance;
+    uint32_t index = 0;
+    const bool listed = cli->device && strchr(cli->device, ','); /* of ranks */
+    dop_buf line = {0};
+    dop_instance_destroy(instance);
+    dop_status st = dop_instance_create(diag, instance);
+    if (st != DOP_OK)
+        return st;
+    if ((st = dop_instance_choose(instance, listed ? NULL : cli->device, diag, &index)) == DOP_OK) {
+        const dop_device_info *d = &instance->devices[index];
+        dop_device_describe(d, &line);
+        st = line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                         : note_device(m, d->index, d->caps.name, line.data, diag);
+    }
+    dop_buf_finish(&line);
+    return st;
+}
+
+/* --- compiling ---------------------------------------------------------------------------------------------------------------- */
+
+/* Shows notes about a model; what else the compiler says is for -v. */
+static void
+show_note(void *user, const char *text)
+{
+    const dop_cli *cli = user;
+    if (cli->verbose || (!cli->quiet && strstr(text, ": note: ")))
+        dop_print_named("doppler-exec: ", text, "\n");
+}
+
+static dop_status
+compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
+{
+    dop_compile_options o = m->options;
+    o.model_weights = !o.parts; /* the disk holds them once; parts may run on machines without the model */
+    dop_compile_facts facts;
+    char number[16];
+    dop_buf text = {0};
+    const char **avoids = NULL;
+    const double start_ms = dop_now_ms();
+    snprintf(number, sizeof number, "%u", m->here.number);
+    o.device = m->tied ? number : cli->device;
+    if (m->tied && m->here.avoid.size > 0) {
+        avoids = calloc(m->options.n_avoids + 1, sizeof *avoids);
+        if (!avoids)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        for (size_t i = 0; i < m->options.n_avoids; i++)
+            avoids[i] = m->options.avoids[i];
+        avoids[o.n_avoids++] = m->here.avoid.data;
+        o.avoids = avoids;
+    }
+    if (m->rounds == 0 || cli->verbose) /* said once */
+        o.notes = (dop_log){show_note, (void *)(uintptr_t)cli};
+    dop_plan_cache_trim(&m->cache, x->bytes, NULL);
+    dop_status st = dop_load_and_compile(x->model, x->plan, &o, diag, &facts);
+    dop_progress_line_end(&m->line);
+    free(avoids);
+    if (st != DOP_OK)
+        return st;
+    if (facts.nearest && !cli->quiet && !m->made)
+        fprintf(
+            stderr,
+            "doppler-exec: %s: note: no target file is for %s, whose costs are guessed: --check compares every kernel "
+            "with the reference there, dopplerc %s --tune --target-out FILE.yaml measures a target for it\n",
+            x->model, m->here.name ? m->here.name : "this device", x->model);
+    m->made = true;
+    dop_compile_options_text(&m->options, &text);
+    char *full = realpath(x->model, NULL);
+    /* Only --cache-list misses it. */
+    (void)dop_plan_cache_describe(x->plan, full ? full : x->model, text.data ? text.data + 1 : "",
+                                  m->tied ? m->here.name : facts.target, NULL);
+    free(full);
+    dop_buf_finish(&text);
+    dop_plan_cache_trim(&m->cache, 0, x->plan);
+    if (cli->verbose)
+        fprintf(stderr, "doppler-exec: compiled %s for %s in %.1f s: %s\n", x->model, facts.target,
+                (dop_now_ms() - start_ms) / 1e3, x->plan);
+    return DOP_OK;
+}
+
+/* Makes the plan of a model unless another process does so first. */
+static dop_status
+make(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
+{
+    bool waited;
+    dop_status st = dop_plan_cache_lock(&m->cache, &x->key, &m->options.progress, diag, &waited);
+    if (st != DOP_OK)
+        return st;
+    if (waited && cli->verbose)
+        fprintf(stderr, "doppler-exec: another process was compiling %s\n", x->model);
+    st = dop_plan_cache_use(x->plan) ? DOP_OK : compile(cli, m, x, diag);
+    dop_plan_cache_unlock(&m->cache, &x->key);
+    return st;
+}
+
+/* Sets the plan's path to that of the device `id`. */
+static dop_status
+place(struct dop_cli_models *m, model_plan *x, const dop_cache_device *id, dop_diag *diag)
+{
+    free(x->plan);
+    x->plan = dop_plan_cache_path(&m->cache, &x->key, id);
+    *x->place = x->plan;
+    return x->plan ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+/* Finds or makes the plans of all models for the device m->here. */
+static dop_status
+make_all(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    m->expected = m->here.id;
+    for (size_t i = 0; i < m->n && st == DOP_OK; i++) {
+        st = place(m, &m->list[i], &m->expected, diag);
+        if (st == DOP_OK && !dop_plan_cache_use(m->list[i].plan))
+            st = make(cli, m, &m->list[i], diag);
+    }
+    return st;
+}
+
+/* Finds the plans of all models for one device, the one that the first model was used on last.  False: one is missing. */
+static bool
+find_all(struct dop_cli_models *m, dop_status *out_st, dop_diag *diag)
+{
+    dop_cache_device id = {"0000000000000000"};
+    bool found = !m->tied || dop_plan_cache_last(&m->cache, &m->list[0].key, &id);
+    *out_st = DOP_OK;
+    for (size_t i = 0; i < m->n && found && *out_st == DOP_OK; i++)
+        if ((*out_st = place(m, &m->list[i], &id, diag)) == DOP_OK)
+            found = dop_plan_cache_use(m->list[i].plan);
+    m->expected = id;
+    if (!m->tied)
+        m->here.id = id;
+    return found;
+}
+
+/* --- the command line ----------------------------------------------------------------------------------------------------------- */
+
+static uint64_t
+limit_of(const dop_cli *cli)
+{
+    return cli->cache_limit ? (uint64_t)cli->cache_limit << 20 : DEFAULT_LIMIT;
+}
+
+static dop_status
+need_folder(const dop_cli *cli, dop_diag *diag)
+{
+    return cli->cache_dir ? DOP_OK
+                          : DOP_FAIL(diag, DOP_E_USAGE,
+                                     "there is no cache, as neither XDG_CACHE_HOME nor HOME is set: name one with "
+                                     "--cache-dir");
+}
+
+/* What hears how far the work is. */
+static dop_progress
+shown(const dop_cli *cli, struct dop_cli_models *m)
+{
+    return cli->progress.fn ? cli->progress : (dop_progress){dop_progress_line_show, &m->line};
+}
+
+/* The options of a compilation that the command line has. */
+static dop_compile_options
+options_of(const dop_cli *cli)
+{
+    dop_compile_options all = cli->compile, *o = &all;
+    o->forces = cli->force.items;
+    o->n_forces = cli->force.count;
+    o->apart = cli->no_fuse.items;
+    o->n_apart = cli->no_fuse.count;
+    o->skips = cli->skip.items;
+    o->n_skips = cli->skip.count;
+    o->avoids = cli->avoid.items;
+    o->n_avoids = cli->avoid.count;
+    o->threads = cli->threads;
+    o->embed = cli->embed != NULL;
+    return all;
+}
+
+dop_status
+dop_cli_models_refuse(const dop_cli *cli, dop_diag *diag)
+{
+    const dop_compile_options options = options_of(cli);
+    dop_buf text = {0};
+    dop_compile_options_text(&options, &text);
+    const dop_status st =
+        text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+        : text.size ? DOP_FAIL(diag, DOP_E_USAGE, "%s is part of a plan: there are only plans, and no model to compile",
+                               text.data + 1)
+                    : DOP_OK;
+    dop_buf_finish(&text);
+    return st;
+}
+
+/* DOP_E_USAGE: an option of a compilation is given, and there is nothing to compile. */
+static dop_status
+refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_options_given *given, dop_diag *diag)
+{
+    static const char *const names[] = {"target",    "quant",    "imatrix", "ctx",         "chunks",
+                                        "sequences", "adapters", "rank",    "ctx-total",   "rows",
+                                        "kv",        "size",     "act",     "kernel-path", "tuning",
+                                        "force",     "parts",    "no-fuse", "part-memory", "skip",
+                                        "invariant", "avoid",    "mmproj",  "draft-head",  "draft-vocabulary"};
+    for (size_t i = 0; i < cli->plans.count; i++) /* opening it says what is wrong */
+        if (access(cli->plans.items[i], F_OK) != 0)
+            return DOP_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (dop_option_given(table, n, given, names[i]))
+            return DOP_FAIL(diag, DOP_E_USAGE,
+                            "--%s is part of the plan: dopplerc MODEL --%s ... -o PLAN makes one with it%s", names[i],
+                            names[i], cli->plans.count ? ", or name the model here instead of a plan" : "");
+    return DOP_OK;
+}
+
+static dop_status
+add(struct dop_cli_models *m, const char **place_of, dop_diag *diag)
+{
+    if (!*place_of || !dop_is_model(*place_of))
+        return DOP_OK;
+    model_plan *list = realloc(m->list, (m->n + 1) * sizeof *list);
+    if (!list)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    m->list = list;
+    m->list[m->n++] = (model_plan){.model = *place_of, .place = place_of};
+    return DOP_OK;
+}
+
+/* Downloads the model of -hf, which becomes a model of the command line. */
+static dop_status
+fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+{
+    dop_fetch_request r = {.name = cli->hf, .endpoint = cli->hf_endpoint, .token = cli->hf_token};
+    char *dir = NULL, *endpoint = NULL;
+    dop_status st = need_folder(cli, diag);
+    if (st != DOP_OK)
+        return st;
+    if (asprintf(&dir, "%s/models", cli->cache_dir) < 0)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    endpoint = strdup(cli->hf_endpoint && *cli->hf_endpoint ? cli->hf_endpoint : "https://huggingface.co");
+    for (size_t n = endpoint ? strlen(endpoint) : 0; n > 0 && endpoint[n - 1] == '/'; n--)
+        endpoint[n - 1] = 0;
+    r.endpoint = endpoint;
+    r.dir = dir;
+    r.token = cli->hf_token && *cli->hf_token ? cli->hf_token : NULL;
+    r.progress = shown(cli, m);
+    r.log = (dop_log){show_note, cli};
+    st = endpoint ? dop_load_and_fetch(&r, diag, &m->fetched) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_progress_line_end(&m->line);
+    free(endpoint);
+    free(dir);
+    return st == DOP_OK ? dop_texts_push(&cli->plans, m->fetched, diag) : st;
+}
+
+dop_status
+dop_cli_models_take(dop_cli *cli, const dop_option *table, size_t n, const dop_options_given *given, dop_diag *diag)
+{
+    struct dop_cli_models *m = calloc(1, sizeof *m);
+    if (!m)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    m->cache.lock = -1;
+    m->line = (dop_progress_line){.program = "doppler-exec", .quiet = cli->quiet, .verbose = cli->verbose};
+    m->release = cli->release;
+    cli->compiled = m;
+    dop_status st = DOP_OK;
+    if (cli->hf)
+        st = fetch(cli, m, diag);
+    for (size_t i = 0; i < cli->plans.count && st == DOP_OK; i++)
+        st = add(m, &cli->plans.items[i], diag);
+    if (st == DOP_OK)
+        st = add(m, &cli->draft, diag);
+    if (st == DOP_OK)
+        st = add(m, &cli->compare, diag);
+    if (st == DOP_OK && m->n == 0) /* with --models, the list has them */
+        return cli->models ? DOP_OK : refuse_options(cli, table, n, given, diag);
+    if (st != DOP_OK)
+        return st;
+    if ((st = need_folder(cli, diag)) != DOP_OK)
+        return st;
+    m->options = options_of(cli);
+    m->options.progress = shown(cli, m);
+    m->tied = !m->options.target || strstr(m->options.target, "auto") != NULL;
+    if ((st = dop_plan_cache_open(cli->cache_dir, limit_of(cli), diag, &m->cache)) != DOP_OK)
+        return st;
+    for (size_t i = 0; i < m->n && st == DOP_OK; i++)
+        st = dop_model_key(&m->cache, m->list[i].model, &m->options, m->release, diag, &m->list[i].key,
+                           &m->list[i].bytes);
+    dop_progress_line_end(&m->line);
+    if (st != DOP_OK || find_all(m, &st, diag) || st != DOP_OK)
+        goto end;
+    if (m->tied)
+        st = identify(cli, m, diag);
+    if (st == DOP_OK)
+        st = make_all(cli, m, diag);
+end:
+    if (m->tied && st == DOP_OK && !cli->launched) {
+        cli->chosen = compare_device;
+        cli->refused = note_refused;
+        cli->chosen_user = m;
+    }
+    cli->made = m->made;
+    return st;
+}
+
+/* Removes a plan that is damaged.  True: it is gone. */
+static bool
+drop_damaged(const char *path)
+{
+    dop_plan plan;
+    const _Atomic bool stop = false;
+    bool sound = false;
+    if (access(path, F_OK) != 0)
+        return true;
+    if (dop_plan_is_set(path)) { /* of several parts: any of them may be damaged */
+        const uint32_t n = dop_plan_count_parts(path);
+        sound = n > 0;
+        for (uint32_t i = 0; i < n && sound; i++) {
+            sound = dop_plan_open_part(path, n, i, NULL, &plan) == DOP_OK;
+            if (sound) {
+                sound = dop_plan_verify_weights(&plan, &stop, NULL) == DOP_OK;
+                dop_plan_close(&plan);
+            }
+        }
+    } else if (dop_plan_open(path, NULL, &plan) == DOP_OK) {
+        sound = dop_plan_verify_weights(&plan, &stop, NULL) == DOP_OK;
+        dop_plan_close(&plan);
+    }
+    if (!sound)
+        dop_plan_cache_remove(path);
+    return !sound;
+}
+
+/* Adds the kernels that the driver refused to those that are avoided on the device.  *out_new: those that are new, with commas. */
+static void
+add_refused(struct dop_cli_models *m, dop_buf *out_new)
+{
+    const uint32_t n = m->refused.n < MOST_REFUSED ? m->refused.n : MOST_REFUSED;
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name = m->refused.names[i];
+        bool known = false;
+        for (const char *at = m->here.avoid.size ? m->here.avoid.data : ""; *at && !known;
+             at += strcspn(at, ","), at += *at == ',')
+            known = strcspn(at, ",") == strlen(name) && strncmp(at, name, strlen(name)) == 0;
+        if (known)
+            continue;
+        dop_buf_printf(&m->here.avoid, "%s%s", m->here.avoid.size ? "," : "", name);
+        dop_buf_printf(out_new, "%s%s", out_new->size ? ", " : "", name);
+    }
+    m->refused.n = 0;
+}
+
+/* Makes plans that do without the kernels which the driver of the device refused or, as --check found, gets wrong.  False: nothing was
+ * refused, or nothing else does what these kernels do: all stays as it was. */
+static bool
+avoid_refused(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+{
+    dop_buf before = {0}, names = {0};
+    dop_diag why = {0};
+    if (!m->tied || !m->looked || m->other || m->refused.n == 0 || m->rounds++ == MOST_REFUSED)
+        return false;
+    dop_buf_append(&before, m->here.avoid.data ? m->here.avoid.data : "", m->here.avoid.size);
+    add_refused(m, &names);
+    bool again = names.size > 0 && !names.failed && !before.failed;
+    dop_status st = again ? mix(&m->here, &why) : DOP_OK;
+    if (again && st == DOP_OK)
+        st = make_all(cli, m, &why);
+    again = again && st == DOP_OK;
+    if (again) {
+        if (!cli->quiet)
+            fprintf(stderr,
+                    "doppler-exec: %s: note: the driver of %s refuses %s or gets that wrong: plans for it do without "
+                    "from now on\n",
+                    m->list[0].model, m->here.name, names.data);
+        m->avoids = true;
+        dop_diag_clear(diag);
+    } else if (!before.failed) {
+        if (st != DOP_OK && cli->verbose)
+            fprintf(stderr, "doppler-exec: nothing to use instead of %s: %s\n", names.data, why.message);
+        dop_buf_finish(&m->here.avoid);
+        m->here.avoid = before;
+        before = (dop_buf){0};
+        if (mix(&m->here, NULL) == DOP_OK && names.size > 0)
+            (void)make_all(cli, m, NULL); /* the plans that there were */
+    }
+    dop_buf_finish(&names);
+    dop_buf_finish(&before);
+    return again;
+}
+
+/* After a mode has succeeded: the kernels that it did without are not tried again on the device, until the driver is another one. */
+static void
+remember(struct dop_cli_models *m)
+{
+    if (m->avoids) /* in a cache that may only be read, the next run finds out again */
+        (void)dop_plan_cache_avoid(&m->cache, &m->here.bare, m->release, m->here.avoid.data, NULL);
+    m->avoids = false;
+}
+
+bool
+dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
+{
+    struct dop_cli_models *m = cli->compiled;
+    bool again = false;
+    if (m && *io_st == DOP_OK) {
+        /* The text did without kernels that were refused behind it; the next one begins with a plan that has none of them. */
+        if (m->refused.n > 0)
+            (void)avoid_refused(cli, m, NULL);
+        remember(m);
+    }
+    if (!m || m->n == 0 || *io_st == DOP_OK || *io_st == DOP_E_USAGE || !m->list[0].plan)
+        return false;
+    if (*io_st == DOP_E_DEVICE && avoid_refused(cli, m, diag)) {
+        *io_st = DOP_OK;
+        m->other = m->looked = false;
+        cli->made = true;
+        return true;
+    }
+    if (++m->tries < MOST_TRIES) {
+        for (size_t i = 0; i < m->n; i++)
+            if (!m->other && m->list[i].plan && strcmp(diag->path, m->list[i].plan) == 0 &&
+                drop_damaged(m->list[i].plan)) {
+                again = true;
+                if (!cli->quiet)
+                    fprintf(stderr,
+                            "doppler-exec: %s: note: its plan in the cache was damaged, or the model was elsewhere: it "
+                            "is made "
+                            "again\n",
+                            m->list[i].model);
+            }
+        again = again || m->other;
+    }
+    if (again) {
+        dop_diag_clear(diag);
+        *io_st = m->tied && !m->looked ? identify(cli, m, diag) : DOP_OK;
+        m->other = m->looked = false;
+        if (*io_st == DOP_OK)
+            *io_st = make_all(cli, m, diag);
+    }
+    for (size_t i = 0; i < m->n && *io_st != DOP_OK; i++)
+        if (m->list[i].plan && strcmp(diag->path, m->list[i].plan) == 0 && *io_st != DOP_E_IO)
+            snprintf(diag->path, sizeof diag->path, "%s", m->list[i].model);
+    return again && *io_st == DOP_OK;
+}
+
+const char *
+dop_cli_models_name(const dop_cli *cli, const char *plan)
+{
+    const struct dop_cli_models *m = cli->compiled;
+    for (size_t i = 0; m && i < m->n; i++)
+        if (m->list[i].plan && strcmp(m->list[i].plan, plan) == 0)
+            return m->list[i].model;
+    return plan;
+}
+
+uint64_t
+dop_cli_models_bytes(const dop_cli *cli)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; cli->compiled && i < cli->compiled->n; i++)
+        bytes += cli->compiled->list[i].bytes;
+    return bytes;
+}
+
+void
+dop_cli_models_finish(dop_cli *cli)
+{
+    struct dop_cli_models *m = cli->compiled;
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->n; i++)
+        free(m->list[i].plan);
+    free(m->list);
+    free(m->here.name);
+    dop_instance_destroy(&m->instance);
+    dop_buf_finish(&m->here.avoid);
+    free(m->fetched);
+    dop_plan_cache_close(&m->cache);
+    free(m);
+    cli->compiled = NULL;
+}
+
+dop_status
+dop_mode_cache_list(dop_cli *cli, dop_diag *diag)
+{
+    dop_buf text = {0};
+    dop_status st = need_folder(cli, diag);
+    if (st == DOP_OK)
+        st = dop_plan_cache_list(cli->cache_dir, limit_of(cli), diag, &text);
+    if (st == DOP_OK)
+        st = dop_cli_print_buf(&text, diag);
+    dop_buf_finish(&text);
+    return st;
+}
+
+dop_status
+dop_mode_cache_clear(dop_cli *cli, dop_diag *diag)
+{
+    uint64_t bytes = 0;
+    dop_buf text = {0};
+    dop_status st = need_folder(cli, diag);
+    if (st == DOP_OK)
+        st = dop_cache_clear(cli->cache_dir, strcmp(cli->cache_clear, "all") == 0, diag, &bytes);
+    if (st == DOP_OK) {
+        dop_buf_printf(&text, "%.1f MB freed in %s\n", (double)bytes / 1e6, cli->cache_dir);
+        st = dop_cli_print_buf(&text, diag);
+    }
+    dop_buf_finish(&text);
+    return st;
+}

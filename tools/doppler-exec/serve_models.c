@@ -1,0 +1,77 @@
+/* Models of --models: each is compiled into the cache as doppler-exec MODEL is, with a command line of its own. */
+#include "base/os/clock.h"
+#include "tools/doppler-exec/on_demand/models.h"
+#include "tools/doppler-exec/serve_host.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* dop_progress_fn: lines for whoever reads the server's log, at the beginning of each step and then now and then. */
+static bool
+tell(void *user, const char *step, uint64_t done, uint64_t all)
+{
+    enum { PAUSE_MS = 5000 };
+    dop_host_model *x = user;
+    const double now = dop_now_ms();
+    const bool fresh = !x->step || strcmp(x->step, step) != 0;
+    if (!x->cli.quiet && all > 0 && (fresh || now - x->told_ms > PAUSE_MS)) {
+        fprintf(stderr, "doppler-exec: %s: compiling: %s %d%%\n", x->id, step, (int)(100 * (double)done / (double)all));
+        x->step = step;
+        x->told_ms = now;
+    }
+    return !atomic_load(x->stop);
+}
+
+/* Finds or makes the plan as for a command line that was just given: the model's files may be others than last time. */
+static dop_status
+begin(dop_host_model *x, dop_diag *diag)
+{
+    const dop_options_given none = {0};
+    dop_cli_models_finish(&x->cli);
+    x->cli.plans.count = 0;
+    x->cli.made = false;
+    dop_status st = x->path ? dop_texts_push(&x->cli.plans, x->path, diag) : DOP_OK;
+    return st == DOP_OK ? dop_cli_models_take(&x->cli, NULL, 0, &none, diag) : st;
+}
+
+dop_status
+dop_host_make(dop_host_model *model, const atomic_bool *stop, dop_diag *diag, uint64_t *out_bytes)
+{
+    dop_host_model *x = model;
+    const double start = dop_now_ms();
+    dop_status st = x->st;
+    x->step = NULL;
+    x->stop = stop;
+    x->cli.progress = (dop_progress){tell, x};
+    if (st == DOP_OK) {
+        st = begin(x, diag);
+    } else { /* it was opened, and that failed */
+        *diag = x->why;
+        x->st = DOP_OK;
+        x->cli.made = false;
+        (void)dop_cli_models_again(&x->cli, &st, diag);
+    }
+    *out_bytes = dop_cli_models_bytes(&x->cli);
+    if (st == DOP_OK && x->cli.made && !x->cli.quiet)
+        fprintf(stderr, "doppler-exec: %s: compiled in %.1f s\n", x->id, (dop_now_ms() - start) / 1e3);
+    if (st != DOP_OK && st != DOP_E_CANCELLED) {
+        dop_diag line = *diag;
+        if (!line.path[0])
+            snprintf(line.path, sizeof line.path, "%s", x->id);
+        dop_diag_print(&line, "doppler-exec", x->cli.verbose);
+    }
+    return st;
+}
+
+dop_status
+dop_host_open_made(dop_host_model *model, dop_diag *diag, dop_hosted **out_hosted)
+{
+    dop_host_model *x = model;
+    dop_status st = dop_host_open(&x->cli, x->cli.plans.items[0], x->id, diag, out_hosted);
+    x->st = st;
+    if (st != DOP_OK)
+        x->why = *diag;
+    else
+        (void)dop_cli_models_again(&x->cli, &st, diag); /* what was found out about the device is remembered */
+    return x->st;
+}

@@ -1,0 +1,160 @@
+/* dopplerc: has libdopplerc compile a model for each target as options say, and writes what they ask for. */
+#include "base/os/clock.h"
+#include "base/program/names.h"
+#include "base/program/process.h"
+#include "tools/dopplerc/cli.h"
+#include "tools/dopplerc/tune.h"
+#include "tools/dopplerc/tune_target.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef DOP_COMMIT /* set by the build where it is known */
+#define RELEASE "dopplerc " DOP_VERSION " (" DOP_COMMIT ")"
+#else
+#define RELEASE "dopplerc " DOP_VERSION
+#endif
+
+static void
+show_line(const char *text)
+{
+    fprintf(stderr, "%s\n", text);
+}
+
+static void
+show_share(double done)
+{
+    fprintf(stderr, "\rmeasuring %3.0f%%%s", done * 100, done >= 1 ? "\r              \r" : "");
+}
+
+static void
+show_note(void *user, const char *text)
+{
+    (void)user;
+    dop_print_named("dopplerc: ", text, "\n");
+}
+
+static void
+begin_target(void *user, const char *target)
+{
+    dop_dumper *d = user;
+    d->target = target;
+}
+
+/* Compiles the model for each target, and writes and prints what the options ask for. */
+static dop_status
+compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
+{
+    const double start_ms = dop_now_ms();
+    dop_dumper d = {.c = o, .inputs = &job->inputs, .diag = diag};
+    job->begin = begin_target;
+    job->user = &d;
+    if (o->dump_dir || o->dumps) {
+        job->options.passes.dump = dop_dump_pass;
+        job->options.passes.user = &d;
+    }
+    const dop_log notes = {show_note, NULL};
+    dop_status st = dop_compile_job_make(job, diag);
+    if (st == DOP_OK)
+        dop_compile_job_note_stale(job, &notes);
+    if (st == DOP_OK)
+        st = dop_cli_write(o, job, &d, diag);
+    if (st == DOP_OK && !o->quiet)
+        dop_compile_job_notes(job, o->output, &notes);
+    if (st == DOP_OK)
+        dop_cli_say_summary(o, job, start_ms);
+    return st;
+}
+
+/* Fails where an output would replace an input, another output, or a plan that a program has open. */
+static dop_status
+check_outputs(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
+{
+    const char *report = o->report && *o->report ? o->report : NULL;
+    char *weights = NULL;
+    dop_status st = o->simulate ? dop_inputs_add(&job->inputs, o->simulate, diag) : DOP_OK;
+    if (st == DOP_OK && o->output)
+        st = o->tune ? dop_inputs_refuse(&job->inputs, o->output, diag)
+                     : dop_compile_job_refuse_plan(job, o->output, diag);
+    if (st == DOP_OK && o->target_out && !o->output)
+        st = dop_inputs_refuse(&job->inputs, o->target_out, diag);
+    if (st == DOP_OK && report)
+        st = dop_inputs_refuse(&job->inputs, report, diag);
+    if (st != DOP_OK || !o->output || !report)
+        return st;
+    if (asprintf(&weights, "%s.weights", o->output) < 0)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (strcmp(o->output, report) == 0 || (o->plan.external_weights && strcmp(weights, report) == 0))
+        st = DOP_FAIL_IN(diag, DOP_E_USAGE, report, "the plan and the report need files of their own");
+    free(weights);
+    return st;
+}
+
+static dop_status
+compile(dop_compiler_cli *o, const char *model, dop_diag *diag)
+{
+    dop_compile_job job = {.model = NULL};
+    dop_pass_id stop;
+    dop_cli_fill(o);
+    dop_status st = o->stop_after && !dop_pass_parse(o->stop_after, &stop) ? dop_unknown_pass(o->stop_after, diag)
+                                                                           : dop_cli_check(o, diag);
+    if (st == DOP_OK)
+        st = dop_compile_job_prepare(model, &o->plan, diag, &job);
+    if (st == DOP_OK)
+        st = dop_cli_adjust(o, &job.options, diag);
+    if (st == DOP_OK)
+        st = check_outputs(o, &job, diag);
+    if (st == DOP_OK)
+        st = dop_compile_job_find_targets(&job, diag);
+    if (st == DOP_OK && job.n > 1 && o->report && *o->report)
+        st = DOP_FAIL(diag, DOP_E_USAGE, "--report=%s is about one target: give one --target, or --report for text",
+                      o->report);
+    if (st == DOP_OK && o->dump_dir && mkdir(o->dump_dir, 0777) != 0 && errno != EEXIST)
+        st = DOP_FAIL_IN(diag, DOP_E_IO, o->dump_dir, "cannot make the folder: %s", strerror(errno));
+    if (st == DOP_OK && (o->tune || o->target_out)) {
+        job.options.target = &job.targets[0];
+        st = o->target_out ? dop_tune_target(model, &job.options, o->target_out, o->quiet ? NULL : show_line,
+                                             !o->quiet && isatty(2) ? show_share : NULL, diag)
+                           : dop_tune(model, &job.options, *o->tune ? o->tune : NULL, o->output,
+                                      o->quiet ? NULL : show_line, diag);
+    } else if (st == DOP_OK) {
+        st = compile_targets(o, &job, diag);
+    }
+    dop_compile_job_finish(&job);
+    return st;
+}
+
+int
+main(int argc, char **argv)
+{
+    dop_compiler_cli o;
+    dop_diag diag = {0};
+    dop_texts rest = {0};
+    dop_process_prepare("dopplerc");
+    dop_compiler_prepare("dopplerc");
+    dop_status st = dop_cli_parse(argc, argv, &diag, &o, &rest);
+    if (st == DOP_OK && o.help)
+        dop_cli_print_help();
+    else if (st == DOP_OK && o.version)
+        puts(RELEASE);
+    else if (st == DOP_OK && rest.count == 0 && dop_cli_print_lists(&o))
+        ; /* a list needs no model */
+    else if (st == DOP_OK && rest.count == 0)
+        st = DOP_FAIL(&diag, DOP_E_USAGE, "no model: dopplerc MODEL -o PLAN (see --help)");
+    else if (st == DOP_OK && rest.count > 1)
+        st = DOP_FAIL(&diag, DOP_E_USAGE, "more than one model: beside \"%s\" there is \"%s\"; -o PLAN names the plan",
+                      rest.items[0], rest.items[1]);
+    else if (st == DOP_OK)
+        st = compile(&o, rest.items[0], &diag);
+    if (st == DOP_OK && fflush(stdout) != 0)
+        st = DOP_FAIL(&diag, DOP_E_IO, "cannot write to stdout: %s", strerror(errno));
+    if (st != DOP_OK)
+        dop_diag_print(&diag, "dopplerc", o.verbose);
+    dop_cli_finish(&o);
+    dop_texts_finish(&rest);
+    return dop_status_exit(st);
+}
