@@ -1,0 +1,89 @@
+#!/bin/bash
+# Compares what two builds of dopplerc make of the same models: plans and printed GLSL.  A change that only moves or rewrites code
+# must not change either.
+#
+#   tests/compare_builds.sh OLD_BUILD NEW_BUILD [PATTERN [TARGET...]]
+#
+# OLD_BUILD, NEW_BUILD  build folders (cmake -B) whose dopplerc are compared
+# PATTERN               shell pattern of model folders to take (default: all)
+# TARGET...             targets to compile for (default: tier3 lavapipe nvidia-hopper)
+#
+# Models are the golden ones of this checkout (tests/golden) and those of ../shared/golden/hf where that folder exists.  For each
+# model and target, plans must have equal bytes, except for the digests that describe the compiler itself: the card's `made`
+# entries with 16 hexadecimal digits (the digest of the GLSL templates changes with a comment in them), and the digests of the
+# card and of the header, which cover these.  GLSL (--emit glsl) must be equal without comments.  A model that both builds refuse with the
+# same message counts as equal.
+# Prints one line for each difference and a summary; exits with 1 if there is a difference.
+set -u
+[ $# -ge 2 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '$d'; exit 2; }
+old=$(realpath "$1") new=$(realpath "$2") pattern=${3:-*}
+shift $(($# < 3 ? $# : 3))
+[ $# -gt 0 ] || set -- tier3 lavapipe nvidia-hopper
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/old" "$work/new"
+
+cat >"$work/compare.py" <<'end_py'
+import re, struct, sys
+
+
+def normal(path):
+    """The bytes of a plan without digests of the card's `made` and those that cover it (plan/plan_format.h)."""
+    data = bytearray(open(path, "rb").read())
+    assert data[:8] == b"DOPPLAN\n", path
+    n = struct.unpack_from("<I", data, 12)[0]
+    data[24:32] = bytes(8)
+    for k in range(n):
+        at = 32 + 32 * k
+        kind, _, offset, size = struct.unpack_from("<IIQQ", data, at)
+        if kind != 3:
+            continue
+        data[at + 24:at + 32] = bytes(8)
+        card = re.sub(rb"\b[0-9a-f]{16}\b", b"0" * 16, bytes(data[offset:offset + size]))
+        data[offset:offset + size] = card
+    return data
+
+
+sys.exit(0 if normal(sys.argv[1]) == normal(sys.argv[2]) else 1)
+end_py
+
+compiler() { # BUILD: the dopplerc that keeps compiled shaders where the tests are built, otherwise the installed kind
+    [ -x "$1/tests/tools/as_written/dopplerc" ] && echo "$1/tests/tools/as_written/dopplerc" || echo "$1/dopplerc"
+}
+make_one() { # BUILD FOLDER MODEL TARGET
+    local status=0
+    "$(compiler "$1")" "$3" --target "$4" -o "$2/plan" --quiet >"$2/log" 2>&1 || status=$?
+    if [ $status -eq 0 ]; then
+        "$(compiler "$1")" "$3" --target "$4" --emit glsl --quiet 2>>"$2/log" | sed -E 's,(^|[ ;{}])//.*,\1,; s, +$,,' >"$2/glsl"
+    fi
+    echo $status >"$2/status"
+}
+
+equal=0 different=0 refused=0
+for model in "$root"/tests/golden/$pattern/ "$root"/../shared/golden/hf/$pattern/; do
+    [ -f "$model/config.json" ] || continue
+    for target in "$@"; do
+        rm -f "$work"/old/* "$work"/new/*
+        make_one "$old" "$work/old" "$model" "$target" &
+        make_one "$new" "$work/new" "$model" "$target"
+        wait $!
+        what="$(basename "$model") for $target"
+        if ! cmp -s "$work/old/status" "$work/new/status" || ! cmp -s "$work/old/log" "$work/new/log"; then
+            echo "$what: messages differ: $(head -n 1 "$work/old/log") | $(head -n 1 "$work/new/log")"
+        elif [ "$(cat "$work/old/status")" -ne 0 ]; then
+            refused=$((refused + 1))
+            continue
+        elif ! python3 "$work/compare.py" "$work/old/plan" "$work/new/plan"; then
+            echo "$what: plans differ"
+        elif ! cmp -s "$work/old/glsl" "$work/new/glsl"; then
+            echo "$what: GLSL differs: $(diff "$work/old/glsl" "$work/new/glsl" | sed -n 2p)"
+        else
+            equal=$((equal + 1))
+            continue
+        fi
+        different=$((different + 1))
+    done
+done
+echo "$equal equal, $different different, $refused refused by both"
+[ $different -eq 0 ] && [ $equal -gt 0 ]
