@@ -14,7 +14,7 @@ for library in "$build"/libdop_*.a; do
         "$(nm -g --defined-only "$library" | awk 'NF == 3 && $3 !~ /^(dop_|__)/ { print $3 }' | sort -u)"
 done
 nothing "the runtime library calls no compiler" \
-    "$(nm -g --undefined-only "$build/libdop_core.a" "$build/libdop_runtime.a" "$build/libdop_base.a" |
+    "$(nm -g --undefined-only "$build"/libdop_{base,plan,text,media,runtime,exec}.a |
         awk '$1 == "U" && $2 ~ /^(shaderc|spvc|dop_(ir|graph|pass|kernel))/ { print $2 }' | sort -u)"
 # A list of models (--models) is YAML, so the program has libyaml.
 nothing "doppler-exec loads no compiler" "$(ldd "$EXEC" | grep -E 'shaderc|spirv')"

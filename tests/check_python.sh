@@ -11,8 +11,8 @@ fi
 export PYTHONDONTWRITEBYTECODE=1
 
 # ---- declarations -----------------------------------------------------------------------------------------------------
-headers=("$SRC/include/doppler/status.h" "$include/doppler.h" "$include/text.h" "$include/constraint.h" "$include/generation.h"
-    "$include/images.h" "$include/speech.h" "$include/draw.h" "$SRC/include/doppler/compile.h")
+headers=("$include/status.h" "$include/doppler.h" "$include/text.h" "$include/constraint.h" "$include/generation.h"
+    "$include/images.h" "$include/speech.h" "$include/draw.h" "$include/compile.h")
 check "every header is read" [ "$(ls "$SRC"/{base,runtime,compiler}/include/doppler/*.h | wc -l)" -eq ${#headers[@]} ]
 python3 "$package/make_abi.py" "${headers[@]}" >abi.py
 check "doppler/_abi.py is what make_abi.py makes of the headers" diff "$package/doppler/_abi.py" abi.py
@@ -48,7 +48,7 @@ else:
 end
 python3 layout.py c >layout.c
 python3 layout.py python >seen
-check "they compile" cc -std=c11 -I"$SRC/include" -I"$SRC/include" -I"$SRC/include" layout.c -o layout
+check "they compile" cc -std=c11 -I"$SRC/include" layout.c -o layout
 check "structures are laid out so" sh -c './layout | diff - seen && [ $(wc -l <seen) -gt 200 ]'
 
 # ---- installed --------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@
 # first measurement in each run is dropped (it compiles shaders on first use), as is Doppler's.  Each run is a process
 # of its own, so that neither finds the device's memory taken by the other.
 #
-# A model to try: cc -O2 -D_GNU_SOURCE -I. -Iinclude tests/bench/make_gguf.c base/*.c -lm -lpthread -o make_gguf
+# A model to try: cc -O2 -D_GNU_SOURCE -I. -Iinclude tests/bench/make_gguf.c base/*.c base/os/*.c -lm -lpthread -o make_gguf
 #                 ./make_gguf smollm2-135m q4_0 model.gguf
 set -euo pipefail
 

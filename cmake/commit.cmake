@@ -1,0 +1,26 @@
+# The commit that --version names (DOPPLER_COMMIT), where the sources are a checkout.  CMake looks again when there is another one.
+find_package(Git QUIET)
+set(git_top "")
+set(DOPPLER_COMMIT "")
+if(Git_FOUND)
+  execute_process(COMMAND ${GIT_EXECUTABLE} -C ${PROJECT_SOURCE_DIR} rev-parse --show-toplevel --git-path logs/HEAD
+                          --short=12 HEAD
+                  OUTPUT_VARIABLE git_says OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE git_failed)
+  if(NOT git_failed)
+    string(REPLACE "\n" ";" git_says "${git_says}")
+    list(POP_FRONT git_says git_top git_log git_commit)
+  endif()
+endif()
+if(git_top STREQUAL PROJECT_SOURCE_DIR)
+  set(DOPPLER_COMMIT "${git_commit}")
+  get_filename_component(git_log ${git_log} ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
+  if(EXISTS ${git_log})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${git_log})
+  endif()
+endif()
+# dop_names_commit(FILE): the source file is compiled with the commit as DOP_COMMIT, if it is known.
+function(dop_names_commit file)
+  if(DOPPLER_COMMIT)
+    set_source_files_properties(${file} PROPERTIES COMPILE_DEFINITIONS DOP_COMMIT="${DOPPLER_COMMIT}")
+  endif()
+endfunction()

@@ -1,0 +1,48 @@
+# Flags of every target: the interface library dop_flags.
+add_library(dop_flags INTERFACE)
+target_include_directories(dop_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_compile_definitions(dop_flags INTERFACE _GNU_SOURCE)
+target_compile_options(dop_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
+  # Results must not depend on which compiler fused which multiply and add.
+  -ffp-contract=off
+  # __FILE__ is the path inside the project, so that binaries and messages do not tell where they were built.
+  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+if(WIN32) # base/os/windows has the parts of POSIX that are missing; every file includes it first
+  target_compile_definitions(dop_flags INTERFACE _FILE_OFFSET_BITS=64 _WIN32_WINNT=0x0a00)
+  # Formats are those of C, where the compiler knows those of Microsoft's library only.
+  target_compile_options(dop_flags INTERFACE -include base/os/windows/posix.h -Wno-format)
+  target_include_directories(dop_flags SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/base/os/windows/include)
+endif()
+if(DOPPLER_CHECKED)
+  target_compile_definitions(dop_flags INTERFACE DOPPLER_CHECKED)
+endif()
+
+# ---- sanitizers and fuzzers -----------------------------------------------------------------------------------------
+if(DOPPLER_SANITIZE)
+  # Reports need lines only (-g1).  Most of what is built here runs for less time than the optimizer takes, which is four fifths of
+  # clang's time: only targets with the property DOPPLER_RUNS_LONG are optimized.
+  target_compile_options(dop_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
+                                             -fno-omit-frame-pointer -g1
+                                             -O$<OR:$<BOOL:${DOPPLER_FUZZ}>,$<BOOL:$<TARGET_PROPERTY:DOPPLER_RUNS_LONG>>>)
+  target_link_options(dop_flags INTERFACE -fsanitize=address,undefined)
+  add_library(dop_keep_modules OBJECT tests/sanitize/keep_modules.c)
+  set_target_properties(dop_keep_modules PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(dop_flags INTERFACE $<TARGET_OBJECTS:dop_keep_modules>)
+  if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
+    set(DOPPLER_FUZZERS ON) # tests/fuzz
+  endif()
+endif()
+if(DOPPLER_FUZZ AND NOT DOPPLER_FUZZERS)
+  message(FATAL_ERROR "DOPPLER_FUZZ needs DOPPLER_SANITIZE and clang")
+endif()
+# Short runs of the fuzzers (tests) count branches in the modules that read outside bytes, except in sources where tests spend their
+# time; operands of comparisons cost more, and are reported in long runs (DOPPLER_FUZZ), by all modules.
+set(dop_report_branches "")
+set(dop_report_no_branches "")
+if(DOPPLER_FUZZ)
+  set(dop_report_branches -fsanitize=fuzzer-no-link)
+elseif(DOPPLER_FUZZERS)
+  set(dop_report_branches -fsanitize-coverage=inline-8bit-counters,pc-table)
+  set(dop_report_no_branches -fno-sanitize-coverage=inline-8bit-counters,pc-table)
+endif()
