@@ -1,4 +1,4 @@
-# Facts about the tree that decay unnoticed: top level, which room uses which, file lengths, hidden inputs, tabs, documents.
+# Facts about the tree that decay unnoticed: top level, which module uses which, file lengths, hidden inputs, tabs, documents.
 . "$(dirname "$0")/lib.sh"
 cd "$SRC" || exit 2
 shopt -s lastpipe # so that `... | none` counts in this shell
@@ -15,106 +15,167 @@ none() {
     fi
 }
 
+# Folders of product code; tools are the programs.
+MODULES="include base plan ir passes kernels text media frontend runtime compiler serve tools"
+
 # Every file of the source tree with one of the given endings; build trees and hidden folders are not part of it.
 sources() {
     local ending
     for ending in "$@"; do
-        find base compiler runtime ir kernels passes tests examples -name "*.$ending" -type f
+        find $MODULES bindings tests examples -name "*.$ending" -type f
     done
 }
 
 find . -mindepth 1 -maxdepth 1 ! -name '.*' ! -name 'build' ! -name 'build-*' -printf '%f\n' |
-    grep -vxE 'CMakeLists\.txt|base|compiler|runtime|ir|kernels|passes|tests|examples|docs|README\.md|LICENSE' |
+    grep -vxE "${MODULES// /|}|bindings|packaging|cmake|tests|examples|docs" |
+    grep -vxE '(README|CONTRIBUTING|SECURITY|CHANGELOG)\.md|LICENSE|CMake(Lists\.txt|Presets\.json)' |
     none "nothing else at the top level"
 
-# ---- rooms and circles (quoted includes are written from the root) -----------------------------------------------------
-# A folder, and what its files may use beside itself: folders above it here, and what these may use (layout.awk).
-cat >"$WORK/rooms" <<'end'
-include/doppler
-include/doppler include/doppler
-base                    include/doppler
-base/encoding           base
-base/json               base/encoding
-base/yaml               base/json
-base/format             base/yaml
-base/storage            base
-base/program            base
-ir                      base/storage
-passes                  ir
-kernels/nest            base
-kernels                 ir kernels/nest
-include/doppler include/doppler
-plan            base/json base/storage include/doppler
-runtime/device          plan
-runtime/sample          plan
-runtime/cache           base
-runtime/model           runtime/device runtime/sample
-runtime/parts/lead      runtime/model runtime/cache
-base/format         base/format
-runtime/step            runtime/parts/lead base/format
-text/jinja      base/json
-text            text/jinja include/doppler base/program
-text/grammar    text
-text/schema text/grammar
-media           base
-runtime/library         base/format runtime/step media text/schema
-runtime/parts           runtime/library
-text/import    base/format base/json text
-frontend/families
-frontend/facts          ir base/yaml text/import frontend/families
-frontend/vision  frontend/facts media
-frontend/gguf    frontend/facts frontend/vision media
-frontend/hf      frontend/facts text/import frontend/vision media
-frontend/rdrr    frontend/facts
-frontend/diffusion frontend/hf
-frontend         frontend/diffusion frontend/gguf frontend/rdrr base/format
-frontend/build          frontend/facts
-compiler/target         ir base/yaml runtime/device
-compiler/pack           frontend/build kernels
-compiler/schedule       compiler/pack compiler/target frontend passes kernels
-compiler/write          compiler/schedule
-compiler/report         compiler/write base/program
-compiler/parts          compiler/report
-tools/bench   runtime/step base/program public
-tools/profile tools/bench public
-tools/check   runtime/step ir base/program public
-tools/imatrix tools/check public
-serve/engine    runtime/library public
-serve/api       serve/engine base/program public
-serve/protocols serve/api public
-serve           serve/protocols public
-runtime/parts/mpi       runtime/parts
-tools/doppler-exec/common  runtime/library text/import include/doppler public
-tools/doppler-exec/client  include/doppler =runtime/sample =text =tools/doppler-exec/common base/program base/json public
-media/audio     media
-tools/fetch           base
-tools/doppler-exec/on_demand   tools/doppler-exec/common runtime/parts/lead include/doppler tools/fetch public
-tools/doppler-exec         tools/doppler-exec/on_demand tools/doppler-exec/client tools/doppler-exec/common serve runtime/parts/mpi public
-tools/doppler-exec         tools/profile tools/check tools/imatrix
-compiler/library        compiler/parts include/doppler runtime/model
-tools/dopplerc        compiler/library tools/bench
+# ---- modules and circles (quoted includes are written from the root) ---------------------------------------------------
+# A module, and what its files may use in addition to itself: modules above it here, and what these may use (layout.awk).
+cat >"$WORK/modules" <<'end'
+include
+base                        include
+plan                        base
+ir                          base
+passes                      ir
+kernels                     base ir
+text                        base include
+media                       base include
+frontend                    base ir text media
+runtime                     base include plan text media
+compiler                    base include plan ir passes kernels text frontend =runtime/device/probe.h =runtime/model/info.h
+serve                       base include plan text media runtime
+tools                       include base plan ir passes kernels text media frontend runtime compiler serve
 hook dop_replay_observer
 hook dop_job_task
 hook dop_task_writer
 hook dop_models_how
 end
-layout() { # ROOMS FOLDER...: what layout.awk says about the files of the folders
-    local rooms=$1
+# The same of the folders inside the modules; FILE.* are the files of one name.
+cat >"$WORK/folders" <<'end'
+include
+base/os                     include
+base                        base/os
+base/encoding               base
+base/json                   base/encoding
+base/yaml                   base/json
+base/format                 base/json
+base/storage                base
+base/program                base
+plan                        base/json base/storage include
+ir                          base/storage
+ir/graph                    ir
+ir/region                   ir/graph
+ir/syntax                   ir/region
+ir/interp                   ir/region
+passes/fusion/reasons.*     ir/graph
+passes/passes.*             passes/fusion/reasons.*
+passes/pass.*               passes/passes.*
+passes/run.*                passes/pass.* ir/syntax
+passes/fusion               ir/region passes/run.*
+passes                      passes/fusion ir/interp
+kernels/nest                base
+kernels/kernels.*           base
+kernels/emit                ir/region
+kernels/kernel.*            kernels/emit kernels/kernels.*
+kernels/descriptor.*        kernels/kernel.*
+kernels/select.*            kernels/descriptor.* =kernels/gen/gen.h
+kernels/gen                 kernels/select.* kernels/nest
+kernels/row                 kernels/gen
+kernels/product             kernels/row
+kernels/attention           kernels/row
+kernels/scan                kernels/row
+kernels/spirv               kernels/gen
+kernels                     kernels/product kernels/attention kernels/scan kernels/spirv
+text/jinja                  base/json
+text/tokenizer              base/json include
+text/chat                   text/tokenizer text/jinja base/program
+text/calls                  text/chat
+text/grammar                text/chat
+text/schema                 text/grammar
+text/import                 base/format text/chat text/tokenizer
+media                       base
+media/picture               media
+media/audio                 media
+frontend/facts              ir/interp base/yaml text/import
+frontend/families           frontend/facts
+frontend/vision             frontend/families media/picture
+frontend/gguf               frontend/vision
+frontend/hf                 frontend/vision
+frontend/rdrr               frontend/families
+frontend/diffusion          frontend/hf
+frontend                    frontend/diffusion frontend/gguf frontend/rdrr base/format
+frontend/build              frontend/facts
+runtime/device              plan
+runtime/sample              plan
+runtime/cache               base
+runtime/model               runtime/device runtime/sample
+runtime/parts/lead          runtime/model runtime/cache
+runtime/step                runtime/parts/lead base/format
+runtime/library             runtime/step media/picture text/schema
+runtime/parts               runtime/library
+runtime/parts/mpi           runtime/parts
+compiler/target             plan ir base/yaml =runtime/device/probe.h
+compiler/pack               frontend/build kernels
+compiler/schedule           compiler/pack compiler/target frontend passes kernels =runtime/device/probe.h
+compiler/write              compiler/schedule plan
+compiler/report             compiler/write base/program
+compiler/parts              compiler/report
+compiler/library            compiler/parts =runtime/device/probe.h =runtime/model/info.h
+serve/engine                runtime/library public
+serve/api                   serve/engine base/program text/calls public
+serve/protocols             serve/api public
+serve                       serve/protocols public
+serve/http                  serve
+tools/bench                 runtime/step base/program public
+tools/profile               tools/bench public
+tools/check                 runtime/step ir/interp ir/syntax base/program public
+tools/imatrix               tools/check public
+tools/fetch                 base
+tools/doppler-exec/common   runtime/library text/import public
+tools/doppler-exec/client   include =runtime/sample =text/chat =text/tokenizer =tools/doppler-exec/common base/program base/json public
+tools/doppler-exec/on_demand tools/doppler-exec/common runtime/parts/lead tools/fetch public
+tools/doppler-exec          tools/doppler-exec/on_demand tools/doppler-exec/client base/yaml serve/http runtime/parts/mpi public
+tools/doppler-exec          tools/profile tools/check tools/imatrix
+tools/dopplerc              compiler/library tools/bench
+hook dop_replay_observer
+hook dop_job_task
+hook dop_task_writer
+hook dop_models_how
+end
+layout() { # TABLE FOLDER...: what layout.awk says about the files of the folders
+    local table=$1
     shift
-    # base/os/windows is another form of functions that files beside it have: both are never built together.
+    # base/os/windows is another form of functions of base/os and base/program: both are never built together.
     find "$@" -path base/os/windows -prune -o \( -name '*.def' -o -name '*.h' \) -print | sort >"$WORK/files"
     find "$@" -path base/os/windows -prune -o -name '*.c' -print | sort >>"$WORK/files"
     if [ -d tests ]; then find tests -name '*.c' | sort >>"$WORK/files"; fi
-    xargs awk -f "$SRC/tests/layout.awk" "$rooms" <"$WORK/files" | sort
+    xargs awk -f "$SRC/tests/layout.awk" "$table" <"$WORK/files" | sort
 }
-layout "$WORK/rooms" base ir passes kernels compiler runtime >"$WORK/layout"
-grep '^up' "$WORK/layout" | none "no file uses what its room may not use"
-grep '^circle' "$WORK/layout" | none "no files in a circle"
-grep -E '^(none|row)' "$WORK/layout" | none "every file is in a room, and rooms use those before them"
+for table in modules folders; do
+    # shellcheck disable=SC2086 # folders
+    layout "$WORK/$table" $MODULES >"$WORK/layout"
+    grep '^up' "$WORK/layout" | none "$table: no file uses what it may not use"
+    grep '^circle' "$WORK/layout" | none "$table: no files in a circle"
+    grep -E '^(none|row)' "$WORK/layout" | none "$table: every file is in the table, and lines use those before them"
+done
+# Each module says in its README what it may include, and is built by a CMakeLists.txt of its own.
+for module in $MODULES; do
+    uses=$(awk -v module="$module" '$1 == module { $1 = ""; sub(/^ /, ""); print }' "$WORK/modules")
+    said=$(sed -n 's/^May include: //p' "$module/README.md" | tr -d '`,.' | sed 's,/\( \|$\),\1,g')
+    uses=$(printf '%s' "${uses:-nothing}" | tr -d '=.')
+    [ "$said" = "$uses" ] || echo "$module/README.md: may include $said; the table has $uses"
+done | none "every module has a README, which says what it may include"
+[ "$(wc -c <CMakeLists.txt)" -le 8000 ] && pass "CMakeLists.txt is short" || fail "CMakeLists.txt is short" "$(wc -c <CMakeLists.txt) bytes"
+for module in ${MODULES#include } bindings packaging; do
+    [ "$(wc -l <"$module/CMakeLists.txt")" -le 80 ] || echo "$module/CMakeLists.txt: $(wc -l <"$module/CMakeLists.txt") lines"
+    grep -nE 'GLOB_RECURSE|REMOVE_ITEM|list\(FILTER' "$module/CMakeLists.txt" /dev/null
+done | none "every module has a short CMakeLists.txt, without globs that need exceptions"
 
-# What that finds, in a tree of three rooms.
+# What that finds, in a tree of three folders.
 mkdir -p "$WORK/tree/low" "$WORK/tree/high" "$WORK/tree/other"
-cat >"$WORK/tree/rooms" <<'end'
+cat >"$WORK/tree/table" <<'end'
 low
 high   low
 end
@@ -141,23 +202,17 @@ up low/c.c: high/e.c (dop_table.first)
 up low/g.c: high/e.c (dop_e())
 up low/h.h: high/e.h (included)
 end
-(cd "$WORK/tree" && layout rooms low high other) | diff "$WORK/tree/want" - |
+(cd "$WORK/tree" && layout table low high other) | diff "$WORK/tree/want" - |
     none "arcs by include, call and table, and circles, are found"
 
-for folder in $(find base compiler runtime -type d); do
-    n=$(find "$folder" -maxdepth 1 -type f | wc -l)
-    [ "$n" -le 25 ] || echo "$folder: $n files"
-done | none "no folder of base/, compiler/ and runtime/ with more than 25 files"
-[ "$(find compiler runtime -mindepth 1 -maxdepth 1 -type f | wc -l)" -le 14 ] &&
-    pass "files of compiler/ and runtime/ are in rooms" || fail "files of compiler/ and runtime/ are in rooms"
 # A schedule to run is looked up in the table of used ones (dop_used_of); what remains loads (pipelines too), checks, clears and lists all of them.
-n=$(grep -rnE 'for \(.*n_schedules' runtime --include='*.c' --include='*.h' | wc -l)
+n=$(grep -rnE 'for \(.*n_schedules' plan runtime serve tools --exclude-dir=dopplerc --include='*.c' --include='*.h' | wc -l)
 [ "$n" -le 13 ] && pass "few loops over a plan's schedules" || fail "few loops over a plan's schedules" "$n, expected at most 13"
-find text base -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
-    none "text/ and base/ know no device"
+find text base media -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
+    none "text/, base/ and media/ use no device"
 find base ir passes kernels -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
-    grep -vE '^base/(json|read)/' | none "devices and JSON stay out of base/, ir/, passes/ and kernels/"
-find base compiler runtime ir passes kernels -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<mpi' |
+    grep -v '^base/json/' | none "devices and JSON stay out of base/, ir/, passes/ and kernels/"
+find $MODULES -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<mpi' |
     grep -v '^runtime/parts/mpi/' | none "MPI stays in its module"
 
 # ---- files ----------------------------------------------------------------------------------------------------------
@@ -165,7 +220,7 @@ sources c h def glsl comp sh | xargs -r wc -l | awk '$2 != "total" && $1 > 800 {
     none "no file over 800 lines"
 sources c h def glsl comp sh yaml html css js | xargs -r grep -nP '\t| +$|\r' | cut -c1-120 |
     none "no tabs, trailing blanks or carriage returns"
-find compiler runtime -path '*/assets/*' -type f ! -name '*.html' ! -name '*.css' ! -name '*.js' ! -name '*.cmake' |
+find $MODULES \( -path '*/assets/*' -o -path 'serve/page/*' \) -type f ! -name '*.html' ! -name '*.css' ! -name '*.js' ! -name '*.cmake' |
     none "assets are pages and what makes them C"
 # clang-format keeps code within 120 columns; this is for what it does not see.  Tables (.def) may be wider.
 sources c h glsl comp sh | xargs -r awk 'length($0) > 150 { print FILENAME ":" FNR ": " length($0) " columns" }' |
@@ -199,29 +254,29 @@ for page in docs/*.md; do
         [ "$other" = "$page" ] || links "$other" | sed "s,^,$(dirname "$other")/,; s,^\./,,; s,#.*,,"
     done | grep -qxF "$page" || echo "$page"
 done | none "every page is linked from another one"
-grep -rhoE 'log/[0-9]{4}-[0-9]{2}-[0-9]{2}-[a-z0-9-]+' base ir passes kernels compiler runtime tests/unit docs | sort -u |
+grep -rhoE 'log/[0-9]{4}-[0-9]{2}-[0-9]{2}-[a-z0-9-]+' $MODULES tests/unit docs | sort -u |
     while read -r page; do [ -e "tests/bench/$page.md" ] || echo "$page"; done | none "every page of the log that something cites is there"
 for page in tests/bench/log/*.md; do
     grep -qF "(log/${page##*/})" tests/bench/RESULTS.md || echo "$page"
 done | none "RESULTS.md lists every page of the log"
 # Files that pages name in code quotes, as far as they are paths from the root.
-grep -ohE '`(base|compiler|docs|examples|ir|kernels|passes|runtime|tests)/[A-Za-z0-9_./-]*`' README.md docs/*.md |
+grep -ohE "\`(${MODULES// /|}|bindings|packaging|cmake|docs|examples|tests)/[A-Za-z0-9_./-]*\`" README.md docs/*.md |
     tr -d '`' | grep -v NAME | sort -u |
     while read -r file; do [ -e "$file" ] || echo "$file"; done | none "every file that a page names is there"
 bash tests/doc_tables.sh | none "tables of docs/ are those of the code"
-awk '/^[a-z]/ { print $1 }' "$WORK/rooms" | grep -vE '^hook|^include' | sort -u | while read -r room; do
-    grep -qF "\`$room/\`" docs/design.md || grep -qE "[\`/]${room##*/}/\`" docs/design.md || echo "$room"
-done | none "docs/design.md has every room"
+awk '/^[a-z]/ && $1 !~ /\*$/ && $1 != "hook" { print $1 }' "$WORK/modules" "$WORK/folders" | sort -u | while read -r folder; do
+    grep -qF "\`$folder/\`" docs/design.md || grep -qE "[\`/]${folder##*/}/\`" docs/design.md || echo "$folder"
+done | none "docs/design.md has every folder"
 sed -n '/^## Names that are to go/,$p' docs/glossary.md | sed -nE 's/^\| `([a-z_]+)` \|.*\| ([0-9]+) \|$/\1 \2/p' >"$WORK/words"
 [ "$(wc -l <"$WORK/words")" -ge 10 ] && pass "docs/glossary.md has names that are to go" || fail "docs/glossary.md has names that are to go"
 while read -r word most; do
-    n=$(grep -rhow --include='*.c' --include='*.h' --include='*.def' --include='*.glsl' "$word" base ir passes kernels compiler runtime | wc -l)
+    n=$(grep -rhow --include='*.c' --include='*.h' --include='*.def' --include='*.glsl' "$word" $MODULES | wc -l)
     [ "$n" -le "$most" ] || echo "$word: $n times, $most in docs/glossary.md"
 done <"$WORK/words" | none "no name that is to go is used more often"
 
 # Functions of the library that its page names.
 grep -ohE '\bdop_[a-z_]+' docs/library.md | sort -u | while read -r name; do
-    grep -qw "$name" include/doppler/*.h include/doppler/*.h include/doppler/*.h || echo "$name"
+    grep -qw "$name" include/doppler/*.h || echo "$name"
 done | none "every name in docs/library.md is in a header"
 for target in examples/targets/*.yaml; do
     grep -qF "\`$(basename "$target" .yaml)\`" docs/kernel-paths-and-targets.md || echo "$target"
@@ -244,7 +299,7 @@ there() { # NAME of ctest
     local kind=${1%%.*} rest=${1#*.} model
     model=${rest%.again}
     case $kind in
-    unit) [ -f "tests/unit/$rest.c" ] ;;
+    unit) compgen -G "tests/unit/*/$rest.c" >/dev/null ;;
     fuzz) grep -qE "foreach\(group .*\b$rest\b|NAME $1 " tests/CMakeLists.txt ;;
     check) [ -f "tests/check_$rest.sh" ] || grep -q "^dop_script_test($1 " tests/CMakeLists.txt ;;
     passes) [ -f "tests/passes/$rest.sh" ] || grep -q "NAME $1 " tests/CMakeLists.txt ;;
@@ -269,7 +324,7 @@ for diff in "$WORK"/example*.diff; do
 done | none "every example of docs/adding.md applies"
 
 # ---- hidden inputs and leftovers ------------------------------------------------------------------------------------
-find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |
+find $MODULES -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(secure_)?getenv *\(|\benviron\b|\bsystem *\(|\bpopen *\(' |
     grep -vE '^tools/doppler-exec/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME)"\)' | # where the program keeps compiled pipelines
     grep -vE '^tools/doppler-exec/main\.c:.*getenv\("(OMPI_COMM_WORLD_SIZE|PMIX_RANK|PMI_RANK)"\)' | # that mpirun started it
@@ -279,8 +334,8 @@ find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     none "no environment, no shell"
 # Messages of the libraries name fields and functions of their headers between backquotes, for which the programs show options.
 libraries() {
-    find base compiler runtime ir kernels passes -name '*.c' |
-        grep -vE '^(base|compiler|runtime)/program/|^compiler/report/|^runtime/(inspect|serve|fetch|parts/mpi)/'
+    find $MODULES -name '*.c' |
+        grep -vE '^base/program/|^compiler/report/|^(serve|tools|text/calls)/|^runtime/parts/mpi/'
 }
 libraries | xargs -r grep -nE '"[^"]*--[a-z]' | grep -vE '(doppler-exec|dopplerc|vulkaninfo|hf download) [^"]*--|skips\[--b' |
     none "no message of a library names an option"
@@ -288,7 +343,7 @@ libraries | xargs -r grep -hoE '"[^"]*`[^"]*"' | grep -oE '`[a-z][a-z_.]*`' | tr
 [ "$(wc -l <"$WORK/named")" -ge 30 ] && pass "messages name parameters" || fail "messages name parameters"
 while read -r name; do grep -q "{\"$name\", " base/program/names.c || echo "$name"; done <"$WORK/named" |
     none "the programs know the option of each parameter that a message names"
-find base compiler ir kernels passes -name '*.[ch]' -print0 |
+find base frontend compiler ir kernels passes text/import tools/dopplerc -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(time|gettimeofday|clock|rand|random|srand) *\(' | none "the compiler asks no clock and no dice"
 sources c h def glsl comp sh | grep -v '^tests/check_layout.sh$' | xargs -r grep -nE '\b(TODO|FIXME|XXX)\b' |
     none "nothing is left to do"

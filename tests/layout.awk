@@ -1,19 +1,26 @@
-# Which file needs which, of sources (*.c, *.h, *.def), and what that says about rooms and circles.
+# Which file needs which, of sources (*.c, *.h, *.def), and what that says about modules and circles.
 #
-#   awk -f layout.awk ROOMS HEADER... SOURCE...
+#   awk -f layout.awk MODULES HEADER... SOURCE...
 #
-# A line of ROOMS is a folder and what its files may use beside their own folder: folders above it in the list, with what these
-# may use.  "public" lets them call what the public headers declare, wherever it is defined; "=FOLDER" is FOLDER and
-# nothing behind it.
+# A line of MODULES is a folder, or FILE.* for the files of one name, and what it may use in addition to itself: lines above it in the list, with what
+# these may use.  A file belongs to the longest line that is its name or one of its folders.  "public" permits calls of functions that
+# the public headers declare, wherever they are defined; "=HEADER.h" permits the header and calls of what it declares; "=FOLDER"
+# is FOLDER without what that may use.
 #
 # A file needs another one when it includes it; when it names a function or table that the other defines (exported names begin
 # their line); and when it calls a function pointer of a structure with at least two of them that only the other fills in:
 # tables of functions with one implementation are calls by another name.  (Tests count as implementations.)  "hook NAME" in
-# ROOMS leaves out such a structure: what calls it works without it.
+# MODULES leaves out such a structure: what calls it works without it.
 #
-# Prints "up FILE: OTHER (how)", "none FILE" (in no room), "row FOLDER USE" (not above it) and "circle FILE FILE ...".
+# Prints "up FILE: OTHER (how)", "none FILE" (in no module), "row FOLDER USE" (not above it) and "circle FILE FILE ...".
 # Files in a circle need each other by what they define, directly or by way of others: they are one file in pieces.
-function folder(file) { sub(/\/[^\/]*$/, "", file); return file }
+function module(file, name) { # the longest line of the table that names the file or one of its folders
+    name = file
+    sub(/\.[a-z]+$/, ".*", name)
+    if (name in rooms) return name
+    while (!(file in rooms)) if (!sub(/\/[^\/]*$/, "", file)) return ""
+    return file
+}
 function code(text) { # without texts and comments, of which one may go on to the next line
     gsub(/"([^"\\]|\\.)*"/, "\"\"", text)
     if (comment && !sub(/^.*\*\//, "", text)) return ""
@@ -25,6 +32,7 @@ function code(text) { # without texts and comments, of which one may go on to th
 }
 function may(room, use, n, i, list) { # adds what a row says
     if (use == "public") { calls_public[room]; return }
+    if (use ~ /^=.*\.h$/) { opened[substr(use, 2)] = opened[substr(use, 2)] " " room; return }
     if (use ~ /^=/) { allowed[room, substr(use, 2)]; return }
     if (!(use in rooms)) print "row " room " " use
     allowed[room, use]
@@ -32,6 +40,7 @@ function may(room, use, n, i, list) { # adds what a row says
     for (i = 1; i <= n; i++) allowed[room, list[i]]
     behind[room] = behind[room] " " use behind[use]
 }
+function is_opened(file, header) { return header in opened && index(opened[header] " ", " " module(file) " ") }
 function reaches(file, header, tried, list, n, i) { # does it include the header, directly or not?
     if (file == header) return 1
     if ((file, header) in seen) return seen[file, header]
@@ -53,16 +62,16 @@ FNR == 1 {
     comment = 0
     table = ""
     header = file ~ /\.(h|def)$/
-    public_header = file ~ /\/include\/doppler\//
+    public_header = file ~ /^include\/doppler\//
     test = file ~ /^tests\//
-    if (!test && !(folder(file) in rooms)) print "none " file
+    if (!test && module(file) == "") print "none " file
 }
 /^ *# *include/ {
     to = $0
     if (sub(/^ *# *include +"/, "", to)) sub(/".*/, "", to)
     else if (sub(/^ *# *include +<doppler\//, "", to)) {
         sub(/>.*/, "", to)
-        to = (to == "status.h" ? "base" : to == "compile.h" ? "compiler" : "runtime") "/include/doppler/" to
+        to = "include/doppler/" to
     } else next
     included[file] = included[file] " " to
     if (!test) includes[file, to]
@@ -74,6 +83,9 @@ FNR == 1 {
         if (public_header && text !~ /^typedef/)
             for (rest = text; match(rest, /dop_[a-z0-9_]+\(/); rest = substr(rest, RSTART + RLENGTH))
                 public[substr(rest, RSTART, RLENGTH - 1)]
+        if (file in opened && text !~ /^typedef/)
+            for (rest = text; match(rest, /dop_[a-z0-9_]+\(/); rest = substr(rest, RSTART + RLENGTH))
+                declares[substr(rest, RSTART, RLENGTH - 1)] = file
         if (match(text, /^(typedef )?struct dop_[a-z0-9_]+ \{/)) {
             table = substr(text, RSTART, RLENGTH)
             sub(/^(typedef )?struct /, "", table)
@@ -112,7 +124,9 @@ END {
         to = defines[part[2]]
         if (to == "" || to == part[1]) continue
         edge[part[1], to] = part[2] "()"
-        if (!(part[2] in public) || !(folder(part[1]) in calls_public)) arc[part[1], to] = part[2] "()"
+        if (part[2] in public && module(part[1]) in calls_public) continue
+        if (part[2] in declares && is_opened(part[1], declares[part[2]])) continue
+        arc[part[1], to] = part[2] "()"
     }
     # Tables with one implementation.
     for (pair in fills) {
@@ -137,9 +151,9 @@ END {
     for (pair in includes) if (!(pair in arc)) arc[pair] = "included"
     for (pair in arc) {
         split(pair, part, SUBSEP)
-        from = folder(part[1])
-        to = folder(part[2])
-        if (from != to && !((from, to) in allowed)) print "up " part[1] ": " part[2] " (" arc[pair] ")"
+        from = module(part[1])
+        to = module(part[2])
+        if (from != to && !is_opened(part[1], part[2]) && !((from, to) in allowed)) print "up " part[1] ": " part[2] " (" arc[pair] ")"
     }
     # What nobody needs, or what needs nobody, stands in no circle.
     do {
