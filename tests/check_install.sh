@@ -59,6 +59,20 @@ nm -D --defined-only "$lib/libdopplerc.so" | awk '$2 == "T" && $3 !~ /@DOPPLERC_
 check "libdopplerc.so exports what its header declares" [ "$(cat compiles)" = dop_compile ]
 nothing "under a version too" "$(nm -D --defined-only "$lib/libdopplerc.so" | awk '$2 == "T" && $3 !~ /@@DOPPLERC_/ { print $3 }')"
 nothing "under a version" "$(nm -D --defined-only "$lib/libdoppler.so" | awk '$2 == "T" && $3 !~ /@@DOPPLER_/ { print $3 }')"
+# holds LIBRARY MODULE...: passes when the library exports the dop_ names of these modules and no others; base/program/page.c is also in
+# libdopplerc, for reports
+holds() {
+    local library=$1
+    shift
+    nm -D --defined-only "$lib/$library" | awk '{ sub(/@.*/, "", $3); print $3 }' | grep '^dop_' | sort -u >exported
+    for module in "$@"; do nm -g --defined-only "$build/libdop_$module.a"; done | awk 'NF == 3 { print $3 }' | grep '^dop_' | sort -u >named
+    nothing "$library holds $*" "$(comm -3 exported named | grep -v dop_page_)"
+}
+holds libdoppler.so base plan text media runtime
+holds libdopplerc.so yaml text_import ir passes kernels frontend compiler
+# Shared libraries that it loads, without the numbers in their names.
+nothing "libdoppler.so loads nothing else" "$(readelf -d "$lib/libdoppler.so" | sed -n 's/.*NEEDED.*\[lib\([a-z0-9-]*\)\.so.*/\1/p' |
+    grep -vxE 'vulkan|jansson|pcre2-8|utf8proc|xxhash|png[0-9]*|jpeg|webp|webpdemux|z|m|c|dl|pthread|asan|ubsan')"
 # What the programs have beside that is of one release: another library's file is refused.
 mkdir -p other
 private=DOPPLER_PRIVATE_$("$installed" --version | awk '{ print $2 }')

@@ -15,7 +15,7 @@
  * its converter (conversion/) and loader (src/models/), so that it reads the same file.  The shapes tiny-* are the same
  * architectures small, with sizes that are no powers of two.
  *
- * Build: cc -O2 -D_GNU_SOURCE -I ROOT -I ROOT/include make_gguf.c ROOT/base/[a-z]*.c ROOT/base/os/*.c -lm -lpthread */
+ * Build: cc -O2 -D_GNU_SOURCE -I ROOT -I ROOT/include make_gguf.c ROOT/base/[a-z]*.c ROOT/base/os/[a-z]*.c -lm -lpthread */
 #include "base/base.h"
 #include "tests/bench/storages.h"
 #include "tests/unit/buf_align.h"
