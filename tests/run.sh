@@ -155,7 +155,7 @@ run_ctest() {
 
 phase_format() {
     heading "format"
-    if find base compiler runtime ir kernels passes tests -name '*.[ch]' -print0 |
+    if find include base plan ir passes kernels text media frontend runtime compiler serve tools tests -name '*.[ch]' -print0 |
         xargs -0 -n 60 -P "$jobs" clang-format --dry-run -Werror >"$build/format.log" 2>&1; then
         count format 1 0 0
     else
