@@ -190,7 +190,7 @@ load_ops(dop_tokenizer *t, dop_diag *diag)
     for (uint32_t i = 0; i < t->ops_count; i++) {
         const dop_tok_op *op = &t->ops[i];
         bool is_split = op->kind == DOP_OP_SPLIT || op->kind == DOP_OP_SPLIT_REGEX;
-        if (op->kind >= DOP_OP_COUNT || !string_ok(t, op->a) || !string_ok(t, op->b) ||
+        if (op->kind >= DOP_TOK_OP_COUNT || !string_ok(t, op->a) || !string_ok(t, op->b) ||
             (is_split && ((op->flags & 15u) >= DOP_SPLIT_COUNT || i < t->head->norm_ops)))
             return DAMAGED(diag, "ops");
         if (op->kind == DOP_OP_BYTES && /* what follows need not be UTF-8 */
