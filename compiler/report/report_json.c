@@ -216,7 +216,7 @@ dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out)
     char *text = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     json_decref(o);
     if (!text)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_buf_puts(out, text);
     dop_buf_puts(out, "\n");
     free(text);

@@ -83,5 +83,5 @@ dop_hf_reranker(dop_hf *hf)
                                      "a reranker by its name: the model gives the probability that a "
                                      "document goes with a query (doppler-exec --rerank), and no tokens",
                                      hf->diag)
-               : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+               : DOP_NO_MEMORY(hf->diag);
 }

@@ -376,7 +376,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         goto error;
     k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(g->arena, text.data);
     if (!k->glsl) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     k->nest = gen.nest;

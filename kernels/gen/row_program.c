@@ -511,7 +511,7 @@ dop_nest_rowprog(dop_gen *gen, const dop_rowprog *p, dop_nest *n)
     row_sum *sums = dop_arena_alloc(n->arena, (2 * p->n_nodes + 1) * sizeof *sums);
     w.level = dop_arena_alloc(n->arena, (p->n_nodes + 1) * sizeof *w.level);
     if (!w.level || !sums) {
-        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        e->status = DOP_NO_MEMORY(e->diag);
         return;
     }
     w.lanes = p->lanes ? p->lanes : gen->choice->tile.wg;

@@ -59,7 +59,7 @@ depth_of(dop_gen *gen, const dop_parts *p, const dop_segment *part)
     depth d = {.stride = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.stride),
                .aux = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.aux)};
     if (!d.stride || !d.aux) {
-        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        e->status = DOP_NO_MEMORY(e->diag);
         return d;
     }
     dop_node_id act = dop_node_base(e->g, p->act, NULL);
@@ -289,7 +289,7 @@ emit(dop_gen *gen)
     dop_nest_hole(&n, "rows of a block", dop_gen_keep(gen, &decls));
     uint32_t first = 0, makers = 0, *order = dop_arena_alloc(n.arena, p.n * sizeof *order);
     if (!order)
-        return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(e->diag);
     dop_stmt *waits = dop_waits_declare(gen, &n);
     dop_waits_order(gen, &p, order);
     for (uint32_t k = 0; e->status == DOP_OK && k < p.n; k++) {

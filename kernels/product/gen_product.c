@@ -115,7 +115,7 @@ static void
 no_memory(dop_nest *n)
 {
     if (n->status == DOP_OK)
-        n->status = DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+        n->status = DOP_NO_MEMORY(n->diag);
 }
 
 /* The function dop_fetchP(row, u, ...), which loads the units of weights of every row of a team and every matrix of a part, for

@@ -641,8 +641,9 @@ emit_groups(dop_rows_gen *s)
     dop_emit *e = &s->gen->e;
     bool *done = dop_arena_alloc(e->g->arena, s->p.n * sizeof *done);
     const dop_segment **members = dop_arena_alloc(e->g->arena, s->p.n * sizeof *members);
-    dop_status st = done && members ? DOP_OK : DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0, group = 0; st == DOP_OK && i < s->p.n; i++) {
+    if (!(done && members))
+        DOP_RETURN_IF_ERROR(DOP_NO_MEMORY(e->diag));
+    for (uint32_t i = 0, group = 0; i < s->p.n; i++) {
         uint32_t n = 0;
         if (done[i])
             continue;
@@ -652,9 +653,9 @@ emit_groups(dop_rows_gen *s)
                 done[k] = true;
                 members[n++] = &s->p.part[k];
             }
-        st = emit_group(s, members, n, group++);
+        DOP_RETURN_IF_ERROR(emit_group(s, members, n, group++));
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status

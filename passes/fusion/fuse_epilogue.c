@@ -55,10 +55,12 @@ dop_pass_fuse_epilogue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     dop_flow f = {0};
     dop_region_id *producers = dop_arena_alloc(cx->arena, g->n_regions * sizeof *producers);
-    dop_status st = producers ? dop_flow_start(g, cx->diag, &f) : DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
-    for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
+    dop_status st = DOP_OK;
+    DOP_TRY(producers ? dop_flow_start(g, cx->diag, &f) : DOP_NO_MEMORY(cx->diag));
+    for (dop_region_id r = 1; r < g->n_regions; r++)
         if (!g->regions[r].dead)
-            st = try_region(cx, g, &f, producers, r, changed);
+            DOP_TRY(try_region(cx, g, &f, producers, r, changed));
+error:
     dop_flow_finish(&f);
     return st;
 }

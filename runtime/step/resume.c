@@ -212,7 +212,7 @@ dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *
     x.keys = dop_prefix_keys(&prefix, prompt->ids, prompt->n);
     if (!x.keys && prompt->n > 0) {
         dop_prefix_finish(&prefix);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i] && m->sequences[i]->n_fed <= m->sequences[i]->n_tokens)

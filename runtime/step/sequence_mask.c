@@ -42,7 +42,7 @@ dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *di
         s->mask = calloc(1, size);
         s->masked_logits = malloc(m->plan.model->vocab * sizeof *s->masked_logits);
         if (!s->mask || !s->masked_logits)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
     }
     if (st != DOP_OK)
         return st;

@@ -539,7 +539,7 @@ submit(gathering *g)
     dop_diag diag = {0};
     dop_submit result = c && all && jobs ? DOP_SUBMIT_OK : DOP_SUBMIT_FAILED;
     if (result == DOP_SUBMIT_FAILED)
-        DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+        DOP_NO_MEMORY(&diag);
     for (uint32_t i = 0; i < n && result == DOP_SUBMIT_OK; i++) {
         const dop_ids *prompt = &g->prompts[i / g->n_each];
         all[i] = g->job;

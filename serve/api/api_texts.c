@@ -105,7 +105,7 @@ take_document(gathering *g, const char *query, size_t n_query, const json_t *doc
                                          &diag, &g->prompts[at]);
         second = g->prompts[at].count;
     } else if (whole.failed)
-        st = DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(&diag);
     else if (g->call->pairs)
         st = dop_tokenizer_encode_pair(g->api->tok, query, n_query, json_string_value(text), json_string_length(text),
                                        g->budget, &diag, &g->prompts[at], &second);

@@ -11,8 +11,9 @@ dop_engine_drafts_init(dop_engine *e, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     e->drafts = !e->encodes && e->n_groups == 1 && dop_model_drafts(e->model);
-    for (uint32_t i = 0; i < e->n_slots && e->drafts && st == DOP_OK; i++)
-        st = dop_head_create(e->slots[i].sequence, diag);
+    for (uint32_t i = 0; i < e->n_slots && e->drafts; i++)
+        DOP_TRY(dop_head_create(e->slots[i].sequence, diag));
+error:
     if (e->drafts)
         dop_speculation_policy(e->model, &e->policy);
     return st;

@@ -14,8 +14,8 @@ dec_replace(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, uint32_t i,
     dec->kind[i] = DOP_DEC_REPLACE;
     if (!json_object_get(p, "String"))
         return BAD(b, diag, "decoder \"Replace\" with a regular expression is not supported");
-    dop_status st = dop_tok_json_string(p, "String", b->path, diag, &dec->a[i], &dec->an[i]);
-    return st == DOP_OK ? dop_tok_json_string(o, "content", b->path, diag, &dec->by[i], &dec->byn[i]) : st;
+    DOP_RETURN_IF_ERROR(dop_tok_json_string(p, "String", b->path, diag, &dec->a[i], &dec->an[i]));
+    return dop_tok_json_string(o, "content", b->path, diag, &dec->by[i], &dec->byn[i]);
 }
 
 static dop_status

@@ -178,7 +178,7 @@ take_rows(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
 {
     float *values = calloc((size_t)dop_node_rows(run->g, id, 1) * b->cols, sizeof *values);
     if (!values)
-        return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(run->diag);
     memcpy(values, b->got, (size_t)b->rows * b->cols * sizeof *values);
     dop_status st = dop_interp_set(run->it, id, values, run->diag);
     free(values);

@@ -76,7 +76,7 @@ parse_list(const char *option, const char *text, uint32_t standard, dop_ids *out
         dop_ids_push(out, (uint32_t)value);
         text = *end ? end + 1 : NULL;
     }
-    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return out->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 typedef void print_fn(const dop_bench *bench, dop_buf *out);

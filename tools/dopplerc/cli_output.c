@@ -97,7 +97,7 @@ static dop_status
 put(const char *path, const dop_buf *text, dop_diag *diag)
 {
     if (text->failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (path)
         return dop_write_file(path, text->data ? text->data : "", text->size, diag);
     if (text->size && fwrite(text->data, 1, text->size, stdout) != text->size)

@@ -73,7 +73,7 @@ dop_profile_sum_up(dop_profile *profile, dop_diag *diag)
     if (!p->groups || !p->totals || !rows || !used) {
         free(rows);
         free(used);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     for (size_t i = 0; i < p->n_steps; i++) {
         if (!used[p->steps[i].schedule])

@@ -51,7 +51,7 @@ score_text(dop_sequence *sequence, const dop_ids *text, uint32_t window, int32_t
 {
     uint32_t *inputs = calloc((size_t)window + 1, sizeof *inputs);
     if (!inputs)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = DOP_OK;
     size_t at = 0;
     while (at < text->count && st == DOP_OK) {

@@ -57,7 +57,7 @@ detokenize_line(const dop_text *text, json_t *value, const char *path, long line
         if (dump)
             dop_buf_printf(out, "%s\n", dump);
         else
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
         free(dump);
         json_decref(s);
     }

@@ -43,6 +43,6 @@ dop_text_of_file(const char *path, dop_diag *diag, dop_text **out_text)
     dop_tokenizer *tok = NULL;
     dop_diag_clear(diag);
     *out_text = NULL;
-    dop_status st = read_file(path, diag, &tok);
-    return st == DOP_OK ? dop_text_of_tokenizer(tok, diag, out_text) : st;
+    DOP_RETURN_IF_ERROR(read_file(path, diag, &tok));
+    return dop_text_of_tokenizer(tok, diag, out_text);
 }
