@@ -1,4 +1,6 @@
 #include "frontend/adapter_places.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
 
 #include "frontend/diffusion/parts.h"
 #include "frontend/facts/import.h"

@@ -1,9 +1,19 @@
 #include "base/encoding/utf8.h"
 #include "base/foreign.h"
 #include "base/os/system.h"
+#include "frontend/diffusion/diffusers.h"
+#include "frontend/diffusion/single_file.h"
+#include "frontend/facts/arch.h"
 #include "frontend/facts/import.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
+#include "frontend/gguf/import.h"
+#include "frontend/gguf/mmproj.h"
+#include "frontend/hf/ggml.h"
+#include "frontend/hf/import.h"
 #include "frontend/not_a_model.h"
+#include "frontend/rdrr/import.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* The kernel of a persistent dispatch: persistent.glsl around its stages, which link.c puts in their places. */
 #include "kernels/gen/gen.h"
+#include "kernels/gen/generate.h"
+#include "kernels/gen/templates.h"
 
 /* Selection never chooses this variant: it is assembled from regions that have kernels of their own. */
 const dop_descriptor dop_descriptor_persistent = {0};

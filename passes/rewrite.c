@@ -1,4 +1,6 @@
 #include "passes/rewrite.h"
+#include "ir/graph/graph_add.h"
+#include "ir/region/graph_regions.h"
 
 dop_status
 dop_rewrite_add(dop_rewrite *rw, dop_node_id old, const char *suffix, dop_op op, const dop_node_id *srcs,

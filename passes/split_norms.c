@@ -1,6 +1,7 @@
 /* split-norms: rewrite a norm as a row statistic and element-wise arithmetic, so that fusion can put
  * each part where it costs nothing: the weight into the reader's load phase, the statistic beside the reader's sum, the
  * scale after it.  Norms of one row share the statistic.  Runs before hoist-row-scale, which moves the scale. */
+#include "ir/graph/dims.h"
 #include "passes/rewrite.h"
 
 /* Several norms of one row have one statistic: gives the node that is there already, or adds one. */

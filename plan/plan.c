@@ -1,4 +1,7 @@
 #include "plan/plan.h"
+#include "plan/plan_check.h"
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
 
 #include "base/foreign.h"
 #include "base/os/system.h"

@@ -1,5 +1,7 @@
 /* Plans that are a part of a model: the directory of a file of several, and the rows that say what crosses. */
+#include "plan/plan_part.h"
 #include "plan/plan.h"
+#include "plan/plan_names.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* Where the weights of a plan are: in the plan, in a file beside it, or in ranges of the model's own files. */
+#include "plan/plan_ranges.h"
 #include "base/storage/packing.h"
 #include "plan/plan.h"
+#include "plan/plan_names.h"
 #include "plan/plan_weights.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "compiler/parts/parts.h"
+#include "ir/graph/dims.h"
 
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/persistent.h"

@@ -2,6 +2,7 @@
 #include "compiler/parts/parts.h"
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/dims.h"
 #include "passes/fusion/region.h"
 
 #include <stdlib.h>

@@ -1,6 +1,10 @@
 /* --explain: why regions got their kernels, and why two regions were not joined. */
+#include "compiler/report/report_explain.h"
 #include "compiler/report/report.h"
+#include "compiler/report/report_parts.h"
+#include "compiler/report/report_rules.h"
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 #include "passes/fusion/region.h"
 

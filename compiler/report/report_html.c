@@ -1,10 +1,15 @@
 /* The report as one HTML page (assets/report.html): tables, and a layer drawn before and after.  Nothing is loaded from
  * elsewhere. */
+#include "compiler/report/report_html.h"
 #include "base/program/page.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_draw.h"
+#include "compiler/report/report_parts.h"
+#include "compiler/report/report_weights.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/region.h"
 
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* The report as JSON; the schema is in report.h. */
+#include "compiler/report/report_json.h"
 #include "compiler/report/report.h"
+#include "compiler/report/report_parts.h"
 #include "compiler/schedule/persistent.h"
 
 #include <jansson.h>

@@ -1,4 +1,5 @@
 /* What the report says of a plan in parts. */
+#include "compiler/report/report_parts.h"
 #include "compiler/report/report.h"
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/region_facts.h"

@@ -1,4 +1,5 @@
 /* The table of weights: how their stored types became packed ones. */
+#include "compiler/report/report_weights.h"
 #include "compiler/report/report.h"
 
 #include <stdio.h>

@@ -5,6 +5,7 @@
 #include "compiler/schedule/region_facts.h"
 #include "compiler/target/target.h"
 #include "frontend/rdrr/rdrr.h"
+#include "ir/graph/ops.h"
 
 #include <dirent.h>
 #include <limits.h>

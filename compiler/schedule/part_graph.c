@@ -2,6 +2,8 @@
  * schedule, so every value has the same bits in a part as in the whole.  A value crosses a cut when a region of one part stores it and
  * a region of a later part reads it: mostly the residual stream. */
 #include "compiler/schedule/part_graph.h"
+#include "ir/graph/graph_add.h"
+#include "ir/region/graph_regions.h"
 
 #include "compiler/schedule/region_facts.h"
 #include "ir/region/region.h"

@@ -1,4 +1,5 @@
 #include "compiler/schedule/persistent.h"
+#include "ir/graph/dims.h"
 
 #include "compiler/schedule/compilation.h"
 #include "compiler/schedule/region_facts.h"

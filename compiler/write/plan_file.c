@@ -1,5 +1,6 @@
 /* Writes a plan's sections to a file or a memory image. */
 #include "compiler/write/plan_file.h"
+#include "plan/plan_part.h"
 
 #include "plan/plan_weights.h"
 

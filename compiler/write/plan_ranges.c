@@ -1,4 +1,5 @@
 /* Writes which weights of a plan stay in the model's files (DOP_SEC_RANGES of plan/plan_format.h). */
+#include "plan/plan_ranges.h"
 #include "compiler/write/plan_writer.h"
 #include "plan/plan_weights.h"
 

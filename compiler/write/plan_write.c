@@ -1,5 +1,7 @@
 #include "compiler/schedule/region_facts.h"
 #include "compiler/write/plan_writer.h"
+#include "ir/graph/dims.h"
+#include "plan/disasm.h"
 
 #include "base/os/system.h"
 #include "compiler/schedule/persistent.h"

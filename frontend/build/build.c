@@ -1,4 +1,16 @@
+#include "frontend/build/build_activation.h"
+#include "frontend/build/build_adapter.h"
+#include "frontend/build/build_altup.h"
+#include "frontend/build/build_attention.h"
+#include "frontend/build/build_cross.h"
+#include "frontend/build/build_draft.h"
+#include "frontend/build/build_encode.h"
+#include "frontend/build/build_experts.h"
+#include "frontend/build/build_latent.h"
+#include "frontend/build/build_pictures.h"
+#include "frontend/build/build_recurrent.h"
 #include "frontend/build/builder.h"
+#include "ir/graph/graph_add.h"
 
 #include <math.h>
 #include <stdio.h>

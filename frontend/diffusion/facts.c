@@ -2,6 +2,7 @@
  * Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
 #include "frontend/diffusion/parts.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/facts/names.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Weights and tokenizer of a latent diffusion model, whose parts are at hand. */
+#include "frontend/hf/import.h"
 #include "frontend/diffusion/parts.h"
 #include "frontend/hf/tensor.h"
-#include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_hf.h"
 
 #include <stdio.h>
 #include <string.h>

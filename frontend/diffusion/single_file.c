@@ -1,9 +1,10 @@
 /* A latent diffusion model in one file of safetensors: tensors of all parts, and no configuration.  What the parts' configurations would say
  * follows from names and shapes; where the folder of the file has them, as repositories with both forms do, they are read. */
+#include "frontend/diffusion/single_file.h"
 #include "base/os/system.h"
 #include "frontend/diffusion/parts.h"
 #include "frontend/facts/leftovers.h"
-#include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_hf.h"
 
 #include <stdarg.h>
 #include <stdio.h>

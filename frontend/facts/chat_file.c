@@ -1,4 +1,5 @@
 /* The chat template in a directory (Hugging Face, RDRR), where it lies beside the tokenizer. */
+#include "frontend/facts/chat_file.h"
 #include "frontend/facts/import.h"
 #include "text/import/chat_files.h"
 

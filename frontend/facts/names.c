@@ -1,4 +1,5 @@
 /* Tensor names: those of GGUF files, whole names with prefix and layer, rows of fused tensors, and names of activations. */
+#include "frontend/facts/names.h"
 #include "base/words.h"
 #include "frontend/facts/import.h"
 

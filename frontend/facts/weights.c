@@ -1,3 +1,4 @@
+#include "frontend/facts/weights.h"
 #include "frontend/facts/vision.h"
 
 #include "ir/interp/interp.h"

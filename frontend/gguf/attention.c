@@ -1,6 +1,9 @@
 /* Forms of attention of single families, in GGUF files: latent attention (DeepSeek-V3), chunked attention (Llama 4), and Gemma 4's
  * shared keys and values and per-layer inputs (llama.cpp, src/models/deepseek2.cpp, llama4.cpp and gemma4.cpp). */
+#include "frontend/gguf/attention.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,19 @@
 /* GGUF metadata to facts.  Keys: the GGUF specification (ggml repository, docs/gguf.md); what a missing key means, and
  * what is not stated at all (layer patterns and rotary bases of Gemma, query scales of its largest sizes), follows
  * llama.cpp, which is what writes and reads these files (load_arch_hparams in src/models/). */
+#include "frontend/gguf/config.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
+#include "frontend/gguf/attention.h"
+#include "frontend/gguf/eagle.h"
+#include "frontend/gguf/encoder.h"
+#include "frontend/gguf/experts.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
+#include "frontend/gguf/recurrent.h"
+#include "frontend/gguf/rope.h"
+#include "frontend/gguf/text.h"
 
 #include <math.h>
 #include <stdio.h>

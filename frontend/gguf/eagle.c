@@ -1,5 +1,10 @@
 /* Drafters, as llama.cpp converts them (architectures "eagle3" and "gemma4-assistant"). */
+#include "frontend/gguf/eagle.h"
+#include "frontend/facts/arch.h"
+#include "frontend/facts/weights.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,10 @@
 /* Encoders and rerankers in GGUF files: attention in both directions, pooling, and the products that give vectors or scores of classes
  * (llama.cpp: llm_graph_context::build_pooling in src/llama-graph.cpp, conversion/bert.py). */
+#include "frontend/gguf/encoder.h"
+#include "frontend/facts/names.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include "base/words.h"
 

@@ -1,5 +1,9 @@
 /* Mixtures of experts in GGUF files: keys "expert_*", and tensors where the keys are silent. */
+#include "frontend/gguf/experts.h"
+#include "frontend/families/families_experts.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include <stdio.h>
 #include <string.h>

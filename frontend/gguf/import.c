@@ -1,6 +1,14 @@
 /* GGUF files: finds the family, reads facts, and turns tensors into canonical weights. */
+#include "frontend/gguf/import.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
+#include "frontend/gguf/config.h"
+#include "frontend/gguf/eagle.h"
+#include "frontend/gguf/encoder.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/open.h"
+#include "frontend/gguf/recurrent.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>

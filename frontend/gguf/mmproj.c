@@ -1,4 +1,5 @@
 /* The vision part (mmproj) of a GGUF model: a file of its own, of the pseudo-architecture "clip". */
+#include "frontend/gguf/mmproj.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/vision/tower.h"
 #include "ir/interp/interp.h"

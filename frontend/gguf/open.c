@@ -1,4 +1,5 @@
 /* A GGUF model as one file or several: opening, looking up, closing. */
+#include "frontend/gguf/open.h"
 #include "frontend/gguf/gguf_import.h"
 
 #include <stdio.h>

@@ -1,6 +1,9 @@
 /* Recurrent mixers of GGUF files: keys "ssm.*", "kda.*" and "shortconv.*".  A layer's tensors tell whether it has a recurrent
  * mixer, and whether it has attention. */
+#include "frontend/gguf/recurrent.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include "ir/interp/interp.h"
 

@@ -1,5 +1,8 @@
 /* Rotary embeddings of GGUF files: keys "rope.*", and frequency divisors that are tensors. */
+#include "frontend/gguf/rope.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,6 @@
 /* The text side of GGUF files: end ids, chat template, name, and whether there is a vocabulary. */
+#include "frontend/gguf/text.h"
+#include "frontend/facts/chat_file.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/gguf/gguf_import.h"
 #include "text/import/chat_files.h"

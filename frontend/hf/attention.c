@@ -1,6 +1,7 @@
 /* Forms of attention of single families, in config.json: latent attention (DeepSeek-V3), chunked attention (Llama 4), and Gemma 4's
  * shared keys and values and per-layer inputs (transformers, models/deepseek_v3, models/llama4
  * and models/gemma4). */
+#include "frontend/hf/attention.h"
 #include "frontend/hf/hf.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* The encoder of a model of speech (Whisper) in a Hugging Face directory: facts of config.json, tensors of model.encoder, and the tokens
  * that transcriptions must not have. */
+#include "frontend/hf/audio.h"
 #include "frontend/hf/vision.h"
 
 #include <stdio.h>

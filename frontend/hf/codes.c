@@ -20,6 +20,7 @@
  * weight_block_size of quantization_config, or 128 x 128, or follows from their number; or exponents, as bytes, of tiles.
  * Sources: https://docs.vllm.ai (compressed-tensors, Quark), the model cards of DeepSeek-V3 and Qwen3-FP8, NVIDIA's modelopt, torchao's
  * prototype/safetensors/safetensors_support.py, OCP's Microscaling Formats (MX) specification. */
+#include "frontend/hf/codes.h"
 #include "base/encoding/little_endian.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/hf/hf.h"

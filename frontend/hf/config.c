@@ -1,6 +1,18 @@
 /* config.json to facts.  Old files (torch_dtype, rope_theta, rope_scaling) and new ones (dtype, rope_parameters,
  * layer_types) state the same; a field that neither has takes the value of the family's configuration class. */
+#include "frontend/hf/config.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
+#include "frontend/hf/attention.h"
+#include "frontend/hf/audio.h"
+#include "frontend/hf/eagle.h"
+#include "frontend/hf/encoder.h"
+#include "frontend/hf/experts.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/keys.h"
+#include "frontend/hf/parts.h"
+#include "frontend/hf/recurrent.h"
+#include "frontend/hf/rope.h"
 
 #include <math.h>
 #include <stdio.h>

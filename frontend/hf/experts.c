@@ -1,5 +1,8 @@
 /* Mixtures of experts in config.json, by the fields that the family's row names. */
+#include "frontend/hf/experts.h"
+#include "frontend/families/families_experts.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/recurrent.h"
 
 #include <string.h>
 

@@ -18,6 +18,7 @@
  *
  * Sources: AutoAWQ, awq/modules/linear/gemv.py; bitsandbytes, functional.py (QuantState.as_dict); HQQ, hqq/core/quantize.py; MLX,
  * mlx.core.quantize; torchao, quantization/quantize_/workflows/int4, and PyTorch's _convert_weight_to_int4pack. */
+#include "frontend/hf/flat.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/hf/hf.h"
 #include "ir/interp/interp.h"

@@ -3,7 +3,9 @@
  *
  * The file's mel filters are not read, because they are those that features are made with (media/audio). */
 #include "base/format/ggml.h"
+#include "frontend/hf/ggml.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/import.h"
 
 #include <stdio.h>
 #include <stdlib.h>

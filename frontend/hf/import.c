@@ -1,5 +1,13 @@
 /* Hugging Face directories: config.json and safetensors to facts and weights. */
+#include "frontend/hf/import.h"
+#include "frontend/families/families.h"
+#include "frontend/hf/config.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/parts.h"
+#include "frontend/hf/quant.h"
+#include "frontend/hf/reranker.h"
+#include "frontend/hf/text.h"
+#include "frontend/hf/weights.h"
 
 #include <string.h>
 

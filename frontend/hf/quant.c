@@ -9,8 +9,10 @@
  * and value (o, i) is scale * (q - zero).  AWQ's words hold their outputs in the order 0 2 4 6 1 3 5 7, from the lowest
  * bits on (AutoAWQ, awq/utils/packing_utils.py).  GPTQ's first checkpoint format stores zero points minus 1, modulo 16;
  * "gptq_v2" stores them as they are (GPTQModel, README). */
+#include "frontend/hf/quant.h"
 #include "base/encoding/little_endian.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/hf/flat.h"
 #include "frontend/hf/hf.h"
 #include "ir/interp/interp.h"
 

@@ -1,5 +1,6 @@
 /* Rotary embeddings of config.json: rope_theta + rope_scaling (old), rope_parameters (new, also one per layer type).
  * Field names and defaults are those of transformers' modeling_rope_utils.py. */
+#include "frontend/hf/rope.h"
 #include "frontend/hf/hf.h"
 
 #include <math.h>

@@ -1,9 +1,11 @@
 /* The text side of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
+#include "frontend/hf/text.h"
+#include "frontend/facts/chat_file.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/hf/hf.h"
+#include "text/import/tokenizer_hf.h"
 
 #include "base/os/system.h"
-#include "text/import/tokenizer_files.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "frontend/hf/vision.h"
-#include "frontend/facts/import.h"
+#include "frontend/facts/names.h"
 #include "frontend/vision/tower.h"
 
 #include <math.h>

@@ -1,8 +1,17 @@
 /* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges, Conv1D
  * tensors by strides, experts as one tensor or a tensor each.  Matrices are not copied; some vectors are. */
+#include "frontend/hf/weights.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/facts/names.h"
+#include "frontend/hf/attention.h"
+#include "frontend/hf/codes.h"
+#include "frontend/hf/eagle.h"
+#include "frontend/hf/encoder.h"
+#include "frontend/hf/flat.h"
 #include "frontend/hf/hf.h"
 #include "frontend/hf/image.h"
+#include "frontend/hf/keys.h"
+#include "frontend/hf/quant.h"
 #include "frontend/hf/vision.h"
 #include "frontend/vision/tower.h"
 #include "ir/interp/interp.h"

@@ -1,5 +1,8 @@
 /* The model part of manifest.json to facts.  A field that is null, or that an older manifest lacks, means "none"; for a
  * multiplier, 1. */
+#include "frontend/facts/chat_file.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
 #include "frontend/rdrr/rdrr.h"
 
 #include <math.h>

@@ -1,5 +1,7 @@
 /* RDRR directories: shards opened and verified, tensors to canonical weights. */
+#include "frontend/rdrr/import.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/facts/names.h"
 #include "frontend/rdrr/rdrr.h"
 
 #include "ir/interp/interp.h" /* dop_decode_row */

@@ -1,4 +1,6 @@
 /* Making a graph: its nodes, one after the other, and its outputs.  graph_regions.c makes its regions. */
+#include "ir/graph/graph_add.h"
+#include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
 
 #include <stdlib.h>

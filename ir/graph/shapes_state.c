@@ -1,4 +1,6 @@
 /* Shape rules of ops that read or write states: caches (append) and what a sequence carries from step to step (replace). */
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 #include "ir/graph/shape_rules.h"
 
 /* Do two values agree from their axes a and b on? */

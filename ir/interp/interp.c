@@ -1,5 +1,8 @@
 /* Driver of the reference interpreter: finds the nodes that are needed and keeps their values. */
 #include "ir/interp/interp.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/graph_add.h"
+#include "ir/interp/interp_util.h"
 
 #include "ir/interp/interp_ops.h"
 

@@ -1,6 +1,8 @@
 /* Ops of sparse attention: what an index makes of its cached keys, and the choice of positions (index_scores and top_positions of
  * ops.def). */
+#include "ir/interp/interp_index.h"
 #include "ir/interp/interp_ops.h"
+#include "ir/interp/interp_util.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,12 @@
 /* Every op in plain C: f32 in, f64 inside, f32 out.  Written to be checked by reading, not to be fast; only matmul takes
  * care of speed, because models spend their time in it. */
 #include "ir/interp/interp_ops.h"
+#include "ir/graph/dims.h"
+#include "ir/interp/interp_access.h"
+#include "ir/interp/interp_index.h"
+#include "ir/interp/interp_moments.h"
+#include "ir/interp/interp_scan.h"
+#include "ir/interp/interp_util.h"
 
 #include "ir/graph/cache_row.h"
 

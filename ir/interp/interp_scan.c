@@ -1,5 +1,7 @@
 /* Recurrences in plain C: f32 in, f64 inside, f32 out.  The rows of a sequence are consecutive. */
+#include "ir/interp/interp_scan.h"
 #include "ir/interp/interp_ops.h"
+#include "ir/interp/interp_util.h"
 
 #include <stdlib.h>
 #include <string.h>

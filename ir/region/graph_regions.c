@@ -1,5 +1,6 @@
 /* Adds and drops regions of a graph, which keeps the regions' analyses up to date; and counts how often a region stores each
  * output. */
+#include "ir/region/graph_regions.h"
 #include "ir/region/region.h"
 
 #include <stdlib.h>

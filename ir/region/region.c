@@ -1,5 +1,6 @@
 #include "ir/region/region.h"
 #include "ir/graph/access.h"
+#include "ir/graph/unit.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,10 @@
 /* The parser of text.h: one token ahead, no recursion, bytes of unknown origin.  Newlines are white space except that a
  * label ends with its line; `#` starts a comment. */
+#include "ir/graph/dims.h"
+#include "ir/graph/graph_add.h"
+#include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
+#include "ir/region/graph_regions.h"
 #include "ir/syntax/text.h"
 
 #include <locale.h>

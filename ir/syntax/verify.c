@@ -1,5 +1,8 @@
 /* The verifier of text.h: node by node, then state, then regions.  It trusts nothing but array bounds. */
 #include "ir/graph/access.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/graph_add.h"
+#include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
 #include "ir/region/region.h"
 #include "ir/syntax/text.h"

@@ -1,4 +1,5 @@
 /* The basis of all code generation: texts, statements, arguments, and the numbers by which dispatches differ. */
+#include "ir/region/graph_regions.h"
 #include "kernels/emit/emit.h"
 
 #include "base/step_record.h"

@@ -1,6 +1,13 @@
 /* A region's kernel as GLSL text: header, functions by storage type, arguments, the filled template.  The text names
  * nothing from the graph, so that equal kernels of different layers have equal texts and are compiled once. */
+#include "kernels/gen/generate.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
+#include "ir/region/graph_regions.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 
 #include "kernels/emit/weight_types.h"
 

@@ -1,5 +1,8 @@
 /* The activation side of integer products: one row in 8 bits with a factor per 32 values (types/int.glsl). */
+#include "kernels/gen/int8.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/row_program.h"
+#include "kernels/gen/templates.h"
 
 enum { UNIT = 32, UNIT_BYTES = UNIT + 8, LANES_OF_UNIT = 8 };
 

@@ -1,8 +1,12 @@
 /* Row programs as nests.  A program's axis k, the values of a row, is shared out among lanes; a lane has its values side by side in
  * registers, for all passes (batches of them, where a program of one pass has a long row), or walks over them in a loop, in each
  * pass again. */
+#include "kernels/gen/row_program.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/templates.h"
+#include "kernels/nest/finish.h"
 #include "kernels/nest/nest.h"
+#include "kernels/nest/print.h"
 #include "kernels/nest/reduce.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Finding, reading and filling the GLSL templates. */
+#include "kernels/gen/templates.h"
 #include "kernels/gen/gen.h"
 
 #include "base/os/system.h"

@@ -1,4 +1,5 @@
 /* Weights of products on matrix units: how a piece of them is loaded, and how it becomes halves. */
+#include "kernels/gen/templates.h"
 #include "kernels/product/gen_coop.h"
 
 #include "kernels/emit/weight_types.h"

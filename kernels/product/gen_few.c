@@ -1,5 +1,11 @@
 /* Small-batch products (2 to 8 tokens) on GPUs.  Weights are read and unpacked once for all tokens, by cooperative lanes that
  * share rows as in a GEMV. */
+#include "kernels/gen/gen_waits.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
+#include "kernels/product/gen_few_stage.h"
 #include "kernels/product/product.h"
 
 #include "kernels/emit/weight_types.h"

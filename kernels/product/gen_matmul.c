@@ -1,6 +1,11 @@
 /* Matmul regions of several tokens as a nest: tiles through shared memory.  A workgroup makes BM rows of the step by BN rows of each of a
  * part's matrices; activations and decoded weights are staged. */
+#include "kernels/gen/gen_waits.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 #include "kernels/product/product.h"
+#include "kernels/row/gen_group.h"
 
 #include "kernels/emit/weight_types.h"
 

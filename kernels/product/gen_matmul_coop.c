@@ -1,6 +1,10 @@
 /* Products of several tokens (GEMM) on matrix units as a nest, of which this file has the placements that stage both factors;
  * matmul_coop.glsl is its library. */
+#include "kernels/gen/gen_waits.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/templates.h"
 #include "kernels/product/gen_coop.h"
+#include "kernels/row/gen_group.h"
 
 #include "kernels/emit/weight_types.h"
 

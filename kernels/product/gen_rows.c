@@ -5,6 +5,16 @@
  * theirs, whatever part they belong to, and only the epilogues differ.  Loads are few, because every load that is not from a view
  * becomes a loop over the lanes. */
 #include "kernels/product/gen_rows.h"
+#include "kernels/gen/gen_tail.h"
+#include "kernels/gen/generate.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/row_program.h"
+#include "kernels/gen/templates.h"
+#include "kernels/product/gen_expert.h"
+#include "kernels/product/gen_gemv.h"
+#include "kernels/row/gen_choice.h"
+#include "kernels/row/gen_group.h"
 
 #include "kernels/emit/weight_types.h"
 

@@ -1,5 +1,6 @@
 /* Conditions of a fusion besides legality: time, register pressure, and what a kernel path switches off or asks for. */
 #include "ir/graph/access.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* fuse-epilogue: move a consumer into its producer's region when every element it reads was made by the same workgroup.
  * Of several possible producers the heaviest is taken (a matmul before a row reduction before element-wise code), since
  * its output is the one that would cost a dispatch of its own.  Runs after fuse-prologue. */
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 /* Distinct regions that make what r reads, in the order in which its nodes read them: out[n_regions]. */

@@ -2,6 +2,7 @@
  * stands in the epilogue of the product beside it, and the workgroups of that product wait for those that make the first half, which come
  * first in the same dispatch.  Otherwise it would need a dispatch of its own, behind a barrier. */
 #include "ir/graph/access.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "passes/fusion/region.h"
+#include "ir/graph/dims.h"
 
 #include "ir/graph/cache_row.h"
 #include "ir/region/region.h"

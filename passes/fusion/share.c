@@ -15,6 +15,7 @@
  * same length, so that a workgroup sums up the same columns of both.  Runs after fuse-epilogue, which has made the node that reads
  * both an epilogue of one of them. */
 #include "ir/graph/access.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 #include <string.h>

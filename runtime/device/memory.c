@@ -1,4 +1,5 @@
 #include "runtime/device/memory.h"
+#include "plan/plan_names.h"
 
 #include "base/os/system.h"
 

@@ -1,4 +1,5 @@
 #include "runtime/device/pipeline_report.h"
+#include "plan/plan_names.h"
 
 #include "runtime/device/pipelines.h"
 #include "runtime/device/views.h"

@@ -1,4 +1,5 @@
 #include "runtime/device/pipelines.h"
+#include "plan/plan_names.h"
 
 #include "base/os/clock.h"
 #include "base/parallel.h"

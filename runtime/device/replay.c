@@ -1,4 +1,5 @@
 #include "runtime/device/replay.h"
+#include "plan/plan_names.h"
 
 #include <stdlib.h>
 #include <string.h>

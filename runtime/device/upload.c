@@ -8,6 +8,7 @@
  *
  * Nothing here reads pages from disk: the threads that check the digests have done so before. */
 #include "base/parallel.h"
+#include "plan/plan_ranges.h"
 #include "runtime/device/memory.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 /* doppler/draw.h: from a text to a picture. */
 #include "runtime/library/draw.h"
+#include "plan/plan_names.h"
 
 #include <doppler/text.h>
 

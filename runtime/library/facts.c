@@ -1,6 +1,9 @@
 /* Facts about models and plans, as the public header has them. */
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
 #include "runtime/model/info.h"
 #include "runtime/model/model.h"
+#include "runtime/step/heads.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -2,6 +2,8 @@
 #include "runtime/library/generation.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
+#include "runtime/step/sequence.h"
+#include "runtime/step/speculate.h"
 #include "text/grammar/grammar.h"
 
 #include <stdlib.h>

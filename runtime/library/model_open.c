@@ -1,6 +1,16 @@
 /* Opens a model: everything that happens before the first token. */
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
+#include "plan/plan_ranges.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/adapters.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_rows.h"
 #include "runtime/step/stored.h"
+#include "runtime/step/transfer.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,8 @@
 /* Kernels and schedules as they are needed.  Kernels are created by threads in the order in which they will be needed, and the largest first
  * among equals, because the driver takes longest for it; a schedule is recorded when opening or a call needs it. */
+#include "runtime/model/model_load.h"
 #include "runtime/model/model.h"
+#include "runtime/model/model_used.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,13 @@
 /* Chooses the ordering of decode steps: barriers or a persistent dispatch, and barriers for good after a stall.  The schedules of all
  * orderings compute the same values, so a step of one may follow a step of another.  Mailboxes and their parity stay consistent because
  * every run of a schedule is complete. */
+#include "runtime/model/ordering.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering_rows.h"
 #include "runtime/model/part.h"
+#include "runtime/model/probe.h"
 
 #include <math.h>
 

@@ -12,6 +12,9 @@
  *
  * A part of a model that makes no logits is judged by what it sends, and a part that receives values gets pseudo-random
  * numbers. */
+#include "runtime/model/probe.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
 #include "runtime/model/part.h"
 
 #include <math.h>

@@ -1,6 +1,12 @@
 /* Ranks 1 and up of a plan in parts: they execute orders one after the other.  While a step of several rows runs, the next order
  * and its rows are received, so that the device can continue at once. */
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/step.h"
+#include "runtime/step/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>

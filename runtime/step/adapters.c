@@ -1,7 +1,12 @@
 /* Adapters that are loaded while a model is open: their matrices in the plan's room for them, and which of them a sequence uses. */
+#include "runtime/step/adapters.h"
 #include "base/format/adapter.h"
 #include "base/format/control_vector.h"
+#include "plan/plan_names.h"
 #include "runtime/model/model.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
+#include "runtime/step/transfer.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,13 @@
 /* The program `encode`: rows of texts to vectors or scores; and embeddings from the hidden states of a sequence's tokens. */
+#include "runtime/step/encode.h"
+#include "plan/plan_names.h"
 #include "runtime/model/model.h"
+#include "runtime/model/model_used.h"
 #include "runtime/parts/lead/ranks.h"
 #include "runtime/step/program.h"
+#include "runtime/step/sequence.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <math.h>
 #include <stdlib.h>

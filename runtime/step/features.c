@@ -1,5 +1,7 @@
 /* Rows of steps that are no tokens: features of pictures, under ids of their own behind the vocabulary. */
+#include "runtime/step/features.h"
 #include "base/parallel.h"
+#include "plan/plan_names.h"
 #include "runtime/model/part.h"
 
 #include <stdlib.h>

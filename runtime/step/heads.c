@@ -1,5 +1,10 @@
 /* The layer of a plan that drafts: rows of its states, and drafts. */
+#include "runtime/step/heads.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
 #include "runtime/model/part.h"
+#include "runtime/step/sequence_pages.h"
 #include "runtime/step/speculator.h"
 
 #include <stdlib.h>

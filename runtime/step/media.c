@@ -2,8 +2,13 @@
  * runs in turn; and the program `audio`, from frames of a chunk of audio to rows of the encoder, and to the states of a sequence that its decoder
  * attends to. */
 #include "base/parallel.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
 #include "runtime/model/part.h"
 #include "runtime/step/program.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <stdlib.h>
 #include <string.h>

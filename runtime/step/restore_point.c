@@ -1,4 +1,7 @@
 #include "runtime/step/restore_point.h"
+#include "plan/plan_names.h"
+#include "runtime/step/step.h"
+#include "runtime/step/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,12 @@
 /* Prefix reuse: a sequence begins with as much of a prompt as anything holds -- itself, another sequence, pages and a checkpoint. */
+#include "runtime/step/resume.h"
+#include "runtime/step/features.h"
+#include "runtime/step/restore_point.h"
+#include "runtime/step/sequence.h"
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/sequence_states.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 #include "runtime/step/stored.h"
 
 #include <inttypes.h>

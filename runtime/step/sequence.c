@@ -1,6 +1,16 @@
 /* Sequences: feeding, scoring, and picking the next token, where the device can with in-flight steps. */
+#include "runtime/step/sequence.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/ordering.h"
+#include "runtime/step/adapters.h"
+#include "runtime/step/features.h"
 #include "runtime/step/restore_point.h"
+#include "runtime/step/sequence_mask.h"
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/sequence_states.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <math.h>
 #include <stdlib.h>

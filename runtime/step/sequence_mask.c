@@ -1,5 +1,10 @@
 /* Masks of allowed ids: a bit for each id of the vocabulary, with a copy on the device behind the step record. */
+#include "runtime/step/sequence_mask.h"
+#include "plan/plan_names.h"
 #include "runtime/model/model.h"
+#include "runtime/step/sequence_states.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,14 @@
 /* Sequences as tokens and a place in the plan's states: creating, destroying, forking and rewinding them. */
+#include "runtime/step/sequence_states.h"
+#include "plan/plan_names.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/adapters.h"
 #include "runtime/step/restore_point.h"
+#include "runtime/step/sequence_pages.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
+#include "runtime/step/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>

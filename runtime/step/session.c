@@ -1,6 +1,11 @@
 /* Sequences in files: images (runtime/cache/snapshot.h) of all states of their first n_fed tokens, the rows of caches first. */
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/sequence_states.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 #include "runtime/step/stored.h"
+#include "runtime/step/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>

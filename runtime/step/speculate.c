@@ -1,4 +1,12 @@
+#include "runtime/step/speculate.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering_rows.h"
+#include "runtime/step/heads.h"
+#include "runtime/step/sequence.h"
+#include "runtime/step/sequence_states.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,14 @@
 /* Steps: choosing a schedule, submitting, and waiting. */
+#include "runtime/step/step.h"
 #include "plan/chunks.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/features.h"
 #include "runtime/step/program.h"
+#include "runtime/step/sequence_pages.h"
 #include "runtime/step/speculator.h"
 
 static uint32_t

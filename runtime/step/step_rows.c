@@ -1,5 +1,16 @@
 /* Steps of rows that the caller gives, and later commits or rolls back (step_ahead.c). */
+#include "runtime/step/step_rows.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering.h"
+#include "runtime/model/ordering_rows.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/features.h"
+#include "runtime/step/sequence.h"
+#include "runtime/step/sequence_mask.h"
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <stdlib.h>
 #include <string.h>

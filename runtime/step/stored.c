@@ -1,4 +1,7 @@
 #include "runtime/step/stored.h"
+#include "plan/plan_names.h"
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
  * States are of two kinds here.  *Rows* are caches that keep every position, in pages or in one piece.  *Whole* states belong to one
  * position: rings of windows, and what steps replace.  A slot is as large as the whole states of a sequence and one page; it is named
  * like a place, from the number of the plan's sequences on. */
+#include "runtime/step/transfer.h"
 #include "runtime/parts/lead/ranks.h"
 
 #include <stdlib.h>

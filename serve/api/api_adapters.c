@@ -1,6 +1,8 @@
 /* The adapters of a server: which there are, the factors that requests get which state none, and what a request asks for, in
  * llama-server's form: a list of {"id": 0, "scale": 0.5}, where adapters that are not in it have the factor 0. */
+#include "serve/api/api_adapters.h"
 #include "serve/api/api_internal.h"
+#include "serve/api/api_json.h"
 
 #include <math.h>
 #include <pthread.h>

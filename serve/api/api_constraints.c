@@ -1,6 +1,8 @@
 /* Keeps the grammars of recent requests.  Clients send the same schema again and again, and a grammar remembers the masks that
  * it has computed. */
+#include "serve/api/api_constraints.h"
 #include "serve/api/api_internal.h"
+#include "serve/api/api_json.h"
 #include "text/grammar/grammar.h"
 #include "text/schema/validate.h"
 

@@ -1,5 +1,7 @@
 /* Texts and lists of ids in a body, as prompts. */
 #include "serve/api/api_gather.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* Pictures of a conversation: parts with URIs become pictures, and marks in the text of their message. */
+#include "serve/api/api_images.h"
 #include "serve/api/api_gather.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
 
 #include "base/encoding/base64.h"
 #include "runtime/library/images.h"

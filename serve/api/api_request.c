@@ -1,5 +1,15 @@
 /* From a request's JSON to the jobs that answer it. */
+#include "serve/api/api_request.h"
+#include "serve/api/api_adapters.h"
+#include "serve/api/api_answer.h"
+#include "serve/api/api_constraints.h"
 #include "serve/api/api_gather.h"
+#include "serve/api/api_history.h"
+#include "serve/api/api_images.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
+#include "serve/api/api_require.h"
+#include "serve/api/api_tools.h"
 #include "text/grammar/grammar.h"
 
 #include <doppler/draw.h>

@@ -1,6 +1,8 @@
 /* Requests about whole texts, /v1/embeddings and /v1/rerank: from their bodies to jobs, and the vectors and scores as JSON. */
+#include "serve/api/api_texts.h"
 #include "plan/prompts.h"
 #include "serve/api/api_gather.h"
+#include "serve/api/api_json.h"
 
 #include <math.h>
 #include <stdlib.h>

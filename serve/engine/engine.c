@@ -1,4 +1,8 @@
+#include "runtime/step/step_rows.h"
+#include "serve/engine/engine_drafts.h"
 #include "serve/engine/engine_internal.h"
+#include "serve/engine/engine_job.h"
+#include "serve/engine/engine_run.h"
 
 #include "runtime/model/model.h"
 #include "runtime/step/stored.h"

@@ -1,6 +1,9 @@
 /* Drafts in the steps of jobs, by the model's own layer for that: each job that writes has its last token and some drafts in a step. */
+#include "serve/engine/engine_drafts.h"
 #include "base/os/clock.h"
+#include "runtime/step/heads.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step_ahead.h"
 #include "serve/engine/engine_internal.h"
 #include "text/grammar/grammar.h"
 

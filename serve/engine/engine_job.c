@@ -1,4 +1,5 @@
 /* A job from being made to its end. */
+#include "serve/engine/engine_job.h"
 #include "base/os/clock.h"
 #include "serve/engine/engine_internal.h"
 #include "text/grammar/grammar.h"

@@ -5,9 +5,20 @@
  * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
  * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
  * that step. */
+#include "serve/engine/engine_step.h"
 #include "runtime/library/images.h"
 #include "runtime/model/model.h"
+#include "runtime/step/adapters.h"
+#include "runtime/step/features.h"
+#include "runtime/step/restore_point.h"
+#include "runtime/step/resume.h"
+#include "runtime/step/step_ahead.h"
+#include "serve/engine/engine_drafts.h"
 #include "serve/engine/engine_internal.h"
+#include "serve/engine/engine_job.h"
+#include "serve/engine/engine_score.h"
+#include "serve/engine/engine_slots.h"
+#include "serve/engine/engine_task.h"
 #include "text/grammar/grammar.h"
 
 #include <stdlib.h>

@@ -1,6 +1,11 @@
 /* POST /v1/images/generations and /v1/images/edits: from a body to jobs that draw, and the pictures as JSON or as events.  OpenAI's fields
  * are prompt, n, size, response_format, output_format and stream, and of edits, which are forms, image and mask; seed, steps, guidance, negative,
  * sampler, init (a data: URI; edits: the image) and strength are extensions, with the meaning that doppler/draw.h gives them. */
+#include "serve/protocols/drawings.h"
+#include "serve/api/api_images.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
+#include "serve/protocols/form_data.h"
 #include "serve/protocols/protocol.h"
 
 #include "runtime/library/draw.h"

@@ -1,4 +1,6 @@
 /* Responses that are kept in memory, as JSON texts, so that threads share no values. */
+#include "serve/protocols/responses_store.h"
+#include "serve/api/api_answer.h"
 #include "serve/protocols/protocol.h"
 
 #include <pthread.h>

@@ -1,4 +1,9 @@
 #include "text/chat/chat.h"
+#include "text/jinja/arena.h"
+#include "text/jinja/eval.h"
+#include "text/jinja/function.h"
+#include "text/jinja/parse_block.h"
+#include "text/jinja/value.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Prompts of sentence-transformers: config_sentence_transformers.json. */
+#include "text/import/prompt_files.h"
 #include "text/import/tokenizer_json.h"
 
 #include <stdio.h>

@@ -1,7 +1,9 @@
 /* Facts about a tokenizer from other files than its own: BOS, EOS, and the added tokens of tokenizer_config.json. */
 #include <stdlib.h>
 
+#include "text/import/tokenizer_facts.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_json_parts.h"
 
 void
 dop_tokenizer_facts_init(dop_tokenizer_facts *f)

@@ -1,8 +1,10 @@
 /* The vocabulary of a GGML file of a model of speech: byte strings by rank as in tiktoken files, behind which stand special tokens that the file
  * does not list.  Reference: openai/whisper, tokenizer.py. */
+#include "text/import/tokenizer_ggml.h"
 #include "base/encoding/languages.h"
 #include "base/format/ggml.h"
 #include "text/import/tokenizer_build.h"
+#include "text/import/tokenizer_facts.h"
 #include "text/tokenizer/tokenizer_patterns.h"
 
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 
 #include "base/format/gguf.h"
 #include "text/import/chat_files.h"
+#include "text/import/tokenizer_gguf.h"
 #include "text/import/tokenizer_json.h"
 #include "text/tokenizer/tokenizer_patterns.h"
 

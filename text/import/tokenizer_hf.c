@@ -5,7 +5,12 @@
 #include <unistd.h>
 
 #include "text/import/chat_files.h"
+#include "text/import/tokenizer_facts.h"
+#include "text/import/tokenizer_hf.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_merges.h"
+#include "text/import/tokenizer_spm.h"
+#include "text/import/tokenizer_tiktoken.h"
 
 enum { max_end_ids = 64 };
 

@@ -1,5 +1,9 @@
 /* Hugging Face tokenizer.json: reading of the file, vocabulary and added tokens, for all kinds of model. */
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_json_decoder.h"
+#include "text/import/tokenizer_json_models.h"
+#include "text/import/tokenizer_json_parts.h"
+#include "text/import/tokenizer_tiktoken.h"
 
 #include <stdlib.h>
 #include <unistd.h>

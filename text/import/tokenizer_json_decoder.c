@@ -2,8 +2,10 @@
  *
  * A decoder is a list of steps.  Those before Fuse see one token at a time, so they are applied to the whole
  * vocabulary once; what remains for run time is to drop leading spaces of the text. */
+#include "text/import/tokenizer_json_decoder.h"
 #include "base/encoding/utf8.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_json_parts.h"
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
 

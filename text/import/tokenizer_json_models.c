@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_json_models.h"
+#include "text/import/tokenizer_json_parts.h"
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
 

@@ -1,4 +1,5 @@
 /* Normalizers, pre-tokenizers, post-processors and decoders of a tokenizer.json, by table. */
+#include "text/import/tokenizer_json_parts.h"
 #include "base/encoding/base64.h"
 #include "text/import/tokenizer_json.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/os/system.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_merges.h"
 #include "text/tokenizer/tokenizer_patterns.h"
 
 static const char clip_words[] = "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+";

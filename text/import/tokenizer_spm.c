@@ -7,7 +7,9 @@
 
 #include "base/encoding/protobuf.h"
 #include "base/encoding/utf8.h"
+#include "text/import/tokenizer_facts.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_spm.h"
 
 enum { model_pieces = 1, model_trainer = 2, model_normalizer = 3, model_denormalizer = 5 };
 enum { piece_text = 1, piece_score = 2, piece_type = 3 };

@@ -11,7 +11,10 @@
 #include "base/encoding/base64.h"
 #include "base/encoding/utf8.h"
 #include "base/words.h"
+#include "text/import/tokenizer_facts.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_json_parts.h"
+#include "text/import/tokenizer_tiktoken.h"
 #include "text/tokenizer/tokenizer_patterns.h"
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)

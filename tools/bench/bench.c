@@ -1,6 +1,8 @@
 #include "tools/bench/bench.h"
 #include "base/format/adapter.h"
 #include "runtime/model/model.h"
+#include "runtime/model/model_load.h"
+#include "runtime/step/step_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

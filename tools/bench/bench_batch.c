@@ -1,7 +1,9 @@
 /* Tests of several sequences: how they begin, and tgNbBdP, with replayed drafts in the steps that they share. */
 #include "base/os/clock.h"
 #include "runtime/model/model.h"
+#include "runtime/step/heads.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step_ahead.h"
 #include "tools/bench/bench.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* tgN: as it is, with drafts that are replayed, and with sampled tokens. */
 #include "base/spans.h"
 #include "runtime/model/model.h"
+#include "runtime/step/heads.h"
 #include "tools/bench/bench.h"
 
 #include <math.h>

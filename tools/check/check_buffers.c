@@ -1,5 +1,10 @@
 /* Arguments of the dispatch of a case: values to the device, and back. */
+#include "ir/graph/dims.h"
+#include "plan/plan_names.h"
+#include "tools/check/check_device.h"
+#include "tools/check/check_random.h"
 #include "tools/check/check_run.h"
+#include "tools/check/check_values.h"
 
 #include "ir/graph/cache_row.h"
 #include "ir/region/region.h"

@@ -1,3 +1,4 @@
+#include "tools/check/check_device.h"
 #include "tools/check/check.h"
 
 #include <string.h>

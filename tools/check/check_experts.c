@@ -1,5 +1,7 @@
 /* Products with a matrix for each expert, and the ids that choose it. */
 #include "tools/check/check_run.h"
+#include "tools/check/check_values.h"
+#include "tools/check/check_weights.h"
 
 #include "ir/region/region.h"
 

@@ -1,5 +1,8 @@
 /* What a case should make: the region by the interpreter, its products by hand. */
+#include "ir/graph/access.h"
+#include "plan/plan_names.h"
 #include "tools/check/check_run.h"
+#include "tools/check/check_weights.h"
 
 #include "ir/region/region.h"
 

@@ -2,7 +2,16 @@
  * step.  So each is compared with the dispatch of the same region in the schedule that is ordered by barriers, which gets
  * what the stage got: differences do not add up from stage to stage.  Besides, a step must pick the largest of its own logits,
  * and leave nothing in the copy of the mailboxes that the next step takes. */
+#include "tools/check/check_stages.h"
+#include "ir/graph/dims.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/ordering.h"
+#include "runtime/step/step.h"
 #include "tools/check/check.h"
+#include "tools/check/check_compare.h"
+#include "tools/check/check_device.h"
+#include "tools/check/check_values.h"
 
 #include "base/program/print.h"
 #include "ir/graph/cache_row.h"

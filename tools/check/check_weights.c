@@ -1,5 +1,9 @@
+#include "tools/check/check_weights.h"
 #include "base/parallel.h"
+#include "plan/plan_names.h"
+#include "plan/plan_ranges.h"
 #include "tools/check/check.h"
+#include "tools/check/check_unpack.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 /* --bench: its command line.  -p and -n mean other things here than elsewhere, as in llama-bench; so it has a table of
  * options of its own. */
+#include "tools/doppler-exec/cli_bench.h"
 #include "tools/bench/bench.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/doppler-exec/on_demand/models.h"
 
 #include <ctype.h>

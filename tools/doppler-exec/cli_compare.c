@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/os/clock.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/doppler-exec/on_demand/models.h"
 
 #include <math.h>

@@ -1,6 +1,8 @@
 /* The mode --imatrix-out: reads a text and writes how much the inputs of each product matter. */
 #include "base/os/system.h"
+#include "plan/plan_part.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/imatrix/imatrix.h"
 
 #include <stdio.h>

@@ -1,10 +1,16 @@
 /* What a plan and the machine are: --info, --disasm, --trace-kernels, --list-devices. */
+#include "tools/doppler-exec/cli_info.h"
 #include "base/json/json.h"
 #include "base/label.h"
+#include "plan/disasm.h"
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
+#include "plan/plan_ranges.h"
 #include "plan/trace.h"
 #include "runtime/device/device.h"
 #include "runtime/model/info.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <stdlib.h>
 #include <string.h>

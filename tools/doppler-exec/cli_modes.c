@@ -1,4 +1,5 @@
 /* Finds out what doppler-exec is asked to do, and refuses options that this would ignore. */
+#include "tools/doppler-exec/cli_modes.h"
 #include "tools/doppler-exec/on_demand/models.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 #include "tools/doppler-exec/cli_mpi.h"
-#include "plan/plan.h"
+#include "plan/plan_part.h"
 #include "runtime/parts/lead/ranks.h"
 #include "runtime/parts/mpi/mpi.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <dlfcn.h>
 #include <signal.h>

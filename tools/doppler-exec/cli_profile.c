@@ -1,8 +1,16 @@
 /* --profile: a prompt and a few tokens, a text to embed or a picture to draw, with every dispatch timed. */
 #include "plan/plan_format.h"
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
 #include "runtime/model/model.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/profile/profile.h"
+#include "tools/profile/profile_html.h"
+#include "tools/profile/profile_stages.h"
+#include "tools/profile/profile_table.h"
+#include "tools/profile/profile_times.h"
+#include "tools/profile/profile_trace.h"
 
 #include <doppler/draw.h>
 

@@ -1,5 +1,6 @@
 /* The mode --report: what the device's driver makes of a plan's kernels. */
 #include "runtime/device/pipeline_report.h"
+#include "tools/doppler-exec/cli_info.h"
 #include "tools/doppler-exec/common/cli.h"
 
 static dop_status

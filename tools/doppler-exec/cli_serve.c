@@ -1,5 +1,7 @@
 /* --serve: the model behind HTTP, until a signal ends it. */
 #include "serve/http/http.h"
+#include "serve/protocols/responses_store.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/doppler-exec/common/text_file.h"
 #include "tools/doppler-exec/on_demand/models.h"
 #include "tools/doppler-exec/picture_urls.h"

@@ -1,4 +1,7 @@
 #include "tools/doppler-exec/serve_host.h"
+#include "serve/api/api_adapters.h"
+#include "serve/api/api_constraints.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include "plan/prompts.h"
 #include "runtime/library/text_internal.h"

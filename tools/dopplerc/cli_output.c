@@ -1,6 +1,10 @@
 /* What dopplerc prints and writes of compilations. */
 #include "compiler/parts/simulate.h"
 #include "compiler/report/report.h"
+#include "compiler/report/report_explain.h"
+#include "compiler/report/report_html.h"
+#include "compiler/report/report_json.h"
+#include "compiler/report/report_text.h"
 #include "compiler/write/plan_file.h"
 #include "compiler/write/plan_write.h"
 #include "ir/syntax/text.h"

@@ -1,4 +1,5 @@
 #include "tools/dopplerc/tune.h"
+#include "ir/graph/ops.h"
 
 #include "compiler/schedule/region_facts.h"
 #include "kernels/descriptor.h"

@@ -1,4 +1,5 @@
 #include "tools/dopplerc/tune_memory.h"
+#include "ir/graph/dims.h"
 
 #include "passes/fusion/region.h"
 

@@ -1,4 +1,5 @@
 #include "tools/imatrix/imatrix.h"
+#include "plan/plan_names.h"
 
 #include "base/parallel.h"
 #include "ir/interp/interp.h"

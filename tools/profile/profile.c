@@ -1,6 +1,8 @@
 #include "tools/profile/profile.h"
 #include "runtime/model/model.h"
 #include "tools/bench/bench.h"
+#include "tools/profile/profile_stages.h"
+#include "tools/profile/profile_table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * goes through as many rows of the table of stages as an argument says.  So it runs with one stage, with two, and so on to
  * all of them, over and over; what one stage more takes is its share, and the shares add up to the whole.  Weights that a
  * stage requests ahead of its turn count where they are waited for. */
+#include "tools/profile/profile_stages.h"
 #include "runtime/model/model.h"
 #include "tools/profile/profile.h"
 

@@ -1,5 +1,9 @@
+#include "tools/profile/profile_table.h"
 #include "base/label.h"
+#include "plan/disasm.h"
+#include "plan/plan_names.h"
 #include "tools/profile/profile.h"
+#include "tools/profile/profile_stages.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* Rank 0 of a plan in parts: gives orders and receives answers. */
+#include "plan/plan_names.h"
 #include "runtime/parts/lead/ranks.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* --audio: speech to text. */
 #include "tools/doppler-exec/client/cli_audio.h"
 #include "tools/doppler-exec/client/cli_generate.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <math.h>
 #include <string.h>

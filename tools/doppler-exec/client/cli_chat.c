@@ -1,5 +1,6 @@
 /* Messages to the text and ids that a model's chat format makes of them. */
 #include "tools/doppler-exec/client/cli_chat.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include "tools/doppler-exec/client/cli_images.h"
 

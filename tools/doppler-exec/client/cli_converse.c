@@ -5,6 +5,7 @@
 #include "base/program/names.h"
 #include "tools/doppler-exec/client/cli_editor.h"
 #include "tools/doppler-exec/client/cli_talk.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <ctype.h>
 #include <errno.h>

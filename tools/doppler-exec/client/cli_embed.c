@@ -1,6 +1,8 @@
 /* --embed, --rerank and --score: texts as vectors and scores. */
 #include "base/json/json.h"
+#include "tools/doppler-exec/client/cli_logits.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,4 +1,5 @@
 #include "tools/doppler-exec/client/cli_generate.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* What a model of speech hears: files of audio, or of log-mel values. */
 #include "tools/doppler-exec/client/cli_audio.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "tools/doppler-exec/client/cli_images.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
 #include "tools/doppler-exec/client/cli_constraint.h"
 #include "tools/doppler-exec/client/cli_generate.h"
 #include "tools/doppler-exec/client/cli_images.h"
+#include "tools/doppler-exec/client/cli_logits.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Perplexity: the text in windows, each from an empty sequence with BOS in front; every token of the text is predicted
  * once, from what its window holds before it. */
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Text without a device: --tokenize and --detokenize, one JSON value a line. */
 #include "base/json/json.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+#include "tools/doppler-exec/common/cli_common.h"
 #include "base/format/adapter.h"
 #include "base/os/system.h"
 #include "base/program/names.h"

@@ -1,4 +1,6 @@
 #include "tools/doppler-exec/on_demand/models.h"
+#include "plan/plan_part.h"
+#include "plan/plan_ranges.h"
 
 #include "base/os/clock.h"
 #include "base/program/names.h"
