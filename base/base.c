@@ -97,7 +97,7 @@ dop_map_open(const char *path, dop_diag *diag, dop_map *out_map)
         out_map->size = (uint64_t)sb.st_size;
         out_map->path = strdup(path);
         if (!out_map->path) {
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
             dop_map_close(out_map);
         } else if (dop_file_kind_of(p, out_map->size) == DOP_FILE_LFS) {
             st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s", dop_file_refusal(DOP_FILE_LFS));
@@ -307,7 +307,7 @@ dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output)
     } else {
         if (asprintf(&o.tmp, "%s.tmp.%ld", o.final, (long)getpid()) < 0) {
             free(o.final);
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         }
         int fd = open_nameless(o.final);
         o.has_name = fd < 0;

@@ -23,6 +23,26 @@ void dop_diag_clear(dop_diag *diag);
 #define DOP_FAIL_AT(diag, code, path, line, col, ...) \
     dop_fail((diag), __FILE__, __LINE__, (code), (path), (line), (col), __VA_ARGS__)
 
+/* Records that the host has no memory left; the one wording of that failure. */
+#define DOP_NO_MEMORY(diag) DOP_FAIL((diag), DOP_E_NOMEM, "out of memory")
+
+/* Returns from the calling function with the status of `call`, unless it is DOP_OK. */
+#define DOP_RETURN_IF_ERROR(call)             \
+    do {                                      \
+        const dop_status status_of_ = (call); \
+        if (status_of_ != DOP_OK)             \
+            return status_of_;                \
+    } while (0)
+
+/* Stores the status of `call` in the local variable `st` and jumps to the label `error`, unless it is DOP_OK.  The label precedes the
+ * cleanup that success and failure share. */
+#define DOP_TRY(call)     \
+    do {                  \
+        st = (call);      \
+        if (st != DOP_OK) \
+            goto error;   \
+    } while (0)
+
 /* Overflow-safe arithmetic on outside numbers: false when the result does not fit; *out is then unspecified. */
 static inline bool
 dop_add_u64(uint64_t a, uint64_t b, uint64_t *out)

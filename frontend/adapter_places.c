@@ -1,4 +1,6 @@
 #include "frontend/adapter_places.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
 
 #include "frontend/diffusion/parts.h"
 #include "frontend/facts/import.h"
@@ -41,7 +43,7 @@ static dop_status
 add_place(lister *l, const dop_adapter_place *p, const char *tensor)
 {
     if (!tensor || !dop_arena_grow(l->arena, (void **)&l->places, l->n, &l->cap, sizeof *l->places))
-        return DOP_FAIL(l->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(l->diag);
     /* Of rows that name one tensor for one weight, the first counts, as for importers. */
     for (uint32_t i = l->n; i-- > 0 && l->places[i].target == p->target;)
         if (l->places[i].first == p->first && l->places[i].expert == p->expert &&
@@ -67,17 +69,16 @@ static dop_status
 add_heads(lister *l, const dop_weight_need *need, bool keys, uint32_t target, const dop_rows *rows, const char *name)
 {
     const uint32_t each = (uint32_t)(rows->each / (keys ? need->rows : need->cols));
-    dop_status st = DOP_OK;
-    for (uint32_t h = 0; h < need->experts && st == DOP_OK; h++) {
+    for (uint32_t h = 0; h < need->experts; h++) {
         const dop_adapter_place p = {.target = target,
                                      .expert = h,
                                      .n = keys ? need->cols : need->rows,
                                      .start = h * each + (uint32_t)rows->start,
                                      .total = need->experts * each,
                                      .turned = keys};
-        st = add(l, &p, name);
+        DOP_RETURN_IF_ERROR(add(l, &p, name));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Adds the place of a weight's rows from `own` on, by one row of a table; for each expert, where experts are tensors of their own. */
@@ -115,29 +116,28 @@ add_named(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool
         p.expert = UINT32_MAX;
     if (!each)
         return add(l, &p, name);
-    dop_status st = DOP_OK;
-    for (uint32_t e = 0; e < need->experts && st == DOP_OK; e++) {
+    for (uint32_t e = 0; e < need->experts; e++) {
         dop_expert_name(name, e, one, sizeof one);
         p.expert = e;
-        st = add(l, &p, one);
+        DOP_RETURN_IF_ERROR(add(l, &p, one));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Adds the places of a weight by one table.  Consecutive rows with one role name parts of the weight below each other. */
 static dop_status
 add_table(lister *l, const dop_weight_need *need, const dop_tensor_name *table, bool gguf, uint32_t target)
 {
-    dop_status st = DOP_OK;
     uint32_t first = 0, own = 0;
-    for (const dop_tensor_name *n = table; n && n->role != DOP_W_none && st == DOP_OK; n++) {
+    for (const dop_tensor_name *n = table; n && n->role != DOP_W_none; n++) {
         if (n->role != need->role)
             continue;
         const bool below = n != table && n[-1].role == n->role;
         first = below ? first + own : 0;
-        st = below && own == 0 ? DOP_OK : add_named(l, need, n, gguf, target, first, &own);
+        if (!(below && own == 0))
+            DOP_RETURN_IF_ERROR(add_named(l, need, n, gguf, target, first, &own));
     }
-    return st;
+    return DOP_OK;
 }
 
 static bool
@@ -159,14 +159,14 @@ visit(void *user, const dop_weight_need *need)
     const uint32_t target = (uint32_t)(w - l->m->weights.items);
     /* Where the family has names of its own for a role, the common ones are of other families. */
     const dop_tensor_name *own = l->converted->more_gguf_names;
-    dop_status st = DOP_OK;
     if (l->hf)
-        st = add_table(l, need, has_role(f->more_names, need->role) ? f->more_names : f->names, false, target);
-    if (st == DOP_OK && l->gguf && need->layer >= 0)
-        st = add_table(l, need, dop_gguf_names_fused, true, target);
-    if (st == DOP_OK && l->gguf)
-        st = add_table(l, need, has_role(own, need->role) ? own : dop_gguf_names, true, target);
-    return st;
+        DOP_RETURN_IF_ERROR(
+            add_table(l, need, has_role(f->more_names, need->role) ? f->more_names : f->names, false, target));
+    if (l->gguf && need->layer >= 0)
+        DOP_RETURN_IF_ERROR(add_table(l, need, dop_gguf_names_fused, true, target));
+    if (l->gguf)
+        DOP_RETURN_IF_ERROR(add_table(l, need, has_role(own, need->role) ? own : dop_gguf_names, true, target));
+    return DOP_OK;
 }
 
 /* ---- models that draw --------------------------------------------------------------------------------------------------- */
@@ -177,10 +177,11 @@ add_names(lister *l, const dop_adapter_place *p, const char *module)
 {
     const char *names[DOP_DRAW_MOST_NAMES];
     const uint32_t n = module ? dop_draw_adapter_names(l->arena, l->m->diffusion, module, names) : 0;
-    dop_status st = module ? DOP_OK : DOP_FAIL(l->diag, DOP_E_NOMEM, "out of host memory");
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        st = add_place(l, p, names[i]);
-    return st;
+    if (!module)
+        DOP_RETURN_IF_ERROR(DOP_NO_MEMORY(l->diag));
+    for (uint32_t i = 0; i < n; i++)
+        DOP_RETURN_IF_ERROR(add_place(l, p, names[i]));
+    return DOP_OK;
 }
 
 /* Adds the names of a matrix of the first text encoder, which has the place `p`; those of the last layer, which stands behind the rows that
@@ -226,14 +227,13 @@ static dop_status
 add_drawings(lister *l)
 {
     const uint32_t n_text = l->n;
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < n_text && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < n_text; i++) {
         const dop_adapter_place p = l->places[i]; /* the list moves as it grows */
-        st = add_text(l, &p);
+        DOP_RETURN_IF_ERROR(add_text(l, &p));
     }
-    for (uint32_t i = 0; i < l->m->weights.n && st == DOP_OK; i++)
-        st = add_drawing(l, i);
-    return st;
+    for (uint32_t i = 0; i < l->m->weights.n; i++)
+        DOP_RETURN_IF_ERROR(add_drawing(l, i));
+    return DOP_OK;
 }
 
 dop_status
@@ -244,7 +244,7 @@ dop_adapter_places(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, do
         l.family++;
     dop_adapter_target *targets = dop_arena_alloc(arena, (m->weights.n + 1) * sizeof *targets);
     if (!targets)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     if (l.family == dop_families + dop_n_families)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the family %s is unknown", m->arch.family);
     const dop_weight *embed = dop_weights_find(&m->weights, "embed");
@@ -265,9 +265,11 @@ dop_adapter_places(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, do
                                           .experts = dop_weight_experts(w),
                                           .embedding = strcmp(w->name, "embed") == 0};
     }
-    dop_status st = dop_arch_each_weight(&m->arch, visit, &l);
-    if (st == DOP_OK && m->diffusion)
-        st = add_drawings(&l);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_arch_each_weight(&m->arch, visit, &l));
+    if (m->diffusion)
+        DOP_TRY(add_drawings(&l));
+error:
     dop_adapter_sort_places(l.places, l.n);
     *out = (dop_adapter_map){.targets = targets,
                              .n_targets = m->weights.n,
@@ -304,7 +306,7 @@ change(dop_checkpoint *m, const dop_adapter_part *part, double scale, dop_diag *
     if (w->taps && whole)
         whole = by_tap(w, whole, part->n, m->arena);
     if (!list || !a != !part->a || !whole != !part->whole)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     if (w->n_changes)
         memcpy(list, w->changes, w->n_changes * sizeof *list);
     list[w->n_changes++] = (dop_weight_change){.expert = part->expert,
@@ -325,10 +327,9 @@ dop_checkpoint_merge(dop_checkpoint *m, const char *path, double scale, dop_diag
 {
     dop_adapter_map map;
     dop_adapter adapter;
-    dop_status st = dop_adapter_places(m, m->arena, diag, &map);
-    if (st == DOP_OK)
-        st = dop_adapter_read(path, &map, m->arena, diag, &adapter);
-    for (uint32_t i = 0; st == DOP_OK && i < adapter.n_parts; i++)
-        st = change(m, &adapter.parts[i], scale, diag);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_adapter_places(m, m->arena, diag, &map));
+    DOP_RETURN_IF_ERROR(dop_adapter_read(path, &map, m->arena, diag, &adapter));
+    for (uint32_t i = 0; i < adapter.n_parts; i++)
+        DOP_RETURN_IF_ERROR(change(m, &adapter.parts[i], scale, diag));
+    return DOP_OK;
 }

@@ -1,9 +1,19 @@
 #include "base/encoding/utf8.h"
 #include "base/foreign.h"
 #include "base/os/system.h"
+#include "frontend/diffusion/diffusers.h"
+#include "frontend/diffusion/single_file.h"
+#include "frontend/facts/arch.h"
 #include "frontend/facts/import.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
+#include "frontend/gguf/import.h"
+#include "frontend/gguf/mmproj.h"
+#include "frontend/hf/ggml.h"
+#include "frontend/hf/import.h"
 #include "frontend/not_a_model.h"
+#include "frontend/rdrr/import.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -120,7 +130,7 @@ dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_chec
     dop_status st = S_ISDIR(sb.st_mode) ? load_directory(path, diag, out_model) : load_file(path, diag, out_model);
     if (st == DOP_OK && ((st = dop_arch_each_weight(&out_model->arch, name_tensor, out_model)) == DOP_E_NOMEM ||
                          (st = name_model(out_model)) == DOP_E_NOMEM))
-        DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        DOP_NO_MEMORY(diag);
     if (st != DOP_OK)
         dop_checkpoint_finish(out_model);
     return st;
@@ -239,16 +249,15 @@ move_weights(dop_checkpoint *m, dop_checkpoint *d, dop_layer *y, dop_diag *diag)
     uint32_t n = 0;
     char own[16];
     const int length = snprintf(own, sizeof own, "L%u.", m->arch.n_layers);
-    for (uint32_t i = 0; i < w->n; i++) /* those of the model's own layer that drafts give way */
+    for (uint32_t i = 0; i < w->n; i++)
+        /* those of the model's own layer that drafts give way */
         if (strncmp(w->items[i].name, own, (size_t)length) != 0)
             w->items[n++] = w->items[i];
     w->n = n;
-    dop_status st = dop_weights_keep(w, d->weights.maps, d->weights.n_maps, diag);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_weights_keep(w, d->weights.maps, d->weights.n_maps, diag));
     d->weights.maps = NULL;
     d->weights.n_maps = 0;
-    for (uint32_t i = 0; i < d->weights.n && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < d->weights.n; i++) {
         dop_weight one = d->weights.items[i];
         char *dot = NULL;
         const unsigned long layer = strtoul(one.name + 1, &dot, 10); /* "L0.q" */
@@ -259,9 +268,9 @@ move_weights(dop_checkpoint *m, dop_checkpoint *d, dop_layer *y, dop_diag *diag)
         }
         one.gguf = one.gguf_fused = NULL; /* what a file says of the model's first layer does not concern the drafter */
         one.name = dop_arena_printf(m->arena, "L%lu.%s", m->arch.n_layers + layer, role);
-        st = one.name ? dop_weights_add(w, &one, m->arena, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        DOP_RETURN_IF_ERROR(one.name ? dop_weights_add(w, &one, m->arena, diag) : DOP_NO_MEMORY(diag));
     }
-    return st == DOP_OK ? dop_weights_seal(w, diag) : st;
+    return dop_weights_seal(w, diag);
 }
 
 /* Makes a drafter, which fits, the model's layers that draft. */
@@ -272,7 +281,7 @@ adopt(dop_checkpoint *m, dop_checkpoint *d, dop_diag *diag)
     const uint32_t n = a->n_layers, defaults[] = {2, n / 2, n - 3};
     dop_layer *all = dop_arena_alloc(m->arena, (n + (size_t)d->arch.drafts) * sizeof *all), *y = all ? &all[n] : NULL;
     if (!all)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     memcpy(all, a->layers, n * sizeof *all);
     memcpy(y, d->arch.layers, d->arch.drafts * sizeof *y);
     for (uint32_t i = 0; i < d->arch.n_ropes; i++)

@@ -16,7 +16,7 @@ add_direction(dop_checkpoint *m, const dop_control_direction *d, double scale, d
     const dop_weight *there = y->control ? dop_weights_find(&m->weights, name) : NULL;
     float *all = there ? (float *)(uintptr_t)there->data : dop_arena_alloc(m->arena, n * sizeof *all);
     if (!all)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < n; i++)
         all[i] += (float)(scale * (double)d->values[i]);
     if (there)
@@ -41,8 +41,8 @@ dop_checkpoint_control(dop_checkpoint *m, const char *path, double scale, uint32
     dop_control x;
     if (m->arch.altup.n || m->arch.encoder.used)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "control vectors are not supported for this family of models");
-    dop_status st = dop_control_read(path, &want, m->arena, diag, &x);
-    for (uint32_t i = 0; i < x.n && st == DOP_OK; i++)
-        st = add_direction(m, &x.directions[i], scale, diag);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_control_read(path, &want, m->arena, diag, &x));
+    for (uint32_t i = 0; i < x.n; i++)
+        DOP_RETURN_IF_ERROR(add_direction(m, &x.directions[i], scale, diag));
+    return DOP_OK;
 }

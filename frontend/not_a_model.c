@@ -72,7 +72,7 @@ look(const char *dir, dop_arena *arena, dop_diag *diag, finds *f, dop_buf *names
     free(list);
     if (f->n_gguf > MAX_LISTED)
         dop_buf_puts(names, ", ...");
-    return names->failed || (f->n_gguf && !f->gguf) ? DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory") : DOP_OK;
+    return names->failed || (f->n_gguf && !f->gguf) ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 dop_status
@@ -94,7 +94,7 @@ dop_find_mmproj(const char *model, dop_arena *arena, dop_diag *diag, char **out_
         free(list[i]);
     }
     free(list);
-    return failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory") : DOP_OK;
+    return failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 /* The string under `key` of a JSON file in the folder, in the arena; "?": there is none. */

@@ -1,5 +1,7 @@
 /* The kernel of a persistent dispatch: persistent.glsl around its stages, which link.c puts in their places. */
 #include "kernels/gen/gen.h"
+#include "kernels/gen/generate.h"
+#include "kernels/gen/templates.h"
 
 /* Selection never chooses this variant: it is assembled from regions that have kernels of their own. */
 const dop_descriptor dop_descriptor_persistent = {0};
@@ -56,7 +58,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_targ
         args[2] = (dop_kernel_arg){.numbers = 2, .number = {numbers[0], numbers[1]}};
     }
     if (st == DOP_OK && (!k->glsl || !glsl || !nests || !args))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     dop_gen_close(&gen);
     return st;
 }

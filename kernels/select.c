@@ -1,6 +1,11 @@
 /* Choosing a variant and a tile for a region: the rows of kernels.def in their order, each asked through its descriptor. */
 #include "ir/graph/access.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
+#include "ir/region/graph_regions.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/trips.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* canon: common subexpression elimination, so that later passes see each value once.  Nodes that change neither values nor type
  * (scale by 1, offset by 0, reshape to an equal shape, cast to an equal type) go too.  Runs first, on a graph without regions. */
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 #include "passes/rewrite.h"
 
 #include <string.h>

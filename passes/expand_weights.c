@@ -1,6 +1,7 @@
 /* expand-weights: dequantize a weight matrix in a dispatch of its own, where a kernel path asks for it.  The matrix becomes f16
  * or f32 values in scratch memory, which the matmul reads: with many tokens a weight is then decoded once instead of once for
  * every tile of tokens.  The values live from one dispatch to the next, so that all layers share one piece of memory. */
+#include "ir/graph/dims.h"
 #include "passes/fusion/region.h"
 #include "passes/rewrite.h"
 

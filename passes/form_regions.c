@@ -1,5 +1,7 @@
 /* regions: one region per computed node, the starting point of fusion and the whole of --no-fuse.  The template follows
  * from what the node is and how many rows it has. */
+#include "ir/graph/dims.h"
+#include "ir/region/graph_regions.h"
 #include "passes/fusion/region.h"
 
 static dop_template

@@ -46,6 +46,6 @@ dop_pass_group_experts(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     made *all = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *all);
     if (!all)
-        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(cx->diag);
     return dop_rewrite_graph(cx, g, visit, all, changed);
 }

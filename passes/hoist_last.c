@@ -91,7 +91,7 @@ dop_pass_hoist_last(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     tail t = {dop_arena_alloc(cx->arena, g->n_nodes * sizeof *t.only_last),
               dop_arena_alloc(cx->arena, g->n_nodes * sizeof *t.last_of)};
     if (!t.only_last || !t.last_of)
-        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(cx->diag);
     find_tail(g, &t);
     return dop_rewrite_graph(cx, g, visit, &t, changed);
 }

@@ -74,7 +74,7 @@ dop_pass_narrow(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     bool *wide = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *wide);
     bool *read = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *read);
     if (!wide || !read)
-        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(cx->diag);
     find_wide(g, cx->target, wide, read);
     return dop_rewrite_graph(cx, g, visit, wide, changed);
 }

@@ -68,7 +68,7 @@ dop_pass_order(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     items = calloc(g->n_regions, sizeof *items);
     sorted = dop_arena_alloc(g->arena, g->n_regions * sizeof *sorted);
     if (!items || !sorted) {
-        st = DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(cx->diag);
         goto error;
     }
     for (dop_region_id r = 0; r < g->n_regions; r++)

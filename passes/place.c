@@ -31,7 +31,7 @@ compute_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t
     uint32_t now = 0;
     uint32_t *reads = calloc(g->n_regions, sizeof *reads); /* 1 + the last group that it reads something of */
     if (!reads)
-        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(cx->diag);
     for (dop_region_id r = 1; r < g->n_regions; r++) {
         if (g->regions[r].dead)
             continue;
@@ -93,7 +93,7 @@ dop_pass_place(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     group = calloc(g->n_regions, sizeof *group);
     lives = calloc(g->n_nodes, sizeof *lives);
     if (!p->values || !p->barrier || !group || !lives) {
-        st = DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(cx->diag);
         goto error;
     }
     st = compute_groups(cx, g, &f, group);

@@ -1,4 +1,6 @@
 #include "passes/rewrite.h"
+#include "ir/graph/graph_add.h"
+#include "ir/region/graph_regions.h"
 
 dop_status
 dop_rewrite_add(dop_rewrite *rw, dop_node_id old, const char *suffix, dop_op op, const dop_node_id *srcs,
@@ -7,11 +9,10 @@ dop_rewrite_add(dop_rewrite *rw, dop_node_id old, const char *suffix, dop_op op,
     const dop_node *o = dop_node_at(rw->from, old);
     const char *name = o->name;
     if (suffix && !(name = dop_arena_printf(rw->cx->arena, "%s.%s", o->name, suffix)))
-        return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_graph_add(&rw->to, op, name, srcs, n_srcs, attrs, want, rw->cx->diag, out_id);
-    if (st == DOP_OK)
-        dop_node_carry(dop_node_at(&rw->to, *out_id), o);
-    return st;
+        return DOP_NO_MEMORY(rw->cx->diag);
+    DOP_RETURN_IF_ERROR(dop_graph_add(&rw->to, op, name, srcs, n_srcs, attrs, want, rw->cx->diag, out_id));
+    dop_node_carry(dop_node_at(&rw->to, *out_id), o);
+    return DOP_OK;
 }
 
 static dop_status
@@ -34,7 +35,7 @@ dop_rewrite_graph(dop_pass_ctx *cx, dop_graph *g, dop_rewrite_fn fn, void *user,
         return st;
     rw.map = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *rw.map);
     if (!rw.map)
-        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(cx->diag);
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         st = fn(&rw, id, &rw.map[id]);
         if (st == DOP_OK && rw.map[id] == 0)

@@ -124,7 +124,7 @@ dop_fusion_log_add(dop_fusion_log *log, const dop_fusion_event *e, dop_diag *dia
         uint32_t cap = log->cap ? log->cap * 2 : 64;
         dop_fusion_event *p = realloc(log->items, cap * sizeof *p);
         if (!p)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         log->items = p;
         log->cap = cap;
     }
@@ -144,7 +144,7 @@ check_text(dop_pass_ctx *cx, const dop_graph *g, const char *pass)
     dop_arena_init(&arena);
     dop_graph_print(g, &a);
     if (a.failed) {
-        st = DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(cx->diag);
         goto error;
     }
     st = dop_graph_parse("(printed graph)", a.data, a.size, &arena, cx->diag, &back, &end);

@@ -8,9 +8,10 @@ dop_pass_select(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     const uint64_t before = dop_graph_hash(g);
     dop_status st = DOP_OK;
-    for (dop_region_id r = 1; cx->select && st == DOP_OK && r < g->n_regions; r++)
+    for (dop_region_id r = 1; cx->select && r < g->n_regions; r++)
         if (!g->regions[r].dead)
-            st = cx->select(cx->user, g, r, &g->regions[r].variant, &g->regions[r].tile);
+            DOP_TRY(cx->select(cx->user, g, r, &g->regions[r].variant, &g->regions[r].tile));
+error:
     *changed = dop_graph_hash(g) != before;
     return st;
 }

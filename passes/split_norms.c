@@ -1,6 +1,7 @@
 /* split-norms: rewrite a norm as a row statistic and element-wise arithmetic, so that fusion can put
  * each part where it costs nothing: the weight into the reader's load phase, the statistic beside the reader's sum, the
  * scale after it.  Norms of one row share the statistic.  Runs before hoist-row-scale, which moves the scale. */
+#include "ir/graph/dims.h"
 #include "passes/rewrite.h"
 
 /* Several norms of one row have one statistic: gives the node that is there already, or adds one. */
@@ -33,15 +34,12 @@ split_rmsnorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     double add = dop_node_f(rw->from, old, DOP_A_add);
     dop_attr eps = {.f = dop_node_f(rw->from, old, DOP_A_eps)}, by = {.f = add};
     dop_want want = {o->type, o->shape};
-    dop_status st = add_once(rw, old, "rms", DOP_OP_row_rms, &x, 1, &eps, NULL, &stat);
-    if (st == DOP_OK && add != 0.0)
-        st = dop_rewrite_add(rw, old, "w", DOP_OP_offset, &w, 1, &by, NULL, &w);
-    if (st == DOP_OK)
-        st = dop_rewrite_add(rw, old, "xw", DOP_OP_mul, (dop_node_id[]){x, w}, 2, NULL, &want, &m);
+    DOP_RETURN_IF_ERROR(add_once(rw, old, "rms", DOP_OP_row_rms, &x, 1, &eps, NULL, &stat));
+    if (add != 0.0)
+        DOP_RETURN_IF_ERROR(dop_rewrite_add(rw, old, "w", DOP_OP_offset, &w, 1, &by, NULL, &w));
+    DOP_RETURN_IF_ERROR(dop_rewrite_add(rw, old, "xw", DOP_OP_mul, (dop_node_id[]){x, w}, 2, NULL, &want, &m));
     /* The statistic is multiplied last, so that hoist-row-scale can move it past a matmul. */
-    if (st == DOP_OK)
-        st = dop_rewrite_add(rw, old, NULL, DOP_OP_mul, (dop_node_id[]){m, stat}, 2, NULL, &want, out_id);
-    return st;
+    return dop_rewrite_add(rw, old, NULL, DOP_OP_mul, (dop_node_id[]){m, stat}, 2, NULL, &want, out_id);
 }
 
 static dop_status
@@ -52,21 +50,15 @@ split_layernorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     dop_want centered = {DOP_TYPE_f32, o->shape}; /* rounding before the second statistic would be an error of it */
     dop_attr eps = {.f = dop_node_f(rw->from, old, DOP_A_eps)};
     dop_want want = {o->type, o->shape};
-    dop_status st = add_once(rw, old, "mean", DOP_OP_row_mean, &x, 1, NULL, NULL, &mean);
-    if (st == DOP_OK)
-        st = add_once(rw, old, "c", DOP_OP_sub, (dop_node_id[]){x, mean}, 2, NULL, &centered, &v);
+    DOP_RETURN_IF_ERROR(add_once(rw, old, "mean", DOP_OP_row_mean, &x, 1, NULL, NULL, &mean));
+    DOP_RETURN_IF_ERROR(add_once(rw, old, "c", DOP_OP_sub, (dop_node_id[]){x, mean}, 2, NULL, &centered, &v));
     /* The deviation is the root mean square of what is left without the mean: one chain, hence one row program. */
-    if (st == DOP_OK)
-        st = add_once(rw, old, "istd", DOP_OP_row_rms, &v, 1, &eps, NULL, &istd);
-    if (st == DOP_OK)
-        st = add_once(rw, old, "n", DOP_OP_mul, (dop_node_id[]){v, istd}, 2, NULL, &want, &v);
-    if (st != DOP_OK || o->n_srcs < 3)
-        return st == DOP_OK ? dop_rewrite_add(rw, old, NULL, DOP_OP_mul, (dop_node_id[]){v, w}, 2, NULL, &want, out_id)
-                            : st;
-    st = dop_rewrite_add(rw, old, "nw", DOP_OP_mul, (dop_node_id[]){v, w}, 2, NULL, &want, &v);
-    if (st == DOP_OK)
-        st = dop_rewrite_add(rw, old, NULL, DOP_OP_add, (dop_node_id[]){v, rw->map[o->src[2]]}, 2, NULL, &want, out_id);
-    return st;
+    DOP_RETURN_IF_ERROR(add_once(rw, old, "istd", DOP_OP_row_rms, &v, 1, &eps, NULL, &istd));
+    DOP_RETURN_IF_ERROR(add_once(rw, old, "n", DOP_OP_mul, (dop_node_id[]){v, istd}, 2, NULL, &want, &v));
+    if (o->n_srcs < 3)
+        return dop_rewrite_add(rw, old, NULL, DOP_OP_mul, (dop_node_id[]){v, w}, 2, NULL, &want, out_id);
+    DOP_RETURN_IF_ERROR(dop_rewrite_add(rw, old, "nw", DOP_OP_mul, (dop_node_id[]){v, w}, 2, NULL, &want, &v));
+    return dop_rewrite_add(rw, old, NULL, DOP_OP_add, (dop_node_id[]){v, rw->map[o->src[2]]}, 2, NULL, &want, out_id);
 }
 
 static dop_status

@@ -32,13 +32,13 @@ add_piece(dop_rewrite *rw, dop_node_id whole, uint32_t number, uint32_t first, u
     const dop_node *w = dop_node_at(rw->from, whole);
     dop_node_id **made = rw->user;
     if (!made[whole] && !(made[whole] = dop_arena_alloc(rw->cx->arena, MOST * sizeof **made)))
-        return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(rw->cx->diag);
     if ((*out_id = made[whole][number]) != 0)
         return DOP_OK;
     const char *name = dop_arena_printf(rw->cx->arena, "%s[%u:%u]", w->attr[0].s, first, end);
     const char *suffix = dop_arena_printf(rw->cx->arena, "rows%u", first);
     if (!name || !suffix)
-        return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(rw->cx->diag);
     dop_attr attr = {.s = name};
     dop_want want = {w->type, w->shape};
     want.shape.dim[want.shape.rank - 2].mul = end - first;
@@ -61,7 +61,7 @@ add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, ui
     const bool gathers = o->op == DOP_OP_gather;
     const char *suffix = dop_arena_printf(rw->cx->arena, "of%u", first);
     if (!suffix)
-        return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(rw->cx->diag);
     dop_node_id srcs[DOP_MAX_SRCS];
     for (uint32_t i = 0; i < o->n_srcs; i++)
         srcs[i] = rw->map[o->src[i]];
@@ -94,7 +94,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
             dop_want want = {o->type, o->shape};
             const char *suffix = to < read ? dop_arena_printf(rw->cx->arena, "to%u", to) : NULL;
             if (to < read && !suffix)
-                return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
+                return DOP_NO_MEMORY(rw->cx->diag);
             if (!gathers)
                 want.shape.dim[want.shape.rank - 1].mul = to;
             st = dop_rewrite_add(rw, old, suffix, gathers ? DOP_OP_add : DOP_OP_concat, both, 2, NULL, &want, &both[1]);
@@ -114,6 +114,6 @@ dop_pass_split_weights(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         return DOP_OK;
     dop_node_id **made = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *made); /* [weight][piece] */
     if (!made)
-        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(cx->diag);
     return dop_rewrite_graph(cx, g, visit, made, changed);
 }

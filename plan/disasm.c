@@ -1,4 +1,6 @@
+#include "plan/disasm.h"
 #include "plan/plan.h"
+#include "plan/plan_names.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,7 @@
 #include "plan/plan.h"
+#include "plan/plan_check.h"
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
 
 #include "base/foreign.h"
 #include "base/os/system.h"
@@ -329,9 +332,11 @@ dop_plan_open_memory(const void *data, uint64_t size, dop_diag *diag, dop_plan *
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a plan in memory must be aligned to 16 bytes");
     out_plan->data = data;
     out_plan->size = size;
-    dop_status st = open_bytes(out_plan, diag);
-    if (st == DOP_OK && out_plan->n_files > 0)
-        st = DOP_FAIL(diag, DOP_E_INPUT, "the plan has external weights and was opened from memory");
+    dop_status st = DOP_OK;
+    DOP_TRY(open_bytes(out_plan, diag));
+    if (out_plan->n_files > 0)
+        DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT, "the plan has external weights and was opened from memory"));
+error:
     if (st != DOP_OK)
         memset(out_plan, 0, sizeof *out_plan);
     return st;
@@ -345,7 +350,7 @@ open_files(dop_plan *plan, dop_diag *diag)
     dop_buf path = {0};
     plan->file_maps = calloc(plan->n_files, sizeof *plan->file_maps);
     if (!plan->file_maps)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const char *slash = dop_path_slash(plan->path);
     for (uint32_t i = 0; i < plan->n_files && st == DOP_OK; i++) {
         path.size = 0;
@@ -353,7 +358,7 @@ open_files(dop_plan *plan, dop_diag *diag)
             dop_buf_append(&path, plan->path, (size_t)(slash - plan->path) + 1);
         dop_buf_puts(&path, dop_plan_string(plan, plan->files[i].name));
         if (path.failed)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
         else
             st = dop_map_open(path.data, plan->files[i].model ? NULL : diag, &plan->file_maps[i]);
         if (plan->files[i].model &&

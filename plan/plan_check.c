@@ -1,8 +1,12 @@
 /* Every index, offset and count in the rows of a plan.  The digests only say that the file is as its writer left it;
  * these checks say that using it stays inside the file and inside the slots. */
+#include "plan/plan_check.h"
 #include "base/caps.h"
 #include "base/os/system.h"
 #include "plan/plan.h"
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
+#include "plan/plan_ranges.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+#include "plan/plan_names.h"
 #include "plan/plan.h"
 
 const char *

@@ -1,5 +1,7 @@
 /* Plans that are a part of a model: the directory of a file of several, and the rows that say what crosses. */
+#include "plan/plan_part.h"
 #include "plan/plan.h"
+#include "plan/plan_names.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -67,10 +69,9 @@ check_set(const void *bytes, uint64_t size, const char *path, dop_diag *diag, co
         return DAMAGED(path, "a directory of %u parts", h->n_parts);
     if (dop_plan_set_digest(h, (const dop_plan_set_row *)(const void *)(h + 1)) != h->digest)
         return DAMAGED(path, "the digest of its directory does not match");
-    dop_status st = check_rows(h, bytes, path, diag);
-    if (st == DOP_OK)
-        *out_set = h;
-    return st;
+    DOP_RETURN_IF_ERROR(check_rows(h, bytes, path, diag));
+    *out_set = h;
+    return DOP_OK;
 }
 
 /* A pipe is not waited for: nothing is read from it, and what opens the plan says why it is none. */
@@ -358,14 +359,13 @@ dop_plan_check_part(const dop_plan *plan, dop_diag *diag)
 {
     const dop_plan_part *p = plan->part;
     uint32_t first[2] = {UINT32_MAX, UINT32_MAX};
-    dop_status st = DOP_OK;
     if (p && (p->n_parts < 2 || p->n_parts > DOP_MAX_PARTS || p->number >= p->n_parts ||
               p->first_layer >= p->end_layer || p->end_layer > plan->model->n_layers || p->flags >> 2))
         return DAMAGED(plan->path, "part %u of %u, layers %u to %u of %u", p->number, p->n_parts, p->first_layer,
                        p->end_layer, plan->model->n_layers);
-    for (uint32_t i = 0; i < plan->n_crossings && st == DOP_OK; i++)
-        st = check_crossing(plan, i, diag);
-    for (uint32_t s = 0; s < plan->n_schedules && st == DOP_OK; s++)
-        st = p ? check_sides(plan, s, diag) : check_given(plan, s, first, diag);
-    return st;
+    for (uint32_t i = 0; i < plan->n_crossings; i++)
+        DOP_RETURN_IF_ERROR(check_crossing(plan, i, diag));
+    for (uint32_t s = 0; s < plan->n_schedules; s++)
+        DOP_RETURN_IF_ERROR(p ? check_sides(plan, s, diag) : check_given(plan, s, first, diag));
+    return DOP_OK;
 }

@@ -1,6 +1,8 @@
 /* Where the weights of a plan are: in the plan, in a file beside it, or in ranges of the model's own files. */
+#include "plan/plan_ranges.h"
 #include "base/storage/packing.h"
 #include "plan/plan.h"
+#include "plan/plan_names.h"
 #include "plan/plan_weights.h"
 
 #include <stdlib.h>
@@ -227,23 +229,24 @@ dop_plan_verify_weights(const dop_plan *plan, const _Atomic bool *stop, dop_diag
     digested d = {.list = calloc(most, sizeof *d.list),
                   .want = calloc(most, sizeof *d.want),
                   .file = calloc(most, sizeof *d.file)};
-    dop_status st = d.list && d.want && d.file ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK) {
-        if (plan->weights)
-            add(&d, plan->weights, plan->weights_size, plan->weights_digest, UINT32_MAX);
-        for (uint32_t i = 0; i < plan->n_files; i++)
-            if (!plan->files[i].model)
-                add(&d, plan->file_maps[i].data, plan->file_maps[i].size, plan->files[i].digest, i);
-        for (uint32_t i = 0; i < plan->n_ranges; i++) {
-            const dop_plan_range *r = &plan->ranges[i];
-            if (r->what != DOP_RANGE_GROUPS)
-                add(&d, plan->file_maps[r->file].data + r->file_offset, dop_plan_range_bytes(r), r->digest, r->file);
-        }
-        st = dop_weights_digest(d.list, d.n, stop, diag);
+    dop_status st = DOP_OK;
+    if (!(d.list && d.want && d.file))
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    if (plan->weights)
+        add(&d, plan->weights, plan->weights_size, plan->weights_digest, UINT32_MAX);
+    for (uint32_t i = 0; i < plan->n_files; i++)
+        if (!plan->files[i].model)
+            add(&d, plan->file_maps[i].data, plan->file_maps[i].size, plan->files[i].digest, i);
+    for (uint32_t i = 0; i < plan->n_ranges; i++) {
+        const dop_plan_range *r = &plan->ranges[i];
+        if (r->what != DOP_RANGE_GROUPS)
+            add(&d, plan->file_maps[r->file].data + r->file_offset, dop_plan_range_bytes(r), r->digest, r->file);
     }
-    for (uint32_t i = 0; i < d.n && st == DOP_OK; i++)
+    DOP_TRY(dop_weights_digest(d.list, d.n, stop, diag));
+    for (uint32_t i = 0; i < d.n; i++)
         if (d.list[i].digest != d.want[i])
-            st = mismatch(plan, d.file[i], diag);
+            DOP_TRY(mismatch(plan, d.file[i], diag));
+error:
     free(d.list);
     free(d.want);
     free(d.file);

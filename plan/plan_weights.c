@@ -15,7 +15,7 @@ dop_weights_hash_init(dop_weights_hash *hash, dop_diag *diag)
     memset(hash, 0, sizeof *hash);
     hash->piece = XXH3_createState();
     if (!hash->piece)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     XXH3_64bits_reset(hash->piece);
     return DOP_OK;
 }
@@ -58,10 +58,10 @@ dop_weights_hash_value(dop_weights_hash *hash, dop_diag *diag, uint64_t *out_dig
 {
     *out_digest = XXH3_64bits_digest(hash->piece);
     if (hash->digests.size == 0)
-        return hash->digests.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+        return hash->digests.failed ? DOP_NO_MEMORY(diag) : DOP_OK;
     put_digest(&hash->digests, *out_digest);
     if (hash->digests.failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     *out_digest = combine(&hash->digests);
     return DOP_OK;
 }
@@ -126,7 +126,7 @@ dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *st
     pieces p = {.jobs = calloc((size_t)total, sizeof *p.jobs), .stop = stop};
     if (!p.jobs || total > UINT32_MAX) {
         free(p.jobs);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     uint32_t at = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -144,7 +144,7 @@ dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *st
             put_digest(&digests, p.jobs[at + k].digest);
         ranges[i].digest = count == 1 ? p.jobs[at].digest : combine(&digests);
         if (digests.failed)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
         dop_buf_finish(&digests);
         at += (uint32_t)count;
     }

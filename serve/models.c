@@ -210,7 +210,7 @@ dop_models_take(dop_models *models, const char *name, void (*wake)(void *user), 
         *diag = x->diag;
         lease = DOP_LEASE_FAILED;
     } else if (!add_waiter(x, wake, user)) {
-        DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        DOP_NO_MEMORY(diag);
         lease = DOP_LEASE_FAILED;
     } else if (x->state == ABSENT) {
         want(models, x);
@@ -520,7 +520,7 @@ add_entry(dop_models *m, const dop_models_entry *from, dop_diag *diag)
                                 k < from->n_aliases ? from->aliases[k] : from->id);
     m->n++;
     if (!copy_entry(from, &x->entry))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     x->bytes = stat(from->path, &file) == 0 ? (uint64_t)file.st_size : 0;
     return DOP_OK;
 }
@@ -532,7 +532,7 @@ dop_models_create(const dop_models_entry *entries, size_t n, const dop_models_ho
     dop_models *m = calloc(1, sizeof *m);
     *out_models = m;
     if (!m)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     m->how = *how;
     pthread_mutex_init(&m->lock, NULL);
     pthread_condattr_t clock;
@@ -542,7 +542,7 @@ dop_models_create(const dop_models_entry *entries, size_t n, const dop_models_ho
     pthread_condattr_destroy(&clock);
     m->all = calloc(n, sizeof *m->all);
     if (!m->all)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (size_t i = 0; i < n; i++) {
         const dop_status st = add_entry(m, &entries[i], diag);
         if (st != DOP_OK)

@@ -74,7 +74,7 @@ turn(const reader *r, const float *from, uint64_t rows, uint64_t cols, const flo
 {
     float *v = dop_arena_alloc(r->arena, (size_t)(rows * cols) * sizeof *v);
     if (!v)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     for (uint64_t i = 0; i < rows * cols; i++)
         v[i % cols * rows + i / cols] = from[i];
     *out = v;
@@ -88,7 +88,7 @@ take(const reader *r, const dop_adapter_matrix *m, uint32_t expert, bool turn, c
     const uint64_t n = m->rows * m->cols, from = (m->experts > 1 ? expert : 0) * n;
     float *v = n < SIZE_MAX / sizeof *v ? dop_arena_alloc(r->arena, (size_t)(n ? n : 1) * sizeof *v) : NULL;
     if (!v)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     for (uint64_t i = 0; i < n; i++) {
         const float x = dop_adapter_value(m, from + i);
         if (!isfinite(x))
@@ -130,7 +130,7 @@ pick_rows(const reader *r, const dop_adapter_place *p, const float *all, uint64_
 {
     float *rows = dop_arena_alloc(r->arena, (size_t)(p->n * cols) * sizeof *rows);
     if (!rows)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     for (uint32_t i = 0; i < p->n; i++)
         memcpy(rows + i * cols, all + row_of(p, i) * cols, (size_t)cols * sizeof *rows);
     *out = rows;
@@ -200,17 +200,16 @@ static dop_status
 turn_part(const reader *r, const dop_adapter_place *place, const values *v, dop_adapter_part *part)
 {
     const uint32_t n = part->n;
-    dop_status st = DOP_OK;
     part->n = r->map->targets[place->target].rows;
     if (part->lengths)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->f->path, "%s: DoRA is not supported for this matrix", part->tensor);
     if (v->a)
-        st = turn(r, part->b, n, v->rank, &part->a);
-    if (st == DOP_OK && v->a)
-        st = turn(r, v->a, v->rank, v->cols, &part->b);
-    if (st == DOP_OK && v->whole)
-        st = turn(r, part->whole, n, v->cols, &part->whole);
-    return st;
+        DOP_RETURN_IF_ERROR(turn(r, part->b, n, v->rank, &part->a));
+    if (v->a)
+        DOP_RETURN_IF_ERROR(turn(r, v->a, v->rank, v->cols, &part->b));
+    if (v->whole)
+        DOP_RETURN_IF_ERROR(turn(r, part->whole, n, v->cols, &part->whole));
+    return DOP_OK;
 }
 
 static dop_status
@@ -235,7 +234,7 @@ add_part(reader *r, const dop_adapter_pair *p, const dop_adapter_place *place, u
         return st;
     if (r->out->n_parts == MAX_PARTS ||
         !dop_arena_grow(r->arena, (void **)&r->out->parts, r->out->n_parts, &r->cap, sizeof part))
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     r->out->parts[r->out->n_parts++] = part;
     r->out->rank = part.rank > r->out->rank ? part.rank : r->out->rank;
     return DOP_OK;
@@ -311,7 +310,7 @@ open_directory(const char *dir, bool draws, dop_arena *arena, dop_diag *diag, do
                *pickle = dop_arena_printf(arena, "%s/adapter_model.bin", dir),
                *drawing = dop_arena_printf(arena, "%s/pytorch_lora_weights.safetensors", dir);
     if (!weights || !config || !pickle || !drawing)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     if (draws && access(config, F_OK) != 0 && access(drawing, F_OK) == 0)
         return dop_adapter_read_diffusers(drawing, arena, diag, f);
     if (access(config, F_OK) != 0)
@@ -339,7 +338,7 @@ open_file(const char *path, bool draws, dop_arena *arena, dop_diag *diag, dop_ad
     const char *slash = dop_path_slash(path);
     const char *config = dop_arena_printf(arena, "%.*sadapter_config.json", slash ? (int)(slash + 1 - path) : 0, path);
     if (!config)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     if (draws && access(config, F_OK) != 0)
         return dop_adapter_read_diffusers(path, arena, diag, f);
     if (access(config, F_OK) != 0)
@@ -355,16 +354,18 @@ dop_adapter_read(const char *path, const dop_adapter_map *map, dop_arena *arena,
     *out = (dop_adapter){0};
     if (stat(path, &sb) != 0)
         return dop_refuse_absent(path, errno, diag);
-    dop_status st = S_ISDIR(sb.st_mode) ? open_directory(path, map->draws, arena, diag, &f)
-                                        : open_file(path, map->draws, arena, diag, &f);
-    if (st == DOP_OK && f.arch && *map->archs && !dop_has_word(map->archs, f.arch))
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this adapter is of a model of architecture %s, and this one is %s",
-                         f.arch, map->archs);
-    if (st == DOP_OK && f.n_pairs == 0)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this adapter has no matrices");
+    dop_status st = DOP_OK;
+    DOP_TRY(S_ISDIR(sb.st_mode) ? open_directory(path, map->draws, arena, diag, &f)
+                                : open_file(path, map->draws, arena, diag, &f));
+    if (f.arch && *map->archs && !dop_has_word(map->archs, f.arch))
+        DOP_TRY(DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                            "this adapter is of a model of architecture %s, and this one is %s", f.arch, map->archs));
+    if (f.n_pairs == 0)
+        DOP_TRY(DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this adapter has no matrices"));
     reader r = {map, &f, arena, diag, out, 0};
-    for (uint32_t i = 0; i < f.n_pairs && st == DOP_OK; i++)
-        st = read_module(&r, &f.pairs[i]);
+    for (uint32_t i = 0; i < f.n_pairs; i++)
+        DOP_TRY(read_module(&r, &f.pairs[i]));
+error:
     dop_map_close(&f.map);
     return st;
 }
@@ -384,5 +385,5 @@ dop_adapter_argument(const char *text, dop_arena *arena, dop_diag *diag, const c
         colon = NULL;
     }
     *out_path = dop_arena_printf(arena, "%.*s", colon ? (int)(colon - text) : (int)strlen(text), text);
-    return *out_path ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    return *out_path ? DOP_OK : DOP_NO_MEMORY(diag);
 }

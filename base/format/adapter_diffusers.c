@@ -84,7 +84,7 @@ add_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter
         const char *module = module_of(t->name, (size_t)(at - t->name), arena);
         dop_adapter_pair *p = NULL;
         if (!module)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(diag);
         const dop_status st = dop_adapter_add(f, module, strlen(module), arena, diag, &p);
         if (st != DOP_OK)
             return st;
@@ -109,7 +109,7 @@ read_part(const json_t *root, const char *part, const char *path, dop_diag *diag
     {
         if (strncmp(key, part, k) == 0 && key[k] == '.' && !json_is_null(value) &&
             json_object_set(own, key + k + 1, value))
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(diag);
     }
     *out_says = json_object_size(own) > 0;
     return *out_says ? dop_adapter_read_config(own, path, diag, out) : DOP_OK;
@@ -125,9 +125,9 @@ set_scales(dop_adapter_file *f, const json_t *root, dop_diag *diag)
     json_t *own[PARTS] = {NULL};
     bool says[PARTS] = {false};
     dop_status st = DOP_OK;
-    for (size_t i = 0; i < PARTS && st == DOP_OK; i++)
-        st = read_part(root, parts[i], f->path, diag, &own[i], &configs[i], &says[i]);
-    for (uint32_t i = 0; i < f->n_pairs && st == DOP_OK; i++) {
+    for (size_t i = 0; i < PARTS; i++)
+        DOP_TRY(read_part(root, parts[i], f->path, diag, &own[i], &configs[i], &says[i]));
+    for (uint32_t i = 0; i < f->n_pairs; i++) {
         dop_adapter_pair *p = &f->pairs[i];
         const size_t k = strcspn(p->module, ".");
         size_t part = 0;
@@ -135,12 +135,13 @@ set_scales(dop_adapter_file *f, const json_t *root, dop_diag *diag)
             part++;
         const double alpha = p->alpha.tensor ? (double)dop_adapter_value(&p->alpha, 0) : 1;
         if (!isfinite(alpha) || fabs(alpha) > 1e6)
-            st = DOP_FAIL_IN(diag, DOP_E_INPUT, f->path, "tensor %s is no sensible number", p->alpha.tensor);
+            DOP_TRY(DOP_FAIL_IN(diag, DOP_E_INPUT, f->path, "tensor %s is no sensible number", p->alpha.tensor));
         else if (p->alpha.tensor)
             p->scale = p->a.rows ? alpha / (double)p->a.rows : 1;
         else if (part < PARTS && says[part])
-            st = dop_adapter_set_scale(&configs[part], p, diag);
+            DOP_TRY(dop_adapter_set_scale(&configs[part], p, diag));
     }
+error:
     for (size_t i = 0; i < PARTS; i++)
         json_decref(own[i]);
     return st;
@@ -153,19 +154,17 @@ dop_adapter_read_diffusers(const char *path, dop_arena *arena, dop_diag *diag, d
     const char *said = NULL;
     json_t *root = NULL;
     *out = (dop_adapter_file){.path = path, .exact = true};
-    dop_status st = dop_map_open(path, diag, &out->map);
-    if (st == DOP_OK)
-        st = dop_st_parse(path, &out->map, arena, diag, &set);
-    if (st == DOP_OK)
-        st = dop_st_metadata(path, &out->map, "lora_adapter_metadata", arena, diag, &said);
-    if (st == DOP_OK && said)
-        st = dop_json_decode(said, strlen(said), &(dop_json_how){.path = path}, diag, &root);
-    for (uint32_t i = 0; i < set.n && st == DOP_OK; i++)
-        st = add_tensor(&set.tensors[i], arena, diag, out);
-    if (st == DOP_OK)
-        st = dop_adapter_join(out, diag);
-    if (st == DOP_OK)
-        st = set_scales(out, root, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_map_open(path, diag, &out->map));
+    DOP_TRY(dop_st_parse(path, &out->map, arena, diag, &set));
+    DOP_TRY(dop_st_metadata(path, &out->map, "lora_adapter_metadata", arena, diag, &said));
+    if (said)
+        DOP_TRY(dop_json_decode(said, strlen(said), &(dop_json_how){.path = path}, diag, &root));
+    for (uint32_t i = 0; i < set.n; i++)
+        DOP_TRY(add_tensor(&set.tensors[i], arena, diag, out));
+    DOP_TRY(dop_adapter_join(out, diag));
+    DOP_TRY(set_scales(out, root, diag));
+error:
     json_decref(root);
     return st;
 }

@@ -54,7 +54,7 @@ add_tensor(const dop_gguf *g, const dop_gguf_tensor *t, dop_arena *arena, dop_di
         return DOP_FAIL_IN(diag, DOP_E_INPUT, g->path, "a tensor name has %llu bytes, at most %d are supported",
                            (unsigned long long)t->name.len, MAX_NAME);
     if (!name)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     const bool is_a = ends(&t->name, ".lora_a", &len);
     if (!is_a && !ends(&t->name, ".lora_b", &len))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, g->path, "tensor %s is no part of a low-rank adapter (lora_a, lora_b)",
@@ -86,7 +86,7 @@ dop_adapter_read_gguf(const char *path, dop_arena *arena, dop_diag *diag, dop_ad
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this adapter is not a LoRA adapter (adapter.type)");
     if (st == DOP_OK && dop_gguf_string(dop_gguf_find(&g, "general.architecture"), &arch) &&
         !(out->arch = dop_arena_printf(arena, "%.*s", (int)(arch.len > 60 ? 60 : arch.len), arch.data)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
     const dop_gguf_kv *kv = st == DOP_OK ? dop_gguf_find(&g, "adapter.lora.alpha") : NULL;
     if (kv && (!dop_gguf_f64(kv, 0, &alpha) || !isfinite(alpha) || fabs(alpha) > 1e6))
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "adapter.lora.alpha is not a number of sensible size");

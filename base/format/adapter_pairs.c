@@ -14,7 +14,7 @@ dop_adapter_add(dop_adapter_file *f, const char *module, size_t len, dop_arena *
         return DOP_FAIL_IN(diag, DOP_E_INPUT, f->path, "more than %d tensors", MAX_TENSORS);
     char *name = dop_arena_printf(arena, "%.*s", (int)len, module);
     if (!name || !dop_arena_grow(arena, (void **)&f->pairs, f->n_pairs, &f->cap_pairs, sizeof *f->pairs))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     f->pairs[f->n_pairs] = (dop_adapter_pair){.module = name, .scale = 1};
     *out = &f->pairs[f->n_pairs++];
     return DOP_OK;
@@ -41,31 +41,26 @@ move(const dop_adapter_file *f, const dop_adapter_matrix *from, dop_adapter_matr
 dop_status
 dop_adapter_join(dop_adapter_file *f, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
     uint32_t n = 0;
     if (f->n_pairs)
         qsort(f->pairs, f->n_pairs, sizeof *f->pairs, compare_modules);
-    for (uint32_t i = 0; i < f->n_pairs && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < f->n_pairs; i++) {
         const dop_adapter_pair *p = &f->pairs[i];
         dop_adapter_pair *to = n > 0 ? &f->pairs[n - 1] : NULL;
         if (!to || strcmp(to->module, p->module) != 0) {
             f->pairs[n++] = *p;
             continue;
         }
-        st = move(f, &p->a, &to->a, diag);
-        if (st == DOP_OK)
-            st = move(f, &p->b, &to->b, diag);
-        if (st == DOP_OK)
-            st = move(f, &p->lengths, &to->lengths, diag);
-        if (st == DOP_OK)
-            st = move(f, &p->whole, &to->whole, diag);
-        if (st == DOP_OK)
-            st = move(f, &p->alpha, &to->alpha, diag);
+        DOP_RETURN_IF_ERROR(move(f, &p->a, &to->a, diag));
+        DOP_RETURN_IF_ERROR(move(f, &p->b, &to->b, diag));
+        DOP_RETURN_IF_ERROR(move(f, &p->lengths, &to->lengths, diag));
+        DOP_RETURN_IF_ERROR(move(f, &p->whole, &to->whole, diag));
+        DOP_RETURN_IF_ERROR(move(f, &p->alpha, &to->alpha, diag));
         to->embedding |= p->embedding;
         to->turned |= p->turned;
     }
     f->n_pairs = n;
-    return st;
+    return DOP_OK;
 }
 
 static uint16_t

@@ -233,19 +233,17 @@ dop_adapter_read_peft(const char *weights, const char *config_path, dop_arena *a
     json_t *root = NULL;
     dop_st_set set = {0};
     *out = (dop_adapter_file){.path = weights};
-    dop_status st = dop_json_decode_file(&(dop_json_how){.path = config_path}, diag, &root);
-    if (st == DOP_OK)
-        st = dop_adapter_read_config(root, config_path, diag, &c);
-    if (st == DOP_OK)
-        st = dop_map_open(weights, diag, &out->map);
-    if (st == DOP_OK)
-        st = dop_st_parse(weights, &out->map, arena, diag, &set);
-    for (uint32_t i = 0; i < set.n && st == DOP_OK; i++)
-        st = add_tensor(&set.tensors[i], arena, diag, out);
-    if (st == DOP_OK)
-        st = dop_adapter_join(out, diag);
-    for (uint32_t i = 0; i < out->n_pairs && st == DOP_OK; i++)
-        st = dop_adapter_set_scale(&c, &out->pairs[i], diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_json_decode_file(&(dop_json_how){.path = config_path}, diag, &root));
+    DOP_TRY(dop_adapter_read_config(root, config_path, diag, &c));
+    DOP_TRY(dop_map_open(weights, diag, &out->map));
+    DOP_TRY(dop_st_parse(weights, &out->map, arena, diag, &set));
+    for (uint32_t i = 0; i < set.n; i++)
+        DOP_TRY(add_tensor(&set.tensors[i], arena, diag, out));
+    DOP_TRY(dop_adapter_join(out, diag));
+    for (uint32_t i = 0; i < out->n_pairs; i++)
+        DOP_TRY(dop_adapter_set_scale(&c, &out->pairs[i], diag));
+error:
     json_decref(root);
     return st;
 }

@@ -62,7 +62,7 @@ dop_control_read(const char *path, const dop_control_want *want, dop_arena *aren
         return st;
     out->directions = dop_arena_alloc(arena, (g.tensor_count + 1) * sizeof *out->directions);
     if (!out->directions)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
     for (size_t i = 0; i < g.tensor_count && st == DOP_OK; i++) {
         unsigned long layer;
         if (!layer_of(&g.tensors[i], &layer))
@@ -74,8 +74,7 @@ dop_control_read(const char *path, const dop_control_want *want, dop_arena *aren
         if (st != DOP_OK || layer < want->first || layer > want->last)
             continue;
         float *values = dop_arena_alloc(arena, want->width * sizeof *values);
-        st = values ? read_values(&g, &g.tensors[i], want->width, layer, values, diag)
-                    : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = values ? read_values(&g, &g.tensors[i], want->width, layer, values, diag) : DOP_NO_MEMORY(diag);
         out->directions[out->n++] = (dop_control_direction){(uint32_t)layer, values};
     }
     if (st == DOP_OK && found == 0)

@@ -79,7 +79,7 @@ read_tokens(reader *r, dop_ggml *g)
                            g->n_tokens, g->sizes.vocab);
     g->tokens = dop_arena_alloc(r->arena, ((size_t)g->n_tokens + 1) * sizeof *g->tokens);
     if (!g->tokens)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(r->diag);
     for (uint32_t i = 0; i < g->n_tokens; i++) {
         dop_ggml_token *t = &g->tokens[i];
         if (!take_u32(r, &t->n) || !(t->bytes = (const char *)take(r, t->n)))
@@ -125,7 +125,7 @@ read_tensor(reader *r, dop_ggml_tensor *t)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "the file is damaged: the name of tensor %u",
                                r->g->n_tensors);
     if (!(t->name = dop_arena_printf(r->arena, "%.*s", (int)n_name, (const char *)name)))
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(r->diag);
     if ((t->bytes = bytes_of(t)) == 0)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path,
                            "tensor %s: values of type %u do not fill its %u columns, or the type is not known", t->name,
@@ -148,7 +148,7 @@ dop_ggml_parse(const char *path, const void *bytes, uint64_t size, dop_arena *ar
         if (g->n_tensors == MOST_TENSORS)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the file has more than %d tensors", MOST_TENSORS);
         if (!dop_arena_grow(arena, &items, g->n_tensors, &cap, sizeof *g->tensors))
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         g->tensors = items;
         st = read_tensor(&r, &g->tensors[g->n_tensors]);
         g->n_tensors += st == DOP_OK;

@@ -246,7 +246,7 @@ check_unique(const cursor *c, const char *what, const void *rows, size_t count, 
     dop_status st = DOP_OK;
     const dop_gguf_str **names = calloc(count + 1, sizeof *names);
     if (!names)
-        return DOP_FAIL(c->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(c->diag);
     for (size_t i = 0; i < count; i++) /* the name is the first member of both kinds of rows */
         names[i] = (const dop_gguf_str *)(const void *)((const char *)rows + i * stride);
     qsort(names, count, sizeof *names, compare_names);
@@ -292,7 +292,7 @@ parse(cursor *c, dop_gguf *g)
     g->kvs = calloc((size_t)kvs + 1, sizeof *g->kvs);
     g->tensors = calloc((size_t)tensors + 1, sizeof *g->tensors);
     if (!g->kvs || !g->tensors)
-        return DOP_FAIL(c->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(c->diag);
     for (; g->kv_count < kvs; g->kv_count++)
         if ((st = read_kv(c, &g->kvs[g->kv_count])) != DOP_OK)
             return st;

@@ -177,10 +177,9 @@ find_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_
 static dop_status
 read_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_bytes, json_t **out_root)
 {
-    dop_status st = find_header(path, map, diag, out_bytes);
-    return st == DOP_OK ? dop_json_decode(map->data + 8, (size_t)*out_bytes,
-                                          &(dop_json_how){.path = path, .flags = DOP_JSON_UNIQUE}, diag, out_root)
-                        : st;
+    DOP_RETURN_IF_ERROR(find_header(path, map, diag, out_bytes));
+    return dop_json_decode(map->data + 8, (size_t)*out_bytes, &(dop_json_how){.path = path, .flags = DOP_JSON_UNIQUE},
+                           diag, out_root);
 }
 
 dop_status
@@ -193,7 +192,7 @@ dop_st_metadata(const char *path, const dop_map *map, const char *key, dop_arena
     dop_status st = read_header(path, map, diag, &bytes, &root);
     const char *text = json_string_value(json_object_get(json_object_get(root, "__metadata__"), key));
     if (text && !(*out_text = dop_arena_strdup(arena, text)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
     json_decref(root);
     return st;
 }
@@ -218,7 +217,7 @@ dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, dop_diag *d
     }
     list = dop_arena_alloc(arena, (cap ? cap : 1) * sizeof *list);
     if (!list || !file) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     json_object_foreach(root, name, entry)
@@ -234,7 +233,7 @@ dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, dop_diag *d
         t->file = file;
         t->name = dop_arena_strdup(arena, name);
         st = t->name ? read_tensor(path, name, entry, map->data + 8 + header, map->size - 8 - header, diag, t)
-                     : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+                     : DOP_NO_MEMORY(diag);
         if (st != DOP_OK)
             goto error;
     }
@@ -305,7 +304,7 @@ open_file(opener *o, const char *file, dop_st_set *out_set)
     if (maps)
         o->maps = maps;
     if (!path || !maps)
-        return DOP_FAIL(o->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(o->diag);
     dop_status st = dop_map_open(path, o->diag, &maps[o->n_maps]);
     if (st != DOP_OK)
         return st;
@@ -332,7 +331,7 @@ open_shard(opener *o, const char *index_path, const char *tensor, const json_t *
         return DOP_FAIL_IN(o->diag, DOP_E_INPUT, index_path, "weight_map: more than %d files", MAX_SHARDS);
     shard *list = realloc(o->shards, (o->n_shards + 1) * sizeof *list);
     if (!list)
-        return DOP_FAIL(o->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(o->diag);
     o->shards = list;
     list[o->n_shards] = (shard){.file = name};
     dop_status st = open_file(o, name, &list[o->n_shards].set);
@@ -420,7 +419,7 @@ join_shards(opener *o, struct dirent *const *files, uint32_t n, dop_st_set *out_
     dop_st_set *sets = calloc(n, sizeof *sets);
     dop_st_tensor *list = NULL;
     if (!sets)
-        return DOP_FAIL(o->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(o->diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         st = open_file(o, files[i]->d_name, &sets[i]);
         all += sets[i].n;
@@ -475,7 +474,7 @@ dop_st_open_stem(const char *dir, const char *stem, dop_arena *arena, dop_diag *
     char *index = dop_arena_printf(arena, "%s/%s.safetensors.index.json", dir, stem);
     *out_set = (dop_st_set){0};
     if (!name || !single || !index)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
     else if (access(single, F_OK) == 0)
         st = open_file(&o, name, out_set);
     else if (access(index, F_OK) == 0)
@@ -483,7 +482,7 @@ dop_st_open_stem(const char *dir, const char *stem, dop_arena *arena, dop_diag *
     else
         st = open_unnamed(&o, stem, out_set);
     if (st == DOP_OK && !(out_set->taken = dop_arena_alloc(arena, (out_set->n ? out_set->n : 1) * sizeof(bool))))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
     free(o.shards);
     *out_maps = o.maps;
     *out_n_maps = o.n_maps;

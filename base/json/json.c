@@ -84,7 +84,7 @@ expected(const parser *p, const char *what)
 static dop_status
 out_of_memory(const parser *p)
 {
-    return DOP_FAIL_IN(p->diag, DOP_E_NOMEM, p->how->path, "out of memory");
+    return DOP_NO_MEMORY(p->diag);
 }
 
 /* Charges the reading of n bytes of text and `bytes` of memory. */
@@ -429,9 +429,10 @@ dop_json_decode_file(const dop_json_how *how, dop_diag *diag, json_t **out_value
 {
     dop_map map;
     *out_value = NULL;
-    dop_status st = dop_map_open(how->path, diag, &map);
-    if (st == DOP_OK)
-        st = dop_json_decode(map.data, (size_t)map.size, how, diag, out_value);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_map_open(how->path, diag, &map));
+    DOP_TRY(dop_json_decode(map.data, (size_t)map.size, how, diag, out_value));
+error:
     dop_map_close(&map);
     return st;
 }

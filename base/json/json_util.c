@@ -236,7 +236,7 @@ dop_json_f64_list(const dop_json *j, const char *key, double min, double max, do
                            n);
     double *list = dop_arena_alloc(arena, (n ? n : 1) * sizeof *list);
     if (!list)
-        return DOP_FAIL(j->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(j->diag);
     for (size_t i = 0; i < n; i++) {
         char item[96];
         snprintf(item, sizeof item, "%.64s[%zu]", key, i);

@@ -15,7 +15,7 @@ dop_texts_push(dop_texts *t, const char *text, dop_diag *diag)
 {
     const char **items = realloc(t->items, (t->count + 1) * sizeof *items);
     if (!items)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     t->items = items;
     t->items[t->count++] = text;
     return DOP_OK;

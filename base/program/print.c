@@ -34,14 +34,14 @@ dop_cli_print(const char *text, size_t len, dop_diag *diag)
 dop_status
 dop_cli_print_buf(const dop_buf *text, dop_diag *diag)
 {
-    return text->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text->data, text->size, diag);
+    return text->failed ? DOP_NO_MEMORY(diag) : dop_cli_print(text->data, text->size, diag);
 }
 
 dop_status
 dop_cli_print_line(const char *line, dop_diag *diag)
 {
     if (!line)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_cli_print(line, strlen(line), diag);
-    return st == DOP_OK ? dop_cli_print("\n", 1, diag) : st;
+        return DOP_NO_MEMORY(diag);
+    DOP_RETURN_IF_ERROR(dop_cli_print(line, strlen(line), diag));
+    return dop_cli_print("\n", 1, diag);
 }

@@ -66,11 +66,10 @@ dop_status
 dop_yaml_fields(dop_yaml *y, const yaml_node_t *node, const char *path, const char *what, const dop_field *fields,
                 uint32_t n, dop_diag *diag, void *out, uint32_t *out_seen)
 {
-    dop_status st = DOP_OK;
     *out_seen = 0;
     if (node->type != YAML_MAPPING_NODE)
         return DOP_FAIL_NODE(diag, path, node, "%s is a mapping of fields", what);
-    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top && st == DOP_OK; p++) {
+    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = yaml_document_get_node(&y->doc, p->key);
         const char *name = dop_yaml_text(key);
         uint32_t i = 0;
@@ -81,9 +80,9 @@ dop_yaml_fields(dop_yaml *y, const yaml_node_t *node, const char *path, const ch
         if (*out_seen & 1u << i)
             return DOP_FAIL_NODE(diag, path, key, "%s is given twice", name);
         *out_seen |= 1u << i;
-        st = read_field(yaml_document_get_node(&y->doc, p->value), path, &fields[i], diag, out);
+        DOP_RETURN_IF_ERROR(read_field(yaml_document_get_node(&y->doc, p->value), path, &fields[i], diag, out));
     }
-    return st;
+    return DOP_OK;
 }
 
 const yaml_node_t *

@@ -22,7 +22,7 @@ check_depth(const char *path, const dop_map *map, dop_diag *diag)
     unsigned depth = 0;
     long line = 0;
     if (!yaml_parser_initialize(&parser))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     set_input(&parser, map);
     for (bool more = true; more && depth <= MAX_DEPTH && yaml_parser_parse(&parser, &event);) {
         line = (long)event.start_mark.line + 1;
@@ -52,7 +52,7 @@ check_keys(const char *path, yaml_document_t *doc, const yaml_node_t *map, dop_d
     const yaml_node_pair_t *first = map->data.mapping.pairs.start, *end = map->data.mapping.pairs.top;
     const yaml_node_t **keys = calloc((size_t)(end - first) + 1, sizeof *keys);
     size_t n = 0;
-    dop_status st = keys ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = keys ? DOP_OK : DOP_NO_MEMORY(diag);
     for (const yaml_node_pair_t *p = first; p < end && keys; p++) {
         const yaml_node_t *key = yaml_document_get_node(doc, p->key);
         if (dop_yaml_text(key))
@@ -74,7 +74,7 @@ parse(const char *path, const dop_map *map, yaml_node_type_t type, const char *w
     yaml_parser_t parser;
     dop_status st = check_depth(path, map, diag);
     if (st == DOP_OK && !yaml_parser_initialize(&parser))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st != DOP_OK)
         return st;
     set_input(&parser, map);
@@ -100,9 +100,10 @@ dop_status
 dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *out_yaml)
 {
     memset(out_yaml, 0, sizeof *out_yaml);
-    dop_status st = dop_map_open(path, diag, &out_yaml->map);
-    if (st == DOP_OK)
-        st = parse(path, &out_yaml->map, type, what, diag, out_yaml);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_map_open(path, diag, &out_yaml->map));
+    DOP_TRY(parse(path, &out_yaml->map, type, what, diag, out_yaml));
+error:
     if (st != DOP_OK)
         dop_map_close(&out_yaml->map);
     return st;

@@ -23,7 +23,7 @@ add(dop_inputs *in, const struct stat *sb, dop_diag *diag)
         size_t cap = in->cap ? in->cap * 2 : 32;
         dop_input *list = realloc(in->list, cap * sizeof *list);
         if (!list)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         in->list = list;
         in->cap = cap;
     }
@@ -76,7 +76,7 @@ add_folder(dop_inputs *in, const char *folder, int depth, dop_diag *diag)
         if (e->d_name[0] == '.')
             continue;
         if (asprintf(&path, "%s/%s", folder, e->d_name) < 0) {
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
             break;
         }
         if (stat(path, &sb) == 0 && S_ISDIR(sb.st_mode) && depth < MAX_DEPTH)
@@ -106,7 +106,7 @@ dop_inputs_add_list(dop_inputs *in, const char *list, dop_diag *diag)
     for (const char *at = list; *at && st == DOP_OK;) {
         size_t len = strcspn(at, ",");
         char *path = strndup(at, len);
-        st = path ? dop_inputs_add(in, path, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = path ? dop_inputs_add(in, path, diag) : DOP_NO_MEMORY(diag);
         free(path);
         at += len + (at[len] == ',');
     }

@@ -32,9 +32,10 @@ add_adapter(const char *argument, dop_inputs *inputs, dop_diag *diag)
     const char *path = NULL;
     double scale;
     dop_arena_init(&arena);
-    dop_status st = dop_adapter_argument(argument, &arena, diag, &path, &scale);
-    if (st == DOP_OK)
-        st = dop_inputs_add(inputs, path, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_adapter_argument(argument, &arena, diag, &path, &scale));
+    DOP_TRY(dop_inputs_add(inputs, path, diag));
+error:
     dop_arena_finish(&arena);
     return st;
 }
@@ -45,20 +46,22 @@ list_inputs(dop_compile_job *job, dop_diag *diag)
 {
     const dop_compile_options *a = job->asked;
     const char *read[] = {job->model, a->kernel_path, a->tuning, a->quant, a->imatrix, a->mmproj, a->draft_head};
-    dop_status st = a->target ? dop_inputs_add_list(&job->inputs, a->target, diag) : DOP_OK;
-    for (size_t i = 0; i < sizeof read / sizeof *read && st == DOP_OK; i++)
-        st = read[i] ? dop_inputs_add(&job->inputs, read[i], diag) : DOP_OK;
+    if (a->target)
+        DOP_RETURN_IF_ERROR(dop_inputs_add_list(&job->inputs, a->target, diag));
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (read[i])
+            DOP_RETURN_IF_ERROR(dop_inputs_add(&job->inputs, read[i], diag));
     char *beside = NULL;
     uint32_t n = 0;
-    if (st == DOP_OK && !a->mmproj)
-        st = dop_find_mmproj(job->model, &job->arena, diag, &beside, &n);
-    if (st == DOP_OK && n == 1)
-        st = dop_inputs_add(&job->inputs, beside, diag);
-    for (size_t i = 0; i < a->n_loras && st == DOP_OK; i++)
-        st = add_adapter(a->loras[i], &job->inputs, diag);
-    for (size_t i = 0; i < a->n_controls && st == DOP_OK; i++)
-        st = add_adapter(a->controls[i], &job->inputs, diag);
-    return st;
+    if (!a->mmproj)
+        DOP_RETURN_IF_ERROR(dop_find_mmproj(job->model, &job->arena, diag, &beside, &n));
+    if (n == 1)
+        DOP_RETURN_IF_ERROR(dop_inputs_add(&job->inputs, beside, diag));
+    for (size_t i = 0; i < a->n_loras; i++)
+        DOP_RETURN_IF_ERROR(add_adapter(a->loras[i], &job->inputs, diag));
+    for (size_t i = 0; i < a->n_controls; i++)
+        DOP_RETURN_IF_ERROR(add_adapter(a->controls[i], &job->inputs, diag));
+    return DOP_OK;
 }
 
 dop_status
@@ -67,9 +70,9 @@ dop_compile_job_prepare(const char *model, const dop_compile_options *asked, dop
     *job = (dop_compile_job){.model = model, .asked = asked};
     dop_arena_init(&job->arena);
     find_own_path(job->own_path, sizeof job->own_path);
-    dop_status st = dop_compile_options_read(asked, &job->arena, diag, &job->options);
+    DOP_RETURN_IF_ERROR(dop_compile_options_read(asked, &job->arena, diag, &job->options));
     job->options.own_path = job->own_path;
-    return st == DOP_OK ? list_inputs(job, diag) : st;
+    return list_inputs(job, diag);
 }
 
 /* Fails where names in a list of kernels that are avoided are no kernels.  source: who has the list. */
@@ -91,20 +94,22 @@ check_names(const char *names, const char *source, dop_status code, dop_diag *di
 static dop_status
 avoid(dop_target *t, const dop_compile_options *a, dop_diag *diag)
 {
-    dop_status st = check_names(t->avoid, t->name, DOP_E_INPUT, diag);
-    for (size_t i = 0; i < a->n_avoids && st == DOP_OK; i++)
-        for (const char *at = a->avoids[i], *end; st == DOP_OK; at = end + 1) {
+    dop_status st = DOP_OK;
+    DOP_TRY(check_names(t->avoid, t->name, DOP_E_INPUT, diag));
+    for (size_t i = 0; i < a->n_avoids; i++)
+        for (const char *at = a->avoids[i], *end;; at = end + 1) {
             char name[64];
             end = at + strcspn(at, ",");
             snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
             dop_variant_id ignored;
             if (!dop_variant_parse(name, &ignored))
-                st = dop_unknown_variant("`avoids`", name, DOP_E_USAGE, diag);
+                DOP_TRY(dop_unknown_variant("`avoids`", name, DOP_E_USAGE, diag));
             else if (!dop_target_avoid(t, name))
-                st = DOP_FAIL(diag, DOP_E_USAGE, "`avoids` %s: these are too many", a->avoids[i]);
+                DOP_TRY(DOP_FAIL(diag, DOP_E_USAGE, "`avoids` %s: these are too many", a->avoids[i]));
             if (!*end)
                 break;
         }
+error:
     if (dop_target_avoids(t, "persistent"))
         t->persistent = 0;
     return st;
@@ -114,10 +119,10 @@ dop_status
 dop_compile_job_find_targets(dop_compile_job *job, dop_diag *diag)
 {
     const dop_compile_options *a = job->asked;
-    dop_status st = dop_targets_resolve(a->target ? a->target : "auto", a->device, diag, job->targets, &job->n);
-    for (uint32_t i = 0; i < job->n && st == DOP_OK; i++)
-        st = avoid(&job->targets[i], a, diag);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_targets_resolve(a->target ? a->target : "auto", a->device, diag, job->targets, &job->n));
+    for (uint32_t i = 0; i < job->n; i++)
+        DOP_RETURN_IF_ERROR(avoid(&job->targets[i], a, diag));
+    return DOP_OK;
 }
 
 /* Fails where the file `path`, or `path`.weights, is an input. */
@@ -129,7 +134,7 @@ refuse(const dop_compile_job *job, const char *path, dop_diag *diag)
     if (st != DOP_OK || !job->asked->external_weights)
         return st;
     if (asprintf(&weights, "%s.weights", path) < 0)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     st = dop_inputs_refuse(&job->inputs, weights, diag);
     free(weights);
     return st;
@@ -138,8 +143,8 @@ refuse(const dop_compile_job *job, const char *path, dop_diag *diag)
 dop_status
 dop_compile_job_refuse_plan(const dop_compile_job *job, const char *plan, dop_diag *diag)
 {
-    dop_status st = refuse(job, plan, diag);
-    return st == DOP_OK ? dop_plan_refuse_open(plan, diag) : st;
+    DOP_RETURN_IF_ERROR(refuse(job, plan, diag));
+    return dop_plan_refuse_open(plan, diag);
 }
 
 /* Compiles the model for target i.  cuts: where it will be cut between parts with different targets, or NULL.  like: the
@@ -187,7 +192,7 @@ dop_compile_job_make(dop_compile_job *job, dop_diag *diag)
     const bool cut = job->asked->parts != NULL;
     dop_status st = DOP_OK;
     if (!(job->list = calloc(job->n, sizeof *job->list)))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < job->n && st == DOP_OK; i++) {
         st = make_target(job, i, i && cut ? &job->cuts : NULL, i && cut ? &job->list[0] : NULL, diag);
         if (i == 0 && st == DOP_OK && cut)
@@ -198,7 +203,7 @@ dop_compile_job_make(dop_compile_job *job, dop_diag *diag)
     if (st != DOP_OK || !cut)
         return st;
     if (!(job->parts = calloc(job->cuts.n_parts, sizeof *job->parts)))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     return dop_parts_make(job->list, job->n, &job->cuts, diag, job->parts);
 }
 
@@ -210,7 +215,7 @@ dop_compile_job_write(const dop_compile_job *job, const char *plan, dop_diag *di
     for (uint32_t i = 0; job->parts && i < job->cuts.n_parts && st == DOP_OK; i++) {
         char *part = NULL;
         if (asprintf(&part, "%s.part%u", plan, i) < 0)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         st = refuse(job, part, diag);
         free(part);
     }

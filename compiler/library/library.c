@@ -12,21 +12,17 @@ dop_compile(const char *model, const char *plan, const dop_compile_options *opti
         *out_facts = (dop_compile_facts){.n_parts = 0};
     if (!options)
         options = &defaults;
-    dop_status st = dop_compile_job_prepare(model, options, diag, &job);
-    if (st == DOP_OK)
-        st = dop_compile_job_refuse_plan(&job, plan, diag);
-    if (st == DOP_OK)
-        st = dop_compile_job_find_targets(&job, diag);
-    if (st == DOP_OK)
-        st = dop_compile_job_make(&job, diag);
-    if (st == DOP_OK)
-        st = dop_compile_job_write(&job, plan, diag);
-    if (st == DOP_OK) {
-        dop_compile_job_note_stale(&job, &options->notes);
-        dop_compile_job_notes(&job, plan, &options->notes);
-    }
-    if (st == DOP_OK && out_facts)
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_compile_job_prepare(model, options, diag, &job));
+    DOP_TRY(dop_compile_job_refuse_plan(&job, plan, diag));
+    DOP_TRY(dop_compile_job_find_targets(&job, diag));
+    DOP_TRY(dop_compile_job_make(&job, diag));
+    DOP_TRY(dop_compile_job_write(&job, plan, diag));
+    dop_compile_job_note_stale(&job, &options->notes);
+    dop_compile_job_notes(&job, plan, &options->notes);
+    if (out_facts)
         dop_compile_job_facts(&job, plan, out_facts);
+error:
     dop_compile_job_finish(&job);
     return st;
 }

@@ -69,12 +69,12 @@ open_imatrix(dop_compilation *c, dop_diag *diag)
     const dop_weights *w = &c->model.weights;
     bool *wanted = dop_arena_alloc(&c->arena, w->n + 1);
     if (!wanted)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < w->n; i++)
         wanted[i] =
             w->items[i].rank > 1 && c->packed_types[i] != w->items[i].type && dop_quantizable(c->packed_types[i]);
-    dop_status st = dop_imatrix_open(c->options.imatrix, &c->arena, diag, &c->imatrix);
-    return st == DOP_OK ? dop_imatrix_check(c->imatrix, w, wanted, diag, &c->n_unweighed) : st;
+    DOP_RETURN_IF_ERROR(dop_imatrix_open(c->options.imatrix, &c->arena, diag, &c->imatrix));
+    return dop_imatrix_check(c->imatrix, w, wanted, diag, &c->n_unweighed);
 }
 
 /* Does the plan take pictures? */
@@ -104,13 +104,14 @@ add_vision(dop_compilation *c, dop_diag *diag)
     const uint32_t tiles =
                        one && c->model.tiles && v->n_places < DOP_STEP_MAX_ROWS ? DOP_STEP_MAX_ROWS / v->n_places : 1,
                    most = one ? tiles * v->n_places : DOP_STEP_MAX_ROWS;
-    dop_status st = one ? dop_schedule_add_image(c, v->n_places, diag) : DOP_OK;
-    if (st == DOP_OK && tiles > 1)
-        st = dop_schedule_add_image(c, most, diag);
-    for (size_t i = 0; !one && i < sizeof sizes / sizeof *sizes && st == DOP_OK; i++)
-        st = dop_schedule_add_image(c, sizes[i], diag);
+    if (one)
+        DOP_RETURN_IF_ERROR(dop_schedule_add_image(c, v->n_places, diag));
+    if (tiles > 1)
+        DOP_RETURN_IF_ERROR(dop_schedule_add_image(c, most, diag));
+    for (size_t i = 0; !one && i < sizeof sizes / sizeof *sizes; i++)
+        DOP_RETURN_IF_ERROR(dop_schedule_add_image(c, sizes[i], diag));
     const uint32_t features = most / (v->merge * v->merge);
-    return st == DOP_OK ? dop_schedule_add_features(c, features > 0 ? features : 1, diag) : st;
+    return dop_schedule_add_features(c, features > 0 ? features : 1, diag);
 }
 
 /* Adds the schedules of the program `draft`: a row at a time, rows that a round of drafts has added, and a few steps, a row of each
@@ -128,11 +129,10 @@ add_drafts(dop_compilation *c, dop_diag *diag)
     const uint32_t sizes[] = {1,    each < ROUND ? each : ROUND, each < FEW ? each : FEW, own,
                               each, chunk < MOST ? chunk : MOST};
     uint32_t last = 0;
-    dop_status st = DOP_OK;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && st == DOP_OK; i++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i] > last)
-            st = dop_schedule_add_draft(c, last = sizes[i], diag);
-    return st;
+            DOP_RETURN_IF_ERROR(dop_schedule_add_draft(c, last = sizes[i], diag));
+    return DOP_OK;
 }
 
 /* Checks --draft-vocabulary, and says what it does. */
@@ -158,7 +158,7 @@ settle_draft_vocabulary(dop_compilation *c, const char *model_path, dop_diag *di
                                         "drafts are among the first %u of %u tokens; text whose tokens are behind them "
                                         "has fewer right ones",
                                         n, a->vocab);
-    return note ? dop_checkpoint_note(&c->model, note, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return note ? dop_checkpoint_note(&c->model, note, diag) : DOP_NO_MEMORY(diag);
 }
 
 /* Merges the adapters of the options into the model's weights, and adds control vectors. */
@@ -166,21 +166,21 @@ static dop_status
 merge_adapters(dop_compilation *c, dop_diag *diag)
 {
     const dop_compilation_options *o = &c->options;
-    dop_status st = DOP_OK;
     c->loras = dop_arena_alloc(&c->arena, ((size_t)o->n_loras + o->n_controls + 1) * sizeof *c->loras);
     if (!c->loras)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < o->n_loras + o->n_controls && st == DOP_OK; i++) {
+        return DOP_NO_MEMORY(diag);
+    for (uint32_t i = 0; i < o->n_loras + o->n_controls; i++) {
         dop_lora *l = &c->loras[i];
         const bool control = i >= o->n_loras;
-        st = dop_adapter_argument(control ? o->controls[i - o->n_loras] : o->loras[i], &c->arena, diag, &l->path,
-                                  &l->scale);
-        if (st == DOP_OK && control)
-            st = dop_checkpoint_control(&c->model, l->path, l->scale, o->control_first, o->control_last, diag);
-        else if (st == DOP_OK)
-            st = dop_checkpoint_merge(&c->model, l->path, l->scale, diag);
+        DOP_RETURN_IF_ERROR(dop_adapter_argument(control ? o->controls[i - o->n_loras] : o->loras[i], &c->arena, diag,
+                                                 &l->path, &l->scale));
+        if (control)
+            DOP_RETURN_IF_ERROR(
+                dop_checkpoint_control(&c->model, l->path, l->scale, o->control_first, o->control_last, diag));
+        else
+            DOP_RETURN_IF_ERROR(dop_checkpoint_merge(&c->model, l->path, l->scale, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Adds the drafter that is named.  A drafter alone is no model. */
@@ -201,20 +201,17 @@ static dop_status
 load_model(dop_compilation *c, const char *path, dop_diag *diag)
 {
     const dop_compilation_options *o = &c->options;
-    dop_status st = dop_checkpoint_load(path, &c->arena, diag, &c->model);
-    if (st == DOP_OK)
-        st = dop_checkpoint_add_vision(&c->model, o->mmproj, diag);
-    if (st == DOP_OK)
-        st = add_drafter(c, path, diag);
-    if (st == DOP_OK)
-        st = check_template(path, c->model.chat_template, diag);
-    if (st == DOP_OK)
-        st = merge_adapters(c, diag);
-    if (st == DOP_OK && c->model.arch.drafts && o->in_parts) {
+    DOP_RETURN_IF_ERROR(dop_checkpoint_load(path, &c->arena, diag, &c->model));
+    DOP_RETURN_IF_ERROR(dop_checkpoint_add_vision(&c->model, o->mmproj, diag));
+    DOP_RETURN_IF_ERROR(add_drafter(c, path, diag));
+    DOP_RETURN_IF_ERROR(check_template(path, c->model.chat_template, diag));
+    DOP_RETURN_IF_ERROR(merge_adapters(c, diag));
+    if (c->model.arch.drafts && o->in_parts) {
         c->model.arch.drafts = 0;
-        st = dop_checkpoint_note(&c->model, "the layer that drafts is left out: it is for plans of one part", diag);
+        DOP_RETURN_IF_ERROR(
+            dop_checkpoint_note(&c->model, "the layer that drafts is left out: it is for plans of one part", diag));
     }
-    return st == DOP_OK ? settle_draft_vocabulary(c, path, diag) : st;
+    return settle_draft_vocabulary(c, path, diag);
 }
 
 /* Chooses the types that weights are stored as. */
@@ -227,7 +224,7 @@ choose_types(dop_compilation *c, dop_diag *diag)
     c->asked_types = dop_arena_alloc(&c->arena, n * sizeof *c->asked_types);
     dop_status st = c->packed_types && c->asked_types
                         ? dop_quant_choose(o->quant, &c->model.weights, diag, c->packed_types, c->asked_types)
-                        : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+                        : DOP_NO_MEMORY(diag);
     if (st == DOP_OK && o->imatrix)
         st = open_imatrix(c, diag);
     if (st != DOP_OK)
@@ -246,12 +243,12 @@ add_encoder_schedules(dop_compilation *c, const char *path, dop_diag *diag)
     if (o->adapters)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "`adapters` is for models that write: an adapter of an encoder is merged (`loras`)");
-    dop_status st = DOP_OK;
-    if (c->model.diffusion) /* first: the first schedule has the states of the plan */
-        st = dop_schedule_add_draw(c, diag);
-    for (uint32_t i = 0; i < o->n_chunks && st == DOP_OK; i++)
-        st = dop_schedule_add_encode(c, o->chunks[i], diag);
-    return st;
+    if (c->model.diffusion)
+        /* first: the first schedule has the states of the plan */
+        DOP_RETURN_IF_ERROR(dop_schedule_add_draw(c, diag));
+    for (uint32_t i = 0; i < o->n_chunks; i++)
+        DOP_RETURN_IF_ERROR(dop_schedule_add_encode(c, o->chunks[i], diag));
+    return DOP_OK;
 }
 
 /* The schedules of a model that writes: its steps by their numbers of rows, then what is beside them. */
@@ -264,26 +261,25 @@ add_decoder_schedules(dop_compilation *c, const char *path, dop_diag *diag)
     const uint32_t score = o->chunks[o->n_chunks > 1 ? 1 : 0];
     if (sounds && o->in_parts)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a model of speech is not cut into parts");
-    dop_status st = c->model.vision && !sounds && !o->in_parts ? choose_pictures(c, diag) : DOP_OK;
-    if (st == DOP_OK)
-        st = dop_schedule_add(c, DOP_PHASE_DECODE, o->invariant ? o->chunks[0] : 1, diag);
-    for (uint32_t i = 0; i < o->n_chunks && st == DOP_OK; i++)
+    if (c->model.vision && !sounds && !o->in_parts)
+        DOP_RETURN_IF_ERROR(choose_pictures(c, diag));
+    DOP_RETURN_IF_ERROR(dop_schedule_add(c, DOP_PHASE_DECODE, o->invariant ? o->chunks[0] : 1, diag));
+    for (uint32_t i = 0; i < o->n_chunks; i++)
         if (o->chunks[i] > 1)
-            st = dop_schedule_add(c, DOP_PHASE_PREFILL, o->chunks[i], diag);
-    for (uint32_t i = 0; i < o->n_rows && st == DOP_OK; i++)
+            DOP_RETURN_IF_ERROR(dop_schedule_add(c, DOP_PHASE_PREFILL, o->chunks[i], diag));
+    for (uint32_t i = 0; i < o->n_rows; i++)
         if (o->rows[i] > 1)
-            st = dop_schedule_add_rows(c, o->rows[i], diag);
-    if (st == DOP_OK)
-        st = dop_schedule_add(c, DOP_PHASE_SCORE, score, diag);
-    if (st == DOP_OK && o->embed)
-        st = dop_schedule_add_embed(c, score, diag);
-    if (st == DOP_OK && c->pictures)
-        st = add_vision(c, diag);
-    if (st == DOP_OK && sounds)
-        st = dop_schedule_add_audio(c, sounds, diag);
-    if (st == DOP_OK && c->model.arch.drafts)
-        st = add_drafts(c, diag);
-    return st;
+            DOP_RETURN_IF_ERROR(dop_schedule_add_rows(c, o->rows[i], diag));
+    DOP_RETURN_IF_ERROR(dop_schedule_add(c, DOP_PHASE_SCORE, score, diag));
+    if (o->embed)
+        DOP_RETURN_IF_ERROR(dop_schedule_add_embed(c, score, diag));
+    if (c->pictures)
+        DOP_RETURN_IF_ERROR(add_vision(c, diag));
+    if (sounds)
+        DOP_RETURN_IF_ERROR(dop_schedule_add_audio(c, sounds, diag));
+    if (c->model.arch.drafts)
+        DOP_RETURN_IF_ERROR(add_drafts(c, diag));
+    return DOP_OK;
 }
 
 dop_status
@@ -299,26 +295,20 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
     const dop_target *device = options->target ? options->target : &here;
     const bool whole = options->passes.stop_after < 0;
     if (!options->target)
-        st = dop_target_resolve("auto", diag, &here);
-    if (st == DOP_OK)
-        st = load_model(c, model_path, diag);
-    if (st == DOP_OK)
-        st = dop_settle_sizes(c, device, model_path, diag);
-    if (st == DOP_OK)
-        st = dop_templates_load(options->own_path, &c->templates, diag);
-    if (st == DOP_OK)
-        st = dop_settle_path(c, device, diag);
-    if (st == DOP_OK)
-        st = choose_types(c, diag);
-    if (st == DOP_OK)
-        st = c->model.arch.encoder.used ? add_encoder_schedules(c, model_path, diag)
-                                        : add_decoder_schedules(c, model_path, diag);
-    if (st == DOP_OK && whole)
-        st = dop_kernel_path_check(&c->path, diag);
-    if (st == DOP_OK)
-        st = lay_out_weights(c, diag);
-    if (st == DOP_OK && !options->no_spirv && whole)
-        st = compile_kernels(c, diag);
+        DOP_TRY(dop_target_resolve("auto", diag, &here));
+    DOP_TRY(load_model(c, model_path, diag));
+    DOP_TRY(dop_settle_sizes(c, device, model_path, diag));
+    DOP_TRY(dop_templates_load(options->own_path, &c->templates, diag));
+    DOP_TRY(dop_settle_path(c, device, diag));
+    DOP_TRY(choose_types(c, diag));
+    DOP_TRY(c->model.arch.encoder.used ? add_encoder_schedules(c, model_path, diag)
+                                       : add_decoder_schedules(c, model_path, diag));
+    if (whole)
+        DOP_TRY(dop_kernel_path_check(&c->path, diag));
+    DOP_TRY(lay_out_weights(c, diag));
+    if (!options->no_spirv && whole)
+        DOP_TRY(compile_kernels(c, diag));
+error:
     if (st != DOP_OK)
         dop_compilation_finish(c);
     return st;

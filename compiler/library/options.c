@@ -118,7 +118,7 @@ read_forces(const dop_compile_options *a, dop_arena *arena, dop_compilation_opti
     for (size_t i = 0; i < a->n_forces; i++) {
         char *op = dop_arena_strdup(arena, a->forces[i]), *eq = op ? strchr(op, '=') : NULL;
         if (!op)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         if (!eq || o->n_forces == DOP_MAX_FORCES)
             return DOP_FAIL(diag, DOP_E_USAGE, "`forces` %s: expected OP=VARIANT", a->forces[i]);
         *eq = 0;
@@ -193,24 +193,21 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
                                    .invariant = a->invariant,
                                    .in_parts = a->parts != NULL,
                                    .progress = a->progress};
-    dop_status st = check_options(a, diag);
-    if (st == DOP_OK)
-        st = read_passes(a, o, diag);
-    if (st == DOP_OK)
-        st = read_forces(a, arena, o, diag);
-    if (st == DOP_OK && a->chunks)
-        st = parse_sizes("chunks", a->chunks, MOST_CHUNK, DOP_MAX_CHUNKS, diag, o->chunks, &o->n_chunks);
-    if (st == DOP_OK && a->size)
-        st = parse_picture(a->size, o, diag);
-    if (st == DOP_OK && a->rows)
-        st = parse_sizes("rows", a->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, o->rows, &o->n_rows);
-    if (st == DOP_OK)
-        st = read_layers(a->control_layers, o, diag);
-    if (st == DOP_OK)
-        st = parse_cache(a->kv, o, diag);
-    if (st == DOP_OK && a->act &&
-        !(dop_type_parse(a->act, strlen(a->act), &o->act_type) &&
-          (o->act_type == DOP_TYPE_f16 || o->act_type == DOP_TYPE_f32)))
-        st = DOP_FAIL(diag, DOP_E_USAGE, "`act` %s: known are f16 and f32", a->act);
-    return st;
+    DOP_RETURN_IF_ERROR(check_options(a, diag));
+    DOP_RETURN_IF_ERROR(read_passes(a, o, diag));
+    DOP_RETURN_IF_ERROR(read_forces(a, arena, o, diag));
+    if (a->chunks)
+        DOP_RETURN_IF_ERROR(
+            parse_sizes("chunks", a->chunks, MOST_CHUNK, DOP_MAX_CHUNKS, diag, o->chunks, &o->n_chunks));
+    if (a->size)
+        DOP_RETURN_IF_ERROR(parse_picture(a->size, o, diag));
+    if (a->rows)
+        DOP_RETURN_IF_ERROR(
+            parse_sizes("rows", a->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, o->rows, &o->n_rows));
+    DOP_RETURN_IF_ERROR(read_layers(a->control_layers, o, diag));
+    DOP_RETURN_IF_ERROR(parse_cache(a->kv, o, diag));
+    if (a->act && !(dop_type_parse(a->act, strlen(a->act), &o->act_type) &&
+                    (o->act_type == DOP_TYPE_f16 || o->act_type == DOP_TYPE_f32)))
+        return DOP_FAIL(diag, DOP_E_USAGE, "`act` %s: known are f16 and f32", a->act);
+    return DOP_OK;
 }

@@ -187,7 +187,7 @@ settle_target(dop_compilation *c, const dop_target *device, dop_diag *diag)
 {
     dop_target *t = dop_arena_alloc(&c->arena, sizeof *t);
     if (!t)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     *t = *device;
     c->target = t;
     /* An f32 cache asks for the arithmetic of the reference: no f16 inputs to matrix units, no 8-bit activations. */
@@ -241,19 +241,18 @@ add_rules(dop_compilation *c, dop_diag *diag)
 {
     const dop_compilation_options *o = &c->options;
     dop_kernel_path tuned;
-    dop_status st = o->kernel_path ? drop_stale(c, o->kernel_path, &c->path, diag) : DOP_OK;
-    if (st == DOP_OK && o->tuning) {
-        st = dop_kernel_path_tuning(o->tuning, c->model.arch.n_layers, &c->arena, diag, &tuned);
-        if (st == DOP_OK)
-            st = drop_stale(c, o->tuning, &tuned, diag);
-        if (st == DOP_OK)
-            st = dop_kernel_path_prepend(&c->path, &tuned, &c->arena, diag);
+    if (o->kernel_path)
+        DOP_RETURN_IF_ERROR(drop_stale(c, o->kernel_path, &c->path, diag));
+    if (o->tuning) {
+        DOP_RETURN_IF_ERROR(dop_kernel_path_tuning(o->tuning, c->model.arch.n_layers, &c->arena, diag, &tuned));
+        DOP_RETURN_IF_ERROR(drop_stale(c, o->tuning, &tuned, diag));
+        DOP_RETURN_IF_ERROR(dop_kernel_path_prepend(&c->path, &tuned, &c->arena, diag));
     }
-    for (uint32_t i = 0; i < o->n_forces && st == DOP_OK; i++)
-        st = dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag);
-    for (uint32_t i = 0; i < o->n_apart && st == DOP_OK; i++)
-        st = dop_kernel_path_no_fuse(&c->path, o->apart[i], &c->arena, diag);
-    return st;
+    for (uint32_t i = 0; i < o->n_forces; i++)
+        DOP_RETURN_IF_ERROR(dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag));
+    for (uint32_t i = 0; i < o->n_apart; i++)
+        DOP_RETURN_IF_ERROR(dop_kernel_path_no_fuse(&c->path, o->apart[i], &c->arena, diag));
+    return DOP_OK;
 }
 
 dop_status

@@ -68,8 +68,7 @@ add(dop_imatrix *m, const entry *e, dop_diag *diag)
     if (find(m, e->name))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "%s is there twice", e->name);
     m->entries[m->n] = *e;
-    return dop_lookup_add(&m->by_name, dop_lookup_hash(e->name), m->n++) ? DOP_OK
-                                                                         : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return dop_lookup_add(&m->by_name, dop_lookup_hash(e->name), m->n++) ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 /* The name of a tensor without the ending `end`; NULL where the name ends otherwise, or memory ran out. */
@@ -93,9 +92,8 @@ read_gguf(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
                            (int)(s.len > 40 ? 40 : s.len), s.data);
     m->entries = dop_arena_alloc(arena, (g->tensor_count + 1) * sizeof *m->entries);
     if (!m->entries)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = DOP_OK;
-    for (size_t i = 0; i < g->tensor_count && st == DOP_OK; i++) {
+        return DOP_NO_MEMORY(diag);
+    for (size_t i = 0; i < g->tensor_count; i++) {
         const dop_gguf_tensor *t = &g->tensors[i];
         const char *name = cut(t, ".in_sum2", arena);
         if (!name)
@@ -110,17 +108,17 @@ read_gguf(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
         if (matrices == 0 || matrices > DOP_MAX_EXPERTS || n % matrices != 0 || t->dims[0] != n / matrices)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "%s has %llu values in rows of %llu, and %llu counts", name,
                                (unsigned long long)n, (unsigned long long)t->dims[0], (unsigned long long)matrices);
-        st = add(m,
-                 &(entry){.name = name,
-                          .values = g->map.data + t->offset,
-                          .counts = g->map.data + c->offset,
-                          .n = n,
-                          .matrices = (uint32_t)matrices},
-                 diag);
+        DOP_RETURN_IF_ERROR(add(m,
+                                &(entry){.name = name,
+                                         .values = g->map.data + t->offset,
+                                         .counts = g->map.data + c->offset,
+                                         .n = n,
+                                         .matrices = (uint32_t)matrices},
+                                diag));
     }
-    if (st == DOP_OK && m->n == 0)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "this is no importance matrix: it has no tensors NAME.in_sum2");
-    return st;
+    if (m->n == 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "this is no importance matrix: it has no tensors NAME.in_sum2");
+    return DOP_OK;
 }
 
 /* Reads a number of the older form and moves *at past it.  False: the file ends before, or the number is negative. */
@@ -145,9 +143,8 @@ read_old(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "this is no importance matrix: neither GGUF nor the older form");
     m->entries = dop_arena_alloc(arena, n * sizeof *m->entries);
     if (!m->entries)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        return DOP_NO_MEMORY(diag);
+    for (uint32_t i = 0; i < n; i++) {
         entry e = {0};
         uint32_t values = 0;
         const bool named =
@@ -163,9 +160,9 @@ read_old(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
         e.values = map->data + at;
         e.n = values;
         at += 4 * (uint64_t)values;
-        st = add(m, &e, diag);
+        DOP_RETURN_IF_ERROR(add(m, &e, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -173,7 +170,7 @@ dop_imatrix_open(const char *path, dop_arena *arena, dop_diag *diag, const dop_i
 {
     dop_imatrix *m = dop_arena_alloc(arena, sizeof *m);
     if (!m)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     memset(m, 0, sizeof *m);
     m->path = path;
     dop_status st = dop_map_open(path, diag, &m->map);

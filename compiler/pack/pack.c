@@ -142,12 +142,12 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         uint32_t cap = p->cap ? p->cap * 2 : 64;
         dop_packed *items = realloc(p->items, cap * sizeof *items);
         if (!items)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         p->items = items;
         p->cap = cap;
     }
     if (!dop_lookup_add(&p->by_origin, origin_hash(&item.from), p->n))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     p->items[p->n++] = item;
     return DOP_OK;
 }
@@ -244,8 +244,7 @@ relative_table(const dop_pack *p, const dop_packed *item, float *table, dop_diag
     const dop_weight *w = dop_weights_find(&p->model->weights, "relative");
     float *learned = w && w->cols == item->rows ? calloc((size_t)r->buckets * item->rows, sizeof *learned) : NULL;
     if (!learned)
-        return w ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
-                 : DOP_FAIL(diag, DOP_E_INTERNAL, "the model has no values by distance");
+        return w ? DOP_NO_MEMORY(diag) : DOP_FAIL(diag, DOP_E_INTERNAL, "the model has no values by distance");
     for (uint32_t i = 0; i < r->buckets; i++)
         dop_decode_row(w->type, dop_weight_at(w, i), w->cols, learned + (size_t)i * w->cols);
     dop_relative_table(r, learned, item->rows, table);
@@ -258,7 +257,7 @@ write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *d
 {
     float *table = calloc((size_t)item->rows * item->cols, sizeof *table);
     if (!table)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = DOP_OK;
     if (item->from.kind == DOP_FROM_TEMPER)
         dop_temper_table(&p->model->arch.temper, item->rows, table);
@@ -387,7 +386,7 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     if (parts && !b->parts)
         b->parts = malloc(j->at_once * (size_t)stored);
     if (!b->values || !b->blocks || !b->columns || (parts && !b->parts))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (parts)
         dop_int4_rows(&w, item->from.first + first, n, b->parts);
     b->weighs = j->imatrix && (w.type != item->type || w.n_changes) && dop_quantizable(item->type) &&

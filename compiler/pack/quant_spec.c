@@ -186,7 +186,7 @@ choose_by_file(const char *path, const dop_weights *w, dop_diag *diag, dop_type 
     dop_yaml y;
     bool *taken = calloc((size_t)w->n + 1, sizeof *taken);
     if (!taken)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st =
         dop_yaml_open(path, YAML_MAPPING_NODE, "expected a mapping of tensor name patterns to types", diag, &y);
     if (st != DOP_OK) {
@@ -226,24 +226,25 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         return choose_by_file(spec, w, diag, types);
     if (strchr(spec, '='))
         return choose_by_class(spec, w, diag, types);
-    dop_status st = parse_type("`quant`", spec, len, diag, &to);
-    for (uint32_t i = 0; i < w->n && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(parse_type("`quant`", spec, len, diag, &to));
+    for (uint32_t i = 0; i < w->n; i++)
         if (is_plain_matrix(&w->items[i]) && !only_if_named(role_of(w->items[i].name)))
             set_type(w, i, to, types);
-        else if (w->items[i].taps && w->items[i].n_changes) /* not as it was, but no larger either */
+        else if (w->items[i].taps && w->items[i].n_changes)
+            /* not as it was, but no larger either */
             set_type(w, i, to == DOP_TYPE_none || dop_type_of(to)->kind == DOP_KIND_FLOAT ? to : DOP_TYPE_f16, types);
-    return st;
+    return DOP_OK;
 }
 
 dop_status
 dop_quant_choose(const char *spec, const dop_weights *w, dop_diag *diag, dop_type *types, dop_type *asked)
 {
-    dop_status st = choose_as_asked(spec, w, diag, types);
-    for (uint32_t i = 0; i < w->n && st == DOP_OK; i++) {
+    DOP_RETURN_IF_ERROR(choose_as_asked(spec, w, diag, types));
+    for (uint32_t i = 0; i < w->n; i++) {
         const dop_weight *x = &w->items[i];
         asked[i] = types[i];
         if (x->type != types[i] || x->n_changes)
             types[i] = dop_quant_fallback(types[i], x->rows, x->cols);
     }
-    return st;
+    return DOP_OK;
 }

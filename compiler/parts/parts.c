@@ -1,4 +1,5 @@
 #include "compiler/parts/parts.h"
+#include "ir/graph/dims.h"
 
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/persistent.h"
@@ -11,14 +12,14 @@
 static dop_status
 number_regions(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, uint32_t *numbers, dop_diag *diag)
 {
-    dop_status st = dop_region_layers(&s->g, c->model.arch.n_layers, diag, numbers);
-    for (dop_region_id r = 1; r < s->g.n_regions && st == DOP_OK; r++) {
+    DOP_RETURN_IF_ERROR(dop_region_layers(&s->g, c->model.arch.n_layers, diag, numbers));
+    for (dop_region_id r = 1; r < s->g.n_regions; r++) {
         uint32_t part = 0;
         while (numbers[r] >= cuts->end[part])
             part++;
         numbers[r] = part;
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Finds which part runs each region of a schedule, and which values cross the cuts. */
@@ -29,8 +30,8 @@ cross(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, dop
     uint32_t *numbers = calloc(s->g.n_regions, sizeof *numbers);
     *out_numbers = numbers;
     memset(out_crossings, 0, sizeof *out_crossings);
-    dop_status st = numbers ? number_regions(c, s, cuts, numbers, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    return st == DOP_OK ? dop_crossings_find(&s->g, numbers, diag, out_crossings) : st;
+    DOP_RETURN_IF_ERROR(numbers ? number_regions(c, s, cuts, numbers, diag) : DOP_NO_MEMORY(diag));
+    return dop_crossings_find(&s->g, numbers, diag, out_crossings);
 }
 
 dop_status
@@ -47,7 +48,7 @@ dop_parts_may_cut(dop_compilation *c, uint32_t layer, dop_diag *diag, const char
         if (st == DOP_OK && x.refused &&
             !(*out_why = dop_arena_printf(&c->arena, "%s (%%%s of %s)", x.refused,
                                           dop_node_at(&s->g, x.refused_at)->name, dop_schedule_name(s))))
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
         dop_crossings_finish(&x);
         free(numbers);
     }
@@ -61,7 +62,7 @@ take_kernels(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     const dop_kernel_set *all = &c->kernels;
     p->kernels = (dop_kernel_set){all->n, all->n, calloc(all->n ? all->n : 1, sizeof *all->items)};
     if (!p->kernels.items)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < all->n; i++) {
         p->kernels.items[i] = all->items[i];
         p->kernels.items[i].dropped = true;
@@ -143,7 +144,7 @@ start_part(dop_compilation *c, const dop_cuts *cuts, uint32_t number, dop_compil
     dop_arena_init(&p->arena);
     dop_cut *cut = dop_arena_alloc(&p->arena, sizeof *cut);
     if (!cut)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     *cut = (dop_cut){.number = number,
                      .n_parts = cuts->n_parts,
                      .first_layer = number ? cuts->end[number - 1] : 0,
@@ -161,13 +162,15 @@ cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cu
 {
     uint32_t *numbers;
     dop_crossings x;
-    dop_status st = cross(c, s, cuts, diag, &numbers, &x);
-    if (st == DOP_OK && x.refused)
-        st = DOP_FAIL(diag, DOP_E_INPUT, "the model cannot be cut there: %s (%%%s of %s)", x.refused,
-                      dop_node_at(&s->g, x.refused_at)->name, dop_schedule_name(s));
-    for (uint32_t k = from; k < to && st == DOP_OK; k++)
-        st = dop_schedule_take_part(s, numbers, &x, k, cuts->n_parts, &parts[k].arena, diag,
-                                    &parts[k].schedules[parts[k].n_schedules++]);
+    dop_status st = DOP_OK;
+    DOP_TRY(cross(c, s, cuts, diag, &numbers, &x));
+    if (x.refused)
+        DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT, "the model cannot be cut there: %s (%%%s of %s)", x.refused,
+                         dop_node_at(&s->g, x.refused_at)->name, dop_schedule_name(s)));
+    for (uint32_t k = from; k < to; k++)
+        DOP_TRY(dop_schedule_take_part(s, numbers, &x, k, cuts->n_parts, &parts[k].arena, diag,
+                                       &parts[k].schedules[parts[k].n_schedules++]));
+error:
     dop_crossings_finish(&x);
     free(numbers);
     return st;
@@ -177,19 +180,16 @@ cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cu
 static dop_status
 cut(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_compilation *out_parts, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (uint32_t k = from; k < to && st == DOP_OK; k++)
-        st = start_part(c, cuts, k, &out_parts[k], diag);
-    for (uint32_t i = 0; i < c->n_schedules && st == DOP_OK; i++)
-        st = cut_schedule(c, &c->schedules[i], cuts, from, to, out_parts, diag);
-    for (uint32_t k = from; k < to && st == DOP_OK; k++) {
-        st = take_weights(c, &out_parts[k], diag);
-        if (st == DOP_OK)
-            st = take_kernels(c, &out_parts[k], diag);
-        if (st == DOP_OK)
-            st = make_persistent(c, &out_parts[k], diag);
+    for (uint32_t k = from; k < to; k++)
+        DOP_RETURN_IF_ERROR(start_part(c, cuts, k, &out_parts[k], diag));
+    for (uint32_t i = 0; i < c->n_schedules; i++)
+        DOP_RETURN_IF_ERROR(cut_schedule(c, &c->schedules[i], cuts, from, to, out_parts, diag));
+    for (uint32_t k = from; k < to; k++) {
+        DOP_RETURN_IF_ERROR(take_weights(c, &out_parts[k], diag));
+        DOP_RETURN_IF_ERROR(take_kernels(c, &out_parts[k], diag));
+        DOP_RETURN_IF_ERROR(make_persistent(c, &out_parts[k], diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Does schedule b of the next part receive the values that schedule a of a part sends: names, types and shapes? */
@@ -225,11 +225,12 @@ dop_parts_make(dop_compilation *list, uint32_t n, const dop_cuts *cuts, dop_diag
     dop_status st = DOP_OK;
     memset(out_parts, 0, cuts->n_parts * sizeof *out_parts);
     if (n == 1)
-        st = cut(&list[0], cuts, 0, cuts->n_parts, out_parts, diag);
-    for (uint32_t k = 0; k < n && n > 1 && st == DOP_OK; k++)
-        st = cut(&list[k], cuts, k, k + 1, out_parts, diag);
-    for (uint32_t k = 1; k < cuts->n_parts && st == DOP_OK; k++)
-        st = check_match(&out_parts[k - 1], &out_parts[k], diag);
+        DOP_TRY(cut(&list[0], cuts, 0, cuts->n_parts, out_parts, diag));
+    for (uint32_t k = 0; k < n && n > 1; k++)
+        DOP_TRY(cut(&list[k], cuts, k, k + 1, out_parts, diag));
+    for (uint32_t k = 1; k < cuts->n_parts; k++)
+        DOP_TRY(check_match(&out_parts[k - 1], &out_parts[k], diag));
+error:
     if (st != DOP_OK)
         dop_parts_finish(out_parts, cuts->n_parts);
     return st;

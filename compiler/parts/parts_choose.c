@@ -2,6 +2,7 @@
 #include "compiler/parts/parts.h"
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/dims.h"
 #include "passes/fusion/region.h"
 
 #include <stdlib.h>
@@ -45,9 +46,9 @@ weigh(chooser *k)
     const dop_graph *g = &k->c->schedules[0].g;
     uint32_t *layers = calloc(g->n_regions, sizeof *layers);
     reader r = {.k = k, .g = g, .seen = calloc(g->n_nodes, sizeof *r.seen)};
-    dop_status st = layers && r.seen ? dop_region_layers(g, k->n_layers, k->diag, layers)
-                                     : DOP_FAIL(k->diag, DOP_E_NOMEM, "out of memory");
-    for (dop_region_id i = 1; i < g->n_regions && st == DOP_OK; i++) {
+    dop_status st = DOP_OK;
+    DOP_TRY(layers && r.seen ? dop_region_layers(g, k->n_layers, k->diag, layers) : DOP_NO_MEMORY(k->diag));
+    for (dop_region_id i = 1; i < g->n_regions; i++) {
         uint64_t read, written;
         dop_region_traffic(g, &g->regions[i], 0, &read, &written);
         k->time[layers[i]] += read + written;
@@ -57,8 +58,9 @@ weigh(chooser *k)
     for (uint32_t i = 0; i < k->c->n_schedules; i++)
         if (k->c->schedules[i].placement.scratch > k->fixed)
             k->fixed = k->c->schedules[i].placement.scratch;
-    for (uint32_t i = 1; i < k->n_layers && st == DOP_OK; i++)
-        st = dop_parts_may_cut(k->c, i, k->diag, &k->why[i]);
+    for (uint32_t i = 1; i < k->n_layers; i++)
+        DOP_TRY(dop_parts_may_cut(k->c, i, k->diag, &k->why[i]));
+error:
     free(layers);
     free(r.seen);
     return st;
@@ -85,7 +87,7 @@ divide(const chooser *k, uint32_t n, dop_cuts *out)
     /* [part][end]: the least cost of the costliest part, when this part ends before layer `end`; from: where it then begins. */
     uint64_t *best = malloc((size_t)n * (l + 1) * sizeof *best);
     uint32_t *from = calloc((size_t)n * (l + 1), sizeof *from);
-    dop_status st = best && from ? DOP_OK : DOP_FAIL(k->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = best && from ? DOP_OK : DOP_NO_MEMORY(k->diag);
     for (uint32_t p = 0; best && from && p < n; p++)
         for (uint32_t end = 0; end <= l; end++) {
             uint64_t *b = &best[p * (l + 1) + end];
@@ -224,13 +226,14 @@ dop_parts_choose(dop_compilation *c, const char *how, const char *memory, dop_di
     k.time = calloc(k.n_layers, sizeof *k.time);
     k.bytes = calloc(k.n_layers, sizeof *k.bytes);
     k.why = calloc(k.n_layers + (size_t)1, sizeof *k.why);
-    dop_status st = k.time && k.bytes && k.why ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK && memory)
-        st = parse_memory(&k, memory);
-    if (st == DOP_OK)
-        st = weigh(&k);
-    if (st == DOP_OK)
-        st = choose(&k, how, out_cuts);
+    dop_status st = DOP_OK;
+    if (!(k.time && k.bytes && k.why))
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    if (memory)
+        DOP_TRY(parse_memory(&k, memory));
+    DOP_TRY(weigh(&k));
+    DOP_TRY(choose(&k, how, out_cuts));
+error:
     free(k.time);
     free(k.bytes);
     free(k.why);

@@ -329,8 +329,7 @@ dop_simulate(const dop_sim_setup *setup, const char *path, const dop_compilation
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%u devices for %u parts: one for all, or one for each",
                            setup->n_devices, n);
     weigh_parts(&m);
-    dop_status st = predict_decode(&m);
-    if (st == DOP_OK)
-        st = predict_many(&m);
-    return st == DOP_OK ? predict_prompt(&m) : st;
+    DOP_RETURN_IF_ERROR(predict_decode(&m));
+    DOP_RETURN_IF_ERROR(predict_many(&m));
+    return predict_prompt(&m);
 }

@@ -65,7 +65,7 @@ add_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
         return DOP_FAIL_NODE(r->diag, r->path, node, "stage_times is a file, or a list of files");
     if (asprintf(&path, "%.*s%s", slash && !dop_path_is_absolute(name) ? (int)(slash - r->path + 1) : 0, r->path,
                  name) < 0)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(r->diag);
     dop_status st = dop_stage_times_add(&d->times, path, r->diag);
     free(path);
     return st;
@@ -74,14 +74,12 @@ add_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
 static dop_status
 read_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
 {
-    dop_status st = DOP_OK;
     if (node->type != YAML_SEQUENCE_NODE)
-        st = add_times(r, node, d);
+        DOP_RETURN_IF_ERROR(add_times(r, node, d));
     else
-        for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top && st == DOP_OK;
-             i++)
-            st = add_times(r, yaml_document_get_node(&r->y.doc, *i), d);
-    return st == DOP_OK ? dop_stage_times_ready(&d->times, r->path, r->diag) : st;
+        for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top; i++)
+            DOP_RETURN_IF_ERROR(add_times(r, yaml_document_get_node(&r->y.doc, *i), d));
+    return dop_stage_times_ready(&d->times, r->path, r->diag);
 }
 
 static dop_status
@@ -140,7 +138,7 @@ dop_sim_load(const char *path, dop_diag *diag, dop_sim_setup *out_setup)
         return st;
     out_setup->devices = calloc(DOP_MAX_PARTS, sizeof *out_setup->devices);
     if (!out_setup->devices)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st =
             dop_yaml_fields(&r.y, r.y.root, path, "the description", top_fields, COUNT_OF(top_fields), diag, &t, &seen);

@@ -134,7 +134,7 @@ dop_sim_json(const dop_sim_setup *setup, const dop_compilation *whole, const dop
     char *text = o ? json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(o);
     if (!text)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_buf_printf(out, "%s\n", text);
     free(text);
     return DOP_OK;

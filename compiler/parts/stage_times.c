@@ -36,7 +36,7 @@ append(dop_stage_times *io, const dop_stage_time *x, dop_diag *diag)
         const uint32_t cap = io->cap ? 2 * io->cap : 64;
         dop_stage_time *items = realloc(io->items, cap * sizeof *items);
         if (!items)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         io->items = items;
         io->cap = cap;
     }

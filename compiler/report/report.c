@@ -1,6 +1,10 @@
 /* Gathering the report: grouped regions, fusions, refused pairs, the viability matrix, totals before and after. */
 #include "compiler/report/report.h"
+#include "compiler/report/report_rules.h"
+#include "compiler/report/report_weights.h"
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 
 #include "passes/fusion/region.h"
 
@@ -21,7 +25,7 @@ alloc(maker *m, size_t n, size_t size)
 {
     void *p = m->status == DOP_OK ? dop_arena_alloc(&m->r->arena, (n ? n : 1) * size) : NULL;
     if (!p && m->status == DOP_OK)
-        m->status = DOP_FAIL(m->diag, DOP_E_NOMEM, "out of memory");
+        m->status = DOP_NO_MEMORY(m->diag);
     return p;
 }
 
@@ -30,7 +34,7 @@ keep(maker *m, const char *text)
 {
     char *p = m->status == DOP_OK ? dop_arena_strdup(&m->r->arena, text) : NULL;
     if (!p && m->status == DOP_OK)
-        m->status = DOP_FAIL(m->diag, DOP_E_NOMEM, "out of memory");
+        m->status = DOP_NO_MEMORY(m->diag);
     return p ? p : "";
 }
 

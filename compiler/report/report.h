@@ -108,60 +108,18 @@ typedef struct dop_report_part {
 
 /* Bytes of the states: of caches, and of all copies of those that steps replace. */
 uint64_t dop_report_state_bytes(const dop_compilation *c);
-/* Appends the table of the parts to the text.  Here and below, nothing where the plan is in one piece. */
-void dop_report_parts_text(const dop_report *r, dop_buf *out);
-/* Appends the table of the parts, and a table of the values that cross each cut, to the page. */
-void dop_report_parts_html(const dop_report *r, dop_buf *out);
-/* Adds the list `parts` to the JSON. */
-void dop_report_parts_json(const dop_report *r, void *json_object);
 
 dop_status dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report);
 void dop_report_finish(dop_report *r); /* accepts a zeroed one */
 /* A number of bytes for people, as "1.18 MiB"; returns out. */
 const char *dop_report_bytes(double bytes, char *out, size_t cap);
 
-/* report_weights.c.  count: makes the table of weights.  why: text to append to a row: how many experts each weight has, and why the
- * packed type is not the asked one; "": nothing to say. */
-dop_status dop_report_count_weights(dop_report *r, dop_diag *diag);
-void dop_report_weights_why(const dop_report_weights_row *row, char *out, size_t cap);
-
-void dop_report_text(const dop_report *r, dop_buf *out);
-
-/* One object, keys in this order; bytes are per token unless said otherwise, counts are integers.
- *   format              "doppler-report 1"
- *   model               {name, family, context}
- *   target              {name, bandwidth (bytes/s), capabilities [..]}
- *   kernel_path         name, or null
- *   distinct_kernels    of the whole plan
- *   memory              {weights, caches, activations, results, kernels}: bytes
- *   weights             [{stored, packed, asked, columns (null unless asked is not packed), count, bytes, how}]
- *   schedules           [{name, tokens, dispatches_per_layer, dispatches_outside, distinct_kernels,
- *                         persistent (a sentence; absent where a target does not ask for it),
- *                         before, after: {dispatches, barriers, bytes_read, bytes_written, activation_bytes,
- *                                 unshared_bytes (of activations, if none shared memory)},
- *                         regions: [{label, template, variant, why, ops [..], count, bytes_read, bytes_written,
- *                                    floor_us, workgroups, kernel}],
- *                         fusions: [{rule, pass, producer, consumer, count, bytes, dispatches}],
- *                         refusals: [{producer, consumer, from, to (labels of regions), reason, reasons, count,
- *                                    bytes}],
- *                         viability: [{producer, consumer, why, fused, refused, reasons {code: count}}]}]
- *   parts               of a plan in parts: [{layers [first, last], target, weights, caches, activations (bytes of memory),
- *                       bytes_read, bytes_written, floor_us, bytes_sent}]
- *   reasons             {code: text} */
-dop_status dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out);
-
 extern const char *const dop_page_report; /* assets/report.html */
-
-/* One page without external resources: totals, a layer drawn before and after, the tables of the text. */
-dop_status dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out);
 
 /* Why region `consumer` reads `base` from memory instead of computing it.  out_reasons: every pass's refusal of the pair.  Returns the
  * reason of the pass that came closest; none when no pass tried.  out_reader: the node that reads it. */
 dop_reason dop_report_why(const dop_schedule *s, dop_region_id consumer, dop_node_id base, char *out_reasons,
                           size_t cap, dop_node_id *out_reader);
-
-/* Name of a fusion by the ops it joins, for people who know the hand-written combinations: "residual+rmsnorm". */
-const char *dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e);
 
 /* Which part of a plan runs each region of a schedule. */
 typedef struct dop_report_places {
@@ -170,17 +128,5 @@ typedef struct dop_report_places {
     uint32_t schedule; /* index of the schedule */
     uint32_t *numbers; /* owned, [n_regions]: the part of each region; NULL without parts */
 } dop_report_places;
-
-dop_status dop_report_places_make(const dop_compilation *c, uint32_t schedule, const dop_compilation *parts, uint32_t n,
-                                  dop_diag *diag, dop_report_places *out_places);
-void dop_report_places_finish(dop_report_places *p); /* accepts a zeroed one */
-/* Appends where a region runs to the line about it: ", in part 0 of 2, which sends x1 (256 bytes a row) to part 1". */
-void dop_report_place(const dop_report_places *p, const dop_schedule *s, dop_region_id r, dop_buf *out);
-
-/* report_explain.c, --explain.  OP: why each region with this op, template, label or role got its kernel.  A+B: why regions of B
- * read from memory what regions of A make, or by which rule the ops were joined.  Equal layers are grouped.  parts[n]: the parts
- * of the plan; n == 0: it is in one piece. */
-dop_status dop_report_explain(const dop_compilation *c, const char *op, const dop_compilation *parts, uint32_t n,
-                              dop_diag *diag, dop_buf *out);
 
 #endif

@@ -413,7 +413,7 @@ dop_draw(const dop_draw_box *boxes, uint32_t n_boxes, const dop_draw_edge *edges
     l.gap = dop_arena_alloc(arena, ((size_t)n_boxes + 2) * sizeof *l.gap);
     l.notes = dop_arena_alloc(arena, ((size_t)n_edges + 1) * sizeof *l.notes);
     if (!l.items || !l.links || !l.path || !l.first || !l.sorted || !l.y || !l.gap || !l.notes)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     assign_levels(&l);
     route(&l);
     order_levels(&l);

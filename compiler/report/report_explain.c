@@ -1,6 +1,10 @@
 /* --explain: why regions got their kernels, and why two regions were not joined. */
+#include "compiler/report/report_explain.h"
 #include "compiler/report/report.h"
+#include "compiler/report/report_parts.h"
+#include "compiler/report/report_rules.h"
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 #include "passes/fusion/region.h"
 
@@ -60,7 +64,7 @@ add_line(pairs *p, const char *text)
         uint32_t cap = p->cap ? 2 * p->cap : 16;
         line *lines = realloc(p->lines, cap * sizeof *lines);
         if (!lines) {
-            p->status = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+            p->status = DOP_NO_MEMORY(p->diag);
             return;
         }
         p->lines = lines;
@@ -68,7 +72,7 @@ add_line(pairs *p, const char *text)
     }
     char *copy = strdup(text);
     if (!copy) {
-        p->status = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+        p->status = DOP_NO_MEMORY(p->diag);
         return;
     }
     p->lines[p->n++] = (line){copy, 1};
@@ -85,7 +89,7 @@ add_pair(pairs *p, dop_label from, dop_node_id producer, dop_label to, dop_node_
     dop_buf_printf(&text, "%s %s -> %s %s: %s", print(from, a, sizeof a), dop_op_of(dop_node_at(g, producer)->op)->name,
                    print(to, b, sizeof b), dop_op_of(dop_node_at(g, consumer)->op)->name, what->data ? what->data : "");
     if (text.failed || what->failed)
-        p->status = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+        p->status = DOP_NO_MEMORY(p->diag);
     else
         add_line(p, text.data);
     dop_buf_finish(&text);
@@ -247,7 +251,7 @@ explain_pairs(const dop_target *t, const dop_schedule *s, const dop_report_place
     p.writers = calloc(g->n_nodes, sizeof *p.writers);
     if (!p.writers) {
         dop_flow_finish(&p.flow);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     for (dop_region_id r = 1; r < g->n_regions; r++)
         for (uint32_t i = 0; i < g->regions[r].n_outs && !g->regions[r].dead; i++)
@@ -331,7 +335,7 @@ add_to_group(groups *x, dop_label label, char *text, dop_region_id r, dop_diag *
         group *items = realloc(x->items, cap * sizeof *items);
         if (!items) {
             free(text);
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         }
         x->items = items;
         x->cap = cap;
@@ -385,7 +389,7 @@ explain_regions(const dop_compilation *c, const dop_schedule *s, const dop_repor
             continue;
         ++*io_found;
         put_region(c->target, s, places, r, &text);
-        st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+        st = text.failed ? DOP_NO_MEMORY(diag)
                          : add_to_group(&found, dop_region_label(&s->g, &s->g.regions[r]), text.data, r, diag);
         if (text.failed)
             dop_buf_finish(&text);

@@ -1,10 +1,15 @@
 /* The report as one HTML page (assets/report.html): tables, and a layer drawn before and after.  Nothing is loaded from
  * elsewhere. */
+#include "compiler/report/report_html.h"
 #include "base/program/page.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_draw.h"
+#include "compiler/report/report_parts.h"
+#include "compiler/report/report_weights.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/region.h"
 
 #include <stdio.h>
@@ -252,7 +257,7 @@ reset(picture *p, uint32_t n_ids, uint32_t n_reads, dop_diag *diag)
     p->box_of = dop_arena_alloc(&p->arena, n_ids * sizeof *p->box_of);
     p->boxes = dop_arena_alloc(&p->arena, ((size_t)n_ids + n_reads) * sizeof *p->boxes);
     p->edges = dop_arena_alloc(&p->arena, ((size_t)n_reads + 1) * sizeof *p->edges);
-    return p->box_of && p->boxes && p->edges ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return p->box_of && p->boxes && p->edges ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 static uint32_t
@@ -303,7 +308,7 @@ find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds,
     const dop_graph *g = &p->s->unfused;
     uint64_t *hash = dop_arena_alloc(&p->arena, n_layers * sizeof *hash);
     if (!hash)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         const int32_t layer = dop_node_at(g, id)->label.layer;
         if (layer >= 0 && (uint32_t)layer < n_layers && dop_node_computed(g, id))
@@ -392,8 +397,7 @@ put_pictures(const dop_report *r, const dop_report_schedule *s, dop_diag *diag, 
     uint32_t n = 0;
     dop_arena_init(&p.arena);
     p.colour = dop_arena_alloc(&p.arena, s->s->g.n_regions * sizeof *p.colour);
-    dop_status st = p.colour ? find_kinds(&p, r->c->model.arch.n_layers, diag, kinds, &n)
-                             : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = p.colour ? find_kinds(&p, r->c->model.arch.n_layers, diag, kinds, &n) : DOP_NO_MEMORY(diag);
     dop_buf_puts(out,
                  "<p>Each colour is one dispatch; a dashed line is a barrier; the note on an edge says why it is not "
                  "fused. Point at anything, click it, or go there with Tab and the arrows for its values, bytes and "

@@ -1,5 +1,7 @@
 /* The report as JSON; the schema is in report.h. */
+#include "compiler/report/report_json.h"
 #include "compiler/report/report.h"
+#include "compiler/report/report_parts.h"
 #include "compiler/schedule/persistent.h"
 
 #include <jansson.h>
@@ -216,7 +218,7 @@ dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out)
     char *text = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     json_decref(o);
     if (!text)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_buf_puts(out, text);
     dop_buf_puts(out, "\n");
     free(text);

@@ -1,4 +1,5 @@
 /* What the report says of a plan in parts. */
+#include "compiler/report/report_parts.h"
 #include "compiler/report/report.h"
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/region_facts.h"
@@ -130,14 +131,16 @@ dop_report_places_make(const dop_compilation *c, uint32_t schedule, const dop_co
         return DOP_OK;
     out_places->numbers = calloc(g->n_regions, sizeof *out_places->numbers);
     if (!out_places->numbers)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_region_layers(g, c->model.arch.n_layers, diag, out_places->numbers);
-    for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++) {
+        return DOP_NO_MEMORY(diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_region_layers(g, c->model.arch.n_layers, diag, out_places->numbers));
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
         uint32_t part = 0;
         while (part + 1 < n && out_places->numbers[r] >= parts[part].cut->end_layer)
             part++;
         out_places->numbers[r] = part;
     }
+error:
     if (st != DOP_OK)
         dop_report_places_finish(out_places);
     return st;

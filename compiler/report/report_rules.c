@@ -1,5 +1,7 @@
 /* Names of fusions, by the ops that they join. */
+#include "compiler/report/report_rules.h"
 #include "compiler/report/report.h"
+#include "ir/graph/access.h"
 #include "passes/fusion/region.h"
 
 #include <string.h>

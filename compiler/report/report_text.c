@@ -1,5 +1,8 @@
 /* Prints the report as text. */
+#include "compiler/report/report_text.h"
 #include "compiler/report/report.h"
+#include "compiler/report/report_parts.h"
+#include "compiler/report/report_weights.h"
 #include "compiler/schedule/persistent.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* The table of weights: how their stored types became packed ones. */
+#include "compiler/report/report_weights.h"
 #include "compiler/report/report.h"
 
 #include <stdio.h>
@@ -38,7 +39,7 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
     const dop_compilation *c = r->c;
     r->weights_rows = dop_arena_alloc(&r->arena, (c->pack.n + 1) * sizeof *r->weights_rows);
     if (!r->weights_rows)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < c->pack.n; i++) {
         const dop_packed *x = &c->pack.items[i];
         dop_report_weights_row row = {.packed = x->type, .asked = x->type, .how = way(x), .experts = x->experts},

@@ -1,5 +1,6 @@
 /* Following a kernel path: which rule holds for a region, and what to say when it cannot. */
 #include "compiler/schedule/kernel_path.h"
+#include "ir/graph/ops.h"
 
 #include "compiler/schedule/region_facts.h"
 #include "passes/fusion/region.h"

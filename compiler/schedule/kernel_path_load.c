@@ -5,6 +5,7 @@
 #include "compiler/schedule/region_facts.h"
 #include "compiler/target/target.h"
 #include "frontend/rdrr/rdrr.h"
+#include "ir/graph/ops.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -49,7 +50,7 @@ add_rule(dop_kernel_path *p, const dop_path_rule *rule, dop_arena *arena, dop_di
         uint32_t cap = p->cap_rules ? 2 * p->cap_rules : 16;
         dop_path_rule *list = dop_arena_alloc(arena, cap * sizeof *list);
         if (!list)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         if (p->n_rules)
             memcpy(list, p->rules, p->n_rules * sizeof *list);
         p->rules = list;
@@ -76,7 +77,7 @@ dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, d
     dop_path_rule r = {.decode = true, .prefill = true, .op = op, .forced = true};
     r.source = dop_arena_printf(arena, "`forces` %s=%s", op, variant);
     if (!r.source)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (!dop_variant_parse(variant, &r.variant))
         return dop_unknown_variant(r.source, variant, DOP_E_USAGE, diag);
     return add_rule(p, &r, arena, diag);
@@ -89,7 +90,7 @@ take_pair(dop_path_rule *rule, const char *pair, dop_arena *arena, dop_diag *dia
     const size_t at = strcspn(pair, "+");
     char *op = dop_arena_printf(arena, "%.*s", (int)at, pair);
     if (!op)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (at == 0 || !pair[at + 1] || strchr(pair + at + 1, '+'))
         return DOP_FAIL(diag, rule->forced ? DOP_E_USAGE : DOP_E_INPUT, "%s: expected A+B, where B reads what A makes",
                         rule->source);
@@ -104,9 +105,9 @@ dop_kernel_path_no_fuse(dop_kernel_path *p, const char *pair, dop_arena *arena, 
     dop_path_rule r = {.decode = true, .prefill = true, .unfused = true, .forced = true};
     r.source = dop_arena_printf(arena, "`apart` %s", pair);
     if (!r.source)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = take_pair(&r, pair, arena, diag);
-    return st == DOP_OK ? add_rule(p, &r, arena, diag) : st;
+        return DOP_NO_MEMORY(diag);
+    DOP_RETURN_IF_ERROR(take_pair(&r, pair, arena, diag));
+    return add_rule(p, &r, arena, diag);
 }
 
 /* --- YAML --------------------------------------------------------------------------------------------------------------- */
@@ -132,7 +133,7 @@ read_text(reader *r, const char *key, const yaml_node_t *v, const char **out)
     if (v->type != YAML_SCALAR_NODE || !*v->data.scalar.value)
         return FAIL_NODE(r, v, "%s: expected a word", key);
     *out = dop_arena_strdup(r->arena, (const char *)v->data.scalar.value);
-    return *out ? DOP_OK : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    return *out ? DOP_OK : DOP_NO_MEMORY(r->diag);
 }
 
 static dop_status
@@ -190,14 +191,13 @@ read_range(reader *r, const yaml_node_t *v, dop_path_rule *rule)
 static dop_status
 read_layers(reader *r, const yaml_node_t *v, dop_path_rule *rule)
 {
-    dop_status st = DOP_OK;
     if (v->type != YAML_SEQUENCE_NODE)
         return read_range(r, v, rule);
     if (v->data.sequence.items.start == v->data.sequence.items.top)
         return FAIL_NODE(r, v, "layers: an empty list is about no layer; leave it out for all");
-    for (yaml_node_item_t *i = v->data.sequence.items.start; st == DOP_OK && i < v->data.sequence.items.top; i++)
-        st = read_range(r, yaml_document_get_node(r->doc, *i), rule);
-    return st;
+    for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++)
+        DOP_RETURN_IF_ERROR(read_range(r, yaml_document_get_node(r->doc, *i), rule));
+    return DOP_OK;
 }
 
 static dop_status
@@ -278,7 +278,7 @@ read_rule(reader *r, const yaml_node_t *map)
         return FAIL_NODE(r, map, "a rule is a mapping: {phase: decode, op: qkv, variant: gemv}");
     rule.source = dop_arena_printf(r->arena, "%s:%lu", r->path, (unsigned long)map->start_mark.line + 1);
     if (!rule.source)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(r->diag);
     for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
         const yaml_node_t *k = yaml_document_get_node(r->doc, p->key), *v = yaml_document_get_node(r->doc, p->value);
         if (k->type != YAML_SCALAR_NODE)
@@ -333,7 +333,7 @@ read_measured(reader *r, const yaml_node_t *v)
         if (!text)
             return FAIL_NODE(r, v, "measured: expected device, driver and kernels");
         if (!(*fields[i].to = dop_arena_strdup(r->arena, text)))
-            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(r->diag);
     }
     return DOP_OK;
 }
@@ -341,14 +341,13 @@ read_measured(reader *r, const yaml_node_t *v)
 static dop_status
 read_rules(reader *r, const yaml_node_t *v)
 {
-    dop_status st = DOP_OK;
     if (v->type == YAML_SCALAR_NODE && !v->data.scalar.length)
         return DOP_OK; /* there is none */
     if (v->type != YAML_SEQUENCE_NODE)
         return FAIL_NODE(r, v, "rules: expected a list");
-    for (yaml_node_item_t *i = v->data.sequence.items.start; st == DOP_OK && i < v->data.sequence.items.top; i++)
-        st = read_rule(r, yaml_document_get_node(r->doc, *i));
-    return st;
+    for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++)
+        DOP_RETURN_IF_ERROR(read_rule(r, yaml_document_get_node(r->doc, *i)));
+    return DOP_OK;
 }
 
 static dop_status
@@ -403,7 +402,7 @@ name_of_file(reader *r)
     const char *base = dop_path_name(r->path), *dot = strrchr(base, '.');
     if (!r->out->name)
         r->out->name = dop_arena_printf(r->arena, "%.*s", (int)(dot ? dot - base : (long)strlen(base)), base);
-    return r->out->name ? DOP_OK : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    return r->out->name ? DOP_OK : DOP_NO_MEMORY(r->diag);
 }
 
 static dop_status
@@ -490,16 +489,15 @@ dop_status
 dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out)
 {
     dop_kernel_path *p = out;
-    dop_status st = DOP_OK;
     memset(p, 0, sizeof *p);
     p->n_layers = m->arch.n_layers;
     p->act = m->path_act;
     p->kv = m->path_kv;
     if (m->path_name || m->n_path || p->act != DOP_TYPE_none || p->kv != DOP_TYPE_none)
         p->name = m->path_name ? m->path_name : "manifest";
-    for (uint32_t i = 0; i < m->n_path && st == DOP_OK; i++)
-        st = add_step(p, &m->path[i], arena, diag);
-    return st;
+    for (uint32_t i = 0; i < m->n_path; i++)
+        DOP_RETURN_IF_ERROR(add_step(p, &m->path[i], arena, diag));
+    return DOP_OK;
 }
 
 static dop_status
@@ -507,16 +505,14 @@ load_manifest(reader *r)
 {
     dop_checkpoint m = {.arena = r->arena, .arch = {.n_layers = r->n_layers}};
     dop_rdrr rdrr = {.path = r->path, .arena = r->arena, .diag = r->diag, .model = &m};
-    dop_status st =
-        dop_json_decode_file(&(dop_json_how){.path = r->path, .flags = DOP_JSON_UNIQUE}, r->diag, &rdrr.root);
-    if (st == DOP_OK)
-        st = dop_json_root(rdrr.root, r->path, r->diag, &rdrr.top);
-    if (st == DOP_OK)
-        st = dop_rdrr_path(&rdrr);
-    if (st == DOP_OK)
-        st = dop_kernel_path_of_model(&m, r->arena, r->diag, r->out);
-    if (st == DOP_OK && !r->out->name)
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "states no kernel path");
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_json_decode_file(&(dop_json_how){.path = r->path, .flags = DOP_JSON_UNIQUE}, r->diag, &rdrr.root));
+    DOP_TRY(dop_json_root(rdrr.root, r->path, r->diag, &rdrr.top));
+    DOP_TRY(dop_rdrr_path(&rdrr));
+    DOP_TRY(dop_kernel_path_of_model(&m, r->arena, r->diag, r->out));
+    if (!r->out->name)
+        DOP_TRY(DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "states no kernel path"));
+error:
     json_decref(rdrr.root);
     return st;
 }
@@ -597,19 +593,19 @@ load_named(reader *r, const char *glsl_dir)
     const char *dirs[2] = {dop_arena_printf(r->arena, "%s/../kernel-paths", glsl_dir),
                            dop_arena_printf(r->arena, "%s/../../examples/kernel-paths", glsl_dir)};
     if (!dirs[0] || !dirs[1])
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(r->diag);
     const char *dir = access(dirs[0], R_OK) == 0 ? dirs[0] : dirs[1], *dash = strchr(r->spec, '-');
     const char *whole = dop_arena_printf(r->arena, "%s/%s.yaml", dir, r->spec),
                *rest = dop_arena_printf(r->arena, "%s/%s.yaml", dir, dash ? dash + 1 : r->spec);
     if (!whole || !rest)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(r->diag);
     r->path = access(whole, R_OK) == 0 ? whole : rest;
     if (access(r->path, R_OK) != 0)
         return unknown_path(r->spec, dir, r->arena, r->diag);
     if (r->path == rest && dash)
         r->family = dop_arena_printf(r->arena, "%.*s", (int)(dash + 1 - r->spec), r->spec);
     if (!r->family)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(r->diag);
     dop_status st = load_yaml(r);
     return st == DOP_OK && *r->family && !r->family_known ? unknown_path(r->spec, dir, r->arena, r->diag) : st;
 }
@@ -645,8 +641,9 @@ dop_kernel_path_prepend(dop_kernel_path *p, const dop_kernel_path *first, dop_ar
     dop_kernel_path both = *p;
     dop_status st = DOP_OK;
     both.n_rules = both.cap_rules = 0;
-    for (uint32_t i = 0; st == DOP_OK && i < first->n_rules + p->n_rules; i++)
-        st = add_rule(&both, i < first->n_rules ? &first->rules[i] : &p->rules[i - first->n_rules], arena, diag);
+    for (uint32_t i = 0; i < first->n_rules + p->n_rules; i++)
+        DOP_TRY(add_rule(&both, i < first->n_rules ? &first->rules[i] : &p->rules[i - first->n_rules], arena, diag));
+error:
     *p = both;
     return st;
 }
@@ -672,7 +669,7 @@ dop_measured_here(const dop_device_caps *device, const dop_templates *templates,
     out->device = dop_arena_strdup(arena, device->name);
     out->driver = dop_arena_strdup(arena, device->driver);
     out->kernels = dop_arena_printf(arena, "%016llx", (unsigned long long)dop_templates_digest(templates));
-    return out->device && out->driver && out->kernels ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return out->device && out->driver && out->kernels ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 const char *

@@ -29,7 +29,7 @@ dop_kernel_set_add(dop_kernel_set *s, const dop_kernel *k, dop_template tpl, dop
         uint32_t cap = s->cap ? s->cap * 2 : 32;
         dop_built_kernel *p = realloc(s->items, cap * sizeof *p);
         if (!p)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         s->items = p;
         s->cap = cap;
     }

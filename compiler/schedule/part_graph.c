@@ -2,6 +2,8 @@
  * schedule, so every value has the same bits in a part as in the whole.  A value crosses a cut when a region of one part stores it and
  * a region of a later part reads it: mostly the residual stream. */
 #include "compiler/schedule/part_graph.h"
+#include "ir/graph/graph_add.h"
+#include "ir/region/graph_regions.h"
 
 #include "compiler/schedule/region_facts.h"
 #include "ir/region/region.h"
@@ -45,7 +47,7 @@ find_owners(const dop_graph *g, dop_diag *diag, dop_region_id **out_owner)
     dop_region_id *owner = calloc(g->n_nodes, sizeof *owner);
     *out_owner = owner;
     if (!owner)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (dop_region_id r = 1; r < g->n_regions; r++)
         for (uint32_t i = 0; !g->regions[r].dead && i < g->regions[r].n_outs; i++)
             owner[dop_node_base(g, g->regions[r].outs[i], NULL)] = r;
@@ -56,8 +58,9 @@ dop_status
 dop_region_layers(const dop_graph *g, uint32_t n_layers, dop_diag *diag, uint32_t *out_layers)
 {
     dop_region_id *owner = NULL;
-    dop_status st = find_owners(g, diag, &owner);
-    for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++) {
+    dop_status st = DOP_OK;
+    DOP_TRY(find_owners(g, diag, &owner));
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
         const dop_region *reg = &g->regions[r];
         out_layers[r] = labelled_layer(dop_region_label(g, reg), n_layers);
         for (uint32_t i = 0; i < reg->info->n_reads; i++) {
@@ -67,14 +70,15 @@ dop_region_layers(const dop_graph *g, uint32_t n_layers, dop_diag *diag, uint32_
         }
     }
     /* A region without a layer that reads leaves only goes to the layer of its first reader. */
-    for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++)
+    for (dop_region_id r = 1; r < g->n_regions; r++)
         for (uint32_t i = 0; i < g->regions[r].info->n_reads; i++) {
             const dop_region_id from = owner[g->regions[r].info->reads[i]];
             if (from && out_layers[from] == NOWHERE)
                 out_layers[from] = out_layers[r];
         }
-    for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++)
+    for (dop_region_id r = 1; r < g->n_regions; r++)
         out_layers[r] = out_layers[r] == NOWHERE ? n_layers - 1 : out_layers[r];
+error:
     free(owner);
     return st;
 }
@@ -139,7 +143,7 @@ dop_crossings_find(const dop_graph *g, const uint32_t *numbers, dop_diag *diag, 
     x->last = calloc(g->n_nodes, sizeof *x->last);
     dop_status st = find_owners(g, diag, &x->owner);
     if (!part_of || !x->last)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK && !x->refused; r++) {
         const dop_region *reg = &g->regions[r];
         for (uint32_t i = 0; i < reg->info->n_reads && !x->refused; i++) {
@@ -242,16 +246,15 @@ static dop_status
 copy_outputs(cutter *c)
 {
     const dop_graph *g = c->from;
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < g->n_outs && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < g->n_outs; i++) {
         const dop_region_id owner = c->x->owner[dop_node_base(g, g->outs[i], NULL)];
         if (owner && c->numbers[owner] == c->number)
-            st = dop_graph_output(c->to, c->map[g->outs[i]], c->diag);
+            DOP_RETURN_IF_ERROR(dop_graph_output(c->to, c->map[g->outs[i]], c->diag));
     }
-    for (dop_node_id id = 1; id < g->n_nodes && st == DOP_OK; id++)
+    for (dop_node_id id = 1; id < g->n_nodes; id++)
         if (is_sent(c, id))
-            st = dop_graph_output(c->to, c->map[id], c->diag);
-    return st;
+            DOP_RETURN_IF_ERROR(dop_graph_output(c->to, c->map[id], c->diag));
+    return DOP_OK;
 }
 
 static dop_status
@@ -261,15 +264,15 @@ copy_region(cutter *c, dop_region_id r)
     dop_region_id made;
     dop_node_id *ids = malloc((reg->n_nodes + (size_t)reg->n_outs) * sizeof *ids);
     if (!ids)
-        return DOP_FAIL(c->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(c->diag);
     for (uint32_t i = 0; i < reg->n_nodes; i++)
         ids[i] = c->map[reg->nodes[i]];
     for (uint32_t i = 0; i < reg->n_outs; i++)
         ids[reg->n_nodes + i] = c->map[reg->outs[i]];
-    dop_status st =
-        dop_graph_add_region(c->to, reg->tpl, ids, reg->n_nodes, ids + reg->n_nodes, reg->n_outs, c->diag, &made);
-    if (st == DOP_OK)
-        c->to->regions[made].variant = reg->variant, c->to->regions[made].tile = reg->tile;
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_graph_add_region(c->to, reg->tpl, ids, reg->n_nodes, ids + reg->n_nodes, reg->n_outs, c->diag, &made));
+    c->to->regions[made].variant = reg->variant, c->to->regions[made].tile = reg->tile;
+error:
     free(ids);
     return st;
 }
@@ -298,7 +301,7 @@ copy_built(const cutter *c, const dop_schedule *whole, dop_schedule *out)
     uint32_t n = 1;
     out->regions = dop_arena_alloc(c->arena, c->to->n_regions * sizeof *out->regions);
     if (!out->regions)
-        return DOP_FAIL(c->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(c->diag);
     for (dop_region_id r = 1; r < c->from->n_regions; r++) {
         if (c->numbers[r] != c->number)
             continue;
@@ -306,7 +309,7 @@ copy_built(const cutter *c, const dop_schedule *whole, dop_schedule *out)
         *b = whole->regions[r];
         dop_kernel_arg *args = dop_arena_alloc(c->arena, b->n_args * sizeof *args + 1);
         if (!args)
-            return DOP_FAIL(c->diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(c->diag);
         for (uint32_t i = 0; i < b->n_args; i++) {
             args[i] = b->args[i];
             args[i].value = c->map[b->args[i].value];
@@ -348,19 +351,17 @@ dop_schedule_take_part(const dop_schedule *whole, const uint32_t *numbers, const
     c.wanted = calloc(whole->g.n_nodes, sizeof *c.wanted);
     c.map = calloc(whole->g.n_nodes, sizeof *c.map);
     dop_pass_ctx cx = {.arena = arena, .diag = diag};
-    dop_status st = c.wanted && c.map ? copy_graph(&c) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = dop_pass_place(&cx, &out->g, &changed);
-    if (st == DOP_OK)
-        st = dop_graph_verify(&out->g, "a part", diag);
-    if (st == DOP_OK)
-        st = copy_built(&c, whole, out);
-    if (st == DOP_OK)
-        st = list_crossings(&c, out);
+    dop_status st = DOP_OK;
+    DOP_TRY(c.wanted && c.map ? copy_graph(&c) : DOP_NO_MEMORY(diag));
+    DOP_TRY(dop_pass_place(&cx, &out->g, &changed));
+    DOP_TRY(dop_graph_verify(&out->g, "a part", diag));
+    DOP_TRY(copy_built(&c, whole, out));
+    DOP_TRY(list_crossings(&c, out));
     out->placement = cx.placement;
     out->before = out->g;
-    for (dop_node_id id = 1; id < out->g.n_nodes && st == DOP_OK; id++)
+    for (dop_node_id id = 1; id < out->g.n_nodes; id++)
         out->n_ops += dop_node_computed(&out->g, id);
+error:
     free(c.wanted);
     free(c.map);
     return st;

@@ -1,4 +1,5 @@
 #include "compiler/schedule/persistent.h"
+#include "ir/graph/dims.h"
 
 #include "compiler/schedule/compilation.h"
 #include "compiler/schedule/region_facts.h"
@@ -211,7 +212,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     }
     builder *b = calloc(1, sizeof *b);
     dop_persistent *p = dop_arena_alloc(&c->arena, sizeof *p);
-    dop_status st = b && p ? dop_flow_init(g, diag, &f) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = b && p ? dop_flow_init(g, diag, &f) : DOP_NO_MEMORY(diag);
     if (st != DOP_OK)
         goto error;
     *b = (builder){.c = c, .s = s, .diag = diag, .target = *c->target, .p = p};
@@ -222,7 +223,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     p->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->regions);
     b->routes = calloc(g->n_nodes, 1);
     if (!p->mailbox || !p->mailbox_bytes || !p->forms || !p->regions || !b->routes) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     const char *no = plan_values(b, &f);

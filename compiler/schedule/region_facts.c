@@ -1,4 +1,5 @@
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/dims.h"
 
 #include "ir/graph/access.h"
 #include "ir/region/region.h"

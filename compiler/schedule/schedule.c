@@ -65,7 +65,7 @@ count_body(const dop_schedule *s, dop_diag *diag, uint32_t *out_n)
     dop_status st = dop_flow_init(g, diag, &f);
     bool *needed = calloc(g->n_regions, sizeof *needed);
     if (st == DOP_OK && !needed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     *out_n = 0;
     for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0; r--) { /* backwards: readers come later */
         const dop_region *reg = &g->regions[r];
@@ -155,7 +155,7 @@ select_kernel(void *user, const dop_graph *g, dop_region_id id, const char **out
     if (!s->regions)
         s->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *s->regions);
     if (!s->regions)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_selection *choice = &s->regions[id].choice;
     dop_status st = dop_kernel_path_choose(x->path, x->phase, g, r, c->target, diag, &variant);
     if (st == DOP_OK)
@@ -207,7 +207,7 @@ copy_graph(const dop_graph *from, dop_arena *arena, dop_diag *diag, dop_graph *o
     out->outs = dop_arena_alloc(arena, (from->n_outs + 1) * sizeof *out->outs);
     out->regions = dop_arena_alloc(arena, sizeof *out->regions);
     if (!out->nodes || !out->outs || !out->regions)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     memcpy(out->nodes, from->nodes, from->n_nodes * sizeof *out->nodes);
     memcpy(out->outs, from->outs, from->n_outs * sizeof *out->outs);
     out->cap_nodes = from->n_nodes;
@@ -231,15 +231,15 @@ judge_rule(dop_compilation *c, dop_schedule *s, const dop_graph *built, uint32_t
     dop_arena_init(&arena);
     dop_fusion_log_init(&log);
     dop_pass_ctx cx = {.arena = &arena, .diag = diag, .target = c->target, .log = &log};
-    dop_status st = copy_graph(built, &arena, diag, &g);
+    dop_status st = DOP_OK;
+    DOP_TRY(copy_graph(built, &arena, diag, &g));
     c->path.muted = rule + 1;
-    if (st == DOP_OK)
-        st = run_passes(c, s, &in, &cx, &passes, &g);
+    DOP_TRY(run_passes(c, s, &in, &cx, &passes, &g));
     c->path.muted = 0;
-    if (st == DOP_OK)
-        r->changed = dop_graph_hash_unbound(&g) != dop_graph_hash_unbound(&s->g);
-    if (st == DOP_OK && !r->changed && r->reader)
+    r->changed = dop_graph_hash_unbound(&g) != dop_graph_hash_unbound(&s->g);
+    if (!r->changed && r->reader)
         dop_path_rule_look(r, &g, &log);
+error:
     dop_fusion_log_finish(&log);
     dop_arena_finish(&arena);
     return st;
@@ -249,14 +249,13 @@ judge_rule(dop_compilation *c, dop_schedule *s, const dop_graph *built, uint32_t
 static dop_status
 judge_rules(dop_compilation *c, dop_schedule *s, const dop_graph *built, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < c->path.n_rules && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < c->path.n_rules; i++) {
         if (dop_path_rule_joins(&c->path.rules[i], s->phase))
             dop_path_rule_look(&c->path.rules[i], &s->g, &s->log);
         if (dop_kernel_path_to_judge(&c->path, i, s->phase))
-            st = judge_rule(c, s, built, i, diag);
+            DOP_RETURN_IF_ERROR(judge_rule(c, s, built, i, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 static bool
@@ -281,36 +280,33 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     s->g.name = dop_arena_printf(&c->arena, "%s%u%s", s->g.name, dop_schedule_rows(s),
                                  s->adapted ? "_adapted" : ""); /* as dop_plan_schedule_name() */
     if (!s->g.name)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
         s->n_ops += dop_node_computed(&s->g, id);
     s->before = s->g;
-    dop_status st = judged ? copy_graph(&s->g, &c->arena, diag, &built) : DOP_OK;
-    if (st == DOP_OK)
-        st = run_passes(c, s, &in, &cx, &passes, &s->g);
-    if (st == DOP_OK && judged)
-        st = judge_rules(c, s, &built, diag);
-    if (st != DOP_OK)
-        return st;
+    if (judged)
+        DOP_RETURN_IF_ERROR(copy_graph(&s->g, &c->arena, diag, &built));
+    DOP_RETURN_IF_ERROR(run_passes(c, s, &in, &cx, &passes, &s->g));
+    if (judged)
+        DOP_RETURN_IF_ERROR(judge_rules(c, s, &built, diag));
     s->placement = cx.placement;
     if (c->options.passes.stop_after >= 0)
         return DOP_OK;
-    st = dop_passes_need(&cx, PF_PLACED | PF_SELECTED, "a plan");
-    if (st != DOP_OK || s->g.n_regions <= 1)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_passes_need(&cx, PF_PLACED | PF_SELECTED, "a plan"));
+    if (s->g.n_regions <= 1)
+        return DOP_OK;
     if (s->sends)
         s->sent[s->n_sent++] = dop_node_base(&s->g, s->g.outs[s->sends], NULL);
-    st = count_body(s, diag, &s->n_body);
-    if (st == DOP_OK)
-        st = generate_kernels(c, s, diag);
+    DOP_RETURN_IF_ERROR(count_body(s, diag, &s->n_body));
+    DOP_RETURN_IF_ERROR(generate_kernels(c, s, diag));
     const bool steps = phase == DOP_PHASE_DECODE || (s->mixed && !s->program && s->g.max_t <= DOP_STEP_SEVERAL);
-    if (st == DOP_OK && steps && c->target->persistent && !c->options.in_parts) /* for parts, parts.c does it */
-        st = dop_persistent_build(c, s, diag);
-    if (st == DOP_OK)
-        st = dop_pack_add_graph(&c->pack, &s->g, diag);
-    if (st == DOP_OK && dop_target_views(c->target))
+    if (steps && c->target->persistent && !c->options.in_parts)
+        /* for parts, parts.c does it */
+        DOP_RETURN_IF_ERROR(dop_persistent_build(c, s, diag));
+    DOP_RETURN_IF_ERROR(dop_pack_add_graph(&c->pack, &s->g, diag));
+    if (dop_target_views(c->target))
         dop_pack_join(&c->pack, &s->g);
-    return st;
+    return DOP_OK;
 }
 
 /* Lists the values that the host gives, in the order of the graph. */
@@ -366,7 +362,8 @@ add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
     build.pictures = c->pictures;
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
-    for (uint32_t i = 0; i < c->options.n_rows; i++) /* all rows of a step may be of one sequence */
+    for (uint32_t i = 0; i < c->options.n_rows; i++)
+        /* all rows of a step may be of one sequence */
         build.max_rows = build.max_rows > c->options.rows[i] ? build.max_rows : c->options.rows[i];
     if (build.max_rows < c->options.sequences)
         build.max_rows = c->options.sequences;
@@ -377,10 +374,9 @@ add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
                : how.drafts                        ? 1
                                                    : 0; /* behind the logits, and the id where there is one */
     s->adapted = how.ranks > 0 && !c->options.invariant;
-    dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
-    if (st == DOP_OK)
-        st = build_schedule(c, s, diag);
-    return st == DOP_OK ? find_received(s, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_build_graph(&c->model, &build, &c->arena, diag, &s->g));
+    DOP_RETURN_IF_ERROR(build_schedule(c, s, diag));
+    return find_received(s, diag);
 }
 
 /* Adds a schedule for steps of sequences, or of programs that read tokens; `how` has phase, size and kind.  With room for adapters there
@@ -444,14 +440,13 @@ add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
                                       .kv_type = c->options.kv_type,
                                       .v_type = c->options.v_type};
     s->program = program;
-    dop_status st = program == DOP_SCHED_IMAGE   ? dop_build_vision(&m, &build, &c->arena, diag, &s->g)
-                    : program == DOP_SCHED_AUDIO ? dop_build_audio(&m, &build, &c->arena, diag, &s->g)
-                                                 : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g);
-    if (st == DOP_OK)
-        st = build_schedule(c, s, diag);
-    for (uint32_t i = 1; program != DOP_SCHED_AUDIO && i < s->g.n_outs && st == DOP_OK && i < DOP_PART_MAX_VALUES; i++)
+    DOP_RETURN_IF_ERROR(program == DOP_SCHED_IMAGE   ? dop_build_vision(&m, &build, &c->arena, diag, &s->g)
+                        : program == DOP_SCHED_AUDIO ? dop_build_audio(&m, &build, &c->arena, diag, &s->g)
+                                                     : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g));
+    DOP_RETURN_IF_ERROR(build_schedule(c, s, diag));
+    for (uint32_t i = 1; program != DOP_SCHED_AUDIO && i < s->g.n_outs && i < DOP_PART_MAX_VALUES; i++)
         s->sent[s->n_sent++] = s->g.outs[i]; /* of other layers: the first output is the program's own */
-    return st == DOP_OK ? find_received(s, diag) : st;
+    return find_received(s, diag);
 }
 
 dop_status
@@ -493,20 +488,17 @@ dop_schedule_add_draw(dop_compilation *c, dop_diag *diag)
                                          .act_type = c->options.act_type,
                                          .kv_type = c->options.kv_type,
                                          .types = c->packed_types};
-    dop_status st = DOP_OK;
-    for (size_t i = 0; i < n && st == DOP_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         if ((programs[i].program == DOP_SCHED_ENCODE_PIXELS && !d->encodes) ||
             (programs[i].program == DOP_SCHED_ENCODE_2 && !d->text_2.width))
             continue;
         dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
         s->program = programs[i].program;
-        st = programs[i].build(d, &c->model.weights, &build, &c->arena, diag, &s->g);
-        if (st == DOP_OK)
-            st = build_schedule(c, s, diag);
-        if (st == DOP_OK)
-            st = find_received(s, diag);
+        DOP_RETURN_IF_ERROR(programs[i].build(d, &c->model.weights, &build, &c->arena, diag, &s->g));
+        DOP_RETURN_IF_ERROR(build_schedule(c, s, diag));
+        DOP_RETURN_IF_ERROR(find_received(s, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status

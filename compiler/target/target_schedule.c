@@ -192,16 +192,15 @@ dop_status
 dop_target_read_schedule(const yaml_node_t *node, yaml_document_t *doc, const char *path, dop_diag *diag,
                          dop_schedule_numbers *io_schedule)
 {
-    dop_status st = DOP_OK;
     if (node->type != YAML_MAPPING_NODE)
         return DOP_FAIL_NODE(diag, path, node, "schedule: expected the name of a target or a mapping of numbers");
-    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top && st == DOP_OK; p++)
-        st = read_key(yaml_document_get_node(doc, p->key), yaml_document_get_node(doc, p->value), doc, path, diag,
-                      io_schedule);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && st == DOP_OK; i++)
+    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++)
+        DOP_RETURN_IF_ERROR(read_key(yaml_document_get_node(doc, p->key), yaml_document_get_node(doc, p->value), doc,
+                                     path, diag, io_schedule));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (*(const uint32_t *)(const void *)((const char *)io_schedule + numbers[i].offset) < numbers[i].least)
-            st = DOP_FAIL_NODE(diag, path, node, "schedule: %s is missing", numbers[i].name);
-    return st == DOP_OK ? check_tiles(io_schedule, path, diag) : st;
+            return DOP_FAIL_NODE(diag, path, node, "schedule: %s is missing", numbers[i].name);
+    return check_tiles(io_schedule, path, diag);
 }
 
 /* --- changing and printing numbers ------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Writes a plan's sections to a file or a memory image. */
 #include "compiler/write/plan_file.h"
+#include "plan/plan_part.h"
 
 #include "plan/plan_weights.h"
 
@@ -86,10 +87,9 @@ static dop_status
 put_gap(weights_out *o, uint64_t end, dop_diag *diag)
 {
     static const char zeros[4096];
-    dop_status st = DOP_OK;
-    while (o->at < end && st == DOP_OK)
-        st = put_packed(o, zeros, end - o->at < sizeof zeros ? end - o->at : sizeof zeros, diag);
-    return st;
+    while (o->at < end)
+        DOP_RETURN_IF_ERROR(put_packed(o, zeros, end - o->at < sizeof zeros ? end - o->at : sizeof zeros, diag));
+    return DOP_OK;
 }
 
 /* Releases the mapped pages of the model's files after each 256 MiB of weights, which are read once only: a large model would fill the
@@ -114,7 +114,7 @@ put_weight(weights_out *o, const dop_packed *x, dop_diag *diag)
     const bool apart = x->source && x->source->rank == 2 && dop_type_of(x->type)->kind != DOP_KIND_QUANT;
     const uint32_t rows = apart && x->size > most && x->row_bytes <= most ? (uint32_t)(most / x->row_bytes) : x->rows;
     uint8_t *bytes = malloc(rows < x->rows ? (size_t)most : (size_t)x->size + 1);
-    dop_status st = bytes ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = bytes ? DOP_OK : DOP_NO_MEMORY(diag);
     for (uint32_t r = 0; r < x->rows && st == DOP_OK; r += rows) {
         dop_packed some = *x;
         if (rows < x->rows) {
@@ -139,7 +139,7 @@ put_between(weights_out *o, const dop_packed *x, dop_stored as, uint64_t at, uin
     const uint32_t book = as == DOP_STORED_BLOCKS ? dop_type_of(x->type)->pack.book : 0;
     const dop_planes planes = dop_pack_planes(x);
     uint8_t *bytes = malloc(book + 1u);
-    dop_status st = bytes ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = bytes ? DOP_OK : DOP_NO_MEMORY(diag);
     for (uint32_t e = 0; e < x->experts && st == DOP_OK; e++) {
         const uint64_t begin = at + e * x->expert_stride;
         st = put_gap(o, begin - *io_left_out, diag);
@@ -192,7 +192,7 @@ lay_out(const dop_plan_sections *p, dop_diag *diag, layout *out)
     memset(out, 0, sizeof *out);
     for (uint32_t k = 1; k < DOP_SEC_LIMIT; k++)
         if (p->sec[k].failed)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         else if (p->sec[k].size > 0 && k != DOP_SEC_WEIGHTS)
             out->table[n++] = (dop_plan_section){.kind = k,
                                                  .row_bytes = row_sizes[k],
@@ -266,13 +266,12 @@ static dop_status
 put_external(dop_plan_sections *sections, const char *path, dop_diag *diag, dop_out_file *output)
 {
     dop_plan_file *row = (dop_plan_file *)(void *)sections->sec[DOP_SEC_FILES].data;
-    dop_status st = dop_out_file_open(path, diag, output);
-    if (st == DOP_OK && !output->tmp)
-        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write the weights: not a regular file");
-    if (st == DOP_OK)
-        st = put_weights(sections, output->f, diag, &row->digest);
+    DOP_RETURN_IF_ERROR(dop_out_file_open(path, diag, output));
+    if (!output->tmp)
+        return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write the weights: not a regular file");
+    DOP_RETURN_IF_ERROR(put_weights(sections, output->f, diag, &row->digest));
     row->size = sections->weights_size;
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -305,7 +304,7 @@ dop_plan_sections_write(dop_plan_sections *sections, const char *path, dop_diag 
     char *weights_path = NULL;
     struct stat sb;
     if (sections->external && (sections->sec[DOP_SEC_FILES].failed || asprintf(&weights_path, "%s.weights", path) < 0))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = DOP_OK;
     if (sections->external && stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* opening a pipe would wait for a reader */
         st = DOP_FAIL_IN(diag, DOP_E_IO, path, "`external_weights` needs a regular file to write the plan to");
@@ -356,7 +355,7 @@ open_set(set_writer *w)
     for (uint32_t i = 0; i < w->n && st == DOP_OK; i++) {
         if (asprintf(&w->names[2 * i], "%s.part%u", w->path, i) < 0 ||
             asprintf(&w->names[2 * i + 1], "%s.part%u.weights", w->path, i) < 0)
-            return DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(w->diag);
         const char *path = w->split ? w->names[2 * i] : w->path;
         if (i > 0 && !w->split)
             continue;
@@ -419,7 +418,7 @@ put_set(set_writer *w)
 {
     dop_plan_set_header h = {.version = DOP_PLAN_VERSION, .n_parts = w->n};
     uint64_t at = 0, *digests = calloc(w->n, sizeof *digests);
-    dop_status st = digests ? DOP_OK : DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = digests ? DOP_OK : DOP_NO_MEMORY(w->diag);
     memcpy(h.magic, DOP_PLAN_SET_MAGIC, sizeof h.magic);
     if (st == DOP_OK && !w->split && !pad_to(w->plans[0].f, &at, sizeof h + w->n * sizeof *w->rows))
         st = write_failed(w->diag);
@@ -451,8 +450,7 @@ dop_plan_set_write(dop_plan_sections *const *parts, dop_plan_set_row *rows, uint
     w.weights = calloc(n, sizeof *w.weights);
     w.names = calloc(2 * (size_t)n, sizeof *w.names);
     w.layouts = calloc(n, sizeof *w.layouts);
-    dop_status st =
-        w.plans && w.weights && w.names && w.layouts ? open_set(&w) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = w.plans && w.weights && w.names && w.layouts ? open_set(&w) : DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = put_set(&w);
     for (uint32_t i = 0; i < 2 * n; i++) { /* weights get their final names first: a plan needs them */
@@ -481,7 +479,7 @@ dop_plan_sections_image(const dop_plan_sections *sections, dop_diag *diag, dop_p
     void *at = mmap(NULL, (size_t)l.head.file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                     -1, 0);
     if (at == MAP_FAILED)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     uint8_t *bytes = at;
     for (uint32_t i = 0; i < l.head.n_sections; i++)
         if (l.table[i].kind != DOP_SEC_WEIGHTS)

@@ -4,7 +4,10 @@
 #include "compiler/write/plan_writer.h"
 #include "frontend/facts/diffusion.h"
 #include "frontend/facts/vision.h"
-#include "text/import/tokenizer_files.h"
+#include "text/import/prompt_files.h"
+#include "text/import/tokenizer_ggml.h"
+#include "text/import/tokenizer_gguf.h"
+#include "text/import/tokenizer_hf.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* Writes which weights of a plan stay in the model's files (DOP_SEC_RANGES of plan/plan_format.h). */
+#include "plan/plan_ranges.h"
 #include "compiler/write/plan_writer.h"
 #include "plan/plan_weights.h"
 
@@ -87,7 +88,7 @@ set_digests(dop_plan_range *ranges, uint32_t n, const uint8_t *const *bytes, dop
 {
     dop_weights_range *list = calloc(n + 1u, sizeof *list);
     if (!list)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < n; i++)
         list[i] = (dop_weights_range){bytes[i], dop_plan_range_bytes(&ranges[i]), 0};
     dop_status st = dop_weights_digest(list, n, NULL, diag);

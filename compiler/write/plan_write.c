@@ -1,5 +1,7 @@
 #include "compiler/schedule/region_facts.h"
 #include "compiler/write/plan_writer.h"
+#include "ir/graph/dims.h"
+#include "plan/disasm.h"
 
 #include "base/os/system.h"
 #include "compiler/schedule/persistent.h"
@@ -688,10 +690,11 @@ dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, dop_pl
     dop_plan_writer w = {.n_targets = 0};
     char *weights = NULL;
     if (where == DOP_PLAN_WEIGHTS_EXTERNAL && asprintf(&weights, "%s.weights", dop_path_name(path)) < 0)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = write_rows(&w, list, n, weights, where, diag);
-    if (st == DOP_OK)
-        st = dop_plan_sections_write(&w.sections, path, diag);
+        return DOP_NO_MEMORY(diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(write_rows(&w, list, n, weights, where, diag));
+    DOP_TRY(dop_plan_sections_write(&w.sections, path, diag));
+error:
     finish(&w);
     free(weights);
     return st;
@@ -704,7 +707,7 @@ part_names(const char *path, uint32_t part, dop_diag *diag, char **out_plan, cha
     *out_plan = *out_weights = NULL;
     if (asprintf(out_plan, "%s.part%u", path, part) < 0 ||
         asprintf(out_weights, "%s.part%u.weights", dop_path_name(path), part) < 0)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     return DOP_OK;
 }
 
@@ -715,7 +718,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
     dop_plan_writer *w = calloc(n, sizeof *w);
     dop_plan_sections **sections = calloc(n, sizeof *sections);
     dop_plan_set_row *rows = calloc(n, sizeof *rows);
-    dop_status st = w && sections && rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = w && sections && rows ? DOP_OK : DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         char *plan, *weights;
         st = part_names(path, i, diag, &plan, &weights);
@@ -744,13 +747,12 @@ dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_bu
     dop_plan_writer w;
     dop_plan plan = {0};
     dop_plan_image image = {0};
-    dop_status st = write_rows(&w, list, n, NULL, DOP_PLAN_WEIGHTS_EMBED, diag);
-    if (st == DOP_OK)
-        st = dop_plan_sections_image(&w.sections, diag, &image);
-    if (st == DOP_OK)
-        st = dop_plan_open_memory(image.bytes, image.size, diag, &plan);
-    if (st == DOP_OK)
-        dop_plan_disasm(&plan, out);
+    dop_status st = DOP_OK;
+    DOP_TRY(write_rows(&w, list, n, NULL, DOP_PLAN_WEIGHTS_EMBED, diag));
+    DOP_TRY(dop_plan_sections_image(&w.sections, diag, &image));
+    DOP_TRY(dop_plan_open_memory(image.bytes, image.size, diag, &plan));
+    dop_plan_disasm(&plan, out);
+error:
     dop_plan_image_finish(&image);
     finish(&w);
     return st;

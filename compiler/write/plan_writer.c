@@ -6,7 +6,7 @@
 void
 dop_plan_writer_no_memory(dop_plan_writer *w)
 {
-    w->status = DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+    w->status = DOP_NO_MEMORY(w->diag);
 }
 
 bool

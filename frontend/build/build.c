@@ -1,4 +1,16 @@
+#include "frontend/build/build_activation.h"
+#include "frontend/build/build_adapter.h"
+#include "frontend/build/build_altup.h"
+#include "frontend/build/build_attention.h"
+#include "frontend/build/build_cross.h"
+#include "frontend/build/build_draft.h"
+#include "frontend/build/build_encode.h"
+#include "frontend/build/build_experts.h"
+#include "frontend/build/build_latent.h"
+#include "frontend/build/build_pictures.h"
+#include "frontend/build/build_recurrent.h"
 #include "frontend/build/builder.h"
+#include "ir/graph/graph_add.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -582,7 +594,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
     b.states = dop_arena_alloc(arena, STATES * (size_t)dop_arch_all_layers(&m->arch) * sizeof *b.states);
     b.caches = dop_arena_alloc(arena, dop_arch_all_layers(&m->arch) * sizeof *b.caches);
     if (!b.states || !b.caches)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     if (m->arch.learned_positions && opt->max_s > m->arch.ctx_train)
         return DOP_FAIL(diag, DOP_E_INPUT,
                         "a context of %u tokens is longer than the %u positions this model has learned; lower it",

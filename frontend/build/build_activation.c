@@ -1,4 +1,5 @@
 /* Activation functions: most are one op, quick GELU is several. */
+#include "frontend/build/build_activation.h"
 #include "frontend/build/builder.h"
 
 dop_node_id

@@ -2,6 +2,7 @@
  * other in another, so that a product gains two products of low rank.  Between the two each row's values are multiplied by the factors
  * of its sequence: 0 for the ranks of adapters that it does not use.  In steps of few rows the second product reads only the ranks of the
  * row's own adapters. */
+#include "frontend/build/build_adapter.h"
 #include "frontend/build/builder.h"
 
 void

@@ -1,5 +1,7 @@
 /* What every kind of attention is made of: rotation by position, caches, and the op itself. */
+#include "frontend/build/build_attention.h"
 #include "frontend/build/builder.h"
+#include "ir/graph/dims.h"
 
 #include "ir/graph/cache_row.h"
 

@@ -1,5 +1,7 @@
 #include "frontend/build/build_diffusion.h"
+#include "frontend/build/build_activation.h"
 #include "frontend/build/builder.h"
+#include "ir/graph/graph_add.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -41,7 +43,7 @@ named(draw_builder *b, const char *format, ...)
     va_end(args);
     const char *s = dop_arena_strdup(b->base.g->arena, text);
     if (!s && b->base.status == DOP_OK)
-        b->base.status = DOP_FAIL(b->base.diag, DOP_E_NOMEM, "out of host memory");
+        b->base.status = DOP_NO_MEMORY(b->base.diag);
     return s ? s : "";
 }
 

@@ -1,5 +1,6 @@
 /* What only layers that draft have: an output over a part of the vocabulary; and of drafters that read several residual streams of the model
  * (dop_eagle, EAGLE-3) what steps send them, and their embedding and head. */
+#include "frontend/build/build_draft.h"
 #include "frontend/build/builder.h"
 
 /* The model's drafter; NULL: it has none. */

@@ -1,4 +1,6 @@
 /* What only graphs of encoders have: inputs about whole texts, types of rows, and dense layers behind the last norm. */
+#include "frontend/build/build_encode.h"
+#include "frontend/build/build_activation.h"
 #include "frontend/build/builder.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* Mixtures of experts: routing, the products of the chosen experts, and the shared expert. */
+#include "frontend/build/build_experts.h"
+#include "frontend/build/build_activation.h"
 #include "frontend/build/builder.h"
 
 /* Routing: the ids and weights [T,k] of each row's chosen experts, from the router's logits [T,n].  Normalized softmax scores of the

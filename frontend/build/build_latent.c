@@ -1,4 +1,6 @@
 /* Latent attention, and the index that chooses the positions which it sees. */
+#include "frontend/build/build_latent.h"
+#include "frontend/build/build_attention.h"
 #include "frontend/build/builder.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Pictures in a text model's graph: rows of a step that are features of the vision part, rows of a picture that see one another, and
  * multimodal rotary embedding. */
+#include "frontend/build/build_pictures.h"
 #include "frontend/build/build_vision.h"
 #include "frontend/build/builder.h"
 

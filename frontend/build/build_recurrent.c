@@ -1,4 +1,5 @@
 /* Mixers whose memory has the same size for any number of positions: short convolutions, state spaces, delta rules. */
+#include "frontend/build/build_recurrent.h"
 #include "frontend/build/builder.h"
 
 #include <math.h>

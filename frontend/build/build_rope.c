@@ -119,7 +119,9 @@ check_rope(const dop_rope *r, dop_diag *diag)
 dop_status
 dop_rope_frequency(const dop_rope *r, uint32_t pair, uint32_t n_pos, dop_diag *diag, double *out_frequency)
 {
-    dop_status st = check_rope(r, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(check_rope(r, diag));
+error:
     *out_frequency = st == DOP_OK ? frequency(r, pair, n_pos) : 0;
     return st;
 }
@@ -132,7 +134,7 @@ dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *di
         return DOP_E_INTERNAL;
     double *freq = malloc(half * sizeof *freq);
     if (!freq)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     const double factor = attention_factor(r) * (r->attention_times > 0 ? r->attention_times : 1);
     for (uint32_t i = 0; i < half; i++)
         freq[i] = frequency(r, i, n_pos);

@@ -1,5 +1,7 @@
 #include "frontend/build/build_vision.h"
+#include "frontend/build/build_activation.h"
 #include "frontend/build/builder.h"
+#include "ir/graph/graph_add.h"
 
 #include <float.h>
 #include <math.h>

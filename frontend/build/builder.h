@@ -6,6 +6,8 @@
 #include "frontend/build/build.h"
 #include "frontend/facts/vision.h"
 #include "ir/graph/cache_row.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/graph_add.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,65 +45,7 @@ typedef struct builder {
     dop_node_id *states;                /* states after the step, in the order of the layers */
     uint32_t n_states;
 } builder;
-
-/* build_attention.c: x rotated by rows' positions, in pairs (2i, 2i+1) or of halves; the cache of a role after x, [T,H,dim], was
- * appended; the caches of keys and values that a layer shares, after the step, or as they are where another program keeps them;
- * attention's result, where rows see the positions of the list `chosen` (0: all); the temperature of each row. */
-dop_node_id dop_build_rotated(builder *b, const dop_attention *t, const char *name, bool interleaved, dop_node_id x);
-dop_node_id dop_build_cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim);
-void dop_build_shared_caches(builder *b, const dop_attention *t, dop_node_id out[2]);
-dop_node_id dop_build_attention(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_node_id v,
-                                dop_node_id chosen);
-dop_node_id dop_build_temper(builder *b);
-/* build_latent.c: the result of latent attention; in: the layer's normed input. */
-dop_node_id dop_build_latent(builder *b, const dop_attention *t, dop_node_id in);
-/* build_recurrent.c: the result of a mixer that keeps a state of fixed size. */
-dop_node_id dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in);
-/* build_altup.c, alternating updates.  streams: makes the streams before the first layer from the embedding x.  one_stream: the stream
- * that the head reads.  predictions: replaces each stream by the layer's prediction of it.  corrections: corrects each stream by the
- * difference between x, which the layer has computed, and the prediction of the active stream. */
-void dop_build_streams(builder *b, dop_node_id x, dop_node_id *out_streams);
-dop_node_id dop_build_one_stream(builder *b, const dop_node_id *streams);
-void dop_build_predictions(builder *b, dop_node_id *streams);
-void dop_build_corrections(builder *b, dop_node_id *streams, dop_node_id x);
-/* build_encode.c.  encode_inputs: adds the inputs that only the program `encode` has.  types: x plus the embeddings of the rows' types.
- * dense: x, the hidden states after the last norm, through the encoder's dense layers. */
-void dop_build_encode_inputs(builder *b);
-dop_node_id dop_build_types(builder *b, dop_node_id x);
-dop_node_id dop_build_dense(builder *b, dop_node_id x);
-/* build_adapter.c.  adapter_factors: adds what all products with room for adapters read.  adapted: y, the product of x with the weight w,
- * plus what adapters make of x.  controlled: the residual stream x behind layer i, plus what adapters that are control vectors add. */
-void dop_build_adapter_factors(builder *b);
 dop_node_id dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node_id x, dop_node_id y);
-dop_node_id dop_build_controlled(builder *b, uint32_t i, dop_node_id x);
-/* build_pictures.c.  picture_inputs: adds what is received for rows that are features.  features_of: x, embedded tokens, plus features
- * in rows that are those.  inputs_of: x, per-layer inputs of tokens, plus those of a token that rows of pictures have.  deep: the
- * residual stream x after a layer plus what the vision part has for this layer. */
-void dop_build_picture_inputs(builder *b);
-dop_node_id dop_build_features_of(builder *b, dop_node_id x);
-dop_node_id dop_build_inputs_of(builder *b, dop_node_id x);
-dop_node_id dop_build_deep(builder *b, uint32_t layer, dop_node_id x);
-/* build_cross.c: the branch of a layer that attends to an encoder's rows; x: the residual stream. */
-dop_node_id dop_build_cross(builder *b, const dop_layer *l, dop_node_id x);
-/* build_activation.c: the activation function of x. */
-dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
-/* build_activation.c: act(gate) * up, or act(up) where there is no gate (0). */
-dop_node_id dop_build_gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node_id up);
-/* build_experts.c: the sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts
- * read; by: what the router reads. */
-dop_node_id dop_build_experts(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by);
-/* build_draft.c, for drafters (dop_eagle); for other layers that draft these change nothing.  tap: keeps x, the residual stream before layer i,
- * where the drafter reads it.  joined: the hidden states that the step sends to the drafter, of the streams that were kept; x without
- * drafter.  draft_embed: the embedding that the layer reads.  draft_logits: from x, the normed states; *out_list: the ids that they are
- * for, 0: the whole vocabulary. */
-void dop_build_tap(builder *b, uint32_t i, dop_node_id x);
-dop_node_id dop_build_joined(builder *b, dop_node_id x);
-dop_node_id dop_build_draft_embed(builder *b);
-dop_node_id dop_build_draft_logits(builder *b, dop_node_id x, dop_node_id *out_list);
-/* build_draft.c: x times the output matrix w, of a graph that drafts its first rows, as many as tokens can be drafts. */
-dop_node_id dop_build_output(builder *b, dop_node_id x, dop_node_id w);
-/* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */
-dop_node_id dop_build_laurel(builder *b, dop_node_id in);
 
 /* What is before the names of nodes that are added next: "L3." in a layer. */
 static inline void

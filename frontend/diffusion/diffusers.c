@@ -1,5 +1,6 @@
 /* Directories of diffusers: model_index.json, and a folder for each part.
  * Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
+#include "frontend/diffusion/diffusers.h"
 #include "frontend/diffusion/parts.h"
 
 #include <unistd.h>

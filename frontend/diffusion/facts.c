@@ -2,6 +2,7 @@
  * Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
 #include "frontend/diffusion/parts.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/facts/names.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,15 +21,15 @@ expect(const dop_json *j, const char *key, const char *values)
     const json_t *v = dop_json_get(j, key);
     if (!v)
         return DOP_OK;
-    dop_status st = dop_json_str_or(j, key, NULL, &is);
-    for (const char *at = values; st == DOP_OK && is; at += strcspn(at, "|") + 1) {
+    DOP_RETURN_IF_ERROR(dop_json_str_or(j, key, NULL, &is));
+    for (const char *at = values; is; at += strcspn(at, "|") + 1) {
         const size_t n = strcspn(at, "|");
         if (strlen(is) == n && strncmp(is, at, n) == 0)
             return DOP_OK;
         if (!at[n])
             break;
     }
-    return st == DOP_OK ? refuse(j, key, is ? is : "") : st;
+    return refuse(j, key, is ? is : "");
 }
 
 /* A number for each level: one for all, or a list. */
@@ -95,16 +96,15 @@ check_unet(const dop_json *j)
                                          "time_cond_proj_dim"};
     static const char *const off[] = {"center_input_sample", "dual_cross_attention", "only_cross_attention",
                                       "class_embeddings_concat", "resnet_skip_time_act"};
-    dop_status st = DOP_OK;
-    for (size_t i = 0; st == DOP_OK && i < sizeof texts / sizeof *texts; i++)
-        st = expect(j, texts[i].key, texts[i].values);
-    for (size_t i = 0; st == DOP_OK && i < sizeof absent / sizeof *absent; i++)
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        DOP_RETURN_IF_ERROR(expect(j, texts[i].key, texts[i].values));
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
         if (dop_json_has(j, absent[i]))
-            st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "a U-Net with %s is not supported", absent[i]);
-    for (size_t i = 0; st == DOP_OK && i < sizeof off / sizeof *off; i++)
+            return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "a U-Net with %s is not supported", absent[i]);
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
         if (dop_json_has(j, off[i]) && !json_is_false(dop_json_get(j, off[i])))
-            st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "a U-Net with %s is not supported", off[i]);
-    return st;
+            return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "a U-Net with %s is not supported", off[i]);
+    return DOP_OK;
 }
 
 /* What joins the embedding of the time. */
@@ -224,33 +224,24 @@ dop_draw_read_vae(dop_draw_reader *r, const dop_json *j)
     dop_diffusion *d = r->d;
     bool none[DOP_DRAW_LEVELS];
     uint32_t latents = 0;
-    dop_status st = expect(j, "_class_name", "AutoencoderKL");
-    if (st == DOP_OK)
-        st = expect(j, "act_fn", "silu|swish");
-    if (st == DOP_OK)
-        st = read_channels(r, j, &d->n_decodes, d->channels);
-    if (st == DOP_OK)
-        st = read_blocks(j, "up_block_types", NULL, "UpDecoderBlock2D", d->n_decodes, none);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "layers_per_block", 1, 4, 1, &d->decode_layers);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "norm_num_groups", 1, DOP_MAX_WIDTH, 32, &d->decode_groups);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "latent_channels", 1, 64, 4, &latents);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "out_channels", 1, 4, 3, &d->colours);
-    if (st == DOP_OK)
-        st = dop_json_f64_or(j, "scaling_factor", 1e-6, 1e6, 0.18215, &d->scaling);
-    if (st == DOP_OK)
-        st = dop_json_f64_or(j, "shift_factor", -1e6, 1e6, 0, &d->moved);
-    if (st == DOP_OK && latents != d->latents)
+    DOP_RETURN_IF_ERROR(expect(j, "_class_name", "AutoencoderKL"));
+    DOP_RETURN_IF_ERROR(expect(j, "act_fn", "silu|swish"));
+    DOP_RETURN_IF_ERROR(read_channels(r, j, &d->n_decodes, d->channels));
+    DOP_RETURN_IF_ERROR(read_blocks(j, "up_block_types", NULL, "UpDecoderBlock2D", d->n_decodes, none));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "layers_per_block", 1, 4, 1, &d->decode_layers));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "norm_num_groups", 1, DOP_MAX_WIDTH, 32, &d->decode_groups));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "latent_channels", 1, 64, 4, &latents));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "out_channels", 1, 4, 3, &d->colours));
+    DOP_RETURN_IF_ERROR(dop_json_f64_or(j, "scaling_factor", 1e-6, 1e6, 0.18215, &d->scaling));
+    DOP_RETURN_IF_ERROR(dop_json_f64_or(j, "shift_factor", -1e6, 1e6, 0, &d->moved));
+    if (latents != d->latents)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
                            "latent_channels is %u, and the U-Net's latents have %u values", latents, d->latents);
-    for (uint32_t i = 0; st == DOP_OK && i < d->n_decodes; i++)
+    for (uint32_t i = 0; i < d->n_decodes; i++)
         if (d->channels[i] % d->decode_groups || d->channels[i] % 4)
-            st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%u channels do not make %u groups", d->channels[i],
-                             d->decode_groups);
-    return st;
+            return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%u channels do not make %u groups", d->channels[i],
+                               d->decode_groups);
+    return DOP_OK;
 }
 
 /* Classes of schedulers: which sampler stands for them, and what they take where the file is silent. */
@@ -284,17 +275,16 @@ note_scheduler(dop_draw_reader *r, const char *name, const scheduler *s, bool ka
 {
     static const char *const methods[] = {"euler", "ancestral", "ddim", "lcm"};
     char note[256];
-    dop_status st = DOP_OK;
     snprintf(
         note, sizeof note,
         "the model's scheduler is %.60s, for which %s draws, with its times: doppler-exec --sampler chooses another",
         name, methods[s->method]);
     if (!s->exact && name[0])
-        st = dop_checkpoint_note(r->m, note, r->diag);
-    if (st == DOP_OK && karras)
-        st = dop_checkpoint_note(r->m, "use_karras_sigmas is left out: steps have the times of timestep_spacing",
-                                 r->diag);
-    return st;
+        DOP_RETURN_IF_ERROR(dop_checkpoint_note(r->m, note, r->diag));
+    if (karras)
+        DOP_RETURN_IF_ERROR(dop_checkpoint_note(
+            r->m, "use_karras_sigmas is left out: steps have the times of timestep_spacing", r->diag));
+    return DOP_OK;
 }
 
 static dop_status

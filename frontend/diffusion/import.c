@@ -1,7 +1,8 @@
 /* Weights and tokenizer of a latent diffusion model, whose parts are at hand. */
+#include "frontend/hf/import.h"
 #include "frontend/diffusion/parts.h"
 #include "frontend/hf/tensor.h"
-#include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_hf.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 dop_status
 dop_draw_no_memory(const dop_draw_reader *r)
 {
-    return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    return DOP_NO_MEMORY(r->diag);
 }
 
 dop_status
@@ -86,18 +87,17 @@ add_tensor(const dop_draw_reader *r, const char *prefix, const dop_st_tensor *t)
     if (!strstr(t->name, ".net.0.proj."))
         return add_weight(r, prefix, t, "", 0, t->shape[0]);
     const uint64_t half = t->shape[0] / 2; /* values, then gates */
-    dop_status st = add_weight(r, prefix, t, ".up", 0, half);
-    return st == DOP_OK ? add_weight(r, prefix, t, ".gate", half, t->shape[0] - half) : st;
+    DOP_RETURN_IF_ERROR(add_weight(r, prefix, t, ".up", 0, half));
+    return add_weight(r, prefix, t, ".gate", half, t->shape[0] - half);
 }
 
 static dop_status
 add_tensors(const dop_draw_reader *r, int part, const char *prefix)
 {
     const dop_st_set *set = &r->parts.of[part].set;
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; st == DOP_OK && i < set->n; i++)
-        st = add_tensor(r, prefix, &set->tensors[i]);
-    return st;
+    for (uint32_t i = 0; i < set->n; i++)
+        DOP_RETURN_IF_ERROR(add_tensor(r, prefix, &set->tensors[i]));
+    return DOP_OK;
 }
 
 /* ---- tokenizer ---------------------------------------------------------------------------------------------------------- */
@@ -186,12 +186,11 @@ static dop_status
 read_text_encoder(dop_draw_reader *r)
 {
     dop_draw_part *p = &r->parts.of[DOP_DRAW_TEXT];
-    dop_status st = r->parts.of[DOP_DRAW_TEXT_2].config ? leave_last_layer(r, p) : DOP_OK;
-    if (st == DOP_OK)
-        st = dop_import_hf_parts(p->dir, p->path, p->config, &p->set, r->diag, r->m);
-    if (st == DOP_OK)
-        st = find_tokenizer(r);
-    return st == DOP_OK ? find_pad(r, r->parts.tokenizer, r->parts.pad, &r->d->pad) : st;
+    if (r->parts.of[DOP_DRAW_TEXT_2].config)
+        DOP_RETURN_IF_ERROR(leave_last_layer(r, p));
+    DOP_RETURN_IF_ERROR(dop_import_hf_parts(p->dir, p->path, p->config, &p->set, r->diag, r->m));
+    DOP_RETURN_IF_ERROR(find_tokenizer(r));
+    return find_pad(r, r->parts.tokenizer, r->parts.pad, &r->d->pad);
 }
 
 static dop_status
@@ -202,17 +201,15 @@ read_facts(dop_draw_reader *r)
                                                              [DOP_DRAW_UNET] = dop_draw_read_unet,
                                                              [DOP_DRAW_VAE] = dop_draw_read_vae,
                                                              [DOP_DRAW_SCHEDULER] = dop_draw_read_schedule};
-    dop_status st = DOP_OK;
-    for (int i = 0; i < DOP_DRAW_N_PARTS && st == DOP_OK; i++) {
+    for (int i = 0; i < DOP_DRAW_N_PARTS; i++) {
         const dop_draw_part *p = &r->parts.of[i];
         dop_json j;
         if (!reads[i] || !p->config)
             continue;
-        st = dop_json_root(p->config, p->path, r->diag, &j);
-        if (st == DOP_OK)
-            st = reads[i](r, &j);
+        DOP_RETURN_IF_ERROR(dop_json_root(p->config, p->path, r->diag, &j));
+        DOP_RETURN_IF_ERROR(reads[i](r, &j));
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -220,30 +217,24 @@ dop_draw_import(dop_draw_reader *r)
 {
     dop_checkpoint *m = r->m;
     r->d = dop_arena_alloc(r->arena, sizeof *r->d);
-    dop_status st = r->d ? DOP_OK : dop_draw_no_memory(r);
-    if (st == DOP_OK) {
-        *r->d = (dop_diffusion){.encodes = dop_st_find(&r->parts.of[DOP_DRAW_VAE].set, "encoder.conv_in.weight"),
-                                .blank_zero = r->parts.blank_zero};
-        st = read_text_encoder(r);
-    }
-    if (st == DOP_OK)
-        st = read_facts(r);
+    if (!r->d)
+        DOP_RETURN_IF_ERROR(dop_draw_no_memory(r));
+    *r->d = (dop_diffusion){.encodes = dop_st_find(&r->parts.of[DOP_DRAW_VAE].set, "encoder.conv_in.weight"),
+                            .blank_zero = r->parts.blank_zero};
+    DOP_RETURN_IF_ERROR(read_text_encoder(r));
+    DOP_RETURN_IF_ERROR(read_facts(r));
     const uint32_t given = r->d ? m->arch.hidden + r->d->text_2.width : 0;
-    if (st == DOP_OK && r->d->context != given)
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->parts.path,
-                         "the U-Net reads rows of %u values, and the text encoder gives %u", r->d->context, given);
-    if (st == DOP_OK && r->d->text_2.width)
-        st = find_pad(r, r->parts.tokenizer_2, r->parts.pad_2, &r->d->text_2.pad);
-    if (st == DOP_OK)
-        st = add_tensors(r, DOP_DRAW_TEXT_2, "text_2.");
-    if (st == DOP_OK)
-        st = add_tensors(r, DOP_DRAW_UNET, "unet.");
-    if (st == DOP_OK)
-        st = add_tensors(r, DOP_DRAW_VAE, "vae.");
-    if (st == DOP_OK)
-        st = dop_weights_seal(&m->weights, r->diag);
+    if (r->d->context != given)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->parts.path,
+                           "the U-Net reads rows of %u values, and the text encoder gives %u", r->d->context, given);
+    if (r->d->text_2.width)
+        DOP_RETURN_IF_ERROR(find_pad(r, r->parts.tokenizer_2, r->parts.pad_2, &r->d->text_2.pad));
+    DOP_RETURN_IF_ERROR(add_tensors(r, DOP_DRAW_TEXT_2, "text_2."));
+    DOP_RETURN_IF_ERROR(add_tensors(r, DOP_DRAW_UNET, "unet."));
+    DOP_RETURN_IF_ERROR(add_tensors(r, DOP_DRAW_VAE, "vae."));
+    DOP_RETURN_IF_ERROR(dop_weights_seal(&m->weights, r->diag));
     m->diffusion = r->d;
-    return st;
+    return DOP_OK;
 }
 
 dop_status

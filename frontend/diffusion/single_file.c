@@ -1,9 +1,10 @@
 /* A latent diffusion model in one file of safetensors: tensors of all parts, and no configuration.  What the parts' configurations would say
  * follows from names and shapes; where the folder of the file has them, as repositories with both forms do, they are read. */
+#include "frontend/diffusion/single_file.h"
 #include "base/os/system.h"
 #include "frontend/diffusion/parts.h"
 #include "frontend/facts/leftovers.h"
-#include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_hf.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -340,21 +341,19 @@ open_scheduler(single *s)
 {
     const char *beside = dop_arena_printf(s->r.arena, "%s/scheduler_config.json", s->folder);
     const char *below = dop_arena_printf(s->r.arena, "%s/scheduler/scheduler_config.json", s->folder);
-    dop_status st = DOP_OK;
     if (!beside || !below)
         return dop_draw_no_memory(&s->r);
     const bool here = access(beside, F_OK) == 0;
     if (!here && access(below, F_OK) != 0 && !s->predicts) {
         s->predicts = "v_prediction";
-        st = dop_checkpoint_note(s->r.m,
-                                 "the file does not say what the model predicts: velocities are assumed, as of Stable "
-                                 "Diffusion 2.1 for 768x768; of others, put scheduler_config.json beside it",
-                                 s->r.diag);
+        DOP_RETURN_IF_ERROR(
+            dop_checkpoint_note(s->r.m,
+                                "the file does not say what the model predicts: velocities are assumed, as of Stable "
+                                "Diffusion 2.1 for 768x768; of others, put scheduler_config.json beside it",
+                                s->r.diag));
     }
-    return st == DOP_OK
-               ? configure(s, DOP_DRAW_SCHEDULER, here ? "scheduler_config.json" : "scheduler/scheduler_config.json",
-                           scheduler_config)
-               : st;
+    return configure(s, DOP_DRAW_SCHEDULER, here ? "scheduler_config.json" : "scheduler/scheduler_config.json",
+                     scheduler_config);
 }
 
 /* ---- the file ----------------------------------------------------------------------------------------------------------- */
@@ -436,19 +435,15 @@ read_parts(single *s)
                  {DOP_DRAW_TEXT_2, "text_encoder_2/config.json", text_2_config},
                  {DOP_DRAW_UNET, "unet/config.json", unet_config},
                  {DOP_DRAW_VAE, "vae/config.json", vae_config}};
-    dop_status st = DOP_OK;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && st == DOP_OK; i++)
-        st = list_part(s, parts[i].part);
-    if (st == DOP_OK)
-        st = check_parts(s);
-    if (st == DOP_OK)
-        st = find_tokenizer(s);
-    if (st == DOP_OK)
-        st = open_scheduler(s);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && st == DOP_OK; i++)
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        DOP_RETURN_IF_ERROR(list_part(s, parts[i].part));
+    DOP_RETURN_IF_ERROR(check_parts(s));
+    DOP_RETURN_IF_ERROR(find_tokenizer(s));
+    DOP_RETURN_IF_ERROR(open_scheduler(s));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (s->prefix[parts[i].part])
-            st = configure(s, parts[i].part, parts[i].file, parts[i].derive);
-    return st == DOP_OK ? dop_draw_import(&s->r) : st;
+            DOP_RETURN_IF_ERROR(configure(s, parts[i].part, parts[i].file, parts[i].derive));
+    return dop_draw_import(&s->r);
 }
 
 dop_status

@@ -41,10 +41,10 @@ check_rope(const dop_rope *r, uint32_t i, const char *path, dop_diag *diag)
                            i);
     if ((r->scaling == DOP_ROPE_LLAMA3 || r->scaling == DOP_ROPE_YARN) && r->original_ctx == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "rotary embedding %u lacks its original context", i);
-    dop_status st = check_f64("the rotary base", r->theta, 1e-6, 1e15, path, diag);
-    if (st == DOP_OK && r->scaling != DOP_ROPE_PLAIN)
-        st = check_f64("the rotary scaling factor", r->factor, 1e-6, 1e6, path, diag);
-    return st;
+    DOP_RETURN_IF_ERROR(check_f64("the rotary base", r->theta, 1e-6, 1e15, path, diag));
+    if (r->scaling != DOP_ROPE_PLAIN)
+        DOP_RETURN_IF_ERROR(check_f64("the rotary scaling factor", r->factor, 1e-6, 1e6, path, diag));
+    return DOP_OK;
 }
 
 static dop_status
@@ -80,13 +80,13 @@ check_inputs(const dop_arch *a, const char *path, dop_diag *diag)
     const dop_layer_inputs *p = &a->inputs;
     if (p->width == 0)
         return DOP_OK;
-    dop_status st = check_u32("the width of a layer's own input", p->width, DOP_MAX_WIDTH / DOP_MAX_LAYERS, path, diag);
-    if (st == DOP_OK)
-        st = check_u32("the vocabulary of the layers' own inputs", p->vocab, DOP_MAX_VOCAB, path, diag);
-    if (st == DOP_OK && p->vocab < a->vocab &&
-        !a->altup.n) /* Gemma 3n has none for tokens that stand for images and sounds */
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the layers' own inputs know %u of %u tokens", p->vocab, a->vocab);
-    return st == DOP_OK ? check_norm("the epsilon of the norm of the layers' own inputs", &p->norm, path, diag) : st;
+    DOP_RETURN_IF_ERROR(
+        check_u32("the width of a layer's own input", p->width, DOP_MAX_WIDTH / DOP_MAX_LAYERS, path, diag));
+    DOP_RETURN_IF_ERROR(check_u32("the vocabulary of the layers' own inputs", p->vocab, DOP_MAX_VOCAB, path, diag));
+    if (p->vocab < a->vocab && !a->altup.n)
+        /* Gemma 3n has none for tokens that stand for images and sounds */
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the layers' own inputs know %u of %u tokens", p->vocab, a->vocab);
+    return check_norm("the epsilon of the norm of the layers' own inputs", &p->norm, path, diag);
 }
 
 /* The index of sparse attention, which chooses positions for latent attention. */
@@ -107,16 +107,14 @@ check_index(const dop_arch *a, uint32_t i, const dop_attention *t, const char *p
         return earlier ? DOP_OK
                        : DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                                      "layer %u: no earlier layer has an index whose positions it could take", i);
-    dop_status st = check_u32("the number of heads of the index", x->n_heads, DOP_MAX_HEADS, path, diag);
-    if (st == DOP_OK)
-        st = check_u32("the values of a head of the index", x->head_dim, DOP_MAX_HEAD_DIM, path, diag);
-    if (st == DOP_OK)
-        st = check_u32("the width of the index", x->n_heads * x->head_dim, DOP_MAX_WIDTH, path, diag);
-    if (st == DOP_OK && (x->head_dim % 4 || (t->rope >= 0 && a->ropes[t->rope].dims > x->head_dim)))
+    DOP_RETURN_IF_ERROR(check_u32("the number of heads of the index", x->n_heads, DOP_MAX_HEADS, path, diag));
+    DOP_RETURN_IF_ERROR(check_u32("the values of a head of the index", x->head_dim, DOP_MAX_HEAD_DIM, path, diag));
+    DOP_RETURN_IF_ERROR(check_u32("the width of the index", x->n_heads * x->head_dim, DOP_MAX_WIDTH, path, diag));
+    if ((x->head_dim % 4 || (t->rope >= 0 && a->ropes[t->rope].dims > x->head_dim)))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "layer %u: heads of %u values of an index, no multiple of 4 of at least the rotated ones", i,
                            x->head_dim);
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -193,24 +191,20 @@ check_recurrent(const dop_arch *a, uint32_t i, const dop_mixer *m, const char *p
                            DOP_MAX_TAPS);
     if (m->kind == DOP_MIXER_CONV)
         return DOP_OK;
-    dop_status st =
-        check_u32("the number of value heads", s->n_heads, s->selective ? DOP_MAX_CHANNELS : DOP_MAX_HEADS, path, diag);
-    if (st == DOP_OK)
-        st = check_u32("the values of a head", s->head_dim, DOP_MAX_HEAD_DIM, path, diag);
-    if (st == DOP_OK)
-        st = check_u32("the number of key heads", s->n_groups, DOP_MAX_HEADS, path, diag);
-    if (st == DOP_OK)
-        st = check_u32("the state size", s->state_dim, DOP_MAX_HEAD_DIM, path, diag);
-    if (st == DOP_OK)
-        st = check_u32("the width of all heads", dop_conv_channels(s, a->hidden), DOP_MAX_WIDTH, path, diag);
-    for (size_t k = 0; st == DOP_OK && k < sizeof scales / sizeof *scales; k++)
-        st = check_f64("a multiplier of a recurrent layer", scales[k], -1e6, 1e6, path, diag);
-    if (st == DOP_OK)
-        st = check_norm("the epsilon of a recurrent layer's norm", &s->norm, path, diag);
-    if (st == DOP_OK && s->n_heads % s->n_groups != 0)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u value heads are not a multiple of %u key heads", i,
-                         s->n_heads, s->n_groups);
-    return st;
+    DOP_RETURN_IF_ERROR(check_u32("the number of value heads", s->n_heads,
+                                  s->selective ? DOP_MAX_CHANNELS : DOP_MAX_HEADS, path, diag));
+    DOP_RETURN_IF_ERROR(check_u32("the values of a head", s->head_dim, DOP_MAX_HEAD_DIM, path, diag));
+    DOP_RETURN_IF_ERROR(check_u32("the number of key heads", s->n_groups, DOP_MAX_HEADS, path, diag));
+    DOP_RETURN_IF_ERROR(check_u32("the state size", s->state_dim, DOP_MAX_HEAD_DIM, path, diag));
+    DOP_RETURN_IF_ERROR(
+        check_u32("the width of all heads", dop_conv_channels(s, a->hidden), DOP_MAX_WIDTH, path, diag));
+    for (size_t k = 0; k < sizeof scales / sizeof *scales; k++)
+        DOP_RETURN_IF_ERROR(check_f64("a multiplier of a recurrent layer", scales[k], -1e6, 1e6, path, diag));
+    DOP_RETURN_IF_ERROR(check_norm("the epsilon of a recurrent layer's norm", &s->norm, path, diag));
+    if (s->n_heads % s->n_groups != 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u value heads are not a multiple of %u key heads", i,
+                           s->n_heads, s->n_groups);
+    return DOP_OK;
 }
 
 /* Refuses layers that the graph builder cannot build yet. */
@@ -269,25 +263,24 @@ static dop_status
 check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
 {
     const dop_layer *y = &a->layers[i];
-    dop_status st = check_kinds(y, i, path, diag);
-    for (uint32_t k = 0; st == DOP_OK && k < y->n_mixers; k++) {
-        st = check_f64("the multiplier of a mixer", y->mixers[k].scale, -1e6, 1e6, path, diag);
+    DOP_RETURN_IF_ERROR(check_kinds(y, i, path, diag));
+    for (uint32_t k = 0; k < y->n_mixers; k++) {
+        DOP_RETURN_IF_ERROR(check_f64("the multiplier of a mixer", y->mixers[k].scale, -1e6, 1e6, path, diag));
         const bool attends = y->mixers[k].kind == DOP_MIXER_ATTENTION || y->mixers[k].kind == DOP_MIXER_LATENT;
-        if (st == DOP_OK && attends)
-            st = check_attention(a, i, &y->mixers[k].attn, path, diag);
-        else if (st == DOP_OK)
-            st = check_recurrent(a, i, &y->mixers[k], path, diag);
+        if (attends)
+            DOP_RETURN_IF_ERROR(check_attention(a, i, &y->mixers[k].attn, path, diag));
+        else
+            DOP_RETURN_IF_ERROR(check_recurrent(a, i, &y->mixers[k], path, diag));
     }
-    if (st == DOP_OK && y->side.width)
-        st = check_u32("the width of a shared block", y->side.width, DOP_MAX_WIDTH, path, diag);
-    if (st == DOP_OK && y->side.rank)
-        st = check_u32("the rank of an adapter", y->side.rank, DOP_MAX_WIDTH, path, diag);
-    if (st == DOP_OK && dop_ffn_dense(&y->ffn))
-        st = check_u32("the feed-forward width", y->ffn.width, DOP_MAX_WIDTH, path, diag);
-    if (st == DOP_OK && dop_ffn_experts(&y->ffn))
-        st = check_experts(i, &y->ffn.experts, path, diag);
-    if (st == DOP_OK)
-        st = check_f64("the residual multiplier", y->residual_scale, 1e-6, 1e6, path, diag);
+    if (y->side.width)
+        DOP_RETURN_IF_ERROR(check_u32("the width of a shared block", y->side.width, DOP_MAX_WIDTH, path, diag));
+    if (y->side.rank)
+        DOP_RETURN_IF_ERROR(check_u32("the rank of an adapter", y->side.rank, DOP_MAX_WIDTH, path, diag));
+    if (dop_ffn_dense(&y->ffn))
+        DOP_RETURN_IF_ERROR(check_u32("the feed-forward width", y->ffn.width, DOP_MAX_WIDTH, path, diag));
+    if (dop_ffn_experts(&y->ffn))
+        DOP_RETURN_IF_ERROR(check_experts(i, &y->ffn.experts, path, diag));
+    DOP_RETURN_IF_ERROR(check_f64("the residual multiplier", y->residual_scale, 1e-6, 1e6, path, diag));
     const dop_norm *norms[] = {&y->attn_norm,
                                &y->post_attn_norm,
                                &y->ffn_norm,
@@ -301,44 +294,34 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
                                &y->ffn.experts.router_norm,
                                &y->ffn.experts.norm,
                                &y->ffn.experts.post_norm};
-    for (size_t k = 0; st == DOP_OK && k < sizeof norms / sizeof *norms; k++)
-        st = check_norm("the norm epsilon", norms[k], path, diag);
-    return st;
+    for (size_t k = 0; k < sizeof norms / sizeof *norms; k++)
+        DOP_RETURN_IF_ERROR(check_norm("the norm epsilon", norms[k], path, diag));
+    return DOP_OK;
 }
 
 dop_status
 dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
 {
-    dop_status st = check_u32("the number of layers", dop_arch_all_layers(a), DOP_MAX_LAYERS, path, diag);
-    if (st == DOP_OK)
-        st = check_u32("the hidden size", a->hidden, DOP_MAX_WIDTH, path, diag);
-    if (st == DOP_OK)
-        st = check_u32("the vocabulary size", a->vocab, DOP_MAX_VOCAB, path, diag);
-    if (st == DOP_OK)
-        st = check_u32("the context length", a->ctx_train, DOP_MAX_CTX, path, diag);
-    if (st == DOP_OK)
-        st = check_norm("the norm epsilon", &a->final_norm, path, diag);
-    if (st == DOP_OK)
-        st = check_norm("the epsilon of the embedding's norm", &a->embed_norm, path, diag);
-    if (st == DOP_OK)
-        st = check_f64("the logit soft cap", a->logit_softcap, 0, 1e6, path, diag);
-    if (st == DOP_OK)
-        st = check_f64("the embedding multiplier", a->embed_scale, 1e-6, 1e6, path, diag);
-    if (st == DOP_OK)
-        st = check_f64("the logit multiplier", a->logit_scale, 1e-6, 1e6, path, diag);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(check_u32("the number of layers", dop_arch_all_layers(a), DOP_MAX_LAYERS, path, diag));
+    DOP_RETURN_IF_ERROR(check_u32("the hidden size", a->hidden, DOP_MAX_WIDTH, path, diag));
+    DOP_RETURN_IF_ERROR(check_u32("the vocabulary size", a->vocab, DOP_MAX_VOCAB, path, diag));
+    DOP_RETURN_IF_ERROR(check_u32("the context length", a->ctx_train, DOP_MAX_CTX, path, diag));
+    DOP_RETURN_IF_ERROR(check_norm("the norm epsilon", &a->final_norm, path, diag));
+    DOP_RETURN_IF_ERROR(check_norm("the epsilon of the embedding's norm", &a->embed_norm, path, diag));
+    DOP_RETURN_IF_ERROR(check_f64("the logit soft cap", a->logit_softcap, 0, 1e6, path, diag));
+    DOP_RETURN_IF_ERROR(check_f64("the embedding multiplier", a->embed_scale, 1e-6, 1e6, path, diag));
+    DOP_RETURN_IF_ERROR(check_f64("the logit multiplier", a->logit_scale, 1e-6, 1e6, path, diag));
     if (a->n_ropes > DOP_MAX_ROPES || a->n_end_ids > DOP_MAX_END_IDS || !a->layers)
         return DOP_FAIL_IN(diag, DOP_E_INTERNAL, path, "importer left broken facts");
     if (a->altup.n && (a->altup.n < 2 || a->altup.n > DOP_MAX_STREAMS || a->altup.active >= a->altup.n))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%u streams, of which number %u is active, are not supported",
                            a->altup.n, a->altup.active);
-    st = check_inputs(a, path, diag);
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_ropes; i++)
-        st = check_rope(&a->ropes[i], i, path, diag);
-    for (uint32_t i = 0; st == DOP_OK && i < dop_arch_all_layers(a); i++)
-        st = check_layer(a, i, path, diag);
-    return st;
+    DOP_RETURN_IF_ERROR(check_inputs(a, path, diag));
+    for (uint32_t i = 0; i < a->n_ropes; i++)
+        DOP_RETURN_IF_ERROR(check_rope(&a->ropes[i], i, path, diag));
+    for (uint32_t i = 0; i < dop_arch_all_layers(a); i++)
+        DOP_RETURN_IF_ERROR(check_layer(a, i, path, diag));
+    return DOP_OK;
 }
 
 /* ---- the weights that facts call for ------------------------------------------------------------------------------ */
@@ -591,18 +574,17 @@ dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need
 dop_status
 dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user)
 {
-    dop_status st = DOP_OK;
     dop_weight_need need;
     /* Rows of weights.def with the scope LAYER lie together: each run of them is gone through once per layer. */
-    for (int from = DOP_W_none + 1, end = from; st == DOP_OK && from < DOP_N_ROLES; from = end) {
+    for (int from = DOP_W_none + 1, end = from; from < DOP_N_ROLES; from = end) {
         const int scope = roles[from].scope;
         while (end < DOP_N_ROLES && roles[end].scope == scope)
             end++;
         const int32_t times = scope == LAYER ? (int32_t)dop_arch_all_layers(a) : 1;
-        for (int32_t i = 0; st == DOP_OK && i < times; i++)
-            for (int role = from; st == DOP_OK && role < end; role++)
+        for (int32_t i = 0; i < times; i++)
+            for (int role = from; role < end; role++)
                 if (dop_arch_weight(a, scope == LAYER ? i : -1, (dop_role)role, &need))
-                    st = fn(user, &need);
+                    DOP_RETURN_IF_ERROR(fn(user, &need));
     }
-    return st;
+    return DOP_OK;
 }

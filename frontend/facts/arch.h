@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/base.h"
 #include "base/storage/types.h"
+#include "frontend/facts/arch.h"
 
 /* A normalization over the last axis, times (weight + add), plus bias.  A zeroed struct means that there is no normalization. */
 typedef enum dop_norm_kind { DOP_NORM_NONE, DOP_NORM_RMS, DOP_NORM_LAYER } dop_norm_kind;
@@ -765,5 +766,14 @@ const dop_recurrent *dop_layer_recurrent(const dop_layer *y);
 dop_status dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag);
 /* Checks that every weight the facts call for exists with the right shape, and that no float tensor exceeds its file. */
 dop_status dop_arch_check_weights(const dop_arch *a, const dop_weights *w, const char *path, dop_diag *diag);
+
+/* Makes a model of one layer, whose facts an importer has read, the drafter that it is (dop_eagle).  e: the drafter's own facts; its norms have
+ * the eps of the others. */
+void dop_arch_make_drafter(dop_arch *a, const dop_eagle *e);
+/* Makes a model, whose facts an importer has read, the drafter that it is (dop_sharer); hidden: the hidden size of the model that it is for. */
+void dop_arch_make_reader(dop_arch *a, uint32_t hidden);
+/* The layer of a model whose keys and values attention t of a drafter (dop_sharer) reads: the last one that keeps some and has a window where
+ * t has one.  Returns NULL, or what that layer has that does not fit. */
+const char *dop_arch_find_read(const dop_arch *a, const dop_attention *t, uint32_t *out_layer);
 
 #endif

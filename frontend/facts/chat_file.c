@@ -1,4 +1,5 @@
 /* The chat template in a directory (Hugging Face, RDRR), where it lies beside the tokenizer. */
+#include "frontend/facts/chat_file.h"
 #include "frontend/facts/import.h"
 #include "text/import/chat_files.h"
 
@@ -7,7 +8,7 @@ dop_status
 dop_import_keep_template(dop_checkpoint *m, dop_status st, dop_buf *text, dop_diag *diag)
 {
     if (st == DOP_OK && text->size > 0 && !(m->chat_template = dop_arena_strdup(m->arena, text->data)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
     dop_buf_finish(text);
     return st;
 }

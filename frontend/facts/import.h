@@ -312,83 +312,8 @@ typedef struct dop_family {
     double attn_scale;          /* factor on q.k; 0: 1/sqrt(head_dim) */
     double eps, theta, partial; /* partial: part of a head that rotates; 0: all */
 } dop_family;
-
-extern const dop_family dop_families[];
-extern const uint32_t dop_n_families;
-
-const dop_family *dop_family_by_arch(const char *arch);
-/* The family of a model without output matrix ("Qwen3Model"), as embedding models are published, and the family of a model that
- * gives scores of classes instead of logits ("Qwen3ForSequenceClassification").  NULL: arch is no such name. */
-const dop_family *dop_family_without_head(const char *arch);
-const dop_family *dop_family_with_classes(const char *arch);
-const dop_family *dop_family_by_model_type(const char *model_type);
-/* Families may share a model_type, of which the last function gives the first. */
-bool dop_family_has_model_type(const dop_family *f, const char *model_type);
-/* "LlamaForCausalLM, MistralForCausalLM, ..." */
-void dop_family_list(dop_buf *out);
-/* "llama, mistral, ..." */
-void dop_family_list_types(dop_buf *out);
-/* Neutral facts (no multipliers, no caps, no ids) of a model and of the layer that its layers are copied from. */
-void dop_arch_defaults(dop_arch *a, dop_layer *layer);
-/* Sets the facts that the family's row alone decides. */
-void dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer);
-/* Makes a layer's feed-forward part a mixture of the experts x; k says whether a dense part stays beside them. */
-void dop_set_experts(const dop_expert_keys *k, const dop_arch *a, const dop_experts *x, dop_layer *layer);
-/* Sets dop_norm.eps and .add of every norm that exists. */
-void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
-/* Activation by its name in config.json (or in families[]), or in an RDRR manifest; false when unknown. */
-bool dop_act_by_name(const char *name, dop_act_kind *out);
-bool dop_act_by_rdrr_name(const char *name, dop_act_kind *out);
-
-/* The family of a GGUF file by its general.architecture.  Families may share the name, so that experts and windows, which say what
- * the file states, select too. */
-const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts, bool windows);
-/* "llama, qwen2, ..." */
-void dop_family_list_gguf(dop_buf *out);
-extern const dop_tensor_name dop_gguf_names[];
-extern const dop_tensor_name dop_hf_names_draft[];
-/* Tensor names in layers whose q, k and v are one tensor, "attn_qkv". */
-extern const dop_tensor_name dop_gguf_names_fused[];
-
-/* What names of tensors in layers begin with in a family's GGUF files: "blk.", or "enc.blk." of T5. */
-const char *dop_gguf_layer_prefix(const dop_family *family);
-/* What GGUF files of the family call the tensor of a weight; fused: in files where q, k and v are one tensor.  *out_name NULL: they
- * have no such tensor.  The name is in the arena.  family: NULL where it is not known. */
-dop_status dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena,
-                              const char **out_name);
-/* The first name of a role in `more` (may be NULL), else in `names`; NULL when neither has it. */
-const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);
-/* Do a family's own names `more` (may be NULL) give the tensor of a name that most families have to another weight?  Where that one
- * has been read, the tensor is none of this one: Gemma's norm behind attention is not the one before the feed-forward part. */
-bool dop_means_other(const dop_tensor_name *more, const dop_tensor_name *name);
 /* Tensor names of checkpoints laid out like Llama's, and the names that differ where blocks have norms before and after them. */
 extern const dop_tensor_name dop_hf_names_common[], dop_hf_names_sandwich[];
-/* Makes a model of one layer, whose facts an importer has read, the drafter that it is (dop_eagle).  e: the drafter's own facts; its norms have
- * the eps of the others. */
-void dop_arch_make_drafter(dop_arch *a, const dop_eagle *e);
-/* Makes a model, whose facts an importer has read, the drafter that it is (dop_sharer); hidden: the hidden size of the model that it is for. */
-void dop_arch_make_reader(dop_arch *a, uint32_t hidden);
-/* The layer of a model whose keys and values attention t of a drafter (dop_sharer) reads: the last one that keeps some and has a window where
- * t has one.  Returns NULL, or what that layer has that does not fit. */
-const char *dop_arch_find_read(const dop_arch *a, const dop_attention *t, uint32_t *out_layer);
-/* Makes w, a drafter's list of tokens, from n stored numbers, of 4 or 8 bytes each: ids, or, where `relative`, what is to be added to the index.
- * Fails where an id is not below vocab; tensor: its name, for messages. */
-dop_status dop_drafter_list(const uint8_t *data, uint32_t bytes, bool relative, uint32_t vocab, const char *path,
-                            const char *tensor, dop_arena *arena, dop_diag *diag, dop_weight *w);
-
-/* The prefix of the text model's tensor names ("model."): the one with which has() finds the embedding's name `embed`; `otherwise`
- * when it finds none. */
-const char *dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed,
-                          const char *otherwise);
-/* The whole name of a weight's tensor. */
-void dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_need *need, const char *source,
-                      char *out, size_t size);
-/* The name of an expert's tensor: the * in `pattern` is its number. */
-void dop_expert_name(const char *pattern, uint32_t expert, char *out, size_t size);
-/* Allocates dop_weight.each for a weight whose name has a *; without a * *out_list is NULL.  Fails where the weight is not of
- * rank 3. */
-dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *arena, dop_diag *diag,
-                           dop_weight **out_list);
 /* The rows of a fused tensor that a weight has; for a weight of rank 3, the rows in each expert's tensor. */
 typedef struct dop_rows {
     uint64_t start, total; /* first row of the weight; number of rows of the whole tensor */
@@ -403,32 +328,7 @@ typedef struct dop_rows {
     bool turned;    /* taps: a vector [block_step, block] that is stored [block, 1, block_step] */
 } dop_rows;
 
-/* Resolves a slice for a weight of `rows` rows (rank 3: rows of one expert's matrix).  l is NULL outside the layers. */
-dop_rows dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows);
-
-/* Sets m->chat_template from the files of a directory; leaves it NULL when none has one. */
-dop_status dop_import_chat_template(const char *dir, dop_checkpoint *m, dop_diag *diag);
-/* Sets m->chat_template from a text that was read with status st, and finishes the text. */
-dop_status dop_import_keep_template(dop_checkpoint *m, dop_status st, dop_buf *text, dop_diag *diag);
-
 struct dop_st_set;
 struct json_t;
-
-/* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
-dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);
-/* As dop_import_hf, of what config.json contains and of tensors by their names there, whose maps `m` or the caller keeps open.  dir:
- * where other files may be; path: what messages about the configuration name, NULL: dir. */
-dop_status dop_import_hf_parts(const char *dir, const char *path, struct json_t *config, const struct dop_st_set *set,
-                               dop_diag *diag, dop_checkpoint *m);
-dop_status dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m);
-/* A diffusion model in one file of safetensors, under the names that it was published with first.  *out_is: it is one; else nothing
- * happened. */
-dop_status dop_import_single_file(const char *path, dop_diag *diag, dop_checkpoint *m, bool *out_is);
-dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);
-dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m);
-/* A model of speech in a GGML file (whisper.cpp). */
-dop_status dop_import_ggml(const char *path, dop_diag *diag, dop_checkpoint *m);
-/* Adds the vision part in a GGUF file (mmproj) to a model that was read from another one, which has the vocabulary. */
-dop_status dop_import_mmproj(const char *path, dop_diag *diag, dop_checkpoint *m);
 
 #endif

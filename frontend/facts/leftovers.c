@@ -93,7 +93,7 @@ dop_status
 dop_checkpoint_note(dop_checkpoint *m, const char *text, dop_diag *diag)
 {
     m->note = m->note ? dop_arena_printf(m->arena, "%s; %s", m->note, text) : dop_arena_strdup(m->arena, text);
-    return m->note ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    return m->note ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 static bool
@@ -156,7 +156,7 @@ dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char 
         return DOP_OK;
     l->file = file;
     l->unknown = dop_arena_strdup(l->model->arena, name);
-    return l->unknown ? DOP_OK : DOP_FAIL(l->diag, DOP_E_NOMEM, "out of host memory");
+    return l->unknown ? DOP_OK : DOP_NO_MEMORY(l->diag);
 }
 
 static dop_status
@@ -185,9 +185,12 @@ dop_leftovers_finish(dop_leftovers *l)
     for (int i = 0; i < DOP_N_EXCUSES; i++)
         if (l->excused[i])
             dop_buf_printf(&text, "%s%u %s", text.size ? "; " : "tensors not used: ", l->excused[i], reasons[i]);
-    dop_status st = text.failed ? DOP_FAIL(l->diag, DOP_E_NOMEM, "out of host memory") : DOP_OK;
-    if (st == DOP_OK && text.size)
-        st = dop_checkpoint_note(m, text.data, l->diag);
+    dop_status st = DOP_OK;
+    if (text.failed)
+        DOP_TRY(DOP_NO_MEMORY(l->diag));
+    if (text.size)
+        DOP_TRY(dop_checkpoint_note(m, text.data, l->diag));
+error:
     dop_buf_finish(&text);
     return st;
 }

@@ -1,4 +1,5 @@
 /* Tensor names: those of GGUF files, whole names with prefix and layer, rows of fused tensors, and names of activations. */
+#include "frontend/facts/names.h"
 #include "base/words.h"
 #include "frontend/facts/import.h"
 
@@ -247,7 +248,7 @@ dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *are
         return DOP_FAIL(diag, DOP_E_INTERNAL, "weight %s has no experts, but tensors %s", need->name, pattern);
     *out_list = dop_arena_alloc(arena, need->experts * sizeof **out_list);
     if (!*out_list)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t e = 0; e < need->experts; e++)
         (*out_list)[e] = (dop_weight){.name = need->name, .rank = 2, .rows = need->rows, .cols = need->cols};
     return DOP_OK;

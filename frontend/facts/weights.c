@@ -1,3 +1,4 @@
+#include "frontend/facts/weights.h"
 #include "frontend/facts/vision.h"
 
 #include "ir/interp/interp.h"
@@ -15,7 +16,7 @@ dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_di
         uint32_t cap = w->cap ? w->cap * 2 : 64;
         dop_weight *list = dop_arena_alloc(arena, (size_t)cap * sizeof *list);
         if (!list)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(diag);
         if (w->n)
             memcpy(list, w->items, w->n * sizeof *list);
         w->items = list;
@@ -25,7 +26,7 @@ dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_di
     copy.name = dop_arena_strdup(arena, item->name);
     copy.source = dop_arena_strdup(arena, item->source ? item->source : item->name);
     if (!copy.name || !copy.source)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     w->items[w->n++] = copy;
     return DOP_OK;
 }
@@ -35,7 +36,7 @@ dop_weights_keep(dop_weights *w, dop_map *maps, uint32_t n, dop_diag *diag)
 {
     dop_map *all = realloc(w->maps, (w->n_maps + n + 1) * sizeof *all);
     if (!all)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     if (n)
         memcpy(all + w->n_maps, maps, n * sizeof *all);
     free(maps);
@@ -80,7 +81,7 @@ keep_pad(dop_checkpoint *m, dop_diag *diag)
                         m->vision->pad);
     float *row = dop_arena_alloc(m->arena, (size_t)table->cols * sizeof *row);
     if (!row)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     dop_decode_row(table->type, dop_weight_at(table, m->vision->pad), table->cols, row);
     const dop_weight w = {.name = "v.input_pad",
                           .type = DOP_TYPE_f32,
@@ -90,8 +91,8 @@ keep_pad(dop_checkpoint *m, dop_diag *diag)
                           .data = (const uint8_t *)row,
                           .row_stride = (uint64_t)table->cols * sizeof *row,
                           .source = table->source};
-    dop_status st = dop_weights_add(&m->weights, &w, m->arena, diag);
-    return st == DOP_OK ? dop_weights_seal(&m->weights, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_weights_add(&m->weights, &w, m->arena, diag));
+    return dop_weights_seal(&m->weights, diag);
 }
 
 dop_status
@@ -104,7 +105,7 @@ dop_checkpoint_tower(dop_checkpoint *m, const dop_vision_model *tower, dop_diag 
         st = dop_weights_seal(&m->weights, diag);
     dop_vision *facts = dop_arena_alloc(m->arena, sizeof *facts);
     if (!facts)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     *facts = tower->facts;
     m->vision = facts;
     return st == DOP_OK && m->arch.inputs.width ? keep_pad(m, diag) : st;
@@ -230,19 +231,20 @@ check_weight(void *user, const dop_weight_need *need)
     const dop_weight *x = dop_weights_find(c->w, need->name);
     if (!x)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "weight %s is missing", need->name);
-    dop_status st = check_shape(c, x, need->rank, need->experts, need->rows, need->cols);
-    if (st != DOP_OK || !x->each)
-        return st == DOP_OK ? check_tensor(c, x) : st;
-    for (uint32_t e = 0; e < x->experts && st == DOP_OK; e++) {
+    DOP_RETURN_IF_ERROR(check_shape(c, x, need->rank, need->experts, need->rows, need->cols));
+    if (!x->each)
+        return check_tensor(c, x);
+    for (uint32_t e = 0; e < x->experts; e++) {
         const dop_weight *one = &x->each[e];
-        st = check_shape(c, one, 2, 0, need->rows, need->cols);
-        if (st == DOP_OK && one->type != x->type) /* kernels find all experts by one type and stride */
-            st = DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: type %s, but %s of the first expert is %s",
-                             one->source, dop_type_of(one->type)->name, x->each[0].source, dop_type_of(x->type)->name);
-        if (st == DOP_OK)
-            st = check_tensor(c, one);
+        DOP_RETURN_IF_ERROR(check_shape(c, one, 2, 0, need->rows, need->cols));
+        if (one->type != x->type)
+            /* kernels find all experts by one type and stride */
+            return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: type %s, but %s of the first expert is %s",
+                               one->source, dop_type_of(one->type)->name, x->each[0].source,
+                               dop_type_of(x->type)->name);
+        DOP_RETURN_IF_ERROR(check_tensor(c, one));
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -258,7 +260,7 @@ dop_drafter_list(const uint8_t *data, uint32_t bytes, bool relative, uint32_t vo
 {
     float *list = dop_arena_alloc(arena, w->cols * sizeof *list);
     if (!list)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < w->cols; i++) {
         int64_t id = 0;
         int32_t half = 0;

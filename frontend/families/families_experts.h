@@ -32,4 +32,7 @@ extern const dop_expert_keys dop_experts_deepseek_v2, dop_experts_glm_dsa, dop_e
 extern const dop_tensor_name dop_hf_names_exaone_moe[], dop_hf_names_hunyuan_moe[], dop_hf_names_hy_v3[],
     dop_hf_names_afmoe[], dop_hf_names_laguna[], dop_hf_names_mimo[], dop_hf_names_flex_olmo[], dop_hf_names_dbrx[];
 
+/* Makes a layer's feed-forward part a mixture of the experts x; k says whether a dense part stays beside them. */
+void dop_set_experts(const dop_expert_keys *k, const dop_arch *a, const dop_experts *x, dop_layer *layer);
+
 #endif

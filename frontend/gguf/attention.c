@@ -1,6 +1,9 @@
 /* Forms of attention of single families, in GGUF files: latent attention (DeepSeek-V3), chunked attention (Llama 4), and Gemma 4's
  * shared keys and values and per-layer inputs (llama.cpp, src/models/deepseek2.cpp, llama4.cpp and gemma4.cpp). */
+#include "frontend/gguf/attention.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -75,27 +78,26 @@ dop_gi_index(dop_gi *gi)
     dop_indexer x = {.interleaved = gi->family->flags & DOP_FAM_INDEX_PAIRS,
                      .norm = {.kind = DOP_NORM_LAYER, .bias = true, .eps = 1e-6}};
     char name[64];
-    dop_status st = DOP_OK;
     bool some = false;
     char full[96];
     const dop_gguf_kv *types = dop_gi_find(gi, "attention.indexer.types", full, sizeof full);
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+    for (uint32_t i = 0; i < a->n_layers; i++) {
         uint64_t has = 1;
         snprintf(name, sizeof name, "blk.%u.indexer.attn_k.weight", i);
         if (types && i < types->count)
             (void)dop_gguf_u64(types, i, &has);
         const bool own = has && dop_gi_tensor(gi, name, NULL) != NULL;
         if (own && !some)
-            st = dop_gi_size(gi, DOP_GGUF(index_heads), i, 0, &x.n_heads);
-        if (own && !some && st == DOP_OK)
-            st = dop_gi_size(gi, DOP_GGUF(index_dim), i, 0, &x.head_dim);
-        if (own && !some && st == DOP_OK)
-            st = dop_gi_size(gi, DOP_GGUF(index_top), i, 0, &x.top);
+            DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(index_heads), i, 0, &x.n_heads));
+        if (own && !some)
+            DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(index_dim), i, 0, &x.head_dim));
+        if (own && !some)
+            DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(index_top), i, 0, &x.top));
         some = some || own;
         if (some)
             a->layers[i].mixers[0].attn.index = own ? x : (dop_indexer){.top = x.top};
     }
-    return st;
+    return DOP_OK;
 }
 
 /* llama.cpp assumes for Llama 4: chunks of 8192 positions, the temperature of queries that do not rotate, and norms after the
@@ -106,17 +108,15 @@ dop_gi_chunks(dop_gi *gi)
     enum { KNOWN = 8192, NOT_NORMED = 128 };
     dop_arch *a = &gi->model->arch;
     uint32_t chunk = 0, floor = 0;
-    dop_status st = dop_gi_size(gi, DOP_GGUF(window), 0, KNOWN, &chunk);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(temper_floor), 0, KNOWN, &floor);
-    if (st == DOP_OK)
-        st = dop_gi_number(gi, DOP_GGUF(temper_scale), 0.1, &a->temper.scale);
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(window), 0, KNOWN, &chunk));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(temper_floor), 0, KNOWN, &floor));
+    DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(temper_scale), 0.1, &a->temper.scale));
     a->temper.floor = floor;
     a->temper.from = 1;
     bool normed = true;
     for (uint32_t i = 0; i < a->n_layers; i++)
         normed = normed && a->layers[i].ffn.experts.n != NOT_NORMED;
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+    for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
         const bool rotates = t->rope >= 0;
         t->chunk = rotates ? chunk : 0;
@@ -126,7 +126,7 @@ dop_gi_chunks(dop_gi *gi)
             t->q_norm = t->k_norm = (dop_norm){.kind = DOP_NORM_RMS, .plain = true, .eps = a->layers[i].attn_norm.eps};
         }
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Reads a number whose key may be 0 or missing; both give 0. */

@@ -1,7 +1,19 @@
 /* GGUF metadata to facts.  Keys: the GGUF specification (ggml repository, docs/gguf.md); what a missing key means, and
  * what is not stated at all (layer patterns and rotary bases of Gemma, query scales of its largest sizes), follows
  * llama.cpp, which is what writes and reads these files (load_arch_hparams in src/models/). */
+#include "frontend/gguf/config.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
+#include "frontend/gguf/attention.h"
+#include "frontend/gguf/eagle.h"
+#include "frontend/gguf/encoder.h"
+#include "frontend/gguf/experts.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
+#include "frontend/gguf/recurrent.h"
+#include "frontend/gguf/rope.h"
+#include "frontend/gguf/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,23 +38,19 @@ read_sizes(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     char full[96];
-    dop_status st = dop_gi_size(gi, DOP_GGUF(layers), 0, 0, &a->n_layers);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(hidden), 0, 0, &a->hidden);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(ctx), 0, 0, &a->ctx_train);
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(layers), 0, 0, &a->n_layers));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(hidden), 0, 0, &a->hidden));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(ctx), 0, 0, &a->ctx_train));
     uint64_t experts = 0, draft = 0;
-    if (st == DOP_OK && !gi->family->experts &&
-        dop_gguf_u64(dop_gi_find(gi, DOP_GGUF(experts)->key, full, sizeof full), 0, &experts) && experts)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s models have no experts", full,
-                         (unsigned long long)experts, gi->family->name);
-    if (st == DOP_OK && !(gi->family->flags & DOP_FAM_READER) &&
+    if (!gi->family->experts && dop_gguf_u64(dop_gi_find(gi, DOP_GGUF(experts)->key, full, sizeof full), 0, &experts) &&
+        experts)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s models have no experts", full,
+                           (unsigned long long)experts, gi->family->name);
+    if (!(gi->family->flags & DOP_FAM_READER) &&
         dop_gguf_u64(dop_gi_find(gi, DOP_GGUF(draft_layers)->key, full, sizeof full), 0, &draft) &&
         draft >= a->n_layers)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s.block_count is %u", full,
-                         (unsigned long long)draft, gi->name, a->n_layers);
-    if (st != DOP_OK)
-        return st;
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s.block_count is %u", full,
+                           (unsigned long long)draft, gi->name, a->n_layers);
     gi->draft = (uint32_t)draft;
     a->n_layers -= gi->draft;
     if (gi->family->flags & DOP_FAM_EAGLE)
@@ -60,7 +68,7 @@ read_sizes(dop_gi *gi)
                            (unsigned long long)tokens->count, (unsigned long long)embed->dims[1]);
     a->vocab = (uint32_t)embed->dims[1];
     a->tied = !has_tensor(gi, "output.weight");
-    return st;
+    return DOP_OK;
 }
 
 /* Refuses keys that ask for something the facts cannot express, when they are not 0. */
@@ -115,10 +123,10 @@ read_pattern(dop_gi *gi)
                 return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one true or false per layer", full);
         return DOP_OK;
     }
-    dop_status st = dop_gi_size(gi, DOP_GGUF(window_period), 0, period ? period : 1, &period);
-    for (uint32_t i = 0; st == DOP_OK && i < n; i++)
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(window_period), 0, period ? period : 1, &period));
+    for (uint32_t i = 0; i < n; i++)
         gi->slides[i] = (gi->family->gguf_full_first ? i : i + 1) % period != 0;
-    return st;
+    return DOP_OK;
 }
 
 /* Reads which layers slide, and their window. */
@@ -128,7 +136,8 @@ read_windows(dop_gi *gi, uint32_t *out_window)
     const dop_family *f = gi->family;
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, DOP_GGUF(window)->key, full, sizeof full);
-    if (f->window_rule == DOP_WINDOW_CHUNKS) /* in families with chunks the key states no window */
+    if (f->window_rule == DOP_WINDOW_CHUNKS)
+        /* in families with chunks the key states no window */
         return DOP_OK;
     const bool pattern = f->window_rule == DOP_WINDOW_PATTERN || f->window_rule == DOP_WINDOW_GLOBAL;
     uint64_t stated = 0;
@@ -136,14 +145,15 @@ read_windows(dop_gi *gi, uint32_t *out_window)
     if (kv && !none && f->window_rule == DOP_WINDOW_NONE && !f->gguf_windows)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, which %s models do not have", full,
                            (unsigned long long)stated, f->name);
-    dop_status st = pattern ? read_pattern(gi) : DOP_OK;
+    if (pattern)
+        DOP_RETURN_IF_ERROR(read_pattern(gi));
     for (uint32_t i = 0; !pattern && i < gi->model->arch.n_layers; i++)
         gi->slides[i] = f->window_rule == DOP_WINDOW_ALL || f->gguf_windows;
     /* Some families, whose full layers do not rotate or come first, also have sizes without windows: in them the file decides. */
     const bool always = pattern && !(f->flags & DOP_FAM_NOPE_FULL) && !f->gguf_full_first;
-    if (st == DOP_OK && !none && (kv || always))
-        st = dop_gi_size(gi, DOP_GGUF(window), 0, f->window, out_window);
-    return st;
+    if (!none && (kv || always))
+        DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(window), 0, f->window, out_window));
+    return DOP_OK;
 }
 
 /* ---- layers ------------------------------------------------------------------------------------------------------- */
@@ -161,18 +171,18 @@ read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
                            "%s.embedding_length %u is not divisible by %s.attention.head_count %u", gi->name, a->hidden,
                            gi->name, t->n_heads);
     dim = a->hidden >= t->n_heads ? a->hidden / t->n_heads : 1;
-    dop_status st = dop_gi_size(gi, DOP_GGUF(head_dim), i, dim, &dim);
-    if (st == DOP_OK && own_keys)
-        st = dop_gi_size(gi, DOP_GGUF(head_dim_sliding), i, dim, &dim);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, own_keys ? DOP_GGUF(value_dim_sliding) : DOP_GGUF(value_dim), i, dim, &value_dim);
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(head_dim), i, dim, &dim));
+    if (own_keys)
+        DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(head_dim_sliding), i, dim, &dim));
+    DOP_RETURN_IF_ERROR(
+        dop_gi_size(gi, own_keys ? DOP_GGUF(value_dim_sliding) : DOP_GGUF(value_dim), i, dim, &value_dim));
     t->head_dim = dim;
     if (gi->family->flags & DOP_FAM_SWA_HEADS)
         t->value_dim = value_dim;
-    else if (st == DOP_OK && value_dim != dim)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "heads of %u for keys and %u for values are not supported",
-                         dim, value_dim);
-    return st;
+    else if (value_dim != dim)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "heads of %u for keys and %u for values are not supported",
+                           dim, value_dim);
+    return DOP_OK;
 }
 
 /* Reads the factor on q.k. */
@@ -184,10 +194,11 @@ read_scale(dop_gi *gi, dop_attention *t)
     const bool wide = f->gguf_wide_layers && a->n_layers == f->gguf_wide_layers;
     const double own =
         f->attn_scale > 0 ? f->attn_scale : 1 / sqrt(wide ? (double)a->hidden / t->n_heads : t->head_dim);
-    dop_status st = dop_gi_number(gi, DOP_GGUF(score_scale), own, &t->scale);
-    if (st == DOP_OK && t->scale == 0.0) /* not stated */
+    DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(score_scale), own, &t->scale));
+    if (t->scale == 0.0)
+        /* not stated */
         t->scale = own;
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -264,11 +275,11 @@ read_layers(dop_gi *gi)
     a->layers = dop_arena_alloc(gi->model->arena, (a->n_layers + (size_t)1) * sizeof *a->layers); /* one may draft */
     gi->slides = dop_arena_alloc(gi->model->arena, a->n_layers * sizeof *gi->slides);
     if (!a->layers || !gi->slides)
-        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = read_windows(gi, &window);
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
-        st = read_layer(gi, i, window);
-    return st;
+        return DOP_NO_MEMORY(gi->diag);
+    DOP_RETURN_IF_ERROR(read_windows(gi, &window));
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        DOP_RETURN_IF_ERROR(read_layer(gi, i, window));
+    return DOP_OK;
 }
 
 /* Clears the rotary embedding of layers that do not rotate: all of them, every fourth, or, in models with windows, those without
@@ -339,17 +350,13 @@ read_multipliers(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     const bool mup = has & DOP_FAM_MUP; /* llama.cpp knows the factors of MiniCPM 3, which its files do not state */
     double logits = mup ? a->hidden / 256.0 : 1;
-    dop_status st = DOP_OK;
     if (has & (DOP_FAM_MULTIPLIERS | DOP_FAM_LOGIT_SCALE | DOP_FAM_LOGIT_TIMES | DOP_FAM_MUP))
-        st = dop_gi_number(gi, DOP_GGUF(logit_scale), logits, &logits);
+        DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(logit_scale), logits, &logits));
     a->logit_scale = has & (DOP_FAM_MULTIPLIERS | DOP_FAM_MUP) ? 1 / logits : logits;
     if (!(has & (DOP_FAM_MULTIPLIERS | DOP_FAM_MUP)))
-        return st;
-    if (st == DOP_OK)
-        st = dop_gi_number(gi, DOP_GGUF(embed_scale), mup ? 12 : 1, &a->embed_scale);
-    return st == DOP_OK ? dop_gi_number(gi, DOP_GGUF(residual_scale), mup ? 1.4 / sqrt(a->n_layers) : 1,
-                                        &gi->layer.residual_scale)
-                        : st;
+        return DOP_OK;
+    DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(embed_scale), mup ? 12 : 1, &a->embed_scale));
+    return dop_gi_number(gi, DOP_GGUF(residual_scale), mup ? 1.4 / sqrt(a->n_layers) : 1, &gi->layer.residual_scale);
 }
 
 static dop_status

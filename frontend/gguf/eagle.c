@@ -1,5 +1,10 @@
 /* Drafters, as llama.cpp converts them (architectures "eagle3" and "gemma4-assistant"). */
+#include "frontend/gguf/eagle.h"
+#include "frontend/facts/arch.h"
+#include "frontend/facts/weights.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +42,9 @@ dop_gi_eagle_vocab(dop_gi *gi)
     if (n > DOP_MAX_VOCAB)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor token_embd.weight has %llu rows, at most %d fit",
                            (unsigned long long)n, DOP_MAX_VOCAB);
-    dop_status st = dop_gi_size(gi, DOP_GGUF(drafted_vocab), 0, (uint32_t)n, &a->vocab);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_gi_size(gi, DOP_GGUF(drafted_vocab), 0, (uint32_t)n, &a->vocab));
+error:
     a->vocab = st == DOP_OK && embed ? (uint32_t)n : a->vocab;
     return st;
 }
@@ -54,28 +61,24 @@ dop_gi_eagle(dop_gi *gi)
                    .listed = list != NULL};
     bool joined = false;
     uint32_t hidden = a->hidden;
-    dop_status st = dop_gi_size(gi, DOP_GGUF(drafted_hidden), 0, a->hidden, &hidden);
-    if (st == DOP_OK && hidden != a->hidden)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                         "a drafter of hidden size %u for models of %u is not supported", a->hidden, hidden);
-    if (st == DOP_OK && a->n_layers != 1)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "a drafter of %u layers is not supported, only one of 1",
-                         a->n_layers);
-    if (st == DOP_OK && list && (list->dims[0] == 0 || list->dims[0] > a->vocab))
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor d2t has %llu entries for %u tokens",
-                         (unsigned long long)list->dims[0], a->vocab);
-    if (st == DOP_OK && list)
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(drafted_hidden), 0, a->hidden, &hidden));
+    if (hidden != a->hidden)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "a drafter of hidden size %u for models of %u is not supported", a->hidden, hidden);
+    if (a->n_layers != 1)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "a drafter of %u layers is not supported, only one of 1",
+                           a->n_layers);
+    if (list && (list->dims[0] == 0 || list->dims[0] > a->vocab))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor d2t has %llu entries for %u tokens",
+                           (unsigned long long)list->dims[0], a->vocab);
+    if (list)
         e.vocab = (uint32_t)list->dims[0];
-    if (st == DOP_OK)
-        st = read_streams(gi, &e);
-    if (st == DOP_OK)
-        st = dop_gi_flag(gi, DOP_GGUF(draft_residual_normed), false, &e.residual_normed);
-    if (st == DOP_OK)
-        st = dop_gi_flag(gi, DOP_GGUF(draft_joined_normed), false, &joined);
+    DOP_RETURN_IF_ERROR(read_streams(gi, &e));
+    DOP_RETURN_IF_ERROR(dop_gi_flag(gi, DOP_GGUF(draft_residual_normed), false, &e.residual_normed));
+    DOP_RETURN_IF_ERROR(dop_gi_flag(gi, DOP_GGUF(draft_joined_normed), false, &joined));
     e.norm = joined ? norm : e.norm;
-    if (st == DOP_OK)
-        dop_arch_make_drafter(a, &e);
-    return st;
+    dop_arch_make_drafter(a, &e);
+    return DOP_OK;
 }
 
 dop_status
@@ -83,14 +86,13 @@ dop_gi_reader(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     uint32_t hidden = 0;
-    dop_status st = dop_gi_size(gi, DOP_GGUF(backbone_hidden), 0, 0, &hidden);
-    if (st == DOP_OK && a->inputs.width)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                         "%s.embedding_length_per_layer_input is %u: a drafter's layers have no inputs of their own",
-                         gi->name, a->inputs.width);
-    if (st == DOP_OK)
-        dop_arch_make_reader(a, hidden);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(backbone_hidden), 0, 0, &hidden));
+    if (a->inputs.width)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "%s.embedding_length_per_layer_input is %u: a drafter's layers have no inputs of their own",
+                           gi->name, a->inputs.width);
+    dop_arch_make_reader(a, hidden);
+    return DOP_OK;
 }
 
 static int
@@ -109,7 +111,7 @@ is_relative(const dop_gi *gi, const uint8_t *data, uint32_t n, bool *out)
 {
     int64_t *sorted = malloc(n * sizeof *sorted);
     if (!sorted)
-        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(gi->diag);
     memcpy(sorted, data, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, by_number);
     *out = false;
@@ -134,7 +136,7 @@ dop_gi_eagle_list(const dop_gi *gi, const char *name, dop_weight *w)
     dop_status st = is_relative(gi, part->map.data + t->offset, w->cols, &relative);
     const char *kept = dop_arena_strdup(gi->model->arena, name);
     if (st == DOP_OK && !kept)
-        st = DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(gi->diag);
     return st == DOP_OK ? dop_drafter_list(part->map.data + t->offset, sizeof(int64_t), relative, gi->model->arch.vocab,
                                            part->path, kept, gi->model->arena, gi->diag, w)
                         : st;

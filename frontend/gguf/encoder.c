@@ -1,6 +1,10 @@
 /* Encoders and rerankers in GGUF files: attention in both directions, pooling, and the products that give vectors or scores of classes
  * (llama.cpp: llm_graph_context::build_pooling in src/llama-graph.cpp, conversion/bert.py). */
+#include "frontend/gguf/encoder.h"
+#include "frontend/facts/names.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include "base/words.h"
 
@@ -102,12 +106,12 @@ read_t5(dop_gi *gi)
     gi->layer.ffn.gated = tensor(gi, "enc.blk.0.ffn_gate.weight") != NULL;
     gi->layer.ffn.act = gi->layer.ffn.gated ? DOP_ACT_GELU_TANH : DOP_ACT_RELU;
     gi->layer.mixers[0].attn.relative = true;
-    dop_status st = dop_gi_size(gi, DOP_GGUF(relative_buckets), 0, 0, &e->relative.buckets);
-    if (st == DOP_OK && (e->relative.buckets % 4 || e->relative.most <= e->relative.buckets / 4))
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                         "%s.attention.relative_buckets_count %u: expected a multiple of 4 below %u", gi->name,
-                         e->relative.buckets, 4 * e->relative.most);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(relative_buckets), 0, 0, &e->relative.buckets));
+    if ((e->relative.buckets % 4 || e->relative.most <= e->relative.buckets / 4))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "%s.attention.relative_buckets_count %u: expected a multiple of 4 below %u", gi->name,
+                           e->relative.buckets, 4 * e->relative.most);
+    return DOP_OK;
 }
 
 static dop_status
@@ -190,7 +194,7 @@ dop_gi_swap_classes(const dop_gi *gi, const dop_weight_need *need, dop_weight *w
         need->rank == 2 ? (size_t)w->row_stride : dop_type_of(w->type)->bytes; /* a bias: of one value */
     uint8_t *copy = dop_arena_alloc(gi->model->arena, 2 * each);
     if (!copy)
-        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(gi->diag);
     memcpy(copy, w->data + each, each);
     memcpy(copy + each, w->data, each);
     w->data = copy;

@@ -1,5 +1,9 @@
 /* Mixtures of experts in GGUF files: keys "expert_*", and tensors where the keys are silent. */
+#include "frontend/gguf/experts.h"
+#include "frontend/families/families_experts.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -52,20 +56,18 @@ read_choice(const dop_gi *gi, dop_experts *x)
 {
     const dop_expert_keys *k = gi->family->experts;
     double scale = 0;
-    dop_status st = read_score(gi, x);
-    if (st == DOP_OK)
-        st = dop_gi_flag(gi, DOP_GGUF(expert_normalized), x->normalized || k->gguf_normalized, &x->normalized);
-    if (st == DOP_OK)
-        st = dop_gi_number(gi, DOP_GGUF(expert_scale), 0, &scale);
-    if (scale > 0) /* 0: not stated */
+    DOP_RETURN_IF_ERROR(read_score(gi, x));
+    DOP_RETURN_IF_ERROR(
+        dop_gi_flag(gi, DOP_GGUF(expert_normalized), x->normalized || k->gguf_normalized, &x->normalized));
+    DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(expert_scale), 0, &scale));
+    if (scale > 0)
+        /* 0: not stated */
         x->scale = scale;
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(expert_groups), 0, 1, &x->groups);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(expert_groups_kept), 0, 1, &x->group_keep);
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(expert_groups), 0, 1, &x->groups));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(expert_groups_kept), 0, 1, &x->group_keep));
     if (x->groups <= 1)
         x->group_best = x->group_keep = 1;
-    return st;
+    return DOP_OK;
 }
 
 /* Reads the width of the shared expert: as stated, or the stated number of shared experts times the width of one, or the rows of its

@@ -1,6 +1,14 @@
 /* GGUF files: finds the family, reads facts, and turns tensors into canonical weights. */
+#include "frontend/gguf/import.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
+#include "frontend/gguf/config.h"
+#include "frontend/gguf/eagle.h"
+#include "frontend/gguf/encoder.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/open.h"
+#include "frontend/gguf/recurrent.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>
@@ -57,8 +65,7 @@ take_factors(const dop_gi *gi, const char *name, dop_weight *w)
 {
     const char *end = strstr(name, ".weight");
     const uint64_t n = w->rank == 3 ? w->experts : 1;
-    dop_status st = DOP_OK;
-    for (int with = 0; with < 2 && w->type == DOP_TYPE_nvfp4 && end && st == DOP_OK; with++) {
+    for (int with = 0; with < 2 && w->type == DOP_TYPE_nvfp4 && end; with++) {
         const dop_gguf *part = NULL;
         char scale[112];
         const int base = (int)(end - name) + (with ? 7 : 0);
@@ -73,14 +80,14 @@ take_factors(const dop_gi *gi, const char *name, dop_weight *w)
                                "tensor %s is not what values are multiplied by: %llu of F32 expected", scale,
                                (unsigned long long)n);
         w->factors = part->map.data + t->offset;
-        for (uint64_t i = 0; i < n && st == DOP_OK; i++) {
+        for (uint64_t i = 0; i < n; i++) {
             float v;
             memcpy(&v, w->factors + 4 * i, sizeof v);
             if (!isfinite(v))
-                st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s has an infinity or NaN", scale);
+                return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s has an infinity or NaN", scale);
         }
     }
-    return st;
+    return DOP_OK;
 }
 
 /* DOP_PART_K_UP, _V_UP: makes w, the heads' matrices of keys or of values in latent attention, from the matrix t, which has both.
@@ -104,7 +111,7 @@ take_up(const dop_gi *gi, const dop_gguf *part, const dop_gguf_tensor *t, const 
     float *copy = dop_arena_alloc(gi->model->arena, (uint64_t)w->experts * w->rows * w->cols * sizeof *copy);
     float *one = dop_arena_alloc(gi->model->arena, w->rows * sizeof *one);
     if (!copy || !one)
-        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(gi->diag);
     for (uint64_t h = 0; h < w->experts; h++)
         for (uint64_t c = 0; c < w->cols; c++) {
             dop_decode_row(w->type, w->data + h * w->expert_stride + c * row, w->rows, one);
@@ -148,7 +155,7 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, 
         return st;
     w->source = dop_arena_strdup(gi->model->arena, name);
     if (!w->source)
-        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(gi->diag);
     if (!dop_type_row_bytes(w->type, (uint32_t)(rows->each ? want[0] : w->cols), &row) ||
         (w->rank == 1 && dop_type_of(w->type)->block != 1))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: type %s is not supported for a vector", name,
@@ -174,7 +181,7 @@ take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
     double v = 0;
     float *value = dop_arena_alloc(gi->model->arena, sizeof *value);
     if (!value)
-        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(gi->diag);
     if (!kv)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is missing", key);
     if ((kv->type == DOP_GGUF_ARRAY && kv->count != n) ||
@@ -223,28 +230,27 @@ static dop_status
 take_below(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
 {
     dop_weight *above = w;
-    dop_status st = DOP_OK;
-    for (; st == DOP_OK && n[1].role == n->role; n++) {
+    for (; n[1].role == n->role; n++) {
         char name[96];
         const dop_rows rows =
             dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n[1].part, need->rows);
         dop_weight *below = dop_arena_alloc(gi->model->arena, sizeof *below);
         if (!below)
-            return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(gi->diag);
         if (need->rank != 2 || own == 0 || own >= above->rows)
             return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "weight %s cannot be made of parts", need->name);
         full_name(gi, need, n[1].source, name, sizeof name);
         *below = (dop_weight){.name = need->name, .rank = 2, .rows = above->rows - own, .cols = need->cols};
-        st = take(gi, name, &rows, false, below);
-        if (st == DOP_OK && below->type != w->type)
-            st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s: type %s, but %s, which it follows, is %s",
-                             name, dop_type_of(below->type)->name, w->source, dop_type_of(w->type)->name);
+        DOP_RETURN_IF_ERROR(take(gi, name, &rows, false, below));
+        if (below->type != w->type)
+            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s: type %s, but %s, which it follows, is %s",
+                               name, dop_type_of(below->type)->name, w->source, dop_type_of(w->type)->name);
         above->own_rows = own;
         above->below = below;
         above = below;
         own = rows.own;
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Older files have a tensor for each expert, "ffn_gate.0" to "ffn_gate.7", in place of "ffn_gate_exps". */
@@ -315,8 +321,8 @@ fill(void *user, const dop_weight_need *need)
 dop_status
 dop_gi_weights(dop_gi *gi)
 {
-    dop_status st = dop_arch_each_weight(&gi->model->arch, fill, gi);
-    return st == DOP_OK ? dop_weights_seal(&gi->model->weights, gi->diag) : st;
+    DOP_RETURN_IF_ERROR(dop_arch_each_weight(&gi->model->arch, fill, gi));
+    return dop_weights_seal(&gi->model->weights, gi->diag);
 }
 
 static bool
@@ -366,7 +372,7 @@ find_family(dop_gi *gi)
     gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len, experts > 0, window > 0);
     gi->name = dop_arena_printf(gi->model->arena, "%.*s", (int)(arch.len > 60 ? 60 : arch.len), arch.data);
     if (!gi->name)
-        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(gi->diag);
     if (gi->family)
         return DOP_OK;
     dop_buf known = {0};
@@ -390,18 +396,17 @@ leftovers(const dop_gi *gi)
                        .layer_prefix = dop_gguf_layer_prefix(gi->family),
                        .layers_key = key,
                        .draft_layers = gi->draft};
-    dop_status st = DOP_OK;
     size_t at = 0;
     for (uint32_t i = 0; i < gi->n_parts; i++)
-        for (size_t k = 0; st == DOP_OK && k < gi->parts[i].tensor_count; k++) {
+        for (size_t k = 0; k < gi->parts[i].tensor_count; k++) {
             const dop_gguf_tensor *t = &gi->parts[i].tensors[k];
             if (gi->taken[at++])
                 continue;
             char *name = dop_arena_printf(gi->model->arena, "%.*s", (int)t->name.len, t->name.data);
-            st = name ? dop_leftovers_add(&l, name, t->dims_count, gi->parts[i].path)
-                      : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+            DOP_RETURN_IF_ERROR(name ? dop_leftovers_add(&l, name, t->dims_count, gi->parts[i].path)
+                                     : DOP_NO_MEMORY(gi->diag));
         }
-    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+    return dop_leftovers_finish(&l);
 }
 
 dop_status
@@ -421,6 +426,6 @@ dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
         st = leftovers(&gi);
     dop_gi_close(&gi);
     if (st == DOP_OK && m->weights.n_maps != gi.n_parts)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
     return st == DOP_OK ? dop_arch_check_weights(&m->arch, &m->weights, path, diag) : st;
 }

@@ -1,4 +1,5 @@
 /* The vision part (mmproj) of a GGUF model: a file of its own, of the pseudo-architecture "clip". */
+#include "frontend/gguf/mmproj.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/vision/tower.h"
 #include "ir/interp/interp.h"
@@ -126,16 +127,16 @@ read_layers(reader *r)
                       *deep = dop_gguf_find(r->g, "clip.vision.is_deepstack_layers");
     uint32_t every = 0;
     uint64_t n = 0;
-    dop_status st = read_u32(r, "block_count", DOP_VISION_MAX_LAYERS, 0, &v->n_layers);
-    if (st == DOP_OK && feature) {
+    DOP_RETURN_IF_ERROR(read_u32(r, "block_count", DOP_VISION_MAX_LAYERS, 0, &v->n_layers));
+    if (feature) {
         if (feature->count != 1 || !dop_gguf_u64(feature, 0, &n) || n < 1 || n > v->n_layers)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path,
                                "clip.vision.feature_layer is not one of the %u layers", v->n_layers);
         v->n_layers = (uint32_t)n;
     }
-    if (st == DOP_OK && dop_gguf_find(r->g, "clip.vision.n_wa_pattern"))
-        st = read_u32(r, "n_wa_pattern", DOP_VISION_MAX_LAYERS, 0, &every);
-    for (uint32_t i = 0; i < v->n_layers && st == DOP_OK; i++) {
+    if (dop_gguf_find(r->g, "clip.vision.n_wa_pattern"))
+        DOP_RETURN_IF_ERROR(read_u32(r, "n_wa_pattern", DOP_VISION_MAX_LAYERS, 0, &every));
+    for (uint32_t i = 0; i < v->n_layers; i++) {
         v->windowed[i] = full || (every > 0 && (i + 1) % every != 0);
         for (uint64_t k = 0; full && k < full->count; k++)
             v->windowed[i] = v->windowed[i] && !(dop_gguf_u64(full, k, &n) && n == i);
@@ -147,7 +148,7 @@ read_layers(reader *r)
                                "clip.vision.is_deepstack_layers has more than %d layers", DOP_VISION_MAX_DEEP);
         v->deep[v->n_deep++] = i;
     }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -213,42 +214,42 @@ read_sizes(reader *r)
     dop_image_processor *p = &r->p;
     const uint64_t feature = (uint64_t)p->patch * p->merge * p->patch * p->merge;
     uint32_t image = 0, window = 0;
-    dop_status st = read_u32(r, "image_size", MOST, p->form == DOP_IMAGE_PIXELS ? 1 : 0, &image);
+    DOP_RETURN_IF_ERROR(read_u32(r, "image_size", MOST, p->form == DOP_IMAGE_PIXELS ? 1 : 0, &image));
     p->width = p->height = p->shortest = p->crop_width = p->crop_height = image;
     p->longest = image;
     if (p->form != DOP_IMAGE_PIXELS) {
         p->tile = image;
         p->split = false;
     }
-    if (st == DOP_OK && p->form == DOP_IMAGE_TILES)
-        st = read_u32(r, "preproc_image_size", MOST, 4 * image, &p->longest);
+    if (p->form == DOP_IMAGE_TILES)
+        DOP_RETURN_IF_ERROR(read_u32(r, "preproc_image_size", MOST, 4 * image, &p->longest));
     if (p->form == DOP_IMAGE_TILES)
         p->split = p->longest > p->tile;
-    if (st == DOP_OK && p->form == DOP_IMAGE_CANVAS) {
-        st = read_u32(r, "preproc_min_tiles", 64, 1, &p->min_tiles);
-        if (st == DOP_OK)
-            st = read_u32(r, "preproc_max_tiles", 64, 1, &p->max_tiles);
+    if (p->form == DOP_IMAGE_CANVAS) {
+        DOP_RETURN_IF_ERROR(read_u32(r, "preproc_min_tiles", 64, 1, &p->min_tiles));
+        DOP_RETURN_IF_ERROR(read_u32(r, "preproc_max_tiles", 64, 1, &p->max_tiles));
         p->split = p->max_tiles > 1;
     }
-    if (st == DOP_OK && p->form == DOP_IMAGE_BUDGET) {
+    if (p->form == DOP_IMAGE_BUDGET) {
         uint64_t most = 0;
-        st = read_size(r, "image_max_pixels", UINT32_MAX, r->row->max_features * feature, &most);
+        DOP_RETURN_IF_ERROR(read_size(r, "image_max_pixels", UINT32_MAX, r->row->max_features * feature, &most));
         p->max_patches = (uint32_t)(most / ((uint64_t)p->patch * p->patch));
     }
-    if (st == DOP_OK && p->form == DOP_IMAGE_PIXELS) {
-        st = read_size(r, "image_min_pixels", UINT32_MAX, r->row->min_features * feature, &p->min_pixels);
-        if (st == DOP_OK)
-            st = read_size(r, "image_max_pixels", UINT32_MAX, r->row->max_features * feature, &p->max_pixels);
+    if (p->form == DOP_IMAGE_PIXELS) {
+        DOP_RETURN_IF_ERROR(
+            read_size(r, "image_min_pixels", UINT32_MAX, r->row->min_features * feature, &p->min_pixels));
+        DOP_RETURN_IF_ERROR(
+            read_size(r, "image_max_pixels", UINT32_MAX, r->row->max_features * feature, &p->max_pixels));
         if (p->max_pixels > DOP_PICTURE_MAX_PIXELS / p->frames)
             p->max_pixels = DOP_PICTURE_MAX_PIXELS / p->frames;
     }
     bool windows = false;
     for (uint32_t i = 0; i < r->m.facts.n_layers; i++)
         windows = windows || r->m.facts.windowed[i];
-    if (st == DOP_OK && windows)
-        st = read_u32(r, "window_size", MOST, WINDOW, &window);
+    if (windows)
+        DOP_RETURN_IF_ERROR(read_u32(r, "window_size", MOST, WINDOW, &window));
     p->window = window / (p->patch * p->merge);
-    return st;
+    return DOP_OK;
 }
 
 /* The token with a text in the vocabulary of the text model; false: there is none. */
@@ -309,16 +310,13 @@ read_processor(reader *r)
     p->patch = patch;
     p->merge = r->m.facts.merge;
     p->frames = r->kind->frames;
-    dop_status st = read_colors(r, "image_mean", p->mean);
-    if (st == DOP_OK)
-        st = read_colors(r, "image_std", p->std);
-    if (st == DOP_OK)
-        st = read_sizes(r);
-    if (st == DOP_OK)
-        st = read_marks(r);
-    if (st == DOP_OK && dop_image_processor_check(p, &why) != DOP_OK)
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "%.200s", why.message);
-    return st;
+    DOP_RETURN_IF_ERROR(read_colors(r, "image_mean", p->mean));
+    DOP_RETURN_IF_ERROR(read_colors(r, "image_std", p->std));
+    DOP_RETURN_IF_ERROR(read_sizes(r));
+    DOP_RETURN_IF_ERROR(read_marks(r));
+    if (dop_image_processor_check(p, &why) != DOP_OK)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "%.200s", why.message);
+    return DOP_OK;
 }
 
 /* ---- tensors -------------------------------------------------------------------------------------------------------- */
@@ -363,7 +361,7 @@ become(const reader *r, dop_tower_tensor *t, const float *values)
 {
     t->type = DOP_TYPE_f32;
     t->data = (const uint8_t *)values;
-    return values ? DOP_OK : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+    return values ? DOP_OK : DOP_NO_MEMORY(r->diag);
 }
 
 /* Joins the two tensors of a convolution over two frames, [hidden, 3, patch, patch] each, to one [hidden, 3, 2, patch, patch]. */
@@ -435,7 +433,7 @@ take(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
         return false;
     out->name = dop_arena_strdup(r->model->arena, other);
     if (!out->name)
-        *status = DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        *status = DOP_NO_MEMORY(r->diag);
     else if (r->kind->frames == 2 && strcmp(name, "v.patch_embd.weight") == 0)
         *status = join_frames(r, out);
     else if (r->row->rotated_pairs && (strstr(name, ".attn_q.") || strstr(name, ".attn_k.")))
@@ -495,7 +493,7 @@ dop_import_mmproj(const char *path, dop_diag *diag, dop_checkpoint *m)
         return st;
     reader r = {.g = &g, .model = m, .diag = diag};
     r.taken = dop_arena_alloc(m->arena, g.tensor_count + 1);
-    st = r.taken ? find_projector(&r) : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    st = r.taken ? find_projector(&r) : DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = read_facts(&r);
     if (st == DOP_OK)
@@ -512,7 +510,7 @@ dop_import_mmproj(const char *path, dop_diag *diag, dop_checkpoint *m)
         g.map = (dop_map){0};
         st = dop_weights_keep(&m->weights, map, 1, diag);
     } else if (st == DOP_OK) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
     }
     dop_gguf_close(&g);
     return st;

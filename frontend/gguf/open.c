@@ -1,4 +1,5 @@
 /* A GGUF model as one file or several: opening, looking up, closing. */
+#include "frontend/gguf/open.h"
 #include "frontend/gguf/gguf_import.h"
 
 #include <stdio.h>
@@ -50,7 +51,7 @@ open_other_parts(dop_gi *gi, uint64_t count)
         char *path = dop_arena_printf(gi->model->arena, "%.*s-%05u-of-%05u.gguf", (int)(n - strlen(tail)), gi->path,
                                       i + 1, (unsigned)count);
         if (!path)
-            return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(gi->diag);
         dop_status st = dop_gguf_open(path, gi->diag, &gi->parts[i]);
         if (st != DOP_OK)
             return st;
@@ -80,7 +81,7 @@ dop_gi_open(dop_gi *gi)
     gi->parts = st == DOP_OK ? calloc((size_t)count, sizeof *gi->parts) : NULL;
     if (!gi->parts) {
         dop_gguf_close(&first);
-        return st == DOP_OK ? DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory") : st;
+        return st == DOP_OK ? DOP_NO_MEMORY(gi->diag) : st;
     }
     gi->parts[0] = first;
     gi->n_parts = 1;
@@ -93,7 +94,7 @@ dop_gi_open(dop_gi *gi)
                          (unsigned long long)tensors, (unsigned long long)found);
     gi->taken =
         st == DOP_OK ? dop_arena_alloc(gi->model->arena, (size_t)(found ? found : 1) * sizeof *gi->taken) : NULL;
-    return st == DOP_OK && !gi->taken ? DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory") : st;
+    return st == DOP_OK && !gi->taken ? DOP_NO_MEMORY(gi->diag) : st;
 }
 
 void

@@ -1,6 +1,9 @@
 /* Recurrent mixers of GGUF files: keys "ssm.*", "kda.*" and "shortconv.*".  A layer's tensors tell whether it has a recurrent
  * mixer, and whether it has attention. */
+#include "frontend/gguf/recurrent.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include "ir/interp/interp.h"
 
@@ -38,48 +41,41 @@ dop_gi_attends(const dop_gi *gi, uint32_t layer)
 static dop_status
 read_selective(const dop_gi *gi, dop_recurrent *s)
 {
-    dop_status st = dop_gi_size(gi, DOP_GGUF(scan_taps), 0, 0, &s->taps);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(scan_channels), 0, 0, &s->n_heads);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(scan_state), 0, 0, &s->state_dim);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(scan_rank), 0, 0, &s->dt_rank);
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(scan_taps), 0, 0, &s->taps));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(scan_channels), 0, 0, &s->n_heads));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(scan_state), 0, 0, &s->state_dim));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(scan_rank), 0, 0, &s->dt_rank));
     s->head_dim = s->n_groups = 1;
-    return st;
+    return DOP_OK;
 }
 
 /* Reads Kimi's delta rule: all heads have the size of a key, which is also the rank of the projections of gate and dt. */
 static dop_status
 read_kda(const dop_gi *gi, uint32_t layer, dop_recurrent *s)
 {
-    dop_status st = dop_gi_size(gi, DOP_GGUF(scan_taps), 0, 0, &s->taps);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(heads), layer, 0, &s->n_heads);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(delta_head_dim), 0, 0, &s->head_dim);
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(scan_taps), 0, 0, &s->taps));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(heads), layer, 0, &s->n_heads));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(delta_head_dim), 0, 0, &s->head_dim));
     s->n_groups = s->n_heads;
     s->state_dim = s->dt_rank = s->gate_rank = s->head_dim;
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
 read_sizes(const dop_gi *gi, dop_recurrent *s)
 {
     uint32_t inner = 0;
-    dop_status st = dop_gi_size(gi, DOP_GGUF(scan_taps), 0, 0, &s->taps);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(scan_width), 0, 0, &inner);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(scan_heads), 0, 0, &s->n_heads);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(scan_groups), 0, 0, &s->n_groups);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(scan_state), 0, 0, &s->state_dim);
-    if (st == DOP_OK && inner % s->n_heads != 0)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                         "%s.ssm.inner_size %u is not divisible by %s.ssm.time_step_rank %u", gi->name, inner, gi->name,
-                         s->n_heads);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_gi_size(gi, DOP_GGUF(scan_taps), 0, 0, &s->taps));
+    DOP_TRY(dop_gi_size(gi, DOP_GGUF(scan_width), 0, 0, &inner));
+    DOP_TRY(dop_gi_size(gi, DOP_GGUF(scan_heads), 0, 0, &s->n_heads));
+    DOP_TRY(dop_gi_size(gi, DOP_GGUF(scan_groups), 0, 0, &s->n_groups));
+    DOP_TRY(dop_gi_size(gi, DOP_GGUF(scan_state), 0, 0, &s->state_dim));
+    if (inner % s->n_heads != 0)
+        DOP_TRY(DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                            "%s.ssm.inner_size %u is not divisible by %s.ssm.time_step_rank %u", gi->name, inner,
+                            gi->name, s->n_heads));
+error:
     s->head_dim = st == DOP_OK ? inner / s->n_heads : 0;
     return st;
 }
@@ -119,7 +115,7 @@ dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
     float *copy = dop_arena_alloc(gi->model->arena, w->cols * sizeof *copy);
     float *as = dop_arena_alloc(gi->model->arena, w->cols * sizeof *as);
     if (!copy || !as)
-        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(gi->diag);
     dop_decode_row(w->type, w->data, w->cols, as);
     for (uint32_t i = 0; i < w->cols; i++) {
         if (rows->turned)
@@ -144,7 +140,7 @@ dop_gi_taps(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *n
     uint64_t done = 0;
     float one[DOP_MAX_TAPS], *all = dop_arena_alloc(gi->model->arena, w->cols * sizeof *all);
     if (!all)
-        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(gi->diag);
     for (const dop_tensor_name *at = n; at->role == n->role; at++) {
         const dop_gguf *part = NULL;
         char name[96];

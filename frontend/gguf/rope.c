@@ -1,5 +1,8 @@
 /* Rotary embeddings of GGUF files: keys "rope.*", and frequency divisors that are tensors. */
+#include "frontend/gguf/rope.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/keys.h"
+#include "frontend/gguf/open.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +20,7 @@ read_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s is not %u values of type F32", name, n);
     double *list = dop_arena_alloc(gi->model->arena, n * sizeof *list);
     if (!list)
-        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(gi->diag);
     for (uint32_t i = 0; i < n; i++) {
         float f;
         memcpy(&f, part->map.data + t->offset + 4ull * i, 4);
@@ -101,11 +104,11 @@ head_dim_of(const dop_gi *gi, bool any, bool slides)
 static dop_status
 read_dims(const dop_gi *gi, const dop_fact_key *fact, uint32_t otherwise, uint32_t *out)
 {
-    dop_status st = dop_gi_size(gi, fact, 0, otherwise, out);
-    if (st == DOP_OK && *out % 2 != 0)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.%s is %u, expected an even number", gi->name, fact->key,
-                         *out);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, fact, 0, otherwise, out));
+    if (*out % 2 != 0)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.%s is %u, expected an even number", gi->name, fact->key,
+                           *out);
+    return DOP_OK;
 }
 
 /* Multimodal rotary embedding: reads how many pairs turn by each of a row's three positions.  Qwen 3's models have the pairs of rows and
@@ -137,32 +140,26 @@ read_rope(dop_gi *gi)
     dop_rope *r = &a->ropes[0];
     const bool two = gi->family->flags & DOP_FAM_LOCAL_ROPE;
     *r = (dop_rope){.interleaved = gi->family->gguf_interleaved, .truncate = !gi->family->gguf_untruncated};
-    dop_status st = dop_gi_number(gi, DOP_GGUF(theta), gi->family->theta, &r->theta);
-    if (st == DOP_OK)
-        st = read_dims(gi, DOP_GGUF(rotated), head_dim_of(gi, !two, false), &r->dims);
-    if (st == DOP_OK)
-        st = read_sections(gi, r);
-    if (st == DOP_OK)
-        st = read_scaling(gi, r);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(rope_ctx), 0, a->ctx_train, &r->original_ctx);
-    if (st == DOP_OK)
-        st = dop_gi_number(gi, DOP_GGUF(beta_fast), 32, &r->beta_fast);
-    if (st == DOP_OK)
-        st = dop_gi_number(gi, DOP_GGUF(beta_slow), 1, &r->beta_slow);
-    if (st == DOP_OK) /* for longrope it is the whole factor */
-        st = dop_gi_number(gi, DOP_GGUF(rope_attention), 1, &r->attention_times);
-    if (st == DOP_OK)
-        st = read_longrope(gi, r);
-    if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE && !r->n_factors)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                         "longrope needs the tensors rope_factors_short.weight and rope_factors_long.weight");
-    if (st == DOP_OK && !r->n_factors) { /* Llama 3: the divisors express the scaling */
-        st = read_factors(gi, "rope_freqs.weight", r->dims / 2, &r->short_factors);
+    DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(theta), gi->family->theta, &r->theta));
+    DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated), head_dim_of(gi, !two, false), &r->dims));
+    DOP_RETURN_IF_ERROR(read_sections(gi, r));
+    DOP_RETURN_IF_ERROR(read_scaling(gi, r));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(rope_ctx), 0, a->ctx_train, &r->original_ctx));
+    DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(beta_fast), 32, &r->beta_fast));
+    DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(beta_slow), 1, &r->beta_slow));
+    /* for longrope it is the whole factor */
+    DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(rope_attention), 1, &r->attention_times));
+    DOP_RETURN_IF_ERROR(read_longrope(gi, r));
+    if (r->scaling == DOP_ROPE_LONGROPE && !r->n_factors)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "longrope needs the tensors rope_factors_short.weight and rope_factors_long.weight");
+    if (!r->n_factors) {
+        /* Llama 3: the divisors express the scaling */
+        DOP_RETURN_IF_ERROR(read_factors(gi, "rope_freqs.weight", r->dims / 2, &r->short_factors));
         r->n_factors = r->short_factors ? r->dims / 2 : 0;
     }
     a->n_ropes = 1;
-    return st;
+    return DOP_OK;
 }
 
 /* Mistral's families: reads the temperature of queries (dop_temper).  mscale and mscale_all_dim are equal, so that YaRN leaves cosines
@@ -173,17 +170,16 @@ read_temper(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     double by = 0;
     uint32_t floor = a->ropes[0].original_ctx;
-    dop_status st = dop_gi_number(gi, DOP_GGUF(temper_scale), 0, &a->temper.scale);
-    if (st == DOP_OK)
-        st = dop_gi_size(gi, DOP_GGUF(temper_floor), 0, floor, &floor);
-    if (st == DOP_OK && !(gi->family->flags & DOP_FAM_LATENT))
-        st = dop_gi_number(gi, DOP_GGUF(yarn_log), 0, &by);
+    DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(temper_scale), 0, &a->temper.scale));
+    DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(temper_floor), 0, floor, &floor));
+    if (!(gi->family->flags & DOP_FAM_LATENT))
+        DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(yarn_log), 0, &by));
     if (by > 0)
         a->ropes[0].mscale = a->ropes[0].mscale_all_dim = by;
     a->temper.floor = a->temper.scale > 0 ? floor : 0;
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.tempered = a->temper.floor > 0;
-    return st;
+    return DOP_OK;
 }
 
 /* Gemma 3 and 4: reads the rotary embedding of sliding layers, which has its own base and no scaling. */
@@ -198,10 +194,9 @@ read_local_rope(dop_gi *gi)
         a->layers[i].mixers[0].attn.rope = gi->slides[i] ? 1 : 0;
     const bool one =
         gi->family->flags & DOP_FAM_ONE_BASE; /* what is not stated for sliding layers is as in the full ones */
-    dop_status st = read_dims(gi, DOP_GGUF(rotated_sliding), one ? a->ropes[0].dims : head_dim_of(gi, false, true),
-                              &a->ropes[1].dims);
-    return st == DOP_OK ? dop_gi_number(gi, DOP_GGUF(theta_sliding), one ? a->ropes[0].theta : 1e4, &a->ropes[1].theta)
-                        : st;
+    DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated_sliding), one ? a->ropes[0].dims : head_dim_of(gi, false, true),
+                                  &a->ropes[1].dims));
+    return dop_gi_number(gi, DOP_GGUF(theta_sliding), one ? a->ropes[0].theta : 1e4, &a->ropes[1].theta);
 }
 
 dop_status

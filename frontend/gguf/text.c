@@ -1,4 +1,6 @@
 /* The text side of GGUF files: end ids, chat template, name, and whether there is a vocabulary. */
+#include "frontend/gguf/text.h"
+#include "frontend/facts/chat_file.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/gguf/gguf_import.h"
 #include "text/import/chat_files.h"
@@ -75,7 +77,7 @@ dop_gi_text(dop_gi *gi)
         text.len < INT_MAX) {
         m->pair_prompt = dop_arena_printf(m->arena, "%.*s", (int)text.len, text.data);
         if (!m->pair_prompt)
-            return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(gi->diag);
     }
     if (dop_gguf_find(g, "tokenizer.ggml.tokens"))
         m->tokenizer_gguf_path = dop_arena_strdup(m->arena, gi->path);

@@ -1,6 +1,7 @@
 /* Forms of attention of single families, in config.json: latent attention (DeepSeek-V3), chunked attention (Llama 4), and Gemma 4's
  * shared keys and values and per-layer inputs (transformers, models/deepseek_v3, models/llama4
  * and models/gemma4). */
+#include "frontend/hf/attention.h"
 #include "frontend/hf/hf.h"
 
 #include <math.h>
@@ -11,19 +12,17 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
 {
     dop_latent *l = &t->latent;
     const bool said = hf->cfg.object && json_object_get(hf->cfg.object, DOP_HF(latent_q_rank)->key);
-    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_rank), 512, &l->rank);
-    if (st == DOP_OK) /* null, or nothing in Kimi Linear: queries are projected from the input directly */
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_q_rank), said || hf->family->recurrent ? 0 : 1536, &l->q_rank);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_plain), 128, &l->plain);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_rotated), 64, &l->rotated);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(
-            &hf->cfg, DOP_HF(value_dim),
-            hf->family->flags & DOP_FAM_MUP /* MiniCPM 3 */ ? hf->model->arch.hidden / t->n_heads : 128, &l->value_dim);
-    if (st == DOP_OK && (l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4))
-        st = DOP_FAIL_IN(
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(latent_rank), 512, &l->rank));
+    /* null, or nothing in Kimi Linear: queries are projected from the input directly */
+    DOP_RETURN_IF_ERROR(
+        dop_fact_u32_or(&hf->cfg, DOP_HF(latent_q_rank), said || hf->family->recurrent ? 0 : 1536, &l->q_rank));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(latent_plain), 128, &l->plain));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(latent_rotated), 64, &l->rotated));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(
+        &hf->cfg, DOP_HF(value_dim),
+        hf->family->flags & DOP_FAM_MUP /* MiniCPM 3 */ ? hf->model->arch.hidden / t->n_heads : 128, &l->value_dim));
+    if ((l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4))
+        return DOP_FAIL_IN(
             hf->diag, DOP_E_INPUT, hf->path,
             "%sqk_nope_head_dim %u, qk_rope_head_dim %u, kv_lora_rank %u or v_head_dim %u is not a multiple of 4 "
             "(of 8 for qk_rope_head_dim)",
@@ -32,7 +31,7 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = l->plain + l->rotated;
     t->n_kv_heads = 1;
-    return st;
+    return DOP_OK;
 }
 
 /* The scale of the scores is multiplied by the square of the factor of YaRN's mscale_all_dim (DeepseekV3Attention). */
@@ -80,28 +79,23 @@ dop_hf_index(dop_hf *hf)
     const bool pairs = hf->family->flags & DOP_FAM_INDEX_PAIRS;
     dop_indexer x = {.norm = {.kind = DOP_NORM_LAYER, .bias = true, .eps = 1e-6}}; /* nn.LayerNorm's own eps there */
     uint32_t period = 1, offset = 2;
-    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(index_heads), pairs ? 32 : 64, &x.n_heads);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(index_dim), 128, &x.head_dim);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(index_top), 2048, &x.top);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(index_period), period, &period);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(index_offset), offset, &offset);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&hf->cfg, DOP_HF(index_interleaved), pairs, &x.interleaved);
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(index_heads), pairs ? 32 : 64, &x.n_heads));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(index_dim), 128, &x.head_dim));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(index_top), 2048, &x.top));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(index_period), period, &period));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(index_offset), offset, &offset));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(index_interleaved), pairs, &x.interleaved));
+    for (uint32_t i = 0; i < a->n_layers; i++) {
         bool known;
         a->layers[i].mixers[0].attn.index = x;
         if (!has_index(hf, i, period, offset, &known))
             a->layers[i].mixers[0].attn.index = (dop_indexer){.top = x.top};
         if (!known)
-            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                             "%sindexer_types or index_topk_pattern does not say full or shared of each of %u layers",
-                             hf->cfg.where, a->n_layers);
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                               "%sindexer_types or index_topk_pattern does not say full or shared of each of %u layers",
+                               hf->cfg.where, a->n_layers);
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Llama4TextAttention: some layers see chunks.  Queries and keys that rotate are normed after the rotation, without weights;
@@ -116,14 +110,13 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
     const json_t *tempers = hf->cfg.object ? json_object_get(hf->cfg.object, "attn_temperature_tuning") : NULL;
     const bool tempered =
         !tempers || json_is_true(tempers) || (json_is_number(tempers) && json_number_value(tempers) != 0.0);
-    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(chunk), hf->family->window, &chunk);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&hf->cfg, DOP_HF(qk_norm_used), true, &normed);
-    if (st == DOP_OK && tempered)
-        st = dop_fact_f64_or(&hf->cfg, DOP_HF(temper_floor), 8192, &a->temper.floor);
-    if (st == DOP_OK && tempered)
-        st = dop_fact_f64_or(&hf->cfg, DOP_HF(temper_scale), 0.1, &a->temper.scale);
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(chunk), hf->family->window, &chunk));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(qk_norm_used), true, &normed));
+    if (tempered)
+        DOP_RETURN_IF_ERROR(dop_fact_f64_or(&hf->cfg, DOP_HF(temper_floor), 8192, &a->temper.floor));
+    if (tempered)
+        DOP_RETURN_IF_ERROR(dop_fact_f64_or(&hf->cfg, DOP_HF(temper_scale), 0.1, &a->temper.scale));
+    for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
         t->chunk = chunked[i] ? chunk : 0;
         t->tempered = tempered && !rotates[i];
@@ -132,7 +125,7 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
             t->q_norm = t->k_norm = (dop_norm){.kind = DOP_NORM_RMS, .plain = true, .eps = a->layers[i].attn_norm.eps};
         }
     }
-    return st;
+    return DOP_OK;
 }
 
 /* The last num_kv_shared_layers layers have no keys and values of their own: each uses those of the last earlier layer of its type
@@ -143,13 +136,12 @@ share_caches(dop_hf *hf, const bool *sliding)
     dop_arch *a = &hf->model->arch;
     uint32_t n = 0;
     bool wide = false;
-    if (hf->family->flags &
-        DOP_FAM_READER) /* all do, whatever the number says, and of which layers is known with the model */
+    if (hf->family->flags & DOP_FAM_READER)
+        /* all do, whatever the number says, and of which layers is known with the model */
         return DOP_OK;
-    dop_status st = dop_json_u32_or(&hf->cfg, DOP_HF(shared_kv_layers)->key, 0, a->n_layers, 0, &n);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&hf->cfg, DOP_HF(ffn_doubled), false, &wide);
-    for (uint32_t i = a->n_layers - n; st == DOP_OK && i < a->n_layers; i++) {
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(&hf->cfg, DOP_HF(shared_kv_layers)->key, 0, a->n_layers, 0, &n));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(ffn_doubled), false, &wide));
+    for (uint32_t i = a->n_layers - n; i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
         uint32_t from = a->n_layers - n;
         while (from > 0 && sliding[from - 1] != sliding[i])
@@ -165,7 +157,7 @@ share_caches(dop_hf *hf, const bool *sliding)
         if (wide)
             a->layers[i].ffn.width *= 2;
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -174,13 +166,13 @@ dop_hf_layer_inputs(dop_hf *hf, const bool *sliding)
     dop_arch *a = &hf->model->arch;
     dop_layer_inputs *p = &a->inputs;
     bool both = false;
-    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(input_width), 256, &p->width);
-    if (st == DOP_OK && p->width)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(input_vocab), hf->family->vocab, &p->vocab);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&hf->cfg, DOP_HF(k_is_v), false, &both);
-    if (st == DOP_OK)
-        st = share_caches(hf, sliding);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_fact_u32_or(&hf->cfg, DOP_HF(input_width), 256, &p->width));
+    if (p->width)
+        DOP_TRY(dop_fact_u32_or(&hf->cfg, DOP_HF(input_vocab), hf->family->vocab, &p->vocab));
+    DOP_TRY(dop_fact_flag_or(&hf->cfg, DOP_HF(k_is_v), false, &both));
+    DOP_TRY(share_caches(hf, sliding));
+error:
     p->projected = 1 / sqrt(a->hidden);
     p->norm = p->width ? a->final_norm : (dop_norm){0};
     for (uint32_t i = 0; i < a->n_layers; i++) {
@@ -197,19 +189,17 @@ dop_hf_multi_query(dop_hf *hf, dop_attention *t)
 {
     bool newer = false, one = true, falls = false;
     uint32_t norms = 2;
-    dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(new_falcon), false, &newer);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&hf->cfg, DOP_HF(alibi_used), false, &falls);
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(new_falcon), false, &newer));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(alibi_used), false, &falls));
     t->alibi = falls ? 8 : 0;
     t->alibi_scaled = falls;
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&hf->cfg, DOP_HF(multi_query), true, &one);
-    if (st == DOP_OK && newer)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(parallel_norms), 2, &norms);
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(multi_query), true, &one));
+    if (newer)
+        DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(parallel_norms), 2, &norms));
     if (!newer)
         t->n_kv_heads = one ? 1 : t->n_heads;
     hf->one_norm = newer ? norms == 1 : true;
-    return st;
+    return DOP_OK;
 }
 
 /* MiniCPM3Config */
@@ -218,11 +208,11 @@ dop_hf_mup(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     double depth = 1.4, base = 256;
-    dop_status st = dop_fact_f64_or(&hf->cfg, DOP_HF(embed_scale_mup), 12, &a->embed_scale);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(&hf->cfg, DOP_HF(depth_scale), depth, &depth);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(&hf->cfg, DOP_HF(base_hidden), base, &base);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_fact_f64_or(&hf->cfg, DOP_HF(embed_scale_mup), 12, &a->embed_scale));
+    DOP_TRY(dop_fact_f64_or(&hf->cfg, DOP_HF(depth_scale), depth, &depth));
+    DOP_TRY(dop_fact_f64_or(&hf->cfg, DOP_HF(base_hidden), base, &base));
+error:
     hf->layer.residual_scale = depth / sqrt(a->n_layers);
     a->logit_scale = base / a->hidden;
     return st;
@@ -237,11 +227,9 @@ dop_hf_swa_heads(dop_hf *hf, const bool *sliding)
     uint32_t heads = 2 * first->n_kv_heads, dim = first->head_dim;
     const bool said = hf->cfg.object && json_object_get(hf->cfg.object, DOP_HF(value_scale)->key);
     double scale = said ? 1 : 0.707;
-    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(value_dim), dim, &dim);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(kv_heads_sliding), heads, &heads);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(&hf->cfg, DOP_HF(value_scale), scale, &scale);
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(value_dim), dim, &dim));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(kv_heads_sliding), heads, &heads));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(&hf->cfg, DOP_HF(value_scale), scale, &scale));
     for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_mixer *m = &a->layers[i].mixers[0];
         m->attn.value_dim = dim;
@@ -249,7 +237,7 @@ dop_hf_swa_heads(dop_hf *hf, const bool *sliding)
         m->attn.n_kv_heads = sliding[i] ? heads : m->attn.n_kv_heads;
         m->scale = scale;
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -315,22 +303,17 @@ dop_hf_altup(dop_hf *hf)
     const json_t *widths = dop_json_get(&hf->cfg, "intermediate_size");
     uint32_t rank = 64, n = 0;
     const double *sparsity = NULL;
-    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(streams), 4, &a->altup.n);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(active_stream), 0, &a->altup.active);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&hf->cfg, DOP_HF(streams_scaled), true, &a->altup.scales);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(laurel_rank), 64, &rank);
-    if (st == DOP_OK)
-        st = dop_json_f64_list(&hf->cfg, "activation_sparsity_pattern", 0, 1, hf->arena, &sparsity, &n);
-    if (st == DOP_OK &&
-        ((sparsity && n != a->n_layers) || (json_is_array(widths) && json_array_size(widths) != a->n_layers)))
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not a list of %u entries", hf->cfg.where,
-                         sparsity && n != a->n_layers ? "activation_sparsity_pattern" : "intermediate_size",
-                         a->n_layers);
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(streams), 4, &a->altup.n));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(active_stream), 0, &a->altup.active));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(streams_scaled), true, &a->altup.scales));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(laurel_rank), 64, &rank));
+    DOP_RETURN_IF_ERROR(dop_json_f64_list(&hf->cfg, "activation_sparsity_pattern", 0, 1, hf->arena, &sparsity, &n));
+    if (((sparsity && n != a->n_layers) || (json_is_array(widths) && json_array_size(widths) != a->n_layers)))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not a list of %u entries", hf->cfg.where,
+                           sparsity && n != a->n_layers ? "activation_sparsity_pattern" : "intermediate_size",
+                           a->n_layers);
     a->altup.norm = a->final_norm;
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+    for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_layer *y = &a->layers[i];
         const json_t *v = json_array_get(widths, i);
         y->laurel = rank;
@@ -338,10 +321,10 @@ dop_hf_altup(dop_hf *hf)
         if (sparsity && sparsity[i] > 0)
             y->ffn.sparsity = normal_quantile(sparsity[i]);
         if (v && (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > DOP_MAX_WIDTH))
-            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sintermediate_size[%u] is not 1 to %d", hf->cfg.where,
-                             i, DOP_MAX_WIDTH);
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sintermediate_size[%u] is not 1 to %d", hf->cfg.where,
+                               i, DOP_MAX_WIDTH);
         else if (v)
             y->ffn.width = (uint32_t)json_integer_value(v);
     }
-    return st;
+    return DOP_OK;
 }

@@ -1,5 +1,6 @@
 /* The encoder of a model of speech (Whisper) in a Hugging Face directory: facts of config.json, tensors of model.encoder, and the tokens
  * that transcriptions must not have. */
+#include "frontend/hf/audio.h"
 #include "frontend/hf/vision.h"
 
 #include <stdio.h>
@@ -137,7 +138,7 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, cons
                     .source = t->name};
     (void)dop_type_row_bytes(type, cols, &w.row_stride); /* the tensor has these bytes */
     if (!w.name || !w.data)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     return dop_weights_add(&r->m->weights, &w, hf->arena, hf->diag);
 }
 
@@ -168,13 +169,13 @@ dop_hf_audio(dop_hf *hf, const dop_st_set *set, dop_vision_model *m)
     reader r = {.hf = hf, .set = set, .prefix = "model.encoder.", .m = m};
     if (!dop_st_find(set, "model.encoder.conv1.weight") && dop_st_find(set, "encoder.conv1.weight"))
         r.prefix = "encoder.";
-    dop_status st = read_facts(&r);
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors && st == DOP_OK; i++) {
+    DOP_RETURN_IF_ERROR(read_facts(&r));
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         const uint32_t n = strncmp(tensors[i].role, "L#", 2) == 0 ? m->facts.n_layers : 1;
-        for (uint32_t k = 0; k < n && st == DOP_OK; k++)
-            st = read_tensor(&r, i, k);
+        for (uint32_t k = 0; k < n; k++)
+            DOP_RETURN_IF_ERROR(read_tensor(&r, i, k));
     }
-    return st == DOP_OK ? dop_weights_seal(&m->weights, hf->diag) : st;
+    return dop_weights_seal(&m->weights, hf->diag);
 }
 
 dop_status
@@ -187,7 +188,7 @@ dop_hf_suppressed(dop_hf *hf, uint32_t **out_ids)
     uint32_t n = 2, *ids = NULL;
     const char *path = dop_arena_printf(hf->arena, "%s/generation_config.json", hf->dir);
     if (!path)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     if (access(path, F_OK) == 0) {
         st = dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, &root);
         if (st == DOP_OK)
@@ -200,7 +201,7 @@ dop_hf_suppressed(dop_hf *hf, uint32_t **out_ids)
         n += (uint32_t)json_array_size(lists[i]);
     }
     if (st == DOP_OK && !(ids = dop_arena_alloc(hf->arena, n * sizeof *ids)))
-        st = DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(hf->diag);
     n = 2;
     for (uint32_t i = 0; i < 2 && st == DOP_OK; i++) {
         ids[i] = 0;

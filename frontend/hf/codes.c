@@ -20,6 +20,7 @@
  * weight_block_size of quantization_config, or 128 x 128, or follows from their number; or exponents, as bytes, of tiles.
  * Sources: https://docs.vllm.ai (compressed-tensors, Quark), the model cards of DeepSeek-V3 and Qwen3-FP8, NVIDIA's modelopt, torchao's
  * prototype/safetensors/safetensors_support.py, OCP's Microscaling Formats (MX) specification. */
+#include "frontend/hf/codes.h"
 #include "base/encoding/little_endian.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/hf/hf.h"
@@ -186,17 +187,18 @@ read_order(const matrix *m, dop_code_parts *p)
     const uint64_t shape[] = {m->inputs};
     if (!t || !dop_st_is(t, "I32") || p->tiles == 1)
         return DOP_OK;
-    dop_status st = dop_st_check_shape(t, 1, shape, m->hf->diag);
-    for (uint32_t i = 0; st == DOP_OK && i < m->inputs; i++) {
+    DOP_RETURN_IF_ERROR(dop_st_check_shape(t, 1, shape, m->hf->diag));
+    for (uint32_t i = 0; i < m->inputs; i++) {
         const uint32_t of = dop_word_at(t->data, i);
-        if (of == UINT32_MAX) /* compressed-tensors' first value: no order was stored */
+        if (of == UINT32_MAX)
+            /* compressed-tensors' first value: no order was stored */
             return p->order = NULL, DOP_OK;
         if (of >= p->tiles)
             return dop_st_refuse(t, "names a group that is not there", m->hf->diag);
         if (of != i / p->tile_cols)
             p->order = t->data;
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Reads integers: bits 4 or 8: packed in words; 0: signed bytes. */
@@ -205,22 +207,20 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
 {
     const uint32_t group = p->tile_cols;
     const bool tiny = !bits && p->tile_rows == 1 && group % 32 == 0 && fits_4_bits(m);
-    dop_status st = check_codes(m, bits ? m->inputs / (32 / bits) : m->inputs);
-    if (st == DOP_OK && p->exponents)
-        st = dop_st_refuse(m->scales, "is no scale of integers; known: F16, BF16, F32", m->hf->diag);
-    if (st == DOP_OK)
-        st = read_order(m, p);
-    if (st == DOP_OK && m->zeros && bits != 4 && !dop_st_is(m->zeros, "I8"))
-        st = dop_st_refuse(m->zeros, "are zero points, which are supported for 4 bits and as I8", m->hf->diag);
-    if (st == DOP_OK && m->zeros && bits == 4) {
+    DOP_RETURN_IF_ERROR(check_codes(m, bits ? m->inputs / (32 / bits) : m->inputs));
+    if (p->exponents)
+        DOP_RETURN_IF_ERROR(dop_st_refuse(m->scales, "is no scale of integers; known: F16, BF16, F32", m->hf->diag));
+    DOP_RETURN_IF_ERROR(read_order(m, p));
+    if (m->zeros && bits != 4 && !dop_st_is(m->zeros, "I8"))
+        DOP_RETURN_IF_ERROR(
+            dop_st_refuse(m->zeros, "are zero points, which are supported for 4 bits and as I8", m->hf->diag));
+    if (m->zeros && bits == 4) {
         const uint64_t shape[] = {(m->outputs + 7) / 8, p->tiles};
-        st = dop_st_check_shape(m->zeros, 2, shape, m->hf->diag);
+        DOP_RETURN_IF_ERROR(dop_st_check_shape(m->zeros, 2, shape, m->hf->diag));
         p->zeros = m->zeros->data;
-    } else if (st == DOP_OK && m->zeros) {
-        st = read_zero_bytes(m, p);
+    } else if (m->zeros) {
+        DOP_RETURN_IF_ERROR(read_zero_bytes(m, p));
     }
-    if (st != DOP_OK)
-        return st;
     p->kind = bits == 4 || tiny ? DOP_CODE_INT4 : DOP_CODE_INT8;
     p->bytes = tiny;
     p->biased = bits == 8;
@@ -237,11 +237,11 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
                    : "matrices of 8 bits with zero points become f16, twice their bytes; `quant` makes them smaller "
                      "again");
     }
-    st = check_tiles(m, p, dop_type_of(*type)->block);
-    if (st == DOP_OK && (p->tile_rows != 1 || (bits == 4 && group % 32 != 0)) && bits)
-        st = dop_st_refuse(m->scales, "are scales of more than one output, or of groups that are no multiple of 32",
-                           m->hf->diag);
-    return st == DOP_OK ? check_halves(m) : st;
+    DOP_RETURN_IF_ERROR(check_tiles(m, p, dop_type_of(*type)->block));
+    if ((p->tile_rows != 1 || (bits == 4 && group % 32 != 0)) && bits)
+        DOP_RETURN_IF_ERROR(dop_st_refuse(
+            m->scales, "are scales of more than one output, or of groups that are no multiple of 32", m->hf->diag));
+    return check_halves(m);
 }
 
 /* MXFP4: blocks of 32 values in the order of the file, and an exponent for each. */
@@ -251,13 +251,14 @@ read_mxfp4(const matrix *m, const dop_rows *rows, dop_weight *w)
     const uint64_t shape[] = {m->outputs, m->inputs / 32};
     dop_int4_parts *parts = dop_arena_alloc(m->hf->arena, sizeof *parts);
     if (!parts)
-        return DOP_FAIL(m->hf->diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = check_codes(m, m->inputs / 2);
-    if (st == DOP_OK)
-        st = dop_st_check_shape(m->scales, 2, shape, m->hf->diag);
-    if (st == DOP_OK && (m->inputs % 32 != 0 || rows->block > 1))
-        st = dop_st_refuse(m->codes, "has rows that are not whole blocks of 32, or parts that do not lie together",
-                           m->hf->diag);
+        return DOP_NO_MEMORY(m->hf->diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(check_codes(m, m->inputs / 2));
+    DOP_TRY(dop_st_check_shape(m->scales, 2, shape, m->hf->diag));
+    if ((m->inputs % 32 != 0 || rows->block > 1))
+        DOP_TRY(dop_st_refuse(m->codes, "has rows that are not whole blocks of 32, or parts that do not lie together",
+                              m->hf->diag));
+error:
     *parts = (dop_int4_parts){.microscaling = true,
                               .words = m->codes->data,
                               .scales = m->scales->data,
@@ -332,16 +333,16 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
     dop_int4_parts *parts = dop_arena_alloc(hf->arena, w->experts * sizeof *parts);
     dop_code_parts *p = dop_arena_alloc(hf->arena, w->experts * sizeof *p);
     if (!each || !parts || !p)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     if (!scales)
         scales = dop_st_take_part(m.set, m.name, "_scale");
     (void)dop_st_take_part(m.set, m.name, "_input_scale"); /* scale of activations, which are not quantized here */
     if (!scales)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s_scale_inv is missing", name);
-    dop_status st = dop_st_check_shape(codes, 3, shape, hf->diag);
-    if (st == DOP_OK && (scales->rank == 0 || scales->shape[0] != w->experts))
-        st = dop_st_refuse(scales, "are not scales of all experts", m.hf->diag);
-    for (uint32_t e = 0; e < w->experts && st == DOP_OK; e++) {
+    DOP_RETURN_IF_ERROR(dop_st_check_shape(codes, 3, shape, hf->diag));
+    if ((scales->rank == 0 || scales->shape[0] != w->experts))
+        DOP_RETURN_IF_ERROR(dop_st_refuse(scales, "are not scales of all experts", m.hf->diag));
+    for (uint32_t e = 0; e < w->experts; e++) {
         const dop_st_tensor own = expert_of(codes, e), of = expert_of(scales, e);
         p[e] = (dop_code_parts){.codes = own.data, .first = rows->start, .block = rows->block, .factor = 1};
         p[e].block_step = rows->block_step;
@@ -349,16 +350,15 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
         m.codes = &own;
         m.scales = &of;
         each[e] = (dop_weight){.name = w->name, .rank = 2, .rows = w->rows, .cols = w->cols, .source = codes->name};
-        st = read_scales(&m, &p[e]);
-        if (st == DOP_OK)
-            st = read_fp8(&m, &p[e], &each[e].type);
+        DOP_RETURN_IF_ERROR(read_scales(&m, &p[e]));
+        DOP_RETURN_IF_ERROR(read_fp8(&m, &p[e], &each[e].type));
         parts[e] = (dop_int4_parts){.codes = &p[e]};
         each[e].parts = &parts[e];
     }
     w->type = DOP_TYPE_f8_128;
     w->each = each;
     w->source = codes->name;
-    return st;
+    return DOP_OK;
 }
 
 /* The name of one of the tensors that torchao makes of the tensor `name`; false: it makes none of it. */
@@ -433,7 +433,7 @@ dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const d
     dop_int4_parts *parts = dop_arena_alloc(hf->arena, sizeof *parts);
     dop_code_parts *p = dop_arena_alloc(hf->arena, sizeof *p);
     if (!parts || !p)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     dop_status st = take_tensors(&m);
     if (st != DOP_OK)
         return st;

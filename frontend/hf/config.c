@@ -1,6 +1,18 @@
 /* config.json to facts.  Old files (torch_dtype, rope_theta, rope_scaling) and new ones (dtype, rope_parameters,
  * layer_types) state the same; a field that neither has takes the value of the family's configuration class. */
+#include "frontend/hf/config.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
+#include "frontend/hf/attention.h"
+#include "frontend/hf/audio.h"
+#include "frontend/hf/eagle.h"
+#include "frontend/hf/encoder.h"
+#include "frontend/hf/experts.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/keys.h"
+#include "frontend/hf/parts.h"
+#include "frontend/hf/recurrent.h"
+#include "frontend/hf/rope.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -313,13 +325,11 @@ read_multipliers(dop_hf *hf)
         return dop_hf_mup(hf);
     if (!(hf->family->flags & DOP_FAM_MULTIPLIERS))
         return DOP_OK;
-    dop_status st = dop_fact_f64_or(&hf->cfg, DOP_HF(embed_scale), 1, &a->embed_scale);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(&hf->cfg, DOP_HF(residual_scale), 1, &hf->layer.residual_scale);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_divisor), 1, &divisor);
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(&hf->cfg, DOP_HF(embed_scale), 1, &a->embed_scale));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(&hf->cfg, DOP_HF(residual_scale), 1, &hf->layer.residual_scale));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(&hf->cfg, DOP_HF(logit_divisor), 1, &divisor));
     a->logit_scale = 1 / divisor;
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -334,22 +344,19 @@ read_biases(dop_hf *hf)
 {
     dop_attention *t = &hf->layer.mixers[0].attn;
     bool qkv = false;
-    dop_status st = read_fact(hf, &hf->family->bias_qkv, &qkv);
+    DOP_RETURN_IF_ERROR(read_fact(hf, &hf->family->bias_qkv, &qkv));
     t->bias_q = t->bias_v = qkv;
     t->bias_k = qkv && !(hf->family->flags & DOP_FAM_CROSS);
-    if (st == DOP_OK)
-        st = read_fact(hf, &hf->family->bias_o, &t->bias_o);
-    if (st == DOP_OK)
-        st = read_fact(hf, &hf->family->bias_ffn, &hf->layer.ffn.bias);
-    if (st == DOP_OK)
-        st = read_fact(hf, &hf->family->bias_head, &hf->model->arch.head_bias);
+    DOP_RETURN_IF_ERROR(read_fact(hf, &hf->family->bias_o, &t->bias_o));
+    DOP_RETURN_IF_ERROR(read_fact(hf, &hf->family->bias_ffn, &hf->layer.ffn.bias));
+    DOP_RETURN_IF_ERROR(read_fact(hf, &hf->family->bias_head, &hf->model->arch.head_bias));
     bool norms = false;
-    if (st == DOP_OK && hf->family->bias_norm.key)
-        st = read_fact(hf, &hf->family->bias_norm, &norms);
+    if (hf->family->bias_norm.key)
+        DOP_RETURN_IF_ERROR(read_fact(hf, &hf->family->bias_norm, &norms));
     if (norms)
         hf->layer.attn_norm.bias = hf->layer.ffn_norm.bias = hf->model->arch.embed_norm.bias =
             hf->model->arch.final_norm.bias = true;
-    return st;
+    return DOP_OK;
 }
 
 /* OPTDecoderLayer: where norms come behind the sums, there is none at the end.  The embedding may be narrower than the model. */
@@ -359,11 +366,9 @@ read_opt(dop_hf *hf)
     dop_arch *a = &hf->model->arch;
     dop_layer *y = &hf->layer;
     bool before = true, removed = false;
-    dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(norm_before), true, &before);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&hf->cfg, DOP_HF(no_final_norm), false, &removed);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(embed_width), a->hidden, &a->embed_width);
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(norm_before), true, &before));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(no_final_norm), false, &removed));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(embed_width), a->hidden, &a->embed_width));
     if (a->embed_width == a->hidden)
         a->embed_width = 0;
     if (!before) {
@@ -373,7 +378,7 @@ read_opt(dop_hf *hf)
     }
     if (!before || removed)
         a->final_norm = (dop_norm){0};
-    return st;
+    return DOP_OK;
 }
 
 /* Do attention and feed-forward part run side by side, or one after the other? */
@@ -517,7 +522,7 @@ read_layers(dop_hf *hf)
     uint32_t window = 0;
     a->layers = dop_arena_alloc(hf->arena, (a->n_layers + (size_t)1) * sizeof *a->layers); /* one may draft */
     if (!sliding || !rotates || !a->layers)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     for (uint32_t i = 0; i < a->n_layers; i++) {
         a->layers[i] = hf->layer;
         rotates[i] = !a->learned_positions && !hf->layer.mixers[0].attn.alibi && !a->encoder.relative.buckets;
@@ -566,22 +571,17 @@ dop_hf_config(dop_hf *hf)
     dop_arch_defaults(a, &hf->layer);
     dop_family_facts(hf->family, a, &hf->layer);
     snprintf(a->family, sizeof a->family, "%s", hf->family->name);
-    dop_status st = refuse(hf);
-    if (st == DOP_OK)
-        st = read_sizes(hf);
-    if (st == DOP_OK)
-        st = read_scalars(hf);
-    if (st == DOP_OK)
-        st = dop_hf_read_recurrent(hf);
-    if (st == DOP_OK)
-        st = dop_hf_encoder(hf);
-    if (st == DOP_OK && hf->family->flags & DOP_FAM_CROSS)
-        st = dop_hf_cross(hf);
-    if (st == DOP_OK)
-        st = read_layers(hf);
-    if (st == DOP_OK && hf->family->flags & DOP_FAM_EAGLE)
+    DOP_RETURN_IF_ERROR(refuse(hf));
+    DOP_RETURN_IF_ERROR(read_sizes(hf));
+    DOP_RETURN_IF_ERROR(read_scalars(hf));
+    DOP_RETURN_IF_ERROR(dop_hf_read_recurrent(hf));
+    DOP_RETURN_IF_ERROR(dop_hf_encoder(hf));
+    if (hf->family->flags & DOP_FAM_CROSS)
+        DOP_RETURN_IF_ERROR(dop_hf_cross(hf));
+    DOP_RETURN_IF_ERROR(read_layers(hf));
+    if (hf->family->flags & DOP_FAM_EAGLE)
         return dop_hf_eagle(hf);
-    if (st == DOP_OK && hf->family->flags & DOP_FAM_READER)
+    if (hf->family->flags & DOP_FAM_READER)
         return dop_hf_reader(hf);
-    return st == DOP_OK ? dop_hf_settle_encoder(hf) : st;
+    return dop_hf_settle_encoder(hf);
 }

@@ -1,6 +1,9 @@
 /* Drafters.  dop_sharer: Gemma 4's assistant, whose text_config is that of a Gemma 4 of a few layers.  dop_eagle: the original layout of
  * EAGLE-3, whose config.json is that of a Llama of one layer with more fields, and that of "speculators", which has the layer's fields in
  * transformer_layer_config. */
+#include "frontend/hf/eagle.h"
+#include "frontend/facts/arch.h"
+#include "frontend/facts/weights.h"
 #include "frontend/hf/hf.h"
 
 #include <stdio.h>
@@ -46,19 +49,18 @@ read_norms(dop_hf *hf, const dop_json *own, dop_eagle *e)
 {
     const dop_norm norm = {.kind = DOP_NORM_RMS};
     bool each = false, joined = false;
-    dop_status st = dop_fact_flag_or(holder(hf, own, DOP_HF(draft_residual_normed)->key), DOP_HF(draft_residual_normed),
-                                     hf->cfg.object != hf->top.object, &e->residual_normed);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(holder(hf, own, DOP_HF(draft_each_normed)->key), DOP_HF(draft_each_normed), false, &each);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(holder(hf, own, DOP_HF(draft_joined_normed)->key), DOP_HF(draft_joined_normed), false,
-                              &joined);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(holder(hf, own, DOP_HF(draft_result_normed)->key), DOP_HF(draft_result_normed), false,
-                              &hf->model->arch.drafts_normed);
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(holder(hf, own, DOP_HF(draft_residual_normed)->key),
+                                         DOP_HF(draft_residual_normed), hf->cfg.object != hf->top.object,
+                                         &e->residual_normed));
+    DOP_RETURN_IF_ERROR(
+        dop_fact_flag_or(holder(hf, own, DOP_HF(draft_each_normed)->key), DOP_HF(draft_each_normed), false, &each));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(holder(hf, own, DOP_HF(draft_joined_normed)->key), DOP_HF(draft_joined_normed),
+                                         false, &joined));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(holder(hf, own, DOP_HF(draft_result_normed)->key), DOP_HF(draft_result_normed),
+                                         false, &hf->model->arch.drafts_normed));
     e->each_norm = each ? norm : e->each_norm;
     e->norm = joined ? norm : e->norm;
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -68,27 +70,22 @@ dop_hf_eagle(dop_hf *hf)
     dop_eagle e = {.vocab = a->vocab};
     dop_json own = {0};
     uint32_t hidden = a->hidden;
-    dop_status st = dop_json_sub(&hf->top, "eagle_config", &own);
-    if (st == DOP_OK && a->n_layers != 1)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "a drafter of %u layers is not supported, only one of 1",
-                         a->n_layers);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->top, DOP_HF(draft_vocab), a->vocab, &e.vocab);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->top, DOP_HF(drafted_hidden), a->hidden, &hidden);
-    if (st == DOP_OK && hidden != a->hidden)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                         "a drafter of hidden size %u for models of %u is not supported", a->hidden, hidden);
-    if (st == DOP_OK && e.vocab > a->vocab)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "draft_vocab_size %u is more than vocab_size %u", e.vocab,
-                         a->vocab);
-    if (st == DOP_OK)
-        st = read_streams(hf, &own, &e);
-    if (st == DOP_OK)
-        st = read_norms(hf, &own, &e);
-    if (st == DOP_OK)
-        dop_arch_make_drafter(a, &e);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_json_sub(&hf->top, "eagle_config", &own));
+    if (a->n_layers != 1)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "a drafter of %u layers is not supported, only one of 1",
+                           a->n_layers);
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->top, DOP_HF(draft_vocab), a->vocab, &e.vocab));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->top, DOP_HF(drafted_hidden), a->hidden, &hidden));
+    if (hidden != a->hidden)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "a drafter of hidden size %u for models of %u is not supported", a->hidden, hidden);
+    if (e.vocab > a->vocab)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "draft_vocab_size %u is more than vocab_size %u", e.vocab,
+                           a->vocab);
+    DOP_RETURN_IF_ERROR(read_streams(hf, &own, &e));
+    DOP_RETURN_IF_ERROR(read_norms(hf, &own, &e));
+    dop_arch_make_drafter(a, &e);
+    return DOP_OK;
 }
 
 dop_status
@@ -96,14 +93,13 @@ dop_hf_reader(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     uint32_t hidden = 0;
-    dop_status st = dop_fact_u32_or(&hf->top, DOP_HF(backbone_hidden), 1536, &hidden);
-    if (st == DOP_OK && a->inputs.width)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                         "%shidden_size_per_layer_input is %u: a drafter's layers have no inputs of their own",
-                         hf->cfg.where, a->inputs.width);
-    if (st == DOP_OK)
-        dop_arch_make_reader(a, hidden);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->top, DOP_HF(backbone_hidden), 1536, &hidden));
+    if (a->inputs.width)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "%shidden_size_per_layer_input is %u: a drafter's layers have no inputs of their own",
+                           hf->cfg.where, a->inputs.width);
+    dop_arch_make_reader(a, hidden);
+    return DOP_OK;
 }
 
 void
@@ -132,11 +128,10 @@ dop_hf_eagle_list(dop_hf *hf, const dop_st_set *set, const char *name, dop_weigh
     if (!t)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s is missing", name);
     const bool wide = dop_st_is(t, "I64");
-    dop_status st = dop_st_check_shape(t, 1, shape, hf->diag);
-    if (st == DOP_OK && !wide && !dop_st_is(t, "I32"))
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: I64, I32",
-                         t->name, t->dtype);
-    return st == DOP_OK ? dop_drafter_list(t->data, wide ? 8 : 4, true, hf->model->arch.vocab, t->file, t->name,
-                                           hf->arena, hf->diag, w)
-                        : st;
+    DOP_RETURN_IF_ERROR(dop_st_check_shape(t, 1, shape, hf->diag));
+    if (!wide && !dop_st_is(t, "I32"))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: I64, I32",
+                           t->name, t->dtype);
+    return dop_drafter_list(t->data, wide ? 8 : 4, true, hf->model->arch.vocab, t->file, t->name, hf->arena, hf->diag,
+                            w);
 }

@@ -1,5 +1,7 @@
 /* Encoders: their fields of config.json, and the modules of sentence-transformers (modules.json): pooling of rows to a vector, and
  * dense layers. */
+#include "frontend/hf/encoder.h"
+#include "frontend/facts/names.h"
 #include "frontend/hf/hf.h"
 
 #include <stdio.h>
@@ -227,9 +229,9 @@ open_module(const dop_hf *hf, const json_t *module, json_t **out_root, dop_json 
     const char *folder = json_string_value(json_object_get(module, "path"));
     const char *path = dop_arena_printf(hf->arena, "%s/%s/config.json", hf->dir, folder ? folder : "");
     if (!path)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, out_root);
-    return st == DOP_OK ? dop_json_root(*out_root, path, hf->diag, out) : st;
+        return DOP_NO_MEMORY(hf->diag);
+    DOP_RETURN_IF_ERROR(dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, out_root));
+    return dop_json_root(*out_root, path, hf->diag, out);
 }
 
 static dop_status
@@ -304,7 +306,7 @@ read_dense(dop_hf *hf, const json_t *module, const dop_json *j)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
                            "an activation behind the mean of all tokens is not supported");
     hf->dense_dirs[e->n_dense++] = folder ? dop_arena_printf(hf->arena, "%s/%s", hf->dir, folder) : NULL;
-    return hf->dense_dirs[e->n_dense - 1] ? DOP_OK : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    return hf->dense_dirs[e->n_dense - 1] ? DOP_OK : DOP_NO_MEMORY(hf->diag);
 }
 
 static dop_status
@@ -336,15 +338,17 @@ read_modules(dop_hf *hf)
     const char *path = dop_arena_printf(hf->arena, "%s/modules.json", hf->dir);
     json_t *root = NULL;
     if (!path)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     if (access(path, F_OK) != 0 || hf->classes)
         return DOP_OK;
-    dop_status st = dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, &root);
-    if (st == DOP_OK && !json_is_array(root))
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, path, "is not a list of modules");
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, &root));
+    if (!json_is_array(root))
+        DOP_TRY(DOP_FAIL_IN(hf->diag, DOP_E_INPUT, path, "is not a list of modules"));
     hf->model->arch.encoder.normalized = false;
-    for (size_t i = 0; st == DOP_OK && i < json_array_size(root); i++)
-        st = read_module(hf, json_array_get(root, i), path);
+    for (size_t i = 0; i < json_array_size(root); i++)
+        DOP_TRY(read_module(hf, json_array_get(root, i), path));
+error:
     json_decref(root);
     return st;
 }

@@ -1,5 +1,8 @@
 /* Mixtures of experts in config.json, by the fields that the family's row names. */
+#include "frontend/hf/experts.h"
+#include "frontend/families/families_experts.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/recurrent.h"
 
 #include <string.h>
 
@@ -31,18 +34,16 @@ read_sizes(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
 {
     const char *n = k->n_too && dop_json_has(&hf->cfg, k->n_too) ? k->n_too : k->n;
     uint32_t shared = 0;
-    dop_status st = number(hf, n, DOP_MAX_EXPERTS, k->n_otherwise, &x->n);
-    if (st == DOP_OK)
-        st = number(hf, k->active, DOP_MAX_ACTIVE, k->active_otherwise, &x->active);
-    if (st == DOP_OK)
-        st = number(hf, k->width, DOP_MAX_WIDTH, UINT32_MAX, &x->width);
-    if (st == DOP_OK && k->shared_width)
-        st = number(hf, k->shared_width, DOP_MAX_WIDTH, k->shared_otherwise, &x->shared_width);
-    if (st == DOP_OK && k->shared_n) {
-        st = number(hf, k->shared_n, DOP_MAX_EXPERTS, k->shared_otherwise, &shared);
+    DOP_RETURN_IF_ERROR(number(hf, n, DOP_MAX_EXPERTS, k->n_otherwise, &x->n));
+    DOP_RETURN_IF_ERROR(number(hf, k->active, DOP_MAX_ACTIVE, k->active_otherwise, &x->active));
+    DOP_RETURN_IF_ERROR(number(hf, k->width, DOP_MAX_WIDTH, UINT32_MAX, &x->width));
+    if (k->shared_width)
+        DOP_RETURN_IF_ERROR(number(hf, k->shared_width, DOP_MAX_WIDTH, k->shared_otherwise, &x->shared_width));
+    if (k->shared_n) {
+        DOP_RETURN_IF_ERROR(number(hf, k->shared_n, DOP_MAX_EXPERTS, k->shared_otherwise, &shared));
         x->shared_width = shared * x->width; /* at most 2^32 - 2^20: dop_arch_check() refuses what is too large */
     }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -159,24 +160,23 @@ dop_hf_experts(dop_hf *hf)
     const dop_expert_keys *k = hf->family->experts;
     dop_experts x = k->facts;
     bool some = true;
-    dop_status st = k->enabled ? dop_json_bool_or(&hf->cfg, k->enabled, false, &some) : DOP_OK;
-    if (st != DOP_OK || !some || dop_hf_lacks_experts(hf))
-        return st;
+    if (k->enabled)
+        DOP_RETURN_IF_ERROR(dop_json_bool_or(&hf->cfg, k->enabled, false, &some));
+    if (!some || dop_hf_lacks_experts(hf))
+        return DOP_OK;
     bool *has = dop_arena_alloc(hf->arena, a->n_layers * sizeof *has);
     if (!has)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    st = read_sizes(hf, k, &x);
-    if (st == DOP_OK && k->shared_alone && x.n == 0) {
+        return DOP_NO_MEMORY(hf->diag);
+    DOP_RETURN_IF_ERROR(read_sizes(hf, k, &x));
+    if (k->shared_alone && x.n == 0) {
         for (uint32_t i = 0; i < a->n_layers; i++)
             a->layers[i].ffn.width = x.shared_width;
         return DOP_OK;
     }
-    if (st == DOP_OK)
-        st = read_choice(hf, k, &x);
-    if (st == DOP_OK)
-        st = find_layers(hf, k, has);
-    for (uint32_t i = 0; i < a->n_layers && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(read_choice(hf, k, &x));
+    DOP_RETURN_IF_ERROR(find_layers(hf, k, has));
+    for (uint32_t i = 0; i < a->n_layers; i++)
         if (has[i])
             dop_set_experts(k, a, &x, &a->layers[i]);
-    return st;
+    return DOP_OK;
 }

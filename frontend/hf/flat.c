@@ -18,6 +18,7 @@
  *
  * Sources: AutoAWQ, awq/modules/linear/gemv.py; bitsandbytes, functional.py (QuantState.as_dict); HQQ, hqq/core/quantize.py; MLX,
  * mlx.core.quantize; torchao, quantization/quantize_/workflows/int4, and PyTorch's _convert_weight_to_int4pack. */
+#include "frontend/hf/flat.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/hf/hf.h"
 #include "ir/interp/interp.h"
@@ -97,7 +98,7 @@ finish(const matrix *m, const dop_code_parts *p, const char *source, dop_weight 
     dop_int4_parts *parts = dop_arena_alloc(m->hf->arena, sizeof *parts);
     dop_code_parts *codes = dop_arena_alloc(m->hf->arena, sizeof *codes);
     if (!parts || !codes)
-        return DOP_FAIL(m->hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(m->hf->diag);
     *codes = *p;
     parts->codes = codes;
     w->parts = parts;
@@ -185,8 +186,8 @@ read_nested(const matrix *m, const json_t *state, dop_flat_parts *f)
     f->nested_levels = levels->data;
     f->nested = nested->data;
     f->offset = (float)offset;
-    dop_status st = check_finite(m, levels);
-    return st == DOP_OK ? check_finite(m, nested) : st;
+    DOP_RETURN_IF_ERROR(check_finite(m, levels));
+    return check_finite(m, nested);
 }
 
 static dop_status
@@ -213,10 +214,9 @@ read_bytes4(const matrix *m, const dop_st_tensor *codes, const json_t *state, do
         return dop_st_refuse(largest, "are not the scales of all blocks; known: F32, U8", m->hf->diag);
     f->levels = levels->data;
     f->largest = largest->data;
-    dop_status st = check_finite(m, levels);
-    if (st == DOP_OK)
-        st = dop_st_is(largest, "U8") ? read_nested(m, state, f) : check_finite(m, largest);
-    return st == DOP_OK ? note(m, "4 bits (bitsandbytes)", "almost 4 times") : st;
+    DOP_RETURN_IF_ERROR(check_finite(m, levels));
+    DOP_RETURN_IF_ERROR(dop_st_is(largest, "U8") ? read_nested(m, state, f) : check_finite(m, largest));
+    return note(m, "4 bits (bitsandbytes)", "almost 4 times");
 }
 
 static dop_status
@@ -576,12 +576,12 @@ dop_hf_flat_weight(dop_hf *hf, const dop_st_set *set, const char *name, const do
     dop_code_parts p = {.flat = f, .factor = 1, .first = rows->start, .block = rows->block};
     p.block_step = rows->block_step;
     if (!f)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     char weight[300];
     snprintf(weight, sizeof weight, "%sweight", name);
-    dop_status st = has_torchao(set, weight) ? read_torchao(&m, &p, f, &source, w)
-                    : hf->quant.hqq          ? read_hqq(&m, &p, f, &source, w)
-                    : hf->quant.mlx          ? read_mlx(&m, &p, f, &source, w)
-                                             : read_bytes(&m, &p, f, &source, w);
-    return st == DOP_OK ? finish(&m, &p, source, w) : st;
+    DOP_RETURN_IF_ERROR(has_torchao(set, weight) ? read_torchao(&m, &p, f, &source, w)
+                        : hf->quant.hqq          ? read_hqq(&m, &p, f, &source, w)
+                        : hf->quant.mlx          ? read_mlx(&m, &p, f, &source, w)
+                                                 : read_bytes(&m, &p, f, &source, w));
+    return finish(&m, &p, source, w);
 }

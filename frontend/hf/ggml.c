@@ -3,7 +3,9 @@
  *
  * The file's mel filters are not read, because they are those that features are made with (media/audio). */
 #include "base/format/ggml.h"
+#include "frontend/hf/ggml.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/import.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +110,7 @@ list_tensors(const dop_ggml *g, dop_hf *hf, dop_st_set *set)
     set->tensors = dop_arena_alloc(hf->arena, ((size_t)g->n_tensors + 1) * sizeof *set->tensors);
     set->taken = dop_arena_alloc(hf->arena, (size_t)g->n_tensors + 1);
     if (!set->tensors || !set->taken)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     for (uint32_t i = 0; i < g->n_tensors; i++) {
         const dop_ggml_tensor *t = &g->tensors[i];
         dop_st_tensor *to = &set->tensors[set->n++];
@@ -118,7 +120,7 @@ list_tensors(const dop_ggml *g, dop_hf *hf, dop_st_set *set)
                               .data = t->data,
                               .bytes = t->bytes};
         if (!to->name)
-            return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(hf->diag);
         /* Biases of convolutions have an axis of length 1, over which positions repeat them. */
         const uint32_t first = t->n_dims == 2 && t->dims[0] == 1 ? 1 : 0;
         for (uint32_t k = t->n_dims; k-- > first;)
@@ -171,7 +173,7 @@ dop_import_ggml(const char *path, dop_diag *diag, dop_checkpoint *m)
     dop_st_set set;
     dop_ggml g;
     if (!(w->maps = calloc(1, sizeof *w->maps)))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = dop_map_open(path, diag, w->maps);
     if (st != DOP_OK)
         return st;
@@ -184,13 +186,13 @@ dop_import_ggml(const char *path, dop_diag *diag, dop_checkpoint *m)
     if (st == DOP_OK)
         st = list_tensors(&g, &hf, &set);
     if (st == DOP_OK && !(hf.root = config_of(&g, &set)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = dop_import_hf_parts(path, NULL, hf.root, &set, diag, m);
     uint32_t first, languages;
     if (st == DOP_OK && dop_ggml_specials(&g, &first, &languages) &&
         !(m->tokenizer_ggml_path = dop_arena_strdup(m->arena, path)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(diag);
     json_decref(hf.root);
     return st;
 }

@@ -83,21 +83,16 @@ static dop_status
 read_grid(const dop_json *j, dop_image_processor *p)
 {
     bool whole = true;
-    dop_status st = dop_json_bool_or(j, "do_image_splitting", p->split, &p->split);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "tile_size", 1, MOST, p->tile, &p->tile);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "min_tiles", 1, MOST, p->min_tiles, &p->min_tiles);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "max_tiles", 1, MOST, p->max_tiles, &p->max_tiles);
-    if (st == DOP_OK)
-        st = dop_json_f64_or(j, "max_pixels_tolerance", 0, 1e6, p->pan_ratio, &p->pan_ratio);
-    if (st == DOP_OK)
-        st = dop_json_bool_or(j, "use_thumbnail", true, &whole);
-    if (st == DOP_OK && p->split && !whole)
+    DOP_RETURN_IF_ERROR(dop_json_bool_or(j, "do_image_splitting", p->split, &p->split));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "tile_size", 1, MOST, p->tile, &p->tile));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "min_tiles", 1, MOST, p->min_tiles, &p->min_tiles));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "max_tiles", 1, MOST, p->max_tiles, &p->max_tiles));
+    DOP_RETURN_IF_ERROR(dop_json_f64_or(j, "max_pixels_tolerance", 0, 1e6, p->pan_ratio, &p->pan_ratio));
+    DOP_RETURN_IF_ERROR(dop_json_bool_or(j, "use_thumbnail", true, &whole));
+    if (p->split && !whole)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%suse_thumbnail is false, which is not supported", j->where);
     p->split = p->split && p->max_tiles > 1;
-    return st;
+    return DOP_OK;
 }
 
 /* Reads whether and how a picture is cut into tiles; each processor class has its own field names. */
@@ -132,26 +127,21 @@ static dop_status
 read_switches(const dop_json *j, dop_image_processor *p)
 {
     uint32_t filter = 0;
-    dop_status st = dop_json_bool_or(j, "do_resize", true, &p->resize);
-    if (st == DOP_OK)
-        st = dop_json_bool_or(j, "do_center_crop", p->crop, &p->crop);
-    if (st == DOP_OK)
-        st = dop_json_bool_or(j, "do_rescale", true, &p->rescale);
-    if (st == DOP_OK)
-        st = dop_json_bool_or(j, "do_normalize", true, &p->normalize);
-    if (st == DOP_OK)
-        st = dop_json_f64_or(j, "rescale_factor", 1e-9, 1e6, 1.0 / 255, &p->factor);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "resample", 0, 5, p->filter, &filter);
-    if (st == DOP_OK && (filter < DOP_FILTER_LANCZOS || filter > DOP_FILTER_BICUBIC))
+    DOP_RETURN_IF_ERROR(dop_json_bool_or(j, "do_resize", true, &p->resize));
+    DOP_RETURN_IF_ERROR(dop_json_bool_or(j, "do_center_crop", p->crop, &p->crop));
+    DOP_RETURN_IF_ERROR(dop_json_bool_or(j, "do_rescale", true, &p->rescale));
+    DOP_RETURN_IF_ERROR(dop_json_bool_or(j, "do_normalize", true, &p->normalize));
+    DOP_RETURN_IF_ERROR(dop_json_f64_or(j, "rescale_factor", 1e-9, 1e6, 1.0 / 255, &p->factor));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "resample", 0, 5, p->filter, &filter));
+    if ((filter < DOP_FILTER_LANCZOS || filter > DOP_FILTER_BICUBIC))
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
                            "resample is %u; 1 (Lanczos), 2 (bilinear) and 3 (bicubic) are supported", filter);
     p->filter = (dop_filter)filter;
-    if (st == DOP_OK && p->crop)
-        st = number_or_edge(j, "crop_size", "height", p->crop_height, &p->crop_height);
-    if (st == DOP_OK && p->crop)
-        st = number_or_edge(j, "crop_size", "width", p->crop_width, &p->crop_width);
-    return st;
+    if (p->crop)
+        DOP_RETURN_IF_ERROR(number_or_edge(j, "crop_size", "height", p->crop_height, &p->crop_height));
+    if (p->crop)
+        DOP_RETURN_IF_ERROR(number_or_edge(j, "crop_size", "width", p->crop_width, &p->crop_width));
+    return DOP_OK;
 }
 
 /* Reads a patch size: a number, or a list of equal numbers, as some files have it. */
@@ -219,12 +209,11 @@ read_tokens(const dop_json *j, dop_image_processor *p)
 {
     const uint64_t each = (uint64_t)p->patch * p->merge * p->patch * p->merge;
     uint32_t least = 0, most = 0;
-    dop_status st = dop_json_u32_or(j, "min_image_tokens", 1, 1 << 16, 0, &least);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "max_image_tokens", 1, 1 << 16, 0, &most);
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "min_image_tokens", 1, 1 << 16, 0, &least));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "max_image_tokens", 1, 1 << 16, 0, &most));
     p->min_pixels = least ? least * each : p->min_pixels;
     p->max_pixels = most ? most * each : p->max_pixels;
-    return st;
+    return DOP_OK;
 }
 
 /* Gemma 4: reads the number of patches of a picture as a number of features, which the processor makes of squares of patches. */
@@ -232,13 +221,11 @@ static dop_status
 read_budget(const dop_json *j, dop_image_processor *p)
 {
     uint32_t features = 0;
-    dop_status st = read_patch(j, p->patch, &p->patch);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "pooling_kernel_size", 1, 64, p->merge, &p->merge);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "max_soft_tokens", 1, 1 << 16, p->max_patches / 9, &features);
+    DOP_RETURN_IF_ERROR(read_patch(j, p->patch, &p->patch));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "pooling_kernel_size", 1, 64, p->merge, &p->merge));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "max_soft_tokens", 1, 1 << 16, p->max_patches / 9, &features));
     p->max_patches = features * p->merge * p->merge;
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -291,11 +278,10 @@ static dop_status
 read_processor(const dop_json *j, const dop_json *config, dop_image_processor *p)
 {
     const char *name = NULL;
-    dop_status st = dop_json_str_or(j, "image_processor_type", NULL, &name);
-    if (st == DOP_OK && !name) /* the older name of the field */
-        st = dop_json_str_or(j, "feature_extractor_type", NULL, &name);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_json_str_or(j, "image_processor_type", NULL, &name));
+    if (!name)
+        /* the older name of the field */
+        DOP_RETURN_IF_ERROR(dop_json_str_or(j, "feature_extractor_type", NULL, &name));
     if (!name)
         return dop_json_missing(j, "image_processor_type");
     if (strcmp(name, "CLIPFeatureExtractor") == 0)
@@ -304,21 +290,16 @@ read_processor(const dop_json *j, const dop_json *config, dop_image_processor *p
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%simage_processor_type \"%.80s\" is not supported", j->where,
                            name);
     const dop_image_processor row = *p;
-    st = read_switches(j, p);
-    if (st == DOP_OK)
-        st = read_colors(j, "image_mean", row.mean, p->mean);
-    if (st == DOP_OK)
-        st = read_colors(j, "image_std", row.std, p->std);
-    if (st == DOP_OK)
-        st = read_size(j, p);
-    if (st == DOP_OK)
-        st = read_tiles(j, p);
-    if (st == DOP_OK)
-        st = read_model(config, j, p);
+    DOP_RETURN_IF_ERROR(read_switches(j, p));
+    DOP_RETURN_IF_ERROR(read_colors(j, "image_mean", row.mean, p->mean));
+    DOP_RETURN_IF_ERROR(read_colors(j, "image_std", row.std, p->std));
+    DOP_RETURN_IF_ERROR(read_size(j, p));
+    DOP_RETURN_IF_ERROR(read_tiles(j, p));
+    DOP_RETURN_IF_ERROR(read_model(config, j, p));
     dop_diag why = {0};
-    if (st == DOP_OK && dop_image_processor_check(p, &why) != DOP_OK)
-        st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%.200s", why.message);
-    return st;
+    if (dop_image_processor_check(p, &why) != DOP_OK)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%.200s", why.message);
+    return DOP_OK;
 }
 
 dop_status

@@ -1,5 +1,13 @@
 /* Hugging Face directories: config.json and safetensors to facts and weights. */
+#include "frontend/hf/import.h"
+#include "frontend/families/families.h"
+#include "frontend/hf/config.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/parts.h"
+#include "frontend/hf/quant.h"
+#include "frontend/hf/reranker.h"
+#include "frontend/hf/text.h"
+#include "frontend/hf/weights.h"
 
 #include <string.h>
 
@@ -85,16 +93,15 @@ find_family(dop_hf *hf)
 static dop_status
 open_config(dop_hf *hf)
 {
-    dop_status st = hf->root ? DOP_OK : dop_json_decode_file(&(dop_json_how){.path = hf->path}, hf->diag, &hf->root);
-    if (st == DOP_OK)
-        st = dop_json_root(hf->root, hf->path, hf->diag, &hf->top);
-    if (st == DOP_OK)
-        st = dop_json_sub(&hf->top, "text_config", &hf->cfg);
-    if (st == DOP_OK && !hf->cfg.object)
-        st = dop_json_sub(&hf->top, "transformer_layer_config", &hf->cfg);
-    if (st == DOP_OK && !hf->cfg.object)
+    if (!hf->root)
+        DOP_RETURN_IF_ERROR(dop_json_decode_file(&(dop_json_how){.path = hf->path}, hf->diag, &hf->root));
+    DOP_RETURN_IF_ERROR(dop_json_root(hf->root, hf->path, hf->diag, &hf->top));
+    DOP_RETURN_IF_ERROR(dop_json_sub(&hf->top, "text_config", &hf->cfg));
+    if (!hf->cfg.object)
+        DOP_RETURN_IF_ERROR(dop_json_sub(&hf->top, "transformer_layer_config", &hf->cfg));
+    if (!hf->cfg.object)
         hf->cfg = hf->top;
-    return st;
+    return DOP_OK;
 }
 
 /* Reads the name under which the model was published, "org/name" or "name"; a path on its author's disk is no name. */
@@ -107,7 +114,7 @@ read_name(dop_hf *hf)
     if (st != DOP_OK || !name || *name == '/' || *name == '.' || (slash && strchr(slash + 1, '/')))
         return st;
     hf->model->name = dop_arena_strdup(hf->arena, slash ? slash + 1 : name);
-    return hf->model->name ? DOP_OK : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    return hf->model->name ? DOP_OK : DOP_NO_MEMORY(hf->diag);
 }
 
 dop_status
@@ -116,30 +123,25 @@ dop_hf_facts(dop_hf *hf)
     if (!hf->path)
         hf->path = hf->root ? hf->dir : dop_arena_printf(hf->arena, "%s/config.json", hf->dir);
     if (!hf->path)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = open_config(hf);
-    if (st == DOP_OK)
-        st = find_family(hf);
-    if (st == DOP_OK)
-        st = dop_hf_reranker(hf);
-    if (st == DOP_OK)
-        st = dop_hf_quant_config(hf);
-    if (st == DOP_OK)
-        st = dop_hf_config(hf);
-    if (st == DOP_OK)
-        st = dop_hf_text(hf);
-    if (st == DOP_OK)
-        st = read_name(hf);
-    return st == DOP_OK ? dop_arch_check(&hf->model->arch, hf->path, hf->diag) : st;
+        return DOP_NO_MEMORY(hf->diag);
+    DOP_RETURN_IF_ERROR(open_config(hf));
+    DOP_RETURN_IF_ERROR(find_family(hf));
+    DOP_RETURN_IF_ERROR(dop_hf_reranker(hf));
+    DOP_RETURN_IF_ERROR(dop_hf_quant_config(hf));
+    DOP_RETURN_IF_ERROR(dop_hf_config(hf));
+    DOP_RETURN_IF_ERROR(dop_hf_text(hf));
+    DOP_RETURN_IF_ERROR(read_name(hf));
+    return dop_arch_check(&hf->model->arch, hf->path, hf->diag);
 }
 
 dop_status
 dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m)
 {
     dop_hf hf = {.dir = dir, .arena = m->arena, .diag = diag, .model = m};
-    dop_status st = dop_hf_facts(&hf);
-    if (st == DOP_OK)
-        st = dop_hf_weights(&hf);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_hf_facts(&hf));
+    DOP_TRY(dop_hf_weights(&hf));
+error:
     json_decref(hf.root);
     return st;
 }
@@ -155,9 +157,10 @@ dop_import_hf_parts(const char *dir, const char *path, json_t *config, const dop
                  .arena = m->arena,
                  .diag = diag,
                  .model = m};
-    dop_status st = dop_hf_facts(&hf);
-    if (st == DOP_OK)
-        st = dop_hf_weights(&hf);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_hf_facts(&hf));
+    DOP_TRY(dop_hf_weights(&hf));
+error:
     json_decref(hf.root);
     return st;
 }

@@ -1,4 +1,5 @@
 /* Fields of config.json that have two names. */
+#include "frontend/hf/keys.h"
 #include "frontend/hf/hf.h"
 
 #include <stdio.h>

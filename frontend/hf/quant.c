@@ -9,8 +9,10 @@
  * and value (o, i) is scale * (q - zero).  AWQ's words hold their outputs in the order 0 2 4 6 1 3 5 7, from the lowest
  * bits on (AutoAWQ, awq/utils/packing_utils.py).  GPTQ's first checkpoint format stores zero points minus 1, modulo 16;
  * "gptq_v2" stores them as they are (GPTQModel, README). */
+#include "frontend/hf/quant.h"
 #include "base/encoding/little_endian.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/hf/flat.h"
 #include "frontend/hf/hf.h"
 #include "ir/interp/interp.h"
 
@@ -189,7 +191,7 @@ read_beside(dop_hf *hf)
         json_t *root = NULL;
         dop_json q;
         if (!path)
-            return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(hf->diag);
         if (access(path, F_OK) != 0)
             continue;
         st = dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, &root);
@@ -244,11 +246,11 @@ find(const layer *l, const char *part, bool required, const dop_st_tensor **out)
 static dop_status
 check_words(const layer *l, const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1)
 {
-    dop_status st = dop_st_check_shape(t, rank, (const uint64_t[]){d0, d1}, l->hf->diag);
-    if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_i32 && dop_hf_type(t) != DOP_TYPE_u32)
-        st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: I32", t->name,
-                         t->dtype);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_st_check_shape(t, rank, (const uint64_t[]){d0, d1}, l->hf->diag));
+    if (dop_hf_type(t) != DOP_TYPE_i32 && dop_hf_type(t) != DOP_TYPE_u32)
+        return DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: I32",
+                           t->name, t->dtype);
+    return DOP_OK;
 }
 
 /* Checks that scales fit f16, in which blocks hold them: scales of another type are refused where rounding changes more than their
@@ -258,18 +260,18 @@ check_scales(const layer *l)
 {
     const dop_st_tensor *t = l->scales;
     const uint32_t size = dop_type_of(dop_hf_type(t))->bytes;
-    dop_status st = dop_st_check_shape(t, 2, (const uint64_t[]){l->groups, l->outputs}, l->hf->diag);
-    if (st == DOP_OK)
-        st = dop_hf_check_float(t, l->hf->diag);
-    for (uint64_t i = 0; st == DOP_OK && i < l->groups * l->outputs; i++) {
+    DOP_RETURN_IF_ERROR(dop_st_check_shape(t, 2, (const uint64_t[]){l->groups, l->outputs}, l->hf->diag));
+    DOP_RETURN_IF_ERROR(dop_hf_check_float(t, l->hf->diag));
+    for (uint64_t i = 0; i < l->groups * l->outputs; i++) {
         float v;
         dop_decode_row(dop_hf_type(t), t->data + i * size, 1, &v);
         const float h = dop_f16_to_f32(dop_f32_to_f16(v));
-        if (!(fabsf(h - v) <= fabsf(v) / 512)) /* not for infinities and NaN either */
-            st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: the scale %g does not fit f16", t->name,
-                             (double)v);
+        if (!(fabsf(h - v) <= fabsf(v) / 512))
+            /* not for infinities and NaN either */
+            return DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: the scale %g does not fit f16", t->name,
+                               (double)v);
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Reads whether groups consist of neighbouring inputs; with desc_act they follow the order of the inputs' activations instead. */
@@ -280,16 +282,16 @@ read_order(layer *l)
     l->g_idx = NULL;
     if (!t && !l->hf->quant.act_order)
         return DOP_OK;
-    dop_status st = t ? check_words(l, t, 1, l->inputs, 0) : find(l, "g_idx", true, &t);
-    for (uint32_t i = 0; st == DOP_OK && i < l->inputs; i++) {
+    DOP_RETURN_IF_ERROR(t ? check_words(l, t, 1, l->inputs, 0) : find(l, "g_idx", true, &t));
+    for (uint32_t i = 0; i < l->inputs; i++) {
         const uint32_t group = dop_word_at(t->data, i);
         if (group >= l->groups)
-            st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: group %u of input %u is not there", t->name,
-                             group, i);
+            return DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: group %u of input %u is not there",
+                               t->name, group, i);
         if (group != i / l->group)
             l->g_idx = t;
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Is every zero point the middle of the integers' range? */
@@ -362,7 +364,7 @@ dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_
         return st;
     dop_int4_parts *p = dop_arena_alloc(hf->arena, sizeof *p);
     if (!p)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     *p = (dop_int4_parts){.words = l.words->data,
                           .zeros = l.zeros ? l.zeros->data : NULL,
                           .scales = l.scales->data,
@@ -399,11 +401,11 @@ find_bytes(dop_hf *hf, const dop_st_set *set, const char *name, const char *part
     *out = dop_st_take(set, full);
     if (!*out)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s is missing", full);
-    dop_status st = dop_st_check_shape(*out, rank, shape, hf->diag);
-    if (st == DOP_OK && strcmp((*out)->dtype, "U8") != 0)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, (*out)->file, "tensor %s: dtype %s is not supported; known: U8", full,
-                         (*out)->dtype);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_st_check_shape(*out, rank, shape, hf->diag));
+    if (strcmp((*out)->dtype, "U8") != 0)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, (*out)->file, "tensor %s: dtype %s is not supported; known: U8", full,
+                           (*out)->dtype);
+    return DOP_OK;
 }
 
 dop_status
@@ -422,7 +424,7 @@ dop_hf_mxfp4_weight(dop_hf *hf, const dop_st_set *set, const char *name, const d
     dop_weight *each = dop_arena_alloc(hf->arena, w->experts * sizeof *each);
     dop_int4_parts *parts = dop_arena_alloc(hf->arena, w->experts * sizeof *parts);
     if (!each || !parts)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     for (uint32_t e = 0; e < w->experts; e++) {
         parts[e] = (dop_int4_parts){.microscaling = true,
                                     .words = blocks->data,

@@ -1,7 +1,9 @@
 /* Recurrent mixers of config.json: sizes, multipliers, and which layers have them.  Field names and defaults are those of
  * transformers' configuration_mamba2.py, configuration_falcon_h1.py, configuration_lfm2.py and configuration_qwen3_5.py. */
+#include "frontend/hf/recurrent.h"
 #include "base/words.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/keys.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -117,10 +119,12 @@ list_of(const dop_hf *hf, const char *key, uint32_t n, double *out)
 {
     const double *list = NULL;
     uint32_t got = 0;
-    dop_status st = dop_json_f64_list(&hf->cfg, key, -1e6, 1e6, hf->arena, &list, &got);
-    if (st == DOP_OK && list && got != n)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s has %u entries, expected %u", hf->cfg.where, key, got,
-                         n);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_json_f64_list(&hf->cfg, key, -1e6, 1e6, hf->arena, &list, &got));
+    if (list && got != n)
+        DOP_TRY(DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s has %u entries, expected %u", hf->cfg.where, key,
+                            got, n));
+error:
     for (uint32_t i = 0; i < n; i++)
         out[i] = st == DOP_OK && list ? list[i] : 1;
     return st;
@@ -196,22 +200,16 @@ dop_hf_read_recurrent(dop_hf *hf)
     if (!r)
         return DOP_OK;
     *m = (dop_mixer){.kind = r->kind, .scale = 1, .rec = dop_family_recurrent(r)};
-    dop_status st = refuse(hf);
-    if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, hf->family->keys->eps, 0, 1, hf->family->eps, &eps);
+    DOP_RETURN_IF_ERROR(refuse(hf));
+    DOP_RETURN_IF_ERROR(dop_json_f64_or(&hf->cfg, hf->family->keys->eps, 0, 1, hf->family->eps, &eps));
     s->norm = r->norm ? (dop_norm){.kind = DOP_NORM_RMS, .eps = eps} : (dop_norm){0};
-    if (st == DOP_OK)
-        st = size_or(hf, &r->taps, DOP_MAX_TAPS, &s->taps);
-    if (st == DOP_OK)
-        st = size_or(hf, &r->heads, DOP_MAX_HEADS, &s->n_heads);
-    if (st == DOP_OK)
-        st = size_or(hf, &r->head_dim, DOP_MAX_HEAD_DIM, &s->head_dim);
-    if (st == DOP_OK)
-        st = size_or(hf, &r->groups, DOP_MAX_HEADS, &s->n_groups);
-    if (st == DOP_OK)
-        st = size_or(hf, &r->state_dim, DOP_MAX_HEAD_DIM, &s->state_dim);
-    if (st == DOP_OK && r->selective)
-        st = read_selective(hf, s);
+    DOP_RETURN_IF_ERROR(size_or(hf, &r->taps, DOP_MAX_TAPS, &s->taps));
+    DOP_RETURN_IF_ERROR(size_or(hf, &r->heads, DOP_MAX_HEADS, &s->n_heads));
+    DOP_RETURN_IF_ERROR(size_or(hf, &r->head_dim, DOP_MAX_HEAD_DIM, &s->head_dim));
+    DOP_RETURN_IF_ERROR(size_or(hf, &r->groups, DOP_MAX_HEADS, &s->n_groups));
+    DOP_RETURN_IF_ERROR(size_or(hf, &r->state_dim, DOP_MAX_HEAD_DIM, &s->state_dim));
+    if (r->selective)
+        DOP_RETURN_IF_ERROR(read_selective(hf, s));
     if (r->small_norms)
         s->dt_norm = s->key_norm = s->query_norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = eps};
     if (r->norm && r->norm_eps > 0)
@@ -222,26 +220,24 @@ dop_hf_read_recurrent(dop_hf *hf)
         s->state_dim = s->head_dim;
     }
     bool doubles = r->doubles_beta != NULL;
-    if (st == DOP_OK && doubles)
-        st = dop_json_bool_or(&hf->cfg, r->doubles_beta, true, &doubles);
+    if (doubles)
+        DOP_RETURN_IF_ERROR(dop_json_bool_or(&hf->cfg, r->doubles_beta, true, &doubles));
     s->beta_scale = doubles ? 2 : 1;
-    if (st == DOP_OK && r->gate_type)
-        st = read_gate_type(hf, r->gate_type, s);
-    if (st == DOP_OK && r->kind == DOP_MIXER_SSM)
-        st = read_norm(hf, eps, s);
+    if (r->gate_type)
+        DOP_RETURN_IF_ERROR(read_gate_type(hf, r->gate_type, s));
+    if (r->kind == DOP_MIXER_SSM)
+        DOP_RETURN_IF_ERROR(read_norm(hf, eps, s));
     s->conv_bias = r->conv_bias.otherwise;
-    if (st == DOP_OK && r->conv_bias.key)
-        st = dop_json_bool_or(&hf->cfg, r->conv_bias.key, r->conv_bias.otherwise, &s->conv_bias);
-    if (st == DOP_OK)
-        st = read_biases(hf, s);
-    if (st == DOP_OK)
-        st = check_width(hf, s);
-    if (st == DOP_OK && s->n_heads && !r->own_act && hf->layer.ffn.act != DOP_ACT_SILU)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s of a recurrent layer must be silu", hf->cfg.where,
-                         hf->family->keys->act);
-    if (st == DOP_OK && r->multipliers)
-        st = read_multipliers(hf);
-    return st;
+    if (r->conv_bias.key)
+        DOP_RETURN_IF_ERROR(dop_json_bool_or(&hf->cfg, r->conv_bias.key, r->conv_bias.otherwise, &s->conv_bias));
+    DOP_RETURN_IF_ERROR(read_biases(hf, s));
+    DOP_RETURN_IF_ERROR(check_width(hf, s));
+    if (s->n_heads && !r->own_act && hf->layer.ffn.act != DOP_ACT_SILU)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s of a recurrent layer must be silu", hf->cfg.where,
+                           hf->family->keys->act);
+    if (r->multipliers)
+        DOP_RETURN_IF_ERROR(read_multipliers(hf));
+    return DOP_OK;
 }
 
 bool
@@ -296,25 +292,26 @@ default_layers(dop_hf *hf, bool *recurs)
     const uint32_t n = hf->model->arch.n_layers;
     const json_t *list = r->attention_list ? dop_json_get(&hf->cfg, r->attention_list) : NULL;
     uint32_t interval = 0, period = 8, offset = 4;
-    dop_status st = r->interval ? dop_json_u32_or(&hf->cfg, r->interval, 1, DOP_MAX_LAYERS, 4, &interval) : DOP_OK;
-    if (st == DOP_OK && r->period)
-        st = dop_json_u32_or(&hf->cfg, r->period, 1, DOP_MAX_LAYERS, period, &period);
-    if (st == DOP_OK && r->period)
-        st = dop_json_u32_or(&hf->cfg, r->offset, 0, DOP_MAX_LAYERS, offset, &offset);
+    if (r->interval)
+        DOP_RETURN_IF_ERROR(dop_json_u32_or(&hf->cfg, r->interval, 1, DOP_MAX_LAYERS, 4, &interval));
+    if (r->period)
+        DOP_RETURN_IF_ERROR(dop_json_u32_or(&hf->cfg, r->period, 1, DOP_MAX_LAYERS, period, &period));
+    if (r->period)
+        DOP_RETURN_IF_ERROR(dop_json_u32_or(&hf->cfg, r->offset, 0, DOP_MAX_LAYERS, offset, &offset));
     for (uint32_t i = 0; i < n; i++)
         recurs[i] = r->attention_list ? list != NULL
                     : r->period       ? i % period != offset
                                       : !interval || (i + 1) % interval != 0;
-    for (size_t k = 0; st == DOP_OK && k < json_array_size(list); k++) {
+    for (size_t k = 0; k < json_array_size(list); k++) {
         const json_t *v = json_array_get(list, k);
         const json_int_t at = json_integer_value(v) - r->counts_from_1;
         if (!json_is_integer(v) || at < 0 || at >= (json_int_t)n)
-            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s[%zu] is not a layer below %u", hf->cfg.where,
-                             r->attention_list, k, n);
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s[%zu] is not a layer below %u", hf->cfg.where,
+                               r->attention_list, k, n);
         else
             recurs[at] = false;
     }
-    return st;
+    return DOP_OK;
 }
 
 /* The kind of layer i, from the list layers_block_type or from hybrid_override_pattern, which has a character for each layer;
@@ -403,23 +400,18 @@ settle_hybrid(dop_hf *hf)
     uint32_t blocks = 1, n = 0;
     bool adapted = false, biased = false;
     double least = 0.001;
-    dop_status st = dop_json_u32(&hf->cfg, "intermediate_size", 1, DOP_MAX_WIDTH, &side.width);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(shared_block_rank), 128, &side.rank);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(shared_blocks), 1, &blocks);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&hf->cfg, DOP_HF(shared_block_adapted), false, &adapted);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&hf->cfg, DOP_HF(shared_block_bias), false, &biased);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(&hf->cfg, DOP_HF(scan_least_dt), least, &least);
-    if (st == DOP_OK && biased)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sadd_bias_linear is not supported", hf->cfg.where);
-    if (st == DOP_OK && json_array_size(list) != a->n_layers)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slayers_block_type is not a list of %u entries",
-                         hf->cfg.where, a->n_layers);
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+    DOP_RETURN_IF_ERROR(dop_json_u32(&hf->cfg, "intermediate_size", 1, DOP_MAX_WIDTH, &side.width));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(shared_block_rank), 128, &side.rank));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(shared_blocks), 1, &blocks));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(shared_block_adapted), false, &adapted));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(shared_block_bias), false, &biased));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(&hf->cfg, DOP_HF(scan_least_dt), least, &least));
+    if (biased)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sadd_bias_linear is not supported", hf->cfg.where);
+    if (json_array_size(list) != a->n_layers)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slayers_block_type is not a list of %u entries",
+                           hf->cfg.where, a->n_layers);
+    for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_layer *y = &a->layers[i];
         const char *kind = json_string_value(json_array_get(list, i));
         y->mixers[1].rec.dt_least = least;
@@ -436,7 +428,7 @@ settle_hybrid(dop_hf *hf)
         y->mixers[0].attn.adapter = adapted ? side.rank : 0;
         y->mixers[0].attn.scale *= sqrt(2);
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -451,14 +443,14 @@ dop_hf_settle_mixers(dop_hf *hf)
     const json_t *types = dop_json_get(&hf->cfg, "layer_types");
     bool *recurs = dop_arena_alloc(hf->arena, a->n_layers * sizeof *recurs);
     if (!recurs)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = DOP_OK;
-    if (r && types && r->layer_types[0]) /* entries of layer_types have been checked */
+        return DOP_NO_MEMORY(hf->diag);
+    if (r && types && r->layer_types[0])
+        /* entries of layer_types have been checked */
         for (uint32_t i = 0; i < a->n_layers; i++)
             recurs[i] = dop_hf_recurs(hf, json_string_value(json_array_get(types, i)));
     else if (r)
-        st = default_layers(hf, recurs);
-    for (uint32_t i = 0; r && st == DOP_OK && i < a->n_layers; i++) {
+        DOP_RETURN_IF_ERROR(default_layers(hf, recurs));
+    for (uint32_t i = 0; r && i < a->n_layers; i++) {
         dop_layer *y = &a->layers[i];
         if (recurs[i] && r->pre_norm) {
             y->attn_norm = y->ffn_norm = y->post_ffn_norm;
@@ -471,7 +463,7 @@ dop_hf_settle_mixers(dop_hf *hf)
         if (y->n_mixers == 1)
             y->mixers[1] = (dop_mixer){.scale = 1};
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -486,8 +478,9 @@ dop_hf_positions(const dop_hf *hf, bool *rotates)
             rotates[i] = rope;
         return ok;
     }
-    dop_status st = r && r->positions ? dop_json_str_or(&hf->cfg, r->positions, "nope", &how) : DOP_OK;
-    for (uint32_t i = 0; st == DOP_OK && i < hf->model->arch.n_layers; i++)
+    if (r && r->positions)
+        DOP_RETURN_IF_ERROR(dop_json_str_or(&hf->cfg, r->positions, "nope", &how));
+    for (uint32_t i = 0; i < hf->model->arch.n_layers; i++)
         rotates[i] = rotates[i] && strcmp(how, "rope") == 0;
-    return st;
+    return DOP_OK;
 }

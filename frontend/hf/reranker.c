@@ -1,9 +1,10 @@
 /* Rerankers that are text models: they answer "yes" or "no" to the question whether a document goes with a query, and their score is the
  * probability of "yes" among the two.  As Qwen3-Reranker was published, nothing in config.json tells it from a chat model: its name or
  * the title of its README.md does, which llama.cpp's converter goes by too (conversion/qwen.py). */
+#include "frontend/hf/reranker.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/hf/hf.h"
-#include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_hf.h"
 #include "text/tokenizer/ids.h"
 
 #include <stdio.h>
@@ -83,5 +84,5 @@ dop_hf_reranker(dop_hf *hf)
                                      "a reranker by its name: the model gives the probability that a "
                                      "document goes with a query (doppler-exec --rerank), and no tokens",
                                      hf->diag)
-               : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+               : DOP_NO_MEMORY(hf->diag);
 }

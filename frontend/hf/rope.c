@@ -1,5 +1,6 @@
 /* Rotary embeddings of config.json: rope_theta + rope_scaling (old), rope_parameters (new, also one per layer type).
  * Field names and defaults are those of transformers' modeling_rope_utils.py. */
+#include "frontend/hf/rope.h"
 #include "frontend/hf/hf.h"
 
 #include <math.h>
@@ -58,38 +59,32 @@ static dop_status
 read_factor_list(const dop_hf *hf, const dop_json *j, const char *key, uint32_t expected, const double **out)
 {
     uint32_t n = 0;
-    dop_status st = dop_json_f64_list(j, key, 1e-6, 1e6, hf->arena, out, &n);
-    if (st == DOP_OK && !*out)
-        st = dop_json_missing(j, key);
-    if (st == DOP_OK && n != expected)
-        st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s has %u entries, expected %u (half of the rotated values)",
-                         j->where, key, n, expected);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_json_f64_list(j, key, 1e-6, 1e6, hf->arena, out, &n));
+    if (!*out)
+        DOP_RETURN_IF_ERROR(dop_json_missing(j, key));
+    if (n != expected)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
+                           "%s%s has %u entries, expected %u (half of the rotated values)", j->where, key, n, expected);
+    return DOP_OK;
 }
 
 /* Reads the context length before scaling, which stands in the scaling's object, or (Phi-3) beside max_position_embeddings. */
 static dop_status
 read_original_ctx(const dop_hf *hf, const dop_json *j, dop_rope *r)
 {
-    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(rope_ctx), hf->model->arch.ctx_train, &r->original_ctx);
-    return st == DOP_OK ? dop_fact_u32_or(j, DOP_HF(rope_ctx), r->original_ctx, &r->original_ctx) : st;
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(rope_ctx), hf->model->arch.ctx_train, &r->original_ctx));
+    return dop_fact_u32_or(j, DOP_HF(rope_ctx), r->original_ctx, &r->original_ctx);
 }
 
 static dop_status
 read_yarn(const dop_json *j, dop_rope *r)
 {
-    dop_status st = dop_fact_f64(j, DOP_HF(rope_factor), &r->factor);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(j, DOP_HF(beta_fast), 32, &r->beta_fast);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(j, DOP_HF(beta_slow), 1, &r->beta_slow);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(j, DOP_HF(yarn_truncate), true, &r->truncate);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(j, DOP_HF(mscale), 0, &r->mscale);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(j, DOP_HF(mscale_all_dim), 0, &r->mscale_all_dim);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_fact_f64(j, DOP_HF(rope_factor), &r->factor));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, DOP_HF(beta_fast), 32, &r->beta_fast));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, DOP_HF(beta_slow), 1, &r->beta_slow));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(j, DOP_HF(yarn_truncate), true, &r->truncate));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, DOP_HF(mscale), 0, &r->mscale));
+    return dop_fact_f64_or(j, DOP_HF(mscale_all_dim), 0, &r->mscale_all_dim);
 }
 
 /* Reads the fields that the kind of scaling needs. */
@@ -149,13 +144,12 @@ check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const dop_fa
     double a = 0, b = 0;
     if (!dop_json_has(&hf->cfg, outer) || !j->object || !dop_json_has(j, fact->key))
         return DOP_OK;
-    dop_status st = dop_json_f64(&hf->cfg, outer, fact->least, fact->most, &a);
-    if (st == DOP_OK)
-        st = dop_fact_f64(j, fact, &b);
-    if (st == DOP_OK && fabs(a - b) > 1e-6 * a)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is %g, but %s%s is %g", hf->cfg.where, outer, a,
-                         j->where, fact->key, b);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_json_f64(&hf->cfg, outer, fact->least, fact->most, &a));
+    DOP_RETURN_IF_ERROR(dop_fact_f64(j, fact, &b));
+    if (fabs(a - b) > 1e-6 * a)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is %g, but %s%s is %g", hf->cfg.where, outer, a,
+                           j->where, fact->key, b);
+    return DOP_OK;
 }
 
 /* Checks rope_scaling beside rope_parameters, as where somebody added the old field to a new file: both must say the same. */
@@ -212,37 +206,31 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     const char *base = f->keys->theta ? f->keys->theta : DOP_HF(theta)->key;
     double partial = f->partial > 0 ? f->partial : 1;
     *r = (dop_rope){.interleaved = f->flags & DOP_FAM_ROPE_PAIRS};
-    dop_status st = dop_fact_f64_or(j, DOP_HF(theta), theta, &r->theta);
-    if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, part, 1e-3, 1, partial, &partial);
-    if (st == DOP_OK &&
-        !(f->flags & DOP_FAM_LOCAL_ROPE)) /* with two rotary embeddings the outer field is for one of them only */
-        st = check_twice(hf, j, base, DOP_HF(theta));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, DOP_HF(theta), theta, &r->theta));
+    DOP_RETURN_IF_ERROR(dop_json_f64_or(&hf->cfg, part, 1e-3, 1, partial, &partial));
+    if (!(f->flags & DOP_FAM_LOCAL_ROPE))
+        /* with two rotary embeddings the outer field is for one of them only */
+        DOP_RETURN_IF_ERROR(check_twice(hf, j, base, DOP_HF(theta)));
     /* Models of texts and pictures state it outside as a default of their kind that nothing reads. */
-    if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE) && !(j->object && dop_json_has(j, "mrope_section")))
-        st = check_twice(hf, j, part, DOP_HF(rotated_share));
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(j, DOP_HF(rotated_share), partial, &partial);
+    if (!(f->flags & DOP_FAM_LOCAL_ROPE) && !(j->object && dop_json_has(j, "mrope_section")))
+        DOP_RETURN_IF_ERROR(check_twice(hf, j, part, DOP_HF(rotated_share)));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, DOP_HF(rotated_share), partial, &partial));
     /* Mistral 4 states the rotated part of a whole head, of which head_dim is just the rotated part. */
-    if (st == DOP_OK && (f->flags & DOP_FAM_SCALE_ALONE))
+    if ((f->flags & DOP_FAM_SCALE_ALONE))
         partial = 1;
     bool limited = false, ntk = false;
     uint32_t dims = 0; /* MiniMax states a number of values instead of a part of the head */
-    if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, DOP_HF(rotated)->key, 1, head_dim, 0, &dims);
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(&hf->cfg, DOP_HF(rotated)->key, 1, head_dim, 0, &dims));
     if (dims)
         partial = (double)dims / head_dim;
-    if (st == DOP_OK)
-        st = read_scaling(j, r, &ntk, &limited);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(read_scaling(j, r, &ntk, &limited));
     if (limited)
         hf->model->arch.ctx_limit = hf->model->arch.ctx_train;
     uint32_t turned = (uint32_t)((double)head_dim * partial);
     if (r->factor > 0 && turned > 2)
         r->theta *= pow(r->factor, turned / (turned - 2.0));
-    if (f->flags & DOP_FAM_SWA_HEADS &&
-        turned % 2) { /* an odd number of rotated values: frequencies are computed with it */
+    if (f->flags & DOP_FAM_SWA_HEADS && turned % 2) {
+        /* an odd number of rotated values: frequencies are computed with it */
         r->theta = pow(r->theta, (turned + 1.0) / turned);
         turned++;
     }
@@ -258,16 +246,16 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "rotary embedding turns %u of %u values of a head (head_dim), expected an even number",
                            r->dims, head_dim);
-    st = read_sections(j, r);
-    if (st == DOP_OK)
-        st = read_parameters(hf, j, r);
-    if (st == DOP_OK && ntk && dop_json_has(j, "mixed_b"))
+    DOP_RETURN_IF_ERROR(read_sections(j, r));
+    DOP_RETURN_IF_ERROR(read_parameters(hf, j, r));
+    if (ntk && dop_json_has(j, "mixed_b"))
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%smixed_b is not supported", j->where);
-    if (st == DOP_OK && ntk) { /* https://kexue.fm/archives/9706: the lowest frequency becomes smaller by the factor */
+    if (ntk) {
+        /* https://kexue.fm/archives/9706: the lowest frequency becomes smaller by the factor */
         r->theta *= r->factor;
         r->factor = pow(r->factor, 2.0 / r->dims);
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Values of a head that may rotate: all, except in latent attention. */

@@ -1,9 +1,11 @@
 /* The text side of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
+#include "frontend/hf/text.h"
+#include "frontend/facts/chat_file.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/hf/hf.h"
+#include "text/import/tokenizer_hf.h"
 
 #include "base/os/system.h"
-#include "text/import/tokenizer_files.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,14 +19,14 @@ read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int
     const json_t *v = dop_json_get(j, key);
     char note[256];
     double id;
-    dop_status st = dop_json_ids(j, key, vocab, max, ids, out_n);
-    for (size_t i = 0; st == DOP_OK && i < (json_is_array(v) ? json_array_size(v) : 1); i++)
+    DOP_RETURN_IF_ERROR(dop_json_ids(j, key, vocab, max, ids, out_n));
+    for (size_t i = 0; i < (json_is_array(v) ? json_array_size(v) : 1); i++)
         if (dop_json_number(json_is_array(v) ? json_array_get(v, i) : v, &id) && id >= vocab) {
             snprintf(note, sizeof note, "%s %.0f of %s is no token, since there are %u", key, id,
                      dop_path_name(j->path), vocab);
-            st = dop_checkpoint_note(hf->model, note, hf->diag);
+            DOP_RETURN_IF_ERROR(dop_checkpoint_note(hf->model, note, hf->diag));
         }
-    return st;
+    return DOP_OK;
 }
 
 /* Reads ids from config.json; its outermost object takes precedence over text_config. */
@@ -51,19 +53,14 @@ read_sampling(dop_hf *hf, const dop_json *gen)
     dop_checkpoint *m = hf->model;
     const json_t *top_k = dop_json_get(gen, "top_k");
     bool sample = false;
-    dop_status st = dop_json_bool_or(gen, "do_sample", false, &sample);
-    if (st != DOP_OK || !sample)
-        return st;
-    st = dop_json_f64_or(gen, "temperature", 0, 100, 1, &m->temperature);
-    if (st == DOP_OK)
-        st = json_is_integer(top_k) && json_integer_value(top_k) == -1
-                 ? DOP_OK
-                 : dop_json_u32_or(gen, "top_k", 0, DOP_MAX_VOCAB, 50, &m->top_k);
-    if (st == DOP_OK)
-        st = limit_or(gen, "top_p", 1, &m->top_p);
-    if (st == DOP_OK)
-        st = limit_or(gen, "min_p", 0, &m->min_p);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_json_bool_or(gen, "do_sample", false, &sample));
+    if (!sample)
+        return DOP_OK;
+    DOP_RETURN_IF_ERROR(dop_json_f64_or(gen, "temperature", 0, 100, 1, &m->temperature));
+    if (!(json_is_integer(top_k) && json_integer_value(top_k) == -1))
+        DOP_RETURN_IF_ERROR(dop_json_u32_or(gen, "top_k", 0, DOP_MAX_VOCAB, 50, &m->top_k));
+    DOP_RETURN_IF_ERROR(limit_or(gen, "top_p", 1, &m->top_p));
+    return limit_or(gen, "min_p", 0, &m->min_p);
 }
 
 static dop_status
@@ -91,7 +88,7 @@ read_generation(dop_hf *hf)
     }
     a->bos_id = n_bos ? bos : -1;
     json_decref(root);
-    return path ? st : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    return path ? st : DOP_NO_MEMORY(hf->diag);
 }
 
 dop_status
@@ -104,7 +101,7 @@ dop_hf_text(dop_hf *hf)
     if (st == DOP_OK && dop_tokenizer_find_file(hf->dir, &path))
         hf->model->tokenizer_json_path = dop_arena_strdup(hf->arena, path.data);
     if (st == DOP_OK && (path.failed || (path.size && !access(path.data, F_OK) && !hf->model->tokenizer_json_path)))
-        st = DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        st = DOP_NO_MEMORY(hf->diag);
     dop_buf_finish(&path);
     return st;
 }

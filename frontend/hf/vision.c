@@ -1,5 +1,5 @@
 #include "frontend/hf/vision.h"
-#include "frontend/facts/import.h"
+#include "frontend/facts/names.h"
 #include "frontend/vision/tower.h"
 
 #include <math.h>
@@ -75,18 +75,15 @@ read_merge(reader *r)
 {
     dop_vision *const v = &r->m->facts;
     double ratio = 0;
-    dop_status st =
-        dop_json_u32_or(r->config, "scale_factor", 1, 64, r->row->merge ? r->row->merge : r->kind->merge, &v->merge);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(r->config, "downsample_factor", 1, 64, v->merge, &v->merge);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(r->config, "spatial_merge_size", 1, 64, v->merge, &v->merge);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(&r->vision, "spatial_merge_size", 1, 64, v->merge, &v->merge);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(&r->vision, "pooling_kernel_size", 1, 64, v->merge, &v->merge);
-    if (st == DOP_OK)
-        st = dop_json_f64_or(r->config, "downsample_ratio", 1.0 / 64, 1, 0, &ratio);
+    dop_status st = DOP_OK;
+    DOP_TRY(
+        dop_json_u32_or(r->config, "scale_factor", 1, 64, r->row->merge ? r->row->merge : r->kind->merge, &v->merge));
+    DOP_TRY(dop_json_u32_or(r->config, "downsample_factor", 1, 64, v->merge, &v->merge));
+    DOP_TRY(dop_json_u32_or(r->config, "spatial_merge_size", 1, 64, v->merge, &v->merge));
+    DOP_TRY(dop_json_u32_or(&r->vision, "spatial_merge_size", 1, 64, v->merge, &v->merge));
+    DOP_TRY(dop_json_u32_or(&r->vision, "pooling_kernel_size", 1, 64, v->merge, &v->merge));
+    DOP_TRY(dop_json_f64_or(r->config, "downsample_ratio", 1.0 / 64, 1, 0, &ratio));
+error:
     if (ratio > 0)
         v->merge = (uint32_t)lround(1 / ratio);
     return st;
@@ -145,38 +142,25 @@ read_facts(reader *r)
     const dop_json *const j = &r->vision;
     dop_json text = {0}, rope = {0};
     uint32_t patch = 0, frames = 1;
-    dop_status st = dop_json_u32_or(j, dop_json_has(j, "embed_dim") ? "embed_dim" : "hidden_size", 1, 1 << 16,
-                                    r->kind->hidden, &v->hidden);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, dop_json_has(j, "num_heads") ? "num_heads" : "num_attention_heads", 1, 1 << 10,
-                             r->kind->heads, &v->heads);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "head_dim", 1, 1 << 12, v->hidden / v->heads, &v->head_dim);
-    if (st == DOP_OK)
-        st = first_of(j, "patch_size", r->kind->patch, &patch);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "temporal_patch_size", 1, 16, r->kind->frames, &frames);
-    if (st == DOP_OK)
-        st = dop_json_f64_or(j, dop_json_has(j, "rms_norm_eps") ? "rms_norm_eps" : "layer_norm_eps", 0, 1, r->kind->eps,
-                             &v->eps);
-    if (st == DOP_OK)
-        st = read_act(r, j, dop_json_has(j, "hidden_activation") ? "hidden_activation" : "hidden_act", r->kind->act,
-                      &v->act);
-    if (st == DOP_OK)
-        st = read_act(r, r->config, "projector_hidden_act", r->row->merge_act, &v->merge_act);
-    if (st == DOP_OK)
-        st = dop_json_sub(r->config, "text_config", &text);
-    if (st == DOP_OK)
-        st = dop_json_f64_or(&text, "rms_norm_eps", 0, 1, 1e-5, &v->merge_eps);
-    if (st == DOP_OK)
-        st = dop_json_sub(j, "rope_parameters", &rope);
-    if (st == DOP_OK)
-        st = dop_json_f64_or(rope.object ? &rope : j, "rope_theta", 1, 1e12,
-                             r->kind->theta > 0 ? r->kind->theta : 10000, &v->rope_theta);
-    if (st == DOP_OK && r->row->sees_near)
-        st = read_sight(r, &text);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, dop_json_has(j, "embed_dim") ? "embed_dim" : "hidden_size", 1, 1 << 16,
+                                        r->kind->hidden, &v->hidden));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, dop_json_has(j, "num_heads") ? "num_heads" : "num_attention_heads", 1,
+                                        1 << 10, r->kind->heads, &v->heads));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "head_dim", 1, 1 << 12, v->hidden / v->heads, &v->head_dim));
+    DOP_RETURN_IF_ERROR(first_of(j, "patch_size", r->kind->patch, &patch));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "temporal_patch_size", 1, 16, r->kind->frames, &frames));
+    DOP_RETURN_IF_ERROR(dop_json_f64_or(j, dop_json_has(j, "rms_norm_eps") ? "rms_norm_eps" : "layer_norm_eps", 0, 1,
+                                        r->kind->eps, &v->eps));
+    DOP_RETURN_IF_ERROR(read_act(r, j, dop_json_has(j, "hidden_activation") ? "hidden_activation" : "hidden_act",
+                                 r->kind->act, &v->act));
+    DOP_RETURN_IF_ERROR(read_act(r, r->config, "projector_hidden_act", r->row->merge_act, &v->merge_act));
+    DOP_RETURN_IF_ERROR(dop_json_sub(r->config, "text_config", &text));
+    DOP_RETURN_IF_ERROR(dop_json_f64_or(&text, "rms_norm_eps", 0, 1, 1e-5, &v->merge_eps));
+    DOP_RETURN_IF_ERROR(dop_json_sub(j, "rope_parameters", &rope));
+    DOP_RETURN_IF_ERROR(dop_json_f64_or(rope.object ? &rope : j, "rope_theta", 1, 1e12,
+                                        r->kind->theta > 0 ? r->kind->theta : 10000, &v->rope_theta));
+    if (r->row->sees_near)
+        DOP_RETURN_IF_ERROR(read_sight(r, &text));
     v->row_values = 3 * frames * patch * patch;
     v->rope_theta = r->kind->theta > 0 ? v->rope_theta : 0;
     v->merge_norm_add = r->row->merge_norm_add;
@@ -188,10 +172,8 @@ read_facts(reader *r)
     if (v->rope_theta > 0 && v->head_dim % 4 != 0)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, j->path, "heads of %u values cannot rotate by row and column",
                            v->head_dim);
-    st = read_layers(r);
-    if (st == DOP_OK)
-        st = r->row->pool && !r->row->root ? read_pool(r, patch) : read_merge(r);
-    return st;
+    DOP_RETURN_IF_ERROR(read_layers(r));
+    return r->row->pool && !r->row->root ? read_pool(r, patch) : read_merge(r);
 }
 
 /* ---- weights -------------------------------------------------------------------------------------------------------- */
@@ -272,9 +254,7 @@ read_weights(reader *r)
     if (!r->after)
         r->after = r->tower;
     bool clipped = true; /* Gemma 4 says whether; other towers have no bounds */
-    dop_status st = dop_json_bool_or(&r->vision, "use_clipped_linears", !r->kind->halves, &clipped);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_json_bool_or(&r->vision, "use_clipped_linears", !r->kind->halves, &clipped));
     const dop_tower_files files = {.user = (void *)(uintptr_t)r->set,
                                    .take = take,
                                    .names = DOP_TOWER_HF,
@@ -290,8 +270,8 @@ read_weights(reader *r)
                                    .unclipped = !clipped,
                                    .arena = r->arena,
                                    .diag = r->diag};
-    st = dop_tower_weights(&files, r->m);
-    return st == DOP_OK ? check_leftovers(r) : st;
+    DOP_RETURN_IF_ERROR(dop_tower_weights(&files, r->m));
+    return check_leftovers(r);
 }
 
 dop_status

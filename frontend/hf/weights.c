@@ -1,8 +1,17 @@
 /* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges, Conv1D
  * tensors by strides, experts as one tensor or a tensor each.  Matrices are not copied; some vectors are. */
+#include "frontend/hf/weights.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/facts/names.h"
+#include "frontend/hf/attention.h"
+#include "frontend/hf/codes.h"
+#include "frontend/hf/eagle.h"
+#include "frontend/hf/encoder.h"
+#include "frontend/hf/flat.h"
 #include "frontend/hf/hf.h"
 #include "frontend/hf/image.h"
+#include "frontend/hf/keys.h"
+#include "frontend/hf/quant.h"
 #include "frontend/hf/vision.h"
 #include "frontend/vision/tower.h"
 #include "ir/interp/interp.h"
@@ -40,7 +49,7 @@ collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weigh
     const size_t value = dop_type_of(dop_hf_type(t))->bytes;
     uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
     if (!copy)
-        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(f->hf->diag);
     for (uint32_t i = 0; i < w->cols; i++)
         memcpy(copy + i * value,
                t->data + (rows->start + (uint64_t)(i / rows->block) * rows->block_step + i % rows->block) * value,
@@ -59,7 +68,7 @@ turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *
     const uint64_t row = taps * dop_type_of(dop_hf_type(t))->bytes;
     float one[DOP_MAX_TAPS], *copy = dop_arena_alloc(f->hf->arena, w->cols * sizeof *copy);
     if (!copy)
-        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(f->hf->diag);
     for (uint32_t c = 0; c < channels; c++) {
         double by = !s || !values                          ? 1
                     : c < values                           ? s->value_scale
@@ -217,37 +226,34 @@ take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uin
 {
     dop_hf *hf = f->hf;
     dop_weight *above = w;
-    dop_status st = DOP_OK;
-    for (; st == DOP_OK && n[1].role == n->role; n++) {
+    for (; n[1].role == n->role; n++) {
         char name[256];
         const dop_rows rows = dop_part_rows(f->layer, n[1].part, need->rows);
         dop_weight *below = dop_arena_alloc(hf->arena, sizeof *below);
         if (!below)
-            return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(hf->diag);
         if (need->rank != 2 || own == 0 || own >= above->rows || above->parts)
             return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "weight %s cannot be made of parts", need->name);
         dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n[1].source, name, sizeof name);
         *below = (dop_weight){.name = need->name, .rank = 2, .rows = above->rows - own, .cols = need->cols};
-        st = take(f, name, &n[1], &rows, below);
+        DOP_RETURN_IF_ERROR(take(f, name, &n[1], &rows, below));
         above->own_rows = own;
         above->below = below;
         above = below;
         own = rows.own;
     }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
 take_floats(const filler *f, const char *name, uint32_t n, float *out)
 {
     const dop_st_tensor *t = dop_st_take(&f->set, name);
-    dop_status st = t ? dop_st_check_shape(t, 1, (const uint64_t[]){n}, f->hf->diag)
-                      : DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
-    if (st == DOP_OK)
-        st = dop_hf_check_float(t, f->hf->diag);
-    if (st == DOP_OK)
-        dop_decode_row(dop_hf_type(t), t->data, n, out);
-    return st;
+    DOP_RETURN_IF_ERROR(t ? dop_st_check_shape(t, 1, (const uint64_t[]){n}, f->hf->diag)
+                          : DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name));
+    DOP_RETURN_IF_ERROR(dop_hf_check_float(t, f->hf->diag));
+    dop_decode_row(dop_hf_type(t), t->data, n, out);
+    return DOP_OK;
 }
 
 /* Makes w, a vector, from tensors with the values of one head each; the * in `pattern` stands for the head's number. */
@@ -260,7 +266,7 @@ take_heads(filler *f, const char *pattern, dop_weight *w)
                                                                    : 0;
     float *all = dop_arena_alloc(f->hf->arena, w->cols * sizeof *all);
     if (!all)
-        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(f->hf->diag);
     for (uint32_t i = 0; n && i < w->cols / n; i++) {
         char name[272];
         dop_expert_name(pattern, i, name, sizeof name);
@@ -283,7 +289,7 @@ pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
     const uint32_t half = t->n_kv_heads / 2, n = 2 * t->n_kv_heads, dim = t->head_dim;
     dop_weight *pieces = dop_arena_alloc(f->hf->arena, n * sizeof *pieces);
     if (!pieces)
-        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(f->hf->diag);
     if (w->parts || half == 0)
         return DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s: heads of it cannot be paired", w->source);
     for (uint32_t i = n; i-- > 0;) {
@@ -312,7 +318,7 @@ fourfold(const filler *f, dop_weight *w)
     const size_t value = dop_type_of(w->type)->bytes;
     uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
     if (!copy)
-        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(f->hf->diag);
     for (uint32_t i = 0; i < w->cols; i++)
         memcpy(copy + i * value, w->data + i / 4 * value, value);
     w->data = copy;
@@ -328,7 +334,7 @@ take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
     float *v = dop_arena_alloc(f->hf->arena, (4 * (size_t)n + 1) * sizeof *v);
     double dots[2] = {0};
     if (!v)
-        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(f->hf->diag);
     for (uint32_t i = 0; i < 4; i++) {
         char full[272];
         snprintf(full, sizeof full, "%s%s", name, ends[i]);
@@ -357,7 +363,7 @@ take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, cons
     dop_status st = DOP_OK;
     float *all = dop_arena_alloc(f->hf->arena, w->cols * sizeof *all);
     if (!all)
-        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(f->hf->diag);
     for (const dop_tensor_name *at = n; st == DOP_OK && at->role == n->role; at++) {
         char name[256];
         dop_hf_full_name(f->prefix, f->hf->family->layer_prefix, need, at->source, name, sizeof name);
@@ -483,7 +489,7 @@ fill_answers(filler *f, const dop_weight_need *need)
                            name);
     uint8_t *copy = dop_arena_alloc(hf->arena, 2 * w.row_stride);
     if (!copy)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     for (int i = 0; i < 2; i++)
         memcpy(copy + (size_t)i * w.row_stride, w.data + (id[i] == first ? 0 : w.block_stride), w.row_stride);
     w.data = copy;
@@ -502,7 +508,6 @@ fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t 
     const dop_rows rows = {.total = need->rank == 1 ? need->cols : need->rows};
     dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols};
     char name[256];
-    dop_status st = DOP_OK;
     f->layer = NULL;
     snprintf(name, sizeof name, "%s", source);
     if (hf->answers[0] != hf->answers[1])
@@ -517,12 +522,10 @@ fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t 
     filler other = {.hf = hf, .prefix = ""};
     dop_map *maps = NULL;
     uint32_t n_maps = 0;
-    st = dop_st_open_dir(hf->dense_dirs[dense], hf->arena, hf->diag, &other.set, &maps, &n_maps);
-    if (st == DOP_OK)
-        st = dop_weights_keep(all, maps, n_maps, hf->diag);
-    if (st == DOP_OK)
-        st = take(&other, name, &plain, &rows, &w);
-    return st == DOP_OK ? dop_weights_add(all, &w, hf->arena, hf->diag) : st;
+    DOP_RETURN_IF_ERROR(dop_st_open_dir(hf->dense_dirs[dense], hf->arena, hf->diag, &other.set, &maps, &n_maps));
+    DOP_RETURN_IF_ERROR(dop_weights_keep(all, maps, n_maps, hf->diag));
+    DOP_RETURN_IF_ERROR(take(&other, name, &plain, &rows, &w));
+    return dop_weights_add(all, &w, hf->arena, hf->diag);
 }
 
 static dop_status
@@ -616,17 +619,17 @@ leftovers(const filler *f)
                        .layers_key = hf->family->keys->layers};
     char first[64];
     l.layers_key = dop_hf_key(hf, l.layers_key, first, sizeof first);
-    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(draft_layers), 0, &l.draft_layers);
-    for (uint32_t i = 0; st == DOP_OK && i < f->set.n; i++) {
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(draft_layers), 0, &l.draft_layers));
+    for (uint32_t i = 0; i < f->set.n; i++) {
         const dop_st_tensor *t = &f->set.tensors[i];
         if (f->set.taken[i])
             continue;
         if (zero_bias(hf, t))
             l.excused[DOP_EXCUSE_ZERO_BIAS]++;
         else
-            st = dop_leftovers_add(&l, t->name, t->rank, t->file);
+            DOP_RETURN_IF_ERROR(dop_leftovers_add(&l, t->name, t->rank, t->file));
     }
-    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+    return dop_leftovers_finish(&l);
 }
 
 /* Reads how pictures are prepared.  Without it a plan has the vision part, and cannot be given files. */
@@ -663,7 +666,7 @@ read_vision(filler *f)
     char note[sizeof why.message + 64];
     bool *taken = dop_arena_alloc(hf->arena, f->set.n + 1);
     if (!taken)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(hf->diag);
     memcpy(taken, f->set.taken, f->set.n);
     dop_status st = dop_hf_vision(&hf->top, &f->set, hf->arena, &why, &present, &v);
     if (st == DOP_E_INPUT) {
@@ -684,11 +687,10 @@ read_audio(filler *f)
     dop_checkpoint *m = f->hf->model;
     dop_vision_model v = {0};
     uint32_t *suppressed = NULL;
-    dop_status st = dop_hf_audio(f->hf, &f->set, &v);
-    if (st == DOP_OK)
-        st = dop_hf_suppressed(f->hf, &suppressed);
+    DOP_RETURN_IF_ERROR(dop_hf_audio(f->hf, &f->set, &v));
+    DOP_RETURN_IF_ERROR(dop_hf_suppressed(f->hf, &suppressed));
     m->suppressed = suppressed;
-    return st == DOP_OK ? dop_checkpoint_tower(m, &v, f->hf->diag) : st;
+    return dop_checkpoint_tower(m, &v, f->hf->diag);
 }
 
 /* Has the checkpoint an output matrix? */
@@ -709,10 +711,10 @@ settle_tied(filler *f)
 {
     dop_hf *hf = f->hf;
     bool outer = false;
-    dop_status st = dop_json_bool_or(&hf->top, "tie_word_embeddings", false, &outer);
-    if (st == DOP_OK && outer && !hf->model->arch.tied && !has_head(f))
+    DOP_RETURN_IF_ERROR(dop_json_bool_or(&hf->top, "tie_word_embeddings", false, &outer));
+    if (outer && !hf->model->arch.tied && !has_head(f))
         hf->model->arch.tied = true;
-    return st;
+    return DOP_OK;
 }
 
 /* A model without output matrix computes hidden states; the embedding is then taken for the matrix, as if the two were tied. */

@@ -1,5 +1,8 @@
 /* The model part of manifest.json to facts.  A field that is null, or that an older manifest lacks, means "none"; for a
  * multiplier, 1. */
+#include "frontend/facts/chat_file.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
 #include "frontend/rdrr/rdrr.h"
 
 #include <math.h>
@@ -67,20 +70,19 @@ refuse(dop_rdrr *r, const sections *s)
     };
     const char *type = NULL;
     bool causal = true;
-    dop_status st = dop_json_str_or(&r->top, "modelType", "transformer", &type);
-    if (st == DOP_OK && strcmp(type, "transformer") != 0)
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&r->top, "modelType", "transformer", &type));
+    if (strcmp(type, "transformer") != 0)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "modelType \"%.60s\" is not supported; known: transformer",
                            type);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&s->attention, DOP_RDRR(causal), true, &causal);
-    if (st == DOP_OK && !causal)
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&s->attention, DOP_RDRR(causal), true, &causal));
+    if (!causal)
         return unsupported(&s->attention, "causal", "attention in both directions");
-    for (size_t i = 0; st == DOP_OK && i < sizeof list / sizeof *list; i++) {
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         const json_t *v = dop_json_get(list[i].j, list[i].key);
         if (v && !json_is_false(v) && !(json_is_number(v) && json_number_value(v) == 0.0))
             return unsupported(list[i].j, list[i].key, list[i].what);
     }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -142,9 +144,7 @@ read_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
     const uint32_t n = r->model->arch.n_layers;
     const char *type = NULL, *global = NULL;
     uint32_t period = 0, offset = 0;
-    dop_status st = dop_json_str_or(j, "type", "uniform", &type);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_json_str_or(j, "type", "uniform", &type));
     *out_uniform = strcmp(type, "uniform") == 0;
     if (strcmp(type, "custom") == 0 || strcmp(type, "explicit") == 0)
         return read_custom_pattern(r, j, sliding);
@@ -154,24 +154,23 @@ read_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
         return DOP_OK;
     }
     if (strcmp(type, "alternating") == 0) {
-        st = dop_json_str_or(j, "globalPattern", "odd", &global);
-        if (st == DOP_OK && strcmp(global, "odd") != 0 && strcmp(global, "even") != 0)
-            st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sglobalPattern \"%.40s\" is not odd or even", j->where,
-                             global);
-        for (uint32_t i = 0; st == DOP_OK && i < n; i++)
+        DOP_RETURN_IF_ERROR(dop_json_str_or(j, "globalPattern", "odd", &global));
+        if (strcmp(global, "odd") != 0 && strcmp(global, "even") != 0)
+            return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sglobalPattern \"%.40s\" is not odd or even", j->where,
+                               global);
+        for (uint32_t i = 0; i < n; i++)
             sliding[i] = (i % 2 == 1) != (strcmp(global, "odd") == 0);
-        return st;
+        return DOP_OK;
     }
     if (strcmp(type, "every_n") != 0)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
                            "%stype \"%.40s\" is not supported; known: uniform, alternating, every_n, custom", j->where,
                            type);
-    st = dop_json_u32(j, "period", 1, DOP_MAX_LAYERS, &period);
-    if (st == DOP_OK)
-        st = dop_json_u32_or(j, "offset", 0, DOP_MAX_LAYERS, 0, &offset);
-    for (uint32_t i = 0; st == DOP_OK && i < n; i++)
+    DOP_RETURN_IF_ERROR(dop_json_u32(j, "period", 1, DOP_MAX_LAYERS, &period));
+    DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "offset", 0, DOP_MAX_LAYERS, 0, &offset));
+    for (uint32_t i = 0; i < n; i++)
         sliding[i] = i % period != offset % period;
-    return st;
+    return DOP_OK;
 }
 
 /* ---- rotary ------------------------------------------------------------------------------------------------------- */
@@ -202,39 +201,32 @@ read_scaling(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
                  {"longrope", DOP_ROPE_LONGROPE}};
     const char *type = NULL;
     uint32_t n_short = 0, n_long = 0;
-    dop_status st = dop_json_str_or(j, k->type, "default", &type);
+    DOP_RETURN_IF_ERROR(dop_json_str_or(j, k->type, "default", &type));
     size_t i = 0;
-    while (st == DOP_OK && i < sizeof kinds / sizeof *kinds && strcmp(kinds[i].name, type) != 0)
+    while (i < sizeof kinds / sizeof *kinds && strcmp(kinds[i].name, type) != 0)
         i++;
-    if (st == DOP_OK && i == sizeof kinds / sizeof *kinds)
+    if (i == sizeof kinds / sizeof *kinds)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
                            "%s%s \"%.40s\" is not supported; known: linear, yarn, longrope", j->where, k->type, type);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(j, k->factor, 1, &rope->factor);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(j, k->beta_fast, 32, &rope->beta_fast);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(j, k->beta_slow, 1, &rope->beta_slow);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(j, k->original, r->model->arch.ctx_train, &rope->original_ctx);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, k->factor, 1, &rope->factor));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, k->beta_fast, 32, &rope->beta_fast));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, k->beta_slow, 1, &rope->beta_slow));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(j, k->original, r->model->arch.ctx_train, &rope->original_ctx));
     rope->scaling = kinds[i].scaling;
     rope->truncate = true;
     if (rope->scaling != DOP_ROPE_LONGROPE)
         return DOP_OK;
-    st = dop_json_f64_list(j, "longropeShortFactor", 1e-6, 1e6, r->arena, &rope->short_factors, &n_short);
-    if (st == DOP_OK)
-        st = dop_json_f64_list(j, "longropeLongFactor", 1e-6, 1e6, r->arena, &rope->long_factors, &n_long);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(j, DOP_RDRR(rope_ctx_long), rope->original_ctx, &rope->original_ctx);
+    DOP_RETURN_IF_ERROR(
+        dop_json_f64_list(j, "longropeShortFactor", 1e-6, 1e6, r->arena, &rope->short_factors, &n_short));
+    DOP_RETURN_IF_ERROR(dop_json_f64_list(j, "longropeLongFactor", 1e-6, 1e6, r->arena, &rope->long_factors, &n_long));
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(j, DOP_RDRR(rope_ctx_long), rope->original_ctx, &rope->original_ctx));
     rope->n_factors = rope->dims / 2;
     rope->factor = (double)r->model->arch.ctx_train / rope->original_ctx;
-    if (st == DOP_OK && (n_short != rope->n_factors || n_long != rope->n_factors))
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
-                         "%slongropeShortFactor and longropeLongFactor have %u and %u entries, expected %u", j->where,
-                         n_short, n_long, rope->n_factors);
-    return st;
+    if ((n_short != rope->n_factors || n_long != rope->n_factors))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
+                           "%slongropeShortFactor and longropeLongFactor have %u and %u entries, expected %u", j->where,
+                           n_short, n_long, rope->n_factors);
+    return DOP_OK;
 }
 
 static dop_status
@@ -244,21 +236,18 @@ read_rope(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
     double partial = 1;
     uint32_t base_dim = 0;
     *rope = (dop_rope){0};
-    dop_status st = dop_fact_f64(j, k->theta, &rope->theta);
-    if (st == DOP_OK)
-        st = dop_fact_f64_or(j, k->partial, 1, &partial);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(j, DOP_RDRR(interleaved), false, &rope->interleaved);
+    DOP_RETURN_IF_ERROR(dop_fact_f64(j, k->theta, &rope->theta));
+    DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, k->partial, 1, &partial));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(j, DOP_RDRR(interleaved), false, &rope->interleaved));
     rope->dims = (uint32_t)((double)head_dim * partial);
-    if (st == DOP_OK && (rope->dims == 0 || rope->dims % 2 != 0))
+    if ((rope->dims == 0 || rope->dims % 2 != 0))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
                            "%s%s: %u of %u values of a head turn, expected an even number", j->where, k->partial->key,
                            rope->dims, head_dim);
-    if (st == DOP_OK)
-        st = dop_fact_u32_or(j, k->base_dim, rope->dims, &base_dim);
-    if (st == DOP_OK && base_dim != rope->dims)
+    DOP_RETURN_IF_ERROR(dop_fact_u32_or(j, k->base_dim, rope->dims, &base_dim));
+    if (base_dim != rope->dims)
         return unsupported(j, k->base_dim->key, "a frequency base other than the rotated values");
-    return st == DOP_OK ? read_scaling(r, j, k, rope) : st;
+    return read_scaling(r, j, k, rope);
 }
 
 static dop_status
@@ -269,7 +258,7 @@ read_layers(dop_rdrr *r, const sections *s)
     bool *sliding = dop_arena_alloc(r->arena, a->n_layers * sizeof *sliding);
     a->layers = dop_arena_alloc(r->arena, a->n_layers * sizeof *a->layers);
     if (!sliding || !a->layers)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     bool uniform = false;
     dop_status st = read_pattern(r, &s->pattern, sliding, &uniform);
     if (st == DOP_OK)
@@ -330,17 +319,16 @@ read_ffn(dop_rdrr *r, const sections *s)
 {
     dop_ffn *f = &r->layer.ffn;
     const char *name = NULL, *mode = NULL;
-    dop_status st = dop_json_str_or(&s->ffn, "activation", "silu", &name);
-    if (st == DOP_OK)
-        st = dop_fact_flag_or(&s->ffn, DOP_RDRR(ffn_gated), true, &f->gated);
-    if (st == DOP_OK)
-        st = dop_json_str_or(&s->ffn, "branchMode", "auto", &mode);
-    if (st == DOP_OK && strcmp(mode, "auto") != 0 && strcmp(mode, "dense") != 0)
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&s->ffn, "activation", "silu", &name));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(&s->ffn, DOP_RDRR(ffn_gated), true, &f->gated));
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&s->ffn, "branchMode", "auto", &mode));
+    if (strcmp(mode, "auto") != 0 && strcmp(mode, "dense") != 0)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sbranchMode \"%.40s\" is not supported; known: auto, dense",
                            s->ffn.where, mode);
-    if (st == DOP_OK && !dop_act_by_rdrr_name(name, &f->act))
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sactivation \"%.40s\" is not supported", s->ffn.where, name);
-    return st;
+    if (!dop_act_by_rdrr_name(name, &f->act))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sactivation \"%.40s\" is not supported", s->ffn.where,
+                           name);
+    return DOP_OK;
 }
 
 static dop_status
@@ -410,7 +398,7 @@ read_text(dop_rdrr *r, const sections *s)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tokenizer.file \"%.100s\" is not a plain file name", file);
     char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, file);
     if (!path)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     dop_map probe;
     if (dop_map_open(path, NULL, &probe) == DOP_OK)
         m->tokenizer_json_path = path;
@@ -436,18 +424,12 @@ dop_rdrr_config(dop_rdrr *r)
     dop_arch_defaults(a, &r->layer);
     snprintf(a->family, sizeof a->family, "rdrr");
     r->prefix = dop_hf_prefix(has_tensor, r, "embed_tokens.weight", "model.");
-    dop_status st = open_sections(r, &s);
-    if (st == DOP_OK)
-        st = refuse(r, &s);
-    if (st == DOP_OK)
-        st = read_sizes(r, &s);
-    if (st == DOP_OK)
-        st = read_norms(r, &s);
-    if (st == DOP_OK)
-        st = read_ffn(r, &s);
-    if (st == DOP_OK)
-        st = read_output(r, &s);
-    if (st == DOP_OK)
-        st = read_layers(r, &s);
-    return st == DOP_OK ? read_text(r, &s) : st;
+    DOP_RETURN_IF_ERROR(open_sections(r, &s));
+    DOP_RETURN_IF_ERROR(refuse(r, &s));
+    DOP_RETURN_IF_ERROR(read_sizes(r, &s));
+    DOP_RETURN_IF_ERROR(read_norms(r, &s));
+    DOP_RETURN_IF_ERROR(read_ffn(r, &s));
+    DOP_RETURN_IF_ERROR(read_output(r, &s));
+    DOP_RETURN_IF_ERROR(read_layers(r, &s));
+    return read_text(r, &s);
 }

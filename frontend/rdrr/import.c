@@ -1,5 +1,7 @@
 /* RDRR directories: shards opened and verified, tensors to canonical weights. */
+#include "frontend/rdrr/import.h"
 #include "frontend/facts/leftovers.h"
+#include "frontend/facts/names.h"
 #include "frontend/rdrr/rdrr.h"
 
 #include "ir/interp/interp.h" /* dop_decode_row */
@@ -72,11 +74,10 @@ leftovers(const dop_rdrr *r)
                        .facts = "the manifest",
                        .layer_prefix = "layers.",
                        .layers_key = "architecture.numLayers"};
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; st == DOP_OK && i < r->n_tensors; i++)
+    for (uint32_t i = 0; i < r->n_tensors; i++)
         if (!r->tensors[i].taken)
-            st = dop_leftovers_add(&l, r->tensors[i].name, r->tensors[i].rank, r->path);
-    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+            DOP_RETURN_IF_ERROR(dop_leftovers_add(&l, r->tensors[i].name, r->tensors[i].rank, r->path));
+    return dop_leftovers_finish(&l);
 }
 
 static dop_status
@@ -89,8 +90,8 @@ check_use(void *user, const dop_weight_need *need)
 dop_status
 dop_rdrr_check_tensors(dop_rdrr *r)
 {
-    dop_status st = dop_arch_each_weight(&r->model->arch, check_use, r);
-    return st == DOP_OK ? leftovers(r) : st;
+    DOP_RETURN_IF_ERROR(dop_arch_each_weight(&r->model->arch, check_use, r));
+    return leftovers(r);
 }
 
 /* ---- shards ------------------------------------------------------------------------------------------------------- */
@@ -129,22 +130,20 @@ open_shard(dop_rdrr *r, uint32_t i)
         uint32_t cap = w->cap_maps ? 2 * w->cap_maps : 16;
         dop_map *maps = realloc(w->maps, cap * sizeof *maps);
         if (!maps)
-            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(r->diag);
         w->maps = maps;
         w->cap_maps = cap;
     }
     dop_map *map = &w->maps[w->n_maps];
-    dop_status st = path ? dop_map_open(path, r->diag, map) : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(path ? dop_map_open(path, r->diag, map) : DOP_NO_MEMORY(r->diag));
     w->n_maps++;
     r->shards[i].data = map->data;
     if (r->shards[i].algorithm == DOP_RDRR_BLAKE3 && !r->unverified) {
         r->unverified = true;
-        st = dop_checkpoint_note(r->model, "shards not verified: their hashes are blake3, only sha256 is checked",
-                                 r->diag);
+        DOP_RETURN_IF_ERROR(dop_checkpoint_note(
+            r->model, "shards not verified: their hashes are blake3, only sha256 is checked", r->diag));
     }
-    return st == DOP_OK ? verify(r, i, path, map) : st;
+    return verify(r, i, path, map);
 }
 
 /* Gives a tensor's bytes in one piece: where they lie, or a copy where they are spread over shards. */
@@ -208,11 +207,8 @@ fill(void *user, const dop_weight_need *need)
     dop_rdrr *r = user;
     use u;
     const uint8_t *data = NULL;
-    dop_status st = find_use(r, need, &u);
-    if (st == DOP_OK)
-        st = gather(r, u.tensor, &data);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(find_use(r, need, &u));
+    DOP_RETURN_IF_ERROR(gather(r, u.tensor, &data));
     const dop_rdrr_tensor *t = u.tensor;
     const dop_type_info *type = dop_type_of(t->type);
     dop_weight w = {.name = need->name,
@@ -231,9 +227,9 @@ fill(void *user, const dop_weight_need *need)
         w.col_stride = (uint64_t)need->rows * type->bytes;
     } else if (type->kind == DOP_KIND_QUANT &&
                (u.swapped || (t->layout == DOP_RDRR_FLAT && need->cols % type->block != 0))) {
-        st = unpack(r, &u, data, &w);
+        DOP_RETURN_IF_ERROR(unpack(r, &u, data, &w));
     }
-    return st == DOP_OK ? dop_weights_add(&r->model->weights, &w, r->arena, r->diag) : st;
+    return dop_weights_add(&r->model->weights, &w, r->arena, r->diag);
 }
 
 /* Opens and verifies the shards that are needed and fills model->weights. */
@@ -241,12 +237,10 @@ static dop_status
 find_weights(dop_rdrr *r)
 {
     dop_weights *w = &r->model->weights;
-    dop_status st = dop_rdrr_check_tensors(r);
-    if (st == DOP_OK)
-        st = dop_arch_each_weight(&r->model->arch, fill, r);
-    if (st == DOP_OK)
-        st = dop_weights_seal(w, r->diag);
-    return st == DOP_OK ? dop_arch_check_weights(&r->model->arch, w, r->path, r->diag) : st;
+    DOP_RETURN_IF_ERROR(dop_rdrr_check_tensors(r));
+    DOP_RETURN_IF_ERROR(dop_arch_each_weight(&r->model->arch, fill, r));
+    DOP_RETURN_IF_ERROR(dop_weights_seal(w, r->diag));
+    return dop_arch_check_weights(&r->model->arch, w, r->path, r->diag);
 }
 
 dop_status
@@ -255,16 +249,14 @@ dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m)
     dop_rdrr r = {.dir = dir, .arena = m->arena, .diag = diag, .model = m};
     r.path = dop_arena_printf(m->arena, "%s/manifest.json", dir);
     if (!r.path)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = dop_rdrr_open(&r);
-    if (st == DOP_OK)
-        st = dop_rdrr_config(&r);
-    if (st == DOP_OK)
-        st = dop_rdrr_path(&r);
-    if (st == DOP_OK)
-        st = dop_arch_check(&m->arch, r.path, diag);
-    if (st == DOP_OK)
-        st = find_weights(&r);
+        return DOP_NO_MEMORY(diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_rdrr_open(&r));
+    DOP_TRY(dop_rdrr_config(&r));
+    DOP_TRY(dop_rdrr_path(&r));
+    DOP_TRY(dop_arch_check(&m->arch, r.path, diag));
+    DOP_TRY(find_weights(&r));
+error:
     dop_rdrr_close(&r);
     return st;
 }

@@ -49,28 +49,25 @@ read_shard(dop_rdrr *r, uint32_t i, const json_t *entry, uint64_t *at)
     if (!json_is_object(entry))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u] is %s, expected an object", i,
                            dop_json_kind(entry));
-    dop_status st = dop_json_str_or(&j, "fileName", NULL, &s->file);
-    if (st == DOP_OK)
-        st = dop_json_str_or(&j, "filename", s->file, &s->file);
-    if (st == DOP_OK && !s->file)
-        st = dop_json_missing(&j, "filename");
-    if (st == DOP_OK && (!*s->file || strchr(s->file, '/') || s->file[0] == '.'))
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u].filename \"%.100s\" is not a plain file name", i,
-                         s->file);
-    if (st == DOP_OK)
-        st = dop_json_u64(&j, "size", 1, max_bytes, &s->size);
-    if (st == DOP_OK && dop_json_has(&j, "index"))
-        st = dop_json_u64(&j, "index", i, i, &index);
-    if (st == DOP_OK && dop_json_has(&j, "offset"))
-        st = dop_json_u64(&j, "offset", *at, *at, &offset);
-    if (st == DOP_OK)
-        st = dop_json_str_or(&j, "blake3", NULL, &legacy);
-    if (st == DOP_OK)
-        st = dop_json_str_or(&j, "hash", legacy, &s->hash);
-    if (st == DOP_OK)
-        st = read_algorithm(&j, &r->top, &s->algorithm);
-    if (st == DOP_OK && (!s->hash || strlen(s->hash) != 64 || strspn(s->hash, "0123456789abcdef") != 64))
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u].hash is not 64 hexadecimal digits", i);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_json_str_or(&j, "fileName", NULL, &s->file));
+    DOP_TRY(dop_json_str_or(&j, "filename", s->file, &s->file));
+    if (!s->file)
+        DOP_TRY(dop_json_missing(&j, "filename"));
+    if ((!*s->file || strchr(s->file, '/') || s->file[0] == '.'))
+        DOP_TRY(DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u].filename \"%.100s\" is not a plain file name", i,
+                            s->file));
+    DOP_TRY(dop_json_u64(&j, "size", 1, max_bytes, &s->size));
+    if (dop_json_has(&j, "index"))
+        DOP_TRY(dop_json_u64(&j, "index", i, i, &index));
+    if (dop_json_has(&j, "offset"))
+        DOP_TRY(dop_json_u64(&j, "offset", *at, *at, &offset));
+    DOP_TRY(dop_json_str_or(&j, "blake3", NULL, &legacy));
+    DOP_TRY(dop_json_str_or(&j, "hash", legacy, &s->hash));
+    DOP_TRY(read_algorithm(&j, &r->top, &s->algorithm));
+    if ((!s->hash || strlen(s->hash) != 64 || strspn(s->hash, "0123456789abcdef") != 64))
+        DOP_TRY(DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u].hash is not 64 hexadecimal digits", i));
+error:
     *at += s->size;
     return st;
 }
@@ -85,7 +82,7 @@ read_shards(dop_rdrr *r)
     r->n_shards = (uint32_t)json_array_size(list);
     r->shards = dop_arena_alloc(r->arena, r->n_shards * sizeof *r->shards);
     if (!r->shards)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     dop_status st = DOP_OK;
     for (uint32_t i = 0; st == DOP_OK && i < r->n_shards; i++)
         st = read_shard(r, i, json_array_get(list, i), &at);
@@ -99,15 +96,14 @@ add_span(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j, const char *shard_k
 {
     uint64_t shard = 0, end = 0;
     dop_rdrr_span *s = &t->spans[t->n_spans++];
-    dop_status st = dop_json_u64(j, shard_key, 0, r->n_shards - 1, &shard);
-    if (st == DOP_OK)
-        st = dop_json_u64(j, "offset", 0, max_bytes, &s->offset);
+    DOP_RETURN_IF_ERROR(dop_json_u64(j, shard_key, 0, r->n_shards - 1, &shard));
+    DOP_RETURN_IF_ERROR(dop_json_u64(j, "offset", 0, max_bytes, &s->offset));
     s->shard = (uint32_t)shard;
     s->size = size;
-    if (st == DOP_OK && (!dop_add_u64(s->offset, size, &end) || end > r->shards[shard].size))
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s ends at byte %llu of shard %u, which has %llu",
-                         t->name, (unsigned long long)end, s->shard, (unsigned long long)r->shards[shard].size);
-    return st;
+    if ((!dop_add_u64(s->offset, size, &end) || end > r->shards[shard].size))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s ends at byte %llu of shard %u, which has %llu",
+                           t->name, (unsigned long long)end, s->shard, (unsigned long long)r->shards[shard].size);
+    return DOP_OK;
 }
 
 static dop_status
@@ -121,7 +117,7 @@ read_spans(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
                            MAX_SPANS);
     t->spans = dop_arena_alloc(r->arena, n * sizeof *t->spans);
     if (!t->spans)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     if (!list)
         return add_span(r, t, j, "shard", t->size);
     for (size_t i = 0; i < n; i++) {
@@ -213,9 +209,7 @@ read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
     if (!json_is_object(entry))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s is %s, expected an object", t->name,
                            dop_json_kind(entry));
-    dop_status st = dop_json_str_or(&j, "dtype", "", &t->dtype);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "dtype", "", &t->dtype));
     size_t k = 0;
     while (k < sizeof dtypes / sizeof *dtypes && strcmp(dtypes[k].name, t->dtype) != 0)
         k++;
@@ -225,21 +219,20 @@ read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
     t->type = dtypes[k].type;
     bits = dtypes[k].bits;
     t->transformed = dop_json_has(&j, "sourceTransform");
-    st = read_layout(r, t, &j);
-    if (st == DOP_OK)
-        st = read_shape(r, t, &j);
-    if (st == DOP_OK)
-        st = dop_json_u64(&j, "size", 1, max_bytes, &t->size);
-    if (st == DOP_OK && !t->transformed && (!bytes_of(t, bits, &bytes) || bytes != t->size)) {
+    DOP_RETURN_IF_ERROR(read_layout(r, t, &j));
+    DOP_RETURN_IF_ERROR(read_shape(r, t, &j));
+    DOP_RETURN_IF_ERROR(dop_json_u64(&j, "size", 1, max_bytes, &t->size));
+    if (!t->transformed && (!bytes_of(t, bits, &bytes) || bytes != t->size)) {
         /* The stated shape may be that of the stored, transposed matrix. */
         dop_rdrr_tensor swapped = *t;
         swapped.shape[0] = t->shape[1];
         swapped.shape[1] = t->shape[0];
         if (t->layout != DOP_RDRR_COLUMN || t->rank != 2 || !bytes_of(&swapped, bits, &bytes) || bytes != t->size)
-            st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s: size is %llu, but shape and type %s take %llu",
-                             t->name, (unsigned long long)t->size, t->dtype, (unsigned long long)bytes);
+            return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
+                               "tensor %s: size is %llu, but shape and type %s take %llu", t->name,
+                               (unsigned long long)t->size, t->dtype, (unsigned long long)bytes);
     }
-    return st == DOP_OK ? read_spans(r, t, &j) : st;
+    return read_spans(r, t, &j);
 }
 
 static int
@@ -266,7 +259,7 @@ read_tensors(dop_rdrr *r)
         const char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, file);
         st = path ? dop_json_decode_file(&(dop_json_how){.path = path, .flags = DOP_JSON_UNIQUE}, r->diag,
                                          &r->tensors_root)
-                  : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+                  : DOP_NO_MEMORY(r->diag);
         if (st == DOP_OK)
             st = dop_json_root(r->tensors_root, path, r->diag, &list);
     }
@@ -277,7 +270,7 @@ read_tensors(dop_rdrr *r)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%zu tensors do not fit", n);
     r->tensors = dop_arena_alloc(r->arena, (n ? n : 1) * sizeof *r->tensors);
     if (!r->tensors)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     json_object_foreach((json_t *)(uintptr_t)list.object, name, entry)
     {
         dop_rdrr_tensor *t = &r->tensors[r->n_tensors++];
@@ -332,16 +325,13 @@ check_version(dop_rdrr *r)
 dop_status
 dop_rdrr_open(dop_rdrr *r)
 {
-    dop_status st = dop_json_decode_file(&(dop_json_how){.path = r->path, .flags = DOP_JSON_UNIQUE}, r->diag, &r->root);
-    if (st == DOP_OK)
-        st = dop_json_root(r->root, r->path, r->diag, &r->top);
-    if (st == DOP_OK)
-        st = check_version(r);
-    if (st == DOP_OK)
-        st = read_shards(r);
-    if (st == DOP_OK)
-        st = read_tensors(r);
-    return st == DOP_OK ? check_groups(r) : st;
+    DOP_RETURN_IF_ERROR(
+        dop_json_decode_file(&(dop_json_how){.path = r->path, .flags = DOP_JSON_UNIQUE}, r->diag, &r->root));
+    DOP_RETURN_IF_ERROR(dop_json_root(r->root, r->path, r->diag, &r->top));
+    DOP_RETURN_IF_ERROR(check_version(r));
+    DOP_RETURN_IF_ERROR(read_shards(r));
+    DOP_RETURN_IF_ERROR(read_tensors(r));
+    return check_groups(r);
 }
 
 void

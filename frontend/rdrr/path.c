@@ -41,7 +41,7 @@ add_step(dop_rdrr *r, const dop_path_step *step)
     if ((m->n_path & (m->n_path - 1)) == 0) { /* 0 or a power of two: full */
         dop_path_step *list = dop_arena_alloc(r->arena, (m->n_path ? 2 * m->n_path : 1) * sizeof *list);
         if (!list)
-            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(r->diag);
         if (m->n_path)
             memcpy(list, m->path, m->n_path * sizeof *list);
         m->path = list;
@@ -51,7 +51,7 @@ add_step(dop_rdrr *r, const dop_path_step *step)
     copy.kernel = dop_arena_strdup(r->arena, step->kernel);
     copy.entry = dop_arena_strdup(r->arena, step->entry);
     if (!copy.op || !copy.kernel || !copy.entry)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     m->path[m->n_path++] = copy;
     return DOP_OK;
 }
@@ -83,17 +83,14 @@ read_tuple(dop_rdrr *r, const place *p, const json_t *tuple)
     if (json_array_size(tuple) < 2 || json_array_size(tuple) > 3 || !op || !key)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s: a step is not [op, kernel] or [op, kernel, weights]",
                            p->where);
-    dop_status st = check_op(r, p->where, op);
-    if (st == DOP_OK)
-        st = dop_json_sub(p->kernels, key, &kernel);
-    if (st == DOP_OK && !kernel.object)
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s: kernel \"%.60s\" of op %s is not in execution.kernels",
-                         p->where, key, op);
-    if (st == DOP_OK)
-        st = dop_json_str_or(&kernel, "kernel", "", &step.kernel);
-    if (st == DOP_OK)
-        st = dop_json_str_or(&kernel, "entry", "main", &step.entry);
-    return st == DOP_OK ? add_step(r, &step) : st;
+    DOP_RETURN_IF_ERROR(check_op(r, p->where, op));
+    DOP_RETURN_IF_ERROR(dop_json_sub(p->kernels, key, &kernel));
+    if (!kernel.object)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s: kernel \"%.60s\" of op %s is not in execution.kernels",
+                           p->where, key, op);
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "kernel", "", &step.kernel));
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "entry", "main", &step.entry));
+    return add_step(r, &step);
 }
 
 /* Reads a step of the older form, {op, kernel, entry}. */
@@ -103,18 +100,15 @@ read_object(dop_rdrr *r, const place *p, const json_t *object)
     dop_json j = {.object = object, .path = r->path, .diag = r->diag};
     dop_path_step step = {.phase = p->phase, .layer = p->layer};
     snprintf(j.where, sizeof j.where, "%.80s: ", p->where);
-    dop_status st = dop_json_str_or(&j, "op", NULL, &step.op);
-    if (st == DOP_OK && !step.op)
-        st = dop_json_missing(&j, "op");
-    if (st == DOP_OK)
-        st = check_op(r, p->where, step.op);
-    if (st == DOP_OK)
-        st = dop_json_str_or(&j, "kernel", NULL, &step.kernel);
-    if (st == DOP_OK && !step.kernel)
-        st = dop_json_missing(&j, "kernel");
-    if (st == DOP_OK)
-        st = dop_json_str_or(&j, "entry", "main", &step.entry);
-    return st == DOP_OK ? add_step(r, &step) : st;
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "op", NULL, &step.op));
+    if (!step.op)
+        DOP_RETURN_IF_ERROR(dop_json_missing(&j, "op"));
+    DOP_RETURN_IF_ERROR(check_op(r, p->where, step.op));
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "kernel", NULL, &step.kernel));
+    if (!step.kernel)
+        DOP_RETURN_IF_ERROR(dop_json_missing(&j, "kernel"));
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "entry", "main", &step.entry));
+    return add_step(r, &step);
 }
 
 static dop_status
@@ -198,28 +192,28 @@ read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
     const char *id = json_string_value(v);
     if (!v)
         return DOP_OK;
-    dop_status st = id ? DOP_OK : dop_json_sub(j, key, &path);
-    if (st == DOP_OK && !id)
-        st = dop_json_str_or(&path, "id", NULL, &id);
-    if (st == DOP_OK && id && !(r->model->path_name = dop_arena_strdup(r->arena, id)))
-        st = DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
-    if (st != DOP_OK || json_is_string(v))
-        return st;
-    st = read_dtype(&path, "activationDtype", &r->model->path_act);
-    if (st == DOP_OK)
-        st = read_dtype(&path, "kvDtype", &r->model->path_kv);
-    for (size_t i = 0; st == DOP_OK && i < sizeof stages / sizeof *stages; i++) {
+    if (!id)
+        DOP_RETURN_IF_ERROR(dop_json_sub(j, key, &path));
+    if (!id)
+        DOP_RETURN_IF_ERROR(dop_json_str_or(&path, "id", NULL, &id));
+    if (id && !(r->model->path_name = dop_arena_strdup(r->arena, id)))
+        DOP_RETURN_IF_ERROR(DOP_NO_MEMORY(r->diag));
+    if (json_is_string(v))
+        return DOP_OK;
+    DOP_RETURN_IF_ERROR(read_dtype(&path, "activationDtype", &r->model->path_act));
+    DOP_RETURN_IF_ERROR(read_dtype(&path, "kvDtype", &r->model->path_kv));
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         place p = {.phase = stages[i].phase, .layer = -1};
         const json_t *list = dop_json_get(&path, stages[i].key);
         snprintf(p.where, sizeof p.where, "%.60s.%s", key, stages[i].key);
-        st = read_steps(r, &p, json_is_object(list) ? json_object_get(list, "steps") : list);
+        DOP_RETURN_IF_ERROR(read_steps(r, &p, json_is_object(list) ? json_object_get(list, "steps") : list));
     }
-    if (st == DOP_OK) {
+    {
         place p = {.phase = "both", .layer = -1};
         snprintf(p.where, sizeof p.where, "%.60s.layerOverrides", key);
-        st = read_steps(r, &p, dop_json_get(&path, "layerOverrides"));
+        DOP_RETURN_IF_ERROR(read_steps(r, &p, dop_json_get(&path, "layerOverrides")));
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -227,37 +221,22 @@ dop_rdrr_path(dop_rdrr *r)
 {
     dop_json inference, session, compute, defaults, cache, older;
     dop_type ignored = DOP_TYPE_none;
-    dop_status st = dop_json_sub(&r->top, "inference", &inference);
-    if (st == DOP_OK)
-        st = dop_json_sub(&inference, "session", &session);
-    if (st == DOP_OK)
-        st = dop_json_sub(&session, "compute", &compute);
-    if (st == DOP_OK)
-        st = dop_json_sub(&compute, "defaults", &defaults);
-    if (st == DOP_OK)
-        st = dop_json_sub(&session, "kvcache", &cache);
-    if (st == DOP_OK)
-        st = read_dtype(&defaults, "activationDtype", &r->model->path_act);
-    if (st == DOP_OK)
-        st = read_dtype(&defaults, "mathDtype", &ignored);
-    if (st == DOP_OK)
-        st = read_dtype(&defaults, "accumDtype", &ignored);
-    if (st == DOP_OK)
-        st = read_dtype(&defaults, "outputDtype", &ignored);
-    if (st == DOP_OK)
-        st = read_dtype(&cache, "kvDtype", &r->model->path_kv);
-    if (st == DOP_OK)
-        st = read_execution(r, &inference);
+    DOP_RETURN_IF_ERROR(dop_json_sub(&r->top, "inference", &inference));
+    DOP_RETURN_IF_ERROR(dop_json_sub(&inference, "session", &session));
+    DOP_RETURN_IF_ERROR(dop_json_sub(&session, "compute", &compute));
+    DOP_RETURN_IF_ERROR(dop_json_sub(&compute, "defaults", &defaults));
+    DOP_RETURN_IF_ERROR(dop_json_sub(&session, "kvcache", &cache));
+    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "activationDtype", &r->model->path_act));
+    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "mathDtype", &ignored));
+    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "accumDtype", &ignored));
+    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "outputDtype", &ignored));
+    DOP_RETURN_IF_ERROR(read_dtype(&cache, "kvDtype", &r->model->path_kv));
+    DOP_RETURN_IF_ERROR(read_execution(r, &inference));
     /* Later fields take precedence over earlier ones. */
-    if (st == DOP_OK)
-        st = dop_json_sub(&r->top, "runtimeOptimizations", &older);
-    if (st == DOP_OK)
-        st = read_kernel_path(r, &older, "kernelPath");
-    if (st == DOP_OK)
-        st = dop_json_sub(&r->top, "optimizations", &older);
-    if (st == DOP_OK)
-        st = read_kernel_path(r, &older, "kernelPath");
-    if (st == DOP_OK)
-        st = read_kernel_path(r, &inference, "defaultKernelPath");
-    return st == DOP_OK ? read_kernel_path(r, &inference, "kernelPath") : st;
+    DOP_RETURN_IF_ERROR(dop_json_sub(&r->top, "runtimeOptimizations", &older));
+    DOP_RETURN_IF_ERROR(read_kernel_path(r, &older, "kernelPath"));
+    DOP_RETURN_IF_ERROR(dop_json_sub(&r->top, "optimizations", &older));
+    DOP_RETURN_IF_ERROR(read_kernel_path(r, &older, "kernelPath"));
+    DOP_RETURN_IF_ERROR(read_kernel_path(r, &inference, "defaultKernelPath"));
+    return read_kernel_path(r, &inference, "kernelPath");
 }

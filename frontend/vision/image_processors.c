@@ -97,5 +97,5 @@ dop_image_processor_keep(dop_checkpoint *m, const dop_image_processor *p, dop_di
     m->n_images = own ? bytes.size : 0;
     m->tiles = p->split;
     dop_buf_finish(&bytes);
-    return own ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    return own ? DOP_OK : DOP_NO_MEMORY(diag);
 }

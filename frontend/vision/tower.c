@@ -138,7 +138,7 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, dop_
     else
         snprintf(name, sizeof name, "v.%s%s", role, suffix);
     if (!(w.name = dop_arena_strdup(r->arena, name)))
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     return dop_weights_add(&r->m->weights, &w, r->arena, r->diag);
 }
 
@@ -169,7 +169,7 @@ add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_to
     if (turned && dop_type_of(type)->block > 1) {
         data = (const uint8_t *)decoded(r, type, data, t->shape[0], (uint32_t)cols, stride);
         if (!data)
-            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(r->diag);
         type = DOP_TYPE_f32;
         stride = cols * sizeof(float);
     }
@@ -210,7 +210,7 @@ read_clips(reader *r, const char *prefix, const tensor_row *row, uint32_t number
     float *bounds = dop_arena_alloc(r->arena, 4 * sizeof *bounds);
     bool any = false;
     if (!bounds)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     for (uint32_t i = 0; i < 4; i++) {
         dop_tower_tensor t = {0};
         bounds[i] = i % 2 ? INFINITY : -INFINITY;
@@ -255,11 +255,11 @@ read_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t numbe
         (thirds && outs % 3 != 0))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t.file, "tensor %s and its bias do not fit", t.name);
     const bool matrix = row->kind != NORM && row->kind != VALUES;
-    dop_status st = matrix ? add_matrix(r, row, number, &t, first, third ? third : outs)
-                           : add_vector(r, row, "", number, &t, 0, count(&t));
-    if (st == DOP_OK && biased)
-        st = add_vector(r, row, "_bias", number, &bias, first, third ? third : outs);
-    return st;
+    DOP_RETURN_IF_ERROR(matrix ? add_matrix(r, row, number, &t, first, third ? third : outs)
+                               : add_vector(r, row, "", number, &t, 0, count(&t)));
+    if (biased)
+        DOP_RETURN_IF_ERROR(add_vector(r, row, "_bias", number, &bias, first, third ? third : outs));
+    return DOP_OK;
 }
 
 /* A weight's values as f32, in the arena. */
@@ -301,7 +301,7 @@ settle_places(reader *r)
         return class ? DOP_FAIL(r->diag, DOP_E_INPUT, "the tower has a class token and no table of places") : DOP_OK;
     float *t = values_of(r, pos), *c = class ? values_of(r, class) : NULL, *b = bias ? values_of(r, bias) : NULL;
     if (!t || (class && !c) || (bias && !b))
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     const uint32_t n = pos->cols * pos->rows / h;
     if (n == 0 || n * h != pos->cols * pos->rows || (class && class->cols != h) || (bias && bias->cols != h))
         return DOP_FAIL(r->diag, DOP_E_INPUT, "the table of places does not fit rows of %u values", h);
@@ -310,7 +310,7 @@ settle_places(reader *r)
     if (class) {
         float *sum = dop_arena_alloc(r->arena, (uint64_t)n * h * sizeof *sum);
         if (!sum)
-            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(r->diag);
         memcpy(sum, t + h, (uint64_t)(n - 1) * h * sizeof *sum);
         for (uint32_t i = 0; i < h; i++)
             sum[(uint64_t)(n - 1) * h + i] = t[i] + c[i] - (b ? b[i] : 0);
@@ -341,7 +341,7 @@ settle_patches(reader *r)
     const float *from = values_of(r, w);
     float *to = dop_arena_alloc(r->arena, (uint64_t)w->rows * w->cols * sizeof *to);
     if (!from || !to)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     for (uint64_t i = 0; i < (uint64_t)w->rows * w->cols; i++) {
         const uint64_t col = i % w->cols;
         to[i - col + col % 3 * (w->cols / 3) + col / 3] = from[i];
@@ -374,7 +374,7 @@ settle_halves(reader *r)
             continue; /* check() says so, where it is wrong */
         uint8_t *to = dop_arena_alloc(r->arena, n * each);
         if (!to)
-            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(r->diag);
         for (uint64_t k = 0; k < n; k++) {
             const uint64_t in = k % v->head_dim, pair = in % half,
                            from = (pair < quarter ? half : 0) + (in >= half ? quarter : 0) + pair % quarter;
@@ -397,7 +397,7 @@ settle_unfolded(reader *r)
     const float *from = values_of(r, w);
     float *to = dop_arena_alloc(r->arena, (uint64_t)w->rows * w->cols * sizeof *to);
     if (!from || !to)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     if (w->cols % k != 0)
         return DOP_FAIL(r->diag, DOP_E_INPUT, "tensor %s has no columns of %u patches", w->source, k);
     for (uint64_t i = 0; i < (uint64_t)w->rows * w->cols; i++) {
@@ -509,7 +509,7 @@ add_rows(const reader *r, dop_weight *w, uint32_t more)
     dop_weight *zeros = dop_arena_alloc(r->arena, sizeof *zeros);
     const uint8_t *data = dop_type_row_bytes(w->type, w->cols, &bytes) ? dop_arena_alloc(r->arena, more * bytes) : NULL;
     if (!zeros || !data)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     *zeros = (dop_weight){.name = w->name,
                           .type = w->type,
                           .rank = 2,
@@ -533,7 +533,7 @@ add_columns(const reader *r, dop_weight *w, uint32_t more)
                       ? dop_arena_alloc(r->arena, w->rows * has)
                       : NULL;
     if (!to)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(r->diag);
     for (uint64_t i = 0; i < w->rows; i++)
         memcpy(to + i * has, w->data + i * w->row_stride, had);
     w->data = to;
@@ -550,7 +550,6 @@ settle_ffn(reader *r)
     enum { UNIT = 8, MATRICES = 2, N = 5 };
     dop_vision *const v = &r->m->facts;
     const uint32_t more = (UNIT - v->ffn % UNIT) % UNIT;
-    dop_status st = DOP_OK;
     dop_weight *w;
     char name[32];
     for (uint32_t i = 0; i < v->n_layers; i++) {
@@ -559,13 +558,13 @@ settle_ffn(reader *r)
         if (more == 0 || w->col_stride || dop_type_of(w->type)->block > 1)
             return DOP_OK;
     }
-    for (uint32_t i = 0; i < N * v->n_layers && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < N * v->n_layers; i++) {
         snprintf(name, sizeof name, "v.L%u.%s", i / N, roles[i % N]);
         if ((w = own(r, name)))
-            st = i % N < MATRICES ? add_rows(r, w, more) : add_columns(r, w, more);
+            DOP_RETURN_IF_ERROR(i % N < MATRICES ? add_rows(r, w, more) : add_columns(r, w, more));
     }
     v->ffn += more;
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -573,34 +572,27 @@ dop_tower_weights(const dop_tower_files *files, dop_vision_model *m)
 {
     reader r = {.files = files, .arena = files->arena, .diag = files->diag, .m = m};
     const dop_vision *v = &m->facts;
-    dop_status st = DOP_OK;
     bool behind = false; /* `i` is past the tower's tensors */
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors && st == DOP_OK; i++) {
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         const char *const role = tensors[i].role;
         const bool deep = strncmp(role, "D#", 2) == 0;
         behind = behind || strcmp(role, "row_norm") == 0;
         if (files->no_post_norm && strcmp(role, "post_norm") == 0)
             continue;
         const uint32_t n = strncmp(role, "L#", 2) == 0 ? v->n_layers : deep ? v->n_deep : 1;
-        for (uint32_t k = 0; k < n && st == DOP_OK; k++) {
+        for (uint32_t k = 0; k < n; k++) {
             bool found;
             const uint32_t in_file = deep && files->deep_by_layer ? v->deep[k] : k;
-            st = read_tensor(&r, behind ? files->after : files->tower, &tensors[i], k, in_file, &found);
-            if (st == DOP_OK && !found && tensors[i].needed)
-                st = DOP_FAIL_IN(files->diag, DOP_E_INPUT, files->path, "the vision part has no tensor %s", role);
+            DOP_RETURN_IF_ERROR(read_tensor(&r, behind ? files->after : files->tower, &tensors[i], k, in_file, &found));
+            if (!found && tensors[i].needed)
+                return DOP_FAIL_IN(files->diag, DOP_E_INPUT, files->path, "the vision part has no tensor %s", role);
         }
     }
-    if (st == DOP_OK)
-        st = dop_weights_seal(&m->weights, files->diag);
-    if (st == DOP_OK)
-        st = settle_places(&r);
-    if (st == DOP_OK)
-        st = settle_patches(&r);
-    if (st == DOP_OK)
-        st = settle_unfolded(&r);
-    if (st == DOP_OK)
-        st = settle_halves(&r);
-    if (st == DOP_OK)
-        st = check(&r);
-    return st == DOP_OK ? settle_ffn(&r) : st;
+    DOP_RETURN_IF_ERROR(dop_weights_seal(&m->weights, files->diag));
+    DOP_RETURN_IF_ERROR(settle_places(&r));
+    DOP_RETURN_IF_ERROR(settle_patches(&r));
+    DOP_RETURN_IF_ERROR(settle_unfolded(&r));
+    DOP_RETURN_IF_ERROR(settle_halves(&r));
+    DOP_RETURN_IF_ERROR(check(&r));
+    return settle_ffn(&r);
 }

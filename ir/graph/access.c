@@ -1,4 +1,5 @@
 #include "ir/graph/access.h"
+#include "ir/graph/dims.h"
 
 /* Number of window taps along an axis: the length of that axis of source 1, the weights of a convolution, or an attribute. */
 static uint32_t

@@ -87,4 +87,7 @@ dop_unfold dop_unfold_of(const dop_graph *g, dop_node_id id);
  * not. */
 bool dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint32_t *out_axis);
 
+/* From the op's access, refined by shape: all columns of one head of [T,H,D] are a head. */
+dop_extent dop_node_extent(const dop_graph *g, dop_node_id id);
+
 #endif

@@ -1,4 +1,5 @@
 /* Functions of axes and shapes alone, which the graph and the shape rules share. */
+#include "ir/graph/dims.h"
 #include "ir/graph/cache_row.h"
 #include "ir/graph/shapes.h"
 

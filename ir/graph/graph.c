@@ -1,5 +1,7 @@
 /* Questions about the nodes of a graph, and the digest of a graph. */
 #include "ir/graph/graph.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 
 #include "ir/graph/cache_row.h"
 

@@ -123,10 +123,6 @@ typedef struct dop_op_info {
 } dop_op_info;
 
 const dop_op_info *dop_op_of(dop_op op);
-const char *dop_attr_name(dop_attr_id a);
-dop_attr_kind dop_attr_kind_of(dop_attr_id a);
-bool dop_attr_optional(dop_attr_id a);               /* not printed where it is 0 */
-const char *dop_attr_word(dop_attr_id a, int64_t i); /* word i of an attribute of kind W or D; NULL: no such word */
 
 typedef union dop_attr {
     double f;
@@ -210,7 +206,6 @@ typedef enum dop_template {
 #undef TEMPLATE
     DOP_TPL_COUNT
 } dop_template;
-const char *dop_template_name(dop_template t);
 
 typedef enum dop_tile_span { DOP_TILE_one, DOP_TILE_span, DOP_TILE_whole } dop_tile_span;
 enum { DOP_HOLE_ELEMENTS = 1, DOP_HOLE_ROWS = 2, DOP_HOLE_SCALAR = 4, DOP_HOLE_HEADS = 8, DOP_HOLE_CHOICE = 16 };
@@ -225,7 +220,6 @@ typedef struct dop_template_info {
     uint32_t held, cost, lengths, siblings, tail, beside, activations, waits;
     const char *makes;
 } dop_template_info;
-const dop_template_info *dop_template_of(dop_template t);
 
 typedef struct dop_region {
     dop_template tpl;
@@ -278,18 +272,6 @@ typedef struct dop_graph {
     uint64_t next_name; /* number of the next made-up name, x<number> */
 } dop_graph;
 
-/* Everything is allocated in `arena`, which outlives the graph. */
-dop_status dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t, uint32_t max_s,
-                          dop_diag *diag);
-/* Starts an empty graph with the name and the dimensions of graph `from`. */
-dop_status dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_diag *diag);
-/* Starts a graph without dimensions, and declares one, whose bound is at least 1.  A name is a capital letter and up to 7 letters
- * or digits; T, S and Q have their numbers, and R is no name.  Errors: a bad or second name, too many. */
-dop_status dop_graph_open(dop_graph *g, dop_arena *arena, const char *name, dop_diag *diag);
-dop_status dop_graph_declare(dop_graph *g, const char *name, uint32_t bound, dop_diag *diag);
-/* The number of a dimension by its name of n bytes; DOP_SYM_1: the graph has none. */
-dop_sym dop_graph_dim(const dop_graph *g, const char *name, size_t n);
-
 /* Appends a node; computes type and shape by the op's shape rule.  Leaves, casts, reshapes and slices take the shape or
  * type from *want (others: want may be NULL, and want->type other than none sets the storage type).  attrs: values in
  * the order of the op's row; NULL where all may be left out.  name NULL makes one up (x<number>).  Strings are copied.  Errors: wrong arity,
@@ -298,12 +280,6 @@ typedef struct dop_want {
     dop_type type;
     dop_shape shape;
 } dop_want;
-dop_status dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs,
-                         const dop_attr *attrs, const dop_want *want, dop_diag *diag, dop_node_id *out_id);
-dop_status dop_graph_output(dop_graph *g, dop_node_id id, dop_diag *diag);
-/* A region over these nodes, described (region.h). */
-dop_status dop_graph_add_region(dop_graph *g, dop_template tpl, const dop_node_id *nodes, uint32_t n_nodes,
-                                const dop_node_id *outs, uint32_t n_outs, dop_diag *diag, dop_region_id *out_id);
 
 static inline dop_node *
 dop_node_at(const dop_graph *g, dop_node_id id)
@@ -352,9 +328,6 @@ double dop_node_f(const dop_graph *g, dop_node_id id, dop_attr_id a);
 int64_t dop_node_i(const dop_graph *g, dop_node_id id, dop_attr_id a);
 const char *dop_node_s(const dop_graph *g, dop_node_id id, dop_attr_id a);
 bool dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a);
-
-/* From the op's access, refined by shape: all columns of one head of [T,H,D] are a head. */
-dop_extent dop_node_extent(const dop_graph *g, dop_node_id id);
 /* Does the node write append state that is stored in blocks (cache_row.h)?  Then the values of a block must be made together, by a
  * region that makes whole heads. */
 bool dop_node_writes_blocks(const dop_graph *g, dop_node_id id);
@@ -420,14 +393,6 @@ dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_star
 
 /* The node that owns a value's memory: the base behind views, and the state behind what is written into it. */
 dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
-
-/* Number of leading axes that make the rows of a value of this shape: the symbolic dimensions in front, at least one axis. */
-uint32_t dop_shape_row_axes(const dop_shape *s);
-/* Is a value of this shape a matrix to kernels: has it a symbolic dimension on axis 0 only, or is it append state? */
-bool dop_shape_is_rows(const dop_shape *s);
-/* A value as a matrix [rows, cols]: rows are the axes in front that are dimensions (1 for a rank-1 weight vector that broadcasts),
- * cols the product of the others (of append state, what one position has).  `t` replaces T, others have their bounds. */
-uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
 /* Facts of a product node: values that one output sums over (K), columns of a slot (N), slots (1 unless each slot has its own
  * matrix), and the storage type of the weights. */
@@ -445,10 +410,6 @@ bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T or a
 uint32_t dop_node_row_multiple(const dop_graph *g, dop_node_id id);
 /* Rows of a value as a matrix. */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
-/* Is a state of this shape append state?  That has an axis of positions, S or a ring; replace state has none. */
-bool dop_shape_appends(const dop_shape *s);
-/* May a state of this shape be stored in blocks of this type? */
-bool dop_shape_blocks(const dop_shape *s, dop_type type);
 /* Heads of keys or values in a cache. */
 uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
 /* Rows that a sequence has in append state.  dop_cache_ring: rows of a ring; 0: the state is no ring. */
@@ -477,29 +438,16 @@ dop_node_id dop_graph_replaces(const dop_graph *g);
 bool dop_graph_mixes(const dop_graph *g);
 /* Is the node an output of the graph? */
 bool dop_graph_is_out(const dop_graph *g, dop_node_id id);
-bool dop_shape_equal(const dop_shape *a, const dop_shape *b);
 
 /* The vector that a row program walks over: a row, or one head of it. */
 typedef struct dop_unit {
     uint32_t len;   /* values */
     uint32_t units; /* vectors per token: 1, or the number of heads */
 } dop_unit;
-/* The unit of one node: heads for [T,H,D], else the row; a statistic has the unit of its source, a cache write that of the
- * value it writes. */
-dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
-
-/* Rows of what the region stores for each row of the step; at least 1. */
-uint32_t dop_region_row_multiple(const dop_graph *g, const dop_region *r);
-/* The graph as kernels of the region see it, whose dimension T counts the rows of what the region stores: g, or a copy with another
- * bound. */
-const dop_graph *dop_graph_by_rows(const dop_graph *g, const dop_region *r, dop_graph *out_copy);
 
 /* A digest of the whole graph, regions included: equal text, equal digest. */
 uint64_t dop_graph_hash(const dop_graph *g);
 /* A digest of the graph without the variants and tiles that the pass `select` bound to regions. */
 uint64_t dop_graph_hash_unbound(const dop_graph *g);
-/* Drops dead regions and unreachable nodes, keeping order.  A node whose sources were replaced by later nodes moves
- * behind them, so a pass may rewrite freely and compact afterwards; ids change.  Error: a cycle. */
-dop_status dop_graph_compact(dop_graph *g, dop_diag *diag);
 
 #endif

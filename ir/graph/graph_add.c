@@ -1,4 +1,6 @@
 /* Making a graph: its nodes, one after the other, and its outputs.  graph_regions.c makes its regions. */
+#include "ir/graph/graph_add.h"
+#include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
 
 #include <stdlib.h>
@@ -19,7 +21,7 @@ dop_graph_open(dop_graph *g, dop_arena *arena, const char *name, dop_diag *diag)
     g->name = dop_arena_strdup(arena, name);
     if (!g->name || !dop_arena_grow(arena, (void **)&g->nodes, 0, &g->cap_nodes, sizeof *g->nodes) ||
         !dop_arena_grow(arena, (void **)&g->regions, 0, &g->cap_regions, sizeof *g->regions))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     g->n_nodes = g->n_regions = 1;
     g->copies = 2;
     g->nodes[0].name = "";
@@ -56,32 +58,30 @@ dop_graph_declare(dop_graph *g, const char *name, uint32_t bound, dop_diag *diag
         return DOP_FAIL(diag, DOP_E_INTERNAL, "more than %d dimensions", DOP_N_SYMS - 2);
     g->bound[at] = bound;
     g->dim_names[at] = dop_arena_strdup(g->arena, name);
-    return g->dim_names[at] ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return g->dim_names[at] ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 dop_status
 dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t, uint32_t max_s, dop_diag *diag)
 {
-    dop_status st = dop_graph_open(g, arena, name, diag);
-    if (st == DOP_OK)
-        st = dop_graph_declare(g, "T", max_t, diag);
-    if (st == DOP_OK)
-        st = dop_graph_declare(g, "S", max_s, diag);
-    return st == DOP_OK ? dop_graph_declare(g, "Q", 1, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_graph_open(g, arena, name, diag));
+    DOP_RETURN_IF_ERROR(dop_graph_declare(g, "T", max_t, diag));
+    DOP_RETURN_IF_ERROR(dop_graph_declare(g, "S", max_s, diag));
+    return dop_graph_declare(g, "Q", 1, diag);
 }
 
 dop_status
 dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_diag *diag)
 {
-    dop_status st = dop_graph_open(g, arena, from->name, diag);
-    for (uint32_t i = 1; i < DOP_N_SYMS && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(dop_graph_open(g, arena, from->name, diag));
+    for (uint32_t i = 1; i < DOP_N_SYMS; i++)
         if (from->dim_names[i])
-            st = dop_graph_declare(g, from->dim_names[i], from->bound[i], diag);
+            DOP_RETURN_IF_ERROR(dop_graph_declare(g, from->dim_names[i], from->bound[i], diag));
     g->copies = from->copies;
     g->keeps_each = from->keeps_each;
     g->stays = from->stays;
     g->rows_apart = from->rows_apart;
-    return st;
+    return DOP_OK;
 }
 
 /* Made-up names are x<number>; the counter stays above every such name that was given. */
@@ -130,7 +130,7 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     char *own =
         name ? dop_arena_strdup(g->arena, name) : dop_arena_printf(g->arena, "x%llu", (unsigned long long)g->next_name);
     if (!own)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     n.name = own;
     static const dop_attr defaults[DOP_MAX_ATTRS];
     bool optional = true;
@@ -147,12 +147,12 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     for (uint8_t k = 0; k < info->n_attrs; k++) {
         n.attr[k] = attrs[k];
         if (dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_S && !(n.attr[k].s = dop_arena_strdup(g->arena, attrs[k].s)))
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
     }
     if (op == DOP_OP_input)
         n.input = input_named(n.attr[0].s);
     if (!dop_arena_grow(g->arena, (void **)&g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     note_name(g, own);
     g->nodes[g->n_nodes] = n;
     *out_id = g->n_nodes++;
@@ -175,7 +175,7 @@ dop_graph_output(dop_graph *g, dop_node_id id, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: output %u is not a node", g->name, id);
     if (g->n_outs >= MAX_NODES ||
         !dop_arena_grow(g->arena, (void **)&g->outs, g->n_outs, &g->cap_outs, sizeof *g->outs))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     g->outs[g->n_outs++] = id;
     return DOP_OK;
 }

@@ -1,4 +1,5 @@
 /* The tables of ops.def, attrs.def and templates.def as data. */
+#include "ir/graph/ops.h"
 #include "ir/graph/graph.h"
 
 /* ATTRS(a, b) becomes the two initializers `2, {DOP_A_a, DOP_A_b}`. */

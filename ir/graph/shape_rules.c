@@ -1,5 +1,6 @@
 /* What the rules ask of the sources of an op, and how they say what is wrong. */
 #include "ir/graph/shape_rules.h"
+#include "ir/graph/dims.h"
 
 #include <stdio.h>
 

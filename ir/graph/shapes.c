@@ -2,6 +2,8 @@
  * Axes that are dimensions come before those that are constants.  Ops that name axes of language models take values with a
  * dimension on axis 0 only, and append state; all others take any shape. */
 #include "ir/graph/access.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 #include "ir/graph/shape_rules.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Shape rules of ops that choose experts and of those that take the matrix of an expert. */
+#include "ir/graph/dims.h"
 #include "ir/graph/shape_rules.h"
 
 /* Most rows that one block of group_rows holds. */

@@ -1,4 +1,6 @@
 /* Shape rules of ops that read or write states: caches (append) and what a sequence carries from step to step (replace). */
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 #include "ir/graph/shape_rules.h"
 
 /* Do two values agree from their axes a and b on? */
@@ -16,7 +18,6 @@ same_tail(const dop_node *x, uint32_t a, const dop_node *y, uint32_t b)
 dop_status
 dop_rule_state_write(const dop_rule *c, dop_want *out)
 {
-    dop_status st = DOP_OK;
     const dop_node *state = c->src[0], *x = c->src[1];
     bool appends = dop_shape_appends(&state->shape), whole = !appends && dop_shape_equal(&state->shape, &x->shape);
     bool tail = !appends && !whole && state->shape.rank == x->shape.rank + 1; /* the last rows, not the last one */
@@ -33,11 +34,11 @@ dop_rule_state_write(const dop_rule *c, dop_want *out)
                             2 + ids, c->n_srcs);
     if (whole)
         return DOP_OK;
-    for (uint32_t i = 2; i < c->n_srcs && st == DOP_OK; i++)
-        st = i + 1 == c->n_srcs ? dop_rule_need_sequences(c, i, x) : dop_rule_need_ids(c, i, x);
-    if (st == DOP_OK && !same_tail(state, appends || tail ? 2 : 1, x, 1))
+    for (uint32_t i = 2; i < c->n_srcs; i++)
+        DOP_RETURN_IF_ERROR(i + 1 == c->n_srcs ? dop_rule_need_sequences(c, i, x) : dop_rule_need_ids(c, i, x));
+    if (!same_tail(state, appends || tail ? 2 : 1, x, 1))
         return dop_rule_mismatch(c, 0, 1);
-    return st;
+    return DOP_OK;
 }
 
 /* Two axes that must be equal: axis x of source a and axis y of source b. */
@@ -50,16 +51,15 @@ typedef struct equal_axes {
 static dop_status
 need_axes(const dop_rule *c, const uint8_t *ranks, uint32_t state, const equal_axes *axes, uint32_t n)
 {
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < c->n_srcs && st == DOP_OK; i++)
-        st = ranks[i] ? dop_rule_need_rank(c, i, ranks[i]) : dop_rule_need_sequences(c, i, c->src[0]);
-    if (st == DOP_OK && (c->src[state]->shape.dim[0].sym != DOP_SYM_Q || dop_shape_appends(&c->src[state]->shape)))
+    for (uint32_t i = 0; i < c->n_srcs; i++)
+        DOP_RETURN_IF_ERROR(ranks[i] ? dop_rule_need_rank(c, i, ranks[i]) : dop_rule_need_sequences(c, i, c->src[0]));
+    if ((c->src[state]->shape.dim[0].sym != DOP_SYM_Q || dop_shape_appends(&c->src[state]->shape)))
         return DOP_RULE_BAD(c, "needs replace state for source %u, %%%s is none", state, c->src[state]->name);
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+    for (uint32_t i = 0; i < n; i++)
         if (axes[i].b < c->n_srcs &&
             !dop_dim_equal(c->src[axes[i].a]->shape.dim[axes[i].x], c->src[axes[i].b]->shape.dim[axes[i].y]))
             return dop_rule_mismatch(c, axes[i].a, axes[i].b);
-    return st;
+    return DOP_OK;
 }
 
 dop_status

@@ -1,3 +1,4 @@
+#include "ir/graph/unit.h"
 #include "ir/graph/graph.h"
 
 dop_unit

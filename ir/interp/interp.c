@@ -1,5 +1,8 @@
 /* Driver of the reference interpreter: finds the nodes that are needed and keeps their values. */
 #include "ir/interp/interp.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/graph_add.h"
+#include "ir/interp/interp_util.h"
 
 #include "ir/interp/interp_ops.h"
 
@@ -42,7 +45,7 @@ dop_interp_create(const dop_graph *g, uint32_t t, const dop_leaf_provider *leave
         return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: a step of %u tokens, but T is 1 to %u", g->name, t, g->max_t);
     dop_interp *it = calloc(1, sizeof *it);
     if (!it)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     it->g = g;
     memcpy(it->size, g->bound, sizeof it->size);
     it->size[DOP_SYM_T] = t;
@@ -52,7 +55,7 @@ dop_interp_create(const dop_graph *g, uint32_t t, const dop_leaf_provider *leave
     it->need = calloc(g->n_nodes, sizeof *it->need);
     if (!it->slots || !it->need) {
         dop_interp_destroy(it);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     *out = it;
     return DOP_OK;

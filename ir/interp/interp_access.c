@@ -1,4 +1,5 @@
 /* Products straight from the accesses of their sources (access.h): the definition that faster forms are compared with. */
+#include "ir/interp/interp_access.h"
 #include "ir/graph/access.h"
 #include "ir/interp/interp_ops.h"
 

@@ -1,6 +1,8 @@
 /* Ops of sparse attention: what an index makes of its cached keys, and the choice of positions (index_scores and top_positions of
  * ops.def). */
+#include "ir/interp/interp_index.h"
 #include "ir/interp/interp_ops.h"
+#include "ir/interp/interp_util.h"
 
 #include <stdlib.h>
 
@@ -30,10 +32,9 @@ dop_interp_index_scores(const dop_interp_node *n)
     const dop_tensor *q = n->src[0], *k = n->src[1], *w = n->src[2], *pos = n->src[3], *seq = n->src[4];
     const uint64_t heads = q->shape.dim[1].mul, dim = cols_of(q), cols = cols_of(&n->out);
     const double scale = dop_node_f(n->g, n->id, DOP_A_scale);
-    dop_status st = dop_interp_check_ids(n, 3, n->g->max_s);
-    if (st == DOP_OK)
-        st = dop_interp_check_ids(n, 4, k->shape.dim[0].mul);
-    for (uint64_t t = 0; t < n->out.count / cols && st == DOP_OK; t++) {
+    DOP_RETURN_IF_ERROR(dop_interp_check_ids(n, 3, n->g->max_s));
+    DOP_RETURN_IF_ERROR(dop_interp_check_ids(n, 4, k->shape.dim[0].mul));
+    for (uint64_t t = 0; t < n->out.count / cols; t++) {
         const float *keys = k->f + (uint64_t)seq->u[seq->count > 1 ? t : 0] * k->shape.dim[1].mul * dim;
         for (uint64_t j = 0; j < cols; j++)
             n->out.f[t * cols + j] =
@@ -41,7 +42,7 @@ dop_interp_index_scores(const dop_interp_node *n)
                     ? 0
                     : (float)(scale * score(q->f + t * heads * dim, keys + j * dim, w->f + t * heads, heads, dim));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Orders columns of a row of scores: the larger score first, and among equals the lower column. */
@@ -67,7 +68,7 @@ dop_interp_top_positions(const dop_interp_node *n)
     dop_status st = dop_interp_check_ids(n, 1, (uint32_t)cols);
     const float **order = calloc(cols, sizeof *order);
     if (!order)
-        return DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(n->diag);
     for (uint64_t t = 0; t < n->out.count / k && st == DOP_OK; t++) {
         const float *row = scores->f + t * cols;
         const uint64_t seen = (uint64_t)pos->u[t] + 1, used = seen < k ? seen : k;

@@ -1,4 +1,5 @@
 /* The interpreter's moments of groups of columns, and the factors of group norms. */
+#include "ir/interp/interp_moments.h"
 #include "ir/interp/interp_ops.h"
 
 #include <math.h>

@@ -1,6 +1,12 @@
 /* Every op in plain C: f32 in, f64 inside, f32 out.  Written to be checked by reading, not to be fast; only matmul takes
  * care of speed, because models spend their time in it. */
 #include "ir/interp/interp_ops.h"
+#include "ir/graph/dims.h"
+#include "ir/interp/interp_access.h"
+#include "ir/interp/interp_index.h"
+#include "ir/interp/interp_moments.h"
+#include "ir/interp/interp_scan.h"
+#include "ir/interp/interp_util.h"
 
 #include "ir/graph/cache_row.h"
 
@@ -385,9 +391,12 @@ compute_top_k(const dop_interp_node *n)
     uint64_t cols = last_axis(n->src[0]), k = last_axis(&n->out);
     uint8_t *marks = malloc(cols);
     double *worth = malloc(cols * sizeof *worth);
-    dop_status st = marks && worth ? DOP_OK : DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
-    for (uint64_t t = 0; t < n->out.count / k && st == DOP_OK; t++)
+    dop_status st = DOP_OK;
+    if (!(marks && worth))
+        DOP_TRY(DOP_NO_MEMORY(n->diag));
+    for (uint64_t t = 0; t < n->out.count / k; t++)
         top_k_row(n, n->src[0]->f + t * cols, cols, marks, worth, n->out.u + t * k);
+error:
     free(marks);
     free(worth);
     return st;
@@ -397,10 +406,10 @@ static dop_status
 compute_pick(const dop_interp_node *n)
 {
     uint64_t cols = last_axis(n->src[0]), k = last_axis(&n->out);
-    dop_status st = dop_interp_check_ids(n, 1, (uint32_t)cols);
-    for (uint64_t i = 0; i < n->out.count && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(dop_interp_check_ids(n, 1, (uint32_t)cols));
+    for (uint64_t i = 0; i < n->out.count; i++)
         n->out.f[i] = n->src[0]->f[i / k * cols + n->src[1]->u[i]];
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -408,8 +417,8 @@ compute_near_softmax(const dop_interp_node *n)
 {
     const uint64_t cols = last_axis(n->src[0]), k = last_axis(&n->out);
     const double eps = attr_f(n, DOP_A_eps);
-    dop_status st = dop_interp_check_ids(n, 1, (uint32_t)cols);
-    for (uint64_t i = 0; i < n->out.count && st == DOP_OK; i++) {
+    DOP_RETURN_IF_ERROR(dop_interp_check_ids(n, 1, (uint32_t)cols));
+    for (uint64_t i = 0; i < n->out.count; i++) {
         const float *x = n->src[0]->f + i / k * cols;
         const uint32_t *ids = n->src[1]->u + i / k * k;
         const double top = (double)x[ids[i % k]];
@@ -422,7 +431,7 @@ compute_near_softmax(const dop_interp_node *n)
         }
         n->out.f[i] = (float)(1 / sum);
     }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -456,14 +465,15 @@ compute_matmul_at(const dop_interp_node *n)
 {
     const dop_tensor *x = n->src[0], *w = n->src[1], *ids = n->src[2];
     uint64_t depth = last_axis(x), cols = w->shape.dim[1].mul, k = n->out.shape.dim[1].mul;
-    dop_status st = ids ? dop_interp_check_ids(n, 2, w->shape.dim[0].mul) : DOP_OK;
-    for (uint64_t i = 0; i < n->out.count / cols && st == DOP_OK; i++) {
+    if (ids)
+        DOP_RETURN_IF_ERROR(dop_interp_check_ids(n, 2, w->shape.dim[0].mul));
+    for (uint64_t i = 0; i < n->out.count / cols; i++) {
         const float *in = x->f + (x->shape.rank == 3 ? i : i / k) * depth;
         const uint64_t matrix = ids ? ids->u[i] : i % k;
         for (uint64_t j = 0; j < cols; j++)
             n->out.f[i * cols + j] = (float)dot(in, w->f + (matrix * cols + j) * depth, depth);
     }
-    return st;
+    return DOP_OK;
 }
 
 static void
@@ -629,7 +639,7 @@ compute_attention(const dop_interp_node *n, bool split)
     uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1, out_dim = split ? dim + 2 : dim;
     double *scores = calloc(max_s + dim, sizeof *scores), *acc;
     if (!scores)
-        return DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(n->diag);
     acc = scores + max_s;
     for (uint64_t r = 0; r < n->out.count / out_dim && st == DOP_OK; r++) { /* token, head, split */
         uint64_t i = r % splits, h = r / splits % heads, t = r / splits / heads;

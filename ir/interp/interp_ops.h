@@ -15,25 +15,6 @@ typedef struct dop_interp_node {
 
 /* Any op but the leaves.  Errors: ids out of range, host memory. */
 dop_status dop_interp_compute(const dop_interp_node *n);
-/* Error: an id of source number `src` is not below the limit. */
-dop_status dop_interp_check_ids(const dop_interp_node *n, uint32_t src, uint32_t limit);
-/* interp_scan.c: the recurrences, and the state_write that keeps a sequence's last rows (ids are checked). */
-dop_status dop_interp_short_conv(const dop_interp_node *n);
-dop_status dop_interp_linear_scan(const dop_interp_node *n);
-void dop_interp_last_rows(const dop_interp_node *n, dop_type type);
-/* interp_moments.c: group norms. */
-void dop_interp_moments(const dop_interp_node *n);
-void dop_interp_moments_norm(const dop_interp_node *n);
-/* interp_index.c: the ops that choose the positions which attention sees. */
-dop_status dop_interp_index_scores(const dop_interp_node *n);
-dop_status dop_interp_top_positions(const dop_interp_node *n);
-/* interp_access.c: the sum over all reduction indices of the product of sources 0 and 1, each read as its access says, plus source 2
- * where there is one.  It computes any product whose sources have no index that a value chooses. */
-void dop_interp_by_access(const dop_interp_node *n);
-void dop_interp_dot_at(const dop_interp_node *n);
-void dop_interp_unfold(const dop_interp_node *n);
-/* Rounds to the storage type, as a store and a load would. */
-float dop_interp_round(dop_type t, float v);
 
 static inline uint32_t
 last_axis(const dop_tensor *v)

@@ -1,5 +1,7 @@
 /* Recurrences in plain C: f32 in, f64 inside, f32 out.  The rows of a sequence are consecutive. */
+#include "ir/interp/interp_scan.h"
 #include "ir/interp/interp_ops.h"
+#include "ir/interp/interp_util.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +28,8 @@ dop_interp_short_conv(const dop_interp_node *n)
 {
     const dop_tensor *x = n->src[0], *state = n->src[1], *taps = n->src[2], *seq = n->src[3], *bias = n->src[4];
     uint64_t cols = x->shape.dim[1].mul, n_taps = taps->shape.dim[0].mul;
-    dop_status st = dop_interp_check_ids(n, 3, state->shape.dim[0].mul);
-    for (uint64_t t = 0; t < x->shape.dim[0].mul && st == DOP_OK; t++) {
+    DOP_RETURN_IF_ERROR(dop_interp_check_ids(n, 3, state->shape.dim[0].mul));
+    for (uint64_t t = 0; t < x->shape.dim[0].mul; t++) {
         uint64_t before = rows_before(seq, t);
         for (uint64_t c = 0; c < cols; c++) {
             double sum = bias ? (double)bias->f[c] : 0;
@@ -40,7 +42,7 @@ dop_interp_short_conv(const dop_interp_node *n)
             n->out.f[t * cols + c] = (float)sum;
         }
     }
-    return st;
+    return DOP_OK;
 }
 
 void
@@ -94,7 +96,7 @@ dop_interp_linear_scan(const dop_interp_node *n)
     double *s = calloc(size, sizeof *s);
     float *y = calloc(p_count, sizeof *y);
     if (!s || !y)
-        st = DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(n->diag);
     if (after && st == DOP_OK)
         memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t h = 0; h < heads && st == DOP_OK; h++)

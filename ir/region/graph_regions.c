@@ -1,5 +1,6 @@
 /* Adds and drops regions of a graph, which keeps the regions' analyses up to date; and counts how often a region stores each
  * output. */
+#include "ir/region/graph_regions.h"
 #include "ir/region/region.h"
 
 #include <stdlib.h>
@@ -33,7 +34,7 @@ dop_graph_add_region(dop_graph *g, dop_template tpl, const dop_node_id *nodes, u
     r.nodes = copy_ids(g->arena, nodes, n_nodes);
     r.outs = copy_ids(g->arena, outs, n_outs);
     if (!r.nodes || !r.outs || !dop_arena_grow(g->arena, (void **)&g->regions, g->n_regions, &g->cap_regions, sizeof r))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = dop_region_describe(g, &r, diag);
     if (st != DOP_OK)
         return st;
@@ -143,7 +144,7 @@ dop_graph_compact(dop_graph *g, dop_diag *diag)
     dop_node *nodes = calloc(g->n_nodes, sizeof *nodes);
     uint8_t *seen = calloc(g->n_nodes, sizeof *seen);
     if (!map || !stack || !order || !nodes || !seen) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     mark_reachable(g, map, stack);

@@ -1,5 +1,6 @@
 #include "ir/region/region.h"
 #include "ir/graph/access.h"
+#include "ir/graph/unit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -734,7 +735,7 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     char *scratch = calloc(n, DOP_MAX_SRCS * sizeof *w.src + 2 * sizeof *w.set + 4 * sizeof(bool));
     if (!w.a || !scratch) {
         free(scratch);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     w.src = (int32_t *)(void *)scratch;
     w.set = (uint32_t *)(w.src + n * DOP_MAX_SRCS);
@@ -781,9 +782,8 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
 dop_status
 dop_graph_describe(dop_graph *g, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++)
+    for (dop_region_id r = 1; r < g->n_regions; r++)
         if (!g->regions[r].dead)
-            st = dop_region_describe(g, &g->regions[r], diag);
-    return st;
+            DOP_RETURN_IF_ERROR(dop_region_describe(g, &g->regions[r], diag));
+    return DOP_OK;
 }

@@ -1,6 +1,10 @@
 /* The parser of text.h: one token ahead, no recursion, bytes of unknown origin.  Newlines are white space except that a
  * label ends with its line; `#` starts a comment. */
+#include "ir/graph/dims.h"
+#include "ir/graph/graph_add.h"
+#include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
+#include "ir/region/graph_regions.h"
 #include "ir/syntax/text.h"
 
 #include <locale.h>
@@ -203,7 +207,7 @@ keep_name(parser *p, word w, const char *what, const char **out)
     if (w.n == 0)
         return FAIL(p, w.pos, "expected %s", what);
     if (!s)
-        return DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(p->diag);
     memcpy(s, w.s, w.n);
     if (!dop_name_ok(s))
         return FAIL(p, w.pos, "%s has more than 200 characters", what);
@@ -225,7 +229,7 @@ read_string(parser *p, const char **out)
         return FAIL(p, open, "the string has no end");
     char *s = dop_arena_alloc(p->g->arena, end - p->pos + 1);
     if (!s)
-        return DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(p->diag);
     while (p->pos < end) {
         char c = p->text[p->pos++];
         if (c == '\\') {
@@ -328,7 +332,7 @@ remember_name(parser *p, dop_node_id id)
         uint32_t cap = t->cap ? t->cap * 2 : 256;
         dop_node_id *slots = calloc(cap, sizeof *slots);
         if (!slots)
-            return DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(p->diag);
         for (uint32_t i = 0; i < t->cap; i++) {
             const char *name = t->slots[i] ? p->g->nodes[t->slots[i]].name : NULL;
             if (name)
@@ -368,7 +372,7 @@ read_refs(parser *p, id_list *list)
             uint32_t cap = list->cap ? list->cap * 2 : 64;
             dop_node_id *ids = cap < UINT32_MAX / 8 ? realloc(list->ids, cap * sizeof *ids) : NULL;
             if (!ids)
-                return DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+                return DOP_NO_MEMORY(p->diag);
             list->ids = ids;
             list->cap = cap;
         }
@@ -492,7 +496,7 @@ read_label(parser *p, dop_node_id id)
     }
     char *s = dop_arena_alloc(p->g->arena, n + 1);
     if (!s)
-        return DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(p->diag);
     memcpy(s, p->text + start, n);
     dop_node_at(p->g, id)->label = dop_label_read(s);
     return DOP_OK;
@@ -721,7 +725,7 @@ dop_graph_parse(const char *path, const char *text, size_t size, dop_arena *aren
     *out_end = 0;
     p.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* the decimal point is a point */
     if (!p.c_locale)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = read_graph(&p, arena);
     skip_space(&p);
     *out_end = p.pos;

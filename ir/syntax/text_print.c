@@ -1,4 +1,5 @@
 /* The printer of text.h.  It writes numbers itself: the text does not depend on the host's locale. */
+#include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
 #include "ir/syntax/text.h"
 

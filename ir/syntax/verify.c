@@ -1,5 +1,8 @@
 /* The verifier of text.h: node by node, then state, then regions.  It trusts nothing but array bounds. */
 #include "ir/graph/access.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/graph_add.h"
+#include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
 #include "ir/region/region.h"
 #include "ir/syntax/text.h"
@@ -335,16 +338,16 @@ verify_regions(verify_ctx *v)
 {
     const dop_graph *g = v->g;
     uint32_t live = 0;
-    dop_status st = DOP_OK;
-    for (dop_region_id id = 1; id < g->n_regions && st == DOP_OK; id++) {
+    for (dop_region_id id = 1; id < g->n_regions; id++) {
         if (g->regions[id].dead)
             continue;
         live++;
-        st = verify_region(v, id);
+        DOP_RETURN_IF_ERROR(verify_region(v, id));
     }
-    if (st != DOP_OK || live == 0)
-        return st;
-    for (dop_node_id id = 1; id < g->n_nodes; id++) { /* listed: by the last region that does */
+    if (live == 0)
+        return DOP_OK;
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        /* listed: by the last region that does */
         if (v->needed[id] && !v->listed[id] && !has_trait(v, id, DOP_LEAF) && !has_trait(v, id, DOP_VIEW))
             return BAD(v, "no region lists %%%s", name_of(v, id));
         if (v->needed[id] && has_trait(v, id, DOP_EFFECT) && !v->owner[id])
@@ -355,11 +358,11 @@ verify_regions(verify_ctx *v)
         if (!has_trait(v, base, DOP_LEAF) && !v->owner[base])
             return BAD(v, "no region writes %%%s, a result of the graph", name_of(v, base));
     }
-    st = verify_flow(v);
-    for (dop_region_id id = 1; id < g->n_regions && st == DOP_OK; id++)
+    DOP_RETURN_IF_ERROR(verify_flow(v));
+    for (dop_region_id id = 1; id < g->n_regions; id++)
         if (!g->regions[id].dead)
-            st = verify_analysis(v, id);
-    return st;
+            DOP_RETURN_IF_ERROR(verify_analysis(v, id));
+    return DOP_OK;
 }
 
 static dop_status
@@ -393,7 +396,7 @@ dop_graph_verify(const dop_graph *g, const char *when, dop_diag *diag)
     v.taken = calloc(g->n_regions + (size_t)1, sizeof *v.taken);
     v.names = calloc(n, sizeof *v.names);
     if (!v.uses || !v.owner || !v.listed || !v.place || !v.needed || !v.taken || !v.names) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     if ((st = verify_head(&v)) == DOP_OK && (st = verify_nodes(&v)) == DOP_OK && (st = verify_state(&v)) == DOP_OK &&

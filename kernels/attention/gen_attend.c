@@ -1,6 +1,13 @@
 /* Attention as a nest (attend.h): the holes that all kernels of attention share, and the statements of those whose nest it is.  The
  * prologue computes queries and, for one token, the keys and values of this step. */
+#include "kernels/attention/gen_attend.h"
+#include "ir/graph/dims.h"
 #include "kernels/attention/attend.h"
+#include "kernels/gen/gen_cache.h"
+#include "kernels/gen/gen_tail.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/row_program.h"
+#include "kernels/gen/templates.h"
 
 #include <string.h>
 

@@ -1,6 +1,11 @@
 /* Attention: what its kernels have to know of a region, and the general kernel, which uses no matrix units and has no special form for
  * one token. */
+#include "kernels/attention/gen_attention.h"
 #include "kernels/attention/attend.h"
+#include "kernels/gen/gen_cache.h"
+#include "kernels/gen/gen_tail.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/trips.h"
 
 typedef dop_attn attn;
 

@@ -7,6 +7,10 @@
  * but a number that no score so far exceeds by more than 2^SLACK: only where one does, the subgroup takes the rows' maxima through its
  * piece of shared memory and scales its sums, so that almost all tiles need neither. */
 #include "kernels/attention/attend.h"
+#include "kernels/attention/gen_attend.h"
+#include "kernels/attention/gen_attention.h"
+#include "kernels/gen/gen_cache.h"
+#include "kernels/gen/templates.h"
 
 #include <math.h>
 

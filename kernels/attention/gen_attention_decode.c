@@ -7,7 +7,14 @@
  * Two placements: the workgroup's subgroups walk together, and scores go to shared memory, where one subgroup turns those of a head into
  * weights; or they walk apart over positions of their own, whose lanes keep the scores, and nobody waits before the end. */
 #include "ir/graph/cache_row.h"
+#include "ir/graph/ops.h"
 #include "kernels/attention/attend.h"
+#include "kernels/attention/gen_attend.h"
+#include "kernels/attention/gen_attention.h"
+#include "kernels/gen/gen_cache.h"
+#include "kernels/gen/gen_tail.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 
 /* Cooperative lanes that share a row of the cache; each lane has equally many pieces of 8 values. */
 static uint32_t

@@ -2,6 +2,11 @@
  * round by shuffles, without barriers, and four rows are the components of a vector, so that there is one copy of everything.  Loops
  * end behind their bodies, because a test before the body would run it once more with no lane switched on. */
 #include "kernels/attention/attend.h"
+#include "kernels/attention/gen_attention.h"
+#include "kernels/gen/gen_cache.h"
+#include "kernels/gen/gen_tail.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 
 enum { ROWS = 4 };
 

@@ -1,5 +1,9 @@
 /* Sparse attention: the scores by which an index judges the positions of a row, and the choice of the best ones. */
+#include "kernels/attention/gen_attend.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/gen_cache.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 
 enum { HEADS = 16 }; /* most heads of an index whose sums an invocation holds at once */
 

@@ -1,4 +1,6 @@
 #include "kernels/emit/emit.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 
 #include "ir/graph/access.h"
 #include "ir/graph/cache_row.h"

@@ -1,4 +1,5 @@
 /* The basis of all code generation: texts, statements, arguments, and the numbers by which dispatches differ. */
+#include "ir/region/graph_regions.h"
 #include "kernels/emit/emit.h"
 
 #include "base/step_record.h"
@@ -83,7 +84,7 @@ dop_emit_str(dop_emit *e, const char *fmt, ...)
     const char *s = text.failed ? NULL : dop_arena_strdup(e->g->arena, text.data ? text.data : "");
     dop_buf_finish(&text);
     if (!s && e->status == DOP_OK)
-        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        e->status = DOP_NO_MEMORY(e->diag);
     return s ? s : "0";
 }
 

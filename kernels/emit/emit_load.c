@@ -1,4 +1,5 @@
 /* What expressions of the emitter load: matrices, values of other dispatches and stages, and columns of the row table. */
+#include "ir/graph/dims.h"
 #include "kernels/emit/emit.h"
 
 #include "ir/region/region.h"

@@ -1,6 +1,10 @@
 /* The state of a generation (dop_gen): opening it, its shared memory, and texts that outlive it. */
 #include "kernels/gen/gen.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/templates.h"
+#include "kernels/nest/finish.h"
 #include "kernels/nest/nest.h"
+#include "kernels/nest/print.h"
 
 void
 dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_selection *choice, dop_diag *diag)

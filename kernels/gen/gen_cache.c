@@ -1,4 +1,5 @@
 /* How attention kernels load rows of keys and values, by the type that the caches are stored in. */
+#include "kernels/gen/gen_cache.h"
 #include "kernels/gen/gen.h"
 
 #include "ir/graph/cache_row.h"

@@ -1,6 +1,11 @@
 /* Per-head products (dop_tail_facts), which fill tail.glsl: each head of a value that the region makes is multiplied with a matrix
  * of its own, by the workgroup that completes the head. */
+#include "kernels/gen/gen_tail.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/generate.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 
 #include "kernels/emit/weight_types.h"
 

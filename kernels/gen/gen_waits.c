@@ -1,6 +1,8 @@
 /* Waits within a dispatch of products: parts whose values others read as whole rows come first in the grid, and the others' epilogues wait
  * for them (waits.glsl).  The stages of a persistent dispatch pass these values through mailboxes, which wait by themselves. */
+#include "kernels/gen/gen_waits.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/templates.h"
 #include "kernels/nest/nest.h"
 
 enum { MOST_WAITS = 1 << 24, AT = DOP_COUNTS_MOST - 2 };

@@ -1,6 +1,13 @@
 /* A region's kernel as GLSL text: header, functions by storage type, arguments, the filled template.  The text names
  * nothing from the graph, so that equal kernels of different layers have equal texts and are compiled once. */
+#include "kernels/gen/generate.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
+#include "ir/region/graph_regions.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 
 #include "kernels/emit/weight_types.h"
 
@@ -376,7 +383,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         goto error;
     k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(g->arena, text.data);
     if (!k->glsl) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     k->nest = gen.nest;

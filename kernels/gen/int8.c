@@ -1,5 +1,8 @@
 /* The activation side of integer products: one row in 8 bits with a factor per 32 values (types/int.glsl). */
+#include "kernels/gen/int8.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/row_program.h"
+#include "kernels/gen/templates.h"
 
 enum { UNIT = 32, UNIT_BYTES = UNIT + 8, LANES_OF_UNIT = 8 };
 
@@ -126,10 +129,10 @@ dop_int8_declare(dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad, dop_buf 
     dop_keys keys = {0};
     *out_direct = is_direct(gen, prog);
     DOP_NUMBERS(gen, &keys, decls, {"XI_UNITS", k_pad / UNIT});
-    dop_status st = dop_template_fill(gen, "gemv_i8.glsl", &keys, decls);
-    if (st == DOP_OK && *out_direct)
+    DOP_RETURN_IF_ERROR(dop_template_fill(gen, "gemv_i8.glsl", &keys, decls));
+    if (*out_direct)
         dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_xi_put(i, x)\n");
-    else if (st == DOP_OK)
-        st = dop_template_fill(gen, "gemv_i8_row.glsl", &keys, decls);
-    return st;
+    else
+        DOP_RETURN_IF_ERROR(dop_template_fill(gen, "gemv_i8_row.glsl", &keys, decls));
+    return DOP_OK;
 }

@@ -1,6 +1,8 @@
 /* The products of a region as generators need them: their parts, what computes the activation, and the facts that determine
  * tiles. */
+#include "kernels/gen/products.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/int8.h"
 
 #include "kernels/emit/weight_types.h"
 

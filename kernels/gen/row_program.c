@@ -1,8 +1,12 @@
 /* Row programs as nests.  A program's axis k, the values of a row, is shared out among lanes; a lane has its values side by side in
  * registers, for all passes (batches of them, where a program of one pass has a long row), or walks over them in a loop, in each
  * pass again. */
+#include "kernels/gen/row_program.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/templates.h"
+#include "kernels/nest/finish.h"
 #include "kernels/nest/nest.h"
+#include "kernels/nest/print.h"
 #include "kernels/nest/reduce.h"
 
 #include <string.h>
@@ -511,7 +515,7 @@ dop_nest_rowprog(dop_gen *gen, const dop_rowprog *p, dop_nest *n)
     row_sum *sums = dop_arena_alloc(n->arena, (2 * p->n_nodes + 1) * sizeof *sums);
     w.level = dop_arena_alloc(n->arena, (p->n_nodes + 1) * sizeof *w.level);
     if (!w.level || !sums) {
-        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        e->status = DOP_NO_MEMORY(e->diag);
         return;
     }
     w.lanes = p->lanes ? p->lanes : gen->choice->tile.wg;

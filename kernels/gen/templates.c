@@ -1,4 +1,5 @@
 /* Finding, reading and filling the GLSL templates. */
+#include "kernels/gen/templates.h"
 #include "kernels/gen/gen.h"
 
 #include "base/os/system.h"
@@ -25,7 +26,7 @@ read_one(dop_templates *t, const char *name, dop_diag *diag)
     char *text = malloc((size_t)map.size + 1);
     if (!text) {
         dop_map_close(&map);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     if (map.size)
         memcpy(text, map.data, (size_t)map.size);
@@ -109,7 +110,7 @@ fill_common(dop_templates *t, dop_diag *diag)
         dop_buf_puts(&out, at + sizeof hole - 1);
         if (out.failed) {
             dop_buf_finish(&out);
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         }
         free(t->files[i].text);
         t->files[i].text = out.data;
@@ -128,13 +129,13 @@ dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag)
     snprintf(out->dir, sizeof out->dir, "%s/%s", exe, DOP_GLSL_INSTALL_REL);
     if (!*exe || access(out->dir, R_OK) != 0)
         snprintf(out->dir, sizeof out->dir, "%s", DOP_GLSL_SOURCE_DIR);
-    dop_status st = read_folder(out, "", diag);
-    if (st == DOP_OK)
-        st = read_folder(out, "types", diag);
-    if (st == DOP_OK)
-        st = fill_common(out, diag);
-    if (st == DOP_OK && !(out->glsl_compiler = shaderc_compiler_initialize()))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = DOP_OK;
+    DOP_TRY(read_folder(out, "", diag));
+    DOP_TRY(read_folder(out, "types", diag));
+    DOP_TRY(fill_common(out, diag));
+    if (!(out->glsl_compiler = shaderc_compiler_initialize()))
+        DOP_TRY(DOP_NO_MEMORY(diag));
+error:
     if (st != DOP_OK)
         dop_templates_finish(out);
     return st;
@@ -170,7 +171,7 @@ dop_gen_text(dop_gen *gen)
 {
     struct dop_gen_texts *t = dop_arena_alloc(gen->e.g->arena, sizeof *t);
     if (!t) {
-        gen->e.status = gen->e.status ? gen->e.status : DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+        gen->e.status = gen->e.status ? gen->e.status : DOP_NO_MEMORY(gen->e.diag);
         return &gen->main; /* which nobody reads after a failure */
     }
     *t = (struct dop_gen_texts){.next = gen->texts};
@@ -183,7 +184,7 @@ dop_gen_keep(dop_gen *gen, dop_buf *text)
 {
     const char *kept = text->failed ? NULL : dop_arena_strdup(gen->e.g->arena, text->data ? text->data : "");
     if (!kept && gen->e.status == DOP_OK)
-        gen->e.status = DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+        gen->e.status = DOP_NO_MEMORY(gen->e.diag);
     dop_buf_finish(text);
     return kept ? kept : "";
 }
@@ -258,7 +259,7 @@ fill_keys(dop_gen *gen, const char *name, const dop_keys *keys, const char *text
         dop_buf_puts(out, value);
         text = end + 1;
     }
-    return out->failed ? DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return out->failed ? DOP_NO_MEMORY(gen->e.diag) : DOP_OK;
 }
 
 dop_status
@@ -268,7 +269,7 @@ dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf 
     if (gen->e.status != DOP_OK)
         return gen->e.status;
     if (dop_buf_failures() != gen->failures) /* some value's text could not grow: it is missing or cut short */
-        return DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(gen->e.diag);
     if (keys->n > DOP_MAX_KEYS)
         return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "kernel template %s: %u keys, of which %u fit", name, keys->n,
                         (uint32_t)DOP_MAX_KEYS);

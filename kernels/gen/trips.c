@@ -5,6 +5,7 @@
  * counts n + 1.  Loops with the hint `unroll` and a number of iterations that the driver knows count nothing; it does not know
  * the number where the index is multiplied or divided.  Short loops without the hint are counted as if they stayed loops.
  * Loops that only one generator has are counted in its file. */
+#include "kernels/gen/trips.h"
 #include "kernels/gen/gen.h"
 
 uint64_t

@@ -1,5 +1,6 @@
 /* Prefetch (double buffering in registers): a loop whose iterations load what they use becomes one whose iterations load what the
  * next iteration uses. */
+#include "kernels/nest/ahead.h"
 #include "kernels/nest/nest.h"
 
 #include <ctype.h>

@@ -1,6 +1,7 @@
 /* Finds where barriers are needed, from what statements do to shared memory: between writes of some invocations and reads of
  * others, or the other way round.  Each element of shared memory is written by one invocation, so two writes need no barrier
  * between them. */
+#include "kernels/nest/barriers.h"
 #include "kernels/nest/nest.h"
 
 /* Which shared memory was read and written since the last barrier: bits by dop_nest_memory(). */

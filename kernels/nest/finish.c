@@ -1,5 +1,9 @@
 /* What makes a tree of statements complete. */
+#include "kernels/nest/finish.h"
+#include "kernels/nest/ahead.h"
+#include "kernels/nest/barriers.h"
 #include "kernels/nest/nest.h"
+#include "kernels/nest/verify.h"
 
 dop_status
 dop_nest_finish(dop_nest *n)

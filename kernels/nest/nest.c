@@ -28,7 +28,7 @@ format_text(dop_nest *n, const char *format, va_list ap)
     const char *text = b.failed ? NULL : dop_arena_strdup(n->arena, b.data ? b.data : "");
     dop_buf_finish(&b);
     if (!text && n->status == DOP_OK)
-        n->status = DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+        n->status = DOP_NO_MEMORY(n->diag);
     return text ? text : "";
 }
 
@@ -48,7 +48,7 @@ dop_nest_new(dop_nest *n, dop_stmt_kind kind)
     static dop_stmt nothing; /* for writes after a failure, which nobody reads */
     dop_stmt *s = dop_arena_alloc(n->arena, sizeof *s);
     if (!s && n->status == DOP_OK)
-        n->status = DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+        n->status = DOP_NO_MEMORY(n->diag);
     s = s ? s : &nothing;
     *s = (dop_stmt){.kind = kind};
     return s;

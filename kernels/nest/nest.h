@@ -65,10 +65,6 @@ typedef struct dop_nest {
 } dop_nest;
 
 void dop_nest_open(dop_nest *n, const char *name, const dop_nest_placement *p, dop_arena *arena, dop_diag *diag);
-/* Finds where loads are issued ahead, where barriers are needed, and whether every statement is well formed. */
-dop_status dop_nest_finish(dop_nest *n);
-void dop_nest_print(const dop_nest *n, dop_buf *out);
-void dop_nest_dump(const dop_nest *n, dop_buf *out);
 
 /* A text in the arena. */
 const char *dop_nest_text(dop_nest *n, const char *format, ...) DOP_NEST_PRINTF(2);
@@ -116,11 +112,6 @@ void dop_nest_return(dop_nest *n, const char *condition, ...) DOP_NEST_PRINTF(2)
 /* Lines of GLSL, each of which ends with \n.  What shared memory they read and write is found by its names. */
 dop_stmt *dop_nest_code(dop_nest *n, const char *lines, ...) DOP_NEST_PRINTF(2);
 dop_stmt *dop_nest_hole(dop_nest *n, const char *what, const char *text); /* the text is kept, not copied */
-
-/* --- what dop_nest_finish() does, in this order --- */
-void dop_nest_pipeline(dop_nest *n); /* ahead.c */
-void dop_nest_meet(dop_nest *n);     /* barriers.c */
-void dop_nest_verify(dop_nest *n);   /* verify.c */
 
 /* For the files of dop_nest_finish(): makes a statement that is in no block yet; keeps the first failure. */
 dop_stmt *dop_nest_new(dop_nest *n, dop_stmt_kind kind);

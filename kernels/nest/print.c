@@ -1,4 +1,5 @@
 /* A nest as GLSL, and as a dump. */
+#include "kernels/nest/print.h"
 #include "kernels/nest/nest.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* The verifier: names are used where they are known, all invocations come to barriers, and every statement has what it needs. */
+#include "kernels/nest/verify.h"
 #include "kernels/nest/nest.h"
 
 #include <ctype.h>

@@ -1,5 +1,7 @@
 /* Tiles of products on matrix units (gen_matmul_coop.c), and how workgroups share those that would leave multiprocessors idle. */
+#include "kernels/gen/products.h"
 #include "kernels/product/gen_coop.h"
+#include "kernels/row/gen_group.h"
 
 #include "ir/graph/access.h"
 

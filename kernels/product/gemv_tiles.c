@@ -1,5 +1,8 @@
 /* Tiles of products of one row (GEMV) on GPUs (gen_gemv.c), for ordinary dispatches and for stages of a persistent dispatch. */
+#include "kernels/product/gemv_tiles.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/products.h"
 
 #include "kernels/emit/weight_types.h"
 

@@ -1,5 +1,9 @@
 /* Variants of products of one row where there are many invocations, of experts too: which regions each can make (gen_gemv.c). */
-#include "kernels/gen/gen.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/trips.h"
+#include "kernels/product/gemv_tiles.h"
+#include "kernels/product/gen_gemv.h"
 
 static dop_refusal
 fits_ints(const dop_site *s)

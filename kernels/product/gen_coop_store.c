@@ -1,5 +1,7 @@
 /* The end of products on matrix units: sums become values of the region's outputs. */
+#include "kernels/gen/templates.h"
 #include "kernels/product/gen_coop.h"
+#include "kernels/row/gen_group.h"
 
 /* How many values side by side (1 or 4), all of one part, are stored at once. */
 static uint32_t

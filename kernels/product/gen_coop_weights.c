@@ -1,4 +1,5 @@
 /* Weights of products on matrix units: how a piece of them is loaded, and how it becomes halves. */
+#include "kernels/gen/templates.h"
 #include "kernels/product/gen_coop.h"
 
 #include "kernels/emit/weight_types.h"
@@ -287,11 +288,12 @@ dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
         units = true;
     }
     if (quant)
-        st = dop_template_fill(gen, "types/halves.glsl", &none, decls);
-    if (late && st == DOP_OK)
-        st = dop_template_fill(gen, "types/books.glsl", &none, decls);
-    if (units && st == DOP_OK)
-        st = dop_template_fill(gen, "matmul_coop_units.glsl", &none, decls);
+        DOP_TRY(dop_template_fill(gen, "types/halves.glsl", &none, decls));
+    if (late)
+        DOP_TRY(dop_template_fill(gen, "types/books.glsl", &none, decls));
+    if (units)
+        DOP_TRY(dop_template_fill(gen, "matmul_coop_units.glsl", &none, decls));
+error:
     dop_buf_puts(decls, dop_buf_text(&types));
     dop_buf_finish(&types);
     return st;

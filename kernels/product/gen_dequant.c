@@ -1,6 +1,7 @@
 /* Weights expanded before the products that read them: a matrix as f16 or f32 values, of which an invocation makes some neighbouring
  * ones of a row at a time. */
 #include "kernels/gen/gen.h"
+#include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
 
 #include "kernels/emit/weight_types.h"

@@ -1,6 +1,8 @@
 /* Products with a matrix for each expert, for few rows: what the generator of gemv needs in addition. */
+#include "kernels/product/gen_expert.h"
 #include "kernels/gen/gen.h"
 #include "kernels/nest/nest.h"
+#include "kernels/row/gen_choice.h"
 
 #include "kernels/emit/weight_types.h"
 

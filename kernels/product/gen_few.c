@@ -1,5 +1,11 @@
 /* Small-batch products (2 to 8 tokens) on GPUs.  Weights are read and unpacked once for all tokens, by cooperative lanes that
  * share rows as in a GEMV. */
+#include "kernels/gen/gen_waits.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
+#include "kernels/product/gen_few_stage.h"
 #include "kernels/product/product.h"
 
 #include "kernels/emit/weight_types.h"
@@ -215,7 +221,7 @@ emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x)
     const uint32_t each = tile->wg / tile->lanes * tile->rows, sets = tile->loops ? tile->loops : 1;
     uint32_t first = 0, makers = 0, *order = dop_arena_alloc(n->arena, p->n * sizeof *order);
     if (!order)
-        return DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(gen->e.diag);
     dop_stmt *waits = dop_waits_declare(gen, n);
     dop_waits_order(gen, p, order);
     for (uint32_t k = 0; gen->e.status == DOP_OK && k < p->n; k++) {

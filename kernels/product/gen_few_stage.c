@@ -1,5 +1,7 @@
 /* Products of a few rows as stages of a persistent dispatch: how they receive rows, and how their tiles are chosen. */
+#include "kernels/product/gen_few_stage.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/products.h"
 
 #include "kernels/emit/weight_types.h"
 

@@ -1,5 +1,13 @@
 /* Products of one token (GEMV) on GPUs, which have many invocations. */
+#include "kernels/product/gen_gemv.h"
+#include "kernels/gen/gen_tail.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/row_program.h"
+#include "kernels/gen/templates.h"
+#include "kernels/product/gen_expert.h"
 #include "kernels/product/product.h"
+#include "kernels/row/gen_choice.h"
 
 #include "kernels/emit/weight_types.h"
 
@@ -337,7 +345,7 @@ emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, 
     uint32_t *first = dop_arena_alloc(n->arena, (p->n + 1) * sizeof *first), *n_wg;
     n_wg = dop_arena_alloc(n->arena, p->n * sizeof *n_wg);
     if (!first || !n_wg)
-        return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(e->diag);
     first[0] = 0;
     for (uint32_t floats = 0; floats < 2; floats++) {
         for (uint32_t i = 0; i < p->n && e->status == DOP_OK; i++) {

@@ -1,6 +1,11 @@
 /* Matmul regions of several tokens as a nest: tiles through shared memory.  A workgroup makes BM rows of the step by BN rows of each of a
  * part's matrices; activations and decoded weights are staged. */
+#include "kernels/gen/gen_waits.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 #include "kernels/product/product.h"
+#include "kernels/row/gen_group.h"
 
 #include "kernels/emit/weight_types.h"
 
@@ -59,7 +64,7 @@ depth_of(dop_gen *gen, const dop_parts *p, const dop_segment *part)
     depth d = {.stride = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.stride),
                .aux = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.aux)};
     if (!d.stride || !d.aux) {
-        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        e->status = DOP_NO_MEMORY(e->diag);
         return d;
     }
     dop_node_id act = dop_node_base(e->g, p->act, NULL);
@@ -289,7 +294,7 @@ emit(dop_gen *gen)
     dop_nest_hole(&n, "rows of a block", dop_gen_keep(gen, &decls));
     uint32_t first = 0, makers = 0, *order = dop_arena_alloc(n.arena, p.n * sizeof *order);
     if (!order)
-        return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(e->diag);
     dop_stmt *waits = dop_waits_declare(gen, &n);
     dop_waits_order(gen, &p, order);
     for (uint32_t k = 0; e->status == DOP_OK && k < p.n; k++) {

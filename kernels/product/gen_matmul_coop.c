@@ -1,6 +1,10 @@
 /* Products of several tokens (GEMM) on matrix units as a nest, of which this file has the placements that stage both factors;
  * matmul_coop.glsl is its library. */
+#include "kernels/gen/gen_waits.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/templates.h"
 #include "kernels/product/gen_coop.h"
+#include "kernels/row/gen_group.h"
 
 #include "kernels/emit/weight_types.h"
 
@@ -535,7 +539,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     dop_stmt *declared = dop_nest_hole(&n, "declarations", NULL);
     uint32_t first = 0, makers = 0, *order = dop_arena_alloc(n.arena, p.n * sizeof *order);
     if (!order)
-        return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(e->diag);
     dop_stmt *waits = dop_waits_declare(gen, &n);
     dop_waits_order(gen, &p, order);
     const uint32_t together = tile->joined ? p.n : 1;

@@ -1,4 +1,5 @@
 /* Small-batch products on matrix units (up to 64 tokens): one tile has all tokens, so that weights are read once. */
+#include "kernels/gen/products.h"
 #include "kernels/product/gen_coop.h"
 
 #include "kernels/emit/weight_types.h"

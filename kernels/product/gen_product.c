@@ -1,6 +1,10 @@
 /* The nest of products by cooperative lanes: y[t][n] = sum over k of x[t][k] * w[n][k].  The lanes of a group share out k, groups
  * and workgroups share out n, and every lane has all t.  The placement says how many of each. */
+#include "kernels/gen/int8.h"
+#include "kernels/gen/templates.h"
+#include "kernels/product/gen_expert.h"
 #include "kernels/product/product.h"
+#include "kernels/row/gen_argmax.h"
 
 #include "kernels/emit/weight_types.h"
 
@@ -115,7 +119,7 @@ static void
 no_memory(dop_nest *n)
 {
     if (n->status == DOP_OK)
-        n->status = DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+        n->status = DOP_NO_MEMORY(n->diag);
 }
 
 /* The function dop_fetchP(row, u, ...), which loads the units of weights of every row of a team and every matrix of a part, for

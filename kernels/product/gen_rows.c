@@ -5,6 +5,16 @@
  * theirs, whatever part they belong to, and only the epilogues differ.  Loads are few, because every load that is not from a view
  * becomes a loop over the lanes. */
 #include "kernels/product/gen_rows.h"
+#include "kernels/gen/gen_tail.h"
+#include "kernels/gen/generate.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/row_program.h"
+#include "kernels/gen/templates.h"
+#include "kernels/product/gen_expert.h"
+#include "kernels/product/gen_gemv.h"
+#include "kernels/row/gen_choice.h"
+#include "kernels/row/gen_group.h"
 
 #include "kernels/emit/weight_types.h"
 
@@ -641,8 +651,9 @@ emit_groups(dop_rows_gen *s)
     dop_emit *e = &s->gen->e;
     bool *done = dop_arena_alloc(e->g->arena, s->p.n * sizeof *done);
     const dop_segment **members = dop_arena_alloc(e->g->arena, s->p.n * sizeof *members);
-    dop_status st = done && members ? DOP_OK : DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0, group = 0; st == DOP_OK && i < s->p.n; i++) {
+    if (!(done && members))
+        DOP_RETURN_IF_ERROR(DOP_NO_MEMORY(e->diag));
+    for (uint32_t i = 0, group = 0; i < s->p.n; i++) {
         uint32_t n = 0;
         if (done[i])
             continue;
@@ -652,9 +663,9 @@ emit_groups(dop_rows_gen *s)
                 done[k] = true;
                 members[n++] = &s->p.part[k];
             }
-        st = emit_group(s, members, n, group++);
+        DOP_RETURN_IF_ERROR(emit_group(s, members, n, group++));
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status

@@ -2,6 +2,7 @@
 #ifndef DOPPLER_KERNELS_PRODUCT_GEN_ROWS_H
 #define DOPPLER_KERNELS_PRODUCT_GEN_ROWS_H
 
+#include "kernels/descriptor.h"
 #include "kernels/gen/gen.h"
 #include "kernels/nest/nest.h"
 
@@ -30,5 +31,9 @@ typedef struct dop_rows_gen {
 const char *dop_rows_row(const dop_rows_gen *s); /* the row of the step that is token j of the workgroup */
 /* Statements that store the sums of a block (`acc`), for a group of n parts that share its code. */
 void dop_rows_end(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n);
+
+/* --- on CPU devices: gen_rows.c; the descriptors are in rows_variants.c --- */
+dop_status dop_rows_emit(dop_gen *gen);
+uint32_t dop_rows_shared(dop_gen *gen);
 
 #endif

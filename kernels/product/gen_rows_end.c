@@ -1,5 +1,7 @@
 /* Epilogues of products on CPU devices: how the sums of a block are stored. */
+#include "kernels/gen/templates.h"
 #include "kernels/product/gen_rows.h"
+#include "kernels/row/gen_group.h"
 
 const char *
 dop_rows_row(const dop_rows_gen *s)

@@ -1,5 +1,11 @@
 /* Variants of products on CPU devices: their tiles, and which regions each can make (gen_rows.c). */
 #include "kernels/gen/gen.h"
+#include "kernels/gen/gen_tail.h"
+#include "kernels/gen/int8.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/trips.h"
+#include "kernels/product/gen_rows.h"
+#include "kernels/row/gen_group.h"
 
 #include "kernels/emit/weight_types.h"
 

@@ -4,7 +4,11 @@
  * For a row that is flagged in the step record, the pick is among the columns of a mask (dop_step of base/step_record.h).
  * Partial results cover all columns, so where they are merged, such a row's logits are read again.  A row may also ask for a
  * draw; kernels for CPU devices have no draws, because there the host has the logits anyway and is quicker. */
+#include "kernels/row/gen_argmax.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 
 #include "base/step_record.h"
 

@@ -1,7 +1,13 @@
 /* Choices of experts: rows of scores in shared memory, the largest of them, and what is computed from these.  A choice is either
  * a dispatch of its own, with a workgroup for each row of the step, or runs before the products of a region, where every
  * workgroup repeats it.  Rows and what is summed over them are row programs. */
+#include "kernels/row/gen_choice.h"
+#include "ir/graph/access.h"
+#include "ir/graph/dims.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/row_program.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
 
 typedef struct choice {

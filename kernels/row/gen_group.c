@@ -1,6 +1,10 @@
 /* Products by expert: one small dispatch sorts the rows of a step into blocks of one expert each, and the kernels of
  * products find their rows in these blocks. */
+#include "kernels/row/gen_group.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 
 dop_blocks
 dop_blocks_of(const dop_graph *g, const dop_region *r)

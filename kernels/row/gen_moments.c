@@ -1,6 +1,8 @@
 /* Moments of groups of columns over many rows, of which group norms are made: the number of values of a group in some rows, their mean, and
  * the sum of their squared distances from it.  A workgroup has some neighbouring groups and a part of the rows. */
 #include "kernels/gen/gen.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
 
 enum { LOADS = 4 }; /* of an invocation, in flight */

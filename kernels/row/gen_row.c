@@ -1,6 +1,13 @@
 /* Kernels of rows, by row programs, and of element-wise regions. */
 #include "ir/graph/access.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/unit.h"
 #include "kernels/gen/gen.h"
+#include "kernels/gen/gen_cache.h"
+#include "kernels/gen/products.h"
+#include "kernels/gen/row_program.h"
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
 
 enum { MANY = 8 }; /* workgroups of a multiprocessor */

@@ -13,6 +13,8 @@
  * once for all rows, and no row waits for the state after another one.  Decays are running products of factors of at most 1, so that
  * nothing overflows.  Rows that a chunk has not change nothing. */
 #include "kernels/scan/gen_scan.h"
+#include "kernels/gen/row_program.h"
+#include "kernels/gen/templates.h"
 
 dop_scan
 dop_scan_at(const dop_site *s)

@@ -1,4 +1,5 @@
 /* Linear recurrences of many rows on matrix units, in chunks (gen_scan.c); scan_coop.glsl has what fragments of matrices need. */
+#include "kernels/gen/templates.h"
 #include "kernels/scan/gen_scan.h"
 
 enum { BLOCK = 16, MOST_STATE = 256 };

@@ -1,4 +1,6 @@
 /* Linear recurrences row by row, whose state lies in vectors among lanes (gen_scan.c). */
+#include "kernels/gen/templates.h"
+#include "kernels/gen/trips.h"
 #include "kernels/scan/gen_scan.h"
 
 /* Declares sizes, shared memory, and the macros that store in it. */

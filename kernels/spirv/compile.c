@@ -149,7 +149,7 @@ compile_text(const char *name, const char *glsl, bool optimize, bool khr, dop_di
     shaderc_compiler_t compiler = shaderc_compiler_initialize();
     shaderc_compile_options_t options = shaderc_compile_options_initialize();
     if (!compiler || !options) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
@@ -168,7 +168,7 @@ compile_text(const char *name, const char *glsl, bool optimize, bool khr, dop_di
     else
         dop_buf_append(out_spirv, bytes, size);
     if (st == DOP_OK && out_spirv->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
 error:
     if (result)
         shaderc_result_release(result);
@@ -184,12 +184,12 @@ static dop_status
 compile_stages(const char *name, const dop_kernel *k, dop_diag *diag, dop_buf *out_spirv)
 {
     dop_buf root = {0}, *stages = calloc(k->n_stages, sizeof *stages);
-    dop_status st =
-        stages ? compile_text(name, k->glsl, false, false, diag, &root) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < k->n_stages && st == DOP_OK; i++)
-        st = compile_text(name, k->stages[i], true, false, diag, &stages[i]);
-    if (st == DOP_OK)
-        st = dop_link(&root, stages, k->n_stages, diag, out_spirv);
+    dop_status st = DOP_OK;
+    DOP_TRY(stages ? compile_text(name, k->glsl, false, false, diag, &root) : DOP_NO_MEMORY(diag));
+    for (uint32_t i = 0; i < k->n_stages; i++)
+        DOP_TRY(compile_text(name, k->stages[i], true, false, diag, &stages[i]));
+    DOP_TRY(dop_link(&root, stages, k->n_stages, diag, out_spirv));
+error:
     for (uint32_t i = 0; stages && i < k->n_stages; i++)
         dop_buf_finish(&stages[i]);
     dop_buf_finish(&root);
@@ -209,7 +209,7 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
     if (st == DOP_OK)
         st = check_capabilities(name, k, out_spirv, diag);
     if (st == DOP_OK && !read_interface(out_spirv, &has))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     *out_shared_bytes = has.shared;
     return st == DOP_OK ? compare_interface(name, k, target, &has, diag) : st;
 }

@@ -117,7 +117,7 @@ module_read(const dop_buf *spirv, dop_diag *diag, module *out)
                              : SPV_ERROR_OUT_OF_MEMORY;
     spvContextDestroy(context);
     if (r == SPV_ERROR_OUT_OF_MEMORY)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (r != SPV_SUCCESS)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "linking kernels: a module cannot be read (%d)", (int)r);
     m->map = calloc(m->bound, sizeof *m->map);
@@ -125,7 +125,7 @@ module_read(const dop_buf *spirv, dop_diag *diag, module *out)
     m->built_in = calloc(m->bound, sizeof *m->built_in);
     m->dropped = calloc(m->bound, sizeof *m->dropped);
     if (!m->map || !m->defined || !m->built_in || !m->dropped)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < m->bound; i++)
         m->built_in[i] = NO_BUILT_IN;
     uint32_t n;
@@ -334,7 +334,7 @@ add_module_scope(linker *l, module *m, bool root)
     uint32_t n;
     const inst *list = insts(m, &n);
     dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < n && list[i].op != SpvOpFunction && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < n && list[i].op != SpvOpFunction; i++) {
         uint32_t op = list[i].op;
         if (is_debug(op) || op == SpvOpEntryPoint || op == SpvOpDecorate || op == SpvOpMemberDecorate)
             continue;
@@ -345,14 +345,14 @@ add_module_scope(linker *l, module *m, bool root)
         else if (op == SpvOpExtInstImport)
             copy_once(l, m, &list[i], &l->imports);
         else if (op == SpvOpMemoryModel)
-            st = add_memory_model(l, words_of(m, &list[i]));
+            DOP_TRY(add_memory_model(l, words_of(m, &list[i])));
         else if (op == SpvOpExecutionMode && root)
             copy(l, m, &list[i], &l->modes);
         else if (op != SpvOpExecutionMode)
-            st = add_global(l, m, &list[i]);
+            DOP_TRY(add_global(l, m, &list[i]));
     }
-    if (st == DOP_OK)
-        st = add_all_shared(l, m);
+    DOP_TRY(add_all_shared(l, m));
+error:
     for (uint32_t i = 0; i < n && list[i].op != SpvOpFunction; i++)
         if ((list[i].op == SpvOpDecorate || list[i].op == SpvOpMemberDecorate) && !m->dropped[words_of(m, &list[i])[1]])
             copy(l, m, &list[i], &l->decorations);
@@ -382,7 +382,7 @@ add_root(linker *l, module *root, const uint32_t *mains, uint32_t n_stages)
     const inst *list = insts(root, &n);
     bool *skipped = calloc(root->bound, sizeof *skipped);
     if (!skipped)
-        return DOP_FAIL(l->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(l->diag);
     for (uint32_t i = 0; i < n; i++) {
         unsigned stage;
         const uint32_t *w = words_of(root, &list[i]);
@@ -478,28 +478,23 @@ dop_link(const dop_buf *root, const dop_buf *stages, uint32_t n_stages, dop_diag
     const uint64_t failures = dop_buf_failures();
     module top = {0}, *parts = calloc(n_stages + 1, sizeof *parts);
     uint32_t *mains = calloc(n_stages + 1, sizeof *mains);
-    dop_status st = parts && mains ? module_read(root, diag, &top) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = add_module_scope(&l, &top, true);
-    for (uint32_t i = 0; i < n_stages && st == DOP_OK; i++) {
-        st = module_read(&stages[i], diag, &parts[i]);
-        if (st == DOP_OK)
-            st = add_module_scope(&l, &parts[i], false);
-        if (st == DOP_OK) {
-            mains[i] = id_of(&l, &parts[i], parts[i].main);
-            add_functions(&l, &parts[i], NULL);
-        }
+    dop_status st = DOP_OK;
+    DOP_TRY(parts && mains ? module_read(root, diag, &top) : DOP_NO_MEMORY(diag));
+    DOP_TRY(add_module_scope(&l, &top, true));
+    for (uint32_t i = 0; i < n_stages; i++) {
+        DOP_TRY(module_read(&stages[i], diag, &parts[i]));
+        DOP_TRY(add_module_scope(&l, &parts[i], false));
+        mains[i] = id_of(&l, &parts[i], parts[i].main);
+        add_functions(&l, &parts[i], NULL);
     }
-    if (st == DOP_OK && !l.stage_record)
-        st = DOP_FAIL(diag, DOP_E_INTERNAL, "linking kernels: the root has no stage record");
-    if (st == DOP_OK)
-        st = add_root(&l, &top, mains, n_stages);
-    if (st == DOP_OK) {
-        write_pools(&l);
-        write_module(&l, &top, out_spirv);
-        if (dop_buf_failures() != failures)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    }
+    if (!l.stage_record)
+        DOP_TRY(DOP_FAIL(diag, DOP_E_INTERNAL, "linking kernels: the root has no stage record"));
+    DOP_TRY(add_root(&l, &top, mains, n_stages));
+    write_pools(&l);
+    write_module(&l, &top, out_spirv);
+    if (dop_buf_failures() != failures)
+        DOP_TRY(DOP_NO_MEMORY(diag));
+error:
     module_finish(&top);
     for (uint32_t i = 0; parts && i < n_stages; i++)
         module_finish(&parts[i]);

@@ -280,14 +280,14 @@ dop_spirv_addresses(const char *name, dop_buf *spirv, dop_diag *diag)
     dop_status st = DOP_OK;
     r.id = calloc(r.bound, sizeof *r.id);
     if (!r.id)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     st = collect(&r, diag);
     if (st == DOP_OK)
         find_wants(&r);
     if (st == DOP_OK && r.changes) {
         write_module(&r);
         if (out.failed || r.later.failed) {
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
         } else {
             dop_buf_finish(spirv);
             *spirv = out;

@@ -323,7 +323,7 @@ find_wants(rewriter *r)
     uint32_t *defs = calloc(r->bound, sizeof *defs), function = 0;
     size_t n = 0;
     if (!defs) {
-        r->st = DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        r->st = DOP_NO_MEMORY(r->diag);
         return;
     }
     for (size_t at = 5; at < r->n; at += dop_spv_len(r->w + at)) {
@@ -581,7 +581,7 @@ write_module(rewriter *r)
             put_code(r, at, function, types);
     }
     if (r->out->failed)
-        r->st = DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        r->st = DOP_NO_MEMORY(r->diag);
     else
         ((uint32_t *)(void *)r->out->data)[3] = r->next;
 }
@@ -598,7 +598,7 @@ dop_spirv_khr_matrix(const char *name, const uint32_t *words, size_t n, dop_diag
     r.id = calloc(r.bound, sizeof *r.id);
     r.line = malloc(MAX_LINE * sizeof *r.line);
     if (!r.id || !r.line)
-        r.st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        r.st = DOP_NO_MEMORY(diag);
     if (r.st == DOP_OK)
         collect(&r);
     if (r.st == DOP_OK)
@@ -610,7 +610,7 @@ dop_spirv_khr_matrix(const char *name, const uint32_t *words, size_t n, dop_diag
     if (r.st == DOP_OK)
         dop_buf_append(out_spirv, out.data, out.size);
     if (r.st == DOP_OK && out_spirv->failed)
-        r.st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        r.st = DOP_NO_MEMORY(diag);
     dop_buf_finish(&out);
     free(r.line);
     free(r.id);

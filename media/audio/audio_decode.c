@@ -82,7 +82,7 @@ reserve(decoder *d, size_t more)
         return DOP_FAIL(d->diag, DOP_E_LIMIT, "the audio takes more memory than is allowed");
     float *p = realloc(d->out, cap * sizeof *p);
     if (!p)
-        return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(d->diag);
     d->out = p;
     d->cap = cap;
     return DOP_OK;
@@ -123,9 +123,8 @@ static dop_status
 read_pieces(decoder *d)
 {
     const int channels = d->info.channels;
-    dop_status st = DOP_OK;
     sf_count_t all = 0;
-    for (sf_count_t n = PIECE; n == PIECE && st == DOP_OK; all += n) {
+    for (sf_count_t n = PIECE; n == PIECE; all += n) {
         n = sf_readf_float(d->file, d->piece, PIECE);
         if (!dop_budget_step(d->budget, (uint64_t)(n + 1) * (uint64_t)channels))
             return DOP_FAIL(d->diag, DOP_E_LIMIT, "reading the audio takes longer than is allowed");
@@ -137,15 +136,15 @@ read_pieces(decoder *d)
             if (!(d->mono[i] > -1e6f && d->mono[i] < 1e6f))
                 return DOP_FAIL(d->diag, DOP_E_INPUT, "the audio has values that are no numbers");
         }
-        st = d->resampler ? resample(d, d->mono, (size_t)n, n < PIECE) : append(d, d->mono, (size_t)n);
+        DOP_RETURN_IF_ERROR(d->resampler ? resample(d, d->mono, (size_t)n, n < PIECE) : append(d, d->mono, (size_t)n));
     }
-    if (st == DOP_OK && sf_error(d->file) != SF_ERR_NO_ERROR)
-        st = DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is damaged: %s", sf_strerror(d->file));
-    if (st == DOP_OK && (d->info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC && all < d->info.frames)
-        st = DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is cut off");
-    if (st == DOP_OK && d->n == 0)
-        st = DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is empty");
-    return st;
+    if (sf_error(d->file) != SF_ERR_NO_ERROR)
+        return DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is damaged: %s", sf_strerror(d->file));
+    if ((d->info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC && all < d->info.frames)
+        return DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is cut off");
+    if (d->n == 0)
+        return DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is empty");
+    return DOP_OK;
 }
 
 static dop_status
@@ -166,7 +165,7 @@ open_file(decoder *d, memory *m)
     }
     d->piece = malloc(PIECE * (size_t)d->info.channels * sizeof *d->piece);
     d->mono = malloc(PIECE * sizeof *d->mono);
-    return d->piece && d->mono ? DOP_OK : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+    return d->piece && d->mono ? DOP_OK : DOP_NO_MEMORY(d->diag);
 }
 
 dop_status

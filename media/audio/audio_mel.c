@@ -90,7 +90,7 @@ open_bank(bank *b, dop_diag *diag)
     for (uint32_t i = 0; i < b->n_threads && good; i++)
         good = (b->fft[i] = kiss_fftr_alloc(DOP_AUDIO_WINDOW, 0, NULL, NULL)) != NULL;
     if (!good)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < DOP_AUDIO_WINDOW; i++)
         b->window[i] = (float)(0.5 - 0.5 * cos(2 * acos(-1.0) * i / DOP_AUDIO_WINDOW));
     make_filters(b);
@@ -162,14 +162,14 @@ dop_audio_mel(const float *samples, size_t n, uint32_t bins, dop_diag *diag, flo
         return DOP_FAIL(diag, DOP_E_USAGE, "%zu samples make no frames of %u bins", n, bins);
     const uint32_t blocks = (uint32_t)((b.frames + BLOCK - 1) / BLOCK);
     float most = -INFINITY;
-    dop_status st = open_bank(&b, diag);
-    if (st == DOP_OK)
-        st = dop_parallel_for(blocks, b.n_threads, measure, &b, diag);
-    for (uint32_t i = 0; i < blocks && st == DOP_OK; i++)
+    dop_status st = DOP_OK;
+    DOP_TRY(open_bank(&b, diag));
+    DOP_TRY(dop_parallel_for(blocks, b.n_threads, measure, &b, diag));
+    for (uint32_t i = 0; i < blocks; i++)
         most = b.most[i] > most ? b.most[i] : most;
     b.lowest = most - 8;
-    if (st == DOP_OK)
-        st = dop_parallel_for(bins, b.n_threads, scale, &b, diag);
+    DOP_TRY(dop_parallel_for(bins, b.n_threads, scale, &b, diag));
+error:
     close_bank(&b);
     return st;
 }

@@ -30,7 +30,7 @@ dop_resampler_create(uint32_t rate, dop_diag *diag, dop_resampler **out_resample
     dop_resampler *r = calloc(1, sizeof *r);
     *out_resampler = NULL;
     if (!r)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     r->rate = rate;
     r->seconds = rate < BLOCK_SAMPLES / 2 ? BLOCK_SAMPLES / rate : 2;
     r->seconds = r->seconds < 30 ? r->seconds : 30;
@@ -46,7 +46,7 @@ dop_resampler_create(uint32_t rate, dop_diag *diag, dop_resampler **out_resample
     }
     if (!good) {
         dop_resampler_destroy(r);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     *out_resampler = r;
     return DOP_OK;

@@ -102,7 +102,7 @@ dop_image_marks(const dop_image_processor *p, const dop_image_layout *layout, do
     }
     if (m.failed) {
         free(m.items);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     *out_marks = m.items;
     *out_n = m.n;

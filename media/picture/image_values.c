@@ -28,7 +28,7 @@ cut(const dop_picture *in, int64_t left, int64_t top, uint32_t w, uint32_t h, do
         return dop_budget_fail(budget, diag, "cutting the picture");
     *out = (dop_picture){w, h, calloc(bytes, 1)};
     if (!out->rgb)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const int64_t from = left > 0 ? left : 0, to = left + w < in->width ? left + w : in->width;
     for (uint32_t y = 0; y < h && from < to; y++)
         if (top + y >= 0 && top + y < in->height)
@@ -88,7 +88,7 @@ dop_image_rows(const dop_image_processor *p, const dop_image_layout *layout, dop
 {
     *out_rows = calloc(layout->rows, sizeof **out_rows);
     if (!*out_rows)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     order_tiles(p, layout, p->window, p->merge, *out_rows);
     return DOP_OK;
 }
@@ -182,10 +182,11 @@ tile_of(const place *at, const dop_picture *picture, const dop_picture *canvas, 
     const uint32_t h = (picture->height + x->tile_rows - 1) / x->tile_rows;
     const uint32_t left = column * w, top = row * h;
     dop_picture piece = {0};
-    dop_status st = cut(picture, left, top, w < picture->width - left ? w : picture->width - left,
-                        h < picture->height - top ? h : picture->height - top, budget, diag, &piece);
-    if (st == DOP_OK)
-        st = dop_picture_resize(&piece, x->width, x->height, at->p->filter, at->p->point, budget, diag, out);
+    dop_status st = DOP_OK;
+    DOP_TRY(cut(picture, left, top, w < picture->width - left ? w : picture->width - left,
+                h < picture->height - top ? h : picture->height - top, budget, diag, &piece));
+    DOP_TRY(dop_picture_resize(&piece, x->width, x->height, at->p->filter, at->p->point, budget, diag, out));
+error:
     drop(&piece, budget);
     return st;
 }
@@ -256,7 +257,7 @@ dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, c
     if (!dop_budget_take(budget, bytes) || !dop_budget_step(budget, bytes / 16))
         return dop_budget_fail(budget, diag, "preparing the picture");
     float *const values = calloc(bytes, 1);
-    dop_status st = values ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = values ? DOP_OK : DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = dop_image_rows(p, layout, diag, &order_of);
     if (st == DOP_OK && order == DOP_PIXELS_PUBLISHED)

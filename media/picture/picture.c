@@ -24,7 +24,7 @@ orient(dop_decoding *d)
     uint8_t *turned = malloc(n);
     if (!turned) {
         dop_budget_give(d->budget, n);
-        return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(d->diag);
     }
     const uint32_t out_w = how[o].swap ? h : w, out_h = how[o].swap ? w : h;
     for (uint32_t y = 0; y < out_h; y++)

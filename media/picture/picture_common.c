@@ -29,7 +29,7 @@ dop_decoding_start(dop_decoding *d, uint64_t width, uint64_t height, uint32_t by
     d->picture.width = (uint32_t)width;
     d->picture.height = (uint32_t)height;
     d->picture.rgb = calloc(pixels, 3);
-    return d->picture.rgb ? DOP_OK : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+    return d->picture.rgb ? DOP_OK : DOP_NO_MEMORY(d->diag);
 }
 
 /* Reads a TIFF header and its first directory.  The first two bytes say whether numbers are little-endian; a directory is a count and

@@ -218,7 +218,7 @@ dop_decode_gif(dop_decoding *d)
 {
     gif_state *g = calloc(1, sizeof *g);
     if (!g)
-        return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(d->diag);
     g->d = d;
     const uint8_t *head = take(g, 13);
     dop_status st = head && take_palette(g, head[10]) ? DOP_OK : cut_off(g);

@@ -108,7 +108,7 @@ run(jpeg_state *s)
     const bool cmyk = jpeg->out_color_space == JCS_CMYK;
     s->row = cmyk ? malloc((size_t)w * 4) : NULL;
     if (cmyk && !s->row) {
-        s->status = DOP_FAIL(s->d->diag, DOP_E_NOMEM, "out of memory");
+        s->status = DOP_NO_MEMORY(s->d->diag);
         return;
     }
     while (jpeg->output_scanline < h) {

@@ -113,7 +113,7 @@ run(png_state *s)
     s->rows = malloc(h * sizeof *s->rows);
     s->rgba = s->d->alpha ? malloc(pixels * wide) : NULL;
     if (!s->rows || (s->d->alpha && !s->rgba)) {
-        s->status = DOP_FAIL(s->d->diag, DOP_E_NOMEM, "out of memory");
+        s->status = DOP_NO_MEMORY(s->d->diag);
         return;
     }
     for (uint32_t y = 0; y < h; y++)
@@ -133,7 +133,7 @@ dop_decode_png(dop_decoding *d)
     if (s.info)
         run(&s);
     else
-        s.status = DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+        s.status = DOP_NO_MEMORY(d->diag);
     free(s.rows);
     free(s.rgba);
     png_destroy_read_struct(&s.png, &s.info, NULL);

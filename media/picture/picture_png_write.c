@@ -91,7 +91,7 @@ write_png(const dop_picture *picture, const uint8_t *alpha, const dop_picture_te
     writer w = {.out = out, .row = alpha ? calloc(picture->width, 2) : NULL};
     const size_t before = out->size;
     if (alpha && !w.row)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     w.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &w, on_error, on_warning);
     w.info = w.png ? png_create_info_struct(w.png) : NULL;
     const bool done = w.info && run(&w, picture, alpha, texts, n_texts);
@@ -100,8 +100,7 @@ write_png(const dop_picture *picture, const uint8_t *alpha, const dop_picture_te
     if (done && !out->failed)
         return DOP_OK;
     out->size = before;
-    return w.error[0] ? DOP_FAIL(diag, DOP_E_INTERNAL, "PNG: %s", w.error)
-                      : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return w.error[0] ? DOP_FAIL(diag, DOP_E_INTERNAL, "PNG: %s", w.error) : DOP_NO_MEMORY(diag);
 }
 
 dop_status

@@ -38,9 +38,10 @@ dop_decode_webp(dop_decoding *d)
     if (WebPDemuxGetChunk(demuxer, "EXIF", 1, &chunk))
         d->orientation = dop_exif_orientation(chunk.chunk.bytes, chunk.chunk.size);
     WebPDemuxReleaseChunkIterator(&chunk);
-    dop_status st = dop_decoding_start(d, w, h, CANVASES);
-    if (st == DOP_OK)
-        st = first_frame(d, &data);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_decoding_start(d, w, h, CANVASES));
+    DOP_TRY(first_frame(d, &data));
+error:
     WebPDemuxDelete(demuxer);
     return st;
 }

@@ -79,7 +79,7 @@ taps_make(uint32_t from, uint32_t to, dop_filter filter, dop_fixed_point point, 
     double largest = 0;
     if (!t->first || !t->n || !t->low || (point == DOP_FIXED_PILLOW && !t->high) || !real) {
         free(real);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     for (uint32_t i = 0; i < to; i++) {
         const double center = (i + 0.5) * scale;
@@ -235,7 +235,7 @@ resize_edge(const dop_picture *in, bool rows, uint32_t to, dop_filter filter, do
     out->rgb = malloc(bytes);
     e.strips = malloc(strips + 1);
     if (st == DOP_OK && (!out->rgb || !e.strips))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = dop_parallel_for(dop_div_up_u32(out->height, ROWS_EACH), threads, rows ? along_rows : along_columns, &e,
                               diag);
@@ -275,7 +275,7 @@ dop_picture_resize(const dop_picture *picture, uint32_t width, uint32_t height, 
             return dop_budget_fail(budget, diag, "resizing the picture");
         *out_picture = (dop_picture){width, height, malloc(bytes)};
         if (!out_picture->rgb)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         memcpy(out_picture->rgb, picture->rgb, bytes);
     }
     dop_budget_give(budget, (uint64_t)between.width * between.height * 3);

@@ -1,4 +1,7 @@
 #include "passes/fusion/fuse.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
+#include "ir/graph/unit.h"
 
 #include "ir/graph/access.h"
 
@@ -321,7 +324,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
             return DOP_OK;
         bool *made = find_made(f, producer, c);
         if (!made)
-            return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(cx->diag);
         t.made = made;
         if (needs_all(&t, c))
             *out = DOP_REASON_reduction_barrier;
@@ -347,7 +350,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
     dop_status st = DOP_OK;
     bool *made = find_made(f, producer, c);
     if (!made)
-        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(cx->diag);
     t.made = made;
     *out = compare_region(&t, c);
     if (*out == DOP_REASON_none && t.rows_of)

@@ -3,6 +3,7 @@
 #ifndef DOPPLER_PASSES_FUSION_FUSE_H
 #define DOPPLER_PASSES_FUSION_FUSE_H
 
+#include "ir/graph/ops.h"
 #include "ir/region/region.h"
 #include "passes/fusion/region.h"
 

@@ -1,5 +1,6 @@
 /* Conditions of a fusion besides legality: time, register pressure, and what a kernel path switches off or asks for. */
 #include "ir/graph/access.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 #include <stdlib.h>
@@ -52,9 +53,11 @@ dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b,
     dop_region both = {.nodes = malloc(capacity * sizeof *both.nodes)};
     uint32_t *last = malloc(capacity * sizeof *last); /* position of the last reader */
     uint32_t *ends = calloc(capacity, sizeof *ends);  /* values whose last reader stands here */
-    dop_status st = both.nodes && last && ends ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        both.n_nodes = merge_nodes(a, b, both.nodes);
+    dop_status st = DOP_OK;
+    if (!(both.nodes && last && ends))
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    both.n_nodes = merge_nodes(a, b, both.nodes);
+error:
     for (uint32_t i = 0; i < both.n_nodes; i++) {
         last[i] = i;
         for (uint32_t k = 0; k < dop_node_at(g, both.nodes[i])->n_srcs; k++) {

@@ -1,6 +1,7 @@
 /* fuse-epilogue: move a consumer into its producer's region when every element it reads was made by the same workgroup.
  * Of several possible producers the heaviest is taken (a matmul before a row reduction before element-wise code), since
  * its output is the one that would cost a dispatch of its own.  Runs after fuse-prologue. */
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 /* Distinct regions that make what r reads, in the order in which its nodes read them: out[n_regions]. */
@@ -55,10 +56,12 @@ dop_pass_fuse_epilogue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     dop_flow f = {0};
     dop_region_id *producers = dop_arena_alloc(cx->arena, g->n_regions * sizeof *producers);
-    dop_status st = producers ? dop_flow_start(g, cx->diag, &f) : DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
-    for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
+    dop_status st = DOP_OK;
+    DOP_TRY(producers ? dop_flow_start(g, cx->diag, &f) : DOP_NO_MEMORY(cx->diag));
+    for (dop_region_id r = 1; r < g->n_regions; r++)
         if (!g->regions[r].dead)
-            st = try_region(cx, g, &f, producers, r, changed);
+            DOP_TRY(try_region(cx, g, &f, producers, r, changed));
+error:
     dop_flow_finish(&f);
     return st;
 }

@@ -153,11 +153,13 @@ dop_pass_fuse_prologue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
               dop_arena_alloc(cx->arena, g->n_regions * sizeof *w.readers),
               dop_arena_alloc(cx->arena, g->n_regions * sizeof *w.each)};
     if (!w.later || !w.readers || !w.each)
-        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_flow_start(g, cx->diag, &f);
-    for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
+        return DOP_NO_MEMORY(cx->diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_flow_start(g, cx->diag, &f));
+    for (dop_region_id r = 1; r < g->n_regions; r++)
         if (!g->regions[r].dead && dop_fuse_is_element(&g->regions[r]))
-            st = try_region(cx, g, &f, &w, r, changed);
+            DOP_TRY(try_region(cx, g, &f, &w, r, changed));
+error:
     dop_flow_finish(&f);
     return st;
 }

@@ -2,6 +2,7 @@
  * reads it.  A statistic wanted only after the sum is accumulated beside it; anything else is staged in shared memory by
  * each workgroup, which costs less than a dispatch and a barrier when there is one token.  Values that others read too
  * are stored by one workgroup.  Runs last: only now the row programs are complete. */
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 static dop_status

@@ -2,6 +2,7 @@
  * stands in the epilogue of the product beside it, and the workgroups of that product wait for those that make the first half, which come
  * first in the same dispatch.  Otherwise it would need a dispatch of its own, behind a barrier. */
 #include "ir/graph/access.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 #include <stdlib.h>
@@ -101,13 +102,14 @@ dop_fuse_check_waits(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id pr
     waits w = {.parts = calloc(c->n_nodes, sizeof *w.parts)};
     w.node = calloc(c->n_nodes, 2 * sizeof *w.node);
     w.read = w.node ? w.node + c->n_nodes : NULL;
-    dop_status st = w.parts && w.node ? DOP_OK : DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK) {
-        find_waits(g, p, c, made, &w);
-        meet(g, p, c, &w);
-        if (w.alone || (w.awaited & w.waiting) || (w.awaited && !may_wait(cx, p)))
-            *out_reason = DOP_REASON_reduction_barrier;
-    }
+    dop_status st = DOP_OK;
+    if (!(w.parts && w.node))
+        DOP_TRY(DOP_NO_MEMORY(cx->diag));
+    find_waits(g, p, c, made, &w);
+    meet(g, p, c, &w);
+    if (w.alone || (w.awaited & w.waiting) || (w.awaited && !may_wait(cx, p)))
+        *out_reason = DOP_REASON_reduction_barrier;
+error:
     free(w.parts);
     free(w.node);
     return st;

@@ -1,4 +1,5 @@
 #include "passes/fusion/region.h"
+#include "ir/graph/dims.h"
 
 #include "ir/graph/cache_row.h"
 #include "ir/region/region.h"
@@ -54,7 +55,7 @@ add_to(dop_region_set *s, dop_region_id r, dop_diag *diag)
         uint32_t cap = s->cap ? s->cap * 2 : 2;
         dop_region_id *ids = realloc(s->ids, cap * sizeof *ids);
         if (!ids)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         s->ids = ids;
         s->cap = cap;
     }
@@ -85,7 +86,7 @@ mark_dirty(dop_flow *f, dop_region_id r, dop_diag *diag)
         uint32_t cap = f->cap_dirty ? f->cap_dirty * 2 : 64;
         dop_region_id *p = realloc(f->dirty, cap * sizeof *p);
         if (!p)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         f->dirty = p;
         f->cap_dirty = cap;
     }
@@ -98,26 +99,23 @@ static dop_status
 add_reads(dop_flow *f, dop_region_id r, dop_diag *diag)
 {
     const dop_analysis *a = f->g->regions[r].info;
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < a->n_reads && st == DOP_OK; i++)
+    for (uint32_t i = 0; i < a->n_reads; i++)
         if (dop_node_computed(f->g, a->reads[i])) {
-            st = add_to(&f->readers[a->reads[i]], r, diag);
-            if (st == DOP_OK)
-                st = mark_dirty(f, f->owner[a->reads[i]], diag);
+            DOP_RETURN_IF_ERROR(add_to(&f->readers[a->reads[i]], r, diag));
+            DOP_RETURN_IF_ERROR(mark_dirty(f, f->owner[a->reads[i]], diag));
         }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
 drop_reads(dop_flow *f, dop_region_id r, dop_diag *diag)
 {
     const dop_analysis *a = f->g->regions[r].info;
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < a->n_reads && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < a->n_reads; i++) {
         take_from(&f->readers[a->reads[i]], r);
-        st = mark_dirty(f, f->owner[a->reads[i]], diag);
+        DOP_RETURN_IF_ERROR(mark_dirty(f, f->owner[a->reads[i]], diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* A value is stored by the first region that holds it.  After a change of holders that may be another region. */
@@ -128,8 +126,8 @@ set_owner(dop_flow *f, dop_node_id id, dop_diag *diag)
     f->owner[id] = now;
     if (now == before)
         return DOP_OK;
-    dop_status st = mark_dirty(f, before, diag);
-    return st == DOP_OK ? mark_dirty(f, now, diag) : st;
+    DOP_RETURN_IF_ERROR(mark_dirty(f, before, diag));
+    return mark_dirty(f, now, diag);
 }
 
 /* Depth first from each region in turn, producers before readers, so that regions that depend on each other are neighbours. */
@@ -140,7 +138,7 @@ find_order(dop_flow *f, dop_diag *diag)
     enum { NEW, OPEN, DONE };
     uint32_t *next = calloc(g->n_regions, sizeof *next); /* read to look at */
     if (!next)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     f->n_order = 0;
     for (dop_region_id root = 1; root < g->n_regions; root++) {
         uint32_t depth = 0;
@@ -187,7 +185,7 @@ dop_flow_init(const dop_graph *g, dop_diag *diag, dop_flow *out_flow)
     f->is_dirty = calloc(g->n_regions, sizeof *f->is_dirty);
     if (!f->owner || !f->readers || !f->holders || !f->output || !f->place || !f->order || !f->seen || !f->stack ||
         !f->is_dirty) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     for (uint32_t i = 0; i < g->n_outs; i++)
@@ -244,13 +242,12 @@ static dop_status
 drop_region(dop_flow *f, dop_graph *g, dop_region_id r, dop_diag *diag)
 {
     dop_region *reg = &g->regions[r];
-    dop_status st = DOP_OK;
     reg->dead = true;
-    for (uint32_t i = 0; i < reg->n_nodes && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < reg->n_nodes; i++) {
         take_from(&f->holders[reg->nodes[i]], r);
-        st = set_owner(f, reg->nodes[i], diag);
+        DOP_RETURN_IF_ERROR(set_owner(f, reg->nodes[i], diag));
     }
-    return st == DOP_OK ? drop_reads(f, r, diag) : st;
+    return drop_reads(f, r, diag);
 }
 
 static dop_status
@@ -270,7 +267,7 @@ find_outs(dop_flow *f, dop_graph *g, dop_region_id r, dop_diag *diag)
         return DOP_OK;
     dop_node_id *outs = n <= reg->n_outs ? reg->outs : dop_arena_alloc(g->arena, n * sizeof *outs);
     if (!outs)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     reg->outs = outs;
     reg->n_outs = n;
     for (uint32_t i = 0, k = 0; i < reg->n_nodes; i++)
@@ -282,23 +279,23 @@ find_outs(dop_flow *f, dop_graph *g, dop_region_id r, dop_diag *diag)
 dop_status
 dop_flow_settle(dop_flow *f, dop_graph *g, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    while (f->n_dirty && st == DOP_OK) { /* dropping a region may leave another without readers */
+    while (f->n_dirty) {
+        /* dropping a region may leave another without readers */
         dop_region_id r = f->dirty[--f->n_dirty];
         f->is_dirty[r] = false;
         if (!g->regions[r].dead)
-            st = find_outs(f, g, r, diag);
+            DOP_RETURN_IF_ERROR(find_outs(f, g, r, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
 dop_flow_start(dop_graph *g, dop_diag *diag, dop_flow *out_flow)
 {
-    dop_status st = dop_flow_init(g, diag, out_flow);
-    for (dop_region_id r = g->n_regions; st == DOP_OK && r-- > 1;)
-        st = mark_dirty(out_flow, r, diag);
-    return st == DOP_OK ? dop_flow_settle(out_flow, g, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_flow_init(g, diag, out_flow));
+    for (dop_region_id r = g->n_regions; r-- > 1;)
+        DOP_RETURN_IF_ERROR(mark_dirty(out_flow, r, diag));
+    return dop_flow_settle(out_flow, g, diag);
 }
 
 /* Marks what can be reached from a without passing b, up to place `last`: f->seen, to be cleared by the caller for the
@@ -381,7 +378,7 @@ join_places(dop_flow *f, dop_region_id dst, dop_region_id src, dop_diag *diag)
     dop_region_id *after = malloc((to - from) * sizeof *after);
     uint32_t n_after = 0;
     if (!after)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     mark_readers(f, first, second, to, &meets);
     for (uint32_t i = from + 1; i < to; i++) {
         dop_region_id r = f->order[i];
@@ -408,7 +405,7 @@ join_nodes(dop_graph *g, dop_region *d, const dop_region *s, dop_diag *diag)
     dop_node_id *nodes = dop_arena_alloc(g->arena, (d->n_nodes + s->n_nodes) * sizeof *nodes);
     uint32_t n = 0, i = 0, k = 0;
     if (!nodes)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     while (i < d->n_nodes || k < s->n_nodes) {
         bool left = k == s->n_nodes || (i < d->n_nodes && d->nodes[i] <= s->nodes[k]);
         dop_node_id id = left ? d->nodes[i] : s->nodes[k];

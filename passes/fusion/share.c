@@ -15,6 +15,7 @@
  * same length, so that a workgroup sums up the same columns of both.  Runs after fuse-epilogue, which has made the node that reads
  * both an epilogue of one of them. */
 #include "ir/graph/access.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 #include <string.h>
@@ -196,17 +197,18 @@ static dop_status
 share(dop_pass_ctx *cx, dop_graph *g, const way *w, bool *changed)
 {
     dop_flow f = {0};
-    dop_status st = dop_flow_start(g, cx->diag, &f);
-    for (dop_region_id a = 1; st == DOP_OK && a < g->n_regions; a++) {
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_flow_start(g, cx->diag, &f));
+    for (dop_region_id a = 1; a < g->n_regions; a++) {
         uint32_t looked = 0;
-        for (dop_region_id b = a + 1; st == DOP_OK && b < g->n_regions && looked < w->reach && !g->regions[a].dead;
-             b++) {
+        for (dop_region_id b = a + 1; b < g->n_regions && looked < w->reach && !g->regions[a].dead; b++) {
             const dop_region *x = &g->regions[a], *y = &g->regions[b];
             looked += !y->dead;
             if (!y->dead && (!w->products || (x->info->product.n_mats && y->info->product.n_mats)) && w->alike(g, x, y))
-                st = try_pair(cx, g, &f, w, a, b, changed);
+                DOP_TRY(try_pair(cx, g, &f, w, a, b, changed));
         }
     }
+error:
     dop_flow_finish(&f);
     return st;
 }

@@ -403,7 +403,7 @@ dop_files_open(const char *folder, uint64_t bound, const dop_snapshot_plan *plan
     dop_files *f = calloc(1, sizeof *f);
     if (!f || !(f->folder = strdup(folder))) {
         free(f);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     f->bound = bound;
     f->plan = *plan;

@@ -193,7 +193,7 @@ dop_store_create(const dop_store_options *options, dop_diag *diag, dop_store **o
     *out_store = NULL;
     if (!s || !(s->buckets = calloc(FIRST_BUCKETS, sizeof(entry *)))) {
         free(s);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     s->n_buckets = FIRST_BUCKETS;
     s->options = *options;

@@ -2,6 +2,7 @@
  * are a few large transfers where stores of kernels to host memory would be many small ones, and because the host may
  * use its mirror while kernels run. */
 #include "runtime/device/cut.h"
+#include "plan/plan_names.h"
 
 /* Is this a value of the schedule that every step copies?  A forwarded value is sent from where it was received. */
 static bool

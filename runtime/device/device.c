@@ -74,7 +74,7 @@ dop_instance_create(dop_diag *diag, dop_instance *out_instance)
     physical = calloc(n, sizeof *physical);
     out_instance->devices = calloc(n, sizeof *out_instance->devices);
     if (!physical || !out_instance->devices) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     r = vkEnumeratePhysicalDevices(out_instance->handle, &n, physical);

@@ -36,7 +36,7 @@ list_extensions(VkPhysicalDevice physical, dop_diag *diag, extension_list *out_l
     if (r == VK_SUCCESS && n > 0) {
         out_list->rows = calloc(n, sizeof *out_list->rows);
         if (!out_list->rows)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         r = vkEnumerateDeviceExtensionProperties(physical, NULL, &n, out_list->rows);
         out_list->n = n;
     }

@@ -1,4 +1,5 @@
 #include "runtime/device/memory.h"
+#include "plan/plan_names.h"
 
 #include "base/os/system.h"
 
@@ -244,7 +245,7 @@ place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint
     while (i < m->n_blocks && (m->blocks[i].pool != pool_index || m->blocks[i].size + room > usual))
         i++;
     if (i == m->n_blocks && (i = add_block(m, pool_index)) == UINT32_MAX)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     *out_block = i;
     *out_offset = m->blocks[i].size;
     m->blocks[i].size += room;
@@ -312,7 +313,7 @@ find_states(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, uint
     uint32_t n = 0, kept = 0;
     m->pieces = calloc((size_t)plan->n_args + 1, sizeof *m->pieces);
     if (!m->pieces)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < plan->n_args; i++) {
         const dop_plan_arg *a = &plan->args[i];
         if (a->slot != DOP_ARG_NUMBERS && use->slots[a->slot] && plan->slots[a->slot].rows > rows)
@@ -418,24 +419,25 @@ dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use 
     m->n_places = plan->n_slots;
     m->places = calloc(plan->n_slots, sizeof *m->places);
     if (!m->places)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < plan->n_slots; i++)
         m->places[i].size = plan->slots[i].size;
     m->shared = is_shared(&device->info, use->sharing);
     m->written = m->shared || (use->sharing == DOP_SHARING_AUTO && device->info.maps_all);
-    dop_status st = use->positions > 0 ? shorten_states(m, plan, use, diag) : DOP_OK;
-    if (st == DOP_OK)
-        st = place_slots(m, plan, use, diag);
-    if (st == DOP_OK)
-        st = dop_memory_check_fit(m, plan, use, free_bytes(device), log, diag);
-    if (st == DOP_OK) {
+    dop_status st = DOP_OK;
+    if (use->positions > 0)
+        DOP_TRY(shorten_states(m, plan, use, diag));
+    DOP_TRY(place_slots(m, plan, use, diag));
+    DOP_TRY(dop_memory_check_fit(m, plan, use, free_bytes(device), log, diag));
+    {
         bool lock = pthread_mutex_init(&m->lock, NULL) == 0;
         m->lock_made = lock && pthread_cond_init(&m->changed, NULL) == 0;
         if (lock && !m->lock_made)
             pthread_mutex_destroy(&m->lock);
         if (!m->lock_made)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "cannot make a lock");
+            DOP_TRY(DOP_FAIL(diag, DOP_E_NOMEM, "cannot make a lock"));
     }
+error:
     if (st != DOP_OK)
         dop_memory_destroy(m);
     return st;
@@ -472,17 +474,17 @@ make_views(dop_memory *m, const dop_plan *plan, dop_diag *diag)
     uint32_t n = 0;
     bool *viewed = calloc(m->n_blocks + 1, sizeof *viewed);
     if (!viewed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < plan->n_dispatches && st == DOP_OK && m->device->view_layout; i++)
-        st = find_viewed(m, plan, &plan->dispatches[i], viewed, diag);
+    for (uint32_t i = 0; i < plan->n_dispatches && m->device->view_layout; i++)
+        DOP_TRY(find_viewed(m, plan, &plan->dispatches[i], viewed, diag));
     for (uint32_t i = 0; i < m->n_blocks; i++)
         n += viewed[i];
-    if (st == DOP_OK)
-        st = dop_views_create(m->device, m->n_blocks, n, diag, &m->views);
-    for (uint32_t i = 0; i < m->n_blocks && st == DOP_OK; i++)
+    DOP_TRY(dop_views_create(m->device, m->n_blocks, n, diag, &m->views));
+    for (uint32_t i = 0; i < m->n_blocks; i++)
         if (viewed[i])
-            st = dop_views_add(&m->views, i, m->blocks[i].buffer, m->blocks[i].size, diag);
+            DOP_TRY(dop_views_add(&m->views, i, m->blocks[i].buffer, m->blocks[i].size, diag));
+error:
     free(viewed);
     return st;
 }
@@ -490,24 +492,23 @@ make_views(dop_memory *m, const dop_plan *plan, dop_diag *diag)
 static dop_status
 allocate_blocks(dop_memory *m, const dop_plan *plan, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
     for (int weights = 1; weights >= 0; weights--)
-        for (uint32_t i = 0; i < m->n_blocks && st == DOP_OK; i++)
+        for (uint32_t i = 0; i < m->n_blocks; i++)
             if ((m->blocks[i].pool == POOL_WEIGHTS) == weights)
-                st = allocate_block(m, &m->blocks[i], diag);
+                DOP_RETURN_IF_ERROR(allocate_block(m, &m->blocks[i], diag));
     /* The whole record is defined from the start: the host clears what kernels may read.  Pages are in order until somebody
      * says otherwise. */
-    if (st == DOP_OK) {
+    {
         uint8_t *step = dop_memory_host(m, plan->step_slot);
         memset(step, 0, plan->slots[plan->step_slot].size);
         uint32_t *table = (uint32_t *)(void *)(step + sizeof(dop_step));
         for (uint32_t i = 0; i < plan->model->n_sequences * dop_plan_sequence_pages(plan); i++)
             table[i] = i % plan->model->n_pages;
     }
-    for (uint32_t i = 0; i < plan->n_slots && st == DOP_OK; i++)
+    for (uint32_t i = 0; i < plan->n_slots; i++)
         if (plan->slots[i].kind == DOP_SLOT_RECEIVED && m->places[i].block != UINT32_MAX)
             memset(dop_memory_host(m, i), 0, plan->slots[i].size);
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -525,29 +526,29 @@ dop_memory_beside(const dop_memory *base, const dop_plan *plan, const dop_memory
     const dop_log quiet = {0};
     bool *own = calloc(plan->n_slots, sizeof *own);
     if (!own)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < plan->n_slots; i++)
         own[i] = use->slots[i] && plan->slots[i].kind != DOP_SLOT_WEIGHTS;
     const dop_memory_use mine = {own, use->schedules, use->n, use->sharing, use->positions};
-    dop_status st = dop_memory_place(base->device, plan, &mine, &quiet, diag, m);
-    if (st == DOP_OK)
-        st = allocate_blocks(m, plan, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_memory_place(base->device, plan, &mine, &quiet, diag, m));
+    DOP_TRY(allocate_blocks(m, plan, diag));
     uint32_t first = m->n_blocks;
     m->first_borrowed = first;
-    for (uint32_t i = 0; i < base->n_blocks && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < base->n_blocks; i++) {
         uint32_t at = add_block(m, base->blocks[i].pool);
         if (at == UINT32_MAX)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            DOP_TRY(DOP_NO_MEMORY(diag));
         else
             m->blocks[at] = base->blocks[i];
     }
-    for (uint32_t i = 0; i < plan->n_slots && st == DOP_OK; i++)
+    for (uint32_t i = 0; i < plan->n_slots; i++)
         if (use->slots[i] && !own[i]) {
             m->places[i] = base->places[i];
             m->places[i].block += first;
         }
-    if (st == DOP_OK)
-        st = make_views(m, plan, diag);
+    DOP_TRY(make_views(m, plan, diag));
+error:
     free(own);
     if (st != DOP_OK)
         dop_memory_destroy(m);

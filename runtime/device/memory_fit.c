@@ -1,4 +1,5 @@
 /* How much device memory a plan needs, before any of it is allocated, and which options would need less. */
+#include "plan/plan_names.h"
 #include "runtime/device/memory.h"
 
 #include <stdio.h>

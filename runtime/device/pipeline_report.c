@@ -1,4 +1,5 @@
 #include "runtime/device/pipeline_report.h"
+#include "plan/plan_names.h"
 
 #include "runtime/device/pipelines.h"
 #include "runtime/device/views.h"
@@ -137,7 +138,7 @@ report_kernel(asker *a, const dop_plan *plan, bool *only, uint32_t i, uint32_t m
     only[i] = false;
     if (reason.failed) {
         dop_buf_finish(&reason);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     if (reason.size || dop_pipeline_create(&a->device, a->layout, VK_NULL_HANDLE, plan, i, &pipeline, &why) != DOP_OK) {
         dop_buf_printf(out, "%-44s no pipeline: %s\n", name, reason.size ? reason.data : why.message);
@@ -159,7 +160,7 @@ report_kernels(asker *a, const dop_plan *plan, dop_buf *out, dop_diag *diag)
     counts n = {0};
     bool *only = calloc(plan->n_kernels, sizeof *only);
     if (!only)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_buf_printf(out, "%-44s %6s %8s", "kernel", "local", "subgroup");
     for (uint32_t i = 0; i < N_NUMBERS; i++)
         dop_buf_printf(out, " %9s", headings[i]);
@@ -174,7 +175,7 @@ report_kernels(asker *a, const dop_plan *plan, dop_buf *out, dop_diag *diag)
                    n.made, n.kernels, n.spilling);
     free(only);
     if (st == DOP_OK && out->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     return st;
 }
 

@@ -1,4 +1,5 @@
 #include "runtime/device/pipelines.h"
+#include "plan/plan_names.h"
 
 #include "base/os/clock.h"
 #include "base/parallel.h"
@@ -298,7 +299,7 @@ make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *ahead, uint32
 {
     dop_pipeline_build *b = calloc(1, sizeof *b);
     if (!b)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     b->out = p;
     b->plan = plan;
     b->n_ahead = n_ahead;
@@ -316,7 +317,7 @@ make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *ahead, uint32
         free(b->ahead);
         free(b->kernels);
         free(b);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     b->wanted = b->ahead + plan->n_kernels;
     memcpy(b->ahead, ahead, n_ahead * sizeof *ahead);
@@ -336,7 +337,7 @@ dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *ah
     p->device = device;
     p->n_rows = plan->n_kernels;
     p->rows = calloc(plan->n_kernels, sizeof(VkPipeline));
-    dop_status st = p->rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = p->rows ? DOP_OK : DOP_NO_MEMORY(diag);
     if (st == DOP_OK && (st = make_build(p, plan, ahead, n_ahead, n_threads, diag)) == DOP_OK)
         st = dop_pipeline_layout(p->device, diag, &p->layout);
     if (st != DOP_OK) {

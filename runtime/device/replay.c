@@ -1,4 +1,5 @@
 #include "runtime/device/replay.h"
+#include "plan/plan_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -302,7 +303,7 @@ dop_replay_add(dop_replay *replay, uint32_t schedule, dop_diag *diag)
         if (!dop_replay_has_form(r->plan, schedule, (dop_form)f))
             continue;
         forms[f] = calloc(n, sizeof **forms);
-        st = forms[f] ? allocate_commands(r, r->pool, n, forms[f], diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = forms[f] ? allocate_commands(r, r->pool, n, forms[f], diag) : DOP_NO_MEMORY(diag);
         for (uint32_t k = 0; k < n && st == DOP_OK; k++)
             st = record_segment(r, schedule, (dop_form)f, k, n, forms[f][k], diag);
     }
@@ -340,7 +341,7 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
         r->pairs = r->pairs || (plan->kernels[i].caps & DOP_CAP_coop_pairs);
     if (!r->commands || !r->cuts || !r->rows || !r->lengths) {
         dop_replay_destroy(r);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     VkCommandPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
@@ -524,12 +525,11 @@ add_step(batches *b, uint32_t schedule, dop_diag *diag)
     const dop_replay_observer *o = r->observer;
     VkCommandBuffer own;
     const VkCommandBuffer *commands = o ? &own : r->commands[schedule * DOP_N_FORMS + DOP_FORM_FULL];
-    dop_status st = DOP_OK;
     if (o)
-        st = o->commands(o->user, schedule, DOP_FORM_FULL, r->submitted + 1, diag, &own);
-    for (uint32_t k = 0; k < (o ? 1 : r->lengths[schedule].n_segments) && st == DOP_OK; k++)
-        st = add_commands(b, commands[k], diag);
-    return st;
+        DOP_RETURN_IF_ERROR(o->commands(o->user, schedule, DOP_FORM_FULL, r->submitted + 1, diag, &own));
+    for (uint32_t k = 0; k < (o ? 1 : r->lengths[schedule].n_segments); k++)
+        DOP_RETURN_IF_ERROR(add_commands(b, commands[k], diag));
+    return DOP_OK;
 }
 
 dop_status
@@ -665,12 +665,10 @@ dop_replay_fetch_logits(dop_replay *replay, uint32_t schedule, uint32_t row, dop
     uint64_t ticket;
     if (!has_mirror(replay, s))
         return DOP_OK;
-    dop_status st = dop_replay_begin(replay, diag, &commands);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_replay_begin(replay, diag, &commands));
     record_mirror(replay, s, row * bytes, bytes, commands);
-    st = dop_replay_end(replay, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(replay, ticket, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_replay_end(replay, diag, &ticket));
+    return dop_replay_wait(replay, ticket, diag);
 }
 
 volatile dop_step *

@@ -8,6 +8,7 @@
  *
  * Nothing here reads pages from disk: the threads that check the digests have done so before. */
 #include "base/parallel.h"
+#include "plan/plan_ranges.h"
 #include "runtime/device/memory.h"
 
 #include <stdatomic.h>
@@ -101,14 +102,15 @@ static dop_status
 free_buffer(worker *w, uint64_t value, uint32_t i, dop_diag *diag)
 {
     dop_device *d = w->up->device;
-    dop_status st = w->pool ? DOP_OK : worker_init(w, diag);
-    if (st == DOP_OK && !w->staging[i].buffer)
-        st = dop_block_create(
+    if (!w->pool)
+        DOP_RETURN_IF_ERROR(worker_init(w, diag));
+    if (!w->staging[i].buffer)
+        DOP_RETURN_IF_ERROR(dop_block_create(
             d, PIECE_BYTES, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
-            VK_MEMORY_PROPERTY_HOST_CACHED_BIT, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, diag, &w->staging[i]);
-    if (st == DOP_OK && value > BUFFERS)
-        st = dop_device_wait(d, w->timeline, value - BUFFERS, diag);
-    return st;
+            VK_MEMORY_PROPERTY_HOST_CACHED_BIT, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, diag, &w->staging[i]));
+    if (value > BUFFERS)
+        DOP_RETURN_IF_ERROR(dop_device_wait(d, w->timeline, value - BUFFERS, diag));
+    return DOP_OK;
 }
 
 static dop_status
@@ -191,7 +193,7 @@ cut_pieces(const dop_plan *plan, const dop_memory *memory, dop_upload *up, dop_d
         return DOP_FAIL(diag, DOP_E_INPUT, "the weights are too large");
     up->pieces = calloc(n ? n : 1, sizeof *up->pieces);
     if (!up->pieces)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const dop_plan_slot *s = &plan->slots[i];
         const dop_slot_place *pl = &memory->places[i];
@@ -214,7 +216,7 @@ dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, u
     *out_upload = NULL;
     dop_upload *up = calloc(1, sizeof *up);
     if (!up)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     up->device = device;
     up->plan = plan;
     up->memory = memory;

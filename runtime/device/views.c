@@ -31,7 +31,7 @@ dop_views_create(const dop_device *device, uint32_t n, uint32_t most, dop_diag *
     v->views = calloc(n, sizeof(VkBufferView));
     v->sets = calloc(n, sizeof(VkDescriptorSet));
     if (!v->views || !v->sets)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, most};
     const VkDescriptorPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,

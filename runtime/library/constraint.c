@@ -32,7 +32,7 @@ create(const dop_text *text, dop_diag *diag, dop_constraint **out_shape)
     dop_constraint *s = calloc(1, sizeof *s);
     *out_shape = s;
     if (!s)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     pthread_mutex_init(&s->lock, NULL);
     s->owners = 1;
     if (plan)
@@ -111,15 +111,14 @@ dop_constraint_matcher_create(dop_constraint *shape, const dop_sampling *samplin
         return DOP_FAIL(diag, DOP_E_USAGE, DOP_SAMPLING_ODD);
     dop_constraint_matcher *s = calloc(1, sizeof *s);
     if (!s)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     pthread_mutex_lock(&shape->lock);
     shape->owners++;
     pthread_mutex_unlock(&shape->lock);
     s->shape = shape;
     s->n_vocab = dop_vocab_size(shape->vocab);
     s->logits = malloc(s->n_vocab * sizeof *s->logits);
-    dop_status st = s->logits ? dop_matcher_create(shape->grammar, diag, &s->matcher)
-                              : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = s->logits ? dop_matcher_create(shape->grammar, diag, &s->matcher) : DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = dop_sampler_init(&s->sampler, s->n_vocab, diag);
     if (st == DOP_OK && sampling)

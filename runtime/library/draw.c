@@ -1,5 +1,6 @@
 /* doppler/draw.h: from a text to a picture. */
 #include "runtime/library/draw.h"
+#include "plan/plan_names.h"
 
 #include <doppler/text.h>
 
@@ -138,19 +139,19 @@ read_text(drawing *d, const char *text, uint32_t sequence)
     const uint32_t n = p->context_rows;
     const size_t values = (size_t)n * p->context, own = (size_t)n * (p->context - p->text_2);
     uint32_t *ids = calloc(n, sizeof *ids), end = 0;
-    dop_status st = ids ? tokens_of(d, text ? text : "", ids, &end) : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = dop_program_run(d->m, "encode", &(dop_value){"tokens", ids, n}, 1, &(dop_value){"rows", d->rows, own}, 1,
-                             d->diag);
-    if (st == DOP_OK && p->text_2)
-        st = read_second(d, ids, end, sequence);
-    if (st == DOP_OK && !text && p->blank_zero) {
+    dop_status st = DOP_OK;
+    DOP_TRY(ids ? tokens_of(d, text ? text : "", ids, &end) : DOP_NO_MEMORY(d->diag));
+    DOP_TRY(dop_program_run(d->m, "encode", &(dop_value){"tokens", ids, n}, 1, &(dop_value){"rows", d->rows, own}, 1,
+                            d->diag));
+    if (p->text_2)
+        DOP_TRY(read_second(d, ids, end, sequence));
+    if (!text && p->blank_zero) {
         memset(d->rows, 0, values * sizeof *d->rows);
         memset(d->added[sequence], 0, p->pooled * sizeof(float));
     }
     const dop_value in[] = {{"context", d->rows, values}, {"sequence", &sequence, 1}};
-    if (st == DOP_OK)
-        st = dop_program_run(d->m, "context", in, 2, NULL, 0, d->diag);
+    DOP_TRY(dop_program_run(d->m, "context", in, 2, NULL, 0, d->diag));
+error:
     free(ids);
     return st;
 }
@@ -183,13 +184,14 @@ step(drawing *d, uint32_t i)
 {
     dop_sampler_input(&d->sampler, i, d->x, d->n, d->given);
     dop_time_embedding(d->sampler.times[i], d->plan->cosine_first, d->plan->shift, d->time, d->plan->times);
-    dop_status st = predict(d, PROMPT, d->predicted);
-    if (st == DOP_OK && d->guidance != 1)
-        st = predict(d, NEGATIVE, d->blank);
-    for (size_t k = 0; k < d->n && st == DOP_OK && d->guidance != 1; k++)
+    dop_status st = DOP_OK;
+    DOP_TRY(predict(d, PROMPT, d->predicted));
+    if (d->guidance != 1)
+        DOP_TRY(predict(d, NEGATIVE, d->blank));
+    for (size_t k = 0; k < d->n && d->guidance != 1; k++)
         d->predicted[k] = (float)((double)d->blank[k] + d->guidance * ((double)d->predicted[k] - (double)d->blank[k]));
-    if (st == DOP_OK)
-        dop_sampler_step(&d->sampler, i, d->predicted, d->x, d->n);
+    dop_sampler_step(&d->sampler, i, d->predicted, d->x, d->n);
+error:
     keep_places(d, i + 1);
     return st;
 }
@@ -205,7 +207,7 @@ decode(drawing *d, dop_drawing *out)
                                     &(dop_value){"pixels", d->pixels, n_pixels}, 1, d->diag);
     out->rgb = st == DOP_OK ? malloc(places * 3) : NULL;
     if (st == DOP_OK && !out->rgb)
-        return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(d->diag);
     for (size_t i = 0; i < places * 3 && st == DOP_OK; i++) {
         const float v = d->pixels[i / 3 * p->colours + (p->colours < 3 ? 0 : i % 3)];
         if (!isfinite(v))
@@ -225,12 +227,12 @@ allocate(drawing *d)
     d->rows = calloc((size_t)d->plan->context_rows * d->plan->context, sizeof *d->rows);
     d->pixels = calloc(dop_draw_pixels(d->plan), sizeof *d->pixels);
     if (!d->x || !d->time || !d->rows || !d->pixels)
-        return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(d->diag);
     if (d->plan->text_2) {
         d->rows_2 = calloc(dop_draw_rows_2(d->plan), sizeof *d->rows_2);
         d->added[PROMPT] = calloc(2 * dop_draw_added(d->plan), sizeof *d->added[PROMPT]);
         if (!d->rows_2 || !d->added[PROMPT])
-            return DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(d->diag);
         d->added[NEGATIVE] = d->added[PROMPT] + dop_draw_added(d->plan);
     }
     d->given = d->x + d->n;
@@ -256,20 +258,20 @@ read_init(drawing *d, const dop_draw_options *o)
     const dop_plan_draw *p = d->plan;
     const size_t n_pixels = dop_draw_pixels(p), places = d->n / p->latents;
     float *moments = calloc(2 * d->n, sizeof *moments);
-    dop_status st =
-        moments ? dop_draw_init_read(p, o, d->diag, &d->init) : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < n_pixels && st == DOP_OK; i++) {
+    dop_status st = DOP_OK;
+    DOP_TRY(moments ? dop_draw_init_read(p, o, d->diag, &d->init) : DOP_NO_MEMORY(d->diag));
+    for (size_t i = 0; i < n_pixels; i++) {
         const uint8_t *rgb = &d->init.picture.rgb[i / p->colours * 3];
         const size_t k = i % p->colours;
         const double grey = (rgb[0] + rgb[1] + rgb[2]) / 3.0;
         d->pixels[i] = (float)((p->colours < 3 ? grey : k < 3 ? rgb[k] : 255) / 127.5 - 1);
     }
-    if (st == DOP_OK)
-        st = dop_program_run(d->m, "encode_picture", &(dop_value){"pixels", d->pixels, n_pixels}, 1,
-                             &(dop_value){"moments", moments, 2 * d->n}, 1, d->diag);
-    for (size_t i = 0; i < places && st == DOP_OK; i++)
+    DOP_TRY(dop_program_run(d->m, "encode_picture", &(dop_value){"pixels", d->pixels, n_pixels}, 1,
+                            &(dop_value){"moments", moments, 2 * d->n}, 1, d->diag));
+    for (size_t i = 0; i < places; i++)
         for (size_t k = 0; k < p->latents; k++)
             d->x[i * p->latents + k] = (float)(((double)moments[i * 2 * p->latents + k] - p->moved) * p->scaling);
+error:
     free(moments);
     return st;
 }
@@ -290,21 +292,17 @@ begin(drawing *d, const dop_draw_options *o)
 static dop_status
 draw(drawing *d, const dop_draw_options *o, dop_drawing *out)
 {
-    dop_status st = allocate(d);
-    if (st == DOP_OK)
-        st = read_text(d, o->text, PROMPT);
-    if (st == DOP_OK && d->guidance != 1)
-        st = read_text(d, o->negative, NEGATIVE);
-    if (st == DOP_OK)
-        st = begin(d, o);
-    for (uint32_t i = 0; i < d->sampler.n_steps && st == DOP_OK; i++) {
-        st = go_on(o, i, d->sampler.n_steps, d->diag);
-        if (st == DOP_OK)
-            st = step(d, i);
+    DOP_RETURN_IF_ERROR(allocate(d));
+    DOP_RETURN_IF_ERROR(read_text(d, o->text, PROMPT));
+    if (d->guidance != 1)
+        DOP_RETURN_IF_ERROR(read_text(d, o->negative, NEGATIVE));
+    DOP_RETURN_IF_ERROR(begin(d, o));
+    for (uint32_t i = 0; i < d->sampler.n_steps; i++) {
+        DOP_RETURN_IF_ERROR(go_on(o, i, d->sampler.n_steps, d->diag));
+        DOP_RETURN_IF_ERROR(step(d, i));
     }
-    if (st == DOP_OK)
-        st = go_on(o, d->sampler.n_steps, d->sampler.n_steps, d->diag);
-    return st == DOP_OK ? decode(d, out) : st;
+    DOP_RETURN_IF_ERROR(go_on(o, d->sampler.n_steps, d->sampler.n_steps, d->diag));
+    return decode(d, out);
 }
 
 /* Resolves the options; `out` gets what is used. */
@@ -354,8 +352,7 @@ dop_draw_check(const dop_model *model, const dop_draw_options *options, dop_diag
 {
     dop_draw_sampler *sampler = calloc(1, sizeof *sampler);
     double guidance;
-    const dop_status st =
-        sampler ? settle(model, options, diag, sampler, &guidance) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    const dop_status st = sampler ? settle(model, options, diag, sampler, &guidance) : DOP_NO_MEMORY(diag);
     free(sampler);
     return st;
 }
@@ -367,7 +364,7 @@ dop_draw_picture(dop_model *model, const dop_draw_options *options, dop_diag *di
     *out_drawing = (dop_drawing){0};
     dop_diag_clear(diag);
     if (!d)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     *d = (drawing){.m = model, .plan = model->plan.draw, .diag = diag};
     dop_status st = settle(model, options, diag, &d->sampler, &d->guidance);
     if (st == DOP_OK) {
@@ -415,7 +412,7 @@ dop_drawing_parameters(const dop_drawing *d, const dop_draw_options *o, dop_diag
     *out_text = text.failed ? NULL : text.data;
     if (text.failed)
         dop_buf_finish(&text);
-    return *out_text ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return *out_text ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 dop_status

@@ -76,7 +76,7 @@ fit_mask(const dop_plan_draw *p, const void *bytes, size_t n, const uint32_t siz
         cut_to_shape(&mask, width, height);
         *out_drawn = malloc((size_t)width * height);
         if (!*out_drawn)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
         else if (find_drawn(&mask, width, height, *out_drawn) == 0)
             st = DOP_FAIL(
                 diag, DOP_E_INPUT,
@@ -98,7 +98,7 @@ dop_draw_init_read(const dop_plan_draw *p, const dop_draw_options *o, dop_diag *
     st = fit_mask(p, o->mask, o->n_mask, size, diag, &out->drawn);
     out->places = st == DOP_OK ? calloc((size_t)p->width * p->height, 1) : NULL;
     if (st == DOP_OK && !out->places)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (size_t y = 0; y < height && st == DOP_OK; y++)
         for (size_t x = 0; x < width; x++)
             out->places[y / p->scale * p->width + x / p->scale] |= out->drawn[y * width + x];
@@ -119,9 +119,10 @@ dop_draw_fit(const dop_model *model, const void *bytes, size_t n, dop_diag *diag
              uint32_t out_size[2])
 {
     dop_picture picture = {0};
-    dop_status st = fit(model->plan.draw, bytes, n, diag, &picture, out_size);
-    if (st == DOP_OK)
-        st = dop_picture_write_png(&picture, NULL, 0, diag, out_png);
+    dop_status st = DOP_OK;
+    DOP_TRY(fit(model->plan.draw, bytes, n, diag, &picture, out_size));
+    DOP_TRY(dop_picture_write_png(&picture, NULL, 0, diag, out_png));
+error:
     dop_picture_finish(&picture);
     return st;
 }
@@ -133,11 +134,12 @@ dop_draw_fit_mask(const dop_model *model, const void *bytes, size_t n, const uin
     const dop_plan_draw *p = model->plan.draw;
     const uint32_t width = p->width * p->scale, height = p->height * p->scale;
     uint8_t *alpha = NULL;
-    dop_status st = fit_mask(p, bytes, n, size, diag, &alpha);
-    for (size_t i = 0; i < (size_t)width * height && st == DOP_OK; i++)
+    dop_status st = DOP_OK;
+    DOP_TRY(fit_mask(p, bytes, n, size, diag, &alpha));
+    for (size_t i = 0; i < (size_t)width * height; i++)
         alpha[i] = alpha[i] ? 0 : 255;
-    if (st == DOP_OK)
-        st = dop_picture_write_alpha_png(width, height, alpha, diag, out_png);
+    DOP_TRY(dop_picture_write_alpha_png(width, height, alpha, diag, out_png));
+error:
     free(alpha);
     return st;
 }

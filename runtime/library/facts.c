@@ -1,6 +1,9 @@
 /* Facts about models and plans, as the public header has them. */
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
 #include "runtime/model/info.h"
 #include "runtime/model/model.h"
+#include "runtime/step/heads.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -72,7 +75,7 @@ fill_plan_facts(const dop_plan *plan, const char *made, dop_diag *diag, dop_plan
         bytes += strlen(dop_plan_string(plan, plan->profiles[i].name)) + 1;
     dop_plan_facts *f = calloc(1, bytes);
     if (!f)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_plan_target *targets = (dop_plan_target *)(void *)(f + 1);
     char *at = (char *)(targets + plan->n_profiles);
     const char *copies[N_TEXTS];
@@ -143,7 +146,7 @@ dop_plan_read(const char *plan_path, uint32_t part, dop_diag *diag, dop_plan_fac
     if (st != DOP_OK)
         return st;
     char *made = made_of(&plan);
-    st = made ? fill_plan_facts(&plan, made, diag, out_facts) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    st = made ? fill_plan_facts(&plan, made, diag, out_facts) : DOP_NO_MEMORY(diag);
     free(made);
     dop_plan_close(&plan);
     return st;

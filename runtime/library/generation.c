@@ -2,6 +2,8 @@
 #include "runtime/library/generation.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
+#include "runtime/step/sequence.h"
+#include "runtime/step/speculate.h"
 #include "text/grammar/grammar.h"
 
 #include <stdlib.h>
@@ -11,8 +13,7 @@ dop_status
 dop_picker_init(dop_picker *picker, uint32_t vocab, dop_diag *diag)
 {
     picker->allowed = malloc((size_t)vocab * sizeof *picker->allowed);
-    return picker->allowed ? dop_sampler_init(&picker->sampler, vocab, diag)
-                           : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return picker->allowed ? dop_sampler_init(&picker->sampler, vocab, diag) : DOP_NO_MEMORY(diag);
 }
 
 void
@@ -63,7 +64,7 @@ dop_generation_init(dop_generation *generation, dop_model *model, const dop_toke
     g->logprobs = g->sampling.logprobs ? calloc((size_t)g->n_top + 1, sizeof *g->logprobs) : NULL;
     if (!g->biases || !g->stops || (g->sampling.logprobs && !g->logprobs)) {
         dop_generation_finish(g);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     if (n_biases > 0)
         memcpy(g->biases, g->sampling.biases, n_biases * sizeof *g->biases);
@@ -101,10 +102,10 @@ dop_generation_prepare(dop_generation *generation, uint64_t steps, dop_diag *dia
     dop_generation *g = generation;
     if (!g->matcher || g->mask_ready)
         return DOP_OK;
-    dop_status st = dop_matcher_prepare(g->matcher, steps, diag, &g->mask_ready);
-    if (st == DOP_OK && g->mask_ready && dop_generation_wants(g) != DOP_WANTS_LOGITS)
+    DOP_RETURN_IF_ERROR(dop_matcher_prepare(g->matcher, steps, diag, &g->mask_ready));
+    if (g->mask_ready && dop_generation_wants(g) != DOP_WANTS_LOGITS)
         g->mask = dop_matcher_mask(g->matcher, diag);
-    return st;
+    return DOP_OK;
 }
 
 /* The error of a pick where nothing that the matcher allows is in the vocabulary. */
@@ -176,14 +177,13 @@ dop_generation_pick(dop_generation *generation, uint32_t row, dop_picker *picker
                     size_t n_history, dop_diag *diag)
 {
     dop_generation *g = generation;
-    dop_status st = DOP_OK;
     if (dop_generation_wants(g) == DOP_WANTS_LOGITS)
-        st = pick_from(g, picker, dop_step_logits(g->model, row), history, n_history, diag);
+        DOP_RETURN_IF_ERROR(pick_from(g, picker, dop_step_logits(g->model, row), history, n_history, diag));
     else if (dop_sampling_is_greedy(&g->sampling))
         g->pick = dop_step_pick(g->model, row);
     else
-        st = dop_step_sample(g->model, row, diag, &g->pick);
-    return st == DOP_OK ? follow(g, diag) : st;
+        DOP_RETURN_IF_ERROR(dop_step_sample(g->model, row, diag, &g->pick));
+    return follow(g, diag);
 }
 
 /* --- text and end ---------------------------------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ dop_generation_pick(dop_generation *generation, uint32_t row, dop_picker *picker
 static dop_status
 push_piece(dop_generation *g, dop_diag *diag, size_t *out_from)
 {
-    return g->piece.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+    return g->piece.failed ? DOP_NO_MEMORY(diag)
                            : dop_output_push(&g->output, g->piece.data, g->piece.size, diag, out_from);
 }
 
@@ -204,8 +204,8 @@ dop_generation_flush(dop_generation *generation, dop_diag *diag, size_t *out_fro
         return DOP_OK;
     g->piece.size = 0;
     dop_text_stream_flush(&g->stream, &g->piece);
-    dop_status st = push_piece(g, diag, &from);
-    return st == DOP_OK ? dop_output_end(&g->output, diag, &from) : st;
+    DOP_RETURN_IF_ERROR(push_piece(g, diag, &from));
+    return dop_output_end(&g->output, diag, &from);
 }
 
 static bool
@@ -289,7 +289,7 @@ dop_generation_create(dop_sequence *sequence, const dop_generation_options *opti
                         m->plan.model->vocab);
     dop_generation *g = malloc(sizeof *g);
     if (!g)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = dop_sequence_draft_by_default(sequence, diag);
     if (st == DOP_OK)
         st = dop_generation_init(g, m, o->text ? dop_text_tokenizer(o->text) : NULL, matcher, o, diag);
@@ -398,9 +398,10 @@ dop_generation_stop(dop_generation *generation, dop_diag *diag, dop_generation_t
 {
     size_t from;
     dop_diag_clear(diag);
-    dop_status st = dop_generation_flush(generation, diag, &from);
-    if (st == DOP_OK)
-        st = dop_sequence_end_turn(generation->sequence, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_generation_flush(generation, diag, &from));
+    DOP_TRY(dop_sequence_end_turn(generation->sequence, diag));
+error:
     *out_token = token_from(generation, from, DOP_END_NOT_YET);
     return st;
 }

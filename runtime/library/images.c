@@ -1,5 +1,8 @@
 /* doppler/images.h: pictures of a prompt, from files to rows of steps. */
 #include "runtime/library/images.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_used.h"
+#include "runtime/step/features.h"
 
 #include "runtime/model/part.h"
 #include "runtime/step/program.h"
@@ -51,7 +54,7 @@ dop_images_open(dop_model *model, const dop_images_options *options, dop_diag *d
         return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "the model takes no pictures");
     dop_images *x = calloc(1, sizeof *x);
     if (!x)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     *x = (dop_images){.model = model,
                       .max_pixels = o.max_pixels,
                       .keep_bytes = o.keep_bytes ? o.keep_bytes : (uint64_t)KEEP_BYTES,
@@ -132,7 +135,7 @@ dop_image_read(const dop_images *images, const void *bytes, size_t n, bool anima
     *out_image = NULL;
     dop_image *x = calloc(1, sizeof *x);
     if (!x)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const XXH128_hash_t h = XXH3_128bits(bytes, n);
     x->images = (dop_images *)(uintptr_t)images;
     x->digest[0] = h.low64;
@@ -293,9 +296,11 @@ run(const dop_image *x, const dop_image_row *rows, uint32_t width, float *out_ro
             snprintf(names[k], sizeof names[k], "deep%u", k - 1);
         outs[k] = (dop_value){names[k], out_rows + k * n, n};
     }
-    dop_status st = make_inputs(x, rows, &in) ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = dop_program_run(x->images->model, "image", in.values, in.n, outs, x->images->depth, diag);
+    dop_status st = DOP_OK;
+    if (!(make_inputs(x, rows, &in)))
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    DOP_TRY(dop_program_run(x->images->model, "image", in.values, in.n, outs, x->images->depth, diag));
+error:
     for (size_t i = 0; i < in.n; i++)
         if (!in.borrowed[i])
             free(in.values[i].data);
@@ -309,7 +314,7 @@ sort(const dop_image *x, const dop_image_row *rows, uint32_t width, float **io_r
     const size_t n = (size_t)x->layout.features * width;
     float *sorted = malloc(x->images->depth * n * sizeof *sorted);
     if (!sorted)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t k = 0; k < x->images->depth; k++)
         put_in_order(x, rows, width, *io_rows + k * n, sorted + k * n);
     free(*io_rows);
@@ -361,23 +366,21 @@ make(dop_image *image, dop_diag *diag)
     dop_image_row *rows = NULL;
     float *made = malloc(bytes);
     seen *s = calloc(1, sizeof *s);
-    dop_status st = made && s ? dop_image_rows(&x->processor, &image->layout, diag, &rows)
-                              : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = run(image, rows, width, made, diag);
-    if (st == DOP_OK && x->processor.window > 0) /* else rows are in reading order */
-        st = sort(image, rows, width, &made, diag);
-    if (st == DOP_OK)
-        st = dop_features_take(x->model, &made, image->layout.features, one ? image->layout.grid_height / merge : 0,
-                               one ? image->layout.grid_width / merge : 0, diag, &s->first);
-    if (st == DOP_OK) {
-        memcpy(s->digest, image->digest, sizeof s->digest);
-        s->n = image->layout.features;
-        s->bytes = bytes;
-        s->next = x->list;
-        x->list = image->seen = s;
-        s = NULL;
-    }
+    dop_status st = DOP_OK;
+    DOP_TRY(made && s ? dop_image_rows(&x->processor, &image->layout, diag, &rows) : DOP_NO_MEMORY(diag));
+    DOP_TRY(run(image, rows, width, made, diag));
+    if (x->processor.window > 0)
+        /* else rows are in reading order */
+        DOP_TRY(sort(image, rows, width, &made, diag));
+    DOP_TRY(dop_features_take(x->model, &made, image->layout.features, one ? image->layout.grid_height / merge : 0,
+                              one ? image->layout.grid_width / merge : 0, diag, &s->first));
+    memcpy(s->digest, image->digest, sizeof s->digest);
+    s->n = image->layout.features;
+    s->bytes = bytes;
+    s->next = x->list;
+    x->list = image->seen = s;
+    s = NULL;
+error:
     free(s);
     free(rows);
     free(made);
@@ -411,10 +414,12 @@ put_marks(const dop_image *x, dop_buf *out, dop_diag *diag)
 {
     dop_image_mark *marks = NULL;
     uint32_t n = 0;
-    dop_status st = dop_image_marks(&x->images->processor, &x->layout, diag, &marks, &n);
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_image_marks(&x->images->processor, &x->layout, diag, &marks, &n));
+    for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < marks[i].n; k++)
             dop_buf_puts(out, marks[i].text);
+error:
     free(marks);
     return st;
 }
@@ -451,7 +456,7 @@ give(dop_buf *text, dop_status st, dop_diag *diag, char **out_text, size_t *out_
 {
     dop_buf_append(text, "", 1);
     if (st == DOP_OK && text->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st != DOP_OK) {
         dop_buf_finish(text);
         return st;

@@ -1,6 +1,16 @@
 /* Opens a model: everything that happens before the first token. */
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
+#include "plan/plan_ranges.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/adapters.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_rows.h"
 #include "runtime/step/stored.h"
+#include "runtime/step/transfer.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,7 +36,7 @@ try_profile(dop_model *m, const dop_device_info *info, uint32_t profile, uint32_
         m->orders.decode[o] = n > 0 ? of[0] : UINT32_MAX;
     }
     dop_pipelines_refuse(info, plan, out->kernels, out->schedules, out->n, plan->profiles[profile].matrix, why);
-    return why->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return why->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 /* Includes the other orderings only where they may and can be used, so that nothing is created that will not be used. */
@@ -115,7 +125,7 @@ show_device(const dop_device_info *d, dop_device_fn *fn, void *user, dop_diag *d
     dop_status st;
     dop_device_describe(d, &line);
     if (line.failed) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     } else {
         line.data[line.size - 1] = 0; /* without the line's newline */
         const dop_device_facts facts = {.number = d->index,
@@ -203,7 +213,7 @@ choose_first(dop_model *m, const dop_open_options *o, bool **out_first, dop_diag
     m->loader.kernels = calloc((size_t)plan->n_kernels + 1, sizeof *m->loader.kernels);
     *out_first = first;
     if (!first || !m->loader.ready || !m->loader.run || !m->loader.kernels)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (o->first_tokens > 0 || o->on_demand)
         dop_step_first(m, o->first_tokens, !o->no_steps, o->ordering, first);
     else
@@ -215,10 +225,12 @@ static dop_status
 make_first(dop_model *m, const bool *first, dop_diag *diag)
 {
     uint32_t span = dop_spans_begin(&m->spans, "the first schedules");
-    dop_status st = dop_replay_create(&m->device, &m->plan, &m->memory, &m->pipelines, diag, &m->replay);
-    for (uint32_t i = 0; i < m->used.n && st == DOP_OK; i++)
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_replay_create(&m->device, &m->plan, &m->memory, &m->pipelines, diag, &m->replay));
+    for (uint32_t i = 0; i < m->used.n; i++)
         if (first[m->used.schedules[i]])
-            st = dop_model_need(m, m->used.schedules[i], diag);
+            DOP_TRY(dop_model_need(m, m->used.schedules[i], diag));
+error:
     dop_spans_end(&m->spans, span);
     return st;
 }
@@ -317,12 +329,12 @@ static dop_status
 open_pages(dop_model *m, dop_diag *diag)
 {
     uint8_t *step = dop_memory_host(&m->memory, m->plan.step_slot);
-    dop_status st =
-        dop_pages_init(m->plan.model, (volatile uint32_t *)(void *)(step + sizeof(dop_step)), diag, &m->pages);
-    if (st == DOP_OK && m->pages.page)
+    DOP_RETURN_IF_ERROR(
+        dop_pages_init(m->plan.model, (volatile uint32_t *)(void *)(step + sizeof(dop_step)), diag, &m->pages));
+    if (m->pages.page)
         dop_log_printf(&m->log, "pages: %u of %u positions, for %u sequences of at most %u", m->pages.n_pages,
                        m->pages.page, m->plan.model->n_sequences, m->pages.per);
-    return st;
+    return DOP_OK;
 }
 
 /* Sets which part of a plan a rank opens, and on which device; steps of parts are ordered by barriers, and none runs ahead. */
@@ -357,7 +369,7 @@ open_source(const source *from, const dop_open_options *options, dop_diag *diag,
     *out_model = NULL;
     dop_model *m = calloc(1, sizeof *m);
     if (!m)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (options)
         own = *options;
     if ((st = check_numbers(o, diag)) != DOP_OK)
@@ -441,10 +453,10 @@ dop_model_open_part(const char *path, const dop_open_options *options, const dop
     o.cache_memory = 0;
     o.prompt_cache = NULL;
     choose_part(wire, &o);
-    dop_status st = dop_model_open(path, &o, diag, out_model);
-    if (st == DOP_OK && wire->crowded)
+    DOP_RETURN_IF_ERROR(dop_model_open(path, &o, diag, out_model));
+    if (wire->crowded)
         (*out_model)->replay.looks = false;
-    return st;
+    return DOP_OK;
 }
 
 void

@@ -65,7 +65,7 @@ release(dop_output *out, size_t keep, dop_diag *diag)
     }
     out->held.size = keep;
     if (out->held.failed || out->text.failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     return DOP_OK;
 }
 

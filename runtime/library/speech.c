@@ -13,9 +13,10 @@ dop_audio_chunk(const dop_audio *audio, const dop_audio_facts *facts, double fro
     dop_diag_clear(diag);
     if (!(from >= 0 && from <= dop_audio_seconds(audio)))
         return DOP_FAIL(diag, DOP_E_INPUT, "the audio has no chunk from %g seconds on", from);
-    dop_status st = dop_audio_frames(audio, facts, diag, &mel, &frames);
-    if (st == DOP_OK)
-        dop_frames_cut(mel, frames, facts, (size_t)(from * DOP_AUDIO_RATE / DOP_AUDIO_HOP), out_mel);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_audio_frames(audio, facts, diag, &mel, &frames));
+    dop_frames_cut(mel, frames, facts, (size_t)(from * DOP_AUDIO_RATE / DOP_AUDIO_HOP), out_mel);
+error:
     free(mel);
     return st;
 }
@@ -29,9 +30,11 @@ id_of(const dop_text *text, const char *name, dop_diag *diag, uint32_t *out)
     uint32_t *ids = NULL;
     size_t n = 0;
     *out = UINT32_MAX;
-    dop_status st = dop_text_encode(text, name, strlen(name), DOP_TEXT_PARSE_SPECIAL, diag, &ids, &n);
-    if (st == DOP_OK && n == 1)
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_text_encode(text, name, strlen(name), DOP_TEXT_PARSE_SPECIAL, diag, &ids, &n));
+    if (n == 1)
         *out = ids[0];
+error:
     dop_free(ids);
     return st;
 }
@@ -54,31 +57,28 @@ find_tokens(dop_speech *s, dop_diag *diag)
         {{"<|startofprev|>", NULL}, &t->prev, false},
         {{"<|startoflm|>", NULL}, &t->lm, false},
     };
-    dop_status st = DOP_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && st == DOP_OK; i++) {
-        st = id_of(s->text, rows[i].names[0], diag, rows[i].to);
-        if (st == DOP_OK && *rows[i].to == UINT32_MAX && rows[i].names[1])
-            st = id_of(s->text, rows[i].names[1], diag, rows[i].to);
-        if (st == DOP_OK && *rows[i].to == UINT32_MAX && rows[i].needed)
-            st = DOP_FAIL(diag, DOP_E_INPUT, "the vocabulary has no token %s, as models of speech have",
-                          rows[i].names[0]);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        DOP_RETURN_IF_ERROR(id_of(s->text, rows[i].names[0], diag, rows[i].to));
+        if (*rows[i].to == UINT32_MAX && rows[i].names[1])
+            DOP_RETURN_IF_ERROR(id_of(s->text, rows[i].names[1], diag, rows[i].to));
+        if (*rows[i].to == UINT32_MAX && rows[i].needed)
+            return DOP_FAIL(diag, DOP_E_INPUT, "the vocabulary has no token %s, as models of speech have",
+                            rows[i].names[0]);
     }
-    if (st != DOP_OK)
-        return st;
     t->first_time = t->no_timestamps + 1;
     if (t->first_time >= s->vocab)
         return DOP_FAIL(diag, DOP_E_INPUT, "the vocabulary has no tokens of times");
     t->end_time = s->vocab - t->first_time > TIMES ? t->first_time + TIMES : s->vocab;
     uint32_t known = 0;
-    for (uint32_t i = 0; i < DOP_N_LANGUAGES && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++) {
         char name[16];
         snprintf(name, sizeof name, "<|%s|>", dop_language_at(i)->code);
-        st = id_of(s->text, name, diag, &s->language_ids[i]);
+        DOP_RETURN_IF_ERROR(id_of(s->text, name, diag, &s->language_ids[i]));
         known += s->language_ids[i] != UINT32_MAX;
     }
     /* English-only models have these tokens and were never trained on them; they are known by the first special token, 50256. */
     t->languages = known > 0 && t->transcribe != UINT32_MAX && t->eot != 50256;
-    return st;
+    return DOP_OK;
 }
 
 static void
@@ -172,7 +172,7 @@ find_suppressed(dop_speech *s, dop_diag *diag)
     s->suppressed = calloc((size_t)n + 256 + 8, sizeof *s->suppressed);
     s->at_first = calloc((size_t)m + 4, sizeof *s->at_first);
     if (!s->suppressed || !s->at_first)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = n == 0 ? add_signs(s, diag) : DOP_OK;
     for (uint32_t i = 0; i < n; i++)
         if (of[2 + i] < s->vocab)
@@ -200,7 +200,7 @@ dop_speech_open(dop_model *model, const dop_text *text, dop_diag *diag, dop_spee
     dop_speech *s = calloc(1, sizeof *s);
     if (!s || !(s->language_ids = calloc(DOP_N_LANGUAGES, sizeof *s->language_ids))) {
         free(s);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     s->model = model;
     s->text = text;

@@ -52,7 +52,7 @@ dop_speech_how_init(dop_speech_how *how)
 static dop_status
 no_memory(dop_diag *diag)
 {
-    return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return DOP_NO_MEMORY(diag);
 }
 
 /* --- making -------------------------------------------------------------------------------------------------------------- */
@@ -151,14 +151,13 @@ static dop_status
 cut_windows(dop_hearing *h, dop_diag *diag)
 {
     const size_t most = h->s->facts.frames;
-    dop_status st = DOP_OK;
-    for (size_t frame = 0, size; frame < h->heard && st == DOP_OK; frame += size) {
+    for (size_t frame = 0, size; frame < h->heard; frame += size) {
         size = h->heard - frame;
         if (size > most)
             size = quietest(h, frame + most - most / 3, frame + most) - frame;
-        st = add_window(h, frame, size, diag);
+        DOP_RETURN_IF_ERROR(add_window(h, frame, size, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -397,13 +396,13 @@ dop_hearing_judge(dop_hearing *hearing, dop_attempt *attempt, dop_diag *diag, bo
     dop_attempt *a = attempt;
     *out_failed = false;
     dop_free(a->text);
-    dop_status st = text_of(hearing, a->ids, a->n, diag, &a->text);
-    if (st == DOP_OK)
-        st = ratio_of(a->text, diag, &a->ratio);
+    DOP_RETURN_IF_ERROR(text_of(hearing, a->ids, a->n, diag, &a->text));
+    DOP_RETURN_IF_ERROR(ratio_of(a->text, diag, &a->ratio));
     const bool unlikely = a->avg_logprob < how->worst_logprob;
-    if (st == DOP_OK && !(unlikely && a->no_speech > how->silence)) /* else it is silence */
+    if (!(unlikely && a->no_speech > how->silence))
+        /* else it is silence */
         *out_failed = unlikely || a->ratio > how->worst_ratio;
-    return st;
+    return DOP_OK;
 }
 
 static dop_status

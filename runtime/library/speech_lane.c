@@ -16,7 +16,7 @@ dop_lane_init(dop_lane *lane, dop_hearing *hearing, dop_sequence *sequence, dop_
     lane->attempt.ids = malloc(s->ctx * sizeof *lane->attempt.ids);
     lane->chunk = malloc((size_t)s->facts.bins * s->facts.frames * sizeof *lane->chunk);
     lane->scores = malloc(s->vocab * sizeof *lane->scores);
-    return lane->attempt.ids && lane->chunk && lane->scores ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return lane->attempt.ids && lane->chunk && lane->scores ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 void
@@ -141,13 +141,12 @@ end_attempt(dop_lane *lane, dop_diag *diag)
     dop_attempt *a = &lane->attempt;
     bool failed = false;
     a->avg_logprob = lane->picker.sum_logprobs / (double)(a->n + 1);
-    dop_status st = dop_hearing_judge(lane->hearing, a, diag, &failed);
-    if (st == DOP_OK && failed && !how->one_attempt && a->temperature + 0.2 < 1.01)
+    DOP_RETURN_IF_ERROR(dop_hearing_judge(lane->hearing, a, diag, &failed));
+    if (failed && !how->one_attempt && a->temperature + 0.2 < 1.01)
         return begin_attempt(lane, a->temperature + 0.2, diag);
-    if (st == DOP_OK)
-        st = dop_hearing_take(lane->hearing, lane->window, a, diag);
+    DOP_RETURN_IF_ERROR(dop_hearing_take(lane->hearing, lane->window, a, diag));
     lane->window = UINT32_MAX;
-    return st;
+    return DOP_OK;
 }
 
 static dop_status

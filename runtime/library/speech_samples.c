@@ -15,7 +15,7 @@ dop_audio_read(const void *bytes, size_t n, const dop_audio_options *options, do
     *out_audio = NULL;
     dop_audio *a = calloc(1, sizeof *a);
     if (!a)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const double most = o->max_seconds > 0 ? o->max_seconds : 4 * 3600;
     dop_status st = dop_audio_load_decode(bytes, n, most, o->budget, diag, &a->samples, &a->n);
     if (st != DOP_OK) {
@@ -56,7 +56,7 @@ dop_audio_frames(const dop_audio *audio, const dop_audio_facts *facts, dop_diag 
         mel = malloc(*out_frames * facts->bins * sizeof *mel);
     if (!samples || !mel) {
         free(samples);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     memcpy(samples, audio->samples, audio->n * sizeof *samples);
     dop_status st = dop_audio_load_mel(samples, all, facts->bins, diag, mel);

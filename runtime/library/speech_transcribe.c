@@ -25,7 +25,7 @@ open_lanes(work *w, dop_model *model, dop_sequence *sequence, uint32_t asked, do
                            facts.n_sequences, asked, asked, asked);
     const uint32_t n = dop_hearing_most_lanes(w->hearing);
     if (!(w->lanes = calloc(n ? n : 1, sizeof *w->lanes)))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         if (i > 0)
@@ -46,15 +46,15 @@ dop_speech_transcribe(const dop_speech *speech, dop_sequence *sequence, const do
     work w = {0};
     dop_diag_clear(diag);
     *out_transcript = (dop_transcript){0};
-    dop_status st = dop_hearing_create(speech, audio, how, diag, &w.hearing);
-    if (st == DOP_OK)
-        st = open_lanes(&w, speech->model, sequence, how->together, diag);
-    while (st == DOP_OK && !dop_hearing_is_over(w.hearing)) {
-        for (uint32_t i = 0; i < w.n && st == DOP_OK; i++)
-            st = dop_lane_begin(&w.lanes[i], diag);
-        if (st == DOP_OK)
-            st = dop_lanes_step(w.list, w.n, 0, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_hearing_create(speech, audio, how, diag, &w.hearing));
+    DOP_TRY(open_lanes(&w, speech->model, sequence, how->together, diag));
+    while (!dop_hearing_is_over(w.hearing)) {
+        for (uint32_t i = 0; i < w.n; i++)
+            DOP_TRY(dop_lane_begin(&w.lanes[i], diag));
+        DOP_TRY(dop_lanes_step(w.list, w.n, 0, diag));
     }
+error:
     if (w.hearing) {
         *out_transcript = *dop_hearing_transcript(w.hearing);
         *dop_hearing_transcript(w.hearing) = (dop_transcript){0};

@@ -92,5 +92,5 @@ dop_transcript_write(const dop_transcript *transcript, dop_transcript_form form,
         *out_n = out.size;
     }
     dop_buf_finish(&out);
-    return text ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return text ? DOP_OK : DOP_NO_MEMORY(diag);
 }

@@ -50,7 +50,7 @@ dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text)
     *out_text = NULL;
     dop_text *t = calloc(1, sizeof *t);
     if (!t)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = start(t, &model->plan, diag);
     return give(t, st, out_text);
 }
@@ -62,7 +62,7 @@ dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text)
     *out_text = NULL;
     dop_text *t = calloc(1, sizeof *t);
     if (!t)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = dop_plan_open(plan_path, diag, &t->own);
     if (st == DOP_OK)
         st = start(t, &t->own, diag);
@@ -76,7 +76,7 @@ dop_text_of_tokenizer(dop_tokenizer *tok, dop_diag *diag, dop_text **out_text)
     *out_text = t;
     if (!t) {
         dop_tokenizer_destroy(tok);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     t->tok = tok;
     return DOP_OK;
@@ -111,7 +111,7 @@ static dop_status
 give_ids(dop_status st, dop_ids *ids, dop_diag *diag, uint32_t **out_ids, size_t *out_n)
 {
     if (st == DOP_OK && ids->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK && ids->count > 0) {
         *out_ids = ids->data;
         *out_n = ids->count;
@@ -128,7 +128,7 @@ give_bytes(dop_status st, dop_buf *bytes, dop_diag *diag, char **out_bytes, size
     *out_len = 0;
     dop_buf_append(bytes, "", 1); /* also where nothing was appended */
     if (st == DOP_OK && bytes->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st != DOP_OK) {
         dop_buf_finish(bytes);
         return st;
@@ -166,7 +166,7 @@ dop_text_encode_pair(const dop_text *text, const char *first, size_t n_first, co
         st = dop_tokenizer_encode(text->tok, whole.data, whole.size, DOP_ENCODE_PARSE_SPECIAL, diag, &ids);
         *out_second = ids.count;
     } else if (whole.failed) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     } else {
         st = dop_tokenizer_encode_pair(text->tok, first, n_first, second, n_second, NULL, diag, &ids, out_second);
     }
@@ -226,7 +226,7 @@ dop_decoder_create(const dop_text *text, unsigned flags, dop_diag *diag, dop_dec
     dop_decoder *d = calloc(1, sizeof *d);
     *out_decoder = d;
     if (!d)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_text_stream_init(&d->stream, text->tok,
                          (flags & DOP_TEXT_KEEP_SPECIAL ? 0 : (unsigned)DOP_DECODE_SKIP_SPECIAL) |
                              (flags & DOP_TEXT_GOES_ON ? (unsigned)DOP_DECODE_CONTINUE : 0));
@@ -252,7 +252,7 @@ give_text(dop_decoder *d, dop_diag *diag, const char **out_bytes, size_t *out_le
     *out_bytes = "";
     *out_len = 0;
     dop_buf_finish(&d->out);
-    return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return DOP_NO_MEMORY(diag);
 }
 
 dop_status
@@ -262,8 +262,8 @@ dop_decoder_push(dop_decoder *decoder, uint32_t id, dop_diag *diag, const char *
     *out_bytes = "";
     *out_len = 0;
     decoder->out.size = 0;
-    dop_status st = dop_text_stream_push(&decoder->stream, id, diag, &decoder->out);
-    return st == DOP_OK ? give_text(decoder, diag, out_bytes, out_len) : st;
+    DOP_RETURN_IF_ERROR(dop_text_stream_push(&decoder->stream, id, diag, &decoder->out));
+    return give_text(decoder, diag, out_bytes, out_len);
 }
 
 dop_status
@@ -311,12 +311,13 @@ static dop_status
 render(const dop_text *t, const json_t *list, dop_diag *diag, dop_buf *out)
 {
     dop_chat *chat = NULL;
-    dop_status st = dop_chat_of_text(t, diag, &chat);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_chat_of_text(t, diag, &chat));
     dop_chat_input in = {.messages = list, .add_generation_prompt = true, .tokenizer = t->tok};
-    if (st == DOP_OK)
-        st = dop_chat_render(chat, &in, diag, out);
-    if (st == DOP_OK && out->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    DOP_TRY(dop_chat_render(chat, &in, diag, out));
+    if (out->failed)
+        DOP_TRY(DOP_NO_MEMORY(diag));
+error:
     dop_chat_destroy(chat);
     return st;
 }
@@ -337,7 +338,7 @@ dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_d
         if (role && content) {
             json_t *message = json_pack("{s:O, s:O}", "role", role, "content", content);
             if (json_array_append_new(list, message) != 0)
-                st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+                st = DOP_NO_MEMORY(diag);
         } else {
             st = DOP_FAIL(diag, DOP_E_INPUT, "message %zu: role and content are texts in UTF-8", i);
         }
@@ -345,7 +346,7 @@ dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_d
         json_decref(content);
     }
     if (!list)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = render(text, list, diag, &rendered);
     if (st == DOP_OK)
@@ -378,7 +379,7 @@ render_json(const dop_chat *chat, const dop_text *text, const char *json, size_t
     else
         st = dop_chat_render(chat, &in, diag, out);
     if (st == DOP_OK && out->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     json_decref(root);
     return st;
 }

@@ -1,6 +1,8 @@
 /* Kernels and schedules as they are needed.  Kernels are created by threads in the order in which they will be needed, and the largest first
  * among equals, because the driver takes longest for it; a schedule is recorded when opening or a call needs it. */
+#include "runtime/model/model_load.h"
 #include "runtime/model/model.h"
+#include "runtime/model/model_used.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +40,7 @@ dop_model_order_kernels(const dop_model *model, const bool *first, const dop_ope
     (void)dop_used_of(&m->used, DOP_SCHED_DRAFT, DOP_ORDER_BARRIERS, &n_drafts);
     ranked *rows = calloc((size_t)plan->n_kernels + 1, sizeof *rows);
     bool *kernels = calloc((size_t)plan->n_kernels * 2 + 1, sizeof *kernels), *decode = kernels + plan->n_kernels;
-    dop_status st = rows && kernels ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = rows && kernels ? DOP_OK : DOP_NO_MEMORY(diag);
     *out_n = 0;
     if (st != DOP_OK)
         goto error;
@@ -71,13 +73,13 @@ dop_model_start_pipelines(dop_model *model, const bool *first, const dop_open_op
 {
     dop_model *m = model;
     uint32_t n = 0, *order = calloc((size_t)m->plan.n_kernels + 1, sizeof *order);
-    dop_status st = order ? dop_model_order_kernels(m, first, options, diag, order, &n)
-                          : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = DOP_OK;
+    DOP_TRY(order ? dop_model_order_kernels(m, first, options, diag, order, &n) : DOP_NO_MEMORY(diag));
     /* Fewer threads than cores, because others write weights meanwhile; and two compilers on one core are hardly faster than one. */
     const uint32_t most = threads / 2 > 8 ? threads / 2 : 8;
-    if (st == DOP_OK)
-        st = dop_pipelines_start(&m->device, &m->plan, order, n, threads < most ? threads : most, options->cache_dir,
-                                 &m->log, diag, &m->pipelines);
+    DOP_TRY(dop_pipelines_start(&m->device, &m->plan, order, n, threads < most ? threads : most, options->cache_dir,
+                                &m->log, diag, &m->pipelines));
+error:
     free(order);
     return st;
 }
@@ -99,9 +101,10 @@ dop_model_need(dop_model *model, uint32_t schedule, dop_diag *diag)
         return DOP_OK;
     const double start = dop_now_ms();
     const uint64_t recordings = m->device.recordings;
-    dop_status st = dop_pipelines_wait(&m->pipelines, kernels_of(m, schedule), &m->loader.progress, diag);
-    if (st == DOP_OK)
-        st = dop_replay_add(&m->replay, schedule, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_pipelines_wait(&m->pipelines, kernels_of(m, schedule), &m->loader.progress, diag));
+    DOP_TRY(dop_replay_add(&m->replay, schedule, diag));
+error:
     m->loader.ready[schedule] = st == DOP_OK;
     m->base.recordings += m->device.recordings - recordings;
     m->info.waited_ms += dop_now_ms() - start;

@@ -1,4 +1,5 @@
 /* The table of the schedules that a model uses, and their kernels and slots. */
+#include "runtime/model/model_used.h"
 #include "runtime/model/info.h"
 #include "runtime/model/model.h"
 
@@ -60,7 +61,7 @@ dop_used_init(const dop_plan *plan, dop_diag *diag, dop_used *out_used)
     const size_t numbers = (size_t)plan->n_schedules * sizeof *u->schedules;
     *u = (dop_used){.schedules = calloc(1, numbers + ((size_t)plan->n_kernels + plan->n_slots) * sizeof(bool))};
     if (!u->schedules)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     u->kernels = (bool *)(u->schedules + plan->n_schedules);
     u->slots = u->kernels + plan->n_kernels;
     return DOP_OK;

@@ -1,7 +1,13 @@
 /* Chooses the ordering of decode steps: barriers or a persistent dispatch, and barriers for good after a stall.  The schedules of all
  * orderings compute the same values, so a step of one may follow a step of another.  Mailboxes and their parity stay consistent because
  * every run of a schedule is complete. */
+#include "runtime/model/ordering.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering_rows.h"
 #include "runtime/model/part.h"
+#include "runtime/model/probe.h"
 
 #include <math.h>
 
@@ -37,13 +43,9 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     dop_model *m = model;
     uint64_t ticket;
     dop_log_printf(&m->log, "ordering: a wait ran out: back to barriers");
-    dop_status st = dop_replay_wait(&m->replay, m->replay.submitted, diag);
-    if (st == DOP_OK)
-        st = dop_replay_clear(&m->replay, DOP_CLEAR_SYNC, diag, &ticket);
-    if (st == DOP_OK)
-        st = dop_replay_wait(&m->replay, ticket, diag);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_replay_wait(&m->replay, m->replay.submitted, diag));
+    DOP_RETURN_IF_ERROR(dop_replay_clear(&m->replay, DOP_CLEAR_SYNC, diag, &ticket));
+    DOP_RETURN_IF_ERROR(dop_replay_wait(&m->replay, ticket, diag));
     bool lost = m->plan.replaces &&
                 m->flight.n > 1; /* the step after the stalled one overwrote the states that it began with */
     m->flight.n = 0;
@@ -58,7 +60,8 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     step->flags = 0;
     step->n_out = m->flight.picks_asked;
     dop_sequence *runner = m->flight.n_rows > 0 ? m->flight.rows[0].sequence : NULL;
-    for (uint32_t i = 0; i < m->flight.n_rows; i++) { /* the stalled step is not committed, and wrote the other copy */
+    for (uint32_t i = 0; i < m->flight.n_rows; i++) {
+        /* the stalled step is not committed, and wrote the other copy */
         dop_sequence *s = m->flight.rows[i].sequence;
         dop_sequence_kept(s, UINT32_MAX, 0);
         step->parity[s->place] = m->parity[s->place];
@@ -72,8 +75,8 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     if (!lost)
         return DOP_OK;
     runner->n_fed = runner->n_written = 0; /* it was the only sequence, so no other states are cleared */
-    st = dop_replay_clear(&m->replay, DOP_CLEAR_STATE, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_replay_clear(&m->replay, DOP_CLEAR_STATE, diag, &ticket));
+    return dop_replay_wait(&m->replay, ticket, diag);
 }
 
 /* Compares one ordering with barriers; *io_best: the best time of a step so far, that of the chosen ordering. */

@@ -1,6 +1,10 @@
 /* The ordering of steps of a few rows of several sequences: barriers, or a persistent dispatch where a probe has found that its
  * logits are right and that it is faster. */
+#include "runtime/model/ordering_rows.h"
 #include "runtime/model/model.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/probe.h"
 
 void
 dop_model_find_rows_orders(dop_model *model, dop_ordering wanted)

@@ -27,7 +27,7 @@ dop_pages_init(const dop_plan_model *model, volatile uint32_t *device_tables, do
     p->buckets = calloc(p->n_buckets, sizeof *p->buckets);
     if (!p->tables || !p->prefixes || !p->rows || !p->tokens || !p->buckets) {
         dop_pages_finish(p);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     memset(p->buckets, 0xff, p->n_buckets * sizeof *p->buckets);
     for (uint32_t i = 0; i < p->n_pages; i++)

@@ -1,4 +1,5 @@
 #include "runtime/model/part.h"
+#include "plan/plan_names.h"
 
 static uint32_t
 values(const dop_model *m, uint32_t schedule, uint32_t way, dop_part_value out[DOP_PART_MAX_VALUES])

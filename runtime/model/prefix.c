@@ -19,7 +19,7 @@ dop_prefix_set(dop_prefix *prefix, uint64_t seed, const dop_prefix_mark *marks, 
     if (n_marks > 0) {
         own = malloc(n_marks * sizeof *own);
         if (!own)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         memcpy(own, marks, n_marks * sizeof *own);
     }
     free(prefix->marks);

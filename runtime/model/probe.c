@@ -12,6 +12,9 @@
  *
  * A part of a model that makes no logits is judged by what it sends, and a part that receives values gets pseudo-random
  * numbers. */
+#include "runtime/model/probe.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
 #include "runtime/model/part.h"
 
 #include <math.h>
@@ -121,7 +124,7 @@ prober_init(prober *p)
     dop_status st = dop_used_init(plan, p->diag, &p->used);
     p->logits[0] = calloc(3 * n + 1, sizeof(float));
     if (st == DOP_OK && !p->logits[0])
-        st = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(p->diag);
     if (st != DOP_OK)
         return st;
     for (uint32_t i = 0; i < 3; i++) {
@@ -159,14 +162,12 @@ static dop_status
 restore(prober *p)
 {
     uint64_t ticket;
-    dop_status st = dop_replay_clear(&p->replay, DOP_CLEAR_ALL, p->diag, &ticket);
-    if (st == DOP_OK && p->pos > 0)
-        st = dop_replay_copy_states(&p->replay, &p->m->memory, p->diag, &ticket);
-    if (st == DOP_OK)
-        st = dop_replay_wait(&p->replay, ticket, p->diag);
-    if (st == DOP_OK)
-        memset((void *)(uintptr_t)dop_replay_step(&p->replay), 0, sizeof(dop_step));
-    return st;
+    DOP_RETURN_IF_ERROR(dop_replay_clear(&p->replay, DOP_CLEAR_ALL, p->diag, &ticket));
+    if (p->pos > 0)
+        DOP_RETURN_IF_ERROR(dop_replay_copy_states(&p->replay, &p->m->memory, p->diag, &ticket));
+    DOP_RETURN_IF_ERROR(dop_replay_wait(&p->replay, ticket, p->diag));
+    memset((void *)(uintptr_t)dop_replay_step(&p->replay), 0, sizeof(dop_step));
+    return DOP_OK;
 }
 
 /* Runs the schedule n times with rows from `first` on; *out_stalled: a wait exceeded its bound, or a step did not end. */
@@ -183,9 +184,10 @@ run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity,
     uint64_t ticket;
     receive(p, which, first, n_rows);
     dop_replay_write_step(&p->replay, p->rows + first, n_rows, p->pos + first, parity);
-    dop_status st = dop_replay_submit(&p->replay, p->schedules[which], form, n, p->diag, &ticket);
-    if (st == DOP_OK)
-        st = dop_replay_wait(&p->replay, ticket, p->diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_replay_submit(&p->replay, p->schedules[which], form, n, p->diag, &ticket));
+    DOP_TRY(dop_replay_wait(&p->replay, ticket, p->diag));
+error:
     *out_stalled = which == OTHER && ((step->flags & DOP_STEP_STALLED) || step->n_out - before != picks);
     return st;
 }

@@ -1,6 +1,12 @@
 /* Ranks 1 and up of a plan in parts: they execute orders one after the other.  While a step of several rows runs, the next order
  * and its rows are received, so that the device can continue at once. */
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/step.h"
+#include "runtime/step/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +90,7 @@ open_part(follower *f, const dop_order *o)
     if (rows.size > 0)
         dop_buf_append(&message, rows.data, rows.size);
     st = rows.failed || message.failed
-             ? DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory")
+             ? DOP_NO_MEMORY(f->diag)
              : f->wire->send(f->wire->user, 0, DOP_LANE_ANSWERS, message.data, message.size, f->diag);
     dop_buf_finish(&rows);
     dop_buf_finish(&message);
@@ -145,8 +151,8 @@ static dop_status
 submit_and_wait(follower *f, uint32_t schedule, dop_form form)
 {
     dop_issue run = {.schedule = schedule, .form = form, .own = true};
-    dop_status st = dop_step_issue(f->model, NULL, 0, &run, f->diag);
-    return st == DOP_OK ? dop_ranks_wait(f->wire, &f->model->replay, run.ticket, f->diag) : st;
+    DOP_RETURN_IF_ERROR(dop_step_issue(f->model, NULL, 0, &run, f->diag));
+    return dop_ranks_wait(f->wire, &f->model->replay, run.ticket, f->diag);
 }
 
 /* A step that stalled is run again from the same rows. */
@@ -191,9 +197,8 @@ receive_order(follower *f, dop_order *out_order)
 {
     const uint8_t *bytes;
     size_t size;
-    dop_status st = f->wire->receive(f->wire->user, 0, DOP_LANE_ORDERS, f->diag, &bytes, &size);
-    return st == DOP_OK ? dop_order_decode(bytes, size, f->model ? f->model->plan.model : NULL, f->diag, out_order)
-                        : st;
+    DOP_RETURN_IF_ERROR(f->wire->receive(f->wire->user, 0, DOP_LANE_ORDERS, f->diag, &bytes, &size));
+    return dop_order_decode(bytes, size, f->model ? f->model->plan.model : NULL, f->diag, out_order);
 }
 
 /* Is this an order with entries of a page table that the running step does not read? */
@@ -354,7 +359,7 @@ begin_write(follower *f, const dop_order *o)
     if (f->to_write == 0)
         return DOP_OK;
     f->states = malloc(f->to_write);
-    return f->states ? DOP_OK : DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory");
+    return f->states ? DOP_OK : DOP_NO_MEMORY(f->diag);
 }
 
 static dop_status
@@ -384,8 +389,8 @@ static dop_status
 clear(dop_model *m, uint32_t what, dop_diag *diag)
 {
     uint64_t ticket;
-    dop_status st = dop_replay_clear(&m->replay, (dop_clear)what, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_replay_clear(&m->replay, (dop_clear)what, diag, &ticket));
+    return dop_replay_wait(&m->replay, ticket, diag);
 }
 
 static dop_status

@@ -70,7 +70,7 @@ dop_sampler_init(dop_sampler *sampler, uint32_t vocab, dop_diag *diag)
     sampler->heap = calloc(vocab, sizeof *sampler->heap);
     if (!sampler->candidates || !sampler->logits || !sampler->stamp || !sampler->blocks || !sampler->heap) {
         dop_sampler_finish(sampler);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     sampler->params = (dop_sampling){.top_p = 1.0f, .repeat_penalty = 1.0f};
     return DOP_OK;

@@ -1,7 +1,12 @@
 /* Adapters that are loaded while a model is open: their matrices in the plan's room for them, and which of them a sequence uses. */
+#include "runtime/step/adapters.h"
 #include "base/format/adapter.h"
 #include "base/format/control_vector.h"
+#include "plan/plan_names.h"
 #include "runtime/model/model.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
+#include "runtime/step/transfer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +32,7 @@ make_map(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_adapter_map
     dop_adapter_place *places = dop_arena_alloc(arena, (plan->n_places + 1) * sizeof *places);
     dop_adapter_target *targets = dop_arena_alloc(arena, (plan->n_tensors + 1) * sizeof *targets);
     if (!places || !targets)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     uint32_t n = 0;
     for (uint32_t i = 0; i < plan->n_places; i++) {
         const dop_plan_adapter_place *p = &plan->places[i];
@@ -82,7 +87,7 @@ fetch(dop_model *m, uint32_t tensor, dop_diag *diag, matrix *out)
     out->row = (size_t)(out->t->size / out->t->rows / sizeof *out->values);
     out->values = malloc((size_t)out->t->size);
     if (!out->values)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     return dop_transfer_tensor(m, out->t->slot, out->t->offset, out->values, out->t->size, false, diag);
 }
 
@@ -195,7 +200,7 @@ find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
                            "the plan has no room for adapters: compile with `adapters` and `rank`, or merge them by "
                            "`dop_compile_options.loras`");
     if (!m->lora.slots && !(m->lora.slots = calloc(n, sizeof *m->lora.slots)))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     while (i < n && m->lora.slots[i].path)
         i++;
     *out_slot = i;
@@ -210,8 +215,7 @@ find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
 static dop_status
 write_all(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (uint32_t t = 0; t < m->plan.n_tensors && st == DOP_OK; t++) {
+    for (uint32_t t = 0; t < m->plan.n_tensors; t++) {
         uint32_t first = 0, n = 0;
         while (first < x->n_parts && x->parts[first].target != t)
             first++;
@@ -219,11 +223,11 @@ write_all(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
             n++;
         const uint32_t a = a_of(&m->plan, t);
         if (a == t && m->lora.slots[slot].written)
-            st = write_direction(m, slot, NULL, t, diag);
+            DOP_RETURN_IF_ERROR(write_direction(m, slot, NULL, t, diag));
         else if (n > 0 || (m->lora.slots[slot].written && a != UINT32_MAX))
-            st = write_product(m, slot, x->parts + first, n, t, diag);
+            DOP_RETURN_IF_ERROR(write_product(m, slot, x->parts + first, n, t, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Sets the slot's scale: the largest value of a control vector, as a power of two. */
@@ -335,7 +339,7 @@ load(dop_model *m, const char *path, bool control, uint32_t first, uint32_t last
     if (st == DOP_OK) /* for the matrices of all products, and later for the factors of sequences */
         st = dop_transfer_keep_staging(m, diag);
     if (st == DOP_OK && !(own = strdup(path)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st != DOP_OK)
         return st;
     dop_arena_init(&arena);
@@ -411,7 +415,7 @@ write_factors(dop_model *m, uint32_t place, const dop_adapter_use *uses, uint32_
     const uint64_t row = t->size / t->rows;
     float *values = calloc((size_t)row, 1);
     if (!values)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     float *numbers = values + t->cols - m->plan.model->adapter_uses;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < most; r++)

@@ -1,4 +1,5 @@
 /* Drafts: from what followed the same tokens before, from the plan's own layer that drafts, from a smaller model, or from the caller. */
+#include "runtime/step/sequence.h"
 #include "runtime/step/speculator.h"
 
 #include <string.h>

@@ -1,8 +1,12 @@
 /* The programs of a diffusion model: `context` leaves keys and values of a text in states, `denoise` predicts the noise of latents,
  * `decode` makes pixels of latents, and `encode_picture` latents of pixels.  Each is one step, whose rows are places of a picture or
  * rows of a text. */
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
 #include "runtime/model/part.h"
 #include "runtime/step/program.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <stdlib.h>
 #include <string.h>

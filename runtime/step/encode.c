@@ -1,7 +1,13 @@
 /* The program `encode`: rows of texts to vectors or scores; and embeddings from the hidden states of a sequence's tokens. */
+#include "runtime/step/encode.h"
+#include "plan/plan_names.h"
 #include "runtime/model/model.h"
+#include "runtime/model/model_used.h"
 #include "runtime/parts/lead/ranks.h"
 #include "runtime/step/program.h"
+#include "runtime/step/sequence.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -125,19 +131,17 @@ run_texts(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, do
                                             .position = k,
                                             .sequence = j->lengths[i] - 1,
                                             .flags = j->types ? j->types[at + row] : 0});
-    dop_status st = dop_program_step(m, schedule, n_rows, diag);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_program_step(m, schedule, n_rows, diag));
     const float *rows = dop_model_logits(m, schedule);
     const uint32_t *ids = j->ids + at;
     if (j->rows)
         memcpy(j->rows + at * width, rows, (size_t)n_rows * width * sizeof *rows);
-    for (size_t i = first; i < end && j->vectors && st == DOP_OK; i++) {
-        st = pool(j, ids, rows, j->lengths[i], diag, j->vectors + i * width);
+    for (size_t i = first; i < end && j->vectors; i++) {
+        DOP_RETURN_IF_ERROR(pool(j, ids, rows, j->lengths[i], diag, j->vectors + i * width));
         ids += j->lengths[i];
         rows += (size_t)j->lengths[i] * width;
     }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -173,21 +177,21 @@ run(job *j, size_t n_ids, dop_diag *diag)
 {
     dop_model *m = j->m;
     const uint32_t most = largest(m);
-    dop_status st = check_texts(j, n_ids, diag);
-    if (st == DOP_OK)
-        st = dop_step_none_open(m, diag);
-    if (st == DOP_OK)
-        st = dop_step_drain(m, diag);
-    if (st == DOP_OK && j->pooling == DOP_POOLING_MEAN && !(j->sums = calloc(j->p->width, sizeof *j->sums)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = DOP_OK;
+    DOP_TRY(check_texts(j, n_ids, diag));
+    DOP_TRY(dop_step_none_open(m, diag));
+    DOP_TRY(dop_step_drain(m, diag));
+    if (j->pooling == DOP_POOLING_MEAN && !(j->sums = calloc(j->p->width, sizeof *j->sums)))
+        DOP_TRY(DOP_NO_MEMORY(diag));
     size_t at = 0;
-    for (size_t first = 0, end; first < j->n_texts && st == DOP_OK; first = end) {
+    for (size_t first = 0, end; first < j->n_texts; first = end) {
         uint32_t n_rows = 0;
         for (end = first; end < j->n_texts && n_rows + j->lengths[end] <= most; end++)
             n_rows += j->lengths[end];
-        st = run_texts(j, first, end, at, n_rows, diag);
+        DOP_TRY(run_texts(j, first, end, at, n_rows, diag));
         at += n_rows;
     }
+error:
     free(j->sums);
     return st;
 }
@@ -261,7 +265,7 @@ embed_by_program(dop_model *m, const dop_token_text *texts, size_t n, dop_poolin
         n_ids += texts[i].n;
     uint32_t *ids = calloc(2 * n_ids + n + 1, sizeof *ids), *types = ids + n_ids, *lengths = types + n_ids;
     if (!ids)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (size_t i = 0; i < n; at += texts[i++].n) {
         lengths[i] = texts[i].n;
         if (texts[i].n)
@@ -300,12 +304,14 @@ dop_model_embed(dop_model *model, const dop_token_text *texts, size_t n, dop_poo
         return unknown_pooling(pooling, diag);
     if (encoder_of(model))
         return embed_by_program(model, texts, n, pooling, diag, out_vectors);
-    dop_status st = dop_sequence_create(model, diag, &s);
-    for (size_t i = 0; i < n && st == DOP_OK; i++) {
-        st = i > 0 ? dop_sequence_rewind(s, 0, diag) : DOP_OK;
-        if (st == DOP_OK)
-            st = dop_sequence_embed(s, texts[i].ids, texts[i].n, pooling, diag, out_vectors + i * size);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_sequence_create(model, diag, &s));
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            DOP_TRY(dop_sequence_rewind(s, 0, diag));
+        DOP_TRY(dop_sequence_embed(s, texts[i].ids, texts[i].n, pooling, diag, out_vectors + i * size));
     }
+error:
     dop_sequence_destroy(s);
     return st;
 }

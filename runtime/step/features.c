@@ -1,5 +1,7 @@
 /* Rows of steps that are no tokens: features of pictures, under ids of their own behind the vocabulary. */
+#include "runtime/step/features.h"
 #include "base/parallel.h"
+#include "plan/plan_names.h"
 #include "runtime/model/part.h"
 
 #include <stdlib.h>
@@ -69,7 +71,7 @@ dop_features_take(dop_model *m, float **io_rows, uint32_t n, uint32_t height, ui
     dop_features *f = st == DOP_OK ? calloc(1, sizeof *f) : NULL;
     *out_first = 0;
     if (!f)
-        return st == DOP_OK ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : st;
+        return st == DOP_OK ? DOP_NO_MEMORY(diag) : st;
     *f = (dop_features){.next = m->pictures.list,
                         .first = m->plan.model->vocab + m->pictures.n,
                         .n = n,
@@ -96,7 +98,7 @@ dop_features_add(dop_model *model, const float *rows, uint32_t n, uint32_t heigh
         return st;
     float *own = values < SIZE_MAX / sizeof *own ? malloc((size_t)values * sizeof *own) : NULL;
     if (!own)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     memcpy(own, rows, (size_t)values * sizeof *own);
     st = dop_features_take(model, &own, n, height, width, diag, out_first);
     free(own);
@@ -246,7 +248,6 @@ write_row(received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t end, d
     const dop_features *f = w->f;
     const uint32_t left = f ? f->n - 1 - w->row : 0;
     const uint32_t turn = f && f->width ? w->row / f->width * DOP_STEP_EDGE + w->row % f->width : 0;
-    dop_status st = DOP_OK;
     if (!f && w->last >= w->m->plan.model->vocab)
         return DOP_FAIL(diag, DOP_E_INPUT, "the features of a picture are gone, and its rows are needed again");
     if (r->lasts && left >= end - pos)
@@ -254,16 +255,17 @@ write_row(received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t end, d
                         "rows of a picture see one another, and a step has %u of %u: compile with larger `chunks`",
                         end - pos + w->row, f->n);
     if (r->shift)
-        st = put(r, w, &r->shift[at], w->time - pos, diag);
-    if (st == DOP_OK && r->turns)
-        st = put(r, w, &r->turns[at], turn, diag);
-    if (st == DOP_OK && r->lasts)
-        st = put(r, w, &r->lasts[at], f ? pos + left : 0, diag);
-    if (f && st == DOP_OK && r->end == 0) /* what is in flight may read rows of a picture too */
-        st = dop_replay_wait(r->replay, r->replay->submitted, diag);
-    if (f && st == DOP_OK)
+        DOP_RETURN_IF_ERROR(put(r, w, &r->shift[at], w->time - pos, diag));
+    if (r->turns)
+        DOP_RETURN_IF_ERROR(put(r, w, &r->turns[at], turn, diag));
+    if (r->lasts)
+        DOP_RETURN_IF_ERROR(put(r, w, &r->lasts[at], f ? pos + left : 0, diag));
+    if (f && r->end == 0)
+        /* what is in flight may read rows of a picture too */
+        DOP_RETURN_IF_ERROR(dop_replay_wait(r->replay, r->replay->submitted, diag));
+    if (f)
         add_row(r, w, at);
-    return st;
+    return DOP_OK;
 }
 
 /* Has the device copy the features of the step's rows before anything that is submitted later. */
@@ -285,26 +287,25 @@ dop_features_write(dop_model *model, uint32_t schedule, const dop_sequence_rows 
 {
     received r = received_by(model, schedule);
     walk w = {.m = model};
-    dop_status st = DOP_OK;
     uint32_t at = 0;
     if (r.n_rows == 0)
         return DOP_OK;
-    for (uint32_t k = 0; k < n && st == DOP_OK; k++) {
+    for (uint32_t k = 0; k < n; k++) {
         const dop_sequence *s = rows[k].sequence;
         const uint32_t pos = rows[k].pos, end = pos + rows[k].n;
         w = (walk){.m = model, .next = r.shift ? 0 : pos};
-        for (uint32_t p = r.shift ? 0 : pos; p < end && st == DOP_OK; p++) {
+        for (uint32_t p = r.shift ? 0 : pos; p < end; p++) {
             const uint32_t token = known || p < s->n_tokens ? s->tokens[p] : 0;
             step(&w, token);
             if (p >= pos)
-                st = write_row(&r, &w, at++, p, end, diag);
+                DOP_RETURN_IF_ERROR(write_row(&r, &w, at++, p, end, diag));
         }
     }
-    if (st == DOP_OK && r.end > 0) {
+    if (r.end > 0) {
         copy_run(&r, &w);
-        st = submit_rows(model, schedule, &r, diag);
+        DOP_RETURN_IF_ERROR(submit_rows(model, schedule, &r, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 uint32_t

@@ -1,5 +1,10 @@
 /* The layer of a plan that drafts: rows of its states, and drafts. */
+#include "runtime/step/heads.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
 #include "runtime/model/part.h"
+#include "runtime/step/sequence_pages.h"
 #include "runtime/step/speculator.h"
 
 #include <stdlib.h>
@@ -31,7 +36,7 @@ dop_head_create(dop_sequence *sequence, dop_diag *diag)
         h->rows = calloc((size_t)DOP_DRAFT_EACH * s->model->plan.model->hidden, sizeof *h->rows);
     if (!h || !h->rows) {
         free(h);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     s->head = h;
     return DOP_OK;
@@ -139,8 +144,8 @@ write_step(dop_model *m, const part *parts, uint32_t n_parts, bool continued, do
 static dop_status
 ready(dop_model *m, uint32_t schedule, dop_form form, dop_diag *diag)
 {
-    dop_status st = dop_model_need(m, schedule, diag);
-    return st == DOP_OK ? dop_model_make_code(m, schedule, form, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_model_need(m, schedule, diag));
+    return dop_model_make_code(m, schedule, form, diag);
 }
 
 /* Counts picks of a schedule of one row, which are numbered, and which the host has read. */
@@ -156,14 +161,11 @@ static dop_status
 run(dop_model *m, const part *parts, uint32_t n_parts, dop_form form, dop_diag *diag, uint32_t *out_schedule)
 {
     uint64_t ticket;
-    dop_status st = write_step(m, parts, n_parts, false, diag, out_schedule);
-    if (st == DOP_OK)
-        st = ready(m, *out_schedule, form, diag);
-    if (st == DOP_OK)
-        st = dop_replay_submit(&m->replay, *out_schedule, form, 1, diag, &ticket);
-    if (st == DOP_OK)
-        count_picks(m, *out_schedule, form, 1);
-    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
+    DOP_RETURN_IF_ERROR(write_step(m, parts, n_parts, false, diag, out_schedule));
+    DOP_RETURN_IF_ERROR(ready(m, *out_schedule, form, diag));
+    DOP_RETURN_IF_ERROR(dop_replay_submit(&m->replay, *out_schedule, form, 1, diag, &ticket));
+    count_picks(m, *out_schedule, form, 1);
+    return dop_replay_wait(&m->replay, ticket, diag);
 }
 
 /* Runs rows of the layer up to position `end`, with the hidden states from `rows` on, for their states alone. */
@@ -253,17 +255,16 @@ shorten(const dop_model *m, part *parts, uint32_t n, dop_diag *diag)
     const size_t hidden = m->plan.model->hidden;
     const uint32_t most = most_each(m);
     uint32_t rows = 0;
-    dop_status st = DOP_OK;
     for (uint32_t k = 0; k < n; k++)
         rows += parts[k].n;
-    for (uint32_t k = 0; k < n && rows > most && st == DOP_OK; k++) {
+    for (uint32_t k = 0; k < n && rows > most; k++) {
         part *x = &parts[k];
-        st = fill(x->sequence, x->hidden, x->pos + x->n - 1, diag);
+        DOP_RETURN_IF_ERROR(fill(x->sequence, x->hidden, x->pos + x->n - 1, diag));
         x->hidden += (x->n - 1) * hidden;
         x->pos += x->n - 1;
         x->n = 1;
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Where the picks of a chain are, among the ids of the step record: of the chain's step i, for its row number k. */
@@ -306,13 +307,13 @@ run_chain(dop_model *m, const part *parts, dop_draft_ask **of, uint32_t n_of, ui
 {
     dop_chain chain = {.next = dop_model_schedule_for(m, DOP_SCHED_DRAFT, n_of), .rows = n_of, .n = n};
     uint64_t ticket;
-    dop_status st = write_step(m, parts, n_of, true, diag, &chain.first);
-    if (st == DOP_OK && chain.next == UINT32_MAX)
-        st = DOP_FAIL(diag, DOP_E_INTERNAL, "a step of %u rows of the layer that drafts", n_of);
-    if (st == DOP_OK)
-        st = ready(m, chain.first, DOP_FORM_FULL, diag);
-    if (st == DOP_OK)
-        st = ready(m, chain.next, DOP_FORM_FULL, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(write_step(m, parts, n_of, true, diag, &chain.first));
+    if (chain.next == UINT32_MAX)
+        DOP_TRY(DOP_FAIL(diag, DOP_E_INTERNAL, "a step of %u rows of the layer that drafts", n_of));
+    DOP_TRY(ready(m, chain.first, DOP_FORM_FULL, diag));
+    DOP_TRY(ready(m, chain.next, DOP_FORM_FULL, diag));
+error:
     if (st != DOP_OK)
         return st;
     const dop_plan_schedule *s = m->plan.schedules;
@@ -344,20 +345,21 @@ dop_heads_draft(dop_model *model, dop_draft_ask *asks, uint32_t n, dop_diag *dia
     for (uint32_t i = 0; i < n; i++)
         if (n_of < most && begin(&asks[i], longest, &parts[n_of]))
             of[n_of++] = &asks[i];
-    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++) /* the layer's logits lie in their place */
+    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
+        /* the layer's logits lie in their place */
         if (m->sequences[i])
             m->sequences[i]->logits = m->sequences[i]->picked_from = NULL;
-    dop_status st = shorten(m, parts, n_of, diag);
-    if (st == DOP_OK && n_of > 0)
-        st = run_chain(m, parts, of, n_of, longest, diag);
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+    DOP_RETURN_IF_ERROR(shorten(m, parts, n_of, diag));
+    if (n_of > 0)
+        DOP_RETURN_IF_ERROR(run_chain(m, parts, of, n_of, longest, diag));
+    for (uint32_t i = 0; i < n; i++) {
         dop_head *h = asks[i].sequence->head;
         if (asks[i].n > 0) {
             h->n_done = asks[i].known - 1;
             h->n_rows = 0;
         }
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status

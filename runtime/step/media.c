@@ -2,8 +2,13 @@
  * runs in turn; and the program `audio`, from frames of a chunk of audio to rows of the encoder, and to the states of a sequence that its decoder
  * attends to. */
 #include "base/parallel.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
 #include "runtime/model/part.h"
 #include "runtime/step/program.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,13 +108,14 @@ run_features(const job *j, uint32_t schedule, uint32_t count, size_t feature, do
     (void)dop_part_outputs(m, schedule, out);
     for (uint32_t r = 0; r < count; r++)
         dop_replay_write_row(&m->replay, r, &(dop_row){.position = r});
-    dop_status st = dop_program_step_pieces(m, schedule, DOP_FORM_READ, DOP_PIECE_STEP | DOP_PIECE_OUT, count, diag);
-    for (uint32_t k = 0; k < j->n_kinds && st == DOP_OK; k++)
+    DOP_RETURN_IF_ERROR(
+        dop_program_step_pieces(m, schedule, DOP_FORM_READ, DOP_PIECE_STEP | DOP_PIECE_OUT, count, diag));
+    for (uint32_t k = 0; k < j->n_kinds; k++)
         if (j->out_features[k])
             dop_parallel_copy(j->out_features[k] + feature * width,
                               k == 0 ? dop_model_logits(m, schedule) : (const float *)(const void *)out[k - 1].bytes,
                               count * width * sizeof(float));
-    return st;
+    return DOP_OK;
 }
 
 /* Rows of tiles first .. end - 1, the first of which is row `at` of all, in one step; then their features from row `feature` on. */
@@ -275,21 +281,20 @@ static dop_status
 run(job *j, dop_diag *diag)
 {
     const uint32_t most = largest(j->m, DOP_SCHED_IMAGE);
-    dop_status st = dop_step_none_open(j->m, diag);
-    if (st == DOP_OK)
-        st = dop_step_drain(j->m, diag);
+    DOP_RETURN_IF_ERROR(dop_step_none_open(j->m, diag));
+    DOP_RETURN_IF_ERROR(dop_step_drain(j->m, diag));
     size_t at = 0, feature = 0;
-    for (size_t first = 0, end; first < j->n_tiles && st == DOP_OK; first = end) {
+    for (size_t first = 0, end; first < j->n_tiles; first = end) {
         uint32_t n_rows = 0, n_patches = 0;
         for (end = first; end < j->n_tiles && n_rows + j->lengths[end] <= most; end++) {
             n_rows += j->lengths[end];
             n_patches += patches_of(j, end);
         }
-        st = run_tiles(j, first, end, at, n_rows, feature, diag);
+        DOP_RETURN_IF_ERROR(run_tiles(j, first, end, at, n_rows, feature, diag));
         at += n_rows;
         feature += n_patches / j->features->merge;
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -327,16 +332,15 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
     j.n_tiles = lengths ? lengths->n : 1;
     j.n_rows = patches->n / values;
     j.out_rows = rows ? rows->data : NULL;
-    dop_status st = check_tiles(&j, diag);
-    if (st == DOP_OK)
-        st = check_inputs(&j, diag);
-    if (st == DOP_OK)
-        st = dop_value_check(rows, j.n_rows * j.image->width, diag);
-    for (size_t i = 0; i < n_outputs && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(check_tiles(&j, diag));
+    DOP_RETURN_IF_ERROR(check_inputs(&j, diag));
+    DOP_RETURN_IF_ERROR(dop_value_check(rows, j.n_rows * j.image->width, diag));
+    for (size_t i = 0; i < n_outputs; i++)
         if (&outputs[i] != rows)
-            st = dop_value_check(
-                &outputs[i], (j.n_rows - j.n_tiles * j.image->class_row) / j.features->merge * j.features->width, diag);
-    return st == DOP_OK ? run(&j, diag) : st;
+            DOP_RETURN_IF_ERROR(dop_value_check(
+                &outputs[i], (j.n_rows - j.n_tiles * j.image->class_row) / j.features->merge * j.features->width,
+                diag));
+    return run(&j, diag);
 }
 
 /* ---- audio ---- */

@@ -1,4 +1,7 @@
 #include "runtime/step/restore_point.h"
+#include "plan/plan_names.h"
+#include "runtime/step/step.h"
+#include "runtime/step/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +123,7 @@ dop_restore_point_make(dop_sequence *sequence, dop_diag *diag, dop_restore_point
         (rewind != DOP_PLAN_NO_RINGS && s->n_written > n && s->n_written - n > rewind))
         return DOP_OK;
     if (!keys)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_restore_point *c = dop_restore_point_find(m, s->prefix.seed, keys, n, n);
     if (c && c->n == n) {
         c->used = ++m->kept.clock;
@@ -130,8 +133,7 @@ dop_restore_point_make(dop_sequence *sequence, dop_diag *diag, dop_restore_point
     dop_restore_point made = {.id = ++m->kept.clock, .n = n, .used = m->kept.clock};
     made.over = s->n_written > n ? s->n_written - n : 0;
     made.tokens = malloc(n * sizeof *made.tokens);
-    dop_status st =
-        made.tokens ? dop_prefix_copy(&made.prefix, &s->prefix, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = made.tokens ? dop_prefix_copy(&made.prefix, &s->prefix, diag) : DOP_NO_MEMORY(diag);
     c = st == DOP_OK ? make_room(m) : NULL;
     if (!c) {
         clear(&made);
@@ -181,10 +183,10 @@ dop_sequence_mark(dop_sequence *sequence, dop_diag *diag)
     dop_restore_point *made;
     if (!is_useful(sequence))
         return DOP_OK;
-    dop_status st = dop_restore_point_make(sequence, diag, &made);
-    if (st == DOP_OK && made)
+    DOP_RETURN_IF_ERROR(dop_restore_point_make(sequence, diag, &made));
+    if (made)
         made->chunk = false;
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -202,9 +204,11 @@ dop_sequence_mark_chunk(dop_sequence *sequence, dop_diag *diag)
             c->n / every == s->n_fed / every)
             clear(c);
     }
-    dop_status st = dop_restore_point_make(s, diag, &made);
-    if (st == DOP_OK && made && made->used == made->id)
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_restore_point_make(s, diag, &made));
+    if (made && made->used == made->id)
         made->chunk = true;
+error:
     s->chunk_marks[0] = s->chunk_marks[1];
     s->chunk_marks[1] = st == DOP_OK && made ? made->id : 0;
     return st;

@@ -9,6 +9,8 @@
 
 #include "runtime/model/model.h"
 
+#include <doppler/doppler.h>
+
 /* After loading, in all parts: finds whether sequences have states of one position, and makes the slots that the options ask for. */
 dop_status dop_restore_points_open(dop_model *model, const dop_open_options *options, dop_diag *diag);
 void dop_restore_points_finish(dop_model *model);
@@ -21,5 +23,10 @@ dop_restore_point *dop_restore_point_find(dop_model *model, uint64_t seed, const
                                           uint32_t rows);
 /* Takes the states to a checkpoint.  The sequence has the rows of caches up to there, or (tail) up to the beginning of its last page. */
 dop_status dop_restore_point_take(dop_sequence *sequence, dop_restore_point *checkpoint, bool tail, dop_diag *diag);
+
+/* Ends of chunks, and where prompts part: a checkpoint, if one is of use and nothing is in flight.  At the ends of chunks
+ * the last two stay, because formats write the end of a prompt anew, and some that are spread over the prompt. */
+dop_status dop_sequence_mark(dop_sequence *sequence, dop_diag *diag);
+dop_status dop_sequence_mark_chunk(dop_sequence *sequence, dop_diag *diag);
 
 #endif

@@ -1,4 +1,12 @@
 /* Prefix reuse: a sequence begins with as much of a prompt as anything holds -- itself, another sequence, pages and a checkpoint. */
+#include "runtime/step/resume.h"
+#include "runtime/step/features.h"
+#include "runtime/step/restore_point.h"
+#include "runtime/step/sequence.h"
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/sequence_states.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 #include "runtime/step/stored.h"
 
 #include <inttypes.h>
@@ -212,7 +220,7 @@ dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *
     x.keys = dop_prefix_keys(&prefix, prompt->ids, prompt->n);
     if (!x.keys && prompt->n > 0) {
         dop_prefix_finish(&prefix);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i] && m->sequences[i]->n_fed <= m->sequences[i]->n_tokens)

@@ -1,6 +1,16 @@
 /* Sequences: feeding, scoring, and picking the next token, where the device can with in-flight steps. */
+#include "runtime/step/sequence.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/ordering.h"
+#include "runtime/step/adapters.h"
+#include "runtime/step/features.h"
 #include "runtime/step/restore_point.h"
+#include "runtime/step/sequence_mask.h"
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/sequence_states.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -84,22 +94,21 @@ static dop_status
 check_ids(const dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
     const dop_plan *plan = &s->model->plan;
-    dop_status st = dop_sequence_check_room(s, n, diag);
-    for (size_t i = 0; i < n && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(dop_sequence_check_room(s, n, diag));
+    for (size_t i = 0; i < n; i++)
         if (ids[i] >= plan->model->vocab && !dop_features_has(s->model, ids[i]))
-            st = DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i], plan->model->vocab);
-    return st;
+            return DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i],
+                            plan->model->vocab);
+    return DOP_OK;
 }
 
 dop_status
 dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag)
 {
-    dop_status st = check_ids(sequence, ids, n, diag);
-    if (st == DOP_OK)
-        st = dop_step_none_open(sequence->model, diag);
-    if (st == DOP_OK)
-        st = dop_step_drain(sequence->model, diag);
-    return st == DOP_OK ? dop_sequence_settle(sequence, diag) : st;
+    DOP_RETURN_IF_ERROR(check_ids(sequence, ids, n, diag));
+    DOP_RETURN_IF_ERROR(dop_step_none_open(sequence->model, diag));
+    DOP_RETURN_IF_ERROR(dop_step_drain(sequence->model, diag));
+    return dop_sequence_settle(sequence, diag);
 }
 
 /* Appends tokens; tokens[n_fed .. n_tokens) are then not in the states yet. */
@@ -157,13 +166,12 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
 dop_status
 dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
 {
-    dop_status st = dop_sequence_settle(sequence, diag);
-    if (st == DOP_OK)
-        st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
-    while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
-        st = feed_chunk(sequence, diag);
+    DOP_RETURN_IF_ERROR(dop_sequence_settle(sequence, diag));
+    DOP_RETURN_IF_ERROR(dop_sequence_keep_rings(sequence, sequence->n_fed, diag));
+    while (sequence->n_fed < sequence->n_tokens)
+        DOP_RETURN_IF_ERROR(feed_chunk(sequence, diag));
     /* The pick of the last chunk is not used. */
-    return st == DOP_OK ? dop_step_drain(sequence->model, diag) : st;
+    return dop_step_drain(sequence->model, diag);
 }
 
 /* Reports tokens that were fed since `from`.  Cancelling when all are fed is too late. */
@@ -344,17 +352,16 @@ static dop_status
 make_ready(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
-    dop_status st = DOP_OK;
     if (m->flight.continues && (m->flight.by_rows || !dop_step_runs(m, s) || s->logits || !device_continues(s)))
-        st = dop_step_drain(m, diag);
-    if (st == DOP_OK && m->plan.replaces && !m->flight.continues && !s->logits)
-        st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
-    if (st == DOP_OK && !m->flight.continues && !s->logits)
-        st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
+        DOP_RETURN_IF_ERROR(dop_step_drain(m, diag));
+    if (m->plan.replaces && !m->flight.continues && !s->logits)
+        DOP_RETURN_IF_ERROR(dop_sequence_go_back(s, s->n_tokens - 1, diag));
+    if (!m->flight.continues && !s->logits)
+        DOP_RETURN_IF_ERROR(dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag));
     /* More than the last pick is missing if feeding failed or starts again. */
-    while (st == DOP_OK && !m->flight.continues && s->n_fed + 1 < s->n_tokens)
-        st = feed_chunk(s, diag);
-    return st;
+    while (!m->flight.continues && s->n_fed + 1 < s->n_tokens)
+        DOP_RETURN_IF_ERROR(feed_chunk(s, diag));
+    return DOP_OK;
 }
 
 static dop_status
@@ -405,13 +412,12 @@ dop_status
 dop_sequence_own_pick(dop_sequence *sequence, const float *logits, size_t n_tokens, dop_diag *diag, uint32_t *out_id)
 {
     uint32_t vocab = sequence->model->plan.model->vocab, id = UINT32_MAX;
-    dop_status st = sequence->pick(sequence->pick_user, logits, vocab, sequence->tokens, n_tokens, diag, &id);
-    if (st == DOP_OK && id >= vocab)
-        st = DOP_FAIL(diag, DOP_E_INPUT, "the sampler gave token id %u, which is outside the vocabulary of %u", id,
-                      vocab);
-    if (st == DOP_OK)
-        *out_id = id;
-    return st;
+    DOP_RETURN_IF_ERROR(sequence->pick(sequence->pick_user, logits, vocab, sequence->tokens, n_tokens, diag, &id));
+    if (id >= vocab)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the sampler gave token id %u, which is outside the vocabulary of %u", id,
+                        vocab);
+    *out_id = id;
+    return DOP_OK;
 }
 
 static dop_status
@@ -487,14 +493,12 @@ dop_status
 dop_sequence_pick(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
     dop_sequence *s = sequence;
-    dop_status st = make_ready(s, diag);
-    if (st == DOP_OK)
-        st = s->logits || !device_picks(s) ? next_on_host(s, diag, out_id)
-             : !device_continues(s)        ? next_alone(s, diag, out_id)
-                                           : next_on_device(s, diag, out_id);
-    if (st == DOP_OK)
-        s->tokens[s->n_tokens++] = *out_id;
-    return st;
+    DOP_RETURN_IF_ERROR(make_ready(s, diag));
+    DOP_RETURN_IF_ERROR(s->logits || !device_picks(s) ? next_on_host(s, diag, out_id)
+                        : !device_continues(s)        ? next_alone(s, diag, out_id)
+                                                      : next_on_device(s, diag, out_id));
+    s->tokens[s->n_tokens++] = *out_id;
+    return DOP_OK;
 }
 
 void
@@ -514,12 +518,10 @@ dop_sequence_picked(dop_sequence *sequence)
 dop_status
 dop_sequence_next_plain(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
-    dop_status st = dop_sequence_may_pick(sequence, diag);
-    if (st == DOP_OK)
-        st = dop_sequence_pick(sequence, diag, out_id);
-    if (st == DOP_OK)
-        dop_sequence_picked(sequence);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_sequence_may_pick(sequence, diag));
+    DOP_RETURN_IF_ERROR(dop_sequence_pick(sequence, diag, out_id));
+    dop_sequence_picked(sequence);
+    return DOP_OK;
 }
 
 /* --- adapters -------------------------------------------------------------------------------------------------------- */

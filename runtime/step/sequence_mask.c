@@ -1,5 +1,10 @@
 /* Masks of allowed ids: a bit for each id of the vocabulary, with a copy on the device behind the step record. */
+#include "runtime/step/sequence_mask.h"
+#include "plan/plan_names.h"
 #include "runtime/model/model.h"
+#include "runtime/step/sequence_states.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +47,7 @@ dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *di
         s->mask = calloc(1, size);
         s->masked_logits = malloc(m->plan.model->vocab * sizeof *s->masked_logits);
         if (!s->mask || !s->masked_logits)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
     }
     if (st != DOP_OK)
         return st;

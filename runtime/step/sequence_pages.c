@@ -1,5 +1,7 @@
 /* Takes pages before a sequence is written, and releases them after it was rewound. */
+#include "runtime/step/sequence_pages.h"
 #include "runtime/model/model.h"
+#include "runtime/step/transfer.h"
 
 dop_status
 dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_diag *diag)

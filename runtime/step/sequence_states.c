@@ -1,7 +1,14 @@
 /* Sequences as tokens and a place in the plan's states: creating, destroying, forking and rewinding them. */
+#include "runtime/step/sequence_states.h"
+#include "plan/plan_names.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/adapters.h"
 #include "runtime/step/restore_point.h"
+#include "runtime/step/sequence_pages.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
+#include "runtime/step/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,13 +45,13 @@ dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequenc
         return no_place(m, diag);
     dop_sequence *s = calloc(1, sizeof *s);
     if (!s)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     s->model = m;
     s->place = place;
     s->wanted = UINT32_MAX;
     dop_sequence_kept(s, UINT32_MAX, 0);
     s->tokens = calloc((size_t)m->plan.model->ctx + 1, sizeof *s->tokens);
-    dop_status st = s->tokens ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = s->tokens ? DOP_OK : DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = dop_sampler_init(&s->sampler, m->plan.model->vocab, diag);
     if (st == DOP_OK && m->states_used[place] && (st = dop_step_none_open(m, diag)) == DOP_OK &&
@@ -103,10 +110,9 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
     s->logits = NULL;
     if (s->model->plan.model->n_sequences > 1)
         return dop_transfer_clear(s->model, s->place, diag);
-    dop_status st = dop_ranks_order(s->model, DOP_ORDER_CLEAR, (uint32_t[]){DOP_CLEAR_STATE}, 1, diag);
-    if (st == DOP_OK)
-        st = dop_replay_clear(r, DOP_CLEAR_STATE, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(r, ticket, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_ranks_order(s->model, DOP_ORDER_CLEAR, (uint32_t[]){DOP_CLEAR_STATE}, 1, diag));
+    DOP_RETURN_IF_ERROR(dop_replay_clear(r, DOP_CLEAR_STATE, diag, &ticket));
+    return dop_replay_wait(r, ticket, diag);
 }
 
 dop_status
@@ -177,8 +183,8 @@ dop_sequence_settle(dop_sequence *sequence, dop_diag *diag)
 static dop_status
 be_still(const dop_sequence *s, dop_diag *diag)
 {
-    dop_status st = dop_step_none_has(s->model, s, diag);
-    return st == DOP_OK ? dop_step_drain(s->model, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_step_none_has(s->model, s, diag));
+    return dop_step_drain(s->model, diag);
 }
 
 dop_status
@@ -234,9 +240,10 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
     DOP_DRIVE(to->model, diag);
     if (to->model != from->model)
         return DOP_FAIL(diag, DOP_E_INPUT, "a sequence cannot be copied to one of another model");
-    dop_status st = be_still(from, diag);
-    if (st == DOP_OK)
-        st = be_still(to, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(be_still(from, diag));
+    DOP_TRY(be_still(to, diag));
+error:
     if (st != DOP_OK || to == from)
         return st;
     dop_speculator_forget(to->speculator);

@@ -1,6 +1,11 @@
 /* Sequences in files: images (runtime/cache/snapshot.h) of all states of their first n_fed tokens, the rows of caches first. */
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/sequence_states.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 #include "runtime/step/stored.h"
+#include "runtime/step/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +39,8 @@ write_states(saver *f, const dop_sequence *s, dop_diag *diag)
 {
     dop_states rows = states_of(s, s->n_fed), whole = rows;
     rows.whole = whole.rows = false;
-    dop_status st = dop_transfer_read(s->model, &rows, put, f, diag);
-    return st == DOP_OK ? dop_transfer_read(s->model, &whole, put, f, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_transfer_read(s->model, &rows, put, f, diag));
+    return dop_transfer_read(s->model, &whole, put, f, diag);
 }
 
 static dop_status
@@ -77,12 +82,11 @@ write_all(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *
 static dop_status
 be_ready(dop_model *m, dop_diag *diag)
 {
-    dop_status st = dop_step_none_open(m, diag);
-    if (st == DOP_OK)
-        st = dop_step_drain(m, diag);
-    if (st == DOP_OK && !dop_transfer_can(m))
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path, "the plan does not list its states: compile it again");
-    return st;
+    DOP_RETURN_IF_ERROR(dop_step_none_open(m, diag));
+    DOP_RETURN_IF_ERROR(dop_step_drain(m, diag));
+    if (!dop_transfer_can(m))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path, "the plan does not list its states: compile it again");
+    return DOP_OK;
 }
 
 /* A file does not say which adapters its states were computed with. */
@@ -116,7 +120,7 @@ dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, si
                             "a sequence with pictures cannot be saved: ids of their rows end with the model");
     f.digest = XXH3_createState();
     if (!f.digest || XXH3_64bits_reset(f.digest) != XXH_OK) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     if ((st = dop_out_file_open(path, diag, &f.out)) != DOP_OK)
@@ -150,7 +154,7 @@ take_note(const dop_map *map, const dop_snapshot_head *h, dop_diag *diag, char *
 {
     *out_note = malloc((size_t)h->n_note + 1);
     if (!*out_note)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     memcpy(*out_note, map->data + dop_snapshot_note_at(h), h->n_note);
     (*out_note)[h->n_note] = 0;
     return DOP_OK;

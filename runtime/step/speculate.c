@@ -1,4 +1,12 @@
+#include "runtime/step/speculate.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering_rows.h"
+#include "runtime/step/heads.h"
+#include "runtime/step/sequence.h"
+#include "runtime/step/sequence_states.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,14 +73,14 @@ dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how,
         return st;
     dop_speculator *p = calloc(1, sizeof *p);
     if (!p)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     *p = (dop_speculator){.how = *how, .ahead = UINT32_MAX, .now_ms = dop_now_ms};
     dop_speculation_policy(s->model, &p->policy);
     uint32_t most = dop_model_max_rows_of_several(s->model) - 1;
     p->most = how->most && how->most < most ? how->most : most;
     p->most = p->most < DOP_MAX_DRAFTS ? p->most : DOP_MAX_DRAFTS;
     p->row = calloc(vocab, sizeof *p->row);
-    st = p->row ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    st = p->row ? DOP_OK : DOP_NO_MEMORY(diag);
     if (st == DOP_OK && how->ngram)
         st = dop_ngrams_init(&p->ngrams, how->ngram, s->model->plan.model->ctx, diag);
     if (st != DOP_OK) {

@@ -53,7 +53,7 @@ dop_ngrams_init(dop_ngrams *ngrams, uint32_t n, uint32_t ctx, dop_diag *diag)
     while (size < ctx && size < 1u << 30)
         size *= 2;
     *ngrams = (dop_ngrams){.n = n, .mask = size - 1, .ends = calloc(size, sizeof *ngrams->ends), .n_indexed = 0};
-    return ngrams->ends ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return ngrams->ends ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 /* FNV-1a over the n tokens before `end`. */

@@ -1,7 +1,14 @@
 /* Steps: choosing a schedule, submitting, and waiting. */
+#include "runtime/step/step.h"
 #include "plan/chunks.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/features.h"
 #include "runtime/step/program.h"
+#include "runtime/step/sequence_pages.h"
 #include "runtime/step/speculator.h"
 
 static uint32_t
@@ -272,8 +279,8 @@ has_stalled(const dop_model *m, const dop_issue *issue)
 static dop_status
 wait(dop_model *m, uint64_t ticket, dop_diag *diag)
 {
-    dop_status st = dop_step_pass(m, ticket, diag);
-    return st == DOP_OK ? dop_step_take(m, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_step_pass(m, ticket, diag));
+    return dop_step_take(m, diag);
 }
 
 void
@@ -375,12 +382,10 @@ dop_program_step_pieces(dop_model *m, uint32_t schedule, dop_form form, uint32_t
     uint64_t ticket;
     step->flags = 0;
     step->n_rows = m->replay.n_rows = n_rows;
-    dop_status st = dop_model_need(m, schedule, diag);
-    if (st == DOP_OK)
-        st = dop_model_make_code(m, schedule, form, diag);
-    if (st == DOP_OK)
-        st = dop_replay_submit_pieces(&m->replay, schedule, form, 1, pieces, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_model_need(m, schedule, diag));
+    DOP_RETURN_IF_ERROR(dop_model_make_code(m, schedule, form, diag));
+    DOP_RETURN_IF_ERROR(dop_replay_submit_pieces(&m->replay, schedule, form, 1, pieces, diag, &ticket));
+    return dop_replay_wait(&m->replay, ticket, diag);
 }
 
 dop_status

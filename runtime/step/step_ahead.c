@@ -6,7 +6,12 @@
  * it waits for its own, or, where steps replace states, when its own is committed, because only one step can be undone.
  * The next call finds its rows in flight if the caller goes on with the picks.  Sequences that the call leaves out are dropped from
  * the in-flight step, as if they had never been in it.  A call that wants anything else drops the whole in-flight step. */
+#include "runtime/step/step_ahead.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/ordering.h"
+#include "runtime/step/sequence_pages.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step.h"
 
 #include <string.h>
 

@@ -1,5 +1,16 @@
 /* Steps of rows that the caller gives, and later commits or rolls back (step_ahead.c). */
+#include "runtime/step/step_rows.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering.h"
+#include "runtime/model/ordering_rows.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/features.h"
+#include "runtime/step/sequence.h"
+#include "runtime/step/sequence_mask.h"
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -193,7 +204,7 @@ dop_step_prepare_model(dop_model *model, dop_diag *diag)
         return DOP_OK; /* logits are read where the only replay leaves them */
     o->cap_kept = (size_t)m->plan.model->n_sequences + dop_model_max_rows(m, true);
     o->kept = malloc(o->cap_kept * m->plan.model->vocab * sizeof *o->kept);
-    return o->kept ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return o->kept ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 /* Is there room for the logits of every row that wants something, where more than one replay makes them? */
@@ -257,11 +268,11 @@ start(dop_model *m, group x, uint32_t schedule, dop_diag *diag)
     o->run.form = x.wants && o->by_device                        ? DOP_FORM_FULL
                   : x.wants || s->ordering != DOP_ORDER_BARRIERS ? DOP_FORM_READ
                                                                  : DOP_FORM_BODY;
-    dop_status st = dop_step_issue(m, o->of + x.first, x.end - x.first, &o->run, diag);
+    DOP_RETURN_IF_ERROR(dop_step_issue(m, o->of + x.first, x.end - x.first, &o->run, diag));
     o->continues = o->run.continued;
-    if (st == DOP_OK && !m->plan.replaces)
+    if (!m->plan.replaces)
         dop_step_continue_rows(m, x.n);
-    return st;
+    return DOP_OK;
 }
 
 /* The pick of a row that this step has at r. */
@@ -445,16 +456,15 @@ static dop_status
 check_start(const dop_model *m, dop_diag *diag)
 {
     const dop_open_step *o = &m->step;
-    dop_status st = DOP_OK;
-    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
+    for (uint32_t k = 0; k < o->n_sequences; k++) {
         const dop_sequence *s = o->of[k].sequence;
         if (s->n_fed != s->n_tokens)
             return DOP_FAIL(diag, DOP_E_USAGE,
                             "a sequence of a step that is started has %u tokens and %u in its states", s->n_tokens,
                             s->n_fed);
-        st = dop_step_none_has(m, s, diag);
+        DOP_RETURN_IF_ERROR(dop_step_none_has(m, s, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Always by barriers, because the result of a persistent dispatch must be checked before anything else is done. */
@@ -510,12 +520,12 @@ dop_step_end(dop_model *model, dop_diag *diag)
     r->first_started = (r->first_started + 1) % DOP_RANKS_AHEAD;
     r->n_started--;
     dop_open_step *o = &m->step;
-    dop_status st = dop_step_take(m, diag);
-    if (st == DOP_OK) {
-        dop_step_collected(m, o->of, o->n_sequences, &o->run);
-        find_results(m, group_of(o, 0, o->n_sequences, o->n_rows), NULL);
-        st = check_finite(m, o->n_rows, diag);
-    }
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_step_take(m, diag));
+    dop_step_collected(m, o->of, o->n_sequences, &o->run);
+    find_results(m, group_of(o, 0, o->n_sequences, o->n_rows), NULL);
+    DOP_TRY(check_finite(m, o->n_rows, diag));
+error:
     if (st != DOP_OK)
         dop_step_rollback(m);
     return st;

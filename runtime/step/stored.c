@@ -1,4 +1,7 @@
 #include "runtime/step/stored.h"
+#include "plan/plan_names.h"
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +56,8 @@ dop_stored_open(dop_model *model, const dop_open_options *options, dop_diag *dia
                                    .plan = dop_stored_plan(m)};
     const dop_states row = {.to = 1, .rows = true};
     m->kept.prompts.has_rows = dop_transfer_size(m, &row) > 0;
-    dop_status st = dop_transfer_keep_staging(m, diag);
-    return st == DOP_OK ? dop_store_create(&how, diag, &m->kept.prompts.store) : st;
+    DOP_RETURN_IF_ERROR(dop_transfer_keep_staging(m, diag));
+    return dop_store_create(&how, diag, &m->kept.prompts.store);
 }
 
 /* --- bytes ------------------------------------------------------------------------------------------------------------- */
@@ -104,10 +107,12 @@ dop_status
 dop_stored_write(dop_model *model, const dop_states *states, const uint8_t *bytes, dop_diag *diag)
 {
     const dop_states rows = half(states, true), whole = half(states, false);
-    dop_status st = rows.rows ? dop_transfer_write(model, &rows, bytes, diag) : DOP_OK;
-    if (st == DOP_OK && whole.whole)
-        st = dop_transfer_write(model, &whole, bytes + (rows.rows ? dop_transfer_size(model, &rows) : 0), diag);
-    return st;
+    if (rows.rows)
+        DOP_RETURN_IF_ERROR(dop_transfer_write(model, &rows, bytes, diag));
+    if (whole.whole)
+        DOP_RETURN_IF_ERROR(
+            dop_transfer_write(model, &whole, bytes + (rows.rows ? dop_transfer_size(model, &rows) : 0), diag));
+    return DOP_OK;
 }
 
 /* How many keys mean the same in every process: not ids that stand for rows which this process has (features of pictures), but what
@@ -137,15 +142,15 @@ keep_one(dop_sequence *s, const dop_snapshot_key *key, const uint32_t *keys, uin
     dop_snapshot *x = dop_snapshot_begin(&plan, key, s->prefix.seed, over, keys + (key->whole ? 0 : key->from),
                                          n_rows + n_whole, &head);
     if (!x)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     uint8_t *states = x->bytes + dop_snapshot_states_at(&head);
-    dop_status st = dop_stored_read(m, &rows, states, diag);
-    if (st == DOP_OK && key->whole)
-        st = dop_stored_read(m, &whole, states + n_rows, diag);
-    if (st == DOP_OK) {
-        dop_snapshot_finish(x);
-        dop_store_put(m->kept.prompts.store, key, x);
-    }
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_stored_read(m, &rows, states, diag));
+    if (key->whole)
+        DOP_TRY(dop_stored_read(m, &whole, states + n_rows, diag));
+    dop_snapshot_finish(x);
+    dop_store_put(m->kept.prompts.store, key, x);
+error:
     dop_snapshot_release(x);
     return st;
 }
@@ -170,17 +175,19 @@ keep_blocks(dop_sequence *s, const uint32_t *keys, uint32_t n, dop_diag *diag)
     const uint32_t block = block_of(m), n_blocks = n / block;
     uint32_t *at = malloc((n_blocks + 1) * sizeof *at);
     uint64_t(*digests)[2] = malloc((n_blocks + 1) * sizeof *digests);
-    dop_status st = at && digests ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < n_blocks && st == DOP_OK; i++)
+    dop_status st = DOP_OK;
+    if (!(at && digests))
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    for (uint32_t i = 0; i < n_blocks; i++)
         at[i] = (i + 1) * block;
-    if (st == DOP_OK)
-        dop_snapshot_digests(s->prefix.seed, keys, at, n_blocks, digests);
-    for (uint32_t i = 0; i < n_blocks && st == DOP_OK; i++) {
+    dop_snapshot_digests(s->prefix.seed, keys, at, n_blocks, digests);
+    for (uint32_t i = 0; i < n_blocks; i++) {
         dop_snapshot_key key = {.from = i * block, .to = (i + 1) * block};
         memcpy(key.digest, digests[i], sizeof key.digest);
         if (!dop_store_has(m->kept.prompts.store, &key))
-            st = keep_one(s, &key, keys, s->place, 0, diag);
+            DOP_TRY(keep_one(s, &key, keys, s->place, 0, diag));
     }
+error:
     free(at);
     free(digests);
     return st;
@@ -195,25 +202,26 @@ dop_stored_keep(dop_sequence *sequence, dop_diag *diag)
     if (!m->kept.prompts.store || n == 0)
         return DOP_OK;
     if (!keys)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const uint32_t lasting = count_lasting(m, keys, n);
     dop_store_refresh(m->kept.prompts.store);
-    dop_status st = m->kept.prompts.has_rows ? keep_blocks(s, keys, lasting, diag) : DOP_OK;
-    if (st != DOP_OK || !m->kept.one_position)
-        return st;
+    if (m->kept.prompts.has_rows)
+        DOP_RETURN_IF_ERROR(keep_blocks(s, keys, lasting, diag));
+    if (!m->kept.one_position)
+        return DOP_OK;
     const uint32_t over = s->n_written > n ? s->n_written - n : 0;
     if (lasting == n && (rewind == DOP_PLAN_NO_RINGS || over <= rewind))
-        st = keep_point(s, keys, n, s->place, over, diag);
-    for (uint32_t i = 0; i < m->kept.slots.n && st == DOP_OK; i++) {
+        DOP_RETURN_IF_ERROR(keep_point(s, keys, n, s->place, over, diag));
+    for (uint32_t i = 0; i < m->kept.slots.n; i++) {
         dop_restore_point *c = &m->kept.points[i];
         const bool last = c->id == s->chunk_marks[0] || c->id == s->chunk_marks[1];
         if (c->id == 0 || c->n >= n || c->n > lasting || (c->chunk && !last) || c->prefix.seed != s->prefix.seed)
             continue;
         const uint32_t *own = dop_prefix_keys(&c->prefix, c->tokens, c->n);
         if (own && dop_prefix_same(own, keys, c->n) == c->n)
-            st = keep_point(s, keys, c->n, m->plan.model->n_sequences + i, c->over, diag);
+            DOP_RETURN_IF_ERROR(keep_point(s, keys, c->n, m->plan.model->n_sequences + i, c->over, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* --- finding ------------------------------------------------------------------------------------------------------------ */
@@ -264,7 +272,7 @@ get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop
     const uint32_t block = block_of(m), first = x->rows / block, end = m->kept.prompts.has_rows ? x->n / block : first;
     x->snapshots = calloc((size_t)(end > first ? end - first : 0) + 1, sizeof(dop_snapshot *));
     if (!x->snapshots)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     /* All of them, so that all that are damaged are found at once. */
     bool good = true;
     for (uint32_t i = first; i < end + point->whole; i++) {
@@ -313,7 +321,7 @@ dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t 
     uint32_t *at = malloc((n_blocks + 1) * sizeof *at);
     uint64_t(*digests)[2] = malloc((n_blocks + 1) * sizeof *digests);
     dop_snapshot_key point;
-    dop_status st = at && digests ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = at && digests ? DOP_OK : DOP_NO_MEMORY(diag);
     if (st == DOP_OK) {
         dop_store_refresh(m->kept.prompts.store);
         for (uint32_t i = 0; i < n_blocks; i++)
@@ -360,10 +368,9 @@ dop_stored_take(dop_sequence *sequence, const dop_stored_load *load, dop_diag *d
 {
     dop_sequence *s = sequence;
     dop_model *m = s->model;
-    dop_status st = DOP_OK;
     dop_sequence_kept(s, UINT32_MAX, 0);
     s->logits = NULL;
-    for (uint32_t i = 0; i < load->n_images && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < load->n_images; i++) {
         dop_snapshot_head h;
         memcpy(&h, load->snapshots[i]->bytes, sizeof h);
         const dop_states x = {
@@ -371,13 +378,10 @@ dop_stored_take(dop_sequence *sequence, const dop_stored_load *load, dop_diag *d
         if (dop_transfer_size(m, &x) != dop_snapshot_states_size(&h))
             return DOP_FAIL(diag, DOP_E_INPUT, "states of another size");
         if (h.to > h.from)
-            st = dop_sequence_reserve(s, h.from, h.to, diag);
-        if (st == DOP_OK)
-            st = dop_stored_write(m, &x, load->snapshots[i]->bytes + dop_snapshot_states_at(&h), diag);
-        if (st == DOP_OK) {
-            s->n_fed = h.to;
-            s->n_written = h.to + h.over;
-        }
+            DOP_RETURN_IF_ERROR(dop_sequence_reserve(s, h.from, h.to, diag));
+        DOP_RETURN_IF_ERROR(dop_stored_write(m, &x, load->snapshots[i]->bytes + dop_snapshot_states_at(&h), diag));
+        s->n_fed = h.to;
+        s->n_written = h.to + h.over;
     }
-    return st;
+    return DOP_OK;
 }

@@ -4,6 +4,7 @@
  * States are of two kinds here.  *Rows* are caches that keep every position, in pages or in one piece.  *Whole* states belong to one
  * position: rings of windows, and what steps replace.  A slot is as large as the whole states of a sequence and one page; it is named
  * like a place, from the number of the plan's sequences on. */
+#include "runtime/step/transfer.h"
 #include "runtime/parts/lead/ranks.h"
 
 #include <stdlib.h>
@@ -161,8 +162,8 @@ static dop_status
 end(dop_model *m, dop_diag *diag)
 {
     uint64_t ticket;
-    dop_status st = dop_replay_end(&m->replay, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_replay_end(&m->replay, diag, &ticket));
+    return dop_replay_wait(&m->replay, ticket, diag);
 }
 
 dop_status
@@ -170,18 +171,18 @@ dop_transfer_clear(dop_model *model, uint32_t place, dop_diag *diag)
 {
     dop_model *m = model;
     VkCommandBuffer commands;
-    dop_status st = dop_ranks_order(m, DOP_ORDER_CLEAR_PLACE, (uint32_t[]){place}, 1, diag);
-    if (st != DOP_OK || !has_own(m))
-        return st;
-    st = begin(m, diag, &commands);
-    for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(dop_ranks_order(m, DOP_ORDER_CLEAR_PLACE, (uint32_t[]){place}, 1, diag));
+    if (!has_own(m))
+        return DOP_OK;
+    DOP_RETURN_IF_ERROR(begin(m, diag, &commands));
+    for (uint32_t i = 0; i < m->plan.n_states; i++)
         for (uint32_t copy = 0; copy < m->plan.model->state_copies && is_own(m, i) && !m->plan.states[i].filled;
              copy++) {
             piece p = find(m, i, place, m->plan.model->ctx, copy);
             if (copy == 0 || m->plan.states[i].copy_stride > 0)
                 vkCmdFillBuffer(commands, p.buffer, p.offset, p.size, 0);
         }
-    return st == DOP_OK ? end(m, diag) : st;
+    return end(m, diag);
 }
 
 dop_status
@@ -191,17 +192,17 @@ dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint32_t n, dop_
     VkCommandBuffer commands;
     if (n == 0)
         return DOP_OK;
-    dop_status st =
-        dop_ranks_order(m, DOP_ORDER_COPY_PLACE, (uint32_t[]){from, to, n, m->parity[from], m->parity[to]}, 5, diag);
-    if (st != DOP_OK || !has_own(m))
-        return st;
-    st = begin(m, diag, &commands);
-    for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(
+        dop_ranks_order(m, DOP_ORDER_COPY_PLACE, (uint32_t[]){from, to, n, m->parity[from], m->parity[to]}, 5, diag));
+    if (!has_own(m))
+        return DOP_OK;
+    DOP_RETURN_IF_ERROR(begin(m, diag, &commands));
+    for (uint32_t i = 0; i < m->plan.n_states; i++)
         if (is_own(m, i)) {
             piece a = current(m, i, from, n), b = current(m, i, to, n);
             vkCmdCopyBuffer(commands, a.buffer, b.buffer, 1, &(VkBufferCopy){a.offset, b.offset, a.size});
         }
-    return st == DOP_OK ? end(m, diag) : st;
+    return end(m, diag);
 }
 
 /* --- slots ------------------------------------------------------------------------------------------------------------- */
@@ -216,7 +217,7 @@ dop_transfer_make_slots(dop_model *model, uint32_t n, dop_diag *diag)
         return st;
     m->kept.slots.offsets = calloc((size_t)m->plan.n_states + 1, sizeof *m->kept.slots.offsets);
     if (!m->kept.slots.offsets)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const dop_states all = {.to = m->plan.model->ctx, .whole = true}, page = {.to = m->pages.page, .rows = true};
     for (uint32_t i = 0; i < m->plan.n_states; i++) {
         m->kept.slots.offsets[i] = bytes;
@@ -238,14 +239,15 @@ dop_transfer_copy_slot(dop_model *model, uint32_t from, uint32_t to, uint32_t n,
                    rest = m->pages.page ? n % m->pages.page : 0;
     if (slot - m->plan.model->n_sequences >= m->kept.slots.n)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "no slot %u", slot);
-    dop_status st = tail && rest > 0 ? dop_ranks_tell_pages(m, place, n, diag) : DOP_OK;
-    if (st == DOP_OK)
-        st = dop_ranks_order(m, DOP_ORDER_COPY_SLOT, (uint32_t[]){from, to, n, m->parity[place], tail}, 5, diag);
-    if (st != DOP_OK || m->kept.slots.bytes == 0)
-        return st;
+    if (tail && rest > 0)
+        DOP_RETURN_IF_ERROR(dop_ranks_tell_pages(m, place, n, diag));
+    DOP_RETURN_IF_ERROR(
+        dop_ranks_order(m, DOP_ORDER_COPY_SLOT, (uint32_t[]){from, to, n, m->parity[place], tail}, 5, diag));
+    if (m->kept.slots.bytes == 0)
+        return DOP_OK;
     const dop_states at = {.place = place, .from = n - rest, .to = n, .rows = tail && rest > 0, .whole = true};
-    st = begin(m, diag, &commands);
-    for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
+    DOP_RETURN_IF_ERROR(begin(m, diag, &commands));
+    for (uint32_t i = 0; i < m->plan.n_states; i++) {
         dop_states in = at;
         in.place = slot;
         const piece own = is_rows(m, i) && !is_paged(m, i) ? (piece){0} : part_of(m, i, &at, 0);
@@ -254,7 +256,7 @@ dop_transfer_copy_slot(dop_model *model, uint32_t from, uint32_t to, uint32_t n,
         if (own.size > 0)
             vkCmdCopyBuffer(commands, a->buffer, b->buffer, 1, &(VkBufferCopy){a->offset, b->offset, a->size});
     }
-    return st == DOP_OK ? end(m, diag) : st;
+    return end(m, diag);
 }
 
 dop_status
@@ -262,15 +264,14 @@ dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t ro
 {
     dop_model *m = model;
     VkCommandBuffer commands;
-    dop_status st = dop_ranks_order(m, DOP_ORDER_COPY_PAGE, (uint32_t[]){from, to, rows}, 3, diag);
-    if (st == DOP_OK)
-        st = begin(m, diag, &commands);
-    for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
+    DOP_RETURN_IF_ERROR(dop_ranks_order(m, DOP_ORDER_COPY_PAGE, (uint32_t[]){from, to, rows}, 3, diag));
+    DOP_RETURN_IF_ERROR(begin(m, diag, &commands));
+    for (uint32_t i = 0; i < m->plan.n_states; i++) {
         piece a = is_paged(m, i) ? find_page(m, i, from, rows) : (piece){0}, b = find_page(m, i, to, rows);
         if (a.size > 0)
             vkCmdCopyBuffer(commands, a.buffer, b.buffer, 1, &(VkBufferCopy){a.offset, b.offset, a.size});
     }
-    return st == DOP_OK ? end(m, diag) : st;
+    return end(m, diag);
 }
 
 /* The size in bytes of the states in this part. */
@@ -295,13 +296,14 @@ make_staging(dop_model *m, dop_diag *diag, dop_block *out)
 {
     const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     uint64_t allocations = m->device.allocations;
-    dop_status st = dop_block_create(&m->device, STAGING, visible, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, out);
+    DOP_RETURN_IF_ERROR(
+        dop_block_create(&m->device, STAGING, visible, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, out));
     m->base.allocations += m->device.allocations - allocations;
-    if (st == DOP_OK && !out->mapped) {
+    if (!out->mapped) {
         dop_block_destroy(&m->device, out);
-        st = DOP_FAIL(diag, DOP_E_DEVICE, "device %s maps no memory for the host", m->device.info.caps.name);
+        return DOP_FAIL(diag, DOP_E_DEVICE, "device %s maps no memory for the host", m->device.info.caps.name);
     }
-    return st;
+    return DOP_OK;
 }
 
 /* A transfer of pieces, many in one submission: when the staging memory is full, it is submitted and emptied. */
@@ -321,11 +323,11 @@ flush(batch *b)
 {
     if (b->used == 0)
         return DOP_OK;
-    dop_status st = end(b->m, b->diag);
-    if (st == DOP_OK && !b->bytes)
-        st = b->take(b->user, b->staging.mapped, (size_t)b->used, b->diag);
+    DOP_RETURN_IF_ERROR(end(b->m, b->diag));
+    if (!b->bytes)
+        DOP_RETURN_IF_ERROR(b->take(b->user, b->staging.mapped, (size_t)b->used, b->diag));
     b->used = 0;
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -405,13 +407,12 @@ dop_transfer_tensor(dop_model *model, uint32_t slot, uint64_t offset, void *byte
     const piece p = {block->buffer, at->offset + offset, size};
     dop_status st = DOP_OK;
     if (own)
-        st = make_staging(model, diag, &b.staging);
+        DOP_TRY(make_staging(model, diag, &b.staging));
     else
         b.staging = model->kept.slots.staging;
-    if (st == DOP_OK)
-        st = move(&b, &p);
-    if (st == DOP_OK)
-        st = flush(&b);
+    DOP_TRY(move(&b, &p));
+    DOP_TRY(flush(&b));
+error:
     if (own)
         dop_block_destroy(&model->device, &b.staging);
     return st;
@@ -435,14 +436,14 @@ dop_status
 dop_transfer_read(dop_model *model, const dop_states *states, dop_bytes_fn *take, void *user, dop_diag *diag)
 {
     batch b = {.m = model, .diag = diag, .take = take, .user = user};
-    dop_status st = move_all(&b, states);
-    return st == DOP_OK ? dop_ranks_read(model, states, take, user, diag) : st;
+    DOP_RETURN_IF_ERROR(move_all(&b, states));
+    return dop_ranks_read(model, states, take, user, diag);
 }
 
 dop_status
 dop_transfer_write(dop_model *model, const dop_states *states, const uint8_t *bytes, dop_diag *diag)
 {
     batch b = {.m = model, .diag = diag, .bytes = bytes};
-    dop_status st = move_all(&b, states);
-    return st == DOP_OK ? dop_ranks_write(model, states, bytes + size_here(model, states), diag) : st;
+    DOP_RETURN_IF_ERROR(move_all(&b, states));
+    return dop_ranks_write(model, states, bytes + size_here(model, states), diag);
 }

@@ -13,21 +13,14 @@ struct dop_vocab;
 
 /* Grammars of requests, kept for later requests with the same schema.  Any thread. */
 typedef struct dop_constraints dop_constraints;
-dop_status dop_constraints_create(const struct dop_vocab *vocab, dop_diag *diag, dop_constraints **out_shapes);
-void dop_constraints_destroy(dop_constraints *shapes); /* accepts NULL */
 
 typedef struct dop_call dop_call;
 
 /* Responses (POST /v1/responses) that are kept in memory: at most n of them, and 64 MiB.  Any thread. */
 typedef struct dop_response_store dop_response_store;
-dop_status dop_response_store_create(uint32_t n, dop_diag *diag, dop_response_store **out_store);
-void dop_response_store_destroy(dop_response_store *store); /* ends their calls; accepts NULL */
 
 /* The adapters that are loaded, with the factors of requests that state none: uses[n], which are copied.  Any thread. */
 typedef struct dop_adapter_list dop_adapter_list;
-dop_status dop_adapter_list_create(const dop_model *model, const dop_adapter_use *uses, size_t n, dop_diag *diag,
-                                   dop_adapter_list **out_list);
-void dop_adapter_list_destroy(dop_adapter_list *list); /* accepts NULL */
 
 enum { DOP_MAX_ANSWERS = 64, DOP_MAX_INPUTS = 2048 }; /* most choices, and most inputs for embeddings, of a request */
 
@@ -115,46 +108,10 @@ typedef struct dop_answer {
     dop_buf headers;          /* "NAME: VALUE\r\n" of each further header field */
     dop_buf body;
 } dop_answer;
-
-void dop_answer_finish(dop_answer *answer); /* frees what it owns, and keeps the form of errors; accepts a zeroed one */
-/* Adds a header field, whose value is a list of at most about 20 names; of the values only printable ASCII is kept.  The field may
- * be added several times. */
-void dop_answer_header(dop_answer *answer, const char *name, const char *const *values, size_t n);
-
-/* The budget of a new request, which ends when *cancelled is set. */
-void dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget *out_budget);
-/* Answers what needs neither work nor waiting: most of GET, and paths and methods that do not exist.  False: it is for dop_api_begin. */
-bool dop_api_answer_now(const dop_api *api, const dop_api_request *request, dop_answer *out_answer);
-
-/* Does the path take bodies of multipart/form-data?  Others are JSON. */
-bool dop_api_takes_forms(const char *path);
-/* May a POST to this path have no body? */
-bool dop_api_takes_nothing(const char *path);
-/* Counts an answer of the server. */
-void dop_api_count_answer(const dop_api *api, unsigned status);
-/* Whoever waits (dop_answer.waits) with this `user` does so no more. */
-void dop_api_forget(const dop_api *api, const void *user);
-/* Reads a request, which may take as long as its budget allows, and answers it, or gives the call that will answer: *out_call, which
- * the caller ends by dop_call_end. */
-void dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call);
-/* Appends what is new to the body of the answer, at most some 100 KB.  True: the call is over, and the answer is complete.  Long answers
- * become streams. */
-bool dop_call_poll(dop_call *call, dop_answer *io_answer);
-/* Ends the call, whatever it was doing.  Accepts NULL. */
-void dop_call_end(dop_call *call);
-
-/* The form of errors for requests to this path. */
-dop_error_form dop_api_error_form(const char *path);
-/* Makes an error, which is the whole answer, an event of a stream that has begun already. */
-void dop_answer_error_event(dop_answer *answer);
 /* Replaces the answer so far by an error in the form answer->errors. */
 typedef struct dop_api_error {
     unsigned status;
     const char *type, *code, *param; /* code and param: NULL for none */
 } dop_api_error;
-
-void dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-void dop_answer_no_memory(dop_answer *answer);
 
 #endif

@@ -1,6 +1,8 @@
 /* The adapters of a server: which there are, the factors that requests get which state none, and what a request asks for, in
  * llama-server's form: a list of {"id": 0, "scale": 0.5}, where adapters that are not in it have the factor 0. */
+#include "serve/api/api_adapters.h"
 #include "serve/api/api_internal.h"
+#include "serve/api/api_json.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -41,7 +43,7 @@ dop_adapter_list_create(const dop_model *model, const dop_adapter_use *uses, siz
     dop_adapter_list *a = calloc(1, sizeof *a);
     *out_list = NULL;
     if (!a)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     pthread_mutex_init(&a->lock, NULL);
     for (size_t i = 0; i < n && i < MOST; i++) {
         a->uses[a->n] = uses[i];
@@ -49,7 +51,7 @@ dop_adapter_list_create(const dop_model *model, const dop_adapter_use *uses, siz
         a->names[a->n] = name_of(a->paths[a->n]);
         if (!a->names[a->n++]) {
             dop_adapter_list_destroy(a);
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         }
     }
     *out_list = a;

@@ -1,6 +1,11 @@
 /* What jobs have written, as JSON: complete, or piece by piece as server-sent events. */
+#include "serve/api/api_answer.h"
 #include "base/encoding/utf8.h"
+#include "serve/api/api_constraints.h"
 #include "serve/api/api_internal.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_texts.h"
+#include "serve/api/api_tools.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* Keeps the grammars of recent requests.  Clients send the same schema again and again, and a grammar remembers the masks that
  * it has computed. */
+#include "serve/api/api_constraints.h"
 #include "serve/api/api_internal.h"
+#include "serve/api/api_json.h"
 #include "text/grammar/grammar.h"
 #include "text/schema/validate.h"
 
@@ -33,7 +35,7 @@ dop_constraints_create(const struct dop_vocab *vocab, dop_diag *diag, dop_constr
     dop_constraints *s = calloc(1, sizeof *s);
     *out_shapes = s;
     if (!s)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     s->vocab = vocab;
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_t how;
@@ -162,7 +164,7 @@ make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, d
     json_t *plain = dop_json_plain((json_t *)(uintptr_t)from->parts);
     dop_status st;
     if (from->parts && !plain)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     else if (from->gbnf)
         st = dop_grammar_from_gbnf(shapes->vocab, "grammar", from->gbnf, from->n_gbnf, &budget, diag, out_grammar);
     else

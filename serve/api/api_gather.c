@@ -1,5 +1,7 @@
 /* Texts and lists of ids in a body, as prompts. */
 #include "serve/api/api_gather.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,7 @@ void
 dop_gather_no_memory(gathering *g)
 {
     dop_diag diag = {0};
-    DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    DOP_NO_MEMORY(&diag);
     dop_gather_refuse(g, NULL, &diag);
 }
 
@@ -52,7 +54,7 @@ dop_gather_text(gathering *g, const char *text, size_t n, unsigned special, dop_
     dop_buf_puts(&whole, g->front);
     dop_buf_append(&whole, text, n);
     dop_status st =
-        whole.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+        whole.failed ? DOP_NO_MEMORY(diag)
                      : dop_tokenizer_encode_within(g->api->tok, whole.data, whole.size, special, g->budget, diag, out);
     dop_buf_finish(&whole);
     return st;

@@ -2,8 +2,10 @@
  *     <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
  * A call of a tool is a message to it: " to=functions.NAME" stands in the header, before or behind the channel, and the body is
  * the arguments as JSON.  Source: https://cookbook.openai.com/articles/openai-harmony. */
+#include "serve/api/api_harmony.h"
 #include "serve/api/api_call.h"
 #include "serve/api/api_internal.h"
+#include "serve/api/api_json.h"
 
 #include <string.h>
 

@@ -1,7 +1,10 @@
 /* Conversations as clients send them become what the model's template takes: texts for lists of parts, calls whose arguments are
  * objects or texts, ids that it accepts, reasoning under the name that it reads, and in words what it has no place for. */
+#include "serve/api/api_history.h"
 #include "serve/api/api_call.h"
+#include "serve/api/api_images.h"
 #include "serve/api/api_internal.h"
+#include "serve/api/api_json.h"
 
 #include <ctype.h>
 #include <stdlib.h>

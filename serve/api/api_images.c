@@ -1,5 +1,8 @@
 /* Pictures of a conversation: parts with URIs become pictures, and marks in the text of their message. */
+#include "serve/api/api_images.h"
 #include "serve/api/api_gather.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
 
 #include "base/encoding/base64.h"
 #include "runtime/library/images.h"
@@ -246,12 +249,13 @@ dop_request_images_encode(const dop_request_images *x, const dop_tokenizer *tok,
     dop_buf expanded = {0};
     if (x->n == 0)
         return dop_chat_encode(tok, text, true, x->budget, diag, out_ids);
-    dop_status st = dop_images_expand(x->eyes, text->data ? text->data : "", text->size, x->list, x->n, diag,
-                                      &expanded.data, &expanded.size);
-    if (st == DOP_OK)
-        st = dop_chat_encode(tok, &expanded, true, x->budget, diag, out_ids);
-    if (st == DOP_OK && !dop_images_fit(x->eyes, out_ids->data, out_ids->count, x->list, x->n))
-        st = DOP_FAIL(diag, DOP_E_INPUT, "a text of the conversation has tokens that stand for pictures");
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_images_expand(x->eyes, text->data ? text->data : "", text->size, x->list, x->n, diag, &expanded.data,
+                              &expanded.size));
+    DOP_TRY(dop_chat_encode(tok, &expanded, true, x->budget, diag, out_ids));
+    if (!dop_images_fit(x->eyes, out_ids->data, out_ids->count, x->list, x->n))
+        DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT, "a text of the conversation has tokens that stand for pictures"));
+error:
     dop_free(expanded.data);
     return st;
 }

@@ -19,58 +19,11 @@ typedef struct dop_reader {
     size_t n_asked;
 } dop_reader;
 
-/* Refuses the request because `param` is wrong. */
-void dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* A member that exists and is not null; NULL otherwise. */
-const json_t *dop_reader_get(dop_reader *r, const char *name);
-/* api_adapters.c.  reader_adapters: what "lora" and a name "base:adapter" in "model" ask for.  name: that of an adapter; NULL: there are
- * no more.  json and set: GET and POST /lora-adapters. */
-void dop_reader_adapters(dop_reader *r, const dop_api *api, dop_job_request *job);
-const char *dop_adapter_list_name(const dop_adapter_list *list, uint32_t i);
-json_t *dop_adapter_list_json(dop_adapter_list *list);
-void dop_adapter_list_set(const dop_api *api, const json_t *value, dop_answer *answer);
-/* When everything has been read: names the members that have no effect in the header X-Doppler-Ignored of the answer; with "strict"
- * the request is refused for them. */
-void dop_reader_report(dop_reader *r);
-double dop_reader_real(dop_reader *r, const char *name, double otherwise, double min, double max);
-int64_t dop_reader_whole(dop_reader *r, const char *name, int64_t otherwise, int64_t min, int64_t max);
-bool dop_reader_bool(dop_reader *r, const char *name, bool otherwise);
-/* A member that is a string of *out_n bytes; NULL: absent. */
-const char *dop_reader_text(dop_reader *r, const char *name, size_t *out_n);
-
-/* Makes a JSON value the answer, and takes ownership of it. */
-void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
-/* Parses a request's body within its budget; NULL: refused, and the answer says why. */
-json_t *dop_request_json(const dop_api_request *request, bool list, dop_answer *answer);
-/* What follows "/v1/NAME/" or "/NAME/" in a path; NULL: it is another path. */
-const char *dop_path_below(const char *path, const char *name);
-/* The value of a name in the request's query, without escapes and cut where it does not fit.  False: the query does not have it. */
-bool dop_request_parameter(const dop_api_request *request, const char *name, char *out, size_t size);
-/* Answers a failure of something that a request asked for: 400, or 408 where its time is up, or 503 where there is no memory. */
-void dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const dop_budget *budget);
-/* A seed that nobody has chosen. */
-uint64_t dop_any_seed(void);
-/* Answers that jobs were not accepted. */
-void dop_answer_not_submitted(dop_answer *answer, dop_submit result, const dop_diag *diag);
-/* Base64: a string with four characters for three bytes (RFC 4648, section 4). */
-json_t *dop_json_base64(const void *bytes, size_t n);
-/* A string of n bytes, in which bytes that are not UTF-8 become U+FFFD. */
-json_t *dop_json_text(const char *bytes, size_t n);
-
 /* --- shapes ---------------------------------------------------------------------------------------------------------------- */
 
 /* The grammar of a GBNF text, or of parts (dop_grammar_from_parts); the caller's to release.  budget: the request's, for compiling
  * and for waiting until others are compiled.  Errors: those of the functions that make grammars. */
 struct dop_grammar;
-dop_status dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, size_t n, dop_budget *budget,
-                                     dop_diag *diag, struct dop_grammar **out_grammar);
-dop_status dop_constraints_find_parts(dop_constraints *shapes, const json_t *parts, dop_budget *budget, dop_diag *diag,
-                                      struct dop_grammar **out_grammar);
-/* Where a grammar does not enforce all keywords of its schema: names them in a header, or refuses the request where it demands
- * `strict`; the call keeps the schema, for dop_call_note_validity. */
-void dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call);
-/* A finished choice whose schema was not enforced exactly gets "schema_valid": whether its text is valid. */
-void dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice);
 
 /* --- tools ---------------------------------------------------------------------------------------------------------------- */
 
@@ -101,32 +54,11 @@ typedef struct dop_reading {
     bool thinks, fresh, after_thought, in_content;
 } dop_reading;
 
-/* Terms are copied; what they point to must outlive the reading. */
-void dop_reading_begin(dop_reading *r, const dop_reading_terms *terms);
-/* Reads on.  text: everything that has been written so far, [n], which begins with what was fed before.  ended: nothing follows. */
-void dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended);
-void dop_reading_finish(dop_reading *r);
-/* The tokens of what has been read that are reasoning or its marks.  text_ends: dop_job_state.text_ends, [n]. */
-uint32_t dop_reading_thought_tokens(const dop_reading *r, const uint32_t *text_ends, uint32_t n);
-/* The bytes from `from` to `to` of r->whole are reasoning. */
-void dop_reading_add_thought(dop_reading *r, size_t from, size_t to);
-void dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
-/* Reads r->whole, an answer with channels (Harmony), into its parts. */
-void dop_reading_channels(dop_reading *r, bool ended);
-/* How many bytes at the end of a text may be the beginning of this mark. */
-size_t dop_partial_mark(const char *text, size_t n, const char *mark);
-
 /* What the answer to a request has to be, in the form that the model's template gives it. */
 typedef struct dop_shape_demand {
     json_t *parts; /* for dop_grammar_from_parts, the caller's to release */
     dop_buf begin; /* marks that begin the answer, for the end of the prompt: models write them as one token */
 } dop_shape_demand;
-/* The tools that a choice {"type": "allowed_tools"} leaves, a new list.  *out_mode: "auto" or "required"; NULL: the choice is wrong. */
-json_t *dop_tools_allowed(const json_t *tools, const json_t *choice, const char **out_mode);
-/* Demands a call of any of the tools or, unless NULL, of the tool `only`.  Returns what is wrong, or NULL. */
-const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_shape_demand *out);
-/* Demands an answer that is valid for a schema (NULL: any object).  Returns what is wrong, or NULL. */
-const char *dop_answer_require(const dop_tool_form *form, const json_t *schema, dop_shape_demand *out);
 
 /* --- pictures ------------------------------------------------------------------------------------------------------------- */
 
@@ -140,22 +72,6 @@ typedef struct dop_request_images {
     struct dop_image *list[DOP_REQUEST_MAX_IMAGES]; /* owned, [n] */
     uint32_t n;
 } dop_request_images;
-
-/* The bytes of data:TYPE;base64,BYTES; false: refused. */
-bool dop_reader_data(dop_reader *r, const char *param, const char *uri, dop_budget *budget, dop_buf *out);
-/* Reads a part of a message if it is a picture, and appends its mark to the text; false: it is none.  What is wrong with it refuses the
- * request. */
-bool dop_request_image(dop_request_images *x, dop_reader *reader, const json_t *part, dop_buf *text);
-void dop_request_images_finish(dop_request_images *x);
-/* The ids of a rendered conversation, with those of the tokens that stand for its pictures. */
-dop_status dop_request_images_encode(const dop_request_images *x, const dop_tokenizer *tok, const dop_buf *text,
-                                     dop_diag *diag, dop_ids *out_ids);
-
-/* --- histories ------------------------------------------------------------------------------------------------------------ */
-
-/* Messages as the template takes them; NULL: refused.  The caller's to release. */
-json_t *dop_history_make(const dop_tool_form *form, const json_t *messages, const json_t *tools, dop_reader *reader,
-                         dop_request_images *images);
 
 /* --- calls ---------------------------------------------------------------------------------------------------------------- */
 
@@ -236,13 +152,6 @@ struct dop_call {
     dop_choice choices[]; /* [n_choices] */
 };
 
-/* api_answer.c: frees what a choice owns, its job aside. */
-void dop_choice_finish(dop_choice *choice);
-
-/* api_texts.c: the vector of an input; the scores of all documents, the best first. */
-void dop_texts_write_vector(const dop_call *c, uint32_t index, dop_buf *out);
-void dop_texts_write_ranks(const dop_call *c, dop_buf *out);
-
 /* What a call with a writer has written, and what of it is new since the last look.  Texts belong to the call. */
 struct dop_news {
     dop_job_state state; /* without tokens */
@@ -254,17 +163,6 @@ struct dop_news {
     size_t first_call;             /* the first call that is new */
 };
 
-/* api_answer.c: why an answer ended, as OpenAI names it; the error for a job that has not ended well; the counts of an ended call. */
-const char *dop_finish_reason(const dop_job_state *state, const json_t *calls);
-void dop_answer_failure(dop_answer *answer, const dop_job_state *state);
-dop_answer_counts dop_call_count(const dop_call *call);
-/* The list of the tokens' log-probabilities of an ended call with `logprobs`, as chat completions have it. */
-json_t *dop_call_logprobs(const dop_call *call);
-/* Appends the error for a job that has not ended well to a stream. */
-void dop_answer_failed_event(dop_answer *answer, const dop_job_state *state);
-/* Appends an event with a name of its own, and takes ownership of the value. */
-void dop_answer_event(dop_answer *answer, const char *name, json_t *value);
-
 /* api_request.c: makes a call from a body and submits its jobs; NULL: refused, and the answer says why. */
 typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING, DOP_CALL_RERANK } dop_call_kind;
 typedef struct dop_call_how {
@@ -272,11 +170,4 @@ typedef struct dop_call_how {
     const dop_writer *writer; /* NULL: the kind's own form */
     void *state;              /* the writer's, which is freed with the call, or when there is none */
 } dop_call_how;
-dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_how how,
-                         dop_answer *answer);
-/* The number of tokens of a conversation's prompt; false: refused, and the answer says why. */
-bool dop_call_measure(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-                      size_t *out_n);
-/* POST /apply-template: the prompt that a conversation becomes. */
-void dop_call_render(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer);
 #endif

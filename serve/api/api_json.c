@@ -1,3 +1,4 @@
+#include "serve/api/api_json.h"
 #include "serve/api/api_internal.h"
 
 #include "base/encoding/utf8.h"

@@ -1,5 +1,7 @@
 /* Reading a request's JSON: within its budget, and with a report of what has no effect. */
+#include "serve/api/api_read.h"
 #include "serve/api/api_internal.h"
+#include "serve/api/api_json.h"
 
 #include <string.h>
 

@@ -1,5 +1,15 @@
 /* From a request's JSON to the jobs that answer it. */
+#include "serve/api/api_request.h"
+#include "serve/api/api_adapters.h"
+#include "serve/api/api_answer.h"
+#include "serve/api/api_constraints.h"
 #include "serve/api/api_gather.h"
+#include "serve/api/api_history.h"
+#include "serve/api/api_images.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
+#include "serve/api/api_require.h"
+#include "serve/api/api_tools.h"
 #include "text/grammar/grammar.h"
 
 #include <doppler/draw.h>
@@ -539,7 +549,7 @@ submit(gathering *g)
     dop_diag diag = {0};
     dop_submit result = c && all && jobs ? DOP_SUBMIT_OK : DOP_SUBMIT_FAILED;
     if (result == DOP_SUBMIT_FAILED)
-        DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+        DOP_NO_MEMORY(&diag);
     for (uint32_t i = 0; i < n && result == DOP_SUBMIT_OK; i++) {
         const dop_ids *prompt = &g->prompts[i / g->n_each];
         all[i] = g->job;

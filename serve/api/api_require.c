@@ -1,4 +1,5 @@
 /* What an answer has to be, as parts of a grammar: a call of a tool in the form of the model's template, or an answer of a schema. */
+#include "serve/api/api_require.h"
 #include "serve/api/api_call.h"
 #include "serve/api/api_internal.h"
 

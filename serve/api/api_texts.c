@@ -1,6 +1,8 @@
 /* Requests about whole texts, /v1/embeddings and /v1/rerank: from their bodies to jobs, and the vectors and scores as JSON. */
+#include "serve/api/api_texts.h"
 #include "plan/prompts.h"
 #include "serve/api/api_gather.h"
+#include "serve/api/api_json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -105,7 +107,7 @@ take_document(gathering *g, const char *query, size_t n_query, const json_t *doc
                                          &diag, &g->prompts[at]);
         second = g->prompts[at].count;
     } else if (whole.failed)
-        st = DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(&diag);
     else if (g->call->pairs)
         st = dop_tokenizer_encode_pair(g->api->tok, query, n_query, json_string_value(text), json_string_length(text),
                                        g->budget, &diag, &g->prompts[at], &second);

@@ -1,7 +1,10 @@
 /* Reads answers as they are written: what is content, what is reasoning, and which tools are called.  What a model's template says
  * about all of them: api_form.h; one region with calls: api_call.c; answers with channels: api_harmony.c. */
+#include "serve/api/api_tools.h"
 #include "serve/api/api_call.h"
+#include "serve/api/api_harmony.h"
 #include "serve/api/api_internal.h"
+#include "serve/api/api_json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,8 @@
+#include "runtime/step/step_rows.h"
+#include "serve/engine/engine_drafts.h"
 #include "serve/engine/engine_internal.h"
+#include "serve/engine/engine_job.h"
+#include "serve/engine/engine_run.h"
 
 #include "runtime/model/model.h"
 #include "runtime/step/stored.h"
@@ -29,7 +33,7 @@ make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
     for (uint32_t i = 0; i < e->n_threads && good; i++) {
         good = dop_picker_init(&e->pickers[i], vocab, NULL) == DOP_OK;
     }
-    return good ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return good ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 /* The engine's thread blocks all signals, so that the program's thread that waits for them gets them. */
@@ -51,7 +55,7 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     dop_engine *e = calloc(1, sizeof *e);
     *out_engine = NULL;
     if (!e)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->view_lock, NULL);
     pthread_cond_init(&e->work, NULL);
@@ -159,7 +163,7 @@ dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t 
     while (made < n && (out_jobs[made] = dop_job_make(e, &requests[made])) != NULL)
         made++;
     if (made < n) {
-        DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        DOP_NO_MEMORY(diag);
         result = DOP_SUBMIT_FAILED;
     }
     dop_engine_lock(e);

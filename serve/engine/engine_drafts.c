@@ -1,6 +1,9 @@
 /* Drafts in the steps of jobs, by the model's own layer for that: each job that writes has its last token and some drafts in a step. */
+#include "serve/engine/engine_drafts.h"
 #include "base/os/clock.h"
+#include "runtime/step/heads.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step_ahead.h"
 #include "serve/engine/engine_internal.h"
 #include "text/grammar/grammar.h"
 
@@ -11,8 +14,9 @@ dop_engine_drafts_init(dop_engine *e, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     e->drafts = !e->encodes && e->n_groups == 1 && dop_model_drafts(e->model);
-    for (uint32_t i = 0; i < e->n_slots && e->drafts && st == DOP_OK; i++)
-        st = dop_head_create(e->slots[i].sequence, diag);
+    for (uint32_t i = 0; i < e->n_slots && e->drafts; i++)
+        DOP_TRY(dop_head_create(e->slots[i].sequence, diag));
+error:
     if (e->drafts)
         dop_speculation_policy(e->model, &e->policy);
     return st;

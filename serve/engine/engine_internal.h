@@ -135,22 +135,6 @@ struct dop_engine {
     uint32_t n_threads;
     dop_picker pickers[DOP_ENGINE_MAX_THREADS];
 };
-
-/* Under the lock: brings the engine's view up to date. */
-void dop_engine_publish(dop_engine *e);
-
-/* Under the lock: puts a job into the queue, which is in the order in which jobs are started. */
-void dop_engine_enqueue(dop_engine *e, dop_job *job);
-/* Under the lock: gives a new job its turn among those of its client and of others. */
-void dop_engine_give_turn(dop_engine *e, dop_job *job);
-
-/* engine_run.c: steps until the engine is stopped and everything has ended. */
-void *dop_engine_run(void *engine);
-
-/* engine_step.c: what the engine's thread does around a step, with jobs of which no step is in flight, or with those of one
- * group. */
-/* Ends jobs, and gives sequences to waiting ones; blocks while there is nothing to do.  False: nothing more will come. */
-bool dop_engine_take_jobs(dop_engine *e);
 /* The jobs that get a token from a step. */
 typedef struct dop_engine_picks {
     dop_engine *e;
@@ -158,44 +142,6 @@ typedef struct dop_engine_picks {
     uint32_t n;
     uint64_t slice; /* steps of its grammar that each job may take after its pick */
 } dop_engine_picks;
-/* Works for some milliseconds on masks that are not ready.  Jobs whose masks are not complete then have no row in the next step,
- * so that they hold up nobody else. */
-void dop_engine_prepare_masks(dop_engine *e);
-/* Chooses the rows of the next step: e->rows. */
-void dop_engine_plan_step(dop_engine *e);
-/* Runs the rows that dop_engine_plan_step chose, and waits. */
-void dop_engine_run_step(dop_engine *e);
-/* Before a step: ends jobs whose grammar allows nothing more, so that the results of their rows are not used. */
-void dop_engine_ready_picks(dop_engine *e);
-/* Picks a token for each job with a row in the open step.  flies: the step was in flight, as group `group`. */
-void dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks);
-/* Under the lock: appends the picked tokens to their jobs. */
-void dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks);
-/* After a step: checkpoints of prompts whose tokens it has read. */
-void dop_engine_mark_chunks(dop_engine *e);
-/* While nothing else is to be done: checkpoints of texts that have ended, in host memory and files too.  A text whose sequence another
- * job gets before that has its checkpoint then, and goes to host memory if it is long. */
-void dop_engine_end_turns(dop_engine *e);
-/* After a step did not find enough pages: makes other jobs release theirs; what they had read of their prompts is read again.
- * False: there is no other job. */
-bool dop_engine_make_pages(dop_engine *e);
-/* After a step that failed: runs the rows of each sequence alone, to find the one that causes the failure. */
-void dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_rows);
-/* After the device has failed: ends every job before the next step. */
-void dop_engine_give_up(dop_engine *e, const dop_diag *diag);
-/* Under the lock: adds a step to the metrics. */
-void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms);
-
-/* engine_drafts.c, where the model has a layer that drafts.  init: gives each slot's sequence what it needs.  make: drafts for the jobs
- * that write, as far as the next step has room for them and they pay.  pick: picks the tokens of a job's rows up to the first draft that
- * is not right.  judge: drops the other rows from the open step, and counts it. */
-dop_status dop_engine_drafts_init(dop_engine *e, dop_diag *diag);
-void dop_engine_drafts_make(dop_engine *e);
-dop_status dop_engine_drafts_pick(dop_job *job, dop_picker *picker, dop_diag *diag);
-void dop_engine_drafts_judge(dop_engine *e, const dop_engine_picks *picks, double step_ms);
-
-/* engine_score.c: reads the next part of the prompt of a job that wants its log-probabilities, but not its last token. */
-void dop_engine_score(dop_engine *e, dop_job *job);
 /* Must the job's prompt still be scored? */
 static inline bool
 dop_job_lacks_scores(const dop_job *job)
@@ -210,31 +156,11 @@ dop_job_tokens(const dop_job *job)
 {
     return (uint32_t)job->request.n_prompt + job->gen.n_written;
 }
-
-/* engine_task.c: runs the task of a job, and ends the job. */
-void dop_engine_do_task(dop_engine *e, dop_job *job);
-
-/* engine_slots.c */
-/* Gives free sequences to the first jobs of the queue, as far as there are pages for them. */
-void dop_engine_give_sequences(dop_engine *e);
-/* Rewinds a slot's sequence; ends a job with an error. */
-dop_status dop_slot_rewind(dop_slot *slot, size_t n, dop_diag *diag);
-void dop_engine_fail_job(dop_engine *e, dop_job *job, const dop_diag *diag);
-
-/* engine_job.c */
-dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */
-void dop_job_free(dop_job *job);                                            /* accepts NULL */
 /* Must the job wait for its matcher's mask before its next pick? */
 static inline bool
 dop_job_lacks_mask(const dop_job *job)
 {
     return job->gen.matcher && !job->gen.mask_ready;
 }
-/* Under the lock: appends the pick, and ends the job if it must. */
-void dop_job_write(dop_engine *e, dop_job *job, double now_ms);
-/* Under the lock: why a job must end now although it is not complete; DOP_JOB_GOES_ON: it need not. */
-dop_job_end dop_job_ends_now(const dop_engine *e, const dop_job *job, double now_ms);
-/* Under the lock: ends the job. */
-void dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *diag);
 
 #endif

@@ -1,4 +1,5 @@
 /* A job from being made to its end. */
+#include "serve/engine/engine_job.h"
 #include "base/os/clock.h"
 #include "serve/engine/engine_internal.h"
 #include "text/grammar/grammar.h"
@@ -216,8 +217,7 @@ dop_job_write(dop_engine *e, dop_job *job, double now_ms)
                                        [DOP_END_LENGTH] = DOP_JOB_LENGTH};
     dop_end why = DOP_END_NOT_YET;
     size_t from;
-    dop_status st = keep_token(job) ? dop_generation_write(&job->gen, &diag, &from, &why)
-                                    : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = keep_token(job) ? dop_generation_write(&job->gen, &diag, &from, &why) : DOP_NO_MEMORY(&diag);
     job->text_ends[n] = (uint32_t)job->gen.output.text.size;
     if (st != DOP_OK || why != DOP_END_NOT_YET)
         dop_job_finish(e, job, st == DOP_OK ? ends[why] : DOP_JOB_FAILED, &diag);

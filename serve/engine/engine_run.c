@@ -3,8 +3,12 @@
  * A model in parts has as many steps in flight as it has parts, each with sequences of its own, so that every part has
  * something to do.  They end in the order in which they were started.  Where there is one job only, no other step could keep the
  * other parts busy: its steps are waited for one by one, like those of a model in one part. */
+#include "serve/engine/engine_run.h"
 #include "runtime/model/model.h"
+#include "runtime/step/step_rows.h"
 #include "serve/engine/engine_internal.h"
+#include "serve/engine/engine_slots.h"
+#include "serve/engine/engine_step.h"
 
 #include <string.h>
 

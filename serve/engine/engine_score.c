@@ -1,6 +1,8 @@
 /* Log-probabilities of prompts: what the model thought of each token before it read it. */
+#include "serve/engine/engine_score.h"
 #include "runtime/model/model.h"
 #include "serve/engine/engine_internal.h"
+#include "serve/engine/engine_slots.h"
 
 #include <string.h>
 

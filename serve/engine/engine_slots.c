@@ -1,6 +1,9 @@
 /* Which job has which sequence, and what ends jobs and frees pages when something is lacking. */
-#include "runtime/model/model.h"
+#include "serve/engine/engine_slots.h"
+#include "runtime/step/adapters.h"
+#include "runtime/step/resume.h"
 #include "serve/engine/engine_internal.h"
+#include "serve/engine/engine_job.h"
 
 /* How many of a job's tokens a slot's sequence covers when it is rewound.  At least the job's last token has to be fed, because the
  * logits after it are wanted. */

@@ -5,9 +5,20 @@
  * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
  * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
  * that step. */
+#include "serve/engine/engine_step.h"
 #include "runtime/library/images.h"
 #include "runtime/model/model.h"
+#include "runtime/step/adapters.h"
+#include "runtime/step/features.h"
+#include "runtime/step/restore_point.h"
+#include "runtime/step/resume.h"
+#include "runtime/step/step_ahead.h"
+#include "serve/engine/engine_drafts.h"
 #include "serve/engine/engine_internal.h"
+#include "serve/engine/engine_job.h"
+#include "serve/engine/engine_score.h"
+#include "serve/engine/engine_slots.h"
+#include "serve/engine/engine_task.h"
 #include "text/grammar/grammar.h"
 
 #include <stdlib.h>
@@ -87,13 +98,13 @@ see_images(dop_engine *e, dop_job *job, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     const uint32_t n = job->request.n_images;
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+    for (uint32_t i = 0; i < n; i++)
         if ((st = dop_image_see(job->images[i], diag)) == DOP_OK) {
             e->metrics.pictures++;
             e->metrics.pictures_kept += dop_image_was_kept(job->images[i]);
         }
-    if (st == DOP_OK)
-        st = dop_images_place(job->request.eyes, job->tokens_of, job->request.n_prompt, job->images, n, diag);
+    DOP_TRY(dop_images_place(job->request.eyes, job->tokens_of, job->request.n_prompt, job->images, n, diag));
+error:
     job->placed = st == DOP_OK;
     job->gen.refused = st == DOP_E_INPUT;
     return st;
@@ -216,7 +227,7 @@ embed(dop_engine *e, dop_job *job)
     free(job->embedding); /* left from an attempt that did not find enough pages */
     job->embedding = calloc((size_t)job->n_embedding + 1, sizeof(float));
     if (st == DOP_OK && !job->embedding)
-        st = DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(&diag);
     if (st == DOP_OK)
         st = dop_sequence_embed(s, job->tokens_of, job->request.n_prompt, job->request.pooling, &diag, job->embedding);
     if (st == DOP_E_DEVICE)
@@ -253,8 +264,8 @@ encode_jobs(dop_engine *e, dop_job *const *jobs, uint32_t n)
         texts[i] = (dop_token_text){.ids = jobs[i]->tokens_of,
                                     .n = (uint32_t)jobs[i]->request.n_prompt,
                                     .second = jobs[i]->request.second ? jobs[i]->request.second : UINT32_MAX};
-    dop_status st = vectors ? dop_model_embed(e->model, texts, n, jobs[0]->request.pooling, &diag, vectors)
-                            : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    dop_status st =
+        vectors ? dop_model_embed(e->model, texts, n, jobs[0]->request.pooling, &diag, vectors) : DOP_NO_MEMORY(&diag);
     if (st == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
     for (uint32_t i = 0; i < n; i++) {
@@ -456,7 +467,7 @@ run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
     n_own -= n_own > job->n_drafts ? job->n_drafts : 0;
     job->n_drafts = 0;
     if (!own)
-        DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+        DOP_NO_MEMORY(&diag);
     else if (n_own > 0 && dop_step_run(e->model, own, n_own, &diag) == DOP_OK) {
         bool picks_now = job->row != UINT32_MAX;
         job->row = n_own - 1;

@@ -1,6 +1,9 @@
 /* Jobs that do something else on the model than writing (dop_job_task), one at a time and between two steps. */
+#include "serve/engine/engine_task.h"
 #include "base/os/clock.h"
 #include "serve/engine/engine_internal.h"
+#include "serve/engine/engine_job.h"
+#include "serve/engine/engine_slots.h"
 
 bool
 dop_job_advance(dop_engine *engine, dop_job *job, uint32_t at, uint32_t of)

@@ -153,7 +153,7 @@ dop_http_start(const dop_api *api, const dop_http_options *options, dop_diag *di
     dop_http *h = calloc(1, sizeof *h);
     *out_http = NULL;
     if (!h)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->more_work, NULL);
     pthread_cond_init(&h->more_answers, NULL);

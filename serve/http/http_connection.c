@@ -1,5 +1,7 @@
 /* A connection: requests in, answers out, one after the other, each with a deadline. */
+#include "serve/api/api_json.h"
 #include "serve/http/http_internal.h"
+#include "serve/routes.h"
 
 #include "base/os/clock.h"
 

@@ -1,7 +1,7 @@
 /* The log of requests: a line each, on stderr. */
 #include "base/json/json.h"
 #include "base/os/clock.h"
-#include "serve/api/api_internal.h"
+#include "serve/api/api_json.h"
 #include "serve/http/http_internal.h"
 
 #include <poll.h>

@@ -52,7 +52,7 @@ dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_
                          .size = calloc(lines, sizeof *k->size),
                          .priority = calloc(lines, sizeof *k->priority)};
     if (!k->bytes || !k->at || !k->size || !k->priority)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     text += strncmp(text, mark, strlen(mark)) == 0 ? strlen(mark) : 0;
     for (long line = 1; *text; line++) {
         size_t n = strcspn(text, "\n");

@@ -2,7 +2,10 @@
  *
  * Some read requests: they parse, render, tokenize and compile, within the request's budget.  Others write answers, so that tokens
  * are not held up by requests that take long to read. */
+#include "serve/api/api_answer.h"
+#include "serve/api/api_json.h"
 #include "serve/http/http_internal.h"
+#include "serve/routes.h"
 
 #include <malloc.h>
 #include <stdlib.h>

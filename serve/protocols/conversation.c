@@ -1,4 +1,7 @@
 /* Conversations of other APIs as messages of a chat completion. */
+#include "serve/protocols/conversation.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
 #include "serve/protocols/protocol.h"
 
 #include <string.h>

@@ -1,6 +1,11 @@
 /* POST /v1/images/generations and /v1/images/edits: from a body to jobs that draw, and the pictures as JSON or as events.  OpenAI's fields
  * are prompt, n, size, response_format, output_format and stream, and of edits, which are forms, image and mask; seed, steps, guidance, negative,
  * sampler, init (a data: URI; edits: the image) and strength are extensions, with the meaning that doppler/draw.h gives them. */
+#include "serve/protocols/drawings.h"
+#include "serve/api/api_images.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
+#include "serve/protocols/form_data.h"
 #include "serve/protocols/protocol.h"
 
 #include "runtime/library/draw.h"
@@ -103,11 +108,11 @@ draw(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *
     char *text = NULL;
     p->engine = engine;
     p->job = job;
-    dop_status st = dop_draw_picture(model, &p->options, diag, &d);
-    if (st == DOP_OK)
-        st = dop_drawing_parameters(&d, &p->options, diag, &text);
-    if (st == DOP_OK)
-        st = dop_drawing_png(&d, text, diag, &p->png, &p->n);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_draw_picture(model, &p->options, diag, &d));
+    DOP_TRY(dop_drawing_parameters(&d, &p->options, diag, &text));
+    DOP_TRY(dop_drawing_png(&d, text, diag, &p->png, &p->n));
+error:
     dop_free(text);
     dop_free(d.rgb);
     return st;
@@ -251,7 +256,7 @@ submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture
     for (uint32_t i = 0; i < c->n_choices; i++) {
         picture *p = copy_picture(like);
         if (!p) {
-            DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+            DOP_NO_MEMORY(&diag);
             result = DOP_SUBMIT_FAILED;
             break;
         }

@@ -1,4 +1,6 @@
 /* Bodies of multipart/form-data (RFC 7578): texts and files. */
+#include "serve/protocols/form_data.h"
+#include "serve/api/api_json.h"
 #include "serve/protocols/protocol.h"
 
 #include <stdlib.h>

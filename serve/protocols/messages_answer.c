@@ -1,5 +1,9 @@
 /* Answers in the form of Anthropic's Messages. */
-#include "serve/protocols/protocol.h"
+#include "serve/protocols/messages_answer.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_request.h"
+#include "serve/protocols/conversation.h"
+#include "serve/protocols/messages_request.h"
 
 #include <stdlib.h>
 #include <string.h>

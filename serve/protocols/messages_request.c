@@ -1,4 +1,7 @@
 /* Requests of Anthropic's Messages as chat completions. */
+#include "serve/protocols/messages_request.h"
+#include "serve/api/api_json.h"
+#include "serve/protocols/conversation.h"
 #include "serve/protocols/protocol.h"
 
 #include <string.h>

@@ -3,6 +3,11 @@
  * Models that fill in the middle were trained with special tokens that stand before the parts of a text.  The prompt is
  *     [REPO name SEP file text SEP file text ... SEP file]  PREFIX prefix  SUFFIX suffix  MIDDLE prompt
  * and the answer is what the model writes behind it. */
+#include "serve/protocols/native.h"
+#include "serve/api/api_answer.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
+#include "serve/api/api_request.h"
 #include "serve/protocols/protocol.h"
 
 #include <stdlib.h>

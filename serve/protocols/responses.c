@@ -1,5 +1,12 @@
 /* The paths of OpenAI's Responses. */
+#include "serve/api/api_answer.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
+#include "serve/api/api_request.h"
 #include "serve/protocols/protocol.h"
+#include "serve/protocols/responses_answer.h"
+#include "serve/protocols/responses_request.h"
+#include "serve/protocols/responses_store.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,11 @@
 /* Answers in the form of OpenAI's Responses: items, and events that tell how they grow. */
+#include "serve/protocols/responses_answer.h"
+#include "serve/api/api_answer.h"
+#include "serve/api/api_json.h"
+#include "serve/protocols/conversation.h"
 #include "serve/protocols/protocol.h"
+#include "serve/protocols/responses_request.h"
+#include "serve/protocols/responses_store.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,9 @@
 /* Requests of OpenAI's Responses as chat completions. */
+#include "serve/protocols/responses_request.h"
+#include "serve/api/api_json.h"
+#include "serve/protocols/conversation.h"
 #include "serve/protocols/protocol.h"
+#include "serve/protocols/responses_store.h"
 
 #include <string.h>
 

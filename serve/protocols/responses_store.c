@@ -1,4 +1,6 @@
 /* Responses that are kept in memory, as JSON texts, so that threads share no values. */
+#include "serve/protocols/responses_store.h"
+#include "serve/api/api_answer.h"
 #include "serve/protocols/protocol.h"
 
 #include <pthread.h>
@@ -26,7 +28,7 @@ dop_response_store_create(uint32_t n, dop_diag *diag, dop_response_store **out_s
 {
     dop_response_store *s = *out_store = calloc(1, sizeof *s);
     if (!s)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     pthread_mutex_init(&s->lock, NULL);
     s->most = n;
     return DOP_OK;

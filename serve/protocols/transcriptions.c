@@ -1,5 +1,9 @@
 /* POST /v1/audio/transcriptions and /v1/audio/translations: from a form with a file of sound to a job that writes down what is said, and its
  * transcript in OpenAI's forms, whole or as events. */
+#include "serve/protocols/transcriptions.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
+#include "serve/protocols/form_data.h"
 #include "serve/protocols/protocol.h"
 
 #include "media/audio.h"

@@ -16,7 +16,7 @@
 #include "runtime/model/info.h"
 #include "tests/faults/points.h"
 #include "text/chat/chat.h"
-#include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_hf.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* Grammars and schemas from anywhere.  What compiles is walked for some tokens. */
 #include "text/grammar/grammar.h"
 #include "tests/fuzz/fuzz.h"
-#include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_json.h"
 
 #include <jansson.h>
 

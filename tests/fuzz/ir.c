@@ -1,7 +1,9 @@
 /* Graphs as text: what reads them, evaluates them and makes kernels of them. */
 #include "compiler/pack/pack.h"
 #include "compiler/target/target.h"
+#include "ir/graph/dims.h"
 #include "ir/interp/interp.h"
+#include "ir/region/graph_regions.h"
 #include "ir/syntax/text.h"
 #include "kernels/kernel.h"
 #include "passes/pass.h"

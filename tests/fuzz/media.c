@@ -2,6 +2,8 @@
 #include "frontend/hf/image.h"
 #include "media/audio.h"
 #include "media/picture/picture.h"
+#include "serve/api/api_json.h"
+#include "serve/protocols/form_data.h"
 #include "serve/protocols/protocol.h"
 #include "tests/fuzz/fuzz.h"
 

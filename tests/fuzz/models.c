@@ -6,10 +6,13 @@
 #include "frontend/build/build.h"
 #include "frontend/build/build_vision.h"
 #include "frontend/facts/import.h"
+#include "frontend/gguf/mmproj.h"
 #include "frontend/hf/vision.h"
 #include "ir/syntax/text.h"
 #include "tests/fuzz/fuzz.h"
-#include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_ggml.h"
+#include "text/import/tokenizer_gguf.h"
+#include "text/import/tokenizer_hf.h"
 
 #include <jansson.h>
 

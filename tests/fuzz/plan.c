@@ -2,6 +2,8 @@
  * table, digests, and zeros for weights.  The mutator knows sections and their rows, so that most of what it makes gets behind
  * the digests. */
 #include "plan/plan.h"
+#include "plan/disasm.h"
+#include "plan/plan_ranges.h"
 
 #include "plan/plan_weights.h"
 #include "tests/fuzz/fuzz.h"

@@ -2,8 +2,13 @@
  * (tests/driver/fake_driver.c). */
 #include "runtime/model/model.h"
 #include "runtime/step/stored.h"
+#include "runtime/step/transfer.h"
 #include "serve/api/api.h"
+#include "serve/api/api_answer.h"
+#include "serve/api/api_constraints.h"
+#include "serve/api/api_json.h"
 #include "serve/http/http_parse.h"
+#include "serve/routes.h"
 #include "tests/fuzz/fuzz.h"
 #include "text/calls/api_form.h"
 #include "text/grammar/grammar.h"

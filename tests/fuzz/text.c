@@ -4,9 +4,14 @@
 #include "base/json/json.h"
 #include "base/os/clock.h"
 #include "serve/api/api_internal.h"
+#include "serve/api/api_tools.h"
 #include "tests/fuzz/fuzz.h"
 #include "text/chat/chat.h"
+#include "text/import/tokenizer_facts.h"
 #include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_spm.h"
+#include "text/import/tokenizer_tiktoken.h"
 
 static void
 use_text(const dop_tokenizer *t, const char *text, size_t n)

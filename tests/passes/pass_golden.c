@@ -25,6 +25,7 @@
 #include "base/program/options.h"
 #include "compiler/pack/pack.h"
 #include "compiler/report/report.h"
+#include "compiler/report/report_rules.h"
 #include "compiler/schedule/region_facts.h"
 #include "compiler/target/target.h"
 #include "ir/syntax/text.h"

@@ -8,6 +8,7 @@
  *
  * Exit status 0 when they agree, 1 when they do not, 2 when something cannot be used. */
 #include "runtime/model/model.h"
+#include "runtime/step/step.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,10 @@
  * Feeds random tokens in pieces of random size, picks one more, and drafts.  "tokens": also the one that was picked; "hidden": a state for
  * each token that was fed; "ids" and "logits": of each draft, whose state is that behind the draft before.  tests/tools/draft_reference.py,
  * eagle.py and assistant.py compute the latter from the former. */
+#include "plan/plan_names.h"
+#include "runtime/model/model_used.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  * Each step has the last token of every sequence and a random number of drafts behind it; sequences begin at different times, and now and
  * then one goes back by some tokens. */
 #include "runtime/step/speculator.h"
+#include "runtime/step/step_ahead.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,14 @@
  * What a part sends is copied to the next by hand.  Prints what was compared.  With `persistent` single tokens are decoded
  * in that ordering, once a probe has found nothing wrong with it.  With `near`, for parts of different targets, logits may
  * be 1e-3 standard deviations of their row apart.  STEPS: so many single tokens are timed. */
+#include "plan/disasm.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_used.h"
+#include "runtime/model/ordering.h"
 #include "runtime/model/part.h"
+#include "runtime/step/sequence_pages.h"
+#include "runtime/step/step.h"
+#include "runtime/step/step_ahead.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,6 +8,7 @@
 #include "base/os/clock.h"
 #include "runtime/library/images.h"
 #include "tools/profile/profile.h"
+#include "tools/profile/profile_table.h"
 
 #include <doppler/images.h>
 #include <doppler/text.h>

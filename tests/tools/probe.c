@@ -4,7 +4,10 @@
  * TOKENS is a file with ids: half of them are fed, and the others scored.  Their logits must be the same bytes with probes
  * in between and without.  Prints a line for each probe.  Exit status 0 when the form would do, 3 when a probe finds a
  * fault, 1 when the logits are not the same, 2 when something cannot be used. */
+#include "runtime/model/probe.h"
 #include "runtime/model/model.h"
+#include "runtime/model/model_load.h"
+#include "runtime/step/step_ahead.h"
 
 #include <stdio.h>
 #include <stdlib.h>

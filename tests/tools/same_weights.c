@@ -1,6 +1,7 @@
 /* same_weights A B: do two plans give a device the same weights, wherever they are: in the plan or in the model's file?  Prints how many
  * bytes the second one leaves in files.  They are copied in pieces of many sizes, which begin anywhere.  Exit status 0: they do. */
 #include "plan/plan.h"
+#include "plan/plan_ranges.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "tests/unit/checkpoint_leaves.h"
+#include "ir/graph/dims.h"
 
 #include "compiler/pack/pack_rows.h"
 #include "frontend/build/build.h"

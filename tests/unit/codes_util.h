@@ -9,6 +9,7 @@
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
 #include "tools/check/check.h"
+#include "tools/check/check_unpack.h"
 
 static inline void
 add_part(int4_file *f, const char *name, const char *part, const char *dtype, size_t d0, size_t d1, const void *data,

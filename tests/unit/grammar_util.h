@@ -4,6 +4,7 @@
 
 #include "tests/unit/tokenizer_util.h"
 #include "text/grammar/grammar.h"
+#include "text/import/tokenizer_json.h"
 
 typedef struct util_bytes {
     dop_tokenizer *tok;

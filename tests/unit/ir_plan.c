@@ -1,4 +1,5 @@
 #include "tests/unit/ir_plan.h"
+#include "ir/graph/dims.h"
 
 #include "compiler/schedule/compilation.h"
 #include "compiler/target/target.h"

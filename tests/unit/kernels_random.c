@@ -3,6 +3,8 @@
  * a graph, attention, whose kernels take longest, or a state that is replaced in every 25th only, and nothing of experts
  * and recurrences, which have tests of their own on the device and are in half of the large graphs.  Values stay near 1,
  * so that a difference is a fault and not lost precision. */
+#include "ir/graph/graph_add.h"
+#include "ir/region/graph_regions.h"
 #include "ir/syntax/text.h"
 #include "tests/unit/kernels_util.h"
 

@@ -1,4 +1,5 @@
 #include "tests/unit/kernels_util.h"
+#include "ir/graph/dims.h"
 
 #include "compiler/library/make.h"
 #include "ir/interp/interp.h"

@@ -11,6 +11,7 @@
 
 #include "base/json/json_util.h"
 #include "frontend/build/build.h"
+#include "ir/graph/dims.h"
 #include "ir/syntax/text.h"
 #include "tests/unit/checkpoint_leaves.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_hf.h"
 
 /* Whole file; a name ending in .gz goes through gzip.  False if it cannot be read. */
 static inline bool

@@ -144,7 +144,7 @@ dop_tool_form_create(const dop_chat *chat, const char *template, const dop_token
     dop_status st = DOP_OK;
     *out_form = NULL;
     if (!form)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (strstr(template, "<|channel|>"))
         form->manner = DOP_FORM_CHANNELS;
     if (chat) /* what the template does with histories does not depend on how its calls are read */

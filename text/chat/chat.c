@@ -1,4 +1,9 @@
 #include "text/chat/chat.h"
+#include "text/jinja/arena.h"
+#include "text/jinja/eval.h"
+#include "text/jinja/function.h"
+#include "text/jinja/parse_block.h"
+#include "text/jinja/value.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +79,7 @@ render_probe(const dop_chat *c, const char *answer, int n_messages, dop_diag *di
     for (int i = 0; i < n_messages; i++)
         if (json_array_append_new(messages, json_pack("{s:s, s:s}", "role", i == 1 ? "assistant" : "user", "content",
                                                       i == 1 ? answer : questions[i / 2])) != 0)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
     const dop_chat_input in = {
         .messages = messages, .add_generation_prompt = n_messages == BEGINS, .bos_token = "", .eos_token = ""};
     if (st == DOP_OK)
@@ -134,7 +139,7 @@ find_stop(dop_chat *c, dop_diag *diag)
     dop_buf_finish(&begins);
     dop_buf_finish(&ends);
     dop_buf_finish(&goes_on);
-    return st == DOP_E_NOMEM ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return st == DOP_E_NOMEM ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 dop_status
@@ -148,7 +153,7 @@ dop_chat_create(const char *text, size_t len, dop_diag *diag, dop_chat **out_cha
     dop_chat *c = calloc(1, sizeof *c);
     if (!c || !(c->text = malloc(len + 1))) {
         free(c);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     memcpy(c->text, text, len);
     c->text[len] = 0;
@@ -305,7 +310,7 @@ dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, 
     if (cx.status == DOP_OK) {
         dop_buf_append(out, text.s ? text.s : "", text.n);
         if (out->failed)
-            cx.status = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            cx.status = DOP_NO_MEMORY(diag);
     }
     dop_j_free_all(&cx);
     return cx.status;
@@ -324,7 +329,7 @@ dop_chat_render_added(const dop_chat *chat, const dop_chat_input *in, dop_diag *
     if (n > 1) {
         head = json_copy((json_t *)(uintptr_t)in->messages);
         if (!head || json_array_remove(head, n - 1) != 0) {
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
             goto error;
         }
         past.messages = head;
@@ -343,7 +348,7 @@ dop_chat_render_added(const dop_chat *chat, const dop_chat_input *in, dop_diag *
         dop_buf_puts(out, "\n");
     dop_buf_append(out, all.data + same, all.size - same);
     if (out->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
 error:
     json_decref(head);
     dop_buf_finish(&all);

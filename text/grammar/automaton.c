@@ -292,12 +292,13 @@ no_circles(const dop_auto *a, const bool *nullable, dop_diag *diag)
     w.first = calloc(a->n_rules + 2, sizeof *w.first);
     uint32_t *at = calloc(a->n_rules + 1, sizeof *at);
     if (!w.seen || !w.stack || !w.calls || !w.first || !at)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t r = 0; r < a->n_rules && st == DOP_OK; r++)
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    for (uint32_t r = 0; r < a->n_rules; r++)
         if (!note_calls(&w, r))
-            st = dop_budget_fail(a->budget, diag, "the grammar");
-    if (st == DOP_OK && has_circle(&w, w.stack, at))
-        st = DOP_FAIL(diag, DOP_E_INPUT, "a rule begins with itself (left recursion), so that it never ends");
+            DOP_TRY(dop_budget_fail(a->budget, diag, "the grammar"));
+    if (has_circle(&w, w.stack, at))
+        DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT, "a rule begins with itself (left recursion), so that it never ends"));
+error:
     free(w.seen);
     free(w.stack);
     free(w.calls);
@@ -310,7 +311,7 @@ dop_status
 dop_auto_check(const dop_auto *a, dop_diag *diag)
 {
     if (a->failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (a->too_large && a->budget && a->budget->end != DOP_BUDGET_LEFT)
         return dop_budget_fail(a->budget, diag, "the grammar");
     if (a->too_large)
@@ -318,7 +319,7 @@ dop_auto_check(const dop_auto *a, dop_diag *diag)
                         DOP_AUTO_MAX_STATES);
     const uint64_t work = a->n_states * 16 + a->n_edges * 4;
     bool *nullable = calloc(a->n_states + 1, sizeof *nullable);
-    dop_status st = nullable ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = nullable ? DOP_OK : DOP_NO_MEMORY(diag);
     if (st == DOP_OK && !dop_budget_take(a->budget, work))
         st = dop_budget_fail(a->budget, diag, "the grammar");
     if (st == DOP_OK && (st = dop_auto_find_ends(a, true, diag, nullable, NULL)) == DOP_OK)

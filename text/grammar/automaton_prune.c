@@ -101,7 +101,7 @@ dop_auto_find_ends(const dop_auto *a, bool no_bytes, dop_diag *diag, bool *out_e
     if (!out_waits)
         s.waits = calloc(a->n_edges + 1, sizeof *s.waits);
     if (!s.from || !s.waits || !s.next_to || !s.next_call || !s.by_target || !s.by_rule || !s.stack)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     else
         find_ends(&s);
     free(s.from);
@@ -121,7 +121,7 @@ dop_auto_prune(dop_auto *a, dop_diag *diag)
 {
     bool *ends = calloc(a->n_states + 1, sizeof *ends);
     uint8_t *waits = calloc(a->n_edges + 1, sizeof *waits);
-    dop_status st = ends && waits ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = ends && waits ? DOP_OK : DOP_NO_MEMORY(diag);
     if (st == DOP_OK && (st = dop_auto_find_ends(a, false, diag, ends, waits)) == DOP_OK) {
         if (ends[a->rules[a->root]])
             drop_edges(a, waits);

@@ -110,7 +110,7 @@ grow_names(parser *p)
     p->names = more ? more : p->names;
     uint32_t *slots = more ? calloc(2 * cap, sizeof *slots) : NULL;
     if (!slots) {
-        p->status = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+        p->status = DOP_NO_MEMORY(p->diag);
         return false;
     }
     free(p->slots);

@@ -255,7 +255,7 @@ recover(dop_grammar *g, bool again, dop_diag *diag)
     const bool pool_full = g->t.full && g->t.bytes + (1u << 20) < g->t.most;
     g->too_many = g->t.failed = g->t.full = false;
     if (failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (too_many)
         return DOP_FAIL(diag, DOP_E_LIMIT, "the grammar is too ambiguous: a text can be in more than %d places at once",
                         MOST_PLACES);
@@ -263,7 +263,7 @@ recover(dop_grammar *g, bool again, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_LIMIT, "the grammar takes too much memory");
     if (pool_full)
         trim_others(g);
-    return forget(g) ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return forget(g) ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 /* --- grammars ----------------------------------------------------------------------------------------------------------------- */
@@ -305,7 +305,7 @@ dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_diag *diag, do
     dop_grammar *g = st == DOP_OK ? calloc(1, sizeof *g) : NULL;
     if (!g) {
         dop_auto_finish(automaton);
-        return st != DOP_OK ? st : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return st != DOP_OK ? st : DOP_NO_MEMORY(diag);
     }
     dop_auto_shrink(automaton);
     g->vocab = vocab;
@@ -334,7 +334,7 @@ dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_diag *diag, do
     if (st == DOP_OK && g->t.full)
         st = DOP_FAIL(diag, DOP_E_LIMIT, "the grammar takes more memory than all those in use leave");
     if (st == DOP_OK && (g->t.failed || !make_room(g, FIRST_PLACES)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         *out_grammar = g;
     else
@@ -413,7 +413,7 @@ dop_matcher_create(dop_grammar *grammar, dop_diag *diag, dop_matcher **out_match
             free(m->walk);
         }
         free(m);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     m->grammar = dop_grammar_share(grammar);
     m->set = DEAD;

@@ -166,7 +166,7 @@ dop_vocab_create(const dop_tokenizer *tok, uint32_t n_vocab, const uint32_t *end
 error:
     free(pieces);
     dop_vocab_destroy(v);
-    return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return DOP_NO_MEMORY(diag);
 }
 
 uint32_t

@@ -56,7 +56,7 @@ join(const named *t, const char *path, dop_diag *diag, dop_buf *out)
     if (out->size > 0)
         dop_buf_append(out, "", 1);
     if (out->failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     out->size -= out->size > 0;
     return DOP_OK;
 }
@@ -110,12 +110,11 @@ of_json_file(const char *dir, const char *name, dop_diag *diag, dop_buf *out)
     dop_buf path = {0};
     named t = {0};
     dop_buf_printf(&path, "%s/%s", dir, name);
-    dop_status st =
-        path.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_tok_read_object(dir, name, diag, &root);
-    if (st == DOP_OK)
-        st = take_json(&t, json_object_get(root, "chat_template"), path.data, diag);
-    if (st == DOP_OK)
-        st = join(&t, path.data, diag, out);
+    dop_status st = DOP_OK;
+    DOP_TRY(path.failed ? DOP_NO_MEMORY(diag) : dop_tok_read_object(dir, name, diag, &root));
+    DOP_TRY(take_json(&t, json_object_get(root, "chat_template"), path.data, diag));
+    DOP_TRY(join(&t, path.data, diag, out));
+error:
     json_decref(root);
     dop_buf_finish(&path);
     return st;
@@ -129,7 +128,7 @@ open_part(const char *dir, const char *name, dop_diag *diag, dop_map *map, part 
     dop_status st = DOP_OK;
     dop_buf_printf(&path, "%s/%s", dir, name);
     if (path.failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     else if (access(path.data, F_OK) == 0 && (st = dop_map_open(path.data, diag, map)) == DOP_OK)
         *out = (part){map->data ? (const char *)map->data : "", (size_t)map->size};
     dop_buf_finish(&path);

@@ -1,4 +1,5 @@
 /* Prompts of sentence-transformers: config_sentence_transformers.json. */
+#include "text/import/prompt_files.h"
 #include "text/import/tokenizer_json.h"
 
 #include <stdio.h>
@@ -38,7 +39,7 @@ dop_prompts_of_dir(const char *dir, dop_diag *diag, json_t **out_prompts)
         *out_prompts =
             json_pack("{s:O, s:O*}", "prompts", prompts, "defaultPrompt", json_is_string(first) ? first : NULL);
         if (!*out_prompts)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
     }
     json_decref(root);
     return st;

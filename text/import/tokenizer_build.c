@@ -26,7 +26,7 @@ dop_tok_build_init(dop_tok_build *b, const char *path, uint32_t tokens, dop_diag
     b->token_flags = calloc(tokens, 1);
     dop_buf_puts(&b->strings, ""); /* strings.data is never NULL */
     if (!b->piece || !b->text || !b->token_flags || b->strings.failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     return DOP_OK;
 }
 
@@ -84,7 +84,7 @@ dop_tok_build_add(dop_tok_build *b, uint32_t id, uint32_t flags, bool normalized
         size_t cap = b->added_cap ? b->added_cap * 2 : 64;
         dop_tok_build_added *p = realloc(b->added, cap * sizeof *p);
         if (!p)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         b->added = p;
         b->added_cap = cap;
     }
@@ -103,11 +103,10 @@ dop_tok_build_bert(dop_tok_build *b, bool clean, bool chinese, bool accents, boo
                  {accents, DOP_OP_NFD},
                  {accents, DOP_OP_STRIP_ACCENTS},
                  {lower, DOP_OP_LOWERCASE}};
-    dop_status st = DOP_OK;
-    for (size_t i = 0; i < sizeof steps / sizeof *steps && st == DOP_OK; i++)
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (steps[i].wanted)
-            st = dop_tok_build_op(b, steps[i].kind, 0, "", 0, "", 0, diag);
-    return st;
+            DOP_RETURN_IF_ERROR(dop_tok_build_op(b, steps[i].kind, 0, "", 0, "", 0, diag));
+    return DOP_OK;
 }
 
 dop_status
@@ -124,7 +123,7 @@ dop_status
 dop_tok_build_charsmap(dop_tok_build *b, dop_diag *diag)
 {
     if (b->charsmap.failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const char *bad = dop_charsmap_check(b->charsmap.data, b->charsmap.size);
     return bad ? DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "the precompiled charsmap is damaged: %s", bad) : DOP_OK;
 }
@@ -171,7 +170,7 @@ put_vocab_hash(const dop_tok_build *b, dop_diag *diag, dop_buf *out)
     uint32_t slots = used * 2 + 8;
     uint32_t *table = malloc(slots * sizeof *table);
     if (!table)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     memset(table, 0xff, slots * sizeof *table);
     for (uint32_t id = 0; id < b->tokens; id++) {
         if (!(b->token_flags[id] & DOP_TOKEN_MODEL))
@@ -199,7 +198,7 @@ put_merges(const dop_tok_build *b, dop_diag *diag, dop_buf *out)
     size_t slots = b->merge_count + b->merge_count / 2 + 8;
     dop_tok_merge *table = malloc(slots * sizeof *table);
     if (!table)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     memset(table, 0xff, slots * sizeof *table);
     for (size_t i = 0; i < b->merge_count; i++) {
         const dop_tok_merge *m = &b->merges[i];
@@ -276,18 +275,18 @@ normalize_added(dop_tok_build *b, const dop_tokenizer *bare, dop_diag *diag)
     dop_status st = DOP_OK;
     dop_tok_work w = {.regex = dop_regex_scratch_create()};
     if (!w.regex)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < b->added_count && st == DOP_OK; i++) {
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    for (size_t i = 0; i < b->added_count; i++) {
         dop_tok_build_added *a = &b->added[i];
         if (!a->normalized || a->text.bytes == 0)
             continue;
         w.text.size = w.spans.count = 0;
         dop_buf_append(&w.text, b->strings.data + a->text.offset, a->text.bytes);
         dop_tok_spans_push(&w.spans, (dop_tok_span){0, a->text.bytes, true});
-        st = dop_tok_apply_ops(bare, 0, bare->head->norm_ops, &w, diag);
-        if (st == DOP_OK)
-            a->text = dop_tok_build_string(b, w.text.data, w.spans.count ? w.text.size : 0);
+        DOP_TRY(dop_tok_apply_ops(bare, 0, bare->head->norm_ops, &w, diag));
+        a->text = dop_tok_build_string(b, w.text.data, w.spans.count ? w.text.size : 0);
     }
+error:
     dop_tok_work_finish(&w);
     return st;
 }
@@ -297,7 +296,7 @@ put_added(const dop_tok_build *b, dop_diag *diag, layout *l)
 {
     sortable *rows = calloc(b->added_count + 1, sizeof *rows);
     if (!rows)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     size_t n = 0;
     for (size_t i = 0; i < b->added_count; i++) {
         const dop_tok_build_added *a = &b->added[i];
@@ -359,7 +358,7 @@ join(layout *l, dop_diag *diag, dop_tokenizer **out_tok)
     uint64_t size = sizeof l->head;
     for (int i = 0; i < DOP_TOK_S_COUNT; i++) {
         if (l->data[i].failed)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         size = dop_align_u64(size, 8);
         l->head.section[i].offset = size;
         l->head.section[i].bytes = l->data[i].size;
@@ -369,7 +368,7 @@ join(layout *l, dop_diag *diag, dop_tokenizer **out_tok)
     l->head.size = size;
     char *blob = calloc(1, size);
     if (!blob)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     memcpy(blob, &l->head, sizeof l->head);
     for (int i = 0; i < DOP_TOK_S_COUNT; i++)
         if (l->data[i].size)
@@ -432,7 +431,7 @@ assemble(dop_tok_build *b, bool with_added, dop_diag *diag, dop_tokenizer **out_
     dop_status st = DOP_OK;
     layout *l = calloc(1, sizeof *l);
     if (!l)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_buf *d = l->data;
     put_head(b, &l->head);
     if ((st = put_model(b, diag, l)) != DOP_OK || (with_added && (st = put_added(b, diag, l)) != DOP_OK))
@@ -461,7 +460,7 @@ dop_tok_build_finish(dop_tok_build *b, dop_diag *diag, dop_tokenizer **out_tok)
         normalized |= b->added[i].normalized;
     if (b->strings.failed || b->charsmap.failed || b->prefix.failed || b->suffix.failed || b->middle.failed ||
         b->end_ids.failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (normalized && b->norm_ops) {
         dop_tokenizer *bare = NULL;
         dop_status st = assemble(b, false, diag, &bare);

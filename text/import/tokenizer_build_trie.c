@@ -64,7 +64,7 @@ dop_tok_build_trie(const dop_tok_build *b, dop_diag *diag, dop_buf *first, dop_b
     uint32_t n = 0;
     entry *rows = calloc(b->tokens, sizeof *rows);
     if (!rows)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t id = 0; id < b->tokens; id++) {
         const dop_tok_str *p = &b->piece[id];
         if (!(b->token_flags[id] & DOP_TOKEN_MODEL) || p->bytes == 0)
@@ -79,7 +79,7 @@ dop_tok_build_trie(const dop_tok_build *b, dop_diag *diag, dop_buf *first, dop_b
     qsort(rows, n, sizeof *rows, compare_entries);
     put_nodes(rows, n, &queue, first, label, token);
     if (queue.failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
 error:
     free(rows);
     dop_buf_finish(&queue);

@@ -1,7 +1,9 @@
 /* Facts about a tokenizer from other files than its own: BOS, EOS, and the added tokens of tokenizer_config.json. */
 #include <stdlib.h>
 
+#include "text/import/tokenizer_facts.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_json_parts.h"
 
 void
 dop_tokenizer_facts_init(dop_tokenizer_facts *f)
@@ -129,7 +131,7 @@ dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag 
     const char *key;
     json_t *v;
     bool *known = calloc(b->tokens ? b->tokens : 1, sizeof *known); /* added by the tokenizer's own file */
-    dop_status st = known ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = known ? DOP_OK : DOP_NO_MEMORY(diag);
     for (size_t i = 0; known && i < b->added_count; i++)
         known[b->added[i].id] = true;
     json_object_foreach(st == DOP_OK ? config_tokens(facts) : NULL, key, v)
@@ -176,7 +178,7 @@ dop_tok_build_ranks(dop_tok_build *b, const double *scores, dop_diag *diag)
     scored *rows = calloc(b->tokens, sizeof *rows);
     b->ranks = calloc(b->tokens, sizeof *b->ranks);
     if (!rows || !b->ranks) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     for (uint32_t i = 0; i < b->tokens; i++)

@@ -28,37 +28,4 @@ typedef struct dop_tokenizer_facts {
                                     are; NULL: none */
 } dop_tokenizer_facts;
 
-void dop_tokenizer_facts_init(dop_tokenizer_facts *facts);
-
-/* Parses tokenizer.json or tekken.json (UTF-8 JSON text).  path is for messages only; facts may be NULL.  Anything that
- * would change ids and that is not supported is an error that names the component. */
-dop_status dop_tokenizer_from_json(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
-                                   dop_diag *diag, dop_tokenizer **out_tok);
-/* Parses a SentencePiece model (tokenizer.model), Unigram or BPE; arguments as of dop_tokenizer_from_json(). */
-dop_status dop_tokenizer_from_sentencepiece(const char *path, const void *bytes, size_t size,
-                                            const dop_tokenizer_facts *facts, dop_diag *diag, dop_tokenizer **out_tok);
-/* Parses a tiktoken file; arguments as of dop_tokenizer_from_json(). */
-dop_status dop_tokenizer_from_tiktoken(const char *path, const void *bytes, size_t size,
-                                       const dop_tokenizer_facts *facts, dop_diag *diag, dop_tokenizer **out_tok);
-/* Parses merges.txt with the vocab.json beside it; arguments as of dop_tokenizer_from_json(). */
-dop_status dop_tokenizer_from_merges(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
-                                     dop_diag *diag, dop_tokenizer **out_tok);
-/* Parses a tokenizer.json, tekken.json, SentencePiece model, tiktoken file or merges.txt; the content tells which. */
-dop_status dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
-                                    dop_diag *diag, dop_tokenizer **out_tok);
-/* Makes the tokenizer of a model directory from the first that exists of tokenizer.json, tokenizer.model, *.tiktoken,
- * tiktoken.model, tekken.json and merges.txt, with tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
- * added_tokens.json and the chat templates for the facts where present. */
-dop_status dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_tok);
-/* Appends the path of the file that dop_tokenizer_from_hf_dir() would parse, or of tokenizer.json and returns false where there is
- * none. */
-bool dop_tokenizer_find_file(const char *dir, dop_buf *out_path);
-/* The prompts in a directory's config_sentence_transformers.json, in the form of a plan's card (plan/prompts.h); to
- * release with json_decref.  NULL: there are none. */
-dop_status dop_prompts_of_dir(const char *dir, dop_diag *diag, struct json_t **out_prompts);
-/* Makes a tokenizer from the tokenizer.ggml.* metadata of an open GGUF file. */
-dop_status dop_tokenizer_from_gguf(const struct dop_gguf *gguf, dop_diag *diag, dop_tokenizer **out_tok);
-/* Makes the tokenizer of a GGML file of a model of speech from its list of tokens, and the special tokens behind them. */
-dop_status dop_tokenizer_from_ggml(const char *path, dop_diag *diag, dop_tokenizer **out_tok);
-
 #endif

@@ -1,8 +1,10 @@
 /* The vocabulary of a GGML file of a model of speech: byte strings by rank as in tiktoken files, behind which stand special tokens that the file
  * does not list.  Reference: openai/whisper, tokenizer.py. */
+#include "text/import/tokenizer_ggml.h"
 #include "base/encoding/languages.h"
 #include "base/format/ggml.h"
 #include "text/import/tokenizer_build.h"
+#include "text/import/tokenizer_facts.h"
 #include "text/tokenizer/tokenizer_patterns.h"
 
 #include <stdlib.h>
@@ -21,20 +23,19 @@ add_specials(dop_tok_build *b, uint32_t first, uint32_t n_languages, dop_diag *d
                                          "<|startofprev|>", "<|nospeech|>",   "<|notimestamps|>"};
     uint32_t id = first;
     char text[24];
-    dop_status st = add(b, &id, "<|endoftext|>", diag);
-    if (st == DOP_OK)
-        st = add(b, &id, "<|startoftranscript|>", diag);
-    for (uint32_t i = 0; i < n_languages && st == DOP_OK; i++) {
+    DOP_RETURN_IF_ERROR(add(b, &id, "<|endoftext|>", diag));
+    DOP_RETURN_IF_ERROR(add(b, &id, "<|startoftranscript|>", diag));
+    for (uint32_t i = 0; i < n_languages; i++) {
         snprintf(text, sizeof text, "<|%s|>", dop_language_at(i)->code);
-        st = add(b, &id, text, diag);
+        DOP_RETURN_IF_ERROR(add(b, &id, text, diag));
     }
-    for (size_t i = 0; i < sizeof others / sizeof *others && st == DOP_OK; i++)
-        st = add(b, &id, others[i], diag);
-    for (uint32_t i = 0; id < b->tokens && st == DOP_OK; i++) {
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        DOP_RETURN_IF_ERROR(add(b, &id, others[i], diag));
+    for (uint32_t i = 0; id < b->tokens; i++) {
         snprintf(text, sizeof text, "<|%u.%02u|>", i * 2 / 100, i * 2 % 100);
-        st = add(b, &id, text, diag);
+        DOP_RETURN_IF_ERROR(add(b, &id, text, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -44,18 +45,17 @@ build(const dop_ggml *g, dop_tok_build *b, dop_diag *diag)
     if (!dop_ggml_specials(g, &first, &languages))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, g->path, "a vocabulary of %u tokens has no special tokens",
                            g->sizes.vocab);
-    dop_status st = dop_tok_build_init(b, g->path, g->sizes.vocab, diag);
-    if (st == DOP_OK && !(b->ranks = calloc(b->tokens, sizeof *b->ranks)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < first && st == DOP_OK; i++)
-        if (g->tokens[i].n > 0) /* the last rank of models of several languages is empty */
-            st = dop_tok_ranks_token(b, i, i, g->tokens[i].bytes, g->tokens[i].n, diag);
-    if (st == DOP_OK)
-        st = dop_tok_ranks_pattern(b, GPT2, strlen(GPT2), diag);
-    if (st == DOP_OK)
-        st = add_specials(b, first, languages, diag);
+    DOP_RETURN_IF_ERROR(dop_tok_build_init(b, g->path, g->sizes.vocab, diag));
+    if (!(b->ranks = calloc(b->tokens, sizeof *b->ranks)))
+        DOP_RETURN_IF_ERROR(DOP_NO_MEMORY(diag));
+    for (uint32_t i = 0; i < first; i++)
+        if (g->tokens[i].n > 0)
+            /* the last rank of models of several languages is empty */
+            DOP_RETURN_IF_ERROR(dop_tok_ranks_token(b, i, i, g->tokens[i].bytes, g->tokens[i].n, diag));
+    DOP_RETURN_IF_ERROR(dop_tok_ranks_pattern(b, GPT2, strlen(GPT2), diag));
+    DOP_RETURN_IF_ERROR(add_specials(b, first, languages, diag));
     b->eos = first;
-    return st;
+    return DOP_OK;
 }
 
 dop_status

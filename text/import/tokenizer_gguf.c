@@ -7,6 +7,7 @@
 
 #include "base/format/gguf.h"
 #include "text/import/chat_files.h"
+#include "text/import/tokenizer_gguf.h"
 #include "text/import/tokenizer_json.h"
 #include "text/tokenizer/tokenizer_patterns.h"
 
@@ -265,7 +266,7 @@ read_tokens(importer *im)
     }
     bool failed = scratch.failed || b->strings.failed;
     dop_buf_finish(&scratch);
-    return failed ? DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return failed ? DOP_NO_MEMORY(im->diag) : DOP_OK;
 }
 
 /* Scores [tokens], to be freed; all 0 where the file has none. */
@@ -276,7 +277,7 @@ read_scores(importer *im, double **out_scores)
     double *scores = calloc(im->b.tokens, sizeof *scores);
     *out_scores = scores;
     if (!scores)
-        return DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(im->diag);
     for (uint32_t i = 0; kv && i < im->b.tokens; i++)
         if (!dop_gguf_f64(kv, i, &scores[i]) || isnan(scores[i]))
             return BAD(im, "tokenizer.ggml.scores is too short or has no number for token %u", i);
@@ -365,7 +366,7 @@ read_merges(importer *im)
         return BAD(im, "tokenizer.ggml.merges is missing or no list of strings");
     b->merges = calloc((size_t)kv->count + 1, sizeof *b->merges);
     if (!b->merges || !index_pieces(b, &ix)) {
-        st = DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(im->diag);
         goto error;
     }
     for (uint32_t i = 0; dop_gguf_next_string(kv, &at, &s); i++) {
@@ -514,8 +515,8 @@ read_frame(importer *im)
 static dop_status
 finish_gpt2(importer *im)
 {
-    dop_status st = read_pre(im);
-    return st == DOP_OK ? read_merges(im) : st;
+    DOP_RETURN_IF_ERROR(read_pre(im));
+    return read_merges(im);
 }
 
 /* SentencePiece with merges by score: a space in front, every space U+2581, no words. */
@@ -562,11 +563,8 @@ finish_t5(importer *im)
     dop_tok_build *b = &im->b;
     bool merge = false, suffix = false, any = false;
     double least = 0;
-    dop_status st = read_scores(im, &b->scores);
-    if (st == DOP_OK)
-        st = read_charsmap(im);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(read_scores(im, &b->scores));
+    DOP_RETURN_IF_ERROR(read_charsmap(im));
     for (uint32_t i = 0; i < b->tokens; i++) {
         int64_t type = type_of(im, i);
         if (!(fabs(b->scores[i]) <= 1e30))
@@ -587,9 +585,9 @@ finish_t5(importer *im)
     uint32_t flags = DOP_SP_ESCAPE | (merge ? DOP_SP_MERGE_SPACES : 0u) | (im->space_prefix ? DOP_SP_PREFIX : 0u) |
                      (suffix ? DOP_SP_SUFFIX : 0u) | (b->charsmap.size ? DOP_SP_CHARSMAP : 0u);
     b->strip = merge || im->space_prefix ? 1 : 0;
-    st = dop_tok_build_op(b, DOP_OP_SENTENCEPIECE, flags, "", 0, "", 0, im->diag);
+    DOP_RETURN_IF_ERROR(dop_tok_build_op(b, DOP_OP_SENTENCEPIECE, flags, "", 0, "", 0, im->diag));
     b->norm_ops = b->op_count;
-    return st;
+    return DOP_OK;
 }
 
 /* BERT: WordPiece, whose pieces at the start of a word begin with U+2581; all other pieces continue a word. */

@@ -5,7 +5,12 @@
 #include <unistd.h>
 
 #include "text/import/chat_files.h"
+#include "text/import/tokenizer_facts.h"
+#include "text/import/tokenizer_hf.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_merges.h"
+#include "text/import/tokenizer_spm.h"
+#include "text/import/tokenizer_tiktoken.h"
 
 enum { max_end_ids = 64 };
 
@@ -86,7 +91,7 @@ merge_added(side_files *s, dop_diag *diag)
     if (!s->tokenizer)
         s->tokenizer = json_object();
     if (json_object_set_new(s->tokenizer, "added_tokens_decoder", decoder))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     json_object_foreach(s->added, key, v)
     {
         char id[24];
@@ -103,7 +108,7 @@ merge_added(side_files *s, dop_diag *diag)
         snprintf(id, sizeof id, "%lld", (long long)json_integer_value(v));
         if (json_object_set_new(decoder, id,
                                 json_pack("{s:s, s:b, s:b}", "content", key, "special", special, "normalized", 0)))
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
     }
     return DOP_OK;
 }
@@ -200,7 +205,7 @@ dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_t
         (st = dop_chat_of_dir(dir, diag, &s.chat)) != DOP_OK || (st = merge_added(&s, diag)) != DOP_OK)
         goto error;
     dop_tokenizer_find_file(dir, &path);
-    st = path.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_map_open(path.data, diag, &map);
+    st = path.failed ? DOP_NO_MEMORY(diag) : dop_map_open(path.data, diag, &map);
     if (st != DOP_OK)
         goto error;
     gather(&s, &facts);

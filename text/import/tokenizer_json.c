@@ -1,5 +1,9 @@
 /* Hugging Face tokenizer.json: reading of the file, vocabulary and added tokens, for all kinds of model. */
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_json_decoder.h"
+#include "text/import/tokenizer_json_models.h"
+#include "text/import/tokenizer_json_parts.h"
+#include "text/import/tokenizer_tiktoken.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -69,7 +73,7 @@ read_vocab(reader *r, const dop_tok_decoder *dec)
         b->text[id] = dop_tok_build_string(b, text.data, text.size);
     }
     if (st == DOP_OK && text.failed)
-        st = DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(r->diag);
     dop_buf_finish(&text);
     return st;
 }
@@ -84,7 +88,7 @@ written(reader *r, const dop_tok_decoder *dec, const char *s, size_t n, dop_tok_
     *out = dop_tok_build_string(&r->b, text.data, text.size);
     bool failed = text.failed;
     dop_buf_finish(&text);
-    return failed ? DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return failed ? DOP_NO_MEMORY(r->diag) : DOP_OK;
 }
 
 static dop_status
@@ -173,7 +177,7 @@ join_path(const char *dir, const char *name, dop_diag *diag, dop_buf *out)
 {
     out->size = 0;
     dop_buf_printf(out, "%s/%s", dir, name);
-    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return out->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 dop_status

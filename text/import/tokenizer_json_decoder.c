@@ -2,8 +2,10 @@
  *
  * A decoder is a list of steps.  Those before Fuse see one token at a time, so they are applied to the whole
  * vocabulary once; what remains for run time is to drop leading spaces of the text. */
+#include "text/import/tokenizer_json_decoder.h"
 #include "base/encoding/utf8.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_json_parts.h"
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
 
@@ -14,8 +16,8 @@ dec_replace(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, uint32_t i,
     dec->kind[i] = DOP_DEC_REPLACE;
     if (!json_object_get(p, "String"))
         return BAD(b, diag, "decoder \"Replace\" with a regular expression is not supported");
-    dop_status st = dop_tok_json_string(p, "String", b->path, diag, &dec->a[i], &dec->an[i]);
-    return st == DOP_OK ? dop_tok_json_string(o, "content", b->path, diag, &dec->by[i], &dec->byn[i]) : st;
+    DOP_RETURN_IF_ERROR(dop_tok_json_string(p, "String", b->path, diag, &dec->a[i], &dec->an[i]));
+    return dop_tok_json_string(o, "content", b->path, diag, &dec->by[i], &dec->byn[i]);
 }
 
 static dop_status

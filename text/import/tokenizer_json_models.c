@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_json_models.h"
+#include "text/import/tokenizer_json_parts.h"
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
 
@@ -29,9 +31,9 @@ vocab_of_list(reader *r, const json_t *list, const char *path)
         if (!json_is_string(s))
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, path, "entry %zu of the vocabulary is not [piece, score]", i);
         if (json_object_setn_new(r->vocab, json_string_value(s), json_string_length(s), json_integer((json_int_t)i)))
-            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(r->diag);
     }
-    return r->vocab ? DOP_OK : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    return r->vocab ? DOP_OK : DOP_NO_MEMORY(r->diag);
 }
 
 dop_status
@@ -86,7 +88,7 @@ read_merges(reader *r)
         return BAD(b, r->diag, "the model has %zu merges, too many", n);
     b->merges = calloc(n + 1, sizeof *b->merges);
     if (!b->merges)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(r->diag);
     for (size_t i = 0; i < n && st == DOP_OK; i++) {
         const char *x, *y;
         size_t xn, yn;
@@ -100,7 +102,7 @@ read_merges(reader *r)
         dop_buf_append(&joined, y, yn);
         m->rank = (uint32_t)i;
         if (joined.failed)
-            st = DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(r->diag);
         else if (!dop_tok_json_vocab_id(r, x, xn, &m->a))
             st = BAD(b, r->diag, "merge %zu: \"%.*s\" is not in the vocabulary", i, xn > 80 ? 80 : (int)xn, x);
         else if (!dop_tok_json_vocab_id(r, y, yn, &m->b))
@@ -145,7 +147,7 @@ end_of_word(reader *r, bool byte_fallback)
         return BAD(b, r->diag, "model: \"end_of_word_suffix\" %s is not supported",
                    byte_fallback ? "with \"byte_fallback\"" : "of so many bytes");
     b->joint = dop_tok_build_string(b, json_string_value(mark), n);
-    return b->strings.failed ? DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return b->strings.failed ? DOP_NO_MEMORY(r->diag) : DOP_OK;
 }
 
 static dop_status
@@ -218,7 +220,7 @@ unigram_finish(reader *r)
     double least = 0;
     b->scores = calloc(b->tokens, sizeof *b->scores);
     if (!b->scores)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(r->diag);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(json_array_get(list, i), 1);
         double score = json_number_value(v);
@@ -263,7 +265,7 @@ wordpiece_begin(reader *r)
     b->model = DOP_TOK_WORDPIECE;
     b->joint = dop_tok_build_string(b, joint, joint_n);
     b->word_max = most ? (uint32_t)json_integer_value(most) : 100;
-    return b->strings.failed ? DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return b->strings.failed ? DOP_NO_MEMORY(r->diag) : DOP_OK;
 }
 
 static dop_status

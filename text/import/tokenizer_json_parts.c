@@ -1,4 +1,5 @@
 /* Normalizers, pre-tokenizers, post-processors and decoders of a tokenizer.json, by table. */
+#include "text/import/tokenizer_json_parts.h"
 #include "base/encoding/base64.h"
 #include "text/import/tokenizer_json.h"
 
@@ -158,11 +159,9 @@ norm_strip(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
     bool left, right;
     (void)arg;
-    dop_status st = dop_tok_json_bool(o, "strip_left", true, b->path, diag, &left);
-    if (st == DOP_OK)
-        st = dop_tok_json_bool(o, "strip_right", true, b->path, diag, &right);
-    return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_STRIP, (left ? 1u : 0u) | (right ? 2u : 0u), "", 0, "", 0, diag)
-                        : st;
+    DOP_RETURN_IF_ERROR(dop_tok_json_bool(o, "strip_left", true, b->path, diag, &left));
+    DOP_RETURN_IF_ERROR(dop_tok_json_bool(o, "strip_right", true, b->path, diag, &right));
+    return dop_tok_build_op(b, DOP_OP_STRIP, (left ? 1u : 0u) | (right ? 2u : 0u), "", 0, "", 0, diag);
 }
 
 static dop_status
@@ -171,8 +170,8 @@ norm_prepend(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     const char *s;
     size_t n;
     (void)arg;
-    dop_status st = dop_tok_json_string(o, "prepend", b->path, diag, &s, &n);
-    return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_PREPEND, 0, s, n, "", 0, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_tok_json_string(o, "prepend", b->path, diag, &s, &n));
+    return dop_tok_build_op(b, DOP_OP_PREPEND, 0, s, n, "", 0, diag);
 }
 
 static dop_status
@@ -182,11 +181,9 @@ norm_replace(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     size_t n, byn;
     bool regex;
     (void)arg;
-    dop_status st = pattern_of(b, o, diag, &regex, &s, &n);
-    if (st == DOP_OK)
-        st = dop_tok_json_string(o, "content", b->path, diag, &by, &byn);
-    return st == DOP_OK ? dop_tok_build_op(b, regex ? DOP_OP_REPLACE_REGEX : DOP_OP_REPLACE, 0, s, n, by, byn, diag)
-                        : st;
+    DOP_RETURN_IF_ERROR(pattern_of(b, o, diag, &regex, &s, &n));
+    DOP_RETURN_IF_ERROR(dop_tok_json_string(o, "content", b->path, diag, &by, &byn));
+    return dop_tok_build_op(b, regex ? DOP_OP_REPLACE_REGEX : DOP_OP_REPLACE, 0, s, n, by, byn, diag);
 }
 
 static dop_status
@@ -216,8 +213,8 @@ norm_precompiled(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag
         return BAD(b, diag, "a second normalizer \"Precompiled\" is not supported");
     if (!dop_base64_decode(json_string_value(map), json_string_length(map), &b->charsmap))
         return BAD(b, diag, "Precompiled: \"precompiled_charsmap\" is not valid base64");
-    dop_status st = dop_tok_build_charsmap(b, diag);
-    return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_CHARSMAP, 0, "", 0, "", 0, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_tok_build_charsmap(b, diag));
+    return dop_tok_build_op(b, DOP_OP_CHARSMAP, 0, "", 0, "", 0, diag);
 }
 
 /* Nmt normalizer: control characters are dropped; white space, and characters that look like it, become spaces. */
@@ -229,9 +226,8 @@ norm_nmt(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
     (void)o;
     (void)arg;
-    dop_status st = dop_tok_build_op(b, DOP_OP_REPLACE_REGEX, 0, NMT_DROPPED, strlen(NMT_DROPPED), "", 0, diag);
-    return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_REPLACE_REGEX, 0, NMT_SPACES, strlen(NMT_SPACES), " ", 1, diag)
-                        : st;
+    DOP_RETURN_IF_ERROR(dop_tok_build_op(b, DOP_OP_REPLACE_REGEX, 0, NMT_DROPPED, strlen(NMT_DROPPED), "", 0, diag));
+    return dop_tok_build_op(b, DOP_OP_REPLACE_REGEX, 0, NMT_SPACES, strlen(NMT_SPACES), " ", 1, diag);
 }
 
 static dop_status
@@ -368,8 +364,8 @@ pre_digits(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
     bool individual;
     (void)arg;
-    dop_status st = dop_tok_json_bool(o, "individual_digits", false, b->path, diag, &individual);
-    return st == DOP_OK ? split_regex(b, "\\p{N}", individual ? DOP_SPLIT_ISOLATED : DOP_SPLIT_CONTIGUOUS, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_tok_json_bool(o, "individual_digits", false, b->path, diag, &individual));
+    return split_regex(b, "\\p{N}", individual ? DOP_SPLIT_ISOLATED : DOP_SPLIT_CONTIGUOUS, diag);
 }
 
 static dop_status
@@ -377,8 +373,8 @@ pre_punctuation(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
     uint32_t flags;
     (void)arg;
-    dop_status st = behavior_of(b, o, "Isolated", diag, &flags);
-    return st == DOP_OK ? split_regex(b, dop_tok_punctuation, flags, diag) : st;
+    DOP_RETURN_IF_ERROR(behavior_of(b, o, "Isolated", diag, &flags));
+    return split_regex(b, dop_tok_punctuation, flags, diag);
 }
 
 static dop_status
@@ -413,8 +409,8 @@ pre_delimiter(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     const char *s;
     size_t n;
     (void)arg;
-    dop_status st = dop_tok_json_string(o, "delimiter", b->path, diag, &s, &n);
-    return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_SPLIT, DOP_SPLIT_REMOVED, s, n, "", 0, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_tok_json_string(o, "delimiter", b->path, diag, &s, &n));
+    return dop_tok_build_op(b, DOP_OP_SPLIT, DOP_SPLIT_REMOVED, s, n, "", 0, diag);
 }
 
 static const part pre_tokenizers[] = {

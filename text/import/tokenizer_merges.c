@@ -6,6 +6,7 @@
 
 #include "base/os/system.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_merges.h"
 #include "text/tokenizer/tokenizer_patterns.h"
 
 static const char clip_words[] = "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+";
@@ -139,7 +140,7 @@ dop_tokenizer_from_merges(const char *path, const void *bytes, size_t size, cons
     json_t *vocab = NULL, *root = NULL;
     char *dir = slash ? strndup(path, (size_t)(slash - path)) : strdup("."), *text = NULL;
     if (!dir)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = dop_tok_read_object(dir, "vocab.json", diag, &vocab);
     free(dir);
     if (st == DOP_OK && !vocab)
@@ -155,7 +156,7 @@ dop_tokenizer_from_merges(const char *path, const void *bytes, size_t size, cons
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     if (!text)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     st = dop_tokenizer_from_json(path, text, strlen(text), facts, diag, out_tok);
     free(text);
     return st;

@@ -7,7 +7,9 @@
 
 #include "base/encoding/protobuf.h"
 #include "base/encoding/utf8.h"
+#include "text/import/tokenizer_facts.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_spm.h"
 
 enum { model_pieces = 1, model_trainer = 2, model_normalizer = 3, model_denormalizer = 5 };
 enum { piece_text = 1, piece_score = 2, piece_type = 3 };
@@ -223,12 +225,12 @@ read_pieces(importer *im)
     im->scores = calloc(im->b.tokens, sizeof *im->scores);
     im->types = calloc(im->b.tokens, 1);
     if (!im->scores || !im->types)
-        return DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(im->diag);
     while (st == DOP_OK && dop_pb_next(&pb, &f))
         if (f.number == model_pieces && f.wire == DOP_PB_BYTES)
             st = read_piece(im, id++, dop_pb_of(f.data, f.len), &scratch);
     if (st == DOP_OK && scratch.failed)
-        st = DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(im->diag);
     dop_buf_finish(&scratch);
     if (st == DOP_OK && im->b.unk == DOP_TOK_NONE)
         st = BAD(im, "no piece is of type unknown");

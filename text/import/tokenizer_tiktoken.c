@@ -11,7 +11,10 @@
 #include "base/encoding/base64.h"
 #include "base/encoding/utf8.h"
 #include "base/words.h"
+#include "text/import/tokenizer_facts.h"
 #include "text/import/tokenizer_json.h"
+#include "text/import/tokenizer_json_parts.h"
+#include "text/import/tokenizer_tiktoken.h"
 #include "text/tokenizer/tokenizer_patterns.h"
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
@@ -158,19 +161,18 @@ dop_tok_ranks_special(dop_tok_build *b, uint32_t id, const char *text, size_t n,
 static dop_status
 add_published(dop_tok_build *b, const published *p, uint32_t ranks, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
     for (const special *s = p->specials; s && s->text; s++) {
-        for (uint32_t k = 0; k < s->count && st == DOP_OK; k++) {
+        for (uint32_t k = 0; k < s->count; k++) {
             char text[64];
             const char *number = strstr(s->text, "%u");
             if (number)
                 snprintf(text, sizeof text, "%.*s%u%s", (int)(number - s->text), s->text, s->from + k, number + 2);
             else
                 snprintf(text, sizeof text, "%s", s->text);
-            st = dop_tok_ranks_special(b, ranks + s->id + k, text, strlen(text), diag);
+            DOP_RETURN_IF_ERROR(dop_tok_ranks_special(b, ranks + s->id + k, text, strlen(text), diag));
         }
     }
-    return st;
+    return DOP_OK;
 }
 
 static uint32_t
@@ -214,13 +216,13 @@ read_lines(dop_tok_build *b, const char *s, size_t size, dop_diag *diag)
     bool bad;
     b->ranks = calloc(b->tokens, sizeof *b->ranks);
     if (!b->ranks)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     while (st == DOP_OK && next_line(s, size, &at, &l, &bad)) {
         bytes.size = 0;
         if (!dop_base64_decode(l.text, l.n, &bytes))
             st = BAD(b, diag, "the token of rank %u is not valid base64", l.rank);
         else if (bytes.failed)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
         else
             st = dop_tok_ranks_token(b, l.rank, l.rank, bytes.data, bytes.size, diag);
     }
@@ -362,7 +364,7 @@ tekken_vocab(dop_tok_build *b, const json_t *vocab, uint32_t specials, dop_diag 
     dop_status st = DOP_OK;
     b->ranks = calloc(b->tokens, sizeof *b->ranks);
     if (!b->ranks)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (size_t i = 0; i < json_array_size(vocab) && st == DOP_OK; i++) {
         const json_t *o = json_array_get(vocab, i), *s = json_object_get(o, "token_bytes");
         const json_t *rank = json_object_get(o, "rank");
@@ -374,7 +376,7 @@ tekken_vocab(dop_tok_build *b, const json_t *vocab, uint32_t specials, dop_diag 
         else if (!dop_base64_decode(json_string_value(s), json_string_length(s), &bytes))
             st = BAD(b, diag, "entry %zu of the vocabulary is not valid base64", i);
         else if (bytes.failed)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
         else
             st = dop_tok_ranks_token(b, (uint32_t)json_integer_value(rank) + specials,
                                      (uint32_t)json_integer_value(rank), bytes.data, bytes.size, diag);

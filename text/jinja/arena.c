@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/jinja/arena.h"
 #include "text/jinja/jinja.h"
 
 /* Small allocations share blocks; a large one has a block of its own, so that an array can grow with realloc(). */

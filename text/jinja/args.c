@@ -1,7 +1,10 @@
 /* Arguments of calls, filters and tests, by position or by name. */
 #include <string.h>
 
+#include "text/jinja/arena.h"
+#include "text/jinja/args.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/value.h"
 
 const dop_j_val *
 dop_j_arg(const dop_j_args *a, size_t index, const char *name)

@@ -1,7 +1,11 @@
 /* Attributes of values. */
 #include <string.h>
 
+#include "text/jinja/arena.h"
+#include "text/jinja/attribute.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/method.h"
+#include "text/jinja/value.h"
 
 static dop_j_val
 loop_attribute(const dop_j_loop *l, dop_j_str name)

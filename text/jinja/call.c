@@ -1,4 +1,8 @@
 /* Calls of methods.  str.format() is apart from the others, because it looks up attributes itself. */
+#include "text/jinja/call.h"
+#include "text/jinja/arena.h"
+#include "text/jinja/args.h"
+#include "text/jinja/format.h"
 #include "text/jinja/jinja.h"
 
 static dop_j_val

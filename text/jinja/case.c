@@ -3,6 +3,8 @@
 #include <utf8proc.h>
 
 #include "base/encoding/utf8.h"
+#include "text/jinja/arena.h"
+#include "text/jinja/case.h"
 #include "text/jinja/jinja.h"
 
 /* Case folding of a letter, to several letters where its capital has several.  The capitals of the folded letters are those in the

@@ -1,7 +1,20 @@
 /* Evaluation of expressions and execution of statements. */
 #include <string.h>
 
+#include "text/jinja/arena.h"
+#include "text/jinja/attribute.h"
+#include "text/jinja/call.h"
+#include "text/jinja/eval.h"
+#include "text/jinja/filter.h"
+#include "text/jinja/format.h"
+#include "text/jinja/function.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/method.h"
+#include "text/jinja/number.h"
+#include "text/jinja/operator.h"
+#include "text/jinja/print.h"
+#include "text/jinja/text.h"
+#include "text/jinja/value.h"
 
 typedef enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE } flow;
 

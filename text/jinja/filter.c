@@ -2,7 +2,16 @@
 #include <math.h>
 #include <string.h>
 
+#include "text/jinja/arena.h"
+#include "text/jinja/args.h"
+#include "text/jinja/call.h"
+#include "text/jinja/filter.h"
+#include "text/jinja/filter_list.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/method.h"
+#include "text/jinja/operator.h"
+#include "text/jinja/print.h"
+#include "text/jinja/value.h"
 
 /* ---- tests ---- */
 

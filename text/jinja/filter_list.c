@@ -1,7 +1,17 @@
 /* Filters of sequences and mappings. */
 #include <string.h>
 
+#include "text/jinja/arena.h"
+#include "text/jinja/args.h"
+#include "text/jinja/case.h"
+#include "text/jinja/filter_list.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/number.h"
+#include "text/jinja/operator.h"
+#include "text/jinja/print.h"
+#include "text/jinja/sort.h"
+#include "text/jinja/text.h"
+#include "text/jinja/value.h"
 
 const dop_j_list *
 dop_j_items_of(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, const char *what)

@@ -4,7 +4,18 @@
 #include <string.h>
 
 #include "base/encoding/utf8.h"
+#include "text/jinja/arena.h"
+#include "text/jinja/args.h"
+#include "text/jinja/call.h"
+#include "text/jinja/case.h"
+#include "text/jinja/filter_list.h"
+#include "text/jinja/format.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/method.h"
+#include "text/jinja/number.h"
+#include "text/jinja/print.h"
+#include "text/jinja/text.h"
+#include "text/jinja/value.h"
 
 /* escape, forceescape, safe. */
 static dop_j_val

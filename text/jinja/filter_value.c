@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/jinja/arena.h"
+#include "text/jinja/args.h"
+#include "text/jinja/attribute.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/method.h"
+#include "text/jinja/number.h"
+#include "text/jinja/value.h"
 
 static dop_j_val
 f_default(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)

@@ -2,7 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/jinja/arena.h"
+#include "text/jinja/args.h"
+#include "text/jinja/function.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/print.h"
+#include "text/jinja/value.h"
 
 /* Adds entries to a dictionary: the members of a mapping, or the pairs in a list. */
 static void

@@ -139,19 +139,8 @@ enum {
     J_NODE_STEPS = 6,     /* steps for evaluating one node */
     J_CHARGE_EVERY = 4096
 };
-
-/* A context with its limits; `budget` may be NULL. */
-void dop_j_init(dop_j_ctx *cx, const char *name, dop_budget *budget, dop_diag *diag);
-/* Records the first error; returns an undefined value. */
-dop_j_val dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
 /* Charges the steps that are owed to both budgets; false: an error has occurred, as that a budget is exhausted. */
 bool dop_j_charge(dop_j_ctx *cx);
-/* Zeroed memory, 16-byte aligned, freed with the context; NULL after an error. */
-void *dop_j_alloc(dop_j_ctx *cx, size_t n);
-/* Makes room for `need` elements in an array of the arena that only *p refers to; false after an error. */
-bool dop_j_grow(dop_j_ctx *cx, void **p, size_t *cap, size_t need, size_t elem);
-void dop_j_free_all(dop_j_ctx *cx);
 
 /* Counts steps of work; every loop whose length depends on values calls it, and ends when it returns false. */
 static inline bool
@@ -209,35 +198,6 @@ dop_j_is_list(dop_j_val v) /* the kinds whose items are in u.list */
 {
     return v.kind >= J_LIST && v.kind <= J_ITER;
 }
-
-dop_j_val dop_j_lit(const char *s);
-bool dop_j_eq_lit(dop_j_str s, const char *t);
-bool dop_j_str_eq(dop_j_str a, dop_j_str b);
-/* memmem(), also for empty texts; charged. */
-const char *dop_j_find(dop_j_ctx *cx, dop_j_str in, dop_j_str what);
-void dop_j_put(dop_j_ctx *cx, dop_j_out *o, const char *s, size_t n);
-void dop_j_puts(dop_j_ctx *cx, dop_j_out *o, const char *s);
-void dop_j_fill(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, uint64_t times);
-dop_j_val dop_j_take(const dop_j_out *o);
-/* Make an empty list of one of the kinds from J_LIST to J_ITER, and an empty dictionary or namespace. */
-dop_j_val dop_j_new_list(dop_j_ctx *cx, dop_j_kind kind);
-dop_j_val dop_j_new_dict(dop_j_ctx *cx, dop_j_kind kind);
-void dop_j_push(dop_j_ctx *cx, dop_j_val list, dop_j_val v); /* does nothing after an error */
-dop_j_val dop_j_pair(dop_j_ctx *cx, dop_j_val a, dop_j_val b);
-/* Set and look up an entry of a dictionary; a key that Python could not hash is an error for both functions. */
-void dop_j_set(dop_j_ctx *cx, dop_j_dict *d, dop_j_val key, dop_j_val v);
-const dop_j_val *dop_j_get(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key);
-void dop_j_clear(dop_j_dict *d);
-bool dop_j_hashable(dop_j_ctx *cx, dop_j_val v);
-bool dop_j_truth(dop_j_val v);
-/* The value of a number; false: v is no number. */
-bool dop_j_number(dop_j_val v, double *out);
-bool dop_j_equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b);
-/* Compares two values: -1, 0 or 1; sets *ok to false when Python has no order for the two. */
-int dop_j_order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, bool *ok);
-void dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v); /* str() of Python */
-void dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v);  /* repr() of Python */
-dop_j_val dop_j_string(dop_j_ctx *cx, dop_j_val v);         /* str(), as a value; a string even after an error */
 /* Arguments of json.dumps. */
 typedef struct dop_j_json_form {
     bool lines; /* an indent is given */
@@ -245,29 +205,10 @@ typedef struct dop_j_json_form {
     dop_j_str indent, between, behind_name;
     bool ascii, sort;
 } dop_j_json_form;
-void dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form);
-/* Makes a value of JSON; its texts point into `j`, which must live as long as the context. */
-dop_j_val dop_j_from_json(dop_j_ctx *cx, const json_t *j);
-const char *dop_j_kind_name(dop_j_kind k);
-/* The items of anything iterable (list, dict keys, characters), as a list; NULL: v is not iterable.  The items of a J_ITER are consumed. */
-const dop_j_list *dop_j_items(dop_j_ctx *cx, dop_j_val v);
-size_t dop_j_chars(dop_j_ctx *cx, dop_j_str s); /* length in code points */
-/* s[from:to] in code points, both already within the text. */
-dop_j_str dop_j_cut(dop_j_ctx *cx, dop_j_str s, int64_t from, int64_t to);
-bool dop_j_is_space(uint32_t cp); /* str.isspace() of Python */
-dop_j_str dop_j_strip(dop_j_ctx *cx, dop_j_str s, const dop_j_str *chars, bool left, bool right);
 /* An item to sort, with the key to sort it by (sort.c). */
 typedef struct dop_j_keyed {
     dop_j_val key, item;
 } dop_j_keyed;
-void dop_j_sort(dop_j_ctx *cx, dop_j_keyed *items, size_t n, bool down, long line);
-/* Operators (operator.c). */
-dop_j_val dop_j_binary(dop_j_ctx *cx, dop_j_str op, dop_j_val x, dop_j_val y, long line);
-bool dop_j_contains(dop_j_ctx *cx, dop_j_val in, dop_j_val what, long line);
-bool dop_j_compare(dop_j_ctx *cx, dop_j_str op, dop_j_val x, dop_j_val y, long line);
-dop_j_val dop_j_item(dop_j_ctx *cx, dop_j_val v, dop_j_val key, long line);
-dop_j_val dop_j_slice(dop_j_ctx *cx, dop_j_val v, const dop_j_val part[3], long line);
-dop_j_val dop_j_undefined_use(dop_j_ctx *cx, dop_j_val v, long line);
 
 /* ---- tokens and syntax (lex.c, parse.c) ---- */
 typedef enum dop_j_tok_kind {
@@ -292,9 +233,6 @@ typedef struct dop_j_tok {
     int64_t i;
     double f;
 } dop_j_tok;
-
-/* Cuts a template into tokens ending with JT_EOF; NULL after an error. */
-dop_j_tok *dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n);
 
 typedef enum dop_j_node_kind {
     /* expressions */
@@ -352,13 +290,6 @@ struct dop_j_node {
         asks_caller; /* a macro's body names varargs, kwargs, caller: it takes further arguments, named ones, a caller */
 };
 
-/* Parses into cx->tree. */
-void dop_j_parse(dop_j_ctx *cx, const char *s, size_t n);
-
-/* ---- evaluation (eval.c) ---- */
-dop_j_val dop_j_eval(dop_j_ctx *cx, const dop_j_node *e);
-void dop_j_run(dop_j_ctx *cx);
-
 /* The evaluated arguments of a call: by position, and by name. */
 typedef struct dop_j_args {
     const dop_j_val *pos;
@@ -370,31 +301,7 @@ typedef struct dop_j_args {
 } dop_j_args;
 
 enum { J_STACK_ARGS = 8 }; /* a call with more takes memory from the arena */
-
-/* Argument by position or keyword, NULL when absent. */
-const dop_j_val *dop_j_arg(const dop_j_args *a, size_t index, const char *name);
-/* An argument as a string, an integer or a truth value; `fallback` where it is absent, and for None where Python's default is None. */
-dop_j_str dop_j_str_arg(dop_j_ctx *cx, const dop_j_args *a, size_t index, const char *name, const char *fallback);
-int64_t dop_j_int_arg(dop_j_ctx *cx, const dop_j_args *a, size_t index, const char *name, int64_t fallback);
-bool dop_j_bool_arg(const dop_j_args *a, size_t index, const char *name, bool fallback);
-/* Fails: "WHAT does not work on a KIND". */
-dop_j_val dop_j_wrong(dop_j_ctx *cx, const dop_j_args *a, const char *what, dop_j_val v);
-
-/* ---- texts (text.c, format.c) ---- */
-dop_j_val dop_j_join(dop_j_ctx *cx, const dop_j_list *l, dop_j_str sep);
 typedef enum dop_j_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL, CASE_SWAP, CASE_FOLD } dop_j_case;
-dop_j_val dop_j_change_case(dop_j_ctx *cx, dop_j_str s, dop_j_case how);
-dop_j_val dop_j_replace(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to, int64_t count);
-/* str.split() and rsplit(): at a separator, or at runs of white space when there is none; max < 0: no limit. */
-dop_j_val dop_j_split(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max);
-dop_j_val dop_j_rsplit(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max);
-dop_j_val dop_j_split_lines(dop_j_ctx *cx, dop_j_str s, bool keep_ends);
-/* Read a number as Python's float() and int() do; false: the text is no number. */
-bool dop_j_read_float(dop_j_str s, double *out);
-bool dop_j_read_int(dop_j_ctx *cx, dop_j_str s, int base, dop_j_val *out);
-/* Format a text: FORMAT % ARGUMENTS, where these are a tuple, a dictionary or one value, and FORMAT.format(ARGUMENTS). */
-dop_j_val dop_j_percent(dop_j_ctx *cx, dop_j_str format, dop_j_val args, long line);
-dop_j_val dop_j_str_format(dop_j_ctx *cx, dop_j_str format, const dop_j_args *a);
 
 /* ---- what templates call (filter.c, filter_value.c, filter_list.c, filter_text.c, method.c, function.c) ---- */
 typedef dop_j_val dop_j_filter_fn(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how);
@@ -405,19 +312,6 @@ typedef struct dop_j_filter_row {
 } dop_j_filter_row;
 /* Tables of filters; each ends with a row without a name. */
 extern const dop_j_filter_row dop_j_value_filters[], dop_j_list_filters[], dop_j_text_filters[];
-/* The items of a value that a filter works on; fails with the filter's name where the value is not iterable. */
-const dop_j_list *dop_j_items_of(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, const char *filter);
-/* Looks up a filter's `attribute` argument in an item: an index, or names and indices with dots between them. */
-dop_j_val dop_j_attribute_of(dop_j_ctx *cx, dop_j_val item, dop_j_val attribute, long line);
-/* Keys and values of a mapping as pairs. */
-dop_j_val dop_j_pairs(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a);
-dop_j_val dop_j_filter(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
-bool dop_j_has_filter(dop_j_str name);
-bool dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
-/* Escapes a value for HTML unless it is marked as safe. */
-dop_j_val dop_j_escape(dop_j_ctx *cx, dop_j_val v);
-/* Escapes a string, or the strings in a list or mapping. */
-dop_j_val dop_j_escape_items(dop_j_ctx *cx, dop_j_val v);
 
 /* A method of one value; `how` tells methods apart that share a function. */
 typedef struct dop_j_method_row {
@@ -429,17 +323,5 @@ struct dop_j_bound {
     dop_j_val self;
     const dop_j_method_row *row;
 };
-dop_j_val dop_j_call_method(dop_j_ctx *cx, dop_j_val self, const dop_j_method_row *row, const dop_j_args *a);
-/* Finds a method of a kind of values; NULL: there is none of that name.  A method that the sandbox refuses has a row without a
- * function. */
-const dop_j_method_row *dop_j_find_method(dop_j_kind kind, dop_j_str name);
-const dop_j_method_row *dop_j_other_methods(dop_j_kind kind);
-/* Whether a name is one of the functions that every template finds. */
-bool dop_j_is_builtin(const char *name);
-/* A function by its name, as a value; an undefined value: there is none. */
-dop_j_val dop_j_function_value(dop_j_str name);
-dop_j_val dop_j_function(dop_j_ctx *cx, dop_j_str name, const dop_j_args *a);
-/* self.name as the template sees it: attributes and methods before the members of a mapping. */
-dop_j_val dop_j_attribute(dop_j_ctx *cx, dop_j_val self, dop_j_str name, long line);
 
 #endif

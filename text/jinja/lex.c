@@ -4,7 +4,11 @@
 #include <string.h>
 
 #include "base/encoding/utf8.h"
+#include "text/jinja/arena.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/lex.h"
+#include "text/jinja/number.h"
+#include "text/jinja/value.h"
 
 typedef struct lexer {
     dop_j_ctx *cx;

@@ -3,7 +3,14 @@
 #include <utf8proc.h>
 
 #include "base/encoding/utf8.h"
+#include "text/jinja/arena.h"
+#include "text/jinja/args.h"
+#include "text/jinja/case.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/method.h"
+#include "text/jinja/method_other.h"
+#include "text/jinja/text.h"
+#include "text/jinja/value.h"
 
 /* The first argument as a string. */
 static dop_j_str

@@ -2,7 +2,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "text/jinja/arena.h"
+#include "text/jinja/args.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/method_other.h"
+#include "text/jinja/value.h"
 
 /* ---- dictionaries ---- */
 

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/jinja/arena.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/number.h"
 
 /* Copies the text of a number without the '_' between digits and returns its length; 0: the text is no number, or too long. */
 static size_t

@@ -3,7 +3,13 @@
 #include <string.h>
 
 #include "base/encoding/utf8.h"
+#include "text/jinja/arena.h"
+#include "text/jinja/attribute.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/operator.h"
+#include "text/jinja/print.h"
+#include "text/jinja/text.h"
+#include "text/jinja/value.h"
 
 /* ---- items ---- */
 

@@ -1,7 +1,9 @@
 /* Jinja syntax to a tree, by recursive descent with Jinja2's precedence: a filter binds tighter than any operator. */
 #include <string.h>
 
+#include "text/jinja/arena.h"
 #include "text/jinja/parse.h"
+#include "text/jinja/value.h"
 
 static const dop_j_tok *
 next(dop_j_parser *p)

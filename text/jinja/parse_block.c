@@ -1,5 +1,9 @@
 /* Statements of Jinja: what stands between "{%" and "%}", and the texts between tags. */
+#include "text/jinja/parse_block.h"
+#include "text/jinja/arena.h"
+#include "text/jinja/lex.h"
 #include "text/jinja/parse.h"
+#include "text/jinja/value.h"
 
 static void parse_body(dop_j_parser *p, const char *const *ends, dop_j_node ***out, size_t *out_n);
 

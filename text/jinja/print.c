@@ -7,7 +7,11 @@
 #include <utf8proc.h>
 
 #include "base/encoding/utf8.h"
+#include "text/jinja/arena.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/print.h"
+#include "text/jinja/sort.h"
+#include "text/jinja/value.h"
 
 static void repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth);
 

@@ -1,7 +1,10 @@
 /* Merge sort: stable, and only "less than" is asked, as Python does. */
 #include <string.h>
 
+#include "text/jinja/arena.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/sort.h"
+#include "text/jinja/value.h"
 
 /* One merge of merge sort: two sorted runs become one. */
 static void

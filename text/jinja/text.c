@@ -2,7 +2,11 @@
 #include <string.h>
 
 #include "base/encoding/utf8.h"
+#include "text/jinja/arena.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/print.h"
+#include "text/jinja/text.h"
+#include "text/jinja/value.h"
 
 dop_j_val
 dop_j_replace(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to, int64_t count)

@@ -4,7 +4,10 @@
 #include <xxhash.h>
 
 #include "base/encoding/utf8.h"
+#include "text/jinja/arena.h"
 #include "text/jinja/jinja.h"
+#include "text/jinja/number.h"
+#include "text/jinja/value.h"
 
 dop_j_val
 dop_j_lit(const char *s)

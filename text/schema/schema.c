@@ -7,7 +7,16 @@
  * Members of objects come in the order of `properties`.  Other members are written only where something is there to allow them,
  * and without `type` a value has one of the types that the other keywords are about: models that may write anything do.
  * DOP_SCHEMA_OPEN leaves this to the standard. */
+#include "text/schema/schema_any.h"
+#include "text/schema/schema_array.h"
+#include "text/schema/schema_base.h"
+#include "text/schema/schema_gather.h"
 #include "text/schema/schema_internal.h"
+#include "text/schema/schema_number.h"
+#include "text/schema/schema_object.h"
+#include "text/schema/schema_rules.h"
+#include "text/schema/schema_string.h"
+#include "text/schema/schema_values.h"
 #include "text/schema/validate.h"
 
 #include <math.h>

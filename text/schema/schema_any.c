@@ -1,5 +1,9 @@
 /* Rules for unrestricted JSON values. */
+#include "text/schema/schema_any.h"
+#include "text/schema/schema_base.h"
+#include "text/schema/schema_character.h"
 #include "text/schema/schema_internal.h"
+#include "text/schema/schema_number.h"
 
 static uint32_t
 list(dop_schema *s, uint32_t from, const char *open, uint32_t item, const char *close)

@@ -1,6 +1,9 @@
 /* Arrays: a grid of states, with a row for each number of items so far and a column for each number of items that are valid for
  * `contains`. */
+#include "text/schema/schema_array.h"
+#include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
+#include "text/schema/schema_rules.h"
 
 #include <stdlib.h>
 #include <string.h>

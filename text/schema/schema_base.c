@@ -1,4 +1,5 @@
 /* Functions that all files which compile schemas call. */
+#include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
 #include "text/schema/validate.h"
 

@@ -1,4 +1,6 @@
 /* Characters of JSON strings. */
+#include "text/schema/schema_character.h"
+#include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
 
 #include <string.h>

@@ -1,6 +1,9 @@
 /* Gathers what must hold for a value at once: a schema with what its $ref and allOf lead to, and groups of options.  A negation (`not`,
  * and the other schemas of oneOf) becomes options of what must hold, as far as there are keywords for it. */
+#include "text/schema/schema_gather.h"
+#include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
+#include "text/schema/schema_values.h"
 #include "text/schema/validate.h"
 
 #include <stdlib.h>

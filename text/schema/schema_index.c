@@ -250,7 +250,7 @@ dop_schema_index_create(const json_t *root, const json_t *documents, dop_budget 
     dop_schema_index *x = calloc(1, sizeof *x);
     *out_index = NULL;
     if (!x)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     *x = (dop_schema_index){.root = root,
                             .documents = documents,
                             .named = json_object(),
@@ -262,7 +262,7 @@ dop_schema_index_create(const json_t *root, const json_t *documents, dop_budget 
         name(x, x->named, "", NULL, root);
         visit(x, root, keep_base(x, ""), 0);
     }
-    dop_status st = x->failed    ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+    dop_status st = x->failed    ? DOP_NO_MEMORY(diag)
                     : x->limited ? dop_budget_fail(budget, diag, "the JSON schema")
                                  : DOP_OK;
     if (st == DOP_OK)

@@ -99,71 +99,6 @@ typedef struct dop_conjunction {
     bool never;    /* no value is valid */
 } dop_conjunction;
 
-/* --- schema_base.c --- */
-/* Refuses the schema; the first reason is kept. */
-void dop_schema_refuse(dop_schema *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Notes why a schema has no valid value, for the error message where the whole schema has none. */
-void dop_schema_note_empty(dop_schema *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Notes that a keyword is not enforced exactly. */
-void dop_schema_unenforced(dop_schema *s, const char *keyword);
-/* Does compiling continue?  False after a failure of any kind. */
-bool dop_schema_goes_on(const dop_schema *s);
-size_t dop_schema_enter(dop_schema *s, const char *name);
-void dop_schema_leave(dop_schema *s, size_t before);
-/* Adds a rule with its start state. */
-uint32_t dop_schema_rule_new(dop_schema *s, uint32_t *out_start);
-uint32_t dop_schema_text(dop_schema *s, uint32_t from, const char *text);
-/* A member that is a whole number of at least 0, or `otherwise` when it is missing; SIZE_MAX at most. */
-size_t dop_schema_count(dop_schema *s, const json_t *schema, const char *name, size_t otherwise);
-/* Keeps a schema that was made while compiling, with the base URI of schema `from`, and returns it.  Takes ownership. */
-const json_t *dop_schema_keep(dop_schema *s, json_t *made, const json_t *from);
-/* A copy of n items that the caller frees, with room for one more. */
-void *dop_schema_copy(dop_schema *s, const void *items, size_t n, size_t size);
-/* Returns the items with room for one more. */
-void *dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t size);
-uint32_t dop_schema_blank(dop_schema *s, uint32_t from);
-
-/* --- schema_rules.c --- */
-/* The rule for values that are valid for all schemas of a list. */
-uint32_t dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *list, size_t n);
-/* schema_any.c */
-uint32_t dop_schema_any_value(dop_schema *s);
-uint32_t dop_schema_any_string(dop_schema *s);
-uint32_t dop_schema_any_object(dop_schema *s);
-/* schema_gather.c: adds to a conjunction what a schema demands. */
-void dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent);
-void dop_schema_add_group(dop_schema *s, dop_conjunction *c, const char *name, json_t *options, const json_t *from,
-                          const dop_frame *frame);
-const json_t *dop_schema_resolve(dop_schema *s, const json_t *from, const char *ref);
-/* The types that a value of `type` names; refuses others. */
-unsigned dop_schema_types(dop_schema *s, const json_t *type);
-/* Does a keyword say which values are valid?  *out_bits: the types that it is about; 0: all. */
-bool dop_schema_is_keyword(const char *name, unsigned *out_bits);
-/* Does a keyword, formats aside, say which values are valid? */
-bool dop_schema_asserts(const char *keyword);
-unsigned dop_schema_type_of(const json_t *value);
-/* Is the value valid for the schema?  What cannot be told counts as valid. */
-bool dop_schema_allows(dop_schema *s, const json_t *schema, const json_t *value);
-
-/* --- schema_gather.c --- */
-/* Adds to a conjunction that a schema must not hold; name: the keyword (not, oneOf) that demands it. */
-void dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, const char *name,
-                        const dop_frame *frame);
-/* Do two schemas exclude each other, so that no value is valid for both?  False where that cannot be told. */
-bool dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t depth);
-
-/* --- values of one kind: each adds them between two states --- */
-void dop_schema_add_object(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to);
-void dop_schema_add_array(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to);
-void dop_schema_add_string(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to);
-/* bits: DOP_IS_INTEGER, DOP_IS_REAL or both */
-void dop_schema_add_number(dop_schema *s, const dop_conjunction *c, unsigned bits, uint32_t from, uint32_t to);
-uint32_t dop_schema_any_number(dop_schema *s, uint32_t from);
-/* Adds the values of const and enum that all schemas allow; false: there is neither. */
-bool dop_schema_add_values(dop_schema *s, const dop_conjunction *c, unsigned bits, uint32_t from, uint32_t to);
-/* The only values that a schema allows by const and enum, as a list that the caller releases; NULL: it has neither. */
-json_t *dop_schema_pinned(const json_t *schema);
-
 /* --- strings --- */
 /* Which names a member may have: names that are not in the list `names`, match all patterns of `yes` and none of `no`, and are valid for
  * all `schemas`.  keyword: the one to name where a restriction cannot be enforced. */
@@ -173,13 +108,5 @@ typedef struct dop_schema_key {
     size_t n_schemas;
     const char *keyword;
 } dop_schema_key;
-/* Adds the names of members, with their quotation marks, between two states. */
-void dop_schema_add_key(dop_schema *s, const dop_schema_key *key, uint32_t from, uint32_t to);
-/* schema_character.c: adds the characters that stand in a string as they are. */
-void dop_schema_plain(dop_charset *set);
-/* The rule for one character of any string, which may be an escape. */
-uint32_t dop_schema_character(dop_schema *s);
-/* The rule for one character of a set, as a string spells it. */
-uint32_t dop_schema_set_rule(void *schema, const dop_charset *set);
 
 #endif

@@ -1,5 +1,8 @@
 /* Numbers of JSON.  Bounds and multiples are terms of regular.h, exact for all numbers without an exponent. */
+#include "text/schema/schema_number.h"
+#include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
+#include "text/schema/schema_values.h"
 
 #include <math.h>
 #include <stdlib.h>

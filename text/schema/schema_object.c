@@ -1,7 +1,12 @@
 /* Objects: the members that `properties` and `required` name, in this order, and then others.  States count the members that have been
  * written, as far as needed: for the comma before the next member, and for minProperties and maxProperties. */
+#include "text/schema/schema_object.h"
 #include "text/grammar/pattern.h"
+#include "text/schema/schema_any.h"
+#include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
+#include "text/schema/schema_rules.h"
+#include "text/schema/schema_string.h"
 #include "text/schema/validate.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8

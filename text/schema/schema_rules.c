@@ -1,5 +1,8 @@
 /* Rules of schemas: one for each list of schemas that must hold at once.  A rule is numbered when it is first called, and its body
  * is made later (schema.c), so that schemas may call themselves. */
+#include "text/schema/schema_rules.h"
+#include "text/schema/schema_any.h"
+#include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
 
 #include <stdlib.h>

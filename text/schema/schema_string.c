@@ -1,7 +1,12 @@
 /* Strings of JSON: what pattern, format, lengths and negations allow together is a term of regular.h.  Where the term has too many
  * states, keywords are left out until it is small enough. */
+#include "text/schema/schema_string.h"
 #include "text/grammar/pattern.h"
+#include "text/schema/schema_any.h"
+#include "text/schema/schema_base.h"
+#include "text/schema/schema_character.h"
 #include "text/schema/schema_internal.h"
+#include "text/schema/schema_values.h"
 
 #include <stdlib.h>
 #include <string.h>

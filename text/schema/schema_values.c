@@ -1,5 +1,7 @@
 /* const and enum: the values that all keywords allow, as a tree of their texts, so that twenty thousand of them are as quick as
  * two. */
+#include "text/schema/schema_values.h"
+#include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
 #include "text/schema/validate.h"
 

@@ -534,7 +534,7 @@ dop_schema_validate(dop_schema_index *index, const json_t *schema, const json_t 
     validator *v = calloc(1, sizeof *v);
     *out_valid = false;
     if (!v)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     v->index = index;
     v->budget = budget;
     v->diag = diag;

@@ -87,7 +87,7 @@ failure(const stretch *t, dop_diag *diag)
 {
     if (t->budget && t->budget->end != DOP_BUDGET_LEFT)
         return dop_budget_fail(t->budget, diag, "normalizing the text");
-    return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return DOP_NO_MEMORY(diag);
 }
 
 static dop_status

@@ -123,7 +123,7 @@ rewrite_pattern(const char *p, size_t n, dop_diag *diag, dop_buf *out)
         }
         dop_buf_append(out, &c, 1);
     }
-    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return out->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 dop_status
@@ -144,7 +144,7 @@ dop_regex_create(const char *pattern, size_t n, dop_diag *diag, dop_regex **out_
         goto error;
     re = calloc(1, sizeof *re);
     if (!re) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     /* MULTILINE: ^ and $ match at lines in Oniguruma's Ruby syntax. */

@@ -186,11 +186,11 @@ load_ops(dop_tokenizer *t, dop_diag *diag)
         return DAMAGED(diag, "ops");
     t->regex = calloc(t->ops_count + 1u, sizeof *t->regex);
     if (!t->regex)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < t->ops_count; i++) {
         const dop_tok_op *op = &t->ops[i];
         bool is_split = op->kind == DOP_OP_SPLIT || op->kind == DOP_OP_SPLIT_REGEX;
-        if (op->kind >= DOP_OP_COUNT || !string_ok(t, op->a) || !string_ok(t, op->b) ||
+        if (op->kind >= DOP_TOK_OP_COUNT || !string_ok(t, op->a) || !string_ok(t, op->b) ||
             (is_split && ((op->flags & 15u) >= DOP_SPLIT_COUNT || i < t->head->norm_ops)))
             return DAMAGED(diag, "ops");
         if (op->kind == DOP_OP_BYTES && /* what follows need not be UTF-8 */
@@ -244,7 +244,7 @@ create(const void *blob, size_t size, void *owned, dop_diag *diag, dop_tokenizer
     dop_tokenizer *t = calloc(1, sizeof *t);
     if (!t) {
         free(owned);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     t->owned = owned;
     t->blob = blob;
@@ -271,7 +271,7 @@ dop_tokenizer_from_blob(const void *bytes, size_t size, dop_diag *diag, dop_toke
     if ((uintptr_t)bytes % 8) {
         void *copy = malloc(size ? size : 1);
         if (!copy)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         memcpy(copy, bytes, size);
         return dop_tokenizer_adopt(copy, size, diag, out_tok);
     }

@@ -94,7 +94,7 @@ dop_text_stream_push(dop_text_stream *s, uint32_t id, dop_diag *diag, dop_buf *o
         n--;
     }
     put_bytes(s, p, n, out);
-    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return out->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 void
@@ -117,5 +117,5 @@ dop_tokenizer_decode(const dop_tokenizer *tok, const uint32_t *ids, size_t count
             return st;
     }
     dop_text_stream_flush(&s, out);
-    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return out->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }

@@ -165,7 +165,7 @@ apply_to_text(encoder *e, const char *s, size_t n, bool first, uint32_t first_op
     w->spans.count = 0;
     dop_tok_spans_push(&w->spans, (dop_tok_span){0, n, first});
     if (w->text.failed || w->spans.failed)
-        return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(e->diag);
     return dop_tok_apply_ops(e->t, first_op, last_op, w, e->diag);
 }
 
@@ -175,13 +175,13 @@ encode_words(encoder *e, const char *s, size_t n, bool first)
 {
     dop_tok_work *w = &e->work;
     const dop_tokenizer *t = e->t;
-    dop_status st = apply_to_text(e, s, n, first, t->head->norm_ops, t->ops_count);
-    for (size_t i = 0; i < w->spans.count && st == DOP_OK; i++)
-        st =
-            !dop_budget_step(w->budget, 4 + w->spans.data[i].len)
-                ? dop_tok_no_room(w->budget, e->diag)
-                : t->kind->word(e->words, w->text.data + w->spans.data[i].start, w->spans.data[i].len, e->diag, e->out);
-    return st;
+    DOP_RETURN_IF_ERROR(apply_to_text(e, s, n, first, t->head->norm_ops, t->ops_count));
+    for (size_t i = 0; i < w->spans.count; i++)
+        DOP_RETURN_IF_ERROR(!dop_budget_step(w->budget, 4 + w->spans.data[i].len)
+                                ? dop_tok_no_room(w->budget, e->diag)
+                                : t->kind->word(e->words, w->text.data + w->spans.data[i].start, w->spans.data[i].len,
+                                                e->diag, e->out));
+    return DOP_OK;
 }
 
 /* Normalizes and encodes a stretch of raw text without the added tokens that are matched before normalization. */
@@ -253,7 +253,7 @@ dop_tokenizer_encode_within(const dop_tokenizer *tok, const char *text, size_t l
     e.words = tok->kind->create(tok, len >= cache_from, budget);
     e.work.regex = dop_regex_scratch_create();
     if (!e.words || !e.work.regex) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     if (len)
@@ -261,7 +261,7 @@ dop_tokenizer_encode_within(const dop_tokenizer *tok, const char *text, size_t l
     if (st == DOP_OK && !out_ids->failed && (flags & DOP_ENCODE_ADD_SPECIAL))
         add_around(tok, flags, before, out_ids);
     if (st == DOP_OK && out_ids->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
 error:
     if (st != DOP_OK)
         out_ids->count = before;
@@ -288,7 +288,7 @@ dop_tokenizer_encode_pair(const dop_tokenizer *tok, const char *first, size_t n_
     for (uint32_t i = 0; i < tok->suffix_count && st == DOP_OK; i++)
         dop_ids_push(out_ids, tok->suffix[i]);
     if (st == DOP_OK && out_ids->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st != DOP_OK)
         out_ids->count = before;
     return st;

@@ -165,7 +165,7 @@ typedef enum dop_tok_op_kind {
     /* Bytes become the letters that stand for them in vocabularies of BPE from bytes, so that splits see these; and back, as the last op. */
     DOP_OP_LETTERS,
     DOP_OP_BYTES,
-    DOP_OP_COUNT,
+    DOP_TOK_OP_COUNT,
 } dop_tok_op_kind;
 
 enum { DOP_PREPEND_MISSING = 1, DOP_PREPEND_FIRST = 2, DOP_SPLIT_INVERT = 16, DOP_ACCENTS_ALL = 1 };

@@ -390,7 +390,7 @@ dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_wo
                 return st;
         }
         if (w->text_next.failed || w->spans_next.failed)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         dop_tok_spans spans = w->spans;
         w->spans = w->spans_next;
         w->spans_next = spans;

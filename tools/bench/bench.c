@@ -1,6 +1,8 @@
 #include "tools/bench/bench.h"
 #include "base/format/adapter.h"
 #include "runtime/model/model.h"
+#include "runtime/model/model_load.h"
+#include "runtime/step/step_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,18 +31,18 @@ feed_and_pick(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
     uint32_t id;
     dop_sequence_expect(s, 1);
-    dop_status st = dop_sequence_feed(s, ids, n, diag);
-    return st == DOP_OK ? dop_sequence_next(s, diag, &id) : st;
+    DOP_RETURN_IF_ERROR(dop_sequence_feed(s, ids, n, diag));
+    return dop_sequence_next(s, diag, &id);
 }
 
 /* Fills the cache up to a depth. */
 static dop_status
 fill(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
 {
-    dop_status st = dop_sequence_rewind(s, 0, diag);
-    if (st == DOP_OK && depth > 0)
-        st = feed_and_pick(s, ids, depth, diag);
-    return st == DOP_OK ? dop_sequence_rewind(s, depth, diag) : st;
+    DOP_RETURN_IF_ERROR(dop_sequence_rewind(s, 0, diag));
+    if (depth > 0)
+        DOP_RETURN_IF_ERROR(feed_and_pick(s, ids, depth, diag));
+    return dop_sequence_rewind(s, depth, diag);
 }
 
 /* One run of a test; limit_ms: no more steps of tgN after that long. */
@@ -177,7 +179,7 @@ list_tests(dop_bench *b, const dop_bench_options *o, dop_diag *diag)
     b->tests = calloc(o->n_depths * (o->n_prompts + o->n_gens * ((o->n_batches + 1) * (o->n_drafts + 1) + 1)) + 1,
                       sizeof *b->tests);
     if (!b->tests)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (size_t d = 0; d < o->n_depths; d++) {
         for (size_t i = 0; i < o->n_prompts; i++)
             if (o->prompts[i] > 0)
@@ -279,7 +281,7 @@ sum_up(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
     const dop_bench_test *t = &b->tests[test];
     double *rates = calloc(b->rounds, sizeof *rates);
     if (!rates)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_stats s;
     for (uint32_t i = 0; i < b->rounds; i++)
         rates[i] = tokens_of(t) * 1e3 / r->ms[i];
@@ -362,16 +364,16 @@ run_tests(dop_bench *b, bool progress, dop_diag *diag)
     }
     uint32_t *ids = calloc(most, sizeof *ids);
     if (!ids)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     random_tokens(7, vocab, ids, most);
     dop_status st = DOP_OK;
-    for (size_t i = 0; i < b->n_tests && st == DOP_OK; i++) {
-        for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
+    for (size_t i = 0; i < b->n_tests; i++) {
+        for (size_t p = 0; p < b->n_plans; p++)
             if (i == 0 || b->tests[i].depth != b->tests[i - 1].depth)
-                st = fill(b->plans[p].sequence, ids, b->tests[i].depth, diag);
-        if (st == DOP_OK)
-            st = run_test(b, i, ids, progress, diag);
+                DOP_TRY(fill(b->plans[p].sequence, ids, b->tests[i].depth, diag));
+        DOP_TRY(run_test(b, i, ids, progress, diag));
     }
+error:
     free(ids);
     return st;
 }
@@ -380,10 +382,9 @@ run_tests(dop_bench *b, bool progress, dop_diag *diag)
 static dop_status
 wait_for_kernels(dop_model *m, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < m->used.n && st == DOP_OK; i++)
-        st = dop_model_need(m, m->used.schedules[i], diag);
-    return st;
+    for (uint32_t i = 0; i < m->used.n; i++)
+        DOP_RETURN_IF_ERROR(dop_model_need(m, m->used.schedules[i], diag));
+    return DOP_OK;
 }
 
 dop_status
@@ -399,13 +400,13 @@ dop_bench_run(const char *const *paths, size_t n_paths, const dop_bench_options 
     b->plans = calloc(n_paths, sizeof *b->plans);
     b->rows = b->plans ? calloc(n_paths * b->n_tests, sizeof *b->rows) : NULL;
     if (!b->rows) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     for (size_t i = 0; i < n_paths * b->n_tests; i++)
         if (!(b->rows[i].ms = calloc(b->rounds, sizeof(double)))) {
             b->n_plans = n_paths;
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
             goto error;
         }
     b->n_plans = n_paths;

@@ -1,7 +1,9 @@
 /* Tests of several sequences: how they begin, and tgNbBdP, with replayed drafts in the steps that they share. */
 #include "base/os/clock.h"
 #include "runtime/model/model.h"
+#include "runtime/step/heads.h"
 #include "runtime/step/speculator.h"
+#include "runtime/step/step_ahead.h"
 #include "tools/bench/bench.h"
 
 #include <stdlib.h>
@@ -77,12 +79,11 @@ run_layer(batch *b, uint32_t each, dop_diag *diag)
         asks[n] = (dop_draft_ask){.sequence = w->s, .known = b->test->depth + w->n, .most = each, .ids = ids[n]};
         n++;
     }
-    dop_status st = dop_step_drain(b->model, diag);
-    if (st == DOP_OK)
-        st = dop_heads_draft(b->model, asks, n, diag);
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(dop_step_drain(b->model, diag));
+    DOP_RETURN_IF_ERROR(dop_heads_draft(b->model, asks, n, diag));
+    for (uint32_t i = 0; i < n; i++)
         steps = asks[i].n > steps ? asks[i].n : steps;
-    return st;
+    return DOP_OK;
 }
 
 /* Gives every writer drafts, as many as pay. */
@@ -201,7 +202,7 @@ remember(batch *b, dop_diag *diag)
     const size_t depth = b->test->depth, n = depth + b->test->n_gen + 1;
     uint32_t *copy = realloc(r->ids, n * sizeof *copy);
     if (!copy)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     r->ids = copy;
     r->n = n;
     memset(copy, 0, depth * sizeof *copy);
@@ -218,8 +219,7 @@ dop_bench_batch_drafts(dop_bench_plan *plan, const dop_bench_test *test, const u
     uint32_t n = 0;
     if (b)
         b->text = calloc((size_t)test->batch * (test->n_gen + 1), sizeof *b->text);
-    dop_status st = b && b->text ? dop_bench_fork(plan, test, ids[0], diag, rows, &n)
-                                 : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = b && b->text ? dop_bench_fork(plan, test, ids[0], diag, rows, &n) : DOP_NO_MEMORY(diag);
     if (st != DOP_OK)
         goto error;
     b->model = plan->model;

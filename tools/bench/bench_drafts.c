@@ -1,6 +1,7 @@
 /* tgN: as it is, with drafts that are replayed, and with sampled tokens. */
 #include "base/spans.h"
 #include "runtime/model/model.h"
+#include "runtime/step/heads.h"
 #include "tools/bench/bench.h"
 
 #include <math.h>
@@ -85,7 +86,7 @@ remember(dop_bench_replay *r, const dop_sequence *s, dop_diag *diag)
     const uint32_t *ids = dop_sequence_tokens(s, &n);
     uint32_t *copy = realloc(r->ids, n * sizeof *copy);
     if (!copy)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     memcpy(copy, ids, n * sizeof *ids);
     r->ids = copy;
     r->n = n;

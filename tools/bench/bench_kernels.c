@@ -51,7 +51,7 @@ dop_kernel_bench_open(dop_diag *diag, dop_kernel_bench **out_bench)
     dop_kernel_bench *b = calloc(1, sizeof *b);
     *out_bench = NULL;
     if (!b)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = dop_instance_create(diag, &b->instance);
     if (st == DOP_OK)
         st = dop_instance_choose(&b->instance, NULL, diag, &index);
@@ -114,9 +114,9 @@ finish(dop_kernel_bench *b, dop_diag *diag)
     if (r != VK_SUCCESS)
         return DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
     uint64_t value = b->ticks + 1;
-    dop_status st = dop_device_submit(&b->device, b->device.queue, &b->commands, 1, b->timeline, value, diag);
+    DOP_RETURN_IF_ERROR(dop_device_submit(&b->device, b->device.queue, &b->commands, 1, b->timeline, value, diag));
     b->ticks = value;
-    return st == DOP_OK ? dop_device_wait(&b->device, b->timeline, value, diag) : st;
+    return dop_device_wait(&b->device, b->timeline, value, diag);
 }
 
 dop_status
@@ -149,8 +149,8 @@ dop_status
 dop_kernel_bench_write(dop_kernel_bench *bench, uint64_t offset, const void *bytes, uint64_t size, dop_diag *diag)
 {
     dop_kernel_bench *b = bench;
-    dop_status st = dop_device_begin(b->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
-    for (uint32_t c = 0; c < b->copies && st == DOP_OK; c++) {
+    DOP_RETURN_IF_ERROR(dop_device_begin(b->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag));
+    for (uint32_t c = 0; c < b->copies; c++) {
         const uint64_t to = c * b->size + offset;
         if (!bytes)
             vkCmdFillBuffer(b->commands, b->memory.buffer, to, size, 0);
@@ -158,7 +158,7 @@ dop_kernel_bench_write(dop_kernel_bench *bench, uint64_t offset, const void *byt
             vkCmdUpdateBuffer(b->commands, b->memory.buffer, to + at, size - at < UPDATE ? size - at : UPDATE,
                               (const uint8_t *)bytes + at);
     }
-    return st == DOP_OK ? finish(b, diag) : st;
+    return finish(b, diag);
 }
 
 dop_status
@@ -170,7 +170,7 @@ dop_kernel_bench_add(dop_kernel_bench *bench, const dop_buf *spirv, uint32_t sub
         uint32_t cap = b->cap_kernels ? 2 * b->cap_kernels : 32;
         VkPipeline *grown = realloc(b->kernels, cap * sizeof *grown);
         if (!grown)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         b->kernels = grown;
         b->cap_kernels = cap;
     }
@@ -295,7 +295,7 @@ dop_kernel_bench_time(dop_kernel_bench *bench, dop_kernel_run *list, uint32_t n,
     uint64_t *ticks = calloc(2 * (size_t)n, sizeof *ticks);
     double *us = calloc((size_t)n * rounds, sizeof *us);
     VkResult r = vkCreateQueryPool(b->device.handle, &info, NULL, &queries);
-    dop_status st = !ticks || !us     ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+    dop_status st = !ticks || !us     ? DOP_NO_MEMORY(diag)
                     : r != VK_SUCCESS ? DOP_VK_FAIL(diag, r, "vkCreateQueryPool")
                                       : place_records(b, list, n, diag);
     if (st == DOP_OK)

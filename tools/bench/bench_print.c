@@ -1,5 +1,6 @@
 /* Results of --bench as a table for people, and as CSV and JSON for programs. */
 #include "base/os/system.h"
+#include "plan/plan_names.h"
 #include "tools/bench/bench.h"
 
 #include <jansson.h>

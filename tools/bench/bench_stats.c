@@ -18,7 +18,7 @@ dop_stats_of(const double *values, size_t n, dop_diag *diag, dop_stats *out_stat
     memset(s, 0, sizeof *s);
     double *sorted = calloc(n ? n : 1, sizeof *sorted);
     if (!sorted)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (n > 0) {
         memcpy(sorted, values, n * sizeof *sorted);
         qsort(sorted, n, sizeof *sorted, compare_doubles);

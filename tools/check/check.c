@@ -1,5 +1,10 @@
 /* --check of a plan: which dispatches, positions and token counts; one line per kernel. */
 #include "tools/check/check.h"
+#include "plan/plan_names.h"
+#include "tools/check/check_compare.h"
+#include "tools/check/check_device.h"
+#include "tools/check/check_region.h"
+#include "tools/check/check_stages.h"
 
 #include "base/program/print.h"
 #include "ir/region/region.h"
@@ -29,7 +34,7 @@ dop_check_graphs(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_gra
     uint64_t at = 0;
     *out_graphs = dop_arena_alloc(arena, plan->n_schedules * sizeof **out_graphs);
     if (!*out_graphs)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (!plan->ir)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "the plan carries no graphs to check against");
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
@@ -113,9 +118,8 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
     k->results[d->kernel].bound =
         fmax(k->results[d->kernel].bound, dop_check_bound(k->plan->kernels[d->kernel].rounding, g, r));
     uint32_t n = choose_points(k, g, r, points);
-    dop_status st = DOP_OK;
     uint32_t parities = dop_check_uses_parity(g, r) ? 2 : 1;
-    for (uint32_t i = 0; i < n * parities && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < n * parities; i++) {
         const point *at = &points[i / parities];
         dop_check_case c = {.device = &k->device,
                             .plan = k->plan,
@@ -125,9 +129,9 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
                             .n_tokens = at->n_tokens,
                             .parity = i % parities,
                             .seed = d->kernel * 1000003ull + at->pos * 31ull + at->n_tokens};
-        st = dop_check_run_case(&c, diag, &k->results[d->kernel]);
+        DOP_RETURN_IF_ERROR(dop_check_run_case(&c, diag, &k->results[d->kernel]));
     }
-    return st;
+    return DOP_OK;
 }
 
 static bool
@@ -270,7 +274,7 @@ dop_check_model(dop_model *model, dop_diag *diag)
     k.labels = calloc(k.plan->n_kernels, sizeof *k.labels);
     k.seen = calloc(k.plan->n_dispatches, sizeof *k.seen);
     if (!k.results || !k.labels || !k.seen) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     if ((st = dop_check_graphs(k.plan, &k.arena, diag, &k.graphs)) == DOP_OK &&
@@ -289,9 +293,10 @@ dop_status
 dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag)
 {
     dop_model *model = NULL;
-    dop_status st = dop_model_open(path, options, diag, &model);
-    if (st == DOP_OK)
-        st = dop_check_model(model, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_model_open(path, options, diag, &model));
+    DOP_TRY(dop_check_model(model, diag));
+error:
     dop_model_close(model);
     return st;
 }

@@ -1,5 +1,10 @@
 /* Arguments of the dispatch of a case: values to the device, and back. */
+#include "ir/graph/dims.h"
+#include "plan/plan_names.h"
+#include "tools/check/check_device.h"
+#include "tools/check/check_random.h"
 #include "tools/check/check_run.h"
+#include "tools/check/check_values.h"
 
 #include "ir/graph/cache_row.h"
 #include "ir/region/region.h"
@@ -132,7 +137,7 @@ send_buffer(dop_check_run *run, dop_check_buffer *b)
     void *raw = malloc((size_t)bytes);
     dop_status st = DOP_OK;
     if (!values || !raw) {
-        st = DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(run->diag);
         goto error;
     }
     encode(run, b, b->sent, raw);
@@ -155,11 +160,12 @@ receive_buffer(dop_check_run *run, dop_check_buffer *b)
     (void)raw_bytes(run, b, &bytes);
     void *raw = malloc((size_t)bytes);
     b->got = malloc((size_t)n * sizeof *b->got);
-    dop_status st = raw && b->got ? DOP_OK : DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = dop_check_read(run->c->device, b->arg->slot, b->arg->offset, raw, bytes, run->diag);
-    if (st == DOP_OK)
-        decode(run, b, raw, b->got);
+    dop_status st = DOP_OK;
+    if (!(raw && b->got))
+        DOP_TRY(DOP_NO_MEMORY(run->diag));
+    DOP_TRY(dop_check_read(run->c->device, b->arg->slot, b->arg->offset, raw, bytes, run->diag));
+    decode(run, b, raw, b->got);
+error:
     free(raw);
     return st;
 }
@@ -203,7 +209,7 @@ dop_check_send(dop_check_run *run)
                                "the plan is damaged: argument %%%s has no room", name);
         b->sent = malloc((size_t)n_values(b) * sizeof *b->sent);
         if (!b->sent)
-            return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(run->diag);
         fill_buffer(run, b);
         dop_status st = send_buffer(run, b);
         if (st != DOP_OK)
@@ -215,9 +221,8 @@ dop_check_send(dop_check_run *run)
 dop_status
 dop_check_receive(dop_check_run *run)
 {
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < run->n_buffers && st == DOP_OK; i++)
+    for (uint32_t i = 0; i < run->n_buffers; i++)
         if (is_out(run, run->buffers[i].node))
-            st = receive_buffer(run, &run->buffers[i]);
-    return st;
+            DOP_RETURN_IF_ERROR(receive_buffer(run, &run->buffers[i]));
+    return DOP_OK;
 }

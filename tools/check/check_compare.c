@@ -1,4 +1,7 @@
 /* Outputs of a case against the reference. */
+#include "tools/check/check_compare.h"
+#include "ir/graph/dims.h"
+#include "plan/plan_names.h"
 #include "tools/check/check_run.h"
 
 #include "ir/graph/cache_row.h"
@@ -178,7 +181,7 @@ take_rows(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
 {
     float *values = calloc((size_t)dop_node_rows(run->g, id, 1) * b->cols, sizeof *values);
     if (!values)
-        return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(run->diag);
     memcpy(values, b->got, (size_t)b->rows * b->cols * sizeof *values);
     dop_status st = dop_interp_set(run->it, id, values, run->diag);
     free(values);

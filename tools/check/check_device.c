@@ -1,3 +1,4 @@
+#include "tools/check/check_device.h"
 #include "tools/check/check.h"
 
 #include <string.h>
@@ -26,13 +27,14 @@ dop_check_device_create(dop_model *model, dop_diag *diag, dop_check_device *out_
         .commandBufferCount = 1,
     };
     r = vkAllocateCommandBuffers(handle, &allocate, &d->commands);
-    dop_status st = r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkAllocateCommandBuffers");
-    if (st == DOP_OK)
-        st = dop_device_timeline(&model->device, diag, &d->timeline);
-    if (st == DOP_OK)
-        st = dop_block_create(&model->device, STAGE_BYTES,
-                              VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
-                              VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, &d->stage);
+    dop_status st = DOP_OK;
+    if (!(r == VK_SUCCESS))
+        DOP_TRY(DOP_VK_FAIL(diag, r, "vkAllocateCommandBuffers"));
+    DOP_TRY(dop_device_timeline(&model->device, diag, &d->timeline));
+    DOP_TRY(dop_block_create(&model->device, STAGE_BYTES,
+                             VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+                             VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, &d->stage));
+error:
     if (st != DOP_OK)
         dop_check_device_destroy(d);
     return st;

@@ -1,5 +1,7 @@
 /* Products with a matrix for each expert, and the ids that choose it. */
 #include "tools/check/check_run.h"
+#include "tools/check/check_values.h"
+#include "tools/check/check_weights.h"
 
 #include "ir/region/region.h"
 
@@ -19,7 +21,7 @@ dop_check_choose(dop_check_run *run)
         return DOP_OK;
     run->choice = calloc((size_t)dop_node_rows(g, ids, g->max_t) * dop_node_cols(g, ids), sizeof *run->choice);
     if (!run->choice)
-        return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(run->diag);
     dop_check_fill_choice(&run->random, g, ids, (uint32_t)dop_node_rows(g, ids, g->max_t), run->choice);
     return DOP_OK;
 }
@@ -58,10 +60,10 @@ multiply(dop_check_run *run, const dop_plan_tensor *w, uint32_t expert, const ui
         memcpy(x + (uint64_t)i * w->cols, activations + (uint64_t)(pairs[i] / share) * w->cols, w->cols * sizeof *x);
     for (uint64_t i = 0; i < (uint64_t)n * w->rows; i++)
         y[i] = NAN;
-    dop_status st = dop_check_matmul(run->plan, w, expert, w->rows, x, n, want, y, run->diag);
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(dop_check_matmul(run->plan, w, expert, w->rows, x, n, want, y, run->diag));
+    for (uint32_t i = 0; i < n; i++)
         memcpy(out + (uint64_t)pairs[i] * w->rows, y + (uint64_t)i * w->rows, w->rows * sizeof *y);
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -77,7 +79,7 @@ dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, 
     uint32_t *mine = malloc(pairs * sizeof *mine);
     float *scratch = malloc((size_t)pairs * (w->cols + w->rows) * sizeof *scratch);
     if (st == DOP_OK && (!mine || !scratch))
-        st = DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(run->diag);
     for (uint32_t e = 0; e < w->experts && st == DOP_OK; e++) {
         uint32_t found = 0;
         for (uint32_t i = 0; i < pairs; i++)

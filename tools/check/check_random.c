@@ -1,4 +1,5 @@
 /* Random numbers of checks: the same for a seed on every machine. */
+#include "tools/check/check_random.h"
 #include "tools/check/check.h"
 
 /* splitmix64 (public domain, S. Vigna). */

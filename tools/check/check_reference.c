@@ -1,5 +1,8 @@
 /* What a case should make: the region by the interpreter, its products by hand. */
+#include "ir/graph/access.h"
+#include "plan/plan_names.h"
 #include "tools/check/check_run.h"
+#include "tools/check/check_weights.h"
 
 #include "ir/region/region.h"
 
@@ -83,7 +86,7 @@ take_leaf(dop_check_run *run, uint64_t n, dop_diag *diag)
 {
     float *p = run->n_leaves < DOP_CHECK_LEAVES && n <= SIZE_MAX / sizeof *p ? calloc((size_t)n, sizeof *p) : NULL;
     if (!p)
-        (void)DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        (void)DOP_NO_MEMORY(diag);
     else
         run->leaves[run->n_leaves++] = p;
     return p;
@@ -117,11 +120,10 @@ leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_ten
     if (!w || (uint64_t)w->rows * w->cols * w->experts != out->count)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, run->plan->path, "the plan is damaged: no weight %s of %llu values", name,
                            (unsigned long long)out->count);
-    dop_status st = DOP_OK;
     for (uint32_t e = 0; e < w->experts; e++)
-        for (uint32_t i = 0; i < w->rows && st == DOP_OK; i++, f += w->cols)
-            st = dop_check_weight_row(run->plan, w, e, i, f, diag);
-    return st;
+        for (uint32_t i = 0; i < w->rows; i++, f += w->cols)
+            DOP_RETURN_IF_ERROR(dop_check_weight_row(run->plan, w, e, i, f, diag));
+    return DOP_OK;
 }
 
 /* Is it the positions of rows that attention over a whole cache does not read? */
@@ -138,8 +140,7 @@ static dop_status
 set_zeros(dop_check_run *run, dop_node_id id)
 {
     float *zeros = calloc((size_t)dop_node_rows(run->g, id, run->n_samples), sizeof *zeros);
-    dop_status st =
-        zeros ? dop_interp_set(run->it, id, zeros, run->diag) : DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = zeros ? dop_interp_set(run->it, id, zeros, run->diag) : DOP_NO_MEMORY(run->diag);
     free(zeros);
     return st;
 }
@@ -167,7 +168,7 @@ set_outside(dop_check_run *run, dop_node_id id)
                             : b->rows;
     float *values = calloc((size_t)(rows * cols), sizeof *values);
     if (!values)
-        return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(run->diag);
     const float *sent = chosen ? run->choice : b->sent + dop_check_copy(run, b, id);
     for (uint32_t i = 0; i < (cache ? b->rows : rows); i++)
         memcpy(values + (uint64_t)i * cols, sent + (uint64_t)(tokens ? dop_check_row(run, id, i) : i) * cols,
@@ -201,7 +202,7 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     bool *want = product ? calloc(n_cols, sizeof *want) : NULL;
     float *activations = product ? malloc((size_t)x->count * sizeof *activations) : NULL;
     if (!out || (product && (!want || !activations))) {
-        st = DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(run->diag);
         goto error;
     }
     for (uint64_t i = 0; i < made; i++)
@@ -238,15 +239,13 @@ dop_check_reference_open(dop_check_run *run)
     const dop_region *r = run->r;
     dop_graph *g = run->g;
     dop_leaf_provider leaves = {run, leaf_value};
-    dop_status st = dop_interp_create(g, run->n_samples, &leaves, run->diag, &run->it);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_interp_create(g, run->n_samples, &leaves, run->diag, &run->it));
     /* Rounds what cache writes store; other values inside the region are f32 now. */
     dop_interp_round_storage(run->it, true);
-    for (uint32_t i = 0; i < r->info->n_reads && st == DOP_OK; i++)
+    for (uint32_t i = 0; i < r->info->n_reads; i++)
         if (!dop_node_is(g, r->info->reads[i], DOP_LEAF) || dop_node_at(g, r->info->reads[i])->op == DOP_OP_received)
-            st = set_outside(run, r->info->reads[i]);
-    return st;
+            DOP_RETURN_IF_ERROR(set_outside(run, r->info->reads[i]));
+    return DOP_OK;
 }
 
 dop_status

@@ -1,4 +1,8 @@
 /* One case: which step it is, the dispatch, and what becomes of it. */
+#include "tools/check/check_region.h"
+#include "ir/graph/dims.h"
+#include "tools/check/check_device.h"
+#include "tools/check/check_random.h"
 #include "tools/check/check_run.h"
 
 #include "ir/region/region.h"
@@ -134,7 +138,7 @@ dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *re
     dop_check_run *run = calloc(1, sizeof *run);
     dop_type *types = calloc(c->g->n_nodes, sizeof *types);
     if (!run || !types) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     run->c = c;

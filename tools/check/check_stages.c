@@ -2,7 +2,16 @@
  * step.  So each is compared with the dispatch of the same region in the schedule that is ordered by barriers, which gets
  * what the stage got: differences do not add up from stage to stage.  Besides, a step must pick the largest of its own logits,
  * and leave nothing in the copy of the mailboxes that the next step takes. */
+#include "tools/check/check_stages.h"
+#include "ir/graph/dims.h"
+#include "plan/plan_names.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/ordering.h"
+#include "runtime/step/step.h"
 #include "tools/check/check.h"
+#include "tools/check/check_compare.h"
+#include "tools/check/check_device.h"
+#include "tools/check/check_values.h"
 
 #include "base/program/print.h"
 #include "ir/graph/cache_row.h"
@@ -65,10 +74,10 @@ read_values(stages *x, const dop_plan_arg *a, uint64_t offset, dop_type type, ui
 {
     uint64_t bytes = dop_cache_row_bytes(type, n);
     void *raw = malloc((size_t)bytes);
-    dop_status st = raw ? dop_check_read(x->device, a->slot, a->offset + offset, raw, bytes, x->diag)
-                        : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        dop_check_decode(type, raw, n, out);
+    dop_status st = DOP_OK;
+    DOP_TRY(raw ? dop_check_read(x->device, a->slot, a->offset + offset, raw, bytes, x->diag) : DOP_NO_MEMORY(x->diag));
+    dop_check_decode(type, raw, n, out);
+error:
     free(raw);
     return st;
 }
@@ -96,8 +105,7 @@ give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
         if (x->copy_size + bytes > from->size || bytes > to->size)
             return damaged(x, stage);
         float *row = malloc(2 * (size_t)bytes);
-        st =
-            row ? read_values(x, from, x->copy, DOP_TYPE_f32, n, row) : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+        st = row ? read_values(x, from, x->copy, DOP_TYPE_f32, n, row) : DOP_NO_MEMORY(x->diag);
         if (st == DOP_OK) { /* in mailboxes numbers of experts are floats too */
             dop_type type = dop_node_at(x->g, id)->type == DOP_TYPE_u32 ? DOP_TYPE_u32 : DOP_TYPE_f32;
             dop_check_encode(type, row, n, row + n);
@@ -136,7 +144,7 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
     m->n = cols;
     m->value = malloc(cols * sizeof *m->value);
     if (!m->value)
-        return DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(x->diag);
     if (logits) {
         memcpy(m->value, x->logits, cols * sizeof *m->value);
         return DOP_OK;
@@ -152,7 +160,7 @@ put_back(stages *x, const made *m)
     uint64_t bytes = dop_cache_row_bytes(m->type, m->n);
     void *raw = malloc((size_t)bytes);
     if (!raw)
-        return DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(x->diag);
     dop_check_encode(m->type, m->value, m->n, raw);
     dop_status st = dop_check_write(x->device, m->arg->slot, m->arg->offset + m->offset, raw, bytes, x->diag);
     free(raw);
@@ -181,7 +189,7 @@ compare(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *othe
 {
     float *want = malloc((m->n + 1) * sizeof *want);
     if (!want)
-        return DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(x->diag);
     double sum = 0, squares = 0, most = 0, step = m->type == DOP_TYPE_f32 ? 0 : 1.0 / 1024;
     const bool blocks = dop_cache_blocks(m->type);
     dop_status st = read_values(x, m->arg, m->offset, m->type, m->n, want);
@@ -215,7 +223,7 @@ check_stage(stages *x, const dop_plan_dispatch *stage)
         return damaged(x, stage);
     const dop_region *r = &x->g->regions[stage->region];
     made *outs = calloc(r->n_outs + 1, sizeof *outs);
-    dop_status st = outs ? DOP_OK : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = outs ? DOP_OK : DOP_NO_MEMORY(x->diag);
     for (uint32_t i = 0; i < r->n_outs && st == DOP_OK; i++)
         st = take(x, stage, other, r->outs[i], &outs[i]);
     if (st == DOP_OK)
@@ -249,7 +257,7 @@ check_cleared(stages *x)
     uint64_t other = x->copy ? 0 : x->copy_size;
     uint32_t *words = malloc((size_t)x->copy_size);
     if (!words)
-        return DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(x->diag);
     dop_status st = dop_check_read(x->device, x->slot, other, words, x->copy_size, x->diag);
     bool left = false;
     for (uint64_t i = 0; i < x->copy_size / 4 && st == DOP_OK; i++)
@@ -345,7 +353,7 @@ clear_replaced(const stages *x)
         void *none = calloc(1, (size_t)s->row_bytes);
         st = none ? dop_check_write(x->device, s->slot, s->offset + x->device->model->parity[0] * s->copy_stride, none,
                                     s->row_bytes, x->diag)
-                  : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+                  : DOP_NO_MEMORY(x->diag);
         free(none);
     }
     return st;
@@ -367,23 +375,22 @@ dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_ch
                 .diag = diag,
                 .logits = calloc(p->model->vocab, sizeof(float))};
     const dop_plan_dispatch *d = &p->dispatches[x.persistent->first_dispatch];
-    for (uint32_t i = 0; i < d->n_args; i++) /* its numbers: rows of the table, words of a copy */
+    for (uint32_t i = 0; i < d->n_args; i++)
+        /* its numbers: rows of the table, words of a copy */
         if (p->args[d->first_arg + i].slot == DOP_ARG_NUMBERS)
             x.copy_size = (p->args[d->first_arg + i].offset >> 32) * 4;
     while (x.slot < p->n_slots && (p->slots[x.slot].kind != DOP_SLOT_MAILBOX || !s->used.slots[x.slot]))
         x.slot++;
     bool fits = x.slot < p->n_slots && x.copy_size > 0 && x.copy_size <= p->slots[x.slot].size / 2;
-    dop_status st = !x.logits ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
-                    : fits    ? dop_model_need(s, barriers, diag)
-                              : damaged(&x, d);
-    if (st == DOP_OK)
-        st = clear_replaced(&x);
-    for (uint32_t i = 0; i < STEPS && st == DOP_OK; i++) {
+    dop_status st = DOP_OK;
+    DOP_TRY(!x.logits ? DOP_NO_MEMORY(diag) : fits ? dop_model_need(s, barriers, diag) : damaged(&x, d));
+    DOP_TRY(clear_replaced(&x));
+    for (uint32_t i = 0; i < STEPS; i++) {
         x.pos = position(&x, i);
-        st = check_step(&x, (uint32_t)(i * 2654435761ull % p->model->vocab));
+        DOP_TRY(check_step(&x, (uint32_t)(i * 2654435761ull % p->model->vocab)));
     }
-    if (st == DOP_OK)
-        st = print_line(&x);
+    DOP_TRY(print_line(&x));
+error:
     *out_result = (dop_check_result){.error = x.worst, .bound = 1, .values = x.values, .miss = !(x.worst <= 1)};
     free(x.logits);
     return st;

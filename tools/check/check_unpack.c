@@ -1,5 +1,6 @@
 /* Quantized weights as kernels read them, decoded without the kernels' code: blocks are put together again (base/storage/packing.h), and
  * decoded like those of a file. */
+#include "tools/check/check_unpack.h"
 #include "base/storage/packing.h"
 #include "tools/check/check.h"
 

@@ -1,4 +1,6 @@
+#include "tools/check/check_values.h"
 #include "tools/check/check.h"
+#include "tools/check/check_random.h"
 
 #include "ir/graph/cache_row.h"
 

@@ -1,5 +1,9 @@
+#include "tools/check/check_weights.h"
 #include "base/parallel.h"
+#include "plan/plan_names.h"
+#include "plan/plan_ranges.h"
 #include "tools/check/check.h"
+#include "tools/check/check_unpack.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +25,7 @@ quantized_row(const dop_plan *plan, const dop_plan_tensor *weight, uint64_t at, 
 {
     uint8_t *units = malloc((size_t)(row->n_units + row->n_groups) + 1), *groups = units + row->n_units, factor[4];
     if (!units)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_plan_copy_slot(plan, weight->slot, at + row->units, row->n_units, units);
     dop_plan_copy_slot(plan, weight->slot, at + row->groups, row->n_groups, groups);
     if (weight->type == DOP_TYPE_nvfp4)
@@ -89,7 +93,7 @@ multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     const product *p = user;
     uint64_t k = p->weight->cols, n = p->n;
     float *row = malloc((size_t)k * sizeof *row);
-    dop_status st = row ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = row ? DOP_OK : DOP_NO_MEMORY(diag);
     (void)worker;
     for (uint64_t r = (uint64_t)index * ROWS, end = r + ROWS; r < n && r < end && st == DOP_OK; r++) {
         if (!p->want[r])

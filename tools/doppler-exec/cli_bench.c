@@ -1,7 +1,9 @@
 /* --bench: its command line.  -p and -n mean other things here than elsewhere, as in llama-bench; so it has a table of
  * options of its own. */
+#include "tools/doppler-exec/cli_bench.h"
 #include "tools/bench/bench.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/doppler-exec/on_demand/models.h"
 
 #include <ctype.h>
@@ -76,7 +78,7 @@ parse_list(const char *option, const char *text, uint32_t standard, dop_ids *out
         dop_ids_push(out, (uint32_t)value);
         text = *end ? end + 1 : NULL;
     }
-    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return out->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 typedef void print_fn(const dop_bench *bench, dop_buf *out);

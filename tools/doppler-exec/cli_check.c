@@ -1,6 +1,8 @@
 /* The mode --check: a plan, or its parts one after the other. */
 #include "tools/check/check.h"
+#include "tools/doppler-exec/cli_info.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 /* Checks a plan, or one of its n parts (dop_part_fn). */
 static dop_status

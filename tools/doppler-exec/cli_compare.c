@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/os/clock.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/doppler-exec/on_demand/models.h"
 
 #include <math.h>
@@ -122,9 +123,9 @@ follow_text(void *user, const float *logits, uint32_t vocab, const uint32_t *tok
 static dop_status
 score_window(comparison *c, side *s, dop_diag *diag)
 {
-    dop_status st = dop_sequence_rewind(s->sequence, 0, diag);
+    DOP_RETURN_IF_ERROR(dop_sequence_rewind(s->sequence, 0, diag));
     c->into = &c->score;
-    return st == DOP_OK ? dop_sequence_score(s->sequence, c->ids, c->n_ids, take_rows, c, diag) : st;
+    return dop_sequence_score(s->sequence, c->ids, c->n_ids, take_rows, c, diag);
 }
 
 static dop_status
@@ -170,16 +171,15 @@ run_greedily(comparison *c, side *s, dop_diag *diag)
 static dop_status
 compare_window(comparison *c, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (int i = 0; i < 2 && st == DOP_OK; i++) {
+    for (int i = 0; i < 2; i++) {
         c->second = i == 1;
-        st = score_window(c, &c->sides[i], diag);
+        DOP_RETURN_IF_ERROR(score_window(c, &c->sides[i], diag));
     }
-    for (int i = 0; i < 2 && st == DOP_OK; i++) {
+    for (int i = 0; i < 2; i++) {
         c->second = i == 1;
-        st = decode_window(c, &c->sides[i], diag);
+        DOP_RETURN_IF_ERROR(decode_window(c, &c->sides[i], diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -333,7 +333,7 @@ settle(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *diag)
     c->kept = malloc(rows * c->vocab * sizeof *c->kept);
     for (int i = 0; i < 2; i++)
         c->sides[i].greedy = calloc((size_t)c->n_greedy + 1, sizeof(uint32_t));
-    return c->kept && c->sides[0].greedy && c->sides[1].greedy ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return c->kept && c->sides[0].greedy && c->sides[1].greedy ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 dop_status
@@ -343,23 +343,21 @@ dop_mode_compare(dop_cli *cli, dop_diag *diag)
     dop_text *tokenizer = NULL;
     dop_buf text = {0}, out = {0};
     dop_ids ids = {0};
-    dop_status st = open_sides(cli, &c, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(open_sides(cli, &c, diag));
     c.vocab = c.sides[0].facts.vocab;
-    if (st == DOP_OK && (cli->prompt || cli->file))
-        st = dop_cli_text(cli, c.sides[0].model, cli->prompt ? "-p" : "-f", diag, &tokenizer);
-    if (st == DOP_OK)
-        st = dop_cli_prompt(cli, tokenizer, diag, &ids, &text);
-    if (st == DOP_OK)
-        st = settle(cli, &c, &ids, diag);
+    if ((cli->prompt || cli->file))
+        DOP_TRY(dop_cli_text(cli, c.sides[0].model, cli->prompt ? "-p" : "-f", diag, &tokenizer));
+    DOP_TRY(dop_cli_prompt(cli, tokenizer, diag, &ids, &text));
+    DOP_TRY(settle(cli, &c, &ids, diag));
     c.n_tokens = ids.count;
-    if (st == DOP_OK)
-        st = compare_all(cli, &c, &ids, diag);
-    if (st == DOP_OK && cli->json)
+    DOP_TRY(compare_all(cli, &c, &ids, diag));
+    if (cli->json)
         write_json(&c, &out);
-    else if (st == DOP_OK)
+    else
         write_text(&c, &out);
-    if (st == DOP_OK)
-        st = dop_cli_print_buf(&out, diag);
+    DOP_TRY(dop_cli_print_buf(&out, diag));
+error:
     for (int i = 0; i < 2; i++) {
         free(c.sides[i].greedy);
         dop_model_close(c.sides[i].model);

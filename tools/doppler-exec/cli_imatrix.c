@@ -1,6 +1,8 @@
 /* The mode --imatrix-out: reads a text and writes how much the inputs of each product matter. */
 #include "base/os/system.h"
+#include "plan/plan_part.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/imatrix/imatrix.h"
 
 #include <stdio.h>
@@ -20,8 +22,7 @@ write_file(const dop_cli *cli, const dop_imatrix_made *made, dop_diag *diag)
     dop_buf file = {0};
     const char *text = cli->file ? cli->file : cli->tokens_file ? cli->tokens_file : "prompt";
     dop_imatrix_gguf(made, dop_path_name(text), &file);
-    dop_status st = file.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
-                                : dop_write_file(cli->imatrix, file.data, file.size, diag);
+    dop_status st = file.failed ? DOP_NO_MEMORY(diag) : dop_write_file(cli->imatrix, file.data, file.size, diag);
     dop_buf_finish(&file);
     return st;
 }

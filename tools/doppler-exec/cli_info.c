@@ -1,10 +1,16 @@
 /* What a plan and the machine are: --info, --disasm, --trace-kernels, --list-devices. */
+#include "tools/doppler-exec/cli_info.h"
 #include "base/json/json.h"
 #include "base/label.h"
+#include "plan/disasm.h"
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
+#include "plan/plan_ranges.h"
 #include "plan/trace.h"
 #include "runtime/device/device.h"
 #include "runtime/model/info.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,9 +77,10 @@ static dop_status
 print_parts(const dop_cli *cli, void (*put)(const dop_plan *, dop_buf *), dop_diag *diag)
 {
     part_texts x = {.put = put};
-    dop_status st = dop_cli_each_part(cli, write_part, &x, diag);
-    if (st == DOP_OK)
-        st = dop_cli_print_buf(&x.text, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_cli_each_part(cli, write_part, &x, diag));
+    DOP_TRY(dop_cli_print_buf(&x.text, diag));
+error:
     dop_buf_finish(&x.text);
     return st;
 }
@@ -442,16 +449,14 @@ dop_status
 dop_mode_info(dop_cli *cli, dop_diag *diag)
 {
     info x = {.root = cli->json ? json_pack("{s:[]}", "parts") : NULL};
-    dop_status st = cli->json && !x.root ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
-                                         : dop_cli_each_part(cli, info_part, &x, diag);
+    dop_status st = cli->json && !x.root ? DOP_NO_MEMORY(diag) : dop_cli_each_part(cli, info_part, &x, diag);
     if (x.root && json_array_size(json_object_get(x.root, "parts")) == 0)
         json_object_del(x.root, "parts");
     char *dump = st == DOP_OK && x.root ? json_dumps(x.root, JSON_INDENT(2)) : NULL;
     if (dump)
         dop_buf_printf(&x.text, "%s\n", dump);
     if (st == DOP_OK)
-        st = x.text.failed || (x.root && !dump) ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
-                                                : dop_cli_print(x.text.data, x.text.size, diag);
+        st = x.text.failed || (x.root && !dump) ? DOP_NO_MEMORY(diag) : dop_cli_print(x.text.data, x.text.size, diag);
     free(dump);
     json_decref(x.root);
     dop_buf_finish(&x.text);

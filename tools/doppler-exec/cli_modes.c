@@ -1,4 +1,5 @@
 /* Finds out what doppler-exec is asked to do, and refuses options that this would ignore. */
+#include "tools/doppler-exec/cli_modes.h"
 #include "tools/doppler-exec/on_demand/models.h"
 
 #include <string.h>
@@ -127,9 +128,9 @@ dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli, const dop_
         if (dop_option_given(table, n, given, modes[i].name))
             mode = &modes[i];
     *out_mode = mode->run;
-    dop_status st = dop_options_check(table, n, rules, sizeof rules / sizeof *rules, given, cli, mode->name, diag);
-    for (size_t i = 0; i < cli->stop.count && st == DOP_OK; i++)
+    DOP_RETURN_IF_ERROR(dop_options_check(table, n, rules, sizeof rules / sizeof *rules, given, cli, mode->name, diag));
+    for (size_t i = 0; i < cli->stop.count; i++)
         if (!cli->stop.items[i][0])
-            st = DOP_FAIL(diag, DOP_E_USAGE, "--stop needs a text to end before");
-    return st;
+            return DOP_FAIL(diag, DOP_E_USAGE, "--stop needs a text to end before");
+    return DOP_OK;
 }

@@ -1,7 +1,8 @@
 #include "tools/doppler-exec/cli_mpi.h"
-#include "plan/plan.h"
+#include "plan/plan_part.h"
 #include "runtime/parts/lead/ranks.h"
 #include "runtime/parts/mpi/mpi.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -67,7 +68,7 @@ choose_device(dop_cli *cli, uint32_t local, dop_diag *diag)
         return DOP_OK;
     char *all = strdup(cli->device), *rest = all; /* the options name it until the program ends */
     if (!all)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (const char *c = all; *c; c++)
         n += *c == ',';
     for (char *one = strsep(&rest, ","); one; one = strsep(&rest, ","))

@@ -1,4 +1,5 @@
 /* Which files a run writes, and that none of them is one that it reads. */
+#include "tools/doppler-exec/cli_outputs.h"
 #include "plan/plan_format.h"
 #include "tools/doppler-exec/common/cli.h"
 

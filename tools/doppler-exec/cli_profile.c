@@ -1,8 +1,16 @@
 /* --profile: a prompt and a few tokens, a text to embed or a picture to draw, with every dispatch timed. */
 #include "plan/plan_format.h"
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
 #include "runtime/model/model.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/profile/profile.h"
+#include "tools/profile/profile_html.h"
+#include "tools/profile/profile_stages.h"
+#include "tools/profile/profile_table.h"
+#include "tools/profile/profile_times.h"
+#include "tools/profile/profile_trace.h"
 
 #include <doppler/draw.h>
 
@@ -34,7 +42,7 @@ choose_prompt(const dop_cli *cli, const dop_model *model, dop_diag *diag, dop_id
         dop_text_destroy(tokenizer);
     }
     if (st == DOP_OK && out_ids->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK && out_ids->count == 0)
         st = DOP_FAIL(diag, DOP_E_INPUT, "the prompt has no tokens");
     return st;
@@ -170,8 +178,7 @@ run_programs(const dop_cli *cli, dop_model *m, dop_profile *p, const dop_ids *pr
     } else {
         float *vector = calloc(dop_model_embedding_size(m) + 1u, sizeof *vector);
         const dop_token_text text = {prompt->data, (uint32_t)prompt->count, (uint32_t)prompt->count};
-        st = vector ? dop_model_embed(m, &text, 1, DOP_POOLING_MODEL, diag, vector)
-                    : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = vector ? dop_model_embed(m, &text, 1, DOP_POOLING_MODEL, diag, vector) : DOP_NO_MEMORY(diag);
         free(vector);
     }
     dop_profile_end(p);
@@ -184,17 +191,15 @@ profile_programs(const dop_cli *cli, dop_model *m, dop_profile *p, dop_diag *dia
 {
     dop_ids prompt = {0};
     dop_draw_facts draws;
-    dop_status st = dop_model_draw_facts(m, &draws) ? DOP_OK : choose_prompt(cli, m, diag, &prompt);
-    if (st == DOP_OK)
-        st = dop_profile_attach(m, diag, p);
-    if (st == DOP_OK)
-        st = run_programs(cli, m, p, &prompt, diag);
-    if (st == DOP_OK)
-        st = dop_profile_start(p, diag);
-    if (st == DOP_OK)
-        st = run_programs(cli, m, p, &prompt, diag);
-    if (st == DOP_OK)
-        st = dop_profile_stop(p, diag);
+    dop_status st = DOP_OK;
+    if (!(dop_model_draw_facts(m, &draws)))
+        DOP_TRY(choose_prompt(cli, m, diag, &prompt));
+    DOP_TRY(dop_profile_attach(m, diag, p));
+    DOP_TRY(run_programs(cli, m, p, &prompt, diag));
+    DOP_TRY(dop_profile_start(p, diag));
+    DOP_TRY(run_programs(cli, m, p, &prompt, diag));
+    DOP_TRY(dop_profile_stop(p, diag));
+error:
     dop_ids_finish(&prompt);
     return st;
 }
@@ -261,7 +266,7 @@ dop_mode_profile(dop_cli *cli, dop_diag *diag)
     else
         dop_profile_trace_json(&p, &file);
     if (text.failed || file.failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     else if ((st = dop_write_file(cli->profile, file.data, file.size, diag)) == DOP_OK)
         st = dop_cli_print(text.data, text.size, diag);
 error:

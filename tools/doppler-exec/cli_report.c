@@ -1,5 +1,6 @@
 /* The mode --report: what the device's driver makes of a plan's kernels. */
 #include "runtime/device/pipeline_report.h"
+#include "tools/doppler-exec/cli_info.h"
 #include "tools/doppler-exec/common/cli.h"
 
 static dop_status
@@ -9,9 +10,11 @@ report_part(void *user, const dop_plan *plan, uint32_t n, uint32_t part, dop_dia
     dop_buf text = {0};
     if (n > 1)
         dop_buf_printf(&text, "part %u of %u%s\n", part, n, plan ? "" : ": its file is not here");
-    dop_status st = plan ? dop_pipelines_report(plan, cli->device, &text, diag) : DOP_OK;
-    if (st == DOP_OK)
-        st = dop_cli_print_buf(&text, diag);
+    dop_status st = DOP_OK;
+    if (plan)
+        DOP_TRY(dop_pipelines_report(plan, cli->device, &text, diag));
+    DOP_TRY(dop_cli_print_buf(&text, diag));
+error:
     dop_buf_finish(&text);
     return st;
 }

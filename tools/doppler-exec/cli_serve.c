@@ -1,5 +1,7 @@
 /* --serve: the model behind HTTP, until a signal ends it. */
 #include "serve/http/http.h"
+#include "serve/protocols/responses_store.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/doppler-exec/common/text_file.h"
 #include "tools/doppler-exec/on_demand/models.h"
 #include "tools/doppler-exec/picture_urls.h"
@@ -31,9 +33,10 @@ static dop_status
 read_keys(const char *path, dop_diag *diag, dop_http_keys *out_keys)
 {
     dop_buf text = {0};
-    dop_status st = dop_cli_read(path, diag, &text);
-    if (st == DOP_OK)
-        st = dop_http_keys_read(path, text.data ? text.data : "", diag, out_keys);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_cli_read(path, diag, &text));
+    DOP_TRY(dop_http_keys_read(path, text.data ? text.data : "", diag, out_keys));
+error:
     dop_buf_finish(&text);
     return st;
 }
@@ -114,14 +117,15 @@ open_models(dop_cli *cli, served *s, dop_diag *diag)
                         cli->plans.items[0]);
     if (cli->logit_bias.count > 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "--logit-bias is for one model, and --models has several");
-    dop_status st = dop_host_list_read(cli, diag, &s->list);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_host_list_read(cli, diag, &s->list));
     for (size_t i = 0; i < s->list.n; i++)
         if (s->list.entries[i].compiled)
             how.make = make_model;
-    if (st == DOP_OK && !how.make)
-        st = dop_cli_models_refuse(cli, diag);
-    if (st == DOP_OK)
-        st = dop_models_create(s->list.entries, s->list.n, &how, diag, &s->models);
+    if (!how.make)
+        DOP_TRY(dop_cli_models_refuse(cli, diag));
+    DOP_TRY(dop_models_create(s->list.entries, s->list.n, &how, diag, &s->models));
+error:
     s->front = dop_host_defaults(cli);
     s->front.models = s->models;
     s->front.store = s->store;

@@ -1,7 +1,10 @@
 /* doppler-exec: options, the choice of what to do, and how it ends. */
 #include "base/os/system.h"
 #include "base/program/process.h"
+#include "tools/doppler-exec/cli_bench.h"
+#include "tools/doppler-exec/cli_modes.h"
 #include "tools/doppler-exec/cli_mpi.h"
+#include "tools/doppler-exec/cli_outputs.h"
 #include "tools/doppler-exec/common/cli.h"
 #include "tools/doppler-exec/on_demand/models.h"
 

@@ -1,4 +1,7 @@
 #include "tools/doppler-exec/serve_host.h"
+#include "serve/api/api_adapters.h"
+#include "serve/api/api_constraints.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include "plan/prompts.h"
 #include "runtime/library/text_internal.h"
@@ -81,10 +84,12 @@ open_adapters(const dop_cli *cli, dop_hosted *s, dop_diag *diag)
 {
     dop_adapter_use *uses = NULL;
     size_t n = 0;
-    dop_status st =
-        cli->lora.count + cli->control_vector.count ? dop_cli_adapters(cli, s->model, diag, &uses, &n) : DOP_OK;
-    if (st == DOP_OK && n > 0)
-        st = dop_adapter_list_create(s->model, uses, n, diag, &s->api.adapters);
+    dop_status st = DOP_OK;
+    if (cli->lora.count + cli->control_vector.count)
+        DOP_TRY(dop_cli_adapters(cli, s->model, diag, &uses, &n));
+    if (n > 0)
+        DOP_TRY(dop_adapter_list_create(s->model, uses, n, diag, &s->api.adapters));
+error:
     free(uses);
     return st;
 }
@@ -114,7 +119,7 @@ open_all(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
         return st;
     dop_diag blind = {0}; /* a plan that takes no pictures is served without */
     if (dop_images_open(s->model, NULL, &blind, &s->api.eyes) == DOP_E_NOMEM)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_audio_facts hears;
     if (dop_model_audio(s->model, &hears) && (st = dop_speech_open(s->model, s->text, diag, &s->speech)) != DOP_OK)
         return st;
@@ -140,7 +145,7 @@ dop_host_open(dop_cli *cli, const char *path, const char *id, dop_diag *diag, do
     dop_hosted *s = calloc(1, sizeof *s);
     *out_hosted = NULL;
     if (!s)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const dop_status st = open_all(cli, path, s, diag);
     if (st != DOP_OK) {
         dop_host_close(s);

@@ -40,11 +40,10 @@ static dop_status
 copy_texts(dop_texts *texts, dop_diag *diag)
 {
     const dop_texts from = *texts;
-    dop_status st = DOP_OK;
     *texts = (dop_texts){0};
-    for (size_t i = 0; i < from.count && st == DOP_OK; i++)
-        st = dop_texts_push(texts, from.items[i], diag);
-    return st;
+    for (size_t i = 0; i < from.count; i++)
+        DOP_RETURN_IF_ERROR(dop_texts_push(texts, from.items[i], diag));
+    return DOP_OK;
 }
 
 /* Adds a model without aliases.  id and path: of list->texts, where NULL says that memory ran out.  hf: the name that it is downloaded by;
@@ -58,7 +57,7 @@ add(const dop_cli *cli, dop_host_list *list, const char *id, const char *path, b
     dop_host_model *models = entries ? realloc(list->models, (list->n + 1) * sizeof *models) : NULL;
     list->models = models ? models : list->models;
     if (!models || !id || !path)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_host_model *x = &models[list->n];
     entries[list->n++] = (dop_models_entry){.id = id, .path = path, .compiled = compiled};
     *x = (dop_host_model){.cli = *cli, .id = id, .path = hf ? NULL : path};
@@ -124,14 +123,14 @@ read_names(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *
         dop_models_entry *more = realloc(*out_found, (*out_n + 1) * sizeof *more);
         *out_found = more ? more : *out_found;
         if (!more)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
         else
             more[(*out_n)++] = (dop_models_entry){
                 .id = dop_arena_printf(&out->texts, "%.*s", (int)(strlen(one->d_name) - suffix), one->d_name),
                 .path = dop_arena_printf(&out->texts, "%s/%s", path, one->d_name),
                 .compiled = compiled};
         if (more && (!more[*out_n - 1].id || !more[*out_n - 1].path))
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
     }
     if (folder)
         closedir(folder);
@@ -186,7 +185,7 @@ read_aliases(const char *path, dop_yaml *y, const yaml_node_t *list, dop_diag *d
         else
             e->n_aliases++;
     }
-    return names ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return names ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 /* Is it an option of a compilation, and one that is each model's own? */
@@ -222,7 +221,7 @@ set_option(const char *path, const yaml_node_t *key, const yaml_node_t *node, do
         return DOP_FAIL_NODE(diag, path, key, "%s has a value", name);
     const char *file = beside(path, value, out), *own = dop_arena_strdup(&out->texts, value);
     if (!file || !own)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_diag why = {0};
     const dop_status st = dop_option_set(options, N_OPTIONS, name, *value && stat(file, &s) == 0 ? file : own, &why,
                                          &out->models[out->n - 1].cli);
@@ -241,11 +240,9 @@ set_options(const char *path, dop_yaml *y, const yaml_node_t *key, const yaml_no
                              dop_yaml_text(key));
     if (!value || value->type != YAML_SEQUENCE_NODE)
         return set_option(path, key, value, diag, out);
-    dop_status st = DOP_OK;
-    for (const yaml_node_item_t *i = value->data.sequence.items.start;
-         st == DOP_OK && i < value->data.sequence.items.top; i++)
-        st = set_option(path, key, yaml_document_get_node(&y->doc, *i), diag, out);
-    return st;
+    for (const yaml_node_item_t *i = value->data.sequence.items.start; i < value->data.sequence.items.top; i++)
+        DOP_RETURN_IF_ERROR(set_option(path, key, yaml_document_get_node(&y->doc, *i), diag, out));
+    return DOP_OK;
 }
 
 /* One model: {id, plan | model | hf, aliases, OPTION...}. */
@@ -269,23 +266,22 @@ read_entry(const char *path, dop_yaml *y, const yaml_node_t *node, const dop_cli
         return DOP_FAIL_NODE(diag, path, node, "a model has an id and a plan, a model or hf, one of these");
     const char *hf = texts[HF] ? dop_arena_strdup(&out->texts, texts[HF]) : NULL;
     const char *where = texts[HF] ? hf : beside(path, texts[PLAN] ? texts[PLAN] : texts[MODEL], out);
-    dop_status st = add(cli, out, dop_arena_strdup(&out->texts, texts[ID]), where, !texts[PLAN], hf, diag);
-    if (st == DOP_OK)
-        st = read_aliases(path, y, dop_yaml_field(&y->doc, node, keys[ALIASES]), diag, out);
-    for (p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top && st == DOP_OK; p++) {
+    DOP_RETURN_IF_ERROR(add(cli, out, dop_arena_strdup(&out->texts, texts[ID]), where, !texts[PLAN], hf, diag));
+    DOP_RETURN_IF_ERROR(read_aliases(path, y, dop_yaml_field(&y->doc, node, keys[ALIASES]), diag, out));
+    for (p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = yaml_document_get_node(&y->doc, p->key);
         const char *text = dop_yaml_text(key);
         bool known = false;
         for (size_t i = 0; i < KEYS && text; i++)
             known |= strcmp(text, keys[i]) == 0;
         if (!known && text && is_option(text))
-            st = set_options(path, y, key, yaml_document_get_node(&y->doc, p->value), diag, out);
+            DOP_RETURN_IF_ERROR(set_options(path, y, key, yaml_document_get_node(&y->doc, p->value), diag, out));
         else if (!known)
-            st = DOP_FAIL_NODE(diag, path, key,
-                               "a model has id, plan, model, hf, aliases and options of a compilation, and no \"%s\"",
-                               text ? text : "?");
+            return DOP_FAIL_NODE(diag, path, key,
+                                 "a model has id, plan, model, hf, aliases and options of a compilation, and no \"%s\"",
+                                 text ? text : "?");
     }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status

@@ -30,8 +30,9 @@ begin(dop_host_model *x, dop_diag *diag)
     dop_cli_models_finish(&x->cli);
     x->cli.plans.count = 0;
     x->cli.made = false;
-    dop_status st = x->path ? dop_texts_push(&x->cli.plans, x->path, diag) : DOP_OK;
-    return st == DOP_OK ? dop_cli_models_take(&x->cli, NULL, 0, &none, diag) : st;
+    if (x->path)
+        DOP_RETURN_IF_ERROR(dop_texts_push(&x->cli.plans, x->path, diag));
+    return dop_cli_models_take(&x->cli, NULL, 0, &none, diag);
 }
 
 dop_status

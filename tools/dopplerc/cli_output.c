@@ -1,6 +1,10 @@
 /* What dopplerc prints and writes of compilations. */
 #include "compiler/parts/simulate.h"
 #include "compiler/report/report.h"
+#include "compiler/report/report_explain.h"
+#include "compiler/report/report_html.h"
+#include "compiler/report/report_json.h"
+#include "compiler/report/report_text.h"
 #include "compiler/write/plan_file.h"
 #include "compiler/write/plan_write.h"
 #include "ir/syntax/text.h"
@@ -97,7 +101,7 @@ static dop_status
 put(const char *path, const dop_buf *text, dop_diag *diag)
 {
     if (text->failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (path)
         return dop_write_file(path, text->data ? text->data : "", text->size, diag);
     if (text->size && fwrite(text->data, 1, text->size, stdout) != text->size)

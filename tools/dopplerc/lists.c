@@ -4,6 +4,7 @@
 #include "compiler/target/target.h"
 #include "compiler/target/target_files.h"
 #include "frontend/facts/import.h"
+#include "frontend/families/families.h"
 #include "ir/graph/cache_row.h"
 #include "kernels/kernel.h"
 #include "tools/dopplerc/cli.h"

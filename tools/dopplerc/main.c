@@ -58,16 +58,13 @@ compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
         job->options.passes.user = &d;
     }
     const dop_log notes = {show_note, NULL};
-    dop_status st = dop_compile_job_make(job, diag);
-    if (st == DOP_OK)
-        dop_compile_job_note_stale(job, &notes);
-    if (st == DOP_OK)
-        st = dop_cli_write(o, job, &d, diag);
-    if (st == DOP_OK && !o->quiet)
+    DOP_RETURN_IF_ERROR(dop_compile_job_make(job, diag));
+    dop_compile_job_note_stale(job, &notes);
+    DOP_RETURN_IF_ERROR(dop_cli_write(o, job, &d, diag));
+    if (!o->quiet)
         dop_compile_job_notes(job, o->output, &notes);
-    if (st == DOP_OK)
-        dop_cli_say_summary(o, job, start_ms);
-    return st;
+    dop_cli_say_summary(o, job, start_ms);
+    return DOP_OK;
 }
 
 /* Fails where an output would replace an input, another output, or a plan that a program has open. */
@@ -87,7 +84,7 @@ check_outputs(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
     if (st != DOP_OK || !o->output || !report)
         return st;
     if (asprintf(&weights, "%s.weights", o->output) < 0)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (strcmp(o->output, report) == 0 || (o->plan.external_weights && strcmp(weights, report) == 0))
         st = DOP_FAIL_IN(diag, DOP_E_USAGE, report, "the plan and the report need files of their own");
     free(weights);
@@ -100,30 +97,27 @@ compile(dop_compiler_cli *o, const char *model, dop_diag *diag)
     dop_compile_job job = {.model = NULL};
     dop_pass_id stop;
     dop_cli_fill(o);
-    dop_status st = o->stop_after && !dop_pass_parse(o->stop_after, &stop) ? dop_unknown_pass(o->stop_after, diag)
-                                                                           : dop_cli_check(o, diag);
-    if (st == DOP_OK)
-        st = dop_compile_job_prepare(model, &o->plan, diag, &job);
-    if (st == DOP_OK)
-        st = dop_cli_adjust(o, &job.options, diag);
-    if (st == DOP_OK)
-        st = check_outputs(o, &job, diag);
-    if (st == DOP_OK)
-        st = dop_compile_job_find_targets(&job, diag);
-    if (st == DOP_OK && job.n > 1 && o->report && *o->report)
-        st = DOP_FAIL(diag, DOP_E_USAGE, "--report=%s is about one target: give one --target, or --report for text",
-                      o->report);
-    if (st == DOP_OK && o->dump_dir && mkdir(o->dump_dir, 0777) != 0 && errno != EEXIST)
-        st = DOP_FAIL_IN(diag, DOP_E_IO, o->dump_dir, "cannot make the folder: %s", strerror(errno));
-    if (st == DOP_OK && (o->tune || o->target_out)) {
+    dop_status st = DOP_OK;
+    DOP_TRY(o->stop_after && !dop_pass_parse(o->stop_after, &stop) ? dop_unknown_pass(o->stop_after, diag)
+                                                                   : dop_cli_check(o, diag));
+    DOP_TRY(dop_compile_job_prepare(model, &o->plan, diag, &job));
+    DOP_TRY(dop_cli_adjust(o, &job.options, diag));
+    DOP_TRY(check_outputs(o, &job, diag));
+    DOP_TRY(dop_compile_job_find_targets(&job, diag));
+    if (job.n > 1 && o->report && *o->report)
+        DOP_TRY(DOP_FAIL(diag, DOP_E_USAGE, "--report=%s is about one target: give one --target, or --report for text",
+                         o->report));
+    if (o->dump_dir && mkdir(o->dump_dir, 0777) != 0 && errno != EEXIST)
+        DOP_TRY(DOP_FAIL_IN(diag, DOP_E_IO, o->dump_dir, "cannot make the folder: %s", strerror(errno)));
+    if ((o->tune || o->target_out)) {
         job.options.target = &job.targets[0];
-        st = o->target_out ? dop_tune_target(model, &job.options, o->target_out, o->quiet ? NULL : show_line,
-                                             !o->quiet && isatty(2) ? show_share : NULL, diag)
-                           : dop_tune(model, &job.options, *o->tune ? o->tune : NULL, o->output,
-                                      o->quiet ? NULL : show_line, diag);
-    } else if (st == DOP_OK) {
-        st = compile_targets(o, &job, diag);
-    }
+        DOP_TRY(o->target_out ? dop_tune_target(model, &job.options, o->target_out, o->quiet ? NULL : show_line,
+                                                !o->quiet && isatty(2) ? show_share : NULL, diag)
+                              : dop_tune(model, &job.options, *o->tune ? o->tune : NULL, o->output,
+                                         o->quiet ? NULL : show_line, diag));
+    } else
+        DOP_TRY(compile_targets(o, &job, diag));
+error:
     dop_compile_job_finish(&job);
     return st;
 }

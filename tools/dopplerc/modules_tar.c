@@ -58,15 +58,17 @@ dop_modules_tar(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf
 {
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < list[i].kernels.n && st == DOP_OK; k++) {
+        for (uint32_t k = 0; k < list[i].kernels.n; k++) {
             const dop_built_kernel *kernel = &list[i].kernels.items[k];
             char stem[NAME - 4], name[NAME + 1];
-            if (!kernel->spirv.size) /* a dropped kernel */
+            if (!kernel->spirv.size)
+                /* a dropped kernel */
                 continue;
             dop_module_name(kernel, k, n > 1 ? list[i].target->name : NULL, stem, sizeof stem);
             snprintf(name, sizeof name, "%s.spv", stem);
-            st = add_file(name, &kernel->spirv, diag, out);
+            DOP_TRY(add_file(name, &kernel->spirv, diag, out));
         }
+error:
     dop_buf_zeros(out, 2 * (size_t)BLOCK); /* two zero blocks end an archive */
     return st;
 }

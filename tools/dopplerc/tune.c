@@ -1,4 +1,5 @@
 #include "tools/dopplerc/tune.h"
+#include "ir/graph/ops.h"
 
 #include "compiler/schedule/region_facts.h"
 #include "kernels/descriptor.h"
@@ -133,9 +134,8 @@ static dop_status
 add_tiles(tuner *t, const dop_selection *from)
 {
     dop_selection choice[MOST_SHAPES];
-    dop_status st = DOP_OK;
     const uint32_t offered = dop_variant_of(from->variant)->descriptor->tunes;
-    for (size_t i = 0; i < 2 * (sizeof steps / sizeof *steps) && st == DOP_OK; i++) {
+    for (size_t i = 0; i < 2 * (sizeof steps / sizeof *steps); i++) {
         bool can = (offered & steps[i / 2].bit) != 0;
         for (uint32_t k = 0; k < t->n_shapes && can; k++) {
             uint32_t value;
@@ -149,9 +149,9 @@ add_tiles(tuner *t, const dop_selection *from)
                   (!tile->lanes || tile->wg % tile->lanes == 0);
         }
         if (can)
-            st = add_way(t, choice);
+            DOP_RETURN_IF_ERROR(add_way(t, choice));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Adds all candidates: the default, the other kernels that make all shapes without rounding more, and other tiles of each. */
@@ -163,8 +163,8 @@ add_ways(tuner *t)
     dop_selection choice[MOST_SHAPES];
     for (uint32_t k = 0; k < t->n_shapes; k++)
         choice[k] = t->s->regions[t->shapes[k].region].choice;
-    dop_status st = add_way(t, choice);
-    for (int v = 1; v < DOP_VARIANT_COUNT && st == DOP_OK; v++) {
+    DOP_RETURN_IF_ERROR(add_way(t, choice));
+    for (int v = 1; v < DOP_VARIANT_COUNT; v++) {
         const dop_variant *other = dop_variant_of((dop_variant_id)v);
         const bool rounds = other->descriptor->ints || (other->caps & DOP_CAP_coop);
         bool can = other->tpl == own->tpl && (!rounds || other->descriptor->ints == own->descriptor->ints);
@@ -175,11 +175,11 @@ add_ways(tuner *t)
                   dop_kernel_select(&t->s->g, r, t->c.target, other->name, &no, &choice[k]) == DOP_OK;
         }
         if (can)
-            st = add_way(t, choice);
-        if (can && st == DOP_OK && t->n_shapes)
-            st = add_tiles(t, choice);
+            DOP_RETURN_IF_ERROR(add_way(t, choice));
+        if (can && t->n_shapes)
+            DOP_RETURN_IF_ERROR(add_tiles(t, choice));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* --- ops ------------------------------------------------------------------------------------------------------------- */
@@ -251,8 +251,9 @@ static dop_status
 tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
 {
     t->s = s;
-    dop_status st = dop_tune_memory_init(&t->c, s, t->bench, t->diag, &t->memory);
-    for (dop_region_id r = 1; r < s->g.n_regions && st == DOP_OK; r++) {
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_tune_memory_init(&t->c, s, t->bench, t->diag, &t->memory));
+    for (dop_region_id r = 1; r < s->g.n_regions; r++) {
         const char *op = op_of(s, r);
         bool first = !s->g.regions[r].dead;
         for (dop_region_id k = 1; k < r && first; k++)
@@ -261,8 +262,9 @@ tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
             continue;
         t->met += first;
         if (first)
-            st = tune_op(t, op, s->g.regions[r].tpl, line);
+            DOP_TRY(tune_op(t, op, s->g.regions[r].tpl, line));
     }
+error:
     dop_tune_memory_finish(&t->memory);
     return st;
 }
@@ -275,7 +277,7 @@ dop_tune(const char *model, const dop_compilation_options *options, const char *
     dop_measured here;
     tuner *t = calloc(1, sizeof *t);
     if (!t)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     t->diag = diag;
     t->only = only;
     o.no_spirv = true;
@@ -306,7 +308,7 @@ dop_tune(const char *model, const dop_compilation_options *options, const char *
                       "--tune=%s: no region here is %s; known are a label's last parts, as qkv, o, head", t->only,
                       t->only);
     if (st == DOP_OK && t->out.failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = dop_write_file(out_path, t->out.data, t->out.size, diag);
     dop_kernel_bench_close(t->bench);

@@ -1,4 +1,5 @@
 #include "tools/dopplerc/tune_memory.h"
+#include "ir/graph/dims.h"
 
 #include "passes/fusion/region.h"
 
@@ -35,7 +36,7 @@ dop_tune_place(dop_tune_memory *m, const dop_kernel *k, dop_kernel_run *out)
                             .args = dop_arena_alloc(&m->c->arena, k->n_args * sizeof *out->args + 1),
                             .kinds = dop_arena_alloc(&m->c->arena, k->n_args * sizeof *out->kinds + 1)};
     if (!out->args || !out->kinds)
-        return DOP_FAIL(m->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(m->diag);
     for (uint32_t i = 0; i < k->n_args; i++) {
         const dop_kernel_arg *a = &k->args[i];
         if (a->numbers) {
@@ -70,18 +71,17 @@ dop_tune_memory_make(dop_tune_memory *m, dop_kernel_run *runs, size_t n)
     m->step.n_rows = g->max_t;
     for (uint32_t i = 0; i < g->max_t; i++)
         m->step.rows[i].position = g->max_t > 1 ? i : AT_POSITION < m->c->ctx ? AT_POSITION : m->c->ctx - 1;
-    dop_status st = dop_kernel_bench_memory(m->bench, m->used, m->diag, &base);
-    if (st == DOP_OK)
-        st = dop_kernel_bench_write(m->bench, 0, &m->step, sizeof m->step, m->diag);
-    if (st == DOP_OK)
-        st = dop_kernel_bench_write(m->bench, sizeof m->step, NULL, VALUES_AT - sizeof m->step, m->diag);
-    for (dop_node_id id = 1; id < g->n_nodes && st == DOP_OK; id++)
+    DOP_RETURN_IF_ERROR(dop_kernel_bench_memory(m->bench, m->used, m->diag, &base));
+    DOP_RETURN_IF_ERROR(dop_kernel_bench_write(m->bench, 0, &m->step, sizeof m->step, m->diag));
+    DOP_RETURN_IF_ERROR(dop_kernel_bench_write(m->bench, sizeof m->step, NULL, VALUES_AT - sizeof m->step, m->diag));
+    for (dop_node_id id = 1; id < g->n_nodes; id++)
         if (m->places[id] && dop_node_at(g, id)->type == DOP_TYPE_u32)
-            st = dop_kernel_bench_write(m->bench, m->places[id], NULL, dop_align_u64(bytes_of(m, id), 4), m->diag);
+            DOP_RETURN_IF_ERROR(
+                dop_kernel_bench_write(m->bench, m->places[id], NULL, dop_align_u64(bytes_of(m, id), 4), m->diag));
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < runs[i].n_args; k++)
             runs[i].args[k] += runs[i].kinds[k] == DOP_RUN_ADDRESS ? base : 0;
-    return st;
+    return DOP_OK;
 }
 
 dop_status
@@ -89,11 +89,12 @@ dop_tune_compile(dop_tune_memory *m, const dop_kernel *k, dop_diag *diag, uint32
 {
     dop_buf spirv = {0};
     uint32_t shared = 0;
-    dop_status st = dop_kernel_compile("--tune", k, m->c->target, diag, &spirv, &shared);
-    if (st == DOP_OK && shared > m->c->target->shared_bytes)
-        st = DOP_FAIL(diag, DOP_E_INPUT, "too much shared memory");
-    if (st == DOP_OK)
-        st = dop_kernel_bench_add(m->bench, &spirv, k->subgroup, k->local, diag, out_kernel);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_kernel_compile("--tune", k, m->c->target, diag, &spirv, &shared));
+    if (shared > m->c->target->shared_bytes)
+        DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT, "too much shared memory"));
+    DOP_TRY(dop_kernel_bench_add(m->bench, &spirv, k->subgroup, k->local, diag, out_kernel));
+error:
     dop_buf_finish(&spirv);
     return st;
 }
@@ -108,7 +109,7 @@ dop_tune_memory_init(dop_compilation *c, const dop_schedule *s, dop_kernel_bench
                              .diag = diag,
                              .places = calloc(s->g.n_nodes, sizeof *out->places),
                              .used = VALUES_AT};
-    return out->places ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return out->places ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 void

@@ -167,7 +167,7 @@ measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *
         if (!counts(s))
             continue;
         uint64_t *keys = dop_arena_alloc(&c.arena, s->g.n_regions * sizeof *keys);
-        st = keys ? time_new(t, &c, s, rounds, again, keys) : DOP_FAIL(t->diag, DOP_E_NOMEM, "out of memory");
+        st = keys ? time_new(t, &c, s, rounds, again, keys) : DOP_NO_MEMORY(t->diag);
         if (st == DOP_OK)
             out->us[out->n] = add_up(t, &c, s, keys);
         snprintf(out->name[out->n], sizeof out->name[0], "%s", dop_schedule_name(s));
@@ -226,10 +226,9 @@ try_one(tuner *t, const dop_target *candidate, const char *name, const char *wha
 static dop_status
 tune_number(tuner *t, uint32_t i)
 {
-    dop_status st = DOP_OK;
-    for (int down = 0; down < 2 && st == DOP_OK; down++) {
+    for (int down = 0; down < 2; down++) {
         bool kept = true, any = false;
-        while (kept && st == DOP_OK && !out_of_time(t)) {
+        while (kept && !out_of_time(t)) {
             dop_target candidate = t->now;
             const char *name;
             uint32_t least;
@@ -240,13 +239,13 @@ tune_number(tuner *t, uint32_t i)
                 break;
             *at = value;
             snprintf(what, sizeof what, "%u", value);
-            st = try_one(t, &candidate, name, what, &kept);
+            DOP_RETURN_IF_ERROR(try_one(t, &candidate, name, what, &kept));
             any = any || kept;
         }
         if (any)
             break;
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Takes rows out of a table for as long as that helps. */
@@ -317,8 +316,8 @@ write_target(const tuner *t, const char *path)
     dop_target_print(&t->builtin, &t->now, &out);
     if (dop_schedule_print(&t->builtin.schedule, &t->now.schedule, &numbers) > 0)
         dop_buf_printf(&out, "schedule:\n%s", numbers.data);
-    dop_status st = out.failed || numbers.failed ? DOP_FAIL(t->diag, DOP_E_NOMEM, "out of memory")
-                                                 : dop_write_file(path, out.data, out.size, t->diag);
+    dop_status st =
+        out.failed || numbers.failed ? DOP_NO_MEMORY(t->diag) : dop_write_file(path, out.data, out.size, t->diag);
     dop_buf_finish(&out);
     dop_buf_finish(&numbers);
     return st;
@@ -352,29 +351,25 @@ dop_tune_target(const char *model, const dop_compilation_options *options, const
     tuner *t = calloc(1, sizeof *t);
     dop_status st = DOP_OK;
     if (!t || !(t->table = calloc(MOST_TIMED, sizeof *t->table)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK) {
-        t->model = model;
-        t->options = *options;
-        t->options.no_spirv = true;
-        t->options.tuning = NULL;
-        t->options.progress = (dop_progress){NULL, NULL};
-        t->diag = diag;
-        t->line = line;
-        t->start_ms = dop_now_ms();
-        t->base = t->now = *options->target;
-        st = dop_target_resolve(t->base.name, diag, &t->builtin);
-    }
-    if (st == DOP_OK)
-        st = dop_kernel_bench_open(diag, &t->bench);
-    if (st == DOP_OK && dop_caps_missing(t->base.caps, dop_kernel_bench_caps(t->bench)->caps))
-        st = DOP_FAIL(diag, DOP_E_DEVICE,
-                      "--tune measures on the device at hand, %s, which is no %s: leave --target out",
-                      dop_kernel_bench_caps(t->bench)->name, t->base.name);
-    if (st == DOP_OK)
-        st = tune_all(t, progress);
-    if (st == DOP_OK)
-        st = write_target(t, out_path);
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    t->model = model;
+    t->options = *options;
+    t->options.no_spirv = true;
+    t->options.tuning = NULL;
+    t->options.progress = (dop_progress){NULL, NULL};
+    t->diag = diag;
+    t->line = line;
+    t->start_ms = dop_now_ms();
+    t->base = t->now = *options->target;
+    DOP_TRY(dop_target_resolve(t->base.name, diag, &t->builtin));
+    DOP_TRY(dop_kernel_bench_open(diag, &t->bench));
+    if (dop_caps_missing(t->base.caps, dop_kernel_bench_caps(t->bench)->caps))
+        DOP_TRY(DOP_FAIL(diag, DOP_E_DEVICE,
+                         "--tune measures on the device at hand, %s, which is no %s: leave --target out",
+                         dop_kernel_bench_caps(t->bench)->name, t->base.name));
+    DOP_TRY(tune_all(t, progress));
+    DOP_TRY(write_target(t, out_path));
+error:
     if (t) {
         dop_kernel_bench_close(t->bench);
         free(t->table);

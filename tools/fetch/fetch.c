@@ -186,7 +186,7 @@ list_files(fetch *f, dop_hub_files *files)
             dop_buf_printf(&url, "%s%s", f->r->endpoint, next.data);
     }
     if (st == DOP_OK && (url.failed || next.failed || answer.failed))
-        st = DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(f->diag);
     dop_buf_finish(&url);
     dop_buf_finish(&next);
     dop_buf_finish(&answer);
@@ -271,7 +271,7 @@ get_bytes(download *d, const char *part)
     put_path(f->curl, d->file->path, &url);
     if (url.failed) {
         dop_buf_finish(&url);
-        return DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(f->diag);
     }
     for (unsigned i = 0; i < TRIES && d->at < d->file->size; i++) {
         if (i > 0)
@@ -328,7 +328,7 @@ check_digest(fetch *f, const dop_hub_file *file, int fd, const char *path, bool 
     EVP_MD_CTX *md = EVP_MD_CTX_new();
     uint8_t *bytes = malloc(PIECE);
     bool ok = md && bytes && EVP_DigestInit_ex(md, git ? EVP_sha1() : EVP_sha256(), NULL);
-    dop_status st = ok ? DOP_OK : DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = ok ? DOP_OK : DOP_NO_MEMORY(f->diag);
     const int len = snprintf(head, sizeof head, "blob %" PRIu64, file->size);
     if (ok && git) /* Git counts the 0 behind the header */
         ok = EVP_DigestUpdate(md, head, (size_t)len + 1);
@@ -431,7 +431,7 @@ get_file(fetch *f, const dop_hub_file *file)
     char *path = NULL, *part = NULL;
     dop_status st = DOP_OK;
     if (asprintf(&path, "%s/%s", f->root, file->path) < 0 || asprintf(&part, "%s.part", path) < 0)
-        st = DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(f->diag);
     const int error = st == DOP_OK ? make_parents(path) : 0;
     bool is = false;
     if (error)
@@ -506,8 +506,8 @@ mark_complete(const fetch *f, const dop_hub_files *files, const dop_hub_file *gg
     for (size_t i = 0; i < files->n; i++)
         if (files->list[i].wanted)
             dop_buf_printf(&text, "%" PRIu64 " %s\n", files->list[i].size, files->list[i].path);
-    dop_status st = marker && !text.failed ? dop_write_file(marker, text.data, text.size, f->diag)
-                                           : DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st =
+        marker && !text.failed ? dop_write_file(marker, text.data, text.size, f->diag) : DOP_NO_MEMORY(f->diag);
     free(marker);
     dop_buf_finish(&text);
     return st;
@@ -535,7 +535,7 @@ check_room(fetch *f)
     struct statvfs disk;
     char *path = strdup(f->root);
     if (!path)
-        return DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(f->diag);
     while (statvfs(path, &disk) != 0 && strrchr(path, '/') > path) /* the folder may not exist yet */
         *strrchr(path, '/') = 0;
     const bool known = statvfs(path, &disk) == 0;
@@ -561,7 +561,7 @@ download_model(fetch *f, char **out_path)
         if (!files.list[i].wanted)
             continue;
         if (asprintf(&path, "%s/%s", f->root, files.list[i].path) < 0)
-            st = DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(f->diag);
         else
             missing += missing_of(path, files.list[i].size);
         free(st == DOP_OK ? path : NULL);
@@ -580,7 +580,7 @@ download_model(fetch *f, char **out_path)
         st = mark_complete(f, &files, gguf);
     if (st == DOP_OK && asprintf(out_path, "%s%s%s", f->root, gguf ? "/" : "", gguf ? gguf->path : "") < 0) {
         *out_path = NULL;
-        st = DOP_FAIL(f->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(f->diag);
     }
     dop_hub_files_finish(&files);
     return st;
@@ -597,12 +597,12 @@ dop_fetch(const dop_fetch_request *request, dop_diag *diag, char **out_path)
     const bool main = strcmp(f.name.revision, "main") == 0;
     if (asprintf(&f.root, "%s/%s%s%s", request->dir, f.name.repo, main ? "" : "@", main ? "" : f.name.revision) < 0) {
         f.root = NULL;
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     }
     if (st != DOP_OK || (*out_path = find_complete(&f)) != NULL)
         goto end;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0 || !(f.curl = curl_easy_init())) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto end;
     }
     if (request->token) {

@@ -78,7 +78,7 @@ dop_hub_name_parse(const char *text, dop_diag *diag, dop_hub_name *out)
     if (out->repo && out->revision && (out->file || !file))
         return DOP_OK;
     dop_hub_name_finish(out);
-    return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return DOP_NO_MEMORY(diag);
 }
 
 /* --- lists of files ------------------------------------------------------------------------------------------------------------- */
@@ -113,7 +113,7 @@ add_file(dop_hub_files *files, const json_t *x, dop_diag *diag)
         const size_t cap = files->cap ? 2 * files->cap : 64;
         dop_hub_file *list = realloc(files->list, cap * sizeof *list);
         if (!list)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         files->list = list;
         files->cap = cap;
     }
@@ -121,7 +121,7 @@ add_file(dop_hub_files *files, const json_t *x, dop_diag *diag)
     *f = (dop_hub_file){.path = strdup(path), .size = (uint64_t)json_integer_value(size)};
     memcpy(f->digest, digest, strlen(digest) + 1);
     if (!f->path)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     files->n++;
     return DOP_OK;
 }

@@ -108,7 +108,7 @@ explain(const download *d, CURLcode code, long status, dop_diag *diag)
     if (code == CURLE_OK)
         return d->out->size ? DOP_OK : DOP_FAIL(diag, DOP_E_INPUT, "the picture cannot be fetched: it has no bytes");
     if (d->out->failed || code == CURLE_OUT_OF_MEMORY)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (d->refused)
         return DOP_FAIL(diag, DOP_E_INPUT, "the picture cannot be fetched: its server's address is not public");
     if (d->too_long || code == CURLE_FILESIZE_EXCEEDED)
@@ -128,7 +128,7 @@ dop_fetch_picture(const dop_fetch_picture_request *request, dop_diag *diag, dop_
     CURL *c = curl_easy_init();
     long status = 0;
     if (!c)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     curl_easy_setopt(c, CURLOPT_URL, request->url);
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");

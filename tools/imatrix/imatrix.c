@@ -1,4 +1,5 @@
 #include "tools/imatrix/imatrix.h"
+#include "plan/plan_names.h"
 
 #include "base/parallel.h"
 #include "ir/interp/interp.h"
@@ -96,7 +97,7 @@ copy_value(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, do
                            n->name);
     copied *grown = realloc(t->values, (t->n_values + 1) * sizeof *grown);
     if (!grown)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     t->values = grown;
     t->values[t->n_values++] = (copied){id, arg, t->bytes, row, n->type};
     t->bytes = dop_align_u64(t->bytes + bytes, 16);
@@ -116,13 +117,13 @@ entry_of(collector *c, const dop_plan_tensor *w, dop_diag *diag, uint32_t *out)
             return DOP_OK;
     dop_imatrix_entry *grown = realloc(m->entries, (m->n + 1) * sizeof *grown);
     if (!grown)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     m->entries = grown;
     dop_imatrix_entry *e = &m->entries[m->n++];
     *e = (dop_imatrix_entry){.name = name, .cols = w->cols, .matrices = w->experts};
     e->sums = calloc((size_t)w->cols * w->experts, sizeof *e->sums);
     e->counts = calloc(w->experts, sizeof *e->counts);
-    return e->sums && e->counts ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return e->sums && e->counts ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 static const dop_plan_tensor *
@@ -170,7 +171,7 @@ add_product(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, d
             return st;
     product *grown = st == DOP_OK ? realloc(t->products, (t->n_products + 1) * sizeof *grown) : NULL;
     if (!grown)
-        return st == DOP_OK ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : st;
+        return st == DOP_OK ? DOP_NO_MEMORY(diag) : st;
     t->products = grown;
     t->products[t->n_products++] = p;
     return DOP_OK;
@@ -181,21 +182,20 @@ static dop_status
 find_products(collector *c, taps *t, dop_diag *diag)
 {
     const dop_plan_schedule *s = t->schedule;
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < s->n_dispatches && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < s->n_dispatches; i++) {
         const dop_plan_dispatch *d = &c->model->plan.dispatches[s->first_dispatch + i];
         if (d->region == 0 || d->region >= t->g->n_regions)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, c->model->plan.path, "the plan is damaged: a dispatch has no region");
         const dop_region *r = &t->g->regions[d->region];
-        for (uint32_t k = 0; k < r->n_nodes && st == DOP_OK; k++) {
+        for (uint32_t k = 0; k < r->n_nodes; k++) {
             const dop_op op = dop_node_at(t->g, r->nodes[k])->op;
             if (op == DOP_OP_row_rms || op == DOP_OP_row_istd)
-                st = refuse(c, d, diag);
+                DOP_RETURN_IF_ERROR(refuse(c, d, diag));
             else if (op == DOP_OP_matmul || op == DOP_OP_matmul_at)
-                st = add_product(c, t, d, r->nodes[k], diag);
+                DOP_RETURN_IF_ERROR(add_product(c, t, d, r->nodes[k], diag));
         }
     }
-    return st;
+    return DOP_OK;
 }
 
 static void
@@ -240,13 +240,14 @@ prepare(collector *c, uint32_t schedule, dop_diag *diag)
     taps *t = &c->of[schedule];
     t->g = &c->graphs[schedule];
     t->schedule = &c->model->plan.schedules[schedule];
-    dop_status st = find_products(c, t, diag);
-    if (st == DOP_OK && t->n_products == 0)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, c->model->plan.path, "the plan has no products with weights");
-    if (st == DOP_OK)
-        st = dop_block_create(&c->model->device, t->bytes,
-                              VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
-                              VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, &t->stage);
+    dop_status st = DOP_OK;
+    DOP_TRY(find_products(c, t, diag));
+    if (t->n_products == 0)
+        DOP_TRY(DOP_FAIL_IN(diag, DOP_E_INPUT, c->model->plan.path, "the plan has no products with weights"));
+    DOP_TRY(dop_block_create(&c->model->device, t->bytes,
+                             VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+                             VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, &t->stage));
+error:
     t->made = st == DOP_OK;
     return st;
 }
@@ -257,8 +258,10 @@ on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_d
     collector *c = user;
     taps *t = &c->of[schedule];
     (void)ticket;
-    dop_status st = t->made ? DOP_OK : prepare(c, schedule, diag);
-    if (st == DOP_OK && !t->commands[form]) {
+    dop_status st = DOP_OK;
+    if (!t->made)
+        DOP_TRY(prepare(c, schedule, diag));
+    if (!t->commands[form]) {
         VkCommandBufferAllocateInfo allocate = {
             .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
             .commandPool = c->pool,
@@ -266,10 +269,11 @@ on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_d
             .commandBufferCount = 1,
         };
         const VkResult r = vkAllocateCommandBuffers(c->model->device.handle, &allocate, &t->commands[form]);
-        st = r == VK_SUCCESS ? dop_replay_record(&c->model->replay, schedule, form, VK_NULL_HANDLE, 0,
-                                                 &(dop_replay_watch){c, on_dispatch}, t->commands[form], diag)
-                             : DOP_VK_FAIL(diag, r, "vkAllocateCommandBuffers");
+        DOP_TRY(r == VK_SUCCESS ? dop_replay_record(&c->model->replay, schedule, form, VK_NULL_HANDLE, 0,
+                                                    &(dop_replay_watch){c, on_dispatch}, t->commands[form], diag)
+                                : DOP_VK_FAIL(diag, r, "vkAllocateCommandBuffers"));
     }
+error:
     c->active = t;
     *out = t->commands[form];
     return st;
@@ -314,7 +318,7 @@ add_entry(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     float *scratch = malloc((size_t)e->cols * sizeof *scratch);
     (void)worker;
     if (!scratch)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < t->n_products; i++) {
         const product *p = &t->products[i];
         if (p->entry != index)
@@ -361,7 +365,7 @@ read_text(collector *c, dop_sequence *sequence, const uint32_t *ids, size_t n, u
 {
     uint32_t *inputs = malloc(window * sizeof *inputs);
     if (!inputs)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = DOP_OK;
     c->all = n;
     for (size_t at = 0; at < n && st == DOP_OK;) {
@@ -393,8 +397,7 @@ dop_imatrix_make(dop_model *model, dop_sequence *sequence, const uint32_t *ids, 
     memset(out, 0, sizeof *out);
     dop_arena_init(&c.arena);
     c.of = calloc(n_schedules, sizeof *c.of);
-    dop_status st =
-        c.of ? dop_check_graphs(&model->plan, &c.arena, diag, &c.graphs) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = c.of ? dop_check_graphs(&model->plan, &c.arena, diag, &c.graphs) : DOP_NO_MEMORY(diag);
     const VkResult r = st == DOP_OK ? vkCreateCommandPool(model->device.handle, &pool, NULL, &c.pool) : VK_SUCCESS;
     if (r != VK_SUCCESS)
         st = DOP_VK_FAIL(diag, r, "vkCreateCommandPool");

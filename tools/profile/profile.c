@@ -1,6 +1,8 @@
 #include "tools/profile/profile.h"
 #include "runtime/model/model.h"
 #include "tools/bench/bench.h"
+#include "tools/profile/profile_stages.h"
+#include "tools/profile/profile_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +107,7 @@ read_queries(dop_profile_collector *c, recorded *r, dop_diag *diag)
         p->n_times += ok;
     }
     if (!ok)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     VkResult res =
         vkGetQueryPoolResults(c->model->device.handle, r->queries, 0, r->n_queries, r->n_queries * sizeof(uint64_t),
                               c->ticks + first, sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
@@ -122,17 +124,17 @@ static dop_status
 read_up_to(dop_profile_collector *c, uint64_t ticket, dop_diag *diag)
 {
     dop_model *s = c->model;
-    dop_status st = dop_device_wait(&s->device, s->replay.timeline, ticket, diag);
-    while (st == DOP_OK) {
+    DOP_RETURN_IF_ERROR(dop_device_wait(&s->device, s->replay.timeline, ticket, diag));
+    while (true) {
         recorded *oldest = NULL;
         for (size_t i = 0; i < c->n_rows; i++)
             if (c->rows[i].ticket && c->rows[i].ticket <= ticket && (!oldest || c->rows[i].order < oldest->order))
                 oldest = &c->rows[i];
         if (!oldest)
             break;
-        st = read_queries(c, oldest, diag);
+        DOP_RETURN_IF_ERROR(read_queries(c, oldest, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -141,7 +143,7 @@ record(dop_profile_collector *c, uint32_t schedule, dop_form form, dop_diag *dia
     const dop_plan_schedule *sched = &c->model->plan.schedules[schedule];
     dop_device *d = &c->model->device;
     if (!grow(&c->rows, c->n_rows, sizeof *c->rows))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     recorded *r = &c->rows[c->n_rows++];
     *r = (recorded){.schedule = schedule, .form = form};
     r->n_queries = 1 + (form == DOP_FORM_BODY ? sched->n_body : sched->n_dispatches);
@@ -238,7 +240,7 @@ dop_profile_attach(dop_model *model, dop_diag *diag, dop_profile *out_profile)
                         info->caps.name);
     dop_profile_collector *c = calloc(1, sizeof *c);
     if (!c)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     p->model = model;
     p->collector = c;
     p->floor_gbps = dop_bench_known_floor(info->caps.name);
@@ -292,7 +294,7 @@ place_times(dop_profile_collector *c, dop_diag *diag)
     dop_profile *p = c->profile;
     p->times = calloc(p->n_times ? p->n_times : 1, sizeof *p->times);
     if (!p->times)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     double ms_per_tick = (double)c->model->device.info.timestamp_period * 1e-6;
     if (p->calibrated && calibrate(c, &c->last)) {
         double ticks = ticks_since(c, c->last.ticks, c->first.ticks);
@@ -345,7 +347,7 @@ dop_profile_stop(dop_profile *profile, dop_diag *diag)
     while (c->n_open > 0)
         dop_profile_end(profile);
     if (st == DOP_OK && c->failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = place_times(c, diag);
     detach(profile);

@@ -82,34 +82,10 @@ void dop_profile_end(dop_profile *profile);
 /* Waits for the device, detaches from the model and sums up. */
 dop_status dop_profile_stop(dop_profile *profile, dop_diag *diag);
 void dop_profile_finish(dop_profile *profile); /* accepts a zeroed one; before the model is closed */
-
-/* profile_stages.c: the stages of persistent dispatches, which the profile then lists like dispatches.  They are measured before
- * dop_profile_stop, while the model is idle, and only if its decode steps are persistent.  Afterwards the sequence's states are
- * no longer valid for further tokens.  Errors: host memory, the device. */
-dop_status dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag);
-/* How many dispatches a replay of the schedule has, and the index of dispatch number i among the plan's. */
-uint32_t dop_profile_n_dispatches(const dop_profile *profile, uint32_t schedule);
-uint32_t dop_profile_dispatch(const dop_profile *profile, uint32_t schedule, uint32_t i);
-/* Replaces the time of a persistent dispatch by those of its stages; dop_profile_stop calls it. */
-dop_status dop_profile_cut_stages(dop_profile *profile, dop_diag *diag);
-
-/* profile_table.c */
-/* Fills groups and totals from steps and times. */
-dop_status dop_profile_sum_up(dop_profile *profile, dop_diag *diag);
-void dop_profile_table(const dop_profile *profile, dop_buf *out);
-
-/* profile_trace.c: trace-event format, as chrome://tracing and Perfetto read it. */
-void dop_profile_trace_json(const dop_profile *profile, dop_buf *out);
-/* profile_html.c: one HTML document without external resources. */
-void dop_profile_html(const dop_profile *profile, dop_buf *out);
 /* The time of a step that is not profiled. */
 typedef struct dop_profile_whole {
     uint32_t schedule;
     double us; /* microseconds of a step */
 } dop_profile_whole;
-/* profile_times.c: stage times for dopplerc --simulate, as YAML.  whole: NULL: not measured. */
-void dop_profile_times_yaml(const dop_profile *profile, const dop_profile_whole *whole, dop_buf *out);
-/* A JSON string with its quotes. */
-void dop_json_string(const char *text, dop_buf *out);
 
 #endif

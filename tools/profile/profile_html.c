@@ -4,9 +4,14 @@
  * The data is one JSON object: host [name, start, end, depth, number], steps [schedule, [times]], schedules
  * {name, dispatches: [label, group, kernel, ops, grid, bytes, barrier]}, tables {title, total, rows: [group, variant,
  * count, total, bytes]}; times in microseconds since the profile began. */
+#include "tools/profile/profile_html.h"
 #include "base/label.h"
 #include "base/program/page.h"
+#include "plan/disasm.h"
+#include "plan/plan_names.h"
 #include "tools/profile/profile.h"
+#include "tools/profile/profile_stages.h"
+#include "tools/profile/profile_trace.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
  * goes through as many rows of the table of stages as an argument says.  So it runs with one stage, with two, and so on to
  * all of them, over and over; what one stage more takes is its share, and the shares add up to the whole.  Weights that a
  * stage requests ahead of its turn count where they are waited for. */
+#include "tools/profile/profile_stages.h"
 #include "runtime/model/model.h"
 #include "tools/profile/profile.h"
 
@@ -44,7 +45,7 @@ prepare(stages *x, dop_diag *diag)
     x->levels = calloc(n, sizeof *x->levels);
     x->widths = calloc(n, sizeof *x->widths);
     if (!x->ticks || !x->ms || !x->levels || !x->widths)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     VkQueryPoolCreateInfo queries = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = 2 * n};
     VkResult r = vkCreateQueryPool(m->device.handle, &queries, NULL, &x->queries);
@@ -57,12 +58,10 @@ clear(stages *x, dop_diag *diag)
 {
     dop_replay *r = &x->model->replay;
     uint64_t ticket;
-    dop_status st = dop_replay_clear(r, DOP_CLEAR_SYNC, diag, &ticket);
-    if (st == DOP_OK)
-        st = dop_replay_wait(r, ticket, diag);
-    if (st == DOP_OK)
-        *dop_plan_runs(dop_replay_step(r), x->schedule) = 0;
-    return st;
+    DOP_RETURN_IF_ERROR(dop_replay_clear(r, DOP_CLEAR_SYNC, diag, &ticket));
+    DOP_RETURN_IF_ERROR(dop_replay_wait(r, ticket, diag));
+    *dop_plan_runs(dop_replay_step(r), x->schedule) = 0;
+    return DOP_OK;
 }
 
 /* A run must not find what the run before left: it takes the other copy, as the next step does. */
@@ -166,26 +165,23 @@ dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag)
     volatile dop_step *step = dop_replay_step(&model->replay);
     uint32_t rounds = 0;
     double start = dop_now_ms(), *shares = calloc(x.schedule->n_stages, sizeof *shares);
-    dop_status st = shares ? dop_replay_wait(&model->replay, model->replay.submitted, diag)
-                           : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = prepare(&x, diag);
-    if (st == DOP_OK &&
-        step->rows[0].position >= model->plan.model->ctx) /* after the last token that there is room for */
+    dop_status st = DOP_OK;
+    DOP_TRY(shares ? dop_replay_wait(&model->replay, model->replay.submitted, diag) : DOP_NO_MEMORY(diag));
+    DOP_TRY(prepare(&x, diag));
+    if (step->rows[0].position >= model->plan.model->ctx)
+        /* after the last token that there is room for */
         step->rows[0].position = model->plan.model->ctx - 1;
-    while (st == DOP_OK && rounds < MOST_ROUNDS && (rounds < LEAST_ROUNDS || dop_now_ms() - start < enough_ms))
-        st = run_round(&x, rounds++, diag);
-    if (st == DOP_OK)
-        st = clear(&x, diag);
-    if (st == DOP_OK && (step->flags & DOP_STEP_STALLED))
-        st = DOP_FAIL(diag, DOP_E_DEVICE,
-                      "the stages of a persistent dispatch stalled: profile with --ordering barriers");
-    if (st == DOP_OK) {
-        make_shares(&x, rounds, shares);
-        profile->staged = schedule;
-        profile->stage_shares = shares;
-        shares = NULL;
-    }
+    while (rounds < MOST_ROUNDS && (rounds < LEAST_ROUNDS || dop_now_ms() - start < enough_ms))
+        DOP_TRY(run_round(&x, rounds++, diag));
+    DOP_TRY(clear(&x, diag));
+    if ((step->flags & DOP_STEP_STALLED))
+        DOP_TRY(DOP_FAIL(diag, DOP_E_DEVICE,
+                         "the stages of a persistent dispatch stalled: profile with --ordering barriers"));
+    make_shares(&x, rounds, shares);
+    profile->staged = schedule;
+    profile->stage_shares = shares;
+    shares = NULL;
+error:
     if (x.queries)
         vkDestroyQueryPool(model->device.handle, x.queries, NULL);
     free(x.ticks);
@@ -220,7 +216,7 @@ dop_profile_cut_stages(dop_profile *p, dop_diag *diag)
     const uint32_t more = p->info.plan->schedules[p->staged].n_stages - 1;
     double *times = calloc(p->n_times + p->n_steps * (size_t)more + 1, sizeof *times);
     if (!times)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     size_t n = 0;
     for (size_t i = 0; i < p->n_steps; i++) {
         dop_profile_step *s = &p->steps[i];

@@ -1,5 +1,9 @@
+#include "tools/profile/profile_table.h"
 #include "base/label.h"
+#include "plan/disasm.h"
+#include "plan/plan_names.h"
 #include "tools/profile/profile.h"
+#include "tools/profile/profile_stages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +77,7 @@ dop_profile_sum_up(dop_profile *profile, dop_diag *diag)
     if (!p->groups || !p->totals || !rows || !used) {
         free(rows);
         free(used);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     for (size_t i = 0; i < p->n_steps; i++) {
         if (!used[p->steps[i].schedule])

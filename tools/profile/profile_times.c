@@ -1,8 +1,12 @@
 /* The profile as stage times: what dopplerc --simulate takes the time of parts from (compiler/parts/stage_times.h says what the
  * rows mean, and reads them). */
+#include "tools/profile/profile_times.h"
 #include "base/label.h"
+#include "plan/plan_names.h"
 #include "tools/bench/bench.h"
 #include "tools/profile/profile.h"
+#include "tools/profile/profile_stages.h"
+#include "tools/profile/profile_trace.h"
 
 #include <string.h>
 

@@ -1,5 +1,9 @@
 /* The profile in trace-event format (a JSON object with "traceEvents"): complete events, times in microseconds. */
+#include "tools/profile/profile_trace.h"
+#include "plan/disasm.h"
+#include "plan/plan_names.h"
 #include "tools/profile/profile.h"
+#include "tools/profile/profile_stages.h"
 
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* Rank 0 of a plan in parts: gives orders and receives answers. */
+#include "plan/plan_names.h"
 #include "runtime/parts/lead/ranks.h"
 
 #include <stdlib.h>
@@ -10,17 +11,16 @@ send_order(dop_ranks *r, uint32_t to, const dop_order *order, dop_diag *diag)
     r->message.size = 0;
     dop_order_encode(order, &r->message);
     if (r->message.failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     return r->wire->send(r->wire->user, to, DOP_LANE_ORDERS, r->message.data, r->message.size, diag);
 }
 
 static dop_status
 send_to_all(dop_ranks *r, const dop_order *order, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (uint32_t i = 1; i < r->wire->n && st == DOP_OK; i++)
-        st = send_order(r, i, order, diag);
-    return st;
+    for (uint32_t i = 1; i < r->wire->n; i++)
+        DOP_RETURN_IF_ERROR(send_order(r, i, order, diag));
+    return DOP_OK;
 }
 
 /* Sends the rows of the last step to rank 1, if they were held back. */
@@ -57,7 +57,7 @@ dop_ranks_start(dop_model *model, const char *path, const dop_open_options *opti
     dop_ranks *r = calloc(1, sizeof *r);
     model->ranks = r;
     if (!r)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     r->wire = options->wire;
     const dop_order order = {.kind = DOP_ORDER_OPEN,
                              .n_rows = (uint32_t)strlen(path) + 1,
@@ -102,7 +102,7 @@ receive_opened(dop_model *m, uint32_t rank, dop_diag *diag, dop_rank_opened *out
     free(*out_schedules);
     *out_schedules = malloc((size_t)out->n_schedules * sizeof **out_schedules + 1);
     if (!*out_schedules)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     memcpy(*out_schedules, bytes + sizeof *out, (size_t)out->n_schedules * sizeof **out_schedules);
     return DOP_OK;
 }
@@ -115,7 +115,7 @@ take_schedules(dop_model *m, const dop_rank_schedule *last, uint32_t n, uint64_t
     *out_most = 0;
     r->schedules = malloc(m->plan.n_schedules * sizeof *r->schedules);
     if (!r->schedules)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     memcpy(r->schedules, m->plan.schedules, m->plan.n_schedules * sizeof *r->schedules);
     for (uint32_t i = 0; i < m->used.n; i++) {
         dop_plan_schedule *s = &r->schedules[m->used.schedules[i]];
@@ -161,10 +161,10 @@ dop_ranks_join(dop_model *model, dop_diag *diag)
     r->results = malloc(most + 1);
     r->shadow = malloc(entries * sizeof *r->shadow + 1);
     if (!r->results || !r->shadow)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < DOP_RANKS_AHEAD; i++)
         if (!(r->started[i] = malloc(sizeof *r->started[i])))
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
     memset(r->shadow, 0xff, entries * sizeof *r->shadow);
     return DOP_OK;
 }
@@ -279,13 +279,11 @@ dop_status
 dop_ranks_run(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag, uint64_t *out_ticket)
 {
     dop_replay *replay = &model->replay;
-    dop_status st = DOP_OK;
     if (!model->ranks->holds)
         return dop_replay_submit(replay, schedule, form, 1, diag, out_ticket);
-    st = dop_replay_submit_pieces(replay, schedule, form, 1, DOP_PIECE_STEP, diag, out_ticket);
-    if (st == DOP_OK)
-        st = send_held(model, diag);
-    return st == DOP_OK ? dop_replay_submit_pieces(replay, schedule, form, 1, DOP_PIECE_OUT, diag, out_ticket) : st;
+    DOP_RETURN_IF_ERROR(dop_replay_submit_pieces(replay, schedule, form, 1, DOP_PIECE_STEP, diag, out_ticket));
+    DOP_RETURN_IF_ERROR(send_held(model, diag));
+    return dop_replay_submit_pieces(replay, schedule, form, 1, DOP_PIECE_OUT, diag, out_ticket);
 }
 
 dop_status
@@ -367,12 +365,9 @@ static dop_status
 size_of(dop_model *m, uint32_t rank, const dop_states *x, dop_diag *diag, uint64_t *out_size)
 {
     const dop_order order = dop_order_of_states(DOP_ORDER_SIZE, x, parity_of(m, x));
-    dop_status st = send_held(m, diag);
-    if (st == DOP_OK)
-        st = send_order(m->ranks, rank, &order, diag);
-    return st == DOP_OK
-               ? dop_ranks_receive_all(m->ranks->wire, rank, DOP_LANE_ANSWERS, out_size, sizeof *out_size, diag)
-               : st;
+    DOP_RETURN_IF_ERROR(send_held(m, diag));
+    DOP_RETURN_IF_ERROR(send_order(m->ranks, rank, &order, diag));
+    return dop_ranks_receive_all(m->ranks->wire, rank, DOP_LANE_ANSWERS, out_size, sizeof *out_size, diag);
 }
 
 uint64_t

@@ -8,30 +8,27 @@ dop_status
 dop_ranks_send_all(const dop_wire *wire, uint32_t to, dop_wire_lane lane, const void *bytes, uint64_t size,
                    dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (uint64_t at = 0, piece; at < size && st == DOP_OK; at += piece) {
+    for (uint64_t at = 0, piece; at < size; at += piece) {
         piece = size - at < DOP_WIRE_MOST ? size - at : DOP_WIRE_MOST;
-        st = wire->send(wire->user, to, lane, (const uint8_t *)bytes + at, (size_t)piece, diag);
+        DOP_RETURN_IF_ERROR(wire->send(wire->user, to, lane, (const uint8_t *)bytes + at, (size_t)piece, diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 dop_status
 dop_ranks_receive_all(const dop_wire *wire, uint32_t from, dop_wire_lane lane, void *bytes, uint64_t size,
                       dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (uint64_t at = 0; at < size && st == DOP_OK;) {
+    for (uint64_t at = 0; at < size;) {
         const uint8_t *message;
         size_t n;
-        st = wire->receive(wire->user, from, lane, diag, &message, &n);
-        if (st == DOP_OK && (n == 0 || n > size - at))
-            st = DOP_FAIL(diag, DOP_E_INTERNAL, "%zu bytes where %llu are left", n, (unsigned long long)(size - at));
-        if (st == DOP_OK)
-            memcpy((uint8_t *)bytes + at, message, n);
+        DOP_RETURN_IF_ERROR(wire->receive(wire->user, from, lane, diag, &message, &n));
+        if ((n == 0 || n > size - at))
+            return DOP_FAIL(diag, DOP_E_INTERNAL, "%zu bytes where %llu are left", n, (unsigned long long)(size - at));
+        memcpy((uint8_t *)bytes + at, message, n);
         at += n;
     }
-    return st;
+    return DOP_OK;
 }
 
 static uint64_t
@@ -45,10 +42,10 @@ dop_ranks_send_rows(const dop_model *model, const dop_wire *wire, uint32_t sched
 {
     dop_part_value values[DOP_PART_MAX_VALUES];
     const uint32_t n_values = dop_part_outputs(model, schedule, values);
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < n_values && st == DOP_OK; i++)
-        st = dop_ranks_send_all(wire, wire->rank + 1, DOP_LANE_ROWS, values[i].bytes, bytes_of(&values[i], n), diag);
-    return st;
+    for (uint32_t i = 0; i < n_values; i++)
+        DOP_RETURN_IF_ERROR(
+            dop_ranks_send_all(wire, wire->rank + 1, DOP_LANE_ROWS, values[i].bytes, bytes_of(&values[i], n), diag));
+    return DOP_OK;
 }
 
 void

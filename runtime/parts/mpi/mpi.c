@@ -123,7 +123,7 @@ make_ring(dop_mpi *m, dop_mpi_ring *r, uint32_t lane, int from, dop_diag *diag)
     r->requests = calloc(r->depth, sizeof(MPI_Request));
     if (!r->buffers || !r->requests) {
         r->depth = 0;
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     for (uint32_t i = 0; i < r->depth; i++)
         r->requests[i] = MPI_REQUEST_NULL;
@@ -144,7 +144,7 @@ make_rings(dop_mpi *m, dop_diag *diag)
     m->out = calloc(n, sizeof *m->out);
     m->in = calloc(n, sizeof *m->in);
     if (!m->out || !m->in)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 1; i < n && rank == 0 && st == DOP_OK; i++) {
         st = make_ring(m, &m->out[i][DOP_LANE_ORDERS], DOP_LANE_ORDERS, -1, diag);
         if (st == DOP_OK)
@@ -184,7 +184,7 @@ find_places(dop_mpi *m, dop_diag *diag)
     dop_mpi_place own = {.pid = getpid()};
     m->places = calloc(m->wire.n, sizeof *m->places);
     if (!m->places)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     (void)MPI_Get_processor_name(name, &n);
     snprintf(own.host, sizeof own.host, "%.63s", name);
     snprintf(m->wire.name, sizeof m->wire.name, "%s", own.host);
@@ -207,7 +207,7 @@ dop_mpi_start(const dop_mpi_options *options, dop_diag *diag, dop_mpi **out_mpi)
     *out_mpi = NULL;
     dop_mpi *m = calloc(1, sizeof *m);
     if (!m)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if ((code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)) != MPI_SUCCESS) {
         free(m);
         return fail_mpi(code, "MPI_Init_thread", diag);

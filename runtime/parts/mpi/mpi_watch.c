@@ -189,7 +189,7 @@ dop_mpi_watch_start(dop_mpi *mpi, dop_diag *diag)
     m->n_peers = m->wire.rank == 0 ? m->wire.n - 1 : 1;
     m->peers = calloc(m->n_peers + 1, sizeof *m->peers);
     if (!m->peers)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < m->n_peers; i++)
         m->peers[i] = (dop_mpi_peer){.rank = m->wire.rank == 0 ? i + 1 : 0,
                                      .receive = MPI_REQUEST_NULL,

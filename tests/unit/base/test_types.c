@@ -6,6 +6,7 @@
 #include "ir/interp/interp.h"
 #include "kernels/emit/weight_types.h"
 #include "tools/check/check.h"
+#include "tools/check/check_unpack.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

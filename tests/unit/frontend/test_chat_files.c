@@ -4,6 +4,8 @@
 #include "tests/unit/tokenizer_util.h"
 #include "text/chat/chat.h"
 #include "text/import/chat_files.h"
+#include "text/import/tokenizer_gguf.h"
+#include "text/import/tokenizer_hf.h"
 
 #include <sys/stat.h>
 

@@ -2,6 +2,7 @@
  * the weights, whose number is the published one (and "windows", where it is there, that of layers with a window), or is refused by a
  * name that docs/models.md lists as not supported. */
 #include "frontend/hf/hf.h"
+#include "frontend/hf/import.h"
 #include "tests/unit/import_util.h"
 
 #include <math.h>

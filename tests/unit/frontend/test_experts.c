@@ -4,14 +4,19 @@
 
 #include "compiler/pack/pack.h"
 #include "compiler/pack/quant.h"
+#include "frontend/facts/names.h"
 #include "frontend/gguf/gguf_import.h"
+#include "frontend/gguf/import.h"
+#include "frontend/gguf/open.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/weights.h"
 #include "kernels/emit/weight_types.h"
 #include "tests/unit/buf_align.h"
 #include "tests/unit/checkpoint_leaves.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/test_ir_util.h"
 #include "tools/check/check.h"
+#include "tools/check/check_weights.h"
 
 enum { EXPERTS = 3, HIDDEN = 256, WIDTH = 40, VOCAB = 8, MOST = WIDTH * HIDDEN };
 

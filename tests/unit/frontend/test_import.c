@@ -1,6 +1,7 @@
 /* What importers make of models that load: facts, weights, the text side. */
 #include "compiler/pack/pack_rows.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/import.h"
 #include "tests/unit/import_util.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Models that must not load: each gives its one message.  The damaged files are made here from the golden ones. */
 #include "base/format/safetensors.h"
 #include "frontend/facts/import.h"
+#include "frontend/families/families.h"
 #include "tests/unit/import_util.h"
 
 /* ---- config.json -------------------------------------------------------------------------------------------------- */

@@ -2,11 +2,12 @@
  * logits; the published files give their published ids; damaged metadata gives its message. */
 #include "base/format/gguf.h"
 #include "frontend/build/build.h"
-#include "frontend/facts/import.h"
+#include "frontend/families/families.h"
 #include "tests/unit/hf_to_gguf.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
 #include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_gguf.h"
 
 #include <math.h>
 

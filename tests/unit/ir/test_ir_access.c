@@ -1,5 +1,6 @@
 /* The one form of accesses (ir/graph/access.h): what the names of ops.def are in it, whether a tile holds what is read, that shapes agree
  * with it, and products that the interpreter computes straight from it. */
+#include "ir/interp/interp_access.h"
 #include "tests/unit/test_ir_util.h"
 
 #include "ir/graph/access.h"

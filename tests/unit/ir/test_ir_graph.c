@@ -1,4 +1,9 @@
 /* Arena, types, op table, and the graph's own functions. */
+#include "ir/graph/access.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/graph_add.h"
+#include "ir/graph/ops.h"
+#include "ir/region/graph_regions.h"
 #include "tests/unit/test_ir_util.h"
 
 Test(ir_arena, aligned_zeroed_separate)

@@ -1,4 +1,5 @@
 /* The reference interpreter against small oracles written here from the definitions, at odd sizes. */
+#include "ir/graph/graph_add.h"
 #include "tests/unit/test_ir_util.h"
 
 #include <math.h>

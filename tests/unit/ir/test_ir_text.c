@@ -1,4 +1,6 @@
 /* The golden text: what is printed reads back to the same bytes, what is wrong is refused with its place. */
+#include "ir/graph/ops.h"
+#include "ir/region/graph_regions.h"
 #include "tests/unit/test_ir_util.h"
 
 #include <locale.h>

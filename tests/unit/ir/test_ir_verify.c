@@ -1,4 +1,5 @@
 /* The verifier: every invariant broken once, each with its message; and what must pass. */
+#include "ir/graph/graph_add.h"
 #include "tests/unit/test_ir_util.h"
 
 #include "ir/region/region.h"

@@ -1,5 +1,7 @@
 /* Statements of kernels: where barriers and loads ahead are put, and what the verifier finds. */
+#include "kernels/nest/finish.h"
 #include "kernels/nest/nest.h"
+#include "kernels/nest/print.h"
 #include "kernels/nest/reduce.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,7 @@
 /* The plan loader: a good plan, a damaged one, a hostile one whose digests are right. */
+#include "plan/disasm.h"
+#include "plan/plan_names.h"
+#include "plan/plan_ranges.h"
 #include "tests/unit/plan_builder.h"
 
 #include "plan/plan_weights.h"

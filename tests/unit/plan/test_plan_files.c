@@ -1,4 +1,5 @@
 /* Plans whose weights are in other files: a file beside the plan, and ranges of the model's own. */
+#include "plan/plan_ranges.h"
 #include "tests/unit/plan_builder.h"
 
 #include "base/storage/types.h"

@@ -1,6 +1,11 @@
 /* The choice between barriers and a persistent dispatch, and the way back from one that stalls, on a hand-made plan.
  * Also: a grid that is made on the device.  Needs runtime/device/device.h's Vulkan device. */
+#include "plan/disasm.h"
 #include "runtime/model/model.h"
+#include "runtime/model/model_load.h"
+#include "runtime/model/ordering.h"
+#include "runtime/model/probe.h"
+#include "runtime/step/step_ahead.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>

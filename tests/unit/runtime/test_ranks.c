@@ -3,6 +3,7 @@
  * its sequences must have been done there too.  Needs runtime/device/device.h's Vulkan device.  Real parts: tests/golden/ranks.sh. */
 #include "plan/chunks.h"
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/step_rows.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>

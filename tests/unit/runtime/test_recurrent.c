@@ -1,6 +1,9 @@
 /* Sequences of a model whose steps replace states, with a key and value cache beside them: whatever happens between two
  * steps, the next one finds the states of the sequence's tokens.  Needs runtime/device/device.h's Vulkan device. */
 #include "runtime/model/model.h"
+#include "runtime/model/ordering.h"
+#include "runtime/model/probe.h"
+#include "runtime/step/step_ahead.h"
 #include "tests/unit/ir_plan.h"
 
 #include <criterion/criterion.h>

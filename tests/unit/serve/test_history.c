@@ -1,4 +1,5 @@
 /* Conversations as clients send them: what the model's template is given of them. */
+#include "serve/api/api_history.h"
 #include "tests/unit/tokenizer_util.h"
 
 #include "serve/api/api_internal.h"

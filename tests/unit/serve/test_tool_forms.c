@@ -1,6 +1,10 @@
 /* Forms of calls found by rendering templates: small ones of our own that imitate the families', and real ones where they are there.
  * What a template writes of a call is read back as that call, and the grammar of a required call takes it. */
+#include "serve/api/api_history.h"
+#include "serve/api/api_require.h"
+#include "serve/api/api_tools.h"
 #include "tests/unit/tokenizer_util.h"
+#include "text/import/tokenizer_hf.h"
 
 #include "serve/api/api_internal.h"
 #include "text/grammar/grammar.h"

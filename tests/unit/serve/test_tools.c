@@ -1,5 +1,6 @@
 /* How answers are read that may call tools: in the forms of several families' templates, whole and as they come. */
 #include "serve/api/api_internal.h"
+#include "serve/api/api_tools.h"
 
 #include <criterion/criterion.h>
 

@@ -2,6 +2,7 @@
  * an independent reading of the schema, or a regular expression, says; and what is refused says why. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tests/unit/tokenizer_util.h"
+#include "text/import/tokenizer_hf.h"
 
 #include "runtime/sample/sampling.h"
 #include "text/grammar/grammar.h"

@@ -1,5 +1,6 @@
 /* Token ids against vectors made by other programs. */
 #include "tests/unit/tokenizer_util.h"
+#include "text/import/tokenizer_hf.h"
 
 static void
 check_family(const char *name)

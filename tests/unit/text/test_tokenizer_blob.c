@@ -1,5 +1,6 @@
 /* The binary form: round trip, determinism, damage. */
 #include "tests/unit/tokenizer_util.h"
+#include "text/import/tokenizer_hf.h"
 
 #define DEMO DOP_SOURCE_DIR "/examples/shakespeare-gemma3"
 

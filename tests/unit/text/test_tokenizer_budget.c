@@ -2,6 +2,7 @@
 #include "base/encoding/utf8.h"
 #include "base/os/clock.h"
 #include "tests/unit/tokenizer_util.h"
+#include "text/import/tokenizer_json.h"
 #include "text/tokenizer/normal_form.h"
 
 #include <time.h>

@@ -2,6 +2,7 @@
 #include "base/format/gguf.h"
 #include "tests/unit/buf_align.h"
 #include "tests/unit/tokenizer_util.h"
+#include "text/import/tokenizer_gguf.h"
 
 static dop_tokenizer *
 open_tokenizer(const char *path)

@@ -1,5 +1,7 @@
 /* The components of tokenizer.json one by one, on a small vocabulary; what is refused and how it is named. */
 #include "tests/unit/tokenizer_util.h"
+#include "text/import/tokenizer_facts.h"
+#include "text/import/tokenizer_json.h"
 
 /* A tokenizer of characters: every ASCII letter and some marks are tokens, "ab" and "abc" and "\u2581a" are merged. */
 static dop_status

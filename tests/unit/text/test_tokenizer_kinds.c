@@ -3,6 +3,9 @@
 #include "base/encoding/protobuf.h"
 #include "base/format/gguf.h"
 #include "tests/unit/tokenizer_util.h"
+#include "text/import/tokenizer_gguf.h"
+#include "text/import/tokenizer_hf.h"
+#include "text/import/tokenizer_json.h"
 
 #define OWN DOP_SOURCE_DIR "/tests/tokenizers/"
 

@@ -6,6 +6,9 @@
 #include "runtime/model/model.h"
 #include "tests/unit/plan_builder.h"
 #include "tools/profile/profile.h"
+#include "tools/profile/profile_html.h"
+#include "tools/profile/profile_table.h"
+#include "tools/profile/profile_trace.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>

@@ -2,7 +2,7 @@
 #include "base/program/names.h"
 #include "runtime/library/output.h"
 #include "tests/unit/plan_builder.h"
-#include "text/import/tokenizer_files.h"
+#include "text/import/tokenizer_hf.h"
 #include "tools/doppler-exec/common/cli.h"
 
 #include <criterion/criterion.h>

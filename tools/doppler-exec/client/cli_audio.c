@@ -1,6 +1,7 @@
 /* --audio: speech to text. */
 #include "tools/doppler-exec/client/cli_audio.h"
 #include "tools/doppler-exec/client/cli_generate.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,15 +35,16 @@ print_transcript(work *w, dop_diag *diag)
     size_t n = 0;
     if (!cli->json && !cli->srt && !cli->vtt)
         return dop_cli_print("\n", 1, diag);
-    dop_status st = dop_transcript_write(&w->transcript,
-                                         cli->srt   ? DOP_TRANSCRIPT_SRT
-                                         : cli->vtt ? DOP_TRANSCRIPT_VTT
-                                                    : DOP_TRANSCRIPT_VERBOSE,
-                                         diag, &text, &n);
-    if (st == DOP_OK)
-        st = dop_cli_print(text, n, diag);
-    if (st == DOP_OK && cli->json)
-        st = dop_cli_print("\n", 1, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_transcript_write(&w->transcript,
+                                 cli->srt   ? DOP_TRANSCRIPT_SRT
+                                 : cli->vtt ? DOP_TRANSCRIPT_VTT
+                                            : DOP_TRANSCRIPT_VERBOSE,
+                                 diag, &text, &n));
+    DOP_TRY(dop_cli_print(text, n, diag));
+    if (cli->json)
+        DOP_TRY(dop_cli_print("\n", 1, diag));
+error:
     dop_free(text);
     return st;
 }

@@ -1,5 +1,6 @@
 /* Messages to the text and ids that a model's chat format makes of them. */
 #include "tools/doppler-exec/client/cli_chat.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include "tools/doppler-exec/client/cli_images.h"
 
@@ -59,14 +60,15 @@ dop_cli_chat_open(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_
     dop_status st = DOP_OK;
     *out_chat = NULL;
     if (cli->chat_template)
-        st = open_template(cli->chat_template, diag, out_chat);
+        DOP_TRY(open_template(cli->chat_template, diag, out_chat));
     else if (dop_text_has_chat(text))
-        st = dop_chat_of_text(text, diag, out_chat);
-    if (st == DOP_OK && *out_chat && cli->system)
-        st = try_system(cli, *out_chat, text, diag);
-    else if (st == DOP_OK && !*out_chat && cli->system)
-        st = DOP_FAIL(diag, DOP_E_INPUT,
-                      "--system: the model has no chat template; give one with --chat-template NAME|FILE");
+        DOP_TRY(dop_chat_of_text(text, diag, out_chat));
+    if (*out_chat && cli->system)
+        DOP_TRY(try_system(cli, *out_chat, text, diag));
+    else if (!*out_chat && cli->system)
+        DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT,
+                         "--system: the model has no chat template; give one with --chat-template NAME|FILE"));
+error:
     if (st != DOP_OK) {
         dop_chat_destroy(*out_chat);
         *out_chat = NULL;
@@ -101,17 +103,17 @@ dop_cli_chat_ids(const dop_chat *chat, const dop_text *text, const char *system,
     if (all)
         dop_json_encode(&json, all);
     json_decref(all);
-    dop_status st = !all || json.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
-    if (st == DOP_OK && images && images->n > 0) {
+    dop_status st = DOP_OK;
+    if (!all || json.failed)
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    if (images && images->n > 0) {
         const unsigned special = (unsigned)DOP_TEXT_ADD_SPECIAL | DOP_TEXT_ONCE | DOP_TEXT_PARSE_SPECIAL;
-        st = dop_chat_text(chat, text, json.data, json.size, 0, diag, &rendered, &n);
-        if (st == DOP_OK)
-            st = dop_cli_images_encode(images, text, rendered, n, special, diag, out_ids);
-    } else if (st == DOP_OK) {
-        st = dop_chat_ids(chat, text, json.data, json.size, 0, diag, &ids, &n);
-        if (st == DOP_OK)
-            dop_cli_take_ids(ids, n, out_ids);
-    }
+        DOP_TRY(dop_chat_text(chat, text, json.data, json.size, 0, diag, &rendered, &n));
+        DOP_TRY(dop_cli_images_encode(images, text, rendered, n, special, diag, out_ids));
+    } else
+        DOP_TRY(dop_chat_ids(chat, text, json.data, json.size, 0, diag, &ids, &n));
+    dop_cli_take_ids(ids, n, out_ids);
+error:
     dop_free(rendered);
     dop_buf_finish(&json);
     return st;
@@ -125,7 +127,7 @@ dop_chat_add_message(json_t *messages, const char *role, const char *text, size_
         return DOP_FAIL(diag, DOP_E_INPUT, "the message is not valid UTF-8");
     json_t *message = json_pack("{s:s, s:o}", "role", role, "content", content);
     if (!message || json_array_append_new(messages, message) != 0)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     return DOP_OK;
 }
 
@@ -135,15 +137,18 @@ dop_cli_images_message(const dop_cli_images *x, size_t n, json_t *messages, cons
 {
     char *marked = NULL;
     const size_t said = len;
-    dop_status st = n > 0 ? dop_images_mark(x->images, text, len, n, diag, &marked, &len) : DOP_OK;
-    if (st == DOP_OK)
-        st = dop_chat_add_message(messages, "user", marked ? marked : text, len, diag);
-    if (st == DOP_OK && n > 0) { /* beside what templates read */
+    dop_status st = DOP_OK;
+    if (n > 0)
+        DOP_TRY(dop_images_mark(x->images, text, len, n, diag, &marked, &len));
+    DOP_TRY(dop_chat_add_message(messages, "user", marked ? marked : text, len, diag));
+    if (n > 0) {
+        /* beside what templates read */
         json_t *message = json_array_get(messages, json_array_size(messages) - 1);
         if (json_object_set_new(message, "n_images", json_integer((json_int_t)n)) ||
             json_object_set_new(message, "said", json_stringn(text, said)))
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            DOP_TRY(DOP_NO_MEMORY(diag));
     }
+error:
     dop_free(marked);
     return st;
 }
@@ -151,10 +156,9 @@ dop_cli_images_message(const dop_cli_images *x, size_t n, json_t *messages, cons
 dop_status
 dop_chat_add_stops(const dop_chat *chat, dop_texts *stops, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (const char *const *s = dop_chat_stops(chat); s && *s && st == DOP_OK; s++)
-        st = dop_texts_push(stops, *s, diag);
-    return st;
+    for (const char *const *s = dop_chat_stops(chat); s && *s; s++)
+        DOP_RETURN_IF_ERROR(dop_texts_push(stops, *s, diag));
+    return DOP_OK;
 }
 
 static dop_status
@@ -177,7 +181,7 @@ dop_chat_prompt(const dop_cli *cli, dop_cli_generation *gen, const dop_buf *mess
         return DOP_FAIL(diag, DOP_E_USAGE, "--chat takes a prompt in words: -p or -f");
     json_t *messages = json_array();
     if (!messages)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if ((st = dop_cli_chat_open(cli, gen->text, diag, &chat)) != DOP_OK || (st = have_chat(chat, diag)) != DOP_OK ||
         (st = dop_chat_add_stops(chat, &gen->stops, diag)) != DOP_OK ||
         (st = dop_cli_images_message(images, images->n, messages, message->data ? message->data : "", message->size,
@@ -208,7 +212,7 @@ add_system(const char *system, dop_buf *io_json, dop_diag *diag)
     const bool failed = !all;
     json_decref(all);
     json_decref(root);
-    return failed || io_json->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return failed || io_json->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 dop_status

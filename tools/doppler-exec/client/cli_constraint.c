@@ -1,4 +1,5 @@
 #include "tools/doppler-exec/client/cli_constraint.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "base/program/names.h"
 #include "tools/doppler-exec/client/cli_editor.h"
 #include "tools/doppler-exec/client/cli_talk.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -60,11 +61,10 @@ keep_or_restore(converse *c, bool keep, const char *file, dop_diag *diag)
     const char *path = file[0] ? file : t->cli->session, *name = keep ? "save" : "load";
     if (!path)
         return DOP_FAIL(diag, DOP_E_USAGE, "/%s needs a file: /%s FILE, or --session FILE at the start", name, name);
-    dop_status st = keep ? dop_talk_save(t, path, diag) : dop_talk_load(t, path, diag);
-    if (st == DOP_OK)
-        fprintf(stderr, "doppler-exec: %s %s, %zu turn%s\n", keep ? "kept in" : "restored from", path, t->n_turns,
-                t->n_turns == 1 ? "" : "s");
-    return st;
+    DOP_RETURN_IF_ERROR(keep ? dop_talk_save(t, path, diag) : dop_talk_load(t, path, diag));
+    fprintf(stderr, "doppler-exec: %s %s, %zu turn%s\n", keep ? "kept in" : "restored from", path, t->n_turns,
+            t->n_turns == 1 ? "" : "s");
+    return DOP_OK;
 }
 
 static dop_status
@@ -122,12 +122,12 @@ do_undo(converse *c, const char *rest, dop_diag *diag)
 {
     char *line = NULL;
     (void)rest;
-    dop_status st = dop_talk_undo(&c->talk, diag, &line);
-    if (st == DOP_OK) {
-        fputs("doppler-exec: forgot ", stderr);
-        quote(line ? line : "");
-        fprintf(stderr, " and its answer; %zu turn%s left\n", c->talk.n_turns, c->talk.n_turns == 1 ? " is" : "s are");
-    }
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_talk_undo(&c->talk, diag, &line));
+    fputs("doppler-exec: forgot ", stderr);
+    quote(line ? line : "");
+    fprintf(stderr, " and its answer; %zu turn%s left\n", c->talk.n_turns, c->talk.n_turns == 1 ? " is" : "s are");
+error:
     free(line);
     return st;
 }
@@ -154,12 +154,11 @@ do_drop(converse *c, const char *rest, dop_diag *diag)
     const unsigned long n = rest[0] ? strtoul(rest, &end, 10) : 1;
     if (n == 0 || (end && *end) || rest[0] == '-')
         return DOP_FAIL(diag, DOP_E_USAGE, "/drop takes a number of turns, or auto");
-    dop_status st = dop_talk_drop(&c->talk, n, diag, &dropped);
-    if (st == DOP_OK && dropped == 0)
+    DOP_RETURN_IF_ERROR(dop_talk_drop(&c->talk, n, diag, &dropped));
+    if (dropped == 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "there is nothing to forget");
-    if (st == DOP_OK)
-        fprintf(stderr, "doppler-exec: forgot the oldest %zu of %zu turns\n", dropped, dropped + c->talk.n_turns);
-    return st;
+    fprintf(stderr, "doppler-exec: forgot the oldest %zu of %zu turns\n", dropped, dropped + c->talk.n_turns);
+    return DOP_OK;
 }
 
 static dop_status do_help(converse *c, const char *rest, dop_diag *diag);
@@ -237,7 +236,7 @@ command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
     while (i < N_COMMANDS && (strlen(commands[i].name) != n || strncmp(line, commands[i].name, n) != 0))
         i++;
     if (!argument)
-        *io_st = DOP_FAIL(io_fatal, DOP_E_NOMEM, "out of memory");
+        *io_st = DOP_NO_MEMORY(io_fatal);
     else if (i == N_COMMANDS)
         fprintf(stderr, "doppler-exec: unknown command %.*s; /help lists them\n", (int)n, line);
     else if (argument[0] && !commands[i].has_argument)
@@ -367,7 +366,7 @@ talk_on(converse *c, dop_diag *diag)
         const char *text = c->text.data;
         const size_t n = c->text.size;
         if (c->text.failed)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         if (kind == DOP_LINE_INTERRUPTED || n == 0 || (t->full && strspn(text, " \t\n") == n))
             continue;
         const bool slash = !c->raw && text[0] == '/';
@@ -404,13 +403,14 @@ start(converse *c, dop_cli *cli, dop_diag *diag)
     }
     const dop_editor_options how = {
         .history = cli->history_file, .commands = names, .n_commands = N_COMMANDS, .quiet = cli->quiet};
-    dop_status st = dop_editor_open(&how, diag, &c->editor);
-    if (st == DOP_OK && dop_editor_at_terminal(c->editor)) {
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_editor_open(&how, diag, &c->editor));
+    if (dop_editor_at_terminal(c->editor)) {
         c->talk.full = ask;
         c->talk.user = c;
     }
-    if (st == DOP_OK)
-        st = talk_on(c, diag);
+    DOP_TRY(talk_on(c, diag));
+error:
     dop_editor_close(c->editor);
     return st;
 }

@@ -1,6 +1,7 @@
 /* --draw: a picture of a text, as PNG. */
 #include "base/program/progress_line.h"
 #include "tools/doppler-exec/client/cli_generate.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <doppler/draw.h>
 

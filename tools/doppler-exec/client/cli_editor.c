@@ -345,7 +345,7 @@ open_terminal(dop_editor *e, dop_diag *diag)
     e->history = load(e->options.history);
     e->el = el_init("doppler-exec", stdin, e->out, e->out);
     if (!e->history || !e->el)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     el_set(e->el, EL_CLIENTDATA, e);
     el_set(e->el, EL_PROMPT, prompt_of);
     el_set(e->el, EL_EDITOR, "emacs");
@@ -365,7 +365,7 @@ dop_editor_open(const dop_editor_options *options, dop_diag *diag, dop_editor **
     dop_editor *e = *out_editor = calloc(1, sizeof *e);
     dop_status st = DOP_OK;
     if (!e)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     e->options = *options;
     e->wake[0] = e->wake[1] = -1;
     e->out = isatty(STDERR_FILENO) ? stderr : stdout;

@@ -1,6 +1,8 @@
 /* --embed, --rerank and --score: texts as vectors and scores. */
 #include "base/json/json.h"
+#include "tools/doppler-exec/client/cli_logits.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -84,12 +86,12 @@ end_text(work *w, size_t from, size_t second, dop_diag *diag)
         const size_t cap = w->cap ? 2 * w->cap : 64;
         dop_token_text *texts = realloc(w->texts, cap * sizeof *texts);
         if (!texts)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         w->texts = texts;
         w->cap = cap;
     }
     if (w->ids.failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const size_t n = w->ids.count - from;
     w->texts[w->n++] = (dop_token_text){.n = (uint32_t)n, .second = (uint32_t)(second > from ? second - from : n)};
     return DOP_OK;
@@ -107,7 +109,7 @@ add_text(work *w, const char *query, const char *bytes, size_t len, dop_diag *di
         dop_buf_puts(&whole, w->prompt ? w->prompt : "");
         dop_buf_append(&whole, bytes, len);
         dop_status st = whole.failed
-                            ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                            ? DOP_NO_MEMORY(diag)
                             : dop_cli_encode(w->text, whole.data, whole.size, dop_cli_special(w->cli), diag, &w->ids);
         dop_buf_finish(&whole);
         return st == DOP_OK ? end_text(w, from, 0, diag) : st;
@@ -182,7 +184,7 @@ compute(work *w, dop_diag *diag)
         w->texts[i].ids = w->texts[i].n > 0 ? w->ids.data + at : NULL;
     w->vectors = calloc(w->n * w->width + 1, sizeof *w->vectors);
     if (!w->vectors)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const double start = dop_now_ms();
     dop_status st = dop_model_embed(w->model, w->texts, w->n, w->pooling, diag, w->vectors);
     w->ms = dop_now_ms() - start;
@@ -231,16 +233,16 @@ print_lines(const work *w, dop_diag *diag)
 {
     dop_buf out = {0};
     dop_status st = DOP_OK;
-    for (size_t i = 0; i < w->n && st == DOP_OK; i++) {
+    for (size_t i = 0; i < w->n; i++) {
         append_vector(w->vectors + i * w->width, w->width, &out);
         dop_buf_puts(&out, "\n");
         if (out.size > 1 << 16) {
-            st = dop_cli_print(out.data, out.size, diag);
+            DOP_TRY(dop_cli_print(out.data, out.size, diag));
             out.size = 0;
         }
     }
-    if (st == DOP_OK)
-        st = dop_cli_print_buf(&out, diag);
+    DOP_TRY(dop_cli_print_buf(&out, diag));
+error:
     dop_buf_finish(&out);
     return st;
 }
@@ -257,7 +259,7 @@ write_rows(work *w, dop_diag *diag)
                            "--embed=all needs a plan that encodes texts, and this one advances sequences");
     w->vectors = calloc(w->ids.count * w->width + 1, sizeof *w->vectors);
     if (!w->vectors)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     const dop_value in = {"tokens", w->ids.data, w->ids.count}, out = {"rows", w->vectors, w->ids.count * w->width};
     const double start = dop_now_ms();
     dop_status st = dop_program_run(w->model, w->program.name, &in, 1, &out, 1, diag);
@@ -284,13 +286,12 @@ read_prompt(work *w, dop_diag *diag)
 {
     dop_buf text = {0};
     const char *needed = w->cli->prompt ? "-p" : w->cli->file ? "-f" : NULL;
-    dop_status st = dop_cli_text(w->cli, w->model, needed, diag, &w->text);
-    if (st == DOP_OK)
-        st = choose_prompt(w, diag);
-    if (st == DOP_OK)
-        st = dop_cli_prompt(w->cli, NULL, diag, &w->ids, &text);
-    if (st == DOP_OK)
-        st = w->text && needed ? add_text(w, NULL, text.data, text.size, diag) : end_text(w, 0, 0, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_cli_text(w->cli, w->model, needed, diag, &w->text));
+    DOP_TRY(choose_prompt(w, diag));
+    DOP_TRY(dop_cli_prompt(w->cli, NULL, diag, &w->ids, &text));
+    DOP_TRY(w->text && needed ? add_text(w, NULL, text.data, text.size, diag) : end_text(w, 0, 0, diag));
+error:
     dop_buf_finish(&text);
     return st;
 }
@@ -300,22 +301,21 @@ dop_mode_embed(dop_cli *cli, dop_diag *diag)
 {
     work w = {.cli = cli, .pooling = pooling_named(cli->embed)};
     const bool lines = is_jsonl(cli->file), all = strcmp(cli->embed, "all") == 0;
-    dop_status st = open_work(&w, diag);
-    if (st == DOP_OK && lines)
-        st = dop_cli_text(cli, w.model, NULL, diag, &w.text);
-    if (st == DOP_OK && lines)
-        st = choose_prompt(&w, diag);
-    if (st == DOP_OK)
-        st = lines ? read_lines(&w, NULL, diag) : read_prompt(&w, diag);
-    if (st == DOP_OK && w.program.classes)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, cli->plans.items[0],
-                         "the model gives scores of texts and no vectors: use --score or --rerank");
-    if (st == DOP_OK)
-        st = all ? write_rows(&w, diag) : compute(&w, diag);
-    if (st == DOP_OK && !all)
-        st = lines ? print_lines(&w, diag) : print_one(&w, "embedding", diag);
-    if (st == DOP_OK)
-        print_times(&w);
+    dop_status st = DOP_OK;
+    DOP_TRY(open_work(&w, diag));
+    if (lines)
+        DOP_TRY(dop_cli_text(cli, w.model, NULL, diag, &w.text));
+    if (lines)
+        DOP_TRY(choose_prompt(&w, diag));
+    DOP_TRY(lines ? read_lines(&w, NULL, diag) : read_prompt(&w, diag));
+    if (w.program.classes)
+        DOP_TRY(DOP_FAIL_IN(diag, DOP_E_INPUT, cli->plans.items[0],
+                            "the model gives scores of texts and no vectors: use --score or --rerank"));
+    DOP_TRY(all ? write_rows(&w, diag) : compute(&w, diag));
+    if (!all)
+        DOP_TRY(lines ? print_lines(&w, diag) : print_one(&w, "embedding", diag));
+    print_times(&w);
+error:
     close_work(&w);
     return st;
 }
@@ -325,20 +325,18 @@ dop_mode_classify(dop_cli *cli, dop_diag *diag)
 {
     work w = {.cli = cli};
     const bool lines = is_jsonl(cli->file);
-    dop_status st = open_work(&w, diag);
-    if (st == DOP_OK && !w.program.classes)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, cli->plans.items[0],
-                         "the model gives no scores of texts: use --embed, or --rerank to compare vectors");
-    if (st == DOP_OK && lines)
-        st = dop_cli_text(cli, w.model, NULL, diag, &w.text);
-    if (st == DOP_OK)
-        st = lines ? read_lines(&w, NULL, diag) : read_prompt(&w, diag);
-    if (st == DOP_OK)
-        st = compute(&w, diag);
-    if (st == DOP_OK)
-        st = lines ? print_lines(&w, diag) : print_one(&w, "scores", diag);
-    if (st == DOP_OK)
-        print_times(&w);
+    dop_status st = DOP_OK;
+    DOP_TRY(open_work(&w, diag));
+    if (!w.program.classes)
+        DOP_TRY(DOP_FAIL_IN(diag, DOP_E_INPUT, cli->plans.items[0],
+                            "the model gives no scores of texts: use --embed, or --rerank to compare vectors"));
+    if (lines)
+        DOP_TRY(dop_cli_text(cli, w.model, NULL, diag, &w.text));
+    DOP_TRY(lines ? read_lines(&w, NULL, diag) : read_prompt(&w, diag));
+    DOP_TRY(compute(&w, diag));
+    DOP_TRY(lines ? print_lines(&w, diag) : print_one(&w, "scores", diag));
+    print_times(&w);
+error:
     close_work(&w);
     return st;
 }

@@ -1,4 +1,5 @@
 #include "tools/doppler-exec/client/cli_generate.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -32,7 +33,6 @@ start_drafts(const dop_cli *cli, dop_cli_generation *g, dop_diag *diag)
     const bool none = cli->draft && strcmp(cli->draft, "none") == 0;
     dop_speculation how = {.ngram = cli->draft_ngram, .own = g->facts.drafts && !cli->draft};
     dop_open_options o;
-    dop_status st = DOP_OK;
     if (none && !cli->draft_ngram)
         return dop_sequence_set_speculation(g->sequence, NULL, diag);
     if (!cli->draft && !how.ngram && !how.own)
@@ -42,11 +42,10 @@ start_drafts(const dop_cli *cli, dop_cli_generation *g, dop_diag *diag)
         o.wire = NULL;
         o.no_scoring = true;
         o.on_demand = !cli->made;
-        st = dop_model_open(cli->draft, &o, diag, &g->draft_model);
-        if (st == DOP_OK)
-            st = dop_sequence_create(g->draft_model, diag, &how.draft);
+        DOP_RETURN_IF_ERROR(dop_model_open(cli->draft, &o, diag, &g->draft_model));
+        DOP_RETURN_IF_ERROR(dop_sequence_create(g->draft_model, diag, &how.draft));
     }
-    return st == DOP_OK ? dop_sequence_set_speculation(g->sequence, &how, diag) : st;
+    return dop_sequence_set_speculation(g->sequence, &how, diag);
 }
 
 dop_status
@@ -102,7 +101,7 @@ forget(dop_cli_generation *g, uint32_t n, dop_diag *diag)
     free(g->logprobs);
     g->times = calloc((size_t)n + 1, sizeof *g->times);
     g->logprobs = g->sampling.logprobs ? calloc((size_t)n * (g->n_top + 1) + 1, sizeof *g->logprobs) : NULL;
-    return g->times && (g->logprobs || !g->sampling.logprobs) ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return g->times && (g->logprobs || !g->sampling.logprobs) ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 dop_status
@@ -116,10 +115,9 @@ dop_cli_generation_begin(dop_cli_generation *gen, size_t n_prompt, uint32_t n_to
                                         .max_tokens = n_tokens,
                                         .n_top = gen->n_top,
                                         .ignore_end = gen->ignore_end};
-    dop_status st = forget(gen, n_tokens, diag);
-    if (st == DOP_OK)
-        st = dop_generation_create(gen->sequence, &how, diag, &gen->writer);
-    return st == DOP_OK ? dop_generation_begin(gen->writer, n_prompt, diag) : st;
+    DOP_RETURN_IF_ERROR(forget(gen, n_tokens, diag));
+    DOP_RETURN_IF_ERROR(dop_generation_create(gen->sequence, &how, diag, &gen->writer));
+    return dop_generation_begin(gen->writer, n_prompt, diag);
 }
 
 /* Keeps a token with its time and log-probabilities, and prints its text. */
@@ -133,7 +131,7 @@ take(dop_cli_generation *g, const dop_generation_token *token, dop_diag *diag)
         memcpy(&g->logprobs[i * each], token->logprobs, each * sizeof *g->logprobs);
     dop_ids_push(&g->ids, token->id);
     if (g->ids.failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     return g->streams && token->len > 0 ? dop_cli_print(token->text, token->len, diag) : DOP_OK;
 }
 
@@ -147,17 +145,15 @@ dop_cli_generate(dop_cli_generation *gen, uint32_t n_tokens, dop_diag *diag)
                                           [DOP_END_LENGTH] = "length"};
     dop_cli_generation *g = gen;
     dop_generation_token token = {.end = n_tokens > 0 ? DOP_END_NOT_YET : DOP_END_LENGTH};
-    dop_status st = DOP_OK;
-    while (st == DOP_OK && token.end == DOP_END_NOT_YET && !(g->interrupted && *g->interrupted)) {
-        st = dop_generation_next(g->writer, diag, &token);
-        if (st == DOP_OK)
-            st = take(g, &token, diag);
+    while (token.end == DOP_END_NOT_YET && !(g->interrupted && *g->interrupted)) {
+        DOP_RETURN_IF_ERROR(dop_generation_next(g->writer, diag, &token));
+        DOP_RETURN_IF_ERROR(take(g, &token, diag));
     }
-    if (st == DOP_OK && token.end == DOP_END_NOT_YET) {
-        st = dop_generation_stop(g->writer, diag, &token);
-        if (st == DOP_OK && g->streams && token.len > 0)
-            st = dop_cli_print(token.text, token.len, diag);
+    if (token.end == DOP_END_NOT_YET) {
+        DOP_RETURN_IF_ERROR(dop_generation_stop(g->writer, diag, &token));
+        if (g->streams && token.len > 0)
+            DOP_RETURN_IF_ERROR(dop_cli_print(token.text, token.len, diag));
     }
     g->stop_reason = reasons[token.end];
-    return st;
+    return DOP_OK;
 }

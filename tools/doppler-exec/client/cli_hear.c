@@ -1,5 +1,6 @@
 /* What a model of speech hears: files of audio, or of log-mel values. */
 #include "tools/doppler-exec/client/cli_audio.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -69,13 +70,14 @@ dop_cli_hear(const dop_cli *cli, dop_model *model, dop_sequence *sequence, dop_d
                            "the plan hears nothing: it is not of a model of speech");
     const size_t n = (size_t)facts.bins * facts.frames, n_rows = (size_t)facts.rows * facts.width;
     float *mel = malloc(n * sizeof *mel), *rows = malloc(n_rows * sizeof *rows);
-    dop_status st = mel && rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = first_chunk(cli, &facts, diag, mel);
-    if (st == DOP_OK)
-        st = dop_sequence_hear(sequence, mel, n, diag, rows);
-    if (st == DOP_OK && cli->features)
-        st = write_rows(cli->features, rows, n_rows, diag);
+    dop_status st = DOP_OK;
+    if (!(mel && rows))
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    DOP_TRY(first_chunk(cli, &facts, diag, mel));
+    DOP_TRY(dop_sequence_hear(sequence, mel, n, diag, rows));
+    if (cli->features)
+        DOP_TRY(write_rows(cli->features, rows, n_rows, diag));
+error:
     free(mel);
     free(rows);
     return st;

@@ -1,4 +1,5 @@
 #include "tools/doppler-exec/client/cli_images.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ dop_cli_image_add(dop_cli_images *x, dop_model *model, const char *path, dop_dia
     dop_status st = x->images ? DOP_OK : dop_images_open(model, NULL, diag, &x->images);
     dop_image **list = st == DOP_OK ? realloc(x->list, (x->n + 1) * sizeof *list) : NULL;
     if (st == DOP_OK && !list)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
     if (st != DOP_OK)
         return st;
     x->list = list;
@@ -35,10 +36,9 @@ dop_cli_image_add(dop_cli_images *x, dop_model *model, const char *path, dop_dia
 dop_status
 dop_cli_images_add(dop_cli_images *x, const dop_cli *cli, dop_model *model, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (size_t i = 0; i < cli->images.count && st == DOP_OK; i++)
-        st = dop_cli_image_add(x, model, cli->images.items[i], diag);
-    return st;
+    for (size_t i = 0; i < cli->images.count; i++)
+        DOP_RETURN_IF_ERROR(dop_cli_image_add(x, model, cli->images.items[i], diag));
+    return DOP_OK;
 }
 
 void
@@ -94,7 +94,7 @@ dop_cli_images_encode(const dop_cli_images *x, const dop_text *text, const char 
     dop_ids_finish(&ids);
     dop_free(marked);
     dop_free(expanded);
-    return st == DOP_OK && out_ids->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : st;
+    return st == DOP_OK && out_ids->failed ? DOP_NO_MEMORY(diag) : st;
 }
 
 dop_status

@@ -19,7 +19,7 @@ dop_editor_open(const dop_editor_options *options, dop_diag *diag, dop_editor **
 {
     dop_editor *e = *out_editor = calloc(1, sizeof *e);
     if (!e)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     e->quiet = options->quiet;
     e->out = isatty(STDERR_FILENO) ? stderr : stdout;
     e->terminal = isatty(STDIN_FILENO) && isatty(fileno(e->out));

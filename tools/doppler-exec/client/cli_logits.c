@@ -1,3 +1,4 @@
+#include "tools/doppler-exec/client/cli_logits.h"
 #include "tools/doppler-exec/common/cli.h"
 
 #include <errno.h>

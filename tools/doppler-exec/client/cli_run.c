@@ -3,6 +3,8 @@
 #include "tools/doppler-exec/client/cli_constraint.h"
 #include "tools/doppler-exec/client/cli_generate.h"
 #include "tools/doppler-exec/client/cli_images.h"
+#include "tools/doppler-exec/client/cli_logits.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -56,10 +58,9 @@ restore(run *r, dop_diag *diag)
 {
     if (!r->cli->session || access(r->cli->session, F_OK) != 0)
         return DOP_OK;
-    dop_status st = dop_sequence_load(r->gen.sequence, r->cli->session, diag, NULL, NULL);
-    if (st == DOP_OK)
-        (void)dop_sequence_tokens(r->gen.sequence, &r->n_before);
-    return st;
+    DOP_RETURN_IF_ERROR(dop_sequence_load(r->gen.sequence, r->cli->session, diag, NULL, NULL));
+    (void)dop_sequence_tokens(r->gen.sequence, &r->n_before);
+    return DOP_OK;
 }
 
 static dop_status
@@ -101,7 +102,7 @@ prepare(run *r, dop_diag *diag)
     if (!text && r->n_before == 0 && !cli->tokens && !cli->tokens_file && r->gen.facts.bos_id >= 0)
         dop_ids_push(&r->prompt, (uint32_t)r->gen.facts.bos_id);
     if (r->prompt.failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     r->as_ids = cli->print_ids || !text;
     r->gen.streams = !r->as_ids && !cli->json;
     if (dop_cli_wants_shape(cli) && (st = dop_cli_constraint_start(cli, &r->gen, diag, &r->shape)) != DOP_OK)
@@ -121,9 +122,10 @@ show_prompt(run *r, dop_diag *diag)
         return dop_cli_print(r->prompt_text.data, r->prompt_text.size, diag);
     char *text;
     size_t n;
-    dop_status st = dop_text_decode(r->gen.text, r->prompt.data, r->prompt.count, diag, &text, &n);
-    if (st == DOP_OK)
-        st = dop_cli_print(text, n, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_text_decode(r->gen.text, r->prompt.data, r->prompt.count, diag, &text, &n));
+    DOP_TRY(dop_cli_print(text, n, diag));
+error:
     dop_free(text);
     return st;
 }

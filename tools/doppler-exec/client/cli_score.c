@@ -1,6 +1,7 @@
 /* Perplexity: the text in windows, each from an empty sequence with BOS in front; every token of the text is predicted
  * once, from what its window holds before it. */
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ score_text(dop_sequence *sequence, const dop_ids *text, uint32_t window, int32_t
 {
     uint32_t *inputs = calloc((size_t)window + 1, sizeof *inputs);
     if (!inputs)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = DOP_OK;
     size_t at = 0;
     while (at < text->count && st == DOP_OK) {

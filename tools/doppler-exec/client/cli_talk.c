@@ -2,6 +2,7 @@
  * a template may write earlier messages in another form once there are later ones, and what is fed is only what differs
  * from the sequence: its end, as a rule.  A model without a format just continues the text. */
 #include "tools/doppler-exec/client/cli_talk.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include "base/json/json.h"
 
@@ -19,7 +20,7 @@ dop_talk_open(dop_cli *cli, dop_talk *talk, dop_diag *diag)
     t->gen.streams = true;
     t->messages = json_array();
     if (!t->messages)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if ((st = dop_cli_chat_open(cli, t->gen.text, diag, &t->chat)) != DOP_OK)
         return st;
     if (!t->chat && cli->chat)
@@ -58,7 +59,7 @@ push_turn(dop_talk *t, uint32_t at, dop_diag *diag)
         size_t cap = t->cap_turns ? 2 * t->cap_turns : 16;
         uint32_t *p = realloc(t->turns, cap * sizeof *p);
         if (!p)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         t->turns = p;
         t->cap_turns = cap;
     }
@@ -72,14 +73,15 @@ encode_chat(dop_talk *t, dop_diag *diag, dop_ids *out_ids)
 {
     dop_ids all = {0};
     size_t same = 0;
-    dop_status st = dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, t->messages, &t->images, diag, &all);
-    if (st == DOP_OK && all.failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = dop_sequence_reuse(t->gen.sequence, all.data, all.count < t->gen.facts.ctx ? all.count : t->gen.facts.ctx,
-                                diag, &same);
-    for (size_t i = same; i < all.count && st == DOP_OK; i++)
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, t->messages, &t->images, diag, &all));
+    if (all.failed)
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    DOP_TRY(dop_sequence_reuse(t->gen.sequence, all.data, all.count < t->gen.facts.ctx ? all.count : t->gen.facts.ctx,
+                               diag, &same));
+    for (size_t i = same; i < all.count; i++)
         dop_ids_push(out_ids, all.data[i]);
+error:
     dop_ids_finish(&all);
     return st;
 }
@@ -93,9 +95,9 @@ encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_i
     out_ids->count = 0;
     if (t->chat)
         return encode_chat(t, diag, out_ids);
-    dop_status st = dop_cli_encode(
-        t->gen.text, line, len, special | (start ? (unsigned)DOP_TEXT_ADD_SPECIAL | DOP_TEXT_ONCE : 0), diag, out_ids);
-    return st == DOP_OK ? dop_cli_encode(t->gen.text, "\n", 1, 0, diag, out_ids) : st;
+    DOP_RETURN_IF_ERROR(dop_cli_encode(
+        t->gen.text, line, len, special | (start ? (unsigned)DOP_TEXT_ADD_SPECIAL | DOP_TEXT_ONCE : 0), diag, out_ids));
+    return dop_cli_encode(t->gen.text, "\n", 1, 0, diag, out_ids);
 }
 
 /* Number of tokens that the line takes when everything before it is forgotten. */
@@ -107,8 +109,8 @@ alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
         return DOP_OK;
     dop_ids ids = {0};
     json_t *last = json_pack("[O]", json_array_get(t->messages, json_array_size(t->messages) - 1));
-    dop_status st = last ? dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, last, NULL, diag, &ids)
-                         : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st =
+        last ? dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, last, NULL, diag, &ids) : DOP_NO_MEMORY(diag);
     *out_n = ids.count;
     json_decref(last);
     dop_ids_finish(&ids);
@@ -187,22 +189,24 @@ fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_i
     size_t lone = 0;
     least = least ? least : 1;
     room = room ? room : 1;
-    dop_status st = encode(t, line, len, diag, out_ids);
-    if (st == DOP_OK && n_tokens(t) + out_ids->count + least > ctx)
-        st = alone(t, out_ids, diag, &lone);
-    if (st == DOP_OK && lone >= ctx) /* nothing is forgotten for a line that does not fit then either */
-        st = DOP_FAIL(diag, DOP_E_INPUT,
-                      "the line has %zu tokens and the plan's context is %u: say it in fewer words, or compile with a "
-                      "larger --ctx",
-                      lone, ctx);
-    if (st == DOP_OK && n_tokens(t) + out_ids->count + least > ctx && t->n_turns > 0)
-        st = make_room(t, line, len, n_tokens(t) + out_ids->count, room, diag, out_ids);
-    if (st == DOP_OK && n_tokens(t) + out_ids->count >= ctx)
-        st = DOP_FAIL(diag, DOP_E_INPUT,
-                      "the conversation has %zu tokens and the plan's context is %u: start again, or compile with a "
-                      "larger --ctx",
-                      n_tokens(t) + out_ids->count, ctx);
-    return st;
+    DOP_RETURN_IF_ERROR(encode(t, line, len, diag, out_ids));
+    if (n_tokens(t) + out_ids->count + least > ctx)
+        DOP_RETURN_IF_ERROR(alone(t, out_ids, diag, &lone));
+    if (lone >= ctx)
+        /* nothing is forgotten for a line that does not fit then either */
+        return DOP_FAIL(
+            diag, DOP_E_INPUT,
+            "the line has %zu tokens and the plan's context is %u: say it in fewer words, or compile with a "
+            "larger --ctx",
+            lone, ctx);
+    if (n_tokens(t) + out_ids->count + least > ctx && t->n_turns > 0)
+        DOP_RETURN_IF_ERROR(make_room(t, line, len, n_tokens(t) + out_ids->count, room, diag, out_ids));
+    if (n_tokens(t) + out_ids->count >= ctx)
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "the conversation has %zu tokens and the plan's context is %u: start again, or compile with a "
+                        "larger --ctx",
+                        n_tokens(t) + out_ids->count, ctx);
+    return DOP_OK;
 }
 
 /* A prompt that is read ends with Ctrl-C, as an answer does. */
@@ -324,12 +328,13 @@ dop_talk_retry(dop_talk *talk, dop_diag *diag)
     if (!content)
         return DOP_FAIL(diag, DOP_E_USAGE, "there is no line to answer again");
     char *line = strndup(json_string_value(content), json_string_length(content));
-    dop_status st = line ? take_back(t, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK) {
-        json_array_remove(t->messages, at + 1);
-        st = answer(t, line, json_string_length(content), true, diag);
-    }
-    if (t->refused) /* interrupted: the line is left out */
+    dop_status st = DOP_OK;
+    DOP_TRY(line ? take_back(t, diag) : DOP_NO_MEMORY(diag));
+    json_array_remove(t->messages, at + 1);
+    DOP_TRY(answer(t, line, json_string_length(content), true, diag));
+error:
+    if (t->refused)
+        /* interrupted: the line is left out */
         forget_line(t, at);
     free(line);
     return st;
@@ -388,7 +393,7 @@ dop_talk_save(dop_talk *talk, const char *path, dop_diag *diag)
     char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
     json_decref(note);
     if (!text)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = dop_sequence_save(talk->gen.sequence, path, text, strlen(text), diag);
     free(text);
     return st;
@@ -416,9 +421,7 @@ take_note(dop_talk *t, const json_t *note, const char *path, dop_diag *diag)
             return st;
     }
     json_array_clear(t->messages);
-    return json_array_extend(t->messages, (json_t *)(uintptr_t)messages) == 0
-               ? DOP_OK
-               : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return json_array_extend(t->messages, (json_t *)(uintptr_t)messages) == 0 ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 dop_status

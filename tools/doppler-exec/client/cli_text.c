@@ -1,6 +1,7 @@
 /* Text without a device: --tokenize and --detokenize, one JSON value a line. */
 #include "base/json/json.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ detokenize_line(const dop_text *text, json_t *value, const char *path, long line
         if (dump)
             dop_buf_printf(out, "%s\n", dump);
         else
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            st = DOP_NO_MEMORY(diag);
         free(dump);
         json_decref(s);
     }

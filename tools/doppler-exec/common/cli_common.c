@@ -1,3 +1,4 @@
+#include "tools/doppler-exec/common/cli_common.h"
 #include "base/format/adapter.h"
 #include "base/os/system.h"
 #include "base/program/names.h"
@@ -102,20 +103,19 @@ dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_op
     enum { MOST_CHECKPOINTS = 64, SHARE_OF_FREE = 4 };
     static const uint64_t most_by_default = 16ull << 30;
     dop_open_options *o = io_options;
-    dop_status st = DOP_OK;
     o->checkpoints = MOST_CHECKPOINTS;
     o->prompt_cache = cli->prompt_cache;
     o->cache_memory = dop_memory_free() / SHARE_OF_FREE;
     if (o->cache_memory > most_by_default)
         o->cache_memory = most_by_default;
     if (cli->cache_memory)
-        st = read_size("--cache-memory", cli->cache_memory, diag, &o->cache_memory);
-    if (st == DOP_OK && cli->prompt_cache_size)
-        st = read_size("--prompt-cache-size", cli->prompt_cache_size, diag, &o->prompt_cache_bytes);
-    if (st == DOP_OK && cli->prompt_cache_size && o->prompt_cache_bytes == 0)
-        st = DOP_FAIL(diag, DOP_E_USAGE, "--prompt-cache-size %s keeps nothing: leave --prompt-cache out",
-                      cli->prompt_cache_size);
-    return st;
+        DOP_RETURN_IF_ERROR(read_size("--cache-memory", cli->cache_memory, diag, &o->cache_memory));
+    if (cli->prompt_cache_size)
+        DOP_RETURN_IF_ERROR(read_size("--prompt-cache-size", cli->prompt_cache_size, diag, &o->prompt_cache_bytes));
+    if (cli->prompt_cache_size && o->prompt_cache_bytes == 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--prompt-cache-size %s keeps nothing: leave --prompt-cache out",
+                        cli->prompt_cache_size);
+    return DOP_OK;
 }
 
 /* Parses --control-vector-layer-range. */
@@ -139,12 +139,12 @@ load_adapter(const dop_cli *cli, dop_model *model, const char *text, bool contro
     double scale = 1;
     uint32_t first, last;
     dop_arena_init(&arena);
-    dop_status st = read_layers(cli->control_layers, diag, &first, &last);
-    if (st == DOP_OK)
-        st = dop_adapter_argument(text, &arena, diag, &path, &scale);
-    if (st == DOP_OK)
-        st = control ? dop_control_vector_load(model, path, first, last, diag, &out->adapter)
-                     : dop_adapter_load(model, path, diag, &out->adapter);
+    dop_status st = DOP_OK;
+    DOP_TRY(read_layers(cli->control_layers, diag, &first, &last));
+    DOP_TRY(dop_adapter_argument(text, &arena, diag, &path, &scale));
+    DOP_TRY(control ? dop_control_vector_load(model, path, first, last, diag, &out->adapter)
+                    : dop_adapter_load(model, path, diag, &out->adapter));
+error:
     out->scale = (float)scale;
     dop_arena_finish(&arena);
     return st;
@@ -158,7 +158,7 @@ dop_cli_adapters(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_adapt
     *out_n = 0;
     *out_uses = calloc(n + 1, sizeof **out_uses);
     if (!*out_uses)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     for (size_t i = 0; i < n && st == DOP_OK; i++) {
         const bool control = i >= n_loras;
         const char *text = control ? cli->control_vector.items[i - n_loras] : cli->lora.items[i];
@@ -242,8 +242,8 @@ dop_cli_text_open(const dop_cli *cli, dop_diag *diag, dop_text **out_text)
     *out_text = NULL;
     if (cli->tokenizer)
         return dop_text_of_file(cli->tokenizer, diag, out_text);
-    dop_status st = dop_cli_plan(cli, diag, &path);
-    return st == DOP_OK ? dop_text_open(path, diag, out_text) : st;
+    DOP_RETURN_IF_ERROR(dop_cli_plan(cli, diag, &path));
+    return dop_text_open(path, diag, out_text);
 }
 
 unsigned
@@ -279,7 +279,7 @@ dop_cli_read(const char *path, dop_diag *diag, dop_buf *out)
     bool is_stdin = strcmp(path, "-") == 0;
     if (is_stdin && was_read) {
         dop_buf_append(out, once.data, once.size);
-        return out->failed || once.failed ? DOP_FAIL_IN(diag, DOP_E_NOMEM, path, "out of memory") : DOP_OK;
+        return out->failed || once.failed ? DOP_NO_MEMORY(diag) : DOP_OK;
     }
     FILE *f = is_stdin ? stdin : fopen(path, "rbe");
     if (!f)
@@ -289,9 +289,10 @@ dop_cli_read(const char *path, dop_diag *diag, dop_buf *out)
         dop_buf_append(out, chunk, n);
     dop_status st = DOP_OK;
     if (ferror(f))
-        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot read: %s", strerror(errno));
+        DOP_TRY(DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot read: %s", strerror(errno)));
     else if (out->failed)
-        st = DOP_FAIL_IN(diag, DOP_E_NOMEM, path, "out of memory");
+        DOP_TRY(DOP_NO_MEMORY(diag));
+error:
     if (!is_stdin)
         fclose(f);
     else if (st == DOP_OK)
@@ -321,7 +322,7 @@ parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_id
                             (int)(len - first < 20 ? len - first : 20), text + first);
         dop_ids_push(out_ids, (uint32_t)id);
     }
-    return out_ids->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return out_ids->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 dop_status
@@ -388,19 +389,18 @@ parse_bias(const char *text, uint32_t vocab, dop_bias *out, dop_diag *diag)
 static dop_status
 parse_biases(dop_cli *cli, uint32_t vocab, dop_diag *diag, dop_sampling *out)
 {
-    dop_status st = DOP_OK;
     free(cli->biases);
     cli->biases = NULL;
     if (cli->logit_bias.count == 0)
         return DOP_OK;
     cli->biases = calloc(cli->logit_bias.count, sizeof *cli->biases);
     if (!cli->biases)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < cli->logit_bias.count && st == DOP_OK; i++)
-        st = parse_bias(cli->logit_bias.items[i], vocab, &cli->biases[i], diag);
+        return DOP_NO_MEMORY(diag);
+    for (size_t i = 0; i < cli->logit_bias.count; i++)
+        DOP_RETURN_IF_ERROR(parse_bias(cli->logit_bias.items[i], vocab, &cli->biases[i], diag));
     out->biases = cli->biases;
     out->n_biases = cli->logit_bias.count;
-    return st;
+    return DOP_OK;
 }
 
 dop_status

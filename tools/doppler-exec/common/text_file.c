@@ -1,8 +1,9 @@
 #include "tools/doppler-exec/common/text_file.h"
+#include "text/import/tokenizer_gguf.h"
+#include "text/import/tokenizer_hf.h"
 
 #include "base/format/gguf.h"
 #include "runtime/library/text_internal.h"
-#include "text/import/tokenizer_files.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -43,6 +44,6 @@ dop_text_of_file(const char *path, dop_diag *diag, dop_text **out_text)
     dop_tokenizer *tok = NULL;
     dop_diag_clear(diag);
     *out_text = NULL;
-    dop_status st = read_file(path, diag, &tok);
-    return st == DOP_OK ? dop_text_of_tokenizer(tok, diag, out_text) : st;
+    DOP_RETURN_IF_ERROR(read_file(path, diag, &tok));
+    return dop_text_of_tokenizer(tok, diag, out_text);
 }

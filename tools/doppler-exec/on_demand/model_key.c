@@ -296,7 +296,7 @@ compute(files *f, const char *path, dop_diag *diag, digest *out)
 {
     dop_map map = {0};
     XXH3_state_t *s = XXH3_createState();
-    dop_status st = s ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = s ? DOP_OK : DOP_NO_MEMORY(diag);
     *out = (digest){0};
     if (st == DOP_OK && dop_map_open(path, NULL, &map) == DOP_OK && XXH3_128bits_reset(s) == XXH_OK) {
         for (uint64_t at = 0; at < map.size && st == DOP_OK;) {
@@ -453,7 +453,7 @@ add_option_files(const dop_plan_cache *cache, const dop_compile_options *o, file
             const size_t len = strcspn(at, ",");
             char *name = strndup(at, len);
             if (!name)
-                return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+                return DOP_NO_MEMORY(diag);
             st = add_option_path(cache, texts[i].name, name, f, diag, key);
             free(name);
             at += len + (at[len] == ',');
@@ -488,21 +488,22 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
     dop_buf_printf(&key, "%s\n", release);
     dop_compile_options_text(options, &key);
     dop_buf_puts(&key, "\n");
-    st = add_option_files(cache, options, &f, diag, &key);
-    for (size_t i = 0; i < f.n && st == DOP_OK; i++) {
+    DOP_TRY(add_option_files(cache, options, &f, diag, &key));
+    for (size_t i = 0; i < f.n; i++) {
         digest d;
         /* A file in a folder counts by its name there, wherever the folder is; a GGUF file by its contents alone. */
         const char *in = is_folder ? f.paths[i] + strlen(root) : "";
         if ((st = digest_of(cache, &f, f.paths[i], diag, &d)) == DOP_OK)
             dop_buf_printf(&key, "%s %016" PRIx64 "%016" PRIx64 "\n", in, d.high, d.low);
     }
-    if (st == DOP_OK && (f.failed || key.failed))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK) {
+    if ((f.failed || key.failed))
+        DOP_TRY(DOP_NO_MEMORY(diag));
+    {
         const XXH128_hash_t h = XXH3_128bits(key.data, key.size);
         snprintf(out_key->text, sizeof out_key->text, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64,
                  (uint64_t)h.low64);
     }
+error:
     *out_bytes = f.bytes;
     for (size_t i = 0; i < f.n; i++)
         free(f.paths[i]);

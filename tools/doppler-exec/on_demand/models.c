@@ -1,4 +1,6 @@
 #include "tools/doppler-exec/on_demand/models.h"
+#include "plan/plan_part.h"
+#include "plan/plan_ranges.h"
 
 #include "base/os/clock.h"
 #include "base/program/names.h"
@@ -77,7 +79,7 @@ mix(chosen_device *d, dop_diag *diag)
     }
     const bool failed = text.failed || d->avoid.failed;
     dop_buf_finish(&text);
-    return failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 /* Makes a digest of all that is known about a device but its number, which includes its driver's version, and finds the kernels that
@@ -101,7 +103,7 @@ note_device(struct dop_cli_models *m, uint32_t number, const char *name, const c
     m->here.number = number;
     free(m->here.name);
     m->here.name = strdup(name);
-    return m->here.name ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return m->here.name ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 /* Fits dop_open_options.refused. */
@@ -141,8 +143,7 @@ identify(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
     if ((st = dop_instance_choose(instance, listed ? NULL : cli->device, diag, &index)) == DOP_OK) {
         const dop_device_info *d = &instance->devices[index];
         dop_device_describe(d, &line);
-        st = line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
-                         : note_device(m, d->index, d->caps.name, line.data, diag);
+        st = line.failed ? DOP_NO_MEMORY(diag) : note_device(m, d->index, d->caps.name, line.data, diag);
     }
     dop_buf_finish(&line);
     return st;
@@ -174,7 +175,7 @@ compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_d
     if (m->tied && m->here.avoid.size > 0) {
         avoids = calloc(m->options.n_avoids + 1, sizeof *avoids);
         if (!avoids)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(diag);
         for (size_t i = 0; i < m->options.n_avoids; i++)
             avoids[i] = m->options.avoids[i];
         avoids[o.n_avoids++] = m->here.avoid.data;
@@ -231,21 +232,20 @@ place(struct dop_cli_models *m, model_plan *x, const dop_cache_device *id, dop_d
     free(x->plan);
     x->plan = dop_plan_cache_path(&m->cache, &x->key, id);
     *x->place = x->plan;
-    return x->plan ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return x->plan ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 /* Finds or makes the plans of all models for the device m->here. */
 static dop_status
 make_all(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
     m->expected = m->here.id;
-    for (size_t i = 0; i < m->n && st == DOP_OK; i++) {
-        st = place(m, &m->list[i], &m->expected, diag);
-        if (st == DOP_OK && !dop_plan_cache_use(m->list[i].plan))
-            st = make(cli, m, &m->list[i], diag);
+    for (size_t i = 0; i < m->n; i++) {
+        DOP_RETURN_IF_ERROR(place(m, &m->list[i], &m->expected, diag));
+        if (!dop_plan_cache_use(m->list[i].plan))
+            DOP_RETURN_IF_ERROR(make(cli, m, &m->list[i], diag));
     }
-    return st;
+    return DOP_OK;
 }
 
 /* Finds the plans of all models for one device, the one that the first model was used on last.  False: one is missing. */
@@ -313,7 +313,7 @@ dop_cli_models_refuse(const dop_cli *cli, dop_diag *diag)
     dop_buf text = {0};
     dop_compile_options_text(&options, &text);
     const dop_status st =
-        text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+        text.failed ? DOP_NO_MEMORY(diag)
         : text.size ? DOP_FAIL(diag, DOP_E_USAGE, "%s is part of a plan: there are only plans, and no model to compile",
                                text.data + 1)
                     : DOP_OK;
@@ -348,7 +348,7 @@ add(struct dop_cli_models *m, const char **place_of, dop_diag *diag)
         return DOP_OK;
     model_plan *list = realloc(m->list, (m->n + 1) * sizeof *list);
     if (!list)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     m->list = list;
     m->list[m->n++] = (model_plan){.model = *place_of, .place = place_of};
     return DOP_OK;
@@ -364,7 +364,7 @@ fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     if (asprintf(&dir, "%s/models", cli->cache_dir) < 0)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     endpoint = strdup(cli->hf_endpoint && *cli->hf_endpoint ? cli->hf_endpoint : "https://huggingface.co");
     for (size_t n = endpoint ? strlen(endpoint) : 0; n > 0 && endpoint[n - 1] == '/'; n--)
         endpoint[n - 1] = 0;
@@ -373,7 +373,7 @@ fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
     r.token = cli->hf_token && *cli->hf_token ? cli->hf_token : NULL;
     r.progress = shown(cli, m);
     r.log = (dop_log){show_note, cli};
-    st = endpoint ? dop_load_and_fetch(&r, diag, &m->fetched) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    st = endpoint ? dop_load_and_fetch(&r, diag, &m->fetched) : DOP_NO_MEMORY(diag);
     dop_progress_line_end(&m->line);
     free(endpoint);
     free(dir);
@@ -385,7 +385,7 @@ dop_cli_models_take(dop_cli *cli, const dop_option *table, size_t n, const dop_o
 {
     struct dop_cli_models *m = calloc(1, sizeof *m);
     if (!m)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     m->cache.lock = -1;
     m->line = (dop_progress_line){.program = "doppler-exec", .quiet = cli->quiet, .verbose = cli->verbose};
     m->release = cli->release;
@@ -611,11 +611,11 @@ dop_status
 dop_mode_cache_list(dop_cli *cli, dop_diag *diag)
 {
     dop_buf text = {0};
-    dop_status st = need_folder(cli, diag);
-    if (st == DOP_OK)
-        st = dop_plan_cache_list(cli->cache_dir, limit_of(cli), diag, &text);
-    if (st == DOP_OK)
-        st = dop_cli_print_buf(&text, diag);
+    dop_status st = DOP_OK;
+    DOP_TRY(need_folder(cli, diag));
+    DOP_TRY(dop_plan_cache_list(cli->cache_dir, limit_of(cli), diag, &text));
+    DOP_TRY(dop_cli_print_buf(&text, diag));
+error:
     dop_buf_finish(&text);
     return st;
 }
@@ -625,13 +625,12 @@ dop_mode_cache_clear(dop_cli *cli, dop_diag *diag)
 {
     uint64_t bytes = 0;
     dop_buf text = {0};
-    dop_status st = need_folder(cli, diag);
-    if (st == DOP_OK)
-        st = dop_cache_clear(cli->cache_dir, strcmp(cli->cache_clear, "all") == 0, diag, &bytes);
-    if (st == DOP_OK) {
-        dop_buf_printf(&text, "%.1f MB freed in %s\n", (double)bytes / 1e6, cli->cache_dir);
-        st = dop_cli_print_buf(&text, diag);
-    }
+    dop_status st = DOP_OK;
+    DOP_TRY(need_folder(cli, diag));
+    DOP_TRY(dop_cache_clear(cli->cache_dir, strcmp(cli->cache_clear, "all") == 0, diag, &bytes));
+    dop_buf_printf(&text, "%.1f MB freed in %s\n", (double)bytes / 1e6, cli->cache_dir);
+    DOP_TRY(dop_cli_print_buf(&text, diag));
+error:
     dop_buf_finish(&text);
     return st;
 }

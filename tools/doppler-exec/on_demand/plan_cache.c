@@ -63,7 +63,7 @@ dop_plan_cache_open(const char *cache_dir, uint64_t limit, dop_diag *diag, dop_p
         out->files = NULL;
     if (!out->dir || !out->files || asprintf(&lock, "%s/lock", out->dir) < 0) {
         dop_plan_cache_close(out);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     }
     int error = make_folders(out->files);
     if (!error && (out->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
@@ -240,8 +240,7 @@ dop_plan_cache_describe(const char *path, const char *model, const char *options
             dop_buf_append(&all, (unsigned char)*c < 0x20 || *c == 0x7f ? "?" : c, 1);
         dop_buf_puts(&all, "\n");
     }
-    dop_status st =
-        to && !all.failed ? dop_write_file(to, all.data, all.size, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = to && !all.failed ? dop_write_file(to, all.data, all.size, diag) : DOP_NO_MEMORY(diag);
     free(to);
     dop_buf_finish(&all);
     return st;
@@ -282,8 +281,7 @@ dop_plan_cache_avoid(const dop_plan_cache *cache, const dop_cache_device *device
     dop_buf text = {0};
     char *path = avoid_path(cache, device);
     dop_buf_printf(&text, "%s\n%s\n", release, names);
-    dop_status st = path && !text.failed ? dop_write_file(path, text.data, text.size, diag)
-                                         : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = path && !text.failed ? dop_write_file(path, text.data, text.size, diag) : DOP_NO_MEMORY(diag);
     free(path);
     dop_buf_finish(&text);
     return st;
@@ -423,7 +421,7 @@ dop_plan_cache_list(const char *cache_dir, uint64_t limit, dop_diag *diag, dop_b
 {
     char *dir;
     if (asprintf(&dir, "%s/plans", cache_dir) < 0)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     entries all = list_entries(dir);
     for (size_t i = all.n; i-- > 0;)
         put_entry(dir, &all.list[i], out);
@@ -431,7 +429,7 @@ dop_plan_cache_list(const char *cache_dir, uint64_t limit, dop_diag *diag, dop_b
                    (double)all.bytes / 1e6, (double)limit / 1e6, dir);
     free(all.list);
     free(dir);
-    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return out->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
 /* --- clearing ------------------------------------------------------------------------------------------------------------------ */

@@ -1,0 +1,9 @@
+/* Directories of diffusers: model_index.json, and a folder for each part. */
+#ifndef DOPPLER_FRONTEND_DIFFUSION_DIFFUSERS_H
+#define DOPPLER_FRONTEND_DIFFUSION_DIFFUSERS_H
+
+#include "frontend/facts/arch.h"
+
+dop_status dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m);
+
+#endif

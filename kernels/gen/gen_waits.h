@@ -1,0 +1,13 @@
+/* Waits within a dispatch of products: parts whose values others read as whole rows come first in the grid, and the others' epilogues wait for them (waits.glsl).  The stages of a persistent dispatch pass these values through mailboxes, which wait by themselves. */
+#ifndef DOPPLER_KERNELS_GEN_GEN_WAITS_H
+#define DOPPLER_KERNELS_GEN_GEN_WAITS_H
+
+#include "kernels/gen/gen.h"
+#include "kernels/nest/nest.h"
+
+void dop_waits_order(const dop_gen *gen, const dop_parts *p, uint32_t *order);
+struct dop_stmt *dop_waits_declare(dop_gen *gen, struct dop_nest *n);
+void dop_waits_define(dop_gen *gen, struct dop_stmt *hole, uint32_t makers, uint32_t takers, const char *tiles);
+const char *dop_waits_call(dop_gen *gen, uint32_t part, const char *call);
+
+#endif

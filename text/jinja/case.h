@@ -1,0 +1,9 @@
+/* Upper and lower case as Python's str has them: Unicode's full mappings, which may make several letters of one. */
+#ifndef DOPPLER_TEXT_JINJA_CASE_H
+#define DOPPLER_TEXT_JINJA_CASE_H
+
+#include "text/jinja/jinja.h"
+
+dop_j_val dop_j_change_case(dop_j_ctx *cx, dop_j_str s, dop_j_case how);
+
+#endif
