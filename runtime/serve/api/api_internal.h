@@ -195,8 +195,6 @@ typedef struct dop_writer {
     /* Appends what is new in a stream. */
     void (*stream)(dop_call *call, const dop_news *news, dop_answer *answer);
     void (*finish)(void *state); /* frees the state; accepts NULL */
-    /* An answer that may become longer than fits is made shorter; otherwise the request is refused. */
-    bool clamps;
 } dop_writer;
 
 /* How the answer of a call is written whose jobs have tasks, one for each choice. */

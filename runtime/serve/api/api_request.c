@@ -341,15 +341,32 @@ tokens_that_fit(const gathering *g)
     return !g->api->max_answer ? UINT64_MAX : most > longest ? most - longest : 0;
 }
 
-/* Sets how long the answers may become; refuses prompts that fill the context. */
+/* Refuses a prompt that leaves no room for an answer.  Clients recognize the texts of the API that they speak. */
+static void
+refuse_length(gathering *g, uint32_t n_prompt)
+{
+    const uint32_t ctx = g->api->facts.ctx;
+    const dop_api_error error = {400, "invalid_request_error", "context_length_exceeded",
+                                 g->call->chat ? "messages" : "prompt"};
+    if (g->r.answer->errors == DOP_ERRORS_ANTHROPIC)
+        dop_answer_error(g->r.answer, &error, "prompt is too long: %u tokens > %u maximum", n_prompt,
+                         n_prompt > ctx ? ctx : ctx - 1);
+    else
+        dop_answer_error(g->r.answer, &error,
+                         "This model's maximum context length is %u tokens, and the prompt has %u", ctx, n_prompt);
+    g->r.failed = true;
+}
+
+/* Sets how long the answers may become: max_tokens is an upper limit, and what exceeds the context or the server's limits is
+ * shortened.  Refuses prompts that fill the context. */
 static void
 take_lengths(gathering *g)
 {
     dop_reader *r = &g->r;
     uint32_t ctx = g->api->facts.ctx, most = g->api->max_tokens ? g->api->max_tokens : ctx, longest = 0;
-    int64_t wanted = dop_reader_whole(r, "n_predict", -1, -1, INT32_MAX); /* -1: no limit but the context's */
-    wanted = dop_reader_whole(r, "max_tokens", wanted, -1, INT32_MAX);
-    wanted = dop_reader_whole(r, "max_completion_tokens", wanted, -1, INT32_MAX);
+    int64_t wanted = dop_reader_whole(r, "n_predict", -1, -2, INT64_MAX); /* below 0: no limit but the context's */
+    wanted = dop_reader_whole(r, "max_tokens", wanted, -1, INT64_MAX);
+    wanted = dop_reader_whole(r, "max_completion_tokens", wanted, -1, INT64_MAX);
     for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
         if (g->prompts[i].failed)
             dop_gather_no_memory(g);
@@ -367,22 +384,16 @@ take_lengths(gathering *g)
         return;
     uint32_t room = longest < ctx ? ctx - longest : 0;
     const uint64_t fits = tokens_that_fit(g);
-    if (g->call->writer && g->call->writer->clamps) {
-        g->call->clamped = wanted > (int64_t)room && room <= most;
-        wanted = wanted > (int64_t)room && room > 0 ? (int64_t)room : wanted;
-        wanted = wanted > (int64_t)most ? (int64_t)most : wanted;
-        wanted = wanted > 0 && (uint64_t)wanted > fits ? (int64_t)fits : wanted;
+    const bool single = g->n_prompts * g->n_each == 1;
+    if (longest > ctx || (room == 0 && wanted != 0)) {
+        refuse_length(g, longest);
+        return;
     }
-    if (wanted > (int64_t)most && most < ctx) {
-        dop_reader_refuse(r, "max_tokens", "this server writes at most %u tokens", most);
-    } else if (longest > ctx || (room == 0 && wanted != 0) || wanted > (int64_t)room) {
-        r->failed = true;
-        dop_answer_error(r->answer,
-                         &(dop_api_error){400, "invalid_request_error", "context_length_exceeded",
-                                          g->call->chat ? "messages" : "prompt"},
-                         "This model's maximum context length is %u tokens, and the prompt has %u%s", ctx, longest,
-                         room ? ": the answer that is asked for does not fit" : "");
-    }
+    g->call->clamped = wanted > (int64_t)room && room <= most;
+    wanted = wanted > (int64_t)room ? (int64_t)room : wanted;
+    wanted = wanted > (int64_t)most ? (int64_t)most : wanted;
+    if (single && wanted > 0 && (uint64_t)wanted > fits && fits > 0)
+        wanted = (int64_t)fits;
     if ((wanted > 0 && (uint64_t)wanted > fits) || (fits == 0 && g->call->echo)) {
         dop_reader_refuse(
             r, g->n_each > 1 ? "n" : "max_tokens",

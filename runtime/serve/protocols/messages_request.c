@@ -407,7 +407,7 @@ dop_messages_translate(dop_reader *r, bool counts)
 {
     json_t *out = json_object(), *tools;
     const json_t *messages = dop_reader_get(r, "messages"), *message;
-    const int64_t most = dop_reader_whole(r, "max_tokens", 0, 1, INT32_MAX);
+    const int64_t most = dop_reader_whole(r, "max_tokens", 0, 1, INT64_MAX);
     dop_conversation t = {0};
     size_t i;
     if (most == 0 && !counts)

@@ -367,7 +367,7 @@ take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *
         if (v && rows[i].chat)
             json_object_set(out, rows[i].chat, v);
     }
-    (void)dop_reader_whole(r, "max_output_tokens", 1, 1, INT32_MAX);
+    (void)dop_reader_whole(r, "max_output_tokens", 1, 1, INT64_MAX);
     const json_t *truncation = dop_reader_get(r, "truncation"), *metadata = dop_reader_get(r, "metadata");
     if (truncation && !is(truncation, "auto") && !is(truncation, "disabled"))
         dop_reader_refuse(r, "truncation", "truncation is auto or disabled");
