@@ -220,19 +220,19 @@ dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, size_t n, d
 static bool
 is_strict(const json_t *root, const char **out_param)
 {
-    const json_t *tools = json_object_get(root, "tools"), *tool;
-    const json_t *format = json_object_get(json_object_get(root, "response_format"), "json_schema");
+    const json_t *tools = json_object_get(root, "tools"), *tool, *format = json_object_get(root, "response_format");
     size_t i;
     *out_param = format ? "response_format" : "tools";
     if (format)
-        return json_is_true(json_object_get(format, "strict"));
+        return json_is_true(json_object_get(format, "strict")) ||
+               json_is_true(json_object_get(json_object_get(format, "json_schema"), "strict"));
     json_array_foreach(
         tools, i, tool) if (json_is_true(json_object_get(json_object_get(tool, "function"), "strict"))) return true;
     return false;
 }
 
 void
-dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call)
+dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, json_t *schema, dop_call *call)
 {
     enum { MOST = 20 };
     const char *names[MOST], *param;
@@ -240,10 +240,6 @@ dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar
     char *copy = strdup(dop_grammar_unenforced(grammar)), *rest = NULL;
     for (char *name = copy ? strtok_r(copy, ", ", &rest) : NULL; name && n < MOST; name = strtok_r(NULL, ", ", &rest))
         names[n++] = name;
-    const json_t *format = json_object_get(r->root, "response_format");
-    json_t *schema = json_object_get(format, "schema");
-    if (!schema)
-        schema = json_object_get(json_object_get(format, "json_schema"), "schema");
     if (n > 0 && is_strict(r->root, &param)) {
         dop_reader_refuse(r, param, "strict: the keyword %s of the schema cannot be enforced exactly", names[0]);
     } else if (n > 0) {

@@ -23,6 +23,8 @@ typedef struct dop_reader {
 void dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* A member that exists and is not null; NULL otherwise. */
 const json_t *dop_reader_get(dop_reader *r, const char *name);
+/* Forgets that a member was looked for: it has no effect, and dop_reader_report says so. */
+void dop_reader_forget(dop_reader *r, const char *name);
 /* api_adapters.c.  reader_adapters: what "lora" and a name "base:adapter" in "model" ask for.  name: that of an adapter; NULL: there are
  * no more.  json and set: GET and POST /lora-adapters. */
 void dop_reader_adapters(dop_reader *r, const dop_api *api, dop_job_request *job);
@@ -68,7 +70,7 @@ dop_status dop_constraints_find_parts(dop_constraints *shapes, const json_t *par
                                       struct dop_grammar **out_grammar);
 /* Where a grammar does not enforce all keywords of its schema: names them in a header, or refuses the request where it demands
  * `strict`; the call keeps the schema, for dop_call_note_validity. */
-void dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call);
+void dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, json_t *schema, dop_call *call);
 /* A finished choice whose schema was not enforced exactly gets "schema_valid": whether its text is valid. */
 void dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice);
 
@@ -125,8 +127,8 @@ typedef struct dop_shape_demand {
 json_t *dop_tools_allowed(const json_t *tools, const json_t *choice, const char **out_mode);
 /* Demands a call of any of the tools or, unless NULL, of the tool `only`.  Returns what is wrong, or NULL. */
 const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_shape_demand *out);
-/* Demands an answer that is valid for a schema (NULL: any object).  Returns what is wrong, or NULL. */
-const char *dop_answer_require(const dop_tool_form *form, const json_t *schema, dop_shape_demand *out);
+/* Demands an answer of these parts, and takes ownership of them.  Returns what is wrong, or NULL. */
+const char *dop_answer_require(const dop_tool_form *form, json_t *parts, dop_shape_demand *out);
 
 /* --- pictures ------------------------------------------------------------------------------------------------------------- */
 
