@@ -83,6 +83,7 @@ typedef struct dop_reading_terms {
     const char *begin;   /* the end of the prompt that belongs to the answer; NULL: nothing */
     bool thinks;         /* the prompt ends within reasoning */
     bool single;         /* at most one call */
+    bool lone_close;     /* an end mark of reasoning counts even if nothing began the reasoning */
 } dop_reading_terms;
 
 typedef struct dop_thought {
@@ -95,6 +96,7 @@ typedef struct dop_reading {
     dop_buf reasoning; /* the model's reasoning, where it marks that */
     json_t *calls;     /* complete ones: {"id", "type", "function": {"name", "arguments"}}; NULL: there is none */
     bool over;         /* nothing that follows is read */
+    size_t shown;      /* set by the caller: bytes of content that were passed on, so that they stay content */
     /* private */
     dop_reading_terms terms;
     dop_buf whole;

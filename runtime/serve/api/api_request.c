@@ -217,6 +217,7 @@ look_at_end(gathering *g, dop_buf *text)
     const dop_tool_form *f = g->api->form;
     dop_call *c = g->call;
     const bool shaped = g->parts != NULL;
+    c->terms.lone_close = !shaped && f->think_close;
     if (ends_with(text, f->think_open)) {
         c->terms.thinks =
             g->wish != DOP_REASONING_OFF && !g->grammar; /* a grammar is for the whole text, from its beginning */
