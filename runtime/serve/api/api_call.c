@@ -159,7 +159,6 @@ follows(const dop_call_text *c, size_t at)
 
 static dop_span arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth, bool list,
                                   dop_buf *out);
-
 static dop_span read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema);
 
 /* True if the mark of an argument and the name of a property other than `key` stand at `at`. */
@@ -228,6 +227,8 @@ value_end(dop_call_text *c, const char *key, size_t n_key, const json_t *schema,
             open = at;
         if (is_sure)
             break;
+        if (c->text[at] != *mark)
+            continue;
         size_t behind = at;
         dop_span one = match(c, &behind, mark, key, n_key);
         if (one == DOP_SPAN_GOOD && !nested)
