@@ -139,6 +139,7 @@ static const reading_case cases[] = {
     {"<|tool_call_start|>", NULL,
      "<|tool_call_start|>[f(zip=\"a\\'b\", code='\\d+\\n\\\\s \\u12 \\ud800.')]<|tool_call_end|>", "", "",
      "f {\"zip\":\"a'b\",\"code\":\"\\\\d+\\n\\\\s \\\\u12 \ufffd.\"}"},
+    {"<|tool_call_start|>", NULL, "<|tool_call_start|>[f(n=''), f(n=None)]<|tool_call_end|>", "", "", "f {\"n\":null}; f {\"n\":null}"},
     /* parameters without their end marks: before the end of the call, another parameter, and another call */
     {"<function= <parameter=", NULL, "<tool_call>\n<function=f>\n<parameter=zip>\n94107\n</function>\n</tool_call>", "",
      "", "f {\"zip\":\"94107\"}"},
@@ -215,7 +216,8 @@ tools_of(void)
 {
     json_t *tools =
         json_loads("[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\","
-                   " \"properties\": {\"zip\": {\"type\": \"string\"}, \"code\": {\"type\": \"string\"}}}}},"
+                   " \"properties\": {\"zip\": {\"type\": \"string\"}, \"code\": {\"type\": \"string\"}, \"n\":"
+                   " {\"type\": \"integer\"}}}}},"
                    " {\"type\": \"function\", \"function\": {\"name\": \"g\"}}]",
                    0, NULL);
     cr_assert_not_null(tools);

@@ -103,20 +103,17 @@ put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
     return good;
 }
 
-/* Appends what a text stands for that is no value of the types `bits`, which are not those of a string: models write an empty text or
- * None for arguments that they leave out.  Nothing is appended where null is not of the types either; false: the text is no such. */
+/* True if a text stands for no value of the types `bits` (0: any): models write an empty text or None for arguments that they leave
+ * out. */
 static bool
-put_absent(const char *text, size_t n, unsigned bits, dop_buf *out)
+is_absent(const char *text, size_t n, unsigned bits)
 {
     const size_t from = dop_span_blank(text, n, 0);
     while (n > from && blank(text[n - 1]))
         n--;
-    if (!bits || (bits & 1u << DOP_TYPE_STRING) ||
-        !(n == from || (n - from == 4 && (memcmp(text + from, "None", 4) == 0 || memcmp(text + from, "null", 4) == 0))))
-        return false;
-    if (bits & 1u << DOP_TYPE_NULL)
-        dop_buf_puts(out, "null");
-    return true;
+    return bits && !(bits & 1u << DOP_TYPE_STRING) &&
+           (n == from ||
+            (n - from == 4 && (memcmp(text + from, "None", 4) == 0 || memcmp(text + from, "null", 4) == 0)));
 }
 
 /* Appends a text between marks as JSON of the type that the schema wants, or nothing where it stands for no value; string: the marks
@@ -136,8 +133,10 @@ put_value(const json_t *root, const json_t *schema, bool string, const char *tex
         bits = string ? strings : ~strings;
     if ((bits & ~strings) && put_typed(text, n, bits & ~strings, out))
         return;
-    if (string || !put_absent(text, n, dop_tool_types(root, schema), out))
+    if (string || !is_absent(text, n, dop_tool_types(root, schema)))
         dop_span_quote(out, text, n);
+    else if (bits & 1u << DOP_TYPE_NULL)
+        dop_buf_puts(out, "null");
 }
 
 /* --- keys and values between marks ------------------------------------------------------------------------------------------------ */
@@ -397,7 +396,9 @@ arguments_as_literals(dop_call_text *c, const json_t *schema, dop_buf *out)
                                 ? dop_span_string(value.data, value.size)
                                 : NULL;
             if (!plain || !put_typed(json_string_value(plain), json_string_length(plain), bits, out)) {
-                if (bits == string && value.size && value.data[0] != '"')
+                if (plain && is_absent(json_string_value(plain), json_string_length(plain), bits))
+                    dop_buf_puts(out, "null");
+                else if (bits == string && value.size && value.data[0] != '"')
                     dop_span_quote(out, value.data, value.size);
                 else
                     dop_buf_append(out, value.size ? value.data : "", value.size);
