@@ -103,8 +103,8 @@ put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
     return good;
 }
 
-/* True if a text stands for no value of the types `bits` (0: any): models write an empty text or None for arguments that they leave
- * out. */
+/* True if a text is not a value of the types `bits` (0: any) but stands for an argument that was left out: models write an empty text
+ * or None. */
 static bool
 is_absent(const char *text, size_t n, unsigned bits)
 {
@@ -116,7 +116,7 @@ is_absent(const char *text, size_t n, unsigned bits)
             (n - from == 4 && (memcmp(text + from, "None", 4) == 0 || memcmp(text + from, "null", 4) == 0)));
 }
 
-/* Appends a text between marks as JSON of the type that the schema wants, or nothing where it stands for no value; string: the marks
+/* Appends a text between marks as JSON of a type that the schema allows, or nothing if the argument was left out.  string: the marks
  * say that it is a string. */
 static void
 put_value(const json_t *root, const json_t *schema, bool string, const char *text, size_t n, dop_buf *out)
@@ -170,42 +170,42 @@ begins_argument(const dop_call_text *c, size_t at, const char *key, size_t n_key
         return false;
     json_object_foreach(json_object_get(schema, "properties"), name, own)
     {
-        size_t behind = at + strlen(name);
+        size_t after = at + strlen(name);
         if (c->n - at >= strlen(name) && memcmp(c->text + at, name, strlen(name)) == 0 &&
             !(n_key == strlen(name) && memcmp(key, name, n_key) == 0) &&
-            match(c, &behind, c->form->assign, name, strlen(name)) == DOP_SPAN_GOOD)
+            match(c, &after, c->form->assign, name, strlen(name)) == DOP_SPAN_GOOD)
             return true;
     }
     return false;
 }
 
-/* Does a value that has no end mark end at `at`, because another argument begins there or the call ends?  CUT: the call does unless the
- * text goes on with something else than a call or its own end. */
+/* Finds whether a value without an end mark ends at `at`, because another argument begins there or the call ends.  CUT: it does,
+ * unless the end mark of the value follows later. */
 static dop_span
 ends_open(const dop_call_text *c, size_t at, const char *key, size_t n_key, const json_t *schema)
 {
     const dop_tool_form *f = c->form;
-    size_t behind = at;
+    size_t after = at;
     if (begins_argument(c, at, key, n_key, schema))
         return DOP_SPAN_GOOD;
-    if (f->next && f->next[0] && match(c, &behind, f->next, NULL, 0) == DOP_SPAN_GOOD) {
+    if (f->next && f->next[0] && match(c, &after, f->next, NULL, 0) == DOP_SPAN_GOOD) {
         const char *name;
         size_t n_name;
         const json_t *parameters;
         dop_call_text own = *c;
-        own.at = behind;
+        own.at = after;
         if (read_name(&own, &name, &n_name, &parameters) == DOP_SPAN_GOOD)
             return DOP_SPAN_GOOD;
     }
-    behind = at;
-    if (!f->tail[0] || match(c, &behind, f->tail, NULL, 0) != DOP_SPAN_GOOD)
+    after = at;
+    if (!f->tail[0] || match(c, &after, f->tail, NULL, 0) != DOP_SPAN_GOOD)
         return DOP_SPAN_BAD;
-    behind = dop_span_blank(c->text, c->n, behind);
-    return c->ended && behind == c->n ? DOP_SPAN_GOOD : DOP_SPAN_CUT;
+    after = dop_span_blank(c->text, c->n, after);
+    return c->ended && after == c->n ? DOP_SPAN_GOOD : DOP_SPAN_CUT;
 }
 
-/* Finds the end of the value that starts at c->at, and moves c->at behind its end mark, or to what follows a value without one.
- * nested: the end mark of an outer value may follow.  schema: of the object whose arguments are read; NULL: values have end marks. */
+/* Finds the end of the value that starts at c->at.  Moves c->at after its end mark, or to the end of a value without one.
+ * schema: of the object whose arguments are read; NULL: values have end marks.  nested: the end mark of an outer value may follow. */
 static dop_span
 value_end(dop_call_text *c, const char *key, size_t n_key, const json_t *schema, bool nested, size_t *out_end)
 {
@@ -604,7 +604,7 @@ named_calls(dop_call_text *c)
         dop_span got = read_name(c, &name, &n, &schema);
         if (got == DOP_SPAN_GOOD)
             got = read_arguments(c, schema, &made);
-        size_t behind = c->at, end = c->at; /* behind what stands before another call, and behind the end mark */
+        size_t behind = c->at, end = c->at; /* after the mark between two calls, and after the end mark */
         const bool open_ended = f->manner == DOP_FORM_NAMED; /* a complete object needs no end mark */
         dop_span tail = DOP_SPAN_GOOD, next = DOP_SPAN_BAD;
         if (got == DOP_SPAN_GOOD) {
@@ -612,7 +612,7 @@ named_calls(dop_call_text *c)
             tail = match(c, &end, f->tail, NULL, 0);
             if (!c->ended && next == DOP_SPAN_GOOD && tail == DOP_SPAN_CUT)
                 next = DOP_SPAN_CUT;
-            /* White space may be missing, so that the end mark may begin with what stands before another call. */
+            /* The longer mark holds: without white space the one between two calls may be the beginning of the end mark. */
             if (next == DOP_SPAN_GOOD && (tail == DOP_SPAN_CUT || (tail == DOP_SPAN_GOOD && end > behind)))
                 next = DOP_SPAN_BAD;
             if (!c->ended && (next == DOP_SPAN_CUT || (next == DOP_SPAN_BAD && tail == DOP_SPAN_CUT)))

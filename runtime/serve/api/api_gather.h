@@ -5,7 +5,7 @@
 #include "runtime/serve/api/api_internal.h"
 #include "runtime/text/grammar/grammar.h"
 
-/* Whether a request asks for reasoning. */
+/* What a request asks for: reasoning turned off, turned on, or neither. */
 typedef enum dop_reasoning_wish { DOP_REASONING_UNSTATED, DOP_REASONING_OFF, DOP_REASONING_ON } dop_reasoning_wish;
 
 /* What is gathered of a request until its jobs are submitted; everything but the JSON is owned. */
@@ -24,7 +24,7 @@ typedef struct gathering {
     const json_t *texts; /* with echo: the prompts as the request has them */
     const char *front;   /* what texts get in front of them; NULL: nothing */
     json_t *parts;  /* owned: what the answer has to be, behind its reasoning; NULL: anything, or what `grammar` says */
-    json_t *schema; /* owned: the schema that `parts` is from; NULL: there is none */
+    json_t *schema; /* owned: the schema that `parts` was made from, or NULL */
     json_t *allowed;   /* owned: the tools that a choice of allowed_tools names; NULL: all */
     const char *param; /* the parameter of the request that `parts` or `grammar` is from */
     dop_grammar *grammar;
@@ -41,15 +41,18 @@ void dop_gather_refuse(gathering *g, const char *param, const dop_diag *diag);
 void dop_gather_no_memory(gathering *g);
 /* Keeps the prompt of a choice that the answer repeats; false: out of memory. */
 bool dop_gather_echo(const gathering *g, uint32_t prompt, dop_choice *choice);
-/* api_shape.c.  shape: takes the demands of all members that state one.  demand: takes over a demand for the member `param`; wrong:
- * why it cannot be met, or NULL; compact: whether JSON is written without white space unless the request says otherwise. */
+/* Returns the template variables that the request sets, for the caller to release, and finds out whether it asks for reasoning. */
+json_t *dop_gather_variables(gathering *g);
+/* Reports the switches of reasoning that the template cannot honour as members without effect.  To be called with the prompt made. */
+void dop_gather_check_reasoning(gathering *g);
+/* api_constraints.c */
+/* Takes the demands on the answer of all members that state one. */
+void dop_gather_shape(gathering *g);
+/* Takes over the demand of the member `param`, or refuses the request: wrong is why the demand cannot be met, or NULL.  compact: the
+ * default of compact_json. */
 void dop_gather_shape(gathering *g);
 void dop_gather_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand,
                        bool compact);
-/* api_reasoning.c.  variables: those that the template gets from the request; the caller's to release.  check_reasoning: after the
- * prompt was made, has dop_reader_report name switches of reasoning that the template cannot honour. */
-json_t *dop_gather_variables(gathering *g);
-void dop_gather_check_reasoning(gathering *g);
 /* api_texts.c */
 void dop_gather_embedding(gathering *g);
 void dop_gather_rerank(gathering *g);

@@ -264,8 +264,8 @@ code_point(const scan *s, size_t at, size_t want, uint32_t *out)
     return n == want ? DOP_SPAN_GOOD : at + n >= s->n ? DOP_SPAN_CUT : DOP_SPAN_BAD;
 }
 
-/* Appends the character that an escape of Python stands for, at the backslash s->at, and moves s->at behind it; a backslash before
- * another character stays.  CUT: the text ends within the escape. */
+/* Appends the character of the Python escape at s->at, and moves s->at after the escape.  A backslash before another character is
+ * kept.  CUT: the text ends within the escape. */
 static dop_span
 escaped(scan *s, dop_buf *out)
 {

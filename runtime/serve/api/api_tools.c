@@ -224,8 +224,8 @@ take_bare(dop_reading *r, bool ended)
     return take_calls(r, at, "", ended);
 }
 
-/* Takes an end mark of reasoning that began without a mark: a model that reasons although its prompt does not say so.  Content before
- * it is reasoning unless it was passed on. */
+/* Takes an end mark of reasoning that began without a mark, since some models reason by themselves.  The content before it becomes
+ * reasoning unless the caller has passed it on. */
 static void
 take_lone_close(dop_reading *r, size_t at)
 {

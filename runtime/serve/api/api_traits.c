@@ -234,7 +234,7 @@ find_switch(const dop_probe *p, const char *template, dop_tool_form *f)
                 {"thinking_budget", "-1", "0"},
                 {"reasoning_effort", "\"high\"", "\"none\""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !f->thinking_switch; i++) {
-        /* An effort that the template only repeats is no switch. */
+        /* A template that only repeats the effort has no switch. */
         if (rows[i].off[0] == '"' && !strstr(template, rows[i].off) && !strstr(template, "'none'"))
             continue;
         json_t *values[] = {json_loads(rows[i].on, JSON_DECODE_ANY, NULL),
