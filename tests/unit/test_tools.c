@@ -129,9 +129,6 @@ static const reading_case cases[] = {
     {"<function_calls>", NULL, "<function_calls>g()\nf(code='x')", "", "", "g {}; f {\"code\":\"x\"}"},
     {"<function_calls>", NULL, "<function_calls>g()\nghost()</function_calls>", ")\nghost()</function_calls>", "",
      "g {}"},
-    {"<function_calls> <invoke name=", NULL,
-     "<function_calls>\n<invoke name=\"f\">\n<parameter name=\"zip\">94107\n</invoke>\n</function_calls>", "", "",
-     "f {\"zip\":\"94107\"}"},
     /* Python's escapes: letters by their numbers, and backslashes before letters that are none */
     {"<|tool_call_start|>", NULL,
      "<|tool_call_start|>[f(zip='caf\\u00e9', code='\\x41\\U0001f600\\ud83d\\ude00')]<|tool_call_end|>", "", "",
@@ -139,7 +136,8 @@ static const reading_case cases[] = {
     {"<|tool_call_start|>", NULL,
      "<|tool_call_start|>[f(zip=\"a\\'b\", code='\\d+\\n\\\\s \\u12 \\ud800.')]<|tool_call_end|>", "", "",
      "f {\"zip\":\"a'b\",\"code\":\"\\\\d+\\n\\\\s \\\\u12 \ufffd.\"}"},
-    {"<|tool_call_start|>", NULL, "<|tool_call_start|>[f(n=''), f(n=None)]<|tool_call_end|>", "", "", "f {\"n\":null}; f {\"n\":null}"},
+    {"<|tool_call_start|>", NULL, "<|tool_call_start|>[f(n=''), f(n=None)]<|tool_call_end|>", "", "",
+     "f {\"n\":null}; f {\"n\":null}"},
     /* parameters without their end marks: before the end of the call, another parameter, and another call */
     {"<function= <parameter=", NULL, "<tool_call>\n<function=f>\n<parameter=zip>\n94107\n</function>\n</tool_call>", "",
      "", "f {\"zip\":\"94107\"}"},

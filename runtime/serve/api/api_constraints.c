@@ -222,7 +222,6 @@ typedef enum shape_kind {
     SHAPE_SCHEMA,  /* a JSON schema, or a JSON text of one */
     SHAPE_OBJECT,  /* true: any JSON object */
     SHAPE_CHOICE,  /* a list of texts, of which the answer is one */
-    SHAPE_PATTERN, /* a regular expression that matches the whole answer */
     SHAPE_GRAMMAR, /* a GBNF text */
     SHAPE_OTHER    /* not supported */
 } shape_kind;
@@ -235,27 +234,16 @@ static const struct {
     {NULL, "json_schema", SHAPE_SCHEMA},
     {NULL, "guided_json", SHAPE_SCHEMA},
     {NULL, "guided_choice", SHAPE_CHOICE},
-    {NULL, "guided_regex", SHAPE_PATTERN},
+    {NULL, "guided_regex", SHAPE_OTHER},
     {NULL, "guided_grammar", SHAPE_GRAMMAR},
-    {NULL, "regex", SHAPE_PATTERN},
-    {NULL, "ebnf", SHAPE_GRAMMAR},
+    {NULL, "regex", SHAPE_OTHER},
     {NULL, "grammar", SHAPE_GRAMMAR},
     {"structured_outputs", "json", SHAPE_SCHEMA},
     {"structured_outputs", "json_object", SHAPE_OBJECT},
     {"structured_outputs", "choice", SHAPE_CHOICE},
-    {"structured_outputs", "regex", SHAPE_PATTERN},
+    {"structured_outputs", "regex", SHAPE_OTHER},
     {"structured_outputs", "grammar", SHAPE_GRAMMAR},
     {"structured_outputs", "structural_tag", SHAPE_OTHER},
-};
-
-/* Members of response_format, by its type; the first one that is there holds. */
-static const struct {
-    const char *type, *member;
-    shape_kind kind;
-} formats[] = {
-    {"json_schema", "schema", SHAPE_SCHEMA}, {"json_object", "schema", SHAPE_SCHEMA},
-    {"json", "value", SHAPE_SCHEMA},         {"regex", "pattern", SHAPE_PATTERN},
-    {"regex", "value", SHAPE_PATTERN},       {"grammar", "grammar", SHAPE_GRAMMAR},
 };
 
 void
@@ -333,8 +321,8 @@ take_shape(gathering *g, const char *param, const char *name, shape_kind kind, c
     if (g->param)
         dop_reader_refuse(&g->r, param, "%s and %s exclude one another", param, g->param);
     else if (kind == SHAPE_OTHER)
-        dop_reader_refuse(&g->r, param, "%s: %s is not supported", param, name);
-    else if ((kind == SHAPE_PATTERN || kind == SHAPE_GRAMMAR) && !json_is_string(value))
+        dop_reader_refuse(&g->r, param, "%s is not supported: json_schema, choices and grammar are", name);
+    else if (kind == SHAPE_GRAMMAR && !json_is_string(value))
         dop_reader_refuse(&g->r, param, "%s is a text", name);
     if (g->r.failed)
         return;
@@ -342,8 +330,6 @@ take_shape(gathering *g, const char *param, const char *name, shape_kind kind, c
         demand_schema(g, param, kind == SHAPE_SCHEMA ? value : NULL);
     else if (kind == SHAPE_CHOICE)
         demand_choice(g, param, value);
-    else if (kind == SHAPE_PATTERN)
-        demand_parts(g, param, json_pack("{s:O}", "pattern", (json_t *)(uintptr_t)value));
     else
         demand_grammar(g, param, value);
 }
@@ -352,25 +338,20 @@ static void
 take_response_format(gathering *g)
 {
     const char *const param = "response_format";
-    const json_t *format = dop_reader_get(&g->r, param), *inner = json_object_get(format, "json_schema"), *value = NULL;
+    const json_t *format = dop_reader_get(&g->r, param), *schema = json_object_get(format, "schema");
     const char *type = json_string_value(json_object_get(format, "type"));
+    if (!schema)
+        schema = json_object_get(json_object_get(format, "json_schema"), "schema");
     if (!format || (type && strcmp(type, "text") == 0))
         return;
-    size_t i = 0;
-    for (; type && i < sizeof formats / sizeof *formats; i++)
-        if (strcmp(type, formats[i].type) == 0) {
-            value = json_object_get(format, formats[i].member);
-            if (!value && formats[i].kind == SHAPE_SCHEMA)
-                value = json_object_get(inner, "schema");
-            if (value || strcmp(type, "json_object") == 0)
-                break;
-        }
-    if (type && i < sizeof formats / sizeof *formats)
-        take_shape(g, param, formats[i].member, value ? formats[i].kind : SHAPE_OBJECT, value ? value : json_true());
-    else if (type && strcmp(type, "json_schema") == 0)
-        dop_reader_refuse(&g->r, param, "response_format.json_schema.schema is missing");
+    if (type && strcmp(type, "json_object") == 0)
+        take_shape(g, param, type, schema ? SHAPE_SCHEMA : SHAPE_OBJECT, schema ? schema : json_true());
+    else if (!type || strcmp(type, "json_schema") != 0)
+        dop_reader_refuse(&g->r, param, "response_format is text, json_object or json_schema");
+    else if (!schema)
+        dop_reader_refuse(&g->r, param, "response_format has no schema, as json_schema.schema or schema");
     else
-        dop_reader_refuse(&g->r, param, "response_format is text, json_object, json_schema, regex or grammar");
+        take_shape(g, param, type, SHAPE_SCHEMA, schema);
 }
 
 void

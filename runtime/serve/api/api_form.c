@@ -86,11 +86,6 @@ static const struct {
            "", "")},
     {{"<|tool_call|>"}, CALLS("<|tool_call|>[", OBJECT("arguments"), ", ", "]<|/tool_call|>")},
     {{"<|tool|>"}, CALLS("<|tool_call|>[", OBJECT("arguments"), ", ", "]<|/tool_call|>")},
-    {{"<function_calls>", "<invoke name="},
-     CALLS(
-         "<function_calls>\n",
-         "<invoke name=\"{{ f.name }}\">\n" PAIRS("<parameter name=\"{{ k }}\">" VALUE "</parameter>\n") "</invoke>\n",
-         "", "</function_calls>")},
     {{"<function_calls>"},
      CALLS("<function_calls>", "{{ f.name }}(" PAIRS("{{ k }}={{ v | tojson }}{% if not loop.last %}, {% endif %}") ")",
            "\n", "</function_calls>")},

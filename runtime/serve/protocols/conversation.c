@@ -135,10 +135,9 @@ void
 dop_reader_take_chat(dop_reader *r, json_t *out)
 {
     static const char *const names[] = {
-        "enable_thinking",      "think",           "reasoning_effort",  "reasoning",    "thinking_budget",
-        "chat_template_kwargs", "response_format", "json_schema",       "guided_json",  "regex",
-        "guided_regex",         "guided_choice",   "grammar",           "compact_json", "ebnf",
-        "guided_grammar",       "strict",          "structured_outputs"};
+        "enable_thinking", "think",        "reasoning_effort", "reasoning", "thinking_budget",   "chat_template_kwargs",
+        "response_format", "json_schema",  "guided_json",      "regex",     "guided_regex",      "guided_choice",
+        "grammar",         "compact_json", "guided_grammar",   "strict",    "structured_outputs"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *v = dop_reader_get(r, names[i]);
         if (v)

@@ -135,10 +135,10 @@ void dop_response_name_items(const dop_call *c, json_t *items);
 /* The response as it stands; status NULL: that of its end.  Takes no ownership. */
 json_t *dop_response_json(const dop_call *c, const dop_response *response, const dop_news *news, const char *status);
 
-/* The requests for /v1/responses and paths below it; count: POST .../input_tokens, the tokens of the prompt. */
+/* The requests for /v1/responses and paths below it. */
 typedef void dop_path_fn(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                          dop_call **out_call);
-dop_path_fn dop_responses_begin, dop_responses_count, dop_responses_get, dop_responses_delete, dop_responses_cancel;
+dop_path_fn dop_responses_begin, dop_responses_get, dop_responses_delete, dop_responses_cancel;
 
 /* --- stored responses: responses_store.c -------------------------------------------------------------------------------------- */
 

@@ -80,22 +80,6 @@ dop_responses_begin(const dop_api *api, const dop_api_request *request, const js
     json_decref(chat);
 }
 
-void
-dop_responses_count(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-                    dop_call **out_call)
-{
-    dop_reader r = {.root = root, .answer = answer};
-    dop_response_terms terms;
-    size_t n;
-    (void)out_call;
-    json_t *chat = dop_responses_translate(api, &r, take_answer, &terms);
-    if (chat && dop_call_measure(api, request, chat, answer, &n))
-        dop_answer_json(answer, 200,
-                        json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", (json_int_t)n));
-    json_decref(chat);
-    dop_response_terms_finish(&terms);
-}
-
 static void
 answer_unknown(const dop_api_request *request, dop_answer *answer)
 {

@@ -52,9 +52,8 @@ const char *dop_grammar_unenforced(const dop_grammar *grammar);
 /* Compiles a grammar from a tree of parts in JSON.  A part is a text; {"seq": [part...]}, parts one after another; {"any": [part...]},
  * one of several; {"schema": S}, a JSON value (S null: any object); {"compact": P}, a part in which JSON has no white space;
  * {"until": T}, any text and then T, which it does not have before; {"string": Q}, a string between quotation marks Q, with escapes
- * where Q is one character; {"id": n}, n letters and digits; {"pattern": P}, a text that the regular expression P (ECMA-262) matches
- * as a whole; {"list": [{"part": P, "required": bool}...], "between": T}.  A text that is a special token of the vocabulary is written
- * as that token. */
+ * where Q is one character; {"id": n}, n letters and digits; {"list": [{"part": P, "required": bool}...], "between": T}.  A text that
+ * is a special token of the vocabulary is written as that token. */
 dop_status dop_grammar_from_parts(const dop_vocab *vocab, const struct json_t *parts, dop_budget *budget,
                                   dop_diag *diag, dop_grammar **out_grammar);
 /* Adds an owner, who must release it too; the last one destroys it. */

@@ -1,7 +1,6 @@
 /* Grammars of texts in which JSON, free text and fixed marks follow one another, such as calls of tools. */
 #include "base/encoding/utf8.h"
 #include "runtime/text/grammar/grammar_internal.h"
-#include "runtime/text/grammar/pattern.h"
 #include "runtime/text/grammar/vocab.h"
 
 #include <jansson.h>
@@ -174,52 +173,6 @@ identifier(maker *m, uint32_t from, json_int_t n)
     return from;
 }
 
-/* dop_spelling.rule: a rule for one character of a set. */
-static uint32_t
-add_set(void *user, const dop_charset *set)
-{
-    maker *m = user;
-    const uint32_t rule = dop_auto_rule(&m->a), end = dop_auto_state(&m->a);
-    if (!stopped(m))
-        dop_auto_chars(&m->a, m->a.rules[rule], set, end);
-    dop_auto_end(&m->a, end);
-    return rule;
-}
-
-/* Adds the texts that a regular expression matches as a whole. */
-static uint32_t
-pattern(maker *m, uint32_t from, const char *expression, size_t n)
-{
-    enum { MOST_STATES = 20000 };
-    dop_budget own = {.steps = 4000000, .bytes = 24u << 20};
-    dop_spelling how = {.rule = add_set, .user = m};
-    const uint32_t to = dop_auto_state(&m->a);
-    dop_regular *r = malloc(sizeof *r);
-    dop_buf whole = {0};
-    dop_term t = DOP_TERM_NONE;
-    bool irregular = false;
-    dop_charset_add(&how.plain, 0, 0x7f);
-    dop_buf_puts(&whole, "^(?:");
-    dop_buf_append(&whole, expression, n);
-    dop_buf_puts(&whole, ")$");
-    m->a.failed |= !r || whole.failed || how.plain.failed;
-    if (!m->a.failed) {
-        dop_regular_init(r, &own);
-        m->status = dop_pattern_term(r, whole.data, whole.size, m->diag, &t, &irregular);
-        if (m->status == DOP_OK && !r->limited)
-            m->status = dop_regular_emit(r, t, MOST_STATES, &how, &m->a, from, to, m->diag);
-        if (r->limited || m->status == DOP_E_LIMIT)
-            m->status = DOP_FAIL(m->diag, DOP_E_LIMIT, "the regular expression is too large");
-        m->a.failed |= r->failed;
-        m->a.too_large |= !dop_budget_step(m->a.budget, 4000000 - own.steps);
-        dop_regular_finish(r);
-    }
-    free(r);
-    dop_buf_finish(&whole);
-    dop_charset_finish(&how.plain);
-    return to;
-}
-
 static uint32_t
 add(maker *m, uint32_t from, const json_t *part, unsigned depth)
 {
@@ -249,8 +202,6 @@ add(maker *m, uint32_t from, const json_t *part, unsigned depth)
         return quoted(m, from, json_string_value(v), json_string_length(v));
     if ((v = json_object_get(part, "id")))
         return identifier(m, from, json_integer_value(v));
-    if ((v = json_object_get(part, "pattern")))
-        return pattern(m, from, json_string_value(v), json_string_length(v));
     if ((v = json_object_get(part, "list")))
         return list(m, from, v, json_string_value(json_object_get(part, "between")), depth);
     if ((v = json_object_get(part, "compact"))) {
