@@ -47,7 +47,8 @@ find_open_size(memory *m)
         return;
     const uint64_t at = skip_chunks(m, 12, "data");
     /* If other chunks follow and end where the file does, there are no samples. */
-    if (at + 8 < n && memcmp(m->bytes + at, "data", 4) == 0 && chunk_size(m->bytes + at) == 0 && skip_chunks(m, at + 8, NULL) != n)
+    if (at + 8 < n && memcmp(m->bytes + at, "data", 4) == 0 && chunk_size(m->bytes + at) == 0 &&
+        skip_chunks(m, at + 8, NULL) != n)
         m->data_size = (sf_count_t)at + 4;
 }
 
