@@ -120,20 +120,39 @@ draws_of(const dop_api *api)
                      (int)d.takes_pictures);
 }
 
+/* Adds the context length to a model's entry, under the names that clients read: vLLM's, OpenRouter's, Groq's, Mistral's and, in
+ * "meta", llama.cpp's. */
+static void
+add_context(json_t *entry, uint32_t ctx)
+{
+    static const char *const names[] = {"max_model_len", "context_length", "context_window", "max_context_length"},
+                             *const inner[] = {"n_ctx", "n_ctx_train"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        json_object_set_new(entry, names[i], json_integer(ctx));
+    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
+        json_object_set_new(json_object_get(entry, "meta"), inner[i], json_integer(ctx));
+}
+
 /* A model as both OpenAI and Anthropic describe it. */
 static json_t *
 model_entry(const dop_api *api, const char *name)
 {
+    json_t *draws = draws_of(api);
+    const bool writes = !draws;
     char when[32];
     const time_t created = (time_t)api->created;
     struct tm t;
     gmtime_r(&created, &t);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
-    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b, s:o*}}", "id", name,
-                     "object", "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model",
-                     "display_name", name, "created_at", when, "meta", "vocab", (json_int_t)api->facts.vocab, "context",
-                     (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
-                     api->facts.family, "device", api->facts.device, "chat", api->chat != NULL, "draws", draws_of(api));
+    json_t *entry =
+        json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b, s:o*}}", "id", name, "object",
+                  "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model", "display_name",
+                  name, "created_at", when, "meta", "vocab", (json_int_t)api->facts.vocab, "context",
+                  (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
+                  api->facts.family, "device", api->facts.device, "chat", api->chat != NULL, "draws", draws);
+    if (writes)
+        add_context(entry, api->facts.ctx);
+    return entry;
 }
 
 /* The members that a model has even where it is not loaded; ctx: 0 where that is not known. */
@@ -145,9 +164,12 @@ short_entry(const char *id, int64_t since, uint32_t ctx)
     struct tm t;
     gmtime_r(&created, &t);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
-    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:o*}", "id", id, "object", "model", "created",
-                     (json_int_t)since, "owned_by", "doppler", "type", "model", "display_name", id, "created_at", when,
-                     "meta", ctx ? json_pack("{s:I}", "context", (json_int_t)ctx) : NULL);
+    json_t *entry = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:o*}", "id", id, "object", "model", "created",
+                              (json_int_t)since, "owned_by", "doppler", "type", "model", "display_name", id,
+                              "created_at", when, "meta", ctx ? json_pack("{s:I}", "context", (json_int_t)ctx) : NULL);
+    if (ctx)
+        add_context(entry, ctx);
+    return entry;
 }
 
 typedef struct listing {

@@ -8,7 +8,8 @@
  *   NAME.g_idx   GPTQ: [in], the group of every input
  * and value (o, i) is scale * (q - zero).  AWQ's words hold their outputs in the order 0 2 4 6 1 3 5 7, from the lowest
  * bits on (AutoAWQ, awq/utils/packing_utils.py).  GPTQ's first checkpoint format stores zero points minus 1, modulo 16;
- * "gptq_v2" stores them as they are (GPTQModel, README). */
+ * "gptq_v2" stores them as they are (GPTQModel, README).  With "sym" every zero point is the middle of the integers' range, whatever
+ * is stored: GPTQModel 5 writes them as they are and calls the format "gptq". */
 #include "frontend/hf/quant.h"
 #include "base/encoding/little_endian.h"
 #include "frontend/facts/leftovers.h"
@@ -327,7 +328,7 @@ open_layer(layer *l)
     if (st == DOP_OK)
         st = find(l, "scales", true, &l->scales);
     if (st == DOP_OK)
-        st = find(l, "qzeros", q->awq || !q->symmetric, &l->zeros);
+        st = find(l, "qzeros", q->awq || !q->symmetric, &l->zeros); /* taken even if it is not used below */
     if (st == DOP_OK && !q->awq)
         st = find(l, "g_idx", false, &l->g_idx);
     if (st != DOP_OK)
@@ -347,6 +348,8 @@ open_layer(layer *l)
                 : check_words(l, t, 2, l->inputs * q->bits / 32, l->outputs);
     if (st == DOP_OK && l->zeros)
         st = check_words(l, l->zeros, 2, l->groups, l->outputs * q->bits / 32);
+    if (q->symmetric)
+        l->zeros = NULL;
     if (st == DOP_OK)
         st = check_scales(l);
     return st == DOP_OK && !q->awq ? read_order(l) : st;

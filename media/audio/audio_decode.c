@@ -12,7 +12,45 @@ enum { PIECE = 1 << 14, MAX_CHANNELS = 64, MAX_RATE = 768000 }; /* PIECE: frames
 typedef struct memory {
     const uint8_t *bytes;
     sf_count_t n, at;
+    sf_count_t data_size; /* offset of a size of four bytes that reads as 0xffffffff; 0: there is none */
 } memory;
+
+/* The size in the head of a RIFF file's chunk. */
+static uint32_t
+chunk_size(const uint8_t *head)
+{
+    return (uint32_t)head[4] | (uint32_t)head[5] << 8 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 24;
+}
+
+/* Skips the chunks of a RIFF file from `at` on, up to one of this name (NULL: all).  Returns where that one begins, where the first
+ * thing begins that is not a chunk, or where the last chunk ends, which is above n if that chunk is cut. */
+static uint64_t
+skip_chunks(const memory *m, uint64_t at, const char *name)
+{
+    while (at + 8 <= (uint64_t)m->n && !(name && memcmp(m->bytes + at, name, 4) == 0)) {
+        const uint32_t size = chunk_size(m->bytes + at);
+        for (int i = 0; i < 4; i++)
+            if (m->bytes[at + (uint64_t)i] < ' ' || m->bytes[at + (uint64_t)i] > '~')
+                return at;
+        at += 8 + (uint64_t)size + size % 2;
+    }
+    return at;
+}
+
+/* Finds the size of a WAV file's samples if it is 0 although samples follow: a writer to a pipe cannot go back to fill it in.  The
+ * samples then reach to the end of the file, which libsndfile understands by the size 0xffffffff. */
+static void
+find_open_size(memory *m)
+{
+    const uint64_t n = (uint64_t)m->n;
+    if (n < 12 || memcmp(m->bytes, "RIFF", 4) != 0 || memcmp(m->bytes + 8, "WAVE", 4) != 0)
+        return;
+    const uint64_t at = skip_chunks(m, 12, "data");
+    /* If other chunks follow and end where the file does, there are no samples. */
+    if (at + 8 < n && memcmp(m->bytes + at, "data", 4) == 0 && chunk_size(m->bytes + at) == 0 &&
+        skip_chunks(m, at + 8, NULL) != n)
+        m->data_size = (sf_count_t)at + 4;
+}
 
 static sf_count_t
 memory_size(void *user)
@@ -45,6 +83,9 @@ memory_read(void *to, sf_count_t count, void *user)
     if (n <= 0)
         return 0;
     memcpy(to, m->bytes + m->at, (size_t)n);
+    for (sf_count_t i = m->data_size; m->data_size && i < m->data_size + 4; i++)
+        if (i >= m->at && i < m->at + n)
+            ((uint8_t *)to)[i - m->at] = 0xff;
     m->at += n;
     return n;
 }
@@ -151,6 +192,7 @@ static dop_status
 open_file(decoder *d, memory *m)
 {
     SF_VIRTUAL_IO io = {memory_size, memory_seek, memory_read, memory_write, memory_tell};
+    find_open_size(m);
     d->file = sf_open_virtual(&io, SFM_READ, &d->info, m);
     if (!d->file)
         return DOP_FAIL(d->diag, DOP_E_INPUT, "this is no audio that can be read: %s", sf_strerror(NULL));

@@ -580,6 +580,7 @@ read_on(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out)
     out->thought_tokens = ended ? dop_reading_thought_tokens(r, s->text_ends, s->n_tokens) : 0;
     choice->sent_reasoning += out->n_reasoning;
     choice->sent += out->n_content;
+    r->shown = choice->sent;
     choice->sent_calls = json_array_size(r->calls);
 }
 

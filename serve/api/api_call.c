@@ -103,7 +103,21 @@ put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
     return good;
 }
 
-/* Appends a text between marks as JSON of the type that the schema wants; string: the marks say that it is a string. */
+/* True if a text is not a value of the types `bits` (0: any) but stands for an argument that was left out: models write an empty text
+ * or None. */
+static bool
+is_absent(const char *text, size_t n, unsigned bits)
+{
+    const size_t from = dop_span_blank(text, n, 0);
+    while (n > from && blank(text[n - 1]))
+        n--;
+    return bits && !(bits & 1u << DOP_TYPE_STRING) &&
+           (n == from ||
+            (n - from == 4 && (memcmp(text + from, "None", 4) == 0 || memcmp(text + from, "null", 4) == 0)));
+}
+
+/* Appends a text between marks as JSON of a type that the schema allows, or nothing if the argument was left out.  string: the marks
+ * say that it is a string. */
 static void
 put_value(const json_t *root, const json_t *schema, bool string, const char *text, size_t n, dop_buf *out)
 {
@@ -119,7 +133,10 @@ put_value(const json_t *root, const json_t *schema, bool string, const char *tex
         bits = string ? strings : ~strings;
     if ((bits & ~strings) && put_typed(text, n, bits & ~strings, out))
         return;
-    dop_span_quote(out, text, n);
+    if (string || !is_absent(text, n, dop_tool_types(root, schema)))
+        dop_span_quote(out, text, n);
+    else if (bits & 1u << DOP_TYPE_NULL)
+        dop_buf_puts(out, "null");
 }
 
 /* --- keys and values between marks ------------------------------------------------------------------------------------------------ */
@@ -141,22 +158,76 @@ follows(const dop_call_text *c, size_t at)
 
 static dop_span arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth, bool list,
                                   dop_buf *out);
+static dop_span read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema);
 
-/* Finds the end of the value that starts at c->at, and moves c->at behind its end mark. nested: the end mark of an outer
- * value may follow. */
+/* True if the mark of an argument and the name of a property other than `key` stand at `at`. */
+static bool
+begins_argument(const dop_call_text *c, size_t at, const char *key, size_t n_key, const json_t *schema)
+{
+    const char *name;
+    const json_t *own;
+    if (!c->form->arg_open[0] || match(c, &at, c->form->arg_open, NULL, 0) != DOP_SPAN_GOOD)
+        return false;
+    json_object_foreach(json_object_get(schema, "properties"), name, own)
+    {
+        size_t after = at + strlen(name);
+        if (c->n - at >= strlen(name) && memcmp(c->text + at, name, strlen(name)) == 0 &&
+            !(n_key == strlen(name) && memcmp(key, name, n_key) == 0) &&
+            match(c, &after, c->form->assign, name, strlen(name)) == DOP_SPAN_GOOD)
+            return true;
+    }
+    return false;
+}
+
+/* Finds whether a value without an end mark ends at `at`, because another argument begins there or the call ends.  CUT: it does,
+ * unless the end mark of the value follows later. */
 static dop_span
-value_end(dop_call_text *c, const char *key, size_t n_key, bool nested, size_t *out_end)
+ends_open(const dop_call_text *c, size_t at, const char *key, size_t n_key, const json_t *schema)
+{
+    const dop_tool_form *f = c->form;
+    size_t after = at;
+    if (begins_argument(c, at, key, n_key, schema))
+        return DOP_SPAN_GOOD;
+    if (f->next && f->next[0] && match(c, &after, f->next, NULL, 0) == DOP_SPAN_GOOD) {
+        const char *name;
+        size_t n_name;
+        const json_t *parameters;
+        dop_call_text own = *c;
+        own.at = after;
+        if (read_name(&own, &name, &n_name, &parameters) == DOP_SPAN_GOOD)
+            return DOP_SPAN_GOOD;
+    }
+    after = at;
+    if (!f->tail[0] || match(c, &after, f->tail, NULL, 0) != DOP_SPAN_GOOD)
+        return DOP_SPAN_BAD;
+    after = dop_span_blank(c->text, c->n, after);
+    return c->ended && after == c->n ? DOP_SPAN_GOOD : DOP_SPAN_CUT;
+}
+
+/* Finds the end of the value that starts at c->at.  Moves c->at after its end mark, or to the end of a value without one.
+ * schema: of the object whose arguments are read; NULL: values have end marks.  nested: the end mark of an outer value may follow. */
+static dop_span
+value_end(dop_call_text *c, const char *key, size_t n_key, const json_t *schema, bool nested, size_t *out_end)
 {
     const char *close = c->form->value_close, *mark = close;
     while (blank(*mark))
         mark++;
     const size_t n_blank = (size_t)(mark - close);
+    const char *begins = c->form->arg_open[0] ? c->form->arg_open : c->form->tail;
     dop_span got = DOP_SPAN_BAD;
-    for (size_t at = c->at; at <= c->n; at++) {
-        const char *hit = at < c->n ? memchr(c->text + at, *mark, c->n - at) : NULL;
-        if (!hit)
+    size_t open = SIZE_MAX; /* where a value without an end mark ends, if it has none */
+    bool is_sure = false;
+    for (size_t at = c->at; at < c->n; at++) {
+        if (c->text[at] != *mark && c->text[at] != *begins && c->text[at] != c->form->tail[0])
+            continue;
+        const dop_span ends = nested ? DOP_SPAN_BAD : ends_open(c, at, key, n_key, schema);
+        is_sure = ends == DOP_SPAN_GOOD;
+        if (is_sure || (ends == DOP_SPAN_CUT && open == SIZE_MAX))
+            open = at;
+        if (is_sure)
             break;
-        at = (size_t)(hit - c->text);
+        if (c->text[at] != *mark)
+            continue;
         size_t behind = at;
         dop_span one = match(c, &behind, mark, key, n_key);
         if (one == DOP_SPAN_GOOD && !nested)
@@ -175,12 +246,19 @@ value_end(dop_call_text *c, const char *key, size_t n_key, bool nested, size_t *
         }
         break;
     }
-    return c->ended ? DOP_SPAN_BAD : got == DOP_SPAN_BAD ? DOP_SPAN_CUT : got;
+    if (open == SIZE_MAX || !(c->ended || is_sure))
+        return c->ended ? DOP_SPAN_BAD : got == DOP_SPAN_BAD ? DOP_SPAN_CUT : got;
+    *out_end = open;
+    if (*out_end > c->at && c->text[*out_end - 1] == '\n') /* before the mark that is missing */
+        --*out_end;
+    c->at = open;
+    return DOP_SPAN_GOOD;
 }
 
+/* Reads the value of a key, which is one of the object `of`. */
 static dop_span
-one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, const json_t *schema, unsigned depth,
-          dop_buf *out)
+one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, const json_t *of, const json_t *schema,
+          unsigned depth, dop_buf *out)
 {
     const dop_tool_form *f = c->form;
     const char *const type = strchr(f->assign, DOP_HOLE_TYPE);
@@ -221,7 +299,7 @@ one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, c
         }
     }
     const size_t from = c->at;
-    if ((got = value_end(c, key, n_key, depth > 0, &end)) != DOP_SPAN_GOOD)
+    if ((got = value_end(c, key, n_key, depth > 0 ? NULL : of, depth > 0, &end)) != DOP_SPAN_GOOD)
         return got;
     put_value(root, schema, string, c->text + from, end - from, out);
     return DOP_SPAN_GOOD;
@@ -232,8 +310,9 @@ arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, un
 {
     const dop_tool_form *f = c->form;
     const char after_key = blank(f->assign[0]) ? '\n' : f->assign[0];
+    const size_t begin = out->size;
     dop_buf_puts(out, list ? "[" : "{");
-    for (bool first = true;; first = false) {
+    for (;;) {
         size_t at = c->at;
         dop_span got = match(c, &at, f->arg_open, NULL, 0);
         /* The mark of an argument may begin like an end mark: "<" and "</". */
@@ -252,14 +331,20 @@ arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, un
         memcpy(name, c->text + key, at - key);
         name[at - key] = 0;
         c->at = at;
-        if (!first)
-            dop_buf_puts(out, ",");
-        if (!list) {
-            dop_span_quote(out, name, at - key);
-            dop_buf_puts(out, ":");
-        }
         const json_t *own = list ? json_object_get(schema, "items") : dop_tool_property(schema, name);
-        if ((got = one_value(c, c->text + key, at - key, root, own, depth, out)) != DOP_SPAN_GOOD)
+        dop_buf value = {0};
+        got = one_value(c, c->text + key, at - key, root, schema, own, depth, &value);
+        if (got == DOP_SPAN_GOOD && (value.size || list)) {
+            if (out->size > begin + 1)
+                dop_buf_puts(out, ",");
+            if (!list) {
+                dop_span_quote(out, name, at - key);
+                dop_buf_puts(out, ":");
+            }
+            dop_buf_append(out, value.size ? value.data : "null", value.size ? value.size : strlen("null"));
+        }
+        dop_buf_finish(&value);
+        if (got != DOP_SPAN_GOOD)
             return got;
     }
     dop_buf_puts(out, list ? "]" : "}");
@@ -311,7 +396,9 @@ arguments_as_literals(dop_call_text *c, const json_t *schema, dop_buf *out)
                                 ? dop_span_string(value.data, value.size)
                                 : NULL;
             if (!plain || !put_typed(json_string_value(plain), json_string_length(plain), bits, out)) {
-                if (bits == string && value.size && value.data[0] != '"')
+                if (plain && is_absent(json_string_value(plain), json_string_length(plain), bits))
+                    dop_buf_puts(out, "null");
+                else if (bits == string && value.size && value.data[0] != '"')
                     dop_span_quote(out, value.data, value.size);
                 else
                     dop_buf_append(out, value.size ? value.data : "", value.size);
@@ -441,6 +528,8 @@ static dop_span
 read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema)
 {
     dop_span best = DOP_SPAN_BAD;
+    if (c->form->manner == DOP_FORM_LITERAL)
+        c->at = dop_span_blank(c->text, c->n, c->at);
     size_t i, behind = c->at;
     const json_t *tool;
     *out_n = 0;
@@ -515,13 +604,17 @@ named_calls(dop_call_text *c)
         dop_span got = read_name(c, &name, &n, &schema);
         if (got == DOP_SPAN_GOOD)
             got = read_arguments(c, schema, &made);
-        size_t behind = c->at;
+        size_t behind = c->at, end = c->at; /* after the mark between two calls, and after the end mark */
         const bool open_ended = f->manner == DOP_FORM_NAMED; /* a complete object needs no end mark */
         dop_span tail = DOP_SPAN_GOOD, next = DOP_SPAN_BAD;
         if (got == DOP_SPAN_GOOD) {
             next = f->next ? match(c, &behind, f->next, NULL, 0) : DOP_SPAN_BAD;
-            if (next != DOP_SPAN_GOOD)
-                tail = match(c, &behind, f->tail, NULL, 0);
+            tail = match(c, &end, f->tail, NULL, 0);
+            if (!c->ended && next == DOP_SPAN_GOOD && tail == DOP_SPAN_CUT)
+                next = DOP_SPAN_CUT;
+            /* The longer mark holds: without white space the one between two calls may be the beginning of the end mark. */
+            if (next == DOP_SPAN_GOOD && (tail == DOP_SPAN_CUT || (tail == DOP_SPAN_GOOD && end > behind)))
+                next = DOP_SPAN_BAD;
             if (!c->ended && (next == DOP_SPAN_CUT || (next == DOP_SPAN_BAD && tail == DOP_SPAN_CUT)))
                 got = DOP_SPAN_CUT;
             else if (next != DOP_SPAN_GOOD && tail != DOP_SPAN_GOOD && !open_ended &&
@@ -537,7 +630,7 @@ named_calls(dop_call_text *c)
             return some ? DOP_SPAN_GOOD : got;
         }
         complete = c->at;
-        c->at = next == DOP_SPAN_GOOD || tail == DOP_SPAN_GOOD ? behind : tail == DOP_SPAN_CUT ? c->n : c->at;
+        c->at = next == DOP_SPAN_GOOD ? behind : tail == DOP_SPAN_GOOD ? end : tail == DOP_SPAN_CUT ? c->n : c->at;
         if (next != DOP_SPAN_GOOD)
             return DOP_SPAN_GOOD;
     }

@@ -1,8 +1,9 @@
-/* Keeps the grammars of recent requests.  Clients send the same schema again and again, and a grammar remembers the masks that
- * it has computed. */
+/* Shapes of answers: what requests demand, and the grammars of recent requests.  Clients send the same schema again and again, and a
+ * grammar remembers the masks that it has computed. */
 #include "serve/api/api_constraints.h"
-#include "serve/api/api_internal.h"
+#include "serve/api/api_gather.h"
 #include "serve/api/api_json.h"
+#include "serve/api/api_require.h"
 #include "text/grammar/grammar.h"
 #include "text/schema/validate.h"
 
@@ -216,25 +217,183 @@ dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, size_t n, d
     return find_or_make(shapes, &key, &(source){.gbnf = gbnf, .n_gbnf = n}, budget, diag, out_grammar);
 }
 
+/* --- what requests demand ---------------------------------------------------------------------------------------------------------- */
+
+/* The shape that a request demands of its answer, under the names of several APIs: OpenAI's response_format, llama.cpp's json_schema
+ * and grammar, and vLLM's structured_outputs and guided_*. */
+typedef enum shape_kind {
+    SHAPE_SCHEMA,  /* a JSON schema, or a JSON text of one */
+    SHAPE_OBJECT,  /* true: any JSON object */
+    SHAPE_CHOICE,  /* a list of texts, of which the answer is one */
+    SHAPE_GRAMMAR, /* a GBNF text */
+    SHAPE_OTHER    /* not supported */
+} shape_kind;
+
+/* Members of a request, or of its member `outer`. */
+static const struct {
+    const char *outer, *name;
+    shape_kind kind;
+} shape_members[] = {
+    {NULL, "json_schema", SHAPE_SCHEMA},
+    {NULL, "guided_json", SHAPE_SCHEMA},
+    {NULL, "guided_choice", SHAPE_CHOICE},
+    {NULL, "guided_regex", SHAPE_OTHER},
+    {NULL, "guided_grammar", SHAPE_GRAMMAR},
+    {NULL, "regex", SHAPE_OTHER},
+    {NULL, "grammar", SHAPE_GRAMMAR},
+    {"structured_outputs", "json", SHAPE_SCHEMA},
+    {"structured_outputs", "json_object", SHAPE_OBJECT},
+    {"structured_outputs", "choice", SHAPE_CHOICE},
+    {"structured_outputs", "regex", SHAPE_OTHER},
+    {"structured_outputs", "grammar", SHAPE_GRAMMAR},
+    {"structured_outputs", "structural_tag", SHAPE_OTHER},
+};
+
+void
+dop_gather_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand, bool compact)
+{
+    if (wrong)
+        dop_reader_refuse(&g->r, param, "%s", wrong);
+    g->parts = demand->parts;
+    if (dop_reader_bool(&g->r, "compact_json", compact) && g->parts &&
+        !(g->parts = json_pack("{s:o}", "compact", g->parts)))
+        dop_gather_no_memory(g);
+    g->param = param;
+    g->call->begin = demand->begin;
+}
+
+/* Demands an answer of these parts, and takes ownership of them. */
+static void
+demand_parts(gathering *g, const char *param, json_t *parts)
+{
+    static const dop_tool_form plain;
+    dop_shape_demand demand = {.parts = NULL};
+    const char *wrong = dop_answer_require(g->call->chat && g->api->form ? g->api->form : &plain, parts, &demand);
+    dop_gather_demand(g, param, wrong, &demand, false);
+}
+
+/* Demands an answer that is valid for a schema; NULL: any object. */
+static void
+demand_schema(gathering *g, const char *param, const json_t *schema)
+{
+    const dop_json_how how = {.flags = DOP_JSON_EXACT | DOP_JSON_UNIQUE, .budget = g->budget};
+    dop_diag diag = {0};
+    if (!json_is_string(schema))
+        g->schema = json_incref((json_t *)(uintptr_t)schema);
+    else if (dop_json_decode(json_string_value(schema), json_string_length(schema), &how, &diag, &g->schema) != DOP_OK)
+        dop_gather_refuse(g, param, &diag);
+    if (!g->r.failed)
+        demand_parts(g, param, json_pack("{s:O?}", "schema", g->schema));
+}
+
+static void
+demand_choice(gathering *g, const char *param, const json_t *list)
+{
+    size_t i;
+    const json_t *one;
+    bool good = json_array_size(list) > 0;
+    json_array_foreach(list, i, one) good = good && json_is_string(one);
+    if (good)
+        demand_parts(g, param, json_pack("{s:O}", "any", (json_t *)(uintptr_t)list));
+    else
+        dop_reader_refuse(&g->r, param, "the choice of answers is a list of texts that is not empty");
+}
+
+static void
+demand_grammar(gathering *g, const char *param, const json_t *text)
+{
+    dop_diag diag = {0};
+    if (json_string_length(text) == 0)
+        return;
+    g->param = param;
+    if (dop_constraints_find_gbnf(g->api->shapes, json_string_value(text), json_string_length(text), g->budget, &diag,
+                                  &g->grammar) == DOP_OK)
+        return;
+    if (diag.line > 0)
+        dop_reader_refuse(&g->r, param, "line %ld, column %ld: %s", diag.line, diag.column, diag.message);
+    else
+        dop_gather_refuse(g, param, &diag);
+}
+
+/* Takes a demand of this kind, which the member `name` states; param: the member of the request that it is in. */
+static void
+take_shape(gathering *g, const char *param, const char *name, shape_kind kind, const json_t *value)
+{
+    if (kind == SHAPE_OBJECT && !json_is_true(value))
+        return;
+    if (g->param)
+        dop_reader_refuse(&g->r, param, "%s and %s exclude one another", param, g->param);
+    else if (kind == SHAPE_OTHER)
+        dop_reader_refuse(&g->r, param, "%s is not supported: json_schema, choices and grammar are", name);
+    else if (kind == SHAPE_GRAMMAR && !json_is_string(value))
+        dop_reader_refuse(&g->r, param, "%s is a text", name);
+    if (g->r.failed)
+        return;
+    if (kind == SHAPE_SCHEMA || kind == SHAPE_OBJECT)
+        demand_schema(g, param, kind == SHAPE_SCHEMA ? value : NULL);
+    else if (kind == SHAPE_CHOICE)
+        demand_choice(g, param, value);
+    else
+        demand_grammar(g, param, value);
+}
+
+static void
+take_response_format(gathering *g)
+{
+    const char *const param = "response_format";
+    const json_t *format = dop_reader_get(&g->r, param), *schema = json_object_get(format, "schema");
+    const char *type = json_string_value(json_object_get(format, "type"));
+    if (!schema)
+        schema = json_object_get(json_object_get(format, "json_schema"), "schema");
+    if (!format || (type && strcmp(type, "text") == 0))
+        return;
+    if (type && strcmp(type, "json_object") == 0)
+        take_shape(g, param, type, schema ? SHAPE_SCHEMA : SHAPE_OBJECT, schema ? schema : json_true());
+    else if (!type || strcmp(type, "json_schema") != 0)
+        dop_reader_refuse(&g->r, param, "response_format is text, json_object or json_schema");
+    else if (!schema)
+        dop_reader_refuse(&g->r, param, "response_format has no schema, as json_schema.schema or schema");
+    else
+        take_shape(g, param, type, SHAPE_SCHEMA, schema);
+}
+
+void
+dop_gather_shape(gathering *g)
+{
+    bool taken = false;
+    take_response_format(g);
+    for (size_t i = 0; i < sizeof shape_members / sizeof *shape_members; i++) {
+        const char *outer = shape_members[i].outer, *param = outer ? outer : shape_members[i].name;
+        const json_t *value = dop_reader_get(&g->r, param);
+        if (outer)
+            value = json_object_get(value, shape_members[i].name);
+        if (value && !json_is_null(value) && !g->r.failed)
+            take_shape(g, param, shape_members[i].name, shape_members[i].kind, value);
+        taken = taken || (outer && value);
+    }
+    if (!taken)
+        dop_reader_forget(&g->r, "structured_outputs");
+}
+
 /* --- what is not enforced ---------------------------------------------------------------------------------------------------------- */
 
 /* Does the request want its schema to be enforced exactly? */
 static bool
 is_strict(const json_t *root, const char **out_param)
 {
-    const json_t *tools = json_object_get(root, "tools"), *tool;
-    const json_t *format = json_object_get(json_object_get(root, "response_format"), "json_schema");
+    const json_t *tools = json_object_get(root, "tools"), *tool, *format = json_object_get(root, "response_format");
     size_t i;
     *out_param = format ? "response_format" : "tools";
     if (format)
-        return json_is_true(json_object_get(format, "strict"));
+        return json_is_true(json_object_get(format, "strict")) ||
+               json_is_true(json_object_get(json_object_get(format, "json_schema"), "strict"));
     json_array_foreach(
         tools, i, tool) if (json_is_true(json_object_get(json_object_get(tool, "function"), "strict"))) return true;
     return false;
 }
 
 void
-dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call)
+dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, json_t *schema, dop_call *call)
 {
     enum { MOST = 20 };
     const char *names[MOST], *param;
@@ -242,10 +401,6 @@ dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar
     char *copy = strdup(dop_grammar_unenforced(grammar)), *rest = NULL;
     for (char *name = copy ? strtok_r(copy, ", ", &rest) : NULL; name && n < MOST; name = strtok_r(NULL, ", ", &rest))
         names[n++] = name;
-    const json_t *format = json_object_get(r->root, "response_format");
-    json_t *schema = json_object_get(format, "schema");
-    if (!schema)
-        schema = json_object_get(json_object_get(format, "json_schema"), "schema");
     if (n > 0 && is_strict(r->root, &param)) {
         dop_reader_refuse(r, param, "strict: the keyword %s of the schema cannot be enforced exactly", names[0]);
     } else if (n > 0) {

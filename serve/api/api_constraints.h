@@ -1,4 +1,4 @@
-/* Keeps the grammars of recent requests.  Clients send the same schema again and again, and a grammar remembers the masks that it has computed. */
+/* Shapes of answers: what requests demand, and the grammars of recent requests.  Clients send the same schema again and again, and a grammar remembers the masks that it has computed. */
 #ifndef DOPPLER_SERVE_API_API_CONSTRAINTS_H
 #define DOPPLER_SERVE_API_API_CONSTRAINTS_H
 
@@ -13,7 +13,7 @@ dop_status dop_constraints_find_parts(dop_constraints *shapes, const json_t *par
                                       struct dop_grammar **out_grammar);
 /* Where a grammar does not enforce all keywords of its schema: names them in a header, or refuses the request where it demands
  * `strict`; the call keeps the schema, for dop_call_note_validity. */
-void dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call);
+void dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, json_t *schema, dop_call *call);
 /* A finished choice whose schema was not enforced exactly gets "schema_valid": whether its text is valid. */
 void dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice);
 

@@ -34,6 +34,7 @@ typedef struct dop_reading_terms {
     const char *begin;   /* the end of the prompt that belongs to the answer; NULL: nothing */
     bool thinks;         /* the prompt ends within reasoning */
     bool single;         /* at most one call */
+    bool lone_close;     /* an end mark of reasoning counts even if nothing began the reasoning */
 } dop_reading_terms;
 
 typedef struct dop_thought {
@@ -46,6 +47,7 @@ typedef struct dop_reading {
     dop_buf reasoning; /* the model's reasoning, where it marks that */
     json_t *calls;     /* complete ones: {"id", "type", "function": {"name", "arguments"}}; NULL: there is none */
     bool over;         /* nothing that follows is read */
+    size_t shown;      /* set by the caller: bytes of content that were passed on, so that they stay content */
     /* private */
     dop_reading_terms terms;
     dop_buf whole;
@@ -111,8 +113,6 @@ typedef struct dop_writer {
     /* Appends what is new in a stream. */
     void (*stream)(dop_call *call, const dop_news *news, dop_answer *answer);
     void (*finish)(void *state); /* frees the state; accepts NULL */
-    /* An answer that may become longer than fits is made shorter; otherwise the request is refused. */
-    bool clamps;
 } dop_writer;
 
 /* How the answer of a call is written whose jobs have tasks, one for each choice. */

@@ -249,6 +249,16 @@ dop_reader_get(dop_reader *r, const char *name)
     return json_is_null(v) ? NULL : v;
 }
 
+void
+dop_reader_forget(dop_reader *r, const char *name)
+{
+    size_t i = 0;
+    while (i < r->n_asked && strcmp(r->asked[i], name) != 0)
+        i++;
+    if (i < r->n_asked)
+        r->asked[i] = r->asked[--r->n_asked];
+}
+
 double
 dop_reader_real(dop_reader *r, const char *name, double otherwise, double min, double max)
 {

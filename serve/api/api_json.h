@@ -22,6 +22,8 @@ void dop_answer_no_memory(dop_answer *answer);
 void dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* A member that exists and is not null; NULL otherwise. */
 const json_t *dop_reader_get(dop_reader *r, const char *name);
+/* Forgets that a member was looked for: it has no effect, and dop_reader_report says so. */
+void dop_reader_forget(dop_reader *r, const char *name);
 double dop_reader_real(dop_reader *r, const char *name, double otherwise, double min, double max);
 int64_t dop_reader_whole(dop_reader *r, const char *name, int64_t otherwise, int64_t min, int64_t max);
 bool dop_reader_bool(dop_reader *r, const char *name, bool otherwise);

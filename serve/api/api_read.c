@@ -103,7 +103,8 @@ is_for_provider(const char *name)
     return false;
 }
 
-/* Does the member, which only other servers know, have the value that turns it off there?  Then it makes no difference here. */
+/* True if the member, which only other servers know, has the value that it has there by default, or that turns it off.  The values
+ * of booleans are 0 and 1: for a member that is not listed here false may be a wish, too. */
 static bool
 is_off(const char *name, const json_t *v)
 {
@@ -131,12 +132,19 @@ is_off(const char *name, const json_t *v)
         {"top_a", 0},
         {"smoothing_factor", 0},
         {"prompt_logprobs", 0},
+        {"return_tokens", 0},
+        {"use_beam_search", 0},
+        {"early_stopping", 0},
+        {"skip_special_tokens", 1},
+        {"add_generation_prompt", 1},
+        {"include_reasoning", 1},
     };
-    if (json_is_null(v) || json_is_false(v))
+    const double value = json_is_boolean(v) ? json_is_true(v) : json_number_value(v);
+    if (json_is_null(v))
         return true;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && json_is_number(v); i++)
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && (json_is_number(v) || json_is_boolean(v)); i++)
         if (strcmp(rows[i].name, name) == 0)
-            return json_number_value(v) == rows[i].off;
+            return value == rows[i].off;
     return false;
 }
 

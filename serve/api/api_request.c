@@ -161,33 +161,6 @@ append(dop_buf *text, const dop_buf *more)
     return true;
 }
 
-/* More variables for the template: reasoning_effort, and chat_template_kwargs, which comes before it. */
-static json_t *
-take_extra(gathering *g)
-{
-    const json_t *extra = dop_reader_get(&g->r, "chat_template_kwargs");
-    const json_t *reasoning = dop_reader_get(&g->r, "reasoning"), *effort = dop_reader_get(&g->r, "reasoning_effort");
-    if (!effort)
-        effort = json_object_get(reasoning, "effort");
-    const char *name;
-    json_t *value;
-    if (extra && !json_is_object(extra))
-        dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs is an object");
-    json_object_foreach((json_t *)(uintptr_t)extra, name, value) if (dop_chat_reserved(name))
-        dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs cannot set \"%.80s\"", name);
-    if (effort && !json_is_null(effort) && !json_is_string(effort))
-        dop_reader_refuse(&g->r, "reasoning_effort", "reasoning_effort is a text, such as low, medium or high");
-    json_t *all = json_object();
-    if (json_is_string(effort)) {
-        json_object_set(all, "reasoning_effort", (json_t *)(uintptr_t)effort);
-        if (strcmp(json_string_value(effort), "none") == 0) /* as templates of other families say it */
-            json_object_set_new(all, "enable_thinking", json_false());
-    }
-    json_object_update(all, (json_t *)(uintptr_t)extra);
-    g->no_reasoning = json_is_false(json_object_get(all, "enable_thinking"));
-    return all;
-}
-
 /* Renders the conversation.  An answer that the conversation ends with is continued: a mark behind it shows where it ends. */
 static dop_status
 render(gathering *g, json_t *messages, const json_t *tools, const json_t *extra, dop_diag *diag, dop_buf *out)
@@ -254,8 +227,11 @@ look_at_end(gathering *g, dop_buf *text)
     const dop_tool_form *f = g->api->form;
     dop_call *c = g->call;
     const bool shaped = g->parts != NULL;
+    c->terms.lone_close = !shaped && f->think_close;
     if (ends_with(text, f->think_open)) {
-        c->terms.thinks = !g->no_reasoning && !g->grammar; /* a grammar is for the whole text, from its beginning */
+        c->terms.thinks =
+            g->wish != DOP_REASONING_OFF && !g->grammar; /* a grammar is for the whole text, from its beginning */
+        g->reasoning_closed = !c->terms.thinks;
         if (!c->terms.thinks)
             dop_buf_printf(text, "\n%s\n\n", f->think_close);
         else if (g->parts)
@@ -304,7 +280,7 @@ take_messages(gathering *g, const json_t *tools)
     dop_diag diag = {0};
     const dop_tool_form *form = g->api->form;
     json_t *list = messages_of(g);
-    json_t *extra = take_extra(g),
+    json_t *extra = dop_gather_variables(g),
            *messages =
                g->r.failed ? NULL : dop_history_make(form, list, g->call->tools ? tools : NULL, &g->r, &g->images);
     if (form->manner == DOP_FORM_CHANNELS || form->think_open || form->content_open) /* their marks have to be seen */
@@ -322,6 +298,7 @@ take_messages(gathering *g, const json_t *tools)
         }
         if (st == DOP_OK) {
             look_at_end(g, &text);
+            dop_gather_check_reasoning(g);
             if (g->rendered)
                 (void)append(g->rendered, &text);
             st = dop_request_images_encode(&g->images, g->api->tok, &text, &diag, &g->prompts[0]);
@@ -351,15 +328,32 @@ tokens_that_fit(const gathering *g)
     return !g->api->max_answer ? UINT64_MAX : most > longest ? most - longest : 0;
 }
 
-/* Sets how long the answers may become; refuses prompts that fill the context. */
+/* Refuses a prompt that leaves no room for an answer.  Clients recognize the texts of the API that they speak. */
+static void
+refuse_length(gathering *g, uint32_t n_prompt)
+{
+    const uint32_t ctx = g->api->facts.ctx;
+    const dop_api_error error = {400, "invalid_request_error", "context_length_exceeded",
+                                 g->call->chat ? "messages" : "prompt"};
+    if (g->r.answer->errors == DOP_ERRORS_ANTHROPIC)
+        dop_answer_error(g->r.answer, &error, "prompt is too long: %u tokens > %u maximum", n_prompt,
+                         n_prompt > ctx ? ctx : ctx - 1);
+    else
+        dop_answer_error(g->r.answer, &error, "This model's maximum context length is %u tokens, and the prompt has %u",
+                         ctx, n_prompt);
+    g->r.failed = true;
+}
+
+/* Sets how long the answers may become: max_tokens is an upper limit, and what exceeds the context or the server's limits is
+ * shortened.  Refuses prompts that fill the context. */
 static void
 take_lengths(gathering *g)
 {
     dop_reader *r = &g->r;
     uint32_t ctx = g->api->facts.ctx, most = g->api->max_tokens ? g->api->max_tokens : ctx, longest = 0;
-    int64_t wanted = dop_reader_whole(r, "n_predict", -1, -1, INT32_MAX); /* -1: no limit but the context's */
-    wanted = dop_reader_whole(r, "max_tokens", wanted, -1, INT32_MAX);
-    wanted = dop_reader_whole(r, "max_completion_tokens", wanted, -1, INT32_MAX);
+    int64_t wanted = dop_reader_whole(r, "n_predict", -1, -2, INT64_MAX); /* below 0: no limit but the context's */
+    wanted = dop_reader_whole(r, "max_tokens", wanted, -1, INT64_MAX);
+    wanted = dop_reader_whole(r, "max_completion_tokens", wanted, -1, INT64_MAX);
     for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
         if (g->prompts[i].failed)
             dop_gather_no_memory(g);
@@ -377,22 +371,16 @@ take_lengths(gathering *g)
         return;
     uint32_t room = longest < ctx ? ctx - longest : 0;
     const uint64_t fits = tokens_that_fit(g);
-    if (g->call->writer && g->call->writer->clamps) {
-        g->call->clamped = wanted > (int64_t)room && room <= most;
-        wanted = wanted > (int64_t)room && room > 0 ? (int64_t)room : wanted;
-        wanted = wanted > (int64_t)most ? (int64_t)most : wanted;
-        wanted = wanted > 0 && (uint64_t)wanted > fits ? (int64_t)fits : wanted;
+    const bool single = g->n_prompts * g->n_each == 1;
+    if (longest > ctx || (room == 0 && wanted != 0)) {
+        refuse_length(g, longest);
+        return;
     }
-    if (wanted > (int64_t)most && most < ctx) {
-        dop_reader_refuse(r, "max_tokens", "this server writes at most %u tokens", most);
-    } else if (longest > ctx || (room == 0 && wanted != 0) || wanted > (int64_t)room) {
-        r->failed = true;
-        dop_answer_error(r->answer,
-                         &(dop_api_error){400, "invalid_request_error", "context_length_exceeded",
-                                          g->call->chat ? "messages" : "prompt"},
-                         "This model's maximum context length is %u tokens, and the prompt has %u%s", ctx, longest,
-                         room ? ": the answer that is asked for does not fit" : "");
-    }
+    g->call->clamped = wanted > (int64_t)room && room <= most;
+    wanted = wanted > (int64_t)room ? (int64_t)room : wanted;
+    wanted = wanted > (int64_t)most ? (int64_t)most : wanted;
+    if (single && wanted > 0 && (uint64_t)wanted > fits && fits > 0)
+        wanted = (int64_t)fits;
     if ((wanted > 0 && (uint64_t)wanted > fits) || (fits == 0 && g->call->echo)) {
         dop_reader_refuse(
             r, g->n_each > 1 ? "n" : "max_tokens",
@@ -407,74 +395,7 @@ take_lengths(gathering *g)
     g->job.max_tokens = (uint32_t)wanted;
 }
 
-/* --- the shape of the answer --------------------------------------------------------------------------------------------------- */
-
-/* Takes over a demand on the answer for the parameter `param`; wrong: why the demand cannot be met, or NULL.  compact: whether JSON is
- * written without white space, where the request does not say it. */
-static void
-take_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand, bool compact)
-{
-    if (wrong)
-        dop_reader_refuse(&g->r, param, "%s", wrong);
-    g->parts = demand->parts;
-    if (dop_reader_bool(&g->r, "compact_json", compact) && g->parts &&
-        !(g->parts = json_pack("{s:o}", "compact", g->parts)))
-        dop_gather_no_memory(g);
-    g->param = param;
-    g->call->begin = demand->begin;
-}
-
-static void
-take_schema(gathering *g, const json_t *schema)
-{
-    static const dop_tool_form plain;
-    dop_shape_demand demand = {.parts = NULL};
-    const char *wrong = dop_answer_require(g->call->chat && g->api->form ? g->api->form : &plain, schema, &demand);
-    take_demand(g, "response_format", wrong, &demand, false);
-}
-
-static void
-take_response_format(gathering *g)
-{
-    const json_t *format = dop_reader_get(&g->r, "response_format");
-    const char *type = json_string_value(json_object_get(format, "type"));
-    if (!format || (type && strcmp(type, "text") == 0))
-        return;
-    if (type && strcmp(type, "json_object") == 0) {
-        take_schema(g, json_object_get(format, "schema"));
-    } else if (type && strcmp(type, "json_schema") == 0) {
-        const json_t *schema = json_object_get(json_object_get(format, "json_schema"), "schema");
-        if (!schema)
-            dop_reader_refuse(&g->r, "response_format", "response_format.json_schema.schema is missing");
-        else
-            take_schema(g, schema);
-    } else {
-        dop_reader_refuse(&g->r, "response_format", "response_format is text, json_object or json_schema");
-    }
-}
-
-static void
-refuse_grammar(gathering *g, const dop_diag *diag)
-{
-    if (diag->line > 0)
-        dop_reader_refuse(&g->r, "grammar", "line %ld, column %ld: %s", diag->line, diag->column, diag->message);
-    else
-        dop_gather_refuse(g, "grammar", diag);
-}
-
-static void
-take_grammar(gathering *g)
-{
-    size_t n;
-    dop_diag diag = {0};
-    const char *text = dop_reader_text(&g->r, "grammar", &n);
-    if (!text || g->r.failed)
-        return;
-    if (g->parts)
-        dop_reader_refuse(&g->r, "grammar", "grammar and response_format exclude one another");
-    else if (dop_constraints_find_gbnf(g->api->shapes, text, n, g->budget, &diag, &g->grammar) != DOP_OK)
-        refuse_grammar(g, &diag);
-}
+/* --- tools --------------------------------------------------------------------------------------------------- */
 
 static const json_t *
 take_tools(gathering *g)
@@ -509,7 +430,7 @@ take_tools(gathering *g)
         if (shaped || g->grammar)
             dop_reader_refuse(r, "tool_choice", "response_format and required calls exclude one another");
         else
-            take_demand(g, "tools", dop_tool_require(g->api->form, tools, only, &demand), &demand, true);
+            dop_gather_demand(g, "tools", dop_tool_require(g->api->form, tools, only, &demand), &demand, true);
     }
     if (!shaped) /* an answer that a schema shapes is no call */
         g->call->tools = json_deep_copy(tools);
@@ -609,8 +530,7 @@ gather(gathering *g)
     take_stops(g);
     take_biases(g);
     take_logprobs(g);
-    take_response_format(g);
-    take_grammar(g);
+    dop_gather_shape(g);
     if (g->call->chat && !g->r.failed)
         tools = take_tools(g);
     if (g->r.failed)
@@ -622,7 +542,7 @@ gather(gathering *g)
     if (!g->r.failed && g->parts)
         compile_parts(g);
     if (!g->r.failed && g->grammar)
-        dop_constraints_note_unenforced(&g->r, g->grammar, g->call);
+        dop_constraints_note_unenforced(&g->r, g->grammar, g->schema, g->call);
     if (!g->r.failed)
         take_lengths(g);
     if (!g->r.failed && g->n_prompts * g->n_each > g->api->max_choices)
@@ -640,6 +560,7 @@ finish_gathering(gathering *g, bool ends)
     dop_request_images_finish(&g->images);
     free(g->biases);
     json_decref(g->parts);
+    json_decref(g->schema);
     json_decref(g->allowed);
     dop_grammar_release(g->grammar);
     if (!ends)
@@ -723,7 +644,7 @@ dop_call_measure(const dop_api *api, const dop_api_request *request, const json_
     if (!begin_gathering(api, request, root, true, answer, &g))
         return false;
     if (!g.r.failed)
-        take_response_format(&g);
+        dop_gather_shape(&g);
     const json_t *tools = g.r.failed ? NULL : take_tools(&g);
     if (!g.r.failed)
         take_messages(&g, tools);

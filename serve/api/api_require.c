@@ -238,12 +238,12 @@ dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *onl
 }
 
 const char *
-dop_answer_require(const dop_tool_form *form, const json_t *schema, dop_shape_demand *out)
+dop_answer_require(const dop_tool_form *form, json_t *parts, dop_shape_demand *out)
 {
     if (form->manner == DOP_FORM_CHANNELS)
         dop_buf_puts(&out->begin, "<|channel|>final<|message|>");
     else if (form->content_open)
         dop_buf_printf(&out->begin, "%s%s", form->content_open, strpbrk(form->content_open, "<[") ? "" : "\n");
-    out->parts = schema ? json_pack("{s:O}", "schema", schema) : json_pack("{s:n}", "schema");
+    out->parts = parts;
     return out->parts && !out->begin.failed ? NULL : "out of memory";
 }

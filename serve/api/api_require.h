@@ -8,7 +8,7 @@
 json_t *dop_tools_allowed(const json_t *tools, const json_t *choice, const char **out_mode);
 /* Demands a call of any of the tools or, unless NULL, of the tool `only`.  Returns what is wrong, or NULL. */
 const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_shape_demand *out);
-/* Demands an answer that is valid for a schema (NULL: any object).  Returns what is wrong, or NULL. */
-const char *dop_answer_require(const dop_tool_form *form, const json_t *schema, dop_shape_demand *out);
+/* Demands an answer of these parts, and takes ownership of them.  Returns what is wrong, or NULL. */
+const char *dop_answer_require(const dop_tool_form *form, json_t *parts, dop_shape_demand *out);
 
 #endif

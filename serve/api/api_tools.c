@@ -227,6 +227,27 @@ take_bare(dop_reading *r, bool ended)
     return take_calls(r, at, "", ended);
 }
 
+/* Takes an end mark of reasoning that began without a mark, since some models reason by themselves.  The content before it becomes
+ * reasoning unless the caller has passed it on. */
+static void
+take_lone_close(dop_reading *r, size_t at)
+{
+    const char *text = r->content.size ? r->content.data : "";
+    const size_t end = at + strlen(r->terms.form->think_close);
+    size_t from = 0, to = r->content.size;
+    if (r->shown == 0) {
+        while (to > 0 && blank(text[to - 1]))
+            to--;
+        while (from < to && blank(text[from]))
+            from++;
+        dop_buf_append(&r->reasoning, text + from, to - from);
+        r->content.size = 0;
+    }
+    dop_reading_add_thought(r, r->shown == 0 ? 0 : at, end);
+    r->at = dop_span_blank(r->whole.data, r->whole.size, end);
+    r->fresh = r->after_thought = true;
+}
+
 /* Takes content, and calls where they begin.  false: more text is needed. */
 static bool
 take_content(dop_reading *r, bool ended)
@@ -236,9 +257,12 @@ take_content(dop_reading *r, bool ended)
     const size_t n = r->whole.size;
     const bool reads = r->terms.tools != NULL;
     const char *more = reads ? second_open(f) : NULL;
-    const char *marks[] = {reads ? f->open : NULL, more, f->think_open, r->in_content ? f->content_close : NULL};
+    const bool may_close = r->terms.lone_close && !r->calls && r->reasoning.size == 0 &&
+                           plain_length(f->think_close) == strlen(f->think_close);
+    const char *marks[] = {reads ? f->open : NULL, more, f->think_open, r->in_content ? f->content_close : NULL,
+                           may_close ? f->think_close : NULL};
     size_t first = SIZE_MAX, which = 0, held = 0;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         const size_t n_mark = marks[i] ? plain_length(marks[i]) : 0;
         const size_t hit = n_mark ? find(text, n, r->at, marks[i], n_mark) : SIZE_MAX;
         const size_t back = n_mark ? held_back(text + r->at, n - r->at, marks[i], n_mark) : 0;
@@ -251,6 +275,13 @@ take_content(dop_reading *r, bool ended)
     if (first == SIZE_MAX) {
         put_content(r, ended ? n : n - held);
         return false;
+    }
+    if (which == 4) {
+        const bool quoted = first > 0 && strchr("`'\"", text[first - 1]); /* the answer speaks of the mark */
+        put_content(r, quoted ? first + strlen(marks[4]) : first);
+        if (!quoted)
+            take_lone_close(r, first);
+        return true;
     }
     if (which == 3) {
         put_content(r, first);

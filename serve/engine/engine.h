@@ -19,7 +19,7 @@ struct dop_matcher;
 typedef struct dop_engine dop_engine;
 typedef struct dop_job dop_job;
 
-enum { DOP_JOB_MAX_TOP = 20, DOP_JOB_MAX_STOPS = 16, DOP_JOB_MAX_BIAS = 1024 };
+enum { DOP_JOB_MAX_TOP = 20, DOP_JOB_MAX_STOPS = 256, DOP_JOB_MAX_BIAS = 1024 };
 
 typedef struct dop_engine_options {
     uint32_t max_queue; /* jobs that may wait; 0: 256 */

@@ -134,6 +134,20 @@ dop_reader_ignore(dop_reader *r, const char *param, const char *const *names, si
         dop_answer_header(r->answer, "X-Doppler-Ignored", names, n);
 }
 
+void
+dop_reader_take_chat(dop_reader *r, json_t *out)
+{
+    static const char *const names[] = {
+        "enable_thinking", "think",        "reasoning_effort", "reasoning", "thinking_budget",   "chat_template_kwargs",
+        "response_format", "json_schema",  "guided_json",      "regex",     "guided_regex",      "guided_choice",
+        "grammar",         "compact_json", "guided_grammar",   "strict",    "structured_outputs"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const json_t *v = dop_reader_get(r, names[i]);
+        if (v)
+            json_object_set(out, names[i], (json_t *)(uintptr_t)v);
+    }
+}
+
 json_t *
 dop_call_arguments(const json_t *call)
 {

@@ -23,6 +23,9 @@ json_t *dop_tool_description(const json_t *name, const json_t *description, cons
 /* Makes the part of the answer's head that names things in a request that have no effect; with "strict" in the request, refuses the
  * request for them. */
 void dop_reader_ignore(dop_reader *r, const char *param, const char *const *names, size_t n);
+/* Takes over members that chat completions have and the API does not: switches of reasoning, and the shape of the answer.  To be
+ * called before members of the API that mean the same. */
+void dop_reader_take_chat(dop_reader *r, json_t *out);
 /* The value of a JSON text, which is an object; an empty object where it is none (a call that was cut). */
 json_t *dop_call_arguments(const json_t *call);
 

@@ -399,7 +399,7 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, co
     (void)dop_reader_get(&r, "model");
     const uint32_t n = (uint32_t)dop_reader_whole(&r, "n", 1, 1, MOST_PICTURES);
     const bool streams = dop_reader_bool(&r, "stream", false);
-    (void)dop_reader_whole(&r, "partial_images", 0, 0, 0);
+    (void)dop_reader_whole(&r, "partial_images", 0, 0, 3); /* at most so many: no partial picture is sent */
     take_size(&r, &facts);
     take_format(&r, &like);
     if (!r.failed)

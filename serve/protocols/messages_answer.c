@@ -216,8 +216,7 @@ write_stream(dop_call *c, const dop_news *news, dop_answer *answer)
         stream_error(&news->state, answer);
 }
 
-const dop_writer dop_messages_writer = {
-    .id = "msg", .whole = write_whole, .stream = write_stream, .finish = free, .clamps = true};
+const dop_writer dop_messages_writer = {.id = "msg", .whole = write_whole, .stream = write_stream, .finish = free};
 
 /* --- paths ---------------------------------------------------------------------------------------------------------------------- */
 

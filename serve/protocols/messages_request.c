@@ -325,8 +325,7 @@ take_thinking(dop_reader *r, json_t *out)
     else if (budget && (!json_is_integer(budget) || json_integer_value(budget) < 1))
         dop_reader_refuse(r, "thinking", "thinking.budget_tokens is a whole number above 0");
     else
-        json_object_set_new(out, "chat_template_kwargs",
-                            json_pack("{s:b}", "enable_thinking", (int)!is(type, "disabled")));
+        json_object_set(out, "thinking", (json_t *)(uintptr_t)thinking);
 }
 
 /* The form of the answer and the effort, where the request states them. */
@@ -372,7 +371,7 @@ take_stops(dop_reader *r, json_t *out)
 static void
 take_same(dop_reader *r, json_t *out)
 {
-    static const char *const names[] = {"stream", "temperature", "top_p", "top_k", "model", "seed", "compact_json"};
+    static const char *const names[] = {"stream", "temperature", "top_p", "top_k", "model", "seed"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *v = dop_reader_get(r, names[i]);
         if (v && !(strcmp(names[i], "top_p") == 0 && json_number_value(v) == -1))
@@ -410,7 +409,7 @@ dop_messages_translate(dop_reader *r, bool counts)
 {
     json_t *out = json_object(), *tools;
     const json_t *messages = dop_reader_get(r, "messages"), *message;
-    const int64_t most = dop_reader_whole(r, "max_tokens", 0, 1, INT32_MAX);
+    const int64_t most = dop_reader_whole(r, "max_tokens", 0, 1, INT64_MAX);
     dop_conversation t = {0};
     size_t i;
     if (most == 0 && !counts)
@@ -419,6 +418,7 @@ dop_messages_translate(dop_reader *r, bool counts)
         json_object_set_new(out, "max_tokens", json_integer((json_int_t)most));
     if (!json_is_array(messages) || json_array_size(messages) == 0)
         dop_reader_refuse(r, "messages", "messages: a list of {\"role\", \"content\"} that is not empty");
+    dop_reader_take_chat(r, out);
     take_same(r, out);
     take_stops(r, out);
     take_thinking(r, out);

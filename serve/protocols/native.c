@@ -231,15 +231,8 @@ dop_completion_begin(const dop_api *api, const dop_api_request *request, const j
                      dop_call **out_call)
 {
     filling f = {.api = api, .r = {.root = root, .answer = answer}, .budget = request->budget, .ids = json_array()};
-    json_t *completion = json_copy((json_t *)(uintptr_t)root), *schema = json_object_get(root, "json_schema");
+    json_t *completion = json_copy((json_t *)(uintptr_t)root);
     take_prompt(&f, completion);
-    if (schema && !json_is_null(schema)) {
-        if (json_object_get(root, "response_format"))
-            dop_reader_refuse(&f.r, "json_schema", "json_schema and response_format exclude one another");
-        json_object_set_new(completion, "response_format",
-                            json_pack("{s:s, s:{s:O}}", "type", "json_schema", "json_schema", "schema", schema));
-        json_object_del(completion, "json_schema");
-    }
     if (!json_object_get(root, "n_predict") && !json_object_get(root, "max_tokens"))
         json_object_set_new(completion, "n_predict", json_integer(-1));
     begin(&f, request, completion, answer, out_call);

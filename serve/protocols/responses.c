@@ -87,7 +87,15 @@ dop_responses_begin(const dop_api *api, const dop_api_request *request, const js
     json_decref(chat);
 }
 
-/* The id in a path /v1/responses/ID[/...], and what follows it; false: the server keeps no responses, and the answer says so. */
+static void
+answer_unknown(const dop_api_request *request, dop_answer *answer)
+{
+    dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
+                     "Unknown request URL: %s %.200s", request->method, request->path);
+}
+
+/* The id in a path /v1/responses/ID[/...], and what follows it; false: the path is none of a response or the server keeps none, and
+ * the answer says so. */
 static bool
 id_of(const dop_api *api, const dop_api_request *request, char *id, size_t size, const char **out_rest,
       dop_answer *answer)
@@ -96,6 +104,10 @@ id_of(const dop_api *api, const dop_api_request *request, char *id, size_t size,
     const size_t n = strcspn(at, "/");
     *out_rest = at + n;
     snprintf(id, size, "%.*s", n < size ? (int)n : 0, at);
+    if (strcmp(request->method, "POST") == 0 && strcmp(*out_rest, "/cancel") != 0) {
+        answer_unknown(request, answer);
+        return false;
+    }
     if (!api->store)
         dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "not_found", NULL},
                          "this server keeps no responses (--store)");
@@ -183,8 +195,7 @@ dop_responses_get(const dop_api *api, const dop_api_request *request, const json
     if (!id_of(api, request, id, sizeof id, &rest, answer))
         return;
     if (*rest && strcmp(rest, "/input_items") != 0) {
-        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
-                         "Unknown request URL: GET %.200s", request->path);
+        answer_unknown(request, answer);
         return;
     }
     if (!*rest && dop_request_parameter(request, "stream", streams, sizeof streams) && strcmp(streams, "true") == 0) {
@@ -224,11 +235,6 @@ dop_responses_cancel(const dop_api *api, const dop_api_request *request, const j
     char id[80];
     const char *rest;
     (void)root, (void)out_call;
-    if (!id_of(api, request, id, sizeof id, &rest, answer))
-        return;
-    if (strcmp(rest, "/cancel") == 0)
+    if (id_of(api, request, id, sizeof id, &rest, answer))
         answer_stored(dop_response_store_get(api->store, id, take_answer, true, NULL), id, answer);
-    else
-        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
-                         "Unknown request URL: POST %.200s", request->path);
 }

@@ -304,13 +304,11 @@ take_format(dop_reader *r, dop_response_terms *terms, json_t *out)
 }
 
 static void
-take_reasoning_terms(dop_reader *r, dop_response_terms *terms, json_t *out)
+take_reasoning_terms(dop_reader *r, dop_response_terms *terms)
 {
     const json_t *reasoning = dop_reader_get(r, "reasoning"), *effort = json_object_get(reasoning, "effort");
     if (reasoning && !json_is_object(reasoning))
         dop_reader_refuse(r, "reasoning", "reasoning is an object");
-    if (effort && !json_is_null(effort))
-        json_object_set(out, "reasoning_effort", (json_t *)(uintptr_t)effort);
     json_object_set_new(terms->echo, "reasoning",
                         json_pack("{s:O?, s:n}", "effort", (json_t *)(uintptr_t)effort, "summary"));
 }
@@ -353,8 +351,7 @@ take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *
         {"seed", "seed", false},
         {"parallel_tool_calls", "parallel_tool_calls", true},
         {"max_output_tokens", "max_tokens", true},
-        {"chat_template_kwargs", "chat_template_kwargs", false},
-        {"compact_json", "compact_json", false},
+        {"thinking", "thinking", false},
         {"instructions", NULL, true},
         {"metadata", NULL, true},
         {"truncation", NULL, true},
@@ -371,7 +368,7 @@ take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *
         if (v && rows[i].chat)
             json_object_set(out, rows[i].chat, v);
     }
-    (void)dop_reader_whole(r, "max_output_tokens", 1, 1, INT32_MAX);
+    (void)dop_reader_whole(r, "max_output_tokens", 1, 1, INT64_MAX);
     const json_t *truncation = dop_reader_get(r, "truncation"), *metadata = dop_reader_get(r, "metadata");
     if (truncation && !is(truncation, "auto") && !is(truncation, "disabled"))
         dop_reader_refuse(r, "truncation", "truncation is auto or disabled");
@@ -513,10 +510,11 @@ dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_settle *
     size_t n;
     *out_terms = (dop_response_terms){.echo = json_object(), .custom = json_object()};
     const char *instructions = dop_reader_text(r, "instructions", &n);
+    dop_reader_take_chat(r, out);
     take_same(api, r, out_terms, out);
     take_choice(r, out_terms, out);
     take_format(r, out_terms, out);
-    take_reasoning_terms(r, out_terms, out);
+    take_reasoning_terms(r, out_terms);
     take_include(r, out);
     take_state(api, r, settle, out_terms);
     take_input(api, r, settle, out_terms);

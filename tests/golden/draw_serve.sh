@@ -44,7 +44,7 @@ ask 200 "\"data\":\[\{$picture,\"seed\":8\},\{$picture,\"seed\":9\}\]" /v1/image
 check "what has no effect is named" grep -qi '^X-Doppler-Ignored: quality' headers
 ask 200 '"url":"data:image/png;base64,iVBOR' /v1/images/generations '{"prompt": "x", "response_format": "url"}'
 ask 200 '^: picture 2 of 2, step 3 of 3' /v1/images/generations \
-    '{"prompt": "x", "n": 2, "steps": 3, "guidance": 2, "negative": "y", "sampler": "ancestral", "stream": true}' -N
+    '{"prompt": "x", "n": 2, "steps": 3, "guidance": 2, "negative": "y", "sampler": "ancestral", "stream": true, "partial_images": 3}' -N
 check "two events" [ "$(grep -c '^event: image_generation.completed' answer)" -eq 2 ]
 check "and the end" sh -c 'tail -n 2 answer | grep -qx "data: \[DONE\]"'
 while IFS='|' read -r body why; do
@@ -59,6 +59,7 @@ done <<'END'
 "prompt": "x", "sampler": "best"|no sampler \\"best\\": euler, ancestral, ddim, lcm
 "prompt": "x", "response_format": "webp"|response_format is b64_json or url
 "prompt": "x", "output_format": "webp"|output_format is png
+"prompt": "x", "partial_images": 4|partial_images is a whole number between 0 and 3
 "prompt": "x\u0000y"|prompt has a NUL
 END
 ask 400 'the model draws and writes nothing' /v1/completions '{"prompt": "x"}'

@@ -3,11 +3,9 @@
 . "$(dirname "$0")/../lib.sh"
 bound=5e-4 # of text models, with caches in f32
 
-# source NAME: the model's folder; the reference counted rows of Qwen 2.5's picture like text (golden/pictures.sh).
+# folder NAME FOLDER: a copy of a model's folder.
 folder() {
-    mkdir "hf-$1" && cp "$2"/* "hf-$1" && chmod -R u+w "hf-$1" || return
-    [ "$1" != qwen2_5_vl ] && return
-    tr '\n' ' ' <"hf-$1/config.json" | sed -E 's/"mrope_section": \[[^]]*\],//' >whole.json && mv whole.json "hf-$1/config.json"
+    mkdir "hf-$1" && cp "$2"/* "hf-$1" && chmod -R u+w "hf-$1"
 }
 
 # converted NAME: text.gguf and mmproj.gguf in a folder of this name.

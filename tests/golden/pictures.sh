@@ -37,25 +37,20 @@ ours() {
     [[ $1 == lfm2* || $1 == gemma4* ]]
 }
 
-# with_positions NAME: the model's folder.  The reference counted rows of Qwen 2.5's picture like text, as its library does where it
-# is not told which tokens are pictures; without mrope_section the plan does so too.
-with_positions() {
-    local from=$SHARED/golden/vision/$1
-    ours "$1" && from=$models/$1
-    mkdir "$1" && cp "$from"/* "$1" && chmod -R u+w "$1" || return
-    [ "$1" != qwen2_5_vl ] && return
-    tr '\n' ' ' <"$1/config.json" | sed -E 's/"mrope_section": \[[^]]*\],//' >whole.json && mv whole.json "$1/config.json"
+# folder NAME: the model's folder.
+folder() {
+    ours "$1" && echo "$models/$1" || echo "$SHARED/golden/vision/$1"
 }
 
 models=$SRC/tests/vision
 if [ "$whole" = whole ]; then
     for name in gemma4_vl gemma4_vl_wide lfm2_vl gemma3_vl llava smolvlm mistral3 internvl qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe \
         qwen3_5_vl; do
-        ours "$name" || [ -d "$SHARED/golden/vision/$name" ] || { skip "$name" "../shared/golden/vision is not there" && continue; }
-        check "$name: copied" with_positions "$name"
-        pictured "$name" "$name" --target lavapipe && prompted "$name" "$name"
-        pictured "$name-unfused" "$name" --target lavapipe --no-fuse && prompted "$name-unfused" "$name"
-        pictured "$name-gpu" "$name" --target tier1.yaml --act f32 --kv f32 && prompted "$name-gpu" "$name"
+        model=$(folder "$name")
+        [ -d "$model" ] || { skip "$name" "../shared/golden/vision is not there" && continue; }
+        pictured "$name" "$model" --target lavapipe && prompted "$name" "$model"
+        pictured "$name-unfused" "$model" --target lavapipe --no-fuse && prompted "$name-unfused" "$model"
+        pictured "$name-gpu" "$model" --target tier1.yaml --act f32 --kv f32 && prompted "$name-gpu" "$model"
         check "$name: kernels agree" agree "$name.plan"
     done
     finish

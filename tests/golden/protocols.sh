@@ -63,6 +63,15 @@ check "reasoning" ask thinking key-1
 refused() { curl -s -H 'X-Api-Key: key-2' -H 'Content-Type: application/json' -d '{}' "$url/v1/messages" | grep -q '"authentication_error"'; }
 check "a wrong key" refused
 stop
+sed "s/<start_of_turn>model.*/<start_of_turn>model\\\\n' + ('<think>' if thinking is not defined or thinking else '<think><\/think>') }}/" \
+    think.jinja >variable.jinja
+sed "s/<think>.n' }}\$/' }}/" think.jinja >none.jinja
+serve --chat-template ./variable.jinja
+check "switches of reasoning by a variable of the template" ask switches:variable
+stop
+serve --chat-template ./none.jinja
+check "switches of reasoning that the template lacks" ask switches:none
+stop
 serve --chat-template ./chat.jinja --store 3
 check "stored responses" ask store
 stop

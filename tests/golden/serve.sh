@@ -17,7 +17,7 @@ serve demo --chat-template ./chat.jinja --serve-body 64 --serve-receive 1 --temp
 # ---- what there is ----------------------------------------------------------------------------------------------------
 ask 200 '^\{"status":"ok"\}$' /health
 ask 200 '"id":"gemma3-5.0M","object":"model"' /v1/models
-ask 200 '"id":"gemma3-5.0M"' /v1/models/gemma3-5.0M
+ask 200 '"n_ctx":512,"n_ctx_train":512\},"max_model_len":512,"context_length":512,' /v1/models/gemma3-5.0M
 ask 404 '"code":"model_not_found"' /v1/models/gpt
 ask 200 '<title>' /
 ask 200 '^\{"tokens":\[[0-9, ]+\]\}$' /tokenize '{"content": "What say you?"}'
@@ -176,7 +176,10 @@ check_fails "--grammar with a mistake" 1 "wrong.gbnf:1:14: error: a rule of this
 # ---- what is refused ----------------------------------------------------------------------------------------------------
 ask 400 '"type":"invalid_request_error","param":null,"code":"invalid_json"' /v1/completions '{"prompt":'
 ask 400 '"param":"temperature"' /v1/completions '{"prompt": "a", "temperature": "hot"}'
-ask 400 '"code":"context_length_exceeded"' /v1/completions '{"prompt": "a", "max_tokens": 600}'
+printf '{"prompt": [%s2], "max_tokens": 4}' "$(printf '300,%.0s' $(seq 511))" >longest
+printf '{"prompt": [%s2]}' "$(printf '300,%.0s' $(seq 508))" >near
+ask 400 'maximum context length is 512 tokens, and the prompt has 512.*"code":"context_length_exceeded"' /v1/completions @longest
+ask 200 '"finish_reason":"(stop|length)".*"prompt_tokens":509,"completion_tokens":[123],' /v1/completions "$(sed 's/]}/], "max_tokens": 600}/' near)"
 ask 400 '"param":"prompt"' /v1/completions '{"prompt": [[99999]]}'
 ask 400 '"param":"messages"' /v1/chat/completions '{"messages": []}'
 ask 404 '"code":"unknown_url"' /v1/nothing

@@ -57,6 +57,9 @@ form 200 '^\{"text":' $t file=@talk.wav language= prompt= response_format= tempe
 # A twentieth of a second, and what crosses a chunk of 30 s.
 head -c 1644 talk.wav >short.wav
 form 200 '"duration":0.05,' $t file=@short.wav response_format=verbose_json
+# As a writer to a pipe leaves it, which cannot go back to fill in sizes.
+{ printf 'RIFF\0\0\0\0' && tail -c +9 short.wav | head -c 32 && printf '\0\0\0\0' && tail -c +45 short.wav; } >piped.wav
+form 200 '"duration":0.05,' $t file=@piped.wav response_format=verbose_json
 "$TOOLS/sound" 31 6 >long.wav
 form 200 '"duration":31.0,.*"seek":[1-9]' $t file=@long.wav response_format=verbose_json temperature=0.5 seed=1
 form 200 '"type":"transcript.text.delta","delta"' $t file=@talk.wav stream=true color=red

@@ -75,7 +75,7 @@ await test('at once', async () => {
   assert.equal(again.text, all[2].text);
 });
 await test('what is wrong', async () => {
-  await assert.rejects(model.read('a', { maxTokens: 1e6 }), (e) => e instanceof DopplerError && e.status === 400 && e.code === 'context_length_exceeded');
+  await assert.rejects(model.read('a '.repeat(5000), plain), (e) => e instanceof DopplerError && e.status === 400 && e.code === 'context_length_exceeded');
   for (const odd of [{ heat: 1 }, { constructor: 1 }, { seed: 5n }]) await assert.rejects(model.read('a', odd), TypeError);
   await assert.rejects(Model.open('none.plan', { program }), (e) => e instanceof DopplerError && /none\.plan.*cannot open/.test(e.message));
   await assert.rejects(Model.open(plan, { program: './no-such-program' }), /cannot be started/);

@@ -43,7 +43,12 @@ def is_json(a):
     return a["choices"][0]["finish_reason"] == "length" or isinstance(json.loads(text_of(a)[0]), dict)
 
 
-SHAPE = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"], "additionalProperties": False}}}
+def has_one(a):
+    return json.loads(text_of(a)[0]) == {"a": 1}
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"], "additionalProperties": False}
+SHAPE = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}
 # (path, members, what becomes of them, how that is seen in the answer)
 MEMBERS = [
     (CHAT, {"n": 2}, HONOURED, lambda a: [c["index"] for c in a["choices"]] == [0, 1]),
@@ -63,6 +68,29 @@ MEMBERS = [
     (CHAT, {"response_format": {"type": "text"}}, NOTHING, None),
     (CHAT, {"response_format": {"type": "json_object"}, "max_tokens": 40}, HONOURED, is_json),
     (CHAT, {"response_format": SHAPE, "compact_json": True, "max_tokens": 40}, HONOURED, lambda a: json.loads(text_of(a)[0]) == {"a": 1}),
+    (CHAT, {"response_format": {"type": "json_schema", "schema": SCHEMA}, "compact_json": True, "max_tokens": 40}, HONOURED, has_one),
+    (TEXT, {"response_format": {"type": "json_schema", "schema": SCHEMA, "strict": True}, "compact_json": True, "max_tokens": 40}, HONOURED, has_one),
+    (CHAT, {"response_format": {"type": "regex", "pattern": "[ab]{3}"}}, REFUSED, "response_format"),
+    (CHAT, {"json_schema": SCHEMA, "compact_json": True, "max_tokens": 40}, HONOURED, has_one),
+    (TEXT, {"json_schema": json.dumps(SCHEMA), "compact_json": True, "max_tokens": 40}, HONOURED, has_one),
+    (CHAT, {"json_schema": "{"}, REFUSED, "json_schema"),
+    (CHAT, {"json_schema": SCHEMA, "response_format": SHAPE}, REFUSED, "json_schema"),
+    (CHAT, {"json_schema": SCHEMA, "response_format": {"type": "text"}, "compact_json": True, "max_tokens": 40}, HONOURED, has_one),
+    (CHAT, {"json_schema": None, "grammar": ""}, NOTHING, None),
+    (TEXT, {"guided_json": SCHEMA, "compact_json": True, "max_tokens": 40}, HONOURED, has_one),
+    (CHAT, {"guided_json": SCHEMA, "guided_choice": ["a"]}, REFUSED, "guided_choice"),
+    (CHAT, {"guided_choice": ["positive", "negative"], "max_tokens": 20}, HONOURED, lambda a: text_of(a)[0] in ("positive", "negative")),
+    (TEXT, {"guided_choice": []}, REFUSED, "guided_choice"),
+    (CHAT, {"guided_regex": "a|b"}, REFUSED, "guided_regex"),
+    (TEXT, {"structured_outputs": {"regex": "a|b", "json": None}}, REFUSED, "structured_outputs"),
+    (TEXT, {"guided_grammar": 'root ::= "yes" | "no"'}, HONOURED, lambda a: text_of(a)[0] in ("yes", "no")),
+    (CHAT, {"structured_outputs": {"json": SCHEMA}, "compact_json": True, "max_tokens": 40}, HONOURED, has_one),
+    (NATIVE, {"structured_outputs": {"choice": ["left", "right"]}}, HONOURED, lambda a: text_of(a) in ("left", "right")),
+    (CHAT, {"structured_outputs": {"json_object": True}, "max_tokens": 40}, HONOURED, is_json),
+    (CHAT, {"structured_outputs": {"json_object": False}}, NOTHING, None),
+    (CHAT, {"structured_outputs": {"structural_tag": "{}"}}, REFUSED, "structured_outputs"),
+    (CHAT, {"structured_outputs": {"shape": "round"}}, IGNORED, "structured_outputs"),
+    (CHAT, {"response_format": {"type": "json_schema"}}, REFUSED, "response_format"),
     (CHAT, {"response_format": {"type": "xml"}}, REFUSED, "response_format"),
     (CHAT, {"response_format": "json"}, REFUSED, "response_format"),
     (CHAT, {"parallel_tool_calls": False}, NOTHING, None),
@@ -75,6 +103,24 @@ MEMBERS = [
     (CHAT, {"reasoning_effort": "low"}, NOTHING, None),
     (CHAT, {"reasoning_effort": "none"}, NOTHING, None),
     (CHAT, {"reasoning_effort": 5}, REFUSED, "reasoning_effort"),
+    # The template knows no reasoning: none is none, and more cannot be had.
+    (CHAT, {"enable_thinking": False, "think": False, "reasoning": {"enabled": False}, "thinking": {"type": "disabled"}}, NOTHING, None),
+    (CHAT, {"enable_thinking": True}, IGNORED, "enable_thinking"),
+    (CHAT, {"think": "high"}, NOTHING, None),
+    (CHAT, {"thinking": {"type": "enabled", "budget_tokens": 1024}}, IGNORED, "thinking"),
+    (CHAT, {"reasoning": {"effort": "high"}}, NOTHING, None),
+    (CHAT, {"reasoning": {"exclude": True}}, IGNORED, "reasoning"),
+    (CHAT, {"reasoning": {"effort": 7}}, REFUSED, "reasoning_effort"),
+    (CHAT, {"thinking_budget": 100}, IGNORED, "thinking_budget"),
+    (CHAT, {"include_reasoning": False}, IGNORED, "include_reasoning"),
+    (CHAT, {"include_reasoning": True, "early_stopping": False}, NOTHING, None),
+    (TEXT, {"enable_thinking": False}, IGNORED, "enable_thinking"),
+    (CHAT, {"skip_special_tokens": False}, IGNORED, "skip_special_tokens"),
+    (CHAT, {"max_tokens": 65535, "stop": ["e", "a", "\n"]}, HONOURED, lambda a: a["choices"][0]["finish_reason"] in ("stop", "length")),
+    (TEXT, {"max_tokens": 2**53, "stop": ["e", "a", "\n"]}, HONOURED, lambda a: a["choices"][0]["finish_reason"] in ("stop", "length")),
+    (NATIVE, {"n_predict": -2, "stop": ["e", "a", "\n"]}, HONOURED, lambda a: a["stop_type"] in ("word", "eos", "limit")),
+    (NATIVE, {"n_predict": 32000, "stop": ["e", "a", "\n"]}, HONOURED, lambda a: a["stop_type"] in ("word", "eos", "limit")),
+    (CHAT, {"max_tokens": -2}, REFUSED, "max_tokens"),
     (CHAT, {"max_tokens": None, "max_completion_tokens": 3}, HONOURED, lambda a: a["usage"]["completion_tokens"] <= 3),
     (CHAT, {"top_logprobs": 2}, REFUSED, "top_logprobs"),
     (CHAT, {"logprobs": True, "top_logprobs": 2}, HONOURED, lambda a: len(a["choices"][0]["logprobs"]["content"][0]["top_logprobs"]) == 2),
@@ -84,7 +130,8 @@ MEMBERS = [
     (TEXT, {"suffix": ""}, NOTHING, None),
     (TEXT, {"suffix": "x"}, REFUSED, "suffix"),
     (CHAT, {"stop": ["e"]}, HONOURED, lambda a: "e" not in text_of(a)[0]),
-    (CHAT, {"stop": ["x"] * 100}, REFUSED, "stop"),
+    (CHAT, {"stop": [f"\n{i}:" for i in range(99)] + ["e"]}, HONOURED, lambda a: "e" not in text_of(a)[0]),
+    (CHAT, {"stop": ["x"] * 1000}, REFUSED, "stop"),
     (CHAT, {"tools": []}, NOTHING, None),
     (CHAT, {"tools": None, "tool_choice": None}, NOTHING, None),
     (CHAT, {"tool_choice": "auto"}, NOTHING, None),
@@ -99,7 +146,6 @@ MEMBERS = [
     (CHAT, {"mirostat": 2}, IGNORED, "mirostat"),
     (CHAT, {"dry_multiplier": 0.8}, IGNORED, "dry_multiplier"),
     (TEXT, {"use_beam_search": True}, IGNORED, "use_beam_search"),
-    (TEXT, {"guided_json": {"type": "object"}}, IGNORED, "guided_json"),
     (NATIVE, {"cache_prompt": True, "return_tokens": False}, NOTHING, None),
     (NATIVE, {"samplers": ["top_k"]}, IGNORED, "samplers"),
     (NATIVE, {"id_slot": 1}, IGNORED, "id_slot"),

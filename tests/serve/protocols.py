@@ -1,7 +1,7 @@
 """Anthropic's Messages and OpenAI's Responses on a server, beside chat completions, which they must agree with.
 
 python3 protocols.py URL WHAT [KEY]   prints a line for each thing that is wrong, and how many were right; WHAT: same, thinking,
-store, recorded, infill, scored:LOGITS:IDS:TEXT:NLL, harness:FOLDER (a golden model), or hostile:SEED (values of wrong types, sizes and depths, which are refused in the form of their API).
+switches:HOW, store, recorded, infill, scored:LOGITS:IDS:TEXT:NLL, harness:FOLDER (a golden model), or hostile:SEED (values of wrong types, sizes and depths, which are refused in the form of their API).
 """
 import array
 import http.client
@@ -205,7 +205,27 @@ def same():
     check(text_of(post("/v1/messages", {**hello, "top_p": -1, "top_k": -1})) == text_of(post("/v1/messages", hello)), "-1 is not stated")
     status, _, text = ask("/v1/messages", {**hello, "thread": {"type": "continue", "previous_message_id": "msg_1"}})
     check(status == 400 and json.loads(text)["error"]["details"]["error_code"] == "thread_unsupported_request", "a thread", text)
+    # max_tokens is an upper limit everywhere, and a prompt that is too long is told in each API's words.
+    hi, stops = [{"role": "user", "content": "hi"}], {"stop": ["e", "a", "\n"]}
+    post("/v1/chat/completions", {"messages": hi, "max_completion_tokens": 65535, **stops})
+    r = post("/v1/responses", {"input": words, "max_output_tokens": 32000, "temperature": 0})
+    check(r["usage"]["total_tokens"] <= 1024 and r["status"] in ("incomplete", "completed"), "no more than the context", r["usage"])
+    for stream in (False, True):
+        status, _, text = ask("/v1/messages", {"max_tokens": 16, "messages": [{"role": "user", "content": "word " * 2000}], "stream": stream})
+        found = re.match(r"prompt is too long: (\d+) tokens > 1024 maximum$", json.loads(text)["error"]["message"])
+        check(status == 400 and found and int(found[1]) > 1024, "a prompt that is too long", text)
+    status, _, text = ask("/v1/responses", {"input": "word " * 2000})
+    check(status == 400 and json.loads(text)["error"]["code"] == "context_length_exceeded", "a prompt that is too long", text)
+    for path in ("/v1/responses/compact", "/responses/input_tokens"):
+        status, _, text = ask(path, {"input": "x"})
+        check(status == 404 and "Unknown request URL" in text, "a path that is none", text)
+    # Shapes of other APIs, in all.
+    for path, body in (("/v1/messages", {"messages": hi, "max_tokens": 40}), ("/v1/responses", {"input": "hi", "max_output_tokens": 40})):
+        for shape in ({"json_schema": {"enum": [7]}}, {"guided_choice": ["7"]}, {"structured_outputs": {"choice": ["7"]}},
+                      {"response_format": {"type": "json_schema", "schema": {"const": 7}}}):
+            check(text_of(post(path, {**body, **shape})) == "7", "a shape", path, shape)
     models = json.loads(ask("/v1/models")[2])
+    check([models["data"][0][name] for name in ("max_model_len", "context_length", "context_window", "max_context_length")] == [1024] * 4, "the context's length", models)
     name = models["data"][0]["id"]
     check(ask(f"/models/{name}")[2] == ask(f"/v1/models/{name}")[2], "a model without /v1")
     check(models["data"][0]["type"] == "model" and models["first_id"] == models["data"][0]["id"], "models for both", models)
@@ -234,6 +254,40 @@ def thinking():
     check(none[0] == 400 and "keeps no responses" in none[2], "an item of a server that keeps none", none)
     r = post("/v1/responses", {"max_output_tokens": 9, "input": "Speak.", "reasoning": {"effort": "none"}})
     check([i["type"] for i in r["output"]] == ["message"] and thought(r) == 0, "no reasoning", r)
+
+
+OFF = ({"enable_thinking": False}, {"think": False}, {"thinking": {"type": "disabled"}}, {"thinking": False}, {"reasoning": {"enabled": False}},
+       {"reasoning": {"effort": "none"}}, {"reasoning_effort": "none"}, {"thinking_budget": 0}, {"chat_template_kwargs": {"thinking": False}})
+
+
+def switches(how):
+    """how: variable (the template reasons unless its variable "thinking" is false), or none (the template has no switch, and the model
+    begins reasoning by itself)."""
+    chat = {"messages": [{"role": "user", "content": "Speak."}], "max_tokens": 6, "temperature": 0}
+    prompts = {}
+    for off in ({}, {"think": True}, *OFF):
+        for stream in (False, True):
+            status, head, text = ask("/v1/chat/completions", {**chat, **off, "stream": stream})
+            reasons, ignored = '"reasoning_content"' in text, head.get("x-doppler-ignored", "")
+            check(status == 200 and reasons == (how == "variable" and off not in OFF), "reasoning", how, off, text)
+            check(ignored == (next(iter(off)) if how == "none" and off in OFF else ""), "named", how, off, ignored)
+        status, _, text = ask("/v1/chat/completions", {**chat, **off, "strict": True})
+        check(status == (400 if how == "none" and off in OFF else 200), "strict", how, off, text)
+        status, head, text = ask("/v1/responses", {"input": "Speak.", "max_output_tokens": 6, "temperature": 0, **off})
+        check(status == 200 and ('"reasoning_text"' in text) == (how == "variable" and off not in OFF), "reasoning", how, off, text)
+        check(bool(head.get("x-doppler-ignored")) == (how == "none" and off in OFF), "named", how, off, head)
+    for off in ({"thinking": {"type": "disabled"}}, {"enable_thinking": False}):
+        status, head, text = ask("/v1/messages", {"messages": chat["messages"], "max_tokens": 6, "temperature": 0, **off})
+        check(status == 200 and head.get("x-doppler-ignored", "") == (next(iter(off)) if how == "none" else ""), "named", how, off, head)
+    alone = {**chat, "grammar": 'root ::= "I weigh it.</think>\\n\\nAnswer."', "max_tokens": 60}
+    m = post("/v1/chat/completions", alone)["choices"][0]["message"]
+    check(m["content"] == "Answer." and m["reasoning_content"] == "I weigh it.", "an end mark alone", m)
+    m = post("/v1/messages", alone)
+    check([(b["type"], b.get("text", b.get("thinking"))) for b in m["content"]] == [("thinking", "I weigh it."), ("text", "Answer.")], "an end mark alone", m)
+    text = ask("/v1/chat/completions", {**alone, "stream": True})[2]
+    deltas = [c["delta"] for _, e in events(text) for c in e["choices"]]
+    whole = "".join(d.get("reasoning_content", "") + d.get("content", "") for d in deltas)
+    check("</think>" not in whole and whole.endswith("Answer."), "an end mark alone in a stream", whole)
 
 
 def store():
@@ -633,5 +687,5 @@ if what.startswith("hostile:"):
     hostile(int(what.split(":")[1]))
 else:
     name, *arguments = what.split(":", 4)
-    {"same": same, "infill": infill, "fair": fair, "models": models, "load": load, "scored": scored, "harness": harness, "thinking": thinking, "store": store, "recorded": recorded}[name](*arguments)
+    {"same": same, "infill": infill, "fair": fair, "models": models, "load": load, "scored": scored, "harness": harness, "thinking": thinking, "switches": switches, "store": store, "recorded": recorded}[name](*arguments)
 end()

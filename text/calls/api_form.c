@@ -86,6 +86,9 @@ static const struct {
            "", "")},
     {{"<|tool_call|>"}, CALLS("<|tool_call|>[", OBJECT("arguments"), ", ", "]<|/tool_call|>")},
     {{"<|tool|>"}, CALLS("<|tool_call|>[", OBJECT("arguments"), ", ", "]<|/tool_call|>")},
+    {{"<function_calls>"},
+     CALLS("<function_calls>", "{{ f.name }}(" PAIRS("{{ k }}={{ v | tojson }}{% if not loop.last %}, {% endif %}") ")",
+           "\n", "</function_calls>")},
     {{"<TOOLCALL>"}, CALLS("<TOOLCALL>[", OBJECT("arguments"), ", ", "]</TOOLCALL>")},
     {{"<|START_ACTION|>"},
      CALLS("<|START_ACTION|>[",
@@ -128,7 +131,7 @@ from_words(const char *template, const dop_tokenizer *tok, dop_diag *diag, dop_t
     dop_chat *chat = NULL;
     const char *text = known[row].template;
     dop_status st = dop_chat_create(text, strlen(text), diag, &chat);
-    const dop_probe p = {chat, NULL, dop_now_ms() + MOST_MS};
+    const dop_probe p = {.chat = chat, .until_ms = dop_now_ms() + MOST_MS};
     if (st == DOP_OK && !dop_form_find_calls(&p, form))
         st = DOP_FAIL(diag, DOP_E_INPUT, "the form of calls after %s is not understood", known[row].marks[0]);
     dop_chat_destroy(chat);
@@ -140,7 +143,7 @@ dop_tool_form_create(const dop_chat *chat, const char *template, const dop_token
                      dop_tool_form **out_form)
 {
     dop_tool_form *form = calloc(1, sizeof *form);
-    const dop_probe p = {chat, tok, dop_now_ms() + MOST_MS};
+    const dop_probe p = {.chat = chat, .tok = tok, .until_ms = dop_now_ms() + MOST_MS};
     dop_status st = DOP_OK;
     *out_form = NULL;
     if (!form)
@@ -184,5 +187,7 @@ dop_tool_form_destroy(dop_tool_form *form)
         free(form->words[i]);
         free(form->spelling[i]);
     }
+    json_decref(form->thinking_on);
+    json_decref(form->thinking_off);
     free(form);
 }

@@ -60,15 +60,17 @@ typedef struct dop_tool_form {
     bool shows_calls;
     bool shows_tools; /* descriptions of tools appear in the prompt */
     bool shows_system, shows_results, knows_developer;
-    bool wants_parts;      /* content is a list of parts */
-    bool arguments_text;   /* arguments are given to the template as JSON texts */
-    bool takes_text;       /* arguments may be given as texts that are no JSON */
-    bool flat;             /* name and arguments are also given in the call itself, beside "function" */
-    bool several;          /* a message may have several calls */
-    bool short_ids;        /* ids of calls have nine letters and digits */
-    bool needs_content;    /* a message with calls has a content that is not empty */
-    bool null_content;     /* the content of a message with calls is null */
-    const char *reasoning; /* the member that reasoning is read from; NULL: none */
+    bool wants_parts;            /* content is a list of parts */
+    bool arguments_text;         /* arguments are given to the template as JSON texts */
+    bool takes_text;             /* arguments may be given as texts that are no JSON */
+    bool flat;                   /* name and arguments are also given in the call itself, beside "function" */
+    bool several;                /* a message may have several calls */
+    bool short_ids;              /* ids of calls have nine letters and digits */
+    bool needs_content;          /* a message with calls has a content that is not empty */
+    bool null_content;           /* the content of a message with calls is null */
+    const char *reasoning;       /* the member that reasoning is read from; NULL: none */
+    const char *thinking_switch; /* variable by which the template turns reasoning on and off; NULL: there is none */
+    json_t *thinking_on, *thinking_off; /* owned: values of that variable */
 } dop_tool_form;
 
 /* Finds how a template writes calls, reasoning and answers; *out_form is not NULL after DOP_OK.  chat NULL: the model has no
@@ -83,7 +85,8 @@ void dop_tool_form_destroy(dop_tool_form *form); /* accepts NULL */
 typedef struct dop_probe {
     const dop_chat *chat;
     const dop_tokenizer *tok;
-    double until_ms; /* dop_now_ms() after which nothing is rendered any more */
+    double until_ms;     /* dop_now_ms() after which nothing is rendered any more */
+    const json_t *extra; /* further variables; NULL: none */
 } dop_probe;
 /* Renders a conversation, and takes ownership of messages; generate: up to where an answer begins.  NULL: the template refuses,
  * or the time is over.  The text is the caller's to free. */

@@ -37,6 +37,7 @@ dop_probe_render(const dop_probe *p, json_t *messages, const json_t *tools, bool
                          .tools = tools,
                          .add_generation_prompt = generate,
                          .tokenizer = p->tok,
+                         .extra = p->extra,
                          .budget = &budget};
     const dop_status st = dop_budget_ended(&budget) ? DOP_E_LIMIT
                           : messages                ? dop_chat_render(p->chat, &in, &diag, &out)

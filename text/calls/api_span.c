@@ -1,5 +1,7 @@
 #include "text/calls/api_span.h"
 
+#include "base/encoding/utf8.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -251,26 +253,73 @@ may_end(const scan *s, size_t at)
     return strchr(",)]}:", s->text[at]) && s->text[at] ? DOP_SPAN_GOOD : DOP_SPAN_BAD;
 }
 
+/* Reads `want` hexadecimal digits at `at`.  CUT: the text ends before they do. */
+static dop_span
+code_point(const scan *s, size_t at, size_t want, uint32_t *out)
+{
+    size_t n = 0;
+    *out = 0;
+    for (int digit; n < want && at + n < s->n && (digit = dop_hex_digit(s->text[at + n])) >= 0; n++)
+        *out = *out << 4 | (uint32_t)digit;
+    return n == want ? DOP_SPAN_GOOD : at + n >= s->n ? DOP_SPAN_CUT : DOP_SPAN_BAD;
+}
+
+/* Appends the character of the Python escape at s->at, and moves s->at after the escape.  A backslash before another character is
+ * kept.  CUT: the text ends within the escape. */
+static dop_span
+escaped(scan *s, dop_buf *out)
+{
+    enum { LONG_CODE = 6 };                                                                      /* bytes of \uXXXX */
+    static const char from[] = "\\'\"ntrbfav0", to[] = "\\'\"\n\t\r\b\f\a\v\0", codes[] = "xuU"; /* 2, 4 and 8 digits */
+    const size_t next = s->at + LONG_CODE;
+    const char c = s->at + 1 < s->n ? s->text[s->at + 1] : 0;
+    const char *plain = c ? strchr(from, c) : NULL, *coded = c ? strchr(codes, c) : NULL;
+    const size_t want = coded ? (size_t)2 << (coded - codes) : 0;
+    uint32_t cp = 0, low = 0;
+    size_t n = 2;
+    dop_span got = coded ? code_point(s, s->at + 2, want, &cp) : s->at + 1 < s->n ? DOP_SPAN_BAD : DOP_SPAN_CUT;
+    if (got == DOP_SPAN_GOOD)
+        n += want;
+    if (got == DOP_SPAN_GOOD && c == 'u' &&
+        cp >> 10 == 0xd800 >> 10) { /* perhaps the first half of a pair, as JSON has them */
+        const dop_span second = next + 2 > s->n                         ? DOP_SPAN_CUT
+                                : memcmp(s->text + next, "\\u", 2) == 0 ? code_point(s, next + 2, want, &low)
+                                                                        : DOP_SPAN_BAD;
+        if (second == DOP_SPAN_GOOD && low >> 10 == 0xdc00 >> 10) {
+            cp = 0x10000 + ((cp & 0x3ff) << 10 | (low & 0x3ff));
+            n += LONG_CODE;
+        }
+        got = second == DOP_SPAN_CUT ? second : got;
+    }
+    if (got == DOP_SPAN_CUT)
+        return got;
+    char utf8[4];
+    if (got == DOP_SPAN_GOOD)
+        dop_buf_append(out, utf8, dop_utf8_put(cp > 0x10ffff || cp >> 11 == 0xd800 >> 11 ? 0xfffd : cp, utf8));
+    else if (plain)
+        dop_buf_append(out, &to[plain - from], 1);
+    else if (c != '\n')
+        dop_buf_append(out, s->text + s->at, 2);
+    s->at += n;
+    return DOP_SPAN_GOOD;
+}
+
 /* Reads a string up to its end mark; a backslash escapes only where the mark is one byte. */
 static dop_span
 quoted(scan *s, const char *mark)
 {
-    static const char from[] = "ntrbf0", to[] = "\n\t\r\b\f\0";
     const size_t len = strlen(mark);
     dop_buf plain = {0};
     dop_span got = DOP_SPAN_CUT;
     for (s->at += len; s->at < s->n && got == DOP_SPAN_CUT;) {
         const char c = s->text[s->at];
-        const char *escape = s->at + 1 < s->n && s->text[s->at + 1] ? strchr(from, s->text[s->at + 1]) : NULL;
         if (s->n - s->at >= len && memcmp(s->text + s->at, mark, len) == 0 &&
             (len > 1 || may_end(s, s->at + 1) != DOP_SPAN_BAD)) {
             s->at += len;
             got = DOP_SPAN_GOOD;
         } else if (len == 1 && c == '\\') {
-            if (s->at + 1 >= s->n)
+            if (escaped(s, &plain) == DOP_SPAN_CUT)
                 break;
-            dop_buf_append(&plain, escape ? &to[escape - from] : s->text + s->at + 1, 1);
-            s->at += 2;
         } else {
             dop_buf_append(&plain, &c, 1);
             s->at++;

@@ -222,6 +222,43 @@ think_by_words(const char *template, dop_tool_form *f)
         }
 }
 
+/* Finds the variable by which a template turns reasoning on and off: the prompts with both values differ. */
+static void
+find_switch(const dop_probe *p, const char *template, dop_tool_form *f)
+{
+    static const struct {
+        const char *name, *on, *off;
+    } rows[] = {{"enable_thinking", "true", "false"},
+                {"thinking", "true", "false"},
+                {"reasoning", "true", "false"},
+                {"thinking_budget", "-1", "0"},
+                {"reasoning_effort", "\"high\"", "\"none\""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && !f->thinking_switch; i++) {
+        /* A template that only repeats the effort has no switch. */
+        if (rows[i].off[0] == '"' && !strstr(template, rows[i].off) && !strstr(template, "'none'"))
+            continue;
+        json_t *values[] = {json_loads(rows[i].on, JSON_DECODE_ANY, NULL),
+                            json_loads(rows[i].off, JSON_DECODE_ANY, NULL)};
+        char *prompts[2];
+        for (size_t k = 0; k < 2; k++) {
+            json_t *extra = json_pack("{s:O}", rows[i].name, values[k]);
+            dop_probe own = *p;
+            own.extra = extra;
+            prompts[k] = dop_probe_render(&own, list_of(user(), NULL, NULL), NULL, true);
+            json_decref(extra);
+        }
+        if (prompts[0] && prompts[1] && strcmp(prompts[0], prompts[1]) != 0) {
+            f->thinking_switch = rows[i].name;
+            f->thinking_on = json_incref(values[0]);
+            f->thinking_off = json_incref(values[1]);
+        }
+        for (size_t k = 0; k < 2; k++) {
+            free(prompts[k]);
+            json_decref(values[k]);
+        }
+    }
+}
+
 static void
 find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
 {
@@ -351,9 +388,11 @@ dop_form_find_rest(const dop_probe *p, const char *template, dop_tool_form *form
         names_developer && shows(p, list_of(said("developer", REASON), user(), NULL), NULL, true, REASON, NULL);
     find_contents(p, form);
     find_results(p, form);
-    if (form->manner != DOP_FORM_CHANNELS)
+    if (form->manner != DOP_FORM_CHANNELS) {
         find_reasoning(p, template, form);
-    else
+        find_switch(p, template, form);
+    } else {
         form->reasoning = "thinking";
+    }
     json_decref(tools);
 }

@@ -347,6 +347,26 @@ Test(import_int4, harmless_variations)
     compare_pair(&p);
 }
 
+/* Zero points of symmetric matrices that are stored as they are, under the name of the format that stores them minus 1. */
+Test(import_int4, symmetric_zero_points_as_they_are)
+{
+    static const struct {
+        unsigned bits;
+        dop_type type;
+    } cases[] = {{0, DOP_TYPE_int4_g32}, {2, DOP_TYPE_int4_g32}, {3, DOP_TYPE_int4_g32}, {8, DOP_TYPE_q8_0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pair p = make_pair("llama", &(int4_kind){"gptq_v2", 32, INT4_SYMMETRIC, cases[i].bits});
+        util_model u, plain;
+        scratch_config(&p.quant, p.quant.dir, Q "\"checkpoint_format\": \"gptq\"}}");
+        util_model_open(&u, p.quant.dir, 16);
+        util_model_open(&plain, p.plain.dir, 16);
+        compare_weights(&u, &plain, cases[i].type);
+        util_model_close(&u);
+        util_model_close(&plain);
+        remove_pair(&p);
+    }
+}
+
 /* AutoRound's name for GPTQ's and AWQ's packing. */
 Test(import_int4, auto_round)
 {

@@ -219,6 +219,22 @@ Test(audio, headers_that_lie)
     cr_expect_eq(decode(f.bytes, (size_t)f.n, 10, &diag, &x, &n), DOP_OK, "%s", diag.message);
     cr_expect_eq(n, 1000);
     free(x);
+    /* Writers to pipes leave sizes empty; RIFF's own does not matter. */
+    static const uint32_t riff[] = {0, 0xffffffffu, 36, 2036};
+    for (size_t i = 0; i < sizeof riff / sizeof *riff; i++) {
+        set_u32(f.bytes + 4, riff[i]);
+        set_u32(f.bytes + 40, 0);
+        cr_expect_eq(decode(f.bytes, (size_t)f.n, 10, &diag, &x, &n), DOP_OK, "%s", diag.message);
+        cr_expect_eq(n, 1000);
+        free(x);
+    }
+    /* Without samples other chunks may follow, which are no samples; silence looks like none. */
+    memcpy(f.bytes + 44, "LIST\xc8\x07\0\0", 8); /* 1992 bytes, up to the file's end */
+    cr_expect_eq(decode(f.bytes, (size_t)f.n, 10, &diag, &x, &n), DOP_E_INPUT);
+    memset(f.bytes + 44, 0, 2000);
+    cr_expect_eq(decode(f.bytes, (size_t)f.n, 10, &diag, &x, &n), DOP_OK, "%s", diag.message);
+    cr_expect_eq(n, 1000);
+    free(x);
     static const struct {
         size_t at;
         uint32_t value;

@@ -88,6 +88,9 @@ static const form_case forms[] = {
          "~[<tool_call>\n", "", "~[</tool_call>",
          "~[<invoke name=\"{{ f.name }}\">{{ put(f.arguments) }}~[</invoke>\n")},
     {"Python", DOP_FORM_LITERAL, TEMPLATE("[", ", ", "]", "{{ f.name }}(" EACH("{{ k }}={{ v | tojson }}" COMMA) ")")},
+    {"Python on lines", DOP_FORM_LITERAL,
+     TEMPLATE("<function_calls>", "\n", "</function_calls>",
+              "{{ f.name }}(" EACH("{{ k }}={{ v | tojson }}" COMMA) ")")},
     {"Python between marks", DOP_FORM_LITERAL,
      TEMPLATE("<|tool_call_start|>[", ", ", "]<|tool_call_end|>",
               "{{ f.name }}(" EACH("{{ k }}={% if v is string %}'{{ v }}'{% else %}{{ v }}{% endif %}" COMMA) ")")},
@@ -338,6 +341,44 @@ Test(tool_forms, reasoning)
         for (size_t k = 0; k < 4; k++)
             cr_assert((!got[k] && !want[k]) || (got[k] && want[k] && strcmp(got[k], want[k]) == 0),
                       "row %zu: %s instead of %s", i, got[k] ? got[k] : "nothing", want[k] ? want[k] : "nothing");
+        dop_tool_form_destroy(form);
+        dop_chat_destroy(chat);
+        dop_buf_finish(&text);
+    }
+}
+
+/* Variables that turn reasoning on and off. */
+Test(tool_forms, switches_of_reasoning)
+{
+    static const struct {
+        const char *prompt, *name, *off; /* off: the value as JSON */
+    } rows[] = {
+        {"{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}", "enable_thinking",
+         "false"},
+        {"{% if thinking %}<think>{% else %}</think>{% endif %}", "thinking", "false"},
+        {"{% if not reasoning | default(true) %}<think></think>{% endif %}", "reasoning", "false"},
+        {"{% if thinking_budget is defined and thinking_budget == 0 %}<think></think>{% endif %}", "thinking_budget",
+         "0"},
+        {"{% if reasoning_effort == 'none' %}[THINK][/THINK]{% endif %}", "reasoning_effort", "\"none\""},
+        {"Effort: {{ reasoning_effort }}", NULL, NULL},
+        {"<think>", NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_buf text = {0};
+        dop_chat *chat;
+        dop_tool_form *form;
+        dop_buf_printf(
+            &text,
+            "{%% for m in messages %%}{{ m.content }}{%% endfor %%}{%% if add_generation_prompt %%}%s{%% endif %%}",
+            rows[i].prompt);
+        cr_assert_eq(dop_chat_create(text.data, text.size, NULL, &chat), DOP_OK);
+        cr_assert_eq(dop_tool_form_create(chat, text.data, NULL, NULL, &form), DOP_OK);
+        const char *name = form->thinking_switch;
+        cr_assert((!name && !rows[i].name) || (name && rows[i].name && strcmp(name, rows[i].name) == 0), "row %zu: %s",
+                  i, name ? name : "nothing");
+        char *off = name ? json_dumps(form->thinking_off, JSON_ENCODE_ANY) : NULL;
+        cr_assert(!name || strcmp(off, rows[i].off) == 0, "%s", off);
+        free(off);
         dop_tool_form_destroy(form);
         dop_chat_destroy(chat);
         dop_buf_finish(&text);

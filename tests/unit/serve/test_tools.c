@@ -120,6 +120,39 @@ static const reading_case cases[] = {
     {"]<]minimax[>[ <invoke name=", NULL,
      "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"g\">\n]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
      "", "", "g {}"},
+    /* Olmo 3: calls on lines, with white space that the template lacks, and without the end mark */
+    {"<function_calls>", NULL, "<function_calls>f(zip=\"94107\")\ng()</function_calls>", "", "",
+     "f {\"zip\":\"94107\"}; g {}"},
+    {"<function_calls>", NULL, "<function_calls>f(zip=\"1\", deep=true)</function_calls>Done.", "Done.", "",
+     "f {\"zip\":\"1\",\"deep\":true}"},
+    {"<function_calls>", NULL, "I look.\n<function_calls>\ng()\n\nf(zip = \"a, b()\")\ng( )\n</function_calls>\n",
+     "I look.\n", "", "g {}; f {\"zip\":\"a, b()\"}; g {}"},
+    {"<function_calls>", NULL, "<function_calls>g()\nf(code='x')", "", "", "g {}; f {\"code\":\"x\"}"},
+    {"<function_calls>", NULL, "<function_calls>g()\nghost()</function_calls>", ")\nghost()</function_calls>", "",
+     "g {}"},
+    /* Python's escapes: letters by their numbers, and backslashes before letters that are none */
+    {"<|tool_call_start|>", NULL,
+     "<|tool_call_start|>[f(zip='caf\\u00e9', code='\\x41\\U0001f600\\ud83d\\ude00')]<|tool_call_end|>", "", "",
+     "f {\"zip\":\"caf\u00e9\",\"code\":\"A\U0001f600\U0001f600\"}"},
+    {"<|tool_call_start|>", NULL,
+     "<|tool_call_start|>[f(zip=\"a\\'b\", code='\\d+\\n\\\\s \\u12 \\ud800.')]<|tool_call_end|>", "", "",
+     "f {\"zip\":\"a'b\",\"code\":\"\\\\d+\\n\\\\s \\\\u12 \ufffd.\"}"},
+    {"<|tool_call_start|>", NULL, "<|tool_call_start|>[f(n=''), f(n=None)]<|tool_call_end|>", "", "",
+     "f {\"n\":null}; f {\"n\":null}"},
+    /* parameters without their end marks: before the end of the call, another parameter, and another call */
+    {"<function= <parameter=", NULL, "<tool_call>\n<function=f>\n<parameter=zip>\n94107\n</function>\n</tool_call>", "",
+     "", "f {\"zip\":\"94107\"}"},
+    {"<function= <parameter=", NULL,
+     "<tool_call>\n<function=f>\n<parameter=zip>\n94107\n<parameter=code>\na "
+     "<b>\n\n</parameter>\n</function>\n</tool_call>",
+     "", "", "f {\"zip\":\"94107\",\"code\":\"a <b>\\n\"}"},
+    {"<function= <parameter=", NULL,
+     "<tool_call>\n<function=f>\n<parameter=zip>\n1\n</function>\n</tool_call>\n<tool_call>\n<function=f>\n"
+     "<parameter=zip>\n2\n</parameter>\n</function>\n</tool_call>",
+     "", "", "f {\"zip\":\"1\"}; f {\"zip\":\"2\"}"},
+    {"<arg_key>", NULL,
+     "<tool_call>f\n<arg_key>zip</arg_key>\n<arg_value>94107\n<arg_key>code</arg_key>\n<arg_value>x\n</tool_call>", "",
+     "", "f {\"zip\":\"94107\",\"code\":\"x\"}"},
     {"functools", NULL, " functools[{\"name\": \"f\", \"arguments\": {}}]", " ", "", "f {}"},
     {"<|START_ACTION|>", NULL,
      "<|START_ACTION|>[\n{\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": {}}\n]<|END_ACTION|>", "", "",
@@ -182,7 +215,8 @@ tools_of(void)
 {
     json_t *tools =
         json_loads("[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\","
-                   " \"properties\": {\"zip\": {\"type\": \"string\"}, \"code\": {\"type\": \"string\"}}}}},"
+                   " \"properties\": {\"zip\": {\"type\": \"string\"}, \"code\": {\"type\": \"string\"}, \"n\":"
+                   " {\"type\": \"integer\"}}}}},"
                    " {\"type\": \"function\", \"function\": {\"name\": \"g\"}}]",
                    0, NULL);
     cr_assert_not_null(tools);
@@ -260,6 +294,20 @@ Test(tools, answers_are_read)
     json_decref(tools);
 }
 
+/* A value that has its end mark may have the end of a call in it. */
+Test(tools, values_with_the_end_of_a_call)
+{
+    static const char text[] = "<tool_call>\n<function=f>\n<parameter=code>\n</function>\n</tool_call> ends "
+                               "<parameter=ghost>\n</parameter>\n</function>\n</tool_call>";
+    json_t *tools = tools_of();
+    dop_tool_form *form = form_of_mark("<function= <parameter=");
+    const reading_case c = {NULL, NULL, text,
+                            "",   "",   "f {\"code\":\"</function>\\n</tool_call> ends <parameter=ghost>\"}"};
+    check_reading(&(dop_reading_terms){.form = form, .tools = tools}, &c, SIZE_MAX);
+    dop_tool_form_destroy(form);
+    json_decref(tools);
+}
+
 Test(tools, one_call_at_most)
 {
     static const char *const rows[][2] = {
@@ -305,6 +353,46 @@ Test(tools, no_calls_where_none_are_wanted)
         dop_reading_finish(&r);
         dop_tool_form_destroy(form);
     }
+}
+
+/* An end mark of reasoning that nothing began: what comes before it is reasoning, or stays content where that was sent. */
+Test(tools, reasoning_without_its_beginning)
+{
+    static const struct {
+        const char *text, *content, *reasoning, *sent; /* sent: the content where its first four bytes were sent */
+    } rows[] = {
+        {"I weigh it.</think>\n\nAnswer.", "Answer.", "I weigh it.", "I weigh it.Answer."},
+        {"\nSo.\n</think>Yes. </think>", "Yes. </think>", "So.", NULL},
+        {"</think>\n\nAnswer.", "Answer.", "", NULL},
+        {"<think>a</think>b</think>", "b</think>", "a", NULL},
+        {"The mark `</think>` ends it.", "The mark `</think>` ends it.", "", NULL},
+        {"Hm.</think><tool_call>{\"name\": \"f\"}</tool_call>", "", "Hm.", NULL},
+        {"No end.", "No end.", "", "No end."},
+    };
+    dop_tool_form *form = form_of_mark("<tool_call> <think>");
+    json_t *tools = tools_of();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int sent = 0; sent < (rows[i].sent ? 2 : 1); sent++) {
+            const reading_case c = {.text = rows[i].text};
+            dop_reading r;
+            dop_reading_begin(&r, &(dop_reading_terms){.form = form, .tools = tools, .lone_close = true});
+            for (size_t n = 1; n <= strlen(c.text); n++) {
+                dop_reading_feed(&r, c.text, n, n == strlen(c.text));
+                r.shown = sent ? (n < 4 ? n : 4) : 0;
+            }
+            expect(&r.content, sent ? rows[i].sent : rows[i].content, "content", &c);
+            expect(&r.reasoning, sent ? "" : rows[i].reasoning, "reasoning", &c);
+            dop_reading_finish(&r);
+        }
+    /* In JSON of a schema it is a text as any other. */
+    dop_reading r;
+    dop_reading_begin(&r, &(dop_reading_terms){.form = form});
+    static const char json[] = "{\"a\": \"x</think>y\"}";
+    dop_reading_feed(&r, json, strlen(json), true);
+    cr_assert_eq(r.content.size, strlen(json));
+    dop_reading_finish(&r);
+    json_decref(tools);
+    dop_tool_form_destroy(form);
 }
 
 /* Tokens of reasoning and its marks, where each byte is a token and where the text is three. */
@@ -371,6 +459,17 @@ Test(tools, arguments_have_the_types_of_the_schema)
         {"{\"type\": \"array\"}", "[1, \"x\"]", "[1,\"x\"]"},
         {"{}", "[1, 2]", "[1,2]"},
         {"{}", "two words", "\"two words\""},
+        {"{}", "", "\"\""},
+        {"{\"type\": \"string\"}", "None", "\"None\""},
+        {"{\"type\": [\"integer\", \"null\"]}", " ", "null"},
+        {"{\"type\": [\"string\", \"integer\"]}", "", "\"\""},
+        /* arguments that are not wanted are left out */
+        {"{\"type\": \"integer\"}", "", NULL},
+        {"{\"type\": \"integer\"}", "\n", NULL},
+        {"{\"type\": \"number\"}", "None", NULL},
+        {"{\"type\": \"boolean\"}", "null", NULL},
+        {"{\"type\": \"array\", \"items\": {\"type\": \"string\"}}", "", NULL},
+        {"{\"anyOf\": [{\"type\": \"integer\"}, {\"type\": \"boolean\"}]}", "None", NULL},
     };
     dop_tool_form *form = form_of_mark("<arg_key>");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -381,7 +480,7 @@ Test(tools, arguments_have_the_types_of_the_schema)
         dop_reading r;
         dop_buf_printf(&text, "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>%s</arg_value>\n</tool_call>",
                        rows[i].text);
-        dop_buf_printf(&want, "{\"a\":%s}", rows[i].want);
+        dop_buf_printf(&want, rows[i].want ? "{\"a\":%s}" : "{}", rows[i].want);
         dop_reading_begin(&r, &(dop_reading_terms){.form = form, .tools = tools});
         dop_reading_feed(&r, text.data, text.size, true);
         cr_assert_eq(json_array_size(r.calls), 1, "%s", text.data);
