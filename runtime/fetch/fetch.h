@@ -5,6 +5,8 @@
 
 #include "base/base.h"
 
+#include <stdatomic.h>
+
 #define DOP_FETCH_MODULE "doppler-fetch.so"
 #define DOP_FETCH_ENTRY "dop_fetch"
 
@@ -31,6 +33,7 @@ typedef struct dop_fetch_picture_request {
     size_t max_bytes;
     double seconds;   /* for everything, redirects included; above 0 */
     bool any_address; /* also addresses that are not of the public network */
+    const atomic_bool *cancelled; /* set by any thread to end the download; NULL: nobody cancels */
 } dop_fetch_picture_request;
 
 /* Downloads a picture, without a proxy and with few redirects; *out_bytes, zeroed by the caller, gets its bytes.  DOP_E_INPUT: it cannot
