@@ -28,6 +28,7 @@ typedef struct dop_exchange {
     dop_buf body;
     dop_http_client whose;
     dop_budget budget; /* for all work on the request before its call begins */
+    double deadline_ms; /* of that work, as the server's limits have it; 0: none */
     atomic_bool cancelled;
     dop_call *call;
     dop_answer answer;
@@ -38,7 +39,9 @@ typedef struct dop_exchange {
     /* under the lock */
     dop_exchange_state state;
     bool again;                 /* its call has woken the exchange since a worker looked at it */
-    bool large;                 /* the exchange is counted in dop_http.n_large */
+    bool large;                 /* reading the request takes long: its body is long, or it took long once */
+    bool counted;               /* the exchange is counted in dop_http.n_large */
+    bool put_back;              /* a worker gave up reading the request, to stay free: it is read again as a large one */
     dop_connection *connection; /* NULL: its client is gone, and whoever has the exchange ends it */
     struct dop_exchange *next;  /* in a queue (dop_http.work, .answers), or in dop_http.news */
 } dop_exchange;
@@ -123,7 +126,7 @@ struct dop_http {
     bool stops, ends;                /* no new requests; nothing at all */
     dop_exchange_list work, answers; /* queues: requests to read; answers to write */
     dop_exchange_list news;          /* exchanges with something new, for the thread of the sockets */
-    uint32_t n_exchanges, n_large;   /* n_large: exchanges with long bodies that workers are reading */
+    uint32_t n_exchanges, n_large;   /* n_large: large exchanges that workers are reading */
 };
 
 /* http_work.c.  The lock must not be held. */
