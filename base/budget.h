@@ -28,9 +28,9 @@ typedef struct dop_budget {
     const atomic_bool *cancelled; /* set by any thread to end the work; not owned; NULL: nobody cancels */
     /* Called once, when until_ms has passed: returns a later deadline, or 0 to end the work now.  NULL: the work ends. */
     double (*extend)(void *user);
-    void *user; /* argument of extend */
-    uint32_t unseen;              /* steps charged since the clock and `cancelled` were last read */
-    dop_budget_end end;           /* what was exhausted first; never reset */
+    void *user;         /* argument of extend */
+    uint32_t unseen;    /* steps charged since the clock and `cancelled` were last read */
+    dop_budget_end end; /* what was exhausted first; never reset */
 } dop_budget;
 
 /* A budget without limits. */

@@ -31,8 +31,8 @@ dop_fetch_fn dop_fetch;
 typedef struct dop_fetch_picture_request {
     const char *url; /* http or https */
     size_t max_bytes;
-    double seconds;   /* for everything, redirects included; above 0 */
-    bool any_address; /* also addresses that are not of the public network */
+    double seconds;               /* for everything, redirects included; above 0 */
+    bool any_address;             /* also addresses that are not of the public network */
     const atomic_bool *cancelled; /* set by any thread to end the download; NULL: nobody cancels */
 } dop_fetch_picture_request;
 

@@ -81,6 +81,8 @@ check_all(dop_http *h, double now_ms)
         next = c->next;
         dop_connection_check(c, now_ms);
     }
+    for (dop_connection *c; (c = dop_http_grant_next(h, now_ms)) != NULL;)
+        dop_connection_resume(c);
 }
 
 static void

@@ -114,9 +114,8 @@ fetch(dop_request_images *x, dop_reader *r, const char *url, dop_buf *out)
                           REQUEST_SECONDS);
         return;
     }
-    const dop_status st =
-        x->urls->fetch(x->urls->user, url, most, left < PICTURE_SECONDS ? left : PICTURE_SECONDS,
-                                           x->budget ? x->budget->cancelled : NULL, &diag, out);
+    const dop_status st = x->urls->fetch(x->urls->user, url, most, left < PICTURE_SECONDS ? left : PICTURE_SECONDS,
+                                         x->budget ? x->budget->cancelled : NULL, &diag, out);
     x->fetched_ms += dop_now_ms() - before;
     if (st != DOP_OK)
         dop_reader_fail(r, "messages", &diag, x->budget);
