@@ -115,6 +115,12 @@ dop_image_was_kept(const dop_image *image)
     return image->kept;
 }
 
+uint64_t
+dop_image_bytes(const dop_image *image)
+{
+    return ((uint64_t)image->layout.rows + image->layout.padding) * image->layout.row_values * sizeof(float);
+}
+
 const uint64_t *
 dop_image_digest(const dop_image *image)
 {

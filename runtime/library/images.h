@@ -15,6 +15,8 @@ dop_status dop_image_read_within(const dop_images *images, const void *bytes, si
 bool dop_images_fit(const dop_images *images, const uint32_t *ids, size_t n, dop_image *const *list, size_t n_list);
 /* After dop_image_see(): had the model the features of the picture's bytes already? */
 bool dop_image_was_kept(const dop_image *image);
+/* Memory that the picture holds until the model has its features. */
+uint64_t dop_image_bytes(const dop_image *image);
 /* Two words that tell files apart. */
 const uint64_t *dop_image_digest(const dop_image *image);
 

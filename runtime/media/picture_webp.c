@@ -38,8 +38,8 @@ decode_first(dop_decoding *d, const WebPIterator *frame, uint32_t width, uint32_
     const bool in_place = d->orientation == 1 && !d->alpha;
     const uint32_t wide = d->alpha ? 4 : 3;
     const uint64_t pixels = (uint64_t)width * height, frame_pixels = (uint64_t)f.width * (uint64_t)f.height;
-    /* libwebp holds a frame without loss as 32-bit pixels, and alpha likewise and as bytes. */
-    const uint64_t held = f.format == LOSSLESS || f.has_alpha ? 5 * frame_pixels : 0;
+    /* libwebp holds a frame without loss as 32-bit pixels, and alpha of one with loss likewise and as bytes. */
+    const uint64_t held = f.format == LOSSLESS ? 4 * frame_pixels : f.has_alpha ? 5 * frame_pixels : 0;
     dop_status st = dop_decoding_start(d, width, height, held + (in_place ? 0 : wide * pixels));
     if (st != DOP_OK)
         return st;

@@ -81,7 +81,7 @@ struct dop_connection {
     dop_http_chunks chunks;
     dop_buf body;
     uint64_t received; /* bytes of the body that have come, dropped ones included */
-    uint64_t reserved; /* bytes of dop_http.reserved for the body, until it has been read by a worker */
+    uint64_t reserved; /* bytes of dop_http.memory for the body, until a worker has read it */
     uint64_t wanted;   /* bytes to be reserved before more of the body is received; 0: it may go on */
     dop_buf out;
     size_t sent; /* bytes of out */
@@ -108,6 +108,12 @@ enum {
     DOP_HTTP_SMALL_BODY = 1 << 14 /* bytes of a body that needs no reservation: connections bound the sum of these */
 };
 
+/* Memory for bodies of one kind. */
+typedef struct dop_http_memory {
+    uint64_t reserved;  /* bytes of bodies that arrive or wait to be read */
+    uint32_t n_wanting; /* connections that wait to reserve memory */
+} dop_http_memory;
+
 struct dop_http {
     const dop_api *api;
     dop_http_options options;
@@ -122,12 +128,11 @@ struct dop_http {
     /* used by the thread of the sockets only */
     dop_connection *connections;
     uint32_t n_connections;
-    uint64_t reserved;      /* bytes of bodies that arrive or wait to be read */
-    uint32_t n_wanting;     /* connections that wait to reserve memory */
-    dop_connection *closed; /* list of closed connections, to be freed after the events at hand */
-    bool stopped;           /* the listener is closed for good */
-    bool accepts;           /* the listener is registered */
-    double accept_ms;       /* dop_now_ms when the listener may be registered again */
+    dop_http_memory memory[2]; /* for bodies, and for long bodies (http_bodies.c) */
+    dop_connection *closed;    /* list of closed connections, to be freed after the events at hand */
+    bool stopped;              /* the listener is closed for good */
+    bool accepts;              /* the listener is registered */
+    double accept_ms;          /* dop_now_ms when the listener may be registered again */
 
     pthread_mutex_t lock;
     pthread_cond_t more_work, more_answers;

@@ -11,12 +11,12 @@ trap '[ -z "$server" ] || kill -9 "$server" 2>/dev/null; echo "the script ended 
 check "a plan" "$DOPPLERC" "$demo" -o demo.plan --ctx 4096 --chunks 32 --sequences 4 --rows 4 --embed --target lavapipe --quiet
 
 # serve [OPTION...]: starts a server and finds out where it is; $limit: descriptors that it may have
-limit=
+limit= plan=demo.plan
 serve() {
     : >log
     url=
     (ulimit ${limit:+-n "$limit"} 2>/dev/null
-     exec "$EXEC" demo.plan --serve 0 --chat-template chatml "$@") >log 2>&1 &
+     exec "$EXEC" $plan --serve 0 --chat-template chatml "$@") >log 2>&1 &
     server=$!
     for _ in $(seq 600); do
         url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
@@ -238,6 +238,29 @@ wait "$server"
 server=
 check "three signals end it at once" [ $((($(date +%s%N) - begin) / 1000000)) -lt 5000 ]
 wait "$reader"
+
+# ---- small requests that cost much, halves of bodies, a full queue -------------------------------------------------------
+attack() { # WHAT [OPTION...]
+    serve "${@:2}"
+    check "$1" "${asks[@]}" "$SRC/tests/serve/hostile.py" "$url" "$1" "$server" && sed -n '1s/^/        /p' .out
+    as_before "$1"
+    stop
+}
+asks=(python3 -B)
+printf 'greedy\nmodest\nvip priority=5\nlow priority=-5\n' >keys
+attack forms
+attack queue --serve-queue 8 --api-key-file keys
+mkdir eyes && cp "$SRC/tests/vision/qwen3_vl"/* "$SRC/tests/vision/tokenizer"/* eyes/ && chmod -R u+w eyes
+check "a plan for pictures" "$DOPPLERC" eyes -o eyes.plan --ctx 256 --chunks 32 --sequences 2 --rows 2,32 --target lavapipe --quiet
+check "a plan that draws" "$DOPPLERC" "$SRC/tests/diffusion/sd15" -o draws.plan --target lavapipe --quiet --size 24x16
+plan=eyes.plan
+attack pictures --serve-memory 64 --temp 0
+attack leaves --serve-memory 2000 --serve-prepare 60
+attack workers --serve-memory 2000 --serve-prepare 60
+attack bodies
+plan=draws.plan
+attack edits --serve-memory 64
+plan=demo.plan
 
 # ---- keys ---------------------------------------------------------------------------------------------------------------
 printf '\xef\xbb\xbf# people\r\n\r\n  secret-1 \r\n   \r\nsecret-2' >keys

@@ -256,7 +256,7 @@ submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture
             break;
         }
         p->options.seed += i;
-        jobs[i] = (dop_job_request){.task = {draw, finish_picture, p},
+        jobs[i] = (dop_job_request){.task = {draw, finish_picture, p, p->init.size + p->mask.size},
                                     .wake = request->wake,
                                     .user = request->user,
                                     .wake_at_end = !c->stream,
