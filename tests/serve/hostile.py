@@ -297,7 +297,7 @@ def queue():
         with lock:
             counts[client, got] = counts.get((client, got), 0) + 1
         return got, text
-    list_of = [threading.Thread(target=one, args=("greedy", 1500)) for _ in range(20)]
+    list_of = [threading.Thread(target=one, args=("greedy", 500)) for _ in range(20)]
     for t in list_of:
         t.start()
     while counts.get(("greedy", 429), 0) < 8:  # 4 are answered, 8 wait
