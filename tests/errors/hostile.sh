@@ -262,6 +262,25 @@ plan=draws.plan
 attack edits --serve-memory 64
 plan=demo.plan
 
+# ---- what a terminal and a log obey ---------------------------------------------------------------------------------------
+printf 'a \033]0;title\a \302\23331m \342\200\256 \tb\303\251\n' >obeyed
+printf '{"messages": [{"role": "user", "content": "a \\u001b]0;title\\u0007 \\u009b31m \\u202e \\tb\303\251"}]}' >obeyed.json
+"${asks[@]}" -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)' "$EXEC" demo.plan --chat-template chatml --render-chat obeyed.json >shown
+check "a terminal gets no sequences" "${asks[@]}" -c 'import sys
+text = open("shown", "rb").read().decode()
+sys.exit(not ("a ?]0;title? ?31m ? \tb\u00e9" in text and not set(text) & set("\x1b\x07\x9b\u202e")))'
+"$EXEC" demo.plan --chat-template chatml --render-chat obeyed.json >shown
+check "a file gets the text as it is" grep -q "$(printf '\033]0;title')" shown
+serve --log json
+"${asks[@]}" -c 'import socket, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+s.sendall("GET /\u202e\u009b31m\u2028x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+s.recv(1000)' "$port"
+stop
+check "the log has neither" "${asks[@]}" -c 'import sys
+text = open("log", "rb").read().decode()
+sys.exit("31m" not in text or not text.isascii())'
+
 # ---- keys ---------------------------------------------------------------------------------------------------------------
 printf '\xef\xbb\xbf# people\r\n\r\n  secret-1 \r\n   \r\nsecret-2' >keys
 serve --api-key-file keys --serve-host my.name
