@@ -87,7 +87,7 @@ runtime/parts/mpi       runtime/parts
 runtime/program/common  runtime/library compiler/import/text compiler/include/doppler public
 runtime/program/client  runtime/include/doppler =runtime/sample =runtime/text =runtime/program/common base/program base/json public
 runtime/media/audio     runtime/media
-runtime/fetch           base
+runtime/fetch           base base/json
 runtime/program/cache   runtime/program/common runtime/parts/lead compiler/include/doppler runtime/fetch public
 runtime/program         runtime/program/cache runtime/program/client runtime/program/common runtime/serve runtime/parts/mpi public
 runtime/program         runtime/inspect/profile runtime/inspect/check runtime/inspect/imatrix

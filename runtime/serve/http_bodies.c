@@ -56,7 +56,7 @@ dop_connection_unreserve(dop_connection *c)
 
 /* dop_http_grant_next for one of the two kinds of bodies. */
 static dop_connection *
-grant_next_of(dop_http *h, const dop_http_memory *m, double now_ms)
+grant_next_of(dop_http *h, const dop_http_memory *m, double now_ms, dop_connection **out_stalled)
 {
     dop_connection *oldest = NULL, *stalled = NULL;
     for (dop_connection *c = h->connections; c && m->n_wanting > 0; c = c->next) {
@@ -66,16 +66,16 @@ grant_next_of(dop_http *h, const dop_http_memory *m, double now_ms)
             now_ms - c->progress_ms > STALLED_MS && (!stalled || c->progress_ms < stalled->progress_ms))
             stalled = c;
     }
-    if (!oldest || grant(oldest))
+    if (oldest && grant(oldest))
         return oldest;
-    if (stalled)
-        dop_connection_close(stalled);
-    return stalled && grant(oldest) ? oldest : NULL;
+    *out_stalled = oldest && stalled ? stalled : *out_stalled;
+    return NULL;
 }
 
 dop_connection *
-dop_http_grant_next(dop_http *h, double now_ms)
+dop_http_grant_next(dop_http *h, double now_ms, dop_connection **out_stalled)
 {
-    dop_connection *c = grant_next_of(h, &h->memory[0], now_ms);
-    return c ? c : grant_next_of(h, &h->memory[1], now_ms);
+    *out_stalled = NULL;
+    dop_connection *c = grant_next_of(h, &h->memory[0], now_ms, out_stalled);
+    return c ? c : grant_next_of(h, &h->memory[1], now_ms, out_stalled);
 }

@@ -178,9 +178,9 @@ void dop_connection_stop(dop_connection *c);
 /* Reserves memory for a body.  False: there is none now, and the connection waits for dop_http_grant_next. */
 bool dop_connection_reserve(dop_connection *c, uint64_t bytes);
 void dop_connection_unreserve(dop_connection *c);
-/* Gives memory to the connection that has waited longest, for which a body that stalls may be given up.  Returns the connection; NULL:
- * none waits, or there is no room. */
-dop_connection *dop_http_grant_next(dop_http *h, double now_ms);
+/* Gives memory to the connection that has waited longest, and returns it.  NULL: none waits, or there is no room; *out_stalled is then a
+ * connection whose body stalls and is to be closed, or NULL. */
+dop_connection *dop_http_grant_next(dop_http *h, double now_ms, dop_connection **out_stalled);
 
 /* http_log.c */
 /* Sets the request's id, once: the one that its client gave it, where a log can have it, or one of the server's. */

@@ -243,7 +243,7 @@ wait "$reader"
 attack() { # WHAT [OPTION...]
     serve "${@:2}"
     check "$1" "${asks[@]}" "$SRC/tests/serve/hostile.py" "$url" "$1" "$server" && sed -n '1s/^/        /p' .out
-    as_before "$1"
+    check "after $1: /health" curl -sSf -o /dev/null --max-time 10 "$url/health"
     stop
 }
 asks=(python3 -B)
