@@ -87,7 +87,7 @@ runtime/parts/mpi       runtime/parts
 tools/doppler-exec/common  runtime/library text/import include/doppler public
 tools/doppler-exec/client  include/doppler =runtime/sample =text =tools/doppler-exec/common base/program base/json public
 media/audio     media
-tools/fetch           base
+tools/fetch           base base/json
 tools/doppler-exec/on_demand   tools/doppler-exec/common runtime/parts/lead include/doppler tools/fetch public
 tools/doppler-exec         tools/doppler-exec/on_demand tools/doppler-exec/client tools/doppler-exec/common serve runtime/parts/mpi public
 tools/doppler-exec         tools/profile tools/check tools/imatrix
