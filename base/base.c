@@ -12,17 +12,69 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Makes a message safe to print: names and texts from outside files may add neither lines nor control characters, which a terminal
- * would obey.  lines: the format has line breaks itself (source text with a caret under it), so line breaks stay. */
+/* Bytes of the character at s that can change how a terminal or a log shows what stands around it: control characters (C0, DEL, C1),
+ * marks of text direction, and separators of lines.  0: the character is harmless; *out_n is its length in bytes. */
+static size_t
+find_harm(const char *s, size_t *out_n)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0x00, 0x1f}, {0x7f, 0x9f}, {0x61c, 0x61c}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
+    const unsigned char *u = (const unsigned char *)s;
+    size_t n = u[0] < 0xc2 ? 1 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : 4;
+    uint32_t cp = n == 1 ? u[0] : u[0] & (0x7fU >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((u[i] & 0xc0) != 0x80) { /* not UTF-8: the byte stands for itself, as it would for a terminal of 8 bits */
+            *out_n = 1;
+            return 0;
+        }
+        cp = cp << 6 | (u[i] & 0x3f);
+    }
+    *out_n = n;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (cp >= ranges[i].first && cp <= ranges[i].last)
+            return n;
+    return 0;
+}
+
+void
+dop_make_harmless(char *text, const char *kept)
+{
+    char *to = text;
+    for (const char *from = text; *from;) {
+        size_t n;
+        if (find_harm(from, &n) > 0 && !strchr(kept, *from)) {
+            *to++ = *from == '\n' || *from == '\t' ? ' ' : '?';
+        } else {
+            memmove(to, from, n);
+            to += n;
+        }
+        from += n;
+    }
+    *to = 0;
+}
+
+/* Makes a message safe to print.  lines: the format has line breaks itself (source text with a caret under it), so they stay. */
 static void
 make_harmless(char *s, bool lines)
 {
     size_t n = strlen(s);
     while (n > 0 && (s[n - 1] == '\n' || s[n - 1] == ' '))
         s[--n] = 0;
-    for (; *s; s++)
-        if (((unsigned char)*s < 0x20 && !(lines && *s == '\n')) || *s == 0x7f)
-            *s = *s == '\n' || *s == '\t' ? ' ' : '?';
+    dop_make_harmless(s, lines ? "\n" : "");
+}
+
+bool
+dop_path_is_inside(const char *path)
+{
+    if (!*path || *path == '/' || strchr(path, '\\') || path[1] == ':') /* also as Windows reads it */
+        return false;
+    for (const char *part = path; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (!part[2] || part[2] == '/'))
+            return false;
+    }
+    return true;
 }
 
 void

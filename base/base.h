@@ -23,6 +23,12 @@ void dop_diag_clear(dop_diag *diag);
 #define DOP_FAIL_AT(diag, code, path, line, col, ...) \
     dop_fail((diag), __FILE__, __LINE__, (code), (path), (line), (col), __VA_ARGS__)
 
+/* Replaces, in a text from outside, what a terminal would obey or what would make a line of a log look like another one: control
+ * characters, marks of text direction, separators of lines.  kept: characters that stay. */
+void dop_make_harmless(char *text, const char *kept);
+/* True if a path that a model's file states stays below that file's folder: relative and without "..". */
+bool dop_path_is_inside(const char *path);
+
 /* Records that the host has no memory left; the one wording of that failure. */
 #define DOP_NO_MEMORY(diag) DOP_FAIL((diag), DOP_E_NOMEM, "out of memory")
 

@@ -19,6 +19,11 @@ dop_budget_ended(dop_budget *b)
     if (!b)
         return false;
     b->unseen = 0;
+    if (b->extend && b->until_ms > 0.0 && dop_now_ms() > b->until_ms) {
+        const double later = b->extend(b->user);
+        b->extend = NULL;
+        b->until_ms = later > 0.0 ? later : b->until_ms;
+    }
     if (b->cancelled && atomic_load_explicit(b->cancelled, memory_order_relaxed))
         end(b, DOP_BUDGET_CANCELLED);
     else if (b->until_ms > 0.0 && dop_now_ms() > b->until_ms)

@@ -26,8 +26,11 @@ typedef struct dop_budget {
     uint64_t bytes;               /* bytes that are left; UINT64_MAX: no limit */
     double until_ms;              /* deadline, in milliseconds of dop_now_ms(); 0: none */
     const atomic_bool *cancelled; /* set by any thread to end the work; not owned; NULL: nobody cancels */
-    uint32_t unseen;              /* steps charged since the clock and `cancelled` were last read */
-    dop_budget_end end;           /* what was exhausted first; never reset */
+    /* Called once, when until_ms has passed: returns a later deadline, or 0 to end the work now.  NULL: the work ends. */
+    double (*extend)(void *user);
+    void *user;         /* argument of extend */
+    uint32_t unseen;    /* steps charged since the clock and `cancelled` were last read */
+    dop_budget_end end; /* what was exhausted first; never reset */
 } dop_budget;
 
 /* A budget without limits. */

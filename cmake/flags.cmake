@@ -19,7 +19,10 @@ if(DOPPLER_CHECKED)
 endif()
 
 # ---- sanitizers and fuzzers -----------------------------------------------------------------------------------------
-if(DOPPLER_SANITIZE)
+if(DOPPLER_SANITIZE STREQUAL "thread")
+  target_compile_options(dop_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer -g1 -O1)
+  target_link_options(dop_flags INTERFACE -fsanitize=thread)
+elseif(DOPPLER_SANITIZE)
   # Reports need lines only (-g1).  Most of what is built here runs for less time than the optimizer takes, which is four fifths of
   # clang's time: only targets with the property DOPPLER_RUNS_LONG are optimized.
   target_compile_options(dop_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined

@@ -17,7 +17,7 @@ enum {
     DOP_AUDIO_WINDOW = 400  /* samples of a frame's window */
 };
 
-/* Decodes WAV, FLAC, OGG, MP3 and what else libsndfile reads; mixes the channels and resamples to DOP_AUDIO_RATE.  most_seconds: the
+/* Decodes WAV, FLAC, OGG and MP3; mixes the channels and resamples to DOP_AUDIO_RATE.  most_seconds: the
  * longest audio.  budget: charged for the samples; NULL: not limited.  *out_samples: the caller's (free).  DOP_E_INPUT: damaged, of
  * another kind, or empty; DOP_E_LIMIT: too long. */
 typedef dop_status dop_audio_decode_fn(const void *bytes, size_t n, double most_seconds, dop_budget *budget,

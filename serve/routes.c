@@ -552,6 +552,17 @@ dop_api_takes_forms(const char *path)
     return has_kind(path, ROUTE_FORM);
 }
 
+const char *
+dop_api_refuses_forms(const dop_api *api, const char *path)
+{
+    dop_draw_facts facts;
+    if (api->models || !has_kind(path, ROUTE_FORM))
+        return NULL;
+    if (strstr(path, "/audio/"))
+        return api->speech ? NULL : "the model hears nothing";
+    return dop_model_draw_facts(api->model, &facts) ? NULL : "the model draws no pictures";
+}
+
 bool
 dop_api_takes_nothing(const char *path)
 {

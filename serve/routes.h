@@ -9,8 +9,10 @@ void dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget
 /* Answers what needs neither work nor waiting: most of GET, and paths and methods that do not exist.  False: it is for dop_api_begin. */
 bool dop_api_answer_now(const dop_api *api, const dop_api_request *request, dop_answer *out_answer);
 
-/* Does the path take bodies of multipart/form-data?  Others are JSON. */
+/* True if the path takes bodies of multipart/form-data; others are JSON. */
 bool dop_api_takes_forms(const char *path);
+/* The reason why a server of one model refuses all forms at this path; NULL: it does not. */
+const char *dop_api_refuses_forms(const dop_api *api, const char *path);
 /* May a POST to this path have no body? */
 bool dop_api_takes_nothing(const char *path);
 /* Counts an answer of the server. */

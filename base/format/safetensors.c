@@ -325,7 +325,7 @@ open_shard(opener *o, const char *index_path, const char *tensor, const json_t *
             *out = &o->shards[i];
             return DOP_OK;
         }
-    if (!*name || strchr(name, '/') || strcmp(name, "..") == 0 || strcmp(name, ".") == 0)
+    if (strchr(name, '/') || strcmp(name, ".") == 0 || !dop_path_is_inside(name))
         return DOP_FAIL_IN(o->diag, DOP_E_INPUT, index_path, "weight_map: \"%.100s\" is not a plain file name", name);
     if (o->n_shards == MAX_SHARDS)
         return DOP_FAIL_IN(o->diag, DOP_E_INPUT, index_path, "weight_map: more than %d files", MAX_SHARDS);

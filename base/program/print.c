@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,9 +24,23 @@ dop_cli_end_line(void)
 dop_status
 dop_cli_print(const char *text, size_t len, dop_diag *diag)
 {
+    char *shown = NULL;
     if (len == 0)
         return DOP_OK;
-    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0)
+    if (isatty(STDOUT_FILENO)) { /* models and files write texts, and a terminal would obey what is in them */
+        shown = malloc(len + 1);
+        if (!shown)
+            return DOP_NO_MEMORY(diag);
+        for (size_t i = 0; i < len; i++)
+            shown[i] = text[i] ? text[i] : ' ';
+        shown[len] = 0;
+        dop_make_harmless(shown, "\n\t");
+    }
+    const char *from = shown ? shown : text;
+    const size_t n = shown ? strlen(shown) : len;
+    const bool written = fwrite(from, 1, n, stdout) == n && fflush(stdout) == 0;
+    free(shown);
+    if (!written)
         return DOP_FAIL(diag, DOP_E_IO, "cannot write to standard output: %s", strerror(errno));
     atomic_store(&in_line, text[len - 1] != '\n');
     return DOP_OK;

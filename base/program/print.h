@@ -4,7 +4,8 @@
 
 #include "base/base.h"
 
-/* Writes a text to stdout; fails when stdout cannot be written (a full disk, a closed pipe). */
+/* Writes a text to stdout; fails when stdout cannot be written (a full disk, a closed pipe).  A terminal gets the text without control
+ * characters (dop_make_harmless). */
 dop_status dop_cli_print(const char *text, size_t len, dop_diag *diag);
 /* Writes an assembled text to stdout; fails also when a part of the text was lost for want of memory. */
 dop_status dop_cli_print_buf(const dop_buf *text, dop_diag *diag);

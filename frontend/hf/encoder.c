@@ -224,9 +224,12 @@ class_of(const json_t *module)
 }
 
 static dop_status
-open_module(const dop_hf *hf, const json_t *module, json_t **out_root, dop_json *out)
+open_module(const dop_hf *hf, const char *modules, const json_t *module, json_t **out_root, dop_json *out)
 {
     const char *folder = json_string_value(json_object_get(module, "path"));
+    if (folder && *folder && !dop_path_is_inside(folder))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, modules,
+                           "the path \"%.100s\" of a module leads out of the model's folder", folder);
     const char *path = dop_arena_printf(hf->arena, "%s/%s/config.json", hf->dir, folder ? folder : "");
     if (!path)
         return DOP_NO_MEMORY(hf->diag);
@@ -325,7 +328,7 @@ read_module(dop_hf *hf, const json_t *module, const char *path)
     if (strcmp(type, "Pooling") != 0 && strcmp(type, "Dense") != 0)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, path,
                            "module \"%.60s\" is not supported; known: Transformer, Pooling, Dense, Normalize", type);
-    st = open_module(hf, module, &root, &j);
+    st = open_module(hf, path, module, &root, &j);
     if (st == DOP_OK)
         st = strcmp(type, "Pooling") == 0 ? read_pooling(hf, &j) : read_dense(hf, module, &j);
     json_decref(root);

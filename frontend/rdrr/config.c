@@ -394,7 +394,7 @@ read_text(dop_rdrr *r, const sections *s)
     if (st != DOP_OK)
         return st;
     m->arch.bos_id = n_bos ? bos : -1;
-    if (strchr(file, '/') || file[0] == '.')
+    if (strchr(file, '/') || file[0] == '.' || !dop_path_is_inside(file))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tokenizer.file \"%.100s\" is not a plain file name", file);
     char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, file);
     if (!path)

@@ -54,7 +54,7 @@ read_shard(dop_rdrr *r, uint32_t i, const json_t *entry, uint64_t *at)
     DOP_TRY(dop_json_str_or(&j, "filename", s->file, &s->file));
     if (!s->file)
         DOP_TRY(dop_json_missing(&j, "filename"));
-    if ((!*s->file || strchr(s->file, '/') || s->file[0] == '.'))
+    if ((strchr(s->file, '/') || s->file[0] == '.' || !dop_path_is_inside(s->file)))
         DOP_TRY(DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u].filename \"%.100s\" is not a plain file name", i,
                             s->file));
     DOP_TRY(dop_json_u64(&j, "size", 1, max_bytes, &s->size));
@@ -253,7 +253,7 @@ read_tensors(dop_rdrr *r)
         st = dop_json_str_or(&r->top, "tensorsFile", NULL, &file);
     if (st == DOP_OK && !list.object && !file)
         st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "neither tensors nor tensorsFile is there");
-    if (st == DOP_OK && !list.object && (strchr(file, '/') || file[0] == '.'))
+    if (st == DOP_OK && !list.object && (strchr(file, '/') || file[0] == '.' || !dop_path_is_inside(file)))
         st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensorsFile \"%.100s\" is not a plain file name", file);
     if (st == DOP_OK && !list.object) {
         const char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, file);

@@ -26,7 +26,7 @@ typedef struct dop_audio_options {
     struct dop_budget *budget; /* of the programs' own; NULL: none */
 } dop_audio_options;
 
-/* Decodes WAV, FLAC, OGG, MP3 and what else libsndfile reads, mixes the channels and resamples.  *out_audio is the caller's to close.
+/* Decodes WAV, FLAC, OGG and MP3, mixes the channels and resamples.  *out_audio is the caller's to close.
  * DOP_E_INPUT: damaged, empty, or of another kind; DOP_E_LIMIT: too long; DOP_E_USAGE: the module is not there.  Any thread. */
 dop_status dop_audio_read(const void *bytes, size_t n, const dop_audio_options *options, dop_diag *diag,
                           dop_audio **out_audio);

@@ -188,11 +188,34 @@ read_pieces(decoder *d)
     return DOP_OK;
 }
 
+/* True if a file is WAV, FLAC, OGG or MP3, by its first bytes.  libsndfile reads twenty other containers, whose readers have no use here. */
+static bool
+is_known(const uint8_t *p, size_t n)
+{
+    enum { TAG = 10 };
+    while (n > TAG && memcmp(p, "ID3", 3) == 0) { /* tags, whose length has 7 bits in each byte */
+        const size_t size =
+            (size_t)(p[6] & 127) << 21 | (size_t)(p[7] & 127) << 14 | (size_t)(p[8] & 127) << 7 | (p[9] & 127);
+        const size_t all = TAG + size + (p[5] & 0x10 ? TAG : 0);
+        if (all >= n)
+            return false;
+        p += all;
+        n -= all;
+    }
+    if (n < 12)
+        return false;
+    if (memcmp(p, "RIFF", 4) == 0 || memcmp(p, "RIFX", 4) == 0 || memcmp(p, "RF64", 4) == 0)
+        return memcmp(p + 8, "WAVE", 4) == 0;
+    return memcmp(p, "fLaC", 4) == 0 || memcmp(p, "OggS", 4) == 0 || (p[0] == 0xff && (p[1] & 0xe6) == 0xe2);
+}
+
 static dop_status
 open_file(decoder *d, memory *m)
 {
     SF_VIRTUAL_IO io = {memory_size, memory_seek, memory_read, memory_write, memory_tell};
     find_open_size(m);
+    if (!is_known(m->bytes, (size_t)m->n))
+        return DOP_FAIL(d->diag, DOP_E_INPUT, "this is no audio that can be read: WAV, FLAC, OGG and MP3 are");
     d->file = sf_open_virtual(&io, SFM_READ, &d->info, m);
     if (!d->file)
         return DOP_FAIL(d->diag, DOP_E_INPUT, "this is no audio that can be read: %s", sf_strerror(NULL));
@@ -201,7 +224,7 @@ open_file(decoder *d, memory *m)
         return DOP_FAIL(d->diag, DOP_E_INPUT, "audio of %d channels at %d Hz is not supported", d->info.channels,
                         d->info.samplerate);
     if (d->info.samplerate != DOP_AUDIO_RATE) {
-        const dop_status st = dop_resampler_create((uint32_t)d->info.samplerate, d->diag, &d->resampler);
+        const dop_status st = dop_resampler_create((uint32_t)d->info.samplerate, d->budget, d->diag, &d->resampler);
         if (st != DOP_OK)
             return st;
     }

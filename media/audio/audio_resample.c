@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    BLOCK_SAMPLES = 1 << 20,
-    MOST_BLOCKS = 16
-}; /* samples of a block, about, and blocks that are resampled at once */
+/* Samples of a block (about) and of the blocks that are resampled at once; longest block in seconds; most blocks at once. */
+enum { BLOCK_SAMPLES = 1 << 18, ALL_SAMPLES = 1 << 21, MAX_SECONDS = 10, MAX_BLOCKS = 8 };
 
 struct dop_resampler {
     uint32_t rate, seconds; /* of a block */
+    dop_budget *budget;     /* not owned; NULL: unlimited */
+    uint64_t bytes;         /* charged to it */
     uint32_t n_blocks;      /* that there is room for: the last one holds what is left at the end */
     float *
         in; /* [cap]: samples of the second before, those that are to be resampled, and those of the second behind them */
@@ -25,7 +25,7 @@ struct dop_resampler {
 };
 
 dop_status
-dop_resampler_create(uint32_t rate, dop_diag *diag, dop_resampler **out_resampler)
+dop_resampler_create(uint32_t rate, dop_budget *budget, dop_diag *diag, dop_resampler **out_resampler)
 {
     dop_resampler *r = calloc(1, sizeof *r);
     *out_resampler = NULL;
@@ -33,9 +33,17 @@ dop_resampler_create(uint32_t rate, dop_diag *diag, dop_resampler **out_resample
         return DOP_NO_MEMORY(diag);
     r->rate = rate;
     r->seconds = rate < BLOCK_SAMPLES / 2 ? BLOCK_SAMPLES / rate : 2;
-    r->seconds = r->seconds < 30 ? r->seconds : 30;
-    r->n_blocks = 1 + (dop_cores() < MOST_BLOCKS ? dop_cores() : (uint32_t)MOST_BLOCKS);
+    r->seconds = r->seconds < MAX_SECONDS ? r->seconds : MAX_SECONDS;
+    const uint32_t fit = ALL_SAMPLES / (r->seconds * rate), cores = dop_cores() < MAX_BLOCKS ? dop_cores() : MAX_BLOCKS;
+    r->n_blocks = 1 + (fit < 1 ? 1 : fit < cores ? fit : cores);
     r->cap = ((size_t)(r->n_blocks - 1) * r->seconds + 2) * rate;
+    const uint64_t made = (uint64_t)r->n_blocks * (2 * r->seconds + 2) * DOP_AUDIO_RATE; /* of out and made */
+    if (!dop_budget_take(budget, (r->cap + made) * sizeof *r->in)) {
+        free(r);
+        return DOP_FAIL(diag, DOP_E_LIMIT, "the audio takes more memory than is allowed");
+    }
+    r->budget = budget;
+    r->bytes = (r->cap + made) * sizeof *r->in;
     r->in = malloc(r->cap * sizeof *r->in);
     r->out = malloc((size_t)r->n_blocks * r->seconds * DOP_AUDIO_RATE * sizeof *r->out);
     r->made = calloc(r->n_blocks, sizeof *r->made);
@@ -59,6 +67,7 @@ dop_resampler_destroy(dop_resampler *resampler)
         return;
     for (uint32_t i = 0; i < resampler->n_blocks && resampler->made; i++)
         free(resampler->made[i]);
+    dop_budget_give(resampler->budget, resampler->bytes);
     free(resampler->made);
     free(resampler->in);
     free(resampler->out);

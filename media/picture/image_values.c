@@ -37,13 +37,6 @@ cut(const dop_picture *in, int64_t left, int64_t top, uint32_t w, uint32_t h, do
     return DOP_OK;
 }
 
-static void
-drop(dop_picture *picture, dop_budget *budget)
-{
-    dop_budget_give(budget, (uint64_t)picture->width * picture->height * 3);
-    dop_picture_finish(picture);
-}
-
 /* What decides where a pixel's value is written. */
 typedef struct place {
     const dop_image_processor *p;
@@ -187,7 +180,7 @@ tile_of(const place *at, const dop_picture *picture, const dop_picture *canvas, 
                 h < picture->height - top ? h : picture->height - top, budget, diag, &piece));
     DOP_TRY(dop_picture_resize(&piece, x->width, x->height, at->p->filter, at->p->point, budget, diag, out));
 error:
-    drop(&piece, budget);
+    dop_picture_discard(&piece, budget);
     return st;
 }
 
@@ -238,7 +231,7 @@ put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas
             put_planes((const float(*)[256])table, &tile, out + i * 3 * (uint64_t)x->width * x->height);
         else if (st == DOP_OK)
             st = put_rows(&rows, diag);
-        drop(&tile, budget);
+        dop_picture_discard(&tile, budget);
     }
     return st;
 }
@@ -271,8 +264,8 @@ dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, c
                                 p->point, budget, diag, &canvas);
     if (st == DOP_OK)
         st = put_tiles(&at, picture, &canvas, budget, diag, values);
-    drop(&first, budget);
-    drop(&canvas, budget);
+    dop_picture_discard(&first, budget);
+    dop_picture_discard(&canvas, budget);
     free(order_of);
     if (st != DOP_OK) {
         free(values);

@@ -5,41 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Turns a decoded picture upright, as its EXIF orientation says. */
-static dop_status
-orient(dop_decoding *d)
-{
-    static const struct {
-        /* swap: rows of the file become columns; left_right, top_bottom: the file is read from right to left, from bottom to top. */
-        bool swap, left_right, top_bottom;
-    } how[9] = {
-        [2] = {false, true, false}, [3] = {false, true, true}, [4] = {false, false, true}, [5] = {true, false, false},
-        [6] = {true, false, true},  [7] = {true, true, true},  [8] = {true, true, false}};
-    const uint32_t w = d->picture.width, h = d->picture.height, o = d->orientation;
-    const uint64_t n = (uint64_t)w * h * 3;
-    if (o < 2 || o > 8)
-        return DOP_OK;
-    if (!dop_budget_take(d->budget, n))
-        return dop_budget_fail(d->budget, d->diag, "decoding the picture");
-    uint8_t *turned = malloc(n);
-    if (!turned) {
-        dop_budget_give(d->budget, n);
-        return DOP_NO_MEMORY(d->diag);
-    }
-    const uint32_t out_w = how[o].swap ? h : w, out_h = how[o].swap ? w : h;
-    for (uint32_t y = 0; y < out_h; y++)
-        for (uint32_t x = 0; x < out_w; x++) {
-            const uint32_t sx = how[o].swap ? y : x, sy = how[o].swap ? x : y;
-            const uint64_t from =
-                (uint64_t)(how[o].top_bottom ? h - 1 - sy : sy) * w + (how[o].left_right ? w - 1 - sx : sx);
-            memcpy(turned + ((uint64_t)y * out_w + x) * 3, d->picture.rgb + from * 3, 3);
-        }
-    free(d->picture.rgb);
-    dop_budget_give(d->budget, n);
-    d->picture = (dop_picture){out_w, out_h, turned};
-    return DOP_OK;
-}
-
 static bool
 begins(const dop_decoding *d, size_t at, const char *with, size_t n)
 {
@@ -87,16 +52,14 @@ decode(dop_decoding *d)
 static dop_status
 decode_upright(dop_decoding *d, dop_picture *out_picture)
 {
-    d->max_pixels = d->max_pixels ? d->max_pixels : DOP_PICTURE_MAX_PIXELS;
+    if (d->max_pixels == 0)
+        d->max_pixels = d->budget ? DOP_PICTURE_BUDGETED_PIXELS : DOP_PICTURE_MAX_PIXELS;
     d->orientation = 1;
     *out_picture = (dop_picture){0};
-    dop_status st = decode(d);
-    if (st == DOP_OK)
-        st = orient(d);
+    const dop_status st = decode(d);
     dop_budget_give(d->budget, d->scratch);
     if (st != DOP_OK) {
-        dop_budget_give(d->budget, (uint64_t)d->picture.width * d->picture.height * 3);
-        dop_picture_finish(&d->picture);
+        dop_picture_discard(&d->picture, d->budget);
         return st;
     }
     *out_picture = d->picture;
@@ -125,4 +88,11 @@ dop_picture_finish(dop_picture *picture)
 {
     free(picture->rgb);
     *picture = (dop_picture){0};
+}
+
+void
+dop_picture_discard(dop_picture *picture, dop_budget *budget)
+{
+    dop_budget_give(budget, (uint64_t)picture->width * picture->height * 3);
+    dop_picture_finish(picture);
 }

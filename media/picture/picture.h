@@ -11,7 +11,9 @@
 
 enum {
     DOP_PICTURE_MAX_EDGE = 32767, /* pixels: sizes of pictures and of what is made of them multiply without overflow */
-    DOP_PICTURE_MAX_PIXELS = 1 << 26 /* limit where a caller states none: 8192 x 8192 pixels, 192 MiB of RGB */
+    DOP_PICTURE_MAX_PIXELS = 1 << 26, /* limit where a caller states none: 8192 x 8192 pixels, 192 MiB of RGB */
+    /* Limit with a budget where a caller states none.  Some decoders cannot be interrupted; this bounds the time they need. */
+    DOP_PICTURE_BUDGETED_PIXELS = 1 << 25
 };
 
 typedef struct dop_picture {
@@ -20,7 +22,7 @@ typedef struct dop_picture {
 } dop_picture;
 
 /* Decodes a file that is in memory.  `budget` (NULL: unlimited) is charged before memory is allocated; the bytes of the picture stay
- * charged.  DOP_E_LIMIT: the picture has more than max_pixels pixels (0: DOP_PICTURE_MAX_PIXELS), or the budget is exhausted.
+ * charged.  DOP_E_LIMIT: the picture has more than max_pixels pixels (0: the limits above), or the budget is exhausted.
  * DOP_E_INPUT: the file is damaged, cut off, or of another kind.  Messages have one line.  Any thread. */
 dop_status dop_picture_decode(const void *bytes, size_t size, uint64_t max_pixels, dop_budget *budget, dop_diag *diag,
                               dop_picture *out_picture);
@@ -31,5 +33,7 @@ dop_status dop_picture_decode_alpha(const void *bytes, size_t size, uint64_t max
 /* Has a file more frames than one? */
 bool dop_picture_is_animated(const void *bytes, size_t size);
 void dop_picture_finish(dop_picture *picture); /* accepts a zeroed one */
+/* Frees a picture and returns its bytes to the budget that was charged for them. */
+void dop_picture_discard(dop_picture *picture, dop_budget *budget);
 
 #endif

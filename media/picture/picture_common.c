@@ -13,7 +13,7 @@ dop_decoding_damaged(dop_decoding *d, const char *kind, const char *what)
 }
 
 dop_status
-dop_decoding_start(dop_decoding *d, uint64_t width, uint64_t height, uint32_t bytes_per_pixel)
+dop_decoding_start(dop_decoding *d, uint64_t width, uint64_t height, uint64_t scratch_bytes)
 {
     if (width == 0 || height == 0)
         return DOP_FAIL(d->diag, DOP_E_INPUT, "the picture has no pixels");
@@ -23,13 +23,41 @@ dop_decoding_start(dop_decoding *d, uint64_t width, uint64_t height, uint32_t by
                         (unsigned long long)width, (unsigned long long)height, (unsigned long long)d->max_pixels,
                         DOP_PICTURE_MAX_EDGE);
     const uint64_t pixels = width * height;
-    if (!dop_budget_take(d->budget, pixels * (3 + bytes_per_pixel)) || !dop_budget_step(d->budget, pixels))
+    if (!dop_budget_take(d->budget, 3 * pixels))
         return dop_budget_fail(d->budget, d->diag, "decoding the picture");
-    d->scratch = pixels * bytes_per_pixel;
-    d->picture.width = (uint32_t)width;
-    d->picture.height = (uint32_t)height;
+    d->columns = (uint32_t)width;
+    d->picture.width = (uint32_t)(d->orientation < 5 ? width : height);
+    d->picture.height = (uint32_t)(d->orientation < 5 ? height : width);
+    if (!dop_budget_take(d->budget, scratch_bytes) || !dop_budget_step(d->budget, pixels))
+        return dop_budget_fail(d->budget, d->diag, "decoding the picture");
+    d->scratch = scratch_bytes;
     d->picture.rgb = calloc(pixels, 3);
     return d->picture.rgb ? DOP_OK : DOP_NO_MEMORY(d->diag);
+}
+
+dop_status
+dop_decoding_step(dop_decoding *d, uint64_t n)
+{
+    return dop_budget_step(d->budget, n) ? DOP_OK : dop_budget_fail(d->budget, d->diag, "decoding the picture");
+}
+
+void
+dop_decoding_put_row(dop_decoding *d, uint32_t y, const uint8_t *pixels, uint32_t stride)
+{
+    static const struct {
+        /* swap: rows of the file become columns; left_right, top_bottom: the file is read from right to left, from bottom to top. */
+        bool swap, left_right, top_bottom;
+    } how[9] = {
+        [2] = {false, true, false}, [3] = {false, true, true}, [4] = {false, false, true}, [5] = {true, false, false},
+        [6] = {true, false, true},  [7] = {true, true, true},  [8] = {true, true, false}};
+    const uint32_t o = d->orientation, w = d->columns, h = how[o].swap ? d->picture.width : d->picture.height;
+    const size_t row = how[o].top_bottom ? h - 1 - y : y;
+    for (uint32_t x = 0; x < w; x++, pixels += stride) {
+        const size_t column = how[o].left_right ? w - 1 - x : x;
+        uint8_t *to = d->picture.rgb + 3 * (how[o].swap ? column * h + row : row * w + column);
+        for (uint32_t k = 0; k < 3; k++)
+            to[k] = pixels[d->alpha ? 3 : k];
+    }
 }
 
 /* Reads a TIFF header and its first directory.  The first two bytes say whether numbers are little-endian; a directory is a count and

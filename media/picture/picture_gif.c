@@ -144,7 +144,11 @@ decode_frame(gif_state *g)
             g->prefix[next] = (uint16_t)before;
             g->last[next] = head;
         }
+        const uint64_t before_code = g->written;
         const uint8_t now = put_code(g, code, clear);
+        const dop_status st = dop_decoding_step(g->d, 1 + g->written - before_code);
+        if (st != DOP_OK)
+            return st;
         if (before >= 0 && next < CODES) {
             g->prefix[next] = (uint16_t)before;
             g->last[next] = now;

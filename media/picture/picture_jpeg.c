@@ -14,7 +14,7 @@ typedef struct jpeg_state {
     struct jpeg_progress_mgr progress;
     jmp_buf leave;
     dop_decoding *d;
-    uint8_t *row; /* buffer for a row of CMYK */
+    uint8_t *row; /* buffer for a row */
     char error[JMSG_LENGTH_MAX];
     dop_status status;
 } jpeg_state;
@@ -61,15 +61,15 @@ times(uint32_t a, uint32_t b) /* a * b / 255, rounded */
     return (uint8_t)((t + (t >> 8)) >> 8);
 }
 
-/* Converts a row of CMYK to RGB.  The four channels are inverted, as Adobe's programs store them: 255 is no ink. */
+/* Converts a row of CMYK to RGB, also in place.  The four channels are inverted, as Adobe's programs store them: 255 is no ink. */
 static void
 cmyk_to_rgb(const uint8_t *cmyk, uint32_t n, uint8_t *rgb)
 {
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t c = 0; c < 3; c++) {
-            const uint32_t light = cmyk[4 * i + 3];
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t light = cmyk[4 * i + 3];
+        for (uint32_t c = 0; c < 3; c++)
             rgb[3 * i + c] = (uint8_t)(light - times(255U - cmyk[4 * i + c], light));
-        }
+    }
 }
 
 static void
@@ -80,6 +80,19 @@ read_orientation(jpeg_state *s)
             s->d->orientation = dop_exif_orientation(m->data, m->data_length);
             return;
         }
+}
+
+/* Bytes of the coefficients, 16 bits each, which libjpeg keeps in memory if the picture has several scans. */
+static uint64_t
+coefficient_bytes(struct jpeg_decompress_struct *jpeg)
+{
+    uint64_t blocks = 0;
+    for (int i = 0; i < jpeg->num_components && jpeg_has_multiple_scans(jpeg); i++) {
+        const jpeg_component_info *c = &jpeg->comp_info[i];
+        const uint64_t h = (uint64_t)c->h_samp_factor, v = (uint64_t)c->v_samp_factor;
+        blocks += (c->width_in_blocks + h - 1) / h * h * ((c->height_in_blocks + v - 1) / v * v);
+    }
+    return blocks * DCTSIZE2 * sizeof(JCOEF);
 }
 
 static void
@@ -97,26 +110,26 @@ run(jpeg_state *s)
     jpeg_save_markers(jpeg, JPEG_APP0 + 1, 0xffff);
     (void)jpeg_read_header(jpeg, TRUE);
     read_orientation(s);
-    /* libjpeg keeps all coefficients of a progressive picture in memory, 16 bits each. */
-    const uint32_t held = jpeg_has_multiple_scans(jpeg) ? 2 * (uint32_t)jpeg->num_components : 0;
-    s->status = dop_decoding_start(s->d, jpeg->image_width, jpeg->image_height, held);
+    s->status = dop_decoding_start(s->d, jpeg->image_width, jpeg->image_height, coefficient_bytes(jpeg));
     if (s->status != DOP_OK)
         return;
     jpeg->out_color_space = jpeg->num_components == 4 ? JCS_CMYK : JCS_RGB;
     (void)jpeg_start_decompress(jpeg);
     const uint32_t w = jpeg->output_width, h = jpeg->output_height;
     const bool cmyk = jpeg->out_color_space == JCS_CMYK;
-    s->row = cmyk ? malloc((size_t)w * 4) : NULL;
-    if (cmyk && !s->row) {
+    s->row = malloc((size_t)w * 4);
+    if (!s->row) {
         s->status = DOP_NO_MEMORY(s->d->diag);
         return;
     }
     while (jpeg->output_scanline < h) {
-        uint8_t *const to = s->d->picture.rgb + (size_t)jpeg->output_scanline * w * 3;
-        JSAMPROW row = cmyk ? s->row : to;
-        (void)jpeg_read_scanlines(jpeg, &row, 1);
+        const uint32_t y = jpeg->output_scanline;
+        if (jpeg_read_scanlines(jpeg, &s->row, 1) == 0)
+            continue;
         if (cmyk)
-            cmyk_to_rgb(s->row, w, to);
+            cmyk_to_rgb(s->row, w, s->row);
+        if (!s->d->alpha)
+            dop_decoding_put_row(s->d, y, s->row, 3);
     }
 }
 

@@ -11,8 +11,9 @@ typedef struct png_state {
     size_t at; /* bytes of the file that have been read */
     png_structp png;
     png_infop info;
-    png_bytep *rows;
-    uint8_t *rgba; /* where alpha is wanted: the picture with it */
+    int passes; /* over the rows of the file: 7 of an interlaced one, otherwise 1 */
+    uint8_t *
+        scratch; /* rows that are not in the picture's final place: all of an interlaced file, otherwise one; NULL: none */
     char error[128];
     dop_status status;
 } png_state;
@@ -78,7 +79,7 @@ transform(png_state *s)
     } else {
         png_set_strip_alpha(s->png);
     }
-    (void)png_set_interlace_handling(s->png);
+    s->passes = png_set_interlace_handling(s->png);
     png_read_update_info(s->png, s->info);
 }
 
@@ -94,34 +95,41 @@ read_orientation(png_state *s)
 static void
 run(png_state *s)
 {
+    static const png_byte exif[] = "eXIf";
     if (setjmp(png_jmpbuf(s->png))) {
         s->status = s->status != DOP_OK ? s->status : dop_decoding_damaged(s->d, "PNG", s->error);
         return;
     }
     png_set_read_fn(s->png, s, on_read);
     png_set_user_limits(s->png, 0x7fffffff, 0x7fffffff); /* dop_decoding_start checks the size, with a better message */
+    /* Texts, profiles and the like may be many and large when they are unpacked.  Of what is optional only the orientation counts. */
+    png_set_keep_unknown_chunks(s->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_set_keep_unknown_chunks(s->png, PNG_HANDLE_CHUNK_AS_DEFAULT, exif, 1);
     png_read_info(s->png, s->info);
+    read_orientation(s);
     const uint32_t w = png_get_image_width(s->png, s->info), h = png_get_image_height(s->png, s->info);
-    /* Interlaced rows of 16 bits and four channels are the widest that libpng keeps, two at a time. */
-    const size_t wide = s->d->alpha ? 4 : 3, pixels = (size_t)w * h;
-    s->status = dop_decoding_start(s->d, w, h, s->d->alpha ? 4 : 0);
+    const uint32_t wide = s->d->alpha ? 4 : 3;
+    const bool in_place = s->d->orientation == 1 && !s->d->alpha,
+               interlaced = png_get_interlace_type(s->png, s->info) != PNG_INTERLACE_NONE;
+    const size_t rows = in_place ? 0 : interlaced ? h : 1;
+    s->status = dop_decoding_start(s->d, w, h, rows * w * wide);
     if (s->status != DOP_OK)
         return;
     transform(s);
-    if (png_get_rowbytes(s->png, s->info) != w * wide)
+    if (png_get_rowbytes(s->png, s->info) != (size_t)w * wide)
         png_error(s->png, "rows of an unknown form");
-    s->rows = malloc(h * sizeof *s->rows);
-    s->rgba = s->d->alpha ? malloc(pixels * wide) : NULL;
-    if (!s->rows || (s->d->alpha && !s->rgba)) {
+    s->scratch = rows > 0 ? malloc(rows * w * wide) : NULL;
+    if (rows > 0 && !s->scratch)
         s->status = DOP_NO_MEMORY(s->d->diag);
-        return;
-    }
-    for (uint32_t y = 0; y < h; y++)
-        s->rows[y] = (s->d->alpha ? s->rgba : s->d->picture.rgb) + y * w * wide;
-    png_read_image(s->png, s->rows);
-    for (size_t i = 0; i < pixels && s->d->alpha; i++)
-        memset(s->d->picture.rgb + 3 * i, s->rgba[4 * i + 3], 3);
-    read_orientation(s);
+    for (int pass = 0; pass < s->passes; pass++)
+        for (uint32_t y = 0; y < h && s->status == DOP_OK; y++) {
+            uint8_t *row =
+                in_place ? s->d->picture.rgb + (size_t)y * w * 3 : s->scratch + (interlaced ? (size_t)y * w * wide : 0);
+            png_read_row(s->png, row, NULL);
+            if (!in_place && pass + 1 == s->passes)
+                dop_decoding_put_row(s->d, y, row, wide);
+            s->status = dop_decoding_step(s->d, w);
+        }
 }
 
 dop_status
@@ -134,8 +142,7 @@ dop_decode_png(dop_decoding *d)
         run(&s);
     else
         s.status = DOP_NO_MEMORY(d->diag);
-    free(s.rows);
-    free(s.rgba);
+    free(s.scratch);
     png_destroy_read_struct(&s.png, &s.info, NULL);
     return s.status;
 }

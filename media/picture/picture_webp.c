@@ -1,34 +1,60 @@
 /* WebP by libwebp: with and without loss; of an animation the first frame, on a transparent canvas. */
 #include "media/picture/picture_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <webp/decode.h>
 #include <webp/demux.h>
 
-/* Copies the canvas from RGBA to the picture's RGB, or alpha three times. */
+/* Decodes a frame into pixels of its canvas, piece by piece, so that a request that was given up ends. */
 static dop_status
-first_frame(dop_decoding *d, const WebPData *data)
+decode_frame(dop_decoding *d, const WebPIterator *frame, uint8_t *canvas, uint32_t wide)
 {
-    WebPAnimDecoderOptions options;
-    if (!WebPAnimDecoderOptionsInit(&options))
-        return DOP_FAIL(d->diag, DOP_E_INTERNAL, "libwebp is of another version");
-    WebPAnimDecoder *decoder = WebPAnimDecoderNew(data, &options);
-    uint8_t *rgba = NULL;
-    int ms = 0;
-    dop_status st = DOP_OK;
-    if (!decoder || !WebPAnimDecoderGetNext(decoder, &rgba, &ms) || !rgba)
-        st = dop_decoding_damaged(d, "WebP", "its first frame cannot be decoded");
-    else
-        for (uint64_t i = 0, n = (uint64_t)d->picture.width * d->picture.height; i < n; i++)
-            for (uint32_t k = 0; k < 3; k++)
-                d->picture.rgb[3 * i + k] = rgba[4 * i + (d->alpha ? 3 : k)];
-    WebPAnimDecoderDelete(decoder);
+    enum { PIECE = 1 << 14 };
+    const size_t stride = (size_t)d->columns * wide, all = (size_t)d->picture.width * d->picture.height * wide,
+                 first = (size_t)frame->y_offset * stride + (size_t)frame->x_offset * wide;
+    WebPIDecoder *decoder = WebPINewRGB(wide == 4 ? MODE_RGBA : MODE_RGB, canvas + first, all - first, (int)stride);
+    VP8StatusCode status = decoder ? VP8_STATUS_SUSPENDED : VP8_STATUS_OUT_OF_MEMORY;
+    for (size_t n = 0; status == VP8_STATUS_SUSPENDED && n < frame->fragment.size;) {
+        n = frame->fragment.size - n < PIECE ? frame->fragment.size : n + PIECE;
+        status = dop_decoding_step(d, PIECE) == DOP_OK ? WebPIUpdate(decoder, frame->fragment.bytes, n)
+                                                       : VP8_STATUS_USER_ABORT;
+    }
+    WebPIDelete(decoder);
+    return status == VP8_STATUS_OK ? DOP_OK : dop_decoding_damaged(d, "WebP", "its first frame cannot be decoded");
+}
+
+/* Decodes the first frame; the orientation is known. */
+static dop_status
+decode_first(dop_decoding *d, const WebPIterator *frame, uint32_t width, uint32_t height)
+{
+    enum { LOSSLESS = 2 };
+    WebPBitstreamFeatures f;
+    if (WebPGetFeatures(frame->fragment.bytes, frame->fragment.size, &f) != VP8_STATUS_OK)
+        return dop_decoding_damaged(d, "WebP", "its first frame has no valid head");
+    if (f.width != frame->width || f.height != frame->height || frame->width > (int)width - frame->x_offset ||
+        frame->height > (int)height - frame->y_offset)
+        return dop_decoding_damaged(d, "WebP", "its first frame lies outside the canvas");
+    const bool in_place = d->orientation == 1 && !d->alpha;
+    const uint32_t wide = d->alpha ? 4 : 3;
+    const uint64_t pixels = (uint64_t)width * height, frame_pixels = (uint64_t)f.width * (uint64_t)f.height;
+    /* libwebp holds a frame without loss as 32-bit pixels, and alpha of one with loss likewise and as bytes. */
+    const uint64_t held = f.format == LOSSLESS ? 4 * frame_pixels : f.has_alpha ? 5 * frame_pixels : 0;
+    dop_status st = dop_decoding_start(d, width, height, held + (in_place ? 0 : wide * pixels));
+    if (st != DOP_OK)
+        return st;
+    uint8_t *canvas = in_place ? d->picture.rgb : calloc(pixels, wide);
+    st = canvas ? decode_frame(d, frame, canvas, wide) : DOP_NO_MEMORY(d->diag);
+    for (uint32_t y = 0; y < height && st == DOP_OK && !in_place; y++)
+        dop_decoding_put_row(d, y, canvas + (size_t)y * width * wide, wide);
+    if (!in_place)
+        free(canvas);
     return st;
 }
 
 dop_status
 dop_decode_webp(dop_decoding *d)
 {
-    enum { CANVASES = 2 * 4 + 4 }; /* bytes per pixel that libwebp needs: two canvases of RGBA, and a frame */
     const WebPData data = {d->bytes, d->size};
     WebPDemuxer *demuxer = WebPDemux(&data);
     if (!demuxer)
@@ -38,10 +64,10 @@ dop_decode_webp(dop_decoding *d)
     if (WebPDemuxGetChunk(demuxer, "EXIF", 1, &chunk))
         d->orientation = dop_exif_orientation(chunk.chunk.bytes, chunk.chunk.size);
     WebPDemuxReleaseChunkIterator(&chunk);
-    dop_status st = DOP_OK;
-    DOP_TRY(dop_decoding_start(d, w, h, CANVASES));
-    DOP_TRY(first_frame(d, &data));
-error:
+    WebPIterator frame;
+    dop_status st = WebPDemuxGetFrame(demuxer, 1, &frame) ? decode_first(d, &frame, w, h)
+                                                          : dop_decoding_damaged(d, "WebP", "it has no frame");
+    WebPDemuxReleaseIterator(&frame);
     WebPDemuxDelete(demuxer);
     return st;
 }

@@ -24,19 +24,22 @@ cut_to_shape(dop_picture *p, uint32_t width, uint32_t height)
 /* Decodes a picture, and makes it one of the plan's size; *out_fit is the caller's to finish, whatever comes back.
  * out_size: width and height that it came with. */
 static dop_status
-fit(const dop_plan_draw *p, const void *bytes, size_t n, dop_diag *diag, dop_picture *out_fit, uint32_t out_size[2])
+fit(const dop_plan_draw *p, const void *bytes, size_t n, dop_budget *budget, dop_diag *diag, dop_picture *out_fit,
+    uint32_t out_size[2])
 {
     const uint32_t width = p->width * p->scale, height = p->height * p->scale;
     dop_picture given = {0};
-    dop_status st = dop_picture_decode(bytes, n, 0, NULL, diag, &given);
+    dop_status st = dop_picture_decode(bytes, n, 0, budget, diag, &given);
     *out_fit = (dop_picture){0};
     out_size[0] = given.width;
     out_size[1] = given.height;
     if (st == DOP_OK) {
         cut_to_shape(&given, width, height);
-        st = dop_picture_resize(&given, width, height, DOP_FILTER_LANCZOS, DOP_FIXED_PILLOW, NULL, diag, out_fit);
+        st = dop_picture_resize(&given, width, height, DOP_FILTER_LANCZOS, DOP_FIXED_PILLOW, budget, diag, out_fit);
+        given.width = out_size[0]; /* what was charged */
+        given.height = out_size[1];
     }
-    dop_picture_finish(&given);
+    dop_picture_discard(&given, budget);
     return st;
 }
 
@@ -62,12 +65,13 @@ find_drawn(const dop_picture *mask, uint32_t width, uint32_t height, uint8_t *ou
 
 /* Which pixels of the plan's size a mask draws, of a picture that came with `size`; *out_drawn is the caller's (free). */
 static dop_status
-fit_mask(const dop_plan_draw *p, const void *bytes, size_t n, const uint32_t size[2], dop_diag *diag,
-         uint8_t **out_drawn)
+fit_mask(const dop_plan_draw *p, const void *bytes, size_t n, const uint32_t size[2], dop_budget *budget,
+         dop_diag *diag, uint8_t **out_drawn)
 {
     const uint32_t width = p->width * p->scale, height = p->height * p->scale;
     dop_picture mask = {0};
-    dop_status st = dop_picture_decode_alpha(bytes, n, 0, NULL, diag, &mask);
+    dop_status st = dop_picture_decode_alpha(bytes, n, 0, budget, diag, &mask);
+    const uint64_t held = (uint64_t)mask.width * mask.height * 3;
     *out_drawn = NULL;
     if (st == DOP_OK && (mask.width != size[0] || mask.height != size[1]))
         st = DOP_FAIL(diag, DOP_E_INPUT, "the mask has %u x %u pixels, and the picture %u x %u: a mask has its size",
@@ -83,6 +87,7 @@ fit_mask(const dop_plan_draw *p, const void *bytes, size_t n, const uint32_t siz
                 "no pixel of the mask is transparent (alpha 0), so that nothing of the picture would be drawn");
     }
     dop_picture_finish(&mask);
+    dop_budget_give(budget, held);
     return st;
 }
 
@@ -92,10 +97,10 @@ dop_draw_init_read(const dop_plan_draw *p, const dop_draw_options *o, dop_diag *
     const uint32_t width = p->width * p->scale, height = p->height * p->scale;
     uint32_t size[2];
     *out = (dop_draw_init){0};
-    dop_status st = fit(p, o->init, o->n_init, diag, &out->picture, size);
+    dop_status st = fit(p, o->init, o->n_init, NULL, diag, &out->picture, size);
     if (st != DOP_OK || !o->mask)
         return st;
-    st = fit_mask(p, o->mask, o->n_mask, size, diag, &out->drawn);
+    st = fit_mask(p, o->mask, o->n_mask, size, NULL, diag, &out->drawn);
     out->places = st == DOP_OK ? calloc((size_t)p->width * p->height, 1) : NULL;
     if (st == DOP_OK && !out->places)
         return DOP_NO_MEMORY(diag);
@@ -115,27 +120,27 @@ dop_draw_init_finish(dop_draw_init *init)
 }
 
 dop_status
-dop_draw_fit(const dop_model *model, const void *bytes, size_t n, dop_diag *diag, dop_buf *out_png,
+dop_draw_fit(const dop_model *model, const void *bytes, size_t n, dop_budget *budget, dop_diag *diag, dop_buf *out_png,
              uint32_t out_size[2])
 {
     dop_picture picture = {0};
     dop_status st = DOP_OK;
-    DOP_TRY(fit(model->plan.draw, bytes, n, diag, &picture, out_size));
+    DOP_TRY(fit(model->plan.draw, bytes, n, budget, diag, &picture, out_size));
     DOP_TRY(dop_picture_write_png(&picture, NULL, 0, diag, out_png));
 error:
-    dop_picture_finish(&picture);
+    dop_picture_discard(&picture, budget);
     return st;
 }
 
 dop_status
-dop_draw_fit_mask(const dop_model *model, const void *bytes, size_t n, const uint32_t size[2], dop_diag *diag,
-                  dop_buf *out_png)
+dop_draw_fit_mask(const dop_model *model, const void *bytes, size_t n, const uint32_t size[2], dop_budget *budget,
+                  dop_diag *diag, dop_buf *out_png)
 {
     const dop_plan_draw *p = model->plan.draw;
     const uint32_t width = p->width * p->scale, height = p->height * p->scale;
     uint8_t *alpha = NULL;
     dop_status st = DOP_OK;
-    DOP_TRY(fit_mask(p, bytes, n, size, diag, &alpha));
+    DOP_TRY(fit_mask(p, bytes, n, size, budget, diag, &alpha));
     for (size_t i = 0; i < (size_t)width * height; i++)
         alpha[i] = alpha[i] ? 0 : 255;
     DOP_TRY(dop_picture_write_alpha_png(width, height, alpha, diag, out_png));

@@ -118,6 +118,12 @@ dop_image_was_kept(const dop_image *image)
     return image->kept;
 }
 
+uint64_t
+dop_image_bytes(const dop_image *image)
+{
+    return ((uint64_t)image->layout.rows + image->layout.padding) * image->layout.row_values * sizeof(float);
+}
+
 const uint64_t *
 dop_image_digest(const dop_image *image)
 {
@@ -127,8 +133,8 @@ dop_image_digest(const dop_image *image)
 /* --- preparing ------------------------------------------------------------------------------------------------------- */
 
 dop_status
-dop_image_read(const dop_images *images, const void *bytes, size_t n, bool animated, dop_diag *diag,
-               dop_image **out_image)
+dop_image_read_within(const dop_images *images, const void *bytes, size_t n, bool animated, dop_budget *budget,
+                      dop_diag *diag, dop_image **out_image)
 {
     dop_picture picture = {0};
     dop_diag_clear(diag);
@@ -143,17 +149,24 @@ dop_image_read(const dop_images *images, const void *bytes, size_t n, bool anima
     atomic_init(&x->owners, 1);
     dop_status st = !animated && dop_picture_is_animated(bytes, n)
                         ? DOP_FAIL(diag, DOP_E_INPUT, "the picture is animated: send one of its frames")
-                        : dop_picture_decode(bytes, n, images->max_pixels, NULL, diag, &picture);
+                        : dop_picture_decode(bytes, n, images->max_pixels, budget, diag, &picture);
     if (st == DOP_OK)
         st = dop_image_lay_out(&images->processor, picture.width, picture.height, diag, &x->layout);
     if (st == DOP_OK)
-        st = dop_image_values(&images->processor, &x->layout, &picture, DOP_PIXELS_ROWS, NULL, diag, &x->values);
-    dop_picture_finish(&picture);
+        st = dop_image_values(&images->processor, &x->layout, &picture, DOP_PIXELS_ROWS, budget, diag, &x->values);
+    dop_picture_discard(&picture, budget);
     if (st == DOP_OK)
         *out_image = x;
     else
         dop_image_close(x);
     return st;
+}
+
+dop_status
+dop_image_read(const dop_images *images, const void *bytes, size_t n, bool animated, dop_diag *diag,
+               dop_image **out_image)
+{
+    return dop_image_read_within(images, bytes, n, animated, NULL, diag, out_image);
 }
 
 dop_image *

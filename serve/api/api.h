@@ -34,9 +34,10 @@ typedef struct dop_models dop_models;
 
 /* Pictures of requests that are elsewhere.  Read by any thread. */
 typedef struct dop_picture_urls {
-    /* Fetches the bytes of an http or https address in at most so many seconds; NULL: such addresses are refused.  DOP_E_INPUT: the
-     * picture cannot be had, and why. */
-    dop_status (*fetch)(void *user, const char *url, size_t max_bytes, double seconds, dop_diag *diag, dop_buf *out);
+    /* Fetches the bytes of an http or https address in at most so many seconds; NULL: such addresses are refused.  It ends early when
+     * *cancelled is set (NULL: never).  DOP_E_INPUT: the picture cannot be had, and why. */
+    dop_status (*fetch)(void *user, const char *url, size_t max_bytes, double seconds, const atomic_bool *cancelled,
+                        dop_diag *diag, dop_buf *out);
     void *user;
     const char *folder; /* the folder below which file: URLs are read, without symbolic links; NULL: they are refused */
 } dop_picture_urls;

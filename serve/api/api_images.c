@@ -111,13 +111,14 @@ fetch(dop_request_images *x, dop_reader *r, const char *url, dop_buf *out)
 {
     dop_diag diag = {0};
     const double left = REQUEST_SECONDS - x->fetched_ms / 1e3, before = dop_now_ms();
+    const size_t most = x->budget && x->budget->bytes < MAX_BYTES ? (size_t)x->budget->bytes : MAX_BYTES;
     if (left <= 0) {
         dop_reader_refuse(r, "messages", "fetching the pictures of the request takes longer than %d seconds",
                           REQUEST_SECONDS);
         return;
     }
-    const dop_status st =
-        x->urls->fetch(x->urls->user, url, MAX_BYTES, left < PICTURE_SECONDS ? left : PICTURE_SECONDS, &diag, out);
+    const dop_status st = x->urls->fetch(x->urls->user, url, most, left < PICTURE_SECONDS ? left : PICTURE_SECONDS,
+                                         x->budget ? x->budget->cancelled : NULL, &diag, out);
     x->fetched_ms += dop_now_ms() - before;
     if (st != DOP_OK)
         dop_reader_fail(r, "messages", &diag, x->budget);
@@ -222,7 +223,7 @@ dop_request_image(dop_request_images *x, dop_reader *r, const json_t *part, dop_
         dop_reader_refuse(r, "messages", "the request has more than %d pictures", DOP_REQUEST_MAX_IMAGES);
     else if ((at.base64 ? decode_base64(x->budget, r, "messages", at.base64, "the data of a picture", &bytes)
                         : decode(x, r, at.uri, &bytes)) &&
-             dop_image_read(x->eyes, bytes.data, bytes.size, false, &diag, &x->list[x->n]) != DOP_OK)
+             dop_image_read_within(x->eyes, bytes.data, bytes.size, false, x->budget, &diag, &x->list[x->n]) != DOP_OK)
         dop_reader_fail(r, "messages", &diag, x->budget);
     dop_buf_finish(&bytes);
     if (r->failed)

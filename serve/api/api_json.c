@@ -149,6 +149,8 @@ dop_answer_failure(dop_answer *answer, const dop_job_state *s)
     else if (s->end == DOP_JOB_SHUTDOWN)
         dop_answer_error(answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
                          "the server is shutting down");
+    else if (s->end == DOP_JOB_DISPLACED)
+        dop_answer_not_submitted(answer, DOP_SUBMIT_QUEUE_FULL, NULL);
     else if (s->by_request)
         dop_answer_error(answer,
                          &(dop_api_error){400, "invalid_request_error",

@@ -1,4 +1,5 @@
 #include "runtime/step/step_rows.h"
+#include "serve/engine/engine_admit.h"
 #include "serve/engine/engine_drafts.h"
 #include "serve/engine/engine_internal.h"
 #include "serve/engine/engine_job.h"
@@ -132,28 +133,6 @@ dop_engine_destroy(dop_engine *engine)
     free(e);
 }
 
-static uint64_t
-bytes_of(const dop_job_request *r)
-{
-    return (r->n_prompt + 2 * (uint64_t)r->max_tokens) * sizeof(uint32_t);
-}
-
-/* Under the lock: is there room in the queue for n more jobs?  A request for embeddings counts as one, however many inputs it has. */
-static bool
-has_room(const dop_engine *e, const dop_job_request *requests, uint32_t n)
-{
-    enum { MOST_BYTES = 1 << 28 }; /* most bytes of the prompts and answers of waiting jobs */
-    uint64_t jobs = 0, bytes = 0;
-    for (const dop_job *j = e->first; j; j = j->next) {
-        jobs += !j->request.embeds || j->leads;
-        bytes += bytes_of(&j->request);
-    }
-    for (uint32_t i = 0; i < n; i++)
-        bytes += bytes_of(&requests[i]);
-    jobs += requests[0].embeds ? 1 : n;
-    return jobs <= e->max_queue + (e->n_slots - e->metrics.running) && (!e->first || bytes <= MOST_BYTES);
-}
-
 dop_submit
 dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t n, dop_diag *diag, dop_job **out_jobs)
 {
@@ -172,15 +151,17 @@ dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t 
         result = DOP_SUBMIT_FAILED;
     } else if (result == DOP_SUBMIT_OK && e->stopped) {
         result = DOP_SUBMIT_STOPPED;
-    } else if (result == DOP_SUBMIT_OK && !has_room(e, requests, n)) {
+    } else if (result == DOP_SUBMIT_OK && !dop_engine_admit(e, requests, n)) {
         e->metrics.refused += n;
         result = DOP_SUBMIT_QUEUE_FULL;
     }
+    e->n_submitted++;
     for (uint32_t i = 0; i < made && result == DOP_SUBMIT_OK; i++) {
         dop_job *job = out_jobs[i];
         job->gen.matcher = requests[i].matcher;
         job->request.task.finish = requests[i].task.finish;
         job->leads = i == 0;
+        job->number = e->n_submitted;
         dop_engine_give_turn(e, job);
         dop_engine_enqueue(e, job);
     }
@@ -189,24 +170,6 @@ dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t 
     for (uint32_t i = 0; i < made && result != DOP_SUBMIT_OK; i++)
         dop_job_free(out_jobs[i]);
     return result;
-}
-
-static void
-leave_queue(dop_engine *e, dop_job *job)
-{
-    dop_job *before = NULL;
-    for (dop_job *j = e->first; j; before = j, j = j->next) {
-        if (j != job)
-            continue;
-        if (before)
-            before->next = j->next;
-        else
-            e->first = j->next;
-        if (e->last == j)
-            e->last = before;
-        e->n_waiting--;
-        return;
-    }
 }
 
 void
@@ -219,7 +182,7 @@ dop_job_release(dop_engine *engine, dop_job *job)
     job->request.wake = NULL;
     bool ours = job->phase == DOP_JOB_ENDED;
     if (job->phase == DOP_JOB_WAITS) {
-        leave_queue(engine, job);
+        dop_engine_leave_queue(engine, job);
         dop_job_finish(engine, job, DOP_JOB_CANCELLED, NULL);
         ours = true;
     }

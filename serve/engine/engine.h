@@ -2,8 +2,9 @@
  *
  * A *job* is a prompt and what to do with it.  One thread drives the model: each of its steps has a row for every
  * job that is writing, and tokens of the prompt that is being read.  Jobs wait in a queue until a sequence of the plan is free:
- * those of a higher priority first, then clients by turns, each client's first come first served.  Sequences keep their caches when
- * a job ends, so a job whose prompt begins like another's only reads the rest.
+ * those of a higher priority first, then clients by turns, each client's first come first served.  When the queue is full, requests of
+ * the client that takes most of it make room (dop_engine_admit).  Sequences keep their caches when a job ends, so a job whose prompt
+ * begins like another's only reads the rest.
  *
  * Nothing here knows about HTTP or JSON.  Threads: everything except dop_engine_create and dop_engine_destroy may be called by
  * any thread; the state of a job may be read between dop_engine_lock and dop_engine_unlock. */
@@ -32,6 +33,7 @@ typedef struct dop_job_task {
     dop_status (*run)(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag); /* NULL: none */
     void (*finish)(void *state); /* frees the state, when the job is freed */
     void *state;                 /* the job's, once it is submitted */
+    uint64_t bytes;              /* memory of the state */
 } dop_job_task;
 
 /* A request.  Everything is copied when the job is submitted, except `matcher` and the state of `task`, which the job owns from
@@ -74,7 +76,8 @@ typedef enum dop_job_end {
     DOP_JOB_TIMEOUT,
     DOP_JOB_SHUTDOWN,
     DOP_JOB_FAILED, /* diag says why */
-    DOP_JOB_CANCELLED
+    DOP_JOB_CANCELLED,
+    DOP_JOB_DISPLACED /* left a full queue, so that a job of another client found room */
 } dop_job_end;
 
 typedef struct dop_job_token {

@@ -28,16 +28,18 @@ struct dop_job {
     bool placed;             /* the prompt has the ids of the pictures' rows */
     dop_generation gen;      /* the generation of the job's text; the job owns its matcher */
 
-    dop_job *next; /* in the queue */
-    double turn;   /* its place among jobs of its priority: the least comes first */
-    bool leads;    /* the first job of a request */
-    uint32_t slot; /* index in dop_engine.slots of the job's sequence, while it reads or writes */
+    dop_job *next;   /* in the queue */
+    double turn;     /* its place among jobs of its priority: the least comes first */
+    bool leads;      /* the first job of a request */
+    bool displaced;  /* the job is to leave the queue */
+    uint64_t number; /* of its request, counted up */
+    uint32_t slot;   /* index in dop_engine.slots of the job's sequence, while it reads or writes */
     dop_job_phase phase;
     bool released; /* the caller has released the job */
 
+    uint32_t n_embedding; /* values of the job's embedding; 0: none is asked for */
+
     /* used by the engine's thread only */
-    float *embedding; /* [n_embedding]; NULL: none is asked for, or not computed yet */
-    uint32_t n_embedding;
     dop_logprob *scored; /* owned: dop_job_state.scored; NULL: not asked for */
     uint32_t parts_at;   /* tokens that the prompt has in common with others that were read before */
     uint32_t n_read;     /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
@@ -49,6 +51,7 @@ struct dop_job {
     dop_diag step_diag; /* why the job's pick failed */
 
     /* under the lock, as what `gen` has written */
+    float *embedding; /* owned, [n_embedding]; NULL: none is asked for, or not computed yet */
     dop_job_token *tokens;
     uint32_t cap_tokens;
     uint32_t *text_ends; /* [max_tokens]: dop_job_state.text_ends, in tokens_of */
@@ -95,6 +98,7 @@ struct dop_engine {
     /* under the lock */
     dop_job *first, *last; /* the queue */
     uint32_t n_waiting;
+    uint64_t n_submitted; /* requests so far */
     /* Fair queueing: `now` is the turn of the job that was started last, and clients[] has the last turn that each client's jobs have
      * got (start-time fair queueing; several clients may share a place, by their ids' hashes). */
     struct {

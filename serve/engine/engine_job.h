@@ -6,8 +6,6 @@
 
 /* Under the lock: brings the engine's view up to date. */
 void dop_engine_publish(dop_engine *e);
-
-/* Under the lock: puts a job into the queue, which is in the order in which jobs are started. */
 void dop_engine_enqueue(dop_engine *e, dop_job *job);
 /* Under the lock: gives a new job its turn among those of its client and of others. */
 void dop_engine_give_turn(dop_engine *e, dop_job *job);

@@ -205,11 +205,18 @@ forget_row(dop_engine *e, uint32_t row)
             e->slots[i].job->row = UINT32_MAX;
 }
 
-/* Ends a job whose vector is there. */
+/* Ends a job with a copy of its vector; NULL: none was made. */
 static void
-vector_done(dop_engine *e, dop_job *job)
+end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
 {
+    float *copy = vector ? calloc((size_t)job->n_embedding + 1, sizeof *copy) : NULL;
+    if (!copy) {
+        dop_engine_fail_job(e, job, diag);
+        return;
+    }
+    memcpy(copy, vector, job->n_embedding * sizeof *copy);
     dop_engine_lock(e);
+    job->embedding = copy; /* under the lock, because other threads look at jobs (dop_job_look) */
     e->metrics.prompt_tokens += job->request.n_prompt;
     dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
     if (job->released)
@@ -224,32 +231,15 @@ embed(dop_engine *e, dop_job *job)
     dop_diag diag = {0};
     dop_sequence *s = e->slots[job->slot].sequence;
     dop_status st = dop_slot_rewind(&e->slots[job->slot], 0, &diag);
-    free(job->embedding); /* left from an attempt that did not find enough pages */
-    job->embedding = calloc((size_t)job->n_embedding + 1, sizeof(float));
-    if (st == DOP_OK && !job->embedding)
+    float *vector = calloc((size_t)job->n_embedding + 1, sizeof *vector);
+    if (st == DOP_OK && !vector)
         st = DOP_NO_MEMORY(&diag);
     if (st == DOP_OK)
-        st = dop_sequence_embed(s, job->tokens_of, job->request.n_prompt, job->request.pooling, &diag, job->embedding);
+        st = dop_sequence_embed(s, job->tokens_of, job->request.n_prompt, job->request.pooling, &diag, vector);
     if (st == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
-    if (st != DOP_OK) {
-        dop_engine_fail_job(e, job, &diag);
-        return;
-    }
-    vector_done(e, job);
-}
-
-static void
-end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
-{
-    job->embedding = vector ? calloc((size_t)job->n_embedding + 1, sizeof(float)) : NULL;
-    if (job->embedding)
-        memcpy(job->embedding, vector, job->n_embedding * sizeof(float));
-    if (!job->embedding) {
-        dop_engine_fail_job(e, job, diag);
-        return;
-    }
-    vector_done(e, job);
+    end_text(e, job, st == DOP_OK ? vector : NULL, &diag);
+    free(vector);
 }
 
 /* Computes the vectors of n jobs together; where that fails, each job's alone, so that only jobs that cause a failure fail. */

@@ -164,7 +164,7 @@ void
 dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out)
 {
     static const char *const ends[DOP_METRIC_ENDS] = {
-        "none", "end_token", "stop_text", "length", "timeout", "shutdown", "failed", "cancelled",
+        "none", "end_token", "stop_text", "length", "timeout", "shutdown", "failed", "cancelled", "displaced",
     };
     number(out, "prompt_tokens_total", "counter", "Tokens of prompts.", m->prompt_tokens);
     number(out, "prompt_tokens_reused_total", "counter", "Those that a sequence held already.", m->reused_tokens);

@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-enum { DOP_METRIC_BUCKETS = 16, DOP_METRIC_ENDS = 8, DOP_METRIC_STATUSES = 6 };
+enum { DOP_METRIC_BUCKETS = 16, DOP_METRIC_ENDS = 9, DOP_METRIC_STATUSES = 6 };
 
 /* How many values, in seconds, fell into each of several ranges. */
 typedef struct dop_histogram {

@@ -50,7 +50,7 @@ settle(dop_connection *c)
     const bool reads =
         c->state == DOP_CONNECTION_HEAD || c->state == DOP_CONNECTION_BODY || c->state == DOP_CONNECTION_LINGERS;
     uint32_t events = c->left ? 0 : EPOLLRDHUP;
-    events |= reads && !c->left ? EPOLLIN : 0;
+    events |= reads && !c->left && c->wanted == 0 ? EPOLLIN : 0;
     events |= c->out.size > c->sent || c->again ? EPOLLOUT : 0;
     want(c, events);
 }
@@ -103,6 +103,7 @@ dop_connection_close(dop_connection *c)
 {
     dop_http *h = c->http;
     end_exchange(c);
+    dop_connection_unreserve(c);
     if (c->status || c->state == DOP_CONNECTION_WAITS) /* without its answer, or all of it */
         dop_http_log_answer(c);
     if (c->next)
@@ -129,6 +130,7 @@ static void
 finish_answer(dop_connection *c)
 {
     end_exchange(c);
+    dop_connection_unreserve(c);
     c->complete = true;
     dop_http_log_answer(c);
     c->status = 0;
@@ -152,6 +154,16 @@ finish_answer(dop_connection *c)
     }
 }
 
+/* Counts bytes that were sent or received. */
+static void
+note_progress(dop_connection *c, size_t n)
+{
+    if ((c->progress += n) < PROGRESS)
+        return;
+    c->progress_ms = dop_now_ms();
+    c->progress = 0;
+}
+
 /* Sends bytes of `out`, as far as the client reads them.  False: the connection is closed. */
 static bool
 send_more(dop_connection *c)
@@ -167,10 +179,7 @@ send_more(dop_connection *c)
             return false;
         }
         c->sent += (size_t)n;
-        if ((c->progress += (size_t)n) >= PROGRESS) {
-            c->progress_ms = dop_now_ms();
-            c->progress = 0;
-        }
+        note_progress(c, (size_t)n);
     }
     const size_t left = c->out.size - c->sent;
     if (left == 0)
@@ -355,6 +364,8 @@ static void
 take_news(dop_connection *c, dop_exchange *x)
 {
     dop_answer *a = &x->answer;
+    if (x->begun) /* and the body is freed */
+        dop_connection_unreserve(c);
     if (!x->over && !a->streams && a->body.size == 0) { /* nothing yet */
         if (x->waits && x->events && !c->comments) {    /* comments will begin the stream (write_comment) */
             c->comments = true;
@@ -474,6 +485,7 @@ refuse_head(dop_connection *c)
     const dop_http *h = c->http;
     const dop_http_head *q = &c->head;
     char text[600];
+    const char *why;
     if (!dop_http_names_has(&h->names, q->host)) {
         snprintf(text, sizeof text, "\"%.200s\" is no name of this server: --serve-host NAME adds one", q->host);
         refuse(c, &(dop_api_error){403, "invalid_request_error", "unknown_host", NULL}, text);
@@ -487,6 +499,8 @@ refuse_head(dop_connection *c)
     } else if (lacks_key(c)) {
         refuse(c, &(dop_api_error){401, "invalid_request_error", "invalid_api_key", NULL},
                "Incorrect API key provided: send one as \"Authorization: Bearer KEY\"");
+    } else if (strcmp(q->method, "POST") == 0 && (why = dop_api_refuses_forms(h->api, q->path))) {
+        refuse(c, &(dop_api_error){400, "invalid_request_error", "invalid_value", "model"}, why);
     } else if (!q->chunked && q->length > max_body(c)) {
         refuse_size(c);
     } else if (strcmp(q->method, "POST") == 0 && dop_api_takes_forms(q->path)) {
@@ -520,6 +534,14 @@ refuse_fault(dop_connection *c, const dop_http_fault *fault)
     refuse(c, &(dop_api_error){fault->status, "invalid_request_error", "malformed_request", NULL}, fault->why);
 }
 
+/* Tells a client that asked that its body may come. */
+static void
+expect_body(dop_connection *c)
+{
+    if (c->head.expects_continue && c->in.size == 0 && c->received == 0 && (c->head.chunked || c->head.length > 0))
+        dop_buf_puts(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+}
+
 /* Reads a head from `in`.  False: it has not come in full. */
 static bool
 take_head(dop_connection *c)
@@ -547,8 +569,8 @@ take_head(dop_connection *c)
     c->received = 0;
     if (c->in.failed)
         dop_connection_close(c);
-    else if (!refuse_head(c) && c->head.expects_continue && c->in.size == 0 && (c->head.chunked || c->head.length > 0))
-        dop_buf_puts(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+    else if (!refuse_head(c) && (c->head.chunked || dop_connection_reserve(c, c->head.length)))
+        expect_body(c);
     return true;
 }
 
@@ -610,6 +632,9 @@ take_body(dop_connection *c)
 {
     dop_http_fault fault = {0};
     const dop_http_read r = c->head.chunked ? take_chunks(c, &fault) : take_plain(c);
+    if (r == DOP_HTTP_MORE && c->head.chunked && c->reserved == 0 && c->received > DOP_HTTP_SMALL_BODY &&
+        !dop_connection_reserve(c, max_body(c))) /* nobody knows how long it will be */
+        return false;
     if (r == DOP_HTTP_WRONG)
         refuse_fault(c, &fault);
     else if (c->received > max_body(c))
@@ -633,7 +658,7 @@ advance(dop_connection *c)
         goes_on = false;
         if (c->state == DOP_CONNECTION_HEAD)
             goes_on = take_head(c);
-        else if (c->state == DOP_CONNECTION_BODY)
+        else if (c->state == DOP_CONNECTION_BODY && c->wanted == 0)
             goes_on = take_body(c);
         if (c->fd < 0 || !send_more(c))
             return;
@@ -655,6 +680,13 @@ dop_connection_hear(dop_connection *c, dop_exchange *x)
         advance(c);
 }
 
+void
+dop_connection_resume(dop_connection *c)
+{
+    expect_body(c);
+    advance(c);
+}
+
 /* Reads bytes from the socket into `in`.  False: the client has closed its side, or there was an error. */
 static bool
 receive(dop_connection *c)
@@ -670,6 +702,8 @@ receive(dop_connection *c)
     c->heard_ms = dop_now_ms();
     if (c->state == DOP_CONNECTION_HEAD && c->in.size == 0)
         c->since_ms = c->heard_ms;
+    if (c->state == DOP_CONNECTION_BODY)
+        note_progress(c, (size_t)n);
     dop_buf_append(&c->in, bytes, (size_t)n);
     return !c->in.failed;
 }
@@ -685,7 +719,8 @@ dop_connection_ready(dop_connection *c, uint32_t events)
             dop_connection_close(c);
             return;
         }
-    } else if ((events & (EPOLLHUP | EPOLLERR)) || ((events & EPOLLRDHUP) && c->state == DOP_CONNECTION_WAITS)) {
+    } else if ((events & (EPOLLHUP | EPOLLERR)) ||
+               ((events & EPOLLRDHUP) && (c->state == DOP_CONNECTION_WAITS || c->wanted > 0))) {
         dop_connection_close(c); /* nobody will read the answer */
         return;
     } else if (events & EPOLLRDHUP) {
@@ -721,13 +756,19 @@ dop_connection_check(dop_connection *c, double now_ms)
     const dop_http_options *o = &c->http->options;
     const bool waits = c->state == DOP_CONNECTION_HEAD && c->in.size == 0 && c->asked;
     const bool reads = c->state == DOP_CONNECTION_HEAD || c->state == DOP_CONNECTION_BODY;
-    if ((c->out.size > c->sent && now_ms - c->progress_ms > o->receive_s * 1e3) ||
-        (reads && now_ms - c->since_ms > (waits ? o->idle_s : o->receive_s) * 1e3) ||
-        (c->state == DOP_CONNECTION_LINGERS && now_ms - c->since_ms > LINGER_MS))
+    if (c->wanted > 0 && now_ms - c->since_ms > o->receive_s * 1e3) {
+        refuse(c, &(dop_api_error){503, "server_error", "server_busy", NULL},
+               "the server receives too many other requests: try again later");
+        dop_connection_unreserve(c);
+        advance(c);
+    } else if ((c->out.size > c->sent && now_ms - c->progress_ms > o->receive_s * 1e3) ||
+               (reads && now_ms - c->since_ms > (waits ? o->idle_s : o->receive_s) * 1e3) ||
+               (c->state == DOP_CONNECTION_LINGERS && now_ms - c->since_ms > LINGER_MS)) {
         dop_connection_close(c);
-    else if (c->comments && c->state == DOP_CONNECTION_WAITS && c->out.size == c->sent && o->comment_s > 0 &&
-             now_ms - c->wrote_ms > o->comment_s * 1e3)
+    } else if (c->comments && c->state == DOP_CONNECTION_WAITS && c->out.size == c->sent && o->comment_s > 0 &&
+               now_ms - c->wrote_ms > o->comment_s * 1e3) {
         write_comment(c);
+    }
 }
 
 double

@@ -1,5 +1,6 @@
 /* Shared by the files of the HTTP server: http.c, starting and stopping; http_loop.c, the thread that owns the sockets;
- * http_connection.c, one connection; http_work.c, the workers; http_log.c; http_rules.c, who may ask; http_parse.c, message framing. */
+ * http_connection.c, one connection; http_bodies.c, memory for bodies; http_work.c, the workers; http_log.c; http_rules.c, who may ask;
+ * http_parse.c, message framing. */
 #ifndef DOPPLER_SERVE_HTTP_HTTP_INTERNAL_H
 #define DOPPLER_SERVE_HTTP_HTTP_INTERNAL_H
 
@@ -27,7 +28,8 @@ typedef struct dop_exchange {
     char *method, *path, *query; /* owned */
     dop_buf body;
     dop_http_client whose;
-    dop_budget budget; /* for all work on the request before its call begins */
+    dop_budget budget;  /* for all work on the request before its call begins */
+    double deadline_ms; /* of that work, as the server's limits have it; 0: none */
     atomic_bool cancelled;
     dop_call *call;
     dop_answer answer;
@@ -37,8 +39,10 @@ typedef struct dop_exchange {
 
     /* under the lock */
     dop_exchange_state state;
-    bool again;                 /* its call has woken the exchange since a worker looked at it */
-    bool large;                 /* the exchange is counted in dop_http.n_large */
+    bool again;    /* its call has woken the exchange since a worker looked at it */
+    bool large;    /* reading the request takes long: its body is long, or it took long once */
+    bool counted;  /* the exchange is counted in dop_http.n_large */
+    bool put_back; /* a worker gave up reading the request, to stay free: it is read again as a large one */
     dop_connection *connection; /* NULL: its client is gone, and whoever has the exchange ends it */
     struct dop_exchange *next;  /* in a queue (dop_http.work, .answers), or in dop_http.news */
 } dop_exchange;
@@ -77,10 +81,13 @@ struct dop_connection {
     dop_http_chunks chunks;
     dop_buf body;
     uint64_t received; /* bytes of the body that have come, dropped ones included */
+    uint64_t reserved; /* bytes of dop_http.memory for the body, until a worker has read it */
+    uint64_t wanted;   /* bytes to be reserved before more of the body is received; 0: it may go on */
     dop_buf out;
-    size_t sent;           /* bytes of out */
-    double progress_ms;    /* when `out` was last empty, or enough of it was read */
-    size_t progress;       /* bytes sent since progress_ms */
+    size_t sent; /* bytes of out */
+    double
+        progress_ms; /* when `out` was last empty, or enough of it was read; while a body arrives, when enough of it came */
+    size_t progress;       /* bytes sent, or received, since progress_ms */
     bool begun;            /* the head of the answer is written */
     bool chunked;          /* the answer is sent in chunks */
     bool comments;         /* the answer is a stream of events, which may have comments */
@@ -97,6 +104,15 @@ struct dop_connection {
 };
 
 enum { DOP_HTTP_WORKERS = 4, DOP_HTTP_WRITERS = 2 };
+enum {
+    DOP_HTTP_SMALL_BODY = 1 << 14 /* bytes of a body that needs no reservation: connections bound the sum of these */
+};
+
+/* Memory for bodies of one kind. */
+typedef struct dop_http_memory {
+    uint64_t reserved;  /* bytes of bodies that arrive or wait to be read */
+    uint32_t n_wanting; /* connections that wait to reserve memory */
+} dop_http_memory;
 
 struct dop_http {
     const dop_api *api;
@@ -112,10 +128,11 @@ struct dop_http {
     /* used by the thread of the sockets only */
     dop_connection *connections;
     uint32_t n_connections;
-    dop_connection *closed; /* list of closed connections, to be freed after the events at hand */
-    bool stopped;           /* the listener is closed for good */
-    bool accepts;           /* the listener is registered */
-    double accept_ms;       /* dop_now_ms when the listener may be registered again */
+    dop_http_memory memory[2]; /* for bodies, and for long bodies (http_bodies.c) */
+    dop_connection *closed;    /* list of closed connections, to be freed after the events at hand */
+    bool stopped;              /* the listener is closed for good */
+    bool accepts;              /* the listener is registered */
+    double accept_ms;          /* dop_now_ms when the listener may be registered again */
 
     pthread_mutex_t lock;
     pthread_cond_t more_work, more_answers;
@@ -123,7 +140,7 @@ struct dop_http {
     bool stops, ends;                /* no new requests; nothing at all */
     dop_exchange_list work, answers; /* queues: requests to read; answers to write */
     dop_exchange_list news;          /* exchanges with something new, for the thread of the sockets */
-    uint32_t n_exchanges, n_large;   /* n_large: exchanges with long bodies that workers are reading */
+    uint32_t n_exchanges, n_large;   /* n_large: large exchanges that workers are reading */
 };
 
 /* http_work.c.  The lock must not be held. */
@@ -148,12 +165,22 @@ void dop_connection_close(dop_connection *c);
 void dop_connection_ready(dop_connection *c, uint32_t events);
 /* Sends what an exchange has written. */
 void dop_connection_hear(dop_connection *c, dop_exchange *x);
+/* Continues to receive a body whose memory was reserved. */
+void dop_connection_resume(dop_connection *c);
 /* Ends the connection where a deadline has passed. */
 void dop_connection_check(dop_connection *c, double now_ms);
 /* How readily the connection gives way to a new one where there is no room, the largest value first; 0: not at all. */
 double dop_connection_idles(const dop_connection *c, double now_ms);
 /* Takes no more requests: closes the connection unless an answer is under way. */
 void dop_connection_stop(dop_connection *c);
+
+/* http_bodies.c */
+/* Reserves memory for a body.  False: there is none now, and the connection waits for dop_http_grant_next. */
+bool dop_connection_reserve(dop_connection *c, uint64_t bytes);
+void dop_connection_unreserve(dop_connection *c);
+/* Gives memory to the connection that has waited longest, and returns it.  NULL: none waits, or there is no room; *out_stalled is then a
+ * connection whose body stalls and is to be closed, or NULL. */
+dop_connection *dop_http_grant_next(dop_http *h, double now_ms, dop_connection **out_stalled);
 
 /* http_log.c */
 /* Sets the request's id, once: the one that its client gave it, where a log can have it, or one of the server's. */

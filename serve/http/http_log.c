@@ -29,12 +29,14 @@ put_plain(const char *text, dop_buf *out)
         dop_buf_printf(out, "%c", text[i] > ' ' && text[i] < 127 ? text[i] : '?');
 }
 
-/* Appends a model's name, which may have blanks, in the same way. */
+/* Appends a model's name, which may have blanks and letters beyond ASCII, in the same way. */
 static void
 put_name(const char *text, dop_buf *out)
 {
-    for (; *text; text++)
-        dop_buf_printf(out, "%c", (unsigned char)*text >= ' ' && *text != 127 ? *text : '?');
+    char name[sizeof((dop_answer_counts *)0)->model];
+    snprintf(name, sizeof name, "%s", text);
+    dop_make_harmless(name, "");
+    dop_buf_puts(out, name);
 }
 
 static void
@@ -67,7 +69,7 @@ json_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
                                                dop_json_text(n->model, strlen(n->model)), "promptTokens",
                                                (json_int_t)n->prompt, "reusedTokens", (json_int_t)n->reused,
                                                "writtenTokens", (json_int_t)n->written, "firstTokenMs", n->first_ms));
-    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII) : NULL;
     if (text)
         dop_buf_printf(out, "%s\n", text);
     free(text);

@@ -81,6 +81,12 @@ check_all(dop_http *h, double now_ms)
         next = c->next;
         dop_connection_check(c, now_ms);
     }
+    for (dop_connection *c, *stalled; (c = dop_http_grant_next(h, now_ms, &stalled)) != NULL || stalled;) {
+        if (c)
+            dop_connection_resume(c);
+        else
+            dop_connection_close(stalled);
+    }
 }
 
 static void

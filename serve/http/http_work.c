@@ -7,14 +7,17 @@
 #include "serve/http/http_internal.h"
 #include "serve/routes.h"
 
+#include "base/os/clock.h"
+
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Bytes of a body: one worker is always kept free of requests with longer bodies. */
-enum { LARGE_BODY = 65536 };
+/* One worker is always kept free of requests that take long to read.  These are requests with longer bodies than this, in bytes, and
+ * those that have been read for so many milliseconds, whatever their bodies have: pictures, grammars, templates. */
+enum { LARGE_BODY = 65536, LONG_MS = 50 };
 
 /* Bytes of memory: after a request that took more, free memory goes back to the system at once. */
 enum { WORTH_A_TRIM = 4 << 20 };
@@ -189,6 +192,38 @@ dop_exchange_end(dop_exchange *x)
 
 /* --- workers ------------------------------------------------------------------------------------------------------------------- */
 
+/* dop_budget.extend: a request that has been read for LONG_MS counts as large.  It goes on unless the other workers read large ones. */
+static double
+count_large(void *user)
+{
+    dop_exchange *x = user;
+    pthread_mutex_lock(&x->http->lock);
+    x->large = true;
+    x->counted = x->http->n_large + 1 < DOP_HTTP_WORKERS;
+    x->http->n_large += x->counted;
+    x->put_back = !x->counted;
+    pthread_mutex_unlock(&x->http->lock);
+    return x->counted ? x->deadline_ms : 0;
+}
+
+/* Prepares the budget of a request that is about to be read. */
+static void
+limit_reading(dop_exchange *x)
+{
+    if (x->waits || x->put_back) /* which is not the request's fault */
+        dop_api_budget(x->http->api, &x->cancelled, &x->budget);
+    if (!x->put_back)
+        x->deadline_ms = x->budget.until_ms;
+    x->put_back = false;
+    x->budget.until_ms = x->deadline_ms;
+    if (x->large || x->deadline_ms <= 0)
+        return;
+    const double soon = dop_now_ms() + LONG_MS;
+    x->budget.until_ms = soon < x->deadline_ms ? soon : x->deadline_ms;
+    x->budget.extend = count_large;
+    x->budget.user = x;
+}
+
 /* Reads the request, and gives the answer where that needs no call. */
 static void
 begin(dop_exchange *x)
@@ -203,15 +238,17 @@ begin(dop_exchange *x)
                          .priority = x->whose.priority,
                          .wake = wake_exchange,
                          .user = x};
-    if (x->waits) /* which is not the request's fault */
-        dop_api_budget(x->http->api, &x->cancelled, &x->budget);
+    limit_reading(x);
     const size_t body = x->body.size;
     const uint64_t bytes = x->budget.bytes;
     dop_api_begin(x->http->api, &q, &x->answer, &x->call);
     x->waits = x->answer.waits;
     x->events = x->answer.events;
     x->answer.waits = x->answer.events = false;
-    if (x->waits)
+    x->put_back &= !x->waits && !x->call && x->answer.status >= 400;
+    if (x->put_back)
+        dop_answer_finish(&x->answer);
+    if (x->waits || x->put_back)
         return;
     dop_buf_finish(&x->body);
     x->begun = true;
@@ -238,11 +275,12 @@ work_once(dop_http *h, bool writes)
     pthread_mutex_lock(&h->lock);
     while (!(x = writes ? pop(&h->answers) : pop_work(h)) && !h->ends)
         pthread_cond_wait(writes ? &h->more_answers : &h->more_work, &h->lock);
-    const bool left = x && !x->connection, large = x && x->large && !x->begun;
+    const bool left = x && !x->connection;
     if (x) {
         x->state = DOP_EXCHANGE_RUNS;
         x->again = false;
-        h->n_large += large;
+        x->counted = x->large && !x->begun && !left;
+        h->n_large += x->counted;
         h->n_exchanges -= left;
     }
     pthread_mutex_unlock(&h->lock);
@@ -250,21 +288,21 @@ work_once(dop_http *h, bool writes)
         return false;
     if (left) {
         destroy(x);
-        if (large) {
-            pthread_mutex_lock(&h->lock);
-            h->n_large--;
-            pthread_mutex_unlock(&h->lock);
-        }
         return true;
     }
     run(x);
     pthread_mutex_lock(&h->lock);
     x->again |= x->answer.more;
     x->answer.more = false;
-    x->state = DOP_EXCHANGE_REPORTS;
-    push(&h->news, x);
-    if (large && h->n_large-- == DOP_HTTP_WORKERS - 1)
+    if (x->counted && h->n_large-- == DOP_HTTP_WORKERS - 1)
         pthread_cond_broadcast(&h->more_work);
+    x->counted = false;
+    if (x->put_back) {
+        queue(x);
+    } else {
+        x->state = DOP_EXCHANGE_REPORTS;
+        push(&h->news, x);
+    }
     pthread_mutex_unlock(&h->lock);
     dop_http_wake(h);
     return true;

@@ -187,8 +187,8 @@ take_mask(dop_reader *r, const dop_api *api, const dop_form_data *form, const ui
     const char *bytes = form->files[DOP_FORM_MASK].bytes;
     if (n > 1)
         dop_reader_refuse(r, "mask", "a picture has one mask, and mask is given %u times", n);
-    else if (n == 1 &&
-             dop_draw_fit_mask(api->model, bytes, form->files[DOP_FORM_MASK].n, size, &diag, &out->mask) != DOP_OK)
+    else if (n == 1 && dop_draw_fit_mask(api->model, bytes, form->files[DOP_FORM_MASK].n, size, budget, &diag,
+                                         &out->mask) != DOP_OK)
         dop_reader_fail(r, "mask", &diag, budget);
     out->options.mask = out->mask.data;
     out->options.n_mask = out->mask.size;
@@ -212,7 +212,7 @@ take_init(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budg
     out->options.n_init = n;
     if (bytes && !r->failed && dop_draw_check(api->model, &out->options, &diag) != DOP_OK)
         dop_reader_refuse(r, param, "%s", diag.message);
-    else if (bytes && !r->failed && dop_draw_fit(api->model, bytes, n, &diag, &out->init, size) != DOP_OK)
+    else if (bytes && !r->failed && dop_draw_fit(api->model, bytes, n, budget, &diag, &out->init, size) != DOP_OK)
         dop_reader_fail(r, param, &diag, budget);
     out->options.init = out->init.data;
     out->options.n_init = out->init.size;
@@ -261,7 +261,7 @@ submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture
             break;
         }
         p->options.seed += i;
-        jobs[i] = (dop_job_request){.task = {draw, finish_picture, p},
+        jobs[i] = (dop_job_request){.task = {draw, finish_picture, p, p->init.size + p->mask.size},
                                     .wake = request->wake,
                                     .user = request->user,
                                     .wake_at_end = !c->stream,

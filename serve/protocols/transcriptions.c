@@ -19,6 +19,7 @@ enum { MOST_LANES = 64, MOST_PROMPT = 32000 /* bytes */ };
 /* The state of a request's job. */
 typedef struct heard {
     dop_hearing *hearing; /* owned */
+    uint64_t bytes;       /* memory of the sound */
     dop_transcript_form form;
     dop_speech_how how;
     /* while it is heard */
@@ -184,6 +185,7 @@ take_file(dop_reader *r, const dop_api *api, const dop_api_request *request, con
     dop_status st =
         dop_audio_read(form->files[DOP_FORM_FILE].bytes, form->files[DOP_FORM_FILE].n, &options, &diag, &audio);
     (void)dop_model_audio(api->model, &facts);
+    h->bytes = st == DOP_OK ? (uint64_t)(dop_audio_seconds(audio) * DOP_AUDIO_RATE) * sizeof(float) : 0;
     if (st == DOP_OK && !dop_budget_take(request->budget, (uint64_t)(dop_audio_seconds(audio) * 100) * facts.bins * 4))
         st = DOP_FAIL(&diag, DOP_E_LIMIT, "the audio takes more memory than is allowed");
     if (st == DOP_E_USAGE) {
@@ -201,7 +203,7 @@ static void
 submit(dop_reader *r, dop_call *c, const dop_api_request *request, heard *h)
 {
     dop_diag diag = {0};
-    const dop_job_request job = {.task = {hear, finish_heard, h},
+    const dop_job_request job = {.task = {hear, finish_heard, h, h->bytes},
                                  .wake = request->wake,
                                  .user = request->user,
                                  .wake_at_end = !c->stream,

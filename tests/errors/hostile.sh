@@ -11,12 +11,12 @@ trap '[ -z "$server" ] || kill -9 "$server" 2>/dev/null; echo "the script ended 
 check "a plan" "$DOPPLERC" "$demo" -o demo.plan --ctx 4096 --chunks 32 --sequences 4 --rows 4 --embed --target lavapipe --quiet
 
 # serve [OPTION...]: starts a server and finds out where it is; $limit: descriptors that it may have
-limit=
+limit= plan=demo.plan
 serve() {
     : >log
     url=
     (ulimit ${limit:+-n "$limit"} 2>/dev/null
-     exec "$EXEC" demo.plan --serve 0 --chat-template chatml "$@") >log 2>&1 &
+     exec "$EXEC" $plan --serve 0 --chat-template chatml "$@") >log 2>&1 &
     server=$!
     for _ in $(seq 600); do
         url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
@@ -238,6 +238,48 @@ wait "$server"
 server=
 check "three signals end it at once" [ $((($(date +%s%N) - begin) / 1000000)) -lt 5000 ]
 wait "$reader"
+
+# ---- small requests that cost much, halves of bodies, a full queue -------------------------------------------------------
+attack() { # WHAT [OPTION...]
+    serve "${@:2}"
+    check "$1" "${asks[@]}" "$SRC/tests/serve/hostile.py" "$url" "$1" "$server" && sed -n '1s/^/        /p' .out
+    check "after $1: /health" curl -sSf -o /dev/null --max-time 10 "$url/health"
+    stop
+}
+asks=(python3 -B)
+printf 'greedy\nmodest\nvip priority=5\nlow priority=-5\n' >keys
+attack forms
+attack queue --serve-queue 8 --api-key-file keys
+mkdir eyes && cp "$SRC/tests/vision/qwen3_vl"/* "$SRC/tests/vision/tokenizer"/* eyes/ && chmod -R u+w eyes
+check "a plan for pictures" "$DOPPLERC" eyes -o eyes.plan --ctx 256 --chunks 32 --sequences 2 --rows 2,32 --target lavapipe --quiet
+check "a plan that draws" "$DOPPLERC" "$SRC/tests/diffusion/sd15" -o draws.plan --target lavapipe --quiet --size 24x16
+plan=eyes.plan
+attack pictures --serve-memory 64 --temp 0
+attack leaves --serve-memory 2000 --serve-prepare 60
+attack workers --serve-memory 2000 --serve-prepare 60
+attack bodies
+plan=draws.plan
+attack edits --serve-memory 64
+plan=demo.plan
+
+# ---- what a terminal and a log obey ---------------------------------------------------------------------------------------
+printf 'a \033]0;title\a \302\23331m \342\200\256 \tb\303\251\n' >obeyed
+printf '{"messages": [{"role": "user", "content": "a \\u001b]0;title\\u0007 \\u009b31m \\u202e \\tb\303\251"}]}' >obeyed.json
+"${asks[@]}" -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)' "$EXEC" demo.plan --chat-template chatml --render-chat obeyed.json >shown
+check "a terminal gets no sequences" "${asks[@]}" -c 'import sys
+text = open("shown", "rb").read().decode()
+sys.exit(not ("a ?]0;title? ?31m ? \tb\u00e9" in text and not set(text) & set("\x1b\x07\x9b\u202e")))'
+"$EXEC" demo.plan --chat-template chatml --render-chat obeyed.json >shown
+check "a file gets the text as it is" grep -q "$(printf '\033]0;title')" shown
+serve --log json
+"${asks[@]}" -c 'import socket, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+s.sendall("GET /\u202e\u009b31m\u2028x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+s.recv(1000)' "$port"
+stop
+check "the log has neither" "${asks[@]}" -c 'import sys
+text = open("log", "rb").read().decode()
+sys.exit("31m" not in text or not text.isascii())'
 
 # ---- keys ---------------------------------------------------------------------------------------------------------------
 printf '\xef\xbb\xbf# people\r\n\r\n  secret-1 \r\n   \r\nsecret-2' >keys

@@ -114,6 +114,18 @@ rm no-shard/model.safetensors
 echo '{"weight_map": {"lm_head.weight": "part-1.safetensors"}}' >no-shard/model.safetensors.index.json
 fails no-shard "no-shard/part-1.safetensors: error: cannot open: No such file or directory" no-shard
 
+# Names of files in a model's files stay within its folder.
+mkdir outside
+for path in ../outside ../../x /etc 1_Pooling/../../outside ..; do
+    rm -rf modules && cp -r "$SRC/tests/encoders/embeddinggemma" modules && chmod -R u+w modules && cp -r modules/1_Pooling/. outside
+    sed -i "s#\"1_Pooling\"#\"$path\"#" modules/modules.json
+    fails "outside-module" "leads out of the model's folder" modules
+    copy outside-shard && rm outside-shard/model.safetensors
+    printf '{"weight_map": {"lm_head.weight": "%s"}}' "$path" >outside-shard/model.safetensors.index.json
+    fails "outside-shard" "is not a plain file name" outside-shard
+    rm -rf outside-shard
+done
+
 # ---- quantized by AWQ and GPTQ ----------------------------------------------------------------------------------------
 # quantized NAME KIND GROUP [EXPRESSION]: config.json goes through sed
 quantized() {

@@ -121,6 +121,29 @@ draw_model)
         rm -f whole
     done
     ;;
+control)
+    ! command -v python3 >/dev/null || python3 "$root/tests/tools/control_vector.py" vector 0,1,3 8 1 1
+    ;;
+imatrix) # the older form: entries of a name, calls and values; then the calls of all and the name of the text
+    { printf '\1\0\0\0\023\0\0\0blk.0.attn_q.weight\2\0\0\0\010\0\0\0' && printf '\0\0\200?%.0s' 1 2 3 4 5 6 7 8 &&
+        printf '\2\0\0\0\4\0\0\0text'; } >old
+    ;;
+models_file)
+    printf 'models:\n  - {id: a, plan: a.plan, aliases: [b, c]}\n  - {id: d, model: e.gguf, ctx: 512, kv: q8_0, force: [x, y], rows: "2,4"}\n' >file
+    printf 'models:\n  - {id: a, hf: "USER/REPO:Q4_K_M", mmproj: m.gguf}\n' >hf
+    ;;
+orders)
+    printf '\3\0\0\0\1\0\0\0\0\0\0\0\1%027d' 0 | tr 0 '\0' >step
+    printf '\4\0\0\0\1\0\0\0\1%027d' 0 | tr 0 '\0' >pages
+    ;;
+hub)
+    file='{"type":"file","oid":"%040d","size":3,"path":"%s"}'
+    # shellcheck disable=SC2059
+    { printf 'a/b\n[' && printf "$file," 1 config.json 2 tokenizer.json && printf "$file]" 3 model.safetensors; } >folder
+    # shellcheck disable=SC2059
+    { printf 'a/b@v1:Q4_K_M\n[' && printf "$file]\0[" 1 x-Q4_K_M-00001-of-00002.gguf && printf "$file," 2 x-Q4_K_M-00002-of-00002.gguf &&
+        printf '{"type":"file","lfs":{"oid":"%064d","size":9},"path":"mmproj-F16.gguf"}]' 4; } >parts
+    ;;
 draw_adapter)
     cp "$root/tests/diffusion/sd15_lora/pytorch_lora_weights.safetensors" peft
     ! command -v python3 >/dev/null || for form in kohya kohya-single diffusers; do

@@ -10,15 +10,19 @@ enum { MAX_RUNNING = 2 };
 
 /* dop_picture_urls.fetch */
 static dop_status
-fetch(void *user, const char *url, size_t max_bytes, double seconds, dop_diag *diag, dop_buf *out)
+fetch(void *user, const char *url, size_t max_bytes, double seconds, const atomic_bool *cancelled, dop_diag *diag,
+      dop_buf *out)
 {
     dop_picture_fetcher *f = user;
     dop_status st;
     if (atomic_fetch_add(&f->running, 1) >= MAX_RUNNING) {
         st = DOP_FAIL(diag, DOP_E_INPUT, "the picture cannot be fetched: the server is fetching others, try again");
     } else {
-        const dop_fetch_picture_request r = {
-            .url = url, .max_bytes = max_bytes, .seconds = seconds, .any_address = f->any_address};
+        const dop_fetch_picture_request r = {.url = url,
+                                             .max_bytes = max_bytes,
+                                             .seconds = seconds,
+                                             .any_address = f->any_address,
+                                             .cancelled = cancelled};
         st = f->fetch(&r, diag, out);
     }
     atomic_fetch_sub(&f->running, 1);

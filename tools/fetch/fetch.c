@@ -16,7 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { MOST_PAGES = 200, MOST_ANSWER = 64 << 20, TRIES = 5, STALL_SECONDS = 60 };
+enum { MOST_PAGES = 200, MOST_ANSWER = 16 << 20, TRIES = 5, STALL_SECONDS = 60 };
 
 typedef struct fetch {
     const dop_fetch_request *r;

@@ -5,6 +5,8 @@
 
 #include "base/base.h"
 
+#include <stdatomic.h>
+
 #define DOP_FETCH_MODULE "doppler-fetch.so"
 #define DOP_FETCH_ENTRY "dop_fetch"
 
@@ -29,8 +31,9 @@ dop_fetch_fn dop_fetch;
 typedef struct dop_fetch_picture_request {
     const char *url; /* http or https */
     size_t max_bytes;
-    double seconds;   /* for everything, redirects included; above 0 */
-    bool any_address; /* also addresses that are not of the public network */
+    double seconds;               /* for everything, redirects included; above 0 */
+    bool any_address;             /* also addresses that are not of the public network */
+    const atomic_bool *cancelled; /* set by any thread to end the download; NULL: nobody cancels */
 } dop_fetch_picture_request;
 
 /* Downloads a picture, without a proxy and with few redirects; *out_bytes, zeroed by the caller, gets its bytes.  DOP_E_INPUT: it cannot

@@ -1,11 +1,13 @@
 #include "tools/fetch/hub.h"
 
+#include "base/json/json.h"
+
 #include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FILES = 20000, MOST_SHOWN = 8 };
+enum { MOST_FILES = 20000, MOST_SHOWN = 8, MAX_LIST_BYTES = 64 << 20 /* of the values of a page */ };
 
 /* --- names -------------------------------------------------------------------------------------------------------------------- */
 
@@ -43,14 +45,14 @@ is_path(const char *path)
         const size_t len = strcspn(at, "/");
         if (len == 0 || len > 200 || at[0] == '.')
             return false;
-        for (size_t i = 0; i < len; i++)
-            if ((unsigned char)at[i] < 0x20 || at[i] == 0x7f || at[i] == '\\')
-                return false;
         at += len + (at[len] == '/');
         if (at[-1] == '/' && !*at)
             return false;
     }
-    return *path && strlen(path) < 1000;
+    char shown[1000];
+    snprintf(shown, sizeof shown, "%s", path);
+    dop_make_harmless(shown, "");
+    return dop_path_is_inside(path) && strcmp(shown, path) == 0; /* also where it was too long */
 }
 
 void
@@ -129,10 +131,15 @@ add_file(dop_hub_files *files, const json_t *x, dop_diag *diag)
 dop_status
 dop_hub_files_read(const char *text, size_t len, const char *repo, dop_diag *diag, dop_hub_files *files)
 {
-    json_t *list = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL), *x;
-    dop_status st = json_is_array(list)
-                        ? DOP_OK
-                        : DOP_FAIL(diag, DOP_E_INPUT, "-hf %s: the server's list of files is no JSON list", repo);
+    json_t *list = NULL, *x;
+    dop_budget budget = DOP_BUDGET_UNLIMITED; /* values take many times the bytes of their text */
+    budget.bytes = MAX_LIST_BYTES;
+    const dop_json_how how = {.flags = DOP_JSON_UNIQUE, .budget = &budget};
+    dop_status st = dop_json_decode(text, len, &how, NULL, &list);
+    if (st == DOP_E_LIMIT)
+        DOP_FAIL(diag, st, "-hf %s: a page of the server's list of files takes too much memory", repo);
+    else if (st != DOP_OK || !json_is_array(list))
+        st = DOP_FAIL(diag, DOP_E_INPUT, "-hf %s: the server's list of files is no JSON list", repo);
     size_t i;
     json_array_foreach(list, i, x)
     {

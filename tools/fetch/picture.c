@@ -96,6 +96,15 @@ take(char *bytes, size_t size, size_t n, void *user)
     return d->too_long || d->out->failed ? 0 : size * n;
 }
 
+/* CURLOPT_XFERINFOFUNCTION, which is called at least once a second: a value other than 0 ends the download. */
+static int
+check_cancelled(void *user, curl_off_t to_come, curl_off_t came, curl_off_t to_send, curl_off_t sent)
+{
+    const download *d = user;
+    (void)to_come, (void)came, (void)to_send, (void)sent;
+    return d->r->cancelled && atomic_load(d->r->cancelled);
+}
+
 static void
 prepare(void)
 {
@@ -144,6 +153,9 @@ dop_fetch_picture(const dop_fetch_picture_request *request, dop_diag *diag, dop_
     curl_easy_setopt(c, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)request->max_bytes);
     curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, &d);
+    curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, check_cancelled);
+    curl_easy_setopt(c, CURLOPT_XFERINFODATA, &d);
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, &d);
     const CURLcode code = curl_easy_perform(c);

@@ -482,3 +482,50 @@ Test(base, map_refuses, .init = make_dir, .fini = remove_dir)
     cr_assert_str_eq(diag.message, "not a regular file");
     cr_assert_eq(dop_map_open(in_dir("nothing"), NULL, &map), DOP_E_IO);
 }
+
+/* ---- texts and paths from outside --------------------------------------------------------------------------------- */
+
+Test(base, harmless_texts)
+{
+    static const struct {
+        const char *text, *kept, *want;
+    } cases[] = {
+        {"plain \xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "", "plain \xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+        {"a\033[31mb\a\bc\r\x7f", "", "a?[31mb??c??"},
+        {"a\nb\tc", "", "a b c"},
+        {"a\nb\tc\r", "\n\t", "a\nb\tc?"},
+        {"C1: \xc2\x9b"
+         "31m \xc2\x85 \xc2\xa0",
+         "", "C1: ?31m ? \xc2\xa0"},
+        {"8 bits: \x9b"
+         "31m \xff\xe9",
+         "", "8 bits: ?31m \xff\xe9"},
+        {"cut \xe2\x80", "", "cut \xe2?"},
+        {"\xe2\x80\xae"
+         "txt.exe \xe2\x81\xa6x\xe2\x81\xa9 \xe2\x80\x8f\xd8\x9c\xe2\x80\xa8",
+         "", "?txt.exe ?x? ???"},
+        {"\xe2\x80\x9cquoted\xe2\x80\x9d \xe2\x80\xa6", "", "\xe2\x80\x9cquoted\xe2\x80\x9d \xe2\x80\xa6"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64];
+        dop_diag diag = {0};
+        snprintf(text, sizeof text, "%s", cases[i].text);
+        dop_make_harmless(text, cases[i].kept);
+        cr_expect_str_eq(text, cases[i].want, "%zu: %s", i, text);
+        if (!*cases[i].kept) { /* as in messages */
+            DOP_FAIL_IN(&diag, DOP_E_INPUT, cases[i].text, "x%sx", cases[i].text);
+            cr_expect_str_eq(diag.path, cases[i].want, "%zu", i);
+        }
+    }
+}
+
+Test(base, paths_inside)
+{
+    static const char *const inside[] = {"a", "1_Pooling", "a/b/c.json", "..a", "a..", "a/...", "."},
+                             *const outside[] = {"",       "/",      "/a",    "..",   "../a", "a/..",
+                                                 "a/../b", "a/b/..", "..\\a", "a\\b", "C:a"};
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+        cr_expect(dop_path_is_inside(inside[i]), "%s", inside[i]);
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
+        cr_expect_not(dop_path_is_inside(outside[i]), "%s", outside[i]);
+}
