@@ -46,6 +46,8 @@ else
     run mistral_window 60 14 0 --invariant --chunks 8 # one sequence, whose windows begin anywhere
     [ -z "${ASAN_OPTIONS:-}" ] || finish # unit.test_sequences and unit.test_speculation do the rest there
     run llama 200 1 5e-4 --kv f32 --sequences 5 --ctx-total 104 --embed
+    cp .out ran
+    check "pages of a sequence that is gone are found again" grep -q "^a prefix of a sequence that is gone: found in whole pages" ran
     # Embeddings, of more tokens than a piece has.
     tokens="1 17 200 3 90 41 5 260 77 8 9 13 250 31 2 66 54 12 100 7 300 99"
     check "logits" "$EXEC" llama.plan --tokens "$tokens" --logits logits.f32 -n 0 --quiet

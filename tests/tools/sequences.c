@@ -697,6 +697,7 @@ test(int argc, char **argv)
     printf("%u pages of %u: %llu tokens found again, %llu pages copied, %llu times full\n", t.facts.n_pages,
            t.facts.page, (unsigned long long)c.tokens_reused, (unsigned long long)c.pages_copied,
            (unsigned long long)t.full);
+    printf("a prefix of a sequence that is gone: %s\n", t.shares ? "found in whole pages" : "not found");
     must(!t.shares || n < 80 || c.tokens_reused > n / 20, "prefixes are found again");
     must(t.facts.page == 0 || t.facts.n_pages >= t.facts.n_sequences * (t.facts.ctx / t.facts.page) || t.full > n / 100,
          "a small pool is full sometimes");
