@@ -285,6 +285,34 @@ Test(kernels_few_rows_whole, chosen_ranks, .timeout = 600)
     check_ranks(true);
 }
 
+/* Caches in blocks have the bytes that GGML's formulas give (ir/cache_row.h), in rows of table values that nothing rounds
+ * on the way, with both signs. */
+Test(kernels_few_rows, bytes_of_caches_in_blocks, .timeout = 300)
+{
+    static const char *const types[] = {"q8_0", "q4_0"};
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (size_t i = 0; i < 2; i++) {
+        dop_buf text = {0};
+        dop_buf_printf(&text,
+                       "graph cache(T<=3, S<=24, Q=1) {\n"
+                       "  %%tok:u32[T] = input \"tokens\"\n  %%pos:u32[T] = input \"positions\"\n"
+                       "  %%seq:u32[T] = input \"sequences\"\n  %%t:f32[16,128] = weight \"t0\"\n"
+                       "  %%k:%s[Q,S,2,64] = state \"k\" kind=append\n  %%v:%s[Q,S,4,32] = state \"v\" kind=append\n"
+                       "  %%x:f32[T,128] = gather %%t, %%tok\n  %%x3:f32[T,2,64] = reshape %%x\n"
+                       "  %%half:f32[T,128] = scale %%x by=-0.5\n  %%h:f32[T,4,32] = reshape %%half\n"
+                       "  %%k1:%s[Q,S,2,64] = state_write %%k, %%x3, %%pos, %%seq\n"
+                       "  %%v1:%s[Q,S,4,32] = state_write %%v, %%h, %%pos, %%seq\n  return %%k1, %%v1\n}\n",
+                       types[i], types[i], types[i], types[i]);
+        for (uint32_t k = 0; k < 2; k++) /* neighbouring invocations of a subgroup make a block */
+            check(lab, types[i], &text, kernel_lab_target(k), KERNEL_LAB_FUSED);
+        dop_buf_finish(&text);
+    }
+    kernel_lab_close(lab);
+}
+
 /* So many rows to a workgroup that an invocation would go round its loops more often than a software device lets it, were there
  * not more workgroups for it. */
 Test(kernels_few_rows, products_of_many_turns, .timeout = 300)
