@@ -57,11 +57,11 @@ else
     done
     check_fails "an unknown way to pool" 2 "--embed=max: known are cls, mean, last and all" "$EXEC" llama.plan --tokens "1 2" --embed=max
     check_fails "nothing to embed" 1 "there are no tokens" "$EXEC" llama.plan --tokens "" --embed
-    # Draws on the device, which targets of CPUs do not make: three ways, by a chi-square test and against what may be drawn.
+    # Draws on the device, which targets of CPUs do not make: five ways, by a chi-square test and against what may be drawn.
     printf '%s\n' "base: lavapipe" "name: draws" "max_workgroup: 256" "cpu: false" >draws.yaml
     run llama 20 12 2e-2 --sequences 8 --rows 8 --chunks 4 --target draws.yaml
     cp .out drawn
-    check "draws" grep -q "^draws of 3 ways" drawn
+    check "draws" grep -q "^draws of 5 ways" drawn
     run mistral_window 100 2 2e-2 --sequences 4 --rows 3
     check_fails "--bench of more rows than a step takes" 1 "tg1b4 needs steps of 4 rows and the plan's take 3: compile with --rows 4" \
         "$EXEC" --bench mistral_window.plan -p 0 -n 1 -b 4 --quiet

@@ -580,6 +580,8 @@ check_draws(state *t)
         {.temperature = 0.5f, .top_p = 1, .top_k = 6, .repeat_penalty = 1},
         {.temperature = 1.5f, .top_p = 0.4f, .repeat_penalty = 1},
         {.temperature = 2, .top_k = 20, .top_p = 0.7f, .min_p = 0.1f, .repeat_penalty = 1},
+        {.temperature = 2, .top_k = 2, .top_p = 1, .repeat_penalty = 1},
+        {.temperature = 2, .top_k = 1, .top_p = 1, .repeat_penalty = 1}, /* only the largest is left */
     };
     enum { DRAWS = 160, ALONE = 3 };
     const uint32_t q = t->facts.n_sequences;
@@ -651,7 +653,7 @@ draw_all(state *t)
     while (!t->of[0].mask)
         change_mask(t, 0);
     check_draws(t);
-    printf("draws of 3 ways\n");
+    printf("draws of 5 ways\n");
 }
 
 static int
