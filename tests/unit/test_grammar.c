@@ -487,6 +487,37 @@ Test(grammar, refused)
     }
 }
 
+/* Quoted texts of calls: an escape of four kinds, no control characters, and no mark inside; with a long mark anything up to it. */
+Test(grammar, quoted_texts)
+{
+    static const struct {
+        const char *mark, *text;
+        bool good;
+    } rows[] = {
+        {"'", "'ab \xc3\xa9\"'", true}, {"'", "''", true},
+        {"'", "'\\n\\t\\\\\\''", true}, {"'", "'\x7f'", true},
+        {"'", "'a\nb'", false},         {"'", "'\x1f'", false},
+        {"'", "'\x01'", false},         {"'", "'a'b'", false},
+        {"'", "'\\q'", false},          {"'", "'ab", false},
+        {"'", "'\\'", false},           {"\"", "\"a'\"", true},
+        {"\"", "\"a\t\"", false},       {"<|>", "<|>a\n'<|<|>", true},
+        {"<|>", "<|>a<|>b<|>", false},  {"<|>", "<|>a<|", false},
+    };
+    util_bytes bytes = util_bytes_make(0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_grammar *g;
+        dop_diag diag = {0};
+        size_t at;
+        json_t *part = json_pack("{s:s}", "string", rows[i].mark);
+        cr_assert_eq(dop_grammar_from_parts(bytes.vocab, part, NULL, &diag, &g), DOP_OK, "%s", diag.message);
+        cr_expect_eq(util_accepts(g, rows[i].text, strlen(rows[i].text), &at), rows[i].good, "row %zu: %s", i,
+                     rows[i].text);
+        dop_grammar_release(g);
+        json_decref(part);
+    }
+    util_bytes_free(&bytes);
+}
+
 Test(grammar, unenforced)
 {
     size_t i;
