@@ -50,6 +50,9 @@ MEMBERS = [
     (TEXT, {"n": 3}, HONOURED, lambda a: len(a["choices"]) == 3),
     (CHAT, {"n": 0}, REFUSED, "n"),
     (CHAT, {"n": 1000}, REFUSED, "n"),
+    (TEXT, {"prompt": [5, -1]}, REFUSED, "prompt"),
+    (TEXT, {"prompt": [5, 2.5]}, REFUSED, "prompt"),
+    (TEXT, {"prompt": [5, "a"]}, REFUSED, "prompt"),
     (TEXT, {"best_of": 1}, NOTHING, None),
     (TEXT, {"n": 2, "best_of": 2}, HONOURED, lambda a: len(a["choices"]) == 2),
     (TEXT, {"best_of": 2}, REFUSED, "best_of"),
@@ -126,7 +129,8 @@ def borders():
     """The largest number is honoured, and one more refused by the name of its member and by that number, if any."""
     refused = json.loads(ask(TEXT, {**ASKED[TEXT], "logit_bias": {"999999": 1}})[2])["error"]["message"]
     vocabulary = int(re.search(r"below (\d+)", refused).group(1))
-    for path, of, most, param in [*BORDERS, (TEXT, lambda n: {"logit_bias": {str(n): 0}}, vocabulary - 1, "logit_bias")]:
+    of_ids = [(TEXT, lambda n: {"logit_bias": {str(n): 0}}, vocabulary - 1, "logit_bias"), (TEXT, lambda n: {"prompt": [5, n]}, vocabulary - 1, "prompt")]
+    for path, of, most, param in BORDERS + of_ids:
         status, _, a = answer(path, **of(most))
         check(status == 200, "the largest number", path, most, param, status, a)
         status, _, a = answer(path, **of(most + 1))
