@@ -1,7 +1,7 @@
 /* Put at the top of every mutated file.  DOP_MUTANT=K selects mutant K; with DOP_MUTANT_LOG=FOLDER every mutant that is reached
  * leaves a folder of its number there.  Includes nothing, because the file may define feature macros after it. */
-#ifndef DOP_MUTANT_H
-#define DOP_MUTANT_H
+#ifndef DOPPLER_TESTS_MUTANTS_MUTANT_H
+#define DOPPLER_TESTS_MUTANTS_MUTANT_H
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wall"
 #pragma GCC diagnostic ignored "-Wextra"

@@ -134,40 +134,6 @@ own_values(const dop_graph *g, dop_node_id id, double shake, float *out)
 }
 
 static void
-encode(dop_type type, const float *in, uint64_t n, uint8_t *out)
-{
-    for (uint64_t i = 0; i < n; i++) {
-        uint16_t h = type == DOP_TYPE_f16 ? dop_f32_to_f16(in[i]) : dop_f32_to_bf16(in[i]);
-        if (type == DOP_TYPE_f32)
-            memcpy(out + 4 * i, &in[i], 4);
-        else
-            memcpy(out + 2 * i, &h, 2);
-    }
-}
-
-/* Values of a node in memory that is stored as `memory` says; caches in blocks hold a position, all heads, in a row. */
-static void
-encode_node(const dop_node *memory, const float *in, uint64_t n, uint8_t *out)
-{
-    const uint32_t cols = memory->shape.rank == 4 ? memory->shape.dim[2].mul * memory->shape.dim[3].mul : 0;
-    if (!dop_cache_blocks(memory->type))
-        encode(memory->type, in, n, out);
-    for (uint64_t i = 0; dop_cache_blocks(memory->type) && i < n / cols; i++)
-        dop_cache_row_encode(memory->type, in + i * cols, cols, out + i * dop_cache_row_bytes(memory->type, cols));
-}
-
-static void
-decode_node(const dop_node *memory, const uint8_t *in, uint64_t n, float *out)
-{
-    const uint32_t cols = memory->shape.rank == 4 ? memory->shape.dim[2].mul * memory->shape.dim[3].mul : 0;
-    if (!dop_cache_blocks(memory->type) || memory->op != DOP_OP_state)
-        dop_decode_row(memory->type, in, n, out);
-    else
-        for (uint64_t i = 0; i < n / cols; i++)
-            dop_cache_row_decode(memory->type, in + i * dop_cache_row_bytes(memory->type, cols), cols, out + i * cols);
-}
-
-static void
 leaf_values(const dop_graph *g, dop_node_id id, double shake, float *out)
 {
     const dop_node *n = dop_node_at(g, id);
@@ -251,7 +217,7 @@ place_weight(built *b, dop_node_id id)
         return ok ? DOP_OK : DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
     }
     for (uint64_t i = 0; i < many * rows; i++)
-        encode(n->type, f + i * cols, cols, p + i / rows * each + i % rows * bytes);
+        lab_encode(n, f + i * cols, cols, p + i / rows * each + i % rows * bytes);
     free(f);
     return DOP_OK;
 }
@@ -445,7 +411,7 @@ run(built *b, uint32_t pos, uint32_t t)
         leaf_values(g, id, 0, f);
         memset(l->heap + b->at[id], 0xff, state_copies(n) * (size_t)dop_node_bytes(g, id));
         bool second = state_copies(n) > 1 && step->parity[0];
-        encode_node(n, f, count, l->heap + b->at[id] + (second ? dop_node_bytes(g, id) : 0));
+        lab_encode(n, f, count, l->heap + b->at[id] + (second ? dop_node_bytes(g, id) : 0));
         free(f);
     }
     l->counts.runs++;
@@ -552,7 +518,7 @@ read_output(const comparison *c, dop_node_id id, uint64_t count, float *out)
     uint64_t at = c->b->at[memory];
     if (n->op == DOP_OP_state && state_copies(n) > 1 && c->parity == 0)
         at += dop_node_bytes(g, memory);
-    decode_node(n, c->b->l->heap + at, count, out);
+    lab_decode(n, c->b->l->heap + at, count, out);
 }
 
 static bool
