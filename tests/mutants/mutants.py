@@ -193,10 +193,16 @@ class Mutants:
             print(f'left out: {name} fails without a mutant', flush=True)
 
     def reaching(self, p):
-        """Tests that reach the mutant, the shortest first; all of them where nothing shows which ones do."""
-        tests = [(t['seconds'], n) for n, t in self.saved['reach'].items() if t['passed'] and re.search(self.o.tests, n) and
-                 (p['k'] in t['reached'] or p['file'].endswith('.def'))]
-        return sorted(tests)
+        """Tests that reach the mutant, the shortest first.  Of templates: those that name it, then all that make kernels; of .def
+        files, which many files include, all tests."""
+        kernels = {q['k'] for q in self.places if q['file'].startswith('kernels/')}
+        tests = []
+        for name, t in self.saved['reach'].items():
+            own = p['k'] in t['reached']
+            other = p['file'].endswith('.def') or (p['file'].endswith('.glsl') and not kernels.isdisjoint(t['reached']))
+            if t['passed'] and re.search(self.o.tests, name) and (own or other):
+                tests.append((not own, t['seconds'], name))
+        return [(seconds, name) for _, seconds, name in sorted(tests)]
 
     def try_one(self, p):
         k, spent = str(p['k']), 0

@@ -288,6 +288,47 @@ Test(kernels_few_rows_whole, chosen_ranks, .timeout = 600)
     check_ranks(true);
 }
 
+/* Every element-wise op, on values of both signs from near zero to 6; the random graphs have some of them. */
+Test(kernels_few_rows, element_by_element, .timeout = 300)
+{
+    static const char *const ops[] = {"add %x, %v",
+                                      "sub %x, %v",
+                                      "mul %x, %v",
+                                      "div %x, %w",
+                                      "silu %x",
+                                      "gelu %x",
+                                      "gelu_tanh %x",
+                                      "relu %x",
+                                      "relu2 %x",
+                                      "sigmoid %x",
+                                      "tanh %x",
+                                      "exp %x",
+                                      "softplus %x",
+                                      "at_most %x by=0.25",
+                                      "at_least %x by=-0.25",
+                                      "softcap %x cap=2",
+                                      "scale %x by=-0.75",
+                                      "offset %x by=0.5",
+                                      "xielu %x, %p, %n, %b"};
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        dop_buf text = {0};
+        dop_buf_puts(
+            &text,
+            "graph each(T<=3, S<=200, Q=1) {\n  %tok:u32[T] = input \"tokens\"\n  %t:f32[16,40] = weight \"t0\"\n"
+            "  %v:f32[40] = weight \"v0\"\n  %p:f32[1] = weight \"v1\"\n  %n:f32[1] = weight \"v2\"\n"
+            "  %b:f32[1] = weight \"v3\"\n  %o:f32[T,40] = gather %t, %tok\n  %x:f32[T,40] = scale %o by=2\n"
+            "  %s:f32[T,40] = sigmoid %x\n  %w:f32[T,40] = offset %s by=0.5\n");
+        dop_buf_printf(&text, "  %%y:f32[T,40] = %s\n  return %%y\n}\n", ops[i]);
+        check(lab, ops[i], &text, kernel_lab_target((uint32_t)i % KERNEL_LAB_TARGETS), KERNEL_LAB_FUSED);
+        dop_buf_finish(&text);
+    }
+    kernel_lab_close(lab);
+}
+
 /* Caches in blocks have the bytes that GGML's formulas give (ir/cache_row.h), in rows of table values that nothing rounds
  * on the way, with both signs. */
 Test(kernels_few_rows, bytes_of_caches_in_blocks, .timeout = 300)
