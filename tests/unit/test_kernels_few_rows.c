@@ -288,6 +288,33 @@ Test(kernels_few_rows_whole, chosen_ranks, .timeout = 600)
     check_ranks(true);
 }
 
+/* Products of stored rows share a kernel where only their depths differ: the depth is a number of the dispatch. */
+Test(kernels_few_rows, products_share_a_kernel, .timeout = 300)
+{
+    static const char *const more[] = {"return %y, %y2, %z", "%o:f32[T,48] = matmul %y2, %u\n  return %y, %y2, %z, %o"};
+    uint64_t n[2];
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (size_t i = 0; i < 2; i++) {
+        dop_buf text = {0};
+        dop_buf_printf(&text,
+                       "graph products(T<=12, S<=200, Q=1) {\n"
+                       "  %%tok:u32[T] = input \"tokens\"\n  %%t:f16[16,64] = weight \"t0\"\n"
+                       "  %%w:f16[96,64] = weight \"w1\"\n  %%w2:f16[160,64] = weight \"w2\"\n"
+                       "  %%v:f16[48,96] = weight \"w3\"\n  %%u:f16[48,160] = weight \"w4\"\n"
+                       "  %%x:f32[T,64] = gather %%t, %%tok\n  %%y:f32[T,96] = matmul %%x, %%w\n"
+                       "  %%y2:f32[T,160] = matmul %%x, %%w2\n  %%z:f32[T,48] = matmul %%y, %%v\n  %s\n}\n",
+                       more[i]);
+        check(lab, "products", &text, kernel_lab_target(2), KERNEL_LAB_FUSED);
+        n[i] = kernel_lab_count(lab).kernels;
+        dop_buf_finish(&text);
+    }
+    cr_expect_eq(n[0], n[1], "%llu kernels, and %llu", (unsigned long long)n[0], (unsigned long long)n[1]);
+    kernel_lab_close(lab);
+}
+
 /* Every element-wise op, on values of both signs from near zero to 6; the random graphs have some of them. */
 Test(kernels_few_rows, element_by_element, .timeout = 300)
 {
