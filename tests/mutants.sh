@@ -4,11 +4,11 @@
 #
 #   ctest --test-dir build -C mutants -L mutants
 #
-#   tests/mutants.sh [--seed N] [--number N] [--module FOLDER]... [--tests REGEX] [--seconds S] [--jobs N] ...
+#   tests/mutants.sh [--seed N] [--number N] [--module FOLDER]... [--tests REGEX] [--seconds S] [--jobs N] [--list] ...
 #
 # Seven in ten places are of C: operators of comparison, arithmetic and logic, numbers, statements that are left out.  Two
 # in ten are of GLSL, in templates and in the code that writes kernels; one in ten is a number or flag of a table's row.
-# Statements that only release something are not left out: leaks are what the sanitizers look for.
+# Statements that only lock or release something are not left out: races and leaks are what the sanitizers look for.
 #
 #   1. A copy of the sources is built once with all mutants of C, of which the environment variable DOP_MUTANT selects one
 #      at run time (tests/mutants/mutant.h); this exists in that copy only.  What does not compile is replaced by a spare.
@@ -16,10 +16,9 @@
 #   3. Every mutant runs with the tests that reach it, the shortest first, until one fails: it is killed.  Templates and
 #      tables are changed in the copy, one after the other, and built where that is needed.
 #
-# A second call with the same seed, number and modules goes on where the first one ended, and
-# tries only survivors, with other --tests or, with --again, with tests that have changed.  Each survivor is to be judged:
-# equivalent (nothing that is promised differs), or a hole of the tests,
-# which is closed for all places of its kind.  docs/promises.md has the last counts.
+# A second call with the same seed, number and modules goes on where the first one ended, and tries only survivors: with
+# other --tests or, with --again, with tests that have changed.  Each survivor is to be judged: equivalent (nothing that is
+# promised differs), or a hole of the tests, which is closed for all places of its kind.  docs/promises.md has the last counts.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 icd=$(compgen -G '/usr/share/vulkan/icd.d/lvp_icd*.json' | head -n 1)

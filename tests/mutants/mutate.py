@@ -111,7 +111,7 @@ def c_places(text):
                        'old': t.text, 'new': f'{t.text} + 1'}
         for m in re.finditer(r'^( +)((?:\w|->|\.|\[\w+\]|\*)+ (?:[-+|&*]?=) [^\n]*;|(?:[a-z]\w*)\([^\n]*\);)$', text[at:end], re.M):
             a, b, s = at + m.start(2), at + m.end(2), m.group(2)
-            if (re.match(r'\w*(?:free|finish|destroy|close|closedir|decref|unlock|release)\(|(?:else|if|for|while|switch|return)\b', s) or
+            if (re.match(r'\w*(?:free|finish|destroy|close|closedir|decref|lock|unlock|release)\(|(?:else|if|for|while|switch|return)\b', s) or
                     any(x <= a < y for x, y in skip) or s.count('(') != s.count(')') or
                     not re.search(r'[;{})]\s*$|\belse\s*$|\*/\s*$', text[:a])):
                 continue
