@@ -67,6 +67,10 @@ refuses 2 "--weights external is about a plan: give -o FILE" "$model" --weights 
 refuses 2 "--tune=nope: no region here is nope; known are" "$model" --tune=nope -o plan.yaml --chunks 8
 printf 'rules:\n  - {op: nope, fuse: off}\n' >path.yaml
 refuses 1 "path.yaml:2: no region here is nope; an op is a template" "$model" -o plan --target tier1 --kernel-path path.yaml
+refuses 2 "unknown kernel path .yaml; known: " "$model" -o plan --kernel-path .yaml # an ending is no name
+refuses 2 "unknown kernel path .json; known: " "$model" -o plan --kernel-path .json
+check "one sequence, the least number" "$DOPPLERC" "$model" --sequences 1 --emit ir --quiet
+refuses 2 "--sequences must lie between 1 and 64, not 0" "$model" -o plan --sequences 0
 printf 'rules:\n  - {op: nope, fuse: on}\n' >path.yaml
 refuses 1 "path.yaml:2: no region here is nope" "$model" -o plan --target tier1 --kernel-path path.yaml
 printf 'rules:\n  - {op: nope, phase: prefill, weights: fused}\n' >path.yaml

@@ -4,6 +4,7 @@
  *   fail_runtime run PLAN EVERY [N]     opens the model, feeds, picks on the device and on the host, scores, rewinds
  *   fail_runtime text FILE EVERY [N]    a tokenizer file (or a model's directory): tokenizer, its binary form, encoding,
  *                                       decoding, the chat template
+ *   fail_runtime grammar FILE EVERY [N] a tokenizer file: vocabulary, grammars of a schema and of GBNF, and their masks
  *
  * As fail_alloc.c does with the compiler: a first run counts the points at which something can fail, and then, for the
  * first and the last point of each place in the program, and some between, that point fails in a process of its own.
@@ -16,6 +17,7 @@
 #include "runtime/model/info.h"
 #include "tests/faults/points.h"
 #include "text/chat/chat.h"
+#include "text/grammar/grammar.h"
 #include "text/import/tokenizer_hf.h"
 
 #include <errno.h>
@@ -270,13 +272,95 @@ run_text(job *j)
     return st;
 }
 
+/* Which tokens a grammar allows at the beginning and after each token of a text that it accepts. */
+static dop_status
+constrain(const dop_tokenizer *tok, dop_grammar *g, const char *text, job *j)
+{
+    dop_matcher *m = NULL;
+    dop_ids ids = {0};
+    dop_status st = dop_tokenizer_encode(tok, text, strlen(text), 0, &j->diag, &ids);
+    if (st == DOP_OK)
+        st = dop_matcher_create(g, &j->diag, &m);
+    for (size_t i = 0; i <= ids.count && st == DOP_OK; i++) {
+        const uint32_t *mask = dop_matcher_mask(m, &j->diag);
+        if (!mask) {
+            st = j->diag.code;
+            break;
+        }
+        points_armed = false;
+        uint32_t sum = dop_matcher_may_end(m);
+        for (uint32_t k = 0; k < (dop_tokenizer_vocab_size(tok) + 31) / 32; k++)
+            sum = sum * 31 + mask[k];
+        dop_buf_append(&j->made, &sum, sizeof sum);
+        points_armed = true;
+        if (i < ids.count)
+            st = dop_matcher_accept(m, ids.data[i], &j->diag);
+    }
+    dop_matcher_destroy(m);
+    dop_ids_finish(&ids);
+    return st;
+}
+
+static dop_status
+run_grammar(job *j)
+{
+    static const char gbnf[] = "root ::= [^a-z\\n]{1,3} (\"b\" | [c-fx])+ sum?\nsum ::= \"=\" [0-9]+\n";
+    const uint32_t ends = 0;
+    points_armed = false;
+    json_t *schema = json_loads(
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^[a-cx][^0-9e-g\\\\s]*$\","
+        "\"maxLength\":9},"
+        "\"b\":{\"anyOf\":[{\"type\":\"integer\",\"minimum\":-7,\"maximum\":1200},{\"enum\":[\"x\",null,1.5]}]},"
+        "\"c\":{\"type\":\"array\",\"items\":{\"not\":{\"const\":\"no\"},\"type\":\"string\"},\"maxItems\":3}},"
+        "\"required\":[\"a\",\"b\"]}",
+        0, NULL);
+    points_armed = true;
+    dop_map map = {0};
+    dop_tokenizer *tok = NULL;
+    dop_vocab *vocab = NULL;
+    dop_grammar *g[2] = {NULL, NULL};
+    dop_status st = dop_map_open(j->path, &j->diag, &map);
+    points_armed = false; /* of what `text` is for */
+    if (st == DOP_OK)
+        st = dop_tokenizer_from_bytes(j->path, map.data, map.size, NULL, &j->diag, &tok);
+    points_armed = true;
+    if (st == DOP_OK)
+        st = dop_vocab_create(tok, dop_tokenizer_vocab_size(tok), &ends, 1, &j->diag, &vocab);
+    if (st == DOP_OK)
+        st = dop_grammar_from_schema(vocab, schema, NULL, NULL, DOP_SCHEMA_COMPACT, NULL, &j->diag, &g[0]);
+    if (st == DOP_OK)
+        st = constrain(tok, g[0], "{\"a\":\"xyz\",\"b\":120,\"c\":[\"nor\"]}", j);
+    if (st == DOP_OK)
+        st = dop_grammar_from_gbnf(vocab, "g", gbnf, sizeof gbnf - 1, NULL, &j->diag, &g[1]);
+    if (st == DOP_OK)
+        st = constrain(tok, g[1], "A1bx=30", j);
+    dop_grammar_release(g[0]);
+    dop_grammar_release(g[1]);
+    dop_vocab_destroy(vocab);
+    dop_tokenizer_destroy(tok);
+    dop_map_close(&map);
+    points_armed = false;
+    json_decref(schema);
+    return st;
+}
+
+/* Runs by their names on the command line. */
+static const struct {
+    const char *what;
+    dop_status (*run)(job *j);
+} runs[] = {{"run", run_plan}, {"text", run_text}, {"grammar", run_grammar}};
+
 static dop_status
 run(job *j, uint64_t at)
 {
+    size_t i = 0;
+    while (strcmp(runs[i].what, j->what) != 0)
+        i++;
+
     points_fail_at = at;
     points_seen = 0;
     points_armed = true;
-    dop_status st = strcmp(j->what, "run") == 0 ? run_plan(j) : run_text(j);
+    dop_status st = runs[i].run(j);
     points_armed = false;
     return st;
 }
@@ -338,11 +422,14 @@ run_apart(const char *what, const char *path, shared *first, uint64_t at, bool s
 int
 main(int argc, char **argv)
 {
-    if (argc < 4 || argc > 5 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "text") != 0)) {
-        fprintf(stderr, "usage: fail_runtime run|text FILE EVERY [N]\n");
+    bool known = false;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs && argc > 1; i++)
+        known |= strcmp(argv[1], runs[i].what) == 0;
+    if (argc < 4 || argc > 5 || !known) {
+        fprintf(stderr, "usage: fail_runtime run|text|grammar FILE EVERY [N]\n");
         return 2;
     }
-    uint32_t every = (uint32_t)strtoul(argv[3], NULL, 10), runs = 0, bad = 0;
+    uint32_t every = (uint32_t)strtoul(argv[3], NULL, 10), n_runs = 0, bad = 0;
     uint64_t only = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
     points_of_json();
     shared *first = mmap(NULL, sizeof *first, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -354,10 +441,10 @@ main(int argc, char **argv)
     points_places = first->places;
     uint64_t n_chosen = points_choose(every == 0, first->n_points, chosen);
     points_places = NULL;
-    for (uint64_t i = 0; i < (only ? 1 : n_chosen); i += every ? every : 1, runs++)
+    for (uint64_t i = 0; i < (only ? 1 : n_chosen); i += every ? every : 1, n_runs++)
         bad += !run_apart(argv[1], argv[2], first, only ? only : chosen[i], only != 0);
     printf("%s %s: %" PRIu64 " points, %" PRIu64 " chosen, %u runs, %u wrong\n", argv[1], argv[2], first->n_points,
-           n_chosen, runs, bad);
+           n_chosen, n_runs, bad);
     free(chosen);
     return bad > 0;
 }

@@ -358,6 +358,10 @@ done
 line='^[-0-9T:]+Z req-[0-9a-f]{16} 127.0.0.1 POST /v1/completions 400 [0-9.]+ ms; tokens: 2 read, 0 of them reused, 1 written; '
 line+='first after [0-9.]+ ms; model gemma3-5.0M$'
 check "a log as text" logged "$line"
+ask 404 error "/$(printf 'p%.0s' $(seq 199))"
+check "a path of 200 bytes is logged" logged ' GET /p{199} 404 '
+ask 404 error "/$(printf 'q%.0s' $(seq 200))"
+check "and no more of a longer one" logged ' GET /q{199} 404 '
 stop "and one of few letters"
 check_fails "an address that is none" 2 "--serve takes [HOST:]PORT" "$EXEC" one.plan --serve here
 finish

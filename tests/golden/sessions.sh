@@ -105,7 +105,9 @@ check_fails "a session that is no conversation" 1 "is no conversation" "$EXEC" c
 
 # ---- Ctrl-C ------------------------------------------------------------------------------------------------------------
 mkfifo lines
-"$EXEC" demo.plan -i -n 60 --temp 0 --ignore-eos --quiet --chunk 1 <lines >answers 2>said &
+long() { exec "$EXEC" demo.plan -i -n 60 --temp 0 --ignore-eos --quiet --chunk 1 "$@"; }
+printf 'ROMEO:\n/quit\n' | long >uncut 2>said
+long <lines >answers 2>said &
 pid=$!
 exec 3>lines
 echo "ROMEO:" >&3
@@ -114,11 +116,17 @@ for _ in $(seq 200); do
     sleep 0.05
 done
 kill -INT "$pid"
+cp answers begun
 echo "/quit" >&3
 exec 3>&-
 status=0
 wait "$pid" || status=$?
 [ "$status" -eq 0 ] && pass "Ctrl-C ends an answer, not the program" || fail "Ctrl-C ends an answer, not the program" "status $status"
+if [ "$(wc -c <begun)" -ge "$(wc -c <uncut)" ]; then
+    skip "and no more of it is written" "the answer was complete before"
+else
+    check "and no more of it is written" [ "$(wc -c <answers)" -lt "$(wc -c <uncut)" ]
+fi
 
 # ---- --logprobs, -n -1, --bench -b -----------------------------------------------------------------------------------
 "$EXEC" demo.plan -p "ROMEO:" -n 3 --temp 0 --quiet --json --logprobs 4 >probs.json

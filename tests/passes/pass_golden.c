@@ -11,6 +11,8 @@
  *   # expand: TYPE                       weights of every matmul expanded to f16 or f32, as a kernel path asks for it
  *   # pieces: BYTES                      that weights may take at most: larger ones are split
  *   # kernels: none WHY                 `kernels` leaves the case out
+ *   # code: TEXT                        a generated kernel contains this text: for code that no device of the tests runs, each
+ *                                       line on from where the one before it was found, or in a later kernel
  *   graph ... { ... }
  *   ---
  *   graph ... { ... }                    what the passes make of it
@@ -35,6 +37,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MOST_CODE = 12 };
+
 typedef struct options {
     dop_target target;
     dop_pass_options passes;
@@ -43,6 +47,7 @@ typedef struct options {
     uint64_t pieces;
     bool seen_target, seen_passes;
     bool no_kernels;
+    char code[MOST_CODE][120]; /* until the first that is empty */
     dop_diag *diag;
 } options;
 
@@ -137,6 +142,7 @@ read_passes(char *line, options *o, dop_diag *diag)
 static dop_status
 read_options(const char *path, const char *text, options *o, dop_diag *diag)
 {
+    uint32_t n_code = 0;
     dop_status st = DOP_OK;
     memset(o, 0, sizeof *o);
     o->passes.stop_after = -1;
@@ -158,6 +164,10 @@ read_options(const char *path, const char *text, options *o, dop_diag *diag)
             o->pieces = strtoull(line + 10, NULL, 10);
         else if (strncmp(line, "# kernels: none ", 16) == 0)
             o->no_kernels = true;
+        else if (strncmp(line, "# code: ", 8) == 0 && n_code + 1 < MOST_CODE)
+            snprintf(o->code[n_code++], sizeof o->code[0], "%.119s", line + 8);
+        else if (strncmp(line, "# code: ", 8) == 0)
+            st = DOP_FAIL_IN(diag, DOP_E_USAGE, path, "code: more than %d lines", MOST_CODE - 1);
     }
     if (st == DOP_OK && (!o->seen_target || !o->seen_passes))
         st = DOP_FAIL_IN(diag, DOP_E_USAGE, path, "no `# target:` or no `# passes:` before the graph");
@@ -199,8 +209,10 @@ missing_reasons(const bool *seen)
 }
 
 static dop_status
-make_kernels(const dop_graph *g, const dop_target *target, dop_diag *diag)
+make_kernels(const dop_graph *g, const options *o, dop_diag *diag)
 {
+    const dop_target *target = &o->target;
+    const char(*code)[sizeof o->code[0]] = o->code;
     dop_templates templates;
     dop_status st = dop_templates_load(NULL, &templates, diag);
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++) {
@@ -215,9 +227,13 @@ make_kernels(const dop_graph *g, const dop_target *target, dop_diag *diag)
             st = dop_kernel_generate(&templates, g, &g->regions[r], target, &choice, NULL, diag, &k);
         if (st == DOP_OK)
             st = dop_kernel_compile(g->name, &k, target, diag, &spirv, &shared);
+        for (const char *at = k.glsl; st == DOP_OK && **code && (at = strstr(at, *code)); code++)
+            at += strlen(*code);
         dop_buf_finish(&spirv);
     }
     dop_templates_finish(&templates);
+    if (st == DOP_OK && **code)
+        st = DOP_FAIL(diag, DOP_E_INPUT, "no kernel has, after the lines of code before: %s", *code);
     return st;
 }
 
@@ -251,7 +267,7 @@ run(const char *path, const char *text, bool kernels, dop_arena *arena, dop_diag
     for (uint32_t i = 0; i < log.n; i++)
         seen[log.items[i].reason] = true;
     if (kernels && !o.no_kernels && (cx.facts & PF_PLACED))
-        st = make_kernels(&g, &o.target, diag);
+        st = make_kernels(&g, &o, diag);
     *out_expected = end;
     if (strncmp(text + end, "---", 3) == 0)
         *out_expected += strcspn(text + end, "\n") + (strchr(text + end, '\n') != NULL);

@@ -55,6 +55,9 @@ MEMBERS = [
     (TEXT, {"n": 3}, HONOURED, lambda a: len(a["choices"]) == 3),
     (CHAT, {"n": 0}, REFUSED, "n"),
     (CHAT, {"n": 1000}, REFUSED, "n"),
+    (TEXT, {"prompt": [5, -1]}, REFUSED, "prompt"),
+    (TEXT, {"prompt": [5, 2.5]}, REFUSED, "prompt"),
+    (TEXT, {"prompt": [5, "a"]}, REFUSED, "prompt"),
     (TEXT, {"best_of": 1}, NOTHING, None),
     (TEXT, {"n": 2, "best_of": 2}, HONOURED, lambda a: len(a["choices"]) == 2),
     (TEXT, {"best_of": 2}, REFUSED, "best_of"),
@@ -153,7 +156,35 @@ MEMBERS = [
 ]
 
 
+# (path, members with a number of things, the largest number, the member that is named where there is one more)
+BORDERS = [
+    (CHAT, lambda n: {"n": n, "max_tokens": 1}, 64, "n"),
+    (TEXT, lambda n: {"stop": ["\u2603" * (i + 1) for i in range(n)]}, 16, "stop"),
+    (CHAT, lambda n: {"logit_bias": {str(i): 0 for i in range(n)}}, 1024, "logit_bias"),
+    (TEXT, lambda n: {"logit_bias": [[i, 0] for i in range(n)]}, 1024, "logit_bias"),
+    (CHAT, lambda n: {"logit_bias": {"5": n}}, 100, "logit_bias"),
+    (CHAT, lambda n: {"logit_bias": {"5": -n}}, 100, "logit_bias"),
+    (CHAT, lambda n: {"logprobs": True, "top_logprobs": n}, 20, "top_logprobs"),
+    (TEXT, lambda n: {"logprobs": n}, 20, "logprobs"),
+    (NATIVE, lambda n: {"n_probs": n}, 20, "n_probs"),
+    (NATIVE, lambda n: {"n": n}, 1, "n"),
+]
+
+
+def borders():
+    """The largest number is honoured, and one more refused by the name of its member and by that number, if any."""
+    refused = json.loads(ask(TEXT, {**ASKED[TEXT], "logit_bias": {"999999": 1}})[2])["error"]["message"]
+    vocabulary = int(re.search(r"below (\d+)", refused).group(1))
+    of_ids = [(TEXT, lambda n: {"logit_bias": {str(n): 0}}, vocabulary - 1, "logit_bias"), (TEXT, lambda n: {"prompt": [5, n]}, vocabulary - 1, "prompt")]
+    for path, of, most, param in BORDERS + of_ids:
+        status, _, a = answer(path, **of(most))
+        check(status == 200, "the largest number", path, most, param, status, a)
+        status, _, a = answer(path, **of(most + 1))
+        check(status == 400 and a["error"].get("param", param) == param, "one more", path, most + 1, param, status, a)
+
+
 def members():
+    borders()
     plain = {path: text_of(answer(path)[2]) for path in ASKED}
     for path, more, fate, how in MEMBERS:
         status, head, a = answer(path, **more)
@@ -243,7 +274,38 @@ def chunks(body, size, ending=b"0\r\n\r\n"):
     return b"".join(b"%x\r\n%s\r\n" % (len(body[i:i + size]), body[i:i + size]) for i in range(0, len(body), size)) + ending
 
 
+def pieces(sent):
+    """Head of an answer in lower case, its chunks as they come, and what follows the last one."""
+    head, rest = raw(sent)[1].encode().split(b"\r\n\r\n", 1)
+    parts = []
+    while (size := int(rest[:rest.index(b"\r\n")], 16)) > 0:
+        begin = rest.index(b"\r\n") + 2
+        check(rest[begin + size:begin + size + 2] == b"\r\n", "the end of a chunk", size)
+        parts.append(rest[begin:begin + size])
+        rest = rest[begin + size + 2:]
+    return head.decode().lower(), parts, rest
+
+
+def in_pieces():
+    """A stream has whole events in every chunk; a large answer is passed on before all of it is written."""
+    head, parts, after = pieces(post(CHAT, {**ASKED[CHAT], "max_tokens": 12, "stream": True}))
+    events = [json.loads(e[6:]) for part in parts for e in part.decode().split("\n\n") if e not in ("", "data: [DONE]")]
+    check("content-type: text/event-stream" in head and "transfer-encoding: chunked" in head and "x-accel-buffering: no" in head and
+          "content-length" not in head, "the head of a stream", head)
+    check(len(parts) > 2 and all(p.startswith(b"data: ") and p.endswith(b"\n\n") for p in parts) and
+          parts[-1].endswith(b"data: [DONE]\n\n") and after == b"0\r\n\r\n", "the events of a stream", parts, after)
+    text = "".join(e["choices"][0]["delta"].get("content") or "" for e in events)
+    check(text == text_of(answer(CHAT, max_tokens=12)[2])[0], "the text of a stream", text)
+    asked = {**ASKED[CHAT], "max_tokens": 60, "n": 3, "logprobs": True, "top_logprobs": 20, "logit_bias": {"1": -100}}
+    head, parts, after = pieces(post(CHAT, asked))
+    check("content-type: application/json" in head and "transfer-encoding: chunked" in head and "x-accel-buffering: no" in head and
+          "content-length" not in head, "the head of a large answer", head)
+    check(len(parts) > 1 and len(parts[0]) > 1 << 17 and after == b"0\r\n\r\n", "the pieces of a large answer", [len(p) for p in parts], after)
+    check(len(json.loads(b"".join(parts))["choices"]) == 3, "a large answer")
+
+
 def wire():
+    in_pieces()
     body = json.dumps({"content": "What say you?"}).encode()
     chunked = lambda data, *more: post("/tokenize", b"", "Transfer-Encoding: chunked", *more, length=False) + data
     bom = b"\xef\xbb\xbf" + body

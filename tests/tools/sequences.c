@@ -580,6 +580,8 @@ check_draws(state *t)
         {.temperature = 0.5f, .top_p = 1, .top_k = 6, .repeat_penalty = 1},
         {.temperature = 1.5f, .top_p = 0.4f, .repeat_penalty = 1},
         {.temperature = 2, .top_k = 20, .top_p = 0.7f, .min_p = 0.1f, .repeat_penalty = 1},
+        {.temperature = 2, .top_k = 2, .top_p = 1, .repeat_penalty = 1},
+        {.temperature = 2, .top_k = 1, .top_p = 1, .repeat_penalty = 1}, /* only the largest is left */
     };
     enum { DRAWS = 160, ALONE = 3 };
     const uint32_t q = t->facts.n_sequences;
@@ -651,7 +653,7 @@ draw_all(state *t)
     while (!t->of[0].mask)
         change_mask(t, 0);
     check_draws(t);
-    printf("draws of 3 ways\n");
+    printf("draws of 5 ways\n");
 }
 
 static int
@@ -697,6 +699,7 @@ test(int argc, char **argv)
     printf("%u pages of %u: %llu tokens found again, %llu pages copied, %llu times full\n", t.facts.n_pages,
            t.facts.page, (unsigned long long)c.tokens_reused, (unsigned long long)c.pages_copied,
            (unsigned long long)t.full);
+    printf("a prefix of a sequence that is gone: %s\n", t.shares ? "found in whole pages" : "not found");
     must(!t.shares || n < 80 || c.tokens_reused > n / 20, "prefixes are found again");
     must(t.facts.page == 0 || t.facts.n_pages >= t.facts.n_sequences * (t.facts.ctx / t.facts.page) || t.full > n / 100,
          "a small pool is full sometimes");

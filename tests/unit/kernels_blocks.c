@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "compiler/pack/quant.h"
 #include "compiler/pack/repack.h"
+#include "ir/graph/cache_row.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>
@@ -152,4 +153,37 @@ bool
 lab_in_blocks(const dop_node *n)
 {
     return n->op == DOP_OP_weight && dop_type_of(n->type)->kind == DOP_KIND_QUANT;
+}
+
+static void
+encode(dop_type type, const float *in, uint64_t n, uint8_t *out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t h = type == DOP_TYPE_f16 ? dop_f32_to_f16(in[i]) : dop_f32_to_bf16(in[i]);
+        if (type == DOP_TYPE_f32)
+            memcpy(out + 4 * i, &in[i], 4);
+        else
+            memcpy(out + 2 * i, &h, 2);
+    }
+}
+
+void
+lab_encode(const dop_node *memory, const float *in, uint64_t n, uint8_t *out)
+{
+    const uint32_t cols = memory->shape.rank == 4 ? memory->shape.dim[2].mul * memory->shape.dim[3].mul : 0;
+    if (!dop_cache_blocks(memory->type))
+        encode(memory->type, in, n, out);
+    for (uint64_t i = 0; dop_cache_blocks(memory->type) && i < n / cols; i++)
+        dop_cache_row_encode(memory->type, in + i * cols, cols, out + i * dop_cache_row_bytes(memory->type, cols));
+}
+
+void
+lab_decode(const dop_node *memory, const uint8_t *in, uint64_t n, float *out)
+{
+    const uint32_t cols = memory->shape.rank == 4 ? memory->shape.dim[2].mul * memory->shape.dim[3].mul : 0;
+    if (!dop_cache_blocks(memory->type) || memory->op != DOP_OP_state)
+        dop_decode_row(memory->type, in, n, out);
+    else
+        for (uint64_t i = 0; i < n / cols; i++)
+            dop_cache_row_decode(memory->type, in + i * dop_cache_row_bytes(memory->type, cols), cols, out + i * cols);
 }

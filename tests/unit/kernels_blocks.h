@@ -1,4 +1,4 @@
-/* Quantized weights of the laboratory of kernels_util.h. */
+/* Quantized weights and stored values of the laboratory of kernels_util.h. */
 #ifndef DOPPLER_TESTS_UNIT_KERNELS_BLOCKS_H
 #define DOPPLER_TESTS_UNIT_KERNELS_BLOCKS_H
 
@@ -11,5 +11,8 @@ bool lab_in_blocks(const dop_node *n);
 /* Quantizes the values of a weight.  packed: where its blocks go as kernels read them, experts `stride` bytes apart; NULL: the
  * values become what is left of them.  False: out of memory. */
 bool lab_quantize(const dop_graph *g, dop_node_id id, float *values, uint8_t *packed, uint64_t stride);
+/* Convert n values of the memory of a node to what is stored and back; caches in blocks hold a position, all heads, in a row. */
+void lab_encode(const dop_node *memory, const float *in, uint64_t n, uint8_t *out);
+void lab_decode(const dop_node *memory, const uint8_t *in, uint64_t n, float *out);
 
 #endif

@@ -533,10 +533,10 @@ static dop_term
 term_of(expression *x, uint32_t p, before b, dop_term rest)
 {
     dop_regular *r = x->r;
-    const part q = x->parts[p];
     dop_term t = DOP_TERM_NONE;
     if (x->status != DOP_OK || r->failed || r->limited)
         return t;
+    const part q = x->parts[p];
     switch (q.kind) {
     case SET:
         return dop_regular_cat(r, q.set, rest);

@@ -224,7 +224,8 @@ dop_regular_emit(dop_regular *r, dop_term t, size_t most, const dop_spelling *ho
         any |= dop_regular_nullable(r, x.terms[i]);
         x.too_many |= x.n_terms > most || x.n_moves > 16 * most;
     }
-    if (x.failed || r->failed)
+    a->failed |= x.failed || r->failed;
+    if (a->failed)
         st = DOP_NO_MEMORY(diag);
     else if (fresh && x.too_many && r->terms[t].plain && !(r->budget && r->budget->end != DOP_BUDGET_LEFT))
         dop_auto_nothing(a, thompson(r, t, how, a, from, 0), to);

@@ -109,6 +109,14 @@ dop_schema_keep(dop_schema *s, json_t *made, const json_t *from)
     return made;
 }
 
+void
+dop_schema_no_memory(dop_schema *s)
+{
+    const bool exhausted = s->a.budget && s->a.budget->end != DOP_BUDGET_LEFT;
+    s->a.too_large |= exhausted;
+    s->a.failed |= !exhausted;
+}
+
 void *
 dop_schema_copy(dop_schema *s, const void *items, size_t n, size_t size)
 {

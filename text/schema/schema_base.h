@@ -23,6 +23,8 @@ size_t dop_schema_count(dop_schema *s, const json_t *schema, const char *name, s
 const json_t *dop_schema_keep(dop_schema *s, json_t *made, const json_t *from);
 /* A copy of n items that the caller frees, with room for one more. */
 void *dop_schema_copy(dop_schema *s, const void *items, size_t n, size_t size);
+/* Notes that memory which is charged to the budget was not allocated: the budget is exhausted, or the system has none. */
+void dop_schema_no_memory(dop_schema *s);
 /* Returns the items with room for one more. */
 void *dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t size);
 uint32_t dop_schema_blank(dop_schema *s, uint32_t from);

@@ -110,7 +110,7 @@ not_properties(dop_schema *s, const dop_conjunction *c, const json_t *v, const j
             continue;
         json_t *one =
             json_pack("{s:s, s:[s], s:{s:O}}", "type", "object", "required", name, "properties", name, not_of(s, of));
-        json_array_append_new(options, json_pack("[O]", dop_schema_keep(s, one, from)));
+        s->a.failed |= json_array_append_new(options, json_pack("[O]", dop_schema_keep(s, one, from))) != 0;
     }
     return options;
 }
@@ -126,7 +126,7 @@ not_required(dop_schema *s, const json_t *v, const json_t *from)
         if (!json_is_string(name))
             continue;
         json_t *one = json_pack("{s:s, s:{s:b}}", "type", "object", "properties", json_string_value(name), 0);
-        json_array_append_new(options, json_pack("[O]", dop_schema_keep(s, one, from)));
+        s->a.failed |= json_array_append_new(options, json_pack("[O]", dop_schema_keep(s, one, from))) != 0;
     }
     return options;
 }
@@ -155,7 +155,10 @@ add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const c
         json_array_foreach(v, i, one) dop_schema_add_not(s, c, one, name, frame);
     } else if (strcmp(key, "allOf") == 0) {
         json_t *options = json_array();
-        json_array_foreach(v, i, one) json_array_append_new(options, json_pack("[O]", not_of(s, one)));
+        json_array_foreach(v, i, one)
+        {
+            s->a.failed |= json_array_append_new(options, json_pack("[O]", not_of(s, one))) != 0;
+        }
         dop_schema_add_group(s, c, name, options, schema, frame);
     } else if (strcmp(key, "items") == 0 && !json_is_array(v)) {
         add_made(s, c, json_pack("{s:s, s:O}", "type", "array", "contains", not_of(s, v)), schema, frame);
@@ -242,7 +245,7 @@ dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, cons
         if (!dop_schema_asserts(key))
             continue;
         const json_t *part = dop_schema_keep(s, json_pack("{s:O}", key, v), schema);
-        json_array_append_new(options, json_pack("[O]", not_of(s, part)));
+        s->a.failed |= json_array_append_new(options, json_pack("[O]", not_of(s, part))) != 0;
     }
     dop_schema_add_group(s, c, name, options, schema, frame);
 }
@@ -339,9 +342,9 @@ find_reach(dop_schema *s, const json_t *schema, bool own, uint32_t depth, reach 
     size_t i;
     if (!json_is_object(schema) || depth > DEEPEST)
         return;
-    json_object_foreach(json_object_get(schema, "properties"), key, v) json_object_set_new(r->names, key, json_true());
-    json_object_foreach(json_object_get(schema, "patternProperties"), key, v)
-        json_object_set_new(r->patterns, key, json_true());
+    json_t *named = json_object_get(schema, "properties"), *matched = json_object_get(schema, "patternProperties");
+    json_object_foreach(named, key, v) s->a.failed |= json_object_set_new(r->names, key, json_true()) != 0;
+    json_object_foreach(matched, key, v) s->a.failed |= json_object_set_new(r->patterns, key, json_true()) != 0;
     r->prefix = json_array_size(prefix) > r->prefix ? json_array_size(prefix) : r->prefix;
     r->all_members |= json_object_get(schema, "additionalProperties") != NULL;
     r->all_items |= items != NULL || json_object_get(schema, "contains") != NULL;
@@ -393,11 +396,14 @@ add_dependents(dop_schema *s, dop_conjunction *c, const json_t *schema, const do
         {
             json_t *with = json_pack("{s:[s]}", "required", key);
             const json_t *without = dop_schema_keep(s, json_pack("{s:{s:b}}", "properties", key, 0), schema);
-            json_array_foreach(v, i, r) if (json_is_string(r))
-                json_array_append(json_object_get(with, "required"), (json_t *)(uintptr_t)r);
+            json_array_foreach(v, i, r)
+            {
+                if (json_is_string(r))
+                    s->a.failed |= json_array_append(json_object_get(with, "required"), (json_t *)(uintptr_t)r) != 0;
+            }
             json_t *options = json_pack("[[O],[O]]", without, with);
             if (!json_is_array(v))
-                json_array_append(json_array_get(options, 1), v);
+                s->a.failed |= json_array_append(json_array_get(options, 1), v) != 0;
             (void)dop_schema_keep(s, with, schema);
             dop_schema_add_group(s, c, names[k], options, schema, frame);
         }
@@ -430,11 +436,11 @@ add_options(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_f
                     continue;
                 }
                 json_t *not = json_pack("{s:O}", "not", w);
-                json_array_append(option, not );
-                json_array_append(s->for_one_of, not );
+                s->a.failed |= json_array_append(option, not ) != 0;
+                s->a.failed |= json_array_append(s->for_one_of, not ) != 0;
                 (void)dop_schema_keep(s, not, schema);
             }
-            json_array_append_new(options, option);
+            s->a.failed |= json_array_append_new(options, option) != 0;
         }
         dop_schema_add_group(s, c, n == 0 ? "anyOf" : "oneOf", options, schema, frame);
     }
@@ -444,9 +450,9 @@ add_options(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_f
         const json_t *not = dop_schema_keep(s, json_pack("{s:O}", "not", test), schema);
         json_t *options = json_pack("[[O],[O]]", test, not );
         if (then)
-            json_array_append(json_array_get(options, 0), (json_t *)(uintptr_t)then);
+            s->a.failed |= json_array_append(json_array_get(options, 0), (json_t *)(uintptr_t)then) != 0;
         if (otherwise)
-            json_array_append(json_array_get(options, 1), (json_t *)(uintptr_t)otherwise);
+            s->a.failed |= json_array_append(json_array_get(options, 1), (json_t *)(uintptr_t)otherwise) != 0;
         dop_schema_add_group(s, c, "if", options, schema, frame);
     }
 }
@@ -544,10 +550,11 @@ dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const
         if (c->all[i] == schema)
             return;
     dop_frame *frame = dop_budget_take(s->a.budget, sizeof *frame) ? malloc(sizeof *frame) : NULL;
-    s->a.too_large |= !frame;
     if (frame) {
         *frame = (dop_frame){schema, parent, s->frames};
         s->frames = frame;
+    } else {
+        dop_schema_no_memory(s);
     }
     c->all = dop_schema_grow(s, c->all, c->n, &c->cap, sizeof *c->all);
     if (!dop_schema_goes_on(s))

@@ -141,8 +141,8 @@ gather_patterns(dop_schema *s, object *o)
         {
             if (json_object_get(known, pattern))
                 continue;
-            json_object_set_new(known, pattern, json_true());
-            json_array_append_new(o->patterns, json_string(pattern));
+            s->a.failed |= json_object_set_new(known, pattern, json_true()) != 0;
+            s->a.failed |= json_array_append_new(o->patterns, json_string(pattern)) != 0;
         }
     }
     json_decref(known);
@@ -170,9 +170,10 @@ add_member(dop_schema *s, object *o, json_t *known, const char *name, const json
     if (json_object_get(known, name))
         return;
     o->members = dop_schema_grow(s, o->members, o->n, &o->cap, sizeof *o->members);
-    if (!dop_schema_goes_on(s) || json_object_set_new(known, name, json_true()) != 0)
+    s->a.failed |= json_object_set_new(known, name, json_true()) != 0;
+    if (!dop_schema_goes_on(s))
         return;
-    json_array_append_new(o->names, json_string(name));
+    s->a.failed |= json_array_append_new(o->names, json_string(name)) != 0;
     o->members[o->n++] = (member){.name = name, .required = json_object_get(required, name) != NULL};
 }
 
@@ -191,7 +192,7 @@ gather_members(dop_schema *s, object *o)
             if (!json_is_string(r))
                 dop_schema_refuse(s, "required is a list of names");
             else
-                json_object_set_new(required, json_string_value(r), json_true());
+                s->a.failed |= json_object_set_new(required, json_string_value(r), json_true()) != 0;
         }
     for (i = 0; i < c->n; i++)
         json_object_foreach(json_object_get(c->all[i], "properties"), name, v) add_member(s, o, known, name, required);
@@ -263,9 +264,9 @@ add_others(dop_schema *s, object *o, unsigned yes)
     bool never = false;
     json_array_foreach(o->patterns, i, p)
     {
-        json_array_append(lists[yes >> i & 1], (json_t *)(uintptr_t)p);
+        s->a.failed |= json_array_append(lists[yes >> i & 1], (json_t *)(uintptr_t)p) != 0;
         if (yes >> i & 1)
-            json_object_set_new(in, json_string_value(p), json_true());
+            s->a.failed |= json_object_set_new(in, json_string_value(p), json_true()) != 0;
     }
     for (i = 0; i < c->n && list; i++)
         json_object_foreach(json_object_get(c->all[i], "patternProperties"), pattern,

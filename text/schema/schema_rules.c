@@ -34,7 +34,7 @@ make_rule_slots(dop_schema *s)
     uint32_t *slots =
         dop_budget_take(s->a.budget, (cap - s->n_rule_slots) * sizeof *slots) ? calloc(cap, sizeof *slots) : NULL;
     if (!slots) {
-        s->a.too_large = true;
+        dop_schema_no_memory(s);
         return false;
     }
     free(s->rule_slots);
@@ -76,7 +76,8 @@ new_rule_of(dop_schema *s, const char *name, const json_t *const *of, size_t n)
     if (s->depth >= DEEPEST)
         dop_schema_refuse(s, "schemas are nested more than %d deep", DEEPEST);
     char *path = dop_budget_take(s->a.budget, s->n_path + 1) ? strdup(s->path) : NULL;
-    s->a.too_large |= !path;
+    if (!path)
+        dop_schema_no_memory(s);
     s->rules[s->n_rules] = (dop_schema_rule){dop_schema_copy(s, of, n, sizeof *of), n, rule, start, s->depth + 1, path};
     s->rule_slots[rule_slot(s, of, n)] = (uint32_t)s->n_rules + 1;
     s->n_rules++;
@@ -104,7 +105,7 @@ dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *of, siz
     if (!same && dop_schema_goes_on(s)) {
         rule = new_rule_of(s, name, of, n);
         if (text && dop_schema_goes_on(s))
-            json_object_set_new(s->by_text, text, json_integer((json_int_t)rule));
+            s->a.failed |= json_object_set_new(s->by_text, text, json_integer((json_int_t)rule)) != 0;
     }
     free(text);
     return rule;

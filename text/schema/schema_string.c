@@ -87,8 +87,8 @@ pattern_of(dop_schema *s, dop_regular *r, const char *text, size_t n, const char
         dop_schema_refuse(s, "%s", own.message);
     else if (st == DOP_E_INPUT)
         dop_schema_unenforced(s, keyword);
-    else if (st == DOP_E_LIMIT)
-        r->limited = true;
+    r->limited |= st == DOP_E_LIMIT;
+    r->failed |= st == DOP_E_NOMEM;
     return st == DOP_OK ? t : DOP_TERM_ANY;
 }
 

@@ -32,7 +32,7 @@ beside(dop_schema *s, const json_t *schema)
     {
         if (strcmp(key, "const") == 0 || strcmp(key, "enum") == 0 || strcmp(key, "$id") == 0)
             continue;
-        json_object_set(rest, key, v);
+        s->a.failed |= json_object_set(rest, key, v) != 0;
         n += dop_schema_asserts(key);
     }
     if (n > 0)

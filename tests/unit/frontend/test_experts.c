@@ -9,6 +9,7 @@
 #include "frontend/gguf/import.h"
 #include "frontend/gguf/open.h"
 #include "frontend/hf/hf.h"
+#include "frontend/hf/import.h"
 #include "frontend/hf/weights.h"
 #include "kernels/emit/weight_types.h"
 #include "tests/unit/buf_align.h"
@@ -632,5 +633,36 @@ Test(experts, leaves)
                     cr_assert(t.f[(e * WIDTH + r) * HIDDEN + c] == value(DOP_W_expert_up, e, r, c));
         dop_checkpoint_leaves_destroy(leaves);
         opened_close(&o);
+    }
+}
+
+/* Ernie 4.5: the last layer with experts; -1: the last one of all. */
+Test(experts, layers_that_have_them)
+{
+    static const struct {
+        const char *patch;
+        bool has[3];
+    } rows[] = {
+        {"{}", {false, true, true}},
+        {"{\"moe_layer_end_index\": 1}", {false, true, false}},
+        {"{\"moe_layer_start_index\": 0, \"moe_layer_end_index\": 0}", {true, false, false}},
+        {"{\"moe_layer_start_index\": 2, \"moe_layer_end_index\": -1}", {false, false, true}},
+        {"{\"moe_layer_start_index\": 0, \"moe_layer_end_index\": \"<delete>\"}", {true, true, true}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        scratch s = scratch_make();
+        dop_arena arena;
+        dop_diag diag = {0};
+        dop_arena_init(&arena);
+        dop_checkpoint m = {.arena = &arena, .temperature = -1, .top_p = 1};
+        dop_hf hf = {.dir = s.dir, .arena = &arena, .diag = &diag, .model = &m};
+        scratch_config(&s, "ernie4_5_moe", rows[i].patch);
+        cr_assert_eq(dop_hf_facts(&hf), DOP_OK, "%s: %s", rows[i].patch, diag.message);
+        for (uint32_t k = 0; k < 3; k++)
+            cr_expect_eq(m.arch.layers[k].ffn.kind == DOP_FFN_EXPERTS, rows[i].has[k], "%s: layer %u", rows[i].patch,
+                         k);
+        json_decref(hf.root);
+        dop_arena_finish(&arena);
+        scratch_remove(&s);
     }
 }

@@ -534,7 +534,7 @@ Test(import, norm_of_recurrent_heads)
     cr_assert_eq(dop_hf_facts(&hf), DOP_OK, "%s", diag.message);
     dop_weight_need need;
     const dop_recurrent *r = dop_layer_recurrent(&m.arch.layers[0]);
-    cr_expect(r->norm.kind == DOP_NORM_RMS && r->norm_rows);
+    cr_expect(r->norm.kind == DOP_NORM_RMS && r->norm_rows && !r->norm_first);
     cr_expect(dop_arch_weight(&m.arch, 0, DOP_W_mix_norm, &need) && need.cols == r->n_heads * r->head_dim);
     json_decref(hf.root);
     dop_arena_finish(&arena);

@@ -312,6 +312,15 @@ Test(rope_variants, none_and_temperature)
     cr_expect_null(value(&st.u, &st.g, st.it, "L3.qr"));
     cr_expect_not_null(value(&st.u, &st.g, st.it, "L3.qh"));
     step_close(&st);
+    scratch_config(&s, "smollm3_nope",
+                   "{\"no_rope_layers\": \"<delete>\", \"no_rope_layer_interval\": 1}"); /* no layer rotates */
+    step_open(&st, s.dir, OLD);
+    for (uint32_t i = 0; i < 4; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "L%u.qr", i);
+        cr_expect_null(value(&st.u, &st.g, st.it, name));
+    }
+    step_close(&st);
     step_open(&st, GOLDEN "/llama4_text", OLD);
     expect_turned(&st, &llama4, "llama4", "L0.qh", "L0.qr", NULL);
     expect_turned(&st, &still, "llama4", "L3.qh", "L3.qt", by);

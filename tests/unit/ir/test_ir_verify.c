@@ -282,6 +282,13 @@ Test(ir_verify, must_pass)
     must_pass(no_regions);
 }
 
+#define ROPE(more, srcs, message)                                                                              \
+    {                                                                                                          \
+        "%a:f32[T,2,6]=input \"a\" %p:u32[T]=input \"p\" %i:u32[T]=input \"i\" %w:f32[S,4]=weight \"w\" " more \
+        "%b:f32[T,2,6]=rope %a," srcs " dims=4 interleaved=1",                                                 \
+            message                                                                                            \
+    }
+
 /* Shape rules that the damages above do not reach, as texts that the parser must refuse. */
 Test(ir_verify, shape_rules)
 {
@@ -325,6 +332,16 @@ Test(ir_verify, shape_rules)
         {"%a:f32[T,2,6]=input \"a\" %p:u32[5]=input \"p\" %w:f32[S,4]=weight \"w\" "
          "%b:f32[T,2,6]=rope %a,%p,%w dims=4 interleaved=1",
          "%b: rope %p [5] and %a [T,2,6] differ on axis 0"},
+        ROPE("", "%p,%w,%i,%i", "%b: rope has turns %i and no table for them"),
+        ROPE("", "%p,%w,%w", "%b: rope needs u32 ids of rank 1 for source 3, %w is f32[S,4]"),
+        ROPE("", "%p,%w,%i,%w,%w", "%b: rope needs u32 ids of rank 1 for source 4, %w is f32[S,4]"),
+        ROPE("%e:f32[4]=weight \"e\" ", "%p,%w,%i,%i,%e", "%b: rope needs rank 2 for source 5, %e is [4]"),
+        ROPE("%e:f32[2,6]=weight \"e\" ", "%p,%w,%i,%i,%e",
+             "%b: rope the table %e has no even number of rows of dims=4"),
+        ROPE("%e:f32[3,4]=weight \"e\" ", "%p,%w,%i,%i,%e",
+             "%b: rope the table %e has no even number of rows of dims=4"),
+        ROPE("%e:f32[S,4]=weight \"e\" ", "%p,%w,%i,%i,%e",
+             "%b: rope the table %e has no even number of rows of dims=4"),
         {"%q:f32[T,3,6]=input \"a\" %p:u32[T]=input \"p\" %seq:u32[T]=input \"q\" %k:f32[Q,S,2,6]=state \"k\" "
          "kind=append "
          "%b:f32[T,3,6]=attention %q,%k,%k,%p,%seq scale=1 window=0 cap=0",

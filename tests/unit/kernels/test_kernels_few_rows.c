@@ -168,26 +168,29 @@ Test(kernels_few_rows_whole, layers_agree_with_the_interpreter, .timeout = 600)
 static void
 check_statistics(bool whole)
 {
-    static const uint32_t rows[] = {2, 3, 8};
-    const dop_target *gpu = kernel_lab_target(1);
+    static const struct {
+        uint32_t rows, cols, target; /* rows that are no whole vectors go through tiles value by value */
+    } forms[] = {{2, 36, 1}, {3, 36, 1}, {8, 36, 1}, {12, 38, 2}};
     kernel_lab *lab;
     dop_buf no = {0};
     if (!kernel_lab_open(&lab, &no))
         cr_skip_test("%s", no.data ? no.data : "no device");
-    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (uint32_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const uint32_t cols = forms[i].cols;
         dop_buf text = {0};
         dop_buf_printf(&text,
                        "graph ffn(T<=%u, S<=200, Q=1) {\n"
-                       "  %%tok:u32[T] = input \"tokens\"\n  %%t:f16[16,36] = weight \"t0\"\n"
-                       "  %%nw:f32[36] = weight \"v0\"\n  %%wg:f16[72,36] = weight \"w1\"\n"
-                       "  %%wu:f16[72,36] = weight \"w2\"\n  %%wd:f16[36,72] = weight \"w3\"\n"
-                       "  %%x:f32[T,36] = gather %%t, %%tok\n"
-                       "  %%n:f32[T,36] = rmsnorm %%x, %%nw eps=0x1p-20 add=0\n"
+                       "  %%tok:u32[T] = input \"tokens\"\n  %%t:f16[16,%u] = weight \"t0\"\n"
+                       "  %%nw:f32[%u] = weight \"v0\"\n  %%wg:f16[72,%u] = weight \"w1\"\n"
+                       "  %%wu:f16[72,%u] = weight \"w2\"\n  %%wd:f16[%u,72] = weight \"w3\"\n"
+                       "  %%x:f32[T,%u] = gather %%t, %%tok\n"
+                       "  %%n:f32[T,%u] = rmsnorm %%x, %%nw eps=0x1p-20 add=0\n"
                        "  %%g:f32[T,72] = matmul %%n, %%wg\n  %%u:f32[T,72] = matmul %%n, %%wu\n"
                        "  %%a:f32[T,72] = silu %%g\n  %%m:f16[T,72] = mul %%a, %%u\n"
-                       "  %%d:f32[T,36] = matmul %%m, %%wd\n  %%z:f32[T,36] = add %%x, %%d\n  return %%z\n}\n",
-                       rows[i]);
-        check(lab, "products of a normed row and of halves", &text, gpu, whole ? KERNEL_LAB_BOTH : KERNEL_LAB_FUSED);
+                       "  %%d:f32[T,%u] = matmul %%m, %%wd\n  %%z:f32[T,%u] = add %%x, %%d\n  return %%z\n}\n",
+                       forms[i].rows, cols, cols, cols, cols, cols, cols, cols, cols, cols);
+        check(lab, "products of a normed row and of halves", &text, kernel_lab_target(forms[i].target),
+              whole ? KERNEL_LAB_BOTH : KERNEL_LAB_FUSED);
         dop_buf_finish(&text);
     }
     kernel_lab_close(lab);
@@ -283,6 +286,102 @@ Test(kernels_few_rows, chosen_ranks, .timeout = 300)
 Test(kernels_few_rows_whole, chosen_ranks, .timeout = 600)
 {
     check_ranks(true);
+}
+
+/* Products of stored rows share a kernel where only their depths differ: the depth is a number of the dispatch. */
+Test(kernels_few_rows, products_share_a_kernel, .timeout = 300)
+{
+    static const char *const more[] = {"return %y, %y2, %z", "%o:f32[T,48] = matmul %y2, %u\n  return %y, %y2, %z, %o"};
+    uint64_t n[2];
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (size_t i = 0; i < 2; i++) {
+        dop_buf text = {0};
+        dop_buf_printf(&text,
+                       "graph products(T<=12, S<=200, Q=1) {\n"
+                       "  %%tok:u32[T] = input \"tokens\"\n  %%t:f16[16,64] = weight \"t0\"\n"
+                       "  %%w:f16[96,64] = weight \"w1\"\n  %%w2:f16[160,64] = weight \"w2\"\n"
+                       "  %%v:f16[48,96] = weight \"w3\"\n  %%u:f16[48,160] = weight \"w4\"\n"
+                       "  %%x:f32[T,64] = gather %%t, %%tok\n  %%y:f32[T,96] = matmul %%x, %%w\n"
+                       "  %%y2:f32[T,160] = matmul %%x, %%w2\n  %%z:f32[T,48] = matmul %%y, %%v\n  %s\n}\n",
+                       more[i]);
+        check(lab, "products", &text, kernel_lab_target(2), KERNEL_LAB_FUSED);
+        n[i] = kernel_lab_count(lab).kernels;
+        dop_buf_finish(&text);
+    }
+    cr_expect_eq(n[0], n[1], "%llu kernels, and %llu", (unsigned long long)n[0], (unsigned long long)n[1]);
+    kernel_lab_close(lab);
+}
+
+/* Every element-wise op, on values of both signs from near zero to 6; the random graphs have some of them. */
+Test(kernels_few_rows, element_by_element, .timeout = 300)
+{
+    static const char *const ops[] = {"add %x, %v",
+                                      "sub %x, %v",
+                                      "mul %x, %v",
+                                      "div %x, %w",
+                                      "silu %x",
+                                      "gelu %x",
+                                      "gelu_tanh %x",
+                                      "relu %x",
+                                      "relu2 %x",
+                                      "sigmoid %x",
+                                      "tanh %x",
+                                      "exp %x",
+                                      "softplus %x",
+                                      "at_most %x by=0.25",
+                                      "at_least %x by=-0.25",
+                                      "softcap %x cap=2",
+                                      "scale %x by=-0.75",
+                                      "offset %x by=0.5",
+                                      "xielu %x, %p, %n, %b"};
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        dop_buf text = {0};
+        dop_buf_puts(
+            &text,
+            "graph each(T<=3, S<=200, Q=1) {\n  %tok:u32[T] = input \"tokens\"\n  %t:f32[16,40] = weight \"t0\"\n"
+            "  %v:f32[40] = weight \"v0\"\n  %p:f32[1] = weight \"v1\"\n  %n:f32[1] = weight \"v2\"\n"
+            "  %b:f32[1] = weight \"v3\"\n  %o:f32[T,40] = gather %t, %tok\n  %x:f32[T,40] = scale %o by=2\n"
+            "  %s:f32[T,40] = sigmoid %x\n  %w:f32[T,40] = offset %s by=0.5\n");
+        dop_buf_printf(&text, "  %%y:f32[T,40] = %s\n  return %%y\n}\n", ops[i]);
+        check(lab, ops[i], &text, kernel_lab_target((uint32_t)i % KERNEL_LAB_TARGETS), KERNEL_LAB_FUSED);
+        dop_buf_finish(&text);
+    }
+    kernel_lab_close(lab);
+}
+
+/* Caches in blocks have the bytes that GGML's formulas give (ir/graph/cache_row.h), in rows of table values that nothing rounds
+ * on the way, with both signs. */
+Test(kernels_few_rows, bytes_of_caches_in_blocks, .timeout = 300)
+{
+    static const char *const types[] = {"q8_0", "q4_0"};
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (size_t i = 0; i < 2; i++) {
+        dop_buf text = {0};
+        dop_buf_printf(&text,
+                       "graph cache(T<=3, S<=24, Q=1) {\n"
+                       "  %%tok:u32[T] = input \"tokens\"\n  %%pos:u32[T] = input \"positions\"\n"
+                       "  %%seq:u32[T] = input \"sequences\"\n  %%t:f32[16,128] = weight \"t0\"\n"
+                       "  %%k:%s[Q,S,2,64] = state \"k\" kind=append\n  %%v:%s[Q,S,4,32] = state \"v\" kind=append\n"
+                       "  %%x:f32[T,128] = gather %%t, %%tok\n  %%x3:f32[T,2,64] = reshape %%x\n"
+                       "  %%half:f32[T,128] = scale %%x by=-0.5\n  %%h:f32[T,4,32] = reshape %%half\n"
+                       "  %%k1:%s[Q,S,2,64] = state_write %%k, %%x3, %%pos, %%seq\n"
+                       "  %%v1:%s[Q,S,4,32] = state_write %%v, %%h, %%pos, %%seq\n  return %%k1, %%v1\n}\n",
+                       types[i], types[i], types[i], types[i]);
+        for (uint32_t k = 0; k < 2; k++) /* neighbouring invocations of a subgroup make a block */
+            check(lab, types[i], &text, kernel_lab_target(k), KERNEL_LAB_FUSED);
+        dop_buf_finish(&text);
+    }
+    kernel_lab_close(lab);
 }
 
 /* So many rows to a workgroup that an invocation would go round its loops more often than a software device lets it, were there

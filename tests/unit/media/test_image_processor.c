@@ -328,18 +328,22 @@ Test(image_processor, marks)
     check_marks("smolvlm", &p, 56, 28, "<fake_token_around_image><global-img><image>*4<fake_token_around_image>");
 }
 
-/* Tiles in reading order, and the whole picture first or last. */
+/* Tiles in reading order, side by side and one above the other, and the whole picture first or last. */
 Test(image_processor, tiles)
 {
     static const struct {
         dop_image_form form;
         uint32_t whole;
     } cases[] = {{DOP_IMAGE_CANVAS, 2}, {DOP_IMAGE_PAN, 0}, {DOP_IMAGE_TILES, 2}};
-    uint8_t rgb[4 * 8 * 3];
-    for (uint32_t i = 0; i < 4 * 8; i++) /* left half dark, right half light */
-        memset(rgb + 3 * i, i % 8 < 4 ? 10 : 200, 3);
-    const dop_picture picture = {8, 4, rgb};
-    for (size_t i = 0; i < 3; i++) {
+    uint8_t rgb[2][4 * 8 * 3];
+    for (uint32_t i = 0; i < 4 * 8; i++) { /* the left or upper half dark, the other one light */
+        memset(rgb[0] + 3 * i, i % 8 < 4 ? 10 : 200, 3);
+        memset(rgb[1] + 3 * i, i < 16 ? 10 : 200, 3);
+    }
+    const dop_picture pictures[] = {{8, 4, rgb[0]}, {4, 8, rgb[1]}};
+    for (size_t k = 0; k < 6; k++) {
+        const size_t i = k / 2;
+        const bool tall = k % 2;
         dop_image_processor p = {.form = cases[i].form,
                                  .filter = DOP_FILTER_BILINEAR,
                                  .resize = true,
@@ -358,11 +362,12 @@ Test(image_processor, tiles)
         dop_image_layout x;
         dop_diag diag = {0};
         cr_assert_eq(dop_image_processor_check(&p, &diag), DOP_OK, "%s", diag.message);
-        float *v = values_of(&p, &picture, DOP_PIXELS_ROWS, &x);
-        cr_assert(x.n_tiles == 3 && x.tile_columns == 2 && x.tile_rows == 1, "form %d: %u", p.form, x.n_tiles);
+        float *v = values_of(&p, &pictures[tall], DOP_PIXELS_ROWS, &x);
+        cr_assert(x.n_tiles == 3 && x.tile_columns == (tall ? 1 : 2) && x.tile_rows == (tall ? 2 : 1), "form %d: %u",
+                  p.form, x.n_tiles);
         const uint32_t first = cases[i].whole == 0;
         cr_expect(v[first * 48] == 10 && v[first * 48 + 15] == 10 && v[(first + 1) * 48] == 200, "form %d", p.form);
-        cr_expect(v[cases[i].whole * 48] < 100 && v[cases[i].whole * 48 + 3] > 100, "form %d", p.form);
+        cr_expect(v[cases[i].whole * 48] < 100 && v[cases[i].whole * 48 + (tall ? 12 : 3)] > 100, "form %d", p.form);
         free(v);
     }
 }

@@ -239,6 +239,24 @@ Test(plan, model_and_profile_rows)
     EXPECT_ROW(MODEL, dop_plan_model, 0, name, 1u << 30, "a string of the model row");
     EXPECT_ROW(MODEL, dop_plan_model, 0, kernel_path, UINT32_MAX, "a string of the model row");
     EXPECT_ROW(MODEL, dop_plan_model, 0, temperature, (float)(0.0 / 0.0 * 0), "sampling defaults are not numbers");
+    /* the largest ids, and room for adapters at its limits */
+    EXPECT_ROW(MODEL, dop_plan_model, 0, bos_id, TOY_VOCAB - 1, NULL);
+    EXPECT_ROW(MODEL, dop_plan_model, 0, end_ids[0], TOY_VOCAB - 1, NULL);
+    dop_plan_model *m = PB_AT(&b, MODEL, dop_plan_model, 0), none = *m;
+    m->adapters = m->adapter_uses = 1;
+    EXPECT_ROW(MODEL, dop_plan_model, 0, adapter_rank, 0, "room for 1 adapters of rank 0");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, adapter_rank, 1, "no factors of 1 adapters of rank 1");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, adapter_rank, 512, "no factors of 1 adapters of rank 512");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, adapter_rank, 513, "room for 1 adapters of rank 513");
+    m->adapter_rank = 8;
+    m->adapter_uses = DOP_PLAN_MAX_USES;
+    EXPECT_ROW(MODEL, dop_plan_model, 0, adapters, 64, "no factors of 64 adapters of rank 8");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, adapters, 65, "room for 65 adapters of rank 8");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, adapter_uses, DOP_PLAN_MAX_USES + 1, "room for 1 adapters of rank 8");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, adapter_uses, 0, "room for 1 adapters of rank 8");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, tied, 2, "room for 1 adapters of rank 8");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, tied, 1, "no factors of 1 adapters of rank 8");
+    *m = none;
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, name, UINT32_MAX, "the name of profile 0");
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, subgroup, 12, "subgroup size of 12");
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, matrix, 0x1101010, "profile 0 has matrix units of shape 0x1101010");

@@ -577,6 +577,46 @@ Test(ordering, a_probe_takes_as_many_positions_as_it_reads)
     cr_assert_gt(bytes[1][3], bytes[1][0]);
 }
 
+/* Two arguments that name one state need as many of its rows as the longer one has, in either order. */
+Test(ordering, a_probe_holds_the_longer_piece_of_a_state)
+{
+    dop_sequence *s = open_long(1000);
+    const dop_plan *p = &s->model->plan;
+    bool *slots = calloc(p->n_slots, sizeof *slots);
+    dop_plan_arg *args = calloc(p->n_args + 2, sizeof *args), *of = NULL;
+    uint32_t schedule = 0;
+    memcpy(args + 1, p->args, p->n_args * sizeof *args);
+    for (uint32_t i = 1; i <= p->n_args; i++)
+        of = args[i].slot == 1 && (!of || args[i].size > of->size) ? &args[i] : of;
+    cr_assert(slots && of);
+    slots[1] = true;
+    const dop_plan_arg shorter = {.slot = 1, .offset = of->offset, .size = of->size / 2},
+                       none = {.slot = DOP_ARG_NUMBERS};
+    uint64_t held[3] = {0};
+    for (uint32_t i = 0; i < 3; i++) { /* without the shorter one, with it first, and last */
+        dop_plan two = *p;
+        dop_memory m = {0};
+        dop_diag diag = {0};
+        const dop_memory_use use = {.slots = slots, .schedules = &schedule, .n = 1, .positions = 20};
+        const dop_log quiet = {0};
+        args[0] = i == 1 ? shorter : none;
+        args[p->n_args + 1] = i == 2 ? shorter : none;
+        two.args = args;
+        two.n_args = p->n_args + 2;
+        cr_assert_eq(dop_memory_place(&s->model->device, &two, &use, &quiet, &diag, &m), DOP_OK, "%s", diag.message);
+        cr_assert(m.n_pieces > 0 && m.pieces[0].slot == 1 && m.pieces[0].from == of->offset);
+        held[i] = m.pieces[0].size;
+        dop_memory_destroy(&m);
+    }
+    cr_expect_geq(held[0], 20 * (of->size / p->slots[1].rows));
+    cr_expect_lt(held[0], of->size);
+    cr_expect(held[1] == held[0] && held[2] == held[0], "%llu, %llu and %llu bytes", (unsigned long long)held[0],
+              (unsigned long long)held[1], (unsigned long long)held[2]);
+    free(slots);
+    free(args);
+    close_model(s);
+}
+
 /* Where memory for a probe is missing, nobody knows, and barriers are right. */
 Test(ordering, no_room_for_a_probe)
 {

@@ -394,11 +394,38 @@ go_on_by_barriers(dop_sequence *s)
     OK(dop_sequence_feed(s, &last, 1, &diag));
 }
 
+/* The dispatch of all stages reads and writes what its stages do, together. */
+static void
+check_traffic(void)
+{
+    dop_plan p;
+    uint32_t n = 0;
+    OK(dop_plan_open(plan.path, &diag, &p));
+    for (uint32_t i = 0; i < p.n_schedules; i++) {
+        const dop_plan_schedule *d = &p.schedules[i];
+        const dop_plan_dispatch *whole = &p.dispatches[d->first_dispatch];
+        uint64_t reads = 0, writes = 0;
+        for (uint32_t k = 0; k < d->n_stages; k++) {
+            const dop_plan_dispatch *stage = &p.dispatches[d->first_stage + k];
+            cr_expect(stage->bytes_read > 0 && stage->bytes_written > 0, "stage %u", k);
+            reads += stage->bytes_read;
+            writes += stage->bytes_written;
+        }
+        cr_expect(d->n_stages == 0 || (whole->bytes_read == reads && whole->bytes_written == writes),
+                  "%llu and %llu bytes instead of %llu and %llu", (unsigned long long)whole->bytes_read,
+                  (unsigned long long)whole->bytes_written, (unsigned long long)reads, (unsigned long long)writes);
+        n += d->n_stages > 1;
+    }
+    cr_expect_gt(n, 0);
+    dop_plan_close(&p);
+}
+
 Test(recurrent, a_step_that_stalls_is_run_again)
 {
     uint32_t all[CTX];
     float logits[2][VOCAB];
     make(true);
+    check_traffic();
     prompt(all, 9);
     expect(all, 9, CTX - 9);
     for (uint32_t i = 0; i < 4; i++) {

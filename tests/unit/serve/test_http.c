@@ -153,11 +153,20 @@ Test(http, what_servers_could_read_in_two_ways_is_refused)
     memset(large, 'a', sizeof large);
     memcpy(large, "GET /", 5);
     cr_assert_eq(status_of(large, sizeof large), 431);
-    size_t n = (size_t)sprintf(large, GET);
-    for (int i = 0; i < DOP_HTTP_MAX_FIELDS + 1; i++)
-        n += (size_t)sprintf(large + n, "a: b\r\n");
-    n += (size_t)sprintf(large + n, "\r\n");
-    cr_assert_eq(status_of(large, n), 431);
+    for (int more = 0; more < 2; more++) { /* GET has one field */
+        size_t n = (size_t)sprintf(large, GET);
+        for (int i = 0; i < DOP_HTTP_MAX_FIELDS - 1 + more; i++)
+            n += (size_t)sprintf(large + n, "a: b\r\n");
+        n += (size_t)sprintf(large + n, "\r\n");
+        cr_expect_eq(status_of(large, n), more ? 431 : 200, "%d fields", DOP_HTTP_MAX_FIELDS + more);
+    }
+    for (int more = 0; more < 2; more++) {
+        size_t n = (size_t)sprintf(large, GET "a: ");
+        memset(large + n, 'b', sizeof large - n);
+        memcpy(large + DOP_HTTP_MAX_HEAD - 4 + more, "\r\n\r\n", 4);
+        cr_expect_eq(status_of(large, (size_t)DOP_HTTP_MAX_HEAD + (size_t)more), more ? 431 : 200, "%d bytes",
+                     DOP_HTTP_MAX_HEAD + more);
+    }
 }
 
 /* Reads a body that comes in pieces; NULL: it is refused. */
@@ -187,8 +196,24 @@ unchunk(const char *text, size_t piece, bool *out_done)
     return NULL;
 }
 
+/* An extension or a trailer of n characters. */
+static bool
+skips(bool trailer, int n)
+{
+    static char text[DOP_HTTP_MAX_TRAILER + 100], row[DOP_HTTP_MAX_TRAILER + 10];
+    bool done = false;
+    memset(row, 'x', sizeof row);
+    snprintf(text, sizeof text, trailer ? "0\r\n%.*s\r\n\r\n" : "0;%.*s\r\n\r\n", n, row);
+    char *body = unchunk(text, 100, &done);
+    free(body);
+    return body && done;
+}
+
 Test(http, chunks)
 {
+    /* The first character of a trailer's line is not counted. */
+    cr_expect(skips(false, DOP_HTTP_MAX_TRAILER) && !skips(false, DOP_HTTP_MAX_TRAILER + 1));
+    cr_expect(skips(true, DOP_HTTP_MAX_TRAILER + 1) && !skips(true, DOP_HTTP_MAX_TRAILER + 2));
     static const struct {
         const char *text, *body; /* body NULL: refused; "-": not complete */
     } cases[] = {

@@ -1,7 +1,7 @@
 /* Grammars and schemas of tests/grammar/corpus.json: every text that random picks among the allowed tokens make is valid, as
  * an independent reading of the schema, or a regular expression, says; and what is refused says why. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "tests/unit/tokenizer_util.h"
+#include "tests/unit/grammar_util.h"
 #include "text/import/tokenizer_hf.h"
 
 #include "runtime/sample/sampling.h"
@@ -435,21 +435,47 @@ Test(grammar, grammars)
     cr_assert_geq(i, 20);
 }
 
+/* A schema that allows nothing allows nothing as one of two either: only the other one's texts are written.  Returns false for a
+ * schema that is refused for its form. */
+static bool
+only_the_other(dop_vocab *bytes, json_t *schema, const char *shown)
+{
+    static const char *const others[] = {"1",    "-2.5", "\"x\"", "\"aa\"", "null",
+                                         "true", "[]",   "[1]",   "{}",     "{\"a\":1}"};
+    dop_grammar *g;
+    dop_diag diag = {0};
+    size_t at;
+    json_t *both = json_pack("{s:[O, {s:s}]}", "anyOf", schema, "const", "only");
+    const bool made = dop_grammar_from_schema(bytes, both, NULL, NULL, 0, NULL, &diag, &g) == DOP_OK;
+    json_decref(both);
+    if (!made)
+        return false;
+    cr_expect(util_accepts(g, "\"only\"", 6, &at), "%s", shown);
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        cr_expect(!util_accepts(g, others[k], strlen(others[k]), &at), "%s allows %s", shown, others[k]);
+    dop_grammar_release(g);
+    return true;
+}
+
 Test(grammar, refused)
 {
-    size_t i;
+    size_t i, n_nothing = 0;
     json_t *entry;
     dop_grammar *g;
+    util_bytes bytes = util_bytes_make(0);
     json_array_foreach(json_object_get(corpus, "refused"), i, entry)
     {
         dop_diag diag = {0};
-        const json_t *schema = json_object_get(entry, "schema");
+        json_t *schema = json_object_get(entry, "schema");
         const char *says = json_string_value(json_object_get(entry, "says"));
         char *shown = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
         cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, 0, NULL, &diag, &g), DOP_E_INPUT, "%s", shown);
         cr_assert(strstr(diag.message, says), "%s: \"%s\" instead of \"%s\"", shown, diag.message, says);
+        n_nothing += !strstr(shown, "$ref") && only_the_other(bytes.vocab, schema, shown);
         free(shown);
     }
+    util_bytes_free(&bytes);
+    cr_expect_geq(n_nothing, 18, "%zu", n_nothing);
     json_array_foreach(json_object_get(corpus, "wrong"), i, entry)
     {
         dop_diag diag = {0};
@@ -460,6 +486,37 @@ Test(grammar, refused)
                       diag.column == json_integer_value(json_object_get(entry, "column")),
                   "%s: %ld:%ld %s", text, diag.line, diag.column, diag.message);
     }
+}
+
+/* Quoted texts of calls: an escape of four kinds, no control characters, and no mark inside; with a long mark anything up to it. */
+Test(grammar, quoted_texts)
+{
+    static const struct {
+        const char *mark, *text;
+        bool good;
+    } rows[] = {
+        {"'", "'ab \xc3\xa9\"'", true}, {"'", "''", true},
+        {"'", "'\\n\\t\\\\\\''", true}, {"'", "'\x7f'", true},
+        {"'", "'a\nb'", false},         {"'", "'\x1f'", false},
+        {"'", "'\x01'", false},         {"'", "'a'b'", false},
+        {"'", "'\\q'", false},          {"'", "'ab", false},
+        {"'", "'\\'", false},           {"\"", "\"a'\"", true},
+        {"\"", "\"a\t\"", false},       {"<|>", "<|>a\n'<|<|>", true},
+        {"<|>", "<|>a<|>b<|>", false},  {"<|>", "<|>a<|", false},
+    };
+    util_bytes bytes = util_bytes_make(0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_grammar *g;
+        dop_diag diag = {0};
+        size_t at;
+        json_t *part = json_pack("{s:s}", "string", rows[i].mark);
+        cr_assert_eq(dop_grammar_from_parts(bytes.vocab, part, NULL, &diag, &g), DOP_OK, "%s", diag.message);
+        cr_expect_eq(util_accepts(g, rows[i].text, strlen(rows[i].text), &at), rows[i].good, "row %zu: %s", i,
+                     rows[i].text);
+        dop_grammar_release(g);
+        json_decref(part);
+    }
+    util_bytes_free(&bytes);
 }
 
 Test(grammar, unenforced)

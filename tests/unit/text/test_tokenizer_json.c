@@ -3,7 +3,7 @@
 #include "text/import/tokenizer_facts.h"
 #include "text/import/tokenizer_json.h"
 
-/* A tokenizer of characters: every ASCII letter and some marks are tokens, "ab" and "abc" and "\u2581a" are merged. */
+/* A tokenizer of characters: every ASCII letter and some marks are tokens, "ab", "abc", "\u2581a" and "ab\u2581" are merged. */
 static dop_status
 make(const char *normalizer, const char *pre, const char *decoder, const char *added, dop_diag *diag,
      dop_tokenizer **out)
@@ -14,11 +14,11 @@ make(const char *normalizer, const char *pre, const char *decoder, const char *a
                    " \"decoder\": %s, \"model\": {\"type\": \"BPE\", \"unk_token\": \"?\", \"fuse_unk\": false,"
                    " \"vocab\": {\"?\": 0, \"\xe2\x96\x81\": 1, \"ab\": 2, \"abc\": 3, \"\xe2\x96\x81"
                    "a\": 4, \"\xc3\xa9\": 5,"
-                   " \"-\": 6, \" \": 7, \"1\": 8, \"2\": 9, \".\": 10",
+                   " \"-\": 6, \" \": 7, \"1\": 8, \"2\": 9, \".\": 10, \"ab\xe2\x96\x81\": 11",
                    added, normalizer, pre, decoder);
     for (int c = 'a'; c <= 'z'; c++)
         dop_buf_printf(&b, ", \"%c\": %d", c, 100 + c - 'a');
-    dop_buf_puts(&b, "}, \"merges\": [\"a b\", [\"ab\", \"c\"], \"\xe2\x96\x81 a\"]}}");
+    dop_buf_puts(&b, "}, \"merges\": [\"a b\", [\"ab\", \"c\"], \"\xe2\x96\x81 a\", \"ab \xe2\x96\x81\"]}}");
     dop_status st = dop_tokenizer_from_json("t.json", b.data, b.size, NULL, diag, out);
     dop_buf_finish(&b);
     return st;
@@ -98,6 +98,13 @@ Test(tokenizer_json, normalizers_and_pre_tokenizers)
         {"null", "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"prepend_scheme\": \"never\"}", "ab a",
          "2 4"},
         {"null", "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"add_prefix_space\": true}", "a", "4"},
+        /* only without a split are merges found that cross words */
+        {"null", "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"prepend_scheme\": \"never\"}", "ab c",
+         "2 1 102"},
+        {"null",
+         "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"prepend_scheme\": \"never\", \"split\": "
+         "false}",
+         "ab c", "11 102"},
         {"null", "{\"type\": \"Split\", \"pattern\": {\"String\": \"b\"}, \"behavior\": \"Isolated\"}", "abc",
          "100 101 102"},
         {"null", "{\"type\": \"Split\", \"pattern\": {\"String\": \"b\"}, \"behavior\": \"Removed\"}", "abc",
