@@ -31,72 +31,22 @@ find . -mindepth 1 -maxdepth 1 ! -name '.*' ! -name 'build' ! -name 'build-*' -p
     grep -vxE '(README|CONTRIBUTING|SECURITY|CHANGELOG)\.md|LICENSE|CMake(Lists\.txt|Presets\.json)' |
     none "nothing else at the top level"
 
-# ---- rooms and circles (quoted includes are written from the root) -----------------------------------------------------
-# A folder, and what its files may use beside itself: folders above it here, and what these may use (layout.awk).
-cat >"$WORK/rooms" <<'end'
-include/doppler
-include/doppler include/doppler
-base                    include/doppler
-base/encoding           base
-base/json               base/encoding
-base/yaml               base/json
-base/format             base/yaml
-base/storage            base
-base/program            base
-ir                      base/storage
-passes                  ir
-kernels/nest            base
-kernels                 ir kernels/nest
-include/doppler include/doppler
-plan            base/json base/storage include/doppler
-runtime/device          plan
-runtime/sample          plan
-runtime/cache           base
-runtime/model           runtime/device runtime/sample
-runtime/parts/lead      runtime/model runtime/cache
-base/format         base/format
-runtime/step            runtime/parts/lead base/format
-text/jinja      base/json
-text            text/jinja include/doppler base/program
-text/grammar    text
-text/schema text/grammar
-media           base
-runtime/library         base/format runtime/step media text/schema
-runtime/parts           runtime/library
-text/import    base/format base/json text
-frontend/families
-frontend/facts          ir base/yaml text/import frontend/families
-frontend/vision  frontend/facts media
-frontend/gguf    frontend/facts frontend/vision media
-frontend/hf      frontend/facts text/import frontend/vision media
-frontend/rdrr    frontend/facts
-frontend/diffusion frontend/hf
-frontend         frontend/diffusion frontend/gguf frontend/rdrr base/format
-frontend/build          frontend/facts
-compiler/target         ir base/yaml runtime/device
-compiler/pack           frontend/build kernels
-compiler/schedule       compiler/pack compiler/target frontend passes kernels
-compiler/write          compiler/schedule
-compiler/report         compiler/write base/program
-compiler/parts          compiler/report
-tools/bench   runtime/step base/program public
-tools/profile tools/bench public
-tools/check   runtime/step ir base/program public
-tools/imatrix tools/check public
-serve/engine    runtime/library public
-serve/api       serve/engine base/program public
-serve/protocols serve/api public
-serve           serve/protocols public
-runtime/parts/mpi       runtime/parts
-tools/doppler-exec/common  runtime/library text/import include/doppler public
-tools/doppler-exec/client  include/doppler =runtime/sample =text =tools/doppler-exec/common base/program base/json public
-media/audio     media
-tools/fetch           base base/json
-tools/doppler-exec/on_demand   tools/doppler-exec/common runtime/parts/lead include/doppler tools/fetch public
-tools/doppler-exec         tools/doppler-exec/on_demand tools/doppler-exec/client tools/doppler-exec/common serve runtime/parts/mpi public
-tools/doppler-exec         tools/profile tools/check tools/imatrix
-compiler/library        compiler/parts include/doppler runtime/model
-tools/dopplerc        compiler/library tools/bench
+# ---- modules and circles (quoted includes are written from the root) ---------------------------------------------------
+# A module, and what its files may use in addition to itself: modules above it here, and what these may use (layout.awk).
+cat >"$WORK/modules" <<'end'
+include
+base                        include
+plan                        base
+ir                          base
+passes                      ir
+kernels                     base ir
+text                        base include
+media                       base include
+frontend                    base ir text media
+runtime                     base include plan text media
+compiler                    base include plan ir passes kernels text frontend =runtime/device/probe.h =runtime/model/info.h
+serve                       base include plan text media runtime
+tools                       include base plan ir passes kernels text media frontend runtime compiler serve
 hook dop_replay_observer
 hook dop_job_task
 hook dop_task_writer
@@ -182,7 +132,7 @@ tools/bench                 runtime/step base/program public
 tools/profile               tools/bench public
 tools/check                 runtime/step ir/interp ir/syntax base/program public
 tools/imatrix               tools/check public
-tools/fetch                 base
+tools/fetch                 base base/json
 tools/doppler-exec/common   runtime/library text/import public
 tools/doppler-exec/client   include =runtime/sample =text/chat =text/tokenizer =tools/doppler-exec/common base/program base/json public
 tools/doppler-exec/on_demand tools/doppler-exec/common runtime/parts/lead tools/fetch public
