@@ -65,7 +65,7 @@ compiler/model          ir base/read compiler/import/text compiler/model/familie
 compiler/import/vision  compiler/model runtime/media
 compiler/import/gguf    compiler/model compiler/import/vision runtime/media
 compiler/import/hf      compiler/model compiler/import/text compiler/import/vision runtime/media
-compiler/import/rdrr    compiler/model
+compiler/import/rdrr    compiler/model compiler/import/hf
 compiler/import/diffusion compiler/import/hf
 compiler/import         compiler/import/diffusion compiler/import/gguf compiler/import/rdrr runtime/adapter
 compiler/build          compiler/model

@@ -293,8 +293,8 @@ typedef struct check {
     const char *values;
 } check;
 
-/* Returns the value that a rule's NAME=VALUE asks about, or another one that is given where the option has several values.  NULL: the
- * option has none. */
+/* Returns the value of an option for a rule's NAME=VALUE.  Of several values it is the one that equals `asked` (`len` characters), or the
+ * last if none does.  NULL: the option has no value. */
 static const char *
 value_of(const check *c, const dop_option *o, const char *asked, size_t len)
 {

@@ -8,6 +8,7 @@
 #include "compiler/import/hf/vision.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "compiler/model/import.h"
+#include "compiler/schedule/kernel_path.h"
 #include "ir/text.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -281,4 +282,14 @@ fuzz_rdrr(const uint8_t *data, size_t size)
     }
     json_decref(root);
     load(dir);
+    dop_arena arena;
+    dop_checkpoint m;
+    dop_kernel_path p;
+    dop_diag diag = {0};
+    dop_arena_init(&arena);
+    if (dop_checkpoint_load(dir, &arena, &diag, &m) == DOP_OK) {
+        fuzz_check(dop_kernel_path_of_model(&m, ".", &arena, &diag, &p), &diag);
+        dop_checkpoint_finish(&m);
+    }
+    dop_arena_finish(&arena);
 }

@@ -1,10 +1,9 @@
-/* RDRR directories: shards opened and verified, tensors to canonical weights. */
+/* RDRR directories: tensors to canonical weights. */
 #include "compiler/import/rdrr/rdrr.h"
 #include "compiler/model/leftovers.h"
 
 #include "ir/interp.h" /* dop_decode_row */
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,17 +31,34 @@ wrong_shape(const dop_rdrr *r, const dop_rdrr_tensor *t, const dop_weight_need *
                        got, want);
 }
 
+/* The tensor of a product after pooling, or of its bias; NULL: the role is neither. */
+static const char *
+dense_name(const dop_rdrr *r, dop_role role)
+{
+    static const dop_role roles[DOP_MAX_DENSE][2] = {
+        {DOP_W_dense1, DOP_W_dense1_bias}, {DOP_W_dense2, DOP_W_dense2_bias}, {DOP_W_dense3, DOP_W_dense3_bias}};
+    for (int i = 0; i < DOP_MAX_DENSE; i++)
+        for (int k = 0; k < 2; k++)
+            if (role == roles[i][k])
+                return r->dense[i][k];
+    return NULL;
+}
+
 /* Finds the tensor for a weight, and checks its description. */
 static dop_status
 find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
 {
     const dop_tensor_name *n = dop_find_tensor_name(r->more_names, dop_hf_names_common, need->role);
+    const char *dense = dense_name(r, need->role);
     char name[256];
     if (need->rank == 3)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "a mixture of experts is not supported");
-    if (!n)
+    if (!n && !dense)
         return DOP_FAIL_IN(r->diag, DOP_E_INTERNAL, r->path, "no tensor name for %s", dop_role_name(need->role));
-    dop_hf_full_name(r->prefix, "layers.", need, n->source, name, sizeof name);
+    if (dense)
+        snprintf(name, sizeof name, "%s", dense);
+    else
+        dop_hf_full_name(r->prefix, "layers.", need, n->source, name, sizeof name);
     const dop_rdrr_tensor *t = dop_rdrr_find(r, name);
     if (!t)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s is missing", name);
@@ -72,11 +88,10 @@ leftovers(const dop_rdrr *r)
                        .facts = "the manifest",
                        .layer_prefix = "layers.",
                        .layers_key = "architecture.numLayers"};
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; st == DOP_OK && i < r->n_tensors; i++)
+    for (uint32_t i = 0; i < r->n_tensors; i++)
         if (!r->tensors[i].taken)
-            st = dop_leftovers_add(&l, r->tensors[i].name, r->tensors[i].rank, r->path);
-    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+            TRY(dop_leftovers_add(&l, r->tensors[i].name, r->tensors[i].rank, r->path));
+    return dop_leftovers_finish(&l);
 }
 
 static dop_status
@@ -89,90 +104,13 @@ check_use(void *user, const dop_weight_need *need)
 dop_status
 dop_rdrr_check_tensors(dop_rdrr *r)
 {
-    dop_status st = dop_arch_each_weight(&r->model->arch, check_use, r);
-    return st == DOP_OK ? leftovers(r) : st;
+    if (r->family)
+        return dop_rdrr_check_family(r);
+    TRY(dop_arch_each_weight(&r->model->arch, check_use, r));
+    return leftovers(r);
 }
 
-/* ---- shards ------------------------------------------------------------------------------------------------------- */
-
-static dop_status
-verify(const dop_rdrr *r, uint32_t i, const char *path, const dop_map *map)
-{
-    const dop_rdrr_shard *s = &r->shards[i];
-    uint8_t digest[EVP_MAX_MD_SIZE];
-    char hex[65] = {0};
-    unsigned n = 0;
-    if (map->size != s->size)
-        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, path, "shard %u has %llu bytes, the manifest says %llu", i,
-                           (unsigned long long)map->size, (unsigned long long)s->size);
-    if (s->algorithm != DOP_RDRR_SHA256)
-        return DOP_OK;
-    if (!EVP_Digest(map->data, (size_t)map->size, digest, &n, EVP_sha256(), NULL) || n != 32)
-        return DOP_FAIL_IN(r->diag, DOP_E_INTERNAL, path, "cannot compute a sha256");
-    for (unsigned k = 0; k < 32; k++)
-        snprintf(hex + 2 * k, 3, "%02x", digest[k]);
-    if (strcmp(hex, s->hash) != 0)
-        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, path,
-                           "shard %u does not have the sha256 that the manifest states: damaged, download it again", i);
-    return DOP_OK;
-}
-
-/* Opens a shard at its first use. */
-static dop_status
-open_shard(dop_rdrr *r, uint32_t i)
-{
-    dop_weights *w = &r->model->weights;
-    if (r->shards[i].data)
-        return DOP_OK;
-    char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, r->shards[i].file);
-    if (w->n_maps == w->cap_maps) {
-        uint32_t cap = w->cap_maps ? 2 * w->cap_maps : 16;
-        dop_map *maps = realloc(w->maps, cap * sizeof *maps);
-        if (!maps)
-            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
-        w->maps = maps;
-        w->cap_maps = cap;
-    }
-    dop_map *map = &w->maps[w->n_maps];
-    dop_status st = path ? dop_map_open(path, r->diag, map) : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
-    if (st != DOP_OK)
-        return st;
-    w->n_maps++;
-    r->shards[i].data = map->data;
-    if (r->shards[i].algorithm == DOP_RDRR_BLAKE3 && !r->unverified) {
-        r->unverified = true;
-        st = dop_checkpoint_note(r->model, "shards not verified: their hashes are blake3, only sha256 is checked",
-                                 r->diag);
-    }
-    return st == DOP_OK ? verify(r, i, path, map) : st;
-}
-
-/* Gives a tensor's bytes in one piece: where they lie, or a copy where they are spread over shards. */
-static dop_status
-gather(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t **out)
-{
-    uint8_t *copy = NULL;
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < t->n_spans; i++) {
-        dop_status st = open_shard(r, t->spans[i].shard);
-        if (st != DOP_OK)
-            return st;
-    }
-    if (t->n_spans == 1) {
-        *out = r->shards[t->spans[0].shard].data + t->spans[0].offset;
-        return DOP_OK;
-    }
-    copy = dop_arena_alloc(r->arena, (size_t)t->size);
-    if (!copy)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory for tensor %s (%llu bytes)", t->name,
-                        (unsigned long long)t->size);
-    for (uint32_t i = 0; i < t->n_spans; i++) {
-        memcpy(copy + at, r->shards[t->spans[i].shard].data + t->spans[i].offset, (size_t)t->spans[i].size);
-        at += t->spans[i].size;
-    }
-    *out = copy;
-    return DOP_OK;
-}
+/* ---- weights ------------------------------------------------------------------------------------------------------ */
 
 /* Makes w f32 from quantized blocks that do not run along its rows, and so cannot be used in place. */
 static dop_status
@@ -208,11 +146,8 @@ fill(void *user, const dop_weight_need *need)
     dop_rdrr *r = user;
     use u;
     const uint8_t *data = NULL;
-    dop_status st = find_use(r, need, &u);
-    if (st == DOP_OK)
-        st = gather(r, u.tensor, &data);
-    if (st != DOP_OK)
-        return st;
+    TRY(find_use(r, need, &u));
+    TRY(dop_rdrr_gather(r, u.tensor, &data));
     const dop_rdrr_tensor *t = u.tensor;
     const dop_type_info *type = dop_type_of(t->type);
     dop_weight w = {.name = need->name,
@@ -231,9 +166,9 @@ fill(void *user, const dop_weight_need *need)
         w.col_stride = (uint64_t)need->rows * type->bytes;
     } else if (type->kind == DOP_KIND_QUANT &&
                (u.swapped || (t->layout == DOP_RDRR_FLAT && need->cols % type->block != 0))) {
-        st = unpack(r, &u, data, &w);
+        TRY(unpack(r, &u, data, &w));
     }
-    return st == DOP_OK ? dop_weights_add(&r->model->weights, &w, r->arena, r->diag) : st;
+    return dop_weights_add(&r->model->weights, &w, r->arena, r->diag);
 }
 
 /* Opens and verifies the shards that are needed and fills model->weights. */
@@ -241,12 +176,12 @@ static dop_status
 find_weights(dop_rdrr *r)
 {
     dop_weights *w = &r->model->weights;
-    dop_status st = dop_rdrr_check_tensors(r);
-    if (st == DOP_OK)
-        st = dop_arch_each_weight(&r->model->arch, fill, r);
-    if (st == DOP_OK)
-        st = dop_weights_seal(w, r->diag);
-    return st == DOP_OK ? dop_arch_check_weights(&r->model->arch, w, r->path, r->diag) : st;
+    TRY(dop_rdrr_check_tensors(r));
+    if (r->family)
+        return dop_rdrr_import_family(r, NULL, r->model);
+    TRY(dop_arch_each_weight(&r->model->arch, fill, r));
+    TRY(dop_weights_seal(w, r->diag));
+    return dop_arch_check_weights(&r->model->arch, w, r->path, r->diag);
 }
 
 dop_status
@@ -261,7 +196,7 @@ dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m)
         st = dop_rdrr_config(&r);
     if (st == DOP_OK)
         st = dop_rdrr_path(&r);
-    if (st == DOP_OK)
+    if (st == DOP_OK && !r.family)
         st = dop_arch_check(&m->arch, r.path, diag);
     if (st == DOP_OK)
         st = find_weights(&r);

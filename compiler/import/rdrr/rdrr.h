@@ -12,6 +12,14 @@
 
 enum { DOP_RDRR_MAX_RANK = 8 };
 
+/* Returns from the calling function if `call` failed. */
+#define TRY(call)                      \
+    do {                               \
+        const dop_status st_ = (call); \
+        if (st_ != DOP_OK)             \
+            return st_;                \
+    } while (0)
+
 typedef enum dop_rdrr_hash { DOP_RDRR_SHA256, DOP_RDRR_BLAKE3 } dop_rdrr_hash;
 
 typedef struct dop_rdrr_shard {
@@ -39,11 +47,23 @@ typedef struct dop_rdrr_tensor {
     uint64_t shape[DOP_RDRR_MAX_RANK];
     uint64_t size;
     dop_rdrr_layout layout;
-    bool transformed; /* the tensor has a sourceTransform: its bytes are not what dtype says */
-    bool taken;       /* a weight uses it */
+    bool transformed;               /* the tensor has a sourceTransform: its bytes are not what dtype says */
+    struct dop_rdrr_scales *scales; /* the sourceTransform is 4-bit integers with a scale per row; NULL: it is not */
+    bool taken;                     /* a weight uses it */
     uint32_t n_spans;
     dop_rdrr_span *spans;
 } dop_rdrr_tensor;
+
+/* Scales of the rows of a tensor of 4-bit integers. */
+typedef struct dop_rdrr_scales {
+    dop_rdrr_tensor tensor; /* where the scales lie: an f32 for each row */
+    bool is_signed;         /* integers are stored as two's complement; otherwise plus 8 */
+} dop_rdrr_scales;
+
+/* The sections of a manifest's model part. */
+typedef struct dop_rdrr_sections {
+    dop_json arch, inference, attention, norm, ffn, rope, output, pattern;
+} dop_rdrr_sections;
 
 typedef struct dop_rdrr {
     const char *dir;
@@ -58,8 +78,14 @@ typedef struct dop_rdrr {
     bool unverified;          /* a shard's hash was of a kind that is not checked, and the model's note says so */
     dop_rdrr_tensor *tensors; /* sorted by name */
     uint32_t n_tensors;
-    dop_layer layer;    /* what all layers share; copied to each layer before what differs is read */
-    const char *prefix; /* prefix of tensor names */
+    dop_layer layer;                     /* what all layers share; copied to each layer before what differs is read */
+    const bool *sliding;                 /* [layers] the layer is of type sliding_attention */
+    dop_arch stated;                     /* with `family`: the manifest's facts outside of layers */
+    const char *family;                  /* family that the Hugging Face importer reads (family.c); NULL: none */
+    json_t *config;                      /* with `family`: config.json that it reads; owned */
+    bool failed;                         /* there was no memory for a field of `config` */
+    const char *dense[DOP_MAX_DENSE][2]; /* tensors of the products after pooling: matrix, and bias or NULL */
+    const char *prefix;                  /* prefix of tensor names */
     const dop_tensor_name *more_names;
 } dop_rdrr;
 
@@ -73,6 +99,22 @@ dop_status dop_rdrr_config(dop_rdrr *r);
 dop_status dop_rdrr_path(dop_rdrr *r);
 /* Checks that every tensor the facts call for is described correctly; opens no shard. */
 dop_status dop_rdrr_check_tensors(dop_rdrr *r);
+/* shards.c: gives a tensor's bytes in one piece: where they lie, or a copy where they are spread over shards. */
+dop_status dop_rdrr_gather(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t **out);
+
+/* family.c, for a model with r->family.  import_family: reads facts and tensors into m; instead: bytes in place of those of every tensor,
+ * so that no shard is opened (NULL: none).  Fails if a fact that the manifest states differs from the family's.  check_family: imports
+ * into a checkpoint that is dropped, without opening a shard. */
+dop_status dop_rdrr_import_family(dop_rdrr *r, const uint8_t *instead, dop_checkpoint *m);
+dop_status dop_rdrr_check_family(dop_rdrr *r);
+/* config.c.  open_sections: opens the sections.  read_rope: reads the rotary embedding of full layers, or of those that slide (`local`);
+ * head_dim: values of a head. */
+dop_status dop_rdrr_open_sections(dop_rdrr *r, dop_rdrr_sections *s);
+dop_status dop_rdrr_read_rope(dop_rdrr *r, const dop_json *j, bool local, uint32_t head_dim, dop_rope *rope);
+
+/* Fails if an object (absent: none) has a member that is neither a key of facts.def nor one of `words` and is set: not null, false, 0 or
+ * empty. */
+dop_status dop_rdrr_known(const dop_json *j, const char *words);
 
 const dop_rdrr_tensor *dop_rdrr_find(const dop_rdrr *r, const char *name);
 /* The tensor of layer 0 whose name, without prefix and layer, is `name`; NULL: there is none. */
