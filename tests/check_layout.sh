@@ -65,7 +65,7 @@ frontend/facts          ir base/yaml text/import frontend/families
 frontend/vision  frontend/facts media
 frontend/gguf    frontend/facts frontend/vision media
 frontend/hf      frontend/facts text/import frontend/vision media
-frontend/rdrr    frontend/facts
+frontend/rdrr    frontend/facts frontend/hf
 frontend/diffusion frontend/hf
 frontend         frontend/diffusion frontend/gguf frontend/rdrr base/format
 frontend/build          frontend/facts
