@@ -58,7 +58,9 @@ checked() { # OPTION...
 for file in "$SRC"/examples/kernel-paths/*.yaml; do
     name=$(basename "$file" .yaml)
     # By default one of each kind: of those that are left out others are compiled and run below, and in golden.agreement.
-    [ -n "$whole" ] || case $name in *-dequant-f32a | *-int8a | *-portable-f32a | *-separate-norms-* | *-fused-f16a) continue ;; esac
+    [ -n "$whole" ] || case $name in
+    *-dequant-f32a* | *-int8a | *-portable-f32a | *-separate-norms-* | *-fused-f16a | f16-f* | f32-f32a | *-f32w-*) continue ;;
+    esac
     check "$name: compiles and is recorded" recorded "$name" gemma3
 done
 # Names that manifests of published models state; a file of the six serves three of them.
@@ -189,7 +191,7 @@ refused "a split cache" 1 "attention_coop can be used nowhere here: the cache is
     --target nvidia-hopper --kernel-path split.yaml
 refused "no such op" 2 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
 refused "no such kernel" 2 "no kernel zzz; known: dequant elementwise" --target tier1 --force qkv=zzz
-refused "no such path" 2 "unknown kernel path zzz; known: {gemma3-,llama-,qwen3-,}f16-fused-f16a " --target tier1 --kernel-path zzz
+refused "no such path" 2 "unknown kernel path zzz; known: {gemma2-,gemma3-,}f16-f16a{,-online} " --target tier1 --kernel-path zzz
 refused "no such family" 2 "unknown kernel path gemma-q4k-fused-f32a; known: " --target tier1 --kernel-path gemma-q4k-fused-f32a
 refused "not a family of this path" 2 "unknown kernel path llama-q4k-int8a; known: " --target tier1 --kernel-path llama-q4k-int8a
 bad layer "layer.yaml:1: error: layers: 0-9, but the model has layers 0-1" "rules: [{layers: 0-9, op: qkv, variant: gemv}]"
@@ -250,6 +252,51 @@ if [ -d "$SHARED/models/shakespeare-gemma3-rdrr" ]; then
 else
     skip "an RDRR manifest" "no data beside the project"
 fi
+
+# Manifests: a named path is followed as --kernel-path follows it, and what else a manifest asks for are rules.
+listed() { # MEMBERS [OPTION...]: the plan of a manifest with these members
+    "$TOOLS/hf_to_rdrr" "$golden/gemma3" rdrr "$1" && "$DOPPLERC" rdrr --target tier1 --chunks 8 --quiet --emit plan "${@:2}" >listing
+}
+check "a manifest without a path" listed '{}' && mv listing default
+named() { # NAME
+    listed "{\"optimizations\": {\"kernelPath\": \"$1\"}}" && mv listing named && listed '{}' --kernel-path "$1" &&
+        cmp named listing && ! cmp -s named default
+}
+for name in f32-unfused-f32a gemma2-q4k-dequant-f16a gemma3-q4k-dequant-f32a-nosubgroups ${whole:+gemma2-q4k-fused-f16a-wg128 \
+    gemma3-f16-f16a-online gemma3-q4k-dequant-f32w-f32a-online}; do
+    check "a manifest names $name" named "$name"
+done
+overruled() {
+    listed '{"optimizations": {"kernelPath": "zzz"}}' --kernel-path f32-unfused-f32a && mv listing named &&
+        listed '{}' --kernel-path f32-unfused-f32a && cmp named listing
+}
+check "--kernel-path overrules a manifest's" overruled
+asks() { # MEMBERS OPTION...: the manifest asks for what the options do
+    listed "$1" && mv listing asked && listed '{}' "${@:2}" && cmp asked listing && ! cmp -s asked default
+}
+check "preferF16KV: false" asks '{"runtimeOptimizations": {"preferF16KV": false}}' --kv f32
+check "forceKernels" asks '{"runtimeOptimizations": {"forceKernels": {"matmul": "gemv"}}}' --force matmul=gemv
+expands() {
+    listed '{"runtimeOptimizations": {"preferFusedDequant": false}}' --quant q4_k && grep -q ' dequant/' listing &&
+        listed '{"runtimeOptimizations": {"preferFusedDequant": true}}' --quant q4_k && ! grep -q ' dequant/' listing
+}
+check "preferFusedDequant" expands
+asks_wrong() { # NAME TEXT MEMBERS
+    "$TOOLS/hf_to_rdrr" "$golden/gemma3" rdrr "$3" || fail "$1"
+    check_fails "$1" 1 "$2" "$DOPPLERC" rdrr --target tier1 --quiet -o x.plan
+}
+asks_wrong "a manifest names no known path" "rdrr/manifest.json: error: optimizations.kernelPath: unknown kernel path zzz; known: \
+{gemma2-,gemma3-,}f16-f16a{,-online} " '{"optimizations": {"kernelPath": "zzz"}}'
+asks_wrong "forceKernels: no such kernel" "rdrr/manifest.json: runtimeOptimizations.forceKernels.matmul: no kernel zzz; known: dequant" \
+    '{"runtimeOptimizations": {"forceKernels": {"matmul": "zzz"}}}'
+asks_wrong "forceKernels: no such op" "rdrr/manifest.json: runtimeOptimizations.forceKernels.zzz: no region here is zzz" \
+    '{"runtimeOptimizations": {"forceKernels": {"zzz": "gemv"}}}'
+asks_wrong "forceKernels: not here" "forceKernels.attn: gemv is a kernel for gemv regions, which none of these is; possible: attention" \
+    '{"runtimeOptimizations": {"forceKernels": {"attn": "gemv"}}}'
+bad forms "forms: expected a list" "forms: online"
+refused "not a form of this path" 2 "unknown kernel path gemma3-q4k-fused-f32a-online; known: " --target tier1 \
+    --kernel-path gemma3-q4k-fused-f32a-online
+
 # --tune: what is measured here is used here, and nowhere else.
 tuned() {
     "$DOPPLERC" "$golden/llama" --tune=head --target lavapipe --chunks 1 -o tuned.yaml 2>lines &&

@@ -103,7 +103,7 @@ frontend/families           frontend/facts
 frontend/vision             frontend/families media/picture
 frontend/gguf               frontend/vision
 frontend/hf                 frontend/vision
-frontend/rdrr               frontend/families
+frontend/rdrr               frontend/hf
 frontend/diffusion          frontend/hf
 frontend                    frontend/diffusion frontend/gguf frontend/rdrr base/format
 frontend/build              frontend/facts

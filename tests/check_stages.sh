@@ -44,8 +44,8 @@ emitted() { # MODEL STAGE PATTERN
 
 report() { # MODEL
     "$DOPPLERC" "$1" --target tier1 --chunks 8 --quiet --report >report.txt && grep -q 'dispatches per layer' report.txt &&
-        "$DOPPLERC" "$1" --target tier1 --chunks 8 --quiet --report=report.json &&
-        "$DOPPLERC" "$1" --target tier1 --chunks 8 --quiet --report=report.html &&
+        "$DOPPLERC" "$1" --target tier1 --chunks 8 --quiet --report=report.json --report --report=report.html >again.txt &&
+        cmp report.txt again.txt &&
         [ "$("$TOOLS/expect" print report.json format)" = "doppler-report 1" ] &&
         [ "$("$TOOLS/expect" print report.json schedules.0.dispatches_per_layer)" -le 6 ] &&
         grep -q '<svg' report.html && grep -q '^:root {' report.html && grep -q '^const tip' report.html &&

@@ -5,7 +5,7 @@ case $1 in
 text) targets="tokenizer_json tokenizer_model tokenizer_tiktoken tokenizer_blob chat grammar schema" ;;
 models) targets="audio ggml picture image_processor hf_vision mmproj gguf hf hf_beside adapter draw_model draw_adapter safetensors rdrr target
         kernel_path tuning quant control imatrix models_file orders hub"
-    ln -s "$TOOLS/single_file" "$TOOLS/hf_to_gguf" . # for seeds.sh
+    ln -s "$TOOLS/single_file" "$TOOLS/hf_to_gguf" "$TOOLS/hf_to_rdrr" . # for seeds.sh
     ln -s "$SRC/tests/diffusion/sd15" fuzz.draws
     "$TOOLS/sound" 1 1 >fuzz.wav && "$TOOLS/speech_model" fuzz.bin tiny f16 hidden=8 heads=2 bins=1 rows=4 ctx=8 languages=0 || exit 1
     ;;

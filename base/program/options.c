@@ -31,7 +31,8 @@ dop_texts_finish(dop_texts *texts)
 static bool
 takes_value(const dop_option *o)
 {
-    return o->kind != DOP_OPT_FLAG && o->kind != DOP_OPT_OPTIONAL && o->kind != DOP_OPT_PAIRS;
+    return o->kind != DOP_OPT_FLAG && o->kind != DOP_OPT_OPTIONAL && o->kind != DOP_OPT_FILES &&
+           o->kind != DOP_OPT_PAIRS;
 }
 
 static dop_status
@@ -90,6 +91,7 @@ store(const dop_option *o, const char *shown, const char *value, void *values, d
             memcpy(field, &v, sizeof v);
         break;
     case DOP_OPT_LIST:
+    case DOP_OPT_FILES:
     case DOP_OPT_PAIRS:
         st = dop_texts_push((dop_texts *)(void *)field, value, diag);
         break;
@@ -223,7 +225,7 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
     }
     if (o->kind == DOP_OPT_FLAG && value)
         return DOP_FAIL(diag, DOP_E_USAGE, "%s takes no value", shown);
-    if (o->kind == DOP_OPT_OPTIONAL && !value)
+    if ((o->kind == DOP_OPT_OPTIONAL || o->kind == DOP_OPT_FILES) && !value)
         value = "";
     if (o->kind == DOP_OPT_PAIRS && !value) {
         const char *next = *io_i + 1 < argc ? argv[*io_i + 1] : "";
@@ -291,6 +293,22 @@ typedef struct check {
     const char *values;
 } check;
 
+/* Returns the value of an option for a rule's NAME=VALUE.  Of several values it is the one that equals `asked` (`len` characters), or the
+ * last if none does.  NULL: the option has no value. */
+static const char *
+value_of(const check *c, const dop_option *o, const char *asked, size_t len)
+{
+    const char *text = NULL;
+    if (o->kind != DOP_OPT_FILES) {
+        memcpy(&text, c->values + o->offset, sizeof text);
+        return text;
+    }
+    const dop_texts *list = (const dop_texts *)(const void *)(c->values + o->offset);
+    for (size_t i = 0; i < list->count && !(text && strlen(text) == len && memcmp(text, asked, len) == 0); i++)
+        text = list->items[i];
+    return text;
+}
+
 /* Finds the next option that is given among the names in `words` from byte *io_from on, and moves *io_from behind its name.  NULL: none
  * of them is given.  *out_shown: the option's name for error messages, with its value where `words` has NAME=VALUE. */
 static const dop_option *
@@ -304,7 +322,7 @@ next_given(const check *c, const char *words, size_t *io_from, dop_buf *out_show
         if (!o || !c->given->row[o - c->table])
             continue;
         if (name < len)
-            memcpy(&text, c->values + o->offset, sizeof text);
+            text = value_of(c, o, word + name + 1, len - name - 1);
         if (text && (strlen(text) != len - name - 1 || memcmp(text, word + name + 1, len - name - 1) != 0))
             continue;
         dop_buf_finish(out_shown);
@@ -379,7 +397,7 @@ dop_options_help(const dop_option *table, size_t n, dop_buf *out)
             at += (size_t)snprintf(left + at, sizeof left - at, "-%c%s", o->letter, o->name ? ", " : "");
         if (o->name)
             at += (size_t)snprintf(left + at, sizeof left - at, "--%s", o->name);
-        if (o->kind == DOP_OPT_OPTIONAL || o->kind == DOP_OPT_PAIRS)
+        if (o->kind != DOP_OPT_FLAG && !takes_value(o))
             snprintf(left + at, sizeof left - at, "[=%s]", o->arg);
         else if (o->kind != DOP_OPT_FLAG)
             snprintf(left + at, sizeof left - at, " %s", o->arg);

@@ -14,6 +14,7 @@ typedef enum dop_option_kind {
     DOP_OPT_COUNT,    /* uint32_t, min .. max; where min is -1, the value -1 is stored as DOP_OPTION_MINUS_1 */
     DOP_OPT_REAL,     /* double, min .. max */
     DOP_OPT_LIST,     /* dop_texts: may be given several times */
+    DOP_OPT_FILES,    /* dop_texts: OPTIONAL that may be given several times */
     DOP_OPT_PAIRS,    /* dop_texts: "" without a value; a value as --name=A+B, or as --name A+B where A+B is no file */
     DOP_OPT_POINTER,  /* no option of this program: `help` says what to use instead; also as -name */
 } dop_option_kind;

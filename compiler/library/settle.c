@@ -264,7 +264,7 @@ dop_settle_path(dop_compilation *c, const dop_target *device, dop_diag *diag)
     if (o->kernel_path) {
         st = dop_kernel_path_load(o->kernel_path, c->templates.dir, c->model.arch.n_layers, &c->arena, diag, &c->path);
     } else {
-        st = dop_kernel_path_of_model(&c->model, &c->arena, diag, &c->path);
+        st = dop_kernel_path_of_model(&c->model, c->templates.dir, &c->arena, diag, &c->path);
         if (!f16) /* the types that the model states are only a preference */
             c->path.act = c->path.kv = DOP_TYPE_none;
     }

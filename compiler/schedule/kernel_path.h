@@ -6,6 +6,7 @@
  *   name: f16-mine-f32a                what was asked for, or the file's own name, when absent
  *   about: one line for people
  *   families: [gemma3, llama]          of NAME.yaml: gemma3-NAME and llama-NAME, names that manifests use, are this file too
+ *   forms: [online]                    of NAME.yaml: NAME-online is this file too, also after a family
  *   activation: f32                    f32 or f16; --act wins
  *   kv: f16                            f16 or f32; --kv wins
  *   weights: f16                       as --quant, which wins
@@ -103,8 +104,10 @@ typedef struct dop_kernel_path {
  * found, beside which the known paths lie.  n_layers: of the model.  Errors list the known names. */
 dop_status dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, dop_arena *arena,
                                 dop_diag *diag, dop_kernel_path *out);
-/* Makes the kernel path that the model's own manifest states, whose rules are hints; out->name is NULL when there is none. */
-dop_status dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out);
+/* Makes the kernel path that the model's own manifest states; out->name is NULL if there is none.  Dispatches one by one are hints.  A
+ * name is loaded as by dop_kernel_path_load(), and forceKernels are rules like any others. */
+dop_status dop_kernel_path_of_model(const dop_checkpoint *m, const char *glsl_dir, dop_arena *arena, dop_diag *diag,
+                                    dop_kernel_path *out);
 /* Loads the file of --tuning, which has rules and what they were measured with, and nothing else. */
 dop_status dop_kernel_path_tuning(const char *path, uint32_t n_layers, dop_arena *arena, dop_diag *diag,
                                   dop_kernel_path *out);

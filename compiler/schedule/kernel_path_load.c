@@ -4,6 +4,7 @@
 #include "compiler/schedule/kernel_path.h"
 #include "compiler/schedule/region_facts.h"
 #include "compiler/target/target.h"
+#include "frontend/rdrr/path.h"
 #include "frontend/rdrr/rdrr.h"
 #include "ir/graph/ops.h"
 
@@ -118,10 +119,14 @@ typedef struct reader {
     dop_arena *arena;
     dop_diag *diag;
     uint32_t n_layers;
-    const char *spec;   /* the name asked for; NULL: the file itself was asked for */
-    const char *family; /* what stands before the file's name in spec, with its dash, or "" */
-    bool family_known;  /* the file's `families` lists the family */
-    bool tuning;        /* the file is for --tuning and may have only `rules` and `measured` */
+    const char *spec;     /* the name asked for; NULL: the file itself was asked for */
+    const char *manifest; /* manifest that states the name; NULL: it is a value of --kernel-path */
+    const char *field;    /* with `manifest`: the field that states the name */
+    const char *family;   /* part of spec before the file's name, with its dash, or "" */
+    const char *form;     /* part of spec after the file's name, with its dash, or "" */
+    bool family_known;    /* the file's `families` lists the family */
+    bool form_known;      /* the file's `forms` lists the form */
+    bool tuning;          /* the file is for --tuning and may have only `rules` and `measured` */
     dop_kernel_path *out;
 } reader;
 
@@ -302,19 +307,19 @@ read_rule(reader *r, const yaml_node_t *map)
     return add_rule(r->out, &rule, r->arena, r->diag);
 }
 
-/* Reads the field `families`: with [gemma3, llama], "gemma3-NAME" and "llama-NAME" are other names of NAME.yaml. */
+/* Reads the field `families` or `forms`.  With families [gemma3, llama], "gemma3-NAME" and "llama-NAME" are other names of NAME.yaml; with
+ * forms [online], "NAME-online" is.  Sets *out_known if the list contains `part`, which has `len` characters. */
 static dop_status
-read_families(reader *r, const yaml_node_t *v)
+read_parts(reader *r, const char *key, const yaml_node_t *v, const char *part, size_t len, bool *out_known)
 {
-    size_t len = strlen(r->family);
     if (v->type != YAML_SEQUENCE_NODE)
-        return FAIL_NODE(r, v, "families: expected a list");
+        return FAIL_NODE(r, v, "%s: expected a list", key);
     for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++) {
         const char *name = "";
-        dop_status st = read_text(r, "families", yaml_document_get_node(r->doc, *i), &name);
+        dop_status st = read_text(r, key, yaml_document_get_node(r->doc, *i), &name);
         if (st != DOP_OK)
             return st;
-        r->family_known = r->family_known || (len == strlen(name) + 1 && strncmp(r->family, name, len - 1) == 0);
+        *out_known = *out_known || (len == strlen(name) && strncmp(part, name, len) == 0);
     }
     return DOP_OK;
 }
@@ -365,8 +370,11 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
         return read_rules(r, v);
     if (r->tuning)
         return FAIL_NODE(r, v, "%.60s is no field of a tuning file; known: name, about, measured, rules", key);
+    const size_t family = strlen(r->family), form = strlen(r->form);
     if (strcmp(key, "families") == 0)
-        return read_families(r, v);
+        return read_parts(r, key, v, r->family, family ? family - 1 : 0, &r->family_known);
+    if (strcmp(key, "forms") == 0)
+        return read_parts(r, key, v, r->form + (form > 0), form ? form - 1 : 0, &r->form_known);
     if (strcmp(key, "activation") == 0)
         return read_storage(r, key, v, &r->out->act);
     if (strcmp(key, "kv") == 0)
@@ -386,11 +394,10 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
         r->out->unfused = !on;
         return st;
     }
-    return FAIL_NODE(
-        r, v,
-        "%.60s is no field of a kernel path; known: name, about, families, activation, kv, weights, fuse, int_dot, "
-        "measured, rules",
-        key);
+    return FAIL_NODE(r, v,
+                     "%.60s is no field of a kernel path; known: name, about, families, forms, activation, kv, "
+                     "weights, fuse, int_dot, measured, rules",
+                     key);
 }
 
 /* The name of the path: the one asked for, or that of the file, "gemma3" for "dir/gemma3.yaml". */
@@ -485,38 +492,6 @@ add_step(dop_kernel_path *p, const dop_path_step *s, dop_arena *arena, dop_diag 
     return add_rule(p, &rule, arena, diag);
 }
 
-dop_status
-dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out)
-{
-    dop_kernel_path *p = out;
-    memset(p, 0, sizeof *p);
-    p->n_layers = m->arch.n_layers;
-    p->act = m->path_act;
-    p->kv = m->path_kv;
-    if (m->path_name || m->n_path || p->act != DOP_TYPE_none || p->kv != DOP_TYPE_none)
-        p->name = m->path_name ? m->path_name : "manifest";
-    for (uint32_t i = 0; i < m->n_path; i++)
-        DOP_RETURN_IF_ERROR(add_step(p, &m->path[i], arena, diag));
-    return DOP_OK;
-}
-
-static dop_status
-load_manifest(reader *r)
-{
-    dop_checkpoint m = {.arena = r->arena, .arch = {.n_layers = r->n_layers}};
-    dop_rdrr rdrr = {.path = r->path, .arena = r->arena, .diag = r->diag, .model = &m};
-    dop_status st = DOP_OK;
-    DOP_TRY(dop_json_decode_file(&(dop_json_how){.path = r->path, .flags = DOP_JSON_UNIQUE}, r->diag, &rdrr.root));
-    DOP_TRY(dop_json_root(rdrr.root, r->path, r->diag, &rdrr.top));
-    DOP_TRY(dop_rdrr_path(&rdrr));
-    DOP_TRY(dop_kernel_path_of_model(&m, r->arena, r->diag, r->out));
-    if (!r->out->name)
-        DOP_TRY(DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "states no kernel path"));
-error:
-    json_decref(rdrr.root);
-    return st;
-}
-
 /* --- names -------------------------------------------------------------------------------------------------------------- */
 
 static bool
@@ -532,34 +507,47 @@ compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Appends a name for a list of known paths: " {gemma3-,llama-,}NAME" for a file with families, else " NAME". */
+/* Appends the words of a list: "gemma3-," for families, ",-online" for forms. */
+static void
+put_parts(const dop_yaml *y, const yaml_node_t *list, const char *format, dop_buf *out)
+{
+    for (yaml_node_item_t *i = list->data.sequence.items.start; i < list->data.sequence.items.top; i++) {
+        const char *word = dop_yaml_text(yaml_document_get_node((yaml_document_t *)(uintptr_t)&y->doc, *i));
+        if (word)
+            dop_buf_printf(out, format, word);
+    }
+}
+
+/* Appends a name for a list of known paths: " {gemma3-,llama-,}NAME{,-online}" for a file with families and forms, otherwise " NAME". */
 static void
 put_names(const char *file, const char *name, dop_buf *out)
 {
     dop_yaml y;
     dop_diag ignored = {0};
-    dop_buf families = {0};
+    dop_buf families = {0}, forms = {0};
     bool open = dop_yaml_open(file, YAML_MAPPING_NODE, "", &ignored, &y) == DOP_OK;
     for (yaml_node_pair_t *p = open ? y.root->data.mapping.pairs.start : NULL;
          open && p < y.root->data.mapping.pairs.top; p++) {
         const char *key = dop_yaml_text(yaml_document_get_node(&y.doc, p->key));
         const yaml_node_t *v = yaml_document_get_node(&y.doc, p->value);
-        if (!key || strcmp(key, "families") != 0 || v->type != YAML_SEQUENCE_NODE)
+        if (!key || v->type != YAML_SEQUENCE_NODE)
             continue;
-        for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++) {
-            const char *family = dop_yaml_text(yaml_document_get_node(&y.doc, *i));
-            if (family)
-                dop_buf_printf(&families, "%s-,", family);
-        }
+        if (strcmp(key, "families") == 0)
+            put_parts(&y, v, "%s-,", &families);
+        if (strcmp(key, "forms") == 0)
+            put_parts(&y, v, ",-%s", &forms);
     }
     dop_buf_printf(out, families.data ? " {%s}%s" : " %s%s", families.data ? families.data : "", name);
+    if (forms.data)
+        dop_buf_printf(out, "{%s}", forms.data);
     dop_buf_finish(&families);
+    dop_buf_finish(&forms);
     if (open)
         dop_yaml_close(&y);
 }
 
 static dop_status
-unknown_path(const char *spec, const char *dir, dop_arena *arena, dop_diag *diag)
+unknown_path(const reader *r, const char *dir)
 {
     dop_buf list = {0};
     char *names[128];
@@ -567,58 +555,147 @@ unknown_path(const char *spec, const char *dir, dop_arena *arena, dop_diag *diag
     DIR *d = opendir(dir);
     for (struct dirent *e; d && n < 128 && (e = readdir(d));)
         if (ends_with(e->d_name, ".yaml")) {
-            names[n] = dop_arena_printf(arena, "%.*s", (int)strlen(e->d_name) - 5, e->d_name);
+            names[n] = dop_arena_printf(r->arena, "%.*s", (int)strlen(e->d_name) - 5, e->d_name);
             n += names[n] != NULL;
         }
     if (d)
         closedir(d);
     qsort(names, n, sizeof *names, compare_names);
     for (uint32_t i = 0; i < n; i++) {
-        const char *file = dop_arena_printf(arena, "%s/%s.yaml", dir, names[i]);
+        const char *file = dop_arena_printf(r->arena, "%s/%s.yaml", dir, names[i]);
         if (file)
             put_names(file, names[i], &list);
     }
-    dop_status st =
-        DOP_FAIL(diag, DOP_E_USAGE, "unknown kernel path %.80s; known:%s, or a file ending in .yaml or .json", spec,
-                 list.data ? list.data : " none");
+    const char *known = list.data ? list.data : " none";
+    dop_status st = r->manifest ? DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->manifest,
+                                              "%s: unknown kernel path %.80s; known:%s", r->field, r->spec, known)
+                                : DOP_FAIL(r->diag, DOP_E_USAGE,
+                                           "unknown kernel path %.80s; known:%s, or a file ending in .yaml or .json",
+                                           r->spec, known);
     dop_buf_finish(&list);
     return st;
 }
 
-/* Loads the file of a name: NAME.yaml, or for FAMILY-NAME a NAME.yaml whose `families` lists FAMILY. */
+/* Finds the file of a name in `dir`.  The name is NAME, FAMILY-NAME, NAME-FORM or FAMILY-NAME-FORM, where NAME.yaml lists FAMILY in
+ * `families` and FORM in `forms`. */
+static dop_status
+find_named(reader *r, const char *dir)
+{
+    const char *dash = strchr(r->spec, '-');
+    if (dop_path_slash(r->spec)) /* a name in a manifest is never a path of a file */
+        return unknown_path(r, dir);
+    for (const char *from = r->spec; from; from = from == r->spec && dash ? dash + 1 : NULL)
+        for (size_t n = strlen(from); n > 0;) {
+            const char *path = dop_arena_printf(r->arena, "%s/%.*s.yaml", dir, (int)n, from);
+            if (!path)
+                return DOP_NO_MEMORY(r->diag);
+            if (access(path, R_OK) == 0) {
+                r->path = path;
+                r->family = dop_arena_printf(r->arena, "%.*s", (int)(from - r->spec), r->spec);
+                r->form = from + n;
+                return r->family ? DOP_OK : DOP_NO_MEMORY(r->diag);
+            }
+            do
+                n--;
+            while (n > 0 && from[n] != '-');
+        }
+    return unknown_path(r, dir);
+}
+
 static dop_status
 load_named(reader *r, const char *glsl_dir)
 {
-    /* Installed beside the templates; in the sources with the examples. */
+    /* Installed next to the templates; in the source tree among the examples. */
     const char *dirs[2] = {dop_arena_printf(r->arena, "%s/../kernel-paths", glsl_dir),
                            dop_arena_printf(r->arena, "%s/../../examples/kernel-paths", glsl_dir)};
     if (!dirs[0] || !dirs[1])
         return DOP_NO_MEMORY(r->diag);
-    const char *dir = access(dirs[0], R_OK) == 0 ? dirs[0] : dirs[1], *dash = strchr(r->spec, '-');
-    const char *whole = dop_arena_printf(r->arena, "%s/%s.yaml", dir, r->spec),
-               *rest = dop_arena_printf(r->arena, "%s/%s.yaml", dir, dash ? dash + 1 : r->spec);
-    if (!whole || !rest)
-        return DOP_NO_MEMORY(r->diag);
-    r->path = access(whole, R_OK) == 0 ? whole : rest;
-    if (access(r->path, R_OK) != 0)
-        return unknown_path(r->spec, dir, r->arena, r->diag);
-    if (r->path == rest && dash)
-        r->family = dop_arena_printf(r->arena, "%.*s", (int)(dash + 1 - r->spec), r->spec);
-    if (!r->family)
-        return DOP_NO_MEMORY(r->diag);
-    dop_status st = load_yaml(r);
-    return st == DOP_OK && *r->family && !r->family_known ? unknown_path(r->spec, dir, r->arena, r->diag) : st;
+    const char *dir = access(dirs[0], R_OK) == 0 ? dirs[0] : dirs[1];
+    dop_status st = find_named(r, dir);
+    if (st == DOP_OK)
+        st = load_yaml(r);
+    return st == DOP_OK && ((*r->family && !r->family_known) || (*r->form && !r->form_known)) ? unknown_path(r, dir)
+                                                                                              : st;
+}
+
+/* --- paths of manifests ------------------------------------------------------------------------------------------------ */
+
+/* Adds the rules of forceKernels after all others. */
+static dop_status
+add_path_forces(const dop_checkpoint *m, dop_kernel_path *p, dop_arena *arena, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < m->n_path_forces; i++) {
+        const dop_path_force *f = &m->path_forces[i];
+        dop_path_rule rule = {.decode = true, .prefill = true, .op = f->op, .source = f->source};
+        DOP_RETURN_IF_ERROR(dop_variant_parse(f->kernel, &rule.variant)
+                                ? add_rule(p, &rule, arena, diag)
+                                : dop_unknown_variant(f->source, f->kernel, DOP_E_INPUT, diag));
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_kernel_path_of_model(const dop_checkpoint *m, const char *glsl_dir, dop_arena *arena, dop_diag *diag,
+                         dop_kernel_path *out)
+{
+    static const dop_path_rule expand = {.prefill = true,
+                                         .op = "matmul",
+                                         .expands = true,
+                                         .expand = DOP_TYPE_f16,
+                                         .hint = true,
+                                         .source = "preferFusedDequant"};
+    dop_kernel_path *p = out;
+    reader r = {.arena = arena,
+                .diag = diag,
+                .n_layers = m->arch.n_layers,
+                .spec = m->path_name,
+                .manifest = m->path_file,
+                .field = m->path_field,
+                .family = "",
+                .form = "",
+                .out = out};
+    memset(p, 0, sizeof *p);
+    p->n_layers = m->arch.n_layers;
+    if (m->path_expands)
+        DOP_RETURN_IF_ERROR(add_rule(p, &expand, arena, diag));
+    if (m->path_field)
+        DOP_RETURN_IF_ERROR(load_named(&r, glsl_dir));
+    p->act = m->path_act != DOP_TYPE_none ? m->path_act : p->act;
+    p->kv = m->path_kv != DOP_TYPE_none ? m->path_kv : p->kv;
+    for (uint32_t i = 0; i < m->n_path; i++)
+        DOP_RETURN_IF_ERROR(add_step(p, &m->path[i], arena, diag));
+    DOP_RETURN_IF_ERROR(add_path_forces(m, p, arena, diag));
+    if (m->path_name || p->n_rules || m->n_path || p->act != DOP_TYPE_none || p->kv != DOP_TYPE_none)
+        p->name = m->path_name ? m->path_name : "manifest";
+    return DOP_OK;
+}
+
+static dop_status
+load_manifest(reader *r, const char *glsl_dir)
+{
+    dop_checkpoint m = {.arena = r->arena, .arch = {.n_layers = r->n_layers}};
+    dop_rdrr rdrr = {.path = r->path, .arena = r->arena, .diag = r->diag, .model = &m};
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_json_decode_file(&(dop_json_how){.path = r->path, .flags = DOP_JSON_UNIQUE}, r->diag, &rdrr.root));
+    DOP_TRY(dop_json_root(rdrr.root, r->path, r->diag, &rdrr.top));
+    DOP_TRY(dop_rdrr_path(&rdrr));
+    DOP_TRY(dop_kernel_path_of_model(&m, glsl_dir, r->arena, r->diag, r->out));
+    if (!r->out->name)
+        DOP_TRY(DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "states no kernel path"));
+error:
+    json_decref(rdrr.root);
+    return st;
 }
 
 dop_status
 dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, dop_arena *arena, dop_diag *diag,
                      dop_kernel_path *out)
 {
-    reader r = {.path = spec, .arena = arena, .diag = diag, .n_layers = n_layers, .family = "", .out = out};
+    reader r = {.path = spec, .arena = arena, .diag = diag, .n_layers = n_layers, .family = "", .form = "", .out = out};
     memset(out, 0, sizeof *out);
     out->n_layers = n_layers;
     if (ends_with(spec, ".json"))
-        return load_manifest(&r);
+        return load_manifest(&r, glsl_dir);
     if (dop_path_slash(spec) || ends_with(spec, ".yaml") || ends_with(spec, ".yml"))
         return load_yaml(&r);
     r.spec = spec;
@@ -628,8 +705,14 @@ dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, 
 dop_status
 dop_kernel_path_tuning(const char *path, uint32_t n_layers, dop_arena *arena, dop_diag *diag, dop_kernel_path *out)
 {
-    reader r = {
-        .path = path, .arena = arena, .diag = diag, .n_layers = n_layers, .family = "", .tuning = true, .out = out};
+    reader r = {.path = path,
+                .arena = arena,
+                .diag = diag,
+                .n_layers = n_layers,
+                .family = "",
+                .form = "",
+                .tuning = true,
+                .out = out};
     memset(out, 0, sizeof *out);
     out->n_layers = n_layers;
     return load_yaml(&r);

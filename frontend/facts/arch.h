@@ -628,6 +628,11 @@ typedef struct dop_path_step {
     const char *op, *kernel, *entry; /* as the manifest spells them: "q_proj", "matmul_gemv_subgroup.wgsl", "main" */
 } dop_path_step;
 
+/* An entry of an RDRR manifest's forceKernels: the kernel to use for an op. */
+typedef struct dop_path_force {
+    const char *source, *op, *kernel; /* source: file and field, for messages */
+} dop_path_force;
+
 typedef struct dop_checkpoint {
     dop_arena *arena;
     dop_arch arch;
@@ -657,6 +662,10 @@ typedef struct dop_checkpoint {
     /* The kernel path of an RDRR manifest: storage types (none: not stated), a name, or dispatches one by one. */
     dop_type path_act, path_kv;
     char *path_name;
+    char *path_file, *path_field; /* manifest and the field in it that names a known path; field NULL: none does */
+    bool path_expands; /* quantized weights are expanded before they are multiplied (preferFusedDequant: false) */
+    dop_path_force *path_forces;
+    uint32_t n_path_forces;
     dop_path_step *path;
     uint32_t n_path;
 } dop_checkpoint;

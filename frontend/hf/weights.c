@@ -129,11 +129,13 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     dop_status st = check_shape(f, t, transposed, rows, w);
     if (st != DOP_OK)
         return st;
-    if (dop_hf_block_type(t) != DOP_TYPE_none && w->rank == 2 && !transposed && !rows->block && !rows->turned) {
+    if (dop_hf_block_type(t) != DOP_TYPE_none && w->rank == 2 && !transposed && !rows->turned) {
         w->type = dop_hf_block_type(t);
         w->source = t->name;
         (void)dop_type_row_bytes(w->type, w->cols, &w->row_stride); /* the tensor has these bytes */
         w->data = t->data + rows->start * w->row_stride;
+        w->block_rows = rows->block;
+        w->block_stride = rows->block_step * w->row_stride;
         return DOP_OK;
     }
     st = dop_hf_check_float(t, diag);

@@ -1,12 +1,16 @@
-/* RDRR directories: shards opened and verified, tensors to canonical weights. */
+/* RDRR directories: tensors to canonical weights. */
 #include "frontend/rdrr/import.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/facts/names.h"
+#include "frontend/rdrr/config.h"
+#include "frontend/rdrr/family.h"
+#include "frontend/rdrr/manifest.h"
+#include "frontend/rdrr/path.h"
 #include "frontend/rdrr/rdrr.h"
+#include "frontend/rdrr/shards.h"
 
 #include "ir/interp/interp.h" /* dop_decode_row */
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,17 +38,34 @@ wrong_shape(const dop_rdrr *r, const dop_rdrr_tensor *t, const dop_weight_need *
                        got, want);
 }
 
+/* The tensor of a product after pooling, or of its bias; NULL: the role is neither. */
+static const char *
+dense_name(const dop_rdrr *r, dop_role role)
+{
+    static const dop_role roles[DOP_MAX_DENSE][2] = {
+        {DOP_W_dense1, DOP_W_dense1_bias}, {DOP_W_dense2, DOP_W_dense2_bias}, {DOP_W_dense3, DOP_W_dense3_bias}};
+    for (int i = 0; i < DOP_MAX_DENSE; i++)
+        for (int k = 0; k < 2; k++)
+            if (role == roles[i][k])
+                return r->dense[i][k];
+    return NULL;
+}
+
 /* Finds the tensor for a weight, and checks its description. */
 static dop_status
 find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
 {
     const dop_tensor_name *n = dop_find_tensor_name(r->more_names, dop_hf_names_common, need->role);
+    const char *dense = dense_name(r, need->role);
     char name[256];
     if (need->rank == 3)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "a mixture of experts is not supported");
-    if (!n)
+    if (!n && !dense)
         return DOP_FAIL_IN(r->diag, DOP_E_INTERNAL, r->path, "no tensor name for %s", dop_role_name(need->role));
-    dop_hf_full_name(r->prefix, "layers.", need, n->source, name, sizeof name);
+    if (dense)
+        snprintf(name, sizeof name, "%s", dense);
+    else
+        dop_hf_full_name(r->prefix, "layers.", need, n->source, name, sizeof name);
     const dop_rdrr_tensor *t = dop_rdrr_find(r, name);
     if (!t)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s is missing", name);
@@ -90,88 +111,13 @@ check_use(void *user, const dop_weight_need *need)
 dop_status
 dop_rdrr_check_tensors(dop_rdrr *r)
 {
+    if (r->family)
+        return dop_rdrr_check_family(r);
     DOP_RETURN_IF_ERROR(dop_arch_each_weight(&r->model->arch, check_use, r));
     return leftovers(r);
 }
 
-/* ---- shards ------------------------------------------------------------------------------------------------------- */
-
-static dop_status
-verify(const dop_rdrr *r, uint32_t i, const char *path, const dop_map *map)
-{
-    const dop_rdrr_shard *s = &r->shards[i];
-    uint8_t digest[EVP_MAX_MD_SIZE];
-    char hex[65] = {0};
-    unsigned n = 0;
-    if (map->size != s->size)
-        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, path, "shard %u has %llu bytes, the manifest says %llu", i,
-                           (unsigned long long)map->size, (unsigned long long)s->size);
-    if (s->algorithm != DOP_RDRR_SHA256)
-        return DOP_OK;
-    if (!EVP_Digest(map->data, (size_t)map->size, digest, &n, EVP_sha256(), NULL) || n != 32)
-        return DOP_FAIL_IN(r->diag, DOP_E_INTERNAL, path, "cannot compute a sha256");
-    for (unsigned k = 0; k < 32; k++)
-        snprintf(hex + 2 * k, 3, "%02x", digest[k]);
-    if (strcmp(hex, s->hash) != 0)
-        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, path,
-                           "shard %u does not have the sha256 that the manifest states: damaged, download it again", i);
-    return DOP_OK;
-}
-
-/* Opens a shard at its first use. */
-static dop_status
-open_shard(dop_rdrr *r, uint32_t i)
-{
-    dop_weights *w = &r->model->weights;
-    if (r->shards[i].data)
-        return DOP_OK;
-    char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, r->shards[i].file);
-    if (w->n_maps == w->cap_maps) {
-        uint32_t cap = w->cap_maps ? 2 * w->cap_maps : 16;
-        dop_map *maps = realloc(w->maps, cap * sizeof *maps);
-        if (!maps)
-            return DOP_NO_MEMORY(r->diag);
-        w->maps = maps;
-        w->cap_maps = cap;
-    }
-    dop_map *map = &w->maps[w->n_maps];
-    DOP_RETURN_IF_ERROR(path ? dop_map_open(path, r->diag, map) : DOP_NO_MEMORY(r->diag));
-    w->n_maps++;
-    r->shards[i].data = map->data;
-    if (r->shards[i].algorithm == DOP_RDRR_BLAKE3 && !r->unverified) {
-        r->unverified = true;
-        DOP_RETURN_IF_ERROR(dop_checkpoint_note(
-            r->model, "shards not verified: their hashes are blake3, only sha256 is checked", r->diag));
-    }
-    return verify(r, i, path, map);
-}
-
-/* Gives a tensor's bytes in one piece: where they lie, or a copy where they are spread over shards. */
-static dop_status
-gather(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t **out)
-{
-    uint8_t *copy = NULL;
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < t->n_spans; i++) {
-        dop_status st = open_shard(r, t->spans[i].shard);
-        if (st != DOP_OK)
-            return st;
-    }
-    if (t->n_spans == 1) {
-        *out = r->shards[t->spans[0].shard].data + t->spans[0].offset;
-        return DOP_OK;
-    }
-    copy = dop_arena_alloc(r->arena, (size_t)t->size);
-    if (!copy)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory for tensor %s (%llu bytes)", t->name,
-                        (unsigned long long)t->size);
-    for (uint32_t i = 0; i < t->n_spans; i++) {
-        memcpy(copy + at, r->shards[t->spans[i].shard].data + t->spans[i].offset, (size_t)t->spans[i].size);
-        at += t->spans[i].size;
-    }
-    *out = copy;
-    return DOP_OK;
-}
+/* ---- weights ------------------------------------------------------------------------------------------------------ */
 
 /* Makes w f32 from quantized blocks that do not run along its rows, and so cannot be used in place. */
 static dop_status
@@ -208,7 +154,7 @@ fill(void *user, const dop_weight_need *need)
     use u;
     const uint8_t *data = NULL;
     DOP_RETURN_IF_ERROR(find_use(r, need, &u));
-    DOP_RETURN_IF_ERROR(gather(r, u.tensor, &data));
+    DOP_RETURN_IF_ERROR(dop_rdrr_gather(r, u.tensor, &data));
     const dop_rdrr_tensor *t = u.tensor;
     const dop_type_info *type = dop_type_of(t->type);
     dop_weight w = {.name = need->name,
@@ -238,6 +184,8 @@ find_weights(dop_rdrr *r)
 {
     dop_weights *w = &r->model->weights;
     DOP_RETURN_IF_ERROR(dop_rdrr_check_tensors(r));
+    if (r->family)
+        return dop_rdrr_import_family(r, NULL, r->model);
     DOP_RETURN_IF_ERROR(dop_arch_each_weight(&r->model->arch, fill, r));
     DOP_RETURN_IF_ERROR(dop_weights_seal(w, r->diag));
     return dop_arch_check_weights(&r->model->arch, w, r->path, r->diag);
@@ -254,7 +202,8 @@ dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m)
     DOP_TRY(dop_rdrr_open(&r));
     DOP_TRY(dop_rdrr_config(&r));
     DOP_TRY(dop_rdrr_path(&r));
-    DOP_TRY(dop_arch_check(&m->arch, r.path, diag));
+    if (!r.family)
+        DOP_TRY(dop_arch_check(&m->arch, r.path, diag));
     DOP_TRY(find_weights(&r));
 error:
     dop_rdrr_close(&r);

@@ -1,4 +1,6 @@
 /* The container part of manifest.json: shards and tensors. */
+#include "frontend/rdrr/manifest.h"
+#include "base/words.h"
 #include "frontend/rdrr/rdrr.h"
 
 #include <stdio.h>
@@ -20,17 +22,33 @@ static const struct {
     {"I8", DOP_TYPE_none, 8},     {"I64", DOP_TYPE_none, 64}, {"BOOL", DOP_TYPE_none, 8},
 };
 
+dop_status
+dop_rdrr_known(const dop_json *j, const char *words)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)j->object, key, v)
+    {
+        const bool empty = json_is_null(v) || json_is_false(v) || (json_is_number(v) && json_number_value(v) == 0.0) ||
+                           (json_is_object(v) && json_object_size(v) == 0) ||
+                           (json_is_array(v) && json_array_size(v) == 0);
+        bool fact = false;
+        for (int i = 0; i < DOP_N_FACTS && !fact; i++)
+            fact = dop_facts_rdrr[i].key && strcmp(dop_facts_rdrr[i].key, key) == 0;
+        if (!empty && !fact && !dop_has_word(words, key))
+            return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%.60s is not supported", j->where, key);
+    }
+    return DOP_OK;
+}
+
 /* ---- shards ------------------------------------------------------------------------------------------------------- */
 
 static dop_status
 read_algorithm(const dop_json *j, const dop_json *top, dop_rdrr_hash *out)
 {
     const char *name = NULL;
-    dop_status st = dop_json_str_or(top, "hashAlgorithm", "sha256", &name);
-    if (st == DOP_OK)
-        st = dop_json_str_or(j, "hashAlgorithm", name, &name);
-    if (st != DOP_OK)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_json_str_or(top, "hashAlgorithm", "sha256", &name));
+    DOP_RETURN_IF_ERROR(dop_json_str_or(j, "hashAlgorithm", name, &name));
     *out = strcmp(name, "blake3") == 0 ? DOP_RDRR_BLAKE3 : DOP_RDRR_SHA256;
     if (*out == DOP_RDRR_SHA256 && strcmp(name, "sha256") != 0)
         return DOP_FAIL_IN(top->diag, DOP_E_INPUT, top->path,
@@ -49,27 +67,25 @@ read_shard(dop_rdrr *r, uint32_t i, const json_t *entry, uint64_t *at)
     if (!json_is_object(entry))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u] is %s, expected an object", i,
                            dop_json_kind(entry));
-    dop_status st = DOP_OK;
-    DOP_TRY(dop_json_str_or(&j, "fileName", NULL, &s->file));
-    DOP_TRY(dop_json_str_or(&j, "filename", s->file, &s->file));
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "fileName", NULL, &s->file));
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "filename", s->file, &s->file));
     if (!s->file)
-        DOP_TRY(dop_json_missing(&j, "filename"));
-    if ((strchr(s->file, '/') || s->file[0] == '.' || !dop_path_is_inside(s->file)))
-        DOP_TRY(DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u].filename \"%.100s\" is not a plain file name", i,
-                            s->file));
-    DOP_TRY(dop_json_u64(&j, "size", 1, max_bytes, &s->size));
+        return dop_json_missing(&j, "filename");
+    if (!*s->file || strchr(s->file, '/') || s->file[0] == '.' || !dop_path_is_inside(s->file))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u].filename \"%.100s\" is not a plain file name", i,
+                           s->file);
+    DOP_RETURN_IF_ERROR(dop_json_u64(&j, "size", 1, max_bytes, &s->size));
     if (dop_json_has(&j, "index"))
-        DOP_TRY(dop_json_u64(&j, "index", i, i, &index));
+        DOP_RETURN_IF_ERROR(dop_json_u64(&j, "index", i, i, &index));
     if (dop_json_has(&j, "offset"))
-        DOP_TRY(dop_json_u64(&j, "offset", *at, *at, &offset));
-    DOP_TRY(dop_json_str_or(&j, "blake3", NULL, &legacy));
-    DOP_TRY(dop_json_str_or(&j, "hash", legacy, &s->hash));
-    DOP_TRY(read_algorithm(&j, &r->top, &s->algorithm));
-    if ((!s->hash || strlen(s->hash) != 64 || strspn(s->hash, "0123456789abcdef") != 64))
-        DOP_TRY(DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u].hash is not 64 hexadecimal digits", i));
-error:
+        DOP_RETURN_IF_ERROR(dop_json_u64(&j, "offset", *at, *at, &offset));
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "blake3", NULL, &legacy));
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "hash", legacy, &s->hash));
+    DOP_RETURN_IF_ERROR(read_algorithm(&j, &r->top, &s->algorithm));
+    if (!s->hash || strlen(s->hash) != 64 || strspn(s->hash, "0123456789abcdef") != 64)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "shards[%u].hash is not 64 hexadecimal digits", i);
     *at += s->size;
-    return st;
+    return DOP_OK;
 }
 
 static dop_status
@@ -83,10 +99,9 @@ read_shards(dop_rdrr *r)
     r->shards = dop_arena_alloc(r->arena, r->n_shards * sizeof *r->shards);
     if (!r->shards)
         return DOP_NO_MEMORY(r->diag);
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; st == DOP_OK && i < r->n_shards; i++)
-        st = read_shard(r, i, json_array_get(list, i), &at);
-    return st == DOP_OK && dop_json_has(&r->top, "totalSize") ? dop_json_u64(&r->top, "totalSize", at, at, &total) : st;
+    for (uint32_t i = 0; i < r->n_shards; i++)
+        DOP_RETURN_IF_ERROR(read_shard(r, i, json_array_get(list, i), &at));
+    return dop_json_has(&r->top, "totalSize") ? dop_json_u64(&r->top, "totalSize", at, at, &total) : DOP_OK;
 }
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
@@ -100,7 +115,7 @@ add_span(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j, const char *shard_k
     DOP_RETURN_IF_ERROR(dop_json_u64(j, "offset", 0, max_bytes, &s->offset));
     s->shard = (uint32_t)shard;
     s->size = size;
-    if ((!dop_add_u64(s->offset, size, &end) || end > r->shards[shard].size))
+    if (!dop_add_u64(s->offset, size, &end) || end > r->shards[shard].size)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s ends at byte %llu of shard %u, which has %llu",
                            t->name, (unsigned long long)end, s->shard, (unsigned long long)r->shards[shard].size);
     return DOP_OK;
@@ -126,11 +141,8 @@ read_spans(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
         snprintf(span.where, sizeof span.where, "tensor %.50s: spans[%zu].", t->name, i);
         if (!json_is_object(span.object))
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s: spans[%zu] is not an object", t->name, i);
-        dop_status st = dop_json_u64(&span, "size", 1, max_bytes, &size);
-        if (st == DOP_OK)
-            st = add_span(r, t, &span, "shardIndex", size);
-        if (st != DOP_OK)
-            return st;
+        DOP_RETURN_IF_ERROR(dop_json_u64(&span, "size", 1, max_bytes, &size));
+        DOP_RETURN_IF_ERROR(add_span(r, t, &span, "shardIndex", size));
         sum += size;
     }
     if (sum != t->size)
@@ -199,6 +211,35 @@ bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
     return dop_type_row_bytes(t->type, along, &row) && dop_mul_u64(row, n / along, out);
 }
 
+/* Reads the sourceTransform of 4-bit integers with an f32 per row.  Any other one is refused where its tensor is used. */
+static dop_status
+read_transform(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
+{
+    static const char *const keys[] = {"kind", "sourceDtype", "storageEncoding", "scaleSemantics"};
+    const char *v[4] = {NULL};
+    dop_json transform, source;
+    DOP_RETURN_IF_ERROR(dop_json_sub(j, "sourceTransform", &transform));
+    for (int i = 0; i < 4; i++)
+        DOP_RETURN_IF_ERROR(dop_json_str_or(&transform, keys[i], "", &v[i]));
+    DOP_RETURN_IF_ERROR(dop_json_sub(&transform, "scaleSource", &source));
+    if (!dop_has_word("litert_axis_dequant litert_rowwise_dequant", v[0]) || strcmp(v[1], "INT4") != 0 ||
+        !dop_has_word("signed offset_binary", v[2]) || strcmp(v[3], "step") != 0 || t->rank != 2 ||
+        t->shape[1] % 32 != 0 || t->layout != DOP_RDRR_ROW)
+        return DOP_OK;
+    dop_rdrr_scales *scales = dop_arena_alloc(r->arena, sizeof *scales);
+    if (!scales)
+        return DOP_NO_MEMORY(r->diag);
+    *scales = (dop_rdrr_scales){.tensor = {.name = t->name, .size = t->shape[0] * 4}, .is_signed = v[2][0] == 's'};
+    uint64_t size = 0;
+    DOP_RETURN_IF_ERROR(dop_json_u64(&source, "size", scales->tensor.size, scales->tensor.size, &size));
+    DOP_RETURN_IF_ERROR(read_spans(r, &scales->tensor, &source));
+    if (t->size != t->shape[0] * (t->shape[1] / 2))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s: size is %llu, but its 4-bit integers take %llu",
+                           t->name, (unsigned long long)t->size, (unsigned long long)(t->shape[0] * (t->shape[1] / 2)));
+    t->scales = scales;
+    return DOP_OK;
+}
+
 static dop_status
 read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
 {
@@ -219,6 +260,8 @@ read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
     t->type = dtypes[k].type;
     bits = dtypes[k].bits;
     t->transformed = dop_json_has(&j, "sourceTransform");
+    DOP_RETURN_IF_ERROR(dop_rdrr_known(
+        &j, "shard offset size shape dtype role group spans layout originalShape storage sourceTransform"));
     DOP_RETURN_IF_ERROR(read_layout(r, t, &j));
     DOP_RETURN_IF_ERROR(read_shape(r, t, &j));
     DOP_RETURN_IF_ERROR(dop_json_u64(&j, "size", 1, max_bytes, &t->size));
@@ -232,7 +275,8 @@ read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
                                "tensor %s: size is %llu, but shape and type %s take %llu", t->name,
                                (unsigned long long)t->size, t->dtype, (unsigned long long)bytes);
     }
-    return read_spans(r, t, &j);
+    DOP_RETURN_IF_ERROR(read_spans(r, t, &j));
+    return t->transformed ? read_transform(r, t, &j) : DOP_OK;
 }
 
 static int
@@ -248,23 +292,19 @@ read_tensors(dop_rdrr *r)
     const char *file = NULL, *name = NULL;
     dop_json list;
     json_t *entry = NULL;
-    dop_status st = dop_json_sub(&r->top, "tensors", &list);
-    if (st == DOP_OK)
-        st = dop_json_str_or(&r->top, "tensorsFile", NULL, &file);
-    if (st == DOP_OK && !list.object && !file)
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "neither tensors nor tensorsFile is there");
-    if (st == DOP_OK && !list.object && (strchr(file, '/') || file[0] == '.' || !dop_path_is_inside(file)))
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensorsFile \"%.100s\" is not a plain file name", file);
-    if (st == DOP_OK && !list.object) {
+    DOP_RETURN_IF_ERROR(dop_json_sub(&r->top, "tensors", &list));
+    DOP_RETURN_IF_ERROR(dop_json_str_or(&r->top, "tensorsFile", NULL, &file));
+    if (!list.object && !file)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "neither tensors nor tensorsFile is there");
+    if (!list.object && (strchr(file, '/') || file[0] == '.' || !dop_path_is_inside(file)))
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensorsFile \"%.100s\" is not a plain file name", file);
+    if (!list.object) {
         const char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, file);
-        st = path ? dop_json_decode_file(&(dop_json_how){.path = path, .flags = DOP_JSON_UNIQUE}, r->diag,
-                                         &r->tensors_root)
-                  : DOP_NO_MEMORY(r->diag);
-        if (st == DOP_OK)
-            st = dop_json_root(r->tensors_root, path, r->diag, &list);
+        DOP_RETURN_IF_ERROR(path ? dop_json_decode_file(&(dop_json_how){.path = path, .flags = DOP_JSON_UNIQUE},
+                                                        r->diag, &r->tensors_root)
+                                 : DOP_NO_MEMORY(r->diag));
+        DOP_RETURN_IF_ERROR(dop_json_root(r->tensors_root, path, r->diag, &list));
     }
-    if (st != DOP_OK)
-        return st;
     const size_t n = json_object_size(list.object);
     if (n > MAX_TENSORS)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%zu tensors do not fit", n);
@@ -278,9 +318,7 @@ read_tensors(dop_rdrr *r)
         if (strlen(name) > 512)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, list.path,
                                "a tensor name has %zu bytes, at most 512 are supported", strlen(name));
-        st = read_tensor(r, t, entry);
-        if (st != DOP_OK)
-            return st;
+        DOP_RETURN_IF_ERROR(read_tensor(r, t, entry));
     }
     qsort(r->tensors, r->n_tensors, sizeof *r->tensors, compare);
     return DOP_OK;
@@ -339,7 +377,8 @@ dop_rdrr_close(dop_rdrr *r)
 {
     json_decref(r->root);
     json_decref(r->tensors_root);
-    r->root = r->tensors_root = NULL;
+    json_decref(r->config);
+    r->root = r->tensors_root = r->config = NULL;
 }
 
 const dop_rdrr_tensor *

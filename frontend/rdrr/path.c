@@ -1,6 +1,9 @@
 /* The kernel path of a manifest: inference.execution (tuples of op, kernel, weights) or the older kernelPath objects,
- * as a list of dispatches.  Ops and types that are not known are errors: a path that is half understood is worse than
- * none. */
+ * as a list of dispatches.  Ops, kernels and types that are not known are errors: a path that is half understood is worse
+ * than none. */
+#include "frontend/rdrr/path.h"
+#include "base/words.h"
+#include "frontend/rdrr/manifest.h"
 #include "frontend/rdrr/rdrr.h"
 
 #include <stdio.h>
@@ -8,13 +11,67 @@
 
 enum { MAX_STEPS = 100000 };
 
-static const char *const ops[] = {
-    "embed",      "gather",         "input_norm",      "q_proj",        "k_proj",    "v_proj",    "qkv_proj",
-    "q_norm",     "k_norm",         "rope_q",          "rope_k",        "attention", "o_proj",    "attn_residual",
-    "residual",   "post_attn_norm", "pre_ffn_norm",    "post_ffn_norm", "gate_proj", "up_proj",   "gate_up_proj",
-    "ffn",        "ffn_fused",      "activation",      "gelu",          "silu",      "down_proj", "ffn_residual",
-    "final_norm", "lm_head",        "lm_head_prefill", "sample",        "softmax",   "rmsnorm",   "cast",
+/* Ops and the kernels that the format defines for them, as .wgsl file names without the extension.  Only kernels of text models are
+ * listed.  Source: src/gpu/kernels of https://github.com/clocksmith/doppler. */
+static const struct {
+    const char *ops, *kernels;
+} groups[] = {
+    {"embed gather",
+     "gather gather_f16 gather_f16_out gather_f16_f16_out gather_vec4 gather_vec4_f16_out gather_f16_vec4 "
+     "gather_f16_vec4_f16_out gather_split4_f16_vec4_f16_out gather_split8_f16_vec4_f16_out "
+     "gather_split8_f16_vec4_f32_out gather_litert_int4_vec4_f16_out gather_litert_int4_vec4_f32_out"},
+    {"input_norm q_norm k_norm post_attn_norm pre_ffn_norm post_ffn_norm final_norm rmsnorm",
+     "rmsnorm rmsnorm_f16 rmsnorm_pair rmsnorm_qk rmsnorm_qk_f16 residual_rmsnorm_pair"},
+    {"q_proj k_proj v_proj qkv_proj o_proj gate_proj up_proj gate_up_proj down_proj lm_head lm_head_prefill",
+     "matmul_f16 matmul_f16_tiled matmul_f16w_f32a matmul_f16w_f32a_tiled matmul_f32 matmul_gemv matmul_gemv_f16a "
+     "matmul_gemv_residual matmul_gemv_residual_f16 matmul_gemv_subgroup matmul_gemv_subgroup_f16a fused_matmul_q4 "
+     "fused_matmul_q4_batched fused_matmul_q4_batched_f16 fused_matmul_q4_batched_f16a "
+     "fused_matmul_q4_batched_f16acc_f16a fused_matmul_q4_batched_multicol_shared fused_matmul_q4_f16a "
+     "fused_matmul_q4_metal_simd16 fused_matmul_q4_multicol_f16 fused_matmul_q4_multicol_f16a "
+     "fused_matmul_q4_multicol_f16a_f32acc fused_matmul_q4_prefill_tiled_f16 fused_matmul_q4_widetile "
+     "fused_matmul_q4_widetile_f16 fused_matmul_q4_widetile_f16a fused_matmul_q4_widetile_residual "
+     "fused_rmsnorm_q4_widetile fused_matmul_rmsnorm fused_matmul_rmsnorm_f16 fused_matmul_w4a16_batched_f16a "
+     "fused_matmul_w4a16_batched_f16a_f32out fused_matmul_w4a16_f16a fused_matmul_w4a16_f16a_f32out "
+     "lm_head_argmax_f16 lm_head_argmax_q4k"},
+    {"ffn ffn_fused ffn_gate_up gate_up_proj",
+     "fused_ffn fused_ffn_f16 fused_ffn_f16w_f32a_batched fused_ffn_q4k fused_ffn_q4k_f16 fused_ffn_q4k_metal_simd16 "
+     "fused_gate_up_gelu_gated_f16"},
+    {"ffn activation gelu silu", "gelu gelu_f16 silu silu_f16 relu relu_f16 fused_swiglu fused_swiglu_f16"},
+    {"rope_q rope_k", "rope rope_f16 rope_qk rope_qk_f16"},
+    {"attention",
+     "attention attention_f16 attention_f16kv attention_decode attention_decode_chunked_f16 "
+     "attention_decode_chunked_f16kv attention_decode_f16 attention_decode_f16kv attention_decode_online_f16 "
+     "attention_decode_online_f16kv attention_decode_online_head256_f16kv "
+     "attention_decode_online_head256_f16kv_output_gate attention_decode_paged_f16 attention_decode_paged_f16kv "
+     "attention_decode_subgroup attention_decode_tiered_f16 attention_decode_tiered_f16kv attention_head128_f16kv "
+     "attention_head256_f16kv attention_head512_f16 attention_head512_f16kv attention_prefill_flash_head256_f16kv "
+     "attention_prefill_flash_reduce attention_small attention_small_f16 attention_small_f16kv attention_streaming "
+     "attention_streaming_f16 attention_streaming_f16kv"},
+    {"attn_residual ffn_residual residual", "residual residual_f16 residual_vec4 residual_f16_vec4"},
+    {"sample softmax softcap", "sample sample_f16 softmax softmax_subgroup"},
+    {"cast", "cast_f32_to_f16 cast_f16_to_f32 bf16_to_f16 bf16_to_f32"},
 };
+
+/* Fails unless the format defines `kernel` for `op` (NULL: for any op).  Folders in the kernel's name are ignored. */
+static dop_status
+check_kernel(dop_rdrr *r, const char *where, const char *op, const char *kernel)
+{
+    const char *slash = strrchr(kernel, '/'), *file = slash ? slash + 1 : kernel, *dot = strrchr(file, '.');
+    char name[64] = "";
+    bool op_known = !op;
+    if (dot && strcmp(dot, ".wgsl") == 0 && dot - file < (ptrdiff_t)sizeof name)
+        snprintf(name, sizeof name, "%.*s", (int)(dot - file), file);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        const bool here = !op || dop_has_word(groups[i].ops, op);
+        op_known = op_known || here;
+        if (here && dop_has_word(groups[i].kernels, name))
+            return DOP_OK;
+    }
+    if (!op_known)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s: unknown op \"%.60s\"", where, op);
+    return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s: unknown kernel \"%.60s\"%s%s", where, kernel,
+                       op ? " for op " : "", op ? op : "");
+}
 
 static dop_status
 read_dtype(const dop_json *j, const char *key, dop_type *out)
@@ -56,15 +113,6 @@ add_step(dop_rdrr *r, const dop_path_step *step)
     return DOP_OK;
 }
 
-static dop_status
-check_op(dop_rdrr *r, const char *where, const char *op)
-{
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (strcmp(ops[i], op) == 0)
-            return DOP_OK;
-    return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s: unknown op \"%.60s\"", where, op);
-}
-
 /* Where a step stands in the manifest: phase and layer, and where kernels are named. */
 typedef struct place {
     const char *phase;
@@ -83,13 +131,13 @@ read_tuple(dop_rdrr *r, const place *p, const json_t *tuple)
     if (json_array_size(tuple) < 2 || json_array_size(tuple) > 3 || !op || !key)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s: a step is not [op, kernel] or [op, kernel, weights]",
                            p->where);
-    DOP_RETURN_IF_ERROR(check_op(r, p->where, op));
     DOP_RETURN_IF_ERROR(dop_json_sub(p->kernels, key, &kernel));
     if (!kernel.object)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s: kernel \"%.60s\" of op %s is not in execution.kernels",
                            p->where, key, op);
     DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "kernel", "", &step.kernel));
     DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "entry", "main", &step.entry));
+    DOP_RETURN_IF_ERROR(check_kernel(r, p->where, op, step.kernel));
     return add_step(r, &step);
 }
 
@@ -102,13 +150,32 @@ read_object(dop_rdrr *r, const place *p, const json_t *object)
     snprintf(j.where, sizeof j.where, "%.80s: ", p->where);
     DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "op", NULL, &step.op));
     if (!step.op)
-        DOP_RETURN_IF_ERROR(dop_json_missing(&j, "op"));
-    DOP_RETURN_IF_ERROR(check_op(r, p->where, step.op));
+        return dop_json_missing(&j, "op");
     DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "kernel", NULL, &step.kernel));
     if (!step.kernel)
-        DOP_RETURN_IF_ERROR(dop_json_missing(&j, "kernel"));
+        return dop_json_missing(&j, "kernel");
+    DOP_RETURN_IF_ERROR(check_kernel(r, p->where, step.op, step.kernel));
+    DOP_RETURN_IF_ERROR(dop_rdrr_known(&j, "op kernel entry constants precision weights input output digest"));
     DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "entry", "main", &step.entry));
     return add_step(r, &step);
+}
+
+static dop_status read_steps(dop_rdrr *r, place *p, const json_t *list);
+
+/* Reads the steps that replace those of one layer, for both phases (`steps`) or for one. */
+static dop_status
+read_override(dop_rdrr *r, const place *p, const json_t *entry)
+{
+    static const struct {
+        const char *key, *phase;
+    } parts[] = {{"steps", NULL}, {"decode", "decode"}, {"prefill", "prefill"}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        place inner = *p;
+        const json_t *v = json_object_get(entry, parts[i].key);
+        inner.phase = parts[i].phase ? parts[i].phase : p->phase;
+        DOP_RETURN_IF_ERROR(read_steps(r, &inner, json_is_object(v) ? json_object_get(v, "steps") : v));
+    }
+    return DOP_OK;
 }
 
 static dop_status
@@ -119,10 +186,11 @@ read_steps(dop_rdrr *r, place *p, const json_t *list)
                            dop_json_kind(list));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *e = json_array_get(list, i);
-        const json_t *layers = json_object_get(e, "layers"), *steps = json_object_get(e, "steps");
-        dop_status st = DOP_OK;
-        if (json_is_array(layers) && json_is_array(steps) && p->layer < 0) {
-            for (size_t k = 0; st == DOP_OK && k < json_array_size(layers); k++) {
+        const json_t *layers = json_object_get(e, "layers");
+        if (json_is_array(layers) && p->layer < 0) {
+            const dop_json j = {.object = e, .path = r->path, .diag = r->diag, .where = "layers: "};
+            DOP_RETURN_IF_ERROR(dop_rdrr_known(&j, "layers steps decode prefill"));
+            for (size_t k = 0; k < json_array_size(layers); k++) {
                 const json_t *n = json_array_get(layers, k);
                 if (!json_is_integer(n) || json_integer_value(n) < 0 ||
                     json_integer_value(n) >= (json_int_t)r->model->arch.n_layers)
@@ -130,17 +198,15 @@ read_steps(dop_rdrr *r, place *p, const json_t *list)
                                        p->where, i, k);
                 place inner = *p;
                 inner.layer = (int32_t)json_integer_value(n);
-                st = read_steps(r, &inner, steps);
+                DOP_RETURN_IF_ERROR(read_override(r, &inner, e));
             }
         } else if (json_is_array(e) && p->kernels) {
-            st = read_tuple(r, p, e);
+            DOP_RETURN_IF_ERROR(read_tuple(r, p, e));
         } else if (json_is_object(e) && !p->kernels) {
-            st = read_object(r, p, e);
+            DOP_RETURN_IF_ERROR(read_object(r, p, e));
         } else {
-            st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s[%zu] is not a step", p->where, i);
+            return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s[%zu] is not a step", p->where, i);
         }
-        if (st != DOP_OK)
-            return st;
     }
     return DOP_OK;
 }
@@ -157,61 +223,154 @@ read_execution(dop_rdrr *r, const dop_json *inference)
     const char *key = NULL;
     json_t *v = NULL;
     dop_type ignored = DOP_TYPE_none;
-    dop_status st = dop_json_sub(inference, "execution", &exec);
-    if (st == DOP_OK)
-        st = dop_json_sub(&exec, "kernels", &kernels);
-    if (st != DOP_OK || !exec.object)
-        return st;
+    DOP_RETURN_IF_ERROR(dop_json_sub(inference, "execution", &exec));
+    DOP_RETURN_IF_ERROR(dop_json_sub(&exec, "kernels", &kernels));
+    DOP_RETURN_IF_ERROR(
+        dop_rdrr_known(&exec, "kernels preLayer decode prefill postLayer sampling policies inlineKernelPath"));
+    if (!exec.object)
+        return DOP_OK;
     json_object_foreach((json_t *)(uintptr_t)kernels.object, key, v)
     {
         static const char *const fields[] = {"activationDtype", "kvDtype", "inputDtype", "outputDtype"};
-        st = dop_json_sub(&kernels, key, &kernel);
-        if (st == DOP_OK)
-            st = dop_json_sub(&kernel, "precision", &precision);
-        for (size_t i = 0; st == DOP_OK && i < 4; i++)
-            st = read_dtype(&precision, fields[i], &ignored);
-        if (st != DOP_OK)
-            return st;
+        const char *name = NULL;
+        char where[96];
+        snprintf(where, sizeof where, "%s%.60s", kernels.where, key);
+        DOP_RETURN_IF_ERROR(dop_json_sub(&kernels, key, &kernel));
+        DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "kernel", "", &name));
+        DOP_RETURN_IF_ERROR(check_kernel(r, where, NULL, name));
+        DOP_RETURN_IF_ERROR(dop_rdrr_known(&kernel, "kernel entry digest precision constants"));
+        DOP_RETURN_IF_ERROR(dop_json_sub(&kernel, "precision", &precision));
+        DOP_RETURN_IF_ERROR(dop_rdrr_known(&precision, "activationDtype kvDtype inputDtype outputDtype"));
+        for (size_t i = 0; i < 4; i++)
+            DOP_RETURN_IF_ERROR(read_dtype(&precision, fields[i], &ignored));
     }
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         place p = {.phase = stages[i].phase, .layer = -1, .kernels = &kernels};
         snprintf(p.where, sizeof p.where, "inference.execution.%s", stages[i].key);
-        st = read_steps(r, &p, dop_json_get(&exec, stages[i].key));
-        if (st != DOP_OK)
-            return st;
+        DOP_RETURN_IF_ERROR(read_steps(r, &p, dop_json_get(&exec, stages[i].key)));
     }
     return DOP_OK;
 }
 
-/* Reads the field `key` with a kernel path: a name, or an object of steps. */
+/* Reads the field `key` with a kernel path: the name of a known one, or an object of steps. */
 static dop_status
 read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
 {
+    dop_checkpoint *m = r->model;
     const json_t *v = dop_json_get(j, key);
     dop_json path;
     const char *id = json_string_value(v);
     if (!v)
         return DOP_OK;
-    if (!id)
+    if (!id) {
         DOP_RETURN_IF_ERROR(dop_json_sub(j, key, &path));
-    if (!id)
         DOP_RETURN_IF_ERROR(dop_json_str_or(&path, "id", NULL, &id));
-    if (id && !(r->model->path_name = dop_arena_strdup(r->arena, id)))
-        DOP_RETURN_IF_ERROR(DOP_NO_MEMORY(r->diag));
-    if (json_is_string(v))
+    }
+    m->path_name = id ? dop_arena_strdup(r->arena, id) : m->path_name;
+    m->path_file = dop_arena_strdup(r->arena, r->path);
+    m->path_field = json_is_string(v) ? dop_arena_printf(r->arena, "%s%s", j->where, key) : NULL;
+    if ((id && !m->path_name) || !m->path_file || (json_is_string(v) && !m->path_field))
+        return DOP_NO_MEMORY(r->diag);
+    if (json_is_string(v)) { /* replaces everything read before */
+        m->n_path = 0;
+        m->path_act = m->path_kv = DOP_TYPE_none;
         return DOP_OK;
-    DOP_RETURN_IF_ERROR(read_dtype(&path, "activationDtype", &r->model->path_act));
-    DOP_RETURN_IF_ERROR(read_dtype(&path, "kvDtype", &r->model->path_kv));
+    }
+    DOP_RETURN_IF_ERROR(read_dtype(&path, "activationDtype", &m->path_act));
+    DOP_RETURN_IF_ERROR(read_dtype(&path, "kvDtype", &m->path_kv));
+    DOP_RETURN_IF_ERROR(
+        dop_rdrr_known(&path, "id name description activationDtype outputDtype kvDtype finitenessFallbackKernelPathId "
+                              "preLayer decode prefill postLayer sampling layerOverrides"));
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         place p = {.phase = stages[i].phase, .layer = -1};
         const json_t *list = dop_json_get(&path, stages[i].key);
         snprintf(p.where, sizeof p.where, "%.60s.%s", key, stages[i].key);
         DOP_RETURN_IF_ERROR(read_steps(r, &p, json_is_object(list) ? json_object_get(list, "steps") : list));
     }
+    place p = {.phase = "both", .layer = -1};
+    snprintf(p.where, sizeof p.where, "%.60s.layerOverrides", key);
+    return read_steps(r, &p, dop_json_get(&path, "layerOverrides"));
+}
+
+/* Reads forceKernels, which maps ops to kernels.  Both are checked when rules are made of them (kernel_path_load.c). */
+static dop_status
+read_forces(dop_rdrr *r, const dop_json *j)
+{
+    dop_checkpoint *m = r->model;
+    dop_json forces;
+    const char *op, *kernel = NULL;
+    json_t *v;
+    dop_status st = dop_json_sub(j, "forceKernels", &forces);
+    if (st != DOP_OK || !forces.object)
+        return st;
+    m->path_forces = dop_arena_alloc(r->arena, (json_object_size(forces.object) + 1) * sizeof *m->path_forces);
+    if (!m->path_forces)
+        return DOP_NO_MEMORY(r->diag);
+    m->n_path_forces = 0;
+    json_object_foreach((json_t *)(uintptr_t)forces.object, op, v)
     {
-        place p = {.phase = "both", .layer = -1};
-        snprintf(p.where, sizeof p.where, "%.60s.layerOverrides", key);
-        DOP_RETURN_IF_ERROR(read_steps(r, &p, dop_json_get(&path, "layerOverrides")));
+        st = dop_json_str_or(&forces, op, NULL, &kernel);
+        if (st != DOP_OK)
+            return st;
+        if (!kernel)
+            continue;
+        dop_path_force *f = &m->path_forces[m->n_path_forces++];
+        *f = (dop_path_force){.source = dop_arena_printf(r->arena, "%s: %s%s", r->path, forces.where, op),
+                              .op = dop_arena_strdup(r->arena, op),
+                              .kernel = dop_arena_strdup(r->arena, kernel)};
+        if (!f->source || !f->op || !f->kernel)
+            return DOP_NO_MEMORY(r->diag);
+    }
+    return DOP_OK;
+}
+
+/* Reads runtimeOptimizations, or `optimizations` as newer manifests call it. */
+static dop_status
+read_optimizations(dop_rdrr *r, const char *key)
+{
+    static const struct {
+        const char *key, *why;
+    } refused[] = {{"attentionTier", "attention has no tiers here; name a kernel in forceKernels"},
+                   {"matmulTile", "a tile belongs to a kernel here; state bm, bn and bk in a kernel path"}};
+    dop_checkpoint *m = r->model;
+    dop_json j;
+    bool on = false;
+    DOP_RETURN_IF_ERROR(dop_json_sub(&r->top, key, &j));
+    DOP_RETURN_IF_ERROR(
+        dop_rdrr_known(&j, "kernelPath preferF16KV preferFusedDequant attentionTier matmulTile forceKernels"));
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (dop_json_has(&j, refused[i].key))
+            return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s%s is not supported: %s", j.where, refused[i].key,
+                               refused[i].why);
+    DOP_RETURN_IF_ERROR(read_kernel_path(r, &j, "kernelPath"));
+    if (dop_json_has(&j, "preferF16KV")) {
+        DOP_RETURN_IF_ERROR(dop_json_bool_or(&j, "preferF16KV", false, &on));
+        m->path_kv = on ? DOP_TYPE_f16 : DOP_TYPE_f32;
+    }
+    if (dop_json_has(&j, "preferFusedDequant")) {
+        DOP_RETURN_IF_ERROR(dop_json_bool_or(&j, "preferFusedDequant", false, &on));
+        m->path_expands = !on;
+    }
+    return read_forces(r, &j);
+}
+
+/* Refuses quantized and tiered caches, which would change results, and unknown members of the session. */
+static dop_status
+check_session(const dop_json *session, const dop_json *cache)
+{
+    static const char *const parts[] = {"quantization", "tiering"};
+    DOP_RETURN_IF_ERROR(dop_rdrr_known(session, "compute kvcache decodeLoop perLayerInputs prefillChunkSubmitMode "
+                                                "prefillTokenChunkSize useFlashPrefillAttention useWideTileQ4KPrefill "
+                                                "retainQ4KMaterialization speculation"));
+    DOP_RETURN_IF_ERROR(dop_rdrr_known(cache, "kvDtype layout maxSeqLen pageSize tiering quantization"));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        dop_json part;
+        const char *mode = NULL;
+        DOP_RETURN_IF_ERROR(dop_json_sub(cache, parts[i], &part));
+        DOP_RETURN_IF_ERROR(dop_json_str_or(&part, "mode", "none", &mode));
+        if (strcmp(mode, "none") != 0 && strcmp(mode, "off") != 0)
+            return DOP_FAIL_IN(cache->diag, DOP_E_INPUT, cache->path, "%smode \"%.40s\" is not supported; known: %s",
+                               part.where, mode, i == 0 ? "none" : "off");
     }
     return DOP_OK;
 }
@@ -219,13 +378,14 @@ read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
 dop_status
 dop_rdrr_path(dop_rdrr *r)
 {
-    dop_json inference, session, compute, defaults, cache, older;
+    dop_json inference, session, compute, defaults, cache;
     dop_type ignored = DOP_TYPE_none;
     DOP_RETURN_IF_ERROR(dop_json_sub(&r->top, "inference", &inference));
     DOP_RETURN_IF_ERROR(dop_json_sub(&inference, "session", &session));
     DOP_RETURN_IF_ERROR(dop_json_sub(&session, "compute", &compute));
     DOP_RETURN_IF_ERROR(dop_json_sub(&compute, "defaults", &defaults));
     DOP_RETURN_IF_ERROR(dop_json_sub(&session, "kvcache", &cache));
+    DOP_RETURN_IF_ERROR(check_session(&session, &cache));
     DOP_RETURN_IF_ERROR(read_dtype(&defaults, "activationDtype", &r->model->path_act));
     DOP_RETURN_IF_ERROR(read_dtype(&defaults, "mathDtype", &ignored));
     DOP_RETURN_IF_ERROR(read_dtype(&defaults, "accumDtype", &ignored));
@@ -233,10 +393,8 @@ dop_rdrr_path(dop_rdrr *r)
     DOP_RETURN_IF_ERROR(read_dtype(&cache, "kvDtype", &r->model->path_kv));
     DOP_RETURN_IF_ERROR(read_execution(r, &inference));
     /* Later fields take precedence over earlier ones. */
-    DOP_RETURN_IF_ERROR(dop_json_sub(&r->top, "runtimeOptimizations", &older));
-    DOP_RETURN_IF_ERROR(read_kernel_path(r, &older, "kernelPath"));
-    DOP_RETURN_IF_ERROR(dop_json_sub(&r->top, "optimizations", &older));
-    DOP_RETURN_IF_ERROR(read_kernel_path(r, &older, "kernelPath"));
+    DOP_RETURN_IF_ERROR(read_optimizations(r, "runtimeOptimizations"));
+    DOP_RETURN_IF_ERROR(read_optimizations(r, "optimizations"));
     DOP_RETURN_IF_ERROR(read_kernel_path(r, &inference, "defaultKernelPath"));
     return read_kernel_path(r, &inference, "kernelPath");
 }

@@ -39,11 +39,23 @@ typedef struct dop_rdrr_tensor {
     uint64_t shape[DOP_RDRR_MAX_RANK];
     uint64_t size;
     dop_rdrr_layout layout;
-    bool transformed; /* the tensor has a sourceTransform: its bytes are not what dtype says */
-    bool taken;       /* a weight uses it */
+    bool transformed;               /* the tensor has a sourceTransform: its bytes are not what dtype says */
+    struct dop_rdrr_scales *scales; /* the sourceTransform is 4-bit integers with a scale per row; NULL: it is not */
+    bool taken;                     /* a weight uses it */
     uint32_t n_spans;
     dop_rdrr_span *spans;
 } dop_rdrr_tensor;
+
+/* Scales of the rows of a tensor of 4-bit integers. */
+typedef struct dop_rdrr_scales {
+    dop_rdrr_tensor tensor; /* where the scales lie: an f32 for each row */
+    bool is_signed;         /* integers are stored as two's complement; otherwise plus 8 */
+} dop_rdrr_scales;
+
+/* The sections of a manifest's model part. */
+typedef struct dop_rdrr_sections {
+    dop_json arch, inference, attention, norm, ffn, rope, output, pattern;
+} dop_rdrr_sections;
 
 typedef struct dop_rdrr {
     const char *dir;
@@ -58,24 +70,15 @@ typedef struct dop_rdrr {
     bool unverified;          /* a shard's hash was of a kind that is not checked, and the model's note says so */
     dop_rdrr_tensor *tensors; /* sorted by name */
     uint32_t n_tensors;
-    dop_layer layer;    /* what all layers share; copied to each layer before what differs is read */
-    const char *prefix; /* prefix of tensor names */
+    dop_layer layer;                     /* what all layers share; copied to each layer before what differs is read */
+    const bool *sliding;                 /* [layers] the layer is of type sliding_attention */
+    dop_arch stated;                     /* with `family`: the manifest's facts outside of layers */
+    const char *family;                  /* family that the Hugging Face importer reads (family.c); NULL: none */
+    json_t *config;                      /* with `family`: config.json that it reads; owned */
+    bool failed;                         /* there was no memory for a field of `config` */
+    const char *dense[DOP_MAX_DENSE][2]; /* tensors of the products after pooling: matrix, and bias or NULL */
+    const char *prefix;                  /* prefix of tensor names */
     const dop_tensor_name *more_names;
 } dop_rdrr;
-
-/* Reads manifest.json (and the file of tensors it names) and checks the container: versions, shards in order and adding
- * up, every tensor's bytes inside its shards and as many as its shape and type take. */
-dop_status dop_rdrr_open(dop_rdrr *r);
-void dop_rdrr_close(dop_rdrr *r); /* frees the JSON; accepts a zeroed one */
-/* Reads facts and ids (dop_rdrr_config), and the kernel path (dop_rdrr_path).  The first unsupported feature is an error that
- * names it. */
-dop_status dop_rdrr_config(dop_rdrr *r);
-dop_status dop_rdrr_path(dop_rdrr *r);
-/* Checks that every tensor the facts call for is described correctly; opens no shard. */
-dop_status dop_rdrr_check_tensors(dop_rdrr *r);
-
-const dop_rdrr_tensor *dop_rdrr_find(const dop_rdrr *r, const char *name);
-/* The tensor of layer 0 whose name, without prefix and layer, is `name`; NULL: there is none. */
-const dop_rdrr_tensor *dop_rdrr_find_in_layer(const dop_rdrr *r, const char *name);
 
 #endif

@@ -63,6 +63,9 @@ refuses 2 "-d: no pass has the letter Z; see --help" "$model" -o plan -d Z
 refuses 2 "--stop-after leaves no kernels for --emit glsl: use it with --emit ir" "$model" --emit glsl --stop-after canon
 refuses 2 "--stop-after leaves no kernels for --emit spirv" "$model" --emit spirv --stop-after canon
 refuses 2 "--report=r.pdf: known are FILE.txt, FILE.json and FILE.html" "$model" --report=r.pdf
+refuses 2 "--report=r.pdf: known are FILE.txt, FILE.json and FILE.html" "$model" --report=r.json --report=r.pdf
+refuses 2 "--report=r.json is given twice" "$model" --report=r.json --report --report=r.json
+refuses 2 "--report is given twice" "$model" --report --report
 refuses 2 "--weights external is about a plan: give -o FILE" "$model" --weights external --report
 refuses 2 "--tune=nope: no region here is nope; known are" "$model" --tune=nope -o plan.yaml --chunks 8
 printf 'rules:\n  - {op: nope, fuse: off}\n' >path.yaml
@@ -77,6 +80,7 @@ printf 'rules:\n  - {op: nope, phase: prefill, weights: fused}\n' >path.yaml
 refuses 1 "path.yaml:2: no region here is nope" "$model" -o plan --target tier1 --kernel-path path.yaml
 rm path.yaml
 refuses 2 "--emit spirv makes an archive of stdout" "$model" --emit spirv --report
+refuses 2 "--emit spirv makes an archive of stdout" "$model" --emit spirv --report=r.json --report --report=r.html
 for bad in zz+o o+zz; do
     refuses 2 "--no-fuse $bad: no ${bad#*+} here reads what a ${bad%+*} makes; dopplerc --explain $bad names such pairs" \
         "$model" -o plan --target tier1 --chunks 8 --no-fuse $bad
@@ -316,10 +320,13 @@ for file in two.part0 two.part1.weights; do # the target would be one of the fil
     rm $file
 done
 kept "--report: a file of the model" input/config.json input -o plan --report=input/config.json
+kept "--report: a file of the model, second" input/config.json input --report=r.json --report=input/config.json
 mkdir dump
 ln -s ../input/config.json dump/000-decode1-canon.ir
 kept "--dump-dir: a link to a file of the model" dump/000-decode1-canon.ir input --dump-dir dump
 check_fails "the plan and its report" 2 "the plan and the report need files of their own" "$DOPPLERC" input -o plan --report=plan
+check_fails "the plan and its second report" 2 "the plan and the report need files of their own" \
+    "$DOPPLERC" input -o plan --report=r.json --report=plan
 after=$(cat input/* target.yaml quant.yaml path.yaml tuning.yaml external.weights | md5sum)
 [ "$before" = "$after" ] && pass "every input is as it was" || fail "every input is as it was"
 twice() {

@@ -2,7 +2,7 @@
 # Runs the fuzz targets for long, all at the same time, and says what came of it.
 #
 #   cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DDOPPLER_SANITIZE=ON -DDOPPLER_FUZZ=ON
-#   cmake --build build-fuzz --target fuzz dopplerc_as_written hf_to_gguf single_file
+#   cmake --build build-fuzz --target fuzz dopplerc_as_written hf_to_gguf hf_to_rdrr single_file
 #   tests/fuzz/long.sh build-fuzz/tests/tools OUT SECONDS [JOBS [TARGET...]]
 #
 # JOBS processes are shared among the targets, at least one each.  Inputs come from this tree (seeds.sh) and tests/fuzz/corpus, or

@@ -3,6 +3,7 @@
 #include "base/format/ggml.h"
 #include "base/format/gguf.h"
 #include "base/format/safetensors.h"
+#include "compiler/schedule/kernel_path.h"
 #include "frontend/build/build.h"
 #include "frontend/build/build_vision.h"
 #include "frontend/facts/import.h"
@@ -287,4 +288,14 @@ fuzz_rdrr(const uint8_t *data, size_t size)
     }
     json_decref(root);
     load(dir);
+    dop_arena arena;
+    dop_checkpoint m;
+    dop_kernel_path p;
+    dop_diag diag = {0};
+    dop_arena_init(&arena);
+    if (dop_checkpoint_load(dir, &arena, &diag, &m) == DOP_OK) {
+        fuzz_check(dop_kernel_path_of_model(&m, ".", &arena, &diag, &p), &diag);
+        dop_checkpoint_finish(&m);
+    }
+    dop_arena_finish(&arena);
 }

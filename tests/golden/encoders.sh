@@ -62,6 +62,8 @@ encodes modernbert "$models/modernbert" --target lavapipe
 # Its width is no square, and it states a cap of scores, which Gemma 3 does not have.
 encodes embeddinggemma_48 "$models/embeddinggemma_48" --target lavapipe
 encodes xlm_roberta_cross "$models/xlm_roberta_cross" --target lavapipe
+check "embeddinggemma: RDRR" "$TOOLS/hf_to_rdrr" "$models/embeddinggemma" rdrr &&
+    folder=$models/embeddinggemma encodes embeddinggemma-rdrr rdrr --target lavapipe
 
 cp -r "$models/bert" odd && chmod -R u+w odd && sed -i '1s/{/{"position_embedding_type": "rotary", /' odd/config.json
 check_fails "other positions" 1 'position_embedding_type is "rotary", expected "absolute"' "$DOPPLERC" odd -o odd.plan

@@ -60,6 +60,15 @@ else
     skip rdrr "no $rdrr"
 fi
 
+# Families that manifests describe in part.
+for model in qwen3_5 ${whole:+gemma4 lfm2}; do
+    golden=$SRC/tests/golden/$model
+    check "rdrr-$model: RDRR" "$TOOLS/hf_to_rdrr" "$golden" "rdrr-$model" && compile "rdrr-$model" "rdrr-$model" --target lavapipe --kv f32 &&
+        "$TOOLS/expect" tokens "$golden/expected.json" . >prompt &&
+        check "rdrr-$model: runs" "$EXEC" "rdrr-$model.plan" --quiet --tokens-file prompt -n 0 --logits got.f32 &&
+        check "rdrr-$model: logits" "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits.f32" got.f32 5e-4
+done
+
 # Quantized here: same text where the model is sure of itself.
 demo=$SRC/examples/shakespeare-gemma3
 compile mixed "$demo" --quant attn=q8_0,ffn=q6_k,embed=q8_0 && greedy mixed "$demo/expected.json" greedy.2 0.3

@@ -10,9 +10,9 @@
 typedef struct dop_compiler_cli {
     dop_compile_options
         plan; /* what the library is asked for; lists are in skip, force, no_fuse and lora until dop_cli_fill */
-    const char *output, *stop_after, *emit, *dump_dir, *dumps, *report, *weights, *explain, *tune, *target_out,
-        *simulate;
+    const char *output, *stop_after, *emit, *dump_dir, *dumps, *weights, *explain, *tune, *target_out, *simulate;
     dop_texts skip, force, avoid, no_fuse, lora, control_vector;
+    dop_texts report; /* files of --report; "": the report is printed */
     bool json, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;

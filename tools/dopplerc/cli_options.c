@@ -15,8 +15,7 @@
 static const dop_option options[] = {
     HEADING("Output"),
     OPT('o', "output", TEXT, output, "FILE", "the plan"),
-    OPT(0, "report", OPTIONAL, report, "FILE",
-        "fusion report: text on stdout, or a file whose name says the form: FILE.txt, .json, .html"),
+    OPT(0, "report", FILES, report, "FILE", "fusion report: text on stdout, or FILE.txt, .json or .html; repeatable"),
     OPT(0, "explain", TEXT, explain, "OP",
         "why each instance of OP got its kernel; A+B: why these two are, or are not, one dispatch"),
     OPT(0, "emit", TEXT, emit, "STAGE",
@@ -177,6 +176,7 @@ dop_cli_finish(dop_compiler_cli *o)
     dop_texts_finish(&o->no_fuse);
     dop_texts_finish(&o->lora);
     dop_texts_finish(&o->control_vector);
+    dop_texts_finish(&o->report);
 }
 
 void
@@ -228,16 +228,22 @@ dop_cli_check(const dop_compiler_cli *o, dop_diag *diag)
 {
     if (o->list_targets || o->list_types || o->list_kernels || o->list_models)
         return DOP_FAIL(diag, DOP_E_USAGE, "--list-targets and the other lists take no model");
-    dop_status st =
-        dop_options_check(options, N_OPTIONS, rules, sizeof rules / sizeof *rules, &o->given, o, NULL, diag);
-    if (st == DOP_OK && o->dumps)
-        st = check_letters(o->dumps, diag);
-    if (st == DOP_OK && o->emit && strcmp(o->emit, "spirv") == 0 && isatty(1))
-        st = DOP_FAIL(diag, DOP_E_USAGE, "--emit spirv makes an archive, which is no text: | tar x, or --dump-dir DIR");
-    const char *ending = o->report ? dop_cli_ending(o->report) : "";
-    if (st == DOP_OK && *ending && !dop_has_word(".txt .json .html", ending))
-        st = DOP_FAIL(diag, DOP_E_USAGE, "--report=%s: known are FILE.txt, FILE.json and FILE.html", o->report);
-    return st;
+    DOP_RETURN_IF_ERROR(
+        dop_options_check(options, N_OPTIONS, rules, sizeof rules / sizeof *rules, &o->given, o, NULL, diag));
+    if (o->dumps)
+        DOP_RETURN_IF_ERROR(check_letters(o->dumps, diag));
+    if (o->emit && strcmp(o->emit, "spirv") == 0 && isatty(1))
+        return DOP_FAIL(diag, DOP_E_USAGE,
+                        "--emit spirv makes an archive, which is no text: | tar x, or --dump-dir DIR");
+    for (size_t i = 0; i < o->report.count; i++) {
+        const char *file = o->report.items[i], *ending = dop_cli_ending(file);
+        if (*ending && !dop_has_word(".txt .json .html", ending))
+            return DOP_FAIL(diag, DOP_E_USAGE, "--report=%s: known are FILE.txt, FILE.json and FILE.html", file);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(o->report.items[k], file) == 0)
+                return DOP_FAIL(diag, DOP_E_USAGE, "--report%s%s is given twice", *file ? "=" : "", file);
+    }
+    return DOP_OK;
 }
 
 void
@@ -267,7 +273,7 @@ dop_cli_adjust(const dop_compiler_cli *o, dop_compilation_options *opt, dop_diag
 {
     dop_pass_id p;
     opt->passes.check = o->check;
-    opt->no_spirv = !o->output && !o->report && !o->dump_dir && !dop_cli_emits_all(o);
+    opt->no_spirv = !o->output && !o->report.count && !o->dump_dir && !dop_cli_emits_all(o);
     if (!o->stop_after)
         return DOP_OK;
     if (!dop_pass_parse(o->stop_after, &p))

@@ -151,9 +151,10 @@ print_outputs(const dop_compiler_cli *o, const dop_compilation *c, const dop_com
     if (st == DOP_OK)
         st = put(NULL, &text, diag);
     dop_buf_finish(&text);
-    if (st == DOP_OK && o->report) {
-        st = make_report(o->report, c, job, diag, &text);
-        st = st == DOP_OK ? put(*o->report ? o->report : NULL, &text, diag) : st;
+    for (size_t i = 0; st == DOP_OK && i < o->report.count; i++) {
+        const char *file = o->report.items[i];
+        st = make_report(file, c, job, diag, &text);
+        st = st == DOP_OK ? put(*file ? file : NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
     return st;

@@ -71,7 +71,6 @@ compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
 static dop_status
 check_outputs(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
 {
-    const char *report = o->report && *o->report ? o->report : NULL;
     char *weights = NULL;
     dop_status st = o->simulate ? dop_inputs_add(&job->inputs, o->simulate, diag) : DOP_OK;
     if (st == DOP_OK && o->output)
@@ -79,14 +78,16 @@ check_outputs(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
                      : dop_compile_job_refuse_plan(job, o->output, diag);
     if (st == DOP_OK && o->target_out && !o->output)
         st = dop_inputs_refuse(&job->inputs, o->target_out, diag);
-    if (st == DOP_OK && report)
-        st = dop_inputs_refuse(&job->inputs, report, diag);
-    if (st != DOP_OK || !o->output || !report)
-        return st;
-    if (asprintf(&weights, "%s.weights", o->output) < 0)
+    if (st == DOP_OK && o->output && asprintf(&weights, "%s.weights", o->output) < 0)
         return DOP_NO_MEMORY(diag);
-    if (strcmp(o->output, report) == 0 || (o->plan.external_weights && strcmp(weights, report) == 0))
-        st = DOP_FAIL_IN(diag, DOP_E_USAGE, report, "the plan and the report need files of their own");
+    for (size_t i = 0; st == DOP_OK && i < o->report.count; i++) {
+        const char *report = o->report.items[i];
+        if (*report)
+            st = dop_inputs_refuse(&job->inputs, report, diag);
+        if (st == DOP_OK && o->output &&
+            (strcmp(o->output, report) == 0 || (o->plan.external_weights && strcmp(weights, report) == 0)))
+            st = DOP_FAIL_IN(diag, DOP_E_USAGE, report, "the plan and the report need files of their own");
+    }
     free(weights);
     return st;
 }
@@ -104,9 +105,11 @@ compile(dop_compiler_cli *o, const char *model, dop_diag *diag)
     DOP_TRY(dop_cli_adjust(o, &job.options, diag));
     DOP_TRY(check_outputs(o, &job, diag));
     DOP_TRY(dop_compile_job_find_targets(&job, diag));
-    if (job.n > 1 && o->report && *o->report)
-        DOP_TRY(DOP_FAIL(diag, DOP_E_USAGE, "--report=%s is about one target: give one --target, or --report for text",
-                         o->report));
+    for (size_t i = 0; job.n > 1 && i < o->report.count; i++)
+        if (*o->report.items[i])
+            DOP_TRY(DOP_FAIL(diag, DOP_E_USAGE,
+                             "--report=%s is about one target: give one --target, or --report for text",
+                             o->report.items[i]));
     if (o->dump_dir && mkdir(o->dump_dir, 0777) != 0 && errno != EEXIST)
         DOP_TRY(DOP_FAIL_IN(diag, DOP_E_IO, o->dump_dir, "cannot make the folder: %s", strerror(errno)));
     if ((o->tune || o->target_out)) {

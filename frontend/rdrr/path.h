@@ -1,0 +1,9 @@
+/* The kernel path of a manifest: inference.execution (tuples of op, kernel, weights) or the older kernelPath objects, as a list of dispatches.  Ops, kernels and types that are not known are errors: a path that is half understood is worse than none. */
+#ifndef DOPPLER_FRONTEND_RDRR_PATH_H
+#define DOPPLER_FRONTEND_RDRR_PATH_H
+
+#include "frontend/rdrr/rdrr.h"
+
+dop_status dop_rdrr_path(dop_rdrr *r);
+
+#endif
