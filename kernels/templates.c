@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <shaderc/shaderc.h>
+#include <spirv-tools/libspirv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,12 +123,12 @@ dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag)
 {
     memset(out, 0, sizeof *out);
     char exe[900] = "";
-    const char *slash = own_path ? dop_path_slash(own_path) : NULL;
+    const char *slash = dop_path_slash(own_path);
     if (slash && (size_t)(slash - own_path) < sizeof exe)
         memcpy(exe, own_path, (size_t)(slash - own_path));
     snprintf(out->dir, sizeof out->dir, "%s/%s", exe, DOP_GLSL_INSTALL_REL);
-    if (!*exe || access(out->dir, R_OK) != 0)
-        snprintf(out->dir, sizeof out->dir, "%s", DOP_GLSL_SOURCE_DIR);
+    if (access(out->dir, R_OK) != 0)
+        snprintf(out->dir, sizeof out->dir, "%s/glsl", exe);
     dop_status st = read_folder(out, "", diag);
     if (st == DOP_OK)
         st = read_folder(out, "types", diag);
@@ -138,6 +139,12 @@ dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag)
     if (st != DOP_OK)
         dop_templates_finish(out);
     return st;
+}
+
+void
+dop_shader_compiler_describe(dop_buf *out)
+{
+    dop_buf_printf(out, "shaderc %s, SPIRV-Tools %s", DOP_SHADERC_VERSION, spvSoftwareVersionString());
 }
 
 void

@@ -20,6 +20,15 @@
 #endif
 
 static void
+print_version(void)
+{
+    dop_buf text = {0};
+    dop_shader_compiler_describe(&text);
+    printf(RELEASE "\nwith %s\n", text.failed ? "" : text.data);
+    dop_buf_finish(&text);
+}
+
+static void
 show_line(const char *text)
 {
     fprintf(stderr, "%s\n", text);
@@ -140,7 +149,7 @@ main(int argc, char **argv)
     if (st == DOP_OK && o.help)
         dop_cli_print_help();
     else if (st == DOP_OK && o.version)
-        puts(RELEASE);
+        print_version();
     else if (st == DOP_OK && rest.count == 0 && dop_cli_print_lists(&o))
         ; /* a list needs no model */
     else if (st == DOP_OK && rest.count == 0)

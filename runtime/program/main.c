@@ -1,6 +1,7 @@
 /* doppler-exec: options, the choice of what to do, and how it ends. */
 #include "base/program/process.h"
 #include "base/system.h"
+#include "runtime/program/cache/compiler.h"
 #include "runtime/program/cache/models.h"
 #include "runtime/program/cli_mpi.h"
 #include "runtime/program/common/cli.h"
@@ -219,7 +220,7 @@ static const dop_option options[] = {
     OPT(0, "cache-clear", OPTIONAL, cache_clear, "all",
         "remove them, and compiled pipelines; all: and models that were downloaded", .values = "all"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
-    OPT(0, "version", FLAG, version, NULL, "the release and its commit"),
+    OPT(0, "version", FLAG, version, NULL, "print the release, its commit and the shader compiler"),
     DOP_OPTION_POINTER('m', "model", "the plan comes without an option: doppler-exec PLAN, and so does a model"),
     DOP_OPTION_POINTER(
         'c', "ctx-size",
@@ -336,7 +337,11 @@ main(int argc, char **argv)
     if (st == DOP_OK && cli.help) {
         st = print_help(&diag);
     } else if (st == DOP_OK && cli.version) {
-        st = dop_cli_print(RELEASE "\n", strlen(RELEASE "\n"), &diag);
+        dop_buf text = {0};
+        dop_buf_puts(&text, RELEASE "\n");
+        dop_load_and_describe_compiler(&text);
+        st = text.failed ? DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, &diag);
+        dop_buf_finish(&text);
     } else if (st == DOP_OK) {
         find_dir("XDG_CACHE_HOME", ".cache", "doppler", &cache_dir);
         find_dir("XDG_STATE_HOME", ".local/state", "doppler/history", &history);
