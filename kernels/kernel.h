@@ -19,8 +19,6 @@ typedef struct dop_templates {
 /* Finds and reads the template folder by its place relative to own_path, the file of the program or library: where an installation has
  * it, or the folder "glsl" next to the file. */
 dop_status dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag);
-/* Appends the release of shaderc that the library was built with, and that of SPIRV-Tools.  Other releases make other code. */
-void dop_shader_compiler_describe(dop_buf *out);
 void dop_templates_finish(dop_templates *t);
 const char *dop_templates_get(const dop_templates *t, const char *name); /* NULL: no such file */
 

@@ -508,3 +508,9 @@ dop_link(const dop_buf *root, const dop_buf *stages, uint32_t n_stages, dop_diag
     linker_finish(&l);
     return st;
 }
+
+void
+dop_shader_compiler_describe(dop_buf *out)
+{
+    dop_buf_printf(out, "shaderc %s, SPIRV-Tools %s", DOP_SHADERC_VERSION, spvSoftwareVersionString());
+}

@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 #include <shaderc/shaderc.h>
-#include <spirv-tools/libspirv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,12 +138,6 @@ dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag)
     if (st != DOP_OK)
         dop_templates_finish(out);
     return st;
-}
-
-void
-dop_shader_compiler_describe(dop_buf *out)
-{
-    dop_buf_printf(out, "shaderc %s, SPIRV-Tools %s", DOP_SHADERC_VERSION, spvSoftwareVersionString());
 }
 
 void

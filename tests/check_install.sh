@@ -47,6 +47,14 @@ if command -v npm >/dev/null; then # a folder is installed as a link: nothing is
         echo "process.exit(require(\"doppler\").Model ? 0 : 1)" >of.cjs && node of.cjs'
 fi
 
+nothing "no file of the installation has a path of the source tree" "$(grep -rlaF "$SRC" "$WORK/moved/bin" "$lib")"
+fetch=$lib/doppler/doppler-fetch.so
+[ ! -e "$fetch" ] || check "downloads link what computes digests" sh -c 'readelf -d "$1" | grep -q NEEDED.*libcrypto' sh "$fetch"
+for program in dopplerc doppler-exec; do
+    check "$program names the shader compiler" grep -qE '^with shaderc .+, SPIRV-Tools v' <("$WORK/moved/bin/$program" --version)
+done
+check "a plan names it too" sh -c '"$1" build.plan --info | grep "^made by" | grep -qF "$("$1" --version | sed -n "s/^with //p")"' sh "$EXEC"
+
 # ---- libdoppler -----------------------------------------------------------------------------------------------------
 prefix=$WORK/moved
 # Functions that the headers declare: lines that begin with a type and name one.
@@ -61,7 +69,7 @@ nothing "under a version too" "$(nm -D --defined-only "$lib/libdopplerc.so" | aw
 nothing "under a version" "$(nm -D --defined-only "$lib/libdoppler.so" | awk '$2 == "T" && $3 !~ /@@DOPPLER_/ { print $3 }')"
 # What the programs have beside that is of one release: another library's file is refused.
 mkdir -p other
-private=DOPPLER_PRIVATE_$("$installed" --version | awk '{ print $2 }')
+private=DOPPLER_PRIVATE_$("$installed" --version | awk 'NR == 1 { print $2 }')
 LC_ALL=C sed "s/$private/${private%?}x/g" "$lib/libdoppler.so" >other/libdoppler.so.0
 check_fails "a library of another release is refused" 1 "version \`$private' not found" \
     env LD_LIBRARY_PATH="$WORK/other" "$prefix/bin/doppler-exec" --version
@@ -190,6 +198,17 @@ else
     check "a packaged compiler" root/usr/bin/dopplerc "$model" -o packaged.plan --quiet
     check "makes the same plan" cmp build.plan packaged.plan
 fi
+
+# ---- a compiler that changes: no plan of the one before is used -----------------------------------------------------
+cached() { # runs the model; prints how many plans are kept
+    "$prefix/bin/doppler-exec" "$model" --ctx 64 --chunks 8 --target lavapipe --tokens 1 -n 1 --quiet --cache-dir "$WORK/kept" >/dev/null
+    find "$WORK/kept/plans" -name '*.plan' | wc -l
+}
+check "a model is compiled once" [ "$(cached) $(cached)" = "1 1" ]
+echo '// another text' >>moved/share/doppler/glsl/common.glsl
+check "again with another template" [ "$(cached) $(cached)" = "2 2" ]
+printf x >>"$lib/libdopplerc.so.0" # a byte after what is loaded
+check "and with another compiler" [ "$(cached) $(cached)" = "3 3" ]
 
 find moved/share/doppler/glsl -type f | while read -r template; do
     echo '#error "a template of the installation"' >"$template"

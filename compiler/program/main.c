@@ -5,6 +5,7 @@
 #include "compiler/program/cli.h"
 #include "compiler/program/tune.h"
 #include "compiler/program/tune_target.h"
+#include "kernels/link.h"
 
 #include <errno.h>
 #include <stdio.h>

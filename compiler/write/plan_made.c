@@ -2,6 +2,7 @@
  * same inputs give the same bytes from any folder. */
 #include "base/system.h"
 #include "compiler/write/plan_writer.h"
+#include "kernels/link.h"
 
 #include <jansson.h>
 #include <stdio.h>
