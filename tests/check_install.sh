@@ -167,6 +167,30 @@ check "the documents are those of the sources" diff <(cd "$SRC" && ls README.md 
 done) >dead
 check "their links lead somewhere" diff /dev/null dead
 
+# ---- examples/serve --------------------------------------------------------------------------------------------------
+check "the examples of servers are installed" diff -r "$SRC/examples/serve" "$prefix/share/doc/doppler/examples/serve"
+sed -n '/^```ini/,/^```$/p' "$SRC/docs/server.md" | sed '/^```/d' >documented.service
+check "the documented unit has a start, a reload and a type that systemd 252 has" \
+    [ "$(grep -cE '^(Type=notify|ExecStart=.* --systemd .*|ExecReload=.*)$' documented.service)" = 3 ]
+if command -v systemd-analyze >/dev/null; then
+    sed -i 's|/usr/bin/doppler-exec|/bin/true|' documented.service
+    sed 's|/usr/local/bin/doppler-exec|/bin/true|' "$SRC/examples/serve/doppler.service" >doppler@.service
+    for unit in documented.service doppler@8080.service; do
+        check "$unit" sh -c 'systemd-analyze verify "./$1" >unit.log 2>&1; ! grep -E "^(.*/)?(documented|doppler@)" unit.log' sh $unit
+    done
+fi
+# Libraries that the container's program needs, by the packages here, but for those of every Debian.
+if command -v dpkg-query >/dev/null && ! nm "$lib/libdoppler.so" | grep -q __asan_; then
+    readelf -d "$prefix/bin/doppler-exec" "$lib/libdoppler.so" | sed -nE 's/.*NEEDED.*\[(.*)\]/\1/p' | sort -u |
+        while read -r soname; do
+            file=$(ldd "$prefix/bin/doppler-exec" | awk -v so="$soname" '$1 == so { print $3 }')
+            package=$(dpkg-query -S "$(realpath "$file")" 2>/dev/null | sed 's/[:,].*//' | head -n 1)
+            case $soname in libc.so.* | libm.so.* | libdoppler.so.* | ld-linux*) continue ;; esac
+            grep -qw -- "$package" "$SRC/examples/serve/Containerfile" || echo "$soname of $package"
+        done >missing
+    nothing "the container has the libraries of the program" "$(cat missing)"
+fi
+
 # ---- packages --------------------------------------------------------------------------------------------------------
 if nm "$lib/libdoppler.so" | grep -q __asan_ || ! command -v dpkg-shlibdeps >/dev/null || ! command -v file >/dev/null; then
     skip "packages" "a library with sanitizers, or no tools of Debian"
