@@ -42,9 +42,10 @@ without() { # NAME...: from now on these are not found
 without vulkan
 refused "a library that everything needs" "does not find vulkan: install the library (tests/packages.txt names Debian's package)"
 without libpng libjpeg
-refused "libraries of pictures" "does not find libpng, libjpeg: install the library (tests/packages.txt names Debian's package), or leave it out with -DDOPPLER_MEDIA=OFF"
+install="install the library (tests/packages.txt names Debian's package)"
+refused "libraries of pictures" "does not find libpng, libjpeg: $install, or leave it out with -DDOPPLER_MEDIA=OFF"
 without libcrypto
-refused "what digests need" "does not find libcrypto: install the library (tests/packages.txt names Debian's package), or leave it out with -DDOPPLER_COMPILER=OFF"
+refused "what digests need" "does not find libcrypto: $install, or leave it out with -DDOPPLER_COMPILER=OFF"
 without libedit
 refused "an optional library that is asked for" "or leave it out with -DDOPPLER_EDIT=OFF" -DDOPPLER_EDIT=ON
 without nothing
@@ -62,8 +63,8 @@ check "with DOPPLER_WERROR they are" sh -c '"$@" && grep -q -- -Werror tree/comp
 without libpng libjpeg libwebp libwebpdemux libcrypto libedit libcurl sndfile
 rm -rf tree
 check "the preset minimal" sh -c 'cd "$1" && cmake --preset minimal -B "$2/tree"' sh "$SRC" "$WORK"
-check "needs no library but those of a runtime" sh -c '! grep -E "LINK_LIBRARIES.*/lib(png|jpeg|webp|curl|edit|shaderc|crypto|sndfile|mpi)[^a-z]" "$1"' \
-    sh tree/build.ninja
+left_out='/lib(png|jpeg|webp|curl|edit|shaderc|crypto|sndfile|mpi)[^a-z]'
+check "needs no library but those of a runtime" sh -c '! grep -E "LINK_LIBRARIES.*$1" tree/build.ninja' sh "$left_out"
 for preset in release debug sanitize validation; do
     check "the preset $preset exists" sh -c 'cd "$1" && cmake --list-presets | grep -qE "^ *\"$2\""' sh "$SRC" $preset
 done

@@ -90,7 +90,8 @@ for target in tier1 tier2 tier3 lavapipe nvidia-hopper nvidia-ampere nvidia-ada 
     [ -z "$whole" ] && [ $target != nvidia-hopper ] ||
         check "$target: at most 7 dispatches per layer with experts" at_most_seven $target
 done
-for target in adreno amd-cdna amd-rdna2 amd-rdna4 apple intel-xe-hpg intel-xe-hpg-xmx intel-xe-lpg mali nvidia-orin powervr v3d; do # which begin with one of these
+# Targets that begin with one of these.
+for target in adreno amd-cdna amd-rdna2 amd-rdna4 apple intel-xe-hpg intel-xe-hpg-xmx intel-xe-lpg mali nvidia-orin powervr v3d; do
     [ -z "$whole" ] && [[ $target != @(mali|nvidia-orin|powervr|v3d) ]] || check "$target.yaml is the built-in row" equal $target
     [ -z "$whole" ] || check "$target: kernels for golden models" kernels_for_all $target 0
 done

@@ -109,7 +109,8 @@ heading() {
 build_tree() {
     local tree=$build/$1 log=$build/$1.log
     shift
-    if cmake -S "$root" -B "$tree" -G Ninja -DCMAKE_C_COMPILER="$1" -DDOPPLER_SHADERS="$build/shaders" -DDOPPLER_WERROR=$werror "${@:2}" >"$log" 2>&1 &&
+    if cmake -S "$root" -B "$tree" -G Ninja -DCMAKE_C_COMPILER="$1" -DDOPPLER_SHADERS="$build/shaders" \
+        -DDOPPLER_WERROR=$werror "${@:2}" >"$log" 2>&1 &&
         cmake --build "$tree" -j "$jobs" >>"$log" 2>&1; then
         echo "built $tree"
         return 0

@@ -12,7 +12,7 @@ inside dpkg --add-architecture arm64
 check "compilers" inside sh -c 'apt-get -qq update && apt-get -qq install --no-install-recommends crossbuild-essential-arm64 qemu-user-static \
     cmake ninja-build pkg-config'
 libraries=$(bash -c '. "$0/tests/lib_packages.sh" && package_entries build' "$SRC" |
-    awk '{ for (i = 2; i <= NF; i++) if ($i ~ /^lib.*-dev$/ && $i != "libc6-dev" || $i == "zlib1g-dev" || $i == "spirv-tools") { print $i ":arm64"; break } }')
+    awk '$2 ~ /^lib.*-dev$/ && $2 != "libc6-dev" || $2 ~ /^(zlib1g-dev|spirv-tools)$/ { print $2 ":arm64" }')
 # shellcheck disable=SC2086 # words
 check "libraries" inside apt-get -qq install --no-install-recommends $libraries
 cat >"$root/arm64.cmake" <<'TOOLCHAIN'
