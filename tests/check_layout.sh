@@ -24,7 +24,7 @@ sources() {
 }
 
 find . -mindepth 1 -maxdepth 1 ! -name '.*' ! -name 'build' ! -name 'build-*' -printf '%f\n' |
-    grep -vxE 'CMakeLists\.txt|base|compiler|runtime|ir|kernels|passes|tests|examples|docs|README\.md|LICENSE' |
+    grep -vxE 'CMakeLists\.txt|CMakePresets\.json|base|compiler|runtime|ir|kernels|passes|tests|examples|docs|README\.md|LICENSE' |
     none "nothing else at the top level"
 
 # ---- rooms and circles (quoted includes are written from the root) -----------------------------------------------------

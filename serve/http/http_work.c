@@ -7,11 +7,13 @@
 #include "serve/http/http_internal.h"
 #include "serve/routes.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 /* Bytes of a body: one worker is always kept free of requests with longer bodies. */
 enum { LARGE_BODY = 65536 };
@@ -189,6 +191,15 @@ dop_exchange_end(dop_exchange *x)
 
 /* --- workers ------------------------------------------------------------------------------------------------------------------- */
 
+/* Returns free memory to the system.  C libraries other than glibc have no such call and decide by themselves. */
+static void
+trim_memory(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 /* Reads the request, and gives the answer where that needs no call. */
 static void
 begin(dop_exchange *x)
@@ -217,7 +228,7 @@ begin(dop_exchange *x)
     x->begun = true;
     x->over = !x->call;
     if (body > WORTH_A_TRIM || x->budget.end == DOP_BUDGET_BYTES || bytes - x->budget.bytes > WORTH_A_TRIM)
-        malloc_trim(0);
+        trim_memory();
 }
 
 /* Reads the request of an exchange, or writes what is new of its answer. */
