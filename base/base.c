@@ -3,6 +3,7 @@
 #include "base/foreign.h"
 #include "base/os/system.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -81,6 +82,14 @@ void
 dop_free(void *memory)
 {
     free(memory);
+}
+
+const char *
+dop_library_path(void)
+{
+    static const char here = 0;
+    Dl_info info;
+    return dladdr(&here, &info) && info.dli_fname ? info.dli_fname : "";
 }
 
 const char *

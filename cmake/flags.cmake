@@ -3,7 +3,9 @@ add_library(dop_flags INTERFACE)
 target_include_directories(dop_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 target_compile_definitions(dop_flags INTERFACE _GNU_SOURCE)
 target_compile_options(dop_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${DOPPLER_WERROR}>:-Werror>
+  # Integer constants are enumerations in this code, and their conversion to double is exact.
+  $<$<C_COMPILER_ID:Clang,AppleClang>:-Wno-enum-float-conversion>
   # Results must not depend on which compiler fused which multiply and add.
   -ffp-contract=off
   # __FILE__ is the path inside the project, so that binaries and messages do not tell where they were built.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh checkout to generated verse: installs what is missing (Debian 12, apt), builds into build/, compiles the
+# From a fresh checkout to generated verse: installs what is missing (apt: Debian 12 and 13, Ubuntu 24.04), builds into build/, compiles the
 # demo model, runs it.  Safe to run again; the second run only does what changed.
 #
 #   examples/quickstart.sh [PROMPT]

@@ -16,7 +16,8 @@ typedef struct dop_templates {
         glsl_compiler; /* as long as one exists, glslang keeps its parsed built-ins, which take longer than most kernels */
 } dop_templates;
 
-/* Finds and reads the template folder: the installed one beside the program or library (own_path), else the source tree's. */
+/* Finds and reads the template folder by its place relative to own_path, the file of the program or library: where an installation has
+ * it, or the folder "glsl" next to the file. */
 dop_status dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag);
 void dop_templates_finish(dop_templates *t);
 const char *dop_templates_get(const dop_templates *t, const char *name); /* NULL: no such file */

@@ -47,6 +47,14 @@ if command -v npm >/dev/null; then # a folder is installed as a link: nothing is
         echo "process.exit(require(\"doppler\").Model ? 0 : 1)" >of.cjs && node of.cjs'
 fi
 
+nothing "no file of the installation has a path of the source tree" "$(grep -rlaF "$SRC" "$WORK/moved/bin" "$lib")"
+fetch=$lib/doppler/doppler-fetch.so
+[ ! -e "$fetch" ] || check "downloads link what computes digests" sh -c 'readelf -d "$1" | grep -q NEEDED.*libcrypto' sh "$fetch"
+for program in dopplerc doppler-exec; do
+    check "$program names the shader compiler" grep -qE '^with shaderc .+, SPIRV-Tools v' <("$WORK/moved/bin/$program" --version)
+done
+check "a plan names it too" sh -c '"$1" build.plan --info | grep "^made by" | grep -qF "$("$1" --version | sed -n "s/^with //p")"' sh "$EXEC"
+
 # ---- libdoppler -----------------------------------------------------------------------------------------------------
 prefix=$WORK/moved
 # Functions that the headers declare: lines that begin with a type and name one.
@@ -75,7 +83,7 @@ nothing "libdoppler.so loads nothing else" "$(readelf -d "$lib/libdoppler.so" | 
     grep -vxE 'vulkan|jansson|pcre2-8|utf8proc|xxhash|png[0-9]*|jpeg|webp|webpdemux|z|m|c|dl|pthread|asan|ubsan')"
 # What the programs have beside that is of one release: another library's file is refused.
 mkdir -p other
-private=DOPPLER_PRIVATE_$("$installed" --version | awk '{ print $2 }')
+private=DOPPLER_PRIVATE_$("$installed" --version | awk 'NR == 1 { print $2 }')
 LC_ALL=C sed "s/$private/${private%?}x/g" "$lib/libdoppler.so" >other/libdoppler.so.0
 check_fails "a library of another release is refused" 1 "version \`$private' not found" \
     env LD_LIBRARY_PATH="$WORK/other" "$prefix/bin/doppler-exec" --version
@@ -173,6 +181,30 @@ check "the documents are those of the sources" diff <(cd "$SRC" && ls README.md 
 done) >dead
 check "their links lead somewhere" diff /dev/null dead
 
+# ---- examples/serve --------------------------------------------------------------------------------------------------
+check "the examples of servers are installed" diff -r "$SRC/examples/serve" "$prefix/share/doc/doppler/examples/serve"
+sed -n '/^```ini/,/^```$/p' "$SRC/docs/server.md" | sed '/^```/d' >documented.service
+check "the documented unit has a start, a reload and a type that systemd 252 has" \
+    [ "$(grep -cE '^(Type=notify|ExecStart=.* --systemd .*|ExecReload=.*)$' documented.service)" = 3 ]
+if command -v systemd-analyze >/dev/null; then
+    sed -i 's|/usr/bin/doppler-exec|/bin/true|' documented.service
+    sed 's|/usr/local/bin/doppler-exec|/bin/true|' "$SRC/examples/serve/doppler.service" >doppler@.service
+    for unit in documented.service doppler@8080.service; do
+        check "$unit" sh -c 'systemd-analyze verify "./$1" >unit.log 2>&1; ! grep -E "^(.*/)?(documented|doppler@)" unit.log' sh $unit
+    done
+fi
+# Libraries that the container's program needs, by the packages here, but for those of every Debian.
+if command -v dpkg-query >/dev/null && ! nm "$lib/libdoppler.so" | grep -q __asan_; then
+    readelf -d "$prefix/bin/doppler-exec" "$lib/libdoppler.so" | sed -nE 's/.*NEEDED.*\[(.*)\]/\1/p' | sort -u |
+        while read -r soname; do
+            file=$(ldd "$prefix/bin/doppler-exec" | awk -v so="$soname" '$1 == so { print $3 }')
+            package=$(dpkg-query -S "$(realpath "$file")" 2>/dev/null | sed 's/[:,].*//' | head -n 1)
+            case $soname in libc.so.* | libm.so.* | libdoppler.so.* | ld-linux*) continue ;; esac
+            grep -qw -- "$package" "$SRC/examples/serve/Containerfile" || echo "$soname of $package"
+        done >missing
+    nothing "the container has the libraries of the program" "$(cat missing)"
+fi
+
 # ---- packages --------------------------------------------------------------------------------------------------------
 if nm "$lib/libdoppler.so" | grep -q __asan_ || ! command -v dpkg-shlibdeps >/dev/null || ! command -v file >/dev/null; then
     skip "packages" "a library with sanitizers, or no tools of Debian"
@@ -204,6 +236,17 @@ else
     check "a packaged compiler" root/usr/bin/dopplerc "$model" -o packaged.plan --quiet
     check "makes the same plan" cmp build.plan packaged.plan
 fi
+
+# ---- a compiler that changes: no plan of the one before is used -----------------------------------------------------
+cached() { # runs the model; prints how many plans are kept
+    "$prefix/bin/doppler-exec" "$model" --ctx 64 --chunks 8 --target lavapipe --tokens 1 -n 1 --quiet --cache-dir "$WORK/kept" >/dev/null
+    find "$WORK/kept/plans" -name '*.plan' | wc -l
+}
+check "a model is compiled once" [ "$(cached) $(cached)" = "1 1" ]
+echo '// another text' >>moved/share/doppler/glsl/common.glsl
+check "again with another template" [ "$(cached) $(cached)" = "2 2" ]
+printf x >>"$lib/libdopplerc.so.0" # a byte after what is loaded
+check "and with another compiler" [ "$(cached) $(cached)" = "3 3" ]
 
 find moved/share/doppler/glsl -type f | while read -r template; do
     echo '#error "a template of the installation"' >"$template"

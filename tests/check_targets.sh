@@ -90,8 +90,9 @@ for target in tier1 tier2 tier3 lavapipe nvidia-hopper nvidia-ampere nvidia-ada 
     [ -z "$whole" ] && [ $target != nvidia-hopper ] ||
         check "$target: at most 7 dispatches per layer with experts" at_most_seven $target
 done
-for target in adreno amd-cdna amd-rdna2 amd-rdna4 apple intel-xe-hpg intel-xe-hpg-xmx intel-xe-lpg mali; do # which begin with one of these
-    [ -z "$whole" ] && [ $target != mali ] || check "$target.yaml is the built-in row" equal $target
+# Targets that begin with one of these.
+for target in adreno amd-cdna amd-rdna2 amd-rdna4 apple intel-xe-hpg intel-xe-hpg-xmx intel-xe-lpg mali nvidia-orin powervr v3d; do
+    [ -z "$whole" ] && [[ $target != @(mali|nvidia-orin|powervr|v3d) ]] || check "$target.yaml is the built-in row" equal $target
     [ -z "$whole" ] || check "$target: kernels for golden models" kernels_for_all $target 0
 done
 for model in $models; do
@@ -229,7 +230,7 @@ bad subgroup "subgroup must be a power of two" "subgroup: 12"
 bad persistent "persistent must be 0" "persistent: 32"
 bad no-yaml "not YAML" "caps: [subgroup"
 known="known: auto adreno amd-cdna amd-rdna2 amd-rdna3 amd-rdna4 apple intel-xe-hpg-xmx intel-xe-hpg intel-xe-lpg intel-xe2 lavapipe mali"
-check_fails "no such target" 2 "$known nvidia-ada nvidia-ampere nvidia-blackwell nvidia-hopper tier1 tier2 tier3" \
+check_fails "no such target" 2 "$known nvidia-ada nvidia-ampere nvidia-blackwell nvidia-hopper nvidia-orin powervr tier1 tier2 tier3 v3d" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier9 -o x.plan --quiet
 check_fails "f16 cache on tier 3" 1 "lacks f16_storage (16-bit storage buffers), which a cache in f16 needs; possible: f32" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier3 --kv f16 -o x.plan --quiet

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what is needed (Debian 12), builds, and runs every test.  The last line counts them all; the exit status is 0
+# Installs what is needed (Debian 12 and 13, Ubuntu 24.04), builds, and runs every test.  The last line counts them all; the exit status is 0
 # only when nothing failed.  Tests run on lavapipe, so that a machine with a GPU gives the same answers as one without.
 #
 #   format       clang-format 14 has nothing to change
+#   optimized    gcc compiles the product with -O3 without a warning
 #   release      gcc build, every test that the other phases do not show more of (with --quick and --long every one)
 #   sanitize     clang build with AddressSanitizer and UndefinedBehaviorSanitizer, every test that adds something there,
 #                and a short run of every fuzzer
@@ -14,6 +15,8 @@ usage() {
     cat <<'USAGE'
 usage: tests/run.sh [options]
   --quick           format and release only
+  --systems         only the builds and tests in other systems (tests/systems): root, a mirror of Debian, hours
+  --werror          warnings of the compilers are errors
   --long            also the tests that take minutes each and add little
   --filter REGEX    only tests whose ctest name matches (names: ctest --test-dir build-test/release -N)
   --gpu             use the machine's Vulkan driver instead of lavapipe
@@ -24,12 +27,14 @@ usage: tests/run.sh [options]
 USAGE
 }
 
-quick=0 long=0 filter=. gpu=0 install=1 limit=0 build=build-test jobs=$(nproc)
+quick=0 long=0 systems=0 werror=OFF filter=. gpu=0 install=1 limit=0 build=build-test jobs=$(nproc)
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=1 ;;
     --long) long=1 ;;
     --gpu) gpu=1 ;;
+    --systems) systems=1 ;;
+    --werror) werror=ON ;;
     --no-install) install=0 ;;
     --filter | --limit | --build-dir | -j)
         [ $# -ge 2 ] || { usage >&2; exit 2; }
@@ -60,7 +65,7 @@ if [ "$install" -eq 1 ]; then
     install_packages build driver test $([ "$long" -eq 1 ] && echo long) || exit 1
 fi
 if [ "$gpu" -eq 0 ]; then
-    lavapipe=$(compgen -G '/usr/share/vulkan/icd.d/lvp_icd.*.json' | head -n 1)
+    lavapipe=$(compgen -G '/usr/share/vulkan/icd.d/lvp_icd*.json' | head -n 1)
     if [ -z "$lavapipe" ]; then
         echo "error: lavapipe is not installed (mesa-vulkan-drivers); --gpu uses the machine's own driver" >&2
         exit 1
@@ -85,7 +90,7 @@ fi
 # ---- counting -------------------------------------------------------------------------------------------------------
 unwanted='^(long|device|sanitized)$'
 [ "$quick" -eq 0 ] || unwanted='^long$'
-[ "$long" -eq 0 ] || unwanted='^$'
+[ "$long" -eq 0 ] || unwanted='^systems$'
 passed=0 failed=0 skipped=0 table='' since=$SECONDS
 
 count() { # PHASE PASSED FAILED SKIPPED: at its end
@@ -104,7 +109,8 @@ heading() {
 build_tree() {
     local tree=$build/$1 log=$build/$1.log
     shift
-    if cmake -S "$root" -B "$tree" -G Ninja -DCMAKE_C_COMPILER="$1" -DDOPPLER_SHADERS="$build/shaders" "${@:2}" >"$log" 2>&1 &&
+    if cmake -S "$root" -B "$tree" -G Ninja -DCMAKE_C_COMPILER="$1" -DDOPPLER_SHADERS="$build/shaders" \
+        -DDOPPLER_WERROR=$werror "${@:2}" >"$log" 2>&1 &&
         cmake --build "$tree" -j "$jobs" >>"$log" 2>&1; then
         echo "built $tree"
         return 0
@@ -118,7 +124,7 @@ build_tree() {
 # The software driver's compiler and shaderc allocate small objects by the million: with mimalloc they take a tenth to a
 # quarter less time than with glibc.  Sanitizers have an allocator of their own, and the validation phase keeps glibc's.
 allocator=
-for file in /usr/lib/*/libmimalloc.so.2*; do
+for file in /usr/lib/*/libmimalloc.so.[23]*; do
     [ ! -e "$file" ] || allocator=$file
 done
 
@@ -155,6 +161,11 @@ run_ctest() {
 
 phase_format() {
     heading "format"
+    if ! clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
+        echo "skipped: clang-format 14 is needed, whose rules differ from those of other versions ($(clang-format --version 2>&1))"
+        count format 0 0 1
+        return
+    fi
     if find include base plan ir passes kernels text media frontend runtime compiler serve tools tests -name '*.[ch]' -print0 |
         xargs -0 -n 60 -P "$jobs" clang-format --dry-run -Werror >"$build/format.log" 2>&1; then
         count format 1 0 0
@@ -174,15 +185,29 @@ for name in lld gold; do
     fi
 done
 
-# Nobody reads debugging symbols here, and what runs here runs for a short time: -O2 takes gcc twice as long as -O1.  What gcc then warns of
-# by mistake, because it looks less far, is left to --long, which builds as users do, as those do who change the sources.
+# Warnings depend on how far the optimizer looks: distributions build with -O2 and _FORTIFY_SOURCE, CMake's Release with -O3.  The second
+# compiles the product and links nothing.
+phase_optimized() {
+    heading "optimized: gcc -O3 compiles the product"
+    local tree=$build/optimized log=$build/optimized.log
+    if cmake -S "$root" -B "$tree" -G Ninja -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+        -DDOPPLER_WERROR=ON >"$log" 2>&1 && ninja -C "$tree" -j "$jobs" \
+        $(ninja -C "$tree" -t targets all | sed -nE 's/^([^ ]*\.o): C_COMPILER.*/\1/p') >>"$log" 2>&1; then
+        count optimized 1 0 0
+    else
+        grep -nE 'error|warning|FAILED' "$log" | head -n 40
+        echo "error: the product does not compile without a warning; the log is $log"
+        count optimized 0 1 0
+    fi
+}
+
+# Debugging symbols are left out, since no test reads them.
 phase_release() {
     heading "release: gcc, every test on $([ "$gpu" -eq 0 ] && echo lavapipe || echo "the GPU")"
-    local flags="-O1 -DNDEBUG -Wno-format-truncation -Wno-maybe-uninitialized"
-    [ "$long" -eq 0 ] || flags="-O2 -DNDEBUG"
-    local options=("-DCMAKE_C_FLAGS_RELWITHDEBINFO=$flags")
+    local options=("-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O2 -DNDEBUG -D_FORTIFY_SOURCE=3") select=(-LE "$unwanted")
+    [ "$systems" -eq 0 ] || select=(-L '^systems$')
     if build_tree release gcc "${options[@]}" "${linker[@]}"; then
-        run_ctest release release -LE "$unwanted"
+        run_ctest release release "${select[@]}"
         count release $counts
     else
         count release 0 1 0
@@ -312,9 +337,14 @@ SETTINGS
     count validation "$@"
 }
 
-phase_format
+if [ "$systems" -eq 1 ]; then
+    quick=1
+else
+    phase_format
+fi
 phase_release
 if [ "$quick" -eq 0 ]; then
+    phase_optimized
     phase_sanitize
     phase_validation
 fi

@@ -14,6 +14,8 @@ uint64_t dop_memory_total(void);
 bool dop_path_is_absolute(const char *path);
 /* Does the character separate folders in names of files? */
 bool dop_is_slash(char c);
+/* The file that libdoppler was loaded from, or the program that holds it; static.  "": it is unknown. */
+const char *dop_library_path(void);
 
 /* The last character of a file's name that separates folders; NULL: there is none. */
 static inline const char *

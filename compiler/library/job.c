@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Finds the file that this code was loaded from; "": it is unknown, and templates are those of the source tree. */
+/* Finds the file that this code was loaded from; "": it is unknown. */
 static void
 find_own_path(char *out, size_t cap)
 {

@@ -2,6 +2,7 @@
  * same inputs give the same bytes from any folder. */
 #include "base/os/system.h"
 #include "compiler/write/plan_writer.h"
+#include "kernels/spirv/link.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -87,10 +88,14 @@ dop_plan_made(const dop_compilation *c)
 {
     const dop_compilation_options *o = &c->options;
     bool failed = false;
+    dop_buf shaders = {0};
     json_t *made = json_object(), *forced = json_array(), *apart = json_array(), *skipped = json_array(),
            *loras = json_array(), *controls = json_array();
     put(made, "release", json_string("dopplerc " DOP_VERSION), &failed);
     put(made, "kernels", json_sprintf("%016llx", (unsigned long long)dop_templates_digest(&c->templates)), &failed);
+    dop_shader_compiler_describe(&shaders);
+    put(made, "shaderCompiler", json_string(shaders.failed ? NULL : shaders.data), &failed);
+    dop_buf_finish(&shaders);
     put(made, "quant", o->quant ? spec_json(o->quant) : json_string("keep"), &failed);
     if (o->invariant)
         put(made, "invariant", json_true(), &failed);

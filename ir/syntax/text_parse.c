@@ -194,6 +194,7 @@ read_u32(parser *p, const char *what, uint32_t *out)
 {
     size_t digits;
     word w = read_word(p);
+    *out = 0;
     if (w.n == 0 || !head_number(w, &digits, out) || digits != w.n)
         return FAIL(p, w.pos, "expected %s, a number up to 4294967295", what);
     return DOP_OK;

@@ -123,12 +123,12 @@ dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag)
 {
     memset(out, 0, sizeof *out);
     char exe[900] = "";
-    const char *slash = own_path ? dop_path_slash(own_path) : NULL;
+    const char *slash = dop_path_slash(own_path);
     if (slash && (size_t)(slash - own_path) < sizeof exe)
         memcpy(exe, own_path, (size_t)(slash - own_path));
     snprintf(out->dir, sizeof out->dir, "%s/%s", exe, DOP_GLSL_INSTALL_REL);
-    if (!*exe || access(out->dir, R_OK) != 0)
-        snprintf(out->dir, sizeof out->dir, "%s", DOP_GLSL_SOURCE_DIR);
+    if (access(out->dir, R_OK) != 0)
+        snprintf(out->dir, sizeof out->dir, "%s/glsl", exe);
     dop_status st = DOP_OK;
     DOP_TRY(read_folder(out, "", diag));
     DOP_TRY(read_folder(out, "types", diag));

@@ -503,3 +503,9 @@ error:
     linker_finish(&l);
     return st;
 }
+
+void
+dop_shader_compiler_describe(dop_buf *out)
+{
+    dop_buf_printf(out, "shaderc %s, SPIRV-Tools %s", DOP_SHADERC_VERSION, spvSoftwareVersionString());
+}

@@ -15,4 +15,7 @@
 /* root and stages: SPIR-V words.  Errors: DOP_E_INTERNAL for a module that does not fit the above. */
 dop_status dop_link(const dop_buf *root, const dop_buf *stages, uint32_t n_stages, dop_diag *diag, dop_buf *out_spirv);
 
+/* Appends the release of shaderc that the library was built with, and that of SPIRV-Tools.  Other releases make other code. */
+void dop_shader_compiler_describe(dop_buf *out);
+
 #endif

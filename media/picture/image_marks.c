@@ -34,7 +34,7 @@ add(marks *m, const char *text, uint32_t n, bool features)
 static void
 add_place(marks *m, dop_mark_form form, uint32_t row, uint32_t column)
 {
-    char place[48]; /* rows and columns are few */
+    char place[sizeof((dop_image_mark *)NULL)->text];
     if (form == DOP_MARKS_TILES)
         snprintf(place, sizeof place, "<row_%u_col_%u>", row + 1, column + 1);
     else

@@ -113,7 +113,7 @@ typedef struct dop_image_row {
 
 /* One piece of the text that stands for a picture: a token, or plain text, n times. */
 typedef struct dop_image_mark {
-    char text[DOP_MARK_SIZE];
+    char text[DOP_MARK_SIZE + 16]; /* a mark of the processor, or one with the row and the column of a tile */
     uint32_t n;
     bool features; /* each of the n tokens stands for one row of the tower's output, in order */
 } dop_image_mark;

@@ -144,7 +144,8 @@ survey(const dop_files *f, size_t *out_n, uint64_t *out_bytes)
             continue;
         if (tmp && time(NULL) - sb.st_mtime > STALE_S)
             (void)unlinkat(dirfd(d), e->d_name, 0);
-        if (tmp || !ends_with(e->d_name, ending) || strlen(e->d_name) >= DOP_FILE_NAME)
+        const size_t n = strlen(e->d_name);
+        if (tmp || !ends_with(e->d_name, ending) || n >= DOP_FILE_NAME)
             continue;
         if (*out_n == cap) {
             cap = cap ? 2 * cap : 64;
@@ -154,7 +155,7 @@ survey(const dop_files *f, size_t *out_n, uint64_t *out_bytes)
             files = p;
         }
         old_file *x = &files[(*out_n)++];
-        snprintf(x->name, sizeof x->name, "%s", e->d_name);
+        memcpy(x->name, e->d_name, n + 1);
         x->used = sb.st_mtim;
         x->size = (uint64_t)sb.st_size;
         *out_bytes += x->size;

@@ -309,8 +309,10 @@ compare(dop_sequence *s)
     double shift = 0, apart = 0;
     for (uint32_t i = 0; i < vocab; i++)
         shift += ((double)logits[i] - (double)p->row[i]) / vocab;
-    for (uint32_t i = 0; i < vocab; i++)
-        apart = fmax(apart, fabs((double)logits[i] - (double)p->row[i] - shift));
+    for (uint32_t i = 0; i < vocab; i++) { /* fmax() in this loop crashes gcc 12 for arm64 at -O3 */
+        const double by = fabs((double)logits[i] - (double)p->row[i] - shift);
+        apart = by > apart ? by : apart;
+    }
     m->drift.apart = fmax(m->drift.apart, apart);
     m->drift.n_compared++;
 }

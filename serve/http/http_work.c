@@ -2,18 +2,19 @@
  *
  * Some read requests: they parse, render, tokenize and compile, within the request's budget.  Others write answers, so that tokens
  * are not held up by requests that take long to read. */
+#include "base/os/clock.h"
 #include "serve/api/api_answer.h"
 #include "serve/api/api_json.h"
 #include "serve/http/http_internal.h"
 #include "serve/routes.h"
 
-#include "base/os/clock.h"
-
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 /* One worker is always kept free of requests that take long to read.  These are requests with longer bodies than this, in bytes, and
  * those that have been read for so many milliseconds, whatever their bodies have: pictures, grammars, templates. */
@@ -224,6 +225,15 @@ limit_reading(dop_exchange *x)
     x->budget.user = x;
 }
 
+/* Returns free memory to the system.  C libraries other than glibc have no such call and decide by themselves. */
+static void
+trim_memory(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 /* Reads the request, and gives the answer where that needs no call. */
 static void
 begin(dop_exchange *x)
@@ -254,7 +264,7 @@ begin(dop_exchange *x)
     x->begun = true;
     x->over = !x->call;
     if (body > WORTH_A_TRIM || x->budget.end == DOP_BUDGET_BYTES || bytes - x->budget.bytes > WORTH_A_TRIM)
-        malloc_trim(0);
+        trim_memory();
 }
 
 /* Reads the request of an exchange, or writes what is new of its answer. */

@@ -130,7 +130,7 @@ made() { # OPTION...: what --info says of it
     "$DOPPLERC" "$model" --chunks 8 --target tier1 --quiet -o made "$@" && "$EXEC" made --info | sed -nE 's/^(made by|options) +/\1 /p' >said
 }
 check "--info: options" made --quant attn=q8_0 --force L0/o=gemv --no-fuse L0/ffn_up+L0/ffn_up --skip merge-siblings
-check "--info: the release and the kernels" grep -qE '^made by dopplerc [0-9.]+, kernels [0-9a-f]{16}$' said
+check "--info: the release and the kernels" grep -qE '^made by dopplerc [0-9.]+, kernels [0-9a-f]{16}, shaderc .+, SPIRV-Tools v.+$' said
 check "--info: what they asked for" \
     grep -qx 'options quant attn=q8_0; forced L0/o=gemv; apart L0/ffn_up+L0/ffn_up; skipped merge-siblings' said
 check "--info: without options" sh -c '"$1" "$2" --chunks 8 --target tier1 --quiet -o made && "$3" made --info | grep -qE "^options +quant keep$"' \

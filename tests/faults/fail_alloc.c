@@ -140,8 +140,13 @@ read_plan(dop_buf *out)
 static dop_status
 run_compile(job *j, bool plan)
 {
-    dop_compilation_options o = {
-        .target = &j->target, .own_path = "", .ctx = 64, .n_chunks = 1, .chunks = {8}, .threads = 1, .no_spirv = !plan};
+    dop_compilation_options o = {.target = &j->target,
+                                 .own_path = DOP_GLSL_SOURCE_DIR,
+                                 .ctx = 64,
+                                 .n_chunks = 1,
+                                 .chunks = {8},
+                                 .threads = 1,
+                                 .no_spirv = !plan};
     dop_compilation c;
     o.passes.stop_after = -1;
     dop_status st = dop_compilation_make(j->model, &o, &j->diag, &c);
@@ -166,7 +171,7 @@ run_parts(job *j)
 {
     static dop_compilation c; /* never finished: it is for all runs */
     const dop_compilation_options o = {.target = &j->target,
-                                       .own_path = "",
+                                       .own_path = DOP_GLSL_SOURCE_DIR,
                                        .ctx = 64,
                                        .n_chunks = 1,
                                        .chunks = {8},

@@ -214,7 +214,7 @@ make_kernels(const dop_graph *g, const options *o, dop_diag *diag)
     const dop_target *target = &o->target;
     const char(*code)[sizeof o->code[0]] = o->code;
     dop_templates templates;
-    dop_status st = dop_templates_load(NULL, &templates, diag);
+    dop_status st = dop_templates_load(DOP_GLSL_SOURCE_DIR, &templates, diag);
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++) {
         dop_selection choice;
         dop_kernel k;

@@ -38,7 +38,7 @@ fi
 # What is in every Debian image; then what the file installs.
 base=$(dpkg-query -W -f '${Package} ${Priority}\n' | awk '$2 == "required" { print $1 }')
 # shellcheck disable=SC2046,SC2086 # words
-bare_root "$WORK/build" $base $(awk '$1 == "build" { print $2 }' "$SRC/tests/packages.txt")
+bare_root "$WORK/build" $base $(bash -c '. "$1/tests/lib_packages.sh" && package_names build' sh "$SRC")
 mkdir -p "$WORK/build/src" "$WORK/build/root"
 (cd "$SRC" && tar -cf - --exclude='./build*' --exclude=./.git .) | tar -C "$WORK/build/src" -xf -
 inside "$WORK/build" ldconfig

@@ -106,7 +106,7 @@ ir_plan_make(ir_plan *plan, const char *text, const dop_target *target)
         if (dop_node_at(g, id)->op == DOP_OP_weight)
             add_weight(p, g, id);
     dop_checkpoint_leaves_name(&c->model.weights, &p->plain);
-    ok(p, dop_templates_load(NULL, &c->templates, &p->diag), "templates");
+    ok(p, dop_templates_load(DOP_GLSL_SOURCE_DIR, &c->templates, &p->diag), "templates");
     dop_pack_init(&c->pack, &c->model, c->ctx);
     dop_graph copy; /* the passes change theirs */
     ok(p, dop_graph_parse("text", text, strlen(text), &c->arena, &p->diag, &copy, &end), "parse");

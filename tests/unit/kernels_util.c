@@ -34,7 +34,8 @@ kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
     dop_diag diag = {0};
     kernel_lab *l = calloc(1, sizeof *l);
     *out_lab = l;
-    dop_status st = l ? dop_templates_load(NULL, &l->templates, &diag) : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = l ? dop_templates_load(DOP_GLSL_SOURCE_DIR, &l->templates, &diag)
+                      : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
         st = lab_device_open(false, kernel_lab_target(0)->caps, &diag, &l->device);
     if (st == DOP_OK) {

@@ -138,7 +138,7 @@ dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag 
     {
         const char *s;
         size_t n;
-        uint32_t id, flags;
+        uint32_t id = 0, flags;
         bool normalized;
         st = dop_tok_json_added(v, b->path, diag, &s, &n, &flags, &normalized);
         if (st == DOP_OK && (!id_of_key(key, &id) || id >= b->tokens || n == 0))

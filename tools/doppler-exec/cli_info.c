@@ -249,8 +249,10 @@ info_made(const dop_plan *plan, dop_buf *out)
     const json_t *made = json_object_get(card, "made");
     const char *release = json_string_value(json_object_get(made, "release"));
     const char *kernels = json_string_value(json_object_get(made, "kernels"));
+    const char *shaders = json_string_value(json_object_get(made, "shaderCompiler"));
     if (release && kernels)
-        dop_buf_printf(out, "%-11s %s, kernels %s\n", "made by", release, kernels);
+        dop_buf_printf(out, "%-11s %s, kernels %s%s%s\n", "made by", release, kernels, shaders ? ", " : "",
+                       shaders ? shaders : "");
     bool first = true;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *value = json_object_get(made, rows[i].key), *item;

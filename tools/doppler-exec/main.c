@@ -6,6 +6,7 @@
 #include "tools/doppler-exec/cli_mpi.h"
 #include "tools/doppler-exec/cli_outputs.h"
 #include "tools/doppler-exec/common/cli.h"
+#include "tools/doppler-exec/on_demand/compiler.h"
 #include "tools/doppler-exec/on_demand/models.h"
 
 #include <math.h>
@@ -222,7 +223,7 @@ static const dop_option options[] = {
     OPT(0, "cache-clear", OPTIONAL, cache_clear, "all",
         "remove them, and compiled pipelines; all: and models that were downloaded", .values = "all"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
-    OPT(0, "version", FLAG, version, NULL, "the release and its commit"),
+    OPT(0, "version", FLAG, version, NULL, "print the release, its commit and the shader compiler"),
     DOP_OPTION_POINTER('m', "model", "the plan comes without an option: doppler-exec PLAN, and so does a model"),
     DOP_OPTION_POINTER(
         'c', "ctx-size",
@@ -339,7 +340,11 @@ main(int argc, char **argv)
     if (st == DOP_OK && cli.help) {
         st = print_help(&diag);
     } else if (st == DOP_OK && cli.version) {
-        st = dop_cli_print(RELEASE "\n", strlen(RELEASE "\n"), &diag);
+        dop_buf text = {0};
+        dop_buf_puts(&text, RELEASE "\n");
+        dop_load_and_describe_compiler(&text);
+        st = text.failed ? DOP_NO_MEMORY(&diag) : dop_cli_print(text.data, text.size, &diag);
+        dop_buf_finish(&text);
     } else if (st == DOP_OK) {
         find_dir("XDG_CACHE_HOME", ".cache", "doppler", &cache_dir);
         find_dir("XDG_STATE_HOME", ".local/state", "doppler/history", &history);

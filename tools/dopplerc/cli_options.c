@@ -110,7 +110,7 @@ static const dop_option options[] = {
     OPT('v', "verbose", FLAG, verbose, NULL,
         "progress as lines where stderr is no terminal; where in the source errors come from"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
-    OPT(0, "version", FLAG, version, NULL, "the release and its commit"),
+    OPT(0, "version", FLAG, version, NULL, "print the release, its commit and the shader compiler"),
     DOP_OPTION_POINTER('m', "model", "the model comes without an option: dopplerc MODEL -o PLAN"),
     DOP_OPTION_POINTER('c', "ctx-size", "use --ctx N"),
     DOP_OPTION_POINTER('t', NULL, "use -j N"),

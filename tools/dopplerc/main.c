@@ -2,6 +2,7 @@
 #include "base/os/clock.h"
 #include "base/program/names.h"
 #include "base/program/process.h"
+#include "kernels/spirv/link.h"
 #include "tools/dopplerc/cli.h"
 #include "tools/dopplerc/tune.h"
 #include "tools/dopplerc/tune_target.h"
@@ -18,6 +19,15 @@
 #else
 #define RELEASE "dopplerc " DOP_VERSION
 #endif
+
+static void
+print_version(void)
+{
+    dop_buf text = {0};
+    dop_shader_compiler_describe(&text);
+    printf(RELEASE "\nwith %s\n", text.failed ? "" : text.data);
+    dop_buf_finish(&text);
+}
 
 static void
 show_line(const char *text)
@@ -137,7 +147,7 @@ main(int argc, char **argv)
     if (st == DOP_OK && o.help)
         dop_cli_print_help();
     else if (st == DOP_OK && o.version)
-        puts(RELEASE);
+        print_version();
     else if (st == DOP_OK && rest.count == 0 && dop_cli_print_lists(&o))
         ; /* a list needs no model */
     else if (st == DOP_OK && rest.count == 0)

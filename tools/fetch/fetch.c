@@ -395,13 +395,15 @@ get_part(fetch *f, const dop_hub_file *file, const char *path, const char *part)
     d.at = (uint64_t)sb.st_size;
     if (d.at > file->size) {
         d.at = 0;
-        (void)ftruncate(d.fd, 0);
+        if (ftruncate(d.fd, 0) != 0)
+            st = DOP_FAIL_IN(f->diag, DOP_E_IO, part, "cannot write: %s", strerror(errno));
     }
     if (d.at > 0)
         dop_log_printf(&f->r->log, "%s: going on after %" PRIu64 " of %" PRIu64 " bytes", file->path, d.at, file->size);
     d.resumed = d.at > 0;
     f->done += d.at;
-    st = get_bytes(&d, part);
+    if (st == DOP_OK)
+        st = get_bytes(&d, part);
     if (st == DOP_OK)
         st = check_digest(f, file, d.fd, part, &is);
     if (st == DOP_OK && !is &&

@@ -255,7 +255,7 @@ static void
 open_bench(bench *b, dop_target *targets)
 {
     memset(b, 0, sizeof *b);
-    cr_assert(dop_templates_load("/nowhere/bin/dopplerc", &b->templates, &b->diag) == DOP_OK, "%s", b->diag.message);
+    cr_assert(dop_templates_load(DOP_GLSL_SOURCE_DIR, &b->templates, &b->diag) == DOP_OK, "%s", b->diag.message);
     make_targets(targets);
 }
 
@@ -700,7 +700,7 @@ Test(kernel_fits, step_record)
                   {"margins", offsetof(dop_step, margins)}};
     dop_diag diag = {0};
     dop_templates t;
-    cr_assert_eq(dop_templates_load(NULL, &t, &diag), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_templates_load(DOP_GLSL_SOURCE_DIR, &t, &diag), DOP_OK, "%s", diag.message);
     const char *p = strstr(dop_templates_get(&t, "common.glsl"), " buffer Step {");
     unsigned found = 0;
     size_t at = 0;

@@ -40,7 +40,7 @@ bench_open(bench *b)
     OK(b, st);
     b->heap = lab_device_heap(b->device, &b->address);
     dop_arena_init(&b->arena);
-    OK(b, dop_templates_load(NULL, &b->templates, &b->diag));
+    OK(b, dop_templates_load(DOP_GLSL_SOURCE_DIR, &b->templates, &b->diag));
 }
 
 static void

@@ -11,7 +11,7 @@ dop_load_and_compile(const char *model, const char *plan, const dop_compile_opti
                      dop_compile_facts *out_facts)
 {
     /* It is found where the program's libraries are (its run path), and stays loaded. */
-    void *handle = dlopen("libdopplerc.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *handle = dlopen(DOP_COMPILER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     void *compile = handle ? dlsym(handle, "dop_compile") : NULL;
     void *prepare = handle ? dlsym(handle, "dop_compiler_prepare") : NULL;
     if (!compile || !prepare) {
@@ -28,6 +28,19 @@ dop_load_and_compile(const char *model, const char *plan, const dop_compile_opti
     memcpy(&prepare_it, &prepare, sizeof prepare_it);
     prepare_it("doppler-exec");
     return fn(model, plan, options, diag, out_facts);
+}
+
+void
+dop_load_and_describe_compiler(dop_buf *out)
+{
+    void *handle = dlopen(DOP_COMPILER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    void *describe = handle ? dlsym(handle, "dop_shader_compiler_describe") : NULL;
+    void (*fn)(dop_buf *);
+    memcpy(&fn, &describe, sizeof fn);
+    dop_buf_puts(out, fn ? "with " : "without the compiler of models");
+    if (fn)
+        fn(out);
+    dop_buf_puts(out, "\n");
 }
 
 dop_status

@@ -6,6 +6,10 @@
 
 #include <doppler/compile.h>
 
+#define DOP_COMPILER_LIBRARY "libdopplerc.so.0"
+
+/* Appends the line of --version that names the compiler. */
+void dop_load_and_describe_compiler(dop_buf *out);
 /* dop_compile() of the library.  DOP_E_USAGE: it is not installed. */
 dop_status dop_load_and_compile(const char *model, const char *plan, const dop_compile_options *options, dop_diag *diag,
                                 dop_compile_facts *out_facts);

@@ -4,6 +4,7 @@
 #include "base/os/system.h"
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "tools/doppler-exec/on_demand/compiler.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -461,6 +462,61 @@ add_option_files(const dop_plan_cache *cache, const dop_compile_options *o, file
     return st;
 }
 
+/* Digest of the files in a folder and its subfolders: a sum, because a folder lists them in any order.  0: there is no such folder. */
+static uint64_t
+folder_digest(const char *dir, int depth)
+{
+    uint64_t sum = 0;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        dop_map map;
+        char *path;
+        if (e->d_name[0] == '.' || asprintf(&path, "%s/%s", dir, e->d_name) < 0)
+            continue;
+        if (dop_map_open(path, NULL, &map) == DOP_OK) {
+            sum += XXH3_64bits_withSeed(map.data, map.size, XXH3_64bits(e->d_name, strlen(e->d_name)));
+            dop_map_close(&map);
+        } else if (depth < MOST_DEPTH) {
+            sum += folder_digest(path, depth + 1);
+        }
+        free(path);
+    }
+    if (d)
+        closedir(d);
+    return sum;
+}
+
+/* Adds the compiler next to libdoppler: its library, its kernel templates and kernel paths, and the shared library of the shader
+ * compiler, if it uses one.  A plan that another compiler made is not used. */
+static dop_status
+add_compiler(const dop_plan_cache *cache, dop_diag *diag, dop_buf *key)
+{
+    static const char *const folders[] = {"glsl", DOP_GLSL_INSTALL_REL, DOP_GLSL_INSTALL_REL "/../kernel-paths"};
+    static const dop_progress silent;
+    const char *own = dop_library_path(), *slash = dop_path_slash(own);
+    const int n = slash ? (int)(slash - own) : 0;
+    char *library = NULL, *folder;
+    files f = {.progress = &silent, .threads = 1};
+    digest d[2] = {{0}};
+    if (asprintf(&library, "%.*s/" DOP_COMPILER_LIBRARY, n, own) < 0)
+        return DOP_NO_MEMORY(diag);
+    dop_status st = digest_of(cache, &f, library, diag, &d[0]);
+    if (st == DOP_OK)
+        st = digest_of(cache, &f, DOP_SHADERC_FILE, diag, &d[1]);
+    for (int i = 0; i < 2; i++)
+        dop_buf_printf(key, "%016" PRIx64 "%016" PRIx64 "\n", d[i].high, d[i].low);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && st == DOP_OK; i++) {
+        if (asprintf(&folder, "%.*s/%s", n, own, folders[i]) < 0) {
+            st = DOP_NO_MEMORY(diag);
+            break;
+        }
+        dop_buf_printf(key, "%016" PRIx64 "\n", folder_digest(folder, 1));
+        free(folder);
+    }
+    free(library);
+    return st;
+}
+
 dop_status
 dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_options *options, const char *release,
               dop_diag *diag, dop_cache_key *out_key, uint64_t *out_bytes)
@@ -488,6 +544,7 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
     dop_buf_printf(&key, "%s\n", release);
     dop_compile_options_text(options, &key);
     dop_buf_puts(&key, "\n");
+    DOP_TRY(add_compiler(cache, diag, &key));
     DOP_TRY(add_option_files(cache, options, &f, diag, &key));
     for (size_t i = 0; i < f.n; i++) {
         digest d;
