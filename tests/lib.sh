@@ -78,6 +78,18 @@ check_fails() {
     return 1
 }
 
+# defaults "OPTION VALUE OPTION VALUE..." ARGUMENT...: sets OPTIONS to the arguments and those of the defaults whose option is not among
+# them, because programs refuse an option that is given twice.
+defaults() {
+    local pairs i
+    read -ra pairs <<<"$1"
+    shift
+    OPTIONS=("$@")
+    for ((i = 0; i < ${#pairs[@]}; i += 2)); do
+        [[ " $* " == *" ${pairs[i]} "* ]] || OPTIONS+=("${pairs[@]:i:2}")
+    done
+}
+
 # finish: prints the counts and exits with 1 on a failure, 77 (ctest's "skipped") when everything was skipped, else 0.
 finish() {
     trap - EXIT

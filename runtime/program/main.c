@@ -237,6 +237,16 @@ static const dop_option options[] = {
                        "sequences are part of the plan: dopplerc MODEL --sequences N -o PLAN, or doppler-exec MODEL "
                        "--sequences N"),
     DOP_OPTION_POINTER(0, "np", "sequences are part of the plan, as --parallel says"),
+    DOP_OPTION_POINTER(0, "fa", "attention is always one kernel"),
+    DOP_OPTION_POINTER(0, "flash-attn", "attention is always one kernel"),
+    DOP_OPTION_POINTER(0, "cnv", "-i holds a conversation"),
+    DOP_OPTION_POINTER(0, "no-cnv", "a prompt is continued as it is without --chat and -i"),
+    DOP_OPTION_POINTER(0, "sys", "use --system TEXT"),
+    DOP_OPTION_POINTER(0, "hfr", "use -hf USER/REPO[:FILE]"),
+    DOP_OPTION_POINTER(0, "dev", "use --device N|NAME"),
+    DOP_OPTION_POINTER(0, "ctk", "use --kv k=TYPE,v=TYPE, which is part of the plan"),
+    DOP_OPTION_POINTER(0, "ctv", "use --kv k=TYPE,v=TYPE, which is part of the plan"),
+    DOP_OPTION_POINTER(0, "ot", "the whole model runs on the device of --device"),
     DOP_OPTION_POINTER(0, "grammar-file", "--grammar takes a file"),
     DOP_OPTION_POINTER(0, "json-schema-file", "--json-schema takes a file"),
     DOP_OPTION_POINTER(0, "cache-type-k", "use --kv k=TYPE,v=TYPE, which is part of the plan"),
@@ -353,12 +363,16 @@ main(int argc, char **argv)
         bool done = false;
         if (st == DOP_OK)
             st = dop_cli_refuse_outputs(&cli, &diag); /* which would replace a model */
+        if (st == DOP_OK && !cli.launched)
+            st = dop_cli_try_outputs(&cli, &diag);
         if (st == DOP_OK)
             st = dop_cli_models_take(&cli, rows, n_rows, &given, &diag);
         if (st == DOP_OK)
             st = dop_cli_mpi_start(&cli, mode, &diag, &done);
         if (st == DOP_OK && !done)
             st = dop_cli_refuse_outputs(&cli, &diag);
+        if (st == DOP_OK && !done && cli.launched) /* only the rank that writes has the folders */
+            st = dop_cli_try_outputs(&cli, &diag);
         if (st == DOP_OK && !done)
             do
                 st = mode(&cli, &diag);

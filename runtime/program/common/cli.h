@@ -187,6 +187,8 @@ extern const bool dop_cli_has_server;
 
 /* cli_outputs.c: refuses a file to write to that is one to read. */
 dop_status dop_cli_refuse_outputs(const dop_cli *cli, dop_diag *diag);
+/* Fails if a file to write to cannot be written, as one in a folder that does not exist. */
+dop_status dop_cli_try_outputs(const dop_cli *cli, dop_diag *diag);
 
 /* cli_modes.c */
 /* The mode that the command line asks for.  table: its options.  DOP_E_USAGE: an option that this mode would ignore. */

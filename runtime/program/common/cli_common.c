@@ -327,10 +327,7 @@ parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_id
 dop_status
 dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids, dop_buf *out_text)
 {
-    int sources = (cli->prompt != NULL) + (cli->file != NULL) + (cli->tokens != NULL) + (cli->tokens_file != NULL);
     dop_status st = DOP_OK;
-    if (sources > 1)
-        return DOP_FAIL(diag, DOP_E_USAGE, "-p, -f, --tokens and --tokens-file exclude one another");
     if (cli->tokens)
         return parse_ids("--tokens", cli->tokens, strlen(cli->tokens), diag, out_ids);
     if (cli->tokens_file) {
