@@ -38,7 +38,7 @@ base/json               base/encoding
 base/read               base/json
 base/format             base/read
 base/storage            base
-base/program            base
+base/program            base/json
 ir                      base/storage
 passes                  ir
 kernels/nest            base

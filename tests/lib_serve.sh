@@ -8,7 +8,7 @@ start() {
     "${@:2}" >"$1" 2>&1 &
     server=$!
     for _ in $(seq 600); do
-        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' "$1")
+        url=$(sed -nE 's/^(\{.*"message":"|)serving .* on (http:[^ ]+) .*/\2/p' "$1")
         [ -n "$url" ] && return 0
         kill -0 "$server" 2>/dev/null || break
         sleep 0.1

@@ -1,6 +1,7 @@
 #include "base/program/options.h"
 
 #include "base/program/names.h"
+#include "base/program/say.h"
 #include "base/words.h"
 
 #include <errno.h>
@@ -407,6 +408,10 @@ dop_options_help(const dop_option *table, size_t n, dop_buf *out)
 void
 dop_diag_print(const dop_diag *diag, const char *program, bool verbose)
 {
+    if (dop_says_json()) {
+        dop_say_failure(diag);
+        return;
+    }
     fprintf(stderr, "%s: ", program);
     if (diag->path[0]) {
         fprintf(stderr, "%s:", diag->path);

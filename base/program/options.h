@@ -103,7 +103,7 @@ dop_status dop_options_check(const dop_option *table, size_t n, const dop_option
 /* One line per option, aligned. */
 void dop_options_help(const dop_option *table, size_t n, dop_buf *out);
 
-/* Prints `PROGRAM: FILE:LINE: error: MESSAGE` to stderr. */
+/* Prints `PROGRAM: FILE:LINE: error: MESSAGE` to stderr, or a JSON object where the log is JSON (say.h). */
 void dop_diag_print(const dop_diag *diag, const char *program, bool verbose);
 /* Exit status that CLI.md fixes for a code. */
 int dop_status_exit(dop_status code);

@@ -100,6 +100,7 @@ static const dop_option_rule rules[] = {
          "models models-memory models-idle",
      .modes = "serve",
      .why = "is for --serve"},
+    {.options = "models-memory models-idle", .needs = "models", .why = "is about several models: give --models DIR"},
     {.options = "models", .excludes = "hf parts part-memory", .why = "and @ exclude one another"},
     {.options = "cache-memory prompt-cache prompt-cache-size",
      .modes = "interactive serve",

@@ -122,7 +122,8 @@ static const dop_option options[] = {
     NUM('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
     HEADING("Prompts that come again (-i, --serve)"),
     OPT(0, "cache-memory", TEXT, cache_memory, "SIZE",
-        "host memory for states of prompts, for example 8G; 0: none (default: a quarter of what is free, at most 16G)"),
+        "host memory of each model for states of prompts, as 8G; 0: none (default: a quarter of what is free, at most "
+        "16G)"),
     OPT(0, "prompt-cache", TEXT, prompt_cache, "DIR",
         "keep states of prompts in files too, so that they survive a restart; several processes may share DIR"),
     OPT(0, "prompt-cache-size", TEXT, prompt_cache_size, "SIZE",
@@ -154,7 +155,8 @@ static const dop_option options[] = {
     OPT(0, "cors", LIST, cors, "ORIGIN",
         "let pages of this site ask, as https://chat.example.org; repeatable; *: of any site"),
     OPT(0, "prefix", TEXT, prefix, "PATH", "begin all paths with this, for example /llm"),
-    OPT(0, "log", TEXT, log, "text|json", "a line on stderr for each request", .values = "text json"),
+    OPT(0, "log", TEXT, log, "text|json", "write a line for each request; json: all lines are JSON objects",
+        .values = "text json"),
     NUM(0, "serve-comment", REAL, serve_comment, "S",
         "seconds after which a stream without news gets a comment; 0: never (default 10)", 0, 1e6),
     OPT(0, "models", TEXT, models, "DIR|FILE.yaml",
@@ -343,6 +345,8 @@ main(int argc, char **argv)
     size_t n_rows = N_OPTIONS;
     const dop_option *rows = dop_cli_wants_bench(argc, argv) ? dop_cli_bench_options(&n_rows) : options;
     dop_status st = dop_options_parse(rows, n_rows, argc, argv, &diag, &cli, &cli.plans, &given);
+    if (cli.log && strcmp(cli.log, "json") == 0)
+        dop_say_as_json();
     if (st == DOP_OK && cli.help) {
         st = print_help(&diag);
     } else if (st == DOP_OK && cli.version) {

@@ -81,6 +81,8 @@ options() {
     refuses 2 "--device is for what runs on a device; --info has no use for it" ids.plan --info --device 0
     refuses 2 'no device "" among' ids.plan --tokens 1 -n 1 --device ""
     refuses 2 "--gpu-loop is for generation; --embed has no use for it" ids.plan --embed --tokens 1 --gpu-loop 2
+    refuses 2 "--models-memory is about several models: give --models DIR" text.plan --serve 0 --models-memory 10
+    refuses 2 "--models-idle is about several models: give --models DIR" text.plan --serve 0 --models-idle 10
     refuses 2 "--serve-queue is for --serve; generation has no use for it" ids.plan --tokens 1 --serve-queue 3
     refuses 2 "--chat-template is for a conversation: add --chat or -i" text.plan -p x --chat-template chatml
     refuses 2 "--system is for a conversation: add --chat or -i" text.plan -p x --system y

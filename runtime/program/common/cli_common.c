@@ -28,19 +28,16 @@ dop_cli_hint(const dop_cli *cli, const dop_model *model)
     for (size_t i = 0; i < sizeof for_gpus / sizeof for_gpus[0]; i++)
         gpu = gpu || strcmp(facts.target, for_gpus[i]) == 0;
     if (!cli->quiet && (facts.software ? gpu : software))
-        fprintf(
-            stderr,
-            "doppler-exec: %s: note: made for target %s, and %s is %s: dopplerc without --target makes a faster plan "
-            "here\n",
-            cli->plans.items[0], facts.target, facts.device, facts.software ? "a software device" : "a GPU");
+        dop_say("note",
+                "%s: note: made for target %s, and %s is %s: dopplerc without --target makes a faster plan here",
+                cli->plans.items[0], facts.target, facts.device, facts.software ? "a software device" : "a GPU");
 }
 
 static void
 print_log_line(void *user, const char *text)
 {
     (void)user;
-    dop_cli_end_line();
-    dop_print_named("doppler-exec: ", text, "\n");
+    dop_say("info", "%s", text);
 }
 
 dop_status

@@ -54,8 +54,6 @@ uint64_t dop_any_seed(void);
 void dop_answer_not_submitted(dop_answer *answer, dop_submit result, const dop_diag *diag);
 /* Base64: a string with four characters for three bytes (RFC 4648, section 4). */
 json_t *dop_json_base64(const void *bytes, size_t n);
-/* A string of n bytes, in which bytes that are not UTF-8 become U+FFFD. */
-json_t *dop_json_text(const char *bytes, size_t n);
 
 /* --- shapes ---------------------------------------------------------------------------------------------------------------- */
 
