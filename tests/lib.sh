@@ -90,6 +90,15 @@ defaults() {
     done
 }
 
+# slow: how many times longer than on an idle machine work may take now: 1 and the load of each processor.
+slow() { awk -v n="$(nproc)" '{ load = $1 > $2 ? $1 : $2; printf "%d\n", 1 + load / n }' /proc/loadavg; }
+
+# in_time FROM SECONDS: true if since $SECONDS was FROM no more than SECONDS have passed, on a busy machine so many times more.
+in_time() { [ $((SECONDS - $1)) -le $(($2 * $(slow))) ]; }
+
+# in_ms FROM MS: the same of milliseconds, since FROM, which is the time in nanoseconds (date +%s%N).
+in_ms() { [ $((($(date +%s%N) - $1) / 1000000)) -lt $(($2 * $(slow))) ]; }
+
 # finish: prints the counts and exits with 1 on a failure, 77 (ctest's "skipped") when everything was skipped, else 0.
 finish() {
     trap - EXIT

@@ -198,8 +198,8 @@ ask 413 '"code":"body_too_large"' /tokenize @large
 ask 413 '"code":"body_too_large"' /tokenize @large -H 'Transfer-Encoding: chunked'
 
 # ---- clients ------------------------------------------------------------------------------------------------------------
-check "a head that stops halfway is closed" "$TOOLS/clients" "$(port)" stays 40 5
-check "a body that trickles is closed" "$TOOLS/clients" "$(port)" stays 1000 5
+check "a head that stops halfway is closed" "$TOOLS/clients" "$(port)" stays 40 $((5 * $(slow)))
+check "a body that trickles is closed" "$TOOLS/clients" "$(port)" stays 1000 $((5 * $(slow)))
 check "16 clients, half of which misbehave" "$TOOLS/clients" "$(port)" storm 16 1
 for _ in $(seq 100); do
     curl -s "$url/metrics" >metrics
@@ -224,7 +224,7 @@ fi
 
 # ---- keys, a full queue, a plan of one sequence -----------------------------------------------------------------------------
 printf 'secret-1\nsecret-2\n' >keys
-serve one --api-key-file keys --serve-queue 1 --serve-time 20 --serve-connections 8
+serve one --api-key-file keys --serve-queue 1 --serve-time $((20 * $(slow))) --serve-connections 8
 ask 200 ok /health
 ask 401 '"code":"invalid_api_key"' /v1/models
 ask 401 '"code":"invalid_api_key"' /v1/completions '{"prompt": "a"}' -H 'Authorization: Bearer secret'
@@ -234,7 +234,7 @@ ask 400 'no chat template' /v1/chat/completions '{"messages": [{"role": "user", 
 ask 400 'dopplerc --embed' /v1/embeddings '{"input": "a"}' "${key[@]}"
 ask 429 '"code":"queue_full"' /v1/completions '{"prompt": "a", "n": 3}' "${key[@]}"
 ask 200 '"index":1' /v1/completions '{"prompt": "a", "n": 2, "max_tokens": 3}' "${key[@]}"
-check "silent connections give way" "$TOOLS/clients" "$(port)" silent 9 10
+check "silent connections give way" "$TOOLS/clients" "$(port)" silent 9 $((10 * $(slow)))
 stop "and this one"
 
 # ---- a prefix, pages of other sites, ids of requests, a log, keys that change ------------------------------------------------
