@@ -38,7 +38,7 @@ base/json               base/encoding
 base/yaml               base/json
 base/format             base/yaml
 base/storage            base
-base/program            base
+base/program            base/json
 ir                      base/storage
 passes                  ir
 kernels/nest            base
