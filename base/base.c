@@ -390,6 +390,17 @@ dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output)
     return DOP_OK;
 }
 
+dop_status
+dop_out_file_try(const char *path, dop_diag *diag)
+{
+    struct stat sb;
+    dop_out_file o;
+    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode))
+        return S_ISDIR(sb.st_mode) ? DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(EISDIR)) : DOP_OK;
+    const dop_status st = dop_out_file_open(path, diag, &o);
+    return st == DOP_OK ? dop_out_file_close(&o, false, diag) : st;
+}
+
 void
 dop_out_file_keep_private(dop_out_file *output)
 {

@@ -134,6 +134,10 @@ void dop_out_file_keep_private(dop_out_file *output);
 /* Closes the file; with ok it gets its name, otherwise it is removed.  Does nothing with a zeroed one. */
 dop_status dop_out_file_close(dop_out_file *output, bool ok, dop_diag *diag);
 
+/* Fails as opening an output file `path` would, so that a program notices before its work.  Leaves nothing there, and does not open
+ * devices and pipes. */
+dop_status dop_out_file_try(const char *path, dop_diag *diag);
+
 /* Writes a whole file at once, as a dop_out_file. */
 dop_status dop_write_file(const char *path, const void *data, size_t size, dop_diag *diag);
 

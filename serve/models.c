@@ -317,7 +317,8 @@ static void
 unload(dop_models *m, model *x)
 {
     x->state = CLOSING;
-    const dop_metrics last = dop_engine_metrics(x->api->engine);
+    dop_metrics last = dop_engine_metrics(x->api->engine);
+    dop_metrics_end(&last);
     pthread_mutex_unlock(&m->lock);
     m->how.close(m->how.user, x->opened);
     pthread_mutex_lock(&m->lock);

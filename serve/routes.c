@@ -62,14 +62,24 @@ get_health(const dop_api *api, const dop_api_request *request, const json_t *roo
         dop_answer_json(answer, 200, json_pack("{s:s}", "status", "ok"));
 }
 
+typedef struct models_metrics {
+    dop_metrics sum;
+    dop_model_metrics each;
+    uint32_t n_loaded;
+} models_metrics;
+
 static void
 add_metrics(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
 {
-    (void)entry, (void)status, (void)ctx;
+    (void)status, (void)ctx;
+    models_metrics *all = user;
     if (!api)
         return;
     const dop_metrics m = dop_engine_metrics(api->engine);
-    dop_metrics_add(user, &m);
+    if (all->n_loaded++ == 0)
+        all->sum.file_bytes = 0; /* those of loaded models have seen the folder later */
+    dop_metrics_add(&all->sum, &m);
+    dop_model_metrics_add(&all->each, entry->id, &m);
 }
 
 static void
@@ -77,18 +87,19 @@ get_metrics(const dop_api *api, const dop_api_request *request, const json_t *ro
             dop_call **out_call)
 {
     (void)request, (void)root, (void)out_call;
-    dop_metrics m = {0};
+    models_metrics m = {0};
     dop_models_counts counts = {0};
     if (api->models) {
         counts = dop_models_count(api->models);
-        m = counts.gone;
+        m.sum = counts.gone;
         dop_models_each(api->models, add_metrics, &m);
     } else {
-        m = dop_engine_metrics(api->engine);
+        m.sum = dop_engine_metrics(api->engine);
     }
     answer->status = 200;
     answer->type = "text/plain; version=0.0.4; charset=utf-8";
-    dop_metrics_write(&m, api->models ? "all" : api->facts.name, &answer->body);
+    dop_metrics_write(&m.sum, api->models ? "all" : api->facts.name, &answer->body);
+    dop_model_metrics_write(&m.each, &answer->body);
     if (api->models)
         dop_buf_printf(&answer->body,
                        "# HELP doppler_model_loads_total Models that were loaded.\n"

@@ -62,7 +62,7 @@ base/json                   base/encoding
 base/yaml                   base/json
 base/format                 base/json
 base/storage                base
-base/program                base
+base/program                base/json
 plan                        base/json base/storage include
 ir                          base/storage
 ir/graph                    ir

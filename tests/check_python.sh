@@ -17,6 +17,11 @@ check "every header is read" [ "$(ls "$SRC"/{base,runtime,compiler}/include/dopp
 python3 "$package/make_abi.py" "${headers[@]}" >abi.py
 check "doppler/_abi.py is what make_abi.py makes of the headers" diff "$package/doppler/_abi.py" abi.py
 
+# Calls that messages of the library name, which this package translates.
+named=$(grep -rhoE '`dop_[a-z_.]+`' "$SRC"/{base,ir,passes,kernels,compiler,runtime} --include=*.c | tr -d '`' | sort -u)
+check "the package knows every call that a message names" \
+    sh -c 'for name in $2; do grep -qF "\"$name\"" "$1" || exit; done' sh "$package/doppler/_library.py" "$named"
+
 # Sizes and offsets as the compiler has them.
 cat >layout.py <<'end'
 import ctypes

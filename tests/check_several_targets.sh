@@ -5,7 +5,8 @@ golden=$SRC/tests/golden/llama
 "$TOOLS/expect" forced "$golden/expected.json" . >tokens
 
 compile() { # LIST PLAN [OPTION...]
-    "$DOPPLERC" "$golden" --target "$1" --chunks 8 -o "$2" --quiet "${@:3}"
+    defaults "--chunks 8" "${@:3}"
+    "$DOPPLERC" "$golden" --target "$1" -o "$2" --quiet "${OPTIONS[@]}"
 }
 
 takes() { # PLAN TARGET: what the device at hand takes

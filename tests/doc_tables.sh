@@ -101,6 +101,7 @@ table() {
                 sub(/ +$/, "", value)
                 if (key !~ /^ /) section = value == "" ? key : ""
                 else sub(/^ */, section ".", key)
+                if (key == "schedule.like") key = "schedule"
                 if (value == "" || key == "name" || key == "caps" || key == "devices" || key ~ /^schedule\./) next
                 if (!(key in there)) order[++n] = key
                 there[key] = 1

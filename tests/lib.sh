@@ -78,6 +78,27 @@ check_fails() {
     return 1
 }
 
+# defaults "OPTION VALUE OPTION VALUE..." ARGUMENT...: sets OPTIONS to the arguments and those of the defaults whose option is not among
+# them, because programs refuse an option that is given twice.
+defaults() {
+    local pairs i
+    read -ra pairs <<<"$1"
+    shift
+    OPTIONS=("$@")
+    for ((i = 0; i < ${#pairs[@]}; i += 2)); do
+        [[ " $* " == *" ${pairs[i]} "* ]] || OPTIONS+=("${pairs[@]:i:2}")
+    done
+}
+
+# slow: how many times longer than on an idle machine work may take now: 1 and the load of each processor.
+slow() { awk -v n="$(nproc)" '{ load = $1 > $2 ? $1 : $2; printf "%d\n", 1 + load / n }' /proc/loadavg; }
+
+# in_time FROM SECONDS: true if since $SECONDS was FROM no more than SECONDS have passed, on a busy machine so many times more.
+in_time() { [ $((SECONDS - $1)) -le $(($2 * $(slow))) ]; }
+
+# in_ms FROM MS: the same of milliseconds, since FROM, which is the time in nanoseconds (date +%s%N).
+in_ms() { [ $((($(date +%s%N) - $1) / 1000000)) -lt $(($2 * $(slow))) ]; }
+
 # finish: prints the counts and exits with 1 on a failure, 77 (ctest's "skipped") when everything was skipped, else 0.
 finish() {
     trap - EXIT

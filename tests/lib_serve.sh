@@ -7,8 +7,8 @@ start() {
     : >"$1" # an earlier server's line is not this one's
     "${@:2}" >"$1" 2>&1 &
     server=$!
-    for _ in $(seq 600); do
-        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' "$1")
+    for _ in $(seq 3000); do
+        url=$(sed -nE 's/^(\{.*"message":"|)serving .* on (http:[^ ]+) .*/\2/p' "$1")
         [ -n "$url" ] && return 0
         kill -0 "$server" 2>/dev/null || break
         sleep 0.1
@@ -26,7 +26,7 @@ stop() { # [NAME]: SIGTERM, and it ends well
 # ask STATUS TEXT PATH [BODY [CURL OPTION...]]: the answer has this status and contains the text (an extended regular expression).
 ask() {
     local status=$1 text=$2 path=$3 body=${4:-} got
-    local options=(-sS --max-time 60 -o answer -w '%{http_code}')
+    local options=(-sS --max-time 600 -o answer -w '%{http_code}')
     [ -n "$body" ] && options+=(--data-binary "$body")
     [ -n "$body" ] && [[ " ${*:5} " != *Content-Type* ]] && options+=(-H 'Content-Type: application/json')
     got=$(curl "${options[@]}" "${@:5}" "$url$path" 2>&1)

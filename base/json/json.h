@@ -41,6 +41,8 @@ dop_status dop_json_decode_file(const dop_json_how *how, dop_diag *diag, json_t 
 /* Appends a value as compact JSON, reals with the shortest digits that read back the same (as Python's repr), characters
  * beyond ASCII as they are.  An infinity is written as Python does, which is no JSON. */
 void dop_json_encode(dop_buf *out, const json_t *value);
+/* A string of n bytes, in which bytes that are not UTF-8 become U+FFFD.  NULL: out of memory. */
+json_t *dop_json_text(const char *bytes, size_t n);
 
 /* The value of a number of any kind, and of {"__float__": "Infinity"}, which transformers writes for numbers that JSON lacks; false: v
  * is no number. */

@@ -1,6 +1,8 @@
 /* Numbers that Jansson has no value for, and JSON as text. */
 #include "base/json/json.h"
 
+#include "base/encoding/utf8.h"
+
 #include "base/json/number.h"
 
 #include <math.h>
@@ -176,4 +178,28 @@ dop_json_encode(dop_buf *out, const json_t *v)
         else
             encode_members(out, v);
     }
+}
+
+json_t *
+dop_json_text(const char *bytes, size_t n)
+{
+    dop_buf out = {0};
+    json_t *text = NULL;
+    while (n > 0) {
+        size_t good = dop_utf8_check(bytes, n);
+        dop_buf_append(&out, bytes, good);
+        bytes += good;
+        n -= good;
+        if (n == 0)
+            break;
+        dop_buf_puts(&out, "\xef\xbf\xbd");
+        do { /* skips to the next byte that may begin a character */
+            bytes++;
+            n--;
+        } while (n > 0 && ((unsigned char)*bytes & 0xc0) == 0x80);
+    }
+    if (!out.failed)
+        text = json_stringn(out.size ? out.data : "", out.size);
+    dop_buf_finish(&out);
+    return text;
 }

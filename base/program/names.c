@@ -23,6 +23,7 @@ static const struct {
     {"dop_compile_options.parts", "dopplerc --parts"},
     {"dop_devices", "--list-devices"},
     {"dop_program_run", "--embed or --rerank"},
+    {"dop_sampling.logprobs", "--logprobs"},
     {"draft_head", NULL},
     {"draft_vocabulary", NULL},
     {"embed", NULL},

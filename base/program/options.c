@@ -1,6 +1,7 @@
 #include "base/program/options.h"
 
 #include "base/program/names.h"
+#include "base/program/say.h"
 #include "base/words.h"
 
 #include <errno.h>
@@ -134,31 +135,34 @@ begins(const char *a, const char *b)
     return n >= LEAST && strncmp(a, b, n) == 0;
 }
 
-/* The name in the table that may have been meant: up to two letters are wrong, of short names one, or it begins alike. */
-static const char *
+/* Finds the option that may have been meant: up to two letters of its name are wrong, one of a name of three or four, or it begins like `name`.
+ * NULL: none is near. */
+static const dop_option *
 guess(const dop_option *table, size_t n, const char *name)
 {
-    const char *best = NULL;
-    unsigned best_distance = strlen(name) > 4 ? 3 : 2;
+    const dop_option *best = NULL;
+    const size_t len = strlen(name);
+    unsigned best_distance = len > 4 ? 3 : len > 2 ? 2 : 1;
     for (size_t i = 0; i < n; i++) {
         unsigned d = table[i].name && table[i].kind != DOP_OPT_POINTER ? distance(name, table[i].name) : UINT32_MAX;
         if (d < best_distance) {
-            best = table[i].name;
+            best = &table[i];
             best_distance = d;
         }
     }
     for (size_t i = 0; i < n && !best; i++)
         if (table[i].name && table[i].kind != DOP_OPT_POINTER && begins(name, table[i].name))
-            best = table[i].name;
+            best = &table[i];
     return best;
 }
 
 static dop_status
 unknown(const dop_option *table, size_t n, const char *name, const char *shown, dop_diag *diag)
 {
-    const char *best = name ? guess(table, n, name) : NULL;
+    const dop_option *best = guess(table, n, name);
     if (best)
-        return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %s; did you mean --%s?", shown, best);
+        return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %s; did you mean %s%s?", shown, best->one_dash ? "-" : "--",
+                        best->name);
     return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %s; see --help", shown);
 }
 
@@ -196,6 +200,17 @@ find_pointer(const dop_option *table, size_t n, const char *arg)
     return NULL;
 }
 
+/* True if the text after a single dash is the name of an option, as other programs have -fa, -no-cnv or -ctk, and not a letter with its
+ * value, as -n8, -n-1 or -fa.txt: lowercase letters, digits and dashes, and the second one that is not a dash is a letter. */
+static bool
+is_short_name(const char *text)
+{
+    const char *const lower = "abcdefghijklmnopqrstuvwxyz";
+    const size_t len = strlen(text);
+    return len > 1 && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-_") == len &&
+           strchr(lower, text[text[1] == '-' && len > 2 ? 2 : 1]);
+}
+
 /* Parses one argument that starts with a dash; *io_i is advanced when the option's value is the next argument. */
 static dop_status
 parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i, void *values,
@@ -219,8 +234,8 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
     } else {
         snprintf(shown, sizeof shown, "-%c", arg[1]);
         o = find_letter(table, n, arg[1]);
-        if (!o)
-            return unknown(table, n, NULL, arg, diag);
+        if (!o || (is_short_name(arg + 1) && !o->joined))
+            return unknown(table, n, arg + 1, arg, diag);
         value = arg[2] ? arg + 2 : NULL;
     }
     if (o->kind == DOP_OPT_FLAG && value)
@@ -237,6 +252,9 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
             return DOP_FAIL(diag, DOP_E_USAGE, "%s needs a value: %s", shown, o->arg);
         value = argv[++*io_i];
     }
+    if (given->row[o - table] && o->kind != DOP_OPT_FLAG && o->kind != DOP_OPT_LIST && o->kind != DOP_OPT_PAIRS)
+        return DOP_FAIL(diag, DOP_E_USAGE, "%s is given twice, the second time with \"%.60s\": give it once", shown,
+                        value);
     given->row[o - table] = true;
     return store(o, shown, value, values, diag);
 }
@@ -408,6 +426,10 @@ dop_options_help(const dop_option *table, size_t n, dop_buf *out)
 void
 dop_diag_print(const dop_diag *diag, const char *program, bool verbose)
 {
+    if (dop_says_json()) {
+        dop_say_failure(diag);
+        return;
+    }
     fprintf(stderr, "%s: ", program);
     if (diag->path[0]) {
         fprintf(stderr, "%s:", diag->path);

@@ -40,6 +40,7 @@ typedef struct dop_option {
     double min, max;    /* COUNT and REAL */
     const char *values; /* TEXT and OPTIONAL: the words that it may be, between spaces; NULL: any text */
     bool one_dash;      /* also as -name */
+    bool joined;        /* -xVALUE is accepted for a VALUE in lowercase letters too, which looks like a name */
 } dop_option;
 
 /* Rows of a table of options for the structure `type`; programs define shorter names for them.  The text of --help comes last, and
@@ -81,8 +82,9 @@ typedef struct dop_options_given {
 } dop_options_given;
 
 /* Fills values (fields of options that are not given keep what they hold) and the other arguments.  Accepts --name VALUE,
- * --name=VALUE, -x VALUE, -xVALUE and -- , and -name VALUE where the row has one_dash.  Everything wrong is DOP_E_USAGE; an unknown
- * option names the nearest one, or what to use instead of it.
+ * --name=VALUE, -x VALUE, -xVALUE and -- , and -name VALUE where the row has one_dash.  Everything wrong is DOP_E_USAGE, also an option
+ * with one value that is given twice; an unknown option names the nearest one, or what to use instead of it.  An argument such as -fa is
+ * the name of an unknown option, not -f with the value "a", unless the row of the letter has `joined`.
  * Lists in values must be finished by the caller, also after a failure. */
 dop_status dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_diag *diag, void *values,
                              dop_texts *out_rest, dop_options_given *out_given);
@@ -102,7 +104,7 @@ dop_status dop_options_check(const dop_option *table, size_t n, const dop_option
 /* One line per option, aligned. */
 void dop_options_help(const dop_option *table, size_t n, dop_buf *out);
 
-/* Prints `PROGRAM: FILE:LINE: error: MESSAGE` to stderr. */
+/* Prints `PROGRAM: FILE:LINE: error: MESSAGE` to stderr, or a JSON object where the log is JSON (say.h). */
 void dop_diag_print(const dop_diag *diag, const char *program, bool verbose);
 /* Exit status that CLI.md fixes for a code. */
 int dop_status_exit(dop_status code);

@@ -93,6 +93,12 @@ on_bus_error(int number, siginfo_t *info, void *context)
     atomic_flag_clear(&reporting);
 }
 
+const char *
+dop_process_name(void)
+{
+    return program_name ? program_name : "doppler";
+}
+
 void
 dop_process_prepare(const char *program)
 {

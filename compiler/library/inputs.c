@@ -117,12 +117,13 @@ dop_status
 dop_inputs_refuse(const dop_inputs *in, const char *path, dop_diag *diag)
 {
     struct stat sb;
-    if (!in || stat(path, &sb) != 0)
+    if (!in)
         return DOP_OK;
-    for (size_t i = 0; i < in->n; i++)
+    const bool exists = stat(path, &sb) == 0;
+    for (size_t i = 0; i < in->n && exists; i++)
         if (in->list[i].device == sb.st_dev && in->list[i].inode == sb.st_ino)
             return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "this file is an input: name another one to write to");
-    return DOP_OK;
+    return dop_out_file_try(path, diag);
 }
 
 void

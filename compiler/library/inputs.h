@@ -16,7 +16,7 @@ typedef struct dop_inputs {
 dop_status dop_inputs_add(dop_inputs *inputs, const char *path, dop_diag *diag);
 /* Adds each entry of a comma-separated list, such as the files in --target. */
 dop_status dop_inputs_add_list(dop_inputs *inputs, const char *list, dop_diag *diag);
-/* Fails when `path`, links followed, is one of the inputs.  inputs may be NULL. */
+/* Fails if `path`, links followed, is one of the inputs, or cannot be written.  inputs may be NULL: then it does nothing. */
 dop_status dop_inputs_refuse(const dop_inputs *inputs, const char *path, dop_diag *diag);
 void dop_inputs_finish(dop_inputs *inputs); /* accepts a zeroed one */
 

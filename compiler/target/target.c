@@ -216,7 +216,9 @@ from_yaml(const char *path, const char *text, const base_chain *from, dop_target
         st = resolve(dop_yaml_text(base), &chain, diag, out);
     else if (!text)
         st = resolve("tier1", &chain, diag, out);
-    const char *schedule = dop_yaml_text(dop_yaml_field(&y.doc, y.root, "schedule"));
+    const yaml_node_t *numbers = dop_yaml_field(&y.doc, y.root, "schedule");
+    const char *schedule = dop_yaml_text(
+        numbers && numbers->type == YAML_MAPPING_NODE ? dop_yaml_field(&y.doc, numbers, "like") : numbers);
     if (schedule && st == DOP_OK) {
         dop_target other;
         st = resolve(schedule, &chain, diag, &other);

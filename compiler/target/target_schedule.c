@@ -133,6 +133,8 @@ read_key(const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc,
          dop_schedule_numbers *out)
 {
     const char *k = dop_yaml_text(key) ? dop_yaml_text(key) : "", *v = dop_yaml_text(value);
+    if (strcmp(k, "like") == 0) /* the numbers of that target were taken before */
+        return v ? DOP_OK : DOP_FAIL_NODE(diag, path, value, "schedule: like: expected the name of a target");
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (strcmp(tables[i].name, k) == 0)
             return read_table(&tables[i], value, doc, path, diag, out);

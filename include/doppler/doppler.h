@@ -7,6 +7,8 @@
  * Threads: one thread at a time drives a model with its sequences and steps; different models are independent of each
  * other.  A library that was built with DOPPLER_CHECKED notices a second thread: calls that use the model return DOP_E_USAGE then, and
  * change nothing.  Others do not look.
+ * Processes: a process that was forked from the one that opened a model cannot use it, because a device's driver does not survive a
+ * fork: calls return DOP_E_USAGE there, and what is closed or destroyed stays as it is.  Open models after forking.
  * Errors are values: a call that fails says why in *diag (NULL discards the message) and changes nothing that its
  * description does not name.  DOP_E_DEVICE may mean that the device is lost; then only closing still works.
  * Where a plan holds several sequences, their caches lie in pages of a pool.  A call that needs more pages than are free

@@ -370,6 +370,7 @@ open_source(const source *from, const dop_open_options *options, dop_diag *diag,
     dop_model *m = calloc(1, sizeof *m);
     if (!m)
         return DOP_NO_MEMORY(diag);
+    m->loader.driver.process = getpid();
     if (options)
         own = *options;
     if ((st = check_numbers(o, diag)) != DOP_OK)
@@ -462,7 +463,7 @@ dop_model_open_part(const char *path, const dop_open_options *options, const dop
 void
 dop_model_close(dop_model *model)
 {
-    if (!model)
+    if (!model || dop_driver_is_forked(&model->loader.driver))
         return;
     for (uint32_t i = 0; i < DOP_STEP_MAX_SEQUENCES; i++)
         dop_sequence_destroy(model->sequences[i]);
@@ -500,8 +501,9 @@ dop_model_close(dop_model *model)
 dop_counters
 dop_model_counters(const dop_model *model)
 {
-    const dop_store_counts store =
-        model->kept.prompts.store ? dop_store_count(model->kept.prompts.store) : (dop_store_counts){0};
+    const dop_store_counts store = model->kept.prompts.store && !dop_driver_is_forked(&model->loader.driver)
+                                       ? dop_store_count(model->kept.prompts.store)
+                                       : (dop_store_counts){0};
     uint32_t checkpoints = 0;
     for (uint32_t i = 0; i < model->kept.slots.n; i++)
         checkpoints += model->kept.points[i].id != 0;

@@ -1,5 +1,6 @@
-/* Which thread drives a model, in checked builds (DOPPLER_CHECKED): a call that finds another thread at work on the model fails with
- * DOP_E_USAGE instead of spoiling its states.  Elsewhere nothing is kept and nothing looked at. */
+/* Which process and which thread may use a model.  A process that was forked from the one that opened the model has none of the Vulkan
+ * driver's threads, so that every wait would be endless: its calls fail with DOP_E_USAGE, and closing leaves all as it is.  In checked
+ * builds (DOPPLER_CHECKED) a call that finds another thread at work on the model fails likewise instead of spoiling its states. */
 #ifndef DOPPLER_RUNTIME_MODEL_DRIVER_H
 #define DOPPLER_RUNTIME_MODEL_DRIVER_H
 
@@ -7,12 +8,21 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
-/* Zeros: no thread is at work. */
+/* Zeros: no thread is at work, and any process may use the model. */
 typedef struct dop_driver {
     _Atomic uintptr_t thread;
     uint32_t depth; /* calls of this thread within each other; only it reads and writes this */
+    pid_t process;  /* id of the process that opened the model; 0: not set */
 } dop_driver;
+
+/* True if this process was forked from the one that opened the model. */
+static inline bool
+dop_driver_is_forked(const dop_driver *d)
+{
+    return d->process != 0 && d->process != getpid();
+}
 
 /* False: another thread is at work, and nothing is changed. */
 static inline bool
@@ -40,14 +50,22 @@ dop_driver_leave_at_end(dop_driver **d)
     dop_driver_leave(*d);
 }
 
+#define DOP_REFUSE_FORKED(model, diag)                                                                             \
+    if (dop_driver_is_forked(&(model)->loader.driver))                                                             \
+    return DOP_FAIL(diag, DOP_E_USAGE,                                                                             \
+                    "the model was opened by process %ld, from which this one was forked: open it here, or start " \
+                    "processes without fork",                                                                      \
+                    (long)(model)->loader.driver.process)
+
 /* At the beginning of a public function that uses a model: the rest of it is this thread's, or it returns DOP_E_USAGE. */
 #ifdef DOPPLER_CHECKED
 #define DOP_DRIVE(model, diag)                                                                       \
+    DOP_REFUSE_FORKED(model, diag);                                                                  \
     if (!dop_driver_enter(&(model)->loader.driver))                                                  \
         return DOP_FAIL(diag, DOP_E_USAGE, "another thread is using this model: one at a time may"); \
     dop_driver *driver_here __attribute__((cleanup(dop_driver_leave_at_end), unused)) = &(model)->loader.driver
 #else
-#define DOP_DRIVE(model, diag) ((void)0)
+#define DOP_DRIVE(model, diag) DOP_REFUSE_FORKED(model, diag)
 #endif
 
 #endif

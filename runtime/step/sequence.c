@@ -262,7 +262,7 @@ dop_sequence_logprobs(const dop_sequence *sequence, uint32_t n_top, dop_diag *di
     if (!s->picked_from || !s->sampler.params.logprobs || n_top > vocab)
         return DOP_FAIL(diag, DOP_E_USAGE,
                         "there are no logits of a pick for %u log-probabilities: set "
-                        "dop_sampling.logprobs, and ask at once",
+                        "`dop_sampling.logprobs`, and ask at once",
                         n_top);
     dop_logits_logprobs(s->picked_from, vocab, s->tokens[s->n_tokens - 1], n_top, out_id, out_top);
     return DOP_OK;

@@ -74,7 +74,7 @@ dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequenc
 void
 dop_sequence_destroy(dop_sequence *sequence)
 {
-    if (!sequence)
+    if (!sequence || dop_driver_is_forked(&sequence->model->loader.driver))
         return;
     dop_model *m = sequence->model;
     if (m->sequences[sequence->place] == sequence) {

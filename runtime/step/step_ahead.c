@@ -258,6 +258,8 @@ dop_step_drop_rest(dop_model *model)
 void
 dop_step_commit(dop_model *model)
 {
+    if (dop_driver_is_forked(&model->loader.driver))
+        return;
     dop_open_step *o = &model->step;
     const uint32_t n = o->n_rows;
     if (n > 0)
@@ -314,6 +316,8 @@ dop_step_keep(dop_model *model, const dop_sequence *sequence, uint32_t n)
 void
 dop_step_rollback(dop_model *model)
 {
+    if (dop_driver_is_forked(&model->loader.driver))
+        return;
     dop_open_step *o = &model->step;
     if (model->flight.by_rows && !model->device.lost) /* what follows the step */
         (void)dop_step_drain(model, NULL);

@@ -89,7 +89,7 @@ typedef struct dop_api_request {
 typedef struct dop_answer_counts {
     bool known;
     uint32_t prompt, reused, written; /* reused: tokens of the prompts that were cached */
-    double first_ms;                  /* from the call's beginning to its first token; 0: it has none */
+    double first_at_ms;               /* dop_now_ms of its first token; 0: it has none */
     char model[80];                   /* its name, which may be cut */
 } dop_answer_counts;
 

@@ -702,8 +702,8 @@ dop_call_count(const dop_call *c)
     for (uint32_t i = 0; i < c->n_choices; i++) {
         const dop_job_state s = dop_job_look(c->choices[i].job);
         n.written += s.n_tokens;
-        if (s.first_ms > 0 && (n.first_ms <= 0 || s.first_ms - s.submitted_ms < n.first_ms))
-            n.first_ms = s.first_ms - s.submitted_ms;
+        if (s.first_ms > 0 && (n.first_at_ms <= 0 || s.first_ms < n.first_at_ms))
+            n.first_at_ms = s.first_ms;
         if (c->n_each > 1 && i % c->n_each > 0)
             continue;
         n.prompt += (uint32_t)s.n_prompt;

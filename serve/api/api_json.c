@@ -1,8 +1,6 @@
 #include "serve/api/api_json.h"
 #include "serve/api/api_internal.h"
 
-#include "base/encoding/utf8.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,30 +15,6 @@ dop_answer_json(dop_answer *answer, unsigned status, json_t *value)
     answer->body.size = 0;
     dop_json_encode(&answer->body, value);
     json_decref(value);
-}
-
-json_t *
-dop_json_text(const char *bytes, size_t n)
-{
-    dop_buf out = {0};
-    json_t *text = NULL;
-    while (n > 0) {
-        size_t good = dop_utf8_check(bytes, n);
-        dop_buf_append(&out, bytes, good);
-        bytes += good;
-        n -= good;
-        if (n == 0)
-            break;
-        dop_buf_puts(&out, "\xef\xbf\xbd");
-        do { /* skips to the next byte that may begin a character */
-            bytes++;
-            n--;
-        } while (n > 0 && ((unsigned char)*bytes & 0xc0) == 0x80);
-    }
-    if (!out.failed)
-        text = json_stringn(out.size ? out.data : "", out.size);
-    dop_buf_finish(&out);
-    return text;
 }
 
 json_t *

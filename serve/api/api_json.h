@@ -38,8 +38,6 @@ uint64_t dop_any_seed(void);
 void dop_answer_not_submitted(dop_answer *answer, dop_submit result, const dop_diag *diag);
 /* Base64: a string with four characters for three bytes (RFC 4648, section 4). */
 json_t *dop_json_base64(const void *bytes, size_t n);
-/* A string of n bytes, in which bytes that are not UTF-8 become U+FFFD. */
-json_t *dop_json_text(const char *bytes, size_t n);
 /* The bytes from `from` to `to` of r->whole are reasoning. */
 void dop_reading_add_thought(dop_reading *r, size_t from, size_t to);
 void dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char *arguments, size_t n_arguments);

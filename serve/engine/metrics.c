@@ -1,5 +1,7 @@
 #include "serve/engine/metrics.h"
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +34,17 @@ dop_metrics_add(dop_metrics *sum, const dop_metrics *m)
     sum->steps += m->steps;
     sum->rows += m->rows;
     sum->steps_ahead += m->steps_ahead;
+    sum->loaded_tokens += m->loaded_tokens;
+    sum->checkpoints_made += m->checkpoints_made;
+    sum->checkpoints_used += m->checkpoints_used;
+    sum->cache_hits += m->cache_hits;
+    sum->file_hits += m->file_hits;
+    sum->files_written += m->files_written;
+    sum->files_removed += m->files_removed;
+    sum->checkpoint_bytes += m->checkpoint_bytes;
+    sum->cache_bytes += m->cache_bytes;
+    if (m->file_bytes > sum->file_bytes)
+        sum->file_bytes = m->file_bytes;
     sum->pictures += m->pictures;
     sum->pictures_kept += m->pictures_kept;
     sum->drafted += m->drafted;
@@ -49,6 +62,13 @@ dop_metrics_add(dop_metrics *sum, const dop_metrics *m)
     add_histogram(&sum->duration, &m->duration);
     add_histogram(&sum->step, &m->step);
     add_histogram(&sum->pick, &m->pick);
+}
+
+void
+dop_metrics_end(dop_metrics *m)
+{
+    m->running = m->waiting = m->sequences = 0;
+    m->checkpoint_bytes = m->cache_bytes = 0;
 }
 
 static void
@@ -206,4 +226,55 @@ dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out)
     histogram(out, "pick_seconds", "Of a step, picking tokens on the host.", &m->pick);
     write_llama(m, out);
     write_vllm(m, model, out);
+}
+
+static const struct {
+    const char *name, *type, *help;
+    size_t offset; /* of a uint64_t in dop_metrics */
+} of_models[] = {
+#define ROW(name, type, field, help)                   \
+    {                                                  \
+        name, type, help, offsetof(dop_metrics, field) \
+    }
+    ROW("prompt_tokens_total", "counter", prompt_tokens, "Tokens of prompts."),
+    ROW("prompt_tokens_reused_total", "counter", reused_tokens, "Those that a sequence held already."),
+    ROW("prompt_tokens_loaded_total", "counter", loaded_tokens, "Those that came from host memory and files."),
+    ROW("written_tokens_total", "counter", written_tokens, "Tokens that were generated."),
+    ROW("cache_hits_total", "counter", cache_hits, "Pieces of prompts found in host memory."),
+    ROW("file_hits_total", "counter", file_hits, "Pieces of prompts found in files."),
+    ROW("files_written_total", "counter", files_written, "Files of prompts that were written."),
+    ROW("checkpoints_made_total", "counter", checkpoints_made, "Checkpoints of sequences on the device."),
+    ROW("checkpoint_bytes", "gauge", checkpoint_bytes, "Device memory for checkpoints."),
+    ROW("cache_bytes", "gauge", cache_bytes, "Prompts in host memory."),
+#undef ROW
+};
+static_assert(sizeof of_models / sizeof *of_models == DOP_MODEL_METRICS, "a row for each metric");
+
+void
+dop_model_metrics_add(dop_model_metrics *all, const char *model, const dop_metrics *m)
+{
+    for (size_t i = 0; i < DOP_MODEL_METRICS; i++) {
+        dop_buf *out = &all->samples[i];
+        uint64_t value;
+        memcpy(&value, (const char *)m + of_models[i].offset, sizeof value);
+        dop_buf_printf(out, "doppler_model_%s{model=\"", of_models[i].name);
+        for (const char *c = model; *c; c++)
+            if (*c == '\n')
+                dop_buf_puts(out, "\\n");
+            else
+                dop_buf_printf(out, "%s%c", *c == '"' || *c == '\\' ? "\\" : "", *c);
+        dop_buf_printf(out, "\"} %llu\n", (unsigned long long)value);
+    }
+}
+
+void
+dop_model_metrics_write(dop_model_metrics *all, dop_buf *out)
+{
+    for (size_t i = 0; i < DOP_MODEL_METRICS; i++) {
+        if (all->samples[i].size > 0)
+            dop_buf_printf(out, "# HELP doppler_model_%s Of each model: %s\n# TYPE doppler_model_%s %s\n%s",
+                           of_models[i].name, of_models[i].help, of_models[i].name, of_models[i].type,
+                           all->samples[i].data);
+        dop_buf_finish(&all->samples[i]);
+    }
 }

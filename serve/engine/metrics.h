@@ -31,10 +31,21 @@ typedef struct dop_metrics {
 } dop_metrics;
 
 void dop_histogram_add(dop_histogram *h, double seconds);
-/* Adds the metrics of one engine to those of several. */
+/* Adds the metrics of one engine to those of several, whose files are in one folder: file_bytes is the largest size that was seen. */
 void dop_metrics_add(dop_metrics *sum, const dop_metrics *m);
+/* Clears what ends with an engine: its jobs, sequences and memory.  Counters and the files stay. */
+void dop_metrics_end(dop_metrics *m);
 /* Appends the metrics in the text format of Prometheus (version 0.0.4), also under the names that llama.cpp's server and vLLM have for
  * them, so that dashboards for these work.  model: its name, for a label. */
 void dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out);
+
+/* Metrics of several models, each with the label `model`.  Zeros: of no model yet. */
+enum { DOP_MODEL_METRICS = 10 };
+typedef struct dop_model_metrics {
+    dop_buf samples[DOP_MODEL_METRICS]; /* lines of each metric */
+} dop_model_metrics;
+void dop_model_metrics_add(dop_model_metrics *all, const char *model, const dop_metrics *m);
+/* Appends them to a text for Prometheus, and frees them. */
+void dop_model_metrics_write(dop_model_metrics *all, dop_buf *out);
 
 #endif

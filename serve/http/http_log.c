@@ -1,25 +1,15 @@
 /* The log of requests: a line each, on stderr. */
 #include "base/json/json.h"
 #include "base/os/clock.h"
-#include "serve/api/api_json.h"
+#include "serve/api/api_internal.h"
 #include "serve/http/http_internal.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_PATH = 200 };
-
-static void
-write_time(char *out, size_t size)
-{
-    const time_t now = time(NULL);
-    struct tm t;
-    gmtime_r(&now, &t);
-    strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &t);
-}
 
 /* Appends a method or path with blanks and control characters as '?', so that every log line has one request. */
 static void
@@ -39,6 +29,13 @@ put_name(const char *text, dop_buf *out)
     dop_buf_puts(out, name);
 }
 
+/* Milliseconds from the request to its first token: with the loading and compiling of its model, and its turn in the queue. */
+static double
+first_ms(const dop_connection *c)
+{
+    return c->counts.first_at_ms > 0 ? c->counts.first_at_ms - c->asked_ms : 0;
+}
+
 static void
 text_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
 {
@@ -50,7 +47,7 @@ text_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
     dop_buf_printf(out, " %u %.1f ms", c->status, ms);
     if (n->known)
         dop_buf_printf(out, "; tokens: %u read, %u of them reused, %u written; first after %.1f ms; model ", n->prompt,
-                       n->reused, n->written, n->first_ms);
+                       n->reused, n->written, first_ms(c));
     if (n->known)
         put_name(n->model, out);
     dop_buf_puts(out, c->complete ? "\n" : "; the client left\n");
@@ -68,7 +65,7 @@ json_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
         json_object_update_new(line, json_pack("{s:o, s:I, s:I, s:I, s:f}", "model",
                                                dop_json_text(n->model, strlen(n->model)), "promptTokens",
                                                (json_int_t)n->prompt, "reusedTokens", (json_int_t)n->reused,
-                                               "writtenTokens", (json_int_t)n->written, "firstTokenMs", n->first_ms));
+                                               "writtenTokens", (json_int_t)n->written, "firstTokenMs", first_ms(c)));
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII) : NULL;
     if (text)
         dop_buf_printf(out, "%s\n", text);
@@ -105,7 +102,7 @@ dop_http_log_answer(dop_connection *c)
         c->head = (dop_http_head){0};
     if (!c->status)
         c->status = 499; /* as nginx has it: the client left before there was an answer */
-    write_time(when, sizeof when);
+    dop_now_utc(when, sizeof when);
     if (c->http->options.log == DOP_HTTP_LOG_JSON)
         json_line(c, when, ms, &line);
     else

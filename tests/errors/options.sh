@@ -60,6 +60,10 @@ refuses 2 "unknown option -t: use -j N" "$model" -o plan -t 4
 refuses 2 "unknown option --n-predict: doppler-exec PLAN -n N generates" "$model" -o plan --n-predict 3
 refuses 2 "unknown option -ngl: the whole model runs on the device of --target" "$model" -o plan -ngl 99
 refuses 2 "-d: no pass has the letter Z; see --help" "$model" -o plan -d Z
+refuses 2 "-d: no pass has the letter z; see --help" "$model" -o plan -dz
+refuses 2 "unknown option -oplan; see --help" "$model" -oplan
+refuses 2 '-o is given twice, the second time with "plan2": give it once' "$model" -o plan -o plan2
+refuses 2 '--chunks is given twice, the second time with "8": give it once' "$model" -o plan --chunks 8 --chunks=8
 refuses 2 "--stop-after leaves no kernels for --emit glsl: use it with --emit ir" "$model" --emit glsl --stop-after canon
 refuses 2 "--stop-after leaves no kernels for --emit spirv" "$model" --emit spirv --stop-after canon
 refuses 2 "--report=r.pdf: known are FILE.txt, FILE.json and FILE.html" "$model" --report=r.pdf
@@ -204,6 +208,10 @@ refuses 1 "No space left on device" "$model" -o /dev/full
 refuses 1 "/dev/null: error: --weights external needs a regular file" "$model" -o /dev/null --weights external
 [ -c /dev/full ] && pass "/dev/full is still a device" || fail "/dev/full is still a device"
 refuses 1 "/nonexistent/r: error: cannot write: No such file or directory" "$model" -o plan --report=/nonexistent/r
+# Before the work: nothing is said of the target and of what is timed.
+refuses 1 "/nonexistent/p: error: cannot write: No such file or directory" "$model" -o /nonexistent/p
+refuses 1 "/nonexistent/t: error: cannot write: No such file or directory" "$model" --tune -o /nonexistent/t
+refuses 1 "/nonexistent/t: error: cannot write: No such file or directory" "$model" --tune --target-out /nonexistent/t
 if [ "$(id -u)" -ne 0 ]; then
     mkdir closed
     chmod 500 closed

@@ -19,6 +19,38 @@ options() {
     refuses 2 "unknown option -t: -j N is for threads while loading" ids.plan -t 4
     refuses 2 "unknown option --n-predict: use -n N" ids.plan --n-predict 3
     refuses 2 "unknown option -ngl: the whole model runs on the device of --device" ids.plan -ngl 99
+    # Options of several letters are options, not letters with a value.
+    refuses 2 "unknown option -fa: attention is always one kernel" ids.plan -fa on
+    refuses 2 "unknown option -no-cnv: a prompt is continued as it is" ids.plan -no-cnv
+    refuses 2 "unknown option -sys: use --system TEXT" text.plan -sys x
+    refuses 2 "unknown option -ot: the whole model runs" ids.plan -ot x
+    refuses 2 "unknown option -hfr: use -hf USER/REPO" -hfr a/b
+    refuses 2 "unknown option -ctk: use --kv" ids.plan -ctk q8_0
+    refuses 2 "unknown option -prompt; did you mean --prompt?" text.plan -prompt x
+    refuses 2 "unknown option -hfx; did you mean -hf?" -hfx a/b
+    refuses 2 "unknown option -sm; see --help" ids.plan -sm none
+    refuses 2 "unknown option -vv; see --help" ids.plan -vv
+    check "a number at its letter" "$EXEC" ids.plan --quiet --tokens 1 -n1 -j2
+    check "-1 at its letter" "$EXEC" ids.plan --quiet --tokens 1 -n0 -s-1
+    # What would take the place of an earlier one.
+    for twice in "-p a -p b" "--temp 0 --temp 1" "-n 3 --predict 5" "--device 0 --device 1" "--seed 1 -s 2"; do
+        # shellcheck disable=SC2086
+        refuses 2 "is given twice, the second time with \"${twice##* }\": give it once" text.plan $twice
+    done
+    refuses 2 "--embed is given twice" text.plan -p a --embed=mean --embed=last
+    refuses 2 "-p, --prompt and -f, --file are two prompts: give one of them" text.plan -p a -f b
+    refuses 2 "--tokens and --tokens-file are two prompts" ids.plan --tokens 1 --tokens-file b
+    refuses 2 "-f, --file is a text to continue; --audio has no use for it" ids.plan --audio a -f b
+    # Outputs are tried before anything is written to stdout.
+    for output in --session --logits --features --profile; do
+        refuses 1 "/nonexistent/x: error: cannot write: No such file or directory" text.plan -p x -n 2 $output /nonexistent/x \
+            $([ $output != --features ] || echo --image "$SRC/tests/lib.sh")
+    done
+    refuses 1 ".: error: cannot write: Is a directory" text.plan -p x -n 2 --session .
+    refuses 1 "/nonexistent/x: error: cannot write: No such file or directory" text.plan -f "$0" --imatrix-out /nonexistent/x
+    refuses 1 "/nonexistent/x.png: error: cannot write: No such file or directory" text.plan --draw x -o /nonexistent/x.png
+    check "and nothing is left where they can be" sh -c 'mkdir tried && ! "$0" text.plan -p x -n 2 --session tried/s --device none &&
+        [ -z "$(ls tried)" ]' "$EXEC"
     refuses 2 "unknown option --temperature; did you mean --temp?" ids.plan --temperature 0.5
     refuses 2 "unknown option --port: --serve [HOST:]PORT starts the server" ids.plan --port 8080
     refuses 2 "unknown option --host: --serve HOST:PORT has both" ids.plan --serve 8080 --host 0.0.0.0
@@ -49,6 +81,8 @@ options() {
     refuses 2 "--device is for what runs on a device; --info has no use for it" ids.plan --info --device 0
     refuses 2 'no device "" among' ids.plan --tokens 1 -n 1 --device ""
     refuses 2 "--gpu-loop is for generation; --embed has no use for it" ids.plan --embed --tokens 1 --gpu-loop 2
+    refuses 2 "--models-memory is about several models: give --models DIR" text.plan --serve 0 --models-memory 10
+    refuses 2 "--models-idle is about several models: give --models DIR" text.plan --serve 0 --models-idle 10
     refuses 2 "--serve-queue is for --serve; generation has no use for it" ids.plan --tokens 1 --serve-queue 3
     refuses 2 "--chat-template is for a conversation: add --chat or -i" text.plan -p x --chat-template chatml
     refuses 2 "--system is for a conversation: add --chat or -i" text.plan -p x --system y
@@ -88,7 +122,8 @@ if "$EXEC" --list-devices | grep -q '(software)'; then
 fi
 apart() { # a text is on the way, and then the sequence cannot be kept
     local status=0
-    "$EXEC" text.plan --quiet -p ROMEO: -n 3 --temp 0 --ignore-eos --session /nonexistent/x >both 2>&1 || status=$?
+    bash -c 'trap "" XFSZ && ulimit -f 2 && exec "$0" text.plan --quiet -p ROMEO: -n 3 --temp 0 --ignore-eos --session full' \
+        "$EXEC" >both 2>&1 || status=$?
     [ $status -eq 1 ] && head -n 1 both | grep -q '^ROMEO:' && grep -q '^doppler-exec: .*error: ' both
 }
 check "an error begins its own line" apart

@@ -11,8 +11,8 @@ check "three ranks talk, in messages only" ranks 3 "$TOOLS/ranks" messages
 # lost HOW SECONDS REGEX: all ranks end within SECONDS, with a line that names the rank and the reason.
 lost() {
     local from=$SECONDS status=0
-    timeout -k 1 30 bash -c ". '$SRC/tests/lib_ranks.sh'; ranks 3 '$TOOLS/ranks' $1 2" >"$1.out" 2>"$1.err" || status=$?
-    if [ "$status" -eq 0 ] || [ "$status" -eq 124 ] || [ $((SECONDS - from)) -gt "$2" ]; then
+    timeout -k 1 $((30 * $(slow))) bash -c ". '$SRC/tests/lib_ranks.sh'; ranks 3 '$TOOLS/ranks' $1 2" >"$1.out" 2>"$1.err" || status=$?
+    if [ "$status" -eq 0 ] || [ "$status" -eq 124 ] || ! in_time "$from" "$2"; then
         fail "$1" "status $status after $((SECONDS - from)) s"
     elif [ "$(cat "$1.out" "$1.err" | grep -cE "$3")" -ne 1 ] || [ "$(cat "$1.out" "$1.err" | grep -c '[^ ]')" -ne 1 ]; then
         fail "$1" "no line, or several: $(cat "$1.out" "$1.err")"

@@ -33,7 +33,8 @@ near "merged with nothing" "$golden/logits.f32" 5e-4 --kv f32 --lora "$golden/ad
 room() { # NAME OPTION...: the golden model with room, alone and with the adapter
     local name=$1
     shift
-    check "$name: compiles" "$DOPPLERC" "$golden" -o a.plan --quiet --target lavapipe --chunks 7 --kv f32 --adapters 3 --rank 5 "$@" || return
+    defaults "--chunks 7" "$@"
+    check "$name: compiles" "$DOPPLERC" "$golden" -o a.plan --quiet --target lavapipe --kv f32 --adapters 3 --rank 5 "${OPTIONS[@]}" || return
     check "$name: runs alone" logits a.f32 a.plan &&
         check "$name: logits alone" "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits.f32" a.f32 5e-4
     check "$name: runs" logits a.f32 a.plan --lora "$golden/adapter" &&

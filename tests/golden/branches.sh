@@ -28,13 +28,13 @@ for i in $(seq 16); do
 done
 clients=
 for i in $(seq 16); do
-    curl -s --max-time 100 -o "together.$i" -H 'Content-Type: application/json' -d "@request.$i" "$url/v1/completions" &
+    curl -s --max-time 1000 -o "together.$i" -H 'Content-Type: application/json' -d "@request.$i" "$url/v1/completions" &
     clients="$clients $!"
 done
 wait $clients
 reused=$(count prompt_tokens_reused_total)
 for i in $(seq 16); do
-    curl -s --max-time 100 -o "alone.$i" -H 'Content-Type: application/json' -d "@request.$i" "$url/v1/completions"
+    curl -s --max-time 1000 -o "alone.$i" -H 'Content-Type: application/json' -d "@request.$i" "$url/v1/completions"
     grep -oE '"text":"([^"\\]|\\.)*"' "together.$i" >text && grep -qF "$(cat text)" "alone.$i" || echo "$i: $(head -c 200 "together.$i")"
 done >differ
 [ ! -s differ ] && pass "16 clients at once get what each gets alone" || fail "16 clients at once get what each gets alone" "$(cat differ)"

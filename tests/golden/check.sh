@@ -33,7 +33,8 @@ summed() {
 agrees() {
     local name=$1 model=$2
     shift 2
-    check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet --chunks 3 "$@" &&
+    defaults "--chunks 3" "$@"
+    check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet "${OPTIONS[@]}" &&
         check "$name: kernels agree" summed "$name.plan"
 }
 

@@ -77,7 +77,7 @@ edits() {
     local status=$1 text=$2 got parts=()
     shift 2
     for field in "$@"; do parts+=(-F "$field"); done
-    got=$(curl -sSN --max-time 60 -o answer -D headers -w '%{http_code}' "${parts[@]}" "$url/v1/images/edits" 2>&1)
+    got=$(curl -sSN --max-time 600 -o answer -D headers -w '%{http_code}' "${parts[@]}" "$url/v1/images/edits" 2>&1)
     if [ "$got" = "$status" ] && grep -qE -e "$text" answer; then
         pass "edits $*"
     else

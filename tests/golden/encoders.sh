@@ -208,7 +208,7 @@ done
 # ask STATUS TEXT PATH BODY
 ask() {
     local got
-    got=$(curl -sS --max-time 60 -o answer -w '%{http_code}' -H 'Content-Type: application/json' -d "$4" "$url$3" 2>&1)
+    got=$(curl -sS --max-time 600 -o answer -w '%{http_code}' -H 'Content-Type: application/json' -d "$4" "$url$3" 2>&1)
     [ "$got" = "$1" ] && grep -qE -e "$2" answer && pass "$3 $(echo "$4" | cut -c1-60)" || fail "$3 $4" "$got: $(head -c 300 answer)"
 }
 many=$(seq -s , 0 2047 | sed 's/[0-9]*/"the cat"/g')

@@ -24,6 +24,45 @@ ask() { python3 "$SRC/tests/serve/protocols.py" "$url" "$@"; }
 serve --models list.yaml --models-idle 6 --chat-template chatml
 check "models by name" ask models
 stop
+# What caches hold, of each model and of all, while both are loaded and when one is not any more.
+metric() { # NAME [MODEL]
+    curl -sS "$url/metrics" | awk -v name="doppler_$1${2:+{model=\"$2\"\}}" '$1 == name { print $2 }'
+}
+props() { curl -sS "$url/props?model=$1" | sed -E "s/.*\"$2\": ?([0-9]+).*/\1/"; } # MODEL NAME
+write_long() { # MODEL: a prompt of some pages, and a text
+    curl -sSf -o answer -H 'Content-Type: application/json' "$url/v1/completions" \
+        -d "{\"model\": \"$1\", \"prompt\": \"$(printf 'What say you of %s? ' $(seq 12))\", \"max_tokens\": 8}"
+}
+is_sum() { # NAME: the number of all models is the sum of the models', and not 0
+    local all one two
+    all=$(metric "$1") one=$(metric "model_$1" one) two=$(metric "model_$1" two)
+    [ "$one" -gt 0 ] && [ "$two" -gt 0 ] && [ "$all" -eq $((one + two)) ]
+}
+serve --models list.yaml --prompt-cache kept --cache-memory 8M
+for model in one two one two; do
+    check "$model writes" write_long $model
+done
+for name in cache_bytes prompt_tokens_total written_tokens_total checkpoints_made_total prompt_tokens_reused_total; do
+    check "the sum of $name" is_sum $name
+done
+check "the memory of a model is that of /props" [ "$(metric model_cache_bytes one)" = "$(props one memory_bytes)" ]
+for _ in $(seq 300); do
+    [ "$(metric files_written_total)" -gt 1 ] && break
+    sleep 0.1
+done
+check "files are counted" [ "$(metric files_written_total)" -gt 1 ]
+check "the folder of files is one" [ "$(metric file_bytes)" -gt 0 -a "$(metric file_bytes)" -le "$(du -sb kept | cut -f 1)" ]
+check "sequences of both" [ "$(metric sequences)" -eq 8 ]
+stop
+serve --models list.yaml --models-memory 1 --cache-memory 8M --prompt-cache kept
+check "one is loaded" write_long one
+written=$(metric written_tokens_total)
+check "and another in its place" write_long two
+check "what it has counted stays" [ "$(metric written_tokens_total)" -eq $((2 * written)) -a "$(metric files_written_total)" -ge 0 ]
+check "what came from files is counted" [ "$(metric prompt_tokens_loaded_total)" -gt 0 -a "$(metric file_hits_total)" -gt 0 ]
+check "its memory is free" [ "$(metric cache_bytes)" -eq "$(metric model_cache_bytes two)" -a "$(metric sequences)" -eq 4 ]
+check "and it is not listed" [ -z "$(metric model_cache_bytes one)" ]
+stop
 serve --models plans --models-memory 1
 check "memory for one model" ask "load:$([ -n "$whole" ] && echo 60:64 || echo 2:6)"
 stop

@@ -22,7 +22,7 @@ cp mixed/cut-00001-of-00002.gguf mixed/cut-00002-of-00002.gguf
 head -c 3000 mixed/big.gguf >mixed/mmproj-other.gguf
 mkdir mixed/empty
 serve --models mixed --ctx 128 --chunks 8 --target lavapipe --serve-comment 0.1
-check "a vision part is told of" said 1 'mixed/mmproj-other.gguf: note: a vision part is no model'
+check "a vision part is told of" said 1 'mixed/mmproj-other.gguf: note: a vision part is not a model'
 check "a folder" ask folder
 check "two requests wait for one compilation" said 1 '^doppler-exec: big: compiled in [0-9.]+ s$'
 check "its progress" said 1 '^doppler-exec: big: compiling: kernels [0-9]+%$'
@@ -32,6 +32,33 @@ serve --models mixed --ctx 128 --chunks 8 --target lavapipe
 check "the next server finds its plans" ask again
 check "and compiles nothing" said 0 'compil'
 stop
+"$EXEC" --cache-clear >said
+cat >lines.py <<'END'
+import json
+import re
+import sys
+
+lines = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
+assert all({"time", "message"} <= set(line) or {"time", "path", "status"} <= set(line) for line in lines), lines
+said = " ".join(line["message"] for line in lines if "message" in line)
+assert "serving the models of mixed" in said and "compiling: kernels" in said, said
+assert any(line.get("level") == "error" and "cut-00001" in line["path"] for line in lines), lines
+took = float(re.search(r"big: compiled in ([0-9.]+) s", said)[1])
+asked = [line for line in lines if line.get("model") == "big"]
+assert asked and all(line["firstTokenMs"] <= line["ms"] for line in asked), asked
+assert max(line["firstTokenMs"] for line in asked) >= 1e3 * took - 60, (took, asked)
+END
+serve --models mixed --ctx 128 --chunks 8 --target lavapipe --log json -v
+complete() { # MODEL
+    curl -sS -o answer -H 'Content-Type: application/json' "$url/v1/completions" -d "{\"model\": \"$1\", \"prompt\": \"x\", \"max_tokens\": 2}"
+}
+check "a model is compiled" complete big
+check "another cannot be" complete cut
+stop
+check "--log json: objects and nothing else, and the first token is counted from the request on" python3 lines.py log
+"$EXEC" --serve 0 --models mixed --log json --serve-host 2>line
+"$EXEC" --serve 0 --models nowhere --log json 2>>line
+check "why it does not start" python3 -c 'import json; assert json.loads(list(open("line"))[-1])["level"] == "error"'
 "$EXEC" --cache-clear >said
 mkdir -p "$XDG_CACHE_HOME/doppler/plans"
 serve --models mixed --ctx 128 --chunks 8 --target lavapipe --serve-comment 0.1

@@ -20,7 +20,8 @@ target short 16 "split_least: 8"
 target none 1 "persistent: 0"
 
 generate() { # PLAN ORDERING OUT [OPTION...]
-    "$EXEC" "$1" --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids --ordering "$2" -n 24 "${@:4}" >"$3"
+    defaults "-n 24" "${@:4}"
+    "$EXEC" "$1" --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids --ordering "$2" "${OPTIONS[@]}" >"$3"
 }
 
 # persistent MODEL TARGET PLAN [OPTION...]: PLAN with all the work given to one workgroup; all ids of both orderings are

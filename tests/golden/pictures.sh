@@ -11,7 +11,8 @@ printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
 pictured() {
     local name=$1 model=$2
     shift 2
-    check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet --chunks 8 --kv f32 "$@" &&
+    defaults "--chunks 8 --kv f32" "$@"
+    check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet "${OPTIONS[@]}" &&
         check "$name: as expected" "$TOOLS/pictured" "$name.plan" "$model" $exact
 }
 

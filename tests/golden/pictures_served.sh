@@ -13,7 +13,7 @@ serve() { start log "$EXEC" "$1" --serve 0 "${@:2}"; } # PLAN OPTION...
 # post NAME STATUS TEXT PATH: the answer to the file body has the status and contains the text.
 post() {
     local name=$1 status=$2 text=$3 got
-    got=$(curl -sS --max-time 120 -o answer -w '%{http_code}' -H 'Content-Type: application/json' --data-binary @body "$url$4" 2>&1)
+    got=$(curl -sS --max-time 1200 -o answer -w '%{http_code}' -H 'Content-Type: application/json' --data-binary @body "$url$4" 2>&1)
     if [ "$got" = "$status" ] && grep -qE -e "$text" answer; then
         pass "$name"
     else

@@ -86,7 +86,7 @@ if [ "${1:-}" = whole ]; then
     fi
     from=$SECONDS
     quiet= hosts "$TOOLS/ranks" kill 2 >two.out 2>two.err
-    if [ $((SECONDS - from)) -le 10 ] && grep -qE "process rank 1 .*node b exited on signal 9" two.out two.err; then
+    if in_time $from 10 && grep -qE "process rank 1 .*node b exited on signal 9" two.out two.err; then
         pass "two hosts: a rank that is killed"
     else
         fail "two hosts: a rank that is killed" "after $((SECONDS - from)) s: $(cat two.out two.err)"
@@ -177,7 +177,7 @@ check "a demo in two parts" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o de
 prompts=("ROMEO:" "What say you, my lord, to this most foul murder of the king?" "A" "KING HENRY: Once more unto the breach" "Enter")
 # complete I: the text that greedy picks make of a prompt.
 complete() {
-    curl -sS --max-time 60 -H 'Content-Type: application/json' "$url/v1/completions" --data-binary \
+    curl -sS --max-time 600 -H 'Content-Type: application/json' "$url/v1/completions" --data-binary \
         "{\"prompt\": \"${prompts[$1]}\", \"max_tokens\": $((8 + 3 * $1)), \"temperature\": 0, \"ignore_eos\": true}" |
         sed -E 's/.*("text":"([^"\\]|\\.)*").*/\1/'
 }
@@ -189,7 +189,7 @@ in_groups() {
         complete $i >together.$i &
         clients+=($!)
     done
-    curl -sS --max-time 60 -H 'Content-Type: application/json' --data-binary '{"input": "a king"}' "$url/v1/embeddings" >vector
+    curl -sS --max-time 600 -H 'Content-Type: application/json' --data-binary '{"input": "a king"}' "$url/v1/embeddings" >vector
     wait "${clients[@]}"
     check "a server: an embedding beside five clients" grep -q '"embedding":\[-\?0\.[0-9]' vector
     for i in ${!prompts[@]}; do
@@ -209,7 +209,7 @@ serve() { # SIGNAL REGEX
     [ "$1" != KILL ] || in_groups
     # The last step that these requests want comes long after the signal.
     for i in 1 2; do
-        curl -sS --max-time 20 -o "$1.answer$i" -w '%{http_code} ' -H 'Content-Type: application/json' \
+        curl -sS --max-time 400 -o "$1.answer$i" -w '%{http_code} ' -H 'Content-Type: application/json' \
             --data-binary '{"prompt": "ROMEO:", "max_tokens": 240, "temperature": 0, "ignore_eos": true}' \
             "$url/v1/completions" >"$1.status$i" &
     done
@@ -218,7 +218,7 @@ serve() { # SIGNAL REGEX
     rank=$(children "$(pgrep -P $mpi -x mpirun || echo $mpi)" | tail -n 1)
     kill "-$1" $rank
     wait || status=$?
-    if [ "$(cat "$1.status1" "$1.status2")" = "503 503 " ] && grep -qE "$2" "$1.answer1" && [ $((SECONDS - from)) -le 10 ] &&
+    if [ "$(cat "$1.status1" "$1.status2")" = "503 503 " ] && grep -qE "$2" "$1.answer1" && in_time $from 10 &&
         [ "$(grep -c . "$1.err")" -eq 1 ] && grep -qE "^doppler-exec: error: $2" "$1.err"; then
         pass "a server, SIG$1"
     else

@@ -8,7 +8,8 @@ work=$WORK
 run() { # MODEL OPERATIONS SEED BOUND OPTION...
     local model=$1 operations=$2 seed=$3 bound=$4
     shift 4
-    check "a plan of $model $*" "$DOPPLERC" "$SRC/tests/golden/$model" -o "$model.plan" --ctx 56 --chunks 4,16 --quiet "$@" &&
+    defaults "--ctx 56 --chunks 4,16" "$@"
+    check "a plan of $model $*" "$DOPPLERC" "$SRC/tests/golden/$model" -o "$model.plan" --quiet "${OPTIONS[@]}" &&
         check "$operations operations on $model $*" "$TOOLS/sequences" "$model.plan" "$operations" "$seed" "$bound" "$work"
 }
 

@@ -14,7 +14,7 @@ form() {
     local status=$1 text=$2 path=$3 got parts=()
     shift 3
     for field in "$@"; do parts+=(-F "$field"); done
-    got=$(curl -sSN --max-time 120 -o answer -D headers -w '%{http_code}' "${parts[@]}" "$url$path" 2>&1)
+    got=$(curl -sSN --max-time 1200 -o answer -D headers -w '%{http_code}' "${parts[@]}" "$url$path" 2>&1)
     if [ "$got" = "$status" ] && grep -qE -e "$text" answer; then
         pass "$path $*"
     else

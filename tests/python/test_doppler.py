@@ -203,7 +203,7 @@ class Sequences(Opened):
             first = self.model.text.encode(WRITTEN)[len(self.model.text.encode("ROMEO:"))]
             banned = Sampling(biases={first: -math.inf})
             self.assertNotEqual(next(sequence.write("ROMEO:", sampling=banned).tokens()).id, first)
-            for odd in (Sampling(temperature=math.nan), Sampling(top_p=math.inf), Sampling(repeat_penalty=0, repeat_last_n=8)):
+            for odd in (Sampling(temperature=math.nan), Sampling(min_p=math.nan), Sampling(repeat_penalty=0, repeat_last_n=8)):
                 with self.assertRaisesRegex(Error, "its numbers are finite"):
                     sequence.write("", sampling=odd)
             with self.assertRaises(ValueError):
@@ -366,6 +366,77 @@ class Wrong(Opened):
             sequence.set_sampler(lambda logits, tokens: (1 << 32) + 5)
             self.failing(Status.INPUT, "is not a token id", sequence.next)
             self.failing(Status.INPUT, "is not a token id", self.model.text.is_end, -1)
+
+    def test_types(self):
+        text, model = self.model.text, self.model
+        image, shape = model, text.grammar('root ::= "a"')
+        with model.sequence() as sequence:
+            sequence.feed([5, 6])
+            calls = {
+                "encode": lambda x: text.encode(x), "encode_pair": lambda x: text.encode_pair("a", x),
+                "decode": lambda x: text.decode(x), "is_end": lambda x: text.is_end(x), "prompt": lambda x: text.prompt(x or 5),
+                "grammar": lambda x: text.grammar(x), "schema": lambda x: text.schema(x),
+                "template": lambda x: doppler.Chat(text, template=x or 5), "of": lambda x: doppler.Chat(x, name="chatml"),
+                "decoder": doppler.Decoder, "push": lambda x: text.decoder().push(x), "matcher": doppler.Matcher,
+                "allows": lambda x: shape.matcher().allows(x), "messages": lambda x: doppler.Chat(text, name="chatml").render(x),
+                "write": lambda x: sequence.write(x), "sampling": lambda x: sequence.write("A", sampling=x or 5),
+                "shape": lambda x: sequence.write("A", shape=x or 5), "stops": lambda x: sequence.write("A", stops=[x]),
+                "images": lambda x: sequence.write("A", images=[x]), "images with ids": lambda x: sequence.write([5], images=[x]),
+                "chat": lambda x: sequence.answer("A", chat=x or 5), "max_tokens": lambda x: sequence.write("A", max_tokens=x),
+                "feed": lambda x: sequence.feed(x), "rewind": lambda x: sequence.rewind(x), "cut": lambda x: sequence.cut(0, x),
+                "restore": lambda x: sequence.restore(x), "copy_from": lambda x: sequence.copy_from(x),
+                "set_sampling": lambda x: sequence.set_sampling(x), "set_sampler": lambda x: sequence.set_sampler(x or 5),
+                "set_mask": lambda x: sequence.set_mask([x]), "set_adapters": lambda x: sequence.set_adapters({x: 1.0}),
+                "no mapping": lambda x: sequence.set_adapters(x), "draft": lambda x: sequence.set_speculation(draft=x or 5),
+                "fn": lambda x: sequence.set_speculation(fn=x or 5), "ngram": lambda x: sequence.set_speculation(ngram=x or "a"),
+                "embed": lambda x: model.embed([x]), "relevance": lambda x: model.relevance(x, ["a"]),
+                "run": lambda x: model.run("encode", x, {}), "load_adapter": lambda x: model.load_adapter(5),
+                "unload_adapter": lambda x: model.unload_adapter(x), "step": lambda x: model.step([(x, 5, Wants.PICK)]),
+                "wants": lambda x: model.wants(x), "drop_checkpoint": lambda x: model.drop_checkpoint(x),
+                "Model": lambda x: doppler.Model(x if x is None else [5]), "threads": lambda x: doppler.Model(PLAN, threads=x),
+                "read_plan": lambda x: doppler.read_plan(PLAN, x), "compile": lambda x: doppler.compile(MODEL, "never.plan", ctx=x),
+                "quant": lambda x: doppler.compile(MODEL, "never.plan", quant=x or 5),
+            }
+            for name, call in calls.items():
+                for wrong in (None, b"abc", ["a", "b"], ("a",)):
+                    fits = {"encode": str, "prompt": bytes, "stops": bytes, "quant": bytes, "run": None}.get(name)
+                    if fits is not None and isinstance(wrong, fits):
+                        continue
+                    if name == "set_adapters" and isinstance(wrong, list):
+                        continue  # is no key
+                    with self.subTest(f"{name}({wrong!r})"), self.assertRaises(TypeError) as caught:
+                        call(wrong)
+                    said = str(getattr(caught, "exception", ""))
+                    self.assertFalse("dop_" in said or "argument " in said, said)
+            self.assertEqual(sequence.tokens, [5, 6])
+        self.assertRaises(TypeError, image.sequence, 5)
+        self.assertFalse(os.path.exists("never.plan"))
+        self.failing(Status.INPUT, "UTF-8", text.encode_pair, "a", "\ud800")
+        self.failing(Status.INPUT, "", text.grammar, "\ud800")
+
+    def test_ranges_of_sampling(self):
+        for name, wrong in {"temperature": -1, "top_p": 2, "min_p": 1.5, "repeat_penalty": -0.5, "top_k": -1, "repeat_last_n": 1 << 32,
+                            "penalty_from": -3}.items():
+            with self.assertRaises(ValueError) as caught:
+                Sampling(**{name: wrong})
+            self.assertIn(str(wrong), str(caught.exception))
+            self.assertRaises(ValueError, GREEDY.replace, **{name: wrong})
+            self.assertRaises(TypeError, Sampling, **{name: "a"})
+        self.assertRaises(ValueError, Sampling, top_p=math.inf)
+        self.assertRaises(TypeError, Sampling, biases=[1])
+        for name in ("mean", 99):
+            self.assertRaises(ValueError, self.model.embed, ["a"], pooling=name)
+            self.assertRaises(ValueError, doppler.Model, PLAN, ordering=name)
+
+    def test_messages_name_calls_of_python(self):
+        named = doppler._library._named  # pylint: disable=protected-access
+        self.assertEqual(named("use `dop_program_run`, or a larger `ctx`"), "use Model.run(), or a larger `ctx`")
+        self.failing(Status.USAGE, "see doppler.devices()", doppler.Model, PLAN, device="none such")
+        with doppler.Model(ROOM) as model, model.sequence() as sequence:
+            sequence.feed([1])
+            self.failing(Status.USAGE, "Sampling(logprobs=True)", sequence.logprobs, 1)
+        if not self.model.text.has_chat:
+            self.failing(Status.INPUT, "doppler.Chat(text, template=...)", self.model.text.chat)
 
     def test_texts_that_are_none(self):
         with self.model.sequence() as sequence:
@@ -539,6 +610,59 @@ class Lives(Opened):
         for _ in range(60):
             round_of_everything()
         self.assertLess(resident() - before, 4 << 20)
+
+
+class Forked(Opened):
+    """A child that multiprocessing forked, or os.fork: it is refused at once, also where a thread of its parent is at work."""
+
+    def child(self, work):
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            said = "nothing was refused"
+            try:
+                work()
+            except Error as error:
+                said = f"{error.code.name} {error}"
+            except BaseException as error:  # pylint: disable=broad-except
+                said = repr(error)
+            os.write(write, said.encode())
+            os._exit(0)
+        os.close(write)
+        with open(read, encoding="utf-8") as pipe:
+            said = pipe.read()
+        os.waitpid(pid, 0)
+        return said
+
+    def test_a_forked_child(self):
+        model = self.model
+        with model.sequence() as sequence:
+            sequence.feed([5, 6])
+            writing = sequence.write("ROMEO:", max_tokens=20, sampling=GREEDY)
+            want = f"USAGE the model was opened by process {os.getpid()}, from which this one was forked: open it here, or start " \
+                "processes by multiprocessing's \"spawn\""
+            calls = [sequence.next, model.sequence, lambda: next(writing), lambda: model.embed(["a"]), lambda: model.counters,
+                     lambda: sequence.tokens, lambda: sequence.answer("A"), sequence.fork]
+            for call in calls:
+                self.assertEqual(self.child(call), want)
+            inside, go_on = threading.Event(), threading.Event()
+            sequence.set_sampler(lambda logits, tokens: inside.set() or go_on.wait() and 7)
+            thread = threading.Thread(target=sequence.next)
+            thread.start()
+            inside.wait()
+            self.assertEqual(self.child(model.sequence), want)
+            go_on.set()
+            thread.join()
+
+        def close_all():
+            for thing in (writing, sequence, model):
+                thing.close()
+            gc.collect()
+            assert model.closed
+
+        with model.sequence() as sequence:
+            self.assertEqual(self.child(close_all), "nothing was refused")
+            self.assertEqual("ROMEO:" + sequence.write("ROMEO:", max_tokens=20, sampling=GREEDY).read(), WRITTEN)
 
 
 class Adapters(unittest.TestCase):

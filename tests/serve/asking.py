@@ -22,7 +22,7 @@ def check(good, *about):
 
 def ask(path, body=None, headers=None, method=None):
     """Status, head and text of an answer; body: JSON, or bytes."""
-    c = http.client.HTTPConnection(url.hostname, url.port, timeout=120)
+    c = http.client.HTTPConnection(url.hostname, url.port, timeout=1200)  # a bound for servers that hang, also on a busy machine
     head = {"Content-Type": "application/json", **(headers or {})}
     if key:
         head["X-Api-Key"] = key

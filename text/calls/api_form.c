@@ -1,12 +1,13 @@
 /* Forms of calls: from the template, or else from words in its text. */
 #include "text/calls/api_form.h"
-#include "base/os/clock.h"
 #include "text/calls/api_span.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MS = 5000 }; /* for renderings, of which some 50 take 20 ms; a template may be made to take long */
+/* Most steps of all renderings, each some 10 ns: some 50 renderings of usual templates take 2 million, and a template may be made to take
+ * long. */
+#define MAX_STEPS UINT64_C(50000000)
 
 #define CALLS(open, call, between, close)                                                            \
     "{% for m in messages %}{{ m.role + ':' + (m.content or '') }}{% for c in m.tool_calls or [] %}" \
@@ -123,17 +124,21 @@ from_words(const char *template, const dop_tokenizer *tok, dop_diag *diag, dop_t
     size_t row = 0;
     while (row + 1 < ROWS && !fits(row, template, NULL))
         row++;
-    if (row + 1 == ROWS && tok) { /* the words tell nothing; the tokens may */
+    if (row + 1 == ROWS && tok) {
+        /* the words tell nothing; the tokens may */
         row = 0;
         while (row + 1 < ROWS && !fits(row, template, tok))
             row++;
     }
     dop_chat *chat = NULL;
     const char *text = known[row].template;
-    dop_status st = dop_chat_create(text, strlen(text), diag, &chat);
-    const dop_probe p = {.chat = chat, .until_ms = dop_now_ms() + MOST_MS};
-    if (st == DOP_OK && !dop_form_find_calls(&p, form))
-        st = DOP_FAIL(diag, DOP_E_INPUT, "the form of calls after %s is not understood", known[row].marks[0]);
+    dop_status st = DOP_OK;
+    DOP_TRY(dop_chat_create(text, strlen(text), diag, &chat));
+    dop_budget budget = {.steps = MAX_STEPS, .bytes = UINT64_MAX};
+    const dop_probe p = {.chat = chat, .budget = &budget};
+    if (!dop_form_find_calls(&p, form))
+        DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT, "the form of calls after %s is not understood", known[row].marks[0]));
+error:
     dop_chat_destroy(chat);
     return st;
 }
@@ -143,7 +148,8 @@ dop_tool_form_create(const dop_chat *chat, const char *template, const dop_token
                      dop_tool_form **out_form)
 {
     dop_tool_form *form = calloc(1, sizeof *form);
-    const dop_probe p = {.chat = chat, .tok = tok, .until_ms = dop_now_ms() + MOST_MS};
+    dop_budget budget = {.steps = MAX_STEPS, .bytes = UINT64_MAX};
+    const dop_probe p = {.chat = chat, .tok = tok, .budget = &budget};
     dop_status st = DOP_OK;
     *out_form = NULL;
     if (!form)

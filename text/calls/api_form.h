@@ -85,11 +85,11 @@ void dop_tool_form_destroy(dop_tool_form *form); /* accepts NULL */
 typedef struct dop_probe {
     const dop_chat *chat;
     const dop_tokenizer *tok;
-    double until_ms;     /* dop_now_ms() after which nothing is rendered any more */
     const json_t *extra; /* further variables; NULL: none */
+    dop_budget *budget;  /* of all renderings; where it is exhausted, nothing is rendered any more */
 } dop_probe;
 /* Renders a conversation, and takes ownership of messages; generate: up to where an answer begins.  NULL: the template refuses,
- * or the time is over.  The text is the caller's to free. */
+ * or the budget is exhausted.  The text is the caller's to free. */
 char *dop_probe_render(const dop_probe *p, json_t *messages, const json_t *tools, bool generate);
 /* Offset in `text`, a rendering behind the user's message, at which the answer begins.  prompt: the rendering of the same
  * conversation without the answer, behind the user's message, or NULL. */

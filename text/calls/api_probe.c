@@ -31,17 +31,15 @@ dop_probe_render(const dop_probe *p, json_t *messages, const json_t *tools, bool
 {
     dop_buf out = {0};
     dop_diag diag = {0};
-    dop_budget budget = DOP_BUDGET_UNLIMITED;
-    budget.until_ms = p->until_ms;
     dop_chat_input in = {.messages = messages,
                          .tools = tools,
                          .add_generation_prompt = generate,
                          .tokenizer = p->tok,
                          .extra = p->extra,
-                         .budget = &budget};
-    const dop_status st = dop_budget_ended(&budget) ? DOP_E_LIMIT
-                          : messages                ? dop_chat_render(p->chat, &in, &diag, &out)
-                                                    : DOP_E_NOMEM;
+                         .budget = p->budget};
+    const dop_status st = dop_budget_ended(p->budget) ? DOP_E_LIMIT
+                          : messages                  ? dop_chat_render(p->chat, &in, &diag, &out)
+                                                      : DOP_E_NOMEM;
     char *text = st == DOP_OK ? strndup(out.size ? out.data : "", out.size) : NULL;
     json_decref(messages);
     dop_buf_finish(&out);

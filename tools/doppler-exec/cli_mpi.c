@@ -82,7 +82,10 @@ static void
 log_line(void *user, const char *text)
 {
     const dop_wire *w = user;
-    fprintf(stderr, "rank %u on %s: %s\n", w->rank, w->name, text);
+    if (dop_says_json())
+        dop_say("info", "rank %u on %s: %s", w->rank, w->name, text);
+    else
+        fprintf(stderr, "rank %u on %s: %s\n", w->rank, w->name, text);
 }
 
 /* All that ranks other than 0 do.  They end when rank 0 does, and ignore signals that are sent to all ranks: what a signal means is

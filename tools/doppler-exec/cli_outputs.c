@@ -1,4 +1,4 @@
-/* Which files a run writes, and that none of them is one that it reads. */
+/* Checks of the files that a run writes, before its work: none of them is one that it reads, and each can be written. */
 #include "tools/doppler-exec/cli_outputs.h"
 #include "plan/plan_format.h"
 #include "tools/doppler-exec/common/cli.h"
@@ -50,5 +50,15 @@ dop_cli_refuse_outputs(const dop_cli *cli, dop_diag *diag)
         if (is)
             return DOP_FAIL_IN(diag, DOP_E_USAGE, written[k], "this file is an input: name another one to write to");
     }
+    return DOP_OK;
+}
+
+dop_status
+dop_cli_try_outputs(const dop_cli *cli, dop_diag *diag)
+{
+    const char *written[] = {cli->logits, cli->profile, cli->imatrix, cli->features, cli->session, cli->output};
+    for (size_t k = 0; k < sizeof written / sizeof *written; k++)
+        if (written[k])
+            DOP_RETURN_IF_ERROR(dop_out_file_try(written[k], diag));
     return DOP_OK;
 }

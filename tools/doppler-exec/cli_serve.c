@@ -188,8 +188,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     };
     st = dop_http_start(s->hosted ? dop_host_api(s->hosted) : &s->front, &http, diag, &s->http);
     if (st == DOP_OK && !cli->quiet && dop_http_max_connections(s->http) < cli->serve_connections)
-        fprintf(stderr,
-                "doppler-exec: note: %u connections at once: the limit on open files (ulimit -n) allows no more\n",
+        dop_say("note", "note: %u connections at once: the limit on open files (ulimit -n) allows no more",
                 dop_http_max_connections(s->http));
     return st;
 }
@@ -326,18 +325,18 @@ static void
 describe(const served *s, dop_buf *out)
 {
     if (!s->hosted) {
-        dop_buf_printf(out, "serving the models of %s on %s (loaded when they are asked for)\n", s->cli->models,
+        dop_buf_printf(out, "serving the models of %s on %s (loaded when they are asked for)", s->cli->models,
                        dop_http_url(s->http));
         return;
     }
     const dop_api *api = dop_host_api(s->hosted);
     dop_draw_facts draws;
     if (dop_model_draw_facts(api->model, &draws)) {
-        dop_buf_printf(out, "serving %s on %s (pictures of %ux%u)\n", api->facts.name, dop_http_url(s->http),
-                       draws.width, draws.height);
+        dop_buf_printf(out, "serving %s on %s (pictures of %ux%u)", api->facts.name, dop_http_url(s->http), draws.width,
+                       draws.height);
         return;
     }
-    dop_buf_printf(out, "serving %s on %s (%u sequence%s of %u tokens%s)\n", api->facts.name, dop_http_url(s->http),
+    dop_buf_printf(out, "serving %s on %s (%u sequence%s of %u tokens%s)", api->facts.name, dop_http_url(s->http),
                    api->facts.n_sequences, api->facts.n_sequences == 1 ? "" : "s", api->facts.ctx,
                    api->chat ? "" : ", no chat template");
 }
@@ -363,10 +362,15 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
     }
     dop_status st = open_all(cli, &s, diag);
     if (st == DOP_OK) {
-        dop_buf line = {0};
+        dop_buf line = {0}, object = {0};
         describe(&s, &line);
-        st = dop_cli_print_buf(&line, diag);
+        if (dop_says_json())
+            dop_say_object("info", dop_buf_text(&line), dop_http_url(s.http), &object);
+        else
+            dop_buf_puts(&line, "\n");
+        st = dop_cli_print_buf(dop_says_json() ? &object : &line, diag);
         dop_buf_finish(&line);
+        dop_buf_finish(&object);
         if (st == DOP_OK)
             tell(cli, "READY=1\nSTATUS=Serving");
     }

@@ -126,7 +126,8 @@ static const dop_option options[] = {
     NUM('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
     HEADING("Prompts that come again (-i, --serve)"),
     OPT(0, "cache-memory", TEXT, cache_memory, "SIZE",
-        "host memory for states of prompts, for example 8G; 0: none (default: a quarter of what is free, at most 16G)"),
+        "host memory of each model for states of prompts, as 8G; 0: none (default: a quarter of what is free, at most "
+        "16G)"),
     OPT(0, "prompt-cache", TEXT, prompt_cache, "DIR",
         "keep states of prompts in files too, so that they survive a restart; several processes may share DIR"),
     OPT(0, "prompt-cache-size", TEXT, prompt_cache_size, "SIZE",
@@ -158,7 +159,8 @@ static const dop_option options[] = {
     OPT(0, "cors", LIST, cors, "ORIGIN",
         "let pages of this site ask, as https://chat.example.org; repeatable; *: of any site"),
     OPT(0, "prefix", TEXT, prefix, "PATH", "begin all paths with this, for example /llm"),
-    OPT(0, "log", TEXT, log, "text|json", "a line on stderr for each request", .values = "text json"),
+    OPT(0, "log", TEXT, log, "text|json", "write a line for each request; json: all lines are JSON objects",
+        .values = "text json"),
     NUM(0, "serve-comment", REAL, serve_comment, "S",
         "seconds after which a stream without news gets a comment; 0: never (default 10)", 0, 1e6),
     OPT(0, "models", TEXT, models, "DIR|FILE.yaml",
@@ -241,6 +243,16 @@ static const dop_option options[] = {
                        "sequences are part of the plan: dopplerc MODEL --sequences N -o PLAN, or doppler-exec MODEL "
                        "--sequences N"),
     DOP_OPTION_POINTER(0, "np", "sequences are part of the plan, as --parallel says"),
+    DOP_OPTION_POINTER(0, "fa", "attention is always one kernel"),
+    DOP_OPTION_POINTER(0, "flash-attn", "attention is always one kernel"),
+    DOP_OPTION_POINTER(0, "cnv", "-i holds a conversation"),
+    DOP_OPTION_POINTER(0, "no-cnv", "a prompt is continued as it is without --chat and -i"),
+    DOP_OPTION_POINTER(0, "sys", "use --system TEXT"),
+    DOP_OPTION_POINTER(0, "hfr", "use -hf USER/REPO[:FILE]"),
+    DOP_OPTION_POINTER(0, "dev", "use --device N|NAME"),
+    DOP_OPTION_POINTER(0, "ctk", "use --kv k=TYPE,v=TYPE, which is part of the plan"),
+    DOP_OPTION_POINTER(0, "ctv", "use --kv k=TYPE,v=TYPE, which is part of the plan"),
+    DOP_OPTION_POINTER(0, "ot", "the whole model runs on the device of --device"),
     DOP_OPTION_POINTER(0, "grammar-file", "--grammar takes a file"),
     DOP_OPTION_POINTER(0, "json-schema-file", "--json-schema takes a file"),
     DOP_OPTION_POINTER(0, "cache-type-k", "use --kv k=TYPE,v=TYPE, which is part of the plan"),
@@ -337,6 +349,8 @@ main(int argc, char **argv)
     size_t n_rows = N_OPTIONS;
     const dop_option *rows = dop_cli_wants_bench(argc, argv) ? dop_cli_bench_options(&n_rows) : options;
     dop_status st = dop_options_parse(rows, n_rows, argc, argv, &diag, &cli, &cli.plans, &given);
+    if (cli.log && strcmp(cli.log, "json") == 0)
+        dop_say_as_json();
     if (st == DOP_OK && cli.help) {
         st = print_help(&diag);
     } else if (st == DOP_OK && cli.version) {
@@ -361,12 +375,16 @@ main(int argc, char **argv)
         bool done = false;
         if (st == DOP_OK)
             st = dop_cli_refuse_outputs(&cli, &diag); /* which would replace a model */
+        if (st == DOP_OK && !cli.launched)
+            st = dop_cli_try_outputs(&cli, &diag);
         if (st == DOP_OK)
             st = dop_cli_models_take(&cli, rows, n_rows, &given, &diag);
         if (st == DOP_OK)
             st = dop_cli_mpi_start(&cli, mode, &diag, &done);
         if (st == DOP_OK && !done)
             st = dop_cli_refuse_outputs(&cli, &diag);
+        if (st == DOP_OK && !done && cli.launched) /* only the rank that writes has the folders */
+            st = dop_cli_try_outputs(&cli, &diag);
         if (st == DOP_OK && !done)
             do
                 st = mode(&cli, &diag);

@@ -71,9 +71,9 @@ open_text(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
         return st;
     s->tok = dop_text_tokenizer(s->text);
     if (!cli->quiet && dop_tokenizer_vocab_size(s->tok) > s->api.facts.vocab)
-        fprintf(stderr,
-                "doppler-exec: note: the tokenizer has ids up to %u and the model's vocabulary has %u: prompts with "
-                "others are refused\n",
+        dop_say("note",
+                "note: the tokenizer has ids up to %u and the model's vocabulary has %u: prompts with "
+                "others are refused",
                 dop_tokenizer_vocab_size(s->tok) - 1, s->api.facts.vocab);
     return dop_cli_chat_open(cli, s->text, diag, &s->chat);
 }

@@ -98,7 +98,7 @@ is_listed(const char *folder, const struct dirent *one, const dop_cli *cli, size
     }
     *out_suffix = dop_gguf_suffix(one->d_name, &vision);
     if (vision && !cli->quiet)
-        fprintf(stderr, "doppler-exec: %s: note: a vision part is no model: it goes with the model beside it\n", path);
+        dop_say("note", "%s: note: a vision part is not a model: it goes with the model next to it", path);
     return *out_suffix > 0;
 }
 

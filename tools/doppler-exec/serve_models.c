@@ -15,7 +15,7 @@ tell(void *user, const char *step, uint64_t done, uint64_t all)
     const double now = dop_now_ms();
     const bool fresh = !x->step || strcmp(x->step, step) != 0;
     if (!x->cli.quiet && all > 0 && (fresh || now - x->told_ms > PAUSE_MS)) {
-        fprintf(stderr, "doppler-exec: %s: compiling: %s %d%%\n", x->id, step, (int)(100 * (double)done / (double)all));
+        dop_say("info", "%s: compiling: %s %d%%", x->id, step, (int)(100 * (double)done / (double)all));
         x->step = step;
         x->told_ms = now;
     }
@@ -54,7 +54,7 @@ dop_host_make(dop_host_model *model, const atomic_bool *stop, dop_diag *diag, ui
     }
     *out_bytes = dop_cli_models_bytes(&x->cli);
     if (st == DOP_OK && x->cli.made && !x->cli.quiet)
-        fprintf(stderr, "doppler-exec: %s: compiled in %.1f s\n", x->id, (dop_now_ms() - start) / 1e3);
+        dop_say("info", "%s: compiled in %.1f s", x->id, (dop_now_ms() - start) / 1e3);
     if (st != DOP_OK && st != DOP_E_CANCELLED) {
         dop_diag line = *diag;
         if (!line.path[0])

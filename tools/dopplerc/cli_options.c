@@ -22,7 +22,7 @@ static const dop_option options[] = {
         "print ir, regions, nest (kernels before they are GLSL), glsl, spirv (all modules as a tar archive) or plan",
         .values = "ir regions nest glsl spirv plan"),
     OPT(0, "dump-dir", TEXT, dump_dir, "DIR", "write every stage as a numbered file"),
-    OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
+    OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes", .joined = true),
     HEADING("Model"),
     OPT(0, "target", TEXT, plan.target, "NAME|FILE",
         "the device to compile for: auto (default), tier1, tier2, tier3, lavapipe, ...; with a comma-separated list a "

@@ -3,10 +3,18 @@
 
 #include "base/os/windows/wide.h"
 
+static const char *program_name;
+
+const char *
+dop_process_name(void)
+{
+    return program_name ? program_name : "doppler";
+}
+
 /* Errors of drives are results of functions, and no windows that wait for somebody. */
 void
 dop_process_prepare(const char *program)
 {
-    (void)program;
+    program_name = program;
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOOPENFILEERRORBOX);
 }

@@ -3,10 +3,11 @@ import ctypes
 import enum
 import operator
 import os
+import re
 import sys
 import threading
 from array import array
-from typing import Any, Callable, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Set, Tuple, Type, TypeVar, Union
 
 from . import _abi
 from ._interrupts import INTERRUPTS
@@ -41,6 +42,43 @@ class Error(Exception):
     def __str__(self) -> str:
         place = ":".join([self.path] * bool(self.path) + [str(n) for n in (self.line, self.column) if n])
         return f"{place}: {self.message}" if place else self.message
+
+
+#: Functions and members that messages of the library name between backquotes, as calls of this package.  Other names between
+#: backquotes are parameters, which have the same name here.
+_CALLS = {
+    "dop_chat_of_template": "doppler.Chat(text, template=...)",
+    "dop_compile_options.loras": "doppler.compile(loras=...)",
+    "dop_compile_options.parts": "doppler.compile(parts=...)",
+    "dop_devices": "doppler.devices()",
+    "dop_program_run": "Model.run()",
+    "dop_sampling.logprobs": "Sampling(logprobs=True)",
+}
+
+
+def _named(message: str) -> str:
+    return re.sub("`([a-z_.]+)`", lambda found: _CALLS.get(found[1], found[0]), message)
+
+
+Kind = TypeVar("Kind")
+
+
+def instance_in(value: Any, kind: Type[Kind], name: str) -> Kind:
+    """An argument that must be of a class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}: expected {kind.__name__}, not {type(value).__name__}")
+    return value
+
+
+def mapping_in(value: Any, name: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name}: expected a mapping, not {type(value).__name__}")
+    return value
+
+
+def string_in(value: Any, name: str) -> bytes:
+    """The UTF-8 of an argument that must be a str.  Lone surrogates are passed on, and the library refuses them."""
+    return instance_in(value, str, name).encode("utf-8", "surrogatepass")
 
 
 def number_in(value: Any, most: int) -> int:
@@ -161,7 +199,7 @@ def check(status: int, diag: _abi.dop_diag, trap: Optional[Trap] = None) -> None
     if status != _abi.DOP_OK:
         if status not in _KNOWN:  # the handler of a signal raised where nobody could catch it
             raise Error(Status.INTERNAL, "a signal came between")
-        raise Error(Status(status), text(diag.message), os.fsdecode(diag.path), diag.line, diag.column)
+        raise Error(Status(status), _named(text(diag.message)), os.fsdecode(diag.path), diag.line, diag.column)
 
 
 def call(name: str, *arguments: Any, trap: Optional[Trap] = None, library: Optional[ctypes.CDLL] = None) -> None:
@@ -169,8 +207,10 @@ def call(name: str, *arguments: Any, trap: Optional[Trap] = None, library: Optio
     diag = _abi.dop_diag()
     try:
         status = getattr(library or lib, name)(*(ctypes.byref(diag) if a is DIAG else a for a in arguments))
-    except ctypes.ArgumentError as error:  # what from_param raised, in words
-        raise ValueError(str(error)) from None
+    except ctypes.ArgumentError as error:  # what from_param raised, as text: argument 2: [<class ']TypeError['>]: ...
+        of = re.match("argument [0-9]+: (?:<class ')?([A-Za-z]+)(?:'>)?: (.*)", str(error), re.S)
+        kind, message = of.groups() if of else ("TypeError", str(error))
+        raise (ValueError if kind == "ValueError" else TypeError)(message) from None
     check(status, diag, trap)
 
 
@@ -269,6 +309,7 @@ class Drive:
     call, because Python may collect them at any time, also while the library is at work."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._lock = threading.RLock()
         self._inside = False
         self._dead: List[Callable[[], None]] = []
@@ -282,7 +323,15 @@ class Drive:
                 drive._with(found)
         return found
 
+    @property
+    def forked(self) -> bool:
+        """True in a process that was forked from the model's.  Its locks may be held for ever by threads that are not there."""
+        return os.getpid() != self._process
+
     def __enter__(self) -> None:
+        if self.forked:
+            raise Error(Status.USAGE, f"the model was opened by process {self._process}, from which this one was forked: open it "
+                        'here, or start processes by multiprocessing\'s "spawn"')
         INTERRUPTS.__enter__()
         entered: List[Drive] = []
         try:
@@ -314,7 +363,7 @@ class Drive:
     def bury(self, destroy: Callable[[], None]) -> None:
         """Calls destroy now, where no thread uses the model, else before its next use."""
         self._dead.append(destroy)
-        if self._lock.acquire(blocking=False):
+        if not self.forked and self._lock.acquire(blocking=False):
             try:
                 while self._dead and not self._inside:
                     self._dead.pop(0)()

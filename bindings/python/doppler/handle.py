@@ -50,6 +50,9 @@ class Handle:
 
     def close(self) -> None:
         if self._handle is not None:
+            if self._model is not None and self._model._drive.forked:
+                self._handle = None  # it is the parent's
+                return
             with self._driving():
                 self._end()
 

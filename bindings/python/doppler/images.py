@@ -3,7 +3,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any, List, Sequence, Tuple, Union
 
 from . import _abi
-from ._library import DIAG, call, lib, take_text
+from ._library import DIAG, call, lib, string_in, take_text
 from .handle import Handle
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ class Images(Handle):
 
     def read(self, picture: Union[bytes, bytearray, memoryview], *, animated: bool = False) -> "Image":
         """A picture from the bytes of a PNG, JPEG, WebP or GIF file.  animated: of several frames the first; else they are refused."""
-        return Image(self, bytes(picture), animated)
+        return Image(self, bytes(memoryview(picture)), animated)
 
     def mark(self, prompt: str, n: int) -> str:
         """A text with the model's mark of a picture for each of n: in front, where it has fewer."""
-        size, made, raw = ctypes.c_size_t(), ctypes.c_void_p(), prompt.encode()
+        size, made, raw = ctypes.c_size_t(), ctypes.c_void_p(), string_in(prompt, "prompt")
         call("dop_images_mark", self._get(), raw, len(raw), n, DIAG, ctypes.byref(made), ctypes.byref(size))
         return take_text(made, size)
 
     def _expand(self, prompt: str, images: Sequence["Image"]) -> bytes:
         """A text with marks, in whose place are the texts of the tokens for the pictures."""
-        n, made, raw = ctypes.c_size_t(), ctypes.c_void_p(), prompt.encode()
+        n, made, raw = ctypes.c_size_t(), ctypes.c_void_p(), string_in(prompt, "prompt")
         call("dop_images_expand", self._get(), raw, len(raw), _list(images), len(images), DIAG, ctypes.byref(made), ctypes.byref(n))
         return take_text(made, n).encode()
 

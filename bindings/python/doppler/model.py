@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from . import _abi
 from ._interrupts import INTERRUPTS
-from ._library import (DIAG, Drive, Error, Ids, Status, Trap, call, ids_in, lib, list_in, log_in, names_in, number_in, progress_in, text,
-                       text_in)
+from ._library import (DIAG, Drive, Error, Ids, Status, Trap, call, ids_in, instance_in, lib, list_in, log_in, mapping_in, names_in, number_in,
+                       progress_in, text, text_in)
 from .handle import Handle, Path
 from .images import Images
 from .sequence import Pooling, Sampling, Sequence, Step, Wants
@@ -219,7 +219,7 @@ class Model(Handle):
             steps_ahead=steps_ahead, steps_per_submit=steps_per_submit, checkpoints=checkpoints,
             checkpoint_bytes=checkpoint_bytes, cache_memory=cache_memory,
             prompt_cache=None if prompt_cache is None else text_in(prompt_cache), prompt_cache_bytes=prompt_cache_bytes,
-            separate_memory=separate_memory, first_tokens=first_tokens, no_scoring=no_scoring, ordering=int(ordering),
+            separate_memory=separate_memory, first_tokens=first_tokens, no_scoring=no_scoring, ordering=int(Ordering(ordering)),
             timeout_s=timeout_s, progress=progress_in(progress, trap), log=log_in(log), submit_ms=submit_ms,
             refused=names_in(refused), on_demand=on_demand, no_steps=no_steps)
         if accept is not None:
@@ -257,6 +257,9 @@ class Model(Handle):
 
     def close(self) -> None:
         """Ends the model with its sequences, texts and pictures, of which no other thread may use a text then."""
+        if self._handle is not None and self._drive.forked:
+            self._handle = None  # it is the parent's
+            return
         for user in list(self._users or ()):
             if isinstance(user, Sequence) and user.drafts:
                 user.close()
@@ -340,7 +343,7 @@ class Model(Handle):
         vectors = array("f", bytes(4 * max(width * len(lists), 1)))
         into = (ctypes.c_float * len(vectors)).from_buffer(vectors)
         with self._drive:
-            call("dop_model_embed", self._get(), tokens, len(lists), int(pooling), DIAG, into)
+            call("dop_model_embed", self._get(), tokens, len(lists), int(Pooling(pooling)), DIAG, into)
         del into
         return [vectors[at * width : (at + 1) * width] for at in range(len(lists))]
 
@@ -367,16 +370,16 @@ class Model(Handle):
             if view.itemsize != 4 or not view.c_contiguous:
                 raise Error(Status.INPUT, f"{name} is no array of 32-bit words")
             raw = (ctypes.c_char * view.nbytes).from_buffer_copy(view)
-            return _abi.dop_value(name.encode(), ctypes.cast(raw, ctypes.c_void_p), view.nbytes // 4), raw
+            return _abi.dop_value(text_in(name), ctypes.cast(raw, ctypes.c_void_p), view.nbytes // 4), raw
 
-        made = {name: array("f", bytes(4 * max(n, 1))) for name, n in outputs.items()}
-        given = [value(name, data) for name, data in inputs.items()]
+        made = {name: array("f", bytes(4 * max(n, 1))) for name, n in mapping_in(outputs, "outputs").items()}
+        given = [value(name, data) for name, data in mapping_in(inputs, "inputs").items()]
         wanted = []
         for name, n in outputs.items():
             into = (ctypes.c_float * max(n, 1)).from_buffer(made[name])
-            wanted.append((_abi.dop_value(name.encode(), ctypes.cast(into, ctypes.c_void_p), n), into))
+            wanted.append((_abi.dop_value(text_in(name), ctypes.cast(into, ctypes.c_void_p), n), into))
         with self._drive:
-            call("dop_program_run", self._get(), program.encode(),
+            call("dop_program_run", self._get(), text_in(program),
                  (_abi.dop_value * max(len(given), 1))(*(v for v, _ in given)), len(given),
                  (_abi.dop_value * max(len(wanted), 1))(*(v for v, _ in wanted)), len(wanted), DIAG)
         del wanted
@@ -409,7 +412,7 @@ class Model(Handle):
 
     def unload_adapter(self, adapter: Adapter) -> None:
         with self._drive:
-            call("dop_adapter_unload", self._get(), adapter.number, DIAG)
+            call("dop_adapter_unload", self._get(), instance_in(adapter, Adapter, "adapter").number, DIAG)
 
     # ---- steps ------------------------------------------------------------------------------------------------------
 
@@ -420,7 +423,7 @@ class Model(Handle):
 
     def wants(self, sampling: Sampling) -> Wants:
         """What the last row of a sequence with this sampling wants, so that the device picks where it can."""
-        made, kept = sampling._c()
+        made, kept = instance_in(sampling, Sampling, "sampling")._c()
         with self._drive:
             wanted = Wants(lib.dop_model_wants(self._get(), ctypes.byref(made)))
         del kept

@@ -3,6 +3,8 @@ import contextlib
 import ctypes
 import dataclasses
 import enum
+import math
+import numbers
 import operator
 import secrets
 import weakref
@@ -11,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, 
 
 from . import _abi
 from ._interrupts import INTERRUPTS
-from ._library import (DIAG, Drive, Error, Ids, Status, Trap, call, ids_in, lib, measured, number_in, progress_in, text_in, texts_in,
-                       token_in)
+from ._library import (DIAG, Drive, Error, Ids, Status, Trap, call, ids_in, instance_in, lib, mapping_in, measured, number_in, progress_in,
+                       text_in, texts_in, token_in)
 from .handle import Handle, Path
 from .images import Image
 from .text import Chat, Matcher, Messages, Shape
@@ -68,9 +70,23 @@ class Sampling:
     logprobs: bool = False
     seed: Optional[int] = None
 
+    def __post_init__(self) -> None:
+        for name, least, most in (("temperature", 0, math.inf), ("top_p", 0, 1), ("min_p", 0, 1), ("repeat_penalty", 0, math.inf),
+                                  ("presence_penalty", -math.inf, math.inf), ("frequency_penalty", -math.inf, math.inf)):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Real):
+                raise TypeError(f"{name}: expected a number, not {type(value).__name__}")
+            if float(value) < least or float(value) > most:
+                raise ValueError(f"{name}: {value} is not between {least} and {most}")
+        for name in ("top_k", "repeat_last_n", "penalty_from"):
+            number_in(getattr(self, name), 0xFFFFFFFF)
+        mapping_in(self.biases, "biases")
+
     @classmethod
     def _of(cls, c: _abi.dop_sampling) -> "Sampling":
         plain = {f.name: getattr(c, f.name) for f in dataclasses.fields(cls) if f.name not in ("biases", "seed")}
+        plain.update(temperature=max(plain["temperature"], 0.0), top_p=min(max(plain["top_p"], 0.0), 1.0),
+                     min_p=min(max(plain["min_p"], 0.0), 1.0))  # what a model's files say may be outside
         return cls(**plain, biases={b.id: b.by for b in c.biases[: c.n_biases]}, seed=None)
 
     def _c(self) -> Tuple[_abi.dop_sampling, Any]:
@@ -208,6 +224,9 @@ class Sequence(Handle):
         log-probabilities, and those of so many of the likeliest ids.  shape: what the text may be (Text.schema, Text.grammar).  images: pictures
         that stand where the prompt has the model's mark, or in front."""
         with_special = len(self) == 0
+        images = [instance_in(image, Image, "images") for image in images]
+        if images and not isinstance(prompt, str):
+            raise TypeError(f"prompt: images need a str, not {type(prompt).__name__}")
         if isinstance(prompt, str) and images:
             prompt = self._with_images(self._model.images.mark(prompt, len(images)), images, with_special)
         elif isinstance(prompt, str):
@@ -221,8 +240,9 @@ class Sequence(Handle):
 
         messages: a text of the user's, or a list of messages with "role" and "content".  images: pictures of the last message.  template:
         further variables of the chat template.  how: as in write."""
-        made = chat or self._model.text.chat()
+        made = self._model.text.chat() if chat is None else instance_in(chat, Chat, "chat")
         more = dict(template or {})
+        images = [instance_in(image, Image, "images") for image in images]
         try:
             if images:
                 whole: List[Dict[str, Any]] = [{"role": "user", "content": messages}] if isinstance(messages, str) else [
@@ -316,7 +336,7 @@ class Sequence(Handle):
         """Appends tokens, and computes their vector."""
         vector = array("f", bytes(4 * max(self._model.embedding_size, 1)))
         into = (ctypes.c_float * len(vector)).from_buffer(vector)
-        self._call("dop_sequence_embed", ids_in(ids), len(ids), int(pooling), DIAG, into)
+        self._call("dop_sequence_embed", ids_in(ids), len(ids), int(Pooling(pooling)), DIAG, into)
         del into
         return vector
 
@@ -335,7 +355,7 @@ class Sequence(Handle):
         return Sequence(self._model, self)
 
     def copy_from(self, other: "Sequence") -> None:
-        self._call("dop_sequence_copy", other._get(), DIAG)
+        self._call("dop_sequence_copy", instance_in(other, Sequence, "other")._get(), DIAG)
         self._kept.setdefault("images", []).extend(other._kept.get("images", ()))
 
     def end_turn(self) -> None:
@@ -367,13 +387,15 @@ class Sequence(Handle):
     # ---- how tokens are picked --------------------------------------------------------------------------------------
 
     def set_sampling(self, sampling: Sampling) -> None:
-        made, biases = sampling._c()
+        made, biases = instance_in(sampling, Sampling, "sampling")._c()
         with self._model._drive:
             lib.dop_sequence_set_sampling(self._get(), ctypes.byref(made))
             self._kept["sampling"] = biases
 
     def set_sampler(self, sampler: Optional[Sampler]) -> None:
         """A sampler of the caller's; None: back to the sampling."""
+        if sampler is not None and not callable(sampler):
+            raise TypeError(f"sampler: expected a function, not {type(sampler).__name__}")
 
         def pick(_user: Any, logits: Any, vocab: int, tokens: Any, n: int, _diag: Any, out: Any) -> int:
             view = memoryview((ctypes.c_float * vocab).from_address(ctypes.addressof(logits.contents))).cast("B").cast("f")
@@ -397,7 +419,9 @@ class Sequence(Handle):
 
     def set_adapters(self, uses: Mapping["Adapter", float]) -> None:
         """Which adapters tokens go through from now on, each with a factor."""
-        rows = (_abi.dop_adapter_use * max(len(uses), 1))(*(_abi.dop_adapter_use(adapter.number, by) for adapter, by in uses.items()))
+        numbered = [(getattr(adapter, "number", adapter), by)
+                    for adapter, by in mapping_in(uses, "uses").items()]
+        rows = (_abi.dop_adapter_use * max(len(uses), 1))(*(_abi.dop_adapter_use(*use) for use in numbered))
         self._call("dop_sequence_set_adapters", rows, len(uses), DIAG)
 
     def set_speculation(self, *, ngram: int = 0, draft: Optional["Sequence"] = None, fn: Optional[Draft] = None,
@@ -412,6 +436,10 @@ class Sequence(Handle):
             out_n[0] = len(proposed)
             return _abi.DOP_OK
 
+        if draft is not None:
+            instance_in(draft, Sequence, "draft")
+        if fn is not None and not callable(fn):
+            raise TypeError(f"fn: expected a function, not {type(fn).__name__}")
         how = None
         if ngram or draft is not None or fn is not None or own:
             how = _abi.dop_speculation(ngram=ngram, draft=None if draft is None else draft._get(), most=most, own=own)
@@ -448,7 +476,7 @@ class Generation(Handle):
         model = sequence._model
         self._model, self._sequence = model, sequence
         self._trap = sequence._trap
-        wanted = model.facts.sampling if sampling is None else sampling
+        wanted = model.facts.sampling if sampling is None else instance_in(sampling, Sampling, "sampling")
         if top_logprobs is not None:
             wanted = wanted.replace(logprobs=True)
         c, biases = wanted._c()
@@ -534,7 +562,7 @@ class Step:
         self._model = model
         made = (_abi.dop_step_row * max(len(rows), 1))()
         for at, (sequence, token, wants) in enumerate(rows):
-            made[at] = _abi.dop_step_row(sequence._get(), token_in(token), int(wants))
+            made[at] = _abi.dop_step_row(instance_in(sequence, Sequence, "rows")._get(), token_in(token), int(Wants(wants)))
         with model._drive:
             call("dop_step_run", model._get(), made, len(rows), DIAG)
         self._open = True

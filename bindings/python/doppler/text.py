@@ -4,10 +4,18 @@ import json
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _abi
-from ._library import DIAG, Error, Ids, Status, call, ids_in, lib, measured, take_ids, take_text, text, text_in, token_in
+from ._library import (DIAG, Error, Ids, Status, call, ids_in, instance_in, lib, mapping_in, measured, string_in, take_ids, take_text, text,
+                       text_in, token_in)
 from .handle import Handle, Path
 
 Messages = Union[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]
+
+
+def _schema_in(schema: Any) -> str:
+    """A JSON schema as JSON text."""
+    if not isinstance(schema, (str, Mapping, bool)):
+        raise TypeError(f"schema: expected str, a mapping or bool, not {type(schema).__name__}")
+    return schema if isinstance(schema, str) else json.dumps(schema)
 
 
 class Text(Handle):
@@ -44,7 +52,7 @@ class Text(Handle):
         in which special tokens must be letters, takes parse_special=False."""
         flags = (_abi.DOP_TEXT_ADD_SPECIAL * add_special | _abi.DOP_TEXT_PARSE_SPECIAL * parse_special |
                  _abi.DOP_TEXT_ONCE * (once and add_special))
-        return self._encode(string.encode("utf-8", "surrogatepass"), flags)
+        return self._encode(string_in(string, "string"), flags)
 
     def _encode(self, raw: bytes, flags: int) -> List[int]:
         ids, n = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t()
@@ -54,7 +62,7 @@ class Text(Handle):
     def encode_pair(self, first: str, second: str) -> Tuple[List[int], int]:
         """The ids of two texts as models that compare two take them, and how many are before the second."""
         ids, n, at = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t(), ctypes.c_size_t()
-        a, b = first.encode(), second.encode()
+        a, b = string_in(first, "first"), string_in(second, "second")
         call("dop_text_encode_pair", self._get(), a, len(a), b, len(b), DIAG, ctypes.byref(ids), ctypes.byref(n),
              ctypes.byref(at))
         return take_ids(ids, n), at.value
@@ -88,11 +96,11 @@ class Text(Handle):
 
     def schema(self, schema: Union[str, Mapping[str, Any], bool]) -> "Shape":
         """Texts that are JSON and valid for a JSON schema; "" for any JSON object."""
-        return Shape(self, schema=schema)
+        return Shape(self, schema=_schema_in(schema))
 
     def grammar(self, grammar: str) -> "Shape":
         """Texts that a grammar (GBNF) allows."""
-        return Shape(self, grammar=grammar)
+        return Shape(self, grammar=instance_in(grammar, str, "grammar"))
 
 
 class Decoder(Handle):
@@ -102,6 +110,7 @@ class Decoder(Handle):
 
     def __init__(self, of: Text, *, goes_on: bool = False, keep_special: bool = False) -> None:
         handle = ctypes.c_void_p()
+        instance_in(of, Text, "of")
         flags = _abi.DOP_TEXT_GOES_ON * goes_on | _abi.DOP_TEXT_KEEP_SPECIAL * keep_special
         call("dop_decoder_create", of._get(), flags, DIAG, ctypes.byref(handle))
         self._text, self._model = of, of._model
@@ -129,8 +138,9 @@ class Chat(Handle):
 
     def __init__(self, of: Text, *, template: Optional[str] = None, name: Optional[str] = None) -> None:
         handle = ctypes.c_void_p()
+        instance_in(of, Text, "of")
         if template is not None:
-            raw = template.encode()
+            raw = string_in(template, "template")
             call("dop_chat_of_template", raw, len(raw), DIAG, ctypes.byref(handle))
         elif name is not None:
             call("dop_chat_of_name", text_in(name), DIAG, ctypes.byref(handle))
@@ -153,7 +163,7 @@ class Chat(Handle):
     def _json(messages: Messages, tools: Optional[Sequence[Mapping[str, Any]]], more: Dict[str, Any]) -> bytes:
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
-        whole: Any = dict(messages) if isinstance(messages, Mapping) else {"messages": list(messages)}
+        whole: Any = dict(messages) if isinstance(messages, Mapping) else {"messages": [mapping_in(m, "messages") for m in messages]}
         if tools is not None:
             whole["tools"] = list(tools)
         whole.update(more)
@@ -190,8 +200,8 @@ class Shape(Handle):
         if (schema is None) == (grammar is None):
             raise Error(Status.USAGE, "a shape is of a schema or of a grammar")
         handle = ctypes.c_void_p()
-        source = grammar if schema is None else schema if isinstance(schema, str) else json.dumps(schema)
-        raw = (source or "").encode()
+        instance_in(of, Text, "of")
+        raw = string_in(grammar, "grammar") if schema is None else string_in(_schema_in(schema), "schema")
         call("dop_constraint_from_" + ("grammar" if schema is None else "schema"), of._get(), raw, len(raw), DIAG,
              ctypes.byref(handle))
         self._text, self._model = of, of._model
@@ -215,6 +225,7 @@ class Matcher(Handle):
 
     def __init__(self, shape: Shape, sampling: Any = None) -> None:
         handle = ctypes.c_void_p()
+        instance_in(shape, Shape, "shape")
         call("dop_constraint_matcher_create", shape._get(), None if sampling is None else ctypes.byref(sampling), DIAG,
              ctypes.byref(handle))
         self._shape, self._model = shape, shape._model

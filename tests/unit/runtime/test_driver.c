@@ -1,11 +1,13 @@
-/* One thread at a time drives a model: how that is noticed, and that every call notices it where the library is built so
- * (DOPPLER_CHECKED). */
+/* One process, and one thread at a time, use a model: how that is noticed, and that every call notices it; a second thread where the
+ * library is built so (DOPPLER_CHECKED). */
 #include "runtime/model/model.h"
 
 #include <criterion/criterion.h>
 #include <doppler/compile.h>
 #include <doppler/doppler.h>
+#include <doppler/generation.h>
 #include <doppler/text.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void *
@@ -58,6 +60,86 @@ Test(driver, a_diagnostic_is_of_the_last_call)
     cr_assert_eq(diag.code, DOP_OK);
     cr_assert_str_eq(diag.message, "");
     dop_chat_destroy(chat);
+}
+
+/* What a forked child does with its parent's model; the number of calls that are not refused as they should be. */
+static int
+use_parents_model(dop_model *model, dop_sequence *sequence)
+{
+    const uint32_t ids[] = {1, 2};
+    const dop_step_row row = {sequence, 1, DOP_WANTS_PICK};
+    dop_sequence *made = NULL;
+    dop_generation *writing = NULL;
+    dop_generation_token token;
+    dop_diag diag = {0};
+    uint32_t id;
+    size_t n;
+    int wrong = 0;
+#define REFUSED(call)                                                                                           \
+    (wrong += (call) != DOP_E_USAGE || !strstr(diag.message, "from which this one was forked: open it here") || \
+              strchr(diag.message, '\n'))
+    REFUSED(dop_sequence_feed(sequence, ids, 2, &diag));
+    REFUSED(dop_sequence_next(sequence, &diag, &id));
+    REFUSED(dop_sequence_rewind(sequence, 0, &diag));
+    REFUSED(dop_sequence_reuse(sequence, ids, 2, &diag, &n));
+    REFUSED(dop_sequence_create(model, &diag, &made));
+    REFUSED(dop_sequence_fork(sequence, &diag, &made));
+    REFUSED(dop_sequence_save(sequence, "never.bin", NULL, 0, &diag));
+    REFUSED(dop_sequence_end_turn(sequence, &diag));
+    REFUSED(dop_step_run(model, &row, 1, &diag));
+    wrong += dop_generation_create(sequence, NULL, &diag, &writing) != DOP_OK;
+    REFUSED(dop_generation_next(writing, &diag, &token));
+#undef REFUSED
+    dop_generation_destroy(writing);
+    (void)dop_model_counters(model);
+    dop_step_rollback(model);
+    dop_sequence_destroy(sequence);
+    dop_model_close(model);
+    return wrong;
+}
+
+Test(driver, a_forked_child_is_refused)
+{
+    static const char plan[] = "forked.plan";
+    const dop_compile_options o = {.target = "lavapipe", .ctx = 64, .chunks = "8", .sequences = 2, .threads = 1};
+    const dop_open_options open = {.threads = 1, .cache_memory = 1 << 20, .checkpoints = 2};
+    dop_model *model;
+    dop_sequence *sequence;
+    dop_diag diag;
+    uint32_t ids[9] = {1}, id, same;
+    int status;
+    cr_assert_eq(dop_compile(DOP_SOURCE_DIR "/tests/golden/llama", plan, &o, &diag, NULL), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_model_open(plan, &open, &diag, &model), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_sequence_create(model, &diag, &sequence), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_sequence_feed(sequence, ids, 9, &diag), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_sequence_next(sequence, &diag, &id), DOP_OK, "%s", diag.message);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(use_parents_model(model, sequence));
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status));
+    cr_assert_eq(WEXITSTATUS(status), 0);
+    /* The parent's model is as it was. */
+    cr_assert_eq(dop_sequence_rewind(sequence, 9, &diag), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_sequence_next(sequence, &diag, &same), DOP_OK, "%s", diag.message);
+    cr_assert_eq(same, id);
+    dop_model_close(model);
+    /* A child opens its own, and so does one of a parent with a device. */
+    cr_assert_eq(dop_model_open(plan, &open, &diag, &model), DOP_OK, "%s", diag.message);
+    const pid_t other = fork();
+    if (other == 0) {
+        bool good = dop_model_open(plan, &open, &diag, &model) == DOP_OK &&
+                    dop_sequence_create(model, &diag, &sequence) == DOP_OK &&
+                    dop_sequence_feed(sequence, ids, 9, &diag) == DOP_OK &&
+                    dop_sequence_next(sequence, &diag, &same) == DOP_OK;
+        dop_model_close(model);
+        _exit(!good || same != id);
+    }
+    cr_assert_eq(waitpid(other, &status, 0), other);
+    cr_assert(WIFEXITED(status));
+    cr_assert_eq(WEXITSTATUS(status), 0);
+    dop_model_close(model);
+    unlink(plan);
 }
 
 #ifdef DOPPLER_CHECKED

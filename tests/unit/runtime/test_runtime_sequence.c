@@ -699,7 +699,7 @@ Test(sequence, a_device_that_does_not_finish)
     /* llvmpipe ends a loop after 65535 rounds: many workgroups are what takes time. */
     PB_AT(&b, DISPATCHES, dop_plan_dispatch, 0)->kernel = pb_kernel(&b, "slow", slow, 64, 2);
     PB_AT(&b, DISPATCHES, dop_plan_dispatch, 0)->grid[0] = 200;
-    dop_sequence *s = open_plan(&b, &(dop_open_options){.timeout_s = 0.1, .max_chunk = 1}, &diag);
+    dop_sequence *s = open_plan(&b, &(dop_open_options){.timeout_s = 0.01, .max_chunk = 1}, &diag);
     cr_assert(s, "%s", diag.message);
     dop_model_info info;
     dop_model_describe(s->model, &info);
@@ -709,7 +709,7 @@ Test(sequence, a_device_that_does_not_finish)
     if (st == DOP_OK)
         st = dop_sequence_next(s, &diag, &id);
     cr_assert_eq(st, DOP_E_DEVICE);
-    cr_assert(strstr(diag.message, "did not finish within 0.1 seconds"), "%s", diag.message);
+    cr_assert(strstr(diag.message, "did not finish within 0.01 seconds"), "%s", diag.message);
     /* Leave no leak behind: what has finished by the time of closing is given back. */
     for (int i = 0; i < 600 && !dop_replay_is_idle(&s->model->replay); i++)
         usleep(100000);

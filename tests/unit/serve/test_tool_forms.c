@@ -10,6 +10,9 @@
 #include "text/grammar/grammar.h"
 
 #include <dirent.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 /* A template of turns; `open`, `between` and `close` stand around calls, `call` writes the call c of the function f. */
 #define TEMPLATE(open, between, close, call)                                                                    \
@@ -242,6 +245,50 @@ Test(tool_forms, are_found_and_calls_are_read_back)
         dop_chat_destroy(chat);
     }
     json_decref(tools);
+}
+
+/* Seconds by which the clock runs ahead at every look at it: a machine that stands still between them. */
+static _Atomic long stands_still, ahead;
+
+int
+clock_gettime(clockid_t id, struct timespec *out)
+{
+    const int result = (int)syscall(SYS_clock_gettime, id, out);
+    ahead += stands_still;
+    out->tv_sec += ahead;
+    return result;
+}
+
+Test(tool_forms, are_found_on_a_machine_that_stands_still)
+{
+    const char *text = forms[0].template;
+    dop_chat *chat;
+    dop_tool_form *form;
+    cr_assert_eq(dop_chat_create(text, strlen(text), NULL, &chat), DOP_OK);
+    stands_still = 10;
+    const dop_status st = dop_tool_form_create(chat, text, NULL, NULL, &form);
+    dop_tool_form *other;
+    const dop_status without = dop_tool_form_create(NULL, "", NULL, NULL, &other);
+    stands_still = 0;
+    cr_assert_eq(st, DOP_OK);
+    cr_assert_eq(without, DOP_OK);
+    cr_assert(form->shows_calls && form->manner == forms[0].manner);
+    dop_tool_form_destroy(form);
+    dop_tool_form_destroy(other);
+    dop_chat_destroy(chat);
+}
+
+/* A template that would render for hours is given up after a number of steps. */
+Test(tool_forms, templates_that_take_long)
+{
+    static const char text[] = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
+    dop_chat *chat;
+    dop_tool_form *form;
+    cr_assert_eq(dop_chat_create(text, strlen(text), NULL, &chat), DOP_OK);
+    cr_assert_eq(dop_tool_form_create(chat, text, NULL, NULL, &form), DOP_OK);
+    cr_assert(!form->shows_calls);
+    dop_tool_form_destroy(form);
+    dop_chat_destroy(chat);
 }
 
 /* The grammar of a required call takes what the template writes, and nothing that is cut. */

@@ -101,7 +101,7 @@ Test(options, every_form)
     dop_texts rest;
     dop_diag diag;
     cr_assert_eq(
-        parse("a -f --text=x=y -n 5 --real 0.25 -l one -ltwo --list three b --optional -- -f", &v, &rest, &diag),
+        parse("a -f --text=x=y -n 5 --real 0.25 -l one -l=two --list three b --optional -- -f", &v, &rest, &diag),
         DOP_OK, "%s", diag.message);
     cr_assert(v.flag);
     cr_assert_str_eq(v.text, "x=y");
@@ -109,7 +109,7 @@ Test(options, every_form)
     cr_assert_eq(v.count, 5);
     cr_assert_float_eq(v.real, 0.25, 0);
     cr_assert_eq(v.list.count, 3);
-    cr_assert_str_eq(v.list.items[1], "two");
+    cr_assert_str_eq(v.list.items[1], "=two");
     cr_assert_eq(rest.count, 3);
     cr_assert_str_eq(rest.items[1], "b");
     cr_assert_str_eq(rest.items[2], "-f");
@@ -133,6 +133,12 @@ Test(options, errors)
         {"--tezr", "unknown option --tezr; see --help"},
         {"--zebra", "unknown option --zebra; see --help"},
         {"-x", "unknown option -x; see --help"},
+        {"-ltwo", "unknown option -ltwo; see --help"},
+        {"-n-o", "unknown option -n-o; see --help"},
+        {"-text a", "unknown option -text; did you mean --text?"},
+        {"-t a -t b", "-t is given twice, the second time with \"b\": give it once"},
+        {"-n 1 --count 2", "is given twice, the second time with \"2\""},
+        {"--optional=a --optional=b", "--optional is given twice"},
         {"--text", "--text needs a value: VALUE"},
         {"-n", "-n needs a value: VALUE"},
         {"--flag=1", "--flag takes no value"},
@@ -376,7 +382,6 @@ Test(modes, errors_of_a_run)
     EXPECT_ERROR(dop_mode_run, DOP_E_USAGE, "one plan at a time", cli.plans.count = 2);
     EXPECT_ERROR(dop_mode_run, DOP_E_IO, "cannot open", plan_list[0] = "/nonexistent.plan");
     EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "not a Doppler plan", plan_list[0] = DOP_SOURCE_DIR "/LICENSE");
-    EXPECT_ERROR(dop_mode_run, DOP_E_USAGE, "exclude one another", cli.tokens = "1"; cli.tokens_file = "x");
     EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "no tokenizer (the model came without one), which -p needs",
                  cli.prompt = "x");
     EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "which --stop needs", static const char *stop = "x"; cli.tokens = "1";

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/program/options.h"
 #include "base/program/print.h"
+#include "base/program/say.h"
 #include "base/spans.h"
 #include "text/tokenizer/ids.h"
 

@@ -29,19 +29,16 @@ dop_cli_hint(const dop_cli *cli, const dop_model *model)
     for (size_t i = 0; i < sizeof for_gpus / sizeof for_gpus[0]; i++)
         gpu = gpu || strcmp(facts.target, for_gpus[i]) == 0;
     if (!cli->quiet && (facts.software ? gpu : software))
-        fprintf(
-            stderr,
-            "doppler-exec: %s: note: made for target %s, and %s is %s: dopplerc without --target makes a faster plan "
-            "here\n",
-            cli->plans.items[0], facts.target, facts.device, facts.software ? "a software device" : "a GPU");
+        dop_say("note",
+                "%s: note: made for target %s, and %s is %s: dopplerc without --target makes a faster plan here",
+                cli->plans.items[0], facts.target, facts.device, facts.software ? "a software device" : "a GPU");
 }
 
 static void
 print_log_line(void *user, const char *text)
 {
     (void)user;
-    dop_cli_end_line();
-    dop_print_named("doppler-exec: ", text, "\n");
+    dop_say("info", "%s", text);
 }
 
 dop_status
@@ -328,10 +325,7 @@ parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_id
 dop_status
 dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids, dop_buf *out_text)
 {
-    int sources = (cli->prompt != NULL) + (cli->file != NULL) + (cli->tokens != NULL) + (cli->tokens_file != NULL);
     dop_status st = DOP_OK;
-    if (sources > 1)
-        return DOP_FAIL(diag, DOP_E_USAGE, "-p, -f, --tokens and --tokens-file exclude one another");
     if (cli->tokens)
         return parse_ids("--tokens", cli->tokens, strlen(cli->tokens), diag, out_ids);
     if (cli->tokens_file) {

@@ -3,9 +3,8 @@
 #include "plan/plan_ranges.h"
 
 #include "base/os/clock.h"
-#include "base/program/names.h"
-#include "base/program/print.h"
 #include "base/program/progress_line.h"
+#include "base/program/say.h"
 #include "plan/plan.h"
 #include "runtime/device/device.h"
 #include "tools/doppler-exec/on_demand/compiler.h"
@@ -157,7 +156,7 @@ show_note(void *user, const char *text)
 {
     const dop_cli *cli = user;
     if (cli->verbose || (!cli->quiet && strstr(text, ": note: ")))
-        dop_print_named("doppler-exec: ", text, "\n");
+        dop_say("note", "%s", text);
 }
 
 static dop_status
@@ -190,11 +189,10 @@ compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_d
     if (st != DOP_OK)
         return st;
     if (facts.nearest && !cli->quiet && !m->made)
-        fprintf(
-            stderr,
-            "doppler-exec: %s: note: no target file is for %s, whose costs are guessed: --check compares every kernel "
-            "with the reference there, dopplerc %s --tune --target-out FILE.yaml measures a target for it\n",
-            x->model, m->here.name ? m->here.name : "this device", x->model);
+        dop_say("note",
+                "%s: note: no target file is for %s, whose costs are guessed: --check compares every kernel "
+                "with the reference there, dopplerc %s --tune --target-out FILE.yaml measures a target for it",
+                x->model, m->here.name ? m->here.name : "this device", x->model);
     m->made = true;
     dop_compile_options_text(&m->options, &text);
     char *full = realpath(x->model, NULL);
@@ -205,8 +203,8 @@ compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_d
     dop_buf_finish(&text);
     dop_plan_cache_trim(&m->cache, 0, x->plan);
     if (cli->verbose)
-        fprintf(stderr, "doppler-exec: compiled %s for %s in %.1f s: %s\n", x->model, facts.target,
-                (dop_now_ms() - start_ms) / 1e3, x->plan);
+        dop_say("info", "compiled %s for %s in %.1f s: %s", x->model, facts.target, (dop_now_ms() - start_ms) / 1e3,
+                x->plan);
     return DOP_OK;
 }
 
@@ -219,7 +217,7 @@ make(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag
     if (st != DOP_OK)
         return st;
     if (waited && cli->verbose)
-        fprintf(stderr, "doppler-exec: another process was compiling %s\n", x->model);
+        dop_say("info", "another process was compiling %s", x->model);
     st = dop_plan_cache_use(x->plan) ? DOP_OK : compile(cli, m, x, diag);
     dop_plan_cache_unlock(&m->cache, &x->key);
     return st;
@@ -387,7 +385,8 @@ dop_cli_models_take(dop_cli *cli, const dop_option *table, size_t n, const dop_o
     if (!m)
         return DOP_NO_MEMORY(diag);
     m->cache.lock = -1;
-    m->line = (dop_progress_line){.program = "doppler-exec", .quiet = cli->quiet, .verbose = cli->verbose};
+    m->line =
+        (dop_progress_line){.program = "doppler-exec", .quiet = cli->quiet || dop_says_json(), .verbose = cli->verbose};
     m->release = cli->release;
     cli->compiled = m;
     dop_status st = DOP_OK;
@@ -495,15 +494,15 @@ avoid_refused(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
     again = again && st == DOP_OK;
     if (again) {
         if (!cli->quiet)
-            fprintf(stderr,
-                    "doppler-exec: %s: note: the driver of %s refuses %s or gets that wrong: plans for it do without "
-                    "from now on\n",
+            dop_say("note",
+                    "%s: note: the driver of %s refuses %s or gets that wrong: plans for it do without "
+                    "from now on",
                     m->list[0].model, m->here.name, names.data);
         m->avoids = true;
         dop_diag_clear(diag);
     } else if (!before.failed) {
         if (st != DOP_OK && cli->verbose)
-            fprintf(stderr, "doppler-exec: nothing to use instead of %s: %s\n", names.data, why.message);
+            dop_say("info", "nothing to use instead of %s: %s", names.data, why.message);
         dop_buf_finish(&m->here.avoid);
         m->here.avoid = before;
         before = (dop_buf){0};
@@ -549,10 +548,8 @@ dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
                 drop_damaged(m->list[i].plan)) {
                 again = true;
                 if (!cli->quiet)
-                    fprintf(stderr,
-                            "doppler-exec: %s: note: its plan in the cache was damaged, or the model was elsewhere: it "
-                            "is made "
-                            "again\n",
+                    dop_say("note",
+                            "%s: note: its plan in the cache was damaged, or the model was elsewhere: it is made again",
                             m->list[i].model);
             }
         again = again || m->other;
