@@ -162,6 +162,9 @@ dop_reason dop_report_why(const dop_schedule *s, dop_region_id consumer, dop_nod
 
 /* Name of a fusion by the ops it joins, for people who know the hand-written combinations: "residual+rmsnorm". */
 const char *dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e);
+/* True if no residual sum is joined with the norm after it ("residual+rmsnorm"), because both were joined with others: sets the names
+ * of these two fusions. */
+bool dop_report_residual_rules(const dop_report_schedule *s, const char **out_add, const char **out_norm);
 
 /* Which part of a plan runs each region of a schedule. */
 typedef struct dop_report_places {
