@@ -378,6 +378,36 @@ bool dop_trips_too_many(const dop_site *s, const dop_descriptor *d, const dop_ti
 
 enum { DOP_ROWS_TILE = 64 }; /* positions of attention_rows between two rescalings */
 
+/* --- legality of tiles: legal.c ---------------------------------------------------------------------------------------- */
+
+/* Bounds of what one invocation holds and of what is unrolled, whatever the device: a compiler then takes seconds, not minutes. */
+enum {
+    DOP_MOST_UNROLLED = 2048,  /* products of single values in unrolled loops, for each part */
+    DOP_MOST_SUMS = 512,       /* sums that an invocation holds in registers */
+    DOP_MOST_STATE = 4096,     /* values of a recurrence's state that an invocation holds */
+    DOP_MOST_SIDE = 1024,      /* rows, columns or depth of a tile in shared memory */
+    DOP_MOST_FRAGMENTS = 1024, /* products of matrices that a subgroup unrolls */
+    DOP_MOST_PIECES = 64,      /* pieces of 8 values that an invocation has on their way from memory */
+    DOP_MOST_GROUPS = 65535    /* workgroups in a dimension: what every device can have */
+};
+
+/* dop_kernel_legal() for a site, which may be that of a stage. */
+bool dop_tile_legal(const dop_site *s, const dop_descriptor *d, const dop_tile *tile, dop_tile_fault *out_fault);
+/* Functions for `legal` of descriptors.  Each returns true while no rule is broken, so that later rules may divide by what earlier
+ * ones have checked.  dop_check_power: a power of two; _multiple: a multiple of `of`; _most: fields whose product with `each` is
+ * bounded, with `what` they multiply; _when: anything else, with the text of the rule. */
+bool dop_check_range(dop_check *c, int field, uint32_t least, uint32_t most);
+bool dop_check_power(dop_check *c, int field, uint32_t least, uint32_t most);
+bool dop_check_multiple(dop_check *c, int field, uint32_t of, uint32_t least, uint32_t most);
+bool dop_check_divides(dop_check *c, int field, uint32_t of, const char *what);
+bool dop_check_equal(dop_check *c, int field, uint64_t value, const char *what);
+bool dop_check_most(dop_check *c, int field, uint64_t value, uint64_t most, const char *what);
+bool dop_check_when(dop_check *c, bool holds, int field, const char *rule);
+/* gemv_tiles.c: teams of lanes, what a lane holds, and all that dop_gemv_emit needs. */
+bool dop_team_legal(dop_check *c);
+bool dop_lane_legal(dop_check *c, uint32_t tokens);
+void dop_gemv_legal(dop_check *c);
+
 /* --- integer products: int8.c ---------------------------------------------------------------------------------------- */
 
 /* Why the weights of a region, or the target, do not allow integer products. */

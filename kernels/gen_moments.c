@@ -134,7 +134,18 @@ trips(const dop_site *s, const dop_tile *tile)
            columns + 8;
 }
 
+/* An invocation has columns of one group. */
+static void
+legal(dop_check *c)
+{
+    const moments_tile by = tile_of(c->s, c->tile->wg);
+    const uint32_t columns = by.groups * by.wide / by.load;
+    dop_check_range(c, DOP_TILE_NO_wg, by.groups > 1 ? columns : 1, c->s->t->max_workgroup);
+}
+
 const dop_descriptor dop_descriptor_moments = {
+    .legal = legal,
+    .any_wg = true,
     .shared = shared_bytes,
     .emit = emit,
     .trips = trips,

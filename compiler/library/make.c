@@ -314,7 +314,7 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
         st = c->model.arch.encoder.used ? add_encoder_schedules(c, model_path, diag)
                                         : add_decoder_schedules(c, model_path, diag);
     if (st == DOP_OK && whole)
-        st = dop_kernel_path_check(&c->path, diag);
+        st = dop_kernel_path_check(&c->path, &c->arena, diag);
     if (st == DOP_OK)
         st = lay_out_weights(c, diag);
     if (st == DOP_OK && !options->no_spirv && whole)

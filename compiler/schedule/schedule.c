@@ -160,9 +160,10 @@ select_kernel(void *user, const dop_graph *g, dop_region_id id, const char **out
     dop_status st = dop_kernel_path_choose(x->path, x->phase, g, r, c->target, diag, &variant);
     if (st == DOP_OK)
         st = dop_kernel_select(g, r, c->target, variant, diag, choice);
+    if (st == DOP_OK)
+        st = dop_kernel_path_tile(x->path, x->phase, g, r, c->target, diag, choice);
     if (st != DOP_OK)
         return st;
-    dop_kernel_path_tile(x->path, x->phase, g, r, &choice->tile);
     *out_variant = dop_variant_of(choice->variant)->name;
     *out_tile = choice->tile;
     return DOP_OK;
@@ -238,7 +239,7 @@ judge_rule(dop_compilation *c, dop_schedule *s, const dop_graph *built, uint32_t
     c->path.muted = 0;
     if (st == DOP_OK)
         r->changed = dop_graph_hash_unbound(&g) != dop_graph_hash_unbound(&s->g);
-    if (st == DOP_OK && !r->changed && r->reader)
+    if (st == DOP_OK && !r->changed && r->reader && r->unfused)
         dop_path_rule_look(r, &g, &log);
     dop_fusion_log_finish(&log);
     dop_arena_finish(&arena);
