@@ -153,3 +153,22 @@ lab_in_blocks(const dop_node *n)
 {
     return n->op == DOP_OP_weight && dop_type_of(n->type)->kind == DOP_KIND_QUANT;
 }
+
+void
+lab_encode(dop_type type, const float *in, uint64_t n, uint8_t *out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t h = type == DOP_TYPE_f16 ? dop_f32_to_f16(in[i]) : dop_f32_to_bf16(in[i]);
+        if (type == DOP_TYPE_f32)
+            memcpy(out + 4 * i, &in[i], 4);
+        else
+            memcpy(out + 2 * i, &h, 2);
+    }
+}
+
+void
+lab_widen_caches(dop_buf *text)
+{
+    for (char *p = text->data; (p = strstr(p, ":f16[Q,")) != NULL; p++)
+        memcpy(p, ":f32[Q,", 7);
+}

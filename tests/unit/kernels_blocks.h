@@ -12,4 +12,9 @@ bool lab_in_blocks(const dop_node *n);
  * values become what is left of them.  False: out of memory. */
 bool lab_quantize(const dop_graph *g, dop_node_id id, float *values, uint8_t *packed, uint64_t stride);
 
+/* n values as f32, f16 or bf16. */
+void lab_encode(dop_type type, const float *in, uint64_t n, uint8_t *out);
+/* Caches of f16 in the text of a graph become f32, for targets without 16-bit storage. */
+void lab_widen_caches(dop_buf *text);
+
 #endif
