@@ -50,11 +50,27 @@ typedef struct dop_refusal {
 /* Can the variant make the region on that target when it is asked for?  Whatever this accepts can be generated. */
 dop_refusal dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t);
 
+/* Why a variant cannot have a tile. */
+typedef struct dop_tile_fault {
+    int field;     /* number of the field that breaks a rule; DOP_TILE_FIELDS: no single one */
+    char why[160]; /* the rule with its bound: "lanes must be a power of two between 1 and 256, not 7"; "": no fault */
+    const char *remedy; /* what would make it possible; NULL: another tile */
+} dop_tile_fault;
+/* The check that every tile passes, whoever chose it (also in dop_kernel_generate): true if the variant, which fits the region,
+ * makes it correctly with that tile, by code of bounded size. */
+bool dop_kernel_legal(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t,
+                      const dop_tile *tile, dop_tile_fault *out_fault);
+/* Fields of the tile that the variant has: bits by number (DOP_TILE_NO_*). */
+uint32_t dop_kernel_fields(dop_variant_id v);
+/* Sets fields of the tile that follow from the others, after some of these were changed. */
+void dop_kernel_settle(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile);
+
 /* One choice, with what was rejected and why, for --explain and the report. */
 typedef struct dop_selection {
     dop_variant_id variant;
     dop_tile tile;
-    char why[512]; /* "gemv_subgroup: one token; rejected gemv: ..." */
+    const char *source; /* who changed the tile, for messages: "paths.yaml:3"; NULL: it is the variant's own choice */
+    char why[512];      /* "gemv_subgroup: one token; rejected gemv: ..." */
 } dop_selection;
 
 /* Chooses the first row of the region's template that fits and that no `avoid` speaks against.  forced: a variant

@@ -3,9 +3,8 @@
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
 #include "ir/region/graph_regions.h"
-#include "kernels/gen/gen.h"
+#include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
-#include "kernels/gen/trips.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -89,18 +88,11 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
     *tile = (dop_tile){.wg = dop_wg_of(t, t->schedule.workgroup), .subgroup = (v->caps & DOP_CAP_subgroup) != 0};
     if (v->descriptor->tile)
         v->descriptor->tile(s, tile);
-    if (tile->wg > t->max_workgroup || (tile->subgroup && tile->wg % t->subgroup))
-        return (dop_refusal){"its workgroup is not one that the target has", NULL};
-    dop_selection choice = {.tile = *tile};
-    dop_diag ignored = {0};
-    dop_gen gen;
-    dop_gen_open(&gen, s, v->descriptor, &choice, &ignored);
-    if (dop_gen_shared(&gen) > t->shared_bytes)
-        return (dop_refusal){"it needs more shared memory than a workgroup has", "a target with larger shared_bytes"};
-    if (dop_trips_too_many(s, v->descriptor, tile))
-        return (dop_refusal){"its loops have more turns than the target's driver makes",
-                             "a smaller `ctx` or `chunks`, or a target with larger loop_trips"};
-    return (dop_refusal){0};
+    dop_tile_fault fault;
+    if (dop_tile_legal(s, v->descriptor, tile, &fault))
+        return (dop_refusal){0};
+    const char *why = dop_arena_strdup(s->g->arena, fault.why);
+    return (dop_refusal){why ? why : "out of memory", fault.remedy};
 }
 
 dop_refusal
@@ -109,6 +101,31 @@ dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const
     dop_tile tile;
     dop_graph copy;
     return fits(&variants[v], &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
+}
+
+bool
+dop_kernel_legal(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t, const dop_tile *tile,
+                 dop_tile_fault *out_fault)
+{
+    dop_graph copy;
+    const dop_site s = {dop_graph_by_rows(g, r, &copy), r, t, NULL};
+    return dop_tile_legal(&s, variants[v].descriptor, tile, out_fault);
+}
+
+uint32_t
+dop_kernel_fields(dop_variant_id v)
+{
+    return variants[v].descriptor->fields | DOP_FIELD(wg);
+}
+
+void
+dop_kernel_settle(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
+{
+    const dop_descriptor *d = variants[v].descriptor;
+    dop_graph copy;
+    const dop_site s = {dop_graph_by_rows(g, r, &copy), r, t, NULL};
+    if (d->settle && tile->wg)
+        d->settle(&s, tile);
 }
 
 /* What the walk over the rows of kernels.def found besides the chosen variant: texts for --explain and for errors. */
@@ -201,6 +218,7 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
     if (dop_target_avoids(target, v->name))
         return "the target avoids the kernel of a stage";
     c->tile = (dop_tile){.wg = target->persistent, .subgroup = true};
+    c->source = NULL;
     return v->descriptor->as_stage(&s, &c->tile);
 }
 

@@ -318,7 +318,8 @@ printf '%s\n' "rules:" "  - {op: head, variant: gemv_subgroup, lanes: 4}" "  - {
 check "--tuning: what cannot be followed is left out" explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for.* lanes=4 ' \
     --target tier1 --tuning measured.yaml --explain head
 printf 'rules: [{phase: decode, op: head, variant: gemv}]\n' >over.yaml
-check "a kernel path wins over --tuning" explained 'decode1 @[0-9]+ head: gemv \(asked for.* lanes=4 ' \
+# What was measured of one kernel is nothing for another one.
+check "a kernel path wins over --tuning" explained 'decode1 @[0-9]+ head: gemv \(asked for.* lanes=8 ' \
     --target tier1 --tuning measured.yaml --kernel-path over.yaml --explain head
 check "--force wins over both" explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for' \
     --target tier1 --tuning measured.yaml --kernel-path over.yaml --force head=gemv_subgroup --explain head
@@ -326,6 +327,72 @@ printf '%s\n' "rules:" "  - {op: qkv, wg: 64}" "  - {op: qkv, phase: decode, ste
 check "a kernel path sets tiles" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup \(one token.* tile wg=64 lanes=[0-9]+ rows=2 ' \
     --target tier1 --kernel-path tiles.yaml --explain qkv
 bad step "step.yaml:1: error: step: 0 is no number from 1 to 4096" "rules: [{op: qkv, step: 0, variant: gemv}]"
+# Every tile is checked after all rules: the field, its bound, the rule's place and the region are in one line.
+tile() { # NAME TEXT TARGET RULE...
+    local name=$1 text=$2 target=$3
+    shift 3
+    { echo "rules:" && printf '  - {%s}\n' "$@"; } >"$name.yaml"
+    refused "$name" 1 "$name.yaml:$(($# + 1)): $text" --target "$target" --ctx 64 --chunks 8 --kernel-path "$name.yaml"
+}
+o="phase: decode, op: o"
+tile lanes "lanes must be a power of two between 1 and 256, not 7: gemv_subgroup at L0/o on target lavapipe" lavapipe \
+    "$o, variant: gemv_subgroup, lanes: 7"
+tile lanes-rows "lanes must be a power of two between 1 and 256, not 3: gemv_subgroup at L0/o on target tier1" tier1 "$o, lanes: 3, rows: 3"
+tile lanes-plain "lanes must be a power of two between 1 and 256, not 5: gemv at L0/o on target tier1" tier1 "$o, variant: gemv, lanes: 5"
+tile lanes-tier3 "lanes must be a power of two between 1 and 128, not 5: gemv at L0/o on target tier3" tier3 "$o, lanes: 5"
+tile many-lanes "lanes must be a power of two between 1 and 256, not 300" tier1 "$o, lanes: 300"
+tile cpu-lanes "lanes is not a field of the tile of gemv_rows, whose fields are wg, rows, loops, bk" lavapipe "$o, lanes: 1000"
+tile cpu-wg "wg must be 8 (a subgroup), not 64: gemv_rows at L0/o" lavapipe "$o, wg: 64"
+tile tiled-wg "wg must be 32 (bm / tm x bn / tn), not 64: matmul_tiled at L0/" lavapipe \
+    "phase: prefill, op: matmul, variant: matmul_tiled, bm: 16, bn: 32, bk: 32, tm: 4, tn: 4"
+tile large-wg "wg must be a multiple of 32 between 32 and 256, not 4096: gemv_subgroup at L0/o" tier1 "$o, wg: 4096"
+tile other-field "bm is not a field of the tile of gemv_subgroup, whose fields are wg, lanes, rows, loops, unroll, stage" tier1 "$o, bm: 64"
+tile odd-wg "wg must be a multiple of 32 between 32 and 256, not 100" tier1 "$o, wg: 100, unroll: 99, rows: 77"
+tile much-code "rows x unroll must be at most 256 here, not 7623: gemv_subgroup at L0/o" tier1 "$o, wg: 128, unroll: 99, rows: 77"
+tile units "bm must be 16 (all tokens in whole matrices), not 3: matmul_coop_own at L0/" nvidia-hopper "phase: prefill, op: qkv, bm: 3"
+tile two-rules "wg must be a multiple of 64 between 64 and 256, not 96: gemv_subgroup at L0/o" tier1 "$o, lanes: 64" "$o, wg: 96"
+# The rule that states the field that is wrong is the one that is named, and one that later rules outdo is refused, too.
+printf '%s\n' "rules:" "  - {$o, lanes: 8}" "  - {$o, lanes: 16}" >outdone.yaml
+refused "outdone" 1 "outdone.yaml:2: lanes has no effect: outdone.yaml:3, which comes later, decides wherever it would" \
+    --target tier1 --kernel-path outdone.yaml
+# A tile of one variant is nothing for regions of others, and is right for its own.
+printf '%s\n' "kv: f32" "rules:" \
+    "  - {phase: prefill, op: matmul, variant: matmul_tiled, wg: 64, bm: 16, bn: 32, bk: 32, tm: 2, tn: 4}" >own.yaml
+own_tiles() {
+    "$TOOLS/expect" forced "$golden/llama/expected.json" . >forced &&
+        "$DOPPLERC" "$golden/llama" --target lavapipe --chunks 8 --kernel-path own.yaml --emit regions --quiet >regions &&
+        grep -q 'using matmul_tiled wg=64 bm=16 bn=32 bk=32 tm=2 tn=4' regions && ! grep 'using gemv' regions | grep -qE 'wg=64|b[mn]=[^1]' &&
+        "$DOPPLERC" "$golden/llama" --target lavapipe --chunks 8 --kernel-path own.yaml --quiet -o own.plan &&
+        "$TOOLS/agree" own.plan forced 5e-4 "$golden/llama/logits.f32"
+}
+check "a tile is for its variant only, and gives the reference's logits" own_tiles
+bad nothing-to-join "fuse: on finds nothing to join: qkv and attn are joined without it where they can be, and elsewhere not: tile-mismatch" \
+    "rules:" "  - {phase: decode, op: qkv+attn, fuse: on}"
+# Measured rules were legal elsewhere: here they are left out, with one note.
+skipped() { # NOTE LINE...
+    local note=$1
+    shift
+    printf '%s\n' "rules:" "$@" >skipped.yaml
+    "$DOPPLERC" "$golden/llama" --chunks 8 --target tier1 --tuning skipped.yaml --explain o >explained 2>lines &&
+        [ "$(grep -c note: lines)" -eq 1 ] && grep -qF "dopplerc: note: skipped.yaml:2: $note" lines &&
+        grep -qE 'decode1 @[0-9]+ L0-1/o: gemv_subgroup .* lanes=8 ' explained
+}
+check "--tuning: an illegal tile is skipped" skipped \
+    "lanes must be a power of two between 1 and 256, not 512: gemv_subgroup at L0/o on target tier1; skipped, as it was measured elsewhere" \
+    "  - {op: o, template: gemv, lanes: 512}"
+check "--tuning: so are two, and a field that the kernel lacks" skipped \
+    "lanes must be a power of two between 1 and 256, not 3: gemv_subgroup at L0/o on target tier1; skipped, with 1 more rules" \
+    "  - {op: o, template: gemv, lanes: 3}" "  - {op: qkv, template: gemv, bq: 2}"
+# Fields that were measured give way to what is asked for.
+printf 'rules: [{op: o, template: gemv, lanes: 64, wg: 256}]\n' >wide.yaml
+printf 'rules: [{op: o, template: gemv, wg: 32}]\n' >narrow.yaml
+check "--tuning: measured fields give way" explained 'L0-1/o: gemv_subgroup .* wg=32 lanes=8 ' --target tier1 --tuning wide.yaml \
+    --kernel-path narrow.yaml --explain o
+residual() {
+    "$DOPPLERC" "$golden/llama" --target tier1 --ctx 64 --chunks 8 --quiet --report >report &&
+        grep -qx '    residual+rmsnorm: done as matmul+residual and row-statistic' report
+}
+check "the report says where a residual's norm went" residual
 bad template "template: gemw is not known" "rules: [{op: qkv, template: gemw, variant: gemv}]"
 bad other-step "no region here is qkv" "rules: [{op: qkv, step: 77, wg: 64}]"
 bad pair-step "a rule for a pair A+B says fuse and nothing else but a phase" "rules: [{op: o+ffn_up, fuse: off, step: 1}]"

@@ -304,7 +304,7 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
     DOP_TRY(c->model.arch.encoder.used ? add_encoder_schedules(c, model_path, diag)
                                        : add_decoder_schedules(c, model_path, diag));
     if (whole)
-        DOP_TRY(dop_kernel_path_check(&c->path, diag));
+        DOP_TRY(dop_kernel_path_check(&c->path, &c->arena, diag));
     DOP_TRY(lay_out_weights(c, diag));
     if (!options->no_spirv && whole)
         DOP_TRY(compile_kernels(c, diag));

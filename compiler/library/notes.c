@@ -86,6 +86,12 @@ note_parts(const dop_compile_job *job, const dop_log *log)
 void
 dop_compile_job_note_stale(const dop_compile_job *job, const dop_log *log)
 {
+    const dop_kernel_path *p = &job->list[0].path;
+    if (p->n_skipped > 1)
+        dop_log_printf(log, "note: %s; skipped, with %u more rules that were measured elsewhere", p->skipped,
+                       p->n_skipped - 1);
+    else if (p->n_skipped)
+        dop_log_printf(log, "note: %s; skipped, as it was measured elsewhere", p->skipped);
     if (job->list[0].stale)
         dop_log_printf(log, "%s: note: measured %s: ignored; make it again with dopplerc --tune",
                        job->list[0].stale_file, job->list[0].stale);

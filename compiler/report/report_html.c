@@ -5,6 +5,7 @@
 #include "compiler/report/report.h"
 #include "compiler/report/report_draw.h"
 #include "compiler/report/report_parts.h"
+#include "compiler/report/report_rules.h"
 #include "compiler/report/report_weights.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/schedule/region_facts.h"
@@ -453,6 +454,7 @@ put_rows(const dop_report_schedule *s, dop_buf *out)
 static void
 put_decisions(const dop_report_schedule *s, dop_buf *out)
 {
+    const char *add, *norm;
     char a[32];
     dop_buf_puts(out, "<h3>Not fused</h3><table><tr><th class=n>pairs</th><th class=n>would save</th><th>pair</th>"
                       "<th>reason</th><th>every pass that tried</th></tr>\n");
@@ -478,6 +480,8 @@ put_decisions(const dop_report_schedule *s, dop_buf *out)
                        f->consumer);
     }
     dop_buf_puts(out, "</table></details>\n");
+    if (dop_report_residual_rules(s, &add, &norm))
+        dop_buf_printf(out, "<p>residual+rmsnorm: done as %s and %s</p>\n", add, norm);
 }
 
 static void

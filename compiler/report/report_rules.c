@@ -84,3 +84,27 @@ dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
         return "lm-head+argmax";
     return rule_of_kinds(g, e);
 }
+
+bool
+dop_report_residual_rules(const dop_report_schedule *s, const char **out_add, const char **out_norm)
+{
+    static const dop_op norms[] = {DOP_OP_row_rms, DOP_OP_rmsnorm, DOP_OP_row_istd, DOP_OP_layernorm};
+    bool apart = false;
+    *out_add = *out_norm = NULL;
+    for (size_t k = 0; k < sizeof norms / sizeof *norms && !apart; k++) {
+        const char *norm = dop_op_of(norms[k])->name;
+        for (uint32_t i = 0; i < s->n_refusals; i++)
+            apart =
+                apart || (strcmp(s->refusals[i].producer, "add") == 0 && strcmp(s->refusals[i].consumer, norm) == 0);
+        for (uint32_t i = 0; i < s->n_fusions && apart; i++) {
+            const dop_report_fusion *f = &s->fusions[i];
+            if (strcmp(f->rule, "residual+rmsnorm") == 0)
+                return false;
+            if (strcmp(f->consumer, "add") == 0 && (!*out_add || strcmp(f->rule, "matmul+residual") == 0))
+                *out_add = f->rule;
+            if (strcmp(f->producer, norm) == 0 && (!*out_norm || strcmp(f->rule, "row-statistic") == 0))
+                *out_norm = f->rule;
+        }
+    }
+    return *out_add && *out_norm;
+}

@@ -2,6 +2,7 @@
 #include "compiler/report/report_text.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_parts.h"
+#include "compiler/report/report_rules.h"
 #include "compiler/report/report_weights.h"
 #include "compiler/schedule/persistent.h"
 
@@ -42,6 +43,7 @@ static void
 put_fusions(const dop_report_schedule *s, dop_buf *out)
 {
     uint32_t dispatches = 0;
+    const char *add, *norm;
     dop_buf_puts(out, "\n  fused; saved per token\n    edges dispatches      bytes  rule               pass\n");
     for (uint32_t i = 0; i < s->n_fusions; i++) {
         const dop_report_fusion *f = &s->fusions[i];
@@ -50,6 +52,8 @@ put_fusions(const dop_report_schedule *s, dop_buf *out)
         dop_buf_printf(out, "    %5u %10u %10s  %-18s %-14s %s -> %s\n", f->count, f->dispatches,
                        dop_report_bytes(f->bytes, a, sizeof a), f->rule, f->pass, f->producer, f->consumer);
     }
+    if (dop_report_residual_rules(s, &add, &norm))
+        dop_buf_printf(out, "    residual+rmsnorm: done as %s and %s\n", add, norm);
     dop_buf_printf(out, "    %u ops became %u when norms, attention and arg-max were split; dispatches saved: %u\n",
                    s->before.dispatches, s->after.dispatches + dispatches, dispatches);
 }

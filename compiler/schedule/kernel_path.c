@@ -6,6 +6,7 @@
 #include "passes/fusion/region.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool
@@ -288,13 +289,144 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     return DOP_OK;
 }
 
-void
-dop_kernel_path_tile(const dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r, dop_tile *tile)
+/* A region whose tile is made: its variant's own choice, and which rule states each field. */
+typedef struct tiled {
+    dop_kernel_path *p;
+    const dop_graph *g;
+    const dop_region *r;
+    const dop_target *t;
+    dop_selection own, made;
+    uint32_t by[DOP_TILE_FIELDS], last; /* numbers of rules, from 1; 0: none */
+    bool hinted;                        /* some of them are hints */
+} tiled;
+
+/* The text of a refusal: the rule that the tile breaks, and for what. */
+static const char *
+fault_text(const tiled *x, const dop_path_rule *rule, const dop_tile_fault *fault)
 {
-    for (uint32_t i = 0; i < p->n_rules; i++)
-        for (int k = 0; p->rules[i].tiles && is_about(&p->rules[i], phase, g, r) && k < DOP_TILE_FIELDS; k++)
-            if (p->rules[i].tile[k])
-                dop_tile_set(tile, k, p->rules[i].tile[k]);
+    const char *text = dop_arena_printf(x->g->arena, "%s: %s: %s at %s on target %s", rule->source, fault->why,
+                                        dop_variant_of(x->own.variant)->name,
+                                        dop_label_text(dop_region_label(x->g, x->r)), x->t->name);
+    return text ? text : "out of memory";
+}
+
+static void
+skip_hint(dop_kernel_path *p, dop_path_rule *rule, const char *why)
+{
+    p->n_skipped += !rule->skipped;
+    rule->skipped = true;
+    if (!p->skipped)
+        p->skipped = why;
+}
+
+static bool
+is_legal(tiled *x, dop_selection *choice, dop_tile_fault *fault)
+{
+    if (memcmp(&choice->tile, &x->own.tile, sizeof choice->tile) != 0)
+        dop_kernel_settle(choice->variant, x->g, x->r, x->t, &choice->tile);
+    return dop_kernel_legal(choice->variant, x->g, x->r, x->t, &choice->tile, fault);
+}
+
+/* Makes the tile from what all rules state, hints among them only where asked for and legal. */
+static void
+make_tile(tiled *x, dop_phase phase, bool hints)
+{
+    const uint32_t has = dop_kernel_fields(x->own.variant);
+    memset(x->by, 0, sizeof x->by);
+    x->made = x->own;
+    x->last = 0;
+    x->hinted = false;
+    for (uint32_t i = 0; i < x->p->n_rules; i++) {
+        dop_path_rule *rule = &x->p->rules[i];
+        dop_selection next = x->made, tried;
+        dop_tile_fault fault;
+        if (!rule->fields || (rule->hint && !hints) || (rule->variant && rule->variant != x->own.variant) ||
+            !is_about(rule, phase, x->g, x->r))
+            continue;
+        if (rule->fields & ~has)
+            rule->lacks = x->own.variant;
+        for (int k = 0; k < DOP_TILE_FIELDS; k++)
+            if (rule->fields & has & 1u << k)
+                dop_tile_set(&next.tile, k, rule->tile[k]);
+        tried = next;
+        if (rule->hint && !is_legal(x, &tried, &fault)) {
+            skip_hint(x->p, rule, fault_text(x, rule, &fault));
+            continue;
+        }
+        rule->had |= rule->fields & has;
+        x->made = next;
+        x->hinted = x->hinted || rule->hint;
+        for (int k = 0; k < DOP_TILE_FIELDS; k++)
+            if (rule->fields & has & 1u << k) {
+                if (x->by[k])
+                    x->p->rules[x->by[k] - 1].outdone = i + 1;
+                x->by[k] = x->last = i + 1;
+            }
+    }
+}
+
+dop_status
+dop_kernel_path_tile(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r, const dop_target *t,
+                     dop_diag *diag, dop_selection *choice)
+{
+    tiled x = {.p = p, .g = g, .r = r, .t = t, .own = *choice};
+    dop_tile_fault fault;
+    make_tile(&x, phase, true);
+    if (!x.last)
+        return DOP_OK;
+    bool legal = is_legal(&x, &x.made, &fault);
+    if (!legal && x.hinted) { /* what was measured with other fields does not go with those that are asked for */
+        make_tile(&x, phase, false);
+        legal = is_legal(&x, &x.made, &fault);
+    }
+    if (!legal) {
+        const uint32_t by = fault.field < DOP_TILE_FIELDS ? x.by[fault.field] : 0;
+        return DOP_FAIL(diag, DOP_E_INPUT, "%s", fault_text(&x, &p->rules[(by ? by : x.last) - 1], &fault));
+    }
+    for (int k = 0; k < DOP_TILE_FIELDS; k++)
+        if (x.by[k])
+            p->rules[x.by[k] - 1].kept |= 1u << k;
+    *choice = x.made;
+    if (x.last && memcmp(&x.made.tile, &x.own.tile, sizeof x.made.tile) != 0)
+        choice->source = p->rules[x.last - 1].source;
+    return DOP_OK;
+}
+
+/* Names of fields, as "wg, lanes". */
+static void
+list_fields(uint32_t fields, dop_buf *out)
+{
+    for (int k = 0; k < DOP_TILE_FIELDS; k++)
+        if (fields & 1u << k)
+            dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_tile_name(k));
+}
+
+/* Fails for fields of the rule that no region's variant has, and for fields that later rules state wherever this one does.  Of a hint
+ * that is a note. */
+static dop_status
+check_fields(dop_kernel_path *p, dop_path_rule *r, dop_arena *arena, dop_diag *diag)
+{
+    const uint32_t unknown = r->lacks ? r->fields & ~r->had : 0, outdone = r->hint ? 0 : r->had & ~r->kept;
+    const char *why = NULL;
+    dop_buf names = {0}, known = {0};
+    list_fields(unknown ? unknown : outdone, &names);
+    if (unknown) {
+        list_fields(dop_kernel_fields(r->lacks), &known);
+        why = dop_arena_printf(arena, "%s: %s %s of the tile of %s, whose fields are %s", r->source,
+                               dop_buf_text(&names), unknown & (unknown - 1) ? "are not fields" : "is not a field",
+                               dop_variant_of(r->lacks)->name, dop_buf_text(&known));
+    } else if (outdone && r->outdone) {
+        why = dop_arena_printf(arena, "%s: %s has no effect: %s, which comes later, decides wherever it would",
+                               r->source, dop_buf_text(&names), p->rules[r->outdone - 1].source);
+    }
+    dop_buf_finish(&names);
+    dop_buf_finish(&known);
+    if (!why || r->skipped)
+        return DOP_OK;
+    if (!r->hint)
+        return DOP_FAIL(diag, DOP_E_INPUT, "%s", why);
+    skip_hint(p, r, why);
+    return DOP_OK;
 }
 
 static dop_status
@@ -322,7 +454,34 @@ bool
 dop_kernel_path_to_judge(const dop_kernel_path *p, uint32_t i, dop_phase phase)
 {
     const dop_path_rule *r = &p->rules[i];
-    return (r->unfused || (r->fused && !r->reader)) && !r->changed && in_phase(r, phase);
+    return (r->unfused || r->fused) && !r->changed && in_phase(r, phase);
+}
+
+/* For a rule that joins A+B, where these are names of dispatches: adds the edges between two regions of these names, and keeps the most
+ * telling reason why passes did not join them. */
+static void
+look_between(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log *log)
+{
+    dop_region_id *of = calloc(g->n_nodes, sizeof *of);
+    uint32_t edges = 0;
+    for (dop_region_id r = 1; of && r < g->n_regions; r++)
+        for (uint32_t i = 0; !g->regions[r].dead && i < g->regions[r].n_nodes; i++)
+            of[g->regions[r].nodes[i]] = r;
+#define NAMED(node, name) (of[node] && dop_label_is(dop_region_label(g, &g->regions[of[node]]), name))
+    for (dop_node_id id = 1; of && id < g->n_nodes; id++)
+        for (uint32_t k = 0; k < dop_node_at(g, id)->n_srcs && NAMED(id, rule->reader); k++) {
+            const dop_node_id base = dop_node_base(g, dop_node_at(g, id)->src[k], NULL);
+            edges += of[base] != of[id] && NAMED(base, rule->op);
+        }
+    for (uint32_t i = 0; edges && i < log->n; i++) {
+        const dop_fusion_event *e = &log->items[i];
+        if (NAMED(e->producer, rule->op) && NAMED(e->consumer, rule->reader) &&
+            dop_reason_weight(e->reason) > dop_reason_weight(rule->apart))
+            rule->apart = e->reason;
+    }
+#undef NAMED
+    rule->edges += edges;
+    free(of);
 }
 
 void
@@ -353,6 +512,8 @@ dop_path_rule_look(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log
         if ((pair || turned) && dop_reason_weight(e->reason) > dop_reason_weight(rule->apart))
             rule->apart = e->reason;
     }
+    if (rule->fused)
+        look_between(rule, g, log);
 }
 
 /* The error for a rule with `fuse` that has no effect: names what the rule tried and the reason. */
@@ -363,6 +524,11 @@ joins_nothing(const dop_path_rule *r, dop_diag *diag)
     const char *says = r->forced ? "" : r->fused ? ": fuse: on" : ": fuse: off";
     const char *reason = r->apart ? dop_reason_code(r->apart) : "no pass that could join them runs here",
                *text = r->apart ? dop_reason_text(r->apart) : "", *comma = r->apart ? ", " : "";
+    if (r->reader && r->fused && r->joined)
+        return DOP_FAIL(diag, code,
+                        "%s%s finds nothing to join: %s and %s are joined without it where they can be, and elsewhere "
+                        "not: %s%s%s; dopplerc --explain %s+%s says more",
+                        r->source, says, r->op, r->reader, reason, comma, text, r->op, r->reader);
     if (r->reader && r->fused)
         return DOP_FAIL(diag, code, "%s%s cannot join %s and %s: %s%s%s; dopplerc --explain %s+%s says more", r->source,
                         says, r->op, r->reader, reason, comma, text, r->op, r->reader);
@@ -379,10 +545,13 @@ joins_nothing(const dop_path_rule *r, dop_diag *diag)
 }
 
 dop_status
-dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
+dop_kernel_path_check(dop_kernel_path *p, dop_arena *arena, dop_diag *diag)
 {
     for (uint32_t i = 0; i < p->n_rules; i++) {
         const dop_path_rule *r = &p->rules[i];
+        const dop_status st = check_fields(p, &p->rules[i], arena, diag);
+        if (st != DOP_OK)
+            return st;
         if (r->hint)
             continue;
         if (r->expand != DOP_TYPE_none && !r->expanded)
@@ -393,7 +562,7 @@ dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
                 r->source, r->op ? r->op : "here");
         if (!r->met && !r->expanded)
             return about_nothing(r, diag);
-        if ((r->fused || r->unfused) && !r->changed && !(r->reader && r->fused && r->joined))
+        if ((r->fused || r->unfused) && !r->changed && !(r->reader && r->fused && r->joined && r->joined >= r->edges))
             return r->reader && !r->edges && !r->joined && !r->apart ? about_nothing(r, diag) : joins_nothing(r, diag);
         if (r->expands && r->expand == DOP_TYPE_none && !r->undone)
             return DOP_FAIL(diag, DOP_E_INPUT,

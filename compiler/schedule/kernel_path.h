@@ -25,7 +25,8 @@
  *       template: gemv                 a template, in addition to op; absent: any
  *       step: 16                       rows of the schedule's steps; absent: any
  *       variant: gemv_subgroup         a row of kernels.def
- *       wg: 256                        and other fields of a tile (ir/tile.def), instead of what the variant would choose
+ *       wg: 256                        and other fields of a tile (ir/tile.def), instead of what the variant would choose;
+ *                                      with `variant`, for regions that get that one only
  *       fuse: off                      leave these regions apart from all others; with op: A+B only what is named B from the A
  *                                      that it reads; on, with op: A+B: join these two where it can be done, also where the
  *                                      compiler would not because it expects the step to take longer
@@ -35,9 +36,9 @@
  *
  * Or the manifest.json of an RDRR directory: its storage types, and those of its kernels that have a counterpart here.
  * Except in a file with `measured` and in one for --tuning, a rule that cannot be followed anywhere is an error that says what
- * is possible there and what is missing.  So is one that changes nothing: fuse: off for what is not joined without it either,
- * fuse: on for a pair that ends in two dispatches (or for one op that nothing kept apart), and one that later rules of its file
- * outvote wherever it applies. */
+ * is possible there and what is missing, and so is a tile that its kernel cannot have.  So is one that changes nothing: fuse: off
+ * for what is not joined without it either, fuse: on for a pair that ends in two dispatches (or for one op that nothing kept
+ * apart), and one that later rules of its file outvote wherever it applies. */
 #ifndef DOPPLER_COMPILER_SCHEDULE_KERNEL_PATH_H
 #define DOPPLER_COMPILER_SCHEDULE_KERNEL_PATH_H
 
@@ -61,8 +62,8 @@ typedef struct dop_path_rule {
     dop_template tpl;               /* the template that regions must have; none: any */
     uint32_t step;                  /* rows of the schedule's steps; 0: any */
     dop_variant_id variant;         /* the variant that regions get; none: not stated */
-    uint32_t tile[DOP_TILE_FIELDS]; /* fields of the tile that regions get; 0: not stated */
-    bool tiles;                     /* the rule states some field of `tile` */
+    uint32_t tile[DOP_TILE_FIELDS]; /* fields of the tile that regions get */
+    uint32_t fields;                /* those that the rule states, as bits by number */
     bool unfused, fused;            /* `fuse: off` and `fuse: on`; at most one of the two */
     bool expands;                   /* the rule says whether weights are expanded before they are multiplied */
     dop_type expand;                /* f16 or f32: the type that weights are expanded to; none: they are not */
@@ -75,7 +76,11 @@ typedef struct dop_path_rule {
     uint32_t won;                   /* regions of `used` for which no later rule chose another variant */
     uint32_t by;                    /* number of a later rule that chose another variant instead, from 1; 0: none */
     uint32_t undone;                /* matmuls whose weights this rule does not expand although an earlier rule does */
-    bool changed;                   /* for a rule with `fuse`: regions would be others without the rule */
+    uint32_t had, kept;     /* those of `fields` that some region's variant has; those that no later rule states */
+    dop_variant_id lacks;   /* a variant without some of `fields`, of a region that the rule is about */
+    uint32_t outdone;       /* number of a later rule that states a field instead, from 1; 0: none */
+    bool skipped;           /* a hint that is illegal for some region */
+    bool changed;           /* for a rule with `fuse`: regions would be others without the rule */
     uint32_t edges, joined; /* for a pair A+B: places where B reads what A makes; those where both are in one region */
     dop_reason apart;       /* for a pair A+B: the most telling reason why the two are not joined */
     const char *why_not;    /* why the variant does not fit the last region that the rule applied to; NULL: it fits */
@@ -95,6 +100,8 @@ typedef struct dop_kernel_path {
     bool unfused;
     dop_measured measured; /* what the rules were measured with; device NULL: the file does not say */
     uint32_t n_layers;     /* layers of the model */
+    uint32_t n_skipped;    /* hints that are illegal for some region, which is left as it is without them */
+    const char *skipped;   /* the first of them: where it is, the rule that it breaks, and for what; NULL: none */
     uint32_t muted;        /* number of a rule that is left out for now, from 1; 0: none */
     uint32_t n_rules, cap_rules;
     dop_path_rule *rules; /* in the arena */
@@ -154,11 +161,12 @@ bool dop_path_rule_joins(const dop_path_rule *rule, dop_phase phase);
 /* The variant that rules ask for at a region (NULL: none).  Errors: the target lacks what the variant needs. */
 dop_status dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
                                   const dop_target *t, dop_diag *diag, const char **out_variant);
-/* Sets the fields of the region's tile that rules state. */
-void dop_kernel_path_tile(const dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
-                          dop_tile *tile);
-/* After all schedules: fails for a rule that applied to no region, or whose variant or expansion was used nowhere, and for one
- * that changed nothing: a pair that is kept apart but would not be joined, or is to be joined and is not. */
-dop_status dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag);
+/* Sets the fields of the region's tile that rules state, as far as its variant has them.  Hints that are illegal are left out.  Errors:
+ * the tile that all other rules make together is illegal. */
+dop_status dop_kernel_path_tile(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
+                                const dop_target *t, dop_diag *diag, dop_selection *choice);
+/* After all schedules: fails for a rule that applied to no region, or whose variant, fields or expansion were used nowhere, and for
+ * one that changed nothing: a pair that is kept apart but would not be joined, or is to be joined and is not. */
+dop_status dop_kernel_path_check(dop_kernel_path *p, dop_arena *arena, dop_diag *diag);
 
 #endif

@@ -206,14 +206,14 @@ read_layers(reader *r, const yaml_node_t *v, dop_path_rule *rule)
 }
 
 static dop_status
-read_small(reader *r, const char *key, const yaml_node_t *v, uint32_t *out)
+read_number(reader *r, const char *key, const yaml_node_t *v, unsigned long least, uint32_t *out)
 {
     const char *s = "";
     char *end = NULL;
     dop_status st = read_text(r, key, v, &s);
     const unsigned long x = strtoul(s, &end, 10);
-    if (st == DOP_OK && (*s < '0' || *s > '9' || *end || x < 1 || x > 4096))
-        st = FAIL_NODE(r, v, "%s: %.40s is no number from 1 to 4096", key, s);
+    if (st == DOP_OK && (*s < '0' || *s > '9' || *end || x < least || x > 4096))
+        st = FAIL_NODE(r, v, "%s: %.40s is no number from %lu to 4096", key, s, least);
     *out = (uint32_t)x;
     return st;
 }
@@ -262,11 +262,11 @@ read_rule_field(reader *r, const char *key, const yaml_node_t *v, dop_path_rule 
         return st == DOP_OK && rule->tpl == DOP_TPL_COUNT ? FAIL_NODE(r, v, "template: %.40s is not known", s) : st;
     }
     if (strcmp(key, "step") == 0)
-        return read_small(r, key, v, &rule->step);
+        return read_number(r, key, v, 1, &rule->step);
     for (int i = 0; i < DOP_TILE_FIELDS; i++)
         if (dop_tile_tuned(i) && strcmp(key, dop_tile_name(i)) == 0) {
-            rule->tiles = true;
-            return read_small(r, key, v, &rule->tile[i]);
+            rule->fields |= 1u << i;
+            return read_number(r, key, v, i != DOP_TILE_NO_loops && i != DOP_TILE_NO_stage, &rule->tile[i]);
         }
     return FAIL_NODE(
         r, v,
@@ -292,13 +292,13 @@ read_rule(reader *r, const yaml_node_t *map)
         if (st != DOP_OK)
             return st;
     }
-    if (rule.variant == DOP_VARIANT_none && !rule.fused && !rule.unfused && !rule.expands && !rule.tiles)
+    if (rule.variant == DOP_VARIANT_none && !rule.fused && !rule.unfused && !rule.expands && !rule.fields)
         return FAIL_NODE(r, map, "a rule says variant, fuse, weights or fields of a tile");
     if (rule.expands && rule.decode)
         return FAIL_NODE(r, map, "a rule that says weights says phase: prefill too: one token reads each weight once");
     if (rule.op && strchr(rule.op, '+')) {
         if ((!rule.unfused && !rule.fused) || rule.variant != DOP_VARIANT_none || rule.expands || rule.n_layers ||
-            rule.tiles || rule.tpl || rule.step)
+            rule.fields || rule.tpl || rule.step)
             return FAIL_NODE(r, map, "a rule for a pair A+B says fuse and nothing else but a phase; layers as L0-3/A");
         dop_status st = take_pair(&rule, rule.op, r->arena, r->diag);
         if (st != DOP_OK)

@@ -160,9 +160,10 @@ select_kernel(void *user, const dop_graph *g, dop_region_id id, const char **out
     dop_status st = dop_kernel_path_choose(x->path, x->phase, g, r, c->target, diag, &variant);
     if (st == DOP_OK)
         st = dop_kernel_select(g, r, c->target, variant, diag, choice);
+    if (st == DOP_OK)
+        st = dop_kernel_path_tile(x->path, x->phase, g, r, c->target, diag, choice);
     if (st != DOP_OK)
         return st;
-    dop_kernel_path_tile(x->path, x->phase, g, r, &choice->tile);
     *out_variant = dop_variant_of(choice->variant)->name;
     *out_tile = choice->tile;
     return DOP_OK;
@@ -237,7 +238,7 @@ judge_rule(dop_compilation *c, dop_schedule *s, const dop_graph *built, uint32_t
     DOP_TRY(run_passes(c, s, &in, &cx, &passes, &g));
     c->path.muted = 0;
     r->changed = dop_graph_hash_unbound(&g) != dop_graph_hash_unbound(&s->g);
-    if (!r->changed && r->reader)
+    if (!r->changed && r->reader && r->unfused)
         dop_path_rule_look(r, &g, &log);
 error:
     dop_fusion_log_finish(&log);

@@ -4,6 +4,7 @@
 #include "kernels/attention/attend.h"
 #include "kernels/gen/gen_cache.h"
 #include "kernels/gen/gen_tail.h"
+#include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
 #include "kernels/gen/trips.h"
 
@@ -487,8 +488,39 @@ fits_alone(const dop_site *s)
     return no.why ? no : fits(s);
 }
 
-#define ATTENTION .tile = dop_attn_tile, .shared = shared_bytes, .emit = emit, .trips = trips
+static void
+settle(const dop_site *s, dop_tile *tile)
+{
+    const attn a = dop_attn_at(s);
+    if (tile->bq) /* else it is illegal */
+        divide_heads(&a, s->t, tile);
+}
 
-const dop_descriptor dop_descriptor_attention = {ATTENTION, .fits = fits_alone, .stage = DOP_VARIANT_attention_decode};
-const dop_descriptor dop_descriptor_attention_subgroup = {ATTENTION, .fits = fits,
-                                                          .stage = DOP_VARIANT_attention_decode};
+/* Four values of a head for each invocation.  ds lanes, which sum by shuffles, share a key; rows of several sequences, or that see chosen
+ * positions, are alone in a workgroup. */
+static void
+legal(dop_check *c)
+{
+    const attn a = dop_attn_at(c->s);
+    const dop_tile *t = c->tile;
+    const bool alone = dop_attn_mixes(c->s) || dop_attention_chosen(c->s->g, a.id);
+    const uint32_t ds = t->ds ? t->ds : 1, step = step_of(c->s->g, &a);
+    dop_check_range(c, DOP_TILE_NO_wg, a.value_dim / 4, c->s->t->max_workgroup);
+    if (!dop_check_range(c, DOP_TILE_NO_bq, 1, alone ? 1 : c->s->g->max_t) ||
+        (t->ds > 1 && !dop_check_power(c, DOP_TILE_NO_ds, 1, t->subgroup ? c->s->t->subgroup : 1)))
+        return;
+    dop_check_when(c, ds == 1 || a.dim % (ds * step) == 0, DOP_TILE_NO_ds,
+                   "ds must divide the values of a head, in whole loads");
+    dop_check_divides(c, DOP_TILE_NO_group_wgs, a.group, "query heads of a KV head");
+    dop_check_most(c, DOP_TILE_NO_bq, (uint64_t)heads_of(&a, t) * t->bq, DOP_MOST_SUMS / 4, "heads x bq");
+    if (c->s->r->info->attn.merged && !c->s->routes)
+        dop_check_most(c, DOP_TILE_NO_group_wgs, a.heads / heads_of(&a, t), DOP_COUNTS_MOST, "workgroups of heads");
+}
+
+#define ATTENTION \
+    .tile = dop_attn_tile, .shared = shared_bytes, .emit = emit, .trips = trips, .settle = settle, .legal = legal
+
+const dop_descriptor dop_descriptor_attention = {ATTENTION, .fits = fits_alone, .stage = DOP_VARIANT_attention_decode,
+                                                 .fields = DOP_FIELD(bq)};
+const dop_descriptor dop_descriptor_attention_subgroup = {
+    ATTENTION, .fits = fits, .stage = DOP_VARIANT_attention_decode, .fields = DOP_FIELD(bq) | DOP_FIELD(ds)};

@@ -10,6 +10,7 @@
 #include "kernels/attention/gen_attend.h"
 #include "kernels/attention/gen_attention.h"
 #include "kernels/gen/gen_cache.h"
+#include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 
 #include <math.h>
@@ -444,12 +445,6 @@ emit(dop_gen *gen)
     units u = {.x = {.a = dop_attn_at(&gen->site)}};
     dop_attn *a = &u.x.a;
     const layout l = u.l = layout_of(e->g, a, tile, e->target);
-    if (l.row_groups * l.position_groups * l.value_groups != l.subgroups || l.positions % (l.n * l.position_groups) ||
-        l.heads * tile->bq > l.rows)
-        return DOP_FAIL(e->diag, DOP_E_INPUT,
-                        "attention_coop: %u invocations do not make %u groups of positions, %u positions at a time, %u "
-                        "tokens with %u heads each in %u rows",
-                        tile->wg, l.position_groups, l.positions, tile->bq, l.heads, l.rows);
     a->rows = l.heads * tile->bq;
     gen->halves = true;
     gen->votes = true;
@@ -586,7 +581,28 @@ choose_tile(const dop_site *s, dop_tile *tile)
     }
 }
 
+/* Groups of subgroups for rows of queries, positions and values, with whole matrices each. */
+static void
+legal(dop_check *c)
+{
+    const dop_attn a = dop_attn_at(c->s);
+    const dop_tile *t = c->tile;
+    const uint32_t n = dop_matrix_n(c->s->t->matrix), positions = t->positions ? t->positions : 64,
+                   values = t->group_wgs ? t->group_wgs : 1, groups = (t->ds ? t->ds : 1) * values;
+    if (!dop_check_range(c, DOP_TILE_NO_ds, 1, t->wg / c->s->t->subgroup / values) ||
+        !dop_check_multiple(c, DOP_TILE_NO_wg, groups * c->s->t->subgroup, groups * c->s->t->subgroup,
+                            c->s->t->max_workgroup))
+        return;
+    const layout l = layout_of(c->s->g, &a, t, c->s->t);
+    dop_check_when(c, l.value_dim % (values * n) == 0, DOP_TILE_NO_group_wgs, "values cannot be divided into groups");
+    dop_check_when(c, positions % (n * l.position_groups) == 0, DOP_TILE_NO_ds,
+                   "ds must divide the positions that are processed at a time, in whole matrices");
+    dop_check_range(c, DOP_TILE_NO_bq, 1, l.rows / l.heads);
+}
+
 const dop_descriptor dop_descriptor_attention_coop = {
+    .fields = DOP_FIELD(bq) | DOP_FIELD(ds),
+    .legal = legal,
     .fits = fits,
     .avoid = avoid,
     .tile = choose_tile,

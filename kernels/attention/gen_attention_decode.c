@@ -13,6 +13,8 @@
 #include "kernels/attention/gen_attention.h"
 #include "kernels/gen/gen_cache.h"
 #include "kernels/gen/gen_tail.h"
+#include "kernels/gen/legal.h"
+#include "kernels/gen/products.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 
@@ -638,14 +640,41 @@ walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *t
     tile->positions = tile->wg / lanes_of(a, s->t) * rows;
 }
 
+/* What follows from the size of the workgroup; where that is none that `legal` allows, nothing. */
+static void
+settle(const dop_site *s, dop_tile *tile)
+{
+    dop_attn a = dop_attn_at(s);
+    *tile = (dop_tile){.wg = tile->wg, .bq = 1, .subgroup = tile->subgroup};
+    if (refuses(s, tile->wg, false).why)
+        return;
+    tile->group_wgs = takes_one_head(s, &a) ? a.group : least_group_wgs(s, &a, tile->wg);
+    walk_apart(s, &a, s->t->schedule.decode_registers, tile);
+}
+
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
-    dop_attn a = dop_attn_at(s);
     tile->wg = s->t->schedule.decode_wg;
-    tile->bq = 1;
-    tile->group_wgs = takes_one_head(s, &a) ? a.group : least_group_wgs(s, &a, tile->wg);
-    walk_apart(s, &a, s->t->schedule.decode_registers, tile);
+    settle(s, tile);
+}
+
+/* Each set of lanes has equally many rows of the cache at a time. */
+static void
+legal(dop_check *c)
+{
+    const dop_attn a = dop_attn_at(c->s);
+    const dop_tile *t = c->tile;
+    const uint32_t lanes = lanes_of(&a, c->s->t);
+    const uint32_t most = dop_pow2_floor(c->s->t->max_workgroup);
+    dop_check_power(c, DOP_TILE_NO_wg, c->s->t->subgroup, most < 64 * lanes ? most : 64 * lanes);
+    const dop_refusal no = refuses(c->s, t->wg, c->s->routes != NULL);
+    if (!dop_check_when(c, !no.why, DOP_TILE_NO_wg, no.why ? no.why : "") ||
+        !dop_check_divides(c, DOP_TILE_NO_group_wgs, a.group, "query heads of a KV head"))
+        return;
+    const uint64_t places = (uint64_t)positions_of(&a, t, c->s->t) * lanes;
+    dop_check_when(c, places >= t->wg && places % t->wg == 0, DOP_TILE_NO_wg,
+                   "wg must divide the lanes of the positions that are walked over at a time");
 }
 
 /* Where KV heads are few, a head group is divided among workgroups as long as there are about enough of them for all
@@ -702,6 +731,8 @@ as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
 }
 
 const dop_descriptor dop_descriptor_attention_decode = {
+    .settle = settle,
+    .legal = legal,
     .fits = fits,
     .avoid = avoid,
     .tile = choose_tile,

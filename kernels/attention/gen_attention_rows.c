@@ -5,6 +5,7 @@
 #include "kernels/attention/gen_attention.h"
 #include "kernels/gen/gen_cache.h"
 #include "kernels/gen/gen_tail.h"
+#include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 
@@ -284,7 +285,18 @@ choose_tile(const dop_site *s, dop_tile *tile)
         tile->positions *= 2;
 }
 
+/* The workgroup is a subgroup, each lane of which sums up for one position. */
+static void
+legal(dop_check *c)
+{
+    const uint32_t sg = c->s->t->subgroup;
+    if (dop_check_equal(c, DOP_TILE_NO_wg, sg, "a subgroup") &&
+        dop_check_multiple(c, DOP_TILE_NO_positions, sg, sg, DOP_ROWS_TILE))
+        dop_check_divides(c, DOP_TILE_NO_positions, DOP_ROWS_TILE, "positions of a tile");
+}
+
 const dop_descriptor dop_descriptor_attention_rows = {
+    .legal = legal,
     .fits = fits,
     .avoid = avoid,
     .tile = choose_tile,

@@ -106,6 +106,7 @@ trips_scores(const dop_site *s, const dop_tile *tile)
 }
 
 const dop_descriptor dop_descriptor_index_scores = {
+    .any_wg = true,
     .fits = fits_scores,
     .tile = tile_scores,
     .shared = scores_bytes,
@@ -155,6 +156,7 @@ trips_positions(const dop_site *s, const dop_tile *tile)
 }
 
 const dop_descriptor dop_descriptor_top_positions = {
+    .any_wg = true,
     .tile = tile_positions,
     .shared = positions_bytes,
     .emit = emit_positions,

@@ -193,6 +193,19 @@ typedef struct dop_blocks {
 } dop_blocks;
 
 enum { DOP_ROWS_TILE = 64 }; /* positions of attention_rows between two rescalings */
+
+/* --- legality of tiles: legal.c ---------------------------------------------------------------------------------------- */
+
+/* Bounds of what one invocation holds and of what is unrolled, whatever the device: a compiler then takes seconds, not minutes. */
+enum {
+    DOP_MOST_UNROLLED = 2048,  /* products of single values in unrolled loops, for each part */
+    DOP_MOST_SUMS = 512,       /* sums that an invocation holds in registers */
+    DOP_MOST_STATE = 4096,     /* values of a recurrence's state that an invocation holds */
+    DOP_MOST_SIDE = 1024,      /* rows, columns or depth of a tile in shared memory */
+    DOP_MOST_FRAGMENTS = 1024, /* products of matrices that a subgroup unrolls */
+    DOP_MOST_PIECES = 64,      /* pieces of 8 values that an invocation has on their way from memory */
+    DOP_MOST_GROUPS = 65535    /* workgroups in a dimension: what every device can have */
+};
 /* Does the kernel look levels of quantized weights up in a table of DOP_LEVEL_BYTES, which the prologue puts into shared memory? */
 enum { DOP_LEVEL_BYTES = 1024 };
 

@@ -2,12 +2,11 @@
  * nothing from the graph, so that equal kernels of different layers have equal texts and are compiled once. */
 #include "kernels/gen/generate.h"
 #include "ir/graph/dims.h"
-#include "ir/graph/ops.h"
 #include "ir/region/graph_regions.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/int8.h"
+#include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
-#include "kernels/gen/trips.h"
 
 #include "kernels/emit/weight_types.h"
 
@@ -304,28 +303,42 @@ matrix_form(const dop_descriptor *d, uint32_t has)
     return has & d->matrix_form ? d->matrix_form : has & DOP_CAP_coop;
 }
 
-/* Refuses a kernel that the target cannot run. */
+/* The refusal of a tile: who chose it, the rule that it breaks, and where. */
 static dop_status
-check_needs(dop_gen *gen, const dop_descriptor *d, bool stage)
+refuse_tile(const dop_gen *gen, const char *why)
 {
     const dop_emit *e = &gen->e;
-    const dop_target *target = e->target;
-    const dop_tile *tile = &gen->choice->tile;
-    const char *tpl = dop_template_name(e->r->tpl), *at = dop_node_at(e->g, e->r->outs[0])->name;
-    const uint32_t shared = dop_gen_shared(gen);
-    if (e->caps & ~target->caps)
+    const char *source = gen->choice->source;
+    return DOP_FAIL(e->diag, DOP_E_INPUT, "%s%s%s: %s at %%%s on target %s", source ? source : "", source ? ": " : "",
+                    why, dop_variant_of(gen->choice->variant)->name, dop_node_at(e->g, e->r->outs[0])->name,
+                    e->target->name);
+}
+
+/* Checks the tile before anything is generated from it. */
+static dop_status
+check_tile(const dop_gen *gen)
+{
+    dop_tile_fault fault;
+    return dop_tile_legal(&gen->site, gen->descriptor, &gen->choice->tile, &fault) ? DOP_OK
+                                                                                   : refuse_tile(gen, fault.why);
+}
+
+/* Refuses a kernel that the target cannot run.  A variant's own choice of a tile may have more workgroups than every device can have:
+ * the runtime compares them with what the device has. */
+static dop_status
+check_needs(const dop_gen *gen)
+{
+    const dop_emit *e = &gen->e;
+    const uint32_t *grid = gen->grid, most = grid[0] > grid[1] ? grid[0] : grid[1];
+    char why[96];
+    if (e->caps & ~e->target->caps)
         return DOP_FAIL(e->diag, DOP_E_INPUT,
                         "target %s has no 16-bit storage, which f16 values here need: use `kv` f32 and `act` f32",
-                        target->name);
-    if (shared > target->shared_bytes) /* a stage, or a tile that somebody measured elsewhere */
-        return DOP_FAIL(e->diag, DOP_E_INPUT, "the %s kernel at %s needs %u bytes of shared memory, target %s has %u",
-                        tpl, at, shared, target->name, target->shared_bytes);
-    if (!stage && dop_trips_too_many(&(dop_site){e->g, e->r, target, NULL}, d, tile))
-        return DOP_FAIL(
-            e->diag, DOP_E_INPUT,
-            "the loops of the %s kernel at %s may have more turns than the %u that target %s ends them after", tpl, at,
-            target->loop_trips, target->name);
-    return DOP_OK;
+                        e->target->name);
+    if (!gen->choice->source || most <= DOP_MOST_GROUPS)
+        return DOP_OK;
+    snprintf(why, sizeof why, "the tile makes %u workgroups, which must be at most %u", most, DOP_MOST_GROUPS);
+    return refuse_tile(gen, why);
 }
 
 /* The whole text of the kernel, around the main function that its descriptor has emitted. */
@@ -374,9 +387,11 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         gen.e.caps |= target->caps & DOP_CAP_int64;
     if (dop_target_views(target) && variant->descriptor->texels && matrices_fit(g, r, target->max_alloc))
         gen.e.caps |= DOP_CAP_texels;
-    dop_status st = variant->descriptor->emit(&gen);
+    dop_status st = check_tile(&gen);
     if (st == DOP_OK)
-        st = check_needs(&gen, variant->descriptor, stage);
+        st = variant->descriptor->emit(&gen);
+    if (st == DOP_OK)
+        st = check_needs(&gen);
     if (st == DOP_OK)
         st = put_source(&gen, sync, &text);
     if (st != DOP_OK)

@@ -1,4 +1,5 @@
 /* Tiles of products on matrix units (gen_matmul_coop.c), and how workgroups share those that would leave multiprocessors idle. */
+#include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
 #include "kernels/product/gen_coop.h"
 #include "kernels/row/gen_group.h"
@@ -312,6 +313,96 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
     tile->joined = d.joined;
     tile->shares = d.shares;
     tile->undivided = d.undivided;
+}
+
+/* Tiles that were chosen by their shape are divided among workgroups, and weights register-direct, for that shape only. */
+void
+dop_coop_settle(const dop_site *s, dop_tile *tile)
+{
+    (void)s;
+    *tile = (dop_tile){.wg = tile->wg,
+                       .bm = tile->bm,
+                       .bn = tile->bn,
+                       .bk = tile->bk,
+                       .tm = tile->tm,
+                       .tn = tile->tn,
+                       .joined = tile->joined,
+                       .subgroup = tile->subgroup};
+}
+
+bool
+dop_coop_legal_tile(dop_check *c, uint32_t teams, uint32_t ahead, bool all_units)
+{
+    const dop_tile *t = c->tile;
+    const dop_target *target = c->s->t;
+    const uint32_t m = dop_matrix_m(target->matrix), n = dop_matrix_n(target->matrix), k = dop_matrix_k(target->matrix),
+                   mats = c->s->r->info->product.most_mats, sg = target->subgroup;
+    bool units = false;
+    for (uint32_t i = 0; i < c->s->r->info->product.n_mats; i++) {
+        const dop_type type = dop_product_type(c->s->g, c->s->r->info->product.mats[i]);
+        units =
+            units || (dop_type_of(type)->kind == DOP_KIND_QUANT && (all_units || units_of(target, type).type == type));
+    }
+    uint32_t deep = k * teams;
+    while (units && deep % 32) /* weights in units of 32 are loaded whole */
+        deep *= 2;
+    if (!dop_check_multiple(c, DOP_TILE_NO_tm, m, m, DOP_MOST_SIDE) ||
+        !dop_check_multiple(c, DOP_TILE_NO_tn, n, n, DOP_MOST_SIDE) ||
+        !dop_check_multiple(c, DOP_TILE_NO_bm, t->tm, t->tm, DOP_MOST_SIDE) ||
+        !dop_check_multiple(c, DOP_TILE_NO_bn, t->tn, t->tn, DOP_MOST_SIDE) ||
+        !dop_check_multiple(c, DOP_TILE_NO_bk, deep, deep, DOP_MOST_SIDE))
+        return false;
+    const uint64_t sums = (uint64_t)mats * t->tm * t->tn / sg,
+                   steps = (uint64_t)mats * (t->tm / m) * (t->tn / n) * (t->bk / k / teams),
+                   pieces = ahead * (dop_div_up_u32(t->bm * t->bk / 8, t->wg) +
+                                     dop_div_up_u32(mats * t->bn * t->bk / 8, t->wg));
+    dop_check_most(c, DOP_TILE_NO_tm, sums, DOP_MOST_SUMS, "tm x tn (sums of an invocation)");
+    dop_check_most(c, DOP_TILE_NO_bk, steps, DOP_MOST_FRAGMENTS, "tm x tn x bk (products of fragments)");
+    return dop_check_most(c, DOP_TILE_NO_bk, pieces, DOP_MOST_PIECES,
+                          "(bm + bn) x bk (pieces that an invocation loads)");
+}
+
+/* Shares of a tile's depth are counted, and register-direct weights are loaded without tests of bounds, a turn of 128 values at a
+ * time, by subgroups of 32. */
+static void
+legal_division(dop_check *c)
+{
+    const dop_tile *t = c->tile;
+    const dop_product_facts *a = &c->s->r->info->product;
+    const uint32_t columns = columns_of(c->s, t->bn, t->joined), across = dop_div_up_u32(c->s->g->max_t, t->bm),
+                   moved = t->bm * t->bk / 16;
+    dop_check_when(c, !t->joined || can_join(c->s), DOP_TILE_NO_joined, "the parts cannot be joined");
+    if (t->shares > 1) {
+        dop_check_range(c, DOP_TILE_NO_shares, 2, dop_div_up_u32(a->depth, t->bk));
+        if (dop_check_range(c, DOP_TILE_NO_undivided, 0, columns - 1))
+            dop_check_most(c, DOP_TILE_NO_undivided,
+                           (uint64_t)(columns - dop_tile_get(t, DOP_TILE_NO_undivided)) * across, DOP_COUNTS_MOST,
+                           "tiles whose depth is shared");
+        dop_check_when(c, c->s->t->merges && a->n_awaited == 0, DOP_TILE_NO_shares,
+                       "workgroups cannot share the depth here");
+    }
+    if (!t->direct)
+        return;
+    dop_check_equal(c, DOP_TILE_NO_bk, 128, "a turn of register-direct weights");
+    dop_check_when(c,
+                   a->depth % t->bk == 0 && c->s->g->max_t % t->bm == 0 && moved % t->wg == 0 &&
+                       moved / t->wg <= t->tm / dop_matrix_m(c->s->t->matrix),
+                   DOP_TILE_NO_direct, "register-direct weights need tiles that divide tokens and depth");
+}
+
+void
+dop_coop_legal(dop_check *c)
+{
+    const dop_tile *t = c->tile;
+    const dop_blocks b = dop_blocks_of(c->s->g, c->s->r);
+    if (!dop_coop_legal_tile(c, 1, t->direct ? 0 : 1, false))
+        return;
+    dop_check_equal(c, DOP_TILE_NO_wg, (uint64_t)(t->bm / t->tm) * (t->bn / t->tn) * c->s->t->subgroup,
+                    "a subgroup for each tm x tn of bm x bn");
+    if (b.n)
+        dop_check_divides(c, DOP_TILE_NO_bm, b.span, "rows of a block");
+    else
+        legal_division(c);
 }
 
 /* For products by expert: the first shape that fits and has as many rows as a block. */

@@ -2,6 +2,7 @@
 #include "kernels/product/gemv_tiles.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/int8.h"
+#include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
 
 #include "kernels/emit/weight_types.h"
@@ -140,7 +141,7 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
     tile->rows = tile->stage = 1;
     /* Lanes of several subgroups meet in shared memory. */
     uint32_t least = quant ? 4 : s->t->subgroup > 1 && s->t->subgroup < 16 ? s->t->subgroup : 16;
-    for (uint32_t lanes = least; lanes <= tile->wg && (lanes == least || lanes <= units); lanes *= 2) {
+    for (uint32_t lanes = least; tile->wg % lanes == 0 && (lanes == least || lanes <= units); lanes *= 2) {
         uint32_t per = tile->wg / lanes, loops = 1;
         /* Each matrix has workgroups of its own. */
         while (loops * per < p.rows && count_stage_groups(s, p.most, per * loops) > s->t->cores)
@@ -159,4 +160,48 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
     if (!quant && p.most == 1)
         tile->unroll = long_steps_in_flight(s->t, steps, tile->loops, tile->unroll);
     return NULL;
+}
+
+/* Teams of lanes fill the workgroup.  Sums of lanes are added up by halves, in subgroups or between whole ones. */
+bool
+dop_team_legal(dop_check *c)
+{
+    const dop_tile *t = c->tile;
+    return dop_check_power(c, DOP_TILE_NO_lanes, 1, dop_pow2_floor(t->wg)) &&
+           dop_check_multiple(c, DOP_TILE_NO_wg, t->lanes, t->lanes, c->s->t->max_workgroup);
+}
+
+/* A lane holds the weights of `unroll` steps of its `rows` rows of each matrix, and multiplies them in unrolled loops, each with `tokens`
+ * rows of the step. */
+bool
+dop_lane_legal(dop_check *c, uint32_t tokens)
+{
+    const dop_tile *t = c->tile;
+    const dop_product_facts *a = &c->s->r->info->product;
+    const uint32_t each = (a->most_mats + (a->beside != 0)) * dop_products_unit(c->s->g, c->s->r) * tokens,
+                   most = DOP_MOST_UNROLLED / each ? DOP_MOST_UNROLLED / each : 1;
+    return dop_check_range(c, DOP_TILE_NO_rows, 1, most) && dop_check_range(c, DOP_TILE_NO_unroll, 1, most) &&
+           dop_check_most(c, t->rows > t->unroll ? DOP_TILE_NO_rows : DOP_TILE_NO_unroll, (uint64_t)t->rows * t->unroll,
+                          most, "rows x unroll") &&
+           dop_check_most(c, DOP_TILE_NO_loops, (uint64_t)(t->wg / t->lanes) * t->rows * t->loops, 1 << 24,
+                          "wg / lanes x rows x loops");
+}
+
+/* An arg-max over the workgroup is halved, and so are the lanes of products of floats beside those of integers.  The product of a head
+ * is made by workgroups that have neighbouring rows, in one set. */
+void
+dop_gemv_legal(dop_check *c)
+{
+    const dop_analysis *a = c->s->r->info;
+    const dop_target *t = c->s->t;
+    bool halved = c->tile->subgroup && dop_int8_mixed(c->s->g, c->s->r);
+    for (uint32_t i = 0; i < a->product.n_parts; i++)
+        halved = halved || a->product.parts[i].argmax;
+    if (halved)
+        dop_check_power(c, DOP_TILE_NO_wg, c->tile->subgroup ? t->subgroup : 1, dop_pow2_floor(t->max_workgroup));
+    if (a->tail.id && !c->s->routes)
+        dop_check_range(c, DOP_TILE_NO_loops, 0, 1);
+    dop_check_range(c, DOP_TILE_NO_stage, 0, 1);
+    if (dop_team_legal(c))
+        dop_lane_legal(c, 1);
 }

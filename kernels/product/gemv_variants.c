@@ -33,10 +33,12 @@ avoid_ints_and_lanes(const dop_site *s)
 }
 
 /* What all variants have in common, integers, and what is tuned and what a stage has where lanes of a subgroup share rows. */
-#define GEMV .shared = dop_gemv_shared, .emit = dop_gemv_emit, .trips = dop_trips_gemv
+#define GEMV                                                                                            \
+    .shared = dop_gemv_shared, .emit = dop_gemv_emit, .trips = dop_trips_gemv, .legal = dop_gemv_legal, \
+    .fields = DOP_FIELD(lanes) | DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(unroll) | DOP_FIELD(stage)
 #define FLOATS .fits = dop_products_refuse, .tile = dop_gemv_tile, GEMV
 #define INTS .fits = fits_ints, .tile = dop_gemv_tile, .ints = true, GEMV
-#define TUNED .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg
+#define TUNED .tunes = DOP_FIELD(rows) | DOP_FIELD(lanes) | DOP_FIELD(unroll) | DOP_FIELD(wg)
 #define STAGE(name) TUNED, .stage = DOP_VARIANT_##name, .as_stage = dop_gemv_stage
 
 const dop_descriptor dop_descriptor_gemv = {FLOATS};

@@ -87,6 +87,12 @@ uint32_t dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_ta
 void dop_coop_choose_tile(const dop_site *s, dop_tile *tile);
 void dop_coop_choose_tile_at(const dop_site *s, dop_tile *tile);
 uint32_t dop_coop_shared(dop_gen *gen);
+void dop_coop_settle(const dop_site *s, dop_tile *tile);
+void dop_coop_legal(dop_check *c);
+/* What all placements need: whole matrices for each subgroup, of which each of `teams` teams has all, and sums, products of fragments and
+ * pieces (`ahead` times those of a turn) that are bounded.  all_units: weights in blocks are loaded in units of 32 whatever their type. */
+bool dop_coop_legal_tile(dop_check *c, uint32_t teams, uint32_t ahead, bool all_units);
+#define DOP_COOP_FIELDS DOP_FIELD(bm) | DOP_FIELD(bn) | DOP_FIELD(bk) | DOP_FIELD(tm) | DOP_FIELD(tn)
 dop_refusal dop_coop_fits(const dop_site *s);
 
 #endif

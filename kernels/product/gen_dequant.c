@@ -1,6 +1,7 @@
 /* Weights expanded before the products that read them: a matrix as f16 or f32 values, of which an invocation makes some neighbouring
  * ones of a row at a time. */
 #include "kernels/gen/gen.h"
+#include "kernels/gen/legal.h"
 #include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
 
@@ -81,7 +82,19 @@ fits(const dop_site *s)
     return (dop_refusal){0};
 }
 
+/* Values are made and stored in eights of a row. */
+static void
+legal(dop_check *c)
+{
+    dop_check_range(c, DOP_TILE_NO_loops, 1, DOP_MOST_GROUPS);
+    if (dop_check_multiple(c, DOP_TILE_NO_bk, 8, 8, 256))
+        dop_check_divides(c, DOP_TILE_NO_bk, dop_node_cols(c->s->g, c->s->r->nodes[0]), "values of a row");
+}
+
 const dop_descriptor dop_descriptor_dequant = {
+    .fields = DOP_FIELD(bk) | DOP_FIELD(loops),
+    .legal = legal,
+    .any_wg = true,
     .fits = fits,
     .tile = choose_tile,
     .emit = emit,

@@ -5,6 +5,7 @@
 #include "kernels/gen/products.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
+#include "kernels/product/gemv_tiles.h"
 #include "kernels/product/gen_few_stage.h"
 #include "kernels/product/product.h"
 
@@ -373,7 +374,17 @@ avoid_ints(const dop_site *s)
     return no ? no : avoid_for_matrix_units(s, s->g->max_t <= s->t->schedule.int_rows || many);
 }
 
-#define FEW .tile = choose_tile, .shared = shared_bytes, .trips = dop_trips_gemv
+/* Every lane has all rows of the step. */
+static void
+legal(dop_check *c)
+{
+    if (dop_team_legal(c))
+        dop_lane_legal(c, c->s->g->max_t);
+}
+
+#define FEW                                                                               \
+    .tile = choose_tile, .shared = shared_bytes, .trips = dop_trips_gemv, .legal = legal, \
+    .fields = DOP_FIELD(lanes) | DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(unroll)
 #define STAGED .emit = emit, .as_stage = dop_few_stage
 
 const dop_descriptor dop_descriptor_few = {FEW, STAGED, .fits = fits, .avoid = avoid, .stage = DOP_VARIANT_few};

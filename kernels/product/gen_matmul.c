@@ -1,6 +1,7 @@
 /* Matmul regions of several tokens as a nest: tiles through shared memory.  A workgroup makes BM rows of the step by BN rows of each of a
  * part's matrices; activations and decoded weights are staged. */
 #include "kernels/gen/gen_waits.h"
+#include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
@@ -364,7 +365,27 @@ choose_tile_at(const dop_site *s, dop_tile *tile)
     tile_of_rows(s, dop_blocks_of(s->g, s->r).span, tile);
 }
 
-#define TILED .shared = shared_bytes, .emit = emit, .trips = dop_trips_tiles
+/* Each invocation has tm by tn sums of every matrix, and loads go by fours of the depth.  Tiles divide a block of rows of one expert. */
+static void
+legal(dop_check *c)
+{
+    const dop_tile *t = c->tile;
+    const uint32_t mats = c->s->r->info->product.most_mats;
+    const dop_blocks b = dop_blocks_of(c->s->g, c->s->r);
+    if (!dop_check_range(c, DOP_TILE_NO_bm, 1, DOP_MOST_SIDE) ||
+        !dop_check_range(c, DOP_TILE_NO_bn, 1, DOP_MOST_SIDE) ||
+        !dop_check_multiple(c, DOP_TILE_NO_bk, 4, 4, DOP_MOST_SIDE) ||
+        !dop_check_divides(c, DOP_TILE_NO_tm, t->bm, "bm") || !dop_check_divides(c, DOP_TILE_NO_tn, t->bn, "bn"))
+        return;
+    dop_check_equal(c, DOP_TILE_NO_wg, (uint64_t)(t->bm / t->tm) * (t->bn / t->tn), "bm / tm x bn / tn");
+    dop_check_most(c, DOP_TILE_NO_tm, (uint64_t)t->tm * t->tn, DOP_MOST_SUMS / mats, "tm x tn");
+    if (b.n)
+        dop_check_divides(c, DOP_TILE_NO_bm, b.span, "rows of a block");
+}
+
+#define TILED                                                                                       \
+    .shared = shared_bytes, .emit = emit, .trips = dop_trips_tiles, .legal = legal, .any_wg = true, \
+    .fields = DOP_FIELD(bm) | DOP_FIELD(bn) | DOP_FIELD(bk) | DOP_FIELD(tm) | DOP_FIELD(tn)
 
 const dop_descriptor dop_descriptor_matmul_tiled = {TILED, .fits = dop_products_refuse, .tile = choose_tile};
 const dop_descriptor dop_descriptor_expert_tiled = {TILED, .fits = dop_blocks_refuse, .tile = choose_tile_at};

@@ -656,7 +656,9 @@ avoid(const dop_site *s)
 }
 
 /* The KHR form tells the driver what a matrix is for, so that it need not transpose it in registers. */
-#define COOP .shared = dop_coop_shared, .emit = emit, .matrix_form = DOP_CAP_coop_khr
+#define COOP                                                                                             \
+    .shared = dop_coop_shared, .emit = emit, .matrix_form = DOP_CAP_coop_khr, .settle = dop_coop_settle, \
+    .legal = dop_coop_legal, .fields = DOP_COOP_FIELDS
 
 const dop_descriptor dop_descriptor_matmul_coop = {COOP, .fits = dop_coop_fits, .avoid = avoid,
                                                    .tile = dop_coop_choose_tile};

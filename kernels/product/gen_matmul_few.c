@@ -1,4 +1,5 @@
 /* Small-batch products on matrix units (up to 64 tokens): one tile has all tokens, so that weights are read once. */
+#include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
 #include "kernels/product/gen_coop.h"
 
@@ -217,7 +218,29 @@ avoid(const dop_site *s)
                : NULL;
 }
 
+/* One tile has all tokens, and `teams` teams of subgroups have a share of the depth each. */
+static bool
+check_tokens(dop_check *c, uint32_t teams, uint32_t ahead)
+{
+    const dop_tile *t = c->tile;
+    const uint32_t m = dop_matrix_m(c->s->t->matrix);
+    return dop_check_equal(c, DOP_TILE_NO_bm, dop_div_up_u32(c->s->g->max_t, m) * m, "all tokens in whole matrices") &&
+           dop_check_range(c, DOP_TILE_NO_ds, 1, t->wg / c->s->t->subgroup) &&
+           dop_coop_legal_tile(c, teams, ahead, true) &&
+           dop_check_equal(c, DOP_TILE_NO_wg, (uint64_t)t->ds * (t->bm / t->tm) * (t->bn / t->tn) * c->s->t->subgroup,
+                           "ds subgroups for each tm x tn of bm x bn");
+}
+
+static void
+legal(dop_check *c)
+{
+    if (dop_check_range(c, DOP_TILE_NO_unroll, 1, DOP_MOST_PIECES))
+        check_tokens(c, c->tile->ds, c->tile->unroll);
+}
+
 const dop_descriptor dop_descriptor_matmul_coop_few = {
+    .fields = DOP_COOP_FIELDS | DOP_FIELD(ds) | DOP_FIELD(unroll),
+    .legal = legal,
     .fits = fits,
     .avoid = avoid,
     .tile = choose_tile,
@@ -300,7 +323,21 @@ own_avoid(const dop_site *s)
     return NULL;
 }
 
+/* A subgroup has all of the tile, and so much of the depth at a time as its slice of shared memory holds. */
+static void
+own_legal(dop_check *c)
+{
+    const dop_tile *t = c->tile;
+    if (!check_tokens(c, t->ds, 1))
+        return;
+    dop_check_equal(c, DOP_TILE_NO_tm, t->bm, "bm");
+    dop_check_equal(c, DOP_TILE_NO_tn, t->bn, "bn");
+    dop_check_equal(c, DOP_TILE_NO_bk, (uint64_t)DEEP * t->ds, "64 values for each of ds subgroups");
+}
+
 const dop_descriptor dop_descriptor_matmul_coop_own = {
+    .fields = DOP_COOP_FIELDS | DOP_FIELD(ds),
+    .legal = own_legal,
     .fits = own_fits,
     .avoid = own_avoid,
     .tile = own_tile,

@@ -2,6 +2,7 @@
 #include "kernels/gen/gen.h"
 #include "kernels/gen/gen_tail.h"
 #include "kernels/gen/int8.h"
+#include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
 #include "kernels/gen/trips.h"
 #include "kernels/product/gen_rows.h"
@@ -148,14 +149,58 @@ fits_blocks(const dop_site *s)
     return no.why ? no : fits(s);
 }
 
+/* The lanes of the one subgroup pass activations to each other, four values each, and rows of matrices, tokens and the values of a step
+ * are unrolled. */
+static void
+check_lanes(dop_check *c)
+{
+    const dop_tile *t = c->tile;
+    const dop_product_facts *a = &c->s->r->info->product;
+    const uint32_t unit = dop_products_unit(c->s->g, c->s->r), least = unit > 8 ? unit : 8,
+                   most = DOP_MOST_UNROLLED / ((t->bk > least ? t->bk : least) * (a->most_mats + (a->beside != 0)));
+    dop_check_equal(c, DOP_TILE_NO_wg, c->s->t->subgroup, "a subgroup");
+    if (dop_check_power(c, DOP_TILE_NO_bk, 8, 4 * c->s->t->subgroup) &&
+        dop_check_range(c, DOP_TILE_NO_rows, 1, most / t->bm ? most / t->bm : 1))
+        dop_check_range(c, DOP_TILE_NO_loops, 1, DOP_MOST_GROUPS);
+}
+
+static void
+legal_one(dop_check *c)
+{
+    if (dop_check_equal(c, DOP_TILE_NO_bm, 1, "one row"))
+        check_lanes(c);
+}
+
+/* Tokens are stored in fours.  Tiles divide a block of rows of one expert. */
+static void
+legal_several(dop_check *c)
+{
+    const dop_blocks b = dop_blocks_of(c->s->g, c->s->r);
+    if (dop_check_multiple(c, DOP_TILE_NO_bm, 4, 4, 64) &&
+        (!b.n || dop_check_divides(c, DOP_TILE_NO_bm, b.span, "rows of a block")))
+        check_lanes(c);
+}
+
+/* One workgroup may claim all blocks, which must not be too many turns for the driver. */
+static void
+settle(const dop_site *s, dop_tile *tile)
+{
+    if (tile->rows && tile->loops) /* else it is illegal */
+        tile->claims = tile->claims && (!s->t->loop_trips || trips(s, tile) <= s->t->loop_trips);
+}
+
 /* What all variants have in common; those of one row, and of several. */
 #define ROWS .shared = dop_rows_shared, .emit = dop_rows_emit, .trips = trips, .ahead = true, .texels = true
-#define ONE .tile = tile_of_one, ROWS
-#define SEVERAL .tile = tile_of_several, .avoid = avoid_gpus, ROWS
+#define ONE                                                    \
+    .tile = tile_of_one, .legal = legal_one, .settle = settle, \
+    .fields = DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(bk), ROWS
+#define SEVERAL                                                           \
+    .tile = tile_of_several, .avoid = avoid_gpus, .legal = legal_several, \
+    .fields = DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(bm) | DOP_FIELD(bk), ROWS
 
-const dop_descriptor dop_descriptor_gemv_rows = {ONE, .fits = fits, .avoid = avoid_gpus, .tunes = DOP_TUNES_rows};
+const dop_descriptor dop_descriptor_gemv_rows = {ONE, .fits = fits, .avoid = avoid_gpus, .tunes = DOP_FIELD(rows)};
 const dop_descriptor dop_descriptor_gemv_rows_i8 = {ONE, .fits = fits_ints, .avoid = avoid_ints_and_gpus,
-                                                    .tunes = DOP_TUNES_rows, .ints = true};
+                                                    .tunes = DOP_FIELD(rows), .ints = true};
 const dop_descriptor dop_descriptor_matmul_rows = {SEVERAL, .fits = fits};
 const dop_descriptor dop_descriptor_expert_rows = {ONE, .fits = fits_experts, .avoid = avoid_gpus};
 const dop_descriptor dop_descriptor_expert_block_rows = {SEVERAL, .fits = fits_blocks};

@@ -36,16 +36,17 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     dop_buf_puts(scan, "    }\n");
 }
 
-/* Workgroups that share out a row among several rows, by 16 columns of an invocation: as many as there are multiprocessors for. */
+/* Workgroups that share out a row among several rows, by 16 columns of an invocation: as many as there are multiprocessors for, but no
+ * more than the last one has invocations for their results. */
 static uint32_t
 sharing(const dop_gen *gen, uint32_t cols)
 {
     const dop_emit *e = &gen->e;
     const dop_target *t = e->target;
-    const uint32_t most = t->cores / e->g->max_t, all = dop_div_up_u32(cols, gen->choice->tile.wg * 16);
+    const uint32_t wg = gen->choice->tile.wg, most = t->cores / e->g->max_t, all = dop_div_up_u32(cols, wg * 16);
     if (t->cpu || !t->merges || most < 2 || e->g->max_t > DOP_COUNTS_MOST)
         return 1;
-    return all < most ? all : most;
+    return all < most ? (all < wg ? all : wg) : most < wg ? most : wg;
 }
 
 /* The largest column of a row among several rows, or of a workgroup's share of it.  Invocations wait mostly for memory, so they load

@@ -177,6 +177,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
 }
 
 const dop_descriptor dop_descriptor_group_rows = {
+    .any_wg = true,
     .tile = choose_tile,
     .shared = shared_bytes,
     .emit = emit,

@@ -1,6 +1,7 @@
 /* Moments of groups of columns over many rows, of which group norms are made: the number of values of a group in some rows, their mean, and
  * the sum of their squared distances from it.  A workgroup has some neighbouring groups and a part of the rows. */
 #include "kernels/gen/gen.h"
+#include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
@@ -136,7 +137,18 @@ trips(const dop_site *s, const dop_tile *tile)
            columns + 8;
 }
 
+/* An invocation has columns of one group. */
+static void
+legal(dop_check *c)
+{
+    const moments_tile by = tile_of(c->s, c->tile->wg);
+    const uint32_t columns = by.groups * by.wide / by.load;
+    dop_check_range(c, DOP_TILE_NO_wg, by.groups > 1 ? columns : 1, c->s->t->max_workgroup);
+}
+
 const dop_descriptor dop_descriptor_moments = {
+    .legal = legal,
+    .any_wg = true,
     .shared = shared_bytes,
     .emit = emit,
     .trips = trips,

@@ -228,6 +228,7 @@ const dop_descriptor dop_descriptor_row_subgroup = {
 };
 
 const dop_descriptor dop_descriptor_elementwise = {
+    .any_wg = true,
     .tile = tile_elementwise,
     .emit = emit_elementwise,
     .stage = DOP_VARIANT_elementwise,

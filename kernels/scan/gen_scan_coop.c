@@ -1,4 +1,5 @@
 /* Linear recurrences of many rows on matrix units, in chunks (gen_scan.c); scan_coop.glsl has what fragments of matrices need. */
+#include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 #include "kernels/scan/gen_scan.h"
 
@@ -351,7 +352,18 @@ avoid(const dop_site *s)
     return NULL;
 }
 
+static void
+legal(dop_check *c)
+{
+    const dop_scan s = dop_scan_at(c->s);
+    if (dop_check_multiple(c, DOP_TILE_NO_bq, BLOCK, BLOCK, DOP_MOST_SIDE))
+        dop_check_equal(c, DOP_TILE_NO_wg, (uint64_t)layout_of(&s, c->tile->bq, c->s->t).subgroups * c->s->t->subgroup,
+                        "subgroups for the columns of a head");
+}
+
 const dop_descriptor dop_descriptor_scan_coop = {
+    .fields = DOP_FIELD(bq),
+    .legal = legal,
     .fits = fits,
     .avoid = avoid,
     .tile = choose_tile,

@@ -1,4 +1,5 @@
 /* Linear recurrences row by row, whose state lies in vectors among lanes (gen_scan.c). */
+#include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 #include "kernels/scan/gen_scan.h"
@@ -231,8 +232,23 @@ trips(const dop_site *site, const dop_tile *tile)
            256;
 }
 
-#define SCAN .fits = dop_scan_fits, .tile = tile_of, .shared = shared_bytes, .emit = emit, .trips = trips
+/* Teams of lanes, which sum by shuffles, share out the rows of a head's state; a lane has `held` vectors of it. */
+static void
+legal(dop_check *c)
+{
+    const dop_scan s = dop_scan_at(c->s);
+    const dop_tile *t = c->tile;
+    dop_check_range(c, DOP_TILE_NO_bq, 1, c->s->g->max_t);
+    if (!dop_check_power(c, DOP_TILE_NO_lanes, 1, t->subgroup ? c->s->t->subgroup : 1))
+        return;
+    const uint64_t held = (uint64_t)dop_div_up_u32(s.p, t->wg / t->lanes) * dop_div_up_u32(s.count, t->lanes * s.width);
+    dop_check_most(c, DOP_TILE_NO_wg, held * s.width, DOP_MOST_STATE, "values of the state of an invocation");
+}
+
+#define SCAN \
+    .fits = dop_scan_fits, .tile = tile_of, .shared = shared_bytes, .emit = emit, .trips = trips, .legal = legal
 #define SCAN_STAGE .stage = DOP_VARIANT_scan_subgroup
 
-const dop_descriptor dop_descriptor_scan = {SCAN, SCAN_STAGE};
-const dop_descriptor dop_descriptor_scan_subgroup = {SCAN, SCAN_STAGE, .as_stage = as_stage};
+const dop_descriptor dop_descriptor_scan = {SCAN, SCAN_STAGE, .fields = DOP_FIELD(bq)};
+const dop_descriptor dop_descriptor_scan_subgroup = {SCAN, SCAN_STAGE, .as_stage = as_stage,
+                                                     .fields = DOP_FIELD(bq) | DOP_FIELD(lanes)};

@@ -41,7 +41,7 @@ fuzz_kernel_path(const uint8_t *data, size_t size)
     if (st == DOP_OK && p.measured.device)
         (void)dop_kernel_path_stale(&p, &(dop_measured){"a device", "a driver", "0"});
     if (st == DOP_OK)
-        fuzz_check(dop_kernel_path_check(&p, &diag), &diag);
+        fuzz_check(dop_kernel_path_check(&p, &arena, &diag), &diag);
     dop_arena_finish(&arena);
 }
 

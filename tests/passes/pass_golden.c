@@ -26,7 +26,6 @@
  * `kernels` generates and compiles a kernel for every region: what the passes join must be code that exists. */
 #include "base/program/options.h"
 #include "compiler/pack/pack.h"
-#include "compiler/report/report.h"
 #include "compiler/report/report_rules.h"
 #include "compiler/schedule/region_facts.h"
 #include "compiler/target/target.h"

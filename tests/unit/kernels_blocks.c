@@ -187,3 +187,10 @@ lab_decode(const dop_node *memory, const uint8_t *in, uint64_t n, float *out)
         for (uint64_t i = 0; i < n / cols; i++)
             dop_cache_row_decode(memory->type, in + i * dop_cache_row_bytes(memory->type, cols), cols, out + i * cols);
 }
+
+void
+lab_widen_caches(dop_buf *text)
+{
+    for (char *p = text->data; (p = strstr(p, ":f16[Q,")) != NULL; p++)
+        memcpy(p, ":f32[Q,", 7);
+}

@@ -24,12 +24,13 @@ struct kernel_lab {
     uint64_t used;    /* bytes of it */
     dop_templates templates;
     kernel_lab_counts counts;
+    const kernel_lab_choice *choice; /* NULL: the compiler's */
 };
 
 /* --- the device ------------------------------------------------------------------------------------------------------ */
 
 bool
-kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
+kernel_lab_open_any(kernel_lab **out_lab, uint32_t *out_caps, uint32_t *out_subgroup, dop_buf *why)
 {
     dop_diag diag = {0};
     kernel_lab *l = calloc(1, sizeof *l);
@@ -37,9 +38,13 @@ kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
     dop_status st = l ? dop_templates_load(DOP_GLSL_SOURCE_DIR, &l->templates, &diag)
                       : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
-        st = lab_device_open(false, kernel_lab_target(0)->caps, &diag, &l->device);
+        st = lab_device_open(out_caps != NULL, kernel_lab_target(0)->caps, &diag, &l->device);
     if (st == DOP_OK) {
         l->heap = lab_device_heap(l->device, &l->address);
+        if (out_caps) {
+            *out_caps = lab_device_caps(l->device);
+            *out_subgroup = lab_device_subgroup(l->device);
+        }
         return true;
     }
     dop_buf_puts(why, diag.message);
@@ -303,6 +308,8 @@ build(built *b, const char *text, size_t size, bool fuse)
             continue;
         b->l->counts.regions++;
         st = dop_kernel_select(&b->g, region, b->target, NULL, b->diag, &choice);
+        if (st == DOP_OK && b->l->choice)
+            b->l->choice->choose(b->l->choice->user, &b->g, region, b->target, &choice);
         if (st == DOP_OK)
             st =
                 dop_kernel_generate(&b->l->templates, &b->g, region, b->target, &choice, NULL, b->diag, &b->kernels[r]);
@@ -551,6 +558,7 @@ same_output(const comparison *c, uint32_t out)
         allowed = 1e-6 * size; /* the same bytes: what rows are made of has no rounding of its own in these graphs */
     if (rounds_inside(c->plain))
         allowed += size / 2048;
+    allowed += c->b->l->choice ? size * c->b->l->choice->slack : 0;
     float *got = malloc((size_t)ref->count * sizeof *got);
     if (made)
         memcpy(got, made->f, (size_t)ref->count * sizeof *got);
@@ -608,7 +616,7 @@ check_cases(built *b, const comparison *what, bool on_device)
     uint32_t s = what->plain->max_s, t = what->plain->max_t;
     uint32_t cases[5][2] = {{0, t}, {s - t, t}, {s / 3, t / 2 + 1}, {1, 1}, {s / 2 | 1, t > 1 ? t - 1 : 1}};
     bool ok = true;
-    for (uint32_t i = 0; i < 5 && ok; i++)
+    for (uint32_t i = 0; i < 5 && ok; i += b->l->choice ? 2 : 1)
         if (cases[i][1] <= t && cases[i][0] + cases[i][1] <= s)
             ok = check_case(b, what, cases[i][0], cases[i][1], on_device);
     return ok;
@@ -626,7 +634,7 @@ check_built(kernel_lab *lab, const char *text, size_t size, const dop_target *ta
         ok = compile(&b) == DOP_OK && list_dispatches(&b) == DOP_OK;
     if (!ok)
         dop_buf_printf(why, "%s, target %s: %s", fuse ? "fused" : "unfused", target->name, diag.message);
-    ok = ok && check_cases(&b, &what, false) && (!on_device || check_cases(&b, &what, true));
+    ok = ok && (lab->choice || check_cases(&b, &what, false)) && (!on_device || check_cases(&b, &what, true));
     built_finish(&b);
     return ok;
 }
@@ -762,14 +770,6 @@ kernel_lab_steps(kernel_lab *lab, const char *text, uint32_t n, const dop_target
     return ok;
 }
 
-/* Caches of f16 are not for targets without 16-bit storage. */
-static void
-widen_caches(dop_buf *text)
-{
-    for (char *p = text->data; (p = strstr(p, ":f16[Q,")) != NULL; p++)
-        memcpy(p, ":f32[Q,", 7);
-}
-
 bool
 kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, kernel_lab_runs runs,
                  dop_buf *why)
@@ -781,15 +781,25 @@ kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_targe
     dop_buf own = {0};
     dop_buf_append(&own, text, size);
     if (!own.failed && !(target->caps & DOP_CAP_f16_storage))
-        widen_caches(&own);
+        lab_widen_caches(&own);
     dop_arena_init(&arena);
     bool ok = !own.failed && dop_graph_parse("graph", own.data, own.size, &arena, &diag, &plain, &end) == DOP_OK;
     if (!ok)
         dop_buf_printf(why, "line %ld: %s", diag.line, diag.message);
     ok = ok && check_built(lab, own.data, own.size, target, true, runs != KERNEL_LAB_NONE, &plain, why) &&
-         check_built(lab, own.data, own.size, target, false, runs == KERNEL_LAB_BOTH, &plain, why);
+         (lab->choice || check_built(lab, own.data, own.size, target, false, runs == KERNEL_LAB_BOTH, &plain, why));
     lab->counts.graphs++;
     dop_buf_finish(&own);
     dop_arena_finish(&arena);
+    return ok;
+}
+
+bool
+kernel_lab_check_choice(kernel_lab *lab, const char *text, const dop_target *target, const kernel_lab_choice *choice,
+                        dop_buf *why)
+{
+    lab->choice = choice;
+    const bool ok = kernel_lab_check(lab, text, strlen(text), target, KERNEL_LAB_FUSED, why);
+    lab->choice = NULL;
     return ok;
 }

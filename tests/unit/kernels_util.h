@@ -6,6 +6,7 @@
 
 #include "ir/graph/graph.h"
 #include "ir/target.h"
+#include "kernels/kernel.h"
 
 typedef struct kernel_lab kernel_lab;
 
@@ -14,8 +15,14 @@ typedef struct kernel_lab_counts {
     double worst;                            /* of all comparisons, as a share of what was allowed */
 } kernel_lab_counts;
 
-/* Takes a software device.  False when there is none. */
-bool kernel_lab_open(kernel_lab **out_lab, dop_buf *why);
+/* Takes the device that the runtime would take, with all that it has, and sets *out_caps and *out_subgroup to that; out_caps NULL: a
+ * software device.  False when there is none. */
+bool kernel_lab_open_any(kernel_lab **out_lab, uint32_t *out_caps, uint32_t *out_subgroup, dop_buf *why);
+static inline bool
+kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
+{
+    return kernel_lab_open_any(out_lab, NULL, NULL, why);
+}
 void kernel_lab_close(kernel_lab *lab); /* accepts NULL */
 kernel_lab_counts kernel_lab_count(const kernel_lab *lab);
 
@@ -30,6 +37,18 @@ typedef enum kernel_lab_runs { KERNEL_LAB_NONE, KERNEL_LAB_FUSED, KERNEL_LAB_BOT
  * makes of the graph before the passes; why has one line. */
 bool kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, kernel_lab_runs runs,
                       dop_buf *why);
+
+/* Changes what was chosen for a region.  slack: what outputs may differ by in addition, as a share of their size. */
+typedef struct kernel_lab_choice {
+    void (*choose)(void *user, const dop_graph *g, const dop_region *r, const dop_target *target,
+                   dop_selection *choice);
+    void *user;
+    double slack;
+} kernel_lab_choice;
+
+/* Compiles a graph fused, with `choice`, and runs it as kernel_lab_check does. */
+bool kernel_lab_check_choice(kernel_lab *lab, const char *text, const dop_target *target,
+                             const kernel_lab_choice *choice, dop_buf *why);
 
 /* Runs n steps of one row of a graph with states, which begin as zeros, on the device and in the interpreter; some steps
  * are run and dropped before they count. */

@@ -120,14 +120,8 @@ add_way(tuner *t, const dop_selection *choice)
     return DOP_OK;
 }
 
-/* Fields of a tile that tuning may change, with the bit of a kernel's descriptor that allows it. */
-static const struct {
-    uint32_t bit;
-    size_t offset;
-} steps[] = {{DOP_TUNES_rows, offsetof(dop_tile, rows)},
-             {DOP_TUNES_lanes, offsetof(dop_tile, lanes)},
-             {DOP_TUNES_unroll, offsetof(dop_tile, unroll)},
-             {DOP_TUNES_wg, offsetof(dop_tile, wg)}};
+/* Fields of a tile that tuning may change, where a kernel's descriptor allows it. */
+static const int steps[] = {DOP_TILE_NO_rows, DOP_TILE_NO_lanes, DOP_TILE_NO_unroll, DOP_TILE_NO_wg};
 
 /* Adds candidates with other tiles: one for each field that may be changed, twice as large, and one with half of it. */
 static dop_status
@@ -136,17 +130,18 @@ add_tiles(tuner *t, const dop_selection *from)
     dop_selection choice[MOST_SHAPES];
     const uint32_t offered = dop_variant_of(from->variant)->descriptor->tunes;
     for (size_t i = 0; i < 2 * (sizeof steps / sizeof *steps); i++) {
-        bool can = (offered & steps[i / 2].bit) != 0;
+        const int field = steps[i / 2];
+        bool can = (offered >> field & 1) != 0;
         for (uint32_t k = 0; k < t->n_shapes && can; k++) {
-            uint32_t value;
+            const dop_region *r = &t->s->g.regions[t->shapes[k].region];
+            dop_tile *tile = &choice[k].tile;
+            dop_tile_fault fault;
             choice[k] = from[k];
-            char *field = (char *)&choice[k].tile + steps[i / 2].offset;
-            memcpy(&value, field, sizeof value);
-            value = i % 2 ? value / 2 : value * 2;
-            memcpy(field, &value, sizeof value);
-            const dop_tile *tile = &choice[k].tile;
-            can = value > 0 && tile->wg <= t->c.target->max_workgroup && tile->lanes <= tile->wg &&
-                  (!tile->lanes || tile->wg % tile->lanes == 0);
+            choice[k].source = "--tune";
+            const uint32_t value = dop_tile_get(tile, field);
+            dop_tile_set(tile, field, i % 2 ? value / 2 : value * 2);
+            dop_kernel_settle(from->variant, &t->s->g, r, t->c.target, tile);
+            can = dop_kernel_legal(from->variant, &t->s->g, r, t->c.target, tile, &fault);
         }
         if (can)
             DOP_RETURN_IF_ERROR(add_way(t, choice));
