@@ -445,7 +445,7 @@ read_embedding(dop_rdrr *r, const dop_rdrr_sections *s)
         dop_json p = {.object = json_array_get(list, i), .path = r->path, .diag = r->diag};
         const char *act = NULL;
         uint32_t in = 0;
-        snprintf(p.where, sizeof p.where, "%sprojections[%zu].", j.where, i);
+        snprintf(p.where, sizeof p.where, "%.40sprojections[%zu].", j.where, i);
         if (i == DOP_MAX_DENSE || !json_is_object(p.object))
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sprojections is not a list of at most %d objects",
                                j.where, DOP_MAX_DENSE);

@@ -233,7 +233,7 @@ read_execution(dop_rdrr *r, const dop_json *inference)
     {
         static const char *const fields[] = {"activationDtype", "kvDtype", "inputDtype", "outputDtype"};
         const char *name = NULL;
-        char where[96];
+        char where[160];
         snprintf(where, sizeof where, "%s%.60s", kernels.where, key);
         DOP_RETURN_IF_ERROR(dop_json_sub(&kernels, key, &kernel));
         DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "kernel", "", &name));

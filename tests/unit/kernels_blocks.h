@@ -15,7 +15,6 @@ bool lab_quantize(const dop_graph *g, dop_node_id id, float *values, uint8_t *pa
 void lab_encode(const dop_node *memory, const float *in, uint64_t n, uint8_t *out);
 void lab_decode(const dop_node *memory, const uint8_t *in, uint64_t n, float *out);
 
-/* n values as f32, f16 or bf16. */
 /* Caches of f16 in the text of a graph become f32, for targets without 16-bit storage. */
 void lab_widen_caches(dop_buf *text);
 
