@@ -9,30 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const dop_variant variants[] = {
-    {"", DOP_TPL_none, 0, "", NULL},
-#define KERNEL(name, tpl, caps, when) {#name, DOP_TPL_##tpl, caps, when, &dop_descriptor_##name},
-#include "kernels/kernels.def"
-#undef KERNEL
-};
-
-const dop_variant *
-dop_variant_of(dop_variant_id v)
-{
-    return &variants[v];
-}
-
-bool
-dop_variant_parse(const char *name, dop_variant_id *out)
-{
-    for (int i = 1; i < DOP_VARIANT_COUNT; i++)
-        if (strcmp(variants[i].name, name) == 0) {
-            *out = (dop_variant_id)i;
-            return true;
-        }
-    return false;
-}
-
 /* Is every value that the region makes or reads a matrix whose rows are of one dimension of language models (T, S or Q)? */
 static bool
 all_rows(const dop_site *s)
@@ -100,7 +76,7 @@ dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const
 {
     dop_tile tile;
     dop_graph copy;
-    return fits(&variants[v], &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
+    return fits(dop_variant_of((dop_variant_id)v], &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
 }
 
 bool
@@ -109,19 +85,19 @@ dop_kernel_legal(dop_variant_id v, const dop_graph *g, const dop_region *r, cons
 {
     dop_graph copy;
     const dop_site s = {dop_graph_by_rows(g, r, &copy), r, t, NULL};
-    return dop_tile_legal(&s, variants[v].descriptor, tile, out_fault);
+    return dop_tile_legal(&s, dop_variant_of(v)->descriptor, tile, out_fault);
 }
 
 uint32_t
 dop_kernel_fields(dop_variant_id v)
 {
-    return variants[v].descriptor->fields | DOP_FIELD(wg);
+    return dop_variant_of(v)->descriptor->fields | DOP_FIELD(wg);
 }
 
 void
 dop_kernel_settle(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
-    const dop_descriptor *d = variants[v].descriptor;
+    const dop_descriptor *d = dop_variant_of(v)->descriptor;
     dop_graph copy;
     const dop_site s = {dop_graph_by_rows(g, r, &copy), r, t, NULL};
     if (d->settle && tile->wg)
@@ -170,7 +146,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
     dop_tile other = {0};
     memset(c, 0, sizeof *c);
     for (int i = 1; i < DOP_VARIANT_COUNT; i++) {
-        const dop_variant *v = &variants[i];
+        const dop_variant *v = dop_variant_of((dop_variant_id)i];
         dop_tile tile;
         if (v->tpl != r->tpl)
             continue;
@@ -200,7 +176,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
     }
     if (!c->variant)
         return none_fits(&s, &w, forced, diag);
-    snprintf(c->why, sizeof c->why, "%s%s", forced ? "asked for" : variants[c->variant].when, w.rejected);
+    snprintf(c->why, sizeof c->why, "%s%s", forced ? "asked for" : dop_variant_of(c->variant)->when, w.rejected);
     return DOP_OK;
 }
 
@@ -211,8 +187,8 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
     const dop_site s = {g, r, target, NULL};
     dop_selection *c = out_choice;
     *c = *own;
-    c->variant = variants[own->variant].descriptor->stage;
-    const dop_variant *v = &variants[c->variant];
+    c->variant = dop_variant_of(own->variant)->descriptor->stage;
+    const dop_variant *v = dop_variant_of((dop_variant_id)c->variant];
     if (!c->variant || (v->caps & ~target->caps))
         return "a region is neither element-wise, products of one token, attention, nor a recurrence";
     if (dop_target_avoids(target, v->name))
@@ -227,7 +203,7 @@ dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_targe
                         dop_selection *out_choice)
 {
     const dop_site s = {g, r, target, NULL};
-    const dop_descriptor *d = variants[stage->variant].descriptor;
+    const dop_descriptor *d = dop_variant_of(stage->variant)->descriptor;
     *out_choice = *stage;
     return d->as_short_stage ? d->as_short_stage(&s, &stage->tile, &out_choice->tile) : 0;
 }

@@ -80,13 +80,14 @@ kernels/kernels.*           base
 kernels/emit                ir/region
 kernels/kernel.*            kernels/emit kernels/kernels.*
 kernels/descriptor.*        kernels/kernel.*
-kernels/select.*            kernels/descriptor.* =kernels/gen/gen.h
-kernels/gen                 kernels/select.* kernels/nest
-kernels/row                 kernels/gen
+kernels/variants.*          kernels/descriptor.*
+kernels/gen                 kernels/variants.* kernels/nest
+kernels/select.*            kernels/gen
+kernels/row                 kernels/gen kernels/select.*
 kernels/product             kernels/row
 kernels/attention           kernels/row
 kernels/scan                kernels/row
-kernels/spirv               kernels/gen
+kernels/spirv               kernels/gen kernels/select.*
 kernels                     kernels/product kernels/attention kernels/scan kernels/spirv
 text/jinja                  base/json
 text/tokenizer              base/json include

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Finds the file that this code was loaded from; "": it is unknown. */
 static void
@@ -21,8 +22,13 @@ find_own_path(char *out, size_t cap)
 {
     static const char here = 0;
     Dl_info info;
-    if (dladdr(&here, &info) && info.dli_fname)
-        snprintf(out, cap, "%s", info.dli_fname);
+    if (!dladdr(&here, &info) || !info.dli_fname)
+        return;
+    snprintf(out, cap, "%s", info.dli_fname);
+    if (strchr(out, '/')) /* otherwise the name by which a program that holds this code was started */
+        return;
+    const ssize_t n = readlink("/proc/self/exe", out, cap - 1);
+    out[n > 0 ? n : 0] = 0;
 }
 
 static dop_status

@@ -207,7 +207,7 @@ through_blob(const dop_tokenizer *tok, job *j)
     if (st == DOP_OK)
         st = dop_tokenizer_decode(loaded, ids.data, ids.count, DOP_DECODE_SKIP_SPECIAL, &j->diag, &back);
     if (st == DOP_OK && back.failed)
-        st = DOP_FAIL(&j->diag, DOP_E_NOMEM, "out of memory"); /* the caller's to look at */
+        st = DOP_NO_MEMORY(&j->diag); /* the caller's to look at */
     bool armed = points_armed;
     points_armed = false;
     if (st == DOP_OK) {
@@ -235,7 +235,7 @@ render(const dop_tokenizer *tok, const json_t *messages, job *j)
     if (st == DOP_OK)
         st = dop_chat_render(chat, &in, &j->diag, &text);
     if (st == DOP_OK && text.failed)
-        st = DOP_FAIL(&j->diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(&j->diag);
     bool armed = points_armed;
     points_armed = false;
     if (st == DOP_OK)

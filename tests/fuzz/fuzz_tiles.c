@@ -57,7 +57,7 @@ main(int argc, char **argv)
                 "usage: fuzz_tiles FIRST COUNT [VARIANT | units TARGET [VARIANT] | compile TARGET [VARIANT]]\n");
         return 2;
     }
-    if (dop_templates_load(NULL, &templates, &diag) != DOP_OK ||
+    if (dop_templates_load(DOP_GLSL_SOURCE_DIR, &templates, &diag) != DOP_OK ||
         (!dry && !kernel_lab_open_any(&lab, &caps, &subgroup, &why))) {
         fprintf(stderr, "fuzz_tiles: %s%s\n", diag.message, why.data ? why.data : "");
         return 1;

@@ -88,7 +88,7 @@ get_leaf(void *user, const dop_graph *g, dop_node_id id, uint32_t t, dop_tensor 
         out->shape.dim[i] = dop_dim_n((uint32_t)dop_dim_value(g, n->shape.dim[i], t));
     void *values = dop_arena_alloc(l->arena, (size_t)out->count * 4 + 4);
     if (!values)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     if (n->type == DOP_TYPE_u32)
         out->u = values;
     else

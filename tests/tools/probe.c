@@ -85,7 +85,7 @@ run(job *j, bool probes, dop_diag *diag)
     size_t vocab = info.plan->model->vocab;
     j->size = (j->n - half) * vocab * sizeof(float);
     if (!(j->rows[probes] = malloc(j->size))) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = DOP_NO_MEMORY(diag);
         goto error;
     }
     float *at[2] = {j->rows[probes], j->rows[probes] + vocab};

@@ -28,7 +28,7 @@ dop_checkpoint_leaves_create(const dop_checkpoint *m, dop_diag *diag, dop_checkp
 {
     *out_leaves = calloc(1, sizeof **out_leaves);
     if (!*out_leaves)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     (*out_leaves)->m = m;
     return DOP_OK;
 }
@@ -55,7 +55,7 @@ dop_checkpoint_leaves_step(dop_checkpoint_leaves *l, const uint32_t *tokens, uin
         free(t);
         free(p);
         free(q);
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     }
     for (uint32_t i = 0; i < n; i++) {
         t[i] = tokens[i];
@@ -136,7 +136,7 @@ find_or_make(dop_checkpoint_leaves *l, const dop_graph *g, dop_node_id id, uint6
         uint32_t cap = l->cap ? 2 * l->cap : 64;
         value *list = realloc(l->values, cap * sizeof *list);
         if (!list)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+            return DOP_NO_MEMORY(diag);
         l->values = list;
         l->cap = cap;
     }
@@ -144,7 +144,7 @@ find_or_make(dop_checkpoint_leaves *l, const dop_graph *g, dop_node_id id, uint6
     snprintf(v.name, sizeof v.name, "%s", name);
     v.f = calloc(count ? count : 1, sizeof *v.f);
     if (!v.f)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        return DOP_NO_MEMORY(diag);
     dop_status st = fill(l, g, &dop_node_at(g, id)->origin, &v, diag);
     if (st != DOP_OK) {
         free(v.f);

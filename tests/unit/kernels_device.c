@@ -68,7 +68,7 @@ lab_device_open(bool any, uint32_t caps, dop_diag *diag, lab_device **out_device
     lab_device *l = calloc(1, sizeof *l);
     *out_device = l;
     if (!l)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     l->lost = UINT32_MAX;
     dop_status st = dop_instance_create(diag, &l->instance);
     while (st == DOP_OK && !any && index < l->instance.n_devices && !l->instance.devices[index].caps.cpu)
@@ -191,7 +191,7 @@ lab_device_add(lab_device *l, const char *glsl, const dop_buf *spirv, uint32_t s
         l->kernels = grown;
     fresh.glsl = strdup(glsl);
     if (!grown || !fresh.glsl)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     *out_kernel = l->n_kernels;
     l->kernels[l->n_kernels++] = fresh;
     return DOP_OK;

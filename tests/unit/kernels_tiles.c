@@ -484,7 +484,7 @@ tile_check_cases(uint32_t first, uint32_t step, uint32_t n, const char *units)
     kernel_lab *lab;
     uint32_t caps, subgroup;
     int failures = 0;
-    if (dop_templates_load(NULL, &templates, &diag) != DOP_OK)
+    if (dop_templates_load(DOP_GLSL_SOURCE_DIR, &templates, &diag) != DOP_OK)
         return 1;
     if (!kernel_lab_open_any(&lab, &caps, &subgroup, &no)) {
         dop_buf_finish(&no);

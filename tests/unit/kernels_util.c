@@ -27,16 +27,13 @@ struct kernel_lab {
     const kernel_lab_choice *choice; /* NULL: the compiler's */
 };
 
-/* --- the device ------------------------------------------------------------------------------------------------------ */
-
 bool
 kernel_lab_open_any(kernel_lab **out_lab, uint32_t *out_caps, uint32_t *out_subgroup, dop_buf *why)
 {
     dop_diag diag = {0};
     kernel_lab *l = calloc(1, sizeof *l);
     *out_lab = l;
-    dop_status st = l ? dop_templates_load(DOP_GLSL_SOURCE_DIR, &l->templates, &diag)
-                      : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = l ? dop_templates_load(DOP_GLSL_SOURCE_DIR, &l->templates, &diag) : DOP_NO_MEMORY(&diag);
     if (st == DOP_OK)
         st = lab_device_open(out_caps != NULL, kernel_lab_target(0)->caps, &diag, &l->device);
     if (st == DOP_OK) {
@@ -100,8 +97,6 @@ find_kernel(kernel_lab *l, const dop_kernel *k, const dop_target *target, dop_di
     return st;
 }
 
-/* --- values of leaves ------------------------------------------------------------------------------------------------ */
-
 static uint64_t
 next(uint64_t *state)
 {
@@ -164,8 +159,6 @@ token_id(uint32_t i)
     return i * 2654435761u >> 8;
 }
 
-/* --- one compiled graph ---------------------------------------------------------------------------------------------- */
-
 typedef struct built {
     kernel_lab *l;
     const dop_target *target;
@@ -213,7 +206,7 @@ place_weight(built *b, dop_node_id id)
     float *f = malloc((size_t)(many * rows * cols) * sizeof *f);
     if (!f || !dop_type_row_bytes(n->type, dop_row_values(g, id), &bytes) || !(b->at[id] = take(b, many * each))) {
         free(f);
-        return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(b->diag);
     }
     leaf_values(g, id, 0, f);
     uint8_t *p = memset(b->l->heap + b->at[id], 0, (size_t)(many * each));
@@ -221,7 +214,7 @@ place_weight(built *b, dop_node_id id)
         own_values(g, id, 0, f);
         const bool ok = lab_quantize(g, id, f, p, each);
         free(f);
-        return ok ? DOP_OK : DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+        return ok ? DOP_OK : DOP_NO_MEMORY(b->diag);
     }
     for (uint64_t i = 0; i < many * rows; i++)
         lab_encode(n, f + i * cols, cols, p + i / rows * each + i % rows * bytes);
@@ -261,7 +254,7 @@ place_all(built *b)
     b->scratch = take(b, b->cx.placement.scratch + ALIGN);
     b->counts = take(b, counts_bytes(g));
     if (!b->at || !b->step || !b->scratch || !b->counts)
-        return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(b->diag);
     memset(b->l->heap + b->counts, 0, (size_t)counts_bytes(g));
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         const dop_node *n = dop_node_at(g, id);
@@ -300,7 +293,7 @@ build(built *b, const char *text, size_t size, bool fuse)
     b->kernels = calloc(b->g.n_regions, sizeof *b->kernels);
     b->dispatches = calloc(b->g.n_regions, sizeof *b->dispatches);
     if (!b->kernels || !b->dispatches)
-        return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(b->diag);
     for (dop_region_id r = 1; r < b->g.n_regions && st == DOP_OK; r++) {
         const dop_region *region = &b->g.regions[r];
         dop_selection choice;
@@ -416,7 +409,7 @@ run(built *b, uint32_t pos, uint32_t t)
         uint64_t count = dop_node_rows(g, id, 1) * dop_node_cols(g, id);
         float *f = malloc((size_t)count * sizeof *f);
         if (!f)
-            return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+            return DOP_NO_MEMORY(b->diag);
         leaf_values(g, id, 0, f);
         memset(l->heap + b->at[id], 0xff, state_copies(n) * (size_t)dop_node_bytes(g, id));
         bool second = state_copies(n) > 1 && step->parity[0];
@@ -426,8 +419,6 @@ run(built *b, uint32_t pos, uint32_t t)
     l->counts.runs++;
     return run_dispatches(b);
 }
-
-/* --- the reference --------------------------------------------------------------------------------------------------- */
 
 typedef struct reference {
     uint32_t pos;
@@ -443,7 +434,7 @@ give_leaf(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_tens
     reference *r = user;
     const dop_node *n = dop_node_at(g, leaf);
     if (r->n_kept == MAX_KEPT || !(r->kept[r->n_kept] = calloc((size_t)out->count + 1, 4)))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return DOP_NO_MEMORY(diag);
     void *p = r->kept[r->n_kept++];
     if (n->op == DOP_OP_input) {
         out->u = p;
@@ -638,8 +629,6 @@ check_built(kernel_lab *lab, const char *text, size_t size, const dop_target *ta
     built_finish(&b);
     return ok;
 }
-
-/* --- steps one after the other --------------------------------------------------------------------------------------- */
 
 typedef struct steps {
     reference leaves; /* what is no state and no input */

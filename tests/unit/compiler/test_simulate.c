@@ -200,7 +200,8 @@ Test(simulate, a_model)
 {
     const dop_cuts cuts = {.n_parts = 2, .end = {1, 2}};
     dop_target target;
-    dop_compilation_options o = {.target = &target,
+    dop_compilation_options o = {.own_path = DOP_GLSL_SOURCE_DIR,
+                                 .target = &target,
                                  .ctx = 56,
                                  .n_chunks = 2,
                                  .chunks = {4, 16},

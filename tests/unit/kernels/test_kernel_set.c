@@ -133,7 +133,7 @@ Test(kernel_set, functions_that_kernels_share)
         lab_device_close(device);
         cr_skip_test("%s", diag.message);
     }
-    cr_assert_eq(dop_templates_load(NULL, &t, &diag), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_templates_load(DOP_GLSL_SOURCE_DIR, &t, &diag), DOP_OK, "%s", diag.message);
     check_shared(device, &t, false);
     check_shared(device, &t, true);
     dop_templates_finish(&t);
