@@ -1,7 +1,8 @@
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 
-/* Number of window taps along an axis: the length of that axis of source 1, the weights of a convolution, or an attribute. */
+/* Returns the number of window taps along an axis.  A convolution has it in the shape of its weights (source 1); unfold has an
+ * attribute. */
 static uint32_t
 taps_along(const dop_graph *g, dop_node_id id, dop_axis axis)
 {
@@ -16,7 +17,7 @@ taps_along(const dop_graph *g, dop_node_id id, dop_axis axis)
     return 1;
 }
 
-/* Length of a head group: output indices on the axis that share one index of source k. */
+/* Returns the size of a head group: output indices on the axis that share one index of source k. */
 static uint32_t
 group_of(const dop_graph *g, dop_node_id id, uint32_t k, dop_axis axis)
 {
@@ -85,8 +86,8 @@ dop_node_has_windows(const dop_graph *g, dop_node_id id)
     return false;
 }
 
-/* Names the axes of a shape by its rank: [row], [col], [row,col], [head,col], [row,head,col].  a: the access of a source, in which
- * the op may name heads and no columns; NULL: the shape is an output's. */
+/* Names the axes of a shape by its rank: [row], [col], [row,col], [head,col], [row,head,col].  a: the access of a source, in
+ * which the op may name heads but no columns; NULL for the shape of an output. */
 static void
 places_by_rank(const dop_shape *s, const dop_access *a, dop_place out[DOP_MAX_RANK])
 {
@@ -124,7 +125,7 @@ dop_node_places(const dop_graph *g, dop_node_id id, uint32_t k, dop_place out[DO
             out[i] = (dop_place){i == 1 ? DOP_AXIS_pos : i + 1 == s->rank ? DOP_AXIS_col : DOP_AXIS_head, i > 0, false};
     }
     for (uint32_t i = 0; i < s->rank;
-         i++) /* axes of partial results (heads with splits) and of replace states have no name */
+         i++) /* partial results (heads with splits) and replace states have unnamed axes */
         out[i].named = out[i].named && !(partial && i > 0) && !(state && !dop_shape_appends(s));
 }
 
@@ -169,7 +170,7 @@ dop_unfold_of(const dop_graph *g, dop_node_id id)
     return dop_unfold_from(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
 }
 
-/* Do the lengths fit: an axis of a source of length d, read by map m, and the output's axis of length o?  matrix: the source has two axes. */
+/* True if an axis of length d, read through map m, fits an output axis of length o.  matrix: the source has two axes. */
 static bool
 lengths_fit(const dop_axis_map *m, bool matrix, dop_dim d, dop_dim o)
 {
@@ -177,7 +178,7 @@ lengths_fit(const dop_axis_map *m, bool matrix, dop_dim d, dop_dim o)
     switch (m->kind) {
     case DOP_ACCESS_same:
         return equal || one;
-    case DOP_ACCESS_col: /* of a matrix with more rows the first are read */
+    case DOP_ACCESS_col: /* if a matrix has more rows, only the first are read */
         return equal || (matrix && !d.sym && !o.sym && d.mul > o.mul);
     case DOP_ACCESS_group:
         return d.sym == o.sym && (uint64_t)d.mul * m->div == o.mul;
@@ -190,7 +191,7 @@ lengths_fit(const dop_axis_map *m, bool matrix, dop_dim d, dop_dim o)
     }
 }
 
-/* Element by element: equal axes, aligned at the last one, or 1. */
+/* True if the shapes fit for an element-wise op: aligned at the last axis, every axis of s is equal to that of o or 1. */
 static bool
 each_fits(const dop_shape *s, const dop_shape *o, uint32_t *out_axis)
 {
@@ -210,7 +211,7 @@ dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint
     const dop_node *n = dop_node_at(g, id);
     const dop_shape *o = &dop_node_at(g, dop_node_space(g, id))->shape;
     dop_place p[DOP_MAX_RANK], q[DOP_MAX_RANK];
-    if (dop_node_is(g, id, DOP_VIEW)) /* of the same bytes, by its own rule */
+    if (dop_node_is(g, id, DOP_VIEW)) /* the shape rule of the view has checked it */
         return true;
     dop_node_places(g, id, n->n_srcs, q);
     for (uint32_t k = 0; k < n->n_srcs; k++) {

@@ -11,7 +11,7 @@ dop_cache_blocks(dop_type t)
     return t == DOP_TYPE_q8_0 || t == DOP_TYPE_q4_0;
 }
 
-/* Bytes of the values. */
+/* Returns the bytes of a row's values, without scales. */
 static uint64_t
 value_bytes(dop_type t, uint32_t cols)
 {
@@ -27,7 +27,7 @@ dop_cache_row_bytes(dop_type t, uint32_t cols)
     return dop_align_u64(value_bytes(t, cols) + cols / DOP_CACHE_BLOCK * 2, 16);
 }
 
-/* The scale before it is rounded. */
+/* Returns the scale of a block, not yet rounded to f16. */
 static float
 scale_of(dop_type t, const float *x)
 {

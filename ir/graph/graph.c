@@ -1,4 +1,4 @@
-/* Questions about the nodes of a graph, and the digest of a graph. */
+/* Queries on the nodes of a graph, and the digest of a graph. */
 #include "ir/graph/graph.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The attribute's place in the op's row, or -1. */
+/* Returns the index of the attribute in the op's row; -1 if the op does not have it. */
 static int
 attr_index(const dop_graph *g, dop_node_id id, dop_attr_id a)
 {
@@ -64,8 +64,8 @@ dop_attention_cached(const dop_graph *g, dop_node_id attention)
     return dop_shape_appends(&g->nodes[g->nodes[attention].src[1]].shape);
 }
 
-/* Optional sources of attention come behind the five that it always has: first the sinks or the table of distances, last
- * `lasts` or the list of chosen positions. */
+/* Return the numbers of optional attention sources; DOP_MAX_SRCS if absent.  After the five sources that are always present come
+ * sinks or the table of relative biases, then `lasts` or the list of chosen positions. */
 static uint32_t
 chosen_at(const dop_graph *g, dop_node_id id)
 {
@@ -217,7 +217,7 @@ dop_node_cols(const dop_graph *g, dop_node_id id)
     const dop_shape *s = &g->nodes[id].shape;
     if (s->rank == 1)
         return s->dim[0].sym == DOP_SYM_1 ? s->dim[0].mul : 1;
-    uint32_t cols = 1; /* fits: checked when the node was made */
+    uint32_t cols = 1; /* cannot overflow: checked when the node was added */
     for (uint32_t i = dop_shape_row_axes(s); i < s->rank; i++)
         cols *= s->dim[i].mul;
     return cols;
@@ -270,7 +270,7 @@ uint64_t
 dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t)
 {
     const dop_shape *s = &g->nodes[id].shape;
-    uint64_t rows = 1; /* fits: checked when the node was made */
+    uint64_t rows = 1; /* cannot overflow: checked when the node was added */
     for (uint32_t i = 0; i < dop_shape_row_axes(s); i++)
         rows *= dop_dim_value(g, s->dim[i], t);
     return rows;
@@ -356,7 +356,7 @@ uint32_t
 dop_graph_page(const dop_graph *g)
 {
     uint32_t page = DOP_PAGE;
-    while (g->max_s % page) /* the last page of a sequence is a whole one */
+    while (g->max_s % page) /* the last page of a sequence must be a whole page */
         page /= 2;
     return g->max_q > 1 ? page : 0;
 }
@@ -388,9 +388,9 @@ dop_graph_mixes(const dop_graph *g)
     return false;
 }
 
-/* ---- digest of exactly what the text shows, made for every pass ---- */
+/* ---- digest of exactly the content of the text form; computed after every pass ---- */
 
-/* A word at a time, as FNV-1a takes bytes; the shift brings what only high bits have learned down to the others. */
+/* Mixes in a 64-bit word, as FNV-1a does with bytes.  The shift feeds the high bits back into the low ones. */
 static uint64_t
 mix_u64(uint64_t h, uint64_t v)
 {
@@ -427,7 +427,7 @@ mix_node(uint64_t h, const dop_node *n)
         if (dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_S)
             h = mix_s(h, n->attr[k].s);
         else
-            h = mix_u64(h, (uint64_t)n->attr[k].i); /* all bits, also those of a number */
+            h = mix_u64(h, (uint64_t)n->attr[k].i); /* all bits, also of floating-point attributes */
     }
     return mix_s(mix_u64(mix_s(h, n->name), (uint64_t)n->label.layer), n->label.role);
 }

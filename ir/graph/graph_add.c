@@ -1,4 +1,4 @@
-/* Making a graph: its nodes, one after the other, and its outputs.  graph_regions.c makes its regions. */
+/* Builds a graph: adds nodes one after the other, and outputs. graph_regions.c adds regions. */
 #include "ir/graph/graph_add.h"
 #include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A hostile text cannot ask for more: 32-bit handles stay far from wrapping. */
+/* Limit for untrusted text: keeps 32-bit handles far from wrapping. */
 enum { MAX_NODES = 1 << 22 };
 
 dop_status
@@ -84,7 +84,7 @@ dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_d
     return DOP_OK;
 }
 
-/* Made-up names are x<number>; the counter stays above every such name that was given. */
+/* Keeps the counter of generated names, x<number>, above every such name that the caller chose. */
 static void
 note_name(dop_graph *g, const char *name)
 {
@@ -116,7 +116,8 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
 {
     const dop_op_info *info = dop_op_of(op);
     dop_node n = {.op = op, .n_srcs = n_srcs, .label = {-1, ""}};
-    for (uint32_t i = 0; i < n_srcs && i < DOP_MAX_SRCS; i++) /* before *out_id, which may be one of them */
+    for (uint32_t i = 0; i < n_srcs && i < DOP_MAX_SRCS;
+         i++) /* copied before *out_id is written, which may alias srcs */
         n.src[i] = srcs[i];
     *out_id = 0;
     if (g->n_nodes >= MAX_NODES)

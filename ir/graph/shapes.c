@@ -1,6 +1,6 @@
-/* One rule per op, or per few ops that are alike; those about experts and states are in files of their own.
- * Axes that are dimensions come before those that are constants.  Ops that name axes of language models take values with a
- * dimension on axis 0 only, and append state; all others take any shape. */
+/* Shape rules: one per op or group of similar ops.  Rules of experts and states are in files of their own.  Symbolic axes come
+ * before constant ones.  Ops that name axes of language models accept append state, and otherwise values with a symbolic
+ * dimension on axis 0 only.  All other ops accept any shape. */
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
@@ -15,7 +15,7 @@ dim_is_one(dop_dim d)
     return d.mul == 1 && d.sym == DOP_SYM_1;
 }
 
-/* A vector as long as the last axis of source 0. */
+/* Fails unless source i is a vector as long as the last axis of source 0. */
 static dop_status
 need_vector(const dop_rule *c, uint32_t i)
 {
@@ -24,7 +24,7 @@ need_vector(const dop_rule *c, uint32_t i)
     return DOP_OK;
 }
 
-/* Numpy: last axes align; equal, or one of them is 1. */
+/* Broadcasts as numpy does: aligned at the last axis, lengths must be equal or 1. */
 static dop_status
 rule_broadcast(const dop_rule *c, dop_shape *out)
 {
@@ -43,7 +43,7 @@ rule_broadcast(const dop_rule *c, dop_shape *out)
     return DOP_OK;
 }
 
-/* xielu: shaped as its first source; the other sources are one value each. */
+/* xielu: the result has the shape of source 0; the other sources are one value each. */
 static dop_status
 rule_xielu(const dop_rule *c, dop_want *out)
 {
@@ -252,7 +252,7 @@ rule_moments(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
-/* Ids of rank 1 or 2. */
+/* Fails unless source i holds ids of rank 1 or 2. */
 static dop_status
 need_columns(const dop_rule *c, uint32_t i)
 {
@@ -266,7 +266,7 @@ need_columns(const dop_rule *c, uint32_t i)
                         dop_shape_text(c->g, &ids->shape, text));
 }
 
-/* The shape of the ids, then that of a row of the table. */
+/* Sets the shape of a gather: the axes of the ids, then those of a row of the table. */
 static dop_status
 gathered(const dop_rule *c, dop_want *out)
 {
@@ -279,7 +279,7 @@ gathered(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
-/* Columns of a matmul: the rows of its matrix, or as many of the first as the stated shape has. */
+/* Returns the columns of a matmul: the rows of its matrix, or only the first ones if the stated shape has fewer. */
 static dop_dim
 product_columns(const dop_rule *c)
 {
@@ -350,11 +350,11 @@ rule_conv(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
-/* x [R,C]: pictures, one after the other in the rows -> [R', taps of a window * C]. */
+/* x [R,C], whose rows are the positions of pictures, one picture after the other -> [R', taps of a window * C]. */
 static dop_status
 rule_unfold(const dop_rule *c, dop_want *out)
 {
-    enum { MOST = 1 << 15 }; /* of each number: products of two of them fit 32 bits */
+    enum { MOST = 1 << 15 }; /* bound of each attribute: a product of two fits 32 bits */
     static const dop_attr_id ids[] = {DOP_A_width,    DOP_A_height, DOP_A_taps, DOP_A_taps_y, DOP_A_stride,
                                       DOP_A_dilation, DOP_A_pad,    DOP_A_more, DOP_A_up};
     uint64_t a[9];
@@ -420,15 +420,15 @@ check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
     }
 }
 
-/* May the values of the op have any axes?  Yes where it reads only its own place, or all of an axis that it shares with its
- * sources; other ops give axes a meaning. */
+/* True if the values of the op may have any axes: it reads only its own index, or all of an axis that it shares with its sources.
+ * Other ops give meaning to axes. */
 static bool
 takes_any_shape(const dop_op_info *info)
 {
     bool any = info->root == DOP_ROOT_none || info->root == DOP_ROOT_element || info->root == DOP_ROOT_row;
     for (uint32_t k = 0; k < info->src_max; k++) {
         const dop_access *a = &info->access[k];
-        if (a->axis[DOP_AXIS_row] == DOP_ACCESS_window) /* of a picture; its own rule asks for more */
+        if (a->axis[DOP_AXIS_row] == DOP_ACCESS_window) /* windows of a picture; the op's own rule checks more */
             return true;
         any = any && a->axis[DOP_AXIS_pos] == DOP_ACCESS_none && a->axis[DOP_AXIS_part] == DOP_ACCESS_none &&
               a->axis[DOP_AXIS_row] <= DOP_ACCESS_same && a->axis[DOP_AXIS_head] <= DOP_ACCESS_same &&
@@ -448,7 +448,7 @@ check_src_shapes(const dop_rule *c)
     return DOP_OK;
 }
 
-/* Types of the sources: ids only where an op reads ids, block types only where rows of weights or caches are decoded. */
+/* Checks the types of sources: ids only for ops that read ids, block types only where rows of weights or caches are decoded. */
 static dop_status
 check_src_types(const dop_rule *c)
 {
@@ -473,7 +473,7 @@ check_src_types(const dop_rule *c)
     return DOP_OK;
 }
 
-/* Storage type of the result: the op's own, unless the caller asks for another float type. */
+/* Sets the storage type of the result: the op's own type, unless the caller asks for another float type. */
 static dop_status
 settle_type(const dop_rule *c, dop_want *out)
 {

@@ -1,11 +1,11 @@
-/* Shape rules of ops that choose experts and of those that take the matrix of an expert. */
+/* Shape rules of ops that choose experts and of products with the matrices of experts. */
 #include "ir/graph/dims.h"
 #include "ir/graph/shape_rules.h"
 
-/* Most rows that one block of group_rows holds. */
+/* Maximum number of rows in one block of group_rows. */
 enum { MAX_SPAN = 1 << 16 };
 
-/* Ids [T,k] for the rows of source 0. */
+/* Fails unless source i holds ids [T,k] for the rows of source 0. */
 static dop_status
 need_choice(const dop_rule *c, uint32_t i)
 {
@@ -40,7 +40,7 @@ dop_rule_top_k(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
-/* Blocks that any ids of the longest step need: all are full except the last block of each expert. */
+/* Computes the number of blocks that any ids of the longest step need: all are full except the last block of each expert. */
 dop_status
 dop_rule_group_rows(const dop_rule *c, dop_want *out)
 {
@@ -57,7 +57,7 @@ dop_rule_group_rows(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
-/* Blocks of the ids, and the experts that they are of. */
+/* Fails unless source 3 is group_rows of the product's own ids and number of experts. */
 static dop_status
 need_blocks(const dop_rule *c)
 {
@@ -120,7 +120,7 @@ dop_rule_experts(const dop_rule *c, dop_want *out)
     }
 }
 
-/* x [T,K], w [N,K], at [T,k], where K is a multiple of span, and used is at most span. */
+/* x [T,K], w [N,K], at [T,k], where K is a multiple of span, and used <= span. */
 dop_status
 dop_rule_dot_at(const dop_rule *c, dop_want *out)
 {

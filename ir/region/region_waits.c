@@ -1,4 +1,4 @@
-/* Waits within a region of products: a part whose epilogue reads whole rows of what another part makes. */
+/* Waits within a product region: the epilogue of one segment reads whole rows that another segment computes. */
 #include "ir/region/region.h"
 
 #include "ir/graph/access.h"
@@ -13,7 +13,7 @@ dop_region_part_is_awaited(const dop_region *r, uint32_t part)
     return is;
 }
 
-/* Is a value of the part computed from `id`? */
+/* True if the segment computes a value from node number `at` of the region without reading whole rows of it. */
 static bool
 reaches_part(const dop_graph *g, const dop_region *r, uint32_t part, uint32_t at)
 {
