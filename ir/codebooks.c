@@ -1,4 +1,4 @@
-/* Codebooks as kernels read them (kernels/glsl/types/codes.glsl), made from codebooks.def. */
+/* Codebooks in the layout of the kernels (kernels/glsl/types/codes.glsl), made from codebooks.def. */
 #include "ir/codebooks.h"
 
 #include "base/base.h"
@@ -16,7 +16,7 @@ put_word(uint8_t *p, uint32_t bits)
         p[i] = (uint8_t)(bits >> (8 * i) & 255);
 }
 
-/* Writes the entries of a codebook with a byte for each value, in the order that activations in 8 bits have (types/int.glsl). */
+/* Writes the entries of a codebook, one byte per value, in the value order of 8-bit activations (types/int.glsl). */
 static void
 bytes(const uint16_t *book, uint32_t entries, uint32_t values, uint32_t bits, const uint8_t *levels, uint8_t *out)
 {
@@ -48,7 +48,7 @@ dop_type_book(dop_type t, uint8_t *out)
         bytes(dop_book_iq3_s, 512, 4, 3, odd, out);
         break;
     case DOP_TYPE_iq1_s:
-    case DOP_TYPE_iq1_m: /* two entries in a word, each as two quads of two bits in lanes (types.def) */
+    case DOP_TYPE_iq1_m: /* two entries per word, each as two groups of four 2-bit values spread over byte lanes (types.def) */
         for (uint32_t i = 0; i < 2048; i += 2, out += 4) {
             uint32_t w = 0;
             for (uint32_t k = 0; k < 16; k++)
@@ -56,7 +56,7 @@ dop_type_book(dop_type t, uint8_t *out)
             put_word(out, w);
         }
         break;
-    case DOP_TYPE_nvfp4: /* the factor of all values of the matrix, 1 as long as nobody sets another */
+    case DOP_TYPE_nvfp4: /* factor of the whole matrix as f32; 1 unless it is overwritten */
         put_word(out, 0x3f800000);
         break;
     default:

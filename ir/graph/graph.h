@@ -255,10 +255,10 @@ typedef struct dop_graph {
             uint32_t max_q; /* bound of Q, sequences; 1 after dop_graph_init() */
         };
     };
-    bool
-        stays; /* the next row stays at the current position instead of advancing, and a step keeps no state of it (dop_step) */
+    bool stays;      /* rows keep their position from step to step, and no state is stored (dop_step) */
     bool keeps_each; /* a step stores replace state after each row of a sequence if there are enough copies */
-    bool rows_apart; /* batch-invariant attention: the sum of a row does not start at the window of another row */
+    bool
+        rows_apart; /* batch-invariant attention: a row is summed on its own, independent of the windows of other rows */
     uint32_t copies; /* copies of each replace state (dop_step of base/step_record.h); 2 after dop_graph_init() */
     const char *dim_names[DOP_N_SYMS]; /* names of dimensions, indexed by dop_sym; NULL: not declared */
     dop_node *nodes;                   /* [0] is unused */

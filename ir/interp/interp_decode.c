@@ -1,6 +1,6 @@
-/* Rows of stored values to f32.  The block layouts are those of the GGUF specification and of ggml's quantization
- * formats: scales in f16 (E8M0 for mxfp4), low nibbles hold the first half of what a group of bytes covers, high
- * nibbles the second; the k formats have blocks of 256 values in sub-blocks with small integer scales. */
+/* Decodes rows of stored values to f32.  The block layouts are those of the GGUF specification and of ggml's quantization
+ * formats.  Scales are f16 (E8M0 for mxfp4).  In a group of bytes, low nibbles hold the first half of the values, and high
+ * nibbles the second.  The k formats have blocks of 256 values in sub-blocks with small integer scales. */
 #include "ir/codebooks.h"
 #include "ir/interp/interp.h"
 
@@ -27,7 +27,7 @@ f16_at(const uint8_t *p)
     return dop_f16_to_f32((uint16_t)u16_at(p));
 }
 
-/* d f16, 16 bytes of nibbles: d * (q - 8) */
+/* Layout: d f16, 16 bytes of nibbles.  Value: d * (q - 8). */
 static void
 block_q4_0(const uint8_t *b, float *out)
 {
@@ -38,7 +38,7 @@ block_q4_0(const uint8_t *b, float *out)
     }
 }
 
-/* d, m f16, nibbles: d * q + m */
+/* Layout: d, m f16, nibbles.  Value: d * q + m. */
 static void
 block_q4_1(const uint8_t *b, float *out)
 {
@@ -49,7 +49,7 @@ block_q4_1(const uint8_t *b, float *out)
     }
 }
 
-/* The fifth bit of value i is bit i of a 32-bit word before the nibbles. */
+/* Returns a 5-bit value.  The fifth bit of value i is bit i of a 32-bit word before the nibbles. */
 static int
 five_bits(const uint8_t *high, const uint8_t *nibbles, int i)
 {
@@ -57,7 +57,7 @@ five_bits(const uint8_t *high, const uint8_t *nibbles, int i)
     return low | (int)(u32_at(high) >> i & 1) << 4;
 }
 
-/* d f16, high bits, nibbles: d * (q - 16) */
+/* Layout: d f16, high bits, nibbles.  Value: d * (q - 16). */
 static void
 block_q5_0(const uint8_t *b, float *out)
 {
@@ -66,7 +66,7 @@ block_q5_0(const uint8_t *b, float *out)
         out[i] = d * (float)(five_bits(b + 2, b + 6, i) - 16);
 }
 
-/* d, m f16, high bits, nibbles: d * q + m */
+/* Layout: d, m f16, high bits, nibbles.  Value: d * q + m. */
 static void
 block_q5_1(const uint8_t *b, float *out)
 {
@@ -75,7 +75,7 @@ block_q5_1(const uint8_t *b, float *out)
         out[i] = d * (float)five_bits(b + 4, b + 8, i) + m;
 }
 
-/* d f16, 32 int8 */
+/* Layout: d f16, 32 int8.  Value: d * q. */
 static void
 block_q8_0(const uint8_t *b, float *out)
 {
@@ -84,14 +84,15 @@ block_q8_0(const uint8_t *b, float *out)
         out[i] = d * (float)(int8_t)b[2 + i];
 }
 
-/* Two-bit fields of q2_k and q3_k: 64 bytes; value i is in byte 32 * (i / 128) + i % 32, field i % 128 / 32. */
+/* Returns a 2-bit field of q2_k and q3_k (64 bytes): value i is in byte 32 * (i / 128) + i % 32, field i % 128 / 32. */
 static int
 two_bits(const uint8_t *q, int i)
 {
     return q[32 * (i / 128) + i % 32] >> (2 * (i % 128 / 32)) & 3;
 }
 
-/* 16 bytes (scale | min << 4) for sub-blocks of 16, 64 bytes of two bits, d, dmin f16: d * scale * q - dmin * min */
+/* Layout: 16 bytes (scale | min << 4) for sub-blocks of 16, 64 bytes of 2-bit values, d, dmin f16.  Value: d * scale * q - dmin *
+ * min. */
 static void
 block_q2_k(const uint8_t *b, float *out)
 {
@@ -103,8 +104,8 @@ block_q2_k(const uint8_t *b, float *out)
     }
 }
 
-/* 32 bytes of inverted third bits, 64 bytes of two bits, 12 bytes of 16 six-bit scales, d f16.
- * Scale s: low nibble in bytes 0..7 (first 8 low, last 8 high), upper two bits in bytes 8..11. */
+/* Layout: 32 bytes of inverted third bits, 64 bytes of 2-bit values, 12 bytes of 16 six-bit scales, d f16.  Scale s has its low
+ * four bits in bytes 0..7 (low nibbles: first 8 scales, high nibbles: last 8) and its upper two bits in bytes 8..11. */
 static void
 block_q3_k(const uint8_t *b, float *out)
 {
@@ -120,8 +121,8 @@ block_q3_k(const uint8_t *b, float *out)
     }
 }
 
-/* Eight pairs of six-bit scale and minimum in 12 bytes (q4_k, q5_k): the first four plain in bytes 0..3 and 4..7, the
- * last four with their low nibbles in bytes 8..11 and their upper bits on top of the first four. */
+/* Reads pair j of eight pairs of six-bit scale and minimum in 12 bytes (q4_k, q5_k).  The first four pairs are plain in bytes
+ * 0..3 and 4..7.  The last four have their low nibbles in bytes 8..11 and their upper bits in the top bits of bytes 0..7. */
 static void
 scale_min(const uint8_t *s, int j, int *out_scale, int *out_min)
 {
@@ -134,8 +135,8 @@ scale_min(const uint8_t *s, int j, int *out_scale, int *out_min)
     }
 }
 
-/* d, dmin f16, 12 bytes of scales, (q5_k: 32 bytes of fifth bits,) 128 bytes of nibbles: sub-blocks of 32; each 32
- * bytes hold two of them. */
+/* Layout: d, dmin f16, 12 bytes of scales, (q5_k: 32 bytes of fifth bits,) 128 bytes of nibbles.  Each 32 bytes of nibbles hold
+ * two sub-blocks of 32 values. */
 static void
 block_q4_or_q5_k(const uint8_t *b, bool five, float *out)
 {
@@ -155,8 +156,8 @@ block_q4_or_q5_k(const uint8_t *b, bool five, float *out)
     }
 }
 
-/* 128 bytes of nibbles, 64 bytes of upper two bits, 16 int8 scales, d f16: d * scale * (q - 32).  Each half of 128
- * values has 64 bytes of nibbles (low ones first) and 32 bytes of upper bits. */
+/* Layout: 128 bytes of nibbles, 64 bytes of upper two bits, 16 int8 scales, d f16.  Value: d * scale * (q - 32).  Each half of
+ * 128 values has 64 bytes of nibbles (low ones first) and 32 bytes of upper bits. */
 static void
 block_q6_k(const uint8_t *b, float *out)
 {
@@ -171,7 +172,7 @@ block_q6_k(const uint8_t *b, float *out)
     }
 }
 
-/* As q4_0, with a table instead of q - 8. */
+/* Levels of iq4_nl, which has the layout of q4_0. */
 static const int8_t iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 static void
@@ -184,7 +185,8 @@ block_iq4_nl(const uint8_t *b, float *out)
     }
 }
 
-/* d f16, the upper two bits of eight six-bit scales, their low nibbles in 4 bytes, 128 bytes of nibbles: d * (scale - 32) * level */
+/* Layout: d f16, the upper two bits of eight six-bit scales, their low nibbles in 4 bytes, 128 bytes of nibbles.  Value: d *
+ * (scale - 32) * level. */
 static void
 block_iq4_xs(const uint8_t *b, float *out)
 {
@@ -201,7 +203,7 @@ block_iq4_xs(const uint8_t *b, float *out)
 
 static const int8_t e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/* OCP microscaling: an exponent byte (2^(e - 127)), 32 values of e2m1; the table holds them doubled. */
+/* OCP microscaling.  Layout: an exponent byte (2^(e - 127)), 32 values of e2m1.  The table holds doubled values. */
 static void
 block_mxfp4(const uint8_t *b, float *out)
 {
@@ -211,7 +213,7 @@ block_mxfp4(const uint8_t *b, float *out)
     }
 }
 
-/* Nibbles of n values, 32 at a time as in q4_0, then d, z f16: d * (q - z) */
+/* Layout: nibbles of n values, 32 at a time as in q4_0, then d, z f16.  Value: d * (q - z). */
 static void
 block_int4(const uint8_t *b, uint32_t n, float *out)
 {
@@ -230,14 +232,14 @@ dop_e4m3_to_f32(uint8_t b)
     return b & 128 ? -v : v;
 }
 
-/* Half of an e4m3 number without a sign, whose last code is not a number in the format and 0 here. */
+/* Returns half of an unsigned e4m3 number.  Its last code is NaN in the format, but 0 here. */
 static float
 half_e4m3(uint8_t b)
 {
     return (b & 127) == 127 ? 0 : dop_e4m3_to_f32(b & 127) / 2;
 }
 
-/* d f32, numbers of e4m3 */
+/* Layout: d f32, 128 numbers in e4m3.  Value: d * number. */
 static void
 block_f8_128(const uint8_t *b, float *out)
 {
@@ -247,7 +249,7 @@ block_f8_128(const uint8_t *b, float *out)
         out[i] = d * dop_e4m3_to_f32(b[4 + i]);
 }
 
-/* Four scales in e4m3, then e2m1 in 8 bytes for each 16 values, low nibbles first. */
+/* Layout: four scales in e4m3, then 8 bytes of e2m1 for each 16 values, low nibbles first. */
 static void
 block_nvfp4(const uint8_t *b, float *out)
 {
@@ -257,7 +259,7 @@ block_nvfp4(const uint8_t *b, float *out)
     }
 }
 
-/* d f16, a bit for each value: d or -d */
+/* Layout: d f16, one bit per value: d or -d. */
 static void
 block_q1_0(const uint8_t *b, float *out)
 {
@@ -266,7 +268,7 @@ block_q1_0(const uint8_t *b, float *out)
         out[i] = b[2 + i / 8] >> (i % 8) & 1 ? d : -d;
 }
 
-/* d f16, two bits for each value: d * (q - 1) */
+/* Layout: d f16, two bits per value.  Value: d * (q - 1). */
 static void
 block_q2_0(const uint8_t *b, float *out)
 {
@@ -275,7 +277,7 @@ block_q2_0(const uint8_t *b, float *out)
         out[i] = d * (float)((b[2 + i / 4] >> (2 * (i % 4)) & 3) - 1);
 }
 
-/* Two bits for each value as in q2_k, d f16: d * (q - 1) */
+/* Layout: two bits per value as in q2_k, d f16.  Value: d * (q - 1). */
 static void
 block_tq2_0(const uint8_t *b, float *out)
 {
@@ -284,8 +286,8 @@ block_tq2_0(const uint8_t *b, float *out)
         out[i] = d * (float)(two_bits(b, i) - 1);
 }
 
-/* Digits to the base of three: five in each of 32 bytes (value i in byte i % 32), five in each of 16, and four in each of 4,
- * the first digit of a byte first; d f16: d * (q - 1).  The digits after the first n are those of 3^n times the byte. */
+/* Layout: base-3 digits, then d f16.  Five digits are in each of 32 bytes (value i in byte i % 32), five in each of 16, and four
+ * in each of 4, most significant digit first.  Value: d * (q - 1).  Multiplying a byte by 3^n shifts out its first n digits. */
 static void
 block_tq1_0(const uint8_t *b, float *out)
 {
@@ -299,7 +301,7 @@ block_tq1_0(const uint8_t *b, float *out)
     }
 }
 
-/* --- codebooks: n values of an entry of one, each times `scale`, and times -1 where a bit of `signs` is set ---------------------- */
+/* --- codebooks: writes n values of a codebook entry, each times `scale`, negated where a bit of `signs` is set ------------- */
 
 static void
 entry(const uint16_t *book, uint32_t i, int n, int bits, const uint8_t *levels, float scale, uint32_t signs, float *out)
@@ -310,7 +312,7 @@ entry(const uint16_t *book, uint32_t i, int n, int bits, const uint8_t *levels, 
     }
 }
 
-/* Eight signs from seven bits: an even number of them is set. */
+/* Expands seven sign bits to eight, so that an even number of them is set. */
 static uint32_t
 even_signs(uint32_t seven)
 {
@@ -319,7 +321,7 @@ even_signs(uint32_t seven)
     return seven | ((parity ^ parity >> 1) & 1) << 7;
 }
 
-/* d f16, for each 32 values four bytes of entries, four times seven signs and a scale of four bits */
+/* Layout: d f16.  For each 32 values: four bytes of entries, four times seven signs, and a 4-bit scale. */
 static void
 block_iq2_xxs(const uint8_t *b, float *out)
 {
@@ -332,7 +334,7 @@ block_iq2_xxs(const uint8_t *b, float *out)
     }
 }
 
-/* d f16, 16 bits for each eight values: nine of an entry, seven signs; 16 scales of four bits */
+/* Layout: d f16.  For each eight values 16 bits: 9 of an entry, 7 signs.  Then 16 scales of four bits. */
 static void
 block_iq2_xs(const uint8_t *b, float *out)
 {
@@ -343,7 +345,8 @@ block_iq2_xs(const uint8_t *b, float *out)
     }
 }
 
-/* d f16, for each eight values a byte of an entry, then bytes of signs, two more bits of entries, 16 scales of four bits */
+/* Layout: d f16, a byte of an entry for each eight values, a byte of signs for each eight values, two upper bits of each entry,
+ * 16 scales of four bits. */
 static void
 block_iq2_s(const uint8_t *b, float *out)
 {
@@ -354,7 +357,7 @@ block_iq2_s(const uint8_t *b, float *out)
     }
 }
 
-/* d f16, a byte of an entry for each four values; for each 32 values four times seven signs and a scale of four bits */
+/* Layout: d f16, a byte of an entry for each four values.  For each 32 values: four times seven signs, and a 4-bit scale. */
 static void
 block_iq3_xxs(const uint8_t *b, float *out)
 {
@@ -365,7 +368,8 @@ block_iq3_xxs(const uint8_t *b, float *out)
     }
 }
 
-/* d f16, for each four values a byte of an entry, a ninth bit of each, bits of signs, scales of four bits for each 32 values */
+/* Layout: d f16, a byte of an entry for each four values, the ninth bit of each entry, sign bits, a 4-bit scale for each 32
+ * values. */
 static void
 block_iq3_s(const uint8_t *b, float *out)
 {
@@ -377,7 +381,7 @@ block_iq3_s(const uint8_t *b, float *out)
     }
 }
 
-/* Eight values of -1, 0 and 1, all moved by an eighth. */
+/* Writes the eight values of an iq1 entry, -1, 0 or 1, shifted by 1/8 and scaled. */
 static void
 moved_entry(uint32_t i, float scale, bool down, float *out)
 {
@@ -385,8 +389,8 @@ moved_entry(uint32_t i, float scale, bool down, float *out)
         out[k] = scale * ((float)((dop_book_iq1[i] >> (2 * k) & 3) - 1) + (down ? -0.125f : 0.125f));
 }
 
-/* d f16, for each eight values a byte of an entry; for each 32 values four times three more bits of entries, a scale of three
- * bits, and the direction */
+/* Layout: d f16, a byte of an entry for each eight values.  For each 32 values: four times three upper bits of entries, a 3-bit
+ * scale, and the direction of the shift. */
 static void
 block_iq1_s(const uint8_t *b, float *out)
 {
@@ -397,8 +401,8 @@ block_iq1_s(const uint8_t *b, float *out)
     }
 }
 
-/* For each eight values a byte of an entry, and a nibble with three more bits and the direction; four times 16 bits with four
- * scales of three bits, and above them four bits of d f16 */
+/* Layout: a byte of an entry for each eight values, a nibble with three upper bits of the entry and the direction of the shift.
+ * Then four 16-bit words, each with four 3-bit scales and, above them, four bits of d f16. */
 static void
 block_iq1_m(const uint8_t *b, float *out)
 {
@@ -480,7 +484,7 @@ block_none(const uint8_t *b, float *out) /* nothing is stored */
     *out = 0;
 }
 
-/* Decodes one block of each type. */
+/* Decoders of one block, by type. */
 static void (*const decoders[DOP_TYPE_COUNT])(const uint8_t *, float *) = {
 #define TYPE(name, ...) block_##name,
 #include "base/storage/types.def"
@@ -489,7 +493,7 @@ static void (*const decoders[DOP_TYPE_COUNT])(const uint8_t *, float *) = {
 
 enum { AT_ONCE = 16 };
 
-/* As dop_f16_to_f32, in a form that compilers make vectors of. */
+/* Converts halves to f32 as dop_f16_to_f32 does, in a form that compilers can vectorize. */
 static void
 f16_values(const uint16_t *h, float *out)
 {
@@ -498,7 +502,7 @@ f16_values(const uint16_t *h, float *out)
         u[i] = (uint32_t)(h[i] & 0x7fff) << 13;
     memcpy(out, u, sizeof u);
     for (int i = 0; i < AT_ONCE; i++)
-        out[i] *= 0x1p112f; /* subnormal or not, exact */
+        out[i] *= 0x1p112f; /* exact, also for subnormals */
     memcpy(u, out, sizeof u);
     for (int i = 0; i < AT_ONCE; i++)
         u[i] |= (uint32_t)(h[i] & 0x8000) << 16 | ((h[i] & 0x7c00) == 0x7c00 ? 0x7f800000u : 0);
@@ -514,7 +518,7 @@ bf16_values(const uint16_t *h, float *out)
     memcpy(out, u, sizeof u);
 }
 
-/* Rows of halves: most weights of most models. */
+/* Decodes rows of halves, the most common type of weights. */
 static void
 decode_halves(void values(const uint16_t *, float *), const uint8_t *p, uint64_t n, float *out)
 {

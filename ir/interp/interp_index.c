@@ -1,5 +1,4 @@
-/* Ops of sparse attention: what an index makes of its cached keys, and the choice of positions (index_scores and top_positions of
- * ops.def). */
+/* The interpreter's ops of sparse attention (index_scores and top_positions of ops.def). */
 #include "ir/interp/interp_index.h"
 #include "ir/interp/interp_ops.h"
 #include "ir/interp/interp_util.h"
@@ -12,7 +11,7 @@ cols_of(const dop_tensor *x)
     return x->shape.dim[x->shape.rank - 1].mul;
 }
 
-/* The score of one key of the index: the weighted sum over heads of the positive parts of their products with the key. */
+/* Returns the score of one index key: the weighted sum over heads of max(q_h . key, 0). */
 static double
 score(const float *q, const float *key, const float *weights, uint64_t heads, uint64_t dim)
 {
@@ -45,7 +44,7 @@ dop_interp_index_scores(const dop_interp_node *n)
     return DOP_OK;
 }
 
-/* Orders columns of a row of scores: the larger score first, and among equals the lower column. */
+/* Orders columns of a row of scores: larger scores first, ties by the lower column. */
 static int
 compare_columns(const void *x, const void *y)
 {

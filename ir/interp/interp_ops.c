@@ -1,5 +1,5 @@
-/* Every op in plain C: f32 in, f64 inside, f32 out.  Written to be checked by reading, not to be fast; only matmul takes
- * care of speed, because models spend their time in it. */
+/* Every op in plain C: f32 values with f64 accumulation.  Written to be verified by reading, not for speed.  Only matmul is
+ * written for speed, because models spend most time in it. */
 #include "ir/interp/interp_ops.h"
 #include "ir/graph/dims.h"
 #include "ir/interp/interp_access.h"
@@ -20,7 +20,7 @@ attr_f(const dop_interp_node *n, dop_attr_id a)
     return dop_node_f(n->g, n->id, a);
 }
 
-/* ---- element by element ---- */
+/* ---- element-wise ---- */
 
 static double
 binary(dop_op op, double a, double b)
@@ -37,7 +37,7 @@ binary(dop_op op, double a, double b)
     }
 }
 
-/* attr: `by` or `cap`.  A value that is no number stays none: that is how --check marks what it did not compute. */
+/* attr: attribute `by` or `cap`.  NaN must remain NaN: --check marks values that were not computed with it. */
 static double
 unary(dop_op op, double x, double attr)
 {
@@ -75,7 +75,7 @@ unary(dop_op op, double x, double attr)
     }
 }
 
-/* Strides in source `v` for each axis of the result: 0 where the source broadcasts. */
+/* Computes the stride in source `v` for each axis of the result: 0 where the source broadcasts. */
 static void
 broadcast_steps(const dop_tensor *v, const dop_shape *out, uint64_t step[DOP_MAX_RANK])
 {
@@ -98,7 +98,7 @@ compute_binary(const dop_interp_node *n, dop_op op)
     broadcast_steps(n->src[1], s, sb);
     for (uint64_t i = 0; i < n->out.count; i++) {
         n->out.f[i] = (float)binary(op, (double)n->src[0]->f[a], (double)n->src[1]->f[b]);
-        for (uint32_t k = s->rank; k-- > 0;) { /* next index, as on an odometer */
+        for (uint32_t k = s->rank; k-- > 0;) { /* next index, like an odometer */
             a += sa[k];
             b += sb[k];
             if (++at[k] < s->dim[k].mul)
@@ -186,7 +186,7 @@ compute_rope(const dop_interp_node *n)
                 c = cl * ch - s * sh;
                 s = s * ch + cl * sh;
             }
-            for (uint32_t k = 0; turns && k < 2; k++) { /* by column, then by row */
+            for (uint32_t k = 0; turns && k < 2; k++) { /* rotation by column, then by row */
                 const float *more = places->f + (k == 0 ? at % edge : edge + at / edge) * dims;
                 const double cm = (double)more[i], sm = (double)more[half + i], was = c;
                 c = was * cm - s * sm;
@@ -240,7 +240,7 @@ softmax_row(const float *x, uint64_t n, float *out)
         out[i] = (float)(exp((double)x[i] - max) / sum);
 }
 
-/* The id at an index of a list (the second source of arg-max); no id where the list has no whole number there. */
+/* Returns the id at an index of a list (the second source of arg-max); UINT32_MAX if the entry is not a valid id. */
 static uint32_t
 listed_id(const dop_tensor *list, uint64_t at)
 {
@@ -282,7 +282,7 @@ compute_rows(const dop_interp_node *n, dop_op op)
     }
 }
 
-/* argmax_part: columns in equal spans; the index is exact up to 2^24. */
+/* argmax_part: divides columns into equal spans.  The index is exact up to 2^24. */
 static void
 compute_argmax_part(const dop_interp_node *n)
 {
@@ -297,7 +297,7 @@ compute_argmax_part(const dop_interp_node *n)
     }
 }
 
-/* argmax_merge: the largest value; the lowest index among equals, in whatever order the parts are. */
+/* argmax_merge: returns the index of the largest value.  Ties go to the lowest index, in any order of parts. */
 static void
 compute_argmax_merge(const dop_interp_node *n)
 {
@@ -313,7 +313,7 @@ compute_argmax_merge(const dop_interp_node *n)
     }
 }
 
-/* ---- rows of something large ---- */
+/* ---- selected rows ---- */
 
 static dop_status
 compute_gather(const dop_interp_node *n)
@@ -337,14 +337,14 @@ static void
 compute_matmul(const dop_interp_node *n)
 {
     uint64_t rows = n->src[0]->shape.dim[0].mul, depth = last_axis(n->src[0]);
-    const uint64_t cols = last_axis(&n->out); /* rows of the weight that are read, the first ones */
-    for (uint64_t j = 0; j < cols; j++) {     /* a row of the weight stays in the cache for all tokens */
+    const uint64_t cols = last_axis(&n->out); /* only the first rows of the weight are read */
+    for (uint64_t j = 0; j < cols; j++) {     /* a row of the weight stays in the CPU cache for all tokens */
         for (uint64_t t = 0; t < rows; t++)
             n->out.f[t * cols + j] = (float)dot(n->src[0]->f + t * depth, n->src[1]->f + j * depth, depth);
     }
 }
 
-/* The score of a group of columns: the sum of its largest scores.  taken: scratch for one mark per column. */
+/* Returns the score of a group of columns: the sum of its `best` largest scores.  taken: scratch, one mark per column. */
 static double
 group_score(const float *x, uint64_t n, uint64_t best, uint8_t *taken)
 {
@@ -360,7 +360,7 @@ group_score(const float *x, uint64_t n, uint64_t best, uint8_t *taken)
     return sum;
 }
 
-/* One row: marks[] is scratch for a mark per column, worth[] for a value per group. */
+/* Computes one row. marks[]: scratch, one mark per column; worth[]: scratch, one score per group. */
 static void
 top_k_row(const dop_interp_node *n, const float *x, uint64_t cols, uint8_t *marks, double *worth, uint32_t *out)
 {
@@ -459,7 +459,7 @@ compute_group_rows(const dop_interp_node *n)
     return DOP_OK;
 }
 
-/* Blocks only change the order of the work, which does not matter here. */
+/* Ignores blocks, which only change the order of computation. */
 static dop_status
 compute_matmul_at(const dop_interp_node *n)
 {
@@ -496,7 +496,7 @@ compute_state_write(const dop_interp_node *n)
     bool appends = dop_shape_appends(&n->g->nodes[n->id].shape);
     uint32_t n_srcs = n->g->nodes[n->id].n_srcs;
     const dop_tensor *pos = appends ? n->src[2] : NULL, *seq = n_srcs > 2 ? n->src[n_srcs - 1] : NULL;
-    uint64_t held = state->shape.dim[1].mul; /* of append state: rows of a sequence */
+    uint64_t held = state->shape.dim[1].mul; /* append state: cache rows of a sequence */
     dop_status st = appends ? dop_interp_check_ids(n, 2, n->g->max_s) : DOP_OK;
     if (st == DOP_OK && seq)
         st = dop_interp_check_ids(n, n_srcs - 1, state->shape.dim[0].mul);
@@ -508,7 +508,7 @@ compute_state_write(const dop_interp_node *n)
         return DOP_OK;
     }
     uint64_t rows = x->shape.dim[0].mul, w = x->count / rows;
-    if (!appends) /* the successor is another value: what no row writes is as it was */
+    if (!appends) /* copy on write: sequences without rows keep their state */
         memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t t = 0; t < rows; t++) {
         uint64_t row = seq ? seq->u[seq->count > 1 ? t : 0] : t;
@@ -525,11 +525,11 @@ compute_state_write(const dop_interp_node *n)
 /* ---- attention ---- */
 
 typedef struct head_sum {
-    double max; /* of the scores; -1e30 when there are none */
+    double max; /* maximum of the scores; -1e30 if there are none */
     double sum; /* of exp(score - max) */
 } head_sum;
 
-/* How far p is behind `at`, within -most .. most. */
+/* Returns p - at, limited to -most .. most. */
 static int64_t
 distance(uint64_t p, uint64_t at, int64_t most)
 {
@@ -537,8 +537,8 @@ distance(uint64_t p, uint64_t at, int64_t most)
     return d < -most ? -most : d > most ? most : d;
 }
 
-/* Accumulates sum exp(s - max) * v into acc over positions lo..hi-1 of a sequence and one kv head, or over places lo..hi-1 of a list
- * of positions.  Position p is in row first + p % rows of the keys.  scores: scratch for all. */
+/* Accumulates exp(s - max) * v into acc, over positions lo..hi-1 of a sequence and one KV head, or over entries lo..hi-1 of a
+ * list of positions.  Position p is in row first + p % rows of the keys.  scores: scratch. */
 static head_sum
 attend(const dop_interp_node *n, const float *q, uint64_t first, uint64_t rows, uint64_t kv_head, uint64_t lo,
        uint64_t hi, const float *sink, double slope, const float *by, int64_t most, uint64_t at, const uint32_t *list,
@@ -556,7 +556,8 @@ attend(const dop_interp_node *n, const float *q, uint64_t first, uint64_t rows, 
                          (by ? (double)by[distance(p, at, most) + most] : 0);
         r.max = scores[i - lo] > r.max ? scores[i - lo] : r.max;
     }
-    r.max = (double)(float)r.max; /* attn_split stores it as f32; the sums refer to what is stored */
+    r.max =
+        (double)(float)r.max; /* attn_split stores the maximum as f32, and the sums must refer to the stored value */
     r.sum = sink ? exp((double)*sink - r.max) : 0;
     for (uint64_t j = lo; j < hi; j++) {
         const uint64_t p = list ? list[j] : j;
@@ -575,15 +576,15 @@ min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Where row t of the step finds the keys of its sequence: the key of position p is row *out_first + p % *out_rows.  Where keys are
- * values of this step, the step must have the keys up to position last. */
+/* Finds the keys of the sequence of row t: the key of position p is in row *out_first + p % *out_rows.  Fails if keys are values
+ * of this step and the step lacks keys up to position `last`. */
 static dop_status
 find_keys(const dop_interp_node *n, uint64_t t, uint64_t last, uint64_t *out_first, uint64_t *out_rows)
 {
     const dop_tensor *k = n->src[1], *pos = n->src[3], *seq = n->src[4];
     const uint64_t step = seq->count > 1, sequence = seq->u[step * t], held = k->shape.dim[0].mul;
     if (dop_attention_cached(n->g, n->id)) {
-        *out_rows = k->shape.dim[1].mul; /* of a ring as many as it has */
+        *out_rows = k->shape.dim[1].mul; /* a ring has fewer rows than positions */
         *out_first = sequence * *out_rows;
         return DOP_OK;
     }
@@ -606,7 +607,7 @@ check_attention_ids(const dop_interp_node *n, const dop_tensor *lasts)
     return st == DOP_OK && lasts ? dop_interp_check_ids(n, n_srcs - 1, n->g->max_s) : st;
 }
 
-/* Are the first n places of the list ascending positions up to `last`? */
+/* True if the first n entries of the list are ascending positions up to `last`. */
 static bool
 ascends(const uint32_t *list, uint64_t n, uint32_t last)
 {

@@ -1,4 +1,4 @@
-/* Recurrences in plain C: f32 in, f64 inside, f32 out.  The rows of a sequence are consecutive. */
+/* The interpreter's recurrences: f32 values with f64 accumulation.  The rows of a sequence are consecutive. */
 #include "ir/interp/interp_scan.h"
 #include "ir/interp/interp_ops.h"
 #include "ir/interp/interp_util.h"
@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The sequence of row t; a single number holds for all rows. */
+/* Returns the sequence of row t; a single number applies to all rows. */
 static uint64_t
 sequence_of(const dop_tensor *sequences, uint64_t t)
 {
     return sequences->u[sequences->count > 1 ? t : 0];
 }
 
-/* Rows of row t's sequence that come right before it in the step. */
+/* Returns the number of rows of the same sequence directly before row t in the step. */
 static uint64_t
 rows_before(const dop_tensor *sequences, uint64_t t)
 {
@@ -51,7 +51,7 @@ dop_interp_last_rows(const dop_interp_node *n, dop_type type)
     const dop_tensor *state = n->src[0], *x = n->src[1], *seq = n->src[2];
     uint64_t rows = state->shape.dim[1].mul, total = x->shape.dim[0].mul, cols = x->count / total;
     memcpy(n->out.f, state->f, state->count * sizeof(float));
-    for (uint64_t t = 0; t < total; t++) { /* one row after the other: each moves the others on */
+    for (uint64_t t = 0; t < total; t++) { /* row by row: each one shifts the stored rows */
         float *own = n->out.f + sequence_of(seq, t) * rows * cols;
         memmove(own, own + cols, (rows - 1) * cols * sizeof *own);
         for (uint64_t c = 0; c < cols; c++)
@@ -59,7 +59,7 @@ dop_interp_last_rows(const dop_interp_node *n, dop_type type)
     }
 }
 
-/* One row of one head: updates the head's state s [P,N] and computes the row's result y [P].  The decay of column i is
+/* Processes one row of one head: updates the head's state s [P,N] and computes the row's result y [P].  The decay of column i is
  * decay[i * step]. */
 static void
 scan_row(const float *q, const float *k, const float *v, const float *decay, uint64_t step, const float *beta,

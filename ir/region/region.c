@@ -14,20 +14,20 @@ dop_region_digest(const dop_region *r)
     return h;
 }
 
-/* --- the walk: everything is counted by position in the region's list, and a node's sources are looked up once ------- */
+/* --- the walk: nodes are addressed by their position in the region's list, and sources are looked up only once ---------- */
 
 typedef struct walk {
     const dop_graph *g;
     const dop_region *r;
     dop_analysis *a;
-    int32_t *src;   /* [n_nodes][DOP_MAX_SRCS] position of what the source is a view of, -1: outside the region */
-    uint32_t *set;  /* [n_nodes] sets of sibling products as a forest: position of the parent, or the node's own */
-    uint32_t *part; /* [n_nodes] for the product that represents a set: number of the set's part */
+    int32_t *src;   /* [n_nodes][DOP_MAX_SRCS] position of the source's base node; -1: outside the region */
+    uint32_t *set;  /* [n_nodes] union-find over sibling products: position of the parent, or the node's own */
+    uint32_t *part; /* [n_nodes] number of the set's segment, at the representative of each set */
     bool *behind;   /* [n_nodes] the node is computed from a product */
     bool *mark;     /* [n_nodes] scratch */
     bool *out;      /* [n_nodes] the node is an output of the region */
     bool *chooses;  /* [n_nodes] the node belongs to the choice of experts, which runs before the products */
-    bool *feeds;    /* [n_nodes] as in dop_product_facts */
+    bool *feeds;    /* [n_nodes] dop_product_facts.feeds */
 } walk;
 
 static int32_t
@@ -55,7 +55,7 @@ root_of(const walk *w, uint32_t i)
     return dop_node_root(w->g, w->r->nodes[i]);
 }
 
-/* Is the node a product that the region is built around? */
+/* True if the node is a product of a segment: not the per-head product, and not `beside`. */
 static bool
 is_product(const walk *w, uint32_t i)
 {
@@ -63,7 +63,7 @@ is_product(const walk *w, uint32_t i)
            w->r->nodes[i] != w->a->product.beside;
 }
 
-/* Is some node of the region computed from both a and b? */
+/* True if some node of the region is computed from both a and b. */
 static bool
 meet(walk *w, dop_node_id a, dop_node_id b)
 {
@@ -81,8 +81,8 @@ meet(walk *w, dop_node_id a, dop_node_id b)
     return both;
 }
 
-/* Finds the product beside (dop_product_facts.beside): its activation is not that of the region's first product (the first product
- * of experts, where there is one), and some node is computed from both products. */
+/* Finds dop_product_facts.beside: a product with another activation than the region's first product (or first expert product), if
+ * some node is computed from both products. */
 static void
 find_beside(walk *w)
 {
@@ -99,8 +99,8 @@ find_beside(walk *w)
             w->a->product.beside = w->r->nodes[i];
 }
 
-/* Sources in the region.  One that follows its reader in the list is an error for the verifier; here it counts as outside.  So does what
- * products make and another part waits for. */
+/* Finds the sources inside the region.  A source that follows its reader is an error that the verifier reports; here it counts as
+ * outside.  So do values of products that another segment waits for. */
 static void
 find_sources(walk *w)
 {
@@ -123,7 +123,7 @@ find_sources(walk *w)
     }
 }
 
-/* Finds the per-head product (dop_tail_facts): the one whose source another product or an attention of the region computes. */
+/* Finds the per-head product (dop_tail_facts): its source is computed by another product or by an attention of the region. */
 static void
 find_tail(walk *w)
 {
@@ -141,7 +141,7 @@ find_tail(walk *w)
     memset(w->behind, 0, w->r->n_nodes * sizeof *w->behind);
 }
 
-/* Marks everything that the marked nodes are computed from. */
+/* Marks all nodes that the marked nodes are computed from. */
 static void
 mark_sources(walk *w)
 {
@@ -161,7 +161,7 @@ take_marked(const walk *w, dop_node_id *out)
     return n;
 }
 
-/* Lists the nodes of the region from which `id` is computed, `id` included. */
+/* Lists the nodes of the region that `id` is computed from, `id` included. */
 static uint32_t
 take_cone(walk *w, dop_node_id id, dop_node_id *out)
 {
@@ -181,7 +181,7 @@ compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Lists the values that the region reads from memory in `ids`, which has space for an id per source of every node. */
+/* Lists the values that the region reads from memory in `ids`, which has space for one id per source of every node. */
 static void
 find_reads(walk *w, dop_node_id *ids)
 {
@@ -204,7 +204,7 @@ find_reads(walk *w, dop_node_id *ids)
 
 typedef enum width { NARROW, WIDE, IF_SOURCES_ARE } width;
 
-/* By the value's own shape; IF_SOURCES_ARE: as far as that goes it is wide. */
+/* Returns the width that follows from the value's own shape.  IF_SOURCES_ARE: wide if its sources are. */
 static width
 own_width(const dop_graph *g, dop_node_id base, uint32_t start)
 {
@@ -221,8 +221,8 @@ wide_at(const dop_graph *g, dop_node_id id, const dop_region *r, const bool *wid
     uint32_t start = 0;
     dop_node_id base = dop_node_base(g, id, &start);
     const dop_shape *seen = &dop_node_at(g, id)->shape;
-    if (seen->rank > 2 &&
-        seen->dim[seen->rank - 1].mul == 1) /* one value for a head: broadcast, whatever it is a view of */
+    if (seen->rank > 2 && seen->dim[seen->rank - 1].mul ==
+                              1) /* one value per head is broadcast, so the width of its base does not matter */
         return true;
     width own = own_width(g, base, start);
     if (own != IF_SOURCES_ARE)
@@ -244,7 +244,7 @@ find_widths(walk *w, bool *wide)
         const dop_node *n = node(w, i);
         wide[i] = n->op != DOP_OP_rope || dop_node_i(w->g, w->r->nodes[i], DOP_A_dims) % 8 == 0;
         if (root_of(w, i) == DOP_ROOT_product || root_of(w, i) == DOP_ROOT_attention || root_of(w, i) == DOP_ROOT_scan)
-            continue; /* the template computes them */
+            continue; /* computed by the template */
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             const dop_axis_map col = dop_node_map(w->g, w->r->nodes[i], k, DOP_AXIS_col);
             wide[i] = wide[i] && (dop_axis_map_is_absent(&col) || wide_at(w->g, n->src[k], w->r, wide));
@@ -263,7 +263,7 @@ find_set(walk *w, uint32_t i)
     return i;
 }
 
-/* Joins the sets of two products; the smaller id represents the joined set. */
+/* Joins the sets of two products.  The smaller position represents the joined set. */
 static void
 join_sets(walk *w, uint32_t a, uint32_t b)
 {
@@ -272,7 +272,7 @@ join_sets(walk *w, uint32_t a, uint32_t b)
     w->set[a > b ? a : b] = a > b ? b : a;
 }
 
-/* A node that is computed from several products joins their sets. */
+/* Joins the sets of all products that a node is computed from. */
 static void
 join_products(walk *w)
 {
@@ -289,7 +289,7 @@ join_products(walk *w)
     }
 }
 
-/* Index of the activation that product `id` reads, which is added if it is new; DOP_MAX_ACTS: there are too many. */
+/* Returns the index of the activation that product `id` reads, and adds it if it is new; DOP_MAX_ACTS: too many activations. */
 static uint32_t
 number_of_act(walk *w, dop_node_id id)
 {
@@ -304,8 +304,7 @@ number_of_act(walk *w, dop_node_id id)
     return a->n_activations - 1;
 }
 
-/* Adds a node that is computed from products to the part of these products.  Called twice per node: to size the part's lists, then
- * to fill them. */
+/* Adds a node computed from products to their segment.  Called twice per node: to size the segment's lists, then to fill them. */
 static void
 add_to_part(walk *w, uint32_t i, bool fill)
 {
@@ -328,7 +327,7 @@ add_to_part(walk *w, uint32_t i, bool fill)
     }
 }
 
-/* Lists of the parts lie one after the other in `mats` and `outs`. */
+/* Fills the lists of the segments, which are stored one after the other in `mats` and `outs`. */
 static void
 list_parts(walk *w, dop_segment *parts, dop_node_id *mats, dop_node_id *outs)
 {
@@ -358,8 +357,8 @@ list_parts(walk *w, dop_segment *parts, dop_node_id *mats, dop_node_id *outs)
             add_to_part(w, i, true);
 }
 
-/* Must this node be computed for the whole row before the products start?  That holds for a statistic or merge that the
- * activation depends on, for a stored value, and for a statistic that cannot be summed up beside the products. */
+/* True if the node must be computed for the whole row before the products start.  This holds for stored values, for statistics
+ * and merges that the activation depends on, and for statistics that cannot be accumulated along with the products. */
 static bool
 needs_stage(const walk *w, uint32_t i, bool feeds)
 {
@@ -369,7 +368,8 @@ needs_stage(const walk *w, uint32_t i, bool feeds)
            (stat && (!dop_node_is(w->g, id, DOP_ALONGSIDE) || !wide_at(w->g, node(w, i)->src[0], w->r, w->a->wide)));
 }
 
-/* Is the node, which depends on a choice of experts, still a row of that choice?  A bias or sum that the choice selects is not. */
+/* True if the node, which depends on a choice of experts, still has one value per chosen expert.  A bias or sum that the choice
+ * selects does not. */
 static bool
 is_choice_row(const walk *w, uint32_t i)
 {
@@ -381,7 +381,7 @@ is_choice_row(const walk *w, uint32_t i)
            (cols == 1 || cols == w->a->experts.slots);
 }
 
-/* Collects what a choice of experts depends on and what depends on it, up to the products. */
+/* Collects the nodes that a choice of experts depends on and those that depend on it, up to the products. */
 static void
 describe_experts(walk *w, dop_node_id *ids)
 {
@@ -409,7 +409,7 @@ describe_experts(walk *w, dop_node_id *ids)
     a->experts.choice.n_nodes = take_marked(w, a->experts.choice.nodes);
 }
 
-/* Lists the values that other parts wait for. */
+/* Lists the values that other segments wait for. */
 static void
 find_awaited(walk *w, dop_node_id *ids)
 {
@@ -485,9 +485,8 @@ walks_with(dop_unit u, dop_unit program)
     return (u.len == program.len && u.units == program.units) || (u.len == 1 && u.units == 1);
 }
 
-/* Divides the nodes of a region of template row into row programs.  Nodes of one unit share a program, and arithmetic on a
- * statistic (unit 1 x 1) belongs to the first program; each program has its own part of the grid.  There are few different
- * units. */
+/* Divides the nodes of a row region into row programs.  Nodes of one unit share a program, and arithmetic on a statistic (unit 1
+ * x 1) belongs to the first program.  Each program has its own part of the grid.  The loop is quadratic, but units are few. */
 static void
 describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
 {
@@ -513,7 +512,7 @@ describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
 
 /* --- attention ------------------------------------------------------------------------------------------------------- */
 
-/* Is the node a statistic over a whole row, not over each head of it? */
+/* True if the node is a statistic over a whole row, not over each head of it. */
 static bool
 is_of_whole_rows(const dop_graph *g, dop_node_id id)
 {
@@ -542,7 +541,7 @@ describe_whole_rows(walk *w, dop_node_id *ids, dop_program *programs)
     }
 }
 
-/* The row program over heads that computes `id`, without the statistics of whole rows, which run before it. */
+/* Returns the row program over heads that computes `id`, without the statistics of whole rows, which run before it. */
 static dop_program
 take_heads(walk *w, dop_node_id id, dop_unit unit, dop_node_id *ids)
 {
@@ -554,8 +553,8 @@ take_heads(walk *w, dop_node_id id, dop_unit unit, dop_node_id *ids)
     return p;
 }
 
-/* Must the queries be computed by a row program, head by head?  Yes for statistics of a head, and for a rotation of values that the
- * region computes, because it reads each value twice; concat computes values where they are read. */
+/* True if a row program must compute the queries head by head.  This holds for statistics of a head.  It also holds for rotations
+ * of values that the region computes, because a rotation reads each value twice; concat computes values where they are read. */
 static bool
 runs_heads(const walk *w, const dop_program *p)
 {
@@ -644,7 +643,7 @@ describe_scan(walk *w, dop_node_id *ids)
     }
 }
 
-/* --- all of them ----------------------------------------------------------------------------------------------------- */
+/* --- entry points ------------------------------------------------------------------------------------------------------ */
 
 static void
 find_root(walk *w)
@@ -667,11 +666,10 @@ find_root(walk *w)
     }
 }
 
-/* Lists of ids that an analysis needs memory for, of n_nodes ids each, besides the reads: those of describe_products(), which has
- * the most. */
+/* Number of id lists in an analysis, n_nodes ids each, without the reads; describe_products() needs the most. */
 enum { LISTS = 8 };
 
-/* Makes an empty analysis of the region, in the memory of the previous analysis where that is large enough. */
+/* Returns an empty analysis of the region.  Reuses the memory of the previous analysis if it is large enough. */
 static dop_analysis *
 make_analysis(dop_graph *g, const dop_region *r)
 {
@@ -753,7 +751,7 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     find_root(&w);
     find_reads(&w, ids + (size_t)LISTS * w.a->capacity);
     bool *flags = (bool *)(ids + (size_t)(LISTS + DOP_MAX_SRCS) * w.a->capacity);
-    memset(flags, 0, 2 * (size_t)w.a->capacity * sizeof *flags); /* of a smaller region's analysis */
+    memset(flags, 0, 2 * (size_t)w.a->capacity * sizeof *flags); /* may hold flags of a previous analysis */
     find_widths(&w, flags);
     w.feeds = flags + w.a->capacity;
     switch (r->tpl) {

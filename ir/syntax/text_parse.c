@@ -1,5 +1,5 @@
-/* The parser of text.h: one token ahead, no recursion, bytes of unknown origin.  Newlines are white space except that a
- * label ends with its line; `#` starts a comment. */
+/* The parser of text.h: one token of lookahead, no recursion, untrusted input.  Newlines are white space except that they end
+ * labels; `#` starts a comment. */
 #include "ir/graph/dims.h"
 #include "ir/graph/graph_add.h"
 #include "ir/graph/ops.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Open addressing from a name to its node; names point into the graph. */
+/* Hash table from names to nodes, with open addressing.  Names point into the graph. */
 typedef struct name_table {
     dop_node_id *slots;
     uint32_t n, cap; /* cap: 0 or a power of two */
@@ -41,9 +41,9 @@ typedef struct word {
 
 /* ---- errors ---- */
 
-enum { EXCERPT = 100 }; /* bytes of the source line that a message shows */
+enum { EXCERPT = 100 }; /* maximum bytes of the source line that a message quotes */
 
-/* The line around `pos` and a caret below it, on two lines of `out`. */
+/* Writes the source line around `pos` and a caret below it to `out`, as two lines. */
 static void
 excerpt(const parser *p, size_t start, size_t pos, char *out, size_t out_size)
 {
@@ -51,7 +51,8 @@ excerpt(const parser *p, size_t start, size_t pos, char *out, size_t out_size)
     size_t from = pos - start > EXCERPT / 2 ? pos - EXCERPT / 2 : start, n = 0;
     while (n < EXCERPT && from + n < p->size && p->text[from + n] != '\n') {
         char c = p->text[from + n];
-        line[n++] = c >= 0x20 && c < 0x7f ? c : ' '; /* keeps the caret's column and the terminal */
+        line[n++] =
+            c >= 0x20 && c < 0x7f ? c : ' '; /* non-printable bytes must not move the caret or reach the terminal */
     }
     line[n] = 0;
     snprintf(out, out_size, "    %s\n    %*s^", line, (int)(pos - from), "");
@@ -84,7 +85,7 @@ fail_at(parser *p, int src_line, size_t pos, const char *fmt, ...)
                     where);
 }
 
-/* Passes a failure of the graph on, as an error of the text at `pos`. */
+/* Reports a failure of the graph as an error of the text at `pos`. */
 static dop_status
 fail_inner(parser *p, size_t pos, dop_status st, const dop_diag *inner)
 {
@@ -148,7 +149,7 @@ word_char(char c)
            c == '-' || c == '/';
 }
 
-/* A run of name characters; empty when there is none. */
+/* Reads a run of name characters; may be empty. */
 static word
 read_word(parser *p)
 {
@@ -166,14 +167,14 @@ word_is(word w, const char *s)
     return strlen(s) == w.n && memcmp(w.s, s, w.n) == 0;
 }
 
-/* For %.*s: long words are cut. */
+/* Returns the length of a word for %.*s, at most 60. */
 static int
 shown(word w)
 {
     return w.n < 60 ? (int)w.n : 60;
 }
 
-/* Decimal digits at the head of a word: how many, and their value; false above 2^32-1. */
+/* Reads the decimal digits at the start of a word: their number and value.  False if the value exceeds 2^32-1. */
 static bool
 head_number(word w, size_t *out_digits, uint32_t *out)
 {
@@ -200,7 +201,7 @@ read_u32(parser *p, const char *what, uint32_t *out)
     return DOP_OK;
 }
 
-/* A copy of a name in the arena. */
+/* Copies a name to the arena. */
 static dop_status
 keep_name(parser *p, word w, const char *what, const char **out)
 {
@@ -216,7 +217,7 @@ keep_name(parser *p, word w, const char *what, const char **out)
     return DOP_OK;
 }
 
-/* "text", with the escapes \" \\ and \xNN. */
+/* Reads a string in double quotes, with the escapes \" \\ and \xNN. */
 static dop_status
 read_string(parser *p, const char **out)
 {
@@ -252,7 +253,7 @@ read_string(parser *p, const char **out)
     return DOP_OK;
 }
 
-/* The characters of a number, copied; hexadecimal floats are exact. */
+/* Copies the characters of a number.  Hexadecimal floats are exact. */
 static dop_status
 read_number(parser *p, char out[64], size_t *out_pos)
 {
@@ -305,7 +306,7 @@ hash_name(const char *s, size_t n)
     return h;
 }
 
-/* The slot of a name: its node's, or the free one where it belongs. */
+/* Returns the slot of a name: that of its node, or the free slot where it belongs. */
 static uint32_t
 find_slot(const parser *p, const dop_node_id *slots, uint32_t cap, const char *s, size_t n)
 {
@@ -349,7 +350,7 @@ remember_name(parser *p, dop_node_id id)
     return DOP_OK;
 }
 
-/* %name of a node that is already there. */
+/* Reads %name, which must be a node defined before. */
 static dop_status
 read_ref(parser *p, dop_node_id *out)
 {
@@ -363,7 +364,7 @@ read_ref(parser *p, dop_node_id *out)
     return DOP_OK;
 }
 
-/* %a %b ... into a list. */
+/* Reads %a %b ... into a list. */
 static dop_status
 read_refs(parser *p, id_list *list)
 {
@@ -387,7 +388,7 @@ read_refs(parser *p, id_list *list)
 
 /* ---- statements ---- */
 
-/* type[dims] */
+/* Reads type[dims]. */
 static dop_status
 read_type(parser *p, dop_want *out)
 {
@@ -431,7 +432,7 @@ read_op(parser *p, dop_op *out)
     return FAIL(p, w.pos, "unknown op '%.*s'", shown(w), w.s);
 }
 
-/* The first attribute that is not there and must be; n_attrs: none is missing. */
+/* Returns the index of the first mandatory attribute that is missing; n_attrs: none is. */
 static uint8_t
 missing_attr(const dop_op_info *info, const bool *have)
 {
@@ -441,8 +442,7 @@ missing_attr(const dop_op_info *info, const bool *have)
     return k;
 }
 
-/* All attributes of the op's row, in any order, those of kinds O and D where they are written; a leaf's name stands alone as a
- * string. */
+/* Reads the attributes of an op in any order; kinds O and D are optional.  A leaf's name is a plain string. */
 static dop_status
 read_attrs(parser *p, const dop_op_info *info, dop_attr *attrs)
 {
@@ -474,7 +474,7 @@ read_attrs(parser *p, const dop_op_info *info, dop_attr *attrs)
     return DOP_OK;
 }
 
-/* "; label" up to the end of the line. */
+/* Reads "; label" up to the end of the line. */
 static dop_status
 read_label(parser *p, dop_node_id id)
 {
@@ -503,7 +503,7 @@ read_label(parser *p, dop_node_id id)
     return DOP_OK;
 }
 
-/* %name:type[dims] = op %sources attributes ; label */
+/* Reads %name:type[dims] = op %sources attributes ; label */
 static dop_status
 read_node(parser *p)
 {
@@ -551,7 +551,7 @@ read_node(parser *p)
     return read_label(p, id);
 }
 
-/* T<=512: a dimension and its bound.  T=1 and Q=16 are exact. */
+/* Reads T<=512: a dimension and its bound.  T=1 and Q=16 are exact. */
 static dop_status
 read_dim(parser *p)
 {
@@ -576,7 +576,7 @@ read_dim(parser *p)
     return st == DOP_OK ? st : fail_inner(p, bound ? w.pos : pos, st, &inner);
 }
 
-/* graph NAME(T=1, S<=4096, Q=1) { */
+/* Reads graph NAME(T=1, S<=4096, Q=1) { */
 static dop_status
 read_head(parser *p, dop_arena *arena)
 {
@@ -599,7 +599,7 @@ read_head(parser *p, dop_arena *arena)
     return (st = expect(p, ")")) == DOP_OK ? expect(p, "{") : st;
 }
 
-/* return %a, %b } */
+/* Reads return %a, %b } */
 static dop_status
 read_return(parser *p)
 {
@@ -617,7 +617,7 @@ read_return(parser *p)
     return expect(p, "}");
 }
 
-/* FIELD=N ..., and the word behind them. */
+/* Reads FIELD=N ..., and the first word after them. */
 static dop_status
 read_tile(parser *p, dop_tile *tile, word *out_next)
 {
@@ -637,7 +637,7 @@ read_tile(parser *p, dop_tile *tile, word *out_next)
     }
 }
 
-/* region @1 TEMPLATE [using VARIANT] writes %a %b { %x %y } */
+/* Reads region @1 TEMPLATE [using VARIANT] writes %a %b { %x %y } */
 static dop_status
 read_region(parser *p)
 {
@@ -679,7 +679,7 @@ read_region(parser *p)
     return DOP_OK;
 }
 
-/* "---" and regions, if they follow; a "---" before anything else is left for the caller. */
+/* Reads "---" and the regions after it.  A "---" before anything else is left for the caller. */
 static dop_status
 read_regions(parser *p)
 {
@@ -724,7 +724,7 @@ dop_graph_parse(const char *path, const char *text, size_t size, dop_arena *aren
     parser p = {.path = path, .text = text, .size = size, .diag = diag, .g = out_graph};
     memset(out_graph, 0, sizeof *out_graph);
     *out_end = 0;
-    p.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* the decimal point is a point */
+    p.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* makes '.' the decimal point */
     if (!p.c_locale)
         return DOP_NO_MEMORY(diag);
     dop_status st = read_graph(&p, arena);

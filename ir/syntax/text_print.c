@@ -1,13 +1,13 @@
-/* The printer of text.h.  It writes numbers itself: the text does not depend on the host's locale. */
+/* The printer of text.h.  It formats floats itself, since printf depends on the host's locale. */
 #include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
 #include "ir/syntax/text.h"
 
 #include <string.h>
 
-enum { NAME_COLUMN = 30 }; /* the equals signs line up here unless a name is longer */
+enum { NAME_COLUMN = 30 }; /* column of the equals signs, unless a name is longer */
 
-/* As "%a" in the C locale: 0x1.8p+3, exact, shortest. */
+/* Prints a double as "%a" does in the C locale: 0x1.8p+3, exact, shortest. */
 static void
 print_double(dop_buf *b, double v)
 {
@@ -93,7 +93,7 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
     dop_buf_puts(b, "\n");
 }
 
-/* Regions are numbered as they would be after dop_graph_compact(), so that the text reads back to itself. */
+/* Prints the regions, numbered as they would be after dop_graph_compact(), so that the text reads back to itself. */
 static void
 print_regions(dop_buf *b, const dop_graph *g)
 {

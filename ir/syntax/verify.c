@@ -1,4 +1,4 @@
-/* The verifier of text.h: node by node, then state, then regions.  It trusts nothing but array bounds. */
+/* The verifier of text.h: checks nodes, then states, then regions.  It relies on array bounds only. */
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/graph_add.h"
@@ -14,12 +14,12 @@ typedef struct verify_ctx {
     const dop_graph *g;
     const char *when;
     dop_diag *diag;
-    uint32_t *uses;     /* [n_nodes] by other nodes and as outputs */
-    uint32_t *owner;    /* [n_nodes] region that writes the bytes of a base node, 0: none */
-    uint32_t *listed;   /* [n_nodes] region that was checked last and lists the node, 0: none yet */
-    uint32_t *place;    /* [n_nodes] 1 + position in that region */
-    uint8_t *needed;    /* [n_nodes] the outputs depend on it */
-    uint8_t *taken;     /* [n_regions] everything that the region reads comes from regions taken before */
+    uint32_t *uses;     /* [n_nodes] number of uses by other nodes and as outputs */
+    uint32_t *owner;    /* [n_nodes] region that writes the memory of a base node; 0: none */
+    uint32_t *listed;   /* [n_nodes] last checked region that lists the node; 0: none yet */
+    uint32_t *place;    /* [n_nodes] 1 + position of the node in that region */
+    uint8_t *needed;    /* [n_nodes] true if the outputs depend on the node */
+    uint8_t *taken;     /* [n_regions] true if all sources of the region come from regions ordered before it */
     const char **names; /* [n_nodes] scratch for sorting */
 } verify_ctx;
 
@@ -37,7 +37,7 @@ has_trait(const verify_ctx *v, dop_node_id id, dop_traits t)
     return (dop_op_of(v->g->nodes[id].op)->traits & t) != 0;
 }
 
-/* Labels print to the end of their line, and mean the same when they are read again. */
+/* True if the label prints on one line and has the same meaning when it is read back. */
 static bool
 label_ok(dop_label l)
 {
@@ -136,8 +136,8 @@ verify_nodes(verify_ctx *v)
     return DOP_OK;
 }
 
-/* After state_write has extended an append state, nothing else may read the state from before it.  A replace state has two
- * copies, so a step may add one version and still read the previous one.  No two leaves may name the same state. */
+/* Checks that nothing else reads an append state that state_write has extended.  A replace state has several copies, so a step
+ * may write the next version and still read the previous one.  Also checks that no two leaves name the same state. */
 static dop_status
 verify_state(verify_ctx *v)
 {
@@ -174,7 +174,7 @@ verify_state(verify_ctx *v)
     return DOP_OK;
 }
 
-/* A ring has a row for every position that some row of a step sees. */
+/* Checks that a ring has a row for every position that any row of a step attends to. */
 static dop_status
 verify_rings(verify_ctx *v)
 {
@@ -191,7 +191,7 @@ verify_rings(verify_ctx *v)
     return DOP_OK;
 }
 
-/* Checks what a region lists and writes, without looking at other regions. */
+/* Checks the lists and outputs of a region, independent of other regions. */
 static dop_status
 verify_region(verify_ctx *v, dop_region_id id)
 {
@@ -234,8 +234,8 @@ verify_region(verify_ctx *v, dop_region_id id)
     return DOP_OK;
 }
 
-/* Where region `id` finds the value `src` that its node `reader` reads: *out_from is the region that wrote it, 0 when
- * it is the region's own or a leaf's. */
+/* Finds the value `src` that node `reader` of region `id` reads.  *out_from is the region that wrote it, or 0 if it is a leaf or
+ * computed in region `id`. */
 static dop_status
 find_source(verify_ctx *v, dop_region_id id, dop_node_id reader, dop_node_id src, dop_region_id *out_from)
 {
@@ -257,7 +257,7 @@ find_source(verify_ctx *v, dop_region_id id, dop_node_id reader, dop_node_id src
     }
 }
 
-/* Checks what region `id` reads; *out_ready: all of it comes from regions that were taken. */
+/* Checks the sources of region `id`.  *out_ready: all come from regions that are already ordered. */
 static dop_status
 check_reads(verify_ctx *v, dop_region_id id, bool *out_ready)
 {
@@ -281,9 +281,8 @@ check_reads(verify_ctx *v, dop_region_id id, bool *out_ready)
     return DOP_OK;
 }
 
-/* Every value that a region reads is written by some region, and the regions can be put in an order: each round takes
- * those whose writers have been taken; when a round takes none, the rest is a cycle.  Regions that are in order
- * already need one round. */
+/* Checks that some region writes every value that a region reads, and that the regions can be ordered.  Each round orders the
+ * regions whose sources are ready; if a round orders none, the rest is a cycle.  Regions already in order need one round. */
 static dop_status
 verify_flow(verify_ctx *v)
 {
@@ -308,7 +307,7 @@ verify_flow(verify_ctx *v)
     return left ? BAD(v, "%u regions wait for each other", left) : DOP_OK;
 }
 
-/* Checks that the analysis describes the region as it is now, and that each of the region's outputs is stored once. */
+/* Checks that the analysis is up to date, and that the region stores each of its outputs once. */
 static dop_status
 verify_analysis(verify_ctx *v, dop_region_id id)
 {
@@ -325,7 +324,7 @@ verify_analysis(verify_ctx *v, dop_region_id id)
     const uint32_t activations = dop_template_of(r->tpl)->activations;
     if (r->info->product.n_activations > (activations > 1 ? activations : 1))
         return BAD(v, "region @%u: its products read %u different rows", id, r->info->product.n_activations);
-    dop_region_storers(r, v->place); /* not more outputs than nodes, as was checked */
+    dop_region_storers(r, v->place); /* has space: outputs are not more than nodes, as checked before */
     for (uint32_t i = 0; i < r->n_outs; i++)
         if (v->place[i] != 1)
             return BAD(v, "region @%u writes %%%s, which %s", id, name_of(v, r->outs[i]),
@@ -347,7 +346,7 @@ verify_regions(verify_ctx *v)
     if (live == 0)
         return DOP_OK;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
-        /* listed: by the last region that does */
+        /* listed[] holds the last region that lists the node */
         if (v->needed[id] && !v->listed[id] && !has_trait(v, id, DOP_LEAF) && !has_trait(v, id, DOP_VIEW))
             return BAD(v, "no region lists %%%s", name_of(v, id));
         if (v->needed[id] && has_trait(v, id, DOP_EFFECT) && !v->owner[id])
