@@ -1,5 +1,6 @@
-/* canon: common subexpression elimination, so that later passes see each value once.  Nodes that change neither values nor type
- * (scale by 1, offset by 0, reshape to an equal shape, cast to an equal type) go too.  Runs first, on a graph without regions. */
+/* canon: common subexpression elimination, so that later passes find each value once.  Also removes nodes that change neither
+ * values nor type: scale by 1, offset by 0, reshape to an equal shape, cast to an equal type.  Runs first, on a graph without
+ * regions. */
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
 #include "passes/rewrite.h"
@@ -54,7 +55,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     }
     if (o->op == DOP_OP_input || o->op == DOP_OP_received || o->op == DOP_OP_weight || o->op == DOP_OP_state)
         return DOP_OK;
-    /* An equal node reads the same sources, so it is enough to look at the nodes after the last source. */
+    /* An equal node has the same sources, so the search can start after the last source. */
     dop_node_id after = 0;
     for (uint32_t i = 0; i < o->n_srcs; i++)
         if (rw->map[o->src[i]] > after)

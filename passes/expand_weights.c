@@ -1,13 +1,13 @@
-/* expand-weights: dequantize a weight matrix in a dispatch of its own, where a kernel path asks for it.  The matrix becomes f16
- * or f32 values in scratch memory, which the matmul reads: with many tokens a weight is then decoded once instead of once for
- * every tile of tokens.  The values live from one dispatch to the next, so that all layers share one piece of memory. */
+/* expand-weights: dequantizes a weight matrix in a dispatch of its own if a kernel path asks for it.  The matmul then reads f16
+ * or f32 values from scratch memory.  With many tokens a weight is thus decoded once instead of once per tile of tokens.  The
+ * values live from one dispatch to the next, so that all layers share the same memory. */
 #include "ir/graph/dims.h"
 #include "passes/fusion/region.h"
 #include "passes/rewrite.h"
 
-enum { UNIT = 8 }; /* rows of float weights are read in eights, and rows of computed values have no padding */
+enum { UNIT = 8 }; /* float weights are read eight values at a time, and computed rows have no padding */
 
-/* One token reads each weight once anyway. */
+/* Excludes single tokens, which read each weight only once. */
 static bool
 is_candidate(const dop_pass_ctx *cx, const dop_graph *g, dop_node_id id)
 {

@@ -1,5 +1,5 @@
-/* regions: one region per computed node, the starting point of fusion and the whole of --no-fuse.  The template follows
- * from what the node is and how many rows it has. */
+/* regions: makes one region per computed node, the starting point of fusion and the final result with --no-fuse.  The template
+ * depends on the op and on its number of rows. */
 #include "ir/graph/dims.h"
 #include "ir/region/graph_regions.h"
 #include "passes/fusion/region.h"
@@ -39,7 +39,7 @@ template_for(const dop_graph *g, dop_node_id id)
 dop_status
 dop_pass_form_regions(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    const uint64_t before = dop_graph_hash(g); /* there may be regions, and nothing that needs one */
+    const uint64_t before = dop_graph_hash(g); /* an earlier run may have formed regions */
     g->n_regions = 1;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         dop_region_id r;

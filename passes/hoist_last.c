@@ -1,12 +1,11 @@
-/* hoist-last-row: demand analysis of rows, by last_row(f(x)) = f(last_row(x)) for every op that works row by row.  A prefill
- * chunk wants the logits of its last token only, so what follows the last attention is computed for one row instead of
- * all, and by the kernels of decoding.  A value is taken only when nobody needs its other rows.  Runs before norms are
- * split. */
+/* hoist-last-row: computes only the last row where possible, by last_row(f(x)) = f(last_row(x)) for ops that work row by row.  A
+ * prefill chunk needs the logits of its last token only.  Everything after the last attention is then computed for one row, with
+ * decode kernels.  A node qualifies only if no reader needs its other rows.  Runs before norms are split. */
 #include "passes/rewrite.h"
 
 typedef struct tail {
-    bool *only_last;      /* [n_nodes] nobody reads another row than the last */
-    dop_node_id *last_of; /* [n_nodes] last_row of the node in the new graph, 0: not made yet */
+    bool *only_last;      /* [n_nodes] true if only the last row of the value is read */
+    dop_node_id *last_of; /* [n_nodes] last_row of the node in the new graph; 0: not created yet */
 } tail;
 
 static bool
@@ -34,7 +33,7 @@ find_tail(const dop_graph *g, tail *t)
         t->only_last[id] = works_on_rows(g, id);
     for (uint32_t i = 0; i < g->n_outs; i++)
         t->only_last[g->outs[i]] = false;
-    /* Readers have higher handles, so each is decided before its sources are. */
+    /* Readers have higher handles, so each is decided before its sources. */
     for (dop_node_id id = g->n_nodes; id-- > 1;) {
         const dop_node *n = dop_node_at(g, id);
         for (uint32_t k = 0; k < n->n_srcs; k++)

@@ -1,9 +1,9 @@
-/* hoist-row-scale: matmul(y * s, W) = matmul(y, W) * s when s is one scalar per row.  After split-norms s is the row
- * statistic of a norm; behind the matmul it is an epilogue scalar that a GEMV accumulates beside its dot product, so
- * the norm needs no pass of its own over the row. */
+/* hoist-row-scale: matmul(y * s, W) = matmul(y, W) * s if s is one scalar per row.  After split-norms, s is the row statistic of
+ * a norm.  After the matmul it is an epilogue scalar that a GEMV accumulates along with its dot product, so that the norm needs
+ * no separate pass over the row. */
 #include "passes/rewrite.h"
 
-/* mul(y, s) with s [T,1]; gives y and s. */
+/* True for mul(y, s) with s [T,1]; returns y and s. */
 static bool
 is_row_scaled(const dop_graph *g, dop_node_id id, dop_node_id *out_y, dop_node_id *out_s)
 {
@@ -18,9 +18,9 @@ is_row_scaled(const dop_graph *g, dop_node_id id, dop_node_id *out_y, dop_node_i
     return true;
 }
 
-/* Do only products of a few rows without matrix units (packed integers, or stages) read the value?  Every workgroup of such a
- * product makes the row and its statistic: where workgroups are more than multiprocessors, one dispatch that makes both once
- * takes less time. */
+/* True if only products of a few rows without matrix units (packed integers, or stages) read the value.  Every workgroup of such
+ * a product computes the row and its statistic.  If there are more workgroups than multiprocessors, one dispatch that computes
+ * both once is faster. */
 static bool
 is_for_lanes(const dop_rewrite *rw, dop_node_id value)
 {
@@ -49,7 +49,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     dop_node_id y, s, m;
     if (o->op != DOP_OP_matmul || !is_row_scaled(rw->from, o->src[0], &y, &s))
         return DOP_OK;
-    /* Matrix units take f16: an activation that is not scaled yet may not fit its range. */
+    /* Matrix units read f16: an activation that is not scaled yet may exceed its range. */
     if (rw->from->max_t > 1 && dop_node_per_token(rw->from, old) && (rw->cx->target->caps & DOP_CAP_coop) &&
         !is_for_lanes(rw, o->src[0]))
         return DOP_OK;

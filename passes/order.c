@@ -1,7 +1,7 @@
-/* order: level scheduling.  Regions are sorted by their depth in the data flow, so that independent dispatches stand next to each
- * other and one barrier serves a whole level; within a level the order of the graph stays.  A region that reads nothing that is
- * computed, such as expanded weights, comes one level before its first reader, so that its memory is free for others most of the
- * time.  Dead regions are dropped. */
+/* order: level scheduling.  Sorts regions by their depth in the data flow, so that independent dispatches are adjacent and one
+ * barrier serves a whole level.  Within a level the order of the graph is kept.  A region without computed sources, such as
+ * expanded weights, is placed one level before its first reader, so that its memory is free most of the time.  Dead regions are
+ * dropped. */
 #include "passes/fusion/region.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ compare(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Longest path from the inputs: producers come before their readers in the flow's order. */
+/* Computes the longest path from the inputs to each region.  In the flow's order producers come before their readers. */
 static void
 compute_depths(const dop_flow *f, item *items)
 {
@@ -36,7 +36,7 @@ compute_depths(const dop_flow *f, item *items)
     }
 }
 
-/* Regions of depth 0 to the level before their first reader. */
+/* Moves regions of depth 0 to the level before their first reader. */
 static void
 delay_sources(const dop_flow *f, item *items)
 {
@@ -81,7 +81,7 @@ dop_pass_order(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     for (uint32_t i = 1; i < g->n_regions; i++) {
         if (g->regions[items[i].id].dead)
             continue;
-        *changed = *changed || items[i].id < last; /* dropping dead ones is no change: they are not part of the graph */
+        *changed = *changed || items[i].id < last; /* dropping dead regions does not count as a change */
         last = items[i].id;
         sorted[n++] = g->regions[items[i].id];
     }

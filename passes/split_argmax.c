@@ -1,5 +1,5 @@
-/* split-argmax: a reduction in two steps for the arg-max of one row.  Each workgroup of the LM head makes a partial result, and a
- * merge reads those few, so that the logits need not be read again. */
+/* split-argmax: splits the arg-max of one row into two steps.  Each workgroup of the LM head computes a partial result, and a
+ * merge reads only these, so that the logits need not be read again. */
 #include "passes/rewrite.h"
 
 enum { PART_COLS = 64, MAX_PARTS = 512 };

@@ -1,6 +1,6 @@
-/* split-kv: flash-decoding, the attention of a single token split over the cache.  One workgroup for each KV head would leave most
- * of a device idle.  The merge of the splits is a separate node that the output projection takes as its prologue.  Software
- * devices, whose workgroups are expensive and cores few, split nothing. */
+/* split-kv: flash decoding, which splits the attention of a single token over the cache.  One workgroup per KV head would leave
+ * most of a device idle.  The merge of the splits is a separate node, which can be fused into the prologue of the output
+ * projection.  Software devices have expensive workgroups and few cores, so nothing is split there. */
 #include "passes/rewrite.h"
 
 static dop_status

@@ -1,10 +1,10 @@
-/* fuse-epilogue: move a consumer into its producer's region when every element it reads was made by the same workgroup.
- * Of several possible producers the heaviest is taken (a matmul before a row reduction before element-wise code), since
- * its output is the one that would cost a dispatch of its own.  Runs after fuse-prologue. */
+/* fuse-epilogue: moves a consumer into its producer's region if the same workgroup computes every element that it reads.  Among
+ * several possible producers it joins the costliest (a matmul before a row reduction before element-wise code), since that output
+ * would otherwise need a dispatch of its own.  Runs after fuse-prologue. */
 #include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
-/* Distinct regions that make what r reads, in the order in which its nodes read them: out[n_regions]. */
+/* Lists the distinct regions that compute the sources of r, in the order in which its nodes read them: out[n_regions]. */
 static uint32_t
 producers_of(dop_flow *f, dop_region_id r, dop_region_id *out)
 {

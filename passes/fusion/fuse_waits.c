@@ -1,23 +1,24 @@
-/* Waits within a dispatch of products.  The second half of a product of low rank reads whole rows of the first half, which is small: it
- * stands in the epilogue of the product beside it, and the workgroups of that product wait for those that make the first half, which come
- * first in the same dispatch.  Otherwise it would need a dispatch of its own, behind a barrier. */
+/* Waits within a dispatch of products.  The second half of a low-rank product reads whole rows of the first half, which is small.
+ * It is fused into the epilogue of the product next to it.  The workgroups of that product wait for those of the first half,
+ * which come first in the same dispatch.  Otherwise it would need a dispatch of its own, after a barrier. */
 #include "ir/graph/access.h"
 #include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 #include <stdlib.h>
 
-enum { MOST_PARTS = 32, DEPTH = 4 /* element-wise regions between a product and its reader */ };
+enum { MOST_PARTS = 32, DEPTH = 4 /* maximum number of element-wise regions between a product and its reader */ };
 
-/* One row's products take no longer than the first half of a product of low rank beside them, so that nothing is gained by waiting for it. */
+/* True if epilogues may read whole rows.  Products of one row take no longer than the first half of a low-rank product, so
+ * waiting would gain nothing. */
 static bool
 may_read_rows(const dop_pass_ctx *cx, const dop_graph *g)
 {
     return cx->target->merges && cx->target->persistent > 0 && !cx->target->cpu && g->max_t > 1;
 }
 
-/* Has the region so large a product, in columns and depth, that the first half is made meanwhile?  Behind smaller ones a row program or a
- * dispatch of its own takes less time. */
+/* True if the region has a product large enough, in columns and depth, to hide the computation of the first half.  For smaller
+ * ones a row program or a dispatch of its own is faster. */
 static bool
 may_wait(const dop_pass_ctx *cx, const dop_region *p)
 {
@@ -36,13 +37,13 @@ dop_fuse_wait_columns(const dop_pass_ctx *cx, const dop_graph *g, const dop_regi
                : 0;
 }
 
-/* Nodes of a consumer: from which parts of the producer each is computed, and which wait. */
+/* Segments and nodes that wait, for one consumer. */
 typedef struct waits {
-    uint32_t awaited, waiting; /* bits of parts */
-    uint32_t *parts;           /* [n_nodes] bits of the parts that the node's element is computed from */
-    bool *node;                /* [n_nodes] the node reads rows that are waited for, or what does */
-    bool *read;                /* [n_nodes] another node reads it */
-    bool alone;                /* something is computed from rows that are waited for and nothing else */
+    uint32_t awaited, waiting; /* bits of segments that others wait for, and of segments that wait */
+    uint32_t *parts;           /* [n_nodes] bits of the segments that the node's element is computed from */
+    bool *node;                /* [n_nodes] true if the node reads awaited rows, directly or through other nodes */
+    bool *read;                /* [n_nodes] true if another node reads it */
+    bool alone;                /* some value is computed from awaited rows only */
 } waits;
 
 static uint32_t
@@ -78,7 +79,7 @@ find_waits(const dop_graph *g, const dop_region *p, const dop_region *c, const b
     }
 }
 
-/* Parts whose results meet become one. */
+/* Merges segments whose results are combined: all of them wait, or are awaited, if one is. */
 static void
 meet(const dop_graph *g, const dop_region *p, const dop_region *c, waits *w)
 {
@@ -115,7 +116,7 @@ error:
     return st;
 }
 
-/* Is the value read row by row by some node of c? */
+/* True if some node of c reads whole rows of the value. */
 static bool
 reads_rows_of(const dop_graph *g, const dop_region *c, dop_node_id value)
 {
@@ -140,8 +141,8 @@ dop_fuse_makes_rows(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id pro
     return again && may_read_rows(cx, f->g) && cx->target->schedule.wait_columns > 0;
 }
 
-/* The region of products, with epilogues that may read rows, from which the value is computed element by element; 0: there is none.  later:
- * through regions that are left for the epilogue only; NULL: through any. */
+/* Returns the region of products, with epilogues that may read rows, from which the value is computed element by element; 0:
+ * none.  later: search only through regions that are left for the epilogue; NULL: through any. */
 static dop_region_id
 product_behind(const dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_node_id id, uint32_t depth)
 {

@@ -39,7 +39,7 @@ dop_region_reads(const dop_region *r, dop_reads_fn fn, void *user)
 static uint32_t
 find_in(const dop_region_set *s, dop_region_id r)
 {
-    uint32_t i = s->n; /* new ones mostly come last, and there are few */
+    uint32_t i = s->n; /* new regions mostly come last, and sets are small */
     while (i > 0 && s->ids[i - 1] >= r)
         i--;
     return i;
@@ -118,7 +118,7 @@ drop_reads(dop_flow *f, dop_region_id r, dop_diag *diag)
     return DOP_OK;
 }
 
-/* A value is stored by the first region that holds it.  After a change of holders that may be another region. */
+/* Sets the owner of a value: the first region that holds it.  This may change with the holders. */
 static dop_status
 set_owner(dop_flow *f, dop_node_id id, dop_diag *diag)
 {
@@ -130,13 +130,13 @@ set_owner(dop_flow *f, dop_node_id id, dop_diag *diag)
     return mark_dirty(f, now, diag);
 }
 
-/* Depth first from each region in turn, producers before readers, so that regions that depend on each other are neighbours. */
+/* Orders regions by depth-first search, producers before readers, so that dependent regions are neighbours. */
 static dop_status
 find_order(dop_flow *f, dop_diag *diag)
 {
     const dop_graph *g = f->g;
     enum { NEW, OPEN, DONE };
-    uint32_t *next = calloc(g->n_regions, sizeof *next); /* read to look at */
+    uint32_t *next = calloc(g->n_regions, sizeof *next); /* [n_regions] next read to visit */
     if (!next)
         return DOP_NO_MEMORY(diag);
     f->n_order = 0;
@@ -229,11 +229,11 @@ dop_flow_finish(dop_flow *f)
     memset(f, 0, sizeof *f);
 }
 
-/* What region r stores, from who reads it. */
+/* True if region r must store the node, given its readers. */
 static bool
 is_stored(const dop_flow *f, dop_region_id r, dop_node_id id)
 {
-    /* State is for later steps; partial results cross workgroups even when the region merges them itself. */
+    /* State is for later steps; partial results cross workgroups even if the region merges them itself. */
     return f->owner[id] == r && (dop_node_is(f->g, id, DOP_EFFECT | DOP_PARTIAL) || f->readers[id].n || f->output[id] ||
                                  dop_region_hands_on(&f->g->regions[r], id));
 }
@@ -280,7 +280,7 @@ dop_status
 dop_flow_settle(dop_flow *f, dop_graph *g, dop_diag *diag)
 {
     while (f->n_dirty) {
-        /* dropping a region may leave another without readers */
+        /* dropping a region may leave another one without readers */
         dop_region_id r = f->dirty[--f->n_dirty];
         f->is_dirty[r] = false;
         if (!g->regions[r].dead)
@@ -298,8 +298,8 @@ dop_flow_start(dop_graph *g, dop_diag *diag, dop_flow *out_flow)
     return dop_flow_settle(out_flow, g, diag);
 }
 
-/* Marks what can be reached from a without passing b, up to place `last`: f->seen, to be cleared by the caller for the
- * places from a's to `last`.  *out_meets: b was met, from another region than a. */
+/* Marks in f->seen the regions reachable from a without passing b, up to place `last`.  The caller clears f->seen for places from
+ * a's to `last`.  *out_meets: b is reachable through a region other than a. */
 static void
 mark_readers(const dop_flow *f, dop_region_id a, dop_region_id b, uint32_t last, bool *out_meets)
 {
@@ -335,7 +335,7 @@ bool
 dop_flow_path_around(const dop_flow *f, dop_region_id a, dop_region_id b)
 {
     bool path = false;
-    if (f->place[a] > f->place[b]) /* readers stand later */
+    if (f->place[a] > f->place[b]) /* readers come later */
         return false;
     mark_readers(f, a, b, f->place[b], &path);
     clear_seen(f, f->place[a], f->place[b]);
@@ -365,8 +365,8 @@ dop_flow_reads(const dop_flow *f, dop_region_id a, dop_region_id b)
     return is_read_by(f, a, b) || is_read_by(f, b, a);
 }
 
-/* Gives both regions one place in the order.  Of the regions between them, those that depend on the first move behind that
- * place and the others before it. */
+/* Moves both regions to adjacent places in the order.  Regions between them that depend on the first move after these places, the
+ * others before. */
 static dop_status
 join_places(dop_flow *f, dop_region_id dst, dop_region_id src, dop_diag *diag)
 {
@@ -389,7 +389,7 @@ join_places(dop_flow *f, dop_region_id dst, dop_region_id src, dop_diag *diag)
         f->seen[r] = 0;
     }
     f->seen[first] = f->seen[second] = 0;
-    f->order[n++] = src; /* both places are that of the joined region; the dead one is never asked for */
+    f->order[n++] = src; /* both places belong to the joined region; the dead one is never looked up */
     f->order[n++] = dst;
     for (uint32_t i = 0; i < n_after; i++)
         f->order[n++] = after[i];

@@ -1,19 +1,19 @@
-/* Sharing: regions with no path between them become one dispatch, whose grid is theirs one behind the other or, where their
- * results meet, element by element.
+/* Sharing: joins independent regions into one dispatch.  Its grid is the concatenation of their grids or, for meet-products, the same
+ * grid with results combined element by element.
  *
- * merge-siblings: products that read the same activation although their row counts differ (q, k, v; gate and up; a router beside
- * a shared expert), and other roots that read the same (a recurrence's values and its state).  Runs first, so that an element-wise
+ * merge-siblings: products that read the same activation although their row counts differ (q, k, v; gate and up; a router next to
+ * a shared expert), and other roots with equal sources (a recurrence's values and its state).  Runs first, so that an element-wise
  * consumer of two of them (act(gate) * up) finds both in one region.
- * share-row: products whose sources differ, but are made of one row (of a residual by the weights of several norms: a router
- * beside a feed-forward part, a feed-forward part beside attention); a workgroup makes only the source that its product reads.
- * Runs after fuse-epilogue and meet-products, when it is known what each product takes along, and before fuse-rows, which brings
- * what the row is made of into the one dispatch that then needs it.
+ * share-row: products with different sources that are computed from one row (a residual normalized by several norms: a router and a
+ * feed-forward part, a feed-forward part and attention).  A workgroup computes only the source that its own product reads.  Runs after
+ * fuse-epilogue and meet-products, when the epilogues are final, and before fuse-rows, which fuses the producers of the row into the
+ * joined dispatch.
  * merge-rows: row programs over vectors of one length (rotation of q, rotation and cache write of k); the grid is divided by unit.
- * Runs after fuse-rows took what it could.
- * meet-products: a product of a row of its own (a shared expert's, attention's output) and the product whose epilogue reads it (the
- * chosen experts' sum, another mixer's output, that of a feed-forward part beside attention).  The rows of both products have the
- * same length, so that a workgroup sums up the same columns of both.  Runs after fuse-epilogue, which has made the node that reads
- * both an epilogue of one of them. */
+ * Runs after fuse-rows, on the programs that are left.
+ * meet-products: a product with a row of its own (a shared expert's, attention's output) and the product whose epilogue reads it (the
+ * chosen experts' sum, another mixer's output, a feed-forward part parallel to attention).  Rows of both products have the same
+ * length, so that a workgroup computes the same columns of both.  Runs after fuse-epilogue, which has made the node that reads both
+ * an epilogue of one of them. */
 #include "ir/graph/access.h"
 #include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
@@ -21,13 +21,13 @@
 #include <string.h>
 
 enum {
-    NEAR = 16, /* regions that are looked at behind the first: looking further would only lengthen lifetimes */
-    DEPTH = 32 /* values of a row that kernels take at once, of any type of weights */
+    NEAR = 16, /* search distance in regions: searching further would only lengthen lifetimes */
+    DEPTH = 32 /* values of a row that kernels process at a time, for any type of weights */
 };
 
 /* --- what two regions share -------------------------------------------------------------------------------------------- */
 
-/* Do both read the same sources? */
+/* True if both regions read the same sources. */
 static bool
 are_siblings(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
@@ -44,11 +44,11 @@ are_siblings(const dop_graph *g, const dop_region *a, const dop_region *b)
 
 enum { MOST_ROWS = 8 };
 
-/* The rows, which need not be made, that sources of products are made of element by element. */
+/* Source rows from which the activations of products are computed by element-wise ops. */
 typedef struct rows {
     uint32_t n;
     dop_node_id ids[MOST_ROWS];
-    bool other; /* they are too many, or something else is done to them */
+    bool other; /* there are too many rows, or an op is not element-wise */
 } rows;
 
 static void
@@ -100,7 +100,7 @@ same_rows(const dop_graph *g, const dop_region *a, const dop_region *b)
     return same;
 }
 
-/* Are both regions products of whole rows of one length, and nothing that must be made before them? */
+/* True if both regions are products of whole rows of one length, and need nothing computed before them. */
 static bool
 are_of_one_row(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
@@ -123,7 +123,7 @@ fits_acts(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const
     const uint32_t activations = a->info->product.n_activations + b->info->product.n_activations;
     if (activations > dop_template_of(a->tpl)->activations)
         return DOP_REASON_capacity;
-    /* The few workgroups of a CPU make products of all parts. */
+    /* The few workgroups of a CPU compute products of all segments, so all rows must fit. */
     return cx->target->cpu && !dop_fuse_fits_shared(cx->target, activations * a->info->product.depth)
                ? DOP_REASON_shared_memory
                : DOP_REASON_none;
@@ -137,7 +137,8 @@ are_row_programs(const dop_graph *g, const dop_region *a, const dop_region *b)
            dop_node_row_multiple(g, a->nodes[0]) == dop_node_row_multiple(g, b->nodes[0]);
 }
 
-/* Where products of a few rows are of packed integers, those of other weights have kernels of their own, and no fast kernel makes both. */
+/* Rejects mixed weights if small-batch products use packed integers: other weights have kernels of their own, and no fast kernel
+ * computes both. */
 static dop_reason
 fits_types(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
@@ -153,18 +154,18 @@ fits_types(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, cons
     return quant && other && dop_few_in_integers(cx->target, g->max_t) ? DOP_REASON_weight_kinds : DOP_REASON_none;
 }
 
-/* --- grids one behind the other ------------------------------------------------------------------------------------------ */
+/* --- concatenated grids -------------------------------------------------------------------------------------------------- */
 
 typedef struct way {
     const char *pass;
-    uint32_t reach; /* regions behind the first that are looked at */
-    bool products;  /* of regions with products only */
+    uint32_t reach; /* number of regions after the first that are searched */
+    bool products;  /* only regions with products */
     bool (*alike)(const dop_graph *g, const dop_region *a, const dop_region *b);
     dop_reason (*fits)(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a,
-                       const dop_region *b); /* NULL: always */
+                       const dop_region *b); /* NULL: every pair fits */
 } way;
 
-/* What stands for the region in the log. */
+/* Returns the node that stands for the region in the log. */
 static dop_node_id
 named(const dop_region *r)
 {
@@ -231,7 +232,7 @@ dop_pass_merge_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     return share(cx, g, &(way){"merge-rows", NEAR, false, are_row_programs, NULL}, changed);
 }
 
-/* --- results that meet --------------------------------------------------------------------------------------------------- */
+/* --- products whose results are combined ----------------------------------------------------------------------------------- */
 
 static dop_node_id
 weights_of(const dop_graph *g, dop_node_id product)
@@ -239,7 +240,8 @@ weights_of(const dop_graph *g, dop_node_id product)
     return dop_node_at(g, product)->src[1];
 }
 
-/* Can the only product of the region be the second of two that meet: is its row made four values at a time, and read in whole steps? */
+/* True if the only product of the region can be the second one: its row is computed four values at a time and has whole steps of
+ * DEPTH. */
 static bool
 may_be_second(const dop_graph *g, const dop_region *r)
 {
@@ -247,7 +249,7 @@ may_be_second(const dop_graph *g, const dop_region *r)
     return a->depth % DEPTH == 0 && dop_region_wide(g, r, a->act);
 }
 
-/* May region p, which makes something by one product, join region c, which reads it behind the only product it has? */
+/* Returns none if region p, which has one product, may join region c, whose epilogue reads p's value. */
 static dop_reason
 may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_region_id to)
 {
@@ -256,7 +258,7 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
     const dop_product_facts *a = &p->info->product, *b = &c->info->product;
     if (dop_fuse_disabled(cx, g, from, to))
         return DOP_REASON_disabled;
-    /* The analysis of a region takes its products in the order of the graph, and those of experts first. */
+    /* Products are ordered as in the graph, except that those of experts come first. */
     const bool reader_is_second =
         b->n_mats == 1 && a->n_mats == 1 && a->mats[0] < b->mats[0] && !dop_node_has_experts(g, b->mats[0]);
     if (!dop_template_of(c->tpl)->beside || b->n_mats != 1 || b->beside || c->info->tail.id ||
@@ -278,7 +280,7 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
     return DOP_REASON_none;
 }
 
-/* Is `value`, of as many columns as the region's product, read element by element behind that and nowhere else? */
+/* True if `value` has as many columns as the region's product, and only the product's epilogue reads it, element by element. */
 static bool
 is_behind(const dop_graph *g, const dop_region *c, dop_node_id value)
 {
