@@ -68,8 +68,8 @@ typedef enum dop_few_list {
     DOP_N_FEW_LISTS
 } dop_few_list;
 
-/* Shape of a small-batch tile on matrix units: rows of weights per workgroup (of all matrices of a segment), depth staged in a
- * pass (bk), invocations (wg), rows of a matrix (tn) and tokens (tm) per subgroup, depth tiles in flight (ahead). */
+/* Shape of a small-batch tile on matrix units.  rows: rows of weights per workgroup, of all matrices of a segment; bk: depth
+ * staged in a pass; wg: invocations; tn, tm: rows of a matrix and tokens per subgroup; ahead: depth tiles in flight. */
 typedef struct dop_few_shape {
     uint32_t rows, bk, wg, tn, tm, ahead;
     uint32_t list; /* dop_few_list */

@@ -1,5 +1,5 @@
 /* hoist-row-scale: matmul(y * s, W) = matmul(y, W) * s if s is one scalar per row.  After split-norms, s is the row statistic of
- * a norm.  After the matmul it is an epilogue scalar that a GEMV accumulates along with its dot product, so that the norm needs
+ * a norm.  After the matmul, a GEMV accumulates s along with its dot product and applies it in the epilogue.  The norm thus needs
  * no separate pass over the row. */
 #include "passes/rewrite.h"
 

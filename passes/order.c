@@ -1,6 +1,6 @@
 /* order: level scheduling.  Sorts regions by their depth in the data flow, so that independent dispatches are adjacent and one
  * barrier serves a whole level.  Within a level the order of the graph is kept.  A region without computed sources, such as
- * expanded weights, is placed one level before its first reader, so that its memory is free most of the time.  Dead regions are
+ * expanded weights, is placed one level before its first reader.  Its memory is then free most of the time.  Dead regions are
  * dropped. */
 #include "passes/fusion/region.h"
 

@@ -38,7 +38,7 @@ typedef struct dop_value_place {
 } dop_value_place;
 
 typedef struct dop_placement {
-    dop_value_place *values; /* [n_nodes of the graph] */
+    dop_value_place *values; /* [n_nodes of the graph] location of each value */
     uint64_t scratch;        /* size of the scratch slot in bytes */
     uint64_t unshared;       /* size in bytes without lifetime sharing, for the report */
     bool *barrier;           /* [n_regions] true if a barrier precedes the region */

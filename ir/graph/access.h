@@ -13,6 +13,7 @@
  * whole axis. */
 enum { DOP_REACH_FEW = INT32_MAX - 2, DOP_REACH_SPAN, DOP_REACH_ALL };
 
+/* How a node reads one source along one axis. */
 typedef struct dop_axis_map {
     dop_access_kind kind;         /* kind of the access in ops.def that this map is a case of */
     dop_axis of;                  /* axis of the output that o indexes; used if mul > 0 */

@@ -8,8 +8,7 @@
 uint32_t dop_shape_row_axes(const dop_shape *s);
 /* True if kernels can treat a value of this shape as a matrix: only axis 0 is symbolic, or the value is append state. */
 bool dop_shape_is_rows(const dop_shape *s);
-/* Returns the length of an axis, with `t` for T and the bound of any other dimension.  For a matrix [rows, cols], rows are the
- * product of the leading symbolic axes (1 for a rank-1 weight vector), and cols the product of the others. */
+/* Returns the length of an axis, with `t` for T and the bound of any other dimension. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 /* True if a state of this shape is append state, which has an axis of positions (S or a ring).  Replace state has none. */
 bool dop_shape_appends(const dop_shape *s);

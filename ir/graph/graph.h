@@ -56,6 +56,7 @@ typedef enum dop_axis {
 
 enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 10, DOP_BY_STEP = 255 };
 
+/* How an op reads one of its sources: a column of ops.def. */
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind of each axis */
     uint8_t by;             /* for kind `at`: number of the source that holds the index, or DOP_BY_STEP */
@@ -191,7 +192,7 @@ typedef struct dop_node {
     dop_shape shape;
     uint32_t n_srcs;
     dop_node_id src[DOP_MAX_SRCS];
-    dop_attr attr[DOP_MAX_ATTRS]; /* in the order of the op's row */
+    dop_attr attr[DOP_MAX_ATTRS]; /* attribute values, in the order of the op's row in ops.def */
     const char *name;             /* unique in the graph, printed as %name; allocated in the arena */
     dop_label label;              /* layer and role of the node; the role's text lives at least as long as the arena */
     dop_input_kind input;         /* inputs only: column of the row table */
@@ -226,7 +227,7 @@ typedef struct dop_region {
     dop_template tpl;
     uint32_t n_nodes; /* nodes are in handle order, which is topological */
     dop_node_id *nodes;
-    uint32_t n_outs; /* nodes stored to memory, in node order */
+    uint32_t n_outs; /* nodes stored to memory, in handle order */
     dop_node_id *outs;
     const char *variant;       /* kernel that the pass `select` chose: name of a row in kernels.def; NULL: none yet */
     dop_tile tile;             /* tile that `select` chose with the variant */
@@ -274,10 +275,7 @@ typedef struct dop_graph {
     uint64_t next_name; /* number of the next generated name, x<number> */
 } dop_graph;
 
-/* Appends a node; computes type and shape by the op's shape rule.  Leaves, casts, reshapes and slices use the shape or type in
- * *want.  For other ops `want` may be NULL, and a want->type other than none sets the storage type.  attrs: values in the order
- * of the op's row; NULL if all are optional.  name: NULL generates one (x<number>).  Strings are copied.  Errors: wrong arity,
- * shapes that do not fit.  dop_graph_verify() checks for duplicate names and for states that are not threaded linearly. */
+/* Requested or resulting type and shape of a node. */
 typedef struct dop_want {
     dop_type type;
     dop_shape shape;
@@ -326,6 +324,7 @@ dop_region_has(const dop_region *r, dop_node_id id)
     return dop_region_find(r, id) < r->n_nodes;
 }
 
+/* Return an attribute of a node; 0 or "" if the op does not have it.  dop_node_has: true if the op has it. */
 double dop_node_f(const dop_graph *g, dop_node_id id, dop_attr_id a);
 int64_t dop_node_i(const dop_graph *g, dop_node_id id, dop_attr_id a);
 const char *dop_node_s(const dop_graph *g, dop_node_id id, dop_attr_id a);
@@ -395,9 +394,10 @@ dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_star
 
 /* Returns the node that owns the memory of a value: follows views to their base, and state writes to the state. */
 dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
+/* Returns the columns of a value as a matrix: the product of the axes after the row axes; for a vector, its length. */
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
-/* Facts of a product node: K (values that one output sums over), N (columns per slot), the number of slots (1 unless each slot
- * uses its own matrix), and the storage type of the weights. */
+/* Facts of a product node.  depth: K, values that one output sums over; cols: N, columns per slot; slots: 1 unless each slot uses
+ * its own matrix; type: storage type of the weights. */
 uint32_t dop_product_depth(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
@@ -411,7 +411,7 @@ uint32_t dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* true if axis 0 is T or a multiple of it */
 /* Returns the rows of the value per row of the step; 0 if its rows do not correspond to rows of a step. */
 uint32_t dop_node_row_multiple(const dop_graph *g, dop_node_id id);
-/* Returns the number of rows of a value as a matrix. */
+/* Returns the rows of a value as a matrix: the product of its row axes (dop_shape_row_axes), with `t` for T. */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
 /* Returns the number of KV heads in a cache. */
 uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);

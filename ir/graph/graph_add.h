@@ -15,8 +15,13 @@ dop_status dop_graph_open(dop_graph *g, dop_arena *arena, const char *name, dop_
 dop_status dop_graph_declare(dop_graph *g, const char *name, uint32_t bound, dop_diag *diag);
 /* Returns the dimension with this name of n bytes; DOP_SYM_1 if the graph has none. */
 dop_sym dop_graph_dim(const dop_graph *g, const char *name, size_t n);
+/* Appends a node, with type and shape from the op's shape rule.  Leaves, casts, reshapes and slices use the shape or type in
+ * *want.  For other ops `want` may be NULL, and a want->type other than none sets the storage type.  attrs: values in the order
+ * of the op's row; NULL if all are optional.  name: NULL generates one (x<number>).  Strings are copied.  Errors: wrong arity,
+ * shapes that do not fit.  dop_graph_verify() checks for duplicate names and for states that are not threaded linearly. */
 dop_status dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs,
                          const dop_attr *attrs, const dop_want *want, dop_diag *diag, dop_node_id *out_id);
+/* Marks a node as a result of the graph.  Error: not a node. */
 dop_status dop_graph_output(dop_graph *g, dop_node_id id, dop_diag *diag);
 
 #endif

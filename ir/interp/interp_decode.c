@@ -345,7 +345,7 @@ block_iq2_xs(const uint8_t *b, float *out)
     }
 }
 
-/* Layout: d f16, a byte of an entry for each eight values, a byte of signs for each eight values, two upper bits of each entry,
+/* Layout: d f16, a byte of an entry for each eight values, then a byte of signs for each.  Then two upper bits of each entry, and
  * 16 scales of four bits. */
 static void
 block_iq2_s(const uint8_t *b, float *out)
@@ -368,8 +368,8 @@ block_iq3_xxs(const uint8_t *b, float *out)
     }
 }
 
-/* Layout: d f16, a byte of an entry for each four values, the ninth bit of each entry, sign bits, a 4-bit scale for each 32
- * values. */
+/* Layout: d f16, a byte of an entry for each four values, the ninth bit of each entry.  Then a sign bit for each value, and a
+ * 4-bit scale for each 32 values. */
 static void
 block_iq3_s(const uint8_t *b, float *out)
 {
@@ -478,7 +478,7 @@ block_i32(const uint8_t *b, float *out)
 }
 
 static void
-block_none(const uint8_t *b, float *out) /* nothing is stored */
+block_none(const uint8_t *b, float *out) /* the type stores no values */
 {
     (void)b;
     *out = 0;

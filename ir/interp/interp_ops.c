@@ -526,7 +526,7 @@ compute_state_write(const dop_interp_node *n)
 
 typedef struct head_sum {
     double max; /* maximum of the scores; -1e30 if there are none */
-    double sum; /* of exp(score - max) */
+    double sum; /* sum of exp(score - max) */
 } head_sum;
 
 /* Returns p - at, limited to -most .. most. */

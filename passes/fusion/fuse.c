@@ -31,14 +31,14 @@ reads_of(const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, uint32
 
 /* --- access against tile --------------------------------------------------------------------------------------------- */
 
-/* A candidate fusion: the tile of the producer that a consumer may join, and the consumer's sources that the fused workgroup
- * would compute (by the producer, or by the consumer from its values). */
+/* A candidate fusion: the tile of the producer that a consumer may join.  The fused workgroup computes the producer's values, and
+ * those that the consumer computes from them. */
 typedef struct tile {
     const dop_graph *g;
     const dop_flow *f;
     const dop_region *r;
     const dop_template_info *has;
-    const bool *made; /* [n_nodes of the consumer][DOP_MAX_SRCS] */
+    const bool *made; /* [n_nodes of the consumer][DOP_MAX_SRCS] the fused workgroup computes this source */
     uint32_t rows_of; /* maximum columns of values whose rows the consumer's nodes may read from memory; 0: none */
 } tile;
 
@@ -170,7 +170,7 @@ compare_units(const tile *t, dop_node_id n)
         same_unit(u, unit))
         return DOP_REASON_none;
     if (dop_node_is(g, n, DOP_EFFECT) && t->r->info->scan.root && dop_node_space(g, n) == t->r->info->scan.made[1])
-        return DOP_REASON_none; /* whichever workgroup has a value writes it to the state's own memory */
+        return DOP_REASON_none; /* each workgroup writes its values to the state's memory, so units may differ */
     if (dop_node_is_element(g, n) && u.len == 1 && u.units == 1)
         return DOP_REASON_none;
     return dop_node_extent(g, n) == DOP_EXTENT_row && unit.units > 1 ? DOP_REASON_reduction_barrier
@@ -591,8 +591,8 @@ makes_heads(const dop_region *c, dop_node_id id)
     return made;
 }
 
-/* True if node n computes a cache row that attention region c writes, for a cache with one KV head and rows of at least `len`
- * values.  The program of that row can also iterate over shorter rows and sum them. */
+/* True if node n belongs to a cache row that attention region c writes.  The cache must have one KV head and rows of at least
+ * `len` values.  The program of that row can also iterate over shorter rows and sum them. */
 static bool
 of_longer_row(const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t len)
 {

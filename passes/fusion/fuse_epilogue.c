@@ -1,6 +1,6 @@
 /* fuse-epilogue: moves a consumer into its producer's region if the same workgroup computes every element that it reads.  Among
- * several possible producers it joins the costliest (a matmul before a row reduction before element-wise code), since that output
- * would otherwise need a dispatch of its own.  Runs after fuse-prologue. */
+ * several possible producers it joins the costliest: a matmul before a row reduction before element-wise code.  That output would
+ * otherwise need a dispatch of its own.  Runs after fuse-prologue. */
 #include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 

@@ -1,12 +1,11 @@
-/* fuse-prologue: moves an element-wise producer into the prologue of every region that reads it, if recomputing it there takes
- * less time than a round trip through memory.  Runs before fuse-epilogue, and leaves to it everything that can be computed from a
- * value still in a register. */
+/* fuse-prologue: moves an element-wise producer into the prologue of every region that reads it, if recomputation is faster than
+ * a round trip through memory.  Runs before fuse-epilogue, and leaves to it everything that can be computed from a value still in
+ * a register. */
 #include "ir/graph/access.h"
 #include "passes/fusion/fuse.h"
 
-/* Decides whether to leave the region for fuse-epilogue.  This is better if it may join a costly region that computes one of its
- * sources for it alone, since that source then need not be stored.  It also applies after a region that is left for the same
- * reason (`later`). */
+/* Decides whether to leave the region for fuse-epilogue.  It should join a costly region that computes one of its sources for it
+ * alone, since that source then need not be stored.  The same holds after a region that is left for this reason (`later`). */
 static dop_status
 prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_region_id r, bool *out_yes)
 {

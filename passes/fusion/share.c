@@ -55,7 +55,7 @@ static void
 add_row(const dop_graph *g, dop_node_id value, rows *out)
 {
     if (!dop_node_per_token(g, value) || dop_node_cols(g, value) == 1)
-        return; /* weights, statistics */
+        return; /* a weight or a statistic, not a row */
     for (uint32_t i = 0; i < out->n; i++)
         if (out->ids[i] == value)
             return;
