@@ -5,7 +5,7 @@
 #include "passes/fusion/region.h"
 
 static dop_template
-template_for(const dop_graph *g, dop_node_id id)
+choose_template(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
     switch (dop_node_root(g, id)) {
@@ -48,7 +48,7 @@ dop_pass_form_regions(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         if (dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_none)
             return DOP_FAIL(cx->diag, DOP_E_INPUT, "no template makes %%%s (%s)", dop_node_at(g, id)->name,
                             dop_op_of(dop_node_at(g, id)->op)->name);
-        dop_status st = dop_graph_add_region(g, template_for(g, id), &id, 1, &id, 1, cx->diag, &r);
+        dop_status st = dop_graph_add_region(g, choose_template(g, id), &id, 1, &id, 1, cx->diag, &r);
         if (st != DOP_OK)
             return st;
     }

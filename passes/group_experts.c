@@ -13,7 +13,7 @@ typedef struct made {
 /* Adds blocks to a matmul_at. rw->user: [n_nodes] the group_rows node of each list of ids.  A product with another number of
  * matrices keeps its form. */
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+group_matmul_at(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_graph *g = rw->from;
     const dop_node *o = dop_node_at(g, old);
@@ -48,5 +48,5 @@ dop_pass_group_experts(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     made *all = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *all);
     if (!all)
         return DOP_NO_MEMORY(cx->diag);
-    return dop_rewrite_graph(cx, g, visit, all, changed);
+    return dop_rewrite_graph(cx, g, group_matmul_at, all, changed);
 }

@@ -27,7 +27,7 @@ works_on_rows(const dop_graph *g, dop_node_id id)
 }
 
 static void
-find_tail(const dop_graph *g, tail *t)
+find_last_only(const dop_graph *g, tail *t)
 {
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         t->only_last[id] = works_on_rows(g, id);
@@ -43,7 +43,7 @@ find_tail(const dop_graph *g, tail *t)
 }
 
 static dop_status
-last_of(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+map_last_row(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     tail *t = rw->user;
     *out_id = rw->map[old];
@@ -57,7 +57,7 @@ last_of(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 }
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+reduce_to_last_row(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const tail *t = rw->user;
     const dop_node *o = dop_node_at(rw->from, old);
@@ -70,7 +70,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     if (!t->only_last[old])
         return DOP_OK;
     for (uint32_t i = 0; i < o->n_srcs; i++) {
-        dop_status st = last_of(rw, o->src[i], &srcs[i]);
+        dop_status st = map_last_row(rw, o->src[i], &srcs[i]);
         if (st != DOP_OK)
             return st;
     }
@@ -91,6 +91,6 @@ dop_pass_hoist_last(dop_pass_ctx *cx, dop_graph *g, bool *changed)
               dop_arena_alloc(cx->arena, g->n_nodes * sizeof *t.last_of)};
     if (!t.only_last || !t.last_of)
         return DOP_NO_MEMORY(cx->diag);
-    find_tail(g, &t);
-    return dop_rewrite_graph(cx, g, visit, &t, changed);
+    find_last_only(g, &t);
+    return dop_rewrite_graph(cx, g, reduce_to_last_row, &t, changed);
 }

@@ -22,7 +22,7 @@ is_row_scaled(const dop_graph *g, dop_node_id id, dop_node_id *out_y, dop_node_i
  * a product computes the row and its statistic.  If there are more workgroups than multiprocessors, one dispatch that computes
  * both once is faster. */
 static bool
-is_for_lanes(const dop_rewrite *rw, dop_node_id value)
+is_for_lane_products(const dop_rewrite *rw, dop_node_id value)
 {
     const dop_graph *g = rw->from;
     const dop_target *t = rw->cx->target;
@@ -43,7 +43,7 @@ is_for_lanes(const dop_rewrite *rw, dop_node_id value)
 }
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+hoist_row_scale(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     dop_node_id y, s, m;
@@ -51,7 +51,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
         return DOP_OK;
     /* Matrix units read f16: an activation that is not scaled yet may exceed its range. */
     if (rw->from->max_t > 1 && dop_node_per_token(rw->from, old) && (rw->cx->target->caps & DOP_CAP_coop) &&
-        !is_for_lanes(rw, o->src[0]))
+        !is_for_lane_products(rw, o->src[0]))
         return DOP_OK;
     dop_node_id srcs[2] = {rw->map[y], rw->map[o->src[1]]};
     dop_want want = {o->type, o->shape};
@@ -65,5 +65,5 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_hoist_scale(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return dop_rewrite_graph(cx, g, visit, NULL, changed);
+    return dop_rewrite_graph(cx, g, hoist_row_scale, NULL, changed);
 }

@@ -5,7 +5,7 @@
 
 /* True if the product runs on matrix units.  A tile of products by expert has the rows of a block. */
 static bool
-on_matrix_units(const dop_graph *g, const dop_target *t, dop_node_id id)
+uses_matrix_units(const dop_graph *g, const dop_target *t, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
     uint32_t rows = n->op == DOP_OP_matmul                       ? g->max_t
@@ -20,7 +20,7 @@ on_matrix_units(const dop_graph *g, const dop_target *t, dop_node_id id)
 
 /* True for values with memory of their own: not caches, leaves or views. */
 static bool
-is_stored(const dop_graph *g, dop_node_id id)
+has_own_storage(const dop_graph *g, dop_node_id id)
 {
     dop_op op = dop_node_at(g, id)->op;
     return op == DOP_OP_attention || op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || dop_op_of(op)->expr[0] != 0;
@@ -29,14 +29,14 @@ is_stored(const dop_graph *g, dop_node_id id)
 /* Sets wide[id] if the value must keep its own type, because it does not qualify or some reader needs it.  Readers have higher
  * handles, so they are decided before their sources. */
 static void
-find_wide(const dop_graph *g, const dop_target *t, bool *wide, bool *read)
+mark_wide_values(const dop_graph *g, const dop_target *t, bool *wide, bool *read)
 {
     for (uint32_t i = 0; i < g->n_outs; i++)
         wide[g->outs[i]] = true;
     for (dop_node_id id = g->n_nodes; id-- > 1;) {
         const dop_node *n = dop_node_at(g, id);
         for (uint32_t k = 0; k < n->n_srcs; k++) {
-            bool view = n->op == DOP_OP_reshape && read[id], product = k == 0 && on_matrix_units(g, t, id);
+            bool view = n->op == DOP_OP_reshape && read[id], product = k == 0 && uses_matrix_units(g, t, id);
             read[n->src[k]] = true;
             if (view ? wide[id] : !product && (n->op != DOP_OP_last_row || dop_graph_is_out(g, id)))
                 wide[n->src[k]] = true;
@@ -46,13 +46,13 @@ find_wide(const dop_graph *g, const dop_target *t, bool *wide, bool *read)
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         const dop_node *n = dop_node_at(g, id);
         bool view = n->op == DOP_OP_reshape;
-        if (!read[id] || n->type != DOP_TYPE_f32 || (view ? wide[n->src[0]] : !is_stored(g, id)))
+        if (!read[id] || n->type != DOP_TYPE_f32 || (view ? wide[n->src[0]] : !has_own_storage(g, id)))
             wide[id] = true;
     }
 }
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+narrow_node(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const bool *wide = rw->user;
     const dop_node *o = dop_node_at(rw->from, old);
@@ -75,6 +75,6 @@ dop_pass_narrow(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     bool *read = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *read);
     if (!wide || !read)
         return DOP_NO_MEMORY(cx->diag);
-    find_wide(g, cx->target, wide, read);
-    return dop_rewrite_graph(cx, g, visit, wide, changed);
+    mark_wide_values(g, cx->target, wide, read);
+    return dop_rewrite_graph(cx, g, narrow_node, wide, changed);
 }

@@ -12,7 +12,7 @@ typedef struct item {
 } item;
 
 static int
-compare(const void *a, const void *b)
+compare_items(const void *a, const void *b)
 {
     const item *x = a, *y = b;
     if (x->depth != y->depth)
@@ -38,7 +38,7 @@ compute_depths(const dop_flow *f, item *items)
 
 /* Moves regions of depth 0 to the level before their first reader. */
 static void
-delay_sources(const dop_flow *f, item *items)
+delay_source_regions(const dop_flow *f, item *items)
 {
     const dop_graph *g = f->g;
     for (dop_region_id r = 1; r < g->n_regions; r++) {
@@ -74,8 +74,8 @@ dop_pass_order(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     for (dop_region_id r = 0; r < g->n_regions; r++)
         items[r].id = r;
     compute_depths(&f, items);
-    delay_sources(&f, items);
-    qsort(items + 1, g->n_regions - 1, sizeof *items, compare);
+    delay_source_regions(&f, items);
+    qsort(items + 1, g->n_regions - 1, sizeof *items, compare_items);
     uint32_t n = 1;
     dop_region_id last = 0;
     for (uint32_t i = 1; i < g->n_regions; i++) {

@@ -16,7 +16,7 @@ typedef struct life {
 } life;
 
 static int
-by_size(const void *a, const void *b)
+compare_lives(const void *a, const void *b)
 {
     const life *x = a, *y = b;
     if (x->size != y->size)
@@ -25,7 +25,7 @@ by_size(const void *a, const void *b)
 }
 
 static dop_status
-compute_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t *group)
+compute_barrier_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t *group)
 {
     dop_placement *p = &cx->placement;
     uint32_t now = 0;
@@ -53,7 +53,7 @@ compute_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t
 static void
 assign_offsets(life *lives, uint32_t n, dop_placement *p)
 {
-    qsort(lives, n, sizeof *lives, by_size);
+    qsort(lives, n, sizeof *lives, compare_lives);
     for (uint32_t i = 0; i < n; i++) {
         life *a = &lives[i];
         /* Finds the lowest offset that is free of all placed values with overlapping lifetimes: moves past each conflict until
@@ -96,7 +96,7 @@ dop_pass_place(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         st = DOP_NO_MEMORY(cx->diag);
         goto error;
     }
-    st = compute_groups(cx, g, &f, group);
+    st = compute_barrier_groups(cx, g, &f, group);
     if (st != DOP_OK)
         goto error;
     for (dop_region_id r = 1; r < g->n_regions; r++)

@@ -135,7 +135,7 @@ dop_fusion_log_add(dop_fusion_log *log, const dop_fusion_event *e, dop_diag *dia
 
 /* Prints, parses and prints the graph again, and compares the texts (--check). */
 static dop_status
-check_text(dop_pass_ctx *cx, const dop_graph *g, const char *pass)
+check_text_round_trip(dop_pass_ctx *cx, const dop_graph *g, const char *pass)
 {
     dop_status st = DOP_OK;
     dop_buf a = {0}, b = {0};
@@ -209,7 +209,7 @@ dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g)
             cx->facts |= makers[f].pass == (dop_pass_id)i ? makers[f].fact : 0;
         st = dop_graph_verify(g, p->name, cx->diag);
         if (st == DOP_OK && opt->check)
-            st = check_text(cx, g, p->name);
+            st = check_text_round_trip(cx, g, p->name);
         if (st != DOP_OK)
             return st;
         if (opt->dump)

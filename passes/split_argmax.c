@@ -5,7 +5,7 @@
 enum { PART_COLS = 64, MAX_PARTS = 512 };
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+split_argmax_node(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_graph *g = rw->from;
     const dop_node *o = dop_node_at(g, old);
@@ -32,5 +32,5 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_split_argmax(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return dop_rewrite_graph(cx, g, visit, NULL, changed);
+    return dop_rewrite_graph(cx, g, split_argmax_node, NULL, changed);
 }

@@ -4,7 +4,7 @@
 #include "passes/rewrite.h"
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+split_attention(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_graph *g = rw->from;
     const dop_node *o = dop_node_at(g, old);
@@ -38,5 +38,5 @@ dop_pass_split_kv(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     if (g->max_t != 1 || cx->target->cpu)
         return DOP_OK;
-    return dop_rewrite_graph(cx, g, visit, NULL, changed);
+    return dop_rewrite_graph(cx, g, split_attention, NULL, changed);
 }

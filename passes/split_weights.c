@@ -10,7 +10,7 @@ enum { MOST = 64 }; /* maximum pieces of a weight: each is a term of the express
 /* Returns the matrix that the node reads if it must be split; otherwise 0.  *out_rows: rows of the matrix; *out_read: number of
  * leading rows that the node reads; *out_each: rows of a piece. */
 static dop_node_id
-divided(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *out_read, uint32_t *out_each)
+find_split_weight(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *out_read, uint32_t *out_each)
 {
     const dop_graph *g = rw->from;
     const bool product = o->op == DOP_OP_matmul || o->op == DOP_OP_matmul_at;
@@ -28,7 +28,7 @@ divided(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *
 
 /* Returns piece `number` of a weight, rows first .. end - 1.  Reuses the leaf if another reader has created it. */
 static dop_status
-add_piece(dop_rewrite *rw, dop_node_id whole, uint32_t number, uint32_t first, uint32_t end, dop_node_id *out_id)
+add_weight_piece(dop_rewrite *rw, dop_node_id whole, uint32_t number, uint32_t first, uint32_t end, dop_node_id *out_id)
 {
     const dop_node *w = dop_node_at(rw->from, whole);
     dop_node_id **made = rw->user;
@@ -55,8 +55,8 @@ add_piece(dop_rewrite *rw, dop_node_id whole, uint32_t number, uint32_t first, u
 
 /* Adds the node's counterpart for one piece, which reads rows first .. end - 1 of the `rows` rows of the whole weight. */
 static dop_status
-add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, uint32_t end, uint32_t rows,
-         dop_node_id *out_id)
+add_piece_reader(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, uint32_t end, uint32_t rows,
+                 dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     const bool gathers = o->op == DOP_OP_gather;
@@ -75,12 +75,12 @@ add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, ui
 }
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+split_weight_reader(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     const bool gathers = o->op == DOP_OP_gather;
     uint32_t rows, read, each;
-    const dop_node_id whole = divided(rw, o, &rows, &read, &each);
+    const dop_node_id whole = find_split_weight(rw, o, &rows, &read, &each);
     if (!whole)
         return DOP_OK;
     dop_node_id so_far = 0;
@@ -88,9 +88,9 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     for (uint32_t first = 0; first < read; first += each) {
         const uint32_t end = rows - first > each ? first + each : rows, to = end < read ? end : read;
         dop_node_id piece, both[2] = {so_far, 0};
-        dop_status st = add_piece(rw, whole, first / each, first, end, &piece);
+        dop_status st = add_weight_piece(rw, whole, first / each, first, end, &piece);
         if (st == DOP_OK)
-            st = add_part(rw, old, piece, first, to, rows, &both[1]);
+            st = add_piece_reader(rw, old, piece, first, to, rows, &both[1]);
         if (st == DOP_OK && so_far) {
             dop_want want = {o->type, o->shape};
             const char *suffix = to < read ? dop_arena_printf(rw->cx->arena, "to%u", to) : NULL;
@@ -117,5 +117,5 @@ dop_pass_split_weights(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         dop_arena_alloc(cx->arena, g->n_nodes * sizeof *made); /* [weight][piece] leaf; 0: not created yet */
     if (!made)
         return DOP_NO_MEMORY(cx->diag);
-    return dop_rewrite_graph(cx, g, visit, made, changed);
+    return dop_rewrite_graph(cx, g, split_weight_reader, made, changed);
 }

@@ -86,7 +86,7 @@ dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_d
 
 /* Keeps the counter of generated names, x<number>, above every such name that the caller chose. */
 static void
-note_name(dop_graph *g, const char *name)
+reserve_name(dop_graph *g, const char *name)
 {
     size_t digits = name[0] == 'x' ? strspn(name + 1, "0123456789") : 0;
     if (digits == 0 || digits > 18 || name[1 + digits] != 0)
@@ -97,7 +97,7 @@ note_name(dop_graph *g, const char *name)
 }
 
 static dop_input_kind
-input_named(const char *name)
+find_input_kind(const char *name)
 {
     static const char *const names[] = {[DOP_INPUT_tokens] = "tokens",
                                         [DOP_INPUT_positions] = "positions",
@@ -151,10 +151,10 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
             return DOP_NO_MEMORY(diag);
     }
     if (op == DOP_OP_input)
-        n.input = input_named(n.attr[0].s);
+        n.input = find_input_kind(n.attr[0].s);
     if (!dop_arena_grow(g->arena, (void **)&g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes))
         return DOP_NO_MEMORY(diag);
-    note_name(g, own);
+    reserve_name(g, own);
     g->nodes[g->n_nodes] = n;
     *out_id = g->n_nodes++;
     if (info->root == DOP_ROOT_attention) {

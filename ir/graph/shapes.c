@@ -254,7 +254,7 @@ rule_moments(const dop_rule *c, dop_want *out)
 
 /* Fails unless source i holds ids of rank 1 or 2. */
 static dop_status
-need_columns(const dop_rule *c, uint32_t i)
+need_column_ids(const dop_rule *c, uint32_t i)
 {
     char text[DOP_SHAPE_TEXT];
     const dop_node *ids = c->src[i];
@@ -268,7 +268,7 @@ need_columns(const dop_rule *c, uint32_t i)
 
 /* Sets the shape of a gather: the axes of the ids, then those of a row of the table. */
 static dop_status
-gathered(const dop_rule *c, dop_want *out)
+set_gather_shape(const dop_rule *c, dop_want *out)
 {
     const dop_shape *table = &c->src[0]->shape, *ids = &c->src[1]->shape;
     if (ids->rank + table->rank - 1 > DOP_MAX_RANK)
@@ -281,7 +281,7 @@ gathered(const dop_rule *c, dop_want *out)
 
 /* Returns the columns of a matmul: the rows of its matrix, or only the first ones if the stated shape has fewer. */
 static dop_dim
-product_columns(const dop_rule *c)
+count_product_columns(const dop_rule *c)
 {
     const dop_dim rows = c->src[1]->shape.dim[0];
     const dop_shape *stated = &c->want->shape;
@@ -304,7 +304,7 @@ rule_rows(const dop_rule *c, dop_want *out)
             (x->shape.dim[0].sym ||
              dop_rule_attr_i(c, DOP_A_first) + x->shape.dim[0].mul > dop_rule_attr_i(c, DOP_A_of)))
             return DOP_RULE_BAD(c, "reads more rows than the table has");
-        return (st = need_columns(c, 1)) == DOP_OK ? gathered(c, out) : st;
+        return (st = need_column_ids(c, 1)) == DOP_OK ? set_gather_shape(c, out) : st;
     case DOP_OP_last_row:
         out->shape = x->shape;
         out->shape.dim[0] = dop_dim_n(1);
@@ -314,7 +314,7 @@ rule_rows(const dop_rule *c, dop_want *out)
             return st;
         if (!dop_dim_equal(dop_last_dim(x), dop_last_dim(c->src[1])))
             return dop_rule_mismatch(c, 0, 1);
-        out->shape = (dop_shape){2, {x->shape.dim[0], product_columns(c)}};
+        out->shape = (dop_shape){2, {x->shape.dim[0], count_product_columns(c)}};
         return DOP_OK;
     }
 }
@@ -423,7 +423,7 @@ check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
 /* True if the values of the op may have any axes: it reads only its own index, or all of an axis that it shares with its sources.
  * Other ops give meaning to axes. */
 static bool
-takes_any_shape(const dop_op_info *info)
+accepts_any_shape(const dop_op_info *info)
 {
     bool any = info->root == DOP_ROOT_none || info->root == DOP_ROOT_element || info->root == DOP_ROOT_row;
     for (uint32_t k = 0; k < info->src_max; k++) {
@@ -442,7 +442,7 @@ check_src_shapes(const dop_rule *c)
 {
     char text[DOP_SHAPE_TEXT];
     for (uint32_t i = 0; i < c->n_srcs; i++)
-        if (!takes_any_shape(c->info) && !dop_shape_is_rows(&c->src[i]->shape))
+        if (!accepts_any_shape(c->info) && !dop_shape_is_rows(&c->src[i]->shape))
             return DOP_RULE_BAD(c, "reads rows of one dimension, %%%s is %s", c->src[i]->name,
                                 dop_shape_text(c->g, &c->src[i]->shape, text));
     return DOP_OK;
@@ -475,7 +475,7 @@ check_src_types(const dop_rule *c)
 
 /* Sets the storage type of the result: the op's own type, unless the caller asks for another float type. */
 static dop_status
-settle_type(const dop_rule *c, dop_want *out)
+set_result_type(const dop_rule *c, dop_want *out)
 {
     dop_type want = c->want->type;
     if ((c->op == DOP_OP_cast || c->op == DOP_OP_dequant) && want == DOP_TYPE_none)
@@ -601,7 +601,7 @@ dop_shape_infer(const dop_graph *g, dop_op op, const char *name, const dop_node_
     if ((st = check_src_types(&c)) != DOP_OK || (st = check_src_shapes(&c)) != DOP_OK)
         return st;
     *out = (dop_want){(c.info->traits & DOP_VIEW) ? c.src[0]->type : DOP_TYPE_f32, {0}};
-    if ((st = apply_rule(&c, out)) != DOP_OK || (st = settle_type(&c, out)) != DOP_OK)
+    if ((st = apply_rule(&c, out)) != DOP_OK || (st = set_result_type(&c, out)) != DOP_OK)
         return st;
     return dop_rule_check_shape(&c, &out->shape);
 }

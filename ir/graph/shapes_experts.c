@@ -69,7 +69,7 @@ need_blocks(const dop_rule *c)
 
 /* matmul_at without ids: x [T,k,K], w [k,N,K]. */
 static dop_status
-matrix_by_slot(const dop_rule *c, dop_want *out)
+rule_matmul_by_slot(const dop_rule *c, dop_want *out)
 {
     const dop_shape *x = &c->src[0]->shape, *w = &c->src[1]->shape;
     dop_status st = dop_rule_need_rank(c, 0, 3);
@@ -104,7 +104,7 @@ dop_rule_experts(const dop_rule *c, dop_want *out)
         if ((st = dop_rule_need_rank(c, 1, 3)) != DOP_OK)
             return st;
         if (!c->src[2])
-            return matrix_by_slot(c, out);
+            return rule_matmul_by_slot(c, out);
         if ((st = need_choice(c, 2)) != DOP_OK)
             return st;
         if (x->shape.rank != 2 && (st = dop_rule_need_rank(c, 0, 3)) != DOP_OK)

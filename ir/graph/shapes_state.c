@@ -5,7 +5,7 @@
 
 /* True if the axes of x from a on equal those of y from b on. */
 static bool
-same_tail(const dop_node *x, uint32_t a, const dop_node *y, uint32_t b)
+has_equal_tail(const dop_node *x, uint32_t a, const dop_node *y, uint32_t b)
 {
     if (x->shape.rank - a != y->shape.rank - b)
         return false;
@@ -37,7 +37,7 @@ dop_rule_state_write(const dop_rule *c, dop_want *out)
         return DOP_OK;
     for (uint32_t i = 2; i < c->n_srcs; i++)
         DOP_RETURN_IF_ERROR(i + 1 == c->n_srcs ? dop_rule_need_sequences(c, i, x) : dop_rule_need_ids(c, i, x));
-    if (!same_tail(state, appends || tail ? 2 : 1, x, 1))
+    if (!has_equal_tail(state, appends || tail ? 2 : 1, x, 1))
         return dop_rule_mismatch(c, 0, 1);
     return DOP_OK;
 }

@@ -46,7 +46,7 @@ count_reductions(const operand *x, uint64_t counts[DOP_AXES])
 
 /* Returns the value at output index o and reduction index r; 0 outside of the source. */
 static double
-value_at(const operand *x, const uint64_t o[DOP_AXES], const uint64_t r[DOP_AXES])
+read_operand(const operand *x, const uint64_t o[DOP_AXES], const uint64_t r[DOP_AXES])
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < x->rank; i++) {
@@ -65,7 +65,7 @@ value_at(const operand *x, const uint64_t o[DOP_AXES], const uint64_t r[DOP_AXES
 
 /* Advances to the next index, with each component below its count; false after the last one. */
 static bool
-next(uint64_t r[DOP_AXES], const uint64_t counts[DOP_AXES])
+advance_index(uint64_t r[DOP_AXES], const uint64_t counts[DOP_AXES])
 {
     for (uint32_t i = DOP_AXES; i-- > 0; r[i] = 0)
         if (++r[i] < counts[i])
@@ -92,8 +92,8 @@ dop_interp_by_access(const dop_interp_node *n)
         for (uint32_t i = n->out.shape.rank; i-- > 0; left /= n->out.shape.dim[i].mul)
             o[p[i].axis] = left % n->out.shape.dim[i].mul;
         do {
-            sum += value_at(&a, o, r) * value_at(&b, o, r);
-        } while (next(r, counts));
+            sum += read_operand(&a, o, r) * read_operand(&b, o, r);
+        } while (advance_index(r, counts));
         n->out.f[e] = (float)sum;
     }
 }

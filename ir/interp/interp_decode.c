@@ -10,28 +10,28 @@
 enum { SMALL = 32, LARGE = 256 };
 
 static uint32_t
-u16_at(const uint8_t *p)
+load_u16(const uint8_t *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8;
 }
 
 static uint32_t
-u32_at(const uint8_t *p)
+load_u32(const uint8_t *p)
 {
-    return u16_at(p) | u16_at(p + 2) << 16;
+    return load_u16(p) | load_u16(p + 2) << 16;
 }
 
 static float
-f16_at(const uint8_t *p)
+load_f16(const uint8_t *p)
 {
-    return dop_f16_to_f32((uint16_t)u16_at(p));
+    return dop_f16_to_f32((uint16_t)load_u16(p));
 }
 
 /* Layout: d f16, 16 bytes of nibbles.  Value: d * (q - 8). */
 static void
 block_q4_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < 16; i++) {
         out[i] = d * (float)((b[2 + i] & 15) - 8);
         out[i + 16] = d * (float)((b[2 + i] >> 4) - 8);
@@ -42,7 +42,7 @@ block_q4_0(const uint8_t *b, float *out)
 static void
 block_q4_1(const uint8_t *b, float *out)
 {
-    float d = f16_at(b), m = f16_at(b + 2);
+    float d = load_f16(b), m = load_f16(b + 2);
     for (int i = 0; i < 16; i++) {
         out[i] = d * (float)(b[4 + i] & 15) + m;
         out[i + 16] = d * (float)(b[4 + i] >> 4) + m;
@@ -51,42 +51,42 @@ block_q4_1(const uint8_t *b, float *out)
 
 /* Returns a 5-bit value.  The fifth bit of value i is bit i of a 32-bit word before the nibbles. */
 static int
-five_bits(const uint8_t *high, const uint8_t *nibbles, int i)
+read_five_bits(const uint8_t *high, const uint8_t *nibbles, int i)
 {
     int low = i < 16 ? nibbles[i] & 15 : nibbles[i - 16] >> 4;
-    return low | (int)(u32_at(high) >> i & 1) << 4;
+    return low | (int)(load_u32(high) >> i & 1) << 4;
 }
 
 /* Layout: d f16, high bits, nibbles.  Value: d * (q - 16). */
 static void
 block_q5_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < SMALL; i++)
-        out[i] = d * (float)(five_bits(b + 2, b + 6, i) - 16);
+        out[i] = d * (float)(read_five_bits(b + 2, b + 6, i) - 16);
 }
 
 /* Layout: d, m f16, high bits, nibbles.  Value: d * q + m. */
 static void
 block_q5_1(const uint8_t *b, float *out)
 {
-    float d = f16_at(b), m = f16_at(b + 2);
+    float d = load_f16(b), m = load_f16(b + 2);
     for (int i = 0; i < SMALL; i++)
-        out[i] = d * (float)five_bits(b + 4, b + 8, i) + m;
+        out[i] = d * (float)read_five_bits(b + 4, b + 8, i) + m;
 }
 
 /* Layout: d f16, 32 int8.  Value: d * q. */
 static void
 block_q8_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < SMALL; i++)
         out[i] = d * (float)(int8_t)b[2 + i];
 }
 
 /* Returns a 2-bit field of q2_k and q3_k (64 bytes): value i is in byte 32 * (i / 128) + i % 32, field i % 128 / 32. */
 static int
-two_bits(const uint8_t *q, int i)
+read_two_bits(const uint8_t *q, int i)
 {
     return q[32 * (i / 128) + i % 32] >> (2 * (i % 128 / 32)) & 3;
 }
@@ -96,11 +96,11 @@ two_bits(const uint8_t *q, int i)
 static void
 block_q2_k(const uint8_t *b, float *out)
 {
-    float d = f16_at(b + 80), dmin = f16_at(b + 82);
+    float d = load_f16(b + 80), dmin = load_f16(b + 82);
     for (int i = 0; i < LARGE; i++) {
         uint8_t s = b[i / 16];
         float scale = d * (float)(s & 15), min = dmin * (float)(s >> 4);
-        out[i] = scale * (float)two_bits(b + 16, i) - min;
+        out[i] = scale * (float)read_two_bits(b + 16, i) - min;
     }
 }
 
@@ -110,21 +110,21 @@ static void
 block_q3_k(const uint8_t *b, float *out)
 {
     const uint8_t *scales = b + 96;
-    float d = f16_at(b + 108);
+    float d = load_f16(b + 108);
     for (int i = 0; i < LARGE; i++) {
         int s = i / 16;
         int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4;
         int high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
         int third = b[i % 32] >> (i / 32) & 1;
         float scale = d * (float)((low | high << 4) - 32);
-        out[i] = scale * (float)(two_bits(b + 32, i) - (third ? 0 : 4));
+        out[i] = scale * (float)(read_two_bits(b + 32, i) - (third ? 0 : 4));
     }
 }
 
 /* Reads pair j of eight pairs of six-bit scale and minimum in 12 bytes (q4_k, q5_k).  The first four pairs are plain in bytes
  * 0..3 and 4..7.  The last four have their low nibbles in bytes 8..11 and their upper bits in the top bits of bytes 0..7. */
 static void
-scale_min(const uint8_t *s, int j, int *out_scale, int *out_min)
+read_scale_min(const uint8_t *s, int j, int *out_scale, int *out_min)
 {
     if (j < 4) {
         *out_scale = s[j] & 63;
@@ -141,10 +141,10 @@ static void
 block_q4_or_q5_k(const uint8_t *b, bool five, float *out)
 {
     const uint8_t *fifth = b + 16, *nibbles = b + (five ? 48 : 16);
-    float d = f16_at(b), dmin = f16_at(b + 2);
+    float d = load_f16(b), dmin = load_f16(b + 2);
     for (int j = 0; j < 8; j++) {
         int sc, mn;
-        scale_min(b + 4, j, &sc, &mn);
+        read_scale_min(b + 4, j, &sc, &mn);
         float scale = d * (float)sc, min = dmin * (float)mn;
         for (int l = 0; l < 32; l++) {
             int q = nibbles[j / 2 * 32 + l];
@@ -161,7 +161,7 @@ block_q4_or_q5_k(const uint8_t *b, bool five, float *out)
 static void
 block_q6_k(const uint8_t *b, float *out)
 {
-    float d = f16_at(b + 208);
+    float d = load_f16(b + 208);
     for (int i = 0; i < LARGE; i++) {
         int half = i / 128, l = i % 32, quarter = i % 128 / 32;
         int nibble = b[half * 64 + quarter % 2 * 32 + l];
@@ -178,7 +178,7 @@ static const int8_t iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 
 static void
 block_iq4_nl(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < 16; i++) {
         out[i] = d * (float)iq4_levels[b[2 + i] & 15];
         out[i + 16] = d * (float)iq4_levels[b[2 + i] >> 4];
@@ -190,9 +190,9 @@ block_iq4_nl(const uint8_t *b, float *out)
 static void
 block_iq4_xs(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int j = 0; j < 8; j++) {
-        int scale = (b[4 + j / 2] >> (4 * (j % 2)) & 15) | (int)(u16_at(b + 2) >> (2 * j) & 3) << 4;
+        int scale = (b[4 + j / 2] >> (4 * (j % 2)) & 15) | (int)(load_u16(b + 2) >> (2 * j) & 3) << 4;
         float each = d * (float)(scale - 32);
         for (int i = 0; i < 16; i++, out++) {
             out[16 * j] = each * (float)iq4_levels[b[8 + 16 * j + i] & 15];
@@ -217,7 +217,7 @@ block_mxfp4(const uint8_t *b, float *out)
 static void
 block_int4(const uint8_t *b, uint32_t n, float *out)
 {
-    float d = f16_at(b + n / 2), z = f16_at(b + n / 2 + 2);
+    float d = load_f16(b + n / 2), z = load_f16(b + n / 2 + 2);
     for (uint32_t i = 0; i < n; i++) {
         uint8_t two = b[i / 32 * 16 + i % 16];
         out[i] = d * ((float)(i % 32 < 16 ? two & 15 : two >> 4) - z);
@@ -234,7 +234,7 @@ dop_e4m3_to_f32(uint8_t b)
 
 /* Returns half of an unsigned e4m3 number.  Its last code is NaN in the format, but 0 here. */
 static float
-half_e4m3(uint8_t b)
+decode_half_e4m3(uint8_t b)
 {
     return (b & 127) == 127 ? 0 : dop_e4m3_to_f32(b & 127) / 2;
 }
@@ -255,7 +255,7 @@ block_nvfp4(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 64; i++) {
         uint8_t two = b[4 + i / 16 * 8 + i % 8];
-        out[i] = half_e4m3(b[i / 16]) * (float)e2m1_doubled[i % 16 < 8 ? two & 15 : two >> 4];
+        out[i] = decode_half_e4m3(b[i / 16]) * (float)e2m1_doubled[i % 16 < 8 ? two & 15 : two >> 4];
     }
 }
 
@@ -263,7 +263,7 @@ block_nvfp4(const uint8_t *b, float *out)
 static void
 block_q1_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < 128; i++)
         out[i] = b[2 + i / 8] >> (i % 8) & 1 ? d : -d;
 }
@@ -272,7 +272,7 @@ block_q1_0(const uint8_t *b, float *out)
 static void
 block_q2_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < 64; i++)
         out[i] = d * (float)((b[2 + i / 4] >> (2 * (i % 4)) & 3) - 1);
 }
@@ -281,9 +281,9 @@ block_q2_0(const uint8_t *b, float *out)
 static void
 block_tq2_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b + 64);
+    float d = load_f16(b + 64);
     for (int i = 0; i < LARGE; i++)
-        out[i] = d * (float)(two_bits(b, i) - 1);
+        out[i] = d * (float)(read_two_bits(b, i) - 1);
 }
 
 /* Layout: base-3 digits, then d f16.  Five digits are in each of 32 bytes (value i in byte i % 32), five in each of 16, and four
@@ -292,7 +292,7 @@ static void
 block_tq1_0(const uint8_t *b, float *out)
 {
     static const uint8_t power[5] = {1, 3, 9, 27, 81};
-    float d = f16_at(b + 52);
+    float d = load_f16(b + 52);
     for (int i = 0; i < LARGE; i++) {
         int width = i < 160 ? 32 : i < 240 ? 16 : 4, from = i < 160 ? 0 : i < 240 ? 160 : 240;
         int byte = (i < 160 ? 0 : i < 240 ? 32 : 48) + (i - from) % width;
@@ -304,7 +304,8 @@ block_tq1_0(const uint8_t *b, float *out)
 /* --- codebooks: writes n values of a codebook entry, each times `scale`, negated where a bit of `signs` is set ------------- */
 
 static void
-entry(const uint16_t *book, uint32_t i, int n, int bits, const uint8_t *levels, float scale, uint32_t signs, float *out)
+write_book_entry(const uint16_t *book, uint32_t i, int n, int bits, const uint8_t *levels, float scale, uint32_t signs,
+                 float *out)
 {
     for (int k = 0; k < n; k++) {
         float v = scale * (float)levels[book[i] >> (bits * k) & ((1 << bits) - 1)];
@@ -314,7 +315,7 @@ entry(const uint16_t *book, uint32_t i, int n, int bits, const uint8_t *levels, 
 
 /* Expands seven sign bits to eight, so that an even number of them is set. */
 static uint32_t
-even_signs(uint32_t seven)
+expand_even_signs(uint32_t seven)
 {
     uint32_t parity = seven ^ seven >> 4;
     parity ^= parity >> 2;
@@ -327,10 +328,10 @@ block_iq2_xxs(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 32; i++) {
         const uint8_t *p = b + 2 + i / 4 * 8;
-        uint32_t w = u32_at(p + 4);
-        float scale = f16_at(b) * (0.5f + (float)(w >> 28)) * 0.25f;
-        entry(dop_book_iq2_xxs, p[i % 4], 8, 2, dop_levels_iq2, scale, even_signs(w >> (7 * (i % 4)) & 127),
-              out + 8 * i);
+        uint32_t w = load_u32(p + 4);
+        float scale = load_f16(b) * (0.5f + (float)(w >> 28)) * 0.25f;
+        write_book_entry(dop_book_iq2_xxs, p[i % 4], 8, 2, dop_levels_iq2, scale,
+                         expand_even_signs(w >> (7 * (i % 4)) & 127), out + 8 * i);
     }
 }
 
@@ -339,9 +340,9 @@ static void
 block_iq2_xs(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 32; i++) {
-        uint32_t w = u16_at(b + 2 + 2 * i);
-        float scale = f16_at(b) * (0.5f + (float)(b[66 + i / 4] >> (i % 4 / 2 * 4) & 15)) * 0.25f;
-        entry(dop_book_iq2_xs, w & 511, 8, 2, dop_levels_iq2, scale, even_signs(w >> 9), out + 8 * i);
+        uint32_t w = load_u16(b + 2 + 2 * i);
+        float scale = load_f16(b) * (0.5f + (float)(b[66 + i / 4] >> (i % 4 / 2 * 4) & 15)) * 0.25f;
+        write_book_entry(dop_book_iq2_xs, w & 511, 8, 2, dop_levels_iq2, scale, expand_even_signs(w >> 9), out + 8 * i);
     }
 }
 
@@ -352,8 +353,8 @@ block_iq2_s(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 32; i++) {
         uint32_t at = b[2 + i] | (uint32_t)(b[66 + i / 4] >> (i % 4 * 2) & 3) << 8;
-        float scale = f16_at(b) * (0.5f + (float)(b[74 + i / 4] >> (i % 4 / 2 * 4) & 15)) * 0.25f;
-        entry(dop_book_iq2_s, at, 8, 2, dop_levels_iq2, scale, b[34 + i], out + 8 * i);
+        float scale = load_f16(b) * (0.5f + (float)(b[74 + i / 4] >> (i % 4 / 2 * 4) & 15)) * 0.25f;
+        write_book_entry(dop_book_iq2_s, at, 8, 2, dop_levels_iq2, scale, b[34 + i], out + 8 * i);
     }
 }
 
@@ -362,9 +363,10 @@ static void
 block_iq3_xxs(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 64; i++) {
-        uint32_t w = u32_at(b + 66 + i / 8 * 4), signs = even_signs(w >> (7 * (i % 8 / 2)) & 127);
-        float scale = f16_at(b) * (0.5f + (float)(w >> 28)) * 0.5f;
-        entry(dop_book_iq3_xxs, b[2 + i], 4, 3, dop_levels_iq3_xxs, scale, signs >> (i % 2 * 4), out + 4 * i);
+        uint32_t w = load_u32(b + 66 + i / 8 * 4), signs = expand_even_signs(w >> (7 * (i % 8 / 2)) & 127);
+        float scale = load_f16(b) * (0.5f + (float)(w >> 28)) * 0.5f;
+        write_book_entry(dop_book_iq3_xxs, b[2 + i], 4, 3, dop_levels_iq3_xxs, scale, signs >> (i % 2 * 4),
+                         out + 4 * i);
     }
 }
 
@@ -376,14 +378,14 @@ block_iq3_s(const uint8_t *b, float *out)
     static const uint8_t levels[8] = {1, 3, 5, 7, 9, 11, 13, 15};
     for (int i = 0; i < 64; i++) {
         uint32_t at = b[2 + i] | (uint32_t)(b[66 + i / 8] >> (i % 8) & 1) << 8;
-        float scale = f16_at(b) * (float)(1 + 2 * (b[106 + i / 16] >> (i / 8 % 2 * 4) & 15));
-        entry(dop_book_iq3_s, at, 4, 3, levels, scale, (uint32_t)b[74 + i / 2] >> (i % 2 * 4), out + 4 * i);
+        float scale = load_f16(b) * (float)(1 + 2 * (b[106 + i / 16] >> (i / 8 % 2 * 4) & 15));
+        write_book_entry(dop_book_iq3_s, at, 4, 3, levels, scale, (uint32_t)b[74 + i / 2] >> (i % 2 * 4), out + 4 * i);
     }
 }
 
 /* Writes the eight values of an iq1 entry, -1, 0 or 1, shifted by 1/8 and scaled. */
 static void
-moved_entry(uint32_t i, float scale, bool down, float *out)
+write_iq1_entry(uint32_t i, float scale, bool down, float *out)
 {
     for (int k = 0; k < 8; k++)
         out[k] = scale * ((float)((dop_book_iq1[i] >> (2 * k) & 3) - 1) + (down ? -0.125f : 0.125f));
@@ -395,9 +397,9 @@ static void
 block_iq1_s(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 32; i++) {
-        uint32_t h = u16_at(b + 34 + i / 4 * 2);
-        float scale = f16_at(b) * (float)(2 * (h >> 12 & 7) + 1);
-        moved_entry(b[2 + i] | (h >> (3 * (i % 4)) & 7) << 8, scale, h >> 15, out + 8 * i);
+        uint32_t h = load_u16(b + 34 + i / 4 * 2);
+        float scale = load_f16(b) * (float)(2 * (h >> 12 & 7) + 1);
+        write_iq1_entry(b[2 + i] | (h >> (3 * (i % 4)) & 7) << 8, scale, h >> 15, out + 8 * i);
     }
 }
 
@@ -408,11 +410,11 @@ block_iq1_m(const uint8_t *b, float *out)
 {
     uint32_t half = 0;
     for (int i = 0; i < 4; i++)
-        half |= u16_at(b + 48 + 2 * i) >> 12 << (4 * i);
+        half |= load_u16(b + 48 + 2 * i) >> 12 << (4 * i);
     for (int i = 0; i < 32; i++) {
-        uint32_t h = b[32 + i / 2] >> (i % 2 * 4) & 15, s = u16_at(b + 48 + i / 8 * 2) >> (i % 8 / 2 * 3) & 7;
+        uint32_t h = b[32 + i / 2] >> (i % 2 * 4) & 15, s = load_u16(b + 48 + i / 8 * 2) >> (i % 8 / 2 * 3) & 7;
         float scale = dop_f16_to_f32((uint16_t)half) * (float)(2 * s + 1);
-        moved_entry(b[i] | (h & 7) << 8, scale, h >> 3, out + 8 * i);
+        write_iq1_entry(b[i] | (h & 7) << 8, scale, h >> 3, out + 8 * i);
     }
 }
 
@@ -449,32 +451,32 @@ block_q5_k(const uint8_t *b, float *out)
 static void
 block_f32(const uint8_t *b, float *out)
 {
-    uint32_t u = u32_at(b);
+    uint32_t u = load_u32(b);
     memcpy(out, &u, sizeof u);
 }
 
 static void
 block_f16(const uint8_t *b, float *out)
 {
-    *out = f16_at(b);
+    *out = load_f16(b);
 }
 
 static void
 block_bf16(const uint8_t *b, float *out)
 {
-    *out = dop_bf16_to_f32((uint16_t)u16_at(b));
+    *out = dop_bf16_to_f32((uint16_t)load_u16(b));
 }
 
 static void
 block_u32(const uint8_t *b, float *out)
 {
-    *out = (float)u32_at(b);
+    *out = (float)load_u32(b);
 }
 
 static void
 block_i32(const uint8_t *b, float *out)
 {
-    *out = (float)(int32_t)u32_at(b);
+    *out = (float)(int32_t)load_u32(b);
 }
 
 static void
@@ -495,7 +497,7 @@ enum { AT_ONCE = 16 };
 
 /* Converts halves to f32 as dop_f16_to_f32 does, in a form that compilers can vectorize. */
 static void
-f16_values(const uint16_t *h, float *out)
+convert_f16_values(const uint16_t *h, float *out)
 {
     uint32_t u[AT_ONCE];
     for (int i = 0; i < AT_ONCE; i++)
@@ -510,7 +512,7 @@ f16_values(const uint16_t *h, float *out)
 }
 
 static void
-bf16_values(const uint16_t *h, float *out)
+convert_bf16_values(const uint16_t *h, float *out)
 {
     uint32_t u[AT_ONCE];
     for (int i = 0; i < AT_ONCE; i++)
@@ -538,7 +540,7 @@ void
 dop_decode_row(dop_type t, const void *src, uint64_t n, float *out)
 {
     if (t == DOP_TYPE_f16 || t == DOP_TYPE_bf16) {
-        decode_halves(t == DOP_TYPE_f16 ? f16_values : bf16_values, src, n, out);
+        decode_halves(t == DOP_TYPE_f16 ? convert_f16_values : convert_bf16_values, src, n, out);
         return;
     }
     const dop_type_info *ti = dop_type_of(t);

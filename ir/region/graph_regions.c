@@ -9,7 +9,7 @@
 enum { MAX_REGIONS = 1 << 22 };
 
 static dop_node_id *
-copy_ids(dop_arena *arena, const dop_node_id *ids, uint32_t n)
+copy_node_ids(dop_arena *arena, const dop_node_id *ids, uint32_t n)
 {
     dop_node_id *p = dop_arena_alloc(arena, n * sizeof *p);
     if (p && n)
@@ -30,8 +30,8 @@ dop_graph_add_region(dop_graph *g, dop_template tpl, const dop_node_id *nodes, u
             return DOP_FAIL(diag, DOP_E_INTERNAL, "region @%u: %u is not a node", g->n_regions, id);
     }
     dop_region r = {.tpl = tpl, .n_nodes = n_nodes, .n_outs = n_outs};
-    r.nodes = copy_ids(g->arena, nodes, n_nodes);
-    r.outs = copy_ids(g->arena, outs, n_outs);
+    r.nodes = copy_node_ids(g->arena, nodes, n_nodes);
+    r.outs = copy_node_ids(g->arena, outs, n_outs);
     if (!r.nodes || !r.outs || !dop_arena_grow(g->arena, (void **)&g->regions, g->n_regions, &g->cap_regions, sizeof r))
         return DOP_NO_MEMORY(diag);
     dop_status st = dop_region_describe(g, &r, diag);
@@ -107,7 +107,7 @@ order_nodes(const dop_graph *g, const dop_node_id *map, uint8_t *seen, dop_node_
 }
 
 static int
-compare_ids(const void *a, const void *b)
+compare_remapped_ids(const void *a, const void *b)
 {
     dop_node_id x = *(const dop_node_id *)a, y = *(const dop_node_id *)b;
     return x < y ? -1 : x > y;
@@ -123,8 +123,8 @@ remap_regions(dop_graph *g, const dop_node_id *map)
             continue;
         rg.n_nodes = remap_ids(rg.nodes, rg.n_nodes, map);
         rg.n_outs = remap_ids(rg.outs, rg.n_outs, map);
-        qsort(rg.nodes, rg.n_nodes, sizeof *rg.nodes, compare_ids);
-        qsort(rg.outs, rg.n_outs, sizeof *rg.outs, compare_ids);
+        qsort(rg.nodes, rg.n_nodes, sizeof *rg.nodes, compare_remapped_ids);
+        qsort(rg.outs, rg.n_outs, sizeof *rg.outs, compare_remapped_ids);
         if (rg.n_nodes && rg.n_outs) /* a region that stores nothing is not needed */
             g->regions[n_regions++] = rg;
     }

@@ -26,7 +26,7 @@ typedef struct verify_ctx {
 #define BAD(v, fmt, ...) DOP_FAIL((v)->diag, DOP_E_INTERNAL, "%s: " fmt, (v)->when, __VA_ARGS__)
 
 static const char *
-name_of(const verify_ctx *v, dop_node_id id)
+verified_name(const verify_ctx *v, dop_node_id id)
 {
     return v->g->nodes[id].name;
 }
@@ -39,7 +39,7 @@ has_trait(const verify_ctx *v, dop_node_id id, dop_traits t)
 
 /* True if the label prints on one line and has the same meaning when it is read back. */
 static bool
-label_ok(dop_label l)
+is_label_ok(dop_label l)
 {
     const char *s = dop_label_text(l);
     const size_t n = strlen(s);
@@ -54,7 +54,7 @@ label_ok(dop_label l)
 }
 
 static int
-compare_names(const void *a, const void *b)
+compare_node_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -67,12 +67,12 @@ verify_names(verify_ctx *v)
         const dop_node *n = &g->nodes[id];
         if (!n->name || !dop_name_ok(n->name))
             return BAD(v, "node %u has the name '%.100s', which would not read back", id, n->name ? n->name : "");
-        if (!n->label.role || !label_ok(n->label))
+        if (!n->label.role || !is_label_ok(n->label))
             return BAD(v, "%%%s has the label '%.100s', which would not read back", n->name,
                        n->label.role ? dop_label_text(n->label) : "");
         v->names[id - 1] = n->name;
     }
-    qsort(v->names, g->n_nodes - 1, sizeof *v->names, compare_names);
+    qsort(v->names, g->n_nodes - 1, sizeof *v->names, compare_node_names);
     for (uint32_t i = 1; i + 1 < g->n_nodes; i++) {
         if (strcmp(v->names[i - 1], v->names[i]) == 0)
             return BAD(v, "two nodes are named %%%s", v->names[i]);
@@ -91,7 +91,7 @@ verify_node(verify_ctx *v, dop_node_id id)
         if (n->src[i] == 0 || n->src[i] >= g->n_nodes)
             return BAD(v, "%%%s: source %u is not a node", n->name, i);
         if (n->src[i] >= id)
-            return BAD(v, "%%%s uses %%%s, which comes after it", n->name, name_of(v, n->src[i]));
+            return BAD(v, "%%%s uses %%%s, which comes after it", n->name, verified_name(v, n->src[i]));
         v->uses[n->src[i]]++;
     }
     dop_want want = {n->type, n->shape}, got;
@@ -106,7 +106,7 @@ verify_node(verify_ctx *v, dop_node_id id)
     uint32_t src, axis;
     if (!dop_node_access_fits(g, id, &src, &axis))
         return BAD(v, "%%%s: %s does not read axis %u of %%%s %s as its row of the table says", n->name,
-                   dop_op_of(n->op)->name, axis, name_of(v, n->src[src]),
+                   dop_op_of(n->op)->name, axis, verified_name(v, n->src[src]),
                    dop_shape_text(g, &g->nodes[n->src[src]].shape, a));
     if (n->type != got.type)
         return BAD(v, "%%%s is marked %s but %s gives %s", n->name, dop_type_of(n->type)->name, dop_op_of(n->op)->name,
@@ -153,7 +153,7 @@ verify_state(verify_ctx *v)
         bool appends = dop_shape_appends(&n->shape);
         for (;;) {
             if (appends && v->uses[c] > 1)
-                return BAD(v, "%%%s overwrites %%%s, which has %u more readers", n->name, name_of(v, c),
+                return BAD(v, "%%%s overwrites %%%s, which has %u more readers", n->name, verified_name(v, c),
                            v->uses[c] - 1);
             if (!has_trait(v, c, DOP_VIEW))
                 break;
@@ -161,12 +161,12 @@ verify_state(verify_ctx *v)
         }
         dop_op op = g->nodes[c].op;
         if (op != DOP_OP_state && op != DOP_OP_state_write)
-            return BAD(v, "%%%s writes to %%%s, which is not state", n->name, name_of(v, c));
+            return BAD(v, "%%%s writes to %%%s, which is not state", n->name, verified_name(v, c));
         if (!appends && (op != DOP_OP_state || v->place[c]++))
-            return BAD(v, "%%%s replaces %%%s, which this step has replaced already", n->name, name_of(v, c));
+            return BAD(v, "%%%s replaces %%%s, which this step has replaced already", n->name, verified_name(v, c));
     }
     memset(v->place, 0, g->n_nodes * sizeof *v->place);
-    qsort(v->names, n_states, sizeof *v->names, compare_names);
+    qsort(v->names, n_states, sizeof *v->names, compare_node_names);
     for (uint32_t i = 1; i < n_states; i++) {
         if (strcmp(v->names[i - 1], v->names[i]) == 0)
             return BAD(v, "state \"%s\" appears twice", v->names[i]);
@@ -208,9 +208,9 @@ verify_region(verify_ctx *v, dop_region_id id)
         if (n == 0 || n >= g->n_nodes)
             return BAD(v, "region @%u lists %u, which is not a node", id, n);
         if (has_trait(v, n, DOP_LEAF))
-            return BAD(v, "region @%u lists %%%s, which is a leaf", id, name_of(v, n));
+            return BAD(v, "region @%u lists %%%s, which is a leaf", id, verified_name(v, n));
         if (v->listed[n] == id)
-            return BAD(v, "region @%u lists %%%s twice", id, name_of(v, n));
+            return BAD(v, "region @%u lists %%%s twice", id, verified_name(v, n));
         v->listed[n] = id;
         v->place[n] = i + 1;
     }
@@ -219,16 +219,16 @@ verify_region(verify_ctx *v, dop_region_id id)
         dop_node_id n = r->outs[i];
         if (n == 0 || n >= g->n_nodes || v->listed[n] != id)
             return BAD(v, "region @%u writes %%%s, which it does not list", id,
-                       n && n < g->n_nodes ? name_of(v, n) : "?");
+                       n && n < g->n_nodes ? verified_name(v, n) : "?");
         if (v->place[n] <= last)
-            return BAD(v, "region @%u writes %%%s out of order", id, name_of(v, n));
+            return BAD(v, "region @%u writes %%%s out of order", id, verified_name(v, n));
         last = v->place[n];
         dop_node_id base = dop_node_base(g, n, NULL);
         if (v->listed[base] != id)
-            return BAD(v, "region @%u writes %%%s but does not list %%%s, whose bytes it has", id, name_of(v, n),
-                       name_of(v, base));
+            return BAD(v, "region @%u writes %%%s but does not list %%%s, whose bytes it has", id, verified_name(v, n),
+                       verified_name(v, base));
         if (v->owner[base] && v->owner[base] != id)
-            return BAD(v, "%%%s is written by region @%u and by region @%u", name_of(v, n), v->owner[base], id);
+            return BAD(v, "%%%s is written by region @%u and by region @%u", verified_name(v, n), v->owner[base], id);
         v->owner[base] = id;
     }
     return DOP_OK;
@@ -237,14 +237,15 @@ verify_region(verify_ctx *v, dop_region_id id)
 /* Finds the value `src` that node `reader` of region `id` reads.  *out_from is the region that wrote it, or 0 if it is a leaf or
  * computed in region `id`. */
 static dop_status
-find_source(verify_ctx *v, dop_region_id id, dop_node_id reader, dop_node_id src, dop_region_id *out_from)
+find_region_source(verify_ctx *v, dop_region_id id, dop_node_id reader, dop_node_id src, dop_region_id *out_from)
 {
     *out_from = 0;
     for (dop_node_id s = src;; s = v->g->nodes[s].src[0]) {
         if (v->listed[s] == id) {
             if (v->place[s] < v->place[reader])
                 return DOP_OK;
-            return BAD(v, "region @%u lists %%%s before its source %%%s", id, name_of(v, reader), name_of(v, s));
+            return BAD(v, "region @%u lists %%%s before its source %%%s", id, verified_name(v, reader),
+                       verified_name(v, s));
         }
         if (has_trait(v, s, DOP_LEAF))
             return DOP_OK;
@@ -253,13 +254,13 @@ find_source(verify_ctx *v, dop_region_id id, dop_node_id reader, dop_node_id src
         *out_from = v->owner[s];
         if (*out_from)
             return DOP_OK;
-        return BAD(v, "region @%u reads %%%s, which no region writes", id, name_of(v, s));
+        return BAD(v, "region @%u reads %%%s, which no region writes", id, verified_name(v, s));
     }
 }
 
 /* Checks the sources of region `id`.  *out_ready: all come from regions that are already ordered. */
 static dop_status
-check_reads(verify_ctx *v, dop_region_id id, bool *out_ready)
+check_region_reads(verify_ctx *v, dop_region_id id, bool *out_ready)
 {
     const dop_region *r = &v->g->regions[id];
     *out_ready = true;
@@ -271,7 +272,7 @@ check_reads(verify_ctx *v, dop_region_id id, bool *out_ready)
         const dop_node *n = &v->g->nodes[r->nodes[i]];
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_region_id from;
-            dop_status st = find_source(v, id, r->nodes[i], n->src[k], &from);
+            dop_status st = find_region_source(v, id, r->nodes[i], n->src[k], &from);
             if (st != DOP_OK)
                 return st;
             if (from && from != id && !v->taken[from])
@@ -297,7 +298,7 @@ verify_flow(verify_ctx *v)
             bool ready;
             if (g->regions[id].dead || v->taken[id])
                 continue;
-            dop_status st = check_reads(v, id, &ready);
+            dop_status st = check_region_reads(v, id, &ready);
             if (st != DOP_OK)
                 return st;
             v->taken[id] = ready;
@@ -315,7 +316,7 @@ verify_analysis(verify_ctx *v, dop_region_id id)
     for (uint32_t i = 1; i < r->n_nodes; i++)
         if (r->nodes[i - 1] >= r->nodes[i])
             return BAD(v, "region @%u lists %%%s before %%%s, which is an earlier node", id,
-                       name_of(v, r->nodes[i - 1]), name_of(v, r->nodes[i]));
+                       verified_name(v, r->nodes[i - 1]), verified_name(v, r->nodes[i]));
     if (!r->info || r->info->digest != dop_region_digest(r))
         return BAD(v, "region @%u was changed and not described again", id);
     for (uint32_t i = 0; i < r->info->product.n_parts; i++)
@@ -327,7 +328,7 @@ verify_analysis(verify_ctx *v, dop_region_id id)
     dop_region_storers(r, v->place); /* has space: outputs are not more than nodes, as checked before */
     for (uint32_t i = 0; i < r->n_outs; i++)
         if (v->place[i] != 1)
-            return BAD(v, "region @%u writes %%%s, which %s", id, name_of(v, r->outs[i]),
+            return BAD(v, "region @%u writes %%%s, which %s", id, verified_name(v, r->outs[i]),
                        v->place[i] ? "several things of it would store" : "nothing of it would store");
     return DOP_OK;
 }
@@ -348,14 +349,14 @@ verify_regions(verify_ctx *v)
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         /* listed[] holds the last region that lists the node */
         if (v->needed[id] && !v->listed[id] && !has_trait(v, id, DOP_LEAF) && !has_trait(v, id, DOP_VIEW))
-            return BAD(v, "no region lists %%%s", name_of(v, id));
+            return BAD(v, "no region lists %%%s", verified_name(v, id));
         if (v->needed[id] && has_trait(v, id, DOP_EFFECT) && !v->owner[id])
-            return BAD(v, "no region writes %%%s, which is state", name_of(v, id));
+            return BAD(v, "no region writes %%%s, which is state", verified_name(v, id));
     }
     for (uint32_t i = 0; i < g->n_outs; i++) {
         dop_node_id base = dop_node_base(g, g->outs[i], NULL);
         if (!has_trait(v, base, DOP_LEAF) && !v->owner[base])
-            return BAD(v, "no region writes %%%s, a result of the graph", name_of(v, base));
+            return BAD(v, "no region writes %%%s, a result of the graph", verified_name(v, base));
     }
     DOP_RETURN_IF_ERROR(verify_flow(v));
     for (dop_region_id id = 1; id < g->n_regions; id++)

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 
 static bool
-same_unit(dop_unit a, dop_unit b)
+have_equal_unit(dop_unit a, dop_unit b)
 {
     return a.len == b.len && a.units == b.units;
 }
 
 /* True if node n reads values that region p computes; returns the source number of read number `nth`. */
 static bool
-reads_of(const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, uint32_t *out_src)
+find_nth_read(const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, uint32_t *out_src)
 {
     const dop_graph *g = f->g;
     const dop_node *x = dop_node_at(g, n);
@@ -44,7 +44,7 @@ typedef struct tile {
 
 /* True if two values have the same rows. */
 static bool
-same_rows(const dop_graph *g, dop_node_id a, dop_node_id b)
+have_equal_rows(const dop_graph *g, dop_node_id a, dop_node_id b)
 {
     const dop_shape *x = &dop_node_at(g, a)->shape, *y = &dop_node_at(g, b)->shape;
     const uint32_t n = dop_shape_row_axes(x);
@@ -59,17 +59,17 @@ same_rows(const dop_graph *g, dop_node_id a, dop_node_id b)
 
 /* True if source and node have the same index space, so that equal indices refer to the same element. */
 static bool
-same_space(const dop_graph *g, dop_node_id node, dop_node_id src)
+have_equal_space(const dop_graph *g, dop_node_id node, dop_node_id src)
 {
     dop_node_id value = dop_node_base(g, src, NULL), space = dop_node_space(g, node);
     return dop_node_cols(g, src) == dop_node_cols(g, value) && dop_node_cols(g, space) == dop_node_cols(g, value) &&
-           same_rows(g, space, value);
+           have_equal_rows(g, space, value);
 }
 
 /* Compares columns with the tile.  Values from other regions are compared too: a sum or rotation needs all its operands in one
  * workgroup, whether computed or loaded. */
 static dop_reason
-columns_missing(const tile *t, dop_node_id n, const dop_axis_map *m)
+compare_columns_to_tile(const tile *t, dop_node_id n, const dop_axis_map *m)
 {
     if (m->reach == DOP_REACH_SPAN) /* partial results of this workgroup's own values */
         return t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->joins & DOP_JOIN_PARTIAL) &&
@@ -83,7 +83,7 @@ columns_missing(const tile *t, dop_node_id n, const dop_axis_map *m)
 }
 
 static bool
-is_product(const dop_region *r, dop_node_id id)
+is_region_product(const dop_region *r, dop_node_id id)
 {
     return dop_ids_find(r->info->product.mats, r->info->product.n_mats, id) < r->info->product.n_mats;
 }
@@ -91,13 +91,13 @@ is_product(const dop_region *r, dop_node_id id)
 /* A sum over slots joins the only product that it reads.  The product then sums over the slots itself, and results of single
  * slots are not stored. */
 static dop_reason
-sum_over_slots(const tile *t, dop_node_id n, uint32_t k)
+check_slot_sum(const tile *t, dop_node_id n, uint32_t k)
 {
     const dop_graph *g = t->g;
     const dop_node_id src = dop_node_at(g, n)->src[k];
     if (t->has->tile[DOP_AXIS_head] != DOP_TILE_whole)
         return DOP_REASON_cross_workgroup;
-    if (!is_product(t->r, src) || t->r->info->product.n_mats > t->has->partials)
+    if (!is_region_product(t->r, src) || t->r->info->product.n_mats > t->has->partials)
         return DOP_REASON_template_limit;
     return dop_flow_n_readers(t->f, src) == 1 && !t->f->output[src] ? DOP_REASON_none : DOP_REASON_multiple_readers;
 }
@@ -129,7 +129,7 @@ compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
                        part = dop_node_map(g, n, k, DOP_AXIS_part), pos = dop_node_map(g, n, k, DOP_AXIS_pos);
     if (reads_from_memory(t, n, k))
         return DOP_REASON_none;
-    const dop_reason why = columns_missing(t, n, &col);
+    const dop_reason why = compare_columns_to_tile(t, n, &col);
     if (why != DOP_REASON_none)
         return why;
     if (!dop_axis_map_in_tile(&part, DOP_AXIS_part, (dop_tile_span)t->has->tile[DOP_AXIS_part]))
@@ -147,13 +147,13 @@ compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
     if (col.reach == DOP_REACH_SPAN)
         return DOP_REASON_none;
     if (dop_node_sums_heads(g, n, k))
-        return sum_over_slots(t, n, k);
+        return check_slot_sum(t, n, k);
     if (t->has->tile[DOP_AXIS_col] == DOP_TILE_whole) { /* compare_units() compares the units of the whole node */
         dop_node_id src = dop_node_at(g, n)->src[k];
         return dop_node_cols(g, src) == dop_node_cols(g, dop_node_base(g, src, NULL)) ? DOP_REASON_none
                                                                                       : DOP_REASON_tile_mismatch;
     }
-    return same_space(g, n, dop_node_at(g, n)->src[k]) ? DOP_REASON_none : DOP_REASON_tile_mismatch;
+    return have_equal_space(g, n, dop_node_at(g, n)->src[k]) ? DOP_REASON_none : DOP_REASON_tile_mismatch;
 }
 
 /* Compares units.  In a row program every node iterates over the same unit.  Arithmetic on statistics and weight vectors is
@@ -167,7 +167,7 @@ compare_units(const tile *t, dop_node_id n)
         return dop_node_cols(g, dop_node_space(g, n)) == dop_node_cols(g, t->r->info->root) ? DOP_REASON_none
                                                                                             : DOP_REASON_tile_mismatch;
     if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || t->has->lengths || dop_node_at(g, n)->shape.rank == 1 ||
-        same_unit(u, unit))
+        have_equal_unit(u, unit))
         return DOP_REASON_none;
     if (dop_node_is(g, n, DOP_EFFECT) && t->r->info->scan.root && dop_node_space(g, n) == t->r->info->scan.made[1])
         return DOP_REASON_none; /* each workgroup writes its values to the state's memory, so units may differ */
@@ -203,7 +203,7 @@ find_made(const dop_flow *f, dop_region_id p, const dop_region *c)
 /* True if the consumer, whose kind cannot join here, reduces over values of several workgroups of the producer.  Then no other
  * kernel of it could join either. */
 static bool
-needs_all(const tile *t, const dop_region *c)
+reduces_across_workgroups(const tile *t, const dop_region *c)
 {
     static const dop_axis axes[] = {DOP_AXIS_row, DOP_AXIS_part, DOP_AXIS_col};
     for (uint32_t i = 0; i < c->n_nodes; i++)
@@ -236,7 +236,7 @@ compare_region(const tile *t, const dop_region *c)
 
 /* Returns the DOP_JOIN_* kind as which the consumer may join another region (templates.def); 0: it may not. */
 static uint8_t
-joins_as(const dop_graph *g, const dop_region *c)
+find_join_kind(const dop_graph *g, const dop_region *c)
 {
     const uint8_t kind = dop_template_of(c->tpl)->kind;
     if (kind == DOP_JOIN_HEADS && c->info->experts.ids) /* matrices that a value chooses */
@@ -246,7 +246,7 @@ joins_as(const dop_graph *g, const dop_region *c)
 
 /* Returns the number of sibling products that the consumer would combine: those of every segment that it reads. */
 static uint32_t
-count_meeting(const dop_flow *f, dop_region_id producer, const dop_region *c)
+count_sibling_products(const dop_flow *f, dop_region_id producer, const dop_region *c)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer];
@@ -262,7 +262,7 @@ count_meeting(const dop_flow *f, dop_region_id producer, const dop_region *c)
 
 /* Checks the merge of partial results.  The workgroup that finishes a KV head last does it, if workgroups can signal each other. */
 static dop_reason
-join_parts(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *p, const dop_region *c)
+check_parts_merge(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *p, const dop_region *c)
 {
     const dop_node *merge = dop_node_at(g, c->nodes[0]), *root = dop_node_at(g, p->info->root);
     if (c->n_nodes != 1 || !dop_node_merges(g, c->nodes[0]))
@@ -285,7 +285,7 @@ reads_node(const dop_region *c, dop_node_id id)
 /* Checks a per-head product, which the workgroup that completes the head computes.  In attention it is the workgroup that has all
  * of the cache or merges the splits; otherwise the one that finishes last, if workgroups can signal each other. */
 static dop_reason
-join_heads(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
+check_head_product(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
@@ -318,9 +318,9 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
     tile t = {g, f, p, dop_template_of(p->tpl), NULL, dop_fuse_wait_columns(cx, g, p)};
     *out = DOP_REASON_template_limit;
-    if (!(t.has->joins & joins_as(g, c))) {
+    if (!(t.has->joins & find_join_kind(g, c))) {
         if (dop_node_extent(g, c->info->root) == DOP_EXTENT_all ||
-            (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->product.n_mats))
+            (find_join_kind(g, c) == DOP_JOIN_PARTIAL && p->info->product.n_mats))
             *out = DOP_REASON_reduction_barrier;
         if (*out == DOP_REASON_reduction_barrier)
             return DOP_OK;
@@ -328,7 +328,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
         if (!made)
             return DOP_NO_MEMORY(cx->diag);
         t.made = made;
-        if (needs_all(&t, c))
+        if (reduces_across_workgroups(&t, c))
             *out = DOP_REASON_reduction_barrier;
         free(made);
         return DOP_OK;
@@ -337,12 +337,12 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
         return DOP_OK;
     if (p->info->tail.id && reads_node(c, p->info->tail.id)) /* per-head products have no epilogue */
         return DOP_OK;
-    if (joins_as(g, c) == DOP_JOIN_HEADS) {
-        *out = join_heads(cx, f, producer, consumer);
+    if (find_join_kind(g, c) == DOP_JOIN_HEADS) {
+        *out = check_head_product(cx, f, producer, consumer);
         return DOP_OK;
     }
     if (dop_node_is(g, p->info->root, DOP_PARTIAL)) {
-        *out = join_parts(cx, g, p, c);
+        *out = check_parts_merge(cx, g, p, c);
         return DOP_OK;
     }
     if (dop_node_is(g, p->info->root, DOP_EFFECT)) { /* a region around a state write cannot run code after it */
@@ -360,7 +360,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
     free(made);
     if (st != DOP_OK)
         return st;
-    if (*out == DOP_REASON_none && t.has->meets && count_meeting(f, producer, c) > t.has->meets)
+    if (*out == DOP_REASON_none && t.has->meets && count_sibling_products(f, producer, c) > t.has->meets)
         *out = DOP_REASON_capacity;
     return DOP_OK;
 }
@@ -400,7 +400,7 @@ dop_fuse_fits_shared(const dop_target *t, uint32_t len)
 }
 
 static bool
-any_node(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, dop_node_id))
+has_node_that(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, dop_node_id))
 {
     for (uint32_t i = 0; i < r->n_nodes; i++)
         if (is(g, r->nodes[i]))
@@ -420,14 +420,15 @@ compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, do
         return DOP_REASON_template_limit; /* merged values were stored by several workgroups */
     if (merges && c->info->product.n_mats && (!(t->hole[0] & DOP_HOLE_ROWS) || n == c->info->product.beside))
         return DOP_REASON_template_limit;
-    if (merges && is_product(c, n) && !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
+    if (merges && is_region_product(c, n) &&
+        !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
         return DOP_REASON_shared_memory;
     return DOP_REASON_none;
 }
 
 /* True if the element-wise node reads a row of a matrix for each column. */
 static bool
-reads_matrix(const dop_graph *g, dop_node_id n)
+reads_matrix_rows(const dop_graph *g, dop_node_id n)
 {
     bool reads = false;
     for (uint32_t k = 0; k < dop_node_at(g, n)->n_srcs && dop_node_is_element(g, n); k++)
@@ -438,15 +439,16 @@ reads_matrix(const dop_graph *g, dop_node_id n)
 /* True if the workgroups of the consumer would each read whole matrices of the producer, or one workgroup all of them.  Products
  * compute their staged row in every workgroup. */
 static bool
-reads_again(const dop_graph *g, const dop_region *p, const dop_region *c)
+repeats_matrix_reads(const dop_graph *g, const dop_region *p, const dop_region *c)
 {
     const bool alone = g->max_t == 1 && c->info->has_unit && c->info->unit.units == 1;
-    return (c->info->product.n_mats > 0 || (alone && !dop_fuse_is_element(c))) && any_node(g, p, reads_matrix);
+    return (c->info->product.n_mats > 0 || (alone && !dop_fuse_is_element(c))) &&
+           has_node_that(g, p, reads_matrix_rows);
 }
 
 /* True if the node merges partial results of another dispatch into a single row. */
 static bool
-joins_parts(const dop_graph *g, dop_node_id n)
+merges_to_one_row(const dop_graph *g, dop_node_id n)
 {
     const dop_axis_map part = dop_node_map(g, n, 0, DOP_AXIS_part);
     return dop_node_is_element(g, n) && dop_node_rows(g, n, g->max_t) == 1 && dop_axis_map_is_whole(&part);
@@ -454,9 +456,9 @@ joins_parts(const dop_graph *g, dop_node_id n)
 
 /* True if every row of the consumer would repeat such a merge. */
 static bool
-joins_again(const dop_graph *g, const dop_region *p, const dop_region *c)
+repeats_merge(const dop_graph *g, const dop_region *p, const dop_region *c)
 {
-    return dop_node_rows(g, c->outs[0], g->max_t) > 1 && any_node(g, p, joins_parts);
+    return dop_node_rows(g, c->outs[0], g->max_t) > 1 && has_node_that(g, p, merges_to_one_row);
 }
 
 static dop_reason
@@ -469,13 +471,13 @@ check_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (dop_node_is(g, p->nodes[i], DOP_EFFECT))
             return DOP_REASON_state_order;
-    if ((reads_again(g, p, c) || joins_again(g, p, c) || dop_fuse_makes_rows(cx, f, producer, c)) &&
+    if ((repeats_matrix_reads(g, p, c) || repeats_merge(g, p, c) || dop_fuse_makes_rows(cx, f, producer, c)) &&
         !dop_fuse_asked(cx, g, producer, consumer))
         return DOP_REASON_cost;
-    bool merges = any_node(g, p, dop_node_merges);
+    bool merges = has_node_that(g, p, dop_node_merges);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         uint32_t src;
-        for (uint32_t k = 0; reads_of(f, c->nodes[i], producer, k, &src); k++) {
+        for (uint32_t k = 0; find_nth_read(f, c->nodes[i], producer, k, &src); k++) {
             dop_reason why = compare_hole(cx, g, c, c->nodes[i], src, merges);
             if (why != DOP_REASON_none)
                 return why;
@@ -521,7 +523,7 @@ typedef struct stage {
 /* Checks a producer of whole rows.  Rows are computed once and staged in shared memory; those of products have the length of
  * their sums.  A statistic that is needed only after the sums is a scalar next to them. */
 static dop_reason
-check_rows(const stage *s)
+check_row_stage(const stage *s)
 {
     const dop_graph *g = s->g;
     const dop_region *p = s->p, *c = s->c;
@@ -560,7 +562,7 @@ check_rows(const stage *s)
 
 /* True if the region is arithmetic on statistics of whole rows, across all heads. */
 static bool
-norms_rows(const dop_graph *g, const dop_region *p)
+is_row_arithmetic(const dop_graph *g, const dop_region *p)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const dop_node *n = dop_node_at(g, p->nodes[i]);
@@ -594,7 +596,7 @@ makes_heads(const dop_region *c, dop_node_id id)
 /* True if node n belongs to a cache row that attention region c writes.  The cache must have one KV head and rows of at least
  * `len` values.  The program of that row can also iterate over shorter rows and sum them. */
 static bool
-of_longer_row(const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t len)
+is_in_longer_row(const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t len)
 {
     for (uint32_t w = 0; w < c->info->attn.n_writes; w++) {
         const dop_program *prog = &c->info->attn.writes[w].prog;
@@ -608,7 +610,7 @@ of_longer_row(const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t l
 
 /* True if the row is shorter than a head, and its statistics, if any, can be accumulated along with the values that are read. */
 static bool
-is_short(const stage *s, uint32_t head)
+is_short_row(const stage *s, uint32_t head)
 {
     bool is = s->unit.len < head && s->unit.units == 1;
     for (uint32_t i = 0; i < s->p->n_nodes; i++)
@@ -621,7 +623,7 @@ is_short(const stage *s, uint32_t head)
  * steps, their inputs may be recomputed, too.  No other node of the region may read them, because values of the prologue are gone
  * when the epilogue runs. */
 static dop_reason
-check_heads(const stage *s)
+check_head_stage(const stage *s)
 {
     const dop_graph *g = s->g;
     const dop_region *p = s->p, *c = s->c;
@@ -629,10 +631,10 @@ check_heads(const stage *s)
     if (!all_rows && g->max_t != 1)
         return DOP_REASON_state_order; /* other workgroups read the rows of this step */
     const dop_unit head = all_rows ? c->info->scan.heads[0].unit : c->info->attn.query.unit;
-    const bool shorter = !all_rows && is_short(s, head.len);
+    const bool shorter = !all_rows && is_short_row(s, head.len);
     /* Each workgroup sums the longer row itself; its heads compute their values from the row and the sum. */
-    const bool rows = !all_rows && !shorter && norms_rows(g, p);
-    if (!rows && !shorter && (all_rows ? !same_unit(s->unit, head) : s->unit.len != head.len))
+    const bool rows = !all_rows && !shorter && is_row_arithmetic(g, p);
+    if (!rows && !shorter && (all_rows ? !have_equal_unit(s->unit, head) : s->unit.len != head.len))
         return DOP_REASON_tile_mismatch;
     for (uint32_t i = 0; i < p->n_outs; i++) {
         bool used = false, elsewhere = (dop_node_is(g, p->outs[i], DOP_EFFECT) && (shorter || all_rows)) ||
@@ -642,7 +644,7 @@ check_heads(const stage *s)
                 if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[n], NULL) != p->outs[i])
                     continue;
                 const bool hole = dop_node_has_holes(g, c->nodes[k]) && (s->has->hole[n] & DOP_HOLE_HEADS);
-                const bool enters = shorter ? of_longer_row(g, c, c->nodes[k], s->unit.len)
+                const bool enters = shorter ? is_in_longer_row(g, c, c->nodes[k], s->unit.len)
                                             : hole || (rows && makes_heads(c, c->nodes[k]));
                 used = used || enters;
                 elsewhere = elsewhere || !enters;
@@ -669,7 +671,7 @@ stays_stored(const dop_flow *f, dop_node_id out, dop_region_id c)
  * and one of them stores it.  Values gathered by the choice (biases of other products) are not rows of it and cannot be stored
  * there. */
 static dop_reason
-check_choice(const stage *s)
+check_choice_stage(const stage *s)
 {
     const dop_graph *g = s->g;
     const dop_region *p = s->p;
@@ -691,13 +693,13 @@ static const struct {
     uint8_t holes, kind; /* holes: DOP_HOLE_*, kind: DOP_JOIN_* */
     dop_reason (*check)(const stage *s);
 } forms[] = {
-    {DOP_HOLE_ROWS | DOP_HOLE_SCALAR, DOP_JOIN_ROW, check_rows},
-    {DOP_HOLE_HEADS, DOP_JOIN_ROW, check_heads},
-    {DOP_HOLE_CHOICE, DOP_JOIN_CHOICE, check_choice},
+    {DOP_HOLE_ROWS | DOP_HOLE_SCALAR, DOP_JOIN_ROW, check_row_stage},
+    {DOP_HOLE_HEADS, DOP_JOIN_ROW, check_head_stage},
+    {DOP_HOLE_CHOICE, DOP_JOIN_CHOICE, check_choice_stage},
 };
 
 static uint8_t
-all_holes(const dop_template_info *t)
+union_of_holes(const dop_template_info *t)
 {
     uint8_t any = 0;
     for (uint32_t k = 0; k < DOP_MAX_SRCS; k++)
@@ -728,15 +730,15 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
         return DOP_OK;
     *out_reason = DOP_REASON_template_limit;
     if (!dop_fuse_is_program(p) || !p->info->has_unit || !dop_fuse_stages(c) ||
-        (kind == DOP_JOIN_ROW && !s.has->lengths && any_node(g, p, walks_twice)))
+        (kind == DOP_JOIN_ROW && !s.has->lengths && has_node_that(g, p, walks_twice)))
         return DOP_OK;
-    if ((reads_again(g, p, c) || joins_again(g, p, c)) && !dop_fuse_asked(cx, g, producer, consumer)) {
+    if ((repeats_matrix_reads(g, p, c) || repeats_merge(g, p, c)) && !dop_fuse_asked(cx, g, producer, consumer)) {
         *out_reason = DOP_REASON_cost;
         return DOP_OK;
     }
     *out_reason = DOP_REASON_tile_mismatch;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (forms[i].kind == kind && (forms[i].holes & all_holes(s.has)))
+        if (forms[i].kind == kind && (forms[i].holes & union_of_holes(s.has)))
             *out_reason = forms[i].check(&s);
     if (*out_reason == DOP_REASON_none && dop_flow_path_around(f, producer, consumer))
         *out_reason = DOP_REASON_cycle;
@@ -746,7 +748,7 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
 bool
 dop_fuse_stages(const dop_region *c)
 {
-    return (all_holes(dop_template_of(c->tpl)) & ~DOP_HOLE_ELEMENTS) != 0;
+    return (union_of_holes(dop_template_of(c->tpl)) & ~DOP_HOLE_ELEMENTS) != 0;
 }
 
 bool

@@ -23,14 +23,14 @@ dop_fuse_asked(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_
 }
 
 static uint32_t
-max_u32(uint32_t a, uint32_t b)
+fuse_max_u32(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
 
 /* Lists the nodes of both regions in handle order, each once. */
 static uint32_t
-merge_nodes(const dop_region *a, const dop_region *b, dop_node_id *out)
+merge_node_lists(const dop_region *a, const dop_region *b, dop_node_id *out)
 {
     uint32_t n = 0, i = 0, k = 0;
     while (i < a->n_nodes || k < b->n_nodes) {
@@ -56,7 +56,7 @@ dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b,
     dop_status st = DOP_OK;
     if (!(both.nodes && last && ends))
         DOP_TRY(DOP_NO_MEMORY(diag));
-    both.n_nodes = merge_nodes(a, b, both.nodes);
+    both.n_nodes = merge_node_lists(a, b, both.nodes);
 error:
     for (uint32_t i = 0; i < both.n_nodes; i++) {
         last[i] = i;
@@ -70,7 +70,8 @@ error:
         ends[last[i]] += last[i] > i;
     for (uint32_t i = 0; i < both.n_nodes; i++) {
         held -= ends[i];
-        most = max_u32(most, held + dop_node_at(g, both.nodes[i])->n_srcs); /* the node's operands, loaded or live */
+        most =
+            fuse_max_u32(most, held + dop_node_at(g, both.nodes[i])->n_srcs); /* the node's operands, loaded or live */
         held += last[i] > i;
     }
     free(both.nodes);
@@ -87,7 +88,7 @@ typedef struct reading {
 } reading;
 
 static void
-add_read(void *user, dop_node_id base)
+add_read_bytes(void *user, dop_node_id base)
 {
     reading *c = user;
     if (dop_node_is_input(c->g, base))
@@ -108,7 +109,7 @@ dop_fuse_times_of(const dop_graph *g, const dop_target *t, const dop_region *reg
 {
     reading in = {g, region, 0};
     uint64_t out = 0;
-    dop_region_reads(region, add_read, &in);
+    dop_region_reads(region, add_read_bytes, &in);
     for (uint32_t i = 0; i < region->n_outs; i++)
         out += dop_node_bytes(g, region->outs[i]);
     return (dop_fuse_times){.again_us = (double)(n_readers * in.bytes) * 1e6 / t->bandwidth,

@@ -62,7 +62,7 @@ typedef struct work {
 
 /* Lists the distinct regions that read any output of `reg`. */
 static uint32_t
-reader_regions(dop_flow *f, const dop_region *reg, dop_region_id *out)
+list_reader_regions(dop_flow *f, const dop_region *reg, dop_region_id *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < reg->n_outs; i++)
@@ -104,12 +104,12 @@ compute_where_asked(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_re
 }
 
 static dop_status
-try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r, bool *changed)
+try_prologue_of(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r, bool *changed)
 {
     dop_region *reg = &g->regions[r];
     dop_region_id *readers = w->readers;
     dop_reason why = DOP_REASON_none, *each = w->each;
-    uint32_t n = reader_regions(f, reg, readers);
+    uint32_t n = list_reader_regions(f, reg, readers);
     dop_status st = DOP_OK;
     if (n == 0)
         return DOP_OK;
@@ -158,7 +158,7 @@ dop_pass_fuse_prologue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     DOP_TRY(dop_flow_start(g, cx->diag, &f));
     for (dop_region_id r = 1; r < g->n_regions; r++)
         if (!g->regions[r].dead && dop_fuse_is_element(&g->regions[r]))
-            DOP_TRY(try_region(cx, g, &f, &w, r, changed));
+            DOP_TRY(try_prologue_of(cx, g, &f, &w, r, changed));
 error:
     dop_flow_finish(&f);
     return st;

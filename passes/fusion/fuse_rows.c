@@ -6,7 +6,7 @@
 #include "passes/fusion/fuse.h"
 
 static dop_status
-try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
+try_stage_of(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
 {
     const dop_region *reg = &g->regions[r];
     for (uint32_t i = 0; i < reg->n_outs; i++)
@@ -28,7 +28,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *c
 /* True if region c, when it computes `value`, computes whole rows of it in its prologue.  Row programs do, and so do products of
  * a single token. */
 static bool
-makes_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id value)
+computes_whole_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id value)
 {
     uint32_t cols = dop_node_cols(g, value);
     const dop_template_info *t = dop_template_of(c->tpl);
@@ -54,7 +54,7 @@ try_first_reader(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, b
         dop_status st = DOP_OK;
         if (reg->n_outs != 1)
             continue;
-        const bool stores = !only && makes_rows(cx, g, &g->regions[c], reg->outs[0]);
+        const bool stores = !only && computes_whole_rows(cx, g, &g->regions[c], reg->outs[0]);
         if (!only && !stores && !dop_fuse_asked(cx, g, r, c))
             continue;
         st = dop_fuse_may_prologue(cx, f, r, c, &why);
@@ -80,7 +80,7 @@ dop_pass_fuse_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         more = false;
         for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
             if (!g->regions[r].dead && dop_fuse_is_program(&g->regions[r]))
-                st = try_region(cx, g, &f, r, &more);
+                st = try_stage_of(cx, g, &f, r, &more);
         *changed = *changed || more;
     }
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)

@@ -52,7 +52,7 @@ typedef struct rows {
 } rows;
 
 static void
-add_row(const dop_graph *g, dop_node_id value, rows *out)
+add_source_row(const dop_graph *g, dop_node_id value, rows *out)
 {
     if (!dop_node_per_token(g, value) || dop_node_cols(g, value) == 1)
         return; /* a weight or a statistic, not a row */
@@ -66,14 +66,14 @@ add_row(const dop_graph *g, dop_node_id value, rows *out)
 }
 
 static rows
-rows_of(const dop_graph *g, const dop_region *r)
+find_source_rows(const dop_graph *g, const dop_region *r)
 {
     const dop_product_facts *a = &r->info->product;
     rows out = {0};
     for (uint32_t i = 0; i < a->n_activations; i++) {
         const dop_node_id act = dop_node_base(g, a->activations[i], NULL);
         if (!dop_region_has(r, act))
-            add_row(g, act, &out);
+            add_source_row(g, act, &out);
     }
     for (uint32_t i = 0; i < r->n_nodes; i++)
         for (uint32_t k = 0; a->feeds[i] && k < dop_node_at(g, r->nodes[i])->n_srcs; k++) {
@@ -81,15 +81,15 @@ rows_of(const dop_graph *g, const dop_region *r)
             const dop_axis_map col = dop_node_map(g, r->nodes[i], k, DOP_AXIS_col);
             out.other = out.other || !dop_axis_map_is_own(&col, DOP_AXIS_col);
             if (!dop_region_has(r, b))
-                add_row(g, b, &out);
+                add_source_row(g, b, &out);
         }
     return out;
 }
 
 static bool
-same_rows(const dop_graph *g, const dop_region *a, const dop_region *b)
+have_equal_source_rows(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
-    const rows x = rows_of(g, a), y = rows_of(g, b);
+    const rows x = find_source_rows(g, a), y = find_source_rows(g, b);
     bool same = x.n > 0 && x.n == y.n && !x.other && !y.other;
     for (uint32_t i = 0; i < x.n && same; i++) {
         bool found = false;
@@ -113,11 +113,11 @@ are_of_one_row(const dop_graph *g, const dop_region *a, const dop_region *b)
     for (uint32_t i = 0; i < x->n_parts + y->n_parts; i++)
         if ((i < x->n_parts ? x->parts[i] : y->parts[i - x->n_parts]).argmax)
             return false;
-    return same_rows(g, a, b);
+    return have_equal_source_rows(g, a, b);
 }
 
 static dop_reason
-fits_acts(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
+check_activations(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     (void)g;
     const uint32_t activations = a->info->product.n_activations + b->info->product.n_activations;
@@ -140,7 +140,7 @@ are_row_programs(const dop_graph *g, const dop_region *a, const dop_region *b)
 /* Rejects mixed weights if small-batch products use packed integers: other weights have kernels of their own, and no fast kernel
  * computes both. */
 static dop_reason
-fits_types(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
+check_weight_types(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     const dop_region *const both[] = {a, b};
     bool quant = false, other = false;
@@ -167,7 +167,7 @@ typedef struct way {
 
 /* Returns the node that stands for the region in the log. */
 static dop_node_id
-named(const dop_region *r)
+find_logged_node(const dop_region *r)
 {
     return dop_fuse_is_program(r) ? r->outs[0] : r->info->root;
 }
@@ -184,8 +184,8 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, const way *w, dop_region_i
     else if (w->fits)
         why = w->fits(cx, g, x, y);
     const dop_fusion_event e = {
-        .producer = named(x),
-        .consumer = named(y),
+        .producer = find_logged_node(x),
+        .consumer = find_logged_node(y),
         .pass = w->pass,
         .reason = why,
         .bytes = dop_fuse_is_program(x) ? 0 : dop_node_bytes(g, dop_node_at(g, x->info->root)->src[0]),
@@ -195,7 +195,7 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, const way *w, dop_region_i
 }
 
 static dop_status
-share(dop_pass_ctx *cx, dop_graph *g, const way *w, bool *changed)
+join_pairs(dop_pass_ctx *cx, dop_graph *g, const way *w, bool *changed)
 {
     dop_flow f = {0};
     dop_status st = DOP_OK;
@@ -217,25 +217,25 @@ error:
 dop_status
 dop_pass_merge_siblings(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return share(cx, g, &(way){"merge-siblings", UINT32_MAX, false, are_siblings, fits_types}, changed);
+    return join_pairs(cx, g, &(way){"merge-siblings", UINT32_MAX, false, are_siblings, check_weight_types}, changed);
 }
 
 dop_status
 dop_pass_share_row(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return share(cx, g, &(way){"share-row", NEAR, true, are_of_one_row, fits_acts}, changed);
+    return join_pairs(cx, g, &(way){"share-row", NEAR, true, are_of_one_row, check_activations}, changed);
 }
 
 dop_status
 dop_pass_merge_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return share(cx, g, &(way){"merge-rows", NEAR, false, are_row_programs, NULL}, changed);
+    return join_pairs(cx, g, &(way){"merge-rows", NEAR, false, are_row_programs, NULL}, changed);
 }
 
 /* --- products whose results are combined ----------------------------------------------------------------------------------- */
 
 static dop_node_id
-weights_of(const dop_graph *g, dop_node_id product)
+product_weights(const dop_graph *g, dop_node_id product)
 {
     return dop_node_at(g, product)->src[1];
 }
@@ -243,7 +243,7 @@ weights_of(const dop_graph *g, dop_node_id product)
 /* True if the only product of the region can be the second one: its row is computed four values at a time and has whole steps of
  * DEPTH. */
 static bool
-may_be_second(const dop_graph *g, const dop_region *r)
+can_be_second_product(const dop_graph *g, const dop_region *r)
 {
     const dop_product_facts *a = &r->info->product;
     return a->depth % DEPTH == 0 && dop_region_wide(g, r, a->act);
@@ -251,7 +251,7 @@ may_be_second(const dop_graph *g, const dop_region *r)
 
 /* Returns none if region p, which has one product, may join region c, whose epilogue reads p's value. */
 static dop_reason
-may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_region_id to)
+check_meeting(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_region_id to)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[from], *c = &g->regions[to];
@@ -268,10 +268,10 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
         a->parts[0].argmax)
         return DOP_REASON_template_limit;
     if (dop_product_cols(g, a->mats[0]) != dop_product_cols(g, b->mats[0]) ||
-        !may_be_second(g, reader_is_second ? c : p) ||
-        dop_node_at(g, weights_of(g, a->mats[0]))->type != dop_node_at(g, weights_of(g, b->mats[0]))->type)
+        !can_be_second_product(g, reader_is_second ? c : p) ||
+        dop_node_at(g, product_weights(g, a->mats[0]))->type != dop_node_at(g, product_weights(g, b->mats[0]))->type)
         return DOP_REASON_tile_mismatch;
-    if (dop_node_bytes(g, weights_of(g, a->mats[0])) > cx->target->schedule.beside_bytes &&
+    if (dop_node_bytes(g, product_weights(g, a->mats[0])) > cx->target->schedule.beside_bytes &&
         !dop_fuse_asked(cx, g, from, to))
         return DOP_REASON_cost;
     for (uint32_t i = 0; i < p->n_outs; i++)
@@ -282,7 +282,7 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
 
 /* True if `value` has as many columns as the region's product, and only the product's epilogue reads it, element by element. */
 static bool
-is_behind(const dop_graph *g, const dop_region *c, dop_node_id value)
+is_read_in_epilogue(const dop_graph *g, const dop_region *c, dop_node_id value)
 {
     bool behind = c->info->product.n_parts == 1 && dop_node_cols(g, value) == c->info->product.parts[0].rows;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
@@ -296,12 +296,13 @@ is_behind(const dop_graph *g, const dop_region *c, dop_node_id value)
 }
 
 static dop_status
-try_value(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_node_id value, dop_region_id to, bool *changed)
+try_meeting_value(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_node_id value, dop_region_id to, bool *changed)
 {
     const dop_region_id from = f->owner[value];
-    if (!from || from == to || !g->regions[from].info->product.n_mats || !is_behind(g, &g->regions[to], value))
+    if (!from || from == to || !g->regions[from].info->product.n_mats ||
+        !is_read_in_epilogue(g, &g->regions[to], value))
         return DOP_OK;
-    dop_reason why = may_meet(cx, f, from, to);
+    dop_reason why = check_meeting(cx, f, from, to);
     if (why == DOP_REASON_none && dop_flow_path_around(f, from, to))
         why = DOP_REASON_cycle;
     dop_status st = dop_fuse_log(cx, g, from, to, "meet-products", why, why == DOP_REASON_none);
@@ -317,7 +318,7 @@ dop_pass_meet_products(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         bool joined = false;
         for (uint32_t i = 0; st == DOP_OK && !joined && !g->regions[r].dead && i < g->regions[r].info->n_reads; i++)
             if (dop_template_of(g->regions[r].tpl)->beside)
-                st = try_value(cx, g, &f, g->regions[r].info->reads[i], r, &joined);
+                st = try_meeting_value(cx, g, &f, g->regions[r].info->reads[i], r, &joined);
         *changed = *changed || joined;
     }
     dop_flow_finish(&f);
