@@ -23,7 +23,7 @@ enum { DOP_AVOID_SIZE = 512 }; /* size of dop_target.avoid in bytes */
 typedef struct dop_target {
     char name[32];
     char device[96]; /* device that the target was read from; empty: the target was chosen by name */
-    bool nearest;    /* `device` has no built-in target: this is one for other devices with its capabilities */
+    bool nearest;    /* true if `device` has no built-in target; this one is for devices with similar capabilities */
 #define FIELD(kind, name, least, most, told) dop_target_##kind name;
 #include "ir/target.def"
 #undef FIELD

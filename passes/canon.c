@@ -55,7 +55,7 @@ merge_equal_node(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     }
     if (o->op == DOP_OP_input || o->op == DOP_OP_received || o->op == DOP_OP_weight || o->op == DOP_OP_state)
         return DOP_OK;
-    /* An equal node has the same sources, so the search can start after the last source. */
+    /* An equal node comes after the same sources, so the search can start after the last one. */
     dop_node_id after = 0;
     for (uint32_t i = 0; i < o->n_srcs; i++)
         if (rw->map[o->src[i]] > after)

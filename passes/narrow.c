@@ -3,7 +3,7 @@
  * bytes, and results are bit-identical.  Runs when products have their final sources. */
 #include "passes/rewrite.h"
 
-/* True if the product runs on matrix units.  A tile of products by expert has the rows of a block. */
+/* True if the product runs on matrix units.  The tile of an expert product has the rows of one group_rows block. */
 static bool
 uses_matrix_units(const dop_graph *g, const dop_target *t, dop_node_id id)
 {

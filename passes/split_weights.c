@@ -67,7 +67,7 @@ add_piece_reader(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t f
     for (uint32_t i = 0; i < o->n_srcs; i++)
         srcs[i] = rw->map[o->src[i]];
     srcs[!gathers] = piece;
-    const dop_attr of[] = {{.i = first}, {.i = rows}}; /* attributes first and of of gather */
+    const dop_attr of[] = {{.i = first}, {.i = rows}}; /* values of gather's attributes `first` and `of` */
     dop_want want = {o->type, o->shape};
     if (!gathers)
         want.shape.dim[want.shape.rank - 1].mul = end - first;

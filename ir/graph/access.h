@@ -15,7 +15,7 @@ enum { DOP_REACH_FEW = INT32_MAX - 2, DOP_REACH_SPAN, DOP_REACH_ALL };
 
 /* How a node reads one source along one axis. */
 typedef struct dop_axis_map {
-    dop_access_kind kind;         /* kind of the access in ops.def that this map is a case of */
+    dop_access_kind kind;         /* access kind in ops.def that the map was made from */
     dop_axis of;                  /* axis of the output that o indexes; used if mul > 0 */
     uint32_t mul, div, step, pad; /* constants of the formula at the top of this file */
     uint32_t reach;               /* number of indices that one output element reads, or DOP_REACH_* */
@@ -64,7 +64,7 @@ bool dop_node_has_windows(const dop_graph *g, dop_node_id id);
 typedef struct dop_place {
     dop_axis axis;
     bool named; /* false: ops.def gives this axis no role (for example, axes of replace state) */
-    bool tap;   /* axis of window taps: its index is r of the windows along `axis` */
+    bool tap;   /* axis of window taps: its index is the tap number r of windows along `axis` */
 } dop_place;
 /* Names the axes of a source (k < n_srcs) or of the output's index space (k = n_srcs). */
 void dop_node_places(const dop_graph *g, dop_node_id id, uint32_t k, dop_place out[DOP_MAX_RANK]);

@@ -111,7 +111,7 @@ dop_mask_has_lasts(dop_mask m)
     return m == DOP_MASK_full || m == DOP_MASK_segments;
 }
 
-/* A row of ops.def as data. */
+/* Properties of an op: one row of ops.def. */
 typedef struct dop_op_info {
     const char *name;
     uint8_t src_min, src_max;

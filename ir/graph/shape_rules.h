@@ -51,7 +51,7 @@ dop_status dop_rule_need_sequences(const dop_rule *c, uint32_t i, const dop_node
 /* Rules of ops that choose and use experts (shapes_experts.c). */
 dop_status dop_rule_top_k(const dop_rule *c, dop_want *out);
 dop_status dop_rule_group_rows(const dop_rule *c, dop_want *out);
-dop_status dop_rule_experts(const dop_rule *c, dop_want *out); /* pick, matmul_at, weighted_sum */
+dop_status dop_rule_experts(const dop_rule *c, dop_want *out); /* pick, near_softmax, matmul_at, weighted_sum */
 dop_status dop_rule_dot_at(const dop_rule *c, dop_want *out);
 
 /* Rules of ops that read or write states (shapes_state.c). */

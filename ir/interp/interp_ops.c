@@ -508,7 +508,7 @@ compute_state_write(const dop_interp_node *n)
         return DOP_OK;
     }
     uint64_t rows = x->shape.dim[0].mul, w = x->count / rows;
-    if (!appends) /* copy on write: sequences without rows keep their state */
+    if (!appends) /* replace state gets a new value; sequences without rows keep theirs */
         memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t t = 0; t < rows; t++) {
         uint64_t row = seq ? seq->u[seq->count > 1 ? t : 0] : t;

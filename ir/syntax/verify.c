@@ -1,4 +1,4 @@
-/* The verifier of text.h: checks nodes, then states, then regions.  It relies on array bounds only. */
+/* The verifier of text.h: checks nodes, then states, then regions.  It assumes only that array bounds are right. */
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/graph_add.h"

@@ -239,7 +239,7 @@ static uint8_t
 find_join_kind(const dop_graph *g, const dop_region *c)
 {
     const uint8_t kind = dop_template_of(c->tpl)->kind;
-    if (kind == DOP_JOIN_HEADS && c->info->experts.ids) /* matrices that a value chooses */
+    if (kind == DOP_JOIN_HEADS && c->info->experts.ids) /* expert matrices, which a value chooses */
         return 0;
     return kind == DOP_JOIN_PARTIAL && !dop_node_is(g, c->info->root, DOP_PARTIAL) ? 0 : kind;
 }
@@ -682,7 +682,7 @@ check_choice_stage(const stage *s)
     for (uint32_t i = 0; i < p->n_outs; i++)
         if (dop_node_gathers(g, p->outs[i]) && stays_stored(s->f, p->outs[i], s->consumer))
             return DOP_REASON_multiple_readers;
-    for (uint32_t i = 0; i < p->n_nodes; i++) /* the row and its source */
+    for (uint32_t i = 0; i < p->n_nodes; i++) /* shared memory for the row and its source */
         values += 2 * (uint64_t)dop_node_cols(g, p->nodes[i]);
     return values * 4 > s->cx->target->shared_bytes / 8 ? DOP_REASON_shared_memory : DOP_REASON_none;
 }

@@ -18,7 +18,7 @@ typedef struct dop_region_set {
     dop_region_id *ids;
 } dop_region_set;
 
-/* Heap memory; all pointers are NULL before dop_flow_init(). */
+/* Data flow of a graph's regions.  Arrays are heap memory; all pointers must be NULL before dop_flow_init(). */
 typedef struct dop_flow {
     const dop_graph *g;
     dop_region_id *owner;    /* [n_nodes] region that stores or first computes the node; 0: leaf or view */

@@ -22,7 +22,7 @@
 
 enum {
     NEAR = 16, /* search distance in regions: searching further would only lengthen lifetimes */
-    DEPTH = 32 /* values of a row that kernels process at a time, for any type of weights */
+    DEPTH = 32 /* values of a row that kernels process at a time; large enough for all weight types */
 };
 
 /* --- what two regions share -------------------------------------------------------------------------------------------- */
@@ -137,7 +137,7 @@ are_row_programs(const dop_graph *g, const dop_region *a, const dop_region *b)
            dop_node_row_multiple(g, a->nodes[0]) == dop_node_row_multiple(g, b->nodes[0]);
 }
 
-/* Rejects mixed weights if small-batch products use packed integers: other weights have kernels of their own, and no fast kernel
+/* Rejects weights of both kinds if small-batch products use packed integers: other weights have kernels of their own, and no fast kernel
  * computes both. */
 static dop_reason
 check_weight_types(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
