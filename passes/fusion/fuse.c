@@ -244,7 +244,7 @@ find_join_kind(const dop_graph *g, const dop_region *c)
     return kind == DOP_JOIN_PARTIAL && !dop_node_is(g, c->info->root, DOP_PARTIAL) ? 0 : kind;
 }
 
-/* Returns the number of sibling products that the consumer would combine: those of every segment that it reads. */
+/* Returns the number of sibling products that the consumer would combine: all products of the segments that it reads. */
 static uint32_t
 count_sibling_products(const dop_flow *f, dop_region_id producer, const dop_region *c)
 {
@@ -520,7 +520,7 @@ typedef struct stage {
     dop_unit unit;                /* unit of the producer */
 } stage;
 
-/* Checks a producer of whole rows.  Rows are computed once and staged in shared memory; those of products have the length of
+/* Checks a producer of whole rows.  Rows are computed once and staged in shared memory; rows of products have the length of
  * their sums.  A statistic that is needed only after the sums is a scalar next to them. */
 static dop_reason
 check_row_stage(const stage *s)

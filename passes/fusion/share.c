@@ -137,8 +137,7 @@ are_row_programs(const dop_graph *g, const dop_region *a, const dop_region *b)
            dop_node_row_multiple(g, a->nodes[0]) == dop_node_row_multiple(g, b->nodes[0]);
 }
 
-/* Rejects weights of both kinds if small-batch products use packed integers: other weights have kernels of their own, and no fast kernel
- * computes both. */
+/* Rejects a mix of quantized and other weights if small-batch products use packed integers, since no fast kernel computes both. */
 static dop_reason
 check_weight_types(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
