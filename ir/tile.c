@@ -5,7 +5,7 @@
 static const struct {
     const char *name;
     size_t offset;
-    bool wide, tuned; /* wide: uint32_t, else bool */
+    bool wide, tuned; /* wide: the field is uint32_t, otherwise bool */
 } fields[DOP_TILE_FIELDS] = {
 #define TILE(type, name, tuned, what) {#name, offsetof(dop_tile, name), sizeof(type) == sizeof(uint32_t), tuned},
 #include "ir/tile.def"

@@ -1,5 +1,6 @@
-/* canon: common subexpression elimination, so that later passes see each value once.  Nodes that change neither values nor type
- * (scale by 1, offset by 0, reshape to an equal shape, cast to an equal type) go too.  Runs first, on a graph without regions. */
+/* canon: common subexpression elimination, so that later passes find each value once.  Also removes nodes that change neither
+ * values nor type: scale by 1, offset by 0, reshape to an equal shape, cast to an equal type.  Runs first, on a graph without
+ * regions. */
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
 #include "passes/rewrite.h"
@@ -7,7 +8,7 @@
 #include <string.h>
 
 static bool
-same_attrs(const dop_graph *g, const dop_node *a, const dop_node *b)
+has_equal_attrs(const dop_graph *g, const dop_node *a, const dop_node *b)
 {
     const dop_op_info *info = dop_op_of(a->op);
     (void)g;
@@ -42,7 +43,7 @@ is_neutral(const dop_graph *g, dop_node_id id)
 }
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+merge_equal_node(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     if (dop_op_of(o->op)->traits & DOP_EFFECT)
@@ -54,7 +55,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     }
     if (o->op == DOP_OP_input || o->op == DOP_OP_received || o->op == DOP_OP_weight || o->op == DOP_OP_state)
         return DOP_OK;
-    /* An equal node reads the same sources, so it is enough to look at the nodes after the last source. */
+    /* An equal node comes after the same sources, so the search can start after the last one. */
     dop_node_id after = 0;
     for (uint32_t i = 0; i < o->n_srcs; i++)
         if (rw->map[o->src[i]] > after)
@@ -62,7 +63,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     for (dop_node_id id = after + 1; id < rw->to.n_nodes; id++) {
         const dop_node *n = dop_node_at(&rw->to, id);
         if (n->op != o->op || n->n_srcs != o->n_srcs || n->type != o->type || !dop_shape_equal(&n->shape, &o->shape) ||
-            !same_attrs(rw->from, n, o))
+            !has_equal_attrs(rw->from, n, o))
             continue;
         bool same = true;
         for (uint32_t i = 0; i < o->n_srcs; i++)
@@ -79,5 +80,5 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_canon(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return dop_rewrite_graph(cx, g, visit, NULL, changed);
+    return dop_rewrite_graph(cx, g, merge_equal_node, NULL, changed);
 }

@@ -1,15 +1,15 @@
-/* expand-weights: dequantize a weight matrix in a dispatch of its own, where a kernel path asks for it.  The matrix becomes f16
- * or f32 values in scratch memory, which the matmul reads: with many tokens a weight is then decoded once instead of once for
- * every tile of tokens.  The values live from one dispatch to the next, so that all layers share one piece of memory. */
+/* expand-weights: dequantizes a weight matrix in a dispatch of its own if a kernel path asks for it.  The matmul then reads f16
+ * or f32 values from scratch memory.  With many tokens a weight is thus decoded once instead of once per tile of tokens.  The
+ * values live from one dispatch to the next, so that all layers share the same memory. */
 #include "ir/graph/dims.h"
 #include "passes/fusion/region.h"
 #include "passes/rewrite.h"
 
-enum { UNIT = 8 }; /* rows of float weights are read in eights, and rows of computed values have no padding */
+enum { UNIT = 8 }; /* float weights are read eight values at a time, and computed rows have no padding */
 
-/* One token reads each weight once anyway. */
+/* Excludes single tokens, which read each weight only once. */
 static bool
-is_candidate(const dop_pass_ctx *cx, const dop_graph *g, dop_node_id id)
+can_expand_weight(const dop_pass_ctx *cx, const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
     if (n->op != DOP_OP_matmul || dop_dim_value(g, n->shape.dim[0], g->max_t) == 1)
@@ -21,12 +21,12 @@ is_candidate(const dop_pass_ctx *cx, const dop_graph *g, dop_node_id id)
 }
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+expand_weight(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_graph *g = rw->from;
     const dop_pass_ctx *cx = rw->cx;
     const dop_node *o = dop_node_at(g, old);
-    if (!is_candidate(cx, g, old))
+    if (!can_expand_weight(cx, g, old))
         return DOP_OK;
     dop_want want = {cx->expand(cx->user, g, old), dop_node_at(g, o->src[1])->shape};
     if (want.type == DOP_TYPE_none)
@@ -43,5 +43,5 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_expand_weights(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return cx->expand ? dop_rewrite_graph(cx, g, visit, NULL, changed) : DOP_OK;
+    return cx->expand ? dop_rewrite_graph(cx, g, expand_weight, NULL, changed) : DOP_OK;
 }

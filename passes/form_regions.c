@@ -1,11 +1,11 @@
-/* regions: one region per computed node, the starting point of fusion and the whole of --no-fuse.  The template follows
- * from what the node is and how many rows it has. */
+/* regions: makes one region per computed node, the starting point of fusion and the final result with --no-fuse.  The template
+ * depends on the op and on its number of rows. */
 #include "ir/graph/dims.h"
 #include "ir/region/graph_regions.h"
 #include "passes/fusion/region.h"
 
 static dop_template
-template_for(const dop_graph *g, dop_node_id id)
+choose_template(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
     switch (dop_node_root(g, id)) {
@@ -39,7 +39,7 @@ template_for(const dop_graph *g, dop_node_id id)
 dop_status
 dop_pass_form_regions(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    const uint64_t before = dop_graph_hash(g); /* there may be regions, and nothing that needs one */
+    const uint64_t before = dop_graph_hash(g); /* an earlier run may have formed regions */
     g->n_regions = 1;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         dop_region_id r;
@@ -48,7 +48,7 @@ dop_pass_form_regions(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         if (dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_none)
             return DOP_FAIL(cx->diag, DOP_E_INPUT, "no template makes %%%s (%s)", dop_node_at(g, id)->name,
                             dop_op_of(dop_node_at(g, id)->op)->name);
-        dop_status st = dop_graph_add_region(g, template_for(g, id), &id, 1, &id, 1, cx->diag, &r);
+        dop_status st = dop_graph_add_region(g, choose_template(g, id), &id, 1, &id, 1, cx->diag, &r);
         if (st != DOP_OK)
             return st;
     }

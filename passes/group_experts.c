@@ -1,18 +1,19 @@
-/* group-experts: grouped products of a mixture of experts.  A product by expert reads a matrix for each pair of a row and an
- * expert that the row chose.  Where many rows choose one expert, a node in front sorts the pairs by expert (group_rows), and the
- * products are computed in that order.  The target says from how many rows on, and how many pairs make a tile.  Runs when
- * products have their final sources. */
+/* group-experts: grouped products of a mixture of experts.  Without grouping, matmul_at reads a matrix for each pair of a row and
+ * its chosen expert.  If many rows share experts, this pass adds a node that sorts the pairs by expert (group_rows), and the
+ * products follow its order.  The target defines the minimum number of pairs and the size of a block.  Runs when products have
+ * their final sources. */
 #include "passes/rewrite.h"
 
-/* Blocks of ids, for matrices of so many experts. */
+/* The group_rows node of a list of ids. */
 typedef struct made {
-    dop_node_id blocks; /* 0: none yet */
+    dop_node_id blocks; /* group_rows node; 0: none yet */
     uint32_t experts;
 } made;
 
-/* user: for each node of the graph what was made of it as ids.  A product with another number of matrices stays as it is. */
+/* Adds blocks to a matmul_at. rw->user: [n_nodes] the group_rows node of each list of ids.  A product with another number of
+ * matrices keeps its form. */
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+group_matmul_at(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_graph *g = rw->from;
     const dop_node *o = dop_node_at(g, old);
@@ -47,5 +48,5 @@ dop_pass_group_experts(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     made *all = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *all);
     if (!all)
         return DOP_NO_MEMORY(cx->diag);
-    return dop_rewrite_graph(cx, g, visit, all, changed);
+    return dop_rewrite_graph(cx, g, group_matmul_at, all, changed);
 }

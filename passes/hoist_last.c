@@ -1,12 +1,11 @@
-/* hoist-last-row: demand analysis of rows, by last_row(f(x)) = f(last_row(x)) for every op that works row by row.  A prefill
- * chunk wants the logits of its last token only, so what follows the last attention is computed for one row instead of
- * all, and by the kernels of decoding.  A value is taken only when nobody needs its other rows.  Runs before norms are
- * split. */
+/* hoist-last-row: computes only the last row where possible, by last_row(f(x)) = f(last_row(x)) for ops that work row by row.  A
+ * prefill chunk needs the logits of its last token only.  Everything after the last attention is then computed for one row, with
+ * decode kernels.  A node qualifies only if no reader needs its other rows.  Runs before norms are split. */
 #include "passes/rewrite.h"
 
 typedef struct tail {
-    bool *only_last;      /* [n_nodes] nobody reads another row than the last */
-    dop_node_id *last_of; /* [n_nodes] last_row of the node in the new graph, 0: not made yet */
+    bool *only_last;      /* [n_nodes] true if only the last row of the value is read */
+    dop_node_id *last_of; /* [n_nodes] last_row of the node in the new graph; 0: not created yet */
 } tail;
 
 static bool
@@ -28,13 +27,13 @@ works_on_rows(const dop_graph *g, dop_node_id id)
 }
 
 static void
-find_tail(const dop_graph *g, tail *t)
+find_last_only(const dop_graph *g, tail *t)
 {
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         t->only_last[id] = works_on_rows(g, id);
     for (uint32_t i = 0; i < g->n_outs; i++)
         t->only_last[g->outs[i]] = false;
-    /* Readers have higher handles, so each is decided before its sources are. */
+    /* Readers have higher handles, so each is decided before its sources. */
     for (dop_node_id id = g->n_nodes; id-- > 1;) {
         const dop_node *n = dop_node_at(g, id);
         for (uint32_t k = 0; k < n->n_srcs; k++)
@@ -44,7 +43,7 @@ find_tail(const dop_graph *g, tail *t)
 }
 
 static dop_status
-last_of(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+map_last_row(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     tail *t = rw->user;
     *out_id = rw->map[old];
@@ -58,7 +57,7 @@ last_of(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 }
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+reduce_to_last_row(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const tail *t = rw->user;
     const dop_node *o = dop_node_at(rw->from, old);
@@ -71,7 +70,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     if (!t->only_last[old])
         return DOP_OK;
     for (uint32_t i = 0; i < o->n_srcs; i++) {
-        dop_status st = last_of(rw, o->src[i], &srcs[i]);
+        dop_status st = map_last_row(rw, o->src[i], &srcs[i]);
         if (st != DOP_OK)
             return st;
     }
@@ -92,6 +91,6 @@ dop_pass_hoist_last(dop_pass_ctx *cx, dop_graph *g, bool *changed)
               dop_arena_alloc(cx->arena, g->n_nodes * sizeof *t.last_of)};
     if (!t.only_last || !t.last_of)
         return DOP_NO_MEMORY(cx->diag);
-    find_tail(g, &t);
-    return dop_rewrite_graph(cx, g, visit, &t, changed);
+    find_last_only(g, &t);
+    return dop_rewrite_graph(cx, g, reduce_to_last_row, &t, changed);
 }

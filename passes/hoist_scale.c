@@ -1,9 +1,9 @@
-/* hoist-row-scale: matmul(y * s, W) = matmul(y, W) * s when s is one scalar per row.  After split-norms s is the row
- * statistic of a norm; behind the matmul it is an epilogue scalar that a GEMV accumulates beside its dot product, so
- * the norm needs no pass of its own over the row. */
+/* hoist-row-scale: matmul(y * s, W) = matmul(y, W) * s if s is one scalar per row.  After split-norms, s is the row statistic of
+ * a norm.  After the matmul, a GEMV accumulates s along with its dot product and applies it in the epilogue.  The norm thus needs
+ * no separate pass over the row. */
 #include "passes/rewrite.h"
 
-/* mul(y, s) with s [T,1]; gives y and s. */
+/* True for mul(y, s) with s [T,1]; returns y and s. */
 static bool
 is_row_scaled(const dop_graph *g, dop_node_id id, dop_node_id *out_y, dop_node_id *out_s)
 {
@@ -18,11 +18,11 @@ is_row_scaled(const dop_graph *g, dop_node_id id, dop_node_id *out_y, dop_node_i
     return true;
 }
 
-/* Do only products of a few rows without matrix units (packed integers, or stages) read the value?  Every workgroup of such a
- * product makes the row and its statistic: where workgroups are more than multiprocessors, one dispatch that makes both once
- * takes less time. */
+/* True if only products of a few rows without matrix units (packed integers, or stages) read the value.  Every workgroup of such
+ * a product computes the row and its statistic.  If there are more workgroups than multiprocessors, one dispatch that computes
+ * both once is faster. */
 static bool
-is_for_lanes(const dop_rewrite *rw, dop_node_id value)
+is_for_lane_products(const dop_rewrite *rw, dop_node_id value)
 {
     const dop_graph *g = rw->from;
     const dop_target *t = rw->cx->target;
@@ -43,15 +43,15 @@ is_for_lanes(const dop_rewrite *rw, dop_node_id value)
 }
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+hoist_row_scale(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     dop_node_id y, s, m;
     if (o->op != DOP_OP_matmul || !is_row_scaled(rw->from, o->src[0], &y, &s))
         return DOP_OK;
-    /* Matrix units take f16: an activation that is not scaled yet may not fit its range. */
+    /* Matrix units read f16: an activation that is not scaled yet may exceed its range. */
     if (rw->from->max_t > 1 && dop_node_per_token(rw->from, old) && (rw->cx->target->caps & DOP_CAP_coop) &&
-        !is_for_lanes(rw, o->src[0]))
+        !is_for_lane_products(rw, o->src[0]))
         return DOP_OK;
     dop_node_id srcs[2] = {rw->map[y], rw->map[o->src[1]]};
     dop_want want = {o->type, o->shape};
@@ -65,5 +65,5 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_hoist_scale(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return dop_rewrite_graph(cx, g, visit, NULL, changed);
+    return dop_rewrite_graph(cx, g, hoist_row_scale, NULL, changed);
 }

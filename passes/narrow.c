@@ -1,11 +1,11 @@
-/* narrow: narrow the storage type of values that only matrix units read, from f32 to f16.  Products on matrix units round their
- * activations to f16; a value is then rounded once, where it is computed, instead of by every tile that reads it: half the bytes,
- * and results that are equal to the last bit.  Runs when products have their final sources. */
+/* narrow: stores values that only matrix units read as f16 instead of f32.  Products on matrix units round their activations to
+ * f16 anyway.  The value is now rounded once where it is computed, instead of in every tile that reads it.  This halves the
+ * bytes, and results are bit-identical.  Runs when products have their final sources. */
 #include "passes/rewrite.h"
 
-/* A tile of products by expert has the rows of a block. */
+/* True if the product runs on matrix units.  The tile of an expert product has the rows of one group_rows block. */
 static bool
-on_matrix_units(const dop_graph *g, const dop_target *t, dop_node_id id)
+uses_matrix_units(const dop_graph *g, const dop_target *t, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
     uint32_t rows = n->op == DOP_OP_matmul                       ? g->max_t
@@ -13,46 +13,46 @@ on_matrix_units(const dop_graph *g, const dop_target *t, dop_node_id id)
                                                                  : 0;
     if (n->op == DOP_OP_matmul && dop_few_in_integers(t, rows) &&
         dop_type_of(dop_node_at(g, n->src[1])->type)->kind == DOP_KIND_QUANT)
-        return false; /* and then its activations are rounded to 8 bits just as those of one row are */
+        return false; /* its activations are rounded to 8 bits instead, as in single-row products */
     return rows > 0 && dop_node_per_token(g, id) &&
            dop_matrix_fit_of(t, rows, dop_product_depth(g, id)) == DOP_MATRIX_FIT_yes;
 }
 
-/* Values that are stored in a type of their own: not caches, leaves or parts of other values. */
+/* True for values with memory of their own: not caches, leaves or views. */
 static bool
-is_stored(const dop_graph *g, dop_node_id id)
+has_own_storage(const dop_graph *g, dop_node_id id)
 {
     dop_op op = dop_node_at(g, id)->op;
     return op == DOP_OP_attention || op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || dop_op_of(op)->expr[0] != 0;
 }
 
-/* May the value be stored as f16?  wide[id]: a reader needs it in its own type.  Readers have higher handles, so they are
- * decided before their sources are. */
+/* Sets wide[id] if the value must keep its own type, because it does not qualify or some reader needs it.  Readers have higher
+ * handles, so they are decided before their sources. */
 static void
-find_wide(const dop_graph *g, const dop_target *t, bool *wide, bool *read)
+mark_wide_values(const dop_graph *g, const dop_target *t, bool *wide, bool *read)
 {
     for (uint32_t i = 0; i < g->n_outs; i++)
         wide[g->outs[i]] = true;
     for (dop_node_id id = g->n_nodes; id-- > 1;) {
         const dop_node *n = dop_node_at(g, id);
         for (uint32_t k = 0; k < n->n_srcs; k++) {
-            bool view = n->op == DOP_OP_reshape && read[id], product = k == 0 && on_matrix_units(g, t, id);
+            bool view = n->op == DOP_OP_reshape && read[id], product = k == 0 && uses_matrix_units(g, t, id);
             read[n->src[k]] = true;
             if (view ? wide[id] : !product && (n->op != DOP_OP_last_row || dop_graph_is_out(g, id)))
                 wide[n->src[k]] = true;
         }
     }
-    /* A view takes the type of the value that it shows. */
+    /* A view has the type of its source. */
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         const dop_node *n = dop_node_at(g, id);
         bool view = n->op == DOP_OP_reshape;
-        if (!read[id] || n->type != DOP_TYPE_f32 || (view ? wide[n->src[0]] : !is_stored(g, id)))
+        if (!read[id] || n->type != DOP_TYPE_f32 || (view ? wide[n->src[0]] : !has_own_storage(g, id)))
             wide[id] = true;
     }
 }
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+narrow_node(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const bool *wide = rw->user;
     const dop_node *o = dop_node_at(rw->from, old);
@@ -75,6 +75,6 @@ dop_pass_narrow(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     bool *read = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *read);
     if (!wide || !read)
         return DOP_NO_MEMORY(cx->diag);
-    find_wide(g, cx->target, wide, read);
-    return dop_rewrite_graph(cx, g, visit, wide, changed);
+    mark_wide_values(g, cx->target, wide, read);
+    return dop_rewrite_graph(cx, g, narrow_node, wide, changed);
 }

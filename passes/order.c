@@ -1,7 +1,7 @@
-/* order: level scheduling.  Regions are sorted by their depth in the data flow, so that independent dispatches stand next to each
- * other and one barrier serves a whole level; within a level the order of the graph stays.  A region that reads nothing that is
- * computed, such as expanded weights, comes one level before its first reader, so that its memory is free for others most of the
- * time.  Dead regions are dropped. */
+/* order: level scheduling.  Sorts regions by their depth in the data flow, so that independent dispatches are adjacent and one
+ * barrier serves a whole level.  Within a level the order of the graph is kept.  A region without computed sources, such as
+ * expanded weights, is placed one level before its first reader.  Its memory is then free most of the time.  Dead regions are
+ * dropped. */
 #include "passes/fusion/region.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ typedef struct item {
 } item;
 
 static int
-compare(const void *a, const void *b)
+compare_items(const void *a, const void *b)
 {
     const item *x = a, *y = b;
     if (x->depth != y->depth)
@@ -20,7 +20,7 @@ compare(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Longest path from the inputs: producers come before their readers in the flow's order. */
+/* Computes the longest path from the inputs to each region.  In the flow's order producers come before their readers. */
 static void
 compute_depths(const dop_flow *f, item *items)
 {
@@ -36,9 +36,9 @@ compute_depths(const dop_flow *f, item *items)
     }
 }
 
-/* Regions of depth 0 to the level before their first reader. */
+/* Moves regions of depth 0 to the level before their first reader. */
 static void
-delay_sources(const dop_flow *f, item *items)
+delay_source_regions(const dop_flow *f, item *items)
 {
     const dop_graph *g = f->g;
     for (dop_region_id r = 1; r < g->n_regions; r++) {
@@ -74,14 +74,14 @@ dop_pass_order(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     for (dop_region_id r = 0; r < g->n_regions; r++)
         items[r].id = r;
     compute_depths(&f, items);
-    delay_sources(&f, items);
-    qsort(items + 1, g->n_regions - 1, sizeof *items, compare);
+    delay_source_regions(&f, items);
+    qsort(items + 1, g->n_regions - 1, sizeof *items, compare_items);
     uint32_t n = 1;
     dop_region_id last = 0;
     for (uint32_t i = 1; i < g->n_regions; i++) {
         if (g->regions[items[i].id].dead)
             continue;
-        *changed = *changed || items[i].id < last; /* dropping dead ones is no change: they are not part of the graph */
+        *changed = *changed || items[i].id < last; /* dropping dead regions does not count as a change */
         last = items[i].id;
         sorted[n++] = g->regions[items[i].id];
     }

@@ -1,8 +1,8 @@
-/* place: memory planning.  Barriers come from the data flow, and offsets of stored values from their lifetimes.
+/* place: memory planning.  Barriers follow from the data flow, and offsets of stored values from their lifetimes.
  *
- * A barrier stands before a region that reads what a region after the last barrier wrote; nothing else needs one.
- * Lifetimes are counted in groups (the regions between two barriers), and two values share memory only when their
- * groups are disjoint, so that reuse never asks for another barrier.  Placement is greedy by size. */
+ * A region needs a barrier before it if it reads output of a region after the last barrier.
+ * Lifetimes are counted in groups (the regions between two barriers).  Two values share memory only if their groups are
+ * disjoint, so that reuse never needs another barrier.  Placement is greedy, largest value first. */
 #include "passes/fusion/region.h"
 
 #include <stdlib.h>
@@ -11,12 +11,12 @@ enum { ALIGN = 256 };
 
 typedef struct life {
     dop_node_id id;
-    uint32_t first, last; /* groups */
+    uint32_t first, last; /* first and last group in which the value is live */
     uint64_t size, offset;
 } life;
 
 static int
-by_size(const void *a, const void *b)
+compare_lives(const void *a, const void *b)
 {
     const life *x = a, *y = b;
     if (x->size != y->size)
@@ -25,11 +25,11 @@ by_size(const void *a, const void *b)
 }
 
 static dop_status
-compute_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t *group)
+compute_barrier_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t *group)
 {
     dop_placement *p = &cx->placement;
     uint32_t now = 0;
-    uint32_t *reads = calloc(g->n_regions, sizeof *reads); /* 1 + the last group that it reads something of */
+    uint32_t *reads = calloc(g->n_regions, sizeof *reads); /* 1 + the last group whose output the region reads */
     if (!reads)
         return DOP_NO_MEMORY(cx->diag);
     for (dop_region_id r = 1; r < g->n_regions; r++) {
@@ -53,10 +53,10 @@ compute_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t
 static void
 assign_offsets(life *lives, uint32_t n, dop_placement *p)
 {
-    qsort(lives, n, sizeof *lives, by_size);
+    qsort(lives, n, sizeof *lives, compare_lives);
     for (uint32_t i = 0; i < n; i++) {
         life *a = &lives[i];
-        /* Lowest offset free of everything placed that lives at the same time: raise it past each conflict until
+        /* Finds the lowest offset that is free of all placed values with overlapping lifetimes: moves past each conflict until
          * none is left. */
         for (bool moved = true; moved;) {
             moved = false;
@@ -79,7 +79,7 @@ assign_offsets(life *lives, uint32_t n, dop_placement *p)
 dop_status
 dop_pass_place(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    (void)changed; /* the graph stays; the placement is the result */
+    (void)changed; /* the graph does not change; the placement is the result */
     dop_flow f = {0};
     uint32_t *group = NULL, n = 0;
     life *lives = NULL;
@@ -96,13 +96,13 @@ dop_pass_place(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         st = DOP_NO_MEMORY(cx->diag);
         goto error;
     }
-    st = compute_groups(cx, g, &f, group);
+    st = compute_barrier_groups(cx, g, &f, group);
     if (st != DOP_OK)
         goto error;
     for (dop_region_id r = 1; r < g->n_regions; r++)
         for (uint32_t i = 0; !g->regions[r].dead && i < g->regions[r].n_outs; i++) {
             dop_node_id id = g->regions[r].outs[i];
-            /* Values of a state live in the state's own buffer; results of the graph get slots of their own. */
+            /* State has a buffer of its own, and so has each result of the graph. */
             if (dop_node_is(g, id, DOP_EFFECT) || f.output[id])
                 continue;
             life l = {id, group[r], group[r], dop_align_u64(dop_node_bytes(g, id), ALIGN), 0};

@@ -16,7 +16,7 @@ dop_rewrite_add(dop_rewrite *rw, dop_node_id old, const char *suffix, dop_op op,
 }
 
 static dop_status
-copy_node(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+copy_rewritten_node(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     dop_node_id srcs[DOP_MAX_SRCS];
@@ -39,7 +39,7 @@ dop_rewrite_graph(dop_pass_ctx *cx, dop_graph *g, dop_rewrite_fn fn, void *user,
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         st = fn(&rw, id, &rw.map[id]);
         if (st == DOP_OK && rw.map[id] == 0)
-            st = copy_node(&rw, id, &rw.map[id]);
+            st = copy_rewritten_node(&rw, id, &rw.map[id]);
         if (st != DOP_OK)
             return st;
     }

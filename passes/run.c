@@ -1,4 +1,4 @@
-/* The pass driver and the tables' lookups. */
+/* The pass driver, the fusion log, and lookups in the pass and reason tables. */
 #include "ir/syntax/text.h"
 #include "passes/pass.h"
 
@@ -65,7 +65,7 @@ dop_reason_weight(dop_reason r)
         return 0;
     case DOP_REASON_template_limit:
         return 1;
-    case DOP_REASON_cycle: /* only what follows of another reader of the same value */
+    case DOP_REASON_cycle: /* only a consequence of another reader of the same value */
         return 2;
     case DOP_REASON_reduction_barrier:
         return 3;
@@ -97,14 +97,15 @@ dop_fusion_log_add(dop_fusion_log *log, const dop_fusion_event *e, dop_diag *dia
 {
     if (!log)
         return DOP_OK;
-    /* Recent events are the likely ones to be replaced: search backwards, and not far. */
+    /* Most replaced events are recent: search backwards, but only a limited distance. */
     uint32_t stop = log->n > 4096 ? log->n - 4096 : 0;
     bool placed = false;
     for (uint32_t i = log->n; i-- > stop;) {
         dop_fusion_event *o = &log->items[i];
         if (o->producer != e->producer || o->consumer != e->consumer)
             continue;
-        if (o->reason == DOP_REASON_none) { /* fused for good: another copy of it changes only what it saves */
+        if (o->reason ==
+            DOP_REASON_none) { /* already fused: another fusion of this edge only adds its saved dispatches */
             o->dispatches += e->reason == DOP_REASON_none ? e->dispatches : 0;
             return DOP_OK;
         }
@@ -132,9 +133,9 @@ dop_fusion_log_add(dop_fusion_log *log, const dop_fusion_event *e, dop_diag *dia
     return DOP_OK;
 }
 
-/* Print, parse, compare: what --check asks for after every pass. */
+/* Prints, parses and prints the graph again, and compares the texts (--check). */
 static dop_status
-check_text(dop_pass_ctx *cx, const dop_graph *g, const char *pass)
+check_text_round_trip(dop_pass_ctx *cx, const dop_graph *g, const char *pass)
 {
     dop_status st = DOP_OK;
     dop_buf a = {0}, b = {0};
@@ -160,7 +161,7 @@ error:
     return st;
 }
 
-/* Which pass makes a fact true. */
+/* The pass that establishes each fact. */
 static const struct {
     uint32_t fact;
     dop_pass_id pass;
@@ -208,7 +209,7 @@ dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g)
             cx->facts |= makers[f].pass == (dop_pass_id)i ? makers[f].fact : 0;
         st = dop_graph_verify(g, p->name, cx->diag);
         if (st == DOP_OK && opt->check)
-            st = check_text(cx, g, p->name);
+            st = check_text_round_trip(cx, g, p->name);
         if (st != DOP_OK)
             return st;
         if (opt->dump)

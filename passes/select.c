@@ -1,5 +1,5 @@
-/* select: bind a kernel variant and a tile to each region.  Which one is the compiler's decision (it knows the kernels, kernel
- * paths and tuning files); the graph then says it, so that dumps and plans show it.  Runs last: a region that changes
+/* select: binds a kernel variant and a tile to each region.  The compiler's callback chooses, since it has the kernels, kernel
+ * paths and tuning files.  The choice is stored in the graph, so that dumps and plans show it.  Runs last: a region that changes
  * afterwards could need another kernel. */
 #include "passes/pass.h"
 

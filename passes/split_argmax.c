@@ -1,11 +1,11 @@
-/* split-argmax: a reduction in two steps for the arg-max of one row.  Each workgroup of the LM head makes a partial result, and a
- * merge reads those few, so that the logits need not be read again. */
+/* split-argmax: splits the arg-max of one row into two steps.  Each workgroup of the LM head computes a partial result, and a
+ * merge reads only these, so that the logits need not be read again. */
 #include "passes/rewrite.h"
 
 enum { PART_COLS = 64, MAX_PARTS = 512 };
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+split_argmax_node(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_graph *g = rw->from;
     const dop_node *o = dop_node_at(g, old);
@@ -32,5 +32,5 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_split_argmax(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return dop_rewrite_graph(cx, g, visit, NULL, changed);
+    return dop_rewrite_graph(cx, g, split_argmax_node, NULL, changed);
 }

@@ -1,10 +1,10 @@
-/* split-kv: flash-decoding, the attention of a single token split over the cache.  One workgroup for each KV head would leave most
- * of a device idle.  The merge of the splits is a separate node that the output projection takes as its prologue.  Software
- * devices, whose workgroups are expensive and cores few, split nothing. */
+/* split-kv: flash decoding, which splits the attention of a single token over the cache.  One workgroup per KV head would leave
+ * most of a device idle.  The merge of the splits is a separate node, which can be fused into the prologue of the output
+ * projection.  Software devices have expensive workgroups and few cores, so nothing is split there. */
 #include "passes/rewrite.h"
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+split_attention(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_graph *g = rw->from;
     const dop_node *o = dop_node_at(g, old);
@@ -38,5 +38,5 @@ dop_pass_split_kv(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     if (g->max_t != 1 || cx->target->cpu)
         return DOP_OK;
-    return dop_rewrite_graph(cx, g, visit, NULL, changed);
+    return dop_rewrite_graph(cx, g, split_attention, NULL, changed);
 }

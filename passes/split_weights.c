@@ -1,15 +1,16 @@
-/* split-weights: a weight that is larger than one allocation of the device becomes several leaves of fewer rows each, named
- * "NAME[FIRST:END]".  A product with it becomes one product per piece that it reads, whose columns are put side by side.  For experts every
- * matrix is divided, so that the choice among them stays the same.  A gathered row is the sum of what the pieces give, which is
- * zero except for one piece.  Runs before weights are expanded and products take their forms, so that later passes need not
- * know about pieces. */
+/* split-weights: splits a weight that exceeds the device's maximum allocation into several leaves of fewer rows, named
+ * "NAME[FIRST:END]".  A product becomes one product per piece that it reads, and their columns are concatenated.  For experts
+ * every matrix is split, so that the choice of experts does not change.  A gather becomes the sum of gathers from all pieces, of
+ * which only one is not zero.  Runs before weights are expanded and products take their final forms, so that later passes need no
+ * special cases. */
 #include "passes/rewrite.h"
 
-enum { MOST = 64 }; /* pieces of a weight: each is a term of an expression that makes one value */
+enum { MOST = 64 }; /* maximum pieces of a weight: each is a term of the expression that computes one value */
 
-/* The matrix that the node reads, if it is to be divided, its rows, those that the node reads, which are the first, and those of a piece. */
+/* Returns the matrix that the node reads if it must be split; otherwise 0.  *out_rows: rows of the matrix; *out_read: number of
+ * leading rows that the node reads; *out_each: rows of a piece. */
 static dop_node_id
-divided(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *out_read, uint32_t *out_each)
+find_split_weight(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *out_read, uint32_t *out_each)
 {
     const dop_graph *g = rw->from;
     const bool product = o->op == DOP_OP_matmul || o->op == DOP_OP_matmul_at;
@@ -25,9 +26,9 @@ divided(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *
     return *out_each > 0 && dop_div_up_u32(*out_rows, *out_each) <= MOST ? id : 0;
 }
 
-/* Piece `number` of a weight, rows first to end, or the leaf that another reader of them has made. */
+/* Returns piece `number` of a weight, rows first .. end - 1.  Reuses the leaf if another reader has created it. */
 static dop_status
-add_piece(dop_rewrite *rw, dop_node_id whole, uint32_t number, uint32_t first, uint32_t end, dop_node_id *out_id)
+add_weight_piece(dop_rewrite *rw, dop_node_id whole, uint32_t number, uint32_t first, uint32_t end, dop_node_id *out_id)
 {
     const dop_node *w = dop_node_at(rw->from, whole);
     dop_node_id **made = rw->user;
@@ -52,10 +53,10 @@ add_piece(dop_rewrite *rw, dop_node_id whole, uint32_t number, uint32_t first, u
     return DOP_OK;
 }
 
-/* What the node becomes for one piece, whose rows it reads from `first` to `end`, of `rows` of the whole. */
+/* Adds the node's counterpart for one piece, which reads rows first .. end - 1 of the `rows` rows of the whole weight. */
 static dop_status
-add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, uint32_t end, uint32_t rows,
-         dop_node_id *out_id)
+add_piece_reader(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, uint32_t end, uint32_t rows,
+                 dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     const bool gathers = o->op == DOP_OP_gather;
@@ -66,7 +67,7 @@ add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, ui
     for (uint32_t i = 0; i < o->n_srcs; i++)
         srcs[i] = rw->map[o->src[i]];
     srcs[!gathers] = piece;
-    const dop_attr of[] = {{.i = first}, {.i = rows}}; /* as in ops.def */
+    const dop_attr of[] = {{.i = first}, {.i = rows}}; /* values of gather's attributes `first` and `of` */
     dop_want want = {o->type, o->shape};
     if (!gathers)
         want.shape.dim[want.shape.rank - 1].mul = end - first;
@@ -74,12 +75,12 @@ add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, ui
 }
 
 static dop_status
-visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+split_weight_reader(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     const bool gathers = o->op == DOP_OP_gather;
     uint32_t rows, read, each;
-    const dop_node_id whole = divided(rw, o, &rows, &read, &each);
+    const dop_node_id whole = find_split_weight(rw, o, &rows, &read, &each);
     if (!whole)
         return DOP_OK;
     dop_node_id so_far = 0;
@@ -87,9 +88,9 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     for (uint32_t first = 0; first < read; first += each) {
         const uint32_t end = rows - first > each ? first + each : rows, to = end < read ? end : read;
         dop_node_id piece, both[2] = {so_far, 0};
-        dop_status st = add_piece(rw, whole, first / each, first, end, &piece);
+        dop_status st = add_weight_piece(rw, whole, first / each, first, end, &piece);
         if (st == DOP_OK)
-            st = add_part(rw, old, piece, first, to, rows, &both[1]);
+            st = add_piece_reader(rw, old, piece, first, to, rows, &both[1]);
         if (st == DOP_OK && so_far) {
             dop_want want = {o->type, o->shape};
             const char *suffix = to < read ? dop_arena_printf(rw->cx->arena, "to%u", to) : NULL;
@@ -112,8 +113,9 @@ dop_pass_split_weights(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     if (!cx->piece_rows)
         return DOP_OK;
-    dop_node_id **made = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *made); /* [weight][piece] */
+    dop_node_id **made =
+        dop_arena_alloc(cx->arena, g->n_nodes * sizeof *made); /* [weight][piece] leaf; 0: not created yet */
     if (!made)
         return DOP_NO_MEMORY(cx->diag);
-    return dop_rewrite_graph(cx, g, visit, made, changed);
+    return dop_rewrite_graph(cx, g, split_weight_reader, made, changed);
 }

@@ -1,9 +1,10 @@
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 
-/* Number of window taps along an axis: the length of that axis of source 1, the weights of a convolution, or an attribute. */
+/* Returns the number of window taps along an axis.  A convolution has it in the shape of its weights (source 1); unfold has an
+ * attribute. */
 static uint32_t
-taps_along(const dop_graph *g, dop_node_id id, dop_axis axis)
+count_taps(const dop_graph *g, dop_node_id id, dop_axis axis)
 {
     dop_place p[DOP_MAX_RANK];
     if (dop_node_at(g, id)->n_srcs == 1)
@@ -16,9 +17,9 @@ taps_along(const dop_graph *g, dop_node_id id, dop_axis axis)
     return 1;
 }
 
-/* Length of a head group: output indices on the axis that share one index of source k. */
+/* Returns the size of a head group: output indices on the axis that share one index of source k. */
 static uint32_t
-group_of(const dop_graph *g, dop_node_id id, uint32_t k, dop_axis axis)
+find_group_size(const dop_graph *g, dop_node_id id, uint32_t k, dop_axis axis)
 {
     const dop_node *n = dop_node_at(g, id);
     dop_place p[DOP_MAX_RANK], o[DOP_MAX_RANK];
@@ -48,7 +49,7 @@ dop_node_map(const dop_graph *g, dop_node_id id, uint32_t k, dop_axis axis)
         m.reach = DOP_REACH_FEW;
         break;
     case DOP_ACCESS_group:
-        m.div = group_of(g, id, k, axis);
+        m.div = find_group_size(g, id, k, axis);
         break;
     case DOP_ACCESS_span:
         m.mul = 0;
@@ -69,7 +70,7 @@ dop_node_map(const dop_graph *g, dop_node_id id, uint32_t k, dop_axis axis)
         m.mul = (uint32_t)dop_node_i(g, id, DOP_A_stride);
         m.step = (uint32_t)dop_node_i(g, id, DOP_A_dilation);
         m.pad = (uint32_t)dop_node_i(g, id, DOP_A_pad);
-        m.reach = taps_along(g, id, axis);
+        m.reach = count_taps(g, id, axis);
         break;
     }
     return m;
@@ -85,10 +86,10 @@ dop_node_has_windows(const dop_graph *g, dop_node_id id)
     return false;
 }
 
-/* Names the axes of a shape by its rank: [row], [col], [row,col], [head,col], [row,head,col].  a: the access of a source, in which
- * the op may name heads and no columns; NULL: the shape is an output's. */
+/* Names the axes of a shape by its rank: [row], [col], [row,col], [head,col], [row,head,col].  a: the access of a source, in
+ * which the op may name heads but no columns; NULL for the shape of an output. */
 static void
-places_by_rank(const dop_shape *s, const dop_access *a, dop_place out[DOP_MAX_RANK])
+name_places_by_rank(const dop_shape *s, const dop_access *a, dop_place out[DOP_MAX_RANK])
 {
     const dop_axis last = a && a->axis[DOP_AXIS_col] == DOP_ACCESS_none && a->axis[DOP_AXIS_head] != DOP_ACCESS_none
                               ? DOP_AXIS_head
@@ -110,7 +111,7 @@ dop_node_places(const dop_graph *g, dop_node_id id, uint32_t k, dop_place out[DO
     const dop_access *a = source ? dop_node_access(g, id, k) : NULL;
     const dop_shape *s = &dop_node_at(g, source ? n->src[k] : dop_node_space(g, id))->shape;
     const bool partial = dop_node_is(g, id, DOP_PARTIAL) || dop_node_merges(g, id), state = s->dim[0].sym == DOP_SYM_Q;
-    places_by_rank(s, a, out);
+    name_places_by_rank(s, a, out);
     if (source && a->taps && s->rank == (uint32_t)a->taps + 2) {
         out[0] = (dop_place){DOP_AXIS_row, true, false};
         for (uint32_t i = 0; i < a->taps; i++)
@@ -124,7 +125,7 @@ dop_node_places(const dop_graph *g, dop_node_id id, uint32_t k, dop_place out[DO
             out[i] = (dop_place){i == 1 ? DOP_AXIS_pos : i + 1 == s->rank ? DOP_AXIS_col : DOP_AXIS_head, i > 0, false};
     }
     for (uint32_t i = 0; i < s->rank;
-         i++) /* axes of partial results (heads with splits) and of replace states have no name */
+         i++) /* partial results (heads with splits) and replace states have unnamed axes */
         out[i].named = out[i].named && !(partial && i > 0) && !(state && !dop_shape_appends(s));
 }
 
@@ -169,7 +170,7 @@ dop_unfold_of(const dop_graph *g, dop_node_id id)
     return dop_unfold_from(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
 }
 
-/* Do the lengths fit: an axis of a source of length d, read by map m, and the output's axis of length o?  matrix: the source has two axes. */
+/* True if an axis of length d, read through map m, fits an output axis of length o.  matrix: the source has two axes. */
 static bool
 lengths_fit(const dop_axis_map *m, bool matrix, dop_dim d, dop_dim o)
 {
@@ -177,7 +178,7 @@ lengths_fit(const dop_axis_map *m, bool matrix, dop_dim d, dop_dim o)
     switch (m->kind) {
     case DOP_ACCESS_same:
         return equal || one;
-    case DOP_ACCESS_col: /* of a matrix with more rows the first are read */
+    case DOP_ACCESS_col: /* if a matrix has more rows, only the first are read */
         return equal || (matrix && !d.sym && !o.sym && d.mul > o.mul);
     case DOP_ACCESS_group:
         return d.sym == o.sym && (uint64_t)d.mul * m->div == o.mul;
@@ -190,9 +191,9 @@ lengths_fit(const dop_axis_map *m, bool matrix, dop_dim d, dop_dim o)
     }
 }
 
-/* Element by element: equal axes, aligned at the last one, or 1. */
+/* True if the shapes fit for an element-wise op: aligned at the last axis, every axis of s is equal to that of o or 1. */
 static bool
-each_fits(const dop_shape *s, const dop_shape *o, uint32_t *out_axis)
+element_shapes_fit(const dop_shape *s, const dop_shape *o, uint32_t *out_axis)
 {
     for (*out_axis = 0; *out_axis < s->rank; ++*out_axis) {
         const dop_dim d = s->dim[*out_axis];
@@ -210,7 +211,7 @@ dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint
     const dop_node *n = dop_node_at(g, id);
     const dop_shape *o = &dop_node_at(g, dop_node_space(g, id))->shape;
     dop_place p[DOP_MAX_RANK], q[DOP_MAX_RANK];
-    if (dop_node_is(g, id, DOP_VIEW)) /* of the same bytes, by its own rule */
+    if (dop_node_is(g, id, DOP_VIEW)) /* the shape rule of the view has checked it */
         return true;
     dop_node_places(g, id, n->n_srcs, q);
     for (uint32_t k = 0; k < n->n_srcs; k++) {
@@ -219,7 +220,7 @@ dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint
         *out_src = k;
         if (a->axis[DOP_AXIS_row] == DOP_ACCESS_same && a->axis[DOP_AXIS_head] == DOP_ACCESS_same &&
             a->axis[DOP_AXIS_col] == DOP_ACCESS_same && a->axis[DOP_AXIS_part] == DOP_ACCESS_none) {
-            if (!each_fits(s, o, out_axis))
+            if (!element_shapes_fit(s, o, out_axis))
                 return false;
             continue;
         }
@@ -237,7 +238,7 @@ dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint
 }
 
 static dop_extent
-access_extent(const dop_graph *g, dop_node_id id, uint32_t k)
+find_source_extent(const dop_graph *g, dop_node_id id, uint32_t k)
 {
     const dop_axis_map head = dop_node_map(g, id, k, DOP_AXIS_head), col = dop_node_map(g, id, k, DOP_AXIS_col),
                        part = dop_node_map(g, id, k, DOP_AXIS_part);
@@ -258,7 +259,7 @@ dop_node_extent(const dop_graph *g, dop_node_id id)
         root == DOP_ROOT_positions)
         return DOP_EXTENT_all;
     for (uint32_t k = 0; k < n->n_srcs; k++) {
-        dop_extent x = access_extent(g, id, k);
+        dop_extent x = find_source_extent(g, id, k);
         most = x > most ? x : most;
     }
     return most;

@@ -11,9 +11,9 @@ dop_cache_blocks(dop_type t)
     return t == DOP_TYPE_q8_0 || t == DOP_TYPE_q4_0;
 }
 
-/* Bytes of the values. */
+/* Returns the bytes of a row's values, without scales. */
 static uint64_t
-value_bytes(dop_type t, uint32_t cols)
+count_value_bytes(dop_type t, uint32_t cols)
 {
     return t == DOP_TYPE_q4_0 ? cols / 2 : cols;
 }
@@ -24,12 +24,12 @@ dop_cache_row_bytes(dop_type t, uint32_t cols)
     uint64_t bytes = 0;
     if (!dop_cache_blocks(t))
         return dop_type_row_bytes(t, cols, &bytes) ? bytes : UINT64_MAX;
-    return dop_align_u64(value_bytes(t, cols) + cols / DOP_CACHE_BLOCK * 2, 16);
+    return dop_align_u64(count_value_bytes(t, cols) + cols / DOP_CACHE_BLOCK * 2, 16);
 }
 
-/* The scale before it is rounded. */
+/* Returns the scale of a block, not yet rounded to f16. */
 static float
-scale_of(dop_type t, const float *x)
+find_block_scale(dop_type t, const float *x)
 {
     float most = 0, least = 0;
     for (uint32_t i = 0; i < DOP_CACHE_BLOCK; i++) {
@@ -42,7 +42,7 @@ scale_of(dop_type t, const float *x)
 }
 
 static int
-quantize(dop_type t, float x, float inverse)
+quantize_value(dop_type t, float x, float inverse)
 {
     if (t == DOP_TYPE_q4_0) {
         float q = floorf(x * inverse + 8.5f);
@@ -55,20 +55,20 @@ quantize(dop_type t, float x, float inverse)
 float
 dop_cache_step(dop_type t, const float *block)
 {
-    return dop_cache_blocks(t) ? fabsf(scale_of(t, block)) : 0;
+    return dop_cache_blocks(t) ? fabsf(find_block_scale(t, block)) : 0;
 }
 
 void
 dop_cache_row_encode(dop_type t, const float *x, uint32_t cols, void *out)
 {
-    uint8_t *values = out, *scales = values + value_bytes(t, cols);
+    uint8_t *values = out, *scales = values + count_value_bytes(t, cols);
     memset(out, 0, (size_t)dop_cache_row_bytes(t, cols));
     for (uint32_t b = 0; b < cols; b += DOP_CACHE_BLOCK) {
-        float d = scale_of(t, x + b), inverse = d != 0 ? 1 / d : 0;
+        float d = find_block_scale(t, x + b), inverse = d != 0 ? 1 / d : 0;
         uint16_t half = dop_f32_to_f16(d);
         memcpy(scales + b / DOP_CACHE_BLOCK * 2, &half, 2);
         for (uint32_t i = b; i < b + DOP_CACHE_BLOCK; i++) {
-            int q = quantize(t, x[i], inverse);
+            int q = quantize_value(t, x[i], inverse);
             if (t == DOP_TYPE_q4_0)
                 values[i / 2] = (uint8_t)(values[i / 2] | (unsigned)q << (i % 2 * 4));
             else
@@ -80,7 +80,7 @@ dop_cache_row_encode(dop_type t, const float *x, uint32_t cols, void *out)
 void
 dop_cache_row_decode(dop_type t, const void *row, uint32_t cols, float *out)
 {
-    const uint8_t *values = row, *scales = values + value_bytes(t, cols);
+    const uint8_t *values = row, *scales = values + count_value_bytes(t, cols);
     for (uint32_t i = 0; i < cols; i++) {
         uint16_t half;
         memcpy(&half, scales + i / DOP_CACHE_BLOCK * 2, 2);

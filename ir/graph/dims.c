@@ -1,4 +1,4 @@
-/* Functions of axes and shapes alone, which the graph and the shape rules share. */
+/* Functions of axes and shapes, shared by the graph and the shape rules. */
 #include "ir/graph/dims.h"
 #include "ir/graph/cache_row.h"
 #include "ir/graph/shapes.h"

@@ -1,4 +1,4 @@
-/* Questions about the nodes of a graph, and the digest of a graph. */
+/* Queries on the nodes of a graph, and the digest of a graph. */
 #include "ir/graph/graph.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-/* The attribute's place in the op's row, or -1. */
+/* Returns the index of the attribute in the op's row; -1 if the op does not have it. */
 static int
-attr_index(const dop_graph *g, dop_node_id id, dop_attr_id a)
+find_attr_index(const dop_graph *g, dop_node_id id, dop_attr_id a)
 {
     const dop_op_info *info = dop_op_of(g->nodes[id].op);
     for (int k = 0; k < info->n_attrs; k++) {
@@ -23,14 +23,14 @@ attr_index(const dop_graph *g, dop_node_id id, dop_attr_id a)
 double
 dop_node_f(const dop_graph *g, dop_node_id id, dop_attr_id a)
 {
-    int k = attr_index(g, id, a);
+    int k = find_attr_index(g, id, a);
     return k < 0 || dop_attr_kind_of(a) != DOP_ATTR_F ? 0.0 : g->nodes[id].attr[k].f;
 }
 
 int64_t
 dop_node_i(const dop_graph *g, dop_node_id id, dop_attr_id a)
 {
-    int k = attr_index(g, id, a);
+    int k = find_attr_index(g, id, a);
     if (k < 0 || dop_attr_kind_of(a) == DOP_ATTR_F || dop_attr_kind_of(a) == DOP_ATTR_S)
         return 0;
     return g->nodes[id].attr[k].i;
@@ -39,14 +39,14 @@ dop_node_i(const dop_graph *g, dop_node_id id, dop_attr_id a)
 const char *
 dop_node_s(const dop_graph *g, dop_node_id id, dop_attr_id a)
 {
-    int k = attr_index(g, id, a);
+    int k = find_attr_index(g, id, a);
     return k < 0 || dop_attr_kind_of(a) != DOP_ATTR_S ? "" : g->nodes[id].attr[k].s;
 }
 
 bool
 dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a)
 {
-    return attr_index(g, id, a) >= 0;
+    return find_attr_index(g, id, a) >= 0;
 }
 
 bool
@@ -64,16 +64,16 @@ dop_attention_cached(const dop_graph *g, dop_node_id attention)
     return dop_shape_appends(&g->nodes[g->nodes[attention].src[1]].shape);
 }
 
-/* Optional sources of attention come behind the five that it always has: first the sinks or the table of distances, last
- * `lasts` or the list of chosen positions. */
+/* Return the numbers of optional attention sources; DOP_MAX_SRCS if absent.  After the five sources that are always present come
+ * sinks or the table of relative biases, then `lasts` or the list of chosen positions. */
 static uint32_t
-chosen_at(const dop_graph *g, dop_node_id id)
+find_chosen_src(const dop_graph *g, dop_node_id id)
 {
     return dop_node_i(g, id, DOP_A_top) ? g->nodes[id].n_srcs - 1 : DOP_MAX_SRCS;
 }
 
 static uint32_t
-lasts_at(const dop_graph *g, dop_node_id id)
+find_lasts_src(const dop_graph *g, dop_node_id id)
 {
     return dop_mask_has_lasts((dop_mask)dop_node_i(g, id, DOP_A_mask)) ? g->nodes[id].n_srcs - 1 : DOP_MAX_SRCS;
 }
@@ -82,7 +82,7 @@ dop_node_id
 dop_attention_sinks(const dop_graph *g, dop_node_id attention)
 {
     const dop_node *n = &g->nodes[attention];
-    const bool other = lasts_at(g, attention) == 5 || chosen_at(g, attention) == 5;
+    const bool other = find_lasts_src(g, attention) == 5 || find_chosen_src(g, attention) == 5;
     return n->n_srcs > 5 && !other && !dop_node_i(g, attention, DOP_A_relative) ? n->src[5] : 0;
 }
 
@@ -96,14 +96,14 @@ dop_attention_relative(const dop_graph *g, dop_node_id attention)
 dop_node_id
 dop_attention_lasts(const dop_graph *g, dop_node_id attention)
 {
-    const uint32_t at = lasts_at(g, attention);
+    const uint32_t at = find_lasts_src(g, attention);
     return at < DOP_MAX_SRCS ? g->nodes[attention].src[at] : 0;
 }
 
 dop_node_id
 dop_attention_chosen(const dop_graph *g, dop_node_id attention)
 {
-    const uint32_t at = chosen_at(g, attention);
+    const uint32_t at = find_chosen_src(g, attention);
     return at < DOP_MAX_SRCS ? g->nodes[attention].src[at] : 0;
 }
 
@@ -122,9 +122,9 @@ dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
         return &step_rows;
     if (info->root == DOP_ROOT_attention && k == 5 && dop_attention_relative(g, id))
         return &distances;
-    if (info->root == DOP_ROOT_attention && k == chosen_at(g, id))
+    if (info->root == DOP_ROOT_attention && k == find_chosen_src(g, id))
         return &lists;
-    return info->root == DOP_ROOT_attention && k == lasts_at(g, id) ? &facts : &info->access[k];
+    return info->root == DOP_ROOT_attention && k == find_lasts_src(g, id) ? &facts : &info->access[k];
 }
 
 bool
@@ -217,14 +217,14 @@ dop_node_cols(const dop_graph *g, dop_node_id id)
     const dop_shape *s = &g->nodes[id].shape;
     if (s->rank == 1)
         return s->dim[0].sym == DOP_SYM_1 ? s->dim[0].mul : 1;
-    uint32_t cols = 1; /* fits: checked when the node was made */
+    uint32_t cols = 1; /* cannot overflow: checked when the node was added */
     for (uint32_t i = dop_shape_row_axes(s); i < s->rank; i++)
         cols *= s->dim[i].mul;
     return cols;
 }
 
 static uint32_t
-last_axis(const dop_shape *s)
+last_axis_length(const dop_shape *s)
 {
     return s->dim[s->rank - 1].mul;
 }
@@ -232,13 +232,13 @@ last_axis(const dop_shape *s)
 uint32_t
 dop_product_depth(const dop_graph *g, dop_node_id id)
 {
-    return last_axis(&g->nodes[g->nodes[id].src[0]].shape);
+    return last_axis_length(&g->nodes[g->nodes[id].src[0]].shape);
 }
 
 uint32_t
 dop_product_cols(const dop_graph *g, dop_node_id id)
 {
-    return last_axis(&g->nodes[id].shape);
+    return last_axis_length(&g->nodes[id].shape);
 }
 
 dop_type
@@ -270,7 +270,7 @@ uint64_t
 dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t)
 {
     const dop_shape *s = &g->nodes[id].shape;
-    uint64_t rows = 1; /* fits: checked when the node was made */
+    uint64_t rows = 1; /* cannot overflow: checked when the node was added */
     for (uint32_t i = 0; i < dop_shape_row_axes(s); i++)
         rows *= dop_dim_value(g, s->dim[i], t);
     return rows;
@@ -356,7 +356,7 @@ uint32_t
 dop_graph_page(const dop_graph *g)
 {
     uint32_t page = DOP_PAGE;
-    while (g->max_s % page) /* the last page of a sequence is a whole one */
+    while (g->max_s % page) /* the last page of a sequence must be a whole page */
         page /= 2;
     return g->max_q > 1 ? page : 0;
 }
@@ -388,67 +388,67 @@ dop_graph_mixes(const dop_graph *g)
     return false;
 }
 
-/* ---- digest of exactly what the text shows, made for every pass ---- */
+/* ---- digest of exactly the content of the text form; computed after every pass ---- */
 
-/* A word at a time, as FNV-1a takes bytes; the shift brings what only high bits have learned down to the others. */
+/* Mixes in a 64-bit word, as FNV-1a does with bytes.  The shift feeds the high bits back into the low ones. */
 static uint64_t
-mix_u64(uint64_t h, uint64_t v)
+hash_word(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 32;
 }
 
 static uint64_t
-mix_s(uint64_t h, const char *s)
+hash_string(uint64_t h, const char *s)
 {
     while (*s)
         h = (h ^ (unsigned char)*s++) * 0x100000001b3u;
-    return mix_u64(h, 0);
+    return hash_word(h, 0);
 }
 
 static uint64_t
-mix_ids(uint64_t h, const dop_node_id *ids, uint32_t n)
+hash_ids(uint64_t h, const dop_node_id *ids, uint32_t n)
 {
-    h = mix_u64(h, n);
+    h = hash_word(h, n);
     for (uint32_t i = 0; i < n; i++)
-        h = mix_u64(h, ids[i]);
+        h = hash_word(h, ids[i]);
     return h;
 }
 
 static uint64_t
-mix_node(uint64_t h, const dop_node *n)
+hash_node(uint64_t h, const dop_node *n)
 {
-    h = mix_u64(mix_u64(mix_u64(h, n->op), n->type), n->shape.rank);
+    h = hash_word(hash_word(hash_word(h, n->op), n->type), n->shape.rank);
     for (uint32_t i = 0; i < n->shape.rank; i++)
-        h = mix_u64(h, (uint64_t)n->shape.dim[i].mul << 8 | n->shape.dim[i].sym);
-    h = mix_ids(h, n->src, n->n_srcs);
+        h = hash_word(h, (uint64_t)n->shape.dim[i].mul << 8 | n->shape.dim[i].sym);
+    h = hash_ids(h, n->src, n->n_srcs);
     const dop_op_info *info = dop_op_of(n->op);
     for (uint8_t k = 0; k < info->n_attrs; k++) {
         if (dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_S)
-            h = mix_s(h, n->attr[k].s);
+            h = hash_string(h, n->attr[k].s);
         else
-            h = mix_u64(h, (uint64_t)n->attr[k].i); /* all bits, also those of a number */
+            h = hash_word(h, (uint64_t)n->attr[k].i); /* all bits, also of floating-point attributes */
     }
-    return mix_s(mix_u64(mix_s(h, n->name), (uint64_t)n->label.layer), n->label.role);
+    return hash_string(hash_word(hash_string(h, n->name), (uint64_t)n->label.layer), n->label.role);
 }
 
 uint64_t
 dop_graph_hash_unbound(const dop_graph *g)
 {
-    uint64_t h = mix_s(0xcbf29ce484222325u, g->name);
-    h = mix_u64(h, (uint64_t)g->max_t << 32 | g->max_s);
-    h = mix_u64(h, (uint64_t)g->max_q << 32 | g->n_nodes);
+    uint64_t h = hash_string(0xcbf29ce484222325u, g->name);
+    h = hash_word(h, (uint64_t)g->max_t << 32 | g->max_s);
+    h = hash_word(h, (uint64_t)g->max_q << 32 | g->n_nodes);
     for (uint32_t i = 1; i < DOP_N_SYMS; i++)
         if (g->dim_names[i])
-            h = mix_u64(mix_s(h, g->dim_names[i]), g->bound[i]);
+            h = hash_word(hash_string(h, g->dim_names[i]), g->bound[i]);
     for (dop_node_id id = 1; id < g->n_nodes; id++)
-        h = mix_node(h, &g->nodes[id]);
-    h = mix_ids(h, g->outs, g->n_outs);
+        h = hash_node(h, &g->nodes[id]);
+    h = hash_ids(h, g->outs, g->n_outs);
     for (dop_region_id r = 1; r < g->n_regions; r++) {
         const dop_region *rg = &g->regions[r];
         if (rg->dead)
             continue;
-        h = mix_ids(mix_ids(mix_u64(h, rg->tpl), rg->nodes, rg->n_nodes), rg->outs, rg->n_outs);
+        h = hash_ids(hash_ids(hash_word(h, rg->tpl), rg->nodes, rg->n_nodes), rg->outs, rg->n_outs);
     }
     return h;
 }
@@ -461,9 +461,9 @@ dop_graph_hash(const dop_graph *g)
         const dop_region *rg = &g->regions[r];
         if (rg->dead || !rg->variant)
             continue;
-        h = mix_s(mix_u64(h, r), rg->variant);
+        h = hash_string(hash_word(h, r), rg->variant);
         for (int i = 0; i < DOP_TILE_FIELDS; i++)
-            h = mix_u64(h, dop_tile_get(&rg->tile, i));
+            h = hash_word(h, dop_tile_get(&rg->tile, i));
     }
     return h;
 }

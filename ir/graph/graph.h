@@ -1,7 +1,7 @@
-/* The graph: flat arrays of nodes and regions in one arena, 32-bit handles, 0 is none.
+/* The graph: flat arrays of nodes and regions in one arena, addressed by 32-bit handles.  Handle 0 means none.
  *
  * A node is a pure function over an index space (ops.def).  A region is one dispatch: a set of nodes with one root
- * shape.  A node may be listed by several regions: each recomputes it instead of reading it from memory. */
+ * shape.  A node may be listed in several regions: each recomputes it instead of reading it from memory. */
 #ifndef DOPPLER_IR_GRAPH_GRAPH_H
 #define DOPPLER_IR_GRAPH_GRAPH_H
 
@@ -32,7 +32,7 @@ typedef enum dop_traits {
     DOP_PARTIAL = 64
 } dop_traits;
 
-/* How one output element reads a source along an axis (ops.def): names of cases of the one form of access.h. */
+/* How one output element reads a source along an axis (ops.def). access.h expresses every kind by one formula. */
 typedef enum dop_access_kind {
     DOP_ACCESS_none, /* the axis is absent: broadcast */
     DOP_ACCESS_same,
@@ -56,10 +56,11 @@ typedef enum dop_axis {
 
 enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 10, DOP_BY_STEP = 255 };
 
+/* How an op reads one of its sources: a column of ops.def. */
 typedef struct dop_access {
-    uint8_t axis[DOP_AXES]; /* dop_access_kind */
-    uint8_t by;             /* of `at`: the source that says where, or DOP_BY_STEP */
-    uint8_t taps;           /* axes between the first and the last one that count the taps of windows */
+    uint8_t axis[DOP_AXES]; /* dop_access_kind of each axis */
+    uint8_t by;             /* for kind `at`: number of the source that holds the index, or DOP_BY_STEP */
+    uint8_t taps;           /* number of middle axes that are taps of windows */
 } dop_access;
 
 /* The kind of region that an op starts (ops.def). */
@@ -68,7 +69,7 @@ typedef enum dop_root {
     DOP_ROOT_element,
     DOP_ROOT_row,
     DOP_ROOT_choice,
-    DOP_ROOT_product, /* the first with holes (dop_node_has_holes) */
+    DOP_ROOT_product, /* this and all later roots have holes (dop_node_has_holes) */
     DOP_ROOT_attention,
     DOP_ROOT_argmax,
     DOP_ROOT_group,
@@ -78,14 +79,14 @@ typedef enum dop_root {
     DOP_ROOT_moments
 } dop_root;
 
-/* How much of its sources an element reads, over all axes; in ascending order. */
+/* How much of its sources one output element reads, over all axes, in ascending order. */
 typedef enum dop_extent {
     DOP_EXTENT_none,
-    DOP_EXTENT_element, /* copies through an index too */
+    DOP_EXTENT_element, /* one element, also through an index (gather) */
     DOP_EXTENT_few,
     DOP_EXTENT_head,
     DOP_EXTENT_row,
-    DOP_EXTENT_all /* more than a row; such ops (products, attention) have their own templates */
+    DOP_EXTENT_all /* more than a row: products, attention and other ops with templates of their own */
 } dop_extent;
 
 typedef enum dop_attr_id {
@@ -102,15 +103,15 @@ typedef enum dop_mask {
     DOP_MASK_full,
     DOP_MASK_segments,
     DOP_MASK_cache
-} dop_mask; /* of attention (ops.def) */
-/* Does attention with this mask read the column `lasts` of the row table? */
+} dop_mask; /* mask of attention (ops.def) */
+/* True if attention with this mask reads the column `lasts` of the row table. */
 static inline bool
 dop_mask_has_lasts(dop_mask m)
 {
     return m == DOP_MASK_full || m == DOP_MASK_segments;
 }
 
-/* A row of ops.def as data. */
+/* Properties of an op: one row of ops.def. */
 typedef struct dop_op_info {
     const char *name;
     uint8_t src_min, src_max;
@@ -119,7 +120,7 @@ typedef struct dop_op_info {
     dop_access access[DOP_MAX_SRCS];
     uint8_t n_attrs;
     dop_attr_id attrs[DOP_MAX_ATTRS];
-    const char *expr; /* "" unless element-wise */
+    const char *expr; /* GLSL and C expression of an element-wise op; "" for other ops */
 } dop_op_info;
 
 const dop_op_info *dop_op_of(dop_op op);
@@ -127,15 +128,15 @@ const dop_op_info *dop_op_of(dop_op op);
 typedef union dop_attr {
     double f;
     int64_t i;
-    const char *s; /* in the arena */
+    const char *s; /* allocated in the graph's arena */
 } dop_attr;
 
-/* A symbolic dimension of a graph, by number; the length of an axis is a multiple of one.  The dimensions of language models come
- * first: T (rows of this step), S (positions of a sequence) and Q (sequences); then those that a graph declares
- * (dop_graph_declare()).  An axis of R is a ring: mul rows, in which position p has row p % mul, so that the ring holds only the
+/* A symbolic dimension, by number.  The length of an axis may be a multiple of it.  The dimensions of language models come first:
+ * T (rows of this step), S (positions of a sequence) and Q (sequences).  Then come those that a graph declares
+ * (dop_graph_declare()).  An axis of R is a ring of `mul` rows: position p is in row p % mul, so that the ring keeps only the
  * last positions. */
 typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_SYM_R, DOP_SYM_OWN, DOP_N_SYMS = 12 } dop_sym;
-/* The length of an axis: mul, or mul times a dimension. */
+/* The length of an axis: a constant `mul`, or `mul` times a dimension. */
 typedef struct dop_dim {
     uint32_t mul;
     dop_sym sym;
@@ -152,53 +153,54 @@ typedef struct dop_shape {
     dop_dim dim[DOP_MAX_RANK];
 } dop_shape;
 
-/* Which column of the row table an input is; dop_graph_add() knows them by their names. */
+/* The column of the row table that an input reads.  dop_graph_add() recognizes it by the input's name. */
 typedef enum dop_input_kind {
     DOP_INPUT_other,
     DOP_INPUT_tokens,
     DOP_INPUT_positions,
     DOP_INPUT_sequences,
-    DOP_INPUT_lasts, /* the last position that the row sees */
-    DOP_INPUT_types  /* which text of a pair the row is of: 0 or 1 */
+    DOP_INPUT_lasts, /* last position that the row attends to */
+    DOP_INPUT_types  /* token type (segment id) of the row in a text pair: 0 or 1 */
 } dop_input_kind;
 
-/* Where the values of a weight come from, as the builder of a graph says; passes carry it along, and texts do not have it. */
+/* Origin of a weight's values, set by the builder of a graph.  Passes copy it to new nodes; the text form omits it. */
 typedef enum dop_origin_kind {
     DOP_FROM_TEXT,     /* unknown */
-    DOP_FROM_WEIGHT,   /* the model's weight of this index */
-    DOP_FROM_ROPE,     /* the model's rotary table of this index */
-    DOP_FROM_TEMPER,   /* the model's table of factors by which queries are multiplied */
-    DOP_FROM_RELATIVE, /* the model's table of what scores grow by with the distance */
-    DOP_FROM_TURNS,    /* the table of rotations by row and column of the model's vision part */
-    /* Room for adapters of the model's weight of this index: their matrices A, and B; and for each sequence the factors of ranks and the
-     * numbers of its adapters. */
+    DOP_FROM_WEIGHT,   /* model weight number `index` */
+    DOP_FROM_ROPE,     /* rotary table number `index` of the model */
+    DOP_FROM_TEMPER,   /* per-position query scales of the model (attention temperature) */
+    DOP_FROM_RELATIVE, /* relative position biases of attention scores */
+    DOP_FROM_TURNS,    /* rotations by row and column for the model's vision tower */
+    /* Space for LoRA adapters of model weight number `index`: their A and B matrices, and for each sequence its rank factors and
+     * adapter numbers. */
     DOP_FROM_LORA_A,
     DOP_FROM_LORA_B,
     DOP_FROM_LORA_FACTORS,
-    DOP_FROM_CONTROL, /* room for what adapters that are control vectors add behind the layer of this index */
-    DOP_FROM_ONES,    /* a column of as many ones as `index` says */
-    DOP_FROM_PLACES /* the table of rotations by row and column of a picture, of the model's rotary embedding of this index */
+    DOP_FROM_CONTROL, /* space for the control vector added after layer number `index` */
+    DOP_FROM_ONES,    /* a column of `index` ones */
+    DOP_FROM_PLACES   /* rotations by row and column of a picture, for rotary embedding number `index` */
 } dop_origin_kind;
 typedef struct dop_origin {
     dop_origin_kind kind;
     uint32_t index;
-    uint32_t first, rows; /* rows from `first` on; rows 0: all (passes/split_weights.c) */
+    uint32_t first, rows; /* rows [first, first + rows) of the weight; rows 0: all (passes/split_weights.c) */
 } dop_origin;
 
 typedef struct dop_node {
     dop_op op;
-    dop_type type; /* storage type when the value is in memory; arithmetic is f32 (u32 for ids) */
+    dop_type type; /* storage type in memory; arithmetic uses f32 (u32 for ids) */
     dop_shape shape;
     uint32_t n_srcs;
     dop_node_id src[DOP_MAX_SRCS];
-    dop_attr attr[DOP_MAX_ATTRS]; /* in the order of the op's row */
-    const char *name;             /* printed as %name; unique in the graph; in the arena */
-    dop_label label;              /* layer and role of the node; the role's text is in the arena, or lives as long */
-    dop_input_kind input;         /* of inputs: which column of the row table */
-    dop_origin origin;            /* of weights: where the values come from */
+    dop_attr attr[DOP_MAX_ATTRS]; /* attribute values, in the order of the op's row in ops.def */
+    const char *name;             /* unique in the graph, printed as %name; allocated in the arena */
+    dop_label label;              /* layer and role of the node; the role's text lives at least as long as the arena */
+    dop_input_kind input;         /* inputs only: column of the row table */
+    dop_origin origin;            /* weights only: origin of the values */
 } dop_node;
 
-/* Templates, the kinds of kernels that regions need: what one workgroup makes, and what may join (templates.def). */
+/* Templates: the kinds of kernels that compute regions.  Each defines what one workgroup computes and what may be fused
+ * (templates.def). */
 typedef enum dop_template {
     DOP_TPL_none,
 #define TEMPLATE(name, ...) DOP_TPL_##name,
@@ -212,70 +214,68 @@ enum { DOP_HOLE_ELEMENTS = 1, DOP_HOLE_ROWS = 2, DOP_HOLE_SCALAR = 4, DOP_HOLE_H
 enum { DOP_JOIN_ELEMENT = 1, DOP_JOIN_ROW = 2, DOP_JOIN_PARTIAL = 4, DOP_JOIN_CHOICE = 8, DOP_JOIN_HEADS = 16 };
 typedef struct dop_template_info {
     const char *name;
-    uint8_t kind;               /* how a region enters other regions: one of DOP_JOIN_*; 0: it does not */
-    uint8_t tile[DOP_AXES];     /* dop_tile_span */
-    uint8_t joins;              /* DOP_JOIN_* */
-    uint8_t hole[DOP_MAX_SRCS]; /* DOP_HOLE_* by source of the root */
-    uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
+    uint8_t kind;               /* how a region may be fused into another one: a DOP_JOIN_* value; 0: not at all */
+    uint8_t tile[DOP_AXES];     /* dop_tile_span of each axis */
+    uint8_t joins;              /* DOP_JOIN_* mask of consumers that may be fused into the epilogue */
+    uint8_t hole[DOP_MAX_SRCS]; /* DOP_HOLE_* mask for each source of the root */
+    uint32_t meets, partials, statistics, merges; /* capacities; see templates.def */
     uint32_t held, cost, lengths, siblings, tail, beside, activations, waits;
     const char *makes;
 } dop_template_info;
 
 typedef struct dop_region {
     dop_template tpl;
-    uint32_t n_nodes; /* handle order, which is topological */
+    uint32_t n_nodes; /* nodes are in handle order, which is topological */
     dop_node_id *nodes;
-    uint32_t n_outs; /* nodes stored to memory, in node order */
+    uint32_t n_outs; /* nodes stored to memory, in handle order */
     dop_node_id *outs;
-    const char *variant;       /* kernel that the pass `select` chose: name of a row of kernels.def; NULL: none yet */
+    const char *variant;       /* kernel that the pass `select` chose: name of a row in kernels.def; NULL: none yet */
     dop_tile tile;             /* tile that `select` chose with the variant */
-    bool dead;                 /* merged away; skipped everywhere and dropped by dop_graph_compact() */
-    struct dop_analysis *info; /* analysis of the region (region.h); of a dead region the last one */
+    bool dead;                 /* merged into another region; skipped everywhere, and removed by dop_graph_compact() */
+    struct dop_analysis *info; /* analysis of the region (region.h); outdated if the region is dead */
 } dop_region;
 
-/* Which positions attention reads, and where they are. */
+/* Positions that attention reads, and the cache rows that hold them. */
 typedef struct dop_reach {
-    uint32_t window; /* positions that a query sees, itself included; 0: any number */
-    /* Positions come in chunks of this many, and a query sees none before its own chunk; 0: no chunks. */
+    uint32_t window; /* sliding window: positions that a query attends to, itself included; 0: unlimited */
+    /* Length of a chunk in positions: a query attends only to its own chunk.  0: no chunks. */
     uint32_t chunk;
-    uint32_t ring; /* rows of the cache, where position p has row p % ring; 0: every position has a row */
+    uint32_t ring; /* rows of a ring cache (position p is in row p % ring); 0: every position has its own row */
     dop_mask mask;
 } dop_reach;
 
 typedef struct dop_graph {
     dop_arena *arena;
     const char *name; /* "decode", "prefill", "score" */
-    union {           /* bounds of dimensions by number; 1 where a graph has none of that number */
+    union {           /* bounds of dimensions, indexed by dop_sym; 1 for dimensions that are not declared */
         uint32_t bound[DOP_N_SYMS];
         struct {
             uint32_t bound_1;
-            uint32_t max_t; /* T is at most this; 1 in decode */
-            uint32_t max_s; /* positions of a sequence, S */
-            uint32_t max_q; /* sequences, Q; dop_graph_init() makes it 1 */
+            uint32_t max_t; /* bound of T, rows per step; 1 in decode */
+            uint32_t max_s; /* bound of S, positions per sequence */
+            uint32_t max_q; /* bound of Q, sequences; 1 after dop_graph_init() */
         };
     };
-    bool stays;      /* the pick leaves the row at its position: a step keeps nothing of it (dop_step) */
-    bool keeps_each; /* a step writes a copy after each row of a sequence, if there are copies enough */
-    bool rows_apart; /* attention takes rows one by one: no sum begins where the window of another row does */
-    uint32_t copies; /* of each replace state (dop_step of base/step_record.h); dop_graph_init() makes it 2 */
-    const char *dim_names[DOP_N_SYMS]; /* NULL: there is no dimension of that number */
+    bool stays;      /* rows keep their position from step to step, and no state is stored (dop_step) */
+    bool keeps_each; /* a step stores replace state after each row of a sequence if there are enough copies */
+    bool
+        rows_apart; /* batch-invariant attention: a row is summed on its own, independent of the windows of other rows */
+    uint32_t copies; /* copies of each replace state (dop_step of base/step_record.h); 2 after dop_graph_init() */
+    const char *dim_names[DOP_N_SYMS]; /* names of dimensions, indexed by dop_sym; NULL: not declared */
     dop_node *nodes;                   /* [0] is unused */
-    uint32_t n_nodes, cap_nodes;       /* n_nodes counts [0] */
-    dop_region *regions;               /* [0] is unused; n_regions <= 1: no regions formed yet */
+    uint32_t n_nodes, cap_nodes;       /* n_nodes includes [0] */
+    dop_region *regions;               /* [0] is unused; n_regions <= 1: no regions yet */
     uint32_t n_regions, cap_regions;
-    dop_node_id *outs; /* results of the graph, kept alive */
+    dop_node_id *outs; /* results of the graph, which keep their sources alive */
     uint32_t n_outs, cap_outs;
-    /* About the attention nodes added so far: are there any, any with chunks, any with rings, and any whose reach differs from the
-     * others'?  reach: that of all attention nodes, unless reaches_differ. */
+    /* Summary of the attention nodes added so far: is there any, any with chunks, any with ring caches, and do their reaches
+     * differ?  reach: the reach of all attention nodes, unless reaches_differ is set. */
     bool has_attention, has_chunks, has_rings, reaches_differ;
     dop_reach reach;
-    uint64_t next_name; /* number of the next made-up name, x<number> */
+    uint64_t next_name; /* number of the next generated name, x<number> */
 } dop_graph;
 
-/* Appends a node; computes type and shape by the op's shape rule.  Leaves, casts, reshapes and slices take the shape or
- * type from *want (others: want may be NULL, and want->type other than none sets the storage type).  attrs: values in
- * the order of the op's row; NULL where all may be left out.  name NULL makes one up (x<number>).  Strings are copied.  Errors: wrong arity,
- * shapes that do not fit.  Two nodes of one name, and state not threaded linearly, are left to dop_graph_verify(). */
+/* Requested or resulting type and shape of a node. */
 typedef struct dop_want {
     dop_type type;
     dop_shape shape;
@@ -287,7 +287,7 @@ dop_node_at(const dop_graph *g, dop_node_id id)
     return &g->nodes[id];
 }
 
-/* For passes: gives a node that was made from another one its label and, if it is a weight, its origin. */
+/* Copies the label, and the origin if `made` is a weight, from the node that a pass replaces. */
 static inline void
 dop_node_carry(dop_node *made, const dop_node *from)
 {
@@ -295,7 +295,7 @@ dop_node_carry(dop_node *made, const dop_node *from)
     made->origin = made->op == DOP_OP_weight ? from->origin : (dop_origin){0};
 }
 
-/* Where the node stands in a list of n in handle order; n: it does not. */
+/* Returns the index of the node in a list of n ids in handle order; n if the list does not contain it. */
 static inline uint32_t
 dop_ids_find(const dop_node_id *ids, uint32_t n, dop_node_id id)
 {
@@ -310,38 +310,39 @@ dop_ids_find(const dop_node_id *ids, uint32_t n, dop_node_id id)
     return from < n && ids[from] == id ? from : n;
 }
 
-/* Where the node stands in the region's list; n_nodes: it does not. */
+/* Returns the index of the node in the region's list; n_nodes if the region does not contain it. */
 static inline uint32_t
 dop_region_find(const dop_region *r, dop_node_id id)
 {
     return dop_ids_find(r->nodes, r->n_nodes, id);
 }
 
-/* Does the region make (or recompute) the node? */
+/* True if the region computes (or recomputes) the node. */
 static inline bool
 dop_region_has(const dop_region *r, dop_node_id id)
 {
     return dop_region_find(r, id) < r->n_nodes;
 }
 
+/* Return an attribute of a node; 0 or "" if the op does not have it.  dop_node_has: true if the op has it. */
 double dop_node_f(const dop_graph *g, dop_node_id id, dop_attr_id a);
 int64_t dop_node_i(const dop_graph *g, dop_node_id id, dop_attr_id a);
 const char *dop_node_s(const dop_graph *g, dop_node_id id, dop_attr_id a);
 bool dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a);
-/* Does the node write append state that is stored in blocks (cache_row.h)?  Then the values of a block must be made together, by a
- * region that makes whole heads. */
+/* True if the node writes append state that is stored in blocks (cache_row.h).  The values of a block must be computed together,
+ * by a region that computes whole heads. */
 bool dop_node_writes_blocks(const dop_graph *g, dop_node_id id);
 extern const dop_access dop_access_blocks;
-/* Does an attention node read a cache, not keys and values of this step?  And the optional sources of an attention node, 0:
- * none. */
+/* dop_attention_cached: true if an attention node reads a cache, and not keys and values of this step.  The others return
+ * optional sources of an attention node; 0: none. */
 bool dop_attention_cached(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_sinks(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_relative(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_lasts(const dop_graph *g, dop_node_id attention);
-/* The list of positions that its rows see (attribute top); 0: they see all. */
+/* Returns the list of positions that rows attend to (attribute top); 0: rows attend to all positions. */
 dop_node_id dop_attention_chosen(const dop_graph *g, dop_node_id attention);
-/* How node `id` reads its source number `k`, and what its region is built around: as ops.def says, refined by how a state is
- * stored, by where attention finds its keys and by which of its optional sources it has. */
+/* Return how node `id` reads its source `k`, and the root kind of its region.  Both refine ops.def by the storage of states, by
+ * where attention finds its keys, and by the optional sources present. */
 const dop_access *dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k);
 static inline dop_root
 dop_node_root(const dop_graph *g, dop_node_id id)
@@ -353,101 +354,103 @@ dop_node_is(const dop_graph *g, dop_node_id id, dop_traits t)
 {
     return (dop_op_of(g->nodes[id].op)->traits & t) != 0;
 }
-/* The node whose shape is the index space of `id`: a write into a state has that of what it writes. */
+/* Returns the node whose shape is the index space of `id`.  For a write into a state it is the written value. */
 static inline dop_node_id
 dop_node_space(const dop_graph *g, dop_node_id id)
 {
     return dop_node_is(g, id, DOP_EFFECT) ? g->nodes[id].src[1] : id;
 }
-/* Tokens and positions are parts of the step record, not buffers of their own. */
+/* True for inputs of the graph.  They are columns of the row table and have no buffers of their own. */
 bool dop_node_is_input(const dop_graph *g, dop_node_id id);
-/* Does another source say which row of some source is read? */
+/* True if another source chooses the row that is read from some source. */
 bool dop_node_gathers(const dop_graph *g, dop_node_id id);
-/* Is the node element-wise, or a copy through an index? */
+/* True if the node is element-wise or a copy through an index. */
 static inline bool
 dop_node_is_element(const dop_graph *g, dop_node_id id)
 {
     return dop_op_of(g->nodes[id].op)->root == DOP_ROOT_element;
 }
-/* Is the node the root of a template with loops of its own, which producers enter only through the template's holes? */
+/* True if the node is the root of a template with loops of its own, where producers can be fused only into the template's holes. */
 static inline bool
 dop_node_has_holes(const dop_graph *g, dop_node_id id)
 {
     return dop_op_of(g->nodes[id].op)->root >= DOP_ROOT_product;
 }
-/* Does the node sum over the heads or slots of its source number k? */
+/* True if the node sums over the heads or slots of its source number k. */
 static inline bool
 dop_node_sums_heads(const dop_graph *g, dop_node_id id, uint32_t k)
 {
     const dop_access *a = dop_node_access(g, id, k);
     return a->axis[DOP_AXIS_head] == DOP_ACCESS_all && a->axis[DOP_AXIS_col] == DOP_ACCESS_same;
 }
-/* Does another source say which matrix of some source is read? */
+/* True if another source chooses the matrix (expert) that is read from some source. */
 bool dop_node_has_experts(const dop_graph *g, dop_node_id id);
-/* Does the node merge partial results (attn_combine, argmax_merge)? */
+/* True if the node merges partial results (attn_combine, argmax_merge). */
 bool dop_node_merges(const dop_graph *g, dop_node_id id);
 
-/* Follows views to the node that owns the bytes.  *out_start: first value on the last axis (slices), may be NULL; the
- * axis is the owner's unless a slice follows a reshape that changed it. */
+/* Follows views to the node that owns the memory.  *out_start (may be NULL): first value of slices on the last axis.  This is the
+ * owner's last axis, unless a slice follows a reshape that changed it. */
 dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_start);
 
-/* The node that owns a value's memory: the base behind views, and the state behind what is written into it. */
+/* Returns the node that owns the memory of a value: follows views to their base, and state writes to the state. */
 dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
+/* Returns the columns of a value as a matrix: the product of the axes after the row axes; for a vector, its length. */
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
-/* Facts of a product node: values that one output sums over (K), columns of a slot (N), slots (1 unless each slot has its own
- * matrix), and the storage type of the weights. */
+/* Facts of a product node.  depth: K, values that one output sums over; cols: N, columns per slot; slots: 1 unless each slot uses
+ * its own matrix; type: storage type of the weights. */
 uint32_t dop_product_depth(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
 dop_type dop_product_type(const dop_graph *g, dop_node_id id);
-/* Facts of an attn_split node.  dop_split_round: the number of cache rows of which a split has a whole multiple where possible; 0:
- * any number (ops.def).  With n cache rows in all, dop_split_len: rows of a split; dop_split_count: splits that have rows. */
+/* Split sizes of flash decoding, for an attn_split node.  dop_split_round: preferred multiple of cache rows per split; 0: any
+ * number (ops.def).  For n cache rows, dop_split_len returns the rows per split, and dop_split_count the number of non-empty
+ * splits. */
 uint32_t dop_split_round(const dop_graph *g, dop_node_id id);
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 uint32_t dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n);
-bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T or a multiple of it */
-/* How many rows the value has for each row of a step; 0: its rows are none of a step. */
+bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* true if axis 0 is T or a multiple of it */
+/* Returns the rows of the value per row of the step; 0 if its rows do not correspond to rows of a step. */
 uint32_t dop_node_row_multiple(const dop_graph *g, dop_node_id id);
-/* Rows of a value as a matrix. */
+/* Returns the rows of a value as a matrix: the product of its row axes (dop_shape_row_axes), with `t` for T. */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
-/* Heads of keys or values in a cache. */
+/* Returns the number of KV heads in a cache. */
 uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
-/* Rows that a sequence has in append state.  dop_cache_ring: rows of a ring; 0: the state is no ring. */
+/* Return the rows per sequence of append state.  dop_cache_ring: rows of a ring; 0 if the state is not a ring. */
 uint32_t dop_cache_rows(const dop_graph *g, dop_node_id cache);
 uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
-/* The ALiBi slope of head h of `heads`, which is subtracted from the head's scores for each position of distance.  With n the
- * largest power of two not above `heads`: 2^(-max (h + 1) / n) for the heads below n, and for the others the values halfway
- * between. */
+/* Returns the ALiBi slope of head h of `heads`, which is subtracted from the head's scores for each position of distance.  With n
+ * the largest power of two <= `heads`, the slope is 2^(-max (h + 1) / n) for heads below n.  The other heads use the values
+ * halfway between. */
 double dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h);
-/* Is the state read whole by attention (mask cache), because another program fills it? */
+/* True if attention reads the whole state (mask cache), because another program fills it. */
 bool dop_state_is_filled(const dop_graph *g, dop_node_id state);
-/* What the slopes of an attention node are divided by. */
+/* Returns the divisor of an attention node's ALiBi slopes. */
 double dop_alibi_root(const dop_graph *g, dop_node_id attention);
-/* The reach of an attention node, whole or split.  dop_reach_first: the first position that a query at `position` sees;
- * dop_reach_last: the last one, where the query's row of the row table says `last`. */
+/* Returns the reach of an attention node, whole or split.  dop_reach_first returns the first position that a query at `position`
+ * attends to.  dop_reach_last returns the last one; `last` is the value of `lasts` in the query's row. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
 uint32_t dop_reach_last(const dop_reach *r, uint32_t position, uint32_t last);
-/* Positions in a page.  Where there are several sequences, append state that is not a ring lies in pages of a pool, each of a
- * power of two of rows, which page tables name (dop_step of base/step_record.h).  0: every state is in one piece. */
+/* Page size of caches, in positions.  With several sequences, append state that is not a ring is stored in pages of a shared
+ * pool, which page tables refer to (dop_step of base/step_record.h).  The size is a power of two; 0: every state is contiguous. */
 enum { DOP_PAGE = 64 };
 uint32_t dop_graph_page(const dop_graph *g);
-/* A replace state of the graph, whichever it has; 0: none. */
+/* Returns some replace state of the graph; 0 if there is none. */
 dop_node_id dop_graph_replaces(const dop_graph *g);
-/* May the rows of a step be of several sequences?  (Input "sequences" has one value for each.) */
+/* True if the rows of a step may belong to several sequences (input "sequences" has one value per row). */
 bool dop_graph_mixes(const dop_graph *g);
-/* Is the node an output of the graph? */
+/* True if the node is an output of the graph. */
 bool dop_graph_is_out(const dop_graph *g, dop_node_id id);
 
-/* The vector that a row program walks over: a row, or one head of it. */
+/* The vector that a row program iterates over: a row, or one head of it. */
 typedef struct dop_unit {
-    uint32_t len;   /* values */
+    uint32_t len;   /* length of the vector, in values */
     uint32_t units; /* vectors per token: 1, or the number of heads */
 } dop_unit;
 
-/* A digest of the whole graph, regions included: equal text, equal digest. */
+/* Returns a digest of the whole graph, regions included.  Graphs with equal text have equal digests. */
 uint64_t dop_graph_hash(const dop_graph *g);
-/* A digest of the graph without the variants and tiles that the pass `select` bound to regions. */
+/* Returns a digest of the graph without the variants and tiles that the pass `select` bound to regions. */
 uint64_t dop_graph_hash_unbound(const dop_graph *g);
 
 #endif

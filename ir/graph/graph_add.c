@@ -1,4 +1,4 @@
-/* Making a graph: its nodes, one after the other, and its outputs.  graph_regions.c makes its regions. */
+/* Builds a graph: adds nodes one after the other, and outputs. graph_regions.c adds regions. */
 #include "ir/graph/graph_add.h"
 #include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A hostile text cannot ask for more: 32-bit handles stay far from wrapping. */
+/* Limit for untrusted text: keeps 32-bit handles far from wrapping. */
 enum { MAX_NODES = 1 << 22 };
 
 dop_status
@@ -84,9 +84,9 @@ dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_d
     return DOP_OK;
 }
 
-/* Made-up names are x<number>; the counter stays above every such name that was given. */
+/* Keeps the counter of generated names, x<number>, above every such name that the caller chose. */
 static void
-note_name(dop_graph *g, const char *name)
+reserve_name(dop_graph *g, const char *name)
 {
     size_t digits = name[0] == 'x' ? strspn(name + 1, "0123456789") : 0;
     if (digits == 0 || digits > 18 || name[1 + digits] != 0)
@@ -97,7 +97,7 @@ note_name(dop_graph *g, const char *name)
 }
 
 static dop_input_kind
-input_named(const char *name)
+find_input_kind(const char *name)
 {
     static const char *const names[] = {[DOP_INPUT_tokens] = "tokens",
                                         [DOP_INPUT_positions] = "positions",
@@ -116,7 +116,8 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
 {
     const dop_op_info *info = dop_op_of(op);
     dop_node n = {.op = op, .n_srcs = n_srcs, .label = {-1, ""}};
-    for (uint32_t i = 0; i < n_srcs && i < DOP_MAX_SRCS; i++) /* before *out_id, which may be one of them */
+    for (uint32_t i = 0; i < n_srcs && i < DOP_MAX_SRCS;
+         i++) /* copied before *out_id is written, which may alias srcs */
         n.src[i] = srcs[i];
     *out_id = 0;
     if (g->n_nodes >= MAX_NODES)
@@ -150,10 +151,10 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
             return DOP_NO_MEMORY(diag);
     }
     if (op == DOP_OP_input)
-        n.input = input_named(n.attr[0].s);
+        n.input = find_input_kind(n.attr[0].s);
     if (!dop_arena_grow(g->arena, (void **)&g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes))
         return DOP_NO_MEMORY(diag);
-    note_name(g, own);
+    reserve_name(g, own);
     g->nodes[g->n_nodes] = n;
     *out_id = g->n_nodes++;
     if (info->root == DOP_ROOT_attention) {

@@ -36,7 +36,7 @@
 #define EACH ROW(same) HEAD(same) COL(same)
 #define ACCESS(...) {__VA_ARGS__}
 #define ACCESS_NONE {{.by = 0}}
-/* Traits, holes and joins are written without their prefix. */
+/* ops.def and templates.def write traits, holes and joins without their prefix. */
 enum { LEAF = DOP_LEAF, VIEW = DOP_VIEW, PURE = DOP_PURE, EFFECT = DOP_EFFECT, STATISTIC = DOP_STATISTIC,
        ALONGSIDE = DOP_ALONGSIDE, PARTIAL = DOP_PARTIAL };
 enum { ELEMENTS = DOP_HOLE_ELEMENTS, ROWS = DOP_HOLE_ROWS, SCALAR = DOP_HOLE_SCALAR, HEADS = DOP_HOLE_HEADS,

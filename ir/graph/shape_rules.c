@@ -1,10 +1,10 @@
-/* What the rules ask of the sources of an op, and how they say what is wrong. */
+/* Checks of an op's sources that shape rules share, and their failure messages. */
 #include "ir/graph/shape_rules.h"
 #include "ir/graph/dims.h"
 
 #include <stdio.h>
 
-/* Most values of one tensor: far above any real one, low enough that byte counts never overflow. */
+/* Maximum number of values in one tensor: far above any real one, low enough that byte counts never overflow. */
 #define MAX_VALUES ((uint64_t)1 << 40)
 
 dop_status
@@ -34,7 +34,7 @@ dop_rule_check_shape(const dop_rule *c, const dop_shape *s)
     if (s->rank < 1 || s->rank > DOP_MAX_RANK)
         return DOP_RULE_BAD(c, "has rank %u; 1 to %d are possible", s->rank, DOP_MAX_RANK);
     uint64_t cols = 1, rows = 1, values;
-    bool behind = false; /* a constant axis */
+    bool behind = false; /* after a constant axis */
     for (uint32_t i = 0; i < s->rank; i++) {
         dop_dim d = s->dim[i];
         const bool known = (unsigned)d.sym < DOP_N_SYMS && (d.sym == DOP_SYM_1 || c->g->dim_names[d.sym]);

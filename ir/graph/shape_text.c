@@ -1,4 +1,4 @@
-/* Shapes as text, and names that a text can have. */
+/* Formats shapes as text, and checks names. */
 #include "ir/graph/shapes.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* One rule per op, or per few ops that are alike; those about experts and states are in files of their own.
- * Axes that are dimensions come before those that are constants.  Ops that name axes of language models take values with a
- * dimension on axis 0 only, and append state; all others take any shape. */
+/* Shape rules: one per op or group of similar ops.  Rules of experts and states are in files of their own.  Symbolic axes come
+ * before constant ones.  Ops that name axes of language models accept append state, and otherwise values with a symbolic
+ * dimension on axis 0 only.  All other ops accept any shape. */
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
@@ -15,7 +15,7 @@ dim_is_one(dop_dim d)
     return d.mul == 1 && d.sym == DOP_SYM_1;
 }
 
-/* A vector as long as the last axis of source 0. */
+/* Fails unless source i is a vector as long as the last axis of source 0. */
 static dop_status
 need_vector(const dop_rule *c, uint32_t i)
 {
@@ -24,7 +24,7 @@ need_vector(const dop_rule *c, uint32_t i)
     return DOP_OK;
 }
 
-/* Numpy: last axes align; equal, or one of them is 1. */
+/* Broadcasts as numpy does: aligned at the last axis, lengths must be equal or 1. */
 static dop_status
 rule_broadcast(const dop_rule *c, dop_shape *out)
 {
@@ -43,7 +43,7 @@ rule_broadcast(const dop_rule *c, dop_shape *out)
     return DOP_OK;
 }
 
-/* xielu: shaped as its first source; the other sources are one value each. */
+/* xielu: the result has the shape of source 0; the other sources are one value each. */
 static dop_status
 rule_xielu(const dop_rule *c, dop_want *out)
 {
@@ -252,9 +252,9 @@ rule_moments(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
-/* Ids of rank 1 or 2. */
+/* Fails unless source i holds ids of rank 1 or 2. */
 static dop_status
-need_columns(const dop_rule *c, uint32_t i)
+need_column_ids(const dop_rule *c, uint32_t i)
 {
     char text[DOP_SHAPE_TEXT];
     const dop_node *ids = c->src[i];
@@ -266,9 +266,9 @@ need_columns(const dop_rule *c, uint32_t i)
                         dop_shape_text(c->g, &ids->shape, text));
 }
 
-/* The shape of the ids, then that of a row of the table. */
+/* Sets the shape of a gather: the axes of the ids, then those of a row of the table. */
 static dop_status
-gathered(const dop_rule *c, dop_want *out)
+set_gather_shape(const dop_rule *c, dop_want *out)
 {
     const dop_shape *table = &c->src[0]->shape, *ids = &c->src[1]->shape;
     if (ids->rank + table->rank - 1 > DOP_MAX_RANK)
@@ -279,9 +279,9 @@ gathered(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
-/* Columns of a matmul: the rows of its matrix, or as many of the first as the stated shape has. */
+/* Returns the columns of a matmul: the rows of its matrix, or only the first ones if the stated shape has fewer. */
 static dop_dim
-product_columns(const dop_rule *c)
+count_product_columns(const dop_rule *c)
 {
     const dop_dim rows = c->src[1]->shape.dim[0];
     const dop_shape *stated = &c->want->shape;
@@ -304,7 +304,7 @@ rule_rows(const dop_rule *c, dop_want *out)
             (x->shape.dim[0].sym ||
              dop_rule_attr_i(c, DOP_A_first) + x->shape.dim[0].mul > dop_rule_attr_i(c, DOP_A_of)))
             return DOP_RULE_BAD(c, "reads more rows than the table has");
-        return (st = need_columns(c, 1)) == DOP_OK ? gathered(c, out) : st;
+        return (st = need_column_ids(c, 1)) == DOP_OK ? set_gather_shape(c, out) : st;
     case DOP_OP_last_row:
         out->shape = x->shape;
         out->shape.dim[0] = dop_dim_n(1);
@@ -314,7 +314,7 @@ rule_rows(const dop_rule *c, dop_want *out)
             return st;
         if (!dop_dim_equal(dop_last_dim(x), dop_last_dim(c->src[1])))
             return dop_rule_mismatch(c, 0, 1);
-        out->shape = (dop_shape){2, {x->shape.dim[0], product_columns(c)}};
+        out->shape = (dop_shape){2, {x->shape.dim[0], count_product_columns(c)}};
         return DOP_OK;
     }
 }
@@ -350,11 +350,11 @@ rule_conv(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
-/* x [R,C]: pictures, one after the other in the rows -> [R', taps of a window * C]. */
+/* x [R,C], whose rows are the positions of pictures, one picture after the other -> [R', taps of a window * C]. */
 static dop_status
 rule_unfold(const dop_rule *c, dop_want *out)
 {
-    enum { MOST = 1 << 15 }; /* of each number: products of two of them fit 32 bits */
+    enum { MOST = 1 << 15 }; /* bound of each attribute: a product of two fits 32 bits */
     static const dop_attr_id ids[] = {DOP_A_width,    DOP_A_height, DOP_A_taps, DOP_A_taps_y, DOP_A_stride,
                                       DOP_A_dilation, DOP_A_pad,    DOP_A_more, DOP_A_up};
     uint64_t a[9];
@@ -420,15 +420,15 @@ check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
     }
 }
 
-/* May the values of the op have any axes?  Yes where it reads only its own place, or all of an axis that it shares with its
- * sources; other ops give axes a meaning. */
+/* True if the values of the op may have any axes: it reads only its own index, or all of an axis that it shares with its sources.
+ * Other ops give meaning to axes. */
 static bool
-takes_any_shape(const dop_op_info *info)
+accepts_any_shape(const dop_op_info *info)
 {
     bool any = info->root == DOP_ROOT_none || info->root == DOP_ROOT_element || info->root == DOP_ROOT_row;
     for (uint32_t k = 0; k < info->src_max; k++) {
         const dop_access *a = &info->access[k];
-        if (a->axis[DOP_AXIS_row] == DOP_ACCESS_window) /* of a picture; its own rule asks for more */
+        if (a->axis[DOP_AXIS_row] == DOP_ACCESS_window) /* windows of a picture; the op's own rule checks more */
             return true;
         any = any && a->axis[DOP_AXIS_pos] == DOP_ACCESS_none && a->axis[DOP_AXIS_part] == DOP_ACCESS_none &&
               a->axis[DOP_AXIS_row] <= DOP_ACCESS_same && a->axis[DOP_AXIS_head] <= DOP_ACCESS_same &&
@@ -442,13 +442,13 @@ check_src_shapes(const dop_rule *c)
 {
     char text[DOP_SHAPE_TEXT];
     for (uint32_t i = 0; i < c->n_srcs; i++)
-        if (!takes_any_shape(c->info) && !dop_shape_is_rows(&c->src[i]->shape))
+        if (!accepts_any_shape(c->info) && !dop_shape_is_rows(&c->src[i]->shape))
             return DOP_RULE_BAD(c, "reads rows of one dimension, %%%s is %s", c->src[i]->name,
                                 dop_shape_text(c->g, &c->src[i]->shape, text));
     return DOP_OK;
 }
 
-/* Types of the sources: ids only where an op reads ids, block types only where rows of weights or caches are decoded. */
+/* Checks the types of sources: ids only for ops that read ids, block types only where rows of weights or caches are decoded. */
 static dop_status
 check_src_types(const dop_rule *c)
 {
@@ -473,9 +473,9 @@ check_src_types(const dop_rule *c)
     return DOP_OK;
 }
 
-/* Storage type of the result: the op's own, unless the caller asks for another float type. */
+/* Sets the storage type of the result: the op's own type, unless the caller asks for another float type. */
 static dop_status
-settle_type(const dop_rule *c, dop_want *out)
+set_result_type(const dop_rule *c, dop_want *out)
 {
     dop_type want = c->want->type;
     if ((c->op == DOP_OP_cast || c->op == DOP_OP_dequant) && want == DOP_TYPE_none)
@@ -601,7 +601,7 @@ dop_shape_infer(const dop_graph *g, dop_op op, const char *name, const dop_node_
     if ((st = check_src_types(&c)) != DOP_OK || (st = check_src_shapes(&c)) != DOP_OK)
         return st;
     *out = (dop_want){(c.info->traits & DOP_VIEW) ? c.src[0]->type : DOP_TYPE_f32, {0}};
-    if ((st = apply_rule(&c, out)) != DOP_OK || (st = settle_type(&c, out)) != DOP_OK)
+    if ((st = apply_rule(&c, out)) != DOP_OK || (st = set_result_type(&c, out)) != DOP_OK)
         return st;
     return dop_rule_check_shape(&c, &out->shape);
 }

@@ -1,11 +1,11 @@
-/* Shape rules of ops that choose experts and of those that take the matrix of an expert. */
+/* Shape rules of ops that choose experts and of products with the matrices of experts. */
 #include "ir/graph/dims.h"
 #include "ir/graph/shape_rules.h"
 
-/* Most rows that one block of group_rows holds. */
+/* Maximum number of rows in one block of group_rows. */
 enum { MAX_SPAN = 1 << 16 };
 
-/* Ids [T,k] for the rows of source 0. */
+/* Fails unless source i holds ids [T,k] for the rows of source 0. */
 static dop_status
 need_choice(const dop_rule *c, uint32_t i)
 {
@@ -40,7 +40,7 @@ dop_rule_top_k(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
-/* Blocks that any ids of the longest step need: all are full except the last block of each expert. */
+/* Computes the number of blocks that any ids of the longest step need: all are full except the last block of each expert. */
 dop_status
 dop_rule_group_rows(const dop_rule *c, dop_want *out)
 {
@@ -57,7 +57,7 @@ dop_rule_group_rows(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
-/* Blocks of the ids, and the experts that they are of. */
+/* Fails unless source 3 is group_rows of the product's own ids and number of experts. */
 static dop_status
 need_blocks(const dop_rule *c)
 {
@@ -69,7 +69,7 @@ need_blocks(const dop_rule *c)
 
 /* matmul_at without ids: x [T,k,K], w [k,N,K]. */
 static dop_status
-matrix_by_slot(const dop_rule *c, dop_want *out)
+rule_matmul_by_slot(const dop_rule *c, dop_want *out)
 {
     const dop_shape *x = &c->src[0]->shape, *w = &c->src[1]->shape;
     dop_status st = dop_rule_need_rank(c, 0, 3);
@@ -104,7 +104,7 @@ dop_rule_experts(const dop_rule *c, dop_want *out)
         if ((st = dop_rule_need_rank(c, 1, 3)) != DOP_OK)
             return st;
         if (!c->src[2])
-            return matrix_by_slot(c, out);
+            return rule_matmul_by_slot(c, out);
         if ((st = need_choice(c, 2)) != DOP_OK)
             return st;
         if (x->shape.rank != 2 && (st = dop_rule_need_rank(c, 0, 3)) != DOP_OK)
@@ -120,7 +120,7 @@ dop_rule_experts(const dop_rule *c, dop_want *out)
     }
 }
 
-/* x [T,K], w [N,K], at [T,k], where K is a multiple of span, and used is at most span. */
+/* x [T,K], w [N,K], at [T,k], where K is a multiple of span, and used <= span. */
 dop_status
 dop_rule_dot_at(const dop_rule *c, dop_want *out)
 {

@@ -1,11 +1,11 @@
-/* Shape rules of ops that read or write states: caches (append) and what a sequence carries from step to step (replace). */
+/* Shape rules of ops that read or write states: caches (append), and state that a step rewrites (replace). */
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
 #include "ir/graph/shape_rules.h"
 
-/* Do two values agree from their axes a and b on? */
+/* True if the axes of x from a on equal those of y from b on. */
 static bool
-same_tail(const dop_node *x, uint32_t a, const dop_node *y, uint32_t b)
+has_equal_tail(const dop_node *x, uint32_t a, const dop_node *y, uint32_t b)
 {
     if (x->shape.rank - a != y->shape.rank - b)
         return false;
@@ -20,8 +20,9 @@ dop_rule_state_write(const dop_rule *c, dop_want *out)
 {
     const dop_node *state = c->src[0], *x = c->src[1];
     bool appends = dop_shape_appends(&state->shape), whole = !appends && dop_shape_equal(&state->shape, &x->shape);
-    bool tail = !appends && !whole && state->shape.rank == x->shape.rank + 1; /* the last rows, not the last one */
-    uint32_t ids = appends ? 2 : whole ? 0 : 1;                               /* sources that index rows */
+    /* stores the last rows of each sequence, not only the last one */
+    bool tail = !appends && !whole && state->shape.rank == x->shape.rank + 1;
+    uint32_t ids = appends ? 2 : whole ? 0 : 1; /* number of sources that index rows */
     out->shape = state->shape;
     out->type = state->type;
     if (state->shape.dim[0].sym != DOP_SYM_Q)
@@ -36,18 +37,17 @@ dop_rule_state_write(const dop_rule *c, dop_want *out)
         return DOP_OK;
     for (uint32_t i = 2; i < c->n_srcs; i++)
         DOP_RETURN_IF_ERROR(i + 1 == c->n_srcs ? dop_rule_need_sequences(c, i, x) : dop_rule_need_ids(c, i, x));
-    if (!same_tail(state, appends || tail ? 2 : 1, x, 1))
+    if (!has_equal_tail(state, appends || tail ? 2 : 1, x, 1))
         return dop_rule_mismatch(c, 0, 1);
     return DOP_OK;
 }
 
-/* Two axes that must be equal: axis x of source a and axis y of source b. */
+/* A pair of axes that must be equal: axis x of source a and axis y of source b. */
 typedef struct equal_axes {
     uint8_t a, x, b, y;
 } equal_axes;
 
-/* Checks sources of recurrences: the rank of each (0: the source is sequences), that source `state` is replace state, and equal
- * axes. */
+/* Checks the sources of a recurrence: their ranks (0: a list of sequences), that source `state` is replace state, and equal axes. */
 static dop_status
 need_axes(const dop_rule *c, const uint8_t *ranks, uint32_t state, const equal_axes *axes, uint32_t n)
 {
@@ -79,7 +79,7 @@ dop_rule_short_conv(const dop_rule *c, dop_want *out)
 dop_status
 dop_rule_linear_scan(const dop_rule *c, dop_want *out)
 {
-    const bool each = c->src[3]->shape.rank == 3; /* every column of a state decays by itself */
+    const bool each = c->src[3]->shape.rank == 3; /* every column of a head's state has its own decay */
     const uint8_t ranks[] = {3, 3, 3, each ? 3 : 2, 4, 0, 2};
     static const equal_axes axes[] = {{0, 0, 1, 0}, {0, 1, 1, 1}, {0, 2, 1, 2}, {0, 0, 2, 0},
                                       {2, 0, 3, 0}, {2, 1, 3, 1}, {2, 1, 4, 1}, {2, 2, 4, 2},
@@ -105,7 +105,7 @@ dop_rule_chosen(const dop_rule *c)
     return dop_rule_attr_i(c, DOP_A_top) ? c->n_srcs - 1 : DOP_MAX_SRCS;
 }
 
-/* A list of positions for each row of q, which is all that the row sees. */
+/* Fails unless the last source lists the positions that each row of q attends to, and the other attributes allow such a list. */
 static dop_status
 need_list(const dop_rule *c, const dop_node *q)
 {
@@ -121,7 +121,7 @@ need_list(const dop_rule *c, const dop_node *q)
     return DOP_OK;
 }
 
-/* Keys and values: caches, or values of this step's rows, which are those of the queries. */
+/* Checks keys and values, which are either caches or values of this step with as many rows as the queries. */
 static dop_status
 need_keys(const dop_rule *c)
 {
@@ -136,7 +136,7 @@ need_keys(const dop_rule *c)
         if (i && !cached && !dop_dim_equal(q->shape.dim[0], c->src[i]->shape.dim[0]))
             return dop_rule_mismatch(c, 0, i);
     }
-    for (uint32_t i = 0; i + 1 < k->shape.rank; i++) /* values may have another length */
+    for (uint32_t i = 0; i + 1 < k->shape.rank; i++) /* the last axis of values may have another length */
         if (!dop_dim_equal(k->shape.dim[i], v->shape.dim[i]))
             return dop_rule_mismatch(c, 1, 2);
     if (!dop_dim_equal(dop_last_dim(q), dop_last_dim(k)) || q->shape.dim[1].mul % k->shape.dim[k->shape.rank - 2].mul)

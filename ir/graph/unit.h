@@ -1,11 +1,11 @@
-/* Functions of unit.c. */
+/* The vector that a node's row program iterates over. */
 #ifndef DOPPLER_IR_GRAPH_UNIT_H
 #define DOPPLER_IR_GRAPH_UNIT_H
 
 #include "ir/graph/graph.h"
 
-/* The unit of one node: heads for [T,H,D], else the row; a statistic has the unit of its source, a cache write that of the
- * value it writes. */
+/* Returns the unit of one node: a head for [T,H,D], otherwise the row.  A statistic has the unit of its source, and a cache write
+ * the unit of the written value. */
 dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
 
 #endif

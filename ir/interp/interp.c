@@ -1,4 +1,4 @@
-/* Driver of the reference interpreter: finds the nodes that are needed and keeps their values. */
+/* Driver of the reference interpreter: finds the nodes that are needed and caches their values. */
 #include "ir/interp/interp.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/graph_add.h"
@@ -11,9 +11,9 @@
 
 typedef struct slot {
     dop_tensor value;
-    void *own;  /* memory to free; NULL when it is the provider's or a source's */
-    bool ready; /* value is there */
-    bool set;   /* dop_interp_set() gave the value */
+    void *own;  /* memory to free; NULL if the provider or a source owns it */
+    bool ready; /* the value has been computed */
+    bool set;   /* the value comes from dop_interp_set() */
 } slot;
 
 struct dop_interp {
@@ -22,7 +22,7 @@ struct dop_interp {
     dop_leaf_provider leaves;
     bool round;
     slot *slots;   /* [n_nodes] */
-    uint8_t *need; /* [n_nodes] scratch of one evaluation */
+    uint8_t *need; /* [n_nodes] scratch of one evaluation: the node is needed */
 };
 
 static bool
@@ -32,7 +32,7 @@ holds_ids(dop_type t)
 }
 
 static dop_status
-no_memory(const dop_interp *it, dop_node_id id, dop_diag *diag)
+fail_value_memory(const dop_interp *it, dop_node_id id, dop_diag *diag)
 {
     return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory for the value of %%%s", it->g->nodes[id].name);
 }
@@ -89,23 +89,24 @@ dop_interp_round_storage(dop_interp *it, bool on)
     it->round = on;
 }
 
-/* Shape and count of a node at this t, no memory yet. */
+/* Sets shape and count of a node for this step, without memory. */
 static void
-concrete(const dop_interp *it, dop_node_id id, dop_tensor *out)
+set_concrete_shape(const dop_interp *it, dop_node_id id, dop_tensor *out)
 {
     const dop_shape *s = &it->g->nodes[id].shape;
     memset(out, 0, sizeof *out);
     out->shape.rank = s->rank;
     out->count = 1;
     for (uint32_t i = 0; i < s->rank; i++) {
-        uint64_t v = (uint64_t)s->dim[i].mul * it->size[s->dim[i].sym]; /* fits: the graph checked it for the bounds */
+        uint64_t v = (uint64_t)s->dim[i].mul *
+                     it->size[s->dim[i].sym]; /* cannot overflow: the graph checked it for the bounds */
         out->shape.dim[i] = dop_dim_n((uint32_t)v);
         out->count *= v;
     }
 }
 
 static bool
-take_memory(slot *s, dop_type type)
+alloc_value(slot *s, dop_type type)
 {
     void *p = s->value.count <= SIZE_MAX / sizeof(float) ? calloc((size_t)s->value.count, sizeof(float)) : NULL;
     s->own = p;
@@ -117,7 +118,7 @@ take_memory(slot *s, dop_type type)
 }
 
 static dop_status
-eval_leaf(dop_interp *it, dop_node_id id, dop_diag *diag)
+eval_interp_leaf(dop_interp *it, dop_node_id id, dop_diag *diag)
 {
     const dop_node *n = &it->g->nodes[id];
     slot *s = &it->slots[id];
@@ -138,21 +139,21 @@ eval_leaf(dop_interp *it, dop_node_id id, dop_diag *diag)
 }
 
 static dop_status
-eval_node(dop_interp *it, dop_node_id id, dop_diag *diag)
+eval_interp_node(dop_interp *it, dop_node_id id, dop_diag *diag)
 {
     const dop_node *n = &it->g->nodes[id];
     slot *s = &it->slots[id];
-    concrete(it, id, &s->value);
+    set_concrete_shape(it, id, &s->value);
     if (dop_op_of(n->op)->traits & DOP_LEAF)
-        return eval_leaf(it, id, diag);
+        return eval_interp_leaf(it, id, diag);
     dop_interp_node c = {.g = it->g, .id = id, .round = it->round, .diag = diag};
     for (uint32_t i = 0; i < n->n_srcs; i++)
         c.src[i] = &it->slots[n->src[i]].value;
     if (n->op == DOP_OP_reshape || (n->op == DOP_OP_state_write && dop_shape_appends(&n->shape))) {
         s->value.f = c.src[0]->f;
         s->value.u = c.src[0]->u;
-    } else if (!take_memory(s, n->type)) {
-        return no_memory(it, id, diag);
+    } else if (!alloc_value(s, n->type)) {
+        return fail_value_memory(it, id, diag);
     }
     c.out = s->value;
     dop_status st = dop_interp_compute(&c);
@@ -175,7 +176,7 @@ dop_interp_eval(dop_interp *it, dop_node_id id, dop_diag *diag, const dop_tensor
     *out = NULL;
     if (id == 0 || id >= it->g->n_nodes)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: %u is not a node", it->g->name, id);
-    /* Sources come before their readers, so two sweeps replace recursion. */
+    /* Sources precede their readers in the array, so two sweeps replace recursion. */
     memset(it->need, 0, it->g->n_nodes);
     it->need[id] = 1;
     for (dop_node_id i = id + 1; i-- > 1;) {
@@ -186,7 +187,7 @@ dop_interp_eval(dop_interp *it, dop_node_id id, dop_diag *diag, const dop_tensor
     for (dop_node_id i = 1; i <= id; i++) {
         if (!it->need[i] || it->slots[i].ready)
             continue;
-        dop_status st = eval_node(it, i, diag);
+        dop_status st = eval_interp_node(it, i, diag);
         if (st != DOP_OK)
             return st;
     }
@@ -200,16 +201,17 @@ dop_interp_set(dop_interp *it, dop_node_id id, const float *values, dop_diag *di
     if (id == 0 || id >= it->g->n_nodes)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: %u is not a node", it->g->name, id);
     slot fresh = {.set = true, .ready = true};
-    concrete(it, id, &fresh.value);
-    if (!take_memory(&fresh, it->g->nodes[id].type))
-        return no_memory(it, id, diag);
-    for (uint64_t i = 0; i < fresh.value.count; i++) { /* before anything is freed: values may point into it */
+    set_concrete_shape(it, id, &fresh.value);
+    if (!alloc_value(&fresh, it->g->nodes[id].type))
+        return fail_value_memory(it, id, diag);
+    for (uint64_t i = 0; i < fresh.value.count;
+         i++) { /* copied before anything is freed, since values may point into it */
         if (fresh.value.u)
             fresh.value.u[i] = (uint32_t)values[i];
         else
             fresh.value.f[i] = values[i];
     }
-    for (dop_node_id i = id; i < it->g->n_nodes; i++) { /* readers come later */
+    for (dop_node_id i = id; i < it->g->n_nodes; i++) { /* readers have higher ids */
         slot *s = &it->slots[i];
         if (i != id && (s->set || (dop_op_of(it->g->nodes[i].op)->traits & DOP_LEAF)))
             continue;

@@ -1,11 +1,11 @@
-/* Products straight from the accesses of their sources (access.h): the definition that faster forms are compared with. */
+/* Products computed directly from the accesses of their sources (access.h): slow, but the definition for faster forms. */
 #include "ir/interp/interp_access.h"
 #include "ir/graph/access.h"
 #include "ir/interp/interp_ops.h"
 
 #include <string.h>
 
-/* A source's axis: where it is in memory, how it is read, and how long it is. */
+/* One axis of a source: its role, its map, and its memory stride and length in values. */
 typedef struct axis_of {
     dop_place place;
     dop_axis_map map;
@@ -33,7 +33,7 @@ find_operand(const dop_interp_node *n, uint32_t k)
     return x;
 }
 
-/* Reduction indices along each axis: taps, or the whole of it. */
+/* Sets the number of reduction indices along each axis: window taps, or the whole axis. */
 static void
 count_reductions(const operand *x, uint64_t counts[DOP_AXES])
 {
@@ -44,9 +44,9 @@ count_reductions(const operand *x, uint64_t counts[DOP_AXES])
     }
 }
 
-/* The value at output index o and reduction index r; 0 outside. */
+/* Returns the value at output index o and reduction index r; 0 outside of the source. */
 static double
-value_at(const operand *x, const uint64_t o[DOP_AXES], const uint64_t r[DOP_AXES])
+read_operand(const operand *x, const uint64_t o[DOP_AXES], const uint64_t r[DOP_AXES])
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < x->rank; i++) {
@@ -63,9 +63,9 @@ value_at(const operand *x, const uint64_t o[DOP_AXES], const uint64_t r[DOP_AXES
     return (double)x->f[at];
 }
 
-/* Steps to the next index, each component of which is below its count; false: there is none. */
+/* Advances to the next index, with each component below its count; false after the last one. */
 static bool
-next(uint64_t r[DOP_AXES], const uint64_t counts[DOP_AXES])
+advance_index(uint64_t r[DOP_AXES], const uint64_t counts[DOP_AXES])
 {
     for (uint32_t i = DOP_AXES; i-- > 0; r[i] = 0)
         if (++r[i] < counts[i])
@@ -92,8 +92,8 @@ dop_interp_by_access(const dop_interp_node *n)
         for (uint32_t i = n->out.shape.rank; i-- > 0; left /= n->out.shape.dim[i].mul)
             o[p[i].axis] = left % n->out.shape.dim[i].mul;
         do {
-            sum += value_at(&a, o, r) * value_at(&b, o, r);
-        } while (next(r, counts));
+            sum += read_operand(&a, o, r) * read_operand(&b, o, r);
+        } while (advance_index(r, counts));
         n->out.f[e] = (float)sum;
     }
 }
@@ -106,7 +106,7 @@ dop_interp_unfold(const dop_interp_node *n)
     const uint64_t cols = x->shape.dim[1].mul, rows = x->count / cols, values = cols * u.taps * u.taps_y;
     for (uint64_t e = 0; e < n->out.count; e++) {
         const uint64_t t = e / values, tap = e % values / cols, at = t % (u.wide * u.tall);
-        /* A place before the picture is far too large as an unsigned number. */
+        /* Unsigned wrap-around makes positions before the picture too large for the bounds checks. */
         const uint64_t down = at / u.wide * u.stride + tap / u.taps * u.dilation - (u.flat ? 0 : u.pad),
                        along = at % u.wide * u.stride + tap % u.taps * u.dilation - u.pad;
         const uint64_t row = (t / (u.wide * u.tall) * u.height + down / u.up) * u.width + along / u.up;

@@ -1,6 +1,6 @@
-/* Rows of stored values to f32.  The block layouts are those of the GGUF specification and of ggml's quantization
- * formats: scales in f16 (E8M0 for mxfp4), low nibbles hold the first half of what a group of bytes covers, high
- * nibbles the second; the k formats have blocks of 256 values in sub-blocks with small integer scales. */
+/* Decodes rows of stored values to f32.  The block layouts are those of the GGUF specification and of ggml's quantization
+ * formats.  Scales are f16 (E8M0 for mxfp4).  In a group of bytes, low nibbles hold the first half of the values, and high
+ * nibbles the second.  The k formats have blocks of 256 values in sub-blocks with small integer scales. */
 #include "ir/codebooks.h"
 #include "ir/interp/interp.h"
 
@@ -10,120 +10,121 @@
 enum { SMALL = 32, LARGE = 256 };
 
 static uint32_t
-u16_at(const uint8_t *p)
+load_u16(const uint8_t *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8;
 }
 
 static uint32_t
-u32_at(const uint8_t *p)
+load_u32(const uint8_t *p)
 {
-    return u16_at(p) | u16_at(p + 2) << 16;
+    return load_u16(p) | load_u16(p + 2) << 16;
 }
 
 static float
-f16_at(const uint8_t *p)
+load_f16(const uint8_t *p)
 {
-    return dop_f16_to_f32((uint16_t)u16_at(p));
+    return dop_f16_to_f32((uint16_t)load_u16(p));
 }
 
-/* d f16, 16 bytes of nibbles: d * (q - 8) */
+/* Layout: d f16, 16 bytes of nibbles.  Value: d * (q - 8). */
 static void
 block_q4_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < 16; i++) {
         out[i] = d * (float)((b[2 + i] & 15) - 8);
         out[i + 16] = d * (float)((b[2 + i] >> 4) - 8);
     }
 }
 
-/* d, m f16, nibbles: d * q + m */
+/* Layout: d, m f16, nibbles.  Value: d * q + m. */
 static void
 block_q4_1(const uint8_t *b, float *out)
 {
-    float d = f16_at(b), m = f16_at(b + 2);
+    float d = load_f16(b), m = load_f16(b + 2);
     for (int i = 0; i < 16; i++) {
         out[i] = d * (float)(b[4 + i] & 15) + m;
         out[i + 16] = d * (float)(b[4 + i] >> 4) + m;
     }
 }
 
-/* The fifth bit of value i is bit i of a 32-bit word before the nibbles. */
+/* Returns a 5-bit value.  The fifth bit of value i is bit i of a 32-bit word before the nibbles. */
 static int
-five_bits(const uint8_t *high, const uint8_t *nibbles, int i)
+read_five_bits(const uint8_t *high, const uint8_t *nibbles, int i)
 {
     int low = i < 16 ? nibbles[i] & 15 : nibbles[i - 16] >> 4;
-    return low | (int)(u32_at(high) >> i & 1) << 4;
+    return low | (int)(load_u32(high) >> i & 1) << 4;
 }
 
-/* d f16, high bits, nibbles: d * (q - 16) */
+/* Layout: d f16, high bits, nibbles.  Value: d * (q - 16). */
 static void
 block_q5_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < SMALL; i++)
-        out[i] = d * (float)(five_bits(b + 2, b + 6, i) - 16);
+        out[i] = d * (float)(read_five_bits(b + 2, b + 6, i) - 16);
 }
 
-/* d, m f16, high bits, nibbles: d * q + m */
+/* Layout: d, m f16, high bits, nibbles.  Value: d * q + m. */
 static void
 block_q5_1(const uint8_t *b, float *out)
 {
-    float d = f16_at(b), m = f16_at(b + 2);
+    float d = load_f16(b), m = load_f16(b + 2);
     for (int i = 0; i < SMALL; i++)
-        out[i] = d * (float)five_bits(b + 4, b + 8, i) + m;
+        out[i] = d * (float)read_five_bits(b + 4, b + 8, i) + m;
 }
 
-/* d f16, 32 int8 */
+/* Layout: d f16, 32 int8.  Value: d * q. */
 static void
 block_q8_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < SMALL; i++)
         out[i] = d * (float)(int8_t)b[2 + i];
 }
 
-/* Two-bit fields of q2_k and q3_k: 64 bytes; value i is in byte 32 * (i / 128) + i % 32, field i % 128 / 32. */
+/* Returns a 2-bit field of q2_k and q3_k (64 bytes): value i is in byte 32 * (i / 128) + i % 32, field i % 128 / 32. */
 static int
-two_bits(const uint8_t *q, int i)
+read_two_bits(const uint8_t *q, int i)
 {
     return q[32 * (i / 128) + i % 32] >> (2 * (i % 128 / 32)) & 3;
 }
 
-/* 16 bytes (scale | min << 4) for sub-blocks of 16, 64 bytes of two bits, d, dmin f16: d * scale * q - dmin * min */
+/* Layout: 16 bytes (scale | min << 4) for sub-blocks of 16, 64 bytes of 2-bit values, d, dmin f16.  Value: d * scale * q - dmin *
+ * min. */
 static void
 block_q2_k(const uint8_t *b, float *out)
 {
-    float d = f16_at(b + 80), dmin = f16_at(b + 82);
+    float d = load_f16(b + 80), dmin = load_f16(b + 82);
     for (int i = 0; i < LARGE; i++) {
         uint8_t s = b[i / 16];
         float scale = d * (float)(s & 15), min = dmin * (float)(s >> 4);
-        out[i] = scale * (float)two_bits(b + 16, i) - min;
+        out[i] = scale * (float)read_two_bits(b + 16, i) - min;
     }
 }
 
-/* 32 bytes of inverted third bits, 64 bytes of two bits, 12 bytes of 16 six-bit scales, d f16.
- * Scale s: low nibble in bytes 0..7 (first 8 low, last 8 high), upper two bits in bytes 8..11. */
+/* Layout: 32 bytes of inverted third bits, 64 bytes of 2-bit values, 12 bytes of 16 six-bit scales, d f16.  Scale s has its low
+ * four bits in bytes 0..7 (low nibbles: first 8 scales, high nibbles: last 8) and its upper two bits in bytes 8..11. */
 static void
 block_q3_k(const uint8_t *b, float *out)
 {
     const uint8_t *scales = b + 96;
-    float d = f16_at(b + 108);
+    float d = load_f16(b + 108);
     for (int i = 0; i < LARGE; i++) {
         int s = i / 16;
         int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4;
         int high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
         int third = b[i % 32] >> (i / 32) & 1;
         float scale = d * (float)((low | high << 4) - 32);
-        out[i] = scale * (float)(two_bits(b + 32, i) - (third ? 0 : 4));
+        out[i] = scale * (float)(read_two_bits(b + 32, i) - (third ? 0 : 4));
     }
 }
 
-/* Eight pairs of six-bit scale and minimum in 12 bytes (q4_k, q5_k): the first four plain in bytes 0..3 and 4..7, the
- * last four with their low nibbles in bytes 8..11 and their upper bits on top of the first four. */
+/* Reads pair j of eight pairs of six-bit scale and minimum in 12 bytes (q4_k, q5_k).  The first four pairs are plain in bytes
+ * 0..3 and 4..7.  The last four have their low nibbles in bytes 8..11 and their upper bits in the top bits of bytes 0..7. */
 static void
-scale_min(const uint8_t *s, int j, int *out_scale, int *out_min)
+read_scale_min(const uint8_t *s, int j, int *out_scale, int *out_min)
 {
     if (j < 4) {
         *out_scale = s[j] & 63;
@@ -134,16 +135,16 @@ scale_min(const uint8_t *s, int j, int *out_scale, int *out_min)
     }
 }
 
-/* d, dmin f16, 12 bytes of scales, (q5_k: 32 bytes of fifth bits,) 128 bytes of nibbles: sub-blocks of 32; each 32
- * bytes hold two of them. */
+/* Layout: d, dmin f16, 12 bytes of scales, (q5_k: 32 bytes of fifth bits,) 128 bytes of nibbles.  Each 32 bytes of nibbles hold
+ * two sub-blocks of 32 values. */
 static void
 block_q4_or_q5_k(const uint8_t *b, bool five, float *out)
 {
     const uint8_t *fifth = b + 16, *nibbles = b + (five ? 48 : 16);
-    float d = f16_at(b), dmin = f16_at(b + 2);
+    float d = load_f16(b), dmin = load_f16(b + 2);
     for (int j = 0; j < 8; j++) {
         int sc, mn;
-        scale_min(b + 4, j, &sc, &mn);
+        read_scale_min(b + 4, j, &sc, &mn);
         float scale = d * (float)sc, min = dmin * (float)mn;
         for (int l = 0; l < 32; l++) {
             int q = nibbles[j / 2 * 32 + l];
@@ -155,12 +156,12 @@ block_q4_or_q5_k(const uint8_t *b, bool five, float *out)
     }
 }
 
-/* 128 bytes of nibbles, 64 bytes of upper two bits, 16 int8 scales, d f16: d * scale * (q - 32).  Each half of 128
- * values has 64 bytes of nibbles (low ones first) and 32 bytes of upper bits. */
+/* Layout: 128 bytes of nibbles, 64 bytes of upper two bits, 16 int8 scales, d f16.  Value: d * scale * (q - 32).  Each half of
+ * 128 values has 64 bytes of nibbles (low ones first) and 32 bytes of upper bits. */
 static void
 block_q6_k(const uint8_t *b, float *out)
 {
-    float d = f16_at(b + 208);
+    float d = load_f16(b + 208);
     for (int i = 0; i < LARGE; i++) {
         int half = i / 128, l = i % 32, quarter = i % 128 / 32;
         int nibble = b[half * 64 + quarter % 2 * 32 + l];
@@ -171,26 +172,27 @@ block_q6_k(const uint8_t *b, float *out)
     }
 }
 
-/* As q4_0, with a table instead of q - 8. */
+/* Levels of iq4_nl, which has the layout of q4_0. */
 static const int8_t iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 static void
 block_iq4_nl(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < 16; i++) {
         out[i] = d * (float)iq4_levels[b[2 + i] & 15];
         out[i + 16] = d * (float)iq4_levels[b[2 + i] >> 4];
     }
 }
 
-/* d f16, the upper two bits of eight six-bit scales, their low nibbles in 4 bytes, 128 bytes of nibbles: d * (scale - 32) * level */
+/* Layout: d f16, the upper two bits of eight six-bit scales, their low nibbles in 4 bytes, 128 bytes of nibbles.  Value: d *
+ * (scale - 32) * level. */
 static void
 block_iq4_xs(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int j = 0; j < 8; j++) {
-        int scale = (b[4 + j / 2] >> (4 * (j % 2)) & 15) | (int)(u16_at(b + 2) >> (2 * j) & 3) << 4;
+        int scale = (b[4 + j / 2] >> (4 * (j % 2)) & 15) | (int)(load_u16(b + 2) >> (2 * j) & 3) << 4;
         float each = d * (float)(scale - 32);
         for (int i = 0; i < 16; i++, out++) {
             out[16 * j] = each * (float)iq4_levels[b[8 + 16 * j + i] & 15];
@@ -201,7 +203,7 @@ block_iq4_xs(const uint8_t *b, float *out)
 
 static const int8_t e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/* OCP microscaling: an exponent byte (2^(e - 127)), 32 values of e2m1; the table holds them doubled. */
+/* OCP microscaling.  Layout: an exponent byte (2^(e - 127)), 32 values of e2m1.  The table holds doubled values. */
 static void
 block_mxfp4(const uint8_t *b, float *out)
 {
@@ -211,11 +213,11 @@ block_mxfp4(const uint8_t *b, float *out)
     }
 }
 
-/* Nibbles of n values, 32 at a time as in q4_0, then d, z f16: d * (q - z) */
+/* Layout: nibbles of n values, 32 at a time as in q4_0, then d, z f16.  Value: d * (q - z). */
 static void
 block_int4(const uint8_t *b, uint32_t n, float *out)
 {
-    float d = f16_at(b + n / 2), z = f16_at(b + n / 2 + 2);
+    float d = load_f16(b + n / 2), z = load_f16(b + n / 2 + 2);
     for (uint32_t i = 0; i < n; i++) {
         uint8_t two = b[i / 32 * 16 + i % 16];
         out[i] = d * ((float)(i % 32 < 16 ? two & 15 : two >> 4) - z);
@@ -230,14 +232,14 @@ dop_e4m3_to_f32(uint8_t b)
     return b & 128 ? -v : v;
 }
 
-/* Half of an e4m3 number without a sign, whose last code is not a number in the format and 0 here. */
+/* Returns half of an unsigned e4m3 number.  Its last code is NaN in the format, but 0 here. */
 static float
-half_e4m3(uint8_t b)
+decode_half_e4m3(uint8_t b)
 {
     return (b & 127) == 127 ? 0 : dop_e4m3_to_f32(b & 127) / 2;
 }
 
-/* d f32, numbers of e4m3 */
+/* Layout: d f32, 128 numbers in e4m3.  Value: d * number. */
 static void
 block_f8_128(const uint8_t *b, float *out)
 {
@@ -247,50 +249,50 @@ block_f8_128(const uint8_t *b, float *out)
         out[i] = d * dop_e4m3_to_f32(b[4 + i]);
 }
 
-/* Four scales in e4m3, then e2m1 in 8 bytes for each 16 values, low nibbles first. */
+/* Layout: four scales in e4m3, then 8 bytes of e2m1 for each 16 values, low nibbles first. */
 static void
 block_nvfp4(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 64; i++) {
         uint8_t two = b[4 + i / 16 * 8 + i % 8];
-        out[i] = half_e4m3(b[i / 16]) * (float)e2m1_doubled[i % 16 < 8 ? two & 15 : two >> 4];
+        out[i] = decode_half_e4m3(b[i / 16]) * (float)e2m1_doubled[i % 16 < 8 ? two & 15 : two >> 4];
     }
 }
 
-/* d f16, a bit for each value: d or -d */
+/* Layout: d f16, one bit per value: d or -d. */
 static void
 block_q1_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < 128; i++)
         out[i] = b[2 + i / 8] >> (i % 8) & 1 ? d : -d;
 }
 
-/* d f16, two bits for each value: d * (q - 1) */
+/* Layout: d f16, two bits per value.  Value: d * (q - 1). */
 static void
 block_q2_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b);
+    float d = load_f16(b);
     for (int i = 0; i < 64; i++)
         out[i] = d * (float)((b[2 + i / 4] >> (2 * (i % 4)) & 3) - 1);
 }
 
-/* Two bits for each value as in q2_k, d f16: d * (q - 1) */
+/* Layout: two bits per value as in q2_k, d f16.  Value: d * (q - 1). */
 static void
 block_tq2_0(const uint8_t *b, float *out)
 {
-    float d = f16_at(b + 64);
+    float d = load_f16(b + 64);
     for (int i = 0; i < LARGE; i++)
-        out[i] = d * (float)(two_bits(b, i) - 1);
+        out[i] = d * (float)(read_two_bits(b, i) - 1);
 }
 
-/* Digits to the base of three: five in each of 32 bytes (value i in byte i % 32), five in each of 16, and four in each of 4,
- * the first digit of a byte first; d f16: d * (q - 1).  The digits after the first n are those of 3^n times the byte. */
+/* Layout: base-3 digits, then d f16.  Five digits are in each of 32 bytes (value i in byte i % 32), five in each of 16, and four
+ * in each of 4, most significant digit first.  Value: d * (q - 1).  Multiplying a byte by 3^n shifts out its first n digits. */
 static void
 block_tq1_0(const uint8_t *b, float *out)
 {
     static const uint8_t power[5] = {1, 3, 9, 27, 81};
-    float d = f16_at(b + 52);
+    float d = load_f16(b + 52);
     for (int i = 0; i < LARGE; i++) {
         int width = i < 160 ? 32 : i < 240 ? 16 : 4, from = i < 160 ? 0 : i < 240 ? 160 : 240;
         int byte = (i < 160 ? 0 : i < 240 ? 32 : 48) + (i - from) % width;
@@ -299,10 +301,11 @@ block_tq1_0(const uint8_t *b, float *out)
     }
 }
 
-/* --- codebooks: n values of an entry of one, each times `scale`, and times -1 where a bit of `signs` is set ---------------------- */
+/* --- codebooks: writes n values of a codebook entry, each times `scale`, negated where a bit of `signs` is set ------------- */
 
 static void
-entry(const uint16_t *book, uint32_t i, int n, int bits, const uint8_t *levels, float scale, uint32_t signs, float *out)
+write_book_entry(const uint16_t *book, uint32_t i, int n, int bits, const uint8_t *levels, float scale, uint32_t signs,
+                 float *out)
 {
     for (int k = 0; k < n; k++) {
         float v = scale * (float)levels[book[i] >> (bits * k) & ((1 << bits) - 1)];
@@ -310,105 +313,108 @@ entry(const uint16_t *book, uint32_t i, int n, int bits, const uint8_t *levels, 
     }
 }
 
-/* Eight signs from seven bits: an even number of them is set. */
+/* Expands seven sign bits to eight, so that an even number of them is set. */
 static uint32_t
-even_signs(uint32_t seven)
+expand_even_signs(uint32_t seven)
 {
     uint32_t parity = seven ^ seven >> 4;
     parity ^= parity >> 2;
     return seven | ((parity ^ parity >> 1) & 1) << 7;
 }
 
-/* d f16, for each 32 values four bytes of entries, four times seven signs and a scale of four bits */
+/* Layout: d f16.  For each 32 values: four bytes of entries, four times seven signs, and a 4-bit scale. */
 static void
 block_iq2_xxs(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 32; i++) {
         const uint8_t *p = b + 2 + i / 4 * 8;
-        uint32_t w = u32_at(p + 4);
-        float scale = f16_at(b) * (0.5f + (float)(w >> 28)) * 0.25f;
-        entry(dop_book_iq2_xxs, p[i % 4], 8, 2, dop_levels_iq2, scale, even_signs(w >> (7 * (i % 4)) & 127),
-              out + 8 * i);
+        uint32_t w = load_u32(p + 4);
+        float scale = load_f16(b) * (0.5f + (float)(w >> 28)) * 0.25f;
+        write_book_entry(dop_book_iq2_xxs, p[i % 4], 8, 2, dop_levels_iq2, scale,
+                         expand_even_signs(w >> (7 * (i % 4)) & 127), out + 8 * i);
     }
 }
 
-/* d f16, 16 bits for each eight values: nine of an entry, seven signs; 16 scales of four bits */
+/* Layout: d f16.  For each eight values 16 bits: 9 of an entry, 7 signs.  Then 16 scales of four bits. */
 static void
 block_iq2_xs(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 32; i++) {
-        uint32_t w = u16_at(b + 2 + 2 * i);
-        float scale = f16_at(b) * (0.5f + (float)(b[66 + i / 4] >> (i % 4 / 2 * 4) & 15)) * 0.25f;
-        entry(dop_book_iq2_xs, w & 511, 8, 2, dop_levels_iq2, scale, even_signs(w >> 9), out + 8 * i);
+        uint32_t w = load_u16(b + 2 + 2 * i);
+        float scale = load_f16(b) * (0.5f + (float)(b[66 + i / 4] >> (i % 4 / 2 * 4) & 15)) * 0.25f;
+        write_book_entry(dop_book_iq2_xs, w & 511, 8, 2, dop_levels_iq2, scale, expand_even_signs(w >> 9), out + 8 * i);
     }
 }
 
-/* d f16, for each eight values a byte of an entry, then bytes of signs, two more bits of entries, 16 scales of four bits */
+/* Layout: d f16, a byte of an entry for each eight values, then a byte of signs for each.  Then two upper bits of each entry, and
+ * 16 scales of four bits. */
 static void
 block_iq2_s(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 32; i++) {
         uint32_t at = b[2 + i] | (uint32_t)(b[66 + i / 4] >> (i % 4 * 2) & 3) << 8;
-        float scale = f16_at(b) * (0.5f + (float)(b[74 + i / 4] >> (i % 4 / 2 * 4) & 15)) * 0.25f;
-        entry(dop_book_iq2_s, at, 8, 2, dop_levels_iq2, scale, b[34 + i], out + 8 * i);
+        float scale = load_f16(b) * (0.5f + (float)(b[74 + i / 4] >> (i % 4 / 2 * 4) & 15)) * 0.25f;
+        write_book_entry(dop_book_iq2_s, at, 8, 2, dop_levels_iq2, scale, b[34 + i], out + 8 * i);
     }
 }
 
-/* d f16, a byte of an entry for each four values; for each 32 values four times seven signs and a scale of four bits */
+/* Layout: d f16, a byte of an entry for each four values.  For each 32 values: four times seven signs, and a 4-bit scale. */
 static void
 block_iq3_xxs(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 64; i++) {
-        uint32_t w = u32_at(b + 66 + i / 8 * 4), signs = even_signs(w >> (7 * (i % 8 / 2)) & 127);
-        float scale = f16_at(b) * (0.5f + (float)(w >> 28)) * 0.5f;
-        entry(dop_book_iq3_xxs, b[2 + i], 4, 3, dop_levels_iq3_xxs, scale, signs >> (i % 2 * 4), out + 4 * i);
+        uint32_t w = load_u32(b + 66 + i / 8 * 4), signs = expand_even_signs(w >> (7 * (i % 8 / 2)) & 127);
+        float scale = load_f16(b) * (0.5f + (float)(w >> 28)) * 0.5f;
+        write_book_entry(dop_book_iq3_xxs, b[2 + i], 4, 3, dop_levels_iq3_xxs, scale, signs >> (i % 2 * 4),
+                         out + 4 * i);
     }
 }
 
-/* d f16, for each four values a byte of an entry, a ninth bit of each, bits of signs, scales of four bits for each 32 values */
+/* Layout: d f16, a byte of an entry for each four values, the ninth bit of each entry.  Then a sign bit for each value, and a
+ * 4-bit scale for each 32 values. */
 static void
 block_iq3_s(const uint8_t *b, float *out)
 {
     static const uint8_t levels[8] = {1, 3, 5, 7, 9, 11, 13, 15};
     for (int i = 0; i < 64; i++) {
         uint32_t at = b[2 + i] | (uint32_t)(b[66 + i / 8] >> (i % 8) & 1) << 8;
-        float scale = f16_at(b) * (float)(1 + 2 * (b[106 + i / 16] >> (i / 8 % 2 * 4) & 15));
-        entry(dop_book_iq3_s, at, 4, 3, levels, scale, (uint32_t)b[74 + i / 2] >> (i % 2 * 4), out + 4 * i);
+        float scale = load_f16(b) * (float)(1 + 2 * (b[106 + i / 16] >> (i / 8 % 2 * 4) & 15));
+        write_book_entry(dop_book_iq3_s, at, 4, 3, levels, scale, (uint32_t)b[74 + i / 2] >> (i % 2 * 4), out + 4 * i);
     }
 }
 
-/* Eight values of -1, 0 and 1, all moved by an eighth. */
+/* Writes the eight values of an iq1 entry, -1, 0 or 1, shifted by 1/8 and scaled. */
 static void
-moved_entry(uint32_t i, float scale, bool down, float *out)
+write_iq1_entry(uint32_t i, float scale, bool down, float *out)
 {
     for (int k = 0; k < 8; k++)
         out[k] = scale * ((float)((dop_book_iq1[i] >> (2 * k) & 3) - 1) + (down ? -0.125f : 0.125f));
 }
 
-/* d f16, for each eight values a byte of an entry; for each 32 values four times three more bits of entries, a scale of three
- * bits, and the direction */
+/* Layout: d f16, a byte of an entry for each eight values.  For each 32 values: four times three upper bits of entries, a 3-bit
+ * scale, and the direction of the shift. */
 static void
 block_iq1_s(const uint8_t *b, float *out)
 {
     for (int i = 0; i < 32; i++) {
-        uint32_t h = u16_at(b + 34 + i / 4 * 2);
-        float scale = f16_at(b) * (float)(2 * (h >> 12 & 7) + 1);
-        moved_entry(b[2 + i] | (h >> (3 * (i % 4)) & 7) << 8, scale, h >> 15, out + 8 * i);
+        uint32_t h = load_u16(b + 34 + i / 4 * 2);
+        float scale = load_f16(b) * (float)(2 * (h >> 12 & 7) + 1);
+        write_iq1_entry(b[2 + i] | (h >> (3 * (i % 4)) & 7) << 8, scale, h >> 15, out + 8 * i);
     }
 }
 
-/* For each eight values a byte of an entry, and a nibble with three more bits and the direction; four times 16 bits with four
- * scales of three bits, and above them four bits of d f16 */
+/* Layout: a byte of an entry for each eight values, a nibble with three upper bits of the entry and the direction of the shift.
+ * Then four 16-bit words, each with four 3-bit scales and, above them, four bits of d f16. */
 static void
 block_iq1_m(const uint8_t *b, float *out)
 {
     uint32_t half = 0;
     for (int i = 0; i < 4; i++)
-        half |= u16_at(b + 48 + 2 * i) >> 12 << (4 * i);
+        half |= load_u16(b + 48 + 2 * i) >> 12 << (4 * i);
     for (int i = 0; i < 32; i++) {
-        uint32_t h = b[32 + i / 2] >> (i % 2 * 4) & 15, s = u16_at(b + 48 + i / 8 * 2) >> (i % 8 / 2 * 3) & 7;
+        uint32_t h = b[32 + i / 2] >> (i % 2 * 4) & 15, s = load_u16(b + 48 + i / 8 * 2) >> (i % 8 / 2 * 3) & 7;
         float scale = dop_f16_to_f32((uint16_t)half) * (float)(2 * s + 1);
-        moved_entry(b[i] | (h & 7) << 8, scale, h >> 3, out + 8 * i);
+        write_iq1_entry(b[i] | (h & 7) << 8, scale, h >> 3, out + 8 * i);
     }
 }
 
@@ -445,42 +451,42 @@ block_q5_k(const uint8_t *b, float *out)
 static void
 block_f32(const uint8_t *b, float *out)
 {
-    uint32_t u = u32_at(b);
+    uint32_t u = load_u32(b);
     memcpy(out, &u, sizeof u);
 }
 
 static void
 block_f16(const uint8_t *b, float *out)
 {
-    *out = f16_at(b);
+    *out = load_f16(b);
 }
 
 static void
 block_bf16(const uint8_t *b, float *out)
 {
-    *out = dop_bf16_to_f32((uint16_t)u16_at(b));
+    *out = dop_bf16_to_f32((uint16_t)load_u16(b));
 }
 
 static void
 block_u32(const uint8_t *b, float *out)
 {
-    *out = (float)u32_at(b);
+    *out = (float)load_u32(b);
 }
 
 static void
 block_i32(const uint8_t *b, float *out)
 {
-    *out = (float)(int32_t)u32_at(b);
+    *out = (float)(int32_t)load_u32(b);
 }
 
 static void
-block_none(const uint8_t *b, float *out) /* nothing is stored */
+block_none(const uint8_t *b, float *out) /* the type stores no values */
 {
     (void)b;
     *out = 0;
 }
 
-/* Decodes one block of each type. */
+/* Decoders of one block, by type. */
 static void (*const decoders[DOP_TYPE_COUNT])(const uint8_t *, float *) = {
 #define TYPE(name, ...) block_##name,
 #include "base/storage/types.def"
@@ -489,16 +495,16 @@ static void (*const decoders[DOP_TYPE_COUNT])(const uint8_t *, float *) = {
 
 enum { AT_ONCE = 16 };
 
-/* As dop_f16_to_f32, in a form that compilers make vectors of. */
+/* Converts halves to f32 as dop_f16_to_f32 does, in a form that compilers can vectorize. */
 static void
-f16_values(const uint16_t *h, float *out)
+convert_f16_values(const uint16_t *h, float *out)
 {
     uint32_t u[AT_ONCE];
     for (int i = 0; i < AT_ONCE; i++)
         u[i] = (uint32_t)(h[i] & 0x7fff) << 13;
     memcpy(out, u, sizeof u);
     for (int i = 0; i < AT_ONCE; i++)
-        out[i] *= 0x1p112f; /* subnormal or not, exact */
+        out[i] *= 0x1p112f; /* exact, also for subnormals */
     memcpy(u, out, sizeof u);
     for (int i = 0; i < AT_ONCE; i++)
         u[i] |= (uint32_t)(h[i] & 0x8000) << 16 | ((h[i] & 0x7c00) == 0x7c00 ? 0x7f800000u : 0);
@@ -506,7 +512,7 @@ f16_values(const uint16_t *h, float *out)
 }
 
 static void
-bf16_values(const uint16_t *h, float *out)
+convert_bf16_values(const uint16_t *h, float *out)
 {
     uint32_t u[AT_ONCE];
     for (int i = 0; i < AT_ONCE; i++)
@@ -514,7 +520,7 @@ bf16_values(const uint16_t *h, float *out)
     memcpy(out, u, sizeof u);
 }
 
-/* Rows of halves: most weights of most models. */
+/* Decodes rows of halves, the most common type of weights. */
 static void
 decode_halves(void values(const uint16_t *, float *), const uint8_t *p, uint64_t n, float *out)
 {
@@ -534,7 +540,7 @@ void
 dop_decode_row(dop_type t, const void *src, uint64_t n, float *out)
 {
     if (t == DOP_TYPE_f16 || t == DOP_TYPE_bf16) {
-        decode_halves(t == DOP_TYPE_f16 ? f16_values : bf16_values, src, n, out);
+        decode_halves(t == DOP_TYPE_f16 ? convert_f16_values : convert_bf16_values, src, n, out);
         return;
     }
     const dop_type_info *ti = dop_type_of(t);

@@ -1,4 +1,4 @@
-/* The interpreter's moments of groups of columns, and the factors of group norms. */
+/* The interpreter's ops of group norm. */
 #include "ir/interp/interp_moments.h"
 #include "ir/interp/interp_ops.h"
 
@@ -27,7 +27,7 @@ dop_interp_moments(const dop_interp_node *n)
     }
 }
 
-/* Joins the moments of all parts of a group (Chan et al., https://doi.org/10.1007/978-3-642-51461-6_3). */
+/* Merges the moments of all parts of a group (Chan et al., https://doi.org/10.1007/978-3-642-51461-6_3). */
 void
 dop_interp_moments_norm(const dop_interp_node *n)
 {

@@ -1,5 +1,5 @@
-/* Every op in plain C: f32 in, f64 inside, f32 out.  Written to be checked by reading, not to be fast; only matmul takes
- * care of speed, because models spend their time in it. */
+/* Every op in plain C: f32 values with f64 accumulation.  Written to be verified by reading, not for speed.  Only matmul is
+ * written for speed, because models spend most time in it. */
 #include "ir/interp/interp_ops.h"
 #include "ir/graph/dims.h"
 #include "ir/interp/interp_access.h"
@@ -20,10 +20,10 @@ attr_f(const dop_interp_node *n, dop_attr_id a)
     return dop_node_f(n->g, n->id, a);
 }
 
-/* ---- element by element ---- */
+/* ---- element-wise ---- */
 
 static double
-binary(dop_op op, double a, double b)
+apply_binary(dop_op op, double a, double b)
 {
     switch (op) {
     case DOP_OP_add:
@@ -37,9 +37,9 @@ binary(dop_op op, double a, double b)
     }
 }
 
-/* attr: `by` or `cap`.  A value that is no number stays none: that is how --check marks what it did not compute. */
+/* attr: attribute `by` or `cap`.  NaN must remain NaN: --check marks values that were not computed with it. */
 static double
-unary(dop_op op, double x, double attr)
+apply_unary(dop_op op, double x, double attr)
 {
     switch (op) {
     case DOP_OP_scale:
@@ -75,9 +75,9 @@ unary(dop_op op, double x, double attr)
     }
 }
 
-/* Strides in source `v` for each axis of the result: 0 where the source broadcasts. */
+/* Computes the stride in source `v` for each axis of the result: 0 where the source broadcasts. */
 static void
-broadcast_steps(const dop_tensor *v, const dop_shape *out, uint64_t step[DOP_MAX_RANK])
+set_broadcast_steps(const dop_tensor *v, const dop_shape *out, uint64_t step[DOP_MAX_RANK])
 {
     uint64_t stride = 1;
     uint32_t skip = out->rank - v->shape.rank;
@@ -94,11 +94,11 @@ compute_binary(const dop_interp_node *n, dop_op op)
     const dop_shape *s = &n->out.shape;
     uint64_t sa[DOP_MAX_RANK], sb[DOP_MAX_RANK], a = 0, b = 0;
     uint32_t at[DOP_MAX_RANK] = {0};
-    broadcast_steps(n->src[0], s, sa);
-    broadcast_steps(n->src[1], s, sb);
+    set_broadcast_steps(n->src[0], s, sa);
+    set_broadcast_steps(n->src[1], s, sb);
     for (uint64_t i = 0; i < n->out.count; i++) {
-        n->out.f[i] = (float)binary(op, (double)n->src[0]->f[a], (double)n->src[1]->f[b]);
-        for (uint32_t k = s->rank; k-- > 0;) { /* next index, as on an odometer */
+        n->out.f[i] = (float)apply_binary(op, (double)n->src[0]->f[a], (double)n->src[1]->f[b]);
+        for (uint32_t k = s->rank; k-- > 0;) { /* next index, like an odometer */
             a += sa[k];
             b += sb[k];
             if (++at[k] < s->dim[k].mul)
@@ -115,14 +115,14 @@ compute_unary(const dop_interp_node *n, dop_op op)
 {
     double attr = op == DOP_OP_softcap ? attr_f(n, DOP_A_cap) : attr_f(n, DOP_A_by);
     for (uint64_t i = 0; i < n->out.count; i++)
-        n->out.f[i] = (float)unary(op, (double)n->src[0]->f[i], attr);
+        n->out.f[i] = (float)apply_unary(op, (double)n->src[0]->f[i], attr);
 }
 
 static void
 compute_xielu(const dop_interp_node *n)
 {
-    const double beta = (double)n->src[3]->f[0], p = unary(DOP_OP_softplus, (double)n->src[1]->f[0], 0);
-    const double m = unary(DOP_OP_softplus, (double)n->src[2]->f[0], 0) + beta;
+    const double beta = (double)n->src[3]->f[0], p = apply_unary(DOP_OP_softplus, (double)n->src[1]->f[0], 0);
+    const double m = apply_unary(DOP_OP_softplus, (double)n->src[2]->f[0], 0) + beta;
     for (uint64_t i = 0; i < n->out.count; i++) {
         const double x = (double)n->src[0]->f[i];
         n->out.f[i] = (float)((x > 0 ? p * x * x : m * (expm1(x) - x)) + beta * x);
@@ -186,7 +186,7 @@ compute_rope(const dop_interp_node *n)
                 c = cl * ch - s * sh;
                 s = s * ch + cl * sh;
             }
-            for (uint32_t k = 0; turns && k < 2; k++) { /* by column, then by row */
+            for (uint32_t k = 0; turns && k < 2; k++) { /* rotation by column, then by row */
                 const float *more = places->f + (k == 0 ? at % edge : edge + at / edge) * dims;
                 const double cm = (double)more[i], sm = (double)more[half + i], was = c;
                 c = was * cm - s * sm;
@@ -202,7 +202,7 @@ compute_rope(const dop_interp_node *n)
 /* ---- along the last axis ---- */
 
 static double
-mean_of(const float *x, uint64_t n)
+compute_mean(const float *x, uint64_t n)
 {
     double sum = 0;
     for (uint64_t i = 0; i < n; i++)
@@ -211,7 +211,7 @@ mean_of(const float *x, uint64_t n)
 }
 
 static double
-inv_rms(const float *x, uint64_t n, double eps)
+compute_inv_rms(const float *x, uint64_t n, double eps)
 {
     double sum = 0;
     for (uint64_t i = 0; i < n; i++)
@@ -220,16 +220,16 @@ inv_rms(const float *x, uint64_t n, double eps)
 }
 
 static double
-inv_std(const float *x, uint64_t n, double eps)
+compute_inv_std(const float *x, uint64_t n, double eps)
 {
-    double mean = mean_of(x, n), sum = 0;
+    double mean = compute_mean(x, n), sum = 0;
     for (uint64_t i = 0; i < n; i++)
         sum += ((double)x[i] - mean) * ((double)x[i] - mean);
     return 1.0 / sqrt(sum / (double)n + eps);
 }
 
 static void
-softmax_row(const float *x, uint64_t n, float *out)
+compute_softmax_row(const float *x, uint64_t n, float *out)
 {
     double max = (double)x[0], sum = 0;
     for (uint64_t i = 1; i < n; i++)
@@ -240,9 +240,9 @@ softmax_row(const float *x, uint64_t n, float *out)
         out[i] = (float)(exp((double)x[i] - max) / sum);
 }
 
-/* The id at an index of a list (the second source of arg-max); no id where the list has no whole number there. */
+/* Returns the id at an index of a list (the second source of arg-max); UINT32_MAX if the entry is not a valid id. */
 static uint32_t
-listed_id(const dop_tensor *list, uint64_t at)
+read_listed_id(const dop_tensor *list, uint64_t at)
 {
     const float id = at < last_axis(list) ? list->f[at] : -1;
     return id >= 0 && id < 4294967296.0f ? (uint32_t)id : UINT32_MAX;
@@ -257,19 +257,19 @@ compute_rows(const dop_interp_node *n, dop_op op)
         const float *x = n->src[0]->f + r * w;
         float *out = n->out.f;
         if (op == DOP_OP_row_rms) {
-            out[r] = (float)inv_rms(x, w, eps);
+            out[r] = (float)compute_inv_rms(x, w, eps);
         } else if (op == DOP_OP_row_mean) {
-            out[r] = (float)mean_of(x, w);
+            out[r] = (float)compute_mean(x, w);
         } else if (op == DOP_OP_row_istd) {
-            out[r] = (float)inv_std(x, w, eps);
+            out[r] = (float)compute_inv_std(x, w, eps);
         } else if (op == DOP_OP_softmax) {
-            softmax_row(x, w, out + r * w);
+            compute_softmax_row(x, w, out + r * w);
         } else if (op == DOP_OP_rmsnorm) {
-            double k = inv_rms(x, w, eps);
+            double k = compute_inv_rms(x, w, eps);
             for (uint64_t i = 0; i < w; i++)
                 out[r * w + i] = (float)((double)x[i] * k * ((double)n->src[1]->f[i] + add));
         } else if (op == DOP_OP_layernorm) {
-            double mean = mean_of(x, w), k = inv_std(x, w, eps);
+            double mean = compute_mean(x, w), k = compute_inv_std(x, w, eps);
             const float *b = n->src[2] ? n->src[2]->f : NULL;
             for (uint64_t i = 0; i < w; i++)
                 out[r * w + i] = (float)(((double)x[i] - mean) * k * (double)n->src[1]->f[i] + (b ? (double)b[i] : 0));
@@ -277,12 +277,12 @@ compute_rows(const dop_interp_node *n, dop_op op)
             uint64_t best = 0;
             for (uint64_t i = 1; i < w; i++)
                 best = x[i] > x[best] ? i : best;
-            n->out.u[r] = n->src[1] ? listed_id(n->src[1], best) : (uint32_t)best;
+            n->out.u[r] = n->src[1] ? read_listed_id(n->src[1], best) : (uint32_t)best;
         }
     }
 }
 
-/* argmax_part: columns in equal spans; the index is exact up to 2^24. */
+/* argmax_part: divides columns into equal spans.  The index is exact up to 2^24. */
 static void
 compute_argmax_part(const dop_interp_node *n)
 {
@@ -297,7 +297,7 @@ compute_argmax_part(const dop_interp_node *n)
     }
 }
 
-/* argmax_merge: the largest value; the lowest index among equals, in whatever order the parts are. */
+/* argmax_merge: returns the index of the largest value.  Ties go to the lowest index, in any order of parts. */
 static void
 compute_argmax_merge(const dop_interp_node *n)
 {
@@ -309,11 +309,11 @@ compute_argmax_merge(const dop_interp_node *n)
             if (p[0] > best[0] || (p[0] == best[0] && p[1] < best[1]))
                 best = p;
         }
-        n->out.u[r] = n->src[1] ? listed_id(n->src[1], (uint64_t)best[1]) : (uint32_t)best[1];
+        n->out.u[r] = n->src[1] ? read_listed_id(n->src[1], (uint64_t)best[1]) : (uint32_t)best[1];
     }
 }
 
-/* ---- rows of something large ---- */
+/* ---- selected rows ---- */
 
 static dop_status
 compute_gather(const dop_interp_node *n)
@@ -337,16 +337,16 @@ static void
 compute_matmul(const dop_interp_node *n)
 {
     uint64_t rows = n->src[0]->shape.dim[0].mul, depth = last_axis(n->src[0]);
-    const uint64_t cols = last_axis(&n->out); /* rows of the weight that are read, the first ones */
-    for (uint64_t j = 0; j < cols; j++) {     /* a row of the weight stays in the cache for all tokens */
+    const uint64_t cols = last_axis(&n->out); /* only the first rows of the weight are read */
+    for (uint64_t j = 0; j < cols; j++) {     /* a row of the weight stays in the CPU cache for all tokens */
         for (uint64_t t = 0; t < rows; t++)
             n->out.f[t * cols + j] = (float)dot(n->src[0]->f + t * depth, n->src[1]->f + j * depth, depth);
     }
 }
 
-/* The score of a group of columns: the sum of its largest scores.  taken: scratch for one mark per column. */
+/* Returns the score of a group of columns: the sum of its `best` largest scores.  taken: scratch, one mark per column. */
 static double
-group_score(const float *x, uint64_t n, uint64_t best, uint8_t *taken)
+score_group(const float *x, uint64_t n, uint64_t best, uint8_t *taken)
 {
     double sum = 0;
     memset(taken, 0, n);
@@ -360,15 +360,15 @@ group_score(const float *x, uint64_t n, uint64_t best, uint8_t *taken)
     return sum;
 }
 
-/* One row: marks[] is scratch for a mark per column, worth[] for a value per group. */
+/* Computes one row. marks[]: scratch, one mark per column; worth[]: scratch, one score per group. */
 static void
-top_k_row(const dop_interp_node *n, const float *x, uint64_t cols, uint8_t *marks, double *worth, uint32_t *out)
+compute_top_k_row(const dop_interp_node *n, const float *x, uint64_t cols, uint8_t *marks, double *worth, uint32_t *out)
 {
     uint64_t k = (uint64_t)dop_node_i(n->g, n->id, DOP_A_k), groups = (uint64_t)dop_node_i(n->g, n->id, DOP_A_groups);
     uint64_t best = (uint64_t)dop_node_i(n->g, n->id, DOP_A_group_best), each = cols / groups;
     uint64_t keep = (uint64_t)dop_node_i(n->g, n->id, DOP_A_group_keep);
     for (uint64_t i = 0; i < groups; i++)
-        worth[i] = group_score(x + i * each, each, best, marks);
+        worth[i] = score_group(x + i * each, each, best, marks);
     memset(marks, 1, cols);
     for (uint64_t j = 0; j < keep; j++) {
         uint64_t at = groups;
@@ -395,7 +395,7 @@ compute_top_k(const dop_interp_node *n)
     if (!(marks && worth))
         DOP_TRY(DOP_NO_MEMORY(n->diag));
     for (uint64_t t = 0; t < n->out.count / k; t++)
-        top_k_row(n, n->src[0]->f + t * cols, cols, marks, worth, n->out.u + t * k);
+        compute_top_k_row(n, n->src[0]->f + t * cols, cols, marks, worth, n->out.u + t * k);
 error:
     free(marks);
     free(worth);
@@ -459,7 +459,7 @@ compute_group_rows(const dop_interp_node *n)
     return DOP_OK;
 }
 
-/* Blocks only change the order of the work, which does not matter here. */
+/* Ignores blocks, which only change the order of computation. */
 static dop_status
 compute_matmul_at(const dop_interp_node *n)
 {
@@ -496,7 +496,7 @@ compute_state_write(const dop_interp_node *n)
     bool appends = dop_shape_appends(&n->g->nodes[n->id].shape);
     uint32_t n_srcs = n->g->nodes[n->id].n_srcs;
     const dop_tensor *pos = appends ? n->src[2] : NULL, *seq = n_srcs > 2 ? n->src[n_srcs - 1] : NULL;
-    uint64_t held = state->shape.dim[1].mul; /* of append state: rows of a sequence */
+    uint64_t held = state->shape.dim[1].mul; /* append state: cache rows of a sequence */
     dop_status st = appends ? dop_interp_check_ids(n, 2, n->g->max_s) : DOP_OK;
     if (st == DOP_OK && seq)
         st = dop_interp_check_ids(n, n_srcs - 1, state->shape.dim[0].mul);
@@ -508,7 +508,7 @@ compute_state_write(const dop_interp_node *n)
         return DOP_OK;
     }
     uint64_t rows = x->shape.dim[0].mul, w = x->count / rows;
-    if (!appends) /* the successor is another value: what no row writes is as it was */
+    if (!appends) /* replace state gets a new value; sequences without rows keep theirs */
         memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t t = 0; t < rows; t++) {
         uint64_t row = seq ? seq->u[seq->count > 1 ? t : 0] : t;
@@ -525,24 +525,24 @@ compute_state_write(const dop_interp_node *n)
 /* ---- attention ---- */
 
 typedef struct head_sum {
-    double max; /* of the scores; -1e30 when there are none */
-    double sum; /* of exp(score - max) */
+    double max; /* maximum of the scores; -1e30 if there are none */
+    double sum; /* sum of exp(score - max) */
 } head_sum;
 
-/* How far p is behind `at`, within -most .. most. */
+/* Returns p - at, limited to -most .. most. */
 static int64_t
-distance(uint64_t p, uint64_t at, int64_t most)
+clamp_distance(uint64_t p, uint64_t at, int64_t most)
 {
     const int64_t d = (int64_t)p - (int64_t)at;
     return d < -most ? -most : d > most ? most : d;
 }
 
-/* Accumulates sum exp(s - max) * v into acc over positions lo..hi-1 of a sequence and one kv head, or over places lo..hi-1 of a list
- * of positions.  Position p is in row first + p % rows of the keys.  scores: scratch for all. */
+/* Accumulates exp(s - max) * v into acc, over positions lo..hi-1 of a sequence and one KV head, or over entries lo..hi-1 of a
+ * list of positions.  Position p is in row first + p % rows of the keys.  scores: scratch. */
 static head_sum
-attend(const dop_interp_node *n, const float *q, uint64_t first, uint64_t rows, uint64_t kv_head, uint64_t lo,
-       uint64_t hi, const float *sink, double slope, const float *by, int64_t most, uint64_t at, const uint32_t *list,
-       double *scores, double *acc)
+accumulate_head(const dop_interp_node *n, const float *q, uint64_t first, uint64_t rows, uint64_t kv_head, uint64_t lo,
+                uint64_t hi, const float *sink, double slope, const float *by, int64_t most, uint64_t at,
+                const uint32_t *list, double *scores, double *acc)
 {
     uint64_t dim = last_axis(n->src[1]), vdim = last_axis(n->src[2]);
     uint64_t heads = n->src[1]->shape.dim[n->src[1]->shape.rank - 2].mul;
@@ -553,10 +553,11 @@ attend(const dop_interp_node *n, const float *q, uint64_t first, uint64_t rows, 
         const uint64_t p = list ? list[i] : i;
         double s = scale * dot(q, n->src[1]->f + ((first + p % rows) * heads + kv_head) * dim, dim);
         scores[i - lo] = (cap > 0 ? cap * tanh(s / cap) : s) - slope * fabs((double)at - (double)p) +
-                         (by ? (double)by[distance(p, at, most) + most] : 0);
+                         (by ? (double)by[clamp_distance(p, at, most) + most] : 0);
         r.max = scores[i - lo] > r.max ? scores[i - lo] : r.max;
     }
-    r.max = (double)(float)r.max; /* attn_split stores it as f32; the sums refer to what is stored */
+    r.max =
+        (double)(float)r.max; /* attn_split stores the maximum as f32, and the sums must refer to the stored value */
     r.sum = sink ? exp((double)*sink - r.max) : 0;
     for (uint64_t j = lo; j < hi; j++) {
         const uint64_t p = list ? list[j] : j;
@@ -570,20 +571,20 @@ attend(const dop_interp_node *n, const float *q, uint64_t first, uint64_t rows, 
 }
 
 static uint64_t
-min_u64(uint64_t a, uint64_t b)
+interp_min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Where row t of the step finds the keys of its sequence: the key of position p is row *out_first + p % *out_rows.  Where keys are
- * values of this step, the step must have the keys up to position last. */
+/* Finds the keys of the sequence of row t: the key of position p is in row *out_first + p % *out_rows.  Fails if keys are values
+ * of this step and the step lacks keys up to position `last`. */
 static dop_status
-find_keys(const dop_interp_node *n, uint64_t t, uint64_t last, uint64_t *out_first, uint64_t *out_rows)
+find_attention_keys(const dop_interp_node *n, uint64_t t, uint64_t last, uint64_t *out_first, uint64_t *out_rows)
 {
     const dop_tensor *k = n->src[1], *pos = n->src[3], *seq = n->src[4];
     const uint64_t step = seq->count > 1, sequence = seq->u[step * t], held = k->shape.dim[0].mul;
     if (dop_attention_cached(n->g, n->id)) {
-        *out_rows = k->shape.dim[1].mul; /* of a ring as many as it has */
+        *out_rows = k->shape.dim[1].mul; /* a ring has fewer rows than positions */
         *out_first = sequence * *out_rows;
         return DOP_OK;
     }
@@ -606,9 +607,9 @@ check_attention_ids(const dop_interp_node *n, const dop_tensor *lasts)
     return st == DOP_OK && lasts ? dop_interp_check_ids(n, n_srcs - 1, n->g->max_s) : st;
 }
 
-/* Are the first n places of the list ascending positions up to `last`? */
+/* True if the first n entries of the list are ascending positions up to `last`. */
 static bool
-ascends(const uint32_t *list, uint64_t n, uint32_t last)
+is_ascending(const uint32_t *list, uint64_t n, uint32_t last)
 {
     bool ok = n == 0 || list[n - 1] <= last;
     for (uint64_t i = 1; i < n; i++)
@@ -646,20 +647,21 @@ compute_attention(const dop_interp_node *n, bool split)
         uint64_t end = (uint64_t)dop_reach_last(&reach, pos->u[t], lasts ? lasts->u[t] : 0) + 1,
                  begin = dop_reach_first(&reach, pos->u[t]);
         const uint32_t *list = chosen ? chosen->u + t * last_axis(chosen) : NULL;
-        end = list ? min_u64(end, last_axis(chosen)) : end;
-        if (list && !ascends(list, end, pos->u[t]))
+        end = list ? interp_min_u64(end, last_axis(chosen)) : end;
+        if (list && !is_ascending(list, end, pos->u[t]))
             return free(scores), DOP_FAIL(n->diag, DOP_E_INPUT, "%%%s: row %llu lists positions that it cannot see",
                                           n->g->nodes[n->id].name, (unsigned long long)t);
         uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
-        uint64_t lo = min_u64(begin + i * span, end), hi = i + 1 == splits ? end : min_u64(lo + span, end);
+        uint64_t lo = interp_min_u64(begin + i * span, end),
+                 hi = i + 1 == splits ? end : interp_min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         const float *query = q->f + (t * heads + h) * last_axis(q);
         const float *table = by ? by->f + h * (2 * (uint64_t)relative + 1) : NULL;
         const double slope = alibi ? dop_alibi_slope(alibi, (uint32_t)heads, (uint32_t)h) / root : 0;
-        if (end <= begin || (st = find_keys(n, t, end - 1, &first, &held)) != DOP_OK)
+        if (end <= begin || (st = find_attention_keys(n, t, end - 1, &first, &held)) != DOP_OK)
             continue;
-        head_sum m = attend(n, query, first, held, h / group, lo, hi, sink, slope, table, relative, pos->u[t], list,
-                            scores, acc);
+        head_sum m = accumulate_head(n, query, first, held, h / group, lo, hi, sink, slope, table, relative, pos->u[t],
+                                     list, scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
             out[d] = (float)(split ? acc[d] : acc[d] / m.sum);

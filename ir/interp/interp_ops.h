@@ -1,4 +1,4 @@
-/* How the interpreter computes one node from the values of its sources.  Internal to ir/. */
+/* Computes one node from the values of its sources.  Internal to ir/. */
 #ifndef DOPPLER_IR_INTERP_INTERP_OPS_H
 #define DOPPLER_IR_INTERP_INTERP_OPS_H
 
@@ -7,13 +7,14 @@
 typedef struct dop_interp_node {
     const dop_graph *g;
     dop_node_id id;
-    const dop_tensor *src[DOP_MAX_SRCS]; /* shapes concrete */
-    dop_tensor out;                      /* shape and memory are there; state_write and reshape share source 0's */
-    bool round;                          /* state_write rounds to the cache's type */
+    const dop_tensor *src[DOP_MAX_SRCS]; /* values of the sources, with constant shapes */
+    /* result; shape and memory are set by the caller; state_write of append state and reshape share source 0's memory */
+    dop_tensor out;
+    bool round; /* state_write rounds to the cache's type */
     dop_diag *diag;
 } dop_interp_node;
 
-/* Any op but the leaves.  Errors: ids out of range, host memory. */
+/* Computes any op except leaves.  Errors: ids out of range, out of host memory. */
 dop_status dop_interp_compute(const dop_interp_node *n);
 
 static inline uint32_t
@@ -25,7 +26,7 @@ last_axis(const dop_tensor *v)
 static inline double
 dot(const float *a, const float *b, uint64_t n)
 {
-    double s[8] = {0}; /* independent sums, so that the processor can overlap them */
+    double s[8] = {0}; /* independent sums, which the processor can overlap */
     uint64_t i = 0;
     for (; i + 8 <= n; i += 8) {
         for (int k = 0; k < 8; k++)

@@ -1,4 +1,4 @@
-/* Recurrences in plain C: f32 in, f64 inside, f32 out.  The rows of a sequence are consecutive. */
+/* The interpreter's recurrences: f32 values with f64 accumulation.  The rows of a sequence are consecutive. */
 #include "ir/interp/interp_scan.h"
 #include "ir/interp/interp_ops.h"
 #include "ir/interp/interp_util.h"
@@ -6,19 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The sequence of row t; a single number holds for all rows. */
+/* Returns the sequence of row t; a single number applies to all rows. */
 static uint64_t
-sequence_of(const dop_tensor *sequences, uint64_t t)
+find_sequence(const dop_tensor *sequences, uint64_t t)
 {
     return sequences->u[sequences->count > 1 ? t : 0];
 }
 
-/* Rows of row t's sequence that come right before it in the step. */
+/* Returns the number of rows of the same sequence directly before row t in the step. */
 static uint64_t
-rows_before(const dop_tensor *sequences, uint64_t t)
+count_rows_before(const dop_tensor *sequences, uint64_t t)
 {
     uint64_t n = 0;
-    while (n < t && sequence_of(sequences, t - n - 1) == sequence_of(sequences, t))
+    while (n < t && find_sequence(sequences, t - n - 1) == find_sequence(sequences, t))
         n++;
     return n;
 }
@@ -30,13 +30,13 @@ dop_interp_short_conv(const dop_interp_node *n)
     uint64_t cols = x->shape.dim[1].mul, n_taps = taps->shape.dim[0].mul;
     DOP_RETURN_IF_ERROR(dop_interp_check_ids(n, 3, state->shape.dim[0].mul));
     for (uint64_t t = 0; t < x->shape.dim[0].mul; t++) {
-        uint64_t before = rows_before(seq, t);
+        uint64_t before = count_rows_before(seq, t);
         for (uint64_t c = 0; c < cols; c++) {
             double sum = bias ? (double)bias->f[c] : 0;
             for (uint64_t k = 0; k < n_taps; k++) {
                 uint64_t ago = n_taps - 1 - k;
                 float v = ago <= before ? x->f[(t - ago) * cols + c]
-                                        : state->f[(sequence_of(seq, t) * (n_taps - 1) + k + before) * cols + c];
+                                        : state->f[(find_sequence(seq, t) * (n_taps - 1) + k + before) * cols + c];
                 sum += (double)taps->f[k * cols + c] * (double)v;
             }
             n->out.f[t * cols + c] = (float)sum;
@@ -51,19 +51,19 @@ dop_interp_last_rows(const dop_interp_node *n, dop_type type)
     const dop_tensor *state = n->src[0], *x = n->src[1], *seq = n->src[2];
     uint64_t rows = state->shape.dim[1].mul, total = x->shape.dim[0].mul, cols = x->count / total;
     memcpy(n->out.f, state->f, state->count * sizeof(float));
-    for (uint64_t t = 0; t < total; t++) { /* one row after the other: each moves the others on */
-        float *own = n->out.f + sequence_of(seq, t) * rows * cols;
+    for (uint64_t t = 0; t < total; t++) { /* row by row: each one shifts the stored rows */
+        float *own = n->out.f + find_sequence(seq, t) * rows * cols;
         memmove(own, own + cols, (rows - 1) * cols * sizeof *own);
         for (uint64_t c = 0; c < cols; c++)
             own[(rows - 1) * cols + c] = dop_interp_round(type, x->f[t * cols + c]);
     }
 }
 
-/* One row of one head: updates the head's state s [P,N] and computes the row's result y [P].  The decay of column i is
+/* Processes one row of one head: updates the head's state s [P,N] and computes the row's result y [P].  The decay of column i is
  * decay[i * step]. */
 static void
-scan_row(const float *q, const float *k, const float *v, const float *decay, uint64_t step, const float *beta,
-         uint64_t p_count, uint64_t n_count, double *s, float *y)
+compute_scan_row(const float *q, const float *k, const float *v, const float *decay, uint64_t step, const float *beta,
+                 uint64_t p_count, uint64_t n_count, double *s, float *y)
 {
     for (uint64_t p = 0; p < p_count; p++, s += n_count) {
         double old = 0, sum = 0;
@@ -101,13 +101,13 @@ dop_interp_linear_scan(const dop_interp_node *n)
         memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t h = 0; h < heads && st == DOP_OK; h++)
         for (uint64_t t = 0; t < rows; t++) {
-            uint64_t own = (sequence_of(seq, t) * heads + h) * size,
+            uint64_t own = (find_sequence(seq, t) * heads + h) * size,
                      in = (t * groups + (in_turn ? h % groups : h / (heads / groups))) * n_count;
-            for (uint64_t i = 0; i < size && rows_before(seq, t) == 0; i++)
+            for (uint64_t i = 0; i < size && count_rows_before(seq, t) == 0; i++)
                 s[i] = (double)state->f[own + i];
-            scan_row(q->f + in, k->f + in, v->f + (t * heads + h) * p_count,
-                     decay->f + (t * heads + h) * (each ? n_count : 1), each, beta ? &beta->f[t * heads + h] : NULL,
-                     p_count, n_count, s, y);
+            compute_scan_row(q->f + in, k->f + in, v->f + (t * heads + h) * p_count,
+                             decay->f + (t * heads + h) * (each ? n_count : 1), each,
+                             beta ? &beta->f[t * heads + h] : NULL, p_count, n_count, s, y);
             for (uint64_t i = 0; i < size && after; i++)
                 n->out.f[own + i] = (float)s[i];
             for (uint64_t p = 0; p < p_count && !after; p++)

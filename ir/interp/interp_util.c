@@ -1,4 +1,4 @@
-/* Helpers shared by the files of the interpreter's ops. */
+/* Helpers shared by the interpreter's ops. */
 #include "ir/interp/interp_util.h"
 #include "ir/interp/interp_ops.h"
 

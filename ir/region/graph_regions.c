@@ -1,16 +1,15 @@
-/* Adds and drops regions of a graph, which keeps the regions' analyses up to date; and counts how often a region stores each
- * output. */
+/* Adds and drops regions of a graph and keeps their analyses up to date; counts how often a region stores each output. */
 #include "ir/region/graph_regions.h"
 #include "ir/region/region.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A hostile text cannot ask for more: 32-bit handles stay far from wrapping. */
+/* Limit for untrusted text: keeps 32-bit handles far from wrapping. */
 enum { MAX_REGIONS = 1 << 22 };
 
 static dop_node_id *
-copy_ids(dop_arena *arena, const dop_node_id *ids, uint32_t n)
+copy_node_ids(dop_arena *arena, const dop_node_id *ids, uint32_t n)
 {
     dop_node_id *p = dop_arena_alloc(arena, n * sizeof *p);
     if (p && n)
@@ -31,8 +30,8 @@ dop_graph_add_region(dop_graph *g, dop_template tpl, const dop_node_id *nodes, u
             return DOP_FAIL(diag, DOP_E_INTERNAL, "region @%u: %u is not a node", g->n_regions, id);
     }
     dop_region r = {.tpl = tpl, .n_nodes = n_nodes, .n_outs = n_outs};
-    r.nodes = copy_ids(g->arena, nodes, n_nodes);
-    r.outs = copy_ids(g->arena, outs, n_outs);
+    r.nodes = copy_node_ids(g->arena, nodes, n_nodes);
+    r.outs = copy_node_ids(g->arena, outs, n_outs);
     if (!r.nodes || !r.outs || !dop_arena_grow(g->arena, (void **)&g->regions, g->n_regions, &g->cap_regions, sizeof r))
         return DOP_NO_MEMORY(diag);
     dop_status st = dop_region_describe(g, &r, diag);
@@ -54,7 +53,7 @@ remap_ids(dop_node_id *ids, uint32_t n, const dop_node_id *map)
     return kept;
 }
 
-/* Marks what the outputs need: map[id] = 1.  stack holds n_nodes ids; each is pushed once. */
+/* Sets map[id] = 1 for every node that the outputs need. stack holds n_nodes ids; each is pushed once. */
 static void
 mark_reachable(const dop_graph *g, dop_node_id *map, dop_node_id *stack)
 {
@@ -74,8 +73,8 @@ mark_reachable(const dop_graph *g, dop_node_id *map, dop_node_id *stack)
     }
 }
 
-/* Lists the marked nodes, each behind its sources and otherwise in the order of their ids: order[0..*out_n).
- * seen: 0 not yet, 1 on the stack, 2 listed. */
+/* Lists the marked nodes in order[0..*out_n): each after its sources, otherwise in the order of ids.  seen: 0 not visited, 1 on
+ * the stack, 2 listed. */
 static dop_status
 order_nodes(const dop_graph *g, const dop_node_id *map, uint8_t *seen, dop_node_id *stack, dop_node_id *order,
             uint32_t *out_n, dop_diag *diag)
@@ -108,7 +107,7 @@ order_nodes(const dop_graph *g, const dop_node_id *map, uint8_t *seen, dop_node_
 }
 
 static int
-compare_ids(const void *a, const void *b)
+compare_remapped_ids(const void *a, const void *b)
 {
     dop_node_id x = *(const dop_node_id *)a, y = *(const dop_node_id *)b;
     return x < y ? -1 : x > y;
@@ -124,9 +123,9 @@ remap_regions(dop_graph *g, const dop_node_id *map)
             continue;
         rg.n_nodes = remap_ids(rg.nodes, rg.n_nodes, map);
         rg.n_outs = remap_ids(rg.outs, rg.n_outs, map);
-        qsort(rg.nodes, rg.n_nodes, sizeof *rg.nodes, compare_ids);
-        qsort(rg.outs, rg.n_outs, sizeof *rg.outs, compare_ids);
-        if (rg.n_nodes && rg.n_outs) /* nobody needs a region that writes nothing */
+        qsort(rg.nodes, rg.n_nodes, sizeof *rg.nodes, compare_remapped_ids);
+        qsort(rg.outs, rg.n_outs, sizeof *rg.outs, compare_remapped_ids);
+        if (rg.n_nodes && rg.n_outs) /* a region that stores nothing is not needed */
             g->regions[n_regions++] = rg;
     }
     g->n_regions = n_regions;
@@ -138,7 +137,7 @@ dop_graph_compact(dop_graph *g, dop_diag *diag)
     dop_status st;
     uint32_t n = 0;
     dop_node_id *map =
-        calloc(g->n_nodes, sizeof *map); /* for each node 0 where it is dropped, else a mark, then the new id */
+        calloc(g->n_nodes, sizeof *map); /* 0: the node is dropped; otherwise first a mark, then the new id */
     dop_node_id *stack = calloc(g->n_nodes, sizeof *stack);
     dop_node_id *order = calloc(g->n_nodes, sizeof *order);
     dop_node *nodes = calloc(g->n_nodes, sizeof *nodes);
@@ -202,7 +201,7 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
             count_outs(r, a->product.parts[i].outs, a->product.parts[i].n_outs, counts);
             count_outs(r, &a->product.parts[i].argmax, 1, counts);
         }
-        if (a->product.staged && r->tpl == DOP_TPL_gemv) /* tiles run no programs */
+        if (a->product.staged && r->tpl == DOP_TPL_gemv) /* tiled products run no row programs */
             count_outs(r, a->product.prog.nodes, a->product.prog.n_nodes, counts);
         count_outs(r, &a->tail.id, 1, counts);
         break;

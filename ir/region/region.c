@@ -14,65 +14,65 @@ dop_region_digest(const dop_region *r)
     return h;
 }
 
-/* --- the walk: everything is counted by position in the region's list, and a node's sources are looked up once ------- */
+/* --- the walk: nodes are addressed by their position in the region's list, and sources are looked up only once ---------- */
 
 typedef struct walk {
     const dop_graph *g;
     const dop_region *r;
     dop_analysis *a;
-    int32_t *src;   /* [n_nodes][DOP_MAX_SRCS] position of what the source is a view of, -1: outside the region */
-    uint32_t *set;  /* [n_nodes] sets of sibling products as a forest: position of the parent, or the node's own */
-    uint32_t *part; /* [n_nodes] for the product that represents a set: number of the set's part */
+    int32_t *src;   /* [n_nodes][DOP_MAX_SRCS] position of the source's base node; -1: outside the region */
+    uint32_t *set;  /* [n_nodes] union-find over sibling products: position of the parent, or the node's own */
+    uint32_t *part; /* [n_nodes] number of the set's segment, at the representative of each set */
     bool *behind;   /* [n_nodes] the node is computed from a product */
     bool *mark;     /* [n_nodes] scratch */
     bool *out;      /* [n_nodes] the node is an output of the region */
     bool *chooses;  /* [n_nodes] the node belongs to the choice of experts, which runs before the products */
-    bool *feeds;    /* [n_nodes] as in dop_product_facts */
+    bool *feeds;    /* [n_nodes] dop_product_facts.feeds */
 } walk;
 
 static int32_t
-position(const dop_region *r, dop_node_id id)
+find_in_region(const dop_region *r, dop_node_id id)
 {
     uint32_t at = dop_region_find(r, id);
     return at < r->n_nodes ? (int32_t)at : -1;
 }
 
 static int32_t
-source(const walk *w, uint32_t i, uint32_t k)
+walk_source(const walk *w, uint32_t i, uint32_t k)
 {
     return w->src[(size_t)i * DOP_MAX_SRCS + k];
 }
 
 static const dop_node *
-node(const walk *w, uint32_t i)
+walk_node(const walk *w, uint32_t i)
 {
     return dop_node_at(w->g, w->r->nodes[i]);
 }
 
 static dop_root
-root_of(const walk *w, uint32_t i)
+walk_root(const walk *w, uint32_t i)
 {
     return dop_node_root(w->g, w->r->nodes[i]);
 }
 
-/* Is the node a product that the region is built around? */
+/* True if the node is a product of a segment: not the per-head product, and not `beside`. */
 static bool
-is_product(const walk *w, uint32_t i)
+is_segment_product(const walk *w, uint32_t i)
 {
-    return root_of(w, i) == DOP_ROOT_product && w->r->nodes[i] != w->a->tail.id &&
+    return walk_root(w, i) == DOP_ROOT_product && w->r->nodes[i] != w->a->tail.id &&
            w->r->nodes[i] != w->a->product.beside;
 }
 
-/* Is some node of the region computed from both a and b? */
+/* True if some node of the region is computed from both a and b. */
 static bool
-meet(walk *w, dop_node_id a, dop_node_id b)
+find_common_reader(walk *w, dop_node_id a, dop_node_id b)
 {
     bool both = false;
     for (uint32_t i = 0; i < w->r->n_nodes && !both; i++) {
         w->mark[i] = w->r->nodes[i] == a;
         w->behind[i] = w->r->nodes[i] == b;
-        for (uint32_t k = 0; k < node(w, i)->n_srcs; k++) {
-            const int32_t s = source(w, i, k);
+        for (uint32_t k = 0; k < walk_node(w, i)->n_srcs; k++) {
+            const int32_t s = walk_source(w, i, k);
             w->mark[i] = w->mark[i] || (s >= 0 && w->mark[s]);
             w->behind[i] = w->behind[i] || (s >= 0 && w->behind[s]);
         }
@@ -81,34 +81,34 @@ meet(walk *w, dop_node_id a, dop_node_id b)
     return both;
 }
 
-/* Finds the product beside (dop_product_facts.beside): its activation is not that of the region's first product (the first product
- * of experts, where there is one), and some node is computed from both products. */
+/* Finds dop_product_facts.beside: a product with another activation than the region's first product (or first expert product), if
+ * some node is computed from both products. */
 static void
 find_beside(walk *w)
 {
     dop_node_id first = 0;
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
-        if (is_product(w, i) &&
+        if (is_segment_product(w, i) &&
             (!first || (dop_node_has_experts(w->g, w->r->nodes[i]) && !dop_node_has_experts(w->g, first))))
             first = w->r->nodes[i];
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
-        if (is_product(w, i) &&
-            dop_node_base(w->g, node(w, i)->src[0], NULL) !=
+        if (is_segment_product(w, i) &&
+            dop_node_base(w->g, walk_node(w, i)->src[0], NULL) !=
                 dop_node_base(w->g, dop_node_at(w->g, first)->src[0], NULL) &&
-            meet(w, first, w->r->nodes[i]))
+            find_common_reader(w, first, w->r->nodes[i]))
             w->a->product.beside = w->r->nodes[i];
 }
 
-/* Sources in the region.  One that follows its reader in the list is an error for the verifier; here it counts as outside.  So does what
- * products make and another part waits for. */
+/* Finds the sources inside the region.  A source that follows its reader is an error that the verifier reports; here it counts as
+ * outside.  So do values of products that another segment waits for. */
 static void
 find_sources(walk *w)
 {
     const bool products = w->r->tpl == DOP_TPL_gemv || w->r->tpl == DOP_TPL_matmul;
     for (uint32_t i = 0; i < w->r->n_nodes; i++) {
-        w->behind[i] = root_of(w, i) == DOP_ROOT_product;
-        for (uint32_t k = 0; k < node(w, i)->n_srcs; k++) {
-            int32_t at = position(w->r, dop_node_base(w->g, node(w, i)->src[k], NULL));
+        w->behind[i] = walk_root(w, i) == DOP_ROOT_product;
+        for (uint32_t k = 0; k < walk_node(w, i)->n_srcs; k++) {
+            int32_t at = find_in_region(w->r, dop_node_base(w->g, walk_node(w, i)->src[k], NULL));
             const bool inside = at >= 0 && at < (int32_t)i, made = inside && w->behind[at];
             const bool waits = products && made && dop_node_reads_rows(w->g, w->r->nodes[i], k);
             w->src[(size_t)i * DOP_MAX_SRCS + k] = inside && !waits ? at : -1;
@@ -117,42 +117,42 @@ find_sources(walk *w)
     }
     memset(w->behind, 0, w->r->n_nodes * sizeof *w->behind);
     for (uint32_t i = 0; i < w->r->n_outs; i++) {
-        int32_t at = position(w->r, w->r->outs[i]);
+        int32_t at = find_in_region(w->r, w->r->outs[i]);
         if (at >= 0)
             w->out[at] = true;
     }
 }
 
-/* Finds the per-head product (dop_tail_facts): the one whose source another product or an attention of the region computes. */
+/* Finds the per-head product (dop_tail_facts): its source is computed by another product or by an attention of the region. */
 static void
-find_tail(walk *w)
+find_head_product(walk *w)
 {
     for (uint32_t i = 0; i < w->r->n_nodes && !w->a->tail.id; i++) {
-        const bool product = root_of(w, i) == DOP_ROOT_product;
-        const int32_t of = source(w, i, 0);
+        const bool product = walk_root(w, i) == DOP_ROOT_product;
+        const int32_t of = walk_source(w, i, 0);
         if (product && of >= 0 && w->behind[of]) {
             w->a->tail.id = w->r->nodes[i];
             w->a->tail.of = w->r->nodes[of];
         }
-        w->behind[i] = product || root_of(w, i) == DOP_ROOT_attention;
-        for (uint32_t k = 0; k < node(w, i)->n_srcs; k++)
-            w->behind[i] = w->behind[i] || (source(w, i, k) >= 0 && w->behind[source(w, i, k)]);
+        w->behind[i] = product || walk_root(w, i) == DOP_ROOT_attention;
+        for (uint32_t k = 0; k < walk_node(w, i)->n_srcs; k++)
+            w->behind[i] = w->behind[i] || (walk_source(w, i, k) >= 0 && w->behind[walk_source(w, i, k)]);
     }
     memset(w->behind, 0, w->r->n_nodes * sizeof *w->behind);
 }
 
-/* Marks everything that the marked nodes are computed from. */
+/* Marks all nodes that the marked nodes are computed from. */
 static void
 mark_sources(walk *w)
 {
     for (uint32_t i = w->r->n_nodes; i-- > 0;)
-        for (uint32_t k = 0; w->mark[i] && k < node(w, i)->n_srcs; k++)
-            if (source(w, i, k) >= 0)
-                w->mark[source(w, i, k)] = true;
+        for (uint32_t k = 0; w->mark[i] && k < walk_node(w, i)->n_srcs; k++)
+            if (walk_source(w, i, k) >= 0)
+                w->mark[walk_source(w, i, k)] = true;
 }
 
 static uint32_t
-take_marked(const walk *w, dop_node_id *out)
+list_marked(const walk *w, dop_node_id *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
@@ -161,38 +161,38 @@ take_marked(const walk *w, dop_node_id *out)
     return n;
 }
 
-/* Lists the nodes of the region from which `id` is computed, `id` included. */
+/* Lists the nodes of the region that `id` is computed from, `id` included. */
 static uint32_t
-take_cone(walk *w, dop_node_id id, dop_node_id *out)
+list_cone(walk *w, dop_node_id id, dop_node_id *out)
 {
-    int32_t at = position(w->r, dop_node_base(w->g, id, NULL));
+    int32_t at = find_in_region(w->r, dop_node_base(w->g, id, NULL));
     if (at < 0)
         return 0;
     memset(w->mark, 0, w->r->n_nodes * sizeof *w->mark);
     w->mark[at] = true;
     mark_sources(w);
-    return take_marked(w, out);
+    return list_marked(w, out);
 }
 
 static int
-compare_ids(const void *a, const void *b)
+compare_read_ids(const void *a, const void *b)
 {
     dop_node_id x = *(const dop_node_id *)a, y = *(const dop_node_id *)b;
     return x < y ? -1 : x > y;
 }
 
-/* Lists the values that the region reads from memory in `ids`, which has space for an id per source of every node. */
+/* Lists the values that the region reads from memory in `ids`, which has space for one id per source of every node. */
 static void
 find_reads(walk *w, dop_node_id *ids)
 {
     uint32_t n = 0, kept = 0;
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
-        for (uint32_t k = 0; k < node(w, i)->n_srcs; k++) {
-            dop_node_id b = dop_node_base(w->g, node(w, i)->src[k], NULL);
-            if (position(w->r, b) < 0)
+        for (uint32_t k = 0; k < walk_node(w, i)->n_srcs; k++) {
+            dop_node_id b = dop_node_base(w->g, walk_node(w, i)->src[k], NULL);
+            if (find_in_region(w->r, b) < 0)
                 ids[n++] = b;
         }
-    qsort(ids, n, sizeof *ids, compare_ids);
+    qsort(ids, n, sizeof *ids, compare_read_ids);
     for (uint32_t i = 0; i < n; i++)
         if (kept == 0 || ids[kept - 1] != ids[i])
             ids[kept++] = ids[i];
@@ -204,9 +204,9 @@ find_reads(walk *w, dop_node_id *ids)
 
 typedef enum width { NARROW, WIDE, IF_SOURCES_ARE } width;
 
-/* By the value's own shape; IF_SOURCES_ARE: as far as that goes it is wide. */
+/* Returns the width that follows from the value's own shape.  IF_SOURCES_ARE: wide if its sources are. */
 static width
-own_width(const dop_graph *g, dop_node_id base, uint32_t start)
+find_own_width(const dop_graph *g, dop_node_id base, uint32_t start)
 {
     const dop_node *n = dop_node_at(g, base);
     uint32_t cols = dop_node_cols(g, base), last = n->shape.dim[n->shape.rank - 1].mul;
@@ -216,38 +216,39 @@ own_width(const dop_graph *g, dop_node_id base, uint32_t start)
 }
 
 static bool
-wide_at(const dop_graph *g, dop_node_id id, const dop_region *r, const bool *wide)
+is_wide_at(const dop_graph *g, dop_node_id id, const dop_region *r, const bool *wide)
 {
     uint32_t start = 0;
     dop_node_id base = dop_node_base(g, id, &start);
     const dop_shape *seen = &dop_node_at(g, id)->shape;
-    if (seen->rank > 2 &&
-        seen->dim[seen->rank - 1].mul == 1) /* one value for a head: broadcast, whatever it is a view of */
+    if (seen->rank > 2 && seen->dim[seen->rank - 1].mul ==
+                              1) /* one value per head is broadcast, so the width of its base does not matter */
         return true;
-    width own = own_width(g, base, start);
+    width own = find_own_width(g, base, start);
     if (own != IF_SOURCES_ARE)
         return own == WIDE;
-    int32_t at = position(r, base);
+    int32_t at = find_in_region(r, base);
     return at < 0 || wide[at];
 }
 
 bool
 dop_region_wide(const dop_graph *g, const dop_region *r, dop_node_id id)
 {
-    return wide_at(g, id, r, r->info->wide);
+    return is_wide_at(g, id, r, r->info->wide);
 }
 
 static void
 find_widths(walk *w, bool *wide)
 {
     for (uint32_t i = 0; i < w->r->n_nodes; i++) {
-        const dop_node *n = node(w, i);
+        const dop_node *n = walk_node(w, i);
         wide[i] = n->op != DOP_OP_rope || dop_node_i(w->g, w->r->nodes[i], DOP_A_dims) % 8 == 0;
-        if (root_of(w, i) == DOP_ROOT_product || root_of(w, i) == DOP_ROOT_attention || root_of(w, i) == DOP_ROOT_scan)
-            continue; /* the template computes them */
+        if (walk_root(w, i) == DOP_ROOT_product || walk_root(w, i) == DOP_ROOT_attention ||
+            walk_root(w, i) == DOP_ROOT_scan)
+            continue; /* computed by the template */
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             const dop_axis_map col = dop_node_map(w->g, w->r->nodes[i], k, DOP_AXIS_col);
-            wide[i] = wide[i] && (dop_axis_map_is_absent(&col) || wide_at(w->g, n->src[k], w->r, wide));
+            wide[i] = wide[i] && (dop_axis_map_is_absent(&col) || is_wide_at(w->g, n->src[k], w->r, wide));
         }
     }
     w->a->wide = wide;
@@ -263,35 +264,35 @@ find_set(walk *w, uint32_t i)
     return i;
 }
 
-/* Joins the sets of two products; the smaller id represents the joined set. */
+/* Joins the sets of two products.  The smaller position represents the joined set. */
 static void
-join_sets(walk *w, uint32_t a, uint32_t b)
+join_product_sets(walk *w, uint32_t a, uint32_t b)
 {
     a = find_set(w, a);
     b = find_set(w, b);
     w->set[a > b ? a : b] = a > b ? b : a;
 }
 
-/* A node that is computed from several products joins their sets. */
+/* Joins the sets of all products that a node is computed from. */
 static void
-join_products(walk *w)
+join_product_readers(walk *w)
 {
     for (uint32_t i = 0; i < w->r->n_nodes; i++) {
         w->set[i] = i;
-        w->behind[i] = is_product(w, i);
-        for (uint32_t k = 0; root_of(w, i) != DOP_ROOT_product && k < node(w, i)->n_srcs; k++) {
-            int32_t s = source(w, i, k);
+        w->behind[i] = is_segment_product(w, i);
+        for (uint32_t k = 0; walk_root(w, i) != DOP_ROOT_product && k < walk_node(w, i)->n_srcs; k++) {
+            int32_t s = walk_source(w, i, k);
             if (s < 0 || !w->behind[s])
                 continue;
-            join_sets(w, i, (uint32_t)s);
+            join_product_sets(w, i, (uint32_t)s);
             w->behind[i] = true;
         }
     }
 }
 
-/* Index of the activation that product `id` reads, which is added if it is new; DOP_MAX_ACTS: there are too many. */
+/* Returns the index of the activation that product `id` reads, and adds it if it is new; DOP_MAX_ACTS: too many activations. */
 static uint32_t
-number_of_act(walk *w, dop_node_id id)
+number_activation(walk *w, dop_node_id id)
 {
     dop_product_facts *a = &w->a->product;
     const dop_node_id act = dop_node_at(w->g, id)->src[0];
@@ -304,16 +305,15 @@ number_of_act(walk *w, dop_node_id id)
     return a->n_activations - 1;
 }
 
-/* Adds a node that is computed from products to the part of these products.  Called twice per node: to size the part's lists, then
- * to fill them. */
+/* Adds a node computed from products to their segment.  Called twice per node: to size the segment's lists, then to fill them. */
 static void
 add_to_part(walk *w, uint32_t i, bool fill)
 {
     dop_segment *p = &w->a->product.parts[w->part[find_set(w, i)]];
     dop_node_id id = w->r->nodes[i];
-    if (is_product(w, i)) {
+    if (is_segment_product(w, i)) {
         const bool alike = dop_product_cols(w->g, id) == p->rows &&
-                           dop_product_depth(w->g, id) == w->a->product.depth && number_of_act(w, id) == p->act;
+                           dop_product_depth(w->g, id) == w->a->product.depth && number_activation(w, id) == p->act;
         p->rows = alike && p->act < DOP_MAX_ACTS ? p->rows : 0;
         if (fill)
             p->mats[p->n_mats] = id;
@@ -328,7 +328,7 @@ add_to_part(walk *w, uint32_t i, bool fill)
     }
 }
 
-/* Lists of the parts lie one after the other in `mats` and `outs`. */
+/* Fills the lists of the segments, which are stored one after the other in `mats` and `outs`. */
 static void
 list_parts(walk *w, dop_segment *parts, dop_node_id *mats, dop_node_id *outs)
 {
@@ -336,10 +336,10 @@ list_parts(walk *w, dop_segment *parts, dop_node_id *mats, dop_node_id *outs)
     a->parts = parts;
     a->most_mats = 1;
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
-        if (is_product(w, i) && find_set(w, i) == i) {
+        if (is_segment_product(w, i) && find_set(w, i) == i) {
             w->part[i] = a->n_parts;
-            parts[a->n_parts++] =
-                (dop_segment){.rows = dop_product_cols(w->g, w->r->nodes[i]), .act = number_of_act(w, w->r->nodes[i])};
+            parts[a->n_parts++] = (dop_segment){.rows = dop_product_cols(w->g, w->r->nodes[i]),
+                                                .act = number_activation(w, w->r->nodes[i])};
         }
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
         if (w->behind[i])
@@ -358,30 +358,32 @@ list_parts(walk *w, dop_segment *parts, dop_node_id *mats, dop_node_id *outs)
             add_to_part(w, i, true);
 }
 
-/* Must this node be computed for the whole row before the products start?  That holds for a statistic or merge that the
- * activation depends on, for a stored value, and for a statistic that cannot be summed up beside the products. */
+/* True if the node must be computed for the whole row before the products start.  This holds for stored values, for statistics
+ * and merges that the activation depends on, and for statistics that cannot be accumulated along with the products. */
 static bool
-needs_stage(const walk *w, uint32_t i, bool feeds)
+needs_staging(const walk *w, uint32_t i, bool feeds)
 {
     dop_node_id id = w->r->nodes[i];
     bool stat = dop_node_is(w->g, id, DOP_STATISTIC);
     return w->out[i] || (feeds && (stat || dop_node_merges(w->g, id))) ||
-           (stat && (!dop_node_is(w->g, id, DOP_ALONGSIDE) || !wide_at(w->g, node(w, i)->src[0], w->r, w->a->wide)));
+           (stat &&
+            (!dop_node_is(w->g, id, DOP_ALONGSIDE) || !is_wide_at(w->g, walk_node(w, i)->src[0], w->r, w->a->wide)));
 }
 
-/* Is the node, which depends on a choice of experts, still a row of that choice?  A bias or sum that the choice selects is not. */
+/* True if the node, which depends on a choice of experts, still has one value per chosen expert.  A bias or sum that the choice
+ * selects does not. */
 static bool
 is_choice_row(const walk *w, uint32_t i)
 {
     const uint32_t cols = dop_node_cols(w->g, w->r->nodes[i]);
     bool sums = false;
-    for (uint32_t k = 0; k < node(w, i)->n_srcs; k++)
+    for (uint32_t k = 0; k < walk_node(w, i)->n_srcs; k++)
         sums = sums || dop_node_sums_heads(w->g, w->r->nodes[i], k);
     return !w->behind[i] && !sums && !dop_node_gathers(w->g, w->r->nodes[i]) &&
            (cols == 1 || cols == w->a->experts.slots);
 }
 
-/* Collects what a choice of experts depends on and what depends on it, up to the products. */
+/* Collects the nodes that a choice of experts depends on and those that depend on it, up to the products. */
 static void
 describe_experts(walk *w, dop_node_id *ids)
 {
@@ -395,21 +397,21 @@ describe_experts(walk *w, dop_node_id *ids)
     a->experts.blocks = first->n_srcs > 3 ? first->src[3] : 0;
     memset(w->mark, 0, n * sizeof *w->mark);
     for (uint32_t i = 0; i < n; i++) {
-        w->mark[i] = root_of(w, i) == DOP_ROOT_choice;
-        for (uint32_t k = 0; k < node(w, i)->n_srcs; k++) {
-            const int32_t s = source(w, i, k);
+        w->mark[i] = walk_root(w, i) == DOP_ROOT_choice;
+        for (uint32_t k = 0; k < walk_node(w, i)->n_srcs; k++) {
+            const int32_t s = walk_source(w, i, k);
             w->mark[i] = w->mark[i] || (s >= 0 && w->mark[s] && is_choice_row(w, i));
-            if (s >= 0 && is_product(w, (uint32_t)s) && dop_node_sums_heads(w->g, w->r->nodes[i], k))
+            if (s >= 0 && is_segment_product(w, (uint32_t)s) && dop_node_sums_heads(w->g, w->r->nodes[i], k))
                 a->experts.sum = w->r->nodes[i];
         }
     }
     mark_sources(w);
     memcpy(w->chooses, w->mark, n * sizeof *w->mark);
     a->experts.choice = (dop_program){.unit = {first->shape.dim[1].mul, 1}, .nodes = ids};
-    a->experts.choice.n_nodes = take_marked(w, a->experts.choice.nodes);
+    a->experts.choice.n_nodes = list_marked(w, a->experts.choice.nodes);
 }
 
-/* Lists the values that other parts wait for. */
+/* Lists the values that other segments wait for. */
 static void
 find_awaited(walk *w, dop_node_id *ids)
 {
@@ -418,9 +420,9 @@ find_awaited(walk *w, dop_node_id *ids)
     for (uint32_t at = 0; at < w->r->n_nodes; at++) {
         bool awaited = false;
         for (uint32_t i = at + 1; w->behind[at] && i < w->r->n_nodes && !awaited; i++)
-            for (uint32_t k = 0; k < node(w, i)->n_srcs; k++)
-                awaited = awaited || (source(w, i, k) < 0 && dop_node_reads_rows(w->g, w->r->nodes[i], k) &&
-                                      dop_node_base(w->g, node(w, i)->src[k], NULL) == w->r->nodes[at]);
+            for (uint32_t k = 0; k < walk_node(w, i)->n_srcs; k++)
+                awaited = awaited || (walk_source(w, i, k) < 0 && dop_node_reads_rows(w->g, w->r->nodes[i], k) &&
+                                      dop_node_base(w->g, walk_node(w, i)->src[k], NULL) == w->r->nodes[at]);
         if (awaited)
             a->awaited[a->n_awaited++] = w->r->nodes[at];
     }
@@ -439,20 +441,20 @@ describe_products(walk *w, dop_node_id *ids, dop_segment *parts)
     a->feeds = w->feeds;
     find_beside(w);
     for (uint32_t i = 0; i < n; i++)
-        if (is_product(w, i))
+        if (is_segment_product(w, i))
             a->mats[a->n_mats++] = r->nodes[i];
     if (a->n_mats == 0)
         return;
     a->act = dop_node_at(w->g, a->mats[0])->src[0];
     a->depth = dop_product_depth(w->g, a->mats[0]);
     a->prog.unit = (dop_unit){a->depth, 1};
-    join_products(w);
+    join_product_readers(w);
     list_parts(w, parts, mats, outs);
     find_awaited(w, ids + 7 * n);
     describe_experts(w, ids + 6 * n);
     memset(w->mark, 0, n * sizeof *w->mark);
     for (uint32_t i = 0; i < a->n_activations; i++) {
-        const int32_t act = position(r, dop_node_base(w->g, a->activations[i], NULL));
+        const int32_t act = find_in_region(r, dop_node_base(w->g, a->activations[i], NULL));
         if (act >= 0)
             w->mark[act] = true;
     }
@@ -461,7 +463,7 @@ describe_products(walk *w, dop_node_id *ids, dop_segment *parts)
     for (uint32_t i = 0; i < n; i++) {
         if (w->behind[i] || w->chooses[i] || w->r->nodes[i] == w->a->tail.id)
             continue;
-        a->staged = a->staged || needs_stage(w, i, w->mark[i]);
+        a->staged = a->staged || needs_staging(w, i, w->mark[i]);
         if (dop_node_is(w->g, r->nodes[i], DOP_STATISTIC))
             a->stats[a->n_stats++] = r->nodes[i];
     }
@@ -470,7 +472,7 @@ describe_products(walk *w, dop_node_id *ids, dop_segment *parts)
             (w->out[i] || dop_node_is(w->g, r->nodes[i], DOP_STATISTIC)))
             w->mark[i] = true;
     mark_sources(w);
-    a->prog.n_nodes = take_marked(w, a->prog.nodes);
+    a->prog.n_nodes = list_marked(w, a->prog.nodes);
     uint32_t *part_of = ids + 5 * n;
     for (uint32_t i = 0; i < n; i++)
         part_of[i] = w->behind[i] ? w->part[find_set(w, i)] : a->n_parts;
@@ -480,14 +482,13 @@ describe_products(walk *w, dop_node_id *ids, dop_segment *parts)
 /* --- row programs ---------------------------------------------------------------------------------------------------- */
 
 static bool
-walks_with(dop_unit u, dop_unit program)
+fits_program_unit(dop_unit u, dop_unit program)
 {
     return (u.len == program.len && u.units == program.units) || (u.len == 1 && u.units == 1);
 }
 
-/* Divides the nodes of a region of template row into row programs.  Nodes of one unit share a program, and arithmetic on a
- * statistic (unit 1 x 1) belongs to the first program; each program has its own part of the grid.  There are few different
- * units. */
+/* Divides the nodes of a row region into row programs.  Nodes of one unit share a program, and arithmetic on a statistic (unit 1
+ * x 1) belongs to the first program.  Each program has its own part of the grid.  The loop is quadratic, but units are few. */
 static void
 describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
 {
@@ -497,12 +498,13 @@ describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
     memset(w->mark, 0, r->n_nodes * sizeof *w->mark);
     a->row.programs = programs;
     for (uint32_t i = 0; i < r->n_nodes; i++) {
-        if (w->mark[i] || node(w, i)->shape.rank == 1)
+        if (w->mark[i] || walk_node(w, i)->shape.rank == 1)
             continue;
         dop_program *p = &programs[a->row.n_programs++];
         *p = (dop_program){.unit = dop_node_unit(w->g, r->nodes[i]), .nodes = ids + used};
         for (uint32_t k = i; k < r->n_nodes; k++) {
-            if (w->mark[k] || node(w, k)->shape.rank == 1 || !walks_with(dop_node_unit(w->g, r->nodes[k]), p->unit))
+            if (w->mark[k] || walk_node(w, k)->shape.rank == 1 ||
+                !fits_program_unit(dop_node_unit(w->g, r->nodes[k]), p->unit))
                 continue;
             w->mark[k] = true;
             p->nodes[p->n_nodes++] = r->nodes[k];
@@ -513,9 +515,9 @@ describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
 
 /* --- attention ------------------------------------------------------------------------------------------------------- */
 
-/* Is the node a statistic over a whole row, not over each head of it? */
+/* True if the node is a statistic over a whole row, not over each head of it. */
 static bool
-is_of_whole_rows(const dop_graph *g, dop_node_id id)
+is_whole_row_statistic(const dop_graph *g, dop_node_id id)
 {
     return dop_node_is(g, id, DOP_STATISTIC) && dop_node_at(g, dop_node_at(g, id)->src[0])->shape.rank < 3;
 }
@@ -528,42 +530,42 @@ describe_whole_rows(walk *w, dop_node_id *ids, dop_program *programs)
     a->attn.whole = programs;
     for (uint32_t i = 0; i < r->n_nodes; i++) {
         const dop_unit unit = dop_node_unit(w->g, r->nodes[i]);
-        bool known = !is_of_whole_rows(w->g, r->nodes[i]);
+        bool known = !is_whole_row_statistic(w->g, r->nodes[i]);
         for (uint32_t k = 0; k < a->attn.n_whole; k++)
             known = known || programs[k].unit.len == unit.len;
         if (known)
             continue;
         for (uint32_t k = 0; k < r->n_nodes; k++)
-            w->mark[k] = is_of_whole_rows(w->g, r->nodes[k]) && dop_node_unit(w->g, r->nodes[k]).len == unit.len;
+            w->mark[k] = is_whole_row_statistic(w->g, r->nodes[k]) && dop_node_unit(w->g, r->nodes[k]).len == unit.len;
         mark_sources(w);
         programs[a->attn.n_whole] = (dop_program){.unit = unit, .nodes = ids};
-        programs[a->attn.n_whole].n_nodes = take_marked(w, ids);
+        programs[a->attn.n_whole].n_nodes = list_marked(w, ids);
         ids += programs[a->attn.n_whole++].n_nodes;
     }
 }
 
-/* The row program over heads that computes `id`, without the statistics of whole rows, which run before it. */
+/* Returns the row program over heads that computes `id`, without the statistics of whole rows, which run before it. */
 static dop_program
-take_heads(walk *w, dop_node_id id, dop_unit unit, dop_node_id *ids)
+list_head_program(walk *w, dop_node_id id, dop_unit unit, dop_node_id *ids)
 {
     dop_program p = {.unit = unit, .nodes = ids};
-    const uint32_t n = take_cone(w, id, ids);
+    const uint32_t n = list_cone(w, id, ids);
     for (uint32_t i = 0; i < n; i++)
-        if (!is_of_whole_rows(w->g, ids[i]))
+        if (!is_whole_row_statistic(w->g, ids[i]))
             ids[p.n_nodes++] = ids[i];
     return p;
 }
 
-/* Must the queries be computed by a row program, head by head?  Yes for statistics of a head, and for a rotation of values that the
- * region computes, because it reads each value twice; concat computes values where they are read. */
+/* True if a row program must compute the queries head by head.  This holds for statistics of a head.  It also holds for rotations
+ * of values that the region computes, because a rotation reads each value twice; concat computes values where they are read. */
 static bool
-runs_heads(const walk *w, const dop_program *p)
+needs_query_program(const walk *w, const dop_program *p)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const int32_t at = position(w->r, p->nodes[i]);
+        const int32_t at = find_in_region(w->r, p->nodes[i]);
         if (dop_node_is(w->g, p->nodes[i], DOP_STATISTIC) ||
             (dop_node_extent(w->g, p->nodes[i]) == DOP_EXTENT_few && !dop_node_is_element(w->g, p->nodes[i]) &&
-             source(w, (uint32_t)at, 0) >= 0))
+             walk_source(w, (uint32_t)at, 0) >= 0))
             return true;
     }
     return false;
@@ -576,7 +578,7 @@ describe_attention(walk *w, dop_node_id *ids, dop_program *programs)
     const dop_region *r = w->r;
     uint32_t n = r->n_nodes;
     for (uint32_t i = 0; i < n; i++) {
-        if (root_of(w, i) == DOP_ROOT_attention)
+        if (walk_root(w, i) == DOP_ROOT_attention)
             a->attn.root = r->nodes[i];
         if (dop_node_merges(w->g, r->nodes[i]))
             a->attn.merged = r->nodes[i];
@@ -585,14 +587,14 @@ describe_attention(walk *w, dop_node_id *ids, dop_program *programs)
         return;
     const dop_node *at = dop_node_at(w->g, a->attn.root);
     const dop_shape *q = &dop_node_at(w->g, at->src[0])->shape, *k = &dop_node_at(w->g, at->src[1])->shape;
-    a->attn.query = take_heads(w, at->src[0], (dop_unit){q->dim[2].mul, q->dim[1].mul}, ids);
-    a->attn.query_runs = runs_heads(w, &a->attn.query);
+    a->attn.query = list_head_program(w, at->src[0], (dop_unit){q->dim[2].mul, q->dim[1].mul}, ids);
+    a->attn.query_runs = needs_query_program(w, &a->attn.query);
     for (uint32_t s = 1; s <= DOP_MAX_WRITES; s++) {
         dop_node_id id = dop_node_base(w->g, at->src[s], NULL);
-        if (!dop_node_is(w->g, id, DOP_EFFECT) || position(r, id) < 0)
+        if (!dop_node_is(w->g, id, DOP_EFFECT) || find_in_region(r, id) < 0)
             continue;
         a->attn.writes[a->attn.n_writes].prog =
-            take_heads(w, id, (dop_unit){q->dim[2].mul, k->dim[1].mul}, ids + s * n);
+            list_head_program(w, id, (dop_unit){q->dim[2].mul, k->dim[1].mul}, ids + s * n);
         a->attn.writes[a->attn.n_writes].again = a->attn.n_writes && a->attn.writes[0].id == id;
         a->attn.writes[a->attn.n_writes].id = id;
         a->attn.writes[a->attn.n_writes++].which = s - 1;
@@ -601,8 +603,8 @@ describe_attention(walk *w, dop_node_id *ids, dop_program *programs)
     a->attn.after = ids + 3 * n;
     for (uint32_t i = 0; i < n; i++) {
         w->behind[i] = r->nodes[i] == a->attn.root;
-        for (uint32_t s = 0; s < node(w, i)->n_srcs; s++)
-            w->behind[i] = w->behind[i] || (source(w, i, s) >= 0 && w->behind[source(w, i, s)]);
+        for (uint32_t s = 0; s < walk_node(w, i)->n_srcs; s++)
+            w->behind[i] = w->behind[i] || (walk_source(w, i, s) >= 0 && w->behind[walk_source(w, i, s)]);
         if (w->behind[i] && w->out[i] && r->nodes[i] != a->attn.merged && r->nodes[i] != a->tail.id)
             a->attn.after[a->attn.n_after++] = r->nodes[i];
     }
@@ -617,7 +619,7 @@ describe_scan(walk *w, dop_node_id *ids)
     const dop_region *r = w->r;
     uint32_t n = r->n_nodes;
     for (uint32_t i = 0; i < n; i++)
-        if (root_of(w, i) == DOP_ROOT_scan) {
+        if (walk_root(w, i) == DOP_ROOT_scan) {
             a->scan.root = r->nodes[i];
             a->scan.made[!dop_node_per_token(w->g, a->scan.root)] = a->scan.root;
         }
@@ -627,7 +629,7 @@ describe_scan(walk *w, dop_node_id *ids)
     const dop_shape *q = &dop_node_at(w->g, scan->src[0])->shape, *v = &dop_node_at(w->g, scan->src[2])->shape;
     for (uint32_t s = 0; s < 2; s++) {
         a->scan.heads[s] = (dop_program){.unit = {q->dim[2].mul, q->dim[1].mul}, .nodes = ids + s * n};
-        a->scan.heads[s].n_nodes = take_cone(w, scan->src[s], a->scan.heads[s].nodes);
+        a->scan.heads[s].n_nodes = list_cone(w, scan->src[s], a->scan.heads[s].nodes);
     }
     a->has_unit = true;
     a->unit = (dop_unit){v->dim[2].mul, v->dim[1].mul};
@@ -635,16 +637,16 @@ describe_scan(walk *w, dop_node_id *ids)
     for (uint32_t i = 0; i < n; i++) {
         bool saves = dop_node_is(w->g, r->nodes[i], DOP_EFFECT);
         w->behind[i] = r->nodes[i] == a->scan.made[0];
-        for (uint32_t s = 0; s < node(w, i)->n_srcs; s++)
-            w->behind[i] = w->behind[i] || (source(w, i, s) >= 0 && w->behind[source(w, i, s)]);
-        if (saves && dop_node_base(w->g, node(w, i)->src[1], NULL) == a->scan.made[1] && a->scan.made[1])
+        for (uint32_t s = 0; s < walk_node(w, i)->n_srcs; s++)
+            w->behind[i] = w->behind[i] || (walk_source(w, i, s) >= 0 && w->behind[walk_source(w, i, s)]);
+        if (saves && dop_node_base(w->g, walk_node(w, i)->src[1], NULL) == a->scan.made[1] && a->scan.made[1])
             a->scan.saved = r->nodes[i];
         else if (w->behind[i])
             a->scan.behind.nodes[a->scan.behind.n_nodes++] = r->nodes[i];
     }
 }
 
-/* --- all of them ----------------------------------------------------------------------------------------------------- */
+/* --- entry points ------------------------------------------------------------------------------------------------------ */
 
 static void
 find_root(walk *w)
@@ -660,18 +662,17 @@ find_root(walk *w)
             a->root = id;
         }
         bool walks = x == DOP_EXTENT_row || x == DOP_EXTENT_head || x == DOP_EXTENT_few;
-        if (!a->has_unit && walks && root_of(w, i) != DOP_ROOT_element) {
+        if (!a->has_unit && walks && walk_root(w, i) != DOP_ROOT_element) {
             a->has_unit = true;
             a->unit = dop_node_unit(w->g, id);
         }
     }
 }
 
-/* Lists of ids that an analysis needs memory for, of n_nodes ids each, besides the reads: those of describe_products(), which has
- * the most. */
+/* Number of id lists in an analysis, n_nodes ids each, without the reads; describe_products() needs the most. */
 enum { LISTS = 8 };
 
-/* Makes an empty analysis of the region, in the memory of the previous analysis where that is large enough. */
+/* Returns an empty analysis of the region.  Reuses the memory of the previous analysis if it is large enough. */
 static dop_analysis *
 make_analysis(dop_graph *g, const dop_region *r)
 {
@@ -749,11 +750,11 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     r->info = w.a;
     w.a->digest = dop_region_digest(r);
     find_sources(&w);
-    find_tail(&w);
+    find_head_product(&w);
     find_root(&w);
     find_reads(&w, ids + (size_t)LISTS * w.a->capacity);
     bool *flags = (bool *)(ids + (size_t)(LISTS + DOP_MAX_SRCS) * w.a->capacity);
-    memset(flags, 0, 2 * (size_t)w.a->capacity * sizeof *flags); /* of a smaller region's analysis */
+    memset(flags, 0, 2 * (size_t)w.a->capacity * sizeof *flags); /* may hold flags of a previous analysis */
     find_widths(&w, flags);
     w.feeds = flags + w.a->capacity;
     switch (r->tpl) {

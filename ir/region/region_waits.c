@@ -1,4 +1,4 @@
-/* Waits within a region of products: a part whose epilogue reads whole rows of what another part makes. */
+/* Waits within a product region: the epilogue of one segment reads whole rows that another segment computes. */
 #include "ir/region/region.h"
 
 #include "ir/graph/access.h"
@@ -13,15 +13,15 @@ dop_region_part_is_awaited(const dop_region *r, uint32_t part)
     return is;
 }
 
-/* Is a value of the part computed from `id`? */
+/* True if the segment computes a value from node number `at` of the region without reading whole rows of it. */
 static bool
-reaches_part(const dop_graph *g, const dop_region *r, uint32_t part, uint32_t at)
+feeds_segment(const dop_graph *g, const dop_region *r, uint32_t part, uint32_t at)
 {
     bool reaches = r->info->product.part_of[at] == part;
     for (uint32_t i = at + 1; i < r->n_nodes && !reaches; i++)
         for (uint32_t k = 0; k < dop_node_at(g, r->nodes[i])->n_srcs && !reaches; k++)
             reaches = dop_node_base(g, dop_node_at(g, r->nodes[i])->src[k], NULL) == r->nodes[at] &&
-                      !dop_node_reads_rows(g, r->nodes[i], k) && reaches_part(g, r, part, i);
+                      !dop_node_reads_rows(g, r->nodes[i], k) && feeds_segment(g, r, part, i);
     return reaches;
 }
 
@@ -33,6 +33,6 @@ dop_region_part_waits(const dop_graph *g, const dop_region *r, uint32_t part)
         for (uint32_t k = 0; k < dop_node_at(g, r->nodes[i])->n_srcs && !waits; k++)
             waits = dop_node_reads_rows(g, r->nodes[i], k) &&
                     dop_region_awaits(r, dop_node_base(g, dop_node_at(g, r->nodes[i])->src[k], NULL)) &&
-                    reaches_part(g, r, part, i);
+                    feeds_segment(g, r, part, i);
     return waits;
 }

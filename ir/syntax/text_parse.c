@@ -1,5 +1,5 @@
-/* The parser of text.h: one token ahead, no recursion, bytes of unknown origin.  Newlines are white space except that a
- * label ends with its line; `#` starts a comment. */
+/* The parser of text.h: one token of lookahead, no recursion, untrusted input.  Newlines are white space except that they end
+ * labels; `#` starts a comment. */
 #include "ir/graph/dims.h"
 #include "ir/graph/graph_add.h"
 #include "ir/graph/ops.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Open addressing from a name to its node; names point into the graph. */
+/* Hash table from names to nodes, with open addressing.  Names point into the graph. */
 typedef struct name_table {
     dop_node_id *slots;
     uint32_t n, cap; /* cap: 0 or a power of two */
@@ -41,29 +41,30 @@ typedef struct word {
 
 /* ---- errors ---- */
 
-enum { EXCERPT = 100 }; /* bytes of the source line that a message shows */
+enum { EXCERPT = 100 }; /* maximum bytes of the source line that a message quotes */
 
-/* The line around `pos` and a caret below it, on two lines of `out`. */
+/* Writes the source line around `pos` and a caret below it to `out`, as two lines. */
 static void
-excerpt(const parser *p, size_t start, size_t pos, char *out, size_t out_size)
+write_excerpt(const parser *p, size_t start, size_t pos, char *out, size_t out_size)
 {
     char line[EXCERPT + 1];
     size_t from = pos - start > EXCERPT / 2 ? pos - EXCERPT / 2 : start, n = 0;
     while (n < EXCERPT && from + n < p->size && p->text[from + n] != '\n') {
         char c = p->text[from + n];
-        line[n++] = c >= 0x20 && c < 0x7f ? c : ' '; /* keeps the caret's column and the terminal */
+        line[n++] =
+            c >= 0x20 && c < 0x7f ? c : ' '; /* non-printable bytes must not move the caret or reach the terminal */
     }
     line[n] = 0;
     snprintf(out, out_size, "    %s\n    %*s^", line, (int)(pos - from), "");
 }
 
-static dop_status fail_at(parser *p, int src_line, size_t pos, const char *fmt, ...)
+static dop_status fail_at_text(parser *p, int src_line, size_t pos, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-#define FAIL(p, pos, ...) fail_at((p), __LINE__, (pos), __VA_ARGS__)
+#define FAIL(p, pos, ...) fail_at_text((p), __LINE__, (pos), __VA_ARGS__)
 
 static dop_status
-fail_at(parser *p, int src_line, size_t pos, const char *fmt, ...)
+fail_at_text(parser *p, int src_line, size_t pos, const char *fmt, ...)
 {
     char text[600], where[2 * EXCERPT + 32];
     size_t start = 0;
@@ -79,14 +80,14 @@ fail_at(parser *p, int src_line, size_t pos, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    excerpt(p, start, pos, where, sizeof where);
+    write_excerpt(p, start, pos, where, sizeof where);
     return dop_fail(p->diag, __FILE__, src_line, DOP_E_INPUT, p->path, line, (long)(pos - start) + 1, "%s\n%s", text,
                     where);
 }
 
-/* Passes a failure of the graph on, as an error of the text at `pos`. */
+/* Reports a failure of the graph as an error of the text at `pos`. */
 static dop_status
-fail_inner(parser *p, size_t pos, dop_status st, const dop_diag *inner)
+fail_from_graph(parser *p, size_t pos, dop_status st, const dop_diag *inner)
 {
     if (st == DOP_E_NOMEM)
         return DOP_FAIL(p->diag, DOP_E_NOMEM, "%s", inner->message);
@@ -96,14 +97,14 @@ fail_inner(parser *p, size_t pos, dop_status st, const dop_diag *inner)
 /* ---- tokens ---- */
 
 static void
-skip_blanks(parser *p)
+skip_text_blanks(parser *p)
 {
     while (p->pos < p->size && (p->text[p->pos] == ' ' || p->text[p->pos] == '\t'))
         p->pos++;
 }
 
 static void
-skip_space(parser *p)
+skip_text_space(parser *p)
 {
     for (; p->pos < p->size; p->pos++) {
         char c = p->text[p->pos];
@@ -119,63 +120,63 @@ skip_space(parser *p)
 }
 
 static bool
-at(parser *p, const char *s)
+is_at_token(parser *p, const char *s)
 {
     size_t n = strlen(s);
-    skip_space(p);
+    skip_text_space(p);
     return p->size - p->pos >= n && memcmp(p->text + p->pos, s, n) == 0;
 }
 
 static bool
-accept(parser *p, const char *s)
+accept_token(parser *p, const char *s)
 {
-    if (!at(p, s))
+    if (!is_at_token(p, s))
         return false;
     p->pos += strlen(s);
     return true;
 }
 
 static dop_status
-expect(parser *p, const char *s)
+expect_token(parser *p, const char *s)
 {
-    return accept(p, s) ? DOP_OK : FAIL(p, p->pos, "expected '%s'", s);
+    return accept_token(p, s) ? DOP_OK : FAIL(p, p->pos, "expected '%s'", s);
 }
 
 static bool
-word_char(char c)
+is_word_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
            c == '-' || c == '/';
 }
 
-/* A run of name characters; empty when there is none. */
+/* Reads a run of name characters; may be empty. */
 static word
-read_word(parser *p)
+read_text_word(parser *p)
 {
-    skip_space(p);
+    skip_text_space(p);
     word w = {p->text + p->pos, 0, p->pos};
-    while (p->pos < p->size && word_char(p->text[p->pos]))
+    while (p->pos < p->size && is_word_char(p->text[p->pos]))
         p->pos++;
     w.n = p->pos - w.pos;
     return w;
 }
 
 static bool
-word_is(word w, const char *s)
+is_text_word(word w, const char *s)
 {
     return strlen(s) == w.n && memcmp(w.s, s, w.n) == 0;
 }
 
-/* For %.*s: long words are cut. */
+/* Returns the length of a word for %.*s, at most 60. */
 static int
-shown(word w)
+clip_word(word w)
 {
     return w.n < 60 ? (int)w.n : 60;
 }
 
-/* Decimal digits at the head of a word: how many, and their value; false above 2^32-1. */
+/* Reads the decimal digits at the start of a word: their number and value.  False if the value exceeds 2^32-1. */
 static bool
-head_number(word w, size_t *out_digits, uint32_t *out)
+read_leading_number(word w, size_t *out_digits, uint32_t *out)
 {
     uint64_t v = 0;
     size_t i = 0;
@@ -190,19 +191,19 @@ head_number(word w, size_t *out_digits, uint32_t *out)
 }
 
 static dop_status
-read_u32(parser *p, const char *what, uint32_t *out)
+read_text_u32(parser *p, const char *what, uint32_t *out)
 {
     size_t digits;
-    word w = read_word(p);
+    word w = read_text_word(p);
     *out = 0;
-    if (w.n == 0 || !head_number(w, &digits, out) || digits != w.n)
+    if (w.n == 0 || !read_leading_number(w, &digits, out) || digits != w.n)
         return FAIL(p, w.pos, "expected %s, a number up to 4294967295", what);
     return DOP_OK;
 }
 
-/* A copy of a name in the arena. */
+/* Copies a name to the arena. */
 static dop_status
-keep_name(parser *p, word w, const char *what, const char **out)
+keep_node_name(parser *p, word w, const char *what, const char **out)
 {
     char *s = w.n ? dop_arena_alloc(p->g->arena, w.n + 1) : NULL;
     if (w.n == 0)
@@ -216,13 +217,13 @@ keep_name(parser *p, word w, const char *what, const char **out)
     return DOP_OK;
 }
 
-/* "text", with the escapes \" \\ and \xNN. */
+/* Reads a string in double quotes, with the escapes \" \\ and \xNN. */
 static dop_status
-read_string(parser *p, const char **out)
+read_attr_string(parser *p, const char **out)
 {
-    skip_space(p);
+    skip_text_space(p);
     size_t open = p->pos, end, n = 0;
-    if (!accept(p, "\""))
+    if (!accept_token(p, "\""))
         return FAIL(p, open, "expected a string in double quotes");
     for (end = p->pos; end < p->size && p->text[end] != '"' && p->text[end] != '\n'; end++)
         end += p->text[end] == '\\';
@@ -252,14 +253,14 @@ read_string(parser *p, const char **out)
     return DOP_OK;
 }
 
-/* The characters of a number, copied; hexadecimal floats are exact. */
+/* Copies the characters of a number.  Hexadecimal floats are exact. */
 static dop_status
-read_number(parser *p, char out[64], size_t *out_pos)
+read_attr_number(parser *p, char out[64], size_t *out_pos)
 {
     size_t n = 0;
-    skip_space(p);
+    skip_text_space(p);
     *out_pos = p->pos;
-    while (p->pos < p->size && n < 63 && (word_char(p->text[p->pos]) || p->text[p->pos] == '+'))
+    while (p->pos < p->size && n < 63 && (is_word_char(p->text[p->pos]) || p->text[p->pos] == '+'))
         out[n++] = p->text[p->pos++];
     out[n] = 0;
     size_t sign = out[0] == '-' || out[0] == '+';
@@ -267,21 +268,21 @@ read_number(parser *p, char out[64], size_t *out_pos)
 }
 
 static dop_status
-read_value(parser *p, dop_attr_id a, dop_attr *out)
+read_attr_value(parser *p, dop_attr_id a, dop_attr *out)
 {
     char digits[64], *end = digits;
     size_t pos;
     dop_status st;
     if (dop_attr_kind_of(a) == DOP_ATTR_S)
-        return read_string(p, &out->s);
+        return read_attr_string(p, &out->s);
     if (dop_attr_kind_of(a) == DOP_ATTR_W || dop_attr_kind_of(a) == DOP_ATTR_D) {
-        word w = read_word(p);
+        word w = read_text_word(p);
         for (out->i = 0; dop_attr_word(a, out->i); out->i++)
-            if (word_is(w, dop_attr_word(a, out->i)))
+            if (is_text_word(w, dop_attr_word(a, out->i)))
                 return DOP_OK;
-        return FAIL(p, w.pos, "'%.*s' is not a word for %s", shown(w), w.s, dop_attr_name(a));
+        return FAIL(p, w.pos, "'%.*s' is not a word for %s", clip_word(w), w.s, dop_attr_name(a));
     }
-    if ((st = read_number(p, digits, &pos)) != DOP_OK)
+    if ((st = read_attr_number(p, digits, &pos)) != DOP_OK)
         return st;
     if (dop_attr_kind_of(a) == DOP_ATTR_F) {
         out->f = strtod_l(digits, &end, p->c_locale);
@@ -305,9 +306,9 @@ hash_name(const char *s, size_t n)
     return h;
 }
 
-/* The slot of a name: its node's, or the free one where it belongs. */
+/* Returns the slot of a name: that of its node, or the free slot where it belongs. */
 static uint32_t
-find_slot(const parser *p, const dop_node_id *slots, uint32_t cap, const char *s, size_t n)
+find_name_slot(const parser *p, const dop_node_id *slots, uint32_t cap, const char *s, size_t n)
 {
     uint32_t i = hash_name(s, n) & (cap - 1);
     for (; slots[i]; i = (i + 1) & (cap - 1)) {
@@ -319,10 +320,10 @@ find_slot(const parser *p, const dop_node_id *slots, uint32_t cap, const char *s
 }
 
 static dop_node_id
-find_name(const parser *p, word w)
+find_named_node(const parser *p, word w)
 {
     const name_table *t = &p->names;
-    return t->cap ? t->slots[find_slot(p, t->slots, t->cap, w.s, w.n)] : 0;
+    return t->cap ? t->slots[find_name_slot(p, t->slots, t->cap, w.s, w.n)] : 0;
 }
 
 static dop_status
@@ -337,38 +338,38 @@ remember_name(parser *p, dop_node_id id)
         for (uint32_t i = 0; i < t->cap; i++) {
             const char *name = t->slots[i] ? p->g->nodes[t->slots[i]].name : NULL;
             if (name)
-                slots[find_slot(p, slots, cap, name, strlen(name))] = t->slots[i];
+                slots[find_name_slot(p, slots, cap, name, strlen(name))] = t->slots[i];
         }
         free(t->slots);
         t->slots = slots;
         t->cap = cap;
     }
     const char *name = p->g->nodes[id].name;
-    t->slots[find_slot(p, t->slots, t->cap, name, strlen(name))] = id;
+    t->slots[find_name_slot(p, t->slots, t->cap, name, strlen(name))] = id;
     t->n++;
     return DOP_OK;
 }
 
-/* %name of a node that is already there. */
+/* Reads %name, which must be a node defined before. */
 static dop_status
 read_ref(parser *p, dop_node_id *out)
 {
-    dop_status st = expect(p, "%");
+    dop_status st = expect_token(p, "%");
     if (st != DOP_OK)
         return st;
-    word w = read_word(p);
-    *out = w.n ? find_name(p, w) : 0;
+    word w = read_text_word(p);
+    *out = w.n ? find_named_node(p, w) : 0;
     if (!*out)
-        return FAIL(p, w.pos, "there is no node %%%.*s before this place", shown(w), w.s);
+        return FAIL(p, w.pos, "there is no node %%%.*s before this place", clip_word(w), w.s);
     return DOP_OK;
 }
 
-/* %a %b ... into a list. */
+/* Reads %a %b ... into a list. */
 static dop_status
 read_refs(parser *p, id_list *list)
 {
     list->n = 0;
-    while (at(p, "%")) {
+    while (is_at_token(p, "%")) {
         if (list->n == list->cap) {
             uint32_t cap = list->cap ? list->cap * 2 : 64;
             dop_node_id *ids = cap < UINT32_MAX / 8 ? realloc(list->ids, cap * sizeof *ids) : NULL;
@@ -387,21 +388,21 @@ read_refs(parser *p, id_list *list)
 
 /* ---- statements ---- */
 
-/* type[dims] */
+/* Reads type[dims]. */
 static dop_status
-read_type(parser *p, dop_want *out)
+read_node_type(parser *p, dop_want *out)
 {
-    word w = read_word(p);
+    word w = read_text_word(p);
     if (!dop_type_parse(w.s, w.n, &out->type))
-        return FAIL(p, w.pos, "unknown type '%.*s'", shown(w), w.s);
-    dop_status st = expect(p, "[");
+        return FAIL(p, w.pos, "unknown type '%.*s'", clip_word(w), w.s);
+    dop_status st = expect_token(p, "[");
     if (st != DOP_OK)
         return st;
     do {
         size_t digits;
         uint32_t mul;
-        w = read_word(p);
-        bool ok = w.n > 0 && head_number(w, &digits, &mul);
+        w = read_text_word(p);
+        bool ok = w.n > 0 && read_leading_number(w, &digits, &mul);
         dop_dim d = dop_dim_n(ok && digits ? mul : 1);
         if (ok && digits < w.n) {
             const char *name = w.s + digits;
@@ -414,26 +415,26 @@ read_type(parser *p, dop_want *out)
         if (out->shape.rank == DOP_MAX_RANK)
             return FAIL(p, w.pos, "a shape has at most %d axes", DOP_MAX_RANK);
         out->shape.dim[out->shape.rank++] = d;
-    } while (accept(p, ","));
-    return expect(p, "]");
+    } while (accept_token(p, ","));
+    return expect_token(p, "]");
 }
 
 static dop_status
 read_op(parser *p, dop_op *out)
 {
-    word w = read_word(p);
+    word w = read_text_word(p);
     for (unsigned op = 1; op < DOP_OP_COUNT; op++) {
-        if (word_is(w, dop_op_of((dop_op)op)->name)) {
+        if (is_text_word(w, dop_op_of((dop_op)op)->name)) {
             *out = (dop_op)op;
             return DOP_OK;
         }
     }
-    return FAIL(p, w.pos, "unknown op '%.*s'", shown(w), w.s);
+    return FAIL(p, w.pos, "unknown op '%.*s'", clip_word(w), w.s);
 }
 
-/* The first attribute that is not there and must be; n_attrs: none is missing. */
+/* Returns the index of the first mandatory attribute that is missing; n_attrs: none is. */
 static uint8_t
-missing_attr(const dop_op_info *info, const bool *have)
+find_missing_attr(const dop_op_info *info, const bool *have)
 {
     uint8_t k = 0;
     while (k < info->n_attrs && (have[k] || dop_attr_optional(info->attrs[k])))
@@ -441,21 +442,20 @@ missing_attr(const dop_op_info *info, const bool *have)
     return k;
 }
 
-/* All attributes of the op's row, in any order, those of kinds O and D where they are written; a leaf's name stands alone as a
- * string. */
+/* Reads the attributes of an op in any order; kinds O and D are optional.  A leaf's name is a plain string. */
 static dop_status
 read_attrs(parser *p, const dop_op_info *info, dop_attr *attrs)
 {
     bool have[DOP_MAX_ATTRS] = {false};
     for (uint8_t n = 0; n < info->n_attrs; n++) {
         dop_status st;
-        uint8_t k = 0, missing = missing_attr(info, have);
+        uint8_t k = 0, missing = find_missing_attr(info, have);
         if (info->attrs[0] == DOP_A_name && !have[0]) {
-            st = read_string(p, &attrs[0].s);
+            st = read_attr_string(p, &attrs[0].s);
         } else {
             size_t before = p->pos;
-            word w = read_word(p);
-            while (k < info->n_attrs && !(word_is(w, dop_attr_name(info->attrs[k])) && !have[k]))
+            word w = read_text_word(p);
+            while (k < info->n_attrs && !(is_text_word(w, dop_attr_name(info->attrs[k])) && !have[k]))
                 k++;
             if (k == info->n_attrs && missing == info->n_attrs) {
                 p->pos = before;
@@ -464,8 +464,8 @@ read_attrs(parser *p, const dop_op_info *info, dop_attr *attrs)
             if (k == info->n_attrs)
                 return FAIL(p, w.pos, "expected %s=, an attribute of %s", dop_attr_name(info->attrs[missing]),
                             info->name);
-            if ((st = expect(p, "=")) == DOP_OK)
-                st = read_value(p, info->attrs[k], &attrs[k]);
+            if ((st = expect_token(p, "=")) == DOP_OK)
+                st = read_attr_value(p, info->attrs[k], &attrs[k]);
         }
         if (st != DOP_OK)
             return st;
@@ -474,15 +474,15 @@ read_attrs(parser *p, const dop_op_info *info, dop_attr *attrs)
     return DOP_OK;
 }
 
-/* "; label" up to the end of the line. */
+/* Reads "; label" up to the end of the line. */
 static dop_status
 read_label(parser *p, dop_node_id id)
 {
-    skip_blanks(p);
+    skip_text_blanks(p);
     if (p->pos >= p->size || p->text[p->pos] != ';')
         return DOP_OK;
     p->pos++;
-    skip_blanks(p);
+    skip_text_blanks(p);
     size_t start = p->pos;
     while (p->pos < p->size && p->text[p->pos] != '\n')
         p->pos++;
@@ -503,7 +503,7 @@ read_label(parser *p, dop_node_id id)
     return DOP_OK;
 }
 
-/* %name:type[dims] = op %sources attributes ; label */
+/* Reads %name:type[dims] = op %sources attributes ; label */
 static dop_status
 read_node(parser *p)
 {
@@ -514,16 +514,17 @@ read_node(parser *p)
     dop_node_id srcs[DOP_MAX_SRCS], id;
     uint32_t n_srcs = 0;
     const char *name;
-    if ((st = expect(p, "%")) != DOP_OK)
+    if ((st = expect_token(p, "%")) != DOP_OK)
         return st;
-    word w = read_word(p);
-    if ((st = keep_name(p, w, "a name", &name)) != DOP_OK)
+    word w = read_text_word(p);
+    if ((st = keep_node_name(p, w, "a name", &name)) != DOP_OK)
         return st;
-    if (find_name(p, w))
+    if (find_named_node(p, w))
         return FAIL(p, w.pos, "a second node is named %%%s", name);
-    if ((st = expect(p, ":")) != DOP_OK || (st = read_type(p, &want)) != DOP_OK || (st = expect(p, "=")) != DOP_OK)
+    if ((st = expect_token(p, ":")) != DOP_OK || (st = read_node_type(p, &want)) != DOP_OK ||
+        (st = expect_token(p, "=")) != DOP_OK)
         return st;
-    skip_space(p);
+    skip_text_space(p);
     size_t op_pos = p->pos;
     if ((st = read_op(p, &op)) != DOP_OK)
         return st;
@@ -533,14 +534,14 @@ read_node(parser *p)
                 return FAIL(p, p->pos, "more than %d sources", DOP_MAX_SRCS);
             if ((st = read_ref(p, &srcs[n_srcs++])) != DOP_OK)
                 return st;
-        } while (accept(p, ","));
+        } while (accept_token(p, ","));
     }
     if ((st = read_attrs(p, dop_op_of(op), attrs)) != DOP_OK)
         return st;
     dop_diag inner = {0};
     st = dop_graph_add(p->g, op, name, srcs, n_srcs, attrs, &want, &inner, &id);
     if (st != DOP_OK)
-        return fail_inner(p, op_pos, st, &inner);
+        return fail_from_graph(p, op_pos, st, &inner);
     if (!dop_shape_equal(&want.shape, &dop_node_at(p->g, id)->shape)) {
         char a[DOP_SHAPE_TEXT], b[DOP_SHAPE_TEXT];
         return FAIL(p, w.pos, "%%%s is marked %s but %s gives %s", name, dop_shape_text(p->g, &want.shape, a),
@@ -551,7 +552,7 @@ read_node(parser *p)
     return read_label(p, id);
 }
 
-/* T<=512: a dimension and its bound.  T=1 and Q=16 are exact. */
+/* Reads T<=512: a dimension and its bound.  T=1 and Q=16 are exact. */
 static dop_status
 read_dim(parser *p)
 {
@@ -559,85 +560,85 @@ read_dim(parser *p)
     dop_diag inner = {0};
     char name[16] = {0};
     uint32_t bound;
-    word w = read_word(p);
+    word w = read_text_word(p);
     if (!dop_dim_name_ok(w.s, w.n))
         return FAIL(p, w.pos, "expected a dimension: a capital letter and up to 7 letters or digits, but not R");
     memcpy(name, w.s, w.n);
-    const bool one = strcmp(name, "T") == 0, all = strcmp(name, "Q") == 0, exact = (one || all) && accept(p, "=");
-    if (!exact && (st = expect(p, all ? "=" : "<=")) != DOP_OK)
+    const bool one = strcmp(name, "T") == 0, all = strcmp(name, "Q") == 0, exact = (one || all) && accept_token(p, "=");
+    if (!exact && (st = expect_token(p, all ? "=" : "<=")) != DOP_OK)
         return st;
-    skip_space(p);
+    skip_text_space(p);
     const size_t pos = p->pos;
-    if ((st = read_u32(p, name, &bound)) != DOP_OK)
+    if ((st = read_text_u32(p, name, &bound)) != DOP_OK)
         return st;
     if (one && (bound == 0 || (exact && bound != 1)))
         return FAIL(p, pos, "T is 1 (T=1) or up to a number (T<=512)");
     st = dop_graph_declare(p->g, name, bound, &inner);
-    return st == DOP_OK ? st : fail_inner(p, bound ? w.pos : pos, st, &inner);
+    return st == DOP_OK ? st : fail_from_graph(p, bound ? w.pos : pos, st, &inner);
 }
 
-/* graph NAME(T=1, S<=4096, Q=1) { */
+/* Reads graph NAME(T=1, S<=4096, Q=1) { */
 static dop_status
 read_head(parser *p, dop_arena *arena)
 {
     dop_status st;
-    word w = read_word(p);
-    if (!word_is(w, "graph"))
+    word w = read_text_word(p);
+    if (!is_text_word(w, "graph"))
         return FAIL(p, w.pos, "expected 'graph NAME(T<=..., S<=..., Q=...) {'");
-    w = read_word(p);
+    w = read_text_word(p);
     char name[201];
     if (w.n == 0 || w.n > 200)
         return FAIL(p, w.pos, "expected the graph's name, 1 to 200 characters");
     memcpy(name, w.s, w.n);
     name[w.n] = 0;
-    if ((st = expect(p, "(")) != DOP_OK || (st = dop_graph_open(p->g, arena, name, p->diag)) != DOP_OK)
+    if ((st = expect_token(p, "(")) != DOP_OK || (st = dop_graph_open(p->g, arena, name, p->diag)) != DOP_OK)
         return st;
     do {
         if ((st = read_dim(p)) != DOP_OK)
             return st;
-    } while (accept(p, ","));
-    return (st = expect(p, ")")) == DOP_OK ? expect(p, "{") : st;
+    } while (accept_token(p, ","));
+    return (st = expect_token(p, ")")) == DOP_OK ? expect_token(p, "{") : st;
 }
 
-/* return %a, %b } */
+/* Reads return %a, %b } */
 static dop_status
 read_return(parser *p)
 {
     dop_status st;
     dop_node_id id;
-    word w = read_word(p);
-    if (!word_is(w, "return"))
+    word w = read_text_word(p);
+    if (!is_text_word(w, "return"))
         return FAIL(p, w.pos, "expected a node (%%name:...) or 'return'");
-    if (at(p, "%")) {
+    if (is_at_token(p, "%")) {
         do {
             if ((st = read_ref(p, &id)) != DOP_OK || (st = dop_graph_output(p->g, id, p->diag)) != DOP_OK)
                 return st;
-        } while (accept(p, ","));
+        } while (accept_token(p, ","));
     }
-    return expect(p, "}");
+    return expect_token(p, "}");
 }
 
-/* FIELD=N ..., and the word behind them. */
+/* Reads FIELD=N ..., and the first word after them. */
 static dop_status
-read_tile(parser *p, dop_tile *tile, word *out_next)
+read_region_tile(parser *p, dop_tile *tile, word *out_next)
 {
     for (;;) {
-        word w = read_word(p);
+        word w = read_text_word(p);
         int i = 0;
         uint32_t value;
         dop_status st;
-        while (i < DOP_TILE_FIELDS && !word_is(w, dop_tile_name(i)))
+        while (i < DOP_TILE_FIELDS && !is_text_word(w, dop_tile_name(i)))
             i++;
         *out_next = w;
         if (i == DOP_TILE_FIELDS)
             return DOP_OK;
-        if ((st = expect(p, "=")) != DOP_OK || (st = read_u32(p, "the tile's field", &value)) != DOP_OK)
+        if ((st = expect_token(p, "=")) != DOP_OK || (st = read_text_u32(p, "the tile's field", &value)) != DOP_OK)
             return st;
         dop_tile_set(tile, i, value);
     }
 }
 
-/* region @1 TEMPLATE [using VARIANT] writes %a %b { %x %y } */
+/* Reads region @1 TEMPLATE [using VARIANT] writes %a %b { %x %y } */
 static dop_status
 read_region(parser *p)
 {
@@ -646,49 +647,49 @@ read_region(parser *p)
     unsigned tpl = 1;
     const char *variant = NULL;
     dop_tile tile = {0};
-    word w = read_word(p); /* "region" */
+    word w = read_text_word(p); /* "region" */
     size_t start = w.pos;
-    if ((st = expect(p, "@")) != DOP_OK || (st = read_u32(p, "the region's number", &number)) != DOP_OK)
+    if ((st = expect_token(p, "@")) != DOP_OK || (st = read_text_u32(p, "the region's number", &number)) != DOP_OK)
         return st;
     if (number != p->g->n_regions)
         return FAIL(p, start, "this is region @%u, not @%u", p->g->n_regions, number);
-    w = read_word(p);
-    while (tpl < DOP_TPL_COUNT && !word_is(w, dop_template_name((dop_template)tpl)))
+    w = read_text_word(p);
+    while (tpl < DOP_TPL_COUNT && !is_text_word(w, dop_template_name((dop_template)tpl)))
         tpl++;
     if (tpl == DOP_TPL_COUNT)
-        return FAIL(p, w.pos, "unknown template '%.*s'", shown(w), w.s);
-    w = read_word(p);
-    if (word_is(w, "using")) {
-        if ((st = keep_name(p, read_word(p), "the variant's name", &variant)) != DOP_OK)
+        return FAIL(p, w.pos, "unknown template '%.*s'", clip_word(w), w.s);
+    w = read_text_word(p);
+    if (is_text_word(w, "using")) {
+        if ((st = keep_node_name(p, read_text_word(p), "the variant's name", &variant)) != DOP_OK)
             return st;
-        if ((st = read_tile(p, &tile, &w)) != DOP_OK)
+        if ((st = read_region_tile(p, &tile, &w)) != DOP_OK)
             return st;
     }
-    if (!word_is(w, "writes"))
+    if (!is_text_word(w, "writes"))
         return FAIL(p, w.pos, "expected 'writes'");
-    if ((st = read_refs(p, &p->outs)) != DOP_OK || (st = expect(p, "{")) != DOP_OK ||
-        (st = read_refs(p, &p->nodes)) != DOP_OK || (st = expect(p, "}")) != DOP_OK)
+    if ((st = read_refs(p, &p->outs)) != DOP_OK || (st = expect_token(p, "{")) != DOP_OK ||
+        (st = read_refs(p, &p->nodes)) != DOP_OK || (st = expect_token(p, "}")) != DOP_OK)
         return st;
     dop_diag inner = {0};
     dop_region_id id;
     st = dop_graph_add_region(p->g, (dop_template)tpl, p->nodes.ids, p->nodes.n, p->outs.ids, p->outs.n, &inner, &id);
     if (st != DOP_OK)
-        return fail_inner(p, start, st, &inner);
+        return fail_from_graph(p, start, st, &inner);
     p->g->regions[id].variant = variant;
     p->g->regions[id].tile = tile;
     return DOP_OK;
 }
 
-/* "---" and regions, if they follow; a "---" before anything else is left for the caller. */
+/* Reads "---" and the regions after it.  A "---" before anything else is left for the caller. */
 static dop_status
 read_regions(parser *p)
 {
     size_t end = p->pos;
-    if (!accept(p, "---") || !at(p, "region")) {
+    if (!accept_token(p, "---") || !is_at_token(p, "region")) {
         p->pos = end;
         return DOP_OK;
     }
-    while (at(p, "region")) {
+    while (is_at_token(p, "region")) {
         dop_status st = read_region(p);
         if (st != DOP_OK)
             return st;
@@ -700,11 +701,11 @@ static dop_status
 read_graph(parser *p, dop_arena *arena)
 {
     dop_status st;
-    skip_space(p);
+    skip_text_space(p);
     size_t start = p->pos;
     if ((st = read_head(p, arena)) != DOP_OK)
         return st;
-    while (at(p, "%")) {
+    while (is_at_token(p, "%")) {
         if ((st = read_node(p)) != DOP_OK)
             return st;
     }
@@ -714,7 +715,7 @@ read_graph(parser *p, dop_arena *arena)
     char when[256];
     snprintf(when, sizeof when, "graph %s", p->g->name);
     st = dop_graph_verify(p->g, when, &inner);
-    return st == DOP_OK ? st : fail_inner(p, start, st, &inner);
+    return st == DOP_OK ? st : fail_from_graph(p, start, st, &inner);
 }
 
 dop_status
@@ -724,11 +725,11 @@ dop_graph_parse(const char *path, const char *text, size_t size, dop_arena *aren
     parser p = {.path = path, .text = text, .size = size, .diag = diag, .g = out_graph};
     memset(out_graph, 0, sizeof *out_graph);
     *out_end = 0;
-    p.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* the decimal point is a point */
+    p.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* makes '.' the decimal point */
     if (!p.c_locale)
         return DOP_NO_MEMORY(diag);
     dop_status st = read_graph(&p, arena);
-    skip_space(&p);
+    skip_text_space(&p);
     *out_end = p.pos;
     freelocale(p.c_locale);
     free(p.names.slots);

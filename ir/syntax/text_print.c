@@ -1,13 +1,13 @@
-/* The printer of text.h.  It writes numbers itself: the text does not depend on the host's locale. */
+/* The printer of text.h.  It formats floats itself, since printf depends on the host's locale. */
 #include "ir/graph/ops.h"
 #include "ir/graph/shapes.h"
 #include "ir/syntax/text.h"
 
 #include <string.h>
 
-enum { NAME_COLUMN = 30 }; /* the equals signs line up here unless a name is longer */
+enum { NAME_COLUMN = 30 }; /* column of the equals signs, unless a name is longer */
 
-/* As "%a" in the C locale: 0x1.8p+3, exact, shortest. */
+/* Prints a double as "%a" does in the C locale: 0x1.8p+3, exact, shortest. */
 static void
 print_double(dop_buf *b, double v)
 {
@@ -31,7 +31,7 @@ print_double(dop_buf *b, double v)
 }
 
 static void
-print_string(dop_buf *b, const char *s)
+print_quoted(dop_buf *b, const char *s)
 {
     dop_buf_puts(b, "\"");
     for (; *s; s++) {
@@ -47,7 +47,7 @@ print_string(dop_buf *b, const char *s)
 }
 
 static void
-print_ids(dop_buf *b, const dop_graph *g, const dop_node_id *ids, uint32_t n, const char *between)
+print_node_ids(dop_buf *b, const dop_graph *g, const dop_node_id *ids, uint32_t n, const char *between)
 {
     for (uint32_t i = 0; i < n; i++)
         dop_buf_printf(b, "%s %%%s", i ? between : "", g->nodes[ids[i]].name);
@@ -63,7 +63,7 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
     while (!b->failed && b->size - start < NAME_COLUMN)
         dop_buf_puts(b, " ");
     dop_buf_printf(b, " = %s", info->name);
-    print_ids(b, g, n->src, n->n_srcs, ",");
+    print_node_ids(b, g, n->src, n->n_srcs, ",");
     for (uint8_t k = 0; k < info->n_attrs; k++) {
         dop_attr_id a = info->attrs[k];
         if (dop_attr_optional(a) && n->attr[k].i == 0)
@@ -84,7 +84,7 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
             dop_buf_puts(b, dop_attr_word(a, n->attr[k].i));
             break;
         case DOP_ATTR_S:
-            print_string(b, n->attr[k].s);
+            print_quoted(b, n->attr[k].s);
             break;
         }
     }
@@ -93,7 +93,7 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
     dop_buf_puts(b, "\n");
 }
 
-/* Regions are numbered as they would be after dop_graph_compact(), so that the text reads back to itself. */
+/* Prints the regions, numbered as they would be after dop_graph_compact(), so that the text reads back to itself. */
 static void
 print_regions(dop_buf *b, const dop_graph *g)
 {
@@ -110,9 +110,9 @@ print_regions(dop_buf *b, const dop_graph *g)
             dop_tile_put(&r->tile, b);
         }
         dop_buf_puts(b, " writes");
-        print_ids(b, g, r->outs, r->n_outs, "");
+        print_node_ids(b, g, r->outs, r->n_outs, "");
         dop_buf_puts(b, " {");
-        print_ids(b, g, r->nodes, r->n_nodes, "");
+        print_node_ids(b, g, r->nodes, r->n_nodes, "");
         dop_buf_puts(b, " }\n");
     }
 }
@@ -133,7 +133,7 @@ dop_graph_print(const dop_graph *g, dop_buf *out_text)
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         print_node(out_text, g, &g->nodes[id]);
     dop_buf_puts(out_text, "  return");
-    print_ids(out_text, g, g->outs, g->n_outs, ",");
+    print_node_ids(out_text, g, g->outs, g->n_outs, ",");
     dop_buf_puts(out_text, "\n}\n");
     print_regions(out_text, g);
 }

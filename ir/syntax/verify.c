@@ -1,4 +1,4 @@
-/* The verifier of text.h: node by node, then state, then regions.  It trusts nothing but array bounds. */
+/* The verifier of text.h: checks nodes, then states, then regions.  It assumes only that array bounds are right. */
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/graph_add.h"
@@ -14,19 +14,19 @@ typedef struct verify_ctx {
     const dop_graph *g;
     const char *when;
     dop_diag *diag;
-    uint32_t *uses;     /* [n_nodes] by other nodes and as outputs */
-    uint32_t *owner;    /* [n_nodes] region that writes the bytes of a base node, 0: none */
-    uint32_t *listed;   /* [n_nodes] region that was checked last and lists the node, 0: none yet */
-    uint32_t *place;    /* [n_nodes] 1 + position in that region */
-    uint8_t *needed;    /* [n_nodes] the outputs depend on it */
-    uint8_t *taken;     /* [n_regions] everything that the region reads comes from regions taken before */
+    uint32_t *uses;     /* [n_nodes] number of uses by other nodes and as outputs */
+    uint32_t *owner;    /* [n_nodes] region that writes the memory of a base node; 0: none */
+    uint32_t *listed;   /* [n_nodes] last checked region that lists the node; 0: none yet */
+    uint32_t *place;    /* [n_nodes] 1 + position of the node in that region */
+    uint8_t *needed;    /* [n_nodes] true if the outputs depend on the node */
+    uint8_t *taken;     /* [n_regions] true if all sources of the region come from regions ordered before it */
     const char **names; /* [n_nodes] scratch for sorting */
 } verify_ctx;
 
 #define BAD(v, fmt, ...) DOP_FAIL((v)->diag, DOP_E_INTERNAL, "%s: " fmt, (v)->when, __VA_ARGS__)
 
 static const char *
-name_of(const verify_ctx *v, dop_node_id id)
+verified_name(const verify_ctx *v, dop_node_id id)
 {
     return v->g->nodes[id].name;
 }
@@ -37,9 +37,9 @@ has_trait(const verify_ctx *v, dop_node_id id, dop_traits t)
     return (dop_op_of(v->g->nodes[id].op)->traits & t) != 0;
 }
 
-/* Labels print to the end of their line, and mean the same when they are read again. */
+/* True if the label prints on one line and has the same meaning when it is read back. */
 static bool
-label_ok(dop_label l)
+is_label_ok(dop_label l)
 {
     const char *s = dop_label_text(l);
     const size_t n = strlen(s);
@@ -54,7 +54,7 @@ label_ok(dop_label l)
 }
 
 static int
-compare_names(const void *a, const void *b)
+compare_node_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -67,12 +67,12 @@ verify_names(verify_ctx *v)
         const dop_node *n = &g->nodes[id];
         if (!n->name || !dop_name_ok(n->name))
             return BAD(v, "node %u has the name '%.100s', which would not read back", id, n->name ? n->name : "");
-        if (!n->label.role || !label_ok(n->label))
+        if (!n->label.role || !is_label_ok(n->label))
             return BAD(v, "%%%s has the label '%.100s', which would not read back", n->name,
                        n->label.role ? dop_label_text(n->label) : "");
         v->names[id - 1] = n->name;
     }
-    qsort(v->names, g->n_nodes - 1, sizeof *v->names, compare_names);
+    qsort(v->names, g->n_nodes - 1, sizeof *v->names, compare_node_names);
     for (uint32_t i = 1; i + 1 < g->n_nodes; i++) {
         if (strcmp(v->names[i - 1], v->names[i]) == 0)
             return BAD(v, "two nodes are named %%%s", v->names[i]);
@@ -91,7 +91,7 @@ verify_node(verify_ctx *v, dop_node_id id)
         if (n->src[i] == 0 || n->src[i] >= g->n_nodes)
             return BAD(v, "%%%s: source %u is not a node", n->name, i);
         if (n->src[i] >= id)
-            return BAD(v, "%%%s uses %%%s, which comes after it", n->name, name_of(v, n->src[i]));
+            return BAD(v, "%%%s uses %%%s, which comes after it", n->name, verified_name(v, n->src[i]));
         v->uses[n->src[i]]++;
     }
     dop_want want = {n->type, n->shape}, got;
@@ -106,7 +106,7 @@ verify_node(verify_ctx *v, dop_node_id id)
     uint32_t src, axis;
     if (!dop_node_access_fits(g, id, &src, &axis))
         return BAD(v, "%%%s: %s does not read axis %u of %%%s %s as its row of the table says", n->name,
-                   dop_op_of(n->op)->name, axis, name_of(v, n->src[src]),
+                   dop_op_of(n->op)->name, axis, verified_name(v, n->src[src]),
                    dop_shape_text(g, &g->nodes[n->src[src]].shape, a));
     if (n->type != got.type)
         return BAD(v, "%%%s is marked %s but %s gives %s", n->name, dop_type_of(n->type)->name, dop_op_of(n->op)->name,
@@ -136,8 +136,8 @@ verify_nodes(verify_ctx *v)
     return DOP_OK;
 }
 
-/* After state_write has extended an append state, nothing else may read the state from before it.  A replace state has two
- * copies, so a step may add one version and still read the previous one.  No two leaves may name the same state. */
+/* Checks that nothing else reads an append state that state_write has extended.  A replace state has several copies, so a step
+ * may write the next version and still read the previous one.  Also checks that no two leaves name the same state. */
 static dop_status
 verify_state(verify_ctx *v)
 {
@@ -153,7 +153,7 @@ verify_state(verify_ctx *v)
         bool appends = dop_shape_appends(&n->shape);
         for (;;) {
             if (appends && v->uses[c] > 1)
-                return BAD(v, "%%%s overwrites %%%s, which has %u more readers", n->name, name_of(v, c),
+                return BAD(v, "%%%s overwrites %%%s, which has %u more readers", n->name, verified_name(v, c),
                            v->uses[c] - 1);
             if (!has_trait(v, c, DOP_VIEW))
                 break;
@@ -161,12 +161,12 @@ verify_state(verify_ctx *v)
         }
         dop_op op = g->nodes[c].op;
         if (op != DOP_OP_state && op != DOP_OP_state_write)
-            return BAD(v, "%%%s writes to %%%s, which is not state", n->name, name_of(v, c));
+            return BAD(v, "%%%s writes to %%%s, which is not state", n->name, verified_name(v, c));
         if (!appends && (op != DOP_OP_state || v->place[c]++))
-            return BAD(v, "%%%s replaces %%%s, which this step has replaced already", n->name, name_of(v, c));
+            return BAD(v, "%%%s replaces %%%s, which this step has replaced already", n->name, verified_name(v, c));
     }
     memset(v->place, 0, g->n_nodes * sizeof *v->place);
-    qsort(v->names, n_states, sizeof *v->names, compare_names);
+    qsort(v->names, n_states, sizeof *v->names, compare_node_names);
     for (uint32_t i = 1; i < n_states; i++) {
         if (strcmp(v->names[i - 1], v->names[i]) == 0)
             return BAD(v, "state \"%s\" appears twice", v->names[i]);
@@ -174,7 +174,7 @@ verify_state(verify_ctx *v)
     return DOP_OK;
 }
 
-/* A ring has a row for every position that some row of a step sees. */
+/* Checks that a ring has a row for every position that any row of a step attends to. */
 static dop_status
 verify_rings(verify_ctx *v)
 {
@@ -191,7 +191,7 @@ verify_rings(verify_ctx *v)
     return DOP_OK;
 }
 
-/* Checks what a region lists and writes, without looking at other regions. */
+/* Checks the lists and outputs of a region, independent of other regions. */
 static dop_status
 verify_region(verify_ctx *v, dop_region_id id)
 {
@@ -208,9 +208,9 @@ verify_region(verify_ctx *v, dop_region_id id)
         if (n == 0 || n >= g->n_nodes)
             return BAD(v, "region @%u lists %u, which is not a node", id, n);
         if (has_trait(v, n, DOP_LEAF))
-            return BAD(v, "region @%u lists %%%s, which is a leaf", id, name_of(v, n));
+            return BAD(v, "region @%u lists %%%s, which is a leaf", id, verified_name(v, n));
         if (v->listed[n] == id)
-            return BAD(v, "region @%u lists %%%s twice", id, name_of(v, n));
+            return BAD(v, "region @%u lists %%%s twice", id, verified_name(v, n));
         v->listed[n] = id;
         v->place[n] = i + 1;
     }
@@ -219,32 +219,33 @@ verify_region(verify_ctx *v, dop_region_id id)
         dop_node_id n = r->outs[i];
         if (n == 0 || n >= g->n_nodes || v->listed[n] != id)
             return BAD(v, "region @%u writes %%%s, which it does not list", id,
-                       n && n < g->n_nodes ? name_of(v, n) : "?");
+                       n && n < g->n_nodes ? verified_name(v, n) : "?");
         if (v->place[n] <= last)
-            return BAD(v, "region @%u writes %%%s out of order", id, name_of(v, n));
+            return BAD(v, "region @%u writes %%%s out of order", id, verified_name(v, n));
         last = v->place[n];
         dop_node_id base = dop_node_base(g, n, NULL);
         if (v->listed[base] != id)
-            return BAD(v, "region @%u writes %%%s but does not list %%%s, whose bytes it has", id, name_of(v, n),
-                       name_of(v, base));
+            return BAD(v, "region @%u writes %%%s but does not list %%%s, whose bytes it has", id, verified_name(v, n),
+                       verified_name(v, base));
         if (v->owner[base] && v->owner[base] != id)
-            return BAD(v, "%%%s is written by region @%u and by region @%u", name_of(v, n), v->owner[base], id);
+            return BAD(v, "%%%s is written by region @%u and by region @%u", verified_name(v, n), v->owner[base], id);
         v->owner[base] = id;
     }
     return DOP_OK;
 }
 
-/* Where region `id` finds the value `src` that its node `reader` reads: *out_from is the region that wrote it, 0 when
- * it is the region's own or a leaf's. */
+/* Finds the value `src` that node `reader` of region `id` reads.  *out_from is the region that wrote it, or 0 if it is a leaf or
+ * computed in region `id`. */
 static dop_status
-find_source(verify_ctx *v, dop_region_id id, dop_node_id reader, dop_node_id src, dop_region_id *out_from)
+find_region_source(verify_ctx *v, dop_region_id id, dop_node_id reader, dop_node_id src, dop_region_id *out_from)
 {
     *out_from = 0;
     for (dop_node_id s = src;; s = v->g->nodes[s].src[0]) {
         if (v->listed[s] == id) {
             if (v->place[s] < v->place[reader])
                 return DOP_OK;
-            return BAD(v, "region @%u lists %%%s before its source %%%s", id, name_of(v, reader), name_of(v, s));
+            return BAD(v, "region @%u lists %%%s before its source %%%s", id, verified_name(v, reader),
+                       verified_name(v, s));
         }
         if (has_trait(v, s, DOP_LEAF))
             return DOP_OK;
@@ -253,13 +254,13 @@ find_source(verify_ctx *v, dop_region_id id, dop_node_id reader, dop_node_id src
         *out_from = v->owner[s];
         if (*out_from)
             return DOP_OK;
-        return BAD(v, "region @%u reads %%%s, which no region writes", id, name_of(v, s));
+        return BAD(v, "region @%u reads %%%s, which no region writes", id, verified_name(v, s));
     }
 }
 
-/* Checks what region `id` reads; *out_ready: all of it comes from regions that were taken. */
+/* Checks the sources of region `id`.  *out_ready: all come from regions that are already ordered. */
 static dop_status
-check_reads(verify_ctx *v, dop_region_id id, bool *out_ready)
+check_region_reads(verify_ctx *v, dop_region_id id, bool *out_ready)
 {
     const dop_region *r = &v->g->regions[id];
     *out_ready = true;
@@ -271,7 +272,7 @@ check_reads(verify_ctx *v, dop_region_id id, bool *out_ready)
         const dop_node *n = &v->g->nodes[r->nodes[i]];
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_region_id from;
-            dop_status st = find_source(v, id, r->nodes[i], n->src[k], &from);
+            dop_status st = find_region_source(v, id, r->nodes[i], n->src[k], &from);
             if (st != DOP_OK)
                 return st;
             if (from && from != id && !v->taken[from])
@@ -281,9 +282,8 @@ check_reads(verify_ctx *v, dop_region_id id, bool *out_ready)
     return DOP_OK;
 }
 
-/* Every value that a region reads is written by some region, and the regions can be put in an order: each round takes
- * those whose writers have been taken; when a round takes none, the rest is a cycle.  Regions that are in order
- * already need one round. */
+/* Checks that some region writes every value that a region reads, and that the regions can be ordered.  Each round orders the
+ * regions whose sources are ready; if a round orders none, the rest is a cycle.  Regions already in order need one round. */
 static dop_status
 verify_flow(verify_ctx *v)
 {
@@ -298,7 +298,7 @@ verify_flow(verify_ctx *v)
             bool ready;
             if (g->regions[id].dead || v->taken[id])
                 continue;
-            dop_status st = check_reads(v, id, &ready);
+            dop_status st = check_region_reads(v, id, &ready);
             if (st != DOP_OK)
                 return st;
             v->taken[id] = ready;
@@ -308,7 +308,7 @@ verify_flow(verify_ctx *v)
     return left ? BAD(v, "%u regions wait for each other", left) : DOP_OK;
 }
 
-/* Checks that the analysis describes the region as it is now, and that each of the region's outputs is stored once. */
+/* Checks that the analysis is up to date, and that the region stores each of its outputs once. */
 static dop_status
 verify_analysis(verify_ctx *v, dop_region_id id)
 {
@@ -316,7 +316,7 @@ verify_analysis(verify_ctx *v, dop_region_id id)
     for (uint32_t i = 1; i < r->n_nodes; i++)
         if (r->nodes[i - 1] >= r->nodes[i])
             return BAD(v, "region @%u lists %%%s before %%%s, which is an earlier node", id,
-                       name_of(v, r->nodes[i - 1]), name_of(v, r->nodes[i]));
+                       verified_name(v, r->nodes[i - 1]), verified_name(v, r->nodes[i]));
     if (!r->info || r->info->digest != dop_region_digest(r))
         return BAD(v, "region @%u was changed and not described again", id);
     for (uint32_t i = 0; i < r->info->product.n_parts; i++)
@@ -325,10 +325,10 @@ verify_analysis(verify_ctx *v, dop_region_id id)
     const uint32_t activations = dop_template_of(r->tpl)->activations;
     if (r->info->product.n_activations > (activations > 1 ? activations : 1))
         return BAD(v, "region @%u: its products read %u different rows", id, r->info->product.n_activations);
-    dop_region_storers(r, v->place); /* not more outputs than nodes, as was checked */
+    dop_region_storers(r, v->place); /* has space: outputs are not more than nodes, as checked before */
     for (uint32_t i = 0; i < r->n_outs; i++)
         if (v->place[i] != 1)
-            return BAD(v, "region @%u writes %%%s, which %s", id, name_of(v, r->outs[i]),
+            return BAD(v, "region @%u writes %%%s, which %s", id, verified_name(v, r->outs[i]),
                        v->place[i] ? "several things of it would store" : "nothing of it would store");
     return DOP_OK;
 }
@@ -347,16 +347,16 @@ verify_regions(verify_ctx *v)
     if (live == 0)
         return DOP_OK;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
-        /* listed: by the last region that does */
+        /* listed[] holds the last region that lists the node */
         if (v->needed[id] && !v->listed[id] && !has_trait(v, id, DOP_LEAF) && !has_trait(v, id, DOP_VIEW))
-            return BAD(v, "no region lists %%%s", name_of(v, id));
+            return BAD(v, "no region lists %%%s", verified_name(v, id));
         if (v->needed[id] && has_trait(v, id, DOP_EFFECT) && !v->owner[id])
-            return BAD(v, "no region writes %%%s, which is state", name_of(v, id));
+            return BAD(v, "no region writes %%%s, which is state", verified_name(v, id));
     }
     for (uint32_t i = 0; i < g->n_outs; i++) {
         dop_node_id base = dop_node_base(g, g->outs[i], NULL);
         if (!has_trait(v, base, DOP_LEAF) && !v->owner[base])
-            return BAD(v, "no region writes %%%s, a result of the graph", name_of(v, base));
+            return BAD(v, "no region writes %%%s, a result of the graph", verified_name(v, base));
     }
     DOP_RETURN_IF_ERROR(verify_flow(v));
     for (dop_region_id id = 1; id < g->n_regions; id++)

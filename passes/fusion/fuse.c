@@ -8,14 +8,14 @@
 #include <stdlib.h>
 
 static bool
-same_unit(dop_unit a, dop_unit b)
+have_equal_unit(dop_unit a, dop_unit b)
 {
     return a.len == b.len && a.units == b.units;
 }
 
-/* Does node n read a value that region p makes?  Gives the nth. */
+/* True if node n reads values that region p computes; returns the source number of read number `nth`. */
 static bool
-reads_of(const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, uint32_t *out_src)
+find_nth_read(const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, uint32_t *out_src)
 {
     const dop_graph *g = f->g;
     const dop_node *x = dop_node_at(g, n);
@@ -31,24 +31,25 @@ reads_of(const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, uint32
 
 /* --- access against tile --------------------------------------------------------------------------------------------- */
 
-/* The tile that a consumer may join, and which of the consumer's sources one workgroup would then make: what the producer makes
- * and what the consumer computes from it. */
+/* A candidate fusion: the tile of the producer that a consumer may join.  The fused workgroup computes the producer's values, and
+ * those that the consumer computes from them. */
 typedef struct tile {
     const dop_graph *g;
     const dop_flow *f;
     const dop_region *r;
     const dop_template_info *has;
-    const bool *made; /* [n_nodes of the consumer][DOP_MAX_SRCS] */
-    uint32_t rows_of; /* columns of values of which the consumer's nodes may read whole rows from memory */
+    const bool *made; /* [n_nodes of the consumer][DOP_MAX_SRCS] the fused workgroup computes this source */
+    uint32_t rows_of; /* maximum columns of values whose rows the consumer's nodes may read from memory; 0: none */
 } tile;
 
-/* Do two values have the same rows? */
+/* True if two values have the same rows. */
 static bool
-same_rows(const dop_graph *g, dop_node_id a, dop_node_id b)
+have_equal_rows(const dop_graph *g, dop_node_id a, dop_node_id b)
 {
     const dop_shape *x = &dop_node_at(g, a)->shape, *y = &dop_node_at(g, b)->shape;
     const uint32_t n = dop_shape_row_axes(x);
-    if (dop_shape_is_rows(x) && dop_shape_is_rows(y)) /* what is not of the step's rows has one, or those of a state */
+    if (dop_shape_is_rows(x) &&
+        dop_shape_is_rows(y)) /* values without a row dimension have one row; state values have the state's */
         return dop_node_row_multiple(g, a) == dop_node_row_multiple(g, b);
     bool same = n == dop_shape_row_axes(y);
     for (uint32_t i = 0; i < n && same; i++)
@@ -56,19 +57,19 @@ same_rows(const dop_graph *g, dop_node_id a, dop_node_id b)
     return same;
 }
 
-/* Do the source and the node have the same index space, so that equal indices mean the same element? */
+/* True if source and node have the same index space, so that equal indices refer to the same element. */
 static bool
-same_space(const dop_graph *g, dop_node_id node, dop_node_id src)
+have_equal_space(const dop_graph *g, dop_node_id node, dop_node_id src)
 {
     dop_node_id value = dop_node_base(g, src, NULL), space = dop_node_space(g, node);
     return dop_node_cols(g, src) == dop_node_cols(g, value) && dop_node_cols(g, space) == dop_node_cols(g, value) &&
-           same_rows(g, space, value);
+           have_equal_rows(g, space, value);
 }
 
-/* Columns are compared for values from outside too, because a sum or a rotation needs all its operands in one workgroup, whether they
- * are computed or loaded. */
+/* Compares columns with the tile.  Values from other regions are compared too: a sum or rotation needs all its operands in one
+ * workgroup, whether computed or loaded. */
 static dop_reason
-columns_missing(const tile *t, dop_node_id n, const dop_axis_map *m)
+compare_columns_to_tile(const tile *t, dop_node_id n, const dop_axis_map *m)
 {
     if (m->reach == DOP_REACH_SPAN) /* partial results of this workgroup's own values */
         return t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->joins & DOP_JOIN_PARTIAL) &&
@@ -82,26 +83,26 @@ columns_missing(const tile *t, dop_node_id n, const dop_axis_map *m)
 }
 
 static bool
-is_product(const dop_region *r, dop_node_id id)
+is_region_product(const dop_region *r, dop_node_id id)
 {
     return dop_ids_find(r->info->product.mats, r->info->product.n_mats, id) < r->info->product.n_mats;
 }
 
-/* A sum over slots joins the one product that it reads.  The product then sums over the slots too, and the result of a single
- * slot exists nowhere. */
+/* A sum over slots joins the only product that it reads.  The product then sums over the slots itself, and results of single
+ * slots are not stored. */
 static dop_reason
-sum_over_slots(const tile *t, dop_node_id n, uint32_t k)
+check_slot_sum(const tile *t, dop_node_id n, uint32_t k)
 {
     const dop_graph *g = t->g;
     const dop_node_id src = dop_node_at(g, n)->src[k];
     if (t->has->tile[DOP_AXIS_head] != DOP_TILE_whole)
         return DOP_REASON_cross_workgroup;
-    if (!is_product(t->r, src) || t->r->info->product.n_mats > t->has->partials)
+    if (!is_region_product(t->r, src) || t->r->info->product.n_mats > t->has->partials)
         return DOP_REASON_template_limit;
     return dop_flow_n_readers(t->f, src) == 1 && !t->f->output[src] ? DOP_REASON_none : DOP_REASON_multiple_readers;
 }
 
-/* Does the node read several rows or heads of a source for each of its own? */
+/* True if the node reads several rows or heads of a source for each of its own. */
 static bool
 reads_windows(const dop_graph *g, dop_node_id n, uint32_t k)
 {
@@ -109,8 +110,8 @@ reads_windows(const dop_graph *g, dop_node_id n, uint32_t k)
     return row.kind == DOP_ACCESS_window || head.kind == DOP_ACCESS_window;
 }
 
-/* Does each element of the node read a whole row of a short value, or of a leaf, from memory?  dop_fuse_check_waits() says whether the region
- * may wait for what it makes itself. */
+/* True if each element of the node reads a whole row of a short value, or of a leaf, from memory.  dop_fuse_check_waits() decides
+ * whether the region may wait for values of its own. */
 static bool
 reads_from_memory(const tile *t, dop_node_id n, uint32_t k)
 {
@@ -119,7 +120,7 @@ reads_from_memory(const tile *t, dop_node_id n, uint32_t k)
     return (leaf || dop_node_reads_rows(t->g, n, k)) && dop_node_cols(t->g, src) <= t->rows_of;
 }
 
-/* The rule of docs/design.md: does the tile hold what node n reads of its source number k? */
+/* The fusion rule of docs/design.md: returns none if the tile holds what node n reads of its source number k. */
 static dop_reason
 compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
 {
@@ -128,35 +129,35 @@ compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
                        part = dop_node_map(g, n, k, DOP_AXIS_part), pos = dop_node_map(g, n, k, DOP_AXIS_pos);
     if (reads_from_memory(t, n, k))
         return DOP_REASON_none;
-    const dop_reason why = columns_missing(t, n, &col);
+    const dop_reason why = compare_columns_to_tile(t, n, &col);
     if (why != DOP_REASON_none)
         return why;
     if (!dop_axis_map_in_tile(&part, DOP_AXIS_part, (dop_tile_span)t->has->tile[DOP_AXIS_part]))
         return made ? DOP_REASON_cross_workgroup : DOP_REASON_tile_mismatch;
     if (!made)
         return DOP_REASON_none; /* loaded from memory */
-    if (reads_windows(g, n, k)) /* rows that other workgroups make */
+    if (reads_windows(g, n, k)) /* reads rows of other workgroups */
         return DOP_REASON_cross_workgroup;
-    const bool one_row = g->max_t == 1 && dop_node_per_token(g, n) && !row.chosen; /* which is its own */
+    const bool one_row = g->max_t == 1 && dop_node_per_token(g, n) && !row.chosen; /* the node reads its own row */
     if (!one_row && !dop_axis_map_in_tile(&row, DOP_AXIS_row, (dop_tile_span)t->has->tile[DOP_AXIS_row]))
-        return DOP_REASON_cross_workgroup; /* rows that other workgroups make */
+        return DOP_REASON_cross_workgroup; /* reads rows of other workgroups */
     if (!dop_axis_map_in_tile(&pos, DOP_AXIS_pos, DOP_TILE_one) ||
         (dop_node_is(g, n, DOP_EFFECT) && dop_node_space(g, n) != dop_node_at(g, n)->src[k]))
         return DOP_REASON_state_order;
     if (col.reach == DOP_REACH_SPAN)
         return DOP_REASON_none;
     if (dop_node_sums_heads(g, n, k))
-        return sum_over_slots(t, n, k);
-    if (t->has->tile[DOP_AXIS_col] == DOP_TILE_whole) { /* the unit is compared for the node as a whole */
+        return check_slot_sum(t, n, k);
+    if (t->has->tile[DOP_AXIS_col] == DOP_TILE_whole) { /* compare_units() compares the units of the whole node */
         dop_node_id src = dop_node_at(g, n)->src[k];
         return dop_node_cols(g, src) == dop_node_cols(g, dop_node_base(g, src, NULL)) ? DOP_REASON_none
                                                                                       : DOP_REASON_tile_mismatch;
     }
-    return same_space(g, n, dop_node_at(g, n)->src[k]) ? DOP_REASON_none : DOP_REASON_tile_mismatch;
+    return have_equal_space(g, n, dop_node_at(g, n)->src[k]) ? DOP_REASON_none : DOP_REASON_tile_mismatch;
 }
 
-/* In a row program every node walks over the same unit.  Arithmetic on statistics and on weight vectors is excepted, because it
- * is the same for every value.  A grid that is not divided among products has one width, which all nodes must have. */
+/* Compares units.  In a row program every node iterates over the same unit.  Arithmetic on statistics and weight vectors is
+ * exempt, because it is the same for every value.  A grid that is not divided among products has one width for all nodes. */
 static dop_reason
 compare_units(const tile *t, dop_node_id n)
 {
@@ -166,17 +167,18 @@ compare_units(const tile *t, dop_node_id n)
         return dop_node_cols(g, dop_node_space(g, n)) == dop_node_cols(g, t->r->info->root) ? DOP_REASON_none
                                                                                             : DOP_REASON_tile_mismatch;
     if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || t->has->lengths || dop_node_at(g, n)->shape.rank == 1 ||
-        same_unit(u, unit))
+        have_equal_unit(u, unit))
         return DOP_REASON_none;
     if (dop_node_is(g, n, DOP_EFFECT) && t->r->info->scan.root && dop_node_space(g, n) == t->r->info->scan.made[1])
-        return DOP_REASON_none; /* whichever workgroup has a value writes it to the state's own memory */
+        return DOP_REASON_none; /* each workgroup writes its values to the state's memory, so units may differ */
     if (dop_node_is_element(g, n) && u.len == 1 && u.units == 1)
         return DOP_REASON_none;
     return dop_node_extent(g, n) == DOP_EXTENT_row && unit.units > 1 ? DOP_REASON_reduction_barrier
                                                                      : DOP_REASON_tile_mismatch;
 }
 
-/* Which sources of consumer c's nodes the joined workgroup makes: those that p makes, and what c computes from them. */
+/* Finds the sources of consumer c's nodes that the fused workgroup computes: values of p, and values that c computes from them.
+ * Returns NULL if out of memory. */
 static bool *
 find_made(const dop_flow *f, dop_region_id p, const dop_region *c)
 {
@@ -198,10 +200,10 @@ find_made(const dop_flow *f, dop_region_id p, const dop_region *c)
     return made;
 }
 
-/* Does the consumer, of a kind that joins nothing here, sum up or choose from what several workgroups of the producer make?
- * Then no other kernel of it could join either. */
+/* True if the consumer, whose kind cannot join here, reduces over values of several workgroups of the producer.  Then no other
+ * kernel of it could join either. */
 static bool
-needs_all(const tile *t, const dop_region *c)
+reduces_across_workgroups(const tile *t, const dop_region *c)
 {
     static const dop_axis axes[] = {DOP_AXIS_row, DOP_AXIS_part, DOP_AXIS_col};
     for (uint32_t i = 0; i < c->n_nodes; i++)
@@ -232,19 +234,19 @@ compare_region(const tile *t, const dop_region *c)
 
 /* --- consumers ------------------------------------------------------------------------------------------------------- */
 
-/* As what the consumer may join another region (templates.def); 0: as nothing. */
+/* Returns the DOP_JOIN_* kind as which the consumer may join another region (templates.def); 0: it may not. */
 static uint8_t
-joins_as(const dop_graph *g, const dop_region *c)
+find_join_kind(const dop_graph *g, const dop_region *c)
 {
     const uint8_t kind = dop_template_of(c->tpl)->kind;
-    if (kind == DOP_JOIN_HEADS && c->info->experts.ids) /* matrices that are chosen */
+    if (kind == DOP_JOIN_HEADS && c->info->experts.ids) /* expert matrices, which a value chooses */
         return 0;
     return kind == DOP_JOIN_PARTIAL && !dop_node_is(g, c->info->root, DOP_PARTIAL) ? 0 : kind;
 }
 
-/* Products that would meet in the consumer: those of every part that it reads. */
+/* Returns the number of sibling products that the consumer would combine: all products of the segments that it reads. */
 static uint32_t
-count_meeting(const dop_flow *f, dop_region_id producer, const dop_region *c)
+count_sibling_products(const dop_flow *f, dop_region_id producer, const dop_region *c)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer];
@@ -258,9 +260,9 @@ count_meeting(const dop_flow *f, dop_region_id producer, const dop_region *c)
     return n;
 }
 
-/* The merge of partial results: the last workgroup of a KV head to finish does it, where workgroups may signal each other. */
+/* Checks the merge of partial results.  The workgroup that finishes a KV head last does it, if workgroups can signal each other. */
 static dop_reason
-join_parts(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *p, const dop_region *c)
+check_parts_merge(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *p, const dop_region *c)
 {
     const dop_node *merge = dop_node_at(g, c->nodes[0]), *root = dop_node_at(g, p->info->root);
     if (c->n_nodes != 1 || !dop_node_merges(g, c->nodes[0]))
@@ -280,10 +282,10 @@ reads_node(const dop_region *c, dop_node_id id)
     return false;
 }
 
-/* A product of each head with its own matrix, computed by the workgroup that completes the head: a workgroup of attention that
- * has all of its cache or merges its splits, else the last one to make values of it, where workgroups may signal each other. */
+/* Checks a per-head product, which the workgroup that completes the head computes.  In attention it is the workgroup that has all
+ * of the cache or merges the splits; otherwise the one that finishes last, if workgroups can signal each other. */
 static dop_reason
-join_heads(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
+check_head_product(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
@@ -316,9 +318,9 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
     tile t = {g, f, p, dop_template_of(p->tpl), NULL, dop_fuse_wait_columns(cx, g, p)};
     *out = DOP_REASON_template_limit;
-    if (!(t.has->joins & joins_as(g, c))) {
+    if (!(t.has->joins & find_join_kind(g, c))) {
         if (dop_node_extent(g, c->info->root) == DOP_EXTENT_all ||
-            (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->product.n_mats))
+            (find_join_kind(g, c) == DOP_JOIN_PARTIAL && p->info->product.n_mats))
             *out = DOP_REASON_reduction_barrier;
         if (*out == DOP_REASON_reduction_barrier)
             return DOP_OK;
@@ -326,24 +328,24 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
         if (!made)
             return DOP_NO_MEMORY(cx->diag);
         t.made = made;
-        if (needs_all(&t, c))
+        if (reduces_across_workgroups(&t, c))
             *out = DOP_REASON_reduction_barrier;
         free(made);
         return DOP_OK;
     }
     if (t.has->tile[DOP_AXIS_col] == DOP_TILE_whole && !p->info->has_unit)
         return DOP_OK;
-    if (p->info->tail.id && reads_node(c, p->info->tail.id)) /* the tail has no epilogue */
+    if (p->info->tail.id && reads_node(c, p->info->tail.id)) /* per-head products have no epilogue */
         return DOP_OK;
-    if (joins_as(g, c) == DOP_JOIN_HEADS) {
-        *out = join_heads(cx, f, producer, consumer);
+    if (find_join_kind(g, c) == DOP_JOIN_HEADS) {
+        *out = check_head_product(cx, f, producer, consumer);
         return DOP_OK;
     }
     if (dop_node_is(g, p->info->root, DOP_PARTIAL)) {
-        *out = join_parts(cx, g, p, c);
+        *out = check_parts_merge(cx, g, p, c);
         return DOP_OK;
     }
-    if (dop_node_is(g, p->info->root, DOP_EFFECT)) { /* a region around a write has no place for code after it */
+    if (dop_node_is(g, p->info->root, DOP_EFFECT)) { /* a region around a state write cannot run code after it */
         *out = DOP_REASON_state_order;
         return DOP_OK;
     }
@@ -358,7 +360,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
     free(made);
     if (st != DOP_OK)
         return st;
-    if (*out == DOP_REASON_none && t.has->meets && count_meeting(f, producer, c) > t.has->meets)
+    if (*out == DOP_REASON_none && t.has->meets && count_sibling_products(f, producer, c) > t.has->meets)
         *out = DOP_REASON_capacity;
     return DOP_OK;
 }
@@ -375,7 +377,7 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
     dop_status st = check_consumer(cx, f, producer, consumer, out_reason);
     if (st != DOP_OK)
         return st;
-    /* A row program holds its values in shared memory or computes them again. */
+    /* Row programs are exempt: they keep values in shared memory or recompute them. */
     if (*out_reason == DOP_REASON_none && dop_template_of(p->tpl)->tile[DOP_AXIS_col] != DOP_TILE_whole) {
         uint32_t registers;
         st = dop_fuse_registers(g, p, c, p->tpl, cx->diag, &registers);
@@ -398,7 +400,7 @@ dop_fuse_fits_shared(const dop_target *t, uint32_t len)
 }
 
 static bool
-any_node(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, dop_node_id))
+has_node_that(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, dop_node_id))
 {
     for (uint32_t i = 0; i < r->n_nodes; i++)
         if (is(g, r->nodes[i]))
@@ -406,26 +408,27 @@ any_node(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, 
     return false;
 }
 
-/* Is there a hole for elements at source k of node n of region c?  A producer that merges splits needs a hole for a staged row:
- * tiles have none, and no kernel merges them again for every element. */
+/* Returns none if source k of node n of region c has a hole for elements.  A producer that merges splits needs a hole for a
+ * staged row: tiles have none, and no kernel repeats the merge for every element. */
 static dop_reason
 compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t k, bool merges)
 {
     const dop_template_info *t = dop_template_of(c->tpl);
-    if (reads_windows(g, n, k)) /* every tap would compute it again */
+    if (reads_windows(g, n, k)) /* every window tap would recompute it */
         return DOP_REASON_cost;
     if (dop_node_has_holes(g, n) && (!(t->hole[k] & DOP_HOLE_ELEMENTS) || dop_node_merges(g, n)))
-        return DOP_REASON_template_limit; /* what is merged was stored by several workgroups */
+        return DOP_REASON_template_limit; /* merged values were stored by several workgroups */
     if (merges && c->info->product.n_mats && (!(t->hole[0] & DOP_HOLE_ROWS) || n == c->info->product.beside))
         return DOP_REASON_template_limit;
-    if (merges && is_product(c, n) && !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
+    if (merges && is_region_product(c, n) &&
+        !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
         return DOP_REASON_shared_memory;
     return DOP_REASON_none;
 }
 
-/* Does the node, which is computed element by element, read a row of a matrix for each column? */
+/* True if the element-wise node reads a row of a matrix for each column. */
 static bool
-reads_matrix(const dop_graph *g, dop_node_id n)
+reads_matrix_rows(const dop_graph *g, dop_node_id n)
 {
     bool reads = false;
     for (uint32_t k = 0; k < dop_node_at(g, n)->n_srcs && dop_node_is_element(g, n); k++)
@@ -433,28 +436,29 @@ reads_matrix(const dop_graph *g, dop_node_id n)
     return reads;
 }
 
-/* Would workgroups of the consumer read whole matrices of the producer again, or one workgroup all of them?  Products compute the row
- * that they stage in every workgroup. */
+/* True if the workgroups of the consumer would each read whole matrices of the producer, or one workgroup all of them.  Products
+ * compute their staged row in every workgroup. */
 static bool
-reads_again(const dop_graph *g, const dop_region *p, const dop_region *c)
+repeats_matrix_reads(const dop_graph *g, const dop_region *p, const dop_region *c)
 {
     const bool alone = g->max_t == 1 && c->info->has_unit && c->info->unit.units == 1;
-    return (c->info->product.n_mats > 0 || (alone && !dop_fuse_is_element(c))) && any_node(g, p, reads_matrix);
+    return (c->info->product.n_mats > 0 || (alone && !dop_fuse_is_element(c))) &&
+           has_node_that(g, p, reads_matrix_rows);
 }
 
-/* Does the node join what parts of another dispatch have found, without rows of its own? */
+/* True if the node merges partial results of another dispatch into a single row. */
 static bool
-joins_parts(const dop_graph *g, dop_node_id n)
+merges_to_one_row(const dop_graph *g, dop_node_id n)
 {
     const dop_axis_map part = dop_node_map(g, n, 0, DOP_AXIS_part);
     return dop_node_is_element(g, n) && dop_node_rows(g, n, g->max_t) == 1 && dop_axis_map_is_whole(&part);
 }
 
-/* Would every row of the consumer join the same parts again? */
+/* True if every row of the consumer would repeat such a merge. */
 static bool
-joins_again(const dop_graph *g, const dop_region *p, const dop_region *c)
+repeats_merge(const dop_graph *g, const dop_region *p, const dop_region *c)
 {
-    return dop_node_rows(g, c->outs[0], g->max_t) > 1 && any_node(g, p, joins_parts);
+    return dop_node_rows(g, c->outs[0], g->max_t) > 1 && has_node_that(g, p, merges_to_one_row);
 }
 
 static dop_reason
@@ -467,13 +471,13 @@ check_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (dop_node_is(g, p->nodes[i], DOP_EFFECT))
             return DOP_REASON_state_order;
-    if ((reads_again(g, p, c) || joins_again(g, p, c) || dop_fuse_makes_rows(cx, f, producer, c)) &&
+    if ((repeats_matrix_reads(g, p, c) || repeats_merge(g, p, c) || dop_fuse_makes_rows(cx, f, producer, c)) &&
         !dop_fuse_asked(cx, g, producer, consumer))
         return DOP_REASON_cost;
-    bool merges = any_node(g, p, dop_node_merges);
+    bool merges = has_node_that(g, p, dop_node_merges);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         uint32_t src;
-        for (uint32_t k = 0; reads_of(f, c->nodes[i], producer, k, &src); k++) {
+        for (uint32_t k = 0; find_nth_read(f, c->nodes[i], producer, k, &src); k++) {
             dop_reason why = compare_hole(cx, g, c, c->nodes[i], src, merges);
             if (why != DOP_REASON_none)
                 return why;
@@ -503,23 +507,23 @@ dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id p
     return DOP_OK;
 }
 
-/* --- producers of rows and heads ------------------------------------------------------------------------------------- */
+/* --- producers of rows and heads: prologues ------------------------------------------------------------------------------ */
 
-/* A row program that may enter the load phase of a consumer. */
+/* A row program that may run in the prologue of a consumer. */
 typedef struct stage {
     const dop_pass_ctx *cx;
     const dop_flow *f;
     const dop_graph *g;
     const dop_region *p, *c;
     dop_region_id consumer;
-    const dop_template_info *has; /* of the consumer */
-    dop_unit unit;                /* of the producer */
+    const dop_template_info *has; /* template of the consumer */
+    dop_unit unit;                /* unit of the producer */
 } stage;
 
-/* Whole rows are computed once and lie in shared memory, those of products having the length of their sums.  A statistic that is
- * wanted only after the sums is a scalar beside them. */
+/* Checks a producer of whole rows.  Rows are computed once and staged in shared memory; rows of products have the length of
+ * their sums.  A statistic that is needed only after the sums is a scalar next to them. */
 static dop_reason
-check_rows(const stage *s)
+check_row_stage(const stage *s)
 {
     const dop_graph *g = s->g;
     const dop_region *p = s->p, *c = s->c;
@@ -530,15 +534,16 @@ check_rows(const stage *s)
     for (uint32_t i = 0; i < c->n_nodes; i++)
         for (uint32_t k = 0; k < dop_node_at(g, c->nodes[i])->n_srcs; k++)
             if (reads_windows(g, c->nodes[i], k))
-                return DOP_REASON_tile_mismatch; /* not one row */
+                return DOP_REASON_tile_mismatch; /* reads several rows */
     bool scalar = p->n_outs == 1;
     for (uint32_t i = 0; i < p->n_outs; i++) {
         if (dop_node_is(g, p->outs[i], DOP_EFFECT))
             return DOP_REASON_state_order;
         if (c->info->product.beside &&
             dop_node_base(g, dop_node_at(g, c->info->product.beside)->src[0], NULL) == p->outs[i])
-            return DOP_REASON_template_limit; /* only one row is made */
-        /* The load phase makes the rows that the root reads, no others: not all of them for the last one. */
+            return DOP_REASON_template_limit; /* only one row can be staged */
+        /* The prologue computes exactly the rows that the root reads.  It cannot compute all rows if the root reads only the last
+         * one. */
         if ((t->lengths || g->max_t > 1) && dop_node_row_multiple(g, p->outs[i]) != dop_node_row_multiple(g, made))
             return DOP_REASON_tile_mismatch;
         scalar = scalar && dop_node_is(g, p->outs[i], DOP_ALONGSIDE) && !dop_region_feeds(g, c, p->outs[i]);
@@ -547,7 +552,7 @@ check_rows(const stage *s)
         if (!scalar)
             return DOP_REASON_tile_mismatch;
         if (s->f->output[p->outs[0]] || dop_flow_n_readers(s->f, p->outs[0]) != 1)
-            return DOP_REASON_multiple_readers; /* nothing would store it */
+            return DOP_REASON_multiple_readers; /* the region would not store it */
         return t->statistics && c->info->product.n_stats + 1 > t->statistics ? DOP_REASON_capacity : DOP_REASON_none;
     }
     if (!scalar && !t->lengths && !dop_fuse_fits_shared(s->cx->target, s->unit.len))
@@ -555,9 +560,9 @@ check_rows(const stage *s)
     return DOP_REASON_none;
 }
 
-/* Is the region arithmetic on statistics of whole rows, all heads of them? */
+/* True if the region is arithmetic on statistics of whole rows, across all heads. */
 static bool
-norms_rows(const dop_graph *g, const dop_region *p)
+is_row_arithmetic(const dop_graph *g, const dop_region *p)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const dop_node *n = dop_node_at(g, p->nodes[i]);
@@ -578,7 +583,7 @@ is_member(const dop_program *p, dop_node_id id)
     return false;
 }
 
-/* Is the node one of those that the region computes head by head, before the attention? */
+/* True if the region computes the node head by head, before the attention. */
 static bool
 makes_heads(const dop_region *c, dop_node_id id)
 {
@@ -588,10 +593,10 @@ makes_heads(const dop_region *c, dop_node_id id)
     return made;
 }
 
-/* Is node n a part of what the region of attention c writes into a cache of one KV head, whose row is at least so long?  Then
- * its program walks over shorter rows too, and sums them up. */
+/* True if node n belongs to a cache row that attention region c writes.  The cache must have one KV head and rows of at least
+ * `len` values.  The program of that row can also iterate over shorter rows and sum them. */
 static bool
-of_longer_row(const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t len)
+is_in_longer_row(const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t len)
 {
     for (uint32_t w = 0; w < c->info->attn.n_writes; w++) {
         const dop_program *prog = &c->info->attn.writes[w].prog;
@@ -603,9 +608,9 @@ of_longer_row(const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t l
     return false;
 }
 
-/* Is the row shorter than a head, and are its statistics, if any, summed up beside what reads them? */
+/* True if the row is shorter than a head, and its statistics, if any, can be accumulated along with the values that are read. */
 static bool
-is_short(const stage *s, uint32_t head)
+is_short_row(const stage *s, uint32_t head)
 {
     bool is = s->unit.len < head && s->unit.units == 1;
     for (uint32_t i = 0; i < s->p->n_nodes; i++)
@@ -614,11 +619,11 @@ is_short(const stage *s, uint32_t head)
     return is;
 }
 
-/* Heads enter through the holes of the root, which computes them for itself; with one row of the step also what the root's
- * heads and cache rows are made of.  Nothing else of the region may read them, because an epilogue runs after the values of the
- * load phase are gone. */
+/* Checks producers of heads.  Producers of Q, K and V heads are recomputed inside the attention or scan kernel.  In single-row
+ * steps, their inputs may be recomputed, too.  No other node of the region may read them, because values of the prologue are gone
+ * when the epilogue runs. */
 static dop_reason
-check_heads(const stage *s)
+check_head_stage(const stage *s)
 {
     const dop_graph *g = s->g;
     const dop_region *p = s->p, *c = s->c;
@@ -626,10 +631,10 @@ check_heads(const stage *s)
     if (!all_rows && g->max_t != 1)
         return DOP_REASON_state_order; /* other workgroups read the rows of this step */
     const dop_unit head = all_rows ? c->info->scan.heads[0].unit : c->info->attn.query.unit;
-    const bool shorter = !all_rows && is_short(s, head.len);
-    /* Each workgroup sums up the longer row for itself; its heads compute their values from the row and the sum. */
-    const bool rows = !all_rows && !shorter && norms_rows(g, p);
-    if (!rows && !shorter && (all_rows ? !same_unit(s->unit, head) : s->unit.len != head.len))
+    const bool shorter = !all_rows && is_short_row(s, head.len);
+    /* Each workgroup sums the longer row itself; its heads compute their values from the row and the sum. */
+    const bool rows = !all_rows && !shorter && is_row_arithmetic(g, p);
+    if (!rows && !shorter && (all_rows ? !have_equal_unit(s->unit, head) : s->unit.len != head.len))
         return DOP_REASON_tile_mismatch;
     for (uint32_t i = 0; i < p->n_outs; i++) {
         bool used = false, elsewhere = (dop_node_is(g, p->outs[i], DOP_EFFECT) && (shorter || all_rows)) ||
@@ -639,7 +644,7 @@ check_heads(const stage *s)
                 if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[n], NULL) != p->outs[i])
                     continue;
                 const bool hole = dop_node_has_holes(g, c->nodes[k]) && (s->has->hole[n] & DOP_HOLE_HEADS);
-                const bool enters = shorter ? of_longer_row(g, c, c->nodes[k], s->unit.len)
+                const bool enters = shorter ? is_in_longer_row(g, c, c->nodes[k], s->unit.len)
                                             : hole || (rows && makes_heads(c, c->nodes[k]));
                 used = used || enters;
                 elsewhere = elsewhere || !enters;
@@ -650,7 +655,7 @@ check_heads(const stage *s)
     return DOP_REASON_none;
 }
 
-/* Would p's output still have to be stored after p has joined c? */
+/* True if p's output would still have to be stored after p is fused into c. */
 static bool
 stays_stored(const dop_flow *f, dop_node_id out, dop_region_id c)
 {
@@ -662,10 +667,11 @@ stays_stored(const dop_flow *f, dop_node_id out, dop_region_id c)
     return false;
 }
 
-/* Every workgroup of one token's experts repeats the choice from the scores in shared memory; one of them stores it.  What is
- * gathered by the choice (the biases of other products) is no row of it, and has no place there to be stored. */
+/* Checks a choice of experts.  Every workgroup of a single token's experts repeats the choice from the scores in shared memory,
+ * and one of them stores it.  Values gathered by the choice (biases of other products) are not rows of it and cannot be stored
+ * there. */
 static dop_reason
-check_choice(const stage *s)
+check_choice_stage(const stage *s)
 {
     const dop_graph *g = s->g;
     const dop_region *p = s->p;
@@ -676,24 +682,24 @@ check_choice(const stage *s)
     for (uint32_t i = 0; i < p->n_outs; i++)
         if (dop_node_gathers(g, p->outs[i]) && stays_stored(s->f, p->outs[i], s->consumer))
             return DOP_REASON_multiple_readers;
-    for (uint32_t i = 0; i < p->n_nodes; i++) /* a row and what it was made of */
+    for (uint32_t i = 0; i < p->n_nodes; i++) /* shared memory for the row and its source */
         values += 2 * (uint64_t)dop_node_cols(g, p->nodes[i]);
     return values * 4 > s->cx->target->shared_bytes / 8 ? DOP_REASON_shared_memory : DOP_REASON_none;
 }
 
-/* What enters a load phase as a program of its own, by the holes for it and the producers that fill them; and what each form asks
- * for besides a hole. */
+/* The forms in which a program can run in a prologue: the holes for it, the kind of producer that fills them, and further
+ * conditions. */
 static const struct {
-    uint8_t holes, kind; /* DOP_HOLE_*, DOP_JOIN_* */
+    uint8_t holes, kind; /* holes: DOP_HOLE_*, kind: DOP_JOIN_* */
     dop_reason (*check)(const stage *s);
 } forms[] = {
-    {DOP_HOLE_ROWS | DOP_HOLE_SCALAR, DOP_JOIN_ROW, check_rows},
-    {DOP_HOLE_HEADS, DOP_JOIN_ROW, check_heads},
-    {DOP_HOLE_CHOICE, DOP_JOIN_CHOICE, check_choice},
+    {DOP_HOLE_ROWS | DOP_HOLE_SCALAR, DOP_JOIN_ROW, check_row_stage},
+    {DOP_HOLE_HEADS, DOP_JOIN_ROW, check_head_stage},
+    {DOP_HOLE_CHOICE, DOP_JOIN_CHOICE, check_choice_stage},
 };
 
 static uint8_t
-all_holes(const dop_template_info *t)
+union_of_holes(const dop_template_info *t)
 {
     uint8_t any = 0;
     for (uint32_t k = 0; k < DOP_MAX_SRCS; k++)
@@ -701,8 +707,8 @@ all_holes(const dop_template_info *t)
     return any;
 }
 
-/* Load phases can compute statistics and rotations.  An op that sums over the row and also gives a value for each column (an
- * unsplit norm, softmax) walks over the row twice, which only row programs do. */
+/* True if the op iterates over the row twice: it sums over the row and also gives a value for each column (an unsplit norm,
+ * softmax).  Only row programs do this; prologues can compute statistics and rotations. */
 static bool
 walks_twice(const dop_graph *g, dop_node_id id)
 {
@@ -724,15 +730,15 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
         return DOP_OK;
     *out_reason = DOP_REASON_template_limit;
     if (!dop_fuse_is_program(p) || !p->info->has_unit || !dop_fuse_stages(c) ||
-        (kind == DOP_JOIN_ROW && !s.has->lengths && any_node(g, p, walks_twice)))
+        (kind == DOP_JOIN_ROW && !s.has->lengths && has_node_that(g, p, walks_twice)))
         return DOP_OK;
-    if ((reads_again(g, p, c) || joins_again(g, p, c)) && !dop_fuse_asked(cx, g, producer, consumer)) {
+    if ((repeats_matrix_reads(g, p, c) || repeats_merge(g, p, c)) && !dop_fuse_asked(cx, g, producer, consumer)) {
         *out_reason = DOP_REASON_cost;
         return DOP_OK;
     }
     *out_reason = DOP_REASON_tile_mismatch;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (forms[i].kind == kind && (forms[i].holes & all_holes(s.has)))
+        if (forms[i].kind == kind && (forms[i].holes & union_of_holes(s.has)))
             *out_reason = forms[i].check(&s);
     if (*out_reason == DOP_REASON_none && dop_flow_path_around(f, producer, consumer))
         *out_reason = DOP_REASON_cycle;
@@ -742,7 +748,7 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
 bool
 dop_fuse_stages(const dop_region *c)
 {
-    return (all_holes(dop_template_of(c->tpl)) & ~DOP_HOLE_ELEMENTS) != 0;
+    return (union_of_holes(dop_template_of(c->tpl)) & ~DOP_HOLE_ELEMENTS) != 0;
 }
 
 bool
@@ -762,7 +768,8 @@ dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_r
             continue;
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
-            if (!dop_region_has(p, b) || dop_region_has(c, b)) /* what c makes itself is no edge between the two */
+            if (!dop_region_has(p, b) ||
+                dop_region_has(c, b)) /* values that c computes itself are not an edge between the two */
                 continue;
             dop_fusion_event e = {b, c->nodes[i], pass, reason, 2 * dop_node_bytes(g, b), dispatches};
             if (dop_node_is(g, c->nodes[i], DOP_EFFECT) || dop_node_is(g, b, DOP_STATISTIC))

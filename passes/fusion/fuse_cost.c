@@ -1,4 +1,4 @@
-/* Conditions of a fusion besides legality: time, register pressure, and what a kernel path switches off or asks for. */
+/* Conditions of a fusion in addition to legality: time, register pressure, and demands of kernel paths. */
 #include "ir/graph/access.h"
 #include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-    WIDTH = 4, /* elements that an invocation holds of each value: loads are 16 bytes wide */
+    WIDTH = 4, /* elements of each value in an invocation: loads are 16 bytes wide */
     ADDRESSES = 8
 };
 
@@ -23,14 +23,14 @@ dop_fuse_asked(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_
 }
 
 static uint32_t
-max_u32(uint32_t a, uint32_t b)
+fuse_max_u32(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
 
-/* The nodes of both regions in handle order, each once. */
+/* Lists the nodes of both regions in handle order, each once. */
 static uint32_t
-merge_nodes(const dop_region *a, const dop_region *b, dop_node_id *out)
+merge_node_lists(const dop_region *a, const dop_region *b, dop_node_id *out)
 {
     uint32_t n = 0, i = 0, k = 0;
     while (i < a->n_nodes || k < b->n_nodes) {
@@ -43,8 +43,8 @@ merge_nodes(const dop_region *a, const dop_region *b, dop_node_id *out)
     return n;
 }
 
-/* Handles are in topological order and code is generated in that order, so a value is held from its own handle to its
- * last reader's.  Values of a statistic or of a weight vector are loads: they are held only while they are used. */
+/* Code is generated in handle order, which is topological, so a value is live from its own handle to its last reader's.  Values
+ * of a statistic or of a weight vector are loads, and live only while they are used. */
 dop_status
 dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b, dop_template tpl, dop_diag *diag,
                    uint32_t *out_registers)
@@ -52,11 +52,11 @@ dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b,
     uint32_t most = 0, held = 0, capacity = a->n_nodes + b->n_nodes;
     dop_region both = {.nodes = malloc(capacity * sizeof *both.nodes)};
     uint32_t *last = malloc(capacity * sizeof *last); /* position of the last reader */
-    uint32_t *ends = calloc(capacity, sizeof *ends);  /* values whose last reader stands here */
+    uint32_t *ends = calloc(capacity, sizeof *ends);  /* number of values whose last reader is at this position */
     dop_status st = DOP_OK;
     if (!(both.nodes && last && ends))
         DOP_TRY(DOP_NO_MEMORY(diag));
-    both.n_nodes = merge_nodes(a, b, both.nodes);
+    both.n_nodes = merge_node_lists(a, b, both.nodes);
 error:
     for (uint32_t i = 0; i < both.n_nodes; i++) {
         last[i] = i;
@@ -70,7 +70,8 @@ error:
         ends[last[i]] += last[i] > i;
     for (uint32_t i = 0; i < both.n_nodes; i++) {
         held -= ends[i];
-        most = max_u32(most, held + dop_node_at(g, both.nodes[i])->n_srcs); /* its operands, loaded or held */
+        most =
+            fuse_max_u32(most, held + dop_node_at(g, both.nodes[i])->n_srcs); /* the node's operands, loaded or live */
         held += last[i] > i;
     }
     free(both.nodes);
@@ -87,12 +88,12 @@ typedef struct reading {
 } reading;
 
 static void
-add_read(void *user, dop_node_id base)
+add_read_bytes(void *user, dop_node_id base)
 {
     reading *c = user;
     if (dop_node_is_input(c->g, base))
         return;
-    /* Of a gathered table, or a sequence whose last row is taken, only the rows that come out are read. */
+    /* Gathers, and the last row of a sequence, read only the rows that they return. */
     for (uint32_t i = 0; i < c->reg->n_nodes; i++)
         for (uint32_t k = 0; k < dop_node_at(c->g, c->reg->nodes[i])->n_srcs; k++)
             if (dop_node_map(c->g, c->reg->nodes[i], k, DOP_AXIS_row).chosen &&
@@ -108,7 +109,7 @@ dop_fuse_times_of(const dop_graph *g, const dop_target *t, const dop_region *reg
 {
     reading in = {g, region, 0};
     uint64_t out = 0;
-    dop_region_reads(region, add_read, &in);
+    dop_region_reads(region, add_read_bytes, &in);
     for (uint32_t i = 0; i < region->n_outs; i++)
         out += dop_node_bytes(g, region->outs[i]);
     return (dop_fuse_times){.again_us = (double)(n_readers * in.bytes) * 1e6 / t->bandwidth,

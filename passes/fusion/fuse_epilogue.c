@@ -1,12 +1,12 @@
-/* fuse-epilogue: move a consumer into its producer's region when every element it reads was made by the same workgroup.
- * Of several possible producers the heaviest is taken (a matmul before a row reduction before element-wise code), since
- * its output is the one that would cost a dispatch of its own.  Runs after fuse-prologue. */
+/* fuse-epilogue: moves a consumer into its producer's region if the same workgroup computes every element that it reads.  Among
+ * several possible producers it joins the costliest: a matmul before a row reduction before element-wise code.  That output would
+ * otherwise need a dispatch of its own.  Runs after fuse-prologue. */
 #include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
-/* Distinct regions that make what r reads, in the order in which its nodes read them: out[n_regions]. */
+/* Lists the distinct regions that compute the sources of r, in the order in which its nodes read them: out[n_regions]. */
 static uint32_t
-producers_of(dop_flow *f, dop_region_id r, dop_region_id *out)
+list_producers(dop_flow *f, dop_region_id r, dop_region_id *out)
 {
     const dop_region *reg = &f->g->regions[r];
     uint32_t n = 0;
@@ -27,10 +27,10 @@ producers_of(dop_flow *f, dop_region_id r, dop_region_id *out)
 }
 
 static dop_status
-try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id *producers, dop_region_id r, bool *changed)
+try_epilogue_of(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id *producers, dop_region_id r, bool *changed)
 {
     dop_region_id best = 0;
-    uint32_t n = producers_of(f, r, producers);
+    uint32_t n = list_producers(f, r, producers);
     for (uint32_t i = 0; i < n; i++) {
         dop_reason why;
         dop_status st = dop_fuse_may_epilogue(cx, f, producers[i], r, &why);
@@ -60,7 +60,7 @@ dop_pass_fuse_epilogue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     DOP_TRY(producers ? dop_flow_start(g, cx->diag, &f) : DOP_NO_MEMORY(cx->diag));
     for (dop_region_id r = 1; r < g->n_regions; r++)
         if (!g->regions[r].dead)
-            DOP_TRY(try_region(cx, g, &f, producers, r, changed));
+            DOP_TRY(try_epilogue_of(cx, g, &f, producers, r, changed));
 error:
     dop_flow_finish(&f);
     return st;

@@ -1,11 +1,11 @@
-/* fuse-prologue: pull an element-wise producer into the load phase of every region that reads it, when recomputing it
- * there takes less time than a round trip through memory.  Runs before fuse-epilogue and leaves to it what can be
- * computed from a value while that is still in a register. */
+/* fuse-prologue: moves an element-wise producer into the prologue of every region that reads it, if recomputation is faster than
+ * a round trip through memory.  Runs before fuse-epilogue, and leaves to it everything that can be computed from a value still in
+ * a register. */
 #include "ir/graph/access.h"
 #include "passes/fusion/fuse.h"
 
-/* Should the region wait for fuse-epilogue?  That is so when it may join a costly region that makes one of its sources for it
- * alone: that source then need not be stored.  It is also so behind a region that waits for the same reason (`later`). */
+/* Decides whether to leave the region for fuse-epilogue.  It should join a costly region that computes one of its sources for it
+ * alone, since that source then need not be stored.  The same holds after a region that is left for this reason (`later`). */
 static dop_status
 prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_region_id r, bool *out_yes)
 {
@@ -32,10 +32,10 @@ prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_reg
     return DOP_OK;
 }
 
-/* Is it faster to compute the region in each of its n readers than to store its value once?  Gathered rows are stored
- * however small their table's are: recomputed, all their readers in the first layer would be kernels of their own, where
- * every other layer reads its input from memory.  fuse-rows finds the reader that makes them.  What reads several rows for each
- * of its own would read all of them again in every reader. */
+/* True if computing the region in each of its n readers is faster than storing its value once.  Gathered rows are always stored
+ * for costly readers: recomputation would give the first layer kernels of its own, while every other layer reads its input from
+ * memory. fuse-rows then finds the reader that computes them.  A region that reads several rows for each of its own is stored,
+ * too, since every reader would read all of them again. */
 static bool
 recompute_pays(const dop_graph *g, const dop_target *t, const dop_region *reg, const dop_region_id *readers, uint32_t n)
 {
@@ -55,14 +55,14 @@ recompute_pays(const dop_graph *g, const dop_target *t, const dop_region *reg, c
 }
 
 typedef struct work {
-    bool *later;            /* [n_regions] left for fuse-epilogue */
-    dop_region_id *readers; /* [n_regions] of the region at hand */
-    dop_reason *each;       /* why each of them cannot compute the value */
+    bool *later;            /* [n_regions] true if left for fuse-epilogue */
+    dop_region_id *readers; /* [n_regions] readers of the current region */
+    dop_reason *each;       /* [n_regions] reason why each reader cannot compute the value */
 } work;
 
-/* The distinct regions that read any output of r. */
+/* Lists the distinct regions that read any output of `reg`. */
 static uint32_t
-reader_regions(dop_flow *f, const dop_region *reg, dop_region_id *out)
+list_reader_regions(dop_flow *f, const dop_region *reg, dop_region_id *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < reg->n_outs; i++)
@@ -77,8 +77,8 @@ reader_regions(dop_flow *f, const dop_region *reg, dop_region_id *out)
     return n;
 }
 
-/* The value stays stored for the readers that cannot compute it or better read it; those that a kernel path names compute it
- * nevertheless.  They leave w->readers. */
+/* The value stays stored, since some reader cannot compute it or should not.  Readers that a kernel path names still compute it,
+ * and are removed from w->readers. */
 static dop_status
 compute_where_asked(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r, uint32_t *io_n,
                     bool *changed)
@@ -104,18 +104,18 @@ compute_where_asked(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_re
 }
 
 static dop_status
-try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r, bool *changed)
+try_prologue_of(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r, bool *changed)
 {
     dop_region *reg = &g->regions[r];
     dop_region_id *readers = w->readers;
     dop_reason why = DOP_REASON_none, *each = w->each;
-    uint32_t n = reader_regions(f, reg, readers);
+    uint32_t n = list_reader_regions(f, reg, readers);
     dop_status st = DOP_OK;
     if (n == 0)
         return DOP_OK;
     for (uint32_t i = 0; i < reg->n_nodes; i++)
         if (f->output[reg->nodes[i]])
-            return DOP_OK; /* a result of the graph has to be stored */
+            return DOP_OK; /* a result of the graph must be stored */
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         st = dop_fuse_may_prologue(cx, f, r, readers[i], &each[i]);
         if (why == DOP_REASON_none)
@@ -132,7 +132,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r
     }
     if (why != DOP_REASON_none)
         st = compute_where_asked(cx, g, f, w, r, &n, changed);
-    /* When one reader cannot compute the value, it is stored, and then the others read it too. */
+    /* If one reader cannot compute the value, it is stored, and the others read it too. */
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
         st = dop_fuse_log(cx, g, r, readers[i], "fuse-prologue",
                           why != DOP_REASON_none && each[i] == DOP_REASON_none ? DOP_REASON_multiple_readers : each[i],
@@ -158,7 +158,7 @@ dop_pass_fuse_prologue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     DOP_TRY(dop_flow_start(g, cx->diag, &f));
     for (dop_region_id r = 1; r < g->n_regions; r++)
         if (!g->regions[r].dead && dop_fuse_is_element(&g->regions[r]))
-            DOP_TRY(try_region(cx, g, &f, &w, r, changed));
+            DOP_TRY(try_prologue_of(cx, g, &f, &w, r, changed));
 error:
     dop_flow_finish(&f);
     return st;

@@ -1,12 +1,12 @@
-/* fuse-rows: run a row program (statistics, sandwich norms, qk-norm with rotation) in the load phase of the region that
- * reads it.  A statistic wanted only after the sum is accumulated beside it; anything else is staged in shared memory by
- * each workgroup, which costs less than a dispatch and a barrier when there is one token.  Values that others read too
- * are stored by one workgroup.  Runs last: only now the row programs are complete. */
+/* fuse-rows: runs a row program (statistics, sandwich norms, qk-norm with rotation) in the prologue of the region that reads it.
+ * A statistic needed only after the sum is accumulated along with it.  Everything else is staged in shared memory by each
+ * workgroup; for a single token this costs less than a dispatch and a barrier.  Values with other readers are stored by one
+ * workgroup.  Runs last, when the row programs are complete. */
 #include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 static dop_status
-try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
+try_stage_of(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
 {
     const dop_region *reg = &g->regions[r];
     for (uint32_t i = 0; i < reg->n_outs; i++)
@@ -25,10 +25,10 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *c
     return DOP_OK;
 }
 
-/* Does region c make whole rows of `value` in its load phase, were it to compute them?  A row program does, and what
- * multiplies the one row of a single token. */
+/* True if region c, when it computes `value`, computes whole rows of it in its prologue.  Row programs do, and so do products of
+ * a single token. */
 static bool
-makes_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id value)
+computes_whole_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id value)
 {
     uint32_t cols = dop_node_cols(g, value);
     const dop_template_info *t = dop_template_of(c->tpl);
@@ -39,14 +39,14 @@ makes_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_
            c->info->product.n_mats && c->info->product.depth == cols && dop_region_feeds(g, c, value);
 }
 
-/* Handles element-wise regions that were left because several regions read them.  If those have become one region, it computes
- * the value; else one of them computes the value in its load phase and stores it for the others.  A reader that a kernel path
- * names computes it for itself alone. */
+/* Handles element-wise regions that were not fused because several regions read them.  If those have become one region, it
+ * computes the value.  Otherwise one of them computes the value in its prologue and stores it for the others.  A reader that a
+ * kernel path names computes it for itself. */
 static dop_status
 try_first_reader(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
 {
     const dop_region *reg = &g->regions[r];
-    /* A result of the graph has to be stored. */
+    /* A result of the graph must be stored. */
     bool only = dop_flow_n_readers(f, reg->outs[0]) == 1 && !f->output[reg->outs[0]];
     for (uint32_t k = 0; k < f->readers[reg->outs[0]].n; k++) {
         dop_region_id c = f->readers[reg->outs[0]].ids[k];
@@ -54,7 +54,7 @@ try_first_reader(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, b
         dop_status st = DOP_OK;
         if (reg->n_outs != 1)
             continue;
-        const bool stores = !only && makes_rows(cx, g, &g->regions[c], reg->outs[0]);
+        const bool stores = !only && computes_whole_rows(cx, g, &g->regions[c], reg->outs[0]);
         if (!only && !stores && !dop_fuse_asked(cx, g, r, c))
             continue;
         st = dop_fuse_may_prologue(cx, f, r, c, &why);
@@ -76,11 +76,11 @@ dop_pass_fuse_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     dop_flow f = {0};
     dop_status st = dop_flow_start(g, cx->diag, &f);
-    for (bool more = true; more && st == DOP_OK;) { /* what joined may now take what it reads along */
+    for (bool more = true; more && st == DOP_OK;) { /* repeat: a joined region can now fuse its own producers */
         more = false;
         for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
             if (!g->regions[r].dead && dop_fuse_is_program(&g->regions[r]))
-                st = try_region(cx, g, &f, r, &more);
+                st = try_stage_of(cx, g, &f, r, &more);
         *changed = *changed || more;
     }
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)

@@ -1,25 +1,26 @@
-/* Waits within a dispatch of products.  The second half of a product of low rank reads whole rows of the first half, which is small: it
- * stands in the epilogue of the product beside it, and the workgroups of that product wait for those that make the first half, which come
- * first in the same dispatch.  Otherwise it would need a dispatch of its own, behind a barrier. */
+/* Waits within a dispatch of products.  The second half of a low-rank product reads whole rows of the first half, which is small.
+ * It is fused into the epilogue of the product next to it.  The workgroups of that product wait for those of the first half,
+ * which come first in the same dispatch.  Otherwise it would need a dispatch of its own, after a barrier. */
 #include "ir/graph/access.h"
 #include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
 
 #include <stdlib.h>
 
-enum { MOST_PARTS = 32, DEPTH = 4 /* element-wise regions between a product and its reader */ };
+enum { MOST_PARTS = 32, DEPTH = 4 /* maximum number of element-wise regions between a product and its reader */ };
 
-/* One row's products take no longer than the first half of a product of low rank beside them, so that nothing is gained by waiting for it. */
+/* True if epilogues may read whole rows.  Products of one row take no longer than the first half of a low-rank product, so
+ * waiting would gain nothing. */
 static bool
 may_read_rows(const dop_pass_ctx *cx, const dop_graph *g)
 {
     return cx->target->merges && cx->target->persistent > 0 && !cx->target->cpu && g->max_t > 1;
 }
 
-/* Has the region so large a product, in columns and depth, that the first half is made meanwhile?  Behind smaller ones a row program or a
- * dispatch of its own takes less time. */
+/* True if the region has a product large enough, in columns and depth, to hide the computation of the first half.  For smaller
+ * ones a row program or a dispatch of its own is faster. */
 static bool
-may_wait(const dop_pass_ctx *cx, const dop_region *p)
+hides_wait(const dop_pass_ctx *cx, const dop_region *p)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < p->info->product.n_parts; i++)
@@ -36,17 +37,17 @@ dop_fuse_wait_columns(const dop_pass_ctx *cx, const dop_graph *g, const dop_regi
                : 0;
 }
 
-/* Nodes of a consumer: from which parts of the producer each is computed, and which wait. */
+/* Segments and nodes that wait, for one consumer. */
 typedef struct waits {
-    uint32_t awaited, waiting; /* bits of parts */
-    uint32_t *parts;           /* [n_nodes] bits of the parts that the node's element is computed from */
-    bool *node;                /* [n_nodes] the node reads rows that are waited for, or what does */
-    bool *read;                /* [n_nodes] another node reads it */
-    bool alone;                /* something is computed from rows that are waited for and nothing else */
+    uint32_t awaited, waiting; /* bits of segments that others wait for, and of segments that wait */
+    uint32_t *parts;           /* [n_nodes] bits of the segments that the node's element is computed from */
+    bool *node;                /* [n_nodes] true if the node reads awaited rows, directly or through other nodes */
+    bool *read;                /* [n_nodes] true if another node reads it */
+    bool alone;                /* some value is computed from awaited rows only */
 } waits;
 
 static uint32_t
-part_bit(const dop_region *p, dop_node_id id)
+find_segment_bit(const dop_region *p, dop_node_id id)
 {
     const uint32_t part = dop_region_part(p, id);
     return part < p->info->product.n_parts ? 1u << part : 0;
@@ -58,7 +59,7 @@ find_waits(const dop_graph *g, const dop_region *p, const dop_region *c, const b
     for (uint32_t i = 0; i < c->n_nodes; i++)
         for (uint32_t k = 0; k < dop_node_at(g, c->nodes[i])->n_srcs; k++) {
             const dop_node_id b = dop_node_base(g, dop_node_at(g, c->nodes[i])->src[k], NULL);
-            const uint32_t at = dop_region_find(c, b), bits = at < i ? w->parts[at] : part_bit(p, b);
+            const uint32_t at = dop_region_find(c, b), bits = at < i ? w->parts[at] : find_segment_bit(p, b);
             if (at < i)
                 w->read[at] = true;
             if (!made[(size_t)i * DOP_MAX_SRCS + k])
@@ -78,9 +79,9 @@ find_waits(const dop_graph *g, const dop_region *p, const dop_region *c, const b
     }
 }
 
-/* Parts whose results meet become one. */
+/* Merges segments whose results are combined: all of them wait, or are awaited, if one is. */
 static void
-meet(const dop_graph *g, const dop_region *p, const dop_region *c, waits *w)
+merge_waiting_segments(const dop_graph *g, const dop_region *p, const dop_region *c, waits *w)
 {
     for (uint32_t i = 0; i < p->info->product.n_parts; i++) {
         w->awaited |= dop_region_part_is_awaited(p, i) ? 1u << i : 0;
@@ -106,8 +107,8 @@ dop_fuse_check_waits(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id pr
     if (!(w.parts && w.node))
         DOP_TRY(DOP_NO_MEMORY(cx->diag));
     find_waits(g, p, c, made, &w);
-    meet(g, p, c, &w);
-    if (w.alone || (w.awaited & w.waiting) || (w.awaited && !may_wait(cx, p)))
+    merge_waiting_segments(g, p, c, &w);
+    if (w.alone || (w.awaited & w.waiting) || (w.awaited && !hides_wait(cx, p)))
         *out_reason = DOP_REASON_reduction_barrier;
 error:
     free(w.parts);
@@ -115,9 +116,9 @@ error:
     return st;
 }
 
-/* Is the value read row by row by some node of c? */
+/* True if some node of c reads whole rows of the value. */
 static bool
-reads_rows_of(const dop_graph *g, const dop_region *c, dop_node_id value)
+reads_value_rows(const dop_graph *g, const dop_region *c, dop_node_id value)
 {
     bool reads = false;
     for (uint32_t i = 0; i < c->n_nodes; i++)
@@ -136,14 +137,14 @@ dop_fuse_makes_rows(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id pro
         for (uint32_t k = 0; k < dop_node_at(f->g, p->nodes[i])->n_srcs; k++)
             computes = computes || f->owner[dop_node_base(f->g, dop_node_at(f->g, p->nodes[i])->src[k], NULL)] != 0;
     for (uint32_t i = 0; i < p->n_outs && computes; i++)
-        again = again || (f->owner[p->outs[i]] == producer && reads_rows_of(f->g, c, p->outs[i]));
+        again = again || (f->owner[p->outs[i]] == producer && reads_value_rows(f->g, c, p->outs[i]));
     return again && may_read_rows(cx, f->g) && cx->target->schedule.wait_columns > 0;
 }
 
-/* The region of products, with epilogues that may read rows, from which the value is computed element by element; 0: there is none.  later:
- * through regions that are left for the epilogue only; NULL: through any. */
+/* Returns the region of products, with epilogues that may read rows, from which the value is computed element by element; 0:
+ * none.  later: search only through regions that are left for the epilogue; NULL: through any. */
 static dop_region_id
-product_behind(const dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_node_id id, uint32_t depth)
+find_product_before(const dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_node_id id, uint32_t depth)
 {
     const dop_graph *g = f->g;
     const dop_region_id r = f->owner[id];
@@ -156,7 +157,7 @@ product_behind(const dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop
             const dop_axis_map col = dop_node_map(g, n, k, DOP_AXIS_col);
             if (f->owner[b] != r && dop_axis_map_is_own(&col, DOP_AXIS_col) &&
                 dop_node_cols(g, b) == dop_node_cols(g, n))
-                found = product_behind(cx, f, later, b, depth - 1);
+                found = find_product_before(cx, f, later, b, depth - 1);
         }
     }
     return found;
@@ -178,11 +179,11 @@ dop_fuse_may_wait(const dop_pass_ctx *cx, const dop_flow *f, const bool *later, 
             if (dop_node_reads_rows(g, reg->nodes[i], k)) {
                 reads = reads || dop_node_cols(g, src) <= cx->target->schedule.wait_columns;
                 if (!dop_region_has(reg, b) && !rows)
-                    rows = product_behind(cx, f, NULL, b, DEPTH);
+                    rows = find_product_before(cx, f, NULL, b, DEPTH);
             } else if (dop_axis_map_is_own(&col, DOP_AXIS_col) && !dop_region_has(reg, b) && !product &&
                        dop_node_cols(g, b) == dop_node_cols(g, reg->nodes[i]) && dop_flow_n_readers(f, b) == 1) {
-                product = product_behind(cx, f, later, b, DEPTH);
+                product = find_product_before(cx, f, later, b, DEPTH);
             }
         }
-    return reads && product && (rows != product || may_wait(cx, &g->regions[product]));
+    return reads && product && (rows != product || hides_wait(cx, &g->regions[product]));
 }

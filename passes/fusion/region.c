@@ -37,18 +37,18 @@ dop_region_reads(const dop_region *r, dop_reads_fn fn, void *user)
 /* --- sets -------------------------------------------------------------------------------------------------------- */
 
 static uint32_t
-find_in(const dop_region_set *s, dop_region_id r)
+find_in_set(const dop_region_set *s, dop_region_id r)
 {
-    uint32_t i = s->n; /* new ones mostly come last, and there are few */
+    uint32_t i = s->n; /* new regions mostly come last, and sets are small */
     while (i > 0 && s->ids[i - 1] >= r)
         i--;
     return i;
 }
 
 static dop_status
-add_to(dop_region_set *s, dop_region_id r, dop_diag *diag)
+add_to_set(dop_region_set *s, dop_region_id r, dop_diag *diag)
 {
-    uint32_t at = find_in(s, r);
+    uint32_t at = find_in_set(s, r);
     if (at < s->n && s->ids[at] == r)
         return DOP_OK;
     if (s->n == s->cap) {
@@ -66,9 +66,9 @@ add_to(dop_region_set *s, dop_region_id r, dop_diag *diag)
 }
 
 static void
-take_from(dop_region_set *s, dop_region_id r)
+remove_from_set(dop_region_set *s, dop_region_id r)
 {
-    uint32_t at = find_in(s, r);
+    uint32_t at = find_in_set(s, r);
     if (at == s->n || s->ids[at] != r)
         return;
     s->n--;
@@ -96,29 +96,29 @@ mark_dirty(dop_flow *f, dop_region_id r, dop_diag *diag)
 }
 
 static dop_status
-add_reads(dop_flow *f, dop_region_id r, dop_diag *diag)
+add_flow_reads(dop_flow *f, dop_region_id r, dop_diag *diag)
 {
     const dop_analysis *a = f->g->regions[r].info;
     for (uint32_t i = 0; i < a->n_reads; i++)
         if (dop_node_computed(f->g, a->reads[i])) {
-            DOP_RETURN_IF_ERROR(add_to(&f->readers[a->reads[i]], r, diag));
+            DOP_RETURN_IF_ERROR(add_to_set(&f->readers[a->reads[i]], r, diag));
             DOP_RETURN_IF_ERROR(mark_dirty(f, f->owner[a->reads[i]], diag));
         }
     return DOP_OK;
 }
 
 static dop_status
-drop_reads(dop_flow *f, dop_region_id r, dop_diag *diag)
+drop_flow_reads(dop_flow *f, dop_region_id r, dop_diag *diag)
 {
     const dop_analysis *a = f->g->regions[r].info;
     for (uint32_t i = 0; i < a->n_reads; i++) {
-        take_from(&f->readers[a->reads[i]], r);
+        remove_from_set(&f->readers[a->reads[i]], r);
         DOP_RETURN_IF_ERROR(mark_dirty(f, f->owner[a->reads[i]], diag));
     }
     return DOP_OK;
 }
 
-/* A value is stored by the first region that holds it.  After a change of holders that may be another region. */
+/* Sets the owner of a value: the first region that holds it.  This may change with the holders. */
 static dop_status
 set_owner(dop_flow *f, dop_node_id id, dop_diag *diag)
 {
@@ -130,13 +130,13 @@ set_owner(dop_flow *f, dop_node_id id, dop_diag *diag)
     return mark_dirty(f, now, diag);
 }
 
-/* Depth first from each region in turn, producers before readers, so that regions that depend on each other are neighbours. */
+/* Orders regions by depth-first search, producers before readers, so that dependent regions are neighbours. */
 static dop_status
-find_order(dop_flow *f, dop_diag *diag)
+find_flow_order(dop_flow *f, dop_diag *diag)
 {
     const dop_graph *g = f->g;
     enum { NEW, OPEN, DONE };
-    uint32_t *next = calloc(g->n_regions, sizeof *next); /* read to look at */
+    uint32_t *next = calloc(g->n_regions, sizeof *next); /* [n_regions] next read to visit */
     if (!next)
         return DOP_NO_MEMORY(diag);
     f->n_order = 0;
@@ -193,14 +193,14 @@ dop_flow_init(const dop_graph *g, dop_diag *diag, dop_flow *out_flow)
     for (dop_region_id r = 1; r < g->n_regions; r++)
         for (uint32_t i = 0; !g->regions[r].dead && i < g->regions[r].n_nodes && st == DOP_OK; i++) {
             dop_node_id id = g->regions[r].nodes[i];
-            st = add_to(&f->holders[id], r, diag);
+            st = add_to_set(&f->holders[id], r, diag);
             f->owner[id] = f->owner[id] ? f->owner[id] : r;
         }
     for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++)
         if (!g->regions[r].dead)
-            st = add_reads(f, r, diag);
+            st = add_flow_reads(f, r, diag);
     if (st == DOP_OK)
-        st = find_order(f, diag);
+        st = find_flow_order(f, diag);
 error:
     if (st != DOP_OK)
         dop_flow_finish(f);
@@ -229,11 +229,11 @@ dop_flow_finish(dop_flow *f)
     memset(f, 0, sizeof *f);
 }
 
-/* What region r stores, from who reads it. */
+/* True if region r must store the node, given its readers. */
 static bool
-is_stored(const dop_flow *f, dop_region_id r, dop_node_id id)
+must_store_node(const dop_flow *f, dop_region_id r, dop_node_id id)
 {
-    /* State is for later steps; partial results cross workgroups even when the region merges them itself. */
+    /* State is for later steps; partial results cross workgroups even if the region merges them itself. */
     return f->owner[id] == r && (dop_node_is(f->g, id, DOP_EFFECT | DOP_PARTIAL) || f->readers[id].n || f->output[id] ||
                                  dop_region_hands_on(&f->g->regions[r], id));
 }
@@ -244,10 +244,10 @@ drop_region(dop_flow *f, dop_graph *g, dop_region_id r, dop_diag *diag)
     dop_region *reg = &g->regions[r];
     reg->dead = true;
     for (uint32_t i = 0; i < reg->n_nodes; i++) {
-        take_from(&f->holders[reg->nodes[i]], r);
+        remove_from_set(&f->holders[reg->nodes[i]], r);
         DOP_RETURN_IF_ERROR(set_owner(f, reg->nodes[i], diag));
     }
-    return drop_reads(f, r, diag);
+    return drop_flow_reads(f, r, diag);
 }
 
 static dop_status
@@ -257,7 +257,7 @@ find_outs(dop_flow *f, dop_graph *g, dop_region_id r, dop_diag *diag)
     uint32_t n = 0;
     bool same = true;
     for (uint32_t i = 0; i < reg->n_nodes; i++)
-        if (is_stored(f, r, reg->nodes[i])) {
+        if (must_store_node(f, r, reg->nodes[i])) {
             same = same && n < reg->n_outs && reg->outs[n] == reg->nodes[i];
             n++;
         }
@@ -271,7 +271,7 @@ find_outs(dop_flow *f, dop_graph *g, dop_region_id r, dop_diag *diag)
     reg->outs = outs;
     reg->n_outs = n;
     for (uint32_t i = 0, k = 0; i < reg->n_nodes; i++)
-        if (is_stored(f, r, reg->nodes[i]))
+        if (must_store_node(f, r, reg->nodes[i]))
             outs[k++] = reg->nodes[i];
     return dop_region_describe(g, reg, diag);
 }
@@ -280,7 +280,7 @@ dop_status
 dop_flow_settle(dop_flow *f, dop_graph *g, dop_diag *diag)
 {
     while (f->n_dirty) {
-        /* dropping a region may leave another without readers */
+        /* dropping a region may leave another one without readers */
         dop_region_id r = f->dirty[--f->n_dirty];
         f->is_dirty[r] = false;
         if (!g->regions[r].dead)
@@ -298,8 +298,8 @@ dop_flow_start(dop_graph *g, dop_diag *diag, dop_flow *out_flow)
     return dop_flow_settle(out_flow, g, diag);
 }
 
-/* Marks what can be reached from a without passing b, up to place `last`: f->seen, to be cleared by the caller for the
- * places from a's to `last`.  *out_meets: b was met, from another region than a. */
+/* Marks in f->seen the regions reachable from a without passing b, up to place `last`.  The caller clears f->seen for places from
+ * a's to `last`.  *out_meets: b is reachable through a region other than a. */
 static void
 mark_readers(const dop_flow *f, dop_region_id a, dop_region_id b, uint32_t last, bool *out_meets)
 {
@@ -335,7 +335,7 @@ bool
 dop_flow_path_around(const dop_flow *f, dop_region_id a, dop_region_id b)
 {
     bool path = false;
-    if (f->place[a] > f->place[b]) /* readers stand later */
+    if (f->place[a] > f->place[b]) /* readers come later */
         return false;
     mark_readers(f, a, b, f->place[b], &path);
     clear_seen(f, f->place[a], f->place[b]);
@@ -349,7 +349,7 @@ dop_flow_path_between(const dop_flow *f, dop_region_id a, dop_region_id b)
 }
 
 static bool
-is_read_by(const dop_flow *f, dop_region_id a, dop_region_id b)
+is_region_read_by(const dop_flow *f, dop_region_id a, dop_region_id b)
 {
     const dop_region *r = &f->g->regions[a];
     bool reads = false;
@@ -362,11 +362,11 @@ is_read_by(const dop_flow *f, dop_region_id a, dop_region_id b)
 bool
 dop_flow_reads(const dop_flow *f, dop_region_id a, dop_region_id b)
 {
-    return is_read_by(f, a, b) || is_read_by(f, b, a);
+    return is_region_read_by(f, a, b) || is_region_read_by(f, b, a);
 }
 
-/* Gives both regions one place in the order.  Of the regions between them, those that depend on the first move behind that
- * place and the others before it. */
+/* Moves both regions to adjacent places in the order.  Regions between them that depend on the first move after these places, the
+ * others before. */
 static dop_status
 join_places(dop_flow *f, dop_region_id dst, dop_region_id src, dop_diag *diag)
 {
@@ -389,7 +389,7 @@ join_places(dop_flow *f, dop_region_id dst, dop_region_id src, dop_diag *diag)
         f->seen[r] = 0;
     }
     f->seen[first] = f->seen[second] = 0;
-    f->order[n++] = src; /* both places are that of the joined region; the dead one is never asked for */
+    f->order[n++] = src; /* both places belong to the joined region; the dead one is never looked up */
     f->order[n++] = dst;
     for (uint32_t i = 0; i < n_after; i++)
         f->order[n++] = after[i];
@@ -425,9 +425,9 @@ dop_flow_absorb(dop_flow *f, dop_graph *g, dop_region_id dst, dop_region_id src,
     dop_region *d = &g->regions[dst], *s = &g->regions[src];
     dop_status st = keep_src ? DOP_OK : join_places(f, dst, src, diag);
     if (st == DOP_OK)
-        st = drop_reads(f, dst, diag);
+        st = drop_flow_reads(f, dst, diag);
     if (st == DOP_OK && !keep_src)
-        st = drop_reads(f, src, diag);
+        st = drop_flow_reads(f, src, diag);
     if (st == DOP_OK)
         st = join_nodes(g, d, s, diag);
     if (st != DOP_OK)
@@ -436,17 +436,17 @@ dop_flow_absorb(dop_flow *f, dop_graph *g, dop_region_id dst, dop_region_id src,
     s->dead = !keep_src;
     for (uint32_t i = 0; i < s->n_nodes && st == DOP_OK; i++) {
         dop_node_id id = s->nodes[i];
-        st = add_to(&f->holders[id], dst, diag);
+        st = add_to_set(&f->holders[id], dst, diag);
         if (!keep_src)
-            take_from(&f->holders[id], src);
-        take_from(&f->readers[id], dst);
+            remove_from_set(&f->holders[id], src);
+        remove_from_set(&f->readers[id], dst);
         if (st == DOP_OK)
             st = set_owner(f, id, diag);
     }
     if (st == DOP_OK)
         st = dop_region_describe(g, d, diag);
     if (st == DOP_OK)
-        st = add_reads(f, dst, diag);
+        st = add_flow_reads(f, dst, diag);
     return st == DOP_OK ? mark_dirty(f, dst, diag) : st;
 }
 

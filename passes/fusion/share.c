@@ -1,19 +1,19 @@
-/* Sharing: regions with no path between them become one dispatch, whose grid is theirs one behind the other or, where their
- * results meet, element by element.
+/* Sharing: joins independent regions into one dispatch.  Its grid is the concatenation of their grids or, for meet-products, the same
+ * grid with results combined element by element.
  *
- * merge-siblings: products that read the same activation although their row counts differ (q, k, v; gate and up; a router beside
- * a shared expert), and other roots that read the same (a recurrence's values and its state).  Runs first, so that an element-wise
+ * merge-siblings: products that read the same activation although their row counts differ (q, k, v; gate and up; a router next to
+ * a shared expert), and other roots with equal sources (a recurrence's values and its state).  Runs first, so that an element-wise
  * consumer of two of them (act(gate) * up) finds both in one region.
- * share-row: products whose sources differ, but are made of one row (of a residual by the weights of several norms: a router
- * beside a feed-forward part, a feed-forward part beside attention); a workgroup makes only the source that its product reads.
- * Runs after fuse-epilogue and meet-products, when it is known what each product takes along, and before fuse-rows, which brings
- * what the row is made of into the one dispatch that then needs it.
+ * share-row: products with different sources that are computed from one row (a residual normalized by several norms: a router and a
+ * feed-forward part, a feed-forward part and attention).  A workgroup computes only the source that its own product reads.  Runs after
+ * fuse-epilogue and meet-products, when the epilogues are final, and before fuse-rows, which fuses the producers of the row into the
+ * joined dispatch.
  * merge-rows: row programs over vectors of one length (rotation of q, rotation and cache write of k); the grid is divided by unit.
- * Runs after fuse-rows took what it could.
- * meet-products: a product of a row of its own (a shared expert's, attention's output) and the product whose epilogue reads it (the
- * chosen experts' sum, another mixer's output, that of a feed-forward part beside attention).  The rows of both products have the
- * same length, so that a workgroup sums up the same columns of both.  Runs after fuse-epilogue, which has made the node that reads
- * both an epilogue of one of them. */
+ * Runs after fuse-rows, on the programs that are left.
+ * meet-products: a product with a row of its own (a shared expert's, attention's output) and the product whose epilogue reads it (the
+ * chosen experts' sum, another mixer's output, a feed-forward part parallel to attention).  Rows of both products have the same
+ * length, so that a workgroup computes the same columns of both.  Runs after fuse-epilogue, which has made the node that reads both
+ * an epilogue of one of them. */
 #include "ir/graph/access.h"
 #include "ir/graph/ops.h"
 #include "passes/fusion/fuse.h"
@@ -21,13 +21,13 @@
 #include <string.h>
 
 enum {
-    NEAR = 16, /* regions that are looked at behind the first: looking further would only lengthen lifetimes */
-    DEPTH = 32 /* values of a row that kernels take at once, of any type of weights */
+    NEAR = 16, /* search distance in regions: searching further would only lengthen lifetimes */
+    DEPTH = 32 /* values of a row that kernels process at a time; large enough for all weight types */
 };
 
 /* --- what two regions share -------------------------------------------------------------------------------------------- */
 
-/* Do both read the same sources? */
+/* True if both regions read the same sources. */
 static bool
 are_siblings(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
@@ -44,18 +44,18 @@ are_siblings(const dop_graph *g, const dop_region *a, const dop_region *b)
 
 enum { MOST_ROWS = 8 };
 
-/* The rows, which need not be made, that sources of products are made of element by element. */
+/* Source rows from which the activations of products are computed by element-wise ops. */
 typedef struct rows {
     uint32_t n;
     dop_node_id ids[MOST_ROWS];
-    bool other; /* they are too many, or something else is done to them */
+    bool other; /* there are too many rows, or an op is not element-wise */
 } rows;
 
 static void
-add_row(const dop_graph *g, dop_node_id value, rows *out)
+add_source_row(const dop_graph *g, dop_node_id value, rows *out)
 {
     if (!dop_node_per_token(g, value) || dop_node_cols(g, value) == 1)
-        return; /* weights, statistics */
+        return; /* a weight or a statistic, not a row */
     for (uint32_t i = 0; i < out->n; i++)
         if (out->ids[i] == value)
             return;
@@ -66,14 +66,14 @@ add_row(const dop_graph *g, dop_node_id value, rows *out)
 }
 
 static rows
-rows_of(const dop_graph *g, const dop_region *r)
+find_source_rows(const dop_graph *g, const dop_region *r)
 {
     const dop_product_facts *a = &r->info->product;
     rows out = {0};
     for (uint32_t i = 0; i < a->n_activations; i++) {
         const dop_node_id act = dop_node_base(g, a->activations[i], NULL);
         if (!dop_region_has(r, act))
-            add_row(g, act, &out);
+            add_source_row(g, act, &out);
     }
     for (uint32_t i = 0; i < r->n_nodes; i++)
         for (uint32_t k = 0; a->feeds[i] && k < dop_node_at(g, r->nodes[i])->n_srcs; k++) {
@@ -81,15 +81,15 @@ rows_of(const dop_graph *g, const dop_region *r)
             const dop_axis_map col = dop_node_map(g, r->nodes[i], k, DOP_AXIS_col);
             out.other = out.other || !dop_axis_map_is_own(&col, DOP_AXIS_col);
             if (!dop_region_has(r, b))
-                add_row(g, b, &out);
+                add_source_row(g, b, &out);
         }
     return out;
 }
 
 static bool
-same_rows(const dop_graph *g, const dop_region *a, const dop_region *b)
+have_equal_source_rows(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
-    const rows x = rows_of(g, a), y = rows_of(g, b);
+    const rows x = find_source_rows(g, a), y = find_source_rows(g, b);
     bool same = x.n > 0 && x.n == y.n && !x.other && !y.other;
     for (uint32_t i = 0; i < x.n && same; i++) {
         bool found = false;
@@ -100,7 +100,7 @@ same_rows(const dop_graph *g, const dop_region *a, const dop_region *b)
     return same;
 }
 
-/* Are both regions products of whole rows of one length, and nothing that must be made before them? */
+/* True if both regions are products of whole rows of one length, and need nothing computed before them. */
 static bool
 are_of_one_row(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
@@ -113,17 +113,17 @@ are_of_one_row(const dop_graph *g, const dop_region *a, const dop_region *b)
     for (uint32_t i = 0; i < x->n_parts + y->n_parts; i++)
         if ((i < x->n_parts ? x->parts[i] : y->parts[i - x->n_parts]).argmax)
             return false;
-    return same_rows(g, a, b);
+    return have_equal_source_rows(g, a, b);
 }
 
 static dop_reason
-fits_acts(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
+check_activations(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     (void)g;
     const uint32_t activations = a->info->product.n_activations + b->info->product.n_activations;
     if (activations > dop_template_of(a->tpl)->activations)
         return DOP_REASON_capacity;
-    /* The few workgroups of a CPU make products of all parts. */
+    /* The few workgroups of a CPU compute products of all segments, so all rows must fit. */
     return cx->target->cpu && !dop_fuse_fits_shared(cx->target, activations * a->info->product.depth)
                ? DOP_REASON_shared_memory
                : DOP_REASON_none;
@@ -137,9 +137,9 @@ are_row_programs(const dop_graph *g, const dop_region *a, const dop_region *b)
            dop_node_row_multiple(g, a->nodes[0]) == dop_node_row_multiple(g, b->nodes[0]);
 }
 
-/* Where products of a few rows are of packed integers, those of other weights have kernels of their own, and no fast kernel makes both. */
+/* Rejects a mix of quantized and other weights if small-batch products use packed integers, since no fast kernel computes both. */
 static dop_reason
-fits_types(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
+check_weight_types(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     const dop_region *const both[] = {a, b};
     bool quant = false, other = false;
@@ -153,20 +153,20 @@ fits_types(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, cons
     return quant && other && dop_few_in_integers(cx->target, g->max_t) ? DOP_REASON_weight_kinds : DOP_REASON_none;
 }
 
-/* --- grids one behind the other ------------------------------------------------------------------------------------------ */
+/* --- concatenated grids -------------------------------------------------------------------------------------------------- */
 
 typedef struct way {
     const char *pass;
-    uint32_t reach; /* regions behind the first that are looked at */
-    bool products;  /* of regions with products only */
+    uint32_t reach; /* number of regions after the first that are searched */
+    bool products;  /* only regions with products */
     bool (*alike)(const dop_graph *g, const dop_region *a, const dop_region *b);
     dop_reason (*fits)(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a,
-                       const dop_region *b); /* NULL: always */
+                       const dop_region *b); /* NULL: every pair fits */
 } way;
 
-/* What stands for the region in the log. */
+/* Returns the node that stands for the region in the log. */
 static dop_node_id
-named(const dop_region *r)
+find_logged_node(const dop_region *r)
 {
     return dop_fuse_is_program(r) ? r->outs[0] : r->info->root;
 }
@@ -183,8 +183,8 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, const way *w, dop_region_i
     else if (w->fits)
         why = w->fits(cx, g, x, y);
     const dop_fusion_event e = {
-        .producer = named(x),
-        .consumer = named(y),
+        .producer = find_logged_node(x),
+        .consumer = find_logged_node(y),
         .pass = w->pass,
         .reason = why,
         .bytes = dop_fuse_is_program(x) ? 0 : dop_node_bytes(g, dop_node_at(g, x->info->root)->src[0]),
@@ -194,7 +194,7 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, const way *w, dop_region_i
 }
 
 static dop_status
-share(dop_pass_ctx *cx, dop_graph *g, const way *w, bool *changed)
+join_pairs(dop_pass_ctx *cx, dop_graph *g, const way *w, bool *changed)
 {
     dop_flow f = {0};
     dop_status st = DOP_OK;
@@ -216,47 +216,48 @@ error:
 dop_status
 dop_pass_merge_siblings(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return share(cx, g, &(way){"merge-siblings", UINT32_MAX, false, are_siblings, fits_types}, changed);
+    return join_pairs(cx, g, &(way){"merge-siblings", UINT32_MAX, false, are_siblings, check_weight_types}, changed);
 }
 
 dop_status
 dop_pass_share_row(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return share(cx, g, &(way){"share-row", NEAR, true, are_of_one_row, fits_acts}, changed);
+    return join_pairs(cx, g, &(way){"share-row", NEAR, true, are_of_one_row, check_activations}, changed);
 }
 
 dop_status
 dop_pass_merge_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return share(cx, g, &(way){"merge-rows", NEAR, false, are_row_programs, NULL}, changed);
+    return join_pairs(cx, g, &(way){"merge-rows", NEAR, false, are_row_programs, NULL}, changed);
 }
 
-/* --- results that meet --------------------------------------------------------------------------------------------------- */
+/* --- products whose results are combined ----------------------------------------------------------------------------------- */
 
 static dop_node_id
-weights_of(const dop_graph *g, dop_node_id product)
+product_weights(const dop_graph *g, dop_node_id product)
 {
     return dop_node_at(g, product)->src[1];
 }
 
-/* Can the only product of the region be the second of two that meet: is its row made four values at a time, and read in whole steps? */
+/* True if the only product of the region can be the second one: its row is computed four values at a time and has whole steps of
+ * DEPTH. */
 static bool
-may_be_second(const dop_graph *g, const dop_region *r)
+can_be_second_product(const dop_graph *g, const dop_region *r)
 {
     const dop_product_facts *a = &r->info->product;
     return a->depth % DEPTH == 0 && dop_region_wide(g, r, a->act);
 }
 
-/* May region p, which makes something by one product, join region c, which reads it behind the only product it has? */
+/* Returns none if region p, which has one product, may join region c, whose epilogue reads p's value. */
 static dop_reason
-may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_region_id to)
+check_meeting(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_region_id to)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[from], *c = &g->regions[to];
     const dop_product_facts *a = &p->info->product, *b = &c->info->product;
     if (dop_fuse_disabled(cx, g, from, to))
         return DOP_REASON_disabled;
-    /* The analysis of a region takes its products in the order of the graph, and those of experts first. */
+    /* Products are ordered as in the graph, except that those of experts come first. */
     const bool reader_is_second =
         b->n_mats == 1 && a->n_mats == 1 && a->mats[0] < b->mats[0] && !dop_node_has_experts(g, b->mats[0]);
     if (!dop_template_of(c->tpl)->beside || b->n_mats != 1 || b->beside || c->info->tail.id ||
@@ -266,10 +267,10 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
         a->parts[0].argmax)
         return DOP_REASON_template_limit;
     if (dop_product_cols(g, a->mats[0]) != dop_product_cols(g, b->mats[0]) ||
-        !may_be_second(g, reader_is_second ? c : p) ||
-        dop_node_at(g, weights_of(g, a->mats[0]))->type != dop_node_at(g, weights_of(g, b->mats[0]))->type)
+        !can_be_second_product(g, reader_is_second ? c : p) ||
+        dop_node_at(g, product_weights(g, a->mats[0]))->type != dop_node_at(g, product_weights(g, b->mats[0]))->type)
         return DOP_REASON_tile_mismatch;
-    if (dop_node_bytes(g, weights_of(g, a->mats[0])) > cx->target->schedule.beside_bytes &&
+    if (dop_node_bytes(g, product_weights(g, a->mats[0])) > cx->target->schedule.beside_bytes &&
         !dop_fuse_asked(cx, g, from, to))
         return DOP_REASON_cost;
     for (uint32_t i = 0; i < p->n_outs; i++)
@@ -278,9 +279,9 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
     return DOP_REASON_none;
 }
 
-/* Is `value`, of as many columns as the region's product, read element by element behind that and nowhere else? */
+/* True if `value` has as many columns as the region's product, and only the product's epilogue reads it, element by element. */
 static bool
-is_behind(const dop_graph *g, const dop_region *c, dop_node_id value)
+is_read_in_epilogue(const dop_graph *g, const dop_region *c, dop_node_id value)
 {
     bool behind = c->info->product.n_parts == 1 && dop_node_cols(g, value) == c->info->product.parts[0].rows;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
@@ -294,12 +295,13 @@ is_behind(const dop_graph *g, const dop_region *c, dop_node_id value)
 }
 
 static dop_status
-try_value(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_node_id value, dop_region_id to, bool *changed)
+try_meeting_value(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_node_id value, dop_region_id to, bool *changed)
 {
     const dop_region_id from = f->owner[value];
-    if (!from || from == to || !g->regions[from].info->product.n_mats || !is_behind(g, &g->regions[to], value))
+    if (!from || from == to || !g->regions[from].info->product.n_mats ||
+        !is_read_in_epilogue(g, &g->regions[to], value))
         return DOP_OK;
-    dop_reason why = may_meet(cx, f, from, to);
+    dop_reason why = check_meeting(cx, f, from, to);
     if (why == DOP_REASON_none && dop_flow_path_around(f, from, to))
         why = DOP_REASON_cycle;
     dop_status st = dop_fuse_log(cx, g, from, to, "meet-products", why, why == DOP_REASON_none);
@@ -315,7 +317,7 @@ dop_pass_meet_products(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         bool joined = false;
         for (uint32_t i = 0; st == DOP_OK && !joined && !g->regions[r].dead && i < g->regions[r].info->n_reads; i++)
             if (dop_template_of(g->regions[r].tpl)->beside)
-                st = try_value(cx, g, &f, g->regions[r].info->reads[i], r, &joined);
+                st = try_meeting_value(cx, g, &f, g->regions[r].info->reads[i], r, &joined);
         *changed = *changed || joined;
     }
     dop_flow_finish(&f);
