@@ -12,13 +12,13 @@
 
 typedef enum state {
     ABSENT,  /* not loaded */
-    UNMADE,  /* wanted, and waits for the maker */
-    MAKING,  /* the maker finds or makes its plan */
-    WANTED,  /* waits for the loader */
-    LOADING, /* the loader opens it */
+    UNMADE,  /* requested; waits to be compiled */
+    MAKING,  /* its plan is being found or compiled */
+    WANTED,  /* waits to be loaded */
+    LOADING, /* being loaded */
     READY,
-    DRAINING, /* is to be unloaded when nobody uses it any more: another model needs its memory, or the device was lost */
-    CLOSING   /* the loader closes it */
+    DRAINING, /* to be unloaded once it is unused: another model needs its memory, or the device is lost */
+    CLOSING   /* being unloaded */
 } state;
 
 static const char *const state_names[] = {"unloaded", "compiling", "compiling", "loading",
@@ -31,19 +31,19 @@ typedef struct waiter {
 } waiter;
 
 typedef struct model {
-    dop_models_entry entry; /* owned texts */
+    dop_models_entry entry; /* owned copies */
     state state;
-    void *opened; /* for how.close */
+    void *opened; /* handle for how.close */
     dop_api *api;
     uint32_t n_users;
-    uint64_t bytes;   /* of the device; before it was loaded for the first time, those of the file */
-    double used_ms;   /* dop_now_ms when it was last given back */
-    double since_ms;  /* when it was loaded, or first wanted */
-    double began_ms;  /* when it was last wanted */
-    double failed_ms; /* when loading failed last; 0: it did not */
-    double retry_ms;  /* after which it is tried again */
-    dop_diag diag;    /* why */
-    uint32_t ctx;     /* as it was when it was last loaded; 0: it never was */
+    uint64_t bytes;   /* device memory; until the first load, an estimate: the size of the model's files */
+    double used_ms;   /* dop_now_ms of the last give_back */
+    double since_ms;  /* dop_now_ms when it was loaded; before that, when it was requested */
+    double began_ms;  /* dop_now_ms of the last request to load it */
+    double failed_ms; /* dop_now_ms of the last failure to load; 0: none */
+    double retry_ms;  /* milliseconds after a failure until the next attempt */
+    dop_diag diag;    /* reason of the last failure */
+    uint32_t ctx;     /* context length of the last load; 0: never loaded */
     waiter *first, *last;
 } model;
 
@@ -52,11 +52,11 @@ struct dop_models {
     model *all; /* owned, [n] */
     size_t n;
     pthread_t thread, maker;
-    bool started, makes;  /* the threads were */
-    atomic_bool gives_up; /* what is being made is not wanted any more */
+    bool started, makes;  /* loader and compiler threads were started */
+    atomic_bool gives_up; /* cancels the compilation in progress */
     pthread_mutex_t lock;
-    pthread_cond_t change; /* for both threads */
-    /* under the lock */
+    pthread_cond_t change; /* signals both threads */
+    /* Under the lock. */
     bool stopped, ends;
     dop_models_counts counts;
 };
@@ -97,7 +97,7 @@ owner(dop_models *m, const dop_api *api)
 
 /* --- waiting ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Under the lock: wakes all who wait for a model. */
+/* Under the lock: wakes all waiters of a model. */
 static void
 wake_all(model *x)
 {
@@ -149,8 +149,8 @@ dop_models_forget(dop_models *models, const void *user)
     pthread_mutex_unlock(&models->lock);
 }
 
-/* Under the lock: a device that one model has lost is lost to all, most of which have not noticed: each is to be unloaded when nobody
- * uses it any more, and has the device opened again when somebody asks for it. */
+/* Under the lock: if one model has lost the device, all have, but most have not detected it yet. Each one is
+ * unloaded once it is unused. Loading it again opens the device again. */
 static void
 drain_lost(dop_models *m)
 {
@@ -165,7 +165,7 @@ drain_lost(dop_models *m)
         pthread_cond_broadcast(&m->change);
 }
 
-/* Under the lock: begins with what leads to a loaded model. */
+/* Under the lock: begins to compile or load a model. */
 static void
 want(dop_models *m, model *x)
 {
@@ -174,7 +174,8 @@ want(dop_models *m, model *x)
     pthread_cond_broadcast(&m->change);
 }
 
-/* Under the lock: a model cannot be had.  What took long to find that out is not tried again for as long. */
+/* Under the lock: records a failure to load. The time until the next attempt is at least as long as the failed one
+ * took. */
 static void
 fail(model *x, const dop_diag *diag)
 {
@@ -312,7 +313,7 @@ dop_models_is_idle(dop_models *models)
 
 /* --- the loader ----------------------------------------------------------------------------------------------------------------------- */
 
-/* Under the lock, which is released meanwhile: unloads a model that nobody uses. */
+/* Under the lock, which is released meanwhile: unloads an unused model. */
 static void
 unload(dop_models *m, model *x)
 {
@@ -332,7 +333,8 @@ unload(dop_models *m, model *x)
         want(m, x);
 }
 
-/* Under the lock, which is released meanwhile: loads a model, and wakes those who wait for it, unless another plan may help. */
+/* Under the lock, which is released meanwhile: loads a model and wakes its waiters. If that fails and the model is
+ * compiled, its plan is made again. */
 static void
 load(dop_models *m, model *x)
 {
@@ -364,8 +366,8 @@ load(dop_models *m, model *x)
     }
 }
 
-/* Of the loaded models, the one that is to make room for another: one that nobody uses, or else the one that has been there longest;
- * NULL: all have come just now. */
+/* Returns the loaded model to unload in favor of another one: the least recently used one without users, otherwise
+ * the one loaded first. NULL: all models were loaded just now. */
 static model *
 choose_victim(dop_models *m, double now_ms)
 {
@@ -382,7 +384,7 @@ choose_victim(dop_models *m, double now_ms)
     return idle ? idle : oldest;
 }
 
-/* The model that has waited longest in a state; NULL: none does. */
+/* Returns the model that has been in this state for the longest time; NULL: none is. */
 static model *
 longest_in(dop_models *m, state in)
 {
@@ -393,7 +395,7 @@ longest_in(dop_models *m, state in)
     return best;
 }
 
-/* Does what there is to do with one model; false: nothing. */
+/* Loads, unloads or drains one model. Returns false if there was nothing to do. */
 static bool
 work_once(dop_models *m)
 {
@@ -443,7 +445,7 @@ run(void *models)
 
 /* --- the maker ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Under the lock, which is released meanwhile. */
+/* Under the lock, which is released meanwhile: finds or compiles the plan of a model. */
 static void
 make(dop_models *m, model *x)
 {
@@ -457,19 +459,20 @@ make(dop_models *m, model *x)
         fail(x, &diag);
         return;
     }
-    if (x->ctx == 0) /* it was never loaded, which would have told */
+    if (x->ctx == 0) /* never loaded, so the real size is not known */
         x->bytes = bytes;
     x->state = WANTED;
     pthread_cond_broadcast(&m->change);
 }
 
-/* Compiles one model after the other, each on all cores. */
+/* Thread function: compiles one model at a time, each on all cores. */
 static void *
 run_maker(void *models)
 {
     enum { NICE = 10 };
     dop_models *m = models;
-    /* On Linux each thread has a priority of its own, which those that it starts inherit: tokens of other models come first. */
+    /* On Linux, each thread has its own nice value, which its child threads inherit. Serving other models has
+     * priority. */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     pthread_mutex_lock(&m->lock);
     while (!m->ends) {

@@ -1,4 +1,4 @@
-/* Which function answers which path, and the answers that need no job (serve/api/api.h). */
+/* Routes of the server, and the answers that need no job (serve/api/api.h). */
 #include "serve/routes.h"
 #include "serve/api/api.h"
 #include "serve/api/api_adapters.h"
@@ -25,7 +25,7 @@
 typedef void handler_fn(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                         dop_call **out_call);
 
-/* GET / */
+/* Handles GET /: the chat page. */
 static void
 get_page(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
          dop_call **out_call)
@@ -36,7 +36,7 @@ get_page(const dop_api *api, const dop_api_request *request, const json_t *root,
     dop_buf_puts(&answer->body, dop_page_chat);
 }
 
-/* dop_models_fn: *user is set where the model's device has failed. */
+/* dop_models_fn: sets *user if the model's device has failed. */
 static void
 look_for_broken(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
 {
@@ -77,7 +77,7 @@ add_metrics(void *user, const dop_models_entry *entry, const char *status, uint3
         return;
     const dop_metrics m = dop_engine_metrics(api->engine);
     if (all->n_loaded++ == 0)
-        all->sum.file_bytes = 0; /* those of loaded models have seen the folder later */
+        all->sum.file_bytes = 0; /* the sizes of loaded models are more recent */
     dop_metrics_add(&all->sum, &m);
     dop_model_metrics_add(&all->each, entry->id, &m);
 }
@@ -119,7 +119,7 @@ refuse_model(const char *name, dop_answer *answer)
                      "The model '%.200s' does not exist", name);
 }
 
-/* What a model draws; NULL: nothing. */
+/* Returns the image-generation facts of a model; NULL: it draws no images. */
 static json_t *
 draws_of(const dop_api *api)
 {
@@ -131,8 +131,8 @@ draws_of(const dop_api *api)
                      (int)d.takes_pictures);
 }
 
-/* Adds the context length to a model's entry, under the names that clients read: vLLM's, OpenRouter's, Groq's, Mistral's and, in
- * "meta", llama.cpp's. */
+/* Adds the context length to a model's entry, under the names that clients use: those of vLLM, OpenRouter, Groq and
+ * Mistral and, in "meta", llama.cpp's. */
 static void
 add_context(json_t *entry, uint32_t ctx)
 {
@@ -144,7 +144,7 @@ add_context(json_t *entry, uint32_t ctx)
         json_object_set_new(json_object_get(entry, "meta"), inner[i], json_integer(ctx));
 }
 
-/* A model as both OpenAI and Anthropic describe it. */
+/* Returns the entry of a model, with the members of both OpenAI and Anthropic. */
 static json_t *
 model_entry(const dop_api *api, const char *name)
 {
@@ -166,7 +166,7 @@ model_entry(const dop_api *api, const char *name)
     return entry;
 }
 
-/* The members that a model has even where it is not loaded; ctx: 0 where that is not known. */
+/* Returns the entry of a model that is not loaded. ctx: context length; 0: unknown. */
 static json_t *
 short_entry(const char *id, int64_t since, uint32_t ctx)
 {
@@ -188,7 +188,7 @@ typedef struct listing {
     int64_t created;
 } listing;
 
-/* Adds the names under which requests reach the model with each of its adapters: "base:adapter".  api: may be NULL. */
+/* Lists the names "base:adapter", which select an adapter of the model. api: may be NULL. */
 static void
 list_adapters(const dop_api *api, json_t *list)
 {
@@ -199,7 +199,7 @@ list_adapters(const dop_api *api, json_t *list)
     }
 }
 
-/* dop_models_fn */
+/* dop_models_fn: lists a model of the catalog. */
 static void
 list_model(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
 {
@@ -214,7 +214,7 @@ list_model(void *user, const dop_models_entry *entry, const char *status, uint32
     list_adapters(api, l->list);
 }
 
-/* The model of this id or alias; NULL: there is none. */
+/* Returns the listed model with this id or alias; NULL: none. */
 static json_t *
 find_listed(const json_t *list, const char *name)
 {
@@ -312,7 +312,7 @@ post_template(const dop_api *api, const dop_api_request *request, const json_t *
     dop_call_render(api, request, root, answer);
 }
 
-/* The text of a token; "" where there is none. */
+/* Returns the text of a token; "" for DOP_NO_TOKEN. */
 static json_t *
 text_of_token(const dop_tokenizer *tok, uint32_t id)
 {
@@ -321,7 +321,7 @@ text_of_token(const dop_tokenizer *tok, uint32_t id)
     return dop_json_text(piece ? piece : "", n);
 }
 
-/* GET /props, with llama.cpp's names. */
+/* Handles GET /props, with llama.cpp's names. */
 static void
 get_props(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
           dop_call **out_call)
@@ -329,7 +329,7 @@ get_props(const dop_api *api, const dop_api_request *request, const json_t *root
     (void)request, (void)root, (void)out_call;
     const dop_sampling *s = &api->sampling;
     const dop_metrics m = dop_engine_metrics(api->engine);
-    const double heat = s->temperature > 0 ? (double)s->temperature : 0; /* below 0: the model's files name none */
+    const double heat = s->temperature > 0 ? (double)s->temperature : 0; /* negative: the model's files state none */
     const char *text = api->chat ? dop_chat_template(api->chat) : "";
     dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
     dop_answer_json(
@@ -349,7 +349,7 @@ get_props(const dop_api *api, const dop_api_request *request, const json_t *root
                   (json_int_t)m.cache_bytes, "file_bytes", (json_int_t)m.file_bytes));
 }
 
-/* GET /slots: what each sequence does, with llama.cpp's names. */
+/* Handles GET /slots: the state of each sequence, with llama.cpp's names. */
 static void
 get_slots(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
           dop_call **out_call)
@@ -367,7 +367,7 @@ get_slots(const dop_api *api, const dop_api_request *request, const json_t *root
     dop_answer_json(answer, 200, list);
 }
 
-/* {"id", "piece"}: a text, or a list of bytes where they are no UTF-8. */
+/* Returns {"id", "piece"}. The piece is a text, or a list of bytes if it is not valid UTF-8. */
 static json_t *
 token_and_piece(const dop_tokenizer *tok, uint32_t id)
 {
@@ -443,16 +443,16 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
 enum { TAKES_GET = 1, TAKES_POST = 2, TAKES_DELETE = 4 };
 
 enum {
-    ROUTE_LIST = 1,    /* the body is a list, not an object */
-    ROUTE_WAITS = 2,   /* the handler may wait for the engine, although it is no POST: a worker calls it */
-    ROUTE_MODEL = 4,   /* it is about a model, and not about the server */
-    ROUTE_FORM = 8,    /* the body is a form (multipart/form-data), whose texts the handler gets as an object */
-    ROUTE_STREAM = 16, /* with "stream": true the answer is a stream of events */
-    ROUTE_EMPTY = 32   /* there may be no body */
+    ROUTE_LIST = 1,    /* the body is a list instead of an object */
+    ROUTE_WAITS = 2,   /* the handler may block on the engine, although it is not a POST: a worker calls it */
+    ROUTE_MODEL = 4,   /* the request is for a model, not for the server */
+    ROUTE_FORM = 8,    /* the body is multipart/form-data; the handler receives its text fields as an object */
+    ROUTE_STREAM = 16, /* with "stream": true, the answer is an event stream */
+    ROUTE_EMPTY = 32   /* the body may be missing */
 };
 
 typedef struct route {
-    const char *path; /* a * at the end stands for any rest */
+    const char *path; /* a trailing * matches any rest */
     const char *method;
     handler_fn *handler;
     unsigned kind; /* ROUTE_* */
@@ -467,7 +467,7 @@ static const route routes[] = {
     {"/v1/models", "GET", get_models, 0},
     {"/v1/models/*", "GET", get_models, 0},
     {"/v1/health", "GET", get_health, 0},
-    /* where a client's base address lacks /v1 */
+    /* for clients whose base URL lacks /v1 */
     {"/models", "GET", get_models, 0},
     {"/models/*", "GET", get_models, 0},
     {"/completions", "POST", post_completions, ROUTE_MODEL | ROUTE_STREAM},
@@ -495,7 +495,7 @@ static const route routes[] = {
     {"/v1/audio/transcriptions", "POST", dop_transcriptions_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
     {"/v1/audio/translations", "POST", dop_translations_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
     {"/v1/rerank", "POST", post_rerank, ROUTE_MODEL},
-    {"/v2/rerank", "POST", post_rerank, ROUTE_MODEL}, /* Cohere's */
+    {"/v2/rerank", "POST", post_rerank, ROUTE_MODEL}, /* Cohere's path */
     {"/rerank", "POST", post_rerank, ROUTE_MODEL},
     {"/apply-template", "POST", post_template, ROUTE_MODEL},
     {"/tokenize", "POST", post_tokenize, ROUTE_MODEL},
@@ -509,7 +509,7 @@ fits(const char *pattern, const char *path)
     return pattern[n - 1] == '*' ? strncmp(pattern, path, n - 1) == 0 : strcmp(pattern, path) == 0;
 }
 
-/* Which methods the routes that fit a path take. */
+/* Returns the methods of all routes that match a path, as TAKES_* bits. */
 static unsigned
 methods_of(const char *path)
 {
@@ -522,7 +522,7 @@ methods_of(const char *path)
     return found;
 }
 
-/* Finds the route of a request; NULL: the answer says that there is no such path or method. */
+/* Returns the route of a request. NULL: no such path or method, and the answer says so. */
 static const route *
 find_route(const char *method, const char *path, dop_answer *answer)
 {
@@ -530,9 +530,9 @@ find_route(const char *method, const char *path, dop_answer *answer)
                                           "DELETE", "GET, HEAD, DELETE", "POST, DELETE", "GET, HEAD, POST, DELETE"};
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const char *takes = routes[i].method;
-        if (fits(routes[i].path, path) &&
-            (strcmp(takes, method) == 0 ||
-             (strcmp(takes, "GET") == 0 && strcmp(method, "HEAD") == 0))) /* the body is dropped later */
+        if (fits(routes[i].path, path) && (strcmp(takes, method) == 0 ||
+                                           /* the body of a HEAD answer is dropped later */
+                                           (strcmp(takes, "GET") == 0 && strcmp(method, "HEAD") == 0)))
             return &routes[i];
     }
     const unsigned methods = methods_of(path);
@@ -547,7 +547,7 @@ find_route(const char *method, const char *path, dop_answer *answer)
     return NULL;
 }
 
-/* Is there a route of this kind for a path? */
+/* True if a route that matches the path has this flag. */
 static bool
 has_kind(const char *path, unsigned kind)
 {
@@ -580,7 +580,7 @@ dop_api_takes_nothing(const char *path)
     return has_kind(path, ROUTE_EMPTY);
 }
 
-/* The body of a request as its route has it; NULL: refused, and the answer says why. */
+/* Parses a request's body as its route expects. NULL: refused, with the reason in the answer. */
 static json_t *
 read_body(const dop_api_request *request, unsigned kind, dop_answer *answer)
 {
@@ -604,9 +604,9 @@ dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget *out
     out_budget->cancelled = cancelled;
 }
 
-enum { MOST_NAME = 512 }; /* bytes of a model's name */
+enum { MOST_NAME = 512 }; /* maximum bytes of a model's name */
 
-/* Does the query name a model?  An empty name is none. */
+/* True if the query has a non-empty model name. */
 static bool
 named_in_query(const dop_api_request *request, char *name)
 {
@@ -650,17 +650,17 @@ dop_api_forget(const dop_api *api, const void *user)
         dop_models_forget(api->models, user);
 }
 
-/* Is the answer to a request that waits going to be a stream of events? */
+/* True if the answer to a waiting request will be an event stream. */
 static bool
 will_stream(const route *found, const json_t *root)
 {
     const json_t *stream = json_object_get(root, "stream");
-    const char *text = json_string_value(stream); /* in a form */
+    const char *text = json_string_value(stream); /* the value in a form */
     return (found->kind & ROUTE_STREAM) && (json_is_true(stream) || (text && strcmp(text, "true") == 0));
 }
 
-/* The API of the model that a request names, which the caller gives back; NULL: the answer says why there is none, or it is to be
- * waited for. */
+/* Returns the API of the model that a request names; the caller gives it back. NULL: the answer has the reason, or
+ * the request must wait. */
 static const dop_api *
 find_model(const dop_api *api, const dop_api_request *request, const route *found, const json_t *root,
            dop_answer *answer)

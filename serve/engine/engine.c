@@ -37,7 +37,7 @@ make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
     return good ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
-/* The engine's thread blocks all signals, so that the program's thread that waits for them gets them. */
+/* Starts the engine's thread with all signals blocked, so that only the program's own threads receive signals. */
 static dop_status
 start_thread(dop_engine *e, dop_diag *diag)
 {
@@ -68,7 +68,7 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->encodes = dop_model_program(model, 0, &program) && program.merge == 0;
     dop_draw_facts draws;
     e->n_slots = !e->encodes                           ? e->facts.n_sequences
-                 : dop_model_draw_facts(model, &draws) ? 1 /* pictures one after the other */
+                 : dop_model_draw_facts(model, &draws) ? 1 /* images are drawn one at a time */
                                                        : (uint32_t)DOP_ENGINE_TEXTS;
     e->metrics.sequences = e->view.metrics.sequences = e->n_slots;
     e->max_rows = dop_model_max_rows_of_several(model);
@@ -206,7 +206,8 @@ dop_engine_metrics(dop_engine *engine)
     dop_metrics m = engine->view.metrics;
     pthread_mutex_unlock(&engine->view_lock);
     const dop_files_counts files =
-        dop_stored_count_files(engine->model); /* which a thread writes, also while nothing runs */
+        /* counted by the thread that writes files, even while the engine is idle */
+        dop_stored_count_files(engine->model);
     m.files_written = files.written;
     m.files_removed = files.removed;
     m.file_bytes = files.bytes;

@@ -1,15 +1,16 @@
-/* Which requests the queue has room for.
+/* Admission to the queue.
  *
- * A full queue is shared out: a request that finds no room takes the place of waiting requests with a lower priority or, if there are
- * none, of the newest ones of the client with the largest share, as long as that share is larger than the request's own client's. */
+ * A full queue is shared fairly. A request that finds no room displaces waiting requests with a lower priority. If
+ * there are none, it displaces the newest requests of the client with the largest share, as long as that share is
+ * larger than its own client's. */
 #include "serve/engine/engine_admit.h"
 #include "runtime/library/images.h"
 #include "serve/engine/engine_internal.h"
 #include "serve/engine/engine_job.h"
 
-enum { MAX_BYTES = 1 << 28 /* bytes of all waiting jobs, unless there is only one request */ };
+enum { MAX_BYTES = 1 << 28 /* maximum bytes of all waiting jobs; a single request may exceed it */ };
 
-/* Memory of a job.  Jobs of a request share its pictures, which count for its first job. */
+/* Returns the memory of a job. Jobs of one request share images, which count for the first job only. */
 static uint64_t
 bytes_of(const dop_job_request *r, bool leads)
 {
@@ -19,21 +20,21 @@ bytes_of(const dop_job_request *r, bool leads)
     return bytes;
 }
 
-/* True if a job counts as one in the queue.  A request for embeddings counts once, however many inputs it has. */
+/* True if a job counts toward the queue's length. A request for embeddings counts once, for any number of inputs. */
 static bool
 counts(const dop_job_request *r, bool leads)
 {
     return !r->embeds || leads;
 }
 
-/* Share of the queue that a job takes. */
+/* Returns the fraction of the queue that a job uses. */
 static double
 share_of(const dop_engine *e, const dop_job_request *r, bool leads)
 {
     return (counts(r, leads) ? 1.0 / e->max_queue : 0) + (double)bytes_of(r, leads) / MAX_BYTES;
 }
 
-/* True if n more jobs fit when all displaced ones have left. */
+/* True if n more jobs fit once all displaced ones have left. */
 static bool
 has_room(const dop_engine *e, const dop_job_request *requests, uint32_t n)
 {
@@ -53,7 +54,8 @@ has_room(const dop_engine *e, const dop_job_request *requests, uint32_t n)
     return jobs <= e->max_queue + (e->n_slots - e->metrics.running) && (!waits || bytes <= MAX_BYTES);
 }
 
-/* Marks the next request to be displaced for one of this client, priority and share.  False: none. */
+/* Marks the jobs of one more request as displaced, in favor of a request with this client, priority and share.
+ * Returns false if there is none. */
 static bool
 displace_one(dop_engine *e, uint64_t client, int priority, double own)
 {
@@ -65,7 +67,7 @@ displace_one(dop_engine *e, uint64_t client, int priority, double own)
     for (const dop_job *j = e->first; j; j = j->next)
         if (!j->displaced && j->request.priority == least)
             shares[j->request.client % DOP_ENGINE_CLIENTS] += share_of(e, &j->request, j->leads);
-    if (least == priority) /* among equals only a client with a larger share gives way */
+    if (least == priority) /* at equal priority, only a client with a larger share gives way */
         most = own + shares[client % DOP_ENGINE_CLIENTS];
     for (const dop_job *j = e->first; j; j = j->next) {
         const double share = shares[j->request.client % DOP_ENGINE_CLIENTS];

@@ -1,4 +1,5 @@
-/* Drafts in the steps of jobs, by the model's own layer for that: each job that writes has its last token and some drafts in a step. */
+/* Speculative decoding with the model's own draft layer: a step has the last token and some drafts of each decoding
+ * job. */
 #include "serve/engine/engine_drafts.h"
 #include "base/os/clock.h"
 #include "runtime/step/heads.h"
@@ -22,7 +23,8 @@ error:
     return st;
 }
 
-/* Does the job write, with tokens that a step can give several of?  What a grammar allows is not known before the last token is. */
+/* True if the job is decoding and can get several tokens from one step. Jobs with a grammar cannot: the mask of a
+ * token depends on the token before it. */
 static bool
 may_draft(const dop_engine *e, const dop_job *job)
 {
@@ -33,9 +35,7 @@ may_draft(const dop_engine *e, const dop_job *job)
 void
 dop_engine_drafts_make(dop_engine *e)
 {
-    enum {
-        MOST_AGAIN = 4
-    }; /* rows of a step that may be of tokens which an earlier step had, where steps replace states */
+    enum { MOST_AGAIN = 4 }; /* maximum recomputed rows per job, for models whose steps replace states */
     dop_draft_ask asks[DOP_DRAFT_EACH];
     dop_diag diag = {0};
     uint32_t n = 0, n_writers = 0, steps = 0;
@@ -72,7 +72,7 @@ dop_engine_drafts_make(dop_engine *e)
     }
     const double start = dop_now_ms();
     if (n == 0 || dop_step_drain(e->model, &diag) != DOP_OK || dop_heads_draft(e->model, asks, n, &diag) != DOP_OK)
-        return; /* a lost device says so again */
+        return; /* if the device is lost, the next step reports it */
     for (uint32_t i = 0, k = 0; i < e->n_slots && k < n; i++)
         if (e->slots[i].job && e->slots[i].sequence == asks[k].sequence) {
             e->slots[i].job->n_drafts = asks[k].n;
@@ -107,7 +107,7 @@ dop_engine_drafts_pick(dop_job *job, dop_picker *picker, dop_diag *diag)
         if (right)
             job->tokens_of[n + i] = id;
     }
-    return job->n_picks > 0 ? DOP_OK : st; /* what fails behind an accepted draft fails again */
+    return job->n_picks > 0 ? DOP_OK : st; /* a failure after an accepted draft is reported by the next step */
 }
 
 void

@@ -1,8 +1,8 @@
-/* The thread of the engine.
+/* The engine's thread.
  *
- * A model in parts has as many steps in flight as it has parts, each with sequences of its own, so that every part has
- * something to do.  They end in the order in which they were started.  Where there is one job only, no other step could keep the
- * other parts busy: its steps are waited for one by one, like those of a model in one part. */
+ * A model in several parts (pipeline parallel) has as many in-flight steps as parts, each with different sequences,
+ * so that every part is occupied. They end in the order in which they were started. A single job cannot occupy the
+ * other parts: its steps are waited for one by one, as for a model in one part. */
 #include "serve/engine/engine_run.h"
 #include "runtime/model/model.h"
 #include "runtime/step/step_rows.h"
@@ -30,7 +30,7 @@ set_flying(dop_engine *e, uint32_t group, bool flies)
 
 static void land(dop_engine *e);
 
-/* Waits for the oldest step in flight, and gives its tokens to its jobs. */
+/* Waits for the oldest in-flight step, and gives its tokens to the jobs. */
 static void
 finish_group(dop_engine *e)
 {
@@ -53,7 +53,7 @@ finish_group(dop_engine *e)
         dop_engine_give_up(e, &diag);
         land(e);
         return;
-    } else { /* each sequence alone, with nothing else in flight */
+    } else { /* retries each sequence separately, with nothing else in flight */
         land(e);
         dop_engine_run_each(e, g->rows, g->n_rows);
     }
@@ -63,18 +63,18 @@ finish_group(dop_engine *e)
     dop_engine_unlock(e);
 }
 
-/* Waits for all steps in flight. */
+/* Waits for all in-flight steps. */
 static void
 land(dop_engine *e)
 {
     while (e->n_flying > 0 && !e->broken)
         finish_group(e);
-    for (uint32_t i = 0; i < e->n_slots && e->broken; i++) /* the device has failed: no step in flight will end */
+    for (uint32_t i = 0; i < e->n_slots && e->broken; i++) /* the device has failed: no in-flight step will end */
         e->slots[i].flies = false;
     e->n_flying = e->broken ? 0 : e->n_flying;
 }
 
-/* Starts a step with the rows of e->rows, as the newest one in flight. */
+/* Submits a step with the rows of e->rows, as the newest one in flight. */
 static void
 start_group(dop_engine *e)
 {
@@ -96,7 +96,7 @@ start_group(dop_engine *e)
         land(e);
         return;
     }
-    /* The following may change sequences of other steps, so these must end first. */
+    /* The code below may change sequences of other in-flight steps, so these must end first. */
     land(e);
     if (!e->broken && !(st == DOP_E_FULL && dop_engine_make_pages(e)))
         dop_engine_run_each(e, g->rows, g->n_rows);

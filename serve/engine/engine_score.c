@@ -1,4 +1,4 @@
-/* Log-probabilities of prompts: what the model thought of each token before it read it. */
+/* Log-probabilities of prompt tokens. */
 #include "serve/engine/engine_score.h"
 #include "runtime/model/model.h"
 #include "serve/engine/engine_internal.h"
@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-/* Rows of logits and the tokens that follow them. */
+/* Logits of consecutive prompt positions; each row predicts the next prompt token. */
 typedef struct scoring {
     dop_engine *e;
     dop_job *job;
-    uint32_t from; /* token of the prompt that the first row is the logits behind of */
+    uint32_t from; /* index of the prompt token whose logits are in the first row */
     const float *rows;
 } scoring;
 
@@ -25,7 +25,7 @@ score_row(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* dop_logits_fn */
+/* dop_logits_fn: scores rows of logits on several threads. */
 static dop_status
 take_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
 {
@@ -58,7 +58,7 @@ dop_engine_score(dop_engine *e, dop_job *job)
         return;
     }
     if (st == DOP_E_FULL && dop_slot_rewind(slot, job->n_read, NULL) == DOP_OK && dop_engine_make_pages(e))
-        return; /* read again when there are pages */
+        return; /* retried once pages are free */
     if (st == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
     dop_engine_fail_job(e, job, &diag);

@@ -1,12 +1,12 @@
-/* Which job has which sequence, and what ends jobs and frees pages when something is lacking. */
+/* Assigns sequences to jobs, and ends jobs or frees pages when resources run out. */
 #include "serve/engine/engine_slots.h"
 #include "runtime/step/adapters.h"
 #include "runtime/step/resume.h"
 #include "serve/engine/engine_internal.h"
 #include "serve/engine/engine_job.h"
 
-/* How many of a job's tokens a slot's sequence covers when it is rewound.  At least the job's last token has to be fed, because the
- * logits after it are wanted. */
+/* Returns how many of the job's tokens can be reused after rewinding the slot's sequence. Excludes the job's last
+ * token, which must be computed because its logits are needed. */
 static size_t
 common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
 {
@@ -14,7 +14,7 @@ common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
     return e->encodes ? 0 : dop_sequence_reach(slot->sequence, seed, job->tokens_of, dop_job_tokens(job) - 1);
 }
 
-/* Chooses the free sequence that has the longest beginning in common with the prompt; of equal ones the least recently used. */
+/* Chooses the free sequence with the longest common prefix; among equals, the least recently used one. */
 static uint32_t
 choose_slot(const dop_engine *e, const dop_job *job)
 {
@@ -38,7 +38,7 @@ dop_slot_rewind(dop_slot *slot, size_t n, dop_diag *diag)
     return slot->sequence ? dop_sequence_rewind(slot->sequence, (uint32_t)n, diag) : DOP_OK;
 }
 
-/* Makes sequences without a job release their pages.  Full pages can still be found by their tokens until they are used anew. */
+/* Makes sequences without a job release their pages. Full pages stay in the prefix cache until they are overwritten. */
 static void
 empty_free_slots(dop_engine *e)
 {
@@ -47,7 +47,7 @@ empty_free_slots(dop_engine *e)
             (void)dop_slot_rewind(&e->slots[i], 0, NULL);
 }
 
-/* Are there pages for all tokens of a job, and one more for every job that runs? */
+/* True if there are pages for all tokens of the job, and one more page for every running job. */
 static bool
 has_pages(dop_engine *e, const dop_job *job)
 {
@@ -64,7 +64,7 @@ dop_engine_give_sequences(dop_engine *e)
     while (e->first && e->metrics.running < e->n_slots && has_pages(e, e->first)) {
         dop_job *job = e->first;
         uint32_t slot = choose_slot(e, job);
-        if (slot == UINT32_MAX) /* free sequences are still part of a step in flight */
+        if (slot == UINT32_MAX) /* free sequences are still part of an in-flight step */
             return;
         e->first = job->next;
         if (!e->first)
@@ -82,8 +82,8 @@ dop_engine_give_sequences(dop_engine *e)
     }
 }
 
-/* When no page is left: the job that was started last releases its pages and becomes the first in the queue.  False: it is the
- * only job. */
+/* When no page is left: preempts the job that was started last, which releases its pages and becomes the first in
+ * the queue. Returns false if it is the only job. */
 static bool
 put_back(dop_engine *e)
 {
@@ -140,7 +140,7 @@ dop_engine_end_turns(dop_engine *e)
         if (!slot->ended || slot->job || slot->flies || !slot->sequence)
             continue;
         slot->ended = false;
-        (void)dop_sequence_end_turn(slot->sequence, NULL); /* what fails here is read again later */
+        (void)dop_sequence_end_turn(slot->sequence, NULL); /* after a failure, the tokens are recomputed later */
     }
 }
 

@@ -1,10 +1,10 @@
-/* Which rows a step has.
+/* Chooses the rows of each step, and runs it.
  *
- * Every job that writes has one row in each step; where there are more of them than a step holds, they alternate.  Prompts are
- * read in the order of their jobs.  The rest of a prompt joins a step of writing jobs where it fits.  A longer rest is read in
- * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
- * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
- * that step. */
+ * Every decoding job has one row in each step; if a step cannot hold them all, they alternate. Prompts are read in
+ * the order of their jobs. The rest of a prompt joins a step of decoding jobs if it fits. Otherwise it is read in
+ * the largest possible chunks, in steps of its own that alternate with decode steps. While the same jobs decode, the
+ * next step is submitted before the tokens of the last one are known (step_ahead.c). A prompt that arrives then
+ * waits for that step. */
 #include "serve/engine/engine_step.h"
 #include "runtime/library/images.h"
 #include "runtime/model/model.h"
@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps of grammars between two steps of the model, for all jobs together: some 10 ms. */
+/* Budget of grammar steps between two steps of the model, for all jobs together: about 10 ms. */
 enum { MASK_STEPS = 1000000 };
 
 static void
@@ -77,7 +77,7 @@ add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
     e->n_rows++;
 }
 
-/* The job that was started first among those that still read their prompts. */
+/* Returns the job that was started first among those in prefill, or NULL. */
 static dop_job *
 next_reader(const dop_engine *e)
 {
@@ -92,7 +92,7 @@ next_reader(const dop_engine *e)
     return best == UINT32_MAX ? NULL : e->slots[best].job;
 }
 
-/* Makes the features of the prompt's pictures, and puts the ids of their rows into the prompt. */
+/* Computes the features of the prompt's images, and puts the ids of the image rows into the prompt. */
 static dop_status
 see_images(dop_engine *e, dop_job *job, dop_diag *diag)
 {
@@ -110,11 +110,12 @@ error:
     return st;
 }
 
-/* Prefix reuse, before the first token of a prompt is read. */
+/* Resumes from the prefix cache before the first token of a prompt is read. */
 static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
-    enum { WORTH_STORING = 1024 }; /* tokens of a text that loses its sequence while others wait */
+    /* minimum tokens of an ended text to save it to host memory before its sequence is reused */
+    enum { WORTH_STORING = 1024 };
     const uint64_t seed = dop_adapters_name(e->model, job->request.uses, job->request.n_uses);
     const dop_prompt prompt = {
         .ids = job->tokens_of, .n = dop_job_tokens(job), .most = dop_job_tokens(job) - 1, .seed = seed};
@@ -146,7 +147,7 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The rows of a job that writes: its last token, tokens before that which are not in its sequence again, and drafts behind it. */
+/* Adds the rows of a decoding job: earlier tokens that its sequence lacks again, its last token, and drafts. */
 static void
 add_writer(dop_engine *e, dop_job *job)
 {
@@ -162,7 +163,7 @@ add_writer(dop_engine *e, dop_job *job)
     job->row = row;
 }
 
-/* Adds the rows of up to `most` jobs that write.  Returns the number of rows. */
+/* Adds the rows of up to `most` decoding jobs. Returns the number of rows. */
 static uint32_t
 add_writers(dop_engine *e, uint32_t most)
 {
@@ -184,7 +185,8 @@ add_writers(dop_engine *e, uint32_t most)
     return e->n_rows;
 }
 
-/* The next tokens of a prompt.  Where it parts from others that were read before, a step ends, so that there is a checkpoint. */
+/* Adds the next tokens of a prompt. The step ends where the prompt diverges from an earlier one, so that a
+ * checkpoint can be made there. */
 static void
 add_prompt(dop_engine *e, dop_job *job, uint32_t n)
 {
@@ -196,7 +198,7 @@ add_prompt(dop_engine *e, dop_job *job, uint32_t n)
         add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == dop_job_tokens(job));
 }
 
-/* The job of a row gets no token in this step. */
+/* Clears the row of the job that owns it: the job gets no token in this step. */
 static void
 forget_row(dop_engine *e, uint32_t row)
 {
@@ -205,7 +207,7 @@ forget_row(dop_engine *e, uint32_t row)
             e->slots[i].job->row = UINT32_MAX;
 }
 
-/* Ends a job with a copy of its vector; NULL: none was made. */
+/* Ends a job with a copy of its embedding; vector NULL: the job fails with diag. */
 static void
 end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
 {
@@ -216,7 +218,7 @@ end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
     }
     memcpy(copy, vector, job->n_embedding * sizeof *copy);
     dop_engine_lock(e);
-    job->embedding = copy; /* under the lock, because other threads look at jobs (dop_job_look) */
+    job->embedding = copy; /* under the lock, because other threads read jobs (dop_job_look) */
     e->metrics.prompt_tokens += job->request.n_prompt;
     dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
     if (job->released)
@@ -224,7 +226,7 @@ end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
     dop_engine_unlock(e);
 }
 
-/* Computes the embedding of a job at once, between two steps. */
+/* Computes the embedding of a job immediately, between two steps. */
 static void
 embed(dop_engine *e, dop_job *job)
 {
@@ -242,7 +244,8 @@ embed(dop_engine *e, dop_job *job)
     free(vector);
 }
 
-/* Computes the vectors of n jobs together; where that fails, each job's alone, so that only jobs that cause a failure fail. */
+/* Computes the embeddings of n jobs as a batch. If that fails, retries each job separately, so that only the faulty
+ * jobs fail. */
 static void
 encode_jobs(dop_engine *e, dop_job *const *jobs, uint32_t n)
 {
@@ -267,7 +270,8 @@ encode_jobs(dop_engine *e, dop_job *const *jobs, uint32_t n)
     free(vectors);
 }
 
-/* Computes the vectors of the jobs that have a slot and the same pooling as the first of them, in as few steps as hold them. */
+/* Runs the tasks of jobs, and computes the embeddings of jobs with the pooling of the first one, in as few steps as
+ * possible. */
 static void
 encode(dop_engine *e)
 {
@@ -294,7 +298,8 @@ forget_rows(dop_engine *e)
     e->n_rows = 0;
 }
 
-/* Number of rows of a step that are for jobs that write.  Where several steps are in flight, each takes its share of these jobs. */
+/* Returns the maximum number of decoding jobs in a step. If several steps are in flight, each gets an equal share of
+ * these jobs. */
 static uint32_t
 share_of_writers(const dop_engine *e)
 {
@@ -332,7 +337,7 @@ dop_engine_plan_step(dop_engine *e)
         if (e->slots[i].job && !e->slots[i].flies)
             e->slots[i].job->row = UINT32_MAX;
     uint32_t n = add_writers(e, share_of_writers(e));
-    bool alone = n > 0 && e->read_last; /* this step is for writing jobs alone */
+    bool alone = n > 0 && e->read_last; /* this step is only for decoding jobs */
     e->read_last = false;
     if (n > 0 && dop_step_rows_run(e->model))
         return;
@@ -361,17 +366,17 @@ dop_engine_plan_step(dop_engine *e)
             continue;
         }
         uint32_t left = dop_job_tokens(job) - job->n_read;
-        if (!together) { /* each sequence is replayed by itself */
+        if (!together) { /* each sequence is replayed separately */
             add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
             return;
         }
         if (e->n_rows > 0 && e->n_rows + left <= e->max_rows) {
             add_prompt(e, job, left);
-            if (job->n_read < dop_job_tokens(job)) /* it parts from others there */
+            if (job->n_read < dop_job_tokens(job)) /* the step ends where the prompt diverges */
                 return;
             continue;
         }
-        if (alone || e->n_rows > n) /* other prompts have joined this step: a long one has to wait for the next */
+        if (alone || e->n_rows > n) /* other prompts are already in this step: a long one must wait for the next */
             return;
         forget_rows(e);
         n = 0;
@@ -384,7 +389,7 @@ dop_engine_plan_step(dop_engine *e)
 
 /* --- running ------------------------------------------------------------------------------------------------------------- */
 
-/* Picks the token of one job.  Where the pick fails, only this job ends. */
+/* Samples the token of one job. A failure ends only this job. */
 static dop_status
 pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
@@ -394,15 +399,14 @@ pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     job->step_diag = (dop_diag){0};
     if (dop_engine_drafts_pick(job, &p->e->pickers[worker], &job->step_diag) == DOP_OK && job->gen.matcher &&
         !dop_matcher_must_end(job->gen.matcher))
-        (void)dop_generation_prepare(&job->gen, p->slice,
-                                     &job->step_diag); /* here because this runs on several threads */
+        (void)dop_generation_prepare(&job->gen, p->slice, &job->step_diag); /* computed here to use several threads */
     return DOP_OK;
 }
 
 void
 dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks)
 {
-    enum { WORTH_A_THREAD = 60000 }; /* logits for which one more thread pays for itself */
+    enum { WORTH_A_THREAD = 60000 }; /* number of logits per additional thread */
     dop_engine_picks *p = out_picks;
     uint64_t values = 0;
     *p = (dop_engine_picks){.e = e};
@@ -443,7 +447,7 @@ dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks)
     }
 }
 
-/* Runs the rows of one sequence of a step that failed.  Where they fail again, it is their job that caused the failure. */
+/* Runs the rows of one sequence of a failed step. If they fail again, the sequence's job is the cause and fails. */
 static void
 run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
 {
@@ -497,7 +501,7 @@ dop_engine_mark_chunks(dop_engine *e)
         if (!job || job->n_read == UINT32_MAX)
             continue;
         if (job->n_read == job->parts_at || job->n_read == dop_job_tokens(job))
-            (void)dop_sequence_mark(slot->sequence, NULL); /* what fails here is read again later */
+            (void)dop_sequence_mark(slot->sequence, NULL); /* after a failure, the tokens are recomputed later */
         else
             (void)dop_sequence_mark_chunk(slot->sequence, NULL);
     }
@@ -523,8 +527,8 @@ dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pi
     dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
 }
 
-/* Announces how many tokens the sequences of this step will still get, so that no step runs ahead in vain; where a prompt is read
- * next, only the token of this step. */
+/* Announces how many more tokens the sequences of this step will get, so that no step is submitted ahead in vain. If
+ * a prompt is to be read next, only one token is announced. */
 static void
 expect(dop_engine *e)
 {
@@ -566,7 +570,8 @@ dop_engine_run_step(dop_engine *e)
     dop_engine_unlock(e);
 }
 
-/* What the model has counted, the ends of turns too.  dop_engine_metrics has what its files come to meanwhile. */
+/* Copies the model's counters to the metrics. dop_engine_metrics adds the counters of files, which change in the
+ * background. */
 static void
 note_counters(dop_engine *e)
 {

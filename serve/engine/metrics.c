@@ -84,7 +84,7 @@ number(dop_buf *out, const char *name, const char *type, const char *help, uint6
     dop_buf_printf(out, "doppler_%s %llu\n", name, (unsigned long long)value);
 }
 
-/* A histogram with all of its name; label: further labels with a comma behind them, or "". */
+/* Writes a histogram under its full name. label: further labels, each followed by a comma, or "". */
 static void
 histogram_as(dop_buf *out, const char *name, const char *label, const char *help, const dop_histogram *h)
 {
@@ -111,7 +111,7 @@ histogram(dop_buf *out, const char *name, const char *help, const dop_histogram 
     histogram_as(out, whole, "", help, h);
 }
 
-/* A number under a name of another server; own: the name here, or what it is. */
+/* Writes a value under another server's metric name. own: help text, such as the name of Doppler's metric. */
 static void
 also(dop_buf *out, const char *name, const char *labels, const char *type, const char *own, double value)
 {
@@ -124,7 +124,7 @@ rate(double n, double seconds)
     return seconds > 0 ? n / seconds : 0;
 }
 
-/* The names of llama.cpp's server. */
+/* Writes the metrics under the names of llama.cpp's server. */
 static void
 write_llama(const dop_metrics *m, dop_buf *out)
 {
@@ -147,7 +147,7 @@ write_llama(const dop_metrics *m, dop_buf *out)
     also(out, "llamacpp:requests_deferred", "", "gauge", "As doppler_jobs_waiting.", m->waiting);
 }
 
-/* The names of vLLM. */
+/* Writes the metrics under the names of vLLM. */
 static void
 write_vllm(const dop_metrics *m, const char *model, dop_buf *out)
 {
@@ -230,7 +230,7 @@ dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out)
 
 static const struct {
     const char *name, *type, *help;
-    size_t offset; /* of a uint64_t in dop_metrics */
+    size_t offset; /* offset of a uint64_t in dop_metrics */
 } of_models[] = {
 #define ROW(name, type, field, help)                   \
     {                                                  \

@@ -43,7 +43,7 @@ is_loopback(const struct sockaddr_storage *a)
     return a->ss_family == AF_INET6 ? IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) : ntohl(four->sin_addr.s_addr) >> 24 == 127;
 }
 
-/* Under which names the server answers, and its address as a URL. */
+/* Sets the names under which the server answers, and its URL. */
 static void
 name_server(dop_http *h, const char *host)
 {
@@ -63,7 +63,7 @@ name_server(dop_http *h, const char *host)
         h->names.machine[0] = 0;
 }
 
-/* Takes a socket that somebody else has opened. */
+/* Uses a listening socket that was opened by another process. */
 static dop_status
 take_listener(dop_http *h, int fd, dop_diag *diag)
 {
@@ -115,11 +115,11 @@ listen_on(dop_http *h, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Raises the limit on descriptors as far as it goes, and limits connections to what it allows. */
+/* Raises the descriptor limit as far as possible, and reduces max_connections to fit it. */
 static dop_status
 limit_connections(dop_http *h, dop_diag *diag)
 {
-    enum { SPARE = 64 }; /* for everything else that is opened while the server runs */
+    enum { SPARE = 64 }; /* descriptors for everything else that is opened while the server runs */
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) != 0)
         return DOP_OK;
@@ -127,7 +127,7 @@ limit_connections(dop_http *h, dop_diag *diag)
     r.rlim_cur = r.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &r) != 0)
         r.rlim_cur = before;
-    const rlim_t used = (rlim_t)h->event + SPARE; /* the last one that was opened has about the highest number */
+    const rlim_t used = (rlim_t)h->event + SPARE; /* the newest descriptor has about the highest number */
     if (r.rlim_cur != RLIM_INFINITY && r.rlim_cur < used + 4)
         return DOP_FAIL(diag, DOP_E_IO, "the limit of %llu open files (ulimit -n) is too low for a server",
                         (unsigned long long)r.rlim_cur);
@@ -223,7 +223,7 @@ dop_http_destroy(dop_http *http)
     pthread_mutex_unlock(&h->lock);
     if (h->runs) {
         dop_http_wake(h);
-        pthread_join(h->thread, NULL); /* which closes all connections */
+        pthread_join(h->thread, NULL); /* the thread closes all connections */
     }
     dop_http_join_workers(h);
     if (h->listener >= 0)

@@ -1,4 +1,4 @@
-/* A connection: requests in, answers out, one after the other, each with a deadline. */
+/* One connection: reads requests and sends answers, one at a time, each with a deadline. */
 #include "serve/api/api_json.h"
 #include "serve/http/http_internal.h"
 #include "serve/routes.h"
@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 enum {
-    READ_SIZE = 65536,       /* bytes of one read */
-    SOCKET_BUFFER = 1 << 18, /* that the system keeps of an answer */
-    FULL = 1 << 19,          /* bytes of an answer that wait for the client; from then on its exchange waits too */
-    PROGRESS = 1 << 16,      /* bytes that a client must read within the time that a request may take to arrive */
+    READ_SIZE = 65536,       /* bytes per recv call */
+    SOCKET_BUFFER = 1 << 18, /* send buffer of the socket, in bytes */
+    FULL = 1 << 19,          /* unsent bytes of an answer from which on its exchange is paused */
+    PROGRESS = 1 << 16,      /* bytes that a client must read within receive_s */
     LINGER_MS = 2000
 };
 
@@ -104,7 +104,7 @@ dop_connection_close(dop_connection *c)
     dop_http *h = c->http;
     end_exchange(c);
     dop_connection_unreserve(c);
-    if (c->status || c->state == DOP_CONNECTION_WAITS) /* without its answer, or all of it */
+    if (c->status || c->state == DOP_CONNECTION_WAITS) /* the request was not answered, or not completely */
         dop_http_log_answer(c);
     if (c->next)
         c->next->before = c->before;
@@ -119,13 +119,13 @@ dop_connection_close(dop_connection *c)
     dop_buf_finish(&c->in);
     dop_buf_finish(&c->body);
     dop_buf_finish(&c->out);
-    c->next = h->closed; /* events that were reported together with this one may still name it */
+    c->next = h->closed; /* events of the current batch may still refer to the connection */
     h->closed = c;
 }
 
 /* --- sending ------------------------------------------------------------------------------------------------------------------- */
 
-/* The answer is complete and sent: the next request may come. */
+/* Called when the answer is complete and sent: prepares for the next request, or closes the connection. */
 static void
 finish_answer(dop_connection *c)
 {
@@ -154,7 +154,7 @@ finish_answer(dop_connection *c)
     }
 }
 
-/* Counts bytes that were sent or received. */
+/* Counts bytes sent or received, and restarts the progress deadline after enough of them. */
 static void
 note_progress(dop_connection *c, size_t n)
 {
@@ -164,7 +164,7 @@ note_progress(dop_connection *c, size_t n)
     c->progress = 0;
 }
 
-/* Sends bytes of `out`, as far as the client reads them.  False: the connection is closed. */
+/* Sends bytes of `out` until the socket would block. Returns false if the connection was closed. */
 static bool
 send_more(dop_connection *c)
 {
@@ -189,7 +189,7 @@ send_more(dop_connection *c)
     return true;
 }
 
-/* To be called before bytes are added to `out`. */
+/* Starts the progress deadline. Call it before adding bytes to `out`. */
 static void
 begin_sending(dop_connection *c)
 {
@@ -248,7 +248,7 @@ is_shared(const dop_connection *c)
     return c->head.origin && dop_http_allows_origin(o->origins, o->n_origins, c->head.origin);
 }
 
-/* Header fields that tell a browser that a page of another site may read the answer. */
+/* Writes the CORS header fields that permit a page of an allowed origin to read the answer. */
 static void
 write_sharing(dop_connection *c, dop_buf *out)
 {
@@ -267,7 +267,7 @@ write_sharing(dop_connection *c, dop_buf *out)
                      "Access-Control-Max-Age: 600\r\n");
 }
 
-/* Writes the head of an answer. length: bytes of the answer's body; UINT64_MAX: not known yet. */
+/* Writes the head of an answer. length: bytes of the body; UINT64_MAX: not known yet. */
 static void
 write_head(dop_connection *c, const dop_answer *a, uint64_t length)
 {
@@ -332,7 +332,7 @@ write_body(dop_connection *c, const dop_buf *body)
         dop_buf_puts(&c->out, "\r\n");
 }
 
-/* Makes a whole answer ready to be sent. */
+/* Writes a complete answer to `out`. */
 static void
 answer_all(dop_connection *c, dop_answer *a)
 {
@@ -348,7 +348,7 @@ answer_all(dop_connection *c, dop_answer *a)
         dop_connection_close(c);
 }
 
-/* Refuses a request; where its body has not been read, the connection cannot have another one. */
+/* Refuses a request. If its body has not been read, the connection is closed after the answer. */
 static void
 refuse(dop_connection *c, const dop_api_error *error, const char *text)
 {
@@ -359,22 +359,22 @@ refuse(dop_connection *c, const dop_api_error *error, const char *text)
     dop_answer_finish(&a);
 }
 
-/* Moves what an exchange has written to `out`. */
+/* Moves the output of an exchange to `out`. */
 static void
 take_news(dop_connection *c, dop_exchange *x)
 {
     dop_answer *a = &x->answer;
-    if (x->begun) /* and the body is freed */
+    if (x->begun) /* the body has been freed */
         dop_connection_unreserve(c);
-    if (!x->over && !a->streams && a->body.size == 0) { /* nothing yet */
-        if (x->waits && x->events && !c->comments) {    /* comments will begin the stream (write_comment) */
+    if (!x->over && !a->streams && a->body.size == 0) { /* no output yet */
+        if (x->waits && x->events && !c->comments) {    /* a keep-alive comment may begin the stream (write_comment) */
             c->comments = true;
             c->wrote_ms = dop_now_ms();
         }
         dop_exchange_go_on(x, true);
         return;
     }
-    if (c->begun && x->over && a->status >= 400 && !a->streams) { /* comments came before it */
+    if (c->begun && x->over && a->status >= 400 && !a->streams) { /* the stream was begun by a comment */
         dop_answer_error_event(a);
         c->status = a->status;
     }
@@ -387,7 +387,7 @@ take_news(dop_connection *c, dop_exchange *x)
     write_body(c, &a->body);
     const bool failed = a->body.failed || c->out.failed;
     a->body.size = 0;
-    if (failed) { /* the client sees that the answer is not complete */
+    if (failed) { /* the client detects that the answer is incomplete */
         dop_connection_close(c);
         return;
     }
@@ -402,7 +402,7 @@ take_news(dop_connection *c, dop_exchange *x)
 
 /* --- requests ------------------------------------------------------------------------------------------------------------------ */
 
-/* Most bytes of the request's body: of a file of sound at least what OpenAI allows. */
+/* Returns the maximum bytes of the request's body. Audio files may have at least the size that OpenAI permits. */
 static size_t
 max_body(const dop_connection *c)
 {
@@ -427,7 +427,7 @@ needs_key(const dop_connection *c)
 static bool
 lacks_key(dop_connection *c)
 {
-    pthread_mutex_lock(&c->http->lock); /* keys may be replaced */
+    pthread_mutex_lock(&c->http->lock); /* keys may be replaced by another thread */
     c->whose = (dop_http_client){.id = dop_http_hash(c->client)};
     const bool has = dop_http_keys_admit(c->http->options.keys, c->head.authorization, c->head.api_key, &c->whose);
     const bool lacks = needs_key(c) && !has;
@@ -435,7 +435,8 @@ lacks_key(dop_connection *c)
     return lacks;
 }
 
-/* Takes the prefix off the path.  True: the request is answered, because the path is the prefix alone or lacks it. */
+/* Strips the prefix from the path. Returns true if the request was answered, because the path is only the prefix or
+ * lacks it. */
 static bool
 take_prefix(dop_connection *c)
 {
@@ -445,11 +446,11 @@ take_prefix(dop_connection *c)
         c->closes = true; /* the body has not been read */
         dop_answer_error(&a, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
                          "Unknown request URL: paths begin with %.200s here", prefix);
-    } else if (prefix && *prefix && !*rest) { /* the page's own addresses are relative to it */
+    } else if (prefix && *prefix && !*rest) { /* redirects, because the page uses relative URLs */
         c->closes = true;
         dop_buf_printf(&a.headers, "Location: %s/\r\n", prefix);
     } else {
-        dop_http_tidy_path((char *)(uintptr_t)rest); /* bytes of the head, which is the connection's */
+        dop_http_tidy_path((char *)(uintptr_t)rest); /* the connection owns these bytes */
         c->head.path = rest;
         return false;
     }
@@ -458,7 +459,7 @@ take_prefix(dop_connection *c)
     return true;
 }
 
-/* Answers a browser that asks whether a page of an allowed site may send a request. */
+/* Answers a CORS preflight request for an allowed origin. */
 static bool
 answer_preflight(dop_connection *c)
 {
@@ -471,14 +472,14 @@ answer_preflight(dop_connection *c)
     return true;
 }
 
-/* Has the request no body, and may have none?  It needs no Content-Type then. */
+/* True if the request has no body and may have none. It then needs no Content-Type. */
 static bool
 is_empty(const dop_http_head *q)
 {
     return !q->content_type && !q->chunked && q->length == 0 && dop_api_takes_nothing(q->path);
 }
 
-/* Refuses what can be refused before the body has come.  True: it was refused. */
+/* Makes the checks that do not need the body. Returns true if the request was answered or refused. */
 static bool
 refuse_head(dop_connection *c)
 {
@@ -517,7 +518,7 @@ refuse_head(dop_connection *c)
     return true;
 }
 
-/* Consumes bytes from the beginning of `in`. */
+/* Removes n bytes from the beginning of `in`. */
 static void
 use(dop_connection *c, size_t n)
 {
@@ -534,7 +535,7 @@ refuse_fault(dop_connection *c, const dop_http_fault *fault)
     refuse(c, &(dop_api_error){fault->status, "invalid_request_error", "malformed_request", NULL}, fault->why);
 }
 
-/* Tells a client that asked that its body may come. */
+/* Sends "100 Continue" if the client waits for it before sending the body. */
 static void
 expect_body(dop_connection *c)
 {
@@ -542,7 +543,7 @@ expect_body(dop_connection *c)
         dop_buf_puts(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-/* Reads a head from `in`.  False: it has not come in full. */
+/* Reads a head from `in`. Returns false if it is incomplete. */
 static bool
 take_head(dop_connection *c)
 {
@@ -557,14 +558,14 @@ take_head(dop_connection *c)
         refuse_fault(c, &fault);
         return true;
     }
-    /* The texts of the head stay where they are while the rest moves on. */
+    /* The head keeps pointing into the old buffer; the remaining bytes move to a new one. */
     c->head_bytes = c->in.data;
     dop_buf rest = {0};
     dop_buf_append(&rest, c->in.data + size, c->in.size - size);
     c->in = rest;
     c->asked = true;
     c->asked_ms = dop_now_ms();
-    c->state = DOP_CONNECTION_BODY; /* its deadline is that of the head */
+    c->state = DOP_CONNECTION_BODY; /* the deadline of the head still applies */
     c->chunks = (dop_http_chunks){0};
     c->received = 0;
     if (c->in.failed)
@@ -574,7 +575,7 @@ take_head(dop_connection *c)
     return true;
 }
 
-/* Reads a part of a body whose length is known. */
+/* Reads a part of a body of known length. */
 static dop_http_read
 take_plain(dop_connection *c)
 {
@@ -608,7 +609,7 @@ take_chunks(dop_connection *c, dop_http_fault *fault)
     return r;
 }
 
-/* Answers a complete request at once, or gives it to a worker. */
+/* Answers a complete request immediately, or passes it to a worker. */
 static void
 begin_answer(dop_connection *c)
 {
@@ -626,14 +627,14 @@ begin_answer(dop_connection *c)
     dop_answer_finish(&a);
 }
 
-/* Reads the body.  False: it has not come in full. */
+/* Reads the body. Returns false if it is incomplete. */
 static bool
 take_body(dop_connection *c)
 {
     dop_http_fault fault = {0};
     const dop_http_read r = c->head.chunked ? take_chunks(c, &fault) : take_plain(c);
     if (r == DOP_HTTP_MORE && c->head.chunked && c->reserved == 0 && c->received > DOP_HTTP_SMALL_BODY &&
-        !dop_connection_reserve(c, max_body(c))) /* nobody knows how long it will be */
+        !dop_connection_reserve(c, max_body(c))) /* the length of a chunked body is not known */
         return false;
     if (r == DOP_HTTP_WRONG)
         refuse_fault(c, &fault);
@@ -648,8 +649,8 @@ take_body(dop_connection *c)
 
 /* --- events -------------------------------------------------------------------------------------------------------------------- */
 
-/* Does what can be done without waiting for the client or for a worker: one answer at most, so that clients that ask for many things at
- * once hold up nobody. */
+/* Does all work that needs no waiting for the client or a worker. Stops after one answer, so that a client with many
+ * requests does not delay other clients. */
 static void
 advance(dop_connection *c)
 {
@@ -687,11 +688,11 @@ dop_connection_resume(dop_connection *c)
     advance(c);
 }
 
-/* Reads bytes from the socket into `in`.  False: the client has closed its side, or there was an error. */
+/* Reads bytes from the socket into `in`. Returns false if the client has closed its side, or after an error. */
 static bool
 receive(dop_connection *c)
 {
-    static char bytes[READ_SIZE]; /* there is one thread that reads */
+    static char bytes[READ_SIZE]; /* only one thread reads */
     const ssize_t n = recv(c->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return true;
@@ -721,7 +722,7 @@ dop_connection_ready(dop_connection *c, uint32_t events)
         }
     } else if ((events & (EPOLLHUP | EPOLLERR)) ||
                ((events & EPOLLRDHUP) && (c->state == DOP_CONNECTION_WAITS || c->wanted > 0))) {
-        dop_connection_close(c); /* nobody will read the answer */
+        dop_connection_close(c); /* the client can no longer receive the answer */
         return;
     } else if (events & EPOLLRDHUP) {
         c->left = true;
@@ -731,9 +732,9 @@ dop_connection_ready(dop_connection *c, uint32_t events)
 
 /* --- deadlines ----------------------------------------------------------------------------------------------------------------- */
 
-/* Keeps a stream alive with a comment, or with the event that Anthropic has for this, as proxies and clients end connections on
- * which nothing comes.  Events are written whole, so a comment may stand between any two, and before the first while the model is
- * compiled or loaded. */
+/* Keeps a stream alive with a comment, or with Anthropic's ping event, because proxies and clients close silent
+ * connections. Events are written whole, so a comment may stand between any two of them. It may also come before the
+ * first one, while the model is compiled or loaded. */
 static void
 write_comment(dop_connection *c)
 {
@@ -774,8 +775,8 @@ dop_connection_check(dop_connection *c, double now_ms)
 double
 dop_connection_idles(const dop_connection *c, double now_ms)
 {
-    /* Milliseconds after which a connection without a sign of life gives way to others: short, because most requests arrive
-     * at once. */
+    /* Milliseconds of silence after which a connection may be closed in favor of a new one. They are short, because
+     * most requests arrive at once. */
     enum { SILENT_MS = 100, KEPT_MS = 300, QUIET_MS = 100, HALF_MS = 1000, STALLED_MS = 100 };
     const double age = now_ms - c->since_ms, quiet = now_ms - c->heard_ms, stalled = now_ms - c->progress_ms;
     if (c->state == DOP_CONNECTION_LINGERS)

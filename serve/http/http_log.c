@@ -1,4 +1,4 @@
-/* The log of requests: a line each, on stderr. */
+/* Access log on stderr, one line per request. */
 #include "base/json/json.h"
 #include "base/os/clock.h"
 #include "serve/api/api_internal.h"
@@ -11,7 +11,7 @@
 
 enum { MOST_PATH = 200 };
 
-/* Appends a method or path with blanks and control characters as '?', so that every log line has one request. */
+/* Appends a method or path, with blanks and control characters as '?', so that a request cannot forge log lines. */
 static void
 put_plain(const char *text, dop_buf *out)
 {
@@ -19,7 +19,7 @@ put_plain(const char *text, dop_buf *out)
         dop_buf_printf(out, "%c", text[i] > ' ' && text[i] < 127 ? text[i] : '?');
 }
 
-/* Appends a model's name, which may have blanks and letters beyond ASCII, in the same way. */
+/* Appends a model's name in a harmless form. It may have blanks and characters outside ASCII. */
 static void
 put_name(const char *text, dop_buf *out)
 {
@@ -29,7 +29,8 @@ put_name(const char *text, dop_buf *out)
     dop_buf_puts(out, name);
 }
 
-/* Milliseconds from the request to its first token: with the loading and compiling of its model, and its turn in the queue. */
+/* Returns the milliseconds from the request to its first token, including loading the model and waiting in the
+ * queue. */
 static double
 first_ms(const dop_connection *c)
 {
@@ -57,7 +58,7 @@ static void
 json_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
 {
     const dop_answer_counts *n = &c->counts;
-    const char *path = c->head.path ? c->head.path : ""; /* which is at most as long as a head */
+    const char *path = c->head.path ? c->head.path : ""; /* no longer than a request head */
     json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:o, s:I, s:f, s:b}", "time", when, "id", c->id, "client", c->client,
                              "method", c->head.method ? c->head.method : "", "path", dop_json_text(path, strlen(path)),
                              "status", (json_int_t)c->status, "ms", ms, "complete", (int)c->complete);
@@ -98,16 +99,16 @@ dop_http_log_answer(dop_connection *c)
     if (c->http->options.log == DOP_HTTP_LOG_NONE)
         return;
     dop_http_name_request(c);
-    if (!c->head_bytes) /* what came is no head, and what was read of it may be gone */
+    if (!c->head_bytes) /* the head was malformed, and what was parsed of it may be freed */
         c->head = (dop_http_head){0};
     if (!c->status)
-        c->status = 499; /* as nginx has it: the client left before there was an answer */
+        c->status = 499; /* as in nginx: the client left before there was an answer */
     dop_now_utc(when, sizeof when);
     if (c->http->options.log == DOP_HTTP_LOG_JSON)
         json_line(c, when, ms, &line);
     else
         text_line(c, when, ms, &line);
-    /* The thread of the sockets waits for nobody: where nobody reads a pipe, lines are lost. */
+    /* The socket thread must not block: if the reader of a pipe stalls, log lines are dropped. */
     if (!line.failed && line.size && poll(&p, 1, 0) > 0 && (p.revents & POLLOUT)) {
         const ssize_t n = write(STDERR_FILENO, line.data, line.size);
         (void)n;

@@ -21,7 +21,7 @@ listen_or_not(dop_http *h, bool accepts)
         epoll_ctl(h->epoll, accepts ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, h->listener, &e) == 0 ? accepts : !accepts;
 }
 
-/* Makes room for a new connection where all are taken: closes the one that can best be spared.  False: none can. */
+/* Closes the connection that is most suitable, to make room for a new one. Returns false if there is none. */
 static bool
 make_room(dop_http *h, double now_ms)
 {
@@ -39,8 +39,8 @@ make_room(dop_http *h, double now_ms)
     return best != NULL;
 }
 
-/* Accepts the connections that wait.  Where that is not possible now, the listener is left alone for a while: looking at it again
- * and again would take all of a core. */
+/* Accepts all pending connections. If that fails for lack of resources, the listener is disabled for a while,
+ * because polling it repeatedly would occupy a core. */
 static void
 accept_all(dop_http *h)
 {
@@ -56,7 +56,7 @@ accept_all(dop_http *h)
             return;
         if (room && (errno == EINTR || errno == ECONNABORTED || errno == EPROTO || errno == EPERM))
             continue;
-        if (room) /* no descriptor or no memory is left */
+        if (room) /* no descriptor or memory left */
             (void)make_room(h, now);
         listen_or_not(h, false);
         h->accept_ms = now + PAUSE_MS;
@@ -98,7 +98,7 @@ free_closed(dop_http *h)
     }
 }
 
-/* Does what other threads have asked for; false: everything is to end. */
+/* Handles stop requests of other threads. Returns false if the server must end. */
 static bool
 follow_orders(dop_http *h)
 {

@@ -16,7 +16,7 @@ is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* tchar of RFC 9110, section 5.6.2 */
+/* True for a token of RFC 9110, section 5.6.2. */
 static bool
 is_token(const char *text)
 {
@@ -29,7 +29,7 @@ is_token(const char *text)
 
 /* --- heads ------------------------------------------------------------------------------------------------------------------- */
 
-/* Finds the end of the head, and refuses bytes that have no place in one.  Returns its size; 0: it is not there yet. */
+/* Finds the end of the head, and rejects invalid bytes. Returns the head's size; 0: incomplete. */
 static size_t
 find_end(const char *bytes, size_t n, size_t *io_seen, dop_http_fault *fault)
 {
@@ -54,7 +54,7 @@ find_end(const char *bytes, size_t n, size_t *io_seen, dop_http_fault *fault)
     return 0;
 }
 
-/* Cuts the next line, which ends with CR LF, out of what is left of a head; NULL: the empty line is next. */
+/* Cuts the next line, which ends with CR LF, from the rest of a head. NULL: the empty line at the end. */
 static char *
 next_line(char **io_at, const char *head_end)
 {
@@ -83,7 +83,7 @@ percent_decode(char *text)
     return true;
 }
 
-/* METHOD SP TARGET SP HTTP/1.x */
+/* Parses METHOD SP TARGET SP HTTP/1.x. */
 static dop_http_read
 read_request_line(char *line, dop_http_head *head, dop_http_fault *fault)
 {
@@ -99,11 +99,11 @@ read_request_line(char *line, dop_http_head *head, dop_http_fault *fault)
                      "the request line does not end with HTTP/1.1");
     head->method = line;
     head->chunks = head->persists = version[7] == '1';
-    if (strncasecmp(target, scheme, strlen(scheme)) == 0) { /* absolute form, as for a proxy */
+    if (strncasecmp(target, scheme, strlen(scheme)) == 0) { /* absolute form, as sent to a proxy */
         char *name = target + strlen(scheme), *end = name + strcspn(name, "/?");
         if (end == name || *end != '/')
             return wrong(fault, 400, "the target of the request is not a path");
-        memmove(target, name, (size_t)(end - name)); /* leaves room for a terminator */
+        memmove(target, name, (size_t)(end - name)); /* makes room for a terminator */
         target[end - name] = 0;
         head->host = target;
         target = end;
@@ -120,13 +120,13 @@ read_request_line(char *line, dop_http_head *head, dop_http_fault *fault)
     return DOP_HTTP_DONE;
 }
 
-/* Fields that say how the body is framed, remembered until the whole head was read. */
+/* Header fields that determine the framing, kept until the whole head is parsed. */
 typedef struct fields {
     const char *host, *length, *coding;
     uint32_t n;
 } fields;
 
-/* A field that decides about a request may come once. */
+/* Stores the value of a field that may occur only once. */
 static dop_http_read
 set_once(const char **to, const char *value, dop_http_fault *fault, const char *why)
 {
@@ -136,7 +136,7 @@ set_once(const char **to, const char *value, dop_http_fault *fault, const char *
     return DOP_HTTP_DONE;
 }
 
-/* Is the word in a list with commas? */
+/* True if the comma-separated list has the word. */
 static bool
 has_word(const char *list, const char *word)
 {
@@ -202,7 +202,7 @@ read_field(char *line, dop_http_head *head, fields *f, dop_http_fault *fault)
     return take_field(line, value, head, f, fault);
 }
 
-/* Sets how the body is framed, after all fields were read. */
+/* Determines the body's framing after all fields are parsed. */
 static dop_http_read
 conclude(dop_http_head *head, const fields *f, dop_http_fault *fault)
 {
@@ -249,7 +249,7 @@ dop_http_read_head(char *bytes, size_t n, size_t *io_seen, dop_http_head *out_he
         return DOP_HTTP_MORE;
     const char *const end = bytes + *out_size;
     char *at = bytes, *line = next_line(&at, end);
-    if (!line) /* an empty line before the request is allowed, once */
+    if (!line) /* one empty line before the request is allowed */
         line = next_line(&at, end);
     dop_http_read r = line ? read_request_line(line, out_head, out_fault)
                            : wrong(out_fault, 400, "the request line is not METHOD TARGET HTTP/1.1");
@@ -262,7 +262,7 @@ dop_http_read_head(char *bytes, size_t n, size_t *io_seen, dop_http_head *out_he
 
 enum { SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER_BEGIN, TRAILER, TRAILER_LF, LAST_LF, END };
 
-/* Reads a byte that is not data; false: it has no place here. */
+/* Parses a byte that is not data. Returns false if it is invalid. */
 static bool
 take_byte(dop_http_chunks *c, char byte)
 {

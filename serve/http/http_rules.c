@@ -9,7 +9,7 @@
 
 static const char blanks[] = " \t\r\f\v";
 
-/* Takes " priority=N" off the end of a line; false: N is no such number. */
+/* Removes " priority=N" from the end of a line. Returns false if N is not a number from -100 to 100. */
 static bool
 take_priority(const char *key, const char **io_end, int *out_priority)
 {
@@ -42,7 +42,7 @@ dop_http_hash(const char *text)
 dop_status
 dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_keys *out_keys)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* the byte order mark of UTF-8, which some editors write */
+    static const char mark[] = "\xef\xbb\xbf"; /* UTF-8 byte order mark, written by some editors */
     dop_http_keys *k = out_keys;
     size_t lines = 1, used = 0;
     for (const char *c = text; *c; c++)
@@ -88,7 +88,7 @@ dop_http_keys_finish(dop_http_keys *keys)
     *keys = (dop_http_keys){0};
 }
 
-/* Is this one of the keys?  If so, *out_client is whose it is. */
+/* True if `given` is one of the keys; *out_client is then its client. Runs in constant time per key. */
 static bool
 has_key(const dop_http_keys *keys, const char *given, dop_http_client *out_client)
 {
@@ -121,7 +121,7 @@ dop_http_keys_admit(const dop_http_keys *keys, const char *authorization, const 
 
 /* --- names ------------------------------------------------------------------------------------------------------------------- */
 
-/* The name in NAME[:PORT], without brackets, and where its port begins ("" for none); false: it is not of this form. */
+/* Splits NAME[:PORT] into the name, without brackets, and the port ("": none). Returns false if it is malformed. */
 static bool
 split(const char *host, char *name, size_t size, const char **out_port)
 {
@@ -169,7 +169,7 @@ dop_http_names_has(const dop_http_names *names, const char *host)
         return true;
     if (names->loopback)
         return strcmp(name, "127.0.0.1") == 0 || strcmp(name, "::1") == 0;
-    /* A browser that is given an address instead of a name has not been misled by a name. */
+    /* A browser that addresses the server by a numeric address cannot be a victim of DNS rebinding. */
     const size_t n = strlen(names->machine);
     return is_address(name) ||
            (n > 0 && strncasecmp(name, names->machine, n) == 0 && (!name[n] || strcasecmp(name + n, ".local") == 0));
@@ -189,7 +189,7 @@ dop_http_names_has_origin(const dop_http_names *names, const char *origin, const
         return false;
     if (strcasecmp(name, own) == 0 && strcmp(*port ? port : usual, *own_port ? own_port : usual) == 0)
         return true;
-    return is_added(names, name); /* a proxy may have another Host */
+    return is_added(names, name); /* a proxy may send another Host */
 }
 
 bool
@@ -219,7 +219,7 @@ dop_http_tidy_path(char *path)
     path[n] = 0;
 }
 
-/* Is this the media type, perhaps with parameters? */
+/* True if the Content-Type is this media type, with or without parameters. */
 static bool
 is_type(const char *content_type, const char *type)
 {

@@ -1,7 +1,7 @@
 /* The workers of the HTTP server.
  *
- * Some read requests: they parse, render, tokenize and compile, within the request's budget.  Others write answers, so that tokens
- * are not held up by requests that take long to read. */
+ * Some workers read requests: they parse, render, tokenize and compile within the request's budget. Other workers
+ * write answers, so that tokens are not delayed by slow requests. */
 #include "base/os/clock.h"
 #include "serve/api/api_answer.h"
 #include "serve/api/api_json.h"
@@ -16,11 +16,11 @@
 #include <malloc.h>
 #endif
 
-/* One worker is always kept free of requests that take long to read.  These are requests with longer bodies than this, in bytes, and
- * those that have been read for so many milliseconds, whatever their bodies have: pictures, grammars, templates. */
+/* One worker is always kept free of large requests. A request is large if its body has more than LARGE_BODY bytes,
+ * or if reading it takes more than LONG_MS, such as for images, grammars or templates. */
 enum { LARGE_BODY = 65536, LONG_MS = 50 };
 
-/* Bytes of memory: after a request that took more, free memory goes back to the system at once. */
+/* Bytes: after a request that used more memory, free memory is returned to the system at once. */
 enum { WORTH_A_TRIM = 4 << 20 };
 
 void
@@ -28,7 +28,7 @@ dop_http_wake(dop_http *h)
 {
     const uint64_t one = 1;
     ssize_t n = write(h->event, &one, sizeof one);
-    (void)n; /* write() fails where the eventfd's counter is full, and then the thread wakes anyhow */
+    (void)n; /* write() fails if the eventfd's counter is full; the thread then wakes anyway */
 }
 
 /* --- lists, under the lock ----------------------------------------------------------------------------------------------------- */
@@ -53,7 +53,7 @@ pop(dop_exchange_list *list)
     return x;
 }
 
-/* The first request that a worker may begin: a large one only where another worker stays free. */
+/* Removes the first request that a worker may read. Large ones are skipped unless another worker stays free. */
 static dop_exchange *
 pop_work(dop_http *h)
 {
@@ -84,7 +84,7 @@ queue(dop_exchange *x)
 
 /* --- exchanges ----------------------------------------------------------------------------------------------------------------- */
 
-/* Called under the engine's lock. */
+/* dop_api_request.wake: queues the exchange again. Called under the engine's lock. */
 static void
 wake_exchange(void *user)
 {
@@ -143,10 +143,10 @@ dop_exchange_next(dop_http *h)
 {
     dop_exchange *x = NULL;
     pthread_mutex_lock(&h->lock);
-    while ((x = pop(&h->news)) != NULL && !x->connection) /* the client has left since: a worker ends it */
+    while ((x = pop(&h->news)) != NULL && !x->connection) /* the client has left since: a worker frees the exchange */
         queue(x);
     if (x)
-        x->state = DOP_EXCHANGE_FULL; /* until dop_exchange_go_on says that its news have been taken */
+        x->state = DOP_EXCHANGE_FULL; /* until dop_exchange_go_on reports that its output was consumed */
     pthread_mutex_unlock(&h->lock);
     return x;
 }
@@ -193,7 +193,8 @@ dop_exchange_end(dop_exchange *x)
 
 /* --- workers ------------------------------------------------------------------------------------------------------------------- */
 
-/* dop_budget.extend: a request that has been read for LONG_MS counts as large.  It goes on unless the other workers read large ones. */
+/* dop_budget.extend: marks a request as large after LONG_MS of reading. It continues unless all other workers read
+ * large requests. */
 static double
 count_large(void *user)
 {
@@ -211,7 +212,7 @@ count_large(void *user)
 static void
 limit_reading(dop_exchange *x)
 {
-    if (x->waits || x->put_back) /* which is not the request's fault */
+    if (x->waits || x->put_back) /* the request must not pay for the delay */
         dop_api_budget(x->http->api, &x->cancelled, &x->budget);
     if (!x->put_back)
         x->deadline_ms = x->budget.until_ms;
@@ -225,7 +226,7 @@ limit_reading(dop_exchange *x)
     x->budget.user = x;
 }
 
-/* Returns free memory to the system.  C libraries other than glibc have no such call and decide by themselves. */
+/* Returns free memory to the system. Only glibc has a call for this; other C libraries do it on their own. */
 static void
 trim_memory(void)
 {
@@ -234,7 +235,7 @@ trim_memory(void)
 #endif
 }
 
-/* Reads the request, and gives the answer where that needs no call. */
+/* Reads the request, and answers it or begins its call. */
 static void
 begin(dop_exchange *x)
 {
@@ -267,7 +268,7 @@ begin(dop_exchange *x)
         trim_memory();
 }
 
-/* Reads the request of an exchange, or writes what is new of its answer. */
+/* Reads the request of an exchange, or writes new output of its answer. */
 static void
 run(dop_exchange *x)
 {
@@ -277,7 +278,8 @@ run(dop_exchange *x)
         x->over = dop_call_poll(x->call, &x->answer);
 }
 
-/* Takes the next exchange of a queue, and reports what has become of it; false: nothing more will come. */
+/* Runs the next exchange of a queue and reports its output. Returns false if the server is ending and the queue is
+ * empty. */
 static bool
 work_once(dop_http *h, bool writes)
 {
@@ -322,7 +324,7 @@ static void *
 read_requests(void *http)
 {
     enum { NICE = 5 };
-    /* On Linux each thread has a priority of its own: where cores are short, tokens of answers come before the reading of
+    /* On Linux, each thread has its own nice value. If cores are scarce, writing answers has priority over reading
      * requests. */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     while (work_once(http, false)) {
