@@ -1,5 +1,5 @@
-/* The adapters of a server: which there are, the factors that requests get which state none, and what a request asks for, in
- * llama-server's form: a list of {"id": 0, "scale": 0.5}, where adapters that are not in it have the factor 0. */
+/* The server's adapters: the loaded ones, the default factors, and the factors of a request. Requests use
+ * llama-server's form, a list of {"id": 0, "scale": 0.5}. Adapters missing from the list have factor 0. */
 #include "serve/api/api_adapters.h"
 #include "serve/api/api_internal.h"
 #include "serve/api/api_json.h"
@@ -12,14 +12,14 @@
 enum { MOST = 64 };
 
 struct dop_adapter_list {
-    pthread_mutex_t lock; /* of the factors */
+    pthread_mutex_t lock; /* protects the scale factors */
     uint32_t n;
     dop_adapter_use uses[MOST];
-    const char *paths[MOST]; /* of the model */
+    const char *paths[MOST]; /* owned by the model */
     char *names[MOST];       /* owned */
 };
 
-/* "style" of "dir/style.gguf", "dir/style/" and "dir/style/adapter_model.safetensors". */
+/* Returns "style" for "dir/style.gguf", "dir/style/" and "dir/style/adapter_model.safetensors". The caller frees it. */
 static char *
 name_of(const char *path)
 {
@@ -89,7 +89,7 @@ dop_adapter_list_json(dop_adapter_list *list)
     return all;
 }
 
-/* Reads a list of factors.  NULL: it is right; else what is wrong. */
+/* Reads a list of factors into out[MOST]. Returns NULL, or an error text. */
 static const char *
 read_factors(const dop_adapter_list *a, const json_t *value, float *out)
 {
@@ -127,7 +127,7 @@ dop_adapter_list_set(const dop_api *api, const json_t *value, dop_answer *answer
     dop_answer_json(answer, 200, json_pack("{s:b}", "success", 1));
 }
 
-/* Takes the adapter that a model's name "base:adapter" asks for. */
+/* Sets the factors for a model name of the form "base:adapter". */
 static void
 take_name(dop_reader *r, const dop_api *api, float *scales, bool *io_stated)
 {

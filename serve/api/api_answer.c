@@ -1,4 +1,4 @@
-/* What jobs have written, as JSON: complete, or piece by piece as server-sent events. */
+/* Writes the output of jobs as JSON: a whole answer, or a stream of server-sent events. */
 #include "serve/api/api_answer.h"
 #include "base/encoding/utf8.h"
 #include "serve/api/api_constraints.h"
@@ -13,28 +13,29 @@
 const char *
 dop_finish_reason(const dop_job_state *s, const json_t *calls)
 {
-    if (s->end == DOP_JOB_LENGTH) /* a last call may have been cut */
+    if (s->end == DOP_JOB_LENGTH) /* the last call may be truncated */
         return "length";
     return calls ? "tool_calls" : "stop";
 }
 
-/* Does a job in this state continue, or has it ended well? */
+/* True if a job in this state is still running or has succeeded. */
 static bool
 is_good(dop_job_end end)
 {
     return end == DOP_JOB_GOES_ON || end == DOP_JOB_END_TOKEN || end == DOP_JOB_STOP_TEXT || end == DOP_JOB_LENGTH;
 }
 
-/* --- looking ---------------------------------------------------------------------------------------------------------------- */
+/* --- snapshots -------------------------------------------------------------------------------------------------------------- */
 
-/* A job's state at one moment, with copies of what still grows, so that an answer is made without the engine's lock. */
+/* Snapshot of a job, with copies of the data that still grows, so that the answer can be written without the
+ * engine's lock. */
 typedef struct glance {
-    dop_job_state state; /* state.tokens begins with token first_token, unless the job has ended */
+    dop_job_state state; /* state.tokens begins with token first_token unless the job has ended */
     uint32_t first_token;
     dop_buf text, tokens;
 } glance;
 
-/* Takes a glance at the job of a choice.  from: first token whose log-probabilities are wanted. */
+/* Takes a snapshot of a choice's job. from: first token whose log-probabilities are copied. */
 static void
 look(const dop_call *c, uint32_t index, uint32_t from, glance *out)
 {
@@ -42,7 +43,7 @@ look(const dop_call *c, uint32_t index, uint32_t from, glance *out)
     dop_engine_lock(c->api->engine);
     dop_job_state *s = &out->state;
     *s = dop_job_look(c->choices[index].job);
-    if (s->end == DOP_JOB_GOES_ON) { /* a job that has ended stays as it is */
+    if (s->end == DOP_JOB_GOES_ON) { /* an ended job does not change any more */
         dop_buf_append(&out->text, s->text, s->n_text);
         if (s->tokens && s->n_tokens > from)
             dop_buf_append(&out->tokens, s->tokens + from, (s->n_tokens - from) * sizeof *s->tokens);
@@ -53,7 +54,7 @@ look(const dop_call *c, uint32_t index, uint32_t from, glance *out)
     dop_engine_unlock(c->api->engine);
 }
 
-/* Was there no memory for the copies?  The caller then acts as if nothing were new. */
+/* True if memory for the copies ran out. The caller then acts as if there were no new output. */
 static bool
 look_failed(const glance *g)
 {
@@ -95,7 +96,8 @@ token_text(const dop_call *c, uint32_t id)
     return dop_json_text(piece ? piece : "", piece ? n : 0);
 }
 
-/* Characters of a token; one that several tokens share is of the first of them. */
+/* Returns the number of characters that begin in a token. A character split over several tokens counts for the first
+ * one. */
 static size_t
 token_size(const dop_call *c, uint32_t id)
 {
@@ -106,7 +108,7 @@ token_size(const dop_call *c, uint32_t id)
     return characters;
 }
 
-/* Lists of log-probabilities, as they follow each other in an answer. */
+/* Names of the log-probability lists, in the order in which an answer has them. */
 static const char *const chat_lists[] = {"content", NULL};
 static const char *const completion_lists[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset", NULL};
 
@@ -116,7 +118,7 @@ lists_of(const dop_call *c)
     return c->chat ? chat_lists : completion_lists;
 }
 
-/* What top_logprobs of a completion have for a token: a log-probability for each text, the larger one where several have it. */
+/* Returns an entry of top_logprobs in a completion: the highest log-probability for each distinct token text. */
 static json_t *
 alternatives(const dop_call *c, const dop_logprob *top, uint32_t n, const dop_logprob *also)
 {
@@ -131,7 +133,7 @@ alternatives(const dop_call *c, const dop_logprob *top, uint32_t n, const dop_lo
     return list;
 }
 
-/* A token with its alternatives, as chat completions have it. */
+/* Returns a token with its alternatives, in the format of chat completions. */
 static json_t *
 token_and_top(const dop_call *c, const dop_job_token *t)
 {
@@ -142,7 +144,7 @@ token_and_top(const dop_call *c, const dop_job_token *t)
     return one;
 }
 
-/* The item of a token in one of the lists of log-probabilities; offset: characters of the tokens before it. */
+/* Returns a token's item in one of the log-probability lists. offset: characters in the tokens before it. */
 static json_t *
 list_item(const dop_call *c, int list, const dop_job_token *t, size_t offset)
 {
@@ -155,7 +157,7 @@ list_item(const dop_call *c, int list, const dop_job_token *t, size_t offset)
     return list == 3 ? json_integer((json_int_t)offset) : alternatives(c, t->top, t->n_top, NULL);
 }
 
-/* The same of a token of the prompt that the answer repeats: the first one has no log-probability. */
+/* Returns the item of an echoed prompt token. The first one has no log-probability. */
 static json_t *
 prompt_item(const dop_call *c, const dop_choice *own, const dop_logprob *scored, int list, uint32_t i, size_t offset)
 {
@@ -169,7 +171,7 @@ prompt_item(const dop_call *c, const dop_choice *own, const dop_logprob *scored,
     return list == 1 ? json_real((double)at->logprob) : alternatives(c, at + 1, c->n_top, c->n_top ? at : NULL);
 }
 
-/* The item of token number i, those of a repeated prompt counted too; *io_offset moves behind it. */
+/* Returns the item of token i, counting the tokens of an echoed prompt. Adds the token's characters to *io_offset. */
 static json_t *
 item_at(const dop_call *c, const dop_choice *own, const glance *g, int list, uint32_t i, size_t *io_offset)
 {
@@ -181,8 +183,8 @@ item_at(const dop_call *c, const dop_choice *own, const glance *g, int list, uin
                       : list_item(c, list, token_at(g, i - before), offset);
 }
 
-/* Log-probabilities of a choice's tokens from number `from` on, those of a repeated prompt counted too; *io_offset, characters of
- * the tokens before, moves behind them. */
+/* Returns the log-probabilities from token `from` on, counting the tokens of an echoed prompt. *io_offset:
+ * characters in the tokens before; it is advanced past the new ones. */
 static json_t *
 logprobs(const dop_call *c, const dop_choice *own, const glance *g, uint32_t from, size_t *io_offset)
 {
@@ -214,12 +216,12 @@ dop_call_logprobs(const dop_call *call)
     return list;
 }
 
-/* Counts the tokens of all choices.  A prompt that several choices share counts once. */
+/* Returns the token counts of all choices. A prompt shared by several choices counts once. */
 static json_t *
 usage(const dop_call *c)
 {
     json_int_t prompt = 0, reused = 0, written = 0, thought = 0;
-    for (uint32_t i = 0; i < c->n_choices; i++) { /* all of them have ended */
+    for (uint32_t i = 0; i < c->n_choices; i++) { /* all jobs have ended */
         dop_job_state s = dop_job_look(c->choices[i].job);
         written += s.n_tokens;
         thought += dop_reading_thought_tokens(&c->choices[i].reading, s.text_ends, s.n_tokens);
@@ -241,9 +243,9 @@ envelope(const dop_call *c, bool chunk, json_t *choices)
                      "model", c->api->facts.name, "system_fingerprint", "doppler-" DOP_VERSION, "choices", choices);
 }
 
-/* --- whole ------------------------------------------------------------------------------------------------------------------ */
+/* --- whole answers ---------------------------------------------------------------------------------------------------------- */
 
-/* Is there nothing but white space? */
+/* True if the text is empty or only white space. */
 static bool
 is_blank(const dop_buf *text)
 {
@@ -253,7 +255,7 @@ is_blank(const dop_buf *text)
     return n == text->size;
 }
 
-/* A choice's message; its answer has been read to the end. */
+/* Returns a choice's message. Its answer must be completely parsed. */
 static json_t *
 message(const dop_reading *r)
 {
@@ -268,7 +270,8 @@ message(const dop_reading *r)
     return m;
 }
 
-/* Appends a value without its last n bytes, which are brackets before which more follows; takes ownership of the value. */
+/* Appends a JSON value without its last n bytes (closing brackets), so that more can be added inside. Takes
+ * ownership of the value. */
 static void
 append_open(dop_buf *out, json_t *value, size_t n)
 {
@@ -277,7 +280,7 @@ append_open(dop_buf *out, json_t *value, size_t n)
     out->size -= out->failed ? 0 : n;
 }
 
-/* Appends the members of an object and its last bracket; takes ownership of the object. */
+/* Appends an object's members and its closing bracket, without the opening one. Takes ownership of the object. */
 static void
 append_rest(dop_buf *out, json_t *object)
 {
@@ -290,7 +293,7 @@ append_rest(dop_buf *out, json_t *object)
     dop_buf_finish(&text);
 }
 
-/* Writes the members of a choice that stand before its log-probabilities. */
+/* Writes the members of a choice that precede its log-probabilities. */
 static void
 write_before(dop_call *c, uint32_t index, dop_buf *out)
 {
@@ -305,7 +308,7 @@ write_before(dop_call *c, uint32_t index, dop_buf *out)
         dop_buf_puts(out, ",\"logprobs\":null");
 }
 
-/* A text behind the prompt, where the answer repeats it. */
+/* Returns the text, after the prompt if the answer echoes it. */
 static json_t *
 repeated(const dop_choice *own, const char *text, size_t n)
 {
@@ -319,7 +322,7 @@ repeated(const dop_choice *own, const char *text, size_t n)
     return made;
 }
 
-/* Writes the members of a choice that stand behind its log-probabilities, and ends the choice. */
+/* Writes the members of a choice that follow its log-probabilities, and closes the choice. */
 static void
 write_behind(const dop_call *c, uint32_t index, dop_buf *out)
 {
@@ -332,9 +335,9 @@ write_behind(const dop_call *c, uint32_t index, dop_buf *out)
     append_rest(out, rest);
 }
 
-enum { PIECE = 1 << 17 }; /* bytes of an answer that are written before they are passed on to the client */
+enum { PIECE = 1 << 17 }; /* bytes of an answer after which the written part is sent to the client */
 
-/* Writes log-probabilities of the choice at hand; false: more of them follow. */
+/* Writes log-probability lists of the current choice. Returns false if more of them follow. */
 static bool
 write_lists(dop_call *c, dop_buf *out)
 {
@@ -386,7 +389,7 @@ write_end(const dop_call *c, dop_buf *out)
         tokens += dop_job_look(c->choices[i].job).n_prompt;
     append_open(out, c->embeds ? json_pack("{s:I, s:I}", "prompt_tokens", tokens, "total_tokens", tokens) : usage(c),
                 0);
-    if (c->ranks) /* as Cohere's answers have it; the rest is as in Jina's */
+    if (c->ranks) /* Cohere's member; the rest is in Jina's format */
         dop_buf_puts(out, ",\"meta\":{\"api_version\":{\"version\":\"2\"},\"billed_units\":{\"search_units\":1}}");
     if (c->embeds) {
         dop_buf_puts(out, ",\"model\":");
@@ -395,7 +398,8 @@ write_end(const dop_call *c, dop_buf *out)
     dop_buf_puts(out, "}");
 }
 
-/* Writes the next piece of an answer that is no stream; its jobs have ended.  True: the answer is complete. */
+/* Writes the next part of an answer that is not an event stream. All jobs have ended. Returns true if the answer is
+ * complete. */
 static bool
 write_whole(dop_call *c, dop_buf *out)
 {
@@ -430,7 +434,7 @@ write_whole(dop_call *c, dop_buf *out)
     return true;
 }
 
-/* Have all jobs ended well?  If not, *out_bad is the state of the first job that has not. */
+/* True if all jobs have succeeded. Otherwise *out_bad is the state of the first one that has not. */
 static bool
 all_ended(const dop_call *c, dop_job_state *out_bad)
 {
@@ -444,7 +448,7 @@ all_ended(const dop_call *c, dop_job_state *out_bad)
     return all;
 }
 
-/* Where at most one call is wanted: reads what has been written so far, and stops jobs whose call is complete. */
+/* Used if at most one call is permitted: parses the text so far, and stops jobs whose call is complete. */
 static void
 stop_early(dop_call *c)
 {
@@ -500,8 +504,8 @@ poll_whole(dop_call *c, dop_answer *answer)
 
 /* --- streams ------------------------------------------------------------------------------------------------------------------ */
 
-/* Appends an event about one choice.  delta: what is new, an object for a chat, the text for a completion.  Takes ownership of
- * delta and of the log-probabilities. */
+/* Appends a chunk event for one choice. delta: the new part, an object for chat, a text for completions. Takes
+ * ownership of delta and the log-probabilities. */
 static void
 chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json_t *probabilities, dop_answer *answer)
 {
@@ -517,11 +521,11 @@ chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json
     dop_answer_event(answer, NULL, all);
 }
 
-/* Appends the events of a call of a tool as OpenAI streams it: its name first, then its arguments in pieces. */
+/* Appends the events of a tool call in OpenAI's format: the name first, then the arguments in pieces. */
 static void
 stream_call(const dop_call *c, uint32_t index, size_t number, const json_t *call, dop_answer *answer)
 {
-    enum { DELTA = 64 }; /* characters of arguments, about */
+    enum { DELTA = 64 }; /* approximate characters of arguments per event */
     const json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments");
     const char *text = json_string_value(arguments);
     const size_t n = json_string_length(arguments);
@@ -542,16 +546,16 @@ stream_call(const dop_call *c, uint32_t index, size_t number, const json_t *call
     }
 }
 
-/* Bytes of a text without an incomplete character at its end. */
+/* Returns the length of a text without an incomplete UTF-8 character at its end. */
 static size_t
 whole_characters(const dop_buf *text)
 {
     size_t n = text->size;
     const size_t good = dop_utf8_check(text->size ? text->data : "", n);
-    return n - good < 4 ? good : n; /* longer ones are not characters at all */
+    return n - good < 4 ? good : n; /* a longer rest is not a truncated character */
 }
 
-/* How many bytes of a text behind those that were sent can be sent now. */
+/* Returns the number of unsent bytes that can be sent now. */
 static size_t
 new_bytes(const dop_buf *text, bool ended, size_t sent)
 {
@@ -559,8 +563,8 @@ new_bytes(const dop_buf *text, bool ended, size_t sent)
     return n > sent ? n - sent : 0;
 }
 
-/* Reads on in a choice's answer, and sees what can be sent of it: pieces of its content and reasoning that have not been sent, and its
- * calls.  White space at the beginning waits, because a call may follow. */
+/* Parses new text of a choice and determines what can be sent: new content, new reasoning, and calls. Leading white
+ * space is held back, because a call may follow. */
 static void
 read_on(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out)
 {
@@ -601,7 +605,7 @@ stream_message(dop_call *c, uint32_t index, const glance *g, dop_answer *answer)
         stream_call(c, index, i, json_array_get(news.calls, i), answer);
 }
 
-/* Streams what is new of a completion, behind the prompt that it may repeat. */
+/* Streams new text of a completion, preceded by the prompt if it is echoed. */
 static void
 stream_completion(const dop_call *c, uint32_t index, const glance *g, dop_answer *answer)
 {
@@ -651,7 +655,7 @@ stream_choice(dop_call *c, uint32_t index, dop_answer *answer)
     look_away(&g);
 }
 
-/* Streams what is new of a call with a writer; true: the answer is complete. */
+/* Streams new output of a call with a writer. Returns true if the answer is complete. */
 static bool
 stream_by_writer(dop_call *c, dop_answer *answer)
 {

@@ -12,7 +12,8 @@ blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Matches a text with holes (api_form.h) at *io_at, which moves behind it.  key: what KEY holes must be; NULL: anything. */
+/* Matches a pattern with holes (api_form.h) at *io_at, and moves *io_at past the match. key: required text of KEY
+ * holes; NULL: any text. */
 static dop_span
 match(const dop_call_text *c, size_t *io_at, const char *pattern, const char *key, size_t n_key)
 {
@@ -38,7 +39,7 @@ match(const dop_call_text *c, size_t *io_at, const char *pattern, const char *ke
             if (at == c->n)
                 return DOP_SPAN_CUT;
             if (c->text[at] != *p) {
-                /* white space where the template has none */
+                /* white space that the template does not have */
                 at = dop_span_blank(c->text, c->n, at);
                 if (at == c->n)
                     return DOP_SPAN_CUT;
@@ -70,7 +71,8 @@ add(dop_call_text *c, const char *name, size_t n, dop_buf *arguments)
 
 /* --- values ------------------------------------------------------------------------------------------------------------------ */
 
-/* Appends a text as JSON if its type is one of the bits (1 << dop_form_type); false: the text has no such type. */
+/* Appends a text as JSON if it is a value of a permitted type. bits: permitted types (1 << dop_form_type). Returns
+ * false if it is not. */
 static bool
 put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
 {
@@ -79,7 +81,7 @@ put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
     dop_span got = dop_span_json(text, n, &at);
     if (got == DOP_SPAN_GOOD && dop_span_blank(text, n, at) == n) {
         dop_span_append(&made, text, at);
-    } else { /* as Python writes it */
+    } else { /* a Python literal */
         at = 0;
         made.size = 0;
         got = dop_span_literal(text, n, NULL, &at, &made);
@@ -103,8 +105,8 @@ put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
     return good;
 }
 
-/* True if a text is not a value of the types `bits` (0: any) but stands for an argument that was left out: models write an empty text
- * or None. */
+/* True if the text stands for an omitted argument instead of a value of the types `bits` (0: any). Models write an
+ * empty text or None for it. */
 static bool
 is_absent(const char *text, size_t n, unsigned bits)
 {
@@ -116,8 +118,8 @@ is_absent(const char *text, size_t n, unsigned bits)
             (n - from == 4 && (memcmp(text + from, "None", 4) == 0 || memcmp(text + from, "null", 4) == 0)));
 }
 
-/* Appends a text between marks as JSON of a type that the schema allows, or nothing if the argument was left out.  string: the marks
- * say that it is a string. */
+/* Appends the text between marks as JSON of a type that the schema permits, or nothing if the argument was omitted.
+ * string: the marks declare it a string. */
 static void
 put_value(const json_t *root, const json_t *schema, bool string, const char *text, size_t n, dop_buf *out)
 {
@@ -141,7 +143,7 @@ put_value(const json_t *root, const json_t *schema, bool string, const char *tex
 
 /* --- keys and values between marks ------------------------------------------------------------------------------------------------ */
 
-/* May what stands at `at` follow an argument? */
+/* Returns whether the text at `at` may follow an argument. */
 static dop_span
 follows(const dop_call_text *c, size_t at)
 {
@@ -160,7 +162,7 @@ static dop_span arguments_by_keys(dop_call_text *c, const json_t *root, const js
                                   dop_buf *out);
 static dop_span read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema);
 
-/* True if the mark of an argument and the name of a property other than `key` stand at `at`. */
+/* True if an argument's opening mark and a property name other than `key` are at `at`. */
 static bool
 begins_argument(const dop_call_text *c, size_t at, const char *key, size_t n_key, const json_t *schema)
 {
@@ -179,8 +181,8 @@ begins_argument(const dop_call_text *c, size_t at, const char *key, size_t n_key
     return false;
 }
 
-/* Finds whether a value without an end mark ends at `at`, because another argument begins there or the call ends.  CUT: it does,
- * unless the end mark of the value follows later. */
+/* Returns whether a value without an end mark ends at `at`, because another argument begins there or the call ends.
+ * CUT: it ends there unless the value's end mark follows later. */
 static dop_span
 ends_open(const dop_call_text *c, size_t at, const char *key, size_t n_key, const json_t *schema)
 {
@@ -204,8 +206,9 @@ ends_open(const dop_call_text *c, size_t at, const char *key, size_t n_key, cons
     return c->ended && after == c->n ? DOP_SPAN_GOOD : DOP_SPAN_CUT;
 }
 
-/* Finds the end of the value that starts at c->at.  Moves c->at after its end mark, or to the end of a value without one.
- * schema: of the object whose arguments are read; NULL: values have end marks.  nested: the end mark of an outer value may follow. */
+/* Finds the end of the value at c->at. Moves c->at past its end mark, or to the end of a value without one. schema:
+ * that of the object with the arguments; NULL: values have end marks. nested: the end mark of an outer value may
+ * follow. */
 static dop_span
 value_end(dop_call_text *c, const char *key, size_t n_key, const json_t *schema, bool nested, size_t *out_end)
 {
@@ -215,7 +218,7 @@ value_end(dop_call_text *c, const char *key, size_t n_key, const json_t *schema,
     const size_t n_blank = (size_t)(mark - close);
     const char *begins = c->form->arg_open[0] ? c->form->arg_open : c->form->tail;
     dop_span got = DOP_SPAN_BAD;
-    size_t open = SIZE_MAX; /* where a value without an end mark ends, if it has none */
+    size_t open = SIZE_MAX; /* end of the value if it has no end mark; SIZE_MAX: unknown */
     bool is_sure = false;
     for (size_t at = c->at; at < c->n; at++) {
         if (c->text[at] != *mark && c->text[at] != *begins && c->text[at] != c->form->tail[0])
@@ -249,13 +252,13 @@ value_end(dop_call_text *c, const char *key, size_t n_key, const json_t *schema,
     if (open == SIZE_MAX || !(c->ended || is_sure))
         return c->ended ? DOP_SPAN_BAD : got == DOP_SPAN_BAD ? DOP_SPAN_CUT : got;
     *out_end = open;
-    if (*out_end > c->at && c->text[*out_end - 1] == '\n') /* before the mark that is missing */
+    if (*out_end > c->at && c->text[*out_end - 1] == '\n') /* line break before the missing mark */
         --*out_end;
     c->at = open;
     return DOP_SPAN_GOOD;
 }
 
-/* Reads the value of a key, which is one of the object `of`. */
+/* Parses the value of a key of object `of`. */
 static dop_span
 one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, const json_t *of, const json_t *schema,
           unsigned depth, dop_buf *out)
@@ -267,7 +270,7 @@ one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, c
     while (n_assign > 0 && blank(f->assign[n_assign - 1]))
         n_assign--;
     char *assign = strndup(f->assign, n_assign);
-    if (assign && type) { /* the word for the type says whether the value is a string */
+    if (assign && type) { /* the type's word tells whether the value is a string */
         const size_t head = (size_t)(type - f->assign), left = c->n - c->at;
         word = left > head ? head : left;
         const char *want = f->words[DOP_TYPE_STRING] ? f->words[DOP_TYPE_STRING] : "";
@@ -315,7 +318,7 @@ arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, un
     for (;;) {
         size_t at = c->at;
         dop_span got = match(c, &at, f->arg_open, NULL, 0);
-        /* The mark of an argument may begin like an end mark: "<" and "</". */
+        /* An argument's opening mark may be a prefix of an end mark: "<" and "</". */
         if (got == DOP_SPAN_GOOD && at < c->n && c->text[at] == '/')
             got = DOP_SPAN_BAD;
         if ((got == DOP_SPAN_CUT || (got == DOP_SPAN_GOOD && at == c->n)) && !c->ended)
@@ -389,7 +392,7 @@ arguments_as_literals(dop_call_text *c, const json_t *schema, dop_buf *out)
         dop_buf_puts(out, ":");
         dop_buf value = {0};
         if ((got = dop_span_literal(c->text, c->n, f->quote, &c->at, &value)) == DOP_SPAN_GOOD) {
-            /* a string where the schema wants something else may be that */
+            /* The schema requires another type than string: the quoted text may be a value of that type. */
             const unsigned bits = dop_tool_types(schema, dop_tool_property(schema, name)),
                            string = 1u << DOP_TYPE_STRING;
             json_t *plain = bits && !(bits & string) && value.size && value.data[0] == '"'
@@ -415,7 +418,8 @@ arguments_as_literals(dop_call_text *c, const json_t *schema, dop_buf *out)
 
 /* --- JSON --------------------------------------------------------------------------------------------------------------------------- */
 
-/* Appends arguments as a JSON object: as they are, from a string that contains them, or {} where there are none. */
+/* Appends arguments as a JSON object: unchanged, decoded from a string, or {} if there are none. Returns false if
+ * they are not an object. */
 static bool
 put_arguments(const char *text, size_t n, dop_buf *out)
 {
@@ -445,7 +449,7 @@ is_name(const dop_span_member *m, const char *name)
     return name && m->n_name == strlen(name) + 2 && memcmp(m->name + 1, name, strlen(name)) == 0;
 }
 
-/* Adds the call that a JSON object is, if it is one. */
+/* Adds the call that a JSON object represents. Returns false if it names no known tool. */
 static bool
 add_object(dop_call_text *c, const char *text, size_t n, unsigned depth)
 {
@@ -453,7 +457,7 @@ add_object(dop_call_text *c, const char *text, size_t n, unsigned depth)
     size_t at = 0;
     dop_span_member m, name = {.n_value = 0}, arguments = {.n_value = 0};
     while (dop_span_next(text, n, &at, &m)) {
-        if (!f->name_key && !name.n_value) { /* the name is the key */
+        if (!f->name_key && !name.n_value) { /* the member's name is the tool's name */
             name = arguments = m;
             name.value = m.name;
             name.n_value = m.n_name;
@@ -514,7 +518,7 @@ objects(dop_call_text *c)
         if (more < c->n && (c->text[more] == ';' || c->text[more] == ','))
             more = dop_span_blank(c->text, c->n, more + 1);
         if (more >= c->n && !c->ended && !c->form->value_close[0])
-            return DOP_SPAN_CUT; /* another may follow */
+            return DOP_SPAN_CUT; /* another object may follow */
         if (more >= c->n || (c->text[more] != '{' && c->text[more] != '['))
             return DOP_SPAN_GOOD;
         c->at = more;
@@ -523,7 +527,7 @@ objects(dop_call_text *c)
 
 /* --- regions ------------------------------------------------------------------------------------------------------------------------- */
 
-/* Reads the name of a tool at c->at: the longest name behind which the rest of the form follows. */
+/* Parses a tool name at c->at: the longest one that is followed by the rest of the form. */
 static dop_span
 read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema)
 {
@@ -542,7 +546,7 @@ read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t *
         size_t at = c->at + n;
         dop_span got = left < n ? DOP_SPAN_CUT : match(c, &at, c->form->middle, NULL, 0);
         if (got == DOP_SPAN_GOOD &&
-            (c->form->middle[0] == 0 || blank(c->form->middle[0]))) { /* is this the whole name? */
+            (c->form->middle[0] == 0 || blank(c->form->middle[0]))) { /* check that the name does not continue */
             const char next = left > n ? c->text[c->at + n] : 0;
             if (next && (isalnum((unsigned char)next) || strchr("_-.:/", next)))
                 got = DOP_SPAN_BAD;
@@ -583,7 +587,7 @@ read_arguments(dop_call_text *c, const json_t *schema, dop_buf *out)
     return got;
 }
 
-/* Does the text end where either the end of the arguments or one more argument could begin? */
+/* True if the text ends where either the end of the arguments or another argument could begin. */
 static bool
 is_cut(const dop_call_text *c)
 {
@@ -595,7 +599,7 @@ static dop_span
 named_calls(dop_call_text *c)
 {
     const dop_tool_form *f = c->form;
-    size_t complete = c->at; /* behind the last complete call */
+    size_t complete = c->at; /* position after the last complete call */
     for (;;) {
         const char *name = "";
         const json_t *schema = NULL;
@@ -604,7 +608,7 @@ named_calls(dop_call_text *c)
         dop_span got = read_name(c, &name, &n, &schema);
         if (got == DOP_SPAN_GOOD)
             got = read_arguments(c, schema, &made);
-        size_t behind = c->at, end = c->at; /* after the mark between two calls, and after the end mark */
+        size_t behind = c->at, end = c->at; /* positions after the mark between two calls, and after the end mark */
         const bool open_ended = f->manner == DOP_FORM_NAMED; /* a complete object needs no end mark */
         dop_span tail = DOP_SPAN_GOOD, next = DOP_SPAN_BAD;
         if (got == DOP_SPAN_GOOD) {
@@ -612,7 +616,8 @@ named_calls(dop_call_text *c)
             tail = match(c, &end, f->tail, NULL, 0);
             if (!c->ended && next == DOP_SPAN_GOOD && tail == DOP_SPAN_CUT)
                 next = DOP_SPAN_CUT;
-            /* The longer mark holds: without white space the one between two calls may be the beginning of the end mark. */
+            /* The longer mark wins: the mark between two calls may be a prefix of the end mark, apart from white
+             * space. */
             if (next == DOP_SPAN_GOOD && (tail == DOP_SPAN_CUT || (tail == DOP_SPAN_GOOD && end > behind)))
                 next = DOP_SPAN_BAD;
             if (!c->ended && (next == DOP_SPAN_CUT || (next == DOP_SPAN_BAD && tail == DOP_SPAN_CUT)))
@@ -636,8 +641,8 @@ named_calls(dop_call_text *c)
     }
 }
 
-/* Reads calls in the other form of Mistral's models, which write objects and named calls behind one mark, whichever their
- * template shows. */
+/* Parses calls in the alternative form of Mistral's models. They write objects or named calls after the same mark,
+ * regardless of their template. */
 static dop_span
 other_form(dop_call_text *c, size_t from)
 {

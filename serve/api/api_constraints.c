@@ -1,5 +1,5 @@
-/* Shapes of answers: what requests demand, and the grammars of recent requests.  Clients send the same schema again and again, and a
- * grammar remembers the masks that it has computed. */
+/* Constraints on answers: those that requests demand, and a cache of recent grammars. Clients often send the same
+ * schema again, and a cached grammar keeps the token masks it has computed. */
 #include "serve/api/api_constraints.h"
 #include "serve/api/api_gather.h"
 #include "serve/api/api_json.h"
@@ -13,7 +13,7 @@
 #include <time.h>
 
 enum { KEPT = 16, AT_A_TIME = 2 };
-/* Bytes of the request's budget that compiling one grammar may take: AT_A_TIME compilations and all kept grammars stay below 300
+/* Maximum bytes for compiling one grammar. AT_A_TIME compilations and all cached grammars together stay below 300
  * MB. */
 static const uint64_t most_bytes = 72u << 20;
 
@@ -23,11 +23,11 @@ struct dop_constraints {
     struct {
         char *key; /* owned */
         dop_grammar *grammar;
-        uint64_t used; /* value of `n` at the last use of this row: the least is the least recently used */
+        uint64_t used; /* value of `n` when the row was last used; the smallest is the least recently used */
     } rows[KEPT];
     uint64_t n;
     pthread_cond_t compiled;
-    uint32_t compiling; /* requests that compile a grammar now */
+    uint32_t compiling; /* number of grammars that are being compiled */
 };
 
 dop_status
@@ -61,7 +61,7 @@ dop_constraints_destroy(dop_constraints *shapes)
     free(shapes);
 }
 
-/* A new reference to the grammar that is kept under a key; NULL: there is none. */
+/* Returns a new reference to the cached grammar with this key; NULL: none. */
 static dop_grammar *
 find(dop_constraints *s, const char *key)
 {
@@ -76,7 +76,7 @@ find(dop_constraints *s, const char *key)
     return found;
 }
 
-/* Keeps a grammar in place of the least recently used one. */
+/* Caches a grammar in place of the least recently used one. */
 static void
 keep(dop_constraints *s, const char *key, dop_grammar *grammar)
 {
@@ -96,7 +96,7 @@ keep(dop_constraints *s, const char *key, dop_grammar *grammar)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Waits until fewer than AT_A_TIME grammars are compiled.  False: the request's budget ended meanwhile. */
+/* Waits until fewer than AT_A_TIME grammars are being compiled. Returns false if the request's budget ended first. */
 static bool
 begin_compiling(dop_constraints *s, dop_budget *budget)
 {
@@ -125,8 +125,8 @@ end_compiling(dop_constraints *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* While grammars hold much together, those that were not used for longest are dropped, so that what is kept does not refuse what is
- * new. */
+/* Drops the least recently used grammars while all of them use much memory, so that the cache does not prevent new
+ * grammars. */
 static void
 make_room(dop_constraints *s)
 {
@@ -149,7 +149,7 @@ make_room(dop_constraints *s)
     }
 }
 
-/* What a grammar is compiled from: a GBNF text, or parts (dop_grammar_from_parts). */
+/* Input of a grammar: a GBNF text, or parts (dop_grammar_from_parts). */
 typedef struct source {
     const char *gbnf;
     size_t n_gbnf;
@@ -176,7 +176,7 @@ make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, d
     return st;
 }
 
-/* The grammar that is kept under a key; where there is none, compiles one and keeps it. */
+/* Returns the cached grammar with this key, or compiles and caches it. */
 static dop_status
 find_or_make(dop_constraints *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
              dop_grammar **out_grammar)
@@ -217,19 +217,19 @@ dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, size_t n, d
     return find_or_make(shapes, &key, &(source){.gbnf = gbnf, .n_gbnf = n}, budget, diag, out_grammar);
 }
 
-/* --- what requests demand ---------------------------------------------------------------------------------------------------------- */
+/* --- constraints in requests ------------------------------------------------------------------------------------------------------- */
 
-/* The shape that a request demands of its answer, under the names of several APIs: OpenAI's response_format, llama.cpp's json_schema
- * and grammar, and vLLM's structured_outputs and guided_*. */
+/* Constraints that a request can state, under the names of several APIs: OpenAI's response_format, llama.cpp's
+ * json_schema and grammar, and vLLM's structured_outputs and guided_*. */
 typedef enum shape_kind {
-    SHAPE_SCHEMA,  /* a JSON schema, or a JSON text of one */
+    SHAPE_SCHEMA,  /* JSON schema, as JSON or as a string with JSON text */
     SHAPE_OBJECT,  /* true: any JSON object */
-    SHAPE_CHOICE,  /* a list of texts, of which the answer is one */
-    SHAPE_GRAMMAR, /* a GBNF text */
+    SHAPE_CHOICE,  /* list of permitted answer texts */
+    SHAPE_GRAMMAR, /* GBNF grammar */
     SHAPE_OTHER    /* not supported */
 } shape_kind;
 
-/* Members of a request, or of its member `outer`. */
+/* Members of a request or, if set, of its member `outer`. */
 static const struct {
     const char *outer, *name;
     shape_kind kind;
@@ -262,7 +262,7 @@ dop_gather_demand(gathering *g, const char *param, const char *wrong, const dop_
     g->call->begin = demand->begin;
 }
 
-/* Demands an answer of these parts, and takes ownership of them. */
+/* Requires an answer that matches these parts, and takes ownership of them. */
 static void
 demand_parts(gathering *g, const char *param, json_t *parts)
 {
@@ -272,7 +272,7 @@ demand_parts(gathering *g, const char *param, json_t *parts)
     dop_gather_demand(g, param, wrong, &demand, false);
 }
 
-/* Demands an answer that is valid for a schema; NULL: any object. */
+/* Requires an answer that is valid for the schema; NULL: any object. */
 static void
 demand_schema(gathering *g, const char *param, const json_t *schema)
 {
@@ -315,7 +315,7 @@ demand_grammar(gathering *g, const char *param, const json_t *text)
         dop_gather_refuse(g, param, &diag);
 }
 
-/* Takes a demand of this kind, which the member `name` states; param: the member of the request that it is in. */
+/* Applies a constraint of this kind, stated by member `name`. param: member of the request that contains it. */
 static void
 take_shape(gathering *g, const char *param, const char *name, shape_kind kind, const json_t *value)
 {
@@ -375,9 +375,9 @@ dop_gather_shape(gathering *g)
         dop_reader_forget(&g->r, "structured_outputs");
 }
 
-/* --- what is not enforced ---------------------------------------------------------------------------------------------------------- */
+/* --- keywords that are not enforced ------------------------------------------------------------------------------------------------ */
 
-/* Does the request want its schema to be enforced exactly? */
+/* True if the request demands exact enforcement of its schema. */
 static bool
 is_strict(const json_t *root, const char **out_param)
 {
@@ -416,9 +416,9 @@ dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice)
     const dop_job_state s = dop_job_look(call->choices[index].job);
     if (!call->schema || s.end == DOP_JOB_LENGTH || s.end == DOP_JOB_GOES_ON)
         return;
-    /* Under the engine's lock, so it may take some milliseconds only. */
+    /* Runs under the engine's lock, so the budget limits it to some milliseconds. */
     dop_budget budget = {.steps = 1000000, .bytes = 8u << 20};
-    const dop_buf *content = &call->choices[index].reading.content; /* of a chat, read to its end */
+    const dop_buf *content = &call->choices[index].reading.content; /* chat: the answer is completely parsed */
     json_t *value = NULL;
     (void)dop_json_decode(call->chat ? content->data : s.text, call->chat ? content->size : s.n_text,
                           &(dop_json_how){.budget = &budget}, NULL, &value);

@@ -1,4 +1,4 @@
-/* Texts and lists of ids in a body, as prompts; switches of reasoning. */
+/* Converts texts and lists of ids in a body to prompts, and reads reasoning switches. */
 #include "serve/api/api_gather.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
@@ -35,7 +35,7 @@ take_ids(gathering *g, const char *param, const json_t *list, dop_ids *out)
     }
 }
 
-/* How the texts of a request are read: DOP_ENCODE_* bits.  Other servers have add_special_tokens for add_special. */
+/* Returns DOP_ENCODE_* bits for the texts of a request. Other servers use add_special_tokens instead of add_special. */
 static unsigned
 special_of(gathering *g)
 {
@@ -117,7 +117,8 @@ dop_gather_echo(const gathering *g, uint32_t prompt, dop_choice *choice)
 
 /* --- reasoning ------------------------------------------------------------------------------------------------------------------ */
 
-/* Members that turn reasoning on or off, in a request or among its template variables; the first one that does either holds. */
+/* Members that turn reasoning on or off, in a request or among its template variables. The first one with an effect
+ * applies. */
 static const char *const switches[] = {"enable_thinking",  "think",          "thinking", "reasoning",
                                        "reasoning_effort", "thinking_budget"};
 enum { N_SWITCHES = sizeof switches / sizeof *switches };
@@ -129,8 +130,8 @@ effort_of(const json_t *v)
     return inner && !json_is_null(inner) ? inner : v;
 }
 
-/* Reads the value of a switch: a boolean, a word, a number of tokens, or an object that has one of these.  Other words are efforts,
- * which turn nothing on or off. */
+/* Returns the effect of a switch: a boolean, a word, a number of tokens, or an object with one of these. Other words
+ * are effort levels, which turn nothing on or off. */
 static dop_reasoning_wish
 wish_of(const json_t *v)
 {
@@ -154,8 +155,8 @@ wish_of(const json_t *v)
     return DOP_REASONING_UNSTATED;
 }
 
-/* True if a member asks for nothing but a switch or an effort.  Budgets have no effect; only budget_tokens passes, because clients of
- * Anthropic must state it. */
+/* True if the member only has switches and efforts. Token budgets have no effect, but budget_tokens is accepted,
+ * because Anthropic's clients must state it. */
 static bool
 is_understood(const json_t *v)
 {

@@ -1,5 +1,6 @@
-/* Conversations as clients send them become what the model's template takes: texts for lists of parts, calls whose arguments are
- * objects or texts, ids that it accepts, reasoning under the name that it reads, and in words what it has no place for. */
+/* Converts a client's conversation to the form that the model's template accepts: joins lists of text parts, writes
+ * call arguments as objects or texts, adapts ids, and renames the reasoning member. Content without a place in the
+ * template is described in words. */
 #include "serve/api/api_history.h"
 #include "serve/api/api_call.h"
 #include "serve/api/api_images.h"
@@ -15,7 +16,7 @@ typedef struct history {
     dop_reader *reader;
     dop_request_images *images;
     json_t *out;
-    json_t *ids; /* id as sent -> {"id": as given to the template, "name": of the function} */
+    json_t *ids; /* id as sent -> {"id": id given to the template, "name": name of the function} */
     size_t n_calls;
 } history;
 
@@ -28,7 +29,7 @@ member(const json_t *object, const char *name)
 
 /* --- contents -------------------------------------------------------------------------------------------------------------- */
 
-/* Appends the texts of a content's parts to `text`, and parts with reasoning to `reasoning`. */
+/* Appends the text parts of a content to `text`, and reasoning parts to `reasoning`. */
 static void
 join_parts(history *h, const json_t *parts, dop_buf *text, dop_buf *reasoning)
 {
@@ -59,7 +60,7 @@ join_parts(history *h, const json_t *parts, dop_buf *text, dop_buf *reasoning)
     }
 }
 
-/* The content of a message as one text; NULL: there is none.  Reasoning among its parts is appended to `reasoning`. */
+/* Returns the content of a message as one text; NULL: none. Reasoning parts are appended to `reasoning`. */
 static json_t *
 text_of(history *h, const json_t *message, dop_buf *reasoning)
 {
@@ -90,7 +91,7 @@ parse(const char *text, size_t n)
     return v;
 }
 
-/* The arguments of a call as the template takes them: an object, or JSON text. */
+/* Returns the arguments of a call in the template's form: an object, or JSON text. */
 static json_t *
 arguments_for(const history *h, const json_t *sent)
 {
@@ -98,7 +99,7 @@ arguments_for(const history *h, const json_t *sent)
     const char *text = json_string_value(sent);
     size_t n = json_string_length(sent), from = text ? dop_span_blank(text, n, 0) : 0;
     json_t *value = text && from < n ? parse(text, n) : text ? NULL : json_deep_copy(sent);
-    if (json_is_string(value)) { /* JSON within JSON */
+    if (json_is_string(value)) { /* JSON encoded twice */
         json_t *inner = parse(json_string_value(value), json_string_length(value));
         json_decref(value);
         value = inner;
@@ -133,7 +134,7 @@ is_short(const char *id)
     return n == 9 && !id[n];
 }
 
-/* The id of a call as the template accepts it. */
+/* Returns a call's id in a form that the template accepts. */
 static json_t *
 id_for(history *h, const char *id, const char *name)
 {
@@ -197,7 +198,7 @@ calls_for(history *h, const json_t *message)
     return calls;
 }
 
-/* Appends calls to a message's text, in the form that the model is to write, for templates that leave calls out. */
+/* Appends calls to a message's text, in the format that the model should write. Used for templates that omit calls. */
 static void
 write_calls(const dop_tool_form *f, const json_t *calls, dop_buf *out)
 {
@@ -268,7 +269,7 @@ set_content(const history *h, json_t *message, json_t *text)
     json_object_set_new(message, "content", text);
 }
 
-/* The last message so far (h->out), if it has this role; else NULL. */
+/* Returns the last message of h->out if it has this role; NULL otherwise. */
 static json_t *
 last_of(const history *h, const char *role)
 {
@@ -341,7 +342,7 @@ result(history *h, const json_t *sent, json_t *message)
         json_array_append(h->out, message);
         return;
     }
-    /* Where the template has no place for results, a message of the user tells them; several results share one message,
+    /* If the template has no tool results, they are written in a user message. Several results share one message,
      * because roles must alternate. */
     json_t *told = json_sprintf("<tool_response>\n%s\n</tool_response>", json_string_value(text)),
            *last = last_of(h, "user");
@@ -390,9 +391,9 @@ add_message(history *h, const json_t *sent, size_t number)
     json_decref(message);
 }
 
-/* --- what templates cannot say ------------------------------------------------------------------------------------------------- */
+/* --- content that templates do not support ------------------------------------------------------------------------------------- */
 
-/* Puts descriptions of the tools and the form of a call into a message, for templates that have no place for tools. */
+/* Adds descriptions of the tools and the format of a call to a message, for templates without tools. */
 static void
 tell_tools(history *h, const json_t *tools)
 {
@@ -438,7 +439,8 @@ answers(const json_t *message, const json_t *call)
     return json_equal(json_object_get(message, "tool_call_id"), json_object_get(call, "id")) != 0;
 }
 
-/* Splits messages with several calls, for templates that take one call in a message: each call comes with its result behind it. */
+/* Splits messages with several calls, for templates that support one call per message. Each call is followed by its
+ * result. */
 static void
 split_calls(history *h)
 {
@@ -465,7 +467,7 @@ split_calls(history *h)
                 if (answers(json_array_get(h->out, r), call))
                     json_array_append(all, json_array_get(h->out, r));
         }
-        for (size_t r = i + 1; r < results; r++) { /* results of no call stay at the end */
+        for (size_t r = i + 1; r < results; r++) { /* results without a call stay at the end */
             bool any = false;
             for (size_t k = 0; k < json_array_size(calls); k++)
                 any |= answers(json_array_get(h->out, r), json_array_get(calls, k));

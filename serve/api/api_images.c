@@ -1,4 +1,4 @@
-/* Pictures of a conversation: parts with URIs become pictures, and marks in the text of their message. */
+/* Images of a conversation: replaces message parts with URIs by marks in the text, and loads the images. */
 #include "serve/api/api_images.h"
 #include "serve/api/api_gather.h"
 #include "serve/api/api_json.h"
@@ -15,15 +15,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_BYTES = 32 << 20, PICTURE_SECONDS = 10, REQUEST_SECONDS = 20 }; /* of a picture that comes from elsewhere */
+/* maximum bytes of a fetched image, and seconds for one image and for all */
+enum { MAX_BYTES = 32 << 20, PICTURE_SECONDS = 10, REQUEST_SECONDS = 20 };
 
-/* Where a picture of a message is. */
+/* Location of an image in a message. */
 typedef struct place {
-    const char *uri;    /* NULL: it has none */
-    const char *base64; /* its bytes, as Anthropic's blocks have them; NULL: none */
+    const char *uri;    /* NULL: no URI */
+    const char *base64; /* base64 data of an Anthropic block; NULL: none */
 } place;
 
-/* Finds the picture of a part: "image_url" of chat completions, "input_image" of Responses, "image" of Messages.  false: it is none. */
+/* Finds the image in a part: "image_url" of chat completions, "input_image" of Responses, "image" of Messages.
+ * Returns false if the part is not an image. */
 static bool
 place_of(const json_t *part, place *out)
 {
@@ -55,7 +57,7 @@ decode_base64(dop_budget *budget, dop_reader *r, const char *param, const char *
     return !r->failed;
 }
 
-/* Appends a text with its %XX as bytes. */
+/* Appends a text with its %XX escapes decoded. */
 static void
 put_unescaped(const char *at, dop_buf *out)
 {
@@ -68,7 +70,7 @@ put_unescaped(const char *at, dop_buf *out)
     }
 }
 
-/* Does the head of a data: URI, up to its comma, end with ";base64", blanks behind the semicolon allowed? */
+/* True if the head of a data: URI, before the comma, ends with ";base64". Blanks after the semicolon are permitted. */
 static bool
 ends_base64(const char *head, const char *comma)
 {
@@ -105,7 +107,7 @@ dop_reader_data(dop_reader *r, const char *param, const char *uri, dop_budget *b
     return !r->failed;
 }
 
-/* Fetches the bytes of an address; all pictures of a request have REQUEST_SECONDS together. */
+/* Fetches the bytes of a URL. All images of a request share REQUEST_SECONDS. */
 static void
 fetch(dop_request_images *x, dop_reader *r, const char *url, dop_buf *out)
 {
@@ -126,7 +128,8 @@ fetch(dop_request_images *x, dop_reader *r, const char *url, dop_buf *out)
         dop_reader_refuse(r, "messages", "the pictures take too much memory");
 }
 
-/* The path of file:///PATH or file:PATH below the folder, without %XX; NULL: it has NUL bytes, or there is no memory. */
+/* Returns the decoded path of file:///PATH, or of file:PATH relative to the directory. NULL: it has NUL bytes, or
+ * memory ran out. */
 static char *
 path_of(const char *folder, const char *uri)
 {
@@ -145,7 +148,7 @@ path_of(const char *folder, const char *uri)
     return NULL;
 }
 
-/* Opens the file of a path if it lies below the folder, with all symbolic links followed; -1: it does not, or cannot be opened. */
+/* Opens a file if it is inside the directory after all symbolic links are resolved. Returns -1 otherwise. */
 static int
 open_below(const char *folder, const char *path)
 {
@@ -158,7 +161,7 @@ open_below(const char *folder, const char *path)
     return fd;
 }
 
-/* Reads the file of a file: URL.  What is not below the folder is not told apart from what is not there. */
+/* Reads the file of a file: URL. Files outside the directory give the same error as missing files. */
 static void
 read_file(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
 {
@@ -185,7 +188,7 @@ read_file(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
         close(fd);
 }
 
-/* The bytes of a URI. */
+/* Loads the bytes of a URI. Returns false if the request was refused. */
 static bool
 decode(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
 {

@@ -1,4 +1,4 @@
-/* Reading a request's JSON: within its budget, and with a report of what has no effect. */
+/* Reads a request's JSON within its budget, and reports members that are ignored. */
 #include "serve/api/api_read.h"
 #include "serve/api/api_internal.h"
 #include "serve/api/api_json.h"
@@ -82,8 +82,8 @@ dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const do
     }
 }
 
-/* Is this a member that clients send for the provider's own ends, and that asks nothing of the answer?  Which model answers has been
- * decided before. */
+/* True for members that are meant for a hosting provider and do not affect the answer. `model` is one of them,
+ * because the model is already chosen. */
 static bool
 is_for_provider(const char *name)
 {
@@ -103,8 +103,8 @@ is_for_provider(const char *name)
     return false;
 }
 
-/* True if the member, which only other servers know, has the value that it has there by default, or that turns it off.  The values
- * of booleans are 0 and 1: for a member that is not listed here false may be a wish, too. */
+/* True if a member that only other servers support has its default value there, or a value that disables it.
+ * Booleans count as 0 and 1. Members that are not listed are reported even if they are false. */
 static bool
 is_off(const char *name, const json_t *v)
 {

@@ -1,4 +1,4 @@
-/* From a request's JSON to the jobs that answer it. */
+/* Turns a request's JSON into the jobs that answer it. */
 #include "serve/api/api_request.h"
 #include "serve/api/api_adapters.h"
 #include "serve/api/api_answer.h"
@@ -28,15 +28,15 @@ take_sampling(gathering *g)
     s->temperature = (float)dop_reader_real(r, "temperature", (double)s->temperature, 0, 100);
     s->top_p = (float)dop_reader_real(r, "top_p", (double)s->top_p, 0, 1);
     const int64_t top_k = dop_reader_whole(r, "top_k", s->top_k, -1, UINT32_MAX);
-    s->top_k = top_k > 0 ? (uint32_t)top_k : 0; /* -1 turns it off, as in other servers */
+    s->top_k = top_k > 0 ? (uint32_t)top_k : 0; /* -1 disables it, as in other servers */
     s->min_p = (float)dop_reader_real(r, "min_p", (double)s->min_p, 0, 1);
     s->repeat_penalty = (float)dop_reader_real(r, "repetition_penalty", (double)s->repeat_penalty, 0.01, 1000);
     s->repeat_penalty = (float)dop_reader_real(r, "repeat_penalty", (double)s->repeat_penalty, 0.01, 1000);
     const int64_t last_n = dop_reader_whole(r, "repeat_last_n", s->repeat_last_n, -1, UINT32_MAX);
-    s->repeat_last_n = last_n < 0 ? UINT32_MAX : (uint32_t)last_n; /* -1: everything */
+    s->repeat_last_n = last_n < 0 ? UINT32_MAX : (uint32_t)last_n; /* -1: all tokens */
     const json_t *seed = dop_reader_get(r, "seed");
     const int64_t seed_value = dop_reader_whole(r, "seed", -1, INT64_MIN, INT64_MAX);
-    s->seed = seed && seed_value != -1 ? (uint64_t)seed_value : dop_any_seed(); /* -1: any, as in other servers */
+    s->seed = seed && seed_value != -1 ? (uint64_t)seed_value : dop_any_seed(); /* -1: random, as in other servers */
     s->presence_penalty = (float)dop_reader_real(r, "presence_penalty", (double)s->presence_penalty, -2, 2);
     s->frequency_penalty = (float)dop_reader_real(r, "frequency_penalty", (double)s->frequency_penalty, -2, 2);
     g->job.ignore_end = dop_reader_bool(r, "ignore_eos", false);
@@ -56,7 +56,7 @@ take_stops(gathering *g)
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
             dop_reader_refuse(&g->r, "stop", "stop is a text, or a list of texts");
-        else if (json_string_length(one) == 0) /* stops nothing */
+        else if (json_string_length(one) == 0) /* an empty text stops nothing */
             continue;
         else if (known == DOP_JOB_MAX_STOPS)
             dop_reader_refuse(&g->r, "stop", "at most %zu texts stop an answer", DOP_JOB_MAX_STOPS - own);
@@ -70,7 +70,7 @@ take_stops(gathering *g)
 static void
 add_bias(gathering *g, int64_t id, const json_t *by)
 {
-    const double x = json_is_false(by) ? -100 : json_number_value(by); /* false: never, in llama.cpp's form */
+    const double x = json_is_false(by) ? -100 : json_number_value(by); /* false bans the token, as in llama.cpp */
     if (id < 0 || id >= g->api->facts.vocab || !(json_is_number(by) || json_is_false(by)) || !(fabs(x) <= 100))
         dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
                           g->api->facts.vocab);
@@ -78,7 +78,7 @@ add_bias(gathering *g, int64_t id, const json_t *by)
         g->biases[g->job.sampling.n_biases++] = (dop_bias){(uint32_t)id, (float)x};
 }
 
-/* {"ID": NUMBER, ...}, or as llama.cpp has it, [[ID, NUMBER], ...]. */
+/* Reads {"ID": NUMBER, ...} or, as in llama.cpp, [[ID, NUMBER], ...]. */
 static void
 take_biases(gathering *g)
 {
@@ -147,7 +147,7 @@ take_form(gathering *g)
     (void)dop_reader_text(r, "suffix", &n);
     if (n > 0)
         dop_reader_refuse(r, "suffix", "suffix is not supported");
-    (void)dop_reader_text(r, "model", &n); /* there is one model, under any name */
+    (void)dop_reader_text(r, "model", &n); /* read but not used: the model is already chosen */
     dop_reader_adapters(r, g->api, &g->job);
 }
 
@@ -161,7 +161,8 @@ append(dop_buf *text, const dop_buf *more)
     return true;
 }
 
-/* Renders the conversation.  An answer that the conversation ends with is continued: a mark behind it shows where it ends. */
+/* Renders the conversation. If it ends with an answer, that answer is continued. A marker appended to the answer
+ * shows where to cut the prompt. */
 static dop_status
 render(gathering *g, json_t *messages, const json_t *tools, const json_t *extra, dop_diag *diag, dop_buf *out)
 {
@@ -204,8 +205,8 @@ ends_with(const dop_buf *text, const char *mark)
     return len > 0 && n >= len && memcmp(text->data + n - len, mark, len) == 0;
 }
 
-/* Puts reasoning before what the answer has to be: any text up to the end mark of reasoning, white space, and the marks that the
- * prompt would end with if there were no reasoning. */
+/* Prepends reasoning to the constraint: any text up to the end mark of reasoning, white space, and the marks that
+ * would end the prompt if there were no reasoning. */
 static void
 reason_first(gathering *g)
 {
@@ -219,8 +220,8 @@ reason_first(gathering *g)
         dop_gather_no_memory(g);
 }
 
-/* Finds what the end of the prompt means for the answer: whether it begins within reasoning, and which marks of it the prompt
- * has. */
+/* Determines from the prompt's end whether the answer begins inside reasoning, and which marks of the answer the
+ * prompt already has. */
 static void
 look_at_end(gathering *g, dop_buf *text)
 {
@@ -230,7 +231,7 @@ look_at_end(gathering *g, dop_buf *text)
     c->terms.lone_close = !shaped && f->think_close;
     if (ends_with(text, f->think_open)) {
         c->terms.thinks =
-            g->wish != DOP_REASONING_OFF && !g->grammar; /* a grammar is for the whole text, from its beginning */
+            g->wish != DOP_REASONING_OFF && !g->grammar; /* a grammar constrains the whole text, from its beginning */
         g->reasoning_closed = !c->terms.thinks;
         if (!c->terms.thinks)
             dop_buf_printf(text, "\n%s\n\n", f->think_close);
@@ -244,7 +245,7 @@ look_at_end(gathering *g, dop_buf *text)
     c->terms.begin = c->begin.size ? c->begin.data : NULL;
 }
 
-/* Removes the reasoning from messages, since templates refuse some combinations of reasoning with calls and contents. */
+/* Removes reasoning from messages, because templates refuse some combinations of reasoning with calls and content. */
 static bool
 drop_reasoning(json_t *messages, const char *name)
 {
@@ -255,7 +256,8 @@ drop_reasoning(json_t *messages, const char *name)
     return any;
 }
 
-/* The request's messages, behind the server's own system message where they have none: a new reference; NULL: refused. */
+/* Returns the request's messages, with the server's system message first if they have none. A new reference; NULL:
+ * refused. */
 static json_t *
 messages_of(gathering *g)
 {
@@ -283,7 +285,8 @@ take_messages(gathering *g, const json_t *tools)
     json_t *extra = dop_gather_variables(g),
            *messages =
                g->r.failed ? NULL : dop_history_make(form, list, g->call->tools ? tools : NULL, &g->r, &g->images);
-    if (form->manner == DOP_FORM_CHANNELS || form->think_open || form->content_open) /* their marks have to be seen */
+    /* their marks must stay visible in the text */
+    if (form->manner == DOP_FORM_CHANNELS || form->think_open || form->content_open)
         g->job.keep_special = true;
     g->prompts = calloc(1, sizeof *g->prompts);
     g->n_prompts = g->prompts ? 1 : 0;
@@ -312,23 +315,20 @@ take_messages(gathering *g, const json_t *tools)
     dop_buf_finish(&text);
 }
 
-/* How many tokens each of the answers may have before all of them together exceed what the server writes. */
+/* Returns the maximum number of tokens per answer such that all answers together stay below the server's limit. */
 static uint64_t
 tokens_that_fit(const gathering *g)
 {
-    enum {
-        TEXT = 8,
-        PROBABILITY = 120
-    }; /* bytes of a token's text, and of a log-probability with its token, as JSON */
+    enum { TEXT = 8, PROBABILITY = 120 }; /* bytes per token in JSON: its text; a log-probability with its token */
     const uint64_t each = TEXT + (g->job.sampling.logprobs ? (uint64_t)PROBABILITY * (1 + g->job.n_top) : 0),
                    n = (uint64_t)g->n_prompts * g->n_each, most = g->api->max_answer / (each * (n ? n : 1));
-    uint64_t longest = 0; /* tokens of a prompt that the answer repeats */
+    uint64_t longest = 0; /* tokens of the longest echoed prompt */
     for (uint32_t i = 0; i < g->n_prompts && g->call->echo; i++)
         longest = g->prompts[i].count > longest ? g->prompts[i].count : longest;
     return !g->api->max_answer ? UINT64_MAX : most > longest ? most - longest : 0;
 }
 
-/* Refuses a prompt that leaves no room for an answer.  Clients recognize the texts of the API that they speak. */
+/* Refuses a prompt that leaves no room for an answer. Clients recognize these texts of their API. */
 static void
 refuse_length(gathering *g, uint32_t n_prompt)
 {
@@ -344,14 +344,14 @@ refuse_length(gathering *g, uint32_t n_prompt)
     g->r.failed = true;
 }
 
-/* Sets how long the answers may become: max_tokens is an upper limit, and what exceeds the context or the server's limits is
- * shortened.  Refuses prompts that fill the context. */
+/* Sets the maximum length of the answers. max_tokens is an upper limit, reduced to fit the context and the server's
+ * limits. Refuses prompts that fill the context. */
 static void
 take_lengths(gathering *g)
 {
     dop_reader *r = &g->r;
     uint32_t ctx = g->api->facts.ctx, most = g->api->max_tokens ? g->api->max_tokens : ctx, longest = 0;
-    int64_t wanted = dop_reader_whole(r, "n_predict", -1, -2, INT64_MAX); /* below 0: no limit but the context's */
+    int64_t wanted = dop_reader_whole(r, "n_predict", -1, -2, INT64_MAX); /* negative: limited by the context only */
     wanted = dop_reader_whole(r, "max_tokens", wanted, -1, INT64_MAX);
     wanted = dop_reader_whole(r, "max_completion_tokens", wanted, -1, INT64_MAX);
     for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
@@ -432,17 +432,17 @@ take_tools(gathering *g)
         else
             dop_gather_demand(g, "tools", dop_tool_require(g->api->form, tools, only, &demand), &demand, true);
     }
-    if (!shaped) /* an answer that a schema shapes is no call */
+    if (!shaped) /* an answer with a schema cannot be a call */
         g->call->tools = json_deep_copy(tools);
     g->call->terms.tools = g->call->tools;
-    if (g->call->tools && g->call->terms.single) /* the answer ends when its call is complete */
+    if (g->call->tools && g->call->terms.single) /* the job is stopped when its call is complete */
         g->job.wake_at_end = false;
     return tools;
 }
 
 /* --- jobs -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Gives the call its choices; NULL: out of memory. */
+/* Allocates the choices of the call. Returns NULL if memory runs out. */
 static dop_call *
 make_choices(gathering *g)
 {
@@ -549,7 +549,7 @@ gather(gathering *g)
         dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
 }
 
-/* Frees what was gathered and, with `ends`, the call too. */
+/* Frees the gathered state and, if `ends`, the call. */
 static void
 finish_gathering(gathering *g, bool ends)
 {
@@ -577,7 +577,7 @@ finish_gathering(gathering *g, bool ends)
     g->call = NULL;
 }
 
-/* Refuses a request for text where the model writes none. */
+/* Refuses a request for text if the model generates none. */
 static void
 refuse_silent(gathering *g)
 {
@@ -589,7 +589,7 @@ refuse_silent(gathering *g)
                           g->api->program.classes ? " or /v1/rerank" : "");
 }
 
-/* Begins to gather a request, with a new call.  False: there is no memory, and the answer says so. */
+/* Begins to gather a request, with a new call. Returns false if memory ran out; the answer says so. */
 static bool
 begin_gathering(const dop_api *api, const dop_api_request *request, const json_t *root, bool chat, dop_answer *answer,
                 gathering *g)
@@ -690,7 +690,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     finish_gathering(&g, g.r.failed);
     if (!g.call)
         return NULL;
-    static const dop_tool_form plain; /* a text without marks */
+    static const dop_tool_form plain; /* plain text without marks */
     if (!chat)
         g.call->terms = (dop_reading_terms){.form = &plain};
     for (uint32_t i = 0; i < g.call->n_choices && (chat || how.writer); i++)

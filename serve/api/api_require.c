@@ -1,4 +1,5 @@
-/* What an answer has to be, as parts of a grammar: a call of a tool in the form of the model's template, or an answer of a schema. */
+/* Builds grammar parts for a required answer: a tool call in the format of the model's template, or an answer that
+ * matches a schema. */
 #include "serve/api/api_require.h"
 #include "serve/api/api_call.h"
 #include "serve/api/api_internal.h"
@@ -39,7 +40,7 @@ put(json_t *seq, const char *text, const char *name, const char *key, const char
     dop_buf_finish(&plain);
 }
 
-/* A copy of a part of a schema, with the definitions that it may refer to. */
+/* Returns a copy of a subschema, with the definitions that it may refer to. */
 static json_t *
 alone(const json_t *root, const json_t *schema)
 {
@@ -51,7 +52,7 @@ alone(const json_t *root, const json_t *schema)
     return own;
 }
 
-/* The texts that a string must be one of; NULL: any. */
+/* Returns the texts that a string is limited to; NULL: any. */
 static const json_t *
 choices_of(const json_t *schema)
 {
@@ -61,7 +62,7 @@ choices_of(const json_t *schema)
     return json_array_size(all) > 0 ? all : NULL;
 }
 
-/* The parts of a literal as DOP_FORM_LITERAL writes it: words of Python, strings in the form's quotation marks. */
+/* Returns the parts of a literal for DOP_FORM_LITERAL: Python keywords, and strings in the form's quotation marks. */
 static json_t *
 literal(const dop_tool_form *f, const json_t *root, const json_t *schema)
 {
@@ -92,7 +93,7 @@ literal(const dop_tool_form *f, const json_t *root, const json_t *schema)
     return json_pack("{s:o}", "any", any);
 }
 
-/* The parts of one argument between the form's marks. */
+/* Returns the parts of one argument, between the form's marks. */
 static json_t *
 argument(const dop_tool_form *f, const json_t *root, const char *key, const json_t *schema)
 {
@@ -114,7 +115,7 @@ argument(const dop_tool_form *f, const json_t *root, const char *key, const json
     put(seq, f->arg_open, "", key, "");
     json_array_append_new(seq, json_string(key));
     put(seq, f->assign, "", key, word ? word : "");
-    if (text && !choices) { /* any text up to the mark, before which may be white space */
+    if (text && !choices) { /* any text up to the mark, which may follow white space */
         const char *close = f->value_close;
         while (blank(*close))
             close++;
@@ -158,7 +159,7 @@ arguments(const dop_tool_form *f, const json_t *schema)
     return json_pack("{s:o, s:s}", "list", items, "between", f->manner == DOP_FORM_LITERAL ? f->arg_open : "");
 }
 
-/* The parts of a whole call; named: the prompt already has everything up to the end of the name. */
+/* Returns the parts of a whole call. named: the prompt already has everything up to the end of the name. */
 static json_t *
 call_of(const dop_tool_form *f, const char *name, const json_t *schema, bool named)
 {
@@ -178,7 +179,8 @@ call_of(const dop_tool_form *f, const char *name, const json_t *schema, bool nam
     return json_pack("{s:o}", "seq", seq);
 }
 
-/* The name of a tool {"type": "function", "function": {"name"}}, or of one in the short form {"type": "function", "name"}. */
+/* Returns the name of a tool {"type": "function", "function": {"name"}}, or of its short form {"type": "function",
+ * "name"}. */
 static const json_t *
 tool_name(const json_t *tool)
 {
@@ -189,7 +191,7 @@ tool_name(const json_t *tool)
 json_t *
 dop_tools_allowed(const json_t *tools, const json_t *choice, const char **out_mode)
 {
-    /* {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}, or its members without the inner object */
+    /* {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}, or the same without the inner object */
     const json_t *inner = json_object_get(choice, "allowed_tools"), *of = inner ? inner : choice,
                  *names = json_object_get(of, "tools"), *mode = json_object_get(of, "mode"), *tool, *one;
     json_t *list = json_array();
@@ -230,7 +232,7 @@ dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *onl
         json_decref(any);
         return "tool_choice names a function that is not among the tools";
     }
-    if (channels) /* the marks of messages are special tokens, which the prompt has */
+    if (channels) /* message marks are special tokens, so they are put into the prompt */
         dop_buf_printf(&out->begin, "<|channel|>commentary to=functions.%s%s", n == 1 ? last : "",
                        n == 1 ? " <|constrain|>json<|message|>" : "");
     out->parts = json_pack("{s:o}", "any", any);

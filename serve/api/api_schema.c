@@ -1,4 +1,4 @@
-/* What schemas of tools say of the types of arguments. */
+/* Determines argument types from the schemas of tools. */
 #include "serve/api/api_call.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ dop_tool_property(const json_t *schema, const char *name)
     return own;
 }
 
-/* A reference within the schema: "#/$defs/NAME". */
+/* Resolves a reference within the schema, such as "#/$defs/NAME". */
 static const json_t *
 resolve(const json_t *root, const char *ref)
 {

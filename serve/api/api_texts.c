@@ -1,4 +1,4 @@
-/* Requests about whole texts, /v1/embeddings and /v1/rerank: from their bodies to jobs, and the vectors and scores as JSON. */
+/* Requests for /v1/embeddings and /v1/rerank: makes their jobs, and writes vectors and scores as JSON. */
 #include "serve/api/api_texts.h"
 #include "plan/prompts.h"
 #include "serve/api/api_gather.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets what all requests for embeddings or scores have in common.  False: the plan makes neither, and the request is refused. */
+/* Sets what requests for embeddings and scores have in common. Returns false if the plan computes neither; the
+ * request is then refused. */
 static bool
 begin(gathering *g)
 {
@@ -73,7 +74,7 @@ dop_gather_embedding(gathering *g)
     if (!r->failed)
         dop_gather_prompts(g, "input");
     check_lengths(g, "input");
-    enum { VALUE = 13 }; /* bytes of a number as JSON; in base64 it has less than half */
+    enum { VALUE = 13 }; /* bytes of a number in JSON; base64 needs less than half */
     const uint64_t bytes = (uint64_t)g->n_prompts * size * (g->call->base64 ? VALUE / 2 : VALUE);
     if (!r->failed && g->api->max_answer && bytes > g->api->max_answer)
         dop_reader_refuse(r, "input", "the vectors of so many inputs are more than this server writes in an answer");
@@ -81,7 +82,7 @@ dop_gather_embedding(gathering *g)
 
 /* ---- reranking ---- */
 
-/* A document: a text, or an object with one. */
+/* Returns the text of a document, which is a string or an object with a "text". */
 static const json_t *
 text_of(const json_t *document)
 {
@@ -163,7 +164,7 @@ dop_gather_rerank(gathering *g)
 
 /* ---- answers ---- */
 
-/* The first n values of a vector of Euclidean length 1, scaled to that length again. */
+/* Returns the factor that scales the first n values of a unit-length vector to unit length again. */
 static double
 factor_of(const dop_job_state *s, uint32_t n)
 {
@@ -173,7 +174,7 @@ factor_of(const dop_job_state *s, uint32_t n)
     return n < s->n_embedding && squares > 0 ? 1 / sqrt(squares) : 1;
 }
 
-/* Nine digits tell two floats apart. */
+/* Writes values with nine digits, enough to restore the exact float. */
 void
 dop_texts_write_vector(const dop_call *c, uint32_t index, dop_buf *out)
 {
@@ -224,7 +225,7 @@ likeness(const dop_job_state *a, const dop_job_state *b)
     return x > 0 && y > 0 ? (float)(sum / sqrt(x * y)) : 0;
 }
 
-/* "document": {"text": ...}, as the request had it. */
+/* Writes "document": {"text": ...}, as the request stated it. */
 static void
 write_document(const dop_call *c, uint32_t index, dop_buf *out)
 {

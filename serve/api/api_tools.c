@@ -1,5 +1,5 @@
-/* Reads answers as they are written: what is content, what is reasoning, and which tools are called.  What a model's template says
- * about all of them: api_form.h; one region with calls: api_call.c; answers with channels: api_harmony.c. */
+/* Parses answers while they are generated, into content, reasoning and tool calls. See also: api_form.h for the
+ * format of a model's template, api_call.c for one region with calls, api_harmony.c for answers with channels. */
 #include "serve/api/api_tools.h"
 #include "serve/api/api_call.h"
 #include "serve/api/api_harmony.h"
@@ -15,7 +15,7 @@ blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The beginning of a mark that can be searched for: up to its first white space or hole. */
+/* Returns the length of the searchable prefix of a mark: up to its first white space or hole. */
 static size_t
 plain_length(const char *mark)
 {
@@ -25,7 +25,7 @@ plain_length(const char *mark)
     return n;
 }
 
-/* Where the mark's first n bytes stand, or may begin to stand at the end; SIZE_MAX: nowhere. */
+/* Returns the position of the mark's first n bytes, from `from` on; SIZE_MAX: not found. */
 static size_t
 find(const char *text, size_t n_text, size_t from, const char *mark, size_t n)
 {
@@ -42,7 +42,7 @@ held_back(const char *text, size_t n, const char *mark, size_t n_mark)
     return 0;
 }
 
-/* Does a mark stand at `at`?  CUT: the text ends with the beginning of the mark. */
+/* Returns whether the mark is at `at`. CUT: the text ends with a prefix of the mark. */
 static dop_span
 stands(const dop_reading *r, size_t at, const char *mark)
 {
@@ -89,7 +89,7 @@ dop_reading_thought_tokens(const dop_reading *r, const uint32_t *text_ends, uint
     return found;
 }
 
-/* Takes reasoning up to its end mark.  false: more text is needed. */
+/* Consumes reasoning up to its end mark. Returns false if more text is needed. */
 static bool
 take_reasoning(dop_reading *r, bool ended)
 {
@@ -101,7 +101,7 @@ take_reasoning(dop_reading *r, bool ended)
     if (r->reasoning.size == 0)
         while (from < end && blank(text[from]))
             from++;
-    while (end > from && blank(text[end - 1])) /* white space at its end is no part of it */
+    while (end > from && blank(text[end - 1])) /* trailing white space is not part of the reasoning */
         end--;
     if (end > from)
         dop_buf_append(&r->reasoning, text + from, end - from);
@@ -117,7 +117,8 @@ take_reasoning(dop_reading *r, bool ended)
     return true;
 }
 
-/* At the beginning of an answer, and behind reasoning: marks of reasoning and of the content.  false: more text is needed. */
+/* Consumes opening marks of reasoning or content, at the beginning of an answer and after reasoning. Returns false
+ * if more text is needed. */
 static bool
 take_beginning(dop_reading *r, bool ended)
 {
@@ -152,7 +153,8 @@ take_beginning(dop_reading *r, bool ended)
     return true;
 }
 
-/* Takes the calls of a region that begins at `at`, behind content that has been taken.  CUT: more text is needed. */
+/* Consumes a region of calls that begins at `at`, after content that has been consumed. Returns CUT if more text is
+ * needed. */
 static dop_span
 take_calls(dop_reading *r, size_t at, const char *open, bool ended)
 {
@@ -181,7 +183,7 @@ take_calls(dop_reading *r, size_t at, const char *open, bool ended)
         if (unknown.size)
             dop_buf_append(&r->content, unknown.data, unknown.size);
         r->at = dop_span_blank(r->whole.data, r->whole.size, c.at);
-        r->fresh = r->after_thought = true; /* white space behind calls is no content */
+        r->fresh = r->after_thought = true; /* white space after calls is not content */
         r->over |= r->terms.single;
     } else if (got == DOP_SPAN_GOOD) {
         got = DOP_SPAN_BAD;
@@ -191,7 +193,8 @@ take_calls(dop_reading *r, size_t at, const char *open, bool ended)
     return got;
 }
 
-/* The text that begins calls: the form's mark, or what it has behind its first line, because models leave the first one out. */
+/* Returns a second text that begins calls: the part of the opening mark after its first line, because models may
+ * omit that line. NULL: none. */
 static const char *
 second_open(const dop_tool_form *f)
 {
@@ -210,7 +213,7 @@ put_content(dop_reading *r, size_t to)
     r->at = to > r->at ? to : r->at;
 }
 
-/* An answer that is a call without a mark before it, at the beginning. */
+/* Consumes an answer that begins with a call without an opening mark. */
 static dop_span
 take_bare(dop_reading *r, bool ended)
 {
@@ -227,8 +230,8 @@ take_bare(dop_reading *r, bool ended)
     return take_calls(r, at, "", ended);
 }
 
-/* Takes an end mark of reasoning that began without a mark, since some models reason by themselves.  The content before it becomes
- * reasoning unless the caller has passed it on. */
+/* Consumes an end mark of reasoning that has no opening mark, because some models reason unprompted. The content
+ * before it becomes reasoning unless it was already sent. */
 static void
 take_lone_close(dop_reading *r, size_t at)
 {
@@ -248,7 +251,7 @@ take_lone_close(dop_reading *r, size_t at)
     r->fresh = r->after_thought = true;
 }
 
-/* Takes content, and calls where they begin.  false: more text is needed. */
+/* Consumes content, and calls where they begin. Returns false if more text is needed. */
 static bool
 take_content(dop_reading *r, bool ended)
 {
@@ -277,7 +280,7 @@ take_content(dop_reading *r, bool ended)
         return false;
     }
     if (which == 4) {
-        const bool quoted = first > 0 && strchr("`'\"", text[first - 1]); /* the answer speaks of the mark */
+        const bool quoted = first > 0 && strchr("`'\"", text[first - 1]); /* the mark is quoted in the answer's text */
         put_content(r, quoted ? first + strlen(marks[4]) : first);
         if (!quoted)
             take_lone_close(r, first);
@@ -289,7 +292,7 @@ take_content(dop_reading *r, bool ended)
         r->in_content = false;
         return true;
     }
-    if (which == 2) { /* reasoning in the middle of content stays there, but has no calls */
+    if (which == 2) { /* reasoning in the middle of content stays there, but calls in it are ignored */
         const size_t close = find(text, n, first, f->think_close, strlen(f->think_close));
         put_content(r, first);
         if (close == SIZE_MAX && !ended)
@@ -328,7 +331,7 @@ dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended)
             goes_on = take_beginning(r, ended);
             if (!r->fresh && goes_on && r->terms.tools && open && !plain_length(open) && r->whole.size > 0) {
                 const dop_span got = take_bare(r, ended);
-                if (got == DOP_SPAN_CUT && !ended) { /* asked again with more text */
+                if (got == DOP_SPAN_CUT && !ended) { /* retried with more text */
                     r->fresh = true;
                     goes_on = false;
                 }
@@ -339,6 +342,7 @@ dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended)
         if (r->at == r->whole.size && r->at == before && r->fresh == was_fresh)
             break;
     }
-    /* A region that is incomplete is read again when it has grown by a part of its length, not for every token. */
+    /* An incomplete region is parsed again only after the text has grown by 1/16 of its length, instead of for every
+     * token. */
     r->wait = r->whole.size + (r->whole.size - r->at) / 16;
 }

@@ -1,4 +1,4 @@
-/* Conversations of other APIs as messages of a chat completion. */
+/* Converts conversations of other APIs to messages of a chat completion. */
 #include "serve/protocols/conversation.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Makes the text a part of its own. */
+/* Moves the text into a part of its own. */
 static void
 end_part(dop_conversation *t)
 {
@@ -19,7 +19,7 @@ end_part(dop_conversation *t)
     dop_buf_finish(&t->text);
 }
 
-/* Ends the message that grows. */
+/* Ends the last message. */
 static void
 end_turn(dop_conversation *t)
 {
@@ -96,7 +96,7 @@ dop_conversation_result(dop_conversation *t, const char *id, const dop_buf *text
     begin_turn(t, "tool");
     if (text->size)
         dop_buf_append(&t->text, text->data, text->size);
-    end_turn(t); /* each result is a message of its own */
+    end_turn(t); /* each result is a separate message */
     json_t *last = json_array_get(t->messages, json_array_size(t->messages) - 1);
     json_object_set_new(last, "tool_call_id", json_string(id));
     t->failed |= text->failed;

@@ -1,6 +1,9 @@
-/* POST /v1/images/generations and /v1/images/edits: from a body to jobs that draw, and the pictures as JSON or as events.  OpenAI's fields
- * are prompt, n, size, response_format, output_format and stream, and of edits, which are forms, image and mask; seed, steps, guidance, negative,
- * sampler, init (a data: URI; edits: the image) and strength are extensions, with the meaning that doppler/draw.h gives them. */
+/* POST /v1/images/generations and /v1/images/edits: makes jobs that draw, and writes the images as JSON or as
+ * events.
+ *
+ * OpenAI's fields: prompt, n, size, response_format, output_format and stream; for edits, which are forms, also
+ * image and mask. Extensions, with the meaning of doppler/draw.h: seed, steps, guidance, negative, sampler, init (a
+ * data: URI; in edits, the image) and strength. */
 #include "serve/protocols/drawings.h"
 #include "serve/api/api_images.h"
 #include "serve/api/api_json.h"
@@ -18,19 +21,19 @@
 
 enum { MOST_PICTURES = 10, MOST_TEXT = 32000 /* bytes */ };
 
-static const double LEAST_STRENGTH = 0.001; /* as that of --strength: 0 is the default in dop_draw_options */
+static const double LEAST_STRENGTH = 0.001; /* as for --strength, because 0 means the default in dop_draw_options */
 
-/* One picture of a request: the state of its job. */
+/* One image of a request: the state of its job. */
 typedef struct picture {
     dop_draw_options options;
-    char *text, *negative, *sampler; /* owned; what is not given is NULL */
-    dop_buf init;                    /* owned: the picture to begin with, a PNG of the plan's size; empty: none */
-    dop_buf mask;                    /* owned: what of it to draw, as init; empty: all of it */
-    bool url;                        /* the answer has it as a data: URL */
-    bool edit;                       /* of a request to /v1/images/edits */
-    void *png;                       /* owned, [n]; NULL: not drawn yet */
+    char *text, *negative, *sampler; /* owned; NULL if not given */
+    dop_buf init;                    /* owned: initial image, a PNG of the plan's size; empty: none */
+    dop_buf mask;                    /* owned: PNG mask of the area to draw; empty: the whole image */
+    bool url;                        /* the answer has the image as a data: URL */
+    bool edit;                       /* the request is for /v1/images/edits */
+    void *png;                       /* owned, [n] bytes; NULL: not drawn yet */
     size_t n;
-    /* while it is drawn */
+    /* Set while the image is being drawn. */
     dop_engine *engine;
     dop_job *job;
 } picture;
@@ -50,7 +53,7 @@ finish_picture(void *state)
     free(p);
 }
 
-/* Makes a text of options, which may be NULL, a copy of its own. */
+/* Replaces a text of the options, which may be NULL, by an owned copy. Returns false if memory runs out. */
 static bool
 copy_text(const char **io_text, char **out_copy)
 {
@@ -60,7 +63,7 @@ copy_text(const char **io_text, char **out_copy)
     return good;
 }
 
-/* A copy of a file of options, which become those of the copy: NULL where it is empty. */
+/* Returns a copy of a file, and points the options to it; NULL if it is empty. */
 static dop_buf
 copy_file(const dop_buf *from, const void **out_bytes, size_t *out_n)
 {
@@ -79,7 +82,8 @@ copy_picture(const picture *from)
         return NULL;
     *p = *from;
     bool good = copy_text(&p->options.text, &p->text);
-    good = copy_text(&p->options.negative, &p->negative) && good; /* all are copied, since all are freed */
+    /* copies all texts even after a failure, because all are freed */
+    good = copy_text(&p->options.negative, &p->negative) && good;
     good = copy_text(&p->options.sampler, &p->sampler) && good;
     p->options.user = p;
     p->init = copy_file(&from->init, &p->options.init, &p->options.n_init);
@@ -99,7 +103,7 @@ advance(void *user, uint32_t step, uint32_t n_steps)
     return dop_job_advance(p->engine, p->job, step, n_steps);
 }
 
-/* dop_job_task.run */
+/* dop_job_task.run: draws the image and encodes it as PNG. */
 static dop_status
 draw(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag)
 {
@@ -120,7 +124,7 @@ error:
 
 /* ---- requests ---- */
 
-/* A size must be that of the plan. */
+/* Checks the size, which must be that of the plan. */
 static void
 take_size(dop_reader *r, const dop_draw_facts *facts)
 {
@@ -132,7 +136,7 @@ take_size(dop_reader *r, const dop_draw_facts *facts)
         dop_reader_refuse(r, "size", "this plan draws pictures of %s: size is that or auto", own);
 }
 
-/* Text without NUL, which ends texts of the library. */
+/* Returns a text member. Refuses texts with NUL bytes, because the library's texts are 0-terminated. */
 static const char *
 take_text(dop_reader *r, const char *name)
 {
@@ -157,14 +161,14 @@ take_format(dop_reader *r, picture *out)
     out->url = response && strcmp(response, "url") == 0;
 }
 
-/* Which field the reason of dop_draw_check is about. */
+/* Returns the field that an error of dop_draw_check is about. */
 static const char *
 wrong_of(const dop_draw_options *o, const char *why)
 {
     return o->sampler && strstr(why, "sampler") ? "sampler" : "steps";
 }
 
-/* The picture of a form; NULL: refused. */
+/* Returns the image file of a form; NULL: refused. */
 static const char *
 image_of(dop_reader *r, const dop_form_data *form, size_t *out_n)
 {
@@ -177,7 +181,7 @@ image_of(dop_reader *r, const dop_form_data *form, size_t *out_n)
     return r->failed ? NULL : form->files[DOP_FORM_IMAGE].bytes;
 }
 
-/* Takes the mask of a form, whose picture came with `size`. */
+/* Reads the mask of a form. size: original size of the form's image. */
 static void
 take_mask(dop_reader *r, const dop_api *api, const dop_form_data *form, const uint32_t size[2], dop_budget *budget,
           picture *out)
@@ -194,7 +198,7 @@ take_mask(dop_reader *r, const dop_api *api, const dop_form_data *form, const ui
     out->options.n_mask = out->mask.size;
 }
 
-/* Takes the picture to begin with; form NULL: a data: URI, where there is one. */
+/* Reads the initial image from the form or, if form is NULL, from an optional data: URI. */
 static void
 take_init(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budget *budget, picture *out)
 {
@@ -230,12 +234,12 @@ take_options(dop_reader *r, const dop_api *api, picture *out)
     const int64_t number = dop_reader_whole(r, "seed", -1, INT64_MIN, INT64_MAX);
     out->options.text = take_text(r, "prompt");
     out->options.negative = take_text(r, "negative");
-    if (!out->options.negative) /* as other programs call it */
+    if (!out->options.negative) /* name used by other programs */
         out->options.negative = take_text(r, "negative_prompt");
     out->options.steps = (uint32_t)dop_reader_whole(r, "steps", 0, 0, 1000);
     out->options.guidance = dop_reader_real(r, "guidance", 0, 0, 100);
     out->options.sampler = dop_reader_text(r, "sampler", &n);
-    /* -1: any, as in other servers; what is chosen here is exact as a number of JavaScript */
+    /* -1: random, as in other servers. Random seeds have 32 bits, so that JavaScript represents them exactly. */
     out->options.seed = seed && number != -1 ? (uint64_t)number : dop_any_seed() >> 32;
     out->options.strength = dop_reader_real(r, "strength", 0, LEAST_STRENGTH, 1);
     out->options.progress = advance;
@@ -245,7 +249,7 @@ take_options(dop_reader *r, const dop_api *api, picture *out)
         dop_reader_refuse(r, wrong_of(&out->options, diag.message), "%s", diag.message);
 }
 
-/* Submits a job for each picture, with seeds that follow one another. */
+/* Submits a job for each image, with consecutive seeds. */
 static void
 submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture *like)
 {
@@ -295,7 +299,7 @@ settings_of(const dop_call *c)
     return json_pack("{s:s, s:s, s:s}", "size", size, "output_format", "png", "background", "opaque");
 }
 
-/* The picture of a job that has ended well. */
+/* Returns the JSON of an image whose job has succeeded. */
 static json_t *
 encoded(const picture *p)
 {
@@ -335,7 +339,7 @@ write_end(const dop_call *c, dop_buf *out)
 {
     json_t *rest = settings_of(c);
     char *text = rest ? json_dumps(rest, JSON_COMPACT) : NULL;
-    dop_buf_printf(out, "],%s", text ? text + 1 : "\"output_format\":\"png\"}"); /* without its "{" */
+    dop_buf_printf(out, "],%s", text ? text + 1 : "\"output_format\":\"png\"}"); /* skips its "{" */
     free(text);
     json_decref(rest);
 }
@@ -399,7 +403,8 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, co
     (void)dop_reader_get(&r, "model");
     const uint32_t n = (uint32_t)dop_reader_whole(&r, "n", 1, 1, MOST_PICTURES);
     const bool streams = dop_reader_bool(&r, "stream", false);
-    (void)dop_reader_whole(&r, "partial_images", 0, 0, 3); /* at most so many: no partial picture is sent */
+    /* accepted but ignored: partial images are an upper limit, and none is sent */
+    (void)dop_reader_whole(&r, "partial_images", 0, 0, 3);
     take_size(&r, &facts);
     take_format(&r, &like);
     if (!r.failed)
@@ -439,7 +444,8 @@ dop_drawings_begin(const dop_api *api, const dop_api_request *request, const jso
     *out_call = begin(api, request, root, NULL, answer);
 }
 
-/* Makes the texts of a form's fields what they are in JSON.  What is no number or bool stays a text, which its reader refuses. */
+/* Converts a form's text fields to the JSON types of their members. Malformed numbers and bools stay texts, which
+ * their readers refuse. */
 static json_t *
 typed(const json_t *root)
 {

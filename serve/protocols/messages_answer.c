@@ -1,4 +1,4 @@
-/* Answers in the form of Anthropic's Messages. */
+/* Writes answers in the format of Anthropic's Messages API. */
 #include "serve/protocols/messages_answer.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_request.h"
@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A message that is being streamed. */
+/* State of a message that is being streamed. */
 typedef struct streamed {
     bool begun;
-    const char *open; /* type of the block that grows; NULL: there is none */
-    size_t n_blocks;  /* blocks that were begun */
+    const char *open; /* type of the block in progress; NULL: none */
+    size_t n_blocks;  /* number of blocks begun */
 } streamed;
 
 static bool
@@ -23,7 +23,7 @@ is_blank(const char *text, size_t n)
     return n == 0;
 }
 
-/* The id of a call: of letters, digits, - and _ alone, as the API has it. */
+/* Returns the id of a call. The API permits only letters, digits, - and _. */
 static json_t *
 id_of(const json_t *call)
 {
@@ -55,7 +55,7 @@ stop_reason(const dop_call *c, const dop_news *news, const char **out_stop)
     return *out_stop ? "stop_sequence" : "end_turn";
 }
 
-/* Tokens: those of the prompt that were cached are counted apart. */
+/* Returns the token counts. Cached prompt tokens are counted separately. */
 static json_t *
 usage(const dop_news *news, bool ended)
 {
@@ -65,7 +65,7 @@ usage(const dop_news *news, bool ended)
                      "output_tokens", ended || s->n_tokens == 0 ? (json_int_t)s->n_tokens : 1);
 }
 
-/* The message with its content; reason NULL: it has not ended. */
+/* Returns the message with its content. reason NULL: the message has not ended. */
 static json_t *
 message(const dop_call *c, const dop_news *news, json_t *content, const char *reason, const char *stop)
 {
@@ -97,7 +97,7 @@ write_whole(dop_call *c, const dop_news *news, dop_answer *answer)
 
 /* --- streams ------------------------------------------------------------------------------------------------------------------ */
 
-/* Appends an event whose value has its name as its type; takes ownership of the value. */
+/* Appends an event whose value has the event's name as its "type". Takes ownership of the value. */
 static void
 event(dop_answer *answer, const char *name, json_t *value)
 {
@@ -124,7 +124,7 @@ end_block(streamed *m, dop_answer *answer)
     m->open = NULL;
 }
 
-/* Begins a block unless one of this type grows already; takes ownership of the block. */
+/* Begins a block, unless a block of this type is in progress. Takes ownership of the block. */
 static void
 begin_block(streamed *m, const char *type, json_t *block, dop_answer *answer)
 {
@@ -138,11 +138,11 @@ begin_block(streamed *m, const char *type, json_t *block, dop_answer *answer)
           json_pack("{s:n, s:I, s:o}", "type", "index", (json_int_t)m->n_blocks++, "content_block", block));
 }
 
-/* A call: its name, then its arguments in pieces. */
+/* Streams a call: its name, then its arguments in pieces. */
 static void
 stream_call(streamed *m, const json_t *call, dop_answer *answer)
 {
-    enum { DELTA = 64 }; /* bytes of arguments, about */
+    enum { DELTA = 64 }; /* approximate bytes of arguments per event */
     json_t *input = dop_call_arguments(call);
     dop_buf text = {0};
     dop_json_encode(&text, input);
@@ -188,7 +188,8 @@ static void
 write_stream(dop_call *c, const dop_news *news, dop_answer *answer)
 {
     streamed *m = c->state;
-    if (!m->begun && news->state.n_tokens == 0 && !news->ended) /* what of the prompt was cached is not known yet */
+    /* the number of cached prompt tokens is not known yet */
+    if (!m->begun && news->state.n_tokens == 0 && !news->ended)
         return;
     if (!m->begun && news->good) {
         event(answer, "message_start",

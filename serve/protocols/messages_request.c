@@ -1,4 +1,4 @@
-/* Requests of Anthropic's Messages as chat completions. */
+/* Translates requests of Anthropic's Messages API to chat completions. */
 #include "serve/protocols/messages_request.h"
 #include "serve/api/api_json.h"
 #include "serve/protocols/conversation.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Where in the messages a block stands, for what is said of a wrong one. */
+/* Position of a block in the messages, for error messages. */
 typedef struct place {
     dop_reader *r;
     char name[64];
@@ -26,7 +26,7 @@ refuse(const place *p, const char *why)
 
 /* --- contents ------------------------------------------------------------------------------------------------------------------ */
 
-/* Appends the text of a block of a result or document, which holds nothing else. */
+/* Appends the text of a block in a tool result or document, where only text is permitted. */
 static void
 plain_block(const place *p, const json_t *block, dop_buf *out)
 {
@@ -42,7 +42,7 @@ plain_block(const place *p, const json_t *block, dop_buf *out)
             dop_buf_append(out, json_string_value(text), json_string_length(text));
         }
     } else if (is(type, "tool_reference") && json_is_string(json_object_get(block, "tool_name"))) {
-        text = json_object_get(block, "tool_name"); /* a tool that was found, which the request's tools describe */
+        text = json_object_get(block, "tool_name"); /* a tool found by a search; the request's tools describe it */
         dop_buf_append(out, json_string_value(text), json_string_length(text));
     } else if (!is(type, "text") || !json_is_string(text)) {
         refuse(p, is(type, "image") ? "pictures are blocks of a user or of a tool_result"
@@ -54,7 +54,7 @@ plain_block(const place *p, const json_t *block, dop_buf *out)
     }
 }
 
-/* Appends a content that is a text or a list of blocks of text. */
+/* Appends content that is a text or a list of text blocks. */
 static void
 plain_content(const place *p, const json_t *content, dop_buf *out)
 {
@@ -67,7 +67,7 @@ plain_content(const place *p, const json_t *content, dop_buf *out)
     json_array_foreach(content, i, block) plain_block(p, block, out);
 }
 
-/* Adds the text of a result that was gathered to the conversation, before a picture of the result. */
+/* Adds the text of a tool result so far to the conversation, before an image of that result. */
 static void
 flush(dop_conversation *t, dop_buf *text)
 {
@@ -167,7 +167,7 @@ assistant_block(const place *p, const json_t *block, dop_conversation *t)
                *name = json_string_value(json_object_get(block, "name"));
     if (is(type, "text") && json_is_string(text)) {
         dop_conversation_text(t, "assistant", "", text);
-    } else if (is(type, "compaction") && json_is_string(content)) { /* a summary of what was before */
+    } else if (is(type, "compaction") && json_is_string(content)) { /* a summary of the earlier conversation */
         dop_conversation_text(t, "assistant", "", content);
     } else if (is(type, "thinking") && json_is_string(thinking)) {
         dop_conversation_reasoning(t, thinking);
@@ -178,7 +178,7 @@ assistant_block(const place *p, const json_t *block, dop_conversation *t)
             dop_conversation_call(t, id, name, input);
     } else {
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-            if (is(type, others[i])) /* what only Anthropic's servers can read */
+            if (is(type, others[i])) /* blocks that only Anthropic's servers can read are skipped */
                 return;
         refuse(p, "blocks of an assistant are text, thinking or tool_use");
     }
@@ -224,8 +224,7 @@ take_message(dop_reader *r, size_t number, const json_t *message, dop_conversati
     }
 }
 
-/* Does a block say something about the client to its provider alone?  It is different in every request, so that no prompt would begin
- * like another one. */
+/* True if the text is a client's billing header. It differs in every request, so it would defeat the prefix cache. */
 static bool
 is_billing(const json_t *text)
 {
@@ -269,7 +268,7 @@ take_tools(dop_reader *r)
         const json_t *name = json_object_get(tool, "name"), *type = json_object_get(tool, "type"),
                      *schema = json_object_get(tool, "input_schema");
         const bool own = !type || json_is_null(type) || is(type, "custom");
-        if (!own && json_is_string(type)) { /* one that Anthropic's servers run */
+        if (!own && json_is_string(type)) { /* a tool that Anthropic's servers run */
             if (n < MOST)
                 ignored[n++] = json_string_value(type);
         } else if (!own || !json_is_string(name) || json_string_length(name) == 0 || !json_is_object(schema)) {
@@ -312,7 +311,7 @@ take_choice(dop_reader *r, json_t *out)
 
 /* --- the request ------------------------------------------------------------------------------------------------------------------- */
 
-/* Whether the model is to reason, as templates ask for it. */
+/* Reads whether the model should reason. */
 static void
 take_thinking(dop_reader *r, json_t *out)
 {
@@ -328,7 +327,7 @@ take_thinking(dop_reader *r, json_t *out)
         json_object_set(out, "thinking", (json_t *)(uintptr_t)thinking);
 }
 
-/* The form of the answer and the effort, where the request states them. */
+/* Reads the answer's format and the reasoning effort. */
 static void
 take_output(dop_reader *r, json_t *out)
 {
@@ -367,7 +366,7 @@ take_stops(dop_reader *r, json_t *out)
         json_object_set(out, "stop", (json_t *)(uintptr_t)stops);
 }
 
-/* Takes over members that chat completions have under the same name.  Clients write -1 for a top_p that nobody has stated. */
+/* Copies members that have the same name in chat completions. Some clients send -1 for an unset top_p. */
 static void
 take_same(dop_reader *r, json_t *out)
 {
@@ -379,8 +378,8 @@ take_same(dop_reader *r, json_t *out)
     }
 }
 
-/* Conversations that Anthropic's servers keep, so that a request has the last messages only.  Clients that are told in this form send
- * the whole conversation. */
+/* Refuses threads, conversations kept by Anthropic's servers. After an error of this form, clients send the whole
+ * conversation. */
 static void
 refuse_thread(dop_reader *r)
 {
@@ -394,7 +393,7 @@ refuse_thread(dop_reader *r)
     r->failed = true;
 }
 
-/* Members that say something to Anthropic alone. */
+/* Marks members that only concern Anthropic's servers as read. */
 static void
 take_foreign(dop_reader *r)
 {

@@ -1,8 +1,9 @@
-/* POST /completion and /infill, in the form of llama.cpp's server: a text goes on, or what is between a prefix and a suffix is written.
+/* POST /completion and /infill, in the format of llama.cpp's server: continues a text, or fills in text between a
+ * prefix and a suffix.
  *
- * Models that fill in the middle were trained with special tokens that stand before the parts of a text.  The prompt is
- *     [REPO name SEP file text SEP file text ... SEP file]  PREFIX prefix  SUFFIX suffix  MIDDLE prompt
- * and the answer is what the model writes behind it. */
+ * Fill-in-the-middle models are trained with special tokens before the parts of a text. The prompt is [REPO name SEP
+ * file text SEP file text ... SEP file] PREFIX prefix SUFFIX suffix MIDDLE prompt, and the answer is the
+ * continuation. */
 #include "serve/protocols/native.h"
 #include "serve/api/api_answer.h"
 #include "serve/api/api_json.h"
@@ -15,7 +16,7 @@
 
 typedef enum mark { PREFIX, SUFFIX, MIDDLE, REPO, SEPARATOR, MARKS } mark;
 
-/* The tokens' written forms in published models, by which they are found in a tokenizer. */
+/* Spellings of the special tokens in published models, for finding them in a tokenizer. */
 static const char *const forms[MARKS][9] = {
     [PREFIX] = {"<|fim_prefix|>", "<fim_prefix>", "<fim-prefix>", "<\uff5cfim\u2581begin\uff5c>", "<|code_prefix|>",
                 "<PRE>", "\u2581<PRE>", "[PREFIX]"},
@@ -42,10 +43,10 @@ typedef struct filling {
     const dop_api *api;
     dop_reader r;
     dop_budget *budget;
-    json_t *ids; /* of the prompt */
+    json_t *ids; /* token ids of the prompt */
 } filling;
 
-/* Appends the ids of a text, in which special tokens are letters. */
+/* Appends the ids of a text, in which special tokens are not recognized. */
 static void
 put_text(filling *f, const char *param, const char *text, size_t n)
 {
@@ -64,7 +65,7 @@ put_id(filling *f, uint32_t id)
     json_array_append_new(f->ids, json_integer(id));
 }
 
-/* Appends the tokens that the tokenizer puts in front of texts. */
+/* Appends the token that the tokenizer puts before texts. */
 static void
 put_beginning(filling *f)
 {
@@ -72,7 +73,7 @@ put_beginning(filling *f)
     dop_diag diag = {0};
     if (dop_tokenizer_encode_within(f->api->tok, "", 0, DOP_ENCODE_ADD_SPECIAL, f->budget, &diag, &ids) != DOP_OK)
         dop_reader_fail(&f->r, NULL, &diag, f->budget);
-    if (ids.count > 0) /* what it puts behind them is left out */
+    if (ids.count > 0) /* tokens put after the text are omitted */
         put_id(f, ids.data[0]);
     dop_ids_finish(&ids);
 }
@@ -85,7 +86,7 @@ put_member(filling *f, const char *name)
     put_text(f, name, text ? text : "", n);
 }
 
-/* Texts of other files that the prompt begins with. */
+/* Appends the texts of other files, which precede the prompt. */
 static void
 put_extra(filling *f)
 {
@@ -120,7 +121,7 @@ put_extra(filling *f)
 
 /* --- the answer --------------------------------------------------------------------------------------------------------------- */
 
-/* What the answer says when it is complete; takes ownership of the text. */
+/* Returns the final members of a complete answer. Takes ownership of the text. */
 static json_t *
 ending(const dop_call *c, const dop_news *news, json_t *text)
 {
@@ -173,7 +174,7 @@ write_stream(dop_call *c, const dop_news *news, dop_answer *answer)
 
 static const dop_writer writer = {.id = "native", .whole = write_whole, .stream = write_stream, .finish = free};
 
-/* Begins a call for the request as one of completions, which has one answer; the prompt's ids are f->ids. */
+/* Begins a completions call with one answer for the request. The prompt's ids are in f->ids. */
 static void
 begin(filling *f, const dop_api_request *request, json_t *completion, dop_answer *answer, dop_call **out_call)
 {
@@ -189,7 +190,7 @@ begin(filling *f, const dop_api_request *request, json_t *completion, dop_answer
     json_decref(f->ids);
 }
 
-/* The prompt of POST /completion: a text, token ids, or a list of both, whose texts may have special tokens. */
+/* Reads the prompt of POST /completion: a text, token ids, or a list of both. Its texts may have special tokens. */
 static void
 take_prompt(filling *f, json_t *completion)
 {

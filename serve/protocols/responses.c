@@ -1,4 +1,4 @@
-/* The paths of OpenAI's Responses. */
+/* Routes of OpenAI's Responses API. */
 #include "serve/api/api_answer.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* dop_response_settle: an answer in the background. */
+/* dop_response_settle: polls or cancels a background answer. */
 static bool
 take_answer(dop_call *call, bool cancels, dop_buf *io_response, dop_buf *io_items)
 {
     dop_answer answer = {0};
     dop_response *p = call->state;
     json_t *response = NULL;
-    p->terms.keeps = false; /* the store has a place for it */
+    p->terms.keeps = false; /* the store already has a row for it */
     const bool over = !cancels && dop_call_poll(call, &answer);
     if (cancels) {
         response = dop_response_json(call, p, NULL, "cancelled");
@@ -42,7 +42,7 @@ take_answer(dop_call *call, bool cancels, dop_buf *io_response, dop_buf *io_item
     return cancels || over;
 }
 
-/* Answers with a response that is made in the background, and leaves its call to the store. */
+/* Answers with the initial state of a background response, and passes its call to the store. */
 static void
 detach(const dop_api *api, dop_call *call, dop_answer *answer)
 {
@@ -66,7 +66,7 @@ dop_responses_begin(const dop_api *api, const dop_api_request *request, const js
     dop_response *p = calloc(1, sizeof *p);
     json_t *chat = p ? dop_responses_translate(api, &r, take_answer, &p->terms) : NULL;
     dop_api_request own = *request;
-    if (p && p->terms.detached) /* nobody waits for the call */
+    if (p && p->terms.detached) /* no connection waits for the call */
         own.wake = NULL;
     if (p)
         p->output = json_array();
@@ -94,8 +94,8 @@ answer_unknown(const dop_api_request *request, dop_answer *answer)
                      "Unknown request URL: %s %.200s", request->method, request->path);
 }
 
-/* The id in a path /v1/responses/ID[/...], and what follows it; false: the path is none of a response or the server keeps none, and
- * the answer says so. */
+/* Reads the id and the rest of a path /v1/responses/ID[/...]. Returns false if the path is unknown or the server
+ * stores no responses; the answer says so. */
 static bool
 id_of(const dop_api *api, const dop_api_request *request, char *id, size_t size, const char **out_rest,
       dop_answer *answer)
@@ -114,7 +114,7 @@ id_of(const dop_api *api, const dop_api_request *request, char *id, size_t size,
     return api->store != NULL;
 }
 
-/* Answers with a stored value, or says that there is none. */
+/* Answers with a stored value, or with an error if it is NULL. */
 static void
 answer_stored(json_t *value, const char *id, dop_answer *answer)
 {
@@ -125,7 +125,7 @@ answer_stored(json_t *value, const char *id, dop_answer *answer)
                          "Response with id '%.80s' not found.", id);
 }
 
-/* An item as it is listed: messages say that they are some, and have lists of parts. */
+/* Completes an item for listing: adds the type of messages, and converts their text to a list of parts. */
 static json_t *
 listed(json_t *item)
 {
@@ -141,8 +141,8 @@ listed(json_t *item)
     return item;
 }
 
-/* Answers with the first n items as the query wants them: "order" (the newest first, unless asc), "after" the one of an id, and at most
- * "limit". */
+/* Answers with a list of the first n items, according to the query: "order" (newest first unless asc), "after" an
+ * item id, and "limit". */
 static void
 list_items(const dop_api_request *request, const json_t *items, size_t n, dop_answer *answer)
 {
@@ -204,7 +204,7 @@ dop_responses_get(const dop_api *api, const dop_api_request *request, const json
         return;
     }
     json_t *response = dop_response_store_get(api->store, id, take_answer, false, *rest ? &items : NULL);
-    if (*rest && response) { /* what the response was made from is in front of its output */
+    if (*rest && response) { /* the input items precede the output */
         list_items(request, items, json_array_size(items) - json_array_size(json_object_get(response, "output")),
                    answer);
         json_decref(response);

@@ -1,4 +1,4 @@
-/* Answers in the form of OpenAI's Responses: items, and events that tell how they grow. */
+/* Writes answers in the format of OpenAI's Responses API: items, and events that report their progress. */
 #include "serve/protocols/responses_answer.h"
 #include "serve/api/api_answer.h"
 #include "serve/api/api_json.h"
@@ -19,7 +19,7 @@ text_json(const dop_buf *text)
     return dop_json_text(text->size ? text->data : "", text->size);
 }
 
-/* The id of the item behind the complete ones: a mark of its type, and the digits of the response's id. */
+/* Writes the id of the next item: a prefix for its type, and the digits of the response's id. */
 static void
 name_item(const dop_call *c, const dop_response *p, const char *mark, char *out, size_t size)
 {
@@ -61,7 +61,7 @@ usage(const dop_news *news)
                      (json_int_t)s->n_prompt + (json_int_t)s->n_tokens);
 }
 
-/* Why the job has failed, as the response says it. */
+/* Returns the error of a failed job in the response's format. */
 static json_t *
 error_of(const dop_job_state *s)
 {
@@ -98,7 +98,7 @@ dop_response_json(const dop_call *c, const dop_response *response, const dop_new
 
 /* --- items ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Appends an event with its name and number; answer NULL: the response is not streamed.  Takes ownership of the value. */
+/* Appends a named and numbered event. answer NULL: the response is not streamed. Takes ownership of the value. */
 static void
 event(dop_response *p, dop_answer *answer, const char *name, json_t *value)
 {
@@ -111,7 +111,7 @@ event(dop_response *p, dop_answer *answer, const char *name, json_t *value)
     json_decref(value);
 }
 
-/* Appends an event about the item that grows; extra: its other members, of which ownership is taken. */
+/* Appends an event about the item in progress. extra: further members of the event, whose ownership is taken. */
 static void
 item_event(const dop_call *c, dop_response *p, dop_answer *answer, const char *name, const char *mark, json_t *extra)
 {
@@ -125,7 +125,7 @@ item_event(const dop_call *c, dop_response *p, dop_answer *answer, const char *n
     event(p, answer, name, value);
 }
 
-/* A part of the item that grows: its text, or none yet. */
+/* Returns the content part of the item in progress. Its text is empty unless the item has ended. */
 static json_t *
 part_of(const dop_call *c, const dop_response *p, bool ended)
 {
@@ -136,7 +136,7 @@ part_of(const dop_call *c, const dop_response *p, bool ended)
                      ended && c->logprobs ? dop_call_logprobs(c) : json_array());
 }
 
-/* The item that grows, with what it has so far. */
+/* Returns the item in progress. Its content is empty unless the item has ended. */
 static json_t *
 item_of(const dop_call *c, const dop_response *p, bool ended, bool cut)
 {
@@ -166,7 +166,7 @@ begin_item(const dop_call *c, dop_response *p, const char *type, dop_answer *ans
                json_pack("{s:i, s:o}", "content_index", 0, "part", part_of(c, p, false)));
 }
 
-/* Ends the item that grows; cut: the answer became too long within it. */
+/* Ends the item in progress. cut: the answer reached its maximum length in this item. */
 static void
 end_item(const dop_call *c, dop_response *p, bool cut, dop_answer *answer)
 {
@@ -205,7 +205,7 @@ add_text(const dop_call *c, dop_response *p, const char *type, const char *text,
                reasons ? "rs" : "msg", delta);
 }
 
-/* A call as an item: of a function, or of a tool whose input is a text. */
+/* Returns a call as an item: a function call, or a call of a custom tool with text input. */
 static json_t *
 call_item(const char *id, const json_t *call, const json_t *given, bool custom, const char *status)
 {
@@ -218,7 +218,7 @@ call_item(const char *id, const json_t *call, const json_t *given, bool custom, 
 static void
 add_call(const dop_call *c, dop_response *p, const json_t *call, dop_answer *answer)
 {
-    enum { DELTA = 64 }; /* bytes of arguments, about */
+    enum { DELTA = 64 }; /* approximate bytes of arguments per event */
     const json_t *function = json_object_get(call, "function");
     const char *name = json_string_value(json_object_get(function, "name"));
     const bool custom = json_object_get(p->terms.custom, name) != NULL;
@@ -227,7 +227,7 @@ add_call(const dop_call *c, dop_response *p, const json_t *call, dop_answer *ans
            *given = json_incref(custom ? json_object_get(arguments, "input") : json_object_get(function, "arguments"));
     char id[64];
     end_item(c, p, false, answer);
-    if (!json_is_string(given)) { /* the call was cut */
+    if (!json_is_string(given)) { /* the call is truncated */
         json_decref(given);
         given = json_incref(none);
     }
@@ -258,7 +258,7 @@ add_call(const dop_call *c, dop_response *p, const json_t *call, dop_answer *ans
     json_decref(arguments);
 }
 
-/* Takes over what is new of an answer. */
+/* Adds new output to the response. */
 static void
 grow(const dop_call *c, dop_response *p, const dop_news *news, dop_answer *answer)
 {
@@ -275,7 +275,7 @@ grow(const dop_call *c, dop_response *p, const dop_news *news, dop_answer *answe
         end_item(c, p, news->state.end == DOP_JOB_LENGTH, answer);
 }
 
-/* Keeps a response that has ended where it is to be kept. */
+/* Stores an ended response if the request asks for it. */
 static void
 keep(const dop_call *c, dop_response *p, const json_t *response)
 {

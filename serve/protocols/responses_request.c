@@ -1,4 +1,4 @@
-/* Requests of OpenAI's Responses as chat completions. */
+/* Translates requests of OpenAI's Responses API to chat completions. */
 #include "serve/protocols/responses_request.h"
 #include "serve/api/api_json.h"
 #include "serve/protocols/conversation.h"
@@ -24,7 +24,7 @@ dop_response_terms_finish(dop_response_terms *terms)
 
 /* --- items ------------------------------------------------------------------------------------------------------------------ */
 
-/* Adds the text that was gathered, and a picture behind it, to the message of a role. */
+/* Adds the text so far, and then an image, to a message with this role. */
 static void
 add_picture(dop_conversation *t, const char *role, const json_t *part, dop_buf *text)
 {
@@ -35,8 +35,8 @@ add_picture(dop_conversation *t, const char *role, const json_t *part, dop_buf *
     dop_buf_finish(text);
 }
 
-/* Appends the texts of a content, which is a text or a list of parts; false: it is neither.  What stands before a picture goes to the
- * message of the role; role NULL: pictures are refused. */
+/* Appends the texts of a content. Text before an image goes into a message with this role. role NULL: images are
+ * refused. Returns false if the content is neither a text nor a list of parts. */
 static bool
 texts_of(dop_reader *r, size_t number, const json_t *content, const char *role, dop_conversation *t, dop_buf *out)
 {
@@ -83,7 +83,7 @@ take_message(dop_reader *r, size_t number, const json_t *item, dop_conversation 
     if (!name)
         dop_reader_refuse(r, "input", "input[%zu]: the role of a message is user, assistant, system or developer",
                           number);
-    /* Before the conversation begins, everything that instructs is one message. */
+    /* Leading instructions are merged into one system message. */
     const bool first = json_array_size(t->messages) == 0 && (!t->role || strcmp(t->role, "system") == 0);
     if (name && strcmp(name, "developer") == 0 && first)
         name = "system";
@@ -127,7 +127,8 @@ take_result(dop_reader *r, size_t number, const json_t *item, dop_conversation *
     dop_buf_finish(&text);
 }
 
-/* Reasoning: its content or, where there is none, its summary.  What is encrypted only OpenAI can read. */
+/* Reads reasoning: its content or, if empty, its summary. Encrypted reasoning is ignored, because only OpenAI can
+ * read it. */
 static void
 take_reasoning(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
 {
@@ -144,7 +145,8 @@ take_reasoning(dop_reader *r, size_t number, const json_t *item, dop_conversatio
     dop_buf_finish(&text);
 }
 
-/* Is an item about a tool that OpenAI's servers run, or one that takes no function's form?  It is left out, as are such tools. */
+/* True if the item belongs to a tool that OpenAI's servers run, or that is not a function. Such items and tools are
+ * ignored. */
 static bool
 is_of_their_tools(const json_t *type)
 {
@@ -199,7 +201,7 @@ dop_responses_take_items(dop_reader *r, const json_t *items, dop_conversation *t
 
 /* --- tools ---------------------------------------------------------------------------------------------------------------------- */
 
-/* The tools of a choice {"type": "allowed_tools"}; NULL: all. */
+/* True if a choice {"type": "allowed_tools"} permits this tool. allowed NULL: all tools. */
 static bool
 is_allowed(const json_t *allowed, const json_t *name)
 {
@@ -209,7 +211,7 @@ is_allowed(const json_t *allowed, const json_t *name)
     return !allowed;
 }
 
-/* Takes the tools over.  A custom tool becomes a function with one text, "input". */
+/* Copies the tools. A custom tool becomes a function with one string argument, "input". */
 static void
 take_tools(dop_reader *r, dop_response_terms *terms, const json_t *allowed, json_t *out)
 {
@@ -225,7 +227,7 @@ take_tools(dop_reader *r, dop_response_terms *terms, const json_t *allowed, json
         const json_t *type = json_object_get(tool, "type"), *name = json_object_get(tool, "name"),
                      *about = json_object_get(tool, "description"), *schema = json_object_get(tool, "parameters");
         const bool custom = is(type, "custom"), function = is(type, "function");
-        if (json_is_string(type) && !custom && !function) { /* one that OpenAI's servers run */
+        if (json_is_string(type) && !custom && !function) { /* a tool that OpenAI's servers run */
             if (n < MOST)
                 ignored[n++] = json_string_value(type);
         } else if (!json_is_string(type) || !json_is_string(name) || json_string_length(name) == 0 ||
@@ -281,7 +283,7 @@ take_choice(dop_reader *r, dop_response_terms *terms, json_t *out)
 
 /* --- the request ----------------------------------------------------------------------------------------------------------------- */
 
-/* The form of the answer: {"format": {"type", "name", "schema", "strict"}}. */
+/* Reads the answer's format: {"format": {"type", "name", "schema", "strict"}}. */
 static void
 take_format(dop_reader *r, dop_response_terms *terms, json_t *out)
 {
@@ -290,7 +292,7 @@ take_format(dop_reader *r, dop_response_terms *terms, json_t *out)
     if (text && !json_is_object(text))
         dop_reader_refuse(r, "text", "text is an object");
     json_t *echo = json_pack("{s:{s:s}}", "format", "type", "text");
-    json_object_update(echo, (json_t *)(uintptr_t)text); /* which may state other members only */
+    json_object_update(echo, (json_t *)(uintptr_t)text); /* `text` may have other members than "format" */
     json_object_set_new(terms->echo, "text", echo);
     if (!format || json_is_null(format) || is(type, "text"))
         return;
@@ -313,7 +315,7 @@ take_reasoning_terms(dop_reader *r, dop_response_terms *terms)
                         json_pack("{s:O?, s:n}", "effort", (json_t *)(uintptr_t)effort, "summary"));
 }
 
-/* Log-probabilities, which are asked for by name: "include": ["message.output_text.logprobs"]. */
+/* Reads whether log-probabilities are requested: "include": ["message.output_text.logprobs"]. */
 static void
 take_include(dop_reader *r, json_t *out)
 {
@@ -335,7 +337,7 @@ take_include(dop_reader *r, json_t *out)
     json_object_set_new(out, "top_logprobs", json_integer((json_int_t)top));
 }
 
-/* Takes over members that chat completions have too, and what the answer repeats. */
+/* Copies members that chat completions also have, and members that the answer repeats. */
 static void
 take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *out)
 {
@@ -387,7 +389,7 @@ take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *
         json_object_set_new(terms->echo, "parallel_tool_calls", json_true());
 }
 
-/* Goes on from the items of an earlier response. */
+/* Continues from the items of an earlier response. */
 static void
 take_earlier(const dop_api *api, dop_reader *r, const char *id, dop_response_settle *settle, dop_response_terms *terms)
 {
@@ -404,7 +406,7 @@ take_earlier(const dop_api *api, dop_reader *r, const char *id, dop_response_set
     json_decref(earlier);
 }
 
-/* What needs a memory of earlier responses. */
+/* Reads the members that need stored responses. */
 static void
 take_state(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_response_terms *terms)
 {
@@ -435,8 +437,8 @@ take_state(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_r
     json_object_set_new(terms->echo, "background", json_boolean(detached));
 }
 
-/* The item of an earlier answer that has this id: a new reference; NULL: the store has none.  An item's id has the digits of its
- * response's (name_item).  *io_response: the response that was looked at last, which is often the next one, too. */
+/* Returns a new reference to the item of an earlier answer with this id; NULL: not stored. An item's id has the
+ * digits of its response's id (name_item). *io_response: the last response read, which is often the next one, too. */
 static json_t *
 find_item(const dop_api *api, const char *id, dop_response_settle *settle, json_t **io_response)
 {
@@ -457,11 +459,11 @@ find_item(const dop_api *api, const char *id, dop_response_settle *settle, json_
     return NULL;
 }
 
-/* Puts items of earlier answers in the place of references to them. */
+/* Replaces references to items of earlier answers by these items. */
 static void
 resolve(const dop_api *api, dop_reader *r, dop_response_settle *settle, json_t *items)
 {
-    enum { MOST = 1000 }; /* each of which may cost the reading of a response */
+    enum { MOST = 1000 }; /* maximum references; each may require parsing a response */
     json_t *response = NULL, *item;
     size_t i, n = 0;
     json_array_foreach(items, i, item)

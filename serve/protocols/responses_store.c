@@ -1,4 +1,4 @@
-/* Responses that are kept in memory, as JSON texts, so that threads share no values. */
+/* Responses kept in memory. They are stored as JSON texts, because threads must not share JSON values. */
 #include "serve/protocols/responses_store.h"
 #include "serve/api/api_answer.h"
 #include "serve/protocols/protocol.h"
@@ -10,15 +10,15 @@
 enum { MOST_BYTES = 64 << 20 };
 
 typedef struct row {
-    struct row *next; /* kept later */
+    struct row *next; /* next more recently used row */
     char id[sizeof((dop_call *)0)->id];
-    dop_buf response, items; /* items: of the conversation, the response's output included */
-    dop_call *call;          /* owned: the answer is still being made; NULL: it is complete */
+    dop_buf response, items; /* items: those of the conversation, including the response's output */
+    dop_call *call;          /* owned: call of an answer in progress; NULL: complete */
 } row;
 
 struct dop_response_store {
     pthread_mutex_t lock;
-    row *first; /* the oldest one */
+    row *first; /* least recently used row */
     uint32_t n, most;
     size_t bytes;
 };
@@ -64,7 +64,7 @@ size_of(const row *x)
     return sizeof *x + x->response.size + x->items.size;
 }
 
-/* Under the lock: takes a row out of the list; NULL: there is none of this id. */
+/* Under the lock: removes the row with this id from the list; NULL: none. */
 static row *
 take(dop_response_store *s, const char *id)
 {
@@ -81,7 +81,7 @@ take(dop_response_store *s, const char *id)
     return NULL;
 }
 
-/* Under the lock: appends a row as the newest one. */
+/* Under the lock: appends a row as the most recently used one. */
 static void
 append(dop_response_store *s, row *x)
 {
@@ -93,7 +93,7 @@ append(dop_response_store *s, row *x)
     s->bytes += size_of(x);
 }
 
-/* Under the lock: takes rows out, the oldest first, until the others are few and small enough. */
+/* Under the lock: removes the least recently used rows until the store is within its limits. Returns them as a list. */
 static row *
 take_surplus(dop_response_store *s)
 {
@@ -106,7 +106,7 @@ take_surplus(dop_response_store *s)
     return out;
 }
 
-/* Makes room for a new row and keeps it; takes ownership of the row. */
+/* Stores a new row, and frees rows that exceed the limits. Takes ownership of the row. */
 static bool
 put(dop_response_store *s, row *x)
 {
@@ -184,7 +184,7 @@ dop_response_store_get(dop_response_store *s, const char *id, dop_response_settl
         found = parse(&x->response);
         if (out_items)
             *out_items = parse(&x->items);
-        append(s, x); /* what is used stays longest */
+        append(s, x); /* least recently used rows are dropped first */
     }
     pthread_mutex_unlock(&s->lock);
     return found;

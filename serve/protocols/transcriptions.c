@@ -1,5 +1,5 @@
-/* POST /v1/audio/transcriptions and /v1/audio/translations: from a form with a file of sound to a job that writes down what is said, and its
- * transcript in OpenAI's forms, whole or as events. */
+/* POST /v1/audio/transcriptions and /v1/audio/translations: makes a transcription job from a form with an audio
+ * file, and writes the transcript in OpenAI's formats, whole or as events. */
 #include "serve/protocols/transcriptions.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
@@ -16,13 +16,13 @@
 
 enum { MOST_LANES = 64, MOST_PROMPT = 32000 /* bytes */ };
 
-/* The state of a request's job. */
+/* State of a request's job. */
 typedef struct heard {
     dop_hearing *hearing; /* owned */
-    uint64_t bytes;       /* memory of the sound */
+    uint64_t bytes;       /* memory of the audio samples */
     dop_transcript_form form;
     dop_speech_how how;
-    /* while it is heard */
+    /* Set while the audio is being transcribed. */
     dop_engine *engine;
     dop_job *job;
 } heard;
@@ -37,9 +37,9 @@ finish_heard(void *state)
     free(h);
 }
 
-/* ---- hearing, on the engine's thread ---- */
+/* --- transcription, on the engine's thread --- */
 
-/* dop_speech_how.continues */
+/* dop_speech_how.continues: reports progress. */
 static bool
 advance(void *user, double done)
 {
@@ -47,7 +47,7 @@ advance(void *user, double done)
     return dop_job_advance(h->engine, h->job, (uint32_t)(done * 1000), 1000);
 }
 
-/* dop_job_task.run */
+/* dop_job_task.run: transcribes the audio. */
 static dop_status
 hear(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag)
 {
@@ -73,7 +73,7 @@ hear(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *
             st = dop_lanes_step(list, made, 0, diag);
     }
     for (uint32_t i = 0; i < made; i++) {
-        (void)dop_sequence_rewind(lanes[i].sequence, 0, NULL); /* nobody goes on from here */
+        (void)dop_sequence_rewind(lanes[i].sequence, 0, NULL); /* the cache is not reused */
         dop_lane_finish(&lanes[i]);
     }
     return st;
@@ -103,7 +103,7 @@ take_form(dop_reader *r, heard *out)
         out->form = rows[i].form;
 }
 
-/* A field that is a number, as text; `otherwise` where it is absent. */
+/* Reads a numeric field of a form; returns `otherwise` if it is absent. */
 static double
 take_number(dop_reader *r, const char *name, double otherwise, double min, double max)
 {
@@ -155,8 +155,8 @@ take_options(dop_reader *r, const dop_api *api, heard *h)
     const double seed = take_number(r, "seed", 0, -1, 9e15);
     if (seed != floor(seed))
         dop_reader_refuse(r, "seed", "seed is a whole number");
-    h->how.seed = seed < 0 ? dop_any_seed() : (uint64_t)seed; /* -1: any, as in other requests */
-    /* What providers call so cuts the audio where it is quiet; here the pieces are then written at the same time. */
+    h->how.seed = seed < 0 ? dop_any_seed() : (uint64_t)seed; /* -1: random, as in other requests */
+    /* Other providers cut the audio at quiet places. Here, the pieces are also transcribed in parallel. */
     const json_t *cut = dop_reader_get(r, "chunking_strategy");
     if (cut)
         h->how.together = api->facts.n_sequences;
@@ -166,7 +166,7 @@ take_options(dop_reader *r, const dop_api *api, heard *h)
     h->how.user = h;
 }
 
-/* Decodes the file, and measures it. */
+/* Decodes the audio file and prepares its transcription. */
 static void
 take_file(dop_reader *r, const dop_api *api, const dop_api_request *request, const dop_form_data *form, heard *h)
 {
@@ -244,12 +244,12 @@ static void
 write_transcript(const dop_call *c, uint32_t index, dop_buf *out)
 {
     const heard *h = heard_of(c);
-    dop_transcript t = *dop_hearing_transcript(h->hearing); /* its job has ended */
+    dop_transcript t = *dop_hearing_transcript(h->hearing); /* no lock needed: the job has ended */
     dop_diag diag = {0};
     char *text = NULL;
     size_t n = 0;
     (void)index;
-    for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++) /* as OpenAI names it */
+    for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++) /* OpenAI uses the language's name */
         if (strcmp(t.language, dop_language_at(i)->code) == 0)
             t.language = dop_language_at(i)->name;
     out->failed = out->failed || dop_transcript_write(&t, h->form, &diag, &text, &n) != DOP_OK;
