@@ -131,7 +131,7 @@ draws_of(const dop_api *api)
                      (int)d.takes_pictures);
 }
 
-/* Adds the context length to a model's entry, under the names that clients use: those of vLLM, OpenRouter, Groq and
+/* Adds the context length to a model's entry, under the names used by clients of vLLM, OpenRouter, Groq and
  * Mistral and, in "meta", llama.cpp's. */
 static void
 add_context(json_t *entry, uint32_t ctx)
@@ -530,9 +530,9 @@ find_route(const char *method, const char *path, dop_answer *answer)
                                           "DELETE", "GET, HEAD, DELETE", "POST, DELETE", "GET, HEAD, POST, DELETE"};
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const char *takes = routes[i].method;
-        if (fits(routes[i].path, path) && (strcmp(takes, method) == 0 ||
-                                           /* the body of a HEAD answer is dropped later */
-                                           (strcmp(takes, "GET") == 0 && strcmp(method, "HEAD") == 0)))
+        /* A GET route also handles HEAD; the body is dropped later. */
+        if (fits(routes[i].path, path) &&
+            (strcmp(takes, method) == 0 || (strcmp(takes, "GET") == 0 && strcmp(method, "HEAD") == 0)))
             return &routes[i];
     }
     const unsigned methods = methods_of(path);

@@ -1,4 +1,4 @@
-/* Constraints on answers: those that requests demand, and a cache of recent grammars. Clients often send the same
+/* Constraints that requests place on answers, and a cache of recent grammars. Clients often send the same
  * schema again, and a cached grammar keeps the token masks it has computed. */
 #include "serve/api/api_constraints.h"
 #include "serve/api/api_gather.h"

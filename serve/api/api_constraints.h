@@ -1,4 +1,4 @@
-/* Constraints on answers: those that requests demand, and a cache of recent grammars. Clients often send the same
+/* Constraints that requests place on answers, and a cache of recent grammars. Clients often send the same
  * schema again, and a cached grammar keeps the token masks it has computed. */
 #ifndef DOPPLER_SERVE_API_API_CONSTRAINTS_H
 #define DOPPLER_SERVE_API_API_CONSTRAINTS_H

@@ -35,7 +35,7 @@ typedef struct gathering {
     dop_buf *rendered;     /* receives the rendered text of a conversation's prompt; NULL: not requested */
 } gathering;
 
-/* api_gather.c */
+/* Functions of api_gather.c. */
 void dop_gather_prompts(gathering *g, const char *param); /* converts texts and lists of ids to prompts */
 /* Appends the ids of g->front followed by the text. special: DOP_ENCODE_* bits. */
 dop_status dop_gather_text(gathering *g, const char *text, size_t n, unsigned special, dop_diag *diag, dop_ids *out);
@@ -49,7 +49,7 @@ json_t *dop_gather_variables(gathering *g);
 /* Reports reasoning switches that the template does not support as ignored members. Call it after the prompt is
  * made. */
 void dop_gather_check_reasoning(gathering *g);
-/* api_constraints.c */
+/* Functions of api_constraints.c. */
 /* Reads the constraints on the answer from all members that state one. */
 void dop_gather_shape(gathering *g);
 /* Adds the constraint of member `param`, or refuses the request. wrong: why the constraint cannot be met, or NULL.
@@ -57,7 +57,7 @@ void dop_gather_shape(gathering *g);
 void dop_gather_shape(gathering *g);
 void dop_gather_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand,
                        bool compact);
-/* api_texts.c */
+/* Functions of api_texts.c. */
 void dop_gather_embedding(gathering *g);
 void dop_gather_rerank(gathering *g);
 

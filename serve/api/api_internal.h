@@ -48,7 +48,7 @@ typedef struct dop_reading {
     json_t *calls;     /* complete calls: {"id", "type", "function": {"name", "arguments"}}; NULL: none */
     bool over;         /* all further text is ignored */
     size_t shown;      /* set by the caller: bytes of content already sent, which must remain content */
-    /* private */
+    /* Private. */
     dop_reading_terms terms;
     dop_buf whole;
     dop_buf thoughts; /* dop_thought entries: ranges of `whole` that are reasoning, including its marks */

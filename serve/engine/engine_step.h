@@ -16,7 +16,7 @@ void dop_engine_plan_step(dop_engine *e);
 void dop_engine_run_step(dop_engine *e);
 /* Before a step: ends jobs whose grammar allows no further token, so that their rows are ignored. */
 void dop_engine_ready_picks(dop_engine *e);
-/* Samples a token for each job with a row in the open step. flies: true if it was the in-flight step of group
+/* Samples a token for each job with a row in the open step. With `flies`, it was the in-flight step of group
  * `group`. */
 void dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks);
 /* Under the lock: appends the sampled tokens to their jobs. */

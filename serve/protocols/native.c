@@ -1,9 +1,9 @@
 /* POST /completion and /infill, in the format of llama.cpp's server: continues a text, or fills in text between a
  * prefix and a suffix.
  *
- * Fill-in-the-middle models are trained with special tokens before the parts of a text. The prompt is [REPO name SEP
- * file text SEP file text ... SEP file] PREFIX prefix SUFFIX suffix MIDDLE prompt, and the answer is the
- * continuation. */
+ * Fill-in-the-middle models are trained with special tokens before the parts of a text.  The prompt is
+ *     [REPO name SEP file text SEP file text ... SEP file]  PREFIX prefix  SUFFIX suffix  MIDDLE prompt
+ * and the answer is its continuation. */
 #include "serve/protocols/native.h"
 #include "serve/api/api_answer.h"
 #include "serve/api/api_json.h"

@@ -12,7 +12,7 @@ enum { MOST_BYTES = 64 << 20 };
 typedef struct row {
     struct row *next; /* next more recently used row */
     char id[sizeof((dop_call *)0)->id];
-    dop_buf response, items; /* items: those of the conversation, including the response's output */
+    dop_buf response, items; /* items: the conversation's items, including the response's output */
     dop_call *call;          /* owned: call of an answer in progress; NULL: complete */
 } row;
 

@@ -37,7 +37,7 @@ finish_heard(void *state)
     free(h);
 }
 
-/* --- transcription, on the engine's thread --- */
+/* ---- transcription, on the engine's thread ---- */
 
 /* dop_speech_how.continues: reports progress. */
 static bool
