@@ -522,7 +522,7 @@ methods_of(const char *path)
     return found;
 }
 
-/* Returns the route of a request. NULL: no such path or method, and the answer says so. */
+/* Returns the route of a request. NULL: no such path or method; the answer is then an error. */
 static const route *
 find_route(const char *method, const char *path, dop_answer *answer)
 {

@@ -270,7 +270,7 @@ one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, c
     while (n_assign > 0 && blank(f->assign[n_assign - 1]))
         n_assign--;
     char *assign = strndup(f->assign, n_assign);
-    if (assign && type) { /* the type's word tells whether the value is a string */
+    if (assign && type) { /* the word for the type determines whether the value is a string */
         const size_t head = (size_t)(type - f->assign), left = c->n - c->at;
         word = left > head ? head : left;
         const char *want = f->words[DOP_TYPE_STRING] ? f->words[DOP_TYPE_STRING] : "";

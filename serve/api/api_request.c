@@ -589,7 +589,7 @@ refuse_silent(gathering *g)
                           g->api->program.classes ? " or /v1/rerank" : "");
 }
 
-/* Begins to gather a request, with a new call. Returns false if memory ran out; the answer says so. */
+/* Begins to gather a request, with a new call. Returns false if memory ran out; the answer is then an error. */
 static bool
 begin_gathering(const dop_api *api, const dop_api_request *request, const json_t *root, bool chat, dop_answer *answer,
                 gathering *g)

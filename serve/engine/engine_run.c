@@ -30,7 +30,7 @@ set_flying(dop_engine *e, uint32_t group, bool flies)
 
 static void land(dop_engine *e);
 
-/* Waits for the oldest in-flight step, and gives its tokens to the jobs. */
+/* Waits for the oldest in-flight step, and appends its tokens to the jobs. */
 static void
 finish_group(dop_engine *e)
 {

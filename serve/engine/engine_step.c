@@ -527,8 +527,8 @@ dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pi
     dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
 }
 
-/* Announces how many more tokens the sequences of this step will get, so that no step is submitted ahead in vain. If
- * a prompt is to be read next, only one token is announced. */
+/* Announces how many more tokens the sequences of this step will get, so that no useless step is submitted ahead. If
+ * the next step reads a prompt, only one token is announced. */
 static void
 expect(dop_engine *e)
 {

@@ -185,7 +185,7 @@ void dop_connection_stop(dop_connection *c);
 bool dop_connection_reserve(dop_connection *c, uint64_t bytes);
 void dop_connection_unreserve(dop_connection *c);
 /* Grants memory to the connection that has waited longest, and returns it. NULL: none waits, or there is no room. In
- * the latter case, *out_stalled is a connection whose body has stalled and is to be closed, or NULL. */
+ * the latter case, *out_stalled is a connection with a stalled body that should be closed, or NULL. */
 dop_connection *dop_http_grant_next(dop_http *h, double now_ms, dop_connection **out_stalled);
 
 /* Functions of http_log.c. */

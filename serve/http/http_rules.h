@@ -1,9 +1,9 @@
 /* Access rules: API keys, and protection against pages of other sites when a browser can reach the server.
  *
- * A page can make its visitor's browser send requests to any address. Two rules prevent harm. First, a request with
- * an Origin is answered only if the Origin is this server, and a body must be declared as JSON, which a foreign page
- * cannot do without a CORS preflight. Second, the Host must be a name of this server. This stops pages whose own
- * name was made to resolve to this server (DNS rebinding), which pass the first rule. */
+ * * A page can make its visitor's browser send requests to any address. Two rules prevent harm. First, a request
+ * with an Origin is answered only if the Origin is this server. A body must also be declared as JSON, which a
+ * foreign page cannot do without a CORS preflight. Second, the Host must be a name of this server. This stops pages
+ * whose own name was made to resolve to this server (DNS rebinding), which pass the first rule. */
 #ifndef DOPPLER_SERVE_HTTP_HTTP_RULES_H
 #define DOPPLER_SERVE_HTTP_HTTP_RULES_H
 

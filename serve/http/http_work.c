@@ -17,7 +17,7 @@
 #endif
 
 /* One worker is always kept free of large requests. A request is large if its body has more than LARGE_BODY bytes,
- * or if reading it takes more than LONG_MS, such as for images, grammars or templates. */
+ * or if reading it takes more than LONG_MS (images, grammars, templates). */
 enum { LARGE_BODY = 65536, LONG_MS = 50 };
 
 /* Bytes: after a request that used more memory, free memory is returned to the system at once. */

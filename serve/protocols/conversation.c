@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Moves the text into a part of its own. */
+/* Moves the text into a separate part. */
 static void
 end_part(dop_conversation *t)
 {

@@ -95,7 +95,7 @@ answer_unknown(const dop_api_request *request, dop_answer *answer)
 }
 
 /* Reads the id and the rest of a path /v1/responses/ID[/...]. Returns false if the path is unknown or the server
- * stores no responses; the answer says so. */
+ * stores no responses; the answer is then an error. */
 static bool
 id_of(const dop_api *api, const dop_api_request *request, char *id, size_t size, const char **out_rest,
       dop_answer *answer)
