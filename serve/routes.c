@@ -77,7 +77,7 @@ add_metrics(void *user, const dop_models_entry *entry, const char *status, uint3
         return;
     const dop_metrics m = dop_engine_metrics(api->engine);
     if (all->n_loaded++ == 0)
-        all->sum.file_bytes = 0; /* the sizes of loaded models are more recent */
+        all->sum.file_bytes = 0; /* replaced by the sizes that loaded models report, which are more recent */
     dop_metrics_add(&all->sum, &m);
     dop_model_metrics_add(&all->each, entry->id, &m);
 }
@@ -655,7 +655,7 @@ static bool
 will_stream(const route *found, const json_t *root)
 {
     const json_t *stream = json_object_get(root, "stream");
-    const char *text = json_string_value(stream); /* the value in a form */
+    const char *text = json_string_value(stream); /* forms have the value as text */
     return (found->kind & ROUTE_STREAM) && (json_is_true(stream) || (text && strcmp(text, "true") == 0));
 }
 

@@ -43,7 +43,7 @@ look(const dop_call *c, uint32_t index, uint32_t from, glance *out)
     dop_engine_lock(c->api->engine);
     dop_job_state *s = &out->state;
     *s = dop_job_look(c->choices[index].job);
-    if (s->end == DOP_JOB_GOES_ON) { /* an ended job does not change any more */
+    if (s->end == DOP_JOB_GOES_ON) { /* an ended job needs no copies: it does not change any more */
         dop_buf_append(&out->text, s->text, s->n_text);
         if (s->tokens && s->n_tokens > from)
             dop_buf_append(&out->tokens, s->tokens + from, (s->n_tokens - from) * sizeof *s->tokens);

@@ -83,7 +83,7 @@ typedef struct dop_choice {
     size_t sent, sent_reasoning, sent_calls; /* bytes of content and of reasoning sent so far; number of calls sent */
     uint32_t sent_tokens;                    /* tokens sent so far, with logprobs */
     size_t offset;                           /* characters in the first sent_tokens tokens */
-    bool begun, over;                        /* first event was sent; last event was sent */
+    bool begun, over;                        /* begun: the first event was sent; over: the last one was */
     /* Used with echo only. */
     uint32_t *prompt; /* owned, [n_prompt] */
     uint32_t n_prompt;

@@ -132,7 +132,7 @@ dop_answer_failure(dop_answer *answer, const dop_job_state *s)
                          "%s", s->diag->message);
     else
         dop_answer_error(answer,
-                         s->diag->code == DOP_E_DEVICE /* later requests get the same error */
+                         s->diag->code == DOP_E_DEVICE /* a failed device fails all later requests, too */
                              ? &(dop_api_error){503, "server_error", "device_failed", NULL}
                              : &(dop_api_error){500, "server_error", NULL, NULL},
                          "%s", s->diag->message);

@@ -54,7 +54,7 @@ struct dop_job {
     float *embedding; /* owned, [n_embedding]; NULL: not requested, or not computed yet */
     dop_job_token *tokens;
     uint32_t cap_tokens;
-    uint32_t *text_ends; /* [max_tokens]: dop_job_state.text_ends, in tokens_of */
+    uint32_t *text_ends; /* [max_tokens]: dop_job_state.text_ends, stored in tokens_of */
     dop_job_end end;
     bool enough; /* the caller needs no more text of the job */
     dop_diag diag;

@@ -52,7 +52,7 @@ typedef struct dop_response_terms {
  * the answer in its current state. Returns true if the call is not needed any more. */
 typedef bool dop_response_settle(dop_call *call, bool cancels, dop_buf *io_response, dop_buf *io_items);
 
-/* A response in progress. */
+/* A response in progress: the state of dop_responses_writer. */
 typedef struct dop_response {
     dop_response_terms terms;
     json_t *output; /* owned: completed items */
