@@ -21,7 +21,7 @@ struct dop_adapter_list {
 
 /* Returns "style" for "dir/style.gguf", "dir/style/" and "dir/style/adapter_model.safetensors". The caller frees it. */
 static char *
-name_of(const char *path)
+copy_adapter_name(const char *path)
 {
     static const char *const ends[] = {"/adapter_model.safetensors", ".safetensors", ".gguf", "/"};
     size_t n = strlen(path);
@@ -48,7 +48,7 @@ dop_adapter_list_create(const dop_model *model, const dop_adapter_use *uses, siz
     for (size_t i = 0; i < n && i < MOST; i++) {
         a->uses[a->n] = uses[i];
         a->paths[a->n] = dop_model_adapter(model, uses[i].adapter);
-        a->names[a->n] = name_of(a->paths[a->n]);
+        a->names[a->n] = copy_adapter_name(a->paths[a->n]);
         if (!a->names[a->n++]) {
             dop_adapter_list_destroy(a);
             return DOP_NO_MEMORY(diag);
@@ -91,7 +91,7 @@ dop_adapter_list_json(dop_adapter_list *list)
 
 /* Reads a list of factors into out[MOST]. Returns NULL, or an error text. */
 static const char *
-read_factors(const dop_adapter_list *a, const json_t *value, float *out)
+read_adapter_scales(const dop_adapter_list *a, const json_t *value, float *out)
 {
     if (!json_is_array(value))
         return "a list of {\"id\", \"scale\"} is expected";
@@ -114,7 +114,7 @@ void
 dop_adapter_list_set(const dop_api *api, const json_t *value, dop_answer *answer)
 {
     float scales[MOST];
-    const char *why = read_factors(api->adapters, value, scales);
+    const char *why = read_adapter_scales(api->adapters, value, scales);
     if (why) {
         dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", NULL, NULL}, "%s", why);
         return;
@@ -129,7 +129,7 @@ dop_adapter_list_set(const dop_api *api, const json_t *value, dop_answer *answer
 
 /* Sets the factors for a model name of the form "base:adapter". */
 static void
-take_name(dop_reader *r, const dop_api *api, float *scales, bool *io_stated)
+read_adapter_of_model(dop_reader *r, const dop_api *api, float *scales, bool *io_stated)
 {
     size_t n = 0;
     const dop_adapter_list *a = api->adapters;
@@ -154,8 +154,8 @@ dop_reader_adapters(dop_reader *r, const dop_api *api, dop_job_request *job)
     float scales[MOST];
     bool stated = false;
     const json_t *value = dop_reader_get(r, "lora");
-    take_name(r, api, scales, &stated);
-    const char *why = value ? read_factors(a, value, scales) : NULL;
+    read_adapter_of_model(r, api, scales, &stated);
+    const char *why = value ? read_adapter_scales(a, value, scales) : NULL;
     if (why)
         dop_reader_refuse(r, "lora", "lora: %s", why);
     job->n_uses = 0;

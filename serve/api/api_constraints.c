@@ -63,7 +63,7 @@ dop_constraints_destroy(dop_constraints *shapes)
 
 /* Returns a new reference to the cached grammar with this key; NULL: none. */
 static dop_grammar *
-find(dop_constraints *s, const char *key)
+find_cached_grammar(dop_constraints *s, const char *key)
 {
     dop_grammar *found = NULL;
     pthread_mutex_lock(&s->lock);
@@ -78,7 +78,7 @@ find(dop_constraints *s, const char *key)
 
 /* Caches a grammar in place of the least recently used one. */
 static void
-keep(dop_constraints *s, const char *key, dop_grammar *grammar)
+cache_grammar(dop_constraints *s, const char *key, dop_grammar *grammar)
 {
     char *own = strdup(key);
     size_t oldest = 0;
@@ -98,7 +98,7 @@ keep(dop_constraints *s, const char *key, dop_grammar *grammar)
 
 /* Waits until fewer than AT_A_TIME grammars are being compiled. Returns false if the request's budget ended first. */
 static bool
-begin_compiling(dop_constraints *s, dop_budget *budget)
+begin_grammar_compile(dop_constraints *s, dop_budget *budget)
 {
     enum { LOOK_EVERY_MS = 20 };
     pthread_mutex_lock(&s->lock);
@@ -117,7 +117,7 @@ begin_compiling(dop_constraints *s, dop_budget *budget)
 }
 
 static void
-end_compiling(dop_constraints *s)
+end_grammar_compile(dop_constraints *s)
 {
     pthread_mutex_lock(&s->lock);
     s->compiling--;
@@ -128,7 +128,7 @@ end_compiling(dop_constraints *s)
 /* Drops the least recently used grammars while all of them use much memory, so that the cache does not prevent new
  * grammars. */
 static void
-make_room(dop_constraints *s)
+drop_cached_grammars(dop_constraints *s)
 {
     enum { MUCH = 64u << 20 };
     for (size_t n = 0; n < KEPT && dop_vocab_held(s->vocab) > MUCH; n++) {
@@ -157,8 +157,8 @@ typedef struct source {
 } source;
 
 static dop_status
-make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, dop_diag *diag,
-     dop_grammar **out_grammar)
+compile_grammar(const dop_constraints *shapes, const source *from, dop_budget *io_budget, dop_diag *diag,
+                dop_grammar **out_grammar)
 {
     dop_budget budget = *io_budget;
     budget.bytes = budget.bytes < most_bytes ? budget.bytes : most_bytes;
@@ -178,20 +178,20 @@ make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, d
 
 /* Returns the cached grammar with this key, or compiles and caches it. */
 static dop_status
-find_or_make(dop_constraints *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
-             dop_grammar **out_grammar)
+find_or_compile_grammar(dop_constraints *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
+                        dop_grammar **out_grammar)
 {
     dop_status st = DOP_OK;
     bool kept = !key->failed && strlen(key->data) == key->size; /* a text with a zero byte cannot be a key */
-    *out_grammar = kept ? find(shapes, key->data) : NULL;
-    if (!*out_grammar && !begin_compiling(shapes, budget)) {
+    *out_grammar = kept ? find_cached_grammar(shapes, key->data) : NULL;
+    if (!*out_grammar && !begin_grammar_compile(shapes, budget)) {
         st = dop_budget_fail(budget, diag, "the grammar");
     } else if (!*out_grammar) {
-        make_room(shapes);
-        st = make(shapes, from, budget, diag, out_grammar);
-        end_compiling(shapes);
+        drop_cached_grammars(shapes);
+        st = compile_grammar(shapes, from, budget, diag, out_grammar);
+        end_grammar_compile(shapes);
         if (st == DOP_OK && kept)
-            keep(shapes, key->data, *out_grammar);
+            cache_grammar(shapes, key->data, *out_grammar);
     }
     dop_buf_finish(key);
     return st;
@@ -204,7 +204,7 @@ dop_constraints_find_parts(dop_constraints *shapes, const json_t *parts, dop_bud
     dop_buf key = {0};
     dop_buf_puts(&key, "p");
     dop_json_encode(&key, parts);
-    return find_or_make(shapes, &key, &(source){.parts = parts}, budget, diag, out_grammar);
+    return find_or_compile_grammar(shapes, &key, &(source){.parts = parts}, budget, diag, out_grammar);
 }
 
 dop_status
@@ -214,7 +214,7 @@ dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, size_t n, d
     dop_buf key = {0};
     dop_buf_puts(&key, "g");
     dop_buf_append(&key, gbnf, n);
-    return find_or_make(shapes, &key, &(source){.gbnf = gbnf, .n_gbnf = n}, budget, diag, out_grammar);
+    return find_or_compile_grammar(shapes, &key, &(source){.gbnf = gbnf, .n_gbnf = n}, budget, diag, out_grammar);
 }
 
 /* --- constraints in requests ------------------------------------------------------------------------------------------------------- */
@@ -264,7 +264,7 @@ dop_gather_demand(gathering *g, const char *param, const char *wrong, const dop_
 
 /* Requires an answer that matches these parts, and takes ownership of them. */
 static void
-demand_parts(gathering *g, const char *param, json_t *parts)
+require_parts(gathering *g, const char *param, json_t *parts)
 {
     static const dop_tool_form plain;
     dop_shape_demand demand = {.parts = NULL};
@@ -274,7 +274,7 @@ demand_parts(gathering *g, const char *param, json_t *parts)
 
 /* Requires an answer that is valid for the schema; NULL: any object. */
 static void
-demand_schema(gathering *g, const char *param, const json_t *schema)
+require_schema(gathering *g, const char *param, const json_t *schema)
 {
     const dop_json_how how = {.flags = DOP_JSON_EXACT | DOP_JSON_UNIQUE, .budget = g->budget};
     dop_diag diag = {0};
@@ -283,24 +283,24 @@ demand_schema(gathering *g, const char *param, const json_t *schema)
     else if (dop_json_decode(json_string_value(schema), json_string_length(schema), &how, &diag, &g->schema) != DOP_OK)
         dop_gather_refuse(g, param, &diag);
     if (!g->r.failed)
-        demand_parts(g, param, json_pack("{s:O?}", "schema", g->schema));
+        require_parts(g, param, json_pack("{s:O?}", "schema", g->schema));
 }
 
 static void
-demand_choice(gathering *g, const char *param, const json_t *list)
+require_choice(gathering *g, const char *param, const json_t *list)
 {
     size_t i;
     const json_t *one;
     bool good = json_array_size(list) > 0;
     json_array_foreach(list, i, one) good = good && json_is_string(one);
     if (good)
-        demand_parts(g, param, json_pack("{s:O}", "any", (json_t *)(uintptr_t)list));
+        require_parts(g, param, json_pack("{s:O}", "any", (json_t *)(uintptr_t)list));
     else
         dop_reader_refuse(&g->r, param, "the choice of answers is a list of texts that is not empty");
 }
 
 static void
-demand_grammar(gathering *g, const char *param, const json_t *text)
+require_grammar(gathering *g, const char *param, const json_t *text)
 {
     dop_diag diag = {0};
     if (json_string_length(text) == 0)
@@ -317,7 +317,7 @@ demand_grammar(gathering *g, const char *param, const json_t *text)
 
 /* Applies a constraint of this kind, stated by member `name`. param: member of the request that contains it. */
 static void
-take_shape(gathering *g, const char *param, const char *name, shape_kind kind, const json_t *value)
+apply_constraint(gathering *g, const char *param, const char *name, shape_kind kind, const json_t *value)
 {
     if (kind == SHAPE_OBJECT && !json_is_true(value))
         return;
@@ -330,15 +330,15 @@ take_shape(gathering *g, const char *param, const char *name, shape_kind kind, c
     if (g->r.failed)
         return;
     if (kind == SHAPE_SCHEMA || kind == SHAPE_OBJECT)
-        demand_schema(g, param, kind == SHAPE_SCHEMA ? value : NULL);
+        require_schema(g, param, kind == SHAPE_SCHEMA ? value : NULL);
     else if (kind == SHAPE_CHOICE)
-        demand_choice(g, param, value);
+        require_choice(g, param, value);
     else
-        demand_grammar(g, param, value);
+        require_grammar(g, param, value);
 }
 
 static void
-take_response_format(gathering *g)
+read_response_format(gathering *g)
 {
     const char *const param = "response_format";
     const json_t *format = dop_reader_get(&g->r, param), *schema = json_object_get(format, "schema");
@@ -348,27 +348,27 @@ take_response_format(gathering *g)
     if (!format || (type && strcmp(type, "text") == 0))
         return;
     if (type && strcmp(type, "json_object") == 0)
-        take_shape(g, param, type, schema ? SHAPE_SCHEMA : SHAPE_OBJECT, schema ? schema : json_true());
+        apply_constraint(g, param, type, schema ? SHAPE_SCHEMA : SHAPE_OBJECT, schema ? schema : json_true());
     else if (!type || strcmp(type, "json_schema") != 0)
         dop_reader_refuse(&g->r, param, "response_format is text, json_object or json_schema");
     else if (!schema)
         dop_reader_refuse(&g->r, param, "response_format has no schema, as json_schema.schema or schema");
     else
-        take_shape(g, param, type, SHAPE_SCHEMA, schema);
+        apply_constraint(g, param, type, SHAPE_SCHEMA, schema);
 }
 
 void
 dop_gather_shape(gathering *g)
 {
     bool taken = false;
-    take_response_format(g);
+    read_response_format(g);
     for (size_t i = 0; i < sizeof shape_members / sizeof *shape_members; i++) {
         const char *outer = shape_members[i].outer, *param = outer ? outer : shape_members[i].name;
         const json_t *value = dop_reader_get(&g->r, param);
         if (outer)
             value = json_object_get(value, shape_members[i].name);
         if (value && !json_is_null(value) && !g->r.failed)
-            take_shape(g, param, shape_members[i].name, shape_members[i].kind, value);
+            apply_constraint(g, param, shape_members[i].name, shape_members[i].kind, value);
         taken = taken || (outer && value);
     }
     if (!taken)
@@ -379,7 +379,7 @@ dop_gather_shape(gathering *g)
 
 /* True if the request demands exact enforcement of its schema. */
 static bool
-is_strict(const json_t *root, const char **out_param)
+demands_strict_schema(const json_t *root, const char **out_param)
 {
     const json_t *tools = json_object_get(root, "tools"), *tool, *format = json_object_get(root, "response_format");
     size_t i;
@@ -401,7 +401,7 @@ dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar
     char *copy = strdup(dop_grammar_unenforced(grammar)), *rest = NULL;
     for (char *name = copy ? strtok_r(copy, ", ", &rest) : NULL; name && n < MOST; name = strtok_r(NULL, ", ", &rest))
         names[n++] = name;
-    if (n > 0 && is_strict(r->root, &param)) {
+    if (n > 0 && demands_strict_schema(r->root, &param)) {
         dop_reader_refuse(r, param, "strict: the keyword %s of the schema cannot be enforced exactly", names[0]);
     } else if (n > 0) {
         dop_answer_header(r->answer, "X-Doppler-Unenforced", names, n);

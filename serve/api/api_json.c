@@ -72,7 +72,7 @@ dop_api_error_form(const char *path)
 
 /* Returns Anthropic's error type for an HTTP status. */
 static const char *
-anthropic_type(unsigned status)
+get_anthropic_error_type(unsigned status)
 {
     static const struct {
         unsigned status;
@@ -99,7 +99,7 @@ dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt
     if (answer->errors == DOP_ERRORS_ANTHROPIC)
         dop_answer_json(answer, error->status,
                         json_pack("{s:s, s:{s:s, s:o}}", "type", "error", "error", "type",
-                                  anthropic_type(error->status), "message", text));
+                                  get_anthropic_error_type(error->status), "message", text));
     else
         dop_answer_json(answer, error->status,
                         json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", text, "type", error->type, "param",
@@ -297,7 +297,7 @@ dop_partial_mark(const char *text, size_t n, const char *mark)
 
 /* Adds a call with a generated id. */
 static void
-add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments)
+append_call_json(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments)
 {
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     uint64_t number = 0;
@@ -329,7 +329,7 @@ dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char
         return;
     if (!r->calls)
         r->calls = json_array();
-    add_call(r->calls, name, n_name, arguments, n_arguments);
+    append_call_json(r->calls, name, n_name, arguments, n_arguments);
     if (r->terms.form->id_has_name)
         json_object_set_new(json_array_get(r->calls, number), "id",
                             json_sprintf("functions.%.*s:%zu", (int)n_name, name, number));

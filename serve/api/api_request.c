@@ -20,7 +20,7 @@
 #include <time.h>
 
 static void
-take_sampling(gathering *g)
+read_sampling_params(gathering *g)
 {
     dop_reader *r = &g->r;
     dop_sampling *s = &g->job.sampling;
@@ -44,7 +44,7 @@ take_sampling(gathering *g)
 }
 
 static void
-take_stops(gathering *g)
+read_stop_texts(gathering *g)
 {
     const json_t *v = dop_reader_get(&g->r, "stop");
     size_t n = json_is_array(v) ? json_array_size(v) : v ? 1 : 0;
@@ -68,7 +68,7 @@ take_stops(gathering *g)
 }
 
 static void
-add_bias(gathering *g, int64_t id, const json_t *by)
+add_logit_bias(gathering *g, int64_t id, const json_t *by)
 {
     const double x = json_is_false(by) ? -100 : json_number_value(by); /* false bans the token, as in llama.cpp */
     if (id < 0 || id >= g->api->facts.vocab || !(json_is_number(by) || json_is_false(by)) || !(fabs(x) <= 100))
@@ -80,7 +80,7 @@ add_bias(gathering *g, int64_t id, const json_t *by)
 
 /* Reads {"ID": NUMBER, ...} or, as in llama.cpp, [[ID, NUMBER], ...]. */
 static void
-take_biases(gathering *g)
+read_logit_biases(gathering *g)
 {
     const json_t *v = dop_reader_get(&g->r, "logit_bias");
     const size_t n = json_is_array(v) ? json_array_size(v) : json_object_size(v);
@@ -97,18 +97,18 @@ take_biases(gathering *g)
     g->job.sampling.n_biases = 0;
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *pair = json_array_get(v, i), *id = json_array_get(pair, 0);
-        add_bias(g, json_is_integer(id) ? json_integer_value(id) : -1, json_array_get(pair, 1));
+        add_logit_bias(g, json_is_integer(id) ? json_integer_value(id) : -1, json_array_get(pair, 1));
     }
     json_object_foreach((json_t *)(uintptr_t)v, key, by)
     {
         char *end;
         const unsigned long id = strtoul(key, &end, 10);
-        add_bias(g, end == key || *end || id > UINT32_MAX ? -1 : (int64_t)id, by);
+        add_logit_bias(g, end == key || *end || id > UINT32_MAX ? -1 : (int64_t)id, by);
     }
 }
 
 static void
-take_logprobs(gathering *g)
+read_logprob_options(gathering *g)
 {
     dop_reader *r = &g->r;
     if (g->call->chat) {
@@ -127,7 +127,7 @@ take_logprobs(gathering *g)
 }
 
 static void
-take_form(gathering *g)
+read_answer_options(gathering *g)
 {
     dop_reader *r = &g->r;
     dop_call *c = g->call;
@@ -154,7 +154,7 @@ take_form(gathering *g)
 /* --- prompts ----------------------------------------------------------------------------------------------------------------- */
 
 static bool
-append(dop_buf *text, const dop_buf *more)
+append_rendered_buf(dop_buf *text, const dop_buf *more)
 {
     if (more->size)
         dop_buf_append(text, more->data, more->size);
@@ -164,7 +164,8 @@ append(dop_buf *text, const dop_buf *more)
 /* Renders the conversation. If it ends with an answer, that answer is continued. A marker appended to the answer
  * shows where to cut the prompt. */
 static dop_status
-render(gathering *g, json_t *messages, const json_t *tools, const json_t *extra, dop_diag *diag, dop_buf *out)
+render_conversation(gathering *g, json_t *messages, const json_t *tools, const json_t *extra, dop_diag *diag,
+                    dop_buf *out)
 {
     static const char end[] = "\x01\x01";
     dop_chat_input in = {.messages = messages,
@@ -195,7 +196,7 @@ render(gathering *g, json_t *messages, const json_t *tools, const json_t *extra,
 }
 
 static bool
-ends_with(const dop_buf *text, const char *mark)
+ends_with_mark(const dop_buf *text, const char *mark)
 {
     size_t n = text->size, len = mark ? strlen(mark) : 0;
     while (n > 0 && strchr(" \n\r\t", text->data[n - 1]))
@@ -208,7 +209,7 @@ ends_with(const dop_buf *text, const char *mark)
 /* Prepends reasoning to the constraint: any text up to the end mark of reasoning, white space, and the marks that
  * would end the prompt if there were no reasoning. */
 static void
-reason_first(gathering *g)
+prepend_reasoning_parts(gathering *g)
 {
     json_t *seq = json_pack("[{s:s}, {s:[s, s, s]}]", "until", g->api->form->think_close, "any", "", "\n", "\n\n");
     if (g->call->begin.size)
@@ -223,31 +224,31 @@ reason_first(gathering *g)
 /* Determines from the prompt's end whether the answer begins inside reasoning, and which marks of the answer the
  * prompt already has. */
 static void
-look_at_end(gathering *g, dop_buf *text)
+inspect_prompt_end(gathering *g, dop_buf *text)
 {
     const dop_tool_form *f = g->api->form;
     dop_call *c = g->call;
     const bool shaped = g->parts != NULL;
     c->terms.lone_close = !shaped && f->think_close;
-    if (ends_with(text, f->think_open)) {
+    if (ends_with_mark(text, f->think_open)) {
         c->terms.thinks =
             g->wish != DOP_REASONING_OFF && !g->grammar; /* a grammar constrains the whole text, from its beginning */
         g->reasoning_closed = !c->terms.thinks;
         if (!c->terms.thinks)
             dop_buf_printf(text, "\n%s\n\n", f->think_close);
         else if (g->parts)
-            reason_first(g);
+            prepend_reasoning_parts(g);
     }
-    if (!c->begin.size && !shaped && f->open && !strchr(f->open, DOP_HOLE_ID) && ends_with(text, f->open))
+    if (!c->begin.size && !shaped && f->open && !strchr(f->open, DOP_HOLE_ID) && ends_with_mark(text, f->open))
         dop_buf_puts(&c->begin, f->open);
     else
-        (void)append(text, &c->begin);
+        (void)append_rendered_buf(text, &c->begin);
     c->terms.begin = c->begin.size ? c->begin.data : NULL;
 }
 
 /* Removes reasoning from messages, because templates refuse some combinations of reasoning with calls and content. */
 static bool
-drop_reasoning(json_t *messages, const char *name)
+drop_message_reasoning(json_t *messages, const char *name)
 {
     bool any = false;
     size_t i;
@@ -259,7 +260,7 @@ drop_reasoning(json_t *messages, const char *name)
 /* Returns the request's messages, with the server's system message first if they have none. A new reference; NULL:
  * refused. */
 static json_t *
-messages_of(gathering *g)
+make_request_messages(gathering *g)
 {
     const json_t *given = dop_reader_get(&g->r, "messages");
     if (!json_is_array(given) || json_array_size(given) == 0) {
@@ -276,12 +277,12 @@ messages_of(gathering *g)
 }
 
 static void
-take_messages(gathering *g, const json_t *tools)
+gather_messages(gathering *g, const json_t *tools)
 {
     dop_buf text = {0};
     dop_diag diag = {0};
     const dop_tool_form *form = g->api->form;
-    json_t *list = messages_of(g);
+    json_t *list = make_request_messages(g);
     json_t *extra = dop_gather_variables(g),
            *messages =
                g->r.failed ? NULL : dop_history_make(form, list, g->call->tools ? tools : NULL, &g->r, &g->images);
@@ -293,17 +294,17 @@ take_messages(gathering *g, const json_t *tools)
     if (!g->prompts)
         dop_gather_no_memory(g);
     if (!g->r.failed && g->prompts) {
-        dop_status st = render(g, messages, tools, extra, &diag, &text);
-        if (st != DOP_OK && drop_reasoning(messages, form->reasoning)) {
+        dop_status st = render_conversation(g, messages, tools, extra, &diag, &text);
+        if (st != DOP_OK && drop_message_reasoning(messages, form->reasoning)) {
             dop_diag again = {0};
-            if ((st = render(g, messages, tools, extra, &again, &text)) != DOP_OK)
+            if ((st = render_conversation(g, messages, tools, extra, &again, &text)) != DOP_OK)
                 diag = again;
         }
         if (st == DOP_OK) {
-            look_at_end(g, &text);
+            inspect_prompt_end(g, &text);
             dop_gather_check_reasoning(g);
             if (g->rendered)
-                (void)append(g->rendered, &text);
+                (void)append_rendered_buf(g->rendered, &text);
             st = dop_request_images_encode(&g->images, g->api->tok, &text, &diag, &g->prompts[0]);
         }
         if (st != DOP_OK)
@@ -317,7 +318,7 @@ take_messages(gathering *g, const json_t *tools)
 
 /* Returns the maximum number of tokens per answer such that all answers together stay below the server's limit. */
 static uint64_t
-tokens_that_fit(const gathering *g)
+count_fitting_tokens(const gathering *g)
 {
     enum { TEXT = 8, PROBABILITY = 120 }; /* bytes per token in JSON: its text; a log-probability with its token */
     const uint64_t each = TEXT + (g->job.sampling.logprobs ? (uint64_t)PROBABILITY * (1 + g->job.n_top) : 0),
@@ -330,7 +331,7 @@ tokens_that_fit(const gathering *g)
 
 /* Refuses a prompt that leaves no room for an answer. Clients recognize these texts of their API. */
 static void
-refuse_length(gathering *g, uint32_t n_prompt)
+refuse_prompt_length(gathering *g, uint32_t n_prompt)
 {
     const uint32_t ctx = g->api->facts.ctx;
     const dop_api_error error = {400, "invalid_request_error", "context_length_exceeded",
@@ -347,7 +348,7 @@ refuse_length(gathering *g, uint32_t n_prompt)
 /* Sets the maximum length of the answers. max_tokens is an upper limit, reduced to fit the context and the server's
  * limits. Refuses prompts that fill the context. */
 static void
-take_lengths(gathering *g)
+limit_answer_lengths(gathering *g)
 {
     dop_reader *r = &g->r;
     uint32_t ctx = g->api->facts.ctx, most = g->api->max_tokens ? g->api->max_tokens : ctx, longest = 0;
@@ -370,10 +371,10 @@ take_lengths(gathering *g)
     if (r->failed)
         return;
     uint32_t room = longest < ctx ? ctx - longest : 0;
-    const uint64_t fits = tokens_that_fit(g);
+    const uint64_t fits = count_fitting_tokens(g);
     const bool single = g->n_prompts * g->n_each == 1;
     if (longest > ctx || (room == 0 && wanted != 0)) {
-        refuse_length(g, longest);
+        refuse_prompt_length(g, longest);
         return;
     }
     g->call->clamped = wanted > (int64_t)room && room <= most;
@@ -398,7 +399,7 @@ take_lengths(gathering *g)
 /* --- tools --------------------------------------------------------------------------------------------------- */
 
 static const json_t *
-take_tools(gathering *g)
+gather_tools(gathering *g)
 {
     dop_reader *r = &g->r;
     const json_t *tools = dop_reader_get(r, "tools"), *choice = dop_reader_get(r, "tool_choice");
@@ -444,7 +445,7 @@ take_tools(gathering *g)
 
 /* Allocates the choices of the call. Returns NULL if memory runs out. */
 static dop_call *
-make_choices(gathering *g)
+allocate_choices(gathering *g)
 {
     const uint32_t n = g->n_prompts * g->n_each;
     dop_call *c = realloc(g->call, sizeof *c + n * sizeof *c->choices);
@@ -461,9 +462,9 @@ make_choices(gathering *g)
 }
 
 static void
-submit(gathering *g)
+submit_call_jobs(gathering *g)
 {
-    dop_call *c = make_choices(g);
+    dop_call *c = allocate_choices(g);
     const uint32_t n = c ? c->n_choices : 0;
     dop_job_request *all = calloc(n + 1, sizeof *all);
     dop_job **jobs = calloc(n + 1, sizeof *jobs);
@@ -501,7 +502,7 @@ submit(gathering *g)
 }
 
 static void
-name_call(dop_call *c)
+assign_call_id(dop_call *c)
 {
     uint64_t number = dop_any_seed();
     if (c->writer)
@@ -512,7 +513,7 @@ name_call(dop_call *c)
 }
 
 static void
-compile_parts(gathering *g)
+compile_gathered_parts(gathering *g)
 {
     dop_diag diag = {0};
     if (dop_constraints_find_parts(g->api->shapes, g->parts, g->budget, &diag, &g->grammar) != DOP_OK)
@@ -520,31 +521,31 @@ compile_parts(gathering *g)
 }
 
 static void
-gather(gathering *g)
+gather_request(gathering *g)
 {
     const json_t *tools = NULL;
-    take_form(g);
+    read_answer_options(g);
     if (g->r.failed)
         return;
-    take_sampling(g);
-    take_stops(g);
-    take_biases(g);
-    take_logprobs(g);
+    read_sampling_params(g);
+    read_stop_texts(g);
+    read_logit_biases(g);
+    read_logprob_options(g);
     dop_gather_shape(g);
     if (g->call->chat && !g->r.failed)
-        tools = take_tools(g);
+        tools = gather_tools(g);
     if (g->r.failed)
         return;
     if (g->call->chat)
-        take_messages(g, tools);
+        gather_messages(g, tools);
     else
         dop_gather_prompts(g, "prompt");
     if (!g->r.failed && g->parts)
-        compile_parts(g);
+        compile_gathered_parts(g);
     if (!g->r.failed && g->grammar)
         dop_constraints_note_unenforced(&g->r, g->grammar, g->schema, g->call);
     if (!g->r.failed)
-        take_lengths(g);
+        limit_answer_lengths(g);
     if (!g->r.failed && g->n_prompts * g->n_each > g->api->max_choices)
         dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
 }
@@ -579,7 +580,7 @@ finish_gathering(gathering *g, bool ends)
 
 /* Refuses a request for text if the model generates none. */
 static void
-refuse_silent(gathering *g)
+refuse_textless_model(gathering *g)
 {
     dop_draw_facts draws;
     if (dop_model_draw_facts(g->api->model, &draws))
@@ -605,7 +606,7 @@ begin_gathering(const dop_api *api, const dop_api_request *request, const json_t
     g->call->chat = chat;
     g->call->terms.form = api->form;
     if (chat && !api->chat)
-        refuse_silent(g);
+        refuse_textless_model(g);
     if (chat && !api->chat)
         dop_reader_refuse(
             &g->r, "messages",
@@ -622,9 +623,9 @@ dop_call_render(const dop_api *api, const dop_api_request *request, const json_t
         return;
     g.rendered = &text;
     if (!g.r.failed) {
-        const json_t *tools = take_tools(&g);
+        const json_t *tools = gather_tools(&g);
         if (!g.r.failed)
-            take_messages(&g, tools);
+            gather_messages(&g, tools);
     }
     if (!g.r.failed && text.failed)
         dop_gather_no_memory(&g);
@@ -645,9 +646,9 @@ dop_call_measure(const dop_api *api, const dop_api_request *request, const json_
         return false;
     if (!g.r.failed)
         dop_gather_shape(&g);
-    const json_t *tools = g.r.failed ? NULL : take_tools(&g);
+    const json_t *tools = g.r.failed ? NULL : gather_tools(&g);
     if (!g.r.failed)
-        take_messages(&g, tools);
+        gather_messages(&g, tools);
     const bool good = !g.r.failed && g.n_prompts == 1 && !g.prompts[0].failed;
     *out_n = good ? g.prompts[0].count : 0;
     if (!good && !g.r.failed)
@@ -673,20 +674,20 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     g.job.priority = request->priority;
     g.call->writer = how.writer;
     g.call->state = how.state;
-    name_call(g.call);
+    assign_call_id(g.call);
     g.call->ranks = how.kind == DOP_CALL_RERANK;
     g.call->embeds = how.kind == DOP_CALL_EMBEDDING || g.call->ranks;
     if (!g.call->embeds)
-        refuse_silent(&g);
+        refuse_textless_model(&g);
     if (!g.r.failed && g.call->ranks)
         dop_gather_rerank(&g);
     else if (!g.r.failed && g.call->embeds)
         dop_gather_embedding(&g);
     else if (!g.r.failed)
-        gather(&g);
+        gather_request(&g);
     dop_reader_report(&g.r);
     if (!g.r.failed)
-        submit(&g);
+        submit_call_jobs(&g);
     finish_gathering(&g, g.r.failed);
     if (!g.call)
         return NULL;

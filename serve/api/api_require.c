@@ -8,14 +8,14 @@
 #include <string.h>
 
 static bool
-blank(char c)
+is_require_blank(char c)
 {
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
 /* Appends a text of the form to a sequence of parts, with its holes filled in. */
 static void
-put(json_t *seq, const char *text, const char *name, const char *key, const char *word)
+append_form_text(json_t *seq, const char *text, const char *name, const char *key, const char *word)
 {
     dop_buf plain = {0};
     for (const char *c = text ? text : ""; *c; c++) {
@@ -42,7 +42,7 @@ put(json_t *seq, const char *text, const char *name, const char *key, const char
 
 /* Returns a copy of a subschema, with the definitions that it may refer to. */
 static json_t *
-alone(const json_t *root, const json_t *schema)
+copy_subschema(const json_t *root, const json_t *schema)
 {
     static const char *const names[] = {"$defs", "definitions"};
     json_t *own = json_copy((json_t *)(uintptr_t)schema);
@@ -54,7 +54,7 @@ alone(const json_t *root, const json_t *schema)
 
 /* Returns the texts that a string is limited to; NULL: any. */
 static const json_t *
-choices_of(const json_t *schema)
+get_string_choices(const json_t *schema)
 {
     const json_t *all = json_object_get(schema, "enum"), *v;
     size_t i;
@@ -64,10 +64,10 @@ choices_of(const json_t *schema)
 
 /* Returns the parts of a literal for DOP_FORM_LITERAL: Python keywords, and strings in the form's quotation marks. */
 static json_t *
-literal(const dop_tool_form *f, const json_t *root, const json_t *schema)
+make_literal_parts(const dop_tool_form *f, const json_t *root, const json_t *schema)
 {
     const unsigned bits = dop_tool_types(root, schema), string = 1u << DOP_TYPE_STRING;
-    const json_t *choices = choices_of(schema), *v;
+    const json_t *choices = get_string_choices(schema), *v;
     json_t *any = json_array();
     size_t i;
     if (choices && bits == string)
@@ -88,21 +88,21 @@ literal(const dop_tool_form *f, const json_t *root, const json_t *schema)
         json_array_append_new(any, json_string("True"));
         json_array_append_new(any, json_string("False"));
     } else if (bits & ~string) {
-        json_array_append_new(any, json_pack("{s:o}", "schema", alone(root, schema)));
+        json_array_append_new(any, json_pack("{s:o}", "schema", copy_subschema(root, schema)));
     }
     return json_pack("{s:o}", "any", any);
 }
 
 /* Returns the parts of one argument, between the form's marks. */
 static json_t *
-argument(const dop_tool_form *f, const json_t *root, const char *key, const json_t *schema)
+make_argument_parts(const dop_tool_form *f, const json_t *root, const char *key, const json_t *schema)
 {
     const unsigned bits = dop_tool_types(root, schema);
     json_t *seq = json_array();
     if (f->manner == DOP_FORM_LITERAL) {
-        put(seq, "\4", "", key, "");
-        put(seq, f->assign, "", key, "");
-        json_array_append_new(seq, literal(f, root, schema));
+        append_form_text(seq, "\4", "", key, "");
+        append_form_text(seq, f->assign, "", key, "");
+        json_array_append_new(seq, make_literal_parts(f, root, schema));
         return json_pack("{s:o}", "seq", seq);
     }
     dop_form_type type = DOP_TYPE_STRING;
@@ -110,17 +110,17 @@ argument(const dop_tool_form *f, const json_t *root, const char *key, const json
         type++;
     const bool text = type == DOP_TYPE_STRING || type == DOP_TYPES;
     const char *word = f->words[text ? DOP_TYPE_STRING : type];
-    const json_t *choices = choices_of(schema), *v;
+    const json_t *choices = get_string_choices(schema), *v;
     size_t i;
-    put(seq, f->arg_open, "", key, "");
+    append_form_text(seq, f->arg_open, "", key, "");
     json_array_append_new(seq, json_string(key));
-    put(seq, f->assign, "", key, word ? word : "");
+    append_form_text(seq, f->assign, "", key, word ? word : "");
     if (text && !choices) { /* any text up to the mark, which may follow white space */
         const char *close = f->value_close;
-        while (blank(*close))
+        while (is_require_blank(*close))
             close++;
         json_t *mark = json_array();
-        put(mark, close, "", key, "");
+        append_form_text(mark, close, "", key, "");
         json_array_append_new(seq, json_pack("{s:O}", "until", json_array_get(mark, 0)));
         json_decref(mark);
         return json_pack("{s:o}", "seq", seq);
@@ -130,14 +130,14 @@ argument(const dop_tool_form *f, const json_t *root, const char *key, const json
         json_array_foreach(choices, i, v) json_array_append(any, (json_t *)(uintptr_t)v);
         json_array_append_new(seq, json_pack("{s:o}", "any", any));
     } else {
-        json_array_append_new(seq, json_pack("{s:o}", "schema", alone(root, schema)));
+        json_array_append_new(seq, json_pack("{s:o}", "schema", copy_subschema(root, schema)));
     }
-    put(seq, f->value_close, "", key, "");
+    append_form_text(seq, f->value_close, "", key, "");
     return json_pack("{s:o}", "seq", seq);
 }
 
 static bool
-is_required(const json_t *schema, const char *key)
+is_required_property(const json_t *schema, const char *key)
 {
     size_t i;
     const json_t *v;
@@ -147,42 +147,43 @@ is_required(const json_t *schema, const char *key)
 }
 
 static json_t *
-arguments(const dop_tool_form *f, const json_t *schema)
+make_arguments_parts(const dop_tool_form *f, const json_t *schema)
 {
     if (f->manner == DOP_FORM_OBJECT || f->manner == DOP_FORM_NAMED || f->manner == DOP_FORM_CHANNELS)
         return json_is_object(schema) ? json_pack("{s:O}", "schema", schema) : json_string("{}");
     json_t *items = json_array();
     const char *key;
     json_t *own;
-    json_object_foreach(json_object_get(schema, "properties"), key, own) json_array_append_new(
-        items, json_pack("{s:o, s:b}", "part", argument(f, schema, key, own), "required", is_required(schema, key)));
+    json_object_foreach(json_object_get(schema, "properties"), key, own)
+        json_array_append_new(items, json_pack("{s:o, s:b}", "part", make_argument_parts(f, schema, key, own),
+                                               "required", is_required_property(schema, key)));
     return json_pack("{s:o, s:s}", "list", items, "between", f->manner == DOP_FORM_LITERAL ? f->arg_open : "");
 }
 
 /* Returns the parts of a whole call. named: the prompt already has everything up to the end of the name. */
 static json_t *
-call_of(const dop_tool_form *f, const char *name, const json_t *schema, bool named)
+make_call_parts(const dop_tool_form *f, const char *name, const json_t *schema, bool named)
 {
     json_t *seq = json_array();
     const bool channels = f->manner == DOP_FORM_CHANNELS;
     if (!channels) {
-        put(seq, f->open, name, "", "");
-        put(seq, f->head, name, "", "");
+        append_form_text(seq, f->open, name, "", "");
+        append_form_text(seq, f->head, name, "", "");
     }
     if (!named) {
         json_array_append_new(seq, json_string(name));
-        put(seq, channels ? " <|constrain|>json<|message|>" : f->middle, name, "", "");
+        append_form_text(seq, channels ? " <|constrain|>json<|message|>" : f->middle, name, "", "");
     }
-    json_array_append_new(seq, arguments(f, schema));
+    json_array_append_new(seq, make_arguments_parts(f, schema));
     if (!channels)
-        put(seq, f->tail, name, "", "");
+        append_form_text(seq, f->tail, name, "", "");
     return json_pack("{s:o}", "seq", seq);
 }
 
 /* Returns the name of a tool {"type": "function", "function": {"name"}}, or of its short form {"type": "function",
  * "name"}. */
 static const json_t *
-tool_name(const json_t *tool)
+get_tool_name(const json_t *tool)
 {
     const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
     return name ? name : json_object_get(tool, "name");
@@ -202,7 +203,7 @@ dop_tools_allowed(const json_t *tools, const json_t *choice, const char **out_mo
     json_array_foreach(tools, i, tool)
     {
         bool allowed = false;
-        json_array_foreach(names, k, one) allowed |= json_equal(tool_name(tool), tool_name(one));
+        json_array_foreach(names, k, one) allowed |= json_equal(get_tool_name(tool), get_tool_name(one));
         if (allowed)
             json_array_append(list, (json_t *)(uintptr_t)tool);
     }
@@ -225,7 +226,8 @@ dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *onl
         const char *name = json_string_value(json_object_get(function, "name"));
         if (only && strcmp(only, name) != 0)
             continue;
-        json_array_append_new(any, call_of(form, name, json_object_get(function, "parameters"), channels && n == 1));
+        json_array_append_new(any,
+                              make_call_parts(form, name, json_object_get(function, "parameters"), channels && n == 1));
         last = name;
     }
     if (n == 0) {

@@ -16,7 +16,7 @@
 #include <string.h>
 
 static dop_status
-make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
+allocate_engine_arrays(dop_engine *e, uint32_t threads, dop_diag *diag)
 {
     uint32_t vocab = e->facts.vocab;
     e->n_threads = threads ? threads : dop_cores();
@@ -39,7 +39,7 @@ make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
 
 /* Starts the engine's thread with all signals blocked, so that only the program's own threads receive signals. */
 static dop_status
-start_thread(dop_engine *e, dop_diag *diag)
+start_engine_thread(dop_engine *e, dop_diag *diag)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -75,13 +75,13 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->max_chunk = dop_model_max_rows(model, false);
     e->max_step_rows = (e->max_rows > e->max_chunk ? e->max_rows : e->max_chunk) + e->n_slots;
     e->n_groups = dop_step_groups(model, e->n_slots);
-    dop_status st = make_room(e, options->threads, diag);
+    dop_status st = allocate_engine_arrays(e, options->threads, diag);
     for (uint32_t i = 0; i < e->n_slots && st == DOP_OK && !e->encodes; i++)
         st = dop_sequence_create(model, diag, &e->slots[i].sequence);
     if (st == DOP_OK)
         st = dop_engine_drafts_init(e, diag);
     if (st == DOP_OK)
-        st = start_thread(e, diag);
+        st = start_engine_thread(e, diag);
     if (st == DOP_OK)
         *out_engine = e;
     else

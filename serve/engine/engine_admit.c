@@ -12,7 +12,7 @@ enum { MAX_BYTES = 1 << 28 /* maximum bytes of all waiting jobs; a single reques
 
 /* Returns the memory of a job. Jobs of one request share images, which count for the first job only. */
 static uint64_t
-bytes_of(const dop_job_request *r, bool leads)
+count_job_bytes(const dop_job_request *r, bool leads)
 {
     uint64_t bytes = (r->n_prompt + 2 * (uint64_t)r->max_tokens) * sizeof(uint32_t) + r->task.bytes;
     for (uint32_t i = 0; i < r->n_images && leads; i++)
@@ -22,34 +22,34 @@ bytes_of(const dop_job_request *r, bool leads)
 
 /* True if a job counts toward the queue's length. A request for embeddings counts once, for any number of inputs. */
 static bool
-counts(const dop_job_request *r, bool leads)
+counts_in_queue(const dop_job_request *r, bool leads)
 {
     return !r->embeds || leads;
 }
 
 /* Returns the fraction of the queue that a job uses. */
 static double
-share_of(const dop_engine *e, const dop_job_request *r, bool leads)
+compute_queue_share(const dop_engine *e, const dop_job_request *r, bool leads)
 {
-    return (counts(r, leads) ? 1.0 / e->max_queue : 0) + (double)bytes_of(r, leads) / MAX_BYTES;
+    return (counts_in_queue(r, leads) ? 1.0 / e->max_queue : 0) + (double)count_job_bytes(r, leads) / MAX_BYTES;
 }
 
 /* True if n more jobs fit once all displaced ones have left. */
 static bool
-has_room(const dop_engine *e, const dop_job_request *requests, uint32_t n)
+has_queue_room(const dop_engine *e, const dop_job_request *requests, uint32_t n)
 {
     uint64_t jobs = 0, bytes = 0;
     bool waits = false;
     for (const dop_job *j = e->first; j; j = j->next) {
         if (j->displaced)
             continue;
-        jobs += counts(&j->request, j->leads);
-        bytes += bytes_of(&j->request, j->leads);
+        jobs += counts_in_queue(&j->request, j->leads);
+        bytes += count_job_bytes(&j->request, j->leads);
         waits = true;
     }
     for (uint32_t i = 0; i < n; i++) {
-        jobs += counts(&requests[i], i == 0);
-        bytes += bytes_of(&requests[i], i == 0);
+        jobs += counts_in_queue(&requests[i], i == 0);
+        bytes += count_job_bytes(&requests[i], i == 0);
     }
     return jobs <= e->max_queue + (e->n_slots - e->metrics.running) && (!waits || bytes <= MAX_BYTES);
 }
@@ -57,7 +57,7 @@ has_room(const dop_engine *e, const dop_job_request *requests, uint32_t n)
 /* Marks the jobs of one more request as displaced, in favor of a request with this client, priority and share.
  * Returns false if there is none. */
 static bool
-displace_one(dop_engine *e, uint64_t client, int priority, double own)
+displace_request(dop_engine *e, uint64_t client, int priority, double own)
 {
     double shares[DOP_ENGINE_CLIENTS] = {0}, most = 0;
     const dop_job *victim = NULL;
@@ -66,7 +66,7 @@ displace_one(dop_engine *e, uint64_t client, int priority, double own)
         least = !j->displaced && j->request.priority < least ? j->request.priority : least;
     for (const dop_job *j = e->first; j; j = j->next)
         if (!j->displaced && j->request.priority == least)
-            shares[j->request.client % DOP_ENGINE_CLIENTS] += share_of(e, &j->request, j->leads);
+            shares[j->request.client % DOP_ENGINE_CLIENTS] += compute_queue_share(e, &j->request, j->leads);
     if (least == priority) /* at equal priority, only a client with a larger share gives way */
         most = own + shares[client % DOP_ENGINE_CLIENTS];
     for (const dop_job *j = e->first; j; j = j->next) {
@@ -87,10 +87,10 @@ dop_engine_admit(dop_engine *e, const dop_job_request *requests, uint32_t n)
 {
     double own = 0;
     for (uint32_t i = 0; i < n; i++)
-        own += share_of(e, &requests[i], i == 0);
-    bool fits = has_room(e, requests, n);
-    while (!fits && displace_one(e, requests[0].client, requests[0].priority, own))
-        fits = has_room(e, requests, n);
+        own += compute_queue_share(e, &requests[i], i == 0);
+    bool fits = has_queue_room(e, requests, n);
+    while (!fits && displace_request(e, requests[0].client, requests[0].priority, own))
+        fits = has_queue_room(e, requests, n);
     for (dop_job *j = e->first, *next; j; j = next) {
         next = j->next;
         if (j->displaced && fits) {

@@ -26,7 +26,7 @@ error:
 /* True if the job is decoding and can get several tokens from one step. Jobs with a grammar cannot: the mask of a
  * token depends on the token before it. */
 static bool
-may_draft(const dop_engine *e, const dop_job *job)
+may_job_draft(const dop_engine *e, const dop_job *job)
 {
     return job && job->phase == DOP_JOB_WRITES && !job->gen.matcher && !job->gen.logprobs &&
            job->gen.n_written + 1 < job->request.max_tokens && e->slots[job->slot].sequence->head;
@@ -60,7 +60,7 @@ dop_engine_drafts_make(dop_engine *e)
                    each = dop_draft_policy_share(&e->policy, n_writers, most, &pays);
     for (uint32_t i = 0; i < e->n_slots && n < DOP_DRAFT_EACH; i++) {
         dop_job *job = e->slots[i].job;
-        if (!may_draft(e, job))
+        if (!may_job_draft(e, job))
             continue;
         dop_sequence *s = e->slots[i].sequence;
         const uint32_t known = dop_job_tokens(job), left = job->request.max_tokens - job->gen.n_written - 1;
@@ -83,7 +83,7 @@ dop_engine_drafts_make(dop_engine *e)
 }
 
 static bool
-ends(const dop_generation *g, uint32_t id)
+is_generation_end(const dop_generation *g, uint32_t id)
 {
     for (uint32_t i = 0; i < g->n_end_ids; i++)
         if (g->end_ids[i] == id)
@@ -103,7 +103,7 @@ dop_engine_drafts_pick(dop_job *job, dop_picker *picker, dop_diag *diag)
         if (st != DOP_OK)
             break;
         const uint32_t id = job->picks[job->n_picks++] = job->gen.pick;
-        right = i < job->n_drafts && id == job->drafts[i] && !ends(&job->gen, id);
+        right = i < job->n_drafts && id == job->drafts[i] && !is_generation_end(&job->gen, id);
         if (right)
             job->tokens_of[n + i] = id;
     }

@@ -173,7 +173,7 @@ dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *dia
 }
 
 static bool
-keep_token(dop_job *job)
+store_token_logprobs(dop_job *job)
 {
     const dop_generation *g = &job->gen;
     const uint32_t n = g->n_written;
@@ -215,7 +215,8 @@ dop_job_write(dop_engine *e, dop_job *job, double now_ms)
                                        [DOP_END_LENGTH] = DOP_JOB_LENGTH};
     dop_end why = DOP_END_NOT_YET;
     size_t from;
-    dop_status st = keep_token(job) ? dop_generation_write(&job->gen, &diag, &from, &why) : DOP_NO_MEMORY(&diag);
+    dop_status st =
+        store_token_logprobs(job) ? dop_generation_write(&job->gen, &diag, &from, &why) : DOP_NO_MEMORY(&diag);
     job->text_ends[n] = (uint32_t)job->gen.output.text.size;
     if (st != DOP_OK || why != DOP_END_NOT_YET)
         dop_job_finish(e, job, st == DOP_OK ? ends[why] : DOP_JOB_FAILED, &diag);

@@ -15,7 +15,7 @@ typedef struct scoring {
 } scoring;
 
 static dop_status
-score_row(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+score_prompt_row(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     scoring *s = user;
     const uint32_t n_top = s->job->request.n_top, vocab = s->e->facts.vocab, at = s->from + index;
@@ -27,12 +27,12 @@ score_row(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 
 /* dop_logits_fn: scores rows of logits on several threads. */
 static dop_status
-take_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
+score_prompt_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
 {
     scoring s = *(scoring *)user;
     s.from += (uint32_t)first;
     s.rows = rows;
-    return dop_parallel_for((uint32_t)n_rows, s.e->n_threads, score_row, &s, diag);
+    return dop_parallel_for((uint32_t)n_rows, s.e->n_threads, score_prompt_row, &s, diag);
 }
 
 void
@@ -52,7 +52,7 @@ dop_engine_score(dop_engine *e, dop_job *job)
     const uint32_t take = left < e->max_chunk ? left : e->max_chunk;
     scoring s = {.e = e, .job = job, .from = job->n_read};
     if (st == DOP_OK)
-        st = dop_sequence_score(slot->sequence, job->tokens_of + job->n_read, take, take_rows, &s, &diag);
+        st = dop_sequence_score(slot->sequence, job->tokens_of + job->n_read, take, score_prompt_rows, &s, &diag);
     if (st == DOP_OK) {
         job->n_read += take;
         return;

@@ -8,7 +8,7 @@
 /* Returns how many of the job's tokens can be reused after rewinding the slot's sequence. Excludes the job's last
  * token, which must be computed because its logits are needed. */
 static size_t
-common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
+count_reusable_tokens(const dop_engine *e, const dop_slot *slot, const dop_job *job)
 {
     const uint64_t seed = dop_adapters_name(e->model, job->request.uses, job->request.n_uses);
     return e->encodes ? 0 : dop_sequence_reach(slot->sequence, seed, job->tokens_of, dop_job_tokens(job) - 1);
@@ -16,14 +16,14 @@ common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
 
 /* Chooses the free sequence with the longest common prefix; among equals, the least recently used one. */
 static uint32_t
-choose_slot(const dop_engine *e, const dop_job *job)
+choose_free_slot(const dop_engine *e, const dop_job *job)
 {
     uint32_t best = UINT32_MAX;
     size_t best_same = 0;
     for (uint32_t i = 0; i < e->n_slots; i++) {
         if (e->slots[i].job || e->slots[i].flies)
             continue;
-        size_t same = common(e, &e->slots[i], job);
+        size_t same = count_reusable_tokens(e, &e->slots[i], job);
         if (best == UINT32_MAX || same > best_same || (same == best_same && e->slots[i].used < e->slots[best].used)) {
             best = i;
             best_same = same;
@@ -49,7 +49,7 @@ empty_free_slots(dop_engine *e)
 
 /* True if there are pages for all tokens of the job, and one more page for every running job. */
 static bool
-has_pages(dop_engine *e, const dop_job *job)
+has_pages_for_job(dop_engine *e, const dop_job *job)
 {
     uint32_t page = e->facts.page, need = page ? dop_job_tokens(job) / page + 1 + e->metrics.running : 0;
     if (need == 0 || e->metrics.running == 0 || dop_model_counters(e->model).pages_free >= need)
@@ -61,9 +61,9 @@ has_pages(dop_engine *e, const dop_job *job)
 void
 dop_engine_give_sequences(dop_engine *e)
 {
-    while (e->first && e->metrics.running < e->n_slots && has_pages(e, e->first)) {
+    while (e->first && e->metrics.running < e->n_slots && has_pages_for_job(e, e->first)) {
         dop_job *job = e->first;
-        uint32_t slot = choose_slot(e, job);
+        uint32_t slot = choose_free_slot(e, job);
         if (slot == UINT32_MAX) /* free sequences are still part of an in-flight step */
             return;
         e->first = job->next;
@@ -85,7 +85,7 @@ dop_engine_give_sequences(dop_engine *e)
 /* When no page is left: preempts the job that was started last, which releases its pages and becomes the first in
  * the queue. Returns false if it is the only job. */
 static bool
-put_back(dop_engine *e)
+preempt_newest_job(dop_engine *e)
 {
     uint32_t last = UINT32_MAX, n = 0;
     for (uint32_t i = 0; i < e->n_slots; i++)
@@ -148,7 +148,7 @@ bool
 dop_engine_make_pages(dop_engine *e)
 {
     empty_free_slots(e);
-    if (!put_back(e))
+    if (!preempt_newest_job(e))
         return false;
     for (uint32_t i = 0; i < e->n_slots; i++) {
         size_t n;

@@ -34,7 +34,7 @@ dop_http_wake(dop_http *h)
 /* --- lists, under the lock ----------------------------------------------------------------------------------------------------- */
 
 static void
-push(dop_exchange_list *list, dop_exchange *x)
+push_exchange(dop_exchange_list *list, dop_exchange *x)
 {
     x->next = NULL;
     if (list->last)
@@ -45,7 +45,7 @@ push(dop_exchange_list *list, dop_exchange *x)
 }
 
 static dop_exchange *
-pop(dop_exchange_list *list)
+pop_exchange(dop_exchange_list *list)
 {
     dop_exchange *x = list->first;
     if (x && !(list->first = x->next))
@@ -55,7 +55,7 @@ pop(dop_exchange_list *list)
 
 /* Removes the first request that a worker may read. Large ones are skipped unless another worker stays free. */
 static dop_exchange *
-pop_work(dop_http *h)
+pop_readable_exchange(dop_http *h)
 {
     dop_exchange *before = NULL, *x = h->work.first;
     while (x && x->large && h->n_large + 1 >= DOP_HTTP_WORKERS && x->connection) {
@@ -74,11 +74,11 @@ pop_work(dop_http *h)
 }
 
 static void
-queue(dop_exchange *x)
+queue_exchange(dop_exchange *x)
 {
     dop_http *h = x->http;
     x->state = DOP_EXCHANGE_QUEUED;
-    push(x->begun ? &h->answers : &h->work, x);
+    push_exchange(x->begun ? &h->answers : &h->work, x);
     pthread_cond_signal(x->begun ? &h->more_answers : &h->more_work);
 }
 
@@ -91,14 +91,14 @@ wake_exchange(void *user)
     dop_exchange *x = user;
     pthread_mutex_lock(&x->http->lock);
     if (x->state == DOP_EXCHANGE_PARKED)
-        queue(x);
+        queue_exchange(x);
     else
         x->again = true;
     pthread_mutex_unlock(&x->http->lock);
 }
 
 static void
-destroy(dop_exchange *x)
+destroy_exchange(dop_exchange *x)
 {
     if (!x)
         return;
@@ -120,7 +120,7 @@ dop_exchange_begin(dop_connection *c, const dop_api_request *head, dop_buf *io_b
     dop_exchange *x = calloc(1, sizeof *x);
     if (!x || !(x->method = strdup(head->method)) || !(x->path = strdup(head->path)) ||
         !(x->query = strdup(head->query))) {
-        destroy(x);
+        destroy_exchange(x);
         return NULL;
     }
     x->http = h;
@@ -133,7 +133,7 @@ dop_exchange_begin(dop_connection *c, const dop_api_request *head, dop_buf *io_b
     dop_api_budget(h->api, &x->cancelled, &x->budget);
     pthread_mutex_lock(&h->lock);
     h->n_exchanges++;
-    queue(x);
+    queue_exchange(x);
     pthread_mutex_unlock(&h->lock);
     return x;
 }
@@ -143,8 +143,9 @@ dop_exchange_next(dop_http *h)
 {
     dop_exchange *x = NULL;
     pthread_mutex_lock(&h->lock);
-    while ((x = pop(&h->news)) != NULL && !x->connection) /* the client has left since: a worker frees the exchange */
-        queue(x);
+    while ((x = pop_exchange(&h->news)) != NULL &&
+           !x->connection) /* the client has left since: a worker frees the exchange */
+        queue_exchange(x);
     if (x)
         x->state = DOP_EXCHANGE_FULL; /* until dop_exchange_go_on reports that its output was consumed */
     pthread_mutex_unlock(&h->lock);
@@ -157,7 +158,7 @@ dop_exchange_resume(dop_exchange *x)
     pthread_mutex_lock(&x->http->lock);
     const bool full = x->state == DOP_EXCHANGE_FULL;
     if (full && x->again)
-        queue(x);
+        queue_exchange(x);
     else if (full)
         x->state = DOP_EXCHANGE_PARKED;
     pthread_mutex_unlock(&x->http->lock);
@@ -170,7 +171,7 @@ dop_exchange_go_on(dop_exchange *x, bool has_room)
     if (!has_room) {
         x->state = DOP_EXCHANGE_FULL;
     } else if (x->again) {
-        queue(x);
+        queue_exchange(x);
     } else {
         x->state = DOP_EXCHANGE_PARKED;
     }
@@ -187,7 +188,7 @@ dop_exchange_end(dop_exchange *x)
     x->connection = NULL;
     atomic_store(&x->cancelled, true);
     if (x->state == DOP_EXCHANGE_PARKED || x->state == DOP_EXCHANGE_FULL)
-        queue(x);
+        queue_exchange(x);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -196,7 +197,7 @@ dop_exchange_end(dop_exchange *x)
 /* dop_budget.extend: marks a request as large after LONG_MS of reading. It continues unless all other workers read
  * large requests. */
 static double
-count_large(void *user)
+mark_large_exchange(void *user)
 {
     dop_exchange *x = user;
     pthread_mutex_lock(&x->http->lock);
@@ -210,7 +211,7 @@ count_large(void *user)
 
 /* Prepares the budget of a request that is about to be read. */
 static void
-limit_reading(dop_exchange *x)
+prepare_reading_budget(dop_exchange *x)
 {
     if (x->waits || x->put_back) /* the request must not pay for the delay */
         dop_api_budget(x->http->api, &x->cancelled, &x->budget);
@@ -222,7 +223,7 @@ limit_reading(dop_exchange *x)
         return;
     const double soon = dop_now_ms() + LONG_MS;
     x->budget.until_ms = soon < x->deadline_ms ? soon : x->deadline_ms;
-    x->budget.extend = count_large;
+    x->budget.extend = mark_large_exchange;
     x->budget.user = x;
 }
 
@@ -237,7 +238,7 @@ trim_memory(void)
 
 /* Reads the request, and answers it or begins its call. */
 static void
-begin(dop_exchange *x)
+begin_exchange_call(dop_exchange *x)
 {
     dop_api_request q = {.method = x->method,
                          .path = x->path,
@@ -249,7 +250,7 @@ begin(dop_exchange *x)
                          .priority = x->whose.priority,
                          .wake = wake_exchange,
                          .user = x};
-    limit_reading(x);
+    prepare_reading_budget(x);
     const size_t body = x->body.size;
     const uint64_t bytes = x->budget.bytes;
     dop_api_begin(x->http->api, &q, &x->answer, &x->call);
@@ -270,10 +271,10 @@ begin(dop_exchange *x)
 
 /* Reads the request of an exchange, or writes new output of its answer. */
 static void
-run(dop_exchange *x)
+run_exchange(dop_exchange *x)
 {
     if (!x->begun)
-        begin(x);
+        begin_exchange_call(x);
     if (x->begun && !x->over)
         x->over = dop_call_poll(x->call, &x->answer);
 }
@@ -281,11 +282,11 @@ run(dop_exchange *x)
 /* Runs the next exchange of a queue and reports its output. Returns false if the server is ending and the queue is
  * empty. */
 static bool
-work_once(dop_http *h, bool writes)
+work_on_exchange(dop_http *h, bool writes)
 {
     dop_exchange *x = NULL;
     pthread_mutex_lock(&h->lock);
-    while (!(x = writes ? pop(&h->answers) : pop_work(h)) && !h->ends)
+    while (!(x = writes ? pop_exchange(&h->answers) : pop_readable_exchange(h)) && !h->ends)
         pthread_cond_wait(writes ? &h->more_answers : &h->more_work, &h->lock);
     const bool left = x && !x->connection;
     if (x) {
@@ -299,10 +300,10 @@ work_once(dop_http *h, bool writes)
     if (!x)
         return false;
     if (left) {
-        destroy(x);
+        destroy_exchange(x);
         return true;
     }
-    run(x);
+    run_exchange(x);
     pthread_mutex_lock(&h->lock);
     x->again |= x->answer.more;
     x->answer.more = false;
@@ -310,10 +311,10 @@ work_once(dop_http *h, bool writes)
         pthread_cond_broadcast(&h->more_work);
     x->counted = false;
     if (x->put_back) {
-        queue(x);
+        queue_exchange(x);
     } else {
         x->state = DOP_EXCHANGE_REPORTS;
-        push(&h->news, x);
+        push_exchange(&h->news, x);
     }
     pthread_mutex_unlock(&h->lock);
     dop_http_wake(h);
@@ -321,21 +322,21 @@ work_once(dop_http *h, bool writes)
 }
 
 static void *
-read_requests(void *http)
+run_request_reader(void *http)
 {
     enum { NICE = 5 };
     /* On Linux, each thread has its own nice value. If cores are scarce, writing answers has priority over reading
      * requests. */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-    while (work_once(http, false)) {
+    while (work_on_exchange(http, false)) {
     }
     return NULL;
 }
 
 static void *
-write_answers(void *http)
+run_answer_writer(void *http)
 {
-    while (work_once(http, true)) {
+    while (work_on_exchange(http, true)) {
     }
     return NULL;
 }
@@ -344,7 +345,7 @@ bool
 dop_http_start_workers(dop_http *h)
 {
     for (uint32_t i = 0; i < DOP_HTTP_WORKERS + DOP_HTTP_WRITERS; i++) {
-        if (pthread_create(&h->threads[i], NULL, i < DOP_HTTP_WORKERS ? read_requests : write_answers, h) != 0)
+        if (pthread_create(&h->threads[i], NULL, i < DOP_HTTP_WORKERS ? run_request_reader : run_answer_writer, h) != 0)
             return false;
         h->n_threads++;
     }
@@ -362,6 +363,6 @@ dop_http_join_workers(dop_http *h)
     for (uint32_t i = 0; i < h->n_threads; i++)
         pthread_join(h->threads[i], NULL);
     h->n_threads = 0;
-    for (dop_exchange *x; (x = pop(&h->news)) != NULL;) /* exchanges whose clients are gone */
-        destroy(x);
+    for (dop_exchange *x; (x = pop_exchange(&h->news)) != NULL;) /* exchanges whose clients are gone */
+        destroy_exchange(x);
 }

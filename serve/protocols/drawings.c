@@ -55,7 +55,7 @@ finish_picture(void *state)
 
 /* Replaces a text of the options, which may be NULL, by an owned copy. Returns false if memory runs out. */
 static bool
-copy_text(const char **io_text, char **out_copy)
+copy_option_text(const char **io_text, char **out_copy)
 {
     *out_copy = *io_text ? strdup(*io_text) : NULL;
     const bool good = *out_copy || !*io_text;
@@ -65,7 +65,7 @@ copy_text(const char **io_text, char **out_copy)
 
 /* Returns a copy of a file, and points the options to it; NULL if it is empty. */
 static dop_buf
-copy_file(const dop_buf *from, const void **out_bytes, size_t *out_n)
+copy_option_file(const dop_buf *from, const void **out_bytes, size_t *out_n)
 {
     dop_buf copy = {0};
     dop_buf_append(&copy, from->size ? from->data : "", from->size);
@@ -81,13 +81,13 @@ copy_picture(const picture *from)
     if (!p)
         return NULL;
     *p = *from;
-    bool good = copy_text(&p->options.text, &p->text);
+    bool good = copy_option_text(&p->options.text, &p->text);
     /* copies all texts even after a failure, because all are freed */
-    good = copy_text(&p->options.negative, &p->negative) && good;
-    good = copy_text(&p->options.sampler, &p->sampler) && good;
+    good = copy_option_text(&p->options.negative, &p->negative) && good;
+    good = copy_option_text(&p->options.sampler, &p->sampler) && good;
     p->options.user = p;
-    p->init = copy_file(&from->init, &p->options.init, &p->options.n_init);
-    p->mask = copy_file(&from->mask, &p->options.mask, &p->options.n_mask);
+    p->init = copy_option_file(&from->init, &p->options.init, &p->options.n_init);
+    p->mask = copy_option_file(&from->mask, &p->options.mask, &p->options.n_mask);
     if (good && !p->init.failed && !p->mask.failed)
         return p;
     finish_picture(p);
@@ -97,7 +97,7 @@ copy_picture(const picture *from)
 /* ---- drawing, on the engine's thread ---- */
 
 static bool
-advance(void *user, uint32_t step, uint32_t n_steps)
+report_drawing_step(void *user, uint32_t step, uint32_t n_steps)
 {
     const picture *p = user;
     return dop_job_advance(p->engine, p->job, step, n_steps);
@@ -105,7 +105,7 @@ advance(void *user, uint32_t step, uint32_t n_steps)
 
 /* dop_job_task.run: draws the image and encodes it as PNG. */
 static dop_status
-draw(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag)
+run_drawing_task(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag)
 {
     picture *p = state;
     dop_drawing d = {0};
@@ -126,7 +126,7 @@ error:
 
 /* Checks the size, which must be that of the plan. */
 static void
-take_size(dop_reader *r, const dop_draw_facts *facts)
+check_drawing_size(dop_reader *r, const dop_draw_facts *facts)
 {
     char own[32];
     size_t n;
@@ -138,7 +138,7 @@ take_size(dop_reader *r, const dop_draw_facts *facts)
 
 /* Returns a text member. Refuses texts with NUL bytes, because the library's texts are 0-terminated. */
 static const char *
-take_text(dop_reader *r, const char *name)
+read_drawing_text(dop_reader *r, const char *name)
 {
     size_t n = 0;
     const char *text = dop_reader_text(r, name, &n);
@@ -150,7 +150,7 @@ take_text(dop_reader *r, const char *name)
 }
 
 static void
-take_format(dop_reader *r, picture *out)
+read_drawing_format(dop_reader *r, picture *out)
 {
     size_t n;
     const char *response = dop_reader_text(r, "response_format", &n), *output = dop_reader_text(r, "output_format", &n);
@@ -163,14 +163,14 @@ take_format(dop_reader *r, picture *out)
 
 /* Returns the field that an error of dop_draw_check is about. */
 static const char *
-wrong_of(const dop_draw_options *o, const char *why)
+find_wrong_option(const dop_draw_options *o, const char *why)
 {
     return o->sampler && strstr(why, "sampler") ? "sampler" : "steps";
 }
 
 /* Returns the image file of a form; NULL: refused. */
 static const char *
-image_of(dop_reader *r, const dop_form_data *form, size_t *out_n)
+get_form_image(dop_reader *r, const dop_form_data *form, size_t *out_n)
 {
     const uint32_t n = form->files[DOP_FORM_IMAGE].count;
     if (n == 0)
@@ -183,8 +183,8 @@ image_of(dop_reader *r, const dop_form_data *form, size_t *out_n)
 
 /* Reads the mask of a form. size: original size of the form's image. */
 static void
-take_mask(dop_reader *r, const dop_api *api, const dop_form_data *form, const uint32_t size[2], dop_budget *budget,
-          picture *out)
+read_drawing_mask(dop_reader *r, const dop_api *api, const dop_form_data *form, const uint32_t size[2],
+                  dop_budget *budget, picture *out)
 {
     dop_diag diag = {0};
     const uint32_t n = form->files[DOP_FORM_MASK].count;
@@ -200,14 +200,14 @@ take_mask(dop_reader *r, const dop_api *api, const dop_form_data *form, const ui
 
 /* Reads the initial image from the form or, if form is NULL, from an optional data: URI. */
 static void
-take_init(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budget *budget, picture *out)
+read_initial_image(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budget *budget, picture *out)
 {
     const char *param = form ? "image" : "init";
     dop_diag diag = {0};
     dop_buf decoded = {0};
     uint32_t size[2];
     size_t n = 0;
-    const char *bytes = form ? image_of(r, form, &n) : dop_reader_text(r, param, &n);
+    const char *bytes = form ? get_form_image(r, form, &n) : dop_reader_text(r, param, &n);
     if (bytes && !form && !r->failed && dop_reader_data(r, param, bytes, budget, &decoded)) {
         bytes = decoded.data;
         n = decoded.size;
@@ -221,37 +221,37 @@ take_init(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budg
     out->options.init = out->init.data;
     out->options.n_init = out->init.size;
     if (form && !r->failed)
-        take_mask(r, api, form, size, budget, out);
+        read_drawing_mask(r, api, form, size, budget, out);
     dop_buf_finish(&decoded);
 }
 
 static void
-take_options(dop_reader *r, const dop_api *api, picture *out)
+read_drawing_options(dop_reader *r, const dop_api *api, picture *out)
 {
     size_t n;
     dop_diag diag = {0};
     const json_t *seed = dop_reader_get(r, "seed");
     const int64_t number = dop_reader_whole(r, "seed", -1, INT64_MIN, INT64_MAX);
-    out->options.text = take_text(r, "prompt");
-    out->options.negative = take_text(r, "negative");
+    out->options.text = read_drawing_text(r, "prompt");
+    out->options.negative = read_drawing_text(r, "negative");
     if (!out->options.negative) /* name used by other programs */
-        out->options.negative = take_text(r, "negative_prompt");
+        out->options.negative = read_drawing_text(r, "negative_prompt");
     out->options.steps = (uint32_t)dop_reader_whole(r, "steps", 0, 0, 1000);
     out->options.guidance = dop_reader_real(r, "guidance", 0, 0, 100);
     out->options.sampler = dop_reader_text(r, "sampler", &n);
     /* -1: random, as in other servers. Random seeds have 32 bits, so that JavaScript represents them exactly. */
     out->options.seed = seed && number != -1 ? (uint64_t)number : dop_any_seed() >> 32;
     out->options.strength = dop_reader_real(r, "strength", 0, LEAST_STRENGTH, 1);
-    out->options.progress = advance;
+    out->options.progress = report_drawing_step;
     if (!r->failed && !out->options.text)
         dop_reader_refuse(r, "prompt", "prompt is the text to draw");
     if (!r->failed && dop_draw_check(api->model, &out->options, &diag) != DOP_OK)
-        dop_reader_refuse(r, wrong_of(&out->options, diag.message), "%s", diag.message);
+        dop_reader_refuse(r, find_wrong_option(&out->options, diag.message), "%s", diag.message);
 }
 
 /* Submits a job for each image, with consecutive seeds. */
 static void
-submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture *like)
+submit_drawing_jobs(dop_reader *r, dop_call *c, const dop_api_request *request, const picture *like)
 {
     dop_job_request jobs[MOST_PICTURES] = {{.n_prompt = 0}};
     dop_job *made[MOST_PICTURES];
@@ -265,7 +265,7 @@ submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture
             break;
         }
         p->options.seed += i;
-        jobs[i] = (dop_job_request){.task = {draw, finish_picture, p, p->init.size + p->mask.size},
+        jobs[i] = (dop_job_request){.task = {run_drawing_task, finish_picture, p, p->init.size + p->mask.size},
                                     .wake = request->wake,
                                     .user = request->user,
                                     .wake_at_end = !c->stream,
@@ -290,7 +290,7 @@ submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture
 /* ---- answers ---- */
 
 static json_t *
-settings_of(const dop_call *c)
+make_drawing_settings(const dop_call *c)
 {
     dop_draw_facts facts = {0};
     char size[32];
@@ -301,7 +301,7 @@ settings_of(const dop_call *c)
 
 /* Returns the JSON of an image whose job has succeeded. */
 static json_t *
-encoded(const picture *p)
+encode_drawn_picture(const picture *p)
 {
     static const char head[] = "data:image/png;base64,";
     json_t *text = dop_json_base64(p->png, p->n);
@@ -319,15 +319,15 @@ encoded(const picture *p)
 }
 
 static void
-write_begin(const dop_call *c, dop_buf *out)
+write_drawings_begin(const dop_call *c, dop_buf *out)
 {
     dop_buf_printf(out, "{\"created\":%lld,\"data\":[", (long long)c->created);
 }
 
 static void
-write_picture(const dop_call *c, uint32_t index, dop_buf *out)
+write_encoded_picture(const dop_call *c, uint32_t index, dop_buf *out)
 {
-    json_t *one = encoded(dop_job_look(c->choices[index].job).task);
+    json_t *one = encode_drawn_picture(dop_job_look(c->choices[index].job).task);
     out->failed = out->failed || !one;
     if (one)
         dop_json_encode(out, one);
@@ -335,9 +335,9 @@ write_picture(const dop_call *c, uint32_t index, dop_buf *out)
 }
 
 static void
-write_end(const dop_call *c, dop_buf *out)
+write_drawings_end(const dop_call *c, dop_buf *out)
 {
-    json_t *rest = settings_of(c);
+    json_t *rest = make_drawing_settings(c);
     char *text = rest ? json_dumps(rest, JSON_COMPACT) : NULL;
     dop_buf_printf(out, "],%s", text ? text + 1 : "\"output_format\":\"png\"}"); /* skips its "{" */
     free(text);
@@ -345,11 +345,11 @@ write_end(const dop_call *c, dop_buf *out)
 }
 
 static void
-add_event(const dop_call *c, const picture *p, dop_answer *answer)
+append_drawing_event(const dop_call *c, const picture *p, dop_answer *answer)
 {
     const char *type = p->edit ? "image_edit.completed" : "image_generation.completed";
     json_t *event = json_pack("{s:s, s:I}", "type", type, "created_at", (json_int_t)c->created);
-    json_t *one = encoded(p), *rest = settings_of(c);
+    json_t *one = encode_drawn_picture(p), *rest = make_drawing_settings(c);
     (void)json_object_update(event, one);
     (void)json_object_update(event, rest);
     json_decref(one);
@@ -358,7 +358,7 @@ add_event(const dop_call *c, const picture *p, dop_answer *answer)
 }
 
 static bool
-stream(dop_call *c, dop_answer *answer)
+stream_drawings(dop_call *c, dop_answer *answer)
 {
     bool over = true;
     for (uint32_t i = 0; i < c->n_choices; i++) {
@@ -376,7 +376,7 @@ stream(dop_call *c, dop_answer *answer)
             choice->sent_tokens = s.task_at;
         }
         if (ended && good)
-            add_event(c, s.task, answer);
+            append_drawing_event(c, s.task, answer);
         else if (ended)
             dop_answer_failed_event(answer, &s);
         choice->over = ended;
@@ -387,11 +387,12 @@ stream(dop_call *c, dop_answer *answer)
     return over;
 }
 
-static const dop_task_writer writer = {write_begin, write_picture, write_end, stream, NULL};
+static const dop_task_writer writer = {write_drawings_begin, write_encoded_picture, write_drawings_end, stream_drawings,
+                                       NULL};
 
 static dop_call *
-begin(const dop_api *api, const dop_api_request *request, const json_t *root, const dop_form_data *form,
-      dop_answer *answer)
+begin_drawing_call(const dop_api *api, const dop_api_request *request, const json_t *root, const dop_form_data *form,
+                   dop_answer *answer)
 {
     dop_reader r = {.root = root, .answer = answer};
     dop_draw_facts facts;
@@ -405,12 +406,12 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, co
     const bool streams = dop_reader_bool(&r, "stream", false);
     /* accepted but ignored: partial images are an upper limit, and none is sent */
     (void)dop_reader_whole(&r, "partial_images", 0, 0, 3);
-    take_size(&r, &facts);
-    take_format(&r, &like);
+    check_drawing_size(&r, &facts);
+    read_drawing_format(&r, &like);
     if (!r.failed)
-        take_options(&r, api, &like);
+        read_drawing_options(&r, api, &like);
     if (!r.failed)
-        take_init(&r, api, form, request->budget, &like);
+        read_initial_image(&r, api, form, request->budget, &like);
     dop_reader_report(&r);
     dop_call *c = r.failed ? NULL : calloc(1, sizeof *c + n * sizeof *c->choices);
     if (!c && !r.failed)
@@ -425,7 +426,7 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, co
     c->stream = streams;
     c->n_choices = n;
     c->created = (int64_t)time(NULL);
-    submit(&r, c, request, &like);
+    submit_drawing_jobs(&r, c, request, &like);
     dop_buf_finish(&like.init);
     dop_buf_finish(&like.mask);
     if (r.failed) {
@@ -441,13 +442,13 @@ void
 dop_drawings_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                    dop_call **out_call)
 {
-    *out_call = begin(api, request, root, NULL, answer);
+    *out_call = begin_drawing_call(api, request, root, NULL, answer);
 }
 
 /* Converts a form's text fields to the JSON types of their members. Malformed numbers and bools stay texts, which
  * their readers refuse. */
 static json_t *
-typed(const json_t *root)
+convert_form_fields(const json_t *root)
 {
     static const char *const numbers[] = {"n", "seed", "steps", "guidance", "strength", "partial_images"};
     static const char *const bools[] = {"stream", "strict"};
@@ -475,11 +476,11 @@ dop_edits_begin(const dop_api *api, const dop_api_request *request, const json_t
                 dop_call **out_call)
 {
     dop_form_data form = {0};
-    json_t *fields = typed(root);
+    json_t *fields = convert_form_fields(root);
     if (!fields)
         dop_answer_no_memory(answer);
     else if (dop_request_form(request, answer, &form))
-        *out_call = begin(api, request, fields, &form, answer);
+        *out_call = begin_drawing_call(api, request, fields, &form, answer);
     json_decref(form.fields);
     json_decref(fields);
 }

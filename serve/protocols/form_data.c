@@ -18,7 +18,7 @@ typedef struct form {
 
 /* Reads the boundary from the first line. */
 static bool
-read_boundary(form *f)
+read_form_boundary(form *f)
 {
     const char *line = memchr(f->at, '\r', (size_t)(f->end - f->at));
     const size_t n = line ? (size_t)(line - f->at) : 0;
@@ -31,7 +31,7 @@ read_boundary(form *f)
 
 /* Reads a parameter name="value" of Content-Disposition from the head [head, end). Returns false if it is absent. */
 static bool
-read_parameter(const char *head, const char *end, const char *name, char *out, size_t size)
+read_form_parameter(const char *head, const char *end, const char *name, char *out, size_t size)
 {
     const size_t len = strlen(name);
     for (const char *c = head; c + len + 2 < end; c++) {
@@ -50,7 +50,7 @@ read_parameter(const char *head, const char *end, const char *name, char *out, s
 
 /* Adds a part to the files. Returns false if parts of this name are text fields. */
 static bool
-add_file(form *f, const char *name, const char *bytes, size_t n)
+add_form_file(form *f, const char *name, const char *bytes, size_t n)
 {
     static const struct {
         const char *name;
@@ -72,7 +72,7 @@ add_file(form *f, const char *name, const char *bytes, size_t n)
 /* Adds a text field. A name that ends with [] makes a list. An empty text counts as absent, because clients send all
  * their fields. */
 static bool
-add_text(form *f, const char *name, const char *text, size_t n)
+add_form_text(form *f, const char *name, const char *text, size_t n)
 {
     json_t *value = n > 0 && n <= MOST_TEXT ? dop_json_text(text, n) : NULL;
     const size_t len = strlen(name);
@@ -93,7 +93,7 @@ add_text(form *f, const char *name, const char *text, size_t n)
 /* Parses a part: its head, an empty line, and its content up to the next delimiter. *out_last: true if it was the
  * last part. */
 static bool
-read_part(form *f, bool *out_last)
+read_form_part(form *f, bool *out_last)
 {
     char name[96];
     const char *head = f->at, *blank = memmem(head, (size_t)(f->end - head), "\r\n\r\n", 4);
@@ -108,9 +108,9 @@ read_part(form *f, bool *out_last)
     if (!*out_last && memcmp(f->at, "\r\n", 2) != 0)
         return false;
     f->at += 2;
-    if (!read_parameter(head + 1, blank, "name", name, sizeof name) || !name[0])
+    if (!read_form_parameter(head + 1, blank, "name", name, sizeof name) || !name[0])
         return false;
-    return add_file(f, name, from, n) || add_text(f, name, from, n);
+    return add_form_file(f, name, from, n) || add_form_text(f, name, from, n);
 }
 
 bool
@@ -126,10 +126,10 @@ dop_request_form(const dop_api_request *request, dop_answer *answer, dop_form_da
         json_decref(out_form->fields);
         return false;
     }
-    if (out_form->fields && request->n_body > 0 && read_boundary(&f)) {
+    if (out_form->fields && request->n_body > 0 && read_form_boundary(&f)) {
         good = true;
         for (uint32_t i = 0; i < MOST_PARTS && good && !last; i++)
-            good = read_part(&f, &last);
+            good = read_form_part(&f, &last);
     }
     if (good && last)
         return true;
