@@ -367,7 +367,7 @@ consume_exchange_output(dop_connection *c, dop_exchange *x)
     if (x->begun) /* the body has been freed */
         dop_connection_unreserve(c);
     if (!x->over && !a->streams && a->body.size == 0) { /* no output yet */
-        if (x->waits && x->events && !c->comments) {    /* a keep-alive comment may begin the stream (write_keep_alive) */
+        if (x->waits && x->events && !c->comments) { /* a keep-alive comment may begin the stream (write_keep_alive) */
             c->comments = true;
             c->wrote_ms = dop_now_ms();
         }
