@@ -48,7 +48,8 @@ typedef struct dop_reading {
     json_t *calls;     /* complete calls: {"id", "type", "function": {"name", "arguments"}}; NULL: none */
     bool over;         /* all further text is ignored */
     size_t shown;      /* set by the caller: bytes of content already sent, which must remain content */
-    /* Private. */
+    /* Private. at: end of the parsed text; fed: bytes received; wait: size of `whole` needed for the next attempt;
+     * sure_*: bytes of complete messages in harmony format. */
     dop_reading_terms terms;
     dop_buf whole;
     dop_buf thoughts; /* dop_thought entries: ranges of `whole` that are reasoning, including its marks */
@@ -163,7 +164,7 @@ struct dop_news {
     size_t first_call;             /* index of the first new call */
 };
 
-/* How dop_call_begin makes a call. On refusal it returns NULL and the answer has the reason. */
+/* Kind of a call, and the parameters with which dop_call_begin makes it. */
 typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING, DOP_CALL_RERANK } dop_call_kind;
 typedef struct dop_call_how {
     dop_call_kind kind;

@@ -4,6 +4,7 @@
 
 #include "serve/api/api_internal.h"
 
+/* Makes a call from a request and submits its jobs. NULL: refused, with the reason in the answer. */
 dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_how how,
                          dop_answer *answer);
 /* Counts the tokens of a conversation's prompt. Returns false if the request was refused; the answer has the reason. */
