@@ -1,6 +1,6 @@
 /* Admission to the queue.
  *
- * * A full queue is shared fairly. A request that finds no room displaces waiting requests with a lower priority. If
+ * A full queue is shared fairly. A request that finds no room displaces waiting requests with a lower priority. If
  * there are none, it displaces the newest requests of the client with the largest share. That share must be larger
  * than its own client's. */
 #include "serve/engine/engine_admit.h"

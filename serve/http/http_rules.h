@@ -1,6 +1,6 @@
 /* Access rules: API keys, and protection against pages of other sites when a browser can reach the server.
  *
- * * A page can make its visitor's browser send requests to any address. Two rules prevent harm. First, a request
+ * A page can make its visitor's browser send requests to any address. Two rules prevent harm. First, a request
  * with an Origin is answered only if the Origin is this server. A body must also be declared as JSON, which a
  * foreign page cannot do without a CORS preflight. Second, the Host must be a name of this server. This stops pages
  * whose own name was made to resolve to this server (DNS rebinding), which pass the first rule. */
