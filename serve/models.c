@@ -12,13 +12,13 @@
 
 typedef enum state {
     ABSENT,  /* not loaded */
-    UNMADE,  /* wanted, and waits for the maker */
-    MAKING,  /* the maker finds or makes its plan */
-    WANTED,  /* waits for the loader */
-    LOADING, /* the loader opens it */
+    UNMADE,  /* requested; waits to be compiled */
+    MAKING,  /* its plan is being found or compiled */
+    WANTED,  /* waits to be loaded */
+    LOADING, /* being loaded */
     READY,
-    DRAINING, /* is to be unloaded when nobody uses it any more: another model needs its memory, or the device was lost */
-    CLOSING   /* the loader closes it */
+    DRAINING, /* to be unloaded once it is unused: another model needs its memory, or the device is lost */
+    CLOSING   /* being unloaded */
 } state;
 
 static const char *const state_names[] = {"unloaded", "compiling", "compiling", "loading",
@@ -31,19 +31,19 @@ typedef struct waiter {
 } waiter;
 
 typedef struct model {
-    dop_models_entry entry; /* owned texts */
+    dop_models_entry entry; /* owned copies */
     state state;
-    void *opened; /* for how.close */
+    void *opened; /* handle for how.close */
     dop_api *api;
     uint32_t n_users;
-    uint64_t bytes;   /* of the device; before it was loaded for the first time, those of the file */
-    double used_ms;   /* dop_now_ms when it was last given back */
-    double since_ms;  /* when it was loaded, or first wanted */
-    double began_ms;  /* when it was last wanted */
-    double failed_ms; /* when loading failed last; 0: it did not */
-    double retry_ms;  /* after which it is tried again */
-    dop_diag diag;    /* why */
-    uint32_t ctx;     /* as it was when it was last loaded; 0: it never was */
+    uint64_t bytes;   /* device memory; until the first load, an estimate: the size of the model's files */
+    double used_ms;   /* dop_now_ms of the last give_back */
+    double since_ms;  /* dop_now_ms when it was loaded; before that, when it was requested */
+    double began_ms;  /* dop_now_ms of the last request to load it */
+    double failed_ms; /* dop_now_ms of the last failure to load; 0: none */
+    double retry_ms;  /* milliseconds after a failure until the next attempt */
+    dop_diag diag;    /* reason of the last failure */
+    uint32_t ctx;     /* context length of the last load; 0: never loaded */
     waiter *first, *last;
 } model;
 
@@ -52,11 +52,11 @@ struct dop_models {
     model *all; /* owned, [n] */
     size_t n;
     pthread_t thread, maker;
-    bool started, makes;  /* the threads were */
-    atomic_bool gives_up; /* what is being made is not wanted any more */
+    bool started, makes;  /* loader and compiler threads were started */
+    atomic_bool gives_up; /* cancels the compilation in progress */
     pthread_mutex_t lock;
-    pthread_cond_t change; /* for both threads */
-    /* under the lock */
+    pthread_cond_t change; /* signals both threads */
+    /* Under the lock. */
     bool stopped, ends;
     dop_models_counts counts;
 };
@@ -66,7 +66,7 @@ enum { RETRY_MS = 3000, RESIDENCE_MS = 1000, TICK_MS = 200 };
 /* --- names ---------------------------------------------------------------------------------------------------------------------- */
 
 static bool
-has_name(const dop_models_entry *e, const char *name)
+has_model_name(const dop_models_entry *e, const char *name)
 {
     bool has = strcmp(e->id, name) == 0;
     for (size_t i = 0; i < e->n_aliases && !has; i++)
@@ -75,19 +75,19 @@ has_name(const dop_models_entry *e, const char *name)
 }
 
 static model *
-find(dop_models *m, const char *name)
+find_model_named(dop_models *m, const char *name)
 {
     for (size_t i = 0; i < m->n && !name; i++)
         if (m->all[i].state == READY)
             return &m->all[i];
     for (size_t i = 0; i < m->n; i++)
-        if (!name || has_name(&m->all[i].entry, name))
+        if (!name || has_model_name(&m->all[i].entry, name))
             return &m->all[i];
     return NULL;
 }
 
 static model *
-owner(dop_models *m, const dop_api *api)
+find_api_owner(dop_models *m, const dop_api *api)
 {
     for (size_t i = 0; i < m->n; i++)
         if (m->all[i].api == api)
@@ -97,9 +97,9 @@ owner(dop_models *m, const dop_api *api)
 
 /* --- waiting ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Under the lock: wakes all who wait for a model. */
+/* Under the lock: wakes all waiters of a model. */
 static void
-wake_all(model *x)
+wake_model_waiters(model *x)
 {
     for (waiter *w = x->first, *next; w; w = next) {
         next = w->next;
@@ -110,7 +110,7 @@ wake_all(model *x)
 }
 
 static bool
-add_waiter(model *x, void (*wake)(void *user), void *user)
+add_model_waiter(model *x, void (*wake)(void *user), void *user)
 {
     waiter *w = calloc(1, sizeof *w);
     if (!w)
@@ -149,10 +149,10 @@ dop_models_forget(dop_models *models, const void *user)
     pthread_mutex_unlock(&models->lock);
 }
 
-/* Under the lock: a device that one model has lost is lost to all, most of which have not noticed: each is to be unloaded when nobody
- * uses it any more, and has the device opened again when somebody asks for it. */
+/* Under the lock: if one model has lost the device, all have, but most have not detected it yet. Each one is
+ * unloaded once it is unused. Loading it again opens the device again. */
 static void
-drain_lost(dop_models *m)
+drain_lost_models(dop_models *m)
 {
     bool lost = false;
     dop_diag why;
@@ -165,25 +165,26 @@ drain_lost(dop_models *m)
         pthread_cond_broadcast(&m->change);
 }
 
-/* Under the lock: begins with what leads to a loaded model. */
+/* Under the lock: begins to compile or load a model. */
 static void
-want(dop_models *m, model *x)
+request_model(dop_models *m, model *x)
 {
     x->state = x->entry.compiled ? UNMADE : WANTED;
     x->since_ms = x->began_ms = dop_now_ms();
     pthread_cond_broadcast(&m->change);
 }
 
-/* Under the lock: a model cannot be had.  What took long to find that out is not tried again for as long. */
+/* Under the lock: records a failure to load. The time until the next attempt is at least as long as the failed one
+ * took. */
 static void
-fail(model *x, const dop_diag *diag)
+fail_model(model *x, const dop_diag *diag)
 {
     const double now = dop_now_ms(), took = now - x->began_ms;
     x->state = ABSENT;
     x->diag = *diag;
     x->failed_ms = now;
     x->retry_ms = took > RETRY_MS ? took : RETRY_MS;
-    wake_all(x);
+    wake_model_waiters(x);
 }
 
 /* --- leases ------------------------------------------------------------------------------------------------------------------------ */
@@ -195,8 +196,8 @@ dop_models_take(dop_models *models, const char *name, void (*wake)(void *user), 
     dop_lease lease = DOP_LEASE_WAITS;
     *out_api = NULL;
     pthread_mutex_lock(&models->lock);
-    drain_lost(models);
-    model *x = find(models, name);
+    drain_lost_models(models);
+    model *x = find_model_named(models, name);
     const double now = dop_now_ms();
     if (!x) {
         lease = DOP_LEASE_UNKNOWN;
@@ -209,11 +210,11 @@ dop_models_take(dop_models *models, const char *name, void (*wake)(void *user), 
     } else if (x->state == ABSENT && x->failed_ms > 0 && now - x->failed_ms < x->retry_ms) {
         *diag = x->diag;
         lease = DOP_LEASE_FAILED;
-    } else if (!add_waiter(x, wake, user)) {
+    } else if (!add_model_waiter(x, wake, user)) {
         DOP_NO_MEMORY(diag);
         lease = DOP_LEASE_FAILED;
     } else if (x->state == ABSENT) {
-        want(models, x);
+        request_model(models, x);
     }
     pthread_mutex_unlock(&models->lock);
     return lease;
@@ -223,7 +224,7 @@ void
 dop_models_hold(dop_models *models, const dop_api *api)
 {
     pthread_mutex_lock(&models->lock);
-    owner(models, api)->n_users++;
+    find_api_owner(models, api)->n_users++;
     pthread_mutex_unlock(&models->lock);
 }
 
@@ -231,7 +232,7 @@ void
 dop_models_give_back(dop_models *models, const dop_api *api)
 {
     pthread_mutex_lock(&models->lock);
-    model *x = owner(models, api);
+    model *x = find_api_owner(models, api);
     x->used_ms = dop_now_ms();
     if (--x->n_users == 0)
         pthread_cond_broadcast(&models->change);
@@ -242,7 +243,7 @@ const dop_api *
 dop_models_peek(dop_models *models)
 {
     pthread_mutex_lock(&models->lock);
-    model *x = find(models, NULL);
+    model *x = find_model_named(models, NULL);
     const dop_api *api = x && x->state == READY ? x->api : NULL;
     if (api)
         x->n_users++;
@@ -291,7 +292,7 @@ dop_models_stop(dop_models *models, double grace_s)
         model *x = &models->all[i];
         if (x->state == READY || x->state == DRAINING)
             dop_engine_stop(x->api->engine, grace_s);
-        wake_all(x);
+        wake_model_waiters(x);
     }
     pthread_cond_broadcast(&models->change);
     pthread_mutex_unlock(&models->lock);
@@ -312,9 +313,9 @@ dop_models_is_idle(dop_models *models)
 
 /* --- the loader ----------------------------------------------------------------------------------------------------------------------- */
 
-/* Under the lock, which is released meanwhile: unloads a model that nobody uses. */
+/* Under the lock, which is released meanwhile: unloads an unused model. */
 static void
-unload(dop_models *m, model *x)
+unload_model(dop_models *m, model *x)
 {
     x->state = CLOSING;
     dop_metrics last = dop_engine_metrics(x->api->engine);
@@ -329,12 +330,13 @@ unload(dop_models *m, model *x)
     x->api = NULL;
     x->state = ABSENT;
     if (x->first)
-        want(m, x);
+        request_model(m, x);
 }
 
-/* Under the lock, which is released meanwhile: loads a model, and wakes those who wait for it, unless another plan may help. */
+/* Under the lock, which is released meanwhile: loads a model and wakes its waiters. If that fails and the model is
+ * compiled, its plan is made again. */
 static void
-load(dop_models *m, model *x)
+load_wanted_model(dop_models *m, model *x)
 {
     dop_diag diag = {0};
     void *opened = NULL;
@@ -355,19 +357,19 @@ load(dop_models *m, model *x)
         m->counts.bytes += x->bytes;
         if (m->stopped)
             dop_engine_stop(x->api->engine, 0);
-        wake_all(x);
+        wake_model_waiters(x);
     } else if (x->entry.compiled) {
         x->state = UNMADE;
         pthread_cond_broadcast(&m->change);
     } else {
-        fail(x, &diag);
+        fail_model(x, &diag);
     }
 }
 
-/* Of the loaded models, the one that is to make room for another: one that nobody uses, or else the one that has been there longest;
- * NULL: all have come just now. */
+/* Returns the loaded model to unload in favor of another one: the least recently used one without users, otherwise
+ * the one loaded first. NULL: all models were loaded just now. */
 static model *
-choose_victim(dop_models *m, double now_ms)
+choose_unload_victim(dop_models *m, double now_ms)
 {
     model *idle = NULL, *oldest = NULL;
     for (size_t i = 0; i < m->n; i++) {
@@ -382,9 +384,9 @@ choose_victim(dop_models *m, double now_ms)
     return idle ? idle : oldest;
 }
 
-/* The model that has waited longest in a state; NULL: none does. */
+/* Returns the model that has been in this state for the longest time; NULL: none is. */
 static model *
-longest_in(dop_models *m, state in)
+find_longest_in_state(dop_models *m, state in)
 {
     model *best = NULL;
     for (size_t i = 0; i < m->n; i++)
@@ -393,43 +395,43 @@ longest_in(dop_models *m, state in)
     return best;
 }
 
-/* Does what there is to do with one model; false: nothing. */
+/* Loads, unloads or drains one model. Returns false if there was nothing to do. */
 static bool
-work_once(dop_models *m)
+work_on_model(dop_models *m)
 {
     const double now = dop_now_ms();
     bool drains = false;
-    drain_lost(m);
+    drain_lost_models(m);
     for (size_t i = 0; i < m->n; i++) {
         model *x = &m->all[i];
         const bool old = x->state == READY && m->how.idle_s > 0 && now - x->used_ms > m->how.idle_s * 1e3;
         if ((x->state == DRAINING || old) && x->n_users == 0) {
-            unload(m, x);
+            unload_model(m, x);
             return true;
         }
         drains |= x->state == DRAINING;
     }
-    model *x = m->stopped ? NULL : longest_in(m, WANTED);
+    model *x = m->stopped ? NULL : find_longest_in_state(m, WANTED);
     if (!x)
         return false;
     if (m->how.max_bytes == 0 || m->counts.bytes == 0 || m->counts.bytes + x->bytes <= m->how.max_bytes) {
-        load(m, x);
+        load_wanted_model(m, x);
         return true;
     }
-    model *victim = drains ? NULL : choose_victim(m, now);
+    model *victim = drains ? NULL : choose_unload_victim(m, now);
     if (victim)
         victim->state = DRAINING;
     return victim != NULL;
 }
 
 static void *
-run(void *models)
+run_loader(void *models)
 {
     dop_models *m = models;
     pthread_mutex_lock(&m->lock);
     while (!m->ends) {
         struct timespec until;
-        if (work_once(m))
+        if (work_on_model(m))
             continue;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += TICK_MS * 1000000L;
@@ -443,9 +445,9 @@ run(void *models)
 
 /* --- the maker ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Under the lock, which is released meanwhile. */
+/* Under the lock, which is released meanwhile: finds or compiles the plan of a model. */
 static void
-make(dop_models *m, model *x)
+make_model_plan(dop_models *m, model *x)
 {
     dop_diag diag = {0};
     uint64_t bytes = 0;
@@ -454,28 +456,29 @@ make(dop_models *m, model *x)
     const dop_status st = m->how.make(m->how.user, (size_t)(x - m->all), &m->gives_up, &diag, &bytes);
     pthread_mutex_lock(&m->lock);
     if (st != DOP_OK) {
-        fail(x, &diag);
+        fail_model(x, &diag);
         return;
     }
-    if (x->ctx == 0) /* it was never loaded, which would have told */
+    if (x->ctx == 0) /* never loaded, so the real size is not known */
         x->bytes = bytes;
     x->state = WANTED;
     pthread_cond_broadcast(&m->change);
 }
 
-/* Compiles one model after the other, each on all cores. */
+/* Thread function: compiles one model at a time, each on all cores. */
 static void *
 run_maker(void *models)
 {
     enum { NICE = 10 };
     dop_models *m = models;
-    /* On Linux each thread has a priority of its own, which those that it starts inherit: tokens of other models come first. */
+    /* On Linux, each thread has its own nice value, which its child threads inherit. Serving other models has
+     * priority. */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     pthread_mutex_lock(&m->lock);
     while (!m->ends) {
-        model *x = m->stopped ? NULL : longest_in(m, UNMADE);
+        model *x = m->stopped ? NULL : find_longest_in_state(m, UNMADE);
         if (x)
-            make(m, x);
+            make_model_plan(m, x);
         else
             pthread_cond_wait(&m->change, &m->lock);
     }
@@ -486,7 +489,7 @@ run_maker(void *models)
 /* --- the catalog ----------------------------------------------------------------------------------------------------------------------- */
 
 static void
-free_entry(dop_models_entry *e)
+free_models_entry(dop_models_entry *e)
 {
     for (size_t i = 0; i < e->n_aliases && e->aliases; i++)
         free((void *)(uintptr_t)e->aliases[i]);
@@ -496,7 +499,7 @@ free_entry(dop_models_entry *e)
 }
 
 static bool
-copy_entry(const dop_models_entry *from, dop_models_entry *to)
+copy_models_entry(const dop_models_entry *from, dop_models_entry *to)
 {
     const char **names = calloc(from->n_aliases + 1, sizeof *names);
     *to = (dop_models_entry){
@@ -510,17 +513,17 @@ copy_entry(const dop_models_entry *from, dop_models_entry *to)
 }
 
 static dop_status
-add_entry(dop_models *m, const dop_models_entry *from, dop_diag *diag)
+add_models_entry(dop_models *m, const dop_models_entry *from, dop_diag *diag)
 {
     struct stat file;
     model *x = &m->all[m->n];
     for (size_t i = 0; i < m->n; i++)
         for (size_t k = 0; k <= from->n_aliases; k++)
-            if (has_name(&m->all[i].entry, k < from->n_aliases ? from->aliases[k] : from->id))
+            if (has_model_name(&m->all[i].entry, k < from->n_aliases ? from->aliases[k] : from->id))
                 return DOP_FAIL(diag, DOP_E_INPUT, "two models have the name \"%s\"",
                                 k < from->n_aliases ? from->aliases[k] : from->id);
     m->n++;
-    if (!copy_entry(from, &x->entry))
+    if (!copy_models_entry(from, &x->entry))
         return DOP_NO_MEMORY(diag);
     x->bytes = stat(from->path, &file) == 0 ? (uint64_t)file.st_size : 0;
     return DOP_OK;
@@ -545,11 +548,11 @@ dop_models_create(const dop_models_entry *entries, size_t n, const dop_models_ho
     if (!m->all)
         return DOP_NO_MEMORY(diag);
     for (size_t i = 0; i < n; i++) {
-        const dop_status st = add_entry(m, &entries[i], diag);
+        const dop_status st = add_models_entry(m, &entries[i], diag);
         if (st != DOP_OK)
             return st;
     }
-    m->started = pthread_create(&m->thread, NULL, run, m) == 0;
+    m->started = pthread_create(&m->thread, NULL, run_loader, m) == 0;
     m->makes = m->started && how->make && pthread_create(&m->maker, NULL, run_maker, m) == 0;
     return m->started && (m->makes || !how->make)
                ? DOP_OK
@@ -579,7 +582,7 @@ dop_models_destroy(dop_models *models)
             next = w->next;
             free(w);
         }
-        free_entry(&x->entry);
+        free_models_entry(&x->entry);
     }
     free(m->all);
     pthread_cond_destroy(&m->change);

@@ -1,4 +1,4 @@
-/* Which function answers which path, and the answers that need no job (serve/api/api.h). */
+/* Routes of the server, and the answers that need no job (serve/api/api.h). */
 #include "serve/routes.h"
 #include "serve/api/api.h"
 #include "serve/api/api_adapters.h"
@@ -25,10 +25,10 @@
 typedef void handler_fn(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                         dop_call **out_call);
 
-/* GET / */
+/* Handles GET /: the chat page. */
 static void
-get_page(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-         dop_call **out_call)
+answer_chat_page(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                 dop_call **out_call)
 {
     (void)api, (void)request, (void)root, (void)out_call;
     answer->status = 200;
@@ -36,9 +36,9 @@ get_page(const dop_api *api, const dop_api_request *request, const json_t *root,
     dop_buf_puts(&answer->body, dop_page_chat);
 }
 
-/* dop_models_fn: *user is set where the model's device has failed. */
+/* dop_models_fn: sets *user if the model's device has failed. */
 static void
-look_for_broken(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
+find_broken_device(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
 {
     dop_diag *diag = user;
     (void)entry, (void)status, (void)ctx;
@@ -47,14 +47,14 @@ look_for_broken(void *user, const dop_models_entry *entry, const char *status, u
 }
 
 static void
-get_health(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-           dop_call **out_call)
+answer_health(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+              dop_call **out_call)
 {
     (void)request, (void)root, (void)out_call;
     dop_diag diag = {0};
     bool broken = false;
     if (api->models)
-        dop_models_each(api->models, look_for_broken, &diag);
+        dop_models_each(api->models, find_broken_device, &diag);
     broken = api->models ? diag.code != DOP_OK : dop_engine_is_broken(api->engine, &diag);
     if (broken)
         dop_answer_error(answer, &(dop_api_error){503, "server_error", "device_failed", NULL}, "%s", diag.message);
@@ -69,7 +69,7 @@ typedef struct models_metrics {
 } models_metrics;
 
 static void
-add_metrics(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
+sum_model_metrics(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
 {
     (void)status, (void)ctx;
     models_metrics *all = user;
@@ -77,14 +77,14 @@ add_metrics(void *user, const dop_models_entry *entry, const char *status, uint3
         return;
     const dop_metrics m = dop_engine_metrics(api->engine);
     if (all->n_loaded++ == 0)
-        all->sum.file_bytes = 0; /* those of loaded models have seen the folder later */
+        all->sum.file_bytes = 0; /* replaced by the sizes that loaded models report, which are more recent */
     dop_metrics_add(&all->sum, &m);
     dop_model_metrics_add(&all->each, entry->id, &m);
 }
 
 static void
-get_metrics(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-            dop_call **out_call)
+answer_metrics(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+               dop_call **out_call)
 {
     (void)request, (void)root, (void)out_call;
     models_metrics m = {0};
@@ -92,7 +92,7 @@ get_metrics(const dop_api *api, const dop_api_request *request, const json_t *ro
     if (api->models) {
         counts = dop_models_count(api->models);
         m.sum = counts.gone;
-        dop_models_each(api->models, add_metrics, &m);
+        dop_models_each(api->models, sum_model_metrics, &m);
     } else {
         m.sum = dop_engine_metrics(api->engine);
     }
@@ -113,15 +113,15 @@ get_metrics(const dop_api *api, const dop_api_request *request, const json_t *ro
 }
 
 static void
-refuse_model(const char *name, dop_answer *answer)
+refuse_unknown_model(const char *name, dop_answer *answer)
 {
     dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "model_not_found", "model"},
                      "The model '%.200s' does not exist", name);
 }
 
-/* What a model draws; NULL: nothing. */
+/* Returns the image-generation facts of a model; NULL: it draws no images. */
 static json_t *
-draws_of(const dop_api *api)
+make_draw_facts_json(const dop_api *api)
 {
     dop_draw_facts d;
     if (!dop_model_draw_facts(api->model, &d))
@@ -131,10 +131,10 @@ draws_of(const dop_api *api)
                      (int)d.takes_pictures);
 }
 
-/* Adds the context length to a model's entry, under the names that clients read: vLLM's, OpenRouter's, Groq's, Mistral's and, in
- * "meta", llama.cpp's. */
+/* Adds the context length to a model's entry, under the names used by clients of vLLM, OpenRouter, Groq and
+ * Mistral and, in "meta", llama.cpp's. */
 static void
-add_context(json_t *entry, uint32_t ctx)
+add_context_length(json_t *entry, uint32_t ctx)
 {
     static const char *const names[] = {"max_model_len", "context_length", "context_window", "max_context_length"},
                              *const inner[] = {"n_ctx", "n_ctx_train"};
@@ -144,11 +144,11 @@ add_context(json_t *entry, uint32_t ctx)
         json_object_set_new(json_object_get(entry, "meta"), inner[i], json_integer(ctx));
 }
 
-/* A model as both OpenAI and Anthropic describe it. */
+/* Returns the entry of a model, with the members of both OpenAI and Anthropic. */
 static json_t *
-model_entry(const dop_api *api, const char *name)
+make_model_entry(const dop_api *api, const char *name)
 {
-    json_t *draws = draws_of(api);
+    json_t *draws = make_draw_facts_json(api);
     const bool writes = !draws;
     char when[32];
     const time_t created = (time_t)api->created;
@@ -162,13 +162,13 @@ model_entry(const dop_api *api, const char *name)
                   (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
                   api->facts.family, "device", api->facts.device, "chat", api->chat != NULL, "draws", draws);
     if (writes)
-        add_context(entry, api->facts.ctx);
+        add_context_length(entry, api->facts.ctx);
     return entry;
 }
 
-/* The members that a model has even where it is not loaded; ctx: 0 where that is not known. */
+/* Returns the entry of a model that is not loaded. ctx: context length; 0: unknown. */
 static json_t *
-short_entry(const char *id, int64_t since, uint32_t ctx)
+make_short_entry(const char *id, int64_t since, uint32_t ctx)
 {
     char when[32];
     const time_t created = (time_t)since;
@@ -179,7 +179,7 @@ short_entry(const char *id, int64_t since, uint32_t ctx)
                               (json_int_t)since, "owned_by", "doppler", "type", "model", "display_name", id,
                               "created_at", when, "meta", ctx ? json_pack("{s:I}", "context", (json_int_t)ctx) : NULL);
     if (ctx)
-        add_context(entry, ctx);
+        add_context_length(entry, ctx);
     return entry;
 }
 
@@ -188,23 +188,23 @@ typedef struct listing {
     int64_t created;
 } listing;
 
-/* Adds the names under which requests reach the model with each of its adapters: "base:adapter".  api: may be NULL. */
+/* Lists the names "base:adapter", which select an adapter of the model. api: may be NULL. */
 static void
 list_adapters(const dop_api *api, json_t *list)
 {
     for (uint32_t i = 0; api && dop_adapter_list_name(api->adapters, i); i++) {
         char name[256];
         snprintf(name, sizeof name, "%s:%s", api->facts.name, dop_adapter_list_name(api->adapters, i));
-        json_array_append_new(list, model_entry(api, name));
+        json_array_append_new(list, make_model_entry(api, name));
     }
 }
 
-/* dop_models_fn */
+/* dop_models_fn: lists a model of the catalog. */
 static void
-list_model(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
+list_catalog_model(void *user, const dop_models_entry *entry, const char *status, uint32_t ctx, const dop_api *api)
 {
     listing *l = user;
-    json_t *one = api ? model_entry(api, api->facts.name) : short_entry(entry->id, l->created, ctx);
+    json_t *one = api ? make_model_entry(api, api->facts.name) : make_short_entry(entry->id, l->created, ctx);
     json_t *names = json_array();
     for (size_t i = 0; i < entry->n_aliases; i++)
         json_array_append_new(names, json_string(entry->aliases[i]));
@@ -214,9 +214,9 @@ list_model(void *user, const dop_models_entry *entry, const char *status, uint32
     list_adapters(api, l->list);
 }
 
-/* The model of this id or alias; NULL: there is none. */
+/* Returns the listed model with this id or alias; NULL: none. */
 static json_t *
-find_listed(const json_t *list, const char *name)
+find_listed_model(const json_t *list, const char *name)
 {
     size_t i, k;
     json_t *one, *alias;
@@ -231,15 +231,15 @@ find_listed(const json_t *list, const char *name)
 }
 
 static void
-get_models(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-           dop_call **out_call)
+answer_models(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+              dop_call **out_call)
 {
     (void)root, (void)out_call;
     listing l = {json_array(), api->created};
     if (api->models) {
-        dop_models_each(api->models, list_model, &l);
+        dop_models_each(api->models, list_catalog_model, &l);
     } else {
-        json_array_append_new(l.list, model_entry(api, api->facts.name));
+        json_array_append_new(l.list, make_model_entry(api, api->facts.name));
         list_adapters(api, l.list);
     }
     const char *name = dop_path_below(request->path, "models");
@@ -252,84 +252,84 @@ get_models(const dop_api *api, const dop_api_request *request, const json_t *roo
         json_decref(l.list);
         return;
     }
-    json_t *one = find_listed(l.list, name);
+    json_t *one = find_listed_model(l.list, name);
     if (one)
         dop_answer_json(answer, 200, one);
     else
-        refuse_model(name, answer);
+        refuse_unknown_model(name, answer);
     json_decref(l.list);
 }
 
 static void
-get_adapters(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-             dop_call **out_call)
+answer_adapters(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
 {
     (void)request, (void)root, (void)out_call;
     dop_answer_json(answer, 200, dop_adapter_list_json(api->adapters));
 }
 
 static void
-post_adapters(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-              dop_call **out_call)
+set_posted_adapters(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                    dop_call **out_call)
 {
     (void)request, (void)out_call;
     dop_adapter_list_set(api, root, answer);
 }
 
 static void
-post_completions(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-                 dop_call **out_call)
+begin_completion_call(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                      dop_call **out_call)
 {
     *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_COMPLETION}, answer);
 }
 
 static void
-post_chat(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-          dop_call **out_call)
+begin_chat_call(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
 {
     *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_CHAT}, answer);
 }
 
 static void
-post_embeddings(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-                dop_call **out_call)
+begin_embedding_call(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                     dop_call **out_call)
 {
     *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_EMBEDDING}, answer);
 }
 
 static void
-post_rerank(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-            dop_call **out_call)
+begin_rerank_call(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                  dop_call **out_call)
 {
     *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_RERANK}, answer);
 }
 
 static void
-post_template(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-              dop_call **out_call)
+answer_template(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
 {
     (void)out_call;
     dop_call_render(api, request, root, answer);
 }
 
-/* The text of a token; "" where there is none. */
+/* Returns the text of a token; "" for DOP_NO_TOKEN. */
 static json_t *
-text_of_token(const dop_tokenizer *tok, uint32_t id)
+make_special_token_text(const dop_tokenizer *tok, uint32_t id)
 {
     size_t n = 0;
     const char *piece = id != DOP_NO_TOKEN ? dop_tokenizer_piece(tok, id, &n) : NULL;
     return dop_json_text(piece ? piece : "", n);
 }
 
-/* GET /props, with llama.cpp's names. */
+/* Handles GET /props, with llama.cpp's names. */
 static void
-get_props(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-          dop_call **out_call)
+answer_props(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+             dop_call **out_call)
 {
     (void)request, (void)root, (void)out_call;
     const dop_sampling *s = &api->sampling;
     const dop_metrics m = dop_engine_metrics(api->engine);
-    const double heat = s->temperature > 0 ? (double)s->temperature : 0; /* below 0: the model's files name none */
+    const double heat = s->temperature > 0 ? (double)s->temperature : 0; /* negative: the model's files state none */
     const char *text = api->chat ? dop_chat_template(api->chat) : "";
     dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
     dop_answer_json(
@@ -341,18 +341,19 @@ get_props(const dop_api *api, const dop_api_request *request, const json_t *root
                   (double)s->repeat_penalty, "repeat_last_n", (json_int_t)s->repeat_last_n, "presence_penalty",
                   (double)s->presence_penalty, "frequency_penalty", (double)s->frequency_penalty, "total_slots",
                   (json_int_t)dop_engine_slots(api->engine, slots), "model_alias", api->facts.name, "chat_template",
-                  dop_json_text(text, strlen(text)), "bos_token", text_of_token(api->tok, dop_tokenizer_bos(api->tok)),
-                  "eos_token", text_of_token(api->tok, dop_tokenizer_eos(api->tok)), "build_info",
-                  "doppler-" DOP_VERSION, "modalities", "vision", api->eyes != NULL, "audio", api->speech != NULL,
-                  "prompt_cache", "tokens_saved", (json_int_t)m.reused_tokens, "tokens_loaded",
-                  (json_int_t)m.loaded_tokens, "checkpoint_bytes", (json_int_t)m.checkpoint_bytes, "memory_bytes",
-                  (json_int_t)m.cache_bytes, "file_bytes", (json_int_t)m.file_bytes));
+                  dop_json_text(text, strlen(text)), "bos_token",
+                  make_special_token_text(api->tok, dop_tokenizer_bos(api->tok)), "eos_token",
+                  make_special_token_text(api->tok, dop_tokenizer_eos(api->tok)), "build_info", "doppler-" DOP_VERSION,
+                  "modalities", "vision", api->eyes != NULL, "audio", api->speech != NULL, "prompt_cache",
+                  "tokens_saved", (json_int_t)m.reused_tokens, "tokens_loaded", (json_int_t)m.loaded_tokens,
+                  "checkpoint_bytes", (json_int_t)m.checkpoint_bytes, "memory_bytes", (json_int_t)m.cache_bytes,
+                  "file_bytes", (json_int_t)m.file_bytes));
 }
 
-/* GET /slots: what each sequence does, with llama.cpp's names. */
+/* Handles GET /slots: the state of each sequence, with llama.cpp's names. */
 static void
-get_slots(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-          dop_call **out_call)
+answer_slots(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+             dop_call **out_call)
 {
     (void)request, (void)root, (void)out_call;
     dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
@@ -367,9 +368,9 @@ get_slots(const dop_api *api, const dop_api_request *request, const json_t *root
     dop_answer_json(answer, 200, list);
 }
 
-/* {"id", "piece"}: a text, or a list of bytes where they are no UTF-8. */
+/* Returns {"id", "piece"}. The piece is a text, or a list of bytes if it is not valid UTF-8. */
 static json_t *
-token_and_piece(const dop_tokenizer *tok, uint32_t id)
+make_token_piece(const dop_tokenizer *tok, uint32_t id)
 {
     size_t n = 0;
     const char *piece = dop_tokenizer_piece(tok, id, &n);
@@ -383,8 +384,8 @@ token_and_piece(const dop_tokenizer *tok, uint32_t id)
 }
 
 static void
-post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-              dop_call **out_call)
+answer_tokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
 {
     (void)out_call;
     dop_reader r = {.root = root, .answer = answer};
@@ -402,7 +403,7 @@ post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *
     dop_reader_report(&r);
     json_t *list = json_array();
     for (size_t i = 0; i < ids.count; i++)
-        json_array_append_new(list, pieces ? token_and_piece(api->tok, ids.data[i]) : json_integer(ids.data[i]));
+        json_array_append_new(list, pieces ? make_token_piece(api->tok, ids.data[i]) : json_integer(ids.data[i]));
     if (r.failed)
         json_decref(list);
     else
@@ -411,8 +412,8 @@ post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *
 }
 
 static void
-post_detokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
-                dop_call **out_call)
+answer_detokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                  dop_call **out_call)
 {
     (void)out_call;
     dop_reader r = {.root = root, .answer = answer};
@@ -443,44 +444,44 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
 enum { TAKES_GET = 1, TAKES_POST = 2, TAKES_DELETE = 4 };
 
 enum {
-    ROUTE_LIST = 1,    /* the body is a list, not an object */
-    ROUTE_WAITS = 2,   /* the handler may wait for the engine, although it is no POST: a worker calls it */
-    ROUTE_MODEL = 4,   /* it is about a model, and not about the server */
-    ROUTE_FORM = 8,    /* the body is a form (multipart/form-data), whose texts the handler gets as an object */
-    ROUTE_STREAM = 16, /* with "stream": true the answer is a stream of events */
-    ROUTE_EMPTY = 32   /* there may be no body */
+    ROUTE_LIST = 1,    /* the body is a list instead of an object */
+    ROUTE_WAITS = 2,   /* the handler may block on the engine, although it is not a POST: a worker calls it */
+    ROUTE_MODEL = 4,   /* the request is for a model, not for the server */
+    ROUTE_FORM = 8,    /* the body is multipart/form-data; the handler receives its text fields as an object */
+    ROUTE_STREAM = 16, /* with "stream": true, the answer is an event stream */
+    ROUTE_EMPTY = 32   /* the body may be missing */
 };
 
 typedef struct route {
-    const char *path; /* a * at the end stands for any rest */
+    const char *path; /* a trailing * matches any rest */
     const char *method;
     handler_fn *handler;
     unsigned kind; /* ROUTE_* */
 } route;
 
 static const route routes[] = {
-    {"/", "GET", get_page, 0},
-    {"/health", "GET", get_health, 0},
-    {"/metrics", "GET", get_metrics, 0},
-    {"/props", "GET", get_props, ROUTE_MODEL},
-    {"/slots", "GET", get_slots, ROUTE_MODEL},
-    {"/v1/models", "GET", get_models, 0},
-    {"/v1/models/*", "GET", get_models, 0},
-    {"/v1/health", "GET", get_health, 0},
-    /* where a client's base address lacks /v1 */
-    {"/models", "GET", get_models, 0},
-    {"/models/*", "GET", get_models, 0},
-    {"/completions", "POST", post_completions, ROUTE_MODEL | ROUTE_STREAM},
-    {"/chat/completions", "POST", post_chat, ROUTE_MODEL | ROUTE_STREAM},
+    {"/", "GET", answer_chat_page, 0},
+    {"/health", "GET", answer_health, 0},
+    {"/metrics", "GET", answer_metrics, 0},
+    {"/props", "GET", answer_props, ROUTE_MODEL},
+    {"/slots", "GET", answer_slots, ROUTE_MODEL},
+    {"/v1/models", "GET", answer_models, 0},
+    {"/v1/models/*", "GET", answer_models, 0},
+    {"/v1/health", "GET", answer_health, 0},
+    /* for clients whose base URL lacks /v1 */
+    {"/models", "GET", answer_models, 0},
+    {"/models/*", "GET", answer_models, 0},
+    {"/completions", "POST", begin_completion_call, ROUTE_MODEL | ROUTE_STREAM},
+    {"/chat/completions", "POST", begin_chat_call, ROUTE_MODEL | ROUTE_STREAM},
     {"/responses", "POST", dop_responses_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/responses/*", "GET", dop_responses_get, ROUTE_WAITS},
     {"/responses/*", "DELETE", dop_responses_delete, ROUTE_WAITS},
     {"/responses/*", "POST", dop_responses_cancel, ROUTE_EMPTY},
-    {"/embeddings", "POST", post_embeddings, ROUTE_MODEL},
-    {"/lora-adapters", "GET", get_adapters, ROUTE_MODEL},
-    {"/lora-adapters", "POST", post_adapters, ROUTE_LIST | ROUTE_MODEL},
-    {"/v1/completions", "POST", post_completions, ROUTE_MODEL | ROUTE_STREAM},
-    {"/v1/chat/completions", "POST", post_chat, ROUTE_MODEL | ROUTE_STREAM},
+    {"/embeddings", "POST", begin_embedding_call, ROUTE_MODEL},
+    {"/lora-adapters", "GET", answer_adapters, ROUTE_MODEL},
+    {"/lora-adapters", "POST", set_posted_adapters, ROUTE_LIST | ROUTE_MODEL},
+    {"/v1/completions", "POST", begin_completion_call, ROUTE_MODEL | ROUTE_STREAM},
+    {"/v1/chat/completions", "POST", begin_chat_call, ROUTE_MODEL | ROUTE_STREAM},
     {"/v1/messages", "POST", dop_messages_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/v1/messages/count_tokens", "POST", dop_messages_count, ROUTE_MODEL},
     {"/v1/responses", "POST", dop_responses_begin, ROUTE_MODEL | ROUTE_STREAM},
@@ -489,40 +490,40 @@ static const route routes[] = {
     {"/v1/responses/*", "POST", dop_responses_cancel, ROUTE_EMPTY},
     {"/completion", "POST", dop_completion_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/infill", "POST", dop_infill_begin, ROUTE_MODEL | ROUTE_STREAM},
-    {"/v1/embeddings", "POST", post_embeddings, ROUTE_MODEL},
+    {"/v1/embeddings", "POST", begin_embedding_call, ROUTE_MODEL},
     {"/v1/images/generations", "POST", dop_drawings_begin, ROUTE_MODEL | ROUTE_STREAM},
     {"/v1/images/edits", "POST", dop_edits_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
     {"/v1/audio/transcriptions", "POST", dop_transcriptions_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
     {"/v1/audio/translations", "POST", dop_translations_begin, ROUTE_MODEL | ROUTE_FORM | ROUTE_STREAM},
-    {"/v1/rerank", "POST", post_rerank, ROUTE_MODEL},
-    {"/v2/rerank", "POST", post_rerank, ROUTE_MODEL}, /* Cohere's */
-    {"/rerank", "POST", post_rerank, ROUTE_MODEL},
-    {"/apply-template", "POST", post_template, ROUTE_MODEL},
-    {"/tokenize", "POST", post_tokenize, ROUTE_MODEL},
-    {"/detokenize", "POST", post_detokenize, ROUTE_MODEL},
+    {"/v1/rerank", "POST", begin_rerank_call, ROUTE_MODEL},
+    {"/v2/rerank", "POST", begin_rerank_call, ROUTE_MODEL}, /* Cohere's path */
+    {"/rerank", "POST", begin_rerank_call, ROUTE_MODEL},
+    {"/apply-template", "POST", answer_template, ROUTE_MODEL},
+    {"/tokenize", "POST", answer_tokenize, ROUTE_MODEL},
+    {"/detokenize", "POST", answer_detokenize, ROUTE_MODEL},
 };
 
 static bool
-fits(const char *pattern, const char *path)
+matches_route_path(const char *pattern, const char *path)
 {
     size_t n = strlen(pattern);
     return pattern[n - 1] == '*' ? strncmp(pattern, path, n - 1) == 0 : strcmp(pattern, path) == 0;
 }
 
-/* Which methods the routes that fit a path take. */
+/* Returns the methods of all routes that match a path, as TAKES_* bits. */
 static unsigned
-methods_of(const char *path)
+get_path_methods(const char *path)
 {
     unsigned found = 0;
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        if (fits(routes[i].path, path))
+        if (matches_route_path(routes[i].path, path))
             found |= strcmp(routes[i].method, "GET") == 0      ? TAKES_GET
                      : strcmp(routes[i].method, "DELETE") == 0 ? TAKES_DELETE
                                                                : TAKES_POST;
     return found;
 }
 
-/* Finds the route of a request; NULL: the answer says that there is no such path or method. */
+/* Returns the route of a request. NULL: no such path or method; the answer is then an error. */
 static const route *
 find_route(const char *method, const char *path, dop_answer *answer)
 {
@@ -530,12 +531,12 @@ find_route(const char *method, const char *path, dop_answer *answer)
                                           "DELETE", "GET, HEAD, DELETE", "POST, DELETE", "GET, HEAD, POST, DELETE"};
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const char *takes = routes[i].method;
-        if (fits(routes[i].path, path) &&
-            (strcmp(takes, method) == 0 ||
-             (strcmp(takes, "GET") == 0 && strcmp(method, "HEAD") == 0))) /* the body is dropped later */
+        /* A GET route also handles HEAD; the body is dropped later. */
+        if (matches_route_path(routes[i].path, path) &&
+            (strcmp(takes, method) == 0 || (strcmp(takes, "GET") == 0 && strcmp(method, "HEAD") == 0)))
             return &routes[i];
     }
-    const unsigned methods = methods_of(path);
+    const unsigned methods = get_path_methods(path);
     if (!methods) {
         dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
                          "Unknown request URL: %s %.200s", method, path);
@@ -547,12 +548,12 @@ find_route(const char *method, const char *path, dop_answer *answer)
     return NULL;
 }
 
-/* Is there a route of this kind for a path? */
+/* True if a route that matches the path has this flag. */
 static bool
-has_kind(const char *path, unsigned kind)
+has_route_kind(const char *path, unsigned kind)
 {
     size_t i = 0;
-    while (i < sizeof routes / sizeof *routes && !(routes[i].kind & kind && fits(routes[i].path, path)))
+    while (i < sizeof routes / sizeof *routes && !(routes[i].kind & kind && matches_route_path(routes[i].path, path)))
         i++;
     return i < sizeof routes / sizeof *routes;
 }
@@ -560,14 +561,14 @@ has_kind(const char *path, unsigned kind)
 bool
 dop_api_takes_forms(const char *path)
 {
-    return has_kind(path, ROUTE_FORM);
+    return has_route_kind(path, ROUTE_FORM);
 }
 
 const char *
 dop_api_refuses_forms(const dop_api *api, const char *path)
 {
     dop_draw_facts facts;
-    if (api->models || !has_kind(path, ROUTE_FORM))
+    if (api->models || !has_route_kind(path, ROUTE_FORM))
         return NULL;
     if (strstr(path, "/audio/"))
         return api->speech ? NULL : "the model hears nothing";
@@ -577,12 +578,12 @@ dop_api_refuses_forms(const dop_api *api, const char *path)
 bool
 dop_api_takes_nothing(const char *path)
 {
-    return has_kind(path, ROUTE_EMPTY);
+    return has_route_kind(path, ROUTE_EMPTY);
 }
 
-/* The body of a request as its route has it; NULL: refused, and the answer says why. */
+/* Parses a request's body as its route expects. NULL: refused, with the reason in the answer. */
 static json_t *
-read_body(const dop_api_request *request, unsigned kind, dop_answer *answer)
+read_route_body(const dop_api_request *request, unsigned kind, dop_answer *answer)
 {
     dop_form_data form;
     if (!(kind & ROUTE_FORM))
@@ -604,11 +605,11 @@ dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget *out
     out_budget->cancelled = cancelled;
 }
 
-enum { MOST_NAME = 512 }; /* bytes of a model's name */
+enum { MOST_NAME = 512 }; /* maximum bytes of a model's name */
 
-/* Does the query name a model?  An empty name is none. */
+/* True if the query has a non-empty model name. */
 static bool
-named_in_query(const dop_api_request *request, char *name)
+is_model_in_query(const dop_api_request *request, char *name)
 {
     return dop_request_parameter(request, "model", name, MOST_NAME) && *name;
 }
@@ -622,7 +623,8 @@ dop_api_answer_now(const dop_api *api, const dop_api_request *request, dop_answe
     if (!found)
         return true;
     const bool chosen = api->models && (found->kind & ROUTE_MODEL);
-    if (strcmp(request->method, "POST") == 0 || found->kind & ROUTE_WAITS || (chosen && named_in_query(request, name)))
+    if (strcmp(request->method, "POST") == 0 || found->kind & ROUTE_WAITS ||
+        (chosen && is_model_in_query(request, name)))
         return false;
     const dop_api *own = chosen ? dop_models_peek(api->models) : api;
     if (own)
@@ -650,26 +652,26 @@ dop_api_forget(const dop_api *api, const void *user)
         dop_models_forget(api->models, user);
 }
 
-/* Is the answer to a request that waits going to be a stream of events? */
+/* True if the answer to a waiting request will be an event stream. */
 static bool
-will_stream(const route *found, const json_t *root)
+will_answer_stream(const route *found, const json_t *root)
 {
     const json_t *stream = json_object_get(root, "stream");
-    const char *text = json_string_value(stream); /* in a form */
+    const char *text = json_string_value(stream); /* forms have the value as text */
     return (found->kind & ROUTE_STREAM) && (json_is_true(stream) || (text && strcmp(text, "true") == 0));
 }
 
-/* The API of the model that a request names, which the caller gives back; NULL: the answer says why there is none, or it is to be
- * waited for. */
+/* Returns the API of the model that a request names; the caller gives it back. NULL: the answer has the reason, or
+ * the request must wait. */
 static const dop_api *
-find_model(const dop_api *api, const dop_api_request *request, const route *found, const json_t *root,
-           dop_answer *answer)
+lease_requested_model(const dop_api *api, const dop_api_request *request, const route *found, const json_t *root,
+                      dop_answer *answer)
 {
     char queried[MOST_NAME];
     const char *name = json_string_value(json_object_get(root, "model"));
     const dop_api *own = NULL;
     dop_diag diag = {0};
-    if (!root && named_in_query(request, queried))
+    if (!root && is_model_in_query(request, queried))
         name = queried;
     name = name && *name ? name : NULL;
     switch (dop_models_take(api->models, name, request->wake, request->user, &diag, &own)) {
@@ -677,10 +679,10 @@ find_model(const dop_api *api, const dop_api_request *request, const route *foun
         break;
     case DOP_LEASE_WAITS:
         answer->waits = true;
-        answer->events = will_stream(found, root);
+        answer->events = will_answer_stream(found, root);
         break;
     case DOP_LEASE_UNKNOWN:
-        refuse_model(name ? name : "", answer);
+        refuse_unknown_model(name ? name : "", answer);
         break;
     case DOP_LEASE_STOPPED:
         dop_answer_error(answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
@@ -702,10 +704,10 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
     if (!found)
         return;
     const bool empty = request->n_body == 0 && (found->kind & ROUTE_EMPTY);
-    if (strcmp(request->method, "POST") == 0 && !empty && !(root = read_body(request, found->kind, out_answer)))
+    if (strcmp(request->method, "POST") == 0 && !empty && !(root = read_route_body(request, found->kind, out_answer)))
         return;
     const dop_api *own =
-        api->models && (found->kind & ROUTE_MODEL) ? find_model(api, request, found, root, out_answer) : api;
+        api->models && (found->kind & ROUTE_MODEL) ? lease_requested_model(api, request, found, root, out_answer) : api;
     if (own)
         found->handler(own, request, root, out_answer, out_call);
     json_decref(root);

@@ -1,6 +1,6 @@
-// Doppler for Node: a model is a process of doppler-exec, which this package starts, asks over a loopback connection with a key of its own,
-// and ends.  Nothing is compiled and nothing else is installed.  index.d.cts has the types and says what each method does; index.js is
-// this for `import`.
+// Doppler for Node.  Each model runs in a doppler-exec process, which this package starts, uses over a loopback connection with a
+// random key, and ends.  The package has no native code and no dependencies.  index.d.cts has the types and documents the methods;
+// index.js re-exports this file for `import`.
 'use strict';
 const { spawn } = require('node:child_process');
 const { randomBytes } = require('node:crypto');
@@ -9,7 +9,7 @@ const http = require('node:http');
 const { tmpdir } = require('node:os');
 const path = require('node:path');
 
-const MOST_LOG = 65536; // characters of the process's messages that are kept
+const MOST_LOG = 65536; // maximum stored characters of the process's output
 
 class DopplerError extends Error {
   constructor(message, { status = 0, code = null, param = null } = {}) {
@@ -21,7 +21,7 @@ class DopplerError extends Error {
   }
 }
 
-// The server's names of what options have in the manner of JavaScript.
+// Maps options to the names of the server's request members.
 const names = {
   __proto__: null,
   maxTokens: 'max_tokens', temperature: 'temperature', topP: 'top_p', topK: 'top_k', minP: 'min_p', seed: 'seed', stop: 'stop',
@@ -43,14 +43,14 @@ function bodyOf(options) {
 
 const talk = (messages) => (typeof messages === 'string' ? [{ role: 'user', content: messages }] : messages);
 
-// Sends a request, and gives the answer once it begins.  Without a limit of time, which fetch() has: a long text may take what it takes.
+// Sends a request, and resolves to the response when it begins.  Has no timeout, unlike fetch(), because long texts take long.
 function ask(url, { method, headers, body, signal }) {
   return new Promise((resolve, reject) => {
     http.request(url, { method, headers, signal }, resolve).on('error', reject).end(body);
   });
 }
 
-// The pieces of an answer, as text.
+// Yields the pieces of a response as text.
 async function* piecesOf(response, signal) {
   try {
     yield* response.setEncoding('utf8');
@@ -66,14 +66,14 @@ async function textOf(response, signal) {
   return text;
 }
 
-// The events of a stream, as JSON.
+// Yields the events of a stream as objects.
 async function* eventsOf(response, signal) {
   let text = '';
   for await (const piece of piecesOf(response, signal)) {
     text += piece;
     for (let end; (end = text.indexOf('\n\n')) >= 0; text = text.slice(end + 2)) {
       const line = text.slice(0, end).split('\n').find((l) => l.startsWith('data: '));
-      if (!line) continue; // a comment, while the request waits
+      if (!line) continue; // a keep-alive comment
       if (line === 'data: [DONE]') return;
       const event = JSON.parse(line.slice(6));
       if (event.error) throw new DopplerError(event.error.message, event.error);
@@ -83,7 +83,7 @@ async function* eventsOf(response, signal) {
   throw new DopplerError('the stream was cut off');
 }
 
-// Waits for the line that says where the process listens.
+// Resolves to the model's name and the server's URL when the process prints them.
 function ready(child, log, signal) {
   return new Promise((resolve, reject) => {
     let out = '';
@@ -108,7 +108,7 @@ function ready(child, log, signal) {
   });
 }
 
-// The processes that run, which end with this one.
+// Running child processes, which are killed when this process exits.
 const running = new Set();
 process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
 
@@ -148,7 +148,7 @@ class Model {
     }
   }
 
-  /** The headers of requests that other clients send to `url`. */
+  /** Headers that other clients need for requests to `url`. */
   get headers() {
     return { Authorization: `Bearer ${this.#key}` };
   }
@@ -161,7 +161,7 @@ class Model {
         method: 'POST', signal, body: JSON.stringify(body), headers: { ...this.headers, 'Content-Type': 'application/json' } });
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
-      if (error instanceof TypeError) throw error; // there is no JSON of what was given
+      if (error instanceof TypeError) throw error; // the options cannot be converted to JSON
       throw new DopplerError(`doppler-exec does not answer: ${error.message}`);
     }
     if (response.statusCode === 200) return response;
@@ -169,7 +169,7 @@ class Model {
     let about = {};
     try {
       about = JSON.parse(text).error;
-    } catch { /* no JSON: the text says it */ }
+    } catch { /* not JSON: the text is the message */ }
     throw new DopplerError(about.message ?? text, { ...about, status: response.statusCode });
   }
 

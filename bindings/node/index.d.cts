@@ -4,7 +4,7 @@ declare global {
   }
 }
 
-/** A failure: of the model, of a request (then `status` is that of HTTP), or of the process. */
+/** A failure of the model, the process or a request.  For requests, `status` is the HTTP status. */
 export class DopplerError extends Error {
   status: number;
   code: string | null;
@@ -12,16 +12,16 @@ export class DopplerError extends Error {
 }
 
 export interface OpenOptions {
-  /** The program; "doppler-exec" of PATH without it. */
+  /** Path of the program (default: "doppler-exec" in PATH). */
   program?: string;
-  /** Further options of doppler-exec, as ["--device", "1"]; of a model that is compiled first also those of dopplerc. */
+  /** Further options of doppler-exec, such as ["--device", "1"].  For a model that is not compiled yet, also options of dopplerc. */
   args?: string[];
-  /** Gets what the program writes to stderr. */
+  /** Called with the program's output to stderr. */
   log?: (text: string) => void;
   signal?: AbortSignal;
 }
 
-/** How an answer is written; what is left out is as the model's files say. */
+/** Options of generation.  The default values are those in the model's files. */
 export interface WriteOptions {
   maxTokens?: number;
   temperature?: number;
@@ -35,9 +35,9 @@ export interface WriteOptions {
   repeatPenalty?: number;
   logitBias?: Record<string, number>;
   ignoreEos?: boolean;
-  /** The answer is JSON that this schema allows. */
+  /** JSON schema that the answer must match. */
   schema?: object;
-  /** The answer is what this grammar (GBNF) allows. */
+  /** Grammar (GBNF) that the answer must match. */
   grammar?: string;
   lora?: { id: number; scale: number }[];
   model?: string;
@@ -66,37 +66,37 @@ export interface AnswerOptions extends WriteOptions {
   reasoningEffort?: string;
 }
 
-/** end: "stop", "length" or "tool_calls". */
+/** Why and after how many tokens an answer ended.  end: "stop", "length" or "tool_calls". */
 export interface Ended {
   end: string;
   promptTokens: number;
   tokens: number;
 }
 
-/** A model, or its plan, that a process of its own runs.  Methods may be called at the same time: the plan says how many sequences run at once. */
+/** A model that runs in a separate process.  Methods may be called concurrently: the plan limits how many sequences run at once. */
 export class Model {
   private constructor();
   /** Starts doppler-exec with a plan or a model. */
   static open(plan: string, options?: OpenOptions): Promise<Model>;
   readonly name: string;
-  /** Where the process listens, for other clients; `headers` are those of their requests. */
+  /** URL of the server, for other clients.  Their requests need `headers`. */
   readonly url: string;
   readonly headers: Record<string, string>;
-  /** Writes on after a text: its pieces.  Leaving the loop ends the writing. */
+  /** Continues a text, and yields the pieces.  Leaving the loop ends generation. */
   write(prompt: string | number[], options?: WriteOptions): AsyncGenerator<string, void, void>;
   read(prompt: string | number[], options?: WriteOptions): Promise<Ended & { text: string }>;
-  /** Answers a conversation, or one question: the pieces of the answer's content. */
+  /** Answers a conversation or a single question, and yields the pieces of the answer's content. */
   answer(messages: string | Message[], options?: AnswerOptions): AsyncGenerator<string, void, void>;
   reply(messages: string | Message[], options?: AnswerOptions): Promise<Ended & { message: Message }>;
   embed(texts: string | string[] | number[][],
     options?: { dimensions?: number; pooling?: 'cls' | 'last' | 'mean'; promptName?: string; signal?: AbortSignal }): Promise<Float32Array[]>;
-  /** The best first. */
+  /** Returns the documents in descending order of relevance. */
   rank(query: string, documents: string[], options?: { topN?: number; signal?: AbortSignal }): Promise<{ index: number; score: number }[]>;
   tokenize(text: string, options?: { addSpecial?: boolean; parseSpecial?: boolean }): Promise<number[]>;
   detokenize(ids: number[]): Promise<string>;
-  /** The prompt that the model's template makes of a conversation. */
+  /** Renders a conversation with the model's template, and returns the prompt. */
   render(messages: string | Message[], options?: { tools?: Tool[] }): Promise<string>;
-  /** Ends the process when its answers have ended. */
+  /** Ends the process after its answers are complete. */
   close(): Promise<void>;
   /** close(), for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes doppler/_abi.py, the headers of libdoppler and libdopplerc as ctypes declarations.
+"""Generates doppler/_abi.py: ctypes declarations of the headers of libdoppler and libdopplerc.
 
 usage: make_abi.py HEADER... >doppler/_abi.py
 
-The headers are the one place that says how structures are laid out and what functions take.  They are C in the form that
-clang-format gives it, without macros in declarations, which is all that is read here; a test compares the result with the file in
-the tree, and what a C compiler makes of the headers with what ctypes makes of the result.
+The headers are the only definition of structures and functions.  They must be formatted by clang-format and have no macros in
+declarations; this script reads nothing else.  A test compares the result with the file in the tree, and the layout of structures in
+C with the layout in ctypes.
 """
 import re
 import sys
@@ -22,8 +22,8 @@ class Reader:
         self.constants, self.order = {}, []
 
     def type_of(self, base, stars, measured=False):
-        """The ctypes expression of a C type: its name without `const`, and the number of `*` behind it.  measured: its length is
-        told apart, so that a text may have NULs in it and must not become a Python object by itself."""
+        """Returns the ctypes expression of a C type.  base: its name without `const`; stars: number of `*` after it.  measured: its
+        length is a separate member, so the text may have NULs and must not be converted to a Python object automatically."""
         if base == "char" and stars:
             inner = "POINTER(c_char)" if measured else "c_char_p" if stars == 1 else "c_void_p"
             stars -= 1 if stars == 1 or measured else 2
@@ -50,7 +50,7 @@ class Reader:
 
     @staticmethod
     def split(declaration):
-        """The type's name and the declarators of `const char *a, *b` and the like."""
+        """Returns the type's name and the declarators of a declaration like `const char *a, *b`."""
         words = re.sub(r"\b(const|struct|enum)\b", " ", declaration).strip()
         match = re.match(r"(\w+)\s*(.*)$", words, re.S)
         return match.group(1), [d.strip() for d in match.group(2).split(",")]

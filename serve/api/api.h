@@ -1,7 +1,7 @@
-/* The API of OpenAI's clients, on top of the engine: from JSON requests to jobs, and from jobs to answers.
+/* The OpenAI-compatible API on top of the engine: turns JSON requests into jobs, and jobs into answers.
  *
- * Nothing here knows about sockets: a request is a method, a path and a body.  An answer that is not ready at once is a *call*,
- * which reports when it has something new and is then asked for it. */
+ * This layer has no sockets. A request is a method, a path and a body. An answer that is not ready at once is a
+ * *call*. The call wakes the caller when it has new output, and the caller then polls it. */
 #ifndef DOPPLER_SERVE_API_API_H
 #define DOPPLER_SERVE_API_API_H
 
@@ -11,20 +11,20 @@
 
 struct dop_vocab;
 
-/* Grammars of requests, kept for later requests with the same schema.  Any thread. */
+/* Cache of grammars compiled from requests, reused by later requests with the same schema. Any thread. */
 typedef struct dop_constraints dop_constraints;
 
 typedef struct dop_call dop_call;
 
-/* Responses (POST /v1/responses) that are kept in memory: at most n of them, and 64 MiB.  Any thread. */
+/* Responses (POST /v1/responses) kept in memory: at most n of them and at most 64 MiB. Any thread. */
 typedef struct dop_response_store dop_response_store;
 
-/* The adapters that are loaded, with the factors of requests that state none: uses[n], which are copied.  Any thread. */
+/* Loaded adapters and their default scale factors, used by requests that state none. Any thread. */
 typedef struct dop_adapter_list dop_adapter_list;
 
-enum { DOP_MAX_ANSWERS = 64, DOP_MAX_INPUTS = 2048 }; /* most choices, and most inputs for embeddings, of a request */
+enum { DOP_MAX_ANSWERS = 64, DOP_MAX_INPUTS = 2048 }; /* maximum choices and maximum embedding inputs of a request */
 
-/* What reading one request may cost, from its JSON to its jobs; 0: no limit. */
+/* Limits on reading one request, from its JSON to its jobs; 0: no limit. */
 typedef struct dop_api_limits {
     uint64_t steps, bytes;
     double seconds;
@@ -32,87 +32,88 @@ typedef struct dop_api_limits {
 
 typedef struct dop_models dop_models;
 
-/* Pictures of requests that are elsewhere.  Read by any thread. */
+/* Sources of images that requests name by URL. Read by any thread. */
 typedef struct dop_picture_urls {
-    /* Fetches the bytes of an http or https address in at most so many seconds; NULL: such addresses are refused.  It ends early when
-     * *cancelled is set (NULL: never).  DOP_E_INPUT: the picture cannot be had, and why. */
+    /* Fetches at most max_bytes from an http or https address within `seconds`. NULL: such addresses are refused.
+     * Stops early when *cancelled is set (NULL: never). Fails with DOP_E_INPUT and the reason if the image cannot be
+     * fetched. */
     dop_status (*fetch)(void *user, const char *url, size_t max_bytes, double seconds, const atomic_bool *cancelled,
                         dop_diag *diag, dop_buf *out);
     void *user;
-    const char *folder; /* the folder below which file: URLs are read, without symbolic links; NULL: they are refused */
+    const char *folder; /* directory for file: URLs (symbolic links are not followed); NULL: file: URLs are refused */
 } dop_picture_urls;
 
 typedef struct dop_api {
-    /* The server's catalog of models (serve/models.h); NULL: it has one model.  Where there is a catalog, the server itself has
-     * an API without model, engine and so on, and each model has its own, which calls hold. */
+    /* The server's model catalog (serve/models.h); NULL: the server has a single model. With a catalog, the server's
+     * own dop_api has no model, engine and so on. Each model has its own dop_api, and each call holds a lease on it. */
     dop_models *models;
     void (*hold)(dop_models *models, const struct dop_api *api);
     void (*give_back)(dop_models *models, const struct dop_api *api);
-    const dop_model *model; /* facts of it only */
+    const dop_model *model; /* used for its facts only */
     dop_engine *engine;
     const dop_tokenizer *tok;
-    struct dop_images *eyes;         /* what the model knows of pictures; NULL: it takes none */
-    const dop_picture_urls *urls;    /* NULL: pictures come with their requests only */
-    const struct dop_speech *speech; /* what the model knows of sound; NULL: it hears nothing */
-    const dop_chat *chat;            /* NULL: the model has no template, and conversations are refused */
+    struct dop_images *eyes;         /* image preprocessor; NULL: text-only model */
+    const dop_picture_urls *urls;    /* sources for image URLs; NULL: images must be embedded in the request */
+    const struct dop_speech *speech; /* speech preprocessor; NULL: the model accepts no audio */
+    const dop_chat *chat;            /* chat template; NULL: none, and conversations are refused */
     dop_constraints *shapes;
-    dop_adapter_list *adapters;       /* NULL: there are none */
-    dop_response_store *store;        /* NULL: no responses are kept */
-    const char *system;               /* message of conversations that have none of their own; NULL: none */
-    const struct dop_tool_form *form; /* how its answers are read; with chat */
+    dop_adapter_list *adapters;       /* loaded adapters; NULL: none */
+    dop_response_store *store;        /* stored responses; NULL: responses are not stored */
+    const char *system;               /* default system message for conversations without one; NULL: none */
+    const struct dop_tool_form *form; /* how the model writes reasoning and tool calls; set if `chat` is set */
     dop_facts facts;
-    dop_program_facts program;    /* the program that makes vectors or scores; width 0: sequences make them */
-    const struct json_t *prompts; /* in front of texts whose vectors are wanted (dop_prompts_of); NULL: none */
-    dop_sampling sampling;        /* defaults for what a request does not state */
-    uint32_t max_tokens;          /* most tokens of an answer; 0: as the context allows */
-    uint32_t max_choices;         /* most choices of a request */
-    uint32_t max_inputs;          /* most inputs of a request for embeddings */
-    uint64_t max_answer;          /* most bytes of an answer, as estimated before it begins; 0: no limit */
-    double time_limit_s;          /* seconds that a request may take; 0: no limit */
+    dop_program_facts program;    /* program that computes embeddings or scores; width 0: sequences compute them */
+    const struct json_t *prompts; /* text prefixes for embedding inputs (dop_prompts_of); NULL: none */
+    dop_sampling sampling;        /* defaults for sampling parameters that a request does not state */
+    uint32_t max_tokens;          /* maximum tokens of an answer; 0: limited by the context only */
+    uint32_t max_choices;         /* maximum choices of a request */
+    uint32_t max_inputs;          /* maximum inputs of an embedding request */
+    uint64_t max_answer;          /* maximum estimated bytes of an answer, checked before it begins; 0: no limit */
+    double time_limit_s;          /* time limit of a request in seconds; 0: no limit */
     dop_api_limits limits;
-    int64_t created; /* when the server was started, seconds of the epoch */
+    int64_t created; /* start time of the server, in seconds since the epoch */
 } dop_api;
 
 typedef struct dop_api_request {
     const char *method, *path;
-    const char *query; /* NAME=VALUE[&...] with escapes; NULL or "": none */
+    const char *query; /* query string NAME=VALUE[&...], still percent-encoded; NULL or "": none */
     const char *body;
     size_t n_body;
-    uint64_t client;          /* whose request it is: clients get their turns in a queue fairly */
-    int priority;             /* requests with a larger one come first */
-    dop_budget *budget;       /* the request's budget, which every stage of reading the request charges */
-    void (*wake)(void *user); /* a call has something new; called by another thread, and must not call this API */
+    uint64_t client;          /* client id; the queue gives each client a fair share */
+    int priority;             /* priority: requests with a higher value are served first */
+    dop_budget *budget;       /* time and memory budget, charged by every stage of reading the request */
+    void (*wake)(void *user); /* called by another thread when a call has new output; must not call this API */
     void *user;
 } dop_api_request;
 
-/* What a call has cost, in tokens. */
+/* Token counts of a call. */
 typedef struct dop_answer_counts {
     bool known;
-    uint32_t prompt, reused, written; /* reused: tokens of the prompts that were cached */
-    double first_at_ms;               /* dop_now_ms of its first token; 0: it has none */
-    char model[80];                   /* its name, which may be cut */
+    uint32_t prompt, reused, written; /* reused: prompt tokens found in the prefix cache */
+    double first_at_ms;               /* dop_now_ms of the first token; 0: no token yet */
+    char model[80];                   /* name of the model, possibly truncated */
 } dop_answer_counts;
 
-/* Whose form errors have. */
+/* Format of error bodies. */
 typedef enum dop_error_form { DOP_ERRORS_OPENAI, DOP_ERRORS_ANTHROPIC } dop_error_form;
 
 typedef struct dop_answer {
-    dop_error_form errors; /* set before anything is answered */
-    unsigned status;       /* HTTP status; 0: not known yet */
-    const char *type;      /* Content-Type */
-    const char *allow;     /* with status 405: the methods that the path takes */
-    bool streams;          /* the body grows until the call is over */
-    bool waits;            /* nothing yet: `wake` is called when it is worth asking again */
-    bool events;           /* with waits: the answer will be a stream of events, unless it is an error */
-    bool more;             /* the call has more to write as soon as there is room, and will not wake anybody for it */
-    dop_answer_counts counts; /* when the call is over */
-    dop_buf headers;          /* "NAME: VALUE\r\n" of each further header field */
+    dop_error_form errors;    /* set by the caller before anything is answered */
+    unsigned status;          /* HTTP status; 0: not known yet */
+    const char *type;         /* Content-Type; NULL: JSON */
+    const char *allow;        /* with status 405: methods that the path accepts */
+    bool streams;             /* the body keeps growing until the call is over */
+    bool waits;               /* no answer yet: `wake` is called when the request should be tried again */
+    bool events;              /* with `waits`: the answer will be an event stream, unless it is an error */
+    bool more;                /* the call has more output as soon as there is room; it will not call `wake` for it */
+    dop_answer_counts counts; /* set when the call is over */
+    dop_buf headers;          /* additional header fields, each as "NAME: VALUE\r\n" */
     dop_buf body;
 } dop_answer;
-/* Replaces the answer so far by an error in the form answer->errors. */
+/* An error to answer with. It replaces the answer so far, in the format answer->errors. */
 typedef struct dop_api_error {
     unsigned status;
-    const char *type, *code, *param; /* code and param: NULL for none */
+    const char *type, *code, *param; /* code and param: NULL if there is none */
 } dop_api_error;
 
 #endif

@@ -1,5 +1,5 @@
-/* The adapters of a server: which there are, the factors that requests get which state none, and what a request asks for, in
- * llama-server's form: a list of {"id": 0, "scale": 0.5}, where adapters that are not in it have the factor 0. */
+/* The server's adapters: the loaded ones, the default factors, and the factors of a request. Requests use
+ * llama-server's form, a list of {"id": 0, "scale": 0.5}. Adapters missing from the list have factor 0. */
 #include "serve/api/api_adapters.h"
 #include "serve/api/api_internal.h"
 #include "serve/api/api_json.h"
@@ -12,16 +12,16 @@
 enum { MOST = 64 };
 
 struct dop_adapter_list {
-    pthread_mutex_t lock; /* of the factors */
+    pthread_mutex_t lock; /* protects the scale factors */
     uint32_t n;
     dop_adapter_use uses[MOST];
-    const char *paths[MOST]; /* of the model */
+    const char *paths[MOST]; /* owned by the model */
     char *names[MOST];       /* owned */
 };
 
-/* "style" of "dir/style.gguf", "dir/style/" and "dir/style/adapter_model.safetensors". */
+/* Returns "style" for "dir/style.gguf", "dir/style/" and "dir/style/adapter_model.safetensors". The caller frees it. */
 static char *
-name_of(const char *path)
+copy_adapter_name(const char *path)
 {
     static const char *const ends[] = {"/adapter_model.safetensors", ".safetensors", ".gguf", "/"};
     size_t n = strlen(path);
@@ -48,7 +48,7 @@ dop_adapter_list_create(const dop_model *model, const dop_adapter_use *uses, siz
     for (size_t i = 0; i < n && i < MOST; i++) {
         a->uses[a->n] = uses[i];
         a->paths[a->n] = dop_model_adapter(model, uses[i].adapter);
-        a->names[a->n] = name_of(a->paths[a->n]);
+        a->names[a->n] = copy_adapter_name(a->paths[a->n]);
         if (!a->names[a->n++]) {
             dop_adapter_list_destroy(a);
             return DOP_NO_MEMORY(diag);
@@ -89,9 +89,9 @@ dop_adapter_list_json(dop_adapter_list *list)
     return all;
 }
 
-/* Reads a list of factors.  NULL: it is right; else what is wrong. */
+/* Reads a list of factors into out[MOST]. Returns NULL, or an error text. */
 static const char *
-read_factors(const dop_adapter_list *a, const json_t *value, float *out)
+read_adapter_scales(const dop_adapter_list *a, const json_t *value, float *out)
 {
     if (!json_is_array(value))
         return "a list of {\"id\", \"scale\"} is expected";
@@ -114,7 +114,7 @@ void
 dop_adapter_list_set(const dop_api *api, const json_t *value, dop_answer *answer)
 {
     float scales[MOST];
-    const char *why = read_factors(api->adapters, value, scales);
+    const char *why = read_adapter_scales(api->adapters, value, scales);
     if (why) {
         dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", NULL, NULL}, "%s", why);
         return;
@@ -127,9 +127,9 @@ dop_adapter_list_set(const dop_api *api, const json_t *value, dop_answer *answer
     dop_answer_json(answer, 200, json_pack("{s:b}", "success", 1));
 }
 
-/* Takes the adapter that a model's name "base:adapter" asks for. */
+/* Sets the factors for a model name of the form "base:adapter". */
 static void
-take_name(dop_reader *r, const dop_api *api, float *scales, bool *io_stated)
+read_adapter_of_model(dop_reader *r, const dop_api *api, float *scales, bool *io_stated)
 {
     size_t n = 0;
     const dop_adapter_list *a = api->adapters;
@@ -154,8 +154,8 @@ dop_reader_adapters(dop_reader *r, const dop_api *api, dop_job_request *job)
     float scales[MOST];
     bool stated = false;
     const json_t *value = dop_reader_get(r, "lora");
-    take_name(r, api, scales, &stated);
-    const char *why = value ? read_factors(a, value, scales) : NULL;
+    read_adapter_of_model(r, api, scales, &stated);
+    const char *why = value ? read_adapter_scales(a, value, scales) : NULL;
     if (why)
         dop_reader_refuse(r, "lora", "lora: %s", why);
     job->n_uses = 0;

@@ -1,4 +1,4 @@
-/* What jobs have written, as JSON: complete, or piece by piece as server-sent events. */
+/* Writes the output of jobs as JSON: a whole answer, or a stream of server-sent events. */
 #include "serve/api/api_answer.h"
 #include "base/encoding/utf8.h"
 #include "serve/api/api_constraints.h"
@@ -13,36 +13,37 @@
 const char *
 dop_finish_reason(const dop_job_state *s, const json_t *calls)
 {
-    if (s->end == DOP_JOB_LENGTH) /* a last call may have been cut */
+    if (s->end == DOP_JOB_LENGTH) /* the last call may be truncated */
         return "length";
     return calls ? "tool_calls" : "stop";
 }
 
-/* Does a job in this state continue, or has it ended well? */
+/* True if a job in this state is still running or has succeeded. */
 static bool
-is_good(dop_job_end end)
+is_good_end(dop_job_end end)
 {
     return end == DOP_JOB_GOES_ON || end == DOP_JOB_END_TOKEN || end == DOP_JOB_STOP_TEXT || end == DOP_JOB_LENGTH;
 }
 
-/* --- looking ---------------------------------------------------------------------------------------------------------------- */
+/* --- snapshots -------------------------------------------------------------------------------------------------------------- */
 
-/* A job's state at one moment, with copies of what still grows, so that an answer is made without the engine's lock. */
+/* Snapshot of a job, with copies of the data that still grows, so that the answer can be written without the
+ * engine's lock. */
 typedef struct glance {
-    dop_job_state state; /* state.tokens begins with token first_token, unless the job has ended */
+    dop_job_state state; /* state.tokens begins with token first_token unless the job has ended */
     uint32_t first_token;
     dop_buf text, tokens;
 } glance;
 
-/* Takes a glance at the job of a choice.  from: first token whose log-probabilities are wanted. */
+/* Takes a snapshot of a choice's job. from: first token whose log-probabilities are copied. */
 static void
-look(const dop_call *c, uint32_t index, uint32_t from, glance *out)
+take_glance(const dop_call *c, uint32_t index, uint32_t from, glance *out)
 {
     *out = (glance){0};
     dop_engine_lock(c->api->engine);
     dop_job_state *s = &out->state;
     *s = dop_job_look(c->choices[index].job);
-    if (s->end == DOP_JOB_GOES_ON) { /* a job that has ended stays as it is */
+    if (s->end == DOP_JOB_GOES_ON) { /* an ended job needs no copies: it does not change any more */
         dop_buf_append(&out->text, s->text, s->n_text);
         if (s->tokens && s->n_tokens > from)
             dop_buf_append(&out->tokens, s->tokens + from, (s->n_tokens - from) * sizeof *s->tokens);
@@ -53,22 +54,22 @@ look(const dop_call *c, uint32_t index, uint32_t from, glance *out)
     dop_engine_unlock(c->api->engine);
 }
 
-/* Was there no memory for the copies?  The caller then acts as if nothing were new. */
+/* True if memory for the copies ran out. The caller then acts as if there were no new output. */
 static bool
-look_failed(const glance *g)
+is_glance_failed(const glance *g)
 {
     return g->text.failed || g->tokens.failed;
 }
 
 static void
-look_away(glance *g)
+finish_glance(glance *g)
 {
     dop_buf_finish(&g->text);
     dop_buf_finish(&g->tokens);
 }
 
 static const dop_job_token *
-token_at(const glance *g, uint32_t i)
+get_glance_token(const glance *g, uint32_t i)
 {
     return &g->state.tokens[i - g->first_token];
 }
@@ -76,7 +77,7 @@ token_at(const glance *g, uint32_t i)
 /* --- parts ------------------------------------------------------------------------------------------------------------------ */
 
 static json_t *
-one_token(const dop_call *c, const dop_logprob *t)
+make_token_json(const dop_call *c, const dop_logprob *t)
 {
     size_t n;
     const char *piece = dop_tokenizer_piece(c->api->tok, t->id, &n);
@@ -88,16 +89,17 @@ one_token(const dop_call *c, const dop_logprob *t)
 }
 
 static json_t *
-token_text(const dop_call *c, uint32_t id)
+make_token_text(const dop_call *c, uint32_t id)
 {
     size_t n;
     const char *piece = dop_tokenizer_piece(c->api->tok, id, &n);
     return dop_json_text(piece ? piece : "", piece ? n : 0);
 }
 
-/* Characters of a token; one that several tokens share is of the first of them. */
+/* Returns the number of characters that begin in a token. A character split over several tokens counts for the first
+ * one. */
 static size_t
-token_size(const dop_call *c, uint32_t id)
+count_token_characters(const dop_call *c, uint32_t id)
 {
     size_t n = 0, characters = 0;
     const char *piece = dop_tokenizer_piece(c->api->tok, id, &n);
@@ -106,24 +108,24 @@ token_size(const dop_call *c, uint32_t id)
     return characters;
 }
 
-/* Lists of log-probabilities, as they follow each other in an answer. */
+/* Names of the log-probability lists, in the order in which an answer has them. */
 static const char *const chat_lists[] = {"content", NULL};
 static const char *const completion_lists[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset", NULL};
 
 static const char *const *
-lists_of(const dop_call *c)
+get_logprob_lists(const dop_call *c)
 {
     return c->chat ? chat_lists : completion_lists;
 }
 
-/* What top_logprobs of a completion have for a token: a log-probability for each text, the larger one where several have it. */
+/* Returns an entry of top_logprobs in a completion: the highest log-probability for each distinct token text. */
 static json_t *
-alternatives(const dop_call *c, const dop_logprob *top, uint32_t n, const dop_logprob *also)
+make_alternatives(const dop_call *c, const dop_logprob *top, uint32_t n, const dop_logprob *also)
 {
     json_t *list = json_object();
     for (uint32_t k = 0; k < n + (also != NULL); k++) {
         const dop_logprob *one = k < n ? &top[k] : also;
-        json_t *name = token_text(c, one->id);
+        json_t *name = make_token_text(c, one->id);
         if (!json_object_get(list, json_string_value(name)))
             json_object_set_new(list, json_string_value(name), json_real((double)one->logprob));
         json_decref(name);
@@ -131,62 +133,63 @@ alternatives(const dop_call *c, const dop_logprob *top, uint32_t n, const dop_lo
     return list;
 }
 
-/* A token with its alternatives, as chat completions have it. */
+/* Returns a token with its alternatives, in the format of chat completions. */
 static json_t *
-token_and_top(const dop_call *c, const dop_job_token *t)
+make_token_with_top(const dop_call *c, const dop_job_token *t)
 {
-    json_t *one = one_token(c, &t->pick), *top = json_array();
+    json_t *one = make_token_json(c, &t->pick), *top = json_array();
     for (uint32_t k = 0; k < t->n_top; k++)
-        json_array_append_new(top, one_token(c, &t->top[k]));
+        json_array_append_new(top, make_token_json(c, &t->top[k]));
     json_object_set_new(one, "top_logprobs", top);
     return one;
 }
 
-/* The item of a token in one of the lists of log-probabilities; offset: characters of the tokens before it. */
+/* Returns a token's item in one of the log-probability lists. offset: characters in the tokens before it. */
 static json_t *
-list_item(const dop_call *c, int list, const dop_job_token *t, size_t offset)
+make_list_item(const dop_call *c, int list, const dop_job_token *t, size_t offset)
 {
     if (c->chat)
-        return token_and_top(c, t);
+        return make_token_with_top(c, t);
     if (list == 0)
-        return token_text(c, t->pick.id);
+        return make_token_text(c, t->pick.id);
     if (list == 1)
         return json_real((double)t->pick.logprob);
-    return list == 3 ? json_integer((json_int_t)offset) : alternatives(c, t->top, t->n_top, NULL);
+    return list == 3 ? json_integer((json_int_t)offset) : make_alternatives(c, t->top, t->n_top, NULL);
 }
 
-/* The same of a token of the prompt that the answer repeats: the first one has no log-probability. */
+/* Returns the item of an echoed prompt token. The first one has no log-probability. */
 static json_t *
-prompt_item(const dop_call *c, const dop_choice *own, const dop_logprob *scored, int list, uint32_t i, size_t offset)
+make_prompt_item(const dop_call *c, const dop_choice *own, const dop_logprob *scored, int list, uint32_t i,
+                 size_t offset)
 {
     if (list == 0)
-        return token_text(c, own->prompt[i]);
+        return make_token_text(c, own->prompt[i]);
     if (list == 3)
         return json_integer((json_int_t)offset);
     if (i == 0 || !scored)
         return json_null();
     const dop_logprob *at = scored + (size_t)(i - 1) * (1 + c->n_top);
-    return list == 1 ? json_real((double)at->logprob) : alternatives(c, at + 1, c->n_top, c->n_top ? at : NULL);
+    return list == 1 ? json_real((double)at->logprob) : make_alternatives(c, at + 1, c->n_top, c->n_top ? at : NULL);
 }
 
-/* The item of token number i, those of a repeated prompt counted too; *io_offset moves behind it. */
+/* Returns the item of token i, counting the tokens of an echoed prompt. Adds the token's characters to *io_offset. */
 static json_t *
-item_at(const dop_call *c, const dop_choice *own, const glance *g, int list, uint32_t i, size_t *io_offset)
+make_item_at(const dop_call *c, const dop_choice *own, const glance *g, int list, uint32_t i, size_t *io_offset)
 {
     const uint32_t before = own->n_prompt; /* 0 without echo */
     const size_t offset = *io_offset;
-    const uint32_t id = i < before ? own->prompt[i] : token_at(g, i - before)->pick.id;
-    *io_offset += i < own->n_added ? 0 : token_size(c, id);
-    return i < before ? prompt_item(c, own, g->state.scored, list, i, offset)
-                      : list_item(c, list, token_at(g, i - before), offset);
+    const uint32_t id = i < before ? own->prompt[i] : get_glance_token(g, i - before)->pick.id;
+    *io_offset += i < own->n_added ? 0 : count_token_characters(c, id);
+    return i < before ? make_prompt_item(c, own, g->state.scored, list, i, offset)
+                      : make_list_item(c, list, get_glance_token(g, i - before), offset);
 }
 
-/* Log-probabilities of a choice's tokens from number `from` on, those of a repeated prompt counted too; *io_offset, characters of
- * the tokens before, moves behind them. */
+/* Returns the log-probabilities from token `from` on, counting the tokens of an echoed prompt. *io_offset:
+ * characters in the tokens before; it is advanced past the new ones. */
 static json_t *
-logprobs(const dop_call *c, const dop_choice *own, const glance *g, uint32_t from, size_t *io_offset)
+make_logprobs(const dop_call *c, const dop_choice *own, const glance *g, uint32_t from, size_t *io_offset)
 {
-    const char *const *lists = lists_of(c);
+    const char *const *lists = get_logprob_lists(c);
     if (!c->logprobs)
         return json_null();
     json_t *all = json_object();
@@ -195,7 +198,7 @@ logprobs(const dop_call *c, const dop_choice *own, const glance *g, uint32_t fro
         json_t *list = json_array();
         offset = *io_offset;
         for (uint32_t i = from; i < own->n_prompt + g->state.n_tokens; i++)
-            json_array_append_new(list, item_at(c, own, g, k, i, &offset));
+            json_array_append_new(list, make_item_at(c, own, g, k, i, &offset));
         json_object_set_new(all, lists[k], list);
     }
     *io_offset = offset;
@@ -210,16 +213,16 @@ dop_call_logprobs(const dop_call *call)
     const dop_job_state s = dop_job_look(call->choices[0].job);
     json_t *list = json_array();
     for (uint32_t i = 0; i < s.n_tokens; i++)
-        json_array_append_new(list, token_and_top(call, &s.tokens[i]));
+        json_array_append_new(list, make_token_with_top(call, &s.tokens[i]));
     return list;
 }
 
-/* Counts the tokens of all choices.  A prompt that several choices share counts once. */
+/* Returns the token counts of all choices. A prompt shared by several choices counts once. */
 static json_t *
-usage(const dop_call *c)
+make_chat_usage(const dop_call *c)
 {
     json_int_t prompt = 0, reused = 0, written = 0, thought = 0;
-    for (uint32_t i = 0; i < c->n_choices; i++) { /* all of them have ended */
+    for (uint32_t i = 0; i < c->n_choices; i++) { /* all jobs have ended */
         dop_job_state s = dop_job_look(c->choices[i].job);
         written += s.n_tokens;
         thought += dop_reading_thought_tokens(&c->choices[i].reading, s.text_ends, s.n_tokens);
@@ -234,18 +237,18 @@ usage(const dop_call *c)
 }
 
 static json_t *
-envelope(const dop_call *c, bool chunk, json_t *choices)
+make_envelope(const dop_call *c, bool chunk, json_t *choices)
 {
     const char *object = !c->chat ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion";
     return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", c->id, "object", object, "created", (json_int_t)c->created,
                      "model", c->api->facts.name, "system_fingerprint", "doppler-" DOP_VERSION, "choices", choices);
 }
 
-/* --- whole ------------------------------------------------------------------------------------------------------------------ */
+/* --- whole answers ---------------------------------------------------------------------------------------------------------- */
 
-/* Is there nothing but white space? */
+/* True if the text is empty or only white space. */
 static bool
-is_blank(const dop_buf *text)
+is_blank_buf(const dop_buf *text)
 {
     size_t n = 0;
     while (n < text->size && strchr(" \n\r\t", text->data[n]))
@@ -253,11 +256,11 @@ is_blank(const dop_buf *text)
     return n == text->size;
 }
 
-/* A choice's message; its answer has been read to the end. */
+/* Returns a choice's message. Its answer must be completely parsed. */
 static json_t *
-message(const dop_reading *r)
+make_chat_message(const dop_reading *r)
 {
-    json_t *text = r->calls && is_blank(&r->content)
+    json_t *text = r->calls && is_blank_buf(&r->content)
                        ? json_null()
                        : dop_json_text(r->content.size ? r->content.data : "", r->content.size);
     json_t *m = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", text, "refusal");
@@ -268,21 +271,22 @@ message(const dop_reading *r)
     return m;
 }
 
-/* Appends a value without its last n bytes, which are brackets before which more follows; takes ownership of the value. */
+/* Appends a JSON value without its last n bytes (closing brackets), so that more can be added inside. Takes
+ * ownership of the value. */
 static void
-append_open(dop_buf *out, json_t *value, size_t n)
+append_json_open(dop_buf *out, json_t *value, size_t n)
 {
     dop_json_encode(out, value);
     json_decref(value);
     out->size -= out->failed ? 0 : n;
 }
 
-/* Appends the members of an object and its last bracket; takes ownership of the object. */
+/* Appends an object's members and its closing bracket, without the opening one. Takes ownership of the object. */
 static void
-append_rest(dop_buf *out, json_t *object)
+append_json_rest(dop_buf *out, json_t *object)
 {
     dop_buf text = {0};
-    append_open(&text, object, 0);
+    append_json_open(&text, object, 0);
     if (text.failed)
         out->failed = true;
     else
@@ -290,24 +294,24 @@ append_rest(dop_buf *out, json_t *object)
     dop_buf_finish(&text);
 }
 
-/* Writes the members of a choice that stand before its log-probabilities. */
+/* Writes the members of a choice that precede its log-probabilities. */
 static void
-write_before(dop_call *c, uint32_t index, dop_buf *out)
+write_choice_begin(dop_call *c, uint32_t index, dop_buf *out)
 {
     dop_choice *own = &c->choices[index];
     const dop_job_state s = dop_job_look(own->job);
     if (c->chat)
         dop_reading_feed(&own->reading, s.text, s.n_text, true);
-    append_open(
+    append_json_open(
         out, json_pack("{s:i, s:s}", "index", (int)index, "finish_reason", dop_finish_reason(&s, own->reading.calls)),
         strlen("}"));
     if (!c->logprobs)
         dop_buf_puts(out, ",\"logprobs\":null");
 }
 
-/* A text behind the prompt, where the answer repeats it. */
+/* Returns the text, after the prompt if the answer echoes it. */
 static json_t *
-repeated(const dop_choice *own, const char *text, size_t n)
+make_echoed_text(const dop_choice *own, const char *text, size_t n)
 {
     dop_buf all = {0};
     if (own->before.size)
@@ -319,30 +323,30 @@ repeated(const dop_choice *own, const char *text, size_t n)
     return made;
 }
 
-/* Writes the members of a choice that stand behind its log-probabilities, and ends the choice. */
+/* Writes the members of a choice that follow its log-probabilities, and closes the choice. */
 static void
-write_behind(const dop_call *c, uint32_t index, dop_buf *out)
+write_choice_end(const dop_call *c, uint32_t index, dop_buf *out)
 {
     const dop_choice *own = &c->choices[index];
     const dop_job_state s = dop_job_look(own->job);
-    json_t *rest = c->chat ? json_pack("{s:o}", "message", message(&own->reading))
-                           : json_pack("{s:o}", "text", repeated(own, s.text, s.n_text));
+    json_t *rest = c->chat ? json_pack("{s:o}", "message", make_chat_message(&own->reading))
+                           : json_pack("{s:o}", "text", make_echoed_text(own, s.text, s.n_text));
     dop_call_note_validity(c, index, rest);
     dop_buf_puts(out, ",");
-    append_rest(out, rest);
+    append_json_rest(out, rest);
 }
 
-enum { PIECE = 1 << 17 }; /* bytes of an answer that are written before they are passed on to the client */
+enum { PIECE = 1 << 17 }; /* bytes of an answer after which the written part is sent to the client */
 
-/* Writes log-probabilities of the choice at hand; false: more of them follow. */
+/* Writes log-probability lists of the current choice. Returns false if more of them follow. */
 static bool
-write_lists(dop_call *c, dop_buf *out)
+write_logprob_lists(dop_call *c, dop_buf *out)
 {
     dop_writing *w = &c->writing;
     const dop_choice *own = &c->choices[w->choice];
     const glance g = {.state = dop_job_look(own->job)};
     const uint32_t n = own->n_prompt + g.state.n_tokens;
-    const char *const *lists = lists_of(c);
+    const char *const *lists = get_logprob_lists(c);
     for (; lists[w->list]; w->list++, w->token = 0) {
         if (w->token == 0) {
             dop_buf_printf(out, "%s\"%s\":[", w->list == 0 ? ",\"logprobs\":{" : ",", lists[w->list]);
@@ -352,7 +356,7 @@ write_lists(dop_call *c, dop_buf *out)
             if (out->size > PIECE || out->failed)
                 return out->failed;
             dop_buf_puts(out, w->token > 0 ? "," : "");
-            append_open(out, item_at(c, own, &g, w->list, w->token, &w->offset), 0);
+            append_json_open(out, make_item_at(c, own, &g, w->list, w->token, &w->offset), 0);
         }
         dop_buf_puts(out, "]");
     }
@@ -361,7 +365,7 @@ write_lists(dop_call *c, dop_buf *out)
 }
 
 static void
-write_begin(const dop_call *c, dop_buf *out)
+write_answer_begin(const dop_call *c, dop_buf *out)
 {
     if (c->tasks)
         c->tasks->begin(c, out);
@@ -370,11 +374,11 @@ write_begin(const dop_call *c, dop_buf *out)
     else if (c->embeds)
         dop_buf_puts(out, "{\"object\":\"list\",\"data\":[");
     else
-        append_open(out, envelope(c, false, json_array()), strlen("]}"));
+        append_json_open(out, make_envelope(c, false, json_array()), strlen("]}"));
 }
 
 static void
-write_end(const dop_call *c, dop_buf *out)
+write_answer_end(const dop_call *c, dop_buf *out)
 {
     json_int_t tokens = 0;
     if (c->tasks) {
@@ -384,24 +388,26 @@ write_end(const dop_call *c, dop_buf *out)
     dop_buf_puts(out, "],\"usage\":");
     for (uint32_t i = 0; i < c->n_choices && c->embeds; i++)
         tokens += dop_job_look(c->choices[i].job).n_prompt;
-    append_open(out, c->embeds ? json_pack("{s:I, s:I}", "prompt_tokens", tokens, "total_tokens", tokens) : usage(c),
-                0);
-    if (c->ranks) /* as Cohere's answers have it; the rest is as in Jina's */
+    append_json_open(
+        out, c->embeds ? json_pack("{s:I, s:I}", "prompt_tokens", tokens, "total_tokens", tokens) : make_chat_usage(c),
+        0);
+    if (c->ranks) /* Cohere's member; the rest is in Jina's format */
         dop_buf_puts(out, ",\"meta\":{\"api_version\":{\"version\":\"2\"},\"billed_units\":{\"search_units\":1}}");
     if (c->embeds) {
         dop_buf_puts(out, ",\"model\":");
-        append_open(out, json_string(c->api->facts.name), 0);
+        append_json_open(out, json_string(c->api->facts.name), 0);
     }
     dop_buf_puts(out, "}");
 }
 
-/* Writes the next piece of an answer that is no stream; its jobs have ended.  True: the answer is complete. */
+/* Writes the next part of an answer that is not an event stream. All jobs have ended. Returns true if the answer is
+ * complete. */
 static bool
-write_whole(dop_call *c, dop_buf *out)
+write_answer_part(dop_call *c, dop_buf *out)
 {
     dop_writing *w = &c->writing;
     if (!w->begun)
-        write_begin(c, out);
+        write_answer_begin(c, out);
     w->begun = true;
     if (c->ranks) {
         dop_texts_write_ranks(c, out);
@@ -417,60 +423,60 @@ write_whole(dop_call *c, dop_buf *out)
             continue;
         }
         if (!w->in_choice)
-            write_before(c, w->choice, out);
+            write_choice_begin(c, w->choice, out);
         w->in_choice = true;
-        if (c->logprobs && !write_lists(c, out))
+        if (c->logprobs && !write_logprob_lists(c, out))
             return false;
-        write_behind(c, w->choice, out);
+        write_choice_end(c, w->choice, out);
         w->in_choice = false;
         w->list = 0;
         w->token = 0;
     }
-    write_end(c, out);
+    write_answer_end(c, out);
     return true;
 }
 
-/* Have all jobs ended well?  If not, *out_bad is the state of the first job that has not. */
+/* True if all jobs have succeeded. Otherwise *out_bad is the state of the first one that has not. */
 static bool
-all_ended(const dop_call *c, dop_job_state *out_bad)
+have_all_jobs_ended(const dop_call *c, dop_job_state *out_bad)
 {
     bool all = true;
     dop_engine_lock(c->api->engine);
     for (uint32_t i = 0; i < c->n_choices && all; i++) {
         *out_bad = dop_job_look(c->choices[i].job);
-        all = out_bad->end != DOP_JOB_GOES_ON && is_good(out_bad->end);
+        all = out_bad->end != DOP_JOB_GOES_ON && is_good_end(out_bad->end);
     }
     dop_engine_unlock(c->api->engine);
     return all;
 }
 
-/* Where at most one call is wanted: reads what has been written so far, and stops jobs whose call is complete. */
+/* Used if at most one call is permitted: parses the text so far, and stops jobs whose call is complete. */
 static void
-stop_early(dop_call *c)
+stop_single_call_jobs(dop_call *c)
 {
     for (uint32_t i = 0; i < c->n_choices; i++) {
         dop_choice *own = &c->choices[i];
         glance g;
         if (own->reading.over)
             continue;
-        look(c, i, UINT32_MAX, &g);
-        if (!look_failed(&g))
+        take_glance(c, i, UINT32_MAX, &g);
+        if (!is_glance_failed(&g))
             dop_reading_feed(&own->reading, g.state.text, g.state.n_text, false);
         if (own->reading.over)
             dop_job_stop(c->api->engine, own->job);
-        look_away(&g);
+        finish_glance(&g);
     }
 }
 
-static void read_on(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out);
+static void read_choice_news(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out);
 
 /* Writes the whole answer of a call with a writer. */
 static void
-write_by_writer(dop_call *c, dop_answer *answer)
+write_whole_by_writer(dop_call *c, dop_answer *answer)
 {
     dop_news news;
     const dop_job_state s = dop_job_look(c->choices[0].job);
-    read_on(c, 0, &s, &news);
+    read_choice_news(c, 0, &s, &news);
     answer->status = 200;
     answer->type = "application/json";
     c->writer->whole(c, &news, answer);
@@ -480,30 +486,31 @@ static bool
 poll_whole(dop_call *c, dop_answer *answer)
 {
     dop_job_state s;
-    if (!c->writing.begun && !all_ended(c, &s)) {
-        if (c->terms.single && c->terms.tools && is_good(s.end))
-            stop_early(c);
-        if (!is_good(s.end))
+    if (!c->writing.begun && !have_all_jobs_ended(c, &s)) {
+        if (c->terms.single && c->terms.tools && is_good_end(s.end))
+            stop_single_call_jobs(c);
+        if (!is_good_end(s.end))
             dop_answer_failure(answer, &s);
-        return !is_good(s.end);
+        return !is_good_end(s.end);
     }
     if (c->writer) {
-        write_by_writer(c, answer);
+        write_whole_by_writer(c, answer);
         return true;
     }
     answer->status = 200;
     answer->type = c->tasks && c->tasks->type ? c->tasks->type(c) : "application/json";
-    answer->more = !write_whole(c, &answer->body);
+    answer->more = !write_answer_part(c, &answer->body);
     answer->streams |= answer->more;
     return !answer->more;
 }
 
 /* --- streams ------------------------------------------------------------------------------------------------------------------ */
 
-/* Appends an event about one choice.  delta: what is new, an object for a chat, the text for a completion.  Takes ownership of
- * delta and of the log-probabilities. */
+/* Appends a chunk event for one choice. delta: the new part, an object for chat, a text for completions. Takes
+ * ownership of delta and the log-probabilities. */
 static void
-chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json_t *probabilities, dop_answer *answer)
+append_chunk_event(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json_t *probabilities,
+                   dop_answer *answer)
 {
     json_t *choice = json_pack("{s:i, s:o, s:s?, s:o}", "index", (int)index, c->chat ? "delta" : "text", delta,
                                "finish_reason", reason, "logprobs", probabilities);
@@ -511,58 +518,58 @@ chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json
         dop_call_note_validity(c, index, choice);
     json_t *choices = json_array();
     json_array_append_new(choices, choice);
-    json_t *all = envelope(c, true, choices);
+    json_t *all = make_envelope(c, true, choices);
     if (c->include_usage)
         json_object_set_new(all, "usage", json_null());
     dop_answer_event(answer, NULL, all);
 }
 
-/* Appends the events of a call of a tool as OpenAI streams it: its name first, then its arguments in pieces. */
+/* Appends the events of a tool call in OpenAI's format: the name first, then the arguments in pieces. */
 static void
-stream_call(const dop_call *c, uint32_t index, size_t number, const json_t *call, dop_answer *answer)
+stream_tool_call(const dop_call *c, uint32_t index, size_t number, const json_t *call, dop_answer *answer)
 {
-    enum { DELTA = 64 }; /* characters of arguments, about */
+    enum { DELTA = 64 }; /* approximate characters of arguments per event */
     const json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments");
     const char *text = json_string_value(arguments);
     const size_t n = json_string_length(arguments);
-    chunk(c, index,
-          json_pack("{s:[{s:I, s:O, s:s, s:{s:O, s:s}}]}", "tool_calls", "index", (json_int_t)number, "id",
-                    json_object_get(call, "id"), "type", "function", "function", "name",
-                    json_object_get(function, "name"), "arguments", ""),
-          NULL, json_null(), answer);
+    append_chunk_event(c, index,
+                       json_pack("{s:[{s:I, s:O, s:s, s:{s:O, s:s}}]}", "tool_calls", "index", (json_int_t)number, "id",
+                                 json_object_get(call, "id"), "type", "function", "function", "name",
+                                 json_object_get(function, "name"), "arguments", ""),
+                       NULL, json_null(), answer);
     for (size_t at = 0; at < n;) {
         size_t end = at + DELTA < n ? at + DELTA : n;
         while (end < n && ((unsigned char)text[end] & 0xc0) == 0x80)
             end++;
-        chunk(c, index,
-              json_pack("{s:[{s:I, s:{s:o}}]}", "tool_calls", "index", (json_int_t)number, "function", "arguments",
-                        json_stringn(text + at, end - at)),
-              NULL, json_null(), answer);
+        append_chunk_event(c, index,
+                           json_pack("{s:[{s:I, s:{s:o}}]}", "tool_calls", "index", (json_int_t)number, "function",
+                                     "arguments", json_stringn(text + at, end - at)),
+                           NULL, json_null(), answer);
         at = end;
     }
 }
 
-/* Bytes of a text without an incomplete character at its end. */
+/* Returns the length of a text without an incomplete UTF-8 character at its end. */
 static size_t
-whole_characters(const dop_buf *text)
+count_whole_character_bytes(const dop_buf *text)
 {
     size_t n = text->size;
     const size_t good = dop_utf8_check(text->size ? text->data : "", n);
-    return n - good < 4 ? good : n; /* longer ones are not characters at all */
+    return n - good < 4 ? good : n; /* a longer rest is not a truncated character */
 }
 
-/* How many bytes of a text behind those that were sent can be sent now. */
+/* Returns the number of unsent bytes that can be sent now. */
 static size_t
-new_bytes(const dop_buf *text, bool ended, size_t sent)
+count_new_bytes(const dop_buf *text, bool ended, size_t sent)
 {
-    const size_t n = ended ? text->size : whole_characters(text);
+    const size_t n = ended ? text->size : count_whole_character_bytes(text);
     return n > sent ? n - sent : 0;
 }
 
-/* Reads on in a choice's answer, and sees what can be sent of it: pieces of its content and reasoning that have not been sent, and its
- * calls.  White space at the beginning waits, because a call may follow. */
+/* Parses new text of a choice and determines what can be sent: new content, new reasoning, and calls. Leading white
+ * space is held back, because a call may follow. */
 static void
-read_on(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out)
+read_choice_news(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out)
 {
     dop_choice *choice = &c->choices[index];
     dop_reading *r = &choice->reading;
@@ -570,12 +577,12 @@ read_on(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out)
     dop_reading_feed(r, s->text, s->n_text, ended);
     if (r->over && !was_over && !ended)
         dop_job_stop(c->api->engine, choice->job);
-    *out = (dop_news){.state = *s, .ended = ended, .good = is_good(s->end), .calls = r->calls};
+    *out = (dop_news){.state = *s, .ended = ended, .good = is_good_end(s->end), .calls = r->calls};
     out->reasoning = r->reasoning.size ? r->reasoning.data + choice->sent_reasoning : "";
-    out->n_reasoning = new_bytes(&r->reasoning, ended, choice->sent_reasoning);
-    const bool waits = choice->sent == 0 && is_blank(&r->content) && (!ended || r->calls);
+    out->n_reasoning = count_new_bytes(&r->reasoning, ended, choice->sent_reasoning);
+    const bool waits = choice->sent == 0 && is_blank_buf(&r->content) && (!ended || r->calls);
     out->content = r->content.size ? r->content.data + choice->sent : "";
-    out->n_content = waits ? 0 : new_bytes(&r->content, ended, choice->sent);
+    out->n_content = waits ? 0 : count_new_bytes(&r->content, ended, choice->sent);
     out->first_call = choice->sent_calls;
     out->thought_tokens = ended ? dop_reading_thought_tokens(r, s->text_ends, s->n_tokens) : 0;
     choice->sent_reasoning += out->n_reasoning;
@@ -585,25 +592,26 @@ read_on(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out)
 }
 
 static void
-stream_message(dop_call *c, uint32_t index, const glance *g, dop_answer *answer)
+stream_chat_message(dop_call *c, uint32_t index, const glance *g, dop_answer *answer)
 {
     dop_choice *choice = &c->choices[index];
     dop_news news;
-    read_on(c, index, &g->state, &news);
+    read_choice_news(c, index, &g->state, &news);
     if (news.n_reasoning)
-        chunk(c, index, json_pack("{s:o}", "reasoning_content", dop_json_text(news.reasoning, news.n_reasoning)), NULL,
-              json_null(), answer);
+        append_chunk_event(c, index,
+                           json_pack("{s:o}", "reasoning_content", dop_json_text(news.reasoning, news.n_reasoning)),
+                           NULL, json_null(), answer);
     if (news.n_content || (c->logprobs && g->state.n_tokens > choice->sent_tokens))
-        chunk(c, index, json_pack("{s:o}", "content", dop_json_text(news.content, news.n_content)), NULL,
-              logprobs(c, choice, g, choice->sent_tokens, &choice->offset), answer);
+        append_chunk_event(c, index, json_pack("{s:o}", "content", dop_json_text(news.content, news.n_content)), NULL,
+                           make_logprobs(c, choice, g, choice->sent_tokens, &choice->offset), answer);
     choice->sent_tokens = g->state.n_tokens;
     for (size_t i = news.first_call; i < json_array_size(news.calls); i++)
-        stream_call(c, index, i, json_array_get(news.calls, i), answer);
+        stream_tool_call(c, index, i, json_array_get(news.calls, i), answer);
 }
 
-/* Streams what is new of a completion, behind the prompt that it may repeat. */
+/* Streams new text of a completion, preceded by the prompt if it is echoed. */
 static void
-stream_completion(const dop_call *c, uint32_t index, const glance *g, dop_answer *answer)
+stream_text_completion(const dop_call *c, uint32_t index, const glance *g, dop_answer *answer)
 {
     dop_choice *choice = (dop_choice *)(uintptr_t)&c->choices[index];
     const dop_job_state *s = &g->state;
@@ -613,8 +621,8 @@ stream_completion(const dop_call *c, uint32_t index, const glance *g, dop_answer
         return;
     const char *text = s->text + choice->sent;
     const size_t n = s->n_text - choice->sent;
-    chunk(c, index, first ? repeated(choice, text, n) : json_stringn(text, n), NULL,
-          logprobs(c, choice, g, from, &choice->offset), answer);
+    append_chunk_event(c, index, first ? make_echoed_text(choice, text, n) : json_stringn(text, n), NULL,
+                       make_logprobs(c, choice, g, from, &choice->offset), answer);
     choice->repeated = true;
     choice->sent = s->n_text;
     choice->sent_tokens = s->n_tokens;
@@ -627,43 +635,44 @@ stream_choice(dop_call *c, uint32_t index, dop_answer *answer)
     glance g;
     if (choice->over)
         return;
-    look(c, index, choice->sent_tokens, &g);
+    take_glance(c, index, choice->sent_tokens, &g);
     dop_job_state s = g.state;
     bool ended = s.end != DOP_JOB_GOES_ON;
-    if (look_failed(&g)) {
-        look_away(&g);
+    if (is_glance_failed(&g)) {
+        finish_glance(&g);
         return;
     }
     if (!choice->begun && c->chat && (s.n_tokens > 0 || ended))
-        chunk(c, index, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL, json_null(), answer);
+        append_chunk_event(c, index, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL, json_null(),
+                           answer);
     choice->begun |= s.n_tokens > 0 || ended;
     if (c->chat) {
-        stream_message(c, index, &g, answer);
-    } else if ((s.n_tokens > 0 || ended) && is_good(s.end)) {
-        stream_completion(c, index, &g, answer);
+        stream_chat_message(c, index, &g, answer);
+    } else if ((s.n_tokens > 0 || ended) && is_good_end(s.end)) {
+        stream_text_completion(c, index, &g, answer);
     }
     choice->over = ended;
-    if (ended && is_good(s.end))
-        chunk(c, index, c->chat ? json_object() : json_string(""), dop_finish_reason(&s, choice->reading.calls),
-              json_null(), answer);
+    if (ended && is_good_end(s.end))
+        append_chunk_event(c, index, c->chat ? json_object() : json_string(""),
+                           dop_finish_reason(&s, choice->reading.calls), json_null(), answer);
     else if (ended)
         dop_answer_failed_event(answer, &s);
-    look_away(&g);
+    finish_glance(&g);
 }
 
-/* Streams what is new of a call with a writer; true: the answer is complete. */
+/* Streams new output of a call with a writer. Returns true if the answer is complete. */
 static bool
 stream_by_writer(dop_call *c, dop_answer *answer)
 {
     glance g;
     dop_news news;
-    look(c, 0, UINT32_MAX, &g);
-    const bool failed = look_failed(&g);
+    take_glance(c, 0, UINT32_MAX, &g);
+    const bool failed = is_glance_failed(&g);
     if (!failed) {
-        read_on(c, 0, &g.state, &news);
+        read_choice_news(c, 0, &g.state, &news);
         c->writer->stream(c, &news, answer);
     }
-    look_away(&g);
+    finish_glance(&g);
     return !failed && news.ended;
 }
 
@@ -685,8 +694,8 @@ poll_stream(dop_call *c, dop_answer *answer)
     if (!over)
         return false;
     if (c->include_usage) {
-        json_t *all = envelope(c, true, json_array());
-        json_object_set_new(all, "usage", usage(c));
+        json_t *all = make_envelope(c, true, json_array());
+        json_object_set_new(all, "usage", make_chat_usage(c));
         dop_answer_event(answer, NULL, all);
     }
     dop_buf_puts(&answer->body, "data: [DONE]\n\n");

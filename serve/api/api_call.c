@@ -7,18 +7,19 @@
 enum { DEEPEST = 40, LONGEST_WORD = 256 };
 
 static bool
-blank(char c)
+is_call_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Matches a text with holes (api_form.h) at *io_at, which moves behind it.  key: what KEY holes must be; NULL: anything. */
+/* Matches a pattern with holes (api_form.h) at *io_at, and moves *io_at past the match. key: required text of KEY
+ * holes; NULL: any text. */
 static dop_span
-match(const dop_call_text *c, size_t *io_at, const char *pattern, const char *key, size_t n_key)
+match_form_text(const dop_call_text *c, size_t *io_at, const char *pattern, const char *key, size_t n_key)
 {
     size_t at = *io_at;
     for (const char *p = pattern; *p; p++) {
-        if (blank(*p)) {
+        if (is_call_blank(*p)) {
             at = dop_span_blank(c->text, c->n, at);
         } else if (*p == DOP_HOLE_KEY && key) {
             const size_t left = c->n - at;
@@ -29,7 +30,7 @@ match(const dop_call_text *c, size_t *io_at, const char *pattern, const char *ke
             at += n_key;
         } else if (*p < 8) {
             const size_t from = at;
-            while (at < c->n && c->text[at] != p[1] && !blank(c->text[at]) && c->text[at] != '<' &&
+            while (at < c->n && c->text[at] != p[1] && !is_call_blank(c->text[at]) && c->text[at] != '<' &&
                    at - from < LONGEST_WORD)
                 at++;
             if (at == c->n && p[1])
@@ -38,7 +39,7 @@ match(const dop_call_text *c, size_t *io_at, const char *pattern, const char *ke
             if (at == c->n)
                 return DOP_SPAN_CUT;
             if (c->text[at] != *p) {
-                /* white space where the template has none */
+                /* white space that the template does not have */
                 at = dop_span_blank(c->text, c->n, at);
                 if (at == c->n)
                     return DOP_SPAN_CUT;
@@ -55,12 +56,12 @@ match(const dop_call_text *c, size_t *io_at, const char *pattern, const char *ke
 dop_span
 dop_call_match(dop_call_text *c, const char *pattern)
 {
-    return match(c, &c->at, pattern, NULL, 0);
+    return match_form_text(c, &c->at, pattern, NULL, 0);
 }
 
 /* Adds a call to c->out_calls, and takes ownership of the arguments. */
 static void
-add(dop_call_text *c, const char *name, size_t n, dop_buf *arguments)
+add_read_call(dop_call_text *c, const char *name, size_t n, dop_buf *arguments)
 {
     json_array_append_new(c->out_calls, json_pack("{s:s%, s:s%}", "name", name, n, "arguments",
                                                   arguments->size ? arguments->data : "{}",
@@ -70,16 +71,17 @@ add(dop_call_text *c, const char *name, size_t n, dop_buf *arguments)
 
 /* --- values ------------------------------------------------------------------------------------------------------------------ */
 
-/* Appends a text as JSON if its type is one of the bits (1 << dop_form_type); false: the text has no such type. */
+/* Appends a text as JSON if it is a value of a permitted type. bits: permitted types (1 << dop_form_type). Returns
+ * false if it is not. */
 static bool
-put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
+append_typed_value(const char *text, size_t n, unsigned bits, dop_buf *out)
 {
     dop_buf made = {0};
     size_t at = 0;
     dop_span got = dop_span_json(text, n, &at);
     if (got == DOP_SPAN_GOOD && dop_span_blank(text, n, at) == n) {
         dop_span_append(&made, text, at);
-    } else { /* as Python writes it */
+    } else { /* a Python literal */
         at = 0;
         made.size = 0;
         got = dop_span_literal(text, n, NULL, &at, &made);
@@ -103,23 +105,23 @@ put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
     return good;
 }
 
-/* True if a text is not a value of the types `bits` (0: any) but stands for an argument that was left out: models write an empty text
- * or None. */
+/* True if the text stands for an omitted argument instead of a value of the types `bits` (0: any). Models write an
+ * empty text or None for it. */
 static bool
-is_absent(const char *text, size_t n, unsigned bits)
+is_absent_argument(const char *text, size_t n, unsigned bits)
 {
     const size_t from = dop_span_blank(text, n, 0);
-    while (n > from && blank(text[n - 1]))
+    while (n > from && is_call_blank(text[n - 1]))
         n--;
     return bits && !(bits & 1u << DOP_TYPE_STRING) &&
            (n == from ||
             (n - from == 4 && (memcmp(text + from, "None", 4) == 0 || memcmp(text + from, "null", 4) == 0)));
 }
 
-/* Appends a text between marks as JSON of a type that the schema allows, or nothing if the argument was left out.  string: the marks
- * say that it is a string. */
+/* Appends the text between marks as JSON of a type that the schema permits, or nothing if the argument was omitted.
+ * string: the marks declare it a string. */
 static void
-put_value(const json_t *root, const json_t *schema, bool string, const char *text, size_t n, dop_buf *out)
+append_marked_value(const json_t *root, const json_t *schema, bool string, const char *text, size_t n, dop_buf *out)
 {
     static const char raw[] = "<![CDATA[", end[] = "]]>";
     const unsigned strings = 1u << DOP_TYPE_STRING;
@@ -131,9 +133,9 @@ put_value(const json_t *root, const json_t *schema, bool string, const char *tex
     }
     if (!bits)
         bits = string ? strings : ~strings;
-    if ((bits & ~strings) && put_typed(text, n, bits & ~strings, out))
+    if ((bits & ~strings) && append_typed_value(text, n, bits & ~strings, out))
         return;
-    if (string || !is_absent(text, n, dop_tool_types(root, schema)))
+    if (string || !is_absent_argument(text, n, dop_tool_types(root, schema)))
         dop_span_quote(out, text, n);
     else if (bits & 1u << DOP_TYPE_NULL)
         dop_buf_puts(out, "null");
@@ -141,86 +143,87 @@ put_value(const json_t *root, const json_t *schema, bool string, const char *tex
 
 /* --- keys and values between marks ------------------------------------------------------------------------------------------------ */
 
-/* May what stands at `at` follow an argument? */
+/* Returns whether the text at `at` may follow an argument. */
 static dop_span
-follows(const dop_call_text *c, size_t at)
+match_argument_follower(const dop_call_text *c, size_t at)
 {
     const dop_tool_form *f = c->form;
     const char *const texts[] = {f->arg_open, f->tail, f->next};
     dop_span best = DOP_SPAN_BAD;
     for (size_t i = 0; i < 3; i++) {
         size_t behind = at;
-        const dop_span got = texts[i] && texts[i][0] ? match(c, &behind, texts[i], NULL, 0) : DOP_SPAN_BAD;
+        const dop_span got = texts[i] && texts[i][0] ? match_form_text(c, &behind, texts[i], NULL, 0) : DOP_SPAN_BAD;
         best = got > best ? got : best;
     }
     return best;
 }
 
-static dop_span arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth, bool list,
-                                  dop_buf *out);
-static dop_span read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema);
+static dop_span read_keyed_arguments(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth,
+                                     bool list, dop_buf *out);
+static dop_span read_tool_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema);
 
-/* True if the mark of an argument and the name of a property other than `key` stand at `at`. */
+/* True if an argument's opening mark and a property name other than `key` are at `at`. */
 static bool
 begins_argument(const dop_call_text *c, size_t at, const char *key, size_t n_key, const json_t *schema)
 {
     const char *name;
     const json_t *own;
-    if (!c->form->arg_open[0] || match(c, &at, c->form->arg_open, NULL, 0) != DOP_SPAN_GOOD)
+    if (!c->form->arg_open[0] || match_form_text(c, &at, c->form->arg_open, NULL, 0) != DOP_SPAN_GOOD)
         return false;
     json_object_foreach(json_object_get(schema, "properties"), name, own)
     {
         size_t after = at + strlen(name);
         if (c->n - at >= strlen(name) && memcmp(c->text + at, name, strlen(name)) == 0 &&
             !(n_key == strlen(name) && memcmp(key, name, n_key) == 0) &&
-            match(c, &after, c->form->assign, name, strlen(name)) == DOP_SPAN_GOOD)
+            match_form_text(c, &after, c->form->assign, name, strlen(name)) == DOP_SPAN_GOOD)
             return true;
     }
     return false;
 }
 
-/* Finds whether a value without an end mark ends at `at`, because another argument begins there or the call ends.  CUT: it does,
- * unless the end mark of the value follows later. */
+/* Returns whether a value without an end mark ends at `at`, because another argument begins there or the call ends.
+ * CUT: it ends there unless the value's end mark follows later. */
 static dop_span
-ends_open(const dop_call_text *c, size_t at, const char *key, size_t n_key, const json_t *schema)
+match_open_value_end(const dop_call_text *c, size_t at, const char *key, size_t n_key, const json_t *schema)
 {
     const dop_tool_form *f = c->form;
     size_t after = at;
     if (begins_argument(c, at, key, n_key, schema))
         return DOP_SPAN_GOOD;
-    if (f->next && f->next[0] && match(c, &after, f->next, NULL, 0) == DOP_SPAN_GOOD) {
+    if (f->next && f->next[0] && match_form_text(c, &after, f->next, NULL, 0) == DOP_SPAN_GOOD) {
         const char *name;
         size_t n_name;
         const json_t *parameters;
         dop_call_text own = *c;
         own.at = after;
-        if (read_name(&own, &name, &n_name, &parameters) == DOP_SPAN_GOOD)
+        if (read_tool_name(&own, &name, &n_name, &parameters) == DOP_SPAN_GOOD)
             return DOP_SPAN_GOOD;
     }
     after = at;
-    if (!f->tail[0] || match(c, &after, f->tail, NULL, 0) != DOP_SPAN_GOOD)
+    if (!f->tail[0] || match_form_text(c, &after, f->tail, NULL, 0) != DOP_SPAN_GOOD)
         return DOP_SPAN_BAD;
     after = dop_span_blank(c->text, c->n, after);
     return c->ended && after == c->n ? DOP_SPAN_GOOD : DOP_SPAN_CUT;
 }
 
-/* Finds the end of the value that starts at c->at.  Moves c->at after its end mark, or to the end of a value without one.
- * schema: of the object whose arguments are read; NULL: values have end marks.  nested: the end mark of an outer value may follow. */
+/* Finds the end of the value at c->at. Moves c->at past its end mark, or to the end of a value without one. schema:
+ * that of the object with the arguments; NULL: values have end marks. nested: the end mark of an outer value may
+ * follow. */
 static dop_span
-value_end(dop_call_text *c, const char *key, size_t n_key, const json_t *schema, bool nested, size_t *out_end)
+find_value_end(dop_call_text *c, const char *key, size_t n_key, const json_t *schema, bool nested, size_t *out_end)
 {
     const char *close = c->form->value_close, *mark = close;
-    while (blank(*mark))
+    while (is_call_blank(*mark))
         mark++;
     const size_t n_blank = (size_t)(mark - close);
     const char *begins = c->form->arg_open[0] ? c->form->arg_open : c->form->tail;
     dop_span got = DOP_SPAN_BAD;
-    size_t open = SIZE_MAX; /* where a value without an end mark ends, if it has none */
+    size_t open = SIZE_MAX; /* end of the value if it has no end mark; SIZE_MAX: unknown */
     bool is_sure = false;
     for (size_t at = c->at; at < c->n; at++) {
         if (c->text[at] != *mark && c->text[at] != *begins && c->text[at] != c->form->tail[0])
             continue;
-        const dop_span ends = nested ? DOP_SPAN_BAD : ends_open(c, at, key, n_key, schema);
+        const dop_span ends = nested ? DOP_SPAN_BAD : match_open_value_end(c, at, key, n_key, schema);
         is_sure = ends == DOP_SPAN_GOOD;
         if (is_sure || (ends == DOP_SPAN_CUT && open == SIZE_MAX))
             open = at;
@@ -229,9 +232,9 @@ value_end(dop_call_text *c, const char *key, size_t n_key, const json_t *schema,
         if (c->text[at] != *mark)
             continue;
         size_t behind = at;
-        dop_span one = match(c, &behind, mark, key, n_key);
+        dop_span one = match_form_text(c, &behind, mark, key, n_key);
         if (one == DOP_SPAN_GOOD && !nested)
-            one = follows(c, behind);
+            one = match_argument_follower(c, behind);
         else if (one == DOP_SPAN_CUT && c->ended)
             one = DOP_SPAN_BAD;
         if (one == DOP_SPAN_BAD)
@@ -249,32 +252,32 @@ value_end(dop_call_text *c, const char *key, size_t n_key, const json_t *schema,
     if (open == SIZE_MAX || !(c->ended || is_sure))
         return c->ended ? DOP_SPAN_BAD : got == DOP_SPAN_BAD ? DOP_SPAN_CUT : got;
     *out_end = open;
-    if (*out_end > c->at && c->text[*out_end - 1] == '\n') /* before the mark that is missing */
+    if (*out_end > c->at && c->text[*out_end - 1] == '\n') /* line break before the missing mark */
         --*out_end;
     c->at = open;
     return DOP_SPAN_GOOD;
 }
 
-/* Reads the value of a key, which is one of the object `of`. */
+/* Parses the value of a key of object `of`. */
 static dop_span
-one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, const json_t *of, const json_t *schema,
-          unsigned depth, dop_buf *out)
+read_key_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, const json_t *of,
+               const json_t *schema, unsigned depth, dop_buf *out)
 {
     const dop_tool_form *f = c->form;
     const char *const type = strchr(f->assign, DOP_HOLE_TYPE);
     size_t n_assign = strlen(f->assign), word = 0, end;
     bool string = false;
-    while (n_assign > 0 && blank(f->assign[n_assign - 1]))
+    while (n_assign > 0 && is_call_blank(f->assign[n_assign - 1]))
         n_assign--;
     char *assign = strndup(f->assign, n_assign);
-    if (assign && type) { /* the word for the type says whether the value is a string */
+    if (assign && type) { /* the word for the type determines whether the value is a string */
         const size_t head = (size_t)(type - f->assign), left = c->n - c->at;
         word = left > head ? head : left;
         const char *want = f->words[DOP_TYPE_STRING] ? f->words[DOP_TYPE_STRING] : "";
         string = left > head + strlen(want) && memcmp(c->text + c->at + word, want, strlen(want)) == 0 &&
                  !isalnum((unsigned char)c->text[c->at + word + strlen(want)]);
     }
-    dop_span got = assign ? match(c, &c->at, assign, key, n_key) : DOP_SPAN_BAD;
+    dop_span got = assign ? match_form_text(c, &c->at, assign, key, n_key) : DOP_SPAN_BAD;
     free(assign);
     if (got != DOP_SPAN_GOOD)
         return got;
@@ -286,36 +289,37 @@ one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, c
         const unsigned bits = dop_tool_types(root, schema);
         size_t at = c->at;
         const bool list = bits == 1u << DOP_TYPE_LIST;
-        if (bits != 1u << DOP_TYPE_STRING && match(c, &at, f->arg_open, NULL, 0) == DOP_SPAN_GOOD && at < c->n &&
-            c->text[at] != '/') {
+        if (bits != 1u << DOP_TYPE_STRING && match_form_text(c, &at, f->arg_open, NULL, 0) == DOP_SPAN_GOOD &&
+            at < c->n && c->text[at] != '/') {
             const size_t n_item = strlen(f->item);
             const bool items =
                 list || (bits != 1u << DOP_TYPE_OBJECT && c->n - at > n_item &&
                          memcmp(c->text + at, f->item, n_item) == 0 && !isalnum((unsigned char)c->text[at + n_item]));
-            if ((got = arguments_by_keys(&inner, root, schema, depth + 1, items, out)) != DOP_SPAN_GOOD)
+            if ((got = read_keyed_arguments(&inner, root, schema, depth + 1, items, out)) != DOP_SPAN_GOOD)
                 return got;
             c->at = inner.at;
-            return match(c, &c->at, f->value_close, key, n_key);
+            return match_form_text(c, &c->at, f->value_close, key, n_key);
         }
     }
     const size_t from = c->at;
-    if ((got = value_end(c, key, n_key, depth > 0 ? NULL : of, depth > 0, &end)) != DOP_SPAN_GOOD)
+    if ((got = find_value_end(c, key, n_key, depth > 0 ? NULL : of, depth > 0, &end)) != DOP_SPAN_GOOD)
         return got;
-    put_value(root, schema, string, c->text + from, end - from, out);
+    append_marked_value(root, schema, string, c->text + from, end - from, out);
     return DOP_SPAN_GOOD;
 }
 
 static dop_span
-arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth, bool list, dop_buf *out)
+read_keyed_arguments(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth, bool list,
+                     dop_buf *out)
 {
     const dop_tool_form *f = c->form;
-    const char after_key = blank(f->assign[0]) ? '\n' : f->assign[0];
+    const char after_key = is_call_blank(f->assign[0]) ? '\n' : f->assign[0];
     const size_t begin = out->size;
     dop_buf_puts(out, list ? "[" : "{");
     for (;;) {
         size_t at = c->at;
-        dop_span got = match(c, &at, f->arg_open, NULL, 0);
-        /* The mark of an argument may begin like an end mark: "<" and "</". */
+        dop_span got = match_form_text(c, &at, f->arg_open, NULL, 0);
+        /* An argument's opening mark may be a prefix of an end mark: "<" and "</". */
         if (got == DOP_SPAN_GOOD && at < c->n && c->text[at] == '/')
             got = DOP_SPAN_BAD;
         if ((got == DOP_SPAN_CUT || (got == DOP_SPAN_GOOD && at == c->n)) && !c->ended)
@@ -333,7 +337,7 @@ arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, un
         c->at = at;
         const json_t *own = list ? json_object_get(schema, "items") : dop_tool_property(schema, name);
         dop_buf value = {0};
-        got = one_value(c, c->text + key, at - key, root, schema, own, depth, &value);
+        got = read_key_value(c, c->text + key, at - key, root, schema, own, depth, &value);
         if (got == DOP_SPAN_GOOD && (value.size || list)) {
             if (out->size > begin + 1)
                 dop_buf_puts(out, ",");
@@ -354,7 +358,7 @@ arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, un
 /* --- keys and literals --------------------------------------------------------------------------------------------------------------- */
 
 static dop_span
-arguments_as_literals(dop_call_text *c, const json_t *schema, dop_buf *out)
+read_literal_arguments(dop_call_text *c, const json_t *schema, dop_buf *out)
 {
     const dop_tool_form *f = c->form;
     dop_buf_puts(out, "{");
@@ -389,14 +393,14 @@ arguments_as_literals(dop_call_text *c, const json_t *schema, dop_buf *out)
         dop_buf_puts(out, ":");
         dop_buf value = {0};
         if ((got = dop_span_literal(c->text, c->n, f->quote, &c->at, &value)) == DOP_SPAN_GOOD) {
-            /* a string where the schema wants something else may be that */
+            /* The schema requires another type than string: the quoted text may be a value of that type. */
             const unsigned bits = dop_tool_types(schema, dop_tool_property(schema, name)),
                            string = 1u << DOP_TYPE_STRING;
             json_t *plain = bits && !(bits & string) && value.size && value.data[0] == '"'
                                 ? dop_span_string(value.data, value.size)
                                 : NULL;
-            if (!plain || !put_typed(json_string_value(plain), json_string_length(plain), bits, out)) {
-                if (plain && is_absent(json_string_value(plain), json_string_length(plain), bits))
+            if (!plain || !append_typed_value(json_string_value(plain), json_string_length(plain), bits, out)) {
+                if (plain && is_absent_argument(json_string_value(plain), json_string_length(plain), bits))
                     dop_buf_puts(out, "null");
                 else if (bits == string && value.size && value.data[0] != '"')
                     dop_span_quote(out, value.data, value.size);
@@ -415,9 +419,10 @@ arguments_as_literals(dop_call_text *c, const json_t *schema, dop_buf *out)
 
 /* --- JSON --------------------------------------------------------------------------------------------------------------------------- */
 
-/* Appends arguments as a JSON object: as they are, from a string that contains them, or {} where there are none. */
+/* Appends arguments as a JSON object: unchanged, decoded from a string, or {} if there are none. Returns false if
+ * they are not an object. */
 static bool
-put_arguments(const char *text, size_t n, dop_buf *out)
+append_json_arguments(const char *text, size_t n, dop_buf *out)
 {
     size_t at = 0;
     if (n > 0 && text[0] == '{') {
@@ -440,40 +445,41 @@ put_arguments(const char *text, size_t n, dop_buf *out)
 }
 
 static bool
-is_name(const dop_span_member *m, const char *name)
+is_member_name(const dop_span_member *m, const char *name)
 {
     return name && m->n_name == strlen(name) + 2 && memcmp(m->name + 1, name, strlen(name)) == 0;
 }
 
-/* Adds the call that a JSON object is, if it is one. */
+/* Adds the call that a JSON object represents. Returns false if it names no known tool. */
 static bool
-add_object(dop_call_text *c, const char *text, size_t n, unsigned depth)
+add_object_call(dop_call_text *c, const char *text, size_t n, unsigned depth)
 {
     const dop_tool_form *f = c->form;
     size_t at = 0;
     dop_span_member m, name = {.n_value = 0}, arguments = {.n_value = 0};
     while (dop_span_next(text, n, &at, &m)) {
-        if (!f->name_key && !name.n_value) { /* the name is the key */
+        if (!f->name_key && !name.n_value) { /* the member's name is the tool's name */
             name = arguments = m;
             name.value = m.name;
             name.n_value = m.n_name;
         }
-        if (f->name_key && (is_name(&m, f->name_key) || (is_name(&m, "name") && !name.n_value)))
+        if (f->name_key && (is_member_name(&m, f->name_key) || (is_member_name(&m, "name") && !name.n_value)))
             name = m;
-        if (f->name_key && (is_name(&m, f->arguments_key) ||
-                            (!arguments.n_value && (is_name(&m, "arguments") || is_name(&m, "parameters")))))
+        if (f->name_key &&
+            (is_member_name(&m, f->arguments_key) ||
+             (!arguments.n_value && (is_member_name(&m, "arguments") || is_member_name(&m, "parameters")))))
             arguments = m;
-        if (is_name(&m, "function") && m.value[0] == '{' && depth == 0)
-            return add_object(c, m.value, m.n_value, 1);
+        if (is_member_name(&m, "function") && m.value[0] == '{' && depth == 0)
+            return add_object_call(c, m.value, m.n_value, 1);
     }
     json_t *word = name.n_value ? dop_span_string(name.value, name.n_value) : NULL;
     dop_buf made = {0};
     bool known = false;
     if (word)
         (void)dop_tool_find(c->tools, json_string_value(word), json_string_length(word), &known);
-    const bool good = known && put_arguments(arguments.value, arguments.n_value, &made);
+    const bool good = known && append_json_arguments(arguments.value, arguments.n_value, &made);
     if (good)
-        add(c, json_string_value(word), json_string_length(word), &made);
+        add_read_call(c, json_string_value(word), json_string_length(word), &made);
     else
         dop_buf_append(c->unknown, text, n);
     dop_buf_finish(&made);
@@ -482,7 +488,7 @@ add_object(dop_call_text *c, const char *text, size_t n, unsigned depth)
 }
 
 static dop_span
-objects(dop_call_text *c)
+read_object_calls(dop_call_text *c)
 {
     bool any = false;
     for (;;) {
@@ -497,14 +503,14 @@ objects(dop_call_text *c)
         if (got != DOP_SPAN_GOOD)
             return any && (c->ended || got == DOP_SPAN_BAD) ? DOP_SPAN_GOOD : got;
         if (c->text[from] == '{')
-            any |= add_object(c, c->text + from, end - from, 0);
+            any |= add_object_call(c, c->text + from, end - from, 0);
         for (size_t at = from + 1; c->text[from] == '[' && at < end;) {
             at = dop_span_blank(c->text, end, at);
             const size_t item = at;
             if (dop_span_json(c->text, end, &at) != DOP_SPAN_GOOD)
                 break;
             if (c->text[item] == '{')
-                any |= add_object(c, c->text + item, at - item, 0);
+                any |= add_object_call(c, c->text + item, at - item, 0);
             at = dop_span_blank(c->text, end, at) + 1;
         }
         c->at = end;
@@ -514,7 +520,7 @@ objects(dop_call_text *c)
         if (more < c->n && (c->text[more] == ';' || c->text[more] == ','))
             more = dop_span_blank(c->text, c->n, more + 1);
         if (more >= c->n && !c->ended && !c->form->value_close[0])
-            return DOP_SPAN_CUT; /* another may follow */
+            return DOP_SPAN_CUT; /* another object may follow */
         if (more >= c->n || (c->text[more] != '{' && c->text[more] != '['))
             return DOP_SPAN_GOOD;
         c->at = more;
@@ -523,9 +529,9 @@ objects(dop_call_text *c)
 
 /* --- regions ------------------------------------------------------------------------------------------------------------------------- */
 
-/* Reads the name of a tool at c->at: the longest name behind which the rest of the form follows. */
+/* Parses a tool name at c->at: the longest one that is followed by the rest of the form. */
 static dop_span
-read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema)
+read_tool_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema)
 {
     dop_span best = DOP_SPAN_BAD;
     if (c->form->manner == DOP_FORM_LITERAL)
@@ -540,9 +546,9 @@ read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t *
         if (n == 0 || memcmp(c->text + c->at, json_string_value(name), left < n ? left : n) != 0)
             continue;
         size_t at = c->at + n;
-        dop_span got = left < n ? DOP_SPAN_CUT : match(c, &at, c->form->middle, NULL, 0);
-        if (got == DOP_SPAN_GOOD &&
-            (c->form->middle[0] == 0 || blank(c->form->middle[0]))) { /* is this the whole name? */
+        dop_span got = left < n ? DOP_SPAN_CUT : match_form_text(c, &at, c->form->middle, NULL, 0);
+        if (got == DOP_SPAN_GOOD && (c->form->middle[0] == 0 ||
+                                     is_call_blank(c->form->middle[0]))) { /* check that the name does not continue */
             const char next = left > n ? c->text[c->at + n] : 0;
             if (next && (isalnum((unsigned char)next) || strchr("_-.:/", next)))
                 got = DOP_SPAN_BAD;
@@ -565,12 +571,12 @@ read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t *
 }
 
 static dop_span
-read_arguments(dop_call_text *c, const json_t *schema, dop_buf *out)
+read_call_arguments(dop_call_text *c, const json_t *schema, dop_buf *out)
 {
     if (c->form->manner == DOP_FORM_KEYS)
-        return arguments_by_keys(c, schema, schema, 0, false, out);
+        return read_keyed_arguments(c, schema, schema, 0, false, out);
     if (c->form->manner == DOP_FORM_LITERAL)
-        return arguments_as_literals(c, schema, out);
+        return read_literal_arguments(c, schema, out);
     c->at = dop_span_blank(c->text, c->n, c->at);
     const size_t from = c->at;
     if (from == c->n)
@@ -583,46 +589,48 @@ read_arguments(dop_call_text *c, const json_t *schema, dop_buf *out)
     return got;
 }
 
-/* Does the text end where either the end of the arguments or one more argument could begin? */
+/* True if the text ends where either the end of the arguments or another argument could begin. */
 static bool
-is_cut(const dop_call_text *c)
+is_call_cut(const dop_call_text *c)
 {
     size_t at = c->at;
-    return dop_span_blank(c->text, c->n, at) == c->n || match(c, &at, c->form->arg_open, NULL, 0) == DOP_SPAN_CUT;
+    return dop_span_blank(c->text, c->n, at) == c->n ||
+           match_form_text(c, &at, c->form->arg_open, NULL, 0) == DOP_SPAN_CUT;
 }
 
 static dop_span
-named_calls(dop_call_text *c)
+read_named_calls(dop_call_text *c)
 {
     const dop_tool_form *f = c->form;
-    size_t complete = c->at; /* behind the last complete call */
+    size_t complete = c->at; /* position after the last complete call */
     for (;;) {
         const char *name = "";
         const json_t *schema = NULL;
         size_t n;
         dop_buf made = {0};
-        dop_span got = read_name(c, &name, &n, &schema);
+        dop_span got = read_tool_name(c, &name, &n, &schema);
         if (got == DOP_SPAN_GOOD)
-            got = read_arguments(c, schema, &made);
-        size_t behind = c->at, end = c->at; /* after the mark between two calls, and after the end mark */
+            got = read_call_arguments(c, schema, &made);
+        size_t behind = c->at, end = c->at; /* positions after the mark between two calls, and after the end mark */
         const bool open_ended = f->manner == DOP_FORM_NAMED; /* a complete object needs no end mark */
         dop_span tail = DOP_SPAN_GOOD, next = DOP_SPAN_BAD;
         if (got == DOP_SPAN_GOOD) {
-            next = f->next ? match(c, &behind, f->next, NULL, 0) : DOP_SPAN_BAD;
-            tail = match(c, &end, f->tail, NULL, 0);
+            next = f->next ? match_form_text(c, &behind, f->next, NULL, 0) : DOP_SPAN_BAD;
+            tail = match_form_text(c, &end, f->tail, NULL, 0);
             if (!c->ended && next == DOP_SPAN_GOOD && tail == DOP_SPAN_CUT)
                 next = DOP_SPAN_CUT;
-            /* The longer mark holds: without white space the one between two calls may be the beginning of the end mark. */
+            /* The longer mark wins: the mark between two calls may be a prefix of the end mark, apart from white
+             * space. */
             if (next == DOP_SPAN_GOOD && (tail == DOP_SPAN_CUT || (tail == DOP_SPAN_GOOD && end > behind)))
                 next = DOP_SPAN_BAD;
             if (!c->ended && (next == DOP_SPAN_CUT || (next == DOP_SPAN_BAD && tail == DOP_SPAN_CUT)))
                 got = DOP_SPAN_CUT;
             else if (next != DOP_SPAN_GOOD && tail != DOP_SPAN_GOOD && !open_ended &&
-                     (tail == DOP_SPAN_BAD || is_cut(c)))
+                     (tail == DOP_SPAN_BAD || is_call_cut(c)))
                 got = DOP_SPAN_BAD;
         }
         if (got == DOP_SPAN_GOOD)
-            add(c, name, n, &made);
+            add_read_call(c, name, n, &made);
         dop_buf_finish(&made);
         if (got != DOP_SPAN_GOOD) {
             const bool some = json_array_size(c->out_calls) > 0 && (got == DOP_SPAN_BAD || c->ended);
@@ -636,10 +644,10 @@ named_calls(dop_call_text *c)
     }
 }
 
-/* Reads calls in the other form of Mistral's models, which write objects and named calls behind one mark, whichever their
- * template shows. */
+/* Parses calls in the alternative form of Mistral's models. They write objects or named calls after the same mark,
+ * regardless of their template. */
 static dop_span
-other_form(dop_call_text *c, size_t from)
+read_mistral_calls(dop_call_text *c, size_t from)
 {
     const dop_tool_form objects_form = {.manner = DOP_FORM_OBJECT,
                                         .name_key = (char[]){"name"},
@@ -656,7 +664,7 @@ other_form(dop_call_text *c, size_t from)
         return DOP_SPAN_BAD;
     c->form = named ? &named_form : &objects_form;
     c->at = from;
-    const dop_span got = named ? named_calls(c) : objects(c);
+    const dop_span got = named ? read_named_calls(c) : read_object_calls(c);
     c->form = own;
     return got;
 }
@@ -666,12 +674,12 @@ dop_call_read(dop_call_text *c)
 {
     const size_t from = c->at;
     if (c->form->manner != DOP_FORM_OBJECT) {
-        const dop_span got = named_calls(c);
-        return got == DOP_SPAN_BAD && c->form->manner == DOP_FORM_NAMED ? other_form(c, from) : got;
+        const dop_span got = read_named_calls(c);
+        return got == DOP_SPAN_BAD && c->form->manner == DOP_FORM_NAMED ? read_mistral_calls(c, from) : got;
     }
-    dop_span got = objects(c);
+    dop_span got = read_object_calls(c);
     if (got != DOP_SPAN_GOOD)
-        return got == DOP_SPAN_BAD ? other_form(c, from) : got;
+        return got == DOP_SPAN_BAD ? read_mistral_calls(c, from) : got;
     got = dop_call_match(c, c->form->value_close);
     if (got == DOP_SPAN_CUT && c->ended)
         c->at = c->n;

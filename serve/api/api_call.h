@@ -1,4 +1,4 @@
-/* Reads one region of an answer in which functions are called: api_call.c.  Answers as a whole: api_tools.c. */
+/* Parses one region of an answer that contains tool calls. api_tools.c parses whole answers. */
 #ifndef DOPPLER_SERVE_API_API_CALL_H
 #define DOPPLER_SERVE_API_API_CALL_H
 
@@ -10,20 +10,21 @@ typedef struct dop_call_text {
     const json_t *tools; /* the request's tools */
     const char *text;
     size_t n, at;
-    bool ended;        /* nothing more will come */
-    dop_buf *unknown;  /* text of objects that name no tool */
+    bool ended;        /* true if the text is complete */
+    dop_buf *unknown;  /* receives the text of objects that name no known tool */
     json_t *out_calls; /* [{"name", "arguments": text}, ...] */
 } dop_call_text;
 
-/* Does a text with holes (api_form.h) stand at c->at?  If so, c->at moves behind it. */
+/* Matches a pattern with holes (api_form.h) at c->at. If it matches, c->at moves past the match. */
 dop_span dop_call_match(dop_call_text *c, const char *pattern);
-/* Reads a region with calls, from its opening mark at c->at to its end.  CUT: the text may become a region with calls. */
+/* Parses a region with calls, from its opening mark at c->at to its end. Returns CUT if more text may still complete
+ * the region. */
 dop_span dop_call_read(dop_call_text *c);
-/* The parameters' schema of the function with this name: *out_known tells whether there is one. */
+/* Returns the parameter schema of the function with this name. *out_known: true if there is such a function. */
 const json_t *dop_tool_find(const json_t *tools, const char *name, size_t n, bool *out_known);
-/* The schema of an argument; NULL: nothing is known of it. */
+/* Returns the schema of an argument; NULL: unknown. */
 const json_t *dop_tool_property(const json_t *schema, const char *name);
-/* A bit per dop_form_type that the schema allows; 0: it does not say. */
+/* Returns the types that the schema allows, one bit per dop_form_type; 0: the schema does not restrict them. */
 unsigned dop_tool_types(const json_t *root, const json_t *schema);
 
 #endif

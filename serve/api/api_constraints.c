@@ -1,5 +1,5 @@
-/* Shapes of answers: what requests demand, and the grammars of recent requests.  Clients send the same schema again and again, and a
- * grammar remembers the masks that it has computed. */
+/* Constraints that requests place on answers, and a cache of recent grammars. Clients often send the same
+ * schema again, and a cached grammar keeps the token masks it has computed. */
 #include "serve/api/api_constraints.h"
 #include "serve/api/api_gather.h"
 #include "serve/api/api_json.h"
@@ -13,7 +13,7 @@
 #include <time.h>
 
 enum { KEPT = 16, AT_A_TIME = 2 };
-/* Bytes of the request's budget that compiling one grammar may take: AT_A_TIME compilations and all kept grammars stay below 300
+/* Maximum bytes for compiling one grammar. AT_A_TIME compilations and all cached grammars together stay below 300
  * MB. */
 static const uint64_t most_bytes = 72u << 20;
 
@@ -23,11 +23,11 @@ struct dop_constraints {
     struct {
         char *key; /* owned */
         dop_grammar *grammar;
-        uint64_t used; /* value of `n` at the last use of this row: the least is the least recently used */
+        uint64_t used; /* value of `n` when the row was last used; the smallest is the least recently used */
     } rows[KEPT];
     uint64_t n;
     pthread_cond_t compiled;
-    uint32_t compiling; /* requests that compile a grammar now */
+    uint32_t compiling; /* number of grammars that are being compiled */
 };
 
 dop_status
@@ -61,9 +61,9 @@ dop_constraints_destroy(dop_constraints *shapes)
     free(shapes);
 }
 
-/* A new reference to the grammar that is kept under a key; NULL: there is none. */
+/* Returns a new reference to the cached grammar with this key; NULL: none. */
 static dop_grammar *
-find(dop_constraints *s, const char *key)
+find_cached_grammar(dop_constraints *s, const char *key)
 {
     dop_grammar *found = NULL;
     pthread_mutex_lock(&s->lock);
@@ -76,9 +76,9 @@ find(dop_constraints *s, const char *key)
     return found;
 }
 
-/* Keeps a grammar in place of the least recently used one. */
+/* Caches a grammar in place of the least recently used one. */
 static void
-keep(dop_constraints *s, const char *key, dop_grammar *grammar)
+cache_grammar(dop_constraints *s, const char *key, dop_grammar *grammar)
 {
     char *own = strdup(key);
     size_t oldest = 0;
@@ -96,9 +96,9 @@ keep(dop_constraints *s, const char *key, dop_grammar *grammar)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Waits until fewer than AT_A_TIME grammars are compiled.  False: the request's budget ended meanwhile. */
+/* Waits until fewer than AT_A_TIME grammars are being compiled. Returns false if the request's budget ended first. */
 static bool
-begin_compiling(dop_constraints *s, dop_budget *budget)
+begin_grammar_compile(dop_constraints *s, dop_budget *budget)
 {
     enum { LOOK_EVERY_MS = 20 };
     pthread_mutex_lock(&s->lock);
@@ -117,7 +117,7 @@ begin_compiling(dop_constraints *s, dop_budget *budget)
 }
 
 static void
-end_compiling(dop_constraints *s)
+end_grammar_compile(dop_constraints *s)
 {
     pthread_mutex_lock(&s->lock);
     s->compiling--;
@@ -125,10 +125,10 @@ end_compiling(dop_constraints *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* While grammars hold much together, those that were not used for longest are dropped, so that what is kept does not refuse what is
- * new. */
+/* Drops the least recently used grammars while all of them use much memory, so that the cache does not prevent new
+ * grammars. */
 static void
-make_room(dop_constraints *s)
+drop_cached_grammars(dop_constraints *s)
 {
     enum { MUCH = 64u << 20 };
     for (size_t n = 0; n < KEPT && dop_vocab_held(s->vocab) > MUCH; n++) {
@@ -149,7 +149,7 @@ make_room(dop_constraints *s)
     }
 }
 
-/* What a grammar is compiled from: a GBNF text, or parts (dop_grammar_from_parts). */
+/* Input of a grammar: a GBNF text, or parts (dop_grammar_from_parts). */
 typedef struct source {
     const char *gbnf;
     size_t n_gbnf;
@@ -157,8 +157,8 @@ typedef struct source {
 } source;
 
 static dop_status
-make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, dop_diag *diag,
-     dop_grammar **out_grammar)
+compile_grammar(const dop_constraints *shapes, const source *from, dop_budget *io_budget, dop_diag *diag,
+                dop_grammar **out_grammar)
 {
     dop_budget budget = *io_budget;
     budget.bytes = budget.bytes < most_bytes ? budget.bytes : most_bytes;
@@ -176,22 +176,22 @@ make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, d
     return st;
 }
 
-/* The grammar that is kept under a key; where there is none, compiles one and keeps it. */
+/* Returns the cached grammar with this key, or compiles and caches it. */
 static dop_status
-find_or_make(dop_constraints *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
-             dop_grammar **out_grammar)
+find_or_compile_grammar(dop_constraints *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
+                        dop_grammar **out_grammar)
 {
     dop_status st = DOP_OK;
     bool kept = !key->failed && strlen(key->data) == key->size; /* a text with a zero byte cannot be a key */
-    *out_grammar = kept ? find(shapes, key->data) : NULL;
-    if (!*out_grammar && !begin_compiling(shapes, budget)) {
+    *out_grammar = kept ? find_cached_grammar(shapes, key->data) : NULL;
+    if (!*out_grammar && !begin_grammar_compile(shapes, budget)) {
         st = dop_budget_fail(budget, diag, "the grammar");
     } else if (!*out_grammar) {
-        make_room(shapes);
-        st = make(shapes, from, budget, diag, out_grammar);
-        end_compiling(shapes);
+        drop_cached_grammars(shapes);
+        st = compile_grammar(shapes, from, budget, diag, out_grammar);
+        end_grammar_compile(shapes);
         if (st == DOP_OK && kept)
-            keep(shapes, key->data, *out_grammar);
+            cache_grammar(shapes, key->data, *out_grammar);
     }
     dop_buf_finish(key);
     return st;
@@ -204,7 +204,7 @@ dop_constraints_find_parts(dop_constraints *shapes, const json_t *parts, dop_bud
     dop_buf key = {0};
     dop_buf_puts(&key, "p");
     dop_json_encode(&key, parts);
-    return find_or_make(shapes, &key, &(source){.parts = parts}, budget, diag, out_grammar);
+    return find_or_compile_grammar(shapes, &key, &(source){.parts = parts}, budget, diag, out_grammar);
 }
 
 dop_status
@@ -214,22 +214,22 @@ dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, size_t n, d
     dop_buf key = {0};
     dop_buf_puts(&key, "g");
     dop_buf_append(&key, gbnf, n);
-    return find_or_make(shapes, &key, &(source){.gbnf = gbnf, .n_gbnf = n}, budget, diag, out_grammar);
+    return find_or_compile_grammar(shapes, &key, &(source){.gbnf = gbnf, .n_gbnf = n}, budget, diag, out_grammar);
 }
 
-/* --- what requests demand ---------------------------------------------------------------------------------------------------------- */
+/* --- constraints in requests ------------------------------------------------------------------------------------------------------- */
 
-/* The shape that a request demands of its answer, under the names of several APIs: OpenAI's response_format, llama.cpp's json_schema
- * and grammar, and vLLM's structured_outputs and guided_*. */
+/* Constraints that a request can state, under the names of several APIs: OpenAI's response_format, llama.cpp's
+ * json_schema and grammar, and vLLM's structured_outputs and guided_*. */
 typedef enum shape_kind {
-    SHAPE_SCHEMA,  /* a JSON schema, or a JSON text of one */
+    SHAPE_SCHEMA,  /* JSON schema, as JSON or as a string with JSON text */
     SHAPE_OBJECT,  /* true: any JSON object */
-    SHAPE_CHOICE,  /* a list of texts, of which the answer is one */
-    SHAPE_GRAMMAR, /* a GBNF text */
+    SHAPE_CHOICE,  /* list of permitted answer texts */
+    SHAPE_GRAMMAR, /* GBNF grammar */
     SHAPE_OTHER    /* not supported */
 } shape_kind;
 
-/* Members of a request, or of its member `outer`. */
+/* Members of a request or, if set, of its member `outer`. */
 static const struct {
     const char *outer, *name;
     shape_kind kind;
@@ -262,9 +262,9 @@ dop_gather_demand(gathering *g, const char *param, const char *wrong, const dop_
     g->call->begin = demand->begin;
 }
 
-/* Demands an answer of these parts, and takes ownership of them. */
+/* Requires an answer that matches these parts, and takes ownership of them. */
 static void
-demand_parts(gathering *g, const char *param, json_t *parts)
+require_parts(gathering *g, const char *param, json_t *parts)
 {
     static const dop_tool_form plain;
     dop_shape_demand demand = {.parts = NULL};
@@ -272,9 +272,9 @@ demand_parts(gathering *g, const char *param, json_t *parts)
     dop_gather_demand(g, param, wrong, &demand, false);
 }
 
-/* Demands an answer that is valid for a schema; NULL: any object. */
+/* Requires an answer that is valid for the schema; NULL: any object. */
 static void
-demand_schema(gathering *g, const char *param, const json_t *schema)
+require_schema(gathering *g, const char *param, const json_t *schema)
 {
     const dop_json_how how = {.flags = DOP_JSON_EXACT | DOP_JSON_UNIQUE, .budget = g->budget};
     dop_diag diag = {0};
@@ -283,24 +283,24 @@ demand_schema(gathering *g, const char *param, const json_t *schema)
     else if (dop_json_decode(json_string_value(schema), json_string_length(schema), &how, &diag, &g->schema) != DOP_OK)
         dop_gather_refuse(g, param, &diag);
     if (!g->r.failed)
-        demand_parts(g, param, json_pack("{s:O?}", "schema", g->schema));
+        require_parts(g, param, json_pack("{s:O?}", "schema", g->schema));
 }
 
 static void
-demand_choice(gathering *g, const char *param, const json_t *list)
+require_choice(gathering *g, const char *param, const json_t *list)
 {
     size_t i;
     const json_t *one;
     bool good = json_array_size(list) > 0;
     json_array_foreach(list, i, one) good = good && json_is_string(one);
     if (good)
-        demand_parts(g, param, json_pack("{s:O}", "any", (json_t *)(uintptr_t)list));
+        require_parts(g, param, json_pack("{s:O}", "any", (json_t *)(uintptr_t)list));
     else
         dop_reader_refuse(&g->r, param, "the choice of answers is a list of texts that is not empty");
 }
 
 static void
-demand_grammar(gathering *g, const char *param, const json_t *text)
+require_grammar(gathering *g, const char *param, const json_t *text)
 {
     dop_diag diag = {0};
     if (json_string_length(text) == 0)
@@ -315,9 +315,9 @@ demand_grammar(gathering *g, const char *param, const json_t *text)
         dop_gather_refuse(g, param, &diag);
 }
 
-/* Takes a demand of this kind, which the member `name` states; param: the member of the request that it is in. */
+/* Applies a constraint of this kind, stated by member `name`. param: member of the request that contains it. */
 static void
-take_shape(gathering *g, const char *param, const char *name, shape_kind kind, const json_t *value)
+apply_constraint(gathering *g, const char *param, const char *name, shape_kind kind, const json_t *value)
 {
     if (kind == SHAPE_OBJECT && !json_is_true(value))
         return;
@@ -330,15 +330,15 @@ take_shape(gathering *g, const char *param, const char *name, shape_kind kind, c
     if (g->r.failed)
         return;
     if (kind == SHAPE_SCHEMA || kind == SHAPE_OBJECT)
-        demand_schema(g, param, kind == SHAPE_SCHEMA ? value : NULL);
+        require_schema(g, param, kind == SHAPE_SCHEMA ? value : NULL);
     else if (kind == SHAPE_CHOICE)
-        demand_choice(g, param, value);
+        require_choice(g, param, value);
     else
-        demand_grammar(g, param, value);
+        require_grammar(g, param, value);
 }
 
 static void
-take_response_format(gathering *g)
+read_response_format(gathering *g)
 {
     const char *const param = "response_format";
     const json_t *format = dop_reader_get(&g->r, param), *schema = json_object_get(format, "schema");
@@ -348,38 +348,38 @@ take_response_format(gathering *g)
     if (!format || (type && strcmp(type, "text") == 0))
         return;
     if (type && strcmp(type, "json_object") == 0)
-        take_shape(g, param, type, schema ? SHAPE_SCHEMA : SHAPE_OBJECT, schema ? schema : json_true());
+        apply_constraint(g, param, type, schema ? SHAPE_SCHEMA : SHAPE_OBJECT, schema ? schema : json_true());
     else if (!type || strcmp(type, "json_schema") != 0)
         dop_reader_refuse(&g->r, param, "response_format is text, json_object or json_schema");
     else if (!schema)
         dop_reader_refuse(&g->r, param, "response_format has no schema, as json_schema.schema or schema");
     else
-        take_shape(g, param, type, SHAPE_SCHEMA, schema);
+        apply_constraint(g, param, type, SHAPE_SCHEMA, schema);
 }
 
 void
 dop_gather_shape(gathering *g)
 {
     bool taken = false;
-    take_response_format(g);
+    read_response_format(g);
     for (size_t i = 0; i < sizeof shape_members / sizeof *shape_members; i++) {
         const char *outer = shape_members[i].outer, *param = outer ? outer : shape_members[i].name;
         const json_t *value = dop_reader_get(&g->r, param);
         if (outer)
             value = json_object_get(value, shape_members[i].name);
         if (value && !json_is_null(value) && !g->r.failed)
-            take_shape(g, param, shape_members[i].name, shape_members[i].kind, value);
+            apply_constraint(g, param, shape_members[i].name, shape_members[i].kind, value);
         taken = taken || (outer && value);
     }
     if (!taken)
         dop_reader_forget(&g->r, "structured_outputs");
 }
 
-/* --- what is not enforced ---------------------------------------------------------------------------------------------------------- */
+/* --- keywords that are not enforced ------------------------------------------------------------------------------------------------ */
 
-/* Does the request want its schema to be enforced exactly? */
+/* True if the request demands exact enforcement of its schema. */
 static bool
-is_strict(const json_t *root, const char **out_param)
+demands_strict_schema(const json_t *root, const char **out_param)
 {
     const json_t *tools = json_object_get(root, "tools"), *tool, *format = json_object_get(root, "response_format");
     size_t i;
@@ -401,7 +401,7 @@ dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar
     char *copy = strdup(dop_grammar_unenforced(grammar)), *rest = NULL;
     for (char *name = copy ? strtok_r(copy, ", ", &rest) : NULL; name && n < MOST; name = strtok_r(NULL, ", ", &rest))
         names[n++] = name;
-    if (n > 0 && is_strict(r->root, &param)) {
+    if (n > 0 && demands_strict_schema(r->root, &param)) {
         dop_reader_refuse(r, param, "strict: the keyword %s of the schema cannot be enforced exactly", names[0]);
     } else if (n > 0) {
         dop_answer_header(r->answer, "X-Doppler-Unenforced", names, n);
@@ -416,9 +416,9 @@ dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice)
     const dop_job_state s = dop_job_look(call->choices[index].job);
     if (!call->schema || s.end == DOP_JOB_LENGTH || s.end == DOP_JOB_GOES_ON)
         return;
-    /* Under the engine's lock, so it may take some milliseconds only. */
+    /* Runs under the engine's lock, so the budget limits it to some milliseconds. */
     dop_budget budget = {.steps = 1000000, .bytes = 8u << 20};
-    const dop_buf *content = &call->choices[index].reading.content; /* of a chat, read to its end */
+    const dop_buf *content = &call->choices[index].reading.content; /* chat: the answer is completely parsed */
     json_t *value = NULL;
     (void)dop_json_decode(call->chat ? content->data : s.text, call->chat ? content->size : s.n_text,
                           &(dop_json_how){.budget = &budget}, NULL, &value);

@@ -1,4 +1,5 @@
-/* Shapes of answers: what requests demand, and the grammars of recent requests.  Clients send the same schema again and again, and a grammar remembers the masks that it has computed. */
+/* Constraints that requests place on answers, and a cache of recent grammars. Clients often send the same
+ * schema again, and a cached grammar keeps the token masks it has computed. */
 #ifndef DOPPLER_SERVE_API_API_CONSTRAINTS_H
 #define DOPPLER_SERVE_API_API_CONSTRAINTS_H
 
@@ -11,10 +12,10 @@ dop_status dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, 
                                      dop_diag *diag, struct dop_grammar **out_grammar);
 dop_status dop_constraints_find_parts(dop_constraints *shapes, const json_t *parts, dop_budget *budget, dop_diag *diag,
                                       struct dop_grammar **out_grammar);
-/* Where a grammar does not enforce all keywords of its schema: names them in a header, or refuses the request where it demands
- * `strict`; the call keeps the schema, for dop_call_note_validity. */
+/* Handles schema keywords that the grammar does not enforce: lists them in a response header, or refuses the request
+ * if it demands `strict`. The call keeps the schema for dop_call_note_validity. */
 void dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, json_t *schema, dop_call *call);
-/* A finished choice whose schema was not enforced exactly gets "schema_valid": whether its text is valid. */
+/* Adds "schema_valid" to a finished choice whose schema was not enforced exactly: whether its text is valid. */
 void dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice);
 
 #endif

@@ -1,4 +1,4 @@
-/* Texts and lists of ids in a body, as prompts; switches of reasoning. */
+/* Converts texts and lists of ids in a body to prompts, and reads reasoning switches. */
 #include "serve/api/api_gather.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
@@ -21,7 +21,7 @@ dop_gather_no_memory(gathering *g)
 }
 
 static void
-take_ids(gathering *g, const char *param, const json_t *list, dop_ids *out)
+read_prompt_ids(gathering *g, const char *param, const json_t *list, dop_ids *out)
 {
     size_t i;
     const json_t *v;
@@ -35,9 +35,9 @@ take_ids(gathering *g, const char *param, const json_t *list, dop_ids *out)
     }
 }
 
-/* How the texts of a request are read: DOP_ENCODE_* bits.  Other servers have add_special_tokens for add_special. */
+/* Returns DOP_ENCODE_* bits for the texts of a request. Other servers use add_special_tokens instead of add_special. */
 static unsigned
-special_of(gathering *g)
+read_special_flags(gathering *g)
 {
     bool adds = dop_reader_bool(&g->r, "add_special", dop_reader_bool(&g->r, "add_special_tokens", true));
     bool parses = dop_reader_bool(&g->r, "parse_special", true);
@@ -61,11 +61,11 @@ dop_gather_text(gathering *g, const char *text, size_t n, unsigned special, dop_
 }
 
 static void
-take_prompt(gathering *g, const char *param, const json_t *one, unsigned special, dop_ids *out)
+read_one_prompt(gathering *g, const char *param, const json_t *one, unsigned special, dop_ids *out)
 {
     dop_diag diag = {0};
     if (json_is_array(one))
-        take_ids(g, param, one, out);
+        read_prompt_ids(g, param, one, out);
     else if (!json_is_string(one))
         dop_reader_refuse(&g->r, param, "%s is a text, a list of token ids, or a list of such", param);
     else if (dop_gather_text(g, json_string_value(one), json_string_length(one), special, &diag, out) != DOP_OK)
@@ -78,7 +78,7 @@ dop_gather_prompts(gathering *g, const char *param)
     const json_t *v = dop_reader_get(&g->r, param);
     bool several = json_is_array(v) && json_array_size(v) > 0 && !json_is_integer(json_array_get(v, 0));
     size_t n = several ? json_array_size(v) : 1;
-    const unsigned special = special_of(g);
+    const unsigned special = read_special_flags(g);
     g->texts = v;
     const uint32_t most = g->call->embeds ? g->api->max_inputs : g->api->max_choices;
     if (n > most) {
@@ -90,7 +90,7 @@ dop_gather_prompts(gathering *g, const char *param)
     if (!g->prompts)
         dop_gather_no_memory(g);
     for (size_t i = 0; i < n && g->prompts && !g->r.failed; i++)
-        take_prompt(g, param, several ? json_array_get(v, i) : v, special, &g->prompts[i]);
+        read_one_prompt(g, param, several ? json_array_get(v, i) : v, special, &g->prompts[i]);
 }
 
 bool
@@ -117,22 +117,23 @@ dop_gather_echo(const gathering *g, uint32_t prompt, dop_choice *choice)
 
 /* --- reasoning ------------------------------------------------------------------------------------------------------------------ */
 
-/* Members that turn reasoning on or off, in a request or among its template variables; the first one that does either holds. */
+/* Members that turn reasoning on or off, in a request or among its template variables. The first one with an effect
+ * applies. */
 static const char *const switches[] = {"enable_thinking",  "think",          "thinking", "reasoning",
                                        "reasoning_effort", "thinking_budget"};
 enum { N_SWITCHES = sizeof switches / sizeof *switches };
 
 static const json_t *
-effort_of(const json_t *v)
+get_reasoning_effort(const json_t *v)
 {
     const json_t *inner = json_object_get(v, "effort");
     return inner && !json_is_null(inner) ? inner : v;
 }
 
-/* Reads the value of a switch: a boolean, a word, a number of tokens, or an object that has one of these.  Other words are efforts,
- * which turn nothing on or off. */
+/* Returns the effect of a switch: a boolean, a word, a number of tokens, or an object with one of these. Other words
+ * are effort levels, which turn nothing on or off. */
 static dop_reasoning_wish
-wish_of(const json_t *v)
+get_reasoning_wish(const json_t *v)
 {
     static const char *const off[] = {"none", "disabled", "off", "false"},
                              *const on[] = {"enabled", "adaptive", "auto", "on", "true"},
@@ -149,21 +150,21 @@ wish_of(const json_t *v)
         if (strcmp(word, on[i]) == 0)
             return DOP_REASONING_ON;
     for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
-        if (json_is_object(v) && wish_of(json_object_get(v, inner[i])))
-            return wish_of(json_object_get(v, inner[i]));
+        if (json_is_object(v) && get_reasoning_wish(json_object_get(v, inner[i])))
+            return get_reasoning_wish(json_object_get(v, inner[i]));
     return DOP_REASONING_UNSTATED;
 }
 
-/* True if a member asks for nothing but a switch or an effort.  Budgets have no effect; only budget_tokens passes, because clients of
- * Anthropic must state it. */
+/* True if the member only has switches and efforts. Token budgets have no effect, but budget_tokens is accepted,
+ * because Anthropic's clients must state it. */
 static bool
-is_understood(const json_t *v)
+is_supported_reasoning(const json_t *v)
 {
     static const char *const names[] = {"enabled",          "type",          "effort", "summary",
                                         "generate_summary", "budget_tokens", "display"};
     const char *name;
     const json_t *one;
-    bool good = json_is_object(v) || json_is_string(v) || wish_of(v);
+    bool good = json_is_object(v) || json_is_string(v) || get_reasoning_wish(v);
     json_object_foreach((json_t *)(uintptr_t)v, name, one)
     {
         bool known = json_is_null(one) || json_is_false(one);
@@ -186,16 +187,16 @@ dop_gather_variables(gathering *g)
     json_object_foreach((json_t *)(uintptr_t)extra, name, value) if (dop_chat_reserved(name))
         dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs cannot set \"%.80s\"", name);
     for (size_t i = 0; i < N_SWITCHES && !g->wish; i++)
-        g->wish = wish_of(json_object_get(extra, switches[i]));
+        g->wish = get_reasoning_wish(json_object_get(extra, switches[i]));
     for (size_t i = 0; i < N_SWITCHES; i++) {
-        const json_t *v = dop_reader_get(&g->r, switches[i]), *own = effort_of(v);
+        const json_t *v = dop_reader_get(&g->r, switches[i]), *own = get_reasoning_effort(v);
         const bool is_effort = strcmp(switches[i], "reasoning_effort") == 0 || own != v;
         if (v && is_effort && !json_is_string(own))
             dop_reader_refuse(&g->r, "reasoning_effort", "reasoning_effort is a text, such as low, medium or high");
-        if (!effort && json_is_string(own) && (is_effort || !wish_of(own)))
+        if (!effort && json_is_string(own) && (is_effort || !get_reasoning_wish(own)))
             effort = own;
-        g->wish = g->wish ? g->wish : wish_of(v);
-        if (v && !is_understood(v))
+        g->wish = g->wish ? g->wish : get_reasoning_wish(v);
+        if (v && !is_supported_reasoning(v))
             dop_reader_forget(&g->r, switches[i]);
     }
     json_t *all = json_object();
@@ -219,9 +220,9 @@ dop_gather_check_reasoning(gathering *g)
     const bool good =
         f->thinking_switch || (g->wish == DOP_REASONING_OFF ? !can_reason || g->reasoning_closed : can_reason);
     for (size_t i = 0; i < N_SWITCHES && g->wish && !good; i++) {
-        if (wish_of(json_object_get(extra, switches[i])) == g->wish)
+        if (get_reasoning_wish(json_object_get(extra, switches[i])) == g->wish)
             dop_reader_forget(&g->r, "chat_template_kwargs");
-        if (wish_of(json_object_get(g->r.root, switches[i])) == g->wish)
+        if (get_reasoning_wish(json_object_get(g->r.root, switches[i])) == g->wish)
             dop_reader_forget(&g->r, switches[i]);
     }
 }

@@ -1,7 +1,8 @@
-/* Answers in OpenAI's harmony format, which gpt-oss writes: messages with headers,
- *     <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
- * A call of a tool is a message to it: " to=functions.NAME" stands in the header, before or behind the channel, and the body is
- * the arguments as JSON.  Source: https://cookbook.openai.com/articles/openai-harmony. */
+/* Parses answers in OpenAI's harmony format, used by gpt-oss: messages with headers,
+ * <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
+ *
+ * A tool call is a message to the tool: its header has " to=functions.NAME", before or after the channel, and its
+ * body has the arguments as JSON. Source: https://cookbook.openai.com/articles/openai-harmony. */
 #include "serve/api/api_harmony.h"
 #include "serve/api/api_call.h"
 #include "serve/api/api_internal.h"
@@ -20,22 +21,22 @@ typedef struct reader {
 } reader;
 
 static bool
-begins(const reader *r, const char *mark)
+begins_with_mark(const reader *r, const char *mark)
 {
     return r->n - r->at >= strlen(mark) && memcmp(r->text + r->at, mark, strlen(mark)) == 0;
 }
 
-/* Is the rest of the text the beginning of a mark, whose end may still come? */
+/* True if the rest of the text is a proper prefix of the mark, whose end may still come. */
 static bool
-may_begin(const reader *r, const char *mark)
+may_begin_mark(const reader *r, const char *mark)
 {
     const size_t left = r->n - r->at;
     return !r->ended && left < strlen(mark) && memcmp(r->text + r->at, mark, left) == 0;
 }
 
-/* Finds the word that follows a mark in a header; returns its length, or 0 where the mark is absent. */
+/* Finds the word after a mark in a header. Returns its length, or 0 if the mark is absent. */
 static size_t
-word_behind(const char *header, size_t n, const char *mark, const char **out_word)
+find_word_after_mark(const char *header, size_t n, const char *mark, const char **out_word)
 {
     const char *hit = n ? memmem(header, n, mark, strlen(mark)) : NULL;
     size_t k = 0;
@@ -48,9 +49,9 @@ word_behind(const char *header, size_t n, const char *mark, const char **out_wor
     return k;
 }
 
-/* Reads the header at r->at and moves r->at behind it; false while its end has not been written. */
+/* Reads the header at r->at and moves r->at past it. Returns false if its end is missing so far. */
 static bool
-read_header(reader *r, const char **out_header, size_t *out_n)
+read_harmony_header(reader *r, const char **out_header, size_t *out_n)
 {
     const char *begin = r->text + r->at, *end = memmem(begin, r->n - r->at, message_mark, strlen(message_mark));
     *out_header = begin;
@@ -60,10 +61,10 @@ read_header(reader *r, const char **out_header, size_t *out_n)
     return end != NULL;
 }
 
-/* Returns the bytes of the body at r->at, without a last part that may be the beginning of its end mark.  *out_closed: the end
- * mark is there, and r->at is behind it. */
+/* Returns the length of the body at r->at, without a last part that may begin its end mark. *out_closed: true if the
+ * end mark was found; r->at is then after it. */
 static size_t
-read_body(reader *r, bool *out_closed)
+read_harmony_body(reader *r, bool *out_closed)
 {
     const char *body = r->text + r->at, *first = NULL;
     size_t n = r->n - r->at, mark = 0, held = 0;
@@ -74,7 +75,7 @@ read_body(reader *r, bool *out_closed)
         if (hit && (!first || hit < first)) {
             first = hit;
             mark = i + 1 < ENDS ? strlen(ends[i])
-                                : 0; /* the last of the marks is not skipped: it begins the next message's header */
+                                : 0; /* the last mark is not skipped: it begins the next message's header */
         }
     }
     *out_closed = first != NULL;
@@ -86,10 +87,10 @@ read_body(reader *r, bool *out_closed)
     return n;
 }
 
-/* Is a message to this recipient a call of one of the request's tools?  "functions." before the name is optional, and skipped.
- * *out_own: the recipient has no "functions." before it, so that it may be a tool of the model's own. */
+/* True if the recipient is one of the request's tools. An optional prefix "functions." is skipped. *out_own: true if
+ * it was absent, so that the recipient may be a built-in tool of the model. */
 static bool
-is_call(const dop_reading *out, const char **io_name, size_t *io_n, bool *out_own)
+is_harmony_call(const dop_reading *out, const char **io_name, size_t *io_n, bool *out_own)
 {
     static const char functions[] = "functions.";
     const size_t skip = strlen(functions);
@@ -103,9 +104,9 @@ is_call(const dop_reading *out, const char **io_name, size_t *io_n, bool *out_ow
     return known;
 }
 
-/* Adds a call, whose arguments are a JSON object; no text at all means an empty object. */
+/* Adds a call. The arguments must be a JSON object; an empty body means an empty object. */
 static void
-add_call(dop_reading *out, const char *name, size_t n_name, const char *body, size_t n, bool closed)
+add_harmony_call(dop_reading *out, const char *name, size_t n_name, const char *body, size_t n, bool closed)
 {
     dop_buf made = {0};
     size_t at = 0, from = dop_span_blank(body, n, 0);
@@ -127,7 +128,7 @@ dop_reading_channels(dop_reading *out, bool ended)
     static const char *const heads[] = {channel_mark, " to=", message_mark, start_mark};
     const char *text = out->whole.data ? out->whole.data : "";
     reader r = {text, out->whole.size, out->at, ended};
-    /* The parts of an incomplete message, taken last time, are dropped and read again. */
+    /* Drops the output of a message that was incomplete last time; it is parsed again. */
     out->content.size = out->sure_content;
     out->reasoning.size = out->sure_reasoning;
     while (r.at < r.n && !out->over) {
@@ -135,17 +136,17 @@ dop_reading_channels(dop_reading *out, bool ended)
         size_t n_header = 0, i = 0;
         const size_t from = r.at;
         bool closed, own = true;
-        while (i < 4 && !begins(&r, heads[i]) && !may_begin(&r, heads[i]))
+        while (i < 4 && !begins_with_mark(&r, heads[i]) && !may_begin_mark(&r, heads[i]))
             i++;
-        if (i < 4 && !read_header(&r, &header, &n_header))
+        if (i < 4 && !read_harmony_header(&r, &header, &n_header))
             return;
         const char *body = text + r.at;
-        const size_t n_body = read_body(&r, &closed);
-        size_t n_name = word_behind(header, n_header, "to=", &name);
-        const size_t n_word = word_behind(header, n_header, channel_mark, &word);
-        if (n_name > 0 && is_call(out, &name, &n_name, &own)) {
+        const size_t n_body = read_harmony_body(&r, &closed);
+        size_t n_name = find_word_after_mark(header, n_header, "to=", &name);
+        const size_t n_word = find_word_after_mark(header, n_header, channel_mark, &word);
+        if (n_name > 0 && is_harmony_call(out, &name, &n_name, &own)) {
             if (closed || ended)
-                add_call(out, name, n_name, body, n_body, closed);
+                add_harmony_call(out, name, n_name, body, n_body, closed);
             out->over = out->terms.single && out->calls;
         } else if ((n_name > 0 && own) || (n_word == strlen(analysis) && memcmp(word, analysis, n_word) == 0)) {
             dop_buf_append(&out->reasoning, body, n_body);

@@ -1,5 +1,6 @@
-/* Conversations as clients send them become what the model's template takes: texts for lists of parts, calls whose arguments are
- * objects or texts, ids that it accepts, reasoning under the name that it reads, and in words what it has no place for. */
+/* Converts a client's conversation to the form that the model's template accepts: joins lists of text parts, writes
+ * call arguments as objects or texts, adapts ids, and renames the reasoning member. Content without a place in the
+ * template is described in words. */
 #include "serve/api/api_history.h"
 #include "serve/api/api_call.h"
 #include "serve/api/api_images.h"
@@ -15,12 +16,12 @@ typedef struct history {
     dop_reader *reader;
     dop_request_images *images;
     json_t *out;
-    json_t *ids; /* id as sent -> {"id": as given to the template, "name": of the function} */
+    json_t *ids; /* id as sent -> {"id": id given to the template, "name": name of the function} */
     size_t n_calls;
 } history;
 
 static const json_t *
-member(const json_t *object, const char *name)
+get_nonnull_member(const json_t *object, const char *name)
 {
     const json_t *v = json_object_get(object, name);
     return json_is_null(v) ? NULL : v;
@@ -28,9 +29,9 @@ member(const json_t *object, const char *name)
 
 /* --- contents -------------------------------------------------------------------------------------------------------------- */
 
-/* Appends the texts of a content's parts to `text`, and parts with reasoning to `reasoning`. */
+/* Appends the text parts of a content to `text`, and reasoning parts to `reasoning`. */
 static void
-join_parts(history *h, const json_t *parts, dop_buf *text, dop_buf *reasoning)
+append_content_parts(history *h, const json_t *parts, dop_buf *text, dop_buf *reasoning)
 {
     static const char *const kinds[][2] = {{"text", "text"},       {"input_text", "text"},   {"output_text", "text"},
                                            {"refusal", "refusal"}, {"thinking", "thinking"}, {"reasoning", "text"}};
@@ -59,22 +60,22 @@ join_parts(history *h, const json_t *parts, dop_buf *text, dop_buf *reasoning)
     }
 }
 
-/* The content of a message as one text; NULL: there is none.  Reasoning among its parts is appended to `reasoning`. */
+/* Returns the content of a message as one text; NULL: none. Reasoning parts are appended to `reasoning`. */
 static json_t *
-text_of(history *h, const json_t *message, dop_buf *reasoning)
+join_content_text(history *h, const json_t *message, dop_buf *reasoning)
 {
-    const json_t *content = member(message, "content");
+    const json_t *content = get_nonnull_member(message, "content");
     json_t *made = NULL;
     dop_buf text = {0};
     if (json_is_string(content))
         return json_copy((json_t *)(uintptr_t)content);
     if (json_is_array(content)) {
-        join_parts(h, content, &text, reasoning);
+        append_content_parts(h, content, &text, reasoning);
         made = json_stringn(text.size ? text.data : "", text.size);
     } else if (content) {
         dop_reader_refuse(h->reader, "messages", "the content of a message is a text or a list of parts");
-    } else if (json_is_string(member(message, "refusal"))) {
-        made = json_copy((json_t *)(uintptr_t)member(message, "refusal"));
+    } else if (json_is_string(get_nonnull_member(message, "refusal"))) {
+        made = json_copy((json_t *)(uintptr_t)get_nonnull_member(message, "refusal"));
     }
     dop_buf_finish(&text);
     return made;
@@ -83,23 +84,23 @@ text_of(history *h, const json_t *message, dop_buf *reasoning)
 /* --- calls ------------------------------------------------------------------------------------------------------------------- */
 
 static json_t *
-parse(const char *text, size_t n)
+parse_exact_json(const char *text, size_t n)
 {
     json_t *v = NULL;
     (void)dop_json_decode(text, n, &(dop_json_how){.flags = DOP_JSON_EXACT}, NULL, &v);
     return v;
 }
 
-/* The arguments of a call as the template takes them: an object, or JSON text. */
+/* Returns the arguments of a call in the template's form: an object, or JSON text. */
 static json_t *
-arguments_for(const history *h, const json_t *sent)
+convert_call_arguments(const history *h, const json_t *sent)
 {
     const dop_tool_form *f = h->form;
     const char *text = json_string_value(sent);
     size_t n = json_string_length(sent), from = text ? dop_span_blank(text, n, 0) : 0;
-    json_t *value = text && from < n ? parse(text, n) : text ? NULL : json_deep_copy(sent);
-    if (json_is_string(value)) { /* JSON within JSON */
-        json_t *inner = parse(json_string_value(value), json_string_length(value));
+    json_t *value = text && from < n ? parse_exact_json(text, n) : text ? NULL : json_deep_copy(sent);
+    if (json_is_string(value)) { /* JSON encoded twice */
+        json_t *inner = parse_exact_json(json_string_value(value), json_string_length(value));
         json_decref(value);
         value = inner;
     }
@@ -125,7 +126,7 @@ arguments_for(const history *h, const json_t *sent)
 }
 
 static bool
-is_short(const char *id)
+is_short_call_id(const char *id)
 {
     size_t n = 0;
     while (isalnum((unsigned char)id[n]))
@@ -133,14 +134,14 @@ is_short(const char *id)
     return n == 9 && !id[n];
 }
 
-/* The id of a call as the template accepts it. */
+/* Returns a call's id in a form that the template accepts. */
 static json_t *
-id_for(history *h, const char *id, const char *name)
+convert_call_id(history *h, const char *id, const char *name)
 {
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     if (h->form->id_has_name)
         return json_sprintf("functions.%s:%zu", name, h->n_calls);
-    if (!h->form->short_ids || is_short(id))
+    if (!h->form->short_ids || is_short_call_id(id))
         return json_string(id);
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
     char made[10] = {0};
@@ -152,7 +153,7 @@ id_for(history *h, const char *id, const char *name)
 }
 
 static json_t *
-call_for(history *h, const json_t *sent)
+convert_call(history *h, const json_t *sent)
 {
     const json_t *function =
         json_is_object(json_object_get(sent, "function")) ? json_object_get(sent, "function") : sent;
@@ -165,39 +166,40 @@ call_for(history *h, const json_t *sent)
     }
     char own[32];
     snprintf(own, sizeof own, "call%05zu", h->n_calls % 100000);
-    json_t *given = id_for(h, id ? id : own, name);
+    json_t *given = convert_call_id(h, id ? id : own, name);
     json_object_set_new(h->ids, id ? id : own, json_pack("{s:O, s:s}", "id", given, "name", name));
     h->n_calls++;
     json_t *call = json_pack("{s:o, s:s, s:{s:s, s:o}}", "id", given, "type", "function", "function", "name", name,
-                             "arguments", arguments_for(h, json_object_get(function, "arguments")));
+                             "arguments", convert_call_arguments(h, json_object_get(function, "arguments")));
     if (h->form->flat)
         json_object_update_missing(call, json_object_get(call, "function"));
     return call;
 }
 
 static json_t *
-calls_for(history *h, const json_t *message)
+convert_calls(history *h, const json_t *message)
 {
-    const json_t *sent = member(message, "tool_calls"), *one, *old = member(message, "function_call");
+    const json_t *sent = get_nonnull_member(message, "tool_calls"), *one,
+                 *old = get_nonnull_member(message, "function_call");
     json_t *calls = json_array();
     size_t i;
     if (sent && !json_is_array(sent))
         dop_reader_refuse(h->reader, "messages", "tool_calls is a list");
     json_array_foreach(sent, i, one)
     {
-        json_t *call = call_for(h, one);
+        json_t *call = convert_call(h, one);
         if (call)
             json_array_append_new(calls, call);
     }
     if (json_is_object(old) && json_array_size(sent) == 0) {
-        json_t *call = call_for(h, old);
+        json_t *call = convert_call(h, old);
         if (call)
             json_array_append_new(calls, call);
     }
     return calls;
 }
 
-/* Appends calls to a message's text, in the form that the model is to write, for templates that leave calls out. */
+/* Appends calls to a message's text, in the format that the model should write. Used for templates that omit calls. */
 static void
 write_calls(const dop_tool_form *f, const json_t *calls, dop_buf *out)
 {
@@ -251,7 +253,7 @@ write_calls(const dop_tool_form *f, const json_t *calls, dop_buf *out)
 /* --- messages ----------------------------------------------------------------------------------------------------------------- */
 
 static const char *
-reasoning_of(const json_t *message)
+get_message_reasoning(const json_t *message)
 {
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
     for (size_t i = 0; i < 3; i++)
@@ -261,16 +263,16 @@ reasoning_of(const json_t *message)
 }
 
 static void
-set_content(const history *h, json_t *message, json_t *text)
+set_message_content(const history *h, json_t *message, json_t *text)
 {
     if (h->form->wants_parts && json_is_string(text))
         text = json_pack("[{s:s, s:o}]", "type", "text", "text", text);
     json_object_set_new(message, "content", text);
 }
 
-/* The last message so far (h->out), if it has this role; else NULL. */
+/* Returns the last message of h->out if it has this role; NULL otherwise. */
 static json_t *
-last_of(const history *h, const char *role)
+get_last_with_role(const history *h, const char *role)
 {
     json_t *last = json_array_get(h->out, json_array_size(h->out) - 1);
     const char *own = json_string_value(json_object_get(last, "role"));
@@ -278,12 +280,12 @@ last_of(const history *h, const char *role)
 }
 
 static void
-assistant(history *h, const json_t *sent, json_t *message)
+add_assistant_message(history *h, const json_t *sent, json_t *message)
 {
     const dop_tool_form *f = h->form;
     dop_buf parts = {0};
-    json_t *text = text_of(h, sent, &parts), *calls = calls_for(h, sent);
-    const char *reasoning = reasoning_of(sent);
+    json_t *text = join_content_text(h, sent, &parts), *calls = convert_calls(h, sent);
+    const char *reasoning = get_message_reasoning(sent);
     const bool called = json_array_size(calls) > 0;
     if (!reasoning && parts.size)
         reasoning = parts.data;
@@ -312,17 +314,17 @@ assistant(history *h, const json_t *sent, json_t *message)
             text = f->null_content ? json_null() : json_string(" ");
         }
     }
-    set_content(h, message, text ? text : json_string(""));
+    set_message_content(h, message, text ? text : json_string(""));
     json_decref(calls);
     dop_buf_finish(&parts);
     json_array_append(h->out, message);
 }
 
 static void
-result(history *h, const json_t *sent, json_t *message)
+add_tool_result(history *h, const json_t *sent, json_t *message)
 {
     dop_buf parts = {0};
-    json_t *text = text_of(h, sent, &parts);
+    json_t *text = join_content_text(h, sent, &parts);
     const char *id = json_string_value(json_object_get(sent, "tool_call_id"));
     const json_t *call = id ? json_object_get(h->ids, id) : NULL;
     if (!text)
@@ -335,16 +337,16 @@ result(history *h, const json_t *sent, json_t *message)
             if (!json_is_string(json_object_get(message, "name")))
                 json_object_set(message, "name", json_object_get(call, "name"));
         } else if (id) {
-            json_object_set_new(message, "tool_call_id", id_for(h, id, "unknown"));
+            json_object_set_new(message, "tool_call_id", convert_call_id(h, id, "unknown"));
         }
-        set_content(h, message, text ? text : json_string(""));
+        set_message_content(h, message, text ? text : json_string(""));
         json_array_append(h->out, message);
         return;
     }
-    /* Where the template has no place for results, a message of the user tells them; several results share one message,
+    /* If the template has no tool results, they are written in a user message. Several results share one message,
      * because roles must alternate. */
     json_t *told = json_sprintf("<tool_response>\n%s\n</tool_response>", json_string_value(text)),
-           *last = last_of(h, "user");
+           *last = get_last_with_role(h, "user");
     const char *before = json_string_value(json_object_get(last, "content"));
     if (before && strncmp(before, "<tool_response>", 15) == 0)
         json_object_set_new(last, "content", json_sprintf("%s\n%s", before, json_string_value(told)));
@@ -355,21 +357,21 @@ result(history *h, const json_t *sent, json_t *message)
 }
 
 static void
-other(history *h, const json_t *sent, json_t *message)
+add_other_message(history *h, const json_t *sent, json_t *message)
 {
     dop_buf parts = {0};
-    json_t *text = text_of(h, sent, &parts);
+    json_t *text = join_content_text(h, sent, &parts);
     if (!text)
         dop_reader_refuse(h->reader, "messages", "a message has no content");
     if (strcmp(json_string_value(json_object_get(sent, "role")), "developer") == 0 && !h->form->knows_developer)
         json_object_set_new(message, "role", json_string("system"));
-    set_content(h, message, text ? text : json_string(""));
+    set_message_content(h, message, text ? text : json_string(""));
     dop_buf_finish(&parts);
     json_array_append(h->out, message);
 }
 
 static void
-add_message(history *h, const json_t *sent, size_t number)
+add_history_message(history *h, const json_t *sent, size_t number)
 {
     const char *role = json_string_value(json_object_get(sent, "role"));
     if (!json_is_object(sent)) {
@@ -382,19 +384,19 @@ add_message(history *h, const json_t *sent, size_t number)
     }
     json_t *message = json_copy((json_t *)(uintptr_t)sent);
     if (strcmp(role, "assistant") == 0)
-        assistant(h, sent, message);
+        add_assistant_message(h, sent, message);
     else if (strcmp(role, "tool") == 0 || strcmp(role, "function") == 0)
-        result(h, sent, message);
+        add_tool_result(h, sent, message);
     else
-        other(h, sent, message);
+        add_other_message(h, sent, message);
     json_decref(message);
 }
 
-/* --- what templates cannot say ------------------------------------------------------------------------------------------------- */
+/* --- content that templates do not support ------------------------------------------------------------------------------------- */
 
-/* Puts descriptions of the tools and the form of a call into a message, for templates that have no place for tools. */
+/* Adds descriptions of the tools and the format of a call to a message, for templates without tools. */
 static void
-tell_tools(history *h, const json_t *tools)
+describe_tools(history *h, const json_t *tools)
 {
     dop_buf text = {0}, example = {0};
     size_t i;
@@ -416,7 +418,7 @@ tell_tools(history *h, const json_t *tools)
     const char *own = json_string_value(json_object_get(first, "content"));
     if (h->form->shows_system && !system) {
         json_t *message = json_pack("{s:s}", "role", "system");
-        set_content(h, message, json_stringn(text.data, text.size));
+        set_message_content(h, message, json_stringn(text.data, text.size));
         json_array_insert_new(h->out, 0, message);
     } else if (own) {
         dop_buf both = {0};
@@ -433,14 +435,15 @@ tell_tools(history *h, const json_t *tools)
 }
 
 static bool
-answers(const json_t *message, const json_t *call)
+is_result_of_call(const json_t *message, const json_t *call)
 {
     return json_equal(json_object_get(message, "tool_call_id"), json_object_get(call, "id")) != 0;
 }
 
-/* Splits messages with several calls, for templates that take one call in a message: each call comes with its result behind it. */
+/* Splits messages with several calls, for templates that support one call per message. Each call is followed by its
+ * result. */
 static void
-split_calls(history *h)
+split_parallel_calls(history *h)
 {
     json_t *all = json_array(), *message;
     const size_t n = json_array_size(h->out);
@@ -459,16 +462,16 @@ split_calls(history *h)
             json_t *one = json_copy(message), *call = json_array_get(calls, k);
             json_object_set_new(one, "tool_calls", json_pack("[O]", call));
             if (k > 0)
-                set_content(h, one, json_string(""));
+                set_message_content(h, one, json_string(""));
             json_array_append_new(all, one);
             for (size_t r = i + 1; r < results; r++)
-                if (answers(json_array_get(h->out, r), call))
+                if (is_result_of_call(json_array_get(h->out, r), call))
                     json_array_append(all, json_array_get(h->out, r));
         }
-        for (size_t r = i + 1; r < results; r++) { /* results of no call stay at the end */
+        for (size_t r = i + 1; r < results; r++) { /* results without a call stay at the end */
             bool any = false;
             for (size_t k = 0; k < json_array_size(calls); k++)
-                any |= answers(json_array_get(h->out, r), json_array_get(calls, k));
+                any |= is_result_of_call(json_array_get(h->out, r), json_array_get(calls, k));
             if (!any)
                 json_array_append(all, json_array_get(h->out, r));
         }
@@ -487,14 +490,14 @@ dop_history_make(const dop_tool_form *form, const json_t *messages, const json_t
     const json_t *m;
     json_array_foreach(messages, i, m)
     {
-        add_message(&h, m, i);
+        add_history_message(&h, m, i);
         if (reader->failed)
             break;
     }
     if (!reader->failed && !form->several && form->shows_calls)
-        split_calls(&h);
+        split_parallel_calls(&h);
     if (!reader->failed && tools && !form->shows_tools && form->manner != DOP_FORM_CHANNELS)
-        tell_tools(&h, tools);
+        describe_tools(&h, tools);
     json_decref(h.ids);
     if (reader->failed) {
         json_decref(h.out);

@@ -1,4 +1,4 @@
-/* Pictures of a conversation: parts with URIs become pictures, and marks in the text of their message. */
+/* Images of a conversation: replaces message parts with URIs by marks in the text, and loads the images. */
 #include "serve/api/api_images.h"
 #include "serve/api/api_gather.h"
 #include "serve/api/api_json.h"
@@ -15,17 +15,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_BYTES = 32 << 20, PICTURE_SECONDS = 10, REQUEST_SECONDS = 20 }; /* of a picture that comes from elsewhere */
+/* maximum bytes of a fetched image, and seconds for one image and for all */
+enum { MAX_BYTES = 32 << 20, PICTURE_SECONDS = 10, REQUEST_SECONDS = 20 };
 
-/* Where a picture of a message is. */
+/* Location of an image in a message. */
 typedef struct place {
-    const char *uri;    /* NULL: it has none */
-    const char *base64; /* its bytes, as Anthropic's blocks have them; NULL: none */
+    const char *uri;    /* NULL: no URI */
+    const char *base64; /* base64 data of an Anthropic block; NULL: none */
 } place;
 
-/* Finds the picture of a part: "image_url" of chat completions, "input_image" of Responses, "image" of Messages.  false: it is none. */
+/* Finds the image in a part: "image_url" of chat completions, "input_image" of Responses, "image" of Messages.
+ * Returns false if the part is not an image. */
 static bool
-place_of(const json_t *part, place *out)
+find_image_place(const json_t *part, place *out)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
     const json_t *source = json_object_get(part, "source"), *v = json_object_get(part, "image_url");
@@ -39,13 +41,14 @@ place_of(const json_t *part, place *out)
 }
 
 static bool
-begins(const char *uri, const char *scheme)
+has_uri_scheme(const char *uri, const char *scheme)
 {
     return strncasecmp(uri, scheme, strlen(scheme)) == 0;
 }
 
 static bool
-decode_base64(dop_budget *budget, dop_reader *r, const char *param, const char *text, const char *what, dop_buf *out)
+decode_image_base64(dop_budget *budget, dop_reader *r, const char *param, const char *text, const char *what,
+                    dop_buf *out)
 {
     const size_t n = strlen(text);
     if (!dop_budget_take(budget, n))
@@ -55,9 +58,9 @@ decode_base64(dop_budget *budget, dop_reader *r, const char *param, const char *
     return !r->failed;
 }
 
-/* Appends a text with its %XX as bytes. */
+/* Appends a text with its %XX escapes decoded. */
 static void
-put_unescaped(const char *at, dop_buf *out)
+append_unescaped(const char *at, dop_buf *out)
 {
     for (; *at; at++) {
         unsigned byte = (unsigned char)*at;
@@ -68,15 +71,15 @@ put_unescaped(const char *at, dop_buf *out)
     }
 }
 
-/* Does the head of a data: URI, up to its comma, end with ";base64", blanks behind the semicolon allowed? */
+/* True if the head of a data: URI, before the comma, ends with ";base64". Blanks after the semicolon are permitted. */
 static bool
-ends_base64(const char *head, const char *comma)
+is_base64_head(const char *head, const char *comma)
 {
     static const char form[] = "base64";
     const size_t n = sizeof form - 1;
     while (comma > head && comma[-1] == ' ')
         comma--;
-    if ((size_t)(comma - head) < n || !begins(comma - n, form))
+    if ((size_t)(comma - head) < n || !has_uri_scheme(comma - n, form))
         return false;
     comma -= n;
     while (comma > head && comma[-1] == ' ')
@@ -88,26 +91,26 @@ bool
 dop_reader_data(dop_reader *r, const char *param, const char *uri, dop_budget *budget, dop_buf *out)
 {
     const char *comma = strchr(uri, ',');
-    if (!begins(uri, "data:")) {
+    if (!has_uri_scheme(uri, "data:")) {
         dop_reader_refuse(r, param, "%s is a picture as a data: URI", param);
-    } else if (!comma || !ends_base64(uri, comma)) {
+    } else if (!comma || !is_base64_head(uri, comma)) {
         dop_reader_refuse(r, param, "the data: URI of a picture has no base64");
     } else if (!strchr(comma, '%')) {
-        decode_base64(budget, r, param, comma + 1, "the data: URI of a picture", out);
+        decode_image_base64(budget, r, param, comma + 1, "the data: URI of a picture", out);
     } else {
         dop_buf plain = {0};
         if (dop_budget_take(budget, strlen(comma)))
-            put_unescaped(comma + 1, &plain);
+            append_unescaped(comma + 1, &plain);
         dop_buf_append(&plain, "", 1);
-        decode_base64(budget, r, param, plain.failed ? "" : plain.data, "the data: URI of a picture", out);
+        decode_image_base64(budget, r, param, plain.failed ? "" : plain.data, "the data: URI of a picture", out);
         dop_buf_finish(&plain);
     }
     return !r->failed;
 }
 
-/* Fetches the bytes of an address; all pictures of a request have REQUEST_SECONDS together. */
+/* Fetches the bytes of a URL. All images of a request share REQUEST_SECONDS. */
 static void
-fetch(dop_request_images *x, dop_reader *r, const char *url, dop_buf *out)
+fetch_image_url(dop_request_images *x, dop_reader *r, const char *url, dop_buf *out)
 {
     dop_diag diag = {0};
     const double left = REQUEST_SECONDS - x->fetched_ms / 1e3, before = dop_now_ms();
@@ -126,9 +129,10 @@ fetch(dop_request_images *x, dop_reader *r, const char *url, dop_buf *out)
         dop_reader_refuse(r, "messages", "the pictures take too much memory");
 }
 
-/* The path of file:///PATH or file:PATH below the folder, without %XX; NULL: it has NUL bytes, or there is no memory. */
+/* Returns the decoded path of file:///PATH, or of file:PATH relative to the directory. NULL: it has NUL bytes, or
+ * memory ran out. */
 static char *
-path_of(const char *folder, const char *uri)
+make_file_url_path(const char *folder, const char *uri)
 {
     dop_buf path = {0};
     const char *at = uri + strlen("file:");
@@ -136,7 +140,7 @@ path_of(const char *folder, const char *uri)
     at += strncmp(at, "localhost/", 10) == 0 ? 9 : 0;
     if (*at != '/')
         dop_buf_printf(&path, "%s/", folder);
-    put_unescaped(at, &path);
+    append_unescaped(at, &path);
     path.failed |= path.data && memchr(path.data, 0, path.size) != NULL;
     dop_buf_append(&path, "", 1);
     if (!path.failed)
@@ -145,9 +149,9 @@ path_of(const char *folder, const char *uri)
     return NULL;
 }
 
-/* Opens the file of a path if it lies below the folder, with all symbolic links followed; -1: it does not, or cannot be opened. */
+/* Opens a file if it is inside the directory after all symbolic links are resolved. Returns -1 otherwise. */
 static int
-open_below(const char *folder, const char *path)
+open_file_below(const char *folder, const char *path)
 {
     char *root = realpath(folder, NULL), *full = realpath(path, NULL);
     const size_t n = root ? strlen(root) : 0;
@@ -158,13 +162,13 @@ open_below(const char *folder, const char *path)
     return fd;
 }
 
-/* Reads the file of a file: URL.  What is not below the folder is not told apart from what is not there. */
+/* Reads the file of a file: URL. Files outside the directory give the same error as missing files. */
 static void
-read_file(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
+read_image_file(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
 {
     struct stat sb;
-    char *path = path_of(x->urls->folder, uri);
-    const int fd = path ? open_below(x->urls->folder, path) : -1;
+    char *path = make_file_url_path(x->urls->folder, uri);
+    const int fd = path ? open_file_below(x->urls->folder, path) : -1;
     dop_free(path);
     const bool ok = fd >= 0 && fstat(fd, &sb) == 0 && S_ISREG(sb.st_mode);
     if (!ok) {
@@ -185,18 +189,18 @@ read_file(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
         close(fd);
 }
 
-/* The bytes of a URI. */
+/* Loads the bytes of a URI. Returns false if the request was refused. */
 static bool
-decode(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
+load_image_uri(dop_request_images *x, dop_reader *r, const char *uri, dop_buf *out)
 {
     uri += strspn(uri, " \t\r\n");
-    const bool web = begins(uri, "http:") || begins(uri, "https:"), file = begins(uri, "file:");
-    if (begins(uri, "data:"))
+    const bool web = has_uri_scheme(uri, "http:") || has_uri_scheme(uri, "https:"), file = has_uri_scheme(uri, "file:");
+    if (has_uri_scheme(uri, "data:"))
         dop_reader_data(r, "messages", uri, x->budget, out);
     else if (web && x->urls && x->urls->fetch)
-        fetch(x, r, uri, out);
+        fetch_image_url(x, r, uri, out);
     else if (file && x->urls && x->urls->folder)
-        read_file(x, r, uri, out);
+        read_image_file(x, r, uri, out);
     else
         dop_reader_refuse(r, "messages",
                           file ? "this server reads no files (--image-files): send pictures as data: URIs"
@@ -210,7 +214,7 @@ dop_request_image(dop_request_images *x, dop_reader *r, const json_t *part, dop_
     place at;
     dop_buf bytes = {0};
     dop_diag diag = {0};
-    if (!place_of(part, &at))
+    if (!find_image_place(part, &at))
         return false;
     if (!x || !x->eyes)
         dop_reader_refuse(r, "messages", "the model takes no pictures");
@@ -221,8 +225,8 @@ dop_request_image(dop_request_images *x, dop_reader *r, const json_t *part, dop_
                               : "the picture of a message is {\"image_url\": {\"url\": \"data:...\"}}");
     else if (x->n == DOP_REQUEST_MAX_IMAGES)
         dop_reader_refuse(r, "messages", "the request has more than %d pictures", DOP_REQUEST_MAX_IMAGES);
-    else if ((at.base64 ? decode_base64(x->budget, r, "messages", at.base64, "the data of a picture", &bytes)
-                        : decode(x, r, at.uri, &bytes)) &&
+    else if ((at.base64 ? decode_image_base64(x->budget, r, "messages", at.base64, "the data of a picture", &bytes)
+                        : load_image_uri(x, r, at.uri, &bytes)) &&
              dop_image_read_within(x->eyes, bytes.data, bytes.size, false, x->budget, &diag, &x->list[x->n]) != DOP_OK)
         dop_reader_fail(r, "messages", &diag, x->budget);
     dop_buf_finish(&bytes);

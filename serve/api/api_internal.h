@@ -1,5 +1,5 @@
-/* What the files of the API share: api.c, paths; api_request.c, JSON to jobs; api_answer.c, jobs to JSON; api_tools.c, how
- * models call tools; api_json.c. */
+/* Shared by the API's files: api.c routes paths, api_request.c turns JSON into jobs, api_answer.c turns jobs into
+ * JSON, api_tools.c parses tool calls, api_json.c has JSON helpers. */
 #ifndef DOPPLER_SERVE_API_API_INTERNAL_H
 #define DOPPLER_SERVE_API_API_INTERNAL_H
 
@@ -10,66 +10,67 @@
 
 /* --- JSON ----------------------------------------------------------------------------------------------------------------- */
 
-/* Reads members of a request; the first one that is wrong sets an error as the answer. */
+/* Reader for the members of a request. The first faulty member sets an error as the answer. */
 typedef struct dop_reader {
     const json_t *root;
     dop_answer *answer;
     bool failed;
-    const char *asked[128]; /* names that were looked for: other members have no effect */
+    const char *asked[128]; /* member names that were looked up; all other members are reported as ignored */
     size_t n_asked;
 } dop_reader;
 
-/* --- shapes ---------------------------------------------------------------------------------------------------------------- */
+/* --- constraints ----------------------------------------------------------------------------------------------------------- */
 
-/* The grammar of a GBNF text, or of parts (dop_grammar_from_parts); the caller's to release.  budget: the request's, for compiling
- * and for waiting until others are compiled.  Errors: those of the functions that make grammars. */
+/* A compiled grammar of a GBNF text or of parts (dop_grammar_from_parts), released by its user. The request's budget
+ * covers compiling it, and waiting while other grammars are compiled. */
 struct dop_grammar;
 
 /* --- tools ---------------------------------------------------------------------------------------------------------------- */
 
-/* What is read from an answer, and how. */
+/* How an answer is parsed. */
 typedef struct dop_reading_terms {
     const dop_tool_form *form;
-    const json_t *tools; /* tools that may be called; NULL: calls are not read */
-    const char *begin;   /* the end of the prompt that belongs to the answer; NULL: nothing */
-    bool thinks;         /* the prompt ends within reasoning */
-    bool single;         /* at most one call */
-    bool lone_close;     /* an end mark of reasoning counts even if nothing began the reasoning */
+    const json_t *tools; /* tools that may be called; NULL: calls are not parsed */
+    const char *begin;   /* end of the prompt that counts as the beginning of the answer; NULL: none */
+    bool thinks;         /* the prompt ends inside reasoning */
+    bool single;         /* at most one call per answer */
+    bool lone_close;     /* an end mark of reasoning counts even without an opening mark */
 } dop_reading_terms;
 
 typedef struct dop_thought {
-    size_t from, to; /* bytes */
+    size_t from, to; /* byte range in dop_reading.whole */
 } dop_thought;
 
-/* An answer in parts, which grow as its text does. */
+/* A parsed answer, which grows with its text. */
 typedef struct dop_reading {
-    dop_buf content;   /* text that is certainly content and not (part of) a call */
-    dop_buf reasoning; /* the model's reasoning, where it marks that */
-    json_t *calls;     /* complete ones: {"id", "type", "function": {"name", "arguments"}}; NULL: there is none */
-    bool over;         /* nothing that follows is read */
-    size_t shown;      /* set by the caller: bytes of content that were passed on, so that they stay content */
-    /* private */
+    dop_buf content;   /* text that is certain to be content, not (part of) a call */
+    dop_buf reasoning; /* reasoning text, if the model marks it */
+    json_t *calls;     /* complete calls: {"id", "type", "function": {"name", "arguments"}}; NULL: none */
+    bool over;         /* all further text is ignored */
+    size_t shown;      /* set by the caller: bytes of content already sent, which must remain content */
+    /* Private. at: end of the parsed text; fed: bytes received; wait: size of `whole` needed for the next attempt;
+     * sure_*: bytes of complete messages in harmony format. */
     dop_reading_terms terms;
     dop_buf whole;
-    dop_buf thoughts; /* of dop_thought: what of `whole` is reasoning, with its marks */
+    dop_buf thoughts; /* dop_thought entries: ranges of `whole` that are reasoning, including its marks */
     size_t at, fed, wait, sure_content, sure_reasoning;
     bool thinks, fresh, after_thought, in_content;
 } dop_reading;
 
-/* What the answer to a request has to be, in the form that the model's template gives it. */
+/* Constraint on an answer, in the format of the model's template. */
 typedef struct dop_shape_demand {
-    json_t *parts; /* for dop_grammar_from_parts, the caller's to release */
-    dop_buf begin; /* marks that begin the answer, for the end of the prompt: models write them as one token */
+    json_t *parts; /* input of dop_grammar_from_parts; the caller releases it */
+    dop_buf begin; /* opening marks of the answer, appended to the prompt because models write each as one token */
 } dop_shape_demand;
 
-/* --- pictures ------------------------------------------------------------------------------------------------------------- */
+/* --- images --------------------------------------------------------------------------------------------------------------- */
 
 enum { DOP_REQUEST_MAX_IMAGES = 16 };
-/* Pictures of a request, in the order of their marks in the text. */
+/* Images of a request, in the order of their marks in the text. */
 typedef struct dop_request_images {
-    const struct dop_images *eyes; /* NULL: the model takes none */
+    const struct dop_images *eyes; /* image preprocessor; NULL: text-only model */
     const dop_picture_urls *urls;
-    double fetched_ms; /* what fetching the request's pictures has taken */
+    double fetched_ms; /* time spent on fetching the request's images, in milliseconds */
     dop_budget *budget;
     struct dop_image *list[DOP_REQUEST_MAX_IMAGES]; /* owned, [n] */
     uint32_t n;
@@ -80,94 +81,94 @@ typedef struct dop_request_images {
 typedef struct dop_choice {
     dop_job *job;
     dop_reading reading;
-    size_t sent, sent_reasoning, sent_calls; /* bytes of content and reasoning; calls */
-    uint32_t sent_tokens;                    /* with logprobs */
-    size_t offset;                           /* characters of the first sent_tokens tokens */
-    bool begun, over;                        /* the first event was sent; the last one was */
-    /* With echo. */
+    size_t sent, sent_reasoning, sent_calls; /* bytes of content and of reasoning sent so far; number of calls sent */
+    uint32_t sent_tokens;                    /* tokens sent so far, with logprobs */
+    size_t offset;                           /* characters in the first sent_tokens tokens */
+    bool begun, over;                        /* begun: the first event was sent; over: the last one was */
+    /* Used with echo only. */
     uint32_t *prompt; /* owned, [n_prompt] */
     uint32_t n_prompt;
-    uint32_t n_added; /* tokens at its beginning that the tokenizer has put there */
+    uint32_t n_added; /* tokens at the beginning of the prompt that the tokenizer added */
     dop_buf before;   /* text of the prompt */
-    bool repeated;    /* the prompt has been sent */
+    bool repeated;    /* the prompt was already sent */
 } dop_choice;
 
-/* How far a whole answer has been written. */
+/* Progress of writing a whole answer. */
 typedef struct dop_writing {
     bool begun;
     uint32_t choice;
     bool in_choice;
-    int list;       /* list of the choice's log-probabilities that is being written */
-    uint32_t token; /* the next token of the list */
-    size_t offset;  /* characters of the tokens before it */
+    int list;       /* index of the log-probability list that is being written */
+    uint32_t token; /* next token of the list */
+    size_t offset;  /* characters in the tokens before `token` */
 } dop_writing;
 
 typedef struct dop_news dop_news;
 
-/* How the answer of a call is written: the public form of another API than that of chat completions (serve/protocols).  Calls
- * with a writer have one choice. */
+/* Writes the answer of a call in the format of another API than chat completions (serve/protocols). Calls with a
+ * writer have exactly one choice. */
 typedef struct dop_writer {
-    const char *id; /* what ids of answers begin with */
-    /* Appends the whole answer, whose job has ended well. */
+    const char *id; /* prefix of answer ids */
+    /* Appends the whole answer of a job that succeeded. */
     void (*whole)(dop_call *call, const dop_news *news, dop_answer *answer);
-    /* Appends what is new in a stream. */
+    /* Appends new output to a stream. */
     void (*stream)(dop_call *call, const dop_news *news, dop_answer *answer);
     void (*finish)(void *state); /* frees the state; accepts NULL */
 } dop_writer;
 
-/* How the answer of a call is written whose jobs have tasks, one for each choice. */
+/* Writes the answer of a call whose jobs run tasks, one per choice. */
 typedef struct dop_task_writer {
-    /* Around and for each choice of a whole answer, whose jobs have ended well. */
+    /* Called before, for and after the choices of a whole answer. All jobs have succeeded. */
     void (*begin)(const dop_call *call, dop_buf *out);
     void (*choice)(const dop_call *call, uint32_t index, dop_buf *out);
     void (*end)(const dop_call *call, dop_buf *out);
-    bool (*stream)(dop_call *call, dop_answer *answer); /* appends what is new; true: the answer is complete */
-    const char *(*type)(const dop_call *call);          /* of a whole answer, which ends well; NULL: JSON */
+    bool (*stream)(dop_call *call, dop_answer *answer); /* appends new output; returns true if the answer is complete */
+    const char *(*type)(const dop_call *call);          /* Content-Type of a whole, successful answer; NULL: JSON */
 } dop_task_writer;
 
 struct dop_call {
     const dop_api *api;
-    const dop_task_writer *tasks; /* NULL: the jobs write, or embed */
-    const dop_writer *writer;     /* NULL: the form of chat completions, completions, embeddings or ranks */
-    void *state;                  /* owned: the writer's */
-    bool clamped;                 /* the context has no room for all that the answer was allowed */
-    size_t n_own_stops;           /* how many of the stop texts, the first ones, are the model's */
-    bool draws;                   /* the jobs draw pictures */
+    const dop_task_writer *tasks; /* NULL: the jobs generate text or compute embeddings */
+    const dop_writer *writer;     /* NULL: the format of chat completions, completions, embeddings or reranking */
+    void *state;                  /* owned: state of the writer */
+    bool clamped;                 /* the context was too small for the number of tokens requested */
+    size_t n_own_stops;           /* number of stop texts that belong to the model; they come first in the list */
+    bool draws;                   /* the jobs generate images */
     bool chat, embeds, ranks, stream, include_usage, logprobs;
-    bool echo;           /* the prompt stands before what is written, with its log-probabilities */
-    bool base64;         /* how embeddings are written */
-    uint32_t dimensions; /* values of an embedding that are written */
-    bool pairs;          /* ranks: each choice is a pair with the query; otherwise the first choice is the query */
-    uint32_t top_n;      /* ranks: documents in the answer */
-    json_t *documents;   /* owned: ranks: the request's documents, where the answer repeats them; NULL: it does not */
+    bool echo;           /* the answer repeats the prompt, with its log-probabilities */
+    bool base64;         /* embeddings are written as base64 */
+    uint32_t dimensions; /* number of values written per embedding */
+    bool pairs;          /* ranks: each choice is a pair of query and document; otherwise choice 0 is the query */
+    uint32_t top_n;      /* ranks: maximum number of documents in the answer */
+    json_t *documents;   /* owned: ranks: documents of the request to repeat in the answer; NULL: not repeated */
     uint32_t n_top;
-    dop_reading_terms terms; /* how answers are read */
-    json_t *tools;           /* owned: descriptions of the tools that may be called, or NULL */
-    dop_buf begin;           /* the end of the prompt that belongs to the answers */
+    dop_reading_terms terms; /* how answers are parsed */
+    json_t *tools;           /* owned: descriptions of the tools that may be called; NULL: none */
+    dop_buf begin;           /* end of the prompt that counts as the beginning of the answers */
     char id[40];
     int64_t created;
-    json_t *schema;             /* owned: what answers are validated for when they are complete; NULL: nothing */
-    uint32_t n_choices, n_each; /* n_each: choices that share a prompt, which stand side by side */
+    json_t *schema;             /* owned: schema that complete answers are validated against; NULL: none */
+    uint32_t n_choices, n_each; /* n_each: choices per prompt; choices of one prompt are adjacent */
     dop_writing writing;
     dop_choice choices[]; /* [n_choices] */
 };
 
-/* What a call with a writer has written, and what of it is new since the last look.  Texts belong to the call. */
+/* Output of a call with a writer, and the part that is new since the last poll. The call owns the texts. */
 struct dop_news {
-    dop_job_state state; /* without tokens */
-    bool ended, good;    /* the job has ended; it goes on, or has ended well */
+    dop_job_state state; /* state of the job, without its tokens */
+    bool ended, good;    /* ended: the job has ended; good: it is still running or has succeeded */
     const char *reasoning, *content;
-    size_t n_reasoning, n_content; /* bytes that are new; all of them for a whole answer */
-    const json_t *calls;           /* NULL: there is none */
-    uint32_t thought_tokens;       /* once the job has ended: those of its tokens that are reasoning */
-    size_t first_call;             /* the first call that is new */
+    size_t n_reasoning, n_content; /* new bytes; for a whole answer, all bytes */
+    const json_t *calls;           /* all complete calls; NULL: none */
+    uint32_t thought_tokens;       /* reasoning tokens of the job; valid once the job has ended */
+    size_t first_call;             /* index of the first new call */
 };
 
-/* api_request.c: makes a call from a body and submits its jobs; NULL: refused, and the answer says why. */
+/* Kind of a call, and the parameters with which dop_call_begin makes it. */
 typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING, DOP_CALL_RERANK } dop_call_kind;
 typedef struct dop_call_how {
     dop_call_kind kind;
-    const dop_writer *writer; /* NULL: the kind's own form */
-    void *state;              /* the writer's, which is freed with the call, or when there is none */
+    const dop_writer *writer; /* NULL: default format of the kind */
+    void *state;              /* state of the writer, freed with the call, or at once if no call is made */
 } dop_call_how;
 #endif

@@ -65,14 +65,14 @@ dop_answer_header(dop_answer *answer, const char *name, const char *const *value
 dop_error_form
 dop_api_error_form(const char *path)
 {
-    static const char messages[] = "/v1/messages"; /* perhaps behind a prefix */
+    static const char messages[] = "/v1/messages"; /* may follow a prefix */
     const char *at = path ? strstr(path, messages) : NULL;
     return at && (!at[strlen(messages)] || at[strlen(messages)] == '/') ? DOP_ERRORS_ANTHROPIC : DOP_ERRORS_OPENAI;
 }
 
-/* What Anthropic calls errors with this HTTP status. */
+/* Returns Anthropic's error type for an HTTP status. */
 static const char *
-anthropic_type(unsigned status)
+get_anthropic_error_type(unsigned status)
 {
     static const struct {
         unsigned status;
@@ -99,7 +99,7 @@ dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt
     if (answer->errors == DOP_ERRORS_ANTHROPIC)
         dop_answer_json(answer, error->status,
                         json_pack("{s:s, s:{s:s, s:o}}", "type", "error", "error", "type",
-                                  anthropic_type(error->status), "message", text));
+                                  get_anthropic_error_type(error->status), "message", text));
     else
         dop_answer_json(answer, error->status,
                         json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", text, "type", error->type, "param",
@@ -132,7 +132,7 @@ dop_answer_failure(dop_answer *answer, const dop_job_state *s)
                          "%s", s->diag->message);
     else
         dop_answer_error(answer,
-                         s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
+                         s->diag->code == DOP_E_DEVICE /* a failed device fails all later requests, too */
                              ? &(dop_api_error){503, "server_error", "device_failed", NULL}
                              : &(dop_api_error){500, "server_error", NULL, NULL},
                          "%s", s->diag->message);
@@ -255,7 +255,7 @@ dop_reader_whole(dop_reader *r, const char *name, int64_t otherwise, int64_t min
     const json_t *v = dop_reader_get(r, name);
     if (!v)
         return otherwise;
-    const double x = json_is_real(v) ? json_real_value(v) : 0; /* 10.0 is a whole number too */
+    const double x = json_is_real(v) ? json_real_value(v) : 0; /* 10.0 counts as a whole number */
     const bool whole = json_is_integer(v) || (json_is_real(v) && x == floor(x) && fabs(x) < 9e15);
     const int64_t n = json_is_real(v) && whole ? (int64_t)x : json_integer_value(v);
     if (!whole || n < min || n > max) {
@@ -295,13 +295,13 @@ dop_partial_mark(const char *text, size_t n, const char *mark)
     return 0;
 }
 
-/* Adds a call; names and arguments have lengths. */
+/* Adds a call with a generated id. */
 static void
-add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments)
+append_call_json(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments)
 {
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     uint64_t number = 0;
-    char id[] = "call00000"; /* nine letters and digits: templates of Mistral refuse anything else */
+    char id[] = "call00000"; /* nine letters and digits, as required by Mistral's templates */
     if (getrandom(&number, sizeof number, 0) != sizeof number)
         number = json_array_size(calls);
     for (size_t i = 4; i + 1 < sizeof id; i++, number /= 62)
@@ -329,7 +329,7 @@ dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char
         return;
     if (!r->calls)
         r->calls = json_array();
-    add_call(r->calls, name, n_name, arguments, n_arguments);
+    append_call_json(r->calls, name, n_name, arguments, n_arguments);
     if (r->terms.form->id_has_name)
         json_object_set_new(json_array_get(r->calls, number), "id",
                             json_sprintf("functions.%.*s:%zu", (int)n_name, name, number));

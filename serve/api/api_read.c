@@ -1,4 +1,4 @@
-/* Reading a request's JSON: within its budget, and with a report of what has no effect. */
+/* Reads a request's JSON within its budget, and reports members that are ignored. */
 #include "serve/api/api_read.h"
 #include "serve/api/api_internal.h"
 #include "serve/api/api_json.h"
@@ -7,7 +7,7 @@
 
 /* Answers a request that exceeds its budget. */
 static void
-answer_limit(dop_answer *answer, const char *param, const dop_budget *budget, const char *message)
+answer_budget_error(dop_answer *answer, const char *param, const dop_budget *budget, const char *message)
 {
     const bool late = budget && budget->end == DOP_BUDGET_TIME;
     dop_answer_error(answer,
@@ -26,7 +26,7 @@ dop_request_json(const dop_api_request *request, bool list, dop_answer *answer)
     if (st == DOP_OK && (list ? json_is_array(root) : json_is_object(root)))
         return root;
     if (st == DOP_E_LIMIT)
-        answer_limit(answer, NULL, request->budget, diag.message);
+        answer_budget_error(answer, NULL, request->budget, diag.message);
     else if (st == DOP_E_NOMEM)
         dop_answer_no_memory(answer);
     else
@@ -72,7 +72,7 @@ dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const do
     if (r->failed)
         return;
     if (diag->code == DOP_E_LIMIT) {
-        answer_limit(r->answer, param, budget, diag->message);
+        answer_budget_error(r->answer, param, budget, diag->message);
         r->failed = true;
     } else if (diag->code == DOP_E_NOMEM) {
         dop_answer_error(r->answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "%s", diag->message);
@@ -82,10 +82,10 @@ dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const do
     }
 }
 
-/* Is this a member that clients send for the provider's own ends, and that asks nothing of the answer?  Which model answers has been
- * decided before. */
+/* True for members that are meant for a hosting provider and do not affect the answer. `model` is one of them,
+ * because the model is already chosen. */
 static bool
-is_for_provider(const char *name)
+is_provider_member(const char *name)
 {
     static const char *const names[] = {"model",
                                         "user",
@@ -103,10 +103,10 @@ is_for_provider(const char *name)
     return false;
 }
 
-/* True if the member, which only other servers know, has the value that it has there by default, or that turns it off.  The values
- * of booleans are 0 and 1: for a member that is not listed here false may be a wish, too. */
+/* True if a member that only other servers support has its default value there, or a value that disables it.
+ * Booleans count as 0 and 1. Members that are not listed are reported even if they are false. */
 static bool
-is_off(const char *name, const json_t *v)
+is_disabled_member(const char *name, const json_t *v)
 {
     static const struct {
         const char *name;
@@ -158,7 +158,7 @@ dop_reader_report(dop_reader *r)
     const bool strict = dop_reader_bool(r, "strict", false);
     json_object_foreach((json_t *)(uintptr_t)r->root, name, v)
     {
-        bool known = is_for_provider(name) || is_off(name, v);
+        bool known = is_provider_member(name) || is_disabled_member(name, v);
         for (size_t i = 0; i < r->n_asked && !known; i++)
             known = strcmp(r->asked[i], name) == 0;
         if (!known && n < MOST)

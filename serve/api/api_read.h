@@ -1,19 +1,19 @@
-/* Reading a request's JSON: within its budget, and with a report of what has no effect. */
+/* Reads a request's JSON within its budget, and reports members that are ignored. */
 #ifndef DOPPLER_SERVE_API_API_READ_H
 #define DOPPLER_SERVE_API_API_READ_H
 
 #include "serve/api/api_internal.h"
 
-/* When everything has been read: names the members that have no effect in the header X-Doppler-Ignored of the answer; with "strict"
- * the request is refused for them. */
+/* Lists ignored members in the header X-Doppler-Ignored, or refuses the request if it has "strict". Call it after
+ * all members are read. */
 void dop_reader_report(dop_reader *r);
-/* Parses a request's body within its budget; NULL: refused, and the answer says why. */
+/* Parses a request's body within its budget. NULL: refused, with the reason in the answer. */
 json_t *dop_request_json(const dop_api_request *request, bool list, dop_answer *answer);
-/* What follows "/v1/NAME/" or "/NAME/" in a path; NULL: it is another path. */
+/* Returns the rest of a path after "/v1/NAME/" or "/NAME/"; NULL: the path does not begin so. */
 const char *dop_path_below(const char *path, const char *name);
-/* The value of a name in the request's query, without escapes and cut where it does not fit.  False: the query does not have it. */
+/* Copies the decoded value of a query parameter, truncated to fit. Returns false if the query does not have it. */
 bool dop_request_parameter(const dop_api_request *request, const char *name, char *out, size_t size);
-/* Answers a failure of something that a request asked for: 400, or 408 where its time is up, or 503 where there is no memory. */
+/* Answers a failure caused by the request: 400, 408 if its time is up, or 503 if memory ran out. */
 void dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const dop_budget *budget);
 
 #endif

@@ -1,4 +1,4 @@
-/* From a request's JSON to the jobs that answer it. */
+/* Turns a request's JSON into the jobs that answer it. */
 #include "serve/api/api_request.h"
 #include "serve/api/api_adapters.h"
 #include "serve/api/api_answer.h"
@@ -20,7 +20,7 @@
 #include <time.h>
 
 static void
-take_sampling(gathering *g)
+read_sampling_params(gathering *g)
 {
     dop_reader *r = &g->r;
     dop_sampling *s = &g->job.sampling;
@@ -28,15 +28,15 @@ take_sampling(gathering *g)
     s->temperature = (float)dop_reader_real(r, "temperature", (double)s->temperature, 0, 100);
     s->top_p = (float)dop_reader_real(r, "top_p", (double)s->top_p, 0, 1);
     const int64_t top_k = dop_reader_whole(r, "top_k", s->top_k, -1, UINT32_MAX);
-    s->top_k = top_k > 0 ? (uint32_t)top_k : 0; /* -1 turns it off, as in other servers */
+    s->top_k = top_k > 0 ? (uint32_t)top_k : 0; /* -1 disables it, as in other servers */
     s->min_p = (float)dop_reader_real(r, "min_p", (double)s->min_p, 0, 1);
     s->repeat_penalty = (float)dop_reader_real(r, "repetition_penalty", (double)s->repeat_penalty, 0.01, 1000);
     s->repeat_penalty = (float)dop_reader_real(r, "repeat_penalty", (double)s->repeat_penalty, 0.01, 1000);
     const int64_t last_n = dop_reader_whole(r, "repeat_last_n", s->repeat_last_n, -1, UINT32_MAX);
-    s->repeat_last_n = last_n < 0 ? UINT32_MAX : (uint32_t)last_n; /* -1: everything */
+    s->repeat_last_n = last_n < 0 ? UINT32_MAX : (uint32_t)last_n; /* -1: all tokens */
     const json_t *seed = dop_reader_get(r, "seed");
     const int64_t seed_value = dop_reader_whole(r, "seed", -1, INT64_MIN, INT64_MAX);
-    s->seed = seed && seed_value != -1 ? (uint64_t)seed_value : dop_any_seed(); /* -1: any, as in other servers */
+    s->seed = seed && seed_value != -1 ? (uint64_t)seed_value : dop_any_seed(); /* -1: random, as in other servers */
     s->presence_penalty = (float)dop_reader_real(r, "presence_penalty", (double)s->presence_penalty, -2, 2);
     s->frequency_penalty = (float)dop_reader_real(r, "frequency_penalty", (double)s->frequency_penalty, -2, 2);
     g->job.ignore_end = dop_reader_bool(r, "ignore_eos", false);
@@ -44,7 +44,7 @@ take_sampling(gathering *g)
 }
 
 static void
-take_stops(gathering *g)
+read_stop_texts(gathering *g)
 {
     const json_t *v = dop_reader_get(&g->r, "stop");
     size_t n = json_is_array(v) ? json_array_size(v) : v ? 1 : 0;
@@ -56,7 +56,7 @@ take_stops(gathering *g)
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
             dop_reader_refuse(&g->r, "stop", "stop is a text, or a list of texts");
-        else if (json_string_length(one) == 0) /* stops nothing */
+        else if (json_string_length(one) == 0) /* an empty text stops nothing */
             continue;
         else if (known == DOP_JOB_MAX_STOPS)
             dop_reader_refuse(&g->r, "stop", "at most %zu texts stop an answer", DOP_JOB_MAX_STOPS - own);
@@ -68,9 +68,9 @@ take_stops(gathering *g)
 }
 
 static void
-add_bias(gathering *g, int64_t id, const json_t *by)
+add_logit_bias(gathering *g, int64_t id, const json_t *by)
 {
-    const double x = json_is_false(by) ? -100 : json_number_value(by); /* false: never, in llama.cpp's form */
+    const double x = json_is_false(by) ? -100 : json_number_value(by); /* false bans the token, as in llama.cpp */
     if (id < 0 || id >= g->api->facts.vocab || !(json_is_number(by) || json_is_false(by)) || !(fabs(x) <= 100))
         dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
                           g->api->facts.vocab);
@@ -78,9 +78,9 @@ add_bias(gathering *g, int64_t id, const json_t *by)
         g->biases[g->job.sampling.n_biases++] = (dop_bias){(uint32_t)id, (float)x};
 }
 
-/* {"ID": NUMBER, ...}, or as llama.cpp has it, [[ID, NUMBER], ...]. */
+/* Reads {"ID": NUMBER, ...} or, as in llama.cpp, [[ID, NUMBER], ...]. */
 static void
-take_biases(gathering *g)
+read_logit_biases(gathering *g)
 {
     const json_t *v = dop_reader_get(&g->r, "logit_bias");
     const size_t n = json_is_array(v) ? json_array_size(v) : json_object_size(v);
@@ -97,18 +97,18 @@ take_biases(gathering *g)
     g->job.sampling.n_biases = 0;
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *pair = json_array_get(v, i), *id = json_array_get(pair, 0);
-        add_bias(g, json_is_integer(id) ? json_integer_value(id) : -1, json_array_get(pair, 1));
+        add_logit_bias(g, json_is_integer(id) ? json_integer_value(id) : -1, json_array_get(pair, 1));
     }
     json_object_foreach((json_t *)(uintptr_t)v, key, by)
     {
         char *end;
         const unsigned long id = strtoul(key, &end, 10);
-        add_bias(g, end == key || *end || id > UINT32_MAX ? -1 : (int64_t)id, by);
+        add_logit_bias(g, end == key || *end || id > UINT32_MAX ? -1 : (int64_t)id, by);
     }
 }
 
 static void
-take_logprobs(gathering *g)
+read_logprob_options(gathering *g)
 {
     dop_reader *r = &g->r;
     if (g->call->chat) {
@@ -127,7 +127,7 @@ take_logprobs(gathering *g)
 }
 
 static void
-take_form(gathering *g)
+read_answer_options(gathering *g)
 {
     dop_reader *r = &g->r;
     dop_call *c = g->call;
@@ -147,23 +147,25 @@ take_form(gathering *g)
     (void)dop_reader_text(r, "suffix", &n);
     if (n > 0)
         dop_reader_refuse(r, "suffix", "suffix is not supported");
-    (void)dop_reader_text(r, "model", &n); /* there is one model, under any name */
+    (void)dop_reader_text(r, "model", &n); /* read but not used: the model is already chosen */
     dop_reader_adapters(r, g->api, &g->job);
 }
 
 /* --- prompts ----------------------------------------------------------------------------------------------------------------- */
 
 static bool
-append(dop_buf *text, const dop_buf *more)
+append_rendered_buf(dop_buf *text, const dop_buf *more)
 {
     if (more->size)
         dop_buf_append(text, more->data, more->size);
     return true;
 }
 
-/* Renders the conversation.  An answer that the conversation ends with is continued: a mark behind it shows where it ends. */
+/* Renders the conversation. If it ends with an answer, that answer is continued. A marker appended to the answer
+ * shows where to cut the prompt. */
 static dop_status
-render(gathering *g, json_t *messages, const json_t *tools, const json_t *extra, dop_diag *diag, dop_buf *out)
+render_conversation(gathering *g, json_t *messages, const json_t *tools, const json_t *extra, dop_diag *diag,
+                    dop_buf *out)
 {
     static const char end[] = "\x01\x01";
     dop_chat_input in = {.messages = messages,
@@ -194,7 +196,7 @@ render(gathering *g, json_t *messages, const json_t *tools, const json_t *extra,
 }
 
 static bool
-ends_with(const dop_buf *text, const char *mark)
+ends_with_mark(const dop_buf *text, const char *mark)
 {
     size_t n = text->size, len = mark ? strlen(mark) : 0;
     while (n > 0 && strchr(" \n\r\t", text->data[n - 1]))
@@ -204,10 +206,10 @@ ends_with(const dop_buf *text, const char *mark)
     return len > 0 && n >= len && memcmp(text->data + n - len, mark, len) == 0;
 }
 
-/* Puts reasoning before what the answer has to be: any text up to the end mark of reasoning, white space, and the marks that the
- * prompt would end with if there were no reasoning. */
+/* Prepends reasoning to the constraint: any text up to the end mark of reasoning, white space, and the marks that
+ * would end the prompt if there were no reasoning. */
 static void
-reason_first(gathering *g)
+prepend_reasoning_parts(gathering *g)
 {
     json_t *seq = json_pack("[{s:s}, {s:[s, s, s]}]", "until", g->api->form->think_close, "any", "", "\n", "\n\n");
     if (g->call->begin.size)
@@ -219,34 +221,34 @@ reason_first(gathering *g)
         dop_gather_no_memory(g);
 }
 
-/* Finds what the end of the prompt means for the answer: whether it begins within reasoning, and which marks of it the prompt
- * has. */
+/* Determines from the prompt's end whether the answer begins inside reasoning, and which marks of the answer the
+ * prompt already has. */
 static void
-look_at_end(gathering *g, dop_buf *text)
+inspect_prompt_end(gathering *g, dop_buf *text)
 {
     const dop_tool_form *f = g->api->form;
     dop_call *c = g->call;
     const bool shaped = g->parts != NULL;
     c->terms.lone_close = !shaped && f->think_close;
-    if (ends_with(text, f->think_open)) {
+    if (ends_with_mark(text, f->think_open)) {
         c->terms.thinks =
-            g->wish != DOP_REASONING_OFF && !g->grammar; /* a grammar is for the whole text, from its beginning */
+            g->wish != DOP_REASONING_OFF && !g->grammar; /* a grammar constrains the whole text, from its beginning */
         g->reasoning_closed = !c->terms.thinks;
         if (!c->terms.thinks)
             dop_buf_printf(text, "\n%s\n\n", f->think_close);
         else if (g->parts)
-            reason_first(g);
+            prepend_reasoning_parts(g);
     }
-    if (!c->begin.size && !shaped && f->open && !strchr(f->open, DOP_HOLE_ID) && ends_with(text, f->open))
+    if (!c->begin.size && !shaped && f->open && !strchr(f->open, DOP_HOLE_ID) && ends_with_mark(text, f->open))
         dop_buf_puts(&c->begin, f->open);
     else
-        (void)append(text, &c->begin);
+        (void)append_rendered_buf(text, &c->begin);
     c->terms.begin = c->begin.size ? c->begin.data : NULL;
 }
 
-/* Removes the reasoning from messages, since templates refuse some combinations of reasoning with calls and contents. */
+/* Removes reasoning from messages, because templates refuse some combinations of reasoning with calls and content. */
 static bool
-drop_reasoning(json_t *messages, const char *name)
+drop_message_reasoning(json_t *messages, const char *name)
 {
     bool any = false;
     size_t i;
@@ -255,9 +257,10 @@ drop_reasoning(json_t *messages, const char *name)
     return any;
 }
 
-/* The request's messages, behind the server's own system message where they have none: a new reference; NULL: refused. */
+/* Returns the request's messages, with the server's system message first if they have none. A new reference; NULL:
+ * refused. */
 static json_t *
-messages_of(gathering *g)
+make_request_messages(gathering *g)
 {
     const json_t *given = dop_reader_get(&g->r, "messages");
     if (!json_is_array(given) || json_array_size(given) == 0) {
@@ -274,33 +277,34 @@ messages_of(gathering *g)
 }
 
 static void
-take_messages(gathering *g, const json_t *tools)
+gather_messages(gathering *g, const json_t *tools)
 {
     dop_buf text = {0};
     dop_diag diag = {0};
     const dop_tool_form *form = g->api->form;
-    json_t *list = messages_of(g);
+    json_t *list = make_request_messages(g);
     json_t *extra = dop_gather_variables(g),
            *messages =
                g->r.failed ? NULL : dop_history_make(form, list, g->call->tools ? tools : NULL, &g->r, &g->images);
-    if (form->manner == DOP_FORM_CHANNELS || form->think_open || form->content_open) /* their marks have to be seen */
+    /* their marks must stay visible in the text */
+    if (form->manner == DOP_FORM_CHANNELS || form->think_open || form->content_open)
         g->job.keep_special = true;
     g->prompts = calloc(1, sizeof *g->prompts);
     g->n_prompts = g->prompts ? 1 : 0;
     if (!g->prompts)
         dop_gather_no_memory(g);
     if (!g->r.failed && g->prompts) {
-        dop_status st = render(g, messages, tools, extra, &diag, &text);
-        if (st != DOP_OK && drop_reasoning(messages, form->reasoning)) {
+        dop_status st = render_conversation(g, messages, tools, extra, &diag, &text);
+        if (st != DOP_OK && drop_message_reasoning(messages, form->reasoning)) {
             dop_diag again = {0};
-            if ((st = render(g, messages, tools, extra, &again, &text)) != DOP_OK)
+            if ((st = render_conversation(g, messages, tools, extra, &again, &text)) != DOP_OK)
                 diag = again;
         }
         if (st == DOP_OK) {
-            look_at_end(g, &text);
+            inspect_prompt_end(g, &text);
             dop_gather_check_reasoning(g);
             if (g->rendered)
-                (void)append(g->rendered, &text);
+                (void)append_rendered_buf(g->rendered, &text);
             st = dop_request_images_encode(&g->images, g->api->tok, &text, &diag, &g->prompts[0]);
         }
         if (st != DOP_OK)
@@ -312,25 +316,22 @@ take_messages(gathering *g, const json_t *tools)
     dop_buf_finish(&text);
 }
 
-/* How many tokens each of the answers may have before all of them together exceed what the server writes. */
+/* Returns the maximum number of tokens per answer such that all answers together stay below the server's limit. */
 static uint64_t
-tokens_that_fit(const gathering *g)
+count_fitting_tokens(const gathering *g)
 {
-    enum {
-        TEXT = 8,
-        PROBABILITY = 120
-    }; /* bytes of a token's text, and of a log-probability with its token, as JSON */
+    enum { TEXT = 8, PROBABILITY = 120 }; /* bytes per token in JSON: its text; a log-probability with its token */
     const uint64_t each = TEXT + (g->job.sampling.logprobs ? (uint64_t)PROBABILITY * (1 + g->job.n_top) : 0),
                    n = (uint64_t)g->n_prompts * g->n_each, most = g->api->max_answer / (each * (n ? n : 1));
-    uint64_t longest = 0; /* tokens of a prompt that the answer repeats */
+    uint64_t longest = 0; /* tokens of the longest echoed prompt */
     for (uint32_t i = 0; i < g->n_prompts && g->call->echo; i++)
         longest = g->prompts[i].count > longest ? g->prompts[i].count : longest;
     return !g->api->max_answer ? UINT64_MAX : most > longest ? most - longest : 0;
 }
 
-/* Refuses a prompt that leaves no room for an answer.  Clients recognize the texts of the API that they speak. */
+/* Refuses a prompt that leaves no room for an answer. Clients recognize these texts of their API. */
 static void
-refuse_length(gathering *g, uint32_t n_prompt)
+refuse_prompt_length(gathering *g, uint32_t n_prompt)
 {
     const uint32_t ctx = g->api->facts.ctx;
     const dop_api_error error = {400, "invalid_request_error", "context_length_exceeded",
@@ -344,14 +345,14 @@ refuse_length(gathering *g, uint32_t n_prompt)
     g->r.failed = true;
 }
 
-/* Sets how long the answers may become: max_tokens is an upper limit, and what exceeds the context or the server's limits is
- * shortened.  Refuses prompts that fill the context. */
+/* Sets the maximum length of the answers. max_tokens is an upper limit, reduced to fit the context and the server's
+ * limits. Refuses prompts that fill the context. */
 static void
-take_lengths(gathering *g)
+limit_answer_lengths(gathering *g)
 {
     dop_reader *r = &g->r;
     uint32_t ctx = g->api->facts.ctx, most = g->api->max_tokens ? g->api->max_tokens : ctx, longest = 0;
-    int64_t wanted = dop_reader_whole(r, "n_predict", -1, -2, INT64_MAX); /* below 0: no limit but the context's */
+    int64_t wanted = dop_reader_whole(r, "n_predict", -1, -2, INT64_MAX); /* negative: limited by the context only */
     wanted = dop_reader_whole(r, "max_tokens", wanted, -1, INT64_MAX);
     wanted = dop_reader_whole(r, "max_completion_tokens", wanted, -1, INT64_MAX);
     for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
@@ -370,10 +371,10 @@ take_lengths(gathering *g)
     if (r->failed)
         return;
     uint32_t room = longest < ctx ? ctx - longest : 0;
-    const uint64_t fits = tokens_that_fit(g);
+    const uint64_t fits = count_fitting_tokens(g);
     const bool single = g->n_prompts * g->n_each == 1;
     if (longest > ctx || (room == 0 && wanted != 0)) {
-        refuse_length(g, longest);
+        refuse_prompt_length(g, longest);
         return;
     }
     g->call->clamped = wanted > (int64_t)room && room <= most;
@@ -398,7 +399,7 @@ take_lengths(gathering *g)
 /* --- tools --------------------------------------------------------------------------------------------------- */
 
 static const json_t *
-take_tools(gathering *g)
+gather_tools(gathering *g)
 {
     dop_reader *r = &g->r;
     const json_t *tools = dop_reader_get(r, "tools"), *choice = dop_reader_get(r, "tool_choice");
@@ -432,19 +433,19 @@ take_tools(gathering *g)
         else
             dop_gather_demand(g, "tools", dop_tool_require(g->api->form, tools, only, &demand), &demand, true);
     }
-    if (!shaped) /* an answer that a schema shapes is no call */
+    if (!shaped) /* an answer with a schema cannot be a call */
         g->call->tools = json_deep_copy(tools);
     g->call->terms.tools = g->call->tools;
-    if (g->call->tools && g->call->terms.single) /* the answer ends when its call is complete */
+    if (g->call->tools && g->call->terms.single) /* the job is stopped when its call is complete */
         g->job.wake_at_end = false;
     return tools;
 }
 
 /* --- jobs -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Gives the call its choices; NULL: out of memory. */
+/* Allocates the choices of the call. Returns NULL if memory runs out. */
 static dop_call *
-make_choices(gathering *g)
+allocate_choices(gathering *g)
 {
     const uint32_t n = g->n_prompts * g->n_each;
     dop_call *c = realloc(g->call, sizeof *c + n * sizeof *c->choices);
@@ -461,9 +462,9 @@ make_choices(gathering *g)
 }
 
 static void
-submit(gathering *g)
+submit_call_jobs(gathering *g)
 {
-    dop_call *c = make_choices(g);
+    dop_call *c = allocate_choices(g);
     const uint32_t n = c ? c->n_choices : 0;
     dop_job_request *all = calloc(n + 1, sizeof *all);
     dop_job **jobs = calloc(n + 1, sizeof *jobs);
@@ -501,7 +502,7 @@ submit(gathering *g)
 }
 
 static void
-name_call(dop_call *c)
+assign_call_id(dop_call *c)
 {
     uint64_t number = dop_any_seed();
     if (c->writer)
@@ -512,7 +513,7 @@ name_call(dop_call *c)
 }
 
 static void
-compile_parts(gathering *g)
+compile_gathered_parts(gathering *g)
 {
     dop_diag diag = {0};
     if (dop_constraints_find_parts(g->api->shapes, g->parts, g->budget, &diag, &g->grammar) != DOP_OK)
@@ -520,36 +521,36 @@ compile_parts(gathering *g)
 }
 
 static void
-gather(gathering *g)
+gather_request(gathering *g)
 {
     const json_t *tools = NULL;
-    take_form(g);
+    read_answer_options(g);
     if (g->r.failed)
         return;
-    take_sampling(g);
-    take_stops(g);
-    take_biases(g);
-    take_logprobs(g);
+    read_sampling_params(g);
+    read_stop_texts(g);
+    read_logit_biases(g);
+    read_logprob_options(g);
     dop_gather_shape(g);
     if (g->call->chat && !g->r.failed)
-        tools = take_tools(g);
+        tools = gather_tools(g);
     if (g->r.failed)
         return;
     if (g->call->chat)
-        take_messages(g, tools);
+        gather_messages(g, tools);
     else
         dop_gather_prompts(g, "prompt");
     if (!g->r.failed && g->parts)
-        compile_parts(g);
+        compile_gathered_parts(g);
     if (!g->r.failed && g->grammar)
         dop_constraints_note_unenforced(&g->r, g->grammar, g->schema, g->call);
     if (!g->r.failed)
-        take_lengths(g);
+        limit_answer_lengths(g);
     if (!g->r.failed && g->n_prompts * g->n_each > g->api->max_choices)
         dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
 }
 
-/* Frees what was gathered and, with `ends`, the call too. */
+/* Frees the gathered state and, if `ends`, the call. */
 static void
 finish_gathering(gathering *g, bool ends)
 {
@@ -577,9 +578,9 @@ finish_gathering(gathering *g, bool ends)
     g->call = NULL;
 }
 
-/* Refuses a request for text where the model writes none. */
+/* Refuses a request for text if the model generates none. */
 static void
-refuse_silent(gathering *g)
+refuse_textless_model(gathering *g)
 {
     dop_draw_facts draws;
     if (dop_model_draw_facts(g->api->model, &draws))
@@ -589,7 +590,7 @@ refuse_silent(gathering *g)
                           g->api->program.classes ? " or /v1/rerank" : "");
 }
 
-/* Begins to gather a request, with a new call.  False: there is no memory, and the answer says so. */
+/* Begins to gather a request, with a new call. Returns false if memory ran out; the answer is then an error. */
 static bool
 begin_gathering(const dop_api *api, const dop_api_request *request, const json_t *root, bool chat, dop_answer *answer,
                 gathering *g)
@@ -605,7 +606,7 @@ begin_gathering(const dop_api *api, const dop_api_request *request, const json_t
     g->call->chat = chat;
     g->call->terms.form = api->form;
     if (chat && !api->chat)
-        refuse_silent(g);
+        refuse_textless_model(g);
     if (chat && !api->chat)
         dop_reader_refuse(
             &g->r, "messages",
@@ -622,9 +623,9 @@ dop_call_render(const dop_api *api, const dop_api_request *request, const json_t
         return;
     g.rendered = &text;
     if (!g.r.failed) {
-        const json_t *tools = take_tools(&g);
+        const json_t *tools = gather_tools(&g);
         if (!g.r.failed)
-            take_messages(&g, tools);
+            gather_messages(&g, tools);
     }
     if (!g.r.failed && text.failed)
         dop_gather_no_memory(&g);
@@ -645,9 +646,9 @@ dop_call_measure(const dop_api *api, const dop_api_request *request, const json_
         return false;
     if (!g.r.failed)
         dop_gather_shape(&g);
-    const json_t *tools = g.r.failed ? NULL : take_tools(&g);
+    const json_t *tools = g.r.failed ? NULL : gather_tools(&g);
     if (!g.r.failed)
-        take_messages(&g, tools);
+        gather_messages(&g, tools);
     const bool good = !g.r.failed && g.n_prompts == 1 && !g.prompts[0].failed;
     *out_n = good ? g.prompts[0].count : 0;
     if (!good && !g.r.failed)
@@ -673,24 +674,24 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     g.job.priority = request->priority;
     g.call->writer = how.writer;
     g.call->state = how.state;
-    name_call(g.call);
+    assign_call_id(g.call);
     g.call->ranks = how.kind == DOP_CALL_RERANK;
     g.call->embeds = how.kind == DOP_CALL_EMBEDDING || g.call->ranks;
     if (!g.call->embeds)
-        refuse_silent(&g);
+        refuse_textless_model(&g);
     if (!g.r.failed && g.call->ranks)
         dop_gather_rerank(&g);
     else if (!g.r.failed && g.call->embeds)
         dop_gather_embedding(&g);
     else if (!g.r.failed)
-        gather(&g);
+        gather_request(&g);
     dop_reader_report(&g.r);
     if (!g.r.failed)
-        submit(&g);
+        submit_call_jobs(&g);
     finish_gathering(&g, g.r.failed);
     if (!g.call)
         return NULL;
-    static const dop_tool_form plain; /* a text without marks */
+    static const dop_tool_form plain; /* plain text without marks */
     if (!chat)
         g.call->terms = (dop_reading_terms){.form = &plain};
     for (uint32_t i = 0; i < g.call->n_choices && (chat || how.writer); i++)

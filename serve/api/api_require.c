@@ -1,4 +1,5 @@
-/* What an answer has to be, as parts of a grammar: a call of a tool in the form of the model's template, or an answer of a schema. */
+/* Builds grammar parts for a required answer: a tool call in the format of the model's template, or an answer that
+ * matches a schema. */
 #include "serve/api/api_require.h"
 #include "serve/api/api_call.h"
 #include "serve/api/api_internal.h"
@@ -7,14 +8,14 @@
 #include <string.h>
 
 static bool
-blank(char c)
+is_require_blank(char c)
 {
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
 /* Appends a text of the form to a sequence of parts, with its holes filled in. */
 static void
-put(json_t *seq, const char *text, const char *name, const char *key, const char *word)
+append_form_text(json_t *seq, const char *text, const char *name, const char *key, const char *word)
 {
     dop_buf plain = {0};
     for (const char *c = text ? text : ""; *c; c++) {
@@ -39,9 +40,9 @@ put(json_t *seq, const char *text, const char *name, const char *key, const char
     dop_buf_finish(&plain);
 }
 
-/* A copy of a part of a schema, with the definitions that it may refer to. */
+/* Returns a copy of a subschema, with the definitions that it may refer to. */
 static json_t *
-alone(const json_t *root, const json_t *schema)
+copy_subschema(const json_t *root, const json_t *schema)
 {
     static const char *const names[] = {"$defs", "definitions"};
     json_t *own = json_copy((json_t *)(uintptr_t)schema);
@@ -51,9 +52,9 @@ alone(const json_t *root, const json_t *schema)
     return own;
 }
 
-/* The texts that a string must be one of; NULL: any. */
+/* Returns the texts that a string is limited to; NULL: any. */
 static const json_t *
-choices_of(const json_t *schema)
+get_string_choices(const json_t *schema)
 {
     const json_t *all = json_object_get(schema, "enum"), *v;
     size_t i;
@@ -61,12 +62,12 @@ choices_of(const json_t *schema)
     return json_array_size(all) > 0 ? all : NULL;
 }
 
-/* The parts of a literal as DOP_FORM_LITERAL writes it: words of Python, strings in the form's quotation marks. */
+/* Returns the parts of a literal for DOP_FORM_LITERAL: Python keywords, and strings in the form's quotation marks. */
 static json_t *
-literal(const dop_tool_form *f, const json_t *root, const json_t *schema)
+make_literal_parts(const dop_tool_form *f, const json_t *root, const json_t *schema)
 {
     const unsigned bits = dop_tool_types(root, schema), string = 1u << DOP_TYPE_STRING;
-    const json_t *choices = choices_of(schema), *v;
+    const json_t *choices = get_string_choices(schema), *v;
     json_t *any = json_array();
     size_t i;
     if (choices && bits == string)
@@ -87,21 +88,21 @@ literal(const dop_tool_form *f, const json_t *root, const json_t *schema)
         json_array_append_new(any, json_string("True"));
         json_array_append_new(any, json_string("False"));
     } else if (bits & ~string) {
-        json_array_append_new(any, json_pack("{s:o}", "schema", alone(root, schema)));
+        json_array_append_new(any, json_pack("{s:o}", "schema", copy_subschema(root, schema)));
     }
     return json_pack("{s:o}", "any", any);
 }
 
-/* The parts of one argument between the form's marks. */
+/* Returns the parts of one argument, between the form's marks. */
 static json_t *
-argument(const dop_tool_form *f, const json_t *root, const char *key, const json_t *schema)
+make_argument_parts(const dop_tool_form *f, const json_t *root, const char *key, const json_t *schema)
 {
     const unsigned bits = dop_tool_types(root, schema);
     json_t *seq = json_array();
     if (f->manner == DOP_FORM_LITERAL) {
-        put(seq, "\4", "", key, "");
-        put(seq, f->assign, "", key, "");
-        json_array_append_new(seq, literal(f, root, schema));
+        append_form_text(seq, "\4", "", key, "");
+        append_form_text(seq, f->assign, "", key, "");
+        json_array_append_new(seq, make_literal_parts(f, root, schema));
         return json_pack("{s:o}", "seq", seq);
     }
     dop_form_type type = DOP_TYPE_STRING;
@@ -109,17 +110,17 @@ argument(const dop_tool_form *f, const json_t *root, const char *key, const json
         type++;
     const bool text = type == DOP_TYPE_STRING || type == DOP_TYPES;
     const char *word = f->words[text ? DOP_TYPE_STRING : type];
-    const json_t *choices = choices_of(schema), *v;
+    const json_t *choices = get_string_choices(schema), *v;
     size_t i;
-    put(seq, f->arg_open, "", key, "");
+    append_form_text(seq, f->arg_open, "", key, "");
     json_array_append_new(seq, json_string(key));
-    put(seq, f->assign, "", key, word ? word : "");
-    if (text && !choices) { /* any text up to the mark, before which may be white space */
+    append_form_text(seq, f->assign, "", key, word ? word : "");
+    if (text && !choices) { /* any text up to the mark, which may follow white space */
         const char *close = f->value_close;
-        while (blank(*close))
+        while (is_require_blank(*close))
             close++;
         json_t *mark = json_array();
-        put(mark, close, "", key, "");
+        append_form_text(mark, close, "", key, "");
         json_array_append_new(seq, json_pack("{s:O}", "until", json_array_get(mark, 0)));
         json_decref(mark);
         return json_pack("{s:o}", "seq", seq);
@@ -129,14 +130,14 @@ argument(const dop_tool_form *f, const json_t *root, const char *key, const json
         json_array_foreach(choices, i, v) json_array_append(any, (json_t *)(uintptr_t)v);
         json_array_append_new(seq, json_pack("{s:o}", "any", any));
     } else {
-        json_array_append_new(seq, json_pack("{s:o}", "schema", alone(root, schema)));
+        json_array_append_new(seq, json_pack("{s:o}", "schema", copy_subschema(root, schema)));
     }
-    put(seq, f->value_close, "", key, "");
+    append_form_text(seq, f->value_close, "", key, "");
     return json_pack("{s:o}", "seq", seq);
 }
 
 static bool
-is_required(const json_t *schema, const char *key)
+is_required_property(const json_t *schema, const char *key)
 {
     size_t i;
     const json_t *v;
@@ -146,41 +147,43 @@ is_required(const json_t *schema, const char *key)
 }
 
 static json_t *
-arguments(const dop_tool_form *f, const json_t *schema)
+make_arguments_parts(const dop_tool_form *f, const json_t *schema)
 {
     if (f->manner == DOP_FORM_OBJECT || f->manner == DOP_FORM_NAMED || f->manner == DOP_FORM_CHANNELS)
         return json_is_object(schema) ? json_pack("{s:O}", "schema", schema) : json_string("{}");
     json_t *items = json_array();
     const char *key;
     json_t *own;
-    json_object_foreach(json_object_get(schema, "properties"), key, own) json_array_append_new(
-        items, json_pack("{s:o, s:b}", "part", argument(f, schema, key, own), "required", is_required(schema, key)));
+    json_object_foreach(json_object_get(schema, "properties"), key, own)
+        json_array_append_new(items, json_pack("{s:o, s:b}", "part", make_argument_parts(f, schema, key, own),
+                                               "required", is_required_property(schema, key)));
     return json_pack("{s:o, s:s}", "list", items, "between", f->manner == DOP_FORM_LITERAL ? f->arg_open : "");
 }
 
-/* The parts of a whole call; named: the prompt already has everything up to the end of the name. */
+/* Returns the parts of a whole call. named: the prompt already has everything up to the end of the name. */
 static json_t *
-call_of(const dop_tool_form *f, const char *name, const json_t *schema, bool named)
+make_call_parts(const dop_tool_form *f, const char *name, const json_t *schema, bool named)
 {
     json_t *seq = json_array();
     const bool channels = f->manner == DOP_FORM_CHANNELS;
     if (!channels) {
-        put(seq, f->open, name, "", "");
-        put(seq, f->head, name, "", "");
+        append_form_text(seq, f->open, name, "", "");
+        append_form_text(seq, f->head, name, "", "");
     }
     if (!named) {
         json_array_append_new(seq, json_string(name));
-        put(seq, channels ? " <|constrain|>json<|message|>" : f->middle, name, "", "");
+        append_form_text(seq, channels ? " <|constrain|>json<|message|>" : f->middle, name, "", "");
     }
-    json_array_append_new(seq, arguments(f, schema));
+    json_array_append_new(seq, make_arguments_parts(f, schema));
     if (!channels)
-        put(seq, f->tail, name, "", "");
+        append_form_text(seq, f->tail, name, "", "");
     return json_pack("{s:o}", "seq", seq);
 }
 
-/* The name of a tool {"type": "function", "function": {"name"}}, or of one in the short form {"type": "function", "name"}. */
+/* Returns the name of a tool {"type": "function", "function": {"name"}}, or of its short form {"type": "function",
+ * "name"}. */
 static const json_t *
-tool_name(const json_t *tool)
+get_tool_name(const json_t *tool)
 {
     const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
     return name ? name : json_object_get(tool, "name");
@@ -189,7 +192,7 @@ tool_name(const json_t *tool)
 json_t *
 dop_tools_allowed(const json_t *tools, const json_t *choice, const char **out_mode)
 {
-    /* {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}, or its members without the inner object */
+    /* {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}, or the same without the inner object */
     const json_t *inner = json_object_get(choice, "allowed_tools"), *of = inner ? inner : choice,
                  *names = json_object_get(of, "tools"), *mode = json_object_get(of, "mode"), *tool, *one;
     json_t *list = json_array();
@@ -200,7 +203,7 @@ dop_tools_allowed(const json_t *tools, const json_t *choice, const char **out_mo
     json_array_foreach(tools, i, tool)
     {
         bool allowed = false;
-        json_array_foreach(names, k, one) allowed |= json_equal(tool_name(tool), tool_name(one));
+        json_array_foreach(names, k, one) allowed |= json_equal(get_tool_name(tool), get_tool_name(one));
         if (allowed)
             json_array_append(list, (json_t *)(uintptr_t)tool);
     }
@@ -223,14 +226,15 @@ dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *onl
         const char *name = json_string_value(json_object_get(function, "name"));
         if (only && strcmp(only, name) != 0)
             continue;
-        json_array_append_new(any, call_of(form, name, json_object_get(function, "parameters"), channels && n == 1));
+        json_array_append_new(any,
+                              make_call_parts(form, name, json_object_get(function, "parameters"), channels && n == 1));
         last = name;
     }
     if (n == 0) {
         json_decref(any);
         return "tool_choice names a function that is not among the tools";
     }
-    if (channels) /* the marks of messages are special tokens, which the prompt has */
+    if (channels) /* message marks are special tokens, so they are put into the prompt */
         dop_buf_printf(&out->begin, "<|channel|>commentary to=functions.%s%s", n == 1 ? last : "",
                        n == 1 ? " <|constrain|>json<|message|>" : "");
     out->parts = json_pack("{s:o}", "any", any);

@@ -1,4 +1,4 @@
-/* What schemas of tools say of the types of arguments. */
+/* Determines argument types from the schemas of tools. */
 #include "serve/api/api_call.h"
 
 #include <string.h>
@@ -30,9 +30,9 @@ dop_tool_property(const json_t *schema, const char *name)
     return own;
 }
 
-/* A reference within the schema: "#/$defs/NAME". */
+/* Resolves a reference within the schema, such as "#/$defs/NAME". */
 static const json_t *
-resolve(const json_t *root, const char *ref)
+resolve_schema_ref(const json_t *root, const char *ref)
 {
     const json_t *at = root;
     if (!ref || ref[0] != '#')
@@ -51,7 +51,7 @@ resolve(const json_t *root, const char *ref)
 }
 
 static unsigned
-type_bit(const char *name)
+get_type_bit(const char *name)
 {
     static const struct {
         const char *name;
@@ -66,7 +66,7 @@ type_bit(const char *name)
 }
 
 static unsigned
-value_bit(const json_t *v)
+get_value_bit(const json_t *v)
 {
     return 1u << (json_is_string(v)    ? DOP_TYPE_STRING
                   : json_is_number(v)  ? DOP_TYPE_NUMBER
@@ -77,33 +77,34 @@ value_bit(const json_t *v)
 }
 
 static unsigned
-types_of(const json_t *root, const json_t *schema, unsigned depth)
+collect_schema_types(const json_t *root, const json_t *schema, unsigned depth)
 {
     static const char *const unions[] = {"anyOf", "oneOf"};
     const json_t *type = json_object_get(schema, "type"), *v;
-    unsigned bits = type_bit(json_string_value(type));
+    unsigned bits = get_type_bit(json_string_value(type));
     size_t i;
     if (!json_is_object(schema) || depth > 16)
         return 0;
-    json_array_foreach(type, i, v) bits |= type_bit(json_string_value(v));
+    json_array_foreach(type, i, v) bits |= get_type_bit(json_string_value(v));
     if (bits && json_is_true(json_object_get(schema, "nullable")))
         bits |= 1u << DOP_TYPE_NULL;
     if (!bits && json_object_get(schema, "const"))
-        bits = value_bit(json_object_get(schema, "const"));
+        bits = get_value_bit(json_object_get(schema, "const"));
     if (!bits)
-        json_array_foreach(json_object_get(schema, "enum"), i, v) bits |= value_bit(v);
+        json_array_foreach(json_object_get(schema, "enum"), i, v) bits |= get_value_bit(v);
     if (!bits && json_object_get(schema, "$ref"))
-        bits = types_of(root, resolve(root, json_string_value(json_object_get(schema, "$ref"))), depth + 1);
+        bits = collect_schema_types(root, resolve_schema_ref(root, json_string_value(json_object_get(schema, "$ref"))),
+                                    depth + 1);
     for (size_t u = 0; u < 2 && !bits; u++)
         json_array_foreach(json_object_get(schema, unions[u]), i, v)
         {
-            const unsigned one = types_of(root, v, depth + 1);
+            const unsigned one = collect_schema_types(root, v, depth + 1);
             if (!one)
                 return 0;
             bits |= one;
         }
     if (!bits && json_array_size(json_object_get(schema, "allOf")) > 0)
-        json_array_foreach(json_object_get(schema, "allOf"), i, v) bits |= types_of(root, v, depth + 1);
+        json_array_foreach(json_object_get(schema, "allOf"), i, v) bits |= collect_schema_types(root, v, depth + 1);
     if (!bits && json_object_get(schema, "properties"))
         bits = 1u << DOP_TYPE_OBJECT;
     if (!bits && json_object_get(schema, "items"))
@@ -114,5 +115,5 @@ types_of(const json_t *root, const json_t *schema, unsigned depth)
 unsigned
 dop_tool_types(const json_t *root, const json_t *schema)
 {
-    return types_of(root, schema, 0);
+    return collect_schema_types(root, schema, 0);
 }

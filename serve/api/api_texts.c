@@ -1,4 +1,4 @@
-/* Requests about whole texts, /v1/embeddings and /v1/rerank: from their bodies to jobs, and the vectors and scores as JSON. */
+/* Requests for /v1/embeddings and /v1/rerank: makes their jobs, and writes vectors and scores as JSON. */
 #include "serve/api/api_texts.h"
 #include "plan/prompts.h"
 #include "serve/api/api_gather.h"
@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets what all requests for embeddings or scores have in common.  False: the plan makes neither, and the request is refused. */
+/* Sets what requests for embeddings and scores have in common. Returns false if the plan computes neither; the
+ * request is then refused. */
 static bool
-begin(gathering *g)
+begin_text_request(gathering *g)
 {
     dop_reader *r = &g->r;
     if (dop_model_embedding_size(g->api->model) == 0)
@@ -24,7 +25,7 @@ begin(gathering *g)
 
 /* Refuses texts that are empty or too long. */
 static void
-check_lengths(gathering *g, const char *param)
+check_text_lengths(gathering *g, const char *param)
 {
     const uint32_t most = g->api->program.width ? g->api->program.max_rows : g->api->facts.ctx;
     for (uint32_t i = 0; i < g->n_prompts && !g->r.failed; i++) {
@@ -49,7 +50,7 @@ dop_gather_embedding(gathering *g)
     dop_reader *r = &g->r;
     size_t n;
     const char *format = dop_reader_text(r, "encoding_format", &n), *pooling = dop_reader_text(r, "pooling", &n);
-    if (!begin(g))
+    if (!begin_text_request(g))
         return;
     if (g->api->program.classes)
         dop_reader_refuse(r, "model", "the model gives scores of texts and no vectors: use /v1/rerank");
@@ -72,8 +73,8 @@ dop_gather_embedding(gathering *g)
         dop_reader_refuse(r, "prompt_name", "%s", diag.message);
     if (!r->failed)
         dop_gather_prompts(g, "input");
-    check_lengths(g, "input");
-    enum { VALUE = 13 }; /* bytes of a number as JSON; in base64 it has less than half */
+    check_text_lengths(g, "input");
+    enum { VALUE = 13 }; /* bytes of a number in JSON; base64 needs less than half */
     const uint64_t bytes = (uint64_t)g->n_prompts * size * (g->call->base64 ? VALUE / 2 : VALUE);
     if (!r->failed && g->api->max_answer && bytes > g->api->max_answer)
         dop_reader_refuse(r, "input", "the vectors of so many inputs are more than this server writes in an answer");
@@ -81,18 +82,18 @@ dop_gather_embedding(gathering *g)
 
 /* ---- reranking ---- */
 
-/* A document: a text, or an object with one. */
+/* Returns the text of a document, which is a string or an object with a "text". */
 static const json_t *
-text_of(const json_t *document)
+get_document_text(const json_t *document)
 {
     const json_t *text = json_is_object(document) ? json_object_get(document, "text") : document;
     return json_is_string(text) ? text : NULL;
 }
 
 static void
-take_document(gathering *g, const char *query, size_t n_query, const json_t *document, uint32_t at)
+add_rank_document(gathering *g, const char *query, size_t n_query, const json_t *document, uint32_t at)
 {
-    const json_t *text = text_of(document);
+    const json_t *text = get_document_text(document);
     dop_diag diag = {0};
     dop_status st;
     size_t second = 0;
@@ -129,7 +130,7 @@ dop_gather_rerank(gathering *g)
     const char *query = dop_reader_text(r, "query", &n_query);
     const json_t *list = dop_reader_get(r, "documents");
     const bool keeps = dop_reader_bool(r, "return_documents", false);
-    if (!begin(g))
+    if (!begin_text_request(g))
         return;
     if (!query)
         dop_reader_refuse(r, "query", "query is the text that documents are compared with");
@@ -157,15 +158,15 @@ dop_gather_rerank(gathering *g)
         dop_gather_refuse(g, "query", &diag);
     g->front = dop_prompts_for(g->api->prompts, false);
     for (uint32_t i = 0; i < n && !r->failed; i++)
-        take_document(g, query, n_query, json_array_get(list, i), i + !g->call->pairs);
-    check_lengths(g, "documents");
+        add_rank_document(g, query, n_query, json_array_get(list, i), i + !g->call->pairs);
+    check_text_lengths(g, "documents");
 }
 
 /* ---- answers ---- */
 
-/* The first n values of a vector of Euclidean length 1, scaled to that length again. */
+/* Returns the factor that scales the first n values of a unit-length vector to unit length again. */
 static double
-factor_of(const dop_job_state *s, uint32_t n)
+compute_unit_scale(const dop_job_state *s, uint32_t n)
 {
     double squares = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -173,13 +174,13 @@ factor_of(const dop_job_state *s, uint32_t n)
     return n < s->n_embedding && squares > 0 ? 1 / sqrt(squares) : 1;
 }
 
-/* Nine digits tell two floats apart. */
+/* Writes values with nine digits, enough to restore the exact float. */
 void
 dop_texts_write_vector(const dop_call *c, uint32_t index, dop_buf *out)
 {
     const dop_job_state s = dop_job_look(c->choices[index].job);
     const uint32_t n = c->dimensions < s.n_embedding ? c->dimensions : s.n_embedding;
-    const double by = factor_of(&s, n);
+    const double by = compute_unit_scale(&s, n);
     dop_buf_printf(out, "{\"object\":\"embedding\",\"index\":%u,\"embedding\":", index);
     if (c->base64) {
         float *scaled = calloc((size_t)n + 1, sizeof *scaled);
@@ -206,14 +207,14 @@ typedef struct ranked {
 } ranked;
 
 static int
-compare(const void *a, const void *b)
+compare_ranked(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
     return x->score > y->score ? -1 : x->score < y->score ? 1 : x->index < y->index ? -1 : x->index > y->index;
 }
 
 static float
-likeness(const dop_job_state *a, const dop_job_state *b)
+compute_cosine(const dop_job_state *a, const dop_job_state *b)
 {
     double sum = 0, x = 0, y = 0;
     for (uint32_t i = 0; i < a->n_embedding; i++) {
@@ -224,9 +225,9 @@ likeness(const dop_job_state *a, const dop_job_state *b)
     return x > 0 && y > 0 ? (float)(sum / sqrt(x * y)) : 0;
 }
 
-/* "document": {"text": ...}, as the request had it. */
+/* Writes "document": {"text": ...}, as the request stated it. */
 static void
-write_document(const dop_call *c, uint32_t index, dop_buf *out)
+write_rank_document(const dop_call *c, uint32_t index, dop_buf *out)
 {
     const json_t *document = json_array_get(c->documents, index);
     char *text = document ? json_dumps(document, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -244,14 +245,14 @@ dop_texts_write_ranks(const dop_call *c, dop_buf *out)
     out->failed = out->failed || !rows;
     for (uint32_t i = 0; i < n && rows; i++) {
         const dop_job_state s = dop_job_look(c->choices[first + i].job), query = dop_job_look(c->choices[0].job);
-        rows[i] = (ranked){c->pairs ? dop_relevance(s.embedding, s.n_embedding) : likeness(&query, &s), i};
+        rows[i] = (ranked){c->pairs ? dop_relevance(s.embedding, s.n_embedding) : compute_cosine(&query, &s), i};
     }
     if (rows)
-        qsort(rows, n, sizeof *rows, compare);
+        qsort(rows, n, sizeof *rows, compare_ranked);
     for (uint32_t i = 0; i < c->top_n && rows; i++) {
         dop_buf_printf(out, "%s{\"index\":%u,\"relevance_score\":%.9g", i ? "," : "", rows[i].index,
                        (double)rows[i].score);
-        write_document(c, rows[i].index, out);
+        write_rank_document(c, rows[i].index, out);
         dop_buf_puts(out, "}");
     }
     free(rows);

@@ -1,5 +1,5 @@
-/* Reads answers as they are written: what is content, what is reasoning, and which tools are called.  What a model's template says
- * about all of them: api_form.h; one region with calls: api_call.c; answers with channels: api_harmony.c. */
+/* Parses answers while they are generated, into content, reasoning and tool calls. See also: api_form.h for the
+ * format of a model's template, api_call.c for one region with calls, api_harmony.c for answers with channels. */
 #include "serve/api/api_tools.h"
 #include "serve/api/api_call.h"
 #include "serve/api/api_harmony.h"
@@ -10,14 +10,14 @@
 #include <string.h>
 
 static bool
-blank(char c)
+is_answer_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The beginning of a mark that can be searched for: up to its first white space or hole. */
+/* Returns the length of the searchable prefix of a mark: up to its first white space or hole. */
 static size_t
-plain_length(const char *mark)
+get_plain_mark_length(const char *mark)
 {
     size_t n = 0;
     while ((unsigned char)mark[n] > ' ')
@@ -25,16 +25,16 @@ plain_length(const char *mark)
     return n;
 }
 
-/* Where the mark's first n bytes stand, or may begin to stand at the end; SIZE_MAX: nowhere. */
+/* Returns the position of the mark's first n bytes, from `from` on; SIZE_MAX: not found. */
 static size_t
-find(const char *text, size_t n_text, size_t from, const char *mark, size_t n)
+find_mark_from(const char *text, size_t n_text, size_t from, const char *mark, size_t n)
 {
     const char *hit = n && n_text > from ? memmem(text + from, n_text - from, mark, n) : NULL;
     return hit ? (size_t)(hit - text) : SIZE_MAX;
 }
 
 static size_t
-held_back(const char *text, size_t n, const char *mark, size_t n_mark)
+count_held_back(const char *text, size_t n, const char *mark, size_t n_mark)
 {
     for (size_t k = n_mark > 0 ? (n_mark - 1 < n ? n_mark - 1 : n) : 0; k > 0; k--)
         if (memcmp(text + n - k, mark, k) == 0)
@@ -42,9 +42,9 @@ held_back(const char *text, size_t n, const char *mark, size_t n_mark)
     return 0;
 }
 
-/* Does a mark stand at `at`?  CUT: the text ends with the beginning of the mark. */
+/* Returns whether the mark is at `at`. CUT: the text ends with a prefix of the mark. */
 static dop_span
-stands(const dop_reading *r, size_t at, const char *mark)
+match_mark_at(const dop_reading *r, size_t at, const char *mark)
 {
     const size_t left = r->whole.size - at, n = strlen(mark);
     if (memcmp(r->whole.data + at, mark, left < n ? left : n) != 0)
@@ -89,19 +89,19 @@ dop_reading_thought_tokens(const dop_reading *r, const uint32_t *text_ends, uint
     return found;
 }
 
-/* Takes reasoning up to its end mark.  false: more text is needed. */
+/* Consumes reasoning up to its end mark. Returns false if more text is needed. */
 static bool
-take_reasoning(dop_reading *r, bool ended)
+consume_reasoning(dop_reading *r, bool ended)
 {
     const char *close = r->terms.form->think_close, *text = r->whole.data;
-    const size_t n = r->whole.size, hit = find(text, n, r->at, close, strlen(close));
-    size_t end = hit != SIZE_MAX ? hit : ended ? n : n - held_back(text + r->at, n - r->at, close, strlen(close));
+    const size_t n = r->whole.size, hit = find_mark_from(text, n, r->at, close, strlen(close));
+    size_t end = hit != SIZE_MAX ? hit : ended ? n : n - count_held_back(text + r->at, n - r->at, close, strlen(close));
     const size_t begin = r->at;
     size_t from = begin;
     if (r->reasoning.size == 0)
-        while (from < end && blank(text[from]))
+        while (from < end && is_answer_blank(text[from]))
             from++;
-    while (end > from && blank(text[end - 1])) /* white space at its end is no part of it */
+    while (end > from && is_answer_blank(text[end - 1])) /* trailing white space is not part of the reasoning */
         end--;
     if (end > from)
         dop_buf_append(&r->reasoning, text + from, end - from);
@@ -117,9 +117,10 @@ take_reasoning(dop_reading *r, bool ended)
     return true;
 }
 
-/* At the beginning of an answer, and behind reasoning: marks of reasoning and of the content.  false: more text is needed. */
+/* Consumes opening marks of reasoning or content, at the beginning of an answer and after reasoning. Returns false
+ * if more text is needed. */
 static bool
-take_beginning(dop_reading *r, bool ended)
+consume_beginning(dop_reading *r, bool ended)
 {
     const dop_tool_form *f = r->terms.form;
     const char *marks[] = {f->think_open, f->content_open};
@@ -131,7 +132,7 @@ take_beginning(dop_reading *r, bool ended)
         return ended;
     }
     for (size_t i = 0; i < 2; i++) {
-        const dop_span got = marks[i] ? stands(r, at, marks[i]) : DOP_SPAN_BAD;
+        const dop_span got = marks[i] ? match_mark_at(r, at, marks[i]) : DOP_SPAN_BAD;
         if (got == DOP_SPAN_CUT && !ended)
             return false;
         if (got != DOP_SPAN_GOOD)
@@ -152,9 +153,10 @@ take_beginning(dop_reading *r, bool ended)
     return true;
 }
 
-/* Takes the calls of a region that begins at `at`, behind content that has been taken.  CUT: more text is needed. */
+/* Consumes a region of calls that begins at `at`, after content that has been consumed. Returns CUT if more text is
+ * needed. */
 static dop_span
-take_calls(dop_reading *r, size_t at, const char *open, bool ended)
+consume_calls(dop_reading *r, size_t at, const char *open, bool ended)
 {
     dop_buf unknown = {0};
     json_t *found = json_array();
@@ -181,7 +183,7 @@ take_calls(dop_reading *r, size_t at, const char *open, bool ended)
         if (unknown.size)
             dop_buf_append(&r->content, unknown.data, unknown.size);
         r->at = dop_span_blank(r->whole.data, r->whole.size, c.at);
-        r->fresh = r->after_thought = true; /* white space behind calls is no content */
+        r->fresh = r->after_thought = true; /* white space after calls is not content */
         r->over |= r->terms.single;
     } else if (got == DOP_SPAN_GOOD) {
         got = DOP_SPAN_BAD;
@@ -191,54 +193,55 @@ take_calls(dop_reading *r, size_t at, const char *open, bool ended)
     return got;
 }
 
-/* The text that begins calls: the form's mark, or what it has behind its first line, because models leave the first one out. */
+/* Returns a second text that begins calls: the part of the opening mark after its first line, because models may
+ * omit that line. NULL: none. */
 static const char *
-second_open(const dop_tool_form *f)
+get_second_open_mark(const dop_tool_form *f)
 {
     const char *last = f->open;
     for (const char *c = f->open; *c; c++)
-        if (blank(*c))
+        if (is_answer_blank(*c))
             last = c + 1;
-    return f->manner == DOP_FORM_KEYS && last != f->open && plain_length(last) >= 6 ? last : NULL;
+    return f->manner == DOP_FORM_KEYS && last != f->open && get_plain_mark_length(last) >= 6 ? last : NULL;
 }
 
 static void
-put_content(dop_reading *r, size_t to)
+append_content_to(dop_reading *r, size_t to)
 {
     if (to > r->at)
         dop_buf_append(&r->content, r->whole.data + r->at, to - r->at);
     r->at = to > r->at ? to : r->at;
 }
 
-/* An answer that is a call without a mark before it, at the beginning. */
+/* Consumes an answer that begins with a call without an opening mark. */
 static dop_span
-take_bare(dop_reading *r, bool ended)
+consume_bare_call(dop_reading *r, bool ended)
 {
     static const char tag[] = "<|python_tag|>";
     const size_t n = r->whole.size;
     size_t at = dop_span_blank(r->whole.data, n, r->at);
     if (at == n)
         return ended ? DOP_SPAN_BAD : DOP_SPAN_CUT;
-    const dop_span tagged = stands(r, at, tag);
+    const dop_span tagged = match_mark_at(r, at, tag);
     if (tagged == DOP_SPAN_CUT && !ended)
         return tagged;
     if (tagged == DOP_SPAN_GOOD)
         at += strlen(tag);
-    return take_calls(r, at, "", ended);
+    return consume_calls(r, at, "", ended);
 }
 
-/* Takes an end mark of reasoning that began without a mark, since some models reason by themselves.  The content before it becomes
- * reasoning unless the caller has passed it on. */
+/* Consumes an end mark of reasoning that has no opening mark, because some models reason unprompted. The content
+ * before it becomes reasoning unless it was already sent. */
 static void
-take_lone_close(dop_reading *r, size_t at)
+consume_lone_close(dop_reading *r, size_t at)
 {
     const char *text = r->content.size ? r->content.data : "";
     const size_t end = at + strlen(r->terms.form->think_close);
     size_t from = 0, to = r->content.size;
     if (r->shown == 0) {
-        while (to > 0 && blank(text[to - 1]))
+        while (to > 0 && is_answer_blank(text[to - 1]))
             to--;
-        while (from < to && blank(text[from]))
+        while (from < to && is_answer_blank(text[from]))
             from++;
         dop_buf_append(&r->reasoning, text + from, to - from);
         r->content.size = 0;
@@ -248,24 +251,24 @@ take_lone_close(dop_reading *r, size_t at)
     r->fresh = r->after_thought = true;
 }
 
-/* Takes content, and calls where they begin.  false: more text is needed. */
+/* Consumes content, and calls where they begin. Returns false if more text is needed. */
 static bool
-take_content(dop_reading *r, bool ended)
+consume_content(dop_reading *r, bool ended)
 {
     const dop_tool_form *f = r->terms.form;
     const char *text = r->whole.data;
     const size_t n = r->whole.size;
     const bool reads = r->terms.tools != NULL;
-    const char *more = reads ? second_open(f) : NULL;
+    const char *more = reads ? get_second_open_mark(f) : NULL;
     const bool may_close = r->terms.lone_close && !r->calls && r->reasoning.size == 0 &&
-                           plain_length(f->think_close) == strlen(f->think_close);
+                           get_plain_mark_length(f->think_close) == strlen(f->think_close);
     const char *marks[] = {reads ? f->open : NULL, more, f->think_open, r->in_content ? f->content_close : NULL,
                            may_close ? f->think_close : NULL};
     size_t first = SIZE_MAX, which = 0, held = 0;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        const size_t n_mark = marks[i] ? plain_length(marks[i]) : 0;
-        const size_t hit = n_mark ? find(text, n, r->at, marks[i], n_mark) : SIZE_MAX;
-        const size_t back = n_mark ? held_back(text + r->at, n - r->at, marks[i], n_mark) : 0;
+        const size_t n_mark = marks[i] ? get_plain_mark_length(marks[i]) : 0;
+        const size_t hit = n_mark ? find_mark_from(text, n, r->at, marks[i], n_mark) : SIZE_MAX;
+        const size_t back = n_mark ? count_held_back(text + r->at, n - r->at, marks[i], n_mark) : 0;
         held = back > held ? back : held;
         if (hit < first) {
             first = hit;
@@ -273,36 +276,36 @@ take_content(dop_reading *r, bool ended)
         }
     }
     if (first == SIZE_MAX) {
-        put_content(r, ended ? n : n - held);
+        append_content_to(r, ended ? n : n - held);
         return false;
     }
     if (which == 4) {
-        const bool quoted = first > 0 && strchr("`'\"", text[first - 1]); /* the answer speaks of the mark */
-        put_content(r, quoted ? first + strlen(marks[4]) : first);
+        const bool quoted = first > 0 && strchr("`'\"", text[first - 1]); /* the mark is quoted in the answer's text */
+        append_content_to(r, quoted ? first + strlen(marks[4]) : first);
         if (!quoted)
-            take_lone_close(r, first);
+            consume_lone_close(r, first);
         return true;
     }
     if (which == 3) {
-        put_content(r, first);
+        append_content_to(r, first);
         r->at = first + strlen(marks[3]);
         r->in_content = false;
         return true;
     }
-    if (which == 2) { /* reasoning in the middle of content stays there, but has no calls */
-        const size_t close = find(text, n, first, f->think_close, strlen(f->think_close));
-        put_content(r, first);
+    if (which == 2) { /* reasoning in the middle of content stays there, but calls in it are ignored */
+        const size_t close = find_mark_from(text, n, first, f->think_close, strlen(f->think_close));
+        append_content_to(r, first);
         if (close == SIZE_MAX && !ended)
             return false;
-        put_content(r, close == SIZE_MAX ? n : close + strlen(f->think_close));
+        append_content_to(r, close == SIZE_MAX ? n : close + strlen(f->think_close));
         return close != SIZE_MAX;
     }
-    put_content(r, first);
-    const dop_span got = take_calls(r, first, marks[which], ended);
+    append_content_to(r, first);
+    const dop_span got = consume_calls(r, first, marks[which], ended);
     if (got == DOP_SPAN_CUT && !ended)
         return false;
     if (got != DOP_SPAN_GOOD)
-        put_content(r, first + plain_length(marks[which]));
+        append_content_to(r, first + get_plain_mark_length(marks[which]));
     return true;
 }
 
@@ -323,22 +326,23 @@ dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended)
         const size_t before = r->at;
         const bool was_fresh = r->fresh;
         if (r->thinks) {
-            goes_on = take_reasoning(r, ended);
+            goes_on = consume_reasoning(r, ended);
         } else if (r->fresh) {
-            goes_on = take_beginning(r, ended);
-            if (!r->fresh && goes_on && r->terms.tools && open && !plain_length(open) && r->whole.size > 0) {
-                const dop_span got = take_bare(r, ended);
-                if (got == DOP_SPAN_CUT && !ended) { /* asked again with more text */
+            goes_on = consume_beginning(r, ended);
+            if (!r->fresh && goes_on && r->terms.tools && open && !get_plain_mark_length(open) && r->whole.size > 0) {
+                const dop_span got = consume_bare_call(r, ended);
+                if (got == DOP_SPAN_CUT && !ended) { /* retried with more text */
                     r->fresh = true;
                     goes_on = false;
                 }
             }
         } else {
-            goes_on = take_content(r, ended);
+            goes_on = consume_content(r, ended);
         }
         if (r->at == r->whole.size && r->at == before && r->fresh == was_fresh)
             break;
     }
-    /* A region that is incomplete is read again when it has grown by a part of its length, not for every token. */
+    /* An incomplete region is parsed again only after the text has grown by 1/16 of its length, instead of for every
+     * token. */
     r->wait = r->whole.size + (r->whole.size - r->at) / 16;
 }

@@ -16,7 +16,7 @@
 #include <string.h>
 
 static dop_status
-make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
+allocate_engine_arrays(dop_engine *e, uint32_t threads, dop_diag *diag)
 {
     uint32_t vocab = e->facts.vocab;
     e->n_threads = threads ? threads : dop_cores();
@@ -37,9 +37,9 @@ make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
     return good ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
-/* The engine's thread blocks all signals, so that the program's thread that waits for them gets them. */
+/* Starts the engine's thread with all signals blocked, so that only the program's own threads receive signals. */
 static dop_status
-start_thread(dop_engine *e, dop_diag *diag)
+start_engine_thread(dop_engine *e, dop_diag *diag)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -68,20 +68,20 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->encodes = dop_model_program(model, 0, &program) && program.merge == 0;
     dop_draw_facts draws;
     e->n_slots = !e->encodes                           ? e->facts.n_sequences
-                 : dop_model_draw_facts(model, &draws) ? 1 /* pictures one after the other */
+                 : dop_model_draw_facts(model, &draws) ? 1 /* images are drawn one at a time */
                                                        : (uint32_t)DOP_ENGINE_TEXTS;
     e->metrics.sequences = e->view.metrics.sequences = e->n_slots;
     e->max_rows = dop_model_max_rows_of_several(model);
     e->max_chunk = dop_model_max_rows(model, false);
     e->max_step_rows = (e->max_rows > e->max_chunk ? e->max_rows : e->max_chunk) + e->n_slots;
     e->n_groups = dop_step_groups(model, e->n_slots);
-    dop_status st = make_room(e, options->threads, diag);
+    dop_status st = allocate_engine_arrays(e, options->threads, diag);
     for (uint32_t i = 0; i < e->n_slots && st == DOP_OK && !e->encodes; i++)
         st = dop_sequence_create(model, diag, &e->slots[i].sequence);
     if (st == DOP_OK)
         st = dop_engine_drafts_init(e, diag);
     if (st == DOP_OK)
-        st = start_thread(e, diag);
+        st = start_engine_thread(e, diag);
     if (st == DOP_OK)
         *out_engine = e;
     else
@@ -206,7 +206,8 @@ dop_engine_metrics(dop_engine *engine)
     dop_metrics m = engine->view.metrics;
     pthread_mutex_unlock(&engine->view_lock);
     const dop_files_counts files =
-        dop_stored_count_files(engine->model); /* which a thread writes, also while nothing runs */
+        /* counted by the thread that writes files, even while the engine is idle */
+        dop_stored_count_files(engine->model);
     m.files_written = files.written;
     m.files_removed = files.removed;
     m.file_bytes = files.bytes;

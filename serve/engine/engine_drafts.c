@@ -1,4 +1,5 @@
-/* Drafts in the steps of jobs, by the model's own layer for that: each job that writes has its last token and some drafts in a step. */
+/* Speculative decoding with the model's own draft layer: a step has the last token and some drafts of each decoding
+ * job. */
 #include "serve/engine/engine_drafts.h"
 #include "base/os/clock.h"
 #include "runtime/step/heads.h"
@@ -22,9 +23,10 @@ error:
     return st;
 }
 
-/* Does the job write, with tokens that a step can give several of?  What a grammar allows is not known before the last token is. */
+/* True if the job is decoding and can get several tokens from one step. Jobs with a grammar cannot: the mask of a
+ * token depends on the token before it. */
 static bool
-may_draft(const dop_engine *e, const dop_job *job)
+may_job_draft(const dop_engine *e, const dop_job *job)
 {
     return job && job->phase == DOP_JOB_WRITES && !job->gen.matcher && !job->gen.logprobs &&
            job->gen.n_written + 1 < job->request.max_tokens && e->slots[job->slot].sequence->head;
@@ -33,9 +35,7 @@ may_draft(const dop_engine *e, const dop_job *job)
 void
 dop_engine_drafts_make(dop_engine *e)
 {
-    enum {
-        MOST_AGAIN = 4
-    }; /* rows of a step that may be of tokens which an earlier step had, where steps replace states */
+    enum { MOST_AGAIN = 4 }; /* maximum recomputed rows per job, for models whose steps replace states */
     dop_draft_ask asks[DOP_DRAFT_EACH];
     dop_diag diag = {0};
     uint32_t n = 0, n_writers = 0, steps = 0;
@@ -60,7 +60,7 @@ dop_engine_drafts_make(dop_engine *e)
                    each = dop_draft_policy_share(&e->policy, n_writers, most, &pays);
     for (uint32_t i = 0; i < e->n_slots && n < DOP_DRAFT_EACH; i++) {
         dop_job *job = e->slots[i].job;
-        if (!may_draft(e, job))
+        if (!may_job_draft(e, job))
             continue;
         dop_sequence *s = e->slots[i].sequence;
         const uint32_t known = dop_job_tokens(job), left = job->request.max_tokens - job->gen.n_written - 1;
@@ -72,7 +72,7 @@ dop_engine_drafts_make(dop_engine *e)
     }
     const double start = dop_now_ms();
     if (n == 0 || dop_step_drain(e->model, &diag) != DOP_OK || dop_heads_draft(e->model, asks, n, &diag) != DOP_OK)
-        return; /* a lost device says so again */
+        return; /* if the device is lost, the next step reports it */
     for (uint32_t i = 0, k = 0; i < e->n_slots && k < n; i++)
         if (e->slots[i].job && e->slots[i].sequence == asks[k].sequence) {
             e->slots[i].job->n_drafts = asks[k].n;
@@ -83,7 +83,7 @@ dop_engine_drafts_make(dop_engine *e)
 }
 
 static bool
-ends(const dop_generation *g, uint32_t id)
+is_generation_end(const dop_generation *g, uint32_t id)
 {
     for (uint32_t i = 0; i < g->n_end_ids; i++)
         if (g->end_ids[i] == id)
@@ -103,11 +103,11 @@ dop_engine_drafts_pick(dop_job *job, dop_picker *picker, dop_diag *diag)
         if (st != DOP_OK)
             break;
         const uint32_t id = job->picks[job->n_picks++] = job->gen.pick;
-        right = i < job->n_drafts && id == job->drafts[i] && !ends(&job->gen, id);
+        right = i < job->n_drafts && id == job->drafts[i] && !is_generation_end(&job->gen, id);
         if (right)
             job->tokens_of[n + i] = id;
     }
-    return job->n_picks > 0 ? DOP_OK : st; /* what fails behind an accepted draft fails again */
+    return job->n_picks > 0 ? DOP_OK : st; /* a failure after an accepted draft is reported by the next step */
 }
 
 void

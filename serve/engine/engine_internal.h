@@ -1,6 +1,6 @@
-/* Shared by the files of the engine: engine.c, the callers' side; engine_job.c, jobs themselves; engine_run.c, the engine's thread;
- * engine_task.c, jobs that do something else than writing;
- * engine_step.c, what it does around a step.  How a job's tokens are picked and what ends it: runtime/library/generation.c. */
+/* Shared by the engine's files. engine.c: public interface. engine_job.c: job lifecycle. engine_run.c: the engine's
+ * thread. engine_step.c: work around a step. engine_task.c: jobs with a task instead of text. Sampling and the end
+ * of a generation are in runtime/library/generation.c. */
 #ifndef DOPPLER_SERVE_ENGINE_ENGINE_INTERNAL_H
 #define DOPPLER_SERVE_ENGINE_ENGINE_INTERNAL_H
 
@@ -11,52 +11,52 @@
 
 #include <doppler/images.h>
 
-enum { DOP_JOB_DRAFTS = 7 /* in a step, at most */ };
+enum { DOP_JOB_DRAFTS = 7 /* maximum drafts of a job per step */ };
 enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8, DOP_ENGINE_TEXTS = 64, DOP_ENGINE_CLIENTS = 1024 };
 
 typedef enum dop_job_phase {
-    DOP_JOB_WAITS,  /* in the queue */
-    DOP_JOB_READS,  /* tokens before the job's last one are not in its sequence yet */
-    DOP_JOB_WRITES, /* only the job's last token is not in its sequence yet */
+    DOP_JOB_WAITS,  /* waits in the queue */
+    DOP_JOB_READS,  /* prefill: the sequence lacks more tokens than the job's last one */
+    DOP_JOB_WRITES, /* decode: the sequence lacks only the job's last token */
     DOP_JOB_ENDED
 } dop_job_phase;
 
 struct dop_job {
-    dop_job_request request; /* the lists of the request are copies in the job's own memory */
-    uint32_t *tokens_of;     /* [n_prompt + max_tokens]: the prompt and what was written; behind it text_ends */
+    dop_job_request request; /* lists in the request are copies owned by the job */
+    uint32_t *tokens_of;     /* owned, [n_prompt + max_tokens]: prompt and generated tokens; followed by text_ends */
     dop_image **images;      /* owned, [request.n_images] */
-    bool placed;             /* the prompt has the ids of the pictures' rows */
-    dop_generation gen;      /* the generation of the job's text; the job owns its matcher */
+    bool placed;             /* image placeholders in the prompt were replaced by the ids of the image rows */
+    dop_generation gen;      /* generation of the job's text; the job owns its matcher */
 
-    dop_job *next;   /* in the queue */
-    double turn;     /* its place among jobs of its priority: the least comes first */
-    bool leads;      /* the first job of a request */
-    bool displaced;  /* the job is to leave the queue */
-    uint64_t number; /* of its request, counted up */
-    uint32_t slot;   /* index in dop_engine.slots of the job's sequence, while it reads or writes */
+    dop_job *next;   /* next job in the queue */
+    double turn;     /* virtual start time for fair queueing; within a priority, the smallest is served first */
+    bool leads;      /* first job of its request */
+    bool displaced;  /* to be removed from the queue */
+    uint64_t number; /* sequence number of its request */
+    uint32_t slot;   /* index in dop_engine.slots, valid during prefill and decode */
     dop_job_phase phase;
     bool released; /* the caller has released the job */
 
-    uint32_t n_embedding; /* values of the job's embedding; 0: none is asked for */
+    uint32_t n_embedding; /* number of values of the embedding; 0: no embedding requested */
 
-    /* used by the engine's thread only */
-    dop_logprob *scored; /* owned: dop_job_state.scored; NULL: not asked for */
-    uint32_t parts_at;   /* tokens that the prompt has in common with others that were read before */
-    uint32_t n_read;     /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
-    uint32_t *written;   /* [max_tokens], in tokens_of */
-    uint32_t row;        /* row of the current step that gives the job's next token; UINT32_MAX: none */
-    /* Drafts in the rows behind `row`, and the tokens that rows have given: the last one behind the drafts that were right. */
+    /* Used by the engine's thread only. */
+    dop_logprob *scored; /* owned: dop_job_state.scored; NULL: not requested */
+    uint32_t parts_at;   /* number of leading tokens shared with prompts that were read before */
+    uint32_t n_read;     /* number of tokens_of that are in the sequence; UINT32_MAX: not begun */
+    uint32_t *written;   /* [max_tokens]: the generated tokens, in tokens_of */
+    uint32_t row;        /* row of the current step that yields the job's next token; UINT32_MAX: none */
+    /* Drafts in the rows after `row`. picks: tokens sampled from these rows, the accepted drafts and one more token. */
     uint32_t drafts[DOP_JOB_DRAFTS], n_drafts;
     uint32_t picks[DOP_JOB_DRAFTS + 1], n_picks;
-    dop_diag step_diag; /* why the job's pick failed */
+    dop_diag step_diag; /* reason why sampling failed */
 
-    /* under the lock, as what `gen` has written */
-    float *embedding; /* owned, [n_embedding]; NULL: none is asked for, or not computed yet */
+    /* Under the lock, as is the output of `gen`. */
+    float *embedding; /* owned, [n_embedding]; NULL: not requested, or not computed yet */
     dop_job_token *tokens;
     uint32_t cap_tokens;
-    uint32_t *text_ends; /* [max_tokens]: dop_job_state.text_ends, in tokens_of */
+    uint32_t *text_ends; /* [max_tokens]: dop_job_state.text_ends, stored in tokens_of */
     dop_job_end end;
-    bool enough; /* the caller needs no more of the job's text */
+    bool enough; /* the caller needs no more text of the job */
     dop_diag diag;
     uint32_t task_at, task_of;
     double submitted_ms, deadline_ms, first_ms, last_ms;
@@ -65,16 +65,17 @@ struct dop_job {
 
 typedef struct dop_slot {
     dop_sequence *sequence;
-    dop_job *job;  /* NULL: free, and the sequence still has the last job's cache */
-    uint64_t used; /* dop_engine.n_given when a job last got this slot: the least is the least recently used */
-    bool reads;    /* tokens of a prompt are in the step under way */
-    bool ended;    /* a job has ended, of which a checkpoint is to be made */
-    /* A step with this slot's sequence is in flight, in group `group`; until that step ends, sequence and job are left alone. */
+    dop_job *job;  /* NULL: free slot, whose sequence still has the last job's cache */
+    uint64_t used; /* dop_engine.n_given when the slot was last assigned; the smallest is the least recently used */
+    bool reads;    /* the current step has prompt tokens of this slot */
+    bool ended;    /* a job has ended here, and its checkpoint is still to be made */
+    /* A step in flight uses this slot's sequence, in group `group`. Sequence and job must not change until the step
+     * ends. */
     bool flies;
     uint32_t group;
 } dop_slot;
 
-/* A step in flight, where the model is in parts (runtime/parts/lead/ranks.h). */
+/* A step in flight, for a model in several parts (runtime/parts/lead/ranks.h). */
 typedef struct dop_group {
     dop_step_row *rows; /* owned, [max_step_rows] */
     uint32_t n_rows;
@@ -86,67 +87,67 @@ struct dop_engine {
     const dop_tokenizer *tok;
     dop_facts facts;
     uint32_t max_queue;
-    bool encodes;       /* the model has no sequences: slots are texts of one step of its program */
-    uint32_t max_rows;  /* most rows of a step of several sequences; 1: one replay for each sequence */
-    uint32_t max_chunk; /* most tokens of a prompt in one step */
+    bool encodes;       /* encoder model without sequences: slots are texts of one batch */
+    uint32_t max_rows;  /* maximum rows of a step with several sequences; 1: each sequence is replayed separately */
+    uint32_t max_chunk; /* maximum prompt tokens per step */
 
     pthread_t thread;
     bool started;
     pthread_mutex_t lock;
-    pthread_cond_t work; /* there is a job, or no more will come */
+    pthread_cond_t work; /* signaled when a job is submitted or the engine stops */
 
-    /* under the lock */
+    /* Under the lock. */
     dop_job *first, *last; /* the queue */
     uint32_t n_waiting;
-    uint64_t n_submitted; /* requests so far */
-    /* Fair queueing: `now` is the turn of the job that was started last, and clients[] has the last turn that each client's jobs have
-     * got (start-time fair queueing; several clients may share a place, by their ids' hashes). */
+    uint64_t n_submitted; /* number of requests so far */
+    /* Start-time fair queueing. now: turn of the job that was started last. clients[]: turn after the last job of
+     * each client, indexed by a hash of the client id, so that clients may share an entry. */
     struct {
         double now, clients[DOP_ENGINE_CLIENTS];
     } turns;
     bool stopped, broken;
-    double stop_ms; /* deadline of running jobs, once stopped */
-    dop_diag diag;  /* why it is broken */
+    double stop_ms; /* dop_now_ms at which running jobs end, once stopped */
+    dop_diag diag;  /* reason why the engine is broken */
     dop_metrics metrics;
 
-    /* Copies of what is under the lock, for those who must not wait for it; each unlocking brings them up to date. */
+    /* Snapshot of data under `lock`, for threads that must not wait for `lock`. Every unlock updates it. */
     pthread_mutex_t view_lock;
     struct {
-        dop_metrics metrics; /* view.metrics.answers is counted here only */
+        dop_metrics metrics; /* view.metrics.answers is counted only here */
         dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
         bool broken;
         dop_diag diag;
     } view;
 
-    /* used by the engine's thread only; slots[].job is written under the lock */
+    /* Used by the engine's thread only, but slots[].job is written under the lock. */
     dop_slot *slots; /* owned, [facts.n_sequences] */
     uint32_t n_slots, n_running;
     uint64_t n_given;
-    uint32_t turn;      /* slot with which the next step begins: jobs alternate where a step cannot hold them all */
-    bool read_last;     /* the last step was for prompts alone */
+    uint32_t turn;      /* first slot of the next step: jobs alternate if a step cannot hold them all */
+    bool read_last;     /* the last step was for prompts only */
     dop_step_row *rows; /* owned, [max_step_rows] */
     uint32_t n_rows, max_step_rows;
-    /* Steps in flight: n_flying of groups[] from first_group on, as a ring. */
+    /* Ring of in-flight steps: n_flying of groups[], beginning at first_group. */
     dop_group groups[DOP_ENGINE_MAX_GROUPS];
-    uint32_t n_groups; /* most steps in flight; 1: each step is waited for, and none is in flight */
+    uint32_t n_groups; /* maximum number of in-flight steps; 1: every step is waited for */
     uint32_t first_group, n_flying;
-    bool lands; /* all steps in flight must end before the next one starts */
+    bool lands; /* all in-flight steps must end before the next one starts */
 
-    bool drafts; /* the model has a layer that drafts */
+    bool drafts; /* the model has a draft layer */
     dop_draft_policy policy;
-    double draft_ms; /* how long the drafts of the current step took; 0: it has none */
+    double draft_ms; /* duration of drafting for the current step; 0: it has no drafts */
 
     uint32_t n_threads;
     dop_picker pickers[DOP_ENGINE_MAX_THREADS];
 };
-/* The jobs that get a token from a step. */
+/* Jobs that get a token from a step. */
 typedef struct dop_engine_picks {
     dop_engine *e;
     dop_job *jobs[DOP_STEP_MAX_SEQUENCES];
     uint32_t n;
-    uint64_t slice; /* steps of its grammar that each job may take after its pick */
+    uint64_t slice; /* grammar steps that each job may spend on its next mask after sampling */
 } dop_engine_picks;
-/* Must the job's prompt still be scored? */
+/* True if the job's prompt still has to be scored. */
 static inline bool
 dop_job_lacks_scores(const dop_job *job)
 {
@@ -154,13 +155,13 @@ dop_job_lacks_scores(const dop_job *job)
            (job->n_read == UINT32_MAX || job->n_read + 1 < job->request.n_prompt);
 }
 
-/* Tokens of the job's prompt and text. */
+/* Returns the number of tokens of the job's prompt and text. */
 static inline uint32_t
 dop_job_tokens(const dop_job *job)
 {
     return (uint32_t)job->request.n_prompt + job->gen.n_written;
 }
-/* Must the job wait for its matcher's mask before its next pick? */
+/* True if the job must wait for its matcher's token mask before it can be sampled. */
 static inline bool
 dop_job_lacks_mask(const dop_job *job)
 {

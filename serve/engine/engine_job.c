@@ -1,4 +1,4 @@
-/* A job from being made to its end. */
+/* Lifecycle of a job. */
 #include "serve/engine/engine_job.h"
 #include "base/os/clock.h"
 #include "serve/engine/engine_internal.h"
@@ -52,7 +52,7 @@ dop_engine_enqueue(dop_engine *e, dop_job *job)
 {
     dop_job **at = &e->first;
     const int priority = job->request.priority;
-    /* Most jobs come last. */
+    /* Fast path: most jobs go to the end of the queue. */
     if (e->last &&
         (e->last->request.priority > priority || (e->last->request.priority == priority && e->last->turn <= job->turn)))
         at = &e->last->next;
@@ -69,9 +69,7 @@ dop_engine_enqueue(dop_engine *e, dop_job *job)
 void
 dop_engine_give_turn(dop_engine *e, dop_job *job)
 {
-    enum {
-        GUESSED = 256
-    }; /* tokens that an answer is taken to have, at most, because nobody knows how long it will be */
+    enum { GUESSED = 256 }; /* assumed maximum length of an answer in tokens: its real length is not known */
     double *last = &e->turns.clients[job->request.client % DOP_ENGINE_CLIENTS];
     const bool unknown = job->request.max_tokens > GUESSED || job->request.task.run;
     const uint32_t most = unknown ? (uint32_t)GUESSED : job->request.max_tokens;
@@ -105,7 +103,7 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     if (!job)
         return NULL;
     job->request = *r;
-    job->request.task.finish = NULL; /* until the job is submitted */
+    job->request.task.finish = NULL; /* set when the job is submitted */
     job->tokens_of = malloc((r->n_prompt + 2 * (size_t)r->max_tokens + 1) * sizeof *job->tokens_of);
     job->n_embedding = r->embeds ? dop_model_embedding_size(e->model) : 0;
     const dop_generation_options how = {.sampling = &r->sampling,
@@ -117,7 +115,7 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
                                         .keep_special = r->keep_special};
     if (r->scores)
         job->scored = calloc(r->n_prompt * (1 + (size_t)r->n_top), sizeof *job->scored);
-    /* The caller keeps the matcher until the job is submitted. */
+    /* The caller owns the matcher until the job is submitted. */
     if (r->n_images > 0 && (job->images = calloc(r->n_images, sizeof *job->images)))
         for (uint32_t i = 0; i < r->n_images; i++)
             job->images[i] = dop_image_share(r->images[i]);
@@ -175,7 +173,7 @@ dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *dia
 }
 
 static bool
-keep_token(dop_job *job)
+store_token_logprobs(dop_job *job)
 {
     const dop_generation *g = &job->gen;
     const uint32_t n = g->n_written;
@@ -217,7 +215,8 @@ dop_job_write(dop_engine *e, dop_job *job, double now_ms)
                                        [DOP_END_LENGTH] = DOP_JOB_LENGTH};
     dop_end why = DOP_END_NOT_YET;
     size_t from;
-    dop_status st = keep_token(job) ? dop_generation_write(&job->gen, &diag, &from, &why) : DOP_NO_MEMORY(&diag);
+    dop_status st =
+        store_token_logprobs(job) ? dop_generation_write(&job->gen, &diag, &from, &why) : DOP_NO_MEMORY(&diag);
     job->text_ends[n] = (uint32_t)job->gen.output.text.size;
     if (st != DOP_OK || why != DOP_END_NOT_YET)
         dop_job_finish(e, job, st == DOP_OK ? ends[why] : DOP_JOB_FAILED, &diag);

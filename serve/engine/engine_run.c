@@ -1,8 +1,8 @@
-/* The thread of the engine.
+/* The engine's thread.
  *
- * A model in parts has as many steps in flight as it has parts, each with sequences of its own, so that every part has
- * something to do.  They end in the order in which they were started.  Where there is one job only, no other step could keep the
- * other parts busy: its steps are waited for one by one, like those of a model in one part. */
+ * A model in several parts (pipeline parallel) has as many in-flight steps as parts, each with different sequences,
+ * so that every part is occupied. They end in the order in which they were started. A single job cannot occupy the
+ * other parts: its steps are waited for one by one, as for a model in one part. */
 #include "serve/engine/engine_run.h"
 #include "runtime/model/model.h"
 #include "runtime/step/step_rows.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 static void
-set_flying(dop_engine *e, uint32_t group, bool flies)
+set_slots_in_flight(dop_engine *e, uint32_t group, bool flies)
 {
     const dop_group *g = &e->groups[group];
     for (uint32_t i = 0; i < e->n_slots; i++) {
@@ -28,11 +28,11 @@ set_flying(dop_engine *e, uint32_t group, bool flies)
     }
 }
 
-static void land(dop_engine *e);
+static void finish_all_steps(dop_engine *e);
 
-/* Waits for the oldest step in flight, and gives its tokens to its jobs. */
+/* Waits for the oldest in-flight step, and appends its tokens to the jobs. */
 static void
-finish_group(dop_engine *e)
+finish_oldest_step(dop_engine *e)
 {
     const uint32_t group = e->first_group;
     const dop_group *g = &e->groups[group];
@@ -45,16 +45,16 @@ finish_group(dop_engine *e)
     if (st == DOP_OK)
         dop_engine_pick_all(e, true, group, &p);
     const double picked = dop_now_ms();
-    set_flying(e, group, false);
+    set_slots_in_flight(e, group, false);
     if (st == DOP_OK) {
         dop_step_commit(e->model);
         dop_engine_mark_chunks(e);
     } else if (st == DOP_E_DEVICE) {
         dop_engine_give_up(e, &diag);
-        land(e);
+        finish_all_steps(e);
         return;
-    } else { /* each sequence alone, with nothing else in flight */
-        land(e);
+    } else { /* retries each sequence separately, with nothing else in flight */
+        finish_all_steps(e);
         dop_engine_run_each(e, g->rows, g->n_rows);
     }
     dop_engine_lock(e);
@@ -63,20 +63,20 @@ finish_group(dop_engine *e)
     dop_engine_unlock(e);
 }
 
-/* Waits for all steps in flight. */
+/* Waits for all in-flight steps. */
 static void
-land(dop_engine *e)
+finish_all_steps(dop_engine *e)
 {
     while (e->n_flying > 0 && !e->broken)
-        finish_group(e);
-    for (uint32_t i = 0; i < e->n_slots && e->broken; i++) /* the device has failed: no step in flight will end */
+        finish_oldest_step(e);
+    for (uint32_t i = 0; i < e->n_slots && e->broken; i++) /* the device has failed: no in-flight step will end */
         e->slots[i].flies = false;
     e->n_flying = e->broken ? 0 : e->n_flying;
 }
 
-/* Starts a step with the rows of e->rows, as the newest one in flight. */
+/* Submits a step with the rows of e->rows, as the newest one in flight. */
 static void
-start_group(dop_engine *e)
+submit_step(dop_engine *e)
 {
     const uint32_t group = (e->first_group + e->n_flying) % DOP_ENGINE_MAX_GROUPS;
     dop_group *g = &e->groups[group];
@@ -87,23 +87,23 @@ start_group(dop_engine *e)
     memcpy(g->rows, e->rows, e->n_rows * sizeof *e->rows);
     dop_status st = dop_step_start(e->model, g->rows, g->n_rows, &diag);
     if (st == DOP_OK) {
-        set_flying(e, group, true);
+        set_slots_in_flight(e, group, true);
         e->n_flying++;
         return;
     }
     if (st == DOP_E_DEVICE) {
         dop_engine_give_up(e, &diag);
-        land(e);
+        finish_all_steps(e);
         return;
     }
-    /* The following may change sequences of other steps, so these must end first. */
-    land(e);
+    /* The code below may change sequences of other in-flight steps, so these must end first. */
+    finish_all_steps(e);
     if (!e->broken && !(st == DOP_E_FULL && dop_engine_make_pages(e)))
         dop_engine_run_each(e, g->rows, g->n_rows);
 }
 
 static void
-run_groups(dop_engine *e)
+run_in_flight_steps(dop_engine *e)
 {
     e->n_rows = 0;
     e->lands = false;
@@ -115,14 +115,14 @@ run_groups(dop_engine *e)
     if (e->n_rows > 0 && alone && e->n_flying == 0)
         dop_engine_run_step(e);
     else if (e->n_rows > 0)
-        start_group(e);
+        submit_step(e);
     dop_engine_lock(e);
     const bool idle = e->metrics.running == 0; /* jobs may have failed while their rows were in flight */
     dop_engine_unlock(e);
     if (e->lands || idle)
-        land(e);
+        finish_all_steps(e);
     else if (e->n_flying == e->n_groups || (e->n_rows == 0 && e->n_flying > 0))
-        finish_group(e);
+        finish_oldest_step(e);
 }
 
 void *
@@ -132,7 +132,7 @@ dop_engine_run(void *engine)
     while (dop_engine_end_turns(e), dop_engine_take_jobs(e)) {
         dop_engine_prepare_masks(e);
         if (e->n_groups > 1) {
-            run_groups(e);
+            run_in_flight_steps(e);
             continue;
         }
         dop_engine_plan_step(e);

@@ -1,8 +1,8 @@
-/* The thread of the engine. */
+/* The engine's thread. */
 #ifndef DOPPLER_SERVE_ENGINE_ENGINE_RUN_H
 #define DOPPLER_SERVE_ENGINE_ENGINE_RUN_H
 
-/* engine_run.c: steps until the engine is stopped and everything has ended. */
+/* Thread function: runs steps until the engine is stopped and all jobs have ended. */
 void *dop_engine_run(void *engine);
 
 #endif

@@ -1,4 +1,4 @@
-/* Log-probabilities of prompts: what the model thought of each token before it read it. */
+/* Log-probabilities of prompt tokens. */
 #include "serve/engine/engine_score.h"
 #include "runtime/model/model.h"
 #include "serve/engine/engine_internal.h"
@@ -6,16 +6,16 @@
 
 #include <string.h>
 
-/* Rows of logits and the tokens that follow them. */
+/* Logits of consecutive prompt positions; each row predicts the next prompt token. */
 typedef struct scoring {
     dop_engine *e;
     dop_job *job;
-    uint32_t from; /* token of the prompt that the first row is the logits behind of */
+    uint32_t from; /* index of the prompt token whose logits are in the first row */
     const float *rows;
 } scoring;
 
 static dop_status
-score_row(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+score_prompt_row(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     scoring *s = user;
     const uint32_t n_top = s->job->request.n_top, vocab = s->e->facts.vocab, at = s->from + index;
@@ -25,14 +25,14 @@ score_row(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* dop_logits_fn */
+/* dop_logits_fn: scores rows of logits on several threads. */
 static dop_status
-take_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
+score_prompt_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
 {
     scoring s = *(scoring *)user;
     s.from += (uint32_t)first;
     s.rows = rows;
-    return dop_parallel_for((uint32_t)n_rows, s.e->n_threads, score_row, &s, diag);
+    return dop_parallel_for((uint32_t)n_rows, s.e->n_threads, score_prompt_row, &s, diag);
 }
 
 void
@@ -52,13 +52,13 @@ dop_engine_score(dop_engine *e, dop_job *job)
     const uint32_t take = left < e->max_chunk ? left : e->max_chunk;
     scoring s = {.e = e, .job = job, .from = job->n_read};
     if (st == DOP_OK)
-        st = dop_sequence_score(slot->sequence, job->tokens_of + job->n_read, take, take_rows, &s, &diag);
+        st = dop_sequence_score(slot->sequence, job->tokens_of + job->n_read, take, score_prompt_rows, &s, &diag);
     if (st == DOP_OK) {
         job->n_read += take;
         return;
     }
     if (st == DOP_E_FULL && dop_slot_rewind(slot, job->n_read, NULL) == DOP_OK && dop_engine_make_pages(e))
-        return; /* read again when there are pages */
+        return; /* retried once pages are free */
     if (st == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
     dop_engine_fail_job(e, job, &diag);

@@ -1,10 +1,10 @@
-/* Log-probabilities of prompts: what the model thought of each token before it read it. */
+/* Log-probabilities of prompt tokens. */
 #ifndef DOPPLER_SERVE_ENGINE_ENGINE_SCORE_H
 #define DOPPLER_SERVE_ENGINE_ENGINE_SCORE_H
 
 #include "serve/engine/engine.h"
 
-/* engine_score.c: reads the next part of the prompt of a job that wants its log-probabilities, but not its last token. */
+/* Scores the next chunk of a job's prompt, except its last token, which a normal step reads. */
 void dop_engine_score(dop_engine *e, dop_job *job);
 
 #endif

@@ -1,29 +1,29 @@
-/* Which job has which sequence, and what ends jobs and frees pages when something is lacking. */
+/* Assigns sequences to jobs, and ends jobs or frees pages when resources run out. */
 #include "serve/engine/engine_slots.h"
 #include "runtime/step/adapters.h"
 #include "runtime/step/resume.h"
 #include "serve/engine/engine_internal.h"
 #include "serve/engine/engine_job.h"
 
-/* How many of a job's tokens a slot's sequence covers when it is rewound.  At least the job's last token has to be fed, because the
- * logits after it are wanted. */
+/* Returns how many of the job's tokens can be reused after rewinding the slot's sequence. Excludes the job's last
+ * token, which must be computed because its logits are needed. */
 static size_t
-common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
+count_reusable_tokens(const dop_engine *e, const dop_slot *slot, const dop_job *job)
 {
     const uint64_t seed = dop_adapters_name(e->model, job->request.uses, job->request.n_uses);
     return e->encodes ? 0 : dop_sequence_reach(slot->sequence, seed, job->tokens_of, dop_job_tokens(job) - 1);
 }
 
-/* Chooses the free sequence that has the longest beginning in common with the prompt; of equal ones the least recently used. */
+/* Chooses the free sequence with the longest common prefix; among equals, the least recently used one. */
 static uint32_t
-choose_slot(const dop_engine *e, const dop_job *job)
+choose_free_slot(const dop_engine *e, const dop_job *job)
 {
     uint32_t best = UINT32_MAX;
     size_t best_same = 0;
     for (uint32_t i = 0; i < e->n_slots; i++) {
         if (e->slots[i].job || e->slots[i].flies)
             continue;
-        size_t same = common(e, &e->slots[i], job);
+        size_t same = count_reusable_tokens(e, &e->slots[i], job);
         if (best == UINT32_MAX || same > best_same || (same == best_same && e->slots[i].used < e->slots[best].used)) {
             best = i;
             best_same = same;
@@ -38,7 +38,7 @@ dop_slot_rewind(dop_slot *slot, size_t n, dop_diag *diag)
     return slot->sequence ? dop_sequence_rewind(slot->sequence, (uint32_t)n, diag) : DOP_OK;
 }
 
-/* Makes sequences without a job release their pages.  Full pages can still be found by their tokens until they are used anew. */
+/* Makes sequences without a job release their pages. Full pages stay in the prefix cache until they are overwritten. */
 static void
 empty_free_slots(dop_engine *e)
 {
@@ -47,9 +47,9 @@ empty_free_slots(dop_engine *e)
             (void)dop_slot_rewind(&e->slots[i], 0, NULL);
 }
 
-/* Are there pages for all tokens of a job, and one more for every job that runs? */
+/* True if there are pages for all tokens of the job, and one more page for every running job. */
 static bool
-has_pages(dop_engine *e, const dop_job *job)
+has_pages_for_job(dop_engine *e, const dop_job *job)
 {
     uint32_t page = e->facts.page, need = page ? dop_job_tokens(job) / page + 1 + e->metrics.running : 0;
     if (need == 0 || e->metrics.running == 0 || dop_model_counters(e->model).pages_free >= need)
@@ -61,10 +61,10 @@ has_pages(dop_engine *e, const dop_job *job)
 void
 dop_engine_give_sequences(dop_engine *e)
 {
-    while (e->first && e->metrics.running < e->n_slots && has_pages(e, e->first)) {
+    while (e->first && e->metrics.running < e->n_slots && has_pages_for_job(e, e->first)) {
         dop_job *job = e->first;
-        uint32_t slot = choose_slot(e, job);
-        if (slot == UINT32_MAX) /* free sequences are still part of a step in flight */
+        uint32_t slot = choose_free_slot(e, job);
+        if (slot == UINT32_MAX) /* free sequences are still part of an in-flight step */
             return;
         e->first = job->next;
         if (!e->first)
@@ -82,10 +82,10 @@ dop_engine_give_sequences(dop_engine *e)
     }
 }
 
-/* When no page is left: the job that was started last releases its pages and becomes the first in the queue.  False: it is the
- * only job. */
+/* When no page is left: preempts the job that was started last, which releases its pages and becomes the first in
+ * the queue. Returns false if it is the only job. */
 static bool
-put_back(dop_engine *e)
+preempt_newest_job(dop_engine *e)
 {
     uint32_t last = UINT32_MAX, n = 0;
     for (uint32_t i = 0; i < e->n_slots; i++)
@@ -140,7 +140,7 @@ dop_engine_end_turns(dop_engine *e)
         if (!slot->ended || slot->job || slot->flies || !slot->sequence)
             continue;
         slot->ended = false;
-        (void)dop_sequence_end_turn(slot->sequence, NULL); /* what fails here is read again later */
+        (void)dop_sequence_end_turn(slot->sequence, NULL); /* after a failure, the tokens are recomputed later */
     }
 }
 
@@ -148,7 +148,7 @@ bool
 dop_engine_make_pages(dop_engine *e)
 {
     empty_free_slots(e);
-    if (!put_back(e))
+    if (!preempt_newest_job(e))
         return false;
     for (uint32_t i = 0; i < e->n_slots; i++) {
         size_t n;

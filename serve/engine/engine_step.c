@@ -1,10 +1,10 @@
-/* Which rows a step has.
+/* Chooses the rows of each step, and runs it.
  *
- * Every job that writes has one row in each step; where there are more of them than a step holds, they alternate.  Prompts are
- * read in the order of their jobs.  The rest of a prompt joins a step of writing jobs where it fits.  A longer rest is read in
- * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
- * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
- * that step. */
+ * Every decoding job has one row in each step; if a step cannot hold them all, they alternate. Prompts are read in
+ * the order of their jobs. The rest of a prompt joins a step of decoding jobs if it fits. Otherwise it is read in
+ * the largest possible chunks, in steps of its own that alternate with decode steps. While the same jobs decode, the
+ * next step is submitted before the tokens of the last one are known (step_ahead.c). A prompt that arrives then
+ * waits for that step. */
 #include "serve/engine/engine_step.h"
 #include "runtime/library/images.h"
 #include "runtime/model/model.h"
@@ -24,11 +24,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps of grammars between two steps of the model, for all jobs together: some 10 ms. */
+/* Budget of grammar steps between two steps of the model, for all jobs together: about 10 ms. */
 enum { MASK_STEPS = 1000000 };
 
 static void
-end_job(dop_engine *e, dop_job *job, dop_job_end end)
+end_engine_job(dop_engine *e, dop_job *job, dop_job_end end)
 {
     size_t from;
     if (job->gen.n_written > 0)
@@ -39,14 +39,14 @@ end_job(dop_engine *e, dop_job *job, dop_job_end end)
 }
 
 static void
-end_jobs(dop_engine *e)
+end_due_jobs(dop_engine *e)
 {
     double now = dop_now_ms();
     for (uint32_t i = 0; i < e->n_slots; i++) {
         dop_job *job = e->slots[i].job;
         dop_job_end end = job && !e->slots[i].flies ? dop_job_ends_now(e, job, now) : DOP_JOB_GOES_ON;
         if (end != DOP_JOB_GOES_ON)
-            end_job(e, job, end);
+            end_engine_job(e, job, end);
     }
     dop_job *left = e->first;
     e->first = e->last = NULL;
@@ -56,7 +56,7 @@ end_jobs(dop_engine *e)
         job->next = NULL;
         dop_job_end end = dop_job_ends_now(e, job, now);
         if (end != DOP_JOB_GOES_ON) {
-            end_job(e, job, end);
+            end_engine_job(e, job, end);
             continue;
         }
         dop_engine_enqueue(e, job);
@@ -66,7 +66,7 @@ end_jobs(dop_engine *e)
 /* --- rows ---------------------------------------------------------------------------------------------------------------- */
 
 static void
-add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
+add_job_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
 {
     dop_step_row *row = &e->rows[e->n_rows];
     uint32_t wants = dop_generation_wants(&job->gen);
@@ -77,9 +77,9 @@ add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
     e->n_rows++;
 }
 
-/* The job that was started first among those that still read their prompts. */
+/* Returns the job that was started first among those in prefill, or NULL. */
 static dop_job *
-next_reader(const dop_engine *e)
+find_next_reader(const dop_engine *e)
 {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < e->n_slots; i++) {
@@ -92,9 +92,9 @@ next_reader(const dop_engine *e)
     return best == UINT32_MAX ? NULL : e->slots[best].job;
 }
 
-/* Makes the features of the prompt's pictures, and puts the ids of their rows into the prompt. */
+/* Computes the features of the prompt's images, and puts the ids of the image rows into the prompt. */
 static dop_status
-see_images(dop_engine *e, dop_job *job, dop_diag *diag)
+place_prompt_images(dop_engine *e, dop_job *job, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     const uint32_t n = job->request.n_images;
@@ -110,11 +110,12 @@ error:
     return st;
 }
 
-/* Prefix reuse, before the first token of a prompt is read. */
+/* Resumes from the prefix cache before the first token of a prompt is read. */
 static dop_status
-begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
+resume_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
-    enum { WORTH_STORING = 1024 }; /* tokens of a text that loses its sequence while others wait */
+    /* minimum tokens of an ended text to save it to host memory before its sequence is reused */
+    enum { WORTH_STORING = 1024 };
     const uint64_t seed = dop_adapters_name(e->model, job->request.uses, job->request.n_uses);
     const dop_prompt prompt = {
         .ids = job->tokens_of, .n = dop_job_tokens(job), .most = dop_job_tokens(job) - 1, .seed = seed};
@@ -127,7 +128,7 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
     else if (slot->ended && dop_step_drain(e->model, NULL) == DOP_OK)
         (void)dop_sequence_mark(slot->sequence, NULL);
     slot->ended = false;
-    dop_status st = job->images && !job->placed ? see_images(e, job, diag) : DOP_OK;
+    dop_status st = job->images && !job->placed ? place_prompt_images(e, job, diag) : DOP_OK;
     if (st == DOP_OK)
         st = dop_sequence_set_adapters(slot->sequence, job->request.uses, job->request.n_uses, diag);
     if (st == DOP_OK)
@@ -146,25 +147,25 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The rows of a job that writes: its last token, tokens before that which are not in its sequence again, and drafts behind it. */
+/* Adds the rows of a decoding job: earlier tokens that its sequence lacks again, its last token, and drafts. */
 static void
-add_writer(dop_engine *e, dop_job *job)
+add_writer_rows(dop_engine *e, dop_job *job)
 {
     const dop_sequence *s = e->slots[job->slot].sequence;
     const uint32_t n = dop_job_tokens(job), from = e->drafts && s->n_tokens < n ? s->n_tokens : n - 1;
     if (e->n_rows + n - from + job->n_drafts > e->max_rows)
         job->n_drafts = 0;
     for (uint32_t i = from; i < n; i++)
-        add_row(e, job, job->tokens_of[i], i + 1 == n);
+        add_job_row(e, job, job->tokens_of[i], i + 1 == n);
     const uint32_t row = job->row;
     for (uint32_t i = 0; i < job->n_drafts; i++)
-        add_row(e, job, job->drafts[i], true);
+        add_job_row(e, job, job->drafts[i], true);
     job->row = row;
 }
 
-/* Adds the rows of up to `most` jobs that write.  Returns the number of rows. */
+/* Adds the rows of up to `most` decoding jobs. Returns the number of rows. */
 static uint32_t
-add_writers(dop_engine *e, uint32_t most)
+add_all_writers(dop_engine *e, uint32_t most)
 {
     uint32_t n = 0;
     if (most > 0)
@@ -178,36 +179,37 @@ add_writers(dop_engine *e, uint32_t most)
             e->turn = i;
             break;
         }
-        add_writer(e, job);
+        add_writer_rows(e, job);
         n++;
     }
     return e->n_rows;
 }
 
-/* The next tokens of a prompt.  Where it parts from others that were read before, a step ends, so that there is a checkpoint. */
+/* Adds the next tokens of a prompt. The step ends where the prompt diverges from an earlier one, so that a
+ * checkpoint can be made there. */
 static void
-add_prompt(dop_engine *e, dop_job *job, uint32_t n)
+add_prompt_rows(dop_engine *e, dop_job *job, uint32_t n)
 {
     if (job->parts_at > job->n_read && job->parts_at - job->n_read < n)
         n = job->parts_at - job->n_read;
     n = dop_features_whole(e->model, job->tokens_of, job->n_read, n, dop_job_tokens(job), e->max_chunk);
     e->slots[job->slot].reads = true;
     for (uint32_t i = 0; i < n; i++, job->n_read++)
-        add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == dop_job_tokens(job));
+        add_job_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == dop_job_tokens(job));
 }
 
-/* The job of a row gets no token in this step. */
+/* Clears the row of the job that owns it: the job gets no token in this step. */
 static void
-forget_row(dop_engine *e, uint32_t row)
+clear_job_row(dop_engine *e, uint32_t row)
 {
     for (uint32_t i = 0; i < e->n_slots; i++)
         if (e->slots[i].job && !e->slots[i].flies && e->slots[i].job->row == row)
             e->slots[i].job->row = UINT32_MAX;
 }
 
-/* Ends a job with a copy of its vector; NULL: none was made. */
+/* Ends a job with a copy of its embedding; vector NULL: the job fails with diag. */
 static void
-end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
+end_embedding_job(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
 {
     float *copy = vector ? calloc((size_t)job->n_embedding + 1, sizeof *copy) : NULL;
     if (!copy) {
@@ -216,7 +218,7 @@ end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
     }
     memcpy(copy, vector, job->n_embedding * sizeof *copy);
     dop_engine_lock(e);
-    job->embedding = copy; /* under the lock, because other threads look at jobs (dop_job_look) */
+    job->embedding = copy; /* under the lock, because other threads read jobs (dop_job_look) */
     e->metrics.prompt_tokens += job->request.n_prompt;
     dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
     if (job->released)
@@ -224,9 +226,9 @@ end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
     dop_engine_unlock(e);
 }
 
-/* Computes the embedding of a job at once, between two steps. */
+/* Computes the embedding of a job immediately, between two steps. */
 static void
-embed(dop_engine *e, dop_job *job)
+embed_job(dop_engine *e, dop_job *job)
 {
     dop_diag diag = {0};
     dop_sequence *s = e->slots[job->slot].sequence;
@@ -238,13 +240,14 @@ embed(dop_engine *e, dop_job *job)
         st = dop_sequence_embed(s, job->tokens_of, job->request.n_prompt, job->request.pooling, &diag, vector);
     if (st == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
-    end_text(e, job, st == DOP_OK ? vector : NULL, &diag);
+    end_embedding_job(e, job, st == DOP_OK ? vector : NULL, &diag);
     free(vector);
 }
 
-/* Computes the vectors of n jobs together; where that fails, each job's alone, so that only jobs that cause a failure fail. */
+/* Computes the embeddings of n jobs as a batch. If that fails, retries each job separately, so that only the faulty
+ * jobs fail. */
 static void
-encode_jobs(dop_engine *e, dop_job *const *jobs, uint32_t n)
+encode_job_batch(dop_engine *e, dop_job *const *jobs, uint32_t n)
 {
     dop_diag diag = {0};
     dop_token_text texts[DOP_ENGINE_TEXTS];
@@ -260,16 +263,17 @@ encode_jobs(dop_engine *e, dop_job *const *jobs, uint32_t n)
         dop_engine_give_up(e, &diag);
     for (uint32_t i = 0; i < n; i++) {
         if (st != DOP_OK && st != DOP_E_DEVICE && n > 1)
-            encode_jobs(e, &jobs[i], 1);
+            encode_job_batch(e, &jobs[i], 1);
         else
-            end_text(e, jobs[i], st == DOP_OK ? vectors + (size_t)i * size : NULL, &diag);
+            end_embedding_job(e, jobs[i], st == DOP_OK ? vectors + (size_t)i * size : NULL, &diag);
     }
     free(vectors);
 }
 
-/* Computes the vectors of the jobs that have a slot and the same pooling as the first of them, in as few steps as hold them. */
+/* Runs the tasks of jobs, and computes the embeddings of jobs with the pooling of the first one, in as few steps as
+ * possible. */
 static void
-encode(dop_engine *e)
+encode_ready_jobs(dop_engine *e)
 {
     dop_job *jobs[DOP_ENGINE_TEXTS];
     uint32_t n = 0;
@@ -283,20 +287,21 @@ encode(dop_engine *e)
             jobs[n++] = job;
     }
     if (n > 0)
-        encode_jobs(e, jobs, n);
+        encode_job_batch(e, jobs, n);
 }
 
 static void
-forget_rows(dop_engine *e)
+clear_all_job_rows(dop_engine *e)
 {
     for (uint32_t i = 0; i < e->n_rows; i++)
-        forget_row(e, i);
+        clear_job_row(e, i);
     e->n_rows = 0;
 }
 
-/* Number of rows of a step that are for jobs that write.  Where several steps are in flight, each takes its share of these jobs. */
+/* Returns the maximum number of decoding jobs in a step. If several steps are in flight, each gets an equal share of
+ * these jobs. */
 static uint32_t
-share_of_writers(const dop_engine *e)
+count_step_writers(const dop_engine *e)
 {
     uint32_t n = 0, room = e->max_rows > 1 ? e->max_rows : e->n_slots;
     for (uint32_t i = 0; i < e->n_slots; i++)
@@ -325,23 +330,23 @@ dop_engine_plan_step(dop_engine *e)
     bool together = e->max_rows > 1 || e->n_slots == 1;
     e->n_rows = 0;
     if (e->encodes) {
-        encode(e);
+        encode_ready_jobs(e);
         return;
     }
     for (uint32_t i = 0; i < e->n_slots; i++)
         if (e->slots[i].job && !e->slots[i].flies)
             e->slots[i].job->row = UINT32_MAX;
-    uint32_t n = add_writers(e, share_of_writers(e));
-    bool alone = n > 0 && e->read_last; /* this step is for writing jobs alone */
+    uint32_t n = add_all_writers(e, count_step_writers(e));
+    bool alone = n > 0 && e->read_last; /* this step is only for decoding jobs */
     e->read_last = false;
     if (n > 0 && dop_step_rows_run(e->model))
         return;
-    for (dop_job *job; (job = next_reader(e)) != NULL;) {
+    for (dop_job *job; (job = find_next_reader(e)) != NULL;) {
         dop_diag diag = {0};
         if (job->request.embeds || job->request.task.run || dop_job_lacks_scores(job)) {
             if (alone || e->n_rows > n)
                 return;
-            forget_rows(e);
+            clear_all_job_rows(e);
             e->lands = e->n_flying > 0;
             if (e->lands)
                 return;
@@ -349,34 +354,34 @@ dop_engine_plan_step(dop_engine *e)
             if (job->request.task.run)
                 dop_engine_do_task(e, job);
             else if (job->request.embeds)
-                embed(e, job);
+                embed_job(e, job);
             else
                 dop_engine_score(e, job);
             return;
         }
-        if (job->n_read == UINT32_MAX && begin_prompt(e, job, &diag) != DOP_OK) {
+        if (job->n_read == UINT32_MAX && resume_prompt(e, job, &diag) != DOP_OK) {
             if (diag.code == DOP_E_DEVICE)
                 dop_engine_give_up(e, &diag);
             dop_engine_fail_job(e, job, &diag);
             continue;
         }
         uint32_t left = dop_job_tokens(job) - job->n_read;
-        if (!together) { /* each sequence is replayed by itself */
-            add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
+        if (!together) { /* each sequence is replayed separately */
+            add_prompt_rows(e, job, left < e->max_chunk ? left : e->max_chunk);
             return;
         }
         if (e->n_rows > 0 && e->n_rows + left <= e->max_rows) {
-            add_prompt(e, job, left);
-            if (job->n_read < dop_job_tokens(job)) /* it parts from others there */
+            add_prompt_rows(e, job, left);
+            if (job->n_read < dop_job_tokens(job)) /* the step ends where the prompt diverges */
                 return;
             continue;
         }
-        if (alone || e->n_rows > n) /* other prompts have joined this step: a long one has to wait for the next */
+        if (alone || e->n_rows > n) /* other prompts are already in this step: a long one must wait for the next */
             return;
-        forget_rows(e);
+        clear_all_job_rows(e);
         n = 0;
         e->read_last = true;
-        add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
+        add_prompt_rows(e, job, left < e->max_chunk ? left : e->max_chunk);
         if (e->n_rows >= e->max_rows)
             return;
     }
@@ -384,9 +389,9 @@ dop_engine_plan_step(dop_engine *e)
 
 /* --- running ------------------------------------------------------------------------------------------------------------- */
 
-/* Picks the token of one job.  Where the pick fails, only this job ends. */
+/* Samples the token of one job. A failure ends only this job. */
 static dop_status
-pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+pick_job_token(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     dop_engine_picks *p = user;
     dop_job *job = p->jobs[index];
@@ -394,15 +399,14 @@ pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     job->step_diag = (dop_diag){0};
     if (dop_engine_drafts_pick(job, &p->e->pickers[worker], &job->step_diag) == DOP_OK && job->gen.matcher &&
         !dop_matcher_must_end(job->gen.matcher))
-        (void)dop_generation_prepare(&job->gen, p->slice,
-                                     &job->step_diag); /* here because this runs on several threads */
+        (void)dop_generation_prepare(&job->gen, p->slice, &job->step_diag); /* computed here to use several threads */
     return DOP_OK;
 }
 
 void
 dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks)
 {
-    enum { WORTH_A_THREAD = 60000 }; /* logits for which one more thread pays for itself */
+    enum { WORTH_A_THREAD = 60000 }; /* number of logits per additional thread */
     dop_engine_picks *p = out_picks;
     uint64_t values = 0;
     *p = (dop_engine_picks){.e = e};
@@ -419,7 +423,7 @@ dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks 
     if (threads > e->n_threads)
         threads = e->n_threads;
     if (p->n > 0)
-        (void)dop_parallel_for(p->n, (uint32_t)threads, pick_one, p, NULL);
+        (void)dop_parallel_for(p->n, (uint32_t)threads, pick_job_token, p, NULL);
 }
 
 void
@@ -443,9 +447,9 @@ dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks)
     }
 }
 
-/* Runs the rows of one sequence of a step that failed.  Where they fail again, it is their job that caused the failure. */
+/* Runs the rows of one sequence of a failed step. If they fail again, the sequence's job is the cause and fails. */
 static void
-run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
+run_sequence_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
 {
     dop_diag diag = {0};
     dop_engine_picks p = {.e = e, .n = 1, .jobs = {job}, .slice = MASK_STEPS};
@@ -462,7 +466,7 @@ run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
         bool picks_now = job->row != UINT32_MAX;
         job->row = n_own - 1;
         if (picks_now)
-            (void)pick_one(&p, 0, 0, NULL);
+            (void)pick_job_token(&p, 0, 0, NULL);
         dop_step_commit(e->model);
         if (picks_now) {
             dop_engine_lock(e);
@@ -482,7 +486,7 @@ dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_rows)
 {
     for (uint32_t i = 0; i < e->n_slots; i++)
         if (e->slots[i].job && !e->slots[i].flies)
-            run_alone(e, e->slots[i].job, rows, n_rows);
+            run_sequence_alone(e, e->slots[i].job, rows, n_rows);
 }
 
 void
@@ -497,7 +501,7 @@ dop_engine_mark_chunks(dop_engine *e)
         if (!job || job->n_read == UINT32_MAX)
             continue;
         if (job->n_read == job->parts_at || job->n_read == dop_job_tokens(job))
-            (void)dop_sequence_mark(slot->sequence, NULL); /* what fails here is read again later */
+            (void)dop_sequence_mark(slot->sequence, NULL); /* after a failure, the tokens are recomputed later */
         else
             (void)dop_sequence_mark_chunk(slot->sequence, NULL);
     }
@@ -523,12 +527,12 @@ dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pi
     dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
 }
 
-/* Announces how many tokens the sequences of this step will still get, so that no step runs ahead in vain; where a prompt is read
- * next, only the token of this step. */
+/* Announces how many more tokens the sequences of this step will get, so that no useless step is submitted ahead. If
+ * the next step reads a prompt, only one token is announced. */
 static void
-expect(dop_engine *e)
+announce_token_counts(dop_engine *e)
 {
-    const bool reads = next_reader(e) != NULL;
+    const bool reads = find_next_reader(e) != NULL;
     for (uint32_t i = 0; i < e->n_slots; i++) {
         const dop_job *job = e->slots[i].job;
         if (job && job->row != UINT32_MAX)
@@ -543,7 +547,7 @@ dop_engine_run_step(dop_engine *e)
     dop_engine_picks p = {0};
     double begin = dop_now_ms();
     dop_engine_ready_picks(e);
-    expect(e);
+    announce_token_counts(e);
     dop_status st = dop_step_run(e->model, e->rows, e->n_rows, &diag);
     double ran = dop_now_ms(), picked = ran;
     if (st == DOP_OK) {
@@ -566,9 +570,10 @@ dop_engine_run_step(dop_engine *e)
     dop_engine_unlock(e);
 }
 
-/* What the model has counted, the ends of turns too.  dop_engine_metrics has what its files come to meanwhile. */
+/* Copies the model's counters to the metrics. dop_engine_metrics adds the counters of files, which change in the
+ * background. */
 static void
-note_counters(dop_engine *e)
+copy_model_counters(dop_engine *e)
 {
     const dop_counters c = dop_model_counters(e->model);
     e->metrics.steps_ahead = c.steps_ahead;
@@ -585,8 +590,8 @@ bool
 dop_engine_take_jobs(dop_engine *e)
 {
     dop_engine_lock(e);
-    note_counters(e);
-    end_jobs(e);
+    copy_model_counters(e);
+    end_due_jobs(e);
     dop_engine_give_sequences(e);
     dop_engine_publish(e);
     while (e->metrics.running == 0 && !e->first && !e->stopped)

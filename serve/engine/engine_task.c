@@ -1,4 +1,4 @@
-/* Jobs that do something else on the model than writing (dop_job_task), one at a time and between two steps. */
+/* Runs jobs with a task instead of text (dop_job_task), one at a time and between two steps. */
 #include "serve/engine/engine_task.h"
 #include "base/os/clock.h"
 #include "serve/engine/engine_internal.h"

@@ -17,7 +17,7 @@ dop_histogram_add(dop_histogram *h, double seconds)
 }
 
 static void
-add_histogram(dop_histogram *sum, const dop_histogram *h)
+add_to_histogram(dop_histogram *sum, const dop_histogram *h)
 {
     for (uint32_t i = 0; i < DOP_METRIC_BUCKETS; i++)
         sum->counts[i] += h->counts[i];
@@ -57,11 +57,11 @@ dop_metrics_add(dop_metrics *sum, const dop_metrics *m)
     sum->running += m->running;
     sum->waiting += m->waiting;
     sum->sequences += m->sequences;
-    add_histogram(&sum->first_token, &m->first_token);
-    add_histogram(&sum->per_token, &m->per_token);
-    add_histogram(&sum->duration, &m->duration);
-    add_histogram(&sum->step, &m->step);
-    add_histogram(&sum->pick, &m->pick);
+    add_to_histogram(&sum->first_token, &m->first_token);
+    add_to_histogram(&sum->per_token, &m->per_token);
+    add_to_histogram(&sum->duration, &m->duration);
+    add_to_histogram(&sum->step, &m->step);
+    add_to_histogram(&sum->pick, &m->pick);
 }
 
 void
@@ -72,21 +72,21 @@ dop_metrics_end(dop_metrics *m)
 }
 
 static void
-head(dop_buf *out, const char *name, const char *type, const char *help)
+write_metric_head(dop_buf *out, const char *name, const char *type, const char *help)
 {
     dop_buf_printf(out, "# HELP doppler_%s %s\n# TYPE doppler_%s %s\n", name, help, name, type);
 }
 
 static void
-number(dop_buf *out, const char *name, const char *type, const char *help, uint64_t value)
+write_number_metric(dop_buf *out, const char *name, const char *type, const char *help, uint64_t value)
 {
-    head(out, name, type, help);
+    write_metric_head(out, name, type, help);
     dop_buf_printf(out, "doppler_%s %llu\n", name, (unsigned long long)value);
 }
 
-/* A histogram with all of its name; label: further labels with a comma behind them, or "". */
+/* Writes a histogram under its full name. label: further labels, each followed by a comma, or "". */
 static void
-histogram_as(dop_buf *out, const char *name, const char *label, const char *help, const dop_histogram *h)
+write_histogram_as(dop_buf *out, const char *name, const char *label, const char *help, const dop_histogram *h)
 {
     uint64_t below = 0;
     double bound = 1e-3;
@@ -104,52 +104,54 @@ histogram_as(dop_buf *out, const char *name, const char *label, const char *help
 }
 
 static void
-histogram(dop_buf *out, const char *name, const char *help, const dop_histogram *h)
+write_own_histogram(dop_buf *out, const char *name, const char *help, const dop_histogram *h)
 {
     char whole[80];
     snprintf(whole, sizeof whole, "doppler_%s", name);
-    histogram_as(out, whole, "", help, h);
+    write_histogram_as(out, whole, "", help, h);
 }
 
-/* A number under a name of another server; own: the name here, or what it is. */
+/* Writes a value under another server's metric name. own: help text, such as the name of Doppler's metric. */
 static void
-also(dop_buf *out, const char *name, const char *labels, const char *type, const char *own, double value)
+write_alias_metric(dop_buf *out, const char *name, const char *labels, const char *type, const char *own, double value)
 {
     dop_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s%s %.9g\n", name, own, name, type, name, labels, value);
 }
 
 static double
-rate(double n, double seconds)
+compute_per_second(double n, double seconds)
 {
     return seconds > 0 ? n / seconds : 0;
 }
 
-/* The names of llama.cpp's server. */
+/* Writes the metrics under the names of llama.cpp's server. */
 static void
-write_llama(const dop_metrics *m, dop_buf *out)
+write_llama_metrics(const dop_metrics *m, dop_buf *out)
 {
     const double written_s = m->per_token.sum, read = (double)(m->prompt_tokens - m->reused_tokens);
-    also(out, "llamacpp:prompt_tokens_total", "", "counter", "Tokens of prompts that were computed.", read);
-    also(out, "llamacpp:prompt_seconds_total", "", "counter", "As the sum of doppler_first_token_seconds.",
-         m->first_token.sum);
-    also(out, "llamacpp:tokens_predicted_total", "", "counter", "As doppler_written_tokens_total.",
-         (double)m->written_tokens);
-    also(out, "llamacpp:tokens_predicted_seconds_total", "", "counter", "As the sum of doppler_token_seconds.",
-         written_s);
-    also(out, "llamacpp:n_decode_total", "", "counter", "As doppler_steps_total.", (double)m->steps);
-    also(out, "llamacpp:n_busy_slots_per_decode", "", "gauge", "Rows of a step, on average.",
-         rate((double)m->rows, (double)m->steps));
-    also(out, "llamacpp:prompt_tokens_seconds", "", "gauge", "Tokens of prompts a second, on average.",
-         rate(read, m->first_token.sum));
-    also(out, "llamacpp:predicted_tokens_seconds", "", "gauge", "Tokens written a second by one job, on average.",
-         rate((double)m->per_token.n, written_s));
-    also(out, "llamacpp:requests_processing", "", "gauge", "As doppler_jobs_running.", m->running);
-    also(out, "llamacpp:requests_deferred", "", "gauge", "As doppler_jobs_waiting.", m->waiting);
+    write_alias_metric(out, "llamacpp:prompt_tokens_total", "", "counter", "Tokens of prompts that were computed.",
+                       read);
+    write_alias_metric(out, "llamacpp:prompt_seconds_total", "", "counter",
+                       "As the sum of doppler_first_token_seconds.", m->first_token.sum);
+    write_alias_metric(out, "llamacpp:tokens_predicted_total", "", "counter", "As doppler_written_tokens_total.",
+                       (double)m->written_tokens);
+    write_alias_metric(out, "llamacpp:tokens_predicted_seconds_total", "", "counter",
+                       "As the sum of doppler_token_seconds.", written_s);
+    write_alias_metric(out, "llamacpp:n_decode_total", "", "counter", "As doppler_steps_total.", (double)m->steps);
+    write_alias_metric(out, "llamacpp:n_busy_slots_per_decode", "", "gauge", "Rows of a step, on average.",
+                       compute_per_second((double)m->rows, (double)m->steps));
+    write_alias_metric(out, "llamacpp:prompt_tokens_seconds", "", "gauge", "Tokens of prompts a second, on average.",
+                       compute_per_second(read, m->first_token.sum));
+    write_alias_metric(out, "llamacpp:predicted_tokens_seconds", "", "gauge",
+                       "Tokens written a second by one job, on average.",
+                       compute_per_second((double)m->per_token.n, written_s));
+    write_alias_metric(out, "llamacpp:requests_processing", "", "gauge", "As doppler_jobs_running.", m->running);
+    write_alias_metric(out, "llamacpp:requests_deferred", "", "gauge", "As doppler_jobs_waiting.", m->waiting);
 }
 
-/* The names of vLLM. */
+/* Writes the metrics under the names of vLLM. */
 static void
-write_vllm(const dop_metrics *m, const char *model, dop_buf *out)
+write_vllm_metrics(const dop_metrics *m, const char *model, dop_buf *out)
 {
     char name[100], labels[128], comma[128];
     size_t n = 0;
@@ -159,25 +161,26 @@ write_vllm(const dop_metrics *m, const char *model, dop_buf *out)
     name[n] = 0;
     snprintf(labels, sizeof labels, "{model_name=\"%s\"}", name);
     snprintf(comma, sizeof comma, "model_name=\"%s\",", name);
-    also(out, "vllm:num_requests_running", labels, "gauge", "As doppler_jobs_running.", m->running);
-    also(out, "vllm:num_requests_waiting", labels, "gauge", "As doppler_jobs_waiting.", m->waiting);
-    also(out, "vllm:prompt_tokens_total", labels, "counter", "As doppler_prompt_tokens_total.",
-         (double)m->prompt_tokens);
-    also(out, "vllm:generation_tokens_total", labels, "counter", "As doppler_written_tokens_total.",
-         (double)m->written_tokens);
-    also(out, "vllm:prefix_cache_queries_total", labels, "counter", "As doppler_prompt_tokens_total.",
-         (double)m->prompt_tokens);
-    also(out, "vllm:prefix_cache_hits_total", labels, "counter", "As doppler_prompt_tokens_reused_total.",
-         (double)m->reused_tokens);
+    write_alias_metric(out, "vllm:num_requests_running", labels, "gauge", "As doppler_jobs_running.", m->running);
+    write_alias_metric(out, "vllm:num_requests_waiting", labels, "gauge", "As doppler_jobs_waiting.", m->waiting);
+    write_alias_metric(out, "vllm:prompt_tokens_total", labels, "counter", "As doppler_prompt_tokens_total.",
+                       (double)m->prompt_tokens);
+    write_alias_metric(out, "vllm:generation_tokens_total", labels, "counter", "As doppler_written_tokens_total.",
+                       (double)m->written_tokens);
+    write_alias_metric(out, "vllm:prefix_cache_queries_total", labels, "counter", "As doppler_prompt_tokens_total.",
+                       (double)m->prompt_tokens);
+    write_alias_metric(out, "vllm:prefix_cache_hits_total", labels, "counter", "As doppler_prompt_tokens_reused_total.",
+                       (double)m->reused_tokens);
     dop_buf_puts(out, "# HELP vllm:request_success_total As doppler_jobs_total.\n"
                       "# TYPE vllm:request_success_total counter\n");
     dop_buf_printf(out, "vllm:request_success_total{%sfinished_reason=\"stop\"} %llu\n", comma,
                    (unsigned long long)(m->jobs[1] + m->jobs[2]));
     dop_buf_printf(out, "vllm:request_success_total{%sfinished_reason=\"length\"} %llu\n", comma,
                    (unsigned long long)m->jobs[3]);
-    histogram_as(out, "vllm:time_to_first_token_seconds", comma, "As doppler_first_token_seconds.", &m->first_token);
-    histogram_as(out, "vllm:time_per_output_token_seconds", comma, "As doppler_token_seconds.", &m->per_token);
-    histogram_as(out, "vllm:e2e_request_latency_seconds", comma, "As doppler_job_seconds.", &m->duration);
+    write_histogram_as(out, "vllm:time_to_first_token_seconds", comma, "As doppler_first_token_seconds.",
+                       &m->first_token);
+    write_histogram_as(out, "vllm:time_per_output_token_seconds", comma, "As doppler_token_seconds.", &m->per_token);
+    write_histogram_as(out, "vllm:e2e_request_latency_seconds", comma, "As doppler_job_seconds.", &m->duration);
 }
 
 void
@@ -186,51 +189,55 @@ dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out)
     static const char *const ends[DOP_METRIC_ENDS] = {
         "none", "end_token", "stop_text", "length", "timeout", "shutdown", "failed", "cancelled", "displaced",
     };
-    number(out, "prompt_tokens_total", "counter", "Tokens of prompts.", m->prompt_tokens);
-    number(out, "prompt_tokens_reused_total", "counter", "Those that a sequence held already.", m->reused_tokens);
-    number(out, "prompt_tokens_loaded_total", "counter", "Those of them that came from host memory and files.",
-           m->loaded_tokens);
-    number(out, "checkpoints_made_total", "counter", "Checkpoints of sequences on the device.", m->checkpoints_made);
-    number(out, "checkpoints_used_total", "counter", "Times that a sequence went on from one.", m->checkpoints_used);
-    number(out, "cache_hits_total", "counter", "Pieces of prompts found in host memory.", m->cache_hits);
-    number(out, "file_hits_total", "counter", "Pieces of prompts found in files.", m->file_hits);
-    number(out, "files_written_total", "counter", "Files of prompts that were written.", m->files_written);
-    number(out, "files_removed_total", "counter", "Files of prompts that were removed to make room.", m->files_removed);
-    number(out, "checkpoint_bytes", "gauge", "Device memory for checkpoints.", m->checkpoint_bytes);
-    number(out, "cache_bytes", "gauge", "Prompts in host memory.", m->cache_bytes);
-    number(out, "file_bytes", "gauge", "Prompts in files.", m->file_bytes);
-    number(out, "written_tokens_total", "counter", "Tokens that were generated.", m->written_tokens);
-    number(out, "steps_total", "counter", "Steps of the model.", m->steps);
-    number(out, "steps_ahead_total", "counter", "Those that began before the tokens of the last one were known.",
-           m->steps_ahead);
-    number(out, "pictures_total", "counter", "Pictures of prompts.", m->pictures);
-    number(out, "pictures_kept_total", "counter", "Those whose features were kept from an equal file.",
-           m->pictures_kept);
-    number(out, "drafted_tokens_total", "counter", "Drafts that steps checked.", m->drafted);
-    number(out, "accepted_tokens_total", "counter", "Those that became part of texts.", m->accepted);
-    number(out, "step_rows_total", "counter", "Rows of all steps: tokens that were computed.", m->rows);
-    number(out, "jobs_refused_total", "counter", "Jobs that found the queue full.", m->refused);
-    head(out, "jobs_total", "counter", "Jobs that ended, by how.");
+    write_number_metric(out, "prompt_tokens_total", "counter", "Tokens of prompts.", m->prompt_tokens);
+    write_number_metric(out, "prompt_tokens_reused_total", "counter", "Those that a sequence held already.",
+                        m->reused_tokens);
+    write_number_metric(out, "prompt_tokens_loaded_total", "counter",
+                        "Those of them that came from host memory and files.", m->loaded_tokens);
+    write_number_metric(out, "checkpoints_made_total", "counter", "Checkpoints of sequences on the device.",
+                        m->checkpoints_made);
+    write_number_metric(out, "checkpoints_used_total", "counter", "Times that a sequence went on from one.",
+                        m->checkpoints_used);
+    write_number_metric(out, "cache_hits_total", "counter", "Pieces of prompts found in host memory.", m->cache_hits);
+    write_number_metric(out, "file_hits_total", "counter", "Pieces of prompts found in files.", m->file_hits);
+    write_number_metric(out, "files_written_total", "counter", "Files of prompts that were written.", m->files_written);
+    write_number_metric(out, "files_removed_total", "counter", "Files of prompts that were removed to make room.",
+                        m->files_removed);
+    write_number_metric(out, "checkpoint_bytes", "gauge", "Device memory for checkpoints.", m->checkpoint_bytes);
+    write_number_metric(out, "cache_bytes", "gauge", "Prompts in host memory.", m->cache_bytes);
+    write_number_metric(out, "file_bytes", "gauge", "Prompts in files.", m->file_bytes);
+    write_number_metric(out, "written_tokens_total", "counter", "Tokens that were generated.", m->written_tokens);
+    write_number_metric(out, "steps_total", "counter", "Steps of the model.", m->steps);
+    write_number_metric(out, "steps_ahead_total", "counter",
+                        "Those that began before the tokens of the last one were known.", m->steps_ahead);
+    write_number_metric(out, "pictures_total", "counter", "Pictures of prompts.", m->pictures);
+    write_number_metric(out, "pictures_kept_total", "counter", "Those whose features were kept from an equal file.",
+                        m->pictures_kept);
+    write_number_metric(out, "drafted_tokens_total", "counter", "Drafts that steps checked.", m->drafted);
+    write_number_metric(out, "accepted_tokens_total", "counter", "Those that became part of texts.", m->accepted);
+    write_number_metric(out, "step_rows_total", "counter", "Rows of all steps: tokens that were computed.", m->rows);
+    write_number_metric(out, "jobs_refused_total", "counter", "Jobs that found the queue full.", m->refused);
+    write_metric_head(out, "jobs_total", "counter", "Jobs that ended, by how.");
     for (uint32_t i = 1; i < DOP_METRIC_ENDS; i++)
         dop_buf_printf(out, "doppler_jobs_total{end=\"%s\"} %llu\n", ends[i], (unsigned long long)m->jobs[i]);
-    head(out, "answers_total", "counter", "HTTP answers, by status.");
+    write_metric_head(out, "answers_total", "counter", "HTTP answers, by status.");
     for (uint32_t i = 2; i < DOP_METRIC_STATUSES; i++)
         dop_buf_printf(out, "doppler_answers_total{status=\"%uxx\"} %llu\n", i, (unsigned long long)m->answers[i]);
-    number(out, "jobs_running", "gauge", "Jobs that have a sequence.", m->running);
-    number(out, "jobs_waiting", "gauge", "Jobs in the queue.", m->waiting);
-    number(out, "sequences", "gauge", "Sequences that the plan holds.", m->sequences);
-    histogram(out, "first_token_seconds", "From the request to its first token.", &m->first_token);
-    histogram(out, "token_seconds", "Between tokens of a job.", &m->per_token);
-    histogram(out, "job_seconds", "From the request to the end of its job.", &m->duration);
-    histogram(out, "step_seconds", "Of one step of the model, with picking.", &m->step);
-    histogram(out, "pick_seconds", "Of a step, picking tokens on the host.", &m->pick);
-    write_llama(m, out);
-    write_vllm(m, model, out);
+    write_number_metric(out, "jobs_running", "gauge", "Jobs that have a sequence.", m->running);
+    write_number_metric(out, "jobs_waiting", "gauge", "Jobs in the queue.", m->waiting);
+    write_number_metric(out, "sequences", "gauge", "Sequences that the plan holds.", m->sequences);
+    write_own_histogram(out, "first_token_seconds", "From the request to its first token.", &m->first_token);
+    write_own_histogram(out, "token_seconds", "Between tokens of a job.", &m->per_token);
+    write_own_histogram(out, "job_seconds", "From the request to the end of its job.", &m->duration);
+    write_own_histogram(out, "step_seconds", "Of one step of the model, with picking.", &m->step);
+    write_own_histogram(out, "pick_seconds", "Of a step, picking tokens on the host.", &m->pick);
+    write_llama_metrics(m, out);
+    write_vllm_metrics(m, model, out);
 }
 
 static const struct {
     const char *name, *type, *help;
-    size_t offset; /* of a uint64_t in dop_metrics */
+    size_t offset; /* offset of a uint64_t in dop_metrics */
 } of_models[] = {
 #define ROW(name, type, field, help)                   \
     {                                                  \

@@ -15,7 +15,7 @@
 
 /* Splits [HOST:]PORT into host and port. */
 static dop_status
-split_address(const char *address, char *host, size_t size, const char **out_port, dop_diag *diag)
+split_listen_address(const char *address, char *host, size_t size, const char **out_port, dop_diag *diag)
 {
     const char *colon = strrchr(address, ':');
     size_t n = colon ? (size_t)(colon - address) : 0;
@@ -36,16 +36,16 @@ split_address(const char *address, char *host, size_t size, const char **out_por
 }
 
 static bool
-is_loopback(const struct sockaddr_storage *a)
+is_loopback_address(const struct sockaddr_storage *a)
 {
     const struct sockaddr_in6 *six = (const void *)a;
     const struct sockaddr_in *four = (const void *)a;
     return a->ss_family == AF_INET6 ? IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) : ntohl(four->sin_addr.s_addr) >> 24 == 127;
 }
 
-/* Under which names the server answers, and its address as a URL. */
+/* Sets the names under which the server answers, and its URL. */
 static void
-name_server(dop_http *h, const char *host)
+set_server_names(dop_http *h, const char *host)
 {
     char number[16];
     struct sockaddr_storage own;
@@ -56,16 +56,16 @@ name_server(dop_http *h, const char *host)
     const size_t n = strlen(h->url);
     snprintf(h->url + n, sizeof h->url - n, "%s", h->options.prefix ? h->options.prefix : "");
     snprintf(h->names.bound, sizeof h->names.bound, "%s", host);
-    h->names.loopback = is_loopback(&own);
+    h->names.loopback = is_loopback_address(&own);
     h->names.added = h->options.names;
     h->names.n_added = h->options.n_names;
     if (gethostname(h->names.machine, sizeof h->names.machine - 1) != 0)
         h->names.machine[0] = 0;
 }
 
-/* Takes a socket that somebody else has opened. */
+/* Uses a listening socket that was opened by another process. */
 static dop_status
-take_listener(dop_http *h, int fd, dop_diag *diag)
+adopt_listener(dop_http *h, int fd, dop_diag *diag)
 {
     char host[256];
     struct sockaddr_storage own;
@@ -79,19 +79,19 @@ take_listener(dop_http *h, int fd, dop_diag *diag)
     (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     h->listener = fd;
-    name_server(h, host);
+    set_server_names(h, host);
     return DOP_OK;
 }
 
 static dop_status
-listen_on(dop_http *h, dop_diag *diag)
+open_listener(dop_http *h, dop_diag *diag)
 {
     char host[256];
     const char *port;
     if (h->options.listener > 0)
-        return take_listener(h, h->options.listener, diag);
+        return adopt_listener(h, h->options.listener, diag);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list = NULL;
-    dop_status st = split_address(h->options.address, host, sizeof host, &port, diag);
+    dop_status st = split_listen_address(h->options.address, host, sizeof host, &port, diag);
     int error, fd = -1, on = 1;
     if (st != DOP_OK)
         return st;
@@ -111,15 +111,15 @@ listen_on(dop_http *h, dop_diag *diag)
     if (fd < 0)
         return DOP_FAIL(diag, DOP_E_IO, "cannot serve on %s: %s", h->options.address, strerror(error));
     h->listener = fd;
-    name_server(h, host);
+    set_server_names(h, host);
     return DOP_OK;
 }
 
-/* Raises the limit on descriptors as far as it goes, and limits connections to what it allows. */
+/* Raises the descriptor limit as far as possible, and reduces max_connections to fit it. */
 static dop_status
 limit_connections(dop_http *h, dop_diag *diag)
 {
-    enum { SPARE = 64 }; /* for everything else that is opened while the server runs */
+    enum { SPARE = 64 }; /* descriptors for everything else that is opened while the server runs */
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) != 0)
         return DOP_OK;
@@ -127,7 +127,7 @@ limit_connections(dop_http *h, dop_diag *diag)
     r.rlim_cur = r.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &r) != 0)
         r.rlim_cur = before;
-    const rlim_t used = (rlim_t)h->event + SPARE; /* the last one that was opened has about the highest number */
+    const rlim_t used = (rlim_t)h->event + SPARE; /* the newest descriptor has about the highest number */
     if (r.rlim_cur != RLIM_INFINITY && r.rlim_cur < used + 4)
         return DOP_FAIL(diag, DOP_E_IO, "the limit of %llu open files (ulimit -n) is too low for a server",
                         (unsigned long long)r.rlim_cur);
@@ -161,7 +161,7 @@ dop_http_start(const dop_api *api, const dop_http_options *options, dop_diag *di
     h->options = *options;
     h->listener = h->epoll = h->event = -1;
     (void)!getrandom(&h->first_id, sizeof h->first_id, 0);
-    dop_status st = listen_on(h, diag);
+    dop_status st = open_listener(h, diag);
     if (st == DOP_OK && (st = open_descriptors(h, diag)) == DOP_OK &&
         (!dop_http_start_workers(h) || !(h->runs = pthread_create(&h->thread, NULL, dop_http_loop, h) == 0)))
         st = DOP_FAIL(diag, DOP_E_IO, "cannot start a thread for the HTTP server");
@@ -223,7 +223,7 @@ dop_http_destroy(dop_http *http)
     pthread_mutex_unlock(&h->lock);
     if (h->runs) {
         dop_http_wake(h);
-        pthread_join(h->thread, NULL); /* which closes all connections */
+        pthread_join(h->thread, NULL); /* the thread closes all connections */
     }
     dop_http_join_workers(h);
     if (h->listener >= 0)

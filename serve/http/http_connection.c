@@ -1,4 +1,4 @@
-/* A connection: requests in, answers out, one after the other, each with a deadline. */
+/* One connection: reads requests and sends answers, one at a time, each with a deadline. */
 #include "serve/api/api_json.h"
 #include "serve/http/http_internal.h"
 #include "serve/routes.h"
@@ -18,24 +18,24 @@
 #include <unistd.h>
 
 enum {
-    READ_SIZE = 65536,       /* bytes of one read */
-    SOCKET_BUFFER = 1 << 18, /* that the system keeps of an answer */
-    FULL = 1 << 19,          /* bytes of an answer that wait for the client; from then on its exchange waits too */
-    PROGRESS = 1 << 16,      /* bytes that a client must read within the time that a request may take to arrive */
+    READ_SIZE = 65536,       /* bytes per recv call */
+    SOCKET_BUFFER = 1 << 18, /* send buffer of the socket, in bytes */
+    FULL = 1 << 19,          /* unsent bytes of an answer from which on its exchange is paused */
+    PROGRESS = 1 << 16,      /* bytes that a client must read within receive_s */
     LINGER_MS = 2000
 };
 
 /* --- opening and closing ------------------------------------------------------------------------------------------------------- */
 
 static void
-enter(dop_connection *c, dop_connection_state state)
+enter_state(dop_connection *c, dop_connection_state state)
 {
     c->state = state;
     c->since_ms = dop_now_ms();
 }
 
 static void
-want(dop_connection *c, uint32_t events)
+set_epoll_events(dop_connection *c, uint32_t events)
 {
     struct epoll_event e = {.events = events, .data.ptr = c};
     if (events != c->events)
@@ -45,18 +45,18 @@ want(dop_connection *c, uint32_t events)
 
 /* Registers the socket for the epoll events that the connection waits for. */
 static void
-settle(dop_connection *c)
+register_wanted_events(dop_connection *c)
 {
     const bool reads =
         c->state == DOP_CONNECTION_HEAD || c->state == DOP_CONNECTION_BODY || c->state == DOP_CONNECTION_LINGERS;
     uint32_t events = c->left ? 0 : EPOLLRDHUP;
     events |= reads && !c->left && c->wanted == 0 ? EPOLLIN : 0;
     events |= c->out.size > c->sent || c->again ? EPOLLOUT : 0;
-    want(c, events);
+    set_epoll_events(c, events);
 }
 
 static void
-name_client(dop_connection *c)
+set_client_address(dop_connection *c)
 {
     struct sockaddr_storage a;
     socklen_t size = sizeof a;
@@ -86,8 +86,8 @@ dop_connection_open(dop_http *h, int fd)
         c->next->before = c;
     h->connections = c;
     h->n_connections++;
-    name_client(c);
-    enter(c, DOP_CONNECTION_HEAD);
+    set_client_address(c);
+    enter_state(c, DOP_CONNECTION_HEAD);
     return c;
 }
 
@@ -104,7 +104,7 @@ dop_connection_close(dop_connection *c)
     dop_http *h = c->http;
     end_exchange(c);
     dop_connection_unreserve(c);
-    if (c->status || c->state == DOP_CONNECTION_WAITS) /* without its answer, or all of it */
+    if (c->status || c->state == DOP_CONNECTION_WAITS) /* the request was not answered, or not completely */
         dop_http_log_answer(c);
     if (c->next)
         c->next->before = c->before;
@@ -119,15 +119,15 @@ dop_connection_close(dop_connection *c)
     dop_buf_finish(&c->in);
     dop_buf_finish(&c->body);
     dop_buf_finish(&c->out);
-    c->next = h->closed; /* events that were reported together with this one may still name it */
+    c->next = h->closed; /* events of the current batch may still refer to the connection */
     h->closed = c;
 }
 
 /* --- sending ------------------------------------------------------------------------------------------------------------------- */
 
-/* The answer is complete and sent: the next request may come. */
+/* Called when the answer is complete and sent: prepares for the next request, or closes the connection. */
 static void
-finish_answer(dop_connection *c)
+finish_sent_answer(dop_connection *c)
 {
     end_exchange(c);
     dop_connection_unreserve(c);
@@ -148,13 +148,13 @@ finish_answer(dop_connection *c)
         dop_connection_close(c);
     } else if (c->closes) {
         shutdown(c->fd, SHUT_WR);
-        enter(c, DOP_CONNECTION_LINGERS);
+        enter_state(c, DOP_CONNECTION_LINGERS);
     } else {
-        enter(c, DOP_CONNECTION_HEAD);
+        enter_state(c, DOP_CONNECTION_HEAD);
     }
 }
 
-/* Counts bytes that were sent or received. */
+/* Counts bytes sent or received, and restarts the progress deadline after enough of them. */
 static void
 note_progress(dop_connection *c, size_t n)
 {
@@ -164,9 +164,9 @@ note_progress(dop_connection *c, size_t n)
     c->progress = 0;
 }
 
-/* Sends bytes of `out`, as far as the client reads them.  False: the connection is closed. */
+/* Sends bytes of `out` until the socket would block. Returns false if the connection was closed. */
 static bool
-send_more(dop_connection *c)
+send_pending(dop_connection *c)
 {
     while (c->out.size > c->sent) {
         const ssize_t n = send(c->fd, c->out.data + c->sent, c->out.size - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -189,7 +189,7 @@ send_more(dop_connection *c)
     return true;
 }
 
-/* To be called before bytes are added to `out`. */
+/* Starts the progress deadline. Call it before adding bytes to `out`. */
 static void
 begin_sending(dop_connection *c)
 {
@@ -200,7 +200,7 @@ begin_sending(dop_connection *c)
 }
 
 static const char *
-reason(unsigned status)
+get_status_reason(unsigned status)
 {
     static const struct {
         unsigned status;
@@ -231,7 +231,7 @@ reason(unsigned status)
 }
 
 static void
-write_date(dop_buf *out)
+write_date_field(dop_buf *out)
 {
     static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     const time_t now = time(NULL);
@@ -242,19 +242,19 @@ write_date(dop_buf *out)
 }
 
 static bool
-is_shared(const dop_connection *c)
+is_allowed_origin(const dop_connection *c)
 {
     const dop_http_options *o = &c->http->options;
     return c->head.origin && dop_http_allows_origin(o->origins, o->n_origins, c->head.origin);
 }
 
-/* Header fields that tell a browser that a page of another site may read the answer. */
+/* Writes the CORS header fields that permit a page of an allowed origin to read the answer. */
 static void
-write_sharing(dop_connection *c, dop_buf *out)
+write_cors_fields(dop_connection *c, dop_buf *out)
 {
     if (c->http->options.n_origins)
         dop_buf_puts(out, "Vary: Origin\r\n");
-    if (!is_shared(c))
+    if (!is_allowed_origin(c))
         return;
     dop_buf_printf(out,
                    "Access-Control-Allow-Origin: %s\r\nAccess-Control-Expose-Headers: X-Request-Id, "
@@ -267,9 +267,9 @@ write_sharing(dop_connection *c, dop_buf *out)
                      "Access-Control-Max-Age: 600\r\n");
 }
 
-/* Writes the head of an answer. length: bytes of the answer's body; UINT64_MAX: not known yet. */
+/* Writes the head of an answer. length: bytes of the body; UINT64_MAX: not known yet. */
 static void
-write_head(dop_connection *c, const dop_answer *a, uint64_t length)
+write_answer_head(dop_connection *c, const dop_answer *a, uint64_t length)
 {
     dop_buf *out = &c->out;
     begin_sending(c);
@@ -281,14 +281,14 @@ write_head(dop_connection *c, const dop_answer *a, uint64_t length)
     c->pings = c->comments && a->errors == DOP_ERRORS_ANTHROPIC;
     c->chunked = length == UINT64_MAX && c->head.chunks;
     c->closes |= !c->head.persists || (length == UINT64_MAX && !c->chunked);
-    dop_buf_printf(out, "HTTP/1.1 %u %s\r\n", a->status, reason(a->status));
-    write_date(out);
+    dop_buf_printf(out, "HTTP/1.1 %u %s\r\n", a->status, get_status_reason(a->status));
+    write_date_field(out);
     dop_buf_printf(out, "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n",
                    a->type ? a->type : "application/json");
     dop_buf_printf(out, "X-Request-Id: %s\r\n", c->id);
     if (a->errors == DOP_ERRORS_ANTHROPIC)
         dop_buf_printf(out, "Request-Id: %s\r\n", c->id);
-    write_sharing(c, out);
+    write_cors_fields(c, out);
     if (a->streams)
         dop_buf_puts(out, "X-Accel-Buffering: no\r\n");
     if (a->type && strncmp(a->type, "text/html", 9) == 0)
@@ -313,15 +313,15 @@ write_head(dop_connection *c, const dop_answer *a, uint64_t length)
 }
 
 static bool
-is_for_head(const dop_connection *c)
+is_head_request(const dop_connection *c)
 {
     return c->head.method && strcmp(c->head.method, "HEAD") == 0;
 }
 
 static void
-write_body(dop_connection *c, const dop_buf *body)
+write_answer_body(dop_connection *c, const dop_buf *body)
 {
-    if (body->size == 0 || is_for_head(c))
+    if (body->size == 0 || is_head_request(c))
         return;
     begin_sending(c);
     c->wrote_ms = dop_now_ms();
@@ -332,79 +332,79 @@ write_body(dop_connection *c, const dop_buf *body)
         dop_buf_puts(&c->out, "\r\n");
 }
 
-/* Makes a whole answer ready to be sent. */
+/* Writes a complete answer to `out`. */
 static void
-answer_all(dop_connection *c, dop_answer *a)
+write_whole_answer(dop_connection *c, dop_answer *a)
 {
     if (a->body.failed || a->headers.failed) {
         dop_answer_finish(a);
         dop_answer_no_memory(a);
     }
-    write_head(c, a, a->body.size);
-    write_body(c, &a->body);
+    write_answer_head(c, a, a->body.size);
+    write_answer_body(c, &a->body);
     c->counts = a->counts;
-    enter(c, DOP_CONNECTION_FLUSHES);
+    enter_state(c, DOP_CONNECTION_FLUSHES);
     if (c->out.failed)
         dop_connection_close(c);
 }
 
-/* Refuses a request; where its body has not been read, the connection cannot have another one. */
+/* Refuses a request. If its body has not been read, the connection is closed after the answer. */
 static void
-refuse(dop_connection *c, const dop_api_error *error, const char *text)
+refuse_request(dop_connection *c, const dop_api_error *error, const char *text)
 {
     dop_answer a = {.errors = dop_api_error_form(c->head.path)};
     c->closes |= c->state != DOP_CONNECTION_WAITS;
     dop_answer_error(&a, error, "%s", text);
-    answer_all(c, &a);
+    write_whole_answer(c, &a);
     dop_answer_finish(&a);
 }
 
-/* Moves what an exchange has written to `out`. */
+/* Moves the output of an exchange to `out`. */
 static void
-take_news(dop_connection *c, dop_exchange *x)
+consume_exchange_output(dop_connection *c, dop_exchange *x)
 {
     dop_answer *a = &x->answer;
-    if (x->begun) /* and the body is freed */
+    if (x->begun) /* the body has been freed */
         dop_connection_unreserve(c);
-    if (!x->over && !a->streams && a->body.size == 0) { /* nothing yet */
-        if (x->waits && x->events && !c->comments) {    /* comments will begin the stream (write_comment) */
+    if (!x->over && !a->streams && a->body.size == 0) { /* no output yet */
+        if (x->waits && x->events && !c->comments) { /* a keep-alive comment may begin the stream (write_keep_alive) */
             c->comments = true;
             c->wrote_ms = dop_now_ms();
         }
         dop_exchange_go_on(x, true);
         return;
     }
-    if (c->begun && x->over && a->status >= 400 && !a->streams) { /* comments came before it */
+    if (c->begun && x->over && a->status >= 400 && !a->streams) { /* the stream was begun by a comment */
         dop_answer_error_event(a);
         c->status = a->status;
     }
     if (!c->begun && x->over) {
-        answer_all(c, a);
+        write_whole_answer(c, a);
         return;
     }
     if (!c->begun)
-        write_head(c, a, UINT64_MAX);
-    write_body(c, &a->body);
+        write_answer_head(c, a, UINT64_MAX);
+    write_answer_body(c, &a->body);
     const bool failed = a->body.failed || c->out.failed;
     a->body.size = 0;
-    if (failed) { /* the client sees that the answer is not complete */
+    if (failed) { /* the client detects that the answer is incomplete */
         dop_connection_close(c);
         return;
     }
-    if (x->over && c->chunked && !is_for_head(c))
+    if (x->over && c->chunked && !is_head_request(c))
         dop_buf_puts(&c->out, "0\r\n\r\n");
     c->counts = a->counts;
     if (x->over)
-        enter(c, DOP_CONNECTION_FLUSHES);
+        enter_state(c, DOP_CONNECTION_FLUSHES);
     else
         dop_exchange_go_on(x, c->out.size - c->sent < FULL);
 }
 
 /* --- requests ------------------------------------------------------------------------------------------------------------------ */
 
-/* Most bytes of the request's body: of a file of sound at least what OpenAI allows. */
+/* Returns the maximum bytes of the request's body. Audio files may have at least the size that OpenAI permits. */
 static size_t
-max_body(const dop_connection *c)
+get_max_body(const dop_connection *c)
 {
     const size_t stated = c->http->options.max_body, file = 25 << 20;
     return stated < file && dop_api_takes_forms(c->head.path) ? file : stated;
@@ -414,8 +414,8 @@ static void
 refuse_size(dop_connection *c)
 {
     char text[100];
-    snprintf(text, sizeof text, "the body of a request has at most %zu bytes here", max_body(c));
-    refuse(c, &(dop_api_error){413, "invalid_request_error", "body_too_large", NULL}, text);
+    snprintf(text, sizeof text, "the body of a request has at most %zu bytes here", get_max_body(c));
+    refuse_request(c, &(dop_api_error){413, "invalid_request_error", "body_too_large", NULL}, text);
 }
 
 static bool
@@ -427,7 +427,7 @@ needs_key(const dop_connection *c)
 static bool
 lacks_key(dop_connection *c)
 {
-    pthread_mutex_lock(&c->http->lock); /* keys may be replaced */
+    pthread_mutex_lock(&c->http->lock); /* keys may be replaced by another thread */
     c->whose = (dop_http_client){.id = dop_http_hash(c->client)};
     const bool has = dop_http_keys_admit(c->http->options.keys, c->head.authorization, c->head.api_key, &c->whose);
     const bool lacks = needs_key(c) && !has;
@@ -435,9 +435,10 @@ lacks_key(dop_connection *c)
     return lacks;
 }
 
-/* Takes the prefix off the path.  True: the request is answered, because the path is the prefix alone or lacks it. */
+/* Strips the prefix from the path. Returns true if the request was answered, because the path is only the prefix or
+ * lacks it. */
 static bool
-take_prefix(dop_connection *c)
+strip_path_prefix(dop_connection *c)
 {
     const char *prefix = c->http->options.prefix, *rest = dop_http_behind_prefix(prefix, c->head.path);
     dop_answer a = {.status = 308, .errors = dop_api_error_form(c->head.path)};
@@ -445,42 +446,42 @@ take_prefix(dop_connection *c)
         c->closes = true; /* the body has not been read */
         dop_answer_error(&a, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
                          "Unknown request URL: paths begin with %.200s here", prefix);
-    } else if (prefix && *prefix && !*rest) { /* the page's own addresses are relative to it */
+    } else if (prefix && *prefix && !*rest) { /* redirects, because the page uses relative URLs */
         c->closes = true;
         dop_buf_printf(&a.headers, "Location: %s/\r\n", prefix);
     } else {
-        dop_http_tidy_path((char *)(uintptr_t)rest); /* bytes of the head, which is the connection's */
+        dop_http_tidy_path((char *)(uintptr_t)rest); /* the connection owns these bytes */
         c->head.path = rest;
         return false;
     }
-    answer_all(c, &a);
+    write_whole_answer(c, &a);
     dop_answer_finish(&a);
     return true;
 }
 
-/* Answers a browser that asks whether a page of an allowed site may send a request. */
+/* Answers a CORS preflight request for an allowed origin. */
 static bool
 answer_preflight(dop_connection *c)
 {
     dop_answer a = {.status = 200};
-    if (!c->head.asked_method || strcmp(c->head.method, "OPTIONS") != 0 || !is_shared(c) || c->head.chunked ||
+    if (!c->head.asked_method || strcmp(c->head.method, "OPTIONS") != 0 || !is_allowed_origin(c) || c->head.chunked ||
         c->head.length > 0)
         return false;
-    answer_all(c, &a);
+    write_whole_answer(c, &a);
     dop_answer_finish(&a);
     return true;
 }
 
-/* Has the request no body, and may have none?  It needs no Content-Type then. */
+/* True if the request has no body and may have none. It then needs no Content-Type. */
 static bool
-is_empty(const dop_http_head *q)
+has_permitted_empty_body(const dop_http_head *q)
 {
     return !q->content_type && !q->chunked && q->length == 0 && dop_api_takes_nothing(q->path);
 }
 
-/* Refuses what can be refused before the body has come.  True: it was refused. */
+/* Makes the checks that do not need the body. Returns true if the request was answered or refused. */
 static bool
-refuse_head(dop_connection *c)
+check_request_head(dop_connection *c)
 {
     const dop_http *h = c->http;
     const dop_http_head *q = &c->head;
@@ -488,38 +489,38 @@ refuse_head(dop_connection *c)
     const char *why;
     if (!dop_http_names_has(&h->names, q->host)) {
         snprintf(text, sizeof text, "\"%.200s\" is no name of this server: --serve-host NAME adds one", q->host);
-        refuse(c, &(dop_api_error){403, "invalid_request_error", "unknown_host", NULL}, text);
+        refuse_request(c, &(dop_api_error){403, "invalid_request_error", "unknown_host", NULL}, text);
     } else if (answer_preflight(c)) {
         return true;
-    } else if (q->origin && !is_shared(c) && !dop_http_names_has_origin(&h->names, q->origin, q->host)) {
-        refuse(c, &(dop_api_error){403, "invalid_request_error", "foreign_origin", NULL},
-               "pages of other sites are not answered: the Origin is not the Host");
-    } else if (take_prefix(c)) {
+    } else if (q->origin && !is_allowed_origin(c) && !dop_http_names_has_origin(&h->names, q->origin, q->host)) {
+        refuse_request(c, &(dop_api_error){403, "invalid_request_error", "foreign_origin", NULL},
+                       "pages of other sites are not answered: the Origin is not the Host");
+    } else if (strip_path_prefix(c)) {
         return true;
     } else if (lacks_key(c)) {
-        refuse(c, &(dop_api_error){401, "invalid_request_error", "invalid_api_key", NULL},
-               "Incorrect API key provided: send one as \"Authorization: Bearer KEY\"");
+        refuse_request(c, &(dop_api_error){401, "invalid_request_error", "invalid_api_key", NULL},
+                       "Incorrect API key provided: send one as \"Authorization: Bearer KEY\"");
     } else if (strcmp(q->method, "POST") == 0 && (why = dop_api_refuses_forms(h->api, q->path))) {
-        refuse(c, &(dop_api_error){400, "invalid_request_error", "invalid_value", "model"}, why);
-    } else if (!q->chunked && q->length > max_body(c)) {
+        refuse_request(c, &(dop_api_error){400, "invalid_request_error", "invalid_value", "model"}, why);
+    } else if (!q->chunked && q->length > get_max_body(c)) {
         refuse_size(c);
     } else if (strcmp(q->method, "POST") == 0 && dop_api_takes_forms(q->path)) {
         if (dop_http_is_form(q->content_type))
             return false;
-        refuse(c, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
-               "files come in forms: send the header \"Content-Type: multipart/form-data; boundary=...\"");
-    } else if (strcmp(q->method, "POST") == 0 && !dop_http_is_json(q->content_type) && !is_empty(q)) {
-        refuse(c, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
-               "bodies are JSON: send the header \"Content-Type: application/json\"");
+        refuse_request(c, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
+                       "files come in forms: send the header \"Content-Type: multipart/form-data; boundary=...\"");
+    } else if (strcmp(q->method, "POST") == 0 && !dop_http_is_json(q->content_type) && !has_permitted_empty_body(q)) {
+        refuse_request(c, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
+                       "bodies are JSON: send the header \"Content-Type: application/json\"");
     } else {
         return false;
     }
     return true;
 }
 
-/* Consumes bytes from the beginning of `in`. */
+/* Removes n bytes from the beginning of `in`. */
 static void
-use(dop_connection *c, size_t n)
+consume_input(dop_connection *c, size_t n)
 {
     memmove(c->in.data, c->in.data + n, c->in.size - n);
     c->in.size -= n;
@@ -531,20 +532,20 @@ static void
 refuse_fault(dop_connection *c, const dop_http_fault *fault)
 {
     c->head.persists = false;
-    refuse(c, &(dop_api_error){fault->status, "invalid_request_error", "malformed_request", NULL}, fault->why);
+    refuse_request(c, &(dop_api_error){fault->status, "invalid_request_error", "malformed_request", NULL}, fault->why);
 }
 
-/* Tells a client that asked that its body may come. */
+/* Sends "100 Continue" if the client waits for it before sending the body. */
 static void
-expect_body(dop_connection *c)
+send_continue(dop_connection *c)
 {
     if (c->head.expects_continue && c->in.size == 0 && c->received == 0 && (c->head.chunked || c->head.length > 0))
         dop_buf_puts(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-/* Reads a head from `in`.  False: it has not come in full. */
+/* Reads a head from `in`. Returns false if it is incomplete. */
 static bool
-take_head(dop_connection *c)
+consume_head(dop_connection *c)
 {
     dop_http_fault fault;
     size_t size = 0;
@@ -557,41 +558,41 @@ take_head(dop_connection *c)
         refuse_fault(c, &fault);
         return true;
     }
-    /* The texts of the head stay where they are while the rest moves on. */
+    /* The head keeps pointing into the old buffer; the remaining bytes move to a new one. */
     c->head_bytes = c->in.data;
     dop_buf rest = {0};
     dop_buf_append(&rest, c->in.data + size, c->in.size - size);
     c->in = rest;
     c->asked = true;
     c->asked_ms = dop_now_ms();
-    c->state = DOP_CONNECTION_BODY; /* its deadline is that of the head */
+    c->state = DOP_CONNECTION_BODY; /* the deadline of the head still applies */
     c->chunks = (dop_http_chunks){0};
     c->received = 0;
     if (c->in.failed)
         dop_connection_close(c);
-    else if (!refuse_head(c) && (c->head.chunked || dop_connection_reserve(c, c->head.length)))
-        expect_body(c);
+    else if (!check_request_head(c) && (c->head.chunked || dop_connection_reserve(c, c->head.length)))
+        send_continue(c);
     return true;
 }
 
-/* Reads a part of a body whose length is known. */
+/* Reads a part of a body of known length. */
 static dop_http_read
-take_plain(dop_connection *c)
+consume_plain_body(dop_connection *c)
 {
     const uint64_t wanted = c->head.length - c->received;
     const size_t n = wanted < c->in.size ? (size_t)wanted : c->in.size;
     if (n > 0) {
         dop_buf_append(&c->body, c->in.data, n);
         c->received += n;
-        use(c, n);
+        consume_input(c, n);
     }
     return c->received == c->head.length ? DOP_HTTP_DONE : DOP_HTTP_MORE;
 }
 
 static dop_http_read
-take_chunks(dop_connection *c, dop_http_fault *fault)
+consume_chunked_body(dop_connection *c, dop_http_fault *fault)
 {
-    const size_t most = max_body(c);
+    const size_t most = get_max_body(c);
     dop_http_read r = DOP_HTTP_MORE;
     size_t at = 0;
     while (r == DOP_HTTP_MORE && at < c->in.size && c->received <= most) {
@@ -604,16 +605,16 @@ take_chunks(dop_connection *c, dop_http_fault *fault)
         at += used;
     }
     if (at > 0)
-        use(c, at);
+        consume_input(c, at);
     return r;
 }
 
-/* Answers a complete request at once, or gives it to a worker. */
+/* Answers a complete request immediately, or passes it to a worker. */
 static void
-begin_answer(dop_connection *c)
+begin_request_answer(dop_connection *c)
 {
     dop_answer a = {.errors = dop_api_error_form(c->head.path)};
-    enter(c, DOP_CONNECTION_WAITS);
+    enter_state(c, DOP_CONNECTION_WAITS);
     const dop_api_request q = {.method = c->head.method, .path = c->head.path, .query = c->head.query};
     const bool answered = !c->body.failed && dop_api_answer_now(c->http->api, &q, &a);
     if (!answered && !c->body.failed)
@@ -622,25 +623,25 @@ begin_answer(dop_connection *c)
         return;
     if (!answered)
         dop_answer_no_memory(&a);
-    answer_all(c, &a);
+    write_whole_answer(c, &a);
     dop_answer_finish(&a);
 }
 
-/* Reads the body.  False: it has not come in full. */
+/* Reads the body. Returns false if it is incomplete. */
 static bool
-take_body(dop_connection *c)
+consume_body(dop_connection *c)
 {
     dop_http_fault fault = {0};
-    const dop_http_read r = c->head.chunked ? take_chunks(c, &fault) : take_plain(c);
+    const dop_http_read r = c->head.chunked ? consume_chunked_body(c, &fault) : consume_plain_body(c);
     if (r == DOP_HTTP_MORE && c->head.chunked && c->reserved == 0 && c->received > DOP_HTTP_SMALL_BODY &&
-        !dop_connection_reserve(c, max_body(c))) /* nobody knows how long it will be */
+        !dop_connection_reserve(c, get_max_body(c))) /* the length of a chunked body is not known */
         return false;
     if (r == DOP_HTTP_WRONG)
         refuse_fault(c, &fault);
-    else if (c->received > max_body(c))
+    else if (c->received > get_max_body(c))
         refuse_size(c);
     else if (r == DOP_HTTP_DONE)
-        begin_answer(c);
+        begin_request_answer(c);
     else
         return false;
     return true;
@@ -648,50 +649,50 @@ take_body(dop_connection *c)
 
 /* --- events -------------------------------------------------------------------------------------------------------------------- */
 
-/* Does what can be done without waiting for the client or for a worker: one answer at most, so that clients that ask for many things at
- * once hold up nobody. */
+/* Does all work that needs no waiting for the client or a worker. Stops after one answer, so that a client with many
+ * requests does not delay other clients. */
 static void
-advance(dop_connection *c)
+advance_connection(dop_connection *c)
 {
     c->again = false;
     for (bool goes_on = true; goes_on;) {
         goes_on = false;
         if (c->state == DOP_CONNECTION_HEAD)
-            goes_on = take_head(c);
+            goes_on = consume_head(c);
         else if (c->state == DOP_CONNECTION_BODY && c->wanted == 0)
-            goes_on = take_body(c);
-        if (c->fd < 0 || !send_more(c))
+            goes_on = consume_body(c);
+        if (c->fd < 0 || !send_pending(c))
             return;
         if (c->state == DOP_CONNECTION_FLUSHES && c->out.size == 0) {
-            finish_answer(c);
+            finish_sent_answer(c);
             c->again = c->in.size > 0 && c->state == DOP_CONNECTION_HEAD;
             goes_on = false;
         }
     }
     if (c->fd >= 0)
-        settle(c);
+        register_wanted_events(c);
 }
 
 void
 dop_connection_hear(dop_connection *c, dop_exchange *x)
 {
-    take_news(c, x);
+    consume_exchange_output(c, x);
     if (c->fd >= 0)
-        advance(c);
+        advance_connection(c);
 }
 
 void
 dop_connection_resume(dop_connection *c)
 {
-    expect_body(c);
-    advance(c);
+    send_continue(c);
+    advance_connection(c);
 }
 
-/* Reads bytes from the socket into `in`.  False: the client has closed its side, or there was an error. */
+/* Reads bytes from the socket into `in`. Returns false if the client has closed its side, or after an error. */
 static bool
-receive(dop_connection *c)
+receive_bytes(dop_connection *c)
 {
-    static char bytes[READ_SIZE]; /* there is one thread that reads */
+    static char bytes[READ_SIZE]; /* only one thread reads */
     const ssize_t n = recv(c->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return true;
@@ -715,39 +716,39 @@ dop_connection_ready(dop_connection *c, uint32_t events)
     if (c->fd < 0)
         return;
     if (reads && (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
-        if (!receive(c)) {
+        if (!receive_bytes(c)) {
             dop_connection_close(c);
             return;
         }
     } else if ((events & (EPOLLHUP | EPOLLERR)) ||
                ((events & EPOLLRDHUP) && (c->state == DOP_CONNECTION_WAITS || c->wanted > 0))) {
-        dop_connection_close(c); /* nobody will read the answer */
+        dop_connection_close(c); /* the client can no longer receive the answer */
         return;
     } else if (events & EPOLLRDHUP) {
         c->left = true;
     }
-    advance(c);
+    advance_connection(c);
 }
 
 /* --- deadlines ----------------------------------------------------------------------------------------------------------------- */
 
-/* Keeps a stream alive with a comment, or with the event that Anthropic has for this, as proxies and clients end connections on
- * which nothing comes.  Events are written whole, so a comment may stand between any two, and before the first while the model is
- * compiled or loaded. */
+/* Keeps a stream alive with a comment, or with Anthropic's ping event, because proxies and clients close silent
+ * connections. Events are written whole, so a comment may stand between any two of them. It may also come before the
+ * first one, while the model is compiled or loaded. */
 static void
-write_comment(dop_connection *c)
+write_keep_alive(dop_connection *c)
 {
     const dop_answer waits = {
         .errors = dop_api_error_form(c->head.path), .status = 200, .type = "text/event-stream", .streams = true};
     static char text[] = ": waiting\n\n", ping[] = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
     if (!c->begun)
-        write_head(c, &waits, UINT64_MAX);
-    write_body(c, c->pings ? &(dop_buf){.data = ping, .size = sizeof ping - 1}
-                           : &(dop_buf){.data = text, .size = sizeof text - 1});
+        write_answer_head(c, &waits, UINT64_MAX);
+    write_answer_body(c, c->pings ? &(dop_buf){.data = ping, .size = sizeof ping - 1}
+                                  : &(dop_buf){.data = text, .size = sizeof text - 1});
     if (c->out.failed)
         dop_connection_close(c);
     else
-        advance(c);
+        advance_connection(c);
 }
 
 void
@@ -757,25 +758,25 @@ dop_connection_check(dop_connection *c, double now_ms)
     const bool waits = c->state == DOP_CONNECTION_HEAD && c->in.size == 0 && c->asked;
     const bool reads = c->state == DOP_CONNECTION_HEAD || c->state == DOP_CONNECTION_BODY;
     if (c->wanted > 0 && now_ms - c->since_ms > o->receive_s * 1e3) {
-        refuse(c, &(dop_api_error){503, "server_error", "server_busy", NULL},
-               "the server receives too many other requests: try again later");
+        refuse_request(c, &(dop_api_error){503, "server_error", "server_busy", NULL},
+                       "the server receives too many other requests: try again later");
         dop_connection_unreserve(c);
-        advance(c);
+        advance_connection(c);
     } else if ((c->out.size > c->sent && now_ms - c->progress_ms > o->receive_s * 1e3) ||
                (reads && now_ms - c->since_ms > (waits ? o->idle_s : o->receive_s) * 1e3) ||
                (c->state == DOP_CONNECTION_LINGERS && now_ms - c->since_ms > LINGER_MS)) {
         dop_connection_close(c);
     } else if (c->comments && c->state == DOP_CONNECTION_WAITS && c->out.size == c->sent && o->comment_s > 0 &&
                now_ms - c->wrote_ms > o->comment_s * 1e3) {
-        write_comment(c);
+        write_keep_alive(c);
     }
 }
 
 double
 dop_connection_idles(const dop_connection *c, double now_ms)
 {
-    /* Milliseconds after which a connection without a sign of life gives way to others: short, because most requests arrive
-     * at once. */
+    /* Milliseconds of silence after which a connection may be closed in favor of a new one. They are short, because
+     * most requests arrive at once. */
     enum { SILENT_MS = 100, KEPT_MS = 300, QUIET_MS = 100, HALF_MS = 1000, STALLED_MS = 100 };
     const double age = now_ms - c->since_ms, quiet = now_ms - c->heard_ms, stalled = now_ms - c->progress_ms;
     if (c->state == DOP_CONNECTION_LINGERS)

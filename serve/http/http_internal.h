@@ -1,6 +1,6 @@
-/* Shared by the files of the HTTP server: http.c, starting and stopping; http_loop.c, the thread that owns the sockets;
- * http_connection.c, one connection; http_bodies.c, memory for bodies; http_work.c, the workers; http_log.c; http_rules.c, who may ask;
- * http_parse.c, message framing. */
+/* Shared by the files of the HTTP server. http.c: start and stop. http_loop.c: the socket thread. http_connection.c:
+ * one connection. http_bodies.c: memory for bodies. http_work.c: workers. http_log.c: access log. http_rules.c: keys
+ * and origins. http_parse.c: message framing. */
 #ifndef DOPPLER_SERVE_HTTP_HTTP_INTERNAL_H
 #define DOPPLER_SERVE_HTTP_HTTP_INTERNAL_H
 
@@ -13,14 +13,14 @@
 
 typedef struct dop_connection dop_connection;
 
-/* The state of an exchange, which is a request that workers answer.  The state says who may use the exchange: the thread of the
- * sockets where it is PARKED or FULL, a worker otherwise; the lock guards the state. */
+/* State of an exchange, a request that workers answer. The state also names the owner: the socket thread in PARKED
+ * and FULL, a worker otherwise. The lock guards the state. */
 typedef enum dop_exchange_state {
     DOP_EXCHANGE_QUEUED,  /* waits for a worker */
-    DOP_EXCHANGE_RUNS,    /* a worker works on the exchange */
-    DOP_EXCHANGE_REPORTS, /* has something new to send (dop_http.news) */
-    DOP_EXCHANGE_PARKED,  /* waits for its call to wake it */
-    DOP_EXCHANGE_FULL     /* waits for its client to read what was written */
+    DOP_EXCHANGE_RUNS,    /* a worker is processing the exchange */
+    DOP_EXCHANGE_REPORTS, /* has new output to send (in dop_http.news) */
+    DOP_EXCHANGE_PARKED,  /* waits until its call wakes it */
+    DOP_EXCHANGE_FULL     /* waits until the client has read pending output */
 } dop_exchange_state;
 
 typedef struct dop_exchange {
@@ -28,167 +28,173 @@ typedef struct dop_exchange {
     char *method, *path, *query; /* owned */
     dop_buf body;
     dop_http_client whose;
-    dop_budget budget;  /* for all work on the request before its call begins */
-    double deadline_ms; /* of that work, as the server's limits have it; 0: none */
+    dop_budget budget;  /* budget for reading the request, until its call begins */
+    double deadline_ms; /* deadline for reading the request (dop_now_ms), from the server's limits; 0: none */
     atomic_bool cancelled;
     dop_call *call;
     dop_answer answer;
-    bool waits;       /* for its model: the request is read again when that is loaded */
-    bool events;      /* with waits: the answer will be a stream of events */
-    bool begun, over; /* a worker has read the request; nothing more will be written */
+    bool waits;       /* waits for its model to load; the request is read again then */
+    bool events;      /* with `waits`: the answer will be an event stream */
+    bool begun, over; /* begun: a worker has read the request; over: the answer is complete */
 
-    /* under the lock */
+    /* Under the lock. */
     dop_exchange_state state;
-    bool again;    /* its call has woken the exchange since a worker looked at it */
-    bool large;    /* reading the request takes long: its body is long, or it took long once */
+    bool again;    /* the call has woken the exchange since a worker last ran it */
+    bool large;    /* slow to read: has a long body, or exceeded LONG_MS before */
     bool counted;  /* the exchange is counted in dop_http.n_large */
-    bool put_back; /* a worker gave up reading the request, to stay free: it is read again as a large one */
-    dop_connection *connection; /* NULL: its client is gone, and whoever has the exchange ends it */
-    struct dop_exchange *next;  /* in a queue (dop_http.work, .answers), or in dop_http.news */
+    bool put_back; /* a worker gave up reading the request to stay available; it is read again as a large one */
+    dop_connection *connection; /* NULL: the client is gone, and the exchange's owner must end it */
+    struct dop_exchange *next;  /* next in a queue (dop_http.work, .answers) or in dop_http.news */
 } dop_exchange;
 
 typedef struct dop_exchange_list {
     dop_exchange *first, *last;
 } dop_exchange_list;
 
-enum { DOP_HTTP_ID = 72 /* bytes of a request's id, at most, with its end */ };
+enum { DOP_HTTP_ID = 72 /* maximum bytes of a request id, with its terminator */ };
 
 typedef enum dop_connection_state {
-    DOP_CONNECTION_HEAD,    /* a head is read, or waited for */
-    DOP_CONNECTION_BODY,    /* a body is read */
-    DOP_CONNECTION_WAITS,   /* an exchange answers */
+    DOP_CONNECTION_HEAD,    /* reading or waiting for a request head */
+    DOP_CONNECTION_BODY,    /* reading a request body */
+    DOP_CONNECTION_WAITS,   /* an exchange is producing the answer */
     DOP_CONNECTION_FLUSHES, /* the whole answer is in `out` */
-    DOP_CONNECTION_LINGERS /* the answer is sent, and what still comes is dropped, so that the client gets to read the answer */
+    /* the answer is sent; further input is dropped, so that the client can still read the answer */
+    DOP_CONNECTION_LINGERS
 } dop_connection_state;
 
-/* A client's connection; only the thread of the sockets uses it. */
+/* A client's connection, used by the socket thread only. */
 struct dop_connection {
     dop_http *http;
     dop_connection *next, *before;
     int fd;
     uint32_t events; /* epoll events for which the socket is registered */
     dop_connection_state state;
-    double since_ms; /* dop_now_ms when the state began; while a head arrives, when its first byte came */
-    double heard_ms; /* dop_now_ms when a byte came last */
-    bool asked;      /* a request has come in full */
-    bool closes;     /* the connection is closed after this answer */
+    double since_ms; /* dop_now_ms when the state began; in HEAD, when the first byte of the head arrived */
+    double heard_ms; /* dop_now_ms of the last byte received */
+    bool asked;      /* a complete request has been received before */
+    bool closes;     /* close the connection after this answer */
     bool left;       /* the client has closed its sending side */
-    dop_buf in;      /* bytes received and not used yet */
+    dop_buf in;      /* received bytes that are not consumed yet */
     bool again;      /* `in` may hold another request */
-    size_t seen;     /* bytes of `in` that dop_http_read_head has looked at */
+    size_t seen;     /* bytes of `in` that dop_http_read_head has scanned */
     dop_http_head head;
-    char *head_bytes; /* owned: what head points into */
+    char *head_bytes; /* owned: bytes that `head` points into */
     dop_http_chunks chunks;
     dop_buf body;
-    uint64_t received; /* bytes of the body that have come, dropped ones included */
-    uint64_t reserved; /* bytes of dop_http.memory for the body, until a worker has read it */
-    uint64_t wanted;   /* bytes to be reserved before more of the body is received; 0: it may go on */
+    uint64_t received; /* bytes of the body received, including dropped ones */
+    uint64_t reserved; /* bytes reserved in dop_http.memory for the body, until a worker has read it */
+    uint64_t wanted;   /* bytes to reserve before receiving more of the body; 0: no reservation is pending */
     dop_buf out;
-    size_t sent; /* bytes of out */
+    size_t sent; /* bytes of `out` sent so far */
     double
-        progress_ms; /* when `out` was last empty, or enough of it was read; while a body arrives, when enough of it came */
-    size_t progress;       /* bytes sent, or received, since progress_ms */
-    bool begun;            /* the head of the answer is written */
-    bool chunked;          /* the answer is sent in chunks */
-    bool comments;         /* the answer is a stream of events, which may have comments */
-    bool pings;            /* in place of comments, Anthropic's event `ping` */
-    double wrote_ms;       /* dop_now_ms when something was last written to `out` */
-    char client[48];       /* the client's address */
-    dop_http_client whose; /* whose request it is */
-    char id[DOP_HTTP_ID];  /* the request's id */
-    double asked_ms;       /* dop_now_ms when the request's head had come */
-    unsigned status;       /* HTTP status of the answer; 0: none is written */
-    bool complete;         /* all of the answer was sent */
+        /* dop_now_ms of the last sufficient progress: `out` became empty or enough was sent; in BODY, enough was
+         * received */
+        progress_ms;
+    size_t progress;       /* bytes sent or received since progress_ms */
+    bool begun;            /* the answer's head has been written */
+    bool chunked;          /* the answer uses chunked transfer coding */
+    bool comments;         /* the answer is an event stream, which may have comments */
+    bool pings;            /* sends Anthropic's `ping` events instead of comments */
+    double wrote_ms;       /* dop_now_ms of the last write to `out` */
+    char client[48];       /* client address */
+    dop_http_client whose; /* client id and priority of the request */
+    char id[DOP_HTTP_ID];  /* request id */
+    double asked_ms;       /* dop_now_ms when the request's head was complete */
+    unsigned status;       /* HTTP status of the answer; 0: not written yet */
+    bool complete;         /* the whole answer was sent */
     dop_answer_counts counts;
     dop_exchange *exchange;
 };
 
 enum { DOP_HTTP_WORKERS = 4, DOP_HTTP_WRITERS = 2 };
 enum {
-    DOP_HTTP_SMALL_BODY = 1 << 14 /* bytes of a body that needs no reservation: connections bound the sum of these */
+    /* bytes of a body that needs no reservation; their sum is bounded by the number of connections */
+    DOP_HTTP_SMALL_BODY = 1 << 14
 };
 
-/* Memory for bodies of one kind. */
+/* Memory for bodies of one class (short or long). */
 typedef struct dop_http_memory {
-    uint64_t reserved;  /* bytes of bodies that arrive or wait to be read */
-    uint32_t n_wanting; /* connections that wait to reserve memory */
+    uint64_t reserved;  /* bytes of bodies that are arriving or wait to be read */
+    uint32_t n_wanting; /* number of connections that wait for a reservation */
 } dop_http_memory;
 
 struct dop_http {
     const dop_api *api;
     dop_http_options options;
     dop_http_names names;
-    uint64_t first_id, n_ids; /* ids for requests without one are first_id + n_ids, which counts up */
+    uint64_t first_id, n_ids; /* generated request ids are first_id + n_ids, and n_ids counts up */
     char url[600];
-    int listener, epoll, event; /* event: an eventfd that wakes the thread of the sockets */
+    int listener, epoll, event; /* event: eventfd that wakes the socket thread */
     pthread_t thread, threads[DOP_HTTP_WORKERS + DOP_HTTP_WRITERS];
     uint32_t n_threads;
-    bool runs; /* the thread of the sockets has been started */
+    bool runs; /* the socket thread was started */
 
-    /* used by the thread of the sockets only */
+    /* Used by the socket thread only. */
     dop_connection *connections;
     uint32_t n_connections;
-    dop_http_memory memory[2]; /* for bodies, and for long bodies (http_bodies.c) */
-    dop_connection *closed;    /* list of closed connections, to be freed after the events at hand */
+    dop_http_memory memory[2]; /* for short and for long bodies (http_bodies.c) */
+    dop_connection *closed;    /* closed connections, freed after the current batch of events */
     bool stopped;              /* the listener is closed for good */
-    bool accepts;              /* the listener is registered */
+    bool accepts;              /* the listener is registered with epoll */
     double accept_ms;          /* dop_now_ms when the listener may be registered again */
 
     pthread_mutex_t lock;
     pthread_cond_t more_work, more_answers;
-    /* under the lock */
-    bool stops, ends;                /* no new requests; nothing at all */
-    dop_exchange_list work, answers; /* queues: requests to read; answers to write */
-    dop_exchange_list news;          /* exchanges with something new, for the thread of the sockets */
+    /* Under the lock. */
+    bool stops, ends;                /* stops: accept no new requests; ends: close everything */
+    dop_exchange_list work, answers; /* queues: requests to read, and answers to write */
+    dop_exchange_list news;          /* exchanges with new output for the socket thread */
     uint32_t n_exchanges, n_large;   /* n_large: large exchanges that workers are reading */
 };
 
-/* http_work.c.  The lock must not be held. */
+/* Functions of http_work.c. The lock must not be held. */
 bool dop_http_start_workers(dop_http *h);
 void dop_http_join_workers(dop_http *h);
-/* Begins the exchange of a connection's request, of which the head is given, and takes over the body.  NULL: out of memory. */
+/* Begins the exchange of a connection's request with this head, and takes ownership of the body. Returns NULL if
+ * memory runs out. */
 dop_exchange *dop_exchange_begin(dop_connection *c, const dop_api_request *head, dop_buf *io_body);
-/* The next exchange with something new; NULL: there is none. */
+/* Returns the next exchange with new output; NULL: none. */
 dop_exchange *dop_exchange_next(dop_http *h);
-/* Says that the exchange's news have been taken, and whether its client has room for more. */
+/* Reports that the exchange's output was consumed. has_room: the client can accept more. */
 void dop_exchange_go_on(dop_exchange *x, bool has_room);
-/* Continues an exchange whose client has read enough to have room again; does nothing unless the exchange is FULL. */
+/* Continues an exchange in state FULL whose client has room again. Does nothing in other states. */
 void dop_exchange_resume(dop_exchange *x);
-/* Ends an exchange whose client is gone or has its answer.  A worker frees the exchange. */
+/* Ends an exchange whose client is gone or has its answer. A worker frees it. */
 void dop_exchange_end(dop_exchange *x);
 void dop_http_wake(dop_http *h);
 
-/* http_connection.c */
+/* Functions of http_connection.c. */
 dop_connection *dop_connection_open(dop_http *h, int fd);
 void dop_connection_close(dop_connection *c);
-/* Handles epoll events of the socket.  This function and the next two may close the connection. */
+/* Handles epoll events of the socket. This function and the next two may close the connection. */
 void dop_connection_ready(dop_connection *c, uint32_t events);
-/* Sends what an exchange has written. */
+/* Sends the new output of an exchange. */
 void dop_connection_hear(dop_connection *c, dop_exchange *x);
-/* Continues to receive a body whose memory was reserved. */
+/* Continues to receive a body whose memory was granted. */
 void dop_connection_resume(dop_connection *c);
-/* Ends the connection where a deadline has passed. */
+/* Closes or refuses the connection if a deadline has passed, and sends a keep-alive comment if one is due. */
 void dop_connection_check(dop_connection *c, double now_ms);
-/* How readily the connection gives way to a new one where there is no room, the largest value first; 0: not at all. */
+/* Returns how suitable the connection is for closing in favor of a new one; 0: not at all. */
 double dop_connection_idles(const dop_connection *c, double now_ms);
-/* Takes no more requests: closes the connection unless an answer is under way. */
+/* Accepts no more requests: closes the connection unless an answer is in progress. */
 void dop_connection_stop(dop_connection *c);
 
-/* http_bodies.c */
-/* Reserves memory for a body.  False: there is none now, and the connection waits for dop_http_grant_next. */
+/* Functions of http_bodies.c. */
+/* Reserves memory for a body. Returns false if there is no room now; the connection then waits for
+ * dop_http_grant_next. */
 bool dop_connection_reserve(dop_connection *c, uint64_t bytes);
 void dop_connection_unreserve(dop_connection *c);
-/* Gives memory to the connection that has waited longest, and returns it.  NULL: none waits, or there is no room; *out_stalled is then a
- * connection whose body stalls and is to be closed, or NULL. */
+/* Grants memory to the connection that has waited longest, and returns it. NULL: none waits, or there is no room. In
+ * the latter case, *out_stalled is a connection with a stalled body that should be closed, or NULL. */
 dop_connection *dop_http_grant_next(dop_http *h, double now_ms, dop_connection **out_stalled);
 
-/* http_log.c */
-/* Sets the request's id, once: the one that its client gave it, where a log can have it, or one of the server's. */
+/* Functions of http_log.c. */
+/* Sets the request's id if it has none: the client's, if it is printable and short, or a generated one. */
 void dop_http_name_request(dop_connection *c);
-/* Writes the log line of a request that was answered or whose client left, unless no log is wanted. */
+/* Writes the log line of a request that was answered or whose client left, unless logging is off. */
 void dop_http_log_answer(dop_connection *c);
 
-/* http_loop.c */
+/* Function of http_loop.c. */
 void *dop_http_loop(void *http);
 
 #endif

@@ -1,4 +1,4 @@
-/* The log of requests: a line each, on stderr. */
+/* Access log on stderr, one line per request. */
 #include "base/json/json.h"
 #include "base/os/clock.h"
 #include "serve/api/api_internal.h"
@@ -11,17 +11,17 @@
 
 enum { MOST_PATH = 200 };
 
-/* Appends a method or path with blanks and control characters as '?', so that every log line has one request. */
+/* Appends a method or path, with blanks and control characters as '?', so that a request cannot forge log lines. */
 static void
-put_plain(const char *text, dop_buf *out)
+append_plain_text(const char *text, dop_buf *out)
 {
     for (size_t i = 0; text[i] && i < MOST_PATH; i++)
         dop_buf_printf(out, "%c", text[i] > ' ' && text[i] < 127 ? text[i] : '?');
 }
 
-/* Appends a model's name, which may have blanks and letters beyond ASCII, in the same way. */
+/* Appends a model's name in a harmless form. It may have blanks and characters outside ASCII. */
 static void
-put_name(const char *text, dop_buf *out)
+append_model_name(const char *text, dop_buf *out)
 {
     char name[sizeof((dop_answer_counts *)0)->model];
     snprintf(name, sizeof name, "%s", text);
@@ -29,43 +29,44 @@ put_name(const char *text, dop_buf *out)
     dop_buf_puts(out, name);
 }
 
-/* Milliseconds from the request to its first token: with the loading and compiling of its model, and its turn in the queue. */
+/* Returns the milliseconds from the request to its first token, including loading the model and waiting in the
+ * queue. */
 static double
-first_ms(const dop_connection *c)
+get_first_token_ms(const dop_connection *c)
 {
     return c->counts.first_at_ms > 0 ? c->counts.first_at_ms - c->asked_ms : 0;
 }
 
 static void
-text_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
+write_text_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
 {
     const dop_answer_counts *n = &c->counts;
     dop_buf_printf(out, "%s %s %s ", when, c->id, c->client);
-    put_plain(c->head.method ? c->head.method : "-", out);
+    append_plain_text(c->head.method ? c->head.method : "-", out);
     dop_buf_puts(out, " ");
-    put_plain(c->head.path ? c->head.path : "-", out);
+    append_plain_text(c->head.path ? c->head.path : "-", out);
     dop_buf_printf(out, " %u %.1f ms", c->status, ms);
     if (n->known)
         dop_buf_printf(out, "; tokens: %u read, %u of them reused, %u written; first after %.1f ms; model ", n->prompt,
-                       n->reused, n->written, first_ms(c));
+                       n->reused, n->written, get_first_token_ms(c));
     if (n->known)
-        put_name(n->model, out);
+        append_model_name(n->model, out);
     dop_buf_puts(out, c->complete ? "\n" : "; the client left\n");
 }
 
 static void
-json_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
+write_json_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
 {
     const dop_answer_counts *n = &c->counts;
-    const char *path = c->head.path ? c->head.path : ""; /* which is at most as long as a head */
+    const char *path = c->head.path ? c->head.path : ""; /* no longer than a request head */
     json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:o, s:I, s:f, s:b}", "time", when, "id", c->id, "client", c->client,
                              "method", c->head.method ? c->head.method : "", "path", dop_json_text(path, strlen(path)),
                              "status", (json_int_t)c->status, "ms", ms, "complete", (int)c->complete);
     if (line && n->known)
-        json_object_update_new(line, json_pack("{s:o, s:I, s:I, s:I, s:f}", "model",
-                                               dop_json_text(n->model, strlen(n->model)), "promptTokens",
-                                               (json_int_t)n->prompt, "reusedTokens", (json_int_t)n->reused,
-                                               "writtenTokens", (json_int_t)n->written, "firstTokenMs", first_ms(c)));
+        json_object_update_new(
+            line, json_pack("{s:o, s:I, s:I, s:I, s:f}", "model", dop_json_text(n->model, strlen(n->model)),
+                            "promptTokens", (json_int_t)n->prompt, "reusedTokens", (json_int_t)n->reused,
+                            "writtenTokens", (json_int_t)n->written, "firstTokenMs", get_first_token_ms(c)));
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII) : NULL;
     if (text)
         dop_buf_printf(out, "%s\n", text);
@@ -98,16 +99,16 @@ dop_http_log_answer(dop_connection *c)
     if (c->http->options.log == DOP_HTTP_LOG_NONE)
         return;
     dop_http_name_request(c);
-    if (!c->head_bytes) /* what came is no head, and what was read of it may be gone */
+    if (!c->head_bytes) /* the head was malformed, and what was parsed of it may be freed */
         c->head = (dop_http_head){0};
     if (!c->status)
-        c->status = 499; /* as nginx has it: the client left before there was an answer */
+        c->status = 499; /* as in nginx: the client left before there was an answer */
     dop_now_utc(when, sizeof when);
     if (c->http->options.log == DOP_HTTP_LOG_JSON)
-        json_line(c, when, ms, &line);
+        write_json_line(c, when, ms, &line);
     else
-        text_line(c, when, ms, &line);
-    /* The thread of the sockets waits for nobody: where nobody reads a pipe, lines are lost. */
+        write_text_line(c, when, ms, &line);
+    /* The socket thread must not block: if the reader of a pipe stalls, log lines are dropped. */
     if (!line.failed && line.size && poll(&p, 1, 0) > 0 && (p.revents & POLLOUT)) {
         const ssize_t n = write(STDERR_FILENO, line.data, line.size);
         (void)n;

@@ -12,7 +12,7 @@
 enum { EVENTS = 256, TICK_MS = 100, PAUSE_MS = 20 };
 
 static void
-listen_or_not(dop_http *h, bool accepts)
+register_listener(dop_http *h, bool accepts)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = &h->listener};
     if (accepts == h->accepts || h->listener < 0)
@@ -21,9 +21,9 @@ listen_or_not(dop_http *h, bool accepts)
         epoll_ctl(h->epoll, accepts ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, h->listener, &e) == 0 ? accepts : !accepts;
 }
 
-/* Makes room for a new connection where all are taken: closes the one that can best be spared.  False: none can. */
+/* Closes the connection that is most suitable, to make room for a new one. Returns false if there is none. */
 static bool
-make_room(dop_http *h, double now_ms)
+close_idlest_connection(dop_http *h, double now_ms)
 {
     dop_connection *best = NULL;
     double most = 0;
@@ -39,14 +39,14 @@ make_room(dop_http *h, double now_ms)
     return best != NULL;
 }
 
-/* Accepts the connections that wait.  Where that is not possible now, the listener is left alone for a while: looking at it again
- * and again would take all of a core. */
+/* Accepts all pending connections. If that fails for lack of resources, the listener is disabled for a while,
+ * because polling it repeatedly would occupy a core. */
 static void
-accept_all(dop_http *h)
+accept_connections(dop_http *h)
 {
     for (int i = 0; i < EVENTS; i++) {
         const double now = dop_now_ms();
-        const bool room = h->n_connections < h->options.max_connections || make_room(h, now);
+        const bool room = h->n_connections < h->options.max_connections || close_idlest_connection(h, now);
         const int fd = room ? accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
         if (fd >= 0) {
             dop_connection_open(h, fd);
@@ -56,16 +56,16 @@ accept_all(dop_http *h)
             return;
         if (room && (errno == EINTR || errno == ECONNABORTED || errno == EPROTO || errno == EPERM))
             continue;
-        if (room) /* no descriptor or no memory is left */
-            (void)make_room(h, now);
-        listen_or_not(h, false);
+        if (room) /* no descriptor or memory left */
+            (void)close_idlest_connection(h, now);
+        register_listener(h, false);
         h->accept_ms = now + PAUSE_MS;
         return;
     }
 }
 
 static void
-hear_exchanges(dop_http *h)
+send_exchange_output(dop_http *h)
 {
     uint64_t count;
     ssize_t n = read(h->event, &count, sizeof count);
@@ -75,7 +75,7 @@ hear_exchanges(dop_http *h)
 }
 
 static void
-check_all(dop_http *h, double now_ms)
+check_connections(dop_http *h, double now_ms)
 {
     for (dop_connection *c = h->connections, *next; c; c = next) {
         next = c->next;
@@ -90,7 +90,7 @@ check_all(dop_http *h, double now_ms)
 }
 
 static void
-free_closed(dop_http *h)
+free_closed_connections(dop_http *h)
 {
     for (dop_connection *c; (c = h->closed) != NULL;) {
         h->closed = c->next;
@@ -98,15 +98,15 @@ free_closed(dop_http *h)
     }
 }
 
-/* Does what other threads have asked for; false: everything is to end. */
+/* Handles stop requests of other threads. Returns false if the server must end. */
 static bool
-follow_orders(dop_http *h)
+handle_stop_requests(dop_http *h)
 {
     pthread_mutex_lock(&h->lock);
     const bool stops = h->stops && !h->stopped, ends = h->ends;
     pthread_mutex_unlock(&h->lock);
     if (stops) {
-        listen_or_not(h, false);
+        register_listener(h, false);
         close(h->listener);
         h->listener = -1;
         h->stopped = true;
@@ -127,8 +127,8 @@ dop_http_loop(void *http)
     dop_http *h = http;
     struct epoll_event events[EVENTS];
     double checked = 0;
-    listen_or_not(h, true);
-    while (follow_orders(h)) {
+    register_listener(h, true);
+    while (handle_stop_requests(h)) {
         const int n = epoll_wait(h->epoll, events, EVENTS,
                                  !h->accepts && !h->stopped ? PAUSE_MS
                                  : h->n_connections         ? TICK_MS
@@ -136,21 +136,21 @@ dop_http_loop(void *http)
         for (int i = 0; i < n; i++) {
             void *what = events[i].data.ptr;
             if (what == &h->listener)
-                accept_all(h);
+                accept_connections(h);
             else if (what == &h->event)
-                hear_exchanges(h);
+                send_exchange_output(h);
             else
                 dop_connection_ready(what, events[i].events);
         }
         const double now = dop_now_ms();
         if (now - checked >= TICK_MS) {
-            check_all(h, now);
+            check_connections(h, now);
             checked = now;
         }
         if (!h->accepts && now >= h->accept_ms)
-            listen_or_not(h, true);
-        free_closed(h);
+            register_listener(h, true);
+        free_closed_connections(h);
     }
-    free_closed(h);
+    free_closed_connections(h);
     return NULL;
 }

@@ -9,9 +9,9 @@
 
 static const char blanks[] = " \t\r\f\v";
 
-/* Takes " priority=N" off the end of a line; false: N is no such number. */
+/* Removes " priority=N" from the end of a line. Returns false if N is not a number from -100 to 100. */
 static bool
-take_priority(const char *key, const char **io_end, int *out_priority)
+cut_key_priority(const char *key, const char **io_end, int *out_priority)
 {
     static const char word[] = "priority=";
     const char *at = *io_end;
@@ -42,7 +42,7 @@ dop_http_hash(const char *text)
 dop_status
 dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_keys *out_keys)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* the byte order mark of UTF-8, which some editors write */
+    static const char mark[] = "\xef\xbb\xbf"; /* UTF-8 byte order mark, written by some editors */
     dop_http_keys *k = out_keys;
     size_t lines = 1, used = 0;
     for (const char *c = text; *c; c++)
@@ -63,7 +63,7 @@ dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_
             end--;
         if (end <= key || *key == '#')
             continue;
-        if (!take_priority(key, &end, &k->priority[k->n]))
+        if (!cut_key_priority(key, &end, &k->priority[k->n]))
             return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "a priority is a whole number from -100 to 100");
         for (const char *c = key; c < end; c++)
             if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 127)
@@ -88,9 +88,9 @@ dop_http_keys_finish(dop_http_keys *keys)
     *keys = (dop_http_keys){0};
 }
 
-/* Is this one of the keys?  If so, *out_client is whose it is. */
+/* True if `given` is one of the keys; *out_client is then its client. Runs in constant time per key. */
 static bool
-has_key(const dop_http_keys *keys, const char *given, dop_http_client *out_client)
+has_api_key(const dop_http_keys *keys, const char *given, dop_http_client *out_client)
 {
     const size_t len = strlen(given);
     unsigned found = 0;
@@ -111,19 +111,19 @@ dop_http_keys_admit(const dop_http_keys *keys, const char *authorization, const 
                     dop_http_client *out_client)
 {
     static const char scheme[] = "Bearer ";
-    bool admits = api_key && has_key(keys, api_key, out_client);
+    bool admits = api_key && has_api_key(keys, api_key, out_client);
     if (authorization && strncasecmp(authorization, scheme, strlen(scheme)) == 0) {
         const char *given = authorization + strlen(scheme);
-        admits |= has_key(keys, given + strspn(given, " "), out_client);
+        admits |= has_api_key(keys, given + strspn(given, " "), out_client);
     }
     return admits;
 }
 
 /* --- names ------------------------------------------------------------------------------------------------------------------- */
 
-/* The name in NAME[:PORT], without brackets, and where its port begins ("" for none); false: it is not of this form. */
+/* Splits NAME[:PORT] into the name, without brackets, and the port ("": none). Returns false if it is malformed. */
 static bool
-split(const char *host, char *name, size_t size, const char **out_port)
+split_host_port(const char *host, char *name, size_t size, const char **out_port)
 {
     const char *end = host + strcspn(host, ":");
     const bool brackets = *host == '[';
@@ -140,14 +140,14 @@ split(const char *host, char *name, size_t size, const char **out_port)
 }
 
 static bool
-is_address(const char *name)
+is_ip_address(const char *name)
 {
     struct in6_addr a;
     return inet_pton(AF_INET, name, &a) == 1 || inet_pton(AF_INET6, name, &a) == 1;
 }
 
 static bool
-is_added(const dop_http_names *names, const char *name)
+is_added_name(const dop_http_names *names, const char *name)
 {
     for (size_t i = 0; i < names->n_added; i++)
         if (strcasecmp(names->added[i], name) == 0)
@@ -162,16 +162,16 @@ dop_http_names_has(const dop_http_names *names, const char *host)
     const char *port;
     if (!host)
         return true;
-    if (!split(host, name, sizeof name, &port))
+    if (!split_host_port(host, name, sizeof name, &port))
         return false;
-    if (strcasecmp(name, "localhost") == 0 || strcasecmp(name, names->bound) == 0 || is_added(names, name) ||
-        is_added(names, "*"))
+    if (strcasecmp(name, "localhost") == 0 || strcasecmp(name, names->bound) == 0 || is_added_name(names, name) ||
+        is_added_name(names, "*"))
         return true;
     if (names->loopback)
         return strcmp(name, "127.0.0.1") == 0 || strcmp(name, "::1") == 0;
-    /* A browser that is given an address instead of a name has not been misled by a name. */
+    /* A browser that addresses the server by a numeric address cannot be a victim of DNS rebinding. */
     const size_t n = strlen(names->machine);
-    return is_address(name) ||
+    return is_ip_address(name) ||
            (n > 0 && strncasecmp(name, names->machine, n) == 0 && (!name[n] || strcasecmp(name + n, ".local") == 0));
 }
 
@@ -184,12 +184,12 @@ dop_http_names_has_origin(const dop_http_names *names, const char *origin, const
         usual = "80";
     else if (strncasecmp(origin, "https://", 8) == 0)
         usual = "443";
-    if (!usual || !host || !split(strchr(origin, '/') + 2, name, sizeof name, &port) ||
-        !split(host, own, sizeof own, &own_port))
+    if (!usual || !host || !split_host_port(strchr(origin, '/') + 2, name, sizeof name, &port) ||
+        !split_host_port(host, own, sizeof own, &own_port))
         return false;
     if (strcasecmp(name, own) == 0 && strcmp(*port ? port : usual, *own_port ? own_port : usual) == 0)
         return true;
-    return is_added(names, name); /* a proxy may have another Host */
+    return is_added_name(names, name); /* a proxy may send another Host */
 }
 
 bool
@@ -219,9 +219,9 @@ dop_http_tidy_path(char *path)
     path[n] = 0;
 }
 
-/* Is this the media type, perhaps with parameters? */
+/* True if the Content-Type is this media type, with or without parameters. */
 static bool
-is_type(const char *content_type, const char *type)
+is_media_type(const char *content_type, const char *type)
 {
     if (!content_type || strncasecmp(content_type, type, strlen(type)) != 0)
         return false;
@@ -233,11 +233,11 @@ is_type(const char *content_type, const char *type)
 bool
 dop_http_is_json(const char *content_type)
 {
-    return is_type(content_type, "application/json");
+    return is_media_type(content_type, "application/json");
 }
 
 bool
 dop_http_is_form(const char *content_type)
 {
-    return is_type(content_type, "multipart/form-data");
+    return is_media_type(content_type, "multipart/form-data");
 }

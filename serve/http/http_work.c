@@ -1,7 +1,7 @@
 /* The workers of the HTTP server.
  *
- * Some read requests: they parse, render, tokenize and compile, within the request's budget.  Others write answers, so that tokens
- * are not held up by requests that take long to read. */
+ * Some workers read requests: they parse, render, tokenize and compile within the request's budget. Other workers
+ * write answers, so that tokens are not delayed by slow requests. */
 #include "base/os/clock.h"
 #include "serve/api/api_answer.h"
 #include "serve/api/api_json.h"
@@ -16,11 +16,11 @@
 #include <malloc.h>
 #endif
 
-/* One worker is always kept free of requests that take long to read.  These are requests with longer bodies than this, in bytes, and
- * those that have been read for so many milliseconds, whatever their bodies have: pictures, grammars, templates. */
+/* One worker is always kept free of large requests. A request is large if its body has more than LARGE_BODY bytes,
+ * or if reading it takes more than LONG_MS (images, grammars, templates). */
 enum { LARGE_BODY = 65536, LONG_MS = 50 };
 
-/* Bytes of memory: after a request that took more, free memory goes back to the system at once. */
+/* Bytes: after a request that used more memory, free memory is returned to the system at once. */
 enum { WORTH_A_TRIM = 4 << 20 };
 
 void
@@ -28,13 +28,13 @@ dop_http_wake(dop_http *h)
 {
     const uint64_t one = 1;
     ssize_t n = write(h->event, &one, sizeof one);
-    (void)n; /* write() fails where the eventfd's counter is full, and then the thread wakes anyhow */
+    (void)n; /* write() fails if the eventfd's counter is full; the thread then wakes anyway */
 }
 
 /* --- lists, under the lock ----------------------------------------------------------------------------------------------------- */
 
 static void
-push(dop_exchange_list *list, dop_exchange *x)
+push_exchange(dop_exchange_list *list, dop_exchange *x)
 {
     x->next = NULL;
     if (list->last)
@@ -45,7 +45,7 @@ push(dop_exchange_list *list, dop_exchange *x)
 }
 
 static dop_exchange *
-pop(dop_exchange_list *list)
+pop_exchange(dop_exchange_list *list)
 {
     dop_exchange *x = list->first;
     if (x && !(list->first = x->next))
@@ -53,9 +53,9 @@ pop(dop_exchange_list *list)
     return x;
 }
 
-/* The first request that a worker may begin: a large one only where another worker stays free. */
+/* Removes the first request that a worker may read. Large ones are skipped unless another worker stays free. */
 static dop_exchange *
-pop_work(dop_http *h)
+pop_readable_exchange(dop_http *h)
 {
     dop_exchange *before = NULL, *x = h->work.first;
     while (x && x->large && h->n_large + 1 >= DOP_HTTP_WORKERS && x->connection) {
@@ -74,31 +74,31 @@ pop_work(dop_http *h)
 }
 
 static void
-queue(dop_exchange *x)
+queue_exchange(dop_exchange *x)
 {
     dop_http *h = x->http;
     x->state = DOP_EXCHANGE_QUEUED;
-    push(x->begun ? &h->answers : &h->work, x);
+    push_exchange(x->begun ? &h->answers : &h->work, x);
     pthread_cond_signal(x->begun ? &h->more_answers : &h->more_work);
 }
 
 /* --- exchanges ----------------------------------------------------------------------------------------------------------------- */
 
-/* Called under the engine's lock. */
+/* dop_api_request.wake: queues the exchange again. Called under the engine's lock. */
 static void
 wake_exchange(void *user)
 {
     dop_exchange *x = user;
     pthread_mutex_lock(&x->http->lock);
     if (x->state == DOP_EXCHANGE_PARKED)
-        queue(x);
+        queue_exchange(x);
     else
         x->again = true;
     pthread_mutex_unlock(&x->http->lock);
 }
 
 static void
-destroy(dop_exchange *x)
+destroy_exchange(dop_exchange *x)
 {
     if (!x)
         return;
@@ -120,7 +120,7 @@ dop_exchange_begin(dop_connection *c, const dop_api_request *head, dop_buf *io_b
     dop_exchange *x = calloc(1, sizeof *x);
     if (!x || !(x->method = strdup(head->method)) || !(x->path = strdup(head->path)) ||
         !(x->query = strdup(head->query))) {
-        destroy(x);
+        destroy_exchange(x);
         return NULL;
     }
     x->http = h;
@@ -133,7 +133,7 @@ dop_exchange_begin(dop_connection *c, const dop_api_request *head, dop_buf *io_b
     dop_api_budget(h->api, &x->cancelled, &x->budget);
     pthread_mutex_lock(&h->lock);
     h->n_exchanges++;
-    queue(x);
+    queue_exchange(x);
     pthread_mutex_unlock(&h->lock);
     return x;
 }
@@ -143,10 +143,11 @@ dop_exchange_next(dop_http *h)
 {
     dop_exchange *x = NULL;
     pthread_mutex_lock(&h->lock);
-    while ((x = pop(&h->news)) != NULL && !x->connection) /* the client has left since: a worker ends it */
-        queue(x);
+    while ((x = pop_exchange(&h->news)) != NULL &&
+           !x->connection) /* the client has left since: a worker frees the exchange */
+        queue_exchange(x);
     if (x)
-        x->state = DOP_EXCHANGE_FULL; /* until dop_exchange_go_on says that its news have been taken */
+        x->state = DOP_EXCHANGE_FULL; /* until dop_exchange_go_on reports that its output was consumed */
     pthread_mutex_unlock(&h->lock);
     return x;
 }
@@ -157,7 +158,7 @@ dop_exchange_resume(dop_exchange *x)
     pthread_mutex_lock(&x->http->lock);
     const bool full = x->state == DOP_EXCHANGE_FULL;
     if (full && x->again)
-        queue(x);
+        queue_exchange(x);
     else if (full)
         x->state = DOP_EXCHANGE_PARKED;
     pthread_mutex_unlock(&x->http->lock);
@@ -170,7 +171,7 @@ dop_exchange_go_on(dop_exchange *x, bool has_room)
     if (!has_room) {
         x->state = DOP_EXCHANGE_FULL;
     } else if (x->again) {
-        queue(x);
+        queue_exchange(x);
     } else {
         x->state = DOP_EXCHANGE_PARKED;
     }
@@ -187,15 +188,16 @@ dop_exchange_end(dop_exchange *x)
     x->connection = NULL;
     atomic_store(&x->cancelled, true);
     if (x->state == DOP_EXCHANGE_PARKED || x->state == DOP_EXCHANGE_FULL)
-        queue(x);
+        queue_exchange(x);
     pthread_mutex_unlock(&h->lock);
 }
 
 /* --- workers ------------------------------------------------------------------------------------------------------------------- */
 
-/* dop_budget.extend: a request that has been read for LONG_MS counts as large.  It goes on unless the other workers read large ones. */
+/* dop_budget.extend: marks a request as large after LONG_MS of reading. It continues unless all other workers read
+ * large requests. */
 static double
-count_large(void *user)
+mark_large_exchange(void *user)
 {
     dop_exchange *x = user;
     pthread_mutex_lock(&x->http->lock);
@@ -209,9 +211,9 @@ count_large(void *user)
 
 /* Prepares the budget of a request that is about to be read. */
 static void
-limit_reading(dop_exchange *x)
+prepare_reading_budget(dop_exchange *x)
 {
-    if (x->waits || x->put_back) /* which is not the request's fault */
+    if (x->waits || x->put_back) /* the request must not pay for the delay */
         dop_api_budget(x->http->api, &x->cancelled, &x->budget);
     if (!x->put_back)
         x->deadline_ms = x->budget.until_ms;
@@ -221,11 +223,11 @@ limit_reading(dop_exchange *x)
         return;
     const double soon = dop_now_ms() + LONG_MS;
     x->budget.until_ms = soon < x->deadline_ms ? soon : x->deadline_ms;
-    x->budget.extend = count_large;
+    x->budget.extend = mark_large_exchange;
     x->budget.user = x;
 }
 
-/* Returns free memory to the system.  C libraries other than glibc have no such call and decide by themselves. */
+/* Returns free memory to the system. Only glibc has a call for this; other C libraries do it on their own. */
 static void
 trim_memory(void)
 {
@@ -234,9 +236,9 @@ trim_memory(void)
 #endif
 }
 
-/* Reads the request, and gives the answer where that needs no call. */
+/* Reads the request, and answers it or begins its call. */
 static void
-begin(dop_exchange *x)
+begin_exchange_call(dop_exchange *x)
 {
     dop_api_request q = {.method = x->method,
                          .path = x->path,
@@ -248,7 +250,7 @@ begin(dop_exchange *x)
                          .priority = x->whose.priority,
                          .wake = wake_exchange,
                          .user = x};
-    limit_reading(x);
+    prepare_reading_budget(x);
     const size_t body = x->body.size;
     const uint64_t bytes = x->budget.bytes;
     dop_api_begin(x->http->api, &q, &x->answer, &x->call);
@@ -267,23 +269,24 @@ begin(dop_exchange *x)
         trim_memory();
 }
 
-/* Reads the request of an exchange, or writes what is new of its answer. */
+/* Reads the request of an exchange, or writes new output of its answer. */
 static void
-run(dop_exchange *x)
+run_exchange(dop_exchange *x)
 {
     if (!x->begun)
-        begin(x);
+        begin_exchange_call(x);
     if (x->begun && !x->over)
         x->over = dop_call_poll(x->call, &x->answer);
 }
 
-/* Takes the next exchange of a queue, and reports what has become of it; false: nothing more will come. */
+/* Runs the next exchange of a queue and reports its output. Returns false if the server is ending and the queue is
+ * empty. */
 static bool
-work_once(dop_http *h, bool writes)
+work_on_exchange(dop_http *h, bool writes)
 {
     dop_exchange *x = NULL;
     pthread_mutex_lock(&h->lock);
-    while (!(x = writes ? pop(&h->answers) : pop_work(h)) && !h->ends)
+    while (!(x = writes ? pop_exchange(&h->answers) : pop_readable_exchange(h)) && !h->ends)
         pthread_cond_wait(writes ? &h->more_answers : &h->more_work, &h->lock);
     const bool left = x && !x->connection;
     if (x) {
@@ -297,10 +300,10 @@ work_once(dop_http *h, bool writes)
     if (!x)
         return false;
     if (left) {
-        destroy(x);
+        destroy_exchange(x);
         return true;
     }
-    run(x);
+    run_exchange(x);
     pthread_mutex_lock(&h->lock);
     x->again |= x->answer.more;
     x->answer.more = false;
@@ -308,10 +311,10 @@ work_once(dop_http *h, bool writes)
         pthread_cond_broadcast(&h->more_work);
     x->counted = false;
     if (x->put_back) {
-        queue(x);
+        queue_exchange(x);
     } else {
         x->state = DOP_EXCHANGE_REPORTS;
-        push(&h->news, x);
+        push_exchange(&h->news, x);
     }
     pthread_mutex_unlock(&h->lock);
     dop_http_wake(h);
@@ -319,21 +322,21 @@ work_once(dop_http *h, bool writes)
 }
 
 static void *
-read_requests(void *http)
+run_request_reader(void *http)
 {
     enum { NICE = 5 };
-    /* On Linux each thread has a priority of its own: where cores are short, tokens of answers come before the reading of
+    /* On Linux, each thread has its own nice value. If cores are scarce, writing answers has priority over reading
      * requests. */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-    while (work_once(http, false)) {
+    while (work_on_exchange(http, false)) {
     }
     return NULL;
 }
 
 static void *
-write_answers(void *http)
+run_answer_writer(void *http)
 {
-    while (work_once(http, true)) {
+    while (work_on_exchange(http, true)) {
     }
     return NULL;
 }
@@ -342,7 +345,7 @@ bool
 dop_http_start_workers(dop_http *h)
 {
     for (uint32_t i = 0; i < DOP_HTTP_WORKERS + DOP_HTTP_WRITERS; i++) {
-        if (pthread_create(&h->threads[i], NULL, i < DOP_HTTP_WORKERS ? read_requests : write_answers, h) != 0)
+        if (pthread_create(&h->threads[i], NULL, i < DOP_HTTP_WORKERS ? run_request_reader : run_answer_writer, h) != 0)
             return false;
         h->n_threads++;
     }
@@ -360,6 +363,6 @@ dop_http_join_workers(dop_http *h)
     for (uint32_t i = 0; i < h->n_threads; i++)
         pthread_join(h->threads[i], NULL);
     h->n_threads = 0;
-    for (dop_exchange *x; (x = pop(&h->news)) != NULL;) /* exchanges whose clients are gone */
-        destroy(x);
+    for (dop_exchange *x; (x = pop_exchange(&h->news)) != NULL;) /* exchanges whose clients are gone */
+        destroy_exchange(x);
 }

@@ -2,13 +2,13 @@
 const $ = (id) => document.getElementById(id);
 const numbers = ['temperature', 'top_p', 'top_k', 'min_p', 'repeat_penalty', 'seed'];
 const fields = ['system', 'tokens', ...numbers];
-let current = null; // id of the conversation that is shown
+let current = null; // id of the conversation on the screen
 let messages = [];
-let running = null; // AbortController of the answer under way
+let running = null; // AbortController of the answer in progress
 let pictures = []; // data: URIs for the next message
-let model = null; // its name, where the server has several
+let model = null; // name of the chosen model; null: the server has only one
 
-// ---- what survives a reload ----
+// ---- state that survives a reload ----
 function keepOptions() {
   for (const f of fields) store.index.options[f] = $(f).value;
   store.index.options.model = model;
@@ -24,7 +24,7 @@ function keep() {
   drawList();
   if (store.full) $('state').textContent = 'this browser keeps no more: delete old conversations';
 }
-// The key ends with the tab, unless it is to be kept: every page of this address could read it then.
+// The API key is forgotten with the tab unless the user keeps it: every page of this origin could read a kept key.
 function keepKey() {
   try {
     const [here, there] = $('keep-key').checked ? [localStorage, sessionStorage] : [sessionStorage, localStorage];
@@ -50,11 +50,11 @@ function restore() {
   $('text').value = store.index.drafts[current] || '';
 }
 
-// ---- drawing ----
+// ---- rendering ----
 async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
-  } catch (e) { // on addresses without TLS there is only the old way
+  } catch (e) { // without TLS, there is no clipboard API
     const area = document.createElement('textarea');
     area.value = text;
     document.body.append(area);
@@ -75,11 +75,11 @@ function tool(label, title, act) {
   button.addEventListener('click', () => act(button));
   return button;
 }
-function decorate(pre, node) { // a block of code, under its language and what copies it
+function decorate(pre, node) { // adds the language and a copy button to a code block
   const box = document.createElement('div'), bar = document.createElement('div'), name = document.createElement('span');
   box.className = 'code';
   name.textContent = node.language;
-  pre.tabIndex = 0; // so that the keyboard scrolls it
+  pre.tabIndex = 0; // makes it scrollable by keyboard
   bar.append(name, tool('Copy', 'Copy this code', (button) => copy(node.text, button)));
   box.append(bar, pre);
   return box;
@@ -92,7 +92,7 @@ function block(node) {
   box.append(element);
   return box;
 }
-// Draws Markdown into an element; blocks that are as before stay, so that a selection in them does, too.
+// Renders Markdown into an element. Unchanged blocks are kept, so that a selection in them is kept, too.
 function fill(element, text) {
   const nodes = markdown(text), keys = nodes.map((n) => JSON.stringify(n)), before = element.keys || [];
   let same = 0;
@@ -107,7 +107,7 @@ function thumbnail(uri) {
   img.alt = 'picture';
   return img;
 }
-// Draws what has changed of a message.
+// Updates the changed parts of a message.
 function redraw(drawn) {
   const { message, body, thoughts, note, offer } = drawn;
   if (message.role === 'assistant') fill(body, message.content);
@@ -195,7 +195,7 @@ function busy(is) {
   $('stop').hidden = !is;
 }
 
-// ---- asking ----
+// ---- requests ----
 function headers() {
   const h = { 'Content-Type': 'application/json' };
   if ($('key').value) h.Authorization = 'Bearer ' + $('key').value;
@@ -221,7 +221,7 @@ async function* events(response) {
     const parts = (rest + value).split('\n\n');
     rest = parts.pop();
     for (const p of parts) {
-      if (!p.startsWith('data: ')) continue; // a comment, while it waits
+      if (!p.startsWith('data: ')) continue; // a keep-alive comment
       const data = p.slice(6);
       if (data === '[DONE]') return;
       yield JSON.parse(data);
@@ -274,7 +274,7 @@ async function ask(message, drawn) { // streams an answer into a message
 }
 async function answer() {
   const message = { role: 'assistant', content: '' };
-  const asked = current, list = messages; // another conversation may be shown when the answer ends
+  const asked = current, list = messages; // the user may switch conversations before the answer ends
   list.push(message);
   const drawn = add(message);
   const mine = running = new AbortController();
@@ -282,7 +282,7 @@ async function answer() {
   $('state').textContent = 'waiting';
   toEnd(true);
   await ask(message, drawn);
-  if (running !== mine) { // it was left: stopped, and kept as far as it went
+  if (running !== mine) { // the user left the conversation: keep the partial answer
     store.keep(asked, list);
     drawList();
     return message;
@@ -310,7 +310,7 @@ function send() {
   answer();
   $('text').focus();
 }
-// Answers a message again: what came after it goes.  What is more than the last answer is kept in a conversation of its own.
+// Truncates the conversation at a message, to answer it again. If more than the last answer is lost, keeps a copy.
 function from(at) {
   stop();
   if (messages.slice(at).filter((m) => m.role === 'user').length > 1 || (messages[at] && messages[at].role === 'assistant' && at < messages.length - 1)) store.add(messages);
@@ -352,7 +352,7 @@ function edit(drawn) {
 }
 
 // ---- a full context ----
-// Leaves out the oldest line with its answer, and once more, until the rest is taken; what is left out stays visible.
+// Omits the oldest messages with their answers from the request until the rest fits. They stay visible.
 async function forgetOldest() {
   if (running) return;
   for (;;) {
@@ -362,7 +362,7 @@ async function forgetOldest() {
       $('state').textContent = 'the last message alone is too long';
       return;
     }
-    if (last.role === 'assistant') messages.pop(); // an error, or an answer that was cut
+    if (last.role === 'assistant') messages.pop(); // an error, or a truncated answer
     const end = messages.indexOf(lines[1]);
     for (let i = 0; i < end; i++) messages[i].left = true;
     draw();
@@ -381,7 +381,7 @@ function goOnAnew() {
 }
 
 // ---- pictures ----
-// Pictures of a drop or of the clipboard wait above the text; a click takes one away.
+// Images that were dropped or pasted are shown above the text. A click removes one.
 function drawPictures() {
   $('pictures').textContent = '';
   pictures.forEach((uri, i) => {
@@ -408,7 +408,7 @@ function takePictures(files) {
 function stop() {
   if (running) running.abort();
 }
-function leaveRunning() { // the answer under way ends, and is kept where it belongs
+function leaveRunning() { // stops the answer in progress, which is kept in its conversation
   stop();
   running = null;
   busy(false);
@@ -465,7 +465,7 @@ $('defaults').addEventListener('click', () => { for (const f of fields) if (f !=
 $('text').addEventListener('input', () => { grow(); keepOptions(); });
 $('text').addEventListener('keydown', (e) => {
   if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) { e.preventDefault(); send(); }
-  if (e.key === 'ArrowUp' && !$('text').value && messages.length && !running) { // the last message once more
+  if (e.key === 'ArrowUp' && !$('text').value && messages.length && !running) { // edit the last message
     const own = document.querySelectorAll('.user .tools button:last-child');
     e.preventDefault();
     own[own.length - 1].click();
@@ -489,10 +489,10 @@ $('text').addEventListener('paste', (e) => { if (takePictures(e.clipboardData.fi
 document.addEventListener('dragover', (e) => { if ([...e.dataTransfer.types].includes('Files')) e.preventDefault(); });
 document.addEventListener('drop', (e) => { if ($('draw').hidden && e.dataTransfer.files.length) { e.preventDefault(); takePictures(e.dataTransfer.files); } });
 addEventListener('beforeunload', () => { if (running) keep(); else keepOptions(); });
-addEventListener('storage', (e) => { if (e.key === kept) { store.refresh(current); drawList(); } }); // another tab
+addEventListener('storage', (e) => { if (e.key === kept) { store.refresh(current); drawList(); } }); // another tab has changed the list
 
 restore();
-keepOptions(); // without what earlier versions kept
+keepOptions(); // drops data of earlier versions
 draw();
 drawList();
 grow();

@@ -1,6 +1,6 @@
-// The tab that draws: pictures of texts by POST v1/images/generations.  Pictures stay until the page is left; what was typed is kept.
+// The drawing tab: images from texts, by POST v1/images/generations. Images are lost when the page is left; the input fields are kept.
 const drawFields = ['text', 'negative', 'steps', 'guidance', 'seed', 'n', 'sampler'];
-let drawing = null; // AbortController of the pictures under way
+let drawing = null; // AbortController of the images in progress
 
 function keepDrawFields() {
   store.write(kept + '-draw', Object.fromEntries(drawFields.map((f) => [f, $('draw-' + f).value])));
@@ -21,7 +21,7 @@ function view(draws) {
 }
 function toTalk() { view(false); }
 function toDraw() { view(true); }
-// What the chosen model draws: {width, height, steps, guidance}; null: nothing.
+// Sets up the page for the chosen model. facts: {width, height, steps, guidance}; null: it draws no images.
 function drawWith(facts) {
   for (const f of ['steps', 'guidance']) $('draw-' + f).placeholder = facts ? String(facts[f]) : 'model\'s';
   $('draw-text').placeholder = facts ? `What to draw, in ${facts.width} x ${facts.height}` : 'What to draw';
@@ -34,7 +34,7 @@ function bytesOf(base64) {
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   return bytes;
 }
-// The text that a PNG file carries under a key (chunk iTXt, not compressed).
+// Returns the text with this keyword in a PNG file (uncompressed iTXt chunk), or ''.
 function textOfPng(bytes, key) {
   const decode = (from, to) => new TextDecoder().decode(bytes.subarray(from, to));
   for (let at = 8; at + 12 <= bytes.length;) {
@@ -92,7 +92,7 @@ function drawBusy(is) {
   $('draw-progress').value = 0;
 }
 
-// Reads comments (progress) and events of a stream.
+// Reads the comments (progress) and events of a stream.
 async function readDrawings(response, asked) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '', n = 0;

@@ -1,15 +1,15 @@
-// Markdown (a part of CommonMark, and GitHub's tables) to a tree of {tag, kids, text, href, ...}, and the tree to elements.
-// Nothing is ever parsed as HTML: texts become text nodes, and tags are those that are written here.
+// Parses Markdown (a subset of CommonMark, and GitHub's tables) into a tree of {tag, kids, text, href, ...}, and builds elements from it.
+// Input is never parsed as HTML: texts become text nodes, and only tags named in this file are created.
 const marks = { '**': 'strong', '__': 'strong', '*': 'em', '_': 'em', '~~': 'del' };
-const deepest = 16; // nesting of blocks; inline marks nest twice as deep
+const deepest = 16; // maximum nesting of blocks; inline marks may nest twice as deep
 const word = /[\p{L}\p{N}]/u;
 
-// Addresses that a click may open.
+// Returns the address if it is safe to open by a click, otherwise null.
 function safeAddress(text) {
   return text.length <= 2048 && !/[\u0000-\u0020\u007f-\u00a0\u2028\u2029\\]/.test(text) && /^(https?:\/\/[^/]|mailto:[^/])/i.test(text) ? text : null;
 }
 
-// Where a run of n backticks ends that closes one which begins before `from`; -1: nowhere.  `none` remembers what is not there.
+// Returns the position of the next run of exactly n backticks, from `from` on; -1: none. `none` caches the lengths that were not found.
 function closingTicks(s, from, n, none) {
   if (none.has(n)) return -1;
   for (let i = s.indexOf('`', from); i >= 0;) {
@@ -22,7 +22,7 @@ function closingTicks(s, from, n, none) {
   return -1;
 }
 
-// Expressions with + before $ take quadratic time on what a hostile text may have.
+// A regular expression with + before $ would take quadratic time on malicious input.
 function trimEnd(s, letters) {
   let n = s.length;
   while (n > 0 && letters.includes(s[n - 1])) n--;
@@ -31,12 +31,12 @@ function trimEnd(s, letters) {
 
 function inline(s) {
   const root = { kids: [] };
-  const stack = [root]; // open marks, the innermost last
+  const stack = [root]; // open marks, innermost last
   const none = new Set();
   let plain = '';
   const top = () => stack[stack.length - 1];
   const flush = () => { if (plain) top().kids.push({ text: plain }); plain = ''; };
-  const give = () => { // an open mark that is none: text, and what followed it
+  const give = () => { // turns an unmatched mark and its content into plain content
     flush();
     const frame = stack.pop();
     top().kids.push({ text: frame.mark }, ...frame.kids);
@@ -96,7 +96,7 @@ function inline(s) {
         flush();
         const frame = stack.pop();
         top().kids.push({ tag: 'a', href: address, kids: frame.kids.length ? frame.kids : [{ text: address }] });
-        for (let k = 1; k < stack.length; k++) if (stack[k].name === '[') stack[k].name = ''; // links have no links in them
+        for (let k = 1; k < stack.length; k++) if (stack[k].name === '[') stack[k].name = ''; // links must not contain links
         i += target[0].length;
       } else {
         if (at) give();
@@ -104,7 +104,7 @@ function inline(s) {
         i++;
       }
     } else if (c === '*' || c === '_' || (c === '~' && s[i + 1] === '~')) {
-      const single = s[i + 1] !== c || (c !== '~' && top().name === c && s[i + 2] === c); // of three, the inner one
+      const single = s[i + 1] !== c || (c !== '~' && top().name === c && s[i + 2] === c); // three marks in a row: the inner one first
       const mark = single ? c : c + c;
       const before = s[i - 1] || ' ', after = s[i + mark.length] || ' ';
       const at = opened(mark);
@@ -221,7 +221,7 @@ function markdown(text) {
   return blocks(text.replace(/\r\n?/g, '\n').replace(/\t/g, '    ').split('\n'), 0);
 }
 
-// The element of a node; code blocks get what decorate(element, node) makes of them.
+// Builds the element of a node. decorate(element, node), if given, wraps code blocks.
 function build(node, doc, decorate) {
   if (node.tag === undefined) return doc.createTextNode(node.text);
   const element = doc.createElement(node.tag);

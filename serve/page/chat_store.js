@@ -1,11 +1,11 @@
-// Conversations in the browser's storage: an index of them, and each under a key of its own.  Storage that is full, off or damaged
-// costs what does not fit, and nothing else; a page that has none keeps its conversations until it is closed.
+// Conversations in the browser's local storage: an index, and a key for each conversation. If storage is full, disabled or damaged,
+// only the affected data is lost. Without storage, conversations are kept until the page is closed.
 const kept = 'doppler-chat';
 const isPicture = (uri) => typeof uri === 'string' && uri.startsWith('data:image/');
 
 const store = {
   index: { current: null, list: [], options: {}, drafts: {} },
-  unsaved: new Map(), // conversations that storage does not take
+  unsaved: new Map(), // conversations that could not be written to storage
   full: false,
 
   read(key) {
@@ -25,28 +25,28 @@ const store = {
     this.index.options = (all && typeof all.options === 'object' && all.options) || {};
     this.index.drafts = (all && typeof all.drafts === 'object' && all.drafts) || {};
     this.index.current = all && typeof all.current === 'string' ? all.current : null;
-    if (all && Array.isArray(all.messages)) { // what earlier versions kept: one conversation
+    if (all && Array.isArray(all.messages)) { // earlier versions stored one conversation
       this.index.current = this.add(all.messages);
       this.index.drafts = { [this.index.current]: String(all.draft || '') };
       this.save();
     }
   },
   save() {
-    const there = this.read(kept); // another tab may have added some
+    const there = this.read(kept); // another tab may have added conversations
     for (const c of (there && Array.isArray(there.list) && there.list) || []) {
       if (c && typeof c.id === 'string' && !this.index.list.some((x) => x.id === c.id) && !this.gone.has(c.id)) this.index.list.push(c);
     }
     this.write(kept, this.index);
   },
-  // Takes the list that another tab has written; the conversation that is shown here stays.
+  // Reads the list that another tab has written, but keeps the conversation shown in this tab.
   refresh(current) {
     const there = this.read(kept), list = (there && Array.isArray(there.list) && there.list) || [];
     this.index.list = [...list.filter((c) => c && typeof c.id === 'string' && !this.gone.has(c.id)),
       ...this.index.list.filter((c) => (c.id === current || this.unsaved.has(c.id)) && !list.some((x) => x && x.id === c.id))];
   },
-  gone: new Set(), // conversations that were deleted here
+  gone: new Set(), // ids of conversations deleted in this tab
 
-  // Messages that are what they should be; everything else in storage is left out.
+  // Returns the valid messages of a conversation; anything else in storage is ignored.
   messages(id) {
     const all = this.unsaved.get(id) || this.read(kept + '-' + id);
     const good = Array.isArray(all) ? all.filter((m) => m && (m.role === 'user' || m.role === 'assistant') && typeof m.content === 'string') : [];
@@ -67,7 +67,7 @@ const store = {
     entry.at = Date.now();
     const key = kept + '-' + id;
     const whole = this.write(key, messages);
-    this.full = !whole && !this.write(key, messages.map((m) => ({ ...m, images: undefined }))); // pictures may be too much
+    this.full = !whole && !this.write(key, messages.map((m) => ({ ...m, images: undefined }))); // retries without images
     if (whole) this.unsaved.delete(id);
     else this.unsaved.set(id, messages);
     this.save();

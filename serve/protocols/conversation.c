@@ -1,4 +1,4 @@
-/* Conversations of other APIs as messages of a chat completion. */
+/* Converts conversations of other APIs to messages of a chat completion. */
 #include "serve/protocols/conversation.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-/* Makes the text a part of its own. */
+/* Moves the text into a separate part. */
 static void
-end_part(dop_conversation *t)
+end_text_part(dop_conversation *t)
 {
     if (!t->parts && !(t->parts = json_array()))
         t->failed = true;
@@ -19,14 +19,14 @@ end_part(dop_conversation *t)
     dop_buf_finish(&t->text);
 }
 
-/* Ends the message that grows. */
+/* Ends the last message. */
 static void
-end_turn(dop_conversation *t)
+end_conversation_turn(dop_conversation *t)
 {
     if (!t->role)
         return;
     if (t->parts)
-        end_part(t);
+        end_text_part(t);
     const bool none = t->text.size == 0 && t->calls;
     json_t *text = t->parts ? t->parts
                    : none   ? json_null()
@@ -46,20 +46,20 @@ end_turn(dop_conversation *t)
 }
 
 static void
-begin_turn(dop_conversation *t, const char *role)
+begin_conversation_turn(dop_conversation *t, const char *role)
 {
     if (!t->messages && !(t->messages = json_array()))
         t->failed = true;
     if (t->role && strcmp(t->role, role) == 0)
         return;
-    end_turn(t);
+    end_conversation_turn(t);
     t->role = role;
 }
 
 void
 dop_conversation_text(dop_conversation *t, const char *role, const char *between, const json_t *text)
 {
-    begin_turn(t, role);
+    begin_conversation_turn(t, role);
     if (t->text.size && json_string_length(text) > 0)
         dop_buf_puts(&t->text, between);
     dop_buf_append(&t->text, json_string_value(text), json_string_length(text));
@@ -68,22 +68,22 @@ dop_conversation_text(dop_conversation *t, const char *role, const char *between
 void
 dop_conversation_picture(dop_conversation *t, const char *role, const json_t *part)
 {
-    begin_turn(t, role);
-    end_part(t);
+    begin_conversation_turn(t, role);
+    end_text_part(t);
     t->failed |= json_array_append(t->parts, (json_t *)(uintptr_t)part) != 0;
 }
 
 void
 dop_conversation_reasoning(dop_conversation *t, const json_t *text)
 {
-    begin_turn(t, "assistant");
+    begin_conversation_turn(t, "assistant");
     dop_buf_append(&t->reasoning, json_string_value(text), json_string_length(text));
 }
 
 void
 dop_conversation_call(dop_conversation *t, const char *id, const char *name, const json_t *arguments)
 {
-    begin_turn(t, "assistant");
+    begin_conversation_turn(t, "assistant");
     if (!t->calls && !(t->calls = json_array()))
         t->failed = true;
     json_array_append_new(t->calls, json_pack("{s:s, s:s, s:{s:s, s:O?}}", "id", id, "type", "function", "function",
@@ -93,10 +93,10 @@ dop_conversation_call(dop_conversation *t, const char *id, const char *name, con
 void
 dop_conversation_result(dop_conversation *t, const char *id, const dop_buf *text)
 {
-    begin_turn(t, "tool");
+    begin_conversation_turn(t, "tool");
     if (text->size)
         dop_buf_append(&t->text, text->data, text->size);
-    end_turn(t); /* each result is a message of its own */
+    end_conversation_turn(t); /* each result is a separate message */
     json_t *last = json_array_get(t->messages, json_array_size(t->messages) - 1);
     json_object_set_new(last, "tool_call_id", json_string(id));
     t->failed |= text->failed;
@@ -105,7 +105,7 @@ dop_conversation_result(dop_conversation *t, const char *id, const dop_buf *text
 json_t *
 dop_conversation_end(dop_conversation *t, dop_reader *r, json_t *request)
 {
-    end_turn(t);
+    end_conversation_turn(t);
     json_object_set_new(request, "messages", t->messages ? t->messages : json_array());
     t->messages = NULL;
     if (t->failed)

@@ -1,6 +1,9 @@
-/* POST /v1/images/generations and /v1/images/edits: from a body to jobs that draw, and the pictures as JSON or as events.  OpenAI's fields
- * are prompt, n, size, response_format, output_format and stream, and of edits, which are forms, image and mask; seed, steps, guidance, negative,
- * sampler, init (a data: URI; edits: the image) and strength are extensions, with the meaning that doppler/draw.h gives them. */
+/* POST /v1/images/generations and /v1/images/edits: makes jobs that draw, and writes the images as JSON or as
+ * events.
+ *
+ * OpenAI's fields: prompt, n, size, response_format, output_format and stream; for edits, which are forms, also
+ * image and mask. Extensions, with the meaning of doppler/draw.h: seed, steps, guidance, negative, sampler, init (a
+ * data: URI; in edits, the image) and strength. */
 #include "serve/protocols/drawings.h"
 #include "serve/api/api_images.h"
 #include "serve/api/api_json.h"
@@ -18,19 +21,19 @@
 
 enum { MOST_PICTURES = 10, MOST_TEXT = 32000 /* bytes */ };
 
-static const double LEAST_STRENGTH = 0.001; /* as that of --strength: 0 is the default in dop_draw_options */
+static const double LEAST_STRENGTH = 0.001; /* as for --strength, because 0 means the default in dop_draw_options */
 
-/* One picture of a request: the state of its job. */
+/* One image of a request: the state of its job. */
 typedef struct picture {
     dop_draw_options options;
-    char *text, *negative, *sampler; /* owned; what is not given is NULL */
-    dop_buf init;                    /* owned: the picture to begin with, a PNG of the plan's size; empty: none */
-    dop_buf mask;                    /* owned: what of it to draw, as init; empty: all of it */
-    bool url;                        /* the answer has it as a data: URL */
-    bool edit;                       /* of a request to /v1/images/edits */
-    void *png;                       /* owned, [n]; NULL: not drawn yet */
+    char *text, *negative, *sampler; /* owned; NULL if not given */
+    dop_buf init;                    /* owned: initial image, a PNG of the plan's size; empty: none */
+    dop_buf mask;                    /* owned: PNG mask of the area to draw; empty: the whole image */
+    bool url;                        /* the answer has the image as a data: URL */
+    bool edit;                       /* the request is for /v1/images/edits */
+    void *png;                       /* owned, [n] bytes; NULL: not drawn yet */
     size_t n;
-    /* while it is drawn */
+    /* Set while the image is being drawn. */
     dop_engine *engine;
     dop_job *job;
 } picture;
@@ -50,9 +53,9 @@ finish_picture(void *state)
     free(p);
 }
 
-/* Makes a text of options, which may be NULL, a copy of its own. */
+/* Replaces a text of the options, which may be NULL, by an owned copy. Returns false if memory runs out. */
 static bool
-copy_text(const char **io_text, char **out_copy)
+copy_option_text(const char **io_text, char **out_copy)
 {
     *out_copy = *io_text ? strdup(*io_text) : NULL;
     const bool good = *out_copy || !*io_text;
@@ -60,9 +63,9 @@ copy_text(const char **io_text, char **out_copy)
     return good;
 }
 
-/* A copy of a file of options, which become those of the copy: NULL where it is empty. */
+/* Returns a copy of a file, and points the options to it; NULL if it is empty. */
 static dop_buf
-copy_file(const dop_buf *from, const void **out_bytes, size_t *out_n)
+copy_option_file(const dop_buf *from, const void **out_bytes, size_t *out_n)
 {
     dop_buf copy = {0};
     dop_buf_append(&copy, from->size ? from->data : "", from->size);
@@ -78,12 +81,13 @@ copy_picture(const picture *from)
     if (!p)
         return NULL;
     *p = *from;
-    bool good = copy_text(&p->options.text, &p->text);
-    good = copy_text(&p->options.negative, &p->negative) && good; /* all are copied, since all are freed */
-    good = copy_text(&p->options.sampler, &p->sampler) && good;
+    bool good = copy_option_text(&p->options.text, &p->text);
+    /* copies all texts even after a failure, because all are freed */
+    good = copy_option_text(&p->options.negative, &p->negative) && good;
+    good = copy_option_text(&p->options.sampler, &p->sampler) && good;
     p->options.user = p;
-    p->init = copy_file(&from->init, &p->options.init, &p->options.n_init);
-    p->mask = copy_file(&from->mask, &p->options.mask, &p->options.n_mask);
+    p->init = copy_option_file(&from->init, &p->options.init, &p->options.n_init);
+    p->mask = copy_option_file(&from->mask, &p->options.mask, &p->options.n_mask);
     if (good && !p->init.failed && !p->mask.failed)
         return p;
     finish_picture(p);
@@ -93,15 +97,15 @@ copy_picture(const picture *from)
 /* ---- drawing, on the engine's thread ---- */
 
 static bool
-advance(void *user, uint32_t step, uint32_t n_steps)
+report_drawing_step(void *user, uint32_t step, uint32_t n_steps)
 {
     const picture *p = user;
     return dop_job_advance(p->engine, p->job, step, n_steps);
 }
 
-/* dop_job_task.run */
+/* dop_job_task.run: draws the image and encodes it as PNG. */
 static dop_status
-draw(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag)
+run_drawing_task(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag)
 {
     picture *p = state;
     dop_drawing d = {0};
@@ -120,9 +124,9 @@ error:
 
 /* ---- requests ---- */
 
-/* A size must be that of the plan. */
+/* Checks the size, which must be that of the plan. */
 static void
-take_size(dop_reader *r, const dop_draw_facts *facts)
+check_drawing_size(dop_reader *r, const dop_draw_facts *facts)
 {
     char own[32];
     size_t n;
@@ -132,9 +136,9 @@ take_size(dop_reader *r, const dop_draw_facts *facts)
         dop_reader_refuse(r, "size", "this plan draws pictures of %s: size is that or auto", own);
 }
 
-/* Text without NUL, which ends texts of the library. */
+/* Returns a text member. Refuses texts with NUL bytes, because the library's texts are 0-terminated. */
 static const char *
-take_text(dop_reader *r, const char *name)
+read_drawing_text(dop_reader *r, const char *name)
 {
     size_t n = 0;
     const char *text = dop_reader_text(r, name, &n);
@@ -146,7 +150,7 @@ take_text(dop_reader *r, const char *name)
 }
 
 static void
-take_format(dop_reader *r, picture *out)
+read_drawing_format(dop_reader *r, picture *out)
 {
     size_t n;
     const char *response = dop_reader_text(r, "response_format", &n), *output = dop_reader_text(r, "output_format", &n);
@@ -157,16 +161,16 @@ take_format(dop_reader *r, picture *out)
     out->url = response && strcmp(response, "url") == 0;
 }
 
-/* Which field the reason of dop_draw_check is about. */
+/* Returns the field that an error of dop_draw_check is about. */
 static const char *
-wrong_of(const dop_draw_options *o, const char *why)
+find_wrong_option(const dop_draw_options *o, const char *why)
 {
     return o->sampler && strstr(why, "sampler") ? "sampler" : "steps";
 }
 
-/* The picture of a form; NULL: refused. */
+/* Returns the image file of a form; NULL: refused. */
 static const char *
-image_of(dop_reader *r, const dop_form_data *form, size_t *out_n)
+get_form_image(dop_reader *r, const dop_form_data *form, size_t *out_n)
 {
     const uint32_t n = form->files[DOP_FORM_IMAGE].count;
     if (n == 0)
@@ -177,10 +181,10 @@ image_of(dop_reader *r, const dop_form_data *form, size_t *out_n)
     return r->failed ? NULL : form->files[DOP_FORM_IMAGE].bytes;
 }
 
-/* Takes the mask of a form, whose picture came with `size`. */
+/* Reads the mask of a form. size: original size of the form's image. */
 static void
-take_mask(dop_reader *r, const dop_api *api, const dop_form_data *form, const uint32_t size[2], dop_budget *budget,
-          picture *out)
+read_drawing_mask(dop_reader *r, const dop_api *api, const dop_form_data *form, const uint32_t size[2],
+                  dop_budget *budget, picture *out)
 {
     dop_diag diag = {0};
     const uint32_t n = form->files[DOP_FORM_MASK].count;
@@ -194,16 +198,16 @@ take_mask(dop_reader *r, const dop_api *api, const dop_form_data *form, const ui
     out->options.n_mask = out->mask.size;
 }
 
-/* Takes the picture to begin with; form NULL: a data: URI, where there is one. */
+/* Reads the initial image from the form or, if form is NULL, from an optional data: URI. */
 static void
-take_init(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budget *budget, picture *out)
+read_initial_image(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budget *budget, picture *out)
 {
     const char *param = form ? "image" : "init";
     dop_diag diag = {0};
     dop_buf decoded = {0};
     uint32_t size[2];
     size_t n = 0;
-    const char *bytes = form ? image_of(r, form, &n) : dop_reader_text(r, param, &n);
+    const char *bytes = form ? get_form_image(r, form, &n) : dop_reader_text(r, param, &n);
     if (bytes && !form && !r->failed && dop_reader_data(r, param, bytes, budget, &decoded)) {
         bytes = decoded.data;
         n = decoded.size;
@@ -217,37 +221,37 @@ take_init(dop_reader *r, const dop_api *api, const dop_form_data *form, dop_budg
     out->options.init = out->init.data;
     out->options.n_init = out->init.size;
     if (form && !r->failed)
-        take_mask(r, api, form, size, budget, out);
+        read_drawing_mask(r, api, form, size, budget, out);
     dop_buf_finish(&decoded);
 }
 
 static void
-take_options(dop_reader *r, const dop_api *api, picture *out)
+read_drawing_options(dop_reader *r, const dop_api *api, picture *out)
 {
     size_t n;
     dop_diag diag = {0};
     const json_t *seed = dop_reader_get(r, "seed");
     const int64_t number = dop_reader_whole(r, "seed", -1, INT64_MIN, INT64_MAX);
-    out->options.text = take_text(r, "prompt");
-    out->options.negative = take_text(r, "negative");
-    if (!out->options.negative) /* as other programs call it */
-        out->options.negative = take_text(r, "negative_prompt");
+    out->options.text = read_drawing_text(r, "prompt");
+    out->options.negative = read_drawing_text(r, "negative");
+    if (!out->options.negative) /* name used by other programs */
+        out->options.negative = read_drawing_text(r, "negative_prompt");
     out->options.steps = (uint32_t)dop_reader_whole(r, "steps", 0, 0, 1000);
     out->options.guidance = dop_reader_real(r, "guidance", 0, 0, 100);
     out->options.sampler = dop_reader_text(r, "sampler", &n);
-    /* -1: any, as in other servers; what is chosen here is exact as a number of JavaScript */
+    /* -1: random, as in other servers. Random seeds have 32 bits, so that JavaScript represents them exactly. */
     out->options.seed = seed && number != -1 ? (uint64_t)number : dop_any_seed() >> 32;
     out->options.strength = dop_reader_real(r, "strength", 0, LEAST_STRENGTH, 1);
-    out->options.progress = advance;
+    out->options.progress = report_drawing_step;
     if (!r->failed && !out->options.text)
         dop_reader_refuse(r, "prompt", "prompt is the text to draw");
     if (!r->failed && dop_draw_check(api->model, &out->options, &diag) != DOP_OK)
-        dop_reader_refuse(r, wrong_of(&out->options, diag.message), "%s", diag.message);
+        dop_reader_refuse(r, find_wrong_option(&out->options, diag.message), "%s", diag.message);
 }
 
-/* Submits a job for each picture, with seeds that follow one another. */
+/* Submits a job for each image, with consecutive seeds. */
 static void
-submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture *like)
+submit_drawing_jobs(dop_reader *r, dop_call *c, const dop_api_request *request, const picture *like)
 {
     dop_job_request jobs[MOST_PICTURES] = {{.n_prompt = 0}};
     dop_job *made[MOST_PICTURES];
@@ -261,7 +265,7 @@ submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture
             break;
         }
         p->options.seed += i;
-        jobs[i] = (dop_job_request){.task = {draw, finish_picture, p, p->init.size + p->mask.size},
+        jobs[i] = (dop_job_request){.task = {run_drawing_task, finish_picture, p, p->init.size + p->mask.size},
                                     .wake = request->wake,
                                     .user = request->user,
                                     .wake_at_end = !c->stream,
@@ -286,7 +290,7 @@ submit(dop_reader *r, dop_call *c, const dop_api_request *request, const picture
 /* ---- answers ---- */
 
 static json_t *
-settings_of(const dop_call *c)
+make_drawing_settings(const dop_call *c)
 {
     dop_draw_facts facts = {0};
     char size[32];
@@ -295,9 +299,9 @@ settings_of(const dop_call *c)
     return json_pack("{s:s, s:s, s:s}", "size", size, "output_format", "png", "background", "opaque");
 }
 
-/* The picture of a job that has ended well. */
+/* Returns the JSON of an image whose job has succeeded. */
 static json_t *
-encoded(const picture *p)
+encode_drawn_picture(const picture *p)
 {
     static const char head[] = "data:image/png;base64,";
     json_t *text = dop_json_base64(p->png, p->n);
@@ -315,15 +319,15 @@ encoded(const picture *p)
 }
 
 static void
-write_begin(const dop_call *c, dop_buf *out)
+write_drawings_begin(const dop_call *c, dop_buf *out)
 {
     dop_buf_printf(out, "{\"created\":%lld,\"data\":[", (long long)c->created);
 }
 
 static void
-write_picture(const dop_call *c, uint32_t index, dop_buf *out)
+write_encoded_picture(const dop_call *c, uint32_t index, dop_buf *out)
 {
-    json_t *one = encoded(dop_job_look(c->choices[index].job).task);
+    json_t *one = encode_drawn_picture(dop_job_look(c->choices[index].job).task);
     out->failed = out->failed || !one;
     if (one)
         dop_json_encode(out, one);
@@ -331,21 +335,21 @@ write_picture(const dop_call *c, uint32_t index, dop_buf *out)
 }
 
 static void
-write_end(const dop_call *c, dop_buf *out)
+write_drawings_end(const dop_call *c, dop_buf *out)
 {
-    json_t *rest = settings_of(c);
+    json_t *rest = make_drawing_settings(c);
     char *text = rest ? json_dumps(rest, JSON_COMPACT) : NULL;
-    dop_buf_printf(out, "],%s", text ? text + 1 : "\"output_format\":\"png\"}"); /* without its "{" */
+    dop_buf_printf(out, "],%s", text ? text + 1 : "\"output_format\":\"png\"}"); /* skips its "{" */
     free(text);
     json_decref(rest);
 }
 
 static void
-add_event(const dop_call *c, const picture *p, dop_answer *answer)
+append_drawing_event(const dop_call *c, const picture *p, dop_answer *answer)
 {
     const char *type = p->edit ? "image_edit.completed" : "image_generation.completed";
     json_t *event = json_pack("{s:s, s:I}", "type", type, "created_at", (json_int_t)c->created);
-    json_t *one = encoded(p), *rest = settings_of(c);
+    json_t *one = encode_drawn_picture(p), *rest = make_drawing_settings(c);
     (void)json_object_update(event, one);
     (void)json_object_update(event, rest);
     json_decref(one);
@@ -354,7 +358,7 @@ add_event(const dop_call *c, const picture *p, dop_answer *answer)
 }
 
 static bool
-stream(dop_call *c, dop_answer *answer)
+stream_drawings(dop_call *c, dop_answer *answer)
 {
     bool over = true;
     for (uint32_t i = 0; i < c->n_choices; i++) {
@@ -372,7 +376,7 @@ stream(dop_call *c, dop_answer *answer)
             choice->sent_tokens = s.task_at;
         }
         if (ended && good)
-            add_event(c, s.task, answer);
+            append_drawing_event(c, s.task, answer);
         else if (ended)
             dop_answer_failed_event(answer, &s);
         choice->over = ended;
@@ -383,11 +387,12 @@ stream(dop_call *c, dop_answer *answer)
     return over;
 }
 
-static const dop_task_writer writer = {write_begin, write_picture, write_end, stream, NULL};
+static const dop_task_writer writer = {write_drawings_begin, write_encoded_picture, write_drawings_end, stream_drawings,
+                                       NULL};
 
 static dop_call *
-begin(const dop_api *api, const dop_api_request *request, const json_t *root, const dop_form_data *form,
-      dop_answer *answer)
+begin_drawing_call(const dop_api *api, const dop_api_request *request, const json_t *root, const dop_form_data *form,
+                   dop_answer *answer)
 {
     dop_reader r = {.root = root, .answer = answer};
     dop_draw_facts facts;
@@ -399,13 +404,14 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, co
     (void)dop_reader_get(&r, "model");
     const uint32_t n = (uint32_t)dop_reader_whole(&r, "n", 1, 1, MOST_PICTURES);
     const bool streams = dop_reader_bool(&r, "stream", false);
-    (void)dop_reader_whole(&r, "partial_images", 0, 0, 3); /* at most so many: no partial picture is sent */
-    take_size(&r, &facts);
-    take_format(&r, &like);
+    /* accepted but ignored: partial images are an upper limit, and none is sent */
+    (void)dop_reader_whole(&r, "partial_images", 0, 0, 3);
+    check_drawing_size(&r, &facts);
+    read_drawing_format(&r, &like);
     if (!r.failed)
-        take_options(&r, api, &like);
+        read_drawing_options(&r, api, &like);
     if (!r.failed)
-        take_init(&r, api, form, request->budget, &like);
+        read_initial_image(&r, api, form, request->budget, &like);
     dop_reader_report(&r);
     dop_call *c = r.failed ? NULL : calloc(1, sizeof *c + n * sizeof *c->choices);
     if (!c && !r.failed)
@@ -420,7 +426,7 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, co
     c->stream = streams;
     c->n_choices = n;
     c->created = (int64_t)time(NULL);
-    submit(&r, c, request, &like);
+    submit_drawing_jobs(&r, c, request, &like);
     dop_buf_finish(&like.init);
     dop_buf_finish(&like.mask);
     if (r.failed) {
@@ -436,12 +442,13 @@ void
 dop_drawings_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                    dop_call **out_call)
 {
-    *out_call = begin(api, request, root, NULL, answer);
+    *out_call = begin_drawing_call(api, request, root, NULL, answer);
 }
 
-/* Makes the texts of a form's fields what they are in JSON.  What is no number or bool stays a text, which its reader refuses. */
+/* Converts a form's text fields to the JSON types of their members. Malformed numbers and bools stay texts, which
+ * their readers refuse. */
 static json_t *
-typed(const json_t *root)
+convert_form_fields(const json_t *root)
 {
     static const char *const numbers[] = {"n", "seed", "steps", "guidance", "strength", "partial_images"};
     static const char *const bools[] = {"stream", "strict"};
@@ -469,11 +476,11 @@ dop_edits_begin(const dop_api *api, const dop_api_request *request, const json_t
                 dop_call **out_call)
 {
     dop_form_data form = {0};
-    json_t *fields = typed(root);
+    json_t *fields = convert_form_fields(root);
     if (!fields)
         dop_answer_no_memory(answer);
     else if (dop_request_form(request, answer, &form))
-        *out_call = begin(api, request, fields, &form, answer);
+        *out_call = begin_drawing_call(api, request, fields, &form, answer);
     json_decref(form.fields);
     json_decref(fields);
 }

@@ -1,4 +1,4 @@
-/* Bodies of multipart/form-data (RFC 7578): texts and files. */
+/* Parser for multipart/form-data bodies (RFC 7578): text fields and files. */
 #include "serve/protocols/form_data.h"
 #include "serve/api/api_json.h"
 #include "serve/protocols/protocol.h"
@@ -11,14 +11,14 @@ enum { MOST_BOUNDARY = 70, MOST_PARTS = 64, MOST_HEAD = 4096, MOST_TEXT = 1 << 1
 
 typedef struct form {
     const char *at, *end;
-    char mark[MOST_BOUNDARY + 8]; /* what stands before a part's head: CR LF, two hyphens, the boundary */
+    char mark[MOST_BOUNDARY + 8]; /* delimiter before a part's head: CR LF, two hyphens, the boundary */
     size_t n_mark;
     dop_form_data *out;
 } form;
 
-/* Reads the first line, which tells the boundary. */
+/* Reads the boundary from the first line. */
 static bool
-read_boundary(form *f)
+read_form_boundary(form *f)
 {
     const char *line = memchr(f->at, '\r', (size_t)(f->end - f->at));
     const size_t n = line ? (size_t)(line - f->at) : 0;
@@ -29,9 +29,9 @@ read_boundary(form *f)
     return f->n_mark == n + 2;
 }
 
-/* The value of a parameter of Content-Disposition, name="value", in a head that ends at `end`; false: there is none. */
+/* Reads a parameter name="value" of Content-Disposition from the head [head, end). Returns false if it is absent. */
 static bool
-read_parameter(const char *head, const char *end, const char *name, char *out, size_t size)
+read_form_parameter(const char *head, const char *end, const char *name, char *out, size_t size)
 {
     const size_t len = strlen(name);
     for (const char *c = head; c + len + 2 < end; c++) {
@@ -48,9 +48,9 @@ read_parameter(const char *head, const char *end, const char *name, char *out, s
     return false;
 }
 
-/* Adds a part to the files of its name; false: parts of this name are texts. */
+/* Adds a part to the files. Returns false if parts of this name are text fields. */
 static bool
-add_file(form *f, const char *name, const char *bytes, size_t n)
+add_form_file(form *f, const char *name, const char *bytes, size_t n)
 {
     static const struct {
         const char *name;
@@ -69,9 +69,10 @@ add_file(form *f, const char *name, const char *bytes, size_t n)
     return true;
 }
 
-/* Adds a text; a name that ends with [] is that of a list.  An empty text is as one that is absent: clients send all their fields. */
+/* Adds a text field. A name that ends with [] makes a list. An empty text counts as absent, because clients send all
+ * their fields. */
 static bool
-add_text(form *f, const char *name, const char *text, size_t n)
+add_form_text(form *f, const char *name, const char *text, size_t n)
 {
     json_t *value = n > 0 && n <= MOST_TEXT ? dop_json_text(text, n) : NULL;
     const size_t len = strlen(name);
@@ -89,9 +90,10 @@ add_text(form *f, const char *name, const char *text, size_t n)
     return json_array_append_new(list, value) == 0;
 }
 
-/* Reads a part: its head, an empty line, and its content up to the next mark.  *out_last: it was the last one. */
+/* Parses a part: its head, an empty line, and its content up to the next delimiter. *out_last: true if it was the
+ * last part. */
 static bool
-read_part(form *f, bool *out_last)
+read_form_part(form *f, bool *out_last)
 {
     char name[96];
     const char *head = f->at, *blank = memmem(head, (size_t)(f->end - head), "\r\n\r\n", 4);
@@ -106,15 +108,15 @@ read_part(form *f, bool *out_last)
     if (!*out_last && memcmp(f->at, "\r\n", 2) != 0)
         return false;
     f->at += 2;
-    if (!read_parameter(head + 1, blank, "name", name, sizeof name) || !name[0])
+    if (!read_form_parameter(head + 1, blank, "name", name, sizeof name) || !name[0])
         return false;
-    return add_file(f, name, from, n) || add_text(f, name, from, n);
+    return add_form_file(f, name, from, n) || add_form_text(f, name, from, n);
 }
 
 bool
 dop_request_form(const dop_api_request *request, dop_answer *answer, dop_form_data *out_form)
 {
-    const char *body = request->n_body ? request->body : ""; /* without bytes there may be no pointer */
+    const char *body = request->n_body ? request->body : ""; /* an empty body may be a NULL pointer */
     form f = {.at = body, .end = body + request->n_body, .out = out_form};
     bool last = false, good = false;
     *out_form = (dop_form_data){.fields = json_object()};
@@ -124,10 +126,10 @@ dop_request_form(const dop_api_request *request, dop_answer *answer, dop_form_da
         json_decref(out_form->fields);
         return false;
     }
-    if (out_form->fields && request->n_body > 0 && read_boundary(&f)) {
+    if (out_form->fields && request->n_body > 0 && read_form_boundary(&f)) {
         good = true;
         for (uint32_t i = 0; i < MOST_PARTS && good && !last; i++)
-            good = read_part(&f, &last);
+            good = read_form_part(&f, &last);
     }
     if (good && last)
         return true;

@@ -1,4 +1,4 @@
-/* Answers in the form of Anthropic's Messages. */
+/* Writes answers in the format of Anthropic's Messages API. */
 #ifndef DOPPLER_SERVE_PROTOCOLS_MESSAGES_ANSWER_H
 #define DOPPLER_SERVE_PROTOCOLS_MESSAGES_ANSWER_H
 

@@ -1,4 +1,4 @@
-/* Requests of Anthropic's Messages as chat completions. */
+/* Translates requests of Anthropic's Messages API to chat completions. */
 #include "serve/protocols/messages_request.h"
 #include "serve/api/api_json.h"
 #include "serve/protocols/conversation.h"
@@ -6,47 +6,47 @@
 
 #include <string.h>
 
-/* Where in the messages a block stands, for what is said of a wrong one. */
+/* Position of a block in the messages, for error messages. */
 typedef struct place {
     dop_reader *r;
     char name[64];
 } place;
 
 static bool
-is(const json_t *text, const char *word)
+is_json_word(const json_t *text, const char *word)
 {
     return json_is_string(text) && strcmp(json_string_value(text), word) == 0;
 }
 
 static void
-refuse(const place *p, const char *why)
+refuse_block(const place *p, const char *why)
 {
     dop_reader_refuse(p->r, "messages", "%s: %s", p->name, why);
 }
 
 /* --- contents ------------------------------------------------------------------------------------------------------------------ */
 
-/* Appends the text of a block of a result or document, which holds nothing else. */
+/* Appends the text of a block in a tool result or document, where only text is permitted. */
 static void
-plain_block(const place *p, const json_t *block, dop_buf *out)
+append_plain_block(const place *p, const json_t *block, dop_buf *out)
 {
     const json_t *type = json_object_get(block, "type"), *text = json_object_get(block, "text"), *one;
     size_t i;
-    if (is(type, "search_result")) {
+    if (is_json_word(type, "search_result")) {
         const json_t *content = json_object_get(block, "content");
         if (!json_is_array(content))
-            refuse(p, "content of a search_result is a list of text blocks");
+            refuse_block(p, "content of a search_result is a list of text blocks");
         json_array_foreach(content, i, one)
         {
             text = json_object_get(one, "text");
             dop_buf_append(out, json_string_value(text), json_string_length(text));
         }
-    } else if (is(type, "tool_reference") && json_is_string(json_object_get(block, "tool_name"))) {
-        text = json_object_get(block, "tool_name"); /* a tool that was found, which the request's tools describe */
+    } else if (is_json_word(type, "tool_reference") && json_is_string(json_object_get(block, "tool_name"))) {
+        text = json_object_get(block, "tool_name"); /* a tool found by a search; the request's tools describe it */
         dop_buf_append(out, json_string_value(text), json_string_length(text));
-    } else if (!is(type, "text") || !json_is_string(text)) {
-        refuse(p, is(type, "image") ? "pictures are blocks of a user or of a tool_result"
-                                    : "a block here is {\"type\": \"text\", \"text\": ...}");
+    } else if (!is_json_word(type, "text") || !json_is_string(text)) {
+        refuse_block(p, is_json_word(type, "image") ? "pictures are blocks of a user or of a tool_result"
+                                                    : "a block here is {\"type\": \"text\", \"text\": ...}");
     } else {
         if (out->size)
             dop_buf_puts(out, "\n");
@@ -54,22 +54,22 @@ plain_block(const place *p, const json_t *block, dop_buf *out)
     }
 }
 
-/* Appends a content that is a text or a list of blocks of text. */
+/* Appends content that is a text or a list of text blocks. */
 static void
-plain_content(const place *p, const json_t *content, dop_buf *out)
+append_plain_content(const place *p, const json_t *content, dop_buf *out)
 {
     size_t i;
     const json_t *block;
     if (json_is_string(content))
         dop_buf_append(out, json_string_value(content), json_string_length(content));
     else if (content && !json_is_null(content) && !json_is_array(content))
-        refuse(p, "content is a text or a list of blocks");
-    json_array_foreach(content, i, block) plain_block(p, block, out);
+        refuse_block(p, "content is a text or a list of blocks");
+    json_array_foreach(content, i, block) append_plain_block(p, block, out);
 }
 
-/* Adds the text of a result that was gathered to the conversation, before a picture of the result. */
+/* Adds the text of a tool result so far to the conversation, before an image of that result. */
 static void
-flush(dop_conversation *t, dop_buf *text)
+flush_result_text(dop_conversation *t, dop_buf *text)
 {
     json_t *whole = json_stringn(text->size ? text->data : "", text->size);
     dop_conversation_text(t, "tool", "", whole);
@@ -78,23 +78,23 @@ flush(dop_conversation *t, dop_buf *text)
 }
 
 static void
-take_result(const place *p, const json_t *block, dop_conversation *t)
+add_result_block(const place *p, const json_t *block, dop_conversation *t)
 {
     const char *id = json_string_value(json_object_get(block, "tool_use_id"));
     const json_t *content = json_object_get(block, "content"), *one;
     dop_buf text = {0};
     size_t i;
     if (!id)
-        refuse(p, "a tool_result has the id of its call as \"tool_use_id\"");
+        refuse_block(p, "a tool_result has the id of its call as \"tool_use_id\"");
     if (!json_is_array(content))
-        plain_content(p, content, &text);
+        append_plain_content(p, content, &text);
     json_array_foreach(content, i, one)
     {
-        if (!id || !is(json_object_get(one, "type"), "image")) {
-            plain_block(p, one, &text);
+        if (!id || !is_json_word(json_object_get(one, "type"), "image")) {
+            append_plain_block(p, one, &text);
             continue;
         }
-        flush(t, &text);
+        flush_result_text(t, &text);
         dop_conversation_picture(t, "tool", one);
     }
     if (id)
@@ -103,17 +103,17 @@ take_result(const place *p, const json_t *block, dop_conversation *t)
 }
 
 static void
-take_document(const place *p, const json_t *block, dop_conversation *t)
+add_document_text(const place *p, const json_t *block, dop_conversation *t)
 {
     const json_t *source = json_object_get(block, "source"), *type = json_object_get(source, "type");
     const json_t *title = json_object_get(block, "title");
     dop_buf text = {0};
-    if (is(type, "text") && json_is_string(json_object_get(source, "data")))
-        plain_content(p, json_object_get(source, "data"), &text);
-    else if (is(type, "content"))
-        plain_content(p, json_object_get(source, "content"), &text);
+    if (is_json_word(type, "text") && json_is_string(json_object_get(source, "data")))
+        append_plain_content(p, json_object_get(source, "data"), &text);
+    else if (is_json_word(type, "content"))
+        append_plain_content(p, json_object_get(source, "content"), &text);
     else
-        refuse(p, "of documents this server reads those whose source is text or content");
+        refuse_block(p, "of documents this server reads those whose source is text or content");
     json_t *whole = json_stringn(text.size ? text.data : "", text.size);
     if (json_is_string(title))
         dop_conversation_text(t, "user", "\n", title);
@@ -123,32 +123,33 @@ take_document(const place *p, const json_t *block, dop_conversation *t)
 }
 
 static void
-user_block(const place *p, const json_t *block, const char *between, dop_conversation *t)
+add_user_block(const place *p, const json_t *block, const char *between, dop_conversation *t)
 {
     const json_t *type = json_object_get(block, "type"), *text = json_object_get(block, "text");
     dop_buf found = {0};
-    if (is(type, "text") && json_is_string(text)) {
+    if (is_json_word(type, "text") && json_is_string(text)) {
         dop_conversation_text(t, "user", between, text);
-    } else if (is(type, "image")) {
+    } else if (is_json_word(type, "image")) {
         dop_conversation_picture(t, "user", block);
-    } else if (is(type, "tool_result")) {
-        take_result(p, block, t);
-    } else if (is(type, "document")) {
-        take_document(p, block, t);
-    } else if (is(type, "search_result")) {
-        plain_block(p, block, &found);
+    } else if (is_json_word(type, "tool_result")) {
+        add_result_block(p, block, t);
+    } else if (is_json_word(type, "document")) {
+        add_document_text(p, block, t);
+    } else if (is_json_word(type, "search_result")) {
+        append_plain_block(p, block, &found);
         json_t *whole = json_stringn(found.size ? found.data : "", found.size);
         dop_conversation_text(t, "user", between, whole);
         json_decref(whole);
     } else {
-        refuse(p, is(type, "text") ? "a text block has its \"text\""
-                                   : "blocks of a user are text, image, tool_result, document or search_result");
+        refuse_block(p, is_json_word(type, "text")
+                            ? "a text block has its \"text\""
+                            : "blocks of a user are text, image, tool_result, document or search_result");
     }
     dop_buf_finish(&found);
 }
 
 static void
-assistant_block(const place *p, const json_t *block, dop_conversation *t)
+add_assistant_block(const place *p, const json_t *block, dop_conversation *t)
 {
     static const char *const others[] = {"redacted_thinking",
                                          "server_tool_use",
@@ -165,27 +166,28 @@ assistant_block(const place *p, const json_t *block, dop_conversation *t)
                  *content = json_object_get(block, "content");
     const char *id = json_string_value(json_object_get(block, "id")),
                *name = json_string_value(json_object_get(block, "name"));
-    if (is(type, "text") && json_is_string(text)) {
+    if (is_json_word(type, "text") && json_is_string(text)) {
         dop_conversation_text(t, "assistant", "", text);
-    } else if (is(type, "compaction") && json_is_string(content)) { /* a summary of what was before */
+    } else if (is_json_word(type, "compaction") &&
+               json_is_string(content)) { /* a summary of the earlier conversation */
         dop_conversation_text(t, "assistant", "", content);
-    } else if (is(type, "thinking") && json_is_string(thinking)) {
+    } else if (is_json_word(type, "thinking") && json_is_string(thinking)) {
         dop_conversation_reasoning(t, thinking);
-    } else if (is(type, "tool_use")) {
+    } else if (is_json_word(type, "tool_use")) {
         if (!id || !name || (input && !json_is_object(input)))
-            refuse(p, "a tool_use has an \"id\", a \"name\" and an \"input\", which is an object");
+            refuse_block(p, "a tool_use has an \"id\", a \"name\" and an \"input\", which is an object");
         else
             dop_conversation_call(t, id, name, input);
     } else {
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-            if (is(type, others[i])) /* what only Anthropic's servers can read */
+            if (is_json_word(type, others[i])) /* blocks that only Anthropic's servers can read are skipped */
                 return;
-        refuse(p, "blocks of an assistant are text, thinking or tool_use");
+        refuse_block(p, "blocks of an assistant are text, thinking or tool_use");
     }
 }
 
 static void
-take_message(dop_reader *r, size_t number, const json_t *message, dop_conversation *t)
+add_messages_message(dop_reader *r, size_t number, const json_t *message, dop_conversation *t)
 {
     static const char *const roles[] = {"user", "assistant", "system"};
     const json_t *role = json_object_get(message, "role"), *content = json_object_get(message, "content"), *block;
@@ -193,15 +195,15 @@ take_message(dop_reader *r, size_t number, const json_t *message, dop_conversati
     size_t i;
     place p = {.r = r};
     for (size_t k = 0; k < 3; k++)
-        if (is(role, roles[k]))
+        if (is_json_word(role, roles[k]))
             name = roles[k];
     snprintf(p.name, sizeof p.name, "messages.%zu", number);
     if (!name) {
-        refuse(&p, "a message has the \"role\" user or assistant");
+        refuse_block(&p, "a message has the \"role\" user or assistant");
     } else if (json_is_string(content)) {
         dop_conversation_text(t, name, *name == 'a' ? "" : "\n\n", content);
     } else if (!json_is_array(content)) {
-        refuse(&p, "content is a text or a list of blocks");
+        refuse_block(&p, "content is a text or a list of blocks");
     } else if (json_array_size(content) == 0) {
         json_t *none = json_string("");
         dop_conversation_text(t, name, "", none);
@@ -211,30 +213,29 @@ take_message(dop_reader *r, size_t number, const json_t *message, dop_conversati
         {
             snprintf(p.name, sizeof p.name, "messages.%zu.content.%zu", number, i);
             if (*name == 'a')
-                assistant_block(&p, block, t);
+                add_assistant_block(&p, block, t);
             else if (*name == 'u')
-                user_block(&p, block, i > 0 ? "\n" : "\n\n", t);
-            else if (is(json_object_get(block, "type"), "text"))
+                add_user_block(&p, block, i > 0 ? "\n" : "\n\n", t);
+            else if (is_json_word(json_object_get(block, "type"), "text"))
                 dop_conversation_text(t, "system", "\n\n", json_object_get(block, "text"));
             else
-                refuse(&p, "blocks of a system message are text");
+                refuse_block(&p, "blocks of a system message are text");
             if (r->failed)
                 return;
         }
     }
 }
 
-/* Does a block say something about the client to its provider alone?  It is different in every request, so that no prompt would begin
- * like another one. */
+/* True if the text is a client's billing header. It differs in every request, so it would defeat the prefix cache. */
 static bool
-is_billing(const json_t *text)
+is_billing_header(const json_t *text)
 {
     static const char mark[] = "x-anthropic-billing-header:";
     return json_string_length(text) > strlen(mark) && strncmp(json_string_value(text), mark, strlen(mark)) == 0;
 }
 
 static void
-take_system(dop_reader *r, dop_conversation *t)
+add_system_text(dop_reader *r, dop_conversation *t)
 {
     const json_t *system = dop_reader_get(r, "system"), *block;
     size_t i;
@@ -245,9 +246,9 @@ take_system(dop_reader *r, dop_conversation *t)
     json_array_foreach(system, i, block)
     {
         const json_t *text = json_object_get(block, "text");
-        if (!is(json_object_get(block, "type"), "text") || !json_is_string(text))
+        if (!is_json_word(json_object_get(block, "type"), "text") || !json_is_string(text))
             dop_reader_refuse(r, "system", "system.%zu: a block here is {\"type\": \"text\", \"text\": ...}", i);
-        else if (!is_billing(text))
+        else if (!is_billing_header(text))
             dop_conversation_text(t, "system", "\n\n", text);
     }
 }
@@ -255,7 +256,7 @@ take_system(dop_reader *r, dop_conversation *t)
 /* --- tools ------------------------------------------------------------------------------------------------------------------------ */
 
 static json_t *
-take_tools(dop_reader *r)
+convert_messages_tools(dop_reader *r)
 {
     enum { MOST = 20 };
     const json_t *tools = dop_reader_get(r, "tools"), *tool;
@@ -268,8 +269,8 @@ take_tools(dop_reader *r)
     {
         const json_t *name = json_object_get(tool, "name"), *type = json_object_get(tool, "type"),
                      *schema = json_object_get(tool, "input_schema");
-        const bool own = !type || json_is_null(type) || is(type, "custom");
-        if (!own && json_is_string(type)) { /* one that Anthropic's servers run */
+        const bool own = !type || json_is_null(type) || is_json_word(type, "custom");
+        if (!own && json_is_string(type)) { /* a tool that Anthropic's servers run */
             if (n < MOST)
                 ignored[n++] = json_string_value(type);
         } else if (!own || !json_is_string(name) || json_string_length(name) == 0 || !json_is_object(schema)) {
@@ -286,18 +287,18 @@ take_tools(dop_reader *r)
 }
 
 static void
-take_choice(dop_reader *r, json_t *out)
+convert_messages_choice(dop_reader *r, json_t *out)
 {
     const json_t *choice = dop_reader_get(r, "tool_choice"), *type = json_object_get(choice, "type"),
                  *name = json_object_get(choice, "name"),
                  *single = json_object_get(choice, "disable_parallel_tool_use");
     if (!choice)
         return;
-    if (is(type, "auto") || is(type, "none"))
+    if (is_json_word(type, "auto") || is_json_word(type, "none"))
         json_object_set(out, "tool_choice", (json_t *)(uintptr_t)type);
-    else if (is(type, "any"))
+    else if (is_json_word(type, "any"))
         json_object_set_new(out, "tool_choice", json_string("required"));
-    else if (is(type, "tool") && json_is_string(name))
+    else if (is_json_word(type, "tool") && json_is_string(name))
         json_object_set_new(
             out, "tool_choice",
             json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", (json_t *)(uintptr_t)name));
@@ -312,15 +313,15 @@ take_choice(dop_reader *r, json_t *out)
 
 /* --- the request ------------------------------------------------------------------------------------------------------------------- */
 
-/* Whether the model is to reason, as templates ask for it. */
+/* Reads whether the model should reason. */
 static void
-take_thinking(dop_reader *r, json_t *out)
+copy_thinking(dop_reader *r, json_t *out)
 {
     const json_t *thinking = dop_reader_get(r, "thinking"), *type = json_object_get(thinking, "type"),
                  *budget = json_object_get(thinking, "budget_tokens");
     if (!thinking)
         return;
-    if (!is(type, "enabled") && !is(type, "disabled") && !is(type, "adaptive"))
+    if (!is_json_word(type, "enabled") && !is_json_word(type, "disabled") && !is_json_word(type, "adaptive"))
         dop_reader_refuse(r, "thinking", "thinking.type is enabled, adaptive or disabled");
     else if (budget && (!json_is_integer(budget) || json_integer_value(budget) < 1))
         dop_reader_refuse(r, "thinking", "thinking.budget_tokens is a whole number above 0");
@@ -328,9 +329,9 @@ take_thinking(dop_reader *r, json_t *out)
         json_object_set(out, "thinking", (json_t *)(uintptr_t)thinking);
 }
 
-/* The form of the answer and the effort, where the request states them. */
+/* Reads the answer's format and the reasoning effort. */
 static void
-take_output(dop_reader *r, json_t *out)
+convert_output_config(dop_reader *r, json_t *out)
 {
     const json_t *config = dop_reader_get(r, "output_config"), *format = dop_reader_get(r, "output_format");
     if (config && !json_is_object(config))
@@ -344,7 +345,8 @@ take_output(dop_reader *r, json_t *out)
         json_object_set(out, "reasoning_effort", (json_t *)(uintptr_t)effort);
     if (!format)
         return;
-    if (!is(json_object_get(format, "type"), "json_schema") || !json_is_object(json_object_get(format, "schema")))
+    if (!is_json_word(json_object_get(format, "type"), "json_schema") ||
+        !json_is_object(json_object_get(format, "schema")))
         dop_reader_refuse(r, "output_format",
                           "the format of the answer is {\"type\": \"json_schema\", \"schema\": ...}");
     else
@@ -354,7 +356,7 @@ take_output(dop_reader *r, json_t *out)
 }
 
 static void
-take_stops(dop_reader *r, json_t *out)
+copy_stop_sequences(dop_reader *r, json_t *out)
 {
     const json_t *stops = dop_reader_get(r, "stop_sequences"), *one;
     size_t i;
@@ -367,9 +369,9 @@ take_stops(dop_reader *r, json_t *out)
         json_object_set(out, "stop", (json_t *)(uintptr_t)stops);
 }
 
-/* Takes over members that chat completions have under the same name.  Clients write -1 for a top_p that nobody has stated. */
+/* Copies members that have the same name in chat completions. Some clients send -1 for an unset top_p. */
 static void
-take_same(dop_reader *r, json_t *out)
+copy_same_members(dop_reader *r, json_t *out)
 {
     static const char *const names[] = {"stream", "temperature", "top_p", "top_k", "model", "seed"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -379,10 +381,10 @@ take_same(dop_reader *r, json_t *out)
     }
 }
 
-/* Conversations that Anthropic's servers keep, so that a request has the last messages only.  Clients that are told in this form send
- * the whole conversation. */
+/* Refuses threads, conversations kept by Anthropic's servers. After an error of this form, clients send the whole
+ * conversation. */
 static void
-refuse_thread(dop_reader *r)
+refuse_threads(dop_reader *r)
 {
     if (r->failed || !dop_reader_get(r, "thread"))
         return;
@@ -394,9 +396,9 @@ refuse_thread(dop_reader *r)
     r->failed = true;
 }
 
-/* Members that say something to Anthropic alone. */
+/* Marks members that only concern Anthropic's servers as read. */
 static void
-take_foreign(dop_reader *r)
+mark_anthropic_members(dop_reader *r)
 {
     static const char *const names[] = {"anthropic_version", "anthropic_beta", "context_management", "container",
                                         "inference_geo",     "betas",          "cache_control",      "diagnostics"};
@@ -419,22 +421,22 @@ dop_messages_translate(dop_reader *r, bool counts)
     if (!json_is_array(messages) || json_array_size(messages) == 0)
         dop_reader_refuse(r, "messages", "messages: a list of {\"role\", \"content\"} that is not empty");
     dop_reader_take_chat(r, out);
-    take_same(r, out);
-    take_stops(r, out);
-    take_thinking(r, out);
-    take_output(r, out);
-    take_foreign(r);
-    refuse_thread(r);
-    tools = take_tools(r);
+    copy_same_members(r, out);
+    copy_stop_sequences(r, out);
+    copy_thinking(r, out);
+    convert_output_config(r, out);
+    mark_anthropic_members(r);
+    refuse_threads(r);
+    tools = convert_messages_tools(r);
     if (json_array_size(tools) > 0)
         json_object_set(out, "tools", tools);
     json_decref(tools);
-    take_choice(r, out);
-    take_system(r, &t);
+    convert_messages_choice(r, out);
+    add_system_text(r, &t);
     json_array_foreach(messages, i, message)
     {
         if (!r->failed)
-            take_message(r, i, message, &t);
+            add_messages_message(r, i, message, &t);
     }
     return dop_conversation_end(&t, r, out);
 }

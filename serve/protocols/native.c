@@ -1,8 +1,9 @@
-/* POST /completion and /infill, in the form of llama.cpp's server: a text goes on, or what is between a prefix and a suffix is written.
+/* POST /completion and /infill, in the format of llama.cpp's server: continues a text, or fills in text between a
+ * prefix and a suffix.
  *
- * Models that fill in the middle were trained with special tokens that stand before the parts of a text.  The prompt is
+ * Fill-in-the-middle models are trained with special tokens before the parts of a text.  The prompt is
  *     [REPO name SEP file text SEP file text ... SEP file]  PREFIX prefix  SUFFIX suffix  MIDDLE prompt
- * and the answer is what the model writes behind it. */
+ * and the answer is its continuation. */
 #include "serve/protocols/native.h"
 #include "serve/api/api_answer.h"
 #include "serve/api/api_json.h"
@@ -15,7 +16,7 @@
 
 typedef enum mark { PREFIX, SUFFIX, MIDDLE, REPO, SEPARATOR, MARKS } mark;
 
-/* The tokens' written forms in published models, by which they are found in a tokenizer. */
+/* Spellings of the special tokens in published models, for finding them in a tokenizer. */
 static const char *const forms[MARKS][9] = {
     [PREFIX] = {"<|fim_prefix|>", "<fim_prefix>", "<fim-prefix>", "<\uff5cfim\u2581begin\uff5c>", "<|code_prefix|>",
                 "<PRE>", "\u2581<PRE>", "[PREFIX]"},
@@ -28,7 +29,7 @@ static const char *const forms[MARKS][9] = {
 };
 
 static uint32_t
-find_mark(const dop_tokenizer *tok, mark m)
+find_fim_token(const dop_tokenizer *tok, mark m)
 {
     uint32_t id = DOP_NO_TOKEN;
     for (size_t i = 0; forms[m][i] && id == DOP_NO_TOKEN; i++)
@@ -42,12 +43,12 @@ typedef struct filling {
     const dop_api *api;
     dop_reader r;
     dop_budget *budget;
-    json_t *ids; /* of the prompt */
+    json_t *ids; /* token ids of the prompt */
 } filling;
 
-/* Appends the ids of a text, in which special tokens are letters. */
+/* Appends the ids of a text, in which special tokens are not recognized. */
 static void
-put_text(filling *f, const char *param, const char *text, size_t n)
+append_text_ids(filling *f, const char *param, const char *text, size_t n)
 {
     dop_ids ids = {0};
     dop_diag diag = {0};
@@ -59,44 +60,44 @@ put_text(filling *f, const char *param, const char *text, size_t n)
 }
 
 static void
-put_id(filling *f, uint32_t id)
+append_prompt_id(filling *f, uint32_t id)
 {
     json_array_append_new(f->ids, json_integer(id));
 }
 
-/* Appends the tokens that the tokenizer puts in front of texts. */
+/* Appends the token that the tokenizer puts before texts. */
 static void
-put_beginning(filling *f)
+append_beginning_ids(filling *f)
 {
     dop_ids ids = {0};
     dop_diag diag = {0};
     if (dop_tokenizer_encode_within(f->api->tok, "", 0, DOP_ENCODE_ADD_SPECIAL, f->budget, &diag, &ids) != DOP_OK)
         dop_reader_fail(&f->r, NULL, &diag, f->budget);
-    if (ids.count > 0) /* what it puts behind them is left out */
-        put_id(f, ids.data[0]);
+    if (ids.count > 0) /* tokens put after the text are omitted */
+        append_prompt_id(f, ids.data[0]);
     dop_ids_finish(&ids);
 }
 
 static void
-put_member(filling *f, const char *name)
+append_member_ids(filling *f, const char *name)
 {
     size_t n;
     const char *text = dop_reader_text(&f->r, name, &n);
-    put_text(f, name, text ? text : "", n);
+    append_text_ids(f, name, text ? text : "", n);
 }
 
-/* Texts of other files that the prompt begins with. */
+/* Appends the texts of other files, which precede the prompt. */
 static void
-put_extra(filling *f)
+append_extra_files(filling *f)
 {
     const json_t *extra = dop_reader_get(&f->r, "input_extra"), *one;
-    const uint32_t repo = find_mark(f->api->tok, REPO), separator = find_mark(f->api->tok, SEPARATOR);
+    const uint32_t repo = find_fim_token(f->api->tok, REPO), separator = find_fim_token(f->api->tok, SEPARATOR);
     size_t i;
     if (extra && !json_is_array(extra))
         dop_reader_refuse(&f->r, "input_extra", "input_extra is a list of {\"filename\", \"text\"}");
     if (json_array_size(extra) > 0 && repo != DOP_NO_TOKEN) {
-        put_id(f, repo);
-        put_text(f, "input_extra", "project\n", strlen("project\n"));
+        append_prompt_id(f, repo);
+        append_text_ids(f, "input_extra", "project\n", strlen("project\n"));
     }
     json_array_foreach(extra, i, one)
     {
@@ -106,23 +107,23 @@ put_extra(filling *f)
             return;
         }
         if (separator != DOP_NO_TOKEN) {
-            put_id(f, separator);
-            put_text(f, "input_extra", json_string_value(name), json_string_length(name));
-            put_text(f, "input_extra", "\n", 1);
+            append_prompt_id(f, separator);
+            append_text_ids(f, "input_extra", json_string_value(name), json_string_length(name));
+            append_text_ids(f, "input_extra", "\n", 1);
         }
-        put_text(f, "input_extra", json_string_value(text), json_string_length(text));
+        append_text_ids(f, "input_extra", json_string_value(text), json_string_length(text));
     }
     if (json_array_size(extra) > 0 && separator != DOP_NO_TOKEN) {
-        put_id(f, separator);
-        put_text(f, "input_extra", "file\n", strlen("file\n"));
+        append_prompt_id(f, separator);
+        append_text_ids(f, "input_extra", "file\n", strlen("file\n"));
     }
 }
 
 /* --- the answer --------------------------------------------------------------------------------------------------------------- */
 
-/* What the answer says when it is complete; takes ownership of the text. */
+/* Returns the final members of a complete answer. Takes ownership of the text. */
 static json_t *
-ending(const dop_call *c, const dop_news *news, json_t *text)
+make_native_ending(const dop_call *c, const dop_news *news, json_t *text)
 {
     const dop_job_state *s = &news->state;
     const double read_ms = s->first_ms > 0 ? s->first_ms - s->submitted_ms : 0,
@@ -146,23 +147,23 @@ ending(const dop_call *c, const dop_news *news, json_t *text)
 }
 
 static void
-write_whole(dop_call *c, const dop_news *news, dop_answer *answer)
+write_whole_native(dop_call *c, const dop_news *news, dop_answer *answer)
 {
-    json_t *all = ending(c, news, dop_json_text(news->content, news->n_content));
+    json_t *all = make_native_ending(c, news, dop_json_text(news->content, news->n_content));
     dop_json_encode(&answer->body, all);
     answer->body.failed |= !all;
     json_decref(all);
 }
 
 static void
-write_stream(dop_call *c, const dop_news *news, dop_answer *answer)
+write_native_stream(dop_call *c, const dop_news *news, dop_answer *answer)
 {
     if (news->n_content)
         dop_answer_event(answer, NULL,
                          json_pack("{s:i, s:o, s:b}", "index", 0, "content",
                                    dop_json_text(news->content, news->n_content), "stop", 0));
     if (news->ended && news->good) {
-        dop_answer_event(answer, NULL, ending(c, news, json_string("")));
+        dop_answer_event(answer, NULL, make_native_ending(c, news, json_string("")));
     } else if (news->ended) {
         dop_answer error = {0};
         dop_answer_failure(&error, &news->state);
@@ -171,11 +172,13 @@ write_stream(dop_call *c, const dop_news *news, dop_answer *answer)
     }
 }
 
-static const dop_writer writer = {.id = "native", .whole = write_whole, .stream = write_stream, .finish = free};
+static const dop_writer writer = {
+    .id = "native", .whole = write_whole_native, .stream = write_native_stream, .finish = free};
 
-/* Begins a call for the request as one of completions, which has one answer; the prompt's ids are f->ids. */
+/* Begins a completions call with one answer for the request. The prompt's ids are in f->ids. */
 static void
-begin(filling *f, const dop_api_request *request, json_t *completion, dop_answer *answer, dop_call **out_call)
+begin_native_call(filling *f, const dop_api_request *request, json_t *completion, dop_answer *answer,
+                  dop_call **out_call)
 {
     (void)dop_reader_whole(&f->r, "n", 1, 1, 1);
     const int64_t n_probs = dop_reader_whole(&f->r, "n_probs", 0, 0, DOP_JOB_MAX_TOP);
@@ -189,9 +192,9 @@ begin(filling *f, const dop_api_request *request, json_t *completion, dop_answer
     json_decref(f->ids);
 }
 
-/* The prompt of POST /completion: a text, token ids, or a list of both, whose texts may have special tokens. */
+/* Reads the prompt of POST /completion: a text, token ids, or a list of both. Its texts may have special tokens. */
 static void
-take_prompt(filling *f, json_t *completion)
+read_native_prompt(filling *f, json_t *completion)
 {
     const json_t *prompt = dop_reader_get(&f->r, "prompt"), *one;
     bool texts = false;
@@ -219,7 +222,7 @@ take_prompt(filling *f, json_t *completion)
                                              f->budget, &diag, &ids) != DOP_OK)
             dop_reader_fail(&f->r, "prompt", &diag, f->budget);
         for (size_t k = 0; k < ids.count; k++)
-            put_id(f, ids.data[k]);
+            append_prompt_id(f, ids.data[k]);
         dop_ids_finish(&ids);
     }
     if (texts)
@@ -232,10 +235,10 @@ dop_completion_begin(const dop_api *api, const dop_api_request *request, const j
 {
     filling f = {.api = api, .r = {.root = root, .answer = answer}, .budget = request->budget, .ids = json_array()};
     json_t *completion = json_copy((json_t *)(uintptr_t)root);
-    take_prompt(&f, completion);
+    read_native_prompt(&f, completion);
     if (!json_object_get(root, "n_predict") && !json_object_get(root, "max_tokens"))
         json_object_set_new(completion, "n_predict", json_integer(-1));
-    begin(&f, request, completion, answer, out_call);
+    begin_native_call(&f, request, completion, answer, out_call);
 }
 
 void
@@ -243,20 +246,20 @@ dop_infill_begin(const dop_api *api, const dop_api_request *request, const json_
                  dop_call **out_call)
 {
     filling f = {.api = api, .r = {.root = root, .answer = answer}, .budget = request->budget, .ids = json_array()};
-    const uint32_t prefix = find_mark(api->tok, PREFIX), suffix = find_mark(api->tok, SUFFIX),
-                   middle = find_mark(api->tok, MIDDLE);
+    const uint32_t prefix = find_fim_token(api->tok, PREFIX), suffix = find_fim_token(api->tok, SUFFIX),
+                   middle = find_fim_token(api->tok, MIDDLE);
     json_t *chat = NULL;
     if (prefix == DOP_NO_TOKEN || suffix == DOP_NO_TOKEN || middle == DOP_NO_TOKEN) {
         dop_reader_refuse(&f.r, NULL, "the model's tokenizer has no tokens for filling in the middle");
     } else {
-        put_beginning(&f);
-        put_extra(&f);
-        put_id(&f, prefix);
-        put_member(&f, "input_prefix");
-        put_id(&f, suffix);
-        put_member(&f, "input_suffix");
-        put_id(&f, middle);
-        put_member(&f, "prompt");
+        append_beginning_ids(&f);
+        append_extra_files(&f);
+        append_prompt_id(&f, prefix);
+        append_member_ids(&f, "input_prefix");
+        append_prompt_id(&f, suffix);
+        append_member_ids(&f, "input_suffix");
+        append_prompt_id(&f, middle);
+        append_member_ids(&f, "prompt");
     }
     if (!f.r.failed) {
         chat = json_copy((json_t *)(uintptr_t)root);
@@ -265,5 +268,5 @@ dop_infill_begin(const dop_api *api, const dop_api_request *request, const json_
         json_object_del(chat, "input_extra");
         json_object_set(chat, "prompt", f.ids);
     }
-    begin(&f, request, chat, answer, out_call);
+    begin_native_call(&f, request, chat, answer, out_call);
 }

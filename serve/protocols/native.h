@@ -1,4 +1,5 @@
-/* POST /completion and /infill, in the form of llama.cpp's server: a text goes on, or what is between a prefix and a suffix is written. */
+/* POST /completion and /infill, in the format of llama.cpp's server: continues a text, or fills in text between a
+ * prefix and a suffix. */
 #ifndef DOPPLER_SERVE_PROTOCOLS_NATIVE_H
 #define DOPPLER_SERVE_PROTOCOLS_NATIVE_H
 

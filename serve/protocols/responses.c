@@ -1,4 +1,4 @@
-/* The paths of OpenAI's Responses. */
+/* Routes of OpenAI's Responses API. */
 #include "serve/api/api_answer.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* dop_response_settle: an answer in the background. */
+/* dop_response_settle: polls or cancels a background answer. */
 static bool
-take_answer(dop_call *call, bool cancels, dop_buf *io_response, dop_buf *io_items)
+settle_background_call(dop_call *call, bool cancels, dop_buf *io_response, dop_buf *io_items)
 {
     dop_answer answer = {0};
     dop_response *p = call->state;
     json_t *response = NULL;
-    p->terms.keeps = false; /* the store has a place for it */
+    p->terms.keeps = false; /* the store already has a row for it */
     const bool over = !cancels && dop_call_poll(call, &answer);
     if (cancels) {
         response = dop_response_json(call, p, NULL, "cancelled");
@@ -42,9 +42,9 @@ take_answer(dop_call *call, bool cancels, dop_buf *io_response, dop_buf *io_item
     return cancels || over;
 }
 
-/* Answers with a response that is made in the background, and leaves its call to the store. */
+/* Answers with the initial state of a background response, and passes its call to the store. */
 static void
-detach(const dop_api *api, dop_call *call, dop_answer *answer)
+detach_background_call(const dop_api *api, dop_call *call, dop_answer *answer)
 {
     json_t *all = dop_response_json(call, call->state, NULL, "in_progress");
     const dop_response *p = call->state;
@@ -64,9 +64,9 @@ dop_responses_begin(const dop_api *api, const dop_api_request *request, const js
 {
     dop_reader r = {.root = root, .answer = answer};
     dop_response *p = calloc(1, sizeof *p);
-    json_t *chat = p ? dop_responses_translate(api, &r, take_answer, &p->terms) : NULL;
+    json_t *chat = p ? dop_responses_translate(api, &r, settle_background_call, &p->terms) : NULL;
     dop_api_request own = *request;
-    if (p && p->terms.detached) /* nobody waits for the call */
+    if (p && p->terms.detached) /* no connection waits for the call */
         own.wake = NULL;
     if (p)
         p->output = json_array();
@@ -76,7 +76,7 @@ dop_responses_begin(const dop_api *api, const dop_api_request *request, const js
             dop_call_begin(api, &own, chat,
                            (dop_call_how){.kind = DOP_CALL_CHAT, .writer = &dop_responses_writer, .state = p}, answer);
         if (call && detached)
-            detach(api, call, answer);
+            detach_background_call(api, call, answer);
         else
             *out_call = call;
     } else {
@@ -88,24 +88,24 @@ dop_responses_begin(const dop_api *api, const dop_api_request *request, const js
 }
 
 static void
-answer_unknown(const dop_api_request *request, dop_answer *answer)
+answer_unknown_path(const dop_api_request *request, dop_answer *answer)
 {
     dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
                      "Unknown request URL: %s %.200s", request->method, request->path);
 }
 
-/* The id in a path /v1/responses/ID[/...], and what follows it; false: the path is none of a response or the server keeps none, and
- * the answer says so. */
+/* Reads the id and the rest of a path /v1/responses/ID[/...]. Returns false if the path is unknown or the server
+ * stores no responses; the answer is then an error. */
 static bool
-id_of(const dop_api *api, const dop_api_request *request, char *id, size_t size, const char **out_rest,
-      dop_answer *answer)
+read_response_id(const dop_api *api, const dop_api_request *request, char *id, size_t size, const char **out_rest,
+                 dop_answer *answer)
 {
     const char *at = dop_path_below(request->path, "responses");
     const size_t n = strcspn(at, "/");
     *out_rest = at + n;
     snprintf(id, size, "%.*s", n < size ? (int)n : 0, at);
     if (strcmp(request->method, "POST") == 0 && strcmp(*out_rest, "/cancel") != 0) {
-        answer_unknown(request, answer);
+        answer_unknown_path(request, answer);
         return false;
     }
     if (!api->store)
@@ -114,9 +114,9 @@ id_of(const dop_api *api, const dop_api_request *request, char *id, size_t size,
     return api->store != NULL;
 }
 
-/* Answers with a stored value, or says that there is none. */
+/* Answers with a stored value, or with an error if it is NULL. */
 static void
-answer_stored(json_t *value, const char *id, dop_answer *answer)
+answer_stored_value(json_t *value, const char *id, dop_answer *answer)
 {
     if (value)
         dop_answer_json(answer, 200, value);
@@ -125,9 +125,9 @@ answer_stored(json_t *value, const char *id, dop_answer *answer)
                          "Response with id '%.80s' not found.", id);
 }
 
-/* An item as it is listed: messages say that they are some, and have lists of parts. */
+/* Completes an item for listing: adds the type of messages, and converts their text to a list of parts. */
 static json_t *
-listed(json_t *item)
+complete_listed_item(json_t *item)
 {
     const json_t *content = json_object_get(item, "content"), *role = json_object_get(item, "role");
     if (!json_object_get(item, "type"))
@@ -141,10 +141,10 @@ listed(json_t *item)
     return item;
 }
 
-/* Answers with the first n items as the query wants them: "order" (the newest first, unless asc), "after" the one of an id, and at most
- * "limit". */
+/* Answers with a list of the first n items, according to the query: "order" (newest first unless asc), "after" an
+ * item id, and "limit". */
 static void
-list_items(const dop_api_request *request, const json_t *items, size_t n, dop_answer *answer)
+answer_item_list(const dop_api_request *request, const json_t *items, size_t n, dop_answer *answer)
 {
     enum { USUAL = 20, MOST = 100 };
     char order[8] = "desc", number[8] = "", after[100] = "", *end = number;
@@ -169,7 +169,7 @@ list_items(const dop_api_request *request, const json_t *items, size_t n, dop_an
         json_t *item = json_array_get(items, up ? at : n - 1 - at);
         const char *id = json_string_value(json_object_get(item, "id"));
         if (begun)
-            json_array_append(list, listed(item));
+            json_array_append(list, complete_listed_item(item));
         begun |= id && strcmp(id, after) == 0;
     }
     const size_t last = json_array_size(list);
@@ -192,10 +192,10 @@ dop_responses_get(const dop_api *api, const dop_api_request *request, const json
     const char *rest;
     json_t *items = NULL;
     (void)root, (void)out_call;
-    if (!id_of(api, request, id, sizeof id, &rest, answer))
+    if (!read_response_id(api, request, id, sizeof id, &rest, answer))
         return;
     if (*rest && strcmp(rest, "/input_items") != 0) {
-        answer_unknown(request, answer);
+        answer_unknown_path(request, answer);
         return;
     }
     if (!*rest && dop_request_parameter(request, "stream", streams, sizeof streams) && strcmp(streams, "true") == 0) {
@@ -203,13 +203,13 @@ dop_responses_get(const dop_api *api, const dop_api_request *request, const json
                          "a response is kept whole, and not as a stream");
         return;
     }
-    json_t *response = dop_response_store_get(api->store, id, take_answer, false, *rest ? &items : NULL);
-    if (*rest && response) { /* what the response was made from is in front of its output */
-        list_items(request, items, json_array_size(items) - json_array_size(json_object_get(response, "output")),
-                   answer);
+    json_t *response = dop_response_store_get(api->store, id, settle_background_call, false, *rest ? &items : NULL);
+    if (*rest && response) { /* the input items precede the output */
+        answer_item_list(request, items, json_array_size(items) - json_array_size(json_object_get(response, "output")),
+                         answer);
         json_decref(response);
     } else {
-        answer_stored(response, id, answer);
+        answer_stored_value(response, id, answer);
     }
     json_decref(items);
 }
@@ -221,11 +221,11 @@ dop_responses_delete(const dop_api *api, const dop_api_request *request, const j
     char id[80];
     const char *rest;
     (void)root, (void)out_call;
-    if (id_of(api, request, id, sizeof id, &rest, answer))
-        answer_stored(!*rest && dop_response_store_delete(api->store, id)
-                          ? json_pack("{s:s, s:s, s:b}", "id", id, "object", "response.deleted", "deleted", 1)
-                          : NULL,
-                      id, answer);
+    if (read_response_id(api, request, id, sizeof id, &rest, answer))
+        answer_stored_value(!*rest && dop_response_store_delete(api->store, id)
+                                ? json_pack("{s:s, s:s, s:b}", "id", id, "object", "response.deleted", "deleted", 1)
+                                : NULL,
+                            id, answer);
 }
 
 void
@@ -235,6 +235,6 @@ dop_responses_cancel(const dop_api *api, const dop_api_request *request, const j
     char id[80];
     const char *rest;
     (void)root, (void)out_call;
-    if (id_of(api, request, id, sizeof id, &rest, answer))
-        answer_stored(dop_response_store_get(api->store, id, take_answer, true, NULL), id, answer);
+    if (read_response_id(api, request, id, sizeof id, &rest, answer))
+        answer_stored_value(dop_response_store_get(api->store, id, settle_background_call, true, NULL), id, answer);
 }

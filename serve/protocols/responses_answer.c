@@ -1,4 +1,4 @@
-/* Answers in the form of OpenAI's Responses: items, and events that tell how they grow. */
+/* Writes answers in the format of OpenAI's Responses API: items, and events that report their progress. */
 #include "serve/protocols/responses_answer.h"
 #include "serve/api/api_answer.h"
 #include "serve/api/api_json.h"
@@ -14,14 +14,14 @@
 static const char reasoning_type[] = "reasoning", message_type[] = "message";
 
 static json_t *
-text_json(const dop_buf *text)
+make_buf_json(const dop_buf *text)
 {
     return dop_json_text(text->size ? text->data : "", text->size);
 }
 
-/* The id of the item behind the complete ones: a mark of its type, and the digits of the response's id. */
+/* Writes the id of the next item: a prefix for its type, and the digits of the response's id. */
 static void
-name_item(const dop_call *c, const dop_response *p, const char *mark, char *out, size_t size)
+make_item_id(const dop_call *c, const dop_response *p, const char *mark, char *out, size_t size)
 {
     const char *digits = strchr(c->id, '_');
     snprintf(out, size, "%s_%s%02zu", mark, digits ? digits + 1 : "", json_array_size(p->output));
@@ -51,7 +51,7 @@ dop_response_name_items(const dop_call *c, json_t *items)
 /* --- the response -------------------------------------------------------------------------------------------------------------- */
 
 static json_t *
-usage(const dop_news *news)
+make_response_usage(const dop_news *news)
 {
     const dop_job_state *s = &news->state;
     return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)s->n_prompt,
@@ -61,9 +61,9 @@ usage(const dop_news *news)
                      (json_int_t)s->n_prompt + (json_int_t)s->n_tokens);
 }
 
-/* Why the job has failed, as the response says it. */
+/* Returns the error of a failed job in the response's format. */
 static json_t *
-error_of(const dop_job_state *s)
+make_response_error(const dop_job_state *s)
 {
     dop_answer error = {0};
     json_t *whole = NULL;
@@ -85,10 +85,10 @@ dop_response_json(const dop_call *c, const dop_response *response, const dop_new
         status = !news->good ? "failed" : cut ? "incomplete" : "completed";
     json_t *all = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:s, s:O, s:s, s:o}", "id", c->id, "object", "response",
                             "created_at", (json_int_t)c->created, "status", status, "error",
-                            news && !news->good ? error_of(&news->state) : json_null(), "incomplete_details",
+                            news && !news->good ? make_response_error(&news->state) : json_null(), "incomplete_details",
                             cut ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null(), "model",
                             c->api->facts.name, "output", response->output, "service_tier", "default", "usage",
-                            news && news->ended ? usage(news) : json_null());
+                            news && news->ended ? make_response_usage(news) : json_null());
     if (all && news && news->ended && news->good)
         json_object_set_new(all, "completed_at", json_integer((json_int_t)time(NULL)));
     if (all)
@@ -98,9 +98,9 @@ dop_response_json(const dop_call *c, const dop_response *response, const dop_new
 
 /* --- items ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Appends an event with its name and number; answer NULL: the response is not streamed.  Takes ownership of the value. */
+/* Appends a named and numbered event. answer NULL: the response is not streamed. Takes ownership of the value. */
 static void
-event(dop_response *p, dop_answer *answer, const char *name, json_t *value)
+append_response_event(dop_response *p, dop_answer *answer, const char *name, json_t *value)
 {
     if (answer && value) {
         json_object_set_new(value, "type", json_string(name));
@@ -111,41 +111,42 @@ event(dop_response *p, dop_answer *answer, const char *name, json_t *value)
     json_decref(value);
 }
 
-/* Appends an event about the item that grows; extra: its other members, of which ownership is taken. */
+/* Appends an event about the item in progress. extra: further members of the event, whose ownership is taken. */
 static void
-item_event(const dop_call *c, dop_response *p, dop_answer *answer, const char *name, const char *mark, json_t *extra)
+append_item_event(const dop_call *c, dop_response *p, dop_answer *answer, const char *name, const char *mark,
+                  json_t *extra)
 {
     char id[64];
-    name_item(c, p, mark, id, sizeof id);
+    make_item_id(c, p, mark, id, sizeof id);
     json_t *value = json_pack("{s:n, s:n, s:s, s:I}", "type", "sequence_number", "item_id", id, "output_index",
                               (json_int_t)json_array_size(p->output));
     if (value)
         json_object_update(value, extra);
     json_decref(extra);
-    event(p, answer, name, value);
+    append_response_event(p, answer, name, value);
 }
 
-/* A part of the item that grows: its text, or none yet. */
+/* Returns the content part of the item in progress. Its text is empty unless the item has ended. */
 static json_t *
-part_of(const dop_call *c, const dop_response *p, bool ended)
+make_content_part(const dop_call *c, const dop_response *p, bool ended)
 {
-    json_t *text = ended ? text_json(&p->text) : json_string("");
+    json_t *text = ended ? make_buf_json(&p->text) : json_string("");
     if (p->open == reasoning_type)
         return json_pack("{s:s, s:o}", "type", "reasoning_text", "text", text);
     return json_pack("{s:s, s:o, s:[], s:o}", "type", "output_text", "text", text, "annotations", "logprobs",
                      ended && c->logprobs ? dop_call_logprobs(c) : json_array());
 }
 
-/* The item that grows, with what it has so far. */
+/* Returns the item in progress. Its content is empty unless the item has ended. */
 static json_t *
-item_of(const dop_call *c, const dop_response *p, bool ended, bool cut)
+make_open_item(const dop_call *c, const dop_response *p, bool ended, bool cut)
 {
     char id[64];
     const char *status = !ended ? "in_progress" : cut ? "incomplete" : "completed";
     json_t *content = json_array();
     if (ended)
-        json_array_append_new(content, part_of(c, p, true));
-    name_item(c, p, p->open == reasoning_type ? "rs" : "msg", id, sizeof id);
+        json_array_append_new(content, make_content_part(c, p, true));
+    make_item_id(c, p, p->open == reasoning_type ? "rs" : "msg", id, sizeof id);
     if (p->open == reasoning_type)
         return json_pack("{s:s, s:s, s:s, s:[], s:o}", "id", id, "type", p->open, "status", status, "summary",
                          "content", content);
@@ -154,60 +155,61 @@ item_of(const dop_call *c, const dop_response *p, bool ended, bool cut)
 }
 
 static void
-begin_item(const dop_call *c, dop_response *p, const char *type, dop_answer *answer)
+begin_response_item(const dop_call *c, dop_response *p, const char *type, dop_answer *answer)
 {
     const char *mark = type == reasoning_type ? "rs" : "msg";
     p->open = type;
     p->text.size = 0;
-    event(p, answer, "response.output_item.added",
-          json_pack("{s:n, s:n, s:I, s:o}", "type", "sequence_number", "output_index",
-                    (json_int_t)json_array_size(p->output), "item", item_of(c, p, false, false)));
-    item_event(c, p, answer, "response.content_part.added", mark,
-               json_pack("{s:i, s:o}", "content_index", 0, "part", part_of(c, p, false)));
+    append_response_event(p, answer, "response.output_item.added",
+                          json_pack("{s:n, s:n, s:I, s:o}", "type", "sequence_number", "output_index",
+                                    (json_int_t)json_array_size(p->output), "item",
+                                    make_open_item(c, p, false, false)));
+    append_item_event(c, p, answer, "response.content_part.added", mark,
+                      json_pack("{s:i, s:o}", "content_index", 0, "part", make_content_part(c, p, false)));
 }
 
-/* Ends the item that grows; cut: the answer became too long within it. */
+/* Ends the item in progress. cut: the answer reached its maximum length in this item. */
 static void
-end_item(const dop_call *c, dop_response *p, bool cut, dop_answer *answer)
+end_response_item(const dop_call *c, dop_response *p, bool cut, dop_answer *answer)
 {
     const bool reasons = p->open == reasoning_type;
     const char *mark = reasons ? "rs" : "msg";
     if (!p->open)
         return;
-    json_t *part = part_of(c, p, true),
-           *done = json_pack("{s:i, s:o}", "content_index", 0, "text", text_json(&p->text));
+    json_t *part = make_content_part(c, p, true),
+           *done = json_pack("{s:i, s:o}", "content_index", 0, "text", make_buf_json(&p->text));
     if (!reasons && done)
         json_object_set(done, "logprobs", json_object_get(part, "logprobs"));
-    item_event(c, p, answer, reasons ? "response.reasoning_text.done" : "response.output_text.done", mark, done);
-    item_event(c, p, answer, "response.content_part.done", mark,
-               json_pack("{s:i, s:o}", "content_index", 0, "part", part));
-    json_t *item = item_of(c, p, true, cut);
-    event(p, answer, "response.output_item.done",
-          json_pack("{s:n, s:n, s:I, s:O}", "type", "sequence_number", "output_index",
-                    (json_int_t)json_array_size(p->output), "item", item));
+    append_item_event(c, p, answer, reasons ? "response.reasoning_text.done" : "response.output_text.done", mark, done);
+    append_item_event(c, p, answer, "response.content_part.done", mark,
+                      json_pack("{s:i, s:o}", "content_index", 0, "part", part));
+    json_t *item = make_open_item(c, p, true, cut);
+    append_response_event(p, answer, "response.output_item.done",
+                          json_pack("{s:n, s:n, s:I, s:O}", "type", "sequence_number", "output_index",
+                                    (json_int_t)json_array_size(p->output), "item", item));
     json_array_append_new(p->output, item);
     p->open = NULL;
 }
 
 static void
-add_text(const dop_call *c, dop_response *p, const char *type, const char *text, size_t n, dop_answer *answer)
+add_response_text(const dop_call *c, dop_response *p, const char *type, const char *text, size_t n, dop_answer *answer)
 {
     const bool reasons = type == reasoning_type;
     if (p->open != type) {
-        end_item(c, p, false, answer);
-        begin_item(c, p, type, answer);
+        end_response_item(c, p, false, answer);
+        begin_response_item(c, p, type, answer);
     }
     dop_buf_append(&p->text, text, n);
     json_t *delta = json_pack("{s:i, s:o}", "content_index", 0, "delta", dop_json_text(text, n));
     if (!reasons && delta)
         json_object_set_new(delta, "logprobs", json_array());
-    item_event(c, p, answer, reasons ? "response.reasoning_text.delta" : "response.output_text.delta",
-               reasons ? "rs" : "msg", delta);
+    append_item_event(c, p, answer, reasons ? "response.reasoning_text.delta" : "response.output_text.delta",
+                      reasons ? "rs" : "msg", delta);
 }
 
-/* A call as an item: of a function, or of a tool whose input is a text. */
+/* Returns a call as an item: a function call, or a call of a custom tool with text input. */
 static json_t *
-call_item(const char *id, const json_t *call, const json_t *given, bool custom, const char *status)
+make_call_item(const char *id, const json_t *call, const json_t *given, bool custom, const char *status)
 {
     const json_t *function = json_object_get(call, "function");
     return json_pack("{s:s, s:s, s:s, s:O, s:O, s:O}", "id", id, "type", custom ? "custom_tool_call" : "function_call",
@@ -216,9 +218,9 @@ call_item(const char *id, const json_t *call, const json_t *given, bool custom, 
 }
 
 static void
-add_call(const dop_call *c, dop_response *p, const json_t *call, dop_answer *answer)
+add_response_call(const dop_call *c, dop_response *p, const json_t *call, dop_answer *answer)
 {
-    enum { DELTA = 64 }; /* bytes of arguments, about */
+    enum { DELTA = 64 }; /* approximate bytes of arguments per event */
     const json_t *function = json_object_get(call, "function");
     const char *name = json_string_value(json_object_get(function, "name"));
     const bool custom = json_object_get(p->terms.custom, name) != NULL;
@@ -226,58 +228,60 @@ add_call(const dop_call *c, dop_response *p, const json_t *call, dop_answer *ans
     json_t *arguments = custom ? dop_call_arguments(call) : NULL, *none = json_string(""),
            *given = json_incref(custom ? json_object_get(arguments, "input") : json_object_get(function, "arguments"));
     char id[64];
-    end_item(c, p, false, answer);
-    if (!json_is_string(given)) { /* the call was cut */
+    end_response_item(c, p, false, answer);
+    if (!json_is_string(given)) { /* the call is truncated */
         json_decref(given);
         given = json_incref(none);
     }
-    name_item(c, p, mark, id, sizeof id);
-    event(p, answer, "response.output_item.added",
-          json_pack("{s:n, s:n, s:I, s:o}", "type", "sequence_number", "output_index",
-                    (json_int_t)json_array_size(p->output), "item", call_item(id, call, none, custom, "in_progress")));
+    make_item_id(c, p, mark, id, sizeof id);
+    append_response_event(p, answer, "response.output_item.added",
+                          json_pack("{s:n, s:n, s:I, s:o}", "type", "sequence_number", "output_index",
+                                    (json_int_t)json_array_size(p->output), "item",
+                                    make_call_item(id, call, none, custom, "in_progress")));
     const char *text = json_string_value(given);
     const size_t n = json_string_length(given);
     for (size_t at = 0; at < n && answer;) {
         size_t end = at + DELTA < n ? at + DELTA : n;
         while (end < n && ((unsigned char)text[end] & 0xc0) == 0x80)
             end++;
-        item_event(c, p, answer,
-                   custom ? "response.custom_tool_call_input.delta" : "response.function_call_arguments.delta", mark,
-                   json_pack("{s:o}", "delta", json_stringn(text + at, end - at)));
+        append_item_event(c, p, answer,
+                          custom ? "response.custom_tool_call_input.delta" : "response.function_call_arguments.delta",
+                          mark, json_pack("{s:o}", "delta", json_stringn(text + at, end - at)));
         at = end;
     }
-    item_event(c, p, answer, custom ? "response.custom_tool_call_input.done" : "response.function_call_arguments.done",
-               mark, json_pack("{s:s, s:O}", "name", name, custom ? "input" : "arguments", given));
-    json_t *item = call_item(id, call, given, custom, "completed");
-    event(p, answer, "response.output_item.done",
-          json_pack("{s:n, s:n, s:I, s:O}", "type", "sequence_number", "output_index",
-                    (json_int_t)json_array_size(p->output), "item", item));
+    append_item_event(c, p, answer,
+                      custom ? "response.custom_tool_call_input.done" : "response.function_call_arguments.done", mark,
+                      json_pack("{s:s, s:O}", "name", name, custom ? "input" : "arguments", given));
+    json_t *item = make_call_item(id, call, given, custom, "completed");
+    append_response_event(p, answer, "response.output_item.done",
+                          json_pack("{s:n, s:n, s:I, s:O}", "type", "sequence_number", "output_index",
+                                    (json_int_t)json_array_size(p->output), "item", item));
     json_array_append_new(p->output, item);
     json_decref(given);
     json_decref(none);
     json_decref(arguments);
 }
 
-/* Takes over what is new of an answer. */
+/* Adds new output to the response. */
 static void
-grow(const dop_call *c, dop_response *p, const dop_news *news, dop_answer *answer)
+add_response_news(const dop_call *c, dop_response *p, const dop_news *news, dop_answer *answer)
 {
     if (news->n_reasoning)
-        add_text(c, p, reasoning_type, news->reasoning, news->n_reasoning, answer);
+        add_response_text(c, p, reasoning_type, news->reasoning, news->n_reasoning, answer);
     size_t n = news->n_content;
     while (news->calls && n > 0 && strchr(" \n\r\t", news->content[n - 1]))
         n--;
     if (news->n_content && n > 0)
-        add_text(c, p, message_type, news->content, news->n_content, answer);
+        add_response_text(c, p, message_type, news->content, news->n_content, answer);
     for (size_t i = news->first_call; i < json_array_size(news->calls); i++)
-        add_call(c, p, json_array_get(news->calls, i), answer);
+        add_response_call(c, p, json_array_get(news->calls, i), answer);
     if (news->ended)
-        end_item(c, p, news->state.end == DOP_JOB_LENGTH, answer);
+        end_response_item(c, p, news->state.end == DOP_JOB_LENGTH, answer);
 }
 
-/* Keeps a response that has ended where it is to be kept. */
+/* Stores an ended response if the request asks for it. */
 static void
-keep(const dop_call *c, dop_response *p, const json_t *response)
+store_ended_response(const dop_call *c, dop_response *p, const json_t *response)
 {
     if (!p->terms.keeps || !response)
         return;
@@ -287,30 +291,30 @@ keep(const dop_call *c, dop_response *p, const json_t *response)
 }
 
 static void
-write_whole(dop_call *c, const dop_news *news, dop_answer *answer)
+write_whole_response(dop_call *c, const dop_news *news, dop_answer *answer)
 {
     dop_response *p = c->state;
-    grow(c, p, news, NULL);
+    add_response_news(c, p, news, NULL);
     json_t *all = dop_response_json(c, p, news, NULL);
     dop_json_encode(&answer->body, all);
     answer->body.failed |= !all || p->text.failed;
-    keep(c, p, all);
+    store_ended_response(c, p, all);
     json_decref(all);
 }
 
 static void
-write_stream(dop_call *c, const dop_news *news, dop_answer *answer)
+write_response_stream(dop_call *c, const dop_news *news, dop_answer *answer)
 {
     dop_response *p = c->state;
     if (p->n_events == 0) {
-        event(p, answer, "response.created",
-              json_pack("{s:n, s:n, s:o}", "type", "sequence_number", "response",
-                        dop_response_json(c, p, NULL, "in_progress")));
-        event(p, answer, "response.in_progress",
-              json_pack("{s:n, s:n, s:o}", "type", "sequence_number", "response",
-                        dop_response_json(c, p, NULL, "in_progress")));
+        append_response_event(p, answer, "response.created",
+                              json_pack("{s:n, s:n, s:o}", "type", "sequence_number", "response",
+                                        dop_response_json(c, p, NULL, "in_progress")));
+        append_response_event(p, answer, "response.in_progress",
+                              json_pack("{s:n, s:n, s:o}", "type", "sequence_number", "response",
+                                        dop_response_json(c, p, NULL, "in_progress")));
     }
-    grow(c, p, news, answer);
+    add_response_news(c, p, news, answer);
     answer->body.failed |= p->text.failed;
     if (!news->ended)
         return;
@@ -318,13 +322,13 @@ write_stream(dop_call *c, const dop_news *news, dop_answer *answer)
     const char *name = !news->good                         ? "response.failed"
                        : news->state.end == DOP_JOB_LENGTH ? "response.incomplete"
                                                            : "response.completed";
-    event(p, answer, name, json_pack("{s:n, s:n, s:O}", "type", "sequence_number", "response", all));
-    keep(c, p, all);
+    append_response_event(p, answer, name, json_pack("{s:n, s:n, s:O}", "type", "sequence_number", "response", all));
+    store_ended_response(c, p, all);
     json_decref(all);
 }
 
 static void
-finish(void *state)
+finish_response_state(void *state)
 {
     dop_response *p = state;
     if (!p)
@@ -335,4 +339,5 @@ finish(void *state)
     free(p);
 }
 
-const dop_writer dop_responses_writer = {.id = "resp", .whole = write_whole, .stream = write_stream, .finish = finish};
+const dop_writer dop_responses_writer = {
+    .id = "resp", .whole = write_whole_response, .stream = write_response_stream, .finish = finish_response_state};

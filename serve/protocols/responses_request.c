@@ -1,4 +1,4 @@
-/* Requests of OpenAI's Responses as chat completions. */
+/* Translates requests of OpenAI's Responses API to chat completions. */
 #include "serve/protocols/responses_request.h"
 #include "serve/api/api_json.h"
 #include "serve/protocols/conversation.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 static bool
-is(const json_t *text, const char *word)
+is_json_text(const json_t *text, const char *word)
 {
     return json_is_string(text) && strcmp(json_string_value(text), word) == 0;
 }
@@ -24,9 +24,9 @@ dop_response_terms_finish(dop_response_terms *terms)
 
 /* --- items ------------------------------------------------------------------------------------------------------------------ */
 
-/* Adds the text that was gathered, and a picture behind it, to the message of a role. */
+/* Adds the text so far, and then an image, to a message with this role. */
 static void
-add_picture(dop_conversation *t, const char *role, const json_t *part, dop_buf *text)
+add_conversation_image(dop_conversation *t, const char *role, const json_t *part, dop_buf *text)
 {
     json_t *whole = json_stringn(text->size ? text->data : "", text->size);
     dop_conversation_text(t, role, "\n\n", whole);
@@ -35,10 +35,11 @@ add_picture(dop_conversation *t, const char *role, const json_t *part, dop_buf *
     dop_buf_finish(text);
 }
 
-/* Appends the texts of a content, which is a text or a list of parts; false: it is neither.  What stands before a picture goes to the
- * message of the role; role NULL: pictures are refused. */
+/* Appends the texts of a content. Text before an image goes into a message with this role. role NULL: images are
+ * refused. Returns false if the content is neither a text nor a list of parts. */
 static bool
-texts_of(dop_reader *r, size_t number, const json_t *content, const char *role, dop_conversation *t, dop_buf *out)
+append_content_texts(dop_reader *r, size_t number, const json_t *content, const char *role, dop_conversation *t,
+                     dop_buf *out)
 {
     static const char *const kinds[][2] = {
         {"input_text", "text"}, {"output_text", "text"},    {"text", "text"},
@@ -51,16 +52,16 @@ texts_of(dop_reader *r, size_t number, const json_t *content, const char *role, 
     json_array_foreach(content, i, part)
     {
         const json_t *type = json_object_get(part, "type"), *text = NULL;
-        if (role && is(type, "input_image")) {
-            add_picture(t, role, part, out);
+        if (role && is_json_text(type, "input_image")) {
+            add_conversation_image(t, role, part, out);
             continue;
         }
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !text; k++)
-            if (is(type, kinds[k][0]))
+            if (is_json_text(type, kinds[k][0]))
                 text = json_object_get(part, kinds[k][1]);
         if (!json_is_string(text)) {
             dop_reader_refuse(r, "input", "input[%zu].content[%zu]: %s", number, i,
-                              is(type, "input_image") || is(type, "input_file")
+                              is_json_text(type, "input_image") || is_json_text(type, "input_file")
                                   ? "this server reads texts, and pictures in messages and outputs"
                                   : "a part is {\"type\": \"input_text\" or \"output_text\", \"text\": ...}");
             return true;
@@ -71,23 +72,23 @@ texts_of(dop_reader *r, size_t number, const json_t *content, const char *role, 
 }
 
 static void
-take_message(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
+add_message_item(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
 {
     static const char *const roles[] = {"user", "assistant", "system", "developer"};
     const json_t *role = json_object_get(item, "role");
     const char *name = NULL;
     dop_buf text = {0};
     for (size_t i = 0; i < 4; i++)
-        if (is(role, roles[i]))
+        if (is_json_text(role, roles[i]))
             name = roles[i];
     if (!name)
         dop_reader_refuse(r, "input", "input[%zu]: the role of a message is user, assistant, system or developer",
                           number);
-    /* Before the conversation begins, everything that instructs is one message. */
+    /* Leading instructions are merged into one system message. */
     const bool first = json_array_size(t->messages) == 0 && (!t->role || strcmp(t->role, "system") == 0);
     if (name && strcmp(name, "developer") == 0 && first)
         name = "system";
-    if (name && !texts_of(r, number, json_object_get(item, "content"), name, t, &text))
+    if (name && !append_content_texts(r, number, json_object_get(item, "content"), name, t, &text))
         dop_reader_refuse(r, "input", "input[%zu]: content is a text or a list of parts", number);
     json_t *whole = json_stringn(text.size ? text.data : "", text.size);
     if (name)
@@ -97,7 +98,7 @@ take_message(dop_reader *r, size_t number, const json_t *item, dop_conversation 
 }
 
 static void
-take_call(dop_reader *r, size_t number, const json_t *item, bool custom, dop_conversation *t)
+add_call_item(dop_reader *r, size_t number, const json_t *item, bool custom, dop_conversation *t)
 {
     const char *id = json_string_value(json_object_get(item, "call_id")),
                *name = json_string_value(json_object_get(item, "name"));
@@ -114,29 +115,30 @@ take_call(dop_reader *r, size_t number, const json_t *item, bool custom, dop_con
 }
 
 static void
-take_result(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
+add_output_item(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
 {
     const char *id = json_string_value(json_object_get(item, "call_id"));
     dop_buf text = {0};
     if (!id)
         dop_reader_refuse(r, "input", "input[%zu]: an output has the \"call_id\" of its call", number);
-    else if (!texts_of(r, number, json_object_get(item, "output"), "tool", t, &text))
+    else if (!append_content_texts(r, number, json_object_get(item, "output"), "tool", t, &text))
         dop_reader_refuse(r, "input", "input[%zu]: output is a text or a list of parts", number);
     else
         dop_conversation_result(t, id, &text);
     dop_buf_finish(&text);
 }
 
-/* Reasoning: its content or, where there is none, its summary.  What is encrypted only OpenAI can read. */
+/* Reads reasoning: its content or, if empty, its summary. Encrypted reasoning is ignored, because only OpenAI can
+ * read it. */
 static void
-take_reasoning(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
+add_reasoning_item(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
 {
     const json_t *content = json_object_get(item, "content"), *summary = json_object_get(item, "summary");
     dop_buf text = {0};
     if ((content && !json_is_null(content) && !json_is_array(content)) || (summary && !json_is_array(summary)))
         dop_reader_refuse(r, "input", "input[%zu]: content and summary of reasoning are lists", number);
     else
-        (void)texts_of(r, number, json_array_size(content) > 0 ? content : summary, NULL, t, &text);
+        (void)append_content_texts(r, number, json_array_size(content) > 0 ? content : summary, NULL, t, &text);
     json_t *whole = json_stringn(text.size ? text.data : "", text.size);
     if (text.size)
         dop_conversation_reasoning(t, whole);
@@ -144,9 +146,10 @@ take_reasoning(dop_reader *r, size_t number, const json_t *item, dop_conversatio
     dop_buf_finish(&text);
 }
 
-/* Is an item about a tool that OpenAI's servers run, or one that takes no function's form?  It is left out, as are such tools. */
+/* True if the item belongs to a tool that OpenAI's servers run, or that is not a function. Such items and tools are
+ * ignored. */
 static bool
-is_of_their_tools(const json_t *type)
+is_hosted_tool_item(const json_t *type)
 {
     static const char *const types[] = {"web_search_call",       "file_search_call",
                                         "image_generation_call", "code_interpreter_call",
@@ -156,28 +159,28 @@ is_of_their_tools(const json_t *type)
                                         "mcp_approval_request",  "mcp_approval_response",
                                         "tool_search_call",      "tool_search_output"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (is(type, types[i]))
+        if (is_json_text(type, types[i]))
             return true;
     return false;
 }
 
 static void
-take_item(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
+add_input_item(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
 {
     const json_t *type = json_object_get(item, "type");
     if (!json_is_object(item))
         dop_reader_refuse(r, "input", "input[%zu]: an item is an object", number);
-    else if (!type || is(type, "message"))
-        take_message(r, number, item, t);
-    else if (is(type, "function_call"))
-        take_call(r, number, item, false, t);
-    else if (is(type, "custom_tool_call"))
-        take_call(r, number, item, true, t);
-    else if (is(type, "function_call_output") || is(type, "custom_tool_call_output"))
-        take_result(r, number, item, t);
-    else if (is(type, "reasoning"))
-        take_reasoning(r, number, item, t);
-    else if (!is_of_their_tools(type))
+    else if (!type || is_json_text(type, "message"))
+        add_message_item(r, number, item, t);
+    else if (is_json_text(type, "function_call"))
+        add_call_item(r, number, item, false, t);
+    else if (is_json_text(type, "custom_tool_call"))
+        add_call_item(r, number, item, true, t);
+    else if (is_json_text(type, "function_call_output") || is_json_text(type, "custom_tool_call_output"))
+        add_output_item(r, number, item, t);
+    else if (is_json_text(type, "reasoning"))
+        add_reasoning_item(r, number, item, t);
+    else if (!is_hosted_tool_item(type))
         dop_reader_refuse(r, "input",
                           "input[%zu]: an item is a message, function_call, function_call_output, custom_tool_call, "
                           "custom_tool_call_output or reasoning",
@@ -193,15 +196,15 @@ dop_responses_take_items(dop_reader *r, const json_t *items, dop_conversation *t
     {
         if (r->failed)
             return;
-        take_item(r, i, item, turns);
+        add_input_item(r, i, item, turns);
     }
 }
 
 /* --- tools ---------------------------------------------------------------------------------------------------------------------- */
 
-/* The tools of a choice {"type": "allowed_tools"}; NULL: all. */
+/* True if a choice {"type": "allowed_tools"} permits this tool. allowed NULL: all tools. */
 static bool
-is_allowed(const json_t *allowed, const json_t *name)
+is_allowed_tool(const json_t *allowed, const json_t *name)
 {
     size_t i;
     const json_t *one;
@@ -209,9 +212,9 @@ is_allowed(const json_t *allowed, const json_t *name)
     return !allowed;
 }
 
-/* Takes the tools over.  A custom tool becomes a function with one text, "input". */
+/* Copies the tools. A custom tool becomes a function with one string argument, "input". */
 static void
-take_tools(dop_reader *r, dop_response_terms *terms, const json_t *allowed, json_t *out)
+convert_response_tools(dop_reader *r, dop_response_terms *terms, const json_t *allowed, json_t *out)
 {
     enum { MOST = 20 };
     const json_t *tools = dop_reader_get(r, "tools"), *tool;
@@ -224,14 +227,14 @@ take_tools(dop_reader *r, dop_response_terms *terms, const json_t *allowed, json
     {
         const json_t *type = json_object_get(tool, "type"), *name = json_object_get(tool, "name"),
                      *about = json_object_get(tool, "description"), *schema = json_object_get(tool, "parameters");
-        const bool custom = is(type, "custom"), function = is(type, "function");
-        if (json_is_string(type) && !custom && !function) { /* one that OpenAI's servers run */
+        const bool custom = is_json_text(type, "custom"), function = is_json_text(type, "function");
+        if (json_is_string(type) && !custom && !function) { /* a tool that OpenAI's servers run */
             if (n < MOST)
                 ignored[n++] = json_string_value(type);
         } else if (!json_is_string(type) || !json_is_string(name) || json_string_length(name) == 0 ||
                    (schema && !json_is_null(schema) && !json_is_object(schema))) {
             dop_reader_refuse(r, "tools", "tools[%zu] is not {\"type\": \"function\", \"name\", \"parameters\"}", i);
-        } else if (is_allowed(allowed, name)) {
+        } else if (is_allowed_tool(allowed, name)) {
             json_t *own = custom ? json_pack("{s:s, s:{s:{s:s}}, s:[s]}", "type", "object", "properties", "input",
                                              "type", "string", "required", "input")
                                  : json_incref((json_t *)(uintptr_t)schema);
@@ -254,16 +257,16 @@ take_tools(dop_reader *r, dop_response_terms *terms, const json_t *allowed, json
 }
 
 static void
-take_choice(dop_reader *r, dop_response_terms *terms, json_t *out)
+convert_response_choice(dop_reader *r, dop_response_terms *terms, json_t *out)
 {
     const json_t *choice = dop_reader_get(r, "tool_choice"), *type = json_object_get(choice, "type"), *allowed = NULL,
                  *name = json_object_get(choice, "name");
-    if (is(type, "allowed_tools")) {
+    if (is_json_text(type, "allowed_tools")) {
         allowed = json_object_get(choice, "tools");
         if (!json_is_array(allowed))
             dop_reader_refuse(r, "tool_choice", "tool_choice.tools is a list of tools");
         json_object_set(out, "tool_choice", json_object_get(choice, "mode"));
-    } else if ((is(type, "function") || is(type, "custom")) && json_is_string(name)) {
+    } else if ((is_json_text(type, "function") || is_json_text(type, "custom")) && json_is_string(name)) {
         json_object_set_new(
             out, "tool_choice",
             json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", (json_t *)(uintptr_t)name));
@@ -272,7 +275,7 @@ take_choice(dop_reader *r, dop_response_terms *terms, json_t *out)
     } else if (choice) {
         dop_reader_refuse(r, "tool_choice", "tool_choice is none, auto, required, or a function by its name");
     }
-    take_tools(r, terms, allowed, out);
+    convert_response_tools(r, terms, allowed, out);
     if (choice)
         json_object_set(terms->echo, "tool_choice", (json_t *)(uintptr_t)choice);
     else
@@ -281,22 +284,22 @@ take_choice(dop_reader *r, dop_response_terms *terms, json_t *out)
 
 /* --- the request ----------------------------------------------------------------------------------------------------------------- */
 
-/* The form of the answer: {"format": {"type", "name", "schema", "strict"}}. */
+/* Reads the answer's format: {"format": {"type", "name", "schema", "strict"}}. */
 static void
-take_format(dop_reader *r, dop_response_terms *terms, json_t *out)
+convert_text_format(dop_reader *r, dop_response_terms *terms, json_t *out)
 {
     const json_t *text = dop_reader_get(r, "text"), *format = json_object_get(text, "format"),
                  *type = json_object_get(format, "type");
     if (text && !json_is_object(text))
         dop_reader_refuse(r, "text", "text is an object");
     json_t *echo = json_pack("{s:{s:s}}", "format", "type", "text");
-    json_object_update(echo, (json_t *)(uintptr_t)text); /* which may state other members only */
+    json_object_update(echo, (json_t *)(uintptr_t)text); /* `text` may have other members than "format" */
     json_object_set_new(terms->echo, "text", echo);
-    if (!format || json_is_null(format) || is(type, "text"))
+    if (!format || json_is_null(format) || is_json_text(type, "text"))
         return;
-    if (is(type, "json_object"))
+    if (is_json_text(type, "json_object"))
         json_object_set_new(out, "response_format", json_pack("{s:s}", "type", "json_object"));
-    else if (is(type, "json_schema") && json_is_object(json_object_get(format, "schema")))
+    else if (is_json_text(type, "json_schema") && json_is_object(json_object_get(format, "schema")))
         json_object_set_new(out, "response_format",
                             json_pack("{s:s, s:O}", "type", "json_schema", "json_schema", (json_t *)(uintptr_t)format));
     else
@@ -304,7 +307,7 @@ take_format(dop_reader *r, dop_response_terms *terms, json_t *out)
 }
 
 static void
-take_reasoning_terms(dop_reader *r, dop_response_terms *terms)
+echo_reasoning(dop_reader *r, dop_response_terms *terms)
 {
     const json_t *reasoning = dop_reader_get(r, "reasoning"), *effort = json_object_get(reasoning, "effort");
     if (reasoning && !json_is_object(reasoning))
@@ -313,9 +316,9 @@ take_reasoning_terms(dop_reader *r, dop_response_terms *terms)
                         json_pack("{s:O?, s:n}", "effort", (json_t *)(uintptr_t)effort, "summary"));
 }
 
-/* Log-probabilities, which are asked for by name: "include": ["message.output_text.logprobs"]. */
+/* Reads whether log-probabilities are requested: "include": ["message.output_text.logprobs"]. */
 static void
-take_include(dop_reader *r, json_t *out)
+read_include(dop_reader *r, json_t *out)
 {
     const json_t *include = dop_reader_get(r, "include"), *one;
     const int64_t top = dop_reader_whole(r, "top_logprobs", 0, 0, DOP_JOB_MAX_TOP);
@@ -327,7 +330,7 @@ take_include(dop_reader *r, json_t *out)
     {
         if (!json_is_string(one))
             dop_reader_refuse(r, "include", "include is a list of texts");
-        wanted |= is(one, "message.output_text.logprobs");
+        wanted |= is_json_text(one, "message.output_text.logprobs");
     }
     if (!wanted)
         return;
@@ -335,9 +338,9 @@ take_include(dop_reader *r, json_t *out)
     json_object_set_new(out, "top_logprobs", json_integer((json_int_t)top));
 }
 
-/* Takes over members that chat completions have too, and what the answer repeats. */
+/* Copies members that chat completions also have, and members that the answer repeats. */
 static void
-take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *out)
+copy_response_members(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *out)
 {
     static const struct {
         const char *name, *chat;
@@ -370,7 +373,7 @@ take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *
     }
     (void)dop_reader_whole(r, "max_output_tokens", 1, 1, INT64_MAX);
     const json_t *truncation = dop_reader_get(r, "truncation"), *metadata = dop_reader_get(r, "metadata");
-    if (truncation && !is(truncation, "auto") && !is(truncation, "disabled"))
+    if (truncation && !is_json_text(truncation, "auto") && !is_json_text(truncation, "disabled"))
         dop_reader_refuse(r, "truncation", "truncation is auto or disabled");
     if (!truncation)
         json_object_set_new(terms->echo, "truncation", json_string("disabled"));
@@ -387,9 +390,10 @@ take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *
         json_object_set_new(terms->echo, "parallel_tool_calls", json_true());
 }
 
-/* Goes on from the items of an earlier response. */
+/* Continues from the items of an earlier response. */
 static void
-take_earlier(const dop_api *api, dop_reader *r, const char *id, dop_response_settle *settle, dop_response_terms *terms)
+load_earlier_response(const dop_api *api, dop_reader *r, const char *id, dop_response_settle *settle,
+                      dop_response_terms *terms)
 {
     json_t *earlier = dop_response_store_get(api->store, id, settle, false, &terms->items);
     if (!earlier) {
@@ -398,15 +402,15 @@ take_earlier(const dop_api *api, dop_reader *r, const char *id, dop_response_set
             r->answer,
             &(dop_api_error){400, "invalid_request_error", "previous_response_not_found", "previous_response_id"},
             "Previous response with id '%.80s' not found.", id);
-    } else if (is(json_object_get(earlier, "status"), "in_progress")) {
+    } else if (is_json_text(json_object_get(earlier, "status"), "in_progress")) {
         dop_reader_refuse(r, "previous_response_id", "the response with id '%.80s' is still being made", id);
     }
     json_decref(earlier);
 }
 
-/* What needs a memory of earlier responses. */
+/* Reads the members that need stored responses. */
 static void
-take_state(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_response_terms *terms)
+read_state_members(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_response_terms *terms)
 {
     static const char *const refused[] = {"conversation", "prompt"};
     const bool keeps = dop_reader_bool(r, "store", true), detached = dop_reader_bool(r, "background", false);
@@ -427,7 +431,7 @@ take_state(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_r
     else if (detached && (!keeps || dop_reader_bool(r, "stream", false)))
         dop_reader_refuse(r, "background", "a response in the background is stored, and is no stream");
     else if (earlier && !r->failed)
-        take_earlier(api, r, earlier, settle, terms);
+        load_earlier_response(api, r, earlier, settle, terms);
     terms->keeps = keeps && api->store;
     terms->detached = detached;
     json_object_set_new(terms->echo, "previous_response_id", earlier ? json_string(earlier) : json_null());
@@ -435,41 +439,41 @@ take_state(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_r
     json_object_set_new(terms->echo, "background", json_boolean(detached));
 }
 
-/* The item of an earlier answer that has this id: a new reference; NULL: the store has none.  An item's id has the digits of its
- * response's (name_item).  *io_response: the response that was looked at last, which is often the next one, too. */
+/* Returns a new reference to the item of an earlier answer with this id; NULL: not stored. An item's id has the
+ * digits of its response's id (make_item_id). *io_response: the last response read, which is often the next one, too. */
 static json_t *
-find_item(const dop_api *api, const char *id, dop_response_settle *settle, json_t **io_response)
+find_stored_item(const dop_api *api, const char *id, dop_response_settle *settle, json_t **io_response)
 {
     const char *digits = strchr(id, '_');
     char name[sizeof((dop_call *)0)->id];
     const json_t *item;
     size_t i;
     snprintf(name, sizeof name, "resp_%.16s", digits ? digits + 1 : "");
-    if (!is(json_object_get(*io_response, "id"), name)) {
+    if (!is_json_text(json_object_get(*io_response, "id"), name)) {
         json_decref(*io_response);
         *io_response = dop_response_store_get(api->store, name, settle, false, NULL);
     }
     json_array_foreach(json_object_get(*io_response, "output"), i, item)
     {
-        if (is(json_object_get(item, "id"), id))
+        if (is_json_text(json_object_get(item, "id"), id))
             return json_incref((json_t *)(uintptr_t)item);
     }
     return NULL;
 }
 
-/* Puts items of earlier answers in the place of references to them. */
+/* Replaces references to items of earlier answers by these items. */
 static void
-resolve(const dop_api *api, dop_reader *r, dop_response_settle *settle, json_t *items)
+resolve_item_references(const dop_api *api, dop_reader *r, dop_response_settle *settle, json_t *items)
 {
-    enum { MOST = 1000 }; /* each of which may cost the reading of a response */
+    enum { MOST = 1000 }; /* maximum references; each may require parsing a response */
     json_t *response = NULL, *item;
     size_t i, n = 0;
     json_array_foreach(items, i, item)
     {
         const char *id = json_string_value(json_object_get(item, "id"));
-        if (!is(json_object_get(item, "type"), "item_reference") || r->failed)
+        if (!is_json_text(json_object_get(item, "type"), "item_reference") || r->failed)
             continue;
-        json_t *found = id && api->store && ++n <= MOST ? find_item(api, id, settle, &response) : NULL;
+        json_t *found = id && api->store && ++n <= MOST ? find_stored_item(api, id, settle, &response) : NULL;
         if (found)
             json_array_set_new(items, i, found);
         else if (!api->store)
@@ -487,7 +491,7 @@ resolve(const dop_api *api, dop_reader *r, dop_response_settle *settle, json_t *
 }
 
 static void
-take_input(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_response_terms *terms)
+gather_input_items(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_response_terms *terms)
 {
     const json_t *input = dop_reader_get(r, "input");
     if (!terms->items)
@@ -499,7 +503,7 @@ take_input(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_r
         json_array_extend(terms->items, (json_t *)(uintptr_t)input);
     else
         dop_reader_refuse(r, "input", "input is a text, or a list of items that is not empty");
-    resolve(api, r, settle, terms->items);
+    resolve_item_references(api, r, settle, terms->items);
 }
 
 json_t *
@@ -511,13 +515,13 @@ dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_settle *
     *out_terms = (dop_response_terms){.echo = json_object(), .custom = json_object()};
     const char *instructions = dop_reader_text(r, "instructions", &n);
     dop_reader_take_chat(r, out);
-    take_same(api, r, out_terms, out);
-    take_choice(r, out_terms, out);
-    take_format(r, out_terms, out);
-    take_reasoning_terms(r, out_terms);
-    take_include(r, out);
-    take_state(api, r, settle, out_terms);
-    take_input(api, r, settle, out_terms);
+    copy_response_members(api, r, out_terms, out);
+    convert_response_choice(r, out_terms, out);
+    convert_text_format(r, out_terms, out);
+    echo_reasoning(r, out_terms);
+    read_include(r, out);
+    read_state_members(api, r, settle, out_terms);
+    gather_input_items(api, r, settle, out_terms);
     if (instructions && n > 0)
         dop_conversation_text(&t, "system", "", dop_reader_get(r, "instructions"));
     dop_responses_take_items(r, out_terms->items, &t);

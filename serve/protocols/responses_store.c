@@ -1,4 +1,4 @@
-/* Responses that are kept in memory, as JSON texts, so that threads share no values. */
+/* Responses kept in memory. They are stored as JSON texts, because threads must not share JSON values. */
 #include "serve/protocols/responses_store.h"
 #include "serve/api/api_answer.h"
 #include "serve/protocols/protocol.h"
@@ -10,15 +10,15 @@
 enum { MOST_BYTES = 64 << 20 };
 
 typedef struct row {
-    struct row *next; /* kept later */
+    struct row *next; /* next more recently used row */
     char id[sizeof((dop_call *)0)->id];
-    dop_buf response, items; /* items: of the conversation, the response's output included */
-    dop_call *call;          /* owned: the answer is still being made; NULL: it is complete */
+    dop_buf response, items; /* items: the conversation's items, including the response's output */
+    dop_call *call;          /* owned: call of an answer in progress; NULL: complete */
 } row;
 
 struct dop_response_store {
     pthread_mutex_t lock;
-    row *first; /* the oldest one */
+    row *first; /* least recently used row */
     uint32_t n, most;
     size_t bytes;
 };
@@ -35,7 +35,7 @@ dop_response_store_create(uint32_t n, dop_diag *diag, dop_response_store **out_s
 }
 
 static void
-free_row(row *x)
+free_stored_row(row *x)
 {
     if (!x)
         return;
@@ -52,21 +52,21 @@ dop_response_store_destroy(dop_response_store *store)
         return;
     for (row *x = store->first, *next; x; x = next) {
         next = x->next;
-        free_row(x);
+        free_stored_row(x);
     }
     pthread_mutex_destroy(&store->lock);
     free(store);
 }
 
 static size_t
-size_of(const row *x)
+get_row_size(const row *x)
 {
     return sizeof *x + x->response.size + x->items.size;
 }
 
-/* Under the lock: takes a row out of the list; NULL: there is none of this id. */
+/* Under the lock: removes the row with this id from the list; NULL: none. */
 static row *
-take(dop_response_store *s, const char *id)
+remove_stored_row(dop_response_store *s, const char *id)
 {
     for (row **at = &s->first; *at; at = &(*at)->next) {
         row *x = *at;
@@ -75,60 +75,60 @@ take(dop_response_store *s, const char *id)
         *at = x->next;
         x->next = NULL;
         s->n--;
-        s->bytes -= size_of(x);
+        s->bytes -= get_row_size(x);
         return x;
     }
     return NULL;
 }
 
-/* Under the lock: appends a row as the newest one. */
+/* Under the lock: appends a row as the most recently used one. */
 static void
-append(dop_response_store *s, row *x)
+append_stored_row(dop_response_store *s, row *x)
 {
     row **at = &s->first;
     while (*at)
         at = &(*at)->next;
     *at = x;
     s->n++;
-    s->bytes += size_of(x);
+    s->bytes += get_row_size(x);
 }
 
-/* Under the lock: takes rows out, the oldest first, until the others are few and small enough. */
+/* Under the lock: removes the least recently used rows until the store is within its limits. Returns them as a list. */
 static row *
-take_surplus(dop_response_store *s)
+remove_surplus_rows(dop_response_store *s)
 {
     row *out = NULL;
     while (s->first && (s->n > s->most || s->bytes > MOST_BYTES)) {
-        row *x = take(s, s->first->id);
+        row *x = remove_stored_row(s, s->first->id);
         x->next = out;
         out = x;
     }
     return out;
 }
 
-/* Makes room for a new row and keeps it; takes ownership of the row. */
+/* Stores a new row, and frees rows that exceed the limits. Takes ownership of the row. */
 static bool
-put(dop_response_store *s, row *x)
+put_stored_row(dop_response_store *s, row *x)
 {
     if (!x || x->response.failed || x->items.failed) {
-        free_row(x);
+        free_stored_row(x);
         return false;
     }
     pthread_mutex_lock(&s->lock);
-    row *earlier = take(s, x->id);
-    append(s, x);
-    row *surplus = take_surplus(s);
+    row *earlier = remove_stored_row(s, x->id);
+    append_stored_row(s, x);
+    row *surplus = remove_surplus_rows(s);
     pthread_mutex_unlock(&s->lock);
-    free_row(earlier);
+    free_stored_row(earlier);
     for (row *next; surplus; surplus = next) {
         next = surplus->next;
-        free_row(surplus);
+        free_stored_row(surplus);
     }
     return true;
 }
 
 static row *
-make_row(const char *id, const json_t *response, const json_t *items)
+make_stored_row(const char *id, const json_t *response, const json_t *items)
 {
     row *x = calloc(1, sizeof *x);
     if (!x)
@@ -142,24 +142,24 @@ make_row(const char *id, const json_t *response, const json_t *items)
 void
 dop_response_store_put(dop_response_store *store, const char *id, const json_t *response, const json_t *items)
 {
-    (void)put(store, make_row(id, response, items));
+    (void)put_stored_row(store, make_stored_row(id, response, items));
 }
 
 bool
 dop_response_store_put_call(dop_response_store *store, const char *id, const json_t *response, const json_t *items,
                             dop_call *call)
 {
-    row *x = make_row(id, response, items);
+    row *x = make_stored_row(id, response, items);
     if (!x) {
         dop_call_end(call);
         return false;
     }
     x->call = call;
-    return put(store, x);
+    return put_stored_row(store, x);
 }
 
 static json_t *
-parse(const dop_buf *text)
+parse_stored_json(const dop_buf *text)
 {
     json_t *v = NULL;
     if (text->size && !text->failed)
@@ -172,7 +172,7 @@ dop_response_store_get(dop_response_store *s, const char *id, dop_response_settl
                        json_t **out_items)
 {
     pthread_mutex_lock(&s->lock);
-    row *x = take(s, id);
+    row *x = remove_stored_row(s, id);
     json_t *found = NULL;
     if (out_items)
         *out_items = NULL;
@@ -181,10 +181,10 @@ dop_response_store_get(dop_response_store *s, const char *id, dop_response_settl
             dop_call_end(x->call);
             x->call = NULL;
         }
-        found = parse(&x->response);
+        found = parse_stored_json(&x->response);
         if (out_items)
-            *out_items = parse(&x->items);
-        append(s, x); /* what is used stays longest */
+            *out_items = parse_stored_json(&x->items);
+        append_stored_row(s, x); /* least recently used rows are dropped first */
     }
     pthread_mutex_unlock(&s->lock);
     return found;
@@ -194,9 +194,9 @@ bool
 dop_response_store_delete(dop_response_store *store, const char *id)
 {
     pthread_mutex_lock(&store->lock);
-    row *x = take(store, id);
+    row *x = remove_stored_row(store, id);
     pthread_mutex_unlock(&store->lock);
     const bool there = x != NULL;
-    free_row(x);
+    free_stored_row(x);
     return there;
 }

@@ -1,5 +1,5 @@
-/* POST /v1/audio/transcriptions and /v1/audio/translations: from a form with a file of sound to a job that writes down what is said, and its
- * transcript in OpenAI's forms, whole or as events. */
+/* POST /v1/audio/transcriptions and /v1/audio/translations: makes a transcription job from a form with an audio
+ * file, and writes the transcript in OpenAI's formats, whole or as events. */
 #include "serve/protocols/transcriptions.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
@@ -16,13 +16,13 @@
 
 enum { MOST_LANES = 64, MOST_PROMPT = 32000 /* bytes */ };
 
-/* The state of a request's job. */
+/* State of a request's job. */
 typedef struct heard {
     dop_hearing *hearing; /* owned */
-    uint64_t bytes;       /* memory of the sound */
+    uint64_t bytes;       /* memory of the audio samples */
     dop_transcript_form form;
     dop_speech_how how;
-    /* while it is heard */
+    /* Set while the audio is being transcribed. */
     dop_engine *engine;
     dop_job *job;
 } heard;
@@ -37,19 +37,19 @@ finish_heard(void *state)
     free(h);
 }
 
-/* ---- hearing, on the engine's thread ---- */
+/* ---- transcription, on the engine's thread ---- */
 
-/* dop_speech_how.continues */
+/* dop_speech_how.continues: reports progress. */
 static bool
-advance(void *user, double done)
+report_transcription(void *user, double done)
 {
     const heard *h = user;
     return dop_job_advance(h->engine, h->job, (uint32_t)(done * 1000), 1000);
 }
 
-/* dop_job_task.run */
+/* dop_job_task.run: transcribes the audio. */
 static dop_status
-hear(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag)
+run_transcription_task(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *diag)
 {
     heard *h = state;
     dop_sequence *sequences[MOST_LANES];
@@ -73,7 +73,7 @@ hear(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *
             st = dop_lanes_step(list, made, 0, diag);
     }
     for (uint32_t i = 0; i < made; i++) {
-        (void)dop_sequence_rewind(lanes[i].sequence, 0, NULL); /* nobody goes on from here */
+        (void)dop_sequence_rewind(lanes[i].sequence, 0, NULL); /* the cache is not reused */
         dop_lane_finish(&lanes[i]);
     }
     return st;
@@ -82,7 +82,7 @@ hear(void *state, dop_model *model, dop_engine *engine, dop_job *job, dop_diag *
 /* ---- requests ---- */
 
 static void
-take_form(dop_reader *r, heard *out)
+read_transcript_form(dop_reader *r, heard *out)
 {
     static const struct {
         const char *name;
@@ -103,9 +103,9 @@ take_form(dop_reader *r, heard *out)
         out->form = rows[i].form;
 }
 
-/* A field that is a number, as text; `otherwise` where it is absent. */
+/* Reads a numeric field of a form; returns `otherwise` if it is absent. */
 static double
-take_number(dop_reader *r, const char *name, double otherwise, double min, double max)
+read_form_number(dop_reader *r, const char *name, double otherwise, double min, double max)
 {
     size_t n;
     char *end = NULL;
@@ -119,7 +119,7 @@ take_number(dop_reader *r, const char *name, double otherwise, double min, doubl
 }
 
 static bool
-take_bool(dop_reader *r, const char *name)
+read_form_bool(dop_reader *r, const char *name)
 {
     size_t n;
     const char *text = dop_reader_text(r, name, &n);
@@ -130,7 +130,7 @@ take_bool(dop_reader *r, const char *name)
 }
 
 static void
-refuse_words(dop_reader *r)
+refuse_word_times(dop_reader *r)
 {
     static const char *const names[] = {"timestamp_granularities[]", "timestamp_granularities"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -144,31 +144,31 @@ refuse_words(dop_reader *r)
 }
 
 static void
-take_options(dop_reader *r, const dop_api *api, heard *h)
+read_speech_options(dop_reader *r, const dop_api *api, heard *h)
 {
     size_t n, n_prompt;
     dop_speech_how_init(&h->how);
     h->how.language = dop_reader_text(r, "language", &n);
     h->how.prompt = dop_reader_text(r, "prompt", &n_prompt);
-    h->how.temperature = take_number(r, "temperature", 0, 0, 1);
+    h->how.temperature = read_form_number(r, "temperature", 0, 0, 1);
     h->how.one_attempt = h->how.temperature > 0;
-    const double seed = take_number(r, "seed", 0, -1, 9e15);
+    const double seed = read_form_number(r, "seed", 0, -1, 9e15);
     if (seed != floor(seed))
         dop_reader_refuse(r, "seed", "seed is a whole number");
-    h->how.seed = seed < 0 ? dop_any_seed() : (uint64_t)seed; /* -1: any, as in other requests */
-    /* What providers call so cuts the audio where it is quiet; here the pieces are then written at the same time. */
+    h->how.seed = seed < 0 ? dop_any_seed() : (uint64_t)seed; /* -1: random, as in other requests */
+    /* Other providers cut the audio at quiet places. Here, the pieces are also transcribed in parallel. */
     const json_t *cut = dop_reader_get(r, "chunking_strategy");
     if (cut)
         h->how.together = api->facts.n_sequences;
     if (n_prompt > MOST_PROMPT || (h->how.prompt && strlen(h->how.prompt) != n_prompt))
         dop_reader_refuse(r, "prompt", "prompt is a text of at most %d bytes", MOST_PROMPT);
-    h->how.continues = advance;
+    h->how.continues = report_transcription;
     h->how.user = h;
 }
 
-/* Decodes the file, and measures it. */
+/* Decodes the audio file and prepares its transcription. */
 static void
-take_file(dop_reader *r, const dop_api *api, const dop_api_request *request, const dop_form_data *form, heard *h)
+read_audio_file(dop_reader *r, const dop_api *api, const dop_api_request *request, const dop_form_data *form, heard *h)
 {
     const dop_audio_options options = {.budget = request->budget};
     dop_audio *audio = NULL;
@@ -200,10 +200,10 @@ take_file(dop_reader *r, const dop_api *api, const dop_api_request *request, con
 }
 
 static void
-submit(dop_reader *r, dop_call *c, const dop_api_request *request, heard *h)
+submit_transcription(dop_reader *r, dop_call *c, const dop_api_request *request, heard *h)
 {
     dop_diag diag = {0};
-    const dop_job_request job = {.task = {hear, finish_heard, h, h->bytes},
+    const dop_job_request job = {.task = {run_transcription_task, finish_heard, h, h->bytes},
                                  .wake = request->wake,
                                  .user = request->user,
                                  .wake_at_end = !c->stream,
@@ -220,22 +220,22 @@ submit(dop_reader *r, dop_call *c, const dop_api_request *request, heard *h)
 /* ---- answers ---- */
 
 static const heard *
-heard_of(const dop_call *c)
+get_call_state(const dop_call *c)
 {
     return dop_job_look(c->choices[0].job).task;
 }
 
 static const char *
-type_of(const dop_call *c)
+get_transcript_type(const dop_call *c)
 {
-    const dop_transcript_form form = heard_of(c)->form;
+    const dop_transcript_form form = get_call_state(c)->form;
     return form == DOP_TRANSCRIPT_JSON || form == DOP_TRANSCRIPT_VERBOSE ? "application/json"
            : form == DOP_TRANSCRIPT_VTT                                  ? "text/vtt; charset=utf-8"
                                                                          : "text/plain; charset=utf-8";
 }
 
 static void
-write_nothing(const dop_call *c, dop_buf *out)
+write_no_frame(const dop_call *c, dop_buf *out)
 {
     (void)c, (void)out;
 }
@@ -243,13 +243,13 @@ write_nothing(const dop_call *c, dop_buf *out)
 static void
 write_transcript(const dop_call *c, uint32_t index, dop_buf *out)
 {
-    const heard *h = heard_of(c);
-    dop_transcript t = *dop_hearing_transcript(h->hearing); /* its job has ended */
+    const heard *h = get_call_state(c);
+    dop_transcript t = *dop_hearing_transcript(h->hearing); /* no lock needed: the job has ended */
     dop_diag diag = {0};
     char *text = NULL;
     size_t n = 0;
     (void)index;
-    for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++) /* as OpenAI names it */
+    for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++) /* OpenAI uses the language's name */
         if (strcmp(t.language, dop_language_at(i)->code) == 0)
             t.language = dop_language_at(i)->name;
     out->failed = out->failed || dop_transcript_write(&t, h->form, &diag, &text, &n) != DOP_OK;
@@ -259,7 +259,7 @@ write_transcript(const dop_call *c, uint32_t index, dop_buf *out)
 }
 
 static bool
-stream(dop_call *c, dop_answer *answer)
+stream_transcript(dop_call *c, dop_answer *answer)
 {
     dop_choice *choice = &c->choices[0];
     dop_engine_lock(c->api->engine);
@@ -289,10 +289,12 @@ stream(dop_call *c, dop_answer *answer)
     return ended;
 }
 
-static const dop_task_writer writer = {write_nothing, write_transcript, write_nothing, stream, type_of};
+static const dop_task_writer writer = {write_no_frame, write_transcript, write_no_frame, stream_transcript,
+                                       get_transcript_type};
 
 static dop_call *
-begin(const dop_api *api, const dop_api_request *request, const json_t *root, bool translates, dop_answer *answer)
+begin_transcription_call(const dop_api *api, const dop_api_request *request, const json_t *root, bool translates,
+                         dop_answer *answer)
 {
     dop_reader r = {.root = root, .answer = answer};
     dop_form_data form = {0};
@@ -309,22 +311,22 @@ begin(const dop_api *api, const dop_api_request *request, const json_t *root, bo
         return NULL;
     }
     (void)dop_reader_get(&r, "model");
-    c->stream = take_bool(&r, "stream");
-    take_form(&r, h);
-    refuse_words(&r);
-    take_options(&r, api, h);
+    c->stream = read_form_bool(&r, "stream");
+    read_transcript_form(&r, h);
+    refuse_word_times(&r);
+    read_speech_options(&r, api, h);
     h->how.translate = translates;
     r.failed = r.failed || !dop_request_form(request, answer, &form);
     dop_reader_report(&r);
     if (!r.failed)
-        take_file(&r, api, request, &form, h);
+        read_audio_file(&r, api, request, &form, h);
     json_decref(form.fields);
     c->api = api;
     c->tasks = &writer;
     c->n_choices = 1;
     c->created = (int64_t)time(NULL);
     if (!r.failed)
-        submit(&r, c, request, h);
+        submit_transcription(&r, c, request, h);
     if (r.failed) {
         finish_heard(h);
         free(c);
@@ -339,12 +341,12 @@ void
 dop_transcriptions_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                          dop_call **out_call)
 {
-    *out_call = begin(api, request, root, false, answer);
+    *out_call = begin_transcription_call(api, request, root, false, answer);
 }
 
 void
 dop_translations_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                        dop_call **out_call)
 {
-    *out_call = begin(api, request, root, true, answer);
+    *out_call = begin_transcription_call(api, request, root, true, answer);
 }

@@ -6,7 +6,7 @@
         for piece in sequence.answer("Why is the sky blue?", max_tokens=200):
             print(piece, end="", flush=True)
 
-docs/python.md is the way in.  Failures are doppler.Error, with a code (doppler.Status) and the library's message.
+docs/python.md is the guide.  Failures raise doppler.Error, with a code (doppler.Status) and the library's message.
 """
 from ._library import Error, Status
 from .compile import CompileFacts, compile  # pylint: disable=redefined-builtin

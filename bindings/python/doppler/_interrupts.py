@@ -1,7 +1,8 @@
-"""Ctrl-C while the library is at work.
+"""Delays Ctrl-C while the library runs.
 
-Python runs the handler of SIGINT between two instructions of the main thread, and lets it raise there: within a function that the library
-calls, before that function can catch anything, or after a call, before its result is kept.  So it waits meanwhile."""
+Python runs the handler of SIGINT between two instructions of the main thread, and the handler may raise an exception there.  That may be
+inside a callback of the library, before the callback can catch it, or after a call, before its result is stored.  So the handler is delayed
+until the library call is complete."""
 import signal
 import sys
 import threading
@@ -9,7 +10,7 @@ from typing import Any
 
 
 class Interrupts:
-    """`with` this, SIGINT is noted, and its handler runs behind.  Other threads than the main one are not concerned."""
+    """Context manager that records SIGINT and runs its handler at exit.  Has no effect in other threads than the main one."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -18,7 +19,7 @@ class Interrupts:
 
     @staticmethod
     def here() -> bool:
-        """Whether this is the thread that Python interrupts."""
+        """True in the main thread, which Python interrupts."""
         return threading.current_thread() is threading.main_thread()
 
     def _note(self, *_: Any) -> None:
@@ -43,7 +44,7 @@ class Interrupts:
             self.raise_now()
 
     def raise_now(self) -> None:
-        """Runs the handler of an interrupt that was noted, which raises KeyboardInterrupt as a rule."""
+        """Runs the handler of a recorded interrupt, which usually raises KeyboardInterrupt."""
         if self.here() and self._noted:
             self._noted = False
             self._handler(signal.SIGINT, sys._getframe())
@@ -52,7 +53,7 @@ class Interrupts:
         return self._depth if self.here() else 0
 
     def allow(self, depth: int) -> None:
-        """For a function of the caller's, which is interrupted as others are, until note_again()."""
+        """Lets a callback of the application be interrupted as usual, until note_again()."""
         if depth > 0:
             self._depth = 0
             if callable(self._handler):

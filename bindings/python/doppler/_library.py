@@ -17,26 +17,26 @@ from ._where import FOLDER, VERSION
 class Status(enum.IntEnum):
     """Why a call failed (doppler/status.h)."""
 
-    INPUT = _abi.DOP_E_INPUT  #: outside data is missing, damaged or not supported, or a call does not fit its object
-    DEVICE = _abi.DOP_E_DEVICE  #: the device cannot do it, was lost, or is out of memory
-    IO = _abi.DOP_E_IO  #: the operating system refused
-    NOMEM = _abi.DOP_E_NOMEM  #: host memory
-    USAGE = _abi.DOP_E_USAGE  #: calls in the wrong order, unknown names
-    INTERNAL = _abi.DOP_E_INTERNAL  #: a broken invariant of the library
-    FULL = _abi.DOP_E_FULL  #: no page of the caches is free; try again after another sequence has released some
-    LIMIT = _abi.DOP_E_LIMIT  #: the work on outside data reached a bound of steps, bytes or time
-    CANCELLED = _abi.DOP_E_CANCELLED  #: a progress function returned False
+    INPUT = _abi.DOP_E_INPUT  #: input data is missing, damaged or not supported, or the call is invalid for the object
+    DEVICE = _abi.DOP_E_DEVICE  #: the device lacks a feature, was lost, or is out of memory
+    IO = _abi.DOP_E_IO  #: an operating system call failed
+    NOMEM = _abi.DOP_E_NOMEM  #: out of host memory
+    USAGE = _abi.DOP_E_USAGE  #: calls in the wrong order, or unknown names
+    INTERNAL = _abi.DOP_E_INTERNAL  #: a bug in the library
+    FULL = _abi.DOP_E_FULL  #: no cache page is free; retry after another sequence has released some
+    LIMIT = _abi.DOP_E_LIMIT  #: processing the input exceeded a limit of steps, bytes or time
+    CANCELLED = _abi.DOP_E_CANCELLED  #: a progress callback returned False
 
 
 class Error(Exception):
-    """A call of the library failed.  str() is the library's message, with the file that it is about in front."""
+    """A call of the library failed.  str() is the library's message, prefixed with the file it refers to."""
 
     def __init__(self, code: Status, message: str, path: str = "", line: int = 0, column: int = 0) -> None:
         super().__init__(code, message, path, line, column)
         self.code = code  #: a Status
         self.message = message
-        self.path = path  #: file that the message is about, or ""
-        self.line = line  #: from 1; 0: none
+        self.path = path  #: file that the message refers to, or ""
+        self.line = line  #: 1-based; 0: none
         self.column = column
 
     def __str__(self) -> str:
@@ -44,8 +44,8 @@ class Error(Exception):
         return f"{place}: {self.message}" if place else self.message
 
 
-#: Functions and members that messages of the library name between backquotes, as calls of this package.  Other names between
-#: backquotes are parameters, which have the same name here.
+#: Maps C functions and members, which the library's messages put between backquotes, to calls of this package.  Other names
+#: between backquotes are parameters, which have the same names here.
 _CALLS = {
     "dop_chat_of_template": "doppler.Chat(text, template=...)",
     "dop_compile_options.loras": "doppler.compile(loras=...)",
@@ -64,7 +64,7 @@ Kind = TypeVar("Kind")
 
 
 def instance_in(value: Any, kind: Type[Kind], name: str) -> Kind:
-    """An argument that must be of a class."""
+    """Returns an argument, or raises TypeError if it is not of this class."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}: expected {kind.__name__}, not {type(value).__name__}")
     return value
@@ -77,12 +77,12 @@ def mapping_in(value: Any, name: str) -> Mapping[Any, Any]:
 
 
 def string_in(value: Any, name: str) -> bytes:
-    """The UTF-8 of an argument that must be a str.  Lone surrogates are passed on, and the library refuses them."""
+    """Returns the UTF-8 of a str argument.  Lone surrogates are passed on, and the library refuses them."""
     return instance_in(value, str, name).encode("utf-8", "surrogatepass")
 
 
 def number_in(value: Any, most: int) -> int:
-    """A whole number that the library has room for; ctypes would take it modulo 2^32."""
+    """Checks the range of a whole number; ctypes would silently reduce it modulo 2^32."""
     number = operator.index(value)
     if not 0 <= number <= most:
         raise ValueError(f"{number} is not a number from 0 to {most}")
@@ -101,7 +101,7 @@ _WHOLE = (ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t)
 
 
 class _Number:
-    """A parameter of a function that is a whole number."""
+    """A ctypes parameter type for whole numbers, with a range check."""
 
     def __init__(self, kind: Any) -> None:
         self._kind, self._most = kind, (1 << 8 * ctypes.sizeof(kind)) - 1
@@ -111,7 +111,7 @@ class _Number:
 
 
 def _look_at_numbers(struct: Any) -> None:
-    """Lets the members of a structure that are whole numbers take no others."""
+    """Adds range checks to the whole-number members of a structure."""
     most = {name: (1 << 8 * ctypes.sizeof(kind)) - 1 for name, kind in struct._fields_ if kind in _WHOLE}
 
     def set_member(self: Any, name: str, value: Any) -> None:
@@ -126,7 +126,7 @@ for _struct in list(vars(_abi).values()):
 
 
 def _load(name: str) -> ctypes.CDLL:
-    """The library of this installation, wherever that was moved to; else the one that the loader finds."""
+    """Loads the library next to this installation, which may have been moved; otherwise the one that the system's loader finds."""
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), FOLDER, name)
     return ctypes.CDLL(own if os.path.exists(own) else name)
 
@@ -150,7 +150,7 @@ _compiler_lock = threading.Lock()
 
 
 def compiler() -> ctypes.CDLL:
-    """libdopplerc, which is loaded when it is needed first."""
+    """Returns libdopplerc, loading it on first use."""
     global _compiler
     with _compiler_lock:
         if _compiler is None:
@@ -163,17 +163,17 @@ def compiler() -> ctypes.CDLL:
         return _compiler
 
 
-DIAG = object()  #: stands for the diagnostic among the arguments of call()
+DIAG = object()  #: placeholder for the dop_diag among the arguments of call()
 
 
 class Trap:
-    """Keeps what a function of the caller's raised while the library called it; call() raises it again."""
+    """Stores the exception that a callback raised; call() raises it again."""
 
     def __init__(self) -> None:
         self.raised: Optional[BaseException] = None
 
     def around(self, function: Callable[..., Any], failed: Any) -> Callable[..., Any]:
-        """A function that never raises, which ctypes could not pass on: it returns `failed` instead."""
+        """Wraps a callback so that it returns `failed` instead of raising, because ctypes cannot propagate exceptions."""
 
         def guarded(*arguments: Any) -> Any:
             if self.raised is not None:
@@ -197,17 +197,17 @@ def check(status: int, diag: _abi.dop_diag, trap: Optional[Trap] = None) -> None
         raised, trap.raised = trap.raised, None
         raise raised
     if status != _abi.DOP_OK:
-        if status not in _KNOWN:  # the handler of a signal raised where nobody could catch it
+        if status not in _KNOWN:  # a signal handler raised inside ctypes
             raise Error(Status.INTERNAL, "a signal came between")
         raise Error(Status(status), _named(text(diag.message)), os.fsdecode(diag.path), diag.line, diag.column)
 
 
 def call(name: str, *arguments: Any, trap: Optional[Trap] = None, library: Optional[ctypes.CDLL] = None) -> None:
-    """Calls a function that returns a dop_status; DIAG among its arguments is a diagnostic of its own."""
+    """Calls a function that returns a dop_status, and raises Error if it fails.  DIAG among the arguments is replaced by a new dop_diag."""
     diag = _abi.dop_diag()
     try:
         status = getattr(library or lib, name)(*(ctypes.byref(diag) if a is DIAG else a for a in arguments))
-    except ctypes.ArgumentError as error:  # what from_param raised, as text: argument 2: [<class ']TypeError['>]: ...
+    except ctypes.ArgumentError as error:  # has the exception of from_param as text: argument 2: [<class ']TypeError['>]: ...
         of = re.match("argument [0-9]+: (?:<class ')?([A-Za-z]+)(?:'>)?: (.*)", str(error), re.S)
         kind, message = of.groups() if of else ("TypeError", str(error))
         raise (ValueError if kind == "ValueError" else TypeError)(message) from None
@@ -219,19 +219,19 @@ def text(value: Optional[bytes]) -> str:
 
 
 def measured(pointer: Any, size: int) -> str:
-    """`size` bytes at a pointer as text."""
+    """Returns `size` bytes at a pointer as text."""
     return ctypes.string_at(pointer, size).decode("utf-8", "replace") if size else ""
 
 
 def take_text(pointer: ctypes.c_void_p, size: ctypes.c_size_t) -> str:
-    """A text that the library returned to its caller."""
+    """Returns a text that the library allocated, and frees the original."""
     taken = measured(pointer, size.value)
     lib.dop_free(pointer)
     return taken
 
 
 def take_ids(pointer: Any, size: ctypes.c_size_t) -> List[int]:
-    """Ids that the library returned to its caller."""
+    """Returns ids that the library allocated, and frees the original."""
     taken: List[int] = pointer[: size.value] if size.value else []
     lib.dop_free(ctypes.cast(pointer, ctypes.c_void_p))
     return taken
@@ -241,7 +241,7 @@ Ids = Union[Sequence[int], "array[int]"]
 
 
 def ids_in(ids: Ids) -> Any:
-    """Ids as the library takes them: those of an array of 32-bit words as they are."""
+    """Converts ids for the library.  An array of 32-bit words is not copied."""
     if isinstance(ids, (str, bytes, bytearray)):
         raise TypeError(f"a list of token ids is wanted, not {type(ids).__name__}")
     if isinstance(ids, array) and ids.typecode == "I" and ids.itemsize == 4:
@@ -253,7 +253,7 @@ Named = Union[str, bytes, "os.PathLike[str]"]
 
 
 def text_in(value: Named) -> bytes:
-    """A text or the name of a file for the library, where it ends at a NUL."""
+    """Encodes a text or file name for the library.  NUL characters are refused, because they would end it."""
     raw = os.fsencode(value)
     if b"\0" in raw:
         raise ValueError("embedded null character")
@@ -261,18 +261,19 @@ def text_in(value: Named) -> bytes:
 
 
 def list_in(values: Union[Named, Sequence[Any]]) -> List[Any]:
-    """Texts as a list, which one alone is, too."""
+    """Returns texts as a list; a single text makes a list of one."""
     return [values] if isinstance(values, (str, bytes, os.PathLike)) else list(values)
 
 
 def texts_in(texts: Union[Named, Sequence[Named]]) -> Tuple[Any, int]:
-    """A list of texts for the library, and their number."""
+    """Converts texts for the library.  Returns the array and its length."""
     raw = [text_in(t) for t in list_in(texts)]
     return (ctypes.c_char_p * max(len(raw), 1))(*raw), len(raw)
 
 
 def progress_in(function: Optional[Callable[[str, int, int], Any]], trap: Trap) -> _abi.dop_progress:
-    """A dop_progress that calls function(step, done, all); what is not False goes on.  Without one it lets Python see an interrupt."""
+    """Returns a dop_progress that calls function(step, done, all) and continues unless that returns False.  Without a function, it only lets
+    Python handle interrupts."""
     if function is None and not INTERRUPTS.here():
         return _abi.dop_progress()
     wanted = function or (lambda *_: None)
@@ -284,7 +285,7 @@ _lines = type(_abi.dop_log().line)
 
 
 def names_in(function: Optional[Callable[[str], Any]]) -> Any:
-    """A function of the library's, called by any thread with a line or a name, that calls one of Python's."""
+    """Returns a callback for the library that passes a line or name to a Python function.  Any thread may call it."""
     if function is None:
         return _lines()
     wanted = function
@@ -303,17 +304,17 @@ def log_in(function: Optional[Callable[[str], Any]]) -> _abi.dop_log:
 
 
 class Drive:
-    """Lets one thread at a time use a model, as the library wants it: the others wait.  An interrupt waits for the end of the use.
+    """Lock that lets one thread at a time use a model, as the library requires.  Interrupts are delayed while it is held.
 
-    A model whose sequence drafts for another model's is used with that one.  Objects that nobody closed are destroyed with the next
-    call, because Python may collect them at any time, also while the library is at work."""
+    A draft model is locked together with the model that it drafts for.  Objects that were not closed are destroyed in the next call,
+    because Python may collect them at any time, even during a call of the library."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._inside = False
         self._dead: List[Callable[[], None]] = []
-        self.drafts: Set[Drive] = set()  # of the models that draft for this one
+        self.drafts: Set[Drive] = set()  # drives of the models that draft for this one
         self._entered: List[Drive] = []
 
     def _with(self, found: Set["Drive"]) -> Set["Drive"]:
@@ -325,7 +326,7 @@ class Drive:
 
     @property
     def forked(self) -> bool:
-        """True in a process that was forked from the model's.  Its locks may be held for ever by threads that are not there."""
+        """True in a process forked from the one that opened the model.  Locks may then be held by threads that do not exist here."""
         return os.getpid() != self._process
 
     def __enter__(self) -> None:
@@ -335,7 +336,7 @@ class Drive:
         INTERRUPTS.__enter__()
         entered: List[Drive] = []
         try:
-            for drive in sorted(self._with(set()), key=id):  # in one order, so that no two threads wait for each other
+            for drive in sorted(self._with(set()), key=id):  # in a fixed order, to avoid deadlocks
                 while not drive._lock.acquire(timeout=0.1):
                     INTERRUPTS.raise_now()
                 if drive._inside:
@@ -361,7 +362,7 @@ class Drive:
         self._leave(self._entered)
 
     def bury(self, destroy: Callable[[], None]) -> None:
-        """Calls destroy now, where no thread uses the model, else before its next use."""
+        """Calls destroy now if no thread uses the model, otherwise before its next use."""
         self._dead.append(destroy)
         if not self.forked and self._lock.acquire(blocking=False):
             try:

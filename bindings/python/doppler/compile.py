@@ -1,4 +1,4 @@
-"""Making plans (libdopplerc, doppler/compile.h)."""
+"""Compiles plans (libdopplerc, doppler/compile.h)."""
 import ctypes
 import dataclasses
 from typing import Any, Callable, Optional, Sequence
@@ -15,9 +15,9 @@ class CompileFacts:
 
     target: str
     bytes: int
-    device_bytes: int  #: memory that it takes on the device
+    device_bytes: int  #: device memory that the plan needs
     n_parts: int
-    nearest: bool  #: no target file is for the device at hand, so that costs are those of the nearest one
+    nearest: bool  #: no target file matches the device, so costs come from the most similar one
 
 
 _TEXTS = ("target", "device", "quant", "imatrix", "kv", "act", "chunks", "rows", "kernel_path", "tuning", "parts", "part_memory",
@@ -37,9 +37,9 @@ def compile(model: Path, plan: Path, *, target: Optional[str] = None, device: Op
             draft_vocabulary: int = 0, model_weights: bool = False, avoids: Sequence[str] = (),
             progress: Optional[Callable[[str, int, int], Any]] = None,
             notes: Optional[Callable[[str], Any]] = None) -> CompileFacts:
-    """Compiles a model (a Hugging Face directory, an RDRR directory, or a .gguf file) into a plan, as dopplerc does; options are its
-    options.  progress(step, done, all): the steps "kernels" and "weights"; False ends the work with Status.CANCELLED.  notes(line): what
-    may surprise about the plan."""
+    """Compiles a model (a Hugging Face directory, an RDRR directory, or a .gguf file) into a plan.  Options are those of dopplerc.
+    progress(step, done, all) is called in the steps "kernels" and "weights"; returning False cancels the work with Status.CANCELLED.
+    notes(line) is called with remarks about the plan."""
     given = dict(locals())
     trap = Trap()
     options = _abi.dop_compile_options(

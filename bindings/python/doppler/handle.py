@@ -1,4 +1,4 @@
-"""What objects of the library have in common: they are closed once, and before what they use."""
+"""Base class of the library's objects: each is closed once, and before the objects that it uses."""
 import contextlib
 import os
 import weakref
@@ -14,11 +14,11 @@ Self = TypeVar("Self", bound="Handle")
 
 
 class Handle:
-    """An object of the library's, which close(), `with` or the garbage collector ends; what uses it ends before it."""
+    """An object of the library, closed by close(), `with` or the garbage collector.  Objects that use it are closed first."""
 
     _destroy = ""
     _handle: Optional[int] = None
-    _model: Optional["Model"] = None  # whose it is; None: of no model
+    _model: Optional["Model"] = None  # model that owns it; None: independent of any model
     _users: Optional["weakref.WeakSet[Handle]"] = None
 
     def _used_by(self, user: "Handle") -> None:
@@ -32,7 +32,7 @@ class Handle:
         return self._model._drive
 
     def _end(self) -> None:
-        """Ends it and its users, on the model's thread."""
+        """Destroys the object, and its users first.  The caller holds the model's Drive."""
         for user in list(self._users or ()):
             user._end()
         handle, self._handle = self._handle, None
@@ -51,13 +51,13 @@ class Handle:
     def close(self) -> None:
         if self._handle is not None:
             if self._model is not None and self._model._drive.forked:
-                self._handle = None  # it is the parent's
+                self._handle = None  # the parent process owns it
                 return
             with self._driving():
                 self._end()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError(f"a {type(self).__name__} cannot be copied")  # two would end one object of the library's
+        raise TypeError(f"a {type(self).__name__} cannot be copied")  # both copies would destroy the same object
 
     def __enter__(self: Self) -> Self:
         self._get()
@@ -78,7 +78,7 @@ class Handle:
         of = model
 
         def end() -> None:
-            if not of.closed:  # which ends what belongs to it
+            if not of.closed:  # closing the model has already destroyed it
                 destroy(handle)
 
         of._drive.bury(end)

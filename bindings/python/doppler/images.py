@@ -1,4 +1,4 @@
-"""Pictures in a prompt (doppler/images.h)."""
+"""Images in a prompt (doppler/images.h)."""
 import ctypes
 from typing import TYPE_CHECKING, Any, List, Sequence, Tuple, Union
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Images(Handle):
-    """What a model knows about pictures: Model.images."""
+    """A model's image preprocessor: Model.images."""
 
     _destroy = "dop_images_close"
     _model: "Model"
@@ -23,17 +23,17 @@ class Images(Handle):
         self._handle = handle.value
 
     def read(self, picture: Union[bytes, bytearray, memoryview], *, animated: bool = False) -> "Image":
-        """A picture from the bytes of a PNG, JPEG, WebP or GIF file.  animated: of several frames the first; else they are refused."""
+        """Reads an image from the bytes of a PNG, JPEG, WebP or GIF file.  animated: accept animations, and use the first frame."""
         return Image(self, bytes(memoryview(picture)), animated)
 
     def mark(self, prompt: str, n: int) -> str:
-        """A text with the model's mark of a picture for each of n: in front, where it has fewer."""
+        """Returns the prompt with n image marks of the model.  Missing marks are put in front."""
         size, made, raw = ctypes.c_size_t(), ctypes.c_void_p(), string_in(prompt, "prompt")
         call("dop_images_mark", self._get(), raw, len(raw), n, DIAG, ctypes.byref(made), ctypes.byref(size))
         return take_text(made, size)
 
     def _expand(self, prompt: str, images: Sequence["Image"]) -> bytes:
-        """A text with marks, in whose place are the texts of the tokens for the pictures."""
+        """Returns the prompt with each mark replaced by the text of the image's tokens."""
         n, made, raw = ctypes.c_size_t(), ctypes.c_void_p(), string_in(prompt, "prompt")
         call("dop_images_expand", self._get(), raw, len(raw), _list(images), len(images), DIAG, ctypes.byref(made), ctypes.byref(n))
         return take_text(made, n).encode()
@@ -46,7 +46,7 @@ class Images(Handle):
 
 
 class Image(Handle):
-    """A picture.  It is looked at (by the model's vision part) when it is used first, or by see()."""
+    """An image.  The model's vision encoder computes its features on first use, or in see()."""
 
     _destroy = "dop_image_close"
     _model: "Model"
@@ -64,11 +64,11 @@ class Image(Handle):
 
     @property
     def features(self) -> int:
-        """Rows that stand for the picture in a prompt."""
+        """Number of rows that the image has in a prompt."""
         return int(lib.dop_image_features(self._get()))
 
     def rows(self) -> Tuple[int, memoryview]:
-        """The features' width, and a copy of them as floats of the shape (features, width)."""
+        """Returns the width of the features, and a copy of them as floats of shape (features, width)."""
         self.see()
         width = ctypes.c_uint32()
         with self._images._model._drive:

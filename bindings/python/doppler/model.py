@@ -30,33 +30,33 @@ class Ordering(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A device with a Vulkan driver."""
+    """A Vulkan device."""
 
     number: int
     name: str
     driver: str
-    missing: str  #: what it lacks to run any plan; "": nothing
+    missing: str  #: required features that it lacks; "": none
     memory: int  #: bytes of device-local memory
-    software: bool  #: it is the host's processor
-    line: str  #: one line with all of this and its capabilities
+    software: bool  #: software driver on the host's CPU
+    line: str  #: a one-line summary with the device's capabilities
 
 
 @dataclasses.dataclass(frozen=True)
 class PlanTarget:
     name: str
-    device_bytes: int  #: memory of the device that the plan takes with this target
+    device_bytes: int  #: device memory that the plan needs with this target
 
 
 @dataclasses.dataclass(frozen=True)
 class PlanFacts:
-    """What is known of a plan without a device."""
+    """Facts about a plan that need no device."""
 
     name: str
     family: str
     quant: str
-    made: str  #: how it was made, JSON; "": not known
+    made: str  #: compile options, as JSON; "": not known
     digest: int
-    bytes: int  #: with weights in files of their own
+    bytes: int  #: size, including external weight files
     vocab: int
     ctx: int
     ctx_trained: int
@@ -89,14 +89,14 @@ class Facts:
     n_sequences: int
     page: int
     n_pages: int
-    chunks: Tuple[int, ...]  #: sizes in which prompts are fed; multiples of the last one feed fastest
+    chunks: Tuple[int, ...]  #: chunk sizes of prefill; multiples of the last one are fastest
     has_text: bool
     bos_id: int
     end_ids: Tuple[int, ...]
     sampling: Sampling  #: the model's own settings
     device_bytes: int
     load_ms: float
-    drafts: bool  #: it has a layer that drafts
+    drafts: bool  #: the model has its own draft layer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Counters:
 
 @dataclasses.dataclass(frozen=True)
 class ProgramFacts:
-    """A program of a plan: "encode" (texts to vectors or scores) or "image" (pictures to features)."""
+    """A program of a plan: "encode" (texts to vectors or scores) or "image" (images to features)."""
 
     name: str
     width: int
@@ -140,7 +140,7 @@ class ProgramFacts:
 
 
 def _read(struct: ctypes.Structure, kind: Any, **given: Any) -> Any:
-    """A dataclass of a structure's members of the same names."""
+    """Copies the members of a structure to a dataclass with the same names."""
     for field in dataclasses.fields(kind):
         if field.name not in given:
             value = getattr(struct, field.name)
@@ -149,12 +149,12 @@ def _read(struct: ctypes.Structure, kind: Any, **given: Any) -> Any:
 
 
 def version() -> str:
-    """The release of the library."""
+    """Returns the library's release."""
     return text(lib.dop_version())
 
 
 def devices() -> List[Device]:
-    """The devices with a Vulkan driver, in the order of their numbers."""
+    """Returns the Vulkan devices, in the order of their numbers."""
     found: List[Device] = []
     trap = Trap()
 
@@ -169,7 +169,7 @@ def devices() -> List[Device]:
 
 
 def read_plan(plan: Path, part: int = 0) -> PlanFacts:
-    """A plan's facts, without a device."""
+    """Reads a plan's facts.  Needs no device."""
     pointer = ctypes.POINTER(_abi.dop_plan_facts)()
     call("dop_plan_read", text_in(plan), part, DIAG, ctypes.byref(pointer))
     try:
@@ -192,10 +192,10 @@ class Model(Handle):
     """A plan that is open on a device.
 
     plan: a path, the bytes of a plan, or a file descriptor.  Options are those of dop_open_options (doppler/doppler.h), with its
-    defaults.  progress(step, done, all) is called with the steps "kernels" and "weights"; where it returns False, opening ends with
-    Status.CANCELLED.  accept(device) may refuse the device that was chosen by returning False.
+    defaults.  progress(step, done, all) is called in the steps "kernels" and "weights"; returning False cancels opening with
+    Status.CANCELLED.  accept(device) may refuse the chosen device by returning False.
 
-    Threads may share a model: one call at a time runs, and the others wait."""
+    Threads may share a model: calls run one at a time."""
 
     _destroy = "dop_model_close"
 
@@ -227,7 +227,7 @@ class Model(Handle):
             options.chosen = _abi.dop_device_fn(trap.around(
                 lambda _user, facts, _diag: _abi.DOP_OK if wanted(_read(facts[0], Device)) is not False
                 else _abi.DOP_E_CANCELLED, _abi.DOP_E_CANCELLED))
-        self._options = options  # the log may be written until the model is closed
+        self._options = options  # keeps callbacks alive: the log may be called until the model is closed
         handle = ctypes.c_void_p()
         with INTERRUPTS:
             self._open(plan, options, handle, trap)
@@ -245,7 +245,7 @@ class Model(Handle):
         elif isinstance(plan, (bytes, bytearray, memoryview)):
             size = len(plan) if not isinstance(plan, memoryview) else plan.nbytes
             self._memory = ctypes.create_string_buffer(size + 16)
-            start = -ctypes.addressof(self._memory) % 16  # the library wants it aligned
+            start = -ctypes.addressof(self._memory) % 16  # the library requires 16-byte alignment
             ctypes.memmove(ctypes.addressof(self._memory) + start, bytes(plan), size)
             call("dop_model_open_memory", ctypes.addressof(self._memory) + start, size, ctypes.byref(options), DIAG,
                  ctypes.byref(handle), trap=trap)
@@ -256,9 +256,9 @@ class Model(Handle):
         return self._drive
 
     def close(self) -> None:
-        """Ends the model with its sequences, texts and pictures, of which no other thread may use a text then."""
+        """Closes the model with its sequences, texts and images.  No other thread may use its texts any more."""
         if self._handle is not None and self._drive.forked:
-            self._handle = None  # it is the parent's
+            self._handle = None  # the parent process owns it
             return
         for user in list(self._users or ()):
             if isinstance(user, Sequence) and user.drafts:
@@ -284,7 +284,7 @@ class Model(Handle):
 
     @property
     def text(self) -> Text:
-        """The plan's tokenizer.  Error: it has none."""
+        """The plan's tokenizer.  Raises Error if it has none."""
         with self._drive:
             if self._text is None or self._text.closed:
                 self._text = Text(_model=self)
@@ -293,7 +293,7 @@ class Model(Handle):
 
     @property
     def images(self) -> Images:
-        """What the model knows about pictures.  Error: it takes none."""
+        """The model's image preprocessor.  Raises Error if the model accepts no images."""
         with self._drive:
             if self._images is None or self._images.closed:
                 self._images = Images(self)
@@ -301,19 +301,19 @@ class Model(Handle):
             return self._images
 
     def sequence(self) -> Sequence:
-        """A new, empty sequence; there are at most facts.n_sequences."""
+        """Returns a new, empty sequence.  At most facts.n_sequences may exist."""
         return Sequence(self)
 
     # ---- vectors and scores ----------------------------------------------------------------------------------------
 
     @property
     def embedding_size(self) -> int:
-        """Values of a vector, or classes that are scored; 0: the plan makes none (dopplerc --embed)."""
+        """Length of an embedding, or number of scored classes; 0: the plan supports neither (dopplerc --embed)."""
         return int(lib.dop_model_embedding_size(self._get()))
 
     @property
     def programs(self) -> Dict[str, ProgramFacts]:
-        """The programs of the plan beside the one that advances sequences."""
+        """The programs of the plan, except the one that advances sequences."""
         found: Dict[str, ProgramFacts] = {}
         facts = _abi.dop_program_facts()
         with self._drive:
@@ -324,8 +324,8 @@ class Model(Handle):
 
     def embed(self, texts: Union[str, Seq[Union[str, Ids]]], *, pooling: Pooling = Pooling.MODEL,
               prompt: Optional[str] = None) -> List["array[float]"]:
-        """A vector for each text (or list of ids), or its scores of classes.  prompt: what goes in front of each text; None: the
-        model's default one (Text.prompt has the others)."""
+        """Returns an embedding, or class scores, for each text or list of ids.  prompt: prefix of each text; None: the model's
+        default (Text.prompt returns the others)."""
         texts = list_in(texts)
         if prompt is None and any(isinstance(t, str) for t in texts):
             prompt = self.text.prompt()
@@ -348,7 +348,7 @@ class Model(Handle):
         return [vectors[at * width : (at + 1) * width] for at in range(len(lists))]
 
     def relevance(self, query: str, texts: Seq[str]) -> List[float]:
-        """How relevant each text is for a query: by a cross-encoder's score, or by the cosine of vectors."""
+        """Returns the relevance of each text for the query: a cross-encoder's score, or the cosine similarity of embeddings."""
         texts = list_in(texts)
         encode = self.programs.get("encode")
         if encode is not None and encode.classes:
@@ -360,8 +360,8 @@ class Model(Handle):
                 for v in self.embed(texts, prompt=self.text.search_prompt(False))]
 
     def run(self, program: str, inputs: Mapping[str, Any], outputs: Mapping[str, int]) -> Dict[str, "array[float]"]:
-        """Runs a program (dop_program_run).  inputs: arrays of 32-bit words, or lists of numbers; outputs: how many values each has
-        that is wanted."""
+        """Runs a program (dop_program_run).  inputs: arrays of 32-bit words, or lists of numbers.  outputs: number of values of each
+        output to return."""
 
         def value(name: str, data: Any) -> Tuple[Any, Any]:
             if isinstance(data, (list, tuple)):
@@ -389,19 +389,19 @@ class Model(Handle):
 
     @property
     def adapter_room(self) -> int:
-        """How many adapters may be loaded at once (dopplerc --adapters)."""
+        """Maximum number of loaded adapters (dopplerc --adapters)."""
         return int(lib.dop_model_adapter_room(self._get()))
 
     @property
     def adapters(self) -> List[Adapter]:
-        """The adapters that are loaded."""
+        """The loaded adapters."""
         with self._drive:
             paths = [(at, lib.dop_model_adapter(self._get(), at)) for at in range(self.adapter_room)]
         return [Adapter(at, os.fsdecode(path)) for at, path in paths if path is not None]
 
     def load_adapter(self, path: Path, layers: Optional[Tuple[int, int]] = None) -> Adapter:
-        """Loads a PEFT directory, its .safetensors file, a GGUF adapter or a control vector; Sequence.set_adapters uses it.  layers: of a
-        control vector, the first and the last one behind which it is added."""
+        """Loads a PEFT directory, its .safetensors file, a GGUF adapter or a control vector, for Sequence.set_adapters.  layers: the
+        first and last layer after which a control vector is added."""
         number = ctypes.c_uint32()
         with self._drive:
             if layers:
@@ -417,12 +417,12 @@ class Model(Handle):
     # ---- steps ------------------------------------------------------------------------------------------------------
 
     def step(self, rows: Seq[Tuple[Sequence, int, Wants]]) -> Step:
-        """Runs rows of any sequences in one step: (sequence, id, what is wanted of the row).  `with` commits the step, or rolls it back
-        where an exception leaves it."""
+        """Runs rows of any sequences in one step: (sequence, token id, requested output).  `with` commits the step, or rolls it back
+        after an exception."""
         return Step(self, rows)
 
     def wants(self, sampling: Sampling) -> Wants:
-        """What the last row of a sequence with this sampling wants, so that the device picks where it can."""
+        """Returns the output to request for the last row of a sequence with this sampling, so that the device samples if it can."""
         made, kept = instance_in(sampling, Sampling, "sampling")._c()
         with self._drive:
             wanted = Wants(lib.dop_model_wants(self._get(), ctypes.byref(made)))

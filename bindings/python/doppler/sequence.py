@@ -1,4 +1,4 @@
-"""Sequences, the texts that they write, and steps (doppler/doppler.h, doppler/generation.h)."""
+"""Sequences, text generation, and steps (doppler/doppler.h, doppler/generation.h)."""
 import contextlib
 import ctypes
 import dataclasses
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Pooling(enum.IntEnum):
-    """Which hidden states a vector is computed from."""
+    """How an embedding is computed from hidden states."""
 
-    MODEL = _abi.DOP_POOLING_MODEL  #: as the model's files say
+    MODEL = _abi.DOP_POOLING_MODEL  #: as stated in the model's files
     LAST = _abi.DOP_POOLING_LAST
     MEAN = _abi.DOP_POOLING_MEAN
     CLS = _abi.DOP_POOLING_CLS
@@ -34,17 +34,17 @@ class Pooling(enum.IntEnum):
 
 
 class End(enum.IntEnum):
-    """What ended a text."""
+    """The reason why a text ended."""
 
     NOT_YET = _abi.DOP_END_NOT_YET
-    ID = _abi.DOP_END_ID  #: an id that ends generation
+    ID = _abi.DOP_END_ID  #: an end-of-sequence token
     STOP_TEXT = _abi.DOP_END_STOP_TEXT
-    SHAPE = _abi.DOP_END_CONSTRAINT  #: the shape allows nothing more
-    LENGTH = _abi.DOP_END_LENGTH  #: max_tokens, or the context is full
+    SHAPE = _abi.DOP_END_CONSTRAINT  #: the shape permits no further token
+    LENGTH = _abi.DOP_END_LENGTH  #: max_tokens reached, or the context is full
 
 
 class Wants(enum.IntFlag):
-    """What is wanted of a row of a step."""
+    """Output requested for a row of a step."""
 
     NOTHING = 0
     LOGITS = _abi.DOP_WANTS_LOGITS
@@ -55,7 +55,7 @@ class Wants(enum.IntFlag):
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How to pick a token from logits (dop_sampling).  Sampling() takes the likeliest.  seed None: another one each time."""
+    """Sampling parameters (dop_sampling).  Sampling() is greedy.  seed None: a new random seed each time."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -86,11 +86,11 @@ class Sampling:
     def _of(cls, c: _abi.dop_sampling) -> "Sampling":
         plain = {f.name: getattr(c, f.name) for f in dataclasses.fields(cls) if f.name not in ("biases", "seed")}
         plain.update(temperature=max(plain["temperature"], 0.0), top_p=min(max(plain["top_p"], 0.0), 1.0),
-                     min_p=min(max(plain["min_p"], 0.0), 1.0))  # what a model's files say may be outside
+                     min_p=min(max(plain["min_p"], 0.0), 1.0))  # values in a model's files may be out of range
         return cls(**plain, biases={b.id: b.by for b in c.biases[: c.n_biases]}, seed=None)
 
     def _c(self) -> Tuple[_abi.dop_sampling, Any]:
-        """As the library takes it, and what must live as long."""
+        """Returns the C structure, and an object that must stay alive with it."""
         biases = (_abi.dop_bias * max(len(self.biases), 1))(*(_abi.dop_bias(i, by) for i, by in self.biases.items()))
         seed = secrets.randbits(64) if self.seed is None else operator.index(self.seed) & (1 << 64) - 1
         return _abi.dop_sampling(self.temperature, self.top_k, self.top_p, self.min_p, self.repeat_penalty,
@@ -107,18 +107,18 @@ GREEDY = Sampling()
 @dataclasses.dataclass(frozen=True)
 class Logprob:
     id: int
-    logprob: float  #: natural logarithm of its probability, before biases, penalties and temperature
+    logprob: float  #: natural logarithm of the probability, before biases, penalties and temperature
 
 
 @dataclasses.dataclass(frozen=True)
 class Token:
-    """A token of a text that is written."""
+    """A generated token."""
 
     id: int
-    text: str  #: what it adds to the text, "" for most of an incomplete character or stop text
+    text: str  #: text added by the token; "" while a character or stop text is incomplete
     end: End
     logprob: Optional[float] = None  #: with top_logprobs
-    top: Tuple[Logprob, ...] = ()  #: the likeliest ids, the likeliest first
+    top: Tuple[Logprob, ...] = ()  #: the most likely ids, in descending order
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,18 +129,18 @@ class SpeculationCounts:
     again: int
 
 
-#: A sampler of the caller's: picks an id from logits (a view, valid until it returns) and the ids before.
+#: A custom sampler: picks an id from the logits (a view, valid until it returns) and the previous ids.
 Sampler = Callable[[memoryview, List[int]], int]
-#: Drafts of the caller's: at most `most` ids that may follow the ids.
+#: A custom draft function: returns at most `most` ids that may follow the given ids.
 Draft = Callable[[List[int], int], Ids]
 
 
 def _lend(view: memoryview, use: Callable[[memoryview], Any]) -> Any:
-    """What a function makes of memory that is the library's, and that nobody can read behind it."""
+    """Calls a function with a view of the library's memory, and invalidates the view afterwards."""
     try:
         return use(view)
     finally:
-        with contextlib.suppress(BufferError):  # an array over it is kept: that is the caller's
+        with contextlib.suppress(BufferError):  # the function kept an array over it, at its own risk
             view.release()
 
 
@@ -156,8 +156,8 @@ class Sequence(Handle):
 
     def __init__(self, model: "Model", _fork_of: Optional["Sequence"] = None) -> None:
         self._model = model
-        self._kept: Dict[str, Any] = {}  # what the library was lent
-        self._trap: Trap = Trap() if _fork_of is None else _fork_of._trap  # of samplers and drafts
+        self._kept: Dict[str, Any] = {}  # objects that the library refers to
+        self._trap: Trap = Trap() if _fork_of is None else _fork_of._trap  # for exceptions of samplers and draft functions
         self._drafts_for: Optional["weakref.ref[Sequence]"] = None
         handle = ctypes.c_void_p()
         with model._drive:
@@ -179,7 +179,7 @@ class Sequence(Handle):
 
     @property
     def drafts(self) -> bool:
-        """Whether it drafts for another one (set_speculation), which goes on without drafts where this one is closed."""
+        """True if it drafts for another sequence (set_speculation).  If this one is closed, the other continues without drafts."""
         return self._speculating() is not None
 
     def _speculating(self) -> Optional["Sequence"]:
@@ -188,7 +188,7 @@ class Sequence(Handle):
 
     def _driving(self) -> Drive:
         of = self._speculating()
-        return self._model._drive if of is None else of._model._drive  # which is the draft model's, too
+        return self._model._drive if of is None else of._model._drive  # it also locks the draft model
 
     def _end(self) -> None:
         of = self._speculating()
@@ -200,7 +200,7 @@ class Sequence(Handle):
 
     @property
     def tokens(self) -> List[int]:
-        """The tokens so far, fed and picked."""
+        """The tokens so far, fed and generated."""
         n = ctypes.c_size_t()
         with self._model._drive:
             pointer = lib.dop_sequence_tokens(self._get(), ctypes.byref(n))
@@ -218,11 +218,11 @@ class Sequence(Handle):
     def write(self, prompt: Union[str, Ids], *, max_tokens: int = 0, sampling: Optional[Sampling] = None, stops: Seq[str] = (),
               shape: Optional[Shape] = None, images: Seq[Image] = (), top_logprobs: Optional[int] = None, ignore_end: bool = False,
               keep_special: bool = False) -> "Generation":
-        """Reads a prompt after what the sequence has, and writes on: the result is an iterator of text.
+        """Appends a prompt to the sequence and generates text: the result is an iterator of text.
 
-        sampling: None: the model's own settings (facts.sampling); Sampling(): the likeliest.  top_logprobs: tokens come with
-        log-probabilities, and those of so many of the likeliest ids.  shape: what the text may be (Text.schema, Text.grammar).  images: pictures
-        that stand where the prompt has the model's mark, or in front."""
+        sampling: None: the model's settings (facts.sampling); Sampling(): greedy.  top_logprobs: report log-probabilities of each token
+        and of this many of the most likely ids.  shape: constraint on the text (Text.schema, Text.grammar).  images: images at the
+        model's marks in the prompt, or in front of it."""
         with_special = len(self) == 0
         images = [instance_in(image, Image, "images") for image in images]
         if images and not isinstance(prompt, str):
@@ -236,10 +236,10 @@ class Sequence(Handle):
     def answer(self, messages: Messages, *, tools: Optional[Seq[Mapping[str, Any]]] = None, chat: Optional[Chat] = None,
                template: Optional[Mapping[str, Any]] = None, images: Seq[Image] = (), stops: Seq[str] = (),
                **how: Any) -> "Generation":
-        """Answers a conversation: the whole one, of which what the sequence has already is not computed again.
+        """Answers a whole conversation.  A prefix that the sequence already has is not computed again.
 
-        messages: a text of the user's, or a list of messages with "role" and "content".  images: pictures of the last message.  template:
-        further variables of the chat template.  how: as in write."""
+        messages: a text of the user, or a list of messages with "role" and "content".  images: images of the last message.  template:
+        further variables of the chat template.  how: as in write()."""
         made = self._model.text.chat() if chat is None else instance_in(chat, Chat, "chat")
         more = dict(template or {})
         images = [instance_in(image, Image, "images") for image in images]
@@ -261,14 +261,14 @@ class Sequence(Handle):
         model = self._model
         for image in images:
             image.see()
-        self._kept.setdefault("images", []).extend(images)  # their rows are read when steps need them
+        self._kept.setdefault("images", []).extend(images)  # keeps them alive: steps read their rows
         flags = _abi.DOP_TEXT_PARSE_SPECIAL | (_abi.DOP_TEXT_ADD_SPECIAL | _abi.DOP_TEXT_ONCE) * add_special
         return model.images._place(model.text._encode(model.images._expand(marked, images), flags), images)
 
     # ---- tokens -----------------------------------------------------------------------------------------------------
 
     def feed(self, ids: Ids, *, progress: Optional[Callable[[str, int, int], Any]] = None) -> None:
-        """Appends tokens.  progress("tokens", done, all) after each piece; where it returns False, the call ends with
+        """Appends tokens.  progress("tokens", done, all) is called after each chunk; returning False ends the call with
         Status.CANCELLED, as if a step had failed."""
         self._fed("dop_sequence_feed", ids, (), progress, Trap())
 
@@ -280,7 +280,7 @@ class Sequence(Handle):
 
     @contextlib.contextmanager
     def _telling(self, progress: Optional[Callable[[str, int, int], Any]], trap: Trap) -> Iterator[None]:
-        """Reports progress to a function, and to Python, which may want to interrupt."""
+        """Reports progress to a function, and lets Python handle interrupts."""
         told = progress_in(progress, trap)
         lib.dop_sequence_set_progress(self._get(), ctypes.byref(told))
         try:
@@ -289,32 +289,32 @@ class Sequence(Handle):
             lib.dop_sequence_set_progress(self._get(), None)
 
     def reuse(self, ids: Ids) -> int:
-        """Makes the sequence begin with as many of the ids as states are there for; the caller feeds the rest."""
+        """Rewinds to the longest prefix of ids whose states are available.  Returns its length; the caller feeds the rest."""
         found = ctypes.c_size_t()
         self._call("dop_sequence_reuse", ids_in(ids), len(ids), DIAG, ctypes.byref(found))
         return found.value
 
     def next(self) -> int:
-        """Picks the next token and appends it."""
+        """Samples the next token and appends it."""
         token = ctypes.c_uint32()
         self._call("dop_sequence_next", DIAG, ctypes.byref(token), trap=self._trap)
         return token.value
 
     def logprobs(self, n_top: int = 0) -> List[Logprob]:
-        """Of the last token that next() picked with Sampling.logprobs: itself, then the likeliest ids."""
+        """Returns log-probabilities for the last token of next(), with Sampling.logprobs: its own, then those of the most likely ids."""
         own, top = _abi.dop_logprob(), (_abi.dop_logprob * max(number_in(n_top, self._model.facts.vocab), 1))()
         self._call("dop_sequence_logprobs", n_top, DIAG, ctypes.byref(own), top)
         return [Logprob(l.id, l.logprob) for l in (own, *top[:n_top])]
 
     def expect(self, n_tokens: int) -> None:
-        """Announces that at most so many tokens will be taken."""
+        """Announces that at most n_tokens more tokens will be generated."""
         with self._model._drive:
             lib.dop_sequence_expect(self._get(), number_in(n_tokens, 0xFFFFFFFF))
 
     def score(self, ids: Ids, each: Optional[Callable[[int, memoryview], Any]] = None, *,
               progress: Optional[Callable[[str, int, int], Any]] = None) -> memoryview:
-        """Appends tokens as feed() does, and gives their logits, floats of the shape (tokens, vocab).  each(first, rows) gets them piece by
-        piece instead, as views that are valid until it returns; the result is empty then."""
+        """Appends tokens like feed(), and returns their logits, floats of shape (tokens, vocab).  With each(first, rows), that function
+        receives them in chunks, as views that are valid until it returns, and the result is empty."""
         vocab = self._model.facts.vocab
         rows = bytearray() if each is not None else bytearray(4 * vocab * len(ids))
         trap = Trap()
@@ -333,25 +333,25 @@ class Sequence(Handle):
         return memoryview(rows).cast("f", (len(ids), vocab)) if rows else memoryview(rows)
 
     def embed(self, ids: Ids, pooling: Pooling = Pooling.MODEL) -> "array[float]":
-        """Appends tokens, and computes their vector."""
+        """Appends tokens, and returns their embedding."""
         vector = array("f", bytes(4 * max(self._model.embedding_size, 1)))
         into = (ctypes.c_float * len(vector)).from_buffer(vector)
         self._call("dop_sequence_embed", ids_in(ids), len(ids), int(Pooling(pooling)), DIAG, into)
         del into
         return vector
 
-    # ---- where it was ----------------------------------------------------------------------------------------------
+    # ---- rewinding ----------------------------------------------------------------------------------------------
 
     def rewind(self, n_tokens: int) -> None:
-        """Forgets everything after the first n_tokens."""
+        """Removes everything after the first n_tokens."""
         self._call("dop_sequence_rewind", n_tokens, DIAG)
 
     def cut(self, first: int, n: int) -> None:
-        """Removes n tokens from position `first` on."""
+        """Removes n tokens, beginning at position `first`."""
         self._call("dop_sequence_cut", first, n, DIAG)
 
     def fork(self) -> "Sequence":
-        """Another sequence with these tokens, states and sampling."""
+        """Returns a new sequence with the same tokens, states and sampling."""
         return Sequence(self._model, self)
 
     def copy_from(self, other: "Sequence") -> None:
@@ -362,7 +362,7 @@ class Sequence(Handle):
         self._call("dop_sequence_end_turn", DIAG)
 
     def checkpoint(self) -> int:
-        """A handle by which restore() brings this or another sequence of the model back here (Model(checkpoints=...))."""
+        """Returns a handle with which restore() brings this or another sequence of the model to this state (Model(checkpoints=...))."""
         made = ctypes.c_uint64()
         self._call("dop_sequence_checkpoint", DIAG, ctypes.byref(made))
         return made.value
@@ -376,7 +376,7 @@ class Sequence(Handle):
         self._call("dop_sequence_save", text_in(path), raw, len(raw), DIAG)
 
     def load(self, path: Path) -> bytes:
-        """Restores what save() wrote, and gives the note."""
+        """Restores tokens and states written by save(), and returns the note."""
         note, n = ctypes.c_void_p(), ctypes.c_size_t()
         self._call("dop_sequence_load", text_in(path), DIAG, ctypes.byref(note), ctypes.byref(n))
         try:
@@ -384,7 +384,7 @@ class Sequence(Handle):
         finally:
             lib.dop_free(note)
 
-    # ---- how tokens are picked --------------------------------------------------------------------------------------
+    # ---- sampling --------------------------------------------------------------------------------------
 
     def set_sampling(self, sampling: Sampling) -> None:
         made, biases = instance_in(sampling, Sampling, "sampling")._c()
@@ -393,7 +393,7 @@ class Sequence(Handle):
             self._kept["sampling"] = biases
 
     def set_sampler(self, sampler: Optional[Sampler]) -> None:
-        """A sampler of the caller's; None: back to the sampling."""
+        """Sets a custom sampler; None: use the sampling parameters again."""
         if sampler is not None and not callable(sampler):
             raise TypeError(f"sampler: expected a function, not {type(sampler).__name__}")
 
@@ -408,7 +408,7 @@ class Sequence(Handle):
             self._kept["sampler"] = fn
 
     def set_mask(self, allowed: Union[Seq[int], None]) -> None:
-        """Restricts picks to ids; None: all again."""
+        """Restricts sampling to these ids; None: no restriction."""
         words = None
         if allowed is not None:
             words = (ctypes.c_uint32 * ((self._model.facts.vocab + 31) // 32))()
@@ -418,7 +418,7 @@ class Sequence(Handle):
         self._call("dop_sequence_set_mask", words, DIAG)
 
     def set_adapters(self, uses: Mapping["Adapter", float]) -> None:
-        """Which adapters tokens go through from now on, each with a factor."""
+        """Sets the adapters for the following tokens, each with a scale factor."""
         numbered = [(getattr(adapter, "number", adapter), by)
                     for adapter, by in mapping_in(uses, "uses").items()]
         rows = (_abi.dop_adapter_use * max(len(uses), 1))(*(_abi.dop_adapter_use(*use) for use in numbered))
@@ -426,8 +426,8 @@ class Sequence(Handle):
 
     def set_speculation(self, *, ngram: int = 0, draft: Optional["Sequence"] = None, fn: Optional[Draft] = None,
                         most: int = 0, own: bool = False) -> None:
-        """Drafts for next() and write(): by what followed the last `ngram` tokens before, by a sequence of a draft model, by a function,
-        by the model's own layer (facts.drafts); nothing of these: none any more."""
+        """Enables speculative decoding in next() and write().  Drafts come from earlier occurrences of the last `ngram` tokens, from a
+        sequence of a draft model, from a function, or from the model's own draft layer (facts.drafts).  Without arguments: disables it."""
 
         def propose(_user: Any, tokens: Any, n: int, limit: int, _diag: Any, out: Any, out_n: Any) -> int:
             proposed = list(fn(tokens[:n], limit))[:limit]  # type: ignore[misc]
@@ -463,7 +463,7 @@ class Sequence(Handle):
 
 
 class Generation(Handle):
-    """A text that a sequence writes: an iterator of pieces of text, or of tokens with tokens()."""
+    """A text that a sequence generates: an iterator of pieces of text, or of tokens with tokens()."""
 
     _destroy = "dop_generation_destroy"
     _model: "Model"
@@ -483,7 +483,7 @@ class Generation(Handle):
         self._top = number_in(top_logprobs or 0, model.facts.vocab)
         self._logprobs = wanted.logprobs
         self._matcher = Matcher(shape) if shape is not None else None
-        # text and matcher are lent until the end
+        # text and matcher must stay alive until the end
         text = model.text if model.facts.has_text else None
         options = _abi.dop_generation_options(
             text=text._get() if text is not None else None, sampling=ctypes.pointer(c),
@@ -491,8 +491,8 @@ class Generation(Handle):
             max_tokens=max_tokens, n_top=self._top, ignore_end=ignore_end, keep_special=keep_special)
         self._lent = (text, c, biases)
         self._token = _abi.dop_generation_token()
-        self.end = End.NOT_YET  #: what ended the text
-        self.ids: List[int] = []  #: of the tokens so far
+        self.end = End.NOT_YET  #: reason why the text ended
+        self.ids: List[int] = []  #: ids of the tokens so far
         handle = ctypes.c_void_p()
         with model._drive:
             call("dop_generation_create", sequence._get(), ctypes.byref(options), DIAG, ctypes.byref(handle))
@@ -517,7 +517,7 @@ class Generation(Handle):
         return token
 
     def tokens(self) -> Iterator[Token]:
-        """The tokens as they come; the last one has an end."""
+        """Yields the tokens as they are generated; the last one has an end."""
         while self.end == End.NOT_YET:
             token = self._take("dop_generation_next")
             if token.end != End.ID:
@@ -534,7 +534,7 @@ class Generation(Handle):
         raise StopIteration
 
     def stop(self) -> str:
-        """Ends the text here, and gives what was held back of it."""
+        """Ends the text here, and returns the part that was held back."""
         if self.end != End.NOT_YET:
             return ""
         rest = self._take("dop_generation_stop").text
@@ -549,7 +549,7 @@ class Generation(Handle):
             return measured(lib.dop_generation_text(self._get(), ctypes.byref(n)), n.value)
 
     def read(self) -> str:
-        """Writes to the end, and gives the whole text."""
+        """Generates to the end, and returns the whole text."""
         for _ in self:
             pass
         return self.text
@@ -576,7 +576,7 @@ class Step:
         return self._model._get()
 
     def logits(self, row: int) -> memoryview:
-        """A copy of the logits of a row that wanted them."""
+        """Returns a copy of the logits of a row that requested them."""
         with self._model._drive:
             pointer = lib.dop_step_logits(self._row(row), row)
             if not pointer:
@@ -584,7 +584,7 @@ class Step:
             return memoryview(ctypes.string_at(pointer, 4 * self._model.facts.vocab)).cast("f")
 
     def pick(self, row: int) -> int:
-        """The likeliest id of a row that wanted a pick."""
+        """Returns the most likely id of a row that requested a pick."""
         with self._model._drive:
             token = int(lib.dop_step_pick(self._row(row), row))
         if token == 0xFFFFFFFF:
@@ -592,7 +592,7 @@ class Step:
         return token
 
     def sample(self, row: int) -> int:
-        """An id by the sampling of the row's sequence."""
+        """Samples an id with the sampling parameters of the row's sequence."""
         token = ctypes.c_uint32()
         with self._model._drive:
             call("dop_step_sample", self._row(row), row, DIAG, ctypes.byref(token))

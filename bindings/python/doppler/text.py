@@ -1,4 +1,4 @@
-"""Text and token ids, chat formats, and shapes of answers (doppler/text.h, doppler/constraint.h)."""
+"""Tokenizers, chat formats, and constraints on answers (doppler/text.h, doppler/constraint.h)."""
 import ctypes
 import json
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -12,14 +12,14 @@ Messages = Union[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def _schema_in(schema: Any) -> str:
-    """A JSON schema as JSON text."""
+    """Returns a JSON schema as JSON text."""
     if not isinstance(schema, (str, Mapping, bool)):
         raise TypeError(f"schema: expected str, a mapping or bool, not {type(schema).__name__}")
     return schema if isinstance(schema, str) else json.dumps(schema)
 
 
 class Text(Handle):
-    """A plan's tokenizer.  Any number of threads may use one.  Model.text is the one of an open model; Text(path) needs no
+    """A plan's tokenizer.  Any number of threads may use one.  Model.text is that of an open model; Text(path) needs no
     device."""
 
     _destroy = "dop_text_destroy"
@@ -35,7 +35,7 @@ class Text(Handle):
 
     @property
     def vocab(self) -> int:
-        """The largest id and one."""
+        """The size of the vocabulary: the largest id plus one."""
         return int(lib.dop_text_vocab(self._get()))
 
     @property
@@ -47,9 +47,9 @@ class Text(Handle):
         return bool(lib.dop_text_has_chat(self._get()))
 
     def encode(self, string: str, *, add_special: bool = True, parse_special: bool = True, once: bool = True) -> List[int]:
-        """The ids of a text.  add_special: with what the model's definition adds around one (BOS); parse_special: special
-        tokens that are written in it are those tokens; once: nothing is added that the text has itself.  A text from others,
-        in which special tokens must be letters, takes parse_special=False."""
+        """Returns the ids of a text.  add_special: add the special tokens that the model puts around a text (BOS).  parse_special:
+        recognize special tokens written in the text; use False for untrusted text.  once: do not add special tokens that the
+        text already has."""
         flags = (_abi.DOP_TEXT_ADD_SPECIAL * add_special | _abi.DOP_TEXT_PARSE_SPECIAL * parse_special |
                  _abi.DOP_TEXT_ONCE * (once and add_special))
         return self._encode(string_in(string, "string"), flags)
@@ -60,7 +60,7 @@ class Text(Handle):
         return take_ids(ids, n)
 
     def encode_pair(self, first: str, second: str) -> Tuple[List[int], int]:
-        """The ids of two texts as models that compare two take them, and how many are before the second."""
+        """Returns the ids of a pair of texts, for models that compare two, and the number of ids before the second text."""
         ids, n, at = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t(), ctypes.c_size_t()
         a, b = string_in(first, "first"), string_in(second, "second")
         call("dop_text_encode_pair", self._get(), a, len(a), b, len(b), DIAG, ctypes.byref(ids), ctypes.byref(n),
@@ -68,7 +68,7 @@ class Text(Handle):
         return take_ids(ids, n), at.value
 
     def decode(self, ids: Ids) -> str:
-        """The text of ids, without special tokens."""
+        """Returns the text of ids, without special tokens."""
         raw, n = ctypes.c_void_p(), ctypes.c_size_t()
         call("dop_text_decode", self._get(), ids_in(ids), len(ids), DIAG, ctypes.byref(raw), ctypes.byref(n))
         return take_text(raw, n)
@@ -77,34 +77,34 @@ class Text(Handle):
         return Decoder(self, goes_on=goes_on, keep_special=keep_special)
 
     def is_end(self, token: int) -> bool:
-        """Whether an id ends generation."""
+        """True if the id ends generation."""
         return bool(lib.dop_text_is_end(self._get(), token_in(token)))
 
     def prompt(self, name: Optional[str] = None) -> str:
-        """What goes in front of a text whose vector is wanted: of that name, or the model's default one."""
+        """Returns the prefix for texts to embed: the one with this name, or the model's default."""
         found = ctypes.c_void_p()
         call("dop_text_prompt", self._get(), None if name is None else text_in(name), DIAG, ctypes.byref(found))
         return text(ctypes.cast(found, ctypes.c_char_p).value)
 
     def search_prompt(self, query: bool) -> str:
-        """What goes in front of a search's query, or of the texts that are searched."""
+        """Returns the prefix for search queries, or for the texts that are searched."""
         return text(lib.dop_text_search_prompt(self._get(), query))
 
     def chat(self) -> "Chat":
-        """The model's chat format."""
+        """Returns the model's chat format."""
         return Chat(self)
 
     def schema(self, schema: Union[str, Mapping[str, Any], bool]) -> "Shape":
-        """Texts that are JSON and valid for a JSON schema; "" for any JSON object."""
+        """Returns the constraint that a text is JSON and valid for the schema; "": any JSON object."""
         return Shape(self, schema=_schema_in(schema))
 
     def grammar(self, grammar: str) -> "Shape":
-        """Texts that a grammar (GBNF) allows."""
+        """Returns the constraint that a text matches the grammar (GBNF)."""
         return Shape(self, grammar=instance_in(grammar, str, "grammar"))
 
 
 class Decoder(Handle):
-    """Turns ids into text as they come, complete characters only.  For one thread at a time."""
+    """Converts a stream of ids to text, in complete characters.  Used by one thread at a time."""
 
     _destroy = "dop_decoder_destroy"
 
@@ -118,21 +118,21 @@ class Decoder(Handle):
         of._used_by(self)
 
     def push(self, token: int) -> str:
-        """The characters that one more id completes."""
+        """Adds an id, and returns the characters that it completes."""
         raw, n = ctypes.c_void_p(), ctypes.c_size_t()
         call("dop_decoder_push", self._get(), token_in(token), DIAG, ctypes.byref(raw), ctypes.byref(n))
         return measured(raw, n.value)
 
     def end(self) -> str:
-        """What is left: an incomplete character becomes U+FFFD."""
+        """Returns the rest of the text: an incomplete character becomes U+FFFD."""
         raw, n = ctypes.c_void_p(), ctypes.c_size_t()
         call("dop_decoder_end", self._get(), DIAG, ctypes.byref(raw), ctypes.byref(n))
         return measured(raw, n.value)
 
 
 class Chat(Handle):
-    """A chat format: the model's own template, another one (Jinja), or one of a common name ("chatml").  Any number of threads
-    may use one."""
+    """A chat format: the model's template, another Jinja template, or a common format by name ("chatml").  Any number of
+    threads may use one."""
 
     _destroy = "dop_chat_destroy"
 
@@ -152,7 +152,7 @@ class Chat(Handle):
 
     @property
     def stops(self) -> List[str]:
-        """Texts that end an answer, beside the ids that do."""
+        """Texts that end an answer, in addition to the end ids."""
         found: List[str] = []
         pointer = lib.dop_chat_stops(self._get())
         while pointer[len(found)] is not None:
@@ -171,9 +171,9 @@ class Chat(Handle):
 
     def render(self, messages: Messages, tools: Optional[Sequence[Mapping[str, Any]]] = None, *, last: bool = False,
                **more: Any) -> str:
-        """A conversation as text, up to where the answer begins.  messages: one of the user's, a list of messages with "role" and
-        "content", or an object with such a list as "messages".  last: only what the last message adds.  more: further
-        members, as add_generation_prompt=False."""
+        """Renders a conversation as text, up to the beginning of the answer.  messages: a text of the user, a list of messages with
+        "role" and "content", or an object with such a list as "messages".  last: only the text added by the last message.  more:
+        further template variables, such as add_generation_prompt=False."""
         raw, n = ctypes.c_void_p(), ctypes.c_size_t()
         body = self._json(messages, tools, more)
         call("dop_chat_text", self._get(), self._text._get(), body, len(body), _abi.DOP_CHAT_LAST * last, DIAG,
@@ -182,7 +182,7 @@ class Chat(Handle):
 
     def ids(self, messages: Messages, tools: Optional[Sequence[Mapping[str, Any]]] = None, *, last: bool = False,
             **more: Any) -> List[int]:
-        """The same as ids."""
+        """Like render(), but returns token ids."""
         ids, n = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t()
         body = self._json(messages, tools, more)
         call("dop_chat_ids", self._get(), self._text._get(), body, len(body), _abi.DOP_CHAT_LAST * last, DIAG,
@@ -191,7 +191,7 @@ class Chat(Handle):
 
 
 class Shape(Handle):
-    """What an answer may be, compiled once for a vocabulary.  Any number of threads and generations may use one."""
+    """A constraint on answers, compiled for a vocabulary.  Any number of threads and generations may use one."""
 
     _destroy = "dop_constraint_destroy"
 
@@ -210,7 +210,7 @@ class Shape(Handle):
 
     @property
     def unenforced(self) -> str:
-        """Keywords of the schema that are not enforced exactly, with ", " between them."""
+        """Keywords of the schema that are not enforced exactly, separated by ", "."""
         return text(lib.dop_constraint_unenforced(self._get()))
 
     def matcher(self) -> "Matcher":
@@ -218,8 +218,8 @@ class Shape(Handle):
 
 
 class Matcher(Handle):
-    """Follows one text of a shape, for those who pick tokens themselves; Sequence.write takes the shape.  For one thread at a
-    time."""
+    """Matches one text against a shape, for applications with their own sampling; Sequence.write accepts the shape directly.
+    Used by one thread at a time."""
 
     _destroy = "dop_constraint_matcher_destroy"
 
@@ -234,7 +234,7 @@ class Matcher(Handle):
         shape._used_by(self)
 
     def mask(self) -> List[int]:
-        """Ids that may come next, as words of 32 bits, the lowest bit first."""
+        """Returns the permitted next ids as a bit mask in 32-bit words, lowest bit first."""
         diag = _abi.dop_diag()
         words = lib.dop_constraint_matcher_mask(self._get(), ctypes.byref(diag))
         if not words:
