@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gives the part that runs each region of a schedule, in numbers[n_regions]. */
+/* Sets numbers[n_regions] to the part that runs each region of a schedule. */
 static dop_status
 number_regions(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, uint32_t *numbers, dop_diag *diag)
 {
@@ -22,7 +22,7 @@ number_regions(const dop_compilation *c, const dop_schedule *s, const dop_cuts *
     return DOP_OK;
 }
 
-/* Finds which part runs each region of a schedule, and which values cross the cuts. */
+/* Finds the part that runs each region of a schedule, and the values that cross the cuts. */
 static dop_status
 cross(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, dop_diag *diag, uint32_t **out_numbers,
       dop_crossings *out_crossings)
@@ -55,7 +55,8 @@ dop_parts_may_cut(dop_compilation *c, uint32_t layer, dop_diag *diag, const char
     return st;
 }
 
-/* Gives the part all kernels of the whole, and marks those that the part does not use as dropped, so that they are not written. */
+/* Copies all kernels of the whole model to the part. Kernels that the part does not use are marked as dropped, so they
+ * are not written. */
 static dop_status
 take_kernels(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 {
@@ -74,7 +75,7 @@ take_kernels(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Takes back kernels of the whole that only the persistent form of a part's schedule uses: they are not dropped. */
+/* Restores the kernels of the whole model that only the persistent form of a part's schedule uses. */
 static void
 use_kernels(const dop_compilation *c, dop_compilation *p, const dop_schedule *s)
 {
@@ -84,7 +85,8 @@ use_kernels(const dop_compilation *c, dop_compilation *p, const dop_schedule *s)
             p->kernels.items[f->regions[r].kernel].dropped = c->kernels.items[f->regions[r].kernel].dropped;
 }
 
-/* Makes the persistent forms of the part's decode schedules, whose stages are the part's own regions, and compiles their kernels. */
+/* Builds persistent dispatches for the part's decode schedules and compiles their kernels. Their stages are the part's
+ * own regions. */
 static dop_status
 make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 {
@@ -97,7 +99,7 @@ make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
             st = dop_persistent_build(p, &p->schedules[i], diag);
             use_kernels(c, p, &p->schedules[i]);
         }
-    /* The new kernels follow those of the whole, which are compiled already. */
+    /* The new kernels come after those of the whole model, which are already compiled. */
     own.n = p->kernels.n - c->kernels.n;
     own.items = p->kernels.items + c->kernels.n;
     if (st == DOP_OK && own.n > 0)
@@ -120,7 +122,7 @@ take_weights(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     return st == DOP_OK ? dop_pack_layout(&p->pack, dop_compilation_max_segment(c), diag) : st;
 }
 
-/* DOP_PART_*: facts of the states of the whole model that every part needs. */
+/* Returns DOP_PART_*: properties of the whole model's states that every part needs. */
 static uint32_t
 flags_of(const dop_graph *g)
 {
@@ -155,7 +157,7 @@ start_part(dop_compilation *c, const dop_cuts *cuts, uint32_t number, dop_compil
     return DOP_OK;
 }
 
-/* Adds a schedule of the whole model to parts from .. to - 1, each with its own regions. */
+/* Adds the regions of a schedule of the whole model to parts from .. to - 1. */
 static dop_status
 cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, uint32_t from, uint32_t to,
              dop_compilation *parts, dop_diag *diag)
@@ -192,7 +194,7 @@ cut(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_co
     return DOP_OK;
 }
 
-/* Does schedule b of the next part receive the values that schedule a of a part sends: names, types and shapes? */
+/* True if schedule b of the next part receives exactly the values that schedule a sends: equal names, types and shapes. */
 static bool
 schedules_match(const dop_schedule *a, const dop_schedule *b)
 {

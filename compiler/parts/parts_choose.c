@@ -1,4 +1,4 @@
-/* Chooses where a model is cut: as the user says, or so that the parts have as equal work as possible. */
+/* Chooses where a model is cut: as the user asks, or so that the work of the parts is as equal as possible. */
 #include "compiler/parts/parts.h"
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/region_facts.h"
@@ -12,10 +12,10 @@ typedef struct chooser {
     dop_compilation *c;
     dop_diag *diag;
     uint32_t n_layers, n_memory;
-    uint64_t memory[DOP_MAX_PARTS]; /* [n_memory] bytes of each device's memory */
-    uint64_t *time;                 /* [n_layers] cost of a token: bytes that it reads and writes */
+    uint64_t memory[DOP_MAX_PARTS]; /* [n_memory] memory of each device in bytes */
+    uint64_t *time;                 /* [n_layers] cost of a token in each layer: bytes read and written */
     uint64_t *bytes;                /* [n_layers] bytes of each layer's weights and states */
-    const char **why;               /* [n_layers + 1] why the model cannot be cut before the layer; NULL: it can */
+    const char **why;               /* [n_layers + 1] why the model cannot be cut before each layer; NULL: it can */
     uint64_t fixed;                 /* bytes of a part's activations */
 } chooser;
 
@@ -23,7 +23,7 @@ typedef struct reader {
     chooser *k;
     const dop_graph *g;
     uint32_t layer;
-    uint32_t *seen; /* [n_nodes] 1 + the last layer that counted each leaf; 0: none */
+    uint32_t *seen; /* [n_nodes] 1 + the last layer that counted each weight or state; 0: not counted */
 } reader;
 
 static void
@@ -39,7 +39,7 @@ count_leaf(void *user, dop_node_id base)
     r->k->bytes[r->layer] += w ? w->size : dop_node_bytes(r->g, leaf) * (dop_shape_appends(&n->shape) ? 1 : 2);
 }
 
-/* Computes what each layer costs a token in the decode schedule, the memory that it takes, and where the model can be cut. */
+/* Computes the cost of a token and the memory of each layer from the decode schedule, and where the model can be cut. */
 static dop_status
 weigh(chooser *k)
 {
@@ -66,7 +66,8 @@ error:
     return st;
 }
 
-/* The cost of a token in a part of layers from .. to - 1; UINT64_MAX: the memory of device `number` does not hold the part. */
+/* Returns the cost of a token in a part with layers from .. to - 1; UINT64_MAX if the part exceeds the memory of device
+ * `number`. */
 static uint64_t
 cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
 {
@@ -78,13 +79,14 @@ cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
     return number < k->n_memory && bytes > k->memory[number] ? UINT64_MAX : time;
 }
 
-/* Finds the division into n parts whose costliest part costs least, by dynamic programming.  out->n_parts stays 0 where there is
- * none. */
+/* Finds the division into n parts whose most expensive part is cheapest, by dynamic programming. Leaves out->n_parts 0
+ * if there is none. */
 static dop_status
 divide(const chooser *k, uint32_t n, dop_cuts *out)
 {
     const uint32_t l = k->n_layers;
-    /* [part][end]: the least cost of the costliest part, when this part ends before layer `end`; from: where it then begins. */
+    /* Both [part][end]. best: minimal cost of the most expensive part if this part ends before layer `end`. from: its
+     * first layer. */
     uint64_t *best = malloc((size_t)n * (l + 1) * sizeof *best);
     uint32_t *from = calloc((size_t)n * (l + 1), sizeof *from);
     dop_status st = best && from ? DOP_OK : DOP_NO_MEMORY(k->diag);
@@ -115,7 +117,7 @@ divide(const chooser *k, uint32_t n, dop_cuts *out)
     return st;
 }
 
-/* Parses a size as "24GiB": a number and KiB, MiB, GiB, or GB. */
+/* Parses a size as in "24GiB": a number with KiB, MiB, GiB, MB or GB. */
 static bool
 parse_bytes(const char *text, size_t len, uint64_t *out)
 {
@@ -174,7 +176,7 @@ listed(const chooser *k, const char *how, dop_cuts *out)
     return DOP_OK;
 }
 
-/* The error that says why the model has no division into n parts. */
+/* Fails with the reason why the model cannot be divided into n parts. */
 static dop_status
 impossible(const chooser *k, uint32_t n)
 {

@@ -28,7 +28,7 @@ dop_pipeline_run(dop_pipeline *p, const dop_pipeline_step *step, double ready)
 double
 dop_pipeline_period(uint32_t n_parts, const dop_pipeline_step *step, uint32_t groups)
 {
-    enum { ROUNDS = 64 }; /* steps of each group that fill the pipeline, then steps that are timed */
+    enum { ROUNDS = 64 }; /* warm-up steps of each group; as many timed steps follow */
     dop_pipeline p = {.n_parts = n_parts};
     double answered[DOP_MAX_PARTS] = {0}, start = 0, end = 0;
     for (uint32_t i = 0; i < 2 * ROUNDS; i++)

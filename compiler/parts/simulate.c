@@ -49,7 +49,7 @@ count_weight(void *user, dop_node_id base)
     w->elements += p ? (double)p->rows * p->cols * p->experts : 0;
 }
 
-/* The work of a dispatch, counted as tools/profile/profile_times.c counts the work of measured ones. */
+/* Returns the work of a dispatch, counted as tools/profile/profile_times.c counts the work of measured dispatches. */
 static dop_stage_wanted
 work_of(const dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_step_kind kind)
 {
@@ -90,7 +90,7 @@ kind_of(const dop_schedule *s)
                                            : DOP_STEP_KINDS;
 }
 
-/* The schedule of a kind with the fewest rows from `rows` to `most`; UINT32_MAX: there is none. */
+/* Returns the schedule of a kind with the fewest rows from `rows` to `most`; UINT32_MAX if there is none. */
 static uint32_t
 schedule_for(const simulation *m, dop_step_kind kind, uint32_t rows, uint32_t most)
 {
@@ -103,8 +103,8 @@ schedule_for(const simulation *m, dop_step_kind kind, uint32_t rows, uint32_t mo
     return best;
 }
 
-/* Microseconds that the host adds to a part's step.  A single device that decodes runs ahead of its host, which then adds nothing.
- * Measured steps of rows contain the host's time once, because the host waits for each. */
+/* Returns the microseconds that the host adds to a part's step. A single device decodes ahead of its host, which then
+ * adds nothing. Measured steps of several sequences include the host's time once, because the host waits for each step. */
 static double
 host_us(const simulation *m, uint32_t part, dop_step_kind kind)
 {
@@ -142,7 +142,7 @@ time_part(const simulation *m, uint32_t part, const dop_schedule *s, dop_step_ki
     return DOP_OK;
 }
 
-/* Predicts a step of schedule i that has `rows` rows. */
+/* Predicts the times of a step of schedule i with `rows` rows. */
 static dop_status
 time_step(const simulation *m, uint32_t i, uint32_t rows, dop_sim_step *out)
 {
@@ -162,8 +162,8 @@ time_step(const simulation *m, uint32_t i, uint32_t rows, dop_sim_step *out)
     return st;
 }
 
-/* The times of a step for the pipeline.  body: a piece of a prompt that is not the last, so its logits are neither made nor
- * answered. */
+/* Returns the times of a step for the pipeline simulation. body: true for every chunk of a prompt but the last, which
+ * needs no logits and no answer. */
 static dop_pipeline_step
 pipeline_step(const simulation *m, const dop_sim_step *s, bool body)
 {
@@ -177,7 +177,8 @@ pipeline_step(const simulation *m, const dop_sim_step *s, bool body)
     return p;
 }
 
-/* --- what is predicted ----------------------------------------------------------------------------------------------- */
+/* --- predictions
+ * ------------------------------------------------------------------------------------------------------ */
 
 static dop_status
 predict_decode(const simulation *m)
@@ -191,7 +192,7 @@ predict_decode(const simulation *m)
     return st;
 }
 
-/* Most groups that dop_step_groups() of runtime/model/info.h makes. */
+/* Maximum number of groups that dop_step_groups() of runtime/model/info.h makes. */
 enum { GROUPS_MOST = 8 };
 
 static dop_status
@@ -218,7 +219,7 @@ predict_many(const simulation *m)
     return st;
 }
 
-/* The costs of chunks on a target, in *out; NULL for software devices, which have none. */
+/* Sets *out to the target's chunk costs and returns it. Returns NULL for software devices, which have no chunk costs. */
 static const dop_chunk_costs *
 costs_of(const dop_target *t, dop_chunk_costs *out)
 {
@@ -227,7 +228,8 @@ costs_of(const dop_target *t, dop_chunk_costs *out)
     return t->cpu ? NULL : out;
 }
 
-/* The most tokens of a piece of a prompt of n tokens, chosen as the runtime's dop_step_choose_chunks() chooses. */
+/* Returns the maximum number of tokens in a chunk of a prompt of n tokens, as the runtime's dop_step_choose_chunks()
+ * chooses it. */
 static uint32_t
 most_of_piece(const simulation *m, uint32_t n)
 {
@@ -242,8 +244,8 @@ most_of_piece(const simulation *m, uint32_t n)
                                    : UINT32_MAX;
 }
 
-/* The next piece of a prompt with n tokens left, chosen as the runtime's dop_step_choose() chooses: its schedule and number of
- * tokens. */
+/* Chooses the schedule and token count of the next chunk of a prompt with n tokens left, as the runtime's
+ * dop_step_choose() does. */
 static void
 choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_schedule, uint32_t *out_take)
 {

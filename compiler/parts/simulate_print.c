@@ -1,4 +1,4 @@
-/* Prints a prediction as text and as JSON. */
+/* Prints a prediction as text or JSON. */
 #include "compiler/parts/simulate.h"
 
 #include <jansson.h>

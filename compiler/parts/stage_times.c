@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of the file, of either kind. */
+/* A row of the file: either the first row, a whole step or a kind of dispatch. */
 typedef struct row {
     char device[128], driver[512], model[128], date[32];
     char step[16], op[64], kernel[40], storage[64];
@@ -44,7 +44,7 @@ append(dop_stage_times *io, const dop_stage_time *x, dop_diag *diag)
     return DOP_OK;
 }
 
-/* An earlier measurement of the stage that x is of, which x replaces; NULL: there is none. */
+/* Finds the measurement of x's stage that x replaces; NULL if there is none. */
 static dop_stage_time *
 find(dop_stage_times *t, const dop_stage_time *x)
 {
@@ -123,7 +123,7 @@ dop_stage_times_ready(dop_stage_times *io, const char *path, dop_diag *diag)
         if (!whole)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s of %s rows %u has no row of the whole step",
                                io->items[i].op, kinds[io->items[i].step], io->items[i].rows);
-        if (whole != &io->items[i]) /* a stage; it is scaled with its whole step */
+        if (whole != &io->items[i]) /* a stage, which is scaled with its whole step */
             continue;
         double sum = 0;
         for (uint32_t k = 0; k < io->n; k++)
@@ -143,7 +143,8 @@ dop_stage_times_finish(dop_stage_times *t)
     memset(t, 0, sizeof *t);
 }
 
-/* How alike a measured dispatch and the wanted one are: 2: equal op and kernel; 1: equal op, kernels of one template; 0: not alike. */
+/* Returns how similar a measured and the wanted dispatch are. 2: equal op and kernel; 1: equal op, kernels of one
+ * template; 0: not similar. */
 static int
 likeness(const dop_stage_time *x, const dop_stage_wanted *w)
 {
@@ -156,7 +157,7 @@ likeness(const dop_stage_time *x, const dop_stage_wanted *w)
            dop_variant_of(a)->tpl == dop_variant_of(b)->tpl;
 }
 
-/* Microseconds that the wanted dispatch would take with the number of rows of a measured one, x. */
+/* Returns the microseconds that the wanted dispatch would take with as many rows as the measured dispatch x. */
 static double
 scale(const dop_stage_time *x, const dop_stage_wanted *w, double fixed_us, double byte_speed, double product_speed)
 {
@@ -173,7 +174,7 @@ double
 dop_stage_times_of(const dop_stage_times *t, const dop_stage_wanted *w, double fixed_us, double byte_speed,
                    double product_speed, bool *out_guessed)
 {
-    const dop_stage_time *below = NULL, *above = NULL; /* measured ones with the next fewer (or equal) and more rows */
+    const dop_stage_time *below = NULL, *above = NULL; /* measurements with the nearest row counts <= and > w->rows */
     int like[2] = {0, 0};
     bool any = false;
     for (uint32_t i = 0; i < t->n && !any; i++)

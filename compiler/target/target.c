@@ -112,15 +112,15 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
         if (strcmp(fields[i].name, k) == 0)
             return read_field(&fields[i], value, doc, path, diag, t);
     if (strcmp(k, "devices") == 0) {
-        dop_target_devices ignored; /* checked only: not inherited, and used by dop_target_find_file() */
+        dop_target_devices ignored; /* only checked; dop_target_find_file() uses it */
         return dop_target_read_devices(value, doc, path, diag, &ignored);
     }
     if (strcmp(k, "avoid") == 0)
         return read_avoid(value, doc, path, diag, t);
-    if (strcmp(k, "schedule") == 0) /* the name of a target was read before; a mapping is read here */
+    if (strcmp(k, "schedule") == 0) /* from_yaml() has read the name of a target; a mapping is read here */
         return v ? DOP_OK : dop_target_read_schedule(value, doc, path, diag, &t->schedule);
     const bool name = strcmp(k, "name") == 0;
-    if (!name && strcmp(k, "base") != 0) /* `base` was read before */
+    if (!name && strcmp(k, "base") != 0) /* from_yaml() has read `base` */
         return DOP_FAIL_NODE(diag, path, key, "unknown field %.40s; known: name base devices schedule%s avoid", k,
                              known_fields);
     if (!v)
@@ -130,7 +130,6 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
     return DOP_OK;
 }
 
-/* Adds a kernel to those that the target avoids, once. */
 bool
 dop_target_avoid(dop_target *t, const char *kernel)
 {
@@ -143,7 +142,7 @@ dop_target_avoid(dop_target *t, const char *kernel)
     return true;
 }
 
-/* Checks fields against each other; each was checked alone when it was read. */
+/* Checks fields against each other. read_field() has checked each field alone. */
 static dop_status
 check_target(const dop_target *t, const char *path, dop_diag *diag)
 {
@@ -161,7 +160,7 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The chain of files that name one another in `base:`, to find cycles and to print them. */
+/* Chain of target files linked by `base:`, for detecting and printing cycles. */
 typedef struct base_chain {
     const char *path; /* path of the file, or name of a built-in target */
     const struct base_chain *from;
@@ -236,7 +235,7 @@ from_yaml(const char *path, const char *text, const base_chain *from, dop_target
     return st;
 }
 
-/* Makes a target for a device: the built-in file that matches it, with the capabilities and limits of the device itself. */
+/* Makes a target for a device: the best matching built-in file, with the device's own capabilities and limits. */
 static dop_status
 of_device(const dop_device_caps *caps, dop_target *out, dop_diag *diag)
 {
@@ -335,7 +334,7 @@ dop_targets_resolve(const char *list, const char *device, dop_diag *diag, dop_ta
     return DOP_OK;
 }
 
-/* Prints a field's value as target files have it. */
+/* Prints a field's value in the syntax of target files. */
 static void
 print_value(const field *f, const void *at, dop_buf *out)
 {

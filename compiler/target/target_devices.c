@@ -1,4 +1,4 @@
-/* Which devices target files are for: by vendor, PCI ids and capabilities, never by name. */
+/* Matches target files to devices by vendor, PCI ids and capabilities, never by device name. */
 #include "compiler/target/target_files.h"
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ dop_target_read_caps(const yaml_node_t *list, yaml_document_t *doc, const char *
     return DOP_OK;
 }
 
-/* Reads a number that ends at `end`: decimal, or hexadecimal after 0x. */
+/* Reads a number that ends at `end`: decimal, or hexadecimal with the prefix 0x. */
 static bool
 read_number(const char *text, const char *end, uint32_t *out)
 {
@@ -117,9 +117,9 @@ dop_target_read_devices(const yaml_node_t *node, yaml_document_t *doc, const cha
     return st;
 }
 
-enum { NAMED = 64 }; /* weight of a vendor, ids or `cpu` in match(): more than all capabilities together */
+enum { NAMED = 64 }; /* weight of a vendor, id or `cpu` match: more than all capabilities together */
 
-/* How closely a target file describes the device; 0: the file is not for this device. */
+/* Returns how closely a target file describes the device; 0 if the file is not for this device. */
 static uint32_t
 match(const dop_target_devices *d, const dop_device_caps *caps)
 {

@@ -1,4 +1,4 @@
-/* The section `schedule` of target files: numbers and tables of ir/schedule_numbers.def. */
+/* Reads and prints the section `schedule` of target files: numbers and tables of ir/schedule_numbers.def. */
 #include "base/storage/types.h"
 #include "compiler/target/target_files.h"
 
@@ -22,7 +22,7 @@ static const struct number {
 
 static const struct table {
     const char *name;
-    size_t offset, count; /* bytes into dop_schedule_numbers: of the rows of the table, and of their number */
+    size_t offset, count; /* byte offsets in dop_schedule_numbers: of the table's rows, and of its row count */
     uint32_t columns, most, tiles;
     const char *words;
 } tables[] = {
@@ -49,7 +49,7 @@ read_number(const char *text, uint32_t *out)
     return n <= MOST_NUMBER && !*end;
 }
 
-/* Finds the index of a word in a list of words that blanks separate. */
+/* Finds the index of a word in a list of words separated by blanks. */
 static bool
 read_word(const char *words, const char *text, uint32_t *out)
 {
@@ -73,8 +73,8 @@ read_type(const char *text, uint32_t *out)
     return good;
 }
 
-/* What a value of a row must be a multiple of.  A subgroup's tokens and rows of weights of a tile may be as few as the rows and columns
- * of a matrix, which has 8 or 16 of them; a tile takes 16 where they are fewer than its target's. */
+/* Returns the unit of a column: a tile size must be a multiple of it. A subgroup's share of a tile (its tokens and
+ * weight rows) may be 8, because some matrix units have 8 rows or columns. All other tile sizes are multiples of 16. */
 static uint32_t
 unit_of(const struct table *t, uint32_t column)
 {
@@ -133,7 +133,7 @@ read_key(const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc,
          dop_schedule_numbers *out)
 {
     const char *k = dop_yaml_text(key) ? dop_yaml_text(key) : "", *v = dop_yaml_text(value);
-    if (strcmp(k, "like") == 0) /* the numbers of that target were taken before */
+    if (strcmp(k, "like") == 0) /* from_yaml() has copied the numbers of that target */
         return v ? DOP_OK : DOP_FAIL_NODE(diag, path, value, "schedule: like: expected the name of a target");
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (strcmp(tables[i].name, k) == 0)
@@ -149,8 +149,8 @@ read_key(const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc,
     return DOP_FAIL_NODE(diag, path, key, "schedule: unknown number %.40s", k);
 }
 
-/* Checks what kernels rely on: the subgroups' parts divide each tile, the last row of a list of tiles is for any product, and each
- * purpose of small tiles has a row. */
+/* Checks what kernels rely on: subgroup shares divide each tile, the last row of a list of tiles fits any product, and
+ * each purpose of small tiles has a row. */
 static dop_status
 check_tiles(const dop_schedule_numbers *s, const char *path, dop_diag *diag)
 {
@@ -205,7 +205,8 @@ dop_target_read_schedule(const yaml_node_t *node, yaml_document_t *doc, const ch
     return check_tiles(io_schedule, path, diag);
 }
 
-/* --- changing and printing numbers ------------------------------------------------------------------------------------- */
+/* --- editing and printing numbers
+ * ------------------------------------------------------------------------------------- */
 
 uint32_t
 dop_schedule_count(void)
