@@ -1,4 +1,4 @@
-/* Following a kernel path: which rule holds for a region, and what to say when it cannot. */
+/* Applies a kernel path: finds the rules for a region, and reports rules that cannot be followed. */
 #include "compiler/schedule/kernel_path.h"
 #include "ir/graph/ops.h"
 
@@ -15,7 +15,7 @@ in_phase(const dop_path_rule *r, dop_phase phase)
     return phase == DOP_PHASE_DECODE ? r->decode : r->prefill;
 }
 
-/* Does rule i apply in this phase, and is it not muted? */
+/* True if rule i applies in this phase and is not muted. */
 static bool
 is_on(const dop_kernel_path *p, uint32_t i, dop_phase phase)
 {
@@ -32,7 +32,7 @@ in_layers(const dop_path_rule *r, dop_label label)
     return r->n_layers == 0;
 }
 
-/* Does the `op` of a rule (NULL: everything) name this label? */
+/* True if the `op` of a rule names this label; a NULL op names every label. */
 static bool
 names_label(const char *op, dop_label label)
 {
@@ -94,8 +94,8 @@ is_node(const dop_graph *g, dop_node_id id, const char *name)
     return strcmp(dop_op_of(n->op)->name, name) == 0 || dop_label_is(n->label, name);
 }
 
-/* For a rule about a pair A+B: does a node of region b that B names read a node of region a that A names?  *out_reads: b reads
- * something of a, whatever its name. */
+/* Of a rule about a pair A+B: true if a node of region b named B reads a node of region a named A. *out_reads: true if
+ * b reads any value of a. */
 static bool
 is_edge(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b, bool *out_reads)
 {
@@ -123,8 +123,8 @@ has_node(const dop_graph *g, const dop_region *r, const char *name)
     return false;
 }
 
-/* Is the rule about this pair of regions?  Where neither region reads the other, as with sibling products, A and B may be named in
- * either order. */
+/* True if the rule is about this pair of regions. If neither region reads the other (sibling products), A and B may be
+ * in either order. */
 static bool
 is_pair(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
@@ -136,7 +136,7 @@ is_pair(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, cons
             (has_node(g, b, rule->op) && has_node(g, a, rule->reader)));
 }
 
-/* The last rule about this pair of regions, which wins over earlier ones; NULL: there is none.  Counts the use in its `met`. */
+/* Returns the last rule about this pair of regions, which overrides earlier ones, or NULL. Counts the use in rule->met. */
 static const dop_path_rule *
 pair_rule(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
@@ -166,8 +166,8 @@ dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, c
     return stands_apart(p, phase, g, a) || stands_apart(p, phase, g, b);
 }
 
-/* For a rule about a pair A+B: does a node of the region that B names read a node that A names?  The rule then applies somewhere,
- * even if no pass would have joined the two. */
+/* Of a rule about a pair A+B: true if a node of the region named B reads a node named A. The rule then applies
+ * somewhere, even if no pass would join the two. */
 static bool
 reads_pair(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
 {
@@ -206,7 +206,7 @@ dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     return type;
 }
 
-/* Is `name` in a list that commas separate, as "gemv_rows, gemv"? */
+/* True if a comma-separated list as "gemv_rows, gemv" contains `name`. */
 static bool
 lists(const char *list, const char *name)
 {
@@ -221,7 +221,7 @@ lists(const char *list, const char *name)
     return false;
 }
 
-/* Adds the names of the variants that can make the region to the list in `out`. */
+/* Appends the names of the variants that support the region to the list in `out`. */
 static void
 put_possible(const dop_graph *g, const dop_region *r, const dop_target *t, char *out, size_t cap)
 {
@@ -276,7 +276,7 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
                             rule->possible);
         }
         rule->why_not = dop_kernel_fits(rule->variant, g, r, t).why;
-        if (rule->why_not) /* the variant may fit other regions; --explain gives the reason at each one */
+        if (rule->why_not) /* the variant may fit other regions; --explain shows the reason for each region */
             continue;
         rule->used++;
         *out_variant = v->name;
@@ -289,18 +289,18 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     return DOP_OK;
 }
 
-/* A region whose tile is made: its variant's own choice, and which rule states each field. */
+/* A region's tile: the variant's own choice, the result of the rules, and the rule that set each field. */
 typedef struct tiled {
     dop_kernel_path *p;
     const dop_graph *g;
     const dop_region *r;
     const dop_target *t;
     dop_selection own, made;
-    uint32_t by[DOP_TILE_FIELDS], last; /* numbers of rules, from 1; 0: none */
-    bool hinted;                        /* some of them are hints */
+    uint32_t by[DOP_TILE_FIELDS], last; /* numbers of rules, counted from 1; 0: none */
+    bool hinted;                        /* true if some of these rules are hints */
 } tiled;
 
-/* The text of a refusal: the rule that the tile breaks, and for what. */
+/* Returns the text of a refusal: the rule, the constraint that its tile violates, and the region. */
 static const char *
 fault_text(const tiled *x, const dop_path_rule *rule, const dop_tile_fault *fault)
 {
@@ -327,7 +327,7 @@ is_legal(tiled *x, dop_selection *choice, dop_tile_fault *fault)
     return dop_kernel_legal(choice->variant, x->g, x->r, x->t, &choice->tile, fault);
 }
 
-/* Makes the tile from what all rules state, hints among them only where asked for and legal. */
+/* Makes the tile from the fields that rules state. Uses a hint only if `hints` is true and the hint is legal. */
 static void
 make_tile(tiled *x, dop_phase phase, bool hints)
 {
@@ -375,7 +375,7 @@ dop_kernel_path_tile(dop_kernel_path *p, dop_phase phase, const dop_graph *g, co
     if (!x.last)
         return DOP_OK;
     bool legal = is_legal(&x, &x.made, &fault);
-    if (!legal && x.hinted) { /* what was measured with other fields does not go with those that are asked for */
+    if (!legal && x.hinted) { /* fields measured in another combination may conflict with the requested ones */
         make_tile(&x, phase, false);
         legal = is_legal(&x, &x.made, &fault);
     }
@@ -392,7 +392,7 @@ dop_kernel_path_tile(dop_kernel_path *p, dop_phase phase, const dop_graph *g, co
     return DOP_OK;
 }
 
-/* Names of fields, as "wg, lanes". */
+/* Appends the names of fields as "wg, lanes". */
 static void
 list_fields(uint32_t fields, dop_buf *out)
 {
@@ -401,8 +401,8 @@ list_fields(uint32_t fields, dop_buf *out)
             dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_tile_name(k));
 }
 
-/* Fails for fields of the rule that no region's variant has, and for fields that later rules state wherever this one does.  Of a hint
- * that is a note. */
+/* Fails if no region's variant has a field of the rule, or if later rules always override one. A hint is skipped
+ * instead. */
 static dop_status
 check_fields(dop_kernel_path *p, dop_path_rule *r, dop_arena *arena, dop_diag *diag)
 {
@@ -457,8 +457,8 @@ dop_kernel_path_to_judge(const dop_kernel_path *p, uint32_t i, dop_phase phase)
     return (r->unfused || r->fused) && !r->changed && in_phase(r, phase);
 }
 
-/* For a rule that joins A+B, where these are names of dispatches: adds the edges between two regions of these names, and keeps the most
- * telling reason why passes did not join them. */
+/* For a rule that joins dispatches named A and B: counts the edges between two regions of these names. Keeps the most
+ * informative reason why passes did not join them. */
 static void
 look_between(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log *log)
 {
@@ -516,7 +516,7 @@ dop_path_rule_look(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log
         look_between(rule, g, log);
 }
 
-/* The error for a rule with `fuse` that has no effect: names what the rule tried and the reason. */
+/* Fails for a `fuse` rule without effect, and says why the passes did not join the pair. */
 static dop_status
 joins_nothing(const dop_path_rule *r, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* Reading kernel paths: YAML files, RDRR manifests, --force. */
+/* Reads kernel paths: YAML files, RDRR manifests, --force and --no-fuse. */
 #include "base/os/system.h"
 #include "base/yaml/yaml_util.h"
 #include "compiler/schedule/kernel_path.h"
@@ -18,7 +18,7 @@
 
 enum { MAX_RULES = 1024 };
 
-/* Checks that the model has all the layers that a label names, as "L0-9/qkv". */
+/* Fails if the model lacks a layer that a label as "L0-9/qkv" names. */
 static dop_status
 check_label(const dop_kernel_path *p, const dop_path_rule *rule, const char *label, dop_diag *diag)
 {
@@ -119,14 +119,14 @@ typedef struct reader {
     dop_arena *arena;
     dop_diag *diag;
     uint32_t n_layers;
-    const char *spec;     /* the name asked for; NULL: the file itself was asked for */
+    const char *spec;     /* name asked for; NULL: the file itself was asked for */
     const char *manifest; /* manifest that states the name; NULL: it is a value of --kernel-path */
     const char *field;    /* with `manifest`: the field that states the name */
-    const char *family;   /* part of spec before the file's name, with its dash, or "" */
-    const char *form;     /* part of spec after the file's name, with its dash, or "" */
+    const char *family;   /* prefix of spec before the file's name, with its dash, or "" */
+    const char *form;     /* suffix of spec after the file's name, with its dash, or "" */
     bool family_known;    /* the file's `families` lists the family */
     bool form_known;      /* the file's `forms` lists the form */
-    bool tuning;          /* the file is for --tuning and may have only `rules` and `measured` */
+    bool tuning;          /* the file is for --tuning: only `rules`, `measured`, `name` and `about` are allowed */
     dop_kernel_path *out;
 } reader;
 
@@ -307,8 +307,9 @@ read_rule(reader *r, const yaml_node_t *map)
     return add_rule(r->out, &rule, r->arena, r->diag);
 }
 
-/* Reads the field `families` or `forms`.  With families [gemma3, llama], "gemma3-NAME" and "llama-NAME" are other names of NAME.yaml; with
- * forms [online], "NAME-online" is.  Sets *out_known if the list contains `part`, which has `len` characters. */
+/* Reads the field `families` or `forms`. With families [gemma3, llama], "gemma3-NAME" and "llama-NAME" are aliases of
+ * NAME.yaml; with forms [online], "NAME-online" is one. Sets *out_known if the list contains the first `len` characters
+ * of `part`. */
 static dop_status
 read_parts(reader *r, const char *key, const yaml_node_t *v, const char *part, size_t len, bool *out_known)
 {
@@ -347,7 +348,7 @@ static dop_status
 read_rules(reader *r, const yaml_node_t *v)
 {
     if (v->type == YAML_SCALAR_NODE && !v->data.scalar.length)
-        return DOP_OK; /* there is none */
+        return DOP_OK; /* empty list */
     if (v->type != YAML_SEQUENCE_NODE)
         return FAIL_NODE(r, v, "rules: expected a list");
     for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++)
@@ -400,7 +401,7 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
                      key);
 }
 
-/* The name of the path: the one asked for, or that of the file, "gemma3" for "dir/gemma3.yaml". */
+/* Sets the default name of the path: the name asked for, or the file's name without folder and extension. */
 static dop_status
 name_of_file(reader *r)
 {
@@ -439,7 +440,7 @@ load_yaml(reader *r)
 
 /* --- manifests ---------------------------------------------------------------------------------------------------------- */
 
-/* Kernels of the engine that RDRR manifests are for, with their counterparts here; other kernels have none. */
+/* Kernels of the engine that RDRR manifests are made for, and their counterparts here. Other kernels have none. */
 static const struct {
     const char *prefix;
     dop_variant_id decode, prefill;
@@ -482,7 +483,7 @@ add_step(dop_kernel_path *p, const dop_path_step *s, dop_arena *arena, dop_diag 
         rule.n_layers = 1;
         rule.layers[0] = (dop_layer_range){(uint32_t)s->layer, (uint32_t)s->layer};
     }
-    for (uint32_t i = 0; i < p->n_rules; i++) { /* q_proj, k_proj and v_proj say the same */
+    for (uint32_t i = 0; i < p->n_rules; i++) { /* q_proj, k_proj and v_proj make equal rules */
         const dop_path_rule *x = &p->rules[i];
         if (x->op == rule.op && x->variant == rule.variant && x->decode == rule.decode && x->prefill == rule.prefill &&
             x->n_layers == rule.n_layers && (!x->n_layers || x->layers[0].first == rule.layers[0].first))
@@ -507,7 +508,7 @@ compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Appends the words of a list: "gemma3-," for families, ",-online" for forms. */
+/* Appends each word of a list with a format: "%s-," for families, ",-%s" for forms. */
 static void
 put_parts(const dop_yaml *y, const yaml_node_t *list, const char *format, dop_buf *out)
 {
@@ -518,7 +519,8 @@ put_parts(const dop_yaml *y, const yaml_node_t *list, const char *format, dop_bu
     }
 }
 
-/* Appends a name for a list of known paths: " {gemma3-,llama-,}NAME{,-online}" for a file with families and forms, otherwise " NAME". */
+/* Appends a name to the list of known paths: " {gemma3-,llama-,}NAME{,-online}" for a file with families and forms,
+ * otherwise " NAME". */
 static void
 put_names(const char *file, const char *name, dop_buf *out)
 {
@@ -576,13 +578,13 @@ unknown_path(const reader *r, const char *dir)
     return st;
 }
 
-/* Finds the file of a name in `dir`.  The name is NAME, FAMILY-NAME, NAME-FORM or FAMILY-NAME-FORM, where NAME.yaml lists FAMILY in
- * `families` and FORM in `forms`. */
+/* Finds the file of a name in `dir`. The name is NAME, FAMILY-NAME, NAME-FORM or FAMILY-NAME-FORM. NAME.yaml must list
+ * FAMILY in `families` and FORM in `forms`. */
 static dop_status
 find_named(reader *r, const char *dir)
 {
     const char *dash = strchr(r->spec, '-');
-    if (dop_path_slash(r->spec)) /* a name in a manifest is never a path of a file */
+    if (dop_path_slash(r->spec)) /* a name in a manifest must not be a file path */
         return unknown_path(r, dir);
     for (const char *from = r->spec; from; from = from == r->spec && dash ? dash + 1 : NULL)
         for (size_t n = strlen(from); n > 0;) {
@@ -605,7 +607,7 @@ find_named(reader *r, const char *dir)
 static dop_status
 load_named(reader *r, const char *glsl_dir)
 {
-    /* Installed next to the templates; in the source tree among the examples. */
+    /* Installed: next to the templates. Source tree: among the examples. */
     const char *dirs[2] = {dop_arena_printf(r->arena, "%s/../kernel-paths", glsl_dir),
                            dop_arena_printf(r->arena, "%s/../../examples/kernel-paths", glsl_dir)};
     if (!dirs[0] || !dirs[1])
@@ -736,7 +738,7 @@ error:
 uint64_t
 dop_templates_digest(const dop_templates *templates)
 {
-    uint64_t digest = 0; /* a sum, because a folder lists files in any order */
+    uint64_t digest = 0; /* a sum, because files of a folder may be listed in any order */
     for (uint32_t i = 0; i < templates->n; i++) {
         const char *text = templates->files[i].text;
         digest += XXH3_64bits_withSeed(text, strlen(text),

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Have both kernels the same text, and the functions of their stages too? */
+/* True if both kernels and the functions of their stages have equal text. */
 static bool
 same_text(const dop_kernel *a, const dop_kernel *b)
 {
@@ -42,7 +42,7 @@ typedef struct job {
     dop_kernel_set *set;
     const dop_target *target;
     const dop_progress *progress;
-    pthread_mutex_t lock; /* guards `done` and calls of `progress` */
+    pthread_mutex_t lock; /* protects `done` and serializes calls of `progress` */
     uint32_t done;
 } job;
 

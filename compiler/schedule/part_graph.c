@@ -1,6 +1,6 @@
-/* A schedule is cut between its regions, after the passes: each part runs kernels of the whole model's schedule in the order of that
- * schedule, so every value has the same bits in a part as in the whole.  A value crosses a cut when a region of one part stores it and
- * a region of a later part reads it: mostly the residual stream. */
+/* Cuts a schedule between its regions, after the passes. Each part runs kernels of the whole model's schedule in their
+ * original order, so every value has the same bits as in the whole model. A value crosses a cut if a region of one part
+ * stores it and a region of a later part reads it. Usually this is the residual stream. */
 #include "compiler/schedule/part_graph.h"
 #include "ir/graph/graph_add.h"
 #include "ir/region/graph_regions.h"
@@ -69,7 +69,7 @@ dop_region_layers(const dop_graph *g, uint32_t n_layers, dop_diag *diag, uint32_
                 out_layers[r] = out_layers[from];
         }
     }
-    /* A region without a layer that reads leaves only goes to the layer of its first reader. */
+    /* A region without a layer that reads only leaves gets the layer of its first reader. */
     for (dop_region_id r = 1; r < g->n_regions; r++)
         for (uint32_t i = 0; i < g->regions[r].info->n_reads; i++) {
             const dop_region_id from = owner[g->regions[r].info->reads[i]];
@@ -83,9 +83,9 @@ error:
     return st;
 }
 
-/* ---- what crosses ---- */
+/* ---- values that cross ---- */
 
-/* Bytes of one row of a value that may cross a cut; 0: the value may not cross. */
+/* Returns the bytes of one row of a value, or 0 if the value cannot cross a cut. */
 static uint64_t
 row_bytes(const dop_graph *g, dop_node_id id)
 {
@@ -104,7 +104,7 @@ refuse(dop_crossings *x, const char *why, dop_node_id at)
     x->refused_at = at;
 }
 
-/* Checks that a state which region r reads or writes is used in one part only. */
+/* Checks that a state of region r is used in one part only. */
 static void
 check_state(const dop_graph *g, const uint32_t *numbers, dop_region_id r, dop_node_id value, uint32_t *part_of,
             dop_crossings *x)
@@ -153,7 +153,8 @@ dop_crossings_find(const dop_graph *g, const uint32_t *numbers, dop_diag *diag, 
         for (uint32_t i = 0; i < reg->n_outs && !x->refused; i++)
             check_state(g, numbers, r, reg->outs[i], part_of, x);
     }
-    /* A part that receives a value must not have a region that computes it again: the value would be two nodes of the part's graph. */
+    /* A part that receives a value must not recompute it in one of its regions, because the value would be two nodes of
+     * its graph. */
     for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK && !x->refused; r++)
         for (uint32_t i = 0; i < g->regions[r].n_nodes; i++) {
             const dop_node_id id = g->regions[r].nodes[i];
@@ -184,11 +185,11 @@ typedef struct cutter {
     dop_arena *arena;
     dop_diag *diag;
     dop_graph *to;
-    bool *wanted;     /* [from->n_nodes] the part's graph has the node */
-    dop_node_id *map; /* [from->n_nodes] node of the part's graph that a node of the whole became; 0: none */
+    bool *wanted;     /* [from->n_nodes] nodes that the part's graph contains */
+    dop_node_id *map; /* [from->n_nodes] node of the part's graph for each node of the whole graph; 0: none */
 } cutter;
 
-/* Does an earlier part make the value, and this part or a later one read it? */
+/* True if an earlier part makes the value, and this part or a later one reads it. */
 static bool
 is_received(const cutter *c, dop_node_id id)
 {
@@ -201,7 +202,8 @@ is_sent(const cutter *c, dop_node_id id)
     return c->x->last[id] > c->number && c->numbers[c->x->owner[id]] <= c->number;
 }
 
-/* Marks the nodes of the part's graph: those of its regions, their sources, and the values that the part receives or sends. */
+/* Marks the nodes of the part's graph: the nodes of its regions, their sources, and the values that the part receives
+ * or sends. */
 static void
 mark_wanted(cutter *c)
 {
@@ -240,8 +242,8 @@ copy_node(cutter *c, dop_node_id id)
     return st;
 }
 
-/* Adds the outputs of the part's graph: first the outputs of the whole graph that the part makes, in their order, so that the logits
- * come first in the last part; then the values that the part sends. */
+/* Adds the outputs of the part's graph: first the whole graph's outputs that the part makes, in order, then the values
+ * that it sends. The logits therefore come first in the last part. */
 static dop_status
 copy_outputs(cutter *c)
 {
@@ -294,7 +296,7 @@ copy_graph(cutter *c)
     return st;
 }
 
-/* Copies the kernels of the part's regions; only the numbers of the values that are their arguments change. */
+/* Copies the kernels of the part's regions. Only the node numbers of their arguments change. */
 static dop_status
 copy_built(const cutter *c, const dop_schedule *whole, dop_schedule *out)
 {
@@ -317,7 +319,7 @@ copy_built(const cutter *c, const dop_schedule *whole, dop_schedule *out)
         b->args = args;
         out->n_body += r <= whole->n_body;
     }
-    /* A part that sends values runs all its regions, also in a step whose logits nobody reads. */
+    /* A part that sends values runs all its regions, even in a step whose logits are not needed. */
     if (c->number + 1 < c->n || out->n_body == 0)
         out->n_body = n - 1;
     return DOP_OK;
