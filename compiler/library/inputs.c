@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_DEPTH = 2 /* levels of folders: a model's shards may be in a subdirectory */ };
+enum { MAX_DEPTH = 2 /* levels of subdirectories; shards may be in one */ };
 
 struct dop_input {
     dev_t device;
@@ -44,7 +44,8 @@ is_plan(const char *path)
     return is;
 }
 
-/* Is this a file that Doppler writes and no importer reads: a plan, PLAN.weights, PLAN.part0.weights, or the page of a report? */
+/* True if the file was written by Doppler and is not a model: a plan, PLAN.weights, PLAN.part0.weights, or a report
+ * page. */
 static bool
 is_ours(char *path)
 {
@@ -56,7 +57,7 @@ is_ours(char *path)
     *dot = 0;
     bool is = is_plan(path);
     char *part = strrchr(path, '.');
-    if (!is && part && strncmp(part, ".part", 5) == 0) { /* PLAN.part0.weights beside PLAN, which has all parts */
+    if (!is && part && strncmp(part, ".part", 5) == 0) { /* PLAN.part0.weights next to PLAN, which contains all parts */
         *part = 0;
         is = is_plan(path);
         *part = '.';

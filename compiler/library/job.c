@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Finds the file that this code was loaded from; "": it is unknown. */
+/* Finds the path of the binary that contains this code. Leaves *out unchanged if it is unknown. */
 static void
 find_own_path(char *out, size_t cap)
 {
@@ -40,7 +40,7 @@ error:
     return st;
 }
 
-/* Lists the files that the compilation reads: the model's, and those that options name. */
+/* Lists the files that the compilation reads: the model's files and the files named by options. */
 static dop_status
 list_inputs(dop_compile_job *job, dop_diag *diag)
 {
@@ -75,7 +75,8 @@ dop_compile_job_prepare(const char *model, const dop_compile_options *asked, dop
     return list_inputs(job, diag);
 }
 
-/* Fails where names in a list of kernels that are avoided are no kernels.  source: who has the list. */
+/* Fails if a list of avoided kernels, separated by spaces, contains an unknown name. source: owner of the list, for
+ * messages. */
 static dop_status
 check_names(const char *names, const char *source, dop_status code, dop_diag *diag)
 {
@@ -90,7 +91,7 @@ check_names(const char *names, const char *source, dop_status code, dop_diag *di
     return st;
 }
 
-/* Adds the kernels of --avoid to those that the target avoids itself, and checks their names. */
+/* Adds the kernels of --avoid to the target's own list, and checks the names of both. */
 static dop_status
 avoid(dop_target *t, const dop_compile_options *a, dop_diag *diag)
 {
@@ -125,7 +126,7 @@ dop_compile_job_find_targets(dop_compile_job *job, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Fails where the file `path`, or `path`.weights, is an input. */
+/* Fails if the file `path`, or `path`.weights with external weights, is an input. */
 static dop_status
 refuse(const dop_compile_job *job, const char *path, dop_diag *diag)
 {
@@ -147,15 +148,15 @@ dop_compile_job_refuse_plan(const dop_compile_job *job, const char *plan, dop_di
     return dop_plan_refuse_open(plan, diag);
 }
 
-/* Compiles the model for target i.  cuts: where it will be cut between parts with different targets, or NULL.  like: the
- * compilation whose sizes of steps it takes, or NULL. */
+/* Compiles the model for target i. cuts: cuts between parts with different targets, or NULL. like: compilation whose
+ * step sizes are reused, or NULL. */
 static dop_status
 make_target(dop_compile_job *job, uint32_t i, const dop_cuts *cuts, const dop_compilation *like, dop_diag *diag)
 {
     dop_compilation_options opt = job->options;
     opt.target = &job->targets[i];
     opt.cuts = cuts;
-    for (uint32_t k = 0; k < job->n && !job->asked->parts; k++) /* one layout of weights fits all targets */
+    for (uint32_t k = 0; k < job->n && !job->asked->parts; k++) /* all targets share one layout of weights */
         if (opt.max_alloc == 0 || job->targets[k].max_alloc < opt.max_alloc)
             opt.max_alloc = job->targets[k].max_alloc;
     if (like) {
@@ -169,8 +170,8 @@ make_target(dop_compile_job *job, uint32_t i, const dop_cuts *cuts, const dop_co
     return dop_compilation_make(job->model, &opt, diag, &job->list[i]);
 }
 
-/* Chooses the cuts by the first compilation.  With several targets the first compilation is made again with these cuts, because no
- * region may then cross one. */
+/* Chooses the cuts from the first compilation. With several targets, the first compilation is then repeated with these
+ * cuts, because no region may cross one. */
 static dop_status
 choose_cuts(dop_compile_job *job, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* Options of a compilation as texts, as dop_compile() and dopplerc take them, turned into values. */
+/* Parses the textual options of dop_compile() and dopplerc. */
 #include "compiler/library/job.h"
 #include "ir/graph/cache_row.h"
 #include "plan/plan_format.h"
@@ -9,7 +9,7 @@
 
 enum { MOST_EDGE = 1 << 14, MOST_CHUNK = 4096 };
 
-/* Parses a list of sizes from 1 to `largest`; each is kept once, and there may be `most` of them. */
+/* Parses a list of sizes from 1 to `largest`. Drops duplicates and fails if more than `most` sizes remain. */
 static dop_status
 parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t most, dop_diag *diag, uint32_t *out_sizes,
             uint32_t *out_n)
@@ -35,7 +35,7 @@ parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t mos
     return n ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--%s needs at least one size", option);
 }
 
-/* Parses --size: WIDTHxHEIGHT in pixels. */
+/* Parses --size as WIDTHxHEIGHT in pixels. */
 static dop_status
 parse_picture(const char *text, dop_compilation_options *o, dop_diag *diag)
 {
@@ -140,7 +140,7 @@ read_layers(const char *text, dop_compilation_options *o, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Numbers that are too large to compute with, and options that would do nothing. */
+/* Fails for numbers above their limits and for options that would have no effect. */
 static dop_status
 check_options(const dop_compile_options *a, dop_diag *diag)
 {

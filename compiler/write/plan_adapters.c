@@ -1,11 +1,12 @@
-/* What a plan says about its room for adapters: where the rows of matrices in adapters' files go. */
+/* Writes where the matrices of run-time adapters are placed in the plan's weights. */
 #include "compiler/write/plan_writer.h"
 #include "frontend/adapter_places.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The row of DOP_SEC_TENSORS of what was packed for this origin, which is the number of the packed item; UINT32_MAX: nothing was. */
+/* Returns the row of DOP_SEC_TENSORS (equal to the packed item's index) for this origin; UINT32_MAX if nothing was
+ * packed for it. */
 static uint32_t
 tensor_of(const dop_plan_writer *w, dop_origin_kind kind, uint32_t index)
 {
@@ -13,11 +14,12 @@ tensor_of(const dop_plan_writer *w, dop_origin_kind kind, uint32_t index)
     return x ? (uint32_t)(x - w->sections.pack->items) : UINT32_MAX;
 }
 
-/* Is there room for all that a tensor of an adapter changes?  Some of it alone would be another adapter. */
+/* True if the plan has a place for everything that an adapter's tensor changes. A partial change would be another
+ * adapter. */
 static bool
 has_room(const dop_plan_writer *w, const dop_adapter_map *map, const char *tensor)
 {
-    uint32_t least = 0, most = map->n_places; /* the first place of the tensor */
+    uint32_t least = 0, most = map->n_places; /* binary search for the tensor's first place */
     while (least < most) {
         const uint32_t half = least + (most - least) / 2;
         if (strcmp(map->places[half].tensor, tensor) < 0)

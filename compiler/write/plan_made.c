@@ -1,5 +1,5 @@
-/* How a plan was made, for its card: release, kernels, and what the options asked for.  Files are named by their digests, so that the
- * same inputs give the same bytes from any folder. */
+/* Describes how a plan was made, for its card: release, kernels and options. Files are identified by digests, so that
+ * equal inputs give equal bytes from any folder. */
 #include "base/os/system.h"
 #include "compiler/write/plan_writer.h"
 #include "kernels/spirv/link.h"
@@ -17,7 +17,7 @@ digest_json(const char *kind, uint64_t digest)
     return json_sprintf("%s %016llx", kind, (unsigned long long)digest);
 }
 
-/* How the card names a file: "file DIGEST", or "file" where it cannot be read again, as a pipe. */
+/* Returns the card's name of a file: "file DIGEST", or "file" if it cannot be read again (a pipe). */
 static json_t *
 file_json(const char *path)
 {
@@ -37,7 +37,7 @@ spec_json(const char *spec)
     return file ? file_json(spec) : json_string(spec);
 }
 
-/* "file DIGEST" of a file, or of the file of this name in a directory. */
+/* Returns "file DIGEST" of a file, or of the file `name` in the directory `path`. */
 static json_t *
 inside_json(const char *path, const char *name)
 {
@@ -49,7 +49,7 @@ inside_json(const char *path, const char *name)
     return file;
 }
 
-/* "file DIGEST" of what has an adapter's matrices, and its factor: "file DIGEST * 0.5". */
+/* Returns "file DIGEST" of an adapter's matrices, with its scale if not 1: "file DIGEST * 0.5". */
 static json_t *
 adapter_json(const dop_lora *l)
 {
@@ -60,8 +60,8 @@ adapter_json(const dop_lora *l)
     return j;
 }
 
-/* Adds a value to an object, or to a list (append).  A value that memory ran out for is NULL, which Jansson refuses: *io_failed is
- * set. */
+/* Adds a value to an object, or to a list (append). The value is NULL after an allocation failure; Jansson rejects it,
+ * and *io_failed is set. */
 static void
 put(json_t *object, const char *key, json_t *value, bool *io_failed)
 {
