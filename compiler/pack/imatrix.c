@@ -11,15 +11,15 @@
 
 typedef struct entry {
     const char *name;               /* name of a tensor, in the arena */
-    const uint8_t *values, *counts; /* f32: sums of squares, and rows in each; counts NULL: means */
+    const uint8_t *values, *counts; /* f32: sums of squares, and row counts of matrices; counts NULL: means */
     uint64_t n;                     /* number of values */
-    uint32_t matrices;              /* number of matrices that the values are for; 0: not known */
+    uint32_t matrices;              /* number of matrices that the values are for; 0: unknown */
 } entry;
 
 struct dop_imatrix {
     const char *path;
-    dop_map map;   /* a file of the older form (.dat) */
-    dop_gguf gguf; /* a GGUF file */
+    dop_map map;   /* used by files of the older format (.dat) */
+    dop_gguf gguf; /* used by GGUF files */
     entry *entries;
     uint32_t n;
     dop_lookup by_name;
@@ -43,8 +43,8 @@ find(const dop_imatrix *m, const char *name)
     return NULL;
 }
 
-/* The entry for a weight, under any of its names: an importance matrix that was made from a GGUF model has GGUF's names, another
- * one has the names of this compiler or of the model. */
+/* Finds the entry for a weight under any of its names. Matrices made from a GGUF model use GGUF's names; others use
+ * this compiler's or the model's names. */
 static const entry *
 find_weight(const dop_imatrix *m, const dop_weight *w)
 {
@@ -71,7 +71,7 @@ add(dop_imatrix *m, const entry *e, dop_diag *diag)
     return dop_lookup_add(&m->by_name, dop_lookup_hash(e->name), m->n++) ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
-/* The name of a tensor without the ending `end`; NULL where the name ends otherwise, or memory ran out. */
+/* Returns the name of a tensor without the suffix `end`. Returns NULL without this suffix or if memory runs out. */
 static char *
 cut(const dop_gguf_tensor *t, const char *end, dop_arena *arena)
 {
@@ -84,7 +84,7 @@ cut(const dop_gguf_tensor *t, const char *end, dop_arena *arena)
 static dop_status
 read_gguf(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
 {
-    enum { F32 = 0 /* ggml_type */ };
+    enum { F32 = 0 /* value of ggml_type */ };
     const dop_gguf *g = &m->gguf;
     dop_gguf_str s;
     if (dop_gguf_string(dop_gguf_find(g, "general.type"), &s) && (s.len != 7 || memcmp(s.data, "imatrix", 7) != 0))
@@ -121,7 +121,8 @@ read_gguf(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Reads a number of the older form and moves *at past it.  False: the file ends before, or the number is negative. */
+/* Reads a number of the older format and advances *at. Returns false at the end of the file or if the number is
+ * negative. */
 static bool
 read_number(const dop_map *map, uint64_t *at, uint32_t *out)
 {
@@ -135,7 +136,7 @@ read_number(const dop_map *map, uint64_t *at, uint32_t *out)
 static dop_status
 read_old(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
 {
-    enum { LEAST = 12 /* least bytes of an entry */, LONGEST = 512 };
+    enum { LEAST = 12 /* minimum bytes of an entry */, LONGEST = 512 };
     const dop_map *map = &m->map;
     uint64_t at = 0;
     uint32_t n = 0, length, calls;

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = DOP_PACK_ALIGN, TAIL = 16 /* bytes past a tensor that a vector load of its last value may reach */ };
-enum { SEGMENT = 256 << 20 }; /* bytes of a segment; a larger tensor has a segment of its own */
+enum { ALIGN = DOP_PACK_ALIGN, TAIL = 16 /* bytes after a tensor that a vector load of its last value may touch */ };
+enum { SEGMENT = 256 << 20 }; /* bytes of a segment; a larger tensor gets its own */
 
 void
 dop_pack_init(dop_pack *p, const dop_checkpoint *model, uint32_t ctx)
@@ -53,7 +53,7 @@ dop_pack_find(const dop_pack *p, const dop_origin *from)
     return NULL;
 }
 
-/* Bytes that a weight of `size` bytes takes in a segment. */
+/* Returns the bytes that a weight of `size` bytes occupies in a segment. */
 static uint64_t
 taken(uint64_t size)
 {
@@ -64,7 +64,7 @@ uint32_t
 dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
 {
     const uint32_t rank = shape->rank, rows = shape->dim[rank - 2].mul, cols = shape->dim[rank - 1].mul;
-    const uint64_t others = rank == 3 ? shape->dim[0].mul - 1 : 0; /* matrices before the last one */
+    const uint64_t others = rank == 3 ? shape->dim[0].mul - 1 : 0; /* number of matrices before the last one */
     uint32_t most = rows + 1, least = 0; /* bisection: `most` rows do not fit, `least` rows do */
     while (most - least > 1) {
         const uint32_t half = most > rows ? rows : least + (most - least) / 2;
@@ -76,12 +76,12 @@ dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
     }
     if (least == 0 || least == rows)
         return 0;
-    const uint32_t unit = least >= 1024 ? 64 : least >= 4 ? 4 : 1; /* rows that kernels make together */
+    const uint32_t unit = least >= 1024 ? 64 : least >= 4 ? 4 : 1; /* rows that kernels compute together */
     const uint32_t even = dop_div_up_u32(rows, dop_div_up_u32(rows, least / unit * unit));
     return dop_div_up_u32(even, unit) * unit;
 }
 
-/* Is it room for adapters, which a plan has as zeros? */
+/* True for run-time adapter weights, which are zeros in the plan. */
 static bool
 is_room(dop_origin_kind kind)
 {
@@ -183,7 +183,7 @@ dop_pack_join(dop_pack *p, const dop_graph *g)
     }
 }
 
-/* Bytes that item i and the joined items behind it take in a segment. */
+/* Returns the bytes that item i and the joined items after it occupy in a segment. */
 static uint64_t
 run_bytes(const dop_pack *p, uint32_t i)
 {
@@ -279,11 +279,11 @@ write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *d
     return st;
 }
 
-/* Rows that a thread takes at once.  A word of a weight in parts may hold one input of several rows, and its cache line has that input
- * of many rows: with 128 rows each line is read once. */
+/* Rows per work item of a thread. In weights with parts, a word may hold one input of several rows, and a cache line
+ * holds this input for many rows. With 128 rows, each line is read only once. */
 enum { ROWS_AT_ONCE = 16, ROWS_OF_PARTS = 128 };
 
-/* Is no value an infinity or NaN?  n is a multiple of 16. */
+/* True if no value is an infinity or NaN. n must be a multiple of 16. */
 static bool
 all_finite(const float *x, uint32_t n)
 {
@@ -304,24 +304,24 @@ all_finite(const float *x, uint32_t n)
 typedef struct row_buffers {
     float *values;
     uint8_t *blocks; /* one row as blocks of the packed type */
-    uint8_t *parts;  /* several rows of a weight in parts, as blocks of its stored type */
-    float *columns;  /* importance of the inputs */
-    bool weighs;     /* `columns` is set: rows are quantized by importance */
+    uint8_t *parts;  /* several rows of a weight with parts, as blocks of its stored type */
+    float *columns;  /* importance of each input */
+    bool weighs;     /* true if `columns` is set: rows are quantized by importance */
 } row_buffers;
 
-/* A packed tensor that several threads write.  Each takes groups of rows in turn; a group has rows of one expert only, and no two rows
- * share a byte. */
+/* Parallel writing of a packed tensor. Each thread takes groups of rows in turn. A group has rows of one expert only,
+ * and no two rows share a byte. */
 typedef struct row_job {
     const dop_packed *item;
     const dop_imatrix *imatrix;
     uint8_t *out;
-    uint32_t at_once; /* rows of a group */
-    uint32_t blocks;  /* groups of an expert */
+    uint32_t at_once; /* rows per group */
+    uint32_t blocks;  /* groups per expert */
     row_buffers buffers[DOP_MAX_THREADS];
 } row_job;
 
-/* Writes one row of matrix w, whose packed form begins at out.  stored: the row as blocks of its stored type; NULL: it is not
- * contiguous.  False: the row has an infinity or NaN and cannot be quantized. */
+/* Writes one row of matrix w, whose packed form begins at out. stored: the row as blocks of its stored type; NULL if it
+ * is not contiguous. Returns false if the row contains an infinity or NaN and must be quantized. */
 static bool
 write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uint32_t row, const uint8_t *stored,
           uint8_t *out)
@@ -352,7 +352,7 @@ write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uin
     return true;
 }
 
-/* For messages: "expert 3, " where a tensor has the matrices of several experts, else "". */
+/* Returns "expert 3, " for messages if a tensor has the matrices of several experts, otherwise "". */
 static const char *
 expert_text(const dop_packed *item, uint32_t expert, char *out, size_t size)
 {
@@ -412,7 +412,7 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
     const dop_weight first = dop_weight_expert(item->source, 0);
     row_job j = {
         .item = item, .imatrix = p->imatrix, .out = out, .at_once = first.parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
-    bool small = (uint64_t)item->rows * item->cols * experts < 65536; /* not worth a thread */
+    bool small = (uint64_t)item->rows * item->cols * experts < 65536; /* not worth several threads */
     j.blocks = dop_div_up_u32(item->rows, j.at_once);
     const uint64_t n = (uint64_t)j.blocks * experts;
     if (n > UINT32_MAX)
@@ -441,7 +441,7 @@ dop_pack_planes(const dop_packed *item)
                          t ? (uint64_t)item->rows * (dop_packed_row_values(item->type, item->cols) / t->unit) : 0);
 }
 
-/* Does the model have values of the type that the plan has, in rows without gaps between values? */
+/* True if the model stores values of the plan's type, in rows without gaps between values. */
 static bool
 same_values(const dop_packed *item, const dop_weight *w)
 {

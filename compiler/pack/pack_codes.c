@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The tile, in its row of tiles, of column `col`. */
+/* Returns the index, within its row of tiles, of the tile that contains column `col`. */
 static uint32_t
 tile_of(const dop_code_parts *p, uint32_t col)
 {
@@ -41,15 +41,15 @@ put_half(uint8_t *p, float v)
     put_value(p, DOP_TYPE_f16, v);
 }
 
-/* Nibble i of an array of nibbles, the lower one of a byte first. */
+/* Returns nibble i of an array. The low nibble of a byte comes first. */
 static uint32_t
 nibble(const uint8_t *codes, uint32_t i)
 {
     return codes[i / 2] >> (4 * (i % 2)) & 15;
 }
 
-/* The zero point of a row's tile at column `col`.  A word has the zero points of eight tiles of a row (zero_words), or of one tile in
- * eight rows. */
+/* Returns the zero point of a row's tile at column `col`. A word holds the zero points of eight tiles of a row
+ * (zero_words), or of one tile in eight rows. */
 static uint32_t
 word_zero(const dop_code_parts *p, uint64_t row, uint32_t col)
 {
@@ -60,7 +60,7 @@ word_zero(const dop_code_parts *p, uint64_t row, uint32_t col)
     return nibble(word, (uint32_t)(row % 8));
 }
 
-/* What is subtracted from the code at column `col` of a row. */
+/* Returns the zero point that is subtracted from the code at column `col` of a row. */
 static int
 zero_at(const dop_code_parts *p, uint64_t row, uint32_t col)
 {
@@ -70,14 +70,14 @@ zero_at(const dop_code_parts *p, uint64_t row, uint32_t col)
     return p->zeros ? (int)word_zero(p, row, col) : middle;
 }
 
-/* A code of DOP_CODE_INT4. */
+/* Returns the code of a column with DOP_CODE_INT4. */
 static uint32_t
 four_bits(const dop_code_parts *p, const uint8_t *codes, uint32_t col)
 {
     return p->bytes ? (codes[col] + 8u) & 15 : nibble(codes, col);
 }
 
-/* The value at column `col` of a row whose codes are e4m3 or integers. */
+/* Returns the value at column `col` of a row with e4m3 or integer codes. */
 static float
 value_at(const dop_code_parts *p, const uint8_t *codes, uint64_t row, uint32_t col)
 {
@@ -98,7 +98,7 @@ float_at(const uint8_t *p, dop_type type, uint64_t i)
     return v;
 }
 
-/* The group of value i, by which its scale and zero point are found. */
+/* Returns the group of value i, which is the index of its scale and zero point. */
 static uint64_t
 group_of(const dop_flat_parts *f, uint64_t i)
 {
@@ -107,9 +107,10 @@ group_of(const dop_flat_parts *f, uint64_t i)
     return f->strided ? i % f->groups : i / f->group;
 }
 
-/* The code at a column of a row in tiles as PyTorch's int4 kernels read them (tinygemm, _convert_weight_to_int4pack): words [row / 8,
- * outer tile, lane, pair of inner tiles], in which a lane has of one row the columns 2 l, 2 l + 1, 2 l + 8 and 2 l + 9 of both tiles of
- * the pair, l being lane % 4; the odd ones in the upper half of a word. */
+/* Returns the code at a position of a matrix in the tiled layout of PyTorch's int4 kernels (tinygemm,
+ * _convert_weight_to_int4pack). Words are [row / 8, outer tile, lane, pair of inner tiles]. With l = lane % 4, a lane
+ * holds columns 2l, 2l + 1, 2l + 8 and 2l + 9 of one row, in both tiles of the pair. Odd columns are in the upper half
+ * of a word. */
 static uint32_t
 tiled_code(const dop_flat_parts *f, uint64_t row, uint64_t col)
 {
@@ -140,7 +141,7 @@ code_of(const dop_flat_parts *f, uint64_t i)
     return i < half ? f->codes[i] >> 4 : f->codes[i - half] & 15;
 }
 
-/* What is added to the product of code and scale in a group of a stream. */
+/* Returns the offset that is added to code * scale in a group of a stream. */
 static float
 summand(const dop_flat_parts *f, uint64_t group)
 {
@@ -164,7 +165,7 @@ flat_value(const dop_flat_parts *f, uint64_t i)
     return float_at(f->levels, DOP_TYPE_f32, q) * largest;
 }
 
-/* Writes a block of q4_1 or q5_1: scale, minimum, the fifth bits of q5_1, and the lower four. */
+/* Writes a block of q4_1 or q5_1: scale, minimum, the fifth bits (q5_1), and the lower four bits. */
 static void
 affine_block(const dop_flat_parts *f, uint64_t first, uint32_t n, bool five, uint8_t *at)
 {
@@ -180,7 +181,7 @@ affine_block(const dop_flat_parts *f, uint64_t first, uint32_t n, bool five, uin
     }
 }
 
-/* Writes inputs from .. to - 1 of a row of a flat matrix, as blocks of int4, q4_1 or q5_1, or as f16 values. */
+/* Writes inputs from .. to - 1 of a row of a flat matrix as blocks of int4, q4_1 or q5_1, or as f16 values. */
 static void
 flat_blocks(const dop_weight *w, uint64_t row, uint32_t from, uint32_t to, uint8_t *at)
 {

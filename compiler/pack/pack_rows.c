@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORD = 8 /* integers */, MAX_BLOCK_BYTES = 132 /* a block of f8_128 */ };
+enum { WORD = 8 /* integers of 4 bits */, MAX_BLOCK_BYTES = 132 /* size of a block of f8_128 */ };
 
-/* Where the four bits of output o begin in a word that holds eight outputs. */
+/* Returns the bit offset of output o in a word with eight outputs. */
 static uint32_t
 shift_of(const dop_int4_parts *p, uint64_t o)
 {
@@ -32,7 +32,8 @@ put_u16(uint8_t *p, uint16_t v)
     p[1] = (uint8_t)(v >> 8);
 }
 
-/* Sets integer i of a block of nibbles.  Each 16 bytes hold 32 integers: the first 16 in low nibbles, the others in high ones. */
+/* Sets integer i of a block of nibbles. Each 16 bytes hold 32 integers: the first 16 in the low nibbles, the others in
+ * the high nibbles. */
 static void
 put_integer(uint8_t *block, uint32_t i, uint32_t q)
 {
@@ -40,7 +41,7 @@ put_integer(uint8_t *block, uint32_t i, uint32_t q)
     *at = (uint8_t)(*at | (q & 15) << (i % 32 < 16 ? 0 : 4));
 }
 
-/* Integer i of an array of integers of `bits` bits that are packed without gaps into words, which lie `stride` words apart. */
+/* Returns integer i of an array of `bits`-bit integers, packed without gaps into words that are `stride` words apart. */
 static uint32_t
 bits_at(const uint8_t *words, uint64_t stride, uint32_t bits, uint64_t i)
 {
@@ -59,8 +60,8 @@ zero_of(const dop_int4_parts *p, uint64_t group, uint64_t o)
                     : 1u << (p->bits - 1);
 }
 
-/* Writes inputs from .. to - 1 of output o, for a matrix whose words hold consecutive inputs: any number of bits, groups in any order.
- * The blocks are int4 or q8_0, or f16 values. */
+/* Writes inputs from .. to - 1 of output o, for matrices whose words hold consecutive inputs, with any number of bits
+ * and any group order. The output is int4 or q8_0 blocks, or f16 values. */
 static void
 put_any(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at)
 {
@@ -91,7 +92,7 @@ put_any(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at
     }
 }
 
-/* Writes the scale and zero point of output o, which stand behind the integers of the block that begins with input k. */
+/* Writes the scale and zero point of output o, which come after the integers of the block that begins with input k. */
 static void
 put_scale(const dop_int4_parts *p, uint32_t k, uint64_t o, uint8_t *at)
 {
@@ -116,7 +117,8 @@ put_outputs(const dop_int4_parts *p, uint32_t k, uint64_t o, uint32_t n, uint32_
     }
 }
 
-/* Writes blocks of mxfp4.  A byte of a block has values i and i + 16, a byte of the file has two neighbouring values. */
+/* Writes blocks of mxfp4. A byte of a block holds values i and i + 16; a byte of the file holds two neighbouring
+ * values. */
 static void
 put_microscaling(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, uint8_t *at)
 {
@@ -132,8 +134,8 @@ put_microscaling(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, 
     }
 }
 
-/* Writes the blocks that hold inputs from .. to - 1 of n rows from `first` on; `to` is the number of inputs or the end of a block.  The
- * rows at `at`, `stride` bytes apart, must be zeros. */
+/* Writes the blocks with inputs from .. to - 1 of n rows starting at `first`. `to` is the number of inputs or the end
+ * of a block. The rows at `at` are `stride` bytes apart and must be zero. */
 static void
 put_blocks(const dop_weight *w, uint32_t first, uint32_t n, uint32_t from, uint32_t to, uint8_t *at, uint64_t stride)
 {
@@ -194,7 +196,7 @@ int4_row(const dop_weight *w, uint32_t row, float *out)
         out[k] *= factor;
 }
 
-/* The row as it is stored. */
+/* Reads a row as it is stored, without the changes of adapters. */
 static void
 stored_row(const dop_weight *w, uint32_t row, float *out)
 {
@@ -217,7 +219,7 @@ stored_row(const dop_weight *w, uint32_t row, float *out)
     }
 }
 
-/* Applies the changes of adapters to a row that was read. */
+/* Applies the changes of adapters to a row. */
 static void
 change_row(const dop_weight *w, uint32_t row, float *out)
 {

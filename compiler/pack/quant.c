@@ -1,8 +1,8 @@
-/* Quantizes floats to blocks.  A block is a least-squares problem: integers q and one or two factors such that d * q (- m) is near
- * the values.  Given q the best factors have a closed form; given the factors the best q is a rounding.  Each search
- * tries a range of first factors, fits, and improves the best by turns (quant_lanes.c); scales that are themselves
- * rounded (to f16, or to small integers in the formats with blocks of 256) are chosen among neighbours by the error they
- * really cause. */
+/* Quantizes floats to blocks. Each block is a least-squares problem: find integers q and one or two factors such that d
+ * * q (- m) approximates the values. The best factors for given q have a closed form; the best q for given factors is a
+ * rounding. Each search tries a range of initial factors, fits, and refines the best alternately (quant_lanes.c). Some
+ * scales are themselves rounded, to f16 or to small integers (blocks of 256). Their rounded neighbours are compared by
+ * actual error. */
 #include "compiler/pack/quant.h"
 
 #include "base/base.h"
@@ -12,26 +12,26 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = DOP_LANES, MAX_BLOCK = 256, MAX_N = 128 /* values that a lane has */, MAX_BYTES = 256 };
+enum { LANES = DOP_LANES, MAX_BLOCK = 256, MAX_N = 128 /* maximum values per lane */, MAX_BYTES = 256 };
 
-/* Values of eight lanes, each a block or a part of one (`quantizers` below), in the two layouts that functions of quant_lanes.h
- * take. */
+/* Values of eight lanes in the two layouts that functions of quant_lanes.h accept. A lane is a block or a part of one
+ * (`quantizers` below). */
 typedef struct eight {
     const dop_lanes *lanes;
-    uint32_t n; /* values of a lane; x: [lane][value], side: [value][lane] */
+    uint32_t n; /* values per lane; x: [lane][value], side: [value][lane] */
     float x[LANES * MAX_N], side[MAX_N * LANES];
-    float weights[LANES * MAX_N], side_weights[MAX_N * LANES]; /* weights of squared errors, laid out as x and side */
+    float weights[LANES * MAX_N], side_weights[MAX_N * LANES]; /* weights of squared errors, in these layouts */
     const float *w, *side_w;                                   /* weights and side_weights; NULL: all weights are 1 */
 } eight;
 
-/* The larger of two values, without the library call that fmaxf is. */
+/* Returns the larger value. Avoids fmaxf(), which is a library call. */
 static float
 larger(float a, float b)
 {
     return a > b ? a : b;
 }
 
-/* The largest magnitude of n values; n is even. */
+/* Returns the largest magnitude of n values. n must be even. */
 static float
 largest(const float *x, uint32_t n)
 {
@@ -50,7 +50,7 @@ clamp(float v, float lo, float hi)
     return v > hi ? hi : v;
 }
 
-/* 1 / scale; 0 where that would leave the range of floats. */
+/* Returns 1 / scale, or 0 if that would exceed the range of floats. */
 static float
 inverse_of(float scale)
 {
@@ -73,7 +73,7 @@ integers(const eight *e, uint32_t j, float scale, float off, float hi, uint8_t *
     e->lanes->round(e->x + j * e->n, e->n, inverse_of(scale), off, 0, hi, q);
 }
 
-/* Packs n integers as nibbles: of each 32 the first 16 are the low nibbles of 16 bytes. */
+/* Packs n integers as nibbles. Of each 32 integers, the first 16 are the low nibbles of 16 bytes. */
 static void
 put_nibbles(uint8_t *out, const uint8_t *q, uint32_t n)
 {
@@ -121,7 +121,7 @@ make_q8_0(const eight *e, uint8_t *out)
         amax[j] = largest(e->x + j * 32, 32);
         least[j] = INFINITY;
     }
-    /* The finest scale that clips nothing, then finer ones by steps of f16 and a fit. */
+    /* Start from the finest scale without clipping. Then vary it in small steps, and refit and round to f16 each time. */
     const int steps = e->w ? 16 : 4;
     for (int step = -steps; step <= steps; step++) {
         float inverse[LANES], d[LANES], error[LANES];
@@ -147,7 +147,7 @@ make_q8_0(const eight *e, uint8_t *out)
     }
 }
 
-/* The e2m1 code nearest to v: three bits of magnitude and a sign bit. */
+/* Returns the e2m1 code nearest to v: three bits of magnitude and a sign bit. */
 static uint8_t
 to_e2m1(float v)
 {
@@ -191,7 +191,7 @@ make_mxfp4(const eight *e, uint8_t *out)
     }
 }
 
-/* int4_g32, _g64 and _g128: groups with an f16 scale and an f16 zero point. */
+/* Makes int4_g32, _g64 and _g128: groups with an f16 scale and an f16 zero point. */
 static void
 make_int4(const eight *e, uint8_t *out)
 {
@@ -207,7 +207,7 @@ make_int4(const eight *e, uint8_t *out)
 
 /* --- blocks of 256 ------------------------------------------------------------------------------------------------------ */
 
-/* A block of q4_k or q5_k while it is made: eight sub-blocks with six-bit scales and minimums. */
+/* A block of q4_k or q5_k under construction: eight sub-blocks with 6-bit scales and minimums. */
 typedef struct kblock {
     float d, dmin;
     int scale[LANES], min[LANES];
@@ -216,8 +216,8 @@ typedef struct kblock {
     double error;
 } kblock;
 
-/* Tries the integers scale[j] + ds and min[j] + dm for each sub-block j, and keeps them in b where they are in range and cause less
- * error than least[j]. */
+/* Tries the integers scale[j] + ds and min[j] + dm for each sub-block j. Keeps them in b if they are in range and their
+ * error is below least[j]. */
 static void
 try_neighbours(const eight *e, float hi, const int *scale, const int *min, int ds, int dm, kblock *b, float *least)
 {
@@ -239,8 +239,8 @@ try_neighbours(const eight *e, float hi, const int *scale, const int *min, int d
     }
 }
 
-/* Chooses each sub-block's integers by the error that they cause: first the scale, then the minimum, each among the integer nearest to
- * the sub-block's own fit (scale[], off[]) and its two neighbours. */
+/* Chooses each sub-block's integers by actual error: first the scale, then the minimum. Candidates are the integer
+ * nearest to the sub-block's own fit (scale[], off[]) and its two neighbours. */
 static void
 choose_scales(const eight *e, const float *scale, const float *off, float hi, kblock *b)
 {
@@ -261,7 +261,7 @@ choose_scales(const eight *e, const float *scale, const float *off, float hi, kb
         b->error += (double)least[j];
 }
 
-/* Computes the d and dmin with the least error for the integers that b has. */
+/* Computes the d and dmin with the least error for the integers in b. */
 static void
 refit(const eight *e, float hi, const kblock *b, float *out_d, float *out_dmin)
 {
@@ -335,7 +335,7 @@ make_q4_or_q5_k(const eight *e, bool five, uint8_t *out)
     put_k_block(e, five, &best, out);
 }
 
-/* q6_k: sixteen sub-blocks of 16 with int8 scales, eight of them in each half[]. */
+/* Makes q6_k: sixteen sub-blocks of 16 values with int8 scales, eight of them in each half[]. */
 static void
 make_q6_k(const eight *half, uint8_t *out)
 {
@@ -369,7 +369,7 @@ make_q6_k(const eight *half, uint8_t *out)
             out[192 + h * LANES + j] = (uint8_t)(best[j] & 255);
             integers(&half[h], (uint32_t)j, d * (float)best[j], -32 * (d * (float)best[j]), 63, q[j]);
         }
-        /* The layout pairs quarters of these 128 values; quarter k (32 values) is sub-blocks 2k and 2k + 1. */
+        /* The layout pairs quarters of these 128 values. Quarter k (32 values) is sub-blocks 2k and 2k + 1. */
         for (int l = 0; l < 32; l++) {
             const uint8_t *first = &q[0][0] + l;
             out[h * 64 + l] = (uint8_t)((first[0] & 15) | first[64] << 4);
@@ -382,7 +382,7 @@ make_q6_k(const eight *half, uint8_t *out)
 
 /* --- rows -------------------------------------------------------------------------------------------------------------- */
 
-/* Sets the values of all lanes from `left` values at `in`, zeros behind them, and weights from the importance of these values
+/* Loads `left` values from `in` into all lanes, followed by zeros. Sets the weights to the importance of these values
  * (NULL: all weights are 1). */
 static void
 fill(eight *e, const float *in, const float *importance, uint32_t left)
@@ -397,7 +397,7 @@ fill(eight *e, const float *in, const float *importance, uint32_t left)
         return;
     memcpy(e->weights, importance, n * sizeof *importance);
     memset(e->weights + n, 0, (room - n) * sizeof *importance);
-    for (uint32_t j = 0; j < LANES; j++) { /* a sum of floats must not lose small weights */
+    for (uint32_t j = 0; j < LANES; j++) { /* lower bound, so that float sums do not lose small weights */
         float *w = e->weights + j * e->n;
         const float least = larger(largest(w, e->n) * 1e-4f, 1e-10f);
         for (uint32_t i = 0; i < e->n; i++)
@@ -449,8 +449,8 @@ make_nvfp4(const eight *e, uint8_t *out)
         dop_make_nvfp4(e->x + (size_t)j * e->n, e->w ? e->w + (size_t)j * e->n : NULL, out);
 }
 
-/* The quantizer of each type that has one.  A lane is a block of up to 128 values, or an eighth of a part of a block of 256, whose
- * parts (1 or 2) are in as many `eight`s. */
+/* Quantizer of each supported type. A lane is a block of up to 128 values. In blocks of 256, a lane is one eighth of a
+ * part, and each of the 1 or 2 parts is one `eight`. */
 static const struct quantizer {
     uint32_t parts;
     void (*make)(const eight *e, uint8_t *out);
@@ -473,7 +473,7 @@ dop_quantize_row(dop_type t, const float *in, const float *importance, uint32_t 
 {
     const dop_type_info *ti = dop_type_of(t);
     const struct quantizer *quantizer = &quantizers[t];
-    const uint32_t whole = ti->block == MAX_BLOCK ? MAX_BLOCK : ti->block * LANES; /* values of one make() */
+    const uint32_t whole = ti->block == MAX_BLOCK ? MAX_BLOCK : ti->block * LANES; /* values per call of make() */
     const uint32_t parts = quantizer->parts;
     eight e[2];
     for (uint32_t i = 0; i < parts; i++) {

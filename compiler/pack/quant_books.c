@@ -1,4 +1,4 @@
-/* Quantizes blocks of iq3_s, where an entry of a codebook stands for the magnitudes of four values. */
+/* Quantizes blocks of iq3_s, whose codebook entries are the magnitudes of four values. */
 #include "base/base.h"
 #include "compiler/pack/quant_levels.h"
 #include "ir/codebooks.h"
@@ -9,8 +9,8 @@
 
 enum { ENTRIES = 512, POINTS = 4096, NEAR = 8, SUBS = 8, SUB = 32, FOURS = SUB / 4 };
 
-/* near[p]: the codebook entries nearest to point p, nearest first.  Coordinate i of a point is an odd number from 1 to 15, 2 b + 1
- * where b is bits 3i .. 3i + 2 of p. */
+/* near[p]: codebook entries nearest to point p, nearest first. Coordinate i of a point is the odd number 2b + 1 from 1
+ * to 15, where b is bits 3i .. 3i + 2 of p. */
 static uint16_t near[POINTS][NEAR];
 static float level[ENTRIES][4];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -47,8 +47,8 @@ typedef struct sums {
     double error, xq, qq;
 } sums;
 
-/* Chooses the codebook entries nearest to the magnitudes a[SUB] divided by `scale`.  w: weights of their squared errors; NULL: 1.
- * Returns the error, and the sums that the best scale for these entries follows from. */
+/* Chooses the codebook entries nearest to the magnitudes a[SUB] / scale. w: weights of their squared errors; NULL: 1.
+ * Returns the error, and the sums that determine the best scale for these entries. */
 static sums
 entries_for(const float *a, const float *w, float scale, uint16_t *entry)
 {
@@ -90,8 +90,8 @@ fit_scale(const float *a, const float *w)
     uint16_t entry[FOURS];
     for (uint32_t i = 0; i < SUB; i++)
         most = fmaxf(most, a[i]);
-    /* First scales that put the largest magnitude at different places near the upper end of the range, then twice the scale that
-     * is best for the entries found so far. */
+    /* Initial scales map the largest magnitude to different places near the upper end of the range. Two more rounds use
+     * the best scale for the entries found so far. */
     for (int step = 0; step < steps + 2 && most > 0; step++) {
         float scale = step < steps ? most / (11.8f + 0.6f * (float)step) : better;
         const sums s = entries_for(a, w, scale, entry);

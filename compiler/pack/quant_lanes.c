@@ -1,4 +1,4 @@
-/* The functions of dop_lanes with vectors of WIDTH floats; quant_lanes_avx2.c includes this file for wider vectors. */
+/* Implements dop_lanes with vectors of WIDTH floats. quant_lanes_avx2.c includes this file with wider vectors. */
 #include "compiler/pack/quant_lanes.h"
 
 #include <string.h>
@@ -81,7 +81,7 @@ absolute(vec v)
     return (vec)((bits)v & (bits)((vec){0} == (vec){0}) & 0x7fffffff);
 }
 
-/* Rounds to the nearest integer for |v| < 2^22: the sum with 1.5 * 2^23 keeps no fraction bits. */
+/* Rounds to the nearest integer for |v| < 2^22, because adding 1.5 * 2^23 leaves no fraction bits. */
 static inline vec
 nearest(vec v)
 {
@@ -94,14 +94,14 @@ rounded(vec x, vec off, vec inverse, vec lo, vec hi)
     return least(most(nearest((x - off) * inverse), lo), hi);
 }
 
-/* 1 / scale; 0 where that would leave the range of floats. */
+/* Returns 1 / scale, or 0 if that would exceed the range of floats. */
 static inline vec
 inverse_of(vec scale)
 {
     return choose(absolute(scale) > 1e-37f, 1 / scale, all(0));
 }
 
-/* v times the weights of value i in all lanes; w NULL: v itself. */
+/* Returns v times the weights of value i in all lanes; v itself if w is NULL. */
 static inline vec
 weigh(const float *w, uint32_t i, vec v)
 {
@@ -135,14 +135,14 @@ sum_weights(const float *w, uint32_t n)
     return s;
 }
 
-/* Additional steps of a search over scales, finer ones that clip large values: with weights this may reduce the error. */
+/* Returns the number of additional search steps: finer scales that clip large values, which may reduce weighted errors. */
 static inline int
 more_steps(const float *w)
 {
     return w ? 10 : 0;
 }
 
-/* Weights of the lanes from `first` on; NULL stays NULL. */
+/* Returns the weights of the lanes starting at `first`, or NULL if w is NULL. */
 static inline const float *
 lanes_from(const float *w, int first)
 {
@@ -226,8 +226,8 @@ fit_scale(const float *x, const float *w, uint32_t n, float lo, float hi)
     }
     const bits used = amax >= 1e-30f;
     const vec one_over = 1 / choose(used, max, all(1));
-    /* First scales that put the largest value at either end of the range, somewhat inside or beyond it; then rounding and fitting
-     * in turn. */
+    /* Initial scales map the largest value to either end of the range, slightly inside or beyond it. Then rounding and
+     * fitting alternate. */
     for (int side = 0; side < 2; side++) {
         float end = side ? hi : lo, reach = -lo > 16 ? 1.0f : 1.5f;
         for (int step = -4; step <= 4 + more_steps(w); step++) {
@@ -262,12 +262,12 @@ lane_fit_scale(const float *x, const float *w, uint32_t n, float lo, float hi, f
         store(out_scale + h, fit_scale(x + h, lanes_from(w, h), n, lo, hi));
 }
 
-/* An affine code of each lane, scale * q + off, and its squared error. */
+/* Affine code of each lane, scale * q + off, and its squared error. */
 typedef struct fit {
     vec scale, off, error;
 } fit;
 
-/* Sums over the values of each lane, weighted: of weights, values and squares.  lowest, highest: the range of values and 0. */
+/* Weighted sums over the values of each lane: weights, values and squares. lowest, highest: range of the values and 0. */
 typedef struct moments {
     vec n, x, xx, lowest, highest;
 } moments;
@@ -286,7 +286,7 @@ measure(const float *x, const float *w, uint32_t n)
     return m;
 }
 
-/* The best scale and offset for given sums; offsets above zero are not allowed unless free_off. */
+/* Returns the best scale and offset for given sums. Positive offsets are allowed only with free_off. */
 static inline fit
 solve(const sums *s, const moments *m, bool free_off)
 {
@@ -297,7 +297,8 @@ solve(const sums *s, const moments *m, bool free_off)
         through_zero = through_zero | (off > 0);
     scale = choose(through_zero, choose(s->qq > 0, s->xq / s->qq, zero), scale);
     off = choose(through_zero, zero, off);
-    /* Where all integers are 0 only the offset counts, and with free_off a scale that a zero point can express it by. */
+    /* If all integers are 0, only the offset matters. With free_off, choose a scale by which a zero point can express
+     * it. */
     const bits low = s->q <= 0;
     scale = choose(low, free_off ? -mean : zero, scale);
     off = choose(low, mean, off);
@@ -327,7 +328,7 @@ fit_affine(const float *x, const float *w, uint32_t n, float hi, bool free_off)
         fit f = solve(&s, &m, free_off);
         take(&best, &f, used & (f.scale >= 0) & (f.error < best.error));
     }
-    /* Both ends of the range may move: round and fit again from the best fit so far. */
+    /* Both ends of the range may move: round and refit, starting from the best fit so far. */
     bits active = used & (best.scale > 0);
     for (int turn = 0; turn < 4 && any(active); turn++) {
         sums s = sum_rounded(x, w, n, inverse_of(best.scale), best.off, all(0), all(hi));

@@ -8,7 +8,7 @@
 
 enum { BLOCK = 256, MAX_SUB = 32, MAX_SUBS = 16, MAX_LEVELS = 16 };
 
-/* Levels in rising order, and the middle between each level and the next; the last middle is infinite. */
+/* Levels in ascending order, and the midpoint between each level and the next. The last midpoint is infinite. */
 typedef struct ladder {
     uint32_t n;
     float level[MAX_LEVELS], middle[MAX_LEVELS];
@@ -29,7 +29,7 @@ static uint32_t
 nearest(const ladder *l, float v)
 {
     uint32_t at = 0;
-    for (uint32_t half = l->n / 2; half > 0; half /= 2) /* n is a power of two */
+    for (uint32_t half = l->n / 2; half > 0; half /= 2) /* binary search; n is a power of two */
         at += v > l->middle[at + half - 1] ? half : 0;
     return at;
 }
@@ -49,22 +49,22 @@ inverse_of(float scale)
     return fabsf(scale) > 1e-37f ? 1 / scale : 0;
 }
 
-/* The weight of value i, in a list that is NULL where all are 1. */
+/* Returns the weight of value i, or 1 if w is NULL. */
 static float
 weight(const float *w, uint32_t i)
 {
     return w ? w[i] : 1;
 }
 
-/* The weights of the values from i on; NULL stays NULL. */
+/* Returns the weights starting at value i, or NULL if w is NULL. */
 static const float *
 weights_from(const float *w, uint32_t i)
 {
     return w ? w + i : NULL;
 }
 
-/* Weighted squared error of n values when each is replaced by the nearest scale * level.  *xq / *qq is the best scale for these
- * levels. */
+/* Returns the weighted squared error of n values when each is replaced by the nearest scale * level. *xq / *qq is the
+ * best scale for these levels. */
 static double
 error_of(const ladder *l, const float *x, const float *w, uint32_t n, float scale, double *xq, double *qq)
 {
@@ -81,12 +81,12 @@ error_of(const ladder *l, const float *x, const float *w, uint32_t n, float scal
     return (double)error;
 }
 
-/* Searches for the scale with the least error: first scales that put the largest value near either end of the levels, then the best
- * scale for the levels found so far. */
+/* Searches for the scale with the least error. Initial scales map the largest value near either end of the levels; then
+ * follows the best scale for the levels found so far. */
 static float
 fit_scale(const ladder *l, const float *x, const float *w, uint32_t n)
 {
-    const uint32_t steps = w ? 25 : 13; /* with weights also scales that clip large values */
+    const uint32_t steps = w ? 25 : 13; /* with weights, also try scales that clip large values */
     float most = 0, best = 0, better = 0;
     double least = INFINITY, xq, qq;
     for (uint32_t i = 0; i < n; i++)
@@ -107,8 +107,8 @@ fit_scale(const ladder *l, const float *x, const float *w, uint32_t n)
     return best;
 }
 
-/* Chooses the scale d of a block and an integer s[n_subs] in lo .. hi for each sub-block, whose scale is d * s[j], for the least error.
- * d is f16, also stored at d_out. */
+/* Chooses the scale d of a block, and an integer s[n_subs] in lo .. hi for each sub-block, so that scales d * s[j] have
+ * the least error. d is an f16 value, also stored at d_out. */
 static float
 choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, int lo, int hi, int *s, uint8_t *d_out)
 {
@@ -120,7 +120,8 @@ choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, 
         most = fabsf(scale[j]) > fabsf(most) ? scale[j] : most;
     }
     memset(s, 0, n_subs * sizeof *s);
-    /* Two ways to scale the largest sub-block's scale into lo .. hi, then twice the best d for the integers of the turn before. */
+    /* The first two turns scale the largest sub-block scale into lo .. hi in two ways. Two more use the best d for the
+     * integers of the previous turn. */
     for (int turn = 0; turn < 4; turn++) {
         double total = 0, all_xq = 0, all_qq = 0;
         uint8_t bytes[2];
@@ -158,7 +159,7 @@ choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, 
     return best_d;
 }
 
-/* ir/interp/interp_decode.c has the layout of the fields, for all blocks that are written below. */
+/* ir/interp/interp_decode.c documents the field layout of all blocks written below. */
 void
 dop_make_q3_k(const float *x, const float *w, uint8_t *out)
 {
@@ -294,7 +295,7 @@ fit_affine(const float *x, const float *w, uint32_t n)
                 }
             }
         }
-    if (best.error > 1e300) /* all values are below zero and equal, or zero */
+    if (best.error > 1e300) /* all values are equal and negative, or all are zero */
         best = (affine){0, -lo, 0};
     return best;
 }

@@ -1,4 +1,4 @@
-/* Reads --quant and chooses the storage type of each weight. */
+/* Parses --quant and chooses the storage type of each weight. */
 #include "base/yaml/yaml_util.h"
 #include "compiler/pack/quant.h"
 #include "kernels/emit/weight_types.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Classes of weights that --quant names, and their roles; every role is also a class. */
+/* Classes of weights for --quant, and their roles. Every role is also a class. */
 static const struct {
     const char *name, *roles;
 } classes[] = {
@@ -22,8 +22,9 @@ static const struct {
     {"all", NULL},
 };
 
-/* Small matrices that make decisions (which expert, how fast a state decays): they cost few bytes, but rounding them changes
- * much.  They are quantized only where they are named.  The same holds for biases, which are a matrix for experts. */
+/* Small matrices that make decisions (choice of experts, decay of states). They need few bytes, but rounding them
+ * changes results considerably, so only their own class or a pattern quantizes them. Biases are treated in this way,
+ * too (with experts, they are matrices). */
 static const char deciding[] = " router shared_router mix_dt mix_beta ";
 
 static bool
@@ -43,7 +44,7 @@ only_if_named(const char *role)
     return has_role(deciding, role) || (n > 5 && strcmp(role + n - 5, "_bias") == 0);
 }
 
-/* The storage types that weights can be converted or quantized to, as " f32 f16 ...". */
+/* Returns the names of the types that weights can be converted or quantized to, as " f32 f16 ...". */
 static const char *
 makeable(char *out, size_t size)
 {
@@ -55,7 +56,7 @@ makeable(char *out, size_t size)
     return out;
 }
 
-/* Parses the name of a storage type; "keep" gives none. */
+/* Parses the name of a storage type. "keep" sets *out to none. */
 static dop_status
 parse_type(const char *what, const char *name, size_t len, dop_diag *diag, dop_type *out)
 {
@@ -72,7 +73,7 @@ parse_type(const char *what, const char *name, size_t len, dop_diag *diag, dop_t
     return DOP_OK;
 }
 
-/* The role in the name of a weight: "gate" for "L3.gate". */
+/* Returns the role in the name of a weight: "gate" for "L3.gate". */
 static const char *
 role_of(const char *name)
 {
@@ -91,22 +92,22 @@ in_class(const char *role, const char *class, size_t len)
     return strlen(role) == len && memcmp(role, class, len) == 0;
 }
 
-/* Is this a weight of the vision part?  It keeps its stored type unless a pattern of a file matches it. */
+/* True for a weight of the vision part, which keeps its stored type unless a pattern of a file matches it. */
 static bool
 is_vision(const char *name)
 {
     return strncmp(name, "v.", 2) == 0;
 }
 
-/* A matrix of a linear layer: windows of pictures, of which a convolution's matrix has a few places side by side, are kept. */
+/* True for the matrix of a linear layer. Vision matrices and convolution kernels (taps) are excluded. */
 static bool
 is_plain_matrix(const dop_weight *w)
 {
     return w->rank > 1 && !is_vision(w->name) && !w->taps;
 }
 
-/* The storage type of a weight that is kept as it is.  Values that an adapter has changed are stored as f32 where they were floats, and
- * quantized again where they were quantized; types that cannot be made give way to f16. */
+/* Returns the storage type of a weight that is kept. Values changed by an adapter become f32 if they were floats, and
+ * are quantized again if they were quantized. Types without quantizer become f16. */
 static dop_type
 kept(const dop_weight *w)
 {
@@ -152,7 +153,7 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
     return DOP_OK;
 }
 
-/* Applies one line of a file to the weights that match its pattern and that no earlier pattern matched. */
+/* Applies one line of a file to the weights that match its pattern, unless an earlier pattern matched them. */
 static dop_status
 apply_pattern(const char *path, const yaml_node_t *key, const yaml_node_t *value, const dop_weights *w, bool *taken,
               dop_diag *diag, dop_type *types)
@@ -231,7 +232,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         if (is_plain_matrix(&w->items[i]) && !only_if_named(role_of(w->items[i].name)))
             set_type(w, i, to, types);
         else if (w->items[i].taps && w->items[i].n_changes)
-            /* not as it was, but no larger either */
+            /* not unchanged, but no larger either */
             set_type(w, i, to == DOP_TYPE_none || dop_type_of(to)->kind == DOP_KIND_FLOAT ? to : DOP_TYPE_f16, types);
     return DOP_OK;
 }

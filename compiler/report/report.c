@@ -1,4 +1,4 @@
-/* Gathering the report: grouped regions, fusions, refused pairs, the viability matrix, totals before and after. */
+/* Gathers the report: grouped regions, fusions, refused pairs, the viability matrix, totals before and after. */
 #include "compiler/report/report.h"
 #include "compiler/report/report_rules.h"
 #include "compiler/report/report_weights.h"
@@ -17,7 +17,7 @@ typedef struct maker {
     const dop_schedule *s;
     dop_diag *diag;
     dop_region_id *writers; /* [n_nodes] region that stores each node; 0: none */
-    dop_status status;      /* the first failure; every later call does nothing */
+    dop_status status;      /* first failure; all later calls do nothing */
 } maker;
 
 static void *
@@ -111,7 +111,8 @@ count_dispatches(maker *m)
     }
 }
 
-/* --- the matrix -------------------------------------------------------------------------------------------------------- */
+/* --- viability matrix
+ * --------------------------------------------------------------------------------------------------- */
 
 typedef enum kind { ELEMENT, REDUCTION, TILED } kind;
 static const char *const kind_names[] = {"element", "reduction", "tiled"};
@@ -125,7 +126,7 @@ kind_of(const dop_graph *g, dop_node_id id)
                                                                   : REDUCTION;
 }
 
-/* The viability matrix: what this compiler can join of a producer (row) and a consumer (column). */
+/* Viability matrix: the fusions that this compiler supports for a producer (row) and a consumer (column). */
 static const char *const cells[3][3] = {
     {"expressions are inlined, chains of any length and fan-in, until registers run out",
      "chains run in the load phase of a row program; recomputed for several readers while that moves fewer bytes",
@@ -261,7 +262,7 @@ explain_read(void *user, dop_node_id base)
     if (m->status != DOP_OK || !dop_node_computed(g, base))
         return;
     dop_reason reason = dop_report_why(m->s, e->consumer, base, reasons, sizeof reasons, &reader);
-    /* A fusion would save a write and a read.  dop_node_space: a cache counts with the rows that this step writes. */
+    /* A fusion would save a write and a read. dop_node_space: of a cache, only the rows that this step writes. */
     uint64_t bytes = dop_node_bytes(g, dop_node_space(g, base));
     m->out->n_unexplained += reason == DOP_REASON_none;
     put_refusal(m, base, e, reader, reasons, reason, 2 * bytes);
@@ -277,7 +278,7 @@ gather_refusals(maker *m)
             m->writers[g->regions[r].outs[i]] = r;
     for (dop_region_id r = 1; r < g->n_regions; r++)
         dop_region_reads(&g->regions[r], explain_read, &(edge){m, r});
-    /* Sort by traffic, most first. */
+    /* Sort by traffic in descending order. */
     for (uint32_t i = 1; i < m->out->n_refusals; i++)
         for (uint32_t k = i; k > 0 && list[k].bytes > list[k - 1].bytes; k--) {
             dop_report_refusal t = list[k];
@@ -305,7 +306,7 @@ totals_of(maker *m, const dop_graph *g, const dop_placement *p)
     return t;
 }
 
-/* Measures the graph without fusion: as the builder made it, with one dispatch per op. */
+/* Computes the totals of the graph before the passes, with one dispatch per op. */
 static void
 measure_unfused(maker *m)
 {
@@ -316,7 +317,7 @@ measure_unfused(maker *m)
         return;
     *g = m->s->before;
     g->arena = &m->r->arena;
-    g->regions = alloc(m, 1, sizeof *g->regions); /* region 0, which is not used */
+    g->regions = alloc(m, 1, sizeof *g->regions); /* region 0 is unused */
     g->n_regions = g->cap_regions = 1;
     if (m->status != DOP_OK)
         return;
@@ -366,9 +367,9 @@ dop_report_state_bytes(const dop_compilation *c)
         const uint64_t bytes = dop_node_bytes(g, id);
         if (dop_node_at(g, id)->op != DOP_OP_state)
             continue;
-        if (!appends) /* a state that steps replace has copies */
+        if (!appends) /* replaced states have several copies */
             n += g->copies * bytes;
-        else if (page && total && !dop_cache_ring(g, id)) /* pages for --ctx-total positions */
+        else if (page && total && !dop_cache_ring(g, id)) /* page pool for --ctx-total positions */
             n += bytes / g->max_q / g->max_s * (dop_div_up_u32(total, page) * page);
         else
             n += bytes;

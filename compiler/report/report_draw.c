@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sizes in pixels; SWEEPS is the number of passes that order and place items.  A character is at most CHAR wide in small type, TITLE in
- * a box's title, NOTE in a note. */
+/* Sizes in pixels. CHAR, TITLE and NOTE are maximum widths of a character in small type, in a box title and in a note.
+ * SWEEPS is the number of passes that order and place items. */
 enum {
     LINE = 14,
     PAD = 7,
@@ -18,22 +18,22 @@ enum {
     NOTE_LINE = 12
 };
 
-/* What takes a place in a level: a box, or an edge that passes the level (a dummy node of a layered layout). */
+/* Item of a level: a box, or an edge that passes through the level (a dummy node of a layered layout). */
 typedef struct item {
     uint32_t level, order;
-    int32_t box; /* index of the box; -1: an edge passes */
+    int32_t box; /* index of the box; -1: an edge that passes through */
     double x, width;
     double wish;
 } item;
 
-/* Where the note of an edge stands: in the gap above the level that the edge ends at. */
+/* Position of an edge's note: in the gap above the level where the edge ends. */
 typedef struct note {
     double x, y, width; /* left end, baseline, width in pixels */
     uint32_t edge, level, line;
 } note;
 
 typedef struct link {
-    uint32_t from, to; /* items one level apart */
+    uint32_t from, to; /* items, one level apart */
 } link;
 
 typedef struct layout {
@@ -42,8 +42,8 @@ typedef struct layout {
     uint32_t n_boxes, n_edges, n_items, n_links, n_levels;
     item *items;
     link *links;
-    uint32_t *first;  /* [n_edges + 1] where each edge begins in `path` */
-    uint32_t *path;   /* items of each edge, from its start to its end */
+    uint32_t *first;  /* [n_edges + 1] first entry of each edge in `path` */
+    uint32_t *path;   /* items of each edge in order */
     uint32_t *sorted; /* items by level and order */
     double *y;        /* [n_levels + 1] top of each level in pixels */
     double *gap;      /* [n_levels + 1] space above each level in pixels */
@@ -68,7 +68,7 @@ dop_draw_escape(dop_buf *out, const char *text)
     }
 }
 
-/* Breaks text into lines of at most `chars` bytes and calls fn (may be NULL) for each.  Returns the number of lines. */
+/* Wraps text into lines of at most `chars` bytes, and calls fn (may be NULL) for each. Returns the number of lines. */
 static uint32_t
 wrap(const char *text, uint32_t chars, void (*fn)(void *, uint32_t, const char *, size_t), void *user)
 {
@@ -92,7 +92,7 @@ wrap(const char *text, uint32_t chars, void (*fn)(void *, uint32_t, const char *
     return n;
 }
 
-/* Length of UTF-8 text in characters. */
+/* Returns the length of UTF-8 text in characters. */
 static uint32_t
 length_of(const char *text)
 {
@@ -102,7 +102,7 @@ length_of(const char *text)
     return n;
 }
 
-/* Width of a box: as asked for, or what its title needs. */
+/* Returns the width of a box: the requested minimum, or the width that its title needs. */
 static uint32_t
 width_of(const dop_draw_box *b)
 {
@@ -137,7 +137,7 @@ assign_levels(layout *l)
             }
         }
     }
-    /* A box that reads nothing stands one level above its first reader. */
+    /* A box without inputs is placed one level above its first reader. */
     for (uint32_t i = 0; i < l->n_boxes; i++) {
         uint32_t least = UINT32_MAX;
         bool source = true;
@@ -176,7 +176,8 @@ route(layout *l)
     l->first[l->n_edges] = n;
 }
 
-/* Mean over the neighbours of item i on the level above (or below): of their centres (of_x), or of their order.  -1: it has none. */
+/* Returns the mean over item i's neighbours on the level above (or below) of their centres (of_x) or their order; -1
+ * without neighbours. */
 static double
 mean(const layout *l, uint32_t i, bool above, bool of_x)
 {
@@ -258,8 +259,8 @@ place_level(layout *l, uint32_t level, int sweep)
         l->items[l->sorted[i]].x -= shift / (b - a);
 }
 
-/* Places the notes.  Where notes above one level would touch, they get lines one above the other, and the gap grows with the lines.
- * Returns the right end of all notes in pixels. */
+/* Places the notes. Notes that would overlap get separate lines, and the gap grows with the number of lines. Returns
+ * the right end of all notes in pixels. */
 static double
 place_notes(layout *l)
 {
@@ -387,8 +388,8 @@ put_edge(const layout *l, uint32_t e, dop_buf *out)
     dop_buf_puts(out, "\"/></g>\n");
 }
 
-/* Appends a note.  Notes are drawn after all edges, whose lines would cross them otherwise.  The page treats a note as it treats
- * the edge with the number in data-e. */
+/* Appends a note. Notes are drawn after all edges, so that no edge crosses them. The page's script connects a note with
+ * its edge by data-e. */
 static void
 put_note(const layout *l, const note *n, dop_buf *out)
 {
@@ -402,7 +403,7 @@ dop_draw(const dop_draw_box *boxes, uint32_t n_boxes, const dop_draw_edge *edges
          dop_diag *diag, dop_buf *out)
 {
     layout l = {.boxes = boxes, .edges = edges, .n_boxes = n_boxes, .n_edges = n_edges};
-    /* An edge passes fewer levels than there are boxes. */
+    /* An edge passes through fewer levels than there are boxes. */
     size_t most = (size_t)n_boxes + (size_t)n_edges * n_boxes + 1;
     l.items = dop_arena_alloc(arena, most * sizeof *l.items);
     l.links = dop_arena_alloc(arena, most * sizeof *l.links);

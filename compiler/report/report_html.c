@@ -1,5 +1,5 @@
-/* The report as one HTML page (assets/report.html): tables, and a layer drawn before and after.  Nothing is loaded from
- * elsewhere. */
+/* Writes the report as one HTML page (assets/report.html): tables, and drawings of a layer before and after the passes.
+ * The page loads nothing. */
 #include "compiler/report/report_html.h"
 #include "base/program/page.h"
 #include "compiler/report/report.h"
@@ -24,18 +24,19 @@ put_text(dop_buf *out, const char *before, const char *text, const char *after)
     dop_buf_puts(out, after);
 }
 
-/* --- the drawings ------------------------------------------------------------------------------------------------------- */
+/* --- drawings
+ * ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct picture {
     const dop_report_schedule *s;
     const dop_schedule *sched;
     dop_arena arena;
     int32_t layer;
-    int *colour; /* [n_regions of the fused graph] colour of each region; -1: not of this layer */
+    int *colour; /* [n_regions of the fused graph] colour of each region; -1: not in this layer */
     dop_draw_box *boxes;
     dop_draw_edge *edges;
     uint32_t n_boxes, n_edges;
-    uint32_t *box_of; /* 1 + the box of a node (before the passes) or a region; 0: none */
+    uint32_t *box_of; /* 1 + the box of a node (before the passes) or of a region (after); 0: none */
 } picture;
 
 static const char *
@@ -57,8 +58,8 @@ put_shape(const dop_graph *g, dop_node_id id, dop_buf *out)
     dop_buf_printf(out, "  %s\n", dop_report_bytes((double)dop_node_bytes(g, id), b, sizeof b));
 }
 
-/* The region that makes a node after the passes, found by the node's name.  Where a pass split node "n", the region of its first
- * part, as "n.rms".  0: a pass folded the node away. */
+/* Returns the region that makes a node after the passes, found by name. If a pass split node "n", returns the region of
+ * its first part ("n.rms"). Returns 0 if a pass folded the node away. */
 static dop_region_id
 region_of_name(const dop_graph *g, const char *name)
 {
@@ -79,7 +80,7 @@ static uint32_t
 add_box(picture *p, const dop_draw_box *box)
 {
     p->boxes[p->n_boxes] = *box;
-    return ++p->n_boxes; /* 1 + the new box */
+    return ++p->n_boxes; /* 1 + the index of the new box */
 }
 
 static void
@@ -109,7 +110,7 @@ picture_unfused(picture *p)
             continue;
         dop_region_id r = region_of_name(fused, n->name);
         dop_buf tip = {0};
-        /* Boxes of values from outside of the layer come before their readers, so that edges go forward. */
+        /* Boxes of values from outside of the layer come before their readers, so that all edges point forward. */
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
             if (dop_node_computed(g, b) && !p->box_of[b]) {
@@ -150,7 +151,7 @@ typedef struct reading {
     picture *p;
     const dop_flow *flow;
     dop_region_id region;
-    bool edges; /* add edges; else boxes of values from outside of the layer */
+    bool edges; /* true: add edges; false: add boxes of values from outside of the layer */
 } reading;
 
 static void
@@ -237,7 +238,7 @@ picture_fused(picture *p, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Gives a colour to each region that computes a node of the layer, in the order of the schedule. */
+/* Assigns a colour to each region that computes a node of the layer, in schedule order. */
 static void
 colour_regions(picture *p)
 {
@@ -271,24 +272,25 @@ reads_in(const dop_graph *g)
     return n;
 }
 
-/* --- which layers are drawn -------------------------------------------------------------------------------------------- */
+/* --- layers to draw
+ * ----------------------------------------------------------------------------------------------------- */
 
 enum { MOST_KINDS = 4 };
 
 /* A kind of layer: layers with equal ops, shapes and attributes. */
 typedef struct layer_kind {
     uint64_t hash;
-    uint32_t layer; /* the layer of this kind that is drawn: the one nearest to the model's middle */
+    uint32_t layer; /* layer of this kind that is drawn: the one nearest to the middle of the model */
     uint32_t count;
 } layer_kind;
 
 static uint64_t
 mix(uint64_t hash, uint64_t value)
 {
-    return (hash ^ value) * 0x100000001b3u; /* FNV-1a, a word at a time */
+    return (hash ^ value) * 0x100000001b3u; /* FNV-1a on words */
 }
 
-/* Adds a node to the hash of its layer: op, shape and integer attributes, but neither names nor numbers such as epsilons. */
+/* Adds a node to the hash of its layer: op, shape and integer attributes, without names and float attributes. */
 static uint64_t
 mix_node(uint64_t hash, const dop_node *n)
 {
@@ -302,7 +304,7 @@ mix_node(uint64_t hash, const dop_node *n)
     return hash;
 }
 
-/* Finds the kinds of layers, at most MOST_KINDS, in the order of their first layers. */
+/* Finds up to MOST_KINDS kinds of layers, in the order of their first layers. */
 static dop_status
 find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds, uint32_t *out_n)
 {
@@ -333,7 +335,7 @@ find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds,
     return DOP_OK;
 }
 
-/* Appends what the layer's attention sees: ": attention to the last 512 positions". */
+/* Appends the range of the layer's attention: ": attention to the last 512 positions". */
 static void
 put_what_it_sees(const picture *p, dop_buf *out)
 {
@@ -389,7 +391,7 @@ put_layer(picture *p, const dop_report *r, const layer_kind *kind, dop_diag *dia
     return st;
 }
 
-/* Appends drawings of one layer of each kind, as of full and of sliding-window attention. */
+/* Appends drawings of one layer of each kind, such as full and sliding-window attention. */
 static dop_status
 put_pictures(const dop_report *r, const dop_report_schedule *s, dop_diag *diag, dop_buf *out)
 {

@@ -1,4 +1,4 @@
-/* The report as JSON; the schema is in report.h. */
+/* Writes the report as JSON; report_json.h has the schema. */
 #include "compiler/report/report_json.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_parts.h"
@@ -20,7 +20,7 @@ integer(uint64_t v)
     return json_integer((json_int_t)v);
 }
 
-/* A list of the words of a text: "a b c" becomes ["a", "b", "c"]. */
+/* Makes a list of words: "a b c" becomes ["a", "b", "c"]. */
 static json_t *
 words(const char *text)
 {

@@ -1,4 +1,4 @@
-/* What the report says of a plan in parts. */
+/* Adds the parts of a plan to the report. */
 #include "compiler/report/report_parts.h"
 #include "compiler/report/report.h"
 #include "compiler/schedule/part_graph.h"
@@ -67,9 +67,10 @@ dop_report_parts_json(const dop_report *r, void *json_object)
     json_decref(list);
 }
 
-/* --- one page ---------------------------------------------------------------------------------------------------------- */
+/* --- HTML page
+ * --------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a value for one row of a step. */
+/* Returns the bytes of a value for one row of a step. */
 static uint64_t
 row_bytes(const dop_graph *g, dop_node_id id)
 {
@@ -153,7 +154,7 @@ dop_report_places_finish(dop_report_places *p)
     memset(p, 0, sizeof *p);
 }
 
-/* The last part that receives the value with this name; 0: none does. */
+/* Returns the last part that receives the value with this name; 0 if none does. */
 static uint32_t
 last_receiver(const dop_report_places *p, const char *name)
 {

@@ -1,4 +1,4 @@
-/* Names of fusions, by the ops that they join. */
+/* Names fusions by the ops that they join. */
 #include "compiler/report/report_rules.h"
 #include "compiler/report/report.h"
 #include "ir/graph/access.h"
@@ -18,7 +18,7 @@ root_of(const dop_graph *g, dop_node_id id)
     return dop_op_of(dop_node_at(g, id)->op)->root;
 }
 
-/* The name of a fusion by the kinds of its ops, where the combination of ops has no name of its own. */
+/* Returns the name of a fusion by the kinds of its ops, for combinations of ops without a name of their own. */
 static const char *
 rule_of_kinds(const dop_graph *g, const dop_fusion_event *e)
 {

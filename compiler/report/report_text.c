@@ -1,4 +1,4 @@
-/* Prints the report as text. */
+/* Writes the report as text. */
 #include "compiler/report/report_text.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_parts.h"

@@ -1,4 +1,4 @@
-/* The table of weights: how their stored types became packed ones. */
+/* Makes the table of weights: conversions of stored types to packed types. */
 #include "compiler/report/report_weights.h"
 #include "compiler/report/report.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a packed tensor is made of the stored one. */
+/* Returns how a packed tensor was made from the stored one. */
 static const char *
 way(const dop_packed *x)
 {
@@ -48,7 +48,7 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
             row.stored = x->source->type;
             row.asked = c->asked_types[x->from.index];
         }
-        if (x->source && x->source->rank < 2) /* --quant is not about vectors */
+        if (x->source && x->source->rank < 2) /* --quant does not apply to vectors */
             row.asked = row.packed;
         row.cols = row.asked == row.packed ? 0 : x->cols;
         for (uint32_t k = 0; k < r->n_weights && !at; k++) {
