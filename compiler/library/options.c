@@ -127,7 +127,7 @@ read_forces(const dop_compile_options *a, dop_arena *arena, dop_compilation_opti
     return DOP_OK;
 }
 
-/* Parses --control-vector-layers. */
+/* Parses --control-vector-layers, a range of layers such as "1-12". */
 static dop_status
 read_layers(const char *text, dop_compilation_options *o, dop_diag *diag)
 {

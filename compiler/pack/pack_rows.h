@@ -11,8 +11,8 @@ void dop_int4_rows(const dop_weight *w, uint32_t first, uint32_t n, uint8_t *blo
 
 /* Returns the factor of a whole nvfp4 matrix, which multiplies its decoded values; 1 for other types. */
 float dop_weight_factor(const dop_weight *w);
-/* Reads one row of a vector or matrix (for rank 3: of dop_weight_expert()) as w->cols values, for any type, strides or
- * parts. Includes the changes of merged adapters. */
+/* Reads one row of a vector or matrix as w->cols values, for any type, strides or parts. Includes the changes of merged
+ * adapters. Weights of rank 3 must be passed through dop_weight_expert(). */
 void dop_weight_row(const dop_weight *w, uint32_t row, float *out);
 
 #endif

@@ -73,7 +73,7 @@ integers(const eight *e, uint32_t j, float scale, float off, float hi, uint8_t *
     e->lanes->round(e->x + j * e->n, e->n, inverse_of(scale), off, 0, hi, q);
 }
 
-/* Packs n integers as nibbles. Of each 32 integers, the first 16 are the low nibbles of 16 bytes. */
+/* Packs n integers as nibbles. In each group of 32, the first 16 integers are the low nibbles of 16 bytes. */
 static void
 put_nibbles(uint8_t *out, const uint8_t *q, uint32_t n)
 {

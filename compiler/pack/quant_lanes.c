@@ -40,7 +40,7 @@ choose(bits mask, vec a, vec b)
     return (vec)((mask & (bits)a) | (~mask & (bits)b));
 }
 
-/* least: a < b ? a : b; most: a > b ? a : b */
+/* least(a, b) is a < b ? a : b; most(a, b) is a > b ? a : b. */
 static inline vec
 least(vec a, vec b)
 {

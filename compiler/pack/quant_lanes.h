@@ -42,7 +42,7 @@ typedef struct dop_lanes {
 
 extern const dop_lanes dop_lanes_of_4;
 #ifdef __x86_64__
-extern const dop_lanes dop_lanes_of_8; /* AVX2 */
+extern const dop_lanes dop_lanes_of_8; /* for processors with AVX2 */
 #endif
 
 /* Returns the fastest implementation on this machine. */

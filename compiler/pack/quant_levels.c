@@ -94,7 +94,7 @@ fit_scale(const ladder *l, const float *x, const float *w, uint32_t n)
     if (fabsf(most) < 1e-30f)
         return 0;
     const float ends[2] = {l->level[0], l->level[l->n - 1]};
-    for (uint32_t k = 0; k < 2 * steps + 2; k++) { /* the last two try the refitted scale */
+    for (uint32_t k = 0; k < 2 * steps + 2; k++) { /* the last two steps try the refitted scale */
         const float end = ends[k % 2] * (1 + 0.05f * ((float)(k / 2) - 6));
         const float scale = k < 2 * steps ? most / end : better;
         const double error = error_of(l, x, w, n, scale, &xq, &qq);

@@ -30,7 +30,7 @@ typedef struct dop_stage_time {
     dop_step_kind step;
     uint32_t rows;
     char op[64], kernel[40]; /* both empty: a whole step */
-    double count;            /* number of equal dispatches in a step; of a whole step: number of all dispatches */
+    double count;            /* number of equal dispatches in a step; for a whole step, number of all dispatches */
     double us;               /* microseconds of one dispatch, or of the whole step */
     double weights, bytes, products;
 } dop_stage_time;

@@ -262,7 +262,7 @@ explain_read(void *user, dop_node_id base)
     if (m->status != DOP_OK || !dop_node_computed(g, base))
         return;
     dop_reason reason = dop_report_why(m->s, e->consumer, base, reasons, sizeof reasons, &reader);
-    /* A fusion would save a write and a read. dop_node_space: of a cache, only the rows that this step writes. */
+    /* A fusion would save a write and a read. dop_node_space counts only the cache rows that this step writes. */
     uint64_t bytes = dop_node_bytes(g, dop_node_space(g, base));
     m->out->n_unexplained += reason == DOP_REASON_none;
     put_refusal(m, base, e, reader, reasons, reason, 2 * bytes);

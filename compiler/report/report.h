@@ -114,7 +114,7 @@ void dop_report_finish(dop_report *r); /* accepts a zeroed report */
 /* Formats a number of bytes as "1.18 MiB". Returns out. */
 const char *dop_report_bytes(double bytes, char *out, size_t cap);
 
-extern const char *const dop_page_report; /* assets/report.html */
+extern const char *const dop_page_report; /* HTML text of the report page (assets/report.html) */
 
 /* Returns why region `consumer` reads `base` from memory instead of computing it: the reason of the pass that came
  * closest, or none if no pass tried. out_reasons: refusals of all passes. out_reader: the node that reads it. */

@@ -94,8 +94,8 @@ is_node(const dop_graph *g, dop_node_id id, const char *name)
     return strcmp(dop_op_of(n->op)->name, name) == 0 || dop_label_is(n->label, name);
 }
 
-/* Of a rule about a pair A+B: true if a node of region b named B reads a node of region a named A. *out_reads: true if
- * b reads any value of a. */
+/* True if region b matches B of a pair rule A+B and reads a node of region a that matches A. *out_reads: true if b
+ * reads any value of a. */
 static bool
 is_edge(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b, bool *out_reads)
 {
@@ -166,8 +166,8 @@ dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, c
     return stands_apart(p, phase, g, a) || stands_apart(p, phase, g, b);
 }
 
-/* Of a rule about a pair A+B: true if a node of the region named B reads a node named A. The rule then applies
- * somewhere, even if no pass would join the two. */
+/* True if the region has a node that matches B of a pair rule A+B and reads a node that matches A. The rule then
+ * applies somewhere, even if no pass would join the two. */
 static bool
 reads_pair(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
 {

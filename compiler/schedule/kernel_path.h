@@ -79,9 +79,9 @@ typedef struct dop_path_rule {
     dop_variant_id lacks;   /* variant of a matching region that lacks some of `fields` */
     uint32_t outdone;       /* number of a later rule that overrides a field, from 1; 0: none */
     bool skipped;           /* the rule is a hint that is illegal for some region */
-    bool changed;           /* of a rule with `fuse`: the regions would be different without the rule */
-    uint32_t edges, joined; /* of a pair A+B: places where B reads A's output; places where both share a region */
-    dop_reason apart;       /* of a pair A+B: most informative reason why the two are not joined */
+    bool changed;           /* for rules with `fuse`: the regions would be different without the rule */
+    uint32_t edges, joined; /* for pairs A+B: places where B reads A's output; places where both share a region */
+    dop_reason apart;       /* for pairs A+B: most informative reason why the two are not joined */
     const char *why_not;    /* why the variant does not fit the last matching region; NULL: it fits */
     char possible[256];     /* names of the variants that fit the matching regions, for messages */
 } dop_path_rule;
@@ -103,7 +103,7 @@ typedef struct dop_kernel_path {
     const char *skipped;   /* location and reason of the first illegal hint; NULL: none */
     uint32_t muted;        /* number of a rule that is temporarily ignored, from 1; 0: none */
     uint32_t n_rules, cap_rules;
-    dop_path_rule *rules; /* in the arena */
+    dop_path_rule *rules; /* rules in order; allocated in the arena */
 } dop_kernel_path;
 
 /* Loads a kernel path. spec: a name, or a file (with a slash, or ending in .yaml or .json). glsl_dir: folder of the
@@ -154,8 +154,8 @@ bool dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase);
 dop_type dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, dop_node_id matmul);
 /* True if rule i is about fusion in this phase and no schedule has shown yet that it changes the regions. */
 bool dop_kernel_path_to_judge(const dop_kernel_path *p, uint32_t i, dop_phase phase);
-/* Of a rule about a pair A+B: counts the edges where B reads A, and the edges within one region. Keeps the most
- * informative reason why the others were not joined. log: the log of the passes that formed the regions of g. */
+/* Counts, for a pair rule A+B, the edges where B reads A, and the edges within one region. Keeps the most informative
+ * reason why the others were not joined. log: the log of the passes that formed the regions of g. */
 void dop_path_rule_look(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log *log);
 /* True if the rule joins a pair in this phase. */
 bool dop_path_rule_joins(const dop_path_rule *rule, dop_phase phase);

@@ -7,7 +7,7 @@
 #include "passes/pass.h"
 #include "plan/plan_format.h"
 
-typedef struct dop_compilation dop_compilation; /* compiler/schedule/compilation.h */
+typedef struct dop_compilation dop_compilation; /* defined in compiler/schedule/compilation.h */
 
 typedef struct dop_built_region {
     uint32_t kernel; /* index into the compilation's kernels */
@@ -17,7 +17,7 @@ typedef struct dop_built_region {
     dop_selection choice;
 } dop_built_region;
 
-typedef struct dop_persistent dop_persistent; /* compiler/schedule/persistent.h */
+typedef struct dop_persistent dop_persistent; /* defined in compiler/schedule/persistent.h */
 
 typedef struct dop_schedule {
     dop_phase phase;

@@ -22,7 +22,7 @@ static const struct number {
 
 static const struct table {
     const char *name;
-    size_t offset, count; /* byte offsets in dop_schedule_numbers: of the table's rows, and of its row count */
+    size_t offset, count; /* byte offsets in dop_schedule_numbers: the table's rows, and its row count */
     uint32_t columns, most, tiles;
     const char *words;
 } tables[] = {

@@ -19,7 +19,7 @@ typedef struct dop_target_rows {
     const dop_compilation *c;
     uint32_t slot_scratch, slot_counts, slot_received, slot_sent;
     uint64_t sums_at; /* byte offset of split-K sums in slot_counts */
-    uint32_t slot_mailbox[DOP_MAX_SCHEDULES], slot_table[DOP_MAX_SCHEDULES]; /* of persistent forms */
+    uint32_t slot_mailbox[DOP_MAX_SCHEDULES], slot_table[DOP_MAX_SCHEDULES]; /* for schedules with a persistent form */
     /* Slot of the parameter records of each schedule with barriers; DOP_PLAN_NO_SLOT: none. */
     uint32_t slot_records[DOP_MAX_SCHEDULES];
     dop_state_place *states;
