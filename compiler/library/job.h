@@ -40,7 +40,7 @@ dop_status dop_compile_job_write(const dop_compile_job *job, const char *plan, d
 void dop_compile_job_facts(const dop_compile_job *job, const char *plan, dop_compile_facts *out);
 void dop_compile_job_finish(dop_compile_job *job); /* accepts a zeroed job */
 
-/* Functions of notes.c: */
+/* Implemented in notes.c: */
 /* Reports notes about surprising results of the compilations (notes), and measured rules that do not apply here
  * (note_stale). plan: the written file, or NULL. */
 void dop_compile_job_notes(const dop_compile_job *job, const char *plan, const dop_log *log);

@@ -132,7 +132,7 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     if (c->options.ctx_total && c->options.ctx_total < c->ctx)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "`ctx_total` %u has no room for one sequence of `ctx` %u",
                            c->options.ctx_total, c->ctx);
-    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* not reachable, so no limit */
+    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* more than all sequences need: no limit */
         c->options.ctx_total = 0;
     if (a->encoder.used && (st = settle_encoder(c, device, path, diag)) != DOP_OK)
         return st;

@@ -211,7 +211,7 @@ make_int4(const eight *e, uint8_t *out)
 typedef struct kblock {
     float d, dmin;
     int scale[LANES], min[LANES];
-    float scales[LANES], offs[LANES]; /* d * scale[j] and -dmin * min[j] */
+    float scales[LANES], offs[LANES]; /* sub-block scales d * scale[j] and offsets -dmin * min[j] */
     uint8_t d_bytes[2], dmin_bytes[2];
     double error;
 } kblock;

@@ -75,7 +75,7 @@ take_kernels(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Restores the kernels of the whole model that only the persistent form of a part's schedule uses. */
+/* Clears the `dropped` flag of kernels of the whole model that only the persistent form of a part's schedule uses. */
 static void
 use_kernels(const dop_compilation *c, dop_compilation *p, const dop_schedule *s)
 {

@@ -24,7 +24,7 @@
 #include "compiler/schedule/compilation.h"
 
 typedef struct dop_sim_link {
-    double latency_us, bandwidth; /* microseconds; bytes per second */
+    double latency_us, bandwidth; /* latency in microseconds; bandwidth in bytes/s */
     bool overlaps;
 } dop_sim_link;
 
@@ -39,7 +39,7 @@ typedef struct dop_sim_device {
 typedef struct dop_sim_setup {
     uint32_t n_links, n_devices; /* 1: one entry for all cuts or all parts */
     dop_sim_link links[DOP_MAX_PARTS];
-    dop_sim_device *devices;            /* owned, [DOP_MAX_PARTS] */
+    dop_sim_device *devices;            /* owned array [DOP_MAX_PARTS] */
     uint32_t sequences, groups, prompt; /* groups 0: as many as the runtime would use */
 } dop_sim_setup;
 

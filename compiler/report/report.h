@@ -100,7 +100,7 @@ typedef struct dop_report {
 typedef struct dop_report_part {
     uint32_t first_layer, end_layer;
     const char *target;
-    uint64_t weights, caches, activations; /* bytes of device memory */
+    uint64_t weights, caches, activations; /* bytes of the part's device memory */
     double read, written;                  /* bytes per token, with DOP_REPORT_DEPTH cached positions */
     double floor_us;                       /* minimum time in microseconds: these bytes at the target's bandwidth */
     uint64_t sent;                         /* bytes per token sent to the next part; 0 in the last part */
@@ -125,7 +125,7 @@ dop_reason dop_report_why(const dop_schedule *s, dop_region_id consumer, dop_nod
 typedef struct dop_report_places {
     const dop_compilation *parts; /* [n]; n == 0: the plan has one part */
     uint32_t n;
-    uint32_t schedule; /* index of the schedule */
+    uint32_t schedule; /* index of the schedule in the compilation */
     uint32_t *numbers; /* owned, [n_regions]; part of each region; NULL if n == 0 */
 } dop_report_places;
 

@@ -64,7 +64,7 @@ typedef struct dop_compilation_options {
      * target. NULL: no cuts. */
     const struct dop_cuts *cuts;
     bool in_parts; /* the schedules will be cut into parts (parts.h), which build their own persistent dispatches */
-    dop_progress progress; /* reports the steps "kernels" and "weights" */
+    dop_progress progress; /* progress callback for the steps "kernels" and "weights" */
 } dop_compilation_options;
 
 /* Position of a part in the whole model, for the compilation of that part. */

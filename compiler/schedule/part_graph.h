@@ -24,7 +24,7 @@ typedef struct dop_crossings {
     uint32_t *last;       /* [n_nodes] last part that reads each crossing value; 0: the value does not cross */
     /* Why the model cannot be cut there; `last` is then incomplete. NULL: the cut is possible. */
     const char *refused;
-    dop_node_id refused_at; /* value that `refused` is about */
+    dop_node_id refused_at; /* value because of which the cut is refused */
 } dop_crossings;
 
 /* Finds the values that cross. numbers[g->n_regions]: the part that runs each region. */

@@ -447,7 +447,7 @@ add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
                                                      : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g));
     DOP_RETURN_IF_ERROR(build_schedule(c, s, diag));
     for (uint32_t i = 1; program != DOP_SCHED_AUDIO && i < s->g.n_outs && i < DOP_PART_MAX_VALUES; i++)
-        s->sent[s->n_sent++] = s->g.outs[i]; /* from other layers; output 0 is the program's own result */
+        s->sent[s->n_sent++] = s->g.outs[i]; /* outputs from other layers; output 0 is the program's own result */
     return find_received(s, diag);
 }
 

@@ -13,7 +13,7 @@ typedef struct dop_plan_sections {
     bool refers;                /* weights stay in the model's files where their format allows it (DOP_SEC_RANGES) */
     /* true: weights are written to a file next to the plan, whose row of DOP_SEC_FILES then gets size and digest */
     bool external;
-    dop_progress progress; /* reports the step "weights" in bytes */
+    dop_progress progress; /* progress callback for the step "weights", in bytes */
 } dop_plan_sections;
 
 /* plan_ranges.c: true if a plan can name the model's files. Otherwise it must contain all weights. */

@@ -100,7 +100,7 @@ set_digests(dop_plan_range *ranges, uint32_t n, const uint8_t *const *bytes, dop
     return st;
 }
 
-/* Output of the rows of all weights. */
+/* Output buffers for the rows of all weights. */
 typedef struct ranges_out {
     dop_plan_writer *w;
     dop_buf bytes;    /* [rows] address of each row's bytes (const uint8_t *) */
