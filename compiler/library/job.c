@@ -78,7 +78,7 @@ dop_compile_job_prepare(const char *model, const dop_compile_options *asked, dop
 /* Fails if a list of avoided kernels, separated by spaces, contains an unknown name. source: owner of the list, for
  * messages. */
 static dop_status
-check_names(const char *names, const char *source, dop_status code, dop_diag *diag)
+check_kernel_names(const char *names, const char *source, dop_status code, dop_diag *diag)
 {
     char name[64];
     dop_variant_id ignored;
@@ -93,10 +93,10 @@ check_names(const char *names, const char *source, dop_status code, dop_diag *di
 
 /* Adds the kernels of --avoid to the target's own list, and checks the names of both. */
 static dop_status
-avoid(dop_target *t, const dop_compile_options *a, dop_diag *diag)
+avoid_kernels(dop_target *t, const dop_compile_options *a, dop_diag *diag)
 {
     dop_status st = DOP_OK;
-    DOP_TRY(check_names(t->avoid, t->name, DOP_E_INPUT, diag));
+    DOP_TRY(check_kernel_names(t->avoid, t->name, DOP_E_INPUT, diag));
     for (size_t i = 0; i < a->n_avoids; i++)
         for (const char *at = a->avoids[i], *end;; at = end + 1) {
             char name[64];
@@ -122,13 +122,13 @@ dop_compile_job_find_targets(dop_compile_job *job, dop_diag *diag)
     const dop_compile_options *a = job->asked;
     DOP_RETURN_IF_ERROR(dop_targets_resolve(a->target ? a->target : "auto", a->device, diag, job->targets, &job->n));
     for (uint32_t i = 0; i < job->n; i++)
-        DOP_RETURN_IF_ERROR(avoid(&job->targets[i], a, diag));
+        DOP_RETURN_IF_ERROR(avoid_kernels(&job->targets[i], a, diag));
     return DOP_OK;
 }
 
 /* Fails if the file `path`, or `path`.weights with external weights, is an input. */
 static dop_status
-refuse(const dop_compile_job *job, const char *path, dop_diag *diag)
+refuse_input_path(const dop_compile_job *job, const char *path, dop_diag *diag)
 {
     char *weights;
     dop_status st = dop_inputs_refuse(&job->inputs, path, diag);
@@ -144,7 +144,7 @@ refuse(const dop_compile_job *job, const char *path, dop_diag *diag)
 dop_status
 dop_compile_job_refuse_plan(const dop_compile_job *job, const char *plan, dop_diag *diag)
 {
-    DOP_RETURN_IF_ERROR(refuse(job, plan, diag));
+    DOP_RETURN_IF_ERROR(refuse_input_path(job, plan, diag));
     return dop_plan_refuse_open(plan, diag);
 }
 
@@ -217,7 +217,7 @@ dop_compile_job_write(const dop_compile_job *job, const char *plan, dop_diag *di
         char *part = NULL;
         if (asprintf(&part, "%s.part%u", plan, i) < 0)
             return DOP_NO_MEMORY(diag);
-        st = refuse(job, part, diag);
+        st = refuse_input_path(job, part, diag);
         free(part);
     }
     if (st != DOP_OK)
@@ -230,7 +230,7 @@ dop_compile_job_write(const dop_compile_job *job, const char *plan, dop_diag *di
 }
 
 static uint64_t
-file_bytes(const char *path)
+get_file_size(const char *path)
 {
     struct stat sb;
     return stat(path, &sb) == 0 && S_ISREG(sb.st_mode) ? (uint64_t)sb.st_size : 0;
@@ -239,7 +239,7 @@ file_bytes(const char *path)
 void
 dop_compile_job_facts(const dop_compile_job *job, const char *path, dop_compile_facts *out)
 {
-    *out = (dop_compile_facts){.bytes = file_bytes(path),
+    *out = (dop_compile_facts){.bytes = get_file_size(path),
                                .n_parts = job->parts ? job->cuts.n_parts : 1,
                                .nearest = job->list[0].target->nearest};
     snprintf(out->target, sizeof out->target, "%s", job->list[0].target->name);

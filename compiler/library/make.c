@@ -96,7 +96,7 @@ choose_pictures(dop_compilation *c, dop_diag *diag)
 /* Adds the schedules of the vision part. If all tiles have one size: a schedule for one tile, and one for as many tiles
  * as a step holds if images may have several. Otherwise: three sizes. One step makes all features of an image step. */
 static dop_status
-add_vision(dop_compilation *c, dop_diag *diag)
+add_vision_schedules(dop_compilation *c, dop_diag *diag)
 {
     static const uint32_t sizes[] = {256, 1024, DOP_STEP_MAX_ROWS};
     const dop_vision *v = c->model.vision;
@@ -275,7 +275,7 @@ add_decoder_schedules(dop_compilation *c, const char *path, dop_diag *diag)
     if (o->embed)
         DOP_RETURN_IF_ERROR(dop_schedule_add_embed(c, score, diag));
     if (c->pictures)
-        DOP_RETURN_IF_ERROR(add_vision(c, diag));
+        DOP_RETURN_IF_ERROR(add_vision_schedules(c, diag));
     if (sounds)
         DOP_RETURN_IF_ERROR(dop_schedule_add_audio(c, sounds, diag));
     if (c->model.arch.drafts)

@@ -51,7 +51,7 @@ parse_picture(const char *text, dop_compilation_options *o, dop_diag *diag)
 }
 
 static bool
-cache_type(const char *text, size_t len, dop_type *out)
+parse_cache_type(const char *text, size_t len, dop_type *out)
 {
     return dop_type_parse(text, len, out) && (*out == DOP_TYPE_f16 || *out == DOP_TYPE_f32 || dop_cache_blocks(*out));
 }
@@ -60,14 +60,14 @@ cache_type(const char *text, size_t len, dop_type *out)
 static dop_status
 parse_cache(const char *text, dop_compilation_options *o, dop_diag *diag)
 {
-    if (!text || cache_type(text, strlen(text), &o->kv_type))
+    if (!text || parse_cache_type(text, strlen(text), &o->kv_type))
         return DOP_OK;
     dop_type types[2] = {DOP_TYPE_none, DOP_TYPE_none};
     for (const char *p = text; p;) {
         const char *end = strchr(p, ',');
         size_t len = end ? (size_t)(end - p) : strlen(p);
         dop_type *which = p[0] == 'k' ? &types[0] : p[0] == 'v' ? &types[1] : NULL;
-        if (!which || p[1] != '=' || *which != DOP_TYPE_none || !cache_type(p + 2, len - 2, which))
+        if (!which || p[1] != '=' || *which != DOP_TYPE_none || !parse_cache_type(p + 2, len - 2, which))
             break;
         p = end ? end + 1 : NULL;
         if (!p && types[0] != DOP_TYPE_none && types[1] != DOP_TYPE_none) {
@@ -113,7 +113,7 @@ read_passes(const dop_compile_options *a, dop_compilation_options *o, dop_diag *
 }
 
 static dop_status
-read_forces(const dop_compile_options *a, dop_arena *arena, dop_compilation_options *o, dop_diag *diag)
+read_force_options(const dop_compile_options *a, dop_arena *arena, dop_compilation_options *o, dop_diag *diag)
 {
     for (size_t i = 0; i < a->n_forces; i++) {
         char *op = dop_arena_strdup(arena, a->forces[i]), *eq = op ? strchr(op, '=') : NULL;
@@ -129,7 +129,7 @@ read_forces(const dop_compile_options *a, dop_arena *arena, dop_compilation_opti
 
 /* Parses --control-vector-layers, a range of layers such as "1-12". */
 static dop_status
-read_layers(const char *text, dop_compilation_options *o, dop_diag *diag)
+read_control_layers(const char *text, dop_compilation_options *o, dop_diag *diag)
 {
     unsigned first = 1, last = UINT32_MAX;
     int end = 0;
@@ -195,7 +195,7 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
                                    .progress = a->progress};
     DOP_RETURN_IF_ERROR(check_options(a, diag));
     DOP_RETURN_IF_ERROR(read_passes(a, o, diag));
-    DOP_RETURN_IF_ERROR(read_forces(a, arena, o, diag));
+    DOP_RETURN_IF_ERROR(read_force_options(a, arena, o, diag));
     if (a->chunks)
         DOP_RETURN_IF_ERROR(
             parse_sizes("chunks", a->chunks, MOST_CHUNK, DOP_MAX_CHUNKS, diag, o->chunks, &o->n_chunks));
@@ -204,7 +204,7 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
     if (a->rows)
         DOP_RETURN_IF_ERROR(
             parse_sizes("rows", a->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, o->rows, &o->n_rows));
-    DOP_RETURN_IF_ERROR(read_layers(a->control_layers, o, diag));
+    DOP_RETURN_IF_ERROR(read_control_layers(a->control_layers, o, diag));
     DOP_RETURN_IF_ERROR(parse_cache(a->kv, o, diag));
     if (a->act && !(dop_type_parse(a->act, strlen(a->act), &o->act_type) &&
                     (o->act_type == DOP_TYPE_f16 || o->act_type == DOP_TYPE_f32)))

@@ -35,7 +35,7 @@ dop_pack_finish(dop_pack *p)
 }
 
 static uint32_t
-origin_hash(const dop_origin *x)
+hash_origin(const dop_origin *x)
 {
     const uint32_t h = ((x->index * 8 + (uint32_t)x->kind) * 16777619u ^ x->first) * 16777619u ^ x->rows;
     return h ^ h >> 15;
@@ -45,7 +45,7 @@ const dop_packed *
 dop_pack_find(const dop_pack *p, const dop_origin *from)
 {
     uint32_t cursor = 0, i;
-    while (dop_lookup_next(&p->by_origin, origin_hash(from), &cursor, &i)) {
+    while (dop_lookup_next(&p->by_origin, hash_origin(from), &cursor, &i)) {
         const dop_origin *x = &p->items[i].from;
         if (x->kind == from->kind && x->index == from->index && x->first == from->first && x->rows == from->rows)
             return &p->items[i];
@@ -55,7 +55,7 @@ dop_pack_find(const dop_pack *p, const dop_origin *from)
 
 /* Returns the bytes that a weight of `size` bytes occupies in a segment. */
 static uint64_t
-taken(uint64_t size)
+count_taken_bytes(uint64_t size)
 {
     return dop_align_u64(size + TAIL, ALIGN);
 }
@@ -69,7 +69,7 @@ dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
     while (most - least > 1) {
         const uint32_t half = most > rows ? rows : least + (most - least) / 2;
         const uint64_t size = others * dop_packed_expert_stride(type, half, cols) + dop_packed_bytes(type, half, cols);
-        if (taken(size) <= max_segment)
+        if (count_taken_bytes(size) <= max_segment)
             least = half;
         else
             most = half;
@@ -83,7 +83,7 @@ dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
 
 /* True for run-time adapter weights, which are zeros in the plan. */
 static bool
-is_room(dop_origin_kind kind)
+is_adapter_room(dop_origin_kind kind)
 {
     return kind == DOP_FROM_LORA_A || kind == DOP_FROM_LORA_B || kind == DOP_FROM_LORA_FACTORS ||
            kind == DOP_FROM_CONTROL;
@@ -106,7 +106,7 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
     } else if (item.from.kind == DOP_FROM_ROPE && item.from.index < m->arch.n_ropes) {
         item.rows = dop_rope_rows(p->ctx);
         item.cols = dop_node_cols(g, id);
-    } else if (is_room(item.from.kind)) {
+    } else if (is_adapter_room(item.from.kind)) {
         item.rows = n->shape.dim[0].mul;
         item.cols = dop_node_cols(g, id);
     } else if (item.from.kind == DOP_FROM_TEMPER) {
@@ -146,7 +146,7 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         p->items = items;
         p->cap = cap;
     }
-    if (!dop_lookup_add(&p->by_origin, origin_hash(&item.from), p->n))
+    if (!dop_lookup_add(&p->by_origin, hash_origin(&item.from), p->n))
         return DOP_NO_MEMORY(diag);
     p->items[p->n++] = item;
     return DOP_OK;
@@ -185,11 +185,11 @@ dop_pack_join(dop_pack *p, const dop_graph *g)
 
 /* Returns the bytes that item i and the joined items after it occupy in a segment. */
 static uint64_t
-run_bytes(const dop_pack *p, uint32_t i)
+count_run_bytes(const dop_pack *p, uint32_t i)
 {
-    uint64_t bytes = taken(p->items[i].size);
+    uint64_t bytes = count_taken_bytes(p->items[i].size);
     for (uint32_t k = i + 1; k < p->n && p->items[k].joined; k++)
-        bytes += taken(p->items[k].size);
+        bytes += count_taken_bytes(p->items[k].size);
     return bytes;
 }
 
@@ -200,7 +200,7 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
     p->n_segments = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         dop_packed *x = &p->items[i];
-        uint64_t bytes = taken(x->size);
+        uint64_t bytes = count_taken_bytes(x->size);
         if (bytes > max_segment)
             return DOP_FAIL(diag, DOP_E_INPUT,
                             "weight %s takes %llu bytes, more than one allocation of the target (%llu): %s%s%s",
@@ -210,7 +210,7 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
                             : strchr(x->name, '.') ? strchr(x->name, '.') + 1
                                                    : x->name,
                             x->source ? "=q8_0)" : "");
-        const uint64_t run = run_bytes(p, i), room = x->joined ? max_segment : usual;
+        const uint64_t run = count_run_bytes(p, i), room = x->joined ? max_segment : usual;
         const uint64_t next = !x->joined && run <= max_segment ? run : bytes;
         if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + next > room) {
             if (p->n_segments == DOP_MAX_SEGMENTS)
@@ -238,7 +238,7 @@ encode_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
 }
 
 static dop_status
-relative_table(const dop_pack *p, const dop_packed *item, float *table, dop_diag *diag)
+fill_relative_table(const dop_pack *p, const dop_packed *item, float *table, dop_diag *diag)
 {
     const dop_relative *r = &p->model->arch.encoder.relative;
     const dop_weight *w = dop_weights_find(&p->model->weights, "relative");
@@ -265,7 +265,7 @@ write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *d
         for (uint32_t i = 0; i < item->rows; i++)
             table[i] = 1;
     else if (item->from.kind == DOP_FROM_RELATIVE)
-        st = relative_table(p, item, table, diag);
+        st = fill_relative_table(p, item, table, diag);
     else if (item->from.kind == DOP_FROM_TURNS)
         dop_vision_turns(p->model->vision, table);
     else if (item->from.kind == DOP_FROM_PLACES)
@@ -323,8 +323,8 @@ typedef struct row_job {
 /* Writes one row of matrix w, whose packed form begins at out. stored: the row as blocks of its stored type; NULL if it
  * is not contiguous. Returns false if the row contains an infinity or NaN and must be quantized. */
 static bool
-write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uint32_t row, const uint8_t *stored,
-          uint8_t *out)
+write_packed_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uint32_t row, const uint8_t *stored,
+                 uint8_t *out)
 {
     const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT,
                other = w->type != item->type || w->n_changes > 0;
@@ -364,7 +364,7 @@ expert_text(const dop_packed *item, uint32_t expert, char *out, size_t size)
 }
 
 static dop_status
-write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+write_packed_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     row_job *j = user;
     const dop_packed *item = j->item;
@@ -395,7 +395,7 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
         const uint8_t *at = parts                         ? b->parts + (r - first) * stored
                             : w.col_stride || w.n_changes ? NULL
                                                           : dop_weight_at(&w, item->from.first + r);
-        if (!write_row(item, &w, b, r, at, out))
+        if (!write_packed_row(item, &w, b, r, at, out))
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
                             w.source, expert_text(item, expert, (char[24]){0}, 24), item->from.first + r);
     }
@@ -417,7 +417,7 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
     const uint64_t n = (uint64_t)j.blocks * experts;
     if (n > UINT32_MAX)
         return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", item->name);
-    dop_status st = dop_parallel_for((uint32_t)n, small ? 1 : p->threads, write_rows, &j, diag);
+    dop_status st = dop_parallel_for((uint32_t)n, small ? 1 : p->threads, write_packed_rows, &j, diag);
     for (uint32_t i = 0; i < DOP_MAX_THREADS; i++) {
         free(j.buffers[i].values);
         free(j.buffers[i].blocks);
@@ -443,7 +443,7 @@ dop_pack_planes(const dop_packed *item)
 
 /* True if the model stores values of the plan's type, in rows without gaps between values. */
 static bool
-same_values(const dop_packed *item, const dop_weight *w)
+has_same_values(const dop_packed *item, const dop_weight *w)
 {
     return w->type == item->type && w->col_stride == 0 && !w->parts && !w->n_changes;
 }
@@ -456,9 +456,9 @@ dop_pack_stored_as(const dop_packed *item)
     for (uint32_t e = 0; is && e < item->experts; e++) {
         const dop_weight w = dop_weight_expert(item->source, e);
         uint64_t bytes = 0;
-        is = same_values(item, &w) && dop_type_row_bytes(item->type, item->cols, &bytes) && bytes == item->row_bytes &&
-             (quant || dop_pack_matrix_bytes(item) == bytes * item->rows) && !w.block_rows && !w.below &&
-             (item->rows == 1 || w.row_stride == bytes);
+        is = has_same_values(item, &w) && dop_type_row_bytes(item->type, item->cols, &bytes) &&
+             bytes == item->row_bytes && (quant || dop_pack_matrix_bytes(item) == bytes * item->rows) &&
+             !w.block_rows && !w.below && (item->rows == 1 || w.row_stride == bytes);
     }
     return !is ? DOP_STORED_NOT : quant ? DOP_STORED_BLOCKS : DOP_STORED_BYTES;
 }
@@ -484,7 +484,7 @@ dop_status
 dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
     uint64_t bytes = 0;
-    if (is_room(item->from.kind)) {
+    if (is_adapter_room(item->from.kind)) {
         memset(out, 0, item->size);
         return DOP_OK;
     }
@@ -494,7 +494,7 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
     for (uint32_t e = 0; e < dop_weight_experts(item->source); e++, out += item->expert_stride) {
         const dop_weight w = dop_weight_expert(item->source, e);
-        if (dop_type_of(item->type)->kind == DOP_KIND_QUANT || !same_values(item, &w))
+        if (dop_type_of(item->type)->kind == DOP_KIND_QUANT || !has_same_values(item, &w))
             return write_in_threads(p, item, out - e * item->expert_stride, diag);
         for (uint32_t r = 0; r < item->rows; r++)
             memcpy(out + r * item->row_bytes, dop_weight_at(&w, item->from.first + r), bytes);

@@ -28,7 +28,7 @@ static const struct {
 static const char deciding[] = " router shared_router mix_dt mix_beta ";
 
 static bool
-has_role(const char *list, const char *role)
+list_has_role(const char *list, const char *role)
 {
     size_t n = strlen(role);
     for (const char *p = strstr(list, role); p; p = strstr(p + 1, role))
@@ -41,12 +41,12 @@ static bool
 only_if_named(const char *role)
 {
     size_t n = strlen(role);
-    return has_role(deciding, role) || (n > 5 && strcmp(role + n - 5, "_bias") == 0);
+    return list_has_role(deciding, role) || (n > 5 && strcmp(role + n - 5, "_bias") == 0);
 }
 
 /* Returns the names of the types that weights can be converted or quantized to, as " f32 f16 ...". */
 static const char *
-makeable(char *out, size_t size)
+list_makeable_types(char *out, size_t size)
 {
     size_t n = 0;
     out[0] = 0;
@@ -66,16 +66,16 @@ parse_type(const char *what, const char *name, size_t len, dop_diag *diag, dop_t
         return DOP_OK;
     if (!dop_type_parse(name, len, out))
         return DOP_FAIL(diag, DOP_E_USAGE, "%s: unknown type %.*s; known are keep%s", what, (int)len, name,
-                        makeable(known, sizeof known));
+                        list_makeable_types(known, sizeof known));
     if (!dop_quantizable(*out) && dop_type_of(*out)->kind != DOP_KIND_FLOAT)
         return DOP_FAIL(diag, DOP_E_USAGE, "%s: weights can be read as %s, but not made; known are keep%s", what,
-                        dop_type_of(*out)->name, makeable(known, sizeof known));
+                        dop_type_of(*out)->name, list_makeable_types(known, sizeof known));
     return DOP_OK;
 }
 
 /* Returns the role in the name of a weight: "gate" for "L3.gate". */
 static const char *
-role_of(const char *name)
+find_weight_role(const char *name)
 {
     const char *dot = strchr(name, '.');
     return dot ? dot + 1 : name;
@@ -87,7 +87,7 @@ in_class(const char *role, const char *class, size_t len)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         if (strlen(classes[i].name) != len || memcmp(classes[i].name, class, len) != 0)
             continue;
-        return classes[i].roles ? has_role(classes[i].roles, role) : !only_if_named(role);
+        return classes[i].roles ? list_has_role(classes[i].roles, role) : !only_if_named(role);
     }
     return strlen(role) == len && memcmp(role, class, len) == 0;
 }
@@ -109,7 +109,7 @@ is_plain_matrix(const dop_weight *w)
 /* Returns the storage type of a weight that is kept. Values changed by an adapter become f32 if they were floats, and
  * are quantized again if they were quantized. Types without quantizer become f16. */
 static dop_type
-kept(const dop_weight *w)
+choose_kept_type(const dop_weight *w)
 {
     if (w->n_changes == 0)
         return w->type;
@@ -121,7 +121,7 @@ kept(const dop_weight *w)
 static void
 set_type(const dop_weights *w, uint32_t i, dop_type to, dop_type *types)
 {
-    types[i] = to != DOP_TYPE_none ? to : kept(&w->items[i]);
+    types[i] = to != DOP_TYPE_none ? to : choose_kept_type(&w->items[i]);
 }
 
 static dop_status
@@ -138,7 +138,7 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
             return st;
         bool found = false;
         for (uint32_t i = 0; i < w->n; i++)
-            if (is_plain_matrix(&w->items[i]) && in_class(role_of(w->items[i].name), p, class)) {
+            if (is_plain_matrix(&w->items[i]) && in_class(find_weight_role(w->items[i].name), p, class)) {
                 set_type(w, i, to, types);
                 found = true;
             }
@@ -220,7 +220,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
     size_t len = spec ? strlen(spec) : 0;
     dop_type to;
     for (uint32_t i = 0; i < w->n; i++)
-        types[i] = kept(&w->items[i]);
+        types[i] = choose_kept_type(&w->items[i]);
     if (!spec)
         return DOP_OK;
     if ((len > 5 && strcmp(spec + len - 5, ".yaml") == 0) || (len > 4 && strcmp(spec + len - 4, ".yml") == 0))
@@ -229,7 +229,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         return choose_by_class(spec, w, diag, types);
     DOP_RETURN_IF_ERROR(parse_type("`quant`", spec, len, diag, &to));
     for (uint32_t i = 0; i < w->n; i++)
-        if (is_plain_matrix(&w->items[i]) && !only_if_named(role_of(w->items[i].name)))
+        if (is_plain_matrix(&w->items[i]) && !only_if_named(find_weight_role(w->items[i].name)))
             set_type(w, i, to, types);
         else if (w->items[i].taps && w->items[i].n_changes)
             /* not unchanged, but no larger either */

@@ -24,8 +24,8 @@ number_regions(const dop_compilation *c, const dop_schedule *s, const dop_cuts *
 
 /* Finds the part that runs each region of a schedule, and the values that cross the cuts. */
 static dop_status
-cross(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, dop_diag *diag, uint32_t **out_numbers,
-      dop_crossings *out_crossings)
+find_cut_crossings(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, dop_diag *diag,
+                   uint32_t **out_numbers, dop_crossings *out_crossings)
 {
     uint32_t *numbers = calloc(s->g.n_regions, sizeof *numbers);
     *out_numbers = numbers;
@@ -44,7 +44,7 @@ dop_parts_may_cut(dop_compilation *c, uint32_t layer, dop_diag *diag, const char
         const dop_schedule *s = &c->schedules[i];
         uint32_t *numbers;
         dop_crossings x;
-        st = cross(c, s, &cuts, diag, &numbers, &x);
+        st = find_cut_crossings(c, s, &cuts, diag, &numbers, &x);
         if (st == DOP_OK && x.refused &&
             !(*out_why = dop_arena_printf(&c->arena, "%s (%%%s of %s)", x.refused,
                                           dop_node_at(&s->g, x.refused_at)->name, dop_schedule_name(s))))
@@ -124,7 +124,7 @@ take_weights(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 
 /* Returns DOP_PART_*: properties of the whole model's states that every part needs. */
 static uint32_t
-flags_of(const dop_graph *g)
+collect_part_flags(const dop_graph *g)
 {
     uint32_t flags = dop_graph_replaces(g) ? DOP_PART_REPLACES : 0;
     for (dop_node_id id = 1; id < g->n_nodes; id++)
@@ -151,7 +151,7 @@ start_part(dop_compilation *c, const dop_cuts *cuts, uint32_t number, dop_compil
                      .n_parts = cuts->n_parts,
                      .first_layer = number ? cuts->end[number - 1] : 0,
                      .end_layer = cuts->end[number],
-                     .flags = flags_of(&c->schedules[0].g),
+                     .flags = collect_part_flags(&c->schedules[0].g),
                      .rewind = dop_compilation_rewind(c)};
     p->cut = cut;
     return DOP_OK;
@@ -165,7 +165,7 @@ cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cu
     uint32_t *numbers;
     dop_crossings x;
     dop_status st = DOP_OK;
-    DOP_TRY(cross(c, s, cuts, diag, &numbers, &x));
+    DOP_TRY(find_cut_crossings(c, s, cuts, diag, &numbers, &x));
     if (x.refused)
         DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT, "the model cannot be cut there: %s (%%%s of %s)", x.refused,
                          dop_node_at(&s->g, x.refused_at)->name, dop_schedule_name(s)));
@@ -180,7 +180,8 @@ error:
 
 /* Makes parts from .. to - 1 of a compilation. */
 static dop_status
-cut(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_compilation *out_parts, dop_diag *diag)
+cut_compilation(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_compilation *out_parts,
+                dop_diag *diag)
 {
     for (uint32_t k = from; k < to; k++)
         DOP_RETURN_IF_ERROR(start_part(c, cuts, k, &out_parts[k], diag));
@@ -227,9 +228,9 @@ dop_parts_make(dop_compilation *list, uint32_t n, const dop_cuts *cuts, dop_diag
     dop_status st = DOP_OK;
     memset(out_parts, 0, cuts->n_parts * sizeof *out_parts);
     if (n == 1)
-        DOP_TRY(cut(&list[0], cuts, 0, cuts->n_parts, out_parts, diag));
+        DOP_TRY(cut_compilation(&list[0], cuts, 0, cuts->n_parts, out_parts, diag));
     for (uint32_t k = 0; k < n && n > 1; k++)
-        DOP_TRY(cut(&list[k], cuts, k, k + 1, out_parts, diag));
+        DOP_TRY(cut_compilation(&list[k], cuts, k, k + 1, out_parts, diag));
     for (uint32_t k = 1; k < cuts->n_parts; k++)
         DOP_TRY(check_match(&out_parts[k - 1], &out_parts[k], diag));
 error:

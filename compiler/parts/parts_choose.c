@@ -41,7 +41,7 @@ count_leaf(void *user, dop_node_id base)
 
 /* Computes the cost of a token and the memory of each layer from the decode schedule, and where the model can be cut. */
 static dop_status
-weigh(chooser *k)
+weigh_layers(chooser *k)
 {
     const dop_graph *g = &k->c->schedules[0].g;
     uint32_t *layers = calloc(g->n_regions, sizeof *layers);
@@ -69,7 +69,7 @@ error:
 /* Returns the cost of a token in a part with layers from .. to - 1; UINT64_MAX if the part exceeds the memory of device
  * `number`. */
 static uint64_t
-cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
+compute_part_cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
 {
     uint64_t time = 0, bytes = k->fixed;
     for (uint32_t i = from; i < to; i++) {
@@ -82,7 +82,7 @@ cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
 /* Finds the division into n parts whose most expensive part is cheapest, by dynamic programming. Leaves out->n_parts 0
  * if there is none. */
 static dop_status
-divide(const chooser *k, uint32_t n, dop_cuts *out)
+divide_layers(const chooser *k, uint32_t n, dop_cuts *out)
 {
     const uint32_t l = k->n_layers;
     /* Both [part][end]. best: minimal cost of the most expensive part if this part ends before layer `end`. from: its
@@ -98,7 +98,7 @@ divide(const chooser *k, uint32_t n, dop_cuts *out)
                 continue;
             for (uint32_t start = p; start < end; start++) {
                 const uint64_t before = p == 0 ? (start == 0 ? 0 : UINT64_MAX) : best[(p - 1) * (l + 1) + start];
-                const uint64_t own = before == UINT64_MAX ? UINT64_MAX : cost(k, p, start, end);
+                const uint64_t own = before == UINT64_MAX ? UINT64_MAX : compute_part_cost(k, p, start, end);
                 const uint64_t most = own > before ? own : before;
                 if (most < *b) {
                     *b = most;
@@ -151,7 +151,7 @@ parse_memory(chooser *k, const char *text)
 }
 
 static dop_status
-listed(const chooser *k, const char *how, dop_cuts *out)
+parse_layer_counts(const chooser *k, const char *how, dop_cuts *out)
 {
     uint64_t at = 0;
     out->n_parts = 0;
@@ -178,7 +178,7 @@ listed(const chooser *k, const char *how, dop_cuts *out)
 
 /* Fails with the reason why the model cannot be divided into n parts. */
 static dop_status
-impossible(const chooser *k, uint32_t n)
+fail_impossible_cut(const chooser *k, uint32_t n)
 {
     uint32_t cuts = 0, first = 0;
     for (uint32_t i = 1; i < k->n_layers; i++) {
@@ -195,7 +195,7 @@ impossible(const chooser *k, uint32_t n)
 }
 
 static dop_status
-choose(chooser *k, const char *how, dop_cuts *out)
+choose_part_cuts(chooser *k, const char *how, dop_cuts *out)
 {
     char *end;
     const unsigned long n = strtoul(how, &end, 10);
@@ -203,21 +203,21 @@ choose(chooser *k, const char *how, dop_cuts *out)
         if (k->n_memory < 2)
             return DOP_FAIL(k->diag, DOP_E_USAGE,
                             "`parts` auto needs the memory of two devices or more, as `part_memory` 24GiB,24GiB");
-        if (cost(k, 0, 0, k->n_layers) != UINT64_MAX)
+        if (compute_part_cost(k, 0, 0, k->n_layers) != UINT64_MAX)
             return DOP_FAIL(k->diag, DOP_E_USAGE,
                             "`parts` auto: the first device holds the whole model: compile without "
                             "`parts`, or say how many there are to be");
         dop_status st = DOP_OK;
         for (uint32_t i = 2; i <= k->n_memory && st == DOP_OK && !out->n_parts; i++)
-            st = divide(k, i, out);
-        return st == DOP_OK && !out->n_parts ? impossible(k, k->n_memory) : st;
+            st = divide_layers(k, i, out);
+        return st == DOP_OK && !out->n_parts ? fail_impossible_cut(k, k->n_memory) : st;
     }
     if (*end || end == how || strchr(how, '-'))
-        return listed(k, how, out);
+        return parse_layer_counts(k, how, out);
     if (n < 2 || n > DOP_MAX_PARTS)
         return DOP_FAIL(k->diag, DOP_E_USAGE, "`parts` %s: from 2 to %d parts", how, DOP_MAX_PARTS);
-    dop_status st = divide(k, (uint32_t)n, out);
-    return st == DOP_OK && !out->n_parts ? impossible(k, (uint32_t)n) : st;
+    dop_status st = divide_layers(k, (uint32_t)n, out);
+    return st == DOP_OK && !out->n_parts ? fail_impossible_cut(k, (uint32_t)n) : st;
 }
 
 dop_status
@@ -233,8 +233,8 @@ dop_parts_choose(dop_compilation *c, const char *how, const char *memory, dop_di
         DOP_TRY(DOP_NO_MEMORY(diag));
     if (memory)
         DOP_TRY(parse_memory(&k, memory));
-    DOP_TRY(weigh(&k));
-    DOP_TRY(choose(&k, how, out_cuts));
+    DOP_TRY(weigh_layers(&k));
+    DOP_TRY(choose_part_cuts(&k, how, out_cuts));
 error:
     free(k.time);
     free(k.bytes);

@@ -57,7 +57,7 @@ read_link(reader *r, const yaml_node_t *node, uint32_t i)
 
 /* Adds a file of stage times. A relative name is relative to the folder of the description. */
 static dop_status
-add_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
+add_stage_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
 {
     const char *name = dop_yaml_text(node), *slash = dop_path_slash(r->path);
     char *path = NULL;
@@ -75,10 +75,10 @@ static dop_status
 read_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
 {
     if (node->type != YAML_SEQUENCE_NODE)
-        DOP_RETURN_IF_ERROR(add_times(r, node, d));
+        DOP_RETURN_IF_ERROR(add_stage_times(r, node, d));
     else
         for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top; i++)
-            DOP_RETURN_IF_ERROR(add_times(r, yaml_document_get_node(&r->y.doc, *i), d));
+            DOP_RETURN_IF_ERROR(add_stage_times(r, yaml_document_get_node(&r->y.doc, *i), d));
     return dop_stage_times_ready(&d->times, r->path, r->diag);
 }
 

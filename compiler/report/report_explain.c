@@ -53,7 +53,7 @@ typedef struct pairs {
 } pairs;
 
 static void
-add_line(pairs *p, const char *text)
+add_pair_line(pairs *p, const char *text)
 {
     for (uint32_t i = 0; i < p->n; i++)
         if (strcmp(p->lines[i].text, text) == 0) {
@@ -91,7 +91,7 @@ add_pair(pairs *p, dop_label from, dop_node_id producer, dop_label to, dop_node_
     if (text.failed || what->failed)
         p->status = DOP_NO_MEMORY(p->diag);
     else
-        add_line(p, text.data);
+        add_pair_line(p, text.data);
     dop_buf_finish(&text);
     dop_buf_finish(what);
 }
@@ -305,7 +305,7 @@ groups_finish(groups *x)
 
 /* Appends the current run of consecutive layers to x->layers. */
 static void
-end_run(group *x)
+end_layer_run(group *x)
 {
     dop_buf_printf(&x->layers, x->run == x->last ? "%s%u" : "%s%u-%u", x->layers.size ? "," : "", x->run, x->last);
 }
@@ -324,7 +324,7 @@ add_to_group(groups *x, dop_label label, char *text, dop_region_id r, dop_diag *
         free(text);
         old->count++;
         if (layer != old->last + 1) {
-            end_run(old);
+            end_layer_run(old);
             old->run = layer;
         }
         old->last = layer;
@@ -349,7 +349,7 @@ put_group(const dop_schedule *s, group *x, dop_buf *out)
 {
     dop_buf_printf(out, "%s @%u ", dop_schedule_name(s), x->first);
     if (x->label.layer >= 0) {
-        end_run(x);
+        end_layer_run(x);
         dop_buf_printf(out, "L%s/", x->layers.data ? x->layers.data : "");
     }
     dop_buf_printf(out, "%s: %s", x->label.role, x->text);

@@ -8,7 +8,7 @@
 
 /* Returns how a packed tensor was made from the stored one. */
 static const char *
-way(const dop_packed *x)
+name_conversion(const dop_packed *x)
 {
     const bool blocks = dop_type_of(x->type)->kind == DOP_KIND_QUANT;
     if (!x->source)
@@ -19,7 +19,7 @@ way(const dop_packed *x)
 }
 
 static int
-by_bytes(const void *a, const void *b)
+compare_row_bytes(const void *a, const void *b)
 {
     const dop_report_weights_row *x = a, *y = b;
     if (x->bytes != y->bytes)
@@ -42,7 +42,10 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
         return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < c->pack.n; i++) {
         const dop_packed *x = &c->pack.items[i];
-        dop_report_weights_row row = {.packed = x->type, .asked = x->type, .how = way(x), .experts = x->experts},
+        dop_report_weights_row row = {.packed = x->type,
+                                      .asked = x->type,
+                                      .how = name_conversion(x),
+                                      .experts = x->experts},
                                *at = NULL;
         if (x->source) {
             row.stored = x->source->type;
@@ -64,7 +67,7 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
         at->count++;
         at->bytes += x->size;
     }
-    qsort(r->weights_rows, r->n_weights, sizeof *r->weights_rows, by_bytes);
+    qsort(r->weights_rows, r->n_weights, sizeof *r->weights_rows, compare_row_bytes);
     return DOP_OK;
 }
 

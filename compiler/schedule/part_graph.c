@@ -18,7 +18,7 @@ static const uint32_t NOWHERE = UINT32_MAX;
 /* ---- layers ---- */
 
 static uint32_t
-labelled_layer(dop_label label, uint32_t n_layers)
+find_labelled_layer(dop_label label, uint32_t n_layers)
 {
     if (label.layer >= 0)
         return (uint32_t)label.layer < n_layers ? (uint32_t)label.layer : n_layers - 1;
@@ -29,8 +29,8 @@ bool
 dop_parts_divide(const dop_cuts *cuts, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     const uint32_t n_layers = cuts->end[cuts->n_parts - 1];
-    const uint32_t x = labelled_layer(dop_region_label(g, a), n_layers),
-                   y = labelled_layer(dop_region_label(g, b), n_layers);
+    const uint32_t x = find_labelled_layer(dop_region_label(g, a), n_layers),
+                   y = find_labelled_layer(dop_region_label(g, b), n_layers);
     uint32_t p = 0, q = 0;
     if (x == NOWHERE || y == NOWHERE)
         return false;
@@ -62,7 +62,7 @@ dop_region_layers(const dop_graph *g, uint32_t n_layers, dop_diag *diag, uint32_
     DOP_TRY(find_owners(g, diag, &owner));
     for (dop_region_id r = 1; r < g->n_regions; r++) {
         const dop_region *reg = &g->regions[r];
-        out_layers[r] = labelled_layer(dop_region_label(g, reg), n_layers);
+        out_layers[r] = find_labelled_layer(dop_region_label(g, reg), n_layers);
         for (uint32_t i = 0; i < reg->info->n_reads; i++) {
             const dop_region_id from = owner[reg->info->reads[i]];
             if (from && (out_layers[r] == NOWHERE || out_layers[from] > out_layers[r]))
@@ -87,7 +87,7 @@ error:
 
 /* Returns the bytes of one row of a value, or 0 if the value cannot cross a cut. */
 static uint64_t
-row_bytes(const dop_graph *g, dop_node_id id)
+count_crossing_bytes(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
     const bool rows = n->shape.dim[0].mul == 1 && n->shape.rank > 1;
@@ -98,7 +98,7 @@ row_bytes(const dop_graph *g, dop_node_id id)
 }
 
 static void
-refuse(dop_crossings *x, const char *why, dop_node_id at)
+refuse_cut(dop_crossings *x, const char *why, dop_node_id at)
 {
     x->refused = why;
     x->refused_at = at;
@@ -113,7 +113,7 @@ check_state(const dop_graph *g, const uint32_t *numbers, dop_region_id r, dop_no
     if (dop_node_at(g, state)->op != DOP_OP_state)
         return;
     if (part_of[state] != 0 && part_of[state] != numbers[r] + 1)
-        refuse(x, "layers on both sides use this state", state);
+        refuse_cut(x, "layers on both sides use this state", state);
     part_of[state] = numbers[r] + 1;
 }
 
@@ -123,13 +123,13 @@ check_read(const dop_graph *g, const uint32_t *numbers, dop_region_id r, dop_nod
     const dop_region_id from = x->owner[base];
     if (!from || numbers[from] == numbers[r])
         return;
-    const uint64_t bytes = row_bytes(g, base);
+    const uint64_t bytes = count_crossing_bytes(g, base);
     if (numbers[from] > numbers[r])
-        refuse(x, "an earlier part would wait for a later one", base);
+        refuse_cut(x, "an earlier part would wait for a later one", base);
     else if (dop_node_is(g, base, DOP_EFFECT) || bytes == 0)
-        refuse(x, "this value, which has no rows of the step, would cross", base);
+        refuse_cut(x, "this value, which has no rows of the step, would cross", base);
     else if (bytes % 4 != 0)
-        refuse(x, "this value, whose rows are no multiple of 4 bytes, would cross (with `act` f32 they are)", base);
+        refuse_cut(x, "this value, whose rows are no multiple of 4 bytes, would cross (with `act` f32 they are)", base);
     else if (numbers[r] > x->last[base])
         x->last[base] = numbers[r];
 }
@@ -159,7 +159,7 @@ dop_crossings_find(const dop_graph *g, const uint32_t *numbers, dop_diag *diag, 
         for (uint32_t i = 0; i < g->regions[r].n_nodes; i++) {
             const dop_node_id id = g->regions[r].nodes[i];
             if (x->last[id] && numbers[r] > numbers[x->owner[id]] && numbers[r] <= x->last[id])
-                refuse(x, "this value would cross and be computed again", id);
+                refuse_cut(x, "this value would cross and be computed again", id);
         }
     free(part_of);
     if (st != DOP_OK)
@@ -223,7 +223,7 @@ mark_wanted(cutter *c)
 }
 
 static dop_status
-copy_node(cutter *c, dop_node_id id)
+copy_part_node(cutter *c, dop_node_id id)
 {
     const dop_node *n = dop_node_at(c->from, id);
     const dop_want want = {n->type, n->shape};
@@ -280,14 +280,14 @@ error:
 }
 
 static dop_status
-copy_graph(cutter *c)
+copy_part_graph(cutter *c)
 {
     const dop_graph *g = c->from;
     dop_status st = dop_graph_init_like(c->to, c->arena, g, c->diag);
     mark_wanted(c);
     for (dop_node_id id = 1; id < g->n_nodes && st == DOP_OK; id++)
         if (c->wanted[id])
-            st = copy_node(c, id);
+            st = copy_part_node(c, id);
     if (st == DOP_OK)
         st = copy_outputs(c);
     for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++)
@@ -354,7 +354,7 @@ dop_schedule_take_part(const dop_schedule *whole, const uint32_t *numbers, const
     c.map = calloc(whole->g.n_nodes, sizeof *c.map);
     dop_pass_ctx cx = {.arena = arena, .diag = diag};
     dop_status st = DOP_OK;
-    DOP_TRY(c.wanted && c.map ? copy_graph(&c) : DOP_NO_MEMORY(diag));
+    DOP_TRY(c.wanted && c.map ? copy_part_graph(&c) : DOP_NO_MEMORY(diag));
     DOP_TRY(dop_pass_place(&cx, &out->g, &changed));
     DOP_TRY(dop_graph_verify(&out->g, "a part", diag));
     DOP_TRY(copy_built(&c, whole, out));

@@ -27,7 +27,7 @@ typedef struct builder {
 /* Returns the region that makes the logits (the LM head), or g->n_regions if there is none. Later regions choose a
  * token. */
 static dop_region_id
-head_region(const dop_graph *g)
+find_head_region(const dop_graph *g)
 {
     for (dop_region_id r = 1; r < g->n_regions; r++)
         if (dop_region_has(&g->regions[r], dop_node_base(g, g->outs[0], NULL)))
@@ -205,7 +205,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
     /* A part that sends values has no head; its last region counts the run. */
-    dop_region_id head = s->n_sent > 0 ? g->n_regions - 1 : head_region(g);
+    dop_region_id head = s->n_sent > 0 ? g->n_regions - 1 : find_head_region(g);
     dop_flow f = {0};
     if (head <= 2 || head >= g->n_regions) {
         s->persistent_no = "nothing stands before the head";

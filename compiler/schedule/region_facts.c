@@ -64,7 +64,7 @@ typedef struct traffic {
 
 /* Returns the bytes that attention reads of a cache: `depth` positions, or all rows of a shorter ring buffer. */
 static uint64_t
-cache_bytes(const traffic *t, dop_node_id cache)
+count_cache_bytes(const traffic *t, dop_node_id cache)
 {
     const uint32_t rows = dop_cache_rows(t->g, cache);
     return dop_node_bytes(t->g, cache) / rows / t->g->max_q * (t->depth < rows ? t->depth : rows);
@@ -72,7 +72,7 @@ cache_bytes(const traffic *t, dop_node_id cache)
 
 /* True if the region also reads, at all positions, the cache to which its node `write` appends a row. */
 static bool
-reads_own(const traffic *t, dop_node_id write)
+reads_own_cache(const traffic *t, dop_node_id write)
 {
     for (uint32_t i = 0; i < t->r->n_nodes; i++)
         for (uint32_t k = 0; k < dop_node_at(t->g, t->r->nodes[i])->n_srcs; k++)
@@ -116,7 +116,7 @@ count_read(void *user, dop_node_id base)
         }
     }
     if (cache)
-        t->bytes += cache_bytes(t, base);
+        t->bytes += count_cache_bytes(t, base);
     /* Only selected table rows, selected expert matrices and leading matrix rows are read, each once. */
     const uint64_t first = dop_dim_value(g, dop_node_at(g, base)->shape.dim[0], 1);
     const bool prefix = part < first && dop_node_at(g, base)->shape.rank == 2;
@@ -132,8 +132,8 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
     dop_region_reads(r, count_read, &t);
     for (uint32_t i = 0; i < r->n_nodes; i++)
         if (dop_node_is(g, r->nodes[i], DOP_EFFECT) && dop_shape_appends(&dop_node_at(g, r->nodes[i])->shape) &&
-            reads_own(&t, r->nodes[i]))
-            t.bytes += cache_bytes(&t, r->nodes[i]);
+            reads_own_cache(&t, r->nodes[i]))
+            t.bytes += count_cache_bytes(&t, r->nodes[i]);
     *out_read = t.bytes;
     *out_written = 0;
     for (uint32_t i = 0; i < r->n_outs; i++) /* dop_node_space: for a cache, only the rows that this step writes */

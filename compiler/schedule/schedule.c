@@ -121,21 +121,21 @@ keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region
 }
 
 static bool
-joins(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
+join_by_rule(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     const path_in_phase *x = user;
     return dop_kernel_path_joins(x->path, x->phase, g, a, b);
 }
 
 static dop_type
-expand(void *user, const dop_graph *g, dop_node_id matmul)
+choose_expansion(void *user, const dop_graph *g, dop_node_id matmul)
 {
     const path_in_phase *x = user;
     return dop_kernel_path_expand(x->path, x->phase, g, matmul);
 }
 
 static uint32_t
-piece_rows(void *user, const dop_graph *g, dop_node_id weight)
+choose_piece_rows(void *user, const dop_graph *g, dop_node_id weight)
 {
     const path_in_phase *x = user;
     const dop_node *w = dop_node_at(g, weight);
@@ -188,10 +188,10 @@ run_passes(dop_compilation *c, dop_schedule *s, path_in_phase *in, dop_pass_ctx 
         dop_passes_skip_fusion(passes);
     else if (c->options.cuts || dop_kernel_path_has_apart(&c->path, phase))
         cx->keep_apart = keep_apart;
-    cx->joins = joins;
+    cx->joins = join_by_rule;
     if (dop_kernel_path_has_expand(&c->path, phase))
-        cx->expand = expand;
-    cx->piece_rows = piece_rows;
+        cx->expand = choose_expansion;
+    cx->piece_rows = choose_piece_rows;
     cx->select = select_kernel;
     *in = (path_in_phase){c, s, &c->path, phase, c->options.cuts, dop_compilation_max_segment(c), cx->diag};
     cx->user = in;
@@ -200,7 +200,7 @@ run_passes(dop_compilation *c, dop_schedule *s, path_in_phase *in, dop_pass_ctx 
 
 /* Copies a graph without its regions, so that passes over the original do not change the nodes of the copy. */
 static dop_status
-copy_graph(const dop_graph *from, dop_arena *arena, dop_diag *diag, dop_graph *out)
+copy_bare_graph(const dop_graph *from, dop_arena *arena, dop_diag *diag, dop_graph *out)
 {
     *out = *from;
     out->arena = arena;
@@ -233,7 +233,7 @@ judge_rule(dop_compilation *c, dop_schedule *s, const dop_graph *built, uint32_t
     dop_fusion_log_init(&log);
     dop_pass_ctx cx = {.arena = &arena, .diag = diag, .target = c->target, .log = &log};
     dop_status st = DOP_OK;
-    DOP_TRY(copy_graph(built, &arena, diag, &g));
+    DOP_TRY(copy_bare_graph(built, &arena, diag, &g));
     c->path.muted = rule + 1;
     DOP_TRY(run_passes(c, s, &in, &cx, &passes, &g));
     c->path.muted = 0;
@@ -286,7 +286,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         s->n_ops += dop_node_computed(&s->g, id);
     s->before = s->g;
     if (judged)
-        DOP_RETURN_IF_ERROR(copy_graph(&s->g, &c->arena, diag, &built));
+        DOP_RETURN_IF_ERROR(copy_bare_graph(&s->g, &c->arena, diag, &built));
     DOP_RETURN_IF_ERROR(run_passes(c, s, &in, &cx, &passes, &s->g));
     if (judged)
         DOP_RETURN_IF_ERROR(judge_rules(c, s, &built, diag));
@@ -343,7 +343,7 @@ state_copies(const dop_compilation *c)
 
 /* Adds one schedule. `how` gives its phase, size, kind and adapter ranks. */
 static dop_status
-add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
+add_single_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, how.phase);
     const bool program = how.encodes || how.drafts, each = how.mixed;
@@ -388,9 +388,9 @@ static dop_status
 add_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
 {
     const uint32_t ranks = how.encodes || how.drafts ? 0 : dop_compilation_ranks(c);
-    dop_status st = ranks == 0 || !c->options.invariant ? add_one(c, how, diag) : DOP_OK;
+    dop_status st = ranks == 0 || !c->options.invariant ? add_single_schedule(c, how, diag) : DOP_OK;
     how.ranks = ranks;
-    return st == DOP_OK && ranks > 0 ? add_one(c, how, diag) : st;
+    return st == DOP_OK && ranks > 0 ? add_single_schedule(c, how, diag) : st;
 }
 
 dop_status
@@ -429,7 +429,7 @@ dop_schedule_add_draft(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 }
 
 static dop_status
-add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
+add_vision_program(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
     const dop_vision_model m = {.facts = *c->model.vision, .weights = c->model.weights};
@@ -454,19 +454,19 @@ add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
 dop_status
 dop_schedule_add_image(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_vision(c, DOP_SCHED_IMAGE, max_t, diag);
+    return add_vision_program(c, DOP_SCHED_IMAGE, max_t, diag);
 }
 
 dop_status
 dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_vision(c, DOP_SCHED_FEATURES, max_t, diag);
+    return add_vision_program(c, DOP_SCHED_FEATURES, max_t, diag);
 }
 
 dop_status
 dop_schedule_add_audio(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_vision(c, DOP_SCHED_AUDIO, max_t, diag);
+    return add_vision_program(c, DOP_SCHED_AUDIO, max_t, diag);
 }
 
 dop_status

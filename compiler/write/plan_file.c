@@ -28,7 +28,7 @@ typedef struct layout {
 } layout;
 
 static bool
-put(FILE *f, const void *data, size_t size)
+put_plan_bytes(FILE *f, const void *data, size_t size)
 {
     return size == 0 || fwrite(data, 1, size, f) == size;
 }
@@ -39,7 +39,7 @@ pad_to(FILE *f, uint64_t *at, uint64_t target)
     static const char zeros[4096];
     while (*at < target) {
         size_t n = target - *at < sizeof zeros ? (size_t)(target - *at) : sizeof zeros;
-        if (!put(f, zeros, n))
+        if (!put_plan_bytes(f, zeros, n))
             return false;
         *at += n;
     }
@@ -56,7 +56,7 @@ put_sparsely(FILE *f, const uint8_t *data, size_t size, bool last)
         n = size - at < BLOCK ? size - at : BLOCK;
         const bool hole =
             n == BLOCK && !(last && at + n == size) && data[at] == 0 && memcmp(data + at, data + at + 1, n - 1) == 0;
-        if (!(hole && fseeko(f, (off_t)n, SEEK_CUR) == 0) && !put(f, data + at, n))
+        if (!(hole && fseeko(f, (off_t)n, SEEK_CUR) == 0) && !put_plan_bytes(f, data + at, n))
             return false;
     }
     return true;
@@ -158,7 +158,7 @@ put_between(weights_out *o, const dop_packed *x, dop_stored as, uint64_t at, uin
 
 /* Packs and writes the weights one at a time, because together they may be far larger than memory. */
 static dop_status
-put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
+put_packed_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
 {
     const dop_pack *p = parts->pack;
     weights_out o = {.parts = parts, .f = f};
@@ -186,7 +186,7 @@ put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *o
 }
 
 static dop_status
-lay_out(const dop_plan_sections *p, dop_diag *diag, layout *out)
+lay_out_sections(const dop_plan_sections *p, dop_diag *diag, layout *out)
 {
     uint32_t n = 0;
     memset(out, 0, sizeof *out);
@@ -214,48 +214,49 @@ lay_out(const dop_plan_sections *p, dop_diag *diag, layout *out)
 }
 
 static bool
-put_head(const layout *l, FILE *f, uint64_t *at)
+put_plan_head(const layout *l, FILE *f, uint64_t *at)
 {
     *at += sizeof l->head + l->head.n_sections * sizeof *l->table;
-    return put(f, &l->head, sizeof l->head) && put(f, l->table, l->head.n_sections * sizeof *l->table);
+    return put_plan_bytes(f, &l->head, sizeof l->head) &&
+           put_plan_bytes(f, l->table, l->head.n_sections * sizeof *l->table);
 }
 
 /* Writes a plan at byte `base` of the file. The header comes first and contains digests, but the weights' digest is
  * known only after packing. In a file, the header is therefore written again at the end; for a pipe, the weights are
  * packed twice. */
 static dop_status
-put_file(const dop_plan_sections *p, FILE *f, uint64_t base, dop_diag *diag, layout *out_layout)
+put_plan_file(const dop_plan_sections *p, FILE *f, uint64_t base, dop_diag *diag, layout *out_layout)
 {
     layout *l = out_layout;
     uint64_t at = 0, digest;
     bool again = ftello(f) >= 0;
-    dop_status st = lay_out(p, diag, l);
+    dop_status st = lay_out_sections(p, diag, l);
     for (uint32_t i = 0; i < l->head.n_sections && st == DOP_OK && !again; i++)
         if (l->table[i].kind == DOP_SEC_WEIGHTS)
-            st = put_weights(p, NULL, diag, &l->table[i].digest);
+            st = put_packed_weights(p, NULL, diag, &l->table[i].digest);
     if (st != DOP_OK)
         return st;
     l->head.digest = dop_plan_header_digest(&l->head, l->table, l->head.n_sections);
-    if (!put_head(l, f, &at))
+    if (!put_plan_head(l, f, &at))
         goto io;
     for (uint32_t i = 0; i < l->head.n_sections; i++) {
         dop_plan_section *s = &l->table[i];
         if (!pad_to(f, &at, s->offset))
             goto io;
         if (s->kind == DOP_SEC_WEIGHTS) {
-            st = put_weights(p, f, diag, &digest);
+            st = put_packed_weights(p, f, diag, &digest);
             if (st == DOP_OK && !again && digest != s->digest)
                 st = DOP_FAIL(diag, DOP_E_IO, "the model's files changed while they were read");
             if (st != DOP_OK)
                 return st;
             s->digest = digest;
-        } else if (!put(f, p->sec[s->kind].data, s->size)) {
+        } else if (!put_plan_bytes(f, p->sec[s->kind].data, s->size)) {
             goto io;
         }
         at += s->size;
     }
     l->head.digest = dop_plan_header_digest(&l->head, l->table, l->head.n_sections);
-    if (again && (fseeko(f, (off_t)base, SEEK_SET) != 0 || !put_head(l, f, &at)))
+    if (again && (fseeko(f, (off_t)base, SEEK_SET) != 0 || !put_plan_head(l, f, &at)))
         goto io;
     return DOP_OK;
 io:
@@ -270,7 +271,7 @@ put_external(dop_plan_sections *sections, const char *path, dop_diag *diag, dop_
     DOP_RETURN_IF_ERROR(dop_out_file_open(path, diag, output));
     if (!output->tmp)
         return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write the weights: not a regular file");
-    DOP_RETURN_IF_ERROR(put_weights(sections, output->f, diag, &row->digest));
+    DOP_RETURN_IF_ERROR(put_packed_weights(sections, output->f, diag, &row->digest));
     row->size = sections->weights_size;
     return DOP_OK;
 }
@@ -317,7 +318,7 @@ dop_plan_sections_write(dop_plan_sections *sections, const char *path, dop_diag 
     if (st == DOP_OK && sections->external)
         st = put_external(sections, weights_path, diag, &weights);
     if (st == DOP_OK)
-        st = put_file(sections, plan.f, 0, diag, &l);
+        st = put_plan_file(sections, plan.f, 0, diag, &l);
     if (sections->external) {
         dop_status closed = dop_out_file_close(&weights, st == DOP_OK, diag);
         st = st == DOP_OK ? closed : st;
@@ -380,7 +381,7 @@ put_part(set_writer *w, uint32_t i, uint64_t *io_at)
         return st;
     if (!w->split && !pad_to(f, io_at, base))
         return write_failed(w->diag);
-    if ((st = put_file(p, f, base, w->diag, &w->layouts[i])) != DOP_OK)
+    if ((st = put_plan_file(p, f, base, w->diag, &w->layouts[i])) != DOP_OK)
         return st;
     w->rows[i].offset = base;
     w->rows[i].size = w->layouts[i].head.file_size;
@@ -404,12 +405,12 @@ put_set_digest(set_writer *w, uint64_t set)
                 continue;
             l->table[k].digest = XXH3_64bits(sec->data, sec->size);
             if (fseeko(f, (off_t)(w->rows[i].offset + l->table[k].offset), SEEK_SET) != 0 ||
-                !put(f, sec->data, sec->size))
+                !put_plan_bytes(f, sec->data, sec->size))
                 return write_failed(w->diag);
         }
         l->head.digest = dop_plan_header_digest(&l->head, l->table, l->head.n_sections);
         w->rows[i].digest = l->head.digest;
-        if (fseeko(f, (off_t)w->rows[i].offset, SEEK_SET) != 0 || !put_head(l, f, &at))
+        if (fseeko(f, (off_t)w->rows[i].offset, SEEK_SET) != 0 || !put_plan_head(l, f, &at))
             return write_failed(w->diag);
     }
     return DOP_OK;
@@ -436,7 +437,8 @@ put_set(set_writer *w)
     if (st == DOP_OK && !w->split) {
         FILE *f = w->plans[0].f;
         h.digest = dop_plan_set_digest(&h, w->rows);
-        if (fseeko(f, 0, SEEK_SET) != 0 || !put(f, &h, sizeof h) || !put(f, w->rows, w->n * sizeof *w->rows))
+        if (fseeko(f, 0, SEEK_SET) != 0 || !put_plan_bytes(f, &h, sizeof h) ||
+            !put_plan_bytes(f, w->rows, w->n * sizeof *w->rows))
             st = write_failed(w->diag);
     }
     free(digests);
@@ -474,7 +476,7 @@ dop_plan_sections_image(const dop_plan_sections *sections, dop_diag *diag, dop_p
 {
     layout l;
     memset(out_image, 0, sizeof *out_image);
-    dop_status st = lay_out(sections, diag, &l);
+    dop_status st = lay_out_sections(sections, diag, &l);
     if (st != DOP_OK)
         return st;
     /* The weights' pages use no memory, because they are never written. */

@@ -87,7 +87,7 @@ append_json(const char *text, size_t size, void *user)
 
 /* Copies the folder of a model's tokenizer to `out`. */
 static void
-folder_of(const dop_checkpoint *m, char *out, size_t size)
+find_tokenizer_folder(const dop_checkpoint *m, char *out, size_t size)
 {
     snprintf(out, size, "%s", m->tokenizer_json_path);
     const char *slash = dop_path_slash(out);
@@ -106,7 +106,7 @@ add_prompts(dop_plan_writer *w, const dop_checkpoint *m, json_t *card)
         dop_plan_writer_no_memory(w);
     if (!m->tokenizer_json_path)
         return DOP_OK;
-    folder_of(m, dir, sizeof dir);
+    find_tokenizer_folder(m, dir, sizeof dir);
     dop_status st = dop_prompts_of_dir(dir, w->diag, &prompts);
     if (prompts && json_object_update(card, prompts))
         dop_plan_writer_no_memory(w);
@@ -132,7 +132,7 @@ dop_compilation_rewind(const dop_compilation *c)
 
 /* Returns dop_plan_model.rewind: the minimum over all targets. */
 static uint32_t
-rewind_of(const dop_plan_writer *w)
+find_least_rewind(const dop_plan_writer *w)
 {
     uint32_t least = DOP_PLAN_NO_RINGS;
     for (uint32_t i = 0; i < w->n_targets; i++) {
@@ -168,7 +168,7 @@ dop_plan_writer_model(dop_plan_writer *w)
                         .ctx = c->ctx,
                         .ctx_train = a->ctx_train,
                         .hidden = a->hidden,
-                        .rewind = rewind_of(w),
+                        .rewind = find_least_rewind(w),
                         .n_layers = a->n_layers,
                         .n_sequences = c->schedules[0].g.max_q,
                         .state_copies = c->schedules[0].g.copies,
@@ -353,7 +353,7 @@ dop_plan_writer_text(dop_plan_writer *w)
         return; /* only the first part reads and writes text */
     if (m->tokenizer_json_path) {
         char dir[1024];
-        folder_of(m, dir, sizeof dir);
+        find_tokenizer_folder(m, dir, sizeof dir);
         st = dop_tokenizer_from_hf_dir(dir, w->diag, &tok);
     } else if (m->tokenizer_gguf_path) {
         dop_gguf gguf = {0};

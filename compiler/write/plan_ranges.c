@@ -38,7 +38,7 @@ find_map(const dop_weights *weights, const uint8_t *bytes, uint64_t size)
 
 /* Returns the number of blocks of one matrix; 0 for types without blocks. */
 static uint64_t
-count_blocks(const dop_packed *item)
+count_matrix_blocks(const dop_packed *item)
 {
     const dop_type_info *ti = dop_type_of(item->type);
     return ti->kind == DOP_KIND_QUANT ? item->rows * (item->row_bytes / ti->bytes) : 0;
@@ -46,9 +46,9 @@ count_blocks(const dop_packed *item)
 
 /* Returns the bytes of one matrix in the model's file. */
 static uint64_t
-file_bytes(const dop_packed *item)
+count_file_bytes(const dop_packed *item)
 {
-    const uint64_t blocks = count_blocks(item);
+    const uint64_t blocks = count_matrix_blocks(item);
     return blocks ? blocks * dop_type_of(item->type)->bytes : dop_pack_matrix_bytes(item);
 }
 
@@ -59,14 +59,14 @@ dop_plan_sections_refers(const dop_plan_sections *sections, const dop_packed *it
     const dop_weights *weights = &sections->pack->model->weights;
     bool found = as != DOP_STORED_NOT;
     for (uint32_t e = 0; e < item->experts && found; e++)
-        found = find_map(weights, dop_pack_stored(item, e), file_bytes(item)) < weights->n_maps;
+        found = find_map(weights, dop_pack_stored(item, e), count_file_bytes(item)) < weights->n_maps;
     return found ? as : DOP_STORED_NOT;
 }
 
 /* Returns the row of FILES for a mapped file of the model, and adds it if necessary. rows: [n_maps] 1 + the row; 0: not
  * added yet. */
 static uint32_t
-file_row(dop_plan_writer *w, uint32_t map, uint32_t *rows)
+add_file_row(dop_plan_writer *w, uint32_t map, uint32_t *rows)
 {
     const dop_map *m = &w->sections.pack->model->weights.maps[map];
     dop_buf *files = &w->sections.sec[DOP_SEC_FILES];
@@ -105,7 +105,7 @@ typedef struct ranges_out {
     dop_plan_writer *w;
     dop_buf bytes;    /* [rows] address of each row's bytes (const uint8_t *) */
     uint64_t *shared; /* [segments] bytes that stay in the model's files */
-    uint32_t *rows;   /* the `rows` of file_row() */
+    uint32_t *rows;   /* the `rows` of add_file_row() */
 } ranges_out;
 
 /* Writes a row for `size` bytes from byte `at` of the expert's matrix. */
@@ -115,16 +115,16 @@ put_range(ranges_out *o, const dop_packed *x, uint32_t expert, uint32_t what, ui
     dop_plan_writer *w = o->w;
     const dop_weights *weights = &w->sections.pack->model->weights;
     const uint8_t *stored = dop_pack_stored(x, expert);
-    const uint32_t map = find_map(weights, stored, file_bytes(x));
+    const uint32_t map = find_map(weights, stored, count_file_bytes(x));
     dop_plan_range row = {.slot = w->slot_weights + x->segment,
-                          .file = file_row(w, map, o->rows),
+                          .file = add_file_row(w, map, o->rows),
                           .offset = x->offset + expert * x->expert_stride + at,
                           .size = size,
                           .file_offset = (uint64_t)(stored - weights->maps[map].data),
                           .before = o->shared[x->segment],
                           .what = what,
                           .type = what == DOP_RANGE_BYTES ? 0 : (uint32_t)x->type,
-                          .blocks = count_blocks(x)};
+                          .blocks = count_matrix_blocks(x)};
     o->shared[x->segment] += size;
     dop_buf_append(&w->sections.sec[DOP_SEC_RANGES], &row, sizeof row);
     dop_buf_append(&o->bytes, &stored, sizeof stored);

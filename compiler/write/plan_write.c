@@ -77,7 +77,7 @@ add_state_slot(dop_plan_writer *w, uint32_t kind, uint64_t size, uint32_t rows)
 
 /* True if the state is kept in pages: a cache that is not a ring buffer, in a plan with pages. */
 static bool
-is_paged(const dop_graph *g, dop_node_id state)
+is_paged_state(const dop_graph *g, dop_node_id state)
 {
     return dop_graph_page(g) && dop_shape_appends(&dop_node_at(g, state)->shape) && !dop_cache_ring(g, state);
 }
@@ -87,7 +87,7 @@ static uint32_t
 state_rows(const dop_compilation *c, const dop_graph *g, dop_node_id state)
 {
     const dop_shape *s = &dop_node_at(g, state)->shape;
-    if (is_paged(g, state))
+    if (is_paged_state(g, state))
         return dop_plan_writer_pages(c) * dop_graph_page(g);
     return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
 }
@@ -126,7 +126,7 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint
             is_placed(t, n, dop_node_s(g, id, DOP_A_name)))
             continue;
         /* Kernels read caches in tiles, so STATE_TAIL more rows after the last one must be allocated and zero. */
-        const bool paged = is_paged(g, id);
+        const bool paged = is_paged_state(g, id);
         const uint32_t all = appends ? state_rows(t->c, g, id) : 0;
         uint64_t bytes = dop_node_bytes(g, id);
         uint32_t rows = appends ? (uint32_t)dop_dim_value(g, dop_node_at(g, id)->shape.dim[1], g->max_t) : 1;
@@ -162,7 +162,7 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint
 
 /* Returns the first schedule of the program `draft`, which may have states of its own, or NULL. */
 static const dop_schedule *
-drafting(const dop_compilation *c)
+find_draft_schedule(const dop_compilation *c)
 {
     for (uint32_t i = 0; i < c->n_schedules; i++)
         if (c->schedules[i].program == DOP_SCHED_DRAFT)
@@ -176,7 +176,7 @@ static void
 write_state_slots(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_graph *g = &t->c->schedules[0].g;
-    const dop_schedule *draft = drafting(t->c);
+    const dop_schedule *draft = find_draft_schedule(t->c);
     t->states = calloc((size_t)g->n_nodes + (draft ? draft->g.n_nodes : 0), sizeof *t->states);
     if (!t->states) {
         dop_plan_writer_no_memory(w);
@@ -195,7 +195,7 @@ write_state_slots(dop_plan_writer *w, dop_target_rows *t)
 /* Returns the offset of a region's split-K sums, after the sums of earlier regions that no barrier separates from it.
  * *out_bytes: their size; 0: the region has none. */
 static uint64_t
-sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
+find_sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
 {
     uint64_t at = 0;
     *out_bytes = 0;
@@ -220,7 +220,7 @@ write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
         bool used = false;
         for (dop_region_id r = 1; r < s->g.n_regions; r++) {
             uint64_t bytes;
-            const uint64_t at = sums_offset(s, r, &bytes);
+            const uint64_t at = find_sums_offset(s, r, &bytes);
             sums = at + bytes > sums ? at + bytes : sums;
             for (uint32_t k = 0; k < s->regions[r].n_args; k++)
                 used = used || s->regions[r].args[k].kind == DOP_ARG_COUNTS;
@@ -236,7 +236,7 @@ write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
 /* Returns the byte offset of values[k] in the slot for crossing values. If k is the number of values, returns their
  * total size. */
 static uint64_t
-crossing_offset(const dop_graph *g, const dop_node_id *values, uint32_t k)
+find_crossing_offset(const dop_graph *g, const dop_node_id *values, uint32_t k)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < k; i++)
@@ -260,8 +260,8 @@ write_crossing_slots(dop_plan_writer *w, dop_target_rows *t)
     uint64_t received = 0, sent = 0;
     for (uint32_t i = 0; i < t->c->n_schedules; i++) {
         const dop_schedule *s = &t->c->schedules[i];
-        const uint64_t in = crossing_offset(&s->g, s->received, s->n_received),
-                       out = crossing_offset(&s->g, s->sent, s->n_sent);
+        const uint64_t in = find_crossing_offset(&s->g, s->received, s->n_received),
+                       out = find_crossing_offset(&s->g, s->sent, s->n_sent);
         received = in > received ? in : received;
         sent = out > sent ? out : sent;
     }
@@ -339,7 +339,8 @@ write_slots(dop_plan_writer *w)
 }
 
 static dop_plan_arg
-arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r, const dop_kernel_arg *a)
+make_plan_arg(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r,
+              const dop_kernel_arg *a)
 {
     const dop_graph *g = &s->g;
     if (a->kind == DOP_ARG_TABLE)
@@ -353,7 +354,7 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
         return (dop_plan_arg){.slot = t->slot_counts, .offset = r * COUNTS_STRIDE, .size = COUNTS_STRIDE};
     if (a->kind == DOP_ARG_SUMS) {
         uint64_t bytes;
-        const uint64_t at = sums_offset(s, r, &bytes);
+        const uint64_t at = find_sums_offset(s, r, &bytes);
         return (dop_plan_arg){.slot = t->slot_counts, .offset = t->sums_at + at, .size = bytes};
     }
     if (a->numbers)
@@ -377,11 +378,11 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
             }
     } else if ((k = find_crossing(s->received, s->n_received, a->value)) < s->n_received) {
         out.slot = t->slot_received;
-        out.offset = crossing_offset(g, s->received, k);
+        out.offset = find_crossing_offset(g, s->received, k);
         out.size = dop_node_bytes(g, a->value);
     } else if ((k = find_crossing(s->sent, s->n_sent, a->value)) < s->n_sent) {
         out.slot = t->slot_sent;
-        out.offset = crossing_offset(g, s->sent, k);
+        out.offset = find_crossing_offset(g, s->sent, k);
         out.size = dop_node_bytes(g, a->value);
     } else if (s->placement.values[a->value].size > 0) {
         out.slot = t->slot_scratch;
@@ -424,7 +425,7 @@ write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
     *io_record += dop_record_bytes(b->n_args);
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
-        dop_plan_arg a = arg_of(w, t, s, r, &b->args[i]);
+        dop_plan_arg a = make_plan_arg(w, t, s, r, &b->args[i]);
         dop_buf_append(&w->sections.sec[DOP_SEC_ARGS], &a, sizeof a);
     }
     dop_buf_append(&w->sections.sec[DOP_SEC_DISPATCHES], &d, sizeof d);
@@ -434,7 +435,7 @@ write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
 static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_SCORE};
 
 static uint32_t
-n_dispatches(const dop_plan_writer *w)
+count_dispatch_rows(const dop_plan_writer *w)
 {
     return (uint32_t)(w->sections.sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
 }
@@ -454,7 +455,7 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
         .type = n->type,
         .slot = here ? t->slot_received : t->slot_sent,
         .one_row = !dop_node_per_token(&s->g, id) && dop_node_rows(&s->g, id, s->g.max_t) == 1,
-        .offset = crossing_offset(&s->g, here ? s->received : s->sent, at),
+        .offset = find_crossing_offset(&s->g, here ? s->received : s->sent, at),
         .row_bytes = dop_node_bytes(&s->g, id) /
                      (dop_node_per_token(&s->g, id) ? s->g.max_t : dop_node_rows(&s->g, id, s->g.max_t))};
     dop_buf_append(&w->sections.sec[DOP_SEC_CROSSINGS], &row, sizeof row);
@@ -473,7 +474,7 @@ write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule
 
 /* Returns DOP_PICKS_*: the tokens that a schedule picks. */
 static uint32_t
-picks_of(const dop_compilation *c, const dop_schedule *s)
+choose_picks(const dop_compilation *c, const dop_schedule *s)
 {
     if (is_inner(c) || (s->program && s->program != DOP_SCHED_DRAFT))
         return DOP_PICKS_NONE;
@@ -491,11 +492,11 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                                                  : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = dop_schedule_rows(s),
-                             .first_dispatch = n_dispatches(w),
+                             .first_dispatch = count_dispatch_rows(w),
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
                              .logits_slot = w->slot_result,
-                             .greedy = picks_of(t->c, s),
+                             .greedy = choose_picks(t->c, s),
                              .logits_offset = 0,
                              .ordering = DOP_ORDER_BARRIERS,
                              .adapted = s->adapted,
@@ -522,7 +523,7 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
     dop_plan_schedule row = {.kind = s->mixed ? DOP_SCHED_ROWS : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,
-                             .first_dispatch = n_dispatches(w),
+                             .first_dispatch = count_dispatch_rows(w),
                              .n_dispatches = s->g.n_regions - p->n_stages,
                              .n_body = s->g.n_regions - p->n_stages,
                              .logits_slot = w->slot_result,
@@ -548,7 +549,7 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
     for (dop_region_id r = p->n_stages + 1; r < s->g.n_regions; r++)
         write_dispatch(w, t, s, r, &p->regions[r],
                        s->placement.barrier[r] || r == p->n_stages + 1 ? DOP_DISPATCH_BARRIER : 0u, &no_stage, &record);
-    row.first_stage = n_dispatches(w);
+    row.first_stage = count_dispatch_rows(w);
     for (dop_region_id r = 1; r <= p->n_stages; r++) {
         dop_built_region stage = p->regions[r];
         stage.kernel = p->kernel;
@@ -615,7 +616,7 @@ write_kernel(dop_plan_writer *w, dop_target_rows *t, uint32_t i)
 
 /* Writes the kernels of a target, and the target's row with the maximum of their requirements. */
 static void
-write_target(dop_plan_writer *w, dop_target_rows *t)
+write_target_rows(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_compilation *c = t->c;
     const dop_schedule_numbers *numbers = &c->target->schedule;
@@ -645,7 +646,7 @@ write_target(dop_plan_writer *w, dop_target_rows *t)
  * --------------------------------------------------------------------------------------------------------- */
 
 static void
-finish(dop_plan_writer *w)
+finish_plan_writer(dop_plan_writer *w)
 {
     for (uint32_t i = 0; i < w->n_targets; i++) {
         free(w->targets[i].states);
@@ -658,8 +659,8 @@ finish(dop_plan_writer *w)
 /* Makes all sections of a plan. weights: name of the file of external weights; NULL: the plan contains them. With
  * DOP_PLAN_WEIGHTS_MODEL, some stay in the model's files. */
 static dop_status
-write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_plan_weights where,
-           dop_diag *diag)
+write_plan_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const char *weights,
+                dop_plan_weights where, dop_diag *diag)
 {
     const uint64_t failures = dop_buf_failures();
     *w = (dop_plan_writer){.diag = diag, .n_targets = n};
@@ -672,7 +673,7 @@ write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const ch
     dop_plan_writer_string(w, "");
     write_slots(w);
     for (uint32_t i = 0; i < n && w->status == DOP_OK; i++)
-        write_target(w, &w->targets[i]);
+        write_target_rows(w, &w->targets[i]);
     if (w->status == DOP_OK)
         write_schedules(w);
     if (w->status == DOP_OK)
@@ -699,10 +700,10 @@ dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, dop_pl
     if (where == DOP_PLAN_WEIGHTS_EXTERNAL && asprintf(&weights, "%s.weights", dop_path_name(path)) < 0)
         return DOP_NO_MEMORY(diag);
     dop_status st = DOP_OK;
-    DOP_TRY(write_rows(&w, list, n, weights, where, diag));
+    DOP_TRY(write_plan_rows(&w, list, n, weights, where, diag));
     DOP_TRY(dop_plan_sections_write(&w.sections, path, diag));
 error:
-    finish(&w);
+    finish_plan_writer(&w);
     free(weights);
     return st;
 }
@@ -730,7 +731,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
         char *plan, *weights;
         st = part_names(path, i, diag, &plan, &weights);
         if (st == DOP_OK)
-            st = write_rows(&w[i], &parts[i], 1, where == DOP_PLAN_WEIGHTS_EXTERNAL ? weights : NULL, where, diag);
+            st = write_plan_rows(&w[i], &parts[i], 1, where == DOP_PLAN_WEIGHTS_EXTERNAL ? weights : NULL, where, diag);
         sections[i] = &w[i].sections;
         rows[i].first_layer = parts[i].cut->first_layer;
         rows[i].end_layer = parts[i].cut->end_layer;
@@ -741,7 +742,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
     if (st == DOP_OK)
         st = dop_plan_set_write(sections, rows, n, path, split, diag);
     for (uint32_t i = 0; w && i < n; i++)
-        finish(&w[i]);
+        finish_plan_writer(&w[i]);
     free(w);
     free(sections);
     free(rows);
@@ -755,12 +756,12 @@ dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_bu
     dop_plan plan = {0};
     dop_plan_image image = {0};
     dop_status st = DOP_OK;
-    DOP_TRY(write_rows(&w, list, n, NULL, DOP_PLAN_WEIGHTS_EMBED, diag));
+    DOP_TRY(write_plan_rows(&w, list, n, NULL, DOP_PLAN_WEIGHTS_EMBED, diag));
     DOP_TRY(dop_plan_sections_image(&w.sections, diag, &image));
     DOP_TRY(dop_plan_open_memory(image.bytes, image.size, diag, &plan));
     dop_plan_disasm(&plan, out);
 error:
     dop_plan_image_finish(&image);
-    finish(&w);
+    finish_plan_writer(&w);
     return st;
 }
