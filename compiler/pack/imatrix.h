@@ -1,6 +1,7 @@
 /* Importance matrix: mean squares of the inputs of a model's products. Quantization weights the squared errors of a
  * matrix column by the mean square of the input that multiplies it.
- * | Reads two formats of llama-imatrix (llama.cpp). GGUF: for each tensor NAME, sums of squares NAME.in_sum2 [matrices,
+ *
+ * Reads two formats of llama-imatrix (llama.cpp). GGUF: for each tensor NAME, sums of squares NAME.in_sum2 [matrices,
  * inputs] and row counts NAME.counts [matrices], both f32. The older format (.dat), little-endian: number of entries;
  * for each entry the length of its name, the name, an unused number, the number of its values, and the values as f32,
  * which are means times a constant. Data after the entries is ignored. */

@@ -1,6 +1,7 @@
 /* Inner loops of quantization for eight blocks (or sub-blocks) at once: sums over rounded values, and searches for the
  * scales and offsets with the least squared error.
- * | Every lane is an independent block and no operation crosses lanes, so results do not depend on the vector width of
+ *
+ * Every lane is an independent block and no operation crosses lanes, so results do not depend on the vector width of
  * the machine. */
 #ifndef DOPPLER_COMPILER_PACK_QUANT_LANES_H
 #define DOPPLER_COMPILER_PACK_QUANT_LANES_H

@@ -6,10 +6,10 @@
  *   - {step: decode, rows: 1, dispatches: 162, us: 4650, weights: 1.5e10, bytes: 1.5e10, products: 7.5e9}
  *   - {step: decode, rows: 1, op: head, kernel: gemv_subgroup, count: 1, us: 245.2, weights: ..., ...}
  *
- * The first row names the device and model of the measurement.  Rows without `op` describe whole steps, all others one kind of dispatch: `us` is
- * the mean of one dispatch in microseconds, `weights` the bytes of weights that it reads, `bytes` all that it reads and
- * writes except caches, `products` the number of multiply-adds with weights.  A whole step is measured without timestamps where
- * possible, and the times of its stages are scaled to it.
+ * The first row names the device and model of the measurement.  Rows without `op` describe whole steps, all others one kind
+ * of dispatch.  `us` is the mean of one dispatch in microseconds, `weights` the bytes of weights that it reads, `bytes` all
+ * that it reads and writes except caches, `products` the number of multiply-adds with weights.  A whole step is measured
+ * without timestamps where possible, and the times of its stages are scaled to it.
  *
  * The time of another shape is estimated from the nearest measured kind of dispatch.  Each dispatch has a fixed cost of
  * fixed_us.  Up to 64 rows, steps are memory-bound: the rest of the time is proportional to the bytes.  In larger steps it is

@@ -40,7 +40,7 @@ document.querySelectorAll("svg .edge path").forEach(p => { /* a wide invisible p
   wide.setAttribute("class", "hit");
   p.after(wide);
 });
-document.querySelectorAll("svg text.note").forEach(note => { /* a note acts as its edge */
+document.querySelectorAll("svg text.note").forEach(note => { /* a note behaves like its edge */
   const edge = note.closest("svg").querySelector(`.edge[data-e="${note.dataset.e}"]`);
   note.addEventListener("mousemove", e => {
     edge.classList.add("near");
