@@ -21,7 +21,7 @@ compare_sizes(const void *a, const void *b)
 static void
 settle_rows(dop_compilation_options *o, bool cpu, bool drafts)
 {
-    static const uint32_t checked[] = {2, 4, 8}; /* a token and its drafts */
+    static const uint32_t checked[] = {2, 4, 8}; /* row counts for a token and its drafts */
     if (o->sequences == 0)
         o->sequences = 1;
     const bool given = o->n_rows > 0;

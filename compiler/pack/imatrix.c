@@ -18,8 +18,8 @@ typedef struct entry {
 
 struct dop_imatrix {
     const char *path;
-    dop_map map;   /* used by files of the older format (.dat) */
-    dop_gguf gguf; /* used by GGUF files */
+    dop_map map;   /* mapped file of the older format (.dat) */
+    dop_gguf gguf; /* opened GGUF file */
     entry *entries;
     uint32_t n;
     dop_lookup by_name;

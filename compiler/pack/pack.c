@@ -412,7 +412,7 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
     const dop_weight first = dop_weight_expert(item->source, 0);
     row_job j = {
         .item = item, .imatrix = p->imatrix, .out = out, .at_once = first.parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
-    bool small = (uint64_t)item->rows * item->cols * experts < 65536; /* not worth several threads */
+    bool small = (uint64_t)item->rows * item->cols * experts < 65536; /* too small for several threads */
     j.blocks = dop_div_up_u32(item->rows, j.at_once);
     const uint64_t n = (uint64_t)j.blocks * experts;
     if (n > UINT32_MAX)

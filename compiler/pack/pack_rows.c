@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORD = 8 /* integers of 4 bits */, MAX_BLOCK_BYTES = 132 /* size of a block of f8_128 */ };
+enum { WORD = 8 /* 4-bit integers per word */, MAX_BLOCK_BYTES = 132 /* largest block: f8_128 */ };
 
 /* Returns the bit offset of output o in a word with eight outputs. */
 static uint32_t

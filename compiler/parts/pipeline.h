@@ -10,8 +10,8 @@
 
 typedef struct dop_pipeline {
     uint32_t n_parts;
-    double part_free[DOP_MAX_PARTS]; /* time at which each part is idle, in microseconds */
-    double link_free[DOP_MAX_PARTS]; /* time at which each link is idle; link i connects parts i and i + 1 */
+    double part_free[DOP_MAX_PARTS]; /* time from which each part is idle, in microseconds */
+    double link_free[DOP_MAX_PARTS]; /* time from which each link is idle; link i connects parts i and i + 1 */
     double part_busy[DOP_MAX_PARTS]; /* total work of each part so far, in microseconds */
 } dop_pipeline;
 

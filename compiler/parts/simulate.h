@@ -37,10 +37,10 @@ typedef struct dop_sim_device {
 } dop_sim_device;
 
 typedef struct dop_sim_setup {
-    uint32_t n_links, n_devices; /* 1: one entry for all cuts or all parts */
+    uint32_t n_links, n_devices; /* entries in links[] and devices[]; 1: one entry for all */
     dop_sim_link links[DOP_MAX_PARTS];
     dop_sim_device *devices;            /* owned array [DOP_MAX_PARTS] */
-    uint32_t sequences, groups, prompt; /* groups 0: as many as the runtime would use */
+    uint32_t sequences, groups, prompt; /* in-flight groups 0: the runtime's default; prompt in tokens */
 } dop_sim_setup;
 
 dop_status dop_sim_load(const char *path, dop_diag *diag, dop_sim_setup *out_setup);
@@ -51,14 +51,14 @@ enum { DOP_SIM_CHUNKS = 8 }; /* maximum number of different chunks in a prompt *
 /* Predicted times of a step of one size, in microseconds. */
 typedef struct dop_sim_step {
     uint32_t rows;                 /* rows of the step; 0: the plan has no schedule of this kind */
-    double part_us[DOP_MAX_PARTS]; /* work of each part, including its host's */
+    double part_us[DOP_MAX_PARTS]; /* time of each part, including its host */
     double body_us[DOP_MAX_PARTS]; /* part_us of a chunk that is not the last of its prompt: without logits */
     double hop_us[DOP_MAX_PARTS];  /* transfer over the cut after each part */
     uint64_t hop_bytes[DOP_MAX_PARTS];
 } dop_sim_step;
 
 typedef struct dop_sim_result {
-    uint32_t n_parts;                                       /* 1: the whole model on the first device */
+    uint32_t n_parts; /* number of parts; 1: the whole model on the first device */
     uint64_t weights[DOP_MAX_PARTS], memory[DOP_MAX_PARTS]; /* bytes of weights and total bytes of each part */
     uint32_t first_layer[DOP_MAX_PARTS], end_layer[DOP_MAX_PARTS];
     const char *target[DOP_MAX_PARTS];

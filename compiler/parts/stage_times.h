@@ -29,7 +29,7 @@ typedef enum dop_step_kind { DOP_STEP_DECODE, DOP_STEP_PREFILL, DOP_STEP_ROWS, D
 typedef struct dop_stage_time {
     dop_step_kind step;
     uint32_t rows;
-    char op[64], kernel[40]; /* both empty: a whole step */
+    char op[64], kernel[40]; /* names of op and kernel; both empty: a whole step */
     double count;            /* number of equal dispatches in a step; for a whole step, number of all dispatches */
     double us;               /* microseconds of one dispatch, or of the whole step */
     double weights, bytes, products;

@@ -369,7 +369,7 @@ dop_report_state_bytes(const dop_compilation *c)
         const uint64_t bytes = dop_node_bytes(g, id);
         if (dop_node_at(g, id)->op != DOP_OP_state)
             continue;
-        if (!appends) /* replaced states have several copies */
+        if (!appends) /* replaced states have g->copies copies */
             n += g->copies * bytes;
         else if (page && total && !dop_cache_ring(g, id)) /* page pool for --ctx-total positions */
             n += bytes / g->max_q / g->max_s * (dop_div_up_u32(total, page) * page);

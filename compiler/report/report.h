@@ -35,7 +35,7 @@ typedef struct dop_report_fusion {
 typedef struct dop_report_refusal {
     const char *producer, *consumer; /* names of ops */
     const char *from, *to;           /* labels of the two dispatches, with L* for any layer */
-    const char *reasons;             /* as "fuse-prologue cost, fuse-epilogue reduction-barrier" */
+    const char *reasons;             /* passes and reasons: "fuse-prologue cost, fuse-epilogue tile-mismatch" */
     dop_reason reason;               /* reason of the pass that came closest to joining the two */
     uint32_t count;
     double bytes; /* traffic that a fusion would save per token in bytes */
@@ -43,7 +43,7 @@ typedef struct dop_report_refusal {
 
 /* A cell of the viability matrix: fusions of a producer of one kind with a consumer of another kind. */
 typedef struct dop_report_class {
-    const char *producer, *consumer; /* "element", "reduction", "tiled" */
+    const char *producer, *consumer; /* kinds of ops: "element", "reduction" or "tiled" */
     const char *why;                 /* the fusions that this compiler supports here */
     uint32_t fused, refused;
     uint32_t reasons[DOP_REASON_COUNT];
@@ -74,13 +74,13 @@ typedef struct dop_report_schedule {
 
 /* A row of the table of weights: weights with equal stored, requested and packed types and equal number of experts. */
 typedef struct dop_report_weights_row {
-    dop_type stored, packed; /* stored none: the compiler computes the weight */
+    dop_type stored, packed; /* stored none: computed by the compiler, not in the model */
     dop_type asked;          /* type requested by --quant; not `packed` if its blocks would need too much padding */
     uint32_t cols;           /* values per row if `asked` is not `packed`; otherwise 0 */
     uint32_t experts;        /* number of matrices of each weight */
     uint32_t count;
     uint64_t bytes;  /* bytes in the plan */
-    const char *how; /* "copied", "repacked", "converted", "quantized", "computed" */
+    const char *how; /* one of "copied", "repacked", "converted", "quantized", "computed" */
 } dop_report_weights_row;
 
 typedef struct dop_report {

@@ -43,8 +43,8 @@ typedef struct layout {
     item *items;
     link *links;
     uint32_t *first;  /* [n_edges + 1] first entry of each edge in `path` */
-    uint32_t *path;   /* items of each edge in order */
-    uint32_t *sorted; /* items by level and order */
+    uint32_t *path;   /* concatenated items of all edges, each from start to end */
+    uint32_t *sorted; /* items sorted by level and order */
     double *y;        /* [n_levels + 1] top of each level in pixels */
     double *gap;      /* [n_levels + 1] space above each level in pixels */
     note *notes;      /* [n_notes] */

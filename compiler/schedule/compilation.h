@@ -82,7 +82,7 @@ struct dop_compilation {
     dop_lora *loras;          /* [options.n_loras] adapters, then [options.n_controls] control vectors */
     const dop_target *target; /* copy of the target without features that the model or options rule out; in the arena */
     uint32_t ctx;
-    uint32_t latents_width, latents_height; /* latent size of a diffusion model */
+    uint32_t latents_width, latents_height; /* size of a diffusion model's latents */
     dop_kernel_path path;
     const char *path_name; /* name of the kernel path in use; NULL: none */
     dop_templates templates;

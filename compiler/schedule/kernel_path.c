@@ -297,7 +297,7 @@ typedef struct tiled {
     const dop_region *r;
     const dop_target *t;
     dop_selection own, made;
-    uint32_t by[DOP_TILE_FIELDS], last; /* numbers of rules, counted from 1; 0: none */
+    uint32_t by[DOP_TILE_FIELDS], last; /* rule that set each field; last rule; from 1, 0: none */
     bool hinted;                        /* true if some of these rules are hints */
 } tiled;
 

@@ -92,7 +92,7 @@ typedef struct dop_measured {
 } dop_measured;
 
 typedef struct dop_kernel_path {
-    const char *name; /* NULL: no kernel path */
+    const char *name; /* name of the path; NULL: no kernel path */
     dop_type act, kv; /* storage types of activations and caches; none: not stated */
     const char *weights;
     const char *int_dot; /* a word that dop_int_dot_parse() accepts; NULL: not stated */

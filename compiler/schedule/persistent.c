@@ -67,7 +67,7 @@ plan_values(builder *b, const dop_flow *f)
                 if (f->readers[id].n != 0)
                     return "splits of attention are merged in another region";
                 bytes = bytes / row * (row + 2);
-            } else if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_u32) { /* u32 indices use the float words */
+            } else if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_u32) { /* u32 indices fit 32-bit mailbox words */
                 return "activations are not f32";
             }
             b->p->mailbox[id] = b->p->copy_bytes;

@@ -88,8 +88,8 @@ count_read(void *user, dop_node_id base)
     traffic *t = user;
     const dop_graph *g = t->g;
     uint64_t bytes = dop_node_bytes(g, base);
-    uint64_t part = 0;                    /* matrix rows that products read */
-    uint64_t rows_at = 0, experts_at = 0; /* table rows, and expert matrices, that index values select */
+    uint64_t part = 0;                    /* number of matrix rows that products read */
+    uint64_t rows_at = 0, experts_at = 0; /* number of table rows and expert matrices that index values select */
     bool once = false, cache = false;
     if (dop_node_is_input(g, base))
         return;

@@ -65,7 +65,7 @@ put_sparsely(FILE *f, const uint8_t *data, size_t size, bool last)
 /* Output of packed weights: a file and a digest. */
 typedef struct weights_out {
     const dop_plan_sections *parts;
-    FILE *f; /* NULL: compute the digest only */
+    FILE *f; /* output file; NULL: compute the digest only */
     dop_weights_hash hash;
     uint64_t at;   /* bytes written so far */
     uint64_t held; /* bytes written since the model's pages were last released */

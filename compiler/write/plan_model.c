@@ -265,7 +265,7 @@ write_draw(dop_plan_writer *w)
     const dop_compilation *c = w->targets[0].c;
     const dop_diffusion *d = c->model.diffusion;
     const uint32_t places = 1u << (2 * (d->n_levels - 1)),
-                   pixels = 1u << (2 * (d->n_decodes - 1)); /* places per row of T; pixels per place */
+                   pixels = 1u << (2 * (d->n_decodes - 1)); /* places per row of the step; pixels per place */
     const dop_plan_program rows[] = {
         /* `context` returns no rows, but every program has a width, at most that of the largest result. */
         {.name = dop_plan_writer_string(w, "context"), .kind = DOP_SCHED_CONTEXT, .width = c->model.arch.hidden},

@@ -105,7 +105,7 @@ typedef struct ranges_out {
     dop_plan_writer *w;
     dop_buf bytes;    /* [rows] address of each row's bytes (const uint8_t *) */
     uint64_t *shared; /* [segments] bytes that stay in the model's files */
-    uint32_t *rows;   /* the `rows` of add_file_row() */
+    uint32_t *rows;   /* [n_maps] 1 + row in FILES of each mapped file; 0: none yet */
 } ranges_out;
 
 /* Writes a row for `size` bytes from byte `at` of the expert's matrix. */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { COUNTS_STRIDE = DOP_COUNTS_MOST * 4 /* bytes of a region's counters, which share no cache line with others */ };
-enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows of memory after a cache */ };
+enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* spare rows after a cache, for reads in tiles */ };
 
 static uint32_t
 add_slot(dop_plan_writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t file_offset)
