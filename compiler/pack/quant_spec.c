@@ -232,7 +232,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         if (is_plain_matrix(&w->items[i]) && !only_if_named(find_weight_role(w->items[i].name)))
             set_type(w, i, to, types);
         else if (w->items[i].taps && w->items[i].n_changes)
-            /* adapters changed this convolution: f16 instead of f32, so that it does not grow */
+            /* a convolution changed by adapters: f16 instead of f32, so that it does not grow */
             set_type(w, i, to == DOP_TYPE_none || dop_type_of(to)->kind == DOP_KIND_FLOAT ? to : DOP_TYPE_f16, types);
     return DOP_OK;
 }
