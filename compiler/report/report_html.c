@@ -293,7 +293,7 @@ mix_layer_hash(uint64_t hash, uint64_t value)
 
 /* Adds a node to the hash of its layer: op, shape and integer attributes, without names and float attributes. */
 static uint64_t
-mix_node(uint64_t hash, const dop_node *n)
+mix_node_hash(uint64_t hash, const dop_node *n)
 {
     const dop_op_info *info = dop_op_of(n->op);
     hash = mix_layer_hash(hash, n->op);
@@ -316,7 +316,7 @@ find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds,
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         const int32_t layer = dop_node_at(g, id)->label.layer;
         if (layer >= 0 && (uint32_t)layer < n_layers && dop_node_computed(g, id))
-            hash[layer] = mix_node(hash[layer], dop_node_at(g, id));
+            hash[layer] = mix_node_hash(hash[layer], dop_node_at(g, id));
     }
     *out_n = 0;
     for (uint32_t i = 0; i < n_layers; i++) {

@@ -503,7 +503,7 @@ has_name_suffix(const char *s, const char *end)
 }
 
 static int
-compare_names(const void *a, const void *b)
+compare_path_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -562,7 +562,7 @@ fail_unknown_path(const reader *r, const char *dir)
         }
     if (d)
         closedir(d);
-    qsort(names, n, sizeof *names, compare_names);
+    qsort(names, n, sizeof *names, compare_path_names);
     for (uint32_t i = 0; i < n; i++) {
         const char *file = dop_arena_printf(r->arena, "%s/%s.yaml", dir, names[i]);
         if (file)
