@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_DEPTH = 2 /* levels of folders: a model's shards may be in a subdirectory */ };
+enum { MAX_DEPTH = 2 /* levels of subdirectories; shards may be in one */ };
 
 struct dop_input {
     dev_t device;
@@ -17,7 +17,7 @@ struct dop_input {
 };
 
 static dop_status
-add(dop_inputs *in, const struct stat *sb, dop_diag *diag)
+append_input(dop_inputs *in, const struct stat *sb, dop_diag *diag)
 {
     if (in->n == in->cap) {
         size_t cap = in->cap ? in->cap * 2 : 32;
@@ -44,9 +44,10 @@ is_plan(const char *path)
     return is;
 }
 
-/* Is this a file that Doppler writes and no importer reads: a plan, PLAN.weights, PLAN.part0.weights, or the page of a report? */
+/* True if the file was written by Doppler and is not a model: a plan, PLAN.weights, PLAN.part0.weights, or a report
+ * page. */
 static bool
-is_ours(char *path)
+is_doppler_output(char *path)
 {
     char *dot = strrchr(path, '.');
     if (dot && strcmp(dot, ".html") == 0)
@@ -56,7 +57,7 @@ is_ours(char *path)
     *dot = 0;
     bool is = is_plan(path);
     char *part = strrchr(path, '.');
-    if (!is && part && strncmp(part, ".part", 5) == 0) { /* PLAN.part0.weights beside PLAN, which has all parts */
+    if (!is && part && strncmp(part, ".part", 5) == 0) { /* PLAN.part0.weights next to PLAN, which contains all parts */
         *part = 0;
         is = is_plan(path);
         *part = '.';
@@ -66,7 +67,7 @@ is_ours(char *path)
 }
 
 static dop_status
-add_folder(dop_inputs *in, const char *folder, int depth, dop_diag *diag)
+add_input_folder(dop_inputs *in, const char *folder, int depth, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     DIR *d = opendir(folder);
@@ -80,9 +81,9 @@ add_folder(dop_inputs *in, const char *folder, int depth, dop_diag *diag)
             break;
         }
         if (stat(path, &sb) == 0 && S_ISDIR(sb.st_mode) && depth < MAX_DEPTH)
-            st = add_folder(in, path, depth + 1, diag);
-        else if (stat(path, &sb) == 0 && S_ISREG(sb.st_mode) && !is_ours(path))
-            st = add(in, &sb, diag);
+            st = add_input_folder(in, path, depth + 1, diag);
+        else if (stat(path, &sb) == 0 && S_ISREG(sb.st_mode) && !is_doppler_output(path))
+            st = append_input(in, &sb, diag);
         free(path);
     }
     if (d)
@@ -96,7 +97,9 @@ dop_inputs_add(dop_inputs *in, const char *path, dop_diag *diag)
     struct stat sb;
     if (stat(path, &sb) != 0)
         return DOP_OK;
-    return S_ISDIR(sb.st_mode) ? add_folder(in, path, 1, diag) : S_ISREG(sb.st_mode) ? add(in, &sb, diag) : DOP_OK;
+    return S_ISDIR(sb.st_mode)   ? add_input_folder(in, path, 1, diag)
+           : S_ISREG(sb.st_mode) ? append_input(in, &sb, diag)
+                                 : DOP_OK;
 }
 
 dop_status

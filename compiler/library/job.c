@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Finds the file that this code was loaded from; "": it is unknown. */
+/* Finds the path of the binary that contains this code. Leaves *out unchanged if it is unknown. */
 static void
 find_own_path(char *out, size_t cap)
 {
@@ -46,7 +46,7 @@ error:
     return st;
 }
 
-/* Lists the files that the compilation reads: the model's, and those that options name. */
+/* Lists the files that the compilation reads: the model's files and the files named by options. */
 static dop_status
 list_inputs(dop_compile_job *job, dop_diag *diag)
 {
@@ -81,9 +81,10 @@ dop_compile_job_prepare(const char *model, const dop_compile_options *asked, dop
     return list_inputs(job, diag);
 }
 
-/* Fails where names in a list of kernels that are avoided are no kernels.  source: who has the list. */
+/* Fails if a list of avoided kernels, separated by spaces, contains an unknown name. source: owner of the list, for
+ * messages. */
 static dop_status
-check_names(const char *names, const char *source, dop_status code, dop_diag *diag)
+check_kernel_names(const char *names, const char *source, dop_status code, dop_diag *diag)
 {
     char name[64];
     dop_variant_id ignored;
@@ -96,12 +97,12 @@ check_names(const char *names, const char *source, dop_status code, dop_diag *di
     return st;
 }
 
-/* Adds the kernels of --avoid to those that the target avoids itself, and checks their names. */
+/* Adds the kernels of --avoid to the target's own list, and checks the names of both. */
 static dop_status
-avoid(dop_target *t, const dop_compile_options *a, dop_diag *diag)
+avoid_kernels(dop_target *t, const dop_compile_options *a, dop_diag *diag)
 {
     dop_status st = DOP_OK;
-    DOP_TRY(check_names(t->avoid, t->name, DOP_E_INPUT, diag));
+    DOP_TRY(check_kernel_names(t->avoid, t->name, DOP_E_INPUT, diag));
     for (size_t i = 0; i < a->n_avoids; i++)
         for (const char *at = a->avoids[i], *end;; at = end + 1) {
             char name[64];
@@ -127,13 +128,13 @@ dop_compile_job_find_targets(dop_compile_job *job, dop_diag *diag)
     const dop_compile_options *a = job->asked;
     DOP_RETURN_IF_ERROR(dop_targets_resolve(a->target ? a->target : "auto", a->device, diag, job->targets, &job->n));
     for (uint32_t i = 0; i < job->n; i++)
-        DOP_RETURN_IF_ERROR(avoid(&job->targets[i], a, diag));
+        DOP_RETURN_IF_ERROR(avoid_kernels(&job->targets[i], a, diag));
     return DOP_OK;
 }
 
-/* Fails where the file `path`, or `path`.weights, is an input. */
+/* Fails if the file `path`, or `path`.weights with external weights, is an input. */
 static dop_status
-refuse(const dop_compile_job *job, const char *path, dop_diag *diag)
+refuse_input_path(const dop_compile_job *job, const char *path, dop_diag *diag)
 {
     char *weights;
     dop_status st = dop_inputs_refuse(&job->inputs, path, diag);
@@ -149,19 +150,19 @@ refuse(const dop_compile_job *job, const char *path, dop_diag *diag)
 dop_status
 dop_compile_job_refuse_plan(const dop_compile_job *job, const char *plan, dop_diag *diag)
 {
-    DOP_RETURN_IF_ERROR(refuse(job, plan, diag));
+    DOP_RETURN_IF_ERROR(refuse_input_path(job, plan, diag));
     return dop_plan_refuse_open(plan, diag);
 }
 
-/* Compiles the model for target i.  cuts: where it will be cut between parts with different targets, or NULL.  like: the
- * compilation whose sizes of steps it takes, or NULL. */
+/* Compiles the model for target i. cuts: cuts between parts with different targets, or NULL. like: compilation whose
+ * step sizes are reused, or NULL. */
 static dop_status
 make_target(dop_compile_job *job, uint32_t i, const dop_cuts *cuts, const dop_compilation *like, dop_diag *diag)
 {
     dop_compilation_options opt = job->options;
     opt.target = &job->targets[i];
     opt.cuts = cuts;
-    for (uint32_t k = 0; k < job->n && !job->asked->parts; k++) /* one layout of weights fits all targets */
+    for (uint32_t k = 0; k < job->n && !job->asked->parts; k++) /* all targets share one layout of weights */
         if (opt.max_alloc == 0 || job->targets[k].max_alloc < opt.max_alloc)
             opt.max_alloc = job->targets[k].max_alloc;
     if (like) {
@@ -175,8 +176,8 @@ make_target(dop_compile_job *job, uint32_t i, const dop_cuts *cuts, const dop_co
     return dop_compilation_make(job->model, &opt, diag, &job->list[i]);
 }
 
-/* Chooses the cuts by the first compilation.  With several targets the first compilation is made again with these cuts, because no
- * region may then cross one. */
+/* Chooses the cuts from the first compilation. With several targets, the first compilation is then repeated with these
+ * cuts, because no region may cross one. */
 static dop_status
 choose_cuts(dop_compile_job *job, dop_diag *diag)
 {
@@ -222,7 +223,7 @@ dop_compile_job_write(const dop_compile_job *job, const char *plan, dop_diag *di
         char *part = NULL;
         if (asprintf(&part, "%s.part%u", plan, i) < 0)
             return DOP_NO_MEMORY(diag);
-        st = refuse(job, part, diag);
+        st = refuse_input_path(job, part, diag);
         free(part);
     }
     if (st != DOP_OK)
@@ -235,7 +236,7 @@ dop_compile_job_write(const dop_compile_job *job, const char *plan, dop_diag *di
 }
 
 static uint64_t
-file_bytes(const char *path)
+get_file_size(const char *path)
 {
     struct stat sb;
     return stat(path, &sb) == 0 && S_ISREG(sb.st_mode) ? (uint64_t)sb.st_size : 0;
@@ -244,7 +245,7 @@ file_bytes(const char *path)
 void
 dop_compile_job_facts(const dop_compile_job *job, const char *path, dop_compile_facts *out)
 {
-    *out = (dop_compile_facts){.bytes = file_bytes(path),
+    *out = (dop_compile_facts){.bytes = get_file_size(path),
                                .n_parts = job->parts ? job->cuts.n_parts : 1,
                                .nearest = job->list[0].target->nearest};
     snprintf(out->target, sizeof out->target, "%s", job->list[0].target->name);

@@ -1,4 +1,4 @@
-/* libdopplerc: the functions of doppler/compile.h. */
+/* libdopplerc: implements doppler/compile.h. */
 #include "compiler/library/job.h"
 
 dop_status

@@ -48,7 +48,7 @@ dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
     return st == DOP_OK && n > 1 ? lay_out_weights(&list[0], diag) : st;
 }
 
-/* Parses the chat template, so that its errors are noticed now and not by users of the plan. */
+/* Parses the chat template, to report its errors at compile time. */
 static dop_status
 check_template(const char *model_path, const char *text, dop_diag *diag)
 {
@@ -62,7 +62,7 @@ check_template(const char *model_path, const char *text, dop_diag *diag)
     return st;
 }
 
-/* Opens the importance matrix, and checks it against the weights that are quantized. */
+/* Opens the importance matrix and checks it against the weights that are quantized. */
 static dop_status
 open_imatrix(dop_compilation *c, dop_diag *diag)
 {
@@ -77,7 +77,7 @@ open_imatrix(dop_compilation *c, dop_diag *diag)
     return dop_imatrix_check(c->imatrix, w, wanted, diag, &c->n_unweighed);
 }
 
-/* Does the plan take pictures? */
+/* Decides whether the plan accepts images. Fails if not and a vision file was named. */
 static dop_status
 choose_pictures(dop_compilation *c, dop_diag *diag)
 {
@@ -93,10 +93,10 @@ choose_pictures(dop_compilation *c, dop_diag *diag)
     return why ? dop_checkpoint_note(&c->model, why, diag) : DOP_OK;
 }
 
-/* Adds the schedules of the vision part: where all tiles have one size, for one of them and, of pictures that have several, for as many
- * as a step takes; else three sizes.  The features of a step are made in one step. */
+/* Adds the schedules of the vision part. If all tiles have one size: a schedule for one tile, and one for as many tiles
+ * as a step holds if images may have several. Otherwise: three sizes. One step makes all features of an image step. */
 static dop_status
-add_vision(dop_compilation *c, dop_diag *diag)
+add_vision_schedules(dop_compilation *c, dop_diag *diag)
 {
     static const uint32_t sizes[] = {256, 1024, DOP_STEP_MAX_ROWS};
     const dop_vision *v = c->model.vision;
@@ -114,8 +114,9 @@ add_vision(dop_compilation *c, dop_diag *diag)
     return dop_schedule_add_features(c, features > 0 ? features : 1, diag);
 }
 
-/* Adds the schedules of the program `draft`: a row at a time, rows that a round of drafts has added, and a few steps, a row of each
- * sequence, what steps of all have added, and chunks of a prompt; of one whose rows stay, a row of each sequence at most. */
+/* Adds the schedules of the program `draft` for different numbers of rows: 1 row, a few rows (after a round of drafts),
+ * one row of each sequence, rows of a step of all sequences, and prompt chunks. A drafter that keeps no states needs at
+ * most one row of each sequence. */
 static dop_status
 add_drafts(dop_compilation *c, dop_diag *diag)
 {
@@ -135,7 +136,7 @@ add_drafts(dop_compilation *c, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Checks --draft-vocabulary, and says what it does. */
+/* Checks --draft-vocabulary, and adds a note about its effect. */
 static dop_status
 settle_draft_vocabulary(dop_compilation *c, const char *model_path, dop_diag *diag)
 {
@@ -161,7 +162,7 @@ settle_draft_vocabulary(dop_compilation *c, const char *model_path, dop_diag *di
     return note ? dop_checkpoint_note(&c->model, note, diag) : DOP_NO_MEMORY(diag);
 }
 
-/* Merges the adapters of the options into the model's weights, and adds control vectors. */
+/* Merges the adapters into the model's weights, and adds control vectors. */
 static dop_status
 merge_adapters(dop_compilation *c, dop_diag *diag)
 {
@@ -183,7 +184,7 @@ merge_adapters(dop_compilation *c, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Adds the drafter that is named.  A drafter alone is no model. */
+/* Adds the drafter of --draft-head. Fails if the model itself is a drafter. */
 static dop_status
 add_drafter(dop_compilation *c, const char *model_path, dop_diag *diag)
 {
@@ -196,7 +197,7 @@ add_drafter(dop_compilation *c, const char *model_path, dop_diag *diag)
     return o->draft_head ? dop_checkpoint_add_drafter(&c->model, o->draft_head, diag) : DOP_OK;
 }
 
-/* Reads the model and all that is added to it or left out of it. */
+/* Loads the model and applies the options that extend or reduce it. */
 static dop_status
 load_model(dop_compilation *c, const char *path, dop_diag *diag)
 {
@@ -214,7 +215,7 @@ load_model(dop_compilation *c, const char *path, dop_diag *diag)
     return settle_draft_vocabulary(c, path, diag);
 }
 
-/* Chooses the types that weights are stored as. */
+/* Chooses the storage types of weights. */
 static dop_status
 choose_types(dop_compilation *c, dop_diag *diag)
 {
@@ -235,7 +236,7 @@ choose_types(dop_compilation *c, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The schedules of a model that reads whole inputs: an encoder, or one that draws. */
+/* Adds the schedules of a model that processes whole inputs: an encoder or a diffusion model. */
 static dop_status
 add_encoder_schedules(dop_compilation *c, const char *path, dop_diag *diag)
 {
@@ -244,20 +245,20 @@ add_encoder_schedules(dop_compilation *c, const char *path, dop_diag *diag)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "`adapters` is for models that write: an adapter of an encoder is merged (`loras`)");
     if (c->model.diffusion)
-        /* first: the first schedule has the states of the plan */
+        /* first, because the plan's states come from its first schedule */
         DOP_RETURN_IF_ERROR(dop_schedule_add_draw(c, diag));
     for (uint32_t i = 0; i < o->n_chunks; i++)
         DOP_RETURN_IF_ERROR(dop_schedule_add_encode(c, o->chunks[i], diag));
     return DOP_OK;
 }
 
-/* The schedules of a model that writes: its steps by their numbers of rows, then what is beside them. */
+/* Adds the schedules of a generative model: its steps by row count, then scoring, embedding, vision, audio and drafts. */
 static dop_status
 add_decoder_schedules(dop_compilation *c, const char *path, dop_diag *diag)
 {
     const dop_compilation_options *o = &c->options;
     const uint32_t sounds = c->model.arch.cross.rows;
-    /* Scoring gives logits of every position, which are large, [T, vocab]: the second chunk size, not the largest. */
+    /* Scoring returns logits of every position, [T, vocab]. The second chunk size limits their memory. */
     const uint32_t score = o->chunks[o->n_chunks > 1 ? 1 : 0];
     if (sounds && o->in_parts)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a model of speech is not cut into parts");
@@ -274,7 +275,7 @@ add_decoder_schedules(dop_compilation *c, const char *path, dop_diag *diag)
     if (o->embed)
         DOP_RETURN_IF_ERROR(dop_schedule_add_embed(c, score, diag));
     if (c->pictures)
-        DOP_RETURN_IF_ERROR(add_vision(c, diag));
+        DOP_RETURN_IF_ERROR(add_vision_schedules(c, diag));
     if (sounds)
         DOP_RETURN_IF_ERROR(dop_schedule_add_audio(c, sounds, diag));
     if (c->model.arch.drafts)

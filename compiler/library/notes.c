@@ -1,17 +1,17 @@
-/* Notes: what may surprise about compilations, a line each. */
+/* Notes about surprising results of compilations, one line each. */
 #include "base/os/log.h"
 #include "compiler/library/job.h"
 
 #include <string.h>
 
-/* Weights that were converted from one stored type to one packed type. */
+/* Statistics of weights converted from one stored type to one packed type. */
 typedef struct again {
     dop_type from, to;
     uint32_t count;
-    uint64_t before, after; /* bytes as stored, and in the plan */
+    uint64_t before, after; /* bytes in the model and in the plan */
 } again;
 
-/* Reports a note about weights that the model stores as quantized blocks and that --quant converts to another type. */
+/* Notes weights that the model stores as quantized blocks and that --quant converts to another type. */
 static void
 note_requantized(const dop_compile_job *job, const dop_log *log)
 {

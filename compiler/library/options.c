@@ -1,4 +1,4 @@
-/* Options of a compilation as texts, as dop_compile() and dopplerc take them, turned into values. */
+/* Parses the textual options of dop_compile() and dopplerc. */
 #include "compiler/library/job.h"
 #include "ir/graph/cache_row.h"
 #include "plan/plan_format.h"
@@ -9,7 +9,7 @@
 
 enum { MOST_EDGE = 1 << 14, MOST_CHUNK = 4096 };
 
-/* Parses a list of sizes from 1 to `largest`; each is kept once, and there may be `most` of them. */
+/* Parses a list of sizes from 1 to `largest`. Drops duplicates and fails if more than `most` sizes remain. */
 static dop_status
 parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t most, dop_diag *diag, uint32_t *out_sizes,
             uint32_t *out_n)
@@ -35,7 +35,7 @@ parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t mos
     return n ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--%s needs at least one size", option);
 }
 
-/* Parses --size: WIDTHxHEIGHT in pixels. */
+/* Parses --size as WIDTHxHEIGHT in pixels. */
 static dop_status
 parse_picture(const char *text, dop_compilation_options *o, dop_diag *diag)
 {
@@ -51,7 +51,7 @@ parse_picture(const char *text, dop_compilation_options *o, dop_diag *diag)
 }
 
 static bool
-cache_type(const char *text, size_t len, dop_type *out)
+parse_cache_type(const char *text, size_t len, dop_type *out)
 {
     return dop_type_parse(text, len, out) && (*out == DOP_TYPE_f16 || *out == DOP_TYPE_f32 || dop_cache_blocks(*out));
 }
@@ -60,14 +60,14 @@ cache_type(const char *text, size_t len, dop_type *out)
 static dop_status
 parse_cache(const char *text, dop_compilation_options *o, dop_diag *diag)
 {
-    if (!text || cache_type(text, strlen(text), &o->kv_type))
+    if (!text || parse_cache_type(text, strlen(text), &o->kv_type))
         return DOP_OK;
     dop_type types[2] = {DOP_TYPE_none, DOP_TYPE_none};
     for (const char *p = text; p;) {
         const char *end = strchr(p, ',');
         size_t len = end ? (size_t)(end - p) : strlen(p);
         dop_type *which = p[0] == 'k' ? &types[0] : p[0] == 'v' ? &types[1] : NULL;
-        if (!which || p[1] != '=' || *which != DOP_TYPE_none || !cache_type(p + 2, len - 2, which))
+        if (!which || p[1] != '=' || *which != DOP_TYPE_none || !parse_cache_type(p + 2, len - 2, which))
             break;
         p = end ? end + 1 : NULL;
         if (!p && types[0] != DOP_TYPE_none && types[1] != DOP_TYPE_none) {
@@ -113,7 +113,7 @@ read_passes(const dop_compile_options *a, dop_compilation_options *o, dop_diag *
 }
 
 static dop_status
-read_forces(const dop_compile_options *a, dop_arena *arena, dop_compilation_options *o, dop_diag *diag)
+read_force_options(const dop_compile_options *a, dop_arena *arena, dop_compilation_options *o, dop_diag *diag)
 {
     for (size_t i = 0; i < a->n_forces; i++) {
         char *op = dop_arena_strdup(arena, a->forces[i]), *eq = op ? strchr(op, '=') : NULL;
@@ -127,9 +127,9 @@ read_forces(const dop_compile_options *a, dop_arena *arena, dop_compilation_opti
     return DOP_OK;
 }
 
-/* Parses --control-vector-layers. */
+/* Parses --control-vector-layers, a range of layers such as "1-12". */
 static dop_status
-read_layers(const char *text, dop_compilation_options *o, dop_diag *diag)
+read_control_layers(const char *text, dop_compilation_options *o, dop_diag *diag)
 {
     unsigned first = 1, last = UINT32_MAX;
     int end = 0;
@@ -140,7 +140,7 @@ read_layers(const char *text, dop_compilation_options *o, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Numbers that are too large to compute with, and options that would do nothing. */
+/* Fails for numbers above their limits and for options that would have no effect. */
 static dop_status
 check_options(const dop_compile_options *a, dop_diag *diag)
 {
@@ -195,7 +195,7 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
                                    .progress = a->progress};
     DOP_RETURN_IF_ERROR(check_options(a, diag));
     DOP_RETURN_IF_ERROR(read_passes(a, o, diag));
-    DOP_RETURN_IF_ERROR(read_forces(a, arena, o, diag));
+    DOP_RETURN_IF_ERROR(read_force_options(a, arena, o, diag));
     if (a->chunks)
         DOP_RETURN_IF_ERROR(
             parse_sizes("chunks", a->chunks, MOST_CHUNK, DOP_MAX_CHUNKS, diag, o->chunks, &o->n_chunks));
@@ -204,7 +204,7 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
     if (a->rows)
         DOP_RETURN_IF_ERROR(
             parse_sizes("rows", a->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, o->rows, &o->n_rows));
-    DOP_RETURN_IF_ERROR(read_layers(a->control_layers, o, diag));
+    DOP_RETURN_IF_ERROR(read_control_layers(a->control_layers, o, diag));
     DOP_RETURN_IF_ERROR(parse_cache(a->kv, o, diag));
     if (a->act && !(dop_type_parse(a->act, strlen(a->act), &o->act_type) &&
                     (o->act_type == DOP_TYPE_f16 || o->act_type == DOP_TYPE_f32)))

@@ -15,13 +15,13 @@ compare_sizes(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Chooses the sizes of steps of rows: one row for each sequence, and a quarter of that and less for when some sequences have nothing to
- * do.  GPUs, whose steps cost little more with more rows, also get a larger size, for a piece of a prompt beside rows of others.  Where a
- * layer drafts they get all powers of two in between: sequences have a few rows each. */
+/* Chooses the sizes of steps that mix sequences: one row for each sequence, then a quarter of that and less for times
+ * with fewer active sequences. GPUs also get a larger size, for a prompt chunk next to rows of other sequences. Models
+ * that draft have several rows per sequence, so GPUs get all powers of two in between. */
 static void
 settle_rows(dop_compilation_options *o, bool cpu, bool drafts)
 {
-    static const uint32_t checked[] = {2, 4, 8}; /* a token, and its drafts */
+    static const uint32_t checked[] = {2, 4, 8}; /* row counts for a token and its drafts */
     if (o->sequences == 0)
         o->sequences = 1;
     const bool given = o->n_rows > 0;
@@ -40,7 +40,8 @@ settle_rows(dop_compilation_options *o, bool cpu, bool drafts)
     qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
 }
 
-/* The one size of all steps of an invariant plan: chunks[0], for pieces of prompts, steps of several sequences and single tokens. */
+/* Sets the single step size of an invariant plan. chunks[0] applies to prompt chunks, steps of several sequences and
+ * single tokens. */
 static dop_status
 settle_invariant(dop_compilation *c, bool cpu, dop_diag *diag)
 {
@@ -61,9 +62,8 @@ settle_invariant(dop_compilation *c, bool cpu, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Chooses the sizes of an encoder's steps: for a text of some words, for several texts or a page, and for as many rows as fit,
- * because a step with many texts fills a GPU better.  The largest size holds the longest text, because each row of a text sees all
- * others. */
+/* Chooses the step sizes of an encoder: a short text, several texts or a page, and the maximum size, because many texts
+ * fill a GPU better. The largest size must hold the longest text, because each row of a text attends to all others. */
 static dop_status
 settle_encoder(dop_compilation *c, const dop_target *device, const char *path, dop_diag *diag)
 {
@@ -74,7 +74,7 @@ settle_encoder(dop_compilation *c, const dop_target *device, const char *path, d
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "%s is for models that give tokens, and this one encodes texts",
                            o->in_parts ? "`parts`" : "`sequences`");
     c->ctx = c->ctx < DOP_STEP_MAX_ROWS ? c->ctx : DOP_STEP_MAX_ROWS;
-    if (c->model.diffusion) { /* texts of one length */
+    if (c->model.diffusion) { /* all texts have one length */
         o->n_chunks = 1;
         o->chunks[0] = c->ctx;
     } else if (o->n_chunks == 0) {
@@ -90,7 +90,7 @@ settle_encoder(dop_compilation *c, const dop_target *device, const char *path, d
     return DOP_OK;
 }
 
-/* The size of a diffusion model's pictures, and the two texts that guidance compares. */
+/* Sets the image size of a diffusion model, and two sequences for the texts of classifier-free guidance. */
 static dop_status
 settle_draw(dop_compilation *c, const char *path, dop_diag *diag)
 {
@@ -132,7 +132,7 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     if (c->options.ctx_total && c->options.ctx_total < c->ctx)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "`ctx_total` %u has no room for one sequence of `ctx` %u",
                            c->options.ctx_total, c->ctx);
-    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* more than all sequences can use: no limit */
+    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* more than all sequences need: no limit */
         c->options.ctx_total = 0;
     if (a->encoder.used && (st = settle_encoder(c, device, path, diag)) != DOP_OK)
         return st;
@@ -141,9 +141,9 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     if (!c->model.diffusion && c->options.draw_width)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "`size` is for models that draw");
     if (c->options.n_chunks == 0) {
-        /* Large chunks amortize reading weights on GPUs.  Matrix units need larger chunks to be full, and a size between few tokens and
-         * many.  A software device is bound by arithmetic at any size.  Where steps are shared with other sequences or pass
-         * from part to part, others wait for a chunk to end, so it should not be too large. */
+        /* Large chunks amortize the reading of weights on GPUs. Matrix units need even larger chunks to be full, and a
+         * size between few and many tokens. Software devices are compute-bound at any size. With other sequences or
+         * several parts, a chunk delays others, so the largest size is left out. */
         static const uint32_t matrix[] = {16, 64, 128, 512, 1024}, gpu[] = {16, 64, 512}, cpu[] = {8, 64};
         const bool alone = c->options.sequences == 1 && !c->options.in_parts;
         c->options.n_chunks = device->cpu ? 2 : !device->matrix ? 3 : alone ? 5 : 4;
@@ -153,7 +153,7 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         if (c->options.chunks[i] > c->ctx && !a->encoder.used)
             c->options.chunks[i] = c->ctx;
-    /* ascending, each once */
+    /* sort and drop duplicates */
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         for (uint32_t k = i + 1; k < c->options.n_chunks;) {
             uint32_t x = c->options.chunks[i], y = c->options.chunks[k];
@@ -170,7 +170,8 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     return DOP_OK;
 }
 
-/* Can steps of a few rows, of several sequences or of one and its drafts, have a persistent form?  Experts cannot be stages of one. */
+/* True if steps of few rows (several sequences, or a token and its drafts) may be persistent. Experts cannot be stages
+ * of a persistent dispatch. */
 static bool
 rows_as_stages(const dop_compilation *c, const dop_target *device)
 {
@@ -181,7 +182,7 @@ rows_as_stages(const dop_compilation *c, const dop_target *device)
     return all;
 }
 
-/* Makes c->target: the device without the capabilities that model and options rule out. */
+/* Sets c->target to the device without the capabilities that model and options rule out. */
 static dop_status
 settle_target(dop_compilation *c, const dop_target *device, dop_diag *diag)
 {
@@ -190,14 +191,13 @@ settle_target(dop_compilation *c, const dop_target *device, dop_diag *diag)
         return DOP_NO_MEMORY(diag);
     *t = *device;
     c->target = t;
-    /* An f32 cache asks for the arithmetic of the reference: no f16 inputs to matrix units, no 8-bit activations. */
+    /* An f32 cache requests the precision of the reference: no f16 inputs to matrix units, no 8-bit activations. */
     if (c->options.kv_type == DOP_TYPE_f32) {
         t->caps &= ~(uint32_t)DOP_CAP_coop;
         if (t->int_dot == DOP_INT_DOT_PREFER)
             t->int_dot = DOP_INT_DOT_ALLOW;
     }
-    if (c->options
-            .invariant) { /* chunks of a scan would begin where a step does, and a persistent form has other kernels */
+    if (c->options.invariant) { /* scan chunks would depend on the step, and persistent dispatches use other kernels */
         t->persistent = 0;
         t->schedule.scan_units_least = UINT32_MAX;
     }
@@ -215,7 +215,7 @@ settle_target(dop_compilation *c, const dop_target *device, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Drops the measured rules of a kernel path where device, driver or kernels are not those that the rules were measured with. */
+/* Drops the measured rules of a kernel path if the device, driver or kernels differ from those of the measurement. */
 static dop_status
 drop_stale(dop_compilation *c, const char *file, dop_kernel_path *p, dop_diag *diag)
 {
@@ -235,7 +235,8 @@ drop_stale(dop_compilation *c, const char *file, dop_kernel_path *p, dop_diag *d
     return st;
 }
 
-/* Adds the rules of the command line to the kernel path: --tuning before the path's own, --force and --no-fuse behind them. */
+/* Adds the rules of the command line to the kernel path: --tuning before the path's own rules, --force and --no-fuse
+ * after them. */
 static dop_status
 add_rules(dop_compilation *c, dop_diag *diag)
 {
@@ -265,7 +266,7 @@ dop_settle_path(dop_compilation *c, const dop_target *device, dop_diag *diag)
         st = dop_kernel_path_load(o->kernel_path, c->templates.dir, c->model.arch.n_layers, &c->arena, diag, &c->path);
     } else {
         st = dop_kernel_path_of_model(&c->model, c->templates.dir, &c->arena, diag, &c->path);
-        if (!f16) /* the types that the model states are only a preference */
+        if (!f16) /* the model's own types are only a preference */
             c->path.act = c->path.kv = DOP_TYPE_none;
     }
     if (st != DOP_OK)

@@ -11,22 +11,22 @@
 
 typedef struct entry {
     const char *name;               /* name of a tensor, in the arena */
-    const uint8_t *values, *counts; /* f32: sums of squares, and rows in each; counts NULL: means */
+    const uint8_t *values, *counts; /* f32: sums of squares, and row counts of matrices; counts NULL: means */
     uint64_t n;                     /* number of values */
-    uint32_t matrices;              /* number of matrices that the values are for; 0: not known */
+    uint32_t matrices;              /* number of matrices that the values are for; 0: unknown */
 } entry;
 
 struct dop_imatrix {
     const char *path;
-    dop_map map;   /* a file of the older form (.dat) */
-    dop_gguf gguf; /* a GGUF file */
+    dop_map map;   /* mapped file of the older format (.dat) */
+    dop_gguf gguf; /* opened GGUF file */
     entry *entries;
     uint32_t n;
     dop_lookup by_name;
 };
 
 static float
-value_at(const uint8_t *p, uint64_t i)
+load_imatrix_value(const uint8_t *p, uint64_t i)
 {
     float v;
     memcpy(&v, p + 4 * i, sizeof v);
@@ -34,7 +34,7 @@ value_at(const uint8_t *p, uint64_t i)
 }
 
 static const entry *
-find(const dop_imatrix *m, const char *name)
+find_imatrix_entry(const dop_imatrix *m, const char *name)
 {
     uint32_t cursor = 0, i;
     while (name && dop_lookup_next(&m->by_name, dop_lookup_hash(name), &cursor, &i))
@@ -43,37 +43,37 @@ find(const dop_imatrix *m, const char *name)
     return NULL;
 }
 
-/* The entry for a weight, under any of its names: an importance matrix that was made from a GGUF model has GGUF's names, another
- * one has the names of this compiler or of the model. */
+/* Finds the entry for a weight under any of its names. Matrices made from a GGUF model use GGUF's names; others use
+ * this compiler's or the model's names. */
 static const entry *
 find_weight(const dop_imatrix *m, const dop_weight *w)
 {
     const char *const names[] = {w->source, w->gguf, w->gguf_fused, w->name};
     const entry *e = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !e; i++)
-        e = find(m, names[i]);
+        e = find_imatrix_entry(m, names[i]);
     return e;
 }
 
 static dop_status
-add(dop_imatrix *m, const entry *e, dop_diag *diag)
+add_imatrix_entry(dop_imatrix *m, const entry *e, dop_diag *diag)
 {
     for (uint64_t i = 0; i < e->n; i++)
-        if (!(value_at(e->values, i) >= 0 && isfinite(value_at(e->values, i))))
+        if (!(load_imatrix_value(e->values, i) >= 0 && isfinite(load_imatrix_value(e->values, i))))
             return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "%s: value %llu is no sum of squares", e->name,
                                (unsigned long long)i);
     for (uint32_t i = 0; e->counts && i < e->matrices; i++)
-        if (!(value_at(e->counts, i) >= 0 && isfinite(value_at(e->counts, i))))
+        if (!(load_imatrix_value(e->counts, i) >= 0 && isfinite(load_imatrix_value(e->counts, i))))
             return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "%s: count %u is no number of rows", e->name, i);
-    if (find(m, e->name))
+    if (find_imatrix_entry(m, e->name))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "%s is there twice", e->name);
     m->entries[m->n] = *e;
     return dop_lookup_add(&m->by_name, dop_lookup_hash(e->name), m->n++) ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
-/* The name of a tensor without the ending `end`; NULL where the name ends otherwise, or memory ran out. */
+/* Returns the name of a tensor without the suffix `end`. Returns NULL without this suffix or if memory runs out. */
 static char *
-cut(const dop_gguf_tensor *t, const char *end, dop_arena *arena)
+strip_tensor_suffix(const dop_gguf_tensor *t, const char *end, dop_arena *arena)
 {
     const size_t n = strlen(end);
     return t->name.len > n && memcmp(t->name.data + t->name.len - n, end, n) == 0
@@ -82,9 +82,9 @@ cut(const dop_gguf_tensor *t, const char *end, dop_arena *arena)
 }
 
 static dop_status
-read_gguf(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
+read_gguf_imatrix(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
 {
-    enum { F32 = 0 /* ggml_type */ };
+    enum { F32 = 0 /* value of ggml_type */ };
     const dop_gguf *g = &m->gguf;
     dop_gguf_str s;
     if (dop_gguf_string(dop_gguf_find(g, "general.type"), &s) && (s.len != 7 || memcmp(s.data, "imatrix", 7) != 0))
@@ -95,7 +95,7 @@ read_gguf(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
         return DOP_NO_MEMORY(diag);
     for (size_t i = 0; i < g->tensor_count; i++) {
         const dop_gguf_tensor *t = &g->tensors[i];
-        const char *name = cut(t, ".in_sum2", arena);
+        const char *name = strip_tensor_suffix(t, ".in_sum2", arena);
         if (!name)
             continue;
         const char *counted = dop_arena_printf(arena, "%s.counts", name);
@@ -108,22 +108,23 @@ read_gguf(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
         if (matrices == 0 || matrices > DOP_MAX_EXPERTS || n % matrices != 0 || t->dims[0] != n / matrices)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "%s has %llu values in rows of %llu, and %llu counts", name,
                                (unsigned long long)n, (unsigned long long)t->dims[0], (unsigned long long)matrices);
-        DOP_RETURN_IF_ERROR(add(m,
-                                &(entry){.name = name,
-                                         .values = g->map.data + t->offset,
-                                         .counts = g->map.data + c->offset,
-                                         .n = n,
-                                         .matrices = (uint32_t)matrices},
-                                diag));
+        DOP_RETURN_IF_ERROR(add_imatrix_entry(m,
+                                              &(entry){.name = name,
+                                                       .values = g->map.data + t->offset,
+                                                       .counts = g->map.data + c->offset,
+                                                       .n = n,
+                                                       .matrices = (uint32_t)matrices},
+                                              diag));
     }
     if (m->n == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "this is no importance matrix: it has no tensors NAME.in_sum2");
     return DOP_OK;
 }
 
-/* Reads a number of the older form and moves *at past it.  False: the file ends before, or the number is negative. */
+/* Reads a number of the older format and advances *at. Returns false at the end of the file or if the number is
+ * negative. */
 static bool
-read_number(const dop_map *map, uint64_t *at, uint32_t *out)
+read_old_number(const dop_map *map, uint64_t *at, uint32_t *out)
 {
     if (map->size < 4 || *at > map->size - 4)
         return false;
@@ -133,13 +134,13 @@ read_number(const dop_map *map, uint64_t *at, uint32_t *out)
 }
 
 static dop_status
-read_old(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
+read_old_imatrix(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
 {
-    enum { LEAST = 12 /* least bytes of an entry */, LONGEST = 512 };
+    enum { LEAST = 12 /* minimum bytes of an entry */, LONGEST = 512 };
     const dop_map *map = &m->map;
     uint64_t at = 0;
     uint32_t n = 0, length, calls;
-    if (!read_number(map, &at, &n) || n == 0 || n > map->size / LEAST)
+    if (!read_old_number(map, &at, &n) || n == 0 || n > map->size / LEAST)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "this is no importance matrix: neither GGUF nor the older form");
     m->entries = dop_arena_alloc(arena, n * sizeof *m->entries);
     if (!m->entries)
@@ -148,19 +149,19 @@ read_old(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
         entry e = {0};
         uint32_t values = 0;
         const bool named =
-            read_number(map, &at, &length) && length > 0 && length <= LONGEST && length <= map->size - at;
+            read_old_number(map, &at, &length) && length > 0 && length <= LONGEST && length <= map->size - at;
         if (named) {
             e.name = dop_arena_printf(arena, "%.*s", (int)length, (const char *)map->data + at);
             at += length;
         }
-        if (!named || !e.name || !read_number(map, &at, &calls) || !read_number(map, &at, &values) || values == 0 ||
-            values > (map->size - at) / 4)
+        if (!named || !e.name || !read_old_number(map, &at, &calls) || !read_old_number(map, &at, &values) ||
+            values == 0 || values > (map->size - at) / 4)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, m->path, "the importance matrix is damaged or cut off in entry %u",
                                i);
         e.values = map->data + at;
         e.n = values;
         at += 4 * (uint64_t)values;
-        DOP_RETURN_IF_ERROR(add(m, &e, diag));
+        DOP_RETURN_IF_ERROR(add_imatrix_entry(m, &e, diag));
     }
     return DOP_OK;
 }
@@ -179,9 +180,9 @@ dop_imatrix_open(const char *path, dop_arena *arena, dop_diag *diag, const dop_i
         m->map = (dop_map){0};
         st = dop_gguf_open(path, diag, &m->gguf);
         if (st == DOP_OK)
-            st = read_gguf(m, arena, diag);
+            st = read_gguf_imatrix(m, arena, diag);
     } else if (st == DOP_OK) {
-        st = read_old(m, arena, diag);
+        st = read_old_imatrix(m, arena, diag);
     }
     if (st == DOP_OK)
         *out = m;
@@ -235,11 +236,11 @@ dop_imatrix_columns(const dop_imatrix *m, const dop_weight *w, uint32_t expert, 
     if (!e)
         return false;
     const uint64_t first = e->n == w->cols ? 0 : (uint64_t)expert * w->cols;
-    if (first + w->cols > e->n || (e->counts && value_at(e->counts, first ? expert : 0) <= 0))
+    if (first + w->cols > e->n || (e->counts && load_imatrix_value(e->counts, first ? expert : 0) <= 0))
         return false;
     double sum = 0;
     for (uint32_t i = 0; i < w->cols; i++)
-        sum += (double)(out[i] = value_at(e->values, first + i));
+        sum += (double)(out[i] = load_imatrix_value(e->values, first + i));
     for (uint32_t i = 0; i < w->cols && sum > 0; i++)
         out[i] = (float)((double)out[i] * w->cols / sum);
     return sum > 0;

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = DOP_PACK_ALIGN, TAIL = 16 /* bytes past a tensor that a vector load of its last value may reach */ };
-enum { SEGMENT = 256 << 20 }; /* bytes of a segment; a larger tensor has a segment of its own */
+enum { ALIGN = DOP_PACK_ALIGN, TAIL = 16 /* bytes after a tensor that a vector load of its last value may touch */ };
+enum { SEGMENT = 256 << 20 }; /* bytes of a segment; a larger tensor gets its own */
 
 void
 dop_pack_init(dop_pack *p, const dop_checkpoint *model, uint32_t ctx)
@@ -35,7 +35,7 @@ dop_pack_finish(dop_pack *p)
 }
 
 static uint32_t
-origin_hash(const dop_origin *x)
+hash_origin(const dop_origin *x)
 {
     const uint32_t h = ((x->index * 8 + (uint32_t)x->kind) * 16777619u ^ x->first) * 16777619u ^ x->rows;
     return h ^ h >> 15;
@@ -45,7 +45,7 @@ const dop_packed *
 dop_pack_find(const dop_pack *p, const dop_origin *from)
 {
     uint32_t cursor = 0, i;
-    while (dop_lookup_next(&p->by_origin, origin_hash(from), &cursor, &i)) {
+    while (dop_lookup_next(&p->by_origin, hash_origin(from), &cursor, &i)) {
         const dop_origin *x = &p->items[i].from;
         if (x->kind == from->kind && x->index == from->index && x->first == from->first && x->rows == from->rows)
             return &p->items[i];
@@ -53,9 +53,9 @@ dop_pack_find(const dop_pack *p, const dop_origin *from)
     return NULL;
 }
 
-/* Bytes that a weight of `size` bytes takes in a segment. */
+/* Returns the bytes that a weight of `size` bytes occupies in a segment. */
 static uint64_t
-taken(uint64_t size)
+count_taken_bytes(uint64_t size)
 {
     return dop_align_u64(size + TAIL, ALIGN);
 }
@@ -64,26 +64,26 @@ uint32_t
 dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
 {
     const uint32_t rank = shape->rank, rows = shape->dim[rank - 2].mul, cols = shape->dim[rank - 1].mul;
-    const uint64_t others = rank == 3 ? shape->dim[0].mul - 1 : 0; /* matrices before the last one */
+    const uint64_t others = rank == 3 ? shape->dim[0].mul - 1 : 0; /* number of matrices before the last one */
     uint32_t most = rows + 1, least = 0; /* bisection: `most` rows do not fit, `least` rows do */
     while (most - least > 1) {
         const uint32_t half = most > rows ? rows : least + (most - least) / 2;
         const uint64_t size = others * dop_packed_expert_stride(type, half, cols) + dop_packed_bytes(type, half, cols);
-        if (taken(size) <= max_segment)
+        if (count_taken_bytes(size) <= max_segment)
             least = half;
         else
             most = half;
     }
     if (least == 0 || least == rows)
         return 0;
-    const uint32_t unit = least >= 1024 ? 64 : least >= 4 ? 4 : 1; /* rows that kernels make together */
+    const uint32_t unit = least >= 1024 ? 64 : least >= 4 ? 4 : 1; /* rows that kernels compute together */
     const uint32_t even = dop_div_up_u32(rows, dop_div_up_u32(rows, least / unit * unit));
     return dop_div_up_u32(even, unit) * unit;
 }
 
-/* Is it room for adapters, which a plan has as zeros? */
+/* True for run-time adapter weights, which are zeros in the plan. */
 static bool
-is_room(dop_origin_kind kind)
+is_adapter_room(dop_origin_kind kind)
 {
     return kind == DOP_FROM_LORA_A || kind == DOP_FROM_LORA_B || kind == DOP_FROM_LORA_FACTORS ||
            kind == DOP_FROM_CONTROL;
@@ -106,7 +106,7 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
     } else if (item.from.kind == DOP_FROM_ROPE && item.from.index < m->arch.n_ropes) {
         item.rows = dop_rope_rows(p->ctx);
         item.cols = dop_node_cols(g, id);
-    } else if (is_room(item.from.kind)) {
+    } else if (is_adapter_room(item.from.kind)) {
         item.rows = n->shape.dim[0].mul;
         item.cols = dop_node_cols(g, id);
     } else if (item.from.kind == DOP_FROM_TEMPER) {
@@ -146,7 +146,7 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         p->items = items;
         p->cap = cap;
     }
-    if (!dop_lookup_add(&p->by_origin, origin_hash(&item.from), p->n))
+    if (!dop_lookup_add(&p->by_origin, hash_origin(&item.from), p->n))
         return DOP_NO_MEMORY(diag);
     p->items[p->n++] = item;
     return DOP_OK;
@@ -183,13 +183,13 @@ dop_pack_join(dop_pack *p, const dop_graph *g)
     }
 }
 
-/* Bytes that item i and the joined items behind it take in a segment. */
+/* Returns the bytes that item i and the joined items after it occupy in a segment. */
 static uint64_t
-run_bytes(const dop_pack *p, uint32_t i)
+count_run_bytes(const dop_pack *p, uint32_t i)
 {
-    uint64_t bytes = taken(p->items[i].size);
+    uint64_t bytes = count_taken_bytes(p->items[i].size);
     for (uint32_t k = i + 1; k < p->n && p->items[k].joined; k++)
-        bytes += taken(p->items[k].size);
+        bytes += count_taken_bytes(p->items[k].size);
     return bytes;
 }
 
@@ -200,7 +200,7 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
     p->n_segments = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         dop_packed *x = &p->items[i];
-        uint64_t bytes = taken(x->size);
+        uint64_t bytes = count_taken_bytes(x->size);
         if (bytes > max_segment)
             return DOP_FAIL(diag, DOP_E_INPUT,
                             "weight %s takes %llu bytes, more than one allocation of the target (%llu): %s%s%s",
@@ -210,7 +210,7 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
                             : strchr(x->name, '.') ? strchr(x->name, '.') + 1
                                                    : x->name,
                             x->source ? "=q8_0)" : "");
-        const uint64_t run = run_bytes(p, i), room = x->joined ? max_segment : usual;
+        const uint64_t run = count_run_bytes(p, i), room = x->joined ? max_segment : usual;
         const uint64_t next = !x->joined && run <= max_segment ? run : bytes;
         if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + next > room) {
             if (p->n_segments == DOP_MAX_SEGMENTS)
@@ -238,7 +238,7 @@ encode_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
 }
 
 static dop_status
-relative_table(const dop_pack *p, const dop_packed *item, float *table, dop_diag *diag)
+fill_relative_table(const dop_pack *p, const dop_packed *item, float *table, dop_diag *diag)
 {
     const dop_relative *r = &p->model->arch.encoder.relative;
     const dop_weight *w = dop_weights_find(&p->model->weights, "relative");
@@ -265,7 +265,7 @@ write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *d
         for (uint32_t i = 0; i < item->rows; i++)
             table[i] = 1;
     else if (item->from.kind == DOP_FROM_RELATIVE)
-        st = relative_table(p, item, table, diag);
+        st = fill_relative_table(p, item, table, diag);
     else if (item->from.kind == DOP_FROM_TURNS)
         dop_vision_turns(p->model->vision, table);
     else if (item->from.kind == DOP_FROM_PLACES)
@@ -279,11 +279,11 @@ write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *d
     return st;
 }
 
-/* Rows that a thread takes at once.  A word of a weight in parts may hold one input of several rows, and its cache line has that input
- * of many rows: with 128 rows each line is read once. */
+/* Rows per work item of a thread. In weights with parts, a word may hold one input of several rows, and a cache line
+ * holds this input for many rows. With 128 rows, each line is read only once. */
 enum { ROWS_AT_ONCE = 16, ROWS_OF_PARTS = 128 };
 
-/* Is no value an infinity or NaN?  n is a multiple of 16. */
+/* True if no value is an infinity or NaN. n must be a multiple of 16. */
 static bool
 all_finite(const float *x, uint32_t n)
 {
@@ -304,27 +304,27 @@ all_finite(const float *x, uint32_t n)
 typedef struct row_buffers {
     float *values;
     uint8_t *blocks; /* one row as blocks of the packed type */
-    uint8_t *parts;  /* several rows of a weight in parts, as blocks of its stored type */
-    float *columns;  /* importance of the inputs */
-    bool weighs;     /* `columns` is set: rows are quantized by importance */
+    uint8_t *parts;  /* several rows of a weight with parts, as blocks of its stored type */
+    float *columns;  /* importance of each input */
+    bool weighs;     /* true if `columns` is set: rows are quantized by importance */
 } row_buffers;
 
-/* A packed tensor that several threads write.  Each takes groups of rows in turn; a group has rows of one expert only, and no two rows
- * share a byte. */
+/* Parallel writing of a packed tensor. Each thread takes groups of rows in turn. A group has rows of one expert only,
+ * and no two rows share a byte. */
 typedef struct row_job {
     const dop_packed *item;
     const dop_imatrix *imatrix;
     uint8_t *out;
-    uint32_t at_once; /* rows of a group */
-    uint32_t blocks;  /* groups of an expert */
+    uint32_t at_once; /* rows per group */
+    uint32_t blocks;  /* groups per expert */
     row_buffers buffers[DOP_MAX_THREADS];
 } row_job;
 
-/* Writes one row of matrix w, whose packed form begins at out.  stored: the row as blocks of its stored type; NULL: it is not
- * contiguous.  False: the row has an infinity or NaN and cannot be quantized. */
+/* Writes one row of matrix w, whose packed form begins at out. stored: the row as blocks of its stored type; NULL if it
+ * is not contiguous. Returns false if the row contains an infinity or NaN and must be quantized. */
 static bool
-write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uint32_t row, const uint8_t *stored,
-          uint8_t *out)
+write_packed_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uint32_t row, const uint8_t *stored,
+                 uint8_t *out)
 {
     const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT,
                other = w->type != item->type || w->n_changes > 0;
@@ -352,7 +352,7 @@ write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uin
     return true;
 }
 
-/* For messages: "expert 3, " where a tensor has the matrices of several experts, else "". */
+/* Returns "expert 3, " for messages if a tensor has the matrices of several experts, otherwise "". */
 static const char *
 expert_text(const dop_packed *item, uint32_t expert, char *out, size_t size)
 {
@@ -364,7 +364,7 @@ expert_text(const dop_packed *item, uint32_t expert, char *out, size_t size)
 }
 
 static dop_status
-write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+write_packed_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     row_job *j = user;
     const dop_packed *item = j->item;
@@ -395,7 +395,7 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
         const uint8_t *at = parts                         ? b->parts + (r - first) * stored
                             : w.col_stride || w.n_changes ? NULL
                                                           : dop_weight_at(&w, item->from.first + r);
-        if (!write_row(item, &w, b, r, at, out))
+        if (!write_packed_row(item, &w, b, r, at, out))
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
                             w.source, expert_text(item, expert, (char[24]){0}, 24), item->from.first + r);
     }
@@ -412,12 +412,12 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
     const dop_weight first = dop_weight_expert(item->source, 0);
     row_job j = {
         .item = item, .imatrix = p->imatrix, .out = out, .at_once = first.parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
-    bool small = (uint64_t)item->rows * item->cols * experts < 65536; /* not worth a thread */
+    bool small = (uint64_t)item->rows * item->cols * experts < 65536; /* too small for several threads */
     j.blocks = dop_div_up_u32(item->rows, j.at_once);
     const uint64_t n = (uint64_t)j.blocks * experts;
     if (n > UINT32_MAX)
         return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", item->name);
-    dop_status st = dop_parallel_for((uint32_t)n, small ? 1 : p->threads, write_rows, &j, diag);
+    dop_status st = dop_parallel_for((uint32_t)n, small ? 1 : p->threads, write_packed_rows, &j, diag);
     for (uint32_t i = 0; i < DOP_MAX_THREADS; i++) {
         free(j.buffers[i].values);
         free(j.buffers[i].blocks);
@@ -441,9 +441,9 @@ dop_pack_planes(const dop_packed *item)
                          t ? (uint64_t)item->rows * (dop_packed_row_values(item->type, item->cols) / t->unit) : 0);
 }
 
-/* Does the model have values of the type that the plan has, in rows without gaps between values? */
+/* True if the model stores values of the plan's type, in rows without gaps between values. */
 static bool
-same_values(const dop_packed *item, const dop_weight *w)
+has_same_values(const dop_packed *item, const dop_weight *w)
 {
     return w->type == item->type && w->col_stride == 0 && !w->parts && !w->n_changes;
 }
@@ -456,9 +456,9 @@ dop_pack_stored_as(const dop_packed *item)
     for (uint32_t e = 0; is && e < item->experts; e++) {
         const dop_weight w = dop_weight_expert(item->source, e);
         uint64_t bytes = 0;
-        is = same_values(item, &w) && dop_type_row_bytes(item->type, item->cols, &bytes) && bytes == item->row_bytes &&
-             (quant || dop_pack_matrix_bytes(item) == bytes * item->rows) && !w.block_rows && !w.below &&
-             (item->rows == 1 || w.row_stride == bytes);
+        is = has_same_values(item, &w) && dop_type_row_bytes(item->type, item->cols, &bytes) &&
+             bytes == item->row_bytes && (quant || dop_pack_matrix_bytes(item) == bytes * item->rows) &&
+             !w.block_rows && !w.below && (item->rows == 1 || w.row_stride == bytes);
     }
     return !is ? DOP_STORED_NOT : quant ? DOP_STORED_BLOCKS : DOP_STORED_BYTES;
 }
@@ -484,7 +484,7 @@ dop_status
 dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
     uint64_t bytes = 0;
-    if (is_room(item->from.kind)) {
+    if (is_adapter_room(item->from.kind)) {
         memset(out, 0, item->size);
         return DOP_OK;
     }
@@ -494,7 +494,7 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
     for (uint32_t e = 0; e < dop_weight_experts(item->source); e++, out += item->expert_stride) {
         const dop_weight w = dop_weight_expert(item->source, e);
-        if (dop_type_of(item->type)->kind == DOP_KIND_QUANT || !same_values(item, &w))
+        if (dop_type_of(item->type)->kind == DOP_KIND_QUANT || !has_same_values(item, &w))
             return write_in_threads(p, item, out - e * item->expert_stride, diag);
         for (uint32_t r = 0; r < item->rows; r++)
             memcpy(out + r * item->row_bytes, dop_weight_at(&w, item->from.first + r), bytes);

@@ -7,18 +7,18 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORD = 8 /* integers */, MAX_BLOCK_BYTES = 132 /* a block of f8_128 */ };
+enum { WORD = 8 /* 4-bit integers per word */, MAX_BLOCK_BYTES = 132 /* largest block: f8_128 */ };
 
-/* Where the four bits of output o begin in a word that holds eight outputs. */
+/* Returns the bit offset of output o in a word with eight outputs. */
 static uint32_t
-shift_of(const dop_int4_parts *p, uint64_t o)
+find_word_shift(const dop_int4_parts *p, uint64_t o)
 {
     static const uint8_t interleaved[WORD] = {0, 16, 4, 20, 8, 24, 12, 28};
     return p->by_output ? interleaved[o % WORD] : 4 * (uint32_t)(o % WORD);
 }
 
 static uint16_t
-scale_at(const dop_int4_parts *p, uint64_t i)
+load_int4_scale(const dop_int4_parts *p, uint64_t i)
 {
     float v;
     dop_decode_row(p->scale_type, p->scales + i * dop_type_of(p->scale_type)->bytes, 1, &v);
@@ -32,7 +32,8 @@ put_u16(uint8_t *p, uint16_t v)
     p[1] = (uint8_t)(v >> 8);
 }
 
-/* Sets integer i of a block of nibbles.  Each 16 bytes hold 32 integers: the first 16 in low nibbles, the others in high ones. */
+/* Sets integer i of a block of nibbles. Each 16 bytes hold 32 integers: the first 16 in the low nibbles, the others in
+ * the high nibbles. */
 static void
 put_integer(uint8_t *block, uint32_t i, uint32_t q)
 {
@@ -40,9 +41,9 @@ put_integer(uint8_t *block, uint32_t i, uint32_t q)
     *at = (uint8_t)(*at | (q & 15) << (i % 32 < 16 ? 0 : 4));
 }
 
-/* Integer i of an array of integers of `bits` bits that are packed without gaps into words, which lie `stride` words apart. */
+/* Returns integer i of an array of `bits`-bit integers, packed without gaps into words that are `stride` words apart. */
 static uint32_t
-bits_at(const uint8_t *words, uint64_t stride, uint32_t bits, uint64_t i)
+load_packed_bits(const uint8_t *words, uint64_t stride, uint32_t bits, uint64_t i)
 {
     const uint64_t bit = i * bits;
     uint32_t v = dop_word_at(words, bit / 32 * stride) >> bit % 32;
@@ -52,17 +53,19 @@ bits_at(const uint8_t *words, uint64_t stride, uint32_t bits, uint64_t i)
 }
 
 static uint32_t
-zero_of(const dop_int4_parts *p, uint64_t group, uint64_t o)
+load_int4_zero(const dop_int4_parts *p, uint64_t group, uint64_t o)
 {
     const uint32_t mask = (1u << p->bits) - 1;
-    return p->zeros ? (bits_at(p->zeros + group * (p->outputs * p->bits / 32) * 4, 1, p->bits, o) + p->zero_add) & mask
-                    : 1u << (p->bits - 1);
+    return p->zeros
+               ? (load_packed_bits(p->zeros + group * (p->outputs * p->bits / 32) * 4, 1, p->bits, o) + p->zero_add) &
+                     mask
+               : 1u << (p->bits - 1);
 }
 
-/* Writes inputs from .. to - 1 of output o, for a matrix whose words hold consecutive inputs: any number of bits, groups in any order.
- * The blocks are int4 or q8_0, or f16 values. */
+/* Writes inputs from .. to - 1 of output o, for matrices whose words hold consecutive inputs, with any number of bits
+ * and any group order. The output is int4 or q8_0 blocks, or f16 values. */
 static void
-put_any(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at)
+put_any_blocks(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at)
 {
     const dop_int4_parts *p = w->parts;
     const dop_type_info *ti = dop_type_of(w->type);
@@ -70,10 +73,10 @@ put_any(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at
     for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
         const uint32_t n = to - k < ti->block ? to - k : ti->block;
         const uint64_t group = p->order ? dop_word_at(p->order, k) : k / p->group;
-        const uint16_t scale = scale_at(p, group * p->outputs + o);
-        const uint32_t zero = zero_of(p, group, o);
+        const uint16_t scale = load_int4_scale(p, group * p->outputs + o);
+        const uint32_t zero = load_int4_zero(p, group, o);
         if (w->type == DOP_TYPE_f16) {
-            const float q = (float)bits_at(words, p->outputs, p->bits, k) - (float)zero;
+            const float q = (float)load_packed_bits(words, p->outputs, p->bits, k) - (float)zero;
             put_u16(at, dop_f32_to_f16(dop_f16_to_f32(scale) * q));
             continue;
         }
@@ -82,7 +85,7 @@ put_any(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at
         if (!bytes)
             put_u16(at + ti->block / 2 + 2, dop_f32_to_f16((float)zero));
         for (uint32_t i = 0; i < n; i++) {
-            const uint32_t q = bits_at(words, p->outputs, p->bits, k + i);
+            const uint32_t q = load_packed_bits(words, p->outputs, p->bits, k + i);
             if (bytes)
                 at[2 + i] = (uint8_t)(q ^ 128);
             else
@@ -91,15 +94,17 @@ put_any(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at
     }
 }
 
-/* Writes the scale and zero point of output o, which stand behind the integers of the block that begins with input k. */
+/* Writes the scale and zero point of output o, which come after the integers of the block that begins with input k. */
 static void
 put_scale(const dop_int4_parts *p, uint32_t k, uint64_t o, uint8_t *at)
 {
     uint64_t group = k / p->group;
     uint32_t zero = 8;
     if (p->zeros)
-        zero = ((dop_word_at(p->zeros, group * (p->outputs / WORD) + o / WORD) >> shift_of(p, o)) + p->zero_add) & 15;
-    put_u16(at, scale_at(p, group * p->outputs + o));
+        zero =
+            ((dop_word_at(p->zeros, group * (p->outputs / WORD) + o / WORD) >> find_word_shift(p, o)) + p->zero_add) &
+            15;
+    put_u16(at, load_int4_scale(p, group * p->outputs + o));
     put_u16(at + 2, dop_f32_to_f16((float)zero));
 }
 
@@ -112,11 +117,12 @@ put_outputs(const dop_int4_parts *p, uint32_t k, uint64_t o, uint32_t n, uint32_
     for (uint32_t r = 0; r < n; r++, o++) {
         if (r > 0 && o % WORD == 0)
             word = dop_word_at(p->words, row + o / WORD);
-        put_integer(block + r * stride, i, word >> shift_of(p, o));
+        put_integer(block + r * stride, i, word >> find_word_shift(p, o));
     }
 }
 
-/* Writes blocks of mxfp4.  A byte of a block has values i and i + 16, a byte of the file has two neighbouring values. */
+/* Writes blocks of mxfp4. A byte of a block holds values i and i + 16; a byte of the file holds two neighbouring
+ * values. */
 static void
 put_microscaling(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, uint8_t *at)
 {
@@ -132,8 +138,8 @@ put_microscaling(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, 
     }
 }
 
-/* Writes the blocks that hold inputs from .. to - 1 of n rows from `first` on; `to` is the number of inputs or the end of a block.  The
- * rows at `at`, `stride` bytes apart, must be zeros. */
+/* Writes the blocks with inputs from .. to - 1 of n rows starting at `first`. `to` is the number of inputs or the end
+ * of a block. The rows at `at` are `stride` bytes apart and must be zero. */
 static void
 put_blocks(const dop_weight *w, uint32_t first, uint32_t n, uint32_t from, uint32_t to, uint8_t *at, uint64_t stride)
 {
@@ -145,7 +151,7 @@ put_blocks(const dop_weight *w, uint32_t first, uint32_t n, uint32_t from, uint3
     for (uint32_t r = 0; p->microscaling && r < n; r++)
         put_microscaling(w, first + r, from, to, at + r * stride);
     for (uint32_t r = 0; p->bits && r < n; r++)
-        put_any(w, o + r, from, to, at + r * stride);
+        put_any_blocks(w, o + r, from, to, at + r * stride);
     if (p->codes || p->microscaling || p->bits)
         return;
     for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
@@ -180,7 +186,7 @@ dop_weight_factor(const dop_weight *w)
 }
 
 static void
-int4_row(const dop_weight *w, uint32_t row, float *out)
+read_int4_row(const dop_weight *w, uint32_t row, float *out)
 {
     const uint32_t block = dop_type_of(w->type)->block;
     for (uint32_t k = 0; k < w->cols; k += block) {
@@ -194,12 +200,12 @@ int4_row(const dop_weight *w, uint32_t row, float *out)
         out[k] *= factor;
 }
 
-/* The row as it is stored. */
+/* Reads a row as it is stored, without the changes of adapters. */
 static void
-stored_row(const dop_weight *w, uint32_t row, float *out)
+read_stored_row(const dop_weight *w, uint32_t row, float *out)
 {
     if (w->parts) {
-        int4_row(w, row, out);
+        read_int4_row(w, row, out);
         return;
     }
     const uint8_t *src = dop_weight_at(w, row);
@@ -217,9 +223,9 @@ stored_row(const dop_weight *w, uint32_t row, float *out)
     }
 }
 
-/* Applies the changes of adapters to a row that was read. */
+/* Applies the changes of adapters to a row. */
 static void
-change_row(const dop_weight *w, uint32_t row, float *out)
+apply_row_changes(const dop_weight *w, uint32_t row, float *out)
 {
     for (uint32_t i = 0; i < w->n_changes; i++) {
         const dop_weight_change *c = &w->changes[i];
@@ -245,6 +251,6 @@ change_row(const dop_weight *w, uint32_t row, float *out)
 void
 dop_weight_row(const dop_weight *w, uint32_t row, float *out)
 {
-    stored_row(w, row, out);
-    change_row(w, row, out);
+    read_stored_row(w, row, out);
+    apply_row_changes(w, row, out);
 }

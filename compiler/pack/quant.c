@@ -1,8 +1,8 @@
-/* Quantizes floats to blocks.  A block is a least-squares problem: integers q and one or two factors such that d * q (- m) is near
- * the values.  Given q the best factors have a closed form; given the factors the best q is a rounding.  Each search
- * tries a range of first factors, fits, and improves the best by turns (quant_lanes.c); scales that are themselves
- * rounded (to f16, or to small integers in the formats with blocks of 256) are chosen among neighbours by the error they
- * really cause. */
+/* Quantizes floats to blocks. Each block is a least-squares problem: find integers q and one or two factors such that d
+ * * q (- m) approximates the values. The best factors for given q have a closed form; the best q for given factors is a
+ * rounding. Each search tries a range of initial factors, fits, and refines the best alternately (quant_lanes.c). Some
+ * scales are themselves rounded, to f16 or to small integers (blocks of 256). Their rounded neighbours are compared by
+ * actual error. */
 #include "compiler/pack/quant.h"
 
 #include "base/base.h"
@@ -12,55 +12,55 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = DOP_LANES, MAX_BLOCK = 256, MAX_N = 128 /* values that a lane has */, MAX_BYTES = 256 };
+enum { LANES = DOP_LANES, MAX_BLOCK = 256, MAX_N = 128 /* maximum values per lane */, MAX_BYTES = 256 };
 
-/* Values of eight lanes, each a block or a part of one (`quantizers` below), in the two layouts that functions of quant_lanes.h
- * take. */
+/* Values of eight lanes in the two layouts that functions of quant_lanes.h accept. A lane is a block or a part of one
+ * (`quantizers` below). */
 typedef struct eight {
     const dop_lanes *lanes;
-    uint32_t n; /* values of a lane; x: [lane][value], side: [value][lane] */
+    uint32_t n; /* values per lane; x: [lane][value], side: [value][lane] */
     float x[LANES * MAX_N], side[MAX_N * LANES];
-    float weights[LANES * MAX_N], side_weights[MAX_N * LANES]; /* weights of squared errors, laid out as x and side */
+    float weights[LANES * MAX_N], side_weights[MAX_N * LANES]; /* weights of squared errors, in these layouts */
     const float *w, *side_w;                                   /* weights and side_weights; NULL: all weights are 1 */
 } eight;
 
-/* The larger of two values, without the library call that fmaxf is. */
+/* Returns the larger value. Avoids fmaxf(), which is a library call. */
 static float
-larger(float a, float b)
+max_float(float a, float b)
 {
     return a > b ? a : b;
 }
 
-/* The largest magnitude of n values; n is even. */
+/* Returns the largest magnitude of n values. n must be even. */
 static float
-largest(const float *x, uint32_t n)
+find_max_magnitude(const float *x, uint32_t n)
 {
     float a = 0, b = 0;
     for (uint32_t i = 0; i < n; i += 2) {
-        a = larger(a, fabsf(x[i]));
-        b = larger(b, fabsf(x[i + 1]));
+        a = max_float(a, fabsf(x[i]));
+        b = max_float(b, fabsf(x[i + 1]));
     }
-    return larger(a, b);
+    return max_float(a, b);
 }
 
 static float
-clamp(float v, float lo, float hi)
+clamp_float(float v, float lo, float hi)
 {
     v = v < lo ? lo : v;
     return v > hi ? hi : v;
 }
 
-/* 1 / scale; 0 where that would leave the range of floats. */
+/* Returns 1 / scale, or 0 if that would exceed the range of floats. */
 static float
-inverse_of(float scale)
+invert_block_scale(float scale)
 {
     return fabsf(scale) > 1e-37f ? 1 / scale : 0;
 }
 
 static float
-to_f16(float v, uint8_t *out)
+put_f16_rounded(float v, uint8_t *out)
 {
-    uint16_t h = dop_f32_to_f16(clamp(v, -65504, 65504));
+    uint16_t h = dop_f32_to_f16(clamp_float(v, -65504, 65504));
     out[0] = (uint8_t)(h & 255);
     out[1] = (uint8_t)(h >> 8);
     return dop_f16_to_f32(h);
@@ -68,12 +68,12 @@ to_f16(float v, uint8_t *out)
 
 /* Rounds the values of lane j to the nearest scale * q + off, with q in 0 .. hi. */
 static void
-integers(const eight *e, uint32_t j, float scale, float off, float hi, uint8_t *q)
+round_lane_integers(const eight *e, uint32_t j, float scale, float off, float hi, uint8_t *q)
 {
-    e->lanes->round(e->x + j * e->n, e->n, inverse_of(scale), off, 0, hi, q);
+    e->lanes->round(e->x + j * e->n, e->n, invert_block_scale(scale), off, 0, hi, q);
 }
 
-/* Packs n integers as nibbles: of each 32 the first 16 are the low nibbles of 16 bytes. */
+/* Packs n integers as nibbles. In each group of 32, the first 16 integers are the low nibbles of 16 bytes. */
 static void
 put_nibbles(uint8_t *out, const uint8_t *q, uint32_t n)
 {
@@ -91,8 +91,8 @@ make_q4_0(const eight *e, uint8_t *out)
     e->lanes->fit_scale(e->side, e->side_w, 32, -8, 7, scale);
     for (uint32_t j = 0; j < LANES; j++, out += 18) {
         uint8_t q[32];
-        float d = to_f16(scale[j], out);
-        integers(e, j, d, -8 * d, 15, q);
+        float d = put_f16_rounded(scale[j], out);
+        round_lane_integers(e, j, d, -8 * d, 15, q);
         put_nibbles(out + 2, q, 32);
     }
 }
@@ -104,8 +104,8 @@ make_q5_1(const eight *e, uint8_t *out)
     e->lanes->fit_affine(e->side, e->side_w, 32, 31, true, scale, off);
     for (uint32_t j = 0; j < LANES; j++, out += 24) {
         uint8_t q[32];
-        float d = to_f16(scale[j], out), m = to_f16(off[j], out + 2);
-        integers(e, j, d, m, 31, q);
+        float d = put_f16_rounded(scale[j], out), m = put_f16_rounded(off[j], out + 2);
+        round_lane_integers(e, j, d, m, 31, q);
         for (int i = 0; i < 32; i++)
             out[4 + i / 8] = (uint8_t)(out[4 + i / 8] | (q[i] >> 4) << i % 8);
         put_nibbles(out + 8, q, 32);
@@ -118,10 +118,10 @@ make_q8_0(const eight *e, uint8_t *out)
     static const float zero[LANES] = {0};
     float amax[LANES], best[LANES] = {0}, least[LANES];
     for (uint32_t j = 0; j < LANES; j++) {
-        amax[j] = largest(e->x + j * 32, 32);
+        amax[j] = find_max_magnitude(e->x + j * 32, 32);
         least[j] = INFINITY;
     }
-    /* The finest scale that clips nothing, then finer ones by steps of f16 and a fit. */
+    /* Start from the finest scale without clipping. Then vary it in small steps, and refit and round to f16 each time. */
     const int steps = e->w ? 16 : 4;
     for (int step = -steps; step <= steps; step++) {
         float inverse[LANES], d[LANES], error[LANES];
@@ -131,7 +131,7 @@ make_q8_0(const eight *e, uint8_t *out)
             inverse[j] = amax[j] < 1e-30f ? 0 : (127 + (float)step * 0.25f) / amax[j];
         e->lanes->sums(e->side, e->side_w, 32, inverse, zero, -128, 127, &s);
         for (int j = 0; j < LANES; j++)
-            d[j] = to_f16(s.qq[j] > 0 ? s.xq[j] / s.qq[j] : 0, bytes);
+            d[j] = put_f16_rounded(s.qq[j] > 0 ? s.xq[j] / s.qq[j] : 0, bytes);
         e->lanes->error(e->side, e->side_w, 32, d, zero, -128, 127, error);
         for (int j = 0; j < LANES; j++)
             if (error[j] < least[j]) {
@@ -140,14 +140,14 @@ make_q8_0(const eight *e, uint8_t *out)
             }
     }
     for (uint32_t j = 0; j < LANES; j++, out += 34) {
-        float d = to_f16(best[j], out);
-        integers(e, j, d, -128 * d, 255, out + 2);
+        float d = put_f16_rounded(best[j], out);
+        round_lane_integers(e, j, d, -128 * d, 255, out + 2);
         for (int i = 0; i < 32; i++)
             out[2 + i] ^= 128;
     }
 }
 
-/* The e2m1 code nearest to v: three bits of magnitude and a sign bit. */
+/* Returns the e2m1 code nearest to v: three bits of magnitude and a sign bit. */
 static uint8_t
 to_e2m1(float v)
 {
@@ -162,7 +162,7 @@ make_mxfp4(const eight *e, uint8_t *out)
     int first[LANES], best[LANES] = {0};
     float least[LANES];
     for (int j = 0; j < LANES; j++) {
-        float amax = largest(e->x + j * 32, 32);
+        float amax = find_max_magnitude(e->x + j * 32, 32);
         int top = 0;
         first[j] = amax > 0 ? (frexpf(amax, &top), top - 1 - 3) : -127;
         least[j] = INFINITY;
@@ -191,7 +191,7 @@ make_mxfp4(const eight *e, uint8_t *out)
     }
 }
 
-/* int4_g32, _g64 and _g128: groups with an f16 scale and an f16 zero point. */
+/* Makes int4_g32, _g64 and _g128: groups with an f16 scale and an f16 zero point. */
 static void
 make_int4(const eight *e, uint8_t *out)
 {
@@ -199,25 +199,26 @@ make_int4(const eight *e, uint8_t *out)
     e->lanes->fit_affine(e->side, e->side_w, e->n, 15, true, scale, off);
     for (uint32_t j = 0; j < LANES; j++, out += e->n / 2 + 4) {
         uint8_t q[MAX_N];
-        float d = to_f16(scale[j], out + e->n / 2), z = to_f16(d > 0 ? -off[j] / d : 0, out + e->n / 2 + 2);
-        integers(e, j, d, -d * z, 15, q);
+        float d = put_f16_rounded(scale[j], out + e->n / 2),
+              z = put_f16_rounded(d > 0 ? -off[j] / d : 0, out + e->n / 2 + 2);
+        round_lane_integers(e, j, d, -d * z, 15, q);
         put_nibbles(out, q, e->n);
     }
 }
 
 /* --- blocks of 256 ------------------------------------------------------------------------------------------------------ */
 
-/* A block of q4_k or q5_k while it is made: eight sub-blocks with six-bit scales and minimums. */
+/* A block of q4_k or q5_k under construction: eight sub-blocks with 6-bit scales and minimums. */
 typedef struct kblock {
     float d, dmin;
     int scale[LANES], min[LANES];
-    float scales[LANES], offs[LANES]; /* d * scale[j] and -dmin * min[j] */
+    float scales[LANES], offs[LANES]; /* sub-block scales d * scale[j] and offsets -dmin * min[j] */
     uint8_t d_bytes[2], dmin_bytes[2];
     double error;
 } kblock;
 
-/* Tries the integers scale[j] + ds and min[j] + dm for each sub-block j, and keeps them in b where they are in range and cause less
- * error than least[j]. */
+/* Tries the integers scale[j] + ds and min[j] + dm for each sub-block j. Keeps them in b if they are in range and their
+ * error is below least[j]. */
 static void
 try_neighbours(const eight *e, float hi, const int *scale, const int *min, int ds, int dm, kblock *b, float *least)
 {
@@ -239,16 +240,16 @@ try_neighbours(const eight *e, float hi, const int *scale, const int *min, int d
     }
 }
 
-/* Chooses each sub-block's integers by the error that they cause: first the scale, then the minimum, each among the integer nearest to
- * the sub-block's own fit (scale[], off[]) and its two neighbours. */
+/* Chooses each sub-block's integers by actual error: first the scale, then the minimum. Candidates are the integer
+ * nearest to the sub-block's own fit (scale[], off[]) and its two neighbours. */
 static void
-choose_scales(const eight *e, const float *scale, const float *off, float hi, kblock *b)
+choose_sub_scales(const eight *e, const float *scale, const float *off, float hi, kblock *b)
 {
     int s0[LANES], m0[LANES];
     float least[LANES];
     for (int j = 0; j < LANES; j++) {
-        s0[j] = b->d > 0 ? (int)rintf(clamp(scale[j] / b->d, 0, 63)) : 0;
-        m0[j] = b->dmin > 0 ? (int)rintf(clamp(-off[j] / b->dmin, 0, 63)) : 0;
+        s0[j] = b->d > 0 ? (int)rintf(clamp_float(scale[j] / b->d, 0, 63)) : 0;
+        m0[j] = b->dmin > 0 ? (int)rintf(clamp_float(-off[j] / b->dmin, 0, 63)) : 0;
         least[j] = INFINITY;
     }
     for (int i = 0; i < 3; i++)
@@ -261,15 +262,15 @@ choose_scales(const eight *e, const float *scale, const float *off, float hi, kb
         b->error += (double)least[j];
 }
 
-/* Computes the d and dmin with the least error for the integers that b has. */
+/* Computes the d and dmin with the least error for the integers in b. */
 static void
-refit(const eight *e, float hi, const kblock *b, float *out_d, float *out_dmin)
+refit_kblock(const eight *e, float hi, const kblock *b, float *out_d, float *out_dmin)
 {
     float inverse[LANES];
     double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
     dop_lane_sums sums;
     for (int j = 0; j < LANES; j++)
-        inverse[j] = inverse_of(b->scales[j]);
+        inverse[j] = invert_block_scale(b->scales[j]);
     e->lanes->sums(e->side, e->side_w, 32, inverse, b->offs, 0, hi, &sums);
     for (int j = 0; j < LANES; j++) {
         double s = b->scale[j], m = -b->min[j];
@@ -302,7 +303,7 @@ put_k_block(const eight *e, bool five, const kblock *b, uint8_t *out)
         out[12 + j] = (uint8_t)((b->scale[j + 4] & 15) | (b->min[j + 4] & 15) << 4);
     }
     for (uint32_t j = 0; j < LANES; j++)
-        integers(e, j, b->scales[j], b->offs[j], five ? 31 : 15, q[j]);
+        round_lane_integers(e, j, b->scales[j], b->offs[j], five ? 31 : 15, q[j]);
     for (int j = 0; j < LANES; j += 2)
         for (int i = 0; i < 32; i++)
             nibbles[j / 2 * 32 + i] = (uint8_t)((q[j][i] & 15) | q[j + 1][i] << 4);
@@ -318,24 +319,24 @@ make_q4_or_q5_k(const eight *e, bool five, uint8_t *out)
     kblock best = {0};
     e->lanes->fit_affine(e->side, e->side_w, 32, hi, false, scale, off);
     for (int j = 0; j < LANES; j++) {
-        most = larger(most, scale[j]);
-        min = larger(min, -off[j]);
+        most = max_float(most, scale[j]);
+        min = max_float(min, -off[j]);
     }
     float d = most / 63, dmin = min / 63;
     for (int turn = 0; turn < 2; turn++) {
         kblock b = {0};
-        b.d = to_f16(larger(d, 0), b.d_bytes);
-        b.dmin = to_f16(larger(dmin, 0), b.dmin_bytes);
-        choose_scales(e, scale, off, hi, &b);
+        b.d = put_f16_rounded(max_float(d, 0), b.d_bytes);
+        b.dmin = put_f16_rounded(max_float(dmin, 0), b.dmin_bytes);
+        choose_sub_scales(e, scale, off, hi, &b);
         if (turn > 0 && !(b.error < best.error))
             break;
         best = b;
-        refit(e, hi, &b, &d, &dmin);
+        refit_kblock(e, hi, &b, &d, &dmin);
     }
     put_k_block(e, five, &best, out);
 }
 
-/* q6_k: sixteen sub-blocks of 16 with int8 scales, eight of them in each half[]. */
+/* Makes q6_k: sixteen sub-blocks of 16 values with int8 scales, eight of them in each half[]. */
 static void
 make_q6_k(const eight *half, uint8_t *out)
 {
@@ -346,13 +347,13 @@ make_q6_k(const eight *half, uint8_t *out)
     for (int j = 0; j < 2 * LANES; j++)
         if (fabsf(scale[j]) > fabsf(max))
             max = scale[j];
-    float d = to_f16(max / -128, out + 208);
+    float d = put_f16_rounded(max / -128, out + 208);
     for (int h = 0; h < 2; h++) {
         int from[LANES], best[LANES] = {0};
         float least[LANES], step[LANES], error[LANES];
         uint8_t q[LANES][16];
         for (int j = 0; j < LANES; j++) {
-            from[j] = d != 0 ? (int)rintf(clamp(scale[h * LANES + j] / d, -128, 127)) : 0;
+            from[j] = d != 0 ? (int)rintf(clamp_float(scale[h * LANES + j] / d, -128, 127)) : 0;
             least[j] = INFINITY;
         }
         for (int k = -1; k <= 1; k++) {
@@ -367,9 +368,9 @@ make_q6_k(const eight *half, uint8_t *out)
         }
         for (int j = 0; j < LANES; j++) {
             out[192 + h * LANES + j] = (uint8_t)(best[j] & 255);
-            integers(&half[h], (uint32_t)j, d * (float)best[j], -32 * (d * (float)best[j]), 63, q[j]);
+            round_lane_integers(&half[h], (uint32_t)j, d * (float)best[j], -32 * (d * (float)best[j]), 63, q[j]);
         }
-        /* The layout pairs quarters of these 128 values; quarter k (32 values) is sub-blocks 2k and 2k + 1. */
+        /* The layout pairs quarters of these 128 values. Quarter k (32 values) is sub-blocks 2k and 2k + 1. */
         for (int l = 0; l < 32; l++) {
             const uint8_t *first = &q[0][0] + l;
             out[h * 64 + l] = (uint8_t)((first[0] & 15) | first[64] << 4);
@@ -382,10 +383,10 @@ make_q6_k(const eight *half, uint8_t *out)
 
 /* --- rows -------------------------------------------------------------------------------------------------------------- */
 
-/* Sets the values of all lanes from `left` values at `in`, zeros behind them, and weights from the importance of these values
+/* Loads `left` values from `in` into all lanes, followed by zeros. Sets the weights to the importance of these values
  * (NULL: all weights are 1). */
 static void
-fill(eight *e, const float *in, const float *importance, uint32_t left)
+fill_lane_values(eight *e, const float *in, const float *importance, uint32_t left)
 {
     const uint32_t room = e->n * LANES, n = left < room ? left : room;
     memcpy(e->x, in, n * sizeof *in);
@@ -397,11 +398,11 @@ fill(eight *e, const float *in, const float *importance, uint32_t left)
         return;
     memcpy(e->weights, importance, n * sizeof *importance);
     memset(e->weights + n, 0, (room - n) * sizeof *importance);
-    for (uint32_t j = 0; j < LANES; j++) { /* a sum of floats must not lose small weights */
+    for (uint32_t j = 0; j < LANES; j++) { /* lower bound, so that float sums do not lose small weights */
         float *w = e->weights + j * e->n;
-        const float least = larger(largest(w, e->n) * 1e-4f, 1e-10f);
+        const float least = max_float(find_max_magnitude(w, e->n) * 1e-4f, 1e-10f);
         for (uint32_t i = 0; i < e->n; i++)
-            w[i] = larger(w[i], least);
+            w[i] = max_float(w[i], least);
     }
     e->lanes->side_by_side(e->weights, e->n, e->side_weights);
 }
@@ -449,8 +450,8 @@ make_nvfp4(const eight *e, uint8_t *out)
         dop_make_nvfp4(e->x + (size_t)j * e->n, e->w ? e->w + (size_t)j * e->n : NULL, out);
 }
 
-/* The quantizer of each type that has one.  A lane is a block of up to 128 values, or an eighth of a part of a block of 256, whose
- * parts (1 or 2) are in as many `eight`s. */
+/* Quantizer of each supported type. A lane is a block of up to 128 values. In blocks of 256, a lane is one eighth of a
+ * part, and each of the 1 or 2 parts is one `eight`. */
 static const struct quantizer {
     uint32_t parts;
     void (*make)(const eight *e, uint8_t *out);
@@ -473,7 +474,7 @@ dop_quantize_row(dop_type t, const float *in, const float *importance, uint32_t 
 {
     const dop_type_info *ti = dop_type_of(t);
     const struct quantizer *quantizer = &quantizers[t];
-    const uint32_t whole = ti->block == MAX_BLOCK ? MAX_BLOCK : ti->block * LANES; /* values of one make() */
+    const uint32_t whole = ti->block == MAX_BLOCK ? MAX_BLOCK : ti->block * LANES; /* values per call of make() */
     const uint32_t parts = quantizer->parts;
     eight e[2];
     for (uint32_t i = 0; i < parts; i++) {
@@ -486,7 +487,7 @@ dop_quantize_row(dop_type t, const float *in, const float *importance, uint32_t 
         for (uint32_t i = 0; i < parts; i++) {
             const uint32_t skip = i * (whole / parts);
             const uint32_t first = at + (skip < left ? skip : 0);
-            fill(&e[i], in + first, importance ? importance + first : NULL, skip < left ? left - skip : 0);
+            fill_lane_values(&e[i], in + first, importance ? importance + first : NULL, skip < left ? left - skip : 0);
         }
         memset(bytes, 0, (size_t)(whole / ti->block) * ti->bytes);
         quantizer->make(e, bytes);

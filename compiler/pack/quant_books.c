@@ -1,4 +1,4 @@
-/* Quantizes blocks of iq3_s, where an entry of a codebook stands for the magnitudes of four values. */
+/* Quantizes blocks of iq3_s, whose codebook entries are the magnitudes of four values. */
 #include "base/base.h"
 #include "compiler/pack/quant_levels.h"
 #include "ir/codebooks.h"
@@ -9,14 +9,14 @@
 
 enum { ENTRIES = 512, POINTS = 4096, NEAR = 8, SUBS = 8, SUB = 32, FOURS = SUB / 4 };
 
-/* near[p]: the codebook entries nearest to point p, nearest first.  Coordinate i of a point is an odd number from 1 to 15, 2 b + 1
- * where b is bits 3i .. 3i + 2 of p. */
+/* near[p]: codebook entries nearest to point p, nearest first. Coordinate i of a point is the odd number 2b + 1 from 1
+ * to 15, where b is bits 3i .. 3i + 2 of p. */
 static uint16_t near[POINTS][NEAR];
 static float level[ENTRIES][4];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void
-find_near(void)
+find_near_entries(void)
 {
     for (uint32_t e = 0; e < ENTRIES; e++)
         for (uint32_t i = 0; i < 4; i++)
@@ -47,10 +47,10 @@ typedef struct sums {
     double error, xq, qq;
 } sums;
 
-/* Chooses the codebook entries nearest to the magnitudes a[SUB] divided by `scale`.  w: weights of their squared errors; NULL: 1.
- * Returns the error, and the sums that the best scale for these entries follows from. */
+/* Chooses the codebook entries nearest to the magnitudes a[SUB] / scale. w: weights of their squared errors; NULL: 1.
+ * Returns the error, and the sums that determine the best scale for these entries. */
 static sums
-entries_for(const float *a, const float *w, float scale, uint16_t *entry)
+choose_book_entries(const float *a, const float *w, float scale, uint16_t *entry)
 {
     const float inverse = scale > 1e-37f ? 1 / scale : 0;
     float error = 0, xq = 0, qq = 0;
@@ -82,7 +82,7 @@ entries_for(const float *a, const float *w, float scale, uint16_t *entry)
 }
 
 static float
-fit_scale(const float *a, const float *w)
+fit_book_scale(const float *a, const float *w)
 {
     const int steps = w ? 18 : 9;
     float most = 0, best = 0, better = 0;
@@ -90,11 +90,11 @@ fit_scale(const float *a, const float *w)
     uint16_t entry[FOURS];
     for (uint32_t i = 0; i < SUB; i++)
         most = fmaxf(most, a[i]);
-    /* First scales that put the largest magnitude at different places near the upper end of the range, then twice the scale that
-     * is best for the entries found so far. */
+    /* Initial scales map the largest magnitude to different places near the upper end of the range. Two more rounds use
+     * the best scale for the entries found so far. */
     for (int step = 0; step < steps + 2 && most > 0; step++) {
         float scale = step < steps ? most / (11.8f + 0.6f * (float)step) : better;
-        const sums s = entries_for(a, w, scale, entry);
+        const sums s = choose_book_entries(a, w, scale, entry);
         if (s.error < least) {
             least = s.error;
             best = scale;
@@ -111,11 +111,11 @@ dop_make_iq3_s(const float *x, const float *w, uint8_t *out)
     uint16_t entry[SUBS * FOURS];
     uint32_t s[SUBS] = {0};
     double least = INFINITY;
-    pthread_once(&once, find_near);
+    pthread_once(&once, find_near_entries);
     for (uint32_t j = 0; j < SUBS; j++) {
         for (uint32_t i = SUB * j; i < SUB * (j + 1); i++)
             a[i] = fabsf(x[i]);
-        scale[j] = fit_scale(a + SUB * j, w ? w + SUB * j : NULL);
+        scale[j] = fit_book_scale(a + SUB * j, w ? w + SUB * j : NULL);
         most = fmaxf(most, scale[j]);
     }
     float d = most / 31;
@@ -133,7 +133,7 @@ dop_make_iq3_s(const float *x, const float *w, uint8_t *out)
                 uint16_t e[FOURS];
                 if (k < 0 || k > 15)
                     continue;
-                const sums r = entries_for(a + SUB * j, w ? w + SUB * j : NULL, d * (float)(1 + 2 * k), e);
+                const sums r = choose_book_entries(a + SUB * j, w ? w + SUB * j : NULL, d * (float)(1 + 2 * k), e);
                 if (r.error < best.error) {
                     best = r;
                     tried[j] = (uint32_t)k;

@@ -1,4 +1,5 @@
-/* Eight lanes in one vector, for processors with AVX2.  Only this file is compiled for AVX2, so that the program runs without it. */
+/* Eight lanes in one vector, for processors with AVX2. Only this file is compiled for AVX2, so the program also runs on
+ * other processors. */
 #ifdef __x86_64__
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)

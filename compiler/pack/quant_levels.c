@@ -8,14 +8,14 @@
 
 enum { BLOCK = 256, MAX_SUB = 32, MAX_SUBS = 16, MAX_LEVELS = 16 };
 
-/* Levels in rising order, and the middle between each level and the next; the last middle is infinite. */
+/* Levels in ascending order, and the midpoint between each level and the next. The last midpoint is infinite. */
 typedef struct ladder {
     uint32_t n;
     float level[MAX_LEVELS], middle[MAX_LEVELS];
 } ladder;
 
 static ladder
-ladder_of(const float *levels, uint32_t n)
+make_ladder(const float *levels, uint32_t n)
 {
     ladder l = {.n = n};
     for (uint32_t i = 0; i < n; i++) {
@@ -26,16 +26,16 @@ ladder_of(const float *levels, uint32_t n)
 }
 
 static uint32_t
-nearest(const ladder *l, float v)
+find_nearest_level(const ladder *l, float v)
 {
     uint32_t at = 0;
-    for (uint32_t half = l->n / 2; half > 0; half /= 2) /* n is a power of two */
+    for (uint32_t half = l->n / 2; half > 0; half /= 2) /* binary search; n is a power of two */
         at += v > l->middle[at + half - 1] ? half : 0;
     return at;
 }
 
 static float
-to_f16(float v, uint8_t *out)
+store_f16_rounded(float v, uint8_t *out)
 {
     const uint16_t h = dop_f32_to_f16(fminf(fmaxf(v, -65504), 65504));
     out[0] = (uint8_t)(h & 255);
@@ -44,35 +44,36 @@ to_f16(float v, uint8_t *out)
 }
 
 static float
-inverse_of(float scale)
+invert_level_scale(float scale)
 {
     return fabsf(scale) > 1e-37f ? 1 / scale : 0;
 }
 
-/* The weight of value i, in a list that is NULL where all are 1. */
+/* Returns the weight of value i, or 1 if w is NULL. */
 static float
-weight(const float *w, uint32_t i)
+get_value_weight(const float *w, uint32_t i)
 {
     return w ? w[i] : 1;
 }
 
-/* The weights of the values from i on; NULL stays NULL. */
+/* Returns the weights starting at value i, or NULL if w is NULL. */
 static const float *
-weights_from(const float *w, uint32_t i)
+offset_weights(const float *w, uint32_t i)
 {
     return w ? w + i : NULL;
 }
 
-/* Weighted squared error of n values when each is replaced by the nearest scale * level.  *xq / *qq is the best scale for these
- * levels. */
+/* Returns the weighted squared error of n values when each is replaced by the nearest scale * level. *xq / *qq is the
+ * best scale for these levels. */
 static double
-error_of(const ladder *l, const float *x, const float *w, uint32_t n, float scale, double *xq, double *qq)
+measure_level_error(const ladder *l, const float *x, const float *w, uint32_t n, float scale, double *xq, double *qq)
 {
-    const float inverse = inverse_of(scale);
+    const float inverse = invert_level_scale(scale);
     float error = 0, sum_xq = 0, sum_qq = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const float q = l->level[nearest(l, x[i] * inverse)], e = x[i] - scale * q, wq = weight(w, i) * q;
-        error += weight(w, i) * e * e;
+        const float q = l->level[find_nearest_level(l, x[i] * inverse)], e = x[i] - scale * q,
+                    wq = get_value_weight(w, i) * q;
+        error += get_value_weight(w, i) * e * e;
         sum_xq += wq * x[i];
         sum_qq += wq * q;
     }
@@ -81,12 +82,12 @@ error_of(const ladder *l, const float *x, const float *w, uint32_t n, float scal
     return (double)error;
 }
 
-/* Searches for the scale with the least error: first scales that put the largest value near either end of the levels, then the best
- * scale for the levels found so far. */
+/* Searches for the scale with the least error. Initial scales map the largest value near either end of the levels; then
+ * follows the best scale for the levels found so far. */
 static float
-fit_scale(const ladder *l, const float *x, const float *w, uint32_t n)
+fit_level_scale(const ladder *l, const float *x, const float *w, uint32_t n)
 {
-    const uint32_t steps = w ? 25 : 13; /* with weights also scales that clip large values */
+    const uint32_t steps = w ? 25 : 13; /* with weights, also try scales that clip large values */
     float most = 0, best = 0, better = 0;
     double least = INFINITY, xq, qq;
     for (uint32_t i = 0; i < n; i++)
@@ -94,10 +95,10 @@ fit_scale(const ladder *l, const float *x, const float *w, uint32_t n)
     if (fabsf(most) < 1e-30f)
         return 0;
     const float ends[2] = {l->level[0], l->level[l->n - 1]};
-    for (uint32_t k = 0; k < 2 * steps + 2; k++) { /* the last two try the refitted scale */
+    for (uint32_t k = 0; k < 2 * steps + 2; k++) { /* the last two steps try the refitted scale */
         const float end = ends[k % 2] * (1 + 0.05f * ((float)(k / 2) - 6));
         const float scale = k < 2 * steps ? most / end : better;
-        const double error = error_of(l, x, w, n, scale, &xq, &qq);
+        const double error = measure_level_error(l, x, w, n, scale, &xq, &qq);
         if (error < least) {
             least = error;
             best = scale;
@@ -107,26 +108,28 @@ fit_scale(const ladder *l, const float *x, const float *w, uint32_t n)
     return best;
 }
 
-/* Chooses the scale d of a block and an integer s[n_subs] in lo .. hi for each sub-block, whose scale is d * s[j], for the least error.
- * d is f16, also stored at d_out. */
+/* Chooses the scale d of a block, and an integer s[n_subs] in lo .. hi for each sub-block, so that scales d * s[j] have
+ * the least error. d is an f16 value, also stored at d_out. */
 static float
-choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, int lo, int hi, int *s, uint8_t *d_out)
+choose_level_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, int lo, int hi, int *s,
+                    uint8_t *d_out)
 {
     const uint32_t n = BLOCK / n_subs;
     float scale[MAX_SUBS], most = 0, best_d = 0, d;
     double least = INFINITY;
     for (uint32_t j = 0; j < n_subs; j++) {
-        scale[j] = fit_scale(l, x + j * n, weights_from(w, j * n), n);
+        scale[j] = fit_level_scale(l, x + j * n, offset_weights(w, j * n), n);
         most = fabsf(scale[j]) > fabsf(most) ? scale[j] : most;
     }
     memset(s, 0, n_subs * sizeof *s);
-    /* Two ways to scale the largest sub-block's scale into lo .. hi, then twice the best d for the integers of the turn before. */
+    /* The first two turns scale the largest sub-block scale into lo .. hi in two ways. Two more use the best d for the
+     * integers of the previous turn. */
     for (int turn = 0; turn < 4; turn++) {
         double total = 0, all_xq = 0, all_qq = 0;
         uint8_t bytes[2];
         int tried[MAX_SUBS];
         d = turn == 0 ? most / (float)lo : turn == 1 ? most / ((float)lo - 0.7f) : d;
-        d = to_f16(d, bytes);
+        d = store_f16_rounded(d, bytes);
         for (uint32_t j = 0; j < n_subs; j++) {
             double sub = INFINITY, sub_xq = 0, sub_qq = 0;
             const int from = d != 0 ? (int)rintf(fminf(fmaxf(scale[j] / d, (float)lo), (float)hi)) : 0;
@@ -135,7 +138,8 @@ choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, 
                 double xq, qq;
                 if (k < lo || k > hi)
                     continue;
-                const double error = error_of(l, x + j * n, weights_from(w, j * n), n, d * (float)k, &xq, &qq);
+                const double error =
+                    measure_level_error(l, x + j * n, offset_weights(w, j * n), n, d * (float)k, &xq, &qq);
                 if (error < sub) {
                     sub = error;
                     tried[j] = k;
@@ -158,21 +162,21 @@ choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, 
     return best_d;
 }
 
-/* ir/interp/interp_decode.c has the layout of the fields, for all blocks that are written below. */
+/* ir/interp/interp_decode.c documents the field layout of all blocks written below. */
 void
 dop_make_q3_k(const float *x, const float *w, uint8_t *out)
 {
     static const float levels[8] = {-4, -3, -2, -1, 0, 1, 2, 3};
-    const ladder l = ladder_of(levels, 8);
+    const ladder l = make_ladder(levels, 8);
     int s[16];
-    const float d = choose_scales(&l, x, w, 16, -32, 31, s, out + 108);
+    const float d = choose_level_scales(&l, x, w, 16, -32, 31, s, out + 108);
     for (uint32_t j = 0; j < 16; j++) {
         const uint32_t v = (uint32_t)(s[j] + 32);
-        const float inverse = inverse_of(d * (float)s[j]);
+        const float inverse = invert_level_scale(d * (float)s[j]);
         out[96 + j % 8] = (uint8_t)(out[96 + j % 8] | (v & 15) << (j < 8 ? 0 : 4));
         out[104 + j % 4] = (uint8_t)(out[104 + j % 4] | v >> 4 << (2 * (j / 4)));
         for (uint32_t i = 16 * j; i < 16 * j + 16; i++) {
-            const uint32_t q = nearest(&l, x[i] * inverse);
+            const uint32_t q = find_nearest_level(&l, x[i] * inverse);
             uint8_t *low = out + 32 + i / 128 * 32 + i % 32;
             *low = (uint8_t)(*low | (q & 3) << (2 * (i % 128 / 32)));
             out[i % 32] = (uint8_t)(out[i % 32] | q >> 2 << (i / 32));
@@ -184,18 +188,18 @@ void
 dop_make_iq4_xs(const float *x, const float *w, uint8_t *out)
 {
     static const float levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-    const ladder l = ladder_of(levels, 16);
+    const ladder l = make_ladder(levels, 16);
     int s[8];
     uint32_t high = 0;
-    const float d = choose_scales(&l, x, w, 8, -32, 31, s, out);
+    const float d = choose_level_scales(&l, x, w, 8, -32, 31, s, out);
     for (uint32_t j = 0; j < 8; j++) {
         const uint32_t v = (uint32_t)(s[j] + 32);
-        const float inverse = inverse_of(d * (float)s[j]);
+        const float inverse = invert_level_scale(d * (float)s[j]);
         high |= v >> 4 << (2 * j);
         out[4 + j / 2] = (uint8_t)(out[4 + j / 2] | (v & 15) << (4 * (j % 2)));
         for (uint32_t i = 0; i < 32; i++) {
             uint8_t *two = out + 8 + 16 * j + i % 16;
-            *two = (uint8_t)(*two | nearest(&l, x[32 * j + i] * inverse) << (i < 16 ? 0 : 4));
+            *two = (uint8_t)(*two | find_nearest_level(&l, x[32 * j + i] * inverse) << (i < 16 ? 0 : 4));
         }
     }
     out[2] = (uint8_t)(high & 255);
@@ -203,7 +207,7 @@ dop_make_iq4_xs(const float *x, const float *w, uint8_t *out)
 }
 
 static float
-half_e4m3(uint32_t b)
+load_half_e4m3(uint32_t b)
 {
     return b >> 3 ? ldexpf((float)(8 + (b & 7)), (int)(b >> 3) - 11) : ldexpf((float)b, -10);
 }
@@ -213,27 +217,28 @@ dop_make_nvfp4(const float *x, const float *w, uint8_t *out)
 {
     static const float levels[16] = {-12, -8, -6, -4, -3, -2, -1, 0, 0, 1, 2, 3, 4, 6, 8, 12};
     static const uint8_t codes[16] = {15, 14, 13, 12, 11, 10, 9, 0, 0, 1, 2, 3, 4, 5, 6, 7};
-    const ladder l = ladder_of(levels, 16);
+    const ladder l = make_ladder(levels, 16);
     for (uint32_t j = 0; j < 4; j++) {
         float most = 0;
         double least = INFINITY, xq, qq;
         uint32_t best = 0, from = 0;
         for (uint32_t i = 16 * j; i < 16 * j + 16; i++)
             most = fmaxf(most, fabsf(x[i]));
-        while (from < 126 && 12 * half_e4m3(from) < most)
+        while (from < 126 && 12 * load_half_e4m3(from) < most)
             from++;
         for (uint32_t b = from > 6 ? from - 6 : 0; b <= from + 6 && b <= 126; b++) {
-            const double error = error_of(&l, x + 16 * j, weights_from(w, 16 * j), 16, half_e4m3(b), &xq, &qq);
+            const double error =
+                measure_level_error(&l, x + 16 * j, offset_weights(w, 16 * j), 16, load_half_e4m3(b), &xq, &qq);
             if (error < least) {
                 least = error;
                 best = b;
             }
         }
-        const float inverse = inverse_of(half_e4m3(best));
+        const float inverse = invert_level_scale(load_half_e4m3(best));
         out[j] = (uint8_t)best;
         for (uint32_t i = 0; i < 16; i++) {
             uint8_t *two = out + 4 + 8 * j + i % 8;
-            *two = (uint8_t)(*two | codes[nearest(&l, x[16 * j + i] * inverse)] << (i < 8 ? 0 : 4));
+            *two = (uint8_t)(*two | codes[find_nearest_level(&l, x[16 * j + i] * inverse)] << (i < 8 ? 0 : 4));
         }
     }
 }
@@ -250,13 +255,13 @@ typedef struct sums {
 } sums;
 
 static sums
-sums_of(const float *x, const float *w, uint32_t n, float scale, float min)
+sum_q2_affine(const float *x, const float *w, uint32_t n, float scale, float min)
 {
-    const float inverse = inverse_of(scale);
+    const float inverse = invert_level_scale(scale);
     float error = 0, sn = 0, sq = 0, sqq = 0, sxq = 0, sx = 0;
     for (uint32_t i = 0; i < n; i++) {
         const float q = fminf(fmaxf(rintf((x[i] + min) * inverse), 0), 3), e = x[i] - (scale * q - min);
-        const float wi = weight(w, i), wq = wi * q;
+        const float wi = get_value_weight(w, i), wq = wi * q;
         error += wi * e * e;
         sn += wi;
         sq += wq;
@@ -268,7 +273,7 @@ sums_of(const float *x, const float *w, uint32_t n, float scale, float min)
 }
 
 static affine
-fit_affine(const float *x, const float *w, uint32_t n)
+fit_q2_affine(const float *x, const float *w, uint32_t n)
 {
     float lo = 0, hi = x[0];
     affine best = {0, 0, INFINITY};
@@ -280,7 +285,7 @@ fit_affine(const float *x, const float *w, uint32_t n)
         for (int b = 0; b <= (w ? 8 : 4); b++) {
             float min = -lo * (1 - 0.08f * (float)b), scale = (hi + min) / (2.4f + 0.15f * (float)a);
             for (int turn = 0; turn < 3 && scale > 0; turn++) {
-                const sums s = sums_of(x, w, n, scale, min);
+                const sums s = sum_q2_affine(x, w, n, scale, min);
                 if (s.error < best.error)
                     best = (affine){scale, min, s.error};
                 const double det = s.qq * s.n - s.q * s.q;
@@ -294,7 +299,7 @@ fit_affine(const float *x, const float *w, uint32_t n)
                 }
             }
         }
-    if (best.error > 1e300) /* all values are below zero and equal, or zero */
+    if (best.error > 1e300) /* all values are equal and negative, or all are zero */
         best = (affine){0, -lo, 0};
     return best;
 }
@@ -307,7 +312,7 @@ dop_make_q2_k(const float *x, const float *w, uint8_t *out)
     float top = 0, low = 0, d, dmin, best_d = 0, best_min = 0;
     double least = INFINITY;
     for (uint32_t j = 0; j < 16; j++) {
-        fit[j] = fit_affine(x + 16 * j, weights_from(w, 16 * j), 16);
+        fit[j] = fit_q2_affine(x + 16 * j, offset_weights(w, 16 * j), 16);
         top = fmaxf(top, fit[j].scale);
         low = fmaxf(low, fit[j].min);
     }
@@ -317,8 +322,8 @@ dop_make_q2_k(const float *x, const float *w, uint8_t *out)
         double total = 0, aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
         uint8_t bytes[4];
         int s[16] = {0}, m[16] = {0};
-        d = to_f16(fmaxf(d, 0), bytes);
-        dmin = to_f16(fmaxf(dmin, 0), bytes + 2);
+        d = store_f16_rounded(fmaxf(d, 0), bytes);
+        dmin = store_f16_rounded(fmaxf(dmin, 0), bytes + 2);
         for (uint32_t j = 0; j < 16; j++) {
             sums best = {.error = INFINITY};
             const int s0 = d > 0 ? (int)rintf(fminf(fit[j].scale / d, 15)) : 0;
@@ -328,7 +333,8 @@ dop_make_q2_k(const float *x, const float *w, uint8_t *out)
                     const int sj = s0 + ds, mj = m0 + dm;
                     if (sj < 0 || sj > 15 || mj < 0 || mj > 15)
                         continue;
-                    const sums t = sums_of(x + 16 * j, weights_from(w, 16 * j), 16, d * (float)sj, dmin * (float)mj);
+                    const sums t =
+                        sum_q2_affine(x + 16 * j, offset_weights(w, 16 * j), 16, d * (float)sj, dmin * (float)mj);
                     if (t.error < best.error) {
                         best = t;
                         s[j] = sj;
@@ -359,7 +365,7 @@ dop_make_q2_k(const float *x, const float *w, uint8_t *out)
         }
     }
     for (uint32_t j = 0; j < 16; j++) {
-        const float s = best_d * (float)scale[j], m = best_min * (float)min[j], inverse = inverse_of(s);
+        const float s = best_d * (float)scale[j], m = best_min * (float)min[j], inverse = invert_level_scale(s);
         out[j] = (uint8_t)(scale[j] | min[j] << 4);
         for (uint32_t i = 16 * j; i < 16 * j + 16; i++) {
             const uint32_t q = (uint32_t)fminf(fmaxf(rintf((x[i] + m) * inverse), 0), 3);

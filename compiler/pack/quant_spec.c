@@ -1,4 +1,4 @@
-/* Reads --quant and chooses the storage type of each weight. */
+/* Parses --quant and chooses the storage type of each weight. */
 #include "base/yaml/yaml_util.h"
 #include "compiler/pack/quant.h"
 #include "kernels/emit/weight_types.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Classes of weights that --quant names, and their roles; every role is also a class. */
+/* Classes of weights for --quant, and their roles. Every role is also a class. */
 static const struct {
     const char *name, *roles;
 } classes[] = {
@@ -22,12 +22,13 @@ static const struct {
     {"all", NULL},
 };
 
-/* Small matrices that make decisions (which expert, how fast a state decays): they cost few bytes, but rounding them changes
- * much.  They are quantized only where they are named.  The same holds for biases, which are a matrix for experts. */
+/* Small matrices that make decisions (choice of experts, decay of states). They need few bytes, but rounding them
+ * changes results considerably, so only their own class or a pattern quantizes them. Biases are treated in this way,
+ * too (with experts, they are matrices). */
 static const char deciding[] = " router shared_router mix_dt mix_beta ";
 
 static bool
-has_role(const char *list, const char *role)
+list_has_role(const char *list, const char *role)
 {
     size_t n = strlen(role);
     for (const char *p = strstr(list, role); p; p = strstr(p + 1, role))
@@ -40,12 +41,12 @@ static bool
 only_if_named(const char *role)
 {
     size_t n = strlen(role);
-    return has_role(deciding, role) || (n > 5 && strcmp(role + n - 5, "_bias") == 0);
+    return list_has_role(deciding, role) || (n > 5 && strcmp(role + n - 5, "_bias") == 0);
 }
 
-/* The storage types that weights can be converted or quantized to, as " f32 f16 ...". */
+/* Returns the names of the types that weights can be converted or quantized to, as " f32 f16 ...". */
 static const char *
-makeable(char *out, size_t size)
+list_makeable_types(char *out, size_t size)
 {
     size_t n = 0;
     out[0] = 0;
@@ -55,7 +56,7 @@ makeable(char *out, size_t size)
     return out;
 }
 
-/* Parses the name of a storage type; "keep" gives none. */
+/* Parses the name of a storage type. "keep" sets *out to none. */
 static dop_status
 parse_type(const char *what, const char *name, size_t len, dop_diag *diag, dop_type *out)
 {
@@ -65,16 +66,16 @@ parse_type(const char *what, const char *name, size_t len, dop_diag *diag, dop_t
         return DOP_OK;
     if (!dop_type_parse(name, len, out))
         return DOP_FAIL(diag, DOP_E_USAGE, "%s: unknown type %.*s; known are keep%s", what, (int)len, name,
-                        makeable(known, sizeof known));
+                        list_makeable_types(known, sizeof known));
     if (!dop_quantizable(*out) && dop_type_of(*out)->kind != DOP_KIND_FLOAT)
         return DOP_FAIL(diag, DOP_E_USAGE, "%s: weights can be read as %s, but not made; known are keep%s", what,
-                        dop_type_of(*out)->name, makeable(known, sizeof known));
+                        dop_type_of(*out)->name, list_makeable_types(known, sizeof known));
     return DOP_OK;
 }
 
-/* The role in the name of a weight: "gate" for "L3.gate". */
+/* Returns the role in the name of a weight: "gate" for "L3.gate". */
 static const char *
-role_of(const char *name)
+find_weight_role(const char *name)
 {
     const char *dot = strchr(name, '.');
     return dot ? dot + 1 : name;
@@ -86,29 +87,29 @@ in_class(const char *role, const char *class, size_t len)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         if (strlen(classes[i].name) != len || memcmp(classes[i].name, class, len) != 0)
             continue;
-        return classes[i].roles ? has_role(classes[i].roles, role) : !only_if_named(role);
+        return classes[i].roles ? list_has_role(classes[i].roles, role) : !only_if_named(role);
     }
     return strlen(role) == len && memcmp(role, class, len) == 0;
 }
 
-/* Is this a weight of the vision part?  It keeps its stored type unless a pattern of a file matches it. */
+/* True for a weight of the vision part, which keeps its stored type unless a pattern of a file matches it. */
 static bool
 is_vision(const char *name)
 {
     return strncmp(name, "v.", 2) == 0;
 }
 
-/* A matrix of a linear layer: windows of pictures, of which a convolution's matrix has a few places side by side, are kept. */
+/* True for the matrix of a linear layer. Vision matrices and convolution kernels (taps) are excluded. */
 static bool
 is_plain_matrix(const dop_weight *w)
 {
     return w->rank > 1 && !is_vision(w->name) && !w->taps;
 }
 
-/* The storage type of a weight that is kept as it is.  Values that an adapter has changed are stored as f32 where they were floats, and
- * quantized again where they were quantized; types that cannot be made give way to f16. */
+/* Returns the storage type of a weight that is kept. Values changed by an adapter become f32 if they were floats, and
+ * are quantized again if they were quantized. Types without quantizer become f16. */
 static dop_type
-kept(const dop_weight *w)
+choose_kept_type(const dop_weight *w)
 {
     if (w->n_changes == 0)
         return w->type;
@@ -120,7 +121,7 @@ kept(const dop_weight *w)
 static void
 set_type(const dop_weights *w, uint32_t i, dop_type to, dop_type *types)
 {
-    types[i] = to != DOP_TYPE_none ? to : kept(&w->items[i]);
+    types[i] = to != DOP_TYPE_none ? to : choose_kept_type(&w->items[i]);
 }
 
 static dop_status
@@ -137,7 +138,7 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
             return st;
         bool found = false;
         for (uint32_t i = 0; i < w->n; i++)
-            if (is_plain_matrix(&w->items[i]) && in_class(role_of(w->items[i].name), p, class)) {
+            if (is_plain_matrix(&w->items[i]) && in_class(find_weight_role(w->items[i].name), p, class)) {
                 set_type(w, i, to, types);
                 found = true;
             }
@@ -152,7 +153,7 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
     return DOP_OK;
 }
 
-/* Applies one line of a file to the weights that match its pattern and that no earlier pattern matched. */
+/* Applies one line of a file to the weights that match its pattern, unless an earlier pattern matched them. */
 static dop_status
 apply_pattern(const char *path, const yaml_node_t *key, const yaml_node_t *value, const dop_weights *w, bool *taken,
               dop_diag *diag, dop_type *types)
@@ -219,7 +220,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
     size_t len = spec ? strlen(spec) : 0;
     dop_type to;
     for (uint32_t i = 0; i < w->n; i++)
-        types[i] = kept(&w->items[i]);
+        types[i] = choose_kept_type(&w->items[i]);
     if (!spec)
         return DOP_OK;
     if ((len > 5 && strcmp(spec + len - 5, ".yaml") == 0) || (len > 4 && strcmp(spec + len - 4, ".yml") == 0))
@@ -228,10 +229,10 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         return choose_by_class(spec, w, diag, types);
     DOP_RETURN_IF_ERROR(parse_type("`quant`", spec, len, diag, &to));
     for (uint32_t i = 0; i < w->n; i++)
-        if (is_plain_matrix(&w->items[i]) && !only_if_named(role_of(w->items[i].name)))
+        if (is_plain_matrix(&w->items[i]) && !only_if_named(find_weight_role(w->items[i].name)))
             set_type(w, i, to, types);
         else if (w->items[i].taps && w->items[i].n_changes)
-            /* not as it was, but no larger either */
+            /* a convolution changed by adapters: f16 instead of f32, so that it does not grow */
             set_type(w, i, to == DOP_TYPE_none || dop_type_of(to)->kind == DOP_KIND_FLOAT ? to : DOP_TYPE_f16, types);
     return DOP_OK;
 }

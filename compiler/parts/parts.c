@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gives the part that runs each region of a schedule, in numbers[n_regions]. */
+/* Sets numbers[n_regions] to the part that runs each region of a schedule. */
 static dop_status
 number_regions(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, uint32_t *numbers, dop_diag *diag)
 {
@@ -22,10 +22,10 @@ number_regions(const dop_compilation *c, const dop_schedule *s, const dop_cuts *
     return DOP_OK;
 }
 
-/* Finds which part runs each region of a schedule, and which values cross the cuts. */
+/* Finds the part that runs each region of a schedule, and the values that cross the cuts. */
 static dop_status
-cross(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, dop_diag *diag, uint32_t **out_numbers,
-      dop_crossings *out_crossings)
+find_cut_crossings(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, dop_diag *diag,
+                   uint32_t **out_numbers, dop_crossings *out_crossings)
 {
     uint32_t *numbers = calloc(s->g.n_regions, sizeof *numbers);
     *out_numbers = numbers;
@@ -44,7 +44,7 @@ dop_parts_may_cut(dop_compilation *c, uint32_t layer, dop_diag *diag, const char
         const dop_schedule *s = &c->schedules[i];
         uint32_t *numbers;
         dop_crossings x;
-        st = cross(c, s, &cuts, diag, &numbers, &x);
+        st = find_cut_crossings(c, s, &cuts, diag, &numbers, &x);
         if (st == DOP_OK && x.refused &&
             !(*out_why = dop_arena_printf(&c->arena, "%s (%%%s of %s)", x.refused,
                                           dop_node_at(&s->g, x.refused_at)->name, dop_schedule_name(s))))
@@ -55,7 +55,8 @@ dop_parts_may_cut(dop_compilation *c, uint32_t layer, dop_diag *diag, const char
     return st;
 }
 
-/* Gives the part all kernels of the whole, and marks those that the part does not use as dropped, so that they are not written. */
+/* Copies all kernels of the whole model to the part. Kernels that the part does not use are marked as dropped, so they
+ * are not written. */
 static dop_status
 take_kernels(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 {
@@ -74,7 +75,7 @@ take_kernels(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Takes back kernels of the whole that only the persistent form of a part's schedule uses: they are not dropped. */
+/* Clears the `dropped` flag of kernels of the whole model that only the persistent form of a part's schedule uses. */
 static void
 use_kernels(const dop_compilation *c, dop_compilation *p, const dop_schedule *s)
 {
@@ -84,7 +85,8 @@ use_kernels(const dop_compilation *c, dop_compilation *p, const dop_schedule *s)
             p->kernels.items[f->regions[r].kernel].dropped = c->kernels.items[f->regions[r].kernel].dropped;
 }
 
-/* Makes the persistent forms of the part's decode schedules, whose stages are the part's own regions, and compiles their kernels. */
+/* Builds persistent dispatches for the part's decode schedules and compiles their kernels. Their stages are the part's
+ * own regions. */
 static dop_status
 make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 {
@@ -97,7 +99,7 @@ make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
             st = dop_persistent_build(p, &p->schedules[i], diag);
             use_kernels(c, p, &p->schedules[i]);
         }
-    /* The new kernels follow those of the whole, which are compiled already. */
+    /* The new kernels come after those of the whole model, which are already compiled. */
     own.n = p->kernels.n - c->kernels.n;
     own.items = p->kernels.items + c->kernels.n;
     if (st == DOP_OK && own.n > 0)
@@ -120,9 +122,9 @@ take_weights(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     return st == DOP_OK ? dop_pack_layout(&p->pack, dop_compilation_max_segment(c), diag) : st;
 }
 
-/* DOP_PART_*: facts of the states of the whole model that every part needs. */
+/* Returns DOP_PART_*: properties of the whole model's states that every part needs. */
 static uint32_t
-flags_of(const dop_graph *g)
+collect_part_flags(const dop_graph *g)
 {
     uint32_t flags = dop_graph_replaces(g) ? DOP_PART_REPLACES : 0;
     for (dop_node_id id = 1; id < g->n_nodes; id++)
@@ -149,13 +151,13 @@ start_part(dop_compilation *c, const dop_cuts *cuts, uint32_t number, dop_compil
                      .n_parts = cuts->n_parts,
                      .first_layer = number ? cuts->end[number - 1] : 0,
                      .end_layer = cuts->end[number],
-                     .flags = flags_of(&c->schedules[0].g),
+                     .flags = collect_part_flags(&c->schedules[0].g),
                      .rewind = dop_compilation_rewind(c)};
     p->cut = cut;
     return DOP_OK;
 }
 
-/* Adds a schedule of the whole model to parts from .. to - 1, each with its own regions. */
+/* Adds the regions of a schedule of the whole model to parts from .. to - 1. */
 static dop_status
 cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, uint32_t from, uint32_t to,
              dop_compilation *parts, dop_diag *diag)
@@ -163,7 +165,7 @@ cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cu
     uint32_t *numbers;
     dop_crossings x;
     dop_status st = DOP_OK;
-    DOP_TRY(cross(c, s, cuts, diag, &numbers, &x));
+    DOP_TRY(find_cut_crossings(c, s, cuts, diag, &numbers, &x));
     if (x.refused)
         DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT, "the model cannot be cut there: %s (%%%s of %s)", x.refused,
                          dop_node_at(&s->g, x.refused_at)->name, dop_schedule_name(s)));
@@ -178,7 +180,8 @@ error:
 
 /* Makes parts from .. to - 1 of a compilation. */
 static dop_status
-cut(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_compilation *out_parts, dop_diag *diag)
+cut_compilation(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_compilation *out_parts,
+                dop_diag *diag)
 {
     for (uint32_t k = from; k < to; k++)
         DOP_RETURN_IF_ERROR(start_part(c, cuts, k, &out_parts[k], diag));
@@ -192,7 +195,7 @@ cut(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_co
     return DOP_OK;
 }
 
-/* Does schedule b of the next part receive the values that schedule a of a part sends: names, types and shapes? */
+/* True if schedule b of the next part receives exactly the values that schedule a sends: equal names, types and shapes. */
 static bool
 schedules_match(const dop_schedule *a, const dop_schedule *b)
 {
@@ -225,9 +228,9 @@ dop_parts_make(dop_compilation *list, uint32_t n, const dop_cuts *cuts, dop_diag
     dop_status st = DOP_OK;
     memset(out_parts, 0, cuts->n_parts * sizeof *out_parts);
     if (n == 1)
-        DOP_TRY(cut(&list[0], cuts, 0, cuts->n_parts, out_parts, diag));
+        DOP_TRY(cut_compilation(&list[0], cuts, 0, cuts->n_parts, out_parts, diag));
     for (uint32_t k = 0; k < n && n > 1; k++)
-        DOP_TRY(cut(&list[k], cuts, k, k + 1, out_parts, diag));
+        DOP_TRY(cut_compilation(&list[k], cuts, k, k + 1, out_parts, diag));
     for (uint32_t k = 1; k < cuts->n_parts; k++)
         DOP_TRY(check_match(&out_parts[k - 1], &out_parts[k], diag));
 error:

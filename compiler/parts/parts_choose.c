@@ -1,4 +1,4 @@
-/* Chooses where a model is cut: as the user says, or so that the parts have as equal work as possible. */
+/* Chooses where a model is cut: as the user asks, or so that the work of the parts is as equal as possible. */
 #include "compiler/parts/parts.h"
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/region_facts.h"
@@ -12,10 +12,10 @@ typedef struct chooser {
     dop_compilation *c;
     dop_diag *diag;
     uint32_t n_layers, n_memory;
-    uint64_t memory[DOP_MAX_PARTS]; /* [n_memory] bytes of each device's memory */
-    uint64_t *time;                 /* [n_layers] cost of a token: bytes that it reads and writes */
+    uint64_t memory[DOP_MAX_PARTS]; /* [n_memory] memory of each device in bytes */
+    uint64_t *time;                 /* [n_layers] cost of a token in each layer: bytes read and written */
     uint64_t *bytes;                /* [n_layers] bytes of each layer's weights and states */
-    const char **why;               /* [n_layers + 1] why the model cannot be cut before the layer; NULL: it can */
+    const char **why;               /* [n_layers + 1] why the model cannot be cut before each layer; NULL: it can */
     uint64_t fixed;                 /* bytes of a part's activations */
 } chooser;
 
@@ -23,7 +23,7 @@ typedef struct reader {
     chooser *k;
     const dop_graph *g;
     uint32_t layer;
-    uint32_t *seen; /* [n_nodes] 1 + the last layer that counted each leaf; 0: none */
+    uint32_t *seen; /* [n_nodes] 1 + the last layer that counted each weight or state; 0: not counted */
 } reader;
 
 static void
@@ -39,9 +39,9 @@ count_leaf(void *user, dop_node_id base)
     r->k->bytes[r->layer] += w ? w->size : dop_node_bytes(r->g, leaf) * (dop_shape_appends(&n->shape) ? 1 : 2);
 }
 
-/* Computes what each layer costs a token in the decode schedule, the memory that it takes, and where the model can be cut. */
+/* Computes the cost of a token and the memory of each layer from the decode schedule, and where the model can be cut. */
 static dop_status
-weigh(chooser *k)
+weigh_layers(chooser *k)
 {
     const dop_graph *g = &k->c->schedules[0].g;
     uint32_t *layers = calloc(g->n_regions, sizeof *layers);
@@ -66,9 +66,10 @@ error:
     return st;
 }
 
-/* The cost of a token in a part of layers from .. to - 1; UINT64_MAX: the memory of device `number` does not hold the part. */
+/* Returns the cost of a token in a part with layers from .. to - 1; UINT64_MAX if the part exceeds the memory of device
+ * `number`. */
 static uint64_t
-cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
+compute_part_cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
 {
     uint64_t time = 0, bytes = k->fixed;
     for (uint32_t i = from; i < to; i++) {
@@ -78,13 +79,14 @@ cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
     return number < k->n_memory && bytes > k->memory[number] ? UINT64_MAX : time;
 }
 
-/* Finds the division into n parts whose costliest part costs least, by dynamic programming.  out->n_parts stays 0 where there is
- * none. */
+/* Finds the division into n parts whose most expensive part is cheapest, by dynamic programming. Leaves out->n_parts 0
+ * if there is none. */
 static dop_status
-divide(const chooser *k, uint32_t n, dop_cuts *out)
+divide_layers(const chooser *k, uint32_t n, dop_cuts *out)
 {
     const uint32_t l = k->n_layers;
-    /* [part][end]: the least cost of the costliest part, when this part ends before layer `end`; from: where it then begins. */
+    /* Both [part][end]. best: minimal cost of the most expensive part if this part ends before layer `end`. from: its
+     * first layer. */
     uint64_t *best = malloc((size_t)n * (l + 1) * sizeof *best);
     uint32_t *from = calloc((size_t)n * (l + 1), sizeof *from);
     dop_status st = best && from ? DOP_OK : DOP_NO_MEMORY(k->diag);
@@ -96,7 +98,7 @@ divide(const chooser *k, uint32_t n, dop_cuts *out)
                 continue;
             for (uint32_t start = p; start < end; start++) {
                 const uint64_t before = p == 0 ? (start == 0 ? 0 : UINT64_MAX) : best[(p - 1) * (l + 1) + start];
-                const uint64_t own = before == UINT64_MAX ? UINT64_MAX : cost(k, p, start, end);
+                const uint64_t own = before == UINT64_MAX ? UINT64_MAX : compute_part_cost(k, p, start, end);
                 const uint64_t most = own > before ? own : before;
                 if (most < *b) {
                     *b = most;
@@ -115,7 +117,7 @@ divide(const chooser *k, uint32_t n, dop_cuts *out)
     return st;
 }
 
-/* Parses a size as "24GiB": a number and KiB, MiB, GiB, or GB. */
+/* Parses a size as in "24GiB": a number with KiB, MiB, GiB, MB or GB. */
 static bool
 parse_bytes(const char *text, size_t len, uint64_t *out)
 {
@@ -149,7 +151,7 @@ parse_memory(chooser *k, const char *text)
 }
 
 static dop_status
-listed(const chooser *k, const char *how, dop_cuts *out)
+parse_layer_counts(const chooser *k, const char *how, dop_cuts *out)
 {
     uint64_t at = 0;
     out->n_parts = 0;
@@ -174,9 +176,9 @@ listed(const chooser *k, const char *how, dop_cuts *out)
     return DOP_OK;
 }
 
-/* The error that says why the model has no division into n parts. */
+/* Fails with the reason why the model cannot be divided into n parts. */
 static dop_status
-impossible(const chooser *k, uint32_t n)
+fail_impossible_cut(const chooser *k, uint32_t n)
 {
     uint32_t cuts = 0, first = 0;
     for (uint32_t i = 1; i < k->n_layers; i++) {
@@ -193,7 +195,7 @@ impossible(const chooser *k, uint32_t n)
 }
 
 static dop_status
-choose(chooser *k, const char *how, dop_cuts *out)
+choose_part_cuts(chooser *k, const char *how, dop_cuts *out)
 {
     char *end;
     const unsigned long n = strtoul(how, &end, 10);
@@ -201,21 +203,21 @@ choose(chooser *k, const char *how, dop_cuts *out)
         if (k->n_memory < 2)
             return DOP_FAIL(k->diag, DOP_E_USAGE,
                             "`parts` auto needs the memory of two devices or more, as `part_memory` 24GiB,24GiB");
-        if (cost(k, 0, 0, k->n_layers) != UINT64_MAX)
+        if (compute_part_cost(k, 0, 0, k->n_layers) != UINT64_MAX)
             return DOP_FAIL(k->diag, DOP_E_USAGE,
                             "`parts` auto: the first device holds the whole model: compile without "
                             "`parts`, or say how many there are to be");
         dop_status st = DOP_OK;
         for (uint32_t i = 2; i <= k->n_memory && st == DOP_OK && !out->n_parts; i++)
-            st = divide(k, i, out);
-        return st == DOP_OK && !out->n_parts ? impossible(k, k->n_memory) : st;
+            st = divide_layers(k, i, out);
+        return st == DOP_OK && !out->n_parts ? fail_impossible_cut(k, k->n_memory) : st;
     }
     if (*end || end == how || strchr(how, '-'))
-        return listed(k, how, out);
+        return parse_layer_counts(k, how, out);
     if (n < 2 || n > DOP_MAX_PARTS)
         return DOP_FAIL(k->diag, DOP_E_USAGE, "`parts` %s: from 2 to %d parts", how, DOP_MAX_PARTS);
-    dop_status st = divide(k, (uint32_t)n, out);
-    return st == DOP_OK && !out->n_parts ? impossible(k, (uint32_t)n) : st;
+    dop_status st = divide_layers(k, (uint32_t)n, out);
+    return st == DOP_OK && !out->n_parts ? fail_impossible_cut(k, (uint32_t)n) : st;
 }
 
 dop_status
@@ -231,8 +233,8 @@ dop_parts_choose(dop_compilation *c, const char *how, const char *memory, dop_di
         DOP_TRY(DOP_NO_MEMORY(diag));
     if (memory)
         DOP_TRY(parse_memory(&k, memory));
-    DOP_TRY(weigh(&k));
-    DOP_TRY(choose(&k, how, out_cuts));
+    DOP_TRY(weigh_layers(&k));
+    DOP_TRY(choose_part_cuts(&k, how, out_cuts));
 error:
     free(k.time);
     free(k.bytes);

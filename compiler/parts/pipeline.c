@@ -3,7 +3,7 @@
 #include <string.h>
 
 static double
-later(double a, double b)
+max_time(double a, double b)
 {
     return a > b ? a : b;
 }
@@ -15,10 +15,10 @@ dop_pipeline_run(dop_pipeline *p, const dop_pipeline_step *step, double ready)
     for (uint32_t k = 0; k < p->n_parts; k++) {
         if (k > 0) {
             const double idle = step->waits[k - 1] ? p->part_free[k] : 0;
-            at = later(later(at, p->link_free[k - 1]), idle) + step->hop[k - 1];
+            at = max_time(max_time(at, p->link_free[k - 1]), idle) + step->hop[k - 1];
             p->link_free[k - 1] = at;
         }
-        at = later(at, p->part_free[k]) + step->part[k];
+        at = max_time(at, p->part_free[k]) + step->part[k];
         p->part_free[k] = at;
         p->part_busy[k] += step->part[k];
     }
@@ -28,7 +28,7 @@ dop_pipeline_run(dop_pipeline *p, const dop_pipeline_step *step, double ready)
 double
 dop_pipeline_period(uint32_t n_parts, const dop_pipeline_step *step, uint32_t groups)
 {
-    enum { ROUNDS = 64 }; /* steps of each group that fill the pipeline, then steps that are timed */
+    enum { ROUNDS = 64 }; /* warm-up steps of each group; as many timed steps follow */
     dop_pipeline p = {.n_parts = n_parts};
     double answered[DOP_MAX_PARTS] = {0}, start = 0, end = 0;
     for (uint32_t i = 0; i < 2 * ROUNDS; i++)

@@ -19,13 +19,13 @@ typedef struct simulation {
 } simulation;
 
 static const dop_sim_device *
-device_of(const simulation *m, uint32_t part)
+get_part_device(const simulation *m, uint32_t part)
 {
     return &m->setup->devices[m->setup->n_devices > 1 ? part : 0];
 }
 
 static const dop_sim_link *
-link_of(const simulation *m, uint32_t cut)
+get_cut_link(const simulation *m, uint32_t cut)
 {
     return &m->setup->links[m->setup->n_links > 1 ? cut : 0];
 }
@@ -39,7 +39,7 @@ typedef struct weigher {
 } weigher;
 
 static void
-count_weight(void *user, dop_node_id base)
+count_weight_leaf(void *user, dop_node_id base)
 {
     weigher *w = user;
     const dop_node_id leaf = dop_storage_node(w->g, base);
@@ -49,14 +49,14 @@ count_weight(void *user, dop_node_id base)
     w->elements += p ? (double)p->rows * p->cols * p->experts : 0;
 }
 
-/* The work of a dispatch, counted as tools/profile/profile_times.c counts the work of measured ones. */
+/* Returns the work of a dispatch, counted as tools/profile/profile_times.c counts the work of measured dispatches. */
 static dop_stage_wanted
-work_of(const dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_step_kind kind)
+count_dispatch_work(const dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_step_kind kind)
 {
     const dop_region *region = &s->g.regions[r];
     weigher w = {.c = c, .g = &s->g};
     uint64_t read, written;
-    dop_region_reads(region, count_weight, &w);
+    dop_region_reads(region, count_weight_leaf, &w);
     dop_region_traffic(&s->g, region, 0, &read, &written);
     const double share = w.bytes > (double)read ? (double)read / w.bytes : 1;
     return (dop_stage_wanted){.step = kind,
@@ -68,7 +68,7 @@ work_of(const dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_st
 }
 
 static double
-time_of(const dop_sim_device *d, const dop_target *target, const dop_stage_wanted *w, bool *out_guessed)
+predict_dispatch_us(const dop_sim_device *d, const dop_target *target, const dop_stage_wanted *w, bool *out_guessed)
 {
     const double fixed = d->stage_us < 0 ? target->dispatch_us + target->barrier_us : d->stage_us;
     *out_guessed = false;
@@ -81,7 +81,7 @@ time_of(const dop_sim_device *d, const dop_target *target, const dop_stage_wante
 /* --- one step -------------------------------------------------------------------------------------------------------- */
 
 static dop_step_kind
-kind_of(const dop_schedule *s)
+classify_step(const dop_schedule *s)
 {
     return s->embeds                       ? DOP_STEP_KINDS
            : s->mixed                      ? DOP_STEP_ROWS
@@ -90,25 +90,25 @@ kind_of(const dop_schedule *s)
                                            : DOP_STEP_KINDS;
 }
 
-/* The schedule of a kind with the fewest rows from `rows` to `most`; UINT32_MAX: there is none. */
+/* Returns the schedule of a kind with the fewest rows from `rows` to `most`; UINT32_MAX if there is none. */
 static uint32_t
-schedule_for(const simulation *m, dop_step_kind kind, uint32_t rows, uint32_t most)
+find_step_schedule(const simulation *m, dop_step_kind kind, uint32_t rows, uint32_t most)
 {
     const dop_schedule *list = m->parts[0].schedules;
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
-        if (kind_of(&list[i]) == kind && list[i].g.max_t >= rows && list[i].g.max_t <= most &&
+        if (classify_step(&list[i]) == kind && list[i].g.max_t >= rows && list[i].g.max_t <= most &&
             (best == UINT32_MAX || list[i].g.max_t < list[best].g.max_t))
             best = i;
     return best;
 }
 
-/* Microseconds that the host adds to a part's step.  A single device that decodes runs ahead of its host, which then adds nothing.
- * Measured steps of rows contain the host's time once, because the host waits for each. */
+/* Returns the microseconds that the host adds to a part's step. A single device decodes ahead of its host, which then
+ * adds nothing. Measured steps of several sequences include the host's time once, because the host waits for each step. */
 static double
-host_us(const simulation *m, uint32_t part, dop_step_kind kind)
+get_host_us(const simulation *m, uint32_t part, dop_step_kind kind)
 {
-    const dop_sim_device *d = device_of(m, part);
+    const dop_sim_device *d = get_part_device(m, part);
     if (kind == DOP_STEP_ROWS && d->times.n > 0)
         return d->step_us * (m->n - 1) / m->n;
     return m->n > 1 || kind == DOP_STEP_ROWS ? d->step_us : 0;
@@ -121,15 +121,15 @@ static dop_status
 time_part(const simulation *m, uint32_t part, const dop_schedule *s, dop_step_kind kind, dop_sim_step *out)
 {
     const dop_compilation *c = &m->parts[part];
-    const double host = host_us(m, part, kind);
+    const double host = get_host_us(m, part, kind);
     out->part_us[part] = out->body_us[part] = host;
     for (dop_region_id r = 1; r < s->g.n_regions; r++) {
         char label[128];
         bool guessed;
-        dop_stage_wanted w = work_of(c, s, r, kind);
+        dop_stage_wanted w = count_dispatch_work(c, s, r, kind);
         dop_label_any_layer(dop_region_label(&s->g, &s->g.regions[r]), label, sizeof label);
         w.op = label;
-        const double us = time_of(device_of(m, part), c->target, &w, &guessed);
+        const double us = predict_dispatch_us(get_part_device(m, part), c->target, &w, &guessed);
         if (us < 0)
             return DOP_FAIL_IN(
                 m->diag, DOP_E_INPUT, m->path,
@@ -142,7 +142,7 @@ time_part(const simulation *m, uint32_t part, const dop_schedule *s, dop_step_ki
     return DOP_OK;
 }
 
-/* Predicts a step of schedule i that has `rows` rows. */
+/* Predicts the times of a step of schedule i with `rows` rows. */
 static dop_status
 time_step(const simulation *m, uint32_t i, uint32_t rows, dop_sim_step *out)
 {
@@ -151,19 +151,20 @@ time_step(const simulation *m, uint32_t i, uint32_t rows, dop_sim_step *out)
     out->rows = rows;
     for (uint32_t k = 0; k < m->n && st == DOP_OK; k++) {
         const dop_schedule *s = &m->parts[k].schedules[i];
-        st = time_part(m, k, s, kind_of(s), out);
+        st = time_part(m, k, s, classify_step(s), out);
         for (uint32_t v = 0; v < s->n_sent; v++) {
             const uint64_t bytes = dop_node_bytes(&s->g, s->sent[v]);
             out->hop_bytes[k] += dop_node_per_token(&s->g, s->sent[v]) ? bytes * rows / s->g.max_t : bytes;
         }
         if (k + 1 < m->n)
-            out->hop_us[k] = link_of(m, k)->latency_us + (double)out->hop_bytes[k] / link_of(m, k)->bandwidth * 1e6;
+            out->hop_us[k] =
+                get_cut_link(m, k)->latency_us + (double)out->hop_bytes[k] / get_cut_link(m, k)->bandwidth * 1e6;
     }
     return st;
 }
 
-/* The times of a step for the pipeline.  body: a piece of a prompt that is not the last, so its logits are neither made nor
- * answered. */
+/* Returns the times of a step for the pipeline simulation. body: true for every chunk of a prompt but the last, which
+ * needs no logits and no answer. */
 static dop_pipeline_step
 pipeline_step(const simulation *m, const dop_sim_step *s, bool body)
 {
@@ -171,19 +172,20 @@ pipeline_step(const simulation *m, const dop_sim_step *s, bool body)
     for (uint32_t k = 0; k < m->n; k++) {
         p.part[k] = body ? s->body_us[k] : s->part_us[k];
         p.hop[k] = s->hop_us[k];
-        p.waits[k] = k + 1 < m->n && !link_of(m, k)->overlaps;
+        p.waits[k] = k + 1 < m->n && !get_cut_link(m, k)->overlaps;
     }
-    p.answer = m->n > 1 && !body ? link_of(m, m->n - 2)->latency_us : 0;
+    p.answer = m->n > 1 && !body ? get_cut_link(m, m->n - 2)->latency_us : 0;
     return p;
 }
 
-/* --- what is predicted ----------------------------------------------------------------------------------------------- */
+/* --- predictions
+ * ------------------------------------------------------------------------------------------------------ */
 
 static dop_status
 predict_decode(const simulation *m)
 {
     dop_sim_result *o = m->out;
-    const uint32_t i = schedule_for(m, DOP_STEP_DECODE, 1, 1);
+    const uint32_t i = find_step_schedule(m, DOP_STEP_DECODE, 1, 1);
     dop_status st =
         i == UINT32_MAX ? DOP_FAIL(m->diag, DOP_E_INTERNAL, "no decode schedule") : time_step(m, i, 1, &o->decode);
     const dop_pipeline_step p = pipeline_step(m, &o->decode, false);
@@ -191,7 +193,7 @@ predict_decode(const simulation *m)
     return st;
 }
 
-/* Most groups that dop_step_groups() of runtime/model/info.h makes. */
+/* Maximum number of groups that dop_step_groups() of runtime/model/info.h makes. */
 enum { GROUPS_MOST = 8 };
 
 static dop_status
@@ -207,7 +209,7 @@ predict_many(const simulation *m)
     const uint32_t asked = m->setup->groups ? m->setup->groups : m->n < GROUPS_MOST ? m->n : GROUPS_MOST;
     o->groups = m->n == 1 ? 1 : asked < o->sequences ? asked : o->sequences;
     const uint32_t rows = (o->sequences + o->groups - 1) / o->groups;
-    const uint32_t i = schedule_for(m, DOP_STEP_ROWS, rows, UINT32_MAX);
+    const uint32_t i = find_step_schedule(m, DOP_STEP_ROWS, rows, UINT32_MAX);
     if (i == UINT32_MAX) {
         o->sequences = 0;
         return DOP_OK;
@@ -218,34 +220,36 @@ predict_many(const simulation *m)
     return st;
 }
 
-/* The costs of chunks on a target, in *out; NULL for software devices, which have none. */
+/* Sets *out to the target's chunk costs and returns it. Returns NULL for software devices, which have no chunk costs. */
 static const dop_chunk_costs *
-costs_of(const dop_target *t, dop_chunk_costs *out)
+get_chunk_costs(const dop_target *t, dop_chunk_costs *out)
 {
     const dop_schedule_numbers *s = &t->schedule;
     *out = (dop_chunk_costs){s->chunk_start, s->chunk_tile, s->chunk_full, s->chunk_lack};
     return t->cpu ? NULL : out;
 }
 
-/* The most tokens of a piece of a prompt of n tokens, chosen as the runtime's dop_step_choose_chunks() chooses. */
+/* Returns the maximum number of tokens in a chunk of a prompt of n tokens, as the runtime's dop_step_choose_chunks()
+ * chooses it. */
 static uint32_t
-most_of_piece(const simulation *m, uint32_t n)
+choose_max_chunk(const simulation *m, uint32_t n)
 {
     const dop_schedule *list = m->parts[0].schedules;
     dop_chunk_costs costs;
     uint32_t sizes[DOP_MAX_SCHEDULES];
     size_t n_sizes = 0;
     for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
-        if (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t > 1)
+        if (classify_step(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t > 1)
             sizes[n_sizes++] = list[i].g.max_t;
-    return m->n > 1 && n_sizes > 0 ? dop_chunks_best(costs_of(m->parts[0].target, &costs), sizes, n_sizes, n, m->n)
-                                   : UINT32_MAX;
+    return m->n > 1 && n_sizes > 0
+               ? dop_chunks_best(get_chunk_costs(m->parts[0].target, &costs), sizes, n_sizes, n, m->n)
+               : UINT32_MAX;
 }
 
-/* The next piece of a prompt with n tokens left, chosen as the runtime's dop_step_choose() chooses: its schedule and number of
- * tokens. */
+/* Chooses the schedule and token count of the next chunk of a prompt with n tokens left, as the runtime's
+ * dop_step_choose() does. */
 static void
-choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_schedule, uint32_t *out_take)
+choose_next_chunk(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_schedule, uint32_t *out_take)
 {
     const dop_schedule *list = m->parts[0].schedules;
     dop_chunk_costs costs;
@@ -253,12 +257,12 @@ choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_sched
     uint32_t schedules[DOP_MAX_SCHEDULES];
     size_t n_sizes = 0;
     for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
-        if (kind_of(&list[i]) == DOP_STEP_DECODE ||
-            (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t <= most)) {
+        if (classify_step(&list[i]) == DOP_STEP_DECODE ||
+            (classify_step(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t <= most)) {
             schedules[n_sizes] = i;
             sizes[n_sizes++] = (dop_chunk_size){list[i].g.max_t, list[i].g.max_t};
         }
-    const size_t next = dop_chunks_next(costs_of(m->parts[0].target, &costs), sizes, n_sizes, n);
+    const size_t next = dop_chunks_next(get_chunk_costs(m->parts[0].target, &costs), sizes, n_sizes, n);
     *out_schedule = schedules[next];
     *out_take = n < sizes[next].most ? n : sizes[next].most;
 }
@@ -272,9 +276,9 @@ predict_prompt(const simulation *m)
     uint32_t last = UINT32_MAX;
     double busy = 0;
     o->prompt = m->setup->prompt;
-    const uint32_t most = most_of_piece(m, o->prompt);
+    const uint32_t most = choose_max_chunk(m, o->prompt);
     for (uint32_t at = 0, i, take; at < o->prompt && st == DOP_OK; at += take) {
-        choose_piece(m, o->prompt - at, most, &i, &take);
+        choose_next_chunk(m, o->prompt - at, most, &i, &take);
         const bool same = o->n_chunks > 0 && i == last && o->chunks[o->n_chunks - 1].rows == take;
         if (!same && o->n_chunks == DOP_SIM_CHUNKS)
             return DOP_FAIL(m->diag, DOP_E_INTERNAL, "a prompt in more kinds of pieces than there are chunk sizes");
@@ -309,7 +313,7 @@ weigh_parts(const simulation *m)
         o->first_layer[k] = c->cut ? c->cut->first_layer : 0;
         o->end_layer[k] = c->cut ? c->cut->end_layer : c->model.arch.n_layers;
         o->target[k] = c->target->name;
-        o->fits[k] = device_of(m, k)->memory == 0 || (double)o->memory[k] <= device_of(m, k)->memory;
+        o->fits[k] = get_part_device(m, k)->memory == 0 || (double)o->memory[k] <= get_part_device(m, k)->memory;
         o->all_fit = o->all_fit && o->fits[k];
     }
 }

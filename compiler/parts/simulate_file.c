@@ -31,8 +31,8 @@ static const dop_field device_fields[] = {
     DOP_FIELD(dop_sim_device, POSITIVE, memory),
 };
 #define COUNT_OF(a) ((uint32_t)(sizeof(a) / sizeof *(a)))
-/* Sequences and prompt by design: those of the reports.  The step is submit and fence, 37 us as measured (docs/design.md, section 9);
- * predictions with it are compared with measurements in tests/bench/log/2026-11-22-parts-predicted.md. */
+/* Default sequences and prompt are those of the reports. A step's host time is submit and fence, measured as 37 us
+ * (docs/design.md, section 9). tests/bench/log/2026-11-22-parts-predicted.md compares predictions with measurements. */
 enum { DEFAULT_SEQUENCES = 32, DEFAULT_PROMPT = 2048, DEFAULT_STEP_US = 40 };
 
 typedef struct reader {
@@ -55,9 +55,9 @@ read_link(reader *r, const yaml_node_t *node, uint32_t i)
                : DOP_FAIL_NODE(r->diag, r->path, node, "a link needs %s", seen & 1 ? "bandwidth" : "latency_us");
 }
 
-/* Adds a file of stage times, whose name is relative to the folder of the description unless it is absolute. */
+/* Adds a file of stage times. A relative name is relative to the folder of the description. */
 static dop_status
-add_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
+add_stage_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
 {
     const char *name = dop_yaml_text(node), *slash = dop_path_slash(r->path);
     char *path = NULL;
@@ -75,17 +75,17 @@ static dop_status
 read_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
 {
     if (node->type != YAML_SEQUENCE_NODE)
-        DOP_RETURN_IF_ERROR(add_times(r, node, d));
+        DOP_RETURN_IF_ERROR(add_stage_times(r, node, d));
     else
         for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top; i++)
-            DOP_RETURN_IF_ERROR(add_times(r, yaml_document_get_node(&r->y.doc, *i), d));
+            DOP_RETURN_IF_ERROR(add_stage_times(r, yaml_document_get_node(&r->y.doc, *i), d));
     return dop_stage_times_ready(&d->times, r->path, r->diag);
 }
 
 static dop_status
 read_device(reader *r, const yaml_node_t *node, uint32_t i)
 {
-    enum { TIMES = 1, RATES = 6, SPEEDS = 24 }; /* bits of device_fields */
+    enum { TIMES = 1, RATES = 6, SPEEDS = 24 }; /* masks of indices in device_fields */
     uint32_t seen;
     dop_sim_device *d = &r->out->devices[i];
     d->memory_speed = d->product_speed = 1;
@@ -108,7 +108,7 @@ read_device(reader *r, const yaml_node_t *node, uint32_t i)
 
 typedef dop_status read_fn(reader *r, const yaml_node_t *node, uint32_t i);
 
-/* Reads the value of a key: one mapping that is for all, or a list of mappings. */
+/* Reads the value of a key: one mapping for all, or a list of mappings. */
 static dop_status
 read_list(reader *r, const char *key, read_fn *item, uint32_t *out_n)
 {

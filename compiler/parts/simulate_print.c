@@ -1,17 +1,17 @@
-/* Prints a prediction as text and as JSON. */
+/* Prints a prediction as text or JSON. */
 #include "compiler/parts/simulate.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 
 static double
-per_second(double tokens, double us)
+compute_rate(double tokens, double us)
 {
     return us > 0 ? tokens * 1e6 / us : 0;
 }
 
 static void
-put_source(const dop_sim_setup *setup, dop_buf *out)
+put_time_source(const dop_sim_setup *setup, dop_buf *out)
 {
     for (uint32_t i = 0; i < setup->n_devices; i++) {
         const dop_sim_device *d = &setup->devices[i];
@@ -29,7 +29,7 @@ put_source(const dop_sim_setup *setup, dop_buf *out)
 }
 
 static void
-put_parts(const dop_sim_result *r, dop_buf *out)
+put_part_rows(const dop_sim_result *r, dop_buf *out)
 {
     dop_buf_printf(out, "\n    %-4s %-10s %-16s %11s %11s %10s", "part", "layers", "target", "weights MB", "memory MB",
                    "1 row us");
@@ -61,12 +61,12 @@ static void
 put_rates(const char *name, const dop_sim_result *r, dop_buf *out)
 {
     dop_buf_printf(out, "%-10s %s  %10.3f ms %9.1f tok/s", name, r->all_fit ? "      " : "no fit", r->decode_us * 1e-3,
-                   per_second(1, r->decode_us));
+                   compute_rate(1, r->decode_us));
     if (r->sequences)
         dop_buf_printf(out, "  %10.3f ms %9.1f tok/s (%u x %u)", r->many_us * 1e-3,
-                       per_second(r->sequences, r->many_us), r->groups, r->many.rows);
+                       compute_rate(r->sequences, r->many_us), r->groups, r->many.rows);
     dop_buf_printf(out, "  %10.1f ms %9.1f tok/s (%.0f%% idle)\n", r->prompt_us * 1e-3,
-                   per_second(r->prompt, r->prompt_us), r->idle * 100);
+                   compute_rate(r->prompt, r->prompt_us), r->idle * 100);
 }
 
 void
@@ -75,8 +75,8 @@ dop_sim_text(const dop_sim_setup *setup, const dop_compilation *whole, const dop
 {
     dop_buf_printf(out, "prediction, nothing of it was run: %s in %u parts\n",
                    whole->model.name ? whole->model.name : "model", parts->n_parts);
-    put_source(setup, out);
-    put_parts(parts, out);
+    put_time_source(setup, out);
+    put_part_rows(parts, out);
     dop_buf_printf(out, "\n%-10s        %25s", "predicted", "one sequence");
     if (parts->sequences)
         dop_buf_printf(out, "  %17u sequences, groups", parts->sequences);
@@ -111,10 +111,10 @@ result_json(const dop_sim_result *r)
     json_t *list = json_array();
     for (uint32_t k = 0; k < r->n_parts; k++)
         json_array_append_new(list, part_json(r, k));
-    return json_pack("{s:f, s:I, s:I, s:f, s:I, s:f, s:b, s:I, s:o}", "decode_tps", per_second(1, r->decode_us),
+    return json_pack("{s:f, s:I, s:I, s:f, s:I, s:f, s:b, s:I, s:o}", "decode_tps", compute_rate(1, r->decode_us),
                      "sequences", (json_int_t)r->sequences, "groups", (json_int_t)r->groups, "sequences_tps",
-                     per_second(r->sequences, r->many_us), "prompt", (json_int_t)r->prompt, "prompt_tps",
-                     per_second(r->prompt, r->prompt_us), "fits", (int)r->all_fit, "not_measured",
+                     compute_rate(r->sequences, r->many_us), "prompt", (json_int_t)r->prompt, "prompt_tps",
+                     compute_rate(r->prompt, r->prompt_us), "fits", (int)r->all_fit, "not_measured",
                      (json_int_t)r->n_guessed, "parts", list);
 }
 

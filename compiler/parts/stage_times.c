@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of the file, of either kind. */
+/* A row of the file: either the first row, a whole step or a kind of dispatch. */
 typedef struct row {
     char device[128], driver[512], model[128], date[32];
     char step[16], op[64], kernel[40], storage[64];
@@ -30,7 +30,7 @@ enum { N_FIELDS = sizeof fields / sizeof *fields, N_FIRST = sizeof first_fields 
 static const char *const kinds[DOP_STEP_KINDS] = {"decode", "prefill", "rows"};
 
 static dop_status
-append(dop_stage_times *io, const dop_stage_time *x, dop_diag *diag)
+append_stage_time(dop_stage_times *io, const dop_stage_time *x, dop_diag *diag)
 {
     if (io->n == io->cap) {
         const uint32_t cap = io->cap ? 2 * io->cap : 64;
@@ -44,9 +44,9 @@ append(dop_stage_times *io, const dop_stage_time *x, dop_diag *diag)
     return DOP_OK;
 }
 
-/* An earlier measurement of the stage that x is of, which x replaces; NULL: there is none. */
+/* Finds the measurement of x's stage that x replaces; NULL if there is none. */
 static dop_stage_time *
-find(dop_stage_times *t, const dop_stage_time *x)
+find_stage_time(dop_stage_times *t, const dop_stage_time *x)
 {
     for (uint32_t i = 0; i < t->n; i++)
         if (t->items[i].step == x->step && t->items[i].rows == x->rows && strcmp(t->items[i].op, x->op) == 0 &&
@@ -56,7 +56,7 @@ find(dop_stage_times *t, const dop_stage_time *x)
 }
 
 static dop_status
-read_row(dop_yaml *y, const yaml_node_t *node, const char *path, dop_stage_times *io, dop_diag *diag)
+read_stage_row(dop_yaml *y, const yaml_node_t *node, const char *path, dop_stage_times *io, dop_diag *diag)
 {
     row r = {.rows = 0};
     uint32_t seen;
@@ -86,10 +86,10 @@ read_row(dop_yaml *y, const yaml_node_t *node, const char *path, dop_stage_times
     if (x.rows == 0 || x.us == 0 || x.bytes == 0 || x.count == 0)
         return DOP_FAIL_NODE(diag, path, node, "a stage time needs step, rows, us, bytes, and %s",
                              r.op[0] ? "count" : "dispatches");
-    dop_stage_time *old = find(io, &x);
+    dop_stage_time *old = find_stage_time(io, &x);
     if (old)
         *old = x;
-    return old ? DOP_OK : append(io, &x, diag);
+    return old ? DOP_OK : append_stage_time(io, &x, diag);
 }
 
 dop_status
@@ -101,13 +101,13 @@ dop_stage_times_add(dop_stage_times *io, const char *path, dop_diag *diag)
         return st;
     for (yaml_node_item_t *i = y.root->data.sequence.items.start; i < y.root->data.sequence.items.top && st == DOP_OK;
          i++)
-        st = read_row(&y, yaml_document_get_node(&y.doc, *i), path, io, diag);
+        st = read_stage_row(&y, yaml_document_get_node(&y.doc, *i), path, io, diag);
     dop_yaml_close(&y);
     return st;
 }
 
 static const dop_stage_time *
-whole_of(const dop_stage_times *t, dop_step_kind step, uint32_t rows)
+find_whole_step(const dop_stage_times *t, dop_step_kind step, uint32_t rows)
 {
     for (uint32_t i = 0; i < t->n; i++)
         if (t->items[i].step == step && t->items[i].rows == rows && !t->items[i].op[0])
@@ -119,11 +119,11 @@ dop_status
 dop_stage_times_ready(dop_stage_times *io, const char *path, dop_diag *diag)
 {
     for (uint32_t i = 0; i < io->n; i++) {
-        const dop_stage_time *whole = whole_of(io, io->items[i].step, io->items[i].rows);
+        const dop_stage_time *whole = find_whole_step(io, io->items[i].step, io->items[i].rows);
         if (!whole)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s of %s rows %u has no row of the whole step",
                                io->items[i].op, kinds[io->items[i].step], io->items[i].rows);
-        if (whole != &io->items[i]) /* a stage; it is scaled with its whole step */
+        if (whole != &io->items[i]) /* a stage, which is scaled with its whole step */
             continue;
         double sum = 0;
         for (uint32_t k = 0; k < io->n; k++)
@@ -143,9 +143,10 @@ dop_stage_times_finish(dop_stage_times *t)
     memset(t, 0, sizeof *t);
 }
 
-/* How alike a measured dispatch and the wanted one are: 2: equal op and kernel; 1: equal op, kernels of one template; 0: not alike. */
+/* Returns how similar a measured and the wanted dispatch are. 2: equal op and kernel; 1: equal op, kernels of one
+ * template; 0: not similar. */
 static int
-likeness(const dop_stage_time *x, const dop_stage_wanted *w)
+rate_likeness(const dop_stage_time *x, const dop_stage_wanted *w)
 {
     dop_variant_id a, b;
     if (strcmp(x->op, w->op) != 0)
@@ -156,9 +157,10 @@ likeness(const dop_stage_time *x, const dop_stage_wanted *w)
            dop_variant_of(a)->tpl == dop_variant_of(b)->tpl;
 }
 
-/* Microseconds that the wanted dispatch would take with the number of rows of a measured one, x. */
+/* Returns the microseconds that the wanted dispatch would take with as many rows as the measured dispatch x. */
 static double
-scale(const dop_stage_time *x, const dop_stage_wanted *w, double fixed_us, double byte_speed, double product_speed)
+scale_stage_time(const dop_stage_time *x, const dop_stage_wanted *w, double fixed_us, double byte_speed,
+                 double product_speed)
 {
     const double share = (double)x->rows / w->rows;
     const double fixed = fixed_us * (x->op[0] ? 1 : x->count), rest = x->us > fixed ? x->us - fixed : 0;
@@ -173,15 +175,15 @@ double
 dop_stage_times_of(const dop_stage_times *t, const dop_stage_wanted *w, double fixed_us, double byte_speed,
                    double product_speed, bool *out_guessed)
 {
-    const dop_stage_time *below = NULL, *above = NULL; /* measured ones with the next fewer (or equal) and more rows */
+    const dop_stage_time *below = NULL, *above = NULL; /* measurements with the nearest row counts <= and > w->rows */
     int like[2] = {0, 0};
     bool any = false;
     for (uint32_t i = 0; i < t->n && !any; i++)
-        any = t->items[i].step == w->step && likeness(&t->items[i], w) > 0;
+        any = t->items[i].step == w->step && rate_likeness(&t->items[i], w) > 0;
     *out_guessed = !any;
     for (uint32_t i = 0; i < t->n; i++) {
         const dop_stage_time *x = &t->items[i];
-        const int how = x->step != w->step ? 0 : any ? likeness(x, w) : !x->op[0];
+        const int how = x->step != w->step ? 0 : any ? rate_likeness(x, w) : !x->op[0];
         const bool more = x->rows > w->rows;
         const dop_stage_time **to = more ? &above : &below;
         if (how == 0)
@@ -194,8 +196,8 @@ dop_stage_times_of(const dop_stage_times *t, const dop_stage_wanted *w, double f
     }
     if (!below && !above)
         return -1;
-    const double low = below ? scale(below, w, fixed_us, byte_speed, product_speed) : 0;
-    const double high = above ? scale(above, w, fixed_us, byte_speed, product_speed) : 0;
+    const double low = below ? scale_stage_time(below, w, fixed_us, byte_speed, product_speed) : 0;
+    const double high = above ? scale_stage_time(above, w, fixed_us, byte_speed, product_speed) : 0;
     if (!below)
         return w->rows <= DOP_STAGE_BYTES_ROWS ? high : high * w->rows / above->rows;
     if (!above)

@@ -1,4 +1,4 @@
-/* Gathering the report: grouped regions, fusions, refused pairs, the viability matrix, totals before and after. */
+/* Gathers the report: grouped regions, fusions, refused pairs, the viability matrix, totals before and after. */
 #include "compiler/report/report.h"
 #include "compiler/report/report_rules.h"
 #include "compiler/report/report_weights.h"
@@ -17,11 +17,11 @@ typedef struct maker {
     const dop_schedule *s;
     dop_diag *diag;
     dop_region_id *writers; /* [n_nodes] region that stores each node; 0: none */
-    dop_status status;      /* the first failure; every later call does nothing */
+    dop_status status;      /* first failure; all later calls do nothing */
 } maker;
 
 static void *
-alloc(maker *m, size_t n, size_t size)
+alloc_for_report(maker *m, size_t n, size_t size)
 {
     void *p = m->status == DOP_OK ? dop_arena_alloc(&m->r->arena, (n ? n : 1) * size) : NULL;
     if (!p && m->status == DOP_OK)
@@ -30,7 +30,7 @@ alloc(maker *m, size_t n, size_t size)
 }
 
 static const char *
-keep(maker *m, const char *text)
+keep_report_text(maker *m, const char *text)
 {
     char *p = m->status == DOP_OK ? dop_arena_strdup(&m->r->arena, text) : NULL;
     if (!p && m->status == DOP_OK)
@@ -39,13 +39,13 @@ keep(maker *m, const char *text)
 }
 
 static bool
-same(const char *a, const char *b)
+equal_text(const char *a, const char *b)
 {
     return strcmp(a, b) == 0;
 }
 
 static const char *
-op_name(const dop_graph *g, dop_node_id id)
+get_op_name(const dop_graph *g, dop_node_id id)
 {
     return dop_op_of(dop_node_at(g, id)->op)->name;
 }
@@ -69,16 +69,17 @@ add_region(maker *m, dop_region_id id)
     dop_report_row *row = NULL;
     for (uint32_t i = 0; i < m->out->n_rows && !row; i++) {
         dop_report_row *x = &m->out->rows[i];
-        if (same(x->label, label) && same(x->ops, text) && same(x->variant, variant) && x->workgroups == groups)
+        if (equal_text(x->label, label) && equal_text(x->ops, text) && equal_text(x->variant, variant) &&
+            x->workgroups == groups)
             row = x;
     }
     if (!row) {
         row = &m->out->rows[m->out->n_rows++];
-        *row = (dop_report_row){.label = keep(m, label),
+        *row = (dop_report_row){.label = keep_report_text(m, label),
                                 .tpl = dop_template_name(reg->tpl),
                                 .variant = variant,
                                 .why = b->choice.why,
-                                .ops = keep(m, text),
+                                .ops = keep_report_text(m, text),
                                 .workgroups = groups,
                                 .kernel = b->kernel,
                                 .first = id};
@@ -91,12 +92,12 @@ add_region(maker *m, dop_region_id id)
 }
 
 static void
-count_dispatches(maker *m)
+count_report_dispatches(maker *m)
 {
     const dop_graph *g = &m->s->g;
     uint32_t n_layers = m->r->c->model.arch.n_layers;
-    uint32_t *layers = alloc(m, n_layers, sizeof *layers);
-    bool *kernels = alloc(m, m->r->c->kernels.n, sizeof *kernels);
+    uint32_t *layers = alloc_for_report(m, n_layers, sizeof *layers);
+    bool *kernels = alloc_for_report(m, m->r->c->kernels.n, sizeof *kernels);
     if (m->status != DOP_OK)
         return;
     for (dop_region_id r = 1; r < g->n_regions; r++) {
@@ -111,13 +112,14 @@ count_dispatches(maker *m)
     }
 }
 
-/* --- the matrix -------------------------------------------------------------------------------------------------------- */
+/* --- viability matrix
+ * --------------------------------------------------------------------------------------------------- */
 
 typedef enum kind { ELEMENT, REDUCTION, TILED } kind;
 static const char *const kind_names[] = {"element", "reduction", "tiled"};
 
 static kind
-kind_of(const dop_graph *g, dop_node_id id)
+classify_op(const dop_graph *g, dop_node_id id)
 {
     dop_root root = dop_op_of(dop_node_at(g, id)->op)->root;
     return root == DOP_ROOT_product || root == DOP_ROOT_attention ? TILED
@@ -125,7 +127,7 @@ kind_of(const dop_graph *g, dop_node_id id)
                                                                   : REDUCTION;
 }
 
-/* The viability matrix: what this compiler can join of a producer (row) and a consumer (column). */
+/* Viability matrix: the fusions that this compiler supports for a producer (row) and a consumer (column). */
 static const char *const cells[3][3] = {
     {"expressions are inlined, chains of any length and fan-in, until registers run out",
      "chains run in the load phase of a row program; recomputed for several readers while that moves fewer bytes",
@@ -150,9 +152,9 @@ init_classes(dop_report_schedule *out)
 }
 
 static dop_report_class *
-class_of(maker *m, dop_node_id producer, dop_node_id consumer)
+find_viability_class(maker *m, dop_node_id producer, dop_node_id consumer)
 {
-    return &m->out->classes[3 * kind_of(&m->s->g, producer) + kind_of(&m->s->g, consumer)];
+    return &m->out->classes[3 * classify_op(&m->s->g, producer) + classify_op(&m->s->g, consumer)];
 }
 
 /* --- fusions ------------------------------------------------------------------------------------------------------------ */
@@ -161,11 +163,12 @@ static void
 add_fusion(maker *m, const dop_fusion_event *e)
 {
     const dop_graph *g = &m->s->g;
-    const char *rule = dop_fusion_rule(g, e), *p = op_name(g, e->producer), *c = op_name(g, e->consumer);
+    const char *rule = dop_fusion_rule(g, e), *p = get_op_name(g, e->producer), *c = get_op_name(g, e->consumer);
     dop_report_fusion *f = NULL;
     for (uint32_t i = 0; i < m->out->n_fusions && !f; i++) {
         dop_report_fusion *x = &m->out->fusions[i];
-        if (same(x->rule, rule) && same(x->pass, e->pass) && same(x->producer, p) && same(x->consumer, c))
+        if (equal_text(x->rule, rule) && equal_text(x->pass, e->pass) && equal_text(x->producer, p) &&
+            equal_text(x->consumer, c))
             f = x;
     }
     if (!f) {
@@ -175,7 +178,7 @@ add_fusion(maker *m, const dop_fusion_event *e)
     f->count++;
     f->dispatches += e->dispatches;
     f->bytes += (double)e->bytes / m->out->tokens;
-    class_of(m, e->producer, e->consumer)->fused++;
+    find_viability_class(m, e->producer, e->consumer)->fused++;
 }
 
 /* --- refused pairs ------------------------------------------------------------------------------------------------------ */
@@ -190,7 +193,7 @@ put_refusal(maker *m, dop_node_id producer, const edge *e, dop_node_id consumer,
             uint64_t bytes)
 {
     const dop_graph *g = &m->s->g;
-    const char *p = op_name(g, producer), *c = op_name(g, consumer);
+    const char *p = get_op_name(g, producer), *c = get_op_name(g, consumer);
     const dop_region_id writer = m->writers[producer];
     char from[64], to[64];
     dop_report_refusal *f = NULL;
@@ -199,22 +202,22 @@ put_refusal(maker *m, dop_node_id producer, const edge *e, dop_node_id consumer,
     dop_label_any_layer(dop_region_label(g, &g->regions[e->consumer]), to, sizeof to);
     for (uint32_t i = 0; i < m->out->n_refusals && !f; i++) {
         dop_report_refusal *x = &m->out->refusals[i];
-        if (same(x->producer, p) && same(x->consumer, c) && same(x->reasons, reasons) && same(x->from, from) &&
-            same(x->to, to))
+        if (equal_text(x->producer, p) && equal_text(x->consumer, c) && equal_text(x->reasons, reasons) &&
+            equal_text(x->from, from) && equal_text(x->to, to))
             f = x;
     }
     if (!f) {
         f = &m->out->refusals[m->out->n_refusals++];
         *f = (dop_report_refusal){.producer = p,
                                   .consumer = c,
-                                  .from = keep(m, from),
-                                  .to = keep(m, to),
-                                  .reasons = keep(m, reasons),
+                                  .from = keep_report_text(m, from),
+                                  .to = keep_report_text(m, to),
+                                  .reasons = keep_report_text(m, reasons),
                                   .reason = reason};
     }
     f->count++;
     f->bytes += (double)bytes / m->out->tokens;
-    dop_report_class *cell = class_of(m, producer, consumer);
+    dop_report_class *cell = find_viability_class(m, producer, consumer);
     cell->refused++;
     cell->reasons[reason]++;
 }
@@ -261,7 +264,7 @@ explain_read(void *user, dop_node_id base)
     if (m->status != DOP_OK || !dop_node_computed(g, base))
         return;
     dop_reason reason = dop_report_why(m->s, e->consumer, base, reasons, sizeof reasons, &reader);
-    /* A fusion would save a write and a read.  dop_node_space: a cache counts with the rows that this step writes. */
+    /* A fusion would save a write and a read. dop_node_space counts only the cache rows that this step writes. */
     uint64_t bytes = dop_node_bytes(g, dop_node_space(g, base));
     m->out->n_unexplained += reason == DOP_REASON_none;
     put_refusal(m, base, e, reader, reasons, reason, 2 * bytes);
@@ -277,7 +280,7 @@ gather_refusals(maker *m)
             m->writers[g->regions[r].outs[i]] = r;
     for (dop_region_id r = 1; r < g->n_regions; r++)
         dop_region_reads(&g->regions[r], explain_read, &(edge){m, r});
-    /* Sort by traffic, most first. */
+    /* Sort by traffic in descending order. */
     for (uint32_t i = 1; i < m->out->n_refusals; i++)
         for (uint32_t k = i; k > 0 && list[k].bytes > list[k - 1].bytes; k--) {
             dop_report_refusal t = list[k];
@@ -289,7 +292,7 @@ gather_refusals(maker *m)
 /* --- totals ------------------------------------------------------------------------------------------------------------- */
 
 static dop_report_totals
-totals_of(maker *m, const dop_graph *g, const dop_placement *p)
+sum_report_totals(maker *m, const dop_graph *g, const dop_placement *p)
 {
     dop_report_totals t = {
         .dispatches = 0, .barriers = p->n_barriers, .activations = p->scratch, .unshared = p->unshared};
@@ -305,7 +308,7 @@ totals_of(maker *m, const dop_graph *g, const dop_placement *p)
     return t;
 }
 
-/* Measures the graph without fusion: as the builder made it, with one dispatch per op. */
+/* Computes the totals of the graph before the passes, with one dispatch per op. */
 static void
 measure_unfused(maker *m)
 {
@@ -316,7 +319,7 @@ measure_unfused(maker *m)
         return;
     *g = m->s->before;
     g->arena = &m->r->arena;
-    g->regions = alloc(m, 1, sizeof *g->regions); /* region 0, which is not used */
+    g->regions = alloc_for_report(m, 1, sizeof *g->regions); /* region 0 is unused */
     g->n_regions = g->cap_regions = 1;
     if (m->status != DOP_OK)
         return;
@@ -324,7 +327,7 @@ measure_unfused(maker *m)
         opt.skip[i] = i != DOP_PASS_form_regions && i != DOP_PASS_order && i != DOP_PASS_place;
     m->status = dop_passes_run(&cx, &opt, g);
     if (m->status == DOP_OK)
-        m->out->before = totals_of(m, g, &cx.placement);
+        m->out->before = sum_report_totals(m, g, &cx.placement);
 }
 
 static void
@@ -334,14 +337,14 @@ make_schedule(maker *m)
     m->out->s = m->s;
     m->out->tokens = g->max_t;
     init_classes(m->out);
-    m->out->rows = alloc(m, g->n_regions, sizeof *m->out->rows);
-    m->out->fusions = alloc(m, m->s->log.n, sizeof *m->out->fusions);
+    m->out->rows = alloc_for_report(m, g->n_regions, sizeof *m->out->rows);
+    m->out->fusions = alloc_for_report(m, m->s->log.n, sizeof *m->out->fusions);
     uint32_t n_reads = 0;
     for (dop_region_id r = 1; r < g->n_regions; r++)
         for (uint32_t i = 0; i < g->regions[r].n_nodes; i++)
             n_reads += dop_node_at(g, g->regions[r].nodes[i])->n_srcs;
-    m->out->refusals = alloc(m, n_reads, sizeof *m->out->refusals);
-    m->writers = alloc(m, g->n_nodes, sizeof *m->writers);
+    m->out->refusals = alloc_for_report(m, n_reads, sizeof *m->out->refusals);
+    m->writers = alloc_for_report(m, g->n_nodes, sizeof *m->writers);
     if (m->status != DOP_OK)
         return;
     for (dop_region_id r = 1; r < g->n_regions && m->status == DOP_OK; r++)
@@ -349,9 +352,9 @@ make_schedule(maker *m)
     for (uint32_t i = 0; i < m->s->log.n; i++)
         if (m->s->log.items[i].reason == DOP_REASON_none)
             add_fusion(m, &m->s->log.items[i]);
-    count_dispatches(m);
+    count_report_dispatches(m);
     gather_refusals(m);
-    m->out->after = totals_of(m, g, &m->s->placement);
+    m->out->after = sum_report_totals(m, g, &m->s->placement);
     measure_unfused(m);
 }
 
@@ -366,9 +369,9 @@ dop_report_state_bytes(const dop_compilation *c)
         const uint64_t bytes = dop_node_bytes(g, id);
         if (dop_node_at(g, id)->op != DOP_OP_state)
             continue;
-        if (!appends) /* a state that steps replace has copies */
+        if (!appends) /* replaced states have g->copies copies */
             n += g->copies * bytes;
-        else if (page && total && !dop_cache_ring(g, id)) /* pages for --ctx-total positions */
+        else if (page && total && !dop_cache_ring(g, id)) /* page pool for --ctx-total positions */
             n += bytes / g->max_q / g->max_s * (dop_div_up_u32(total, page) * page);
         else
             n += bytes;

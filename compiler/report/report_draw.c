@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sizes in pixels; SWEEPS is the number of passes that order and place items.  A character is at most CHAR wide in small type, TITLE in
- * a box's title, NOTE in a note. */
+/* Sizes in pixels. CHAR, TITLE and NOTE are maximum widths of a character in small type, in a box title and in a note.
+ * SWEEPS is the number of passes that order and place items. */
 enum {
     LINE = 14,
     PAD = 7,
@@ -18,22 +18,22 @@ enum {
     NOTE_LINE = 12
 };
 
-/* What takes a place in a level: a box, or an edge that passes the level (a dummy node of a layered layout). */
+/* Item of a level: a box, or an edge that passes through the level (a dummy node of a layered layout). */
 typedef struct item {
     uint32_t level, order;
-    int32_t box; /* index of the box; -1: an edge passes */
+    int32_t box; /* index of the box; -1: an edge that passes through */
     double x, width;
     double wish;
 } item;
 
-/* Where the note of an edge stands: in the gap above the level that the edge ends at. */
+/* Position of an edge's note: in the gap above the level where the edge ends. */
 typedef struct note {
     double x, y, width; /* left end, baseline, width in pixels */
     uint32_t edge, level, line;
 } note;
 
 typedef struct link {
-    uint32_t from, to; /* items one level apart */
+    uint32_t from, to; /* items, one level apart */
 } link;
 
 typedef struct layout {
@@ -42,9 +42,9 @@ typedef struct layout {
     uint32_t n_boxes, n_edges, n_items, n_links, n_levels;
     item *items;
     link *links;
-    uint32_t *first;  /* [n_edges + 1] where each edge begins in `path` */
-    uint32_t *path;   /* items of each edge, from its start to its end */
-    uint32_t *sorted; /* items by level and order */
+    uint32_t *first;  /* [n_edges + 1] first entry of each edge in `path` */
+    uint32_t *path;   /* concatenated items of all edges, each from start to end */
+    uint32_t *sorted; /* items sorted by level and order */
     double *y;        /* [n_levels + 1] top of each level in pixels */
     double *gap;      /* [n_levels + 1] space above each level in pixels */
     note *notes;      /* [n_notes] */
@@ -68,9 +68,9 @@ dop_draw_escape(dop_buf *out, const char *text)
     }
 }
 
-/* Breaks text into lines of at most `chars` bytes and calls fn (may be NULL) for each.  Returns the number of lines. */
+/* Wraps text into lines of at most `chars` bytes, and calls fn (may be NULL) for each. Returns the number of lines. */
 static uint32_t
-wrap(const char *text, uint32_t chars, void (*fn)(void *, uint32_t, const char *, size_t), void *user)
+wrap_box_text(const char *text, uint32_t chars, void (*fn)(void *, uint32_t, const char *, size_t), void *user)
 {
     uint32_t n = 0;
     while (*text) {
@@ -92,9 +92,9 @@ wrap(const char *text, uint32_t chars, void (*fn)(void *, uint32_t, const char *
     return n;
 }
 
-/* Length of UTF-8 text in characters. */
+/* Returns the length of UTF-8 text in characters. */
 static uint32_t
-length_of(const char *text)
+count_utf8_chars(const char *text)
 {
     uint32_t n = 0;
     for (; *text; text++)
@@ -102,31 +102,31 @@ length_of(const char *text)
     return n;
 }
 
-/* Width of a box: as asked for, or what its title needs. */
+/* Returns the width of a box: the requested minimum, or the width that its title needs. */
 static uint32_t
-width_of(const dop_draw_box *b)
+measure_box_width(const dop_draw_box *b)
 {
-    const uint32_t title = length_of(b->title) * TITLE + 2 * PAD;
+    const uint32_t title = count_utf8_chars(b->title) * TITLE + 2 * PAD;
     return title > b->width ? title : b->width;
 }
 
 static uint32_t
-chars_of(const dop_draw_box *b)
+count_line_chars(const dop_draw_box *b)
 {
-    return (width_of(b) - 2 * PAD) / CHAR;
+    return (measure_box_width(b) - 2 * PAD) / CHAR;
 }
 
 static double
-height_of(const dop_draw_box *b)
+measure_box_height(const dop_draw_box *b)
 {
-    return 2 * PAD + LINE * (1.0 + wrap(b->text, chars_of(b), NULL, NULL)) - 2;
+    return 2 * PAD + LINE * (1.0 + wrap_box_text(b->text, count_line_chars(b), NULL, NULL)) - 2;
 }
 
 static void
-assign_levels(layout *l)
+assign_box_levels(layout *l)
 {
     for (uint32_t i = 0; i < l->n_boxes; i++)
-        l->items[i] = (item){.box = (int32_t)i, .width = width_of(&l->boxes[i])};
+        l->items[i] = (item){.box = (int32_t)i, .width = measure_box_width(&l->boxes[i])};
     for (bool again = true; again;) {
         again = false;
         for (uint32_t e = 0; e < l->n_edges; e++) {
@@ -137,7 +137,7 @@ assign_levels(layout *l)
             }
         }
     }
-    /* A box that reads nothing stands one level above its first reader. */
+    /* A box without inputs is placed one level above its first reader. */
     for (uint32_t i = 0; i < l->n_boxes; i++) {
         uint32_t least = UINT32_MAX;
         bool source = true;
@@ -155,7 +155,7 @@ assign_levels(layout *l)
 }
 
 static void
-route(layout *l)
+route_edges(layout *l)
 {
     uint32_t n = 0;
     l->n_items = l->n_boxes;
@@ -176,9 +176,10 @@ route(layout *l)
     l->first[l->n_edges] = n;
 }
 
-/* Mean over the neighbours of item i on the level above (or below): of their centres (of_x), or of their order.  -1: it has none. */
+/* Returns the mean over item i's neighbours on the level above (or below) of their centres (of_x) or their order; -1
+ * without neighbours. */
 static double
-mean(const layout *l, uint32_t i, bool above, bool of_x)
+mean_neighbour(const layout *l, uint32_t i, bool above, bool of_x)
 {
     double sum = 0;
     uint32_t n = 0;
@@ -193,7 +194,7 @@ mean(const layout *l, uint32_t i, bool above, bool of_x)
 }
 
 static uint32_t
-level_start(const layout *l, uint32_t level)
+find_level_start(const layout *l, uint32_t level)
 {
     uint32_t i = 0;
     while (i < l->n_items && l->items[l->sorted[i]].level < level)
@@ -204,7 +205,7 @@ level_start(const layout *l, uint32_t level)
 static void
 sort_level(layout *l, uint32_t level)
 {
-    uint32_t a = level_start(l, level), b = level_start(l, level + 1);
+    uint32_t a = find_level_start(l, level), b = find_level_start(l, level + 1);
     for (uint32_t i = a + 1; i < b; i++)
         for (uint32_t k = i; k > a && l->items[l->sorted[k]].wish < l->items[l->sorted[k - 1]].wish; k--) {
             uint32_t t = l->sorted[k];
@@ -230,9 +231,9 @@ order_levels(layout *l)
     for (int sweep = 0; sweep < SWEEPS; sweep++)
         for (uint32_t k = 0; k < l->n_levels; k++) {
             uint32_t level = sweep % 2 ? l->n_levels - 1 - k : k;
-            for (uint32_t i = level_start(l, level); i < level_start(l, level + 1); i++) {
+            for (uint32_t i = find_level_start(l, level); i < find_level_start(l, level + 1); i++) {
                 item *x = &l->items[l->sorted[i]];
-                double m = mean(l, l->sorted[i], sweep % 2 == 0, false);
+                double m = mean_neighbour(l, l->sorted[i], sweep % 2 == 0, false);
                 x->wish = m < 0 ? x->order : m;
             }
             sort_level(l, level);
@@ -242,11 +243,11 @@ order_levels(layout *l)
 static void
 place_level(layout *l, uint32_t level, int sweep)
 {
-    uint32_t a = level_start(l, level), b = level_start(l, level + 1);
+    uint32_t a = find_level_start(l, level), b = find_level_start(l, level + 1);
     double right = -1e9, shift = 0;
     for (uint32_t i = a; i < b; i++) {
         item *x = &l->items[l->sorted[i]];
-        double m = sweep == 0 ? -1 : mean(l, l->sorted[i], sweep % 2 == 0, true);
+        double m = sweep == 0 ? -1 : mean_neighbour(l, l->sorted[i], sweep % 2 == 0, true);
         double wish = m < 0 ? x->x : m - x->width / 2;
         x->x = wish > right + GAP_X ? wish : right + GAP_X;
         if (i == a && right < -1e8)
@@ -258,8 +259,8 @@ place_level(layout *l, uint32_t level, int sweep)
         l->items[l->sorted[i]].x -= shift / (b - a);
 }
 
-/* Places the notes.  Where notes above one level would touch, they get lines one above the other, and the gap grows with the lines.
- * Returns the right end of all notes in pixels. */
+/* Places the notes. Notes that would overlap get separate lines, and the gap grows with the number of lines. Returns
+ * the right end of all notes in pixels. */
 static double
 place_notes(layout *l)
 {
@@ -272,7 +273,7 @@ place_notes(layout *l)
             continue;
         note *n = &l->notes[l->n_notes];
         *n = (note){.edge = e, .level = at->level, .x = at->x + at->width / 2 + 5};
-        n->width = length_of(l->edges[e].note) * NOTE;
+        n->width = count_utf8_chars(l->edges[e].note) * NOTE;
         for (bool again = true; again;) {
             again = false;
             for (uint32_t i = 0; i < l->n_notes && !again; i++) {
@@ -291,7 +292,7 @@ place_notes(layout *l)
 }
 
 static double
-place(layout *l)
+place_items(layout *l)
 {
     double least = 1e9, most = 0;
     for (uint32_t i = 0; i < l->n_items; i++)
@@ -313,8 +314,8 @@ place(layout *l)
         double h = 0;
         l->y[level] = y;
         for (uint32_t i = 0; i < l->n_boxes; i++)
-            if (l->items[i].level == level && height_of(&l->boxes[i]) > h)
-                h = height_of(&l->boxes[i]);
+            if (l->items[i].level == level && measure_box_height(&l->boxes[i]) > h)
+                h = measure_box_height(&l->boxes[i]);
         y += h + l->gap[level + 1];
     }
     l->y[l->n_levels] = y;
@@ -329,7 +330,7 @@ typedef struct line_at {
 } line_at;
 
 static void
-put_line(void *user, uint32_t n, const char *text, size_t len)
+put_text_line(void *user, uint32_t n, const char *text, size_t len)
 {
     line_at *at = user;
     char line[256];
@@ -344,20 +345,20 @@ put_box(const layout *l, uint32_t i, dop_buf *out)
 {
     const dop_draw_box *b = &l->boxes[i];
     const item *x = &l->items[i];
-    double y = l->y[x->level], h = height_of(b);
+    double y = l->y[x->level], h = measure_box_height(b);
     dop_buf_printf(out, "<g class=\"box c%d\" data-c=\"%d\" data-tip=\"", b->colour < 0 ? 99 : b->colour % 12,
                    b->colour);
     dop_draw_escape(out, b->tip);
-    dop_buf_printf(out, "\"><rect x=\"%.0f\" y=\"%.0f\" width=\"%u\" height=\"%.0f\" rx=\"5\"/>", x->x, y, width_of(b),
-                   h);
+    dop_buf_printf(out, "\"><rect x=\"%.0f\" y=\"%.0f\" width=\"%u\" height=\"%.0f\" rx=\"5\"/>", x->x, y,
+                   measure_box_width(b), h);
     if (b->barrier)
         dop_buf_printf(out, "<line class=\"barrier\" x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\"/>", x->x, y - 5,
-                       x->x + width_of(b), y - 5);
+                       x->x + measure_box_width(b), y - 5);
     dop_buf_printf(out, "<text x=\"%.0f\" y=\"%.0f\">", x->x + PAD, y + PAD + 9);
     dop_draw_escape(out, b->title);
     dop_buf_puts(out, "</text>");
     line_at at = {out, x->x + PAD, y + PAD + 9 + LINE};
-    wrap(b->text, chars_of(b), put_line, &at);
+    wrap_box_text(b->text, count_line_chars(b), put_text_line, &at);
     dop_buf_puts(out, "</g>\n");
 }
 
@@ -373,7 +374,7 @@ put_edge(const layout *l, uint32_t e, dop_buf *out)
         const item *x = &l->items[l->path[k]];
         double cx = x->x + x->width / 2, top = l->y[x->level], bottom = l->y[x->level + 1] - l->gap[x->level + 1];
         if (x->box >= 0)
-            bottom = top + height_of(&l->boxes[x->box]);
+            bottom = top + measure_box_height(&l->boxes[x->box]);
         if (k == l->first[e]) {
             dop_buf_printf(out, "M%.0f %.0f", cx, bottom);
         } else {
@@ -387,8 +388,8 @@ put_edge(const layout *l, uint32_t e, dop_buf *out)
     dop_buf_puts(out, "\"/></g>\n");
 }
 
-/* Appends a note.  Notes are drawn after all edges, whose lines would cross them otherwise.  The page treats a note as it treats
- * the edge with the number in data-e. */
+/* Appends a note. Notes are drawn after all edges, so that no edge crosses them. The page's script connects a note with
+ * its edge by data-e. */
 static void
 put_note(const layout *l, const note *n, dop_buf *out)
 {
@@ -402,7 +403,7 @@ dop_draw(const dop_draw_box *boxes, uint32_t n_boxes, const dop_draw_edge *edges
          dop_diag *diag, dop_buf *out)
 {
     layout l = {.boxes = boxes, .edges = edges, .n_boxes = n_boxes, .n_edges = n_edges};
-    /* An edge passes fewer levels than there are boxes. */
+    /* An edge passes through fewer levels than there are boxes. */
     size_t most = (size_t)n_boxes + (size_t)n_edges * n_boxes + 1;
     l.items = dop_arena_alloc(arena, most * sizeof *l.items);
     l.links = dop_arena_alloc(arena, most * sizeof *l.links);
@@ -414,10 +415,10 @@ dop_draw(const dop_draw_box *boxes, uint32_t n_boxes, const dop_draw_edge *edges
     l.notes = dop_arena_alloc(arena, ((size_t)n_edges + 1) * sizeof *l.notes);
     if (!l.items || !l.links || !l.path || !l.first || !l.sorted || !l.y || !l.gap || !l.notes)
         return DOP_NO_MEMORY(diag);
-    assign_levels(&l);
-    route(&l);
+    assign_box_levels(&l);
+    route_edges(&l);
     order_levels(&l);
-    double width = place(&l), height = l.y[l.n_levels] - l.gap[l.n_levels] + 8;
+    double width = place_items(&l), height = l.y[l.n_levels] - l.gap[l.n_levels] + 8;
     dop_buf_printf(out, "<svg width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n", width, height, width,
                    height);
     for (uint32_t e = 0; e < n_edges; e++)

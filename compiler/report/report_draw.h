@@ -1,4 +1,4 @@
-/* Draws a small graph as SVG with a layered layout: boxes in levels by data flow, long edges routed between the boxes. */
+/* Draws a small graph as SVG with a layered layout: boxes in levels by data flow, with long edges routed between them. */
 #ifndef DOPPLER_COMPILER_REPORT_REPORT_DRAW_H
 #define DOPPLER_COMPILER_REPORT_REPORT_DRAW_H
 
@@ -6,16 +6,16 @@
 #include "base/base.h"
 
 typedef struct dop_draw_box {
-    const char *title, *text; /* text: words below the title, wrapped to the width; "": none */
+    const char *title, *text; /* text: wrapped below the title; "": none */
     const char *tip;          /* lines shown while the pointer is on the box */
-    int colour;               /* 0..11; -1: grey, for a value from outside of the drawing */
-    bool barrier;             /* a dashed line above the box: a barrier stands before the dispatch */
-    uint32_t width;           /* least width in pixels */
+    int colour;               /* 0 to 11; -1: grey, for a value from outside of the drawing */
+    bool barrier;             /* draws a dashed line above the box: a barrier before the dispatch */
+    uint32_t width;           /* minimum width in pixels */
 } dop_draw_box;
 
 typedef struct dop_draw_edge {
     uint32_t from, to;      /* indices of boxes, from < to */
-    const char *tip, *note; /* tip: lines shown at the pointer; note: a word beside the edge, or "" */
+    const char *tip, *note; /* tip: lines shown at the pointer; note: a word next to the edge, or "" */
 } dop_draw_edge;
 
 /* Appends text, escaped for HTML. */

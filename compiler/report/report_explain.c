@@ -1,4 +1,4 @@
-/* --explain: why regions got their kernels, and why two regions were not joined. */
+/* Implements --explain: why regions got their kernels, and why two regions were not joined. */
 #include "compiler/report/report_explain.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_parts.h"
@@ -36,24 +36,24 @@ typedef struct line {
     uint32_t count;
 } line;
 
-/* The pairs of A+B in one schedule, as lines of text. */
+/* Text lines about the pairs A+B in one schedule. */
 typedef struct pairs {
     const dop_schedule *s;
     const dop_target *target;
     dop_flow flow;
     const char *from, *to;
-    bool exact;             /* A or B names a layer, so lines name layers too */
+    bool exact;             /* A or B names a layer, so the lines name layers, too */
     dop_region_id *writers; /* [n_nodes] region that stores each node; 0: none */
-    dop_region_id reader;   /* region of B whose reads are looked at */
+    dop_region_id reader;   /* region of B whose reads are examined */
     const dop_report_places *places;
     line *lines;
     uint32_t n, cap;
     dop_diag *diag;
-    dop_status status; /* the first failure; every later call does nothing */
+    dop_status status; /* first failure; all later calls do nothing */
 } pairs;
 
 static void
-add_line(pairs *p, const char *text)
+add_pair_line(pairs *p, const char *text)
 {
     for (uint32_t i = 0; i < p->n; i++)
         if (strcmp(p->lines[i].text, text) == 0) {
@@ -78,7 +78,7 @@ add_line(pairs *p, const char *text)
     p->lines[p->n++] = (line){copy, 1};
 }
 
-/* Adds a line "L0/o add -> L0/ffn_up row_rms: WHAT", or counts an equal one.  Frees `what`. */
+/* Adds a line "L0/o add -> L0/ffn_up row_rms: WHAT", or increments the count of an equal line. Frees `what`. */
 static void
 add_pair(pairs *p, dop_label from, dop_node_id producer, dop_label to, dop_node_id consumer, dop_buf *what)
 {
@@ -91,12 +91,12 @@ add_pair(pairs *p, dop_label from, dop_node_id producer, dop_label to, dop_node_
     if (text.failed || what->failed)
         p->status = DOP_NO_MEMORY(p->diag);
     else
-        add_line(p, text.data);
+        add_pair_line(p, text.data);
     dop_buf_finish(&text);
     dop_buf_finish(what);
 }
 
-/* Appends what joining the pair would save on the target: the value's write and read, a dispatch and its barrier. */
+/* Appends the savings of a fusion on the target: the value's write and read, a dispatch and its barrier. */
 static void
 put_saving(const pairs *p, dop_node_id base, dop_buf *out)
 {
@@ -120,7 +120,7 @@ largest_matrix(const dop_graph *g, const dop_region *r)
     return most;
 }
 
-/* Appends the numbers behind a reason against joining, and what would have to change. */
+/* Appends the numbers that explain a reason against joining, and a change that would allow it. */
 static dop_status
 put_change(const pairs *p, dop_region_id writer, dop_node_id base, dop_reason reason, dop_buf *out)
 {
@@ -237,7 +237,7 @@ tell_fused(pairs *p)
     }
 }
 
-/* Appends the lines about A+B of one schedule, and adds their number to *io_found. */
+/* Appends the lines about A+B in one schedule, and adds their number to *io_found. */
 static dop_status
 explain_pairs(const dop_target *t, const dop_schedule *s, const dop_report_places *places, const char *from,
               const char *to, dop_diag *diag, dop_buf *out, uint32_t *io_found)
@@ -278,14 +278,14 @@ explain_pairs(const dop_target *t, const dop_schedule *s, const dop_report_place
 
 /* --- OP -------------------------------------------------------------------------------------------------------------- */
 
-/* Regions that differ in their layer only, as one line. */
+/* Regions that differ only in their layer, shown as one line. */
 typedef struct group {
-    char *text;      /* owned: everything behind the label */
+    char *text;      /* owned; line without the label */
     dop_label label; /* label of the first region */
-    dop_buf layers;  /* runs of layers that have ended, as "0-4,6-10" */
+    dop_buf layers;  /* completed runs of layers, as "0-4,6-10" */
     dop_region_id first;
-    uint32_t count, last; /* number of regions; layer of the last one */
-    uint32_t run;         /* first layer of the last run */
+    uint32_t count, last; /* number of regions; layer of the last region */
+    uint32_t run;         /* first layer of the current run */
 } group;
 
 typedef struct groups {
@@ -303,14 +303,14 @@ groups_finish(groups *x)
     free(x->items);
 }
 
-/* Ends the last run of consecutive layers: appends it to x->layers. */
+/* Appends the current run of consecutive layers to x->layers. */
 static void
-end_run(group *x)
+end_layer_run(group *x)
 {
     dop_buf_printf(&x->layers, x->run == x->last ? "%s%u" : "%s%u-%u", x->layers.size ? "," : "", x->run, x->last);
 }
 
-/* Adds a region to the group with its text and role, or makes a new group.  Takes the text. */
+/* Adds a region to the group with equal text and role, or makes a new group. Takes ownership of the text. */
 static dop_status
 add_to_group(groups *x, dop_label label, char *text, dop_region_id r, dop_diag *diag)
 {
@@ -324,7 +324,7 @@ add_to_group(groups *x, dop_label label, char *text, dop_region_id r, dop_diag *
         free(text);
         old->count++;
         if (layer != old->last + 1) {
-            end_run(old);
+            end_layer_run(old);
             old->run = layer;
         }
         old->last = layer;
@@ -349,7 +349,7 @@ put_group(const dop_schedule *s, group *x, dop_buf *out)
 {
     dop_buf_printf(out, "%s @%u ", dop_schedule_name(s), x->first);
     if (x->label.layer >= 0) {
-        end_run(x);
+        end_layer_run(x);
         dop_buf_printf(out, "L%s/", x->layers.data ? x->layers.data : "");
     }
     dop_buf_printf(out, "%s: %s", x->label.role, x->text);
@@ -358,7 +358,7 @@ put_group(const dop_schedule *s, group *x, dop_buf *out)
     dop_buf_puts(out, "\n");
 }
 
-/* Appends a region's kernel, grid and tile, and its cost on the target: bytes, and the dispatch. */
+/* Appends a region's kernel, grid and tile, and its cost on the target: bytes, dispatch and barrier. */
 static void
 put_region(const dop_target *t, const dop_schedule *s, const dop_report_places *places, dop_region_id r, dop_buf *out)
 {

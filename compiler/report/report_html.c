@@ -1,5 +1,5 @@
-/* The report as one HTML page (assets/report.html): tables, and a layer drawn before and after.  Nothing is loaded from
- * elsewhere. */
+/* Writes the report as one HTML page (assets/report.html): tables, and drawings of a layer before and after the passes.
+ * The page loads nothing. */
 #include "compiler/report/report_html.h"
 #include "base/program/page.h"
 #include "compiler/report/report.h"
@@ -17,29 +17,30 @@
 #include <string.h>
 
 static void
-put_text(dop_buf *out, const char *before, const char *text, const char *after)
+put_escaped_text(dop_buf *out, const char *before, const char *text, const char *after)
 {
     dop_buf_puts(out, before);
     dop_draw_escape(out, text);
     dop_buf_puts(out, after);
 }
 
-/* --- the drawings ------------------------------------------------------------------------------------------------------- */
+/* --- drawings
+ * ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct picture {
     const dop_report_schedule *s;
     const dop_schedule *sched;
     dop_arena arena;
     int32_t layer;
-    int *colour; /* [n_regions of the fused graph] colour of each region; -1: not of this layer */
+    int *colour; /* [n_regions of the fused graph] colour of each region; -1: not in this layer */
     dop_draw_box *boxes;
     dop_draw_edge *edges;
     uint32_t n_boxes, n_edges;
-    uint32_t *box_of; /* 1 + the box of a node (before the passes) or a region; 0: none */
+    uint32_t *box_of; /* 1 + the box of a node (before the passes) or of a region (after); 0: none */
 } picture;
 
 static const char *
-keep(picture *p, dop_buf *text)
+keep_picture_text(picture *p, dop_buf *text)
 {
     char *s = dop_arena_strdup(&p->arena, text->data ? text->data : "");
     dop_buf_finish(text);
@@ -57,10 +58,10 @@ put_shape(const dop_graph *g, dop_node_id id, dop_buf *out)
     dop_buf_printf(out, "  %s\n", dop_report_bytes((double)dop_node_bytes(g, id), b, sizeof b));
 }
 
-/* The region that makes a node after the passes, found by the node's name.  Where a pass split node "n", the region of its first
- * part, as "n.rms".  0: a pass folded the node away. */
+/* Returns the region that makes a node after the passes, found by name. If a pass split node "n", returns the region of
+ * its first part ("n.rms"). Returns 0 if a pass folded the node away. */
 static dop_region_id
-region_of_name(const dop_graph *g, const char *name)
+find_region_by_name(const dop_graph *g, const char *name)
 {
     size_t len = strlen(name);
     dop_region_id part = 0;
@@ -79,18 +80,18 @@ static uint32_t
 add_box(picture *p, const dop_draw_box *box)
 {
     p->boxes[p->n_boxes] = *box;
-    return ++p->n_boxes; /* 1 + the new box */
+    return ++p->n_boxes; /* 1 + the index of the new box */
 }
 
 static void
-add_edge(picture *p, uint32_t from, uint32_t to, const char *tip, const char *note)
+add_picture_edge(picture *p, uint32_t from, uint32_t to, const char *tip, const char *note)
 {
     for (uint32_t i = 0; i < p->n_edges; i++) {
         dop_draw_edge *e = &p->edges[i];
         if (e->from == from && e->to == to) {
             dop_buf both = {0};
             dop_buf_printf(&both, "%s%s", e->tip, tip);
-            e->tip = keep(p, &both);
+            e->tip = keep_picture_text(p, &both);
             if (!*e->note)
                 e->note = note;
             return;
@@ -107,9 +108,9 @@ picture_unfused(picture *p)
         const dop_node *n = dop_node_at(g, id);
         if (!dop_node_computed(g, id) || n->label.layer != p->layer)
             continue;
-        dop_region_id r = region_of_name(fused, n->name);
+        dop_region_id r = find_region_by_name(fused, n->name);
         dop_buf tip = {0};
-        /* Boxes of values from outside of the layer come before their readers, so that edges go forward. */
+        /* Boxes of values from outside of the layer come before their readers, so that all edges point forward. */
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
             if (dop_node_computed(g, b) && !p->box_of[b]) {
@@ -117,7 +118,7 @@ picture_unfused(picture *p)
                 put_shape(g, b, &text);
                 p->box_of[b] = add_box(p, &(dop_draw_box){.title = dop_node_at(g, b)->name,
                                                           .text = "",
-                                                          .tip = keep(p, &text),
+                                                          .tip = keep_picture_text(p, &text),
                                                           .colour = -1,
                                                           .width = 92});
             }
@@ -132,7 +133,7 @@ picture_unfused(picture *p)
             dop_buf_printf(&tip, "after the passes in @%u", r);
         p->box_of[id] = add_box(p, &(dop_draw_box){.title = dop_op_of(n->op)->name,
                                                    .text = "",
-                                                   .tip = keep(p, &tip),
+                                                   .tip = keep_picture_text(p, &tip),
                                                    .colour = r ? p->colour[r] : -1,
                                                    .width = 92});
         for (uint32_t k = 0; k < n->n_srcs; k++) {
@@ -141,7 +142,7 @@ picture_unfused(picture *p)
             if (!dop_node_computed(g, b))
                 continue;
             put_shape(g, b, &text);
-            add_edge(p, p->box_of[b] - 1, p->box_of[id] - 1, keep(p, &text), "");
+            add_picture_edge(p, p->box_of[b] - 1, p->box_of[id] - 1, keep_picture_text(p, &text), "");
         }
     }
 }
@@ -150,11 +151,11 @@ typedef struct reading {
     picture *p;
     const dop_flow *flow;
     dop_region_id region;
-    bool edges; /* add edges; else boxes of values from outside of the layer */
+    bool edges; /* true: add edges; false: add boxes of values from outside of the layer */
 } reading;
 
 static void
-on_read(void *user, dop_node_id base)
+add_read_edge(void *user, dop_node_id base)
 {
     reading *x = user;
     picture *p = x->p;
@@ -166,10 +167,11 @@ on_read(void *user, dop_node_id base)
     if (!x->edges) {
         if (!p->box_of[from]) {
             put_shape(g, base, &text);
-            p->box_of[from] = add_box(
-                p,
-                &(dop_draw_box){
-                    .title = dop_node_at(g, base)->name, .text = "", .tip = keep(p, &text), .colour = -1, .width = 92});
+            p->box_of[from] = add_box(p, &(dop_draw_box){.title = dop_node_at(g, base)->name,
+                                                         .text = "",
+                                                         .tip = keep_picture_text(p, &text),
+                                                         .colour = -1,
+                                                         .width = 92});
         }
         return;
     }
@@ -181,7 +183,7 @@ on_read(void *user, dop_node_id base)
     if (p->boxes[p->box_of[from] - 1].colour >= 0)
         snprintf(note, sizeof note, "%s", why ? dop_reason_code(why) : "");
     const char *kept = dop_arena_strdup(&p->arena, note);
-    add_edge(p, p->box_of[from] - 1, p->box_of[x->region] - 1, keep(p, &text), kept ? kept : "");
+    add_picture_edge(p, p->box_of[from] - 1, p->box_of[x->region] - 1, keep_picture_text(p, &text), kept ? kept : "");
 }
 
 static void
@@ -220,24 +222,24 @@ picture_fused(picture *p, dop_diag *diag)
         dop_buf ops = {0}, tip = {0}, title = {0};
         if (p->colour[r] < 0)
             continue;
-        dop_region_reads(&g->regions[r], on_read, &(reading){p, &flow, r, false});
+        dop_region_reads(&g->regions[r], add_read_edge, &(reading){p, &flow, r, false});
         put_region_tip(p, r, &tip);
         dop_region_ops(g, &g->regions[r], &ops);
         dop_buf_printf(&title, "%s \xc2\xb7 %s", dop_label_text(dop_region_label(g, &g->regions[r])),
                        dop_variant_of(p->sched->regions[r].choice.variant)->name);
-        p->box_of[r] = add_box(p, &(dop_draw_box){.title = keep(p, &title),
-                                                  .text = keep(p, &ops),
-                                                  .tip = keep(p, &tip),
+        p->box_of[r] = add_box(p, &(dop_draw_box){.title = keep_picture_text(p, &title),
+                                                  .text = keep_picture_text(p, &ops),
+                                                  .tip = keep_picture_text(p, &tip),
                                                   .colour = p->colour[r],
                                                   .width = 300,
                                                   .barrier = p->sched->placement.barrier[r]});
-        dop_region_reads(&g->regions[r], on_read, &(reading){p, &flow, r, true});
+        dop_region_reads(&g->regions[r], add_read_edge, &(reading){p, &flow, r, true});
     }
     dop_flow_finish(&flow);
     return DOP_OK;
 }
 
-/* Gives a colour to each region that computes a node of the layer, in the order of the schedule. */
+/* Assigns a colour to each region that computes a node of the layer, in schedule order. */
 static void
 colour_regions(picture *p)
 {
@@ -252,7 +254,7 @@ colour_regions(picture *p)
 }
 
 static dop_status
-reset(picture *p, uint32_t n_ids, uint32_t n_reads, dop_diag *diag)
+reset_picture(picture *p, uint32_t n_ids, uint32_t n_reads, dop_diag *diag)
 {
     p->n_boxes = p->n_edges = 0;
     p->box_of = dop_arena_alloc(&p->arena, n_ids * sizeof *p->box_of);
@@ -262,7 +264,7 @@ reset(picture *p, uint32_t n_ids, uint32_t n_reads, dop_diag *diag)
 }
 
 static uint32_t
-reads_in(const dop_graph *g)
+count_graph_reads(const dop_graph *g)
 {
     uint32_t n = 0;
     for (dop_region_id r = 1; r < g->n_regions; r++)
@@ -271,38 +273,39 @@ reads_in(const dop_graph *g)
     return n;
 }
 
-/* --- which layers are drawn -------------------------------------------------------------------------------------------- */
+/* --- layers to draw
+ * ----------------------------------------------------------------------------------------------------- */
 
 enum { MOST_KINDS = 4 };
 
 /* A kind of layer: layers with equal ops, shapes and attributes. */
 typedef struct layer_kind {
     uint64_t hash;
-    uint32_t layer; /* the layer of this kind that is drawn: the one nearest to the model's middle */
+    uint32_t layer; /* layer of this kind that is drawn: the one nearest to the middle of the model */
     uint32_t count;
 } layer_kind;
 
 static uint64_t
-mix(uint64_t hash, uint64_t value)
+mix_layer_hash(uint64_t hash, uint64_t value)
 {
-    return (hash ^ value) * 0x100000001b3u; /* FNV-1a, a word at a time */
+    return (hash ^ value) * 0x100000001b3u; /* FNV-1a on words */
 }
 
-/* Adds a node to the hash of its layer: op, shape and integer attributes, but neither names nor numbers such as epsilons. */
+/* Adds a node to the hash of its layer: op, shape and integer attributes, without names and float attributes. */
 static uint64_t
-mix_node(uint64_t hash, const dop_node *n)
+mix_node_hash(uint64_t hash, const dop_node *n)
 {
     const dop_op_info *info = dop_op_of(n->op);
-    hash = mix(hash, n->op);
+    hash = mix_layer_hash(hash, n->op);
     for (uint32_t i = 0; i < n->shape.rank; i++)
-        hash = mix(mix(hash, n->shape.dim[i].mul), n->shape.dim[i].sym);
+        hash = mix_layer_hash(mix_layer_hash(hash, n->shape.dim[i].mul), n->shape.dim[i].sym);
     for (uint8_t k = 0; k < info->n_attrs; k++)
         if (dop_attr_kind_of(info->attrs[k]) != DOP_ATTR_S && dop_attr_kind_of(info->attrs[k]) != DOP_ATTR_F)
-            hash = mix(hash, (uint64_t)n->attr[k].i);
+            hash = mix_layer_hash(hash, (uint64_t)n->attr[k].i);
     return hash;
 }
 
-/* Finds the kinds of layers, at most MOST_KINDS, in the order of their first layers. */
+/* Finds up to MOST_KINDS kinds of layers, in the order of their first layers. */
 static dop_status
 find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds, uint32_t *out_n)
 {
@@ -313,7 +316,7 @@ find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds,
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         const int32_t layer = dop_node_at(g, id)->label.layer;
         if (layer >= 0 && (uint32_t)layer < n_layers && dop_node_computed(g, id))
-            hash[layer] = mix_node(hash[layer], dop_node_at(g, id));
+            hash[layer] = mix_node_hash(hash[layer], dop_node_at(g, id));
     }
     *out_n = 0;
     for (uint32_t i = 0; i < n_layers; i++) {
@@ -333,9 +336,9 @@ find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds,
     return DOP_OK;
 }
 
-/* Appends what the layer's attention sees: ": attention to the last 512 positions". */
+/* Appends the range of the layer's attention: ": attention to the last 512 positions". */
 static void
-put_what_it_sees(const picture *p, dop_buf *out)
+put_attention_range(const picture *p, dop_buf *out)
 {
     const dop_graph *g = &p->s->unfused;
     bool attends = false;
@@ -358,18 +361,18 @@ put_what_it_sees(const picture *p, dop_buf *out)
 
 /* Appends drawings of a layer before and after the passes, side by side. */
 static dop_status
-put_layer(picture *p, const dop_report *r, const layer_kind *kind, dop_diag *diag, dop_buf *out)
+put_layer_pictures(picture *p, const dop_report *r, const layer_kind *kind, dop_diag *diag, dop_buf *out)
 {
     const uint32_t n_layers = r->c->model.arch.n_layers;
     const dop_report_schedule *s = p->s;
     p->layer = (int32_t)kind->layer;
     colour_regions(p);
-    dop_status st = reset(p, s->unfused.n_nodes, reads_in(&s->unfused), diag);
+    dop_status st = reset_picture(p, s->unfused.n_nodes, count_graph_reads(&s->unfused), diag);
     if (st != DOP_OK)
         return st;
     picture_unfused(p);
     dop_buf_printf(out, "<section><h3>Layer %u", kind->layer);
-    put_what_it_sees(p, out);
+    put_attention_range(p, out);
     if (kind->count < n_layers)
         dop_buf_printf(out, " (%u of %u layers are so)", kind->count, n_layers);
     for (uint32_t k = 0; k < r->n_parts; k++)
@@ -378,7 +381,7 @@ put_layer(picture *p, const dop_report *r, const layer_kind *kind, dop_diag *dia
     dop_buf_puts(out, "</h3>\n<div class=\"pair\"><figure><figcaption>Before: one dispatch per op</figcaption>\n");
     st = dop_draw(p->boxes, p->n_boxes, p->edges, p->n_edges, &p->arena, diag, out);
     if (st == DOP_OK)
-        st = reset(p, s->s->g.n_regions, reads_in(&s->s->g), diag);
+        st = reset_picture(p, s->s->g.n_regions, count_graph_reads(&s->s->g), diag);
     if (st == DOP_OK)
         st = picture_fused(p, diag);
     if (st != DOP_OK)
@@ -389,7 +392,7 @@ put_layer(picture *p, const dop_report *r, const layer_kind *kind, dop_diag *dia
     return st;
 }
 
-/* Appends drawings of one layer of each kind, as of full and of sliding-window attention. */
+/* Appends drawings of one layer of each kind, such as full and sliding-window attention. */
 static dop_status
 put_pictures(const dop_report *r, const dop_report_schedule *s, dop_diag *diag, dop_buf *out)
 {
@@ -405,7 +408,7 @@ put_pictures(const dop_report *r, const dop_report_schedule *s, dop_diag *diag, 
                  "reasons; Escape closes.</p>\n");
     dop_buf_puts(out, "<div class=\"kinds\">\n");
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        st = put_layer(&p, r, &kinds[i], diag, out);
+        st = put_layer_pictures(&p, r, &kinds[i], diag, out);
     dop_buf_puts(out, "</div>\n");
     dop_arena_finish(&p.arena);
     return st;
@@ -414,7 +417,7 @@ put_pictures(const dop_report *r, const dop_report_schedule *s, dop_diag *diag, 
 /* --- tables ------------------------------------------------------------------------------------------------------------- */
 
 static void
-put_totals(const dop_report_schedule *s, dop_buf *out)
+put_html_totals(const dop_report_schedule *s, dop_buf *out)
 {
     const dop_report_totals *t[2] = {&s->before, &s->after};
     dop_buf_puts(out, "<table><tr><th></th><th class=n>dispatches</th><th class=n>barriers</th><th class=n>read per "
@@ -432,7 +435,7 @@ put_totals(const dop_report_schedule *s, dop_buf *out)
 }
 
 static void
-put_rows(const dop_report_schedule *s, dop_buf *out)
+put_html_rows(const dop_report_schedule *s, dop_buf *out)
 {
     dop_buf_puts(out,
                  "<h3>Regions</h3><table><tr><th class=n>count</th><th>label</th><th>kernel</th><th class=n>read</th>"
@@ -485,7 +488,7 @@ put_decisions(const dop_report_schedule *s, dop_buf *out)
 }
 
 static void
-put_classes(const dop_report_schedule *s, bool open, dop_buf *out)
+put_html_classes(const dop_report_schedule *s, bool open, dop_buf *out)
 {
     dop_buf_puts(out, open ? "<details open>" : "<details>");
     dop_buf_puts(out, "<summary><h3 style=\"display:inline-block\">Viability</h3></summary><table><tr><th>producer "
@@ -501,7 +504,7 @@ put_classes(const dop_report_schedule *s, bool open, dop_buf *out)
                 dop_buf_printf(out, "%s%s&nbsp;%u", sep, dop_reason_code((dop_reason)r), c->reasons[r]);
                 sep = ", ";
             }
-        put_text(out, "</td><td class=o>", c->why, "</td></tr>\n");
+        put_escaped_text(out, "</td><td class=o>", c->why, "</td></tr>\n");
     }
     dop_buf_puts(out, "</table></details>\n");
 }
@@ -509,17 +512,17 @@ put_classes(const dop_report_schedule *s, bool open, dop_buf *out)
 static void
 put_card(dop_buf *out, const char *value, const char *what)
 {
-    put_text(out, "<div class=card><b>", value, "</b><span>");
-    put_text(out, "", what, "</span></div>\n");
+    put_escaped_text(out, "<div class=card><b>", value, "</b><span>");
+    put_escaped_text(out, "", what, "</span></div>\n");
 }
 
 static void
-put_head(const dop_report *r, dop_buf *out)
+put_html_head(const dop_report *r, dop_buf *out)
 {
     const dop_compilation *c = r->c;
     const dop_report_schedule *d = &r->schedules[0];
     char a[32];
-    put_text(out, "<h1>", c->model.name ? c->model.name : "model", "</h1>\n");
+    put_escaped_text(out, "<h1>", c->model.name ? c->model.name : "model", "</h1>\n");
     dop_buf_printf(out,
                    "<p>%s, target %s, context %u, kernel path %s; traffic counted with %u cached positions, floors at "
                    "%.4g GB/s</p>\n<div class=cards>\n",
@@ -541,7 +544,7 @@ put_head(const dop_report *r, dop_buf *out)
 }
 
 static void
-put_weights(const dop_report *r, dop_buf *out)
+put_html_weights(const dop_report *r, dop_buf *out)
 {
     dop_buf_puts(out, "<h2>Weights</h2><table><tr><th class=n>count</th><th class=n>bytes</th><th>stored</th><th>packed"
                       "</th><th></th></tr>\n");
@@ -564,7 +567,7 @@ dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out)
     const char *rest = dop_page_fill(dop_page_report, "title", out);
     dop_draw_escape(out, r->c->model.name ? r->c->model.name : "model");
     rest = dop_page_fill(rest, "body", out);
-    put_head(r, out);
+    put_html_head(r, out);
     dop_report_parts_html(r, out);
     for (uint32_t i = 0; i < r->n_schedules && st == DOP_OK; i++) {
         const dop_report_schedule *s = &r->schedules[i];
@@ -574,17 +577,17 @@ dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out)
         char says[256];
         if (*dop_persistent_says(s->s, says, sizeof says))
             dop_buf_printf(out, "<p>%s</p>\n", says);
-        put_totals(s, out);
+        put_html_totals(s, out);
         st = put_pictures(r, s, diag, out);
-        put_rows(s, out);
+        put_html_rows(s, out);
         put_decisions(s, out);
-        put_classes(s, i == 0, out);
+        put_html_classes(s, i == 0, out);
     }
-    put_weights(r, out);
+    put_html_weights(r, out);
     dop_buf_puts(out, "<h2>Reasons</h2><table>\n");
     for (int x = 1; x < DOP_REASON_COUNT; x++) {
         dop_buf_printf(out, "<tr><td>%s</td>", dop_reason_code((dop_reason)x));
-        put_text(out, "<td>", dop_reason_text((dop_reason)x), "</td></tr>\n");
+        put_escaped_text(out, "<td>", dop_reason_text((dop_reason)x), "</td></tr>\n");
     }
     dop_buf_puts(out, "</table>");
     dop_page_fill(rest, NULL, out);

@@ -1,4 +1,4 @@
-/* The report as JSON; the schema is in report.h. */
+/* Writes the report as JSON; report_json.h has the schema. */
 #include "compiler/report/report_json.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_parts.h"
@@ -9,20 +9,20 @@
 #include <string.h>
 
 static json_t *
-number(double v)
+make_number(double v)
 {
     return json_real(v);
 }
 
 static json_t *
-integer(uint64_t v)
+make_integer(uint64_t v)
 {
     return json_integer((json_int_t)v);
 }
 
-/* A list of the words of a text: "a b c" becomes ["a", "b", "c"]. */
+/* Makes a list of words: "a b c" becomes ["a", "b", "c"]. */
 static json_t *
-words(const char *text)
+make_word_list(const char *text)
 {
     json_t *list = json_array();
     while (*text) {
@@ -34,20 +34,20 @@ words(const char *text)
 }
 
 static json_t *
-totals(const dop_report_totals *t)
+make_totals(const dop_report_totals *t)
 {
     json_t *o = json_object();
-    json_object_set_new(o, "dispatches", integer(t->dispatches));
-    json_object_set_new(o, "barriers", integer(t->barriers));
-    json_object_set_new(o, "bytes_read", number(t->read));
-    json_object_set_new(o, "bytes_written", number(t->written));
-    json_object_set_new(o, "activation_bytes", integer(t->activations));
-    json_object_set_new(o, "unshared_bytes", integer(t->unshared));
+    json_object_set_new(o, "dispatches", make_integer(t->dispatches));
+    json_object_set_new(o, "barriers", make_integer(t->barriers));
+    json_object_set_new(o, "bytes_read", make_number(t->read));
+    json_object_set_new(o, "bytes_written", make_number(t->written));
+    json_object_set_new(o, "activation_bytes", make_integer(t->activations));
+    json_object_set_new(o, "unshared_bytes", make_integer(t->unshared));
     return o;
 }
 
 static json_t *
-regions(const dop_report_schedule *s)
+list_regions(const dop_report_schedule *s)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < s->n_rows; i++) {
@@ -57,20 +57,20 @@ regions(const dop_report_schedule *s)
         json_object_set_new(o, "template", json_string(r->tpl));
         json_object_set_new(o, "variant", json_string(r->variant));
         json_object_set_new(o, "why", json_string(r->why));
-        json_object_set_new(o, "ops", words(r->ops));
-        json_object_set_new(o, "count", integer(r->count));
-        json_object_set_new(o, "bytes_read", number(r->read));
-        json_object_set_new(o, "bytes_written", number(r->written));
-        json_object_set_new(o, "floor_us", number(r->floor_us));
-        json_object_set_new(o, "workgroups", integer(r->workgroups));
-        json_object_set_new(o, "kernel", integer(r->kernel));
+        json_object_set_new(o, "ops", make_word_list(r->ops));
+        json_object_set_new(o, "count", make_integer(r->count));
+        json_object_set_new(o, "bytes_read", make_number(r->read));
+        json_object_set_new(o, "bytes_written", make_number(r->written));
+        json_object_set_new(o, "floor_us", make_number(r->floor_us));
+        json_object_set_new(o, "workgroups", make_integer(r->workgroups));
+        json_object_set_new(o, "kernel", make_integer(r->kernel));
         json_array_append_new(list, o);
     }
     return list;
 }
 
 static json_t *
-fusions(const dop_report_schedule *s)
+list_fusions(const dop_report_schedule *s)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < s->n_fusions; i++) {
@@ -80,16 +80,16 @@ fusions(const dop_report_schedule *s)
         json_object_set_new(o, "pass", json_string(f->pass));
         json_object_set_new(o, "producer", json_string(f->producer));
         json_object_set_new(o, "consumer", json_string(f->consumer));
-        json_object_set_new(o, "count", integer(f->count));
-        json_object_set_new(o, "bytes", number(f->bytes));
-        json_object_set_new(o, "dispatches", integer(f->dispatches));
+        json_object_set_new(o, "count", make_integer(f->count));
+        json_object_set_new(o, "bytes", make_number(f->bytes));
+        json_object_set_new(o, "dispatches", make_integer(f->dispatches));
         json_array_append_new(list, o);
     }
     return list;
 }
 
 static json_t *
-refusals(const dop_report_schedule *s)
+list_refusals(const dop_report_schedule *s)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < s->n_refusals; i++) {
@@ -101,15 +101,15 @@ refusals(const dop_report_schedule *s)
         json_object_set_new(o, "to", json_string(f->to));
         json_object_set_new(o, "reason", json_string(f->reason ? dop_reason_code(f->reason) : "not-tried"));
         json_object_set_new(o, "reasons", json_string(f->reasons));
-        json_object_set_new(o, "count", integer(f->count));
-        json_object_set_new(o, "bytes", number(f->bytes));
+        json_object_set_new(o, "count", make_integer(f->count));
+        json_object_set_new(o, "bytes", make_number(f->bytes));
         json_array_append_new(list, o);
     }
     return list;
 }
 
 static json_t *
-viability(const dop_report_schedule *s)
+list_viability(const dop_report_schedule *s)
 {
     json_t *list = json_array();
     for (int i = 0; i < DOP_REPORT_CLASSES; i++) {
@@ -118,11 +118,11 @@ viability(const dop_report_schedule *s)
         json_object_set_new(o, "producer", json_string(c->producer));
         json_object_set_new(o, "consumer", json_string(c->consumer));
         json_object_set_new(o, "why", json_string(c->why));
-        json_object_set_new(o, "fused", integer(c->fused));
-        json_object_set_new(o, "refused", integer(c->refused));
+        json_object_set_new(o, "fused", make_integer(c->fused));
+        json_object_set_new(o, "refused", make_integer(c->refused));
         for (int r = 1; r < DOP_REASON_COUNT; r++)
             if (c->reasons[r])
-                json_object_set_new(reasons, dop_reason_code((dop_reason)r), integer(c->reasons[r]));
+                json_object_set_new(reasons, dop_reason_code((dop_reason)r), make_integer(c->reasons[r]));
         json_object_set_new(o, "reasons", reasons);
         json_array_append_new(list, o);
     }
@@ -130,28 +130,28 @@ viability(const dop_report_schedule *s)
 }
 
 static json_t *
-schedule(const dop_report_schedule *s)
+make_schedule_json(const dop_report_schedule *s)
 {
     json_t *o = json_object();
     json_object_set_new(o, "name", json_string(dop_schedule_name(s->s)));
-    json_object_set_new(o, "tokens", integer(s->tokens));
-    json_object_set_new(o, "dispatches_per_layer", integer(s->per_layer));
-    json_object_set_new(o, "dispatches_outside", integer(s->outside));
-    json_object_set_new(o, "distinct_kernels", integer(s->kernels));
+    json_object_set_new(o, "tokens", make_integer(s->tokens));
+    json_object_set_new(o, "dispatches_per_layer", make_integer(s->per_layer));
+    json_object_set_new(o, "dispatches_outside", make_integer(s->outside));
+    json_object_set_new(o, "distinct_kernels", make_integer(s->kernels));
     char says[256];
     if (*dop_persistent_says(s->s, says, sizeof says))
         json_object_set_new(o, "persistent", json_string(says));
-    json_object_set_new(o, "before", totals(&s->before));
-    json_object_set_new(o, "after", totals(&s->after));
-    json_object_set_new(o, "regions", regions(s));
-    json_object_set_new(o, "fusions", fusions(s));
-    json_object_set_new(o, "refusals", refusals(s));
-    json_object_set_new(o, "viability", viability(s));
+    json_object_set_new(o, "before", make_totals(&s->before));
+    json_object_set_new(o, "after", make_totals(&s->after));
+    json_object_set_new(o, "regions", list_regions(s));
+    json_object_set_new(o, "fusions", list_fusions(s));
+    json_object_set_new(o, "refusals", list_refusals(s));
+    json_object_set_new(o, "viability", list_viability(s));
     return o;
 }
 
 static json_t *
-weights(const dop_report *r)
+list_weight_rows(const dop_report *r)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < r->n_weights; i++) {
@@ -160,10 +160,10 @@ weights(const dop_report *r)
         json_object_set_new(o, "stored", w->stored ? json_string(dop_type_of(w->stored)->name) : json_null());
         json_object_set_new(o, "packed", json_string(dop_type_of(w->packed)->name));
         json_object_set_new(o, "asked", json_string(dop_type_of(w->asked)->name));
-        json_object_set_new(o, "columns", w->cols ? integer(w->cols) : json_null());
-        json_object_set_new(o, "count", integer(w->count));
-        json_object_set_new(o, "experts", integer(w->experts));
-        json_object_set_new(o, "bytes", integer(w->bytes));
+        json_object_set_new(o, "columns", w->cols ? make_integer(w->cols) : json_null());
+        json_object_set_new(o, "count", make_integer(w->count));
+        json_object_set_new(o, "experts", make_integer(w->experts));
+        json_object_set_new(o, "bytes", make_integer(w->bytes));
         json_object_set_new(o, "how", json_string(w->how));
         json_array_append_new(list, o);
     }
@@ -171,7 +171,7 @@ weights(const dop_report *r)
 }
 
 static json_t *
-capabilities(uint32_t caps)
+list_capabilities(uint32_t caps)
 {
     json_t *list = json_array();
 #define CAP(bit, name, what)   \
@@ -190,25 +190,25 @@ dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out)
     json_object_set_new(o, "format", json_string("doppler-report 1"));
     json_object_set_new(x, "name", json_string(c->model.name ? c->model.name : "model"));
     json_object_set_new(x, "family", json_string(c->model.arch.family));
-    json_object_set_new(x, "context", integer(c->ctx));
+    json_object_set_new(x, "context", make_integer(c->ctx));
     json_object_set_new(o, "model", x);
     x = json_object();
     json_object_set_new(x, "name", json_string(c->target->name));
-    json_object_set_new(x, "bandwidth", number(c->target->bandwidth));
-    json_object_set_new(x, "capabilities", capabilities(c->target->caps));
+    json_object_set_new(x, "bandwidth", make_number(c->target->bandwidth));
+    json_object_set_new(x, "capabilities", list_capabilities(c->target->caps));
     json_object_set_new(o, "target", x);
     json_object_set_new(o, "kernel_path", c->path_name ? json_string(c->path_name) : json_null());
-    json_object_set_new(o, "distinct_kernels", integer(c->kernels.n));
+    json_object_set_new(o, "distinct_kernels", make_integer(c->kernels.n));
     x = json_object();
-    json_object_set_new(x, "weights", integer(r->weights));
-    json_object_set_new(x, "caches", integer(r->caches));
-    json_object_set_new(x, "activations", integer(r->activations));
-    json_object_set_new(x, "results", integer(r->results));
-    json_object_set_new(x, "kernels", integer(r->kernels));
+    json_object_set_new(x, "weights", make_integer(r->weights));
+    json_object_set_new(x, "caches", make_integer(r->caches));
+    json_object_set_new(x, "activations", make_integer(r->activations));
+    json_object_set_new(x, "results", make_integer(r->results));
+    json_object_set_new(x, "kernels", make_integer(r->kernels));
     json_object_set_new(o, "memory", x);
-    json_object_set_new(o, "weights", weights(r));
+    json_object_set_new(o, "weights", list_weight_rows(r));
     for (uint32_t i = 0; i < r->n_schedules; i++)
-        json_array_append_new(list, schedule(&r->schedules[i]));
+        json_array_append_new(list, make_schedule_json(&r->schedules[i]));
     json_object_set_new(o, "schedules", list);
     dop_report_parts_json(r, o);
     x = json_object();

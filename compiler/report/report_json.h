@@ -1,10 +1,10 @@
-/* The report as JSON; the schema is in report.h. */
+/* Writes the report as JSON. */
 #ifndef DOPPLER_COMPILER_REPORT_REPORT_JSON_H
 #define DOPPLER_COMPILER_REPORT_REPORT_JSON_H
 
 #include "compiler/report/report.h"
 
-/* One object, keys in this order; bytes are per token unless said otherwise, counts are integers.
+/* Appends one object with keys in this order.  Bytes are per token unless noted otherwise; counts are integers.
  *   format              "doppler-report 1"
  *   model               {name, family, context}
  *   target              {name, bandwidth (bytes/s), capabilities [..]}
@@ -13,7 +13,7 @@
  *   memory              {weights, caches, activations, results, kernels}: bytes
  *   weights             [{stored, packed, asked, columns (null unless asked is not packed), count, bytes, how}]
  *   schedules           [{name, tokens, dispatches_per_layer, dispatches_outside, distinct_kernels,
- *                         persistent (a sentence; absent where a target does not ask for it),
+ *                         persistent (a sentence; absent unless the target requests it),
  *                         before, after: {dispatches, barriers, bytes_read, bytes_written, activation_bytes,
  *                                 unshared_bytes (of activations, if none shared memory)},
  *                         regions: [{label, template, variant, why, ops [..], count, bytes_read, bytes_written,

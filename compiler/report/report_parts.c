@@ -1,4 +1,4 @@
-/* What the report says of a plan in parts. */
+/* Adds the parts of a plan to the report. */
 #include "compiler/report/report_parts.h"
 #include "compiler/report/report.h"
 #include "compiler/schedule/part_graph.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 static dop_report_part
-part_of(const dop_compilation *part)
+describe_part(const dop_compilation *part)
 {
     const dop_schedule *decode = &part->schedules[0];
     dop_report_part x = {.first_layer = part->cut->first_layer,
@@ -43,7 +43,7 @@ dop_report_parts_text(const dop_report *r, dop_buf *out)
                      "\nparts\n    layers     target            weights MiB  caches MiB  activations MiB  MiB a token  "
                      "floor us  bytes sent a token\n");
     for (uint32_t i = 0; i < r->n_parts; i++) {
-        const dop_report_part x = part_of(&r->parts[i]);
+        const dop_report_part x = describe_part(&r->parts[i]);
         dop_buf_printf(out, "    %3u to %3u %-16s %12.2f %11.2f %16.2f %12.2f %9.3f %19llu\n", x.first_layer,
                        x.end_layer - 1, x.target, (double)x.weights / mib, (double)x.caches / mib,
                        (double)x.activations / mib, (x.read + x.written) / mib, x.floor_us, (unsigned long long)x.sent);
@@ -55,7 +55,7 @@ dop_report_parts_json(const dop_report *r, void *json_object)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < r->n_parts; i++) {
-        const dop_report_part x = part_of(&r->parts[i]);
+        const dop_report_part x = describe_part(&r->parts[i]);
         json_array_append_new(
             list, json_pack("{s:[I,I], s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I}", "layers", (json_int_t)x.first_layer,
                             (json_int_t)x.end_layer - 1, "target", x.target, "weights", (json_int_t)x.weights, "caches",
@@ -67,11 +67,12 @@ dop_report_parts_json(const dop_report *r, void *json_object)
     json_decref(list);
 }
 
-/* --- one page ---------------------------------------------------------------------------------------------------------- */
+/* --- HTML page
+ * --------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a value for one row of a step. */
+/* Returns the bytes of a value for one row of a step. */
 static uint64_t
-row_bytes(const dop_graph *g, dop_node_id id)
+count_row_bytes(const dop_graph *g, dop_node_id id)
 {
     return dop_node_bytes(g, id) / (dop_node_per_token(g, id) ? g->max_t : 1);
 }
@@ -90,7 +91,7 @@ put_crossings(const dop_report *r, dop_buf *out)
                                "<tr><td>%s</td><td>part %u</td><td>part %u</td><td><code>%s</code></td>"
                                "<td class=n>%llu</td><td class=n>%llu</td></tr>\n",
                                dop_schedule_name(s), k, k + 1, dop_node_at(&s->g, s->sent[v])->name,
-                               (unsigned long long)row_bytes(&s->g, s->sent[v]), (unsigned long long)bytes);
+                               (unsigned long long)count_row_bytes(&s->g, s->sent[v]), (unsigned long long)bytes);
             }
         }
     dop_buf_puts(out, "</table>\n");
@@ -107,7 +108,7 @@ dop_report_parts_html(const dop_report *r, dop_buf *out)
                  "</th><th class=n>weights, MiB</th><th class=n>caches, MiB</th><th class=n>activations, MiB</th>"
                  "<th class=n>MiB a token</th><th class=n>floor, us</th></tr>\n");
     for (uint32_t i = 0; i < r->n_parts; i++) {
-        const dop_report_part x = part_of(&r->parts[i]);
+        const dop_report_part x = describe_part(&r->parts[i]);
         dop_buf_printf(out,
                        "<tr><td>%u</td><td>%u to %u</td><td>%s</td><td class=n>%u</td><td class=n>%.2f</td>"
                        "<td class=n>%.2f</td><td class=n>%.2f</td><td class=n>%.2f</td><td class=n>%.3f</td></tr>\n",
@@ -153,9 +154,9 @@ dop_report_places_finish(dop_report_places *p)
     memset(p, 0, sizeof *p);
 }
 
-/* The last part that receives the value with this name; 0: none does. */
+/* Returns the last part that receives the value with this name; 0 if none does. */
 static uint32_t
-last_receiver(const dop_report_places *p, const char *name)
+find_last_receiver(const dop_report_places *p, const char *name)
 {
     uint32_t last = 0;
     for (uint32_t k = 1; k < p->n; k++) {
@@ -178,11 +179,11 @@ dop_report_place(const dop_report_places *p, const dop_schedule *s, dop_region_i
     dop_buf_printf(out, ", in part %u of %u", own, p->n);
     for (uint32_t i = 0; i < region->n_outs; i++) {
         const char *name = dop_node_at(&s->g, region->outs[i])->name;
-        const uint32_t last = last_receiver(p, name);
+        const uint32_t last = find_last_receiver(p, name);
         if (last <= own)
             continue;
         dop_buf_printf(out, ", %s %s (%llu bytes a row) to part %u", before, name,
-                       (unsigned long long)row_bytes(&s->g, region->outs[i]), own + 1);
+                       (unsigned long long)count_row_bytes(&s->g, region->outs[i]), own + 1);
         if (last > own + 1)
             dop_buf_printf(out, " and on to part %u", last);
         before = "and";

@@ -1,4 +1,4 @@
-/* Names of fusions, by the ops that they join. */
+/* Names fusions by the ops that they join. */
 #include "compiler/report/report_rules.h"
 #include "compiler/report/report.h"
 #include "ir/graph/access.h"
@@ -13,16 +13,16 @@ is_norm_part(dop_op op)
 }
 
 static dop_root
-root_of(const dop_graph *g, dop_node_id id)
+get_op_root(const dop_graph *g, dop_node_id id)
 {
     return dop_op_of(dop_node_at(g, id)->op)->root;
 }
 
-/* The name of a fusion by the kinds of its ops, where the combination of ops has no name of its own. */
+/* Returns the name of a fusion by the kinds of its ops, for combinations of ops without a name of their own. */
 static const char *
-rule_of_kinds(const dop_graph *g, const dop_fusion_event *e)
+name_rule_by_kinds(const dop_graph *g, const dop_fusion_event *e)
 {
-    dop_root p = root_of(g, e->producer), c = root_of(g, e->consumer);
+    dop_root p = get_op_root(g, e->producer), c = get_op_root(g, e->consumer);
     dop_extent pr = dop_node_extent(g, e->producer), cr = dop_node_extent(g, e->consumer);
     bool p_elem = pr == DOP_EXTENT_element, c_elem = cr == DOP_EXTENT_element;
     bool p_row = pr > DOP_EXTENT_element && pr<DOP_EXTENT_all, c_row = cr> DOP_EXTENT_element && cr < DOP_EXTENT_all;
@@ -82,7 +82,7 @@ dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
         return "split-kv-combine";
     if (c == DOP_OP_argmax_part)
         return "lm-head+argmax";
-    return rule_of_kinds(g, e);
+    return name_rule_by_kinds(g, e);
 }
 
 bool

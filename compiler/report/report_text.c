@@ -1,4 +1,4 @@
-/* Prints the report as text. */
+/* Writes the report as text. */
 #include "compiler/report/report_text.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_parts.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 static void
-put_totals(const dop_report_schedule *s, dop_buf *out)
+put_text_totals(const dop_report_schedule *s, dop_buf *out)
 {
     const dop_report_totals *t[2] = {&s->before, &s->after};
     dop_buf_printf(out, "  %-22s %10s %10s %14s %14s %14s %14s\n", "", "dispatches", "barriers", "read/token",
@@ -26,7 +26,7 @@ put_totals(const dop_report_schedule *s, dop_buf *out)
 }
 
 static void
-put_rows(const dop_report_schedule *s, dop_buf *out)
+put_text_rows(const dop_report_schedule *s, dop_buf *out)
 {
     dop_buf_puts(out, "\n  regions; bytes and floor time are of all of a row, per token\n"
                       "    count       read    written   floor us  groups  label      kernel               ops\n");
@@ -40,7 +40,7 @@ put_rows(const dop_report_schedule *s, dop_buf *out)
 }
 
 static void
-put_fusions(const dop_report_schedule *s, dop_buf *out)
+put_text_fusions(const dop_report_schedule *s, dop_buf *out)
 {
     uint32_t dispatches = 0;
     const char *add, *norm;
@@ -59,7 +59,7 @@ put_fusions(const dop_report_schedule *s, dop_buf *out)
 }
 
 static void
-put_refusals(const dop_report_schedule *s, dop_buf *out)
+put_text_refusals(const dop_report_schedule *s, dop_buf *out)
 {
     dop_buf_puts(out, "\n  refused neighbours; what a fusion would save per token\n"
                       "    pairs      bytes  reason              pair\n");
@@ -73,7 +73,7 @@ put_refusals(const dop_report_schedule *s, dop_buf *out)
 }
 
 static void
-put_classes(const dop_report_schedule *s, dop_buf *out)
+put_text_classes(const dop_report_schedule *s, dop_buf *out)
 {
     dop_buf_puts(out, "\n  viability: producer into consumer, fused and refused edges\n");
     for (int i = 0; i < DOP_REPORT_CLASSES; i++) {
@@ -92,7 +92,7 @@ put_classes(const dop_report_schedule *s, dop_buf *out)
 }
 
 static void
-put_weights(const dop_report *r, dop_buf *out)
+put_text_weights(const dop_report *r, dop_buf *out)
 {
     dop_buf_puts(out, "\nweights\n    count      bytes  stored      packed\n");
     for (uint32_t i = 0; i < r->n_weights; i++) {
@@ -121,7 +121,7 @@ dop_report_text(const dop_report *r, dop_buf *out)
     dop_buf_printf(out, "traffic is counted with %u cached positions; floors at %.4g GB/s\n", DOP_REPORT_DEPTH,
                    c->target->bandwidth / 1e9);
     dop_report_parts_text(r, out);
-    put_weights(r, out);
+    put_text_weights(r, out);
     for (uint32_t i = 0; i < r->n_schedules; i++) {
         const dop_report_schedule *s = &r->schedules[i];
         double floor = (s->after.read + s->after.written) / c->target->bandwidth * 1e6;
@@ -132,11 +132,11 @@ dop_report_text(const dop_report *r, dop_buf *out)
         char says[256];
         if (*dop_persistent_says(s->s, says, sizeof says))
             dop_buf_printf(out, "  %s\n", says);
-        put_totals(s, out);
-        put_rows(s, out);
-        put_fusions(s, out);
-        put_refusals(s, out);
-        put_classes(s, out);
+        put_text_totals(s, out);
+        put_text_rows(s, out);
+        put_text_fusions(s, out);
+        put_text_refusals(s, out);
+        put_text_classes(s, out);
     }
     dop_buf_puts(out, "\nreasons\n");
     for (int x = 1; x < DOP_REASON_COUNT; x++)

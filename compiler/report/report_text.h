@@ -1,4 +1,4 @@
-/* Prints the report as text. */
+/* Writes the report as text. */
 #ifndef DOPPLER_COMPILER_REPORT_REPORT_TEXT_H
 #define DOPPLER_COMPILER_REPORT_REPORT_TEXT_H
 

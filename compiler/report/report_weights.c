@@ -1,4 +1,4 @@
-/* The table of weights: how their stored types became packed ones. */
+/* Makes the table of weights: conversions of stored types to packed types. */
 #include "compiler/report/report_weights.h"
 #include "compiler/report/report.h"
 
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a packed tensor is made of the stored one. */
+/* Returns how a packed tensor was made from the stored one. */
 static const char *
-way(const dop_packed *x)
+name_conversion(const dop_packed *x)
 {
     const bool blocks = dop_type_of(x->type)->kind == DOP_KIND_QUANT;
     if (!x->source)
@@ -19,7 +19,7 @@ way(const dop_packed *x)
 }
 
 static int
-by_bytes(const void *a, const void *b)
+compare_row_bytes(const void *a, const void *b)
 {
     const dop_report_weights_row *x = a, *y = b;
     if (x->bytes != y->bytes)
@@ -42,13 +42,16 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
         return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < c->pack.n; i++) {
         const dop_packed *x = &c->pack.items[i];
-        dop_report_weights_row row = {.packed = x->type, .asked = x->type, .how = way(x), .experts = x->experts},
+        dop_report_weights_row row = {.packed = x->type,
+                                      .asked = x->type,
+                                      .how = name_conversion(x),
+                                      .experts = x->experts},
                                *at = NULL;
         if (x->source) {
             row.stored = x->source->type;
             row.asked = c->asked_types[x->from.index];
         }
-        if (x->source && x->source->rank < 2) /* --quant is not about vectors */
+        if (x->source && x->source->rank < 2) /* --quant does not apply to vectors */
             row.asked = row.packed;
         row.cols = row.asked == row.packed ? 0 : x->cols;
         for (uint32_t k = 0; k < r->n_weights && !at; k++) {
@@ -64,7 +67,7 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
         at->count++;
         at->bytes += x->size;
     }
-    qsort(r->weights_rows, r->n_weights, sizeof *r->weights_rows, by_bytes);
+    qsort(r->weights_rows, r->n_weights, sizeof *r->weights_rows, compare_row_bytes);
     return DOP_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Following a kernel path: which rule holds for a region, and what to say when it cannot. */
+/* Applies a kernel path: finds the rules for a region, and reports rules that cannot be followed. */
 #include "compiler/schedule/kernel_path.h"
 #include "ir/graph/ops.h"
 
@@ -15,9 +15,9 @@ in_phase(const dop_path_rule *r, dop_phase phase)
     return phase == DOP_PHASE_DECODE ? r->decode : r->prefill;
 }
 
-/* Does rule i apply in this phase, and is it not muted? */
+/* True if rule i applies in this phase and is not muted. */
 static bool
-is_on(const dop_kernel_path *p, uint32_t i, dop_phase phase)
+is_rule_on(const dop_kernel_path *p, uint32_t i, dop_phase phase)
 {
     return i + 1 != p->muted && in_phase(&p->rules[i], phase);
 }
@@ -32,7 +32,7 @@ in_layers(const dop_path_rule *r, dop_label label)
     return r->n_layers == 0;
 }
 
-/* Does the `op` of a rule (NULL: everything) name this label? */
+/* True if the `op` of a rule names this label; a NULL op names every label. */
 static bool
 names_label(const char *op, dop_label label)
 {
@@ -40,7 +40,7 @@ names_label(const char *op, dop_label label)
 }
 
 static bool
-is_about(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
+rule_fits_region(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
 {
     const dop_label label = dop_region_label(g, r);
     if (rule->reader || !in_phase(rule, phase) || !in_layers(rule, label) || (rule->step && rule->step != g->max_t) ||
@@ -60,7 +60,7 @@ dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase)
     bool unfused = p->unfused;
     for (uint32_t i = 0; i < p->n_rules; i++) {
         const dop_path_rule *r = &p->rules[i];
-        if (is_on(p, i, phase) && r->n_layers == 0 && !r->op)
+        if (is_rule_on(p, i, phase) && r->n_layers == 0 && !r->op)
             unfused = r->unfused || (unfused && !r->fused);
     }
     return unfused;
@@ -70,17 +70,18 @@ bool
 dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase)
 {
     for (uint32_t i = 0; i < p->n_rules; i++)
-        if (is_on(p, i, phase) && p->rules[i].unfused)
+        if (is_rule_on(p, i, phase) && p->rules[i].unfused)
             return true;
     return false;
 }
 
 static bool
-stands_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r)
+is_kept_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r)
 {
     bool apart = false;
     for (uint32_t i = 0; i < p->n_rules; i++)
-        if (is_on(p, i, phase) && (p->rules[i].unfused || p->rules[i].fused) && is_about(&p->rules[i], phase, g, r)) {
+        if (is_rule_on(p, i, phase) && (p->rules[i].unfused || p->rules[i].fused) &&
+            rule_fits_region(&p->rules[i], phase, g, r)) {
             p->rules[i].met++;
             apart = p->rules[i].unfused;
         }
@@ -94,10 +95,10 @@ is_node(const dop_graph *g, dop_node_id id, const char *name)
     return strcmp(dop_op_of(n->op)->name, name) == 0 || dop_label_is(n->label, name);
 }
 
-/* For a rule about a pair A+B: does a node of region b that B names read a node of region a that A names?  *out_reads: b reads
- * something of a, whatever its name. */
+/* True if region b matches B of a pair rule A+B and reads a node of region a that matches A. *out_reads: true if b
+ * reads any value of a. */
 static bool
-is_edge(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b, bool *out_reads)
+is_rule_edge(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b, bool *out_reads)
 {
     *out_reads = false;
     for (uint32_t i = 0; i < b->n_nodes; i++) {
@@ -123,26 +124,26 @@ has_node(const dop_graph *g, const dop_region *r, const char *name)
     return false;
 }
 
-/* Is the rule about this pair of regions?  Where neither region reads the other, as with sibling products, A and B may be named in
- * either order. */
+/* True if the rule is about this pair of regions. If neither region reads the other (sibling products), A and B may be
+ * in either order. */
 static bool
-is_pair(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b)
+is_rule_pair(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     bool ab, ba;
-    if (is_edge(rule, g, a, b, &ab) || is_edge(rule, g, b, a, &ba))
+    if (is_rule_edge(rule, g, a, b, &ab) || is_rule_edge(rule, g, b, a, &ba))
         return true;
     return !ab && !ba &&
            ((has_node(g, a, rule->op) && has_node(g, b, rule->reader)) ||
             (has_node(g, b, rule->op) && has_node(g, a, rule->reader)));
 }
 
-/* The last rule about this pair of regions, which wins over earlier ones; NULL: there is none.  Counts the use in its `met`. */
+/* Returns the last rule about this pair of regions, which overrides earlier ones, or NULL. Counts the use in rule->met. */
 static const dop_path_rule *
-pair_rule(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
+find_pair_rule(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     for (uint32_t i = p->n_rules; i-- > 0;) {
         dop_path_rule *rule = &p->rules[i];
-        if (rule->reader && is_on(p, i, phase) && is_pair(rule, g, a, b)) {
+        if (rule->reader && is_rule_on(p, i, phase) && is_rule_pair(rule, g, a, b)) {
             rule->met++;
             return rule;
         }
@@ -153,21 +154,21 @@ pair_rule(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_reg
 bool
 dop_kernel_path_joins(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
-    const dop_path_rule *rule = pair_rule(p, phase, g, a, b);
+    const dop_path_rule *rule = find_pair_rule(p, phase, g, a, b);
     return rule && rule->fused;
 }
 
 bool
 dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
-    const dop_path_rule *rule = pair_rule(p, phase, g, a, b);
+    const dop_path_rule *rule = find_pair_rule(p, phase, g, a, b);
     if (rule)
         return rule->unfused;
-    return stands_apart(p, phase, g, a) || stands_apart(p, phase, g, b);
+    return is_kept_apart(p, phase, g, a) || is_kept_apart(p, phase, g, b);
 }
 
-/* For a rule about a pair A+B: does a node of the region that B names read a node that A names?  The rule then applies somewhere,
- * even if no pass would have joined the two. */
+/* True if the region has a node that matches B of a pair rule A+B and reads a node that matches A. The rule then
+ * applies somewhere, even if no pass would join the two. */
 static bool
 reads_pair(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
 {
@@ -206,9 +207,9 @@ dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     return type;
 }
 
-/* Is `name` in a list that commas separate, as "gemv_rows, gemv"? */
+/* True if a comma-separated list as "gemv_rows, gemv" contains `name`. */
 static bool
-lists(const char *list, const char *name)
+list_has_name(const char *list, const char *name)
 {
     size_t len = strlen(name);
     for (const char *p = list; *p;) {
@@ -221,14 +222,14 @@ lists(const char *list, const char *name)
     return false;
 }
 
-/* Adds the names of the variants that can make the region to the list in `out`. */
+/* Appends the names of the variants that support the region to the list in `out`. */
 static void
 put_possible(const dop_graph *g, const dop_region *r, const dop_target *t, char *out, size_t cap)
 {
     for (int v = 1; v < DOP_VARIANT_COUNT; v++) {
         const dop_variant *x = dop_variant_of((dop_variant_id)v);
         size_t used = strlen(out);
-        if (x->tpl == r->tpl && !lists(out, x->name) && !dop_kernel_fits((dop_variant_id)v, g, r, t).why &&
+        if (x->tpl == r->tpl && !list_has_name(out, x->name) && !dop_kernel_fits((dop_variant_id)v, g, r, t).why &&
             used + strlen(x->name) + 3 < cap)
             snprintf(out + used, cap - used, "%s%s", used ? ", " : "", x->name);
     }
@@ -255,7 +256,7 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     for (uint32_t i = 0; i < p->n_rules; i++) {
         dop_path_rule *rule = &p->rules[i];
         rule->met += reads_pair(rule, phase, g, r);
-        if (!is_about(rule, phase, g, r))
+        if (!rule_fits_region(rule, phase, g, r))
             continue;
         rule->met++;
         if (rule->variant == DOP_VARIANT_none)
@@ -276,7 +277,7 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
                             rule->possible);
         }
         rule->why_not = dop_kernel_fits(rule->variant, g, r, t).why;
-        if (rule->why_not) /* the variant may fit other regions; --explain gives the reason at each one */
+        if (rule->why_not) /* the variant may fit other regions; --explain shows the reason for each region */
             continue;
         rule->used++;
         *out_variant = v->name;
@@ -289,18 +290,18 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     return DOP_OK;
 }
 
-/* A region whose tile is made: its variant's own choice, and which rule states each field. */
+/* A region's tile: the variant's own choice, the result of the rules, and the rule that set each field. */
 typedef struct tiled {
     dop_kernel_path *p;
     const dop_graph *g;
     const dop_region *r;
     const dop_target *t;
     dop_selection own, made;
-    uint32_t by[DOP_TILE_FIELDS], last; /* numbers of rules, from 1; 0: none */
-    bool hinted;                        /* some of them are hints */
+    uint32_t by[DOP_TILE_FIELDS], last; /* rule that set each field; last rule; from 1, 0: none */
+    bool hinted;                        /* true if some of these rules are hints */
 } tiled;
 
-/* The text of a refusal: the rule that the tile breaks, and for what. */
+/* Returns the text of a refusal: the rule, the constraint that its tile violates, and the region. */
 static const char *
 fault_text(const tiled *x, const dop_path_rule *rule, const dop_tile_fault *fault)
 {
@@ -327,7 +328,7 @@ is_legal(tiled *x, dop_selection *choice, dop_tile_fault *fault)
     return dop_kernel_legal(choice->variant, x->g, x->r, x->t, &choice->tile, fault);
 }
 
-/* Makes the tile from what all rules state, hints among them only where asked for and legal. */
+/* Makes the tile from the fields that rules state. Uses a hint only if `hints` is true and the hint is legal. */
 static void
 make_tile(tiled *x, dop_phase phase, bool hints)
 {
@@ -341,7 +342,7 @@ make_tile(tiled *x, dop_phase phase, bool hints)
         dop_selection next = x->made, tried;
         dop_tile_fault fault;
         if (!rule->fields || (rule->hint && !hints) || (rule->variant && rule->variant != x->own.variant) ||
-            !is_about(rule, phase, x->g, x->r))
+            !rule_fits_region(rule, phase, x->g, x->r))
             continue;
         if (rule->fields & ~has)
             rule->lacks = x->own.variant;
@@ -375,7 +376,7 @@ dop_kernel_path_tile(dop_kernel_path *p, dop_phase phase, const dop_graph *g, co
     if (!x.last)
         return DOP_OK;
     bool legal = is_legal(&x, &x.made, &fault);
-    if (!legal && x.hinted) { /* what was measured with other fields does not go with those that are asked for */
+    if (!legal && x.hinted) { /* fields measured in another combination may conflict with the requested ones */
         make_tile(&x, phase, false);
         legal = is_legal(&x, &x.made, &fault);
     }
@@ -392,7 +393,7 @@ dop_kernel_path_tile(dop_kernel_path *p, dop_phase phase, const dop_graph *g, co
     return DOP_OK;
 }
 
-/* Names of fields, as "wg, lanes". */
+/* Appends the names of fields as "wg, lanes". */
 static void
 list_fields(uint32_t fields, dop_buf *out)
 {
@@ -401,8 +402,8 @@ list_fields(uint32_t fields, dop_buf *out)
             dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_tile_name(k));
 }
 
-/* Fails for fields of the rule that no region's variant has, and for fields that later rules state wherever this one does.  Of a hint
- * that is a note. */
+/* Fails if no region's variant has a field of the rule, or if later rules always override one. A hint is skipped
+ * instead. */
 static dop_status
 check_fields(dop_kernel_path *p, dop_path_rule *r, dop_arena *arena, dop_diag *diag)
 {
@@ -430,7 +431,7 @@ check_fields(dop_kernel_path *p, dop_path_rule *r, dop_arena *arena, dop_diag *d
 }
 
 static dop_status
-about_nothing(const dop_path_rule *r, dop_diag *diag)
+fail_unmatched_rule(const dop_path_rule *r, dop_diag *diag)
 {
     if (r->reader)
         return DOP_FAIL(
@@ -457,10 +458,10 @@ dop_kernel_path_to_judge(const dop_kernel_path *p, uint32_t i, dop_phase phase)
     return (r->unfused || r->fused) && !r->changed && in_phase(r, phase);
 }
 
-/* For a rule that joins A+B, where these are names of dispatches: adds the edges between two regions of these names, and keeps the most
- * telling reason why passes did not join them. */
+/* For a rule that joins dispatches named A and B: counts the edges between two regions of these names. Keeps the most
+ * informative reason why passes did not join them. */
 static void
-look_between(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log *log)
+count_named_edges(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log *log)
 {
     dop_region_id *of = calloc(g->n_nodes, sizeof *of);
     uint32_t edges = 0;
@@ -513,12 +514,12 @@ dop_path_rule_look(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log
             rule->apart = e->reason;
     }
     if (rule->fused)
-        look_between(rule, g, log);
+        count_named_edges(rule, g, log);
 }
 
-/* The error for a rule with `fuse` that has no effect: names what the rule tried and the reason. */
+/* Fails for a `fuse` rule without effect, and says why the passes did not join the pair. */
 static dop_status
-joins_nothing(const dop_path_rule *r, dop_diag *diag)
+fail_useless_fuse(const dop_path_rule *r, dop_diag *diag)
 {
     const dop_status code = r->forced ? DOP_E_USAGE : DOP_E_INPUT;
     const char *says = r->forced ? "" : r->fused ? ": fuse: on" : ": fuse: off";
@@ -561,9 +562,10 @@ dop_kernel_path_check(dop_kernel_path *p, dop_arena *arena, dop_diag *diag)
                 "a multiple of 8 values",
                 r->source, r->op ? r->op : "here");
         if (!r->met && !r->expanded)
-            return about_nothing(r, diag);
+            return fail_unmatched_rule(r, diag);
         if ((r->fused || r->unfused) && !r->changed && !(r->reader && r->fused && r->joined && r->joined >= r->edges))
-            return r->reader && !r->edges && !r->joined && !r->apart ? about_nothing(r, diag) : joins_nothing(r, diag);
+            return r->reader && !r->edges && !r->joined && !r->apart ? fail_unmatched_rule(r, diag)
+                                                                     : fail_useless_fuse(r, diag);
         if (r->expands && r->expand == DOP_TYPE_none && !r->undone)
             return DOP_FAIL(diag, DOP_E_INPUT,
                             "%s: weights: fused changes nothing: no earlier weights: dequant is about %s", r->source,
@@ -579,7 +581,7 @@ dop_kernel_path_check(dop_kernel_path *p, dop_arena *arena, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s can be used nowhere here: %s; possible: %s", r->source, v->name,
                             r->why_not, r->possible);
         if (!*r->possible)
-            return about_nothing(r, diag);
+            return fail_unmatched_rule(r, diag);
         return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s is a kernel for %s regions, which none of these is; possible: %s",
                         r->source, v->name, dop_template_name(v->tpl), r->possible);
     }

@@ -1,44 +1,43 @@
-/* Kernel paths: overrides of what the compiler decides.  Which variant and tile each op uses per phase and layer, with which storage
- * types, fused or not.  --kernel-path, --tuning, --force and --no-fuse all make rules of this one kind.
+/* Kernel paths: rules that override decisions of the compiler: the variant and tile of each op per phase and layer, storage types, and
+ * fusion.  --kernel-path, --tuning, --force and --no-fuse all add rules of this kind.
  *
- * A YAML file (examples/kernel-paths has those that --kernel-path knows by name):
+ * A YAML file (examples/kernel-paths has the files that --kernel-path finds by name):
  *
- *   name: f16-mine-f32a                what was asked for, or the file's own name, when absent
+ *   name: f16-mine-f32a                default: the name asked for, or the file's own name
  *   about: one line for people
- *   families: [gemma3, llama]          of NAME.yaml: gemma3-NAME and llama-NAME, names that manifests use, are this file too
- *   forms: [online]                    of NAME.yaml: NAME-online is this file too, also after a family
- *   activation: f32                    f32 or f16; --act wins
- *   kv: f16                            f16 or f32; --kv wins
- *   weights: f16                       as --quant, which wins
+ *   families: [gemma3, llama]          in NAME.yaml: gemma3-NAME and llama-NAME, names used by manifests, are aliases of the file
+ *   forms: [online]                    in NAME.yaml: NAME-online is an alias of the file, with or without a family
+ *   activation: f32                    f32 or f16; --act overrides it
+ *   kv: f16                            f16 or f32; --kv overrides it
+ *   weights: f16                       as --quant, which overrides it
  *   fuse: on                           off: one dispatch per op
  *   int_dot: allow                     prefer: round activations to 8 bits and multiply in integers wherever there is a
- *                                      kernel for it; off: nowhere; absent: what the target says
+ *                                      kernel for it; off: nowhere; default: the target's setting
  *   measured: {device: NVIDIA L40S, driver: NVIDIA 580.159.04, kernels: 0123456789abcdef}
- *                                      what the rules were measured with (dopplerc --tune).  Where device, driver or text of the
- *                                      kernel templates differ, the rules are left out; where they do not, each is followed
- *                                      wherever it can be
- *   rules:                             later rules win over earlier ones
- *     - phase: decode                  decode, prefill (with score) or both, which is also the default
- *       layers: 0-17                   N, N-M, or a list of those; absent: everywhere
+ *                                      conditions of the measurement (dopplerc --tune).  If the device, the driver or the
+ *                                      kernel templates differ here, all rules are ignored; otherwise each rule applies
+ *                                      wherever it is legal
+ *   rules:                             later rules override earlier ones
+ *     - phase: decode                  decode, prefill (with score) or both (default)
+ *       layers: 0-17                   N, N-M, or a list of those; default: everywhere
  *       op: qkv                        a template (gemv), a label (L0/qkv) or its last part (qkv, attn, o, ffn_up,
- *                                      ffn_down, head) or an op (matmul); absent: everything
- *       template: gemv                 a template, in addition to op; absent: any
- *       step: 16                       rows of the schedule's steps; absent: any
+ *                                      ffn_down, head) or an op (matmul); default: everything
+ *       template: gemv                 a template, in addition to op; default: any
+ *       step: 16                       rows of the schedule's steps; default: any
  *       variant: gemv_subgroup         a row of kernels.def
- *       wg: 256                        and other fields of a tile (ir/tile.def), instead of what the variant would choose;
- *                                      with `variant`, for regions that get that one only
- *       fuse: off                      leave these regions apart from all others; with op: A+B only what is named B from the A
- *                                      that it reads; on, with op: A+B: join these two where it can be done, also where the
- *                                      compiler would not because it expects the step to take longer
- *       weights: dequant               prefill only: quantized matrices become f16 in a dispatch of their own, which the
- *                                      matmul of several tokens then reads; dequant_f32: f32; fused: decoded where they
- *                                      are multiplied, the default
+ *       wg: 256                        this and other fields of a tile (ir/tile.def) override the variant's choice; with
+ *                                      `variant`, only for regions that get this variant
+ *       fuse: off                      do not fuse these regions with any other; with op: A+B, do not fuse B with the A
+ *                                      that it reads; on, with op: A+B: fuse the two wherever possible, even where the
+ *                                      compiler expects a slower step
+ *       weights: dequant               prefill only: a dispatch of its own decodes quantized matrices to f16 for matmuls
+ *                                      of several tokens; dequant_f32: to f32; fused (default): decoded in the matmul
  *
- * Or the manifest.json of an RDRR directory: its storage types, and those of its kernels that have a counterpart here.
- * Except in a file with `measured` and in one for --tuning, a rule that cannot be followed anywhere is an error that says what
- * is possible there and what is missing, and so is a tile that its kernel cannot have.  So is one that changes nothing: fuse: off
- * for what is not joined without it either, fuse: on for a pair that ends in two dispatches (or for one op that nothing kept
- * apart), and one that later rules of its file outvote wherever it applies. */
+ * A kernel path may also be the manifest.json of an RDRR directory: its storage types, and its kernels that have a counterpart here.
+ * A rule that applies nowhere is an error that names the possible choices and the missing capability.  A tile that its kernel does not
+ * support is an error, too.  So is a rule without effect: fuse: off for regions that would not be fused anyway, fuse: on for a pair
+ * that stays in two dispatches (or for one op that no rule kept apart), and a rule that later rules of its file always override.
+ * Files with `measured` and files for --tuning are exempt from these errors. */
 #ifndef DOPPLER_COMPILER_SCHEDULE_KERNEL_PATH_H
 #define DOPPLER_COMPILER_SCHEDULE_KERNEL_PATH_H
 
@@ -53,120 +52,123 @@ typedef struct dop_layer_range {
 enum { DOP_MAX_RANGES = 16 };
 
 typedef struct dop_path_rule {
-    const char *source; /* "`forces` qkv=gemv", "file.yaml:7", for messages */
+    const char *source; /* origin for messages, as "`forces` qkv=gemv" or "file.yaml:7" */
     bool decode, prefill;
-    uint32_t n_layers; /* number of ranges; 0: everywhere, also outside of layers */
+    uint32_t n_layers; /* number of ranges; 0: everywhere, including outside of layers */
     dop_layer_range layers[DOP_MAX_RANGES];
-    const char *op;                 /* template, label, role or op that regions must have; NULL: everything */
-    const char *reader;             /* B of a rule that keeps a pair A+B apart or joins it (A is op); NULL: no pair */
-    dop_template tpl;               /* the template that regions must have; none: any */
+    const char *op;                 /* template, label, role or op of the regions; NULL: any */
+    const char *reader;             /* the B of a rule that separates or joins a pair A+B (op is A); NULL: no pair */
+    dop_template tpl;               /* template of the regions; none: any */
     uint32_t step;                  /* rows of the schedule's steps; 0: any */
-    dop_variant_id variant;         /* the variant that regions get; none: not stated */
-    uint32_t tile[DOP_TILE_FIELDS]; /* fields of the tile that regions get */
-    uint32_t fields;                /* those that the rule states, as bits by number */
-    bool unfused, fused;            /* `fuse: off` and `fuse: on`; at most one of the two */
-    bool expands;                   /* the rule says whether weights are expanded before they are multiplied */
-    dop_type expand;                /* f16 or f32: the type that weights are expanded to; none: they are not */
-    bool forced;                    /* from the command line, where an unknown name is wrong usage */
-    bool hint;                      /* measured, or from a manifest made for another engine: followed where possible */
-    bool gpu;                       /* made for GPUs: no rule for a software device */
-    uint32_t met;                   /* regions that the rule applies to, before or after fusion */
-    uint32_t used;                  /* regions that the rule chose a variant for */
-    uint32_t expanded;              /* matmuls for which the rule said whether weights are expanded */
-    uint32_t won;                   /* regions of `used` for which no later rule chose another variant */
-    uint32_t by;                    /* number of a later rule that chose another variant instead, from 1; 0: none */
-    uint32_t undone;                /* matmuls whose weights this rule does not expand although an earlier rule does */
-    uint32_t had, kept;     /* those of `fields` that some region's variant has; those that no later rule states */
-    dop_variant_id lacks;   /* a variant without some of `fields`, of a region that the rule is about */
-    uint32_t outdone;       /* number of a later rule that states a field instead, from 1; 0: none */
-    bool skipped;           /* a hint that is illegal for some region */
-    bool changed;           /* for a rule with `fuse`: regions would be others without the rule */
-    uint32_t edges, joined; /* for a pair A+B: places where B reads what A makes; those where both are in one region */
-    dop_reason apart;       /* for a pair A+B: the most telling reason why the two are not joined */
-    const char *why_not;    /* why the variant does not fit the last region that the rule applied to; NULL: it fits */
-    char possible[256];     /* names of the variants that fit regions to which the rule applied, for messages */
+    dop_variant_id variant;         /* variant for the regions; none: not stated */
+    uint32_t tile[DOP_TILE_FIELDS]; /* values of tile fields, by field number */
+    uint32_t fields;                /* bit set of the tile fields that the rule states */
+    bool unfused, fused;            /* `fuse: off` and `fuse: on`; at most one is true */
+    bool expands;                   /* the rule says whether weights are expanded before the matmul */
+    dop_type expand;                /* type that weights are expanded to (f16 or f32); none: not expanded */
+    bool forced;                    /* from the command line: an unknown name is a usage error */
+    bool hint;                      /* measured, or from a manifest for another engine: followed only where legal */
+    bool gpu;                       /* made for GPUs: ignored for software devices */
+    uint32_t met;                   /* number of regions that the rule applies to, before or after fusion */
+    uint32_t used;                  /* number of regions for which the rule chose a variant */
+    uint32_t expanded;              /* number of matmuls for which the rule decided about expansion */
+    uint32_t won;                   /* number of regions in `used` where no later rule chose another variant */
+    uint32_t by;                    /* number of a later rule that chose another variant, from 1; 0: none */
+    uint32_t undone;                /* number of matmuls that an earlier rule expands and this rule does not */
+    uint32_t had, kept;     /* bit sets of `fields`: supported by some region's variant; decisive in some region */
+    dop_variant_id lacks;   /* variant of a matching region that lacks some of `fields` */
+    uint32_t outdone;       /* number of a later rule that overrides a field, from 1; 0: none */
+    bool skipped;           /* the rule is a hint that is illegal for some region */
+    bool changed;           /* for rules with `fuse`: the regions would be different without the rule */
+    uint32_t edges, joined; /* for pairs A+B: places where B reads A's output; places where both share a region */
+    dop_reason apart;       /* for pairs A+B: most informative reason why the two are not joined */
+    const char *why_not;    /* why the variant does not fit the last matching region; NULL: it fits */
+    char possible[256];     /* names of the variants that fit the matching regions, for messages */
 } dop_path_rule;
 
-/* What measured rules were measured with; they hold for nothing else. */
+/* Conditions of a measurement. Measured rules are valid only under equal conditions. */
 typedef struct dop_measured {
-    const char *device, *driver, *kernels; /* names of device and driver; digest of the kernel templates */
+    const char *device, *driver, *kernels; /* name of the device, name of the driver, digest of the kernel templates */
 } dop_measured;
 
 typedef struct dop_kernel_path {
-    const char *name; /* name of the path; NULL: there is no path */
-    dop_type act, kv; /* storage of activations and caches; none: not stated */
+    const char *name; /* name of the path; NULL: no kernel path */
+    dop_type act, kv; /* storage types of activations and caches; none: not stated */
     const char *weights;
-    const char *int_dot; /* a word that dop_int_dot_parse() knows; NULL: not stated */
+    const char *int_dot; /* a word that dop_int_dot_parse() accepts; NULL: not stated */
     bool unfused;
-    dop_measured measured; /* what the rules were measured with; device NULL: the file does not say */
-    uint32_t n_layers;     /* layers of the model */
-    uint32_t n_skipped;    /* hints that are illegal for some region, which is left as it is without them */
-    const char *skipped;   /* the first of them: where it is, the rule that it breaks, and for what; NULL: none */
-    uint32_t muted;        /* number of a rule that is left out for now, from 1; 0: none */
+    dop_measured measured; /* conditions of the measurement; device NULL: not stated */
+    uint32_t n_layers;     /* number of layers of the model */
+    uint32_t n_skipped;    /* number of hints that are illegal for some region; such regions ignore them */
+    const char *skipped;   /* location and reason of the first illegal hint; NULL: none */
+    uint32_t muted;        /* number of a rule that is temporarily ignored, from 1; 0: none */
     uint32_t n_rules, cap_rules;
-    dop_path_rule *rules; /* in the arena */
+    dop_path_rule *rules; /* rules in order; allocated in the arena */
 } dop_kernel_path;
 
-/* Loads a kernel path.  spec: a name, or a file (with a slash, or ending in .yaml or .json).  glsl_dir: where the templates were
- * found, beside which the known paths lie.  n_layers: of the model.  Errors list the known names. */
+/* Loads a kernel path. spec: a name, or a file (with a slash, or ending in .yaml or .json). glsl_dir: folder of the
+ * templates; the named paths are next to it. n_layers: number of layers of the model. Errors list the known names. */
 dop_status dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, dop_arena *arena,
                                 dop_diag *diag, dop_kernel_path *out);
-/* Makes the kernel path that the model's own manifest states; out->name is NULL if there is none.  Dispatches one by one are hints.  A
- * name is loaded as by dop_kernel_path_load(), and forceKernels are rules like any others. */
+/* Makes the kernel path that the model's own manifest states; out->name is NULL if there is none. Single dispatches
+ * become hints. A name is loaded as by dop_kernel_path_load(), and forceKernels become ordinary rules. */
 dop_status dop_kernel_path_of_model(const dop_checkpoint *m, const char *glsl_dir, dop_arena *arena, dop_diag *diag,
                                     dop_kernel_path *out);
-/* Loads the file of --tuning, which has rules and what they were measured with, and nothing else. */
+/* Loads the file of --tuning, which may contain only rules and the conditions of their measurement. */
 dop_status dop_kernel_path_tuning(const char *path, uint32_t n_layers, dop_arena *arena, dop_diag *diag,
                                   dop_kernel_path *out);
 /* Puts the rules of `first` before those of p. */
 dop_status dop_kernel_path_prepend(dop_kernel_path *p, const dop_kernel_path *first, dop_arena *arena, dop_diag *diag);
-/* A digest of the texts of all kernel templates. */
+/* Returns a digest of the texts of all kernel templates. */
 uint64_t dop_templates_digest(const dop_templates *templates);
-/* What a measurement on this device with these templates would be made with, to compare with dop_kernel_path.measured. */
+/* Returns the conditions of a measurement on this device with these templates, to compare with
+ * dop_kernel_path.measured. */
 dop_status dop_measured_here(const dop_device_caps *device, const dop_templates *templates, dop_arena *arena,
                              dop_diag *diag, dop_measured *out);
-/* Why measured rules do not hold here: which of device, driver and kernels differs, as text.  NULL: none differs, or the path does
- * not say where it was measured. */
+/* Returns text that says why measured rules are not valid here: another device, driver or kernels. Returns NULL if they
+ * are valid or the path states no conditions. */
 const char *dop_kernel_path_stale(const dop_kernel_path *p, const dop_measured *here);
-/* Adds the rule of --force OP=VARIANT behind all other rules. */
+/* Adds the rule of --force OP=VARIANT after all other rules. */
 dop_status dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, dop_arena *arena,
                                  dop_diag *diag);
 
-/* Fails with `code`: there is no kernel of this name, and those that there are.  source: who names it. */
+/* Fails with `code` because no kernel has this name, and lists the known names. source: origin of the name. */
 dop_status dop_unknown_variant(const char *source, const char *name, dop_status code, dop_diag *diag);
 
 /* Adds the rule of --no-fuse A+B. */
 dop_status dop_kernel_path_no_fuse(dop_kernel_path *p, const char *pair, dop_arena *arena, dop_diag *diag);
 
-/* Is everything of this phase unfused? */
+/* True if the path disables all fusion in this phase. */
 bool dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase);
-/* has_apart: does the path have rules that keep some regions of this phase apart?  apart: do its rules keep these two regions apart? */
+/* has_apart: true if the path keeps some regions of this phase apart. apart: true if its rules keep these two regions
+ * apart. */
 bool dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase);
 bool dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
                            const dop_region *b);
-/* Does a rule ask to join this pair of regions, even where the compiler expects the step to take longer with them joined? */
+/* True if a rule joins this pair of regions, even where the compiler expects a slower step. */
 bool dop_kernel_path_joins(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
                            const dop_region *b);
-/* has_expand: does the path have rules that expand weights in this phase?  expand: the type that the weights of this matmul are
- * expanded to (none: they are not). */
+/* has_expand: true if the path expands weights in this phase. expand: returns the type that this matmul's weights are
+ * expanded to (none: not expanded). */
 bool dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase);
 dop_type dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, dop_node_id matmul);
-/* Is rule i one about fusion in this phase, of which no schedule has shown so far that regions would be others without it? */
+/* True if rule i is about fusion in this phase and no schedule has shown yet that it changes the regions. */
 bool dop_kernel_path_to_judge(const dop_kernel_path *p, uint32_t i, dop_phase phase);
-/* Counts, for a rule about a pair A+B, the edges where B reads A and those whose ends share a region, and keeps the most telling
- * reason against joining the others.  log: of the passes that formed the regions of g. */
+/* Counts, for a pair rule A+B, the edges where B reads A, and the edges within one region. Keeps the most informative
+ * reason why the others were not joined. log: the log of the passes that formed the regions of g. */
 void dop_path_rule_look(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log *log);
-/* Is this a rule of the phase that asks for a pair to be joined? */
+/* True if the rule joins a pair in this phase. */
 bool dop_path_rule_joins(const dop_path_rule *rule, dop_phase phase);
-/* The variant that rules ask for at a region (NULL: none).  Errors: the target lacks what the variant needs. */
+/* Sets *out_variant to the variant that rules choose for a region, or NULL. Fails if the target lacks a feature that
+ * the variant needs. */
 dop_status dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
                                   const dop_target *t, dop_diag *diag, const char **out_variant);
-/* Sets the fields of the region's tile that rules state, as far as its variant has them.  Hints that are illegal are left out.  Errors:
- * the tile that all other rules make together is illegal. */
+/* Sets the fields of the region's tile that rules state and its variant has. Illegal hints are skipped. Fails if the
+ * tile that the remaining rules make is illegal. */
 dop_status dop_kernel_path_tile(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
                                 const dop_target *t, dop_diag *diag, dop_selection *choice);
-/* After all schedules: fails for a rule that applied to no region, or whose variant, fields or expansion were used nowhere, and for
- * one that changed nothing: a pair that is kept apart but would not be joined, or is to be joined and is not. */
+/* Fails if a rule had no effect in any schedule: it matched no region; its variant, fields or expansion were never
+ * used; or it did not change fusion. Called after all schedules are built. */
 dop_status dop_kernel_path_check(dop_kernel_path *p, dop_arena *arena, dop_diag *diag);
 
 #endif

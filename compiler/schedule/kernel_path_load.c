@@ -1,4 +1,4 @@
-/* Reading kernel paths: YAML files, RDRR manifests, --force. */
+/* Reads kernel paths: YAML files, RDRR manifests, --force and --no-fuse. */
 #include "base/os/system.h"
 #include "base/yaml/yaml_util.h"
 #include "compiler/schedule/kernel_path.h"
@@ -18,7 +18,7 @@
 
 enum { MAX_RULES = 1024 };
 
-/* Checks that the model has all the layers that a label names, as "L0-9/qkv". */
+/* Fails if the model lacks a layer that a label as "L0-9/qkv" names. */
 static dop_status
 check_label(const dop_kernel_path *p, const dop_path_rule *rule, const char *label, dop_diag *diag)
 {
@@ -86,7 +86,7 @@ dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, d
 
 /* Splits "A+B" into the rule's op and reader. */
 static dop_status
-take_pair(dop_path_rule *rule, const char *pair, dop_arena *arena, dop_diag *diag)
+split_pair(dop_path_rule *rule, const char *pair, dop_arena *arena, dop_diag *diag)
 {
     const size_t at = strcspn(pair, "+");
     char *op = dop_arena_printf(arena, "%.*s", (int)at, pair);
@@ -107,7 +107,7 @@ dop_kernel_path_no_fuse(dop_kernel_path *p, const char *pair, dop_arena *arena, 
     r.source = dop_arena_printf(arena, "`apart` %s", pair);
     if (!r.source)
         return DOP_NO_MEMORY(diag);
-    DOP_RETURN_IF_ERROR(take_pair(&r, pair, arena, diag));
+    DOP_RETURN_IF_ERROR(split_pair(&r, pair, arena, diag));
     return add_rule(p, &r, arena, diag);
 }
 
@@ -119,21 +119,21 @@ typedef struct reader {
     dop_arena *arena;
     dop_diag *diag;
     uint32_t n_layers;
-    const char *spec;     /* the name asked for; NULL: the file itself was asked for */
+    const char *spec;     /* name asked for; NULL: the file itself was asked for */
     const char *manifest; /* manifest that states the name; NULL: it is a value of --kernel-path */
     const char *field;    /* with `manifest`: the field that states the name */
-    const char *family;   /* part of spec before the file's name, with its dash, or "" */
-    const char *form;     /* part of spec after the file's name, with its dash, or "" */
+    const char *family;   /* prefix of spec before the file's name, with its dash, or "" */
+    const char *form;     /* suffix of spec after the file's name, with its dash, or "" */
     bool family_known;    /* the file's `families` lists the family */
     bool form_known;      /* the file's `forms` lists the form */
-    bool tuning;          /* the file is for --tuning and may have only `rules` and `measured` */
+    bool tuning;          /* the file is for --tuning: only `rules`, `measured`, `name` and `about` are allowed */
     dop_kernel_path *out;
 } reader;
 
 #define FAIL_NODE(r, node, ...) DOP_FAIL_NODE((r)->diag, (r)->path, node, __VA_ARGS__)
 
 static dop_status
-read_text(reader *r, const char *key, const yaml_node_t *v, const char **out)
+read_yaml_text(reader *r, const char *key, const yaml_node_t *v, const char **out)
 {
     if (v->type != YAML_SCALAR_NODE || !*v->data.scalar.value)
         return FAIL_NODE(r, v, "%s: expected a word", key);
@@ -145,7 +145,7 @@ static dop_status
 read_storage(reader *r, const char *key, const yaml_node_t *v, dop_type *out)
 {
     const char *s = "";
-    dop_status st = read_text(r, key, v, &s);
+    dop_status st = read_yaml_text(r, key, v, &s);
     if (st != DOP_OK)
         return st;
     if (strcmp(s, "f16") != 0 && strcmp(s, "f32") != 0)
@@ -158,7 +158,7 @@ static dop_status
 read_switch(reader *r, const char *key, const yaml_node_t *v, bool *out_on)
 {
     const char *s = "";
-    dop_status st = read_text(r, key, v, &s);
+    dop_status st = read_yaml_text(r, key, v, &s);
     if (st != DOP_OK)
         return st;
     *out_on = strcmp(s, "on") == 0 || strcmp(s, "true") == 0;
@@ -169,11 +169,11 @@ read_switch(reader *r, const char *key, const yaml_node_t *v, bool *out_on)
 
 /* Reads a layer or a range of layers: "3" or "0-17". */
 static dop_status
-read_range(reader *r, const yaml_node_t *v, dop_path_rule *rule)
+read_layer_range(reader *r, const yaml_node_t *v, dop_path_rule *rule)
 {
     const char *s = "";
     char *end = NULL;
-    dop_status st = read_text(r, "layers", v, &s);
+    dop_status st = read_yaml_text(r, "layers", v, &s);
     if (st != DOP_OK)
         return st;
     unsigned long a = strtoul(s, &end, 10), b = a;
@@ -194,23 +194,23 @@ read_range(reader *r, const yaml_node_t *v, dop_path_rule *rule)
 }
 
 static dop_status
-read_layers(reader *r, const yaml_node_t *v, dop_path_rule *rule)
+read_rule_layers(reader *r, const yaml_node_t *v, dop_path_rule *rule)
 {
     if (v->type != YAML_SEQUENCE_NODE)
-        return read_range(r, v, rule);
+        return read_layer_range(r, v, rule);
     if (v->data.sequence.items.start == v->data.sequence.items.top)
         return FAIL_NODE(r, v, "layers: an empty list is about no layer; leave it out for all");
     for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++)
-        DOP_RETURN_IF_ERROR(read_range(r, yaml_document_get_node(r->doc, *i), rule));
+        DOP_RETURN_IF_ERROR(read_layer_range(r, yaml_document_get_node(r->doc, *i), rule));
     return DOP_OK;
 }
 
 static dop_status
-read_number(reader *r, const char *key, const yaml_node_t *v, unsigned long least, uint32_t *out)
+read_rule_number(reader *r, const char *key, const yaml_node_t *v, unsigned long least, uint32_t *out)
 {
     const char *s = "";
     char *end = NULL;
-    dop_status st = read_text(r, key, v, &s);
+    dop_status st = read_yaml_text(r, key, v, &s);
     const unsigned long x = strtoul(s, &end, 10);
     if (st == DOP_OK && (*s < '0' || *s > '9' || *end || x < least || x > 4096))
         st = FAIL_NODE(r, v, "%s: %.40s is no number from %lu to 4096", key, s, least);
@@ -223,22 +223,22 @@ read_rule_field(reader *r, const char *key, const yaml_node_t *v, dop_path_rule 
 {
     const char *s = "";
     if (strcmp(key, "layers") == 0)
-        return read_layers(r, v, rule);
+        return read_rule_layers(r, v, rule);
     if (strcmp(key, "op") == 0)
-        return read_text(r, key, v, &rule->op);
+        return read_yaml_text(r, key, v, &rule->op);
     if (strcmp(key, "fuse") == 0) {
         dop_status st = read_switch(r, key, v, &rule->fused);
         rule->unfused = !rule->fused;
         return st;
     }
     if (strcmp(key, "variant") == 0) {
-        dop_status st = read_text(r, key, v, &s);
+        dop_status st = read_yaml_text(r, key, v, &s);
         if (st == DOP_OK && !dop_variant_parse(s, &rule->variant))
             st = dop_unknown_variant(rule->source, s, DOP_E_INPUT, r->diag);
         return st;
     }
     if (strcmp(key, "phase") == 0) {
-        dop_status st = read_text(r, key, v, &s);
+        dop_status st = read_yaml_text(r, key, v, &s);
         rule->decode = strcmp(s, "prefill") != 0;
         rule->prefill = strcmp(s, "decode") != 0;
         if (st == DOP_OK && rule->decode && rule->prefill && strcmp(s, "both") != 0)
@@ -246,7 +246,7 @@ read_rule_field(reader *r, const char *key, const yaml_node_t *v, dop_path_rule 
         return st;
     }
     if (strcmp(key, "weights") == 0) {
-        dop_status st = read_text(r, key, v, &s);
+        dop_status st = read_yaml_text(r, key, v, &s);
         rule->expands = true;
         rule->expand = strcmp(s, "dequant") == 0       ? DOP_TYPE_f16
                        : strcmp(s, "dequant_f32") == 0 ? DOP_TYPE_f32
@@ -256,17 +256,17 @@ read_rule_field(reader *r, const char *key, const yaml_node_t *v, dop_path_rule 
         return st;
     }
     if (strcmp(key, "template") == 0) {
-        dop_status st = read_text(r, key, v, &s);
+        dop_status st = read_yaml_text(r, key, v, &s);
         while (st == DOP_OK && ++rule->tpl < DOP_TPL_COUNT && strcmp(dop_template_name(rule->tpl), s) != 0)
             ;
         return st == DOP_OK && rule->tpl == DOP_TPL_COUNT ? FAIL_NODE(r, v, "template: %.40s is not known", s) : st;
     }
     if (strcmp(key, "step") == 0)
-        return read_number(r, key, v, 1, &rule->step);
+        return read_rule_number(r, key, v, 1, &rule->step);
     for (int i = 0; i < DOP_TILE_FIELDS; i++)
         if (dop_tile_tuned(i) && strcmp(key, dop_tile_name(i)) == 0) {
             rule->fields |= 1u << i;
-            return read_number(r, key, v, i != DOP_TILE_NO_loops && i != DOP_TILE_NO_stage, &rule->tile[i]);
+            return read_rule_number(r, key, v, i != DOP_TILE_NO_loops && i != DOP_TILE_NO_stage, &rule->tile[i]);
         }
     return FAIL_NODE(
         r, v,
@@ -300,23 +300,24 @@ read_rule(reader *r, const yaml_node_t *map)
         if ((!rule.unfused && !rule.fused) || rule.variant != DOP_VARIANT_none || rule.expands || rule.n_layers ||
             rule.fields || rule.tpl || rule.step)
             return FAIL_NODE(r, map, "a rule for a pair A+B says fuse and nothing else but a phase; layers as L0-3/A");
-        dop_status st = take_pair(&rule, rule.op, r->arena, r->diag);
+        dop_status st = split_pair(&rule, rule.op, r->arena, r->diag);
         if (st != DOP_OK)
             return st;
     }
     return add_rule(r->out, &rule, r->arena, r->diag);
 }
 
-/* Reads the field `families` or `forms`.  With families [gemma3, llama], "gemma3-NAME" and "llama-NAME" are other names of NAME.yaml; with
- * forms [online], "NAME-online" is.  Sets *out_known if the list contains `part`, which has `len` characters. */
+/* Reads the field `families` or `forms`. With families [gemma3, llama], "gemma3-NAME" and "llama-NAME" are aliases of
+ * NAME.yaml; with forms [online], "NAME-online" is one. Sets *out_known if the list contains the first `len` characters
+ * of `part`. */
 static dop_status
-read_parts(reader *r, const char *key, const yaml_node_t *v, const char *part, size_t len, bool *out_known)
+read_name_list(reader *r, const char *key, const yaml_node_t *v, const char *part, size_t len, bool *out_known)
 {
     if (v->type != YAML_SEQUENCE_NODE)
         return FAIL_NODE(r, v, "%s: expected a list", key);
     for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++) {
         const char *name = "";
-        dop_status st = read_text(r, key, yaml_document_get_node(r->doc, *i), &name);
+        dop_status st = read_yaml_text(r, key, yaml_document_get_node(r->doc, *i), &name);
         if (st != DOP_OK)
             return st;
         *out_known = *out_known || (len == strlen(name) && strncmp(part, name, len) == 0);
@@ -347,7 +348,7 @@ static dop_status
 read_rules(reader *r, const yaml_node_t *v)
 {
     if (v->type == YAML_SCALAR_NODE && !v->data.scalar.length)
-        return DOP_OK; /* there is none */
+        return DOP_OK; /* empty list */
     if (v->type != YAML_SEQUENCE_NODE)
         return FAIL_NODE(r, v, "rules: expected a list");
     for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++)
@@ -356,14 +357,14 @@ read_rules(reader *r, const yaml_node_t *v)
 }
 
 static dop_status
-read_field(reader *r, const char *key, const yaml_node_t *v)
+read_path_field(reader *r, const char *key, const yaml_node_t *v)
 {
     const char *about = "";
     dop_status st = DOP_OK;
     if (strcmp(key, "name") == 0)
-        return read_text(r, key, v, &r->out->name);
+        return read_yaml_text(r, key, v, &r->out->name);
     if (strcmp(key, "about") == 0)
-        return read_text(r, key, v, &about);
+        return read_yaml_text(r, key, v, &about);
     if (strcmp(key, "measured") == 0)
         return read_measured(r, v);
     if (strcmp(key, "rules") == 0)
@@ -372,18 +373,18 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
         return FAIL_NODE(r, v, "%.60s is no field of a tuning file; known: name, about, measured, rules", key);
     const size_t family = strlen(r->family), form = strlen(r->form);
     if (strcmp(key, "families") == 0)
-        return read_parts(r, key, v, r->family, family ? family - 1 : 0, &r->family_known);
+        return read_name_list(r, key, v, r->family, family ? family - 1 : 0, &r->family_known);
     if (strcmp(key, "forms") == 0)
-        return read_parts(r, key, v, r->form + (form > 0), form ? form - 1 : 0, &r->form_known);
+        return read_name_list(r, key, v, r->form + (form > 0), form ? form - 1 : 0, &r->form_known);
     if (strcmp(key, "activation") == 0)
         return read_storage(r, key, v, &r->out->act);
     if (strcmp(key, "kv") == 0)
         return read_storage(r, key, v, &r->out->kv);
     if (strcmp(key, "weights") == 0)
-        return read_text(r, key, v, &r->out->weights);
+        return read_yaml_text(r, key, v, &r->out->weights);
     if (strcmp(key, "int_dot") == 0) {
         dop_int_dot ignored;
-        st = read_text(r, key, v, &r->out->int_dot);
+        st = read_yaml_text(r, key, v, &r->out->int_dot);
         if (st == DOP_OK && !dop_int_dot_parse(r->out->int_dot, &ignored))
             st = FAIL_NODE(r, v, "int_dot: %.40s is not known; known: allow, prefer, off", r->out->int_dot);
         return st;
@@ -400,9 +401,9 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
                      key);
 }
 
-/* The name of the path: the one asked for, or that of the file, "gemma3" for "dir/gemma3.yaml". */
+/* Sets the default name of the path: the name asked for, or the file's name without folder and extension. */
 static dop_status
-name_of_file(reader *r)
+set_default_name(reader *r)
 {
     if (!r->out->name && r->spec)
         r->out->name = dop_arena_strdup(r->arena, r->spec);
@@ -426,20 +427,20 @@ load_yaml(reader *r)
     for (yaml_node_pair_t *p = y.root->data.mapping.pairs.start; st == DOP_OK && p < y.root->data.mapping.pairs.top;
          p++) {
         const yaml_node_t *k = yaml_document_get_node(&y.doc, p->key);
-        st = dop_yaml_text(k) ? read_field(r, dop_yaml_text(k), yaml_document_get_node(&y.doc, p->value))
+        st = dop_yaml_text(k) ? read_path_field(r, dop_yaml_text(k), yaml_document_get_node(&y.doc, p->value))
                               : FAIL_NODE(r, k, "expected the name of a field");
     }
     for (uint32_t i = 0; r->out->measured.device && i < r->out->n_rules; i++)
         r->out->rules[i].hint = true;
     if (st == DOP_OK)
-        st = name_of_file(r);
+        st = set_default_name(r);
     dop_yaml_close(&y);
     return st;
 }
 
 /* --- manifests ---------------------------------------------------------------------------------------------------------- */
 
-/* Kernels of the engine that RDRR manifests are for, with their counterparts here; other kernels have none. */
+/* Kernels of the engine that RDRR manifests are made for, and their counterparts here. Other kernels have none. */
 static const struct {
     const char *prefix;
     dop_variant_id decode, prefill;
@@ -462,7 +463,7 @@ static const struct {
 };
 
 static dop_status
-add_step(dop_kernel_path *p, const dop_path_step *s, dop_arena *arena, dop_diag *diag)
+add_manifest_step(dop_kernel_path *p, const dop_path_step *s, dop_arena *arena, dop_diag *diag)
 {
     dop_path_rule rule = {.hint = true, .gpu = true};
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
@@ -482,7 +483,7 @@ add_step(dop_kernel_path *p, const dop_path_step *s, dop_arena *arena, dop_diag 
         rule.n_layers = 1;
         rule.layers[0] = (dop_layer_range){(uint32_t)s->layer, (uint32_t)s->layer};
     }
-    for (uint32_t i = 0; i < p->n_rules; i++) { /* q_proj, k_proj and v_proj say the same */
+    for (uint32_t i = 0; i < p->n_rules; i++) { /* q_proj, k_proj and v_proj make equal rules */
         const dop_path_rule *x = &p->rules[i];
         if (x->op == rule.op && x->variant == rule.variant && x->decode == rule.decode && x->prefill == rule.prefill &&
             x->n_layers == rule.n_layers && (!x->n_layers || x->layers[0].first == rule.layers[0].first))
@@ -495,21 +496,21 @@ add_step(dop_kernel_path *p, const dop_path_step *s, dop_arena *arena, dop_diag 
 /* --- names -------------------------------------------------------------------------------------------------------------- */
 
 static bool
-ends_with(const char *s, const char *end)
+has_name_suffix(const char *s, const char *end)
 {
     size_t a = strlen(s), b = strlen(end);
     return a > b && strcmp(s + a - b, end) == 0;
 }
 
 static int
-compare_names(const void *a, const void *b)
+compare_path_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Appends the words of a list: "gemma3-," for families, ",-online" for forms. */
+/* Appends each word of a list with a format: "%s-," for families, ",-%s" for forms. */
 static void
-put_parts(const dop_yaml *y, const yaml_node_t *list, const char *format, dop_buf *out)
+put_list_words(const dop_yaml *y, const yaml_node_t *list, const char *format, dop_buf *out)
 {
     for (yaml_node_item_t *i = list->data.sequence.items.start; i < list->data.sequence.items.top; i++) {
         const char *word = dop_yaml_text(yaml_document_get_node((yaml_document_t *)(uintptr_t)&y->doc, *i));
@@ -518,7 +519,8 @@ put_parts(const dop_yaml *y, const yaml_node_t *list, const char *format, dop_bu
     }
 }
 
-/* Appends a name for a list of known paths: " {gemma3-,llama-,}NAME{,-online}" for a file with families and forms, otherwise " NAME". */
+/* Appends a name to the list of known paths: " {gemma3-,llama-,}NAME{,-online}" for a file with families and forms,
+ * otherwise " NAME". */
 static void
 put_names(const char *file, const char *name, dop_buf *out)
 {
@@ -533,9 +535,9 @@ put_names(const char *file, const char *name, dop_buf *out)
         if (!key || v->type != YAML_SEQUENCE_NODE)
             continue;
         if (strcmp(key, "families") == 0)
-            put_parts(&y, v, "%s-,", &families);
+            put_list_words(&y, v, "%s-,", &families);
         if (strcmp(key, "forms") == 0)
-            put_parts(&y, v, ",-%s", &forms);
+            put_list_words(&y, v, ",-%s", &forms);
     }
     dop_buf_printf(out, families.data ? " {%s}%s" : " %s%s", families.data ? families.data : "", name);
     if (forms.data)
@@ -547,20 +549,20 @@ put_names(const char *file, const char *name, dop_buf *out)
 }
 
 static dop_status
-unknown_path(const reader *r, const char *dir)
+fail_unknown_path(const reader *r, const char *dir)
 {
     dop_buf list = {0};
     char *names[128];
     uint32_t n = 0;
     DIR *d = opendir(dir);
     for (struct dirent *e; d && n < 128 && (e = readdir(d));)
-        if (ends_with(e->d_name, ".yaml")) {
+        if (has_name_suffix(e->d_name, ".yaml")) {
             names[n] = dop_arena_printf(r->arena, "%.*s", (int)strlen(e->d_name) - 5, e->d_name);
             n += names[n] != NULL;
         }
     if (d)
         closedir(d);
-    qsort(names, n, sizeof *names, compare_names);
+    qsort(names, n, sizeof *names, compare_path_names);
     for (uint32_t i = 0; i < n; i++) {
         const char *file = dop_arena_printf(r->arena, "%s/%s.yaml", dir, names[i]);
         if (file)
@@ -576,14 +578,14 @@ unknown_path(const reader *r, const char *dir)
     return st;
 }
 
-/* Finds the file of a name in `dir`.  The name is NAME, FAMILY-NAME, NAME-FORM or FAMILY-NAME-FORM, where NAME.yaml lists FAMILY in
- * `families` and FORM in `forms`. */
+/* Finds the file of a name in `dir`. The name is NAME, FAMILY-NAME, NAME-FORM or FAMILY-NAME-FORM. NAME.yaml must list
+ * FAMILY in `families` and FORM in `forms`. */
 static dop_status
-find_named(reader *r, const char *dir)
+find_path_file(reader *r, const char *dir)
 {
     const char *dash = strchr(r->spec, '-');
-    if (dop_path_slash(r->spec)) /* a name in a manifest is never a path of a file */
-        return unknown_path(r, dir);
+    if (dop_path_slash(r->spec)) /* a name in a manifest must not be a file path */
+        return fail_unknown_path(r, dir);
     for (const char *from = r->spec; from; from = from == r->spec && dash ? dash + 1 : NULL)
         for (size_t n = strlen(from); n > 0;) {
             const char *path = dop_arena_printf(r->arena, "%s/%.*s.yaml", dir, (int)n, from);
@@ -599,23 +601,24 @@ find_named(reader *r, const char *dir)
                 n--;
             while (n > 0 && from[n] != '-');
         }
-    return unknown_path(r, dir);
+    return fail_unknown_path(r, dir);
 }
 
 static dop_status
-load_named(reader *r, const char *glsl_dir)
+load_named_path(reader *r, const char *glsl_dir)
 {
-    /* Installed next to the templates; in the source tree among the examples. */
+    /* Installed: next to the templates. Source tree: among the examples. */
     const char *dirs[2] = {dop_arena_printf(r->arena, "%s/../kernel-paths", glsl_dir),
                            dop_arena_printf(r->arena, "%s/../../examples/kernel-paths", glsl_dir)};
     if (!dirs[0] || !dirs[1])
         return DOP_NO_MEMORY(r->diag);
     const char *dir = access(dirs[0], R_OK) == 0 ? dirs[0] : dirs[1];
-    dop_status st = find_named(r, dir);
+    dop_status st = find_path_file(r, dir);
     if (st == DOP_OK)
         st = load_yaml(r);
-    return st == DOP_OK && ((*r->family && !r->family_known) || (*r->form && !r->form_known)) ? unknown_path(r, dir)
-                                                                                              : st;
+    return st == DOP_OK && ((*r->family && !r->family_known) || (*r->form && !r->form_known))
+               ? fail_unknown_path(r, dir)
+               : st;
 }
 
 /* --- paths of manifests ------------------------------------------------------------------------------------------------ */
@@ -659,11 +662,11 @@ dop_kernel_path_of_model(const dop_checkpoint *m, const char *glsl_dir, dop_aren
     if (m->path_expands)
         DOP_RETURN_IF_ERROR(add_rule(p, &expand, arena, diag));
     if (m->path_field)
-        DOP_RETURN_IF_ERROR(load_named(&r, glsl_dir));
+        DOP_RETURN_IF_ERROR(load_named_path(&r, glsl_dir));
     p->act = m->path_act != DOP_TYPE_none ? m->path_act : p->act;
     p->kv = m->path_kv != DOP_TYPE_none ? m->path_kv : p->kv;
     for (uint32_t i = 0; i < m->n_path; i++)
-        DOP_RETURN_IF_ERROR(add_step(p, &m->path[i], arena, diag));
+        DOP_RETURN_IF_ERROR(add_manifest_step(p, &m->path[i], arena, diag));
     DOP_RETURN_IF_ERROR(add_path_forces(m, p, arena, diag));
     if (m->path_name || p->n_rules || m->n_path || p->act != DOP_TYPE_none || p->kv != DOP_TYPE_none)
         p->name = m->path_name ? m->path_name : "manifest";
@@ -694,12 +697,12 @@ dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, 
     reader r = {.path = spec, .arena = arena, .diag = diag, .n_layers = n_layers, .family = "", .form = "", .out = out};
     memset(out, 0, sizeof *out);
     out->n_layers = n_layers;
-    if (ends_with(spec, ".json"))
+    if (has_name_suffix(spec, ".json"))
         return load_manifest(&r, glsl_dir);
-    if (dop_path_slash(spec) || ends_with(spec, ".yaml") || ends_with(spec, ".yml"))
+    if (dop_path_slash(spec) || has_name_suffix(spec, ".yaml") || has_name_suffix(spec, ".yml"))
         return load_yaml(&r);
     r.spec = spec;
-    return load_named(&r, glsl_dir);
+    return load_named_path(&r, glsl_dir);
 }
 
 dop_status
@@ -736,7 +739,7 @@ error:
 uint64_t
 dop_templates_digest(const dop_templates *templates)
 {
-    uint64_t digest = 0; /* a sum, because a folder lists files in any order */
+    uint64_t digest = 0; /* a sum, because files of a folder may be listed in any order */
     for (uint32_t i = 0; i < templates->n; i++) {
         const char *text = templates->files[i].text;
         digest += XXH3_64bits_withSeed(text, strlen(text),

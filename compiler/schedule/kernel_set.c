@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Have both kernels the same text, and the functions of their stages too? */
+/* True if both kernels and the functions of their stages have equal text. */
 static bool
-same_text(const dop_kernel *a, const dop_kernel *b)
+has_same_text(const dop_kernel *a, const dop_kernel *b)
 {
     bool same = strcmp(a->glsl, b->glsl) == 0 && a->n_stages == b->n_stages;
     for (uint32_t i = 0; same && i < a->n_stages; i++)
@@ -21,7 +21,7 @@ dop_kernel_set_add(dop_kernel_set *s, const dop_kernel *k, dop_template tpl, dop
                    uint32_t *out_index)
 {
     for (uint32_t i = 0; i < s->n; i++)
-        if (same_text(&s->items[i].k, k)) {
+        if (has_same_text(&s->items[i].k, k)) {
             *out_index = i;
             return DOP_OK;
         }
@@ -42,7 +42,7 @@ typedef struct job {
     dop_kernel_set *set;
     const dop_target *target;
     const dop_progress *progress;
-    pthread_mutex_t lock; /* guards `done` and calls of `progress` */
+    pthread_mutex_t lock; /* protects `done` and serializes calls of `progress` */
     uint32_t done;
 } job;
 

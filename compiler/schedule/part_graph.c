@@ -1,6 +1,6 @@
-/* A schedule is cut between its regions, after the passes: each part runs kernels of the whole model's schedule in the order of that
- * schedule, so every value has the same bits in a part as in the whole.  A value crosses a cut when a region of one part stores it and
- * a region of a later part reads it: mostly the residual stream. */
+/* Cuts a schedule between its regions, after the passes. Each part runs kernels of the whole model's schedule in their
+ * original order, so every value has the same bits as in the whole model. A value crosses a cut if a region of one part
+ * stores it and a region of a later part reads it. Usually this is the residual stream. */
 #include "compiler/schedule/part_graph.h"
 #include "ir/graph/graph_add.h"
 #include "ir/region/graph_regions.h"
@@ -18,7 +18,7 @@ static const uint32_t NOWHERE = UINT32_MAX;
 /* ---- layers ---- */
 
 static uint32_t
-labelled_layer(dop_label label, uint32_t n_layers)
+find_labelled_layer(dop_label label, uint32_t n_layers)
 {
     if (label.layer >= 0)
         return (uint32_t)label.layer < n_layers ? (uint32_t)label.layer : n_layers - 1;
@@ -29,8 +29,8 @@ bool
 dop_parts_divide(const dop_cuts *cuts, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     const uint32_t n_layers = cuts->end[cuts->n_parts - 1];
-    const uint32_t x = labelled_layer(dop_region_label(g, a), n_layers),
-                   y = labelled_layer(dop_region_label(g, b), n_layers);
+    const uint32_t x = find_labelled_layer(dop_region_label(g, a), n_layers),
+                   y = find_labelled_layer(dop_region_label(g, b), n_layers);
     uint32_t p = 0, q = 0;
     if (x == NOWHERE || y == NOWHERE)
         return false;
@@ -62,14 +62,14 @@ dop_region_layers(const dop_graph *g, uint32_t n_layers, dop_diag *diag, uint32_
     DOP_TRY(find_owners(g, diag, &owner));
     for (dop_region_id r = 1; r < g->n_regions; r++) {
         const dop_region *reg = &g->regions[r];
-        out_layers[r] = labelled_layer(dop_region_label(g, reg), n_layers);
+        out_layers[r] = find_labelled_layer(dop_region_label(g, reg), n_layers);
         for (uint32_t i = 0; i < reg->info->n_reads; i++) {
             const dop_region_id from = owner[reg->info->reads[i]];
             if (from && (out_layers[r] == NOWHERE || out_layers[from] > out_layers[r]))
                 out_layers[r] = out_layers[from];
         }
     }
-    /* A region without a layer that reads leaves only goes to the layer of its first reader. */
+    /* A region without a layer that reads only leaves gets the layer of its first reader. */
     for (dop_region_id r = 1; r < g->n_regions; r++)
         for (uint32_t i = 0; i < g->regions[r].info->n_reads; i++) {
             const dop_region_id from = owner[g->regions[r].info->reads[i]];
@@ -83,11 +83,11 @@ error:
     return st;
 }
 
-/* ---- what crosses ---- */
+/* ---- values that cross ---- */
 
-/* Bytes of one row of a value that may cross a cut; 0: the value may not cross. */
+/* Returns the bytes of one row of a value, or 0 if the value cannot cross a cut. */
 static uint64_t
-row_bytes(const dop_graph *g, dop_node_id id)
+count_crossing_bytes(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
     const bool rows = n->shape.dim[0].mul == 1 && n->shape.rank > 1;
@@ -98,13 +98,13 @@ row_bytes(const dop_graph *g, dop_node_id id)
 }
 
 static void
-refuse(dop_crossings *x, const char *why, dop_node_id at)
+refuse_cut(dop_crossings *x, const char *why, dop_node_id at)
 {
     x->refused = why;
     x->refused_at = at;
 }
 
-/* Checks that a state which region r reads or writes is used in one part only. */
+/* Checks that a state of region r is used in one part only. */
 static void
 check_state(const dop_graph *g, const uint32_t *numbers, dop_region_id r, dop_node_id value, uint32_t *part_of,
             dop_crossings *x)
@@ -113,7 +113,7 @@ check_state(const dop_graph *g, const uint32_t *numbers, dop_region_id r, dop_no
     if (dop_node_at(g, state)->op != DOP_OP_state)
         return;
     if (part_of[state] != 0 && part_of[state] != numbers[r] + 1)
-        refuse(x, "layers on both sides use this state", state);
+        refuse_cut(x, "layers on both sides use this state", state);
     part_of[state] = numbers[r] + 1;
 }
 
@@ -123,13 +123,13 @@ check_read(const dop_graph *g, const uint32_t *numbers, dop_region_id r, dop_nod
     const dop_region_id from = x->owner[base];
     if (!from || numbers[from] == numbers[r])
         return;
-    const uint64_t bytes = row_bytes(g, base);
+    const uint64_t bytes = count_crossing_bytes(g, base);
     if (numbers[from] > numbers[r])
-        refuse(x, "an earlier part would wait for a later one", base);
+        refuse_cut(x, "an earlier part would wait for a later one", base);
     else if (dop_node_is(g, base, DOP_EFFECT) || bytes == 0)
-        refuse(x, "this value, which has no rows of the step, would cross", base);
+        refuse_cut(x, "this value, which has no rows of the step, would cross", base);
     else if (bytes % 4 != 0)
-        refuse(x, "this value, whose rows are no multiple of 4 bytes, would cross (with `act` f32 they are)", base);
+        refuse_cut(x, "this value, whose rows are no multiple of 4 bytes, would cross (with `act` f32 they are)", base);
     else if (numbers[r] > x->last[base])
         x->last[base] = numbers[r];
 }
@@ -153,12 +153,13 @@ dop_crossings_find(const dop_graph *g, const uint32_t *numbers, dop_diag *diag, 
         for (uint32_t i = 0; i < reg->n_outs && !x->refused; i++)
             check_state(g, numbers, r, reg->outs[i], part_of, x);
     }
-    /* A part that receives a value must not have a region that computes it again: the value would be two nodes of the part's graph. */
+    /* A part that receives a value must not recompute it in one of its regions, because the value would be two nodes of
+     * its graph. */
     for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK && !x->refused; r++)
         for (uint32_t i = 0; i < g->regions[r].n_nodes; i++) {
             const dop_node_id id = g->regions[r].nodes[i];
             if (x->last[id] && numbers[r] > numbers[x->owner[id]] && numbers[r] <= x->last[id])
-                refuse(x, "this value would cross and be computed again", id);
+                refuse_cut(x, "this value would cross and be computed again", id);
         }
     free(part_of);
     if (st != DOP_OK)
@@ -184,11 +185,11 @@ typedef struct cutter {
     dop_arena *arena;
     dop_diag *diag;
     dop_graph *to;
-    bool *wanted;     /* [from->n_nodes] the part's graph has the node */
-    dop_node_id *map; /* [from->n_nodes] node of the part's graph that a node of the whole became; 0: none */
+    bool *wanted;     /* [from->n_nodes] nodes that the part's graph contains */
+    dop_node_id *map; /* [from->n_nodes] node of the part's graph for each node of the whole graph; 0: none */
 } cutter;
 
-/* Does an earlier part make the value, and this part or a later one read it? */
+/* True if an earlier part makes the value, and this part or a later one reads it. */
 static bool
 is_received(const cutter *c, dop_node_id id)
 {
@@ -201,7 +202,8 @@ is_sent(const cutter *c, dop_node_id id)
     return c->x->last[id] > c->number && c->numbers[c->x->owner[id]] <= c->number;
 }
 
-/* Marks the nodes of the part's graph: those of its regions, their sources, and the values that the part receives or sends. */
+/* Marks the nodes of the part's graph: the nodes of its regions, their sources, and the values that the part receives
+ * or sends. */
 static void
 mark_wanted(cutter *c)
 {
@@ -221,7 +223,7 @@ mark_wanted(cutter *c)
 }
 
 static dop_status
-copy_node(cutter *c, dop_node_id id)
+copy_part_node(cutter *c, dop_node_id id)
 {
     const dop_node *n = dop_node_at(c->from, id);
     const dop_want want = {n->type, n->shape};
@@ -240,8 +242,8 @@ copy_node(cutter *c, dop_node_id id)
     return st;
 }
 
-/* Adds the outputs of the part's graph: first the outputs of the whole graph that the part makes, in their order, so that the logits
- * come first in the last part; then the values that the part sends. */
+/* Adds the outputs of the part's graph: first the whole graph's outputs that the part makes, in order, then the values
+ * that it sends. The logits therefore come first in the last part. */
 static dop_status
 copy_outputs(cutter *c)
 {
@@ -278,14 +280,14 @@ error:
 }
 
 static dop_status
-copy_graph(cutter *c)
+copy_part_graph(cutter *c)
 {
     const dop_graph *g = c->from;
     dop_status st = dop_graph_init_like(c->to, c->arena, g, c->diag);
     mark_wanted(c);
     for (dop_node_id id = 1; id < g->n_nodes && st == DOP_OK; id++)
         if (c->wanted[id])
-            st = copy_node(c, id);
+            st = copy_part_node(c, id);
     if (st == DOP_OK)
         st = copy_outputs(c);
     for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++)
@@ -294,7 +296,7 @@ copy_graph(cutter *c)
     return st;
 }
 
-/* Copies the kernels of the part's regions; only the numbers of the values that are their arguments change. */
+/* Copies the kernels of the part's regions. Only the node numbers of their arguments change. */
 static dop_status
 copy_built(const cutter *c, const dop_schedule *whole, dop_schedule *out)
 {
@@ -317,7 +319,7 @@ copy_built(const cutter *c, const dop_schedule *whole, dop_schedule *out)
         b->args = args;
         out->n_body += r <= whole->n_body;
     }
-    /* A part that sends values runs all its regions, also in a step whose logits nobody reads. */
+    /* A part that sends values runs all its regions, even in a step whose logits are not needed. */
     if (c->number + 1 < c->n || out->n_body == 0)
         out->n_body = n - 1;
     return DOP_OK;
@@ -352,7 +354,7 @@ dop_schedule_take_part(const dop_schedule *whole, const uint32_t *numbers, const
     c.map = calloc(whole->g.n_nodes, sizeof *c.map);
     dop_pass_ctx cx = {.arena = arena, .diag = diag};
     dop_status st = DOP_OK;
-    DOP_TRY(c.wanted && c.map ? copy_graph(&c) : DOP_NO_MEMORY(diag));
+    DOP_TRY(c.wanted && c.map ? copy_part_graph(&c) : DOP_NO_MEMORY(diag));
     DOP_TRY(dop_pass_place(&cx, &out->g, &changed));
     DOP_TRY(dop_graph_verify(&out->g, "a part", diag));
     DOP_TRY(copy_built(&c, whole, out));

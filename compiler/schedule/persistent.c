@@ -11,22 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAILBOX_ALIGN = 64 /* values of two producers share no sector of a cache line */, MAX_FUNCTIONS = 64 };
+enum { MAILBOX_ALIGN = 64 /* keeps values of two producers in different cache-line sectors */, MAX_FUNCTIONS = 64 };
 
 typedef struct builder {
     dop_compilation *c;
     dop_schedule *s;
     dop_diag *diag;
-    dop_target target; /* target of the stages' kernels */
+    dop_target target; /* target for the stages' kernels */
     dop_persistent *p;
-    uint8_t *routes; /* [n_nodes] DOP_MAILBOX, DOP_LEAVES or both: how a stored value of a stage gets to its readers */
+    uint8_t *routes; /* [n_nodes] how each stored value reaches its readers: DOP_MAILBOX, DOP_LEAVES or both */
     uint32_t n_functions;
     dop_kernel functions[MAX_FUNCTIONS];
 } builder;
 
-/* The region that makes the logits (the LM head); the regions after it choose a token.  g->n_regions: there is none. */
+/* Returns the region that makes the logits (the LM head), or g->n_regions if there is none. Later regions choose a
+ * token. */
 static dop_region_id
-head_region(const dop_graph *g)
+find_head_region(const dop_graph *g)
 {
     for (dop_region_id r = 1; r < g->n_regions; r++)
         if (dop_region_has(&g->regions[r], dop_node_base(g, g->outs[0], NULL)))
@@ -34,8 +35,8 @@ head_region(const dop_graph *g)
     return g->n_regions;
 }
 
-/* Decides how each stored value of the stages gets to its readers and places the mailboxes.  Returns the reason when a value
- * cannot go through a mailbox. */
+/* Decides how each stored value of the stages reaches its readers, and places the mailboxes. Returns the reason if a
+ * value cannot go through a mailbox, otherwise NULL. */
 static const char *
 plan_values(builder *b, const dop_flow *f)
 {
@@ -46,7 +47,7 @@ plan_values(builder *b, const dop_flow *f)
             const dop_node *n = dop_node_at(g, id);
             bool splits = id == g->regions[r].info->attn.root && dop_node_is(g, id, DOP_PARTIAL);
             if (splits && f->readers[id].n == 0)
-                b->routes[id] = DOP_MAILBOX; /* attention splits: to other workgroups of the stage that makes them */
+                b->routes[id] = DOP_MAILBOX; /* attention splits: for other workgroups of the same stage */
             if (dop_region_hands_on(&g->regions[r], id))
                 b->routes[id] = DOP_MAILBOX;
             for (uint32_t k = 0; k < f->readers[id].n; k++)
@@ -56,7 +57,7 @@ plan_values(builder *b, const dop_flow *f)
             if (!(b->routes[id] & DOP_MAILBOX))
                 continue;
             uint64_t bytes = dop_node_bytes(g, id);
-            if (dop_node_is(g, id, DOP_EFFECT)) { /* the row in the cache is for later steps */
+            if (dop_node_is(g, id, DOP_EFFECT)) { /* later steps need the row in the cache, too */
                 if (!dop_shape_appends(&n->shape))
                     return "a state is replaced and read in the same step";
                 b->routes[id] = DOP_MAILBOX | DOP_LEAVES;
@@ -66,7 +67,7 @@ plan_values(builder *b, const dop_flow *f)
                 if (f->readers[id].n != 0)
                     return "splits of attention are merged in another region";
                 bytes = bytes / row * (row + 2);
-            } else if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_u32) { /* u32 indices take the words of floats */
+            } else if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_u32) { /* u32 indices fit 32-bit mailbox words */
                 return "activations are not f32";
             }
             b->p->mailbox[id] = b->p->copy_bytes;
@@ -76,8 +77,8 @@ plan_values(builder *b, const dop_flow *f)
     return NULL;
 }
 
-/* Gives the number of a stage's function: of an equal one that another stage has, or of a new one.  Returns the reason when there are
- * too many functions. */
+/* Sets *out_entry to the number of a stage's function. Equal stages share a function. Returns the reason if there are
+ * too many functions, otherwise NULL. */
 static const char *
 add_function(builder *b, const dop_kernel *k, uint32_t *out_entry)
 {
@@ -110,7 +111,7 @@ same_args(const dop_kernel_arg *a, const dop_kernel_arg *b, uint32_t n)
     return true;
 }
 
-/* Builds the function that a stage of attention uses while its cache is short, where there is a kernel for that. */
+/* Builds the function that an attention stage uses while its cache is short, if there is a kernel for that. */
 static dop_status
 build_short(builder *b, dop_region_id r, const dop_sync *sync, const char **out_no)
 {
@@ -146,7 +147,7 @@ build_stages(builder *b, const char **out_no)
         if (*out_no)
             return DOP_OK;
         st = dop_kernel_generate(&b->c->templates, g, &g->regions[r], &b->target, &x->choice, &sync, b->diag, &k);
-        if (st == DOP_E_INPUT) { /* no error: the region's own kernel fits, and a persistent form is not needed */
+        if (st == DOP_E_INPUT) { /* not an error: the region's own kernel fits and suffices */
             *b->diag = (dop_diag){0};
             *out_no = "a stage needs more shared memory than a workgroup has";
             return DOP_OK;
@@ -162,8 +163,8 @@ build_stages(builder *b, const char **out_no)
     return st;
 }
 
-/* Builds the kernel of the persistent dispatch, and that of the schedule's last dispatch, which counts the run and so changes the
- * parity of the mailboxes. */
+/* Builds the persistent dispatch's kernel and the kernel of the schedule's last dispatch. The last one counts the run,
+ * which flips the parity of the mailboxes. */
 static dop_status
 build_dispatches(builder *b)
 {
@@ -204,7 +205,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
     /* A part that sends values has no head; its last region counts the run. */
-    dop_region_id head = s->n_sent > 0 ? g->n_regions - 1 : head_region(g);
+    dop_region_id head = s->n_sent > 0 ? g->n_regions - 1 : find_head_region(g);
     dop_flow f = {0};
     if (head <= 2 || head >= g->n_regions) {
         s->persistent_no = "nothing stands before the head";
@@ -216,7 +217,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     if (st != DOP_OK)
         goto error;
     *b = (builder){.c = c, .s = s, .diag = diag, .target = *c->target, .p = p};
-    p->n_stages = head + 1 < g->n_regions ? head : head - 1; /* a dispatch must be left to count the run */
+    p->n_stages = head + 1 < g->n_regions ? head : head - 1; /* one dispatch must remain to count the run */
     p->mailbox = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->mailbox);
     p->mailbox_bytes = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->mailbox_bytes);
     p->forms = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->forms);

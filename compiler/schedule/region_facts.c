@@ -13,7 +13,7 @@
 dop_label
 dop_region_label(const dop_graph *g, const dop_region *r)
 {
-    /* A root without a role, as that of a row program, leaves the name to what the region stores. */
+    /* If the root has no role (as in a row program), the first output's label is used. */
     const dop_label label = dop_node_at(g, r->info->root)->label;
     return *label.role ? label : dop_node_at(g, r->outs[0])->label;
 }
@@ -62,17 +62,17 @@ typedef struct traffic {
     uint64_t bytes;
 } traffic;
 
-/* Bytes that attention reads of a cache: `depth` positions, or all rows of a ring that is shorter. */
+/* Returns the bytes that attention reads of a cache: `depth` positions, or all rows of a shorter ring buffer. */
 static uint64_t
-cache_bytes(const traffic *t, dop_node_id cache)
+count_cache_bytes(const traffic *t, dop_node_id cache)
 {
     const uint32_t rows = dop_cache_rows(t->g, cache);
     return dop_node_bytes(t->g, cache) / rows / t->g->max_q * (t->depth < rows ? t->depth : rows);
 }
 
-/* Does the region also read, at all positions, the cache that its node `write` writes a row of? */
+/* True if the region also reads, at all positions, the cache to which its node `write` appends a row. */
 static bool
-reads_own(const traffic *t, dop_node_id write)
+reads_own_cache(const traffic *t, dop_node_id write)
 {
     for (uint32_t i = 0; i < t->r->n_nodes; i++)
         for (uint32_t k = 0; k < dop_node_at(t->g, t->r->nodes[i])->n_srcs; k++)
@@ -88,8 +88,8 @@ count_read(void *user, dop_node_id base)
     traffic *t = user;
     const dop_graph *g = t->g;
     uint64_t bytes = dop_node_bytes(g, base);
-    uint64_t part = 0;                    /* rows of a matrix that products read */
-    uint64_t rows_at = 0, experts_at = 0; /* rows of a table and experts' matrices that other values choose */
+    uint64_t part = 0;                    /* number of matrix rows that products read */
+    uint64_t rows_at = 0, experts_at = 0; /* number of table rows and expert matrices that index values select */
     bool once = false, cache = false;
     if (dop_node_is_input(g, base))
         return;
@@ -105,7 +105,7 @@ count_read(void *user, dop_node_id base)
                 once = true;
             if (dop_node_map(g, id, k, DOP_AXIS_row).kind == DOP_ACCESS_col && dop_node_cols(g, id) > part)
                 part = dop_node_cols(g, id);
-            if (a->by >= dop_node_at(g, id)->n_srcs) /* no source chooses, or the step record chooses one row */
+            if (a->by >= dop_node_at(g, id)->n_srcs) /* no source is an index, or the step record selects one row */
                 continue;
             const dop_node_id by = dop_node_at(g, id)->src[a->by];
             const uint64_t choices = dop_node_rows(g, by, g->max_t) * dop_node_cols(g, by);
@@ -116,8 +116,8 @@ count_read(void *user, dop_node_id base)
         }
     }
     if (cache)
-        t->bytes += cache_bytes(t, base);
-    /* Only the chosen rows of a table, the chosen experts' matrices and the first rows of a matrix are read, each one once. */
+        t->bytes += count_cache_bytes(t, base);
+    /* Only selected table rows, selected expert matrices and leading matrix rows are read, each once. */
     const uint64_t first = dop_dim_value(g, dop_node_at(g, base)->shape.dim[0], 1);
     const bool prefix = part < first && dop_node_at(g, base)->shape.rank == 2;
     const uint64_t chosen = rows_at ? rows_at : experts_at ? (experts_at < first ? experts_at : 0) : prefix ? part : 0;
@@ -132,10 +132,10 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
     dop_region_reads(r, count_read, &t);
     for (uint32_t i = 0; i < r->n_nodes; i++)
         if (dop_node_is(g, r->nodes[i], DOP_EFFECT) && dop_shape_appends(&dop_node_at(g, r->nodes[i])->shape) &&
-            reads_own(&t, r->nodes[i]))
-            t.bytes += cache_bytes(&t, r->nodes[i]);
+            reads_own_cache(&t, r->nodes[i]))
+            t.bytes += count_cache_bytes(&t, r->nodes[i]);
     *out_read = t.bytes;
     *out_written = 0;
-    for (uint32_t i = 0; i < r->n_outs; i++) /* dop_node_space: a cache counts with the rows that this step writes */
+    for (uint32_t i = 0; i < r->n_outs; i++) /* dop_node_space: for a cache, only the rows that this step writes */
         *out_written += dop_node_bytes(g, dop_node_space(g, r->outs[i]));
 }

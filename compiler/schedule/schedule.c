@@ -37,7 +37,7 @@ static dop_status
 generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
-    /* The last region's kernel is also used after a persistent dispatch, where it counts the run (persistent.h). */
+    /* After a persistent dispatch, the last region's kernel also counts the run (persistent.h). */
     const dop_sync advance = {.kind = DOP_SYNC_ADVANCE};
     for (dop_region_id i = 1; i < g->n_regions; i++) {
         dop_built_region *b = &s->regions[i];
@@ -55,8 +55,8 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Counts the regions up to the last one that writes a state, or a value that steps send, or that such a region reads.  The regions
- * after it (the last layer behind its attention, the LM head) are for this step's logits only. */
+/* Counts the regions that a step without logits needs: up to the last region that writes a state or a sent value, or
+ * that such a region reads. The remaining ones (the end of the last layer, the LM head) only serve this step's logits. */
 static dop_status
 count_body(const dop_schedule *s, dop_diag *diag, uint32_t *out_n)
 {
@@ -67,7 +67,7 @@ count_body(const dop_schedule *s, dop_diag *diag, uint32_t *out_n)
     if (st == DOP_OK && !needed)
         st = DOP_NO_MEMORY(diag);
     *out_n = 0;
-    for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0; r--) { /* backwards: readers come later */
+    for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0; r--) { /* backwards, because readers come later */
         const dop_region *reg = &g->regions[r];
         for (uint32_t i = 0; i < reg->n_outs; i++) {
             needed[r] = needed[r] || dop_node_at(g, reg->outs[i])->op == DOP_OP_state_write;
@@ -109,7 +109,7 @@ typedef struct path_in_phase {
     dop_kernel_path *path;
     dop_phase phase;
     const dop_cuts *cuts;
-    uint64_t max_segment; /* bytes of a segment of weights */
+    uint64_t max_segment; /* maximum bytes of a weight segment */
     dop_diag *diag;
 } path_in_phase;
 
@@ -121,28 +121,28 @@ keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region
 }
 
 static bool
-joins(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
+join_by_rule(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     const path_in_phase *x = user;
     return dop_kernel_path_joins(x->path, x->phase, g, a, b);
 }
 
 static dop_type
-expand(void *user, const dop_graph *g, dop_node_id matmul)
+choose_expansion(void *user, const dop_graph *g, dop_node_id matmul)
 {
     const path_in_phase *x = user;
     return dop_kernel_path_expand(x->path, x->phase, g, matmul);
 }
 
 static uint32_t
-piece_rows(void *user, const dop_graph *g, dop_node_id weight)
+choose_piece_rows(void *user, const dop_graph *g, dop_node_id weight)
 {
     const path_in_phase *x = user;
     const dop_node *w = dop_node_at(g, weight);
     return dop_pack_piece_rows(w->type, &w->shape, x->max_segment);
 }
 
-/* Chooses a region's kernel and tile: as the kernel path says, else by the target's order of kernels.  Keeps the reason. */
+/* Chooses a region's kernel and tile by the kernel path, otherwise by the target's order of kernels. Keeps the reason. */
 static dop_status
 select_kernel(void *user, const dop_graph *g, dop_region_id id, const char **out_variant, dop_tile *out_tile)
 {
@@ -178,7 +178,7 @@ next_schedule(dop_compilation *c, dop_phase phase)
     return s;
 }
 
-/* Sets up a pass context for the kernel path and runs the passes.  `in` must live as long as cx, which keeps a pointer to it. */
+/* Runs the passes with callbacks for the kernel path. `in` must live as long as cx, which keeps a pointer to it. */
 static dop_status
 run_passes(dop_compilation *c, dop_schedule *s, path_in_phase *in, dop_pass_ctx *cx, dop_pass_options *passes,
            dop_graph *g)
@@ -188,19 +188,19 @@ run_passes(dop_compilation *c, dop_schedule *s, path_in_phase *in, dop_pass_ctx 
         dop_passes_skip_fusion(passes);
     else if (c->options.cuts || dop_kernel_path_has_apart(&c->path, phase))
         cx->keep_apart = keep_apart;
-    cx->joins = joins;
+    cx->joins = join_by_rule;
     if (dop_kernel_path_has_expand(&c->path, phase))
-        cx->expand = expand;
-    cx->piece_rows = piece_rows;
+        cx->expand = choose_expansion;
+    cx->piece_rows = choose_piece_rows;
     cx->select = select_kernel;
     *in = (path_in_phase){c, s, &c->path, phase, c->options.cuts, dop_compilation_max_segment(c), cx->diag};
     cx->user = in;
     return dop_passes_run(cx, passes, g);
 }
 
-/* Copies a graph without its regions, so that passes over the original do not change the copy's nodes. */
+/* Copies a graph without its regions, so that passes over the original do not change the nodes of the copy. */
 static dop_status
-copy_graph(const dop_graph *from, dop_arena *arena, dop_diag *diag, dop_graph *out)
+copy_bare_graph(const dop_graph *from, dop_arena *arena, dop_diag *diag, dop_graph *out)
 {
     *out = *from;
     out->arena = arena;
@@ -217,7 +217,7 @@ copy_graph(const dop_graph *from, dop_arena *arena, dop_diag *diag, dop_graph *o
     return DOP_OK;
 }
 
-/* Does the rule change which regions are formed?  Runs the passes again without it. */
+/* Sets rule->changed if the rule changes the regions. Runs the passes again without the rule to find out. */
 static dop_status
 judge_rule(dop_compilation *c, dop_schedule *s, const dop_graph *built, uint32_t rule, dop_diag *diag)
 {
@@ -233,7 +233,7 @@ judge_rule(dop_compilation *c, dop_schedule *s, const dop_graph *built, uint32_t
     dop_fusion_log_init(&log);
     dop_pass_ctx cx = {.arena = &arena, .diag = diag, .target = c->target, .log = &log};
     dop_status st = DOP_OK;
-    DOP_TRY(copy_graph(built, &arena, diag, &g));
+    DOP_TRY(copy_bare_graph(built, &arena, diag, &g));
     c->path.muted = rule + 1;
     DOP_TRY(run_passes(c, s, &in, &cx, &passes, &g));
     c->path.muted = 0;
@@ -246,7 +246,7 @@ error:
     return st;
 }
 
-/* Finds out for each rule about fusion what it did in this schedule. */
+/* Determines the effect of each fusion rule in this schedule. */
 static dop_status
 judge_rules(dop_compilation *c, dop_schedule *s, const dop_graph *built, dop_diag *diag)
 {
@@ -268,7 +268,7 @@ has_fuse_rules(const dop_kernel_path *p)
     return false;
 }
 
-/* Makes a schedule of a graph as it was built: passes, kernels, persistent form, weights to pack. */
+/* Completes a schedule from its built graph: passes, kernels, persistent form, weights to pack. */
 static dop_status
 build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
@@ -279,14 +279,14 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     path_in_phase in;
     dop_graph built = {0};
     s->g.name = dop_arena_printf(&c->arena, "%s%u%s", s->g.name, dop_schedule_rows(s),
-                                 s->adapted ? "_adapted" : ""); /* as dop_plan_schedule_name() */
+                                 s->adapted ? "_adapted" : ""); /* same format as dop_plan_schedule_name() */
     if (!s->g.name)
         return DOP_NO_MEMORY(diag);
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
         s->n_ops += dop_node_computed(&s->g, id);
     s->before = s->g;
     if (judged)
-        DOP_RETURN_IF_ERROR(copy_graph(&s->g, &c->arena, diag, &built));
+        DOP_RETURN_IF_ERROR(copy_bare_graph(&s->g, &c->arena, diag, &built));
     DOP_RETURN_IF_ERROR(run_passes(c, s, &in, &cx, &passes, &s->g));
     if (judged)
         DOP_RETURN_IF_ERROR(judge_rules(c, s, &built, diag));
@@ -302,7 +302,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     DOP_RETURN_IF_ERROR(generate_kernels(c, s, diag));
     const bool steps = phase == DOP_PHASE_DECODE || (s->mixed && !s->program && s->g.max_t <= DOP_STEP_SEVERAL);
     if (steps && c->target->persistent && !c->options.in_parts)
-        /* for parts, parts.c does it */
+        /* parts.c does this for models in parts */
         DOP_RETURN_IF_ERROR(dop_persistent_build(c, s, diag));
     DOP_RETURN_IF_ERROR(dop_pack_add_graph(&c->pack, &s->g, diag));
     if (dop_target_views(c->target))
@@ -310,7 +310,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Lists the values that the host gives, in the order of the graph. */
+/* Lists the values that the schedule receives (ops `received`), in graph order. */
 static dop_status
 find_received(dop_schedule *s, dop_diag *diag)
 {
@@ -325,8 +325,9 @@ find_received(dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Copies of states that steps replace: where a layer drafts, enough for the rows that a step has for each sequence, so that rows that are not
- * accepted can be dropped.  Kernels write them that have a step's whole recurrence, which they have not where fusion is held back. */
+/* Returns the number of copies of replaced states. In models that draft, there is one per row of a sequence's step, so
+ * that rejected rows can be dropped. Only kernels that contain a step's whole recurrence write these copies, so there
+ * are 2 if fusion is restricted. */
 static uint32_t
 state_copies(const dop_compilation *c)
 {
@@ -340,9 +341,9 @@ state_copies(const dop_compilation *c)
     return 1 + (rows < DOP_STEP_SEVERAL ? rows : DOP_STEP_SEVERAL);
 }
 
-/* `how` has phase, size, kind and ranks. */
+/* Adds one schedule. `how` gives its phase, size, kind and adapter ranks. */
 static dop_status
-add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
+add_single_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, how.phase);
     const bool program = how.encodes || how.drafts, each = how.mixed;
@@ -364,7 +365,7 @@ add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
     for (uint32_t i = 0; i < c->options.n_rows; i++)
-        /* all rows of a step may be of one sequence */
+        /* all rows of a step may belong to one sequence */
         build.max_rows = build.max_rows > c->options.rows[i] ? build.max_rows : c->options.rows[i];
     if (build.max_rows < c->options.sequences)
         build.max_rows = c->options.sequences;
@@ -373,23 +374,23 @@ add_one(dop_compilation *c, dop_build_options how, dop_diag *diag)
     s->program = how.encodes ? DOP_SCHED_ENCODE : how.drafts ? DOP_SCHED_DRAFT : 0;
     s->sends = build.sends || (how.drafts && each) ? 2
                : how.drafts                        ? 1
-                                                   : 0; /* behind the logits, and the id where there is one */
+                                                   : 0; /* after the logits and, if any, the token id */
     s->adapted = how.ranks > 0 && !c->options.invariant;
     DOP_RETURN_IF_ERROR(dop_build_graph(&c->model, &build, &c->arena, diag, &s->g));
     DOP_RETURN_IF_ERROR(build_schedule(c, s, diag));
     return find_received(s, diag);
 }
 
-/* Adds a schedule for steps of sequences, or of programs that read tokens; `how` has phase, size and kind.  With room for adapters there
- * are two: one for steps whose rows use none, and one for all others.  --invariant has only the second, because a row's logits have the
- * same bits beside any other rows. */
+/* Adds a schedule for steps of sequences, or for programs that read tokens. `how` gives its phase, size and kind. With
+ * run-time adapters there are two schedules: one for steps without adapters and one for all others. With --invariant
+ * there is only the second, because other rows must not change the bits of a row's logits. */
 static dop_status
 add_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
 {
     const uint32_t ranks = how.encodes || how.drafts ? 0 : dop_compilation_ranks(c);
-    dop_status st = ranks == 0 || !c->options.invariant ? add_one(c, how, diag) : DOP_OK;
+    dop_status st = ranks == 0 || !c->options.invariant ? add_single_schedule(c, how, diag) : DOP_OK;
     how.ranks = ranks;
-    return st == DOP_OK && ranks > 0 ? add_one(c, how, diag) : st;
+    return st == DOP_OK && ranks > 0 ? add_single_schedule(c, how, diag) : st;
 }
 
 dop_status
@@ -428,7 +429,7 @@ dop_schedule_add_draft(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 }
 
 static dop_status
-add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
+add_vision_program(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
     const dop_vision_model m = {.facts = *c->model.vision, .weights = c->model.weights};
@@ -446,26 +447,26 @@ add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
                                                      : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g));
     DOP_RETURN_IF_ERROR(build_schedule(c, s, diag));
     for (uint32_t i = 1; program != DOP_SCHED_AUDIO && i < s->g.n_outs && i < DOP_PART_MAX_VALUES; i++)
-        s->sent[s->n_sent++] = s->g.outs[i]; /* of other layers: the first output is the program's own */
+        s->sent[s->n_sent++] = s->g.outs[i]; /* outputs from other layers; output 0 is the program's own result */
     return find_received(s, diag);
 }
 
 dop_status
 dop_schedule_add_image(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_vision(c, DOP_SCHED_IMAGE, max_t, diag);
+    return add_vision_program(c, DOP_SCHED_IMAGE, max_t, diag);
 }
 
 dop_status
 dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_vision(c, DOP_SCHED_FEATURES, max_t, diag);
+    return add_vision_program(c, DOP_SCHED_FEATURES, max_t, diag);
 }
 
 dop_status
 dop_schedule_add_audio(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_vision(c, DOP_SCHED_AUDIO, max_t, diag);
+    return add_vision_program(c, DOP_SCHED_AUDIO, max_t, diag);
 }
 
 dop_status

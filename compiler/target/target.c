@@ -41,7 +41,7 @@ dop_int_dot_parse(const char *word, dop_int_dot *out)
 }
 
 static dop_status
-read_number(const field *f, const yaml_node_t *node, const char *v, const char *path, dop_diag *diag, void *out)
+read_target_number(const field *f, const yaml_node_t *node, const char *v, const char *path, dop_diag *diag, void *out)
 {
     char *end = NULL;
     const double num = strtod(v, &end);
@@ -59,8 +59,8 @@ read_number(const field *f, const yaml_node_t *node, const char *v, const char *
 }
 
 static dop_status
-read_field(const field *f, const yaml_node_t *node, yaml_document_t *doc, const char *path, dop_diag *diag,
-           dop_target *t)
+read_target_field(const field *f, const yaml_node_t *node, yaml_document_t *doc, const char *path, dop_diag *diag,
+                  dop_target *t)
 {
     void *at = (char *)t + f->offset;
     if (f->kind == CAPS)
@@ -84,7 +84,7 @@ read_field(const field *f, const yaml_node_t *node, yaml_document_t *doc, const 
             return DOP_OK;
         return DOP_FAIL_NODE(diag, path, node, "%s: %.40s is neither true nor false", f->name, v);
     default:
-        return read_number(f, node, v, path, diag, at);
+        return read_target_number(f, node, v, path, diag, at);
     }
 }
 
@@ -110,17 +110,17 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
     const char *k = dop_yaml_text(key), *v = dop_yaml_text(value);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (strcmp(fields[i].name, k) == 0)
-            return read_field(&fields[i], value, doc, path, diag, t);
+            return read_target_field(&fields[i], value, doc, path, diag, t);
     if (strcmp(k, "devices") == 0) {
-        dop_target_devices ignored; /* checked only: not inherited, and used by dop_target_find_file() */
+        dop_target_devices ignored; /* only checked; dop_target_find_file() uses it */
         return dop_target_read_devices(value, doc, path, diag, &ignored);
     }
     if (strcmp(k, "avoid") == 0)
         return read_avoid(value, doc, path, diag, t);
-    if (strcmp(k, "schedule") == 0) /* the name of a target was read before; a mapping is read here */
+    if (strcmp(k, "schedule") == 0) /* load_yaml_target() has read the name of a target; a mapping is read here */
         return v ? DOP_OK : dop_target_read_schedule(value, doc, path, diag, &t->schedule);
     const bool name = strcmp(k, "name") == 0;
-    if (!name && strcmp(k, "base") != 0) /* `base` was read before */
+    if (!name && strcmp(k, "base") != 0) /* load_yaml_target() has read `base` */
         return DOP_FAIL_NODE(diag, path, key, "unknown field %.40s; known: name base devices schedule%s avoid", k,
                              known_fields);
     if (!v)
@@ -130,7 +130,6 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
     return DOP_OK;
 }
 
-/* Adds a kernel to those that the target avoids, once. */
 bool
 dop_target_avoid(dop_target *t, const char *kernel)
 {
@@ -143,7 +142,7 @@ dop_target_avoid(dop_target *t, const char *kernel)
     return true;
 }
 
-/* Checks fields against each other; each was checked alone when it was read. */
+/* Checks fields against each other. read_target_field() has checked each field alone. */
 static dop_status
 check_target(const dop_target *t, const char *path, dop_diag *diag)
 {
@@ -161,7 +160,7 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The chain of files that name one another in `base:`, to find cycles and to print them. */
+/* Chain of target files linked by `base:`, for detecting and printing cycles. */
 typedef struct base_chain {
     const char *path; /* path of the file, or name of a built-in target */
     const struct base_chain *from;
@@ -197,10 +196,10 @@ check_chain(const base_chain *at, dop_diag *diag)
     return st;
 }
 
-static dop_status resolve(const char *name, const base_chain *from, dop_diag *diag, dop_target *out);
+static dop_status resolve_target(const char *name, const base_chain *from, dop_diag *diag, dop_target *out);
 
 static dop_status
-from_yaml(const char *path, const char *text, const base_chain *from, dop_target *out, dop_diag *diag)
+load_yaml_target(const char *path, const char *text, const base_chain *from, dop_target *out, dop_diag *diag)
 {
     static const char what[] = "a target file is a mapping of fields";
     dop_yaml y;
@@ -213,15 +212,15 @@ from_yaml(const char *path, const char *text, const base_chain *from, dop_target
         return st;
     const yaml_node_t *base = dop_yaml_field(&y.doc, y.root, "base");
     if (dop_yaml_text(base))
-        st = resolve(dop_yaml_text(base), &chain, diag, out);
+        st = resolve_target(dop_yaml_text(base), &chain, diag, out);
     else if (!text)
-        st = resolve("tier1", &chain, diag, out);
+        st = resolve_target("tier1", &chain, diag, out);
     const yaml_node_t *numbers = dop_yaml_field(&y.doc, y.root, "schedule");
     const char *schedule = dop_yaml_text(
         numbers && numbers->type == YAML_MAPPING_NODE ? dop_yaml_field(&y.doc, numbers, "like") : numbers);
     if (schedule && st == DOP_OK) {
         dop_target other;
-        st = resolve(schedule, &chain, diag, &other);
+        st = resolve_target(schedule, &chain, diag, &other);
         out->schedule = other.schedule;
     }
     for (yaml_node_pair_t *p = y.root->data.mapping.pairs.start; p < y.root->data.mapping.pairs.top && st == DOP_OK;
@@ -236,9 +235,9 @@ from_yaml(const char *path, const char *text, const base_chain *from, dop_target
     return st;
 }
 
-/* Makes a target for a device: the built-in file that matches it, with the capabilities and limits of the device itself. */
+/* Makes a target for a device: the best matching built-in file, with the device's own capabilities and limits. */
 static dop_status
-of_device(const dop_device_caps *caps, dop_target *out, dop_diag *diag)
+make_device_target(const dop_device_caps *caps, dop_target *out, dop_diag *diag)
 {
     dop_device_caps offers = *caps;
     const char *name;
@@ -265,7 +264,7 @@ of_device(const dop_device_caps *caps, dop_target *out, dop_diag *diag)
 }
 
 static dop_status
-at_hand(const char *device, dop_target *out, dop_diag *diag)
+probe_local_target(const char *device, dop_target *out, dop_diag *diag)
 {
     dop_device_caps caps;
     dop_diag why = {0};
@@ -273,11 +272,11 @@ at_hand(const char *device, dop_target *out, dop_diag *diag)
     if (dop_device_probe(device, &why, &caps) != DOP_OK)
         return DOP_FAIL(diag, why.code, "no device here to compile for: name one with `target`, as lavapipe (%s)",
                         why.message);
-    return of_device(&caps, out, diag);
+    return make_device_target(&caps, out, diag);
 }
 
 static dop_status
-unknown(const char *name, dop_diag *diag)
+fail_unknown_target(const char *name, dop_diag *diag)
 {
     dop_buf known = {0};
     for (const dop_target_file *f = dop_target_files; f->name; f++)
@@ -289,24 +288,24 @@ unknown(const char *name, dop_diag *diag)
 }
 
 static dop_status
-resolve(const char *name, const base_chain *from, dop_diag *diag, dop_target *out_target)
+resolve_target(const char *name, const base_chain *from, dop_diag *diag, dop_target *out_target)
 {
     size_t len = strlen(name);
     memset(out_target, 0, sizeof *out_target);
     if (strcmp(name, "auto") == 0)
-        return at_hand(NULL, out_target, diag);
+        return probe_local_target(NULL, out_target, diag);
     for (const dop_target_file *f = dop_target_files; f->name; f++)
         if (strcmp(f->name, name) == 0)
-            return from_yaml(name, *f->text, from, out_target, diag);
+            return load_yaml_target(name, *f->text, from, out_target, diag);
     if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
-        return from_yaml(name, NULL, from, out_target, diag);
-    return unknown(name, diag);
+        return load_yaml_target(name, NULL, from, out_target, diag);
+    return fail_unknown_target(name, diag);
 }
 
 dop_status
 dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target)
 {
-    return resolve(name, NULL, diag, out_target);
+    return resolve_target(name, NULL, diag, out_target);
 }
 
 dop_status
@@ -323,7 +322,7 @@ dop_targets_resolve(const char *list, const char *device, dop_diag *diag, dop_ta
         if (*out_n == DOP_MAX_TARGETS)
             return DOP_FAIL(diag, DOP_E_USAGE, "`target` %s: at most %d targets", list, DOP_MAX_TARGETS);
         snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
-        dop_status st = strcmp(name, "auto") == 0 ? at_hand(device, &out_targets[*out_n], diag)
+        dop_status st = strcmp(name, "auto") == 0 ? probe_local_target(device, &out_targets[*out_n], diag)
                                                   : dop_target_resolve(name, diag, &out_targets[*out_n]);
         if (st != DOP_OK)
             return st;
@@ -335,7 +334,7 @@ dop_targets_resolve(const char *list, const char *device, dop_diag *diag, dop_ta
     return DOP_OK;
 }
 
-/* Prints a field's value as target files have it. */
+/* Prints a field's value in the syntax of target files. */
 static void
 print_value(const field *f, const void *at, dop_buf *out)
 {

@@ -1,4 +1,4 @@
-/* Which devices target files are for: by vendor, PCI ids and capabilities, never by name. */
+/* Matches target files to devices by vendor, PCI ids and capabilities, never by device name. */
 #include "compiler/target/target_files.h"
 
 #include <stdio.h>
@@ -50,9 +50,9 @@ dop_target_read_caps(const yaml_node_t *list, yaml_document_t *doc, const char *
     return DOP_OK;
 }
 
-/* Reads a number that ends at `end`: decimal, or hexadecimal after 0x. */
+/* Reads a number that ends at `end`: decimal, or hexadecimal with the prefix 0x. */
 static bool
-read_number(const char *text, const char *end, uint32_t *out)
+read_id_number(const char *text, const char *end, uint32_t *out)
 {
     char *stop = NULL;
     const unsigned long long n = strtoull(text, &stop, 0);
@@ -62,23 +62,23 @@ read_number(const char *text, const char *end, uint32_t *out)
 
 /* Reads a PCI id or a range of them: "0x2330", or "0x2300-0x23ff". */
 static bool
-read_range(const char *text, uint32_t *first, uint32_t *last)
+read_id_range(const char *text, uint32_t *first, uint32_t *last)
 {
     const char *end = text + strlen(text), *dash = strchr(text, '-');
-    if (!read_number(text, dash ? dash : end, first))
+    if (!read_id_number(text, dash ? dash : end, first))
         return false;
     *last = *first;
-    return !dash || (read_number(dash + 1, end, last) && *last >= *first);
+    return !dash || (read_id_number(dash + 1, end, last) && *last >= *first);
 }
 
 static dop_status
-read_ids(const yaml_node_t *list, yaml_document_t *doc, const char *path, dop_diag *diag, dop_target_devices *d)
+read_device_ids(const yaml_node_t *list, yaml_document_t *doc, const char *path, dop_diag *diag, dop_target_devices *d)
 {
     for (yaml_node_item_t *i = list->data.sequence.items.start; i < list->data.sequence.items.top; i++) {
         const yaml_node_t *n = yaml_document_get_node(doc, *i);
         if (d->n_ids == DOP_MAX_ID_RANGES)
             return DOP_FAIL_NODE(diag, path, n, "devices: ids: at most %d ranges", DOP_MAX_ID_RANGES);
-        if (!dop_yaml_text(n) || !read_range(dop_yaml_text(n), &d->first_id[d->n_ids], &d->last_id[d->n_ids]))
+        if (!dop_yaml_text(n) || !read_id_range(dop_yaml_text(n), &d->first_id[d->n_ids], &d->last_id[d->n_ids]))
             return DOP_FAIL_NODE(diag, path, n, "devices: ids: expected a number or a range as in 0x2300-0x23ff");
         d->n_ids++;
     }
@@ -100,13 +100,13 @@ dop_target_read_devices(const yaml_node_t *node, yaml_document_t *doc, const cha
         const bool list = v->type == YAML_SEQUENCE_NODE;
         bool good = true;
         if (strcmp(key, "vendor") == 0)
-            good = text && read_number(text, text + strlen(text), &d->vendor) && d->vendor > 0;
+            good = text && read_id_number(text, text + strlen(text), &d->vendor) && d->vendor > 0;
         else if (strcmp(key, "matrix") == 0)
             good = text && dop_target_parse_shape(text, &d->matrix);
         else if (strcmp(key, "cpu") == 0)
             good = text && ((d->cpu = strcmp(text, "true") == 0) || strcmp(text, "false") == 0);
         else if (strcmp(key, "ids") == 0)
-            st = list ? read_ids(v, doc, path, diag, d) : DOP_OK, good = list;
+            st = list ? read_device_ids(v, doc, path, diag, d) : DOP_OK, good = list;
         else if (strcmp(key, "caps") == 0)
             st = dop_target_read_caps(v, doc, path, diag, &d->caps);
         else
@@ -117,11 +117,11 @@ dop_target_read_devices(const yaml_node_t *node, yaml_document_t *doc, const cha
     return st;
 }
 
-enum { NAMED = 64 }; /* weight of a vendor, ids or `cpu` in match(): more than all capabilities together */
+enum { NAMED = 64 }; /* weight of a vendor, id or `cpu` match: more than all capabilities together */
 
-/* How closely a target file describes the device; 0: the file is not for this device. */
+/* Returns how closely a target file describes the device; 0 if the file is not for this device. */
 static uint32_t
-match(const dop_target_devices *d, const dop_device_caps *caps)
+match_device(const dop_target_devices *d, const dop_device_caps *caps)
 {
     bool among = d->n_ids == 0;
     for (uint32_t i = 0; i < d->n_ids; i++)
@@ -150,7 +150,7 @@ dop_target_find_file(const dop_device_caps *caps, dop_diag *diag, const char **o
             return st;
         const yaml_node_t *node = dop_yaml_field(&y.doc, y.root, "devices");
         st = node ? dop_target_read_devices(node, &y.doc, f->name, diag, &d) : DOP_OK;
-        const uint32_t said = node && st == DOP_OK ? match(&d, caps) : 0;
+        const uint32_t said = node && st == DOP_OK ? match_device(&d, caps) : 0;
         if (said > most) {
             most = said;
             *out_name = f->name;

@@ -1,4 +1,4 @@
-/* The section `schedule` of target files: numbers and tables of ir/schedule_numbers.def. */
+/* Reads and prints the section `schedule` of target files: numbers and tables of ir/schedule_numbers.def. */
 #include "base/storage/types.h"
 #include "compiler/target/target_files.h"
 
@@ -22,7 +22,7 @@ static const struct number {
 
 static const struct table {
     const char *name;
-    size_t offset, count; /* bytes into dop_schedule_numbers: of the rows of the table, and of their number */
+    size_t offset, count; /* byte offsets in dop_schedule_numbers: the table's rows, and its row count */
     uint32_t columns, most, tiles;
     const char *words;
 } tables[] = {
@@ -41,7 +41,7 @@ static const struct table {
 };
 
 static bool
-read_number(const char *text, uint32_t *out)
+read_schedule_number(const char *text, uint32_t *out)
 {
     char *end = NULL;
     const unsigned long n = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : MOST_NUMBER + 1ul;
@@ -49,9 +49,9 @@ read_number(const char *text, uint32_t *out)
     return n <= MOST_NUMBER && !*end;
 }
 
-/* Finds the index of a word in a list of words that blanks separate. */
+/* Finds the index of a word in a list of words separated by blanks. */
 static bool
-read_word(const char *words, const char *text, uint32_t *out)
+read_table_word(const char *words, const char *text, uint32_t *out)
 {
     const size_t len = text ? strlen(text) : 0;
     *out = 0;
@@ -65,7 +65,7 @@ read_word(const char *words, const char *text, uint32_t *out)
 }
 
 static bool
-read_type(const char *text, uint32_t *out)
+read_storage_type(const char *text, uint32_t *out)
 {
     dop_type type;
     const bool good = text && dop_type_parse(text, strlen(text), &type);
@@ -73,10 +73,10 @@ read_type(const char *text, uint32_t *out)
     return good;
 }
 
-/* What a value of a row must be a multiple of.  A subgroup's tokens and rows of weights of a tile may be as few as the rows and columns
- * of a matrix, which has 8 or 16 of them; a tile takes 16 where they are fewer than its target's. */
+/* Returns the unit of a column: a tile size must be a multiple of it. A subgroup's share of a tile (its tokens and
+ * weight rows) may be 8, because some matrix units have 8 rows or columns. All other tile sizes are multiples of 16. */
 static uint32_t
-unit_of(const struct table *t, uint32_t column)
+get_tile_unit(const struct table *t, uint32_t column)
 {
     const bool parts = t->offset == offsetof(dop_schedule_numbers, coop_tiles) ||
                        t->offset == offsetof(dop_schedule_numbers, coop_block_tiles);
@@ -84,8 +84,8 @@ unit_of(const struct table *t, uint32_t column)
 }
 
 static dop_status
-read_row(const struct table *t, const yaml_node_t *list, yaml_document_t *doc, const char *path, dop_diag *diag,
-         uint32_t *out)
+read_table_row(const struct table *t, const yaml_node_t *list, yaml_document_t *doc, const char *path, dop_diag *diag,
+               uint32_t *out)
 {
     if (list->type != YAML_SEQUENCE_NODE ||
         list->data.sequence.items.top - list->data.sequence.items.start != (ptrdiff_t)t->columns)
@@ -94,16 +94,16 @@ read_row(const struct table *t, const yaml_node_t *list, yaml_document_t *doc, c
         const yaml_node_t *node = yaml_document_get_node(doc, list->data.sequence.items.start[i]);
         const char *text = dop_yaml_text(node);
         const bool last = i + 1 == t->columns;
-        const bool good = last && !t->words   ? read_type(text, &out[i])
-                          : last && *t->words ? read_word(t->words, text, &out[i])
-                                              : read_number(text, &out[i]);
+        const bool good = last && !t->words   ? read_storage_type(text, &out[i])
+                          : last && *t->words ? read_table_word(t->words, text, &out[i])
+                                              : read_schedule_number(text, &out[i]);
         if (!good)
             return DOP_FAIL_NODE(diag, path, node, "schedule: %s: %.40s is no value %u of its rows%s%s", t->name,
                                  text ? text : "a list", i + 1, last && t->words && *t->words ? "; known: " : "",
                                  last && t->words ? t->words : "");
-        if (i < t->tiles && (out[i] == 0 || out[i] % unit_of(t, i) || out[i] > MOST_TILE))
+        if (i < t->tiles && (out[i] == 0 || out[i] % get_tile_unit(t, i) || out[i] > MOST_TILE))
             return DOP_FAIL_NODE(diag, path, node, "schedule: %s: %s is no multiple of %d up to %d", t->name, text,
-                                 (int)unit_of(t, i), MOST_TILE);
+                                 (int)get_tile_unit(t, i), MOST_TILE);
     }
     return DOP_OK;
 }
@@ -120,7 +120,7 @@ read_table(const struct table *t, const yaml_node_t *list, yaml_document_t *doc,
         const yaml_node_t *row = yaml_document_get_node(doc, *i);
         if (*n == t->most)
             return DOP_FAIL_NODE(diag, path, row, "schedule: %s: more than %u rows", t->name, t->most);
-        const dop_status st = read_row(t, row, doc, path, diag, rows + *n * t->columns);
+        const dop_status st = read_table_row(t, row, doc, path, diag, rows + *n * t->columns);
         if (st != DOP_OK)
             return st;
         ++*n;
@@ -133,7 +133,7 @@ read_key(const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc,
          dop_schedule_numbers *out)
 {
     const char *k = dop_yaml_text(key) ? dop_yaml_text(key) : "", *v = dop_yaml_text(value);
-    if (strcmp(k, "like") == 0) /* the numbers of that target were taken before */
+    if (strcmp(k, "like") == 0) /* load_yaml_target() has copied the numbers of that target */
         return v ? DOP_OK : DOP_FAIL_NODE(diag, path, value, "schedule: like: expected the name of a target");
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (strcmp(tables[i].name, k) == 0)
@@ -141,7 +141,7 @@ read_key(const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc,
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(numbers[i].name, k) == 0) {
             uint32_t *at = (uint32_t *)(void *)((char *)out + numbers[i].offset);
-            return read_number(v, at) && *at >= numbers[i].least
+            return read_schedule_number(v, at) && *at >= numbers[i].least
                        ? DOP_OK
                        : DOP_FAIL_NODE(diag, path, value, "schedule: %s: %.40s is not a whole number from %u to %d", k,
                                        v ? v : "a list", numbers[i].least, MOST_NUMBER);
@@ -149,10 +149,10 @@ read_key(const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc,
     return DOP_FAIL_NODE(diag, path, key, "schedule: unknown number %.40s", k);
 }
 
-/* Checks what kernels rely on: the subgroups' parts divide each tile, the last row of a list of tiles is for any product, and each
- * purpose of small tiles has a row. */
+/* Checks what kernels rely on: subgroup shares divide each tile, the last row of a list of tiles fits any product, and
+ * each purpose of small tiles has a row. */
 static dop_status
-check_tiles(const dop_schedule_numbers *s, const char *path, dop_diag *diag)
+check_schedule_tiles(const dop_schedule_numbers *s, const char *path, dop_diag *diag)
 {
     const struct {
         const char *name;
@@ -202,10 +202,11 @@ dop_target_read_schedule(const yaml_node_t *node, yaml_document_t *doc, const ch
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (*(const uint32_t *)(const void *)((const char *)io_schedule + numbers[i].offset) < numbers[i].least)
             return DOP_FAIL_NODE(diag, path, node, "schedule: %s is missing", numbers[i].name);
-    return check_tiles(io_schedule, path, diag);
+    return check_schedule_tiles(io_schedule, path, diag);
 }
 
-/* --- changing and printing numbers ------------------------------------------------------------------------------------- */
+/* --- editing and printing numbers
+ * ------------------------------------------------------------------------------------- */
 
 uint32_t
 dop_schedule_count(void)
@@ -251,7 +252,7 @@ dop_schedule_table_drop(dop_schedule_numbers *s, uint32_t table, uint32_t row)
         return false;
     memmove(rows + row * bytes, rows + (row + 1) * bytes, (*n - row - 1) * bytes);
     --*n;
-    return check_tiles(s, "", &ignored) == DOP_OK;
+    return check_schedule_tiles(s, "", &ignored) == DOP_OK;
 }
 
 static void

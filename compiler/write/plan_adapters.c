@@ -1,23 +1,25 @@
-/* What a plan says about its room for adapters: where the rows of matrices in adapters' files go. */
+/* Writes where the matrices of run-time adapters are placed in the plan's weights. */
 #include "compiler/write/plan_writer.h"
 #include "frontend/adapter_places.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The row of DOP_SEC_TENSORS of what was packed for this origin, which is the number of the packed item; UINT32_MAX: nothing was. */
+/* Returns the row of DOP_SEC_TENSORS (equal to the packed item's index) for this origin; UINT32_MAX if nothing was
+ * packed for it. */
 static uint32_t
-tensor_of(const dop_plan_writer *w, dop_origin_kind kind, uint32_t index)
+find_packed_tensor(const dop_plan_writer *w, dop_origin_kind kind, uint32_t index)
 {
     const dop_packed *x = dop_pack_find(w->sections.pack, &(dop_origin){.kind = kind, .index = index});
     return x ? (uint32_t)(x - w->sections.pack->items) : UINT32_MAX;
 }
 
-/* Is there room for all that a tensor of an adapter changes?  Some of it alone would be another adapter. */
+/* True if the plan has a place for everything that an adapter's tensor changes. A partial change would be another
+ * adapter. */
 static bool
-has_room(const dop_plan_writer *w, const dop_adapter_map *map, const char *tensor)
+has_adapter_room(const dop_plan_writer *w, const dop_adapter_map *map, const char *tensor)
 {
-    uint32_t least = 0, most = map->n_places; /* the first place of the tensor */
+    uint32_t least = 0, most = map->n_places; /* binary search for the tensor's first place */
     while (least < most) {
         const uint32_t half = least + (most - least) / 2;
         if (strcmp(map->places[half].tensor, tensor) < 0)
@@ -26,7 +28,7 @@ has_room(const dop_plan_writer *w, const dop_adapter_map *map, const char *tenso
             most = half;
     }
     for (; least < map->n_places && strcmp(map->places[least].tensor, tensor) == 0; least++)
-        if (tensor_of(w, DOP_FROM_LORA_B, map->places[least].target) == UINT32_MAX)
+        if (find_packed_tensor(w, DOP_FROM_LORA_B, map->places[least].target) == UINT32_MAX)
             return false;
     return true;
 }
@@ -45,13 +47,14 @@ dop_plan_writer_adapters(dop_plan_writer *w, dop_plan_model *model)
     model->adapters = c->options.adapters;
     model->adapter_rank = c->options.rank;
     model->adapter_uses = dop_compilation_uses(c);
-    model->adapter_factors = tensor_of(w, DOP_FROM_LORA_FACTORS, 0);
+    model->adapter_factors = find_packed_tensor(w, DOP_FROM_LORA_FACTORS, 0);
     model->adapter_archs = dop_plan_writer_string(w, map.archs ? map.archs : "");
     model->tied = map.tied;
     for (uint32_t i = 0; i < map.n_places; i++) {
         const dop_adapter_place *p = &map.places[i];
-        const uint32_t a = tensor_of(w, DOP_FROM_LORA_A, p->target), b = tensor_of(w, DOP_FROM_LORA_B, p->target);
-        if (!has_room(w, &map, p->tensor))
+        const uint32_t a = find_packed_tensor(w, DOP_FROM_LORA_A, p->target),
+                       b = find_packed_tensor(w, DOP_FROM_LORA_B, p->target);
+        if (!has_adapter_room(w, &map, p->tensor))
             continue;
         const dop_plan_adapter_place row = {.tensor = dop_plan_writer_string(w, p->tensor),
                                             .a = a,
@@ -68,7 +71,7 @@ dop_plan_writer_adapters(dop_plan_writer *w, dop_plan_model *model)
     }
     for (uint32_t i = 0; i < c->model.arch.n_layers; i++) {
         char name[32];
-        const uint32_t at = tensor_of(w, DOP_FROM_CONTROL, i);
+        const uint32_t at = find_packed_tensor(w, DOP_FROM_CONTROL, i);
         snprintf(name, sizeof name, "direction.%u", i);
         const dop_plan_adapter_place row = {.tensor = dop_plan_writer_string(w, name),
                                             .a = at,

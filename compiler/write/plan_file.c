@@ -1,4 +1,4 @@
-/* Writes a plan's sections to a file or a memory image. */
+/* Writes a plan's sections to a file or to a memory image. */
 #include "compiler/write/plan_file.h"
 #include "plan/plan_part.h"
 
@@ -28,7 +28,7 @@ typedef struct layout {
 } layout;
 
 static bool
-put(FILE *f, const void *data, size_t size)
+put_plan_bytes(FILE *f, const void *data, size_t size)
 {
     return size == 0 || fwrite(data, 1, size, f) == size;
 }
@@ -39,15 +39,15 @@ pad_to(FILE *f, uint64_t *at, uint64_t target)
     static const char zeros[4096];
     while (*at < target) {
         size_t n = target - *at < sizeof zeros ? (size_t)(target - *at) : sizeof zeros;
-        if (!put(f, zeros, n))
+        if (!put_plan_bytes(f, zeros, n))
             return false;
         *at += n;
     }
     return true;
 }
 
-/* Writes data as a sparse file: skips blocks of zeros where the file can have holes, which read as zeros.  last: nothing is
- * written behind the data, so its last block is written in any case to give the file its length. */
+/* Writes data, and leaves holes in a sparse file for blocks of zeros. last: true if these are the last bytes of the
+ * file. Their final block is always written, because it sets the file's length. */
 static bool
 put_sparsely(FILE *f, const uint8_t *data, size_t size, bool last)
 {
@@ -56,16 +56,16 @@ put_sparsely(FILE *f, const uint8_t *data, size_t size, bool last)
         n = size - at < BLOCK ? size - at : BLOCK;
         const bool hole =
             n == BLOCK && !(last && at + n == size) && data[at] == 0 && memcmp(data + at, data + at + 1, n - 1) == 0;
-        if (!(hole && fseeko(f, (off_t)n, SEEK_CUR) == 0) && !put(f, data + at, n))
+        if (!(hole && fseeko(f, (off_t)n, SEEK_CUR) == 0) && !put_plan_bytes(f, data + at, n))
             return false;
     }
     return true;
 }
 
-/* Where packed weights are written: to a file, and into their digest. */
+/* Output of packed weights: a file and a digest. */
 typedef struct weights_out {
     const dop_plan_sections *parts;
-    FILE *f; /* NULL: the digest only */
+    FILE *f; /* output file; NULL: compute the digest only */
     dop_weights_hash hash;
     uint64_t at;   /* bytes written so far */
     uint64_t held; /* bytes written since the model's pages were last released */
@@ -92,8 +92,8 @@ put_gap(weights_out *o, uint64_t end, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Releases the mapped pages of the model's files after each 256 MiB of weights, which are read once only: a large model would fill the
- * memory otherwise. */
+/* Releases the mapped pages of the model's files after each 256 MiB of weights. Otherwise a large model would fill the
+ * memory, although its pages are read only once. */
 static void
 forget_sources(weights_out *o)
 {
@@ -106,7 +106,7 @@ forget_sources(weights_out *o)
     o->held = 0;
 }
 
-/* Packs and writes a weight: the whole at once, or a few rows at a time where it is large and packed rows are contiguous. */
+/* Packs and writes a weight: all at once, or a few rows at a time if it is large and its packed rows are contiguous. */
 static dop_status
 put_weight(weights_out *o, const dop_packed *x, dop_diag *diag)
 {
@@ -131,8 +131,8 @@ put_weight(weights_out *o, const dop_packed *x, dop_diag *diag)
     return st;
 }
 
-/* Writes what lies between the matrices of a weight that stays in the model's file, and between the planes of each where it is made of
- * blocks.  at: where the weight begins; *io_left_out: bytes before it that are in files of the model. */
+/* Writes the gaps between the matrices of a weight that stays in the model's file, and between the planes of block
+ * types. at: offset of the weight; *io_left_out: bytes before it that stay in files of the model. */
 static dop_status
 put_between(weights_out *o, const dop_packed *x, dop_stored as, uint64_t at, uint64_t *io_left_out, dop_diag *diag)
 {
@@ -156,9 +156,9 @@ put_between(weights_out *o, const dop_packed *x, dop_stored as, uint64_t at, uin
     return st;
 }
 
-/* Packs and writes all weights one after the other, because together they may be far larger than memory. */
+/* Packs and writes the weights one at a time, because together they may be far larger than memory. */
 static dop_status
-put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
+put_packed_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
 {
     const dop_pack *p = parts->pack;
     weights_out o = {.parts = parts, .f = f};
@@ -186,7 +186,7 @@ put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *o
 }
 
 static dop_status
-lay_out(const dop_plan_sections *p, dop_diag *diag, layout *out)
+lay_out_sections(const dop_plan_sections *p, dop_diag *diag, layout *out)
 {
     uint32_t n = 0;
     memset(out, 0, sizeof *out);
@@ -214,54 +214,56 @@ lay_out(const dop_plan_sections *p, dop_diag *diag, layout *out)
 }
 
 static bool
-put_head(const layout *l, FILE *f, uint64_t *at)
+put_plan_head(const layout *l, FILE *f, uint64_t *at)
 {
     *at += sizeof l->head + l->head.n_sections * sizeof *l->table;
-    return put(f, &l->head, sizeof l->head) && put(f, l->table, l->head.n_sections * sizeof *l->table);
+    return put_plan_bytes(f, &l->head, sizeof l->head) &&
+           put_plan_bytes(f, l->table, l->head.n_sections * sizeof *l->table);
 }
 
-/* Writes a plan from byte `base` of the file on.  The header comes first and holds digests, but the digest of the weights is known only
- * when they have been packed: in a file the header is written again at the end, for a pipe the weights are packed twice. */
+/* Writes a plan at byte `base` of the file. The header comes first and contains digests, but the weights' digest is
+ * known only after packing. In a file, the header is therefore written again at the end; for a pipe, the weights are
+ * packed twice. */
 static dop_status
-put_file(const dop_plan_sections *p, FILE *f, uint64_t base, dop_diag *diag, layout *out_layout)
+put_plan_file(const dop_plan_sections *p, FILE *f, uint64_t base, dop_diag *diag, layout *out_layout)
 {
     layout *l = out_layout;
     uint64_t at = 0, digest;
     bool again = ftello(f) >= 0;
-    dop_status st = lay_out(p, diag, l);
+    dop_status st = lay_out_sections(p, diag, l);
     for (uint32_t i = 0; i < l->head.n_sections && st == DOP_OK && !again; i++)
         if (l->table[i].kind == DOP_SEC_WEIGHTS)
-            st = put_weights(p, NULL, diag, &l->table[i].digest);
+            st = put_packed_weights(p, NULL, diag, &l->table[i].digest);
     if (st != DOP_OK)
         return st;
     l->head.digest = dop_plan_header_digest(&l->head, l->table, l->head.n_sections);
-    if (!put_head(l, f, &at))
+    if (!put_plan_head(l, f, &at))
         goto io;
     for (uint32_t i = 0; i < l->head.n_sections; i++) {
         dop_plan_section *s = &l->table[i];
         if (!pad_to(f, &at, s->offset))
             goto io;
         if (s->kind == DOP_SEC_WEIGHTS) {
-            st = put_weights(p, f, diag, &digest);
+            st = put_packed_weights(p, f, diag, &digest);
             if (st == DOP_OK && !again && digest != s->digest)
                 st = DOP_FAIL(diag, DOP_E_IO, "the model's files changed while they were read");
             if (st != DOP_OK)
                 return st;
             s->digest = digest;
-        } else if (!put(f, p->sec[s->kind].data, s->size)) {
+        } else if (!put_plan_bytes(f, p->sec[s->kind].data, s->size)) {
             goto io;
         }
         at += s->size;
     }
     l->head.digest = dop_plan_header_digest(&l->head, l->table, l->head.n_sections);
-    if (again && (fseeko(f, (off_t)base, SEEK_SET) != 0 || !put_head(l, f, &at)))
+    if (again && (fseeko(f, (off_t)base, SEEK_SET) != 0 || !put_plan_head(l, f, &at)))
         goto io;
     return DOP_OK;
 io:
     return DOP_FAIL(diag, DOP_E_IO, "cannot write the plan: %s", strerror(errno));
 }
 
-/* Writes the weights to a file beside the plan, and sets size and digest in the plan's row for that file. */
+/* Writes the weights to a file next to the plan, and sets their size and digest in the plan's row for the file. */
 static dop_status
 put_external(dop_plan_sections *sections, const char *path, dop_diag *diag, dop_out_file *output)
 {
@@ -269,7 +271,7 @@ put_external(dop_plan_sections *sections, const char *path, dop_diag *diag, dop_
     DOP_RETURN_IF_ERROR(dop_out_file_open(path, diag, output));
     if (!output->tmp)
         return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write the weights: not a regular file");
-    DOP_RETURN_IF_ERROR(put_weights(sections, output->f, diag, &row->digest));
+    DOP_RETURN_IF_ERROR(put_packed_weights(sections, output->f, diag, &row->digest));
     row->size = sections->weights_size;
     return DOP_OK;
 }
@@ -282,7 +284,7 @@ dop_plan_refuse_open(const char *path, dop_diag *diag)
     if (stat(path, &sb) != 0 || !S_ISREG(sb.st_mode))
         return DOP_OK;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    /* Another compiler that makes this check holds the lock for a moment: try again. */
+    /* Another compiler that makes this check holds the lock briefly, so retry. */
     for (int i = 0; i < 4 && open_elsewhere; i++) {
         if (i > 0)
             nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
@@ -295,7 +297,8 @@ dop_plan_refuse_open(const char *path, dop_diag *diag)
                           : DOP_OK;
 }
 
-/* Both files get their final names only when both are complete: the weights first, since a plan without them is of no use. */
+/* Both files get their final names only when both are complete. The weights come first, because the plan is useless
+ * without them. */
 dop_status
 dop_plan_sections_write(dop_plan_sections *sections, const char *path, dop_diag *diag)
 {
@@ -315,7 +318,7 @@ dop_plan_sections_write(dop_plan_sections *sections, const char *path, dop_diag 
     if (st == DOP_OK && sections->external)
         st = put_external(sections, weights_path, diag, &weights);
     if (st == DOP_OK)
-        st = put_file(sections, plan.f, 0, diag, &l);
+        st = put_plan_file(sections, plan.f, 0, diag, &l);
     if (sections->external) {
         dop_status closed = dop_out_file_close(&weights, st == DOP_OK, diag);
         st = st == DOP_OK ? closed : st;
@@ -336,9 +339,9 @@ typedef struct set_writer {
     const char *path;
     bool split;
     dop_diag *diag;
-    dop_out_file *plans;   /* [n] with split, else one: files of plans */
+    dop_out_file *plans;   /* plan files: [n] with split, otherwise [1] */
     dop_out_file *weights; /* [n] files of external weights */
-    char **names;          /* [2 * n] owned: for each part the paths of its plan and of its weights */
+    char **names;          /* [2 * n] owned; paths of each part's plan and weights */
     layout *layouts;       /* [n] */
 } set_writer;
 
@@ -366,7 +369,7 @@ open_set(set_writer *w)
     return st;
 }
 
-/* Writes part i and its external weights.  *io_at: where the part may begin in a common file; then its end. */
+/* Writes part i and its external weights. *io_at: in, minimum offset of the part in a common file; out, its end. */
 static dop_status
 put_part(set_writer *w, uint32_t i, uint64_t *io_at)
 {
@@ -378,7 +381,7 @@ put_part(set_writer *w, uint32_t i, uint64_t *io_at)
         return st;
     if (!w->split && !pad_to(f, io_at, base))
         return write_failed(w->diag);
-    if ((st = put_file(p, f, base, w->diag, &w->layouts[i])) != DOP_OK)
+    if ((st = put_plan_file(p, f, base, w->diag, &w->layouts[i])) != DOP_OK)
         return st;
     w->rows[i].offset = base;
     w->rows[i].size = w->layouts[i].head.file_size;
@@ -386,8 +389,8 @@ put_part(set_writer *w, uint32_t i, uint64_t *io_at)
     return fseeko(f, (off_t)*io_at, SEEK_SET) == 0 ? DOP_OK : write_failed(w->diag);
 }
 
-/* Writes the digest of the set into every part, and the digests of sections and headers that this changes.  The set's digest is made of
- * the headers' digests before this change. */
+/* Writes the digest of the set to every part, then updates the digests of the changed sections and headers. The set's
+ * digest is computed from the headers' digests before this change. */
 static dop_status
 put_set_digest(set_writer *w, uint64_t set)
 {
@@ -402,12 +405,12 @@ put_set_digest(set_writer *w, uint64_t set)
                 continue;
             l->table[k].digest = XXH3_64bits(sec->data, sec->size);
             if (fseeko(f, (off_t)(w->rows[i].offset + l->table[k].offset), SEEK_SET) != 0 ||
-                !put(f, sec->data, sec->size))
+                !put_plan_bytes(f, sec->data, sec->size))
                 return write_failed(w->diag);
         }
         l->head.digest = dop_plan_header_digest(&l->head, l->table, l->head.n_sections);
         w->rows[i].digest = l->head.digest;
-        if (fseeko(f, (off_t)w->rows[i].offset, SEEK_SET) != 0 || !put_head(l, f, &at))
+        if (fseeko(f, (off_t)w->rows[i].offset, SEEK_SET) != 0 || !put_plan_head(l, f, &at))
             return write_failed(w->diag);
     }
     return DOP_OK;
@@ -434,7 +437,8 @@ put_set(set_writer *w)
     if (st == DOP_OK && !w->split) {
         FILE *f = w->plans[0].f;
         h.digest = dop_plan_set_digest(&h, w->rows);
-        if (fseeko(f, 0, SEEK_SET) != 0 || !put(f, &h, sizeof h) || !put(f, w->rows, w->n * sizeof *w->rows))
+        if (fseeko(f, 0, SEEK_SET) != 0 || !put_plan_bytes(f, &h, sizeof h) ||
+            !put_plan_bytes(f, w->rows, w->n * sizeof *w->rows))
             st = write_failed(w->diag);
     }
     free(digests);
@@ -453,7 +457,7 @@ dop_plan_set_write(dop_plan_sections *const *parts, dop_plan_set_row *rows, uint
     dop_status st = w.plans && w.weights && w.names && w.layouts ? open_set(&w) : DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = put_set(&w);
-    for (uint32_t i = 0; i < 2 * n; i++) { /* weights get their final names first: a plan needs them */
+    for (uint32_t i = 0; i < 2 * n; i++) { /* weights get their final names first, because a plan needs them */
         dop_out_file *files = i < n ? w.weights : w.plans;
         dop_status closed = files ? dop_out_file_close(&files[i % n], st == DOP_OK, diag) : DOP_OK;
         st = st == DOP_OK ? closed : st;
@@ -472,10 +476,10 @@ dop_plan_sections_image(const dop_plan_sections *sections, dop_diag *diag, dop_p
 {
     layout l;
     memset(out_image, 0, sizeof *out_image);
-    dop_status st = lay_out(sections, diag, &l);
+    dop_status st = lay_out_sections(sections, diag, &l);
     if (st != DOP_OK)
         return st;
-    /* Pages of the weights take no memory, because nothing writes to them. */
+    /* The weights' pages use no memory, because they are never written. */
     void *at = mmap(NULL, (size_t)l.head.file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                     -1, 0);
     if (at == MAP_FAILED)

@@ -1,4 +1,4 @@
-/* What a plan says about its model: facts, card, which part it is, tokenizer and chat template. */
+/* Writes a plan's description of its model: facts, card, part, programs, tokenizer and chat template. */
 #include "base/format/gguf.h"
 #include "base/os/system.h"
 #include "compiler/write/plan_writer.h"
@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* For --trace-kernels: by the name of each kernel, why it was chosen for the first region that uses it.  NULL: out of memory. */
+/* Returns, for --trace-kernels, the reason why each kernel was chosen for the first region that uses it. NULL: out of
+ * memory. */
 static json_t *
 choices_json(const dop_plan_writer *w)
 {
@@ -36,7 +37,7 @@ choices_json(const dop_plan_writer *w)
     return choices;
 }
 
-/* Storage types of the matrices, as "q4_k, q6_k": the type with most bytes first. */
+/* Appends the storage types of the matrices as "q4_k, q6_k", the type with most bytes first. */
 static void
 weight_types(const dop_pack *p, dop_buf *out)
 {
@@ -55,7 +56,7 @@ weight_types(const dop_pack *p, dop_buf *out)
     }
 }
 
-/* What the schedules of each target were made with.  NULL: out of memory. */
+/* Returns facts about each target's schedules for the card. NULL: out of memory. */
 static json_t *
 targets_json(const dop_plan_writer *w)
 {
@@ -84,9 +85,9 @@ append_json(const char *text, size_t size, void *user)
     return out->failed ? -1 : 0;
 }
 
-/* Gives the folder of a model's tokenizer. */
+/* Copies the folder of a model's tokenizer to `out`. */
 static void
-folder_of(const dop_checkpoint *m, char *out, size_t size)
+find_tokenizer_folder(const dop_checkpoint *m, char *out, size_t size)
 {
     snprintf(out, size, "%s", m->tokenizer_json_path);
     const char *slash = dop_path_slash(out);
@@ -105,7 +106,7 @@ add_prompts(dop_plan_writer *w, const dop_checkpoint *m, json_t *card)
         dop_plan_writer_no_memory(w);
     if (!m->tokenizer_json_path)
         return DOP_OK;
-    folder_of(m, dir, sizeof dir);
+    find_tokenizer_folder(m, dir, sizeof dir);
     dop_status st = dop_prompts_of_dir(dir, w->diag, &prompts);
     if (prompts && json_object_update(card, prompts))
         dop_plan_writer_no_memory(w);
@@ -129,9 +130,9 @@ dop_compilation_rewind(const dop_compilation *c)
     return least;
 }
 
-/* The value of dop_plan_model.rewind: the least of all targets. */
+/* Returns dop_plan_model.rewind: the minimum over all targets. */
 static uint32_t
-rewind_of(const dop_plan_writer *w)
+find_least_rewind(const dop_plan_writer *w)
 {
     uint32_t least = DOP_PLAN_NO_RINGS;
     for (uint32_t i = 0; i < w->n_targets; i++) {
@@ -167,7 +168,7 @@ dop_plan_writer_model(dop_plan_writer *w)
                         .ctx = c->ctx,
                         .ctx_train = a->ctx_train,
                         .hidden = a->hidden,
-                        .rewind = rewind_of(w),
+                        .rewind = find_least_rewind(w),
                         .n_layers = a->n_layers,
                         .n_sequences = c->schedules[0].g.max_q,
                         .state_copies = c->schedules[0].g.copies,
@@ -197,13 +198,13 @@ dop_plan_writer_model(dop_plan_writer *w)
     const dop_status st = card ? add_prompts(w, &c->model, card) : DOP_OK;
     if (st != DOP_OK)
         w->status = st;
-    /* json_dumps of Jansson 2.14 may leave out a key without an error when memory runs out; dop_buf keeps the failure. */
+    /* json_dumps() of Jansson 2.14 may omit a key without an error when memory runs out; dop_buf records the failure. */
     if (!card || json_dump_callback(card, append_json, &w->sections.sec[DOP_SEC_CARD], JSON_SORT_KEYS | JSON_INDENT(2)))
         dop_plan_writer_no_memory(w);
     json_decref(card);
 }
 
-/* Writes the row of the program `draft`, where the plan has it. */
+/* Writes the row of the program `draft`, if the plan has it. */
 static void
 write_draft(dop_plan_writer *w)
 {
@@ -217,7 +218,7 @@ write_draft(dop_plan_writer *w)
         dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &row, sizeof row);
 }
 
-/* Writes the rows of the programs `image` and `features`, where the plan has schedules of them. */
+/* Writes the rows of the programs `image` and `features`, if the plan has schedules for them. */
 static void
 write_vision(dop_plan_writer *w)
 {
@@ -241,7 +242,7 @@ write_vision(dop_plan_writer *w)
     dop_buf_append(&w->sections.sec[DOP_SEC_IMAGES], c->model.images, c->model.n_images);
 }
 
-/* Writes the row of the program `audio`, and what transcriptions must not have. */
+/* Writes the row of the program `audio`, and the token ids that transcriptions suppress. */
 static void
 write_audio(dop_plan_writer *w)
 {
@@ -257,16 +258,16 @@ write_audio(dop_plan_writer *w)
                        (2 + (size_t)m->suppressed[0] + m->suppressed[1]) * sizeof *m->suppressed);
 }
 
-/* Writes the rows of the programs that draw, and the section about them. */
+/* Writes the rows of a diffusion model's programs, and the section about drawing. */
 static void
 write_draw(dop_plan_writer *w)
 {
     const dop_compilation *c = w->targets[0].c;
     const dop_diffusion *d = c->model.diffusion;
     const uint32_t places = 1u << (2 * (d->n_levels - 1)),
-                   pixels = 1u << (2 * (d->n_decodes - 1)); /* of a row of T; of a place */
+                   pixels = 1u << (2 * (d->n_decodes - 1)); /* places per row of the step; pixels per place */
     const dop_plan_program rows[] = {
-        /* `context` gives no rows; every program has a width, within the largest result. */
+        /* `context` returns no rows, but every program has a width, at most that of the largest result. */
         {.name = dop_plan_writer_string(w, "context"), .kind = DOP_SCHED_CONTEXT, .width = c->model.arch.hidden},
         {.name = dop_plan_writer_string(w, "denoise"), .kind = DOP_SCHED_DENOISE, .width = places * d->latents},
         {.name = dop_plan_writer_string(w, "decode"),
@@ -352,7 +353,7 @@ dop_plan_writer_text(dop_plan_writer *w)
         return; /* only the first part reads and writes text */
     if (m->tokenizer_json_path) {
         char dir[1024];
-        folder_of(m, dir, sizeof dir);
+        find_tokenizer_folder(m, dir, sizeof dir);
         st = dop_tokenizer_from_hf_dir(dir, w->diag, &tok);
     } else if (m->tokenizer_gguf_path) {
         dop_gguf gguf = {0};

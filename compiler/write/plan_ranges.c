@@ -1,4 +1,4 @@
-/* Writes which weights of a plan stay in the model's files (DOP_SEC_RANGES of plan/plan_format.h). */
+/* Writes the weights that stay in the model's files (DOP_SEC_RANGES of plan/plan_format.h). */
 #include "plan/plan_ranges.h"
 #include "compiler/write/plan_writer.h"
 #include "plan/plan_weights.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST = 4096 /* bytes: smaller ones are copied to the plan */ };
+enum { LEAST = 4096 /* bytes; smaller weights are copied to the plan */ };
 
 bool
 dop_plan_can_refer(const dop_weights *weights)
@@ -21,7 +21,8 @@ dop_plan_can_refer(const dop_weights *weights)
     return can;
 }
 
-/* The map of the model that has these bytes; n_maps: none has, because an importer made them. */
+/* Returns the index of the model's file mapping that contains these bytes; n_maps if none does, because an importer
+ * made them. */
 static uint32_t
 find_map(const dop_weights *weights, const uint8_t *bytes, uint64_t size)
 {
@@ -35,19 +36,19 @@ find_map(const dop_weights *weights, const uint8_t *bytes, uint64_t size)
     return i;
 }
 
-/* Blocks of one matrix; 0: of floats. */
+/* Returns the number of blocks of one matrix; 0 for types without blocks. */
 static uint64_t
-count_blocks(const dop_packed *item)
+count_matrix_blocks(const dop_packed *item)
 {
     const dop_type_info *ti = dop_type_of(item->type);
     return ti->kind == DOP_KIND_QUANT ? item->rows * (item->row_bytes / ti->bytes) : 0;
 }
 
-/* Bytes of one matrix in the model's file. */
+/* Returns the bytes of one matrix in the model's file. */
 static uint64_t
-file_bytes(const dop_packed *item)
+count_file_bytes(const dop_packed *item)
 {
-    const uint64_t blocks = count_blocks(item);
+    const uint64_t blocks = count_matrix_blocks(item);
     return blocks ? blocks * dop_type_of(item->type)->bytes : dop_pack_matrix_bytes(item);
 }
 
@@ -58,13 +59,14 @@ dop_plan_sections_refers(const dop_plan_sections *sections, const dop_packed *it
     const dop_weights *weights = &sections->pack->model->weights;
     bool found = as != DOP_STORED_NOT;
     for (uint32_t e = 0; e < item->experts && found; e++)
-        found = find_map(weights, dop_pack_stored(item, e), file_bytes(item)) < weights->n_maps;
+        found = find_map(weights, dop_pack_stored(item, e), count_file_bytes(item)) < weights->n_maps;
     return found ? as : DOP_STORED_NOT;
 }
 
-/* The row of FILES for a map of the model.  rows: [n_maps] 1 + the row; 0: there is none yet. */
+/* Returns the row of FILES for a mapped file of the model, and adds it if necessary. rows: [n_maps] 1 + the row; 0: not
+ * added yet. */
 static uint32_t
-file_row(dop_plan_writer *w, uint32_t map, uint32_t *rows)
+add_file_row(dop_plan_writer *w, uint32_t map, uint32_t *rows)
 {
     const dop_map *m = &w->sections.pack->model->weights.maps[map];
     dop_buf *files = &w->sections.sec[DOP_SEC_FILES];
@@ -98,31 +100,31 @@ set_digests(dop_plan_range *ranges, uint32_t n, const uint8_t *const *bytes, dop
     return st;
 }
 
-/* What the rows of all weights are written to. */
+/* Output buffers for the rows of all weights. */
 typedef struct ranges_out {
     dop_plan_writer *w;
-    dop_buf bytes;    /* for each row, where its bytes are (const uint8_t *) */
-    uint64_t *shared; /* [segments] bytes that stay in files */
-    uint32_t *rows;   /* as of file_row() */
+    dop_buf bytes;    /* [rows] address of each row's bytes (const uint8_t *) */
+    uint64_t *shared; /* [segments] bytes that stay in the model's files */
+    uint32_t *rows;   /* [n_maps] 1 + row in FILES of each mapped file; 0: none yet */
 } ranges_out;
 
-/* Writes a row: `size` bytes that begin at byte `at` of the expert's matrix. */
+/* Writes a row for `size` bytes from byte `at` of the expert's matrix. */
 static void
 put_range(ranges_out *o, const dop_packed *x, uint32_t expert, uint32_t what, uint64_t at, uint64_t size)
 {
     dop_plan_writer *w = o->w;
     const dop_weights *weights = &w->sections.pack->model->weights;
     const uint8_t *stored = dop_pack_stored(x, expert);
-    const uint32_t map = find_map(weights, stored, file_bytes(x));
+    const uint32_t map = find_map(weights, stored, count_file_bytes(x));
     dop_plan_range row = {.slot = w->slot_weights + x->segment,
-                          .file = file_row(w, map, o->rows),
+                          .file = add_file_row(w, map, o->rows),
                           .offset = x->offset + expert * x->expert_stride + at,
                           .size = size,
                           .file_offset = (uint64_t)(stored - weights->maps[map].data),
                           .before = o->shared[x->segment],
                           .what = what,
                           .type = what == DOP_RANGE_BYTES ? 0 : (uint32_t)x->type,
-                          .blocks = count_blocks(x)};
+                          .blocks = count_matrix_blocks(x)};
     o->shared[x->segment] += size;
     dop_buf_append(&w->sections.sec[DOP_SEC_RANGES], &row, sizeof row);
     dop_buf_append(&o->bytes, &stored, sizeof stored);

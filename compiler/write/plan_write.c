@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNTS_STRIDE = DOP_COUNTS_MOST * 4 /* bytes of a region's counts, which have cache lines of their own */ };
-enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows of memory behind a cache */ };
+enum { COUNTS_STRIDE = DOP_COUNTS_MOST * 4 /* bytes of a region's counters, which share no cache line with others */ };
+enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* spare rows after a cache, for reads in tiles */ };
 
 static uint32_t
 add_slot(dop_plan_writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t file_offset)
@@ -75,25 +75,25 @@ add_state_slot(dop_plan_writer *w, uint32_t kind, uint64_t size, uint32_t rows)
     return w->n_slots++;
 }
 
-/* Is the state kept in pages (a cache that is no ring, in a plan with pages)? */
+/* True if the state is kept in pages: a cache that is not a ring buffer, in a plan with pages. */
 static bool
-is_paged(const dop_graph *g, dop_node_id state)
+is_paged_state(const dop_graph *g, dop_node_id state)
 {
     return dop_graph_page(g) && dop_shape_appends(&dop_node_at(g, state)->shape) && !dop_cache_ring(g, state);
 }
 
-/* Rows that an append state has for all sequences together. */
+/* Returns the number of rows of an append state for all sequences together. */
 static uint32_t
 state_rows(const dop_compilation *c, const dop_graph *g, dop_node_id state)
 {
     const dop_shape *s = &dop_node_at(g, state)->shape;
-    if (is_paged(g, state))
+    if (is_paged_state(g, state))
         return dop_plan_writer_pages(c) * dop_graph_page(g);
     return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
 }
 
-/* Bytes of the step record with what lies behind it for each sequence: table of pages, mask of the vocabulary, how its row is
- * picked. */
+/* Returns the bytes of the step record, including the data after it for each sequence: page table, vocabulary mask and
+ * sampling parameters. */
 static uint64_t
 step_bytes(const dop_compilation *c)
 {
@@ -103,7 +103,7 @@ step_bytes(const dop_compilation *c)
     return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
 }
 
-/* Is a state placed already?  Programs that read the states of others name them as those do. */
+/* True if a state with this name is already placed. Programs that read other programs' states use equal names. */
 static bool
 is_placed(const dop_target_rows *t, uint32_t n, const char *name)
 {
@@ -113,7 +113,8 @@ is_placed(const dop_target_rows *t, uint32_t n, const char *name)
     return false;
 }
 
-/* Places the states of one kind of a graph in slots, in t->states behind the n that are placed already.  Returns the new number of states. */
+/* Places the states of one kind of a graph in slots. Appends them to the n entries of t->states, and returns the new
+ * number of states. */
 static uint32_t
 write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint32_t kind, uint32_t n)
 {
@@ -124,8 +125,8 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint
         if (dop_node_at(g, id)->op != DOP_OP_state || appends != (kind == DOP_PLAN_STATE_APPEND) ||
             is_placed(t, n, dop_node_s(g, id, DOP_A_name)))
             continue;
-        /* Kernels read caches in tiles, so STATE_TAIL rows behind the last one must be memory too, and zero. */
-        const bool paged = is_paged(g, id);
+        /* Kernels read caches in tiles, so STATE_TAIL more rows after the last one must be allocated and zero. */
+        const bool paged = is_paged_state(g, id);
         const uint32_t all = appends ? state_rows(t->c, g, id) : 0;
         uint64_t bytes = dop_node_bytes(g, id);
         uint32_t rows = appends ? (uint32_t)dop_dim_value(g, dop_node_at(g, id)->shape.dim[1], g->max_t) : 1;
@@ -159,9 +160,9 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint
     return n;
 }
 
-/* The first schedule of the program `draft`, which may have states of its own; NULL: there is none. */
+/* Returns the first schedule of the program `draft`, which may have states of its own, or NULL. */
 static const dop_schedule *
-drafting(const dop_compilation *c)
+find_draft_schedule(const dop_compilation *c)
 {
     for (uint32_t i = 0; i < c->n_schedules; i++)
         if (c->schedules[i].program == DOP_SCHED_DRAFT)
@@ -169,12 +170,13 @@ drafting(const dop_compilation *c)
     return NULL;
 }
 
-/* Writes the slots and rows of a target's states.  All schedules of steps have equal states, so the first schedule's graph lists them. */
+/* Writes the slots and rows of a target's states. All schedules of steps have equal states, so the first schedule's
+ * graph lists them. */
 static void
 write_state_slots(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_graph *g = &t->c->schedules[0].g;
-    const dop_schedule *draft = drafting(t->c);
+    const dop_schedule *draft = find_draft_schedule(t->c);
     t->states = calloc((size_t)g->n_nodes + (draft ? draft->g.n_nodes : 0), sizeof *t->states);
     if (!t->states) {
         dop_plan_writer_no_memory(w);
@@ -190,10 +192,10 @@ write_state_slots(dop_plan_writer *w, dop_target_rows *t)
     }
 }
 
-/* Where the memory of a region's split-K sums begins, behind the sums of regions that no barrier separates from it.  *out_bytes:
- * how long it is; 0: the region has no sums. */
+/* Returns the offset of a region's split-K sums, after the sums of earlier regions that no barrier separates from it.
+ * *out_bytes: their size; 0: the region has none. */
 static uint64_t
-sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
+find_sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
 {
     uint64_t at = 0;
     *out_bytes = 0;
@@ -207,8 +209,8 @@ sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
     return at;
 }
 
-/* Writes the slot of counters, with a place for each region of the largest schedule that uses any, and of memory for sums behind
- * them. */
+/* Writes the slot of counters, with a place for each region of the largest schedule that uses counters. The memory for
+ * split-K sums comes after them. */
 static void
 write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
 {
@@ -218,7 +220,7 @@ write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
         bool used = false;
         for (dop_region_id r = 1; r < s->g.n_regions; r++) {
             uint64_t bytes;
-            const uint64_t at = sums_offset(s, r, &bytes);
+            const uint64_t at = find_sums_offset(s, r, &bytes);
             sums = at + bytes > sums ? at + bytes : sums;
             for (uint32_t k = 0; k < s->regions[r].n_args; k++)
                 used = used || s->regions[r].args[k].kind == DOP_ARG_COUNTS;
@@ -231,9 +233,10 @@ write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
         t->slot_counts = add_slot(w, DOP_SLOT_COUNTS, "counts", t->sums_at + sums, 0);
 }
 
-/* Where values[k] begins in the slot for values that cross, in bytes.  k may be the number of values: the bytes of all of them. */
+/* Returns the byte offset of values[k] in the slot for crossing values. If k is the number of values, returns their
+ * total size. */
 static uint64_t
-crossing_offset(const dop_graph *g, const dop_node_id *values, uint32_t k)
+find_crossing_offset(const dop_graph *g, const dop_node_id *values, uint32_t k)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < k; i++)
@@ -241,7 +244,7 @@ crossing_offset(const dop_graph *g, const dop_node_id *values, uint32_t k)
     return at;
 }
 
-/* The index of a value in values[n]; n: it is not there. */
+/* Returns the index of a value in values[n], or n if it is missing. */
 static uint32_t
 find_crossing(const dop_node_id *values, uint32_t n, dop_node_id id)
 {
@@ -257,8 +260,8 @@ write_crossing_slots(dop_plan_writer *w, dop_target_rows *t)
     uint64_t received = 0, sent = 0;
     for (uint32_t i = 0; i < t->c->n_schedules; i++) {
         const dop_schedule *s = &t->c->schedules[i];
-        const uint64_t in = crossing_offset(&s->g, s->received, s->n_received),
-                       out = crossing_offset(&s->g, s->sent, s->n_sent);
+        const uint64_t in = find_crossing_offset(&s->g, s->received, s->n_received),
+                       out = find_crossing_offset(&s->g, s->sent, s->n_sent);
         received = in > received ? in : received;
         sent = out > sent ? out : sent;
     }
@@ -268,7 +271,7 @@ write_crossing_slots(dop_plan_writer *w, dop_target_rows *t)
         t->slot_sent = add_slot(w, DOP_SLOT_SENT, "sent", sent + STATE_ALIGN, 0);
 }
 
-/* Bytes of the parameter records of regions first .. end - 1. */
+/* Returns the bytes of the parameter records of regions first .. end - 1. */
 static uint64_t
 records_bytes(const dop_built_region *regions, dop_region_id first, dop_region_id end)
 {
@@ -294,7 +297,7 @@ write_table_slots(dop_plan_writer *w, dop_target_rows *t)
     }
 }
 
-/* Writes the slots of one target.  The runtime allocates only the slots of the target that it chooses. */
+/* Writes the slots of one target. The runtime allocates only the slots of the target that it chooses. */
 static void
 write_target_slots(dop_plan_writer *w, dop_target_rows *t)
 {
@@ -309,7 +312,7 @@ write_target_slots(dop_plan_writer *w, dop_target_rows *t)
     write_state_slots(w, t);
 }
 
-/* Is this a part before the last one of its model, which makes no logits? */
+/* True for any part of a model but the last: such parts make no logits. */
 static bool
 is_inner(const dop_compilation *c)
 {
@@ -336,12 +339,13 @@ write_slots(dop_plan_writer *w)
 }
 
 static dop_plan_arg
-arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r, const dop_kernel_arg *a)
+make_plan_arg(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r,
+              const dop_kernel_arg *a)
 {
     const dop_graph *g = &s->g;
     if (a->kind == DOP_ARG_TABLE)
         return (dop_plan_arg){.slot = t->slot_table[s - t->c->schedules], .size = s->persistent->table};
-    if (a->mailbox) /* spans both copies, which are copy_bytes apart */
+    if (a->mailbox) /* includes both copies, which are copy_bytes apart */
         return (dop_plan_arg){.slot = t->slot_mailbox[s - t->c->schedules],
                               .value = dop_plan_writer_string(w, dop_node_at(g, a->value)->name),
                               .offset = s->persistent->mailbox[a->value],
@@ -350,7 +354,7 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
         return (dop_plan_arg){.slot = t->slot_counts, .offset = r * COUNTS_STRIDE, .size = COUNTS_STRIDE};
     if (a->kind == DOP_ARG_SUMS) {
         uint64_t bytes;
-        const uint64_t at = sums_offset(s, r, &bytes);
+        const uint64_t at = find_sums_offset(s, r, &bytes);
         return (dop_plan_arg){.slot = t->slot_counts, .offset = t->sums_at + at, .size = bytes};
     }
     if (a->numbers)
@@ -374,11 +378,11 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
             }
     } else if ((k = find_crossing(s->received, s->n_received, a->value)) < s->n_received) {
         out.slot = t->slot_received;
-        out.offset = crossing_offset(g, s->received, k);
+        out.offset = find_crossing_offset(g, s->received, k);
         out.size = dop_node_bytes(g, a->value);
     } else if ((k = find_crossing(s->sent, s->n_sent, a->value)) < s->n_sent) {
         out.slot = t->slot_sent;
-        out.offset = crossing_offset(g, s->sent, k);
+        out.offset = find_crossing_offset(g, s->sent, k);
         out.size = dop_node_bytes(g, a->value);
     } else if (s->placement.values[a->value].size > 0) {
         out.slot = t->slot_scratch;
@@ -395,7 +399,8 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
 
 static const dop_stage_form no_stage = {0};
 
-/* Writes a dispatch, or a stage, with its arguments.  *io_record: where in the schedule's table the next parameter record begins. */
+/* Writes a dispatch or a stage with its arguments. *io_record: offset of the next parameter record in the schedule's
+ * table. */
 static void
 write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r,
                const dop_built_region *b, uint32_t flags, const dop_stage_form *f, uint64_t *io_record)
@@ -420,7 +425,7 @@ write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
     *io_record += dop_record_bytes(b->n_args);
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
-        dop_plan_arg a = arg_of(w, t, s, r, &b->args[i]);
+        dop_plan_arg a = make_plan_arg(w, t, s, r, &b->args[i]);
         dop_buf_append(&w->sections.sec[DOP_SEC_ARGS], &a, sizeof a);
     }
     dop_buf_append(&w->sections.sec[DOP_SEC_DISPATCHES], &d, sizeof d);
@@ -430,7 +435,7 @@ write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
 static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_SCORE};
 
 static uint32_t
-n_dispatches(const dop_plan_writer *w)
+count_dispatch_rows(const dop_plan_writer *w)
 {
     return (uint32_t)(w->sections.sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
 }
@@ -440,7 +445,7 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
 {
     const dop_node_id id = way == DOP_CROSSING_SENT ? s->sent[i] : s->received[i];
     const dop_node *n = dop_node_at(&s->g, id);
-    const bool here = n->op == DOP_OP_received; /* a value that is passed on lies there too */
+    const bool here = n->op == DOP_OP_received; /* a value that is passed on stays in its received slot */
     _Static_assert((int)DOP_PLAN_F32 == (int)DOP_TYPE_f32, "the runtime knows this number");
     const uint32_t at = here ? find_crossing(s->received, s->n_received, id) : i;
     dop_plan_crossing row = {
@@ -450,13 +455,14 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
         .type = n->type,
         .slot = here ? t->slot_received : t->slot_sent,
         .one_row = !dop_node_per_token(&s->g, id) && dop_node_rows(&s->g, id, s->g.max_t) == 1,
-        .offset = crossing_offset(&s->g, here ? s->received : s->sent, at),
+        .offset = find_crossing_offset(&s->g, here ? s->received : s->sent, at),
         .row_bytes = dop_node_bytes(&s->g, id) /
                      (dop_node_per_token(&s->g, id) ? s->g.max_t : dop_node_rows(&s->g, id, s->g.max_t))};
     dop_buf_append(&w->sections.sec[DOP_SEC_CROSSINGS], &row, sizeof row);
 }
 
-/* Writes the rows of the values that cross.  Called before the row of their schedule is written, because that is the next one. */
+/* Writes the rows of crossing values. Must be called before the row of their schedule is written, because the rows
+ * refer to the next schedule. */
 static void
 write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
@@ -466,9 +472,9 @@ write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule
         write_crossing(w, t, s, DOP_CROSSING_SENT, i);
 }
 
-/* What a schedule picks, as DOP_PICKS_NONE. */
+/* Returns DOP_PICKS_*: the tokens that a schedule picks. */
 static uint32_t
-picks_of(const dop_compilation *c, const dop_schedule *s)
+choose_picks(const dop_compilation *c, const dop_schedule *s)
 {
     if (is_inner(c) || (s->program && s->program != DOP_SCHED_DRAFT))
         return DOP_PICKS_NONE;
@@ -486,11 +492,11 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                                                  : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = dop_schedule_rows(s),
-                             .first_dispatch = n_dispatches(w),
+                             .first_dispatch = count_dispatch_rows(w),
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
                              .logits_slot = w->slot_result,
-                             .greedy = picks_of(t->c, s),
+                             .greedy = choose_picks(t->c, s),
                              .logits_offset = 0,
                              .ordering = DOP_ORDER_BARRIERS,
                              .adapted = s->adapted,
@@ -501,11 +507,12 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                        &record);
     write_crossings(w, t, s);
     dop_buf_append(&w->sections.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
-    /* Every schedule of the plan has a graph, also one that differs only in its ordering. */
+    /* Every schedule has its own copy of the graph, even if it differs only in its ordering. */
     dop_graph_print(&s->g, &w->sections.sec[DOP_SEC_IR]);
 }
 
-/* Writes a schedule's persistent form: the dispatch of all stages, the dispatches after it, then the rows of the stages. */
+/* Writes a schedule's persistent form: the dispatch of all stages, the dispatches after it, then the rows of the
+ * stages. */
 static void
 write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
@@ -516,7 +523,7 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
     dop_plan_schedule row = {.kind = s->mixed ? DOP_SCHED_ROWS : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,
-                             .first_dispatch = n_dispatches(w),
+                             .first_dispatch = count_dispatch_rows(w),
                              .n_dispatches = s->g.n_regions - p->n_stages,
                              .n_body = s->g.n_regions - p->n_stages,
                              .logits_slot = w->slot_result,
@@ -542,7 +549,7 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
     for (dop_region_id r = p->n_stages + 1; r < s->g.n_regions; r++)
         write_dispatch(w, t, s, r, &p->regions[r],
                        s->placement.barrier[r] || r == p->n_stages + 1 ? DOP_DISPATCH_BARRIER : 0u, &no_stage, &record);
-    row.first_stage = n_dispatches(w);
+    row.first_stage = count_dispatch_rows(w);
     for (dop_region_id r = 1; r <= p->n_stages; r++) {
         dop_built_region stage = p->regions[r];
         stage.kernel = p->kernel;
@@ -566,7 +573,7 @@ write_schedules(dop_plan_writer *w)
     }
 }
 
-/* The row of an equal kernel (module, capabilities, workgroup) that another target has; UINT32_MAX: there is none. */
+/* Returns the row of an equal kernel (module, capabilities, workgroup) of another target; UINT32_MAX if there is none. */
 static uint32_t
 find_kernel(const dop_plan_writer *w, const dop_built_kernel *k)
 {
@@ -607,9 +614,9 @@ write_kernel(dop_plan_writer *w, dop_target_rows *t, uint32_t i)
         dop_plan_writer_no_memory(w);
 }
 
-/* Writes the kernels of a target, and the target's row with the most that they need of a device. */
+/* Writes the kernels of a target, and the target's row with the maximum of their requirements. */
 static void
-write_target(dop_plan_writer *w, dop_target_rows *t)
+write_target_rows(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_compilation *c = t->c;
     const dop_schedule_numbers *numbers = &c->target->schedule;
@@ -635,10 +642,11 @@ write_target(dop_plan_writer *w, dop_target_rows *t)
     dop_buf_append(&w->sections.sec[DOP_SEC_PROFILES], &profile, sizeof profile);
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------------- */
+/* --- whole plans
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void
-finish(dop_plan_writer *w)
+finish_plan_writer(dop_plan_writer *w)
 {
     for (uint32_t i = 0; i < w->n_targets; i++) {
         free(w->targets[i].states);
@@ -648,11 +656,11 @@ finish(dop_plan_writer *w)
     dop_plan_sections_finish(&w->sections);
 }
 
-/* Makes all sections of a plan.  weights: file name of external weights; NULL: the plan contains them, but for those that stay in the
- * model's files with DOP_PLAN_WEIGHTS_MODEL. */
+/* Makes all sections of a plan. weights: name of the file of external weights; NULL: the plan contains them. With
+ * DOP_PLAN_WEIGHTS_MODEL, some stay in the model's files. */
 static dop_status
-write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_plan_weights where,
-           dop_diag *diag)
+write_plan_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const char *weights,
+                dop_plan_weights where, dop_diag *diag)
 {
     const uint64_t failures = dop_buf_failures();
     *w = (dop_plan_writer){.diag = diag, .n_targets = n};
@@ -665,7 +673,7 @@ write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const ch
     dop_plan_writer_string(w, "");
     write_slots(w);
     for (uint32_t i = 0; i < n && w->status == DOP_OK; i++)
-        write_target(w, &w->targets[i]);
+        write_target_rows(w, &w->targets[i]);
     if (w->status == DOP_OK)
         write_schedules(w);
     if (w->status == DOP_OK)
@@ -692,15 +700,15 @@ dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, dop_pl
     if (where == DOP_PLAN_WEIGHTS_EXTERNAL && asprintf(&weights, "%s.weights", dop_path_name(path)) < 0)
         return DOP_NO_MEMORY(diag);
     dop_status st = DOP_OK;
-    DOP_TRY(write_rows(&w, list, n, weights, where, diag));
+    DOP_TRY(write_plan_rows(&w, list, n, weights, where, diag));
     DOP_TRY(dop_plan_sections_write(&w.sections, path, diag));
 error:
-    finish(&w);
+    finish_plan_writer(&w);
     free(weights);
     return st;
 }
 
-/* The path of a part's plan (--split), and the name of its external weights relative to the plan. */
+/* Makes the path of a part's plan (--split), and the name of its external weights relative to the plan. */
 static dop_status
 part_names(const char *path, uint32_t part, dop_diag *diag, char **out_plan, char **out_weights)
 {
@@ -723,7 +731,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
         char *plan, *weights;
         st = part_names(path, i, diag, &plan, &weights);
         if (st == DOP_OK)
-            st = write_rows(&w[i], &parts[i], 1, where == DOP_PLAN_WEIGHTS_EXTERNAL ? weights : NULL, where, diag);
+            st = write_plan_rows(&w[i], &parts[i], 1, where == DOP_PLAN_WEIGHTS_EXTERNAL ? weights : NULL, where, diag);
         sections[i] = &w[i].sections;
         rows[i].first_layer = parts[i].cut->first_layer;
         rows[i].end_layer = parts[i].cut->end_layer;
@@ -734,7 +742,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
     if (st == DOP_OK)
         st = dop_plan_set_write(sections, rows, n, path, split, diag);
     for (uint32_t i = 0; w && i < n; i++)
-        finish(&w[i]);
+        finish_plan_writer(&w[i]);
     free(w);
     free(sections);
     free(rows);
@@ -748,12 +756,12 @@ dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_bu
     dop_plan plan = {0};
     dop_plan_image image = {0};
     dop_status st = DOP_OK;
-    DOP_TRY(write_rows(&w, list, n, NULL, DOP_PLAN_WEIGHTS_EMBED, diag));
+    DOP_TRY(write_plan_rows(&w, list, n, NULL, DOP_PLAN_WEIGHTS_EMBED, diag));
     DOP_TRY(dop_plan_sections_image(&w.sections, diag, &image));
     DOP_TRY(dop_plan_open_memory(image.bytes, image.size, diag, &plan));
     dop_plan_disasm(&plan, out);
 error:
     dop_plan_image_finish(&image);
-    finish(&w);
+    finish_plan_writer(&w);
     return st;
 }

@@ -1,7 +1,7 @@
 "use strict";
-/* What has a data-tip shows it under the pointer, and under what has the keyboard: Tab goes to a picture or a table, arrows
- * from one thing to the next in it.  A click or Enter keeps the tip until the next one or Escape.  What has a colour (data-c)
- * dims the boxes of other colours. */
+/* Tooltips: an element with data-tip shows it while it has the pointer or the keyboard focus.  Tab moves to a drawing or table,
+ * arrow keys move between its elements.  A click or Enter keeps the tip open until the next one or Escape.  An element with a
+ * colour (data-c) dims the boxes of other colours. */
 const tip = document.getElementById("tip");
 let kept = null;
 const dim = (g, on) => {
@@ -35,12 +35,12 @@ const keep = g => {
     below(kept);
   }
 };
-document.querySelectorAll("svg .edge path").forEach(p => { /* lines are thin: more than they show can be hit */
+document.querySelectorAll("svg .edge path").forEach(p => { /* a wide invisible path, because thin lines are hard to hit */
   const wide = p.cloneNode();
   wide.setAttribute("class", "hit");
   p.after(wide);
 });
-document.querySelectorAll("svg text.note").forEach(note => { /* what is written beside a line belongs to it */
+document.querySelectorAll("svg text.note").forEach(note => { /* a note behaves like its edge */
   const edge = note.closest("svg").querySelector(`.edge[data-e="${note.dataset.e}"]`);
   note.addEventListener("mousemove", e => {
     edge.classList.add("near");
