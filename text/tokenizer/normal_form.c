@@ -6,7 +6,7 @@
 
 #include "base/encoding/utf8.h"
 
-/* Characters of a stretch while they are decomposed, put in order and composed. */
+/* Characters of one text segment while they are decomposed, reordered and composed. */
 typedef struct stretch {
     utf8proc_int32_t *cp, *sorted; /* owned, [cap] */
     size_t n, cap;
@@ -41,8 +41,8 @@ combining_class(utf8proc_int32_t cp)
     return cp < 0x300 ? 0 : (uint8_t)utf8proc_get_property(cp)->combining_class;
 }
 
-/* Canonical ordering (UAX #15): sorts the marks behind one starter stably by combining class.  Short runs are sorted by insertion, long
- * ones by counting the 256 classes. */
+/* Canonical ordering (UAX #15): sorts the marks of one starter stably by combining class. Uses insertion sort for
+ * short runs and counting sort over the 256 classes for long ones. */
 static void
 order_run(stretch *t, size_t from, size_t to)
 {
@@ -102,7 +102,7 @@ decompose(stretch *t, const char *s, size_t n, utf8proc_option_t options, dop_di
             return failure(t, diag);
         utf8proc_ssize_t room = (utf8proc_ssize_t)(t->cap - t->n);
         utf8proc_ssize_t made = utf8proc_decompose_char((utf8proc_int32_t)c.cp, t->cp + t->n, room, options, &boundary);
-        if (made > room) { /* nothing was written: `made` is the room that the characters need */
+        if (made > room) { /* nothing was written; `made` is the required number of elements */
             if (!reserve(t, t->n + (size_t)made))
                 return failure(t, diag);
             made = utf8proc_decompose_char((utf8proc_int32_t)c.cp, t->cp + t->n, made, options, &boundary);
@@ -141,8 +141,8 @@ dop_normal_form(unsigned form, const char *s, size_t n, dop_budget *budget, dop_
 {
     stretch t = {.budget = budget};
     dop_status st = DOP_OK;
-    /* An ASCII character is its own normal form and composes with nothing before it, only with marks behind it.  So a text can be cut
-     * before every ASCII character, and the pieces normalized one by one. */
+    /* An ASCII character is its own normal form. It composes with following marks, but never with preceding
+     * characters. So the text can be cut before every ASCII character, and the segments normalized separately. */
     for (size_t i = 0; i < n && st == DOP_OK;) {
         size_t end = i;
         while (end < n && (uint8_t)s[end] < 0x80)

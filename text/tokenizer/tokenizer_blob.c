@@ -1,4 +1,4 @@
-/* Loading and checking the binary form, and the questions a tokenizer answers. */
+/* Loads and checks the binary form, and implements the tokenizer's queries. */
 #include <stdlib.h>
 
 #include "base/encoding/utf8.h"
@@ -121,7 +121,7 @@ static const dop_tok_kind *const kinds[DOP_TOK_MODEL_COUNT] = {
     [DOP_TOK_WORDPIECE] = &dop_tok_wordpiece_kind,
 };
 
-/* Checks what only some kinds of vocabulary have: trie, scores, charsmap, and the header's fields for them. */
+/* Checks data specific to a kind of vocabulary: trie, scores, charsmap, and the header fields for them. */
 static dop_status
 check_kind(dop_tokenizer *t, dop_diag *diag)
 {
@@ -153,7 +153,7 @@ compare_strings(const char *a, size_t an, const char *b, size_t bn)
     return r ? r : an < bn ? -1 : an > bn;
 }
 
-/* Checks the added tokens (matching relies on their order) and indexes them by first byte. */
+/* Checks the added tokens (matching relies on their bytewise order) and indexes them by first byte. */
 static dop_status
 index_added(dop_tokenizer *t, dop_diag *diag)
 {
@@ -193,12 +193,12 @@ load_ops(dop_tokenizer *t, dop_diag *diag)
         if (op->kind >= DOP_TOK_OP_COUNT || !string_ok(t, op->a) || !string_ok(t, op->b) ||
             (is_split && ((op->flags & 15u) >= DOP_SPLIT_COUNT || i < t->head->norm_ops)))
             return DAMAGED(diag, "ops");
-        if (op->kind == DOP_OP_BYTES && /* what follows need not be UTF-8 */
+        if (op->kind == DOP_OP_BYTES && /* the result need not be UTF-8, so no other op may follow */
             (i + 1 < t->ops_count || i < t->head->norm_ops || !(t->head->flags & DOP_TOK_F_BYTE_LEVEL)))
             return DAMAGED(diag, "ops");
         if (op->kind == DOP_OP_SENTENCEPIECE && (op->flags & ~(uint32_t)DOP_SP_ALL))
             return DAMAGED(diag, "ops");
-        /* Text that an op inserts must be UTF-8, because all later steps rely on that. */
+        /* Inserted text must be UTF-8, because later steps rely on it. */
         if (dop_utf8_check(t->strings + op->a.offset, op->a.bytes) != op->a.bytes ||
             dop_utf8_check(t->strings + op->b.offset, op->b.bytes) != op->b.bytes)
             return DAMAGED(diag, "ops");
@@ -211,7 +211,7 @@ load_ops(dop_tokenizer *t, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Checks the blob t->blob and fills the other fields of t. */
+/* Checks the blob t->blob and initializes the other fields of t. */
 static dop_status
 load(dop_tokenizer *t, dop_diag *diag)
 {
@@ -236,7 +236,7 @@ load(dop_tokenizer *t, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Makes a tokenizer of a blob.  owned: memory that is freed with the tokenizer, or at once on failure; NULL: none. */
+/* Creates a tokenizer from a blob. owned: memory freed with the tokenizer, and also on failure; may be NULL. */
 static dop_status
 create(const void *blob, size_t size, void *owned, dop_diag *diag, dop_tokenizer **out_tok)
 {

@@ -1,4 +1,4 @@
-/* Text to ids: added tokens are cut out, the rest is normalized, split and encoded word by word. */
+/* Encodes text: extracts added tokens, then normalizes, splits and encodes the text between them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,20 +6,20 @@
 #include "text/tokenizer/tokenizer_internal.h"
 #include <utf8proc.h>
 
-enum { cache_from = 2048 }; /* bytes of text from which a word cache pays for itself */
+enum { cache_from = 2048 }; /* minimum bytes of text for which a word cache pays off */
 
 typedef struct encoder {
     const dop_tokenizer *t;
     unsigned flags;
     dop_diag *diag;
     dop_ids *out;
-    void *words; /* the state that create() of the tokenizer's kind made */
+    void *words; /* encoder state from the tokenizer kind's create() */
     dop_tok_work work;
-    dop_buf normal; /* a stretch of text after the normalizer */
+    dop_buf normal; /* current text segment after normalization */
 } encoder;
 
-/* Is this a word character, in the meaning of single_word in Hugging Face's tokenizers?  So are the two joiners, and letters in
- * circles and squares. */
+/* True if the character is a word character as defined by single_word of Hugging Face's tokenizers. Includes the two
+ * joiners, and letters in circles and squares. */
 static bool
 is_word(uint32_t cp)
 {
@@ -35,8 +35,8 @@ allowed(const encoder *e, const dop_tok_added *a)
     return !(a->flags & DOP_ADDED_SPECIAL) || (e->flags & DOP_ENCODE_PARSE_SPECIAL);
 }
 
-/* Finds the longest added token of a group that s[0..n) begins with; NULL: none.  The group is sorted bytewise, so that every further
- * byte of the text narrows a range of candidates. */
+/* Returns the longest added token of a group that s[0..n) begins with, or NULL. The group is sorted bytewise, so each
+ * further byte of the text narrows the range of candidates by binary search. */
 static const dop_tok_added *
 match_at(const encoder *e, int group, const char *s, size_t n)
 {
@@ -49,11 +49,11 @@ match_at(const encoder *e, int group, const char *s, size_t n)
         if (a->text.bytes == depth && (hide || allowed(e, a)))
             best = a;
         if (a->text.bytes == depth)
-            lo++; /* the token that ends here comes first in the range; the others are longer */
+            lo++; /* the token that ends here is first in the range; the rest are longer */
         if (depth >= n)
             break;
         uint8_t c = (uint8_t)s[depth];
-        uint32_t x = lo, y = hi; /* first entry whose byte at depth is >= c */
+        uint32_t x = lo, y = hi; /* lower bound: first entry with byte >= c at this depth */
         while (x < y) {
             uint32_t mid = x + (y - x) / 2;
             if ((uint8_t)t->strings[t->added[mid].text.offset + depth] < c)
@@ -62,7 +62,7 @@ match_at(const encoder *e, int group, const char *s, size_t n)
                 y = mid;
         }
         lo = x;
-        for (y = hi; x < y;) { /* first entry whose byte is > c */
+        for (y = hi; x < y;) { /* upper bound: first entry with byte > c */
             uint32_t mid = x + (y - x) / 2;
             if ((uint8_t)t->strings[t->added[mid].text.offset + depth] <= c)
                 x = mid + 1;
@@ -117,7 +117,7 @@ spaces_after(const dop_tokenizer *t, const char *s, size_t n, size_t b)
 
 typedef dop_status plain_fn(encoder *e, const char *s, size_t n, bool first);
 
-/* Cuts a text at the added tokens of a group: calls `plain` for each stretch between two of them, and pushes the ids of the tokens. */
+/* Splits a text at the added tokens of a group. Calls `plain` for each text segment between tokens, and appends the tokens' ids. */
 static dop_status
 cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *plain)
 {
@@ -144,10 +144,10 @@ cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *
             b = spaces_after(e->t, s, n, b);
         if (a > done)
             st = plain(e, s + done, a - done, first && done == 0);
-        if (b > a) /* otherwise an earlier token took it all as white space on its right */
+        if (b > a) /* false if an earlier token's right white space already covered it */
             dop_ids_push(e->out, m->id);
         done = b;
-        if (e->t->head->flags & DOP_TOK_F_GGUF_MATCH) /* elsewhere white space on the right may be tokens as well */
+        if (e->t->head->flags & DOP_TOK_F_GGUF_MATCH) /* otherwise tokens may also match in white space on the right */
             i = b;
     }
     if (st == DOP_OK && done < n)
@@ -155,7 +155,7 @@ cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *
     return st;
 }
 
-/* Fills the work area with a text as one span, and applies ops first .. last - 1 of the tokenizer to it. */
+/* Sets the work area to a text with one span, then applies ops [first_op, last_op). */
 static dop_status
 apply_to_text(encoder *e, const char *s, size_t n, bool first, uint32_t first_op, uint32_t last_op)
 {
@@ -169,7 +169,7 @@ apply_to_text(encoder *e, const char *s, size_t n, bool first, uint32_t first_op
     return dop_tok_apply_ops(e->t, first_op, last_op, w, e->diag);
 }
 
-/* Pre-tokenizes and encodes normalized text without added tokens. */
+/* Pre-tokenizes and encodes normalized text that contains no added tokens. */
 static dop_status
 encode_words(encoder *e, const char *s, size_t n, bool first)
 {
@@ -184,7 +184,7 @@ encode_words(encoder *e, const char *s, size_t n, bool first)
     return DOP_OK;
 }
 
-/* Normalizes and encodes a stretch of raw text without the added tokens that are matched before normalization. */
+/* Normalizes and encodes raw text that contains no added tokens of group 0. */
 static dop_status
 encode_raw(encoder *e, const char *s, size_t n, bool first)
 {
@@ -196,7 +196,7 @@ encode_raw(encoder *e, const char *s, size_t n, bool first)
     dop_status st = apply_to_text(e, s, n, first, 0, t->head->norm_ops);
     if (st != DOP_OK || w->spans.count == 0)
         return st;
-    /* The normalizer keeps the one span whole; its text moves out of the work area, which encode_words needs. */
+    /* The normalizer keeps the text in one span. Moves the text out of the work area, because encode_words() reuses it. */
     dop_buf text = e->normal;
     e->normal = w->text;
     w->text = text;
@@ -211,7 +211,7 @@ dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, uns
     return dop_tokenizer_encode_within(tok, text, len, flags, NULL, diag, out_ids);
 }
 
-/* Do the ids from index `from` on begin, or end, with a given list? */
+/* True if the ids from index `from` on begin (or, with at_end, end) with the given list. */
 static bool
 has_ids(const dop_ids *ids, size_t from, bool at_end, const uint32_t *these, uint32_t n)
 {
@@ -220,7 +220,7 @@ has_ids(const dop_ids *ids, size_t from, bool at_end, const uint32_t *these, uin
     return memcmp(ids->data + (at_end ? ids->count - n : from), these, n * sizeof *these) == 0;
 }
 
-/* Adds the tokens that the definition has around a text, to the ids of the text, which are out[before ..]. */
+/* Adds the definition's prefix and suffix tokens around the ids out[before ..]. */
 static void
 add_around(const dop_tokenizer *tok, unsigned flags, size_t before, dop_ids *out)
 {

@@ -1,4 +1,4 @@
-/* Normalizer and pre-tokenizer steps.  Each takes the text and its spans to new ones. */
+/* Normalizer and pre-tokenizer steps. Each step replaces the text or its spans. */
 #include <stdlib.h>
 #include <utf8proc.h>
 
@@ -56,7 +56,7 @@ is_mark(uint32_t cp, bool all)
     return c == UTF8PROC_CATEGORY_MN || (all && (c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_ME));
 }
 
-/* Changes a text character by character: to lower case, or by dropping marks. */
+/* Maps a text character by character: converts to lower case or drops marks. */
 static void
 map_chars(dop_tok_op_kind kind, bool all_marks, const char *s, size_t n, dop_buf *out)
 {
@@ -77,7 +77,7 @@ map_chars(dop_tok_op_kind kind, bool all_marks, const char *s, size_t n, dop_buf
     }
 }
 
-/* Does DOP_OP_BERT_CLEAN drop a character?  It drops control characters, format characters and the like, except white space. */
+/* True if DOP_OP_BERT_CLEAN drops the character: control, format and private-use characters, except white space. */
 static bool
 is_control(uint32_t cp)
 {
@@ -99,7 +99,7 @@ bert_clean(const char *s, size_t n, dop_buf *out)
     }
 }
 
-/* Is a character in one of the Chinese blocks, which BERT's vocabularies hold character by character? */
+/* True if the character is in a CJK block. BERT's vocabularies encode such characters one by one. */
 static bool
 is_chinese(uint32_t cp)
 {
@@ -145,7 +145,7 @@ strip(unsigned sides, const char *s, size_t n, dop_buf *out)
     dop_buf_append(out, s + a, n - a);
 }
 
-/* Finds the first match of an op's pattern, a literal or a regular expression, at or after `from`. */
+/* Finds the first match of an op's pattern (a literal or a regular expression) at or after `from`. */
 static dop_status
 find(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t n, size_t from, dop_diag *diag,
      bool *found, size_t *a, size_t *b)
@@ -164,8 +164,8 @@ find(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t
     return DOP_OK;
 }
 
-/* Fails when a text has grown beyond its limit: published definitions lengthen a text by a small factor (NFKC: 11), and a damaged one
- * must not fill the memory. */
+/* Fails if a step made the text longer than w->limit. Protects memory against damaged definitions; published ones
+ * lengthen a text at most 11 times (NFKC). */
 static dop_status
 check_growth(const dop_tok_work *w, size_t size, dop_diag *diag)
 {
@@ -194,14 +194,15 @@ replace(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, siz
             return st;
         done = b;
         from = b;
-        if (a == b) /* an empty match: step over one character */
+        if (a == b) /* empty match: advance by one character */
             from += b < n ? dop_utf8_next(s + b, n - b).len : 1;
     }
     dop_buf_append(out, s + done, n - done);
     return DOP_OK;
 }
 
-/* Adds one piece of a split to the spans, or merges it with its predecessor, one of the spans pushed since `base`. */
+/* Appends one piece of a split to the spans, or merges it with the previous piece of the split. `base`: number of
+ * spans before the split. */
 static void
 split_piece(dop_tok_split how, bool match, bool prev_match, size_t base, dop_tok_span span, dop_tok_spans *out)
 {
@@ -215,7 +216,7 @@ split_piece(dop_tok_split how, bool match, bool prev_match, size_t base, dop_tok
     case DOP_SPLIT_MERGED_WITH_PREVIOUS:
         join = last && match && !prev_match;
         break;
-    case DOP_SPLIT_MERGED_WITH_NEXT: /* in a run of matches only the last one is merged with the text that follows */
+    case DOP_SPLIT_MERGED_WITH_NEXT: /* in a run of matches only the last one merges with the following text */
         join = last && !match && prev_match;
         break;
     case DOP_SPLIT_CONTIGUOUS:
@@ -273,7 +274,7 @@ dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out)
         if (!u.valid)
             return false;
         i += u.len;
-        /* The substitutes, from U+0100 on, stand for the bytes 0-32, 127-160 and 173, in this order. */
+        /* The substitutes from U+0100 on stand for bytes 0-32, 127-160 and 173, in this order. */
         if ((c > 32 && c < 127) || (c > 160 && c < 256 && c != 173))
             byte = c;
         else if (c >= 256 && c < 256 + 33)
@@ -290,7 +291,7 @@ dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out)
     return true;
 }
 
-/* The inverse of dop_tok_bytes_of_piece(). */
+/* Encodes bytes in GPT-2's byte alphabet; the inverse of dop_tok_bytes_of_piece(). */
 static void
 letters_of_bytes(const char *s, size_t n, dop_buf *out)
 {
@@ -305,7 +306,7 @@ letters_of_bytes(const char *s, size_t n, dop_buf *out)
     }
 }
 
-/* Rewrites one span's text into out. */
+/* Applies op i to the text of one span and appends the result to out. */
 static dop_status
 rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, dop_diag *diag, dop_buf *out)
 {

@@ -1,24 +1,23 @@
-/* Unigram: the most probable sequence of pieces of one word, by the Viterbi algorithm.
+/* Unigram: finds the most probable sequence of pieces of one word with the Viterbi algorithm.
  *
- * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE), memory 16 bytes per byte of the
- * word.  Equal sums are decided by rounding, so sums are made exactly as the vocabulary's own library makes them:
- * double in Hugging Face's tokenizers and llama.cpp, rounded to float at every piece in SentencePiece. */
+ * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE); memory is 16 bytes per byte of
+ * the word. Rounding decides between equal sums, so sums are computed exactly as in the vocabulary's own library: in
+ * double (Hugging Face, llama.cpp), or rounded to float after each piece (SentencePiece). */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/encoding/utf8.h"
 #include "text/tokenizer/tokenizer_internal.h"
 
-/* The Viterbi state at a byte of the word: the best sequence of pieces that ends there. */
+/* Viterbi state at a byte of the word: the best sequence of pieces that ends there. */
 typedef struct node {
     union {
-        double score; /* sum of the scores of the best sequence up to this byte */
-        struct {      /* after the search, for nodes on the best path: end and token of the piece that begins here */
+        double score; /* score of the best sequence up to this byte */
+        struct {      /* after backtracking, on the best path: end and token of the piece that begins here */
             uint32_t end, id;
         } next;
     };
-    uint32_t start,
-        id; /* last piece of the best sequence that ends here: the byte where it begins (DOP_TOK_NONE: no sequence), its token */
+    uint32_t start, id; /* start (DOP_TOK_NONE: unreachable) and token of the last piece of the best sequence */
 } node;
 
 typedef struct unigram {
@@ -63,7 +62,7 @@ offer(const unigram *u, uint32_t start, uint32_t end, double score, uint32_t id)
     n->id = id;
 }
 
-/* The forward pass: finds the best last piece for every end of a character.  false: the budget is exhausted. */
+/* Forward pass: finds the best last piece for each character boundary. Returns false if the budget is exhausted. */
 static bool
 search(const unigram *u, const char *s, uint32_t n)
 {
@@ -91,8 +90,8 @@ search(const unigram *u, const char *s, uint32_t n)
     return true;
 }
 
-/* Backtracking: links the best path from its front.  A damaged vocabulary may have pieces that end inside a character; no path
- * continues from there, because the search goes from character to character. */
+/* Backtracking: stores the best path as forward links. Pieces of a damaged vocabulary may end inside a character. No
+ * path continues there, because the search starts pieces at characters only. */
 static void
 turn_round(const unigram *u, uint32_t n)
 {
@@ -104,7 +103,7 @@ turn_round(const unigram *u, uint32_t n)
     }
 }
 
-/* Encodes a run of characters that no piece covers: as the token with exactly this text, as byte tokens, or as one unknown token. */
+/* Encodes a run of characters without pieces: as the token with exactly this text, as byte tokens, or as one unknown token. */
 static void
 put_unknown(const dop_tokenizer *t, const char *s, size_t n, dop_ids *out)
 {

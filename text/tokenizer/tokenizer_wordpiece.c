@@ -1,5 +1,5 @@
-/* WordPiece: the longest piece that the word begins with, then the longest piece that the rest begins with, and so on.
- * Where no piece fits, the whole word is one unknown token.
+/* WordPiece: greedy longest-match encoding. If no piece matches at some point, the whole word becomes one unknown
+ * token.
  *
  * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE). */
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/encoding/utf8.h"
 #include "text/tokenizer/tokenizer_internal.h"
 
-/* The state of the WordPiece encoder; it keeps nothing from word to word. */
+/* Encoder state; nothing is kept between words. */
 typedef struct wordpiece {
     const dop_tokenizer *t;
     dop_budget *budget; /* not owned */
@@ -29,7 +29,7 @@ wordpiece_destroy(void *state)
     free(state);
 }
 
-/* Is the word longer than the vocabulary's limit (word_max characters), so that it becomes the unknown token? */
+/* True if the word exceeds the vocabulary's limit (word_max characters) and so becomes the unknown token. */
 static bool
 too_long(const dop_tokenizer *t, const char *s, size_t n)
 {
