@@ -8,7 +8,7 @@
 #include "text/import/tokenizer_json.h"
 #include "text/jinja/jinja.h"
 
-/* A template's text, which lies in an open file; s NULL: there is none. */
+/* Text of a template inside an open file or JSON value; s is NULL if there is none. */
 typedef struct part {
     const char *s;
     size_t n;
@@ -18,7 +18,7 @@ typedef struct named {
     part plain, tools;
 } named;
 
-/* Jinja drops one line break at the end of a template. */
+/* Removes one trailing line break, as Jinja does at the end of a template. */
 static part
 without_last_break(part p)
 {
@@ -46,7 +46,7 @@ join(const named *t, const char *path, dop_diag *diag, dop_buf *out)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a chat template of %zu bytes, at most %d are supported",
                            plain.n > tools.n ? plain.n : tools.n, J_MAX_TEXT);
     const bool same = plain.n == tools.n && plain.n > 0 && memcmp(plain.s, tools.s, plain.n) == 0;
-    if (plain.n > 0 && tools.n > 0 && !same) { /* + keeps the white space at the seams */
+    if (plain.n > 0 && tools.n > 0 && !same) { /* the + signs preserve white space at the seams */
         put(out, "{% if tools is not none +%}", without_last_break(tools));
         put(out, "{%+ else +%}", without_last_break(plain));
         dop_buf_puts(out, "{%+ endif %}");
@@ -76,7 +76,7 @@ part_of(const json_t *v)
     return (part){json_string_value(v), json_string_length(v)};
 }
 
-/* Reads one template, or named templates as a list of {"name", "template"} or as an object. */
+/* Reads one template, or named templates given as an object or as a list of {"name", "template"}. */
 static dop_status
 take_json(named *t, const json_t *v, const char *path, dop_diag *diag)
 {
@@ -97,7 +97,7 @@ take_json(named *t, const json_t *v, const char *path, dop_diag *diag)
     if (!understood)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "\"chat_template\" is neither a text nor a list of {\"name\", \"template\"}");
-    /* A single template is used for everything, whatever its name. */
+    /* A single template serves all purposes, independent of its name. */
     if (json_array_size(v) == 1 && !t->plain.s)
         t->plain = part_of(json_object_get(json_array_get(v, 0), "template"));
     return DOP_OK;
@@ -120,7 +120,7 @@ error:
     return st;
 }
 
-/* Opens a file that may be absent. */
+/* Maps an optional file; leaves *out unchanged if it does not exist. */
 static dop_status
 open_part(const char *dir, const char *name, dop_diag *diag, dop_map *map, part *out)
 {

@@ -1,11 +1,11 @@
-/* Prompts of sentence-transformers: config_sentence_transformers.json. */
+/* Prompts of sentence-transformers models (config_sentence_transformers.json). */
 #include "text/import/prompt_files.h"
 #include "text/import/tokenizer_json.h"
 
 #include <stdio.h>
 
-/* Checks that "prompts" is an object of texts, and "default_prompt_name" null or one of its names; SentenceTransformer refuses other
- * files too. */
+/* Fails unless "prompts" is an object of strings and "default_prompt_name" is null or one of its keys.
+ * SentenceTransformer rejects such files, too. */
 static dop_status
 check(const char *path, json_t *prompts, const json_t *first, dop_diag *diag)
 {

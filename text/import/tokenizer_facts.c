@@ -1,4 +1,4 @@
-/* Facts about a tokenizer from other files than its own: BOS, EOS, and the added tokens of tokenizer_config.json. */
+/* Facts about a tokenizer from files other than its own: BOS, EOS, and the added tokens of tokenizer_config.json. */
 #include <stdlib.h>
 
 #include "text/import/tokenizer_facts.h"
@@ -34,8 +34,8 @@ find_text(const dop_tok_build *b, const char *text)
     return text && *text ? dop_tok_build_find(b, text, strlen(text)) : DOP_TOK_NONE;
 }
 
-/* Makes an id the first (front) or last of `ids`, the ids that add_special adds on one side of a text (want 1), removes it from there
- * (0), or changes nothing (-1). */
+/* Adds an id at the front or back of `ids`, the prefix or suffix of texts (want 1), removes it from there (0), or does
+ * nothing (-1). */
 static void
 want_edge(dop_ids *ids, bool front, int want, uint32_t id)
 {
@@ -65,7 +65,7 @@ dop_tok_build_facts(dop_tok_build *b, const dop_tokenizer_facts *f)
     b->eos = DOP_TOK_NONE;
     for (size_t i = 0; i < f->eos_count; i++) {
         if (f->eos_ids[i] < 0 || f->eos_ids[i] >= b->tokens)
-            continue; /* models may name ids that only a larger embedding has */
+            continue; /* configurations may name ids that exist only in a larger embedding */
         if (b->eos == DOP_TOK_NONE)
             b->eos = (uint32_t)f->eos_ids[i];
         dop_ids_push(&b->end_ids, (uint32_t)f->eos_ids[i]);
@@ -76,7 +76,7 @@ dop_tok_build_facts(dop_tok_build *b, const dop_tokenizer_facts *f)
         by_text = own;
     if (by_text != DOP_TOK_NONE)
         dop_ids_push(&b->end_ids, by_text);
-    /* The first id that ends generation is often that of the end of a turn, not of a text. */
+    /* The first end id often ends a turn instead of a text, so the EOS found by text has priority. */
     if (by_text != DOP_TOK_NONE || f->no_eos)
         b->eos = by_text;
     want_edge(&b->prefix, true, f->add_bos, b->bos);
@@ -85,7 +85,7 @@ dop_tok_build_facts(dop_tok_build *b, const dop_tokenizer_facts *f)
     b->chat_len = f->chat_template ? strlen(f->chat_template) : 0;
 }
 
-/* Keys of "added_tokens_decoder" are ids. */
+/* Parses a key of "added_tokens_decoder", a decimal id. Returns false if it is not a valid id. */
 static bool
 id_of_key(const char *key, uint32_t *out_id)
 {
@@ -130,7 +130,8 @@ dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag 
 {
     const char *key;
     json_t *v;
-    bool *known = calloc(b->tokens ? b->tokens : 1, sizeof *known); /* added by the tokenizer's own file */
+    bool *known = calloc(b->tokens ? b->tokens : 1,
+                         sizeof *known); /* [tokens] true if the tokenizer's own file added the token */
     dop_status st = known ? DOP_OK : DOP_NO_MEMORY(diag);
     for (size_t i = 0; known && i < b->added_count; i++)
         known[b->added[i].id] = true;
@@ -146,7 +147,7 @@ dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag 
         if (st != DOP_OK)
             break;
         if (known[id] || b->token_flags[id] & DOP_TOKEN_USER_DEFINED)
-            continue; /* of the latter the model's vocabulary finds it, so it is not cut out of the text first */
+            continue; /* user-defined tokens are matched by the model's vocabulary, not before it */
         if (!(b->token_flags[id] & DOP_TOKEN_USED))
             b->piece[id] = b->text[id] = dop_tok_build_string(b, s, n);
         b->token_flags[id] |= DOP_TOKEN_USED | ((flags & DOP_ADDED_SPECIAL) ? DOP_TOKEN_SPECIAL : 0);

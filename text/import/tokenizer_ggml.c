@@ -1,5 +1,5 @@
-/* The vocabulary of a GGML file of a model of speech: byte strings by rank as in tiktoken files, behind which stand special tokens that the file
- * does not list.  Reference: openai/whisper, tokenizer.py. */
+/* Vocabulary of a GGML speech model: ranked byte strings as in tiktoken files, followed by special tokens that the
+ * file does not list. Reference: openai/whisper, tokenizer.py. */
 #include "text/import/tokenizer_ggml.h"
 #include "base/encoding/languages.h"
 #include "base/format/ggml.h"
@@ -50,7 +50,7 @@ build(const dop_ggml *g, dop_tok_build *b, dop_diag *diag)
         DOP_RETURN_IF_ERROR(DOP_NO_MEMORY(diag));
     for (uint32_t i = 0; i < first; i++)
         if (g->tokens[i].n > 0)
-            /* the last rank of models of several languages is empty */
+            /* the last rank of multilingual models is empty */
             DOP_RETURN_IF_ERROR(dop_tok_ranks_token(b, i, i, g->tokens[i].bytes, g->tokens[i].n, diag));
     DOP_RETURN_IF_ERROR(dop_tok_ranks_pattern(b, GPT2, strlen(GPT2), diag));
     DOP_RETURN_IF_ERROR(add_specials(b, first, languages, diag));

@@ -1,7 +1,7 @@
 /* Tokenizers stored in GGUF metadata (tokenizer.ggml.*).
  *
- * GGUF keeps vocabulary, merges or scores, and a name for the way text is split ("pre").  What that name means is
- * a convention of llama.cpp; the table below has it as the regular expressions of the models' own tokenizer.json. */
+ * GGUF stores the vocabulary, merges or scores, and the name of a pre-tokenizer ("pre"). llama.cpp defines these
+ * names. The table below maps them to the regular expressions of the models' own tokenizer.json files. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,11 +11,11 @@
 #include "text/import/tokenizer_json.h"
 #include "text/tokenizer/tokenizer_patterns.h"
 
-/* Flags of pre_type.  raw: BPE over characters, with bytes as <0x41>, instead of over GPT-2's alphabet; marks: spaces are U+2581. */
+/* Flags of pre_type. raw: BPE over characters with byte tokens <0x41>, instead of over GPT-2's byte alphabet. marks:
+ * spaces become U+2581. */
 enum { ignore_merges = 1, adds_bos = 2, nfc = 4, raw = 8, marks = 16, lines = 32, no_merges = 64 };
 
-/* A way to split text into words: values of tokenizer.ggml.pre, separated by spaces, and the patterns, applied one after the
- * other. */
+/* A pre-tokenizer: its values of tokenizer.ggml.pre, separated by spaces, and its patterns, applied in sequence. */
 typedef struct pre_type {
     const char *names;
     unsigned flags;
@@ -72,15 +72,15 @@ static const pre_type pre_types[] = {
     {"bailingmoe bailingmoe2 llada-moe", 0, {BAILING}},
 };
 
-/* tokenizer.ggml.token_type */
+/* values of tokenizer.ggml.token_type */
 enum { type_normal = 1, type_unknown = 2, type_control = 3, type_user = 4, type_unused = 5, type_byte = 6 };
 
-/* DeepSeek's tokenizers write the end of a text with full-width bars. */
+/* DeepSeek's end-of-text token, written with full-width bars. */
 #define DEEPSEEK_END \
     "<\xef\xbd\x9c"  \
     "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
 
-/* Texts of tokens that end generation wherever they are in a vocabulary. */
+/* Texts of tokens that end generation in any vocabulary that contains them. */
 static const char *const end_texts[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>",  "<end_of_turn>", "<|endoftext|>",      "<|end_of_text|>",
     "<|eom_id|>", "<|return|>", "<|call|>", "<EOT>",         "<end_of_utterance>", DEEPSEEK_END,
@@ -88,14 +88,14 @@ static const char *const end_texts[] = {
 
 struct importer;
 
-/* A kind of tokenizer, by tokenizer.ggml.model, with the defaults that llama.cpp assumes where the file is silent. */
+/* Tokenizer type (tokenizer.ggml.model) with llama.cpp's defaults for missing keys. */
 typedef struct gguf_model {
     const char *name;
-    const char *pre; /* name of the pre_type, whatever the file says; NULL: the file's */
-    bool byte_level; /* BPE, which splits text first */
+    const char *pre; /* overrides the file's pre_type name; NULL: use the file's */
+    bool byte_level; /* BPE with a pre-tokenizer */
     uint32_t bos, eos, unk;
     bool add_bos, add_eos, space_prefix;
-    dop_status (*finish)(struct importer *im); /* called after tokens and special ids are read */
+    dop_status (*finish)(struct importer *im); /* runs after tokens and special ids have been read */
 } gguf_model;
 
 typedef struct importer {
@@ -104,7 +104,7 @@ typedef struct importer {
     dop_diag *diag;
     const dop_gguf_kv *tokens, *types;
     const gguf_model *model;
-    const pre_type *pre; /* NULL: the model does not split text */
+    const pre_type *pre; /* NULL if the model has no pre-tokenizer */
     bool byte_level, add_bos, add_eos, space_prefix;
 } importer;
 
@@ -135,7 +135,7 @@ has_name(const char *names, dop_gguf_str name)
     return false;
 }
 
-/* Finds the row of pre_types that splits text: the file names it, or its kind of tokenizer implies it. */
+/* Finds the pre-tokenizer by the name that the model type implies, otherwise by the file's. */
 static dop_status
 find_pre(importer *im)
 {
@@ -209,7 +209,7 @@ read_model(importer *im)
     return DOP_OK;
 }
 
-/* The text that a token decodes to. */
+/* Returns the text that a token decodes to. */
 static dop_tok_str
 decoded(importer *im, dop_gguf_str s, int64_t type, dop_buf *scratch)
 {
@@ -269,7 +269,7 @@ read_tokens(importer *im)
     return failed ? DOP_NO_MEMORY(im->diag) : DOP_OK;
 }
 
-/* Scores [tokens], to be freed; all 0 where the file has none. */
+/* Allocates scores [tokens], which the caller frees, also on failure. All 0 if the file has none. */
 static dop_status
 read_scores(importer *im, double **out_scores)
 {
@@ -284,7 +284,7 @@ read_scores(importer *im, double **out_scores)
     return DOP_OK;
 }
 
-/* A hash table from pieces to ids, used while merges are read. */
+/* Hash table from pieces to ids, used while merges are read. */
 typedef struct piece_index {
     uint32_t *slot;
     uint64_t slots;
@@ -322,7 +322,7 @@ find_piece(const dop_tok_build *b, const piece_index *ix, const char *s, size_t 
     return DOP_TOK_NONE;
 }
 
-/* Appends the bytes of one side of a merge; byte-level tokenizers write them in GPT-2's alphabet. */
+/* Appends the bytes of one side of a merge. Byte-level tokenizers write them in GPT-2's byte alphabet. */
 static bool
 side_of_merge(const dop_tok_build *b, const char *s, size_t n, dop_buf *bytes)
 {
@@ -332,7 +332,7 @@ side_of_merge(const dop_tok_build *b, const char *s, size_t n, dop_buf *bytes)
     return true;
 }
 
-/* Reads one merge "left right". */
+/* Parses one merge "left right". Returns false if one of its tokens is not in the vocabulary. */
 static bool
 read_merge(const dop_tok_build *b, const piece_index *ix, dop_gguf_str s, dop_buf *bytes, dop_tok_merge *m)
 {
@@ -412,7 +412,7 @@ read_ends(importer *im)
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     dop_tok_build *b = &im->b;
-    /* In the harmony format of gpt-oss <|end|> ends a message, not the answer. */
+    /* In gpt-oss's harmony format <|end|> ends a message, not the answer. */
     bool harmony = token_of_text(im, "<|return|>") != DOP_TOK_NONE && token_of_text(im, "<|call|>") != DOP_TOK_NONE;
     b->eos = id_key(im, keys[0], im->model->eos);
     for (size_t i = 0; i < 3; i++) {
@@ -440,7 +440,7 @@ read_special(importer *im)
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_space_prefix"), 0, &im->space_prefix);
 }
 
-/* Files do not say which tokens swallow the white space behind them; Phi-3's do. */
+/* True if the token absorbs the white space after it. GGUF does not store this property; it is known for Phi-3. */
 static bool
 swallows_space(const importer *im, dop_gguf_str token)
 {
@@ -478,8 +478,8 @@ read_added(importer *im)
     return DOP_OK;
 }
 
-/* Reads whether a separator stands between the texts of a pair, behind what ends a text (XLM-RoBERTa: "a </s></s> b").  ModernBERT's
- * files say so, but its pairs have what ends a text alone, as BERT's, which say nothing. */
+/* Sets b->middle if a separator follows the suffix between the texts of a pair (XLM-RoBERTa: "a </s></s> b").
+ * ModernBERT's files set the flag wrongly: its pairs, like BERT's, have only the suffix between the texts. */
 static void
 read_separator(importer *im)
 {
@@ -496,14 +496,14 @@ read_separator(importer *im)
     dop_ids_push(&b->middle, sep);
 }
 
-/* Reads which special tokens add_special adds before and after a text. */
+/* Sets the special tokens that ADD_SPECIAL puts before and after a text. */
 static void
 read_frame(importer *im)
 {
     dop_tok_build *b = &im->b;
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_bos_token"), 0, &im->add_bos);
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_eos_token"), 0, &im->add_eos);
-    if (im->pre && (im->pre->flags & lines)) /* whatever the file says: Gemma 4's first files are wrong */
+    if (im->pre && (im->pre->flags & lines)) /* overrides the file: Gemma 4's first files have the wrong value */
         im->add_bos = true;
     if (im->add_bos && b->bos != DOP_TOK_NONE)
         dop_ids_push(&b->prefix, b->bos);
@@ -519,7 +519,7 @@ finish_gpt2(importer *im)
     return read_merges(im);
 }
 
-/* SentencePiece with merges by score: a space in front, every space U+2581, no words. */
+/* SentencePiece with merges by score: prepends a space, replaces spaces with U+2581, does not split words. */
 static dop_status
 finish_llama(importer *im)
 {
@@ -555,7 +555,7 @@ read_charsmap(importer *im)
     return dop_tok_build_charsmap(b, im->diag);
 }
 
-/* SentencePiece Unigram, scored as llama.cpp does: user-defined tokens at 0. */
+/* SentencePiece Unigram with llama.cpp's scores: user-defined tokens have score 0. */
 static dop_status
 finish_t5(importer *im)
 {
@@ -590,7 +590,7 @@ finish_t5(importer *im)
     return DOP_OK;
 }
 
-/* BERT: WordPiece, whose pieces at the start of a word begin with U+2581; all other pieces continue a word. */
+/* BERT WordPiece. Pieces at the start of a word begin with U+2581; all other pieces continue a word. */
 static dop_status
 finish_bert(importer *im)
 {

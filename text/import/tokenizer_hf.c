@@ -1,4 +1,5 @@
-/* Tokenizers of model directories: the file that holds the tokenizer, whose kind its content tells, and the small files beside it. */
+/* Tokenizers of model directories: finds the tokenizer file, detects its format from its content, and reads the
+ * accompanying JSON files. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,12 @@
 enum { max_end_ids = 64 };
 
 typedef struct side_files {
-    json_t *config, *generation, *tokenizer, *map, *added; /* NULL where absent */
-    dop_buf chat;                                          /* the chat template */
+    json_t *config, *generation, *tokenizer, *map, *added; /* NULL if the file does not exist */
+    dop_buf chat;                                          /* chat template, 0-terminated */
     int64_t eos_ids[max_end_ids];
 } side_files;
 
-/* "text" or {"content": "text"}. */
+/* Returns the text of a token given as "text" or {"content": "text"}, or NULL. */
 static const char *
 token_text(const json_t *o, const char *key)
 {
@@ -35,7 +36,8 @@ tri_state(const json_t *o, const char *key)
     return json_is_boolean(v) ? json_is_true(v) : -1;
 }
 
-/* The text of a special token by tokenizer_config.json, or else special_tokens_map.json.  True: the file says that there is none. */
+/* Reads a special token from tokenizer_config.json, otherwise from special_tokens_map.json. Returns true if the config
+ * explicitly sets it to null. */
 static bool
 named_token(const side_files *s, const char *key, const char **out_text)
 {
@@ -68,7 +70,7 @@ gather(side_files *s, dop_tokenizer_facts *f)
     take_eos(s, json_object_get(s->generation, "eos_token_id"), f);
     if (f->eos_count == 0)
         take_eos(s, json_object_get(s->config, "eos_token_id"), f);
-    /* The text in tokenizer_config.json names the token that the tokenizer adds; without that file the ids decide. */
+    /* The text in tokenizer_config.json names the BOS that the tokenizer adds. The model's id is used only without it. */
     const json_t *bos = json_object_get(s->generation, "bos_token_id");
     if (!json_is_integer(bos))
         bos = json_object_get(s->config, "bos_token_id");
@@ -76,8 +78,8 @@ gather(side_files *s, dop_tokenizer_facts *f)
         f->bos_id = json_integer_value(bos);
 }
 
-/* Merges added_tokens.json {"text": id}, the older form, into "added_tokens_decoder"; tokens that tokenizer_config.json names for a
- * purpose are special. */
+/* Converts added_tokens.json {"text": id}, the older form, into "added_tokens_decoder". Tokens with a role in
+ * tokenizer_config.json become special. */
 static dop_status
 merge_added(side_files *s, dop_diag *diag)
 {
@@ -113,7 +115,7 @@ merge_added(side_files *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Appends the first file name of a directory, in the order of names, that ends with `end`. */
+/* Appends the alphabetically first file name of a directory that ends with `end`. Returns false if there is none. */
 static bool
 find_ending(const char *dir, const char *end, dop_buf *out_name)
 {
@@ -136,7 +138,7 @@ find_ending(const char *dir, const char *end, dop_buf *out_name)
 bool
 dop_tokenizer_find_file(const char *dir, dop_buf *out_path)
 {
-    /* A name that begins with '*' stands for all that end with the rest of it. */
+    /* "*.ext" matches all file names with this ending. */
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "*.tiktoken",
                                         "tiktoken.model", "tekken.json",     "merges.txt"};
     size_t start = out_path->size;
@@ -157,7 +159,7 @@ dop_tokenizer_find_file(const char *dir, dop_buf *out_path)
 static bool
 is_sentencepiece(const void *bytes, size_t size)
 {
-    return size > 0 && *(const uint8_t *)bytes == 0x0a; /* the first field of the message: a piece */
+    return size > 0 && *(const uint8_t *)bytes == 0x0a; /* tag of the message's first field: a piece */
 }
 
 typedef dop_status from_fn(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
@@ -177,7 +179,7 @@ dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const
     };
     const uint8_t *p = bytes;
     size_t i = 0;
-    if (size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+    if (size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) /* skip the byte order mark */
         i = 3;
     while (i < size && (p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n'))
         i++;

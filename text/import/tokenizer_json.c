@@ -1,4 +1,4 @@
-/* Hugging Face tokenizer.json: reading of the file, vocabulary and added tokens, for all kinds of model. */
+/* Hugging Face tokenizer.json: reads the file, vocabulary and added tokens for all model types. */
 #include "text/import/tokenizer_json.h"
 #include "text/import/tokenizer_json_decoder.h"
 #include "text/import/tokenizer_json_models.h"
@@ -14,7 +14,7 @@
 
 typedef dop_tok_json reader;
 
-/* Counts ids: one past the largest id of vocabulary and added tokens. */
+/* Sets *out_tokens to one past the largest id of vocabulary and added tokens. */
 static dop_status
 count_tokens(reader *r, const char *path, uint32_t *out_tokens)
 {
@@ -63,7 +63,7 @@ read_vocab(reader *r, const dop_tok_decoder *dec)
             b->piece[id] = dop_tok_build_string(b, key, n);
         } else if (dop_tok_bytes_of_piece(key, n, &text)) {
             b->piece[id] = dop_tok_build_string(b, text.data, text.size);
-        } else { /* an id without piece: no text is encoded as it */
+        } else { /* not in the byte alphabet: the id has no piece and is never produced */
             b->token_flags[id] = DOP_TOKEN_USED;
         }
         if (dec->wordpiece && n >= dec->an[0] && memcmp(key, dec->a[0], dec->an[0]) == 0)
@@ -78,8 +78,7 @@ read_vocab(reader *r, const dop_tok_decoder *dec)
     return st;
 }
 
-/* The text that an added token decodes to which the model's vocabulary lacks; a decoder that separates words puts a space before
- * it. */
+/* Decodes an added token that is not in the model's vocabulary. Decoders that separate words put a space before it. */
 static dop_status
 written(reader *r, const dop_tok_decoder *dec, const char *s, size_t n, dop_tok_str *out)
 {
@@ -104,7 +103,7 @@ read_added(reader *r, const dop_tok_decoder *dec)
         dop_status st = dop_tok_json_added(o, b->path, r->diag, &s, &n, &flags, &normalized);
         if (st != DOP_OK)
             return st;
-        dop_tok_json_vocab_id(r, s, n, &id); /* a token of the model's vocabulary keeps the id that it has there */
+        dop_tok_json_vocab_id(r, s, n, &id); /* a token of the model's vocabulary keeps its id there */
         if (!(b->token_flags[id] & DOP_TOKEN_USED) || !(b->token_flags[id] & DOP_TOKEN_MODEL)) {
             b->piece[id] = b->text[id] = dop_tok_build_string(b, s, n);
             if (dec->wordpiece && (st = written(r, dec, s, n, &b->text[id])) != DOP_OK)

@@ -1,4 +1,4 @@
-/* The kinds of "model" of a tokenizer.json: BPE, Unigram, WordPiece. */
+/* Types of "model" in a tokenizer.json: BPE, Unigram, WordPiece. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ dop_tok_json_vocab_id(const reader *r, const char *s, size_t n, uint32_t *out_id
     return v && dop_tok_json_id(v, r->b.tokens, out_id);
 }
 
-/* Reads Unigram's list of [piece, score]; of several entries with one piece the last counts. */
+/* Converts Unigram's list of [piece, score] to an object. The last of several entries with the same piece counts. */
 static dop_status
 vocab_of_list(reader *r, const json_t *list, const char *path)
 {
@@ -48,9 +48,9 @@ dop_tok_json_vocab(reader *r, const char *path)
     return DOP_OK;
 }
 
-/* ---- BPE ---- */
+/* BPE */
 
-/* Splits a merge, "left right" or ["left", "right"]. */
+/* Splits a merge given as "left right" or ["left", "right"]. */
 static bool
 split_merge(const json_t *m, const char **l, size_t *ln, const char **rr, size_t *rn)
 {
@@ -115,7 +115,7 @@ read_merges(reader *r)
     return st;
 }
 
-/* Finds the tokens of single bytes: the initial symbols of byte-level BPE, or the byte fallback tokens. */
+/* Finds the tokens of single bytes: initial symbols of byte-level BPE, or byte-fallback tokens. */
 static void
 find_byte_ids(reader *r)
 {
@@ -134,7 +134,7 @@ find_byte_ids(reader *r)
     }
 }
 
-/* Reads end_of_word_suffix, with which the last piece of a word ends: "</w>" of CLIP and GPT. */
+/* Reads end_of_word_suffix, which ends the last piece of each word ("</w>" in CLIP and GPT). */
 static dop_status
 end_of_word(reader *r, bool byte_fallback)
 {
@@ -183,7 +183,7 @@ bpe_finish(reader *r)
     return read_merges(r);
 }
 
-/* ---- Unigram ---- */
+/* Unigram */
 
 static dop_status
 no_byte_level(reader *r, const char *type)
@@ -234,7 +234,7 @@ unigram_finish(reader *r)
     return no_byte_level(r, "Unigram");
 }
 
-/* ---- WordPiece ---- */
+/* WordPiece */
 
 static dop_status
 string_or(const json_t *o, const char *key, const char *fallback, const char *path, dop_diag *diag, const char **out,
@@ -274,7 +274,7 @@ wordpiece_finish(reader *r)
     return no_byte_level(r, "WordPiece");
 }
 
-/* ---- the table ---- */
+/* Table of model types */
 
 static bool
 has_merges(const json_t *m)

@@ -1,4 +1,4 @@
-/* Normalizers, pre-tokenizers, post-processors and decoders of a tokenizer.json, by table. */
+/* Table-driven readers for normalizers, pre-tokenizers and post-processors of a tokenizer.json. */
 #include "text/import/tokenizer_json_parts.h"
 #include "base/encoding/base64.h"
 #include "text/import/tokenizer_json.h"
@@ -71,7 +71,7 @@ type_of(const json_t *o)
     return t ? t : "(no type)";
 }
 
-/* Reads a pattern, {"String": s} or {"Regex": s}. */
+/* Reads a pattern {"String": s} or {"Regex": s}. */
 static dop_status
 pattern_of(const dop_tok_build *b, const json_t *o, dop_diag *diag, bool *regex, const char **s, size_t *n)
 {
@@ -102,12 +102,12 @@ read_part(dop_tok_build *b, const json_t *o, const part *table, const char *what
     return BAD(b, diag, "%s \"%s\" is not supported", what, type);
 }
 
-/* A table of components of one section of the file, and the key under which a Sequence keeps its items. */
+/* Component table of one section of the file, and the key of a Sequence's items. */
 typedef struct part_list {
     const part *table;
     const char *what, *list_key;
-    bool (*closed)(const dop_tok_build *b); /* where it is true after a component, no other may follow; may be NULL */
-    const char *const *yet;                 /* components that may follow nevertheless, up to NULL */
+    bool (*closed)(const dop_tok_build *b); /* true if no component may follow those already read; may be NULL */
+    const char *const *yet;                 /* components that may follow even then, terminated by NULL */
 } part_list;
 
 enum { max_nesting = 8 };
@@ -120,7 +120,7 @@ is_one_of(const char *name, const char *const *names)
     return names && *names;
 }
 
-/* Reads one component, or a Sequence of components, which may be nested. */
+/* Reads one component or a Sequence of components, which may be nested. */
 static dop_status
 read_parts(dop_tok_build *b, const json_t *o, const part_list *list, int depth, dop_diag *diag)
 {
@@ -145,7 +145,7 @@ read_parts(dop_tok_build *b, const json_t *o, const part_list *list, int depth, 
     return DOP_OK;
 }
 
-/* ---- normalizers ---- */
+/* Normalizers */
 
 static dop_status
 norm_simple(dop_tok_build *b, const json_t *o, uint32_t kind, dop_diag *diag)
@@ -217,7 +217,7 @@ norm_precompiled(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag
     return dop_tok_build_op(b, DOP_OP_CHARSMAP, 0, "", 0, "", 0, diag);
 }
 
-/* Nmt normalizer: control characters are dropped; white space, and characters that look like it, become spaces. */
+/* Nmt normalizer: drops control characters, and replaces white space and similar characters with spaces. */
 #define NMT_DROPPED "[\\x{1}-\\x{8}\\x{b}\\x{e}-\\x{1f}\\x{7f}\\x{8f}\\x{9f}]"
 #define NMT_SPACES "[\\x{9}\\x{a}\\x{c}\\x{d}\\x{1680}\\x{200b}-\\x{200f}\\x{2028}\\x{2029}\\x{2581}\\x{feff}\\x{fffd}]"
 
@@ -263,7 +263,7 @@ dop_tok_json_normalizer(dop_tok_build *b, const json_t *n, dop_diag *diag)
     return st;
 }
 
-/* ---- pre-tokenizers ---- */
+/* Pre-tokenizers */
 
 static dop_status
 behavior_of(const dop_tok_build *b, const json_t *o, const char *fallback, dop_diag *diag, uint32_t *out)
@@ -321,12 +321,12 @@ pre_byte_level(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_LETTERS, 0, "", 0, "", 0, diag) : st;
 }
 
-/* Reads whether Metaspace puts its mark before a text: "always", "first" (only where the input begins), "never". */
+/* Reads when Metaspace prepends its mark: "always", "first" (only at the start of the input), "never". */
 static dop_status
 prepend_scheme(const dop_tok_build *b, const json_t *o, dop_diag *diag, bool *prepend, bool *first)
 {
     const json_t *v = json_object_get(o, "prepend_scheme");
-    dop_status st = dop_tok_json_bool(o, "add_prefix_space", true, b->path, diag, prepend); /* the older form */
+    dop_status st = dop_tok_json_bool(o, "add_prefix_space", true, b->path, diag, prepend); /* older form */
     *first = false;
     if (st != DOP_OK || !v || json_is_null(v))
         return st;
@@ -380,7 +380,8 @@ pre_punctuation(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 static dop_status
 pre_whitespace(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
-#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}" /* joiners too: those of Persian, and of emoji */
+#define WORD \
+    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}" /* includes the joiners used in Persian and emoji */
     (void)o;
     (void)arg;
     return split_regex(b, "[" WORD "]+|[^" WORD "\\s]+", DOP_SPLIT_REMOVED | DOP_SPLIT_INVERT, diag);
@@ -426,7 +427,7 @@ static const part pre_tokenizers[] = {
     {NULL, NULL, 0},
 };
 
-/* Has a ByteLevel component been read?  It writes text in another alphabet, which only splits may follow. */
+/* True if a ByteLevel component was read. It converts the text to the byte alphabet, so only splits may follow. */
 static bool
 is_byte_level(const dop_tok_build *b)
 {
@@ -442,14 +443,14 @@ dop_tok_json_pre_tokenizer(dop_tok_build *b, const json_t *p, dop_diag *diag)
     dop_status st = read_parts(b, p, &list, 0, diag);
     if (st != DOP_OK || !is_byte_level(b))
         return st;
-    if (b->ops[b->op_count - 1].kind == DOP_OP_LETTERS) { /* no split sees them */
+    if (b->ops[b->op_count - 1].kind == DOP_OP_LETTERS) { /* last op: no split follows that needs the letters */
         b->op_count--;
         return DOP_OK;
     }
     return dop_tok_build_op(b, DOP_OP_BYTES, 0, "", 0, "", 0, diag);
 }
 
-/* ---- post-processors ---- */
+/* Post-processors */
 
 static dop_status
 post_nothing(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
@@ -461,8 +462,8 @@ post_nothing(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Reads the special tokens of a template: those before its first text into out[0], those after it into out[1], and so on; NULL:
- * tokens there are dropped. */
+/* Reads the special tokens of a template. Tokens before text i go to out[i], tokens after the last text to
+ * out[n_texts]. A NULL list drops them. */
 static dop_status
 read_template(dop_tok_build *b, const char *name, const json_t *list, const json_t *special, size_t n_texts,
               dop_ids *const *out, dop_diag *diag)
@@ -511,12 +512,12 @@ post_template(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     dop_ids *const around[] = {&b->prefix, &b->suffix}, *const between[] = {NULL, &b->middle, NULL};
     (void)arg;
     dop_status st = read_template(b, "single", single, special, 1, around, diag);
-    /* Before the first and after the second text of a pair come the tokens that a single text has.  Tokenizers of models that take
-     * no pairs may have an empty template or one of a single text. */
+    /* The tokens around a pair equal those around a single text. Models without pairs may have an empty pair template,
+     * or one with a single text. */
     return st == DOP_OK && count_texts(pair) == 2 ? read_template(b, "pair", pair, special, 2, between, diag) : st;
 }
 
-/* BertProcessing and RobertaProcessing: ["text", id] each. */
+/* Reads BertProcessing and RobertaProcessing; "cls" and "sep" are ["text", id]. */
 static dop_status
 post_cls_sep(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
@@ -533,7 +534,7 @@ post_cls_sep(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 }
 
 static const part post_processors[] = {
-    {"ByteLevel", post_nothing, 0}, /* offsets only */
+    {"ByteLevel", post_nothing, 0}, /* affects offsets only */
     {"TemplateProcessing", post_template, 0}, {"BertProcessing", post_cls_sep, 0},
     {"RobertaProcessing", post_cls_sep, 0},   {NULL, NULL, 0},
 };

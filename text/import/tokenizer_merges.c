@@ -1,6 +1,5 @@
-/* Byte-level BPE in two files, merges.txt (a pair a line, the first merge first) and vocab.json (ids by text) beside it: how GPT-2, RoBERTa
- * and CLIP were published before tokenizer.json.  What only code says, the split into words and the marks at its ends, is as in the
- * tokenizers of these models; a vocabulary whose pieces end words with "</w>" is CLIP's, and others are those of tokenizer_class. */
+/* Byte-level BPE from merges.txt and vocab.json (tokenizer_merges.h). Converts both to a tokenizer.json and reads
+ * that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ dop_tok_is_merges(const void *bytes, size_t size)
     return size >= sizeof mark - 1 && memcmp(bytes, mark, sizeof mark - 1) == 0;
 }
 
-/* The merges as tokenizer.json has them, "a b" each. */
+/* Returns the merges in tokenizer.json's form, each "a b". NULL if the text is not UTF-8 or memory is exhausted. */
 static json_t *
 list_merges(const char *text, size_t size)
 {
@@ -52,7 +51,7 @@ ends_words(const json_t *vocab)
     return false;
 }
 
-/* A special token, if the vocabulary has its text. */
+/* Returns an added-token object for a text, or NULL if the text is not in the vocabulary. */
 static json_t *
 special(const json_t *vocab, const char *text)
 {
@@ -68,7 +67,7 @@ token_or(const char *stated, const char *otherwise)
     return stated ? stated : otherwise;
 }
 
-/* Does tokenizer_class begin with one of these names, which are ended by NULL? */
+/* True if tokenizer_class begins with one of the names, a list terminated by NULL. */
 static bool
 is_of_class(const dop_tokenizer_facts *facts, const char *const *names)
 {
@@ -78,7 +77,7 @@ is_of_class(const dop_tokenizer_facts *facts, const char *const *names)
     return name && *names;
 }
 
-/* A pre-tokenizer that cuts by a pattern, and then takes bytes as pieces do.  Takes bytes. */
+/* Returns a pre-tokenizer that splits by a pattern and then applies `bytes`, whose reference it consumes. */
 static json_t *
 cut_by(const char *pattern, const char *behavior, bool invert, json_t *bytes)
 {
@@ -86,7 +85,7 @@ cut_by(const char *pattern, const char *behavior, bool invert, json_t *bytes)
                      "pattern", "Regex", pattern, "behavior", behavior, "invert", invert, bytes);
 }
 
-/* tokenizer.json of the same tokenizer.  Takes vocab and merges. */
+/* Returns the equivalent tokenizer.json. Consumes the references to vocab and merges. */
 static json_t *
 as_json(json_t *vocab, json_t *merges, const dop_tokenizer_facts *facts)
 {

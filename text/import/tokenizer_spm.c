@@ -1,6 +1,6 @@
 /* SentencePiece model files (tokenizer.model): Unigram and BPE.
  *
- * Reference: sentencepiece_model.proto and the library's behaviour.  Fields that only training reads are skipped. */
+ * Reference: sentencepiece_model.proto and the library's behaviour. Fields that only training uses are skipped. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { piece_text = 1, piece_score = 2, piece_type = 3 };
 enum { type_normal = 1, type_unknown, type_control, type_user_defined, type_unused, type_byte };
 enum { kind_unigram = 1, kind_bpe = 2 };
 
-/* TrainerSpec and NormalizerSpec as far as encoding and decoding need them; values where a file is silent. */
+/* Fields of TrainerSpec and NormalizerSpec that encoding and decoding need; initialized with their defaults. */
 typedef struct spec {
     uint64_t kind, suffix, byte_fallback, bos, eos;
     uint64_t dummy_prefix, merge_spaces, escape;
@@ -92,7 +92,7 @@ read_denormalizer(importer *im, dop_pb pb)
     return pb.damaged ? BAD(im, "the denormalizer's part of this SentencePiece model is damaged") : DOP_OK;
 }
 
-/* Reads everything but the pieces, which are only counted. */
+/* Reads all parts except the pieces, which are only counted. */
 static dop_status
 read_model(importer *im)
 {
@@ -130,7 +130,7 @@ read_model(importer *im)
     return DOP_OK;
 }
 
-/* The text that a piece decodes to: U+2581 becomes a space. */
+/* Returns the text that a piece decodes to; U+2581 becomes a space. */
 static dop_tok_str
 plain_text(dop_tok_build *b, const char *s, size_t n, dop_buf *scratch)
 {
@@ -143,7 +143,7 @@ plain_text(dop_tok_build *b, const char *s, size_t n, dop_buf *scratch)
     return dop_tok_build_string(b, scratch->data, scratch->size);
 }
 
-/* Sets what follows from a piece's type: the text that it decodes to, and whether any text is encoded as this piece. */
+/* Sets the properties that depend on a piece's type: its decoded text, and whether encoding may produce it. */
 static dop_status
 use_piece(importer *im, uint32_t id, const char *s, size_t n, dop_buf *scratch)
 {
@@ -246,8 +246,8 @@ check_byte_pieces(const importer *im)
     return DOP_OK;
 }
 
-/* Sets Unigram's scores as the library does, which computes in float and gives user-defined pieces a bonus that follows from the best
- * score.  It searches the best score from FLT_MIN on, which is therefore the result where all scores are negative. */
+/* Sets Unigram's scores as the library does: in float, with a bonus for user-defined pieces derived from the best
+ * score. The library's maximum starts at FLT_MIN, so it stays FLT_MIN if all scores are negative. */
 static void
 use_unigram(importer *im)
 {
@@ -303,7 +303,7 @@ use_spec(importer *im)
     return st;
 }
 
-/* Adds BOS or EOS as some tokenizer classes do although neither the file nor its config says so. */
+/* Adds BOS or EOS for tokenizer classes that add it in code, without a setting in any file. */
 static void
 use_class(importer *im, const dop_tokenizer_facts *facts)
 {
