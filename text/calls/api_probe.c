@@ -1,5 +1,5 @@
-/* Finds how a template writes calls: conversations are rendered whose names, keys and values are marks, and what stands around the
- * marks is taken apart by comparing renderings. */
+/* Finds how a template writes calls. Renders conversations with marks as names, keys and values, and compares
+ * renderings to separate the texts around the marks. */
 #include "base/os/clock.h"
 #include "text/calls/api_form.h"
 #include "text/calls/api_span.h"
@@ -19,11 +19,11 @@
 #define ID_2 "dopid0002"
 #define NUMBER "4711"
 
-/* How a conversation with calls is built. */
+/* One way to pass calls to the template. */
 typedef struct way {
-    const char *content; /* NULL: null */
+    const char *content; /* message content; NULL: null */
     bool text, flat, id_has_name;
-    bool described; /* the tools are given, too */
+    bool described; /* tool descriptions are passed, too */
 } way;
 
 char *
@@ -81,8 +81,8 @@ call(const way *w, unsigned number, json_t *arguments)
     return one;
 }
 
-/* Renders a message with one call or two (second NULL: one); takes ownership of the arguments.  out: what stands behind the user's
- * message. */
+/* Renders a message with one call, or two if `second` is not NULL. Takes ownership of the arguments. Returns the text
+ * after the user's message, or NULL. */
 static char *
 render_calls(const dop_probe *p, const way *w, json_t *first, json_t *second)
 {
@@ -103,7 +103,7 @@ render_calls(const dop_probe *p, const way *w, json_t *first, json_t *second)
     return rest;
 }
 
-/* --- texts ------------------------------------------------------------------------------------------------------------------- */
+/* --- texts --- */
 
 static size_t
 common_head(const char *a, const char *b)
@@ -124,7 +124,7 @@ common_tail(const char *a, const char *b)
     return n;
 }
 
-/* The last place of `what` in a text; NULL: there is none. */
+/* Returns the last occurrence of `what` in a text, or NULL. */
 static char *
 last(char *text, const char *what)
 {
@@ -144,7 +144,7 @@ put_hole(char *text, const char *what, char hole)
     }
 }
 
-/* A copy of [from, to) in which the marks are holes. */
+/* Returns a copy of [from, to) with marks replaced by holes. */
 static char *
 piece(const char *from, const char *to)
 {
@@ -179,12 +179,12 @@ closes(char c)
     return c == '>' || c == ']' || c == ')' || c == '}';
 }
 
-/* --- the region that the model writes ------------------------------------------------------------------------------------------ */
+/* --- the part that the model writes --- */
 
-/* Two renderings without calls: what they have in common with a rendering of calls is no part of a call. */
+/* Renderings without calls. Text that they share with a rendering of calls does not belong to a call. */
 typedef struct frame {
-    char *prompt; /* behind the user's message: the beginning of an answer */
-    char *plain;  /* behind the user's message of a conversation with an answer, whose content is DOP_PROBE_CONTENT */
+    char *prompt; /* generation prompt after the user's message */
+    char *plain;  /* text after the user's message, including an answer DOP_PROBE_CONTENT */
 } frame;
 
 static char *
@@ -210,7 +210,7 @@ find_frame(const dop_probe *p, bool described, frame *out)
     json_decref(tools);
 }
 
-/* Cuts the end of a rendering of calls, as far as an answer without calls ends in the same way. */
+/* Removes the end of a rendering of calls that an answer without calls has, too. */
 static void
 cut_end(char *text, const frame *f)
 {
@@ -233,9 +233,9 @@ dop_form_answer(const char *text, const char *prompt)
     return same;
 }
 
-/* The mark that opens the first call, whose name or JSON value begins at `at` in `text`; what the frame has at
- * the beginning of every answer is left out.  with: the rendering of the same calls beside a content, or NULL.  *content_close:
- * the mark that ends the content. */
+/* Returns the mark that opens the first call, whose name or JSON value begins at `at` in `text`. Excludes text that
+ * begins every answer. with: rendering of the same calls together with a content, or NULL. *content_close: set to the
+ * mark that ends the content. */
 static char *
 find_open(const char *text, const char *at, const char *with, const frame *f, char **content_close)
 {
@@ -249,14 +249,14 @@ find_open(const char *text, const char *at, const char *with, const frame *f, ch
         const size_t n = strlen(open);
         content += strlen(DOP_PROBE_CONTENT);
         char *other = strndup(content, strlen(content));
-        /* The end of the content's own mark does not belong to the call. */
+        /* The mark that ends the content does not belong to the call. */
         const char *plain = f->plain ? strstr(f->plain, DOP_PROBE_CONTENT) : NULL;
         size_t close = plain ? common_head(content, plain + strlen(DOP_PROBE_CONTENT)) : 0;
         while (close > 0 && !closes(content[close - 1]))
             close--;
         if (content_close && close > 0)
             set(content_close, strndup(content, close));
-        if (other) { /* from `at` to the key both texts are the same */
+        if (other) { /* both texts are equal from `at` to the key */
             const size_t inner = (size_t)(here - at), all = (size_t)(key - content);
             const size_t n_other = all >= inner + close ? all - inner - close : 0;
             memmove(other, other + close, n_other);
@@ -279,7 +279,7 @@ find_open(const char *text, const char *at, const char *with, const frame *f, ch
     return open;
 }
 
-/* --- manners ------------------------------------------------------------------------------------------------------------------ */
+/* --- manners --- */
 
 static json_t *
 pairs(const char *k1, json_t *v1, const char *k2, json_t *v2)
@@ -302,11 +302,11 @@ typedef struct finder {
     const dop_probe *p;
     const way *w;
     frame frame;
-    char *one, *two, *with; /* renderings: of one call; of two calls, or NULL; of one call and a content, or NULL */
+    char *one, *two, *with; /* renderings: one call; two calls, or NULL; one call and a content, or NULL */
     dop_tool_form *form;
 } finder;
 
-/* The innermost JSON object that has both the name and the key. */
+/* Tries DOP_FORM_OBJECT: finds the innermost JSON object that contains both the name and the key. */
 static bool
 find_object(finder *s)
 {
@@ -369,7 +369,7 @@ find_object(finder *s)
     return good && !s->form->text_within;
 }
 
-/* Finds the JSON object that is a call's arguments.  from: the text behind the call's name. */
+/* Finds the JSON object with the arguments in `from`, the text after the call's name. Returns NULL if there is none. */
 static const char *
 find_json(const char *from, size_t *out_n)
 {
@@ -387,7 +387,7 @@ find_json(const char *from, size_t *out_n)
     return NULL;
 }
 
-/* Makes a number that differs between the two calls a hole (DOP_HOLE_INDEX). */
+/* Replaces a number that differs between two calls with a hole (DOP_HOLE_INDEX). */
 static void
 find_index(char *one, const char *other)
 {
@@ -437,8 +437,8 @@ find_named(finder *s)
     return true;
 }
 
-/* Splits the text between a value and the next key into the end mark of the value and the beginning of the next argument; returns
- * the length of the first. */
+/* Splits the text between a value and the next key into the value's end mark and the next argument's start. Returns
+ * the length of the end mark. */
 static size_t
 split(const char *between, const char *middle, const char *end)
 {
@@ -449,7 +449,7 @@ split(const char *between, const char *middle, const char *end)
     return lo > hi ? hi : lo;
 }
 
-/* Renders a call with one argument, and returns the text behind the argument's key: its value and what follows. */
+/* Renders a call with one argument. Returns the text after the argument's key: its value and the rest. */
 static char *
 behind_key(const finder *s, json_t *value)
 {
@@ -481,8 +481,8 @@ sample(dop_form_type type)
     }
 }
 
-/* Finds the word within `assign` that depends on a value's type, by comparing renderings of a string and of a number, and the
- * word of each type. */
+/* Finds the word in `assign` that depends on the value's type, by comparing renderings of a string and a number. Then
+ * finds the word of each type. */
 static void
 find_words(finder *s, const char *strings, const char *numbers)
 {
@@ -510,7 +510,7 @@ find_words(finder *s, const char *strings, const char *numbers)
     dop_buf_finish(&assign);
 }
 
-/* Finds whether lists and objects are written as arguments within an argument, and the key of a list's items. */
+/* Detects whether lists and objects are written as nested arguments, and the key of list items. */
 static void
 find_nested(finder *s)
 {
@@ -544,7 +544,8 @@ find_spelling(finder *s, dop_form_type type)
     free(number);
 }
 
-/* LITERAL: strings have quotation marks that numbers lack; `quote` is the mark, which `strings` ends with. */
+/* Returns the quotation mark of DOP_FORM_LITERAL: the text that strings have before and after the value and numbers
+ * lack. Returns NULL if there is none. */
 static char *
 find_quote(const char *strings, const char *numbers, const char *behind_string, const char *behind_number)
 {
@@ -645,7 +646,7 @@ forget(dop_tool_form *f)
     f->list = f->text_within = false;
 }
 
-/* Tries one way to give calls to the template. */
+/* Tries one way to pass calls to the template. Returns true if a format was found. */
 static bool
 try_way(const dop_probe *p, const way *w, dop_tool_form *form)
 {

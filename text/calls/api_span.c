@@ -54,7 +54,7 @@ digits(const char *text, size_t n, size_t at)
     return at;
 }
 
-/* Skips a number.  A number at the end of the text may continue: the caller knows whether the text has ended. */
+/* Skips a number. GOOD at the end of the text is provisional, because more digits may follow. */
 static dop_span
 number(const char *text, size_t n, size_t *io_at)
 {
@@ -83,7 +83,7 @@ number(const char *text, size_t n, size_t *io_at)
 
 static dop_span value_at(const char *text, size_t n, size_t *io_at, unsigned depth);
 
-/* Skips the inside of a list or an object, from behind its first character. */
+/* Skips the items of a list or an object and the closing bracket. *io_at is after the opening bracket. */
 static dop_span
 items(const char *text, size_t n, size_t *io_at, bool named, unsigned depth)
 {
@@ -232,7 +232,7 @@ dop_span_next(const char *object, size_t n, size_t *io_at, dop_span_member *out)
     return true;
 }
 
-/* --- literals --------------------------------------------------------------------------------------------------------------- */
+/* --- literals --- */
 
 typedef struct scan {
     const char *text, *quote;
@@ -242,8 +242,8 @@ typedef struct scan {
 
 static dop_span literal(scan *s, unsigned depth);
 
-/* May a value end here, by what follows?  Some templates write strings without escapes, so that a quotation mark alone does not
- * end one. */
+/* Judges from the following character whether a value may end here. Needed because some templates write strings
+ * without escapes, where a quotation mark alone does not end the string. */
 static dop_span
 may_end(const scan *s, size_t at)
 {
@@ -253,7 +253,7 @@ may_end(const scan *s, size_t at)
     return strchr(",)]}:", s->text[at]) && s->text[at] ? DOP_SPAN_GOOD : DOP_SPAN_BAD;
 }
 
-/* Reads `want` hexadecimal digits at `at`.  CUT: the text ends before they do. */
+/* Reads `want` hexadecimal digits at `at`. Returns CUT if the text ends first. */
 static dop_span
 code_point(const scan *s, size_t at, size_t want, uint32_t *out)
 {
@@ -264,13 +264,14 @@ code_point(const scan *s, size_t at, size_t want, uint32_t *out)
     return n == want ? DOP_SPAN_GOOD : at + n >= s->n ? DOP_SPAN_CUT : DOP_SPAN_BAD;
 }
 
-/* Appends the character of the Python escape at s->at, and moves s->at after the escape.  A backslash before another character is
- * kept.  CUT: the text ends within the escape. */
+/* Decodes the Python escape at s->at, appends its character and advances s->at. Keeps the backslash before an unknown
+ * character. Returns CUT if the text ends within the escape. */
 static dop_span
 escaped(scan *s, dop_buf *out)
 {
-    enum { LONG_CODE = 6 };                                                                      /* bytes of \uXXXX */
-    static const char from[] = "\\'\"ntrbfav0", to[] = "\\'\"\n\t\r\b\f\a\v\0", codes[] = "xuU"; /* 2, 4 and 8 digits */
+    enum { LONG_CODE = 6 }; /* bytes of \uXXXX */
+    static const char from[] = "\\'\"ntrbfav0", to[] = "\\'\"\n\t\r\b\f\a\v\0",
+                      codes[] = "xuU"; /* with 2, 4 and 8 hex digits */
     const size_t next = s->at + LONG_CODE;
     const char c = s->at + 1 < s->n ? s->text[s->at + 1] : 0;
     const char *plain = c ? strchr(from, c) : NULL, *coded = c ? strchr(codes, c) : NULL;
@@ -281,7 +282,7 @@ escaped(scan *s, dop_buf *out)
     if (got == DOP_SPAN_GOOD)
         n += want;
     if (got == DOP_SPAN_GOOD && c == 'u' &&
-        cp >> 10 == 0xd800 >> 10) { /* perhaps the first half of a pair, as JSON has them */
+        cp >> 10 == 0xd800 >> 10) { /* possibly the first half of a surrogate pair, as in JSON */
         const dop_span second = next + 2 > s->n                         ? DOP_SPAN_CUT
                                 : memcmp(s->text + next, "\\u", 2) == 0 ? code_point(s, next + 2, want, &low)
                                                                         : DOP_SPAN_BAD;
@@ -304,7 +305,7 @@ escaped(scan *s, dop_buf *out)
     return DOP_SPAN_GOOD;
 }
 
-/* Reads a string up to its end mark; a backslash escapes only where the mark is one byte. */
+/* Reads a string up to its end mark. A backslash escapes only if the mark is one byte long. */
 static dop_span
 quoted(scan *s, const char *mark)
 {
@@ -331,13 +332,13 @@ quoted(scan *s, const char *mark)
     return got;
 }
 
-/* JSON strings keep their escapes. */
+/* Reads a double-quoted string, as JSON if possible; JSON strings keep their escapes. */
 static dop_span
 double_quoted(scan *s)
 {
     size_t at = s->at;
     const dop_span got = string(s->text, s->n, &at);
-    if (got == DOP_SPAN_BAD || (got == DOP_SPAN_GOOD && may_end(s, at) == DOP_SPAN_BAD)) /* not as JSON has it */
+    if (got == DOP_SPAN_BAD || (got == DOP_SPAN_GOOD && may_end(s, at) == DOP_SPAN_BAD)) /* not a JSON string */
         return quoted(s, "\"");
     if (got == DOP_SPAN_GOOD) {
         dop_span_append(s->out, s->text + s->at, at - s->at);
@@ -386,7 +387,7 @@ group(scan *s, char close, unsigned depth)
             if (s->at < s->n && s->text[s->at] != ',')
                 return DOP_SPAN_BAD;
             s->at = dop_span_blank(s->text, s->n, s->at + 1);
-            if (s->at < s->n && s->text[s->at] == close) /* a comma behind the last item */
+            if (s->at < s->n && s->text[s->at] == close) /* trailing comma */
                 break;
             dop_buf_puts(s->out, ",");
         }

@@ -1,4 +1,4 @@
-/* Finds what a template does with roles, contents, reasoning and the results of calls. */
+/* Finds how a template handles roles, contents, reasoning and the results of calls. */
 #include "text/calls/api_form.h"
 #include "text/calls/api_span.h"
 
@@ -26,8 +26,8 @@ list_of(json_t *first, json_t *second, json_t *third)
     return list;
 }
 
-/* Renders a conversation, and tells whether the mark is in the text.  *out, unless out is NULL: the text, the caller's to
- * free. */
+/* Renders a conversation. Returns true if the text contains `mark`. If out is not NULL, *out receives the text, which
+ * the caller frees. */
 static bool
 shows(const dop_probe *p, json_t *messages, const json_t *tools, bool generate, const char *mark, char **out)
 {
@@ -46,7 +46,7 @@ said(const char *role, const char *content)
     return json_pack("{s:s, s:s}", "role", role, "content", content);
 }
 
-/* --- reasoning --------------------------------------------------------------------------------------------------------------- */
+/* --- reasoning --- */
 
 static bool
 is_open(char c)
@@ -54,7 +54,7 @@ is_open(char c)
     return c == '<' || c == '[';
 }
 
-/* The tag that ends at `end`, without white space: "<think>", or "<|channel>thought". */
+/* Returns the start of the tag before `end`, ignoring white space in between: "<think>", or "<|channel>thought". */
 static const char *
 tag_before(const char *begin, const char *end)
 {
@@ -86,7 +86,7 @@ trimmed(const char *from, const char *to)
     return to > from ? strndup(from, (size_t)(to - from)) : NULL;
 }
 
-/* Finds the marks around reasoning and around the answer, in the rendering of a message that has both. */
+/* Finds the marks around reasoning and around the answer in the rendering of a message with both. */
 static void
 find_thinking(const char *text, dop_tool_form *f)
 {
@@ -132,8 +132,8 @@ find_thinking(const char *text, dop_tool_form *f)
     }
 }
 
-/* Finds the marks around reasoning where a template shows it beside calls only: what the rendering of a call has more with reasoning
- * than `without`. */
+/* Finds the marks around reasoning for templates that render it only in messages with calls: compares a rendering of a
+ * call with reasoning to one `without`. */
 static void
 find_thinking_of_calls(const char *text, const char *without, dop_tool_form *f)
 {
@@ -143,7 +143,7 @@ find_thinking_of_calls(const char *text, const char *without, dop_tool_form *f)
     while (same < n - from && same < n_without - from && text[n - 1 - same] == without[n_without - 1 - same])
         same++;
     n -= same;
-    /* What follows may begin as the first mark does, which then ends too early by that much. */
+    /* The following text may begin like the opening mark, which shifts the difference. Moves it back to the start of the mark. */
     while (from > 0 && n > from && !is_open(text[from]) && text[from - 1] == text[n - 1])
         from--, n--;
     const char *reason = strstr(text + from, REASON), *behind = reason ? reason + strlen(REASON) : NULL;
@@ -154,8 +154,8 @@ find_thinking_of_calls(const char *text, const char *without, dop_tool_form *f)
     f->think_close = trimmed(behind, text + n);
 }
 
-/* The tag before reasoning is the role's, where it stands before any answer; reasoning begins then behind what the prompt ends with and
- * no answer has, such as "Here are my reasoning steps:". */
+/* Corrects think_open if the tag before reasoning also begins answers, and so belongs to the role. Reasoning then
+ * begins after the end of the prompt that answers lack, such as "Here are my reasoning steps:". */
 static void
 open_by_prompt(const char *text, const char *plain, const char *prompt, dop_tool_form *f)
 {
@@ -185,25 +185,25 @@ find_content(const char *plain, const char *prompt, dop_tool_form *f)
     if (!content)
         return;
     from += dop_form_answer(plain, prompt);
-    const char *left = prompt + (from - plain); /* the end of the prompt that the answer lacks */
+    const char *left = prompt + (from - plain); /* end of the prompt that the answer lacks */
     if (from < content && (*left == 0 || strstr(left, "think") || strstr(left, "THINK"))) {
         const char *tag = tag_before(from, content);
-        bool other = false; /* another tag comes before the content's */
+        bool other = false; /* another tag precedes the content's */
         for (const char *c = from; c < tag; c++)
             other |= is_open(*c);
         f->content_open = trimmed(other ? tag : from, content);
-        /* An empty block of reasoning is no part of the content's mark. */
+        /* An empty reasoning block is not part of the content's mark. */
         if (f->content_open && (strstr(f->content_open, "think") || strstr(f->content_open, "THINK"))) {
             free(f->content_open);
             f->content_open = NULL;
         }
     }
     const char *after = content + strlen(DOP_PROBE_CONTENT), *end = tag_behind(after);
-    if (f->content_open && !f->content_close && end > after && is_open(*end)) /* another mark ends the message */
+    if (f->content_open && !f->content_close && end > after && is_open(*end)) /* a different mark ends the message */
         f->content_close = trimmed(after, end);
 }
 
-/* Finds marks of reasoning that a template's text mentions, for templates that show no reasoning. */
+/* Finds reasoning marks in the template's text, for templates that do not render reasoning. */
 static void
 think_by_words(const char *template, dop_tool_form *f)
 {
@@ -222,7 +222,7 @@ think_by_words(const char *template, dop_tool_form *f)
         }
 }
 
-/* Finds the variable by which a template turns reasoning on and off: the prompts with both values differ. */
+/* Finds the variable that turns reasoning on and off: the prompts for both values differ. */
 static void
 find_switch(const dop_probe *p, const char *template, dop_tool_form *f)
 {
@@ -234,7 +234,7 @@ find_switch(const dop_probe *p, const char *template, dop_tool_form *f)
                 {"thinking_budget", "-1", "0"},
                 {"reasoning_effort", "\"high\"", "\"none\""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !f->thinking_switch; i++) {
-        /* A template that only repeats the effort has no switch. */
+        /* A template that only prints the effort has no switch. */
         if (rows[i].off[0] == '"' && !strstr(template, rows[i].off) && !strstr(template, "'none'"))
             continue;
         json_t *values[] = {json_loads(rows[i].on, JSON_DECODE_ANY, NULL),
@@ -268,7 +268,7 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
     char *plain = dop_probe_render(p, list_of(user(), said("assistant", DOP_PROBE_CONTENT), NULL), NULL, false);
     find_content(plain, prompt, f);
     for (size_t i = 0; i < 3 && !f->reasoning; i++) {
-        /* The message may have a call: some templates keep reasoning only then. */
+        /* Also tries a message with a call, because some templates keep reasoning only there. */
         json_t *answer = said("assistant", DOP_PROBE_CONTENT);
         char *text;
         json_object_set_new(answer, members[i], json_string(REASON));
@@ -297,7 +297,7 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
     }
     if (!f->think_open)
         think_by_words(template, f);
-    /* Where nothing begins an answer, its role does, which is no mark of the content and has none at its end. */
+    /* If the generation prompt is empty, the mark before an answer is the role's and not the content's. Then the content has no marks. */
     if (unopened && prompt && strcmp(unopened, prompt) == 0 &&
         !(f->content_close && f->content_open && is_open(*f->content_open))) {
         free(f->content_open);
@@ -309,7 +309,7 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
     free(plain);
 }
 
-/* --- histories ----------------------------------------------------------------------------------------------------------------- */
+/* --- histories --- */
 
 static json_t *
 called(const dop_tool_form *f, const char *id, json_t *arguments)
@@ -346,7 +346,7 @@ find_results(const dop_probe *p, dop_tool_form *f)
               list_of(user(), called(f, f->id_has_name ? "functions.dopcallone:0" : "dopid0001", plain_arguments(f)),
                       json_incref(result)),
               tools, true, RESULT, &text);
-    /* Mistral's templates refuse ids that are not nine letters and digits. */
+    /* Mistral's templates reject ids that are not nine letters and digits. */
     json_object_set_new(result, "tool_call_id", json_string("call_dop-0000000000001"));
     if (f->shows_results) {
         other = dop_probe_render(
@@ -354,7 +354,7 @@ find_results(const dop_probe *p, dop_tool_form *f)
             true);
         f->short_ids = !other;
     }
-    /* Tries arguments that are a text but no JSON. */
+    /* Tries arguments that are not valid JSON. */
     char *cut =
         dop_probe_render(p, list_of(user(), called(f, "dopid0001", json_string("{\"a\": \"dop")), NULL), tools, false);
     f->takes_text = cut && strstr(cut, "dop");

@@ -17,10 +17,10 @@ struct dop_chat {
     char *text;
     size_t len;
     char stop[max_stop + 1];
-    const char *stops[2]; /* list of texts that end an answer, ended by NULL: `stop`, or none */
+    const char *stops[2]; /* texts that end an answer, terminated by NULL: `stop` or none */
 };
 
-/* Built-in chat templates by name, for models that bring no template. */
+/* Built-in chat templates, for models without a template. */
 #define TURNS(open, close_user, open_answer, system)                                                        \
     "{{ bos_token }}{% set ns = namespace(inside=false) %}{% for m in messages %}"                          \
     "{% if not ns.inside and m.role != 'assistant' %}{{ '" open "' }}{% set ns.inside = true %}{% endif %}" \
@@ -55,7 +55,7 @@ static const struct {
      "{{ '[INST] ' + m.content + '[/INST]' }}{% else %}{{ ' ' + m.content + eos_token }}{% endif %}{% endfor %}"},
 };
 
-/* Checks the syntax of a template once, so that a broken one is refused before a conversation starts. */
+/* Checks the template's syntax at creation, so that a malformed template is rejected before a conversation starts. */
 static dop_status
 check_syntax(const dop_chat *c, dop_diag *diag)
 {
@@ -66,8 +66,8 @@ check_syntax(const dop_chat *c, dop_diag *diag)
     return cx.status;
 }
 
-/* Probe conversations, by their number of messages: a question, with the prompt for its answer; a question and its answer; these and
- * another question. */
+/* Probe conversations; the value is the number of messages. BEGINS: a question and the generation prompt. ENDS: a
+ * question and its answer. GOES_ON: another question in addition. */
 enum { BEGINS = 1, ENDS = 2, GOES_ON = 3 };
 
 static dop_status
@@ -88,7 +88,7 @@ render_probe(const dop_chat *c, const char *answer, int n_messages, dop_diag *di
     return st;
 }
 
-/* Finds the text behind the last occurrence of an answer in a rendered conversation; NULL: the answer does not occur. */
+/* Returns the text after the last occurrence of an answer in a rendered conversation, or NULL if the answer does not occur. */
 static const char *
 behind(const dop_buf *text, const char *answer, size_t *out_n)
 {
@@ -100,8 +100,8 @@ behind(const dop_buf *text, const char *answer, size_t *out_n)
     return found;
 }
 
-/* Does the template put marks in front of an answer that the prompt for the answer lacks, so that the model writes them?  Then answers
- * have parts, as in the harmony format, and the mark that ends the last part ends other parts, too, and not the answer. */
+/* True if the template writes marks before an answer that are not in the generation prompt, so that the model writes
+ * them. Answers then have parts (as in the harmony format), and the mark after the last part also ends other parts. */
 static bool
 has_parts(const dop_buf *before, const dop_buf *whole, const char *answer)
 {
@@ -113,9 +113,9 @@ has_parts(const dop_buf *before, const dop_buf *whole, const char *answer)
     return n > same && memmem(whole->data + same, n - same, "<|", 2) != NULL;
 }
 
-/* Finds the stop text, the mark in angle or square brackets that ends an answer: the template writes it behind an answer both where the
- * conversation ends there and where another question follows.  There is none where the text behind an answer begins otherwise, or the
- * template refuses the probe conversation. */
+/* Finds the stop text: the mark in angle or square brackets that ends an answer. The template must write it after the
+ * answer both at the end of a conversation and before another question. There is no stop text if the text after an
+ * answer begins otherwise, or if the template rejects the probe conversations. */
 static dop_status
 find_stop(dop_chat *c, dop_diag *diag)
 {
