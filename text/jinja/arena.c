@@ -1,4 +1,4 @@
-/* Errors, limits and memory of the Jinja interpreter, and texts under construction. */
+/* Errors, limits and memory of the Jinja interpreter, and text builders. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "text/jinja/arena.h"
 #include "text/jinja/jinja.h"
 
-/* Small allocations share blocks; a large one has a block of its own, so that an array can grow with realloc(). */
+/* Arena block. Small allocations share blocks; each large one has its own block, so that realloc() can grow it. */
 typedef struct block {
     struct block *prev, *next;
     size_t used, cap;
@@ -40,8 +40,8 @@ dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
     return (dop_j_val){.kind = J_UNDEF};
 }
 
-/* Returns whether work may continue.  own, outer: whether the interpreter's own budget, and the caller's, had enough; otherwise the
- * error is recorded. */
+/* Records a budget error unless both charges succeeded. own, outer: results for the interpreter's and the caller's
+ * budget. Returns true if no error has occurred so far. */
 static bool
 check(dop_j_ctx *cx, bool own, bool outer)
 {
@@ -78,7 +78,7 @@ new_block(dop_j_ctx *cx, size_t cap, size_t used)
         return NULL;
     }
     *b = (block){.cap = cap, .used = used};
-    /* The block of a large array goes second in the list, because small allocations come from the first block. */
+    /* A large block is inserted second, because small allocations come from the first block. */
     if (head && used == cap) {
         b->prev = head;
         b->next = head->next;
@@ -115,7 +115,7 @@ dop_j_alloc(dop_j_ctx *cx, size_t n)
     return p;
 }
 
-/* Enlarges the block of a large array; the new part is not zeroed. */
+/* Grows the block of a large array; the added bytes are not zeroed. */
 static void *
 enlarge(dop_j_ctx *cx, void *p, size_t n)
 {
@@ -150,7 +150,7 @@ dop_j_grow(dop_j_ctx *cx, void **p, size_t *cap, size_t need, size_t elem)
     if (cx->status != DOP_OK)
         return false;
     if (c > J_MAX_ARENA / elem)
-        /* Exceeds the budget, so that the error is recorded. */
+        /* Exceeds the budget in order to record the error. */
         return take_bytes(cx, J_MAX_ARENA) && take_bytes(cx, J_MAX_ARENA);
     const size_t old = *cap * elem, rounded = (c * elem + 15) & ~(size_t)15;
     void *q = old >= own_block ? enlarge(cx, *p, rounded) : dop_j_alloc(cx, rounded);

@@ -75,7 +75,7 @@ dop_j_attribute(dop_j_ctx *cx, dop_j_val self, dop_j_str name, long line)
         return loop_attribute(self.u.loop, name);
     case J_MACRO:
         return macro_attribute(cx, self.u.macro->node, name);
-    case J_TUPLE: /* a pair that groupby gives has named items */
+    case J_TUPLE: /* pairs returned by groupby have named items */
         if (self.u.list->name && (dop_j_eq_lit(name, "grouper") || dop_j_eq_lit(name, "list")))
             return self.u.list->items[name.s[0] == 'l'];
         return dop_j_undef(name);

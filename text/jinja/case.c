@@ -1,4 +1,4 @@
-/* Upper and lower case as Python's str has them: Unicode's full mappings, which may make several letters of one. */
+/* Case conversion as in Python's str: Unicode's full mappings, which may map one letter to several. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -7,8 +7,8 @@
 #include "text/jinja/case.h"
 #include "text/jinja/jinja.h"
 
-/* Case folding of a letter, to several letters where its capital has several.  The capitals of the folded letters are those in the
- * unconditional part of SpecialCasing.txt of the Unicode Character Database. */
+/* Case-folds a letter, to several letters if its uppercase has several. The uppercase of the folded letters then
+ * equals the unconditional mapping in SpecialCasing.txt of the Unicode Character Database. */
 enum { MOST_FOLDED = 8 };
 static utf8proc_ssize_t
 fold(uint32_t cp, utf8proc_int32_t out[MOST_FOLDED])
@@ -33,7 +33,7 @@ put_cp(dop_j_ctx *cx, dop_j_out *o, utf8proc_int32_t cp)
     dop_j_put(cx, o, c, dop_utf8_put((uint32_t)cp, c));
 }
 
-/* Does a capital sigma become the final small sigma?  So behind a letter where no letter follows. */
+/* True if a capital sigma at `at` becomes a final small sigma: a letter precedes it and none follows. */
 static bool
 ends_word(dop_j_str s, size_t at, size_t len)
 {
@@ -55,7 +55,7 @@ put_lower(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, size_t at, dop_utf8_char u)
     put_cp(cx, o, final ? 0x3c2 : utf8proc_tolower((utf8proc_int32_t)u.cp));
 }
 
-/* Writes the capital of a letter, which may be several letters; in a title only the first of them is a capital. */
+/* Appends the uppercase of a letter, possibly several letters. first: title case, only the first letter is uppercase. */
 static void
 put_upper(dop_j_ctx *cx, dop_j_out *o, dop_utf8_char u, bool first)
 {
@@ -82,7 +82,7 @@ dop_j_val
 dop_j_change_case(dop_j_ctx *cx, dop_j_str s, dop_j_case how)
 {
     dop_j_out o = {0};
-    bool inside = false; /* the current character is inside a word */
+    bool inside = false; /* true inside a word */
     for (size_t i = 0; i < s.n && dop_j_step(cx, 4);) {
         const dop_utf8_char u = dop_utf8_next(s.s + i, s.n - i);
         const bool is_upper = utf8proc_category((utf8proc_int32_t)u.cp) == UTF8PROC_CATEGORY_LU;

@@ -1,4 +1,4 @@
-/* Evaluation of expressions and execution of statements. */
+/* Evaluates expressions and executes statements. */
 #include <string.h>
 
 #include "text/jinja/arena.h"
@@ -41,7 +41,7 @@ undefined(void)
 
 /* ---- calls ---- */
 
-/* Adds the names and values of **DICTIONARY to a call's named arguments, behind those that are written out. */
+/* Appends the entries of **DICTIONARY to a call's named arguments. */
 static void
 add_named(dop_j_ctx *cx, const dop_j_node *e, dop_j_val splat, dop_j_args *a)
 {
@@ -212,7 +212,7 @@ compare(dop_j_ctx *cx, const dop_j_node *e)
     return dop_j_bool(true);
 }
 
-/* Evaluates the unary operators + and -. */
+/* Evaluates unary + and -. */
 static dop_j_val
 eval_signed(dop_j_ctx *cx, const dop_j_node *e)
 {
@@ -235,12 +235,14 @@ eval_signed(dop_j_ctx *cx, const dop_j_node *e)
         dop_j_val r;
         dop_j_puts(cx, &o, "-");
         dop_j_put(cx, &o, v.u.str.s, v.u.str.n);
-        return dop_j_read_int(cx, dop_j_take(&o).u.str, 10, &r) ? r : undefined(); /* -2^63 fits 64 bits, unlike 2^63 */
+        return dop_j_read_int(cx, dop_j_take(&o).u.str, 10, &r)
+                   ? r
+                   : undefined(); /* -2^63 fits in 64 bits, 2^63 does not */
     }
     return dop_j_fail(cx, e->line, DOP_E_INPUT, "cannot negate a %s", dop_j_kind_name(v.kind));
 }
 
-/* Evaluates a binary operator; with a string on its left, % formats. */
+/* Evaluates a binary operator. With a string as the left operand, % formats. */
 static dop_j_val
 eval_binary(dop_j_ctx *cx, const dop_j_node *e)
 {
@@ -349,7 +351,7 @@ bind_attribute(dop_j_ctx *cx, const dop_j_node *target, dop_j_val v)
         dop_j_set(cx, ns->u.dict, dop_j_str_val(target->s), v);
 }
 
-/* Binds one value to one name, or its items to several. */
+/* Binds a value to a name, or its items to several names. */
 static void
 bind_target(dop_j_ctx *cx, const dop_j_node *target, dop_j_val v)
 {
@@ -380,7 +382,7 @@ new_scope(dop_j_ctx *cx, dop_j_scope *up)
 
 /* ---- macros ---- */
 
-/* Binds varargs and kwargs, a macro's arguments beyond its parameters, where its body names them. */
+/* Binds varargs and kwargs, the arguments in excess of a macro's parameters, if its body mentions them. */
 static void
 bind_more(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
 {
@@ -454,7 +456,7 @@ call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const d
     return dop_j_take(&text);
 }
 
-/* A macro, or a call block's body, as it sees the names here. */
+/* Returns a closure of a macro or a call block's body in the current scope. */
 static dop_j_val
 macro_value(dop_j_ctx *cx, const dop_j_node *n)
 {
@@ -467,7 +469,7 @@ macro_value(dop_j_ctx *cx, const dop_j_node *n)
 
 /* ---- loops ---- */
 
-/* Lists the items of a loop that pass the loop's "if". */
+/* Returns the items of a loop that satisfy its "if". */
 static const dop_j_list *
 loop_items(dop_j_ctx *cx, const dop_j_node *n, dop_j_val v)
 {
@@ -507,7 +509,7 @@ exec_for(dop_j_ctx *cx, const dop_j_node *n, dop_j_val over, size_t depth)
         exec_list(cx, n->other, n->other_n);
     cx->loop_depth++;
     for (size_t i = 0; i < items->n && dop_j_step(cx, J_NODE_STEPS); i++) {
-        dop_j_clear(&scope->vars); /* names live for one iteration; the next one uses their memory again */
+        dop_j_clear(&scope->vars); /* names live for one iteration; the next one reuses their memory */
         cx->scope = scope;
         loop->at = i;
         bind_target(cx, n->target, items->items[i]);
@@ -519,7 +521,7 @@ exec_for(dop_j_ctx *cx, const dop_j_node *n, dop_j_val over, size_t depth)
     cx->scope = scope->up;
 }
 
-/* Calls loop(items) in a recursive loop: runs the loop over other items and returns what it prints. */
+/* Evaluates loop(items) in a recursive loop: runs the loop over the items and returns its output. */
 static dop_j_val
 call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items)
 {
@@ -536,7 +538,7 @@ call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items)
 
 /* ---- statements ---- */
 
-/* Runs statements and gives what they print as a string. */
+/* Runs statements and returns their output as a string. */
 static flow
 captured(dop_j_ctx *cx, const dop_j_node *n, dop_j_val *out_text)
 {
@@ -556,7 +558,7 @@ captured(dop_j_ctx *cx, const dop_j_node *n, dop_j_val *out_text)
     return f;
 }
 
-/* Runs a block with a scope of its own; the values in the tag of a "with" are evaluated outside of that scope. */
+/* Runs a block in a scope of its own. The values of a "with" tag are evaluated in the outer scope. */
 static flow
 exec_scope(dop_j_ctx *cx, const dop_j_node *n)
 {

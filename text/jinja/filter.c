@@ -1,4 +1,4 @@
-/* Filters and tests by name, and the filters that call others by name. */
+/* Dispatch of filters and tests by name, and the filters that call other filters or tests. */
 #include <math.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@
 
 /* ---- tests ---- */
 
-/* Tests that ask for the kind alone. */
+/* Tests that depend only on the value's kind. */
 static const struct {
     const char *name;
-    unsigned kinds; /* bit per dop_j_kind */
+    unsigned kinds; /* bit mask, one bit per dop_j_kind */
 } kind_tests[] = {
     {"defined", ~(1u << J_UNDEF)},
     {"undefined", 1u << J_UNDEF},
@@ -43,7 +43,7 @@ static const struct {
     {"greaterthan", ">"}, {"ge", ">="}, {">=", ">="}, {"in", "in"},
 };
 
-/* Are two values the same object in Python ("is"), as far as templates can tell? */
+/* True if the two values are the same object in Python ("is"), as far as templates can observe. */
 static bool
 is_same(dop_j_val a, dop_j_val b)
 {
@@ -54,7 +54,7 @@ is_same(dop_j_val a, dop_j_val b)
         return true;
     case J_BOOL:
         return a.u.b == b.u.b;
-    case J_INT: /* equal small integers are one object in Python */
+    case J_INT: /* equal small integers are the same object in Python */
         return a.u.i == b.u.i;
     case J_STR:
         return dop_j_str_eq(a.u.str, b.u.str);
@@ -81,7 +81,7 @@ is_test(dop_j_str name)
     return known;
 }
 
-/* odd, even, divisibleby. */
+/* Implements odd, even and divisibleby. */
 static bool
 divides(dop_j_ctx *cx, dop_j_val v, dop_j_val by, int64_t rest, const dop_j_args *a)
 {
@@ -137,7 +137,7 @@ dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a)
 
 /* ---- filters ---- */
 
-/* select, reject, selectattr, rejectattr: bit 0, keep what the test takes; bit 1, test an attribute. */
+/* select, reject, selectattr, rejectattr. how: bit 0: keep items that pass the test; bit 1: test an attribute. */
 static dop_j_val
 f_pick(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {

@@ -46,9 +46,9 @@ dop_j_attribute_of(dop_j_ctx *cx, dop_j_val item, dop_j_val attribute, long line
     return item;
 }
 
-/* The sort key of items: an attribute, where strings count without regard to case unless `exact`. */
+/* Sort key of items: an attribute. Strings compare case-insensitively unless `exact`. */
 typedef struct key_rule {
-    dop_j_val attribute, other; /* other: replaces an undefined attribute; None: nothing does */
+    dop_j_val attribute, other; /* other: replaces an undefined attribute, unless None */
     bool exact;
     long line;
 } key_rule;
@@ -70,7 +70,7 @@ key_of(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
     return v.kind == J_STR && !rule->exact && cx->status == DOP_OK ? dop_j_change_case(cx, v.u.str, CASE_LOWER) : v;
 }
 
-/* The key of an item for `sort`, whose attribute may be several, with commas between them. */
+/* Returns the sort key of an item. The attribute of `sort` may be several, separated by commas. */
 static dop_j_val
 sort_key(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
 {
@@ -87,7 +87,7 @@ sort_key(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
     return keys;
 }
 
-/* Sorts items stably by their keys. */
+/* Returns a list of the items, sorted stably by key. */
 static dop_j_val
 sorted(dop_j_ctx *cx, const dop_j_list *l, const key_rule *rule, bool down)
 {
@@ -167,7 +167,7 @@ f_groupby(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
             dop_j_val pair = dop_j_pair(cx, key_of(cx, item, &plain), group);
             if (cx->status != DOP_OK)
                 break;
-            pair.u.list->name = "group"; /* templates may call the two items `grouper` and `list` */
+            pair.u.list->name = "group"; /* enables the item names `grouper` and `list` */
             dop_j_push(cx, r, pair);
         }
         last = key;
@@ -193,7 +193,7 @@ f_unique(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return r;
 }
 
-/* min and max: how < 0 or > 0. */
+/* min (how < 0) and max (how > 0). */
 static dop_j_val
 f_extreme(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -254,7 +254,7 @@ f_list(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return r;
 }
 
-/* first and last: 'f' or 'l'. */
+/* first (how 'f') and last (how 'l'). */
 static dop_j_val
 f_end(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -295,7 +295,7 @@ f_join(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_join(cx, attr ? picked.u.list : l, between);
 }
 
-/* The filter `batch`: cuts a list into lists of N neighbours. */
+/* batch: splits a list into lists of N consecutive items. */
 static dop_j_val
 f_batch(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -317,7 +317,7 @@ f_batch(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return r;
 }
 
-/* The filter `slice`: cuts a list into N lists of about equal length. */
+/* slice: splits a list into N lists of about equal length. */
 static dop_j_val
 f_slice(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {

@@ -1,4 +1,4 @@
-/* FORMAT % VALUES and FORMAT.format(VALUES) of Python.  Reference: "printf-style String Formatting" and "Format
+/* Python's FORMAT % VALUES and FORMAT.format(VALUES). Reference: "printf-style String Formatting" and "Format
  * Specification Mini-Language" in the documentation of its standard library. */
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +24,7 @@ typedef struct form {
 
 enum { MAX_PRECISION = 500, NUMBER_CAP = 1024 };
 
-/* Writes a text with its padding.  head: number of first bytes (sign and base) that come before padding which goes inside a number. */
+/* Appends a padded text. usual: default alignment. head: length of the prefix (sign and base) that precedes padding inside a number. */
 static void
 put_padded(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, size_t head, const form *f, char usual)
 {
@@ -43,7 +43,7 @@ put_padded(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, size_t head, const form *f,
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-/* Writes the digits of a finite number that is not negative. */
+/* Formats the digits of a finite, non-negative number. */
 static int
 real_digits(double v, char type, int precision, bool alternative, char *t, size_t cap)
 {
@@ -53,7 +53,8 @@ real_digits(double v, char type, int precision, bool alternative, char *t, size_
 }
 #pragma GCC diagnostic pop
 
-/* Writes a real number whose format has no type: as str() does, or with at most `precision` digits, always with one behind the point. */
+/* Formats a floating-point number without a format type: as str() does, or with at most `precision` digits. At least
+ * one digit follows the point. */
 static void
 general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
 {
@@ -66,7 +67,7 @@ general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
     const int p = f->precision > 0 ? (int)f->precision : 1;
     real_digits(v, 'e', p - 1, false, t, cap);
     const int exponent = atoi(strchr(t, 'e') + 1);
-    /* "g" would write all digits before the point, and no point; Python writes an exponent */
+    /* %g would print all digits and no point here; Python prints an exponent */
     if (exponent == p - 1 && v != 0) {
         char *e = strchr(t, 'e'), *end = e;
         char tail[16];
@@ -85,7 +86,7 @@ general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
         strncat(t, ".0", cap - strlen(t) - 1);
 }
 
-/* Puts the separator between groups of digits of the whole part. */
+/* Appends the digits, with the group separator in the integer part. */
 static void
 put_grouped(dop_j_ctx *cx, dop_j_out *o, const char *digits, const form *f)
 {
@@ -157,7 +158,8 @@ put_whole(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const form *f)
         dop_j_puts(cx, &number, prefix);
     }
     const size_t head = number.n;
-    for (int64_t n = (int64_t)strlen(p); n < f->precision && !big && n <= MAX_PRECISION; n++) /* only with % */
+    for (int64_t n = (int64_t)strlen(p); n < f->precision && !big && n <= MAX_PRECISION;
+         n++) /* only with the % operator */
         dop_j_puts(cx, &number, "0");
     put_grouped(cx, &number, big ? v.u.str.s + negative : p, f);
     const dop_j_str text = dop_j_take(&number).u.str;
@@ -172,7 +174,7 @@ put_text(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, const form *f, char usual)
     put_padded(cx, o, s, 0, f, usual);
 }
 
-/* Formats the type "c": one character, given as its code point or as a string. */
+/* Formats type "c": one character, given as a code point or as a string. */
 static void
 put_character(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const form *f, long line)
 {
@@ -186,7 +188,7 @@ put_character(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const form *f, long line
         put_padded(cx, o, s, 0, f, '>');
 }
 
-/* repr() with every character beyond ASCII escaped. */
+/* Applies a conversion: 's' str(), 'r' repr(), 'a' repr() with non-ASCII characters escaped. */
 static dop_j_str
 conversion(dop_j_ctx *cx, char how, dop_j_val v)
 {
@@ -213,7 +215,7 @@ conversion(dop_j_ctx *cx, char how, dop_j_val v)
 /* ---- FORMAT % VALUES ---- */
 
 typedef struct percent_state {
-    dop_j_str rest; /* the part of the format that has not been read yet */
+    dop_j_str rest; /* unread part of the format */
     dop_j_val args;
     size_t used;
     long line;
@@ -241,7 +243,7 @@ skip(dop_j_str *s)
         *s = (dop_j_str){s->s + 1, s->n - 1};
 }
 
-/* Reads a width or precision: digits, or '*' for the next value; -1: neither stands here. */
+/* Reads a width or precision: digits, or '*' for the next value. Returns 0 if there is neither. */
 static int64_t
 percent_number(dop_j_ctx *cx, percent_state *s)
 {
@@ -291,7 +293,7 @@ percent_flags(dop_j_ctx *cx, percent_state *s, form *f)
         skip(&s->rest);
 }
 
-/* Reads one conversion of the format, behind its "%", and writes its value. */
+/* Reads one conversion after its "%" and appends the formatted value. */
 static void
 percent_place(dop_j_ctx *cx, dop_j_out *o, percent_state *s)
 {
@@ -377,7 +379,7 @@ spec_number(dop_j_str *s)
     return n;
 }
 
-/* Parses a format specification, [[fill]align][sign][#][0][width][grouping][.precision][type]; false: the text is none. */
+/* Parses a format specification: [[fill]align][sign][#][0][width][grouping][.precision][type]. Returns false if it is malformed. */
 static bool
 read_spec(dop_j_str s, form *f)
 {
@@ -465,7 +467,7 @@ is_digits(dop_j_str s)
     return s.n > 0;
 }
 
-/* Finds the value of a replacement field, name.attribute[item]... */
+/* Evaluates a replacement field's name.attribute[item]... */
 static dop_j_val
 field_value(dop_j_ctx *cx, fields *f, dop_j_str name)
 {
@@ -507,7 +509,7 @@ field_value(dop_j_ctx *cx, fields *f, dop_j_str name)
 
 static void expand(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f);
 
-/* Reads and writes a replacement field, the text between braces: name, !conversion, :specification. */
+/* Expands a replacement field, the text between braces: name, !conversion, :specification. */
 static void
 put_field(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f)
 {

@@ -1,4 +1,4 @@
-/* Functions that every template finds: Jinja's and those that transformers adds. */
+/* Global functions of templates: Jinja's, and those that transformers adds. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "text/jinja/print.h"
 #include "text/jinja/value.h"
 
-/* Adds entries to a dictionary: the members of a mapping, or the pairs in a list. */
+/* Adds entries to a dictionary from a mapping or a list of pairs. */
 static void
 add_members(dop_j_ctx *cx, dop_j_dict *d, dop_j_val from, const dop_j_args *a)
 {
@@ -109,7 +109,7 @@ raise_exception(dop_j_ctx *cx, const dop_j_args *a, int how)
                       s.n > 400 ? 400 : (int)s.n, s.s);
 }
 
-/* Refuses those of Jinja's functions that are not supported. */
+/* Fails for global functions of Jinja that are not supported. */
 static dop_j_val
 not_here(dop_j_ctx *cx, const dop_j_args *a, int how)
 {

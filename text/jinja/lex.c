@@ -1,5 +1,5 @@
-/* Jinja templates to tokens, with the environment that Hugging Face uses: trim_blocks and lstrip_blocks on, the last
- * newline of the template dropped.  Reference: Jinja2's documentation, "Whitespace Control". */
+/* Splits Jinja templates into tokens, with Hugging Face's environment: trim_blocks and lstrip_blocks on, the
+ * template's last newline dropped. Reference: Jinja2's documentation, "Whitespace Control". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct lexer {
     const char *s;
     size_t n, at;
     long line;
-    bool line_start; /* only a line break (or nothing) stands before `at` */
+    bool line_start; /* true if `at` is at the start of a line or of the template */
     dop_j_tok *toks;
     size_t count, cap;
 } lexer;
@@ -51,7 +51,7 @@ starts(const lexer *l, size_t at, const char *t)
     return l->n - at >= n && memcmp(l->s + at, t, n) == 0;
 }
 
-/* Skips the white space after "-%}", "-}}" and "-#}". */
+/* Skips white space after "-%}", "-}}" and "-#}". */
 static void
 skip_space(lexer *l)
 {
@@ -65,7 +65,7 @@ skip_space(lexer *l)
     }
 }
 
-/* Skips one line break behind a block or comment, to which it belongs (trim_blocks). */
+/* Skips the line break after a block or comment (trim_blocks). */
 static void
 trim_newline(lexer *l)
 {
@@ -76,7 +76,8 @@ trim_newline(lexer *l)
     }
 }
 
-/* Adds the text before a tag, without the white space that the tag strips off the text's end.  sign: '-', '+' or another character. */
+/* Adds the text before a tag without the trailing white space that the tag strips. sign: the character after the tag's
+ * opening mark ('-', '+' or another). */
 static void
 add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
 {
@@ -84,7 +85,7 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
     if (sign == '-') {
         end = from + dop_j_strip(l->cx, (dop_j_str){l->s + from, to - from}, NULL, false, true).n;
     } else if (sign != '+' && lstrip) {
-        size_t p = to; /* white space up to the start of the line */
+        size_t p = to; /* start of the white space before the tag in its line */
         while (p > from && l->s[p - 1] != '\n') {
             const size_t before = dop_utf8_prev(l->s, p);
             if (!dop_j_is_space(dop_utf8_next(l->s + before, p - before).cp))
@@ -99,14 +100,14 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
     count_lines(l, l->s + from, to - from);
 }
 
-/* Does a sign and a digit stand here? */
+/* True if a sign and a digit are at `at`. */
 static bool
 is_exponent(const lexer *l, size_t at)
 {
     return at + 1 < l->n && (l->s[at] == '+' || l->s[at] == '-') && l->s[at + 1] >= '0' && l->s[at + 1] <= '9';
 }
 
-/* Reads digits with '_' between them into a buffer. */
+/* Copies a number without the '_' between digits into a buffer. Returns its length in the source. */
 static size_t
 number_text(const lexer *l, char *out, size_t cap, bool *is_float)
 {
@@ -119,7 +120,7 @@ number_text(const lexer *l, char *out, size_t cap, bool *is_float)
         bool next_digit = i + 1 < l->n && l->s[i + 1] >= '0' && l->s[i + 1] <= '9';
         if (c == '_' && next_digit)
             continue;
-        if (after_dot && !digit) /* x.1.2 are two items */
+        if (after_dot && !digit) /* x.1.2 is two item look-ups */
             break;
         if (c == '.' && next_digit && !*is_float)
             *is_float = true;
@@ -135,7 +136,7 @@ number_text(const lexer *l, char *out, size_t cap, bool *is_float)
     return i - l->at;
 }
 
-/* Reads a number with a base, 0x1f, 0o17 or 0b101, and returns its length in bytes; 0: none stands here. */
+/* Reads a number with a base prefix: 0x1f, 0o17 or 0b101. Returns its length in bytes, or 0 if there is none. */
 static size_t
 add_based(lexer *l)
 {
@@ -189,7 +190,7 @@ hex(const char *s, size_t n, uint32_t *out)
     return 0;
 }
 
-/* Reads one escape sequence of a string literal, as Python does, and returns its length in bytes in the source. */
+/* Decodes one escape sequence of a string literal as Python does. Returns its length in the source in bytes. */
 static size_t
 unescape(const char *s, size_t n, char *out, size_t *out_n)
 {
@@ -217,7 +218,7 @@ unescape(const char *s, size_t n, char *out, size_t *out_n)
         *out_n = dop_utf8_put(cp, out);
         return 2 + digits;
     }
-    out[0] = '\\'; /* not an escape: both characters stay */
+    out[0] = '\\'; /* not an escape: keep both characters */
     *out_n = 1;
     return 1;
 }
@@ -281,7 +282,7 @@ add_op(lexer *l)
     return false;
 }
 
-/* Reads the tokens inside a tag, up to its end mark. */
+/* Reads the tokens inside a tag, including its end mark. */
 static void
 lex_tag(lexer *l, bool block)
 {
@@ -327,7 +328,7 @@ lex_tag(lexer *l, bool block)
 static void
 lex_comment(lexer *l)
 {
-    if (l->at >= l->n) /* as in Jinja, "{#" at the very end of the template needs no "#}" */
+    if (l->at >= l->n) /* as in Jinja, "{#" at the end of the template needs no "#}" */
         return;
     const char *end = memmem(l->s + l->at, l->n - l->at, "#}", 2);
     if (!end) {
@@ -357,7 +358,7 @@ after_space(const lexer *l, size_t at)
     return at;
 }
 
-/* Does a word stand behind "{%", perhaps with a sign before it?  Finds where the word ends. */
+/* True if the tag's first word, after an optional sign, is `word`. Sets *out_end to the offset after the word and white space. */
 static bool
 raw_word(const lexer *l, size_t at, const char *word, size_t *out_end)
 {
@@ -369,7 +370,7 @@ raw_word(const lexer *l, size_t at, const char *word, size_t *out_end)
     return true;
 }
 
-/* {% raw %} ... {% endraw %}: true when `at`, just behind "{%", starts such a block. */
+/* Reads {% raw %} ... {% endraw %}. Returns false if `at`, right after "{%", does not start such a block. */
 static bool
 lex_raw(lexer *l)
 {
@@ -381,7 +382,7 @@ lex_raw(lexer *l)
         return false;
     l->at = p + (trim ? 3 : 2);
     l->line_start = false;
-    if (trim) /* unlike other tags, a raw tag keeps the line break behind it, unless it has a '-' */
+    if (trim) /* unlike other tags, a raw tag keeps the following line break unless it has a '-' */
         skip_space(l);
     for (size_t q = l->at; q + 2 < l->n; q++) {
         if (!starts(l, q, "{%") || !raw_word(l, q + 2, "endraw", &e))
@@ -403,7 +404,8 @@ lex_raw(lexer *l)
     return true;
 }
 
-/* Copies the template with all line breaks as \n and without the last one. */
+/* Copies the template, converting line breaks to
+ * and dropping the last one. */
 static char *
 normalize(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
@@ -428,7 +430,7 @@ dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
     lexer l = {.cx = cx, .line = 1, .line_start = true};
     l.s = normalize(cx, s, n, &l.n);
-    dop_j_step(cx, n); /* for the whole function, whose work is linear */
+    dop_j_step(cx, n); /* charge for the whole function, which is linear */
     while (cx->status == DOP_OK && l.at < l.n) {
         size_t p = l.at;
         while (p + 1 < l.n && !(l.s[p] == '{' && (l.s[p + 1] == '{' || l.s[p + 1] == '%' || l.s[p + 1] == '#')))

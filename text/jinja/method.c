@@ -1,4 +1,4 @@
-/* Attributes of values and methods of strings, as Python has them; methods of other values (method_other.c) too. */
+/* Look-up of methods, and the methods of strings. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -12,7 +12,7 @@
 #include "text/jinja/text.h"
 #include "text/jinja/value.h"
 
-/* The first argument as a string. */
+/* Returns a required argument as a string. Fails if it is missing or not a string. */
 static dop_j_str
 text_arg(dop_j_ctx *cx, const dop_j_args *a, size_t i, const char *name)
 {
@@ -23,7 +23,8 @@ text_arg(dop_j_ctx *cx, const dop_j_args *a, size_t i, const char *name)
     return v && v->kind == J_STR ? v->u.str : (dop_j_str){"", 0};
 }
 
-/* Cuts a string at the arguments start and end, which are number `first` and the next; false: start is behind the string. */
+/* Cuts a string by the arguments start and end, at positions `first` and `first` + 1. Returns false if the range is
+ * empty because start is beyond end or the string. */
 static bool
 range_of(dop_j_ctx *cx, dop_j_str s, const dop_j_args *a, size_t first, dop_j_str *out, int64_t *start)
 {
@@ -45,7 +46,7 @@ range_of(dop_j_ctx *cx, dop_j_str s, const dop_j_args *a, size_t first, dop_j_st
 static bool
 has_affix(dop_j_ctx *cx, dop_j_val v, dop_j_str s, bool front)
 {
-    if (v.kind == J_TUPLE) { /* a tuple of alternatives */
+    if (v.kind == J_TUPLE) { /* tuple of alternatives */
         for (size_t i = 0; i < v.u.list->n && dop_j_step(cx, 1); i++)
             if (v.u.list->items[i].kind == J_STR && has_affix(cx, v.u.list->items[i], s, front))
                 return true;
@@ -137,7 +138,7 @@ m_join(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return l ? dop_j_join(cx, l, self.u.str) : dop_j_wrong(cx, a, "join", v ? *v : dop_j_none());
 }
 
-/* find, rfind, index, rindex: the position of a text in a string, in characters. */
+/* find, rfind, index, rindex: position of a text in a string, in characters. */
 static dop_j_val
 m_find(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
@@ -174,7 +175,7 @@ m_count(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return dop_j_int(n);
 }
 
-/* partition and rpartition: what stands before a separator, the separator, what stands behind it. */
+/* partition and rpartition: returns the text before a separator, the separator, and the text after it. */
 static dop_j_val
 m_partition(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
@@ -233,7 +234,7 @@ m_expand_tabs(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return dop_j_take(&o);
 }
 
-/* ---- isalpha() and the like ---- */
+/* ---- isalpha() and similar ---- */
 
 static bool
 is_kind(uint32_t cp, int how, bool first)
@@ -266,7 +267,8 @@ is_kind(uint32_t cp, int how, bool first)
     }
 }
 
-/* isalpha() and the like: does a string have characters, all of one kind? */
+/* isalpha() and similar: true if the string is not empty and all characters are of the kind. isascii and isprintable
+ * accept an empty string. */
 static dop_j_val
 m_is(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
@@ -281,7 +283,7 @@ m_is(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return dop_j_bool(yes);
 }
 
-/* islower, isupper, istitle: does a string have letters with case, all in the case that the method asks for? */
+/* islower, isupper, istitle: true if the string has cased letters, and all have the case of the method. */
 static dop_j_val
 m_is_case(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {

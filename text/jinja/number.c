@@ -1,4 +1,4 @@
-/* Numbers as Python's float() and int() read them. */
+/* Parsers for numbers, as Python's float() and int(). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "text/jinja/jinja.h"
 #include "text/jinja/number.h"
 
-/* Copies the text of a number without the '_' between digits and returns its length; 0: the text is no number, or too long. */
+/* Copies the text of a number without the '_' between digits. Returns its length, or 0 if the text is not a number or too long. */
 static size_t
 plain_digits(dop_j_str s, char *out, size_t cap)
 {
@@ -62,7 +62,7 @@ dop_j_read_int(dop_j_ctx *cx, dop_j_str s, int base, dop_j_val *out)
     const size_t n = plain_digits(trim(s), t, sizeof t);
     const size_t sign = n && (t[0] == '-' || t[0] == '+');
     const char *digits = t + sign;
-    /* A prefix (0x, 0o, 0b) must fit the base; with base 0 it says the base. */
+    /* A prefix (0x, 0o, 0b) must match the base; with base 0 it determines the base. */
     if (digits[0] == '0' && strchr("xXoObB", digits[1]) && digits[1]) {
         const int based = (digits[1] | 0x20) == 'x' ? 16 : (digits[1] | 0x20) == 'o' ? 8 : 2;
         if (base == 0 || base == based) {

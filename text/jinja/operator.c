@@ -1,4 +1,4 @@
-/* Operators of expressions, as Python's: arithmetic, comparison, membership, items and slices. */
+/* Python's operators: arithmetic, comparison, membership, items and slices. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 static const dop_j_str no_item = {"item", 4};
 
-/* Converts an index, which counts from the end if negative, to one that counts from the start; false: it is out of range. */
+/* Converts a negative index, which counts from the end, to one from the start. Returns false if it is out of range. */
 static bool
 index_in(int64_t *i, size_t n)
 {
@@ -45,7 +45,7 @@ dop_j_item(dop_j_ctx *cx, dop_j_val v, dop_j_val key, long line)
         const dop_j_str c = dop_j_cut(cx, v.u.str, i, i + 1);
         return c.n ? dop_j_str_val(c) : dop_j_undef(no_item);
     }
-    if (v.kind == J_STR && i < 0) { /* steps back through the characters from the end */
+    if (v.kind == J_STR && i < 0) { /* count characters backwards from the end */
         size_t end = v.u.str.n, at = end;
         for (; i < 0 && at > 0 && dop_j_step(cx, 1); i++) {
             end = at;
@@ -56,7 +56,7 @@ dop_j_item(dop_j_ctx *cx, dop_j_val v, dop_j_val key, long line)
     return dop_j_undef(no_item);
 }
 
-/* Bounds of a Python slice with a positive or negative step. */
+/* Clamps a bound of a Python slice with a positive or negative step. fallback: value for None. */
 static int64_t
 slice_bound(dop_j_val v, int64_t n, int64_t fallback, int64_t low, int64_t high)
 {
@@ -103,7 +103,7 @@ dop_j_slice(dop_j_ctx *cx, dop_j_val v, const dop_j_val part[3], long line)
 
 /* ---- arithmetic ---- */
 
-/* Encodes an operator as one number, for a switch. */
+/* Returns a one-character code for an operator: 'p' for **, 'f' for //, otherwise the character itself. */
 static int
 code_of(dop_j_str op)
 {
@@ -124,7 +124,7 @@ power(int64_t x, int64_t y, bool *ok)
     return dop_j_int(r);
 }
 
-/* Arithmetic of integers, with // and % rounding towards minus infinity.  *ok false: the result has more than 64 bits. */
+/* Integer arithmetic; // and % round towards minus infinity. Sets *ok to false if the result exceeds 64 bits. */
 static dop_j_val
 integer_op(int op, int64_t x, int64_t y, bool *ok)
 {
@@ -183,7 +183,7 @@ arithmetic(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, long line)
     double f, g;
     bool ok = true;
     dop_j_val r;
-    if (x.kind == J_BOOL) /* in Python, booleans are numbers */
+    if (x.kind == J_BOOL) /* booleans are numbers in Python */
         x = dop_j_int(x.u.b);
     if (y.kind == J_BOOL)
         y = dop_j_int(y.u.b);
@@ -204,7 +204,7 @@ arithmetic(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, long line)
     return ok ? r : dop_j_fail(cx, line, DOP_E_INPUT, "a number is too large to compute with");
 }
 
-/* Concatenation and repetition of sequences; false: the operands are no sequences. */
+/* Concatenation and repetition of sequences. Returns false if the operands are not sequences. */
 static bool
 sequences(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, dop_j_val *out)
 {
@@ -225,7 +225,7 @@ sequences(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, dop_j_val *out)
             dop_j_push(cx, *out, i < x.u.list->n ? x.u.list->items[i] : y.u.list->items[i - x.u.list->n]);
         return true;
     }
-    if (op == '*' && (x.kind == J_INT || x.kind == J_BOOL)) { /* 3 * "a" */
+    if (op == '*' && (x.kind == J_INT || x.kind == J_BOOL)) { /* swap the operands of 3 * "a" */
         const dop_j_val t = x;
         x = y;
         y = t;
@@ -306,7 +306,7 @@ dop_j_compare(dop_j_ctx *cx, dop_j_str op, dop_j_val x, dop_j_val y, long line)
     if (dop_j_eq_lit(op, "in") || dop_j_eq_lit(op, "not in"))
         return dop_j_contains(cx, y, x, line) == dop_j_eq_lit(op, "in");
     const int c = dop_j_order(cx, x, y, &ok);
-    if (!ok && dop_j_number(x, &number) && dop_j_number(y, &number)) /* one of them is NaN */
+    if (!ok && dop_j_number(x, &number) && dop_j_number(y, &number)) /* one operand is NaN */
         return false;
     if (!ok)
         dop_j_fail(cx, line, DOP_E_INPUT, "%s and %s have no order", dop_j_kind_name(x.kind), dop_j_kind_name(y.kind));

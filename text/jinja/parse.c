@@ -1,4 +1,4 @@
-/* Jinja syntax to a tree, by recursive descent with Jinja2's precedence: a filter binds tighter than any operator. */
+/* Recursive-descent parser for Jinja expressions, with Jinja2's precedence: a filter binds tighter than any operator. */
 #include <string.h>
 
 #include "text/jinja/arena.h"
@@ -47,7 +47,6 @@ dop_j_expect_name(dop_j_parser *p)
     return t->kind == JT_NAME ? t->s : (dop_j_str){"", 0};
 }
 
-/* A node in the arena; NULL after an error. */
 dop_j_node *
 dop_j_make(dop_j_parser *p, dop_j_node_kind kind)
 {
@@ -62,7 +61,7 @@ dop_j_make(dop_j_parser *p, dop_j_node_kind kind)
 void
 dop_j_add_node(dop_j_parser *p, dop_j_node ***list, size_t *n, dop_j_node *node)
 {
-    if ((*n & (*n - 1)) == 0) { /* the capacity is the next power of two, so the list is full at each */
+    if ((*n & (*n - 1)) == 0) { /* the capacity is a power of two, so the list is full at each */
         dop_j_node **q = dop_j_alloc(p->cx, (*n ? *n * 2 : 1) * sizeof *q);
         if (!q)
             return;
@@ -123,7 +122,7 @@ dop_j_leave(dop_j_parser *p)
     p->cx->depth--;
 }
 
-/* Parses the arguments of a call up to ")", when "(" has been read. */
+/* Parses the arguments of a call after "(", including ")". */
 static void
 parse_args(dop_j_parser *p, dop_j_node *node)
 {
@@ -153,7 +152,7 @@ parse_args(dop_j_parser *p, dop_j_node *node)
     }
 }
 
-/* Parses a list up to "]", when "[" has been read. */
+/* Parses a list after "[", including "]". */
 static dop_j_node *
 parse_list(dop_j_parser *p)
 {
@@ -198,7 +197,7 @@ parse_name(dop_j_parser *p, const dop_j_tok *t)
     return n;
 }
 
-/* Parses a tuple, or an expression in parentheses, when "(" has been read. */
+/* Parses a tuple or a parenthesized expression after "(", including ")". */
 static dop_j_node *
 parse_parentheses(dop_j_parser *p)
 {
@@ -214,7 +213,7 @@ parse_string(dop_j_parser *p, const dop_j_tok *t)
     if (dop_j_peek(p)->kind != JT_STR)
         return constant(p, dop_j_str_val(t->s));
     dop_j_put(p->cx, &o, t->s.s, t->s.n);
-    while (dop_j_peek(p)->kind == JT_STR) { /* adjacent literals are one string, as in Python */
+    while (dop_j_peek(p)->kind == JT_STR) { /* adjacent literals form one string, as in Python */
         t = next(p);
         dop_j_put(p->cx, &o, t->s.s, t->s.n);
     }
@@ -272,7 +271,7 @@ parse_subscribed(dop_j_parser *p)
     return s;
 }
 
-/* Parses a subscript of expression `of`, an item or a slice, when "[" has been read. */
+/* Parses the subscript of expression `of` (an item or a slice) after "[", including "]". */
 static dop_j_node *
 parse_subscript(dop_j_parser *p, const dop_j_node *of)
 {
@@ -329,7 +328,6 @@ parse_postfix(dop_j_parser *p, dop_j_node *e)
     return e;
 }
 
-/* Parses the name and arguments of a filter, behind "|". */
 dop_j_node *
 dop_j_parse_filter(dop_j_parser *p, const dop_j_node *operand)
 {
@@ -339,7 +337,7 @@ dop_j_parse_filter(dop_j_parser *p, const dop_j_node *operand)
     return n;
 }
 
-/* Parses a test behind "is": [not] name [argument]. */
+/* Parses a test after "is": [not] name [argument]. */
 static dop_j_node *
 parse_one_test(dop_j_parser *p, const dop_j_node *operand)
 {
@@ -393,7 +391,7 @@ parse_unary(dop_j_parser *p, bool with_filter)
     return with_filter ? parse_filters(p, e) : e;
 }
 
-/* Parses left-associative binary operators, by level of precedence. */
+/* Parses left-associative binary operators by precedence level, 0 the lowest. */
 static dop_j_node *
 parse_binary(dop_j_parser *p, int level)
 {

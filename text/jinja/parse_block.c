@@ -1,4 +1,4 @@
-/* Statements of Jinja: what stands between "{%" and "%}", and the texts between tags. */
+/* Parser of Jinja statements ("{% ... %}") and of the texts between tags. */
 #include "text/jinja/parse_block.h"
 #include "text/jinja/arena.h"
 #include "text/jinja/lex.h"
@@ -16,7 +16,7 @@ end_block(dop_j_parser *p)
         p->at++;
 }
 
-/* Reads the closing tag that parse_body stopped at: "{% name". */
+/* Consumes the closing tag "{% name %}" before which parse_body() stopped. */
 static void
 close_block(dop_j_parser *p)
 {
@@ -28,7 +28,7 @@ close_block(dop_j_parser *p)
 
 static dop_j_node *parse_targets(dop_j_parser *p);
 
-/* Parses the target of an assignment or a loop: a name, an attribute of a namespace, or several of them in parentheses. */
+/* Parses the target of an assignment or a loop: a name, a namespace attribute, or several targets in parentheses. */
 static dop_j_node *
 parse_target(dop_j_parser *p)
 {
@@ -72,7 +72,7 @@ parse_targets(dop_j_parser *p)
     return n;
 }
 
-/* Parses the expression that a loop iterates over; it is no "if" expression, because "if" filters the loop's items. */
+/* Parses the iterable of a loop. It cannot be an "if" expression, because "if" filters the loop's items. */
 static dop_j_node *
 parse_looped(dop_j_parser *p)
 {
@@ -159,7 +159,7 @@ parse_set(dop_j_parser *p)
     return n;
 }
 
-/* Parses the parameters of a macro up to ")", when "(" has been read. */
+/* Parses the parameters of a macro after "(", including ")". */
 static void
 parse_parameters(dop_j_parser *p, dop_j_node *n)
 {
@@ -174,7 +174,8 @@ parse_parameters(dop_j_parser *p, dop_j_node *n)
     }
 }
 
-/* Finds out, by the names in a macro's body, whether it takes arguments beyond its parameters, as Jinja does. */
+/* Parses a macro's body. As in Jinja, the names varargs, kwargs and caller in the body determine which extra arguments
+ * the macro accepts. */
 static void
 parse_macro_body(dop_j_parser *p, dop_j_node *n, const char *const *end)
 {
@@ -205,7 +206,7 @@ parse_macro(dop_j_parser *p)
     return n;
 }
 
-/* Parses {% call(parameters) macro(arguments) %}: the block becomes a macro that the called one gets as `caller`. */
+/* Parses {% call(parameters) macro(arguments) %}. The block becomes a macro that the called macro receives as `caller`. */
 static dop_j_node *
 parse_call_block(dop_j_parser *p)
 {
@@ -239,7 +240,7 @@ parse_with(dop_j_parser *p, dop_j_node *n)
     }
 }
 
-/* Parses a block with a scope of its own: with, filter, block, and generation, which transformers adds. */
+/* Parses a block with its own scope: with, filter, block, autoescape, and generation, which transformers adds. */
 static dop_j_node *
 parse_wrapped(dop_j_parser *p, dop_j_str word)
 {
@@ -266,7 +267,7 @@ parse_wrapped(dop_j_parser *p, dop_j_str word)
     end_block(p);
     parse_body(p, end, &n->body, &n->body_n);
     if (p->cx->status == DOP_OK && dop_j_eq_lit(word, "block") && (dop_j_peek(p) + 2)->kind == JT_NAME)
-        p->at++; /* the block's name once more */
+        p->at++; /* skip the repeated block name */
     close_block(p);
     return n;
 }
@@ -290,7 +291,7 @@ parse_simple(dop_j_parser *p, dop_j_str word)
     return n;
 }
 
-/* Parses one statement, when "{%" has been read. */
+/* Parses one statement after "{%". */
 static dop_j_node *
 parse_statement(dop_j_parser *p)
 {
@@ -325,8 +326,8 @@ parse_output(dop_j_parser *p)
     return n;
 }
 
-/* Parses statements up to a block tag with one of the names in `ends` (NULL-terminated; NULL: up to the template's end), and stops in
- * front of the tag. */
+/* Parses statements until a block tag with a name from `ends` and stops before that tag. ends: terminated by NULL;
+ * NULL: until the end of the template. */
 static void
 parse_body(dop_j_parser *p, const char *const *ends, dop_j_node ***out, size_t *out_n)
 {

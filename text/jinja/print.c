@@ -1,4 +1,4 @@
-/* Texts of values: str() and repr() of Python, and json.dumps(). */
+/* Text forms of values: Python's str() and repr(), and json.dumps(). */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ put_int(dop_j_ctx *cx, dop_j_out *o, int64_t i)
     dop_j_puts(cx, o, t);
 }
 
-/* str.isprintable() of one character. */
+/* Python's str.isprintable() of one character. */
 static bool
 is_printable(uint32_t cp)
 {
@@ -56,7 +56,7 @@ repr_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s)
 {
     const char quote = s.n && memchr(s.s, '\'', s.n) && !memchr(s.s, '"', s.n) ? '"' : '\'';
     char t[16];
-    size_t plain = 0; /* start of the text that needs no escape and has not been written yet */
+    size_t plain = 0; /* start of pending text that needs no escape */
     dop_j_put(cx, o, &quote, 1);
     dop_j_step(cx, s.n * 2);
     for (size_t i = 0; i < s.n && cx->status == DOP_OK;) {
@@ -169,8 +169,8 @@ dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
     repr(cx, o, v, 0);
 }
 
-/* Prints a value that has no text of its own, as a function: its type and an address, as Python does.  The address here is always the
- * same, where Python's differs from run to run. */
+/* Prints a value without a text form, such as a function, as its type and an address, as Python does. The address is a
+ * constant here; in Python it differs between runs. */
 static void
 put_object(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
 {
@@ -303,7 +303,7 @@ json_break(dop_j_ctx *cx, dop_j_out *o, const dop_j_json_form *form, unsigned de
 
 static void json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth);
 
-/* Writes the name of a member as JSON: numbers, truth values and None become strings. */
+/* Appends the name of a member as JSON. Numbers, booleans and None become strings. */
 static void
 json_name(dop_j_ctx *cx, dop_j_out *o, dop_j_val key, const dop_j_json_form *form)
 {

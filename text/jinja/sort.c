@@ -1,4 +1,4 @@
-/* Merge sort: stable, and only "less than" is asked, as Python does. */
+/* Stable merge sort that uses only "less than", as Python does. */
 #include <string.h>
 
 #include "text/jinja/arena.h"
@@ -6,7 +6,7 @@
 #include "text/jinja/sort.h"
 #include "text/jinja/value.h"
 
-/* One merge of merge sort: two sorted runs become one. */
+/* Merges two sorted runs, [low, mid) and [mid, high). */
 static void
 merge(dop_j_ctx *cx, const dop_j_keyed *from, dop_j_keyed *to, size_t low, size_t mid, size_t high, bool down,
       long line)

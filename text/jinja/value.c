@@ -1,4 +1,4 @@
-/* Values of the Jinja interpreter: dictionaries, equality, order and hashes, which are Python's. */
+/* Values of the Jinja interpreter: dictionaries, equality, order and hashes, with Python's semantics. */
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
@@ -224,7 +224,7 @@ order_texts(dop_j_ctx *cx, dop_j_str a, dop_j_str b)
 {
     const size_t n = a.n < b.n ? a.n : b.n;
     dop_j_step(cx, n / 32);
-    const int r = n ? memcmp(a.s, b.s, n) : 0; /* bytewise is code point order in UTF-8 */
+    const int r = n ? memcmp(a.s, b.s, n) : 0; /* byte order equals code point order in UTF-8 */
     return r ? (r < 0 ? -1 : 1) : a.n < b.n ? -1 : a.n > b.n;
 }
 
@@ -263,7 +263,7 @@ dop_j_order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, bool *ok)
 
 /* ---- dictionaries ---- */
 
-enum { few_entries = 8 }; /* dictionaries with up to so many entries are searched without an index */
+enum { few_entries = 8 }; /* maximum entries of a dictionary without an index */
 
 static bool
 hashable(dop_j_ctx *cx, dop_j_val v, unsigned depth)
@@ -280,7 +280,7 @@ dop_j_hashable(dop_j_ctx *cx, dop_j_val v)
     return hashable(cx, v, 0);
 }
 
-/* The hash of a value: equal values have equal hashes, also numbers of different kinds. */
+/* Returns the hash of a value. Equal values have equal hashes, including numbers of different kinds. */
 static uint64_t
 hash_of(dop_j_ctx *cx, dop_j_val v, unsigned depth)
 {
@@ -289,7 +289,7 @@ hash_of(dop_j_ctx *cx, dop_j_val v, unsigned depth)
     if (!dop_j_step(cx, 1) || too_deep(cx, depth))
         return 0;
     if (dop_j_number(v, &f)) {
-        f += 0.0; /* -0.0 is 0.0 */
+        f += 0.0; /* maps -0.0 to 0.0 */
         return XXH3_64bits(&f, sizeof f);
     }
     switch (v.kind) {
@@ -300,12 +300,12 @@ hash_of(dop_j_ctx *cx, dop_j_val v, unsigned depth)
         for (size_t i = 0; i < v.u.list->n && cx->status == DOP_OK; i++)
             h = h * 0x9e3779b97f4a7c15u + hash_of(cx, v.u.list->items[i], depth + 1);
         return h;
-    default: /* values of other kinds are rarely keys, so one hash is enough */
+    default: /* other kinds are rarely keys, so a constant hash suffices */
         return h;
     }
 }
 
-/* Finds the slot of a key, or the free slot where the key belongs. */
+/* Returns the slot of a key, or the empty slot where the key belongs. */
 static size_t
 slot_of(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key, uint64_t hash)
 {
@@ -404,7 +404,8 @@ dop_j_clear(dop_j_dict *d)
 
 /* ---- sequences and texts ---- */
 
-/* Makes a value of a number that Jansson has no value for, as Python does: a real where the text has a point, an exponent or a word. */
+/* Converts a number that Jansson cannot represent, as Python does: to a float if the text has a point, an exponent or
+ * letters, otherwise to an integer. */
 static dop_j_val
 kept_number(const char *digits, const json_t *j)
 {
@@ -509,7 +510,8 @@ dop_j_items(dop_j_ctx *cx, dop_j_val v)
     } else if (v.kind == J_DICT) {
         for (size_t i = 0; i < v.u.dict->n && cx->status == DOP_OK; i++)
             dop_j_push(cx, l, v.u.dict->entries[i].key);
-    } else if (v.kind == J_LOOP) { /* Python would iterate over the loop's remaining items; no template needs that */
+    } else if (v.kind ==
+               J_LOOP) { /* Python would iterate over the loop's remaining items; no known template needs this */
         dop_j_fail(cx, 0, DOP_E_INPUT, "a loop cannot be looped over");
     } else if (v.kind == J_STR) {
         for (size_t i = 0; i < v.u.str.n && cx->status == DOP_OK;) {
@@ -521,7 +523,7 @@ dop_j_items(dop_j_ctx *cx, dop_j_val v)
     return cx->status == DOP_OK ? l.u.list : NULL;
 }
 
-/* The offset in bytes of the character with an index; the text's end when there are fewer characters. */
+/* Returns the byte offset of the character at an index, or the text's length if it has fewer characters. */
 static size_t
 offset_of(dop_j_ctx *cx, dop_j_str s, int64_t index)
 {
@@ -537,7 +539,7 @@ dop_j_chars(dop_j_ctx *cx, dop_j_str s)
 {
     size_t n = 0;
     dop_j_step(cx, s.n / 8);
-    for (size_t i = 0; i < s.n; i++) /* texts are valid UTF-8: all bytes but continuation bytes begin a character */
+    for (size_t i = 0; i < s.n; i++) /* valid UTF-8: each byte except continuation bytes begins a character */
         n += ((uint8_t)s.s[i] & 0xc0) != 0x80;
     return n;
 }
@@ -556,7 +558,7 @@ dop_j_is_space(uint32_t cp)
     return dop_utf8_is_space(cp) || (cp >= 0x1c && cp <= 0x1f);
 }
 
-/* Whether a character is white space, or one of `chars`. */
+/* True if the character is white space or, if `chars` is given, one of them. */
 static bool
 strippable(dop_j_ctx *cx, dop_j_str c, uint32_t cp, const dop_j_str *chars)
 {
