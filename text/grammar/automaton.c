@@ -13,7 +13,7 @@ dop_auto_finish(dop_auto *a)
     memset(a, 0, sizeof *a);
 }
 
-/* Returns the items with room for one more. */
+/* Returns the array with room for one more item. On failure sets too_large or failed and returns it unchanged. */
 static void *
 grow(dop_auto *a, void *items, size_t n, size_t *io_cap, size_t size)
 {
@@ -33,7 +33,7 @@ grow(dop_auto *a, void *items, size_t n, size_t *io_cap, size_t size)
     return p;
 }
 
-/* Adds a state.  Where there is no room it returns state 0, which always exists; a failed automaton is thrown away. */
+/* Adds a state. After a failure it returns state 0, which is harmless because failed automata are discarded. */
 uint32_t
 dop_auto_state(dop_auto *a)
 {
@@ -213,13 +213,13 @@ dop_auto_bytes_held(const dop_auto *a)
 
 /* --- checking -------------------------------------------------------------------------------------------------------------------- */
 
-/* The search for left recursion.  The rules that rule r calls before it has accepted a byte are calls[first[r]] up to
- * calls[first[r + 1]]. */
+/* Search for left recursion. The rules that rule r calls before it accepts a byte are calls[first[r]] to calls[first[r
+ * + 1] - 1]. */
 typedef struct walk {
     const dop_auto *a;
-    const bool *nullable; /* per state: an end of its rule can be reached from it without accepting a byte */
-    uint32_t *seen;       /* per state: number of the last rule whose search visited it, plus 1 */
-    uint32_t *stack;      /* states from which the search continues */
+    const bool *nullable; /* per state: true if an end of its rule can be reached without accepting a byte */
+    uint32_t *seen;       /* per state: 1 + the last rule whose search visited it */
+    uint32_t *stack;      /* states still to be visited */
     uint32_t *calls, *first;
     size_t n_calls;
 } walk;
@@ -250,8 +250,8 @@ note_calls(walk *w, uint32_t rule)
     return dop_budget_step(a->budget, steps);
 }
 
-/* Searches the calls depth first for a cycle.  at: [n_rules], zeroed: the next call of each rule to visit, plus 1; UINT32_MAX: all calls
- * of the rule are done. */
+/* Depth-first search for a cycle of calls. at: [n_rules], zeroed by the caller: 1 + the next call of each rule to
+ * visit, or UINT32_MAX when the rule is done. */
 static bool
 has_circle(const walk *w, uint32_t *path, uint32_t *at)
 {

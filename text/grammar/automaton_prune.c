@@ -1,19 +1,19 @@
-/* Prunes an automaton: finds the states from which an end can be reached, and drops the edges to other states, because they would let a
- * text begin that can never be finished. */
+/* Prunes an automaton: finds the states from which an end can be reached, and removes edges to other states. Such
+ * edges would start texts that can never be finished. */
 #include "text/grammar/automaton.h"
 
 #include <stdlib.h>
 
 typedef struct search {
     const dop_auto *a;
-    bool no_bytes;  /* edges that accept a byte are ignored */
-    uint32_t *from; /* per edge: the state that it leaves */
-    /* Per edge, 0 to 2: of its target and the rule that it calls, how many have not reached an end yet. */
+    bool no_bytes;  /* true: ignore edges that accept a byte */
+    uint32_t *from; /* per edge: its source state */
+    /* Per edge, 0 to 2: how many of its target and its called rule are not yet known to reach an end. */
     uint8_t *waits;
-    uint32_t *by_target;           /* per state: the first edge that leads there */
-    uint32_t *by_rule;             /* per state that begins a rule: the first edge that calls it */
-    uint32_t *next_to, *next_call; /* per edge: the next edge with its target; the next edge that calls its rule */
-    bool *ends;                    /* per state: an end can be reached */
+    uint32_t *by_target;           /* per state: its first incoming edge */
+    uint32_t *by_rule;             /* per start state of a rule: the first edge that calls the rule */
+    uint32_t *next_to, *next_call; /* per edge: next edge with the same target; next edge that calls the same rule */
+    bool *ends;                    /* per state: true if an end can be reached */
     uint32_t *stack;
     size_t n_stack;
 } search;

@@ -1,4 +1,4 @@
-/* Sets of characters, and the edges over bytes that accept them in UTF-8. */
+/* Sets of characters, and byte edges that accept them in UTF-8. */
 #include "text/grammar/automaton.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ by_first(const void *x, const void *y)
     return a[0] < b[0] ? -1 : a[0] > b[0];
 }
 
-/* Sorts the ranges of a set and joins those that touch. */
+/* Sorts the ranges of a set and merges overlapping or adjacent ones. */
 static void
 order(dop_charset *set)
 {
@@ -112,7 +112,7 @@ encode(uint32_t c, uint8_t out[4])
 void
 dop_auto_chars(dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to)
 {
-    /* Spans of characters whose UTF-8 has equally many bytes; surrogates, which are no characters, are in no span. */
+    /* Code point ranges with UTF-8 sequences of equal length. Excludes surrogates, which are not characters. */
     static const uint32_t spans[][2] = {
         {0, 0x7f}, {0x80, 0x7ff}, {0x800, FIRST_SURROGATE - 1}, {LAST_SURROGATE + 1, 0xffff}, {0x10000, LAST}};
     dop_charset whole = {0};

@@ -1,5 +1,5 @@
-/* GBNF, the grammar texts of llama.cpp (its grammars/README.md): rules `name ::= ...` of literals, classes of characters,
- * names, groups, alternatives and repetitions; `root` is where a text begins. */
+/* Compiles GBNF, llama.cpp's grammar syntax (see its grammars/README.md). Rules `name ::= ...` consist of literals,
+ * character classes, names, groups, alternatives and repetitions; texts start at `root`. */
 #include "base/encoding/utf8.h"
 #include "text/grammar/grammar_internal.h"
 
@@ -21,7 +21,7 @@ typedef struct parser {
     const char *path, *text, *at, *end;
     dop_auto a;
     name *names;
-    uint32_t *slots; /* [n_slots], a power of 2: a table by hash of indices into names[], plus 1 */
+    uint32_t *slots; /* [n_slots] hash table, size a power of 2: index in names[] plus 1; 0: empty slot */
     size_t n_names, cap_names, n_slots;
     uint32_t depth;
     dop_status status;
@@ -95,7 +95,7 @@ slot_of(const parser *p, const char *text, size_t n)
     return i;
 }
 
-/* Makes room for one more name. */
+/* Ensures room for one more name. Returns false on failure. */
 static bool
 grow_names(parser *p)
 {
@@ -150,7 +150,7 @@ hex(parser *p, int digits)
     return c;
 }
 
-/* Reads one character of a literal or class; after a backslash several stand for one. */
+/* Reads one character of a literal or class, which may be an escape sequence. */
 static uint32_t
 character(parser *p)
 {
@@ -268,7 +268,7 @@ number(parser *p)
     return n;
 }
 
-/* Reads a quantifier (*, +, ? or {...}).  False: none follows the element, so that it comes once. */
+/* Reads a quantifier (*, +, ? or {...}). Returns false if none follows. */
 static bool
 repetition(parser *p, uint32_t *out_min, uint32_t *out_max)
 {
@@ -305,7 +305,7 @@ begins_element(const parser *p)
     return c == '"' || c == '[' || c == '(' || c == '.' || c == '<' || is_word(c);
 }
 
-/* Compiles an element to a rule of its own, so that it can be repeated. */
+/* Compiles an element into a rule of its own, so that it can be repeated. */
 static uint32_t
 element(parser *p)
 {
@@ -341,7 +341,7 @@ static uint32_t
 sequence(parser *p, uint32_t from, bool nested)
 {
     while (p->status == DOP_OK && begins_element(p)) {
-        /* A name that ::= follows is no element but begins the next rule. */
+        /* A name followed by ::= begins the next rule. */
         if (is_word(peek(p))) {
             const char *before = p->at, *text;
             (void)word(p, &text);
@@ -392,7 +392,7 @@ rule_of(parser *p)
     size_t n = word(p, &text);
     name *found = p->status == DOP_OK ? find_name(p, text, n) : NULL;
     skip_blanks(p, false);
-    if (p->a.too_large || p->a.failed) /* dop_auto_check reports it */
+    if (p->a.too_large || p->a.failed) /* reported by dop_auto_check() */
         return;
     if (found && found->defined)
         complain(p, begin, "this rule is there twice");

@@ -1,10 +1,10 @@
 /* Follows texts through an automaton.
  *
- * A text may be at several places of the automaton at once (sets.h).  Sets of places are kept, each with its mask and with the sets
- * to which bytes were found to lead, so that walking through the vocabulary is mostly looking up.  When all that takes too much
- * memory, it is thrown away except for the sets of current matchers, also in the middle of a walk.
+ * A text may be in several configurations of the automaton at once (sets.h). Sets of configurations are cached with
+ * their mask and their known successors, so a walk over the vocabulary consists mostly of look-ups. If the cache
+ * exceeds its limit, everything but the sets of current matchers is dropped, even during a walk.
  *
- * A walk through the vocabulary is done in slices, between which other matchers and other jobs have their turn. */
+ * A walk is done in time slices, so that other matchers and jobs can run in between. */
 #include "base/os/clock.h"
 #include "text/grammar/automaton.h"
 #include "text/grammar/grammar_internal.h"
@@ -19,17 +19,17 @@
 enum { STEP_ANEW = 8 };
 enum {
     DEAD = DOP_SET_DEAD,
-    MOST_PLACES = 1 << 16, /* most places that the search for one set visits */
+    MOST_PLACES = 1 << 16, /* maximum number of configurations visited for one set */
     FIRST_PLACES = 1 << 10,
 };
-static const size_t most_bytes = 64u << 20; /* limit of the memory for a grammar's sets, stacks and masks */
-/* Limits of the steps for one mask, and for all masks of a text.  A node of the vocabulary whose next set is known takes one step; where
- * the next set must be made, each place and each edge that is visited costs STEP_ANEW steps. */
+static const size_t most_bytes = 64u << 20; /* memory limit for a grammar's sets, stacks and masks */
+/* Limits on steps for one mask and for all masks of a text. A trie node with a known successor set costs one step. To
+ * compute a new set, each visited configuration and edge costs STEP_ANEW steps. */
 static const uint64_t most_mask_steps = 128u << 20, most_text_steps = 1024u << 20;
 
 typedef struct seen {
     dop_configuration at;
-    uint32_t number; /* serial number of the set that was being made when the place was seen */
+    uint32_t number; /* serial number of the set under construction when the configuration was visited */
 } seen;
 
 struct dop_grammar {
@@ -39,14 +39,14 @@ struct dop_grammar {
     pthread_mutex_t lock;
     uint32_t owners;
     dop_matcher *matchers;
-    dop_grammar *next, *before; /* neighbours in the pool's list of grammars, under the pool's lock */
+    dop_grammar *next, *before; /* neighbours in the pool's list of grammars, guarded by the pool's lock */
     dop_sets t;
-    /* Scratch for making one set. */
-    dop_configuration *work, *found; /* [cap] */
-    seen *seen;                      /* [2 * cap]: hash table of the places in work[] */
+    /* Scratch memory for computing one set. */
+    dop_configuration *work, *found; /* [cap] work: queue of visited configurations; found: those that accept a byte */
+    seen *seen;                      /* [2 * cap] hash table of the configurations in work[] */
     uint32_t n_work, n_found, number, cap;
     bool accepts, too_many;
-    uint64_t spent; /* steps since the current slice of a walk, or the current dop_matcher_accept, began */
+    uint64_t spent; /* steps since the start of the current walk slice or dop_matcher_accept() */
     dop_grammar_costs costs;
 };
 
@@ -54,12 +54,12 @@ struct dop_matcher {
     dop_grammar *grammar;
     dop_matcher *next, *before;
     uint32_t set;
-    uint32_t *mask; /* owned, [n_words] */
+    uint32_t *mask; /* owned, [n_words] mask of `set` */
     bool ended;
-    /* The walk through the vocabulary that makes the mask of `set`. */
-    bool walks, ready; /* walks: the walk has begun and is not done; ready: mask[] is the mask of `set` */
-    uint32_t node;     /* node of the vocabulary with which the walk continues */
-    uint32_t *walk;    /* owned, [longest + 2]: sets on the path to the node, by depth */
+    /* Walk over the vocabulary that computes the mask of `set`. */
+    bool walks, ready; /* walks: a walk is in progress; ready: mask[] is complete */
+    uint32_t node;     /* vocabulary node at which the walk continues */
+    uint32_t *walk;    /* owned, [longest + 2] sets on the path to the node, by depth */
     uint64_t mask_steps, text_steps;
 };
 
@@ -93,7 +93,7 @@ slot_of(const dop_grammar *g, dop_configuration p)
     }
 }
 
-/* Adds a place to work[], the queue of the search, unless it is there already. */
+/* Appends a configuration to the queue work[] unless it was already visited. */
 static void
 add_place(dop_grammar *g, dop_configuration p)
 {
@@ -122,7 +122,7 @@ in_trouble(const dop_grammar *g)
     return g->too_many || g->t.failed || g->t.full;
 }
 
-/* Epsilon closure: adds a place, and all places that can be reached from it without accepting a byte. */
+/* Epsilon closure: visits a configuration and all others reachable without accepting a byte. */
 static void
 reach(dop_grammar *g, dop_configuration at)
 {
@@ -146,7 +146,7 @@ reach(dop_grammar *g, dop_configuration at)
                 add_place(g, (dop_configuration){e->to, p.stack});
             if (e->kind != DOP_EDGE_CALL)
                 continue;
-            /* A tail call: where nothing but another return follows the call, the stack need not grow. */
+            /* Tail call: if only another return follows the call, the stack need not grow. */
             bool returns = to->is_end && to->first == DOP_AUTO_NONE;
             add_place(g,
                       (dop_configuration){a->rules[e->rule], returns ? p.stack : dop_sets_push(&g->t, p.stack, e->to)});
@@ -160,7 +160,7 @@ begin_set(dop_grammar *g)
 {
     g->n_work = g->n_found = 0;
     g->accepts = false;
-    if (++g->number == 0) { /* the number wrapped around: clears the marks of earlier sets */
+    if (++g->number == 0) { /* counter wrapped around: clear the marks of earlier sets */
         memset(g->seen, 0, 2 * (size_t)g->cap * sizeof *g->seen);
         g->number = 1;
     }
@@ -174,7 +174,7 @@ start(dop_grammar *g)
     return in_trouble(g) ? DEAD : dop_sets_intern(&g->t, g->found, g->n_found, g->accepts);
 }
 
-/* Computes the set that a byte leads to from a set, and notes it in next[].  In trouble it returns DEAD and notes nothing. */
+/* Computes the successor set for a byte and stores it in next[]. After a failure it returns DEAD and stores nothing. */
 static uint32_t
 step_anew(dop_grammar *g, uint32_t from, uint8_t byte)
 {
@@ -189,7 +189,7 @@ step_anew(dop_grammar *g, uint32_t from, uint8_t byte)
                 reach(g, (dop_configuration){a->edges[k].to, p.stack});
         }
     }
-    g->spent += STEP_ANEW * (uint64_t)g->n_found; /* for putting them in order */
+    g->spent += STEP_ANEW * (uint64_t)g->n_found; /* for sorting them */
     const uint32_t to = in_trouble(g) ? DEAD : dop_sets_intern(t, g->found, g->n_found, g->accepts);
     if (!t->sets[from].next && !in_trouble(g))
         t->sets[from].next = dop_sets_alloc(t, 256 * sizeof(uint32_t));
@@ -207,9 +207,9 @@ step(dop_grammar *g, uint32_t from, uint8_t byte)
     return to != DOP_SET_UNKNOWN ? to : from == DEAD ? DEAD : step_anew(g, from, byte);
 }
 
-/* --- what is kept ------------------------------------------------------------------------------------------------------------- */
+/* --- caching --- */
 
-/* Frees memory of a grammar: keeps only the current sets of its matchers, and the sets on the paths of their walks. */
+/* Frees cached sets of a grammar. Keeps only the current sets of its matchers and of their walks. */
 static bool
 forget(dop_grammar *g)
 {
@@ -230,7 +230,7 @@ forget(dop_grammar *g)
     return good;
 }
 
-/* Frees the kept sets of the other grammars of the vocabulary that no matcher uses now. */
+/* Frees the cached sets of all other grammars of the vocabulary that currently have no matcher. */
 static void
 trim_others(const dop_grammar *g)
 {
@@ -246,8 +246,8 @@ trim_others(const dop_grammar *g)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Recovers from trouble: makes room so that the caller can try again (DOP_OK), or fails with the reason.  again: this was the second
- * try. */
+/* Handles a failure: frees memory so that the caller can retry (DOP_OK), or reports the error. again: the retry
+ * failed, too. */
 static dop_status
 recover(dop_grammar *g, bool again, dop_diag *diag)
 {
@@ -325,7 +325,7 @@ dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_diag *diag, do
     }
     g->auto_bytes = bytes;
     dop_sets_init(&g->t, vocab->pool, most_bytes);
-    if (g->t.full) { /* the little memory that an empty grammar needs is not refused */
+    if (g->t.full) { /* retry: a new grammar needs so little memory that freeing caches suffices */
         g->t.full = false;
         trim_others(g);
         dop_sets_finish(&g->t);
@@ -454,8 +454,8 @@ dop_matcher_destroy(dop_matcher *matcher)
     free(m);
 }
 
-/* Makes the mask of the matcher's set: walks through the tree of the vocabulary and allows the tokens whose bytes do not lead to DEAD.
- * Returns when the walk is done or the steps of this slice are spent. */
+/* Computes the mask of the matcher's set. Walks over the vocabulary's trie and allows the tokens whose bytes do not
+ * lead to DEAD. Returns when the walk is complete or this slice's steps are used up. */
 static dop_status
 walk_on(dop_matcher *m, uint64_t slice, dop_diag *diag)
 {
@@ -479,7 +479,7 @@ walk_on(dop_matcher *m, uint64_t slice, dop_diag *diag)
             continue;
         }
         m->walk[n->depth + 1] = to;
-        /* A node at which no token ends has the `token` of the node after it, so the loop does nothing. */
+        /* If no token ends at a node, its `token` equals the next node's, and the loop does nothing. */
         for (uint32_t k = n->token; k < v->nodes[m->node + 1].token; k++)
             m->mask[v->tokens[k] / 32] |= 1u << (v->tokens[k] % 32);
         m->node++;
@@ -499,7 +499,7 @@ end_walk(dop_matcher *m)
     m->walks = false;
     m->ready = true;
     g->costs.masks_made++;
-    /* Keeps the mask with the set.  Where there is no room, the next text that reaches this set makes the mask again. */
+    /* Caches the mask with its set. Without room, the next text that reaches this set computes it again. */
     uint32_t *kept = dop_sets_alloc(&g->t, ((size_t)v->n_words + 1) * sizeof *kept);
     g->t.failed = g->t.full = false;
     if (kept)
@@ -585,7 +585,7 @@ dop_matcher_apply(dop_matcher *matcher, float *logits, uint32_t n_vocab, dop_dia
                : DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
 }
 
-/* The set that the bytes of a token lead to from the matcher's set. */
+/* Returns the set reached from `set` by the bytes of a token. */
 static uint32_t
 follow(dop_grammar *g, uint32_t set, uint32_t id, const char *bytes, size_t n)
 {

@@ -7,29 +7,29 @@
 
 enum { DEEPEST = 100, MOST_REPEATS = 10000, LAST = 0x10ffff };
 
-/* Kinds of nodes of the expression's syntax tree, whose nodes are parts and refer to one another by index. */
+/* Node kinds of the expression's syntax tree. Its nodes, called parts, refer to each other by index. */
 typedef enum part_kind { SEQUENCE, CHOICE, SET, REPEAT, LOOK, NOT_LOOK, BEGIN, END, BORDER, NO_BORDER } part_kind;
 
 typedef struct part {
     part_kind kind;
-    uint32_t first, next; /* indices of the node's first child and of its next sibling; 0: none */
+    uint32_t first, next; /* indices of the first child and the next sibling; 0: none */
     uint32_t min, max;
     dop_term set;
-    bool asserts; /* the part is a zero-width assertion (^, $, \b, lookahead), or has one in it */
+    bool asserts; /* true if the part is or contains a zero-width assertion (^, $, \b, lookahead) */
 } part;
 
 typedef struct expression {
     dop_regular *r;
     const char *at, *end;
-    part *parts; /* owned */
+    part *parts; /* [n] owned */
     uint32_t n, cap, depth;
-    bool negated; /* the character class that is being read is [^...] */
+    bool negated; /* true while a negated character class [^...] is read */
     bool irregular;
     dop_status status;
     dop_diag *diag;
 } expression;
 
-/* What is known of the character before a place. */
+/* Known facts about the character before a position. */
 typedef enum before { AT_START, AFTER_WORD, AFTER_OTHER, AFTER_ANYTHING } before;
 
 static char
@@ -76,9 +76,9 @@ new_part(expression *x, part_kind kind)
 
 /* --- characters ------------------------------------------------------------------------------------------------------------------- */
 
-/* Makes the set of \d, \w, \s or one of their opposites; false: c is another letter.  Implementations of patterns differ about
- * characters beyond ASCII, so neither a class nor its opposite matches those here: then a text is valid for all implementations.
- * negated: the caller is going to take the complement of the set. */
+/* Adds the set of \d, \w, \s or their complements. Returns false for other letters. Implementations differ for
+ * characters beyond ASCII. So neither a class nor its complement matches those, which makes texts valid for all
+ * implementations. negated: the caller will take the complement of the set. */
 static bool
 known_class(char c, bool negated, dop_charset *set)
 {
@@ -117,7 +117,7 @@ known_class(char c, bool negated, dop_charset *set)
     return true;
 }
 
-/* Shortens the long name of a general category to its one or two letters; returns other names as they are. */
+/* Returns the one- or two-letter code of a general category's long name. Returns other names unchanged. */
 static const char *
 short_name(const char *name, size_t n)
 {
@@ -168,7 +168,7 @@ dop_pattern_to_pcre2(const char *pattern, size_t n, dop_buf *out)
     }
 }
 
-/* Reads the {NAME} of \p or \P: general categories of Unicode, by one or two letters. */
+/* Reads the {NAME} of \p or \P: a Unicode general category, by its one- or two-letter code or long name. */
 static void
 property(expression *x, bool opposite, dop_charset *set)
 {
@@ -223,7 +223,7 @@ hex(expression *x, int digits)
     return c;
 }
 
-/* Reads \\uHHHH, of which two may be the halves of one character, or \\u{H...}. */
+/* Reads HHHH or {H...} after \u. Combines two \uHHHH that form a surrogate pair. */
 static uint32_t
 utf16(expression *x)
 {
@@ -246,7 +246,7 @@ utf16(expression *x)
     return 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff);
 }
 
-/* Reads one character, which may begin with a backslash.  A class of characters goes into `set` and gives UINT32_MAX. */
+/* Reads one character, possibly escaped. For a character class it adds the class to `set` and returns UINT32_MAX. */
 static uint32_t
 character(expression *x, dop_charset *set, bool in_class)
 {
@@ -411,7 +411,7 @@ number(expression *x)
     return n;
 }
 
-/* Reads the quantifier behind a part and returns the repetition; the part itself where there is no quantifier. */
+/* Reads the quantifier after a part. Returns the repetition, or the part itself if there is none. */
 static uint32_t
 repeated(expression *x, uint32_t inner)
 {
@@ -431,7 +431,7 @@ repeated(expression *x, uint32_t inner)
             refuse(x, "expected {N}, {N,} or {N,M}");
         x->at++;
     }
-    if (peek(x) == '?') /* a lazy quantifier: which texts are valid does not depend on it */
+    if (peek(x) == '?') /* lazy quantifiers accept the same texts */
         x->at++;
     const uint32_t p = new_part(x, REPEAT);
     if (p == 0)
@@ -497,7 +497,7 @@ word_set(dop_regular *r, bool others)
     return t;
 }
 
-/* What is known of the character before the place behind a part, when b is known at the place before the part. */
+/* Returns the facts about the character before the position after a part. b: facts at the position before the part. */
 static before
 after(const expression *x, uint32_t p, before b)
 {
@@ -527,8 +527,8 @@ after(const expression *x, uint32_t p, before b)
     return common;
 }
 
-/* The term of the texts that begin with a match of a part and continue with a text of `rest`; b: what is known of the character before
- * the match. */
+/* Returns the texts that begin with a match of a part and continue with a text of `rest`. b: facts about the character
+ * before the match. */
 static dop_term
 term_of(expression *x, uint32_t p, before b, dop_term rest)
 {
@@ -602,7 +602,7 @@ dop_pattern_term(dop_regular *r, const char *pattern, size_t n, dop_diag *diag, 
     if (x.status == DOP_OK && x.at < x.end)
         refuse(&x, "a ) without its (");
     dop_term t = term_of(&x, all, AT_START, DOP_TERM_ANY);
-    /* Without assertions, whether the expression matches does not depend on the text before the match. */
+    /* Without assertions, a match does not depend on the text before it. */
     if (x.status == DOP_OK && !x.parts[all].asserts) {
         t = dop_regular_cat(r, DOP_TERM_ANY, t);
     } else if (x.status == DOP_OK) {

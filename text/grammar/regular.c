@@ -94,7 +94,7 @@ dop_regular_init(dop_regular *r, dop_budget *budget)
         r->terms[2] =
             (dop_term_node){.kind = DOP_TERM_REPEAT, .nullable = true, .plain = true, .a = 3, .max = DOP_AUTO_MANY};
         r->n_terms = 3;
-        (void)dop_regular_set(r, &all); /* term 3 */
+        (void)dop_regular_set(r, &all); /* this is DOP_TERM_ONE */
     }
     dop_charset_finish(&all);
 }
@@ -124,7 +124,7 @@ dop_regular_set(dop_regular *r, const dop_charset *set)
     for (size_t i = 0; i < set->n; i++)
         dop_charset_add(&own, set->ranges[i][0], set->ranges[i][1]);
     own.failed |= set->failed;
-    dop_charset_limit(&own, &all); /* sorts the ranges and joins those that touch */
+    dop_charset_limit(&own, &all); /* sorts and merges the ranges */
     dop_charset_finish(&all);
     r->failed |= own.failed;
     r->limited |= !dop_budget_step(r->budget, own.n + 1);
@@ -178,7 +178,7 @@ by_number(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* Lists the members of a chain a, (b, (c ...)) of terms of one kind. */
+/* Lists the operands of a right-nested chain a, (b, (c ...)) of terms of one kind. Returns their number. out may be NULL. */
 static size_t
 unchain(const dop_regular *r, dop_term t, uint8_t kind, dop_term *out)
 {
@@ -193,7 +193,7 @@ unchain(const dop_regular *r, dop_term t, uint8_t kind, dop_term *out)
     return n + 1;
 }
 
-/* Joins all character sets in a list of alternatives into one, in the place of the first. */
+/* Merges all character sets in a list of alternatives into one, at the position of the first. */
 static void
 join_sets(dop_regular *r, dop_term *list, size_t *io_n)
 {
@@ -218,7 +218,7 @@ join_sets(dop_regular *r, dop_term *list, size_t *io_n)
     dop_charset_finish(&set);
 }
 
-/* Makes the normal form of an alternative or an intersection, a sorted chain without repetitions, so that equal terms are found. */
+/* Returns the normal form of an alternative or intersection: a sorted chain without duplicates. Equal terms then have equal nodes. */
 static dop_term
 chain(dop_regular *r, uint8_t kind, dop_term a, dop_term b)
 {
@@ -301,7 +301,7 @@ dop_regular_repeat(dop_regular *r, dop_term a, uint32_t min, uint32_t max)
     const dop_term_node x = r->terms[a];
     if (x.nullable)
         min = 0;
-    if (x.kind == DOP_TERM_REPEAT && x.min == 0) { /* between 0 and x.max, so often */
+    if (x.kind == DOP_TERM_REPEAT && x.min == 0) { /* repetition of up to x.max repetitions */
         const bool many = x.max == DOP_AUTO_MANY || max == DOP_AUTO_MANY || (uint64_t)x.max * max >= DOP_AUTO_MANY;
         return dop_regular_repeat(r, x.a, 0, many ? DOP_AUTO_MANY : x.max * max);
     }
@@ -316,7 +316,7 @@ dop_term
 dop_regular_text(dop_regular *r, const char *text, size_t n)
 {
     dop_term t = DOP_TERM_EMPTY;
-    for (size_t end = n; end > 0;) { /* from the text's end, so that each step makes one term */
+    for (size_t end = n; end > 0;) { /* backwards, so that each step creates only one term */
         size_t at = end - 1;
         while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
             at--;
@@ -354,8 +354,8 @@ dop_regular_words(dop_regular *r, const char **words, size_t n)
                .kind = DOP_TERM_WORDS, .nullable = !words[0][0], .a = (uint32_t)r->n_words++, .max = (uint32_t)n});
 }
 
-/* Binary search: the first of words [min, max) whose bytes from `at` on are not less than n given bytes; after: do not begin with them
- * either. */
+/* Binary search: returns the first of words [min, max) whose bytes from `at` on are not less than the n given bytes.
+ * after: skips words that begin with these bytes, too. */
 static uint32_t
 lower(const dop_words *w, uint32_t min, uint32_t max, size_t at, const char *bytes, size_t n, bool after)
 {

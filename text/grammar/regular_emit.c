@@ -1,5 +1,5 @@
-/* Makes automata of terms.  The states are the term's derivatives, of which there are finitely many.  Where they are too many, a plain
- * term becomes a nondeterministic automaton instead (Thompson 1968). */
+/* Converts terms to automata. Each of the finitely many derivatives of a term becomes a state. If there are too many,
+ * a plain term becomes a nondeterministic automaton instead (Thompson 1968). */
 #include "text/grammar/regular.h"
 
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 enum { LAST = 0x10ffff };
 
 typedef struct move {
-    uint32_t from, to; /* states */
-    uint32_t lo, hi;   /* characters */
+    uint32_t from, to; /* state indices */
+    uint32_t lo, hi;   /* first and last character */
 } move;
 
 typedef struct explorer {
     dop_regular *r;
-    uint32_t *state_of; /* owned, [cap]: the state of each term, plus 1; 0: the term has none yet */
-    dop_term *terms;    /* owned: the term of each state */
+    uint32_t *state_of; /* owned, [cap]: 1 + the state of each term; 0: no state yet */
+    dop_term *terms;    /* owned: term of each state */
     move *moves;        /* owned */
     size_t cap, n_terms, cap_terms, n_moves, cap_moves;
     bool failed, too_many;
@@ -60,7 +60,7 @@ state_of(explorer *x, dop_term t)
 static void
 add_move(explorer *x, move m)
 {
-    if (x->n_moves > 0) { /* extends the last move where states are equal and the characters follow its own */
+    if (x->n_moves > 0) { /* extend the last move if the states are equal and the characters adjacent */
         move *last = &x->moves[x->n_moves - 1];
         if (last->from == m.from && last->to == m.to && last->hi + 1 == m.lo) {
             last->hi = m.hi;
@@ -90,7 +90,7 @@ by_states(const void *x, const void *y)
     return a->lo < b->lo ? -1 : a->lo > b->lo;
 }
 
-/* Adds the moves that leave a state: the derivative of its term for each range of characters. */
+/* Adds the outgoing moves of a state: the derivative of its term for each range of characters. */
 static void
 leave_state(explorer *x, uint32_t state)
 {
@@ -119,7 +119,7 @@ leave_state(explorer *x, uint32_t state)
     dop_charset_finish(&borders);
 }
 
-/* Adds edges for one character of a set: plain characters as they are, and a call of a rule for the others. */
+/* Adds edges for one character of a set: byte edges for plain characters, a rule call for the rest. */
 static void
 add_edges(const dop_spelling *how, dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to)
 {
@@ -169,7 +169,7 @@ emit_all(explorer *x, const dop_spelling *how, dop_auto *a, uint32_t from, uint3
     free(states);
 }
 
-/* --- plain terms that have too many derivatives ------------------------------------------------------------------------------------ */
+/* --- plain terms with too many derivatives --- */
 
 static uint32_t
 thompson(dop_regular *r, dop_term t, const dop_spelling *how, dop_auto *a, uint32_t from, uint32_t depth)
@@ -204,7 +204,7 @@ thompson(dop_regular *r, dop_term t, const dop_spelling *how, dop_auto *a, uint3
             dop_auto_end(a, thompson(r, n.a, how, a, a->rules[rule], depth + 1));
         return dop_auto_repeat(a, from, rule, n.min, n.max);
     }
-    default: /* nothing */
+    default: /* empty language */
         return dop_auto_state(a);
     }
 }

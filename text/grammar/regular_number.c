@@ -1,10 +1,10 @@
-/* Terms of regular.h for decimal numbers without sign and exponent, as JSON writes them: multiples of a number, and numbers on one side
- * of a bound.  The terms do not check that a text is such a number at all, which takes another term.
+/* Number terms of regular.h for decimal numbers without sign and exponent, in JSON's syntax: multiples of a number,
+ * and numbers on one side of a bound. They do not check the number's syntax, which needs another term.
  *
- * DOP_TERM_MULTIPLE: a = what the number times 10^places is a multiple of; b = places; min = places behind the point that are left,
- * plus 1 (0: before the point); max = the remainder so far.
- * DOP_TERM_COMPARE: a = the bound; b = digits read before the point, or behind it; min = 1 behind the point; max = how the digits
- * compare so far: 0 equal, 1 less, 2 more. */
+ * DOP_TERM_MULTIPLE: a = divisor of number x 10^places; b = places; min = 1 + remaining digits after the point (0:
+ * before the point); max = remainder so far.
+ * DOP_TERM_COMPARE: a = index of the bound; b = number of digits read in the current part; min = 1 after the point;
+ * max = result of the comparison so far: 0 equal, 1 less, 2 more. */
 #include "text/grammar/regular.h"
 
 #include <stdlib.h>
@@ -61,7 +61,7 @@ derive_multiple(dop_regular *r, dop_term_node n, uint32_t c)
 
 /* --- bounds -------------------------------------------------------------------------------------------------------------------- */
 
-/* How the number's whole part compares with the bound's, when it has ended after n->b digits. */
+/* Compares the number's integer part, which ended after n->b digits, with the bound's. */
 static uint32_t
 whole_order(const dop_decimal *d, const dop_term_node *n)
 {
@@ -74,7 +74,7 @@ fits(const dop_regular *r, const dop_term_node *n)
 {
     const dop_decimal *d = &r->bounds[n->a];
     uint32_t order = n->min ? n->max : whole_order(d, n);
-    if (order == EQUAL && (!n->min || n->b < strlen(d->part))) /* the bound's other digits are not all 0 */
+    if (order == EQUAL && (!n->min || n->b < strlen(d->part))) /* less, unless the bound's remaining digits are all 0 */
         for (const char *c = d->part + (n->min ? n->b : 0); *c; c++)
             order = *c != '0' ? LESS : order;
     return order == EQUAL ? !d->strict : (order == MORE) == d->at_least;
@@ -124,7 +124,7 @@ derive_compare(dop_regular *r, dop_term_node n, uint32_t c)
     } else {
         return DOP_TERM_NONE;
     }
-    if (n.min && n.max != EQUAL) /* no further digit matters */
+    if (n.min && n.max != EQUAL) /* further digits are irrelevant */
         n.b = 0;
     n.nullable = fits(r, &n);
     return dop_regular_node(r, n);

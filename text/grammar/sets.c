@@ -150,10 +150,10 @@ dop_sets_intern(dop_sets *t, dop_configuration *places, uint32_t n, bool accepts
     return (uint32_t)t->n_sets++;
 }
 
-/* --- keeping some only ---------------------------------------------------------------------------------------------------------- */
+/* --- garbage collection --- */
 
-/* Copies the stacks that some sets use to new tables.  moved: [n_stacks], zeroed, gets the new number of each.  Numbers of stacks
- * are larger than those of the stacks below them, so one pass is enough. */
+/* Copies the stacks used by some sets to new tables. moved: [n_stacks], zeroed by the caller, receives the new index
+ * of each. One pass suffices, because a stack has a larger index than the stacks below it. */
 static void
 move_stacks(const dop_sets *from, dop_sets *to, uint32_t *const *sets, size_t n, uint32_t *moved)
 {
@@ -175,7 +175,7 @@ dop_sets_keep_only(dop_sets *t, uint32_t *const *io_sets, size_t n)
     uint32_t *moved = calloc(t->n_stacks + 1, sizeof *moved), *numbers = calloc(n + 1, sizeof *numbers);
     dop_configuration *places = NULL;
     size_t most = 0;
-    /* While both tables exist, the new ones are not counted, because their contents are a part of the old ones. */
+    /* The new tables are not charged while both exist, because their contents are part of the old ones. */
     dop_pool unlimited = {.most = SIZE_MAX};
     dop_sets_init(&to, &unlimited, SIZE_MAX);
     for (size_t k = 0; k < n; k++)

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t most_bytes = 128u << 20; /* bytes that all grammars of a vocabulary may hold together */
+static const size_t most_bytes = 128u << 20; /* memory limit in bytes for all grammars of a vocabulary */
 
-enum { LONGEST = 1024 }; /* bytes of a token; longer ones are never allowed */
+enum { LONGEST = 1024 }; /* maximum bytes of a token; longer ones are never allowed */
 
 typedef struct piece {
     const char *bytes;
@@ -36,7 +36,7 @@ dop_vocab_is_end(const dop_vocab *vocab, uint32_t id)
     return false;
 }
 
-/* Collects the tokens that give text and puts them in the order of their bytes. */
+/* Collects the tokens that have a text, sorted bytewise. Returns their number. */
 static uint32_t
 gather(const dop_vocab *v, piece *pieces)
 {
@@ -68,11 +68,11 @@ shared(const piece *a, const piece *b)
     return n;
 }
 
-/* Makes the nodes of the tree; nodes NULL: counts them only. */
+/* Builds the trie's nodes and returns their number. With nodes NULL, only counts them. */
 static uint32_t
 make_nodes(const dop_vocab *v, const piece *pieces, uint32_t n, dop_vocab_node *nodes)
 {
-    uint32_t n_nodes = 0, open[LONGEST], n_open = 0; /* open[]: the nodes on the path to the last token */
+    uint32_t n_nodes = 0, open[LONGEST], n_open = 0; /* open[]: nodes on the path to the last token */
     (void)v;
     for (uint32_t i = 0; i < n; i++) {
         size_t same = i > 0 ? shared(&pieces[i - 1], &pieces[i]) : 0;
@@ -91,7 +91,7 @@ make_nodes(const dop_vocab *v, const piece *pieces, uint32_t n, dop_vocab_node *
     return n_nodes;
 }
 
-/* Collects the special tokens that a grammar may name. */
+/* Collects the special tokens, which grammars may name. */
 static bool
 gather_special(dop_vocab *v)
 {
