@@ -1,4 +1,4 @@
-/* Grammars of texts in which JSON, free text and fixed marks follow one another, such as calls of tools. */
+/* Grammars of texts that combine JSON, free text and fixed marks, such as tool calls. */
 #include "base/encoding/utf8.h"
 #include "text/grammar/grammar_internal.h"
 #include "text/grammar/vocab.h"
@@ -25,7 +25,8 @@ stopped(const maker *m)
     return m->status != DOP_OK || m->a.failed || m->a.too_large;
 }
 
-/* Adds a fixed text; where it has the text of a special token, the token itself.  Text behind a token that ends answers is left out. */
+/* Adds a fixed text. Where it contains the text of a special token, adds that token instead. Omits the text from a
+ * token on that ends generation. */
 static uint32_t
 text(maker *m, uint32_t from, const char *s, size_t n)
 {
@@ -42,14 +43,14 @@ text(maker *m, uint32_t from, const char *s, size_t n)
     return from;
 }
 
-/* Adds any text up to and including a mark, by the automaton of Knuth, Morris and Pratt: a state for each prefix of the mark. */
+/* Adds any text up to and including a mark, with a Knuth-Morris-Pratt automaton: one state per prefix of the mark. */
 static uint32_t
 until(maker *m, uint32_t from, const char *mark, size_t n)
 {
     uint32_t c[LONGEST_MARK], state[LONGEST_MARK + 1];
     size_t len = 0, fail[LONGEST_MARK + 1] = {0};
     bool ends = false;
-    /* A mark that is a special token needs no automaton, because no free text has the token in it. */
+    /* A mark that is a special token needs no automaton, because free text cannot contain the token. */
     if (dop_vocab_special(m->vocab, mark, n, &ends) == n) {
         dop_charset any = {0};
         dop_charset_negate(&any);
@@ -123,11 +124,11 @@ quoted(maker *m, uint32_t from, const char *mark, size_t n)
     return dop_auto_text(&m->a, inside, mark, n);
 }
 
-/* Adds the members of a list in their order, some of which are optional; the text `between` separates those that are there. */
+/* Adds the items of a list in order; some are optional. The text `between` separates those present. */
 static uint32_t
 list(maker *m, uint32_t from, const json_t *items, const char *between, unsigned depth)
 {
-    uint32_t none = from, some = DOP_AUTO_NONE; /* states: no member has been written yet; at least one has */
+    uint32_t none = from, some = DOP_AUTO_NONE; /* states before the first item, and after at least one item */
     size_t i;
     const json_t *item;
     json_array_foreach(items, i, item)

@@ -1,12 +1,12 @@
 /* Compiles JSON schemas to automata (json-schema.org, draft 2020-12).
  *
- * What must hold for a value at once - a schema with what its $ref and allOf lead to - is gathered as a conjunction; anyOf, oneOf,
- * if, not and their like are groups of options, of which one must hold too, so that all conjunctions together are a disjunctive
- * normal form.  Keywords that no automaton of sensible size can enforce leave a superset, and are named (dop_schema_unenforced).
+ * All constraints on a value - a schema with the targets of its $ref and allOf - form a conjunction. anyOf, oneOf, if, not and similar
+ * keywords are groups of options, of which one must hold, too. Multiplied out, all conjunctions together form a disjunctive normal
+ * form. Keywords that no automaton of reasonable size can enforce leave a superset and are reported (dop_schema_unenforced).
  *
- * Members of objects come in the order of `properties`.  Other members are written only where something is there to allow them,
- * and without `type` a value has one of the types that the other keywords are about: models that may write anything do.
- * DOP_SCHEMA_OPEN leaves this to the standard. */
+ * Members of objects are written in the order of `properties`. Other members are allowed only if some keyword allows them. A value
+ * without `type` has one of the types that the other keywords apply to. Both rules keep models from writing arbitrary content;
+ * DOP_SCHEMA_OPEN selects the standard's rules. */
 #include "text/schema/schema_any.h"
 #include "text/schema/schema_array.h"
 #include "text/schema/schema_base.h"
@@ -48,7 +48,7 @@ conjunction_copy(dop_schema *s, const dop_conjunction *c)
 
 /* --- values ------------------------------------------------------------------------------------------------------------------------ */
 
-/* The types that a schema without `type` means: those that its keywords are about. */
+/* Returns the implied types of a schema without `type`: those that its keywords apply to. */
 static unsigned
 implied(const dop_schema *s, const dop_conjunction *c)
 {
@@ -114,7 +114,7 @@ leaf(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
         dop_schema_add_object(s, c, from, to);
 }
 
-/* Does only the conjunction's one group restrict which values are valid? */
+/* True if the conjunction's single group is its only restriction on values. */
 static bool
 is_bare(const dop_conjunction *c)
 {
@@ -132,7 +132,7 @@ is_bare(const dop_conjunction *c)
     return true;
 }
 
-/* Adds the values that a conjunction allows, by multiplying its groups out.  io_left: number of options that may still be tried. */
+/* Adds the values that a conjunction allows by multiplying out its groups. io_left: number of options that may still be expanded. */
 static void
 expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint32_t to)
 {
@@ -189,7 +189,7 @@ body(dop_schema *s, const json_t *const *of, size_t n, uint32_t start)
     conjunction_finish(&c);
 }
 
-/* Makes the bodies of all rules that were called; they may call others. */
+/* Creates the bodies of all called rules, including those called by new bodies. */
 static void
 make_bodies(dop_schema *s)
 {
@@ -290,7 +290,7 @@ dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, con
         dop_auto_end(&s.a, dop_schema_text(&s, start, after ? after : ""));
     }
     if (s.status == DOP_OK && (s.status = dop_grammar_make(vocab, &s.a, &own, out_grammar)) != DOP_OK) {
-        /* Where no text fits, the reason noted from the schema makes a clearer message than the automaton's. */
+        /* If no text fits, the reason recorded from the schema is clearer than the automaton's message. */
         const bool empty = s.status == DOP_E_INPUT && s.empty[0] && strstr(own.message, "no text fits");
         s.status = DOP_FAIL(diag, s.status, "%s", empty ? s.empty : own.message);
     }

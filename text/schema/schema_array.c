@@ -1,4 +1,4 @@
-/* Arrays: a grid of states, with a row for each number of items so far and a column for each number of items that are valid for
+/* Arrays: a grid of states, with a row per number of items so far and a column per number of items that match
  * `contains`. */
 #include "text/schema/schema_array.h"
 #include "text/schema/schema_base.h"
@@ -12,8 +12,8 @@ enum { MOST_STATES = 200000 };
 
 typedef struct bounds {
     size_t min, max, prefix;
-    const json_t *contains; /* the schema of `contains`; NULL: none */
-    size_t least;           /* least number of items that must be valid for `contains` */
+    const json_t *contains; /* schema of `contains`; NULL if there is none */
+    size_t least;           /* minimum number of items that must match `contains` */
 } bounds;
 
 static const json_t *
@@ -52,7 +52,7 @@ bounds_of(dop_schema *s, const dop_conjunction *c)
             }
         }
     }
-    if (b.prefix > 0 && !s->open) { /* without DOP_SCHEMA_OPEN all items of prefixItems are written */
+    if (b.prefix > 0 && !s->open) { /* without DOP_SCHEMA_OPEN all items of prefixItems are required */
         b.min = bounded ? b.min : b.prefix < b.max ? b.prefix : b.max;
         if (!tail)
             b.max = b.prefix > b.min ? b.prefix : b.min;
@@ -60,7 +60,7 @@ bounds_of(dop_schema *s, const dop_conjunction *c)
     return b;
 }
 
-/* Lists the schemas for the item at an index; the caller frees the list.  *out_never: one of the schemas is false. */
+/* Returns the list of schemas for the item at index `at`, which the caller frees. *out_never: set if one of the schemas is false. */
 static const json_t **
 schemas_at(dop_schema *s, const dop_conjunction *c, size_t at, size_t *out_n, bool *out_never)
 {
@@ -81,7 +81,8 @@ schemas_at(dop_schema *s, const dop_conjunction *c, size_t at, size_t *out_n, bo
     return list;
 }
 
-/* Makes two rules for the item at an index, with the comma before it: for any item, and for one that is valid for `contains`, too. */
+/* Creates two rules for the item at an index, including the comma before it: for any valid item, and for one that also
+ * matches `contains`. */
 static void
 rules_at(dop_schema *s, const dop_conjunction *c, const bounds *b, size_t at, uint32_t out_rules[2])
 {
@@ -108,7 +109,7 @@ rules_at(dop_schema *s, const dop_conjunction *c, const bounds *b, size_t at, ui
     }
 }
 
-/* Adds an item, from each state of a row of the grid to the states of the next row; rows are [least + 1]. */
+/* Adds an item from each state of a grid row to the states of the next row. Rows have [least + 1] states. */
 static void
 add_item(dop_schema *s, const bounds *b, const uint32_t rules[2], const uint32_t *row, const uint32_t *next)
 {
@@ -119,7 +120,7 @@ add_item(dop_schema *s, const bounds *b, const uint32_t rules[2], const uint32_t
     }
 }
 
-/* Adds the grid of states.  last: the state behind the last item, from which only a blank leads to the end. */
+/* Adds the grid of states. last: state after the last item; from there only white space leads to `end`. */
 static void
 add_rows(dop_schema *s, const dop_conjunction *c, const bounds *b, uint32_t from, uint32_t last, uint32_t end)
 {
@@ -141,7 +142,7 @@ add_rows(dop_schema *s, const dop_conjunction *c, const bounds *b, uint32_t from
         if (i + 1 >= b->min)
             dop_auto_nothing(&s->a, row[b->least], last);
     }
-    if (row && b->max == SIZE_MAX && dop_schema_goes_on(s)) { /* a loop for any number of further items */
+    if (row && b->max == SIZE_MAX && dop_schema_goes_on(s)) { /* loop for any number of further items */
         rules_at(s, c, b, most ? most : 1, rules);
         add_item(s, b, rules, row, row);
     }

@@ -1,5 +1,5 @@
-/* Gathers what must hold for a value at once: a schema with what its $ref and allOf lead to, and groups of options.  A negation (`not`,
- * and the other schemas of oneOf) becomes options of what must hold, as far as there are keywords for it. */
+/* Gathers all constraints on a value: a schema with the targets of its $ref and allOf, and groups of options. A negation (`not`, and
+ * the other schemas of oneOf) is converted to options with positive keywords where such keywords exist. */
 #include "text/schema/schema_gather.h"
 #include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
@@ -11,9 +11,9 @@
 
 enum { DEEPEST = 100, DEEPEST_NOT = 60 };
 
-/* --- what must not hold ------------------------------------------------------------------------------------------------------- */
+/* --- negation --- */
 
-/* Makes {"not": schema}, once for each schema, so that the negation of a recursive schema comes to an end. */
+/* Returns {"not": schema}. Creates it only once per schema, so that negating a recursive schema terminates. */
 static const json_t *
 not_of(dop_schema *s, const json_t *schema)
 {
@@ -34,8 +34,8 @@ add_made(dop_schema *s, dop_conjunction *c, json_t *made, const json_t *from, co
     dop_schema_gather(s, c, dop_schema_keep(s, made, from), frame);
 }
 
-/* Negates a count, as minItems: the opposite is maxItems with the next smaller number, or minItems with the next larger one for
- * maxItems.  The value must have the keyword's type then, because values of other types are valid for the keyword. */
+/* Negates a count keyword: minItems N becomes maxItems N - 1, and maxItems N becomes minItems N + 1. Also requires the
+ * keyword's type, because the keyword accepts all values of other types. */
 static bool
 add_not_count(dop_schema *s, dop_conjunction *c, const char *key, const json_t *v, const json_t *from,
               const dop_frame *frame)
@@ -97,8 +97,8 @@ has_property(const dop_conjunction *c, const char *name)
     return false;
 }
 
-/* Negates `properties`: one option for each property, in which the member is there and not valid.  closed: only for members that
- * `properties` of the conjunction name, too. */
+/* Negates `properties`: returns one option per property, in which the member exists and is invalid. closed: only for
+ * members that `properties` of the conjunction name, too. */
 static json_t *
 not_properties(dop_schema *s, const dop_conjunction *c, const json_t *v, const json_t *from, bool closed)
 {
@@ -131,7 +131,7 @@ not_required(dop_schema *s, const json_t *v, const json_t *from)
     return options;
 }
 
-/* Adds to a conjunction that one keyword of a schema does not hold.  False: no keywords express that. */
+/* Adds the negation of one keyword of a schema. Returns false if no keywords can express it. */
 static bool
 add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const char *key, const json_t *v,
                 const char *name, const dop_frame *frame)
@@ -179,7 +179,7 @@ add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const c
     return true;
 }
 
-/* Does a keyword's meaning depend on other keywords beside it? */
+/* True if the keyword's meaning depends on other keywords of the same schema. */
 static bool
 depends(const char *key)
 {
@@ -250,7 +250,7 @@ dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, cons
     dop_schema_add_group(s, c, name, options, schema, frame);
 }
 
-/* --- schemas that exclude one another --------------------------------------------------------------------------------------------- */
+/* --- disjoint schemas --- */
 
 static bool
 have_common(dop_schema *s, const json_t *a, const json_t *b)
@@ -278,8 +278,8 @@ types_of(dop_schema *s, const json_t *schema)
            (json_is_true(json_object_get(schema, "nullable")) ? (unsigned)DOP_IS_NULL : 0);
 }
 
-/* Can no value be valid for both schemas?  Their types may exclude one another, or their const and enum, or those of a member that
- * both require. */
+/* True if no value is valid for both schemas: their types are disjoint, or their const and enum values, or the schemas
+ * of a member that both require. */
 bool
 dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t depth)
 {
@@ -314,7 +314,7 @@ dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t dep
     return apart;
 }
 
-/* --- what must hold ------------------------------------------------------------------------------------------------------------ */
+/* --- constraints --- */
 
 static void
 add_closure(dop_schema *s, dop_conjunction *c, dop_closure closure)
@@ -324,12 +324,12 @@ add_closure(dop_schema *s, dop_conjunction *c, dop_closure closure)
         c->closures[c->n_closures++] = closure;
 }
 
-/* What a schema evaluates, with the schemas that apply in place: members by name and pattern, and items (for unevaluatedProperties and
- * unevaluatedItems). */
+/* Members (by name and pattern) and items evaluated by a schema and those applied in place. Used for
+ * unevaluatedProperties and unevaluatedItems. */
 typedef struct reach {
     json_t *names, *patterns; /* owned */
     size_t prefix;
-    bool all_members, all_items, some; /* some: what is evaluated depends on the value */
+    bool all_members, all_items, some; /* some: true if the set of evaluated members or items depends on the value */
 } reach;
 
 static void
@@ -485,7 +485,7 @@ add_references(dop_schema *s, dop_conjunction *c, const json_t *schema, const do
     const char *anchor = strchr(json_string_value(dynamic), '#');
     const char *own = json_string_value(json_object_get(to, "$dynamicAnchor"));
     if (own && anchor && strcmp(own, anchor + 1) == 0)
-        dop_schema_unenforced(s, "$dynamicRef"); /* its target depends on the references that led here */
+        dop_schema_unenforced(s, "$dynamicRef"); /* the target depends on the references leading here */
     else if (to)
         dop_schema_gather(s, c, to, frame);
 }

@@ -7,14 +7,14 @@ enum { LONGEST = 4096, DEEPEST = 400 };
 
 typedef struct slot {
     const json_t *schema;
-    const char *base; /* base URI of the schema, a key of `bases` */
+    const char *base; /* base URI of the schema; a key of `bases` */
 } slot;
 
 struct dop_schema_index {
     const json_t *root, *documents;
-    json_t *named;           /* owned: URIs, with and without anchors, to addresses of schemas */
-    json_t *dynamic, *bases; /* owned */
-    slot *slots;             /* owned, [cap], a power of 2: hash table of schemas by their address */
+    json_t *named;           /* owned: maps URIs, with or without anchor, to addresses of schemas */
+    json_t *dynamic, *bases; /* owned: like `named` for $dynamicAnchor; set of base URIs */
+    slot *slots;             /* owned, [cap] hash table of schemas by address, size a power of 2 */
     size_t n, cap;
     dop_budget *budget;
     bool failed, limited;
@@ -29,7 +29,7 @@ has_scheme(const char *s)
     return n > 0 && s[n] == ':';
 }
 
-/* Removes "." and ".." from a path. */
+/* Removes "." and ".." segments from a path, in place. */
 static void
 remove_dots(char *path)
 {
@@ -55,7 +55,7 @@ remove_dots(char *path)
     *out = 0;
 }
 
-/* Joins a reference to a base.  False: too long. */
+/* Resolves a reference relative to a base URI. Returns false if the result is too long. */
 static bool
 join(const char *base, const char *ref, char out[LONGEST])
 {
@@ -84,7 +84,7 @@ join(const char *base, const char *ref, char out[LONGEST])
     if (keep < (size_t)(path - base) && strncmp(ref, "//", 2) != 0)
         keep = (size_t)(path - base);
     memcpy(out, base, keep);
-    if (keep == (size_t)(path - base) && path > colon && ref[0] != '/') /* an authority without path */
+    if (keep == (size_t)(path - base) && path > colon && ref[0] != '/') /* authority without a path */
         out[keep++] = '/';
     strcpy(out + keep, ref);
     if (strncmp(ref, "//", 2) != 0 && !strchr(out, '?'))
@@ -128,7 +128,7 @@ make_room(dop_schema_index *x)
     return true;
 }
 
-/* Returns a copy of a base URI that lives as long as the index; equal URIs share one copy. */
+/* Returns a copy of a base URI that lives as long as the index. Equal URIs share one copy. */
 static const char *
 keep_base(dop_schema_index *x, const char *base)
 {
@@ -173,7 +173,8 @@ named(const json_t *map, const char *uri)
     return v ? (const json_t *)(uintptr_t)json_integer_value(v) : NULL;
 }
 
-/* Where the value of a keyword has subschemas.  1: the value is a schema, or a list of schemas; 2: its members are schemas; 0: nowhere. */
+/* Returns where a keyword's value contains subschemas. 1: the value is a schema or a list of schemas; 2: its members
+ * are schemas; 0: nowhere. */
 static int
 holds(const char *key)
 {
@@ -306,7 +307,7 @@ two_hex(const char *s)
     return b < 0 ? -1 : a * 16 + b;
 }
 
-/* Follows a JSON pointer (RFC 6901), the fragment of a URI, from a schema. */
+/* Follows a JSON pointer (RFC 6901), given as a URI fragment, from a schema. Returns NULL if there is no target. */
 static const json_t *
 follow(dop_schema_index *x, const json_t *at, const char *path)
 {
@@ -334,7 +335,7 @@ follow(dop_schema_index *x, const json_t *at, const char *path)
         if (at && x->cap && x->slots[slot_of(x, at)].schema)
             base = dop_schema_index_base(x, at);
     }
-    if (at) /* the pointer may lead to a schema that stands where no keyword has one */
+    if (at) /* the target may be a schema outside all known keywords */
         visit(x, at, base, 0);
     return at;
 }
@@ -362,7 +363,7 @@ dop_schema_index_resolve(dop_schema_index *index, const json_t *from, const char
     if (*fragment != '/')
         return NULL;
     const json_t *to = follow(index, at, fragment);
-    /* Many schemas write references for the whole schema even inside a part that has an $id of its own. */
+    /* Many schemas use "#/..." for the whole document, even inside a subschema with its own $id. */
     return to || ref[0] != '#' ? to : follow(index, index->root, fragment);
 }
 

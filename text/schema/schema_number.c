@@ -1,4 +1,4 @@
-/* Numbers of JSON.  Bounds and multiples are terms of regular.h, exact for all numbers without an exponent. */
+/* JSON numbers. Bounds and multiples are terms of regular.h, exact for all numbers without an exponent. */
 #include "text/schema/schema_number.h"
 #include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    WHOLE_DIGITS = 15, /* most digits before the point, exact as a double, too; more where a bound has more */
+    WHOLE_DIGITS = 15, /* maximum digits before the point, exact as a double; larger if a bound has more */
     FRACTION_DIGITS = 15,
     MOST_DIGITS = 22,
     MOST_STATES = 200000,
@@ -18,7 +18,7 @@ enum {
 };
 static const uint64_t most_steps = 20000000, most_bytes = 48u << 20;
 
-/* Adds any JSON number. */
+/* Adds any JSON number from a state. Returns the state after it. */
 uint32_t
 dop_schema_any_number(dop_schema *s, uint32_t from)
 {
@@ -45,8 +45,8 @@ dop_schema_any_number(dop_schema *s, uint32_t from)
     return to;
 }
 
-/* Writes a number without its sign as decimal digits.  False: it has too many digits before the point.  Only the first digits behind the
- * point are kept; *out_cut: further ones were dropped. */
+/* Writes the absolute value of a number as decimal digits. Returns false if it has too many digits before the point.
+ * Keeps a limited number of digits after the point; *out_cut is true if further ones were dropped. */
 static bool
 decimal_of(const json_t *v, dop_decimal *out, bool *out_cut)
 {
@@ -61,7 +61,7 @@ decimal_of(const json_t *v, dop_decimal *out, bool *out_cut)
         return true;
     }
     const double x = fabs(json_real_value(v));
-    for (int precision = 1; precision <= 17; precision++) { /* the shortest text that means the number */
+    for (int precision = 1; precision <= 17; precision++) { /* shortest text that yields the same number */
         snprintf(text, sizeof text, "%.*e", precision - 1, x);
         if (strtod(text, NULL) == x)
             break;
@@ -94,12 +94,12 @@ decimal_of(const json_t *v, dop_decimal *out, bool *out_cut)
 
 typedef struct number {
     dop_regular *r;
-    dop_term plus, minus; /* the digits of numbers without a sign, and those behind a minus */
-    size_t whole, part;   /* most digits before and behind the point */
-    bool limits;          /* some keyword limits the numbers */
+    dop_term plus, minus; /* terms of the digits of numbers without a sign, and of digits after a minus */
+    size_t whole, part;   /* maximum digits before and after the point */
+    bool limits;          /* true if some keyword restricts the numbers */
 } number;
 
-/* Adds a bound: numbers are at least v, or at most v. */
+/* Adds a bound: numbers must be at least v, or at most v. */
 static void
 add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool at_least, bool strict)
 {
@@ -107,7 +107,7 @@ add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool a
     bool cut;
     const bool negative = json_number_value(v) < 0;
     n->limits = true;
-    if (!decimal_of(v, &d, &cut)) { /* the bound lies beyond all numbers that the grammar allows */
+    if (!decimal_of(v, &d, &cut)) { /* the bound is outside the range of numbers in the grammar */
         if (negative != at_least) {
             if (at_least || negative)
                 dop_schema_unenforced(s, keyword);
@@ -117,9 +117,9 @@ add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool a
     const size_t whole = strlen(d.whole), part = strlen(d.part);
     n->whole = whole + 1 > n->whole && !(at_least == negative) ? whole + 1 : whole > n->whole ? whole : n->whole;
     n->part = part > n->part ? part : n->part;
-    /* Behind a minus, a larger absolute value is a smaller number, so that bounds change sides. */
+    /* After a minus, a larger absolute value is a smaller number, so bounds change sides. */
     d.at_least = at_least != negative;
-    if (cut) /* no number that the grammar allows lies between the bound and its kept digits */
+    if (cut) /* no number of the grammar lies between the bound and its kept digits */
         d.strict = d.at_least;
     const dop_term side = dop_regular_compare(n->r, &d);
     if (negative) {
@@ -131,7 +131,7 @@ add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool a
     }
 }
 
-/* The term of the multiples of v; the term of all numbers where the multiples need too many states. */
+/* Returns the term of the multiples of v. Returns `otherwise` and reports the keyword if they need too many states. */
 static dop_term
 multiples_of(dop_schema *s, number *n, const json_t *v, const char *keyword, dop_term otherwise)
 {
@@ -161,7 +161,7 @@ add_keywords(dop_schema *s, number *n, const json_t *schema, bool with_multiples
         const json_t *v;
         bool at_least, strict;
     } bounds[] = {
-        {"minimum", min, true, json_is_true(above)}, /* as older drafts have it */
+        {"minimum", min, true, json_is_true(above)}, /* boolean form of older drafts */
         {"maximum", max, false, json_is_true(below)},
         {"exclusiveMinimum", json_is_boolean(above) ? NULL : above, true, true},
         {"exclusiveMaximum", json_is_boolean(below) ? NULL : below, false, true},
@@ -219,7 +219,7 @@ digits(dop_regular *r, uint32_t first, uint32_t min, uint32_t max)
     return t;
 }
 
-/* The term of whole numbers without leading zeros, and of numbers with a fraction whose last digit is not 0. */
+/* Returns the term of integers without leading zeros, and of numbers with a fraction that does not end in 0. */
 static dop_term
 syntax(const number *n, unsigned bits)
 {

@@ -1,5 +1,5 @@
-/* Objects: the members that `properties` and `required` name, in this order, and then others.  States count the members that have been
- * written, as far as needed: for the comma before the next member, and for minProperties and maxProperties. */
+/* Objects: members named by `properties` and `required`, in this order, then other members. States count the written
+ * members where needed: for the comma before the next member, and for minProperties and maxProperties. */
 #include "text/schema/schema_object.h"
 #include "text/grammar/pattern.h"
 #include "text/schema/schema_any.h"
@@ -19,25 +19,25 @@ enum { MOST_STATES = 400000, MOST_PATTERNS = 4 };
 typedef struct member {
     const char *name;
     bool required;
-    uint32_t rule; /* rule for the member: its name, a colon, and its value */
+    uint32_t rule; /* rule for the member: name, colon and value */
 } member;
 
 typedef struct object {
     const dop_conjunction *c;
     member *members; /* owned */
     size_t n, cap;
-    json_t *names;              /* owned list: names of all members that some keyword names */
-    json_t *patterns;           /* owned list, each once */
-    pcre2_code **matchers;      /* owned, of patterns; NULL: the pattern cannot be compiled */
-    const json_t **key_schemas; /* owned: the schemas of propertyNames */
+    json_t *names;              /* owned list: names of all members that keywords name */
+    json_t *patterns;           /* owned list without duplicates: all patterns of member names */
+    pcre2_code **matchers;      /* owned: compiled `patterns`; NULL if a pattern cannot be compiled */
+    const json_t **key_schemas; /* owned: schemas of propertyNames */
     size_t n_key_schemas;
-    uint32_t *others; /* owned: rules for other members, each with name, colon and value */
+    uint32_t *others; /* owned: rules for other members, each including name, colon and value */
     size_t n_others, cap_others;
-    size_t min, max; /* bounds of the number of members; max SIZE_MAX: no limit */
+    size_t min, max; /* bounds on the number of members; max SIZE_MAX: unlimited */
     bool never;
 } object;
 
-/* --- what is known of a member ------------------------------------------------------------------------------------------------ */
+/* --- schemas of a member --- */
 
 static bool
 matches(const object *o, const char *pattern, const char *name)
@@ -56,7 +56,7 @@ matches(const object *o, const char *pattern, const char *name)
     return false;
 }
 
-/* Is a member named by a closure's names or patterns, so that the closure's schema is not for it? */
+/* True if a closure's names or patterns include the member, so that the closure's schema does not apply to it. */
 static bool
 is_named(const object *o, const dop_closure *closure, const char *name)
 {
@@ -85,7 +85,7 @@ most_schemas(const dop_conjunction *c)
     return n;
 }
 
-/* Lists the schemas that the value of a member with this name must be valid for; list: [most_schemas]. */
+/* Lists the schemas that apply to the value of a member with this name. list: room for most_schemas() items. */
 static size_t
 schemas_of(dop_schema *s, const object *o, const char *name, const json_t **list, bool *io_never)
 {
@@ -177,7 +177,7 @@ add_member(dop_schema *s, object *o, json_t *known, const char *name, const json
     o->members[o->n++] = (member){.name = name, .required = json_object_get(required, name) != NULL};
 }
 
-/* Gathers the named members, and drops those that have no valid value. */
+/* Gathers the named members and drops those without a valid value. */
 static void
 gather_members(dop_schema *s, object *o)
 {
@@ -199,7 +199,7 @@ gather_members(dop_schema *s, object *o)
     for (i = 0; i < c->n; i++)
         json_array_foreach(json_object_get(c->all[i], "required"), k, r) if (json_is_string(r))
             add_member(s, o, known, json_string_value(r), required);
-    /* unevaluatedProperties also knows names from schemas that are not in `all`. */
+    /* unevaluatedProperties also includes names from schemas that are not in `all`. */
     for (i = 0; i < c->n_closures && s->open; i++)
         json_object_foreach((json_t *)(uintptr_t)c->closures[i].names, name, v) add_member(s, o, known, name, required);
     json_decref(known);
@@ -229,8 +229,8 @@ gather_members(dop_schema *s, object *o)
 
 /* --- other members ----------------------------------------------------------------------------------------------------------------- */
 
-/* May an object have members that no keyword names?  Without DOP_SCHEMA_OPEN only where some keyword allows them or wants so many, or none
- * names any: empty `properties` are how a function without arguments is written. */
+/* True if an object may have members that no keyword names. Without DOP_SCHEMA_OPEN, some keyword must allow or require them, or no
+ * keyword names members. Exception: empty `properties` alone, as in functions without arguments, allow none. */
 static bool
 others_allowed(const dop_schema *s, const dop_conjunction *c)
 {
@@ -247,7 +247,7 @@ others_allowed(const dop_schema *s, const dop_conjunction *c)
     return s->open || allowed || !named;
 }
 
-/* Adds the rule for other members whose names match exactly the patterns whose bits are set in `yes`. */
+/* Adds a rule for other members whose names match exactly the patterns with a bit set in `yes`. */
 static void
 add_others(dop_schema *s, object *o, unsigned yes)
 {
@@ -302,7 +302,7 @@ gather_others(dop_schema *s, object *o)
     const size_t n = json_array_size(o->patterns);
     if (!others_allowed(s, o->c))
         return;
-    if (n > MOST_PATTERNS) { /* too many ways to combine them: any name and any value */
+    if (n > MOST_PATTERNS) { /* too many combinations: allow any name and value */
         uint32_t start, rule = dop_schema_rule_new(s, &start);
         dop_schema_unenforced(s, "patternProperties");
         const uint32_t key = dop_auto_call(&s->a, start, dop_schema_any_string(s));
@@ -324,7 +324,7 @@ gather_others(dop_schema *s, object *o)
 
 /* --- states ------------------------------------------------------------------------------------------------------------------------- */
 
-/* The number up to which members must be counted. */
+/* Returns the number up to which members must be counted. */
 static size_t
 counted(dop_schema *s, object *o)
 {
@@ -336,7 +336,7 @@ counted(dop_schema *s, object *o)
     if (o->min > needed)
         most = o->min > most ? o->min : most;
     if (o->min > needed + 1 && o->n_others > 0)
-        dop_schema_unenforced(s, "minProperties"); /* two of the other members may have equal names */
+        dop_schema_unenforced(s, "minProperties"); /* two of the other members might have the same name */
     if ((o->n + 2) * (most + 1) > MOST_STATES) {
         dop_schema_unenforced(s, o->min > needed ? "minProperties" : "maxProperties");
         o->min = o->min > needed ? needed : o->min;
@@ -346,7 +346,7 @@ counted(dop_schema *s, object *o)
     return most;
 }
 
-/* Adds a member between two states, with a comma before it unless it is the first one. */
+/* Adds a member between two states, preceded by a comma unless it is the first one. */
 static void
 add_one(dop_schema *s, uint32_t from, bool first, uint32_t rule, uint32_t to)
 {
@@ -359,7 +359,7 @@ static void
 add_states(dop_schema *s, object *o, uint32_t open, uint32_t end)
 {
     const size_t wanted = counted(s, o), most = wanted < o->max ? wanted : o->max;
-    /* stops: no member may follow `most` members; else the last state of a row is for `most` or more members. */
+    /* stops: no member may follow `most` members. Otherwise the last state of a row stands for `most` or more members. */
     const bool stops = o->max != SIZE_MAX && most >= o->max;
     uint32_t *row = malloc(2 * (most + 1) * sizeof *row), *next = row ? row + most + 1 : NULL;
     s->a.failed |= !row;

@@ -1,5 +1,5 @@
-/* Rules of schemas: one for each list of schemas that must hold at once.  A rule is numbered when it is first called, and its body
- * is made later (schema.c), so that schemas may call themselves. */
+/* Rules of schemas: one for each list of schemas that must hold together. A rule is created at its first call; its
+ * body follows later (schema.c). This allows recursive schemas. */
 #include "text/schema/schema_rules.h"
 #include "text/schema/schema_any.h"
 #include "text/schema/schema_base.h"
@@ -45,8 +45,8 @@ make_rule_slots(dop_schema *s)
     return true;
 }
 
-/* The text of a schema whose meaning does not depend on where it stands, so that equal texts share a rule; the caller frees it.  NULL:
- * the schema has subschemas, lists or references in it. */
+/* Returns the JSON text of a schema whose meaning is independent of its position, so that equal texts share a rule.
+ * The caller frees it. Returns NULL if the schema contains subschemas, lists or references. */
 static char *
 text_of(const json_t *schema)
 {
@@ -58,7 +58,8 @@ text_of(const json_t *schema)
     json_object_foreach((json_t *)(uintptr_t)schema, key, v)
     {
         unsigned own;
-        const bool texts = json_is_string(v) && !dop_schema_is_keyword(key, &own); /* such as descriptions */
+        const bool texts =
+            json_is_string(v) && !dop_schema_is_keyword(key, &own); /* annotations, such as descriptions */
         if (key[0] == '$' || json_is_object(v) || json_is_array(v) || texts || json_is_boolean(v))
             return NULL;
     }

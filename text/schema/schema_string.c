@@ -1,5 +1,5 @@
-/* Strings of JSON: what pattern, format, lengths and negations allow together is a term of regular.h.  Where the term has too many
- * states, keywords are left out until it is small enough. */
+/* JSON strings. The combination of pattern, format, lengths and negations is a term of regular.h. If it has too many
+ * states, keywords are dropped until it is small enough. */
 #include "text/schema/schema_string.h"
 #include "text/grammar/pattern.h"
 #include "text/schema/schema_any.h"
@@ -12,11 +12,11 @@
 #include <string.h>
 
 enum { MOST_STATES = 20000, MOST_KEY_STATES = 100000, MOST_LENGTH = 100000 };
-/* The budget for the term of one string: keywords that exceed it are left out, and the schema is not refused. */
+/* Budget for the term of one string. Keywords that exceed it are dropped instead of rejecting the schema. */
 static const uint64_t most_steps = 4000000, most_bytes = 24u << 20;
 
-/* The formats that are enforced, as patterns: what people write, of bounded length; every validator takes it.  Leap seconds, quoted
- * names of mailboxes, and letters beyond ASCII are left out. */
+/* Enforced formats, as patterns: common forms of bounded length that every validator accepts. Leap seconds, quoted
+ * mailbox names and non-ASCII letters are excluded. */
 static const struct {
     const char *name, *pattern;
 } formats[] = {
@@ -92,7 +92,7 @@ pattern_of(dop_schema *s, dop_regular *r, const char *text, size_t n, const char
     return st == DOP_OK ? t : DOP_TERM_ANY;
 }
 
-/* Makes the term of the strings that the keywords in `flags` allow. */
+/* Returns the term of the strings that the keywords selected by `flags` allow. */
 static dop_term
 term_of(dop_schema *s, dop_regular *r, const json_t *schema, unsigned flags)
 {
@@ -121,7 +121,7 @@ term_of(dop_schema *s, dop_regular *r, const json_t *schema, unsigned flags)
     return t;
 }
 
-/* Makes the term of the strings in const or enum. */
+/* Returns the term of the strings in a list of const or enum values. */
 static dop_term
 words_of(dop_schema *s, dop_regular *r, const json_t *list)
 {
@@ -145,7 +145,7 @@ nots_of(dop_schema *s, dop_regular *r, const dop_conjunction *c, unsigned flags)
         if (json_is_string(pattern) && (flags & PATTERN))
             not = pattern_of(s, r, json_string_value(pattern), json_string_length(pattern), "not");
         if (json_is_string(pattern) && not == DOP_TERM_ANY)
-            not = DOP_TERM_NONE; /* a pattern that cannot be made forbids nothing */
+            not = DOP_TERM_NONE; /* an unsupported pattern forbids nothing */
         t = dop_regular_and(r, t, dop_regular_not(r, not ));
     }
     return t;
@@ -208,7 +208,7 @@ try_string(dop_schema *s, const dop_conjunction *c, unsigned flags, uint32_t fro
     return st;
 }
 
-/* Notes the names of the keywords that were left out as unenforced. */
+/* Reports the dropped keywords as unenforced. */
 static void
 left_out(dop_schema *s, const dop_conjunction *c, unsigned flags)
 {
@@ -228,7 +228,7 @@ void
 dop_schema_add_string(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
 {
     const unsigned flags = keywords_of(c, !s->open);
-    /* Formats are annotations in the standard: where they do not go together with a pattern, the pattern counts. */
+    /* Formats are annotations in the standard: if a format contradicts a pattern, the pattern has priority. */
     const unsigned tries[] = {flags, flags & ~(unsigned)FORMAT, flags & (PATTERN | NAMES), flags & (LENGTH | NAMES), 0};
     if (flags == 0) {
         dop_auto_call_to(&s->a, from, dop_schema_any_string(s), to);

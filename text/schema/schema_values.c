@@ -1,5 +1,5 @@
-/* const and enum: the values that all keywords allow, as a tree of their texts, so that twenty thousand of them are as quick as
- * two. */
+/* const and enum: adds the allowed values as a trie of their JSON texts, so that the cost of matching does not depend
+ * on their number. */
 #include "text/schema/schema_values.h"
 #include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
@@ -21,7 +21,7 @@ dop_schema_pinned(const json_t *schema)
     return json_is_array(several) ? json_incref(several) : NULL;
 }
 
-/* Makes a schema of the keywords beside const and enum.  NULL: no other keyword restricts the values. */
+/* Returns a schema of all keywords except const and enum, or NULL if no other keyword restricts the values. */
 static const json_t *
 beside(dop_schema *s, const json_t *schema)
 {
@@ -66,7 +66,7 @@ is_allowed(dop_schema *s, const dop_conjunction *c, const json_t *const *rest, s
     return true;
 }
 
-/* Writes a value as its shortest JSON text. */
+/* Returns a value as its shortest JSON text, which the caller frees. */
 static char *
 text_of(const json_t *v)
 {
@@ -88,7 +88,7 @@ by_text(const void *x, const void *y)
     return strcmp(*(char *const *)x, *(char *const *)y);
 }
 
-/* Adds sorted texts that share their first `depth` bytes, as a tree. */
+/* Adds sorted texts that share their first `depth` bytes, as a trie. */
 static void
 add_tree(dop_schema *s, char *const *texts, size_t n, size_t depth, uint32_t from, uint32_t to)
 {
@@ -105,7 +105,7 @@ add_tree(dop_schema *s, char *const *texts, size_t n, size_t depth, uint32_t fro
         const uint32_t next = dop_auto_state(&s->a);
         const uint8_t byte = (uint8_t)texts[0][depth];
         dop_auto_bytes(&s->a, from, byte, byte, next);
-        if (same == 1) { /* the rest of one text needs no recursion */
+        if (same == 1) { /* a single remaining text needs no recursion */
             const char *rest = texts[0] + depth + 1;
             dop_auto_nothing(&s->a, dop_auto_text(&s->a, next, rest, strlen(rest)), to);
         } else if (depth < 4000) {
@@ -144,7 +144,7 @@ dop_schema_add_values(dop_schema *s, const dop_conjunction *c, unsigned bits, ui
         s->a.failed |= !texts[n];
         n += texts[n] != NULL;
         if (json_is_real(v) && dop_schema_type_of(v) == DOP_IS_INTEGER && fabs(json_real_value(v)) <= 0x1p53) {
-            json_t *whole = json_integer((json_int_t)json_real_value(v)); /* the whole number of equal value */
+            json_t *whole = json_integer((json_int_t)json_real_value(v)); /* the integer of equal value */
             if ((texts[n] = json_dumps(whole, JSON_ENCODE_ANY)))
                 n++;
             json_decref(whole);

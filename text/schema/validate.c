@@ -18,7 +18,7 @@ typedef struct expression {
 
 typedef struct validator {
     dop_schema_index *index;
-    const char *scope[DEEPEST + 1]; /* URIs of the resources that were entered, from the outermost */
+    const char *scope[DEEPEST + 1]; /* [depth] base URIs of the entered schemas, outermost first */
     uint32_t depth;
     expression *expressions;
     dop_budget *budget;
@@ -26,7 +26,7 @@ typedef struct validator {
     dop_diag *diag;
 } validator;
 
-/* Which members or items of a value a schema has evaluated: [n], in their order. */
+/* Flags of the members or items that a schema has evaluated: [n], in their order. */
 typedef struct evaluated {
     bool *seen;
     size_t n;
@@ -128,7 +128,7 @@ matches(validator *v, const char *pattern, const char *text, size_t n)
         refuse(v, DOP_E_INPUT, "no regular expression: ", pattern);
         return true;
     }
-    enum { MOST = 200000 }; /* by design: steps of PCRE2 for one match, some 10 ms; a schema may have many patterns */
+    enum { MOST = 200000 }; /* limit on PCRE2 steps for one match, about 10 ms; a schema may have many patterns */
     pcre2_match_context *limits = pcre2_match_context_create(NULL);
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     int found = PCRE2_ERROR_NOMEMORY;
@@ -274,7 +274,7 @@ valid_array(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 {
     const json_t *prefix = json_object_get(schema, "prefixItems"), *items = json_object_get(schema, "items"), *item;
     size_t i;
-    if (json_is_array(items)) { /* as older drafts have it */
+    if (json_is_array(items)) { /* form of older drafts */
         prefix = items;
         items = json_object_get(schema, "additionalItems");
     }
@@ -373,9 +373,9 @@ valid_object(validator *v, const json_t *schema, const json_t *x, evaluated *out
     return true;
 }
 
-/* --- schemas in schemas -------------------------------------------------------------------------------------------------------- */
+/* --- subschemas --- */
 
-/* Validates a value for a subschema that applies in place; what the subschema has evaluated counts only where the value is valid. */
+/* Validates a value against a subschema that applies in place. Its evaluated members or items count only if the value is valid. */
 static bool
 in_place(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 {
@@ -489,7 +489,7 @@ valid_here(validator *v, const json_t *schema, const json_t *x, evaluated *out)
     return valid_refs(v, schema, x, out) && valid_lists(v, schema, x, out) && valid_rest(v, schema, x, out);
 }
 
-/* Validates a value for a schema.  out: gets what the schema has evaluated; NULL: the caller does not need it. */
+/* Validates a value against a schema. out: receives the evaluated members or items; may be NULL. */
 static bool
 valid(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 {
@@ -509,7 +509,7 @@ valid(validator *v, const json_t *schema, const json_t *x, evaluated *out)
     if (!out && rest && own.n > 0 && (own.seen = calloc(own.n, sizeof *own.seen)))
         out = &own;
     v->scope[v->depth++] = dop_schema_index_base(v->index, schema);
-    /* Starts with nothing evaluated: what sibling schemas have evaluated does not count for this one. */
+    /* Starts with nothing evaluated, because evaluation by sibling schemas does not count for this one. */
     bool good;
     if (out && out != &own && rest) {
         evaluated inner = {.n = out->n, .seen = calloc(out->n + 1, sizeof *inner.seen)};
