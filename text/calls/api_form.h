@@ -42,7 +42,7 @@ typedef struct dop_tool_form {
     dop_form_manner manner;
     char *open, *middle, *next, *tail;
     char *head; /* DOP_FORM_OBJECT: from the start of the JSON value to the name; `open` ends before it */
-    /* DOP_FORM_OBJECT: keys of the name and of the arguments. name_key NULL: the name itself is the key of the arguments. */
+    /* DOP_FORM_OBJECT: keys of the name and of the arguments. With name_key NULL, the name itself is the key of the arguments. */
     char *name_key, *arguments_key;
     bool list;        /* true if the objects are in a list */
     bool text_within; /* true if the arguments are JSON inside a JSON string */
@@ -92,8 +92,8 @@ typedef struct dop_probe {
 /* Renders a conversation; takes ownership of messages. generate: add the generation prompt. Returns a text that the
  * caller frees, or NULL if the template rejects the conversation or the budget is exhausted. */
 char *dop_probe_render(const dop_probe *p, json_t *messages, const json_t *tools, bool generate);
-/* Returns the offset at which the answer begins in `text`, a rendering from after the user's message. prompt: the same
- * for the conversation without the answer; may be NULL. */
+/* Returns the offset at which the answer begins in `text`, a rendering after the user's message. prompt: the rendering
+ * after the user's message without an answer; may be NULL. */
 size_t dop_form_answer(const char *text, const char *prompt);
 /* Finds how calls are written. Returns false if the template does not write them. */
 bool dop_form_find_calls(const dop_probe *p, dop_tool_form *form);

@@ -103,7 +103,7 @@ render_calls(const dop_probe *p, const way *w, json_t *first, json_t *second)
     return rest;
 }
 
-/* --- texts --- */
+/* --- texts ------------------------------------------------------------------------------------------------------------------- */
 
 static size_t
 common_head(const char *a, const char *b)
@@ -179,7 +179,7 @@ closes(char c)
     return c == '>' || c == ']' || c == ')' || c == '}';
 }
 
-/* --- the part that the model writes --- */
+/* --- the part that the model writes -------------------------------------------------------------------------------------------- */
 
 /* Renderings without calls. Text that they share with a rendering of calls does not belong to a call. */
 typedef struct frame {
@@ -279,7 +279,7 @@ find_open(const char *text, const char *at, const char *with, const frame *f, ch
     return open;
 }
 
-/* --- manners --- */
+/* --- manners ------------------------------------------------------------------------------------------------------------------ */
 
 static json_t *
 pairs(const char *k1, json_t *v1, const char *k2, json_t *v2)

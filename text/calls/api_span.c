@@ -232,7 +232,7 @@ dop_span_next(const char *object, size_t n, size_t *io_at, dop_span_member *out)
     return true;
 }
 
-/* --- literals --- */
+/* --- literals --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct scan {
     const char *text, *quote;

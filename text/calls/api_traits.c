@@ -46,7 +46,7 @@ said(const char *role, const char *content)
     return json_pack("{s:s, s:s}", "role", role, "content", content);
 }
 
-/* --- reasoning --- */
+/* --- reasoning --------------------------------------------------------------------------------------------------------------- */
 
 static bool
 is_open(char c)
@@ -309,7 +309,7 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
     free(plain);
 }
 
-/* --- histories --- */
+/* --- histories ----------------------------------------------------------------------------------------------------------------- */
 
 static json_t *
 called(const dop_tool_form *f, const char *id, json_t *arguments)

@@ -27,7 +27,7 @@ typedef struct dop_chat_input {
     const json_t *messages; /* [{"role", "content", ...}, ...] */
     const json_t *tools;    /* list of tool descriptions; may be NULL */
     bool add_generation_prompt;
-    const char *bos_token, *eos_token; /* token texts; NULL: those of `tokenizer`, or "" without a tokenizer */
+    const char *bos_token, *eos_token; /* token texts; NULL: use the texts of `tokenizer`, or "" without a tokenizer */
     const dop_tokenizer *tokenizer;    /* may be NULL */
     const struct tm *now;              /* date and time for templates that write them; NULL: the current local time */
     const json_t *extra; /* object with additional template variables (enable_thinking, ...); may be NULL */
@@ -40,8 +40,8 @@ bool dop_chat_reserved(const char *name);
 /* Appends the text of a conversation, to be encoded with dop_chat_encode(). If the template rejects the conversation
  * (roles must alternate, ...), fails with DOP_E_INPUT and the template's own message. */
 dop_status dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
-/* Appends only the text that the last message adds to the conversation before it. If the template ends the earlier
- * conversation with a line break, one comes first: generation stops before the line break and has not written it. */
+/* Appends only the text that the last message adds to the conversation before it. The text begins with a line break if
+ * the template ends the earlier conversation with one, because generation stops before that line break. */
 dop_status dop_chat_render_added(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
 
 /* Encodes a rendered text. Parses special tokens, including those inside messages, as other programs do. start: the

@@ -22,7 +22,7 @@ typedef struct dop_matcher dop_matcher;
 dop_status dop_vocab_create(const dop_tokenizer *tok, uint32_t n_vocab, const uint32_t *end_ids, size_t n_end_ids,
                             dop_diag *diag, dop_vocab **out_vocab);
 uint32_t dop_vocab_size(const dop_vocab *vocab); /* n_vocab */
-/* Returns the memory in bytes of all grammars of a vocabulary together. It is limited to about 128 MiB. */
+/* Returns the memory in bytes of all grammars of a vocabulary together, which is limited to about 128 MiB. */
 size_t dop_vocab_held(const dop_vocab *vocab);
 void dop_vocab_destroy(dop_vocab *vocab); /* Accepts NULL. Its grammars must have been released. */
 
@@ -49,18 +49,23 @@ dop_status dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *
 /* Returns the keywords that the grammar does not enforce, in order of first use, separated by ", ". Returns "" if all
  * are enforced. */
 const char *dop_grammar_unenforced(const dop_grammar *grammar);
-/* Compiles a grammar from a JSON tree of parts. A part is one of: a literal text; {"seq": [part...]}, a sequence; {"any": [part...]},
- * alternatives; {"schema": S}, a JSON value (S null: any object); {"compact": P}, a part whose JSON has no white space; {"until": T},
- * any text up to and including the first T; {"string": Q}, a string in quotation marks Q, with escapes if Q is one character; {"id":
- * n}, n letters and digits; {"list": [{"part": P, "required": bool}...], "between": T}. A literal that is a special token of the
- * vocabulary must be generated as that token. */
+/* Compiles a grammar from a JSON tree of parts. A part is one of:
+ *   "TEXT"               literal text; the text of a special token is generated as that token
+ *   {"seq": [part...]}   parts one after another
+ *   {"any": [part...]}   alternatives
+ *   {"schema": S}        a JSON value (S null: any object)
+ *   {"compact": P}       a part whose JSON has no white space
+ *   {"until": T}         any text up to and including the first T
+ *   {"string": Q}        a string in quotation marks Q, with escapes if Q is one character
+ *   {"id": n}            n letters and digits
+ *   {"list": [{"part": P, "required": bool}...], "between": T}   parts in order, separated by T */
 dop_status dop_grammar_from_parts(const dop_vocab *vocab, const struct json_t *parts, dop_budget *budget,
                                   dop_diag *diag, dop_grammar **out_grammar);
 /* Adds a reference, which must be released, too. The last release destroys the grammar. */
 dop_grammar *dop_grammar_share(dop_grammar *grammar);
 void dop_grammar_release(dop_grammar *grammar); /* accepts NULL */
 
-/* Creates a matcher at the start of a text. It holds a reference to the grammar. */
+/* Creates a matcher at the start of a text. The matcher holds a reference to the grammar. */
 dop_status dop_matcher_create(dop_grammar *grammar, dop_diag *diag, dop_matcher **out_matcher);
 void dop_matcher_destroy(dop_matcher *matcher); /* accepts NULL */
 /* Continues computing the mask of allowed next tokens, for about `steps` steps of a few nanoseconds. *out_ready: the

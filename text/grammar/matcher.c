@@ -34,7 +34,7 @@ typedef struct seen {
 
 struct dop_grammar {
     const dop_vocab *vocab;
-    dop_auto automaton; /* owned */
+    dop_auto automaton; /* owned pushdown automaton */
     size_t auto_bytes;
     pthread_mutex_t lock;
     uint32_t owners;
@@ -42,8 +42,9 @@ struct dop_grammar {
     dop_grammar *next, *before; /* neighbours in the pool's list of grammars, guarded by the pool's lock */
     dop_sets t;
     /* Scratch memory for computing one set. */
-    dop_configuration *work, *found; /* [cap] work: queue of visited configurations; found: those that accept a byte */
-    seen *seen;                      /* [2 * cap] hash table of the configurations in work[] */
+    dop_configuration *work,
+        *found; /* [cap] work: queue of visited configurations; found: configurations that accept a byte */
+    seen *seen; /* [2 * cap] hash table of the configurations in work[] */
     uint32_t n_work, n_found, number, cap;
     bool accepts, too_many;
     uint64_t spent; /* steps since the start of the current walk slice or dop_matcher_accept() */
@@ -207,7 +208,7 @@ step(dop_grammar *g, uint32_t from, uint8_t byte)
     return to != DOP_SET_UNKNOWN ? to : from == DEAD ? DEAD : step_anew(g, from, byte);
 }
 
-/* --- caching --- */
+/* --- caching ------------------------------------------------------------------------------------------------------------------ */
 
 /* Frees cached sets of a grammar. Keeps only the current sets of its matchers and of their walks. */
 static bool

@@ -94,7 +94,7 @@ dop_regular_init(dop_regular *r, dop_budget *budget)
         r->terms[2] =
             (dop_term_node){.kind = DOP_TERM_REPEAT, .nullable = true, .plain = true, .a = 3, .max = DOP_AUTO_MANY};
         r->n_terms = 3;
-        (void)dop_regular_set(r, &all); /* this is DOP_TERM_ONE */
+        (void)dop_regular_set(r, &all); /* creates DOP_TERM_ONE */
     }
     dop_charset_finish(&all);
 }

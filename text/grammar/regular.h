@@ -1,4 +1,4 @@
-/* Regular languages over characters, as terms with Brzozowski derivatives (1964): the texts that may follow a
+/* Regular languages over characters, as terms with Brzozowski derivatives (1964). The texts that may follow a
  * character form a term again, so intersection and complement are plain operators. Equal terms exist only once (hash
  * consing). dop_regular_emit() converts a term to a deterministic automaton with one state per derivative. */
 #ifndef DOPPLER_TEXT_GRAMMAR_REGULAR_H
@@ -23,7 +23,7 @@ typedef enum dop_term_kind {
     DOP_TERM_ALT,
     DOP_TERM_AND,
     DOP_TERM_NOT,
-    DOP_TERM_REPEAT,   /* texts of term a, min to max times */
+    DOP_TERM_REPEAT,   /* repetition: texts of term a, min to max times */
     DOP_TERM_WORDS,    /* words min to max - 1 of words[a], each without its first b bytes */
     DOP_TERM_MULTIPLE, /* decimal multiples of a / 10^b; see regular_number.c */
     DOP_TERM_COMPARE   /* decimal numbers at least, or at most, bounds[a]; see regular_number.c */
@@ -53,12 +53,12 @@ typedef struct dop_decimal {
 typedef struct dop_regular {
     dop_term_node *terms; /* [n_terms] owned */
     dop_charset *sets;    /* [n_sets] owned; ranges sorted, without overlaps */
-    dop_words *words;     /* owned */
-    dop_decimal *bounds;  /* owned */
+    dop_words *words;     /* [n_words] owned word lists */
+    dop_decimal *bounds;  /* [n_bounds] owned number bounds */
     size_t n_terms, cap_terms, n_sets, cap_sets, n_words, cap_words, n_bounds, cap_bounds;
     uint32_t *heads; /* [n_heads] owned, size a power of 2: hash table of terms, the first of each bucket */
     size_t n_heads;
-    dop_budget *budget; /* NULL: no limits */
+    dop_budget *budget; /* not owned; NULL: no limits */
     uint32_t depth;
     /* Computes the derivative of a number term; set by regular_number.c when it creates one. */
     dop_term (*derive_number)(struct dop_regular *r, const dop_term_node *n, uint32_t c);
@@ -77,8 +77,8 @@ dop_term dop_regular_not(dop_regular *r, dop_term a);
 /* Returns texts of term a repeated min to max times; max DOP_AUTO_MANY: unlimited. */
 dop_term dop_regular_repeat(dop_regular *r, dop_term a, uint32_t min, uint32_t max);
 dop_term dop_regular_text(dop_regular *r, const char *text, size_t n);
-/* Returns the term of a list of words, which is sorted in place. Takes ownership of the list but not of its words.
- * They must be valid UTF-8 and outlive the term. */
+/* Returns the term of a list of words, which is sorted in place. Takes ownership of the list but not of its words. The
+ * words must be valid UTF-8 and outlive the term. */
 dop_term dop_regular_words(dop_regular *r, const char **words, size_t n);
 /* Returns unsigned decimal numbers that are multiples of `of` / 10^places and have at most `places` digits after the point. */
 dop_term dop_regular_multiple(dop_regular *r, uint32_t of, uint32_t places);

@@ -16,7 +16,7 @@ typedef struct explorer {
     dop_regular *r;
     uint32_t *state_of; /* owned, [cap]: 1 + the state of each term; 0: no state yet */
     dop_term *terms;    /* owned: term of each state */
-    move *moves;        /* owned */
+    move *moves;        /* owned transitions */
     size_t cap, n_terms, cap_terms, n_moves, cap_moves;
     bool failed, too_many;
 } explorer;
@@ -169,7 +169,7 @@ emit_all(explorer *x, const dop_spelling *how, dop_auto *a, uint32_t from, uint3
     free(states);
 }
 
-/* --- plain terms with too many derivatives --- */
+/* --- plain terms with too many derivatives ----------------------------------------------------------------------------------------- */
 
 static uint32_t
 thompson(dop_regular *r, dop_term t, const dop_spelling *how, dop_auto *a, uint32_t from, uint32_t depth)

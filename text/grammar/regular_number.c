@@ -1,5 +1,5 @@
 /* Number terms of regular.h for decimal numbers without sign and exponent, in JSON's syntax: multiples of a number,
- * and numbers on one side of a bound. They do not check the number's syntax, which needs another term.
+ * and numbers on one side of a bound. Checking the number's syntax needs another term.
  *
  * DOP_TERM_MULTIPLE: a = divisor of number x 10^places; b = places; min = 1 + remaining digits after the point (0:
  * before the point); max = remainder so far.

@@ -150,7 +150,7 @@ dop_sets_intern(dop_sets *t, dop_configuration *places, uint32_t n, bool accepts
     return (uint32_t)t->n_sets++;
 }
 
-/* --- garbage collection --- */
+/* --- garbage collection --------------------------------------------------------------------------------------------------------- */
 
 /* Copies the stacks used by some sets to new tables. moved: [n_stacks], zeroed by the caller, receives the new index
  * of each. One pass suffices, because a stack has a larger index than the stacks below it. */

@@ -68,7 +68,7 @@ shared(const piece *a, const piece *b)
     return n;
 }
 
-/* Builds the trie's nodes and returns their number. With nodes NULL, only counts them. */
+/* Builds the trie's nodes and returns their number; with nodes NULL, only counts the nodes. */
 static uint32_t
 make_nodes(const dop_vocab *v, const piece *pieces, uint32_t n, dop_vocab_node *nodes)
 {

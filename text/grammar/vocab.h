@@ -13,10 +13,10 @@ typedef struct dop_vocab_node {
 } dop_vocab_node;
 
 struct dop_vocab {
-    struct dop_pool *pool; /* owned */
+    struct dop_pool *pool; /* owned memory pool of the vocabulary's grammars */
     const dop_tokenizer *tok;
     uint32_t n_vocab, n_words; /* n_vocab: number of tokens; n_words: 32-bit words of a mask */
-    uint32_t *end_ids;         /* owned */
+    uint32_t *end_ids;         /* owned: end-of-generation ids */
     size_t n_end_ids;
     dop_vocab_node *nodes; /* owned, [n_nodes + 1]; the last one ends the tokens of its predecessor */
     uint32_t n_nodes;
@@ -27,7 +27,7 @@ struct dop_vocab {
     uint32_t n_specials;
 };
 
-/* Prefix byte for texts of special tokens. It never occurs in text, so special tokens match only where a grammar names them. */
+/* Prefix byte for texts of special tokens. The byte never occurs in text, so special tokens match only where a grammar names them. */
 #define DOP_VOCAB_SPECIAL ((char)0xff)
 
 /* Returns the length in bytes of the longest special token that a text begins with, or 0 if there is none. *out_ends:

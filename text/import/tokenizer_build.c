@@ -181,7 +181,7 @@ put_vocab_hash(const dop_tok_build *b, dop_diag *diag, dop_buf *out)
         while (table[k] != DOP_TOK_NONE) {
             const dop_tok_str *o = &b->piece[table[k]];
             if (o->bytes == n && memcmp(b->strings.data + o->offset, s, n) == 0)
-                break; /* of two tokens with the same piece, the table keeps the first */
+                break; /* the table keeps the first of two tokens with the same piece */
             k = k + 1 == slots ? 0 : k + 1;
         }
         if (table[k] == DOP_TOK_NONE)

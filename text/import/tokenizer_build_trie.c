@@ -40,7 +40,7 @@ put_nodes(const entry *rows, uint32_t n, dop_buf *queue, dop_buf *first, dop_buf
         memcpy(&r, queue->data + at, sizeof r);
         dop_buf_append(first, &made, sizeof made);
         for (; r.lo < r.hi && rows[r.lo].n == r.depth; r.lo++)
-            id = id == DOP_TOK_NONE ? rows[r.lo].id : id; /* of tokens with the same piece, keep the first */
+            id = id == DOP_TOK_NONE ? rows[r.lo].id : id; /* keep the first of several tokens with the same piece */
         dop_buf_append(token, &id, sizeof id);
         for (uint32_t end; r.lo < r.hi; r.lo = end) {
             uint8_t c = (uint8_t)rows[r.lo].s[r.depth];

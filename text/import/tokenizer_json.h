@@ -23,7 +23,7 @@ typedef struct dop_tok_json_model {
     dop_status (*finish)(dop_tok_json *r);
 } dop_tok_json_model;
 
-/* Decoder steps that process tokens separately. They are applied to each token once, at import. */
+/* Decoder steps that process tokens separately, applied to each token once, at import. */
 typedef struct dop_tok_decoder {
     enum {
         DOP_DEC_BYTE_LEVEL,

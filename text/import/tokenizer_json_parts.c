@@ -427,7 +427,7 @@ static const part pre_tokenizers[] = {
     {NULL, NULL, 0},
 };
 
-/* True if a ByteLevel component was read. It converts the text to the byte alphabet, so only splits may follow. */
+/* True if a ByteLevel component was read. Such a component converts the text to the byte alphabet, so only splits may follow. */
 static bool
 is_byte_level(const dop_tok_build *b)
 {

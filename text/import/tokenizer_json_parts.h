@@ -6,10 +6,10 @@
 
 #include <jansson.h>
 
-/* Read one component of the file into the build. NULL or JSON null means that it is absent. They fail with the type's
- * name if the type is unknown. */
+/* Read one component of the file into the build. NULL or JSON null means that the component is absent. An unknown type
+ * is an error that names the type. */
 dop_status dop_tok_json_normalizer(dop_tok_build *b, const json_t *n, dop_diag *diag);
-/* Also sets DOP_TOK_F_BYTE_LEVEL. */
+/* Reads the section "pre_tokenizer"; also sets DOP_TOK_F_BYTE_LEVEL. */
 dop_status dop_tok_json_pre_tokenizer(dop_tok_build *b, const json_t *p, dop_diag *diag);
 dop_status dop_tok_json_post_processor(dop_tok_build *b, const json_t *p, dop_diag *diag);
 

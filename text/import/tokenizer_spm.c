@@ -34,8 +34,8 @@ typedef struct importer {
     size_t size;
     uint32_t pieces;
     spec spec;
-    double *scores; /* [tokens] */
-    uint8_t *types; /* [tokens] */
+    double *scores; /* [tokens] owned scores of the pieces */
+    uint8_t *types; /* [tokens] owned types of the pieces */
 } importer;
 
 #define BAD(im, ...) DOP_FAIL_IN((im)->diag, DOP_E_INPUT, (im)->path, __VA_ARGS__)

@@ -1,7 +1,7 @@
 /* Vocabularies of ranked byte strings: tiktoken files (per line a token in base64 and its rank) and tekken.json.
  *
  * Pairs merge by the rank of the result, and a word that is itself a token is not split; no list of merges is needed.
- * A tiktoken file contains neither the split pattern nor special tokens. They come from tokenizer_config.json or from
+ * A tiktoken file contains neither the split pattern nor special tokens. Both come from tokenizer_config.json or from
  * the published vocabularies below.
  *
  * References: tiktoken (openai_public.py, lib.rs), mistral-common (tekken.py), the tokenization files that the named
@@ -84,7 +84,7 @@ find_published(const char *class, uint32_t ranks)
 
 /* One line of a tiktoken file: "base64 rank". */
 typedef struct line {
-    const char *text; /* base64 */
+    const char *text; /* token in base64 */
     size_t n;
     uint32_t rank;
 } line;

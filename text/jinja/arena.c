@@ -40,8 +40,8 @@ dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
     return (dop_j_val){.kind = J_UNDEF};
 }
 
-/* Records a budget error unless both charges succeeded. own, outer: results for the interpreter's and the caller's
- * budget. Returns true if no error has occurred so far. */
+/* Returns true if work may continue. own, outer: the charges to the interpreter's and the caller's budget succeeded.
+ * Records an error if either did not. */
 static bool
 check(dop_j_ctx *cx, bool own, bool outer)
 {

@@ -10,7 +10,7 @@ format_method(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
     if (how != 'm')
         return dop_j_str_format(cx, self.u.str, a);
-    const dop_j_val *map = dop_j_arg(a, 0, NULL); /* format_map() */
+    const dop_j_val *map = dop_j_arg(a, 0, NULL); /* the rest implements format_map() */
     if (!map || map->kind != J_DICT)
         return dop_j_wrong(cx, a, "format_map", map ? *map : dop_j_none());
     const size_t n = map->u.dict->n;

@@ -17,9 +17,9 @@
 
 typedef struct form {
     dop_j_str fill;
-    char align, sign, group, type; /* 0: not given */
+    char align, sign, group, type; /* 0 if not given */
     bool alternative, zero;
-    int64_t width, precision; /* precision < 0: not given */
+    int64_t width, precision; /* precision: < 0 if not given */
 } form;
 
 enum { MAX_PRECISION = 500, NUMBER_CAP = 1024 };
@@ -527,7 +527,7 @@ put_field(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f)
             v = dop_j_str_val(conversion(cx, rest.s[1], v));
         rest = (dop_j_str){rest.s + 2, cx->status == DOP_OK ? rest.n - 2 : 0};
     }
-    skip(&rest); /* ':' */
+    skip(&rest); /* skip ':' */
     f->depth++;
     if (rest.n)
         expand(cx, &spec, rest, f);

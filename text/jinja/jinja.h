@@ -56,8 +56,8 @@ typedef struct dop_j_val {
         int64_t i;
         double f;
         dop_j_str str;    /* J_STR: the string; J_BIG: the digits; J_UNDEF, J_FUNCTION: the name */
-        dop_j_list *list; /* J_LIST to J_ITER, J_CYCLER, J_JOINER */
-        dop_j_dict *dict; /* J_DICT, J_NAMESPACE */
+        dop_j_list *list; /* J_LIST to J_ITER, J_CYCLER, J_JOINER: the items */
+        dop_j_dict *dict; /* J_DICT, J_NAMESPACE: the entries */
         const dop_j_macro *macro;
         const dop_j_bound *method;
         dop_j_loop *loop;
@@ -69,7 +69,7 @@ struct dop_j_list {
     size_t n, cap;
     size_t at;                 /* J_ITER: number of consumed items; J_CYCLER, J_JOINER: number of calls */
     const char *name;          /* J_VIEW: Python's type name of the view */
-    int64_t first, stop, step; /* J_RANGE */
+    int64_t first, stop, step; /* J_RANGE: arguments of range() */
 };
 
 typedef struct dop_j_entry {
@@ -288,7 +288,8 @@ struct dop_j_node {
     const dop_j_node *splat, *named_splat; /* *list and **dictionary arguments of a call */
     const dop_j_node *target; /* target of a loop or assignment: a name, a namespace attribute or a tuple */
     bool more_args, more_named,
-        asks_caller; /* macro body mentions varargs, kwargs, caller: it accepts extra positional arguments, extra named ones, a caller */
+        asks_caller; /* macro body mentions varargs, kwargs, caller; the macro then accepts extra positional arguments,
+                      * extra named ones, a caller */
 };
 
 /* Evaluated arguments of a call, positional and named. */

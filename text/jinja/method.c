@@ -192,7 +192,7 @@ m_partition(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return r;
 }
 
-/* center, ljust, rjust, zfill. */
+/* Implements center, ljust, rjust and zfill. */
 static dop_j_val
 m_pad(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
@@ -262,7 +262,7 @@ is_kind(uint32_t cp, int how, bool first)
         return letter || cp == '_' || c == UTF8PROC_CATEGORY_NL ||
                (!first &&
                 (decimal || c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_PC));
-    default: /* printable */
+    default: /* isprintable */
         return cp == ' ' || (c != UTF8PROC_CATEGORY_CN && c < UTF8PROC_CATEGORY_ZS);
     }
 }

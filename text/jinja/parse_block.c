@@ -72,7 +72,7 @@ parse_targets(dop_j_parser *p)
     return n;
 }
 
-/* Parses the iterable of a loop. It cannot be an "if" expression, because "if" filters the loop's items. */
+/* Parses the iterable of a loop. Conditional expressions are excluded, because "if" filters the loop's items. */
 static dop_j_node *
 parse_looped(dop_j_parser *p)
 {

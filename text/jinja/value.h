@@ -12,7 +12,7 @@ const char *dop_j_find(dop_j_ctx *cx, dop_j_str in, dop_j_str what);
 /* Create an empty list of a kind from J_LIST to J_ITER, and an empty dictionary or namespace. */
 dop_j_val dop_j_new_list(dop_j_ctx *cx, dop_j_kind kind);
 dop_j_val dop_j_new_dict(dop_j_ctx *cx, dop_j_kind kind);
-void dop_j_push(dop_j_ctx *cx, dop_j_val list, dop_j_val v); /* does nothing after an error */
+void dop_j_push(dop_j_ctx *cx, dop_j_val list, dop_j_val v); /* appends v to a list; does nothing after an error */
 dop_j_val dop_j_pair(dop_j_ctx *cx, dop_j_val a, dop_j_val b);
 /* Set and look up an entry of a dictionary. Both fail if Python could not hash the key. */
 void dop_j_set(dop_j_ctx *cx, dop_j_dict *d, dop_j_val key, dop_j_val v);
@@ -30,7 +30,7 @@ dop_j_val dop_j_from_json(dop_j_ctx *cx, const json_t *j);
 const char *dop_j_kind_name(dop_j_kind k);
 /* Returns the items of an iterable (list, dictionary keys, characters), or NULL if v is not iterable. Consumes the items of a J_ITER. */
 const dop_j_list *dop_j_items(dop_j_ctx *cx, dop_j_val v);
-size_t dop_j_chars(dop_j_ctx *cx, dop_j_str s); /* length in code points */
+size_t dop_j_chars(dop_j_ctx *cx, dop_j_str s); /* returns the length in code points */
 /* Returns s[from:to] in code points. Both must be within the text. */
 dop_j_str dop_j_cut(dop_j_ctx *cx, dop_j_str s, int64_t from, int64_t to);
 bool dop_j_is_space(uint32_t cp); /* Python's str.isspace() of one character */

@@ -48,7 +48,7 @@ conjunction_copy(dop_schema *s, const dop_conjunction *c)
 
 /* --- values ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Returns the implied types of a schema without `type`: those that its keywords apply to. */
+/* Returns the implied types of a schema without `type`: all types that its keywords apply to. */
 static unsigned
 implied(const dop_schema *s, const dop_conjunction *c)
 {

@@ -120,7 +120,7 @@ add_item(dop_schema *s, const bounds *b, const uint32_t rules[2], const uint32_t
     }
 }
 
-/* Adds the grid of states. last: state after the last item; from there only white space leads to `end`. */
+/* Adds the grid of states. last: state after the last item, followed only by white space and `end`. */
 static void
 add_rows(dop_schema *s, const dop_conjunction *c, const bounds *b, uint32_t from, uint32_t last, uint32_t end)
 {

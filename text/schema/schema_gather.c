@@ -11,7 +11,7 @@
 
 enum { DEEPEST = 100, DEEPEST_NOT = 60 };
 
-/* --- negation --- */
+/* --- negation ----------------------------------------------------------------------------------------------------------------- */
 
 /* Returns {"not": schema}. Creates it only once per schema, so that negating a recursive schema terminates. */
 static const json_t *
@@ -250,7 +250,7 @@ dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, cons
     dop_schema_add_group(s, c, name, options, schema, frame);
 }
 
-/* --- disjoint schemas --- */
+/* --- disjoint schemas ------------------------------------------------------------------------------------------------------------- */
 
 static bool
 have_common(dop_schema *s, const json_t *a, const json_t *b)
@@ -278,8 +278,8 @@ types_of(dop_schema *s, const json_t *schema)
            (json_is_true(json_object_get(schema, "nullable")) ? (unsigned)DOP_IS_NULL : 0);
 }
 
-/* True if no value is valid for both schemas: their types are disjoint, or their const and enum values, or the schemas
- * of a member that both require. */
+/* True if no value is valid for both schemas. Compares their types, their const and enum values, and the schemas of
+ * members that both require. */
 bool
 dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t depth)
 {
@@ -314,7 +314,7 @@ dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t dep
     return apart;
 }
 
-/* --- constraints --- */
+/* --- constraints --------------------------------------------------------------------------------------------------------------- */
 
 static void
 add_closure(dop_schema *s, dop_conjunction *c, dop_closure closure)
@@ -327,7 +327,7 @@ add_closure(dop_schema *s, dop_conjunction *c, dop_closure closure)
 /* Members (by name and pattern) and items evaluated by a schema and those applied in place. Used for
  * unevaluatedProperties and unevaluatedItems. */
 typedef struct reach {
-    json_t *names, *patterns; /* owned */
+    json_t *names, *patterns; /* owned sets of evaluated names and patterns */
     size_t prefix;
     bool all_members, all_items, some; /* some: true if the set of evaluated members or items depends on the value */
 } reach;

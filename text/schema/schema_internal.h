@@ -26,7 +26,7 @@ enum {
 
 /* Rule of the automaton for the values that are valid for all schemas of a list. */
 typedef struct dop_schema_rule {
-    const json_t **list; /* owned */
+    const json_t **list; /* [n] owned list of the schemas */
     size_t n;
     uint32_t rule, start; /* start: state in which the rule's body begins */
     uint32_t depth;       /* nesting depth of the call that created the rule */
@@ -43,7 +43,7 @@ typedef struct dop_frame {
 
 /* Cached rule for one character of a set. */
 typedef struct dop_schema_set {
-    dop_charset set; /* owned */
+    dop_charset set; /* owned set of characters */
     uint32_t rule;
 } dop_schema_set;
 
@@ -61,7 +61,7 @@ typedef struct dop_schema {
     uint32_t
         *rule_slots; /* owned, [n_rule_slots] hash table, size a power of 2: index in rules[] plus 1; 0: empty slot */
     size_t n_rules, cap_rules, n_rule_slots;
-    dop_schema_set *sets; /* owned */
+    dop_schema_set *sets; /* [n_sets] owned cache of character rules */
     size_t n_sets, cap_sets;
     uint32_t blank, character, value, object, array, string,
         number;     /* rules for unrestricted values and their parts; DOP_AUTO_NONE: not created yet */
@@ -94,16 +94,16 @@ typedef struct dop_conjunction {
     const json_t **all; /* owned, [n] schemas whose own keywords must hold */
     const json_t *
         *nots; /* owned, [n_nots] schemas that must not hold; each has only const, enum, pattern or multipleOf */
-    dop_closure *closures;    /* owned */
-    dop_option_group *groups; /* owned */
+    dop_closure *closures;    /* [n_closures] owned */
+    dop_option_group *groups; /* [n_groups] owned */
     size_t n, cap, n_nots, cap_nots, n_closures, cap_closures, n_groups, cap_groups;
     unsigned bits; /* DOP_IS_* bits: types that the value may have */
     bool never;    /* true if no value is valid */
 } dop_conjunction;
 
 /* --- strings --- */
-/* Constraints on the name of a member: it is not in the list `names`, matches all patterns of `yes` and none of `no`,
- * and is valid for all `schemas`. keyword: reported if a constraint cannot be enforced. */
+/* Constraints on the name of a member. The name is not in the list `names`, matches all patterns of `yes` and none of
+ * `no`, and is valid for all `schemas`. keyword: reported if a constraint cannot be enforced. */
 typedef struct dop_schema_key {
     const json_t *names, *yes, *no;
     const json_t *const *schemas;

@@ -119,7 +119,7 @@ add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool a
     n->part = part > n->part ? part : n->part;
     /* After a minus, a larger absolute value is a smaller number, so bounds change sides. */
     d.at_least = at_least != negative;
-    if (cut) /* no number of the grammar lies between the bound and its kept digits */
+    if (cut) /* the grammar has no number between the bound and its kept digits */
         d.strict = d.at_least;
     const dop_term side = dop_regular_compare(n->r, &d);
     if (negative) {

@@ -24,7 +24,7 @@ typedef struct member {
 
 typedef struct object {
     const dop_conjunction *c;
-    member *members; /* owned */
+    member *members; /* [n] owned: the named members */
     size_t n, cap;
     json_t *names;              /* owned list: names of all members that keywords name */
     json_t *patterns;           /* owned list without duplicates: all patterns of member names */
@@ -37,7 +37,7 @@ typedef struct object {
     bool never;
 } object;
 
-/* --- schemas of a member --- */
+/* --- schemas of a member ------------------------------------------------------------------------------------------------------ */
 
 static bool
 matches(const object *o, const char *pattern, const char *name)
@@ -359,7 +359,7 @@ static void
 add_states(dop_schema *s, object *o, uint32_t open, uint32_t end)
 {
     const size_t wanted = counted(s, o), most = wanted < o->max ? wanted : o->max;
-    /* stops: no member may follow `most` members. Otherwise the last state of a row stands for `most` or more members. */
+    /* stops: no member may follow `most` members. Otherwise the last state of a row represents `most` or more members. */
     const bool stops = o->max != SIZE_MAX && most >= o->max;
     uint32_t *row = malloc(2 * (most + 1) * sizeof *row), *next = row ? row + most + 1 : NULL;
     s->a.failed |= !row;

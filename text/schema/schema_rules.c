@@ -1,5 +1,5 @@
-/* Rules of schemas: one for each list of schemas that must hold together. A rule is created at its first call; its
- * body follows later (schema.c). This allows recursive schemas. */
+/* Rules of schemas: one for each list of schemas that must hold together. A rule is created at its first call and gets
+ * its body later (schema.c), so that schemas may be recursive. */
 #include "text/schema/schema_rules.h"
 #include "text/schema/schema_any.h"
 #include "text/schema/schema_base.h"

@@ -373,7 +373,7 @@ valid_object(validator *v, const json_t *schema, const json_t *x, evaluated *out
     return true;
 }
 
-/* --- subschemas --- */
+/* --- subschemas ---------------------------------------------------------------------------------------------------------------- */
 
 /* Validates a value against a subschema that applies in place. Its evaluated members or items count only if the value is valid. */
 static bool

@@ -8,7 +8,7 @@
 
 /* Characters of one text segment while they are decomposed, reordered and composed. */
 typedef struct stretch {
-    utf8proc_int32_t *cp, *sorted; /* owned, [cap] */
+    utf8proc_int32_t *cp, *sorted; /* [cap] owned; sorted: scratch memory for reordering */
     size_t n, cap;
     dop_budget *budget;
 } stretch;
@@ -141,7 +141,7 @@ dop_normal_form(unsigned form, const char *s, size_t n, dop_budget *budget, dop_
 {
     stretch t = {.budget = budget};
     dop_status st = DOP_OK;
-    /* An ASCII character is its own normal form. It composes with following marks, but never with preceding
+    /* ASCII characters are their own normal forms. Each composes with following marks, but never with preceding
      * characters. So the text can be cut before every ASCII character, and the segments normalized separately. */
     for (size_t i = 0; i < n && st == DOP_OK;) {
         size_t end = i;

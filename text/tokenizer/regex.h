@@ -2,8 +2,8 @@
  *
  * The definitions are written for Oniguruma (Hugging Face tokenizers) or for llama.cpp's own splitter. Syntax that
  * means something else in PCRE2 is rewritten before compiling:
- * \s \S the White_Space property (PCRE2 adds U+180E)
- * \w \W Alphabetic, M, Nd, Pc (PCRE2 10.42 has letters, all numbers and '_')
+ *   \s \S   the White_Space property (PCRE2 adds U+180E)
+ *   \w \W   Alphabetic, M, Nd, Pc    (PCRE2 10.42 has letters, all numbers and '_')
  * Character class intersection (`&&`) has no PCRE2 form and is rejected. */
 #ifndef DOPPLER_TEXT_TOKENIZER_REGEX_H
 #define DOPPLER_TEXT_TOKENIZER_REGEX_H

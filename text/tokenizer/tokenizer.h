@@ -1,11 +1,11 @@
 /* Conversion between text and token ids: BPE (from bytes or characters), Unigram and WordPiece.
  *
  * A tokenizer is loaded from the binary form that plans carry. Importers (text/import/tokenizer_files.h) write this
- * form; the loader checks it and uses it in place.
+ * form; the loader checks the form and uses it in place.
  *
- * Time and memory are bounded. Encoding n bytes needs O(n) memory. It takes O(n log n) time with BPE, and O(n x
- * longest piece) with Unigram and WordPiece, whose pieces have at most 1024 bytes. A budget bounds the additional time
- * of regular expressions. A normalizer may lengthen a text by at most a factor of 256.
+ * Time and memory are bounded. Encoding n bytes needs O(n) memory, O(n log n) time with BPE, and O(n x longest piece)
+ * time with Unigram and WordPiece, whose pieces have at most 1024 bytes. A budget bounds the additional time of
+ * regular expressions. A normalizer may lengthen a text by at most a factor of 256.
  *
  * A dop_tokenizer is immutable; any number of threads may use one. */
 #ifndef DOPPLER_TEXT_TOKENIZER_TOKENIZER_H
@@ -80,7 +80,8 @@ dop_status dop_tokenizer_decode(const dop_tokenizer *tok, const uint32_t *ids, s
                                 dop_diag *diag, dop_buf *out);
 
 uint32_t dop_tokenizer_vocab_size(const dop_tokenizer *tok); /* largest id + 1 */
-/* Returns the bytes that a token adds to a text, not 0-terminated; they may be part of a character. Returns NULL for an unknown id. */
+/* Returns the bytes that a token adds to a text, possibly a part of a character. The bytes are not 0-terminated.
+ * Returns NULL for an unknown id. */
 const char *dop_tokenizer_piece(const dop_tokenizer *tok, uint32_t id, size_t *out_len);
 /* Returns the token with exactly this text, or DOP_NO_TOKEN. Searches added tokens first, then the vocabulary. */
 uint32_t dop_tokenizer_find(const dop_tokenizer *tok, const char *text, size_t len);

@@ -46,7 +46,7 @@
     X(suffix, uint32_t)     /* ids that ADD_SPECIAL appends to a text */                                                   \
     X(middle, uint32_t)     /* ids between the texts of a pair; if empty, the suffix ids */                                \
     X(end_ids, uint32_t)    /* ids that end generation, ascending */                                                       \
-    X(chat, char)           /* chat template */
+    X(chat, char)           /* the model's chat template (Jinja) */
 
 typedef enum dop_tok_section {
 #define X(name, type) DOP_TOK_S_##name,
@@ -73,15 +73,15 @@ typedef struct dop_tok_header {
     uint32_t flags; /* DOP_TOK_F_* bits */
     uint64_t size;  /* size of the whole blob in bytes */
     uint32_t tokens;
-    uint32_t added_raw; /* number of added tokens matched before normalization; they come first in `added` */
-    uint32_t norm_ops;  /* number of normalizer steps; they come first in `ops` */
+    uint32_t added_raw; /* number of added tokens matched before normalization, the first ones in `added` */
+    uint32_t norm_ops;  /* number of normalizer steps, the first ones in `ops` */
     uint32_t bos, eos, unk;
     uint32_t strip;    /* maximum number of leading spaces that decoding drops */
-    uint32_t model;    /* dop_tok_model */
+    uint32_t model;    /* a dop_tok_model */
     uint32_t word_max; /* WordPiece: maximum characters of a word, longer words become the unknown token; 0: no limit */
     /* WordPiece: prefix of pieces that continue a word, such as "##". BPE: suffix of pieces that end a word, such as "</w>". */
     dop_tok_str joint;
-    uint32_t reserved; /* 0 */
+    uint32_t reserved; /* must be 0 */
     double unk_score;  /* Unigram: score of a character without a piece */
     /* With DOP_TOK_F_SEAMS: bit b is set if some merge joins byte b to a following U+2581. Words must not be cut there. */
     uint8_t seam[32];
@@ -92,7 +92,7 @@ typedef struct dop_tok_header {
 } dop_tok_header;
 
 enum {
-    DOP_TOK_F_BYTE_LEVEL = 1,    /* BPE starts from bytes; otherwise from characters */
+    DOP_TOK_F_BYTE_LEVEL = 1,    /* BPE starts from bytes instead of characters */
     DOP_TOK_F_BYTE_FALLBACK = 2, /* characters without a token become byte tokens */
     DOP_TOK_F_FUSE_UNK = 4,      /* consecutive unknown characters share one unknown token */
     DOP_TOK_F_IGNORE_MERGES = 8, /* a word that is itself a token is not split */
@@ -141,7 +141,7 @@ enum {
 /* One step of the normalizer or the pre-tokenizer. */
 typedef struct dop_tok_op {
     uint32_t kind;  /* a dop_tok_op_kind */
-    uint32_t flags; /* meaning depends on kind */
+    uint32_t flags; /* meaning depends on `kind` */
     dop_tok_str a, b;
 } dop_tok_op;
 

@@ -1,8 +1,8 @@
 /* Unigram: finds the most probable sequence of pieces of one word with the Viterbi algorithm.
  *
  * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE); memory is 16 bytes per byte of
- * the word. Rounding decides between equal sums, so sums are computed exactly as in the vocabulary's own library: in
- * double (Hugging Face, llama.cpp), or rounded to float after each piece (SentencePiece). */
+ * the word. Rounding decides between equal sums, so sums are computed exactly as in the vocabulary's own library.
+ * Hugging Face and llama.cpp use double; SentencePiece rounds to float after each piece. */
 #include <math.h>
 #include <stdlib.h>
 
