@@ -17,8 +17,8 @@
 #define PAIRS(pair) "{% for k, v in f.arguments | items %}" pair "{% endfor %}"
 #define VALUE "{{ v if v is string else v | tojson }}"
 
-/* Templates often describe calls in prose without rendering earlier calls. If a template's text contains all marks of
- * a row, calls are assumed to have the format of the row's template. */
+/* Templates often describe calls in prose without rendering earlier calls. If a template's text contains all marks
+ * of a row, calls are assumed to have the format of the row's template. */
 static const struct {
     const char *marks[2];
     const char *template;
@@ -106,8 +106,8 @@ static const struct {
     {{""}, CALLS("", "<tool_call>\n" OBJECT("arguments") "\n</tool_call>", "\n", "")},
 };
 
-/* True if the template's text contains the marks of a row. With a tokenizer: true if the row has a single mark, and it
- * is a token of the model. */
+/* True if the template's text contains the marks of a row. With a tokenizer: true if the row has a single mark, and
+ * it is a token of the model. */
 static bool
 fits(size_t row, const char *template, const dop_tokenizer *tok)
 {

@@ -42,7 +42,8 @@ typedef struct dop_tool_form {
     dop_form_manner manner;
     char *open, *middle, *next, *tail;
     char *head; /* DOP_FORM_OBJECT: from the start of the JSON value to the name; `open` ends before it */
-    /* DOP_FORM_OBJECT: keys of the name and of the arguments. With name_key NULL, the name itself is the key of the arguments. */
+    /* DOP_FORM_OBJECT: keys of the name and of the arguments. With name_key NULL, the name itself is the key of the
+     * arguments. */
     char *name_key, *arguments_key;
     bool list;        /* true if the objects are in a list */
     bool text_within; /* true if the arguments are JSON inside a JSON string */
@@ -57,7 +58,8 @@ typedef struct dop_tool_form {
     char *content_open, *content_close; /* marks around the content of an answer */
     bool id_has_name;                   /* true if the call's id contains the name: functions.NAME:INDEX */
     /* How the template renders calls, results and reasoning. */
-    /* True if the format was found by rendering calls. False if it was derived from marks in the template's text, or is the default. */
+    /* True if the format was found by rendering calls. False if it was derived from marks in the template's text, or
+     * is the default. */
     bool shows_calls;
     bool shows_tools; /* true if the prompt contains the tool descriptions */
     bool shows_system, shows_results, knows_developer;
@@ -74,8 +76,8 @@ typedef struct dop_tool_form {
     json_t *thinking_on, *thinking_off; /* owned values of that variable */
 } dop_tool_form;
 
-/* Finds the format in which a template writes calls, reasoning and answers. *out_form is not NULL after DOP_OK. chat:
- * NULL if the model has no template. template: its text, 0-terminated. */
+/* Finds the format in which a template writes calls, reasoning and answers. *out_form is not NULL after DOP_OK.
+ * chat: NULL if the model has no template. template: its text, 0-terminated. */
 dop_status dop_tool_form_create(const dop_chat *chat, const char *template, const dop_tokenizer *tok, dop_diag *diag,
                                 dop_tool_form **out_form);
 void dop_tool_form_destroy(dop_tool_form *form); /* accepts NULL */
@@ -92,8 +94,8 @@ typedef struct dop_probe {
 /* Renders a conversation; takes ownership of messages. generate: add the generation prompt. Returns a text that the
  * caller frees, or NULL if the template rejects the conversation or the budget is exhausted. */
 char *dop_probe_render(const dop_probe *p, json_t *messages, const json_t *tools, bool generate);
-/* Returns the offset at which the answer begins in `text`, a rendering after the user's message. prompt: the rendering
- * after the user's message without an answer; may be NULL. */
+/* Returns the offset at which the answer begins in `text`, a rendering after the user's message. prompt: the
+ * rendering after the user's message without an answer; may be NULL. */
 size_t dop_form_answer(const char *text, const char *prompt);
 /* Finds how calls are written. Returns false if the template does not write them. */
 bool dop_form_find_calls(const dop_probe *p, dop_tool_form *form);

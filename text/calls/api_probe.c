@@ -81,8 +81,8 @@ call(const way *w, unsigned number, json_t *arguments)
     return one;
 }
 
-/* Renders a message with one call, or two if `second` is not NULL. Takes ownership of the arguments. Returns the text
- * after the user's message, or NULL. */
+/* Renders a message with one call, or two if `second` is not NULL. Takes ownership of the arguments. Returns the
+ * text after the user's message, or NULL. */
 static char *
 render_calls(const dop_probe *p, const way *w, json_t *first, json_t *second)
 {
@@ -234,8 +234,8 @@ dop_form_answer(const char *text, const char *prompt)
 }
 
 /* Returns the mark that opens the first call, whose name or JSON value begins at `at` in `text`. Excludes text that
- * begins every answer. with: rendering of the same calls together with a content, or NULL. *content_close: set to the
- * mark that ends the content. */
+ * begins every answer. with: rendering of the same calls together with a content, or NULL. *content_close: set to
+ * the mark that ends the content. */
 static char *
 find_open(const char *text, const char *at, const char *with, const frame *f, char **content_close)
 {
@@ -481,8 +481,8 @@ sample(dop_form_type type)
     }
 }
 
-/* Finds the word in `assign` that depends on the value's type, by comparing renderings of a string and a number. Then
- * finds the word of each type. */
+/* Finds the word in `assign` that depends on the value's type, by comparing renderings of a string and a number.
+ * Then finds the word of each type. */
 static void
 find_words(finder *s, const char *strings, const char *numbers)
 {

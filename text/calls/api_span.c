@@ -264,14 +264,14 @@ code_point(const scan *s, size_t at, size_t want, uint32_t *out)
     return n == want ? DOP_SPAN_GOOD : at + n >= s->n ? DOP_SPAN_CUT : DOP_SPAN_BAD;
 }
 
-/* Decodes the Python escape at s->at, appends its character and advances s->at. Keeps the backslash before an unknown
- * character. Returns CUT if the text ends within the escape. */
+/* Decodes the Python escape at s->at, appends its character and advances s->at. Keeps the backslash before an
+ * unknown character. Returns CUT if the text ends within the escape. */
 static dop_span
 escaped(scan *s, dop_buf *out)
 {
-    enum { LONG_CODE = 6 }; /* bytes of \uXXXX */
-    static const char from[] = "\\'\"ntrbfav0", to[] = "\\'\"\n\t\r\b\f\a\v\0",
-                      codes[] = "xuU"; /* with 2, 4 and 8 hex digits */
+    enum { LONG_CODE = 6 };                                                                      /* bytes of \uXXXX */
+    static const char from[] = "\\'\"ntrbfav0", to[] = "\\'\"\n\t\r\b\f\a\v\0", codes[] = "xuU"; /* with 2, 4 and 8
+                                                                                                  * hex digits */
     const size_t next = s->at + LONG_CODE;
     const char c = s->at + 1 < s->n ? s->text[s->at + 1] : 0;
     const char *plain = c ? strchr(from, c) : NULL, *coded = c ? strchr(codes, c) : NULL;

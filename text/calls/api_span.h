@@ -1,5 +1,5 @@
-/* Parsers for values in a text that may be incomplete: JSON, Python literals, and literals of templates with their own
- * quotation marks. The text of a value is kept as written, so numbers keep all digits. */
+/* Parsers for values in a text that may be incomplete: JSON, Python literals, and literals of templates with their
+ * own quotation marks. The text of a value is kept as written, so numbers keep all digits. */
 #ifndef DOPPLER_TEXT_CALLS_API_SPAN_H
 #define DOPPLER_TEXT_CALLS_API_SPAN_H
 
@@ -32,8 +32,9 @@ typedef struct dop_span_member {
 /* Iterates over the members of a complete object. *io_at starts at 0. Returns false if there are no more members. */
 bool dop_span_next(const char *object, size_t n, size_t *io_at, dop_span_member *out);
 
-/* Parses the literal at *io_at and appends it to `out` as JSON. Supports numbers, words of JSON and Python, strings, lists, tuples and
- * dictionaries. Strings are in ', " or between `quote` marks (may be NULL). Keys of dictionaries may be unquoted. */
+/* Parses the literal at *io_at and appends it to `out` as JSON. Supports numbers, words of JSON and Python, strings,
+ * lists, tuples and dictionaries. Strings are in ', " or between `quote` marks (may be NULL). Keys of dictionaries
+ * may be unquoted. */
 dop_span dop_span_literal(const char *text, size_t n, const char *quote, size_t *io_at, dop_buf *out);
 
 #endif

@@ -26,8 +26,8 @@ list_of(json_t *first, json_t *second, json_t *third)
     return list;
 }
 
-/* Renders a conversation. Returns true if the text contains `mark`. If out is not NULL, *out receives the text, which
- * the caller frees. */
+/* Renders a conversation. Returns true if the text contains `mark`. If out is not NULL, *out receives the text,
+ * which the caller frees. */
 static bool
 shows(const dop_probe *p, json_t *messages, const json_t *tools, bool generate, const char *mark, char **out)
 {
@@ -132,8 +132,8 @@ find_thinking(const char *text, dop_tool_form *f)
     }
 }
 
-/* Finds the marks around reasoning for templates that render it only in messages with calls: compares a rendering of a
- * call with reasoning to one `without`. */
+/* Finds the marks around reasoning for templates that render it only in messages with calls: compares a rendering of
+ * a call with reasoning to one `without`. */
 static void
 find_thinking_of_calls(const char *text, const char *without, dop_tool_form *f)
 {
@@ -143,7 +143,8 @@ find_thinking_of_calls(const char *text, const char *without, dop_tool_form *f)
     while (same < n - from && same < n_without - from && text[n - 1 - same] == without[n_without - 1 - same])
         same++;
     n -= same;
-    /* The following text may begin like the opening mark, which shifts the difference. Moves it back to the start of the mark. */
+    /* The following text may begin like the opening mark, which shifts the difference. Moves it back to the start of
+     * the mark. */
     while (from > 0 && n > from && !is_open(text[from]) && text[from - 1] == text[n - 1])
         from--, n--;
     const char *reason = strstr(text + from, REASON), *behind = reason ? reason + strlen(REASON) : NULL;
@@ -297,7 +298,8 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
     }
     if (!f->think_open)
         think_by_words(template, f);
-    /* If the generation prompt is empty, the mark before an answer is the role's and not the content's. Then the content has no marks. */
+    /* If the generation prompt is empty, the mark before an answer is the role's and not the content's. Then the
+     * content has no marks. */
     if (unopened && prompt && strcmp(unopened, prompt) == 0 &&
         !(f->content_close && f->content_open && is_open(*f->content_open))) {
         free(f->content_open);

@@ -88,7 +88,8 @@ render_probe(const dop_chat *c, const char *answer, int n_messages, dop_diag *di
     return st;
 }
 
-/* Returns the text after the last occurrence of an answer in a rendered conversation, or NULL if the answer does not occur. */
+/* Returns the text after the last occurrence of an answer in a rendered conversation, or NULL if the answer does not
+ * occur. */
 static const char *
 behind(const dop_buf *text, const char *answer, size_t *out_n)
 {
@@ -113,9 +114,9 @@ has_parts(const dop_buf *before, const dop_buf *whole, const char *answer)
     return n > same && memmem(whole->data + same, n - same, "<|", 2) != NULL;
 }
 
-/* Finds the stop text: the mark in angle or square brackets that ends an answer. The template must write it after the
- * answer both at the end of a conversation and before another question. There is no stop text if the text after an
- * answer begins otherwise, or if the template rejects the probe conversations. */
+/* Finds the stop text: the mark in angle or square brackets that ends an answer. The template must write it after
+ * the answer both at the end of a conversation and before another question. There is no stop text if the text after
+ * an answer begins otherwise, or if the template rejects the probe conversations. */
 static dop_status
 find_stop(dop_chat *c, dop_diag *diag)
 {

@@ -16,7 +16,8 @@
 /* Creates a chat format from a Jinja template. Copies the text. */
 dop_status dop_chat_create(const char *text, size_t len, dop_diag *diag, dop_chat **out_chat);
 /* Creates a built-in format for models without a template: chatml, gemma, llama2, llama2-sys, llama3, mistral,
- * mistral-v1, mistral-v3, mistral-v3-tekken, mistral-v7. An unknown name fails with DOP_E_INPUT and the list of names. */
+ * mistral-v1, mistral-v3, mistral-v3-tekken, mistral-v7. An unknown name fails with DOP_E_INPUT and the list of
+ * names. */
 dop_status dop_chat_create_builtin(const char *name, dop_diag *diag, dop_chat **out_chat);
 /* Creates a chat format from a tokenizer's template. Fails with DOP_E_INPUT if it has none. */
 dop_status dop_chat_create_from_tokenizer(const dop_tokenizer *tok, dop_diag *diag, dop_chat **out_chat);
@@ -30,8 +31,9 @@ typedef struct dop_chat_input {
     const char *bos_token, *eos_token; /* token texts; NULL: use the texts of `tokenizer`, or "" without a tokenizer */
     const dop_tokenizer *tokenizer;    /* may be NULL */
     const struct tm *now;              /* date and time for templates that write them; NULL: the current local time */
-    const json_t *extra; /* object with additional template variables (enable_thinking, ...); may be NULL */
-    dop_budget *budget;  /* charged for rendering; NULL: only the interpreter's limits apply */
+    const json_t *extra;               /* object with additional template variables (enable_thinking, ...); may be
+                                        * NULL */
+    dop_budget *budget;                /* charged for rendering; NULL: only the interpreter's limits apply */
 } dop_chat_input;
 
 /* True if `extra` must not define this variable, because the conversation or the interpreter defines it. */
@@ -40,8 +42,8 @@ bool dop_chat_reserved(const char *name);
 /* Appends the text of a conversation, to be encoded with dop_chat_encode(). If the template rejects the conversation
  * (roles must alternate, ...), fails with DOP_E_INPUT and the template's own message. */
 dop_status dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
-/* Appends only the text that the last message adds to the conversation before it. The text begins with a line break if
- * the template ends the earlier conversation with one, because generation stops before that line break. */
+/* Appends only the text that the last message adds to the conversation before it. The text begins with a line break
+ * if the template ends the earlier conversation with one, because generation stops before that line break. */
 dop_status dop_chat_render_added(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
 
 /* Encodes a rendered text. Parses special tokens, including those inside messages, as other programs do. start: the

@@ -213,8 +213,8 @@ dop_auto_bytes_held(const dop_auto *a)
 
 /* --- checking -------------------------------------------------------------------------------------------------------------------- */
 
-/* Search for left recursion. The rules that rule r calls before it accepts a byte are calls[first[r]] to calls[first[r
- * + 1] - 1]. */
+/* Search for left recursion. The rules that rule r calls before it accepts a byte are calls[first[r]] to
+ * calls[first[r + 1] - 1]. */
 typedef struct walk {
     const dop_auto *a;
     const bool *nullable; /* per state: true if an end of its rule can be reached without accepting a byte */

@@ -1,7 +1,7 @@
 /* Pushdown automata over bytes, the compiled form of grammars and schemas.
  *
- * An automaton consists of states with edges. An edge accepts a byte in a range, accepts nothing (epsilon), or calls a
- * rule and then continues at its target. A rule has one start state and one or more end states. Builder functions
+ * An automaton consists of states with edges. An edge accepts a byte in a range, accepts nothing (epsilon), or calls
+ * a rule and then continues at its target. A rule has one start state and one or more end states. Builder functions
  * receive a state, add edges to it, and return the state after them. */
 #ifndef DOPPLER_TEXT_GRAMMAR_AUTOMATON_H
 #define DOPPLER_TEXT_GRAMMAR_AUTOMATON_H
@@ -41,14 +41,15 @@ typedef struct dop_auto {
 } dop_auto;
 
 void dop_auto_finish(dop_auto *a);
-/* Fails with DOP_E_LIMIT if the grammar is too large, and with DOP_E_INPUT if a rule calls itself before it accepts a
- * byte (left recursion). */
+/* Fails with DOP_E_LIMIT if the grammar is too large, and with DOP_E_INPUT if a rule calls itself before it accepts
+ * a byte (left recursion). */
 dop_status dop_auto_check(const dop_auto *a, dop_diag *diag);
-/* Removes edges after which no end can be reached, because such a text could never be finished. Fails with DOP_E_INPUT
- * if no text can be finished. */
+/* Removes edges after which no end can be reached, because such a text could never be finished. Fails with
+ * DOP_E_INPUT if no text can be finished. */
 dop_status dop_auto_prune(dop_auto *a, dop_diag *diag);
-/* Finds the states from which an end of their rule can be reached; no_bytes: without accepting a byte. out_ends: [n_states], zeroed by
- * the caller. out_waits: NULL or [n_edges], zeroed; set to 0 for edges through which an end can be reached, positive for others. */
+/* Finds the states from which an end of their rule can be reached; no_bytes: without accepting a byte. out_ends:
+ * [n_states], zeroed by the caller. out_waits: NULL or [n_edges], zeroed; set to 0 for edges through which an end
+ * can be reached, positive for others. */
 dop_status dop_auto_find_ends(const dop_auto *a, bool no_bytes, dop_diag *diag, bool *out_ends, uint8_t *out_waits);
 /* Shrinks the arrays to their contents. */
 void dop_auto_shrink(dop_auto *a);
@@ -67,7 +68,8 @@ void dop_auto_call_to(dop_auto *a, uint32_t from, uint32_t rule, uint32_t to);
 uint32_t dop_auto_call(dop_auto *a, uint32_t from, uint32_t rule);
 uint32_t dop_auto_text(dop_auto *a, uint32_t from, const char *bytes, size_t n);
 uint32_t dop_auto_repeat(dop_auto *a, uint32_t from, uint32_t rule, uint32_t min, uint32_t max);
-/* Adds edges that accept the n-byte strings between lo and hi in lexicographic order, with all bytes within [first, last]. */
+/* Adds edges that accept the n-byte strings between lo and hi in lexicographic order, with all bytes within [first,
+ * last]. */
 void dop_auto_between(dop_auto *a, uint32_t from, const uint8_t *lo, const uint8_t *hi, size_t n, uint8_t first,
                       uint8_t last, uint32_t to);
 

@@ -1,8 +1,8 @@
 /* Structured output: grammars over the bytes of a text, and masks of the tokens that may come next.
  *
- * A grammar is compiled once into a pushdown automaton over bytes (automaton.h). A *matcher* follows one text through
- * it. The tokens that a state allows are found by walking the vocabulary as a byte trie. The result is cached with the
- * grammar, so most tokens cost one look-up and a pass over a bit mask.
+ * A grammar is compiled once into a pushdown automaton over bytes (automaton.h). A *matcher* follows one text
+ * through it. The tokens that a state allows are found by walking the vocabulary as a byte trie. The result is
+ * cached with the grammar, so most tokens cost one look-up and a pass over a bit mask.
  *
  * Threads: any number of threads may use a vocabulary or a grammar; a matcher may be used by one thread at a time. */
 #ifndef DOPPLER_TEXT_GRAMMAR_GRAMMAR_H
@@ -39,15 +39,15 @@ enum {
     /* Allows no white space between JSON tokens. Without this flag a limited amount is allowed. */
     DOP_SCHEMA_COMPACT = 2
 };
-/* Compiles a grammar from a JSON schema (draft 2020-12); NULL: any JSON object. The text must begin with `before` and
- * end with `after` (NULL: ""), outside the JSON. If a keyword cannot be enforced exactly, the grammar allows a
+/* Compiles a grammar from a JSON schema (draft 2020-12); NULL: any JSON object. The text must begin with `before`
+ * and end with `after` (NULL: ""), outside the JSON. If a keyword cannot be enforced exactly, the grammar allows a
  * superset (dop_grammar_unenforced). budget: as for dop_grammar_from_gbnf(). Fails with DOP_E_INPUT if the schema is
  * invalid, refers to other documents, or allows nothing. */
 dop_status dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, const char *before,
                                    const char *after, unsigned flags, dop_budget *budget, dop_diag *diag,
                                    dop_grammar **out_grammar);
-/* Returns the keywords that the grammar does not enforce, in order of first use, separated by ", ". Returns "" if all
- * are enforced. */
+/* Returns the keywords that the grammar does not enforce, in order of first use, separated by ", ". Returns "" if
+ * all are enforced. */
 const char *dop_grammar_unenforced(const dop_grammar *grammar);
 /* Compiles a grammar from a JSON tree of parts. A part is one of:
  *   "TEXT"               literal text; the text of a special token is generated as that token
@@ -69,8 +69,8 @@ void dop_grammar_release(dop_grammar *grammar); /* accepts NULL */
 dop_status dop_matcher_create(dop_grammar *grammar, dop_diag *diag, dop_matcher **out_matcher);
 void dop_matcher_destroy(dop_matcher *matcher); /* accepts NULL */
 /* Continues computing the mask of allowed next tokens, for about `steps` steps of a few nanoseconds. *out_ready: the
- * mask is complete. Fails with DOP_E_LIMIT if the grammar needs too many steps or too much memory at this point, or is
- * too ambiguous. Afterwards the matcher can only be destroyed; other matchers of the grammar remain usable. */
+ * mask is complete. Fails with DOP_E_LIMIT if the grammar needs too many steps or too much memory at this point, or
+ * is too ambiguous. Afterwards the matcher can only be destroyed; other matchers of the grammar remain usable. */
 dop_status dop_matcher_prepare(dop_matcher *matcher, uint64_t steps, dop_diag *diag, bool *out_ready);
 /* Returns the mask of allowed next tokens: one bit per token, [(n_vocab + 31) / 32] words, lowest bit first. Valid
  * until the next call with this matcher. Returns NULL after a failure, with the errors of dop_matcher_prepare(). */

@@ -23,8 +23,8 @@ enum {
     FIRST_PLACES = 1 << 10,
 };
 static const size_t most_bytes = 64u << 20; /* memory limit for a grammar's sets, stacks and masks */
-/* Limits on steps for one mask and for all masks of a text. A trie node with a known successor set costs one step. To
- * compute a new set, each visited configuration and edge costs STEP_ANEW steps. */
+/* Limits on steps for one mask and for all masks of a text. A trie node with a known successor set costs one step.
+ * To compute a new set, each visited configuration and edge costs STEP_ANEW steps. */
 static const uint64_t most_mask_steps = 128u << 20, most_text_steps = 1024u << 20;
 
 typedef struct seen {
@@ -42,9 +42,9 @@ struct dop_grammar {
     dop_grammar *next, *before; /* neighbours in the pool's list of grammars, guarded by the pool's lock */
     dop_sets t;
     /* Scratch memory for computing one set. */
-    dop_configuration *work,
-        *found; /* [cap] work: queue of visited configurations; found: configurations that accept a byte */
-    seen *seen; /* [2 * cap] hash table of the configurations in work[] */
+    dop_configuration *work, *found; /* [cap] work: queue of visited configurations; found: configurations that
+                                      * accept a byte */
+    seen *seen;                      /* [2 * cap] hash table of the configurations in work[] */
     uint32_t n_work, n_found, number, cap;
     bool accepts, too_many;
     uint64_t spent; /* steps since the start of the current walk slice or dop_matcher_accept() */

@@ -4,9 +4,9 @@
 
 #include "text/grammar/regular.h"
 
-/* Creates the term of all texts that contain a match of the expression. Fails with DOP_E_INPUT if the pattern is not a
- * regular expression. Also fails, with *out_irregular set, for a backreference, lookbehind, or properties other than
- * general categories, which terms do not support. */
+/* Creates the term of all texts that contain a match of the expression. Fails with DOP_E_INPUT if the pattern is not
+ * a regular expression. Also fails, with *out_irregular set, for a backreference, lookbehind, or properties other
+ * than general categories, which terms do not support. */
 dop_status dop_pattern_term(dop_regular *r, const char *pattern, size_t n, dop_diag *diag, dop_term *out_term,
                             bool *out_irregular);
 

@@ -178,7 +178,8 @@ by_number(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* Lists the operands of a right-nested chain a, (b, (c ...)) of terms of one kind. Returns their number. out may be NULL. */
+/* Lists the operands of a right-nested chain a, (b, (c ...)) of terms of one kind. Returns their number. out may be
+ * NULL. */
 static size_t
 unchain(const dop_regular *r, dop_term t, uint8_t kind, dop_term *out)
 {
@@ -218,7 +219,8 @@ join_sets(dop_regular *r, dop_term *list, size_t *io_n)
     dop_charset_finish(&set);
 }
 
-/* Returns the normal form of an alternative or intersection: a sorted chain without duplicates. Equal terms then have equal nodes. */
+/* Returns the normal form of an alternative or intersection: a sorted chain without duplicates. Equal terms then
+ * have equal nodes. */
 static dop_term
 chain(dop_regular *r, uint8_t kind, dop_term a, dop_term b)
 {

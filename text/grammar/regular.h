@@ -8,12 +8,7 @@
 
 typedef uint32_t dop_term; /* index of a term; 0: the empty language */
 
-enum {
-    DOP_TERM_NONE = 0,
-    DOP_TERM_EMPTY = 1,
-    DOP_TERM_ANY = 2 /* all texts */,
-    DOP_TERM_ONE = 3 /* any single character */
-};
+enum { DOP_TERM_NONE = 0, DOP_TERM_EMPTY = 1, DOP_TERM_ANY = 2 /* all texts */, DOP_TERM_ONE = 3 /* any character */ };
 
 typedef enum dop_term_kind {
     DOP_TERM_NOTHING, /* the empty language */
@@ -77,10 +72,11 @@ dop_term dop_regular_not(dop_regular *r, dop_term a);
 /* Returns texts of term a repeated min to max times; max DOP_AUTO_MANY: unlimited. */
 dop_term dop_regular_repeat(dop_regular *r, dop_term a, uint32_t min, uint32_t max);
 dop_term dop_regular_text(dop_regular *r, const char *text, size_t n);
-/* Returns the term of a list of words, which is sorted in place. Takes ownership of the list but not of its words. The
- * words must be valid UTF-8 and outlive the term. */
+/* Returns the term of a list of words, which is sorted in place. Takes ownership of the list but not of its words.
+ * The words must be valid UTF-8 and outlive the term. */
 dop_term dop_regular_words(dop_regular *r, const char **words, size_t n);
-/* Returns unsigned decimal numbers that are multiples of `of` / 10^places and have at most `places` digits after the point. */
+/* Returns unsigned decimal numbers that are multiples of `of` / 10^places and have at most `places` digits after the
+ * point. */
 dop_term dop_regular_multiple(dop_regular *r, uint32_t of, uint32_t places);
 dop_term dop_regular_compare(dop_regular *r, const dop_decimal *bound);
 
@@ -99,8 +95,8 @@ typedef struct dop_spelling {
     dop_charset plain; /* ASCII characters that are written unescaped */
 } dop_spelling;
 
-/* Adds a term's texts to an automaton, from one state to another. Fails with DOP_E_LIMIT, adding nothing, if the term
- * needs more than `most` states. Fails with DOP_E_INPUT if the term has no text. */
+/* Adds a term's texts to an automaton, from one state to another. Fails with DOP_E_LIMIT, adding nothing, if the
+ * term needs more than `most` states. Fails with DOP_E_INPUT if the term has no text. */
 dop_status dop_regular_emit(dop_regular *r, dop_term t, size_t most, const dop_spelling *how, dop_auto *a,
                             uint32_t from, uint32_t to, dop_diag *diag);
 

@@ -1,5 +1,5 @@
-/* Converts terms to automata. Each of the finitely many derivatives of a term becomes a state. If there are too many,
- * a plain term becomes a nondeterministic automaton instead (Thompson 1968). */
+/* Converts terms to automata. Each of the finitely many derivatives of a term becomes a state. If there are too
+ * many, a plain term becomes a nondeterministic automaton instead (Thompson 1968). */
 #include "text/grammar/regular.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Sets of automaton configurations, for matchers.
  *
  * A configuration is a state and a return stack. Stacks are linked lists with shared tails. Equal stacks exist only
- * once, so a configuration is two integers; equal sets exist only once, too. Memory is charged before it is allocated,
- * to a limit of these tables and to the pool of all grammars of a vocabulary. */
+ * once, so a configuration is two integers; equal sets exist only once, too. Memory is charged before it is
+ * allocated, to a limit of these tables and to the pool of all grammars of a vocabulary. */
 #ifndef DOPPLER_TEXT_GRAMMAR_SETS_H
 #define DOPPLER_TEXT_GRAMMAR_SETS_H
 
@@ -60,14 +60,16 @@ typedef struct dop_sets {
 
 void dop_sets_init(dop_sets *t, dop_pool *pool, size_t most);
 void dop_sets_finish(dop_sets *t);
-/* Allocates zeroed memory charged to the tables. Returns NULL and sets `failed` (out of memory) or `full` (limit exceeded). */
+/* Allocates zeroed memory charged to the tables. Returns NULL and sets `failed` (out of memory) or `full` (limit
+ * exceeded). */
 void *dop_sets_alloc(dop_sets *t, size_t bytes);
 /* Pushes a state on a stack. Returns the new stack, or DOP_STACK_NONE on failure. */
 uint32_t dop_sets_push(dop_sets *t, uint32_t below, uint32_t to);
-/* Returns the set of these configurations, an existing one if equal. Sorts `places`. Returns DOP_SET_DEAD on failure. */
+/* Returns the set of these configurations, an existing one if equal. Sorts `places`. Returns DOP_SET_DEAD on
+ * failure. */
 uint32_t dop_sets_intern(dop_sets *t, dop_configuration *places, uint32_t n, bool accepts);
-/* Garbage collection: replaces the tables with new ones that contain only some sets. io_sets: [n] pointers to indices
- * of sets, which are updated. Returns false, changing nothing, if memory is exhausted. */
+/* Garbage collection: replaces the tables with new ones that contain only some sets. io_sets: [n] pointers to
+ * indices of sets, which are updated. Returns false, changing nothing, if memory is exhausted. */
 bool dop_sets_keep_only(dop_sets *t, uint32_t *const *io_sets, size_t n);
 uint32_t dop_sets_mix(uint32_t h, uint32_t v);
 

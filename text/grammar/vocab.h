@@ -27,11 +27,12 @@ struct dop_vocab {
     uint32_t n_specials;
 };
 
-/* Prefix byte for texts of special tokens. The byte never occurs in text, so special tokens match only where a grammar names them. */
+/* Prefix byte for texts of special tokens. The byte never occurs in text, so special tokens match only where a
+ * grammar names them. */
 #define DOP_VOCAB_SPECIAL ((char)0xff)
 
-/* Returns the length in bytes of the longest special token that a text begins with, or 0 if there is none. *out_ends:
- * true if the token ends generation. */
+/* Returns the length in bytes of the longest special token that a text begins with, or 0 if there is none.
+ * *out_ends: true if the token ends generation. */
 size_t dop_vocab_special(const dop_vocab *vocab, const char *text, size_t n, bool *out_ends);
 
 bool dop_vocab_is_end(const dop_vocab *vocab, uint32_t id);

@@ -213,8 +213,8 @@ put_merges(const dop_tok_build *b, dop_diag *diag, dop_buf *out)
     return DOP_OK;
 }
 
-/* Determines where words may be cut before U+2581 (DOP_TOK_F_SEAMS). A merge crosses such a cut only if its left part
- * ends right before the cut and its right part begins with U+2581. */
+/* Determines where words may be cut before U+2581 (DOP_TOK_F_SEAMS). A merge crosses such a cut only if its left
+ * part ends right before the cut and its right part begins with U+2581. */
 static void
 find_seams(const dop_tok_build *b, layout *l)
 {

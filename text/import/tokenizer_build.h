@@ -1,5 +1,5 @@
-/* Tokenizer under construction. Importers fill in its fields; dop_tok_build_finish() creates the binary form and loads
- * it. */
+/* Tokenizer under construction. Importers fill in its fields; dop_tok_build_finish() creates the binary form and
+ * loads it. */
 #ifndef DOPPLER_TEXT_IMPORT_TOKENIZER_BUILD_H
 #define DOPPLER_TEXT_IMPORT_TOKENIZER_BUILD_H
 
@@ -59,8 +59,9 @@ dop_status dop_tok_config_tokens(const dop_tokenizer_facts *facts, const char *p
 dop_status dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag *diag);
 /* Sets b->ranks from scores [tokens]. The best score has rank 0; equal scores have equal ranks. */
 dop_status dop_tok_build_ranks(dop_tok_build *b, const double *scores, dop_diag *diag);
-/* Build vocabularies of ranked byte strings (tokenizer_tiktoken.c). b->ranks [tokens] must be allocated. _token adds one byte string
- * with its rank; _pattern then selects merging by rank and the split pattern; _special adds a special token. */
+/* Build vocabularies of ranked byte strings (tokenizer_tiktoken.c). b->ranks [tokens] must be allocated. _token adds
+ * one byte string with its rank; _pattern then selects merging by rank and the split pattern; _special adds a
+ * special token. */
 dop_status dop_tok_ranks_token(dop_tok_build *b, uint32_t id, uint32_t rank, const char *s, size_t n, dop_diag *diag);
 dop_status dop_tok_ranks_pattern(dop_tok_build *b, const char *pattern, size_t n, dop_diag *diag);
 dop_status dop_tok_ranks_special(dop_tok_build *b, uint32_t id, const char *text, size_t n, dop_diag *diag);
@@ -70,7 +71,7 @@ dop_status dop_tok_build_bert(dop_tok_build *b, bool clean, bool chinese, bool a
 dop_status dop_tok_build_bert_words(dop_tok_build *b, dop_diag *diag);
 /* Checks the content of b->charsmap. */
 dop_status dop_tok_build_charsmap(dop_tok_build *b, dop_diag *diag);
-/* Creates the tokenizer. Afterwards the build must not be used, but still be freed. */
+/* Creates the tokenizer. Afterwards the build is unusable, but must still be freed. */
 dop_status dop_tok_build_finish(dop_tok_build *b, dop_diag *diag, dop_tokenizer **out_tok);
 
 /* Appends the trie of the model's pieces as three sections of the binary form. */

@@ -34,8 +34,8 @@ find_text(const dop_tok_build *b, const char *text)
     return text && *text ? dop_tok_build_find(b, text, strlen(text)) : DOP_TOK_NONE;
 }
 
-/* Adds an id at the front or back of `ids`, the prefix or suffix of texts (want 1), removes it from there (0), or does
- * nothing (-1). */
+/* Adds an id at the front or back of `ids`, the prefix or suffix of texts (want 1), removes it from there (0), or
+ * does nothing (-1). */
 static void
 want_edge(dop_ids *ids, bool front, int want, uint32_t id)
 {
@@ -130,8 +130,8 @@ dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag 
 {
     const char *key;
     json_t *v;
-    bool *known = calloc(b->tokens ? b->tokens : 1,
-                         sizeof *known); /* [tokens] true if the tokenizer's own file added the token */
+    bool *known = calloc(b->tokens ? b->tokens : 1, sizeof *known); /* [tokens] true if the tokenizer's own file
+                                                                     * added the token */
     dop_status st = known ? DOP_OK : DOP_NO_MEMORY(diag);
     for (size_t i = 0; known && i < b->added_count; i++)
         known[b->added[i].id] = true;

@@ -1,5 +1,5 @@
-/* Imports tokenizers from model files: Hugging Face tokenizer.json, SentencePiece models, tiktoken files, tekken.json,
- * and GGUF metadata.
+/* Imports tokenizers from model files: Hugging Face tokenizer.json, SentencePiece models, tiktoken files,
+ * tekken.json, and GGUF metadata.
  *
  * References: Hugging Face `tokenizers` (format and behaviour of tokenizer.json), the GGUF specification
  * (tokenizer.ggml.* keys), llama.cpp (behaviour of vocabularies stored in GGUF), SentencePiece, tiktoken and

@@ -440,7 +440,8 @@ read_special(importer *im)
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_space_prefix"), 0, &im->space_prefix);
 }
 
-/* True if the token absorbs the white space after it. GGUF does not store this property, which is known only for Phi-3. */
+/* True if the token absorbs the white space after it. GGUF does not store this property, which is known only for
+ * Phi-3. */
 static bool
 swallows_space(const importer *im, dop_gguf_str token)
 {

@@ -36,8 +36,8 @@ tri_state(const json_t *o, const char *key)
     return json_is_boolean(v) ? json_is_true(v) : -1;
 }
 
-/* Reads a special token from tokenizer_config.json, otherwise from special_tokens_map.json. Returns true if the config
- * explicitly sets it to null. */
+/* Reads a special token from tokenizer_config.json, otherwise from special_tokens_map.json. Returns true if the
+ * config explicitly sets it to null. */
 static bool
 named_token(const side_files *s, const char *key, const char **out_text)
 {
@@ -70,7 +70,8 @@ gather(side_files *s, dop_tokenizer_facts *f)
     take_eos(s, json_object_get(s->generation, "eos_token_id"), f);
     if (f->eos_count == 0)
         take_eos(s, json_object_get(s->config, "eos_token_id"), f);
-    /* The text in tokenizer_config.json names the BOS that the tokenizer adds. The model's id is used only without it. */
+    /* The text in tokenizer_config.json names the BOS that the tokenizer adds. The model's id is used only without
+     * it. */
     const json_t *bos = json_object_get(s->generation, "bos_token_id");
     if (!json_is_integer(bos))
         bos = json_object_get(s->config, "bos_token_id");

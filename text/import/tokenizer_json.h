@@ -40,7 +40,8 @@ typedef struct dop_tok_decoder {
     bool fused; /* true after a Fuse step; later steps may only change the start of the whole text */
 } dop_tok_decoder;
 
-/* Reads an optional file of a directory, which must contain a JSON object. Leaves *out unchanged if the file does not exist. */
+/* Reads an optional file of a directory, which must contain a JSON object. Leaves *out unchanged if the file does
+ * not exist. */
 dop_status dop_tok_read_object(const char *dir, const char *name, dop_diag *diag, json_t **out);
 
 /* Parses tokenizer.json or tekken.json (UTF-8 JSON). path is used in messages only; facts may be NULL. Fails, naming

@@ -381,7 +381,8 @@ static dop_status
 pre_whitespace(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
 #define WORD \
-    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}" /* includes the joiners used in Persian and emoji */
+    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}" /* includes the joiners used in Persian and
+                                                                      * emoji */
     (void)o;
     (void)arg;
     return split_regex(b, "[" WORD "]+|[^" WORD "\\s]+", DOP_SPLIT_REMOVED | DOP_SPLIT_INVERT, diag);
@@ -427,7 +428,8 @@ static const part pre_tokenizers[] = {
     {NULL, NULL, 0},
 };
 
-/* True if a ByteLevel component was read. Such a component converts the text to the byte alphabet, so only splits may follow. */
+/* True if a ByteLevel component was read. Such a component converts the text to the byte alphabet, so only splits
+ * may follow. */
 static bool
 is_byte_level(const dop_tok_build *b)
 {
@@ -512,8 +514,8 @@ post_template(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     dop_ids *const around[] = {&b->prefix, &b->suffix}, *const between[] = {NULL, &b->middle, NULL};
     (void)arg;
     dop_status st = read_template(b, "single", single, special, 1, around, diag);
-    /* The tokens around a pair equal those around a single text. Models without pairs may have an empty pair template,
-     * or one with a single text. */
+    /* The tokens around a pair equal those around a single text. Models without pairs may have an empty pair
+     * template, or one with a single text. */
     return st == DOP_OK && count_texts(pair) == 2 ? read_template(b, "pair", pair, special, 2, between, diag) : st;
 }
 

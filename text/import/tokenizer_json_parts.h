@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* Read one component of the file into the build. NULL or JSON null means that the component is absent. An unknown type
- * is an error that names the type. */
+/* Read one component of the file into the build. NULL or JSON null means that the component is absent. An unknown
+ * type is an error that names the type. */
 dop_status dop_tok_json_normalizer(dop_tok_build *b, const json_t *n, dop_diag *diag);
 /* Reads the section "pre_tokenizer"; also sets DOP_TOK_F_BYTE_LEVEL. */
 dop_status dop_tok_json_pre_tokenizer(dop_tok_build *b, const json_t *p, dop_diag *diag);

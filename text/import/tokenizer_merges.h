@@ -1,6 +1,7 @@
-/* Byte-level BPE in two files: merges.txt (one pair per line, best first) and vocab.json (ids by text) next to it. GPT-2, RoBERTa and
- * CLIP were published in this form before tokenizer.json. Word splitting and special tokens, which these files omit, are as in the
- * models' own tokenizers. A vocabulary with "</w>" at the end of pieces is treated as CLIP's; otherwise tokenizer_class decides. */
+/* Byte-level BPE in two files: merges.txt (one pair per line, best first) and vocab.json (ids by text) next to it.
+ * GPT-2, RoBERTa and CLIP were published in this form before tokenizer.json. Word splitting and special tokens,
+ * which these files omit, are as in the models' own tokenizers. A vocabulary with "</w>" at the end of pieces is
+ * treated as CLIP's; otherwise tokenizer_class decides. */
 #ifndef DOPPLER_TEXT_IMPORT_TOKENIZER_MERGES_H
 #define DOPPLER_TEXT_IMPORT_TOKENIZER_MERGES_H
 

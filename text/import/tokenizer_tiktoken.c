@@ -1,8 +1,8 @@
 /* Vocabularies of ranked byte strings: tiktoken files (per line a token in base64 and its rank) and tekken.json.
  *
- * Pairs merge by the rank of the result, and a word that is itself a token is not split; no list of merges is needed.
- * A tiktoken file contains neither the split pattern nor special tokens. Both come from tokenizer_config.json or from
- * the published vocabularies below.
+ * Pairs merge by the rank of the result, and a word that is itself a token is not split; no list of merges is
+ * needed. A tiktoken file contains neither the split pattern nor special tokens. Both come from
+ * tokenizer_config.json or from the published vocabularies below.
  *
  * References: tiktoken (openai_public.py, lib.rs), mistral-common (tekken.py), the tokenization files that the named
  * models come with. */
@@ -19,8 +19,8 @@
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
 
-/* Special tokens of a published vocabulary: `count` consecutive ids starting at number of ranks + `id`. With count > 1
- * the texts are numbered. */
+/* Special tokens of a published vocabulary: `count` consecutive ids starting at number of ranks + `id`. With count >
+ * 1 the texts are numbered. */
 typedef struct special {
     uint32_t id;
     const char *text; /* with count > 1, contains %u for the number */
@@ -89,8 +89,8 @@ typedef struct line {
     uint32_t rank;
 } line;
 
-/* Parses the line at *at and advances; skips empty lines. Returns false at the end of the file (*out_bad false) or for
- * a malformed line (*out_bad true). */
+/* Parses the line at *at and advances; skips empty lines. Returns false at the end of the file (*out_bad false) or
+ * for a malformed line (*out_bad true). */
 static bool
 next_line(const char *s, size_t size, size_t *at, line *out, bool *out_bad)
 {

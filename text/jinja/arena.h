@@ -11,7 +11,8 @@ dop_j_val dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt,
     __attribute__((format(printf, 4, 5)));
 /* Returns zeroed, 16-byte aligned memory that lives as long as the context, or NULL after an error. */
 void *dop_j_alloc(dop_j_ctx *cx, size_t n);
-/* Grows an arena array to at least `need` elements. No other pointer than *p may refer to the array. Returns false after an error. */
+/* Grows an arena array to at least `need` elements. No other pointer than *p may refer to the array. Returns false
+ * after an error. */
 bool dop_j_grow(dop_j_ctx *cx, void **p, size_t *cap, size_t need, size_t elem);
 void dop_j_free_all(dop_j_ctx *cx);
 void dop_j_put(dop_j_ctx *cx, dop_j_out *o, const char *s, size_t n);

@@ -55,7 +55,8 @@ put_lower(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, size_t at, dop_utf8_char u)
     put_cp(cx, o, final ? 0x3c2 : utf8proc_tolower((utf8proc_int32_t)u.cp));
 }
 
-/* Appends the uppercase of a letter, possibly several letters. first: title case, only the first letter is uppercase. */
+/* Appends the uppercase of a letter, possibly several letters. first: title case, only the first letter is
+ * uppercase. */
 static void
 put_upper(dop_j_ctx *cx, dop_j_out *o, dop_utf8_char u, bool first)
 {

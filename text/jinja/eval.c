@@ -235,9 +235,8 @@ eval_signed(dop_j_ctx *cx, const dop_j_node *e)
         dop_j_val r;
         dop_j_puts(cx, &o, "-");
         dop_j_put(cx, &o, v.u.str.s, v.u.str.n);
-        return dop_j_read_int(cx, dop_j_take(&o).u.str, 10, &r)
-                   ? r
-                   : undefined(); /* -2^63 fits in 64 bits, 2^63 does not */
+        return dop_j_read_int(cx, dop_j_take(&o).u.str, 10, &r) ? r : undefined(); /* -2^63 fits in 64 bits, 2^63
+                                                                                    * does not */
     }
     return dop_j_fail(cx, e->line, DOP_E_INPUT, "cannot negate a %s", dop_j_kind_name(v.kind));
 }

@@ -24,7 +24,8 @@ typedef struct form {
 
 enum { MAX_PRECISION = 500, NUMBER_CAP = 1024 };
 
-/* Appends a padded text. usual: default alignment. head: length of the prefix (sign and base) that precedes padding inside a number. */
+/* Appends a padded text. usual: default alignment. head: length of the prefix (sign and base) that precedes padding
+ * inside a number. */
 static void
 put_padded(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, size_t head, const form *f, char usual)
 {
@@ -158,8 +159,8 @@ put_whole(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const form *f)
         dop_j_puts(cx, &number, prefix);
     }
     const size_t head = number.n;
-    for (int64_t n = (int64_t)strlen(p); n < f->precision && !big && n <= MAX_PRECISION;
-         n++) /* only with the % operator */
+    for (int64_t n = (int64_t)strlen(p); n < f->precision && !big && n <= MAX_PRECISION; n++) /* only with the %
+                                                                                               * operator */
         dop_j_puts(cx, &number, "0");
     put_grouped(cx, &number, big ? v.u.str.s + negative : p, f);
     const dop_j_str text = dop_j_take(&number).u.str;
@@ -379,7 +380,8 @@ spec_number(dop_j_str *s)
     return n;
 }
 
-/* Parses a format specification: [[fill]align][sign][#][0][width][grouping][.precision][type]. Returns false if it is malformed. */
+/* Parses a format specification: [[fill]align][sign][#][0][width][grouping][.precision][type]. Returns false if it
+ * is malformed. */
 static bool
 read_spec(dop_j_str s, form *f)
 {

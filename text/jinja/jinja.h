@@ -1,7 +1,7 @@
 /* Types of the Jinja interpreter: arena, values, tokens, syntax tree, evaluation.
  *
- * Errors are sticky. The first one is kept in cx->status; afterwards all functions return a harmless value (undefined
- * or NULL). Therefore only loops need to check the status. */
+ * Errors are sticky. The first one is kept in cx->status; afterwards all functions return a harmless value
+ * (undefined or NULL). Therefore only loops need to check the status. */
 #ifndef DOPPLER_TEXT_JINJA_JINJA_H
 #define DOPPLER_TEXT_JINJA_JINJA_H
 
@@ -93,8 +93,8 @@ struct dop_j_loop {
     bool has_changed;
 };
 
-/* Scope of variables; look-ups continue in `up`. All scopes except the root are in the arena, because macros keep the
- * scope of their definition. */
+/* Scope of variables; look-ups continue in `up`. All scopes except the root are in the arena, because macros keep
+ * the scope of their definition. */
 struct dop_j_scope {
     dop_j_dict vars;
     dop_j_scope *up;
@@ -279,17 +279,18 @@ struct dop_j_node {
     dop_j_val value;
     bool negate, recursive;
     const dop_j_node *a, *b, *c;
-    dop_j_node **list, **body,
-        **other; /* list: children of an expression; body, other: statements of a block and of its else branch */
+    dop_j_node **list, **body, **other; /* list: children of an expression; body, other: statements of a block and of
+                                         * its else branch */
     size_t list_n, body_n, other_n;
-    /* Call: names of the keyword arguments, which are the last names_n of `list`. Macro: parameters. Comparison: operators. */
+    /* Call: names of the keyword arguments, which are the last names_n of `list`. Macro: parameters. Comparison:
+     * operators. */
     dop_j_str *names;
     size_t names_n;
     const dop_j_node *splat, *named_splat; /* *list and **dictionary arguments of a call */
     const dop_j_node *target; /* target of a loop or assignment: a name, a namespace attribute or a tuple */
     bool more_args, more_named,
-        asks_caller; /* macro body mentions varargs, kwargs, caller; the macro then accepts extra positional arguments,
-                      * extra named ones, a caller */
+        asks_caller; /* macro body mentions varargs, kwargs, caller, and so accepts extra arguments, extra named
+                      * ones, a caller */
 };
 
 /* Evaluated arguments of a call, positional and named. */
@@ -305,7 +306,7 @@ typedef struct dop_j_args {
 enum { J_STACK_ARGS = 8 }; /* calls with more arguments allocate them in the arena */
 typedef enum dop_j_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL, CASE_SWAP, CASE_FOLD } dop_j_case;
 
-/* ---- functions that templates call (filter.c, filter_value.c, filter_list.c, filter_text.c, method.c, function.c) ---- */
+/* ---- functions that templates call (filter*.c, method.c, function.c) ---- */
 typedef dop_j_val dop_j_filter_fn(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how);
 typedef struct dop_j_filter_row {
     const char *name;

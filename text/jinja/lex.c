@@ -76,8 +76,8 @@ trim_newline(lexer *l)
     }
 }
 
-/* Adds the text before a tag without the trailing white space that the tag strips. sign: the character after the tag's
- * opening mark ('-', '+' or another). */
+/* Adds the text before a tag without the trailing white space that the tag strips. sign: the character after the
+ * tag's opening mark ('-', '+' or another). */
 static void
 add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
 {
@@ -358,7 +358,8 @@ after_space(const lexer *l, size_t at)
     return at;
 }
 
-/* True if the tag's first word, after an optional sign, is `word`. Sets *out_end to the offset after the word and white space. */
+/* True if the tag's first word, after an optional sign, is `word`. Sets *out_end to the offset after the word and
+ * white space. */
 static bool
 raw_word(const lexer *l, size_t at, const char *word, size_t *out_end)
 {

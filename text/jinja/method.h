@@ -4,8 +4,8 @@
 
 #include "text/jinja/jinja.h"
 
-/* Returns a method of a kind of value, or NULL if there is none with this name. Methods that the sandbox forbids have
- * a row without a function. */
+/* Returns a method of a kind of value, or NULL if there is none with this name. Methods that the sandbox forbids
+ * have a row without a function. */
 const dop_j_method_row *dop_j_find_method(dop_j_kind kind, dop_j_str name);
 
 #endif

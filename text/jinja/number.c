@@ -7,7 +7,8 @@
 #include "text/jinja/jinja.h"
 #include "text/jinja/number.h"
 
-/* Copies the text of a number without the '_' between digits. Returns its length, or 0 if the text is not a number or too long. */
+/* Copies the text of a number without the '_' between digits. Returns its length, or 0 if the text is not a number
+ * or too long. */
 static size_t
 plain_digits(dop_j_str s, char *out, size_t cap)
 {

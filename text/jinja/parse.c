@@ -1,4 +1,5 @@
-/* Recursive-descent parser for Jinja expressions, with Jinja2's precedence: a filter binds tighter than any operator. */
+/* Recursive-descent parser for Jinja expressions, with Jinja2's precedence: a filter binds tighter than any
+ * operator. */
 #include <string.h>
 
 #include "text/jinja/arena.h"

@@ -174,8 +174,8 @@ parse_parameters(dop_j_parser *p, dop_j_node *n)
     }
 }
 
-/* Parses a macro's body. As in Jinja, the names varargs, kwargs and caller in the body determine which extra arguments
- * the macro accepts. */
+/* Parses a macro's body. As in Jinja, the names varargs, kwargs and caller in the body determine which extra
+ * arguments the macro accepts. */
 static void
 parse_macro_body(dop_j_parser *p, dop_j_node *n, const char *const *end)
 {
@@ -206,7 +206,8 @@ parse_macro(dop_j_parser *p)
     return n;
 }
 
-/* Parses {% call(parameters) macro(arguments) %}. The block becomes a macro that the called macro receives as `caller`. */
+/* Parses {% call(parameters) macro(arguments) %}. The block becomes a macro that the called macro receives as
+ * `caller`. */
 static dop_j_node *
 parse_call_block(dop_j_parser *p)
 {

@@ -169,8 +169,8 @@ dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
     repr(cx, o, v, 0);
 }
 
-/* Prints a value without a text form, such as a function, as its type and an address, as Python does. The address is a
- * constant here; in Python it differs between runs. */
+/* Prints a value without a text form, such as a function, as its type and an address, as Python does. The address is
+ * a constant here; in Python it differs between runs. */
 static void
 put_object(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
 {

@@ -87,7 +87,8 @@ dop_j_split(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
     return l;
 }
 
-/* Returns the start of the last separator, or of the last run of white space if sep is NULL. Returns SIZE_MAX if there is none. */
+/* Returns the start of the last separator, or of the last run of white space if sep is NULL. Returns SIZE_MAX if
+ * there is none. */
 static size_t
 find_last(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, size_t *len)
 {

@@ -404,8 +404,8 @@ dop_j_clear(dop_j_dict *d)
 
 /* ---- sequences and texts ---- */
 
-/* Converts a number that Jansson cannot represent, as Python does: to a float if the text has a point, an exponent or
- * letters, otherwise to an integer. */
+/* Converts a number that Jansson cannot represent, as Python does: to a float if the text has a point, an exponent
+ * or letters, otherwise to an integer. */
 static dop_j_val
 kept_number(const char *digits, const json_t *j)
 {
@@ -510,8 +510,8 @@ dop_j_items(dop_j_ctx *cx, dop_j_val v)
     } else if (v.kind == J_DICT) {
         for (size_t i = 0; i < v.u.dict->n && cx->status == DOP_OK; i++)
             dop_j_push(cx, l, v.u.dict->entries[i].key);
-    } else if (v.kind ==
-               J_LOOP) { /* Python would iterate over the loop's remaining items; no known template needs this */
+    } else if (v.kind == J_LOOP) { /* Python would iterate over the loop's remaining items; no known template needs
+                                    * this */
         dop_j_fail(cx, 0, DOP_E_INPUT, "a loop cannot be looped over");
     } else if (v.kind == J_STR) {
         for (size_t i = 0; i < v.u.str.n && cx->status == DOP_OK;) {

@@ -28,7 +28,8 @@ int dop_j_order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, bool *ok);
 /* Converts JSON to a value. Its strings point into `j`, which must outlive the context. */
 dop_j_val dop_j_from_json(dop_j_ctx *cx, const json_t *j);
 const char *dop_j_kind_name(dop_j_kind k);
-/* Returns the items of an iterable (list, dictionary keys, characters), or NULL if v is not iterable. Consumes the items of a J_ITER. */
+/* Returns the items of an iterable (list, dictionary keys, characters), or NULL if v is not iterable. Consumes the
+ * items of a J_ITER. */
 const dop_j_list *dop_j_items(dop_j_ctx *cx, dop_j_val v);
 size_t dop_j_chars(dop_j_ctx *cx, dop_j_str s); /* returns the length in code points */
 /* Returns s[from:to] in code points. Both must be within the text. */

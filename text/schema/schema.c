@@ -1,12 +1,13 @@
 /* Compiles JSON schemas to automata (json-schema.org, draft 2020-12).
  *
- * All constraints on a value - a schema with the targets of its $ref and allOf - form a conjunction. anyOf, oneOf, if, not and similar
- * keywords are groups of options, of which one must hold, too. Multiplied out, all conjunctions together form a disjunctive normal
- * form. Keywords that no automaton of reasonable size can enforce leave a superset and are reported (dop_schema_unenforced).
+ * All constraints on a value - a schema with the targets of its $ref and allOf - form a conjunction. anyOf, oneOf,
+ * if, not and similar keywords are groups of options, of which one must hold, too. Multiplied out, all conjunctions
+ * together form a disjunctive normal form. Keywords that no automaton of reasonable size can enforce leave a
+ * superset and are reported (dop_schema_unenforced).
  *
- * Members of objects are written in the order of `properties`. Other members are allowed only if some keyword allows them. A value
- * without `type` has one of the types that the other keywords apply to. Both rules keep models from writing arbitrary content;
- * DOP_SCHEMA_OPEN selects the standard's rules. */
+ * Members of objects are written in the order of `properties`. Other members are allowed only if some keyword allows
+ * them. A value without `type` has one of the types that the other keywords apply to. Both rules keep models from
+ * writing arbitrary content; DOP_SCHEMA_OPEN selects the standard's rules. */
 #include "text/schema/schema_any.h"
 #include "text/schema/schema_array.h"
 #include "text/schema/schema_base.h"
@@ -132,7 +133,8 @@ is_bare(const dop_conjunction *c)
     return true;
 }
 
-/* Adds the values that a conjunction allows by multiplying out its groups. io_left: number of options that may still be expanded. */
+/* Adds the values that a conjunction allows by multiplying out its groups. io_left: number of options that may still
+ * be expanded. */
 static void
 expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint32_t to)
 {

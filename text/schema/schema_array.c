@@ -60,7 +60,8 @@ bounds_of(dop_schema *s, const dop_conjunction *c)
     return b;
 }
 
-/* Returns the list of schemas for the item at index `at`, which the caller frees. *out_never: set if one of the schemas is false. */
+/* Returns the list of schemas for the item at index `at`, which the caller frees. *out_never: set if one of the
+ * schemas is false. */
 static const json_t **
 schemas_at(dop_schema *s, const dop_conjunction *c, size_t at, size_t *out_n, bool *out_never)
 {
@@ -81,8 +82,8 @@ schemas_at(dop_schema *s, const dop_conjunction *c, size_t at, size_t *out_n, bo
     return list;
 }
 
-/* Creates two rules for the item at an index, including the comma before it: for any valid item, and for one that also
- * matches `contains`. */
+/* Creates two rules for the item at an index, including the comma before it: for any valid item, and for one that
+ * also matches `contains`. */
 static void
 rules_at(dop_schema *s, const dop_conjunction *c, const bounds *b, size_t at, uint32_t out_rules[2])
 {

@@ -147,8 +147,8 @@ dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t siz
     return p;
 }
 
-/* Adds optional white space unless JSON is compact. JSON allows any amount; the automaton accepts none, one space, or
- * a line break with limited indentation. Otherwise a model could generate white space forever. */
+/* Adds optional white space unless JSON is compact. JSON allows any amount; the automaton accepts none, one space,
+ * or a line break with limited indentation. Otherwise a model could generate white space forever. */
 uint32_t
 dop_schema_blank(dop_schema *s, uint32_t from)
 {

@@ -19,11 +19,13 @@ uint32_t dop_schema_rule_new(dop_schema *s, uint32_t *out_start);
 uint32_t dop_schema_text(dop_schema *s, uint32_t from, const char *text);
 /* Returns a member that is a non-negative integer, at most SIZE_MAX, or `otherwise` if it is missing. */
 size_t dop_schema_count(dop_schema *s, const json_t *schema, const char *name, size_t otherwise);
-/* Stores a schema created while compiling, with the base URI of schema `from`, and returns it. Takes ownership of the schema. */
+/* Stores a schema created while compiling, with the base URI of schema `from`, and returns it. Takes ownership of
+ * the schema. */
 const json_t *dop_schema_keep(dop_schema *s, json_t *made, const json_t *from);
 /* Returns a copy of n items with room for one more. The caller frees it. */
 void *dop_schema_copy(dop_schema *s, const void *items, size_t n, size_t size);
-/* Records a failed allocation of memory charged to the budget: the budget is exhausted, or the system is out of memory. */
+/* Records a failed allocation of memory charged to the budget: the budget is exhausted, or the system is out of
+ * memory. */
 void dop_schema_no_memory(dop_schema *s);
 /* Returns the array with room for one more item. On failure it records the error and returns the array unchanged. */
 void *dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t size);

@@ -1,5 +1,6 @@
-/* Gathers all constraints on a value: a schema with the targets of its $ref and allOf, and groups of options. A negation (`not`, and
- * the other schemas of oneOf) is converted to options with positive keywords where such keywords exist. */
+/* Gathers all constraints on a value: a schema with the targets of its $ref and allOf, and groups of options. A
+ * negation (`not`, and the other schemas of oneOf) is converted to options with positive keywords where such
+ * keywords exist. */
 #include "text/schema/schema_gather.h"
 #include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
@@ -34,8 +35,8 @@ add_made(dop_schema *s, dop_conjunction *c, json_t *made, const json_t *from, co
     dop_schema_gather(s, c, dop_schema_keep(s, made, from), frame);
 }
 
-/* Negates a count keyword: minItems N becomes maxItems N - 1, and maxItems N becomes minItems N + 1. Also requires the
- * keyword's type, because the keyword accepts all values of other types. */
+/* Negates a count keyword: minItems N becomes maxItems N - 1, and maxItems N becomes minItems N + 1. Also requires
+ * the keyword's type, because the keyword accepts all values of other types. */
 static bool
 add_not_count(dop_schema *s, dop_conjunction *c, const char *key, const json_t *v, const json_t *from,
               const dop_frame *frame)

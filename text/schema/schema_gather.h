@@ -1,5 +1,6 @@
-/* Gathers all constraints on a value: a schema with the targets of its $ref and allOf, and groups of options. A negation (`not`, and
- * the other schemas of oneOf) is converted to options with positive keywords where such keywords exist. */
+/* Gathers all constraints on a value: a schema with the targets of its $ref and allOf, and groups of options. A
+ * negation (`not`, and the other schemas of oneOf) is converted to options with positive keywords where such
+ * keywords exist. */
 #ifndef DOPPLER_TEXT_SCHEMA_SCHEMA_GATHER_H
 #define DOPPLER_TEXT_SCHEMA_SCHEMA_GATHER_H
 

@@ -307,7 +307,8 @@ two_hex(const char *s)
     return b < 0 ? -1 : a * 16 + b;
 }
 
-/* Follows a JSON pointer (RFC 6901), given as a URI fragment, from a schema. Returns NULL if the pointer has no target. */
+/* Follows a JSON pointer (RFC 6901), given as a URI fragment, from a schema. Returns NULL if the pointer has no
+ * target. */
 static const json_t *
 follow(dop_schema_index *x, const json_t *at, const char *path)
 {

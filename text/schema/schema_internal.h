@@ -1,7 +1,7 @@
-/* Declarations for the files that compile JSON schemas. schema_gather.c gathers all constraints on a value and groups
- * of options. schema.c creates rules from them, and schema_rules.c assigns their indices. schema_any.c,
- * schema_object.c, schema_array.c, schema_string.c, schema_number.c and schema_values.c handle one kind of value each.
- * schema_base.c and schema_character.c have shared functions. */
+/* Declarations for the files that compile JSON schemas. schema_gather.c gathers all constraints on a value and
+ * groups of options. schema.c creates rules from them, and schema_rules.c assigns their indices. schema_any.c,
+ * schema_object.c, schema_array.c, schema_string.c, schema_number.c and schema_values.c handle one kind of value
+ * each. schema_base.c and schema_character.c have shared functions. */
 #ifndef DOPPLER_TEXT_SCHEMA_SCHEMA_INTERNAL_H
 #define DOPPLER_TEXT_SCHEMA_SCHEMA_INTERNAL_H
 
@@ -58,8 +58,8 @@ typedef struct dop_schema {
     json_t *by_text;        /* owned: rules of schemas without subschemas, keyed by the schema's JSON text */
     json_t *for_one_of;     /* owned list: created schemas {"not": S} that exclude the other schemas of a oneOf */
     dop_schema_rule *rules; /* owned: all rules that are called; bodies may be pending */
-    uint32_t
-        *rule_slots; /* owned, [n_rule_slots] hash table, size a power of 2: index in rules[] plus 1; 0: empty slot */
+    uint32_t *rule_slots;   /* owned, [n_rule_slots] hash table, size a power of 2: index in rules[] plus 1; 0: empty
+                             * slot */
     size_t n_rules, cap_rules, n_rule_slots;
     dop_schema_set *sets; /* [n_sets] owned cache of character rules */
     size_t n_sets, cap_sets;
@@ -73,9 +73,11 @@ typedef struct dop_schema {
     dop_diag *diag;
 } dop_schema;
 
-/* Schema for remaining members or items (additionalProperties, items, unevaluated...), and a description of those it does not apply to. */
+/* Schema for remaining members or items (additionalProperties, items, unevaluated...), and a description of those it
+ * does not apply to. */
 typedef struct dop_closure {
-    /* Objects whose keys are the names, and the name patterns, of members to which the schema does not apply. NULL: none. */
+    /* Objects whose keys are the names, and the name patterns, of members to which the schema does not apply. NULL:
+     * none. */
     const json_t *names, *patterns;
     size_t prefix;        /* number of leading items to which the schema does not apply */
     const json_t *schema; /* schema of the remaining members or items */
@@ -91,9 +93,9 @@ typedef struct dop_option_group {
 
 /* Conjunction: all constraints on one value. */
 typedef struct dop_conjunction {
-    const json_t **all; /* owned, [n] schemas whose own keywords must hold */
-    const json_t *
-        *nots; /* owned, [n_nots] schemas that must not hold; each has only const, enum, pattern or multipleOf */
+    const json_t **all;       /* owned, [n] schemas whose own keywords must hold */
+    const json_t **nots;      /* owned, [n_nots] schemas that must not hold; each has only const, enum, pattern or
+                               * multipleOf */
     dop_closure *closures;    /* [n_closures] owned */
     dop_option_group *groups; /* [n_groups] owned */
     size_t n, cap, n_nots, cap_nots, n_closures, cap_closures, n_groups, cap_groups;
@@ -102,8 +104,8 @@ typedef struct dop_conjunction {
 } dop_conjunction;
 
 /* --- strings --- */
-/* Constraints on the name of a member. The name is not in the list `names`, matches all patterns of `yes` and none of
- * `no`, and is valid for all `schemas`. keyword: reported if a constraint cannot be enforced. */
+/* Constraints on the name of a member. The name is not in the list `names`, matches all patterns of `yes` and none
+ * of `no`, and is valid for all `schemas`. keyword: reported if a constraint cannot be enforced. */
 typedef struct dop_schema_key {
     const json_t *names, *yes, *no;
     const json_t *const *schemas;

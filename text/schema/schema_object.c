@@ -229,8 +229,9 @@ gather_members(dop_schema *s, object *o)
 
 /* --- other members ----------------------------------------------------------------------------------------------------------------- */
 
-/* True if an object may have members that no keyword names. Without DOP_SCHEMA_OPEN, some keyword must allow or require them, or no
- * keyword names members. Exception: empty `properties` alone, as in functions without arguments, allow none. */
+/* True if an object may have members that no keyword names. Without DOP_SCHEMA_OPEN, some keyword must allow or
+ * require them, or no keyword names members. Exception: empty `properties` alone, as in functions without arguments,
+ * allow none. */
 static bool
 others_allowed(const dop_schema *s, const dop_conjunction *c)
 {
@@ -359,7 +360,8 @@ static void
 add_states(dop_schema *s, object *o, uint32_t open, uint32_t end)
 {
     const size_t wanted = counted(s, o), most = wanted < o->max ? wanted : o->max;
-    /* stops: no member may follow `most` members. Otherwise the last state of a row represents `most` or more members. */
+    /* stops: no member may follow `most` members. Otherwise the last state of a row represents `most` or more
+     * members. */
     const bool stops = o->max != SIZE_MAX && most >= o->max;
     uint32_t *row = malloc(2 * (most + 1) * sizeof *row), *next = row ? row + most + 1 : NULL;
     s->a.failed |= !row;

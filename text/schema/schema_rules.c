@@ -1,5 +1,5 @@
-/* Rules of schemas: one for each list of schemas that must hold together. A rule is created at its first call and gets
- * its body later (schema.c), so that schemas may be recursive. */
+/* Rules of schemas: one for each list of schemas that must hold together. A rule is created at its first call and
+ * gets its body later (schema.c), so that schemas may be recursive. */
 #include "text/schema/schema_rules.h"
 #include "text/schema/schema_any.h"
 #include "text/schema/schema_base.h"
@@ -58,8 +58,8 @@ text_of(const json_t *schema)
     json_object_foreach((json_t *)(uintptr_t)schema, key, v)
     {
         unsigned own;
-        const bool texts =
-            json_is_string(v) && !dop_schema_is_keyword(key, &own); /* annotations, such as descriptions */
+        const bool texts = json_is_string(v) && !dop_schema_is_keyword(key, &own); /* annotations, such as
+                                                                                    * descriptions */
         if (key[0] == '$' || json_is_object(v) || json_is_array(v) || texts || json_is_boolean(v))
             return NULL;
     }

@@ -1,5 +1,5 @@
-/* const and enum: adds the allowed values as a trie of their JSON texts, so that the cost of matching does not depend
- * on their number. */
+/* const and enum: adds the allowed values as a trie of their JSON texts, so that the cost of matching does not
+ * depend on their number. */
 #include "text/schema/schema_values.h"
 #include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"

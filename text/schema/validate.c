@@ -375,7 +375,8 @@ valid_object(validator *v, const json_t *schema, const json_t *x, evaluated *out
 
 /* --- subschemas ---------------------------------------------------------------------------------------------------------------- */
 
-/* Validates a value against a subschema that applies in place. Its evaluated members or items count only if the value is valid. */
+/* Validates a value against a subschema that applies in place. Its evaluated members or items count only if the
+ * value is valid. */
 static bool
 in_place(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 {

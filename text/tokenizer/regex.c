@@ -37,8 +37,8 @@ static const char not_space_set[] = "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\
 /* Word characters as Oniguruma defines them: in addition to the properties, six numbers of Latin-1. */
 static const char word_set[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 
-/* Rewrites an escape (\s, \w, \b, \h and their opposites) for PCRE2 and appends it. Returns false and appends nothing
- * if the escape needs no change. */
+/* Rewrites an escape (\s, \w, \b, \h and their opposites) for PCRE2 and appends it. Returns false and appends
+ * nothing if the escape needs no change. */
 static bool
 rewrite_escape(char c, bool in_class, dop_buf *out)
 {
@@ -64,7 +64,8 @@ rewrite_escape(char c, bool in_class, dop_buf *out)
     return true;
 }
 
-/* Rewrites a POSIX class, [:name:], that means other characters in PCRE2, and appends it. Returns false if it needs no change. */
+/* Rewrites a POSIX class, [:name:], that means other characters in PCRE2, and appends it. Returns false if it needs
+ * no change. */
 static bool
 rewrite_named(const char *name, size_t n, dop_buf *out)
 {

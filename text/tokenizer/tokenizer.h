@@ -3,9 +3,9 @@
  * A tokenizer is loaded from the binary form that plans carry. Importers (text/import/tokenizer_files.h) write this
  * form; the loader checks the form and uses it in place.
  *
- * Time and memory are bounded. Encoding n bytes needs O(n) memory, O(n log n) time with BPE, and O(n x longest piece)
- * time with Unigram and WordPiece, whose pieces have at most 1024 bytes. A budget bounds the additional time of
- * regular expressions. A normalizer may lengthen a text by at most a factor of 256.
+ * Time and memory are bounded. Encoding n bytes needs O(n) memory, O(n log n) time with BPE, and O(n x longest
+ * piece) time with Unigram and WordPiece, whose pieces have at most 1024 bytes. A budget bounds the additional time
+ * of regular expressions. A normalizer may lengthen a text by at most a factor of 256.
  *
  * A dop_tokenizer is immutable; any number of threads may use one. */
 #ifndef DOPPLER_TEXT_TOKENIZER_TOKENIZER_H
@@ -22,8 +22,8 @@ void dop_tokenizer_destroy(dop_tokenizer *tok);
 
 /* Appends the binary form (tokenizer_format.h) to out. The bytes are deterministic. */
 dop_status dop_tokenizer_serialize(const dop_tokenizer *tok, dop_buf *out);
-/* Loads a tokenizer from its binary form. 8-byte aligned bytes are used in place and must outlive the tokenizer; other
- * bytes are copied. */
+/* Loads a tokenizer from its binary form. 8-byte aligned bytes are used in place and must outlive the tokenizer;
+ * other bytes are copied. */
 dop_status dop_tokenizer_from_blob(const void *bytes, size_t size, dop_diag *diag, dop_tokenizer **out_tok);
 
 enum {
@@ -40,8 +40,9 @@ enum {
  * text is not valid UTF-8. On failure out_ids is unchanged. */
 dop_status dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags, dop_diag *diag,
                                 dop_ids *out_ids);
-/* Encodes within a budget. The budget is charged for the steps of normalizer, regular expressions and vocabulary, and for buffers while
- * they are held. Fails with DOP_E_LIMIT when the budget is exhausted or a regular expression exceeds its own limits. */
+/* Encodes within a budget. The budget is charged for the steps of normalizer, regular expressions and vocabulary,
+ * and for buffers while they are held. Fails with DOP_E_LIMIT when the budget is exhausted or a regular expression
+ * exceeds its own limits. */
 dop_status dop_tokenizer_encode_within(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags,
                                        dop_budget *budget, dop_diag *diag, dop_ids *out_ids);
 
@@ -53,13 +54,13 @@ dop_status dop_tokenizer_encode_pair(const dop_tokenizer *tok, const char *first
 
 enum {
     DOP_DECODE_SKIP_SPECIAL = 1, /* omit the text of special tokens */
-    /* The ids continue an earlier text. Keeps the leading space, which SentencePiece vocabularies drop at the start of
-     * a text. */
+    /* The ids continue an earlier text. Keeps the leading space, which SentencePiece vocabularies drop at the start
+     * of a text. */
     DOP_DECODE_CONTINUE = 2,
 };
 
-/* Streaming decoder: accepts ids one at a time and outputs complete characters only. Replaces each maximal ill-formed
- * byte sequence with U+FFFD. Plain data with nothing to free; the tokenizer must outlive it. */
+/* Streaming decoder: accepts ids one at a time and outputs complete characters only. Replaces each maximal
+ * ill-formed byte sequence with U+FFFD. Plain data with nothing to free; the tokenizer must outlive it. */
 typedef struct dop_text_stream {
     const dop_tokenizer *tok;
     unsigned flags;
@@ -70,7 +71,8 @@ typedef struct dop_text_stream {
 } dop_text_stream;
 
 void dop_text_stream_init(dop_text_stream *s, const dop_tokenizer *tok, unsigned flags);
-/* Decodes one id and appends the characters that it completes. Fails with DOP_E_INPUT if the id is outside the vocabulary. */
+/* Decodes one id and appends the characters that it completes. Fails with DOP_E_INPUT if the id is outside the
+ * vocabulary. */
 dop_status dop_text_stream_push(dop_text_stream *s, uint32_t id, dop_diag *diag, dop_buf *out);
 /* Ends the text. Appends U+FFFD if a character is incomplete. */
 void dop_text_stream_flush(dop_text_stream *s, dop_buf *out);

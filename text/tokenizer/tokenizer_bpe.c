@@ -1,8 +1,8 @@
 /* Byte pair encoding of one word.
  *
  * Repeatedly merges the adjacent pair of symbols with the lowest rank, the leftmost first among equals. With a merge
- * table, ranks belong to pairs. With scores (SentencePiece in GGUF), ranks belong to the resulting tokens. Short words
- * scan an array of pairs; long words use a heap. */
+ * table, ranks belong to pairs. With scores (SentencePiece in GGUF), ranks belong to the resulting tokens. Short
+ * words scan an array of pairs; long words use a heap. */
 #include <stdlib.h>
 
 #include "base/encoding/utf8.h"
@@ -114,8 +114,9 @@ has_byte_tokens(const dop_tokenizer *t, const char *s, size_t n)
     return true;
 }
 
-/* Creates the initial symbols of a word, one per character. Characters without a token become byte tokens or the unknown token. With
- * DOP_TOK_F_FUSE_UNK consecutive unknown characters share one. Without byte and unknown tokens they are dropped. */
+/* Creates the initial symbols of a word, one per character. Characters without a token become byte tokens or the
+ * unknown token. With DOP_TOK_F_FUSE_UNK consecutive unknown characters share one. Without byte and unknown tokens
+ * they are dropped. */
 static void
 symbols_from_chars(dop_tok_bpe *b, size_t n)
 {
@@ -176,7 +177,8 @@ symbols_from_bytes(dop_tok_bpe *b, size_t n)
     }
 }
 
-/* Returns the rank of merging two adjacent symbols and sets *out_id to the result, or returns DOP_TOK_NONE if they cannot merge. */
+/* Returns the rank of merging two adjacent symbols and sets *out_id to the result, or returns DOP_TOK_NONE if they
+ * cannot merge. */
 static uint32_t
 pair_rank(const dop_tok_bpe *b, const symbol *l, const symbol *r, uint32_t *out_id)
 {
@@ -294,8 +296,8 @@ consider(dop_tok_bpe *b, uint32_t left, uint32_t right)
     return heap_push(b, c);
 }
 
-/* Merges the pairs of a long word, best first, with a linked list of symbols and a heap of pairs. Returns false if the
- * budget or memory is exhausted. */
+/* Merges the pairs of a long word, best first, with a linked list of symbols and a heap of pairs. Returns false if
+ * the budget or memory is exhausted. */
 static bool
 merge_by_heap(dop_tok_bpe *b)
 {
@@ -418,7 +420,8 @@ bpe_word(void *state, const char *s, size_t n, dop_diag *diag, dop_ids *out)
 {
     dop_tok_bpe *b = state;
     const dop_tok_header *h = b->t->head;
-    /* Cuts the text where no merge can cross (DOP_TOK_F_SEAMS). The ids stay the same, and the shorter words are cacheable. */
+    /* Cuts the text where no merge can cross (DOP_TOK_F_SEAMS). The ids stay the same, and the shorter words are
+     * cacheable. */
     while ((h->flags & DOP_TOK_F_SEAMS) && n > DOP_TOK_SPACE_LEN) {
         size_t cut = 1;
         const char *p;

@@ -62,7 +62,8 @@ typedef struct rule {
     const char *by; /* replacement, 0-terminated */
 } rule;
 
-/* Maximum bytes that a rule replaces. Bounds the search in a damaged map, whose trie may be cyclic; published maps need 20. */
+/* Maximum bytes that a rule replaces. Bounds the search in a damaged map, whose trie may be cyclic; published maps
+ * need 20. */
 enum { longest_rule = 256 };
 
 /* Finds the longest or the shortest rule that matches the start of a text. Each index is checked here, because the

@@ -35,8 +35,8 @@ allowed(const encoder *e, const dop_tok_added *a)
     return !(a->flags & DOP_ADDED_SPECIAL) || (e->flags & DOP_ENCODE_PARSE_SPECIAL);
 }
 
-/* Returns the longest added token of a group that s[0..n) begins with, or NULL. The group is sorted bytewise, so each
- * further byte of the text narrows the range of candidates by binary search. */
+/* Returns the longest added token of a group that s[0..n) begins with, or NULL. The group is sorted bytewise, so
+ * each further byte of the text narrows the range of candidates by binary search. */
 static const dop_tok_added *
 match_at(const encoder *e, int group, const char *s, size_t n)
 {
@@ -117,7 +117,8 @@ spaces_after(const dop_tokenizer *t, const char *s, size_t n, size_t b)
 
 typedef dop_status plain_fn(encoder *e, const char *s, size_t n, bool first);
 
-/* Splits a text at the added tokens of a group. Calls `plain` for each text segment between tokens, and appends the tokens' ids. */
+/* Splits a text at the added tokens of a group. Calls `plain` for each text segment between tokens, and appends the
+ * tokens' ids. */
 static dop_status
 cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *plain)
 {
@@ -196,7 +197,8 @@ encode_raw(encoder *e, const char *s, size_t n, bool first)
     dop_status st = apply_to_text(e, s, n, first, 0, t->head->norm_ops);
     if (st != DOP_OK || w->spans.count == 0)
         return st;
-    /* The normalizer keeps the text in one span. Moves the text out of the work area, because encode_words() reuses it. */
+    /* The normalizer keeps the text in one span. Moves the text out of the work area, because encode_words() reuses
+     * it. */
     dop_buf text = e->normal;
     e->normal = w->text;
     w->text = text;

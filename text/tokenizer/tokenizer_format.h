@@ -1,7 +1,8 @@
-/* The tokenizer's binary form: a header with a table of sections, then the sections, aligned to 8 bytes. Little-endian.
+/* The tokenizer's binary form: a header with a table of sections, then the sections, aligned to 8 bytes.
+ * Little-endian.
  *
- * All references are indices or byte offsets into sections of the same blob, so the loader only checks ranges. Hash tables are stored
- * ready to use; therefore dop_tok_hash_* below are part of the format. */
+ * All references are indices or byte offsets into sections of the same blob, so the loader only checks ranges. Hash
+ * tables are stored ready to use; therefore dop_tok_hash_* below are part of the format. */
 #ifndef DOPPLER_TEXT_TOKENIZER_TOKENIZER_FORMAT_H
 #define DOPPLER_TEXT_TOKENIZER_TOKENIZER_FORMAT_H
 
@@ -22,31 +23,30 @@
 #define DOP_TOK_NONE UINT32_MAX
 
 /* Sections of a blob, in file order: X(name, element type). */
-#define DOP_TOK_SECTIONS(X)                                                                                                \
-    X(piece_off, uint32_t)   /* [tokens + 1] offsets into piece_bytes */                                                   \
-    X(piece_bytes, char)     /* piece texts: raw bytes (byte-level) or UTF-8 with U+2581 for a space */                    \
-    X(text_off, uint32_t)    /* [tokens + 1] offsets into text_bytes */                                                    \
-    X(text_bytes, char)      /* texts that the tokens decode to */                                                         \
-    X(token_flags, uint8_t)  /* [tokens] DOP_TOKEN_* bits */                                                               \
-    X(vocab_hash, uint32_t)  /* piece -> id: open addressing, linear probing, at least one empty slot */                   \
-    X(merges, dop_tok_merge) /* pair -> rank and result: linear probing, at least one empty slot */                        \
-    X(ranks, uint32_t)       /* [tokens] merge priority by score, 0 is the best; empty with a merge table */               \
-    X(scores, double)        /* [tokens] Unigram: log probability of a piece; otherwise empty */                           \
-    X(trie_first,                                                                                                          \
-      uint32_t) /* [nodes + 1] index of a node's first child; children end at the next node's entry; node 0 is the root */ \
-    X(trie_label, uint8_t)  /* [nodes] byte on the edge to a node; ascending among siblings */                             \
-    X(trie_token, uint32_t) /* [nodes] token whose piece ends at a node, or DOP_TOK_NONE */                                \
-    X(charsmap, char)       /* SentencePiece's character normalization rules (tokenizer_charsmap.h) */                     \
-    X(byte_ids, uint32_t)   /* [256] token of each byte value, or DOP_TOK_NONE */                                          \
-    X(added, dop_tok_added) /* added tokens: matched in raw text first, then those in normalized text, each     \
-                                   group in bytewise order */          \
-    X(ops, dop_tok_op)      /* normalizer steps, then pre-tokenizer steps */                                               \
-    X(strings, char)        /* texts that `added`, `ops` and the header refer to */                                        \
-    X(prefix, uint32_t)     /* ids that ADD_SPECIAL prepends to a text */                                                  \
-    X(suffix, uint32_t)     /* ids that ADD_SPECIAL appends to a text */                                                   \
-    X(middle, uint32_t)     /* ids between the texts of a pair; if empty, the suffix ids */                                \
-    X(end_ids, uint32_t)    /* ids that end generation, ascending */                                                       \
-    X(chat, char)           /* the model's chat template (Jinja) */
+#define DOP_TOK_SECTIONS(X)                                                                                        \
+    X(piece_off, uint32_t)   /* [tokens + 1] offsets into piece_bytes */                                           \
+    X(piece_bytes, char)     /* piece texts: raw bytes (byte-level) or UTF-8 with U+2581 for a space */            \
+    X(text_off, uint32_t)    /* [tokens + 1] offsets into text_bytes */                                            \
+    X(text_bytes, char)      /* texts that the tokens decode to */                                                 \
+    X(token_flags, uint8_t)  /* [tokens] DOP_TOKEN_* bits */                                                       \
+    X(vocab_hash, uint32_t)  /* piece -> id: open addressing, linear probing, at least one empty slot */           \
+    X(merges, dop_tok_merge) /* pair -> rank and result: linear probing, at least one empty slot */                \
+    X(ranks, uint32_t)       /* [tokens] merge priority by score, 0 is the best; empty with a merge table */       \
+    X(scores, double)        /* [tokens] Unigram: log probability of a piece; otherwise empty */                   \
+    X(trie_first, uint32_t)  /* [nodes + 1] first child of a node; its children end at the next entry */           \
+    X(trie_label, uint8_t)   /* [nodes] byte on the edge to a node; ascending among siblings */                    \
+    X(trie_token, uint32_t)  /* [nodes] token whose piece ends at a node, or DOP_TOK_NONE */                       \
+    X(charsmap, char)        /* SentencePiece's character normalization rules (tokenizer_charsmap.h) */            \
+    X(byte_ids, uint32_t)    /* [256] token of each byte value, or DOP_TOK_NONE */                                 \
+    X(added, dop_tok_added)  /* added tokens: matched in raw text first, then those in normalized text, each     \
+                                   group in bytewise order */ \
+    X(ops, dop_tok_op)       /* normalizer steps, then pre-tokenizer steps */                                      \
+    X(strings, char)         /* texts that `added`, `ops` and the header refer to */                               \
+    X(prefix, uint32_t)      /* ids that ADD_SPECIAL prepends to a text */                                         \
+    X(suffix, uint32_t)      /* ids that ADD_SPECIAL appends to a text */                                          \
+    X(middle, uint32_t)      /* ids between the texts of a pair; if empty, the suffix ids */                       \
+    X(end_ids, uint32_t)     /* ids that end generation, ascending */                                              \
+    X(chat, char)            /* the model's chat template (Jinja) */
 
 typedef enum dop_tok_section {
 #define X(name, type) DOP_TOK_S_##name,
@@ -79,11 +79,13 @@ typedef struct dop_tok_header {
     uint32_t strip;    /* maximum number of leading spaces that decoding drops */
     uint32_t model;    /* a dop_tok_model */
     uint32_t word_max; /* WordPiece: maximum characters of a word, longer words become the unknown token; 0: no limit */
-    /* WordPiece: prefix of pieces that continue a word, such as "##". BPE: suffix of pieces that end a word, such as "</w>". */
+    /* WordPiece: prefix of pieces that continue a word, such as "##". BPE: suffix of pieces that end a word, such as
+     * "</w>". */
     dop_tok_str joint;
     uint32_t reserved; /* must be 0 */
     double unk_score;  /* Unigram: score of a character without a piece */
-    /* With DOP_TOK_F_SEAMS: bit b is set if some merge joins byte b to a following U+2581. Words must not be cut there. */
+    /* With DOP_TOK_F_SEAMS: bit b is set if some merge joins byte b to a following U+2581. Words must not be cut
+     * there. */
     uint8_t seam[32];
     struct {
         uint64_t offset; /* bytes from the start of the blob; a multiple of 8 */
@@ -163,8 +165,8 @@ typedef enum dop_tok_op_kind {
     DOP_OP_BERT_CHINESE,  /* puts spaces around Chinese characters */
     DOP_OP_CHARSMAP,      /* applies the charsmap grapheme by grapheme, as Hugging Face's Precompiled does */
     DOP_OP_SENTENCEPIECE, /* SentencePiece's own normalizer; flags: DOP_SP_* */
-    /* LETTERS replaces each byte with its letter in GPT-2's byte alphabet, so that splits match letters. BYTES reverts
-     * this and must be the last op. */
+    /* LETTERS replaces each byte with its letter in GPT-2's byte alphabet, so that splits match letters. BYTES
+     * reverts this and must be the last op. */
     DOP_OP_LETTERS,
     DOP_OP_BYTES,
     DOP_TOK_OP_COUNT,

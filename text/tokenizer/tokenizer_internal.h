@@ -26,8 +26,8 @@ struct dop_tokenizer {
 #undef X
     dop_regex **regex;       /* [ops_count] compiled pattern of an op, or NULL */
     uint32_t ascii_ids[128]; /* tokens of the ASCII characters (character mode) */
-    /* First-byte index of the added tokens; group 0 matches raw text, group 1 normalized text. Tokens that begin with
-     * `byte` are added_first[group][byte] up to (excluding) added_first[group][byte + 1]. */
+    /* First-byte index of the added tokens; group 0 matches raw text, group 1 normalized text. Tokens that begin
+     * with `byte` are added_first[group][byte] up to (excluding) added_first[group][byte + 1]. */
     uint32_t added_first[2][257];
     uint32_t longest_piece; /* bytes of the longest piece; longer words cannot be one token */
     uint32_t joint_node;    /* trie node reached by head->joint; 0: no piece begins with it */
@@ -134,12 +134,13 @@ dop_status dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to,
  * the bytes and returns true. Returns false if a character is not in the alphabet. */
 bool dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out);
 
-/* Vtable of a vocabulary kind, which encodes one word (a span after pre-tokenization). create() returns the encoder state of one
- * thread, or NULL when out of memory. The state charges the budget, which it does not own, for buffers and work. */
+/* Vtable of a vocabulary kind, which encodes one word (a span after pre-tokenization). create() returns the encoder
+ * state of one thread, or NULL when out of memory. The state charges the budget, which it does not own, for buffers
+ * and work. */
 typedef struct dop_tok_kind {
     const char *name;
-    const char *(*check)(
-        const dop_tokenizer *t); /* checks a loaded blob; returns NULL, or the name of the bad section */
+    const char *(*check)(const dop_tokenizer *t); /* checks a loaded blob; returns NULL, or the name of the bad
+                                                   * section */
     void *(*create)(const dop_tokenizer *t, bool with_cache, dop_budget *budget);
     void (*destroy)(void *state); /* accepts NULL */
     dop_status (*word)(void *state, const char *s, size_t n, dop_diag *diag, dop_ids *out_ids);

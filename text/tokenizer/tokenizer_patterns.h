@@ -1,4 +1,5 @@
-/* Pre-tokenizer patterns of published vocabularies, for files that contain only the pattern's name (GGUF and others). */
+/* Pre-tokenizer patterns of published vocabularies, for files that contain only the pattern's name (GGUF and
+ * others). */
 #ifndef DOPPLER_TEXT_TOKENIZER_TOKENIZER_PATTERNS_H
 #define DOPPLER_TEXT_TOKENIZER_TOKENIZER_PATTERNS_H
 
@@ -23,15 +24,16 @@
 #define SEED CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" TAIL
 #define BAILING \
     "'(?i:[sdmt]|ll|ve|re)|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
-/* Kimi's pattern. Differs from O200K in two ways: runs of Chinese characters are separate words, and punctuation words
- * do not extend over "/". */
+/* Kimi's pattern. Differs from O200K in two ways: runs of Chinese characters are separate words, and punctuation
+ * words do not extend over "/". */
 #define KIMI_UPPER "(?:(?!\\p{Han})" UPPER ")"
 #define KIMI_LOWER "(?:(?!\\p{Han})" LOWER ")"
 #define KIMI                                                                                           \
     "[\\p{Han}]+|" LEAD KIMI_UPPER "*" KIMI_LOWER "+" CONTRACTIONS "?|" LEAD KIMI_UPPER "+" KIMI_LOWER \
     "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL
 
-/* Building blocks: groups of three digits counted from the right, runs of Chinese or Japanese characters, whole lines. */
+/* Building blocks: groups of three digits counted from the right, runs of Chinese or Japanese characters, whole
+ * lines. */
 #define DIGITS3 "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))"
 #define CJK "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+"
 #define LINES "[^\\n]+|\\n+"

@@ -103,7 +103,8 @@ turn_round(const unigram *u, uint32_t n)
     }
 }
 
-/* Encodes a run of characters without pieces: as the token with exactly this text, as byte tokens, or as one unknown token. */
+/* Encodes a run of characters without pieces: as the token with exactly this text, as byte tokens, or as one unknown
+ * token. */
 static void
 put_unknown(const dop_tokenizer *t, const char *s, size_t n, dop_ids *out)
 {
