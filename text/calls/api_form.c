@@ -109,7 +109,7 @@ static const struct {
 /* True if the template's text contains the marks of a row. With a tokenizer: true if the row has a single mark, and
  * it is a token of the model. */
 static bool
-fits(size_t row, const char *template, const dop_tokenizer *tok)
+row_fits_template(size_t row, const char *template, const dop_tokenizer *tok)
 {
     const char *const *marks = known[row].marks;
     if (!tok)
@@ -119,16 +119,16 @@ fits(size_t row, const char *template, const dop_tokenizer *tok)
 }
 
 static dop_status
-from_words(const char *template, const dop_tokenizer *tok, dop_diag *diag, dop_tool_form *form)
+find_form_by_marks(const char *template, const dop_tokenizer *tok, dop_diag *diag, dop_tool_form *form)
 {
     enum { ROWS = sizeof known / sizeof *known };
     size_t row = 0;
-    while (row + 1 < ROWS && !fits(row, template, NULL))
+    while (row + 1 < ROWS && !row_fits_template(row, template, NULL))
         row++;
     if (row + 1 == ROWS && tok) {
         /* no marks in the text; look for tokens of the model */
         row = 0;
-        while (row + 1 < ROWS && !fits(row, template, tok))
+        while (row + 1 < ROWS && !row_fits_template(row, template, tok))
             row++;
     }
     dop_chat *chat = NULL;
@@ -162,7 +162,7 @@ dop_tool_form_create(const dop_chat *chat, const char *template, const dop_token
     if (strstr(template, "<|channel|>"))
         form->manner = DOP_FORM_CHANNELS;
     else if (!form->shows_calls)
-        st = from_words(template, tok, diag, form);
+        st = find_form_by_marks(template, tok, diag, form);
     if (st == DOP_OK && chat)
         dop_form_find_rest(&p, template, form);
     const char *thought = form->open && form->think_close ? strstr(form->open, form->think_close) : NULL;

@@ -19,7 +19,7 @@ typedef struct search {
 } search;
 
 static void
-reach(search *s, uint32_t state)
+mark_reaching_state(search *s, uint32_t state)
 {
     if (s->ends[state])
         return;
@@ -28,7 +28,7 @@ reach(search *s, uint32_t state)
 }
 
 static void
-note_edges(search *s)
+index_edges(search *s)
 {
     const dop_auto *a = s->a;
     for (size_t i = 0; i < a->n_states; i++)
@@ -49,20 +49,20 @@ note_edges(search *s)
 }
 
 static void
-find_ends(search *s)
+find_reaching_states(search *s)
 {
-    note_edges(s);
+    index_edges(s);
     for (uint32_t i = 0; i < s->a->n_states; i++)
         if (s->a->states[i].is_end)
-            reach(s, i);
+            mark_reaching_state(s, i);
     while (s->n_stack > 0) {
         const uint32_t state = s->stack[--s->n_stack];
         for (uint32_t e = s->by_target[state]; e != DOP_AUTO_NONE; e = s->next_to[e])
             if (--s->waits[e] == 0)
-                reach(s, s->from[e]);
+                mark_reaching_state(s, s->from[e]);
         for (uint32_t e = s->by_rule[state]; e != DOP_AUTO_NONE; e = s->next_call[e])
             if (--s->waits[e] == 0)
-                reach(s, s->from[e]);
+                mark_reaching_state(s, s->from[e]);
     }
 }
 
@@ -103,7 +103,7 @@ dop_auto_find_ends(const dop_auto *a, bool no_bytes, dop_diag *diag, bool *out_e
     if (!s.from || !s.waits || !s.next_to || !s.next_call || !s.by_target || !s.by_rule || !s.stack)
         st = DOP_NO_MEMORY(diag);
     else
-        find_ends(&s);
+        find_reaching_states(&s);
     free(s.from);
     free(s.next_to);
     free(s.next_call);

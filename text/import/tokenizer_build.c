@@ -353,7 +353,7 @@ put_end_ids(dop_tok_build *b, dop_buf *out)
 
 /* Concatenates header and sections into one allocation and loads it. */
 static dop_status
-join(layout *l, dop_diag *diag, dop_tokenizer **out_tok)
+join_tokenizer_blob(layout *l, dop_diag *diag, dop_tokenizer **out_tok)
 {
     uint64_t size = sizeof l->head;
     for (int i = 0; i < DOP_TOK_S_COUNT; i++) {
@@ -377,7 +377,7 @@ join(layout *l, dop_diag *diag, dop_tokenizer **out_tok)
 }
 
 static void
-put_head(const dop_tok_build *b, dop_tok_header *h)
+put_tokenizer_head(const dop_tok_build *b, dop_tok_header *h)
 {
     memcpy(h->magic, DOP_TOK_MAGIC, 8);
     h->version = DOP_TOK_VERSION;
@@ -426,14 +426,14 @@ put_model(const dop_tok_build *b, dop_diag *diag, layout *l)
 }
 
 static dop_status
-assemble(dop_tok_build *b, bool with_added, dop_diag *diag, dop_tokenizer **out_tok)
+assemble_tokenizer(dop_tok_build *b, bool with_added, dop_diag *diag, dop_tokenizer **out_tok)
 {
     dop_status st = DOP_OK;
     layout *l = calloc(1, sizeof *l);
     if (!l)
         return DOP_NO_MEMORY(diag);
     dop_buf *d = l->data;
-    put_head(b, &l->head);
+    put_tokenizer_head(b, &l->head);
     if ((st = put_model(b, diag, l)) != DOP_OK || (with_added && (st = put_added(b, diag, l)) != DOP_OK))
         goto error;
     put_ops(b, l);
@@ -443,7 +443,7 @@ assemble(dop_tok_build *b, bool with_added, dop_diag *diag, dop_tokenizer **out_
     put_end_ids(b, &d[DOP_TOK_S_end_ids]);
     if (b->chat)
         dop_buf_append(&d[DOP_TOK_S_chat], b->chat, b->chat_len);
-    st = join(l, diag, out_tok);
+    st = join_tokenizer_blob(l, diag, out_tok);
 error:
     for (int i = 0; i < DOP_TOK_S_COUNT; i++)
         dop_buf_finish(&d[i]);
@@ -463,12 +463,12 @@ dop_tok_build_finish(dop_tok_build *b, dop_diag *diag, dop_tokenizer **out_tok)
         return DOP_NO_MEMORY(diag);
     if (normalized && b->norm_ops) {
         dop_tokenizer *bare = NULL;
-        dop_status st = assemble(b, false, diag, &bare);
+        dop_status st = assemble_tokenizer(b, false, diag, &bare);
         if (st == DOP_OK)
             st = normalize_added(b, bare, diag);
         dop_tokenizer_destroy(bare);
         if (st != DOP_OK)
             return st;
     }
-    return assemble(b, true, diag, out_tok);
+    return assemble_tokenizer(b, true, diag, out_tok);
 }

@@ -38,7 +38,7 @@ list_merges(const char *text, size_t size)
 }
 
 static bool
-ends_words(const json_t *vocab)
+has_word_end_marks(const json_t *vocab)
 {
     const char *key;
     json_t *id;
@@ -53,7 +53,7 @@ ends_words(const json_t *vocab)
 
 /* Returns an added-token object for a text, or NULL if the text is not in the vocabulary. */
 static json_t *
-special(const json_t *vocab, const char *text)
+make_special_token(const json_t *vocab, const char *text)
 {
     const json_t *id = text ? json_object_get(vocab, text) : NULL;
     return json_is_integer(id) ? json_pack("{s:I,s:s,s:b,s:b}", "id", json_integer_value(id), "content", text,
@@ -62,14 +62,14 @@ special(const json_t *vocab, const char *text)
 }
 
 static const char *
-token_or(const char *stated, const char *otherwise)
+choose_token_text(const char *stated, const char *otherwise)
 {
     return stated ? stated : otherwise;
 }
 
 /* True if tokenizer_class begins with one of the names, a list terminated by NULL. */
 static bool
-is_of_class(const dop_tokenizer_facts *facts, const char *const *names)
+is_tokenizer_class(const dop_tokenizer_facts *facts, const char *const *names)
 {
     const char *name = json_string_value(json_object_get(facts ? facts->config : NULL, "tokenizer_class"));
     while (name && *names && strncmp(name, *names, strlen(*names)) != 0)
@@ -79,7 +79,7 @@ is_of_class(const dop_tokenizer_facts *facts, const char *const *names)
 
 /* Returns a pre-tokenizer that splits by a pattern and then applies `bytes`, whose reference it consumes. */
 static json_t *
-cut_by(const char *pattern, const char *behavior, bool invert, json_t *bytes)
+make_split_pre_tokenizer(const char *pattern, const char *behavior, bool invert, json_t *bytes)
 {
     return json_pack("{s:s,s:[{s:s,s:{s:s},s:s,s:b},o]}", "type", "Sequence", "pretokenizers", "type", "Split",
                      "pattern", "Regex", pattern, "behavior", behavior, "invert", invert, bytes);
@@ -87,15 +87,18 @@ cut_by(const char *pattern, const char *behavior, bool invert, json_t *bytes)
 
 /* Returns the equivalent tokenizer.json. Consumes the references to vocab and merges. */
 static json_t *
-as_json(json_t *vocab, json_t *merges, const dop_tokenizer_facts *facts)
+make_tokenizer_json(json_t *vocab, json_t *merges, const dop_tokenizer_facts *facts)
 {
     static const char *const marked[] = {"Roberta", "Longformer", "LED", "Bart", NULL}, *const qwens[] = {"Qwen2",
                                                                                                           NULL};
-    const bool clip = ends_words(vocab), ends = !clip && is_of_class(facts, marked), qwen = is_of_class(facts, qwens);
-    const char *bos = token_or(facts ? facts->bos_token : NULL, clip ? "<|startoftext|>" : ends ? "<s>" : NULL);
-    const char *eos = token_or(facts ? facts->eos_token : NULL, ends ? "</s>" : "<|endoftext|>");
-    json_t *added = json_array(), *first = special(vocab, bos),
-           *last = bos && strcmp(bos, eos) == 0 ? NULL : special(vocab, eos);
+    const bool clip = has_word_end_marks(vocab), ends = !clip && is_tokenizer_class(facts, marked),
+               qwen = is_tokenizer_class(facts, qwens);
+    const char *bos = choose_token_text(facts ? facts->bos_token : NULL, clip   ? "<|startoftext|>"
+                                                                         : ends ? "<s>"
+                                                                                : NULL);
+    const char *eos = choose_token_text(facts ? facts->eos_token : NULL, ends ? "</s>" : "<|endoftext|>");
+    json_t *added = json_array(), *first = make_special_token(vocab, bos),
+           *last = bos && strcmp(bos, eos) == 0 ? NULL : make_special_token(vocab, eos);
     const bool marks = (clip || ends) && first && last;
     const json_int_t first_id = first ? json_integer_value(json_object_get(first, "id")) : 0,
                      last_id = last ? json_integer_value(json_object_get(last, "id")) : 0;
@@ -121,8 +124,8 @@ as_json(json_t *vocab, json_t *merges, const dop_tokenizer_facts *facts)
     else if (qwen)
         json_object_set_new(root, "normalizer", json_pack("{s:s}", "type", "NFC"));
     json_object_set_new(root, "pre_tokenizer",
-                        clip   ? cut_by(clip_words, "Removed", true, bytes)
-                        : qwen ? cut_by(QWEN2, "Isolated", false, bytes)
+                        clip   ? make_split_pre_tokenizer(clip_words, "Removed", true, bytes)
+                        : qwen ? make_split_pre_tokenizer(QWEN2, "Isolated", false, bytes)
                                : bytes);
     if (marks)
         json_object_set_new(root, "post_processor",
@@ -151,7 +154,7 @@ dop_tokenizer_from_merges(const char *path, const void *bytes, size_t size, cons
         json_decref(vocab);
         return st;
     }
-    root = as_json(vocab, merges, facts);
+    root = make_tokenizer_json(vocab, merges, facts);
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     if (!text)

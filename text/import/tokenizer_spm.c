@@ -94,7 +94,7 @@ read_denormalizer(importer *im, dop_pb pb)
 
 /* Reads all parts except the pieces, which are only counted. */
 static dop_status
-read_model(importer *im)
+read_spm_model(importer *im)
 {
     dop_pb pb = dop_pb_of(im->bytes, im->size);
     dop_pb_field f;
@@ -132,7 +132,7 @@ read_model(importer *im)
 
 /* Returns the text that a piece decodes to; U+2581 becomes a space. */
 static dop_tok_str
-plain_text(dop_tok_build *b, const char *s, size_t n, dop_buf *scratch)
+decode_spm_piece(dop_tok_build *b, const char *s, size_t n, dop_buf *scratch)
 {
     scratch->size = 0;
     for (size_t i = 0; i < n;) {
@@ -173,7 +173,7 @@ use_piece(importer *im, uint32_t id, const char *s, size_t n, dop_buf *scratch)
     case type_unused:
         if (im->spec.kind == kind_bpe)
             return BAD(im, "piece %u is of type unused, which is not supported in a BPE model", id);
-        b->text[id] = plain_text(b, s, n, scratch);
+        b->text[id] = decode_spm_piece(b, s, n, scratch);
         return DOP_OK;
     case type_user_defined:
         b->token_flags[id] |= DOP_TOKEN_USER_DEFINED;
@@ -184,12 +184,12 @@ use_piece(importer *im, uint32_t id, const char *s, size_t n, dop_buf *scratch)
         return BAD(im, "piece %u is of unknown type %u", id, im->types[id]);
     }
     b->token_flags[id] |= DOP_TOKEN_MODEL;
-    b->text[id] = plain_text(b, s, n, scratch);
+    b->text[id] = decode_spm_piece(b, s, n, scratch);
     return DOP_OK;
 }
 
 static dop_status
-read_piece(importer *im, uint32_t id, dop_pb pb, dop_buf *scratch)
+read_spm_piece(importer *im, uint32_t id, dop_pb pb, dop_buf *scratch)
 {
     dop_pb_field f;
     const char *s = "";
@@ -215,7 +215,7 @@ read_piece(importer *im, uint32_t id, dop_pb pb, dop_buf *scratch)
 }
 
 static dop_status
-read_pieces(importer *im)
+read_spm_pieces(importer *im)
 {
     dop_pb pb = dop_pb_of(im->bytes, im->size);
     dop_pb_field f;
@@ -228,7 +228,7 @@ read_pieces(importer *im)
         return DOP_NO_MEMORY(im->diag);
     while (st == DOP_OK && dop_pb_next(&pb, &f))
         if (f.number == model_pieces && f.wire == DOP_PB_BYTES)
-            st = read_piece(im, id++, dop_pb_of(f.data, f.len), &scratch);
+            st = read_spm_piece(im, id++, dop_pb_of(f.data, f.len), &scratch);
     if (st == DOP_OK && scratch.failed)
         st = DOP_NO_MEMORY(im->diag);
     dop_buf_finish(&scratch);
@@ -338,11 +338,11 @@ dop_tokenizer_from_sentencepiece(const char *path, const void *bytes, size_t siz
     dop_status st;
     *out_tok = NULL;
     dop_tokenizer_facts_init(&none);
-    if ((st = read_model(&im)) != DOP_OK)
+    if ((st = read_spm_model(&im)) != DOP_OK)
         goto error;
     tokens = im.pieces;
     if ((st = dop_tok_config_tokens(facts, path, diag, &tokens)) != DOP_OK ||
-        (st = dop_tok_build_init(&im.b, path, tokens, diag)) != DOP_OK || (st = read_pieces(&im)) != DOP_OK ||
+        (st = dop_tok_build_init(&im.b, path, tokens, diag)) != DOP_OK || (st = read_spm_pieces(&im)) != DOP_OK ||
         (st = use_spec(&im)) != DOP_OK || (st = dop_tok_config_add(&im.b, facts, diag)) != DOP_OK)
         goto error;
     use_class(&im, facts);

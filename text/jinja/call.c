@@ -6,7 +6,7 @@
 #include "text/jinja/jinja.h"
 
 static dop_j_val
-format_method(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
+call_format_method(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
     if (how != 'm')
         return dop_j_str_format(cx, self.u.str, a);
@@ -29,7 +29,7 @@ dop_j_val
 dop_j_call_method(dop_j_ctx *cx, dop_j_val self, const dop_j_method_row *row, const dop_j_args *a)
 {
     if (row->how == 'F' || row->how == 'm')
-        return format_method(cx, self, a, row->how);
+        return call_format_method(cx, self, a, row->how);
     if (!row->fn)
         return dop_j_fail(cx, a->line, DOP_E_INPUT,
                           "the method \"%s\" would change a value, which templates may not do", row->name);

@@ -25,7 +25,7 @@ f_default(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 
 /* Truncates a floating-point number to an integer. Returns false if the result does not fit in 64 bits. */
 static bool
-truncated(double f, dop_j_val *out)
+truncate_real(double f, dop_j_val *out)
 {
     if (!(fabs(f) < 0x1p63))
         return false;
@@ -45,9 +45,9 @@ f_int(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
         return dop_j_undefined_use(cx, v, a->line);
     if (v.kind == J_STR && dop_j_read_int(cx, v.u.str, base >= 0 && base <= 36 ? (int)base : 10, &r))
         return r;
-    if (v.kind == J_STR && dop_j_read_float(v.u.str, &f) && truncated(f, &r))
+    if (v.kind == J_STR && dop_j_read_float(v.u.str, &f) && truncate_real(f, &r))
         return r;
-    if (v.kind == J_FLOAT && !truncated(v.u.f, &r))
+    if (v.kind == J_FLOAT && !truncate_real(v.u.f, &r))
         return dop_j_fail(cx, a->line, DOP_E_INPUT, "a number is too large to compute with");
     return v.kind == J_INT || v.kind == J_BIG ? v : v.kind == J_BOOL ? dop_j_int(v.u.b) : r;
 }

@@ -111,7 +111,7 @@ raise_exception(dop_j_ctx *cx, const dop_j_args *a, int how)
 
 /* Fails for global functions of Jinja that are not supported. */
 static dop_j_val
-not_here(dop_j_ctx *cx, const dop_j_args *a, int how)
+reject_function(dop_j_ctx *cx, const dop_j_args *a, int how)
 {
     (void)how;
     return dop_j_fail(cx, a->line, DOP_E_INPUT, "this function of Jinja is not supported");
@@ -124,7 +124,7 @@ static const struct {
 } functions[] = {
     {"raise_exception", raise_exception, 0}, {"strftime_now", strftime_now, 0}, {"range", make_range, 0},
     {"namespace", make_dict, J_NAMESPACE},   {"dict", make_dict, J_DICT},       {"cycler", make_cycler, J_CYCLER},
-    {"joiner", make_cycler, J_JOINER},       {"lipsum", not_here, 0},           {"self", not_here, 0},
+    {"joiner", make_cycler, J_JOINER},       {"lipsum", reject_function, 0},    {"self", reject_function, 0},
 };
 
 dop_j_val

@@ -21,7 +21,7 @@ typedef struct lexer {
 } lexer;
 
 static void
-add(lexer *l, dop_j_tok t)
+add_lex_token(lexer *l, dop_j_tok t)
 {
     if (l->count == l->cap) {
         size_t cap = l->cap ? l->cap * 2 : 256;
@@ -45,7 +45,7 @@ count_lines(lexer *l, const char *s, size_t n)
 }
 
 static bool
-starts(const lexer *l, size_t at, const char *t)
+lexer_starts_with(const lexer *l, size_t at, const char *t)
 {
     size_t n = strlen(t);
     return l->n - at >= n && memcmp(l->s + at, t, n) == 0;
@@ -53,7 +53,7 @@ starts(const lexer *l, size_t at, const char *t)
 
 /* Skips white space after "-%}", "-}}" and "-#}". */
 static void
-skip_space(lexer *l)
+skip_lexer_space(lexer *l)
 {
     while (l->at < l->n) {
         dop_utf8_char u = dop_utf8_next(l->s + l->at, l->n - l->at);
@@ -96,7 +96,7 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
             end = p;
     }
     if (end > from)
-        add(l, (dop_j_tok){.kind = JT_DATA, .s = {l->s + from, end - from}});
+        add_lex_token(l, (dop_j_tok){.kind = JT_DATA, .s = {l->s + from, end - from}});
     count_lines(l, l->s + from, to - from);
 }
 
@@ -109,7 +109,7 @@ is_exponent(const lexer *l, size_t at)
 
 /* Copies a number without the '_' between digits into a buffer. Returns its length in the source. */
 static size_t
-number_text(const lexer *l, char *out, size_t cap, bool *is_float)
+read_number_text(const lexer *l, char *out, size_t cap, bool *is_float)
 {
     const bool after_dot = l->at > 0 && l->s[l->at - 1] == '.';
     size_t i = l->at, n = 0;
@@ -149,9 +149,9 @@ add_based(lexer *l)
     dop_j_val v;
     if (!base || end == l->at + 2 || !dop_j_read_int(l->cx, (dop_j_str){l->s + l->at, end - l->at}, base, &v))
         return 0;
-    add(l, (dop_j_tok){.kind = v.kind == J_INT ? JT_INT : JT_BIG,
-                       .i = v.kind == J_INT ? v.u.i : 0,
-                       .s = v.kind == J_INT ? (dop_j_str){"", 0} : v.u.str});
+    add_lex_token(l, (dop_j_tok){.kind = v.kind == J_INT ? JT_INT : JT_BIG,
+                                 .i = v.kind == J_INT ? v.u.i : 0,
+                                 .s = v.kind == J_INT ? (dop_j_str){"", 0} : v.u.str});
     return end - l->at;
 }
 
@@ -163,22 +163,22 @@ add_number(lexer *l)
     dop_j_val v;
     size_t used = add_based(l);
     if (used == 0) {
-        used = number_text(l, text, sizeof text, &is_float);
+        used = read_number_text(l, text, sizeof text, &is_float);
         const dop_j_str digits = {l->s + l->at, used};
         if (is_float)
-            add(l, (dop_j_tok){.kind = JT_FLOAT, .f = dop_strtod(text, NULL)});
+            add_lex_token(l, (dop_j_tok){.kind = JT_FLOAT, .f = dop_strtod(text, NULL)});
         else if (!dop_j_read_int(l->cx, digits, 10, &v))
             dop_j_fail(l->cx, l->line, DOP_E_INPUT, "a number is not written as one");
         else if (v.kind == J_INT)
-            add(l, (dop_j_tok){.kind = JT_INT, .i = v.u.i});
+            add_lex_token(l, (dop_j_tok){.kind = JT_INT, .i = v.u.i});
         else
-            add(l, (dop_j_tok){.kind = JT_BIG, .s = v.u.str});
+            add_lex_token(l, (dop_j_tok){.kind = JT_BIG, .s = v.u.str});
     }
     l->at += used;
 }
 
 static int
-hex(const char *s, size_t n, uint32_t *out)
+read_lexer_hex(const char *s, size_t n, uint32_t *out)
 {
     *out = 0;
     for (size_t i = 0; i < n; i++) {
@@ -192,7 +192,7 @@ hex(const char *s, size_t n, uint32_t *out)
 
 /* Decodes one escape sequence of a string literal as Python does. Returns its length in the source in bytes. */
 static size_t
-unescape(const char *s, size_t n, char *out, size_t *out_n)
+read_string_escape(const char *s, size_t n, char *out, size_t *out_n)
 {
     static const char from[] = "nrtabfv\\'\"", to[] = "\n\r\t\a\b\f\v\\'\"";
     const char *p = s[1] ? strchr(from, s[1]) : NULL;
@@ -214,7 +214,8 @@ unescape(const char *s, size_t n, char *out, size_t *out_n)
         *out_n = dop_utf8_put(cp, out);
         return k;
     }
-    if (digits && n >= 2 + digits && hex(s + 2, digits, &cp) == 0 && cp <= 0x10ffff && (cp < 0xd800 || cp > 0xdfff)) {
+    if (digits && n >= 2 + digits && read_lexer_hex(s + 2, digits, &cp) == 0 && cp <= 0x10ffff &&
+        (cp < 0xd800 || cp > 0xdfff)) {
         *out_n = dop_utf8_put(cp, out);
         return 2 + digits;
     }
@@ -242,14 +243,14 @@ add_string(lexer *l)
         if (l->s[i] == '\\' && i + 1 < end) {
             char c[4];
             size_t len;
-            i += unescape(l->s + i, end - i, c, &len);
+            i += read_string_escape(l->s + i, end - i, c, &len);
             memcpy(text + n, c, len);
             n += len;
         } else {
             text[n++] = l->s[i++];
         }
     }
-    add(l, (dop_j_tok){.kind = JT_STR, .s = {text, n}});
+    add_lex_token(l, (dop_j_tok){.kind = JT_STR, .s = {text, n}});
     count_lines(l, l->s + l->at, end - l->at);
     l->at = end + 1;
 }
@@ -264,7 +265,7 @@ add_name(lexer *l)
             break;
         l->at++;
     }
-    add(l, (dop_j_tok){.kind = JT_NAME, .s = {l->s + from, l->at - from}});
+    add_lex_token(l, (dop_j_tok){.kind = JT_NAME, .s = {l->s + from, l->at - from}});
 }
 
 static bool
@@ -273,8 +274,8 @@ add_op(lexer *l)
     static const char *const ops[] = {"**", "//", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "~", "(",
                                       ")",  "[",  "]",  "{",  "}",  "<",  ">", "=", ".", ",", ":", "|"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        if (starts(l, l->at, ops[i])) {
-            add(l, (dop_j_tok){.kind = JT_OP, .s = {ops[i], strlen(ops[i])}});
+        if (lexer_starts_with(l, l->at, ops[i])) {
+            add_lex_token(l, (dop_j_tok){.kind = JT_OP, .s = {ops[i], strlen(ops[i])}});
             l->at += strlen(ops[i]);
             return true;
         }
@@ -296,12 +297,12 @@ lex_tag(lexer *l, bool block)
         }
         char c = l->s[l->at];
         bool minus = c == '-' || (c == '+' && block);
-        if (nesting == 0 && (starts(l, l->at, close) || (minus && starts(l, l->at + 1, close)))) {
-            add(l, (dop_j_tok){.kind = block ? JT_BLOCK_END : JT_VAR_END});
+        if (nesting == 0 && (lexer_starts_with(l, l->at, close) || (minus && lexer_starts_with(l, l->at + 1, close)))) {
+            add_lex_token(l, (dop_j_tok){.kind = block ? JT_BLOCK_END : JT_VAR_END});
             l->at += minus ? 3 : 2;
             l->line_start = false;
             if (c == '-')
-                skip_space(l);
+                skip_lexer_space(l);
             else if (block && c != '+')
                 trim_newline(l);
             return;
@@ -341,13 +342,13 @@ lex_comment(lexer *l)
     l->at = stop + 2;
     l->line_start = false;
     if (last == '-')
-        skip_space(l);
+        skip_lexer_space(l);
     else if (last != '+')
         trim_newline(l);
 }
 
 static size_t
-after_space(const lexer *l, size_t at)
+find_after_space(const lexer *l, size_t at)
 {
     while (at < l->n) {
         const dop_utf8_char u = dop_utf8_next(l->s + at, l->n - at);
@@ -361,13 +362,13 @@ after_space(const lexer *l, size_t at)
 /* True if the tag's first word, after an optional sign, is `word`. Sets *out_end to the offset after the word and
  * white space. */
 static bool
-raw_word(const lexer *l, size_t at, const char *word, size_t *out_end)
+match_raw_word(const lexer *l, size_t at, const char *word, size_t *out_end)
 {
     const bool sign = at < l->n && (l->s[at] == '-' || l->s[at] == '+');
-    at = after_space(l, at + sign);
-    if (!starts(l, at, word))
+    at = find_after_space(l, at + sign);
+    if (!lexer_starts_with(l, at, word))
         return false;
-    *out_end = after_space(l, at + strlen(word));
+    *out_end = find_after_space(l, at + strlen(word));
     return true;
 }
 
@@ -376,27 +377,27 @@ static bool
 lex_raw(lexer *l)
 {
     size_t p, e;
-    if (!raw_word(l, l->at, "raw", &p))
+    if (!match_raw_word(l, l->at, "raw", &p))
         return false;
-    const bool trim = starts(l, p, "-%}");
-    if (!trim && !starts(l, p, "%}"))
+    const bool trim = lexer_starts_with(l, p, "-%}");
+    if (!trim && !lexer_starts_with(l, p, "%}"))
         return false;
     l->at = p + (trim ? 3 : 2);
     l->line_start = false;
     if (trim) /* unlike other tags, a raw tag keeps the following line break unless it has a '-' */
-        skip_space(l);
+        skip_lexer_space(l);
     for (size_t q = l->at; q + 2 < l->n; q++) {
-        if (!starts(l, q, "{%") || !raw_word(l, q + 2, "endraw", &e))
+        if (!lexer_starts_with(l, q, "{%") || !match_raw_word(l, q + 2, "endraw", &e))
             continue;
         const char sign = e < l->n ? l->s[e] : ' ';
         const size_t close = e + (sign == '-' || sign == '+');
-        if (!starts(l, close, "%}"))
+        if (!lexer_starts_with(l, close, "%}"))
             continue;
         add_data(l, l->at, q, l->s[q + 2], true);
         l->at = close + 2;
         l->line_start = false;
         if (sign == '-')
-            skip_space(l);
+            skip_lexer_space(l);
         else if (sign != '+')
             trim_newline(l);
         return true;
@@ -408,7 +409,7 @@ lex_raw(lexer *l)
 /* Copies the template, converting line breaks to
  * and dropping the last one. */
 static char *
-normalize(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
+normalize_line_breaks(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
     char *t = dop_j_alloc(cx, n + 1);
     size_t k = 0;
@@ -430,7 +431,7 @@ dop_j_tok *
 dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
     lexer l = {.cx = cx, .line = 1, .line_start = true};
-    l.s = normalize(cx, s, n, &l.n);
+    l.s = normalize_line_breaks(cx, s, n, &l.n);
     dop_j_step(cx, n); /* charge for the whole function, which is linear */
     while (cx->status == DOP_OK && l.at < l.n) {
         size_t p = l.at;
@@ -451,11 +452,11 @@ dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
         if (kind == '#') {
             lex_comment(&l);
         } else {
-            add(&l, (dop_j_tok){.kind = kind == '%' ? JT_BLOCK_BEGIN : JT_VAR_BEGIN});
+            add_lex_token(&l, (dop_j_tok){.kind = kind == '%' ? JT_BLOCK_BEGIN : JT_VAR_BEGIN});
             lex_tag(&l, kind == '%');
         }
     }
-    add(&l, (dop_j_tok){.kind = JT_EOF});
+    add_lex_token(&l, (dop_j_tok){.kind = JT_EOF});
     *out_n = l.count;
     return cx->status == DOP_OK ? l.toks : NULL;
 }

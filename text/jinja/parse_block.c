@@ -8,7 +8,7 @@
 static void parse_body(dop_j_parser *p, const char *const *ends, dop_j_node ***out, size_t *out_n);
 
 static void
-end_block(dop_j_parser *p)
+expect_block_end(dop_j_parser *p)
 {
     if (dop_j_peek(p)->kind != JT_BLOCK_END)
         dop_j_fail(p->cx, dop_j_peek(p)->line, DOP_E_INPUT, "unexpected text at the end of a block tag");
@@ -18,12 +18,12 @@ end_block(dop_j_parser *p)
 
 /* Consumes the closing tag "{% name %}" before which parse_body() stopped. */
 static void
-close_block(dop_j_parser *p)
+expect_closing_tag(dop_j_parser *p)
 {
     if (p->cx->status != DOP_OK)
         return;
     p->at += 2;
-    end_block(p);
+    expect_block_end(p);
 }
 
 static dop_j_node *parse_targets(dop_j_parser *p);
@@ -99,13 +99,13 @@ parse_for(dop_j_parser *p)
     if (dop_j_accept(p, JT_NAME, "if"))
         n->b = dop_j_parse_expr(p);
     n->recursive = dop_j_accept(p, JT_NAME, "recursive");
-    end_block(p);
+    expect_block_end(p);
     parse_body(p, ends, &n->body, &n->body_n);
     if (p->cx->status == DOP_OK && dop_j_is(dop_j_peek(p) + 1, JT_NAME, "else")) {
-        close_block(p);
+        expect_closing_tag(p);
         parse_body(p, end, &n->other, &n->other_n);
     }
-    close_block(p);
+    expect_closing_tag(p);
     return n;
 }
 
@@ -116,7 +116,7 @@ parse_if(dop_j_parser *p)
     dop_j_node *first = dop_j_make(p, JN_IF);
     for (dop_j_node *n = first; n && p->cx->status == DOP_OK;) {
         n->a = dop_j_parse_tuple(p);
-        end_block(p);
+        expect_block_end(p);
         parse_body(p, ends, &n->body, &n->body_n);
         if (p->cx->status != DOP_OK)
             break;
@@ -128,10 +128,10 @@ parse_if(dop_j_parser *p)
             continue;
         }
         if (dop_j_is(dop_j_peek(p) + 1, JT_NAME, "else")) {
-            close_block(p);
+            expect_closing_tag(p);
             parse_body(p, end, &n->other, &n->other_n);
         }
-        close_block(p);
+        expect_closing_tag(p);
         break;
     }
     return first;
@@ -147,15 +147,15 @@ parse_set(dop_j_parser *p)
     n->target = parse_targets(p);
     if (dop_j_accept(p, JT_OP, "=")) {
         n->a = dop_j_parse_tuple(p);
-        end_block(p);
+        expect_block_end(p);
         return n;
     }
     n->kind = JN_SET_BLOCK;
     while (p->cx->status == DOP_OK && dop_j_accept(p, JT_OP, "|"))
         dop_j_add_node(p, &n->list, &n->list_n, dop_j_parse_filter(p, NULL));
-    end_block(p);
+    expect_block_end(p);
     parse_body(p, end, &n->body, &n->body_n);
-    close_block(p);
+    expect_closing_tag(p);
     return n;
 }
 
@@ -180,7 +180,7 @@ static void
 parse_macro_body(dop_j_parser *p, dop_j_node *n, const char *const *end)
 {
     const size_t from = p->at;
-    end_block(p);
+    expect_block_end(p);
     parse_body(p, end, &n->body, &n->body_n);
     for (size_t i = from; i < p->at && dop_j_step(p->cx, 1); i++) {
         if (i > from && dop_j_is(&p->toks[i - 1], JT_OP, "."))
@@ -189,7 +189,7 @@ parse_macro_body(dop_j_parser *p, dop_j_node *n, const char *const *end)
         n->more_named |= dop_j_is(&p->toks[i], JT_NAME, "kwargs");
         n->asks_caller |= dop_j_is(&p->toks[i], JT_NAME, "caller");
     }
-    close_block(p);
+    expect_closing_tag(p);
 }
 
 static dop_j_node *
@@ -265,11 +265,11 @@ parse_wrapped(dop_j_parser *p, dop_j_str word)
         if (!dop_j_accept(p, JT_NAME, "false") && !dop_j_accept(p, JT_NAME, "False"))
             dop_j_fail(p->cx, n->line, DOP_E_INPUT, "autoescape is not supported");
     }
-    end_block(p);
+    expect_block_end(p);
     parse_body(p, end, &n->body, &n->body_n);
     if (p->cx->status == DOP_OK && dop_j_eq_lit(word, "block") && (dop_j_peek(p) + 2)->kind == JT_NAME)
         p->at++; /* skip the repeated block name */
-    close_block(p);
+    expect_closing_tag(p);
     return n;
 }
 
@@ -288,7 +288,7 @@ parse_simple(dop_j_parser *p, dop_j_str word)
                    word.n > 40 ? 40 : (int)word.n, word.s);
         return NULL;
     }
-    end_block(p);
+    expect_block_end(p);
     return n;
 }
 

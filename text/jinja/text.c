@@ -41,7 +41,7 @@ dop_j_replace(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to, int64_t 
 
 /* Returns the offset of the first character that is (or is not) white space. */
 static size_t
-skip_to(dop_j_ctx *cx, dop_j_str s, bool space)
+find_space_boundary(dop_j_ctx *cx, dop_j_str s, bool space)
 {
     size_t at = 0;
     while (at < s.n && dop_j_step(cx, 2)) {
@@ -58,11 +58,11 @@ split_space(dop_j_ctx *cx, dop_j_str s, int64_t max)
 {
     dop_j_val l = dop_j_new_list(cx, J_LIST);
     while (cx->status == DOP_OK) {
-        const size_t from = skip_to(cx, s, false);
+        const size_t from = find_space_boundary(cx, s, false);
         s = (dop_j_str){s.s + from, s.n - from};
         if (s.n == 0)
             break;
-        const size_t end = max-- == 0 ? s.n : skip_to(cx, s, true);
+        const size_t end = max-- == 0 ? s.n : find_space_boundary(cx, s, true);
         dop_j_push(cx, l, dop_j_text(s.s, end));
         s = (dop_j_str){s.s + end, s.n - end};
     }
@@ -90,7 +90,7 @@ dop_j_split(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
 /* Returns the start of the last separator, or of the last run of white space if sep is NULL. Returns SIZE_MAX if
  * there is none. */
 static size_t
-find_last(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, size_t *len)
+find_last_separator(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, size_t *len)
 {
     if (sep) {
         *len = sep->n;
@@ -126,7 +126,7 @@ dop_j_rsplit(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
         s = dop_j_strip(cx, s, NULL, false, true);
     while (cx->status == DOP_OK && max-- > 0 && (sep || s.n)) {
         size_t len = 0;
-        const size_t at = find_last(cx, s, sep, &len);
+        const size_t at = find_last_separator(cx, s, sep, &len);
         if (!sep && (at == SIZE_MAX || at == 0)) /* only one word is left */
             s = dop_j_strip(cx, s, NULL, true, false);
         if (at == SIZE_MAX || (!sep && at == 0))
@@ -143,7 +143,7 @@ dop_j_rsplit(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
 
 /* Returns the length in bytes of the line break at `at`, or 0 if there is none. */
 static size_t
-line_break(dop_j_str s, size_t at)
+measure_line_break(dop_j_str s, size_t at)
 {
     const unsigned char c = (unsigned char)s.s[at];
     if (c == '\r')
@@ -163,7 +163,7 @@ dop_j_split_lines(dop_j_ctx *cx, dop_j_str s, bool keep_ends)
     dop_j_step(cx, s.n / 4);
     for (size_t at = 0, from = 0; cx->status == DOP_OK && at < s.n; from = at) {
         size_t len = 0;
-        while (at < s.n && (len = line_break(s, at)) == 0)
+        while (at < s.n && (len = measure_line_break(s, at)) == 0)
             at++;
         dop_j_push(cx, l, dop_j_text(s.s + from, (keep_ends ? at + len : at) - from));
         at += len;

@@ -51,7 +51,7 @@ conjunction_copy(dop_schema *s, const dop_conjunction *c)
 
 /* Returns the implied types of a schema without `type`: all types that its keywords apply to. */
 static unsigned
-implied(const dop_schema *s, const dop_conjunction *c)
+find_implied_types(const dop_schema *s, const dop_conjunction *c)
 {
     unsigned bits = 0;
     const char *key;
@@ -89,12 +89,12 @@ add_literal(dop_schema *s, const dop_conjunction *c, const json_t *value, uint32
 
 /* Adds the values that a conjunction without groups allows. */
 static void
-leaf(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
+add_leaf_values(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
 {
     bool pinned = false;
     for (size_t i = 0; i < c->n; i++)
         pinned |= json_object_get(c->all[i], "const") || json_object_get(c->all[i], "enum");
-    unsigned bits = pinned ? c->bits : c->bits & implied(s, c);
+    unsigned bits = pinned ? c->bits : c->bits & find_implied_types(s, c);
     if (pinned && dop_schema_add_values(s, c, bits, from, to))
         return;
     if (bits == 0)
@@ -117,7 +117,7 @@ leaf(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
 
 /* True if the conjunction's single group is its only restriction on values. */
 static bool
-is_bare(const dop_conjunction *c)
+is_bare_group(const dop_conjunction *c)
 {
     const char *key;
     json_t *v;
@@ -136,22 +136,22 @@ is_bare(const dop_conjunction *c)
 /* Adds the values that a conjunction allows by multiplying out its groups. io_left: number of options that may still
  * be expanded. */
 static void
-expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint32_t to)
+expand_option_groups(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint32_t to)
 {
     size_t i, k;
     const json_t *option, *one;
     if (!dop_schema_goes_on(s) || c->never)
         return;
     if (c->n_groups == 0) {
-        leaf(s, c, from, to);
+        add_leaf_values(s, c, from, to);
         return;
     }
-    const bool bare = is_bare(c);
+    const bool bare = is_bare_group(c);
     const dop_option_group g = c->groups[0];
     memmove(c->groups, c->groups + 1, --c->n_groups * sizeof *c->groups);
     if (*io_left < json_array_size(g.options) && !bare) {
         dop_schema_unenforced(s, g.name);
-        expand(s, c, io_left, from, to);
+        expand_option_groups(s, c, io_left, from, to);
         return;
     }
     json_array_foreach(g.options, i, option)
@@ -171,7 +171,7 @@ expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint
         const size_t before = dop_schema_enter(s, name);
         *io_left -= *io_left > 0;
         json_array_foreach(option, k, one) dop_schema_gather(s, &d, one, g.frame);
-        expand(s, &d, io_left, from, to);
+        expand_option_groups(s, &d, io_left, from, to);
         dop_schema_leave(s, before);
         conjunction_finish(&d);
     }
@@ -180,20 +180,20 @@ expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint
 /* --- rules --------------------------------------------------------------------------------------------------------------------------- */
 
 static void
-body(dop_schema *s, const json_t *const *of, size_t n, uint32_t start)
+make_rule_body(dop_schema *s, const json_t *const *of, size_t n, uint32_t start)
 {
     uint32_t left = MOST_OPTIONS, end = dop_auto_state(&s->a);
     dop_conjunction c = {.bits = DOP_IS_ANY};
     for (size_t i = 0; i < n; i++)
         dop_schema_gather(s, &c, of[i], NULL);
-    expand(s, &c, &left, start, end);
+    expand_option_groups(s, &c, &left, start, end);
     dop_auto_end(&s->a, end);
     conjunction_finish(&c);
 }
 
 /* Creates the bodies of all called rules, including those called by new bodies. */
 static void
-make_bodies(dop_schema *s)
+make_rule_bodies(dop_schema *s)
 {
     for (size_t i = 0; i < s->n_rules && dop_schema_goes_on(s); i++) {
         const dop_schema_rule r = s->rules[i];
@@ -203,14 +203,14 @@ make_bodies(dop_schema *s)
         memcpy(s->path, r.path, s->n_path + 1);
         free(r.path);
         dop_budget_give(s->a.budget, s->n_path + 1);
-        body(s, r.list, r.n, r.start);
+        make_rule_body(s, r.list, r.n, r.start);
     }
     s->depth = 0;
     dop_schema_leave(s, 0);
 }
 
 static void
-finish(dop_schema *s)
+finish_schema(dop_schema *s)
 {
     for (size_t i = 0; i < s->n_rules; i++) {
         free((void *)s->rules[i].list);
@@ -232,7 +232,7 @@ finish(dop_schema *s)
 }
 
 static void
-begin(dop_schema *s, const json_t *schema, unsigned flags, dop_diag *diag)
+begin_schema(dop_schema *s, const json_t *schema, unsigned flags, dop_diag *diag)
 {
     const uint32_t none = DOP_AUTO_NONE;
     *s = (dop_schema){.root = schema,
@@ -252,14 +252,14 @@ begin(dop_schema *s, const json_t *schema, unsigned flags, dop_diag *diag)
 }
 
 static uint32_t
-root_rule(dop_schema *s, const json_t *schema)
+make_root_rule(dop_schema *s, const json_t *schema)
 {
     s->a.failed |= !s->made || !s->for_one_of || !s->by_text;
     s->status = dop_schema_index_create(schema ? schema : json_true(), NULL, s->a.budget, s->diag, &s->index);
     if (!dop_schema_goes_on(s))
         return 0;
     const uint32_t rule = schema ? dop_schema_rule_of(s, NULL, &schema, 1) : dop_schema_any_object(s);
-    make_bodies(s);
+    make_rule_bodies(s);
     return rule;
 }
 
@@ -267,11 +267,11 @@ dop_status
 dop_schema_add(dop_auto *automaton, const struct json_t *schema, unsigned flags, dop_diag *diag, uint32_t *out_rule)
 {
     dop_schema s;
-    begin(&s, schema, flags, diag);
+    begin_schema(&s, schema, flags, diag);
     s.a = *automaton;
-    *out_rule = root_rule(&s, schema);
+    *out_rule = make_root_rule(&s, schema);
     *automaton = s.a;
-    finish(&s);
+    finish_schema(&s);
     return s.status;
 }
 
@@ -282,11 +282,11 @@ dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, con
     dop_schema s;
     dop_diag own = {0};
     uint32_t start;
-    begin(&s, schema, flags, diag);
+    begin_schema(&s, schema, flags, diag);
     *out_grammar = NULL;
     s.a.budget = budget;
     s.a.root = dop_schema_rule_new(&s, &start);
-    const uint32_t value = root_rule(&s, schema);
+    const uint32_t value = make_root_rule(&s, schema);
     if (dop_schema_goes_on(&s)) {
         start = dop_auto_call(&s.a, dop_schema_text(&s, start, before ? before : ""), value);
         dop_auto_end(&s.a, dop_schema_text(&s, start, after ? after : ""));
@@ -297,6 +297,6 @@ dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, con
         s.status = DOP_FAIL(diag, s.status, "%s", empty ? s.empty : own.message);
     }
     dop_auto_finish(&s.a);
-    finish(&s);
+    finish_schema(&s);
     return s.status;
 }

@@ -217,7 +217,7 @@ static const struct {
 };
 
 static int
-keyword(const char *name)
+find_schema_keyword(const char *name)
 {
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (strcmp(keywords[i].name, name) == 0)
@@ -228,7 +228,7 @@ keyword(const char *name)
 bool
 dop_schema_asserts(const char *name)
 {
-    return keyword(name) >= 0 && strcmp(name, "format") != 0;
+    return find_schema_keyword(name) >= 0 && strcmp(name, "format") != 0;
 }
 
 unsigned
@@ -282,7 +282,7 @@ dop_schema_allows(dop_schema *s, const json_t *schema, const json_t *value)
 bool
 dop_schema_is_keyword(const char *name, unsigned *out_bits)
 {
-    const int k = keyword(name);
+    const int k = find_schema_keyword(name);
     *out_bits = k >= 0 ? keywords[k].bits : 0;
     return k >= 0;
 }

@@ -17,7 +17,7 @@ dop_schema_plain(dop_charset *set)
 }
 
 static uint32_t
-hex_digits(dop_schema *s, uint32_t from, const char *first, int n)
+add_hex_digits(dop_schema *s, uint32_t from, const char *first, int n)
 {
     /* first: ranges of the first digit, as pairs of first and last digit */
     uint32_t to = dop_auto_state(&s->a);
@@ -49,15 +49,15 @@ dop_schema_character(dop_schema *s)
         /* \u is followed by four digits. Excludes 0, which terminates C strings, and surrogates. */
         uint32_t u = dop_schema_text(s, escape, "u"), u0 = dop_schema_text(s, u, "0"),
                  u00 = dop_schema_text(s, u0, "0");
-        dop_auto_nothing(&s->a, hex_digits(s, u, "19acAC", 4), end);
-        dop_auto_nothing(&s->a, hex_digits(s, u, "efEF", 4), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, u, "19acAC", 4), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, u, "efEF", 4), end);
         uint32_t d = dop_auto_state(&s->a);
         dop_auto_bytes(&s->a, u, 'd', 'd', d);
         dop_auto_bytes(&s->a, u, 'D', 'D', d);
-        dop_auto_nothing(&s->a, hex_digits(s, d, "07", 3), end);
-        dop_auto_nothing(&s->a, hex_digits(s, u0, "19afAF", 3), end);
-        dop_auto_nothing(&s->a, hex_digits(s, u00, "19afAF", 2), end);
-        dop_auto_nothing(&s->a, hex_digits(s, dop_schema_text(s, u00, "0"), "19afAF", 1), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, d, "07", 3), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, u0, "19afAF", 3), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, u00, "19afAF", 2), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, dop_schema_text(s, u00, "0"), "19afAF", 1), end);
         dop_auto_end(&s->a, end);
     }
     return s->character;
@@ -65,7 +65,7 @@ dop_schema_character(dop_schema *s)
 
 /* Adds edges that accept one character of a set in JSON string syntax. */
 static void
-spell(dop_schema *s, uint32_t from, const dop_charset *set, uint32_t to)
+add_spelled_character(dop_schema *s, uint32_t from, const dop_charset *set, uint32_t to)
 {
     static const char escapes[][2] = {{'"', '"'},  {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'},
                                       {'\n', 'n'}, {'\r', 'r'},  {'\t', 't'}};
@@ -113,7 +113,7 @@ dop_schema_set_rule(void *schema, const dop_charset *set)
     const uint32_t rule = dop_schema_rule_new(s, &start), end = dop_auto_state(&s->a);
     if (!dop_schema_goes_on(s))
         return 0;
-    spell(s, start, set, end);
+    add_spelled_character(s, start, set, end);
     dop_auto_end(&s->a, end);
     dop_charset own = {0};
     for (size_t i = 0; i < set->n; i++)

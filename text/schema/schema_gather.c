@@ -16,7 +16,7 @@ enum { DEEPEST = 100, DEEPEST_NOT = 60 };
 
 /* Returns {"not": schema}. Creates it only once per schema, so that negating a recursive schema terminates. */
 static const json_t *
-not_of(dop_schema *s, const json_t *schema)
+make_negation(dop_schema *s, const json_t *schema)
 {
     size_t i;
     json_t *made;
@@ -30,7 +30,7 @@ not_of(dop_schema *s, const json_t *schema)
 }
 
 static void
-add_made(dop_schema *s, dop_conjunction *c, json_t *made, const json_t *from, const dop_frame *frame)
+add_made_schema(dop_schema *s, dop_conjunction *c, json_t *made, const json_t *from, const dop_frame *frame)
 {
     dop_schema_gather(s, c, dop_schema_keep(s, made, from), frame);
 }
@@ -55,10 +55,10 @@ add_not_count(dop_schema *s, dop_conjunction *c, const char *key, const json_t *
             c->never = true;
             return true;
         }
-        add_made(s, c,
-                 json_pack("{s:s, s:I}", "type", counts[i].type, least ? counts[i].most : counts[i].least,
-                           (json_int_t)(least ? n - 1 : n + 1)),
-                 from, frame);
+        add_made_schema(s, c,
+                        json_pack("{s:s, s:I}", "type", counts[i].type, least ? counts[i].most : counts[i].least,
+                                  (json_int_t)(least ? n - 1 : n + 1)),
+                        from, frame);
         return true;
     }
     return false;
@@ -74,7 +74,7 @@ add_not_bound(dop_schema *s, dop_conjunction *c, const char *key, const json_t *
                                                {"exclusiveMaximum", "minimum"}};
     for (size_t i = 0; i < sizeof opposites / sizeof *opposites && json_is_number(v); i++)
         if (strcmp(opposites[i][0], key) == 0) {
-            add_made(s, c, json_pack("{s:s, s:O}", "type", "number", opposites[i][1], v), from, frame);
+            add_made_schema(s, c, json_pack("{s:s, s:O}", "type", "number", opposites[i][1], v), from, frame);
             return true;
         }
     return false;
@@ -109,8 +109,8 @@ not_properties(dop_schema *s, const dop_conjunction *c, const json_t *v, const j
     {
         if (closed && !has_property(c, name))
             continue;
-        json_t *one =
-            json_pack("{s:s, s:[s], s:{s:O}}", "type", "object", "required", name, "properties", name, not_of(s, of));
+        json_t *one = json_pack("{s:s, s:[s], s:{s:O}}", "type", "object", "required", name, "properties", name,
+                                make_negation(s, of));
         s->a.failed |= json_array_append_new(options, json_pack("[O]", dop_schema_keep(s, one, from))) != 0;
     }
     return options;
@@ -158,13 +158,13 @@ add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const c
         json_t *options = json_array();
         json_array_foreach(v, i, one)
         {
-            s->a.failed |= json_array_append_new(options, json_pack("[O]", not_of(s, one))) != 0;
+            s->a.failed |= json_array_append_new(options, json_pack("[O]", make_negation(s, one))) != 0;
         }
         dop_schema_add_group(s, c, name, options, schema, frame);
     } else if (strcmp(key, "items") == 0 && !json_is_array(v)) {
-        add_made(s, c, json_pack("{s:s, s:O}", "type", "array", "contains", not_of(s, v)), schema, frame);
+        add_made_schema(s, c, json_pack("{s:s, s:O}", "type", "array", "contains", make_negation(s, v)), schema, frame);
     } else if (strcmp(key, "contains") == 0) {
-        add_made(s, c, json_pack("{s:s, s:O}", "type", "array", "items", not_of(s, v)), schema, frame);
+        add_made_schema(s, c, json_pack("{s:s, s:O}", "type", "array", "items", make_negation(s, v)), schema, frame);
     } else if (strcmp(key, "required") == 0) {
         dop_schema_add_group(s, c, name, not_required(s, v, schema), schema, frame);
     } else if (strcmp(key, "properties") == 0) {
@@ -182,7 +182,7 @@ add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const c
 
 /* True if the keyword's meaning depends on other keywords of the same schema. */
 static bool
-depends(const char *key)
+depends_on_siblings(const char *key)
 {
     static const char *const names[] = {
         "additionalProperties", "patternProperties", "prefixItems",           "minContains",
@@ -219,7 +219,7 @@ dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, cons
     }
     json_object_foreach((json_t *)(uintptr_t)schema, key, v)
     {
-        known &= !depends(key) && !(json_is_true(v) && strncmp(key, "exclusive", 9) == 0) &&
+        known &= !depends_on_siblings(key) && !(json_is_true(v) && strncmp(key, "exclusive", 9) == 0) &&
                  !(strcmp(key, "nullable") == 0 && json_is_true(v));
         if (!dop_schema_asserts(key))
             continue;
@@ -246,7 +246,7 @@ dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, cons
         if (!dop_schema_asserts(key))
             continue;
         const json_t *part = dop_schema_keep(s, json_pack("{s:O}", key, v), schema);
-        s->a.failed |= json_array_append_new(options, json_pack("[O]", not_of(s, part))) != 0;
+        s->a.failed |= json_array_append_new(options, json_pack("[O]", make_negation(s, part))) != 0;
     }
     dop_schema_add_group(s, c, name, options, schema, frame);
 }
@@ -254,7 +254,7 @@ dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, cons
 /* --- disjoint schemas ------------------------------------------------------------------------------------------------------------- */
 
 static bool
-have_common(dop_schema *s, const json_t *a, const json_t *b)
+have_common_value(dop_schema *s, const json_t *a, const json_t *b)
 {
     size_t i, k;
     const json_t *x, *y;
@@ -263,7 +263,8 @@ have_common(dop_schema *s, const json_t *a, const json_t *b)
     return false;
 }
 
-static bool requires(const json_t *schema, const char *name)
+static bool
+requires_member(const json_t *schema, const char *name)
 {
     const json_t *v;
     size_t i;
@@ -273,7 +274,7 @@ static bool requires(const json_t *schema, const char *name)
 }
 
 static unsigned
-types_of(dop_schema *s, const json_t *schema)
+read_schema_types(dop_schema *s, const json_t *schema)
 {
     return dop_schema_types(s, json_object_get(schema, "type")) |
            (json_is_true(json_object_get(schema, "nullable")) ? (unsigned)DOP_IS_NULL : 0);
@@ -298,9 +299,9 @@ dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t dep
         return json_is_false(a) || json_is_false(b);
     json_t *x = dop_schema_pinned(a), *y = dop_schema_pinned(b);
     if (x && y)
-        apart = !have_common(s, x, y);
+        apart = !have_common_value(s, x, y);
     if (!apart && json_object_get(a, "type") && json_object_get(b, "type"))
-        apart = (types_of(s, a) & types_of(s, b)) == 0;
+        apart = (read_schema_types(s, a) & read_schema_types(s, b)) == 0;
     json_decref(x);
     json_decref(y);
     const char *key;
@@ -309,7 +310,7 @@ dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t dep
     json_object_foreach(objects ? json_object_get(a, "properties") : NULL, key, v)
     {
         const json_t *other = json_object_get(json_object_get(b, "properties"), key);
-        if (!apart && other && requires(a, key) && requires(b, key))
+        if (!apart && other && requires_member(a, key) && requires_member(b, key))
             apart = dop_schema_exclude(s, v, other, depth + 1);
     }
     return apart;
@@ -492,7 +493,7 @@ add_references(dop_schema *s, dop_conjunction *c, const json_t *schema, const do
 }
 
 static void
-add_keywords(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *frame)
+gather_keywords(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *frame)
 {
     const json_t *others = json_object_get(schema, "additionalProperties"), *items = json_object_get(schema, "items"),
                  *all = json_object_get(schema, "allOf"), *not = json_object_get(schema, "not"), *v;
@@ -561,5 +562,5 @@ dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const
     if (!dop_schema_goes_on(s))
         return;
     c->all[c->n++] = schema;
-    add_keywords(s, c, schema, frame);
+    gather_keywords(s, c, schema, frame);
 }

@@ -14,7 +14,7 @@ typedef struct stretch {
 } stretch;
 
 static bool
-reserve(stretch *t, size_t n)
+reserve_stretch(stretch *t, size_t n)
 {
     if (n <= t->cap)
         return true;
@@ -83,7 +83,7 @@ order_marks(stretch *t)
 }
 
 static dop_status
-failure(const stretch *t, dop_diag *diag)
+report_normal_failure(const stretch *t, dop_diag *diag)
 {
     if (t->budget && t->budget->end != DOP_BUDGET_LEFT)
         return dop_budget_fail(t->budget, diag, "normalizing the text");
@@ -91,20 +91,20 @@ failure(const stretch *t, dop_diag *diag)
 }
 
 static dop_status
-decompose(stretch *t, const char *s, size_t n, utf8proc_option_t options, dop_diag *diag)
+decompose_text(stretch *t, const char *s, size_t n, utf8proc_option_t options, dop_diag *diag)
 {
     int boundary = 0;
     t->n = 0;
     for (size_t i = 0; i < n;) {
         dop_utf8_char c = dop_utf8_next(s + i, n - i);
         i += c.len;
-        if (!dop_budget_step(t->budget, 1) || !reserve(t, t->n + 1))
-            return failure(t, diag);
+        if (!dop_budget_step(t->budget, 1) || !reserve_stretch(t, t->n + 1))
+            return report_normal_failure(t, diag);
         utf8proc_ssize_t room = (utf8proc_ssize_t)(t->cap - t->n);
         utf8proc_ssize_t made = utf8proc_decompose_char((utf8proc_int32_t)c.cp, t->cp + t->n, room, options, &boundary);
         if (made > room) { /* nothing was written; `made` is the required number of elements */
-            if (!reserve(t, t->n + (size_t)made))
-                return failure(t, diag);
+            if (!reserve_stretch(t, t->n + (size_t)made))
+                return report_normal_failure(t, diag);
             made = utf8proc_decompose_char((utf8proc_int32_t)c.cp, t->cp + t->n, made, options, &boundary);
         }
         if (made < 0)
@@ -119,7 +119,7 @@ normalize_stretch(stretch *t, unsigned form, const char *s, size_t n, dop_diag *
 {
     unsigned options = UTF8PROC_STABLE | (form & DOP_NORMAL_COMPOSE ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
                        (form & DOP_NORMAL_COMPAT ? (unsigned)UTF8PROC_COMPAT : 0);
-    dop_status st = decompose(t, s, n, (utf8proc_option_t)options, diag);
+    dop_status st = decompose_text(t, s, n, (utf8proc_option_t)options, diag);
     if (st != DOP_OK)
         return st;
     order_marks(t);
@@ -150,7 +150,7 @@ dop_normal_form(unsigned form, const char *s, size_t n, dop_budget *budget, dop_
         size_t plain = end < n && end > i ? end - 1 : end;
         dop_buf_append(out, s + i, plain - i);
         if (!dop_budget_step(budget, 1 + (plain - i) / 16))
-            st = failure(&t, diag);
+            st = report_normal_failure(&t, diag);
         i = plain;
         while (end < n && (uint8_t)s[end] >= 0x80)
             end++;

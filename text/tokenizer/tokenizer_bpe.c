@@ -94,7 +94,7 @@ add_symbol(dop_tok_bpe *b, uint32_t id, size_t start, size_t len)
 
 /* Returns the token of a word's last character with the end-of-word mark ("</w>") appended. */
 static uint32_t
-last_of_word(const dop_tokenizer *t, const char *s, size_t n)
+find_last_token(const dop_tokenizer *t, const char *s, size_t n)
 {
     char piece[4 + DOP_TOK_MAX_JOINT];
     memcpy(piece, s, n);
@@ -136,7 +136,7 @@ symbols_from_chars(dop_tok_bpe *b, size_t n)
             continue;
         }
         len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-        uint32_t id = t->head->joint.bytes && i + len == n ? last_of_word(t, b->s + i, len)
+        uint32_t id = t->head->joint.bytes && i + len == n ? find_last_token(t, b->s + i, len)
                       : c < 0x80                           ? t->ascii_ids[c]
                                                            : dop_tok_lookup(t, b->s + i, len);
         /* With scores, a character without a token may still be part of a longer token. */
@@ -169,7 +169,8 @@ symbols_from_bytes(dop_tok_bpe *b, size_t n)
 {
     const dop_tokenizer *t = b->t;
     for (size_t i = 0; i < n; i++) {
-        uint32_t id = t->head->joint.bytes && i + 1 == n ? last_of_word(t, b->s + i, 1) : t->byte_ids[(uint8_t)b->s[i]];
+        uint32_t id =
+            t->head->joint.bytes && i + 1 == n ? find_last_token(t, b->s + i, 1) : t->byte_ids[(uint8_t)b->s[i]];
         if (id != DOP_TOK_NONE)
             add_symbol(b, id, i, 1);
         else if (t->head->unk != DOP_TOK_NONE)
@@ -235,7 +236,7 @@ merge_by_scan(dop_tok_bpe *b)
 }
 
 static bool
-before(const candidate *x, const candidate *y)
+is_candidate_before(const candidate *x, const candidate *y)
 {
     return x->rank != y->rank ? x->rank < y->rank : x->left < y->left;
 }
@@ -256,7 +257,7 @@ heap_push(dop_tok_bpe *b, candidate c)
         b->heap_cap = cap;
     }
     size_t i = b->heap_count++;
-    while (i > 0 && before(&c, &b->heap[(i - 1) / 2])) {
+    while (i > 0 && is_candidate_before(&c, &b->heap[(i - 1) / 2])) {
         b->heap[i] = b->heap[(i - 1) / 2];
         i = (i - 1) / 2;
     }
@@ -270,9 +271,9 @@ heap_pop(dop_tok_bpe *b)
     candidate top = b->heap[0], c = b->heap[--b->heap_count];
     size_t n = b->heap_count, i = 0;
     for (size_t k = 1; k < n; k = 2 * i + 1) {
-        if (k + 1 < n && before(&b->heap[k + 1], &b->heap[k]))
+        if (k + 1 < n && is_candidate_before(&b->heap[k + 1], &b->heap[k]))
             k++;
-        if (!before(&b->heap[k], &c))
+        if (!is_candidate_before(&b->heap[k], &c))
             break;
         b->heap[i] = b->heap[k];
         i = k;
@@ -282,7 +283,7 @@ heap_pop(dop_tok_bpe *b)
 }
 
 static bool
-consider(dop_tok_bpe *b, uint32_t left, uint32_t right)
+consider_pair(dop_tok_bpe *b, uint32_t left, uint32_t right)
 {
     candidate c = {.left = left, .right = right};
     if (!dop_budget_step(b->budget, 16)) /* cost of a table look-up, and of a heap insertion and removal */
@@ -309,7 +310,7 @@ merge_by_heap(dop_tok_bpe *b)
         s[i].next = i + 1 < n ? i + 1 : DOP_TOK_NONE;
     }
     for (uint32_t i = 0; i + 1 < n; i++)
-        if (!consider(b, i, i + 1))
+        if (!consider_pair(b, i, i + 1))
             return false;
     while (b->heap_count) {
         candidate c = heap_pop(b);
@@ -323,7 +324,7 @@ merge_by_heap(dop_tok_bpe *b)
         r->len = 0;
         if (l->next != DOP_TOK_NONE)
             s[l->next].prev = c.left;
-        if (!consider(b, l->prev, c.left) || !consider(b, c.left, l->next))
+        if (!consider_pair(b, l->prev, c.left) || !consider_pair(b, c.left, l->next))
             return false;
     }
     size_t kept = 0;
@@ -335,7 +336,7 @@ merge_by_heap(dop_tok_bpe *b)
 }
 
 static void
-emit(const dop_tok_bpe *b, dop_ids *out)
+emit_symbols(const dop_tok_bpe *b, dop_ids *out)
 {
     const dop_tokenizer *t = b->t;
     bool fallback = (t->head->flags & DOP_TOK_F_BYTE_FALLBACK) != 0, was_unknown = false;
@@ -388,7 +389,7 @@ encode_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *ou
         merge_by_scan(b);
     else if (!merge_by_heap(b))
         return dop_tok_no_room(b->budget, diag);
-    emit(b, out);
+    emit_symbols(b, out);
     return DOP_OK;
 }
 

@@ -16,7 +16,7 @@ static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 /* Appends the complete characters of s; keeps the start of an incomplete one in st->hold. */
 static void
-put_bytes(dop_text_stream *st, const char *s, size_t n, dop_buf *out)
+put_text_bytes(dop_text_stream *st, const char *s, size_t n, dop_buf *out)
 {
     while (n && st->held) { /* complete the held character byte by byte */
         char c[4];
@@ -73,7 +73,7 @@ dop_text_stream_push(dop_text_stream *s, uint32_t id, dop_diag *diag, dop_buf *o
     if (first && (t->head->flags & DOP_TOK_F_FIRST_TRIM)) {
         for (size_t i = 0; i < n; i++)
             if (p[i] != ' ')
-                put_bytes(s, p + i, 1, out);
+                put_text_bytes(s, p + i, 1, out);
         n = 0;
     }
     if (id == t->head->unk && t->head->model != DOP_TOK_WORDPIECE)
@@ -93,7 +93,7 @@ dop_text_stream_push(dop_text_stream *s, uint32_t id, dop_diag *diag, dop_buf *o
         p++;
         n--;
     }
-    put_bytes(s, p, n, out);
+    put_text_bytes(s, p, n, out);
     return out->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 

@@ -21,7 +21,7 @@ typedef struct encoder {
 /* True if the character is a word character as defined by single_word of Hugging Face's tokenizers. Includes the two
  * joiners, and letters in circles and squares. */
 static bool
-is_word(uint32_t cp)
+is_word_character(uint32_t cp)
 {
     utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
     return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ND) || c == UTF8PROC_CATEGORY_PC ||
@@ -30,7 +30,7 @@ is_word(uint32_t cp)
 }
 
 static bool
-allowed(const encoder *e, const dop_tok_added *a)
+is_added_allowed(const encoder *e, const dop_tok_added *a)
 {
     return !(a->flags & DOP_ADDED_SPECIAL) || (e->flags & DOP_ENCODE_PARSE_SPECIAL);
 }
@@ -38,7 +38,7 @@ allowed(const encoder *e, const dop_tok_added *a)
 /* Returns the longest added token of a group that s[0..n) begins with, or NULL. The group is sorted bytewise, so
  * each further byte of the text narrows the range of candidates by binary search. */
 static const dop_tok_added *
-match_at(const encoder *e, int group, const char *s, size_t n)
+match_added_token(const encoder *e, int group, const char *s, size_t n)
 {
     const dop_tokenizer *t = e->t;
     const dop_tok_added *best = NULL;
@@ -46,7 +46,7 @@ match_at(const encoder *e, int group, const char *s, size_t n)
     uint32_t lo = t->added_first[group][(uint8_t)s[0]], hi = t->added_first[group][(uint8_t)s[0] + 1];
     for (size_t depth = 1; lo < hi; depth++) {
         const dop_tok_added *a = &t->added[lo];
-        if (a->text.bytes == depth && (hide || allowed(e, a)))
+        if (a->text.bytes == depth && (hide || is_added_allowed(e, a)))
             best = a;
         if (a->text.bytes == depth)
             lo++; /* the token that ends here is first in the range; the rest are longer */
@@ -75,28 +75,28 @@ match_at(const encoder *e, int group, const char *s, size_t n)
 }
 
 static bool
-stands_alone(const char *s, size_t n, size_t a, size_t b)
+is_single_word(const char *s, size_t n, size_t a, size_t b)
 {
     if (a > 0) {
         size_t p = dop_utf8_prev(s, a);
-        if (is_word(dop_utf8_next(s + p, a - p).cp))
+        if (is_word_character(dop_utf8_next(s + p, a - p).cp))
             return false;
     }
-    return b >= n || !is_word(dop_utf8_next(s + b, n - b).cp);
+    return b >= n || !is_word_character(dop_utf8_next(s + b, n - b).cp);
 }
 
 static bool
-strips(const dop_tokenizer *t, uint32_t cp)
+is_stripped_space(const dop_tokenizer *t, uint32_t cp)
 {
     return dop_utf8_is_space(cp) && (cp < 0x80 || !(t->head->flags & DOP_TOK_F_GGUF_MATCH));
 }
 
 static size_t
-spaces_before(const dop_tokenizer *t, const char *s, size_t a, size_t floor)
+skip_spaces_before(const dop_tokenizer *t, const char *s, size_t a, size_t floor)
 {
     while (a > floor) {
         size_t p = dop_utf8_prev(s, a);
-        if (p < floor || !strips(t, dop_utf8_next(s + p, a - p).cp))
+        if (p < floor || !is_stripped_space(t, dop_utf8_next(s + p, a - p).cp))
             break;
         a = p;
     }
@@ -104,11 +104,11 @@ spaces_before(const dop_tokenizer *t, const char *s, size_t a, size_t floor)
 }
 
 static size_t
-spaces_after(const dop_tokenizer *t, const char *s, size_t n, size_t b)
+skip_spaces_after(const dop_tokenizer *t, const char *s, size_t n, size_t b)
 {
     while (b < n) {
         dop_utf8_char c = dop_utf8_next(s + b, n - b);
-        if (!strips(t, c.cp))
+        if (!is_stripped_space(t, c.cp))
             break;
         b += c.len;
     }
@@ -130,19 +130,19 @@ cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *
             i++;
             continue;
         }
-        const dop_tok_added *m = match_at(e, group, s + i, n - i);
+        const dop_tok_added *m = match_added_token(e, group, s + i, n - i);
         if (!m) {
             i++;
             continue;
         }
         size_t a = i, b = i + m->text.bytes;
         i = b;
-        if (!allowed(e, m) || ((m->flags & DOP_ADDED_SINGLE_WORD) && !stands_alone(s, n, a, b)))
+        if (!is_added_allowed(e, m) || ((m->flags & DOP_ADDED_SINGLE_WORD) && !is_single_word(s, n, a, b)))
             continue;
         if (m->flags & DOP_ADDED_LSTRIP)
-            a = a < done ? done : spaces_before(e->t, s, a, done);
+            a = a < done ? done : skip_spaces_before(e->t, s, a, done);
         if (m->flags & DOP_ADDED_RSTRIP)
-            b = spaces_after(e->t, s, n, b);
+            b = skip_spaces_after(e->t, s, n, b);
         if (a > done)
             st = plain(e, s + done, a - done, first && done == 0);
         if (b > a) /* false if an earlier token's right white space already covered it */

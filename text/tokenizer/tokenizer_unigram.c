@@ -49,7 +49,7 @@ unigram_destroy(void *state)
 }
 
 static void
-offer(const unigram *u, uint32_t start, uint32_t end, double score, uint32_t id)
+offer_piece(const unigram *u, uint32_t start, uint32_t end, double score, uint32_t id)
 {
     node *n = &u->nodes[end];
     double sum = u->nodes[start].score + score;
@@ -64,7 +64,7 @@ offer(const unigram *u, uint32_t start, uint32_t end, double score, uint32_t id)
 
 /* Forward pass: finds the best last piece for each character boundary. Returns false if the budget is exhausted. */
 static bool
-search(const unigram *u, const char *s, uint32_t n)
+search_pieces(const unigram *u, const char *s, uint32_t n)
 {
     const dop_tokenizer *t = u->t;
     for (uint32_t i = 0; i <= n; i++)
@@ -79,11 +79,11 @@ search(const unigram *u, const char *s, uint32_t n)
             uint32_t id = t->trie_token[at_node];
             if (id == DOP_TOK_NONE)
                 continue;
-            offer(u, at, k + 1, t->scores[id], id);
+            offer_piece(u, at, k + 1, t->scores[id], id);
             single |= k + 1 - at == len;
         }
         if (!single)
-            offer(u, at, at + len, t->head->unk_score, t->head->unk);
+            offer_piece(u, at, at + len, t->head->unk_score, t->head->unk);
         if (!dop_budget_step(u->budget, 1 + seen))
             return false;
     }
@@ -93,7 +93,7 @@ search(const unigram *u, const char *s, uint32_t n)
 /* Backtracking: stores the best path as forward links. Pieces of a damaged vocabulary may end inside a character. No
  * path continues there, because the search starts pieces at characters only. */
 static void
-turn_round(const unigram *u, uint32_t n)
+link_best_path(const unigram *u, uint32_t n)
 {
     for (uint32_t end = n; end > 0;) {
         uint32_t start = u->nodes[end].start, id = u->nodes[end].id;
@@ -141,9 +141,9 @@ unigram_word(void *state, const char *s, size_t len, dop_diag *diag, dop_ids *ou
             return dop_tok_no_room(u->budget, diag);
         u->cap = cap;
     }
-    if (!search(u, s, n))
+    if (!search_pieces(u, s, n))
         return dop_tok_no_room(u->budget, diag);
-    turn_round(u, n);
+    link_best_path(u, n);
     for (uint32_t at = 0, end; at < n; at = end) {
         uint32_t id = u->nodes[at].next.id;
         end = u->nodes[at].next.end;
