@@ -46,7 +46,7 @@ dop_auto_state(dop_auto *a)
 }
 
 static void
-add_edge(dop_auto *a, uint32_t from, dop_edge edge)
+add_auto_edge(dop_auto *a, uint32_t from, dop_edge edge)
 {
     enum { MOST = 4 * DOP_AUTO_MAX_STATES };
     a->edges = grow_auto_array(a, a->edges, a->n_edges, &a->cap_edges, sizeof *a->edges);
@@ -62,13 +62,13 @@ add_edge(dop_auto *a, uint32_t from, dop_edge edge)
 void
 dop_auto_nothing(dop_auto *a, uint32_t from, uint32_t to)
 {
-    add_edge(a, from, (dop_edge){.to = to, .kind = DOP_EDGE_NOTHING});
+    add_auto_edge(a, from, (dop_edge){.to = to, .kind = DOP_EDGE_NOTHING});
 }
 
 void
 dop_auto_bytes(dop_auto *a, uint32_t from, uint8_t lo, uint8_t hi, uint32_t to)
 {
-    add_edge(a, from, (dop_edge){.to = to, .kind = DOP_EDGE_BYTES, .lo = lo, .hi = hi});
+    add_auto_edge(a, from, (dop_edge){.to = to, .kind = DOP_EDGE_BYTES, .lo = lo, .hi = hi});
 }
 
 uint32_t
@@ -92,14 +92,14 @@ dop_auto_end(dop_auto *a, uint32_t state)
 void
 dop_auto_call_to(dop_auto *a, uint32_t from, uint32_t rule, uint32_t to)
 {
-    add_edge(a, from, (dop_edge){.to = to, .rule = rule, .kind = DOP_EDGE_CALL});
+    add_auto_edge(a, from, (dop_edge){.to = to, .rule = rule, .kind = DOP_EDGE_CALL});
 }
 
 uint32_t
 dop_auto_call(dop_auto *a, uint32_t from, uint32_t rule)
 {
     uint32_t to = dop_auto_state(a);
-    add_edge(a, from, (dop_edge){.to = to, .rule = rule, .kind = DOP_EDGE_CALL});
+    add_auto_edge(a, from, (dop_edge){.to = to, .rule = rule, .kind = DOP_EDGE_CALL});
     return to;
 }
 

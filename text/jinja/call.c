@@ -1,4 +1,4 @@
-/* Method calls. Handles str.format() separately, because it looks up attributes itself. */
+/* Method calls. Handles str.format() separately, which resolves attributes itself. */
 #include "text/jinja/call.h"
 #include "text/jinja/arena.h"
 #include "text/jinja/args.h"

@@ -264,7 +264,7 @@ eval_slice(dop_j_ctx *cx, const dop_j_node *e)
 }
 
 static dop_j_val
-eval_node(dop_j_ctx *cx, const dop_j_node *e)
+eval_jinja_node(dop_j_ctx *cx, const dop_j_node *e)
 {
     dop_j_val v, w;
     const dop_j_val *found;
@@ -327,7 +327,7 @@ dop_j_eval(dop_j_ctx *cx, const dop_j_node *e)
         cx->depth--;
         return dop_j_fail(cx, e->line, DOP_E_LIMIT, "expressions are nested too deeply");
     }
-    dop_j_val v = eval_node(cx, e);
+    dop_j_val v = eval_jinja_node(cx, e);
     cx->depth--;
     return cx->status == DOP_OK ? v : make_undefined();
 }

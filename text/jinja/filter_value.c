@@ -128,7 +128,7 @@ f_round(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_float(dop_strtod(t, NULL));
 }
 
-/* attr: looks up attributes and methods, but not members of a mapping. */
+/* attr: finds attributes and methods, but not members of a mapping. */
 static dop_j_val
 f_attr(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
