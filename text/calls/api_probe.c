@@ -21,7 +21,7 @@
 
 /* One way to pass calls to the template. */
 typedef struct way {
-    const char *content; /* message content; NULL: null */
+    const char *content; /* message content; NULL stands for JSON null */
     bool text, flat, id_has_name;
     bool described; /* tool descriptions are passed, too */
 } way;

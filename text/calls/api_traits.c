@@ -144,7 +144,7 @@ find_call_thinking_marks(const char *text, const char *without, dop_tool_form *f
     while (same < n - from && same < n_without - from && text[n - 1 - same] == without[n_without - 1 - same])
         same++;
     n -= same;
-    /* The following text may begin like the opening mark, which shifts the difference. Moves it back to the start of
+    /* If the following text begins like the opening mark, the common start is too long. Moves the difference back to
      * the mark. */
     while (from > 0 && n > from && !is_opening_mark(text[from]) && text[from - 1] == text[n - 1])
         from--, n--;

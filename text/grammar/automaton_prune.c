@@ -1,5 +1,5 @@
-/* Prunes an automaton: finds the states from which an end can be reached, and removes edges to other states, which
- * would start texts that can never be finished. */
+/* Prunes an automaton: finds the states from which an end can be reached, and removes edges to all other states.
+ * Texts that take these edges could never be finished. */
 #include "text/grammar/automaton.h"
 
 #include <stdlib.h>

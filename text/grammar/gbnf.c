@@ -393,7 +393,7 @@ compile_gbnf_rule(parser *p)
     size_t n = read_gbnf_word(p, &text);
     name *found = p->status == DOP_OK ? find_rule_name(p, text, n) : NULL;
     skip_gbnf_blanks(p, false);
-    if (p->a.too_large || p->a.failed) /* reported by dop_auto_check() */
+    if (p->a.too_large || p->a.failed) /* dop_auto_check() reports the error */
         return;
     if (found && found->defined)
         report_gbnf_error(p, begin, "this rule is there twice");

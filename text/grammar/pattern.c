@@ -528,8 +528,8 @@ find_fact_after(const expression *x, uint32_t p, before b)
     return common;
 }
 
-/* Returns the texts that begin with a match of a part and continue with a text of `rest`. b: facts about the
- * character before the match. */
+/* Returns the term of the texts that begin with a match of a part and continue with a text of `rest`. b: facts about
+ * the character before the match. */
 static dop_term
 make_part_term(expression *x, uint32_t p, before b, dop_term rest)
 {

@@ -69,14 +69,14 @@ dop_term dop_regular_cat(dop_regular *r, dop_term a, dop_term b);
 dop_term dop_regular_alt(dop_regular *r, dop_term a, dop_term b);
 dop_term dop_regular_and(dop_regular *r, dop_term a, dop_term b);
 dop_term dop_regular_not(dop_regular *r, dop_term a);
-/* Returns texts of term a repeated min to max times; max DOP_AUTO_MANY: unlimited. */
+/* Returns the term of texts of term a, repeated min to max times; max DOP_AUTO_MANY: unlimited. */
 dop_term dop_regular_repeat(dop_regular *r, dop_term a, uint32_t min, uint32_t max);
 dop_term dop_regular_text(dop_regular *r, const char *text, size_t n);
 /* Returns the term of a list of words, which is sorted in place. Takes ownership of the list but not of its words.
  * The words must be valid UTF-8 and outlive the term. */
 dop_term dop_regular_words(dop_regular *r, const char **words, size_t n);
-/* Returns unsigned decimal numbers that are multiples of `of` / 10^places and have at most `places` digits after the
- * point. */
+/* Returns the term of unsigned decimal numbers that are multiples of `of` / 10^places and have at most `places`
+ * digits after the point. */
 dop_term dop_regular_multiple(dop_regular *r, uint32_t of, uint32_t places);
 dop_term dop_regular_compare(dop_regular *r, const dop_decimal *bound);
 

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* Fails unless "prompts" is an object of strings and "default_prompt_name" is null or one of its keys.
- * SentenceTransformer rejects such files, too. */
+/* Like SentenceTransformer, fails unless "prompts" is an object of strings and "default_prompt_name" is null or one of
+ * its keys. */
 static dop_status
 check_prompts(const char *path, json_t *prompts, const json_t *first, dop_diag *diag)
 {

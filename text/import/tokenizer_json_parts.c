@@ -446,7 +446,8 @@ dop_tok_json_pre_tokenizer(dop_tok_build *b, const json_t *p, dop_diag *diag)
     dop_status st = read_components(b, p, &list, 0, diag);
     if (st != DOP_OK || !has_byte_level(b))
         return st;
-    if (b->ops[b->op_count - 1].kind == DOP_OP_LETTERS) { /* last op: no split follows that needs the letters */
+    if (b->ops[b->op_count - 1].kind == DOP_OP_LETTERS) { /* no split follows, so the conversion to letters is not
+                                                           * needed */
         b->op_count--;
         return DOP_OK;
     }

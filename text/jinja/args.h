@@ -6,8 +6,8 @@
 
 /* Returns an argument by position or keyword, or NULL if it is absent. */
 const dop_j_val *dop_j_arg(const dop_j_args *a, size_t index, const char *name);
-/* Return an argument as a string, integer or boolean. Return `fallback` if the argument is absent, or if it is None
- * and not a boolean. */
+/* Return an argument as a string, integer or boolean, or `fallback` if the argument is absent. The string and integer
+ * forms also return `fallback` for None. */
 dop_j_str dop_j_str_arg(dop_j_ctx *cx, const dop_j_args *a, size_t index, const char *name, const char *fallback);
 int64_t dop_j_int_arg(dop_j_ctx *cx, const dop_j_args *a, size_t index, const char *name, int64_t fallback);
 bool dop_j_bool_arg(const dop_j_args *a, size_t index, const char *name, bool fallback);

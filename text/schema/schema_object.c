@@ -338,7 +338,7 @@ find_count_limit(dop_schema *s, object *o)
     if (o->min > needed)
         most = o->min > most ? o->min : most;
     if (o->min > needed + 1 && o->n_others > 0)
-        dop_schema_unenforced(s, "minProperties"); /* two of the other members might have the same name */
+        dop_schema_unenforced(s, "minProperties"); /* not exact: two of the other members might have the same name */
     if ((o->n + 2) * (most + 1) > MOST_STATES) {
         dop_schema_unenforced(s, o->min > needed ? "minProperties" : "maxProperties");
         o->min = o->min > needed ? needed : o->min;

@@ -12,8 +12,8 @@
 /* Checks a map of `size` bytes (0: an empty map). Returns a description of the first error, or NULL. */
 const char *dop_charsmap_check(const char *map, size_t size);
 
-/* Normalize s[0..n), which must be valid UTF-8, and append the result to out. They implement the steps
- * DOP_OP_CHARSMAP and DOP_OP_SENTENCEPIECE (flags: DOP_SP_*). */
+/* Normalize s[0..n), which must be valid UTF-8, and append the result to out. Implement the steps DOP_OP_CHARSMAP
+ * and DOP_OP_SENTENCEPIECE (flags: DOP_SP_*). */
 void dop_charsmap_graphemes(const dop_tokenizer *t, const char *s, size_t n, dop_buf *out);
 void dop_charsmap_sentencepiece(const dop_tokenizer *t, unsigned flags, const char *s, size_t n, dop_buf *out);
 
