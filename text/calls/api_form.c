@@ -1,12 +1,12 @@
-/* Forms of calls: from the template, or else from words in its text. */
+/* Call formats: detected by rendering the template, otherwise from marks in its text. */
 #include "text/calls/api_form.h"
 #include "text/calls/api_span.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Most steps of all renderings, each some 10 ns: some 50 renderings of usual templates take 2 million, and a template may be made to take
- * long. */
+/* Limit on interpreter steps of all renderings, about 10 ns each. About 50 renderings of common templates need 2
+ * million; a malicious template may need many more. */
 #define MAX_STEPS UINT64_C(50000000)
 
 #define CALLS(open, call, between, close)                                                            \
@@ -17,8 +17,8 @@
 #define PAIRS(pair) "{% for k, v in f.arguments | items %}" pair "{% endfor %}"
 #define VALUE "{{ v if v is string else v | tojson }}"
 
-/* Templates often teach calls in words, and leave out how an earlier call was written.  A template of which one text has a row's
- * marks is taken to write calls as the row's own template does. */
+/* Templates often describe calls in prose without rendering earlier calls. If a template's text contains all marks
+ * of a row, calls are assumed to have the format of the row's template. */
 static const struct {
     const char *marks[2];
     const char *template;
@@ -102,13 +102,14 @@ static const struct {
     {{"<|python_tag|>"}, CALLS("", OBJECT("parameters"), "; ", "")},
     {{"\"parameters\": dictionary"}, CALLS("", OBJECT("parameters"), "; ", "")},
     {{"\"parameters\": {"}, CALLS("", OBJECT("parameters"), "; ", "")},
-    /* The last row is for templates that say nothing about calls of tools. */
+    /* Last row: default for templates that do not mention tool calls. */
     {{""}, CALLS("", "<tool_call>\n" OBJECT("arguments") "\n</tool_call>", "\n", "")},
 };
 
-/* Does the template's text have the marks of a row?  With a tokenizer: is the row's only mark a special token of the model? */
+/* True if the template's text contains the marks of a row. With a tokenizer: true if the row has a single mark, and
+ * it is a token of the model. */
 static bool
-fits(size_t row, const char *template, const dop_tokenizer *tok)
+row_fits_template(size_t row, const char *template, const dop_tokenizer *tok)
 {
     const char *const *marks = known[row].marks;
     if (!tok)
@@ -118,16 +119,16 @@ fits(size_t row, const char *template, const dop_tokenizer *tok)
 }
 
 static dop_status
-from_words(const char *template, const dop_tokenizer *tok, dop_diag *diag, dop_tool_form *form)
+find_form_by_marks(const char *template, const dop_tokenizer *tok, dop_diag *diag, dop_tool_form *form)
 {
     enum { ROWS = sizeof known / sizeof *known };
     size_t row = 0;
-    while (row + 1 < ROWS && !fits(row, template, NULL))
+    while (row + 1 < ROWS && !row_fits_template(row, template, NULL))
         row++;
     if (row + 1 == ROWS && tok) {
-        /* the words tell nothing; the tokens may */
+        /* no marks in the text; look for tokens of the model */
         row = 0;
-        while (row + 1 < ROWS && !fits(row, template, tok))
+        while (row + 1 < ROWS && !row_fits_template(row, template, tok))
             row++;
     }
     dop_chat *chat = NULL;
@@ -156,16 +157,16 @@ dop_tool_form_create(const dop_chat *chat, const char *template, const dop_token
         return DOP_NO_MEMORY(diag);
     if (strstr(template, "<|channel|>"))
         form->manner = DOP_FORM_CHANNELS;
-    if (chat) /* what the template does with histories does not depend on how its calls are read */
+    if (chat) /* also for DOP_FORM_CHANNELS: rendering of histories is independent of how calls are parsed */
         form->shows_calls = dop_form_find_calls(&p, form);
     if (strstr(template, "<|channel|>"))
         form->manner = DOP_FORM_CHANNELS;
     else if (!form->shows_calls)
-        st = from_words(template, tok, diag, form);
+        st = find_form_by_marks(template, tok, diag, form);
     if (st == DOP_OK && chat)
         dop_form_find_rest(&p, template, form);
     const char *thought = form->open && form->think_close ? strstr(form->open, form->think_close) : NULL;
-    if (thought) { /* an empty block of reasoning that every answer has is no part of the call */
+    if (thought) { /* drop an empty reasoning block, which begins every answer, from the call's mark */
         thought += strlen(form->think_close);
         thought += dop_span_blank(thought, strlen(thought), 0);
         memmove(form->open, thought, strlen(thought) + 1);

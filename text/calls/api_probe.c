@@ -1,5 +1,5 @@
-/* Finds how a template writes calls: conversations are rendered whose names, keys and values are marks, and what stands around the
- * marks is taken apart by comparing renderings. */
+/* Finds how a template writes calls. Renders conversations with marks as names, keys and values, and compares
+ * renderings to separate the texts around the marks. */
 #include "base/os/clock.h"
 #include "text/calls/api_form.h"
 #include "text/calls/api_span.h"
@@ -19,11 +19,11 @@
 #define ID_2 "dopid0002"
 #define NUMBER "4711"
 
-/* How a conversation with calls is built. */
+/* One way to pass calls to the template. */
 typedef struct way {
-    const char *content; /* NULL: null */
+    const char *content; /* message content; NULL stands for JSON null */
     bool text, flat, id_has_name;
-    bool described; /* the tools are given, too */
+    bool described; /* tool descriptions are passed, too */
 } way;
 
 char *
@@ -61,7 +61,7 @@ dop_probe_tools(void)
 }
 
 static json_t *
-call(const way *w, unsigned number, json_t *arguments)
+make_probe_call(const way *w, unsigned number, json_t *arguments)
 {
     const char *name = number ? NAME_2 : NAME_1;
     json_t *id = w->id_has_name ? json_sprintf("functions.%s:%u", name, number) : json_string(number ? ID_2 : ID_1);
@@ -81,15 +81,15 @@ call(const way *w, unsigned number, json_t *arguments)
     return one;
 }
 
-/* Renders a message with one call or two (second NULL: one); takes ownership of the arguments.  out: what stands behind the user's
- * message. */
+/* Renders a message with one call, or two if `second` is not NULL. Takes ownership of the arguments. Returns the
+ * text after the user's message, or NULL. */
 static char *
 render_calls(const dop_probe *p, const way *w, json_t *first, json_t *second)
 {
     json_t *calls = json_array(), *tools = w->described ? dop_probe_tools() : NULL;
-    json_array_append_new(calls, call(w, 0, first));
+    json_array_append_new(calls, make_probe_call(w, 0, first));
     if (second)
-        json_array_append_new(calls, call(w, 1, second));
+        json_array_append_new(calls, make_probe_call(w, 1, second));
     char *text = dop_probe_render(p,
                                   json_pack("[{s:s, s:s}, {s:s, s:s?, s:o}]", "role", "user", "content", DOP_PROBE_USER,
                                             "role", "assistant", "content", w->content, "tool_calls", calls),
@@ -106,7 +106,7 @@ render_calls(const dop_probe *p, const way *w, json_t *first, json_t *second)
 /* --- texts ------------------------------------------------------------------------------------------------------------------- */
 
 static size_t
-common_head(const char *a, const char *b)
+count_common_head(const char *a, const char *b)
 {
     size_t n = 0;
     while (a[n] && a[n] == b[n])
@@ -115,7 +115,7 @@ common_head(const char *a, const char *b)
 }
 
 static size_t
-common_tail(const char *a, const char *b)
+count_common_tail(const char *a, const char *b)
 {
     const size_t na = strlen(a), nb = strlen(b);
     size_t n = 0;
@@ -124,9 +124,9 @@ common_tail(const char *a, const char *b)
     return n;
 }
 
-/* The last place of `what` in a text; NULL: there is none. */
+/* Returns the last occurrence of `what` in a text, or NULL. */
 static char *
-last(char *text, const char *what)
+find_last_text(char *text, const char *what)
 {
     char *found = NULL;
     for (char *hit = text; (hit = strstr(hit, what)); hit++)
@@ -144,9 +144,9 @@ put_hole(char *text, const char *what, char hole)
     }
 }
 
-/* A copy of [from, to) in which the marks are holes. */
+/* Returns a copy of [from, to) with marks replaced by holes. */
 static char *
-piece(const char *from, const char *to)
+copy_with_holes(const char *from, const char *to)
 {
     static const struct {
         const char *what;
@@ -160,64 +160,64 @@ piece(const char *from, const char *to)
 }
 
 static void
-set(char **field, char *text)
+replace_text(char **field, char *text)
 {
     free(*field);
     *field = text;
 }
 
 static void
-trim_left(char *text)
+trim_blank_start(char *text)
 {
     memmove(text, text + dop_span_blank(text, strlen(text), 0),
             strlen(text) - dop_span_blank(text, strlen(text), 0) + 1);
 }
 
 static bool
-closes(char c)
+is_closing_mark(char c)
 {
     return c == '>' || c == ']' || c == ')' || c == '}';
 }
 
-/* --- the region that the model writes ------------------------------------------------------------------------------------------ */
+/* --- the part that the model writes -------------------------------------------------------------------------------------------- */
 
-/* Two renderings without calls: what they have in common with a rendering of calls is no part of a call. */
+/* Renderings without calls. Text that they share with a rendering of calls does not belong to a call. */
 typedef struct frame {
-    char *prompt; /* behind the user's message: the beginning of an answer */
-    char *plain;  /* behind the user's message of a conversation with an answer, whose content is DOP_PROBE_CONTENT */
+    char *prompt; /* generation prompt after the user's message */
+    char *plain;  /* text after the user's message, including an answer DOP_PROBE_CONTENT */
 } frame;
 
 static char *
-behind_user(char *text)
+take_after_user(char *text)
 {
-    char *hit = text ? last(text, DOP_PROBE_USER) : NULL;
+    char *hit = text ? find_last_text(text, DOP_PROBE_USER) : NULL;
     char *rest = hit ? strdup(hit + strlen(DOP_PROBE_USER)) : NULL;
     free(text);
     return rest;
 }
 
 static void
-find_frame(const dop_probe *p, bool described, frame *out)
+find_probe_frame(const dop_probe *p, bool described, frame *out)
 {
     json_t *tools = described ? dop_probe_tools() : NULL;
-    out->prompt = behind_user(
+    out->prompt = take_after_user(
         dop_probe_render(p, json_pack("[{s:s, s:s}]", "role", "user", "content", DOP_PROBE_USER), tools, true));
     out->plain =
-        behind_user(dop_probe_render(p,
-                                     json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", DOP_PROBE_USER,
-                                               "role", "assistant", "content", DOP_PROBE_CONTENT),
-                                     tools, false));
+        take_after_user(dop_probe_render(p,
+                                         json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content",
+                                                   DOP_PROBE_USER, "role", "assistant", "content", DOP_PROBE_CONTENT),
+                                         tools, false));
     json_decref(tools);
 }
 
-/* Cuts the end of a rendering of calls, as far as an answer without calls ends in the same way. */
+/* Removes the end of a rendering of calls that an answer without calls has, too. */
 static void
-cut_end(char *text, const frame *f)
+cut_common_end(char *text, const frame *f)
 {
     const char *content = f->plain ? strstr(f->plain, DOP_PROBE_CONTENT) : NULL;
     const char *end = content ? content + strlen(DOP_PROBE_CONTENT) : "";
     const size_t n = strlen(text);
-    size_t same = common_tail(text, end);
+    size_t same = count_common_tail(text, end);
     while (same > 0 && same < strlen(end) && !strchr("<[ \n", text[n - same]))
         same--;
     text[n - same] = 0;
@@ -226,18 +226,18 @@ cut_end(char *text, const frame *f)
 size_t
 dop_form_answer(const char *text, const char *prompt)
 {
-    size_t same = prompt ? common_head(text, prompt) : 0;
+    size_t same = prompt ? count_common_head(text, prompt) : 0;
     if (prompt && prompt[same])
-        while (same > 0 && !closes(text[same - 1]) && !isspace((unsigned char)text[same - 1]))
+        while (same > 0 && !is_closing_mark(text[same - 1]) && !isspace((unsigned char)text[same - 1]))
             same--;
     return same;
 }
 
-/* The mark that opens the first call, whose name or JSON value begins at `at` in `text`; what the frame has at
- * the beginning of every answer is left out.  with: the rendering of the same calls beside a content, or NULL.  *content_close:
+/* Returns the mark that opens the first call, whose name or JSON value begins at `at` in `text`. Excludes text that
+ * begins every answer. with: rendering of the same calls together with a content, or NULL. *content_close: set to
  * the mark that ends the content. */
 static char *
-find_open(const char *text, const char *at, const char *with, const frame *f, char **content_close)
+find_call_open(const char *text, const char *at, const char *with, const frame *f, char **content_close)
 {
     size_t skip = dop_form_answer(text, f->prompt);
     if (text + skip > at)
@@ -249,19 +249,19 @@ find_open(const char *text, const char *at, const char *with, const frame *f, ch
         const size_t n = strlen(open);
         content += strlen(DOP_PROBE_CONTENT);
         char *other = strndup(content, strlen(content));
-        /* The end of the content's own mark does not belong to the call. */
+        /* The mark that ends the content does not belong to the call. */
         const char *plain = f->plain ? strstr(f->plain, DOP_PROBE_CONTENT) : NULL;
-        size_t close = plain ? common_head(content, plain + strlen(DOP_PROBE_CONTENT)) : 0;
-        while (close > 0 && !closes(content[close - 1]))
+        size_t close = plain ? count_common_head(content, plain + strlen(DOP_PROBE_CONTENT)) : 0;
+        while (close > 0 && !is_closing_mark(content[close - 1]))
             close--;
         if (content_close && close > 0)
-            set(content_close, strndup(content, close));
-        if (other) { /* from `at` to the key both texts are the same */
+            replace_text(content_close, strndup(content, close));
+        if (other) { /* both texts are equal from `at` to the key */
             const size_t inner = (size_t)(here - at), all = (size_t)(key - content);
             const size_t n_other = all >= inner + close ? all - inner - close : 0;
             memmove(other, other + close, n_other);
             other[n_other] = 0;
-            size_t same = common_tail(open, other);
+            size_t same = count_common_tail(open, other);
             while (same > 0 && same < n && same < n_other && !strchr("<[ \n", open[n - same]))
                 same--;
             memmove(open, open + n - same, same + 1);
@@ -275,14 +275,14 @@ find_open(const char *text, const char *at, const char *with, const frame *f, ch
             memmove(open, open + n, strlen(open + n) + 1);
     }
     if (open)
-        trim_left(open);
+        trim_blank_start(open);
     return open;
 }
 
 /* --- manners ------------------------------------------------------------------------------------------------------------------ */
 
 static json_t *
-pairs(const char *k1, json_t *v1, const char *k2, json_t *v2)
+make_arguments(const char *k1, json_t *v1, const char *k2, json_t *v2)
 {
     json_t *o = json_object();
     if (k1)
@@ -293,22 +293,22 @@ pairs(const char *k1, json_t *v1, const char *k2, json_t *v2)
 }
 
 static json_t *
-usual(void)
+make_usual_arguments(void)
 {
-    return pairs(KEY_1, json_string(VALUE_1), NULL, NULL);
+    return make_arguments(KEY_1, json_string(VALUE_1), NULL, NULL);
 }
 
 typedef struct finder {
     const dop_probe *p;
     const way *w;
     frame frame;
-    char *one, *two, *with; /* renderings: of one call; of two calls, or NULL; of one call and a content, or NULL */
+    char *one, *two, *with; /* renderings: one call; two calls, or NULL; one call and a content, or NULL */
     dop_tool_form *form;
 } finder;
 
-/* The innermost JSON object that has both the name and the key. */
+/* Tries DOP_FORM_OBJECT: finds the innermost JSON object that contains both the name and the key. */
 static bool
-find_object(finder *s)
+find_object_form(finder *s)
 {
     const char *name = strstr(s->one, NAME_1), *key = strstr(s->one, KEY_1), *begin = NULL;
     const size_t n = strlen(s->one);
@@ -353,25 +353,25 @@ find_object(finder *s)
         f->text_within = arguments.value[0] == '"';
         const char *from = f->list ? list - 1 : begin;
         if (!is_key) {
-            set(&f->name_key, strdup(json_string_value(name_key)));
-            set(&f->arguments_key, strdup(json_string_value(arguments_key)));
+            replace_text(&f->name_key, strdup(json_string_value(name_key)));
+            replace_text(&f->arguments_key, strdup(json_string_value(arguments_key)));
         }
-        set(&f->open, find_open(s->one, from, s->with, &s->frame, &f->content_close));
+        replace_text(&f->open, find_call_open(s->one, from, s->with, &s->frame, &f->content_close));
         put_hole(f->open, ID_1, DOP_HOLE_ID);
-        set(&f->head, piece(from, name));
-        set(&f->middle, piece(name + strlen(NAME_1), arguments.value));
-        set(&f->tail, piece(arguments.value + arguments.n_value, s->one + n));
+        replace_text(&f->head, copy_with_holes(from, name));
+        replace_text(&f->middle, copy_with_holes(name + strlen(NAME_1), arguments.value));
+        replace_text(&f->tail, copy_with_holes(arguments.value + arguments.n_value, s->one + n));
         size_t behind = dop_span_blank(s->one, n, end);
-        set(&f->value_close, strdup(s->one + (f->list && s->one[behind] == ']' ? behind + 1 : end)));
+        replace_text(&f->value_close, strdup(s->one + (f->list && s->one[behind] == ']' ? behind + 1 : end)));
     }
     json_decref(name_key);
     json_decref(arguments_key);
     return good && !s->form->text_within;
 }
 
-/* Finds the JSON object that is a call's arguments.  from: the text behind the call's name. */
+/* Finds the JSON object with the arguments in `from`, the text after the call's name. Returns NULL if there is none. */
 static const char *
-find_json(const char *from, size_t *out_n)
+find_arguments_json(const char *from, size_t *out_n)
 {
     const size_t n = strlen(from);
     for (const char *c = strchr(from, '{'); c; c = strchr(c + 1, '{')) {
@@ -387,11 +387,11 @@ find_json(const char *from, size_t *out_n)
     return NULL;
 }
 
-/* Makes a number that differs between the two calls a hole (DOP_HOLE_INDEX). */
+/* Replaces a number that differs between two calls with a hole (DOP_HOLE_INDEX). */
 static void
-find_index(char *one, const char *other)
+replace_call_index(char *one, const char *other)
 {
-    const size_t same = common_head(one, other);
+    const size_t same = count_common_head(one, other);
     size_t n = 0;
     while (isdigit((unsigned char)one[same + n]))
         n++;
@@ -402,60 +402,60 @@ find_index(char *one, const char *other)
 }
 
 static bool
-find_named(finder *s)
+find_named_form(finder *s)
 {
     const char *first = strstr(s->one, KEY_1);
     char *name = NULL;
     size_t n;
     for (char *hit = s->one; first && (hit = strstr(hit, NAME_1)) && hit < first; hit++)
         name = hit;
-    const char *args = name ? find_json(name + strlen(NAME_1), &n) : NULL;
+    const char *args = name ? find_arguments_json(name + strlen(NAME_1), &n) : NULL;
     if (!args || (args > name && args[-1] == '"'))
         return false;
     dop_tool_form *f = s->form;
     f->manner = DOP_FORM_NAMED;
-    set(&f->open, find_open(s->one, name, s->with, &s->frame, &f->content_close));
+    replace_text(&f->open, find_call_open(s->one, name, s->with, &s->frame, &f->content_close));
     put_hole(f->open, NAME_1, DOP_HOLE_NAME);
     put_hole(f->open, ID_1, DOP_HOLE_ID);
-    set(&f->middle, piece(name + strlen(NAME_1), args));
-    set(&f->tail, piece(args + n, s->one + strlen(s->one)));
+    replace_text(&f->middle, copy_with_holes(name + strlen(NAME_1), args));
+    replace_text(&f->tail, copy_with_holes(args + n, s->one + strlen(s->one)));
     char *second = s->two ? strstr(s->two, NAME_2) : NULL, *before = s->two ? strstr(s->two, NAME_1) : NULL;
     char *last_second = second;
     for (char *hit = second; hit && (hit = strstr(hit, NAME_2)); hit++)
         if (!strstr(second, KEY_1) || hit < strstr(second, KEY_1))
             last_second = hit;
-    const char *args_1 = before ? find_json(before, &n) : NULL;
+    const char *args_1 = before ? find_arguments_json(before, &n) : NULL;
     const char *end_1 = args_1 ? args_1 + n : NULL;
-    const char *args_2 = last_second ? find_json(last_second + strlen(NAME_2), &n) : NULL;
+    const char *args_2 = last_second ? find_arguments_json(last_second + strlen(NAME_2), &n) : NULL;
     if (end_1 && args_2 && end_1 <= last_second) {
-        char *middle = piece(last_second + strlen(NAME_2), args_2);
-        set(&f->next, piece(end_1, last_second));
+        char *middle = copy_with_holes(last_second + strlen(NAME_2), args_2);
+        replace_text(&f->next, copy_with_holes(end_1, last_second));
         if (f->middle && middle)
-            find_index(f->middle, middle);
+            replace_call_index(f->middle, middle);
         free(middle);
     }
     return true;
 }
 
-/* Splits the text between a value and the next key into the end mark of the value and the beginning of the next argument; returns
- * the length of the first. */
+/* Splits the text between a value and the next key into the value's end mark and the next argument's start. Returns
+ * the length of the end mark. */
 static size_t
-split(const char *between, const char *middle, const char *end)
+split_between_values(const char *between, const char *middle, const char *end)
 {
-    const size_t n = strlen(between), lo = n - common_tail(middle, between), hi = common_head(between, end);
+    const size_t n = strlen(between), lo = n - count_common_tail(middle, between), hi = count_common_head(between, end);
     for (size_t i = lo; i <= hi; i++)
-        if (i > 0 && closes(between[i - 1]))
+        if (i > 0 && is_closing_mark(between[i - 1]))
             return i;
     return lo > hi ? hi : lo;
 }
 
-/* Renders a call with one argument, and returns the text behind the argument's key: its value and what follows. */
+/* Renders a call with one argument. Returns the text after the argument's key: its value and the rest. */
 static char *
-behind_key(const finder *s, json_t *value)
+render_after_key(const finder *s, json_t *value)
 {
-    char *text = render_calls(s->p, s->w, pairs(KEY_1, value, NULL, NULL), NULL);
+    char *text = render_calls(s->p, s->w, make_arguments(KEY_1, value, NULL, NULL), NULL);
     if (text)
-        cut_end(text, &s->frame);
+        cut_common_end(text, &s->frame);
     char *name = text ? strstr(text, NAME_1) : NULL, *key = name ? strstr(name, KEY_1) : NULL;
     char *rest = key ? strdup(key + strlen(KEY_1)) : NULL;
     free(text);
@@ -463,7 +463,7 @@ behind_key(const finder *s, json_t *value)
 }
 
 static json_t *
-sample(dop_form_type type)
+make_sample_value(dop_form_type type)
 {
     switch (type) {
     case DOP_TYPE_NUMBER:
@@ -481,15 +481,15 @@ sample(dop_form_type type)
     }
 }
 
-/* Finds the word within `assign` that depends on a value's type, by comparing renderings of a string and of a number, and the
- * word of each type. */
+/* Finds the word in `assign` that depends on the value's type, by comparing renderings of a string and a number.
+ * Then finds the word of each type. */
 static void
-find_words(finder *s, const char *strings, const char *numbers)
+find_type_words(finder *s, const char *strings, const char *numbers)
 {
-    size_t head = common_head(strings, numbers);
+    size_t head = count_common_head(strings, numbers);
     while (head > 0 && isalnum((unsigned char)strings[head - 1]))
         head--;
-    size_t tail = common_tail(strings + head, numbers + head);
+    size_t tail = count_common_tail(strings + head, numbers + head);
     while (tail > 0 && isalnum((unsigned char)strings[strlen(strings) - tail]))
         tail--;
     const char *end = strings + strlen(strings) - tail;
@@ -498,40 +498,41 @@ find_words(finder *s, const char *strings, const char *numbers)
     dop_buf_append(&assign, (char[]){DOP_HOLE_TYPE}, 1);
     dop_buf_puts(&assign, end);
     for (dop_form_type t = 0; t < DOP_TYPES; t++) {
-        char *text = behind_key(s, sample(t));
+        char *text = render_after_key(s, make_sample_value(t));
         size_t n = 0;
         while (text && strlen(text) > head && isalnum((unsigned char)text[head + n]))
             n++;
         if (n > 0)
-            set(&s->form->words[t], strndup(text + head, n));
+            replace_text(&s->form->words[t], strndup(text + head, n));
         free(text);
     }
-    set(&s->form->assign, assign.failed ? NULL : strdup(assign.data));
+    replace_text(&s->form->assign, assign.failed ? NULL : strdup(assign.data));
     dop_buf_finish(&assign);
 }
 
-/* Finds whether lists and objects are written as arguments within an argument, and the key of a list's items. */
+/* Detects whether lists and objects are written as nested arguments, and the key of list items. */
 static void
-find_nested(finder *s)
+find_nested_values(finder *s)
 {
     dop_tool_form *f = s->form;
-    char *text = behind_key(s, sample(DOP_TYPE_LIST));
+    char *text = render_after_key(s, make_sample_value(DOP_TYPE_LIST));
     char *hit = text ? strstr(text, ITEM) : NULL;
     const size_t n_assign = strlen(f->assign), n_open = strlen(f->arg_open);
     if (hit && n_open > 0 && strncmp(text, f->assign, n_assign) == 0 &&
         strncmp(text + n_assign, f->arg_open, n_open) == 0 && (size_t)(hit - text) > 2 * n_assign + n_open) {
         const char *item = text + n_assign + n_open;
-        set(&f->item, strndup(item, (size_t)(hit - item) - n_assign));
+        replace_text(&f->item, strndup(item, (size_t)(hit - item) - n_assign));
     }
     free(text);
 }
 
 static void
-find_spelling(finder *s, dop_form_type type)
+find_word_spelling(finder *s, dop_form_type type)
 {
     if (!s->form->assign || strchr(s->form->assign, DOP_HOLE_TYPE))
         return;
-    char *text = behind_key(s, sample(type)), *number = behind_key(s, sample(DOP_TYPE_NUMBER));
+    char *text = render_after_key(s, make_sample_value(type)),
+         *number = render_after_key(s, make_sample_value(DOP_TYPE_NUMBER));
     const char *at = number ? strstr(number, NUMBER) : NULL;
     const size_t from = at && text ? (size_t)(at - number) : 0;
     size_t n = 0;
@@ -539,14 +540,15 @@ find_spelling(finder *s, dop_form_type type)
         while (isalpha((unsigned char)text[from + n]))
             n++;
     if (n > 0)
-        set(&s->form->spelling[type], strndup(text + from, n));
+        replace_text(&s->form->spelling[type], strndup(text + from, n));
     free(text);
     free(number);
 }
 
-/* LITERAL: strings have quotation marks that numbers lack; `quote` is the mark, which `strings` ends with. */
+/* Returns the quotation mark of DOP_FORM_LITERAL: the text that strings have before and after the value and numbers
+ * lack. Returns NULL if there is none. */
 static char *
-find_quote(const char *strings, const char *numbers, const char *behind_string, const char *behind_number)
+find_quote_mark(const char *strings, const char *numbers, const char *behind_string, const char *behind_number)
 {
     const size_t n = strlen(numbers), more = strlen(strings) > n ? strlen(strings) - n : 0;
     if (more == 0 || strncmp(strings, numbers, n) != 0 || strncmp(behind_string, strings + n, more) != 0 ||
@@ -556,12 +558,13 @@ find_quote(const char *strings, const char *numbers, const char *behind_string, 
 }
 
 static bool
-find_keys(finder *s)
+find_keys_form(finder *s)
 {
     dop_tool_form *f = s->form;
     bool good = false;
-    char *two = render_calls(s->p, s->w, pairs(KEY_1, json_string(VALUE_1), KEY_2, json_string(VALUE_2)), NULL);
-    char *numbers = behind_key(s, sample(DOP_TYPE_NUMBER));
+    char *two =
+        render_calls(s->p, s->w, make_arguments(KEY_1, json_string(VALUE_1), KEY_2, json_string(VALUE_2)), NULL);
+    char *numbers = render_after_key(s, make_sample_value(DOP_TYPE_NUMBER));
     char *key = strstr(s->one, KEY_1), *name = NULL;
     for (char *hit = s->one; key && (hit = strstr(hit, NAME_1)) && hit < key; hit++)
         name = hit;
@@ -569,53 +572,53 @@ find_keys(finder *s)
     char *value_a = two ? strstr(two, VALUE_1) : NULL, *key_b = value_a ? strstr(value_a, KEY_2) : NULL;
     if (name && value && number && key_b) {
         f->manner = DOP_FORM_KEYS;
-        set(&f->open, find_open(s->one, name, s->with, &s->frame, &f->content_close));
+        replace_text(&f->open, find_call_open(s->one, name, s->with, &s->frame, &f->content_close));
         put_hole(f->open, NAME_1, DOP_HOLE_NAME);
         put_hole(f->open, ID_1, DOP_HOLE_ID);
-        set(&f->middle, piece(name + strlen(NAME_1), key));
-        char *strings = piece(key + strlen(KEY_1), value),
-             *end = piece(value + strlen(VALUE_1), s->one + strlen(s->one));
-        char *between = piece(value_a + strlen(VALUE_1), key_b), *numeric = piece(numbers, number);
-        char *behind = piece(number + strlen(NUMBER), numbers + strlen(numbers));
-        char *quote = strings && end && numeric && behind ? find_quote(strings, numeric, end, behind) : NULL;
+        replace_text(&f->middle, copy_with_holes(name + strlen(NAME_1), key));
+        char *strings = copy_with_holes(key + strlen(KEY_1), value),
+             *end = copy_with_holes(value + strlen(VALUE_1), s->one + strlen(s->one));
+        char *between = copy_with_holes(value_a + strlen(VALUE_1), key_b), *numeric = copy_with_holes(numbers, number);
+        char *behind = copy_with_holes(number + strlen(NUMBER), numbers + strlen(numbers));
+        char *quote = strings && end && numeric && behind ? find_quote_mark(strings, numeric, end, behind) : NULL;
         if (quote && between && strncmp(between, quote, strlen(quote)) == 0) {
             f->manner = DOP_FORM_LITERAL;
             const size_t q = strlen(quote);
-            set(&f->assign, strdup(numeric));
-            set(&f->arg_open, strdup(between + q));
-            set(&f->tail, strdup(end + q));
-            set(&f->quote, strdup(quote));
+            replace_text(&f->assign, strdup(numeric));
+            replace_text(&f->arg_open, strdup(between + q));
+            replace_text(&f->tail, strdup(end + q));
+            replace_text(&f->quote, strdup(quote));
             good = true;
         } else if (strings && end && between && numeric && f->middle) {
-            const size_t at = split(between, f->middle, end), open = strlen(between) - at;
-            set(&f->value_close, strndup(between, at));
-            set(&f->arg_open, strdup(between + at));
-            set(&f->tail, strdup(end + at));
-            set(&f->assign, strdup(strings));
+            const size_t at = split_between_values(between, f->middle, end), open = strlen(between) - at;
+            replace_text(&f->value_close, strndup(between, at));
+            replace_text(&f->arg_open, strdup(between + at));
+            replace_text(&f->tail, strdup(end + at));
+            replace_text(&f->assign, strdup(strings));
             good =
                 strlen(f->middle) >= open && strcmp(f->middle + strlen(f->middle) - open, between + at) == 0 && at > 0;
             if (good) {
                 f->middle[strlen(f->middle) - open] = 0;
                 if (strcmp(strings, numeric) != 0)
-                    find_words(s, strings, numeric);
-                find_nested(s);
+                    find_type_words(s, strings, numeric);
+                find_nested_values(s);
             }
         }
-        find_spelling(s, DOP_TYPE_BOOL);
-        find_spelling(s, DOP_TYPE_NULL);
+        find_word_spelling(s, DOP_TYPE_BOOL);
+        find_word_spelling(s, DOP_TYPE_NULL);
         char *first = s->two ? strstr(s->two, VALUE_1) : NULL, *second = first ? strstr(first, NAME_2) : NULL;
         for (char *hit = second; hit && (hit = strstr(hit, NAME_2)) && hit < strstr(second, KEY_1); hit++)
             second = hit;
         const size_t skip = strlen(quote && f->quote ? quote : f->value_close ? f->value_close : "");
-        char *next = second ? piece(first + strlen(VALUE_1), second) : NULL;
+        char *next = second ? copy_with_holes(first + strlen(VALUE_1), second) : NULL;
         if (next && strlen(next) >= skip)
-            set(&f->next, strdup(next + skip));
+            replace_text(&f->next, strdup(next + skip));
         char *key_2 = second ? strstr(second, KEY_1) : NULL;
-        char *middle = key_2 ? piece(second + strlen(NAME_2), key_2) : NULL;
+        char *middle = key_2 ? copy_with_holes(second + strlen(NAME_2), key_2) : NULL;
         if (middle && good && f->manner == DOP_FORM_KEYS && strlen(middle) >= strlen(f->arg_open))
             middle[strlen(middle) - strlen(f->arg_open)] = 0;
         if (middle && good)
-            find_index(f->middle, middle);
+            replace_call_index(f->middle, middle);
         free(middle);
         free(next);
         free(strings);
@@ -631,53 +634,53 @@ find_keys(finder *s)
 }
 
 static void
-forget(dop_tool_form *f)
+clear_form_texts(dop_tool_form *f)
 {
     char **texts[] = {&f->open,     &f->middle,        &f->next,         &f->tail,   &f->head,
                       &f->name_key, &f->arguments_key, &f->arg_open,     &f->assign, &f->value_close,
                       &f->quote,    &f->item,          &f->content_close};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        set(texts[i], NULL);
+        replace_text(texts[i], NULL);
     for (size_t i = 0; i < DOP_TYPES; i++) {
-        set(&f->words[i], NULL);
-        set(&f->spelling[i], NULL);
+        replace_text(&f->words[i], NULL);
+        replace_text(&f->spelling[i], NULL);
     }
     f->list = f->text_within = false;
 }
 
-/* Tries one way to give calls to the template. */
+/* Tries one way to pass calls to the template. Returns true if a format was found. */
 static bool
-try_way(const dop_probe *p, const way *w, dop_tool_form *form)
+try_call_way(const dop_probe *p, const way *w, dop_tool_form *form)
 {
     finder s = {.p = p, .w = w, .form = form};
     bool good = false;
-    s.one = render_calls(p, w, usual(), NULL);
+    s.one = render_calls(p, w, make_usual_arguments(), NULL);
     if (s.one && strstr(s.one, NAME_1) && strstr(s.one, VALUE_1)) {
         way with = *w;
         with.content = DOP_PROBE_CONTENT;
-        s.two = render_calls(p, w, usual(), usual());
-        s.with = render_calls(p, &with, usual(), NULL);
-        find_frame(p, w->described, &s.frame);
-        cut_end(s.one, &s.frame);
+        s.two = render_calls(p, w, make_usual_arguments(), make_usual_arguments());
+        s.with = render_calls(p, &with, make_usual_arguments(), NULL);
+        find_probe_frame(p, w->described, &s.frame);
+        cut_common_end(s.one, &s.frame);
         if (s.two && !strstr(s.two, NAME_2)) {
             free(s.two);
             s.two = NULL;
         }
         if (s.two)
-            cut_end(s.two, &s.frame);
-        forget(form);
-        good = find_object(&s);
+            cut_common_end(s.two, &s.frame);
+        clear_form_texts(form);
+        good = find_object_form(&s);
         if (!good) {
-            forget(form);
-            good = find_named(&s);
+            clear_form_texts(form);
+            good = find_named_form(&s);
         }
         if (!good && !w->text) {
-            forget(form);
-            good = find_keys(&s);
+            clear_form_texts(form);
+            good = find_keys_form(&s);
         }
         good = good && form->open && form->middle && form->tail;
         if (!good)
-            forget(form);
+            clear_form_texts(form);
         form->several = s.two != NULL;
     }
     free(s.one);
@@ -702,7 +705,7 @@ dop_form_find_calls(const dop_probe *p, dop_tool_form *form)
                            .flat = (how & FLAT) != 0,
                            .described = (how & BARE) == 0,
                            .id_has_name = (how & NAMED) != 0};
-            if (!try_way(p, &w, form))
+            if (!try_call_way(p, &w, form))
                 continue;
             form->arguments_text = w.text;
             form->flat = w.flat;

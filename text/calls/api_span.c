@@ -16,7 +16,7 @@ dop_span_blank(const char *text, size_t n, size_t at)
 }
 
 static dop_span
-word(const char *text, size_t n, size_t *io_at, const char *what)
+skip_json_word(const char *text, size_t n, size_t *io_at, const char *what)
 {
     const size_t len = strlen(what), left = n - *io_at;
     if (memcmp(text + *io_at, what, left < len ? left : len) != 0)
@@ -26,7 +26,7 @@ word(const char *text, size_t n, size_t *io_at, const char *what)
 }
 
 static dop_span
-string(const char *text, size_t n, size_t *io_at)
+skip_json_string(const char *text, size_t n, size_t *io_at)
 {
     for (size_t i = *io_at + 1; i < n; i++) {
         if (text[i] == '"') {
@@ -47,25 +47,25 @@ string(const char *text, size_t n, size_t *io_at)
 }
 
 static size_t
-digits(const char *text, size_t n, size_t at)
+skip_digit_run(const char *text, size_t n, size_t at)
 {
     while (at < n && isdigit((unsigned char)text[at]))
         at++;
     return at;
 }
 
-/* Skips a number.  A number at the end of the text may continue: the caller knows whether the text has ended. */
+/* Skips a number. GOOD at the end of the text is provisional, because more digits may follow. */
 static dop_span
-number(const char *text, size_t n, size_t *io_at)
+skip_json_number(const char *text, size_t n, size_t *io_at)
 {
-    size_t at = *io_at + (text[*io_at] == '-' ? 1 : 0), end = digits(text, n, at);
+    size_t at = *io_at + (text[*io_at] == '-' ? 1 : 0), end = skip_digit_run(text, n, at);
     if (end == n && end == at)
         return DOP_SPAN_CUT;
     if (end == at || (text[at] == '0' && end > at + 1))
         return DOP_SPAN_BAD;
     if (end < n && text[end] == '.') {
         at = end + 1;
-        end = digits(text, n, at);
+        end = skip_digit_run(text, n, at);
         if (end == at)
             return end == n ? DOP_SPAN_CUT : DOP_SPAN_BAD;
     }
@@ -73,7 +73,7 @@ number(const char *text, size_t n, size_t *io_at)
         at = end + 1;
         if (at < n && (text[at] == '+' || text[at] == '-'))
             at++;
-        end = digits(text, n, at);
+        end = skip_digit_run(text, n, at);
         if (end == at)
             return end == n ? DOP_SPAN_CUT : DOP_SPAN_BAD;
     }
@@ -81,11 +81,11 @@ number(const char *text, size_t n, size_t *io_at)
     return DOP_SPAN_GOOD;
 }
 
-static dop_span value_at(const char *text, size_t n, size_t *io_at, unsigned depth);
+static dop_span skip_json_value(const char *text, size_t n, size_t *io_at, unsigned depth);
 
-/* Skips the inside of a list or an object, from behind its first character. */
+/* Skips the items of a list or an object and the closing bracket. *io_at is after the opening bracket. */
 static dop_span
-items(const char *text, size_t n, size_t *io_at, bool named, unsigned depth)
+skip_json_items(const char *text, size_t n, size_t *io_at, bool named, unsigned depth)
 {
     const char close = named ? '}' : ']';
     *io_at = dop_span_blank(text, n, *io_at);
@@ -99,7 +99,7 @@ items(const char *text, size_t n, size_t *io_at, bool named, unsigned depth)
         if (*io_at >= n)
             return DOP_SPAN_CUT;
         if (named) {
-            s = text[*io_at] == '"' ? string(text, n, io_at) : DOP_SPAN_BAD;
+            s = text[*io_at] == '"' ? skip_json_string(text, n, io_at) : DOP_SPAN_BAD;
             if (s != DOP_SPAN_GOOD)
                 return s;
             *io_at = dop_span_blank(text, n, *io_at);
@@ -108,7 +108,7 @@ items(const char *text, size_t n, size_t *io_at, bool named, unsigned depth)
             if (text[(*io_at)++] != ':')
                 return DOP_SPAN_BAD;
         }
-        if ((s = value_at(text, n, io_at, depth + 1)) != DOP_SPAN_GOOD)
+        if ((s = skip_json_value(text, n, io_at, depth + 1)) != DOP_SPAN_GOOD)
             return s;
         *io_at = dop_span_blank(text, n, *io_at);
         if (*io_at >= n)
@@ -122,7 +122,7 @@ items(const char *text, size_t n, size_t *io_at, bool named, unsigned depth)
 }
 
 static dop_span
-value_at(const char *text, size_t n, size_t *io_at, unsigned depth)
+skip_json_value(const char *text, size_t n, size_t *io_at, unsigned depth)
 {
     *io_at = dop_span_blank(text, n, *io_at);
     if (depth > DEEPEST)
@@ -131,28 +131,29 @@ value_at(const char *text, size_t n, size_t *io_at, unsigned depth)
         return DOP_SPAN_CUT;
     switch (text[*io_at]) {
     case '"':
-        return string(text, n, io_at);
+        return skip_json_string(text, n, io_at);
     case '{':
         ++*io_at;
-        return items(text, n, io_at, true, depth);
+        return skip_json_items(text, n, io_at, true, depth);
     case '[':
         ++*io_at;
-        return items(text, n, io_at, false, depth);
+        return skip_json_items(text, n, io_at, false, depth);
     case 't':
-        return word(text, n, io_at, "true");
+        return skip_json_word(text, n, io_at, "true");
     case 'f':
-        return word(text, n, io_at, "false");
+        return skip_json_word(text, n, io_at, "false");
     case 'n':
-        return word(text, n, io_at, "null");
+        return skip_json_word(text, n, io_at, "null");
     default:
-        return text[*io_at] == '-' || isdigit((unsigned char)text[*io_at]) ? number(text, n, io_at) : DOP_SPAN_BAD;
+        return text[*io_at] == '-' || isdigit((unsigned char)text[*io_at]) ? skip_json_number(text, n, io_at)
+                                                                           : DOP_SPAN_BAD;
     }
 }
 
 dop_span
 dop_span_json(const char *text, size_t n, size_t *io_at)
 {
-    return value_at(text, n, io_at, 0);
+    return skip_json_value(text, n, io_at, 0);
 }
 
 void
@@ -218,13 +219,13 @@ dop_span_next(const char *object, size_t n, size_t *io_at, dop_span_member *out)
         return false;
     at = dop_span_blank(object, n, at + 1);
     const size_t name = at;
-    if (at >= n || object[at] != '"' || string(object, n, &at) != DOP_SPAN_GOOD)
+    if (at >= n || object[at] != '"' || skip_json_string(object, n, &at) != DOP_SPAN_GOOD)
         return false;
     out->name = object + name;
     out->n_name = at - name;
     at = dop_span_blank(object, n, dop_span_blank(object, n, at) + 1);
     const size_t value = at;
-    if (value_at(object, n, &at, 0) != DOP_SPAN_GOOD)
+    if (skip_json_value(object, n, &at, 0) != DOP_SPAN_GOOD)
         return false;
     out->value = object + value;
     out->n_value = at - value;
@@ -240,12 +241,12 @@ typedef struct scan {
     dop_buf *out;
 } scan;
 
-static dop_span literal(scan *s, unsigned depth);
+static dop_span read_literal_value(scan *s, unsigned depth);
 
-/* May a value end here, by what follows?  Some templates write strings without escapes, so that a quotation mark alone does not
- * end one. */
+/* Judges from the following character whether a value may end here. Needed because some templates write strings
+ * without escapes, where a quotation mark alone does not end the string. */
 static dop_span
-may_end(const scan *s, size_t at)
+check_value_end(const scan *s, size_t at)
 {
     at = dop_span_blank(s->text, s->n, at);
     if (at >= s->n)
@@ -253,9 +254,9 @@ may_end(const scan *s, size_t at)
     return strchr(",)]}:", s->text[at]) && s->text[at] ? DOP_SPAN_GOOD : DOP_SPAN_BAD;
 }
 
-/* Reads `want` hexadecimal digits at `at`.  CUT: the text ends before they do. */
+/* Reads `want` hexadecimal digits at `at`. Returns CUT if the text ends first. */
 static dop_span
-code_point(const scan *s, size_t at, size_t want, uint32_t *out)
+read_hex_code_point(const scan *s, size_t at, size_t want, uint32_t *out)
 {
     size_t n = 0;
     *out = 0;
@@ -264,26 +265,29 @@ code_point(const scan *s, size_t at, size_t want, uint32_t *out)
     return n == want ? DOP_SPAN_GOOD : at + n >= s->n ? DOP_SPAN_CUT : DOP_SPAN_BAD;
 }
 
-/* Appends the character of the Python escape at s->at, and moves s->at after the escape.  A backslash before another character is
- * kept.  CUT: the text ends within the escape. */
+/* Decodes the Python escape at s->at, appends its character and advances s->at. Keeps the backslash before an
+ * unknown character. Returns CUT if the text ends within the escape. */
 static dop_span
-escaped(scan *s, dop_buf *out)
+read_python_escape(scan *s, dop_buf *out)
 {
     enum { LONG_CODE = 6 };                                                                      /* bytes of \uXXXX */
-    static const char from[] = "\\'\"ntrbfav0", to[] = "\\'\"\n\t\r\b\f\a\v\0", codes[] = "xuU"; /* 2, 4 and 8 digits */
+    static const char from[] = "\\'\"ntrbfav0", to[] = "\\'\"\n\t\r\b\f\a\v\0", codes[] = "xuU"; /* with 2, 4 and 8
+                                                                                                  * hex digits */
     const size_t next = s->at + LONG_CODE;
     const char c = s->at + 1 < s->n ? s->text[s->at + 1] : 0;
     const char *plain = c ? strchr(from, c) : NULL, *coded = c ? strchr(codes, c) : NULL;
     const size_t want = coded ? (size_t)2 << (coded - codes) : 0;
     uint32_t cp = 0, low = 0;
     size_t n = 2;
-    dop_span got = coded ? code_point(s, s->at + 2, want, &cp) : s->at + 1 < s->n ? DOP_SPAN_BAD : DOP_SPAN_CUT;
+    dop_span got = coded              ? read_hex_code_point(s, s->at + 2, want, &cp)
+                   : s->at + 1 < s->n ? DOP_SPAN_BAD
+                                      : DOP_SPAN_CUT;
     if (got == DOP_SPAN_GOOD)
         n += want;
     if (got == DOP_SPAN_GOOD && c == 'u' &&
-        cp >> 10 == 0xd800 >> 10) { /* perhaps the first half of a pair, as JSON has them */
+        cp >> 10 == 0xd800 >> 10) { /* possibly the first half of a surrogate pair, as in JSON */
         const dop_span second = next + 2 > s->n                         ? DOP_SPAN_CUT
-                                : memcmp(s->text + next, "\\u", 2) == 0 ? code_point(s, next + 2, want, &low)
+                                : memcmp(s->text + next, "\\u", 2) == 0 ? read_hex_code_point(s, next + 2, want, &low)
                                                                         : DOP_SPAN_BAD;
         if (second == DOP_SPAN_GOOD && low >> 10 == 0xdc00 >> 10) {
             cp = 0x10000 + ((cp & 0x3ff) << 10 | (low & 0x3ff));
@@ -304,9 +308,9 @@ escaped(scan *s, dop_buf *out)
     return DOP_SPAN_GOOD;
 }
 
-/* Reads a string up to its end mark; a backslash escapes only where the mark is one byte. */
+/* Reads a string up to its end mark. A backslash escapes only if the mark is one byte long. */
 static dop_span
-quoted(scan *s, const char *mark)
+read_quoted_string(scan *s, const char *mark)
 {
     const size_t len = strlen(mark);
     dop_buf plain = {0};
@@ -314,11 +318,11 @@ quoted(scan *s, const char *mark)
     for (s->at += len; s->at < s->n && got == DOP_SPAN_CUT;) {
         const char c = s->text[s->at];
         if (s->n - s->at >= len && memcmp(s->text + s->at, mark, len) == 0 &&
-            (len > 1 || may_end(s, s->at + 1) != DOP_SPAN_BAD)) {
+            (len > 1 || check_value_end(s, s->at + 1) != DOP_SPAN_BAD)) {
             s->at += len;
             got = DOP_SPAN_GOOD;
         } else if (len == 1 && c == '\\') {
-            if (escaped(s, &plain) == DOP_SPAN_CUT)
+            if (read_python_escape(s, &plain) == DOP_SPAN_CUT)
                 break;
         } else {
             dop_buf_append(&plain, &c, 1);
@@ -331,14 +335,14 @@ quoted(scan *s, const char *mark)
     return got;
 }
 
-/* JSON strings keep their escapes. */
+/* Reads a double-quoted string, as JSON if possible; JSON strings keep their escapes. */
 static dop_span
-double_quoted(scan *s)
+read_double_quoted(scan *s)
 {
     size_t at = s->at;
-    const dop_span got = string(s->text, s->n, &at);
-    if (got == DOP_SPAN_BAD || (got == DOP_SPAN_GOOD && may_end(s, at) == DOP_SPAN_BAD)) /* not as JSON has it */
-        return quoted(s, "\"");
+    const dop_span got = skip_json_string(s->text, s->n, &at);
+    if (got == DOP_SPAN_BAD || (got == DOP_SPAN_GOOD && check_value_end(s, at) == DOP_SPAN_BAD)) /* not a JSON string */
+        return read_quoted_string(s, "\"");
     if (got == DOP_SPAN_GOOD) {
         dop_span_append(s->out, s->text + s->at, at - s->at);
         s->at = at;
@@ -347,21 +351,21 @@ double_quoted(scan *s)
 }
 
 static bool
-at_mark(const scan *s, const char *mark)
+is_at_mark(const scan *s, const char *mark)
 {
     return mark && s->n - s->at >= strlen(mark) && memcmp(s->text + s->at, mark, strlen(mark)) == 0;
 }
 
 static dop_span
-key(scan *s)
+read_literal_key(scan *s)
 {
     const size_t from = s->at;
-    if (at_mark(s, s->quote))
-        return quoted(s, s->quote);
+    if (is_at_mark(s, s->quote))
+        return read_quoted_string(s, s->quote);
     if (s->text[s->at] == '"')
-        return double_quoted(s);
+        return read_double_quoted(s);
     if (s->text[s->at] == '\'')
-        return quoted(s, "'");
+        return read_quoted_string(s, "'");
     while (s->at < s->n && (isalnum((unsigned char)s->text[s->at]) || strchr("_-.$", s->text[s->at])) && s->text[s->at])
         s->at++;
     if (s->at == s->n)
@@ -373,7 +377,7 @@ key(scan *s)
 }
 
 static dop_span
-group(scan *s, char close, unsigned depth)
+read_literal_group(scan *s, char close, unsigned depth)
 {
     const bool named = close == '}';
     dop_buf_puts(s->out, named ? "{" : "[");
@@ -386,14 +390,14 @@ group(scan *s, char close, unsigned depth)
             if (s->at < s->n && s->text[s->at] != ',')
                 return DOP_SPAN_BAD;
             s->at = dop_span_blank(s->text, s->n, s->at + 1);
-            if (s->at < s->n && s->text[s->at] == close) /* a comma behind the last item */
+            if (s->at < s->n && s->text[s->at] == close) /* trailing comma */
                 break;
             dop_buf_puts(s->out, ",");
         }
         if (s->at >= s->n)
             return DOP_SPAN_CUT;
         if (named) {
-            if ((got = key(s)) != DOP_SPAN_GOOD)
+            if ((got = read_literal_key(s)) != DOP_SPAN_GOOD)
                 return got;
             s->at = dop_span_blank(s->text, s->n, s->at);
             if (s->at >= s->n)
@@ -402,7 +406,7 @@ group(scan *s, char close, unsigned depth)
                 return DOP_SPAN_BAD;
             dop_buf_puts(s->out, ":");
         }
-        if ((got = literal(s, depth + 1)) != DOP_SPAN_GOOD)
+        if ((got = read_literal_value(s, depth + 1)) != DOP_SPAN_GOOD)
             return got;
     }
     s->at++;
@@ -411,7 +415,7 @@ group(scan *s, char close, unsigned depth)
 }
 
 static dop_span
-literal(scan *s, unsigned depth)
+read_literal_value(scan *s, unsigned depth)
 {
     static const char *const words[][2] = {{"true", "true"}, {"false", "false"}, {"null", "null"},
                                            {"True", "true"}, {"False", "false"}, {"None", "null"}};
@@ -421,27 +425,27 @@ literal(scan *s, unsigned depth)
     if (s->at >= s->n)
         return DOP_SPAN_CUT;
     const char c = s->text[s->at];
-    if (at_mark(s, s->quote))
-        return quoted(s, s->quote);
+    if (is_at_mark(s, s->quote))
+        return read_quoted_string(s, s->quote);
     if (s->quote && s->n - s->at < strlen(s->quote) && memcmp(s->text + s->at, s->quote, s->n - s->at) == 0)
         return DOP_SPAN_CUT;
     if (c == '"')
-        return double_quoted(s);
+        return read_double_quoted(s);
     if (c == '\'')
-        return quoted(s, "'");
+        return read_quoted_string(s, "'");
     if (c == '{' || c == '[' || c == '(') {
         s->at++;
-        return group(s, c == '{' ? '}' : c == '[' ? ']' : ')', depth);
+        return read_literal_group(s, c == '{' ? '}' : c == '[' ? ']' : ')', depth);
     }
     if (c == '-' || isdigit((unsigned char)c)) {
         const size_t from = s->at;
-        const dop_span got = number(s->text, s->n, &s->at);
+        const dop_span got = skip_json_number(s->text, s->n, &s->at);
         if (got == DOP_SPAN_GOOD)
             dop_buf_append(s->out, s->text + from, s->at - from);
         return got;
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const dop_span got = word(s->text, s->n, &s->at, words[i][0]);
+        const dop_span got = skip_json_word(s->text, s->n, &s->at, words[i][0]);
         if (got == DOP_SPAN_GOOD)
             dop_buf_puts(s->out, words[i][1]);
         if (got != DOP_SPAN_BAD)
@@ -454,7 +458,7 @@ dop_span
 dop_span_literal(const char *text, size_t n, const char *quote, size_t *io_at, dop_buf *out)
 {
     scan s = {text, quote, n, *io_at, out};
-    const dop_span got = literal(&s, 0);
+    const dop_span got = read_literal_value(&s, 0);
     *io_at = s.at;
     return got;
 }

@@ -17,10 +17,10 @@ struct dop_chat {
     char *text;
     size_t len;
     char stop[max_stop + 1];
-    const char *stops[2]; /* list of texts that end an answer, ended by NULL: `stop`, or none */
+    const char *stops[2]; /* texts that end an answer, terminated by NULL: `stop` or none */
 };
 
-/* Built-in chat templates by name, for models that bring no template. */
+/* Built-in chat templates, for models without a template. */
 #define TURNS(open, close_user, open_answer, system)                                                        \
     "{{ bos_token }}{% set ns = namespace(inside=false) %}{% for m in messages %}"                          \
     "{% if not ns.inside and m.role != 'assistant' %}{{ '" open "' }}{% set ns.inside = true %}{% endif %}" \
@@ -55,9 +55,9 @@ static const struct {
      "{{ '[INST] ' + m.content + '[/INST]' }}{% else %}{{ ' ' + m.content + eos_token }}{% endif %}{% endfor %}"},
 };
 
-/* Checks the syntax of a template once, so that a broken one is refused before a conversation starts. */
+/* Checks the template's syntax at creation, so that a malformed template is rejected before a conversation starts. */
 static dop_status
-check_syntax(const dop_chat *c, dop_diag *diag)
+check_template_syntax(const dop_chat *c, dop_diag *diag)
 {
     dop_j_ctx cx;
     dop_j_init(&cx, "chat template", NULL, diag);
@@ -66,8 +66,8 @@ check_syntax(const dop_chat *c, dop_diag *diag)
     return cx.status;
 }
 
-/* Probe conversations, by their number of messages: a question, with the prompt for its answer; a question and its answer; these and
- * another question. */
+/* Probe conversations; the value is the number of messages. BEGINS: a question and the generation prompt. ENDS: a
+ * question and its answer. GOES_ON: another question in addition. */
 enum { BEGINS = 1, ENDS = 2, GOES_ON = 3 };
 
 static dop_status
@@ -88,9 +88,10 @@ render_probe(const dop_chat *c, const char *answer, int n_messages, dop_diag *di
     return st;
 }
 
-/* Finds the text behind the last occurrence of an answer in a rendered conversation; NULL: the answer does not occur. */
+/* Returns the text after the last occurrence of an answer in a rendered conversation, or NULL if the answer does not
+ * occur. */
 static const char *
-behind(const dop_buf *text, const char *answer, size_t *out_n)
+find_after_answer(const dop_buf *text, const char *answer, size_t *out_n)
 {
     size_t n = strlen(answer);
     const char *found = NULL, *p = text->data, *end = text->size ? text->data + text->size : NULL;
@@ -100,24 +101,24 @@ behind(const dop_buf *text, const char *answer, size_t *out_n)
     return found;
 }
 
-/* Does the template put marks in front of an answer that the prompt for the answer lacks, so that the model writes them?  Then answers
- * have parts, as in the harmony format, and the mark that ends the last part ends other parts, too, and not the answer. */
+/* True if the template writes marks before an answer that are not in the generation prompt, so that the model writes
+ * them. Answers then have parts (as in the harmony format), and the mark after the last part also ends other parts. */
 static bool
-has_parts(const dop_buf *before, const dop_buf *whole, const char *answer)
+answer_has_parts(const dop_buf *before, const dop_buf *whole, const char *answer)
 {
     size_t same = 0, rest;
-    const char *end = behind(whole, answer, &rest);
+    const char *end = find_after_answer(whole, answer, &rest);
     size_t n = end ? (size_t)(end - whole->data) - strlen(answer) : 0;
     while (same < before->size && same < n && before->data[same] == whole->data[same])
         same++;
     return n > same && memmem(whole->data + same, n - same, "<|", 2) != NULL;
 }
 
-/* Finds the stop text, the mark in angle or square brackets that ends an answer: the template writes it behind an answer both where the
- * conversation ends there and where another question follows.  There is none where the text behind an answer begins otherwise, or the
- * template refuses the probe conversation. */
+/* Finds the stop text: the mark in angle or square brackets that ends an answer. The template must write it after
+ * the answer both at the end of a conversation and before another question. There is no stop text if the text after
+ * an answer begins otherwise, or if the template rejects the probe conversations. */
 static dop_status
-find_stop(dop_chat *c, dop_diag *diag)
+find_stop_text(dop_chat *c, dop_diag *diag)
 {
     static const char answer[] = "quite so 7291";
     dop_buf begins = {0}, ends = {0}, goes_on = {0};
@@ -126,13 +127,14 @@ find_stop(dop_chat *c, dop_diag *diag)
     dop_status st = render_probe(c, answer, ENDS, &refusal, &ends);
     if (st == DOP_OK && (st = render_probe(c, answer, GOES_ON, &refusal, &goes_on)) == DOP_OK)
         st = render_probe(c, answer, BEGINS, &refusal, &begins);
-    const char *a = st == DOP_OK ? behind(&ends, answer, &n) : NULL, *b = a ? behind(&goes_on, answer, &m) : NULL;
+    const char *a = st == DOP_OK ? find_after_answer(&ends, answer, &n) : NULL,
+               *b = a ? find_after_answer(&goes_on, answer, &m) : NULL;
     while (b && same < n && same < m && a[same] == b[same])
         same++;
     while (same > 0 && (*a == ' ' || *a == '\n'))
         a++, same--;
     const char *close = same > 2 && (*a == '<' || *a == '[') ? memchr(a, *a == '<' ? '>' : ']', same) : NULL;
-    if (close && close - a < max_stop && !has_parts(&begins, &ends, answer)) {
+    if (close && close - a < max_stop && !answer_has_parts(&begins, &ends, answer)) {
         memcpy(c->stop, a, (size_t)(close - a) + 1);
         c->stops[0] = c->stop;
     }
@@ -158,9 +160,9 @@ dop_chat_create(const char *text, size_t len, dop_diag *diag, dop_chat **out_cha
     memcpy(c->text, text, len);
     c->text[len] = 0;
     c->len = len;
-    dop_status st = check_syntax(c, diag);
+    dop_status st = check_template_syntax(c, diag);
     if (st == DOP_OK)
-        st = find_stop(c, diag);
+        st = find_stop_text(c, diag);
     if (st != DOP_OK) {
         dop_chat_destroy(c);
         return st;
@@ -222,7 +224,7 @@ dop_chat_stops(const dop_chat *c)
 }
 
 static dop_j_val
-special_text(const char *given, const dop_tokenizer *tok, uint32_t id)
+make_special_value(const char *given, const dop_tokenizer *tok, uint32_t id)
 {
     size_t n;
     if (given)
@@ -232,7 +234,7 @@ special_text(const char *given, const dop_tokenizer *tok, uint32_t id)
 }
 
 static void
-define(dop_j_ctx *cx, const char *name, dop_j_val v)
+define_variable(dop_j_ctx *cx, const char *name, dop_j_val v)
 {
     dop_j_set(cx, &cx->root->vars, dop_j_lit(name), v);
 }
@@ -259,7 +261,7 @@ dop_chat_reserved(const char *name)
 }
 
 static dop_status
-check_extra(const json_t *extra, dop_diag *diag)
+check_extra_variables(const json_t *extra, dop_diag *diag)
 {
     const char *key;
     json_t *v;
@@ -269,19 +271,19 @@ check_extra(const json_t *extra, dop_diag *diag)
 }
 
 static void
-define_input(dop_j_ctx *cx, const dop_chat_input *in)
+define_input_variables(dop_j_ctx *cx, const dop_chat_input *in)
 {
     const dop_tokenizer *t = in->tokenizer;
     dop_j_val none = {.kind = J_NONE};
     const char *key;
     json_t *v;
-    define(cx, "messages", dop_j_from_json(cx, in->messages));
-    define(cx, "tools", in->tools ? dop_j_from_json(cx, in->tools) : none);
-    define(cx, "documents", none);
-    define(cx, "add_generation_prompt", dop_j_bool(in->add_generation_prompt));
-    define(cx, "bos_token", special_text(in->bos_token, t, t ? dop_tokenizer_bos(t) : DOP_NO_TOKEN));
-    define(cx, "eos_token", special_text(in->eos_token, t, t ? dop_tokenizer_eos(t) : DOP_NO_TOKEN));
-    json_object_foreach((json_t *)(uintptr_t)in->extra, key, v) define(cx, key, dop_j_from_json(cx, v));
+    define_variable(cx, "messages", dop_j_from_json(cx, in->messages));
+    define_variable(cx, "tools", in->tools ? dop_j_from_json(cx, in->tools) : none);
+    define_variable(cx, "documents", none);
+    define_variable(cx, "add_generation_prompt", dop_j_bool(in->add_generation_prompt));
+    define_variable(cx, "bos_token", make_special_value(in->bos_token, t, t ? dop_tokenizer_bos(t) : DOP_NO_TOKEN));
+    define_variable(cx, "eos_token", make_special_value(in->eos_token, t, t ? dop_tokenizer_eos(t) : DOP_NO_TOKEN));
+    json_object_foreach((json_t *)(uintptr_t)in->extra, key, v) define_variable(cx, key, dop_j_from_json(cx, v));
 }
 
 dop_status
@@ -292,7 +294,7 @@ dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, 
     dop_j_ctx cx;
     dop_status st = check_messages(in->messages, diag);
     if (st == DOP_OK)
-        st = check_extra(in->extra, diag);
+        st = check_extra_variables(in->extra, diag);
     if (st != DOP_OK)
         return st;
     dop_j_init(&cx, "chat template", in->budget, diag);
@@ -304,7 +306,7 @@ dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, 
     else
         localtime_r(&now, &cx.now);
     dop_j_parse(&cx, chat->text, chat->len);
-    define_input(&cx, in);
+    define_input_variables(&cx, in);
     cx.depth = 0;
     dop_j_run(&cx);
     if (cx.status == DOP_OK) {

@@ -13,9 +13,9 @@ dop_auto_finish(dop_auto *a)
     memset(a, 0, sizeof *a);
 }
 
-/* Returns the items with room for one more. */
+/* Returns the array with room for one more item. On failure sets too_large or failed and returns it unchanged. */
 static void *
-grow(dop_auto *a, void *items, size_t n, size_t *io_cap, size_t size)
+grow_auto_array(dop_auto *a, void *items, size_t n, size_t *io_cap, size_t size)
 {
     if (n < *io_cap)
         return items;
@@ -33,11 +33,11 @@ grow(dop_auto *a, void *items, size_t n, size_t *io_cap, size_t size)
     return p;
 }
 
-/* Adds a state.  Where there is no room it returns state 0, which always exists; a failed automaton is thrown away. */
+/* Adds a state. After a failure it returns state 0, which is harmless because failed automata are discarded. */
 uint32_t
 dop_auto_state(dop_auto *a)
 {
-    a->states = grow(a, a->states, a->n_states, &a->cap_states, sizeof *a->states);
+    a->states = grow_auto_array(a, a->states, a->n_states, &a->cap_states, sizeof *a->states);
     a->too_large |= a->n_states >= DOP_AUTO_MAX_STATES;
     if (a->failed || a->too_large)
         return 0;
@@ -46,10 +46,10 @@ dop_auto_state(dop_auto *a)
 }
 
 static void
-add_edge(dop_auto *a, uint32_t from, dop_edge edge)
+add_auto_edge(dop_auto *a, uint32_t from, dop_edge edge)
 {
     enum { MOST = 4 * DOP_AUTO_MAX_STATES };
-    a->edges = grow(a, a->edges, a->n_edges, &a->cap_edges, sizeof *a->edges);
+    a->edges = grow_auto_array(a, a->edges, a->n_edges, &a->cap_edges, sizeof *a->edges);
     a->too_large |= a->n_edges >= MOST || !dop_budget_step(a->budget, 1);
     if (a->failed || a->too_large)
         return;
@@ -62,20 +62,20 @@ add_edge(dop_auto *a, uint32_t from, dop_edge edge)
 void
 dop_auto_nothing(dop_auto *a, uint32_t from, uint32_t to)
 {
-    add_edge(a, from, (dop_edge){.to = to, .kind = DOP_EDGE_NOTHING});
+    add_auto_edge(a, from, (dop_edge){.to = to, .kind = DOP_EDGE_NOTHING});
 }
 
 void
 dop_auto_bytes(dop_auto *a, uint32_t from, uint8_t lo, uint8_t hi, uint32_t to)
 {
-    add_edge(a, from, (dop_edge){.to = to, .kind = DOP_EDGE_BYTES, .lo = lo, .hi = hi});
+    add_auto_edge(a, from, (dop_edge){.to = to, .kind = DOP_EDGE_BYTES, .lo = lo, .hi = hi});
 }
 
 uint32_t
 dop_auto_rule(dop_auto *a)
 {
     uint32_t start = dop_auto_state(a);
-    a->rules = grow(a, a->rules, a->n_rules, &a->cap_rules, sizeof *a->rules);
+    a->rules = grow_auto_array(a, a->rules, a->n_rules, &a->cap_rules, sizeof *a->rules);
     if (a->failed || a->too_large)
         return 0;
     a->rules[a->n_rules] = start;
@@ -92,14 +92,14 @@ dop_auto_end(dop_auto *a, uint32_t state)
 void
 dop_auto_call_to(dop_auto *a, uint32_t from, uint32_t rule, uint32_t to)
 {
-    add_edge(a, from, (dop_edge){.to = to, .rule = rule, .kind = DOP_EDGE_CALL});
+    add_auto_edge(a, from, (dop_edge){.to = to, .rule = rule, .kind = DOP_EDGE_CALL});
 }
 
 uint32_t
 dop_auto_call(dop_auto *a, uint32_t from, uint32_t rule)
 {
     uint32_t to = dop_auto_state(a);
-    add_edge(a, from, (dop_edge){.to = to, .rule = rule, .kind = DOP_EDGE_CALL});
+    add_auto_edge(a, from, (dop_edge){.to = to, .rule = rule, .kind = DOP_EDGE_CALL});
     return to;
 }
 
@@ -135,7 +135,7 @@ dop_auto_repeat(dop_auto *a, uint32_t from, uint32_t rule, uint32_t min, uint32_
 }
 
 static bool
-all_are(const uint8_t *bytes, size_t n, uint8_t value)
+all_bytes_are(const uint8_t *bytes, size_t n, uint8_t value)
 {
     for (size_t i = 0; i < n; i++)
         if (bytes[i] != value)
@@ -164,13 +164,13 @@ dop_auto_between(dop_auto *a, uint32_t from, const uint8_t *lo, const uint8_t *h
         dop_auto_between(a, next, lo + 1, hi + 1, n - 1, first, last, to);
         return;
     }
-    if (!all_are(lo + 1, n - 1, first)) {
+    if (!all_bytes_are(lo + 1, n - 1, first)) {
         uint32_t next = dop_auto_state(a);
         dop_auto_bytes(a, from, l, l, next);
         dop_auto_between(a, next, lo + 1, highs, n - 1, first, last, to);
         l++;
     }
-    if (!all_are(hi + 1, n - 1, last)) {
+    if (!all_bytes_are(hi + 1, n - 1, last)) {
         uint32_t next = dop_auto_state(a);
         dop_auto_bytes(a, from, h, h, next);
         dop_auto_between(a, next, lows, hi + 1, n - 1, first, last, to);
@@ -184,7 +184,7 @@ dop_auto_between(dop_auto *a, uint32_t from, const uint8_t *lo, const uint8_t *h
 }
 
 static void
-shrink(void **io_items, size_t n, size_t *io_cap, size_t size)
+shrink_auto_array(void **io_items, size_t n, size_t *io_cap, size_t size)
 {
     void *p = realloc(*io_items, (n + 1) * size);
     if (p) {
@@ -197,9 +197,9 @@ void
 dop_auto_shrink(dop_auto *a)
 {
     void *edges = a->edges, *states = a->states, *rules = a->rules;
-    shrink(&edges, a->n_edges, &a->cap_edges, sizeof *a->edges);
-    shrink(&states, a->n_states, &a->cap_states, sizeof *a->states);
-    shrink(&rules, a->n_rules, &a->cap_rules, sizeof *a->rules);
+    shrink_auto_array(&edges, a->n_edges, &a->cap_edges, sizeof *a->edges);
+    shrink_auto_array(&states, a->n_states, &a->cap_states, sizeof *a->states);
+    shrink_auto_array(&rules, a->n_rules, &a->cap_rules, sizeof *a->rules);
     a->edges = edges;
     a->states = states;
     a->rules = rules;
@@ -213,19 +213,19 @@ dop_auto_bytes_held(const dop_auto *a)
 
 /* --- checking -------------------------------------------------------------------------------------------------------------------- */
 
-/* The search for left recursion.  The rules that rule r calls before it has accepted a byte are calls[first[r]] up to
- * calls[first[r + 1]]. */
+/* Search for left recursion. The rules that rule r calls before it accepts a byte are calls[first[r]] to
+ * calls[first[r + 1] - 1]. */
 typedef struct walk {
     const dop_auto *a;
-    const bool *nullable; /* per state: an end of its rule can be reached from it without accepting a byte */
-    uint32_t *seen;       /* per state: number of the last rule whose search visited it, plus 1 */
-    uint32_t *stack;      /* states from which the search continues */
+    const bool *nullable; /* per state: true if an end of its rule can be reached without accepting a byte */
+    uint32_t *seen;       /* per state: 1 + the last rule whose search visited it */
+    uint32_t *stack;      /* states still to be visited */
     uint32_t *calls, *first;
     size_t n_calls;
 } walk;
 
 static bool
-note_calls(walk *w, uint32_t rule)
+collect_rule_calls(walk *w, uint32_t rule)
 {
     const dop_auto *a = w->a;
     size_t n = 0;
@@ -250,10 +250,10 @@ note_calls(walk *w, uint32_t rule)
     return dop_budget_step(a->budget, steps);
 }
 
-/* Searches the calls depth first for a cycle.  at: [n_rules], zeroed: the next call of each rule to visit, plus 1; UINT32_MAX: all calls
- * of the rule are done. */
+/* Depth-first search for a cycle of calls. at: [n_rules], zeroed by the caller: 1 + the next call of each rule to
+ * visit, or UINT32_MAX when the rule is done. */
 static bool
-has_circle(const walk *w, uint32_t *path, uint32_t *at)
+has_call_cycle(const walk *w, uint32_t *path, uint32_t *at)
 {
     for (uint32_t r = 0; r < w->a->n_rules; r++) {
         size_t n = 0;
@@ -282,7 +282,7 @@ has_circle(const walk *w, uint32_t *path, uint32_t *at)
 }
 
 static dop_status
-no_circles(const dop_auto *a, const bool *nullable, dop_diag *diag)
+check_left_recursion(const dop_auto *a, const bool *nullable, dop_diag *diag)
 {
     walk w = {.a = a, .nullable = nullable};
     dop_status st = DOP_OK;
@@ -294,9 +294,9 @@ no_circles(const dop_auto *a, const bool *nullable, dop_diag *diag)
     if (!w.seen || !w.stack || !w.calls || !w.first || !at)
         DOP_TRY(DOP_NO_MEMORY(diag));
     for (uint32_t r = 0; r < a->n_rules; r++)
-        if (!note_calls(&w, r))
+        if (!collect_rule_calls(&w, r))
             DOP_TRY(dop_budget_fail(a->budget, diag, "the grammar"));
-    if (has_circle(&w, w.stack, at))
+    if (has_call_cycle(&w, w.stack, at))
         DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT, "a rule begins with itself (left recursion), so that it never ends"));
 error:
     free(w.seen);
@@ -323,7 +323,7 @@ dop_auto_check(const dop_auto *a, dop_diag *diag)
     if (st == DOP_OK && !dop_budget_take(a->budget, work))
         st = dop_budget_fail(a->budget, diag, "the grammar");
     if (st == DOP_OK && (st = dop_auto_find_ends(a, true, diag, nullable, NULL)) == DOP_OK)
-        st = no_circles(a, nullable, diag);
+        st = check_left_recursion(a, nullable, diag);
     if (st != DOP_E_LIMIT)
         dop_budget_give(a->budget, work);
     free(nullable);

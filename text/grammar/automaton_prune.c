@@ -1,25 +1,25 @@
-/* Prunes an automaton: finds the states from which an end can be reached, and drops the edges to other states, because they would let a
- * text begin that can never be finished. */
+/* Prunes an automaton: finds the states from which an end can be reached, and removes edges to all other states.
+ * Texts that take these edges could never be finished. */
 #include "text/grammar/automaton.h"
 
 #include <stdlib.h>
 
 typedef struct search {
     const dop_auto *a;
-    bool no_bytes;  /* edges that accept a byte are ignored */
-    uint32_t *from; /* per edge: the state that it leaves */
-    /* Per edge, 0 to 2: of its target and the rule that it calls, how many have not reached an end yet. */
+    bool no_bytes;  /* true: ignore edges that accept a byte */
+    uint32_t *from; /* per edge: its source state */
+    /* Per edge, 0 to 2: how many of its target and its called rule are not yet known to reach an end. */
     uint8_t *waits;
-    uint32_t *by_target;           /* per state: the first edge that leads there */
-    uint32_t *by_rule;             /* per state that begins a rule: the first edge that calls it */
-    uint32_t *next_to, *next_call; /* per edge: the next edge with its target; the next edge that calls its rule */
-    bool *ends;                    /* per state: an end can be reached */
+    uint32_t *by_target;           /* per state: its first incoming edge */
+    uint32_t *by_rule;             /* per start state of a rule: the first edge that calls the rule */
+    uint32_t *next_to, *next_call; /* per edge: next edge with the same target; next edge that calls the same rule */
+    bool *ends;                    /* per state: true if an end can be reached */
     uint32_t *stack;
     size_t n_stack;
 } search;
 
 static void
-reach(search *s, uint32_t state)
+mark_reaching_state(search *s, uint32_t state)
 {
     if (s->ends[state])
         return;
@@ -28,7 +28,7 @@ reach(search *s, uint32_t state)
 }
 
 static void
-note_edges(search *s)
+index_edges(search *s)
 {
     const dop_auto *a = s->a;
     for (size_t i = 0; i < a->n_states; i++)
@@ -49,20 +49,20 @@ note_edges(search *s)
 }
 
 static void
-find_ends(search *s)
+find_reaching_states(search *s)
 {
-    note_edges(s);
+    index_edges(s);
     for (uint32_t i = 0; i < s->a->n_states; i++)
         if (s->a->states[i].is_end)
-            reach(s, i);
+            mark_reaching_state(s, i);
     while (s->n_stack > 0) {
         const uint32_t state = s->stack[--s->n_stack];
         for (uint32_t e = s->by_target[state]; e != DOP_AUTO_NONE; e = s->next_to[e])
             if (--s->waits[e] == 0)
-                reach(s, s->from[e]);
+                mark_reaching_state(s, s->from[e]);
         for (uint32_t e = s->by_rule[state]; e != DOP_AUTO_NONE; e = s->next_call[e])
             if (--s->waits[e] == 0)
-                reach(s, s->from[e]);
+                mark_reaching_state(s, s->from[e]);
     }
 }
 
@@ -103,7 +103,7 @@ dop_auto_find_ends(const dop_auto *a, bool no_bytes, dop_diag *diag, bool *out_e
     if (!s.from || !s.waits || !s.next_to || !s.next_call || !s.by_target || !s.by_rule || !s.stack)
         st = DOP_NO_MEMORY(diag);
     else
-        find_ends(&s);
+        find_reaching_states(&s);
     free(s.from);
     free(s.next_to);
     free(s.next_call);

@@ -1,4 +1,4 @@
-/* Sets of characters, and the edges over bytes that accept them in UTF-8. */
+/* Sets of characters, and byte edges that accept them in UTF-8. */
 #include "text/grammar/automaton.h"
 
 #include <stdlib.h>
@@ -31,20 +31,20 @@ dop_charset_add(dop_charset *set, uint32_t first, uint32_t last)
 }
 
 static int
-by_first(const void *x, const void *y)
+compare_range_starts(const void *x, const void *y)
 {
     const uint32_t *a = x, *b = y;
     return a[0] < b[0] ? -1 : a[0] > b[0];
 }
 
-/* Sorts the ranges of a set and joins those that touch. */
+/* Sorts the ranges of a set and merges overlapping or adjacent ones. */
 static void
-order(dop_charset *set)
+sort_char_ranges(dop_charset *set)
 {
     size_t n = 0;
     if (set->n == 0)
         return;
-    qsort(set->ranges, set->n, sizeof *set->ranges, by_first);
+    qsort(set->ranges, set->n, sizeof *set->ranges, compare_range_starts);
     for (size_t i = 1; i < set->n; i++) {
         if (set->ranges[i][0] > set->ranges[n][1] + 1) {
             n++;
@@ -61,7 +61,7 @@ dop_charset_negate(dop_charset *set)
 {
     dop_charset out = {.failed = set->failed};
     uint32_t next = 0;
-    order(set);
+    sort_char_ranges(set);
     for (size_t i = 0; i < set->n; i++) {
         if (set->ranges[i][0] > next)
             dop_charset_add(&out, next, set->ranges[i][0] - 1);
@@ -86,7 +86,7 @@ dop_charset_limit(dop_charset *set, const dop_charset *other)
         }
     dop_charset_finish(set);
     *set = out;
-    order(set);
+    sort_char_ranges(set);
 }
 
 bool
@@ -99,7 +99,7 @@ dop_charset_has(const dop_charset *set, uint32_t c)
 }
 
 static size_t
-encode(uint32_t c, uint8_t out[4])
+encode_utf8_bytes(uint32_t c, uint8_t out[4])
 {
     size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     static const uint8_t marks[] = {0, 0, 0xc0, 0xe0, 0xf0};
@@ -112,7 +112,7 @@ encode(uint32_t c, uint8_t out[4])
 void
 dop_auto_chars(dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to)
 {
-    /* Spans of characters whose UTF-8 has equally many bytes; surrogates, which are no characters, are in no span. */
+    /* Code point ranges with UTF-8 sequences of equal length. Excludes surrogates, which are not characters. */
     static const uint32_t spans[][2] = {
         {0, 0x7f}, {0x80, 0x7ff}, {0x800, FIRST_SURROGATE - 1}, {LAST_SURROGATE + 1, 0xffff}, {0x10000, LAST}};
     dop_charset whole = {0};
@@ -121,7 +121,7 @@ dop_auto_chars(dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to)
         dop_charset_add(&whole, set->ranges[i][0], set->ranges[i][1]);
     a->failed |= whole.failed;
     if (!a->failed)
-        order(&whole);
+        sort_char_ranges(&whole);
     for (size_t i = 0; i < whole.n && !a->failed; i++)
         for (size_t k = 0; k < sizeof spans / sizeof *spans; k++) {
             uint32_t first = whole.ranges[i][0], last = whole.ranges[i][1];
@@ -130,8 +130,8 @@ dop_auto_chars(dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to)
             uint8_t lo[4], hi[4];
             if (first > last)
                 continue;
-            size_t n = encode(first, lo);
-            (void)encode(last, hi);
+            size_t n = encode_utf8_bytes(first, lo);
+            (void)encode_utf8_bytes(last, hi);
             dop_auto_between(a, from, lo, hi, n, 0x80, 0xbf, to);
         }
     dop_charset_finish(&whole);

@@ -1,5 +1,5 @@
-/* GBNF, the grammar texts of llama.cpp (its grammars/README.md): rules `name ::= ...` of literals, classes of characters,
- * names, groups, alternatives and repetitions; `root` is where a text begins. */
+/* Compiles GBNF, llama.cpp's grammar syntax (see its grammars/README.md). Rules `name ::= ...` consist of literals,
+ * character classes, names, groups, alternatives and repetitions; texts start at `root`. */
 #include "base/encoding/utf8.h"
 #include "text/grammar/grammar_internal.h"
 
@@ -21,7 +21,7 @@ typedef struct parser {
     const char *path, *text, *at, *end;
     dop_auto a;
     name *names;
-    uint32_t *slots; /* [n_slots], a power of 2: a table by hash of indices into names[], plus 1 */
+    uint32_t *slots; /* [n_slots] hash table, size a power of 2: index in names[] plus 1; 0: empty slot */
     size_t n_names, cap_names, n_slots;
     uint32_t depth;
     dop_status status;
@@ -29,7 +29,7 @@ typedef struct parser {
 } parser;
 
 static void
-complain(parser *p, const char *at, const char *what)
+report_gbnf_error(parser *p, const char *at, const char *what)
 {
     long line = 1, column = 1;
     if (p->status != DOP_OK)
@@ -42,20 +42,20 @@ complain(parser *p, const char *at, const char *what)
 }
 
 static char
-peek(const parser *p)
+peek_gbnf(const parser *p)
 {
     return p->at < p->end ? *p->at : 0;
 }
 
 static bool
-looks_at(const parser *p, const char *what)
+gbnf_looks_at(const parser *p, const char *what)
 {
     size_t n = strlen(what);
     return (size_t)(p->end - p->at) >= n && memcmp(p->at, what, n) == 0;
 }
 
 static void
-skip_blanks(parser *p, bool lines)
+skip_gbnf_blanks(parser *p, bool lines)
 {
     for (; p->at < p->end; p->at++) {
         if (*p->at == '#')
@@ -67,24 +67,24 @@ skip_blanks(parser *p, bool lines)
 }
 
 static bool
-is_word(char c)
+is_gbnf_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
 static size_t
-word(parser *p, const char **out)
+read_gbnf_word(parser *p, const char **out)
 {
     *out = p->at;
-    while (p->at < p->end && is_word(*p->at))
+    while (p->at < p->end && is_gbnf_word(*p->at))
         p->at++;
     if (p->at == *out)
-        complain(p, p->at, "expected a name");
+        report_gbnf_error(p, p->at, "expected a name");
     return (size_t)(p->at - *out);
 }
 
 static size_t
-slot_of(const parser *p, const char *text, size_t n)
+find_name_slot(const parser *p, const char *text, size_t n)
 {
     size_t i = XXH3_64bits(text, n) & (p->n_slots - 1);
     for (; p->slots[i] != 0; i = (i + 1) & (p->n_slots - 1)) {
@@ -95,9 +95,9 @@ slot_of(const parser *p, const char *text, size_t n)
     return i;
 }
 
-/* Makes room for one more name. */
+/* Ensures room for one more name. Returns false on failure. */
 static bool
-grow_names(parser *p)
+grow_rule_names(parser *p)
 {
     if (p->n_names < p->cap_names)
         return true;
@@ -118,16 +118,16 @@ grow_names(parser *p)
     p->n_slots = 2 * cap;
     p->cap_names = cap;
     for (uint32_t i = 0; i < p->n_names; i++)
-        slots[slot_of(p, p->names[i].text, p->names[i].n)] = i + 1;
+        slots[find_name_slot(p, p->names[i].text, p->names[i].n)] = i + 1;
     return true;
 }
 
 static name *
-find_name(parser *p, const char *text, size_t n)
+find_rule_name(parser *p, const char *text, size_t n)
 {
-    if (!grow_names(p))
+    if (!grow_rule_names(p))
         return NULL;
-    uint32_t *slot = &p->slots[slot_of(p, text, n)];
+    uint32_t *slot = &p->slots[find_name_slot(p, text, n)];
     if (*slot == 0) {
         p->names[p->n_names] = (name){text, n, dop_auto_rule(&p->a), text, false};
         *slot = (uint32_t)++p->n_names;
@@ -136,13 +136,13 @@ find_name(parser *p, const char *text, size_t n)
 }
 
 static uint32_t
-hex(parser *p, int digits)
+read_gbnf_hex(parser *p, int digits)
 {
     uint32_t c = 0;
     for (int i = 0; i < digits; i++, p->at++) {
-        int v = dop_hex_digit(peek(p));
+        int v = dop_hex_digit(peek_gbnf(p));
         if (v < 0) {
-            complain(p, p->at, "expected a hexadecimal digit");
+            report_gbnf_error(p, p->at, "expected a hexadecimal digit");
             return 0;
         }
         c = c * 16 + (uint32_t)v;
@@ -150,29 +150,29 @@ hex(parser *p, int digits)
     return c;
 }
 
-/* Reads one character of a literal or class; after a backslash several stand for one. */
+/* Reads one character of a literal or class, which may be an escape sequence. */
 static uint32_t
-character(parser *p)
+read_gbnf_character(parser *p)
 {
-    if (peek(p) != '\\') {
+    if (peek_gbnf(p) != '\\') {
         dop_utf8_char c = dop_utf8_next(p->at, (size_t)(p->end - p->at));
         if (p->at >= p->end || !c.valid) {
-            complain(p, p->at, p->at >= p->end ? "the text ends within a literal" : "this is not valid UTF-8");
+            report_gbnf_error(p, p->at, p->at >= p->end ? "the text ends within a literal" : "this is not valid UTF-8");
             return 0;
         }
         p->at += c.len;
         return c.cp;
     }
     p->at++;
-    char c = peek(p);
+    char c = peek_gbnf(p);
     p->at++;
     switch (c) {
     case 'x':
-        return hex(p, 2);
+        return read_gbnf_hex(p, 2);
     case 'u':
-        return hex(p, 4);
+        return read_gbnf_hex(p, 4);
     case 'U':
-        return hex(p, 8);
+        return read_gbnf_hex(p, 8);
     case 't':
         return '\t';
     case 'r':
@@ -185,19 +185,19 @@ character(parser *p)
     case ']':
         return (uint32_t)c;
     default:
-        complain(p, p->at - 1, "unknown escape: \\x \\u \\U \\t \\r \\n \\\\ \\\" \\[ \\] are known");
+        report_gbnf_error(p, p->at - 1, "unknown escape: \\x \\u \\U \\t \\r \\n \\\\ \\\" \\[ \\] are known");
         return 0;
     }
 }
 
 static uint32_t
-literal(parser *p, uint32_t from)
+compile_gbnf_literal(parser *p, uint32_t from)
 {
     p->at++;
-    while (p->status == DOP_OK && peek(p) != '"') {
+    while (p->status == DOP_OK && peek_gbnf(p) != '"') {
         if (p->at >= p->end)
-            complain(p, p->at, "a literal has no closing \"");
-        uint32_t c = character(p), to = dop_auto_state(&p->a);
+            report_gbnf_error(p, p->at, "a literal has no closing \"");
+        uint32_t c = read_gbnf_character(p), to = dop_auto_state(&p->a);
         dop_charset set = {0};
         dop_charset_add(&set, c, c);
         dop_auto_chars(&p->a, from, &set, to);
@@ -209,22 +209,22 @@ literal(parser *p, uint32_t from)
 }
 
 static uint32_t
-class_of(parser *p, uint32_t from)
+compile_gbnf_class(parser *p, uint32_t from)
 {
     dop_charset set = {0};
     p->at++;
-    bool negated = peek(p) == '^';
+    bool negated = peek_gbnf(p) == '^';
     p->at += negated;
-    while (p->status == DOP_OK && peek(p) != ']') {
+    while (p->status == DOP_OK && peek_gbnf(p) != ']') {
         if (p->at >= p->end)
-            complain(p, p->at, "a class of characters has no closing ]");
-        uint32_t first = character(p), last = first;
-        if (peek(p) == '-' && p->at + 1 < p->end && p->at[1] != ']') {
+            report_gbnf_error(p, p->at, "a class of characters has no closing ]");
+        uint32_t first = read_gbnf_character(p), last = first;
+        if (peek_gbnf(p) == '-' && p->at + 1 < p->end && p->at[1] != ']') {
             p->at++;
-            last = character(p);
+            last = read_gbnf_character(p);
         }
         if (last < first)
-            complain(p, p->at, "a range of characters goes backwards");
+            report_gbnf_error(p, p->at, "a range of characters goes backwards");
         dop_charset_add(&set, first, last);
     }
     p->at++;
@@ -236,43 +236,43 @@ class_of(parser *p, uint32_t from)
     return to;
 }
 
-static void alternatives(parser *p, uint32_t rule, bool nested);
+static void compile_gbnf_alternatives(parser *p, uint32_t rule, bool nested);
 
 static uint32_t
-group(parser *p)
+compile_gbnf_group(parser *p)
 {
     uint32_t rule = dop_auto_rule(&p->a);
     p->at++;
-    skip_blanks(p, true);
+    skip_gbnf_blanks(p, true);
     if (++p->depth > DEEPEST)
-        complain(p, p->at, "groups are nested too deeply");
+        report_gbnf_error(p, p->at, "groups are nested too deeply");
     if (p->status == DOP_OK)
-        alternatives(p, rule, true);
+        compile_gbnf_alternatives(p, rule, true);
     p->depth--;
-    if (peek(p) != ')')
-        complain(p, p->at, "expected )");
+    if (peek_gbnf(p) != ')')
+        report_gbnf_error(p, p->at, "expected )");
     p->at++;
     return rule;
 }
 
 static uint32_t
-number(parser *p)
+read_gbnf_number(parser *p)
 {
     uint32_t n = 0;
-    if (peek(p) < '0' || peek(p) > '9')
-        complain(p, p->at, "expected a number");
-    for (; peek(p) >= '0' && peek(p) <= '9' && n <= MOST_REPEATS; p->at++)
+    if (peek_gbnf(p) < '0' || peek_gbnf(p) > '9')
+        report_gbnf_error(p, p->at, "expected a number");
+    for (; peek_gbnf(p) >= '0' && peek_gbnf(p) <= '9' && n <= MOST_REPEATS; p->at++)
         n = n * 10 + (uint32_t)(*p->at - '0');
     if (n > MOST_REPEATS)
-        complain(p, p->at, "more than 10000 repetitions");
+        report_gbnf_error(p, p->at, "more than 10000 repetitions");
     return n;
 }
 
-/* Reads a quantifier (*, +, ? or {...}).  False: none follows the element, so that it comes once. */
+/* Reads a quantifier (*, +, ? or {...}). Returns false if none follows. */
 static bool
-repetition(parser *p, uint32_t *out_min, uint32_t *out_max)
+read_gbnf_quantifier(parser *p, uint32_t *out_min, uint32_t *out_max)
 {
-    char c = peek(p);
+    char c = peek_gbnf(p);
     *out_min = c == '+';
     *out_max = c == '?' ? 1 : DOP_AUTO_MANY;
     if (c == '*' || c == '+' || c == '?') {
@@ -282,47 +282,47 @@ repetition(parser *p, uint32_t *out_min, uint32_t *out_max)
     if (c != '{')
         return false;
     p->at++;
-    skip_blanks(p, true);
-    *out_min = peek(p) == ',' ? 0 : number(p);
-    skip_blanks(p, true);
+    skip_gbnf_blanks(p, true);
+    *out_min = peek_gbnf(p) == ',' ? 0 : read_gbnf_number(p);
+    skip_gbnf_blanks(p, true);
     *out_max = *out_min;
-    if (peek(p) == ',') {
+    if (peek_gbnf(p) == ',') {
         p->at++;
-        skip_blanks(p, true);
-        *out_max = peek(p) == '}' ? DOP_AUTO_MANY : number(p);
-        skip_blanks(p, true);
+        skip_gbnf_blanks(p, true);
+        *out_max = peek_gbnf(p) == '}' ? DOP_AUTO_MANY : read_gbnf_number(p);
+        skip_gbnf_blanks(p, true);
     }
-    if (peek(p) != '}' || *out_max < *out_min)
-        complain(p, p->at, "expected {N}, {N,} or {N,M}");
+    if (peek_gbnf(p) != '}' || *out_max < *out_min)
+        report_gbnf_error(p, p->at, "expected {N}, {N,} or {N,M}");
     p->at++;
     return true;
 }
 
 static bool
-begins_element(const parser *p)
+is_element_start(const parser *p)
 {
-    char c = peek(p);
-    return c == '"' || c == '[' || c == '(' || c == '.' || c == '<' || is_word(c);
+    char c = peek_gbnf(p);
+    return c == '"' || c == '[' || c == '(' || c == '.' || c == '<' || is_gbnf_word(c);
 }
 
-/* Compiles an element to a rule of its own, so that it can be repeated. */
+/* Compiles an element into a rule of its own, so that it can be repeated. */
 static uint32_t
-element(parser *p)
+compile_gbnf_element(parser *p)
 {
-    char c = peek(p);
+    char c = peek_gbnf(p);
     if (c == '(')
-        return group(p);
-    if (is_word(c)) {
+        return compile_gbnf_group(p);
+    if (is_gbnf_word(c)) {
         const char *text;
-        size_t n = word(p, &text);
-        const name *found = find_name(p, text, n);
+        size_t n = read_gbnf_word(p, &text);
+        const name *found = find_rule_name(p, text, n);
         return found ? found->rule : 0;
     }
     uint32_t rule = dop_auto_rule(&p->a), from = p->a.failed || p->a.too_large ? 0 : p->a.rules[rule], to = from;
     if (c == '"') {
-        to = literal(p, from);
+        to = compile_gbnf_literal(p, from);
     } else if (c == '[') {
-        to = class_of(p, from);
+        to = compile_gbnf_class(p, from);
     } else if (c == '.') {
         dop_charset any = {0};
         dop_charset_negate(&any);
@@ -331,54 +331,55 @@ element(parser *p)
         dop_charset_finish(&any);
         p->at++;
     } else {
-        complain(p, p->at, "tokens in <> are not supported: write their text");
+        report_gbnf_error(p, p->at, "tokens in <> are not supported: write their text");
     }
     dop_auto_end(&p->a, to);
     return rule;
 }
 
 static uint32_t
-sequence(parser *p, uint32_t from, bool nested)
+compile_gbnf_sequence(parser *p, uint32_t from, bool nested)
 {
-    while (p->status == DOP_OK && begins_element(p)) {
-        /* A name that ::= follows is no element but begins the next rule. */
-        if (is_word(peek(p))) {
+    while (p->status == DOP_OK && is_element_start(p)) {
+        /* A name followed by ::= begins the next rule. */
+        if (is_gbnf_word(peek_gbnf(p))) {
             const char *before = p->at, *text;
-            (void)word(p, &text);
-            skip_blanks(p, false);
-            bool next = looks_at(p, "::=");
+            (void)read_gbnf_word(p, &text);
+            skip_gbnf_blanks(p, false);
+            bool next = gbnf_looks_at(p, "::=");
             p->at = before;
             if (next)
                 break;
         }
-        uint32_t rule = element(p), min, max;
-        skip_blanks(p, nested);
-        if (p->status == DOP_OK && repetition(p, &min, &max)) {
+        uint32_t rule = compile_gbnf_element(p), min, max;
+        skip_gbnf_blanks(p, nested);
+        if (p->status == DOP_OK && read_gbnf_quantifier(p, &min, &max)) {
             from = dop_auto_repeat(&p->a, from, rule, min, max);
-            skip_blanks(p, nested);
+            skip_gbnf_blanks(p, nested);
         } else {
             from = dop_auto_call(&p->a, from, rule);
         }
-        if (p->status == DOP_OK && (peek(p) == '*' || peek(p) == '+' || peek(p) == '?' || peek(p) == '{'))
-            complain(p, p->at, "two repetitions behind one element");
+        if (p->status == DOP_OK &&
+            (peek_gbnf(p) == '*' || peek_gbnf(p) == '+' || peek_gbnf(p) == '?' || peek_gbnf(p) == '{'))
+            report_gbnf_error(p, p->at, "two repetitions behind one element");
     }
     return from;
 }
 
 static void
-alternatives(parser *p, uint32_t rule, bool nested)
+compile_gbnf_alternatives(parser *p, uint32_t rule, bool nested)
 {
     uint32_t start = p->a.failed || p->a.too_large ? 0 : p->a.rules[rule];
     for (bool more = true; more && p->status == DOP_OK;) {
         uint32_t from = dop_auto_state(&p->a);
         dop_auto_nothing(&p->a, start, from);
-        dop_auto_end(&p->a, sequence(p, from, nested));
+        dop_auto_end(&p->a, compile_gbnf_sequence(p, from, nested));
         const char *before = p->at;
-        skip_blanks(p, true);
-        more = peek(p) == '|';
+        skip_gbnf_blanks(p, true);
+        more = peek_gbnf(p) == '|';
         if (more) {
             p->at++;
-            skip_blanks(p, true);
+            skip_gbnf_blanks(p, true);
         } else if (!nested) {
             p->at = before;
         }
@@ -386,28 +387,28 @@ alternatives(parser *p, uint32_t rule, bool nested)
 }
 
 static void
-rule_of(parser *p)
+compile_gbnf_rule(parser *p)
 {
     const char *text, *begin = p->at;
-    size_t n = word(p, &text);
-    name *found = p->status == DOP_OK ? find_name(p, text, n) : NULL;
-    skip_blanks(p, false);
-    if (p->a.too_large || p->a.failed) /* dop_auto_check reports it */
+    size_t n = read_gbnf_word(p, &text);
+    name *found = p->status == DOP_OK ? find_rule_name(p, text, n) : NULL;
+    skip_gbnf_blanks(p, false);
+    if (p->a.too_large || p->a.failed) /* dop_auto_check() reports the error */
         return;
     if (found && found->defined)
-        complain(p, begin, "this rule is there twice");
-    if (!looks_at(p, "::="))
-        complain(p, p->at, "expected ::=");
+        report_gbnf_error(p, begin, "this rule is there twice");
+    if (!gbnf_looks_at(p, "::="))
+        report_gbnf_error(p, p->at, "expected ::=");
     if (!found || p->status != DOP_OK)
         return;
     found->defined = true;
     p->at += 3;
-    skip_blanks(p, true);
-    alternatives(p, found->rule, false);
-    skip_blanks(p, false);
+    skip_gbnf_blanks(p, true);
+    compile_gbnf_alternatives(p, found->rule, false);
+    skip_gbnf_blanks(p, false);
     if (p->at < p->end && *p->at != '\n' && *p->at != '\r')
-        complain(p, p->at, "expected the end of the rule");
-    skip_blanks(p, true);
+        report_gbnf_error(p, p->at, "expected the end of the rule");
+    skip_gbnf_blanks(p, true);
 }
 
 dop_status
@@ -417,21 +418,21 @@ dop_grammar_from_gbnf(const dop_vocab *vocab, const char *path, const char *text
     parser p = {.path = path, .text = text, .at = text, .end = text + n, .a.budget = budget, .diag = diag};
     bool root = false;
     *out_grammar = NULL;
-    skip_blanks(&p, true);
+    skip_gbnf_blanks(&p, true);
     if (!dop_budget_step(budget, n))
         p.a.too_large = true;
     while (p.status == DOP_OK && p.at < p.end && !p.a.failed && !p.a.too_large)
-        rule_of(&p);
+        compile_gbnf_rule(&p);
     for (size_t i = 0; i < p.n_names && p.status == DOP_OK && !p.a.failed && !p.a.too_large; i++) {
         if (!p.names[i].defined)
-            complain(&p, p.names[i].first_use, "a rule of this name is not there");
+            report_gbnf_error(&p, p.names[i].first_use, "a rule of this name is not there");
         if (p.names[i].n == 4 && memcmp(p.names[i].text, "root", 4) == 0) {
             p.a.root = p.names[i].rule;
             root = true;
         }
     }
     if (p.status == DOP_OK && !root && !p.a.failed && !p.a.too_large)
-        complain(&p, text, "there is no rule named root");
+        report_gbnf_error(&p, text, "there is no rule named root");
     free(p.names);
     free(p.slots);
     if (p.status == DOP_OK)

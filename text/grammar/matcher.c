@@ -1,10 +1,10 @@
 /* Follows texts through an automaton.
  *
- * A text may be at several places of the automaton at once (sets.h).  Sets of places are kept, each with its mask and with the sets
- * to which bytes were found to lead, so that walking through the vocabulary is mostly looking up.  When all that takes too much
- * memory, it is thrown away except for the sets of current matchers, also in the middle of a walk.
+ * A text may be in several configurations of the automaton at once (sets.h). Sets of configurations are cached with
+ * their mask and their known successors, so a walk over the vocabulary consists mostly of look-ups. If the cache
+ * exceeds its limit, everything but the sets of current matchers is dropped, even during a walk.
  *
- * A walk through the vocabulary is done in slices, between which other matchers and other jobs have their turn. */
+ * A walk is done in time slices, so that other matchers and jobs can run in between. */
 #include "base/os/clock.h"
 #include "text/grammar/automaton.h"
 #include "text/grammar/grammar_internal.h"
@@ -19,34 +19,35 @@
 enum { STEP_ANEW = 8 };
 enum {
     DEAD = DOP_SET_DEAD,
-    MOST_PLACES = 1 << 16, /* most places that the search for one set visits */
+    MOST_PLACES = 1 << 16, /* maximum number of configurations visited for one set */
     FIRST_PLACES = 1 << 10,
 };
-static const size_t most_bytes = 64u << 20; /* limit of the memory for a grammar's sets, stacks and masks */
-/* Limits of the steps for one mask, and for all masks of a text.  A node of the vocabulary whose next set is known takes one step; where
- * the next set must be made, each place and each edge that is visited costs STEP_ANEW steps. */
+static const size_t most_bytes = 64u << 20; /* memory limit for a grammar's sets, stacks and masks */
+/* Limits on steps for one mask and for all masks of a text. A trie node with a known successor set costs one step.
+ * To compute a new set, each visited configuration and edge costs STEP_ANEW steps. */
 static const uint64_t most_mask_steps = 128u << 20, most_text_steps = 1024u << 20;
 
 typedef struct seen {
     dop_configuration at;
-    uint32_t number; /* serial number of the set that was being made when the place was seen */
+    uint32_t number; /* serial number of the set under construction when the configuration was visited */
 } seen;
 
 struct dop_grammar {
     const dop_vocab *vocab;
-    dop_auto automaton; /* owned */
+    dop_auto automaton; /* owned pushdown automaton */
     size_t auto_bytes;
     pthread_mutex_t lock;
     uint32_t owners;
     dop_matcher *matchers;
-    dop_grammar *next, *before; /* neighbours in the pool's list of grammars, under the pool's lock */
+    dop_grammar *next, *before; /* neighbours in the pool's list of grammars, guarded by the pool's lock */
     dop_sets t;
-    /* Scratch for making one set. */
-    dop_configuration *work, *found; /* [cap] */
-    seen *seen;                      /* [2 * cap]: hash table of the places in work[] */
+    /* Scratch memory for computing one set. */
+    dop_configuration *work, *found; /* [cap] work: queue of visited configurations; found: configurations that
+                                      * accept a byte */
+    seen *seen;                      /* [2 * cap] hash table of the configurations in work[] */
     uint32_t n_work, n_found, number, cap;
     bool accepts, too_many;
-    uint64_t spent; /* steps since the current slice of a walk, or the current dop_matcher_accept, began */
+    uint64_t spent; /* steps since the start of the current walk slice or dop_matcher_accept() */
     dop_grammar_costs costs;
 };
 
@@ -54,19 +55,19 @@ struct dop_matcher {
     dop_grammar *grammar;
     dop_matcher *next, *before;
     uint32_t set;
-    uint32_t *mask; /* owned, [n_words] */
+    uint32_t *mask; /* owned, [n_words] mask of `set` */
     bool ended;
-    /* The walk through the vocabulary that makes the mask of `set`. */
-    bool walks, ready; /* walks: the walk has begun and is not done; ready: mask[] is the mask of `set` */
-    uint32_t node;     /* node of the vocabulary with which the walk continues */
-    uint32_t *walk;    /* owned, [longest + 2]: sets on the path to the node, by depth */
+    /* Walk over the vocabulary that computes the mask of `set`. */
+    bool walks, ready; /* walks: a walk is in progress; ready: mask[] is complete */
+    uint32_t node;     /* vocabulary node at which the walk continues */
+    uint32_t *walk;    /* owned, [longest + 2] sets on the path to the node, by depth */
     uint64_t mask_steps, text_steps;
 };
 
 /* --- steps ---------------------------------------------------------------------------------------------------------------------- */
 
 static bool
-make_room(dop_grammar *g, uint32_t cap)
+grow_scratch(dop_grammar *g, uint32_t cap)
 {
     dop_configuration *work = realloc(g->work, cap * sizeof *work);
     g->work = work ? work : g->work;
@@ -84,7 +85,7 @@ make_room(dop_grammar *g, uint32_t cap)
 }
 
 static seen *
-slot_of(const dop_grammar *g, dop_configuration p)
+find_seen_slot(const dop_grammar *g, dop_configuration p)
 {
     for (uint32_t i = dop_sets_mix(dop_sets_mix(7, p.state), p.stack);; i++) {
         seen *slot = &g->seen[i % (2 * g->cap)];
@@ -93,43 +94,43 @@ slot_of(const dop_grammar *g, dop_configuration p)
     }
 }
 
-/* Adds a place to work[], the queue of the search, unless it is there already. */
+/* Appends a configuration to the queue work[] unless it was already visited. */
 static void
-add_place(dop_grammar *g, dop_configuration p)
+add_configuration(dop_grammar *g, dop_configuration p)
 {
-    seen *slot = slot_of(g, p);
+    seen *slot = find_seen_slot(g, p);
     if (slot->number == g->number)
         return;
     if (g->n_work == g->cap) {
         g->too_many |= g->cap >= MOST_PLACES;
         if (g->too_many)
             return;
-        if (!make_room(g, 4 * g->cap)) {
+        if (!grow_scratch(g, 4 * g->cap)) {
             g->t.failed = true;
             return;
         }
         for (uint32_t i = 0; i < g->n_work; i++)
-            *slot_of(g, g->work[i]) = (seen){g->work[i], g->number};
-        slot = slot_of(g, p);
+            *find_seen_slot(g, g->work[i]) = (seen){g->work[i], g->number};
+        slot = find_seen_slot(g, p);
     }
     *slot = (seen){p, g->number};
     g->work[g->n_work++] = p;
 }
 
 static bool
-in_trouble(const dop_grammar *g)
+has_set_failure(const dop_grammar *g)
 {
     return g->too_many || g->t.failed || g->t.full;
 }
 
-/* Epsilon closure: adds a place, and all places that can be reached from it without accepting a byte. */
+/* Epsilon closure: visits a configuration and all others reachable without accepting a byte. */
 static void
-reach(dop_grammar *g, dop_configuration at)
+visit_closure(dop_grammar *g, dop_configuration at)
 {
     const dop_auto *a = &g->automaton;
     uint32_t done = g->n_work;
-    add_place(g, at);
-    for (; done < g->n_work && !in_trouble(g); done++) {
+    add_configuration(g, at);
+    for (; done < g->n_work && !has_set_failure(g); done++) {
         dop_configuration p = g->work[done];
         const dop_state *s = &a->states[p.state];
         if (s->has_bytes)
@@ -137,81 +138,81 @@ reach(dop_grammar *g, dop_configuration at)
         if (s->is_end && p.stack == DOP_STACK_NONE)
             g->accepts = true;
         else if (s->is_end)
-            add_place(g, (dop_configuration){g->t.stacks[p.stack].to, g->t.stacks[p.stack].below});
+            add_configuration(g, (dop_configuration){g->t.stacks[p.stack].to, g->t.stacks[p.stack].below});
         for (uint32_t i = s->first; i != DOP_AUTO_NONE; i = a->edges[i].next) {
             const dop_edge *e = &a->edges[i];
             const dop_state *to = &a->states[e->to];
             g->spent += STEP_ANEW;
             if (e->kind == DOP_EDGE_NOTHING)
-                add_place(g, (dop_configuration){e->to, p.stack});
+                add_configuration(g, (dop_configuration){e->to, p.stack});
             if (e->kind != DOP_EDGE_CALL)
                 continue;
-            /* A tail call: where nothing but another return follows the call, the stack need not grow. */
+            /* Tail call: if only another return follows the call, the stack need not grow. */
             bool returns = to->is_end && to->first == DOP_AUTO_NONE;
-            add_place(g,
-                      (dop_configuration){a->rules[e->rule], returns ? p.stack : dop_sets_push(&g->t, p.stack, e->to)});
+            add_configuration(
+                g, (dop_configuration){a->rules[e->rule], returns ? p.stack : dop_sets_push(&g->t, p.stack, e->to)});
         }
     }
     g->spent += STEP_ANEW;
 }
 
 static void
-begin_set(dop_grammar *g)
+begin_new_set(dop_grammar *g)
 {
     g->n_work = g->n_found = 0;
     g->accepts = false;
-    if (++g->number == 0) { /* the number wrapped around: clears the marks of earlier sets */
+    if (++g->number == 0) { /* counter wrapped around: clear the marks of earlier sets */
         memset(g->seen, 0, 2 * (size_t)g->cap * sizeof *g->seen);
         g->number = 1;
     }
 }
 
 static uint32_t
-start(dop_grammar *g)
+make_start_set(dop_grammar *g)
 {
-    begin_set(g);
-    reach(g, (dop_configuration){g->automaton.rules[g->automaton.root], DOP_STACK_NONE});
-    return in_trouble(g) ? DEAD : dop_sets_intern(&g->t, g->found, g->n_found, g->accepts);
+    begin_new_set(g);
+    visit_closure(g, (dop_configuration){g->automaton.rules[g->automaton.root], DOP_STACK_NONE});
+    return has_set_failure(g) ? DEAD : dop_sets_intern(&g->t, g->found, g->n_found, g->accepts);
 }
 
-/* Computes the set that a byte leads to from a set, and notes it in next[].  In trouble it returns DEAD and notes nothing. */
+/* Computes the successor set for a byte and stores it in next[]. After a failure it returns DEAD and stores nothing. */
 static uint32_t
-step_anew(dop_grammar *g, uint32_t from, uint8_t byte)
+compute_next_set(dop_grammar *g, uint32_t from, uint8_t byte)
 {
     const dop_auto *a = &g->automaton;
     dop_sets *t = &g->t;
-    begin_set(g);
-    for (uint32_t i = 0; i < t->sets[from].n && !in_trouble(g); i++) {
+    begin_new_set(g);
+    for (uint32_t i = 0; i < t->sets[from].n && !has_set_failure(g); i++) {
         dop_configuration p = t->places[t->sets[from].first + i];
         for (uint32_t k = a->states[p.state].first; k != DOP_AUTO_NONE; k = a->edges[k].next) {
             g->spent += STEP_ANEW;
             if (a->edges[k].kind == DOP_EDGE_BYTES && byte >= a->edges[k].lo && byte <= a->edges[k].hi)
-                reach(g, (dop_configuration){a->edges[k].to, p.stack});
+                visit_closure(g, (dop_configuration){a->edges[k].to, p.stack});
         }
     }
-    g->spent += STEP_ANEW * (uint64_t)g->n_found; /* for putting them in order */
-    const uint32_t to = in_trouble(g) ? DEAD : dop_sets_intern(t, g->found, g->n_found, g->accepts);
-    if (!t->sets[from].next && !in_trouble(g))
+    g->spent += STEP_ANEW * (uint64_t)g->n_found; /* for sorting them */
+    const uint32_t to = has_set_failure(g) ? DEAD : dop_sets_intern(t, g->found, g->n_found, g->accepts);
+    if (!t->sets[from].next && !has_set_failure(g))
         t->sets[from].next = dop_sets_alloc(t, 256 * sizeof(uint32_t));
-    if (in_trouble(g))
+    if (has_set_failure(g))
         return DEAD;
     t->sets[from].next[byte] = to;
     return to;
 }
 
 static inline uint32_t
-step(dop_grammar *g, uint32_t from, uint8_t byte)
+find_next_set(dop_grammar *g, uint32_t from, uint8_t byte)
 {
     const uint32_t *next = g->t.sets[from].next;
     uint32_t to = next ? next[byte] : DOP_SET_UNKNOWN;
-    return to != DOP_SET_UNKNOWN ? to : from == DEAD ? DEAD : step_anew(g, from, byte);
+    return to != DOP_SET_UNKNOWN ? to : from == DEAD ? DEAD : compute_next_set(g, from, byte);
 }
 
-/* --- what is kept ------------------------------------------------------------------------------------------------------------- */
+/* --- caching ------------------------------------------------------------------------------------------------------------------ */
 
-/* Frees memory of a grammar: keeps only the current sets of its matchers, and the sets on the paths of their walks. */
+/* Frees cached sets of a grammar. Keeps only the current sets of its matchers and of their walks. */
 static bool
-forget(dop_grammar *g)
+drop_cached_sets(dop_grammar *g)
 {
     size_t n = 0;
     for (const dop_matcher *m = g->matchers; m; m = m->next)
@@ -230,9 +231,9 @@ forget(dop_grammar *g)
     return good;
 }
 
-/* Frees the kept sets of the other grammars of the vocabulary that no matcher uses now. */
+/* Frees the cached sets of all other grammars of the vocabulary that currently have no matcher. */
 static void
-trim_others(const dop_grammar *g)
+trim_other_grammars(const dop_grammar *g)
 {
     dop_pool *pool = g->vocab->pool;
     pthread_mutex_lock(&pool->lock);
@@ -246,10 +247,10 @@ trim_others(const dop_grammar *g)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Recovers from trouble: makes room so that the caller can try again (DOP_OK), or fails with the reason.  again: this was the second
- * try. */
+/* Handles a failure: frees memory so that the caller can retry (DOP_OK), or reports the error. again: the retry
+ * failed, too. */
 static dop_status
-recover(dop_grammar *g, bool again, dop_diag *diag)
+recover_set_memory(dop_grammar *g, bool again, dop_diag *diag)
 {
     const bool too_many = g->too_many, failed = g->t.failed;
     const bool pool_full = g->t.full && g->t.bytes + (1u << 20) < g->t.most;
@@ -262,14 +263,14 @@ recover(dop_grammar *g, bool again, dop_diag *diag)
     if (again)
         return DOP_FAIL(diag, DOP_E_LIMIT, "the grammar takes too much memory");
     if (pool_full)
-        trim_others(g);
-    return forget(g) ? DOP_OK : DOP_NO_MEMORY(diag);
+        trim_other_grammars(g);
+    return drop_cached_sets(g) ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
 /* --- grammars ----------------------------------------------------------------------------------------------------------------- */
 
 static void
-join_pool(dop_grammar *g)
+add_to_pool(dop_grammar *g)
 {
     dop_pool *pool = g->vocab->pool;
     pthread_mutex_lock(&pool->lock);
@@ -281,7 +282,7 @@ join_pool(dop_grammar *g)
 }
 
 static void
-leave_pool(dop_grammar *g)
+remove_from_pool(dop_grammar *g)
 {
     dop_pool *pool = g->vocab->pool;
     pthread_mutex_lock(&pool->lock);
@@ -314,10 +315,10 @@ dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_diag *diag, do
     memset(automaton, 0, sizeof *automaton);
     g->owners = 1;
     pthread_mutex_init(&g->lock, NULL);
-    join_pool(g);
+    add_to_pool(g);
     size_t bytes = dop_auto_bytes_held(&g->automaton);
     if (!dop_pool_take(vocab->pool, bytes)) {
-        trim_others(g);
+        trim_other_grammars(g);
         if (!dop_pool_take(vocab->pool, bytes)) {
             bytes = 0;
             st = DOP_FAIL(diag, DOP_E_LIMIT, "the grammar takes more memory than all those in use leave");
@@ -325,15 +326,15 @@ dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_diag *diag, do
     }
     g->auto_bytes = bytes;
     dop_sets_init(&g->t, vocab->pool, most_bytes);
-    if (g->t.full) { /* the little memory that an empty grammar needs is not refused */
+    if (g->t.full) { /* retry: a new grammar needs so little memory that freeing caches suffices */
         g->t.full = false;
-        trim_others(g);
+        trim_other_grammars(g);
         dop_sets_finish(&g->t);
         dop_sets_init(&g->t, vocab->pool, most_bytes);
     }
     if (st == DOP_OK && g->t.full)
         st = DOP_FAIL(diag, DOP_E_LIMIT, "the grammar takes more memory than all those in use leave");
-    if (st == DOP_OK && (g->t.failed || !make_room(g, FIRST_PLACES)))
+    if (st == DOP_OK && (g->t.failed || !grow_scratch(g, FIRST_PLACES)))
         st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         *out_grammar = g;
@@ -362,7 +363,7 @@ dop_grammar_release(dop_grammar *grammar)
     pthread_mutex_unlock(&g->lock);
     if (!last)
         return;
-    leave_pool(g);
+    remove_from_pool(g);
     dop_sets_finish(&g->t);
     dop_auto_finish(&g->automaton);
     free(g->work);
@@ -422,10 +423,10 @@ dop_matcher_create(dop_grammar *grammar, dop_diag *diag, dop_matcher **out_match
     if (m->next)
         m->next->before = m;
     grammar->matchers = m;
-    m->set = start(grammar);
-    for (bool again = false; st == DOP_OK && in_trouble(grammar); again = true)
-        if ((st = recover(grammar, again, diag)) == DOP_OK)
-            m->set = start(grammar);
+    m->set = make_start_set(grammar);
+    for (bool again = false; st == DOP_OK && has_set_failure(grammar); again = true)
+        if ((st = recover_set_memory(grammar, again, diag)) == DOP_OK)
+            m->set = make_start_set(grammar);
     pthread_mutex_unlock(&grammar->lock);
     if (st == DOP_OK)
         *out_matcher = m;
@@ -454,20 +455,20 @@ dop_matcher_destroy(dop_matcher *matcher)
     free(m);
 }
 
-/* Makes the mask of the matcher's set: walks through the tree of the vocabulary and allows the tokens whose bytes do not lead to DEAD.
- * Returns when the walk is done or the steps of this slice are spent. */
+/* Computes the mask of the matcher's set. Walks over the vocabulary's trie and allows the tokens whose bytes do not
+ * lead to DEAD. Returns when the walk is complete or this slice's steps are used up. */
 static dop_status
-walk_on(dop_matcher *m, uint64_t slice, dop_diag *diag)
+continue_mask_walk(dop_matcher *m, uint64_t slice, dop_diag *diag)
 {
     dop_grammar *g = m->grammar;
     const dop_vocab *v = g->vocab;
     bool again = false;
     while (m->node < v->n_nodes && g->spent <= slice) {
         const dop_vocab_node *n = &v->nodes[m->node];
-        uint32_t to = step(g, m->walk[n->depth], n->byte);
+        uint32_t to = find_next_set(g, m->walk[n->depth], n->byte);
         g->spent++;
-        if (in_trouble(g)) {
-            dop_status st = recover(g, again, diag);
+        if (has_set_failure(g)) {
+            dop_status st = recover_set_memory(g, again, diag);
             if (st != DOP_OK)
                 return st;
             again = true;
@@ -479,7 +480,7 @@ walk_on(dop_matcher *m, uint64_t slice, dop_diag *diag)
             continue;
         }
         m->walk[n->depth + 1] = to;
-        /* A node at which no token ends has the `token` of the node after it, so the loop does nothing. */
+        /* If no token ends at a node, its `token` equals the next node's, and the loop does nothing. */
         for (uint32_t k = n->token; k < v->nodes[m->node + 1].token; k++)
             m->mask[v->tokens[k] / 32] |= 1u << (v->tokens[k] % 32);
         m->node++;
@@ -488,7 +489,7 @@ walk_on(dop_matcher *m, uint64_t slice, dop_diag *diag)
 }
 
 static void
-end_walk(dop_matcher *m)
+finish_mask_walk(dop_matcher *m)
 {
     dop_grammar *g = m->grammar;
     const dop_vocab *v = g->vocab;
@@ -499,7 +500,7 @@ end_walk(dop_matcher *m)
     m->walks = false;
     m->ready = true;
     g->costs.masks_made++;
-    /* Keeps the mask with the set.  Where there is no room, the next text that reaches this set makes the mask again. */
+    /* Caches the mask with its set. Without room, the next text that reaches this set computes it again. */
     uint32_t *kept = dop_sets_alloc(&g->t, ((size_t)v->n_words + 1) * sizeof *kept);
     g->t.failed = g->t.full = false;
     if (kept)
@@ -508,7 +509,7 @@ end_walk(dop_matcher *m)
 }
 
 static dop_status
-prepare(dop_matcher *m, uint64_t slice, dop_diag *diag)
+prepare_mask(dop_matcher *m, uint64_t slice, dop_diag *diag)
 {
     dop_grammar *g = m->grammar;
     const dop_vocab *v = g->vocab;
@@ -532,7 +533,7 @@ prepare(dop_matcher *m, uint64_t slice, dop_diag *diag)
     }
     const double begin = dop_now_ms();
     g->spent = 0;
-    st = walk_on(m, slice, diag);
+    st = continue_mask_walk(m, slice, diag);
     m->mask_steps += g->spent;
     m->text_steps += g->spent;
     g->costs.steps += g->spent;
@@ -540,7 +541,7 @@ prepare(dop_matcher *m, uint64_t slice, dop_diag *diag)
     if (st == DOP_OK && (m->mask_steps > most_mask_steps || m->text_steps > most_text_steps))
         st = DOP_FAIL(diag, DOP_E_LIMIT, "the grammar takes too many steps");
     if (st == DOP_OK && m->node >= v->n_nodes)
-        end_walk(m);
+        finish_mask_walk(m);
     if (st != DOP_OK)
         m->walks = false;
     return st;
@@ -550,7 +551,7 @@ dop_status
 dop_matcher_prepare(dop_matcher *matcher, uint64_t steps, dop_diag *diag, bool *out_ready)
 {
     pthread_mutex_lock(&matcher->grammar->lock);
-    dop_status st = prepare(matcher, steps, diag);
+    dop_status st = prepare_mask(matcher, steps, diag);
     *out_ready = matcher->ready;
     pthread_mutex_unlock(&matcher->grammar->lock);
     return st;
@@ -560,7 +561,7 @@ const uint32_t *
 dop_matcher_mask(dop_matcher *matcher, dop_diag *diag)
 {
     pthread_mutex_lock(&matcher->grammar->lock);
-    dop_status st = prepare(matcher, most_mask_steps, diag);
+    dop_status st = prepare_mask(matcher, most_mask_steps, diag);
     pthread_mutex_unlock(&matcher->grammar->lock);
     return st == DOP_OK ? matcher->mask : NULL;
 }
@@ -585,14 +586,14 @@ dop_matcher_apply(dop_matcher *matcher, float *logits, uint32_t n_vocab, dop_dia
                : DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
 }
 
-/* The set that the bytes of a token lead to from the matcher's set. */
+/* Returns the set reached from `set` by the bytes of a token. */
 static uint32_t
-follow(dop_grammar *g, uint32_t set, uint32_t id, const char *bytes, size_t n)
+follow_token_bytes(dop_grammar *g, uint32_t set, uint32_t id, const char *bytes, size_t n)
 {
     if (dop_tokenizer_is_special(g->vocab->tok, id))
-        set = step(g, set, (uint8_t)DOP_VOCAB_SPECIAL);
+        set = find_next_set(g, set, (uint8_t)DOP_VOCAB_SPECIAL);
     for (size_t i = 0; i < n && set != DEAD; i++)
-        set = step(g, set, (uint8_t)bytes[i]);
+        set = find_next_set(g, set, (uint8_t)bytes[i]);
     return set;
 }
 
@@ -611,10 +612,10 @@ dop_matcher_accept(dop_matcher *matcher, uint32_t id, dop_diag *diag)
     } else if (good && bytes && n > 0) {
         g->spent = 0;
         matcher->walks = false;
-        uint32_t to = follow(g, matcher->set, id, bytes, n);
-        for (bool again = false; st == DOP_OK && in_trouble(g); again = true)
-            if ((st = recover(g, again, diag)) == DOP_OK)
-                to = follow(g, matcher->set, id, bytes, n);
+        uint32_t to = follow_token_bytes(g, matcher->set, id, bytes, n);
+        for (bool again = false; st == DOP_OK && has_set_failure(g); again = true)
+            if ((st = recover_set_memory(g, again, diag)) == DOP_OK)
+                to = follow_token_bytes(g, matcher->set, id, bytes, n);
         matcher->text_steps += g->spent;
         good = to != DEAD;
         if (st == DOP_OK && good) {

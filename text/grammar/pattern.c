@@ -7,46 +7,46 @@
 
 enum { DEEPEST = 100, MOST_REPEATS = 10000, LAST = 0x10ffff };
 
-/* Kinds of nodes of the expression's syntax tree, whose nodes are parts and refer to one another by index. */
+/* Node kinds of the expression's syntax tree. Its nodes, called parts, refer to each other by index. */
 typedef enum part_kind { SEQUENCE, CHOICE, SET, REPEAT, LOOK, NOT_LOOK, BEGIN, END, BORDER, NO_BORDER } part_kind;
 
 typedef struct part {
     part_kind kind;
-    uint32_t first, next; /* indices of the node's first child and of its next sibling; 0: none */
+    uint32_t first, next; /* indices of the first child and the next sibling; 0: none */
     uint32_t min, max;
     dop_term set;
-    bool asserts; /* the part is a zero-width assertion (^, $, \b, lookahead), or has one in it */
+    bool asserts; /* true if the part is or contains a zero-width assertion (^, $, \b, lookahead) */
 } part;
 
 typedef struct expression {
     dop_regular *r;
     const char *at, *end;
-    part *parts; /* owned */
+    part *parts; /* [n] owned */
     uint32_t n, cap, depth;
-    bool negated; /* the character class that is being read is [^...] */
+    bool negated; /* true while a negated character class [^...] is read */
     bool irregular;
     dop_status status;
     dop_diag *diag;
 } expression;
 
-/* What is known of the character before a place. */
+/* Known facts about the character before a position. */
 typedef enum before { AT_START, AFTER_WORD, AFTER_OTHER, AFTER_ANYTHING } before;
 
 static char
-peek(const expression *x)
+peek_pattern(const expression *x)
 {
     return x->at < x->end ? *x->at : 0;
 }
 
 static void
-refuse(expression *x, const char *what)
+refuse_pattern(expression *x, const char *what)
 {
     if (x->status == DOP_OK)
         x->status = DOP_FAIL(x->diag, DOP_E_INPUT, "pattern: %s", what);
 }
 
 static void
-give_up(expression *x, const char *what)
+reject_irregular(expression *x, const char *what)
 {
     if (x->status == DOP_OK)
         x->status = DOP_FAIL(x->diag, DOP_E_INPUT, "pattern: %s", what);
@@ -54,7 +54,7 @@ give_up(expression *x, const char *what)
 }
 
 static uint32_t
-new_part(expression *x, part_kind kind)
+add_pattern_part(expression *x, part_kind kind)
 {
     if (x->n == x->cap) {
         const uint32_t cap = x->cap ? 2 * x->cap : 32;
@@ -76,11 +76,11 @@ new_part(expression *x, part_kind kind)
 
 /* --- characters ------------------------------------------------------------------------------------------------------------------- */
 
-/* Makes the set of \d, \w, \s or one of their opposites; false: c is another letter.  Implementations of patterns differ about
- * characters beyond ASCII, so neither a class nor its opposite matches those here: then a text is valid for all implementations.
- * negated: the caller is going to take the complement of the set. */
+/* Adds the set of \d, \w, \s or their complements. Returns false for other letters. Implementations differ for
+ * characters beyond ASCII. So neither a class nor its complement matches those, which makes texts valid for all
+ * implementations. negated: the caller will take the complement of the set. */
 static bool
-known_class(char c, bool negated, dop_charset *set)
+add_known_class(char c, bool negated, dop_charset *set)
 {
     static const uint32_t blanks[][2] = {{0x1c, 0x1f},     {0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680},
                                          {0x180e, 0x180e}, {0x2000, 0x200b}, {0x2028, 0x2029}, {0x202f, 0x202f},
@@ -117,9 +117,9 @@ known_class(char c, bool negated, dop_charset *set)
     return true;
 }
 
-/* Shortens the long name of a general category to its one or two letters; returns other names as they are. */
+/* Returns the one- or two-letter code of a general category's long name. Returns other names unchanged. */
 static const char *
-short_name(const char *name, size_t n)
+shorten_category(const char *name, size_t n)
 {
     static const struct {
         const char *name, *code;
@@ -156,7 +156,7 @@ dop_pattern_to_pcre2(const char *pattern, size_t n, dop_buf *out)
         const bool property = n - i > 3 && at[0] == '\\' && (at[1] == 'p' || at[1] == 'P') && at[2] == '{' && close;
         if (property) {
             const size_t n_name = (size_t)(close - at) - 3;
-            const char *name = short_name(at + 3, n_name);
+            const char *name = shorten_category(at + 3, n_name);
             dop_buf_printf(out, "\\%c{%.*s}", at[1], name == at + 3 ? (int)n_name : (int)strlen(name), name);
             i += n_name + 3;
         } else if (at[0] == '\\' && i + 1 < n) {
@@ -168,9 +168,9 @@ dop_pattern_to_pcre2(const char *pattern, size_t n, dop_buf *out)
     }
 }
 
-/* Reads the {NAME} of \p or \P: general categories of Unicode, by one or two letters. */
+/* Reads the {NAME} of \p or \P: a Unicode general category, by its one- or two-letter code or long name. */
 static void
-property(expression *x, bool opposite, dop_charset *set)
+read_property_set(expression *x, bool opposite, dop_charset *set)
 {
     static const char *const names[] = {"Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd",
                                         "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
@@ -179,20 +179,20 @@ property(expression *x, bool opposite, dop_charset *set)
     size_t n = 0;
     dop_charset own = {0};
     bool known = false;
-    if (peek(x) == '{')
+    if (peek_pattern(x) == '{')
         for (x->at++; x->at < x->end && *x->at != '}' && n + 1 < sizeof name; x->at++)
             name[n++] = *x->at;
-    if (peek(x) != '}') {
-        refuse(x, "\\p has a name in { }");
+    if (peek_pattern(x) != '}') {
+        refuse_pattern(x, "\\p has a name in { }");
         return;
     }
     x->at++;
-    const char *code = short_name(name, n);
+    const char *code = shorten_category(name, n);
     n = strlen(code);
     for (size_t i = 0; i < sizeof names / sizeof *names && (n == 1 || n == 2); i++)
         known |= strncmp(names[i], code, n) == 0;
     if (!known || !dop_budget_step(x->r->budget, LAST)) {
-        give_up(x, "of properties, only general categories are known");
+        reject_irregular(x, "of properties, only general categories are known");
         return;
     }
     for (uint32_t c = 0; c <= LAST; c++)
@@ -211,53 +211,53 @@ property(expression *x, bool opposite, dop_charset *set)
 }
 
 static uint32_t
-hex(expression *x, int digits)
+read_pattern_hex(expression *x, int digits)
 {
     uint32_t c = 0;
     for (int i = 0; i < digits; i++, x->at++) {
-        int v = dop_hex_digit(peek(x));
+        int v = dop_hex_digit(peek_pattern(x));
         if (v < 0)
-            refuse(x, "expected a hexadecimal digit");
+            refuse_pattern(x, "expected a hexadecimal digit");
         c = c * 16 + (uint32_t)(v < 0 ? 0 : v);
     }
     return c;
 }
 
-/* Reads \\uHHHH, of which two may be the halves of one character, or \\u{H...}. */
+/* Reads HHHH or {H...} after \u. Combines two \uHHHH that form a surrogate pair. */
 static uint32_t
-utf16(expression *x)
+read_unicode_escape(expression *x)
 {
-    if (peek(x) == '{') {
+    if (peek_pattern(x) == '{') {
         uint32_t c = 0;
-        for (x->at++; dop_hex_digit(peek(x)) >= 0 && c <= LAST; x->at++)
+        for (x->at++; dop_hex_digit(peek_pattern(x)) >= 0 && c <= LAST; x->at++)
             c = c * 16 + (uint32_t)dop_hex_digit(*x->at);
-        if (peek(x) != '}' || c > LAST)
-            refuse(x, "\\u{ } has a character's number");
+        if (peek_pattern(x) != '}' || c > LAST)
+            refuse_pattern(x, "\\u{ } has a character's number");
         x->at++;
         return c <= LAST ? c : 0;
     }
-    const uint32_t c = hex(x, 4);
+    const uint32_t c = read_pattern_hex(x, 4);
     if ((c & 0xfc00) != 0xd800 || x->end - x->at < 6 || x->at[0] != '\\' || x->at[1] != 'u')
         return c;
     x->at += 2;
-    const uint32_t low = hex(x, 4);
+    const uint32_t low = read_pattern_hex(x, 4);
     if ((low & 0xfc00) != 0xdc00)
-        refuse(x, "half of a surrogate pair");
+        refuse_pattern(x, "half of a surrogate pair");
     return 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff);
 }
 
-/* Reads one character, which may begin with a backslash.  A class of characters goes into `set` and gives UINT32_MAX. */
+/* Reads one character, possibly escaped. For a character class it adds the class to `set` and returns UINT32_MAX. */
 static uint32_t
-character(expression *x, dop_charset *set, bool in_class)
+read_pattern_character(expression *x, dop_charset *set, bool in_class)
 {
-    if (peek(x) != '\\') {
+    if (peek_pattern(x) != '\\') {
         dop_utf8_char c = dop_utf8_next(x->at, (size_t)(x->end - x->at));
         x->at += c.len ? c.len : 1;
         return c.cp;
     }
     char c = x->at + 1 < x->end ? x->at[1] : 0;
     x->at += 2;
-    if (known_class(c, x->negated, set))
+    if (add_known_class(c, x->negated, set))
         return UINT32_MAX;
     switch (c) {
     case 't':
@@ -280,41 +280,41 @@ character(expression *x, dop_charset *set, bool in_class)
             return '\b';
         break;
     case 'x':
-        return hex(x, 2);
+        return read_pattern_hex(x, 2);
     case 'u':
-        return utf16(x);
+        return read_unicode_escape(x);
     case 'p':
     case 'P':
-        property(x, c == 'P', set);
+        read_property_set(x, c == 'P', set);
         return UINT32_MAX;
     default:
         break;
     }
     if (c == 'k' || (c >= '1' && c <= '9'))
-        give_up(x, "references back are not regular");
+        reject_irregular(x, "references back are not regular");
     else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == 0)
-        give_up(x, "unknown escape");
+        reject_irregular(x, "unknown escape");
     return (unsigned char)c;
 }
 
 static void
-class_of(expression *x, dop_charset *set)
+read_pattern_class(expression *x, dop_charset *set)
 {
-    x->negated = peek(x) == '^';
+    x->negated = peek_pattern(x) == '^';
     x->at += x->negated;
-    for (bool first = true; x->status == DOP_OK && (first || peek(x) != ']'); first = false) {
-        if (peek(x) == ']')
+    for (bool first = true; x->status == DOP_OK && (first || peek_pattern(x) != ']'); first = false) {
+        if (peek_pattern(x) == ']')
             break;
         if (x->at >= x->end) {
-            refuse(x, "a class of characters has no closing ]");
+            refuse_pattern(x, "a class of characters has no closing ]");
             return;
         }
-        uint32_t from = character(x, set, true), to = from;
-        if (from != UINT32_MAX && peek(x) == '-' && x->at + 1 < x->end && x->at[1] != ']') {
+        uint32_t from = read_pattern_character(x, set, true), to = from;
+        if (from != UINT32_MAX && peek_pattern(x) == '-' && x->at + 1 < x->end && x->at[1] != ']') {
             x->at++;
-            to = character(x, set, true);
+            to = read_pattern_character(x, set, true);
             if (to == UINT32_MAX || to < from)
-                refuse(x, "a range of characters goes backwards");
+                refuse_pattern(x, "a range of characters goes backwards");
         }
         if (from != UINT32_MAX && x->status == DOP_OK)
             dop_charset_add(set, from, to);
@@ -327,14 +327,14 @@ class_of(expression *x, dop_charset *set)
 
 /* --- the tree ---------------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t choice(expression *x);
+static uint32_t parse_pattern_choice(expression *x);
 
 static uint32_t
-group(expression *x)
+parse_pattern_group(expression *x)
 {
     part_kind kind = SEQUENCE;
     x->at++;
-    if (peek(x) == '?') {
+    if (peek_pattern(x) == '?') {
         const char *c = x->at + 1;
         const size_t left = (size_t)(x->end - c);
         if (left >= 1 && *c == ':') {
@@ -347,37 +347,37 @@ group(expression *x)
                 x->at++;
             x->at++;
         } else {
-            give_up(x, "of groups, ( ), (?: ), (?= ) and (?! ) are known");
+            reject_irregular(x, "of groups, ( ), (?: ), (?= ) and (?! ) are known");
         }
     }
     if (++x->depth > DEEPEST)
-        refuse(x, "groups are nested too deeply");
-    const uint32_t inner = x->status == DOP_OK ? choice(x) : 0;
+        refuse_pattern(x, "groups are nested too deeply");
+    const uint32_t inner = x->status == DOP_OK ? parse_pattern_choice(x) : 0;
     x->depth--;
-    if (peek(x) != ')')
-        refuse(x, "a group has no closing )");
+    if (peek_pattern(x) != ')')
+        refuse_pattern(x, "a group has no closing )");
     x->at++;
     if (kind == SEQUENCE || x->status != DOP_OK)
         return inner;
-    const uint32_t p = new_part(x, kind);
+    const uint32_t p = add_pattern_part(x, kind);
     x->parts[p].first = inner;
     return p;
 }
 
 static uint32_t
-atom(expression *x)
+parse_pattern_atom(expression *x)
 {
     dop_charset set = {0};
-    const char c = peek(x), escaped = c == '\\' && x->at + 1 < x->end ? x->at[1] : 0;
+    const char c = peek_pattern(x), escaped = c == '\\' && x->at + 1 < x->end ? x->at[1] : 0;
     if (c == '(')
-        return group(x);
+        return parse_pattern_group(x);
     if (c == '^' || c == '$' || escaped == 'b' || escaped == 'B') {
         x->at += escaped ? 2 : 1;
-        return new_part(x, c == '^' ? BEGIN : c == '$' ? END : escaped == 'b' ? BORDER : NO_BORDER);
+        return add_pattern_part(x, c == '^' ? BEGIN : c == '$' ? END : escaped == 'b' ? BORDER : NO_BORDER);
     }
     if (c == '[') {
         x->at++;
-        class_of(x, &set);
+        read_pattern_class(x, &set);
     } else if (c == '.') {
         x->at++;
         dop_charset_add(&set, '\n', '\n');
@@ -385,13 +385,13 @@ atom(expression *x)
         dop_charset_add(&set, 0x2028, 0x2029);
         dop_charset_negate(&set);
     } else if (c == '*' || c == '+' || c == '?') {
-        refuse(x, "a repetition stands behind something");
+        refuse_pattern(x, "a repetition stands behind something");
     } else {
-        uint32_t one = character(x, &set, false);
+        uint32_t one = read_pattern_character(x, &set, false);
         if (one != UINT32_MAX)
             dop_charset_add(&set, one, one);
     }
-    const uint32_t p = new_part(x, SET);
+    const uint32_t p = add_pattern_part(x, SET);
     if (p != 0)
         x->parts[p].set = dop_regular_set(x->r, &set);
     dop_charset_finish(&set);
@@ -399,41 +399,41 @@ atom(expression *x)
 }
 
 static uint32_t
-number(expression *x)
+read_pattern_number(expression *x)
 {
     uint32_t n = 0;
-    if (peek(x) < '0' || peek(x) > '9')
-        refuse(x, "expected a number in { }");
-    for (; peek(x) >= '0' && peek(x) <= '9' && n <= MOST_REPEATS; x->at++)
+    if (peek_pattern(x) < '0' || peek_pattern(x) > '9')
+        refuse_pattern(x, "expected a number in { }");
+    for (; peek_pattern(x) >= '0' && peek_pattern(x) <= '9' && n <= MOST_REPEATS; x->at++)
         n = n * 10 + (uint32_t)(*x->at - '0');
     if (n > MOST_REPEATS)
-        refuse(x, "more than 10000 repetitions");
+        refuse_pattern(x, "more than 10000 repetitions");
     return n;
 }
 
-/* Reads the quantifier behind a part and returns the repetition; the part itself where there is no quantifier. */
+/* Reads the quantifier after a part. Returns the repetition, or the part itself if there is none. */
 static uint32_t
-repeated(expression *x, uint32_t inner)
+parse_pattern_quantifier(expression *x, uint32_t inner)
 {
-    const char c = peek(x);
+    const char c = peek_pattern(x);
     uint32_t min = c == '+' ? 1 : 0, max = c == '?' ? 1 : DOP_AUTO_MANY;
     const bool counts = c == '{' && x->at + 1 < x->end && x->at[1] >= '0' && x->at[1] <= '9';
     if (c != '*' && c != '+' && c != '?' && !counts)
         return inner;
     x->at++;
     if (c == '{') {
-        min = max = number(x);
-        if (peek(x) == ',') {
+        min = max = read_pattern_number(x);
+        if (peek_pattern(x) == ',') {
             x->at++;
-            max = peek(x) == '}' ? DOP_AUTO_MANY : number(x);
+            max = peek_pattern(x) == '}' ? DOP_AUTO_MANY : read_pattern_number(x);
         }
-        if (peek(x) != '}' || max < min)
-            refuse(x, "expected {N}, {N,} or {N,M}");
+        if (peek_pattern(x) != '}' || max < min)
+            refuse_pattern(x, "expected {N}, {N,} or {N,M}");
         x->at++;
     }
-    if (peek(x) == '?') /* a lazy quantifier: which texts are valid does not depend on it */
+    if (peek_pattern(x) == '?') /* lazy quantifiers accept the same texts */
         x->at++;
-    const uint32_t p = new_part(x, REPEAT);
+    const uint32_t p = add_pattern_part(x, REPEAT);
     if (p == 0)
         return inner;
     x->parts[p].first = inner;
@@ -444,12 +444,13 @@ repeated(expression *x, uint32_t inner)
 }
 
 static uint32_t
-sequence(expression *x)
+parse_pattern_sequence(expression *x)
 {
-    const uint32_t all = new_part(x, SEQUENCE);
+    const uint32_t all = add_pattern_part(x, SEQUENCE);
     uint32_t last = 0;
-    while (x->status == DOP_OK && x->at < x->end && peek(x) != '|' && peek(x) != ')') {
-        const uint32_t inner = atom(x), one = x->status == DOP_OK ? repeated(x, inner) : 0;
+    while (x->status == DOP_OK && x->at < x->end && peek_pattern(x) != '|' && peek_pattern(x) != ')') {
+        const uint32_t inner = parse_pattern_atom(x),
+                       one = x->status == DOP_OK ? parse_pattern_quantifier(x, inner) : 0;
         if (x->status != DOP_OK)
             break;
         x->parts[all].asserts |= x->parts[one].asserts;
@@ -463,12 +464,12 @@ sequence(expression *x)
 }
 
 static uint32_t
-choice(expression *x)
+parse_pattern_choice(expression *x)
 {
-    const uint32_t all = new_part(x, CHOICE);
+    const uint32_t all = add_pattern_part(x, CHOICE);
     uint32_t last = 0;
     for (bool more = true; more && x->status == DOP_OK;) {
-        const uint32_t one = sequence(x);
+        const uint32_t one = parse_pattern_sequence(x);
         if (x->status != DOP_OK)
             break;
         x->parts[all].asserts |= x->parts[one].asserts;
@@ -477,7 +478,7 @@ choice(expression *x)
         else
             x->parts[all].first = one;
         last = one;
-        more = peek(x) == '|';
+        more = peek_pattern(x) == '|';
         x->at += more;
     }
     return all;
@@ -486,10 +487,10 @@ choice(expression *x)
 /* --- terms -------------------------------------------------------------------------------------------------------------------------- */
 
 static dop_term
-word_set(dop_regular *r, bool others)
+make_word_set(dop_regular *r, bool others)
 {
     dop_charset set = {0};
-    (void)known_class('w', false, &set);
+    (void)add_known_class('w', false, &set);
     if (others)
         dop_charset_negate(&set);
     const dop_term t = dop_regular_set(r, &set);
@@ -497,40 +498,40 @@ word_set(dop_regular *r, bool others)
     return t;
 }
 
-/* What is known of the character before the place behind a part, when b is known at the place before the part. */
+/* Returns the facts about the character before the position after a part. b: facts at the position before the part. */
 static before
-after(const expression *x, uint32_t p, before b)
+find_fact_after(const expression *x, uint32_t p, before b)
 {
     const part *q = &x->parts[p];
     if (q->kind >= LOOK)
         return b;
     if (q->kind == SET) {
-        const dop_term words = word_set(x->r, false), others = word_set(x->r, true);
+        const dop_term words = make_word_set(x->r, false), others = make_word_set(x->r, true);
         return dop_regular_alt(x->r, q->set, words) == words     ? AFTER_WORD
                : dop_regular_alt(x->r, q->set, others) == others ? AFTER_OTHER
                                                                  : AFTER_ANYTHING;
     }
     if (q->kind == REPEAT) {
-        const before once = after(x, q->first, b);
+        const before once = find_fact_after(x, q->first, b);
         return q->min > 0 || once == b ? once : AFTER_ANYTHING;
     }
     if (q->kind == SEQUENCE) {
         for (uint32_t i = q->first; i; i = x->parts[i].next)
-            b = after(x, i, b);
+            b = find_fact_after(x, i, b);
         return b;
     }
     before common = AFTER_ANYTHING;
     for (uint32_t i = q->first; i; i = x->parts[i].next) {
-        const before one = after(x, i, b);
+        const before one = find_fact_after(x, i, b);
         common = i == q->first || one == common ? one : AFTER_ANYTHING;
     }
     return common;
 }
 
-/* The term of the texts that begin with a match of a part and continue with a text of `rest`; b: what is known of the character before
- * the match. */
+/* Returns the term of the texts that begin with a match of a part and continue with a text of `rest`. b: facts about
+ * the character before the match. */
 static dop_term
-term_of(expression *x, uint32_t p, before b, dop_term rest)
+make_part_term(expression *x, uint32_t p, before b, dop_term rest)
 {
     dop_regular *r = x->r;
     dop_term t = DOP_TERM_NONE;
@@ -554,40 +555,40 @@ term_of(expression *x, uint32_t p, before b, dop_term rest)
         for (uint32_t i = q.first; i && list; i = x->parts[i].next) {
             list[k++] = (struct at){i, b};
             if (q.asserts)
-                b = after(x, i, b);
+                b = find_fact_after(x, i, b);
         }
         for (; k > 0; k--)
-            rest = term_of(x, list[k - 1].part, list[k - 1].b, rest);
+            rest = make_part_term(x, list[k - 1].part, list[k - 1].b, rest);
         free(list);
         return rest;
     }
     case CHOICE:
         for (uint32_t i = q.first; i; i = x->parts[i].next)
-            t = dop_regular_alt(r, t, term_of(x, i, b, rest));
+            t = dop_regular_alt(r, t, make_part_term(x, i, b, rest));
         return t;
     case REPEAT:
         if (!q.asserts)
-            return dop_regular_cat(r, dop_regular_repeat(r, term_of(x, q.first, b, DOP_TERM_EMPTY), q.min, q.max),
-                                   rest);
+            return dop_regular_cat(
+                r, dop_regular_repeat(r, make_part_term(x, q.first, b, DOP_TERM_EMPTY), q.min, q.max), rest);
         if (q.max == 1)
-            return dop_regular_alt(r, rest, term_of(x, q.first, b, rest));
-        give_up(x, "a repetition has ^, $, \\b or a look ahead in it");
+            return dop_regular_alt(r, rest, make_part_term(x, q.first, b, rest));
+        reject_irregular(x, "a repetition has ^, $, \\b or a look ahead in it");
         return t;
     case LOOK:
-        return dop_regular_and(r, rest, term_of(x, q.first, b, DOP_TERM_ANY));
+        return dop_regular_and(r, rest, make_part_term(x, q.first, b, DOP_TERM_ANY));
     case NOT_LOOK:
-        return dop_regular_and(r, rest, dop_regular_not(r, term_of(x, q.first, b, DOP_TERM_ANY)));
+        return dop_regular_and(r, rest, dop_regular_not(r, make_part_term(x, q.first, b, DOP_TERM_ANY)));
     case BEGIN:
         if (b == AFTER_ANYTHING)
-            give_up(x, "^ stands behind something that may be empty");
+            reject_irregular(x, "^ stands behind something that may be empty");
         return b == AT_START ? rest : t;
     case END:
         return dop_regular_and(r, rest, DOP_TERM_EMPTY);
     default: {
         const bool word_follows = (b != AFTER_WORD) == (q.kind == BORDER);
-        const dop_term word = dop_regular_cat(r, word_set(r, false), DOP_TERM_ANY);
+        const dop_term word = dop_regular_cat(r, make_word_set(r, false), DOP_TERM_ANY);
         if (b == AFTER_ANYTHING)
-            give_up(x, "\\b stands behind something of which it is not known whether it is part of a word");
+            reject_irregular(x, "\\b stands behind something of which it is not known whether it is part of a word");
         return dop_regular_and(r, rest, word_follows ? word : dop_regular_not(r, word));
     }
     }
@@ -598,17 +599,17 @@ dop_pattern_term(dop_regular *r, const char *pattern, size_t n, dop_diag *diag, 
 {
     expression x = {.r = r, .at = pattern, .end = pattern + n, .diag = diag};
     *out_term = DOP_TERM_ANY;
-    const uint32_t all = choice(&x);
+    const uint32_t all = parse_pattern_choice(&x);
     if (x.status == DOP_OK && x.at < x.end)
-        refuse(&x, "a ) without its (");
-    dop_term t = term_of(&x, all, AT_START, DOP_TERM_ANY);
-    /* Without assertions, whether the expression matches does not depend on the text before the match. */
+        refuse_pattern(&x, "a ) without its (");
+    dop_term t = make_part_term(&x, all, AT_START, DOP_TERM_ANY);
+    /* Without assertions, a match does not depend on the text before it. */
     if (x.status == DOP_OK && !x.parts[all].asserts) {
         t = dop_regular_cat(r, DOP_TERM_ANY, t);
     } else if (x.status == DOP_OK) {
-        const dop_term word = word_set(r, false), other = word_set(r, true);
-        const dop_term in_word = dop_regular_cat(r, word, term_of(&x, all, AFTER_WORD, DOP_TERM_ANY));
-        const dop_term no_word = dop_regular_cat(r, other, term_of(&x, all, AFTER_OTHER, DOP_TERM_ANY));
+        const dop_term word = make_word_set(r, false), other = make_word_set(r, true);
+        const dop_term in_word = dop_regular_cat(r, word, make_part_term(&x, all, AFTER_WORD, DOP_TERM_ANY));
+        const dop_term no_word = dop_regular_cat(r, other, make_part_term(&x, all, AFTER_OTHER, DOP_TERM_ANY));
         t = dop_regular_alt(r, t, dop_regular_cat(r, DOP_TERM_ANY, dop_regular_alt(r, in_word, no_word)));
     }
     dop_budget_give(r->budget, x.cap * sizeof *x.parts);

@@ -8,7 +8,7 @@
 enum { LAST = 0x10ffff, DEEPEST = 2000 };
 
 static void *
-grow(dop_regular *r, void *items, size_t n, size_t *io_cap, size_t size)
+grow_regular_array(dop_regular *r, void *items, size_t n, size_t *io_cap, size_t size)
 {
     if (n < *io_cap)
         return items;
@@ -24,13 +24,13 @@ grow(dop_regular *r, void *items, size_t n, size_t *io_cap, size_t size)
 }
 
 static bool
-is_over(const dop_regular *r)
+has_regular_failure(const dop_regular *r)
 {
     return r->failed || r->limited;
 }
 
 static uint32_t *
-head_of(const dop_regular *r, const dop_term_node *node)
+find_term_bucket(const dop_regular *r, const dop_term_node *node)
 {
     uint32_t h = dop_sets_mix(dop_sets_mix(node->kind, node->a), node->b);
     h = dop_sets_mix(dop_sets_mix(h, node->min), node->max);
@@ -38,7 +38,7 @@ head_of(const dop_regular *r, const dop_term_node *node)
 }
 
 static void
-make_heads(dop_regular *r)
+grow_term_buckets(dop_regular *r)
 {
     const size_t n = r->n_heads ? 4 * r->n_heads : 256;
     uint32_t *heads = dop_budget_take(r->budget, (n - r->n_heads) * sizeof *heads) ? calloc(n, sizeof *heads) : NULL;
@@ -51,7 +51,7 @@ make_heads(dop_regular *r)
     r->heads = heads;
     r->n_heads = n;
     for (uint32_t i = DOP_TERM_ONE; i < r->n_terms; i++) {
-        uint32_t *head = head_of(r, &r->terms[i]);
+        uint32_t *head = find_term_bucket(r, &r->terms[i]);
         r->terms[i].chain = *head;
         *head = i;
     }
@@ -61,18 +61,18 @@ dop_term
 dop_regular_node(dop_regular *r, dop_term_node node)
 {
     if (r->n_terms >= r->n_heads)
-        make_heads(r);
-    if (is_over(r))
+        grow_term_buckets(r);
+    if (has_regular_failure(r))
         return DOP_TERM_NONE;
-    uint32_t *head = head_of(r, &node);
+    uint32_t *head = find_term_bucket(r, &node);
     for (uint32_t i = *head; i != 0; i = r->terms[i].chain) {
         const dop_term_node *t = &r->terms[i];
         if (t->kind == node.kind && t->a == node.a && t->b == node.b && t->min == node.min && t->max == node.max)
             return i;
     }
     r->limited |= !dop_budget_step(r->budget, 4);
-    r->terms = grow(r, r->terms, r->n_terms, &r->cap_terms, sizeof *r->terms);
-    if (is_over(r))
+    r->terms = grow_regular_array(r, r->terms, r->n_terms, &r->cap_terms, sizeof *r->terms);
+    if (has_regular_failure(r))
         return DOP_TERM_NONE;
     node.chain = *head;
     r->terms[r->n_terms] = node;
@@ -87,14 +87,14 @@ dop_regular_init(dop_regular *r, dop_budget *budget)
     memset(r, 0, sizeof *r);
     r->budget = budget;
     dop_charset_add(&all, 0, LAST);
-    r->terms = grow(r, r->terms, 0, &r->cap_terms, sizeof *r->terms);
-    if (!is_over(r)) {
+    r->terms = grow_regular_array(r, r->terms, 0, &r->cap_terms, sizeof *r->terms);
+    if (!has_regular_failure(r)) {
         r->terms[0] = (dop_term_node){.kind = DOP_TERM_NOTHING, .plain = true};
         r->terms[1] = (dop_term_node){.kind = DOP_TERM_EPSILON, .nullable = true, .plain = true};
         r->terms[2] =
             (dop_term_node){.kind = DOP_TERM_REPEAT, .nullable = true, .plain = true, .a = 3, .max = DOP_AUTO_MANY};
         r->n_terms = 3;
-        (void)dop_regular_set(r, &all); /* term 3 */
+        (void)dop_regular_set(r, &all); /* creates DOP_TERM_ONE */
     }
     dop_charset_finish(&all);
 }
@@ -124,7 +124,7 @@ dop_regular_set(dop_regular *r, const dop_charset *set)
     for (size_t i = 0; i < set->n; i++)
         dop_charset_add(&own, set->ranges[i][0], set->ranges[i][1]);
     own.failed |= set->failed;
-    dop_charset_limit(&own, &all); /* sorts the ranges and joins those that touch */
+    dop_charset_limit(&own, &all); /* sorts and merges the ranges */
     dop_charset_finish(&all);
     r->failed |= own.failed;
     r->limited |= !dop_budget_step(r->budget, own.n + 1);
@@ -134,8 +134,8 @@ dop_regular_set(dop_regular *r, const dop_charset *set)
             return dop_regular_node(r, (dop_term_node){.kind = DOP_TERM_SET, .plain = true, .a = (uint32_t)i});
         }
     if (own.n > 0)
-        r->sets = grow(r, r->sets, r->n_sets, &r->cap_sets, sizeof *r->sets);
-    if (is_over(r) || own.n == 0) {
+        r->sets = grow_regular_array(r, r->sets, r->n_sets, &r->cap_sets, sizeof *r->sets);
+    if (has_regular_failure(r) || own.n == 0) {
         dop_charset_finish(&own);
         return DOP_TERM_NONE;
     }
@@ -146,7 +146,7 @@ dop_regular_set(dop_regular *r, const dop_charset *set)
 dop_term
 dop_regular_cat(dop_regular *r, dop_term a, dop_term b)
 {
-    if (is_over(r) || a == DOP_TERM_NONE || b == DOP_TERM_NONE)
+    if (has_regular_failure(r) || a == DOP_TERM_NONE || b == DOP_TERM_NONE)
         return DOP_TERM_NONE;
     if (a == DOP_TERM_EMPTY || (a == DOP_TERM_ANY && b == DOP_TERM_ANY))
         return b;
@@ -172,15 +172,16 @@ dop_regular_cat(dop_regular *r, dop_term a, dop_term b)
 }
 
 static int
-by_number(const void *x, const void *y)
+compare_term_ids(const void *x, const void *y)
 {
     const uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
     return a < b ? -1 : a > b;
 }
 
-/* Lists the members of a chain a, (b, (c ...)) of terms of one kind. */
+/* Lists the operands of a right-nested chain a, (b, (c ...)) of terms of one kind. Returns their number. out may be
+ * NULL. */
 static size_t
-unchain(const dop_regular *r, dop_term t, uint8_t kind, dop_term *out)
+list_chain_terms(const dop_regular *r, dop_term t, uint8_t kind, dop_term *out)
 {
     size_t n = 0;
     for (; r->terms[t].kind == kind; t = r->terms[t].b) {
@@ -193,9 +194,9 @@ unchain(const dop_regular *r, dop_term t, uint8_t kind, dop_term *out)
     return n + 1;
 }
 
-/* Joins all character sets in a list of alternatives into one, in the place of the first. */
+/* Merges all character sets in a list of alternatives into one, at the position of the first. */
 static void
-join_sets(dop_regular *r, dop_term *list, size_t *io_n)
+merge_term_sets(dop_regular *r, dop_term *list, size_t *io_n)
 {
     dop_charset set = {0};
     size_t n = 0, first = SIZE_MAX, n_sets = 0;
@@ -218,11 +219,12 @@ join_sets(dop_regular *r, dop_term *list, size_t *io_n)
     dop_charset_finish(&set);
 }
 
-/* Makes the normal form of an alternative or an intersection, a sorted chain without repetitions, so that equal terms are found. */
+/* Returns the normal form of an alternative or intersection: a sorted chain without duplicates. Equal terms then
+ * have equal nodes. */
 static dop_term
-chain(dop_regular *r, uint8_t kind, dop_term a, dop_term b)
+make_term_chain(dop_regular *r, uint8_t kind, dop_term a, dop_term b)
 {
-    const size_t n_a = unchain(r, a, kind, NULL), n_b = unchain(r, b, kind, NULL);
+    const size_t n_a = list_chain_terms(r, a, kind, NULL), n_b = list_chain_terms(r, b, kind, NULL);
     dop_term *list = malloc((n_a + n_b) * sizeof *list);
     size_t n = n_a + n_b, m = 0;
     if (!list || !dop_budget_step(r->budget, n)) {
@@ -231,16 +233,16 @@ chain(dop_regular *r, uint8_t kind, dop_term a, dop_term b)
         free(list);
         return DOP_TERM_NONE;
     }
-    (void)unchain(r, a, kind, list);
-    (void)unchain(r, b, kind, list + n_a);
+    (void)list_chain_terms(r, a, kind, list);
+    (void)list_chain_terms(r, b, kind, list + n_a);
     if (kind == DOP_TERM_ALT)
-        join_sets(r, list, &n);
-    qsort(list, n, sizeof *list, by_number);
+        merge_term_sets(r, list, &n);
+    qsort(list, n, sizeof *list, compare_term_ids);
     for (size_t i = 0; i < n; i++)
         if (m == 0 || list[m - 1] != list[i])
             list[m++] = list[i];
     dop_term t = m > 0 ? list[m - 1] : DOP_TERM_NONE;
-    for (size_t i = m - 1; i-- > 0 && !is_over(r);) {
+    for (size_t i = m - 1; i-- > 0 && !has_regular_failure(r);) {
         const dop_term_node x = r->terms[list[i]], y = r->terms[t];
         t = dop_regular_node(
             r, (dop_term_node){.kind = kind,
@@ -256,29 +258,29 @@ chain(dop_regular *r, uint8_t kind, dop_term a, dop_term b)
 dop_term
 dop_regular_alt(dop_regular *r, dop_term a, dop_term b)
 {
-    if (is_over(r) || a == b || b == DOP_TERM_NONE || a == DOP_TERM_ANY)
+    if (has_regular_failure(r) || a == b || b == DOP_TERM_NONE || a == DOP_TERM_ANY)
         return a;
     if (a == DOP_TERM_NONE || b == DOP_TERM_ANY)
         return b;
-    return chain(r, DOP_TERM_ALT, a, b);
+    return make_term_chain(r, DOP_TERM_ALT, a, b);
 }
 
 dop_term
 dop_regular_and(dop_regular *r, dop_term a, dop_term b)
 {
-    if (is_over(r) || a == b || b == DOP_TERM_ANY || a == DOP_TERM_NONE)
+    if (has_regular_failure(r) || a == b || b == DOP_TERM_ANY || a == DOP_TERM_NONE)
         return a;
     if (a == DOP_TERM_ANY || b == DOP_TERM_NONE)
         return b;
     if (a == DOP_TERM_EMPTY || b == DOP_TERM_EMPTY)
         return r->terms[a == DOP_TERM_EMPTY ? b : a].nullable ? DOP_TERM_EMPTY : DOP_TERM_NONE;
-    return chain(r, DOP_TERM_AND, a, b);
+    return make_term_chain(r, DOP_TERM_AND, a, b);
 }
 
 dop_term
 dop_regular_not(dop_regular *r, dop_term a)
 {
-    if (is_over(r))
+    if (has_regular_failure(r))
         return DOP_TERM_NONE;
     if (a == DOP_TERM_NONE || a == DOP_TERM_ANY)
         return a == DOP_TERM_NONE ? DOP_TERM_ANY : DOP_TERM_NONE;
@@ -290,7 +292,7 @@ dop_regular_not(dop_regular *r, dop_term a)
 dop_term
 dop_regular_repeat(dop_regular *r, dop_term a, uint32_t min, uint32_t max)
 {
-    if (is_over(r) || (max == 1 && min == 1))
+    if (has_regular_failure(r) || (max == 1 && min == 1))
         return a;
     if (a == DOP_TERM_ONE && min == 0 && max == DOP_AUTO_MANY)
         return DOP_TERM_ANY;
@@ -301,7 +303,7 @@ dop_regular_repeat(dop_regular *r, dop_term a, uint32_t min, uint32_t max)
     const dop_term_node x = r->terms[a];
     if (x.nullable)
         min = 0;
-    if (x.kind == DOP_TERM_REPEAT && x.min == 0) { /* between 0 and x.max, so often */
+    if (x.kind == DOP_TERM_REPEAT && x.min == 0) { /* repetition of up to x.max repetitions */
         const bool many = x.max == DOP_AUTO_MANY || max == DOP_AUTO_MANY || (uint64_t)x.max * max >= DOP_AUTO_MANY;
         return dop_regular_repeat(r, x.a, 0, many ? DOP_AUTO_MANY : x.max * max);
     }
@@ -316,7 +318,7 @@ dop_term
 dop_regular_text(dop_regular *r, const char *text, size_t n)
 {
     dop_term t = DOP_TERM_EMPTY;
-    for (size_t end = n; end > 0;) { /* from the text's end, so that each step makes one term */
+    for (size_t end = n; end > 0;) { /* backwards, so that each step creates only one term */
         size_t at = end - 1;
         while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
             at--;
@@ -333,7 +335,7 @@ dop_regular_text(dop_regular *r, const char *text, size_t n)
 /* --- words -------------------------------------------------------------------------------------------------------------------- */
 
 static int
-by_bytes(const void *x, const void *y)
+compare_word_bytes(const void *x, const void *y)
 {
     return strcmp(*(const char *const *)x, *(const char *const *)y);
 }
@@ -341,23 +343,23 @@ by_bytes(const void *x, const void *y)
 dop_term
 dop_regular_words(dop_regular *r, const char **words, size_t n)
 {
-    r->words = grow(r, r->words, r->n_words, &r->cap_words, sizeof *r->words);
+    r->words = grow_regular_array(r, r->words, r->n_words, &r->cap_words, sizeof *r->words);
     r->limited |= !dop_budget_step(r->budget, n * 8);
-    if (is_over(r) || n == 0) {
+    if (has_regular_failure(r) || n == 0) {
         free(words);
         return DOP_TERM_NONE;
     }
-    qsort(words, n, sizeof *words, by_bytes);
+    qsort(words, n, sizeof *words, compare_word_bytes);
     r->words[r->n_words] = (dop_words){words, n};
     return dop_regular_node(
         r, (dop_term_node){
                .kind = DOP_TERM_WORDS, .nullable = !words[0][0], .a = (uint32_t)r->n_words++, .max = (uint32_t)n});
 }
 
-/* Binary search: the first of words [min, max) whose bytes from `at` on are not less than n given bytes; after: do not begin with them
- * either. */
+/* Binary search: returns the first of words [min, max) whose bytes from `at` on are not less than the n given bytes.
+ * after: skips words that begin with these bytes, too. */
 static uint32_t
-lower(const dop_words *w, uint32_t min, uint32_t max, size_t at, const char *bytes, size_t n, bool after)
+find_first_word(const dop_words *w, uint32_t min, uint32_t max, size_t at, const char *bytes, size_t n, bool after)
 {
     while (min < max) {
         const uint32_t mid = min + (max - min) / 2;
@@ -371,7 +373,7 @@ lower(const dop_words *w, uint32_t min, uint32_t max, size_t at, const char *byt
 }
 
 static size_t
-encode(uint32_t c, char out[5])
+encode_utf8_text(uint32_t c, char out[5])
 {
     const size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     static const uint8_t marks[] = {0, 0, 0xc0, 0xe0, 0xf0};
@@ -387,9 +389,9 @@ derive_words(dop_regular *r, const dop_term_node *t, uint32_t c)
 {
     char bytes[5];
     const dop_words *w = &r->words[t->a];
-    const size_t n = encode(c, bytes);
-    const uint32_t min = c ? lower(w, t->min, t->max, t->b, bytes, n, false) : 0;
-    const uint32_t max = c ? lower(w, min, t->max, t->b, bytes, n, true) : 0;
+    const size_t n = encode_utf8_text(c, bytes);
+    const uint32_t min = c ? find_first_word(w, t->min, t->max, t->b, bytes, n, false) : 0;
+    const uint32_t max = c ? find_first_word(w, min, t->max, t->b, bytes, n, true) : 0;
     if (min >= max)
         return DOP_TERM_NONE;
     return dop_regular_node(r, (dop_term_node){.kind = DOP_TERM_WORDS,
@@ -401,7 +403,7 @@ derive_words(dop_regular *r, const dop_term_node *t, uint32_t c)
 }
 
 static void
-border_words(dop_regular *r, const dop_term_node *t, dop_charset *io_borders)
+add_word_borders(dop_regular *r, const dop_term_node *t, dop_charset *io_borders)
 {
     const dop_words *w = &r->words[t->a];
     for (uint32_t i = t->min; i < t->max;) {
@@ -412,10 +414,10 @@ border_words(dop_regular *r, const dop_term_node *t, dop_charset *io_borders)
             continue;
         }
         const uint32_t c = dop_utf8_next(at, strlen(at)).cp;
-        const size_t n = encode(c, bytes);
+        const size_t n = encode_utf8_text(c, bytes);
         dop_charset_add(io_borders, c, c);
         dop_charset_add(io_borders, c + 1, c + 1);
-        i = lower(w, i, t->max, t->b, bytes, n, true);
+        i = find_first_word(w, i, t->max, t->b, bytes, n, true);
         r->limited |= !dop_budget_step(r->budget, 8);
     }
 }
@@ -433,7 +435,7 @@ derive_chain(dop_regular *r, dop_term t, uint32_t c)
 {
     const uint8_t kind = r->terms[t].kind;
     dop_term sum = kind == DOP_TERM_ALT ? DOP_TERM_NONE : DOP_TERM_ANY;
-    for (bool more = true; more && !is_over(r);) {
+    for (bool more = true; more && !has_regular_failure(r);) {
         more = r->terms[t].kind == kind;
         const dop_term one = dop_regular_derive(r, more ? r->terms[t].a : t, c);
         sum = kind == DOP_TERM_ALT ? dop_regular_alt(r, sum, one) : dop_regular_and(r, sum, one);
@@ -460,7 +462,7 @@ dop_regular_derive(dop_regular *r, dop_term t, uint32_t c)
 {
     const dop_term_node n = r->terms[t];
     dop_term one = DOP_TERM_NONE;
-    if (is_over(r) || t == DOP_TERM_NONE || t == DOP_TERM_ANY)
+    if (has_regular_failure(r) || t == DOP_TERM_NONE || t == DOP_TERM_ANY)
         return t;
     if (r->depth > DEEPEST || !dop_budget_step(r->budget, 1)) {
         r->limited = true;
@@ -504,7 +506,7 @@ void
 dop_regular_borders(dop_regular *r, dop_term t, dop_charset *io_borders)
 {
     const dop_term_node n = r->terms[t];
-    if (is_over(r) || r->depth > DEEPEST || !dop_budget_step(r->budget, 1)) {
+    if (has_regular_failure(r) || r->depth > DEEPEST || !dop_budget_step(r->budget, 1)) {
         r->limited = true;
         return;
     }
@@ -532,7 +534,7 @@ dop_regular_borders(dop_regular *r, dop_term t, dop_charset *io_borders)
         dop_regular_borders(r, n.a, io_borders);
         break;
     case DOP_TERM_WORDS:
-        border_words(r, &n, io_borders);
+        add_word_borders(r, &n, io_borders);
         break;
     case DOP_TERM_MULTIPLE:
     case DOP_TERM_COMPARE:

@@ -1,64 +1,64 @@
-/* Regular languages over characters, as terms with derivatives (Brzozowski 1964): what may follow a character is again a term, so
- * intersection and complement are plain operators.  Equal terms exist once (hash consing).  dop_regular_emit makes a deterministic
- * automaton of a term, whose states are the term's derivatives. */
+/* Regular languages over characters, as terms with Brzozowski derivatives (1964). The texts that may follow a
+ * character form a term again, so intersection and complement are plain operators. Equal terms exist only once (hash
+ * consing). dop_regular_emit() converts a term to a deterministic automaton with one state per derivative. */
 #ifndef DOPPLER_TEXT_GRAMMAR_REGULAR_H
 #define DOPPLER_TEXT_GRAMMAR_REGULAR_H
 
 #include "text/grammar/automaton.h"
 
-typedef uint32_t dop_term; /* index of a term; 0: no text at all */
+typedef uint32_t dop_term; /* index of a term; 0: the empty language */
 
 enum { DOP_TERM_NONE = 0, DOP_TERM_EMPTY = 1, DOP_TERM_ANY = 2 /* all texts */, DOP_TERM_ONE = 3 /* any character */ };
 
 typedef enum dop_term_kind {
-    DOP_TERM_NOTHING, /* no text */
+    DOP_TERM_NOTHING, /* the empty language */
     DOP_TERM_EPSILON, /* the empty text */
-    DOP_TERM_SET,     /* one character: a = index of a set */
-    DOP_TERM_CAT,     /* a text of term a, then one of term b */
+    DOP_TERM_SET,     /* one character of the set sets[a] */
+    DOP_TERM_CAT,     /* concatenation: a text of term a, then one of term b */
     DOP_TERM_ALT,
     DOP_TERM_AND,
     DOP_TERM_NOT,
-    DOP_TERM_REPEAT,   /* texts of term a, min to max times */
-    DOP_TERM_WORDS,    /* words number min to max - 1 of words[a], each from byte b on */
-    DOP_TERM_MULTIPLE, /* a decimal number: multiples of a / 10^b; see regular_number.c */
-    DOP_TERM_COMPARE   /* a decimal number: at least, or at most, the bound a; see regular_number.c */
+    DOP_TERM_REPEAT,   /* repetition: texts of term a, min to max times */
+    DOP_TERM_WORDS,    /* words min to max - 1 of words[a], each without its first b bytes */
+    DOP_TERM_MULTIPLE, /* decimal multiples of a / 10^b; see regular_number.c */
+    DOP_TERM_COMPARE   /* decimal numbers at least, or at most, bounds[a]; see regular_number.c */
 } dop_term_kind;
 
 typedef struct dop_term_node {
     uint8_t kind;
-    bool nullable; /* the language has the empty text */
-    bool plain;    /* the term and its parts are no AND, NOT, WORDS or numbers */
+    bool nullable; /* true if the language contains the empty text */
+    bool plain;    /* true if the term and its operands contain no AND, NOT, WORDS or number terms */
     uint32_t a, b, min, max;
-    uint32_t chain; /* next term with the same hash */
+    uint32_t chain; /* next term in the same hash bucket */
 } dop_term_node;
 
-/* A list of words, for DOP_TERM_WORDS. */
+/* Word list of a DOP_TERM_WORDS. */
 typedef struct dop_words {
-    const char **words; /* owned list of texts that are not owned, sorted by bytes */
+    const char **words; /* [n] owned array sorted bytewise; the texts are not owned */
     size_t n;
 } dop_words;
 
-/* A bound for decimal numbers that are not negative, as its digits before and behind the point. */
+/* Bound for non-negative decimal numbers: its digits before and after the point. */
 typedef struct dop_decimal {
     char whole[24], part[24];
-    bool at_least; /* a lower bound; else an upper one */
-    bool strict;   /* the bound itself is excluded */
+    bool at_least; /* true for a lower bound, false for an upper bound */
+    bool strict;   /* true if the bound itself is excluded */
 } dop_decimal;
 
 typedef struct dop_regular {
-    dop_term_node *terms; /* owned */
-    dop_charset *sets;    /* owned, in order and without overlaps */
-    dop_words *words;     /* owned */
-    dop_decimal *bounds;  /* owned */
+    dop_term_node *terms; /* [n_terms] owned */
+    dop_charset *sets;    /* [n_sets] owned; ranges sorted, without overlaps */
+    dop_words *words;     /* [n_words] owned word lists */
+    dop_decimal *bounds;  /* [n_bounds] owned number bounds */
     size_t n_terms, cap_terms, n_sets, cap_sets, n_words, cap_words, n_bounds, cap_bounds;
-    uint32_t *heads; /* owned, [n_heads], a power of 2: hash table of terms, the first of each chain */
+    uint32_t *heads; /* [n_heads] owned, size a power of 2: hash table of terms, the first of each bucket */
     size_t n_heads;
-    dop_budget *budget; /* NULL: no limits */
+    dop_budget *budget; /* not owned; NULL: no limits */
     uint32_t depth;
-    /* Computes the derivative of a number's term; regular_number.c sets it when it makes such a term. */
+    /* Computes the derivative of a number term; set by regular_number.c when it creates one. */
     dop_term (*derive_number)(struct dop_regular *r, const dop_term_node *n, uint32_t c);
-    bool failed;  /* out of memory */
-    bool limited; /* the budget is exhausted, or a term is nested too deeply */
+    bool failed;  /* true after an allocation failure */
+    bool limited; /* true if the budget is exhausted or a term is nested too deeply */
 } dop_regular;
 
 void dop_regular_init(dop_regular *r, dop_budget *budget);
@@ -69,33 +69,34 @@ dop_term dop_regular_cat(dop_regular *r, dop_term a, dop_term b);
 dop_term dop_regular_alt(dop_regular *r, dop_term a, dop_term b);
 dop_term dop_regular_and(dop_regular *r, dop_term a, dop_term b);
 dop_term dop_regular_not(dop_regular *r, dop_term a);
-/* Texts of term a, min to max times; max DOP_AUTO_MANY: no limit. */
+/* Returns the term of texts of term a, repeated min to max times; max DOP_AUTO_MANY: unlimited. */
 dop_term dop_regular_repeat(dop_regular *r, dop_term a, uint32_t min, uint32_t max);
 dop_term dop_regular_text(dop_regular *r, const char *text, size_t n);
-/* One word of a list, which is sorted.  Takes ownership of the list, not of its words, which must be valid UTF-8 and outlive the
- * term. */
+/* Returns the term of a list of words, which is sorted in place. Takes ownership of the list but not of its words.
+ * The words must be valid UTF-8 and outlive the term. */
 dop_term dop_regular_words(dop_regular *r, const char **words, size_t n);
-/* Decimal numbers without sign that are multiples of of / 10^places, with at most `places` digits behind the point. */
+/* Returns the term of unsigned decimal numbers that are multiples of `of` / 10^places and have at most `places`
+ * digits after the point. */
 dop_term dop_regular_multiple(dop_regular *r, uint32_t of, uint32_t places);
 dop_term dop_regular_compare(dop_regular *r, const dop_decimal *bound);
 
 bool dop_regular_nullable(const dop_regular *r, dop_term t);
 dop_term dop_regular_derive(dop_regular *r, dop_term t, uint32_t c);
-/* Adds the characters at which a term's derivative may change: between two neighbouring borders all characters have the same one. */
+/* Adds the border characters of a term: its derivative is the same for all characters between two adjacent borders. */
 void dop_regular_borders(dop_regular *r, dop_term t, dop_charset *io_borders);
-/* Makes a term from its node, or returns the equal one that exists; for regular_number.c. */
+/* Returns the term of a node, creating it unless an equal term exists. For regular_number.c. */
 dop_term dop_regular_node(dop_regular *r, dop_term_node node);
 
-/* How an automaton spells a character of a set. */
+/* How an automaton spells characters of a set. */
 typedef struct dop_spelling {
-    /* Returns the rule for one character of a set without plain characters; the set stays the caller's. */
+    /* returns the rule for one character of a set without plain characters; the caller keeps the set */
     uint32_t (*rule)(void *user, const dop_charset *set);
     void *user;
-    dop_charset plain; /* ASCII characters that are spelled as they are, without an escape */
+    dop_charset plain; /* ASCII characters that are written unescaped */
 } dop_spelling;
 
-/* Adds a term's texts to an automaton, from one state to another.  DOP_E_LIMIT: the term needs more than `most` states, and nothing was
- * added.  DOP_E_INPUT: the term has no text. */
+/* Adds a term's texts to an automaton, from one state to another. Fails with DOP_E_LIMIT, adding nothing, if the
+ * term needs more than `most` states. Fails with DOP_E_INPUT if the term has no text. */
 dop_status dop_regular_emit(dop_regular *r, dop_term t, size_t most, const dop_spelling *how, dop_auto *a,
                             uint32_t from, uint32_t to, dop_diag *diag);
 

@@ -1,5 +1,5 @@
-/* Makes automata of terms.  The states are the term's derivatives, of which there are finitely many.  Where they are too many, a plain
- * term becomes a nondeterministic automaton instead (Thompson 1968). */
+/* Converts terms to automata. Each of the finitely many derivatives of a term becomes a state. If there are too
+ * many, a plain term becomes a nondeterministic automaton instead (Thompson 1968). */
 #include "text/grammar/regular.h"
 
 #include <stdlib.h>
@@ -8,21 +8,21 @@
 enum { LAST = 0x10ffff };
 
 typedef struct move {
-    uint32_t from, to; /* states */
-    uint32_t lo, hi;   /* characters */
+    uint32_t from, to; /* state indices */
+    uint32_t lo, hi;   /* first and last character */
 } move;
 
 typedef struct explorer {
     dop_regular *r;
-    uint32_t *state_of; /* owned, [cap]: the state of each term, plus 1; 0: the term has none yet */
-    dop_term *terms;    /* owned: the term of each state */
-    move *moves;        /* owned */
+    uint32_t *state_of; /* owned, [cap]: 1 + the state of each term; 0: no state yet */
+    dop_term *terms;    /* owned: term of each state */
+    move *moves;        /* owned transitions */
     size_t cap, n_terms, cap_terms, n_moves, cap_moves;
     bool failed, too_many;
 } explorer;
 
 static void *
-grow(explorer *x, void *items, size_t need, size_t *io_cap, size_t size)
+grow_explorer_array(explorer *x, void *items, size_t need, size_t *io_cap, size_t size)
 {
     if (need <= *io_cap)
         return items;
@@ -44,10 +44,10 @@ grow(explorer *x, void *items, size_t need, size_t *io_cap, size_t size)
 }
 
 static uint32_t
-state_of(explorer *x, dop_term t)
+find_term_state(explorer *x, dop_term t)
 {
-    x->state_of = grow(x, x->state_of, (size_t)t + 1, &x->cap, sizeof *x->state_of);
-    x->terms = grow(x, x->terms, x->n_terms + 1, &x->cap_terms, sizeof *x->terms);
+    x->state_of = grow_explorer_array(x, x->state_of, (size_t)t + 1, &x->cap, sizeof *x->state_of);
+    x->terms = grow_explorer_array(x, x->terms, x->n_terms + 1, &x->cap_terms, sizeof *x->terms);
     if (x->failed || x->too_many)
         return 0;
     if (x->state_of[t] == 0) {
@@ -60,27 +60,27 @@ state_of(explorer *x, dop_term t)
 static void
 add_move(explorer *x, move m)
 {
-    if (x->n_moves > 0) { /* extends the last move where states are equal and the characters follow its own */
+    if (x->n_moves > 0) { /* extend the last move if the states are equal and the characters adjacent */
         move *last = &x->moves[x->n_moves - 1];
         if (last->from == m.from && last->to == m.to && last->hi + 1 == m.lo) {
             last->hi = m.hi;
             return;
         }
     }
-    x->moves = grow(x, x->moves, x->n_moves + 1, &x->cap_moves, sizeof *x->moves);
+    x->moves = grow_explorer_array(x, x->moves, x->n_moves + 1, &x->cap_moves, sizeof *x->moves);
     if (!x->failed && !x->too_many)
         x->moves[x->n_moves++] = m;
 }
 
 static int
-by_value(const void *x, const void *y)
+compare_borders(const void *x, const void *y)
 {
     const uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
     return a < b ? -1 : a > b;
 }
 
 static int
-by_states(const void *x, const void *y)
+compare_moves(const void *x, const void *y)
 {
     const move *a = x, *b = y;
     if (a->from != b->from)
@@ -90,9 +90,9 @@ by_states(const void *x, const void *y)
     return a->lo < b->lo ? -1 : a->lo > b->lo;
 }
 
-/* Adds the moves that leave a state: the derivative of its term for each range of characters. */
+/* Adds the outgoing moves of a state: the derivative of its term for each range of characters. */
 static void
-leave_state(explorer *x, uint32_t state)
+explore_state(explorer *x, uint32_t state)
 {
     dop_charset borders = {0};
     const dop_term t = x->terms[state];
@@ -104,7 +104,7 @@ leave_state(explorer *x, uint32_t state)
     for (size_t i = 0; i < borders.n && at; i++)
         at[i] = borders.ranges[i][0];
     if (at)
-        qsort(at, borders.n, sizeof *at, by_value);
+        qsort(at, borders.n, sizeof *at, compare_borders);
     for (size_t i = 0; i < borders.n && at; i++)
         if (at[i] <= LAST && (n == 0 || at[n - 1] != at[i]))
             at[n++] = at[i];
@@ -113,15 +113,15 @@ leave_state(explorer *x, uint32_t state)
         x->failed |= x->r->failed;
         x->too_many |= x->r->limited;
         if (to != DOP_TERM_NONE && !x->failed && !x->too_many)
-            add_move(x, (move){state, state_of(x, to), at[i], i + 1 < n ? at[i + 1] - 1 : LAST});
+            add_move(x, (move){state, find_term_state(x, to), at[i], i + 1 < n ? at[i + 1] - 1 : LAST});
     }
     free(at);
     dop_charset_finish(&borders);
 }
 
-/* Adds edges for one character of a set: plain characters as they are, and a call of a rule for the others. */
+/* Adds edges for one character of a set: byte edges for plain characters, a rule call for the rest. */
 static void
-add_edges(const dop_spelling *how, dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to)
+add_set_edges(const dop_spelling *how, dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to)
 {
     dop_charset plain = {0}, others = {0};
     for (size_t i = 0; i < set->n; i++) {
@@ -145,12 +145,12 @@ add_edges(const dop_spelling *how, dop_auto *a, uint32_t from, const dop_charset
 }
 
 static void
-emit_all(explorer *x, const dop_spelling *how, dop_auto *a, uint32_t from, uint32_t to)
+emit_explored(explorer *x, const dop_spelling *how, dop_auto *a, uint32_t from, uint32_t to)
 {
     uint32_t *states = malloc((x->n_terms + 1) * sizeof *states);
     a->failed |= !states;
     if (x->n_moves > 0)
-        qsort(x->moves, x->n_moves, sizeof *x->moves, by_states);
+        qsort(x->moves, x->n_moves, sizeof *x->moves, compare_moves);
     for (size_t i = 0; i < x->n_terms && states; i++) {
         states[i] = dop_auto_state(a);
         if (dop_regular_nullable(x->r, x->terms[i]))
@@ -163,16 +163,16 @@ emit_all(explorer *x, const dop_spelling *how, dop_auto *a, uint32_t from, uint3
         for (k = i; k < x->n_moves && x->moves[k].from == x->moves[i].from && x->moves[k].to == x->moves[i].to; k++)
             dop_charset_add(&set, x->moves[k].lo, x->moves[k].hi);
         a->failed |= set.failed;
-        add_edges(how, a, states[x->moves[i].from], &set, states[x->moves[i].to]);
+        add_set_edges(how, a, states[x->moves[i].from], &set, states[x->moves[i].to]);
         dop_charset_finish(&set);
     }
     free(states);
 }
 
-/* --- plain terms that have too many derivatives ------------------------------------------------------------------------------------ */
+/* --- plain terms with too many derivatives ----------------------------------------------------------------------------------------- */
 
 static uint32_t
-thompson(dop_regular *r, dop_term t, const dop_spelling *how, dop_auto *a, uint32_t from, uint32_t depth)
+emit_nondeterministic(dop_regular *r, dop_term t, const dop_spelling *how, dop_auto *a, uint32_t from, uint32_t depth)
 {
     const dop_term_node n = r->terms[t];
     enum { DEEPEST = 1000 };
@@ -186,25 +186,25 @@ thompson(dop_regular *r, dop_term t, const dop_spelling *how, dop_auto *a, uint3
         return from;
     case DOP_TERM_SET:
         to = dop_auto_state(a);
-        add_edges(how, a, from, &r->sets[n.a], to);
+        add_set_edges(how, a, from, &r->sets[n.a], to);
         return to;
     case DOP_TERM_CAT:
         for (; r->terms[t].kind == DOP_TERM_CAT; t = r->terms[t].b)
-            from = thompson(r, r->terms[t].a, how, a, from, depth + 1);
-        return thompson(r, t, how, a, from, depth + 1);
+            from = emit_nondeterministic(r, r->terms[t].a, how, a, from, depth + 1);
+        return emit_nondeterministic(r, t, how, a, from, depth + 1);
     case DOP_TERM_ALT:
         to = dop_auto_state(a);
         for (; r->terms[t].kind == DOP_TERM_ALT; t = r->terms[t].b)
-            dop_auto_nothing(a, thompson(r, r->terms[t].a, how, a, from, depth + 1), to);
-        dop_auto_nothing(a, thompson(r, t, how, a, from, depth + 1), to);
+            dop_auto_nothing(a, emit_nondeterministic(r, r->terms[t].a, how, a, from, depth + 1), to);
+        dop_auto_nothing(a, emit_nondeterministic(r, t, how, a, from, depth + 1), to);
         return to;
     case DOP_TERM_REPEAT: {
         const uint32_t rule = dop_auto_rule(a);
         if (!a->failed && !a->too_large)
-            dop_auto_end(a, thompson(r, n.a, how, a, a->rules[rule], depth + 1));
+            dop_auto_end(a, emit_nondeterministic(r, n.a, how, a, a->rules[rule], depth + 1));
         return dop_auto_repeat(a, from, rule, n.min, n.max);
     }
-    default: /* nothing */
+    default: /* empty language */
         return dop_auto_state(a);
     }
 }
@@ -218,9 +218,9 @@ dop_regular_emit(dop_regular *r, dop_term t, size_t most, const dop_spelling *ho
     dop_status st = DOP_OK;
     const bool fresh = !r->limited && !r->failed;
     if (fresh)
-        (void)state_of(&x, t);
+        (void)find_term_state(&x, t);
     for (uint32_t i = 0; i < x.n_terms && !x.failed && !x.too_many; i++) {
-        leave_state(&x, i);
+        explore_state(&x, i);
         any |= dop_regular_nullable(r, x.terms[i]);
         x.too_many |= x.n_terms > most || x.n_moves > 16 * most;
     }
@@ -228,13 +228,13 @@ dop_regular_emit(dop_regular *r, dop_term t, size_t most, const dop_spelling *ho
     if (a->failed)
         st = DOP_NO_MEMORY(diag);
     else if (fresh && x.too_many && r->terms[t].plain && !(r->budget && r->budget->end != DOP_BUDGET_LEFT))
-        dop_auto_nothing(a, thompson(r, t, how, a, from, 0), to);
+        dop_auto_nothing(a, emit_nondeterministic(r, t, how, a, from, 0), to);
     else if (x.too_many || !fresh)
         st = DOP_FAIL(diag, DOP_E_LIMIT, "a regular expression takes too many states");
     else if (!any)
         st = DOP_FAIL(diag, DOP_E_INPUT, "no text fits");
     else
-        emit_all(&x, how, a, from, to);
+        emit_explored(&x, how, a, from, to);
     dop_budget_give(r->budget,
                     x.cap * sizeof *x.state_of + x.cap_terms * sizeof *x.terms + x.cap_moves * sizeof *x.moves);
     free(x.state_of);

@@ -1,10 +1,10 @@
-/* Terms of regular.h for decimal numbers without sign and exponent, as JSON writes them: multiples of a number, and numbers on one side
- * of a bound.  The terms do not check that a text is such a number at all, which takes another term.
+/* Number terms of regular.h for decimal numbers without sign and exponent, in JSON's syntax: multiples of a number,
+ * and numbers on one side of a bound. Checking the number's syntax needs another term.
  *
- * DOP_TERM_MULTIPLE: a = what the number times 10^places is a multiple of; b = places; min = places behind the point that are left,
- * plus 1 (0: before the point); max = the remainder so far.
- * DOP_TERM_COMPARE: a = the bound; b = digits read before the point, or behind it; min = 1 behind the point; max = how the digits
- * compare so far: 0 equal, 1 less, 2 more. */
+ * DOP_TERM_MULTIPLE: a = divisor of number x 10^places; b = places; min = 1 + remaining digits after the point (0:
+ * before the point); max = remainder so far.
+ * DOP_TERM_COMPARE: a = index of the bound; b = number of digits read in the current part; min = 1 after the point;
+ * max = result of the comparison so far: 0 equal, 1 less, 2 more. */
 #include "text/grammar/regular.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static dop_term derive_number(dop_regular *r, const dop_term_node *n, uint32_t c
 /* --- multiples ---------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t
-scaled(uint32_t remainder, uint32_t of, uint32_t digits)
+scale_remainder(uint32_t remainder, uint32_t of, uint32_t digits)
 {
     uint64_t r = remainder;
     for (; digits > 0; digits--)
@@ -26,9 +26,9 @@ scaled(uint32_t remainder, uint32_t of, uint32_t digits)
 }
 
 static bool
-is_multiple(const dop_term_node *n)
+is_multiple_state(const dop_term_node *n)
 {
-    return scaled(n->max, n->a, n->min > 0 ? n->min - 1 : n->b) == 0;
+    return scale_remainder(n->max, n->a, n->min > 0 ? n->min - 1 : n->b) == 0;
 }
 
 dop_term
@@ -36,7 +36,7 @@ dop_regular_multiple(dop_regular *r, uint32_t of, uint32_t places)
 {
     dop_term_node n = {.kind = DOP_TERM_MULTIPLE, .a = of, .b = places};
     r->derive_number = derive_number;
-    n.nullable = is_multiple(&n);
+    n.nullable = is_multiple_state(&n);
     return dop_regular_node(r, n);
 }
 
@@ -55,26 +55,26 @@ derive_multiple(dop_regular *r, dop_term_node n, uint32_t c)
     } else {
         return DOP_TERM_NONE;
     }
-    n.nullable = is_multiple(&n);
+    n.nullable = is_multiple_state(&n);
     return dop_regular_node(r, n);
 }
 
 /* --- bounds -------------------------------------------------------------------------------------------------------------------- */
 
-/* How the number's whole part compares with the bound's, when it has ended after n->b digits. */
+/* Compares the number's integer part, which ended after n->b digits, with the bound's. */
 static uint32_t
-whole_order(const dop_decimal *d, const dop_term_node *n)
+compare_whole_part(const dop_decimal *d, const dop_term_node *n)
 {
     const size_t digits = strlen(d->whole);
     return n->b < digits ? LESS : n->b > digits ? MORE : n->max;
 }
 
 static bool
-fits(const dop_regular *r, const dop_term_node *n)
+satisfies_bound(const dop_regular *r, const dop_term_node *n)
 {
     const dop_decimal *d = &r->bounds[n->a];
-    uint32_t order = n->min ? n->max : whole_order(d, n);
-    if (order == EQUAL && (!n->min || n->b < strlen(d->part))) /* the bound's other digits are not all 0 */
+    uint32_t order = n->min ? n->max : compare_whole_part(d, n);
+    if (order == EQUAL && (!n->min || n->b < strlen(d->part))) /* less, unless the bound's remaining digits are all 0 */
         for (const char *c = d->part + (n->min ? n->b : 0); *c; c++)
             order = *c != '0' ? LESS : order;
     return order == EQUAL ? !d->strict : (order == MORE) == d->at_least;
@@ -96,12 +96,12 @@ dop_regular_compare(dop_regular *r, const dop_decimal *bound)
     r->derive_number = derive_number;
     r->bounds[r->n_bounds] = *bound;
     dop_term_node n = {.kind = DOP_TERM_COMPARE, .a = (uint32_t)r->n_bounds++};
-    n.nullable = fits(r, &n);
+    n.nullable = satisfies_bound(r, &n);
     return dop_regular_node(r, n);
 }
 
 static uint32_t
-digit_order(uint32_t order, uint32_t digit, char of)
+compare_digit(uint32_t order, uint32_t digit, char of)
 {
     const uint32_t other = of ? (uint32_t)(of - '0') : 0;
     return order != EQUAL || digit == other ? order : digit < other ? LESS : MORE;
@@ -113,20 +113,20 @@ derive_compare(dop_regular *r, dop_term_node n, uint32_t c)
     const dop_decimal *d = &r->bounds[n.a];
     const size_t digits = strlen(n.min ? d->part : d->whole);
     if (c == '.' && !n.min) {
-        n.max = whole_order(d, &n);
+        n.max = compare_whole_part(d, &n);
         n.min = 1;
         n.b = 0;
     } else if (c >= '0' && c <= '9') {
-        n.max = n.b < digits ? digit_order(n.max, c - '0', (n.min ? d->part : d->whole)[n.b])
-                : n.min      ? digit_order(n.max, c - '0', 0)
+        n.max = n.b < digits ? compare_digit(n.max, c - '0', (n.min ? d->part : d->whole)[n.b])
+                : n.min      ? compare_digit(n.max, c - '0', 0)
                              : MORE;
         n.b += n.b <= digits;
     } else {
         return DOP_TERM_NONE;
     }
-    if (n.min && n.max != EQUAL) /* no further digit matters */
+    if (n.min && n.max != EQUAL) /* further digits are irrelevant */
         n.b = 0;
-    n.nullable = fits(r, &n);
+    n.nullable = satisfies_bound(r, &n);
     return dop_regular_node(r, n);
 }
 

@@ -19,7 +19,7 @@ dop_pool_give(dop_pool *pool, size_t bytes)
 }
 
 static bool
-charge(dop_sets *t, size_t bytes)
+charge_set_bytes(dop_sets *t, size_t bytes)
 {
     if (t->bytes + bytes > t->most || !dop_pool_take(t->pool, bytes)) {
         t->full = true;
@@ -32,20 +32,20 @@ charge(dop_sets *t, size_t bytes)
 void *
 dop_sets_alloc(dop_sets *t, size_t bytes)
 {
-    void *p = charge(t, bytes) ? calloc(1, bytes) : NULL;
+    void *p = charge_set_bytes(t, bytes) ? calloc(1, bytes) : NULL;
     t->failed |= !p && !t->full;
     return p;
 }
 
 static void *
-grow(dop_sets *t, void *items, size_t n, size_t more, size_t *io_cap, size_t size)
+grow_sets_array(dop_sets *t, void *items, size_t n, size_t more, size_t *io_cap, size_t size)
 {
     if (n + more <= *io_cap)
         return items;
     size_t cap = *io_cap ? *io_cap : 64;
     while (cap < n + more)
         cap += cap / 2;
-    if (!charge(t, (cap - *io_cap) * size))
+    if (!charge_set_bytes(t, (cap - *io_cap) * size))
         return items;
     void *p = realloc(items, cap * size);
     if (!p) {
@@ -64,8 +64,8 @@ dop_sets_init(dop_sets *t, dop_pool *pool, size_t most)
     t->most = most;
     t->stack_heads = dop_sets_alloc(t, DOP_SETS_N_HEADS * sizeof *t->stack_heads);
     t->set_heads = dop_sets_alloc(t, DOP_SETS_N_HEADS * sizeof *t->set_heads);
-    t->stacks = grow(t, t->stacks, 0, 1, &t->cap_stacks, sizeof *t->stacks);
-    t->sets = grow(t, t->sets, 0, 2, &t->cap_sets, sizeof *t->sets);
+    t->stacks = grow_sets_array(t, t->stacks, 0, 1, &t->cap_stacks, sizeof *t->stacks);
+    t->sets = grow_sets_array(t, t->sets, 0, 2, &t->cap_sets, sizeof *t->sets);
     if (t->failed || t->full)
         return;
     t->stacks[0] = (dop_stack){0};
@@ -105,7 +105,7 @@ dop_sets_push(dop_sets *t, uint32_t below, uint32_t to)
     for (uint32_t i = *head; i != DOP_STACK_NONE; i = t->stacks[i].chain)
         if (t->stacks[i].below == below && t->stacks[i].to == to)
             return i;
-    t->stacks = grow(t, t->stacks, t->n_stacks, 1, &t->cap_stacks, sizeof *t->stacks);
+    t->stacks = grow_sets_array(t, t->stacks, t->n_stacks, 1, &t->cap_stacks, sizeof *t->stacks);
     if (t->failed || t->full)
         return DOP_STACK_NONE;
     t->stacks[t->n_stacks] = (dop_stack){below, to, *head};
@@ -114,7 +114,7 @@ dop_sets_push(dop_sets *t, uint32_t below, uint32_t to)
 }
 
 static int
-by_place(const void *x, const void *y)
+compare_configurations(const void *x, const void *y)
 {
     const dop_configuration *a = x, *b = y;
     if (a->state != b->state)
@@ -128,7 +128,7 @@ dop_sets_intern(dop_sets *t, dop_configuration *places, uint32_t n, bool accepts
     uint32_t h = accepts;
     if ((n == 0 && !accepts) || t->failed || t->full)
         return DOP_SET_DEAD;
-    qsort(places, n, sizeof *places, by_place);
+    qsort(places, n, sizeof *places, compare_configurations);
     for (uint32_t i = 0; i < n; i++)
         h = dop_sets_mix(dop_sets_mix(h, places[i].state), places[i].stack);
     uint32_t *head = &t->set_heads[h % DOP_SETS_N_HEADS];
@@ -138,8 +138,8 @@ dop_sets_intern(dop_sets *t, dop_configuration *places, uint32_t n, bool accepts
             (n == 0 || memcmp(t->places + s->first, places, n * sizeof *places) == 0))
             return i;
     }
-    t->sets = grow(t, t->sets, t->n_sets, 1, &t->cap_sets, sizeof *t->sets);
-    t->places = grow(t, t->places, t->n_places, n, &t->cap_places, sizeof *t->places);
+    t->sets = grow_sets_array(t, t->sets, t->n_sets, 1, &t->cap_sets, sizeof *t->sets);
+    t->places = grow_sets_array(t, t->places, t->n_places, n, &t->cap_places, sizeof *t->places);
     if (t->failed || t->full)
         return DOP_SET_DEAD;
     if (n)
@@ -150,12 +150,12 @@ dop_sets_intern(dop_sets *t, dop_configuration *places, uint32_t n, bool accepts
     return (uint32_t)t->n_sets++;
 }
 
-/* --- keeping some only ---------------------------------------------------------------------------------------------------------- */
+/* --- garbage collection --------------------------------------------------------------------------------------------------------- */
 
-/* Copies the stacks that some sets use to new tables.  moved: [n_stacks], zeroed, gets the new number of each.  Numbers of stacks
- * are larger than those of the stacks below them, so one pass is enough. */
+/* Copies the stacks used by some sets to new tables. moved: [n_stacks], zeroed by the caller, receives the new index
+ * of each. One pass suffices, because a stack has a larger index than the stacks below it. */
 static void
-move_stacks(const dop_sets *from, dop_sets *to, uint32_t *const *sets, size_t n, uint32_t *moved)
+copy_used_stacks(const dop_sets *from, dop_sets *to, uint32_t *const *sets, size_t n, uint32_t *moved)
 {
     for (size_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < from->sets[*sets[k]].n; i++) {
@@ -175,7 +175,7 @@ dop_sets_keep_only(dop_sets *t, uint32_t *const *io_sets, size_t n)
     uint32_t *moved = calloc(t->n_stacks + 1, sizeof *moved), *numbers = calloc(n + 1, sizeof *numbers);
     dop_configuration *places = NULL;
     size_t most = 0;
-    /* While both tables exist, the new ones are not counted, because their contents are a part of the old ones. */
+    /* The new tables are not charged while both exist, because their contents are part of the old ones. */
     dop_pool unlimited = {.most = SIZE_MAX};
     dop_sets_init(&to, &unlimited, SIZE_MAX);
     for (size_t k = 0; k < n; k++)
@@ -183,7 +183,7 @@ dop_sets_keep_only(dop_sets *t, uint32_t *const *io_sets, size_t n)
     places = malloc((most + 1) * sizeof *places);
     bool good = moved && numbers && places && !to.failed;
     if (good)
-        move_stacks(t, &to, io_sets, n, moved);
+        copy_used_stacks(t, &to, io_sets, n, moved);
     for (size_t k = 0; k < n && good; k++) {
         const dop_set *s = &t->sets[*io_sets[k]];
         for (uint32_t i = 0; i < s->n; i++) {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t most_bytes = 128u << 20; /* bytes that all grammars of a vocabulary may hold together */
+static const size_t most_bytes = 128u << 20; /* memory limit in bytes for all grammars of a vocabulary */
 
-enum { LONGEST = 1024 }; /* bytes of a token; longer ones are never allowed */
+enum { LONGEST = 1024 }; /* maximum bytes of a token; longer ones are never allowed */
 
 typedef struct piece {
     const char *bytes;
@@ -16,7 +16,7 @@ typedef struct piece {
 } piece;
 
 static int
-by_bytes(const void *x, const void *y)
+compare_piece_bytes(const void *x, const void *y)
 {
     const piece *a = x, *b = y;
     int order = memcmp(a->bytes, b->bytes, a->n < b->n ? a->n : b->n);
@@ -36,9 +36,9 @@ dop_vocab_is_end(const dop_vocab *vocab, uint32_t id)
     return false;
 }
 
-/* Collects the tokens that give text and puts them in the order of their bytes. */
+/* Collects the tokens that have a text, sorted bytewise. Returns their number. */
 static uint32_t
-gather(const dop_vocab *v, piece *pieces)
+collect_token_pieces(const dop_vocab *v, piece *pieces)
 {
     uint32_t n = 0, known = dop_tokenizer_vocab_size(v->tok);
     for (uint32_t id = 0; id < v->n_vocab && id < known; id++) {
@@ -55,12 +55,12 @@ gather(const dop_vocab *v, piece *pieces)
         if (!dop_vocab_is_end(v, p.id))
             pieces[n++] = p;
     }
-    qsort(pieces, n, sizeof *pieces, by_bytes);
+    qsort(pieces, n, sizeof *pieces, compare_piece_bytes);
     return n;
 }
 
 static size_t
-shared(const piece *a, const piece *b)
+count_shared_bytes(const piece *a, const piece *b)
 {
     size_t n = 0;
     while (n < a->n && n < b->n && a->bytes[n] == b->bytes[n])
@@ -68,14 +68,14 @@ shared(const piece *a, const piece *b)
     return n;
 }
 
-/* Makes the nodes of the tree; nodes NULL: counts them only. */
+/* Builds the trie's nodes and returns their number; with nodes NULL, only counts the nodes. */
 static uint32_t
-make_nodes(const dop_vocab *v, const piece *pieces, uint32_t n, dop_vocab_node *nodes)
+build_trie_nodes(const dop_vocab *v, const piece *pieces, uint32_t n, dop_vocab_node *nodes)
 {
-    uint32_t n_nodes = 0, open[LONGEST], n_open = 0; /* open[]: the nodes on the path to the last token */
+    uint32_t n_nodes = 0, open[LONGEST], n_open = 0; /* open[]: nodes on the path to the last token */
     (void)v;
     for (uint32_t i = 0; i < n; i++) {
-        size_t same = i > 0 ? shared(&pieces[i - 1], &pieces[i]) : 0;
+        size_t same = i > 0 ? count_shared_bytes(&pieces[i - 1], &pieces[i]) : 0;
         for (; n_open > same; n_open--)
             if (nodes)
                 nodes[open[n_open - 1]].end = n_nodes;
@@ -91,9 +91,9 @@ make_nodes(const dop_vocab *v, const piece *pieces, uint32_t n, dop_vocab_node *
     return n_nodes;
 }
 
-/* Collects the special tokens that a grammar may name. */
+/* Collects the special tokens, which grammars may name. */
 static bool
-gather_special(dop_vocab *v)
+collect_special_tokens(dop_vocab *v)
 {
     dop_buf marked = {0};
     const uint32_t known = dop_tokenizer_vocab_size(v->tok);
@@ -146,15 +146,15 @@ dop_vocab_create(const dop_tokenizer *tok, uint32_t n_vocab, const uint32_t *end
     if (n_end_ids)
         memcpy(v->end_ids, end_ids, n_end_ids * sizeof *end_ids);
     v->n_end_ids = n_end_ids;
-    if (!gather_special(v))
+    if (!collect_special_tokens(v))
         goto error;
-    v->n_tokens = gather(v, pieces);
-    v->n_nodes = make_nodes(v, pieces, v->n_tokens, NULL);
+    v->n_tokens = collect_token_pieces(v, pieces);
+    v->n_nodes = build_trie_nodes(v, pieces, v->n_tokens, NULL);
     v->nodes = calloc((size_t)v->n_nodes + 1, sizeof *v->nodes);
     v->tokens = malloc(((size_t)v->n_tokens + 1) * sizeof *v->tokens);
     if (!v->nodes || !v->tokens)
         goto error;
-    (void)make_nodes(v, pieces, v->n_tokens, v->nodes);
+    (void)build_trie_nodes(v, pieces, v->n_tokens, v->nodes);
     v->nodes[v->n_nodes].token = v->n_tokens;
     for (uint32_t i = 0; i < v->n_tokens; i++) {
         v->tokens[i] = pieces[i].id;

@@ -1,13 +1,13 @@
-/* Prompts of sentence-transformers: config_sentence_transformers.json. */
+/* Prompts of sentence-transformers models (config_sentence_transformers.json). */
 #include "text/import/prompt_files.h"
 #include "text/import/tokenizer_json.h"
 
 #include <stdio.h>
 
-/* Checks that "prompts" is an object of texts, and "default_prompt_name" null or one of its names; SentenceTransformer refuses other
- * files too. */
+/* Like SentenceTransformer, fails unless "prompts" is an object of strings and "default_prompt_name" is null or one of
+ * its keys. */
 static dop_status
-check(const char *path, json_t *prompts, const json_t *first, dop_diag *diag)
+check_prompts(const char *path, json_t *prompts, const json_t *first, dop_diag *diag)
 {
     const char *name;
     json_t *text;
@@ -34,7 +34,7 @@ dop_prompts_of_dir(const char *dir, dop_diag *diag, json_t **out_prompts)
     dop_status st = dop_tok_read_object(dir, file, diag, &root);
     json_t *prompts = json_object_get(root, "prompts"), *first = json_object_get(root, "default_prompt_name");
     if (st == DOP_OK)
-        st = check(path, prompts, first, diag);
+        st = check_prompts(path, prompts, first, diag);
     if (st == DOP_OK && json_object_size(prompts) > 0) {
         *out_prompts =
             json_pack("{s:O, s:O*}", "prompts", prompts, "defaultPrompt", json_is_string(first) ? first : NULL);

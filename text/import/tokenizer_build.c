@@ -1,4 +1,4 @@
-/* Turns a tokenizer under construction into the binary form (text/tokenizer/tokenizer_format.h). */
+/* Converts a tokenizer under construction into the binary form (text/tokenizer/tokenizer_format.h). */
 #include "text/import/tokenizer_build.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ dop_tok_build_init(dop_tok_build *b, const char *path, uint32_t tokens, dop_diag
     b->piece = calloc(tokens, sizeof *b->piece);
     b->text = calloc(tokens, sizeof *b->text);
     b->token_flags = calloc(tokens, 1);
-    dop_buf_puts(&b->strings, ""); /* strings.data is never NULL */
+    dop_buf_puts(&b->strings, ""); /* ensures that strings.data is not NULL */
     if (!b->piece || !b->text || !b->token_flags || b->strings.failed)
         return DOP_NO_MEMORY(diag);
     return DOP_OK;
@@ -58,7 +58,7 @@ dop_tok_build_string(dop_tok_build *b, const char *s, size_t n)
     }
     dop_tok_str r = {(uint32_t)b->strings.size, (uint32_t)n};
     dop_buf_append(&b->strings, s, n);
-    if (b->strings.failed) /* a string that was not kept must not be read */
+    if (b->strings.failed) /* the string was not stored, so the range must be empty */
         return (dop_tok_str){0, 0};
     return r;
 }
@@ -136,14 +136,14 @@ dop_tok_byte_token(const char *s, size_t n)
         return -1;
     for (int i = 3; i < 5; i++) {
         int d = dop_hex_digit(s[i]);
-        if (d < 0 || s[i] >= 'a') /* "<0xab>" is text: SentencePiece writes bytes in capitals */
+        if (d < 0 || s[i] >= 'a') /* "<0xab>" is ordinary text: SentencePiece writes byte values in upper case */
             return -1;
         v = v * 16 + d;
     }
     return v;
 }
 
-/* Header and sections of the binary form, before they are joined. */
+/* Header and sections of the binary form before concatenation. */
 typedef struct layout {
     dop_tok_header head;
     dop_buf data[DOP_TOK_S_COUNT];
@@ -181,7 +181,7 @@ put_vocab_hash(const dop_tok_build *b, dop_diag *diag, dop_buf *out)
         while (table[k] != DOP_TOK_NONE) {
             const dop_tok_str *o = &b->piece[table[k]];
             if (o->bytes == n && memcmp(b->strings.data + o->offset, s, n) == 0)
-                break; /* where two tokens have the same piece, the table has the first */
+                break; /* the table keeps the first of two tokens with the same piece */
             k = k + 1 == slots ? 0 : k + 1;
         }
         if (table[k] == DOP_TOK_NONE)
@@ -213,8 +213,8 @@ put_merges(const dop_tok_build *b, dop_diag *diag, dop_buf *out)
     return DOP_OK;
 }
 
-/* Finds where words can be cut before U+2581 (see the format).  A merge crosses such a cut only if its left part ends
- * right before the cut and its right part starts with U+2581. */
+/* Determines where words may be cut before U+2581 (DOP_TOK_F_SEAMS). A merge crosses such a cut only if its left
+ * part ends right before the cut and its right part begins with U+2581. */
 static void
 find_seams(const dop_tok_build *b, layout *l)
 {
@@ -268,7 +268,7 @@ compare_added(const void *x, const void *y)
     return a->order < b->order ? -1 : 1;
 }
 
-/* Normalizes the texts of added tokens that match normalized text, by means of `bare`, the tokenizer without added tokens. */
+/* Normalizes the texts of added tokens that match normalized text. `bare` is the tokenizer without added tokens. */
 static dop_status
 normalize_added(dop_tok_build *b, const dop_tokenizer *bare, dop_diag *diag)
 {
@@ -308,7 +308,7 @@ put_added(const dop_tok_build *b, dop_diag *diag, layout *l)
     for (size_t i = 0; i < n; i++) {
         const sortable *r = &rows[i], *next = i + 1 < n ? r + 1 : NULL;
         if (next && next->group == r->group && next->n == r->n && memcmp(next->s, r->s, r->n) == 0)
-            continue; /* the same text again: the last definition counts */
+            continue; /* duplicate text: the last definition counts */
         dop_tok_added a = {r->id, r->flags, {(uint32_t)l->data[DOP_TOK_S_strings].size, r->n}};
         dop_buf_append(&l->data[DOP_TOK_S_strings], r->s, r->n);
         dop_buf_append(&l->data[DOP_TOK_S_added], &a, sizeof a);
@@ -351,9 +351,9 @@ put_end_ids(dop_tok_build *b, dop_buf *out)
             dop_buf_append(out, &b->end_ids.data[i], sizeof(uint32_t));
 }
 
-/* Joins header and sections into one allocation and loads it. */
+/* Concatenates header and sections into one allocation and loads it. */
 static dop_status
-join(layout *l, dop_diag *diag, dop_tokenizer **out_tok)
+join_tokenizer_blob(layout *l, dop_diag *diag, dop_tokenizer **out_tok)
 {
     uint64_t size = sizeof l->head;
     for (int i = 0; i < DOP_TOK_S_COUNT; i++) {
@@ -377,7 +377,7 @@ join(layout *l, dop_diag *diag, dop_tokenizer **out_tok)
 }
 
 static void
-put_head(const dop_tok_build *b, dop_tok_header *h)
+put_tokenizer_head(const dop_tok_build *b, dop_tok_header *h)
 {
     memcpy(h->magic, DOP_TOK_MAGIC, 8);
     h->version = DOP_TOK_VERSION;
@@ -396,7 +396,7 @@ put_head(const dop_tok_build *b, dop_tok_header *h)
     h->unk_score = b->unk_score;
 }
 
-/* Adds the sections of the model, by which words become tokens. */
+/* Writes the sections that encode and decode words: pieces, hash table, merges or scores, trie, charsmap. */
 static dop_status
 put_model(const dop_tok_build *b, dop_diag *diag, layout *l)
 {
@@ -426,14 +426,14 @@ put_model(const dop_tok_build *b, dop_diag *diag, layout *l)
 }
 
 static dop_status
-assemble(dop_tok_build *b, bool with_added, dop_diag *diag, dop_tokenizer **out_tok)
+assemble_tokenizer(dop_tok_build *b, bool with_added, dop_diag *diag, dop_tokenizer **out_tok)
 {
     dop_status st = DOP_OK;
     layout *l = calloc(1, sizeof *l);
     if (!l)
         return DOP_NO_MEMORY(diag);
     dop_buf *d = l->data;
-    put_head(b, &l->head);
+    put_tokenizer_head(b, &l->head);
     if ((st = put_model(b, diag, l)) != DOP_OK || (with_added && (st = put_added(b, diag, l)) != DOP_OK))
         goto error;
     put_ops(b, l);
@@ -443,7 +443,7 @@ assemble(dop_tok_build *b, bool with_added, dop_diag *diag, dop_tokenizer **out_
     put_end_ids(b, &d[DOP_TOK_S_end_ids]);
     if (b->chat)
         dop_buf_append(&d[DOP_TOK_S_chat], b->chat, b->chat_len);
-    st = join(l, diag, out_tok);
+    st = join_tokenizer_blob(l, diag, out_tok);
 error:
     for (int i = 0; i < DOP_TOK_S_COUNT; i++)
         dop_buf_finish(&d[i]);
@@ -463,12 +463,12 @@ dop_tok_build_finish(dop_tok_build *b, dop_diag *diag, dop_tokenizer **out_tok)
         return DOP_NO_MEMORY(diag);
     if (normalized && b->norm_ops) {
         dop_tokenizer *bare = NULL;
-        dop_status st = assemble(b, false, diag, &bare);
+        dop_status st = assemble_tokenizer(b, false, diag, &bare);
         if (st == DOP_OK)
             st = normalize_added(b, bare, diag);
         dop_tokenizer_destroy(bare);
         if (st != DOP_OK)
             return st;
     }
-    return assemble(b, true, diag, out_tok);
+    return assemble_tokenizer(b, true, diag, out_tok);
 }

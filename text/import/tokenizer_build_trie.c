@@ -1,4 +1,4 @@
-/* Writes the pieces of a vocabulary as a trie: nodes breadth first, so that the children of a node are neighbours. */
+/* Writes the pieces of a vocabulary as a trie. Nodes are stored breadth first, so siblings are adjacent. */
 #include "text/import/tokenizer_build.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ compare_entries(const void *x, const void *y)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* A node still to be written: the entries [lo, hi) share their first depth bytes. */
+/* Node to be written; the entries [lo, hi) share their first `depth` bytes. */
 typedef struct range {
     uint32_t lo, hi, depth;
 } range;
@@ -40,8 +40,7 @@ put_nodes(const entry *rows, uint32_t n, dop_buf *queue, dop_buf *first, dop_buf
         memcpy(&r, queue->data + at, sizeof r);
         dop_buf_append(first, &made, sizeof made);
         for (; r.lo < r.hi && rows[r.lo].n == r.depth; r.lo++)
-            id = id == DOP_TOK_NONE ? rows[r.lo].id
-                                    : id; /* where two tokens have the same piece, the node has the first */
+            id = id == DOP_TOK_NONE ? rows[r.lo].id : id; /* keep the first of several tokens with the same piece */
         dop_buf_append(token, &id, sizeof id);
         for (uint32_t end; r.lo < r.hi; r.lo = end) {
             uint8_t c = (uint8_t)rows[r.lo].s[r.depth];

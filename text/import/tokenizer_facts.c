@@ -1,4 +1,4 @@
-/* Facts about a tokenizer from other files than its own: BOS, EOS, and the added tokens of tokenizer_config.json. */
+/* Facts about a tokenizer from files other than its own: BOS, EOS, and the added tokens of tokenizer_config.json. */
 #include <stdlib.h>
 
 #include "text/import/tokenizer_facts.h"
@@ -29,15 +29,15 @@ dop_tok_build_find(const dop_tok_build *b, const char *text, size_t n)
 }
 
 static uint32_t
-find_text(const dop_tok_build *b, const char *text)
+find_token_text(const dop_tok_build *b, const char *text)
 {
     return text && *text ? dop_tok_build_find(b, text, strlen(text)) : DOP_TOK_NONE;
 }
 
-/* Makes an id the first (front) or last of `ids`, the ids that add_special adds on one side of a text (want 1), removes it from there
- * (0), or changes nothing (-1). */
+/* Adds an id at the front or back of `ids`, the prefix or suffix of texts (want 1), removes it from there (0), or
+ * does nothing (-1). */
 static void
-want_edge(dop_ids *ids, bool front, int want, uint32_t id)
+set_edge_id(dop_ids *ids, bool front, int want, uint32_t id)
 {
     size_t at = front ? 0 : ids->count - 1;
     bool has = ids->count && ids->data[at] == id;
@@ -60,34 +60,34 @@ void
 dop_tok_build_facts(dop_tok_build *b, const dop_tokenizer_facts *f)
 {
     uint32_t own = b->eos;
-    uint32_t bos = f->bos_id >= 0 && f->bos_id < b->tokens ? (uint32_t)f->bos_id : find_text(b, f->bos_token);
+    uint32_t bos = f->bos_id >= 0 && f->bos_id < b->tokens ? (uint32_t)f->bos_id : find_token_text(b, f->bos_token);
     b->bos = f->no_bos ? DOP_TOK_NONE : bos == DOP_TOK_NONE ? b->bos : bos;
     b->eos = DOP_TOK_NONE;
     for (size_t i = 0; i < f->eos_count; i++) {
         if (f->eos_ids[i] < 0 || f->eos_ids[i] >= b->tokens)
-            continue; /* models may name ids that only a larger embedding has */
+            continue; /* configurations may name ids that exist only in a larger embedding */
         if (b->eos == DOP_TOK_NONE)
             b->eos = (uint32_t)f->eos_ids[i];
         dop_ids_push(&b->end_ids, (uint32_t)f->eos_ids[i]);
     }
     /* Chat models end a message with the tokenizer's own EOS. */
-    uint32_t by_text = find_text(b, f->eos_token);
+    uint32_t by_text = find_token_text(b, f->eos_token);
     if (by_text == DOP_TOK_NONE && !f->no_eos)
         by_text = own;
     if (by_text != DOP_TOK_NONE)
         dop_ids_push(&b->end_ids, by_text);
-    /* The first id that ends generation is often that of the end of a turn, not of a text. */
+    /* The first end id often ends a turn instead of a text, so the EOS found by text has priority. */
     if (by_text != DOP_TOK_NONE || f->no_eos)
         b->eos = by_text;
-    want_edge(&b->prefix, true, f->add_bos, b->bos);
-    want_edge(&b->suffix, false, f->add_eos, by_text != DOP_TOK_NONE ? by_text : b->eos);
+    set_edge_id(&b->prefix, true, f->add_bos, b->bos);
+    set_edge_id(&b->suffix, false, f->add_eos, by_text != DOP_TOK_NONE ? by_text : b->eos);
     b->chat = f->chat_template;
     b->chat_len = f->chat_template ? strlen(f->chat_template) : 0;
 }
 
-/* Keys of "added_tokens_decoder" are ids. */
+/* Parses a key of "added_tokens_decoder", a decimal id. Returns false if it is not a valid id. */
 static bool
-id_of_key(const char *key, uint32_t *out_id)
+parse_id_key(const char *key, uint32_t *out_id)
 {
     uint64_t v = 0;
     size_t n = strlen(key);
@@ -103,7 +103,7 @@ id_of_key(const char *key, uint32_t *out_id)
 }
 
 static json_t *
-config_tokens(const dop_tokenizer_facts *facts)
+find_config_tokens(const dop_tokenizer_facts *facts)
 {
     return facts ? json_object_get(facts->config, "added_tokens_decoder") : NULL;
 }
@@ -113,10 +113,10 @@ dop_tok_config_tokens(const dop_tokenizer_facts *facts, const char *path, dop_di
 {
     const char *key;
     json_t *v;
-    json_object_foreach(config_tokens(facts), key, v)
+    json_object_foreach(find_config_tokens(facts), key, v)
     {
         uint32_t id;
-        if (!id_of_key(key, &id))
+        if (!parse_id_key(key, &id))
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                                "\"added_tokens_decoder\" of its tokenizer_config.json: \"%.40s\" is no token id", key);
         if (id >= *in_out_tokens)
@@ -130,23 +130,24 @@ dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag 
 {
     const char *key;
     json_t *v;
-    bool *known = calloc(b->tokens ? b->tokens : 1, sizeof *known); /* added by the tokenizer's own file */
+    bool *known = calloc(b->tokens ? b->tokens : 1, sizeof *known); /* [tokens] true if the tokenizer's own file
+                                                                     * added the token */
     dop_status st = known ? DOP_OK : DOP_NO_MEMORY(diag);
     for (size_t i = 0; known && i < b->added_count; i++)
         known[b->added[i].id] = true;
-    json_object_foreach(st == DOP_OK ? config_tokens(facts) : NULL, key, v)
+    json_object_foreach(st == DOP_OK ? find_config_tokens(facts) : NULL, key, v)
     {
         const char *s;
         size_t n;
         uint32_t id = 0, flags;
         bool normalized;
         st = dop_tok_json_added(v, b->path, diag, &s, &n, &flags, &normalized);
-        if (st == DOP_OK && (!id_of_key(key, &id) || id >= b->tokens || n == 0))
+        if (st == DOP_OK && (!parse_id_key(key, &id) || id >= b->tokens || n == 0))
             st = DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "added token %.40s has no text", key);
         if (st != DOP_OK)
             break;
         if (known[id] || b->token_flags[id] & DOP_TOKEN_USER_DEFINED)
-            continue; /* of the latter the model's vocabulary finds it, so it is not cut out of the text first */
+            continue; /* user-defined tokens are matched by the model's vocabulary, not before it */
         if (!(b->token_flags[id] & DOP_TOKEN_USED))
             b->piece[id] = b->text[id] = dop_tok_build_string(b, s, n);
         b->token_flags[id] |= DOP_TOKEN_USED | ((flags & DOP_ADDED_SPECIAL) ? DOP_TOKEN_SPECIAL : 0);

@@ -1,4 +1,4 @@
-/* Facts about a tokenizer from other files than its own: BOS, EOS, and the added tokens of tokenizer_config.json. */
+/* Facts about a tokenizer from files other than its own: BOS, EOS, and the added tokens of tokenizer_config.json. */
 #ifndef DOPPLER_TEXT_IMPORT_TOKENIZER_FACTS_H
 #define DOPPLER_TEXT_IMPORT_TOKENIZER_FACTS_H
 

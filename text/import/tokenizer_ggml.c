@@ -1,5 +1,5 @@
-/* The vocabulary of a GGML file of a model of speech: byte strings by rank as in tiktoken files, behind which stand special tokens that the file
- * does not list.  Reference: openai/whisper, tokenizer.py. */
+/* Vocabulary of a GGML speech model: ranked byte strings as in tiktoken files, followed by special tokens that the
+ * file does not list. Reference: openai/whisper, tokenizer.py. */
 #include "text/import/tokenizer_ggml.h"
 #include "base/encoding/languages.h"
 #include "base/format/ggml.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 static dop_status
-add(dop_tok_build *b, uint32_t *io_id, const char *text, dop_diag *diag)
+add_ggml_special(dop_tok_build *b, uint32_t *io_id, const char *text, dop_diag *diag)
 {
     return dop_tok_ranks_special(b, (*io_id)++, text, strlen(text), diag);
 }
@@ -23,23 +23,23 @@ add_specials(dop_tok_build *b, uint32_t first, uint32_t n_languages, dop_diag *d
                                          "<|startofprev|>", "<|nospeech|>",   "<|notimestamps|>"};
     uint32_t id = first;
     char text[24];
-    DOP_RETURN_IF_ERROR(add(b, &id, "<|endoftext|>", diag));
-    DOP_RETURN_IF_ERROR(add(b, &id, "<|startoftranscript|>", diag));
+    DOP_RETURN_IF_ERROR(add_ggml_special(b, &id, "<|endoftext|>", diag));
+    DOP_RETURN_IF_ERROR(add_ggml_special(b, &id, "<|startoftranscript|>", diag));
     for (uint32_t i = 0; i < n_languages; i++) {
         snprintf(text, sizeof text, "<|%s|>", dop_language_at(i)->code);
-        DOP_RETURN_IF_ERROR(add(b, &id, text, diag));
+        DOP_RETURN_IF_ERROR(add_ggml_special(b, &id, text, diag));
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        DOP_RETURN_IF_ERROR(add(b, &id, others[i], diag));
+        DOP_RETURN_IF_ERROR(add_ggml_special(b, &id, others[i], diag));
     for (uint32_t i = 0; id < b->tokens; i++) {
         snprintf(text, sizeof text, "<|%u.%02u|>", i * 2 / 100, i * 2 % 100);
-        DOP_RETURN_IF_ERROR(add(b, &id, text, diag));
+        DOP_RETURN_IF_ERROR(add_ggml_special(b, &id, text, diag));
     }
     return DOP_OK;
 }
 
 static dop_status
-build(const dop_ggml *g, dop_tok_build *b, dop_diag *diag)
+build_ggml_tokenizer(const dop_ggml *g, dop_tok_build *b, dop_diag *diag)
 {
     uint32_t first, languages;
     if (!dop_ggml_specials(g, &first, &languages))
@@ -50,7 +50,7 @@ build(const dop_ggml *g, dop_tok_build *b, dop_diag *diag)
         DOP_RETURN_IF_ERROR(DOP_NO_MEMORY(diag));
     for (uint32_t i = 0; i < first; i++)
         if (g->tokens[i].n > 0)
-            /* the last rank of models of several languages is empty */
+            /* the last rank of multilingual models is empty */
             DOP_RETURN_IF_ERROR(dop_tok_ranks_token(b, i, i, g->tokens[i].bytes, g->tokens[i].n, diag));
     DOP_RETURN_IF_ERROR(dop_tok_ranks_pattern(b, GPT2, strlen(GPT2), diag));
     DOP_RETURN_IF_ERROR(add_specials(b, first, languages, diag));
@@ -74,7 +74,7 @@ dop_tokenizer_from_ggml(const char *path, dop_diag *diag, dop_tokenizer **out_to
     dop_tokenizer_facts_init(&none);
     st = dop_ggml_parse(path, map.data, map.size, &arena, diag, &g);
     if (st == DOP_OK)
-        st = build(&g, &b, diag);
+        st = build_ggml_tokenizer(&g, &b, diag);
     if (st == DOP_OK) {
         dop_tok_build_facts(&b, &none);
         st = dop_tok_build_finish(&b, diag, out_tok);

@@ -1,7 +1,7 @@
 /* Tokenizers stored in GGUF metadata (tokenizer.ggml.*).
  *
- * GGUF keeps vocabulary, merges or scores, and a name for the way text is split ("pre").  What that name means is
- * a convention of llama.cpp; the table below has it as the regular expressions of the models' own tokenizer.json. */
+ * GGUF stores the vocabulary, merges or scores, and the name of a pre-tokenizer ("pre"). llama.cpp defines these
+ * names. The table below maps them to the regular expressions of the models' own tokenizer.json files. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,11 +11,11 @@
 #include "text/import/tokenizer_json.h"
 #include "text/tokenizer/tokenizer_patterns.h"
 
-/* Flags of pre_type.  raw: BPE over characters, with bytes as <0x41>, instead of over GPT-2's alphabet; marks: spaces are U+2581. */
+/* Flags of pre_type. raw: BPE over characters with byte tokens <0x41>, instead of over GPT-2's byte alphabet. marks:
+ * spaces become U+2581. */
 enum { ignore_merges = 1, adds_bos = 2, nfc = 4, raw = 8, marks = 16, lines = 32, no_merges = 64 };
 
-/* A way to split text into words: values of tokenizer.ggml.pre, separated by spaces, and the patterns, applied one after the
- * other. */
+/* A pre-tokenizer: its values of tokenizer.ggml.pre, separated by spaces, and its patterns, applied in sequence. */
 typedef struct pre_type {
     const char *names;
     unsigned flags;
@@ -72,15 +72,15 @@ static const pre_type pre_types[] = {
     {"bailingmoe bailingmoe2 llada-moe", 0, {BAILING}},
 };
 
-/* tokenizer.ggml.token_type */
+/* values of tokenizer.ggml.token_type */
 enum { type_normal = 1, type_unknown = 2, type_control = 3, type_user = 4, type_unused = 5, type_byte = 6 };
 
-/* DeepSeek's tokenizers write the end of a text with full-width bars. */
+/* DeepSeek's end-of-text token, written with full-width bars. */
 #define DEEPSEEK_END \
     "<\xef\xbd\x9c"  \
     "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
 
-/* Texts of tokens that end generation wherever they are in a vocabulary. */
+/* Texts of tokens that end generation in any vocabulary that contains them. */
 static const char *const end_texts[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>",  "<end_of_turn>", "<|endoftext|>",      "<|end_of_text|>",
     "<|eom_id|>", "<|return|>", "<|call|>", "<EOT>",         "<end_of_utterance>", DEEPSEEK_END,
@@ -88,14 +88,14 @@ static const char *const end_texts[] = {
 
 struct importer;
 
-/* A kind of tokenizer, by tokenizer.ggml.model, with the defaults that llama.cpp assumes where the file is silent. */
+/* Tokenizer type (tokenizer.ggml.model) with llama.cpp's defaults for missing keys. */
 typedef struct gguf_model {
     const char *name;
-    const char *pre; /* name of the pre_type, whatever the file says; NULL: the file's */
-    bool byte_level; /* BPE, which splits text first */
+    const char *pre; /* overrides the file's pre_type name; NULL: use the file's */
+    bool byte_level; /* BPE with a pre-tokenizer */
     uint32_t bos, eos, unk;
     bool add_bos, add_eos, space_prefix;
-    dop_status (*finish)(struct importer *im); /* called after tokens and special ids are read */
+    dop_status (*finish)(struct importer *im); /* runs after tokens and special ids have been read */
 } gguf_model;
 
 typedef struct importer {
@@ -104,27 +104,27 @@ typedef struct importer {
     dop_diag *diag;
     const dop_gguf_kv *tokens, *types;
     const gguf_model *model;
-    const pre_type *pre; /* NULL: the model does not split text */
+    const pre_type *pre; /* NULL if the model has no pre-tokenizer */
     bool byte_level, add_bos, add_eos, space_prefix;
 } importer;
 
 #define BAD(im, ...) DOP_FAIL_IN((im)->diag, DOP_E_INPUT, (im)->g->path, __VA_ARGS__)
 
 static bool
-text_is(dop_gguf_str s, const char *t)
+is_gguf_text(dop_gguf_str s, const char *t)
 {
     return s.len == strlen(t) && memcmp(s.data, t, s.len) == 0;
 }
 
 static int64_t
-type_of(const importer *im, uint32_t id)
+read_token_type(const importer *im, uint32_t id)
 {
     int64_t t = type_normal;
     return dop_gguf_i64(im->types, id, &t) ? t : type_normal;
 }
 
 static bool
-has_name(const char *names, dop_gguf_str name)
+has_pre_name(const char *names, dop_gguf_str name)
 {
     for (const char *p = names; *p;) {
         size_t n = strcspn(p, " ");
@@ -135,9 +135,9 @@ has_name(const char *names, dop_gguf_str name)
     return false;
 }
 
-/* Finds the row of pre_types that splits text: the file names it, or its kind of tokenizer implies it. */
+/* Finds the pre-tokenizer by the name that the model type implies, otherwise by the file's. */
 static dop_status
-find_pre(importer *im)
+find_pre_type(importer *im)
 {
     dop_gguf_str name = {"default", 7};
     dop_gguf_string(dop_gguf_find(im->g, "tokenizer.ggml.pre"), &name);
@@ -145,7 +145,7 @@ find_pre(importer *im)
         name = (dop_gguf_str){im->model->pre, strlen(im->model->pre)};
     const pre_type *pre = NULL;
     for (size_t i = 0; i < sizeof pre_types / sizeof *pre_types && !pre; i++)
-        if (has_name(pre_types[i].names, name))
+        if (has_pre_name(pre_types[i].names, name))
             pre = &pre_types[i];
     if (!pre) {
         dop_buf known = {0};
@@ -162,7 +162,7 @@ find_pre(importer *im)
 }
 
 static dop_status
-read_pre(importer *im)
+apply_pre_type(importer *im)
 {
     const pre_type *pre = im->pre;
     im->add_bos = (pre->flags & adds_bos) != 0;
@@ -180,22 +180,22 @@ read_pre(importer *im)
     return st;
 }
 
-static const gguf_model *find_model(dop_gguf_str name);
+static const gguf_model *find_gguf_model(dop_gguf_str name);
 
 static dop_status
-read_model(importer *im)
+read_gguf_model(importer *im)
 {
     dop_gguf_str model;
     if (!dop_gguf_string(dop_gguf_find(im->g, "tokenizer.ggml.model"), &model))
         return BAD(im, "the file has no tokenizer (tokenizer.ggml.model)");
-    im->model = find_model(model);
+    im->model = find_gguf_model(model);
     if (!im->model)
         return BAD(im,
                    "tokenizer.ggml.model \"%.*s\" is not supported (\"gpt2\", \"gemma4\", \"llama\", \"t5\" and "
                    "\"bert\" are)",
                    model.len > 40 ? 40 : (int)model.len, model.data);
     im->byte_level = im->model->byte_level;
-    dop_status st = im->model->byte_level ? find_pre(im) : DOP_OK;
+    dop_status st = im->model->byte_level ? find_pre_type(im) : DOP_OK;
     if (st != DOP_OK)
         return st;
     im->tokens = dop_gguf_find(im->g, "tokenizer.ggml.tokens");
@@ -209,9 +209,9 @@ read_model(importer *im)
     return DOP_OK;
 }
 
-/* The text that a token decodes to. */
+/* Returns the text that a token decodes to. */
 static dop_tok_str
-decoded(importer *im, dop_gguf_str s, int64_t type, dop_buf *scratch)
+decode_gguf_token(importer *im, dop_gguf_str s, int64_t type, dop_buf *scratch)
 {
     dop_tok_build *b = &im->b;
     scratch->size = 0;
@@ -236,20 +236,20 @@ decoded(importer *im, dop_gguf_str s, int64_t type, dop_buf *scratch)
 }
 
 static dop_status
-read_tokens(importer *im)
+read_gguf_tokens(importer *im)
 {
     dop_tok_build *b = &im->b;
     dop_buf scratch = {0};
     uint64_t at = 0;
     dop_gguf_str s;
     for (uint32_t id = 0; dop_gguf_next_string(im->tokens, &at, &s); id++) {
-        int64_t type = type_of(im, id);
+        int64_t type = read_token_type(im, id);
         b->token_flags[id] = DOP_TOKEN_USED;
         if (type == type_control || type == type_unknown)
             b->token_flags[id] |= DOP_TOKEN_SPECIAL;
         if (s.len == 0 || s.len > UINT32_MAX / 4)
             continue;
-        b->text[id] = decoded(im, s, type, &scratch);
+        b->text[id] = decode_gguf_token(im, s, type, &scratch);
         int byte = -1;
         scratch.size = 0;
         if (!im->byte_level) {
@@ -269,7 +269,7 @@ read_tokens(importer *im)
     return failed ? DOP_NO_MEMORY(im->diag) : DOP_OK;
 }
 
-/* Scores [tokens], to be freed; all 0 where the file has none. */
+/* Allocates scores [tokens], which the caller frees, also on failure. All 0 if the file has none. */
 static dop_status
 read_scores(importer *im, double **out_scores)
 {
@@ -284,7 +284,7 @@ read_scores(importer *im, double **out_scores)
     return DOP_OK;
 }
 
-/* A hash table from pieces to ids, used while merges are read. */
+/* Hash table from pieces to ids, used while merges are read. */
 typedef struct piece_index {
     uint32_t *slot;
     uint64_t slots;
@@ -311,7 +311,7 @@ index_pieces(const dop_tok_build *b, piece_index *ix)
 }
 
 static uint32_t
-find_piece(const dop_tok_build *b, const piece_index *ix, const char *s, size_t n)
+find_indexed_piece(const dop_tok_build *b, const piece_index *ix, const char *s, size_t n)
 {
     uint64_t k = dop_tok_slot(dop_tok_hash_bytes(s, n), ix->slots);
     for (; ix->slot[k] != DOP_TOK_NONE; k = k + 1 == ix->slots ? 0 : k + 1) {
@@ -322,9 +322,9 @@ find_piece(const dop_tok_build *b, const piece_index *ix, const char *s, size_t 
     return DOP_TOK_NONE;
 }
 
-/* Appends the bytes of one side of a merge; byte-level tokenizers write them in GPT-2's alphabet. */
+/* Appends the bytes of one side of a merge. Byte-level tokenizers write them in GPT-2's byte alphabet. */
 static bool
-side_of_merge(const dop_tok_build *b, const char *s, size_t n, dop_buf *bytes)
+append_merge_side(const dop_tok_build *b, const char *s, size_t n, dop_buf *bytes)
 {
     if (b->flags & DOP_TOK_F_BYTE_LEVEL)
         return dop_tok_bytes_of_piece(s, n, bytes);
@@ -332,25 +332,25 @@ side_of_merge(const dop_tok_build *b, const char *s, size_t n, dop_buf *bytes)
     return true;
 }
 
-/* Reads one merge "left right". */
+/* Parses one merge "left right". Returns false if one of its tokens is not in the vocabulary. */
 static bool
-read_merge(const dop_tok_build *b, const piece_index *ix, dop_gguf_str s, dop_buf *bytes, dop_tok_merge *m)
+read_gguf_merge(const dop_tok_build *b, const piece_index *ix, dop_gguf_str s, dop_buf *bytes, dop_tok_merge *m)
 {
     const char *space = s.len > 1 ? memchr(s.data + 1, ' ', (size_t)s.len - 1) : NULL;
     bytes->size = 0;
-    if (!space || !side_of_merge(b, s.data, (size_t)(space - s.data), bytes))
+    if (!space || !append_merge_side(b, s.data, (size_t)(space - s.data), bytes))
         return false;
     size_t left = bytes->size;
-    if (!side_of_merge(b, space + 1, (size_t)(s.data + s.len - space - 1), bytes) || bytes->failed)
+    if (!append_merge_side(b, space + 1, (size_t)(s.data + s.len - space - 1), bytes) || bytes->failed)
         return false;
-    m->a = find_piece(b, ix, bytes->data, left);
-    m->b = find_piece(b, ix, bytes->data + left, bytes->size - left);
-    m->id = find_piece(b, ix, bytes->data, bytes->size);
+    m->a = find_indexed_piece(b, ix, bytes->data, left);
+    m->b = find_indexed_piece(b, ix, bytes->data + left, bytes->size - left);
+    m->id = find_indexed_piece(b, ix, bytes->data, bytes->size);
     return m->a != DOP_TOK_NONE && m->b != DOP_TOK_NONE && m->id != DOP_TOK_NONE;
 }
 
 static dop_status
-read_merges(importer *im)
+read_gguf_merges(importer *im)
 {
     dop_tok_build *b = &im->b;
     const dop_gguf_kv *kv = dop_gguf_find(im->g, "tokenizer.ggml.merges");
@@ -371,7 +371,7 @@ read_merges(importer *im)
     }
     for (uint32_t i = 0; dop_gguf_next_string(kv, &at, &s); i++) {
         dop_tok_merge *m = &b->merges[b->merge_count];
-        if (!read_merge(b, &ix, s, &bytes, m)) {
+        if (!read_gguf_merge(b, &ix, s, &bytes, m)) {
             st = BAD(im, "tokenizer.ggml.merges: entry %u \"%.*s\" is not made of tokens of the vocabulary", i,
                      s.len > 80 ? 80 : (int)s.len, s.data);
             goto error;
@@ -387,7 +387,7 @@ error:
 }
 
 static uint32_t
-id_key(const importer *im, const char *key, uint32_t fallback)
+read_id_key(const importer *im, const char *key, uint32_t fallback)
 {
     uint64_t v;
     if (!dop_gguf_u64(dop_gguf_find(im->g, key), 0, &v) || v >= im->b.tokens)
@@ -396,32 +396,33 @@ id_key(const importer *im, const char *key, uint32_t fallback)
 }
 
 static uint32_t
-token_of_text(const importer *im, const char *text)
+find_token_by_text(const importer *im, const char *text)
 {
     uint64_t at = 0;
     dop_gguf_str s;
     for (uint32_t id = 0; dop_gguf_next_string(im->tokens, &at, &s); id++)
-        if (text_is(s, text))
+        if (is_gguf_text(s, text))
             return id;
     return DOP_TOK_NONE;
 }
 
 static void
-read_ends(importer *im)
+read_end_tokens(importer *im)
 {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     dop_tok_build *b = &im->b;
-    /* In the harmony format of gpt-oss <|end|> ends a message, not the answer. */
-    bool harmony = token_of_text(im, "<|return|>") != DOP_TOK_NONE && token_of_text(im, "<|call|>") != DOP_TOK_NONE;
-    b->eos = id_key(im, keys[0], im->model->eos);
+    /* In gpt-oss's harmony format <|end|> ends a message, not the answer. */
+    bool harmony =
+        find_token_by_text(im, "<|return|>") != DOP_TOK_NONE && find_token_by_text(im, "<|call|>") != DOP_TOK_NONE;
+    b->eos = read_id_key(im, keys[0], im->model->eos);
     for (size_t i = 0; i < 3; i++) {
-        uint32_t id = i ? id_key(im, keys[i], DOP_TOK_NONE) : b->eos;
+        uint32_t id = i ? read_id_key(im, keys[i], DOP_TOK_NONE) : b->eos;
         if (id != DOP_TOK_NONE)
             dop_ids_push(&b->end_ids, id);
     }
     for (size_t i = 0; i < sizeof end_texts / sizeof *end_texts; i++) {
-        uint32_t id = token_of_text(im, end_texts[i]);
+        uint32_t id = find_token_by_text(im, end_texts[i]);
         if (id == DOP_TOK_NONE || (harmony && strcmp(end_texts[i], "<|end|>") == 0))
             continue;
         dop_ids_push(&b->end_ids, id);
@@ -430,19 +431,20 @@ read_ends(importer *im)
 }
 
 static void
-read_special(importer *im)
+read_special_ids(importer *im)
 {
     dop_tok_build *b = &im->b;
-    b->bos = id_key(im, "tokenizer.ggml.bos_token_id", im->model->bos);
-    b->unk = id_key(im, "tokenizer.ggml.unknown_token_id", im->model->unk);
-    read_ends(im);
+    b->bos = read_id_key(im, "tokenizer.ggml.bos_token_id", im->model->bos);
+    b->unk = read_id_key(im, "tokenizer.ggml.unknown_token_id", im->model->unk);
+    read_end_tokens(im);
     im->space_prefix = im->model->space_prefix;
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_space_prefix"), 0, &im->space_prefix);
 }
 
-/* Files do not say which tokens swallow the white space behind them; Phi-3's do. */
+/* True if the token absorbs the white space after it. GGUF does not store this property, which is known only for
+ * Phi-3. */
 static bool
-swallows_space(const importer *im, dop_gguf_str token)
+absorbs_space(const importer *im, dop_gguf_str token)
 {
     static const char *const no[] = {"<unk>", "<s>", "<|endoftext|>"};
     dop_gguf_str name;
@@ -454,23 +456,23 @@ swallows_space(const importer *im, dop_gguf_str token)
     if (!strstr(lower, "phi-3") && !strstr(lower, "phi3"))
         return false;
     for (size_t i = 0; i < 3; i++)
-        if (text_is(token, no[i]))
+        if (is_gguf_text(token, no[i]))
             return false;
     return true;
 }
 
 static dop_status
-read_added(importer *im)
+read_gguf_added(importer *im)
 {
     dop_tok_build *b = &im->b;
     uint64_t at = 0;
     dop_gguf_str s;
     for (uint32_t id = 0; dop_gguf_next_string(im->tokens, &at, &s); id++) {
-        int64_t type = type_of(im, id);
+        int64_t type = read_token_type(im, id);
         bool special = (b->token_flags[id] & DOP_TOKEN_SPECIAL) != 0;
         if ((!special && type != type_user) || s.len == 0)
             continue;
-        uint32_t flags = (special ? DOP_ADDED_SPECIAL : 0u) | (swallows_space(im, s) ? DOP_ADDED_RSTRIP : 0u);
+        uint32_t flags = (special ? DOP_ADDED_SPECIAL : 0u) | (absorbs_space(im, s) ? DOP_ADDED_RSTRIP : 0u);
         dop_status st = dop_tok_build_add(b, id, flags, false, s.data, (size_t)s.len, im->diag);
         if (st != DOP_OK)
             return st;
@@ -478,32 +480,32 @@ read_added(importer *im)
     return DOP_OK;
 }
 
-/* Reads whether a separator stands between the texts of a pair, behind what ends a text (XLM-RoBERTa: "a </s></s> b").  ModernBERT's
- * files say so, but its pairs have what ends a text alone, as BERT's, which say nothing. */
+/* Sets b->middle if a separator follows the suffix between the texts of a pair (XLM-RoBERTa: "a </s></s> b").
+ * ModernBERT's files set the flag wrongly: its pairs, like BERT's, have only the suffix between the texts. */
 static void
 read_separator(importer *im)
 {
     dop_tok_build *b = &im->b;
     bool adds = false;
     dop_gguf_str arch;
-    const uint32_t sep = id_key(im, "tokenizer.ggml.seperator_token_id", b->eos);
+    const uint32_t sep = read_id_key(im, "tokenizer.ggml.seperator_token_id", b->eos);
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_sep_token"), 0, &adds);
     if (!adds || sep == DOP_TOK_NONE || b->model == DOP_TOK_WORDPIECE ||
-        (dop_gguf_string(dop_gguf_find(im->g, "general.architecture"), &arch) && text_is(arch, "modern-bert")))
+        (dop_gguf_string(dop_gguf_find(im->g, "general.architecture"), &arch) && is_gguf_text(arch, "modern-bert")))
         return;
     for (size_t i = 0; i < b->suffix.count; i++)
         dop_ids_push(&b->middle, b->suffix.data[i]);
     dop_ids_push(&b->middle, sep);
 }
 
-/* Reads which special tokens add_special adds before and after a text. */
+/* Sets the special tokens that ADD_SPECIAL puts before and after a text. */
 static void
 read_frame(importer *im)
 {
     dop_tok_build *b = &im->b;
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_bos_token"), 0, &im->add_bos);
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_eos_token"), 0, &im->add_eos);
-    if (im->pre && (im->pre->flags & lines)) /* whatever the file says: Gemma 4's first files are wrong */
+    if (im->pre && (im->pre->flags & lines)) /* overrides the file: Gemma 4's first files have the wrong value */
         im->add_bos = true;
     if (im->add_bos && b->bos != DOP_TOK_NONE)
         dop_ids_push(&b->prefix, b->bos);
@@ -515,11 +517,11 @@ read_frame(importer *im)
 static dop_status
 finish_gpt2(importer *im)
 {
-    DOP_RETURN_IF_ERROR(read_pre(im));
-    return read_merges(im);
+    DOP_RETURN_IF_ERROR(apply_pre_type(im));
+    return read_gguf_merges(im);
 }
 
-/* SentencePiece with merges by score: a space in front, every space U+2581, no words. */
+/* SentencePiece with merges by score: prepends a space, replaces spaces with U+2581, does not split words. */
 static dop_status
 finish_llama(importer *im)
 {
@@ -555,7 +557,7 @@ read_charsmap(importer *im)
     return dop_tok_build_charsmap(b, im->diag);
 }
 
-/* SentencePiece Unigram, scored as llama.cpp does: user-defined tokens at 0. */
+/* SentencePiece Unigram with llama.cpp's scores: user-defined tokens have score 0. */
 static dop_status
 finish_t5(importer *im)
 {
@@ -566,7 +568,7 @@ finish_t5(importer *im)
     DOP_RETURN_IF_ERROR(read_scores(im, &b->scores));
     DOP_RETURN_IF_ERROR(read_charsmap(im));
     for (uint32_t i = 0; i < b->tokens; i++) {
-        int64_t type = type_of(im, i);
+        int64_t type = read_token_type(im, i);
         if (!(fabs(b->scores[i]) <= 1e30))
             return BAD(im, "tokenizer.ggml.scores: token %u has no usable score", i);
         if (type != type_normal && type != type_user && type != type_unused)
@@ -590,7 +592,7 @@ finish_t5(importer *im)
     return DOP_OK;
 }
 
-/* BERT: WordPiece, whose pieces at the start of a word begin with U+2581; all other pieces continue a word. */
+/* BERT WordPiece. Pieces at the start of a word begin with U+2581; all other pieces continue a word. */
 static dop_status
 finish_bert(importer *im)
 {
@@ -603,7 +605,7 @@ finish_bert(importer *im)
         st = dop_tok_build_bert_words(b, im->diag);
     if (st == DOP_OK)
         st = dop_tok_build_op(b, DOP_OP_PREPEND, 0, DOP_TOK_SPACE, DOP_TOK_SPACE_LEN, "", 0, im->diag);
-    uint32_t sep = id_key(im, "tokenizer.ggml.seperator_token_id", 102);
+    uint32_t sep = read_id_key(im, "tokenizer.ggml.seperator_token_id", 102);
     if (sep != DOP_TOK_NONE)
         dop_ids_push(&b->suffix, sep);
     b->model = DOP_TOK_WORDPIECE;
@@ -621,10 +623,10 @@ static const gguf_model models[] = {
 };
 
 static const gguf_model *
-find_model(dop_gguf_str name)
+find_gguf_model(dop_gguf_str name)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (text_is(name, models[i].name))
+        if (is_gguf_text(name, models[i].name))
             return &models[i];
     return NULL;
 }
@@ -636,20 +638,20 @@ dop_tokenizer_from_gguf(const dop_gguf *gguf, dop_diag *diag, dop_tokenizer **ou
     dop_buf chat = {0};
     dop_status st;
     *out_tok = NULL;
-    if ((st = read_model(&im)) != DOP_OK ||
+    if ((st = read_gguf_model(&im)) != DOP_OK ||
         (st = dop_tok_build_init(&im.b, gguf->path, (uint32_t)im.tokens->count, diag)) != DOP_OK)
         goto error;
     im.b.flags = DOP_TOK_F_GGUF_MATCH | (im.byte_level ? DOP_TOK_F_BYTE_LEVEL : 0u);
     im.add_bos = im.model->add_bos;
     im.add_eos = im.model->add_eos;
-    if ((st = read_tokens(&im)) != DOP_OK)
+    if ((st = read_gguf_tokens(&im)) != DOP_OK)
         goto error;
-    read_special(&im);
+    read_special_ids(&im);
     if ((st = dop_chat_of_gguf(gguf, diag, &chat)) != DOP_OK)
         goto error;
     im.b.chat = chat.size ? chat.data : NULL;
     im.b.chat_len = chat.size;
-    if ((st = im.model->finish(&im)) != DOP_OK || (st = read_added(&im)) != DOP_OK)
+    if ((st = im.model->finish(&im)) != DOP_OK || (st = read_gguf_added(&im)) != DOP_OK)
         goto error;
     read_frame(&im);
     st = dop_tok_build_finish(&im.b, diag, out_tok);

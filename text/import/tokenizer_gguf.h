@@ -5,7 +5,7 @@
 #include "base/format/gguf.h"
 #include "text/tokenizer/tokenizer.h"
 
-/* Makes a tokenizer from the tokenizer.ggml.* metadata of an open GGUF file. */
+/* Creates a tokenizer from the tokenizer.ggml.* metadata of an open GGUF file. */
 dop_status dop_tokenizer_from_gguf(const struct dop_gguf *gguf, dop_diag *diag, dop_tokenizer **out_tok);
 
 #endif

@@ -1,4 +1,5 @@
-/* Tokenizers of model directories: the file that holds the tokenizer, whose kind its content tells, and the small files beside it. */
+/* Tokenizers of model directories: finds the tokenizer file, detects its format from its content, and reads the
+ * accompanying JSON files. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,37 +16,38 @@
 enum { max_end_ids = 64 };
 
 typedef struct side_files {
-    json_t *config, *generation, *tokenizer, *map, *added; /* NULL where absent */
-    dop_buf chat;                                          /* the chat template */
+    json_t *config, *generation, *tokenizer, *map, *added; /* NULL if the file does not exist */
+    dop_buf chat;                                          /* chat template, 0-terminated */
     int64_t eos_ids[max_end_ids];
 } side_files;
 
-/* "text" or {"content": "text"}. */
+/* Returns the text of a token given as "text" or {"content": "text"}, or NULL. */
 static const char *
-token_text(const json_t *o, const char *key)
+read_token_text(const json_t *o, const char *key)
 {
     const json_t *v = json_object_get(o, key);
     return json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
 }
 
 static int
-tri_state(const json_t *o, const char *key)
+read_tri_state(const json_t *o, const char *key)
 {
     const json_t *v = json_object_get(o, key);
     return json_is_boolean(v) ? json_is_true(v) : -1;
 }
 
-/* The text of a special token by tokenizer_config.json, or else special_tokens_map.json.  True: the file says that there is none. */
+/* Reads a special token from tokenizer_config.json, otherwise from special_tokens_map.json. Returns true if the
+ * config explicitly sets it to null. */
 static bool
-named_token(const side_files *s, const char *key, const char **out_text)
+read_named_token(const side_files *s, const char *key, const char **out_text)
 {
     const json_t *v = json_object_get(s->tokenizer, key);
-    *out_text = token_text(v ? s->tokenizer : s->map, key);
+    *out_text = read_token_text(v ? s->tokenizer : s->map, key);
     return json_is_null(v);
 }
 
 static void
-take_eos(side_files *s, const json_t *v, dop_tokenizer_facts *f)
+read_eos_ids(side_files *s, const json_t *v, dop_tokenizer_facts *f)
 {
     f->eos_ids = s->eos_ids;
     if (json_is_integer(v))
@@ -56,19 +58,20 @@ take_eos(side_files *s, const json_t *v, dop_tokenizer_facts *f)
 }
 
 static void
-gather(side_files *s, dop_tokenizer_facts *f)
+gather_tokenizer_facts(side_files *s, dop_tokenizer_facts *f)
 {
     dop_tokenizer_facts_init(f);
-    f->add_bos = tri_state(s->tokenizer, "add_bos_token");
-    f->add_eos = tri_state(s->tokenizer, "add_eos_token");
-    f->no_bos = named_token(s, "bos_token", &f->bos_token);
-    f->no_eos = named_token(s, "eos_token", &f->eos_token);
+    f->add_bos = read_tri_state(s->tokenizer, "add_bos_token");
+    f->add_eos = read_tri_state(s->tokenizer, "add_eos_token");
+    f->no_bos = read_named_token(s, "bos_token", &f->bos_token);
+    f->no_eos = read_named_token(s, "eos_token", &f->eos_token);
     f->config = s->tokenizer;
     f->chat_template = s->chat.data;
-    take_eos(s, json_object_get(s->generation, "eos_token_id"), f);
+    read_eos_ids(s, json_object_get(s->generation, "eos_token_id"), f);
     if (f->eos_count == 0)
-        take_eos(s, json_object_get(s->config, "eos_token_id"), f);
-    /* The text in tokenizer_config.json names the token that the tokenizer adds; without that file the ids decide. */
+        read_eos_ids(s, json_object_get(s->config, "eos_token_id"), f);
+    /* The text in tokenizer_config.json names the BOS that the tokenizer adds. The model's id is used only without
+     * it. */
     const json_t *bos = json_object_get(s->generation, "bos_token_id");
     if (!json_is_integer(bos))
         bos = json_object_get(s->config, "bos_token_id");
@@ -76,10 +79,10 @@ gather(side_files *s, dop_tokenizer_facts *f)
         f->bos_id = json_integer_value(bos);
 }
 
-/* Merges added_tokens.json {"text": id}, the older form, into "added_tokens_decoder"; tokens that tokenizer_config.json names for a
- * purpose are special. */
+/* Converts added_tokens.json {"text": id}, the older form, into "added_tokens_decoder". Tokens with a role in
+ * tokenizer_config.json become special. */
 static dop_status
-merge_added(side_files *s, dop_diag *diag)
+convert_added_tokens(side_files *s, dop_diag *diag)
 {
     static const char *const named[] = {"bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token"};
     const json_t *more = json_object_get(s->tokenizer, "additional_special_tokens");
@@ -97,7 +100,7 @@ merge_added(side_files *s, dop_diag *diag)
         char id[24];
         bool special = false;
         for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
-            const char *text = token_text(s->tokenizer, named[i]);
+            const char *text = read_token_text(s->tokenizer, named[i]);
             special |= text && strcmp(text, key) == 0;
         }
         for (size_t i = 0; i < json_array_size(more); i++) {
@@ -113,9 +116,9 @@ merge_added(side_files *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Appends the first file name of a directory, in the order of names, that ends with `end`. */
+/* Appends the alphabetically first file name of a directory that ends with `end`. Returns false if there is none. */
 static bool
-find_ending(const char *dir, const char *end, dop_buf *out_name)
+find_file_ending(const char *dir, const char *end, dop_buf *out_name)
 {
     size_t m = strlen(end), start = out_name->size;
     bool found = false;
@@ -136,14 +139,14 @@ find_ending(const char *dir, const char *end, dop_buf *out_name)
 bool
 dop_tokenizer_find_file(const char *dir, dop_buf *out_path)
 {
-    /* A name that begins with '*' stands for all that end with the rest of it. */
+    /* "*.ext" matches all file names with this ending. */
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "*.tiktoken",
                                         "tiktoken.model", "tekken.json",     "merges.txt"};
     size_t start = out_path->size;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         out_path->size = start;
         dop_buf_printf(out_path, "%s/", dir);
-        if (names[i][0] == '*' && find_ending(dir, names[i] + 1, out_path))
+        if (names[i][0] == '*' && find_file_ending(dir, names[i] + 1, out_path))
             return true;
         dop_buf_puts(out_path, names[i]);
         if (names[i][0] != '*' && !out_path->failed && access(out_path->data, F_OK) == 0)
@@ -157,7 +160,7 @@ dop_tokenizer_find_file(const char *dir, dop_buf *out_path)
 static bool
 is_sentencepiece(const void *bytes, size_t size)
 {
-    return size > 0 && *(const uint8_t *)bytes == 0x0a; /* the first field of the message: a piece */
+    return size > 0 && *(const uint8_t *)bytes == 0x0a; /* tag of the message's first field: a piece */
 }
 
 typedef dop_status from_fn(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
@@ -177,7 +180,7 @@ dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const
     };
     const uint8_t *p = bytes;
     size_t i = 0;
-    if (size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+    if (size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) /* skip the byte order mark */
         i = 3;
     while (i < size && (p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n'))
         i++;
@@ -202,13 +205,13 @@ dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_t
         (st = dop_tok_read_object(dir, "tokenizer_config.json", diag, &s.tokenizer)) != DOP_OK ||
         (st = dop_tok_read_object(dir, "added_tokens.json", diag, &s.added)) != DOP_OK ||
         (st = dop_tok_read_object(dir, "special_tokens_map.json", diag, &s.map)) != DOP_OK ||
-        (st = dop_chat_of_dir(dir, diag, &s.chat)) != DOP_OK || (st = merge_added(&s, diag)) != DOP_OK)
+        (st = dop_chat_of_dir(dir, diag, &s.chat)) != DOP_OK || (st = convert_added_tokens(&s, diag)) != DOP_OK)
         goto error;
     dop_tokenizer_find_file(dir, &path);
     st = path.failed ? DOP_NO_MEMORY(diag) : dop_map_open(path.data, diag, &map);
     if (st != DOP_OK)
         goto error;
-    gather(&s, &facts);
+    gather_tokenizer_facts(&s, &facts);
     st = dop_tokenizer_from_bytes(path.data, map.data ? (const void *)map.data : "", (size_t)map.size, &facts, diag,
                                   out_tok);
 error:

@@ -1,4 +1,4 @@
-/* Hugging Face tokenizer.json: reading of the file, vocabulary and added tokens, for all kinds of model. */
+/* Hugging Face tokenizer.json: reads the file, vocabulary and added tokens for all model types. */
 #include "text/import/tokenizer_json.h"
 #include "text/import/tokenizer_json_decoder.h"
 #include "text/import/tokenizer_json_models.h"
@@ -14,9 +14,9 @@
 
 typedef dop_tok_json reader;
 
-/* Counts ids: one past the largest id of vocabulary and added tokens. */
+/* Sets *out_tokens to one past the largest id of vocabulary and added tokens. */
 static dop_status
-count_tokens(reader *r, const char *path, uint32_t *out_tokens)
+count_json_tokens(reader *r, const char *path, uint32_t *out_tokens)
 {
     json_int_t top = -1;
     const char *key;
@@ -42,7 +42,7 @@ count_tokens(reader *r, const char *path, uint32_t *out_tokens)
 }
 
 static dop_status
-read_vocab(reader *r, const dop_tok_decoder *dec)
+read_json_vocab(reader *r, const dop_tok_decoder *dec)
 {
     dop_tok_build *b = &r->b;
     dop_buf text = {0};
@@ -63,7 +63,7 @@ read_vocab(reader *r, const dop_tok_decoder *dec)
             b->piece[id] = dop_tok_build_string(b, key, n);
         } else if (dop_tok_bytes_of_piece(key, n, &text)) {
             b->piece[id] = dop_tok_build_string(b, text.data, text.size);
-        } else { /* an id without piece: no text is encoded as it */
+        } else { /* not in the byte alphabet: the id has no piece and is never produced */
             b->token_flags[id] = DOP_TOKEN_USED;
         }
         if (dec->wordpiece && n >= dec->an[0] && memcmp(key, dec->a[0], dec->an[0]) == 0)
@@ -78,10 +78,9 @@ read_vocab(reader *r, const dop_tok_decoder *dec)
     return st;
 }
 
-/* The text that an added token decodes to which the model's vocabulary lacks; a decoder that separates words puts a space before
- * it. */
+/* Decodes an added token that is not in the model's vocabulary. Decoders that separate words put a space before it. */
 static dop_status
-written(reader *r, const dop_tok_decoder *dec, const char *s, size_t n, dop_tok_str *out)
+decode_added_token(reader *r, const dop_tok_decoder *dec, const char *s, size_t n, dop_tok_str *out)
 {
     dop_buf text = {0};
     dop_tok_decoder_apply(dec, s, n, &text);
@@ -92,7 +91,7 @@ written(reader *r, const dop_tok_decoder *dec, const char *s, size_t n, dop_tok_
 }
 
 static dop_status
-read_added(reader *r, const dop_tok_decoder *dec)
+read_json_added(reader *r, const dop_tok_decoder *dec)
 {
     dop_tok_build *b = &r->b;
     for (size_t i = 0; i < json_array_size(r->added); i++) {
@@ -104,10 +103,10 @@ read_added(reader *r, const dop_tok_decoder *dec)
         dop_status st = dop_tok_json_added(o, b->path, r->diag, &s, &n, &flags, &normalized);
         if (st != DOP_OK)
             return st;
-        dop_tok_json_vocab_id(r, s, n, &id); /* a token of the model's vocabulary keeps the id that it has there */
+        dop_tok_json_vocab_id(r, s, n, &id); /* a token of the model's vocabulary keeps its id there */
         if (!(b->token_flags[id] & DOP_TOKEN_USED) || !(b->token_flags[id] & DOP_TOKEN_MODEL)) {
             b->piece[id] = b->text[id] = dop_tok_build_string(b, s, n);
-            if (dec->wordpiece && (st = written(r, dec, s, n, &b->text[id])) != DOP_OK)
+            if (dec->wordpiece && (st = decode_added_token(r, dec, s, n, &b->text[id])) != DOP_OK)
                 return st;
         }
         b->token_flags[id] |= DOP_TOKEN_USED;
@@ -120,7 +119,7 @@ read_added(reader *r, const dop_tok_decoder *dec)
 }
 
 static dop_status
-read_root(reader *r, const char *path, const dop_tokenizer_facts *facts, dop_tokenizer **out_tok)
+read_json_root(reader *r, const char *path, const dop_tokenizer_facts *facts, dop_tokenizer **out_tok)
 {
     dop_tok_build *b = &r->b;
     dop_tok_decoder dec;
@@ -134,7 +133,7 @@ read_root(reader *r, const char *path, const dop_tokenizer_facts *facts, dop_tok
     if ((st = dop_tok_json_find_model(r->model, path, r->diag, &kind)) != DOP_OK ||
         (st = dop_tok_json_vocab(r, path)) != DOP_OK)
         return st;
-    if ((st = count_tokens(r, path, &tokens)) != DOP_OK ||
+    if ((st = count_json_tokens(r, path, &tokens)) != DOP_OK ||
         (st = dop_tok_config_tokens(facts, path, r->diag, &tokens)) != DOP_OK ||
         (st = dop_tok_build_init(b, path, tokens, r->diag)) != DOP_OK)
         return st;
@@ -144,7 +143,7 @@ read_root(reader *r, const char *path, const dop_tokenizer_facts *facts, dop_tok
         (st = dop_tok_json_decoder(b, json_object_get(r->root, "decoder"), &dec, r->diag)) != DOP_OK)
         return st;
     dop_tok_json_word_ends(r->model, &dec);
-    if ((st = read_vocab(r, &dec)) != DOP_OK || (st = read_added(r, &dec)) != DOP_OK ||
+    if ((st = read_json_vocab(r, &dec)) != DOP_OK || (st = read_json_added(r, &dec)) != DOP_OK ||
         (st = dop_tok_config_add(b, facts, r->diag)) != DOP_OK || (st = kind->finish(r)) != DOP_OK ||
         (st = dop_tok_json_post_processor(b, json_object_get(r->root, "post_processor"), r->diag)) != DOP_OK)
         return st;
@@ -165,7 +164,7 @@ dop_tokenizer_from_json(const char *path, const void *bytes, size_t size, const 
         return st;
     r.root = root;
     st = dop_tok_is_tekken(root) ? dop_tok_tekken(root, path, facts, diag, out_tok)
-                                 : read_root(&r, path, facts, out_tok);
+                                 : read_json_root(&r, path, facts, out_tok);
     dop_tok_build_free(&r.b);
     json_decref(r.vocab);
     json_decref(root);
@@ -173,7 +172,7 @@ dop_tokenizer_from_json(const char *path, const void *bytes, size_t size, const 
 }
 
 static dop_status
-join_path(const char *dir, const char *name, dop_diag *diag, dop_buf *out)
+join_dir_path(const char *dir, const char *name, dop_diag *diag, dop_buf *out)
 {
     out->size = 0;
     dop_buf_printf(out, "%s/%s", dir, name);
@@ -184,7 +183,7 @@ dop_status
 dop_tok_read_object(const char *dir, const char *name, dop_diag *diag, json_t **out)
 {
     dop_buf path = {0};
-    dop_status st = join_path(dir, name, diag, &path);
+    dop_status st = join_dir_path(dir, name, diag, &path);
     if (st != DOP_OK || access(path.data, F_OK) != 0)
         goto error;
     if ((st = dop_json_decode_file(&(dop_json_how){.path = path.data}, diag, out)) != DOP_OK)

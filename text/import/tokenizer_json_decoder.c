@@ -1,7 +1,7 @@
-/* Decoders of a tokenizer.json.
+/* Decoder section of a tokenizer.json.
  *
- * A decoder is a list of steps.  Those before Fuse see one token at a time, so they are applied to the whole
- * vocabulary once; what remains for run time is to drop leading spaces of the text. */
+ * A decoder is a list of steps. Steps before Fuse process tokens separately, so they are applied to the whole
+ * vocabulary at import. At run time only leading spaces of the text remain to be dropped. */
 #include "text/import/tokenizer_json_decoder.h"
 #include "base/encoding/utf8.h"
 #include "text/import/tokenizer_json.h"
@@ -39,15 +39,15 @@ dec_metaspace(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, uint32_t 
     return DOP_OK;
 }
 
-/* Replacements by which English punctuation and contractions join the word before them, in the order of application. */
+/* Clean-up replacements, in order, that join English punctuation and contractions to the preceding word. */
 static const char *const cleanups[][2] = {
     {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
     {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
 };
 
-/* Adds the steps of a WordPiece decoder; prefix: what pieces that continue a word begin with. */
+/* Sets the steps of a WordPiece decoder. prefix: marks pieces that continue a word. */
 static void
-decode_wordpiece(dop_tok_decoder *dec, const char *prefix, size_t n, bool cleanup)
+set_wordpiece_steps(dop_tok_decoder *dec, const char *prefix, size_t n, bool cleanup)
 {
     dec->wordpiece = true;
     dec->kind[0] = DOP_DEC_WORDPIECE;
@@ -79,14 +79,14 @@ dec_wordpiece(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, dop_diag 
         return BAD(b, diag, "decoder \"WordPiece\" is supported with a WordPiece model of the same prefix only");
     if (dec->count)
         return BAD(b, diag, "decoder \"WordPiece\" after another one is not supported");
-    decode_wordpiece(dec, prefix, n, cleanup);
+    set_wordpiece_steps(dec, prefix, n, cleanup);
     b->strip = 1;
     return DOP_OK;
 }
 
-/* Sets the step that replaces the end-of-word mark by a space. */
+/* Sets step dec->count to replace the end-of-word mark with a space. The caller advances the count. */
 static void
-decode_ends(dop_tok_decoder *dec, const char *mark, size_t n)
+set_word_end_step(dop_tok_decoder *dec, const char *mark, size_t n)
 {
     const uint32_t i = dec->count;
     dec->kind[i] = DOP_DEC_REPLACE;
@@ -102,7 +102,7 @@ dec_bpe(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, dop_diag *diag)
     const char *mark = "</w>";
     size_t n = 4;
     dop_status st = json_object_get(o, "suffix") ? dop_tok_json_string(o, "suffix", b->path, diag, &mark, &n) : DOP_OK;
-    decode_ends(dec, mark, n);
+    set_word_end_step(dec, mark, n);
     return st;
 }
 
@@ -114,7 +114,7 @@ dop_tok_json_word_ends(const json_t *model, dop_tok_decoder *dec)
     if (n == 0 || dec->fused || dec->count == 0 || dec->count == most ||
         dec->kind[dec->count - 1] != DOP_DEC_BYTE_LEVEL)
         return;
-    decode_ends(dec, json_string_value(mark), n);
+    set_word_end_step(dec, json_string_value(mark), n);
     dec->count++;
 }
 
@@ -242,7 +242,7 @@ dop_tok_decoder_apply(const dop_tok_decoder *dec, const char *s, size_t n, dop_b
         size_t skipped = 0;
         next.size = 0;
         switch (dec->kind[i]) {
-        case DOP_DEC_BYTE_LEVEL: /* a token with a character outside the alphabet stands for itself */
+        case DOP_DEC_BYTE_LEVEL: /* a token with a character outside the alphabet stays unchanged */
             if (!dop_tok_bytes_of_piece(cur.data, cur.size, &next)) {
                 next.size = 0;
                 dop_buf_append(&next, cur.data, cur.size);

@@ -1,4 +1,4 @@
-/* The kinds of "model" of a tokenizer.json: BPE, Unigram, WordPiece. */
+/* Types of "model" in a tokenizer.json: BPE, Unigram, WordPiece. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,9 +17,9 @@ dop_tok_json_vocab_id(const reader *r, const char *s, size_t n, uint32_t *out_id
     return v && dop_tok_json_id(v, r->b.tokens, out_id);
 }
 
-/* Reads Unigram's list of [piece, score]; of several entries with one piece the last counts. */
+/* Converts Unigram's list of [piece, score] to an object. The last of several entries with the same piece counts. */
 static dop_status
-vocab_of_list(reader *r, const json_t *list, const char *path)
+convert_vocab_list(reader *r, const json_t *list, const char *path)
 {
     size_t n = json_array_size(list);
     if (n > DOP_TOK_MAX_TOKENS)
@@ -41,16 +41,16 @@ dop_tok_json_vocab(reader *r, const char *path)
 {
     json_t *vocab = json_object_get(r->model, "vocab");
     if (json_is_array(vocab))
-        return vocab_of_list(r, vocab, path);
+        return convert_vocab_list(r, vocab, path);
     if (!json_is_object(vocab))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, path, "the model has no object \"vocab\"");
     r->vocab = json_incref(vocab);
     return DOP_OK;
 }
 
-/* ---- BPE ---- */
+/* BPE */
 
-/* Splits a merge, "left right" or ["left", "right"]. */
+/* Splits a merge given as "left right" or ["left", "right"]. */
 static bool
 split_merge(const json_t *m, const char **l, size_t *ln, const char **rr, size_t *rn)
 {
@@ -75,7 +75,7 @@ split_merge(const json_t *m, const char **l, size_t *ln, const char **rr, size_t
 }
 
 static dop_status
-read_merges(reader *r)
+read_json_merges(reader *r)
 {
     dop_tok_build *b = &r->b;
     const json_t *list = json_object_get(r->model, "merges");
@@ -115,7 +115,7 @@ read_merges(reader *r)
     return st;
 }
 
-/* Finds the tokens of single bytes: the initial symbols of byte-level BPE, or the byte fallback tokens. */
+/* Finds the tokens of single bytes: initial symbols of byte-level BPE, or byte-fallback tokens. */
 static void
 find_byte_ids(reader *r)
 {
@@ -134,9 +134,9 @@ find_byte_ids(reader *r)
     }
 }
 
-/* Reads end_of_word_suffix, with which the last piece of a word ends: "</w>" of CLIP and GPT. */
+/* Reads end_of_word_suffix, which ends the last piece of each word ("</w>" in CLIP and GPT). */
 static dop_status
-end_of_word(reader *r, bool byte_fallback)
+read_word_end_mark(reader *r, bool byte_fallback)
 {
     dop_tok_build *b = &r->b;
     const json_t *mark = json_object_get(r->model, "end_of_word_suffix");
@@ -168,7 +168,7 @@ bpe_begin(reader *r)
         return st;
     b->flags |= (fallback ? DOP_TOK_F_BYTE_FALLBACK : 0u) | (fuse ? DOP_TOK_F_FUSE_UNK : 0u) |
                 (ignore ? DOP_TOK_F_IGNORE_MERGES : 0u);
-    if ((st = end_of_word(r, fallback)) != DOP_OK)
+    if ((st = read_word_end_mark(r, fallback)) != DOP_OK)
         return st;
     const json_t *unk = json_object_get(r->model, "unk_token");
     if (json_is_string(unk) && !dop_tok_json_vocab_id(r, json_string_value(unk), json_string_length(unk), &b->unk))
@@ -180,13 +180,13 @@ static dop_status
 bpe_finish(reader *r)
 {
     find_byte_ids(r);
-    return read_merges(r);
+    return read_json_merges(r);
 }
 
-/* ---- Unigram ---- */
+/* Unigram */
 
 static dop_status
-no_byte_level(reader *r, const char *type)
+reject_byte_level(reader *r, const char *type)
 {
     if (r->b.flags & DOP_TOK_F_BYTE_LEVEL)
         return BAD(&r->b, r->diag, "pre-tokenizer \"ByteLevel\" with a model \"%s\" is not supported", type);
@@ -231,14 +231,14 @@ unigram_finish(reader *r)
     }
     b->unk_score = least - unk_penalty;
     find_byte_ids(r);
-    return no_byte_level(r, "Unigram");
+    return reject_byte_level(r, "Unigram");
 }
 
-/* ---- WordPiece ---- */
+/* WordPiece */
 
 static dop_status
-string_or(const json_t *o, const char *key, const char *fallback, const char *path, dop_diag *diag, const char **out,
-          size_t *out_n)
+read_string_or(const json_t *o, const char *key, const char *fallback, const char *path, dop_diag *diag,
+               const char **out, size_t *out_n)
 {
     if (json_object_get(o, key))
         return dop_tok_json_string(o, key, path, diag, out, out_n);
@@ -255,8 +255,9 @@ wordpiece_begin(reader *r)
     size_t unk_n, joint_n;
     dop_status st;
     const json_t *most = json_object_get(r->model, "max_input_chars_per_word");
-    if ((st = string_or(r->model, "unk_token", "[UNK]", b->path, r->diag, &unk, &unk_n)) != DOP_OK ||
-        (st = string_or(r->model, "continuing_subword_prefix", "##", b->path, r->diag, &joint, &joint_n)) != DOP_OK)
+    if ((st = read_string_or(r->model, "unk_token", "[UNK]", b->path, r->diag, &unk, &unk_n)) != DOP_OK ||
+        (st = read_string_or(r->model, "continuing_subword_prefix", "##", b->path, r->diag, &joint, &joint_n)) !=
+            DOP_OK)
         return st;
     if (!dop_tok_json_vocab_id(r, unk, unk_n, &b->unk))
         return BAD(b, r->diag, "model: unk_token \"%.80s\" is not in the vocabulary", unk);
@@ -271,10 +272,10 @@ wordpiece_begin(reader *r)
 static dop_status
 wordpiece_finish(reader *r)
 {
-    return no_byte_level(r, "WordPiece");
+    return reject_byte_level(r, "WordPiece");
 }
 
-/* ---- the table ---- */
+/* Table of model types */
 
 static bool
 has_merges(const json_t *m)

@@ -1,4 +1,4 @@
-/* Normalizers, pre-tokenizers, post-processors and decoders of a tokenizer.json, by table. */
+/* Table-driven readers for normalizers, pre-tokenizers and post-processors of a tokenizer.json. */
 #include "text/import/tokenizer_json_parts.h"
 #include "base/encoding/base64.h"
 #include "text/import/tokenizer_json.h"
@@ -65,22 +65,23 @@ dop_tok_json_id(const json_t *v, uint32_t tokens, uint32_t *out_id)
 }
 
 static const char *
-type_of(const json_t *o)
+read_component_type(const json_t *o)
 {
     const char *t = json_string_value(json_object_get(o, "type"));
     return t ? t : "(no type)";
 }
 
-/* Reads a pattern, {"String": s} or {"Regex": s}. */
+/* Reads a pattern {"String": s} or {"Regex": s}. */
 static dop_status
-pattern_of(const dop_tok_build *b, const json_t *o, dop_diag *diag, bool *regex, const char **s, size_t *n)
+read_component_pattern(const dop_tok_build *b, const json_t *o, dop_diag *diag, bool *regex, const char **s, size_t *n)
 {
     const json_t *p = json_object_get(o, "pattern");
     *s = "";
     *n = 0;
     *regex = json_object_get(p, "Regex") != NULL;
     if (!*regex && !json_object_get(p, "String"))
-        return BAD(b, diag, "%s has no pattern of the form {\"String\": ...} or {\"Regex\": ...}", type_of(o));
+        return BAD(b, diag, "%s has no pattern of the form {\"String\": ...} or {\"Regex\": ...}",
+                   read_component_type(o));
     return dop_tok_json_string(p, *regex ? "Regex" : "String", b->path, diag, s, n);
 }
 
@@ -93,41 +94,41 @@ typedef struct part {
 } part;
 
 static dop_status
-read_part(dop_tok_build *b, const json_t *o, const part *table, const char *what, dop_diag *diag)
+read_component(dop_tok_build *b, const json_t *o, const part *table, const char *what, dop_diag *diag)
 {
-    const char *type = type_of(o);
+    const char *type = read_component_type(o);
     for (; table->type; table++)
         if (strcmp(table->type, type) == 0)
             return table->read(b, o, table->arg, diag);
     return BAD(b, diag, "%s \"%s\" is not supported", what, type);
 }
 
-/* A table of components of one section of the file, and the key under which a Sequence keeps its items. */
+/* Component table of one section of the file, and the key of a Sequence's items. */
 typedef struct part_list {
     const part *table;
     const char *what, *list_key;
-    bool (*closed)(const dop_tok_build *b); /* where it is true after a component, no other may follow; may be NULL */
-    const char *const *yet;                 /* components that may follow nevertheless, up to NULL */
+    bool (*closed)(const dop_tok_build *b); /* true if no component may follow those already read; may be NULL */
+    const char *const *yet;                 /* components that may follow even then, terminated by NULL */
 } part_list;
 
 enum { max_nesting = 8 };
 
 static bool
-is_one_of(const char *name, const char *const *names)
+is_listed_name(const char *name, const char *const *names)
 {
     while (names && *names && strcmp(*names, name) != 0)
         names++;
     return names && *names;
 }
 
-/* Reads one component, or a Sequence of components, which may be nested. */
+/* Reads one component or a Sequence of components, which may be nested. */
 static dop_status
-read_parts(dop_tok_build *b, const json_t *o, const part_list *list, int depth, dop_diag *diag)
+read_components(dop_tok_build *b, const json_t *o, const part_list *list, int depth, dop_diag *diag)
 {
     if (!o || json_is_null(o))
         return DOP_OK;
-    if (strcmp(type_of(o), "Sequence") != 0)
-        return read_part(b, o, list->table, list->what, diag);
+    if (strcmp(read_component_type(o), "Sequence") != 0)
+        return read_component(b, o, list->table, list->what, diag);
     const json_t *items = json_object_get(o, list->list_key);
     if (!json_is_array(items))
         return BAD(b, diag, "%s \"Sequence\" has no list \"%s\"", list->what, list->list_key);
@@ -135,17 +136,17 @@ read_parts(dop_tok_build *b, const json_t *o, const part_list *list, int depth, 
         return BAD(b, diag, "%s \"Sequence\" is nested more than %d times", list->what, max_nesting);
     for (size_t i = 0; i < json_array_size(items); i++) {
         const json_t *item = json_array_get(items, i);
-        if (i && list->closed && list->closed(b) && !is_one_of(type_of(item), list->yet))
-            return BAD(b, diag, "%s \"%s\" after \"%s\" is not supported", list->what, type_of(item),
-                       type_of(json_array_get(items, i - 1)));
-        dop_status st = read_parts(b, item, list, depth + 1, diag);
+        if (i && list->closed && list->closed(b) && !is_listed_name(read_component_type(item), list->yet))
+            return BAD(b, diag, "%s \"%s\" after \"%s\" is not supported", list->what, read_component_type(item),
+                       read_component_type(json_array_get(items, i - 1)));
+        dop_status st = read_components(b, item, list, depth + 1, diag);
         if (st != DOP_OK)
             return st;
     }
     return DOP_OK;
 }
 
-/* ---- normalizers ---- */
+/* Normalizers */
 
 static dop_status
 norm_simple(dop_tok_build *b, const json_t *o, uint32_t kind, dop_diag *diag)
@@ -181,7 +182,7 @@ norm_replace(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     size_t n, byn;
     bool regex;
     (void)arg;
-    DOP_RETURN_IF_ERROR(pattern_of(b, o, diag, &regex, &s, &n));
+    DOP_RETURN_IF_ERROR(read_component_pattern(b, o, diag, &regex, &s, &n));
     DOP_RETURN_IF_ERROR(dop_tok_json_string(o, "content", b->path, diag, &by, &byn));
     return dop_tok_build_op(b, regex ? DOP_OP_REPLACE_REGEX : DOP_OP_REPLACE, 0, s, n, by, byn, diag);
 }
@@ -217,7 +218,7 @@ norm_precompiled(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag
     return dop_tok_build_op(b, DOP_OP_CHARSMAP, 0, "", 0, "", 0, diag);
 }
 
-/* Nmt normalizer: control characters are dropped; white space, and characters that look like it, become spaces. */
+/* Nmt normalizer: drops control characters, and replaces white space and similar characters with spaces. */
 #define NMT_DROPPED "[\\x{1}-\\x{8}\\x{b}\\x{e}-\\x{1f}\\x{7f}\\x{8f}\\x{9f}]"
 #define NMT_SPACES "[\\x{9}\\x{a}\\x{c}\\x{d}\\x{1680}\\x{200b}-\\x{200f}\\x{2028}\\x{2029}\\x{2581}\\x{feff}\\x{fffd}]"
 
@@ -258,15 +259,15 @@ dop_status
 dop_tok_json_normalizer(dop_tok_build *b, const json_t *n, dop_diag *diag)
 {
     static const part_list list = {normalizers, "normalizer", "normalizers", NULL, NULL};
-    dop_status st = read_parts(b, n, &list, 0, diag);
+    dop_status st = read_components(b, n, &list, 0, diag);
     b->norm_ops = b->op_count;
     return st;
 }
 
-/* ---- pre-tokenizers ---- */
+/* Pre-tokenizers */
 
 static dop_status
-behavior_of(const dop_tok_build *b, const json_t *o, const char *fallback, dop_diag *diag, uint32_t *out)
+read_split_behavior(const dop_tok_build *b, const json_t *o, const char *fallback, dop_diag *diag, uint32_t *out)
 {
     static const char *const names[DOP_SPLIT_COUNT] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
                                                        "Contiguous"};
@@ -278,7 +279,7 @@ behavior_of(const dop_tok_build *b, const json_t *o, const char *fallback, dop_d
             return DOP_OK;
         }
     }
-    return BAD(b, diag, "pre-tokenizer \"%s\": behavior \"%s\" is not known", type_of(o), s ? s : "(none)");
+    return BAD(b, diag, "pre-tokenizer \"%s\": behavior \"%s\" is not known", read_component_type(o), s ? s : "(none)");
 }
 
 static dop_status
@@ -290,8 +291,8 @@ pre_split(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     uint32_t flags;
     dop_status st;
     (void)arg;
-    if ((st = pattern_of(b, o, diag, &regex, &s, &n)) != DOP_OK ||
-        (st = behavior_of(b, o, NULL, diag, &flags)) != DOP_OK ||
+    if ((st = read_component_pattern(b, o, diag, &regex, &s, &n)) != DOP_OK ||
+        (st = read_split_behavior(b, o, NULL, diag, &flags)) != DOP_OK ||
         (st = dop_tok_json_bool(o, "invert", false, b->path, diag, &invert)) != DOP_OK)
         return st;
     return dop_tok_build_op(b, regex ? DOP_OP_SPLIT_REGEX : DOP_OP_SPLIT, flags | (invert ? DOP_SPLIT_INVERT : 0), s, n,
@@ -299,7 +300,7 @@ pre_split(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 }
 
 static dop_status
-split_regex(dop_tok_build *b, const char *pattern, uint32_t flags, dop_diag *diag)
+add_regex_split(dop_tok_build *b, const char *pattern, uint32_t flags, dop_diag *diag)
 {
     return dop_tok_build_op(b, DOP_OP_SPLIT_REGEX, flags, pattern, strlen(pattern), "", 0, diag);
 }
@@ -317,16 +318,16 @@ pre_byte_level(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     if (space)
         st = dop_tok_build_op(b, DOP_OP_PREPEND, DOP_PREPEND_MISSING, " ", 1, "", 0, diag);
     if (st == DOP_OK && use_regex)
-        st = split_regex(b, dop_tok_gpt2_pattern, DOP_SPLIT_ISOLATED, diag);
+        st = add_regex_split(b, dop_tok_gpt2_pattern, DOP_SPLIT_ISOLATED, diag);
     return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_LETTERS, 0, "", 0, "", 0, diag) : st;
 }
 
-/* Reads whether Metaspace puts its mark before a text: "always", "first" (only where the input begins), "never". */
+/* Reads when Metaspace prepends its mark: "always", "first" (only at the start of the input), "never". */
 static dop_status
-prepend_scheme(const dop_tok_build *b, const json_t *o, dop_diag *diag, bool *prepend, bool *first)
+read_prepend_scheme(const dop_tok_build *b, const json_t *o, dop_diag *diag, bool *prepend, bool *first)
 {
     const json_t *v = json_object_get(o, "prepend_scheme");
-    dop_status st = dop_tok_json_bool(o, "add_prefix_space", true, b->path, diag, prepend); /* the older form */
+    dop_status st = dop_tok_json_bool(o, "add_prefix_space", true, b->path, diag, prepend); /* older form */
     *first = false;
     if (st != DOP_OK || !v || json_is_null(v))
         return st;
@@ -347,7 +348,7 @@ pre_metaspace(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     dop_status st;
     (void)arg;
     if ((st = dop_tok_json_string(o, "replacement", b->path, diag, &mark, &n)) != DOP_OK ||
-        (st = prepend_scheme(b, o, diag, &prepend, &first)) != DOP_OK ||
+        (st = read_prepend_scheme(b, o, diag, &prepend, &first)) != DOP_OK ||
         (st = dop_tok_json_bool(o, "split", true, b->path, diag, &cut)) != DOP_OK ||
         (st = dop_tok_build_op(b, DOP_OP_REPLACE, 0, " ", 1, mark, n, diag)) != DOP_OK)
         return st;
@@ -365,7 +366,7 @@ pre_digits(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     bool individual;
     (void)arg;
     DOP_RETURN_IF_ERROR(dop_tok_json_bool(o, "individual_digits", false, b->path, diag, &individual));
-    return split_regex(b, "\\p{N}", individual ? DOP_SPLIT_ISOLATED : DOP_SPLIT_CONTIGUOUS, diag);
+    return add_regex_split(b, "\\p{N}", individual ? DOP_SPLIT_ISOLATED : DOP_SPLIT_CONTIGUOUS, diag);
 }
 
 static dop_status
@@ -373,17 +374,19 @@ pre_punctuation(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
     uint32_t flags;
     (void)arg;
-    DOP_RETURN_IF_ERROR(behavior_of(b, o, "Isolated", diag, &flags));
-    return split_regex(b, dop_tok_punctuation, flags, diag);
+    DOP_RETURN_IF_ERROR(read_split_behavior(b, o, "Isolated", diag, &flags));
+    return add_regex_split(b, dop_tok_punctuation, flags, diag);
 }
 
 static dop_status
 pre_whitespace(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
-#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}" /* joiners too: those of Persian, and of emoji */
+#define WORD \
+    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}" /* includes the joiners used in Persian and
+                                                                      * emoji */
     (void)o;
     (void)arg;
-    return split_regex(b, "[" WORD "]+|[^" WORD "\\s]+", DOP_SPLIT_REMOVED | DOP_SPLIT_INVERT, diag);
+    return add_regex_split(b, "[" WORD "]+|[^" WORD "\\s]+", DOP_SPLIT_REMOVED | DOP_SPLIT_INVERT, diag);
 #undef WORD
 }
 
@@ -392,7 +395,7 @@ pre_whitespace_split(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *
 {
     (void)o;
     (void)arg;
-    return split_regex(b, "\\s", DOP_SPLIT_REMOVED, diag);
+    return add_regex_split(b, "\\s", DOP_SPLIT_REMOVED, diag);
 }
 
 static dop_status
@@ -426,9 +429,10 @@ static const part pre_tokenizers[] = {
     {NULL, NULL, 0},
 };
 
-/* Has a ByteLevel component been read?  It writes text in another alphabet, which only splits may follow. */
+/* True if a ByteLevel component was read. Such a component converts the text to the byte alphabet, so only splits
+ * may follow. */
 static bool
-is_byte_level(const dop_tok_build *b)
+has_byte_level(const dop_tok_build *b)
 {
     return (b->flags & DOP_TOK_F_BYTE_LEVEL) != 0;
 }
@@ -438,18 +442,19 @@ dop_tok_json_pre_tokenizer(dop_tok_build *b, const json_t *p, dop_diag *diag)
 {
     static const char *const splits[] = {
         "Split", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit", NULL};
-    static const part_list list = {pre_tokenizers, "pre-tokenizer", "pretokenizers", is_byte_level, splits};
-    dop_status st = read_parts(b, p, &list, 0, diag);
-    if (st != DOP_OK || !is_byte_level(b))
+    static const part_list list = {pre_tokenizers, "pre-tokenizer", "pretokenizers", has_byte_level, splits};
+    dop_status st = read_components(b, p, &list, 0, diag);
+    if (st != DOP_OK || !has_byte_level(b))
         return st;
-    if (b->ops[b->op_count - 1].kind == DOP_OP_LETTERS) { /* no split sees them */
+    if (b->ops[b->op_count - 1].kind == DOP_OP_LETTERS) { /* no split follows, so the conversion to letters is not
+                                                           * needed */
         b->op_count--;
         return DOP_OK;
     }
     return dop_tok_build_op(b, DOP_OP_BYTES, 0, "", 0, "", 0, diag);
 }
 
-/* ---- post-processors ---- */
+/* Post-processors */
 
 static dop_status
 post_nothing(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
@@ -461,8 +466,8 @@ post_nothing(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Reads the special tokens of a template: those before its first text into out[0], those after it into out[1], and so on; NULL:
- * tokens there are dropped. */
+/* Reads the special tokens of a template. Tokens before text i go to out[i], tokens after the last text to
+ * out[n_texts]. A NULL list drops them. */
 static dop_status
 read_template(dop_tok_build *b, const char *name, const json_t *list, const json_t *special, size_t n_texts,
               dop_ids *const *out, dop_diag *diag)
@@ -504,19 +509,19 @@ count_texts(const json_t *list)
 }
 
 static dop_status
-post_template(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
+post_template_processing(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
     const json_t *single = json_object_get(o, "single"), *pair = json_object_get(o, "pair"),
                  *special = json_object_get(o, "special_tokens");
     dop_ids *const around[] = {&b->prefix, &b->suffix}, *const between[] = {NULL, &b->middle, NULL};
     (void)arg;
     dop_status st = read_template(b, "single", single, special, 1, around, diag);
-    /* Before the first and after the second text of a pair come the tokens that a single text has.  Tokenizers of models that take
-     * no pairs may have an empty template or one of a single text. */
+    /* The tokens around a pair equal those around a single text. Models without pairs may have an empty pair
+     * template, or one with a single text. */
     return st == DOP_OK && count_texts(pair) == 2 ? read_template(b, "pair", pair, special, 2, between, diag) : st;
 }
 
-/* BertProcessing and RobertaProcessing: ["text", id] each. */
+/* Reads BertProcessing and RobertaProcessing; "cls" and "sep" are ["text", id]. */
 static dop_status
 post_cls_sep(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
@@ -524,18 +529,20 @@ post_cls_sep(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     (void)arg;
     if (!dop_tok_json_id(json_array_get(json_object_get(o, "cls"), 1), b->tokens, &cls) ||
         !dop_tok_json_id(json_array_get(json_object_get(o, "sep"), 1), b->tokens, &sep))
-        return BAD(b, diag, "%s: \"cls\" or \"sep\" is not [text, id]", type_of(o));
+        return BAD(b, diag, "%s: \"cls\" or \"sep\" is not [text, id]", read_component_type(o));
     dop_ids_push(&b->prefix, cls);
     dop_ids_push(&b->suffix, sep);
-    for (int n = strcmp(type_of(o), "RobertaProcessing") == 0 ? 2 : 1; n > 0; n--)
+    for (int n = strcmp(read_component_type(o), "RobertaProcessing") == 0 ? 2 : 1; n > 0; n--)
         dop_ids_push(&b->middle, sep);
     return DOP_OK;
 }
 
 static const part post_processors[] = {
-    {"ByteLevel", post_nothing, 0}, /* offsets only */
-    {"TemplateProcessing", post_template, 0}, {"BertProcessing", post_cls_sep, 0},
-    {"RobertaProcessing", post_cls_sep, 0},   {NULL, NULL, 0},
+    {"ByteLevel", post_nothing, 0}, /* affects offsets only */
+    {"TemplateProcessing", post_template_processing, 0},
+    {"BertProcessing", post_cls_sep, 0},
+    {"RobertaProcessing", post_cls_sep, 0},
+    {NULL, NULL, 0},
 };
 
 static bool
@@ -548,5 +555,5 @@ dop_status
 dop_tok_json_post_processor(dop_tok_build *b, const json_t *p, dop_diag *diag)
 {
     static const part_list list = {post_processors, "post-processor", "processors", adds_tokens, NULL};
-    return read_parts(b, p, &list, 0, diag);
+    return read_components(b, p, &list, 0, diag);
 }

@@ -1,6 +1,5 @@
-/* Byte-level BPE in two files, merges.txt (a pair a line, the first merge first) and vocab.json (ids by text) beside it: how GPT-2, RoBERTa
- * and CLIP were published before tokenizer.json.  What only code says, the split into words and the marks at its ends, is as in the
- * tokenizers of these models; a vocabulary whose pieces end words with "</w>" is CLIP's, and others are those of tokenizer_class. */
+/* Byte-level BPE from merges.txt and vocab.json (tokenizer_merges.h). Converts both to a tokenizer.json and reads
+ * that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ dop_tok_is_merges(const void *bytes, size_t size)
     return size >= sizeof mark - 1 && memcmp(bytes, mark, sizeof mark - 1) == 0;
 }
 
-/* The merges as tokenizer.json has them, "a b" each. */
+/* Returns the merges in tokenizer.json's form, each "a b". NULL if the text is not UTF-8 or memory is exhausted. */
 static json_t *
 list_merges(const char *text, size_t size)
 {
@@ -39,7 +38,7 @@ list_merges(const char *text, size_t size)
 }
 
 static bool
-ends_words(const json_t *vocab)
+has_word_end_marks(const json_t *vocab)
 {
     const char *key;
     json_t *id;
@@ -52,9 +51,9 @@ ends_words(const json_t *vocab)
     return false;
 }
 
-/* A special token, if the vocabulary has its text. */
+/* Returns an added-token object for a text, or NULL if the text is not in the vocabulary. */
 static json_t *
-special(const json_t *vocab, const char *text)
+make_special_token(const json_t *vocab, const char *text)
 {
     const json_t *id = text ? json_object_get(vocab, text) : NULL;
     return json_is_integer(id) ? json_pack("{s:I,s:s,s:b,s:b}", "id", json_integer_value(id), "content", text,
@@ -63,14 +62,14 @@ special(const json_t *vocab, const char *text)
 }
 
 static const char *
-token_or(const char *stated, const char *otherwise)
+choose_token_text(const char *stated, const char *otherwise)
 {
     return stated ? stated : otherwise;
 }
 
-/* Does tokenizer_class begin with one of these names, which are ended by NULL? */
+/* True if tokenizer_class begins with one of the names, a list terminated by NULL. */
 static bool
-is_of_class(const dop_tokenizer_facts *facts, const char *const *names)
+is_tokenizer_class(const dop_tokenizer_facts *facts, const char *const *names)
 {
     const char *name = json_string_value(json_object_get(facts ? facts->config : NULL, "tokenizer_class"));
     while (name && *names && strncmp(name, *names, strlen(*names)) != 0)
@@ -78,25 +77,28 @@ is_of_class(const dop_tokenizer_facts *facts, const char *const *names)
     return name && *names;
 }
 
-/* A pre-tokenizer that cuts by a pattern, and then takes bytes as pieces do.  Takes bytes. */
+/* Returns a pre-tokenizer that splits by a pattern and then applies `bytes`, whose reference it consumes. */
 static json_t *
-cut_by(const char *pattern, const char *behavior, bool invert, json_t *bytes)
+make_split_pre_tokenizer(const char *pattern, const char *behavior, bool invert, json_t *bytes)
 {
     return json_pack("{s:s,s:[{s:s,s:{s:s},s:s,s:b},o]}", "type", "Sequence", "pretokenizers", "type", "Split",
                      "pattern", "Regex", pattern, "behavior", behavior, "invert", invert, bytes);
 }
 
-/* tokenizer.json of the same tokenizer.  Takes vocab and merges. */
+/* Returns the equivalent tokenizer.json. Consumes the references to vocab and merges. */
 static json_t *
-as_json(json_t *vocab, json_t *merges, const dop_tokenizer_facts *facts)
+make_tokenizer_json(json_t *vocab, json_t *merges, const dop_tokenizer_facts *facts)
 {
     static const char *const marked[] = {"Roberta", "Longformer", "LED", "Bart", NULL}, *const qwens[] = {"Qwen2",
                                                                                                           NULL};
-    const bool clip = ends_words(vocab), ends = !clip && is_of_class(facts, marked), qwen = is_of_class(facts, qwens);
-    const char *bos = token_or(facts ? facts->bos_token : NULL, clip ? "<|startoftext|>" : ends ? "<s>" : NULL);
-    const char *eos = token_or(facts ? facts->eos_token : NULL, ends ? "</s>" : "<|endoftext|>");
-    json_t *added = json_array(), *first = special(vocab, bos),
-           *last = bos && strcmp(bos, eos) == 0 ? NULL : special(vocab, eos);
+    const bool clip = has_word_end_marks(vocab), ends = !clip && is_tokenizer_class(facts, marked),
+               qwen = is_tokenizer_class(facts, qwens);
+    const char *bos = choose_token_text(facts ? facts->bos_token : NULL, clip   ? "<|startoftext|>"
+                                                                         : ends ? "<s>"
+                                                                                : NULL);
+    const char *eos = choose_token_text(facts ? facts->eos_token : NULL, ends ? "</s>" : "<|endoftext|>");
+    json_t *added = json_array(), *first = make_special_token(vocab, bos),
+           *last = bos && strcmp(bos, eos) == 0 ? NULL : make_special_token(vocab, eos);
     const bool marks = (clip || ends) && first && last;
     const json_int_t first_id = first ? json_integer_value(json_object_get(first, "id")) : 0,
                      last_id = last ? json_integer_value(json_object_get(last, "id")) : 0;
@@ -122,8 +124,8 @@ as_json(json_t *vocab, json_t *merges, const dop_tokenizer_facts *facts)
     else if (qwen)
         json_object_set_new(root, "normalizer", json_pack("{s:s}", "type", "NFC"));
     json_object_set_new(root, "pre_tokenizer",
-                        clip   ? cut_by(clip_words, "Removed", true, bytes)
-                        : qwen ? cut_by(QWEN2, "Isolated", false, bytes)
+                        clip   ? make_split_pre_tokenizer(clip_words, "Removed", true, bytes)
+                        : qwen ? make_split_pre_tokenizer(QWEN2, "Isolated", false, bytes)
                                : bytes);
     if (marks)
         json_object_set_new(root, "post_processor",
@@ -152,7 +154,7 @@ dop_tokenizer_from_merges(const char *path, const void *bytes, size_t size, cons
         json_decref(vocab);
         return st;
     }
-    root = as_json(vocab, merges, facts);
+    root = make_tokenizer_json(vocab, merges, facts);
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     if (!text)

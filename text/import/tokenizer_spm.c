@@ -1,6 +1,6 @@
 /* SentencePiece model files (tokenizer.model): Unigram and BPE.
  *
- * Reference: sentencepiece_model.proto and the library's behaviour.  Fields that only training reads are skipped. */
+ * Reference: sentencepiece_model.proto and the library's behaviour. Fields that only training uses are skipped. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { piece_text = 1, piece_score = 2, piece_type = 3 };
 enum { type_normal = 1, type_unknown, type_control, type_user_defined, type_unused, type_byte };
 enum { kind_unigram = 1, kind_bpe = 2 };
 
-/* TrainerSpec and NormalizerSpec as far as encoding and decoding need them; values where a file is silent. */
+/* Fields of TrainerSpec and NormalizerSpec that encoding and decoding need; initialized with their defaults. */
 typedef struct spec {
     uint64_t kind, suffix, byte_fallback, bos, eos;
     uint64_t dummy_prefix, merge_spaces, escape;
@@ -34,8 +34,8 @@ typedef struct importer {
     size_t size;
     uint32_t pieces;
     spec spec;
-    double *scores; /* [tokens] */
-    uint8_t *types; /* [tokens] */
+    double *scores; /* [tokens] owned scores of the pieces */
+    uint8_t *types; /* [tokens] owned types of the pieces */
 } importer;
 
 #define BAD(im, ...) DOP_FAIL_IN((im)->diag, DOP_E_INPUT, (im)->path, __VA_ARGS__)
@@ -92,9 +92,9 @@ read_denormalizer(importer *im, dop_pb pb)
     return pb.damaged ? BAD(im, "the denormalizer's part of this SentencePiece model is damaged") : DOP_OK;
 }
 
-/* Reads everything but the pieces, which are only counted. */
+/* Reads all parts except the pieces, which are only counted. */
 static dop_status
-read_model(importer *im)
+read_spm_model(importer *im)
 {
     dop_pb pb = dop_pb_of(im->bytes, im->size);
     dop_pb_field f;
@@ -130,9 +130,9 @@ read_model(importer *im)
     return DOP_OK;
 }
 
-/* The text that a piece decodes to: U+2581 becomes a space. */
+/* Returns the text that a piece decodes to; U+2581 becomes a space. */
 static dop_tok_str
-plain_text(dop_tok_build *b, const char *s, size_t n, dop_buf *scratch)
+decode_spm_piece(dop_tok_build *b, const char *s, size_t n, dop_buf *scratch)
 {
     scratch->size = 0;
     for (size_t i = 0; i < n;) {
@@ -143,7 +143,7 @@ plain_text(dop_tok_build *b, const char *s, size_t n, dop_buf *scratch)
     return dop_tok_build_string(b, scratch->data, scratch->size);
 }
 
-/* Sets what follows from a piece's type: the text that it decodes to, and whether any text is encoded as this piece. */
+/* Sets the properties that depend on a piece's type: its decoded text, and whether encoding may produce it. */
 static dop_status
 use_piece(importer *im, uint32_t id, const char *s, size_t n, dop_buf *scratch)
 {
@@ -173,7 +173,7 @@ use_piece(importer *im, uint32_t id, const char *s, size_t n, dop_buf *scratch)
     case type_unused:
         if (im->spec.kind == kind_bpe)
             return BAD(im, "piece %u is of type unused, which is not supported in a BPE model", id);
-        b->text[id] = plain_text(b, s, n, scratch);
+        b->text[id] = decode_spm_piece(b, s, n, scratch);
         return DOP_OK;
     case type_user_defined:
         b->token_flags[id] |= DOP_TOKEN_USER_DEFINED;
@@ -184,12 +184,12 @@ use_piece(importer *im, uint32_t id, const char *s, size_t n, dop_buf *scratch)
         return BAD(im, "piece %u is of unknown type %u", id, im->types[id]);
     }
     b->token_flags[id] |= DOP_TOKEN_MODEL;
-    b->text[id] = plain_text(b, s, n, scratch);
+    b->text[id] = decode_spm_piece(b, s, n, scratch);
     return DOP_OK;
 }
 
 static dop_status
-read_piece(importer *im, uint32_t id, dop_pb pb, dop_buf *scratch)
+read_spm_piece(importer *im, uint32_t id, dop_pb pb, dop_buf *scratch)
 {
     dop_pb_field f;
     const char *s = "";
@@ -215,7 +215,7 @@ read_piece(importer *im, uint32_t id, dop_pb pb, dop_buf *scratch)
 }
 
 static dop_status
-read_pieces(importer *im)
+read_spm_pieces(importer *im)
 {
     dop_pb pb = dop_pb_of(im->bytes, im->size);
     dop_pb_field f;
@@ -228,7 +228,7 @@ read_pieces(importer *im)
         return DOP_NO_MEMORY(im->diag);
     while (st == DOP_OK && dop_pb_next(&pb, &f))
         if (f.number == model_pieces && f.wire == DOP_PB_BYTES)
-            st = read_piece(im, id++, dop_pb_of(f.data, f.len), &scratch);
+            st = read_spm_piece(im, id++, dop_pb_of(f.data, f.len), &scratch);
     if (st == DOP_OK && scratch.failed)
         st = DOP_NO_MEMORY(im->diag);
     dop_buf_finish(&scratch);
@@ -246,8 +246,8 @@ check_byte_pieces(const importer *im)
     return DOP_OK;
 }
 
-/* Sets Unigram's scores as the library does, which computes in float and gives user-defined pieces a bonus that follows from the best
- * score.  It searches the best score from FLT_MIN on, which is therefore the result where all scores are negative. */
+/* Sets Unigram's scores as the library does: in float, with a bonus for user-defined pieces derived from the best
+ * score. The library's maximum starts at FLT_MIN, so it stays FLT_MIN if all scores are negative. */
 static void
 use_unigram(importer *im)
 {
@@ -303,7 +303,7 @@ use_spec(importer *im)
     return st;
 }
 
-/* Adds BOS or EOS as some tokenizer classes do although neither the file nor its config says so. */
+/* Adds BOS or EOS for tokenizer classes that add it in code, without a setting in any file. */
 static void
 use_class(importer *im, const dop_tokenizer_facts *facts)
 {
@@ -338,11 +338,11 @@ dop_tokenizer_from_sentencepiece(const char *path, const void *bytes, size_t siz
     dop_status st;
     *out_tok = NULL;
     dop_tokenizer_facts_init(&none);
-    if ((st = read_model(&im)) != DOP_OK)
+    if ((st = read_spm_model(&im)) != DOP_OK)
         goto error;
     tokens = im.pieces;
     if ((st = dop_tok_config_tokens(facts, path, diag, &tokens)) != DOP_OK ||
-        (st = dop_tok_build_init(&im.b, path, tokens, diag)) != DOP_OK || (st = read_pieces(&im)) != DOP_OK ||
+        (st = dop_tok_build_init(&im.b, path, tokens, diag)) != DOP_OK || (st = read_spm_pieces(&im)) != DOP_OK ||
         (st = use_spec(&im)) != DOP_OK || (st = dop_tok_config_add(&im.b, facts, diag)) != DOP_OK)
         goto error;
     use_class(&im, facts);

@@ -4,7 +4,7 @@
 
 #include "text/import/tokenizer_files.h"
 
-/* Parses a SentencePiece model (tokenizer.model), Unigram or BPE; arguments as of dop_tokenizer_from_json(). */
+/* Parses a SentencePiece model (Unigram or BPE). Arguments as in dop_tokenizer_from_json(). */
 dop_status dop_tokenizer_from_sentencepiece(const char *path, const void *bytes, size_t size,
                                             const dop_tokenizer_facts *facts, dop_diag *diag, dop_tokenizer **out_tok);
 

@@ -1,8 +1,8 @@
-/* Vocabularies of byte strings with ranks: tiktoken files (a token in base64 and its rank a line) and tekken.json.
+/* Vocabularies of ranked byte strings: tiktoken files (per line a token in base64 and its rank) and tekken.json.
  *
- * Merging is by the rank of the joined token, and a whole word that is a token is that token; so no list of merges is
- * needed.  A tiktoken file says neither how text is split nor what special tokens there are: that stands in
- * tokenizer_config.json, or it is one of the published vocabularies below.
+ * Pairs merge by the rank of the result, and a word that is itself a token is not split; no list of merges is
+ * needed. A tiktoken file contains neither the split pattern nor special tokens. Both come from
+ * tokenizer_config.json or from the published vocabularies below.
  *
  * References: tiktoken (openai_public.py, lib.rs), mistral-common (tekken.py), the tokenization files that the named
  * models come with. */
@@ -19,11 +19,11 @@
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
 
-/* Special tokens of a published vocabulary: `count` of them, from the first special id plus `id` on.  With count > 1 the text has a
- * number. */
+/* Special tokens of a published vocabulary: `count` consecutive ids starting at number of ranks + `id`. With count >
+ * 1 the texts are numbered. */
 typedef struct special {
     uint32_t id;
-    const char *text; /* with %u for the number where count > 1 */
+    const char *text; /* with count > 1, contains %u for the number */
     uint32_t count, from;
 } special;
 
@@ -50,13 +50,13 @@ static const special llama3_specials[] = {{0, "<|begin_of_text|>", 1, 0},
                                           {11, "<|reserved_special_token_%u|>", 245, 2},
                                           {0, NULL, 0, 0}};
 
-/* A published vocabulary: known by the class in tokenizer_config.json, else by its number of ranks. */
+/* A published vocabulary. Identified by the class in tokenizer_config.json, otherwise by its number of ranks. */
 typedef struct published {
-    const char *name, *classes; /* classes: separated by spaces */
-    uint32_t ranks;             /* 0: known by its class only */
+    const char *name, *classes; /* classes: tokenizer_class values, separated by spaces */
+    uint32_t ranks;             /* number of ranks; 0: identified only by its class */
     const char *pattern;
     const special *specials;
-    const char *bos, *eos; /* texts of the tokens; bos: add_special puts it before a text */
+    const char *bos, *eos; /* token texts; may be NULL; bos is prepended to texts */
 } published;
 
 static const published table[] = {
@@ -82,16 +82,17 @@ find_published(const char *class, uint32_t ranks)
     return by_size;
 }
 
-/* A line of a tiktoken file, "base64 rank". */
+/* One line of a tiktoken file: "base64 rank". */
 typedef struct line {
-    const char *text; /* base64 */
+    const char *text; /* token in base64 */
     size_t n;
     uint32_t rank;
 } line;
 
-/* Reads the line at *at and moves on; empty lines are skipped.  False: the end of the file (*out_bad false), or a malformed line. */
+/* Parses the line at *at and advances; skips empty lines. Returns false at the end of the file (*out_bad false) or
+ * for a malformed line (*out_bad true). */
 static bool
-next_line(const char *s, size_t size, size_t *at, line *out, bool *out_bad)
+next_rank_line(const char *s, size_t size, size_t *at, line *out, bool *out_bad)
 {
     size_t i = *at, end;
     *out_bad = false;
@@ -157,7 +158,7 @@ dop_tok_ranks_special(dop_tok_build *b, uint32_t id, const char *text, size_t n,
     return dop_tok_build_add(b, id, DOP_ADDED_SPECIAL, false, text, n, diag);
 }
 
-/* Adds the special tokens of a published vocabulary, whose ids follow its ranks. */
+/* Adds the special tokens of a published vocabulary; their ids follow its ranks. */
 static dop_status
 add_published(dop_tok_build *b, const published *p, uint32_t ranks, dop_diag *diag)
 {
@@ -176,7 +177,7 @@ add_published(dop_tok_build *b, const published *p, uint32_t ranks, dop_diag *di
 }
 
 static uint32_t
-published_tokens(const published *p, uint32_t ranks)
+count_published_tokens(const published *p, uint32_t ranks)
 {
     uint32_t tokens = ranks;
     for (const special *s = p->specials; s && s->text; s++)
@@ -185,7 +186,7 @@ published_tokens(const published *p, uint32_t ranks)
     return tokens;
 }
 
-/* Counts the ranks: one past the largest. */
+/* Sets *out_ranks to one past the largest rank. */
 static dop_status
 count_ranks(const char *path, const char *s, size_t size, dop_diag *diag, uint32_t *out_ranks)
 {
@@ -194,7 +195,7 @@ count_ranks(const char *path, const char *s, size_t size, dop_diag *diag, uint32
     line l;
     bool bad;
     *out_ranks = 0;
-    while (next_line(s, size, &at, &l, &bad)) {
+    while (next_rank_line(s, size, &at, &l, &bad)) {
         lines++;
         if (l.rank >= DOP_TOK_MAX_TOKENS)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "line %u: the rank %u is too large (at most %u)", lines, l.rank,
@@ -207,7 +208,7 @@ count_ranks(const char *path, const char *s, size_t size, dop_diag *diag, uint32
 }
 
 static dop_status
-read_lines(dop_tok_build *b, const char *s, size_t size, dop_diag *diag)
+read_rank_lines(dop_tok_build *b, const char *s, size_t size, dop_diag *diag)
 {
     dop_buf bytes = {0};
     dop_status st = DOP_OK;
@@ -217,7 +218,7 @@ read_lines(dop_tok_build *b, const char *s, size_t size, dop_diag *diag)
     b->ranks = calloc(b->tokens, sizeof *b->ranks);
     if (!b->ranks)
         return DOP_NO_MEMORY(diag);
-    while (st == DOP_OK && next_line(s, size, &at, &l, &bad)) {
+    while (st == DOP_OK && next_rank_line(s, size, &at, &l, &bad)) {
         bytes.size = 0;
         if (!dop_base64_decode(l.text, l.n, &bytes))
             st = BAD(b, diag, "the token of rank %u is not valid base64", l.rank);
@@ -236,7 +237,7 @@ dop_tok_is_tiktoken(const void *bytes, size_t size)
     size_t at = 0;
     line l;
     bool bad;
-    if (!next_line(bytes, size, &at, &l, &bad))
+    if (!next_rank_line(bytes, size, &at, &l, &bad))
         return false;
     dop_buf token = {0};
     bool ok = dop_base64_decode(l.text, l.n, &token);
@@ -266,10 +267,10 @@ dop_tokenizer_from_tiktoken(const char *path, const void *bytes, size_t size, co
             "the file does not say how text is split, and %u ranks are no vocabulary that is known: give "
             "the pattern as \"pat_str\" in tokenizer_config.json",
             ranks);
-    tokens = p && !has_specials ? published_tokens(p, ranks) : ranks;
+    tokens = p && !has_specials ? count_published_tokens(p, ranks) : ranks;
     if ((st = dop_tok_config_tokens(facts, path, diag, &tokens)) != DOP_OK ||
         (st = dop_tok_build_init(&b, path, tokens, diag)) != DOP_OK ||
-        (st = read_lines(&b, bytes, size, diag)) != DOP_OK)
+        (st = read_rank_lines(&b, bytes, size, diag)) != DOP_OK)
         goto error;
     st = json_is_string(pattern)
              ? dop_tok_ranks_pattern(&b, json_string_value(pattern), json_string_length(pattern), diag)
@@ -288,7 +289,7 @@ error:
     return st;
 }
 
-/* ---- tekken.json ---- */
+/* tekken.json */
 
 bool
 dop_tok_is_tekken(const json_t *root)
@@ -297,7 +298,7 @@ dop_tok_is_tekken(const json_t *root)
            json_is_array(json_object_get(root, "vocab"));
 }
 
-/* The first special tokens of files that do not list them; the others are <SPECIAL_n>. */
+/* First special tokens of files that do not list them; the remaining ones are <SPECIAL_n>. */
 static const char *const tekken_specials[] = {
     "<unk>",
     "<s>",
@@ -322,7 +323,7 @@ static const char *const tekken_specials[] = {
 };
 
 static dop_status
-count_of(const json_t *config, const char *key, const char *path, dop_diag *diag, uint32_t *out)
+read_config_count(const json_t *config, const char *key, const char *path, dop_diag *diag, uint32_t *out)
 {
     const json_t *v = json_object_get(config, key);
     if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > DOP_TOK_MAX_TOKENS)
@@ -333,7 +334,7 @@ count_of(const json_t *config, const char *key, const char *path, dop_diag *diag
 }
 
 static dop_status
-tekken_special_tokens(dop_tok_build *b, const json_t *list, uint32_t specials, dop_diag *diag)
+add_tekken_specials(dop_tok_build *b, const json_t *list, uint32_t specials, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     for (size_t i = 0; i < json_array_size(list) && st == DOP_OK; i++) {
@@ -356,9 +357,9 @@ tekken_special_tokens(dop_tok_build *b, const json_t *list, uint32_t specials, d
     return st;
 }
 
-/* Reads as many ranks as the vocabulary has ids for; files list more ranks, the best first. */
+/* Reads as many ranks as the vocabulary has ids. Files list more ranks, best first. */
 static dop_status
-tekken_vocab(dop_tok_build *b, const json_t *vocab, uint32_t specials, dop_diag *diag)
+read_tekken_vocab(dop_tok_build *b, const json_t *vocab, uint32_t specials, dop_diag *diag)
 {
     dop_buf bytes = {0};
     dop_status st = DOP_OK;
@@ -396,15 +397,15 @@ dop_tok_tekken(const json_t *root, const char *path, const dop_tokenizer_facts *
     dop_status st;
     *out_tok = NULL;
     dop_tokenizer_facts_init(&none);
-    if ((st = count_of(config, "default_vocab_size", path, diag, &tokens)) != DOP_OK ||
-        (st = count_of(config, "default_num_special_tokens", path, diag, &specials)) != DOP_OK)
+    if ((st = read_config_count(config, "default_vocab_size", path, diag, &tokens)) != DOP_OK ||
+        (st = read_config_count(config, "default_num_special_tokens", path, diag, &specials)) != DOP_OK)
         return st;
     if (!json_is_string(pattern) || specials > tokens)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "config: \"pattern\" is no string, or there are more special tokens than tokens");
     if ((st = dop_tok_build_init(&b, path, tokens, diag)) != DOP_OK ||
-        (st = tekken_vocab(&b, json_object_get(root, "vocab"), specials, diag)) != DOP_OK ||
-        (st = tekken_special_tokens(&b, json_object_get(root, "special_tokens"), specials, diag)) != DOP_OK ||
+        (st = read_tekken_vocab(&b, json_object_get(root, "vocab"), specials, diag)) != DOP_OK ||
+        (st = add_tekken_specials(&b, json_object_get(root, "special_tokens"), specials, diag)) != DOP_OK ||
         (st = dop_tok_ranks_pattern(&b, json_string_value(pattern), json_string_length(pattern), diag)) != DOP_OK)
         goto error;
     b.unk = dop_tok_build_find(&b, "<unk>", 5);

@@ -1,4 +1,4 @@
-/* Errors, limits and memory of the Jinja interpreter, and texts under construction. */
+/* Errors, limits and memory of the Jinja interpreter, and text builders. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "text/jinja/arena.h"
 #include "text/jinja/jinja.h"
 
-/* Small allocations share blocks; a large one has a block of its own, so that an array can grow with realloc(). */
+/* Arena block. Small allocations share blocks; each large one has its own block, so that realloc() can grow it. */
 typedef struct block {
     struct block *prev, *next;
     size_t used, cap;
@@ -40,10 +40,10 @@ dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
     return (dop_j_val){.kind = J_UNDEF};
 }
 
-/* Returns whether work may continue.  own, outer: whether the interpreter's own budget, and the caller's, had enough; otherwise the
- * error is recorded. */
+/* Returns true if work may continue. own, outer: the charges to the interpreter's and the caller's budget succeeded.
+ * Records an error if either did not. */
 static bool
-check(dop_j_ctx *cx, bool own, bool outer)
+check_budgets(dop_j_ctx *cx, bool own, bool outer)
 {
     if (own && outer)
         return cx->status == DOP_OK;
@@ -57,19 +57,19 @@ dop_j_charge(dop_j_ctx *cx)
 {
     const uint64_t owed = cx->owed;
     cx->owed = 0;
-    return check(cx, dop_budget_step(&cx->own, owed), dop_budget_step(cx->budget, owed));
+    return check_budgets(cx, dop_budget_step(&cx->own, owed), dop_budget_step(cx->budget, owed));
 }
 
 static bool
-take_bytes(dop_j_ctx *cx, size_t n)
+take_arena_bytes(dop_j_ctx *cx, size_t n)
 {
-    return check(cx, dop_budget_take(&cx->own, n), dop_budget_take(cx->budget, n));
+    return check_budgets(cx, dop_budget_take(&cx->own, n), dop_budget_take(cx->budget, n));
 }
 
 static void *
-new_block(dop_j_ctx *cx, size_t cap, size_t used)
+add_arena_block(dop_j_ctx *cx, size_t cap, size_t used)
 {
-    if (!take_bytes(cx, cap))
+    if (!take_arena_bytes(cx, cap))
         return NULL;
     block *b = calloc(1, block_head + cap), *head = cx->blocks;
     if (!b) {
@@ -78,7 +78,7 @@ new_block(dop_j_ctx *cx, size_t cap, size_t used)
         return NULL;
     }
     *b = (block){.cap = cap, .used = used};
-    /* The block of a large array goes second in the list, because small allocations come from the first block. */
+    /* A large block is inserted second, because small allocations come from the first block. */
     if (head && used == cap) {
         b->prev = head;
         b->next = head->next;
@@ -99,14 +99,14 @@ dop_j_alloc(dop_j_ctx *cx, size_t n)
     if (cx->status != DOP_OK)
         return NULL;
     if (n > J_MAX_ARENA) {
-        take_bytes(cx, n);
+        take_arena_bytes(cx, n);
         return NULL;
     }
     n = (n + 15) & ~(size_t)15;
     if (n >= own_block)
-        return new_block(cx, n, n);
+        return add_arena_block(cx, n, n);
     if (!b || b->cap - b->used < n) {
-        if (!new_block(cx, block_size, 0))
+        if (!add_arena_block(cx, block_size, 0))
             return NULL;
         b = cx->blocks;
     }
@@ -115,13 +115,13 @@ dop_j_alloc(dop_j_ctx *cx, size_t n)
     return p;
 }
 
-/* Enlarges the block of a large array; the new part is not zeroed. */
+/* Grows the block of a large array; the added bytes are not zeroed. */
 static void *
-enlarge(dop_j_ctx *cx, void *p, size_t n)
+enlarge_arena_block(dop_j_ctx *cx, void *p, size_t n)
 {
     block *b = (block *)(void *)((char *)p - block_head);
     const size_t more = n - b->cap;
-    if (!take_bytes(cx, more))
+    if (!take_arena_bytes(cx, more))
         return NULL;
     block *q = realloc(b, block_head + n);
     if (!q) {
@@ -150,10 +150,10 @@ dop_j_grow(dop_j_ctx *cx, void **p, size_t *cap, size_t need, size_t elem)
     if (cx->status != DOP_OK)
         return false;
     if (c > J_MAX_ARENA / elem)
-        /* Exceeds the budget, so that the error is recorded. */
-        return take_bytes(cx, J_MAX_ARENA) && take_bytes(cx, J_MAX_ARENA);
+        /* Exceeds the budget in order to record the error. */
+        return take_arena_bytes(cx, J_MAX_ARENA) && take_arena_bytes(cx, J_MAX_ARENA);
     const size_t old = *cap * elem, rounded = (c * elem + 15) & ~(size_t)15;
-    void *q = old >= own_block ? enlarge(cx, *p, rounded) : dop_j_alloc(cx, rounded);
+    void *q = old >= own_block ? enlarge_arena_block(cx, *p, rounded) : dop_j_alloc(cx, rounded);
     if (!q)
         return false;
     if (old > 0 && old < own_block)
@@ -179,7 +179,7 @@ dop_j_put(dop_j_ctx *cx, dop_j_out *o, const char *s, size_t n)
 {
     void *p = o->s;
     if (n > J_MAX_ARENA) {
-        take_bytes(cx, n);
+        take_arena_bytes(cx, n);
         return;
     }
     if (!dop_j_step(cx, n / 32 + 1) || !dop_j_grow(cx, &p, &o->cap, o->n + n + 1, 1))
@@ -204,7 +204,7 @@ dop_j_fill(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, uint64_t times)
     if (s.n == 0 || times == 0)
         return;
     if (times > J_MAX_ARENA / s.n) {
-        take_bytes(cx, J_MAX_ARENA + (size_t)1);
+        take_arena_bytes(cx, J_MAX_ARENA + (size_t)1);
         return;
     }
     if (!dop_j_step(cx, times * s.n / 16 + 1) || !dop_j_grow(cx, &p, &o->cap, o->n + s.n * (size_t)times + 1, 1))

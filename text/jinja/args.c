@@ -1,4 +1,4 @@
-/* Arguments of calls, filters and tests, by position or by name. */
+/* Arguments of calls, filters and tests, positional or by keyword. */
 #include <string.h>
 
 #include "text/jinja/arena.h"

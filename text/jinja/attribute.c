@@ -8,7 +8,7 @@
 #include "text/jinja/value.h"
 
 static dop_j_val
-loop_attribute(const dop_j_loop *l, dop_j_str name)
+find_loop_attribute(const dop_j_loop *l, dop_j_str name)
 {
     const int64_t at = (int64_t)l->at, n = (int64_t)l->items->n;
     const struct {
@@ -34,7 +34,7 @@ loop_attribute(const dop_j_loop *l, dop_j_str name)
 }
 
 static dop_j_val
-macro_attribute(dop_j_ctx *cx, const dop_j_node *m, dop_j_str name)
+find_macro_attribute(dop_j_ctx *cx, const dop_j_node *m, dop_j_str name)
 {
     if (dop_j_eq_lit(name, "name"))
         return dop_j_str_val(m->s);
@@ -72,10 +72,10 @@ dop_j_attribute(dop_j_ctx *cx, dop_j_val self, dop_j_str name, long line)
         v = dop_j_get(cx, self.u.dict, dop_j_str_val(name));
         return v ? *v : dop_j_undef(name);
     case J_LOOP:
-        return loop_attribute(self.u.loop, name);
+        return find_loop_attribute(self.u.loop, name);
     case J_MACRO:
-        return macro_attribute(cx, self.u.macro->node, name);
-    case J_TUPLE: /* a pair that groupby gives has named items */
+        return find_macro_attribute(cx, self.u.macro->node, name);
+    case J_TUPLE: /* pairs returned by groupby have named items */
         if (self.u.list->name && (dop_j_eq_lit(name, "grouper") || dop_j_eq_lit(name, "list")))
             return self.u.list->items[name.s[0] == 'l'];
         return dop_j_undef(name);

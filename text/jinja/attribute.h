@@ -4,7 +4,7 @@
 
 #include "text/jinja/jinja.h"
 
-/* self.name as the template sees it: attributes and methods before the members of a mapping. */
+/* Evaluates self.name. Methods and built-in attributes hide members of a mapping with this name. */
 dop_j_val dop_j_attribute(dop_j_ctx *cx, dop_j_val self, dop_j_str name, long line);
 
 #endif

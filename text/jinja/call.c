@@ -1,4 +1,4 @@
-/* Calls of methods.  str.format() is apart from the others, because it looks up attributes itself. */
+/* Method calls. Handles str.format() separately, which resolves attributes itself. */
 #include "text/jinja/call.h"
 #include "text/jinja/arena.h"
 #include "text/jinja/args.h"
@@ -6,11 +6,11 @@
 #include "text/jinja/jinja.h"
 
 static dop_j_val
-format_method(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
+call_format_method(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
     if (how != 'm')
         return dop_j_str_format(cx, self.u.str, a);
-    const dop_j_val *map = dop_j_arg(a, 0, NULL); /* format_map() */
+    const dop_j_val *map = dop_j_arg(a, 0, NULL); /* the rest implements format_map() */
     if (!map || map->kind != J_DICT)
         return dop_j_wrong(cx, a, "format_map", map ? *map : dop_j_none());
     const size_t n = map->u.dict->n;
@@ -29,7 +29,7 @@ dop_j_val
 dop_j_call_method(dop_j_ctx *cx, dop_j_val self, const dop_j_method_row *row, const dop_j_args *a)
 {
     if (row->how == 'F' || row->how == 'm')
-        return format_method(cx, self, a, row->how);
+        return call_format_method(cx, self, a, row->how);
     if (!row->fn)
         return dop_j_fail(cx, a->line, DOP_E_INPUT,
                           "the method \"%s\" would change a value, which templates may not do", row->name);

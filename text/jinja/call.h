@@ -1,4 +1,4 @@
-/* Calls of methods.  str.format() is apart from the others, because it looks up attributes itself. */
+/* Method calls. Handles str.format() separately, which resolves attributes itself. */
 #ifndef DOPPLER_TEXT_JINJA_CALL_H
 #define DOPPLER_TEXT_JINJA_CALL_H
 

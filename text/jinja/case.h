@@ -1,4 +1,4 @@
-/* Upper and lower case as Python's str has them: Unicode's full mappings, which may make several letters of one. */
+/* Case conversion as in Python's str: Unicode's full mappings, which may map one letter to several. */
 #ifndef DOPPLER_TEXT_JINJA_CASE_H
 #define DOPPLER_TEXT_JINJA_CASE_H
 

@@ -1,4 +1,4 @@
-/* Evaluation of expressions and execution of statements. */
+/* Evaluates expressions and executes statements. */
 #include <string.h>
 
 #include "text/jinja/arena.h"
@@ -18,12 +18,12 @@
 
 typedef enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE } flow;
 
-static flow exec_list(dop_j_ctx *cx, dop_j_node *const *list, size_t n);
+static flow exec_statements(dop_j_ctx *cx, dop_j_node *const *list, size_t n);
 static dop_j_val call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const dop_j_val *caller);
 static dop_j_val call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items);
 
 static const dop_j_val *
-lookup(dop_j_ctx *cx, dop_j_str name)
+look_up_name(dop_j_ctx *cx, dop_j_str name)
 {
     for (const dop_j_scope *s = cx->scope; s && dop_j_step(cx, 1); s = s->up) {
         const dop_j_val *v = dop_j_get(cx, &s->vars, dop_j_str_val(name));
@@ -34,16 +34,16 @@ lookup(dop_j_ctx *cx, dop_j_str name)
 }
 
 static dop_j_val
-undefined(void)
+make_undefined(void)
 {
     return dop_j_undef((dop_j_str){"value", 5});
 }
 
 /* ---- calls ---- */
 
-/* Adds the names and values of **DICTIONARY to a call's named arguments, behind those that are written out. */
+/* Appends the entries of **DICTIONARY to a call's named arguments. */
 static void
-add_named(dop_j_ctx *cx, const dop_j_node *e, dop_j_val splat, dop_j_args *a)
+add_named_arguments(dop_j_ctx *cx, const dop_j_node *e, dop_j_val splat, dop_j_args *a)
 {
     const dop_j_dict *d = splat.u.dict;
     if (splat.kind != J_DICT && splat.kind != J_NAMESPACE) {
@@ -104,7 +104,7 @@ eval_args(dop_j_ctx *cx, const dop_j_node *e, dop_j_val stack[J_STACK_ARGS])
         a.n += more->n;
     }
     if (e->named_splat && cx->status == DOP_OK)
-        add_named(cx, e, dop_j_eval(cx, e->named_splat), &a);
+        add_named_arguments(cx, e, dop_j_eval(cx, e->named_splat), &a);
     return a;
 }
 
@@ -116,22 +116,22 @@ call_joiner(dop_j_ctx *cx, dop_j_list *joiner)
 }
 
 static dop_j_val
-call(dop_j_ctx *cx, const dop_j_node *e, const dop_j_val *caller)
+call_value(dop_j_ctx *cx, const dop_j_node *e, const dop_j_val *caller)
 {
-    dop_j_val stack[J_STACK_ARGS], self = undefined(), f;
+    dop_j_val stack[J_STACK_ARGS], self = make_undefined(), f;
     const dop_j_method_row *method = NULL;
     if (e->a->kind == JN_ATTR) {
         self = dop_j_eval(cx, e->a->a);
         if (cx->status == DOP_OK && self.kind == J_UNDEF)
             return dop_j_undefined_use(cx, self, e->line);
         method = cx->status == DOP_OK ? dop_j_find_method(self.kind, e->a->s) : NULL;
-        f = method ? undefined() : dop_j_attribute(cx, self, e->a->s, e->line);
+        f = method ? make_undefined() : dop_j_attribute(cx, self, e->a->s, e->line);
     } else {
         f = dop_j_eval(cx, e->a);
     }
     const dop_j_args a = eval_args(cx, e, stack);
     if (cx->status != DOP_OK)
-        return undefined();
+        return make_undefined();
     if (method)
         return dop_j_call_method(cx, self, method, &a);
     switch (f.kind) {
@@ -183,7 +183,8 @@ eval_list(dop_j_ctx *cx, const dop_j_node *e)
 {
     dop_j_val r = dop_j_new_list(cx, e->kind == JN_TUPLE ? J_TUPLE : J_LIST);
     for (size_t i = 0; i < e->list_n && cx->status == DOP_OK; i++)
-        dop_j_push(cx, r, e->list[i]->kind == JN_SLICE && !e->list[i]->a ? undefined() : dop_j_eval(cx, e->list[i]));
+        dop_j_push(cx, r,
+                   e->list[i]->kind == JN_SLICE && !e->list[i]->a ? make_undefined() : dop_j_eval(cx, e->list[i]));
     return r;
 }
 
@@ -200,7 +201,7 @@ eval_dict(dop_j_ctx *cx, const dop_j_node *e)
 }
 
 static dop_j_val
-compare(dop_j_ctx *cx, const dop_j_node *e)
+eval_compare(dop_j_ctx *cx, const dop_j_node *e)
 {
     dop_j_val x = dop_j_eval(cx, e->a);
     for (size_t i = 0; i < e->list_n && cx->status == DOP_OK; i++) {
@@ -212,7 +213,7 @@ compare(dop_j_ctx *cx, const dop_j_node *e)
     return dop_j_bool(true);
 }
 
-/* Evaluates the unary operators + and -. */
+/* Evaluates unary + and -. */
 static dop_j_val
 eval_signed(dop_j_ctx *cx, const dop_j_node *e)
 {
@@ -235,12 +236,13 @@ eval_signed(dop_j_ctx *cx, const dop_j_node *e)
         dop_j_val r;
         dop_j_puts(cx, &o, "-");
         dop_j_put(cx, &o, v.u.str.s, v.u.str.n);
-        return dop_j_read_int(cx, dop_j_take(&o).u.str, 10, &r) ? r : undefined(); /* -2^63 fits 64 bits, unlike 2^63 */
+        return dop_j_read_int(cx, dop_j_take(&o).u.str, 10, &r) ? r : make_undefined(); /* -2^63 fits in 64 bits, 2^63
+                                                                                    * does not */
     }
     return dop_j_fail(cx, e->line, DOP_E_INPUT, "cannot negate a %s", dop_j_kind_name(v.kind));
 }
 
-/* Evaluates a binary operator; with a string on its left, % formats. */
+/* Evaluates a binary operator. With a string as the left operand, % formats. */
 static dop_j_val
 eval_binary(dop_j_ctx *cx, const dop_j_node *e)
 {
@@ -262,7 +264,7 @@ eval_slice(dop_j_ctx *cx, const dop_j_node *e)
 }
 
 static dop_j_val
-eval_node(dop_j_ctx *cx, const dop_j_node *e)
+eval_jinja_node(dop_j_ctx *cx, const dop_j_node *e)
 {
     dop_j_val v, w;
     const dop_j_val *found;
@@ -270,7 +272,7 @@ eval_node(dop_j_ctx *cx, const dop_j_node *e)
     case JN_CONST:
         return e->value;
     case JN_NAME:
-        found = lookup(cx, e->s);
+        found = look_up_name(cx, e->s);
         return found ? *found : dop_j_function_value(e->s);
     case JN_LIST:
     case JN_TUPLE:
@@ -287,7 +289,7 @@ eval_node(dop_j_ctx *cx, const dop_j_node *e)
     case JN_SLICE:
         return eval_slice(cx, e);
     case JN_CALL:
-        return call(cx, e, NULL);
+        return call_value(cx, e, NULL);
     case JN_FILTER:
         return eval_filter(cx, e, dop_j_eval(cx, e->a));
     case JN_TEST:
@@ -306,11 +308,11 @@ eval_node(dop_j_ctx *cx, const dop_j_node *e)
     case JN_IF_EXPR:
         if (dop_j_truth(dop_j_eval(cx, e->a)))
             return dop_j_eval(cx, e->b);
-        return e->c ? dop_j_eval(cx, e->c) : undefined();
+        return e->c ? dop_j_eval(cx, e->c) : make_undefined();
     case JN_BINARY:
         return eval_binary(cx, e);
     case JN_COMPARE:
-        return compare(cx, e);
+        return eval_compare(cx, e);
     default:
         return dop_j_fail(cx, e->line, DOP_E_INTERNAL, "not an expression");
     }
@@ -320,20 +322,20 @@ dop_j_val
 dop_j_eval(dop_j_ctx *cx, const dop_j_node *e)
 {
     if (cx->status != DOP_OK || !e || !dop_j_step(cx, J_NODE_STEPS))
-        return undefined();
+        return make_undefined();
     if (++cx->depth > J_MAX_DEPTH) {
         cx->depth--;
         return dop_j_fail(cx, e->line, DOP_E_LIMIT, "expressions are nested too deeply");
     }
-    dop_j_val v = eval_node(cx, e);
+    dop_j_val v = eval_jinja_node(cx, e);
     cx->depth--;
-    return cx->status == DOP_OK ? v : undefined();
+    return cx->status == DOP_OK ? v : make_undefined();
 }
 
 /* ---- statements: names ---- */
 
 static void
-bind(dop_j_ctx *cx, dop_j_str name, dop_j_val v)
+bind_name(dop_j_ctx *cx, dop_j_str name, dop_j_val v)
 {
     dop_j_set(cx, &cx->scope->vars, dop_j_str_val(name), v);
 }
@@ -342,21 +344,21 @@ static void
 bind_attribute(dop_j_ctx *cx, const dop_j_node *target, dop_j_val v)
 {
     const dop_j_str name = target->a->s;
-    const dop_j_val *ns = lookup(cx, name);
+    const dop_j_val *ns = look_up_name(cx, name);
     if (!ns || ns->kind != J_NAMESPACE)
         dop_j_fail(cx, target->line, DOP_E_INPUT, "\"%.*s\" is no namespace", name.n > 40 ? 40 : (int)name.n, name.s);
     else
         dop_j_set(cx, ns->u.dict, dop_j_str_val(target->s), v);
 }
 
-/* Binds one value to one name, or its items to several. */
+/* Binds a value to a name, or its items to several names. */
 static void
 bind_target(dop_j_ctx *cx, const dop_j_node *target, dop_j_val v)
 {
     if (cx->status != DOP_OK)
         return;
     if (target->kind == JN_NAME) {
-        bind(cx, target->s, v);
+        bind_name(cx, target->s, v);
     } else if (target->kind == JN_ATTR) {
         bind_attribute(cx, target, v);
     } else {
@@ -370,7 +372,7 @@ bind_target(dop_j_ctx *cx, const dop_j_node *target, dop_j_val v)
 }
 
 static dop_j_scope *
-new_scope(dop_j_ctx *cx, dop_j_scope *up)
+make_scope(dop_j_ctx *cx, dop_j_scope *up)
 {
     dop_j_scope *scope = dop_j_alloc(cx, sizeof *scope);
     if (scope)
@@ -380,9 +382,9 @@ new_scope(dop_j_ctx *cx, dop_j_scope *up)
 
 /* ---- macros ---- */
 
-/* Binds varargs and kwargs, a macro's arguments beyond its parameters, where its body names them. */
+/* Binds varargs and kwargs, the arguments in excess of a macro's parameters, if its body mentions them. */
 static void
-bind_more(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
+bind_extra_arguments(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
 {
     dop_j_val more = m->more_args ? dop_j_new_list(cx, J_TUPLE) : dop_j_none();
     dop_j_val named = m->more_named ? dop_j_new_dict(cx, J_DICT) : dop_j_none();
@@ -401,9 +403,9 @@ bind_more(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
             dop_j_set(cx, named.u.dict, dop_j_str_val(a->names[k]), a->named[k]);
     }
     if (m->more_args)
-        bind(cx, (dop_j_str){"varargs", 7}, more);
+        bind_name(cx, (dop_j_str){"varargs", 7}, more);
     if (m->more_named)
-        bind(cx, (dop_j_str){"kwargs", 6}, named);
+        bind_name(cx, (dop_j_str){"kwargs", 6}, named);
 }
 
 static void
@@ -419,10 +421,10 @@ bind_parameters(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
                 dop_j_fail(cx, a->line, DOP_E_INPUT, "an argument is given twice");
             v = &a->named[k];
         }
-        bind(cx, m->names[i],
-             v                    ? *v
-             : i >= first_default ? dop_j_eval(cx, m->list[i - first_default])
-                                  : dop_j_undef(m->names[i]));
+        bind_name(cx, m->names[i],
+                  v                    ? *v
+                  : i >= first_default ? dop_j_eval(cx, m->list[i - first_default])
+                                       : dop_j_undef(m->names[i]));
     }
 }
 
@@ -430,7 +432,7 @@ static dop_j_val
 call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const dop_j_val *caller)
 {
     const dop_j_node *m = macro->node;
-    dop_j_scope *scope = new_scope(cx, macro->scope), *before = cx->scope;
+    dop_j_scope *scope = make_scope(cx, macro->scope), *before = cx->scope;
     dop_j_out text = {0}, *out = cx->out;
     if (!scope)
         return dop_j_none();
@@ -441,12 +443,12 @@ call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const d
     const size_t loops = cx->loop_depth;
     cx->scope = scope;
     cx->loop_depth = 0;
-    bind_more(cx, m, a);
+    bind_extra_arguments(cx, m, a);
     if (caller || (m->asks_caller && m->kind == JN_MACRO))
-        bind(cx, (dop_j_str){"caller", 6}, caller ? *caller : dop_j_undef((dop_j_str){"caller", 6}));
+        bind_name(cx, (dop_j_str){"caller", 6}, caller ? *caller : dop_j_undef((dop_j_str){"caller", 6}));
     bind_parameters(cx, m, a);
     cx->out = &text;
-    exec_list(cx, m->body, m->body_n);
+    exec_statements(cx, m->body, m->body_n);
     cx->out = out;
     cx->scope = before;
     cx->loop_depth = loops;
@@ -454,9 +456,9 @@ call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const d
     return dop_j_take(&text);
 }
 
-/* A macro, or a call block's body, as it sees the names here. */
+/* Returns a closure of a macro or a call block's body in the current scope. */
 static dop_j_val
-macro_value(dop_j_ctx *cx, const dop_j_node *n)
+make_macro_value(dop_j_ctx *cx, const dop_j_node *n)
 {
     dop_j_macro *macro = dop_j_alloc(cx, sizeof *macro);
     if (!macro)
@@ -467,9 +469,9 @@ macro_value(dop_j_ctx *cx, const dop_j_node *n)
 
 /* ---- loops ---- */
 
-/* Lists the items of a loop that pass the loop's "if". */
+/* Returns the items of a loop that satisfy its "if". */
 static const dop_j_list *
-loop_items(dop_j_ctx *cx, const dop_j_node *n, dop_j_val v)
+list_loop_items(dop_j_ctx *cx, const dop_j_node *n, dop_j_val v)
 {
     const dop_j_list *items = cx->status == DOP_OK ? dop_j_items(cx, v) : NULL;
     if (!items) {
@@ -479,7 +481,7 @@ loop_items(dop_j_ctx *cx, const dop_j_node *n, dop_j_val v)
     if (!n->b)
         return items;
     dop_j_val kept = dop_j_new_list(cx, J_LIST);
-    dop_j_scope *scope = new_scope(cx, cx->scope);
+    dop_j_scope *scope = make_scope(cx, cx->scope);
     for (size_t i = 0; i < items->n && cx->status == DOP_OK; i++) {
         dop_j_clear(&scope->vars);
         cx->scope = scope;
@@ -494,32 +496,32 @@ loop_items(dop_j_ctx *cx, const dop_j_node *n, dop_j_val v)
 static void
 exec_for(dop_j_ctx *cx, const dop_j_node *n, dop_j_val over, size_t depth)
 {
-    const dop_j_list *items = loop_items(cx, n, over);
+    const dop_j_list *items = list_loop_items(cx, n, over);
     if (!items)
         return;
     dop_j_loop *loop = dop_j_alloc(cx, sizeof *loop);
-    dop_j_scope *scope = new_scope(cx, cx->scope);
+    dop_j_scope *scope = make_scope(cx, cx->scope);
     if (!loop || !scope)
         return;
     *loop = (dop_j_loop){.items = items, .depth = depth, .node = n};
     cx->scope = scope;
     if (items->n == 0)
-        exec_list(cx, n->other, n->other_n);
+        exec_statements(cx, n->other, n->other_n);
     cx->loop_depth++;
     for (size_t i = 0; i < items->n && dop_j_step(cx, J_NODE_STEPS); i++) {
-        dop_j_clear(&scope->vars); /* names live for one iteration; the next one uses their memory again */
+        dop_j_clear(&scope->vars); /* names live for one iteration; the next one reuses their memory */
         cx->scope = scope;
         loop->at = i;
         bind_target(cx, n->target, items->items[i]);
-        bind(cx, (dop_j_str){"loop", 4}, (dop_j_val){.kind = J_LOOP, .u.loop = loop});
-        if (exec_list(cx, n->body, n->body_n) == FLOW_BREAK)
+        bind_name(cx, (dop_j_str){"loop", 4}, (dop_j_val){.kind = J_LOOP, .u.loop = loop});
+        if (exec_statements(cx, n->body, n->body_n) == FLOW_BREAK)
             break;
     }
     cx->loop_depth--;
     cx->scope = scope->up;
 }
 
-/* Calls loop(items) in a recursive loop: runs the loop over other items and returns what it prints. */
+/* Evaluates loop(items) in a recursive loop: runs the loop over the items and returns its output. */
 static dop_j_val
 call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items)
 {
@@ -536,18 +538,18 @@ call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items)
 
 /* ---- statements ---- */
 
-/* Runs statements and gives what they print as a string. */
+/* Runs statements and returns their output as a string. */
 static flow
-captured(dop_j_ctx *cx, const dop_j_node *n, dop_j_val *out_text)
+capture_block_output(dop_j_ctx *cx, const dop_j_node *n, dop_j_val *out_text)
 {
     dop_j_out text = {0}, *out = cx->out;
-    dop_j_scope *scope = new_scope(cx, cx->scope);
+    dop_j_scope *scope = make_scope(cx, cx->scope);
     *out_text = dop_j_none();
     if (!scope)
         return FLOW_NEXT;
     cx->scope = scope;
     cx->out = &text;
-    flow f = exec_list(cx, n->body, n->body_n);
+    flow f = exec_statements(cx, n->body, n->body_n);
     cx->out = out;
     cx->scope = scope->up;
     *out_text = dop_j_take(&text);
@@ -556,11 +558,11 @@ captured(dop_j_ctx *cx, const dop_j_node *n, dop_j_val *out_text)
     return f;
 }
 
-/* Runs a block with a scope of its own; the values in the tag of a "with" are evaluated outside of that scope. */
+/* Runs a block in a scope of its own. The values of a "with" tag are evaluated in the outer scope. */
 static flow
 exec_scope(dop_j_ctx *cx, const dop_j_node *n)
 {
-    dop_j_scope *outer = cx->scope, *scope = new_scope(cx, outer);
+    dop_j_scope *outer = cx->scope, *scope = make_scope(cx, outer);
     if (!scope)
         return FLOW_NEXT;
     for (size_t i = 0; i < n->list_n; i++) {
@@ -570,20 +572,20 @@ exec_scope(dop_j_ctx *cx, const dop_j_node *n)
         cx->scope = outer;
     }
     cx->scope = scope;
-    const flow f = exec_list(cx, n->body, n->body_n);
+    const flow f = exec_statements(cx, n->body, n->body_n);
     cx->scope = outer;
     return f;
 }
 
 static void
-print(dop_j_ctx *cx, dop_j_val v)
+print_expression_value(dop_j_ctx *cx, dop_j_val v)
 {
     if (cx->status == DOP_OK)
         dop_j_print(cx, cx->out, v);
 }
 
 static flow
-exec(dop_j_ctx *cx, const dop_j_node *n)
+exec_statement(dop_j_ctx *cx, const dop_j_node *n)
 {
     dop_j_val v;
     flow f;
@@ -592,32 +594,32 @@ exec(dop_j_ctx *cx, const dop_j_node *n)
         dop_j_put(cx, cx->out, n->s.s, n->s.n);
         return FLOW_NEXT;
     case JN_OUTPUT:
-        print(cx, dop_j_eval(cx, n->a));
+        print_expression_value(cx, dop_j_eval(cx, n->a));
         return FLOW_NEXT;
     case JN_FOR:
         exec_for(cx, n, dop_j_eval(cx, n->a), 1);
         return FLOW_NEXT;
     case JN_IF:
         if (dop_j_truth(dop_j_eval(cx, n->a)))
-            return exec_list(cx, n->body, n->body_n);
-        return exec_list(cx, n->other, n->other_n);
+            return exec_statements(cx, n->body, n->body_n);
+        return exec_statements(cx, n->other, n->other_n);
     case JN_SET:
         bind_target(cx, n->target, dop_j_eval(cx, n->a));
         return FLOW_NEXT;
     case JN_SET_BLOCK:
-        f = captured(cx, n, &v);
+        f = capture_block_output(cx, n, &v);
         bind_target(cx, n->target, v);
         return f;
     case JN_FILTER_BLOCK:
-        f = captured(cx, n, &v);
-        print(cx, v);
+        f = capture_block_output(cx, n, &v);
+        print_expression_value(cx, v);
         return f;
     case JN_MACRO:
-        bind(cx, n->s, macro_value(cx, n));
+        bind_name(cx, n->s, make_macro_value(cx, n));
         return FLOW_NEXT;
     case JN_CALL_BLOCK:
-        v = macro_value(cx, n);
-        print(cx, call(cx, n->a, &v));
+        v = make_macro_value(cx, n);
+        print_expression_value(cx, call_value(cx, n->a, &v));
         return FLOW_NEXT;
     case JN_SCOPE:
         return exec_scope(cx, n);
@@ -636,13 +638,13 @@ exec(dop_j_ctx *cx, const dop_j_node *n)
 }
 
 static flow
-exec_list(dop_j_ctx *cx, dop_j_node *const *list, size_t n)
+exec_statements(dop_j_ctx *cx, dop_j_node *const *list, size_t n)
 {
     flow f = FLOW_NEXT;
     if (n && ++cx->depth > J_MAX_DEPTH)
         dop_j_fail(cx, list[0]->line, DOP_E_LIMIT, "blocks are nested too deeply");
     for (size_t i = 0; i < n && f == FLOW_NEXT && dop_j_step(cx, J_NODE_STEPS); i++)
-        f = exec(cx, list[i]);
+        f = exec_statement(cx, list[i]);
     cx->depth -= n ? 1 : 0;
     return f;
 }
@@ -650,6 +652,6 @@ exec_list(dop_j_ctx *cx, dop_j_node *const *list, size_t n)
 void
 dop_j_run(dop_j_ctx *cx)
 {
-    exec_list(cx, cx->tree, cx->tree_n);
+    exec_statements(cx, cx->tree, cx->tree_n);
     dop_j_charge(cx);
 }

@@ -1,4 +1,4 @@
-/* Filters and tests by name, and the filters that call others by name. */
+/* Dispatch of filters and tests by name, and the filters that call other filters or tests. */
 #include <math.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@
 
 /* ---- tests ---- */
 
-/* Tests that ask for the kind alone. */
+/* Tests that depend only on the value's kind. */
 static const struct {
     const char *name;
-    unsigned kinds; /* bit per dop_j_kind */
+    unsigned kinds; /* bit mask, one bit per dop_j_kind */
 } kind_tests[] = {
     {"defined", ~(1u << J_UNDEF)},
     {"undefined", 1u << J_UNDEF},
@@ -43,9 +43,9 @@ static const struct {
     {"greaterthan", ">"}, {"ge", ">="}, {">=", ">="}, {"in", "in"},
 };
 
-/* Are two values the same object in Python ("is"), as far as templates can tell? */
+/* True if the two values are the same object in Python ("is"), as far as templates can observe. */
 static bool
-is_same(dop_j_val a, dop_j_val b)
+is_same_object(dop_j_val a, dop_j_val b)
 {
     if (a.kind != b.kind)
         return false;
@@ -54,7 +54,7 @@ is_same(dop_j_val a, dop_j_val b)
         return true;
     case J_BOOL:
         return a.u.b == b.u.b;
-    case J_INT: /* equal small integers are one object in Python */
+    case J_INT: /* equal small integers are the same object in Python */
         return a.u.i == b.u.i;
     case J_STR:
         return dop_j_str_eq(a.u.str, b.u.str);
@@ -67,7 +67,7 @@ is_same(dop_j_val a, dop_j_val b)
 }
 
 static bool
-is_test(dop_j_str name)
+is_test_name(dop_j_str name)
 {
     static const char *const others[] = {"true",  "false", "odd",     "even",   "divisibleby", "sameas",
                                          "lower", "upper", "escaped", "filter", "test"};
@@ -81,9 +81,9 @@ is_test(dop_j_str name)
     return known;
 }
 
-/* odd, even, divisibleby. */
+/* Implements odd, even and divisibleby. */
 static bool
-divides(dop_j_ctx *cx, dop_j_val v, dop_j_val by, int64_t rest, const dop_j_args *a)
+test_remainder(dop_j_ctx *cx, dop_j_val v, dop_j_val by, int64_t rest, const dop_j_args *a)
 {
     double f;
     const dop_j_val r = dop_j_number(v, &f) ? dop_j_binary(cx, (dop_j_str){"%", 1}, v, by, a->line)
@@ -92,7 +92,7 @@ divides(dop_j_ctx *cx, dop_j_val v, dop_j_val by, int64_t rest, const dop_j_args
 }
 
 static bool
-is_case(dop_j_ctx *cx, dop_j_val v, const char *method)
+test_letter_case(dop_j_ctx *cx, dop_j_val v, const char *method)
 {
     const dop_j_val s = dop_j_string(cx, v);
     const dop_j_args none = {0};
@@ -114,13 +114,13 @@ dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a)
     if (dop_j_eq_lit(name, "true") || dop_j_eq_lit(name, "false"))
         return v.kind == J_BOOL && v.u.b == dop_j_eq_lit(name, "true");
     if (dop_j_eq_lit(name, "odd") || dop_j_eq_lit(name, "even"))
-        return divides(cx, v, dop_j_int(2), dop_j_eq_lit(name, "odd"), a);
+        return test_remainder(cx, v, dop_j_int(2), dop_j_eq_lit(name, "odd"), a);
     if (has_arg && dop_j_eq_lit(name, "divisibleby"))
-        return divides(cx, v, arg, 0, a);
+        return test_remainder(cx, v, arg, 0, a);
     if (has_arg && dop_j_eq_lit(name, "sameas"))
-        return is_same(v, arg);
+        return is_same_object(v, arg);
     if (dop_j_eq_lit(name, "lower") || dop_j_eq_lit(name, "upper"))
-        return is_case(cx, v, name.s[0] == 'l' ? "islower" : "isupper");
+        return test_letter_case(cx, v, name.s[0] == 'l' ? "islower" : "isupper");
     if (dop_j_eq_lit(name, "escaped"))
         return v.kind == J_STR && v.safe;
     if (arg.kind == J_STR || v.kind == J_STR) {
@@ -128,7 +128,7 @@ dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a)
         if (dop_j_eq_lit(name, "filter"))
             return dop_j_has_filter(what);
         if (dop_j_eq_lit(name, "test"))
-            return is_test(what);
+            return is_test_name(what);
     }
     dop_j_fail(cx, a->line, DOP_E_INPUT, "test \"%.*s\" is not known%s", name.n > 40 ? 40 : (int)name.n, name.s,
                has_arg ? "" : ", or needs an argument");
@@ -137,7 +137,7 @@ dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a)
 
 /* ---- filters ---- */
 
-/* select, reject, selectattr, rejectattr: bit 0, keep what the test takes; bit 1, test an attribute. */
+/* select, reject, selectattr, rejectattr. how: bit 0: keep items that pass the test; bit 1: test an attribute. */
 static dop_j_val
 f_pick(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {

@@ -1,4 +1,4 @@
-/* Filters and tests by name, and the filters that call others by name. */
+/* Dispatch of filters and tests by name, and the filters that call other filters or tests. */
 #ifndef DOPPLER_TEXT_JINJA_FILTER_H
 #define DOPPLER_TEXT_JINJA_FILTER_H
 

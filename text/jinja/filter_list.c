@@ -46,15 +46,15 @@ dop_j_attribute_of(dop_j_ctx *cx, dop_j_val item, dop_j_val attribute, long line
     return item;
 }
 
-/* The sort key of items: an attribute, where strings count without regard to case unless `exact`. */
+/* Sort key of items: an attribute. Strings compare case-insensitively unless `exact`. */
 typedef struct key_rule {
-    dop_j_val attribute, other; /* other: replaces an undefined attribute; None: nothing does */
+    dop_j_val attribute, other; /* other: replaces an undefined attribute, unless None */
     bool exact;
     long line;
 } key_rule;
 
 static key_rule
-rule_of(const dop_j_args *a, size_t exact, size_t attribute)
+make_key_rule(const dop_j_args *a, size_t exact, size_t attribute)
 {
     const dop_j_val *attr = dop_j_arg(a, attribute, "attribute");
     return (key_rule){attr ? *attr : dop_j_none(), dop_j_none(), dop_j_bool_arg(a, exact, "case_sensitive", false),
@@ -62,7 +62,7 @@ rule_of(const dop_j_args *a, size_t exact, size_t attribute)
 }
 
 static dop_j_val
-key_of(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
+make_item_key(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
 {
     dop_j_val v = dop_j_attribute_of(cx, item, rule->attribute, rule->line);
     if (v.kind == J_UNDEF && rule->other.kind != J_NONE)
@@ -70,26 +70,26 @@ key_of(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
     return v.kind == J_STR && !rule->exact && cx->status == DOP_OK ? dop_j_change_case(cx, v.u.str, CASE_LOWER) : v;
 }
 
-/* The key of an item for `sort`, whose attribute may be several, with commas between them. */
+/* Returns the sort key of an item. The attribute of `sort` may be several, separated by commas. */
 static dop_j_val
-sort_key(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
+make_sort_key(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
 {
     const dop_j_str all = rule->attribute.u.str;
     if (rule->attribute.kind != J_STR || !all.n || !memchr(all.s, ',', all.n))
-        return key_of(cx, item, rule);
+        return make_item_key(cx, item, rule);
     const dop_j_str comma = {",", 1};
     const dop_j_val parts = dop_j_split(cx, all, &comma, -1), keys = dop_j_new_list(cx, J_TUPLE);
     for (size_t i = 0; cx->status == DOP_OK && i < parts.u.list->n; i++) {
         key_rule one = *rule;
         one.attribute = parts.u.list->items[i];
-        dop_j_push(cx, keys, key_of(cx, item, &one));
+        dop_j_push(cx, keys, make_item_key(cx, item, &one));
     }
     return keys;
 }
 
-/* Sorts items stably by their keys. */
+/* Returns a list of the items, sorted stably by key. */
 static dop_j_val
-sorted(dop_j_ctx *cx, const dop_j_list *l, const key_rule *rule, bool down)
+sort_filter_items(dop_j_ctx *cx, const dop_j_list *l, const key_rule *rule, bool down)
 {
     const dop_j_val r = dop_j_new_list(cx, J_LIST);
     const size_t n = l->n;
@@ -97,7 +97,7 @@ sorted(dop_j_ctx *cx, const dop_j_list *l, const key_rule *rule, bool down)
     if (!a)
         return r;
     for (size_t i = 0; i < n && cx->status == DOP_OK; i++)
-        a[i] = (dop_j_keyed){sort_key(cx, l->items[i], rule), l->items[i]};
+        a[i] = (dop_j_keyed){make_sort_key(cx, l->items[i], rule), l->items[i]};
     dop_j_sort(cx, a, n, down, rule->line);
     for (size_t i = 0; i < n && cx->status == DOP_OK; i++)
         dop_j_push(cx, r, a[i].item);
@@ -109,8 +109,8 @@ f_sort(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
     const dop_j_list *l = dop_j_items_of(cx, v, a, "sort");
-    const key_rule rule = rule_of(a, 1, 2);
-    return l ? sorted(cx, l, &rule, dop_j_bool_arg(a, 0, "reverse", false)) : v;
+    const key_rule rule = make_key_rule(a, 1, 2);
+    return l ? sort_filter_items(cx, l, &rule, dop_j_bool_arg(a, 0, "reverse", false)) : v;
 }
 
 dop_j_val
@@ -142,7 +142,7 @@ f_dictsort(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     if (v.kind != J_DICT || cx->status != DOP_OK)
         return dop_j_wrong(cx, a, "dictsort", v);
     const dop_j_list *l = dop_j_items(cx, dop_j_pairs(cx, v, a));
-    return l ? sorted(cx, l, &rule, dop_j_bool_arg(a, 2, "reverse", false)) : v;
+    return l ? sort_filter_items(cx, l, &rule, dop_j_bool_arg(a, 2, "reverse", false)) : v;
 }
 
 static dop_j_val
@@ -151,7 +151,7 @@ f_groupby(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     (void)how;
     const dop_j_val *other = dop_j_arg(a, 1, "default");
     const dop_j_list *l = dop_j_items_of(cx, v, a, "groupby");
-    key_rule rule = rule_of(a, 2, 0), plain;
+    key_rule rule = make_key_rule(a, 2, 0), plain;
     const dop_j_val r = dop_j_new_list(cx, J_LIST);
     dop_j_val last = dop_j_none(), group = dop_j_none();
     rule.other = other ? *other : dop_j_none();
@@ -159,15 +159,15 @@ f_groupby(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     plain.exact = true;
     if (!l || cx->status != DOP_OK)
         return r;
-    const dop_j_val all = sorted(cx, l, &rule, false);
+    const dop_j_val all = sort_filter_items(cx, l, &rule, false);
     for (size_t i = 0; cx->status == DOP_OK && i < all.u.list->n; i++) {
-        const dop_j_val item = all.u.list->items[i], key = key_of(cx, item, &rule);
+        const dop_j_val item = all.u.list->items[i], key = make_item_key(cx, item, &rule);
         if (i == 0 || !dop_j_equal(cx, key, last)) {
             group = dop_j_new_list(cx, J_LIST);
-            dop_j_val pair = dop_j_pair(cx, key_of(cx, item, &plain), group);
+            dop_j_val pair = dop_j_pair(cx, make_item_key(cx, item, &plain), group);
             if (cx->status != DOP_OK)
                 break;
-            pair.u.list->name = "group"; /* templates may call the two items `grouper` and `list` */
+            pair.u.list->name = "group"; /* enables the item names `grouper` and `list` */
             dop_j_push(cx, r, pair);
         }
         last = key;
@@ -181,10 +181,10 @@ f_unique(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
     const dop_j_list *l = dop_j_items_of(cx, v, a, "unique");
-    const key_rule rule = rule_of(a, 0, 1);
+    const key_rule rule = make_key_rule(a, 0, 1);
     const dop_j_val r = dop_j_new_list(cx, J_ITER), seen = dop_j_new_dict(cx, J_DICT);
     for (size_t i = 0; l && i < l->n && cx->status == DOP_OK; i++) {
-        const dop_j_val key = key_of(cx, l->items[i], &rule);
+        const dop_j_val key = make_item_key(cx, l->items[i], &rule);
         if (cx->status != DOP_OK || dop_j_get(cx, seen.u.dict, key))
             continue;
         dop_j_set(cx, seen.u.dict, key, dop_j_none());
@@ -193,15 +193,15 @@ f_unique(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return r;
 }
 
-/* min and max: how < 0 or > 0. */
+/* min (how < 0) and max (how > 0). */
 static dop_j_val
 f_extreme(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     const dop_j_list *l = dop_j_items_of(cx, v, a, how < 0 ? "min" : "max");
-    const key_rule rule = rule_of(a, 0, 1);
+    const key_rule rule = make_key_rule(a, 0, 1);
     dop_j_val best = dop_j_undef((dop_j_str){"item", 4}), best_key = best;
     for (size_t i = 0; l && i < l->n && cx->status == DOP_OK; i++) {
-        const dop_j_val key = key_of(cx, l->items[i], &rule);
+        const dop_j_val key = make_item_key(cx, l->items[i], &rule);
         bool ok = true;
         const int c = i == 0 || cx->status != DOP_OK ? how : dop_j_order(cx, key, best_key, &ok);
         if (!ok)
@@ -254,7 +254,7 @@ f_list(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return r;
 }
 
-/* first and last: 'f' or 'l'. */
+/* first (how 'f') and last (how 'l'). */
 static dop_j_val
 f_end(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -295,7 +295,7 @@ f_join(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_join(cx, attr ? picked.u.list : l, between);
 }
 
-/* The filter `batch`: cuts a list into lists of N neighbours. */
+/* batch: splits a list into lists of N consecutive items. */
 static dop_j_val
 f_batch(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -317,7 +317,7 @@ f_batch(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return r;
 }
 
-/* The filter `slice`: cuts a list into N lists of about equal length. */
+/* slice: splits a list into N lists of about equal length. */
 static dop_j_val
 f_slice(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {

@@ -1,4 +1,4 @@
-/* Filters of texts. */
+/* Text filters. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "text/jinja/text.h"
 #include "text/jinja/value.h"
 
-/* escape, forceescape, safe. */
+/* escape (how 'e'), forceescape ('f') and safe ('s'). */
 static dop_j_val
 f_escape(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -35,7 +35,7 @@ f_string(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_string(cx, v);
 }
 
-/* Filters that are methods of strings: the value is converted to a string first. */
+/* Filters that change the case; the value is first converted to a string. */
 static dop_j_val
 f_case(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -65,7 +65,7 @@ f_replace(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_replace(cx, s, from, to, dop_j_int_arg(cx, a, 2, "count", -1));
 }
 
-/* The filter `title`: gives each word, as Jinja separates words, a capital at its beginning. */
+/* title: capitalizes each word, with Jinja's definition of words. */
 static dop_j_val
 f_title(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -107,7 +107,7 @@ f_indent(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     if (v.kind != J_STR)
         return dop_j_wrong(cx, a, "indent", v);
     dop_j_put(cx, &whole, v.u.str.s, v.u.str.n);
-    dop_j_puts(cx, &whole, "\n"); /* as Jinja does, so that a line break at the end is kept */
+    dop_j_puts(cx, &whole, "\n"); /* as Jinja does, to preserve a trailing line break */
     const dop_j_val lines = dop_j_split_lines(cx, dop_j_take(&whole).u.str, false);
     for (size_t i = 0; cx->status == DOP_OK && i < lines.u.list->n; i++) {
         const dop_j_str line = lines.u.list->items[i].u.str;
@@ -275,7 +275,7 @@ f_xmlattr(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_take(&o);
 }
 
-/* The filter `striptags`: removes tags and comments, collapses white space, and replaces character references by their characters. */
+/* striptags: removes tags and comments, collapses white space, and decodes character references. */
 static dop_j_val
 f_striptags(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -303,7 +303,7 @@ f_striptags(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return r;
 }
 
-/* The filter `tojson`, with the arguments of the version that transformers puts in place of Jinja's own. */
+/* tojson, with the arguments of transformers' replacement of Jinja's filter. */
 static dop_j_val
 f_tojson(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {

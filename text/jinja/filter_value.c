@@ -23,9 +23,9 @@ f_default(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return v;
 }
 
-/* Truncates a real number to an integer; false: the result does not fit 64 bits. */
+/* Truncates a floating-point number to an integer. Returns false if the result does not fit in 64 bits. */
 static bool
-truncated(double f, dop_j_val *out)
+truncate_real(double f, dop_j_val *out)
 {
     if (!(fabs(f) < 0x1p63))
         return false;
@@ -45,9 +45,9 @@ f_int(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
         return dop_j_undefined_use(cx, v, a->line);
     if (v.kind == J_STR && dop_j_read_int(cx, v.u.str, base >= 0 && base <= 36 ? (int)base : 10, &r))
         return r;
-    if (v.kind == J_STR && dop_j_read_float(v.u.str, &f) && truncated(f, &r))
+    if (v.kind == J_STR && dop_j_read_float(v.u.str, &f) && truncate_real(f, &r))
         return r;
-    if (v.kind == J_FLOAT && !truncated(v.u.f, &r))
+    if (v.kind == J_FLOAT && !truncate_real(v.u.f, &r))
         return dop_j_fail(cx, a->line, DOP_E_INPUT, "a number is too large to compute with");
     return v.kind == J_INT || v.kind == J_BIG ? v : v.kind == J_BOOL ? dop_j_int(v.u.b) : r;
 }
@@ -76,7 +76,7 @@ f_abs(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return v.kind == J_FLOAT ? dop_j_float(fabs(v.u.f)) : dop_j_wrong(cx, a, "abs", v);
 }
 
-/* Rounds a whole number to tens, hundreds, ..., half to even. */
+/* Rounds an integer to tens, hundreds, ..., half to even. */
 static dop_j_val
 round_whole(int64_t i, int64_t digits)
 {
@@ -96,7 +96,7 @@ round_whole(int64_t i, int64_t digits)
     return dop_j_int(__builtin_mul_overflow(q, unit, &r) ? i : r);
 }
 
-/* The filter `round`: half to even, as Python's round(), or "ceil" or "floor", as in Jinja. */
+/* round: "common" rounds half to even as Python's round(); "ceil" and "floor" are Jinja's. */
 static dop_j_val
 f_round(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -128,7 +128,7 @@ f_round(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_float(dop_strtod(t, NULL));
 }
 
-/* The filter `attr`: finds attributes and methods only, and no members of a mapping. */
+/* attr: finds attributes and methods, but not members of a mapping. */
 static dop_j_val
 f_attr(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {

@@ -1,4 +1,4 @@
-/* FORMAT % VALUES and FORMAT.format(VALUES) of Python.  Reference: "printf-style String Formatting" and "Format
+/* Python's FORMAT % VALUES and FORMAT.format(VALUES). Reference: "printf-style String Formatting" and "Format
  * Specification Mini-Language" in the documentation of its standard library. */
 #include <inttypes.h>
 #include <math.h>
@@ -17,14 +17,15 @@
 
 typedef struct form {
     dop_j_str fill;
-    char align, sign, group, type; /* 0: not given */
+    char align, sign, group, type; /* 0 if not given */
     bool alternative, zero;
-    int64_t width, precision; /* precision < 0: not given */
+    int64_t width, precision; /* precision: < 0 if not given */
 } form;
 
 enum { MAX_PRECISION = 500, NUMBER_CAP = 1024 };
 
-/* Writes a text with its padding.  head: number of first bytes (sign and base) that come before padding which goes inside a number. */
+/* Appends a padded text. usual: default alignment. head: length of the prefix (sign and base) that precedes padding
+ * inside a number. */
 static void
 put_padded(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, size_t head, const form *f, char usual)
 {
@@ -43,9 +44,9 @@ put_padded(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, size_t head, const form *f,
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-/* Writes the digits of a finite number that is not negative. */
+/* Formats the digits of a finite, non-negative number. */
 static int
-real_digits(double v, char type, int precision, bool alternative, char *t, size_t cap)
+print_real_digits(double v, char type, int precision, bool alternative, char *t, size_t cap)
 {
     char pattern[8];
     snprintf(pattern, sizeof pattern, "%%%s.*%c", alternative ? "#" : "", type);
@@ -53,9 +54,10 @@ real_digits(double v, char type, int precision, bool alternative, char *t, size_
 }
 #pragma GCC diagnostic pop
 
-/* Writes a real number whose format has no type: as str() does, or with at most `precision` digits, always with one behind the point. */
+/* Formats a floating-point number without a format type: as str() does, or with at most `precision` digits. At least
+ * one digit follows the point. */
 static void
-general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
+print_general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
 {
     dop_j_out o = {0};
     if (f->precision < 0) {
@@ -64,9 +66,9 @@ general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
         return;
     }
     const int p = f->precision > 0 ? (int)f->precision : 1;
-    real_digits(v, 'e', p - 1, false, t, cap);
+    print_real_digits(v, 'e', p - 1, false, t, cap);
     const int exponent = atoi(strchr(t, 'e') + 1);
-    /* "g" would write all digits before the point, and no point; Python writes an exponent */
+    /* %g would print all digits and no point here; Python prints an exponent */
     if (exponent == p - 1 && v != 0) {
         char *e = strchr(t, 'e'), *end = e;
         char tail[16];
@@ -80,12 +82,12 @@ general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
         snprintf(end, cap - (size_t)(end - t), "%s", tail);
         return;
     }
-    real_digits(v, 'g', p, false, t, cap);
+    print_real_digits(v, 'g', p, false, t, cap);
     if (!strpbrk(t, ".e"))
         strncat(t, ".0", cap - strlen(t) - 1);
 }
 
-/* Puts the separator between groups of digits of the whole part. */
+/* Appends the digits, with the group separator in the integer part. */
 static void
 put_grouped(dop_j_ctx *cx, dop_j_out *o, const char *digits, const form *f)
 {
@@ -124,9 +126,13 @@ put_real(dop_j_ctx *cx, dop_j_out *o, double v, const form *f)
     if (!isfinite(v))
         snprintf(t, sizeof t, "%s", isnan(v) ? (f->type == 'F' ? "NAN" : "nan") : f->type == 'F' ? "INF" : "inf");
     else if (f->type == 0)
-        general_digits(cx, fabs(v), f, t, sizeof t);
+        print_general_digits(cx, fabs(v), f, t, sizeof t);
     else
-        real_digits(fabs(v), percent ? 'f' : f->type == 'n' ? 'g' : f->type, precision, f->alternative, t, sizeof t);
+        print_real_digits(fabs(v),
+                          percent          ? 'f'
+                          : f->type == 'n' ? 'g'
+                                           : f->type,
+                          precision, f->alternative, t, sizeof t);
     put_grouped(cx, &number, t, f);
     dop_j_puts(cx, &number, percent ? "%" : "");
     const dop_j_str text = dop_j_take(&number).u.str;
@@ -157,7 +163,8 @@ put_whole(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const form *f)
         dop_j_puts(cx, &number, prefix);
     }
     const size_t head = number.n;
-    for (int64_t n = (int64_t)strlen(p); n < f->precision && !big && n <= MAX_PRECISION; n++) /* only with % */
+    for (int64_t n = (int64_t)strlen(p); n < f->precision && !big && n <= MAX_PRECISION; n++) /* only with the %
+                                                                                               * operator */
         dop_j_puts(cx, &number, "0");
     put_grouped(cx, &number, big ? v.u.str.s + negative : p, f);
     const dop_j_str text = dop_j_take(&number).u.str;
@@ -165,14 +172,14 @@ put_whole(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const form *f)
 }
 
 static void
-put_text(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, const form *f, char usual)
+put_padded_text(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, const form *f, char usual)
 {
     if (f->precision >= 0)
         s = dop_j_cut(cx, s, 0, f->precision);
     put_padded(cx, o, s, 0, f, usual);
 }
 
-/* Formats the type "c": one character, given as its code point or as a string. */
+/* Formats type "c": one character, given as a code point or as a string. */
 static void
 put_character(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const form *f, long line)
 {
@@ -186,9 +193,9 @@ put_character(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const form *f, long line
         put_padded(cx, o, s, 0, f, '>');
 }
 
-/* repr() with every character beyond ASCII escaped. */
+/* Applies a conversion: 's' str(), 'r' repr(), 'a' repr() with non-ASCII characters escaped. */
 static dop_j_str
-conversion(dop_j_ctx *cx, char how, dop_j_val v)
+convert_format_value(dop_j_ctx *cx, char how, dop_j_val v)
 {
     dop_j_out o = {0}, ascii = {0};
     if (how == 's')
@@ -213,14 +220,14 @@ conversion(dop_j_ctx *cx, char how, dop_j_val v)
 /* ---- FORMAT % VALUES ---- */
 
 typedef struct percent_state {
-    dop_j_str rest; /* the part of the format that has not been read yet */
+    dop_j_str rest; /* unread part of the format */
     dop_j_val args;
     size_t used;
     long line;
 } percent_state;
 
 static dop_j_val
-next_value(dop_j_ctx *cx, percent_state *s)
+next_percent_value(dop_j_ctx *cx, percent_state *s)
 {
     const bool tuple = s->args.kind == J_TUPLE;
     if (s->used >= (tuple ? s->args.u.list->n : 1))
@@ -229,41 +236,41 @@ next_value(dop_j_ctx *cx, percent_state *s)
 }
 
 static char
-peek(const dop_j_str *s)
+peek_format(const dop_j_str *s)
 {
     return s->n ? s->s[0] : 0;
 }
 
 static void
-skip(dop_j_str *s)
+skip_format_byte(dop_j_str *s)
 {
     if (s->n)
         *s = (dop_j_str){s->s + 1, s->n - 1};
 }
 
-/* Reads a width or precision: digits, or '*' for the next value; -1: neither stands here. */
+/* Reads a width or precision: digits, or '*' for the next value. Returns 0 if there is neither. */
 static int64_t
-percent_number(dop_j_ctx *cx, percent_state *s)
+read_percent_number(dop_j_ctx *cx, percent_state *s)
 {
     int64_t n = 0;
-    if (peek(&s->rest) == '*') {
-        skip(&s->rest);
-        const dop_j_val v = next_value(cx, s);
+    if (peek_format(&s->rest) == '*') {
+        skip_format_byte(&s->rest);
+        const dop_j_val v = next_percent_value(cx, s);
         if (v.kind != J_INT && cx->status == DOP_OK)
             dop_j_fail(cx, s->line, DOP_E_INPUT, "* wants an integer");
         return cx->status == DOP_OK ? v.u.i : 0;
     }
-    for (; peek(&s->rest) >= '0' && peek(&s->rest) <= '9'; skip(&s->rest))
-        n = n > J_MAX_ARENA ? n : n * 10 + (peek(&s->rest) - '0');
+    for (; peek_format(&s->rest) >= '0' && peek_format(&s->rest) <= '9'; skip_format_byte(&s->rest))
+        n = n > J_MAX_ARENA ? n : n * 10 + (peek_format(&s->rest) - '0');
     return n;
 }
 
 static void
-percent_flags(dop_j_ctx *cx, percent_state *s, form *f)
+read_percent_flags(dop_j_ctx *cx, percent_state *s, form *f)
 {
     bool left = false, zero = false;
-    for (;; skip(&s->rest)) {
-        const char c = peek(&s->rest);
+    for (;; skip_format_byte(&s->rest)) {
+        const char c = peek_format(&s->rest);
         if (c == '-')
             left = true;
         else if (c == '0')
@@ -275,29 +282,29 @@ percent_flags(dop_j_ctx *cx, percent_state *s, form *f)
         else if (c != ' ')
             break;
     }
-    f->width = percent_number(cx, s);
+    f->width = read_percent_number(cx, s);
     if (f->width < 0) {
         left = true;
         f->width = f->width < -J_MAX_ARENA ? J_MAX_ARENA : -f->width;
     }
     f->align = left ? '<' : '>';
     f->zero = zero && !left;
-    if (peek(&s->rest) == '.') {
-        skip(&s->rest);
-        f->precision = percent_number(cx, s);
+    if (peek_format(&s->rest) == '.') {
+        skip_format_byte(&s->rest);
+        f->precision = read_percent_number(cx, s);
         f->precision = f->precision < 0 ? 0 : f->precision;
     }
-    while (peek(&s->rest) && strchr("hlL", peek(&s->rest)))
-        skip(&s->rest);
+    while (peek_format(&s->rest) && strchr("hlL", peek_format(&s->rest)))
+        skip_format_byte(&s->rest);
 }
 
-/* Reads one conversion of the format, behind its "%", and writes its value. */
+/* Reads one conversion after its "%" and appends the formatted value. */
 static void
-percent_place(dop_j_ctx *cx, dop_j_out *o, percent_state *s)
+format_percent_place(dop_j_ctx *cx, dop_j_out *o, percent_state *s)
 {
     form f = {.fill = {" ", 1}, .precision = -1};
     const dop_j_val *named = NULL;
-    if (peek(&s->rest) == '(') {
+    if (peek_format(&s->rest) == '(') {
         const char *end = memchr(s->rest.s, ')', s->rest.n);
         if (!end || s->args.kind != J_DICT) {
             dop_j_fail(cx, s->line, DOP_E_INPUT, "a format with names needs a mapping");
@@ -309,22 +316,22 @@ percent_place(dop_j_ctx *cx, dop_j_out *o, percent_state *s)
             dop_j_fail(cx, s->line, DOP_E_INPUT, "a format names a value that is not there");
         s->rest = (dop_j_str){end + 1, s->rest.n - name.n - 2};
     }
-    percent_flags(cx, s, &f);
-    const char how = peek(&s->rest);
-    skip(&s->rest);
+    read_percent_flags(cx, s, &f);
+    const char how = peek_format(&s->rest);
+    skip_format_byte(&s->rest);
     if (how == '%') {
         dop_j_puts(cx, o, "%");
         return;
     }
     if (!how || !strchr("srdiufFeEgGxXoca", how))
         dop_j_fail(cx, s->line, DOP_E_INPUT, "a format with %% has an unknown place");
-    const dop_j_val v = cx->status != DOP_OK ? dop_j_none() : named ? *named : next_value(cx, s);
+    const dop_j_val v = cx->status != DOP_OK ? dop_j_none() : named ? *named : next_percent_value(cx, s);
     double real;
     if (cx->status != DOP_OK)
         return;
     f.type = how == 'i' || how == 'u' ? 'd' : how;
     if (strchr("sra", how)) {
-        put_text(cx, o, conversion(cx, how, v), &f, '>');
+        put_padded_text(cx, o, convert_format_value(cx, how, v), &f, '>');
     } else if (how == 'c') {
         put_character(cx, o, v, &f, s->line);
     } else if (!dop_j_number(v, &real) || (v.kind == J_FLOAT && strchr("xXo", how)) ||
@@ -357,7 +364,7 @@ dop_j_percent(dop_j_ctx *cx, dop_j_str format, dop_j_val args, long line)
         dop_j_put(cx, &o, s.rest.s, n);
         s.rest = (dop_j_str){s.rest.s + n + (p ? 1 : 0), s.rest.n - n - (p ? 1 : 0)};
         if (p)
-            percent_place(cx, &o, &s);
+            format_percent_place(cx, &o, &s);
     }
     const bool many = args.kind == J_DICT || args.kind == J_LIST || args.kind == J_UNDEF;
     const size_t given = args.kind == J_TUPLE ? args.u.list->n : many ? 0 : 1;
@@ -369,15 +376,16 @@ dop_j_percent(dop_j_ctx *cx, dop_j_str format, dop_j_val args, long line)
 /* ---- FORMAT.format(VALUES) ---- */
 
 static int64_t
-spec_number(dop_j_str *s)
+read_spec_number(dop_j_str *s)
 {
     int64_t n = -1;
-    for (; peek(s) >= '0' && peek(s) <= '9'; skip(s))
-        n = n > J_MAX_ARENA ? n : (n < 0 ? 0 : n * 10) + (peek(s) - '0');
+    for (; peek_format(s) >= '0' && peek_format(s) <= '9'; skip_format_byte(s))
+        n = n > J_MAX_ARENA ? n : (n < 0 ? 0 : n * 10) + (peek_format(s) - '0');
     return n;
 }
 
-/* Parses a format specification, [[fill]align][sign][#][0][width][grouping][.precision][type]; false: the text is none. */
+/* Parses a format specification: [[fill]align][sign][#][0][width][grouping][.precision][type]. Returns false if it
+ * is malformed. */
 static bool
 read_spec(dop_j_str s, form *f)
 {
@@ -391,41 +399,41 @@ read_spec(dop_j_str s, form *f)
         s = (dop_j_str){s.s + first + 1, s.n - first - 1};
     } else if (s.n && strchr("<>=^", s.s[0])) {
         f->align = s.s[0];
-        skip(&s);
+        skip_format_byte(&s);
     }
-    if (peek(&s) && strchr("+- ", peek(&s))) {
-        f->sign = peek(&s);
-        skip(&s);
+    if (peek_format(&s) && strchr("+- ", peek_format(&s))) {
+        f->sign = peek_format(&s);
+        skip_format_byte(&s);
     }
-    if (peek(&s) == 'z')
-        skip(&s);
-    if (peek(&s) == '#') {
+    if (peek_format(&s) == 'z')
+        skip_format_byte(&s);
+    if (peek_format(&s) == '#') {
         f->alternative = true;
-        skip(&s);
+        skip_format_byte(&s);
     }
-    if (peek(&s) == '0') {
+    if (peek_format(&s) == '0') {
         f->zero = !f->align;
         f->fill = filled ? f->fill : (dop_j_str){"0", 1};
         f->align = f->align ? f->align : '=';
     }
-    f->width = spec_number(&s);
-    if (peek(&s) == ',' || peek(&s) == '_') {
-        f->group = peek(&s);
-        skip(&s);
+    f->width = read_spec_number(&s);
+    if (peek_format(&s) == ',' || peek_format(&s) == '_') {
+        f->group = peek_format(&s);
+        skip_format_byte(&s);
     }
-    if (peek(&s) == '.') {
-        skip(&s);
-        f->precision = spec_number(&s);
+    if (peek_format(&s) == '.') {
+        skip_format_byte(&s);
+        f->precision = read_spec_number(&s);
         if (f->precision < 0)
             return false;
     }
-    f->type = peek(&s);
-    skip(&s);
+    f->type = peek_format(&s);
+    skip_format_byte(&s);
     return s.n == 0;
 }
 
 static void
-put_value(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, dop_j_str spec, long line)
+put_formatted_value(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, dop_j_str spec, long line)
 {
     form f;
     double real;
@@ -437,7 +445,7 @@ put_value(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, dop_j_str spec, long line)
     const bool number = dop_j_number(v, &real), whole = number && v.kind != J_FLOAT;
     if (ok && v.kind == J_STR && (f.type == 0 || f.type == 's') && (f.align != '=' || f.zero)) {
         f.align = f.align == '=' ? '<' : f.align;
-        put_text(cx, o, v.u.str, &f, '<');
+        put_padded_text(cx, o, v.u.str, &f, '<');
     } else if (ok && whole && f.type == 'c') {
         put_character(cx, o, v, &f, line);
     } else if (ok && whole && (f.type == 0 || strchr("bdoxXn", f.type)) && f.precision < 0) {
@@ -457,7 +465,7 @@ typedef struct fields {
 } fields;
 
 static bool
-is_digits(dop_j_str s)
+is_digit_text(dop_j_str s)
 {
     for (size_t i = 0; i < s.n; i++)
         if (s.s[i] < '0' || s.s[i] > '9')
@@ -465,9 +473,9 @@ is_digits(dop_j_str s)
     return s.n > 0;
 }
 
-/* Finds the value of a replacement field, name.attribute[item]... */
+/* Evaluates a replacement field's name.attribute[item]... */
 static dop_j_val
-field_value(dop_j_ctx *cx, fields *f, dop_j_str name)
+find_field_value(dop_j_ctx *cx, fields *f, dop_j_str name)
 {
     size_t n = 0;
     while (n < name.n && name.s[n] != '.' && name.s[n] != '[')
@@ -477,8 +485,8 @@ field_value(dop_j_ctx *cx, fields *f, dop_j_str name)
     if (n == 0) {
         v = f->automatic < f->args->n ? &f->args->pos[f->automatic] : NULL;
         f->automatic++;
-    } else if (is_digits(first)) {
-        const int64_t i = spec_number(&first);
+    } else if (is_digit_text(first)) {
+        const int64_t i = read_spec_number(&first);
         v = (uint64_t)i < f->args->n ? &f->args->pos[i] : NULL;
     } else {
         for (size_t i = 0; !v && i < f->args->named_n && dop_j_step(cx, 1); i++)
@@ -489,53 +497,53 @@ field_value(dop_j_ctx *cx, fields *f, dop_j_str name)
     dop_j_val r = *v;
     while (rest.n && cx->status == DOP_OK) {
         const bool item = rest.s[0] == '[';
-        skip(&rest);
+        skip_format_byte(&rest);
         for (n = 0; n < rest.n && (item ? rest.s[n] != ']' : rest.s[n] != '.' && rest.s[n] != '[');)
             n++;
         dop_j_str key = {rest.s, n};
         rest = (dop_j_str){rest.s + n, rest.n - n};
         if (item)
-            skip(&rest);
+            skip_format_byte(&rest);
         if (r.kind == J_UNDEF)
             return dop_j_undefined_use(cx, r, f->args->line);
-        r = !item            ? dop_j_attribute(cx, r, key, f->args->line)
-            : is_digits(key) ? dop_j_item(cx, r, dop_j_int(spec_number(&key)), f->args->line)
-                             : dop_j_item(cx, r, dop_j_str_val(key), f->args->line);
+        r = !item                ? dop_j_attribute(cx, r, key, f->args->line)
+            : is_digit_text(key) ? dop_j_item(cx, r, dop_j_int(read_spec_number(&key)), f->args->line)
+                                 : dop_j_item(cx, r, dop_j_str_val(key), f->args->line);
     }
     return r;
 }
 
-static void expand(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f);
+static void expand_format(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f);
 
-/* Reads and writes a replacement field, the text between braces: name, !conversion, :specification. */
+/* Expands a replacement field, the text between braces: name, !conversion, :specification. */
 static void
-put_field(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f)
+put_replacement_field(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f)
 {
     size_t n = 0;
     dop_j_out spec = {0};
     bool bracket = false;
     for (; n < s.n && (bracket || (s.s[n] != '!' && s.s[n] != ':')); n++)
         bracket = s.s[n] == '[' || (bracket && s.s[n] != ']');
-    dop_j_val v = field_value(cx, f, (dop_j_str){s.s, n});
+    dop_j_val v = find_field_value(cx, f, (dop_j_str){s.s, n});
     dop_j_str rest = {s.s + n, s.n - n};
-    if (peek(&rest) == '!' && cx->status == DOP_OK) {
+    if (peek_format(&rest) == '!' && cx->status == DOP_OK) {
         if (rest.n < 2 || !strchr("sra", rest.s[1]) || (rest.n > 2 && rest.s[2] != ':'))
             dop_j_fail(cx, f->args->line, DOP_E_INPUT, "format: a conversion is one of !s !r !a");
         else
-            v = dop_j_str_val(conversion(cx, rest.s[1], v));
+            v = dop_j_str_val(convert_format_value(cx, rest.s[1], v));
         rest = (dop_j_str){rest.s + 2, cx->status == DOP_OK ? rest.n - 2 : 0};
     }
-    skip(&rest); /* ':' */
+    skip_format_byte(&rest); /* skip ':' */
     f->depth++;
     if (rest.n)
-        expand(cx, &spec, rest, f);
+        expand_format(cx, &spec, rest, f);
     f->depth--;
     if (cx->status == DOP_OK)
-        put_value(cx, o, v, dop_j_take(&spec).u.str, f->args->line);
+        put_formatted_value(cx, o, v, dop_j_take(&spec).u.str, f->args->line);
 }
 
 static void
-expand(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f)
+expand_format(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f)
 {
     if (f->depth > 2)
         dop_j_fail(cx, f->args->line, DOP_E_INPUT, "format: places are nested too deeply");
@@ -559,7 +567,7 @@ expand(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f)
             dop_j_fail(cx, f->args->line, DOP_E_INPUT, "format: a single '%c'", s.s[0]);
             return;
         }
-        put_field(cx, o, (dop_j_str){s.s + 1, end - 2}, f);
+        put_replacement_field(cx, o, (dop_j_str){s.s + 1, end - 2}, f);
         s = (dop_j_str){s.s + end, s.n - end};
     }
 }
@@ -569,6 +577,6 @@ dop_j_str_format(dop_j_ctx *cx, dop_j_str format, const dop_j_args *a)
 {
     dop_j_out o = {0};
     fields f = {.args = a};
-    expand(cx, &o, format, &f);
+    expand_format(cx, &o, format, &f);
     return dop_j_take(&o);
 }

@@ -1,4 +1,4 @@
-/* Functions that every template finds: Jinja's and those that transformers adds. */
+/* Global functions of templates: Jinja's, and those that transformers adds. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "text/jinja/print.h"
 #include "text/jinja/value.h"
 
-/* Adds entries to a dictionary: the members of a mapping, or the pairs in a list. */
+/* Adds entries to a dictionary from a mapping or a list of pairs. */
 static void
 add_members(dop_j_ctx *cx, dop_j_dict *d, dop_j_val from, const dop_j_args *a)
 {
@@ -109,9 +109,9 @@ raise_exception(dop_j_ctx *cx, const dop_j_args *a, int how)
                       s.n > 400 ? 400 : (int)s.n, s.s);
 }
 
-/* Refuses those of Jinja's functions that are not supported. */
+/* Fails for global functions of Jinja that are not supported. */
 static dop_j_val
-not_here(dop_j_ctx *cx, const dop_j_args *a, int how)
+reject_function(dop_j_ctx *cx, const dop_j_args *a, int how)
 {
     (void)how;
     return dop_j_fail(cx, a->line, DOP_E_INPUT, "this function of Jinja is not supported");
@@ -124,7 +124,7 @@ static const struct {
 } functions[] = {
     {"raise_exception", raise_exception, 0}, {"strftime_now", strftime_now, 0}, {"range", make_range, 0},
     {"namespace", make_dict, J_NAMESPACE},   {"dict", make_dict, J_DICT},       {"cycler", make_cycler, J_CYCLER},
-    {"joiner", make_cycler, J_JOINER},       {"lipsum", not_here, 0},           {"self", not_here, 0},
+    {"joiner", make_cycler, J_JOINER},       {"lipsum", reject_function, 0},    {"self", reject_function, 0},
 };
 
 dop_j_val

@@ -1,5 +1,5 @@
-/* Jinja templates to tokens, with the environment that Hugging Face uses: trim_blocks and lstrip_blocks on, the last
- * newline of the template dropped.  Reference: Jinja2's documentation, "Whitespace Control". */
+/* Splits Jinja templates into tokens, with Hugging Face's environment: trim_blocks and lstrip_blocks on, the
+ * template's last newline dropped. Reference: Jinja2's documentation, "Whitespace Control". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +15,13 @@ typedef struct lexer {
     const char *s;
     size_t n, at;
     long line;
-    bool line_start; /* only a line break (or nothing) stands before `at` */
+    bool line_start; /* true if `at` is at the start of a line or of the template */
     dop_j_tok *toks;
     size_t count, cap;
 } lexer;
 
 static void
-add(lexer *l, dop_j_tok t)
+add_lex_token(lexer *l, dop_j_tok t)
 {
     if (l->count == l->cap) {
         size_t cap = l->cap ? l->cap * 2 : 256;
@@ -45,15 +45,15 @@ count_lines(lexer *l, const char *s, size_t n)
 }
 
 static bool
-starts(const lexer *l, size_t at, const char *t)
+lexer_starts_with(const lexer *l, size_t at, const char *t)
 {
     size_t n = strlen(t);
     return l->n - at >= n && memcmp(l->s + at, t, n) == 0;
 }
 
-/* Skips the white space after "-%}", "-}}" and "-#}". */
+/* Skips white space after "-%}", "-}}" and "-#}". */
 static void
-skip_space(lexer *l)
+skip_lexer_space(lexer *l)
 {
     while (l->at < l->n) {
         dop_utf8_char u = dop_utf8_next(l->s + l->at, l->n - l->at);
@@ -65,7 +65,7 @@ skip_space(lexer *l)
     }
 }
 
-/* Skips one line break behind a block or comment, to which it belongs (trim_blocks). */
+/* Skips the line break after a block or comment (trim_blocks). */
 static void
 trim_newline(lexer *l)
 {
@@ -76,7 +76,8 @@ trim_newline(lexer *l)
     }
 }
 
-/* Adds the text before a tag, without the white space that the tag strips off the text's end.  sign: '-', '+' or another character. */
+/* Adds the text before a tag without the trailing white space that the tag strips. sign: the character after the
+ * tag's opening mark ('-', '+' or another). */
 static void
 add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
 {
@@ -84,7 +85,7 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
     if (sign == '-') {
         end = from + dop_j_strip(l->cx, (dop_j_str){l->s + from, to - from}, NULL, false, true).n;
     } else if (sign != '+' && lstrip) {
-        size_t p = to; /* white space up to the start of the line */
+        size_t p = to; /* start of the white space before the tag in its line */
         while (p > from && l->s[p - 1] != '\n') {
             const size_t before = dop_utf8_prev(l->s, p);
             if (!dop_j_is_space(dop_utf8_next(l->s + before, p - before).cp))
@@ -95,20 +96,20 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
             end = p;
     }
     if (end > from)
-        add(l, (dop_j_tok){.kind = JT_DATA, .s = {l->s + from, end - from}});
+        add_lex_token(l, (dop_j_tok){.kind = JT_DATA, .s = {l->s + from, end - from}});
     count_lines(l, l->s + from, to - from);
 }
 
-/* Does a sign and a digit stand here? */
+/* True if a sign and a digit are at `at`. */
 static bool
 is_exponent(const lexer *l, size_t at)
 {
     return at + 1 < l->n && (l->s[at] == '+' || l->s[at] == '-') && l->s[at + 1] >= '0' && l->s[at + 1] <= '9';
 }
 
-/* Reads digits with '_' between them into a buffer. */
+/* Copies a number without the '_' between digits into a buffer. Returns its length in the source. */
 static size_t
-number_text(const lexer *l, char *out, size_t cap, bool *is_float)
+read_number_text(const lexer *l, char *out, size_t cap, bool *is_float)
 {
     const bool after_dot = l->at > 0 && l->s[l->at - 1] == '.';
     size_t i = l->at, n = 0;
@@ -119,7 +120,7 @@ number_text(const lexer *l, char *out, size_t cap, bool *is_float)
         bool next_digit = i + 1 < l->n && l->s[i + 1] >= '0' && l->s[i + 1] <= '9';
         if (c == '_' && next_digit)
             continue;
-        if (after_dot && !digit) /* x.1.2 are two items */
+        if (after_dot && !digit) /* x.1.2 is two item look-ups */
             break;
         if (c == '.' && next_digit && !*is_float)
             *is_float = true;
@@ -135,7 +136,7 @@ number_text(const lexer *l, char *out, size_t cap, bool *is_float)
     return i - l->at;
 }
 
-/* Reads a number with a base, 0x1f, 0o17 or 0b101, and returns its length in bytes; 0: none stands here. */
+/* Reads a number with a base prefix: 0x1f, 0o17 or 0b101. Returns its length in bytes, or 0 if there is none. */
 static size_t
 add_based(lexer *l)
 {
@@ -148,9 +149,9 @@ add_based(lexer *l)
     dop_j_val v;
     if (!base || end == l->at + 2 || !dop_j_read_int(l->cx, (dop_j_str){l->s + l->at, end - l->at}, base, &v))
         return 0;
-    add(l, (dop_j_tok){.kind = v.kind == J_INT ? JT_INT : JT_BIG,
-                       .i = v.kind == J_INT ? v.u.i : 0,
-                       .s = v.kind == J_INT ? (dop_j_str){"", 0} : v.u.str});
+    add_lex_token(l, (dop_j_tok){.kind = v.kind == J_INT ? JT_INT : JT_BIG,
+                                 .i = v.kind == J_INT ? v.u.i : 0,
+                                 .s = v.kind == J_INT ? (dop_j_str){"", 0} : v.u.str});
     return end - l->at;
 }
 
@@ -162,22 +163,22 @@ add_number(lexer *l)
     dop_j_val v;
     size_t used = add_based(l);
     if (used == 0) {
-        used = number_text(l, text, sizeof text, &is_float);
+        used = read_number_text(l, text, sizeof text, &is_float);
         const dop_j_str digits = {l->s + l->at, used};
         if (is_float)
-            add(l, (dop_j_tok){.kind = JT_FLOAT, .f = dop_strtod(text, NULL)});
+            add_lex_token(l, (dop_j_tok){.kind = JT_FLOAT, .f = dop_strtod(text, NULL)});
         else if (!dop_j_read_int(l->cx, digits, 10, &v))
             dop_j_fail(l->cx, l->line, DOP_E_INPUT, "a number is not written as one");
         else if (v.kind == J_INT)
-            add(l, (dop_j_tok){.kind = JT_INT, .i = v.u.i});
+            add_lex_token(l, (dop_j_tok){.kind = JT_INT, .i = v.u.i});
         else
-            add(l, (dop_j_tok){.kind = JT_BIG, .s = v.u.str});
+            add_lex_token(l, (dop_j_tok){.kind = JT_BIG, .s = v.u.str});
     }
     l->at += used;
 }
 
 static int
-hex(const char *s, size_t n, uint32_t *out)
+read_lexer_hex(const char *s, size_t n, uint32_t *out)
 {
     *out = 0;
     for (size_t i = 0; i < n; i++) {
@@ -189,9 +190,9 @@ hex(const char *s, size_t n, uint32_t *out)
     return 0;
 }
 
-/* Reads one escape sequence of a string literal, as Python does, and returns its length in bytes in the source. */
+/* Decodes one escape sequence of a string literal as Python does. Returns its length in the source in bytes. */
 static size_t
-unescape(const char *s, size_t n, char *out, size_t *out_n)
+read_string_escape(const char *s, size_t n, char *out, size_t *out_n)
 {
     static const char from[] = "nrtabfv\\'\"", to[] = "\n\r\t\a\b\f\v\\'\"";
     const char *p = s[1] ? strchr(from, s[1]) : NULL;
@@ -213,11 +214,12 @@ unescape(const char *s, size_t n, char *out, size_t *out_n)
         *out_n = dop_utf8_put(cp, out);
         return k;
     }
-    if (digits && n >= 2 + digits && hex(s + 2, digits, &cp) == 0 && cp <= 0x10ffff && (cp < 0xd800 || cp > 0xdfff)) {
+    if (digits && n >= 2 + digits && read_lexer_hex(s + 2, digits, &cp) == 0 && cp <= 0x10ffff &&
+        (cp < 0xd800 || cp > 0xdfff)) {
         *out_n = dop_utf8_put(cp, out);
         return 2 + digits;
     }
-    out[0] = '\\'; /* not an escape: both characters stay */
+    out[0] = '\\'; /* not an escape: keep both characters */
     *out_n = 1;
     return 1;
 }
@@ -241,14 +243,14 @@ add_string(lexer *l)
         if (l->s[i] == '\\' && i + 1 < end) {
             char c[4];
             size_t len;
-            i += unescape(l->s + i, end - i, c, &len);
+            i += read_string_escape(l->s + i, end - i, c, &len);
             memcpy(text + n, c, len);
             n += len;
         } else {
             text[n++] = l->s[i++];
         }
     }
-    add(l, (dop_j_tok){.kind = JT_STR, .s = {text, n}});
+    add_lex_token(l, (dop_j_tok){.kind = JT_STR, .s = {text, n}});
     count_lines(l, l->s + l->at, end - l->at);
     l->at = end + 1;
 }
@@ -263,7 +265,7 @@ add_name(lexer *l)
             break;
         l->at++;
     }
-    add(l, (dop_j_tok){.kind = JT_NAME, .s = {l->s + from, l->at - from}});
+    add_lex_token(l, (dop_j_tok){.kind = JT_NAME, .s = {l->s + from, l->at - from}});
 }
 
 static bool
@@ -272,8 +274,8 @@ add_op(lexer *l)
     static const char *const ops[] = {"**", "//", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "~", "(",
                                       ")",  "[",  "]",  "{",  "}",  "<",  ">", "=", ".", ",", ":", "|"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        if (starts(l, l->at, ops[i])) {
-            add(l, (dop_j_tok){.kind = JT_OP, .s = {ops[i], strlen(ops[i])}});
+        if (lexer_starts_with(l, l->at, ops[i])) {
+            add_lex_token(l, (dop_j_tok){.kind = JT_OP, .s = {ops[i], strlen(ops[i])}});
             l->at += strlen(ops[i]);
             return true;
         }
@@ -281,7 +283,7 @@ add_op(lexer *l)
     return false;
 }
 
-/* Reads the tokens inside a tag, up to its end mark. */
+/* Reads the tokens inside a tag, including its end mark. */
 static void
 lex_tag(lexer *l, bool block)
 {
@@ -295,12 +297,12 @@ lex_tag(lexer *l, bool block)
         }
         char c = l->s[l->at];
         bool minus = c == '-' || (c == '+' && block);
-        if (nesting == 0 && (starts(l, l->at, close) || (minus && starts(l, l->at + 1, close)))) {
-            add(l, (dop_j_tok){.kind = block ? JT_BLOCK_END : JT_VAR_END});
+        if (nesting == 0 && (lexer_starts_with(l, l->at, close) || (minus && lexer_starts_with(l, l->at + 1, close)))) {
+            add_lex_token(l, (dop_j_tok){.kind = block ? JT_BLOCK_END : JT_VAR_END});
             l->at += minus ? 3 : 2;
             l->line_start = false;
             if (c == '-')
-                skip_space(l);
+                skip_lexer_space(l);
             else if (block && c != '+')
                 trim_newline(l);
             return;
@@ -327,7 +329,7 @@ lex_tag(lexer *l, bool block)
 static void
 lex_comment(lexer *l)
 {
-    if (l->at >= l->n) /* as in Jinja, "{#" at the very end of the template needs no "#}" */
+    if (l->at >= l->n) /* as in Jinja, "{#" at the end of the template needs no "#}" */
         return;
     const char *end = memmem(l->s + l->at, l->n - l->at, "#}", 2);
     if (!end) {
@@ -340,13 +342,13 @@ lex_comment(lexer *l)
     l->at = stop + 2;
     l->line_start = false;
     if (last == '-')
-        skip_space(l);
+        skip_lexer_space(l);
     else if (last != '+')
         trim_newline(l);
 }
 
 static size_t
-after_space(const lexer *l, size_t at)
+find_after_space(const lexer *l, size_t at)
 {
     while (at < l->n) {
         const dop_utf8_char u = dop_utf8_next(l->s + at, l->n - at);
@@ -357,44 +359,45 @@ after_space(const lexer *l, size_t at)
     return at;
 }
 
-/* Does a word stand behind "{%", perhaps with a sign before it?  Finds where the word ends. */
+/* True if the tag's first word, after an optional sign, is `word`. Sets *out_end to the offset after the word and
+ * white space. */
 static bool
-raw_word(const lexer *l, size_t at, const char *word, size_t *out_end)
+match_raw_word(const lexer *l, size_t at, const char *word, size_t *out_end)
 {
     const bool sign = at < l->n && (l->s[at] == '-' || l->s[at] == '+');
-    at = after_space(l, at + sign);
-    if (!starts(l, at, word))
+    at = find_after_space(l, at + sign);
+    if (!lexer_starts_with(l, at, word))
         return false;
-    *out_end = after_space(l, at + strlen(word));
+    *out_end = find_after_space(l, at + strlen(word));
     return true;
 }
 
-/* {% raw %} ... {% endraw %}: true when `at`, just behind "{%", starts such a block. */
+/* Reads {% raw %} ... {% endraw %}. Returns false if `at`, right after "{%", does not start such a block. */
 static bool
 lex_raw(lexer *l)
 {
     size_t p, e;
-    if (!raw_word(l, l->at, "raw", &p))
+    if (!match_raw_word(l, l->at, "raw", &p))
         return false;
-    const bool trim = starts(l, p, "-%}");
-    if (!trim && !starts(l, p, "%}"))
+    const bool trim = lexer_starts_with(l, p, "-%}");
+    if (!trim && !lexer_starts_with(l, p, "%}"))
         return false;
     l->at = p + (trim ? 3 : 2);
     l->line_start = false;
-    if (trim) /* unlike other tags, a raw tag keeps the line break behind it, unless it has a '-' */
-        skip_space(l);
+    if (trim) /* unlike other tags, a raw tag keeps the following line break unless it has a '-' */
+        skip_lexer_space(l);
     for (size_t q = l->at; q + 2 < l->n; q++) {
-        if (!starts(l, q, "{%") || !raw_word(l, q + 2, "endraw", &e))
+        if (!lexer_starts_with(l, q, "{%") || !match_raw_word(l, q + 2, "endraw", &e))
             continue;
         const char sign = e < l->n ? l->s[e] : ' ';
         const size_t close = e + (sign == '-' || sign == '+');
-        if (!starts(l, close, "%}"))
+        if (!lexer_starts_with(l, close, "%}"))
             continue;
         add_data(l, l->at, q, l->s[q + 2], true);
         l->at = close + 2;
         l->line_start = false;
         if (sign == '-')
-            skip_space(l);
+            skip_lexer_space(l);
         else if (sign != '+')
             trim_newline(l);
         return true;
@@ -403,9 +406,10 @@ lex_raw(lexer *l)
     return true;
 }
 
-/* Copies the template with all line breaks as \n and without the last one. */
+/* Copies the template, converting line breaks to
+ * and dropping the last one. */
 static char *
-normalize(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
+normalize_line_breaks(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
     char *t = dop_j_alloc(cx, n + 1);
     size_t k = 0;
@@ -427,8 +431,8 @@ dop_j_tok *
 dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
     lexer l = {.cx = cx, .line = 1, .line_start = true};
-    l.s = normalize(cx, s, n, &l.n);
-    dop_j_step(cx, n); /* for the whole function, whose work is linear */
+    l.s = normalize_line_breaks(cx, s, n, &l.n);
+    dop_j_step(cx, n); /* charge for the whole function, which is linear */
     while (cx->status == DOP_OK && l.at < l.n) {
         size_t p = l.at;
         while (p + 1 < l.n && !(l.s[p] == '{' && (l.s[p + 1] == '{' || l.s[p + 1] == '%' || l.s[p + 1] == '#')))
@@ -448,11 +452,11 @@ dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
         if (kind == '#') {
             lex_comment(&l);
         } else {
-            add(&l, (dop_j_tok){.kind = kind == '%' ? JT_BLOCK_BEGIN : JT_VAR_BEGIN});
+            add_lex_token(&l, (dop_j_tok){.kind = kind == '%' ? JT_BLOCK_BEGIN : JT_VAR_BEGIN});
             lex_tag(&l, kind == '%');
         }
     }
-    add(&l, (dop_j_tok){.kind = JT_EOF});
+    add_lex_token(&l, (dop_j_tok){.kind = JT_EOF});
     *out_n = l.count;
     return cx->status == DOP_OK ? l.toks : NULL;
 }

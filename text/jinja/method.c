@@ -1,4 +1,4 @@
-/* Attributes of values and methods of strings, as Python has them; methods of other values (method_other.c) too. */
+/* Look-up of methods, and the methods of strings. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -12,9 +12,9 @@
 #include "text/jinja/text.h"
 #include "text/jinja/value.h"
 
-/* The first argument as a string. */
+/* Returns a required argument as a string. Fails if it is missing or not a string. */
 static dop_j_str
-text_arg(dop_j_ctx *cx, const dop_j_args *a, size_t i, const char *name)
+read_text_arg(dop_j_ctx *cx, const dop_j_args *a, size_t i, const char *name)
 {
     const dop_j_val *v = dop_j_arg(a, i, name);
     if (!v || v->kind != J_STR)
@@ -23,9 +23,10 @@ text_arg(dop_j_ctx *cx, const dop_j_args *a, size_t i, const char *name)
     return v && v->kind == J_STR ? v->u.str : (dop_j_str){"", 0};
 }
 
-/* Cuts a string at the arguments start and end, which are number `first` and the next; false: start is behind the string. */
+/* Cuts a string by the arguments start and end, at positions `first` and `first` + 1. Returns false if the range is
+ * empty because start is beyond end or the string. */
 static bool
-range_of(dop_j_ctx *cx, dop_j_str s, const dop_j_args *a, size_t first, dop_j_str *out, int64_t *start)
+cut_argument_range(dop_j_ctx *cx, dop_j_str s, const dop_j_args *a, size_t first, dop_j_str *out, int64_t *start)
 {
     *out = s;
     *start = 0;
@@ -45,7 +46,7 @@ range_of(dop_j_ctx *cx, dop_j_str s, const dop_j_args *a, size_t first, dop_j_st
 static bool
 has_affix(dop_j_ctx *cx, dop_j_val v, dop_j_str s, bool front)
 {
-    if (v.kind == J_TUPLE) { /* a tuple of alternatives */
+    if (v.kind == J_TUPLE) { /* tuple of alternatives */
         for (size_t i = 0; i < v.u.list->n && dop_j_step(cx, 1); i++)
             if (v.u.list->items[i].kind == J_STR && has_affix(cx, v.u.list->items[i], s, front))
                 return true;
@@ -66,14 +67,14 @@ m_affix(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     const dop_j_val *v = dop_j_arg(a, 0, NULL);
     if (!v)
         return dop_j_fail(cx, a->line, DOP_E_INPUT, "startswith and endswith need an argument");
-    const bool inside = range_of(cx, self.u.str, a, 1, &s, &start);
+    const bool inside = cut_argument_range(cx, self.u.str, a, 1, &s, &start);
     return dop_j_bool(has_affix(cx, *v, s, how == 's') && inside);
 }
 
 static dop_j_val
 m_remove(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
-    const dop_j_str x = text_arg(cx, a, 0, NULL), s = self.u.str;
+    const dop_j_str x = read_text_arg(cx, a, 0, NULL), s = self.u.str;
     if (!has_affix(cx, dop_j_str_val(x), s, how == 'p'))
         return dop_j_str_val(s);
     return dop_j_text(how == 'p' ? s.s + x.n : s.s, s.n - x.n);
@@ -91,7 +92,7 @@ m_strip(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
     const dop_j_val *v = dop_j_arg(a, 0, NULL);
     const bool chars = v && v->kind != J_NONE;
-    const dop_j_str c = chars ? text_arg(cx, a, 0, NULL) : (dop_j_str){"", 0};
+    const dop_j_str c = chars ? read_text_arg(cx, a, 0, NULL) : (dop_j_str){"", 0};
     return dop_j_str_val(dop_j_strip(cx, self.u.str, chars ? &c : NULL, how != 'r', how != 'l'));
 }
 
@@ -100,7 +101,7 @@ m_split(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
     const dop_j_val *v = dop_j_arg(a, 0, "sep");
     const bool given = v && v->kind != J_NONE;
-    const dop_j_str sep = given ? text_arg(cx, a, 0, "sep") : (dop_j_str){"", 0};
+    const dop_j_str sep = given ? read_text_arg(cx, a, 0, "sep") : (dop_j_str){"", 0};
     const int64_t max = dop_j_int_arg(cx, a, 1, "maxsplit", -1);
     return (how == 'r' ? dop_j_rsplit : dop_j_split)(cx, self.u.str, given ? &sep : NULL, max);
 }
@@ -116,7 +117,7 @@ static dop_j_val
 m_replace(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
     (void)how;
-    const dop_j_str from = text_arg(cx, a, 0, NULL), to = text_arg(cx, a, 1, NULL);
+    const dop_j_str from = read_text_arg(cx, a, 0, NULL), to = read_text_arg(cx, a, 1, NULL);
     return dop_j_replace(cx, self.u.str, from, to, dop_j_int_arg(cx, a, 2, "count", -1));
 }
 
@@ -137,14 +138,14 @@ m_join(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return l ? dop_j_join(cx, l, self.u.str) : dop_j_wrong(cx, a, "join", v ? *v : dop_j_none());
 }
 
-/* find, rfind, index, rindex: the position of a text in a string, in characters. */
+/* find, rfind, index, rindex: position of a text in a string, in characters. */
 static dop_j_val
 m_find(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
     dop_j_str s;
     int64_t start;
-    const dop_j_str what = text_arg(cx, a, 0, NULL);
-    const bool inside = range_of(cx, self.u.str, a, 1, &s, &start), last = how == 'r' || how == 'R';
+    const dop_j_str what = read_text_arg(cx, a, 0, NULL);
+    const bool inside = cut_argument_range(cx, self.u.str, a, 1, &s, &start), last = how == 'r' || how == 'R';
     const char *hit = inside && !last ? dop_j_find(cx, s, what) : NULL;
     for (size_t at = !inside || !last || what.n > s.n ? 0 : s.n - what.n + 1; !hit && at > 0; at--) {
         if (!dop_j_step(cx, 1 + what.n / 32))
@@ -164,8 +165,8 @@ m_count(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     dop_j_str s;
     int64_t start, n = 0;
     const char *p;
-    const dop_j_str what = text_arg(cx, a, 0, NULL);
-    if (!range_of(cx, self.u.str, a, 1, &s, &start))
+    const dop_j_str what = read_text_arg(cx, a, 0, NULL);
+    if (!cut_argument_range(cx, self.u.str, a, 1, &s, &start))
         return dop_j_int(0);
     if (what.n == 0)
         return dop_j_int((int64_t)dop_j_chars(cx, s) + 1);
@@ -174,11 +175,11 @@ m_count(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return dop_j_int(n);
 }
 
-/* partition and rpartition: what stands before a separator, the separator, what stands behind it. */
+/* partition and rpartition: returns the text before a separator, the separator, and the text after it. */
 static dop_j_val
 m_partition(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
-    const dop_j_str sep = text_arg(cx, a, 0, NULL);
+    const dop_j_str sep = read_text_arg(cx, a, 0, NULL);
     const dop_j_val l = (how == 'r' ? dop_j_rsplit : dop_j_split)(cx, self.u.str, &sep, 1);
     const dop_j_val empty = dop_j_lit(""), r = dop_j_new_list(cx, J_TUPLE);
     if (cx->status != DOP_OK)
@@ -191,7 +192,7 @@ m_partition(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return r;
 }
 
-/* center, ljust, rjust, zfill. */
+/* Implements center, ljust, rjust and zfill. */
 static dop_j_val
 m_pad(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
@@ -233,10 +234,10 @@ m_expand_tabs(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return dop_j_take(&o);
 }
 
-/* ---- isalpha() and the like ---- */
+/* ---- isalpha() and similar ---- */
 
 static bool
-is_kind(uint32_t cp, int how, bool first)
+is_character_kind(uint32_t cp, int how, bool first)
 {
     const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
     const bool letter = c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO, decimal = c == UTF8PROC_CATEGORY_ND;
@@ -261,12 +262,13 @@ is_kind(uint32_t cp, int how, bool first)
         return letter || cp == '_' || c == UTF8PROC_CATEGORY_NL ||
                (!first &&
                 (decimal || c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_PC));
-    default: /* printable */
+    default: /* isprintable */
         return cp == ' ' || (c != UTF8PROC_CATEGORY_CN && c < UTF8PROC_CATEGORY_ZS);
     }
 }
 
-/* isalpha() and the like: does a string have characters, all of one kind? */
+/* isalpha() and similar: true if the string is not empty and all characters are of the kind. isascii and isprintable
+ * accept an empty string. */
 static dop_j_val
 m_is(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
@@ -275,13 +277,13 @@ m_is(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     bool yes = s.n > 0 || how == 'A' || how == 'p';
     for (size_t i = 0; i < s.n && yes && dop_j_step(cx, 4);) {
         const dop_utf8_char u = dop_utf8_next(s.s + i, s.n - i);
-        yes = is_kind(u.cp, how, i == 0);
+        yes = is_character_kind(u.cp, how, i == 0);
         i += u.len;
     }
     return dop_j_bool(yes);
 }
 
-/* islower, isupper, istitle: does a string have letters with case, all in the case that the method asks for? */
+/* islower, isupper, istitle: true if the string has cased letters, and all have the case of the method. */
 static dop_j_val
 m_is_case(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {

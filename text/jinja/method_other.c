@@ -76,7 +76,7 @@ m_index(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return how == 'c' ? dop_j_int(n) : dop_j_fail(cx, a->line, DOP_E_INPUT, "index: the item is not in the list");
 }
 
-/* list.pop(), which changes the list: Jinja's sandbox refuses it since 3.1.5 and allowed it before. */
+/* list.pop(), which modifies the list. Jinja's sandbox forbids it since 3.1.5 and allowed it before. */
 static dop_j_val
 m_pop(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {

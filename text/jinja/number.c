@@ -1,4 +1,4 @@
-/* Numbers as Python's float() and int() read them. */
+/* Parsers for numbers, as Python's float() and int(). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,10 @@
 #include "text/jinja/jinja.h"
 #include "text/jinja/number.h"
 
-/* Copies the text of a number without the '_' between digits and returns its length; 0: the text is no number, or too long. */
+/* Copies the text of a number without the '_' between digits. Returns its length, or 0 if the text is not a number
+ * or too long. */
 static size_t
-plain_digits(dop_j_str s, char *out, size_t cap)
+copy_plain_digits(dop_j_str s, char *out, size_t cap)
 {
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++) {
@@ -24,17 +25,17 @@ plain_digits(dop_j_str s, char *out, size_t cap)
 }
 
 static bool
-is_blank(char c)
+is_number_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f);
 }
 
 static dop_j_str
-trim(dop_j_str s)
+trim_number_text(dop_j_str s)
 {
-    while (s.n && is_blank(s.s[0]))
+    while (s.n && is_number_blank(s.s[0]))
         s = (dop_j_str){s.s + 1, s.n - 1};
-    while (s.n && is_blank(s.s[s.n - 1]))
+    while (s.n && is_number_blank(s.s[s.n - 1]))
         s.n--;
     return s;
 }
@@ -44,7 +45,7 @@ dop_j_read_float(dop_j_str s, double *out)
 {
     static const char *const words[] = {"inf", "infinity", "nan"};
     char t[512], *end;
-    const size_t n = plain_digits(trim(s), t, sizeof t);
+    const size_t n = copy_plain_digits(trim_number_text(s), t, sizeof t);
     const char *p = t + (n && (t[0] == '-' || t[0] == '+'));
     bool word = false;
     for (size_t i = 0; n && i < 3; i++)
@@ -59,10 +60,10 @@ bool
 dop_j_read_int(dop_j_ctx *cx, dop_j_str s, int base, dop_j_val *out)
 {
     char t[512], *end;
-    const size_t n = plain_digits(trim(s), t, sizeof t);
+    const size_t n = copy_plain_digits(trim_number_text(s), t, sizeof t);
     const size_t sign = n && (t[0] == '-' || t[0] == '+');
     const char *digits = t + sign;
-    /* A prefix (0x, 0o, 0b) must fit the base; with base 0 it says the base. */
+    /* A prefix (0x, 0o, 0b) must match the base; with base 0 it determines the base. */
     if (digits[0] == '0' && strchr("xXoObB", digits[1]) && digits[1]) {
         const int based = (digits[1] | 0x20) == 'x' ? 16 : (digits[1] | 0x20) == 'o' ? 8 : 2;
         if (base == 0 || base == based) {

@@ -1,4 +1,4 @@
-/* Operators of expressions, as Python's: arithmetic, comparison, membership, items and slices. */
+/* Python's operators: arithmetic, comparison, membership, items and slices. */
 #include <math.h>
 #include <string.h>
 
@@ -15,9 +15,9 @@
 
 static const dop_j_str no_item = {"item", 4};
 
-/* Converts an index, which counts from the end if negative, to one that counts from the start; false: it is out of range. */
+/* Converts a negative index, which counts from the end, to one from the start. Returns false if it is out of range. */
 static bool
-index_in(int64_t *i, size_t n)
+normalize_index(int64_t *i, size_t n)
 {
     if (*i < 0)
         *i += (int64_t)n;
@@ -39,13 +39,13 @@ dop_j_item(dop_j_ctx *cx, dop_j_val v, dop_j_val key, long line)
     if (key.kind != J_BOOL && key.kind != J_INT)
         return dop_j_undef(no_item);
     int64_t i = key.kind == J_INT ? key.u.i : key.u.b;
-    if ((v.kind == J_LIST || v.kind == J_TUPLE || v.kind == J_RANGE) && index_in(&i, v.u.list->n))
+    if ((v.kind == J_LIST || v.kind == J_TUPLE || v.kind == J_RANGE) && normalize_index(&i, v.u.list->n))
         return v.u.list->items[i];
     if (v.kind == J_STR && i >= 0 && (uint64_t)i < v.u.str.n) {
         const dop_j_str c = dop_j_cut(cx, v.u.str, i, i + 1);
         return c.n ? dop_j_str_val(c) : dop_j_undef(no_item);
     }
-    if (v.kind == J_STR && i < 0) { /* steps back through the characters from the end */
+    if (v.kind == J_STR && i < 0) { /* count characters backwards from the end */
         size_t end = v.u.str.n, at = end;
         for (; i < 0 && at > 0 && dop_j_step(cx, 1); i++) {
             end = at;
@@ -56,9 +56,9 @@ dop_j_item(dop_j_ctx *cx, dop_j_val v, dop_j_val key, long line)
     return dop_j_undef(no_item);
 }
 
-/* Bounds of a Python slice with a positive or negative step. */
+/* Clamps a bound of a Python slice with a positive or negative step. fallback: value for None. */
 static int64_t
-slice_bound(dop_j_val v, int64_t n, int64_t fallback, int64_t low, int64_t high)
+clamp_slice_bound(dop_j_val v, int64_t n, int64_t fallback, int64_t low, int64_t high)
 {
     if (v.kind == J_NONE)
         return fallback;
@@ -83,8 +83,8 @@ dop_j_slice(dop_j_ctx *cx, dop_j_val v, const dop_j_val part[3], long line)
         return dop_j_fail(cx, line, DOP_E_INPUT, "the step of a slice is 0");
     const int64_t n = (int64_t)(v.kind == J_STR ? dop_j_chars(cx, v.u.str) : v.u.list->n);
     step = step > n + 1 ? n + 1 : step < -n - 1 ? -n - 1 : step;
-    const int64_t from = slice_bound(part[0], n, step > 0 ? 0 : n - 1, step > 0 ? 0 : -1, step > 0 ? n : n - 1);
-    const int64_t to = slice_bound(part[1], n, step > 0 ? n : -1, step > 0 ? 0 : -1, step > 0 ? n : n - 1);
+    const int64_t from = clamp_slice_bound(part[0], n, step > 0 ? 0 : n - 1, step > 0 ? 0 : -1, step > 0 ? n : n - 1);
+    const int64_t to = clamp_slice_bound(part[1], n, step > 0 ? n : -1, step > 0 ? 0 : -1, step > 0 ? n : n - 1);
     if (v.kind == J_STR && step == 1)
         return dop_j_str_val(dop_j_cut(cx, v.u.str, from, to > from ? to : from));
     const dop_j_list *items = dop_j_items(cx, v);
@@ -103,15 +103,15 @@ dop_j_slice(dop_j_ctx *cx, dop_j_val v, const dop_j_val part[3], long line)
 
 /* ---- arithmetic ---- */
 
-/* Encodes an operator as one number, for a switch. */
+/* Returns a one-character code for an operator: 'p' for **, 'f' for //, otherwise the character itself. */
 static int
-code_of(dop_j_str op)
+encode_operator(dop_j_str op)
 {
     return op.n == 2 ? (op.s[0] == '*' ? 'p' : 'f') : op.s[0];
 }
 
 static dop_j_val
-power(int64_t x, int64_t y, bool *ok)
+raise_integer(int64_t x, int64_t y, bool *ok)
 {
     int64_t r = 1;
     while (y > 0 && *ok) {
@@ -124,9 +124,9 @@ power(int64_t x, int64_t y, bool *ok)
     return dop_j_int(r);
 }
 
-/* Arithmetic of integers, with // and % rounding towards minus infinity.  *ok false: the result has more than 64 bits. */
+/* Integer arithmetic; // and % round towards minus infinity. Sets *ok to false if the result exceeds 64 bits. */
 static dop_j_val
-integer_op(int op, int64_t x, int64_t y, bool *ok)
+compute_integers(int op, int64_t x, int64_t y, bool *ok)
 {
     int64_t r = 0;
     switch (op) {
@@ -140,7 +140,7 @@ integer_op(int op, int64_t x, int64_t y, bool *ok)
         *ok = !__builtin_mul_overflow(x, y, &r);
         break;
     case 'p':
-        return power(x, y, ok);
+        return raise_integer(x, y, ok);
     default:
         *ok = !(x == INT64_MIN && y == -1);
         if (*ok) {
@@ -152,7 +152,7 @@ integer_op(int op, int64_t x, int64_t y, bool *ok)
 }
 
 static double
-real_op(int op, double x, double y)
+compute_reals(int op, double x, double y)
 {
     switch (op) {
     case '+':
@@ -178,12 +178,12 @@ real_op(int op, double x, double y)
 }
 
 static dop_j_val
-arithmetic(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, long line)
+compute_numbers(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, long line)
 {
     double f, g;
     bool ok = true;
     dop_j_val r;
-    if (x.kind == J_BOOL) /* in Python, booleans are numbers */
+    if (x.kind == J_BOOL) /* booleans are numbers in Python */
         x = dop_j_int(x.u.b);
     if (y.kind == J_BOOL)
         y = dop_j_int(y.u.b);
@@ -194,19 +194,19 @@ arithmetic(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, long line)
     if (op == 'p' && ((f == 0 && g < 0) || (f < 0 && g != floor(g))))
         return dop_j_fail(cx, line, DOP_E_INPUT, "the power of these numbers is no real number");
     if (x.kind == J_INT && y.kind == J_INT && op != '/' && !(op == 'p' && y.u.i < 0))
-        r = integer_op(op, x.u.i, y.u.i, &ok);
+        r = compute_integers(op, x.u.i, y.u.i, &ok);
     else if (x.kind == J_BIG || y.kind == J_BIG)
         ok = false;
     else
-        r = dop_j_float(real_op(op, f, g));
+        r = dop_j_float(compute_reals(op, f, g));
     if (ok && r.kind == J_FLOAT && op == 'p' && isinf(r.u.f) && isfinite(f) && isfinite(g))
         ok = false;
     return ok ? r : dop_j_fail(cx, line, DOP_E_INPUT, "a number is too large to compute with");
 }
 
-/* Concatenation and repetition of sequences; false: the operands are no sequences. */
+/* Concatenation and repetition of sequences. Returns false if the operands are not sequences. */
 static bool
-sequences(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, dop_j_val *out)
+compute_sequences(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, dop_j_val *out)
 {
     dop_j_out text = {0};
     const bool lists = (x.kind == J_LIST || x.kind == J_TUPLE) && x.kind == y.kind;
@@ -225,7 +225,7 @@ sequences(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, dop_j_val *out)
             dop_j_push(cx, *out, i < x.u.list->n ? x.u.list->items[i] : y.u.list->items[i - x.u.list->n]);
         return true;
     }
-    if (op == '*' && (x.kind == J_INT || x.kind == J_BOOL)) { /* 3 * "a" */
+    if (op == '*' && (x.kind == J_INT || x.kind == J_BOOL)) { /* swap the operands of 3 * "a" */
         const dop_j_val t = x;
         x = y;
         y = t;
@@ -252,7 +252,7 @@ sequences(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, dop_j_val *out)
 dop_j_val
 dop_j_binary(dop_j_ctx *cx, dop_j_str op, dop_j_val x, dop_j_val y, long line)
 {
-    const int code = code_of(op);
+    const int code = encode_operator(op);
     dop_j_val r;
     double f;
     if (cx->status != DOP_OK)
@@ -265,10 +265,10 @@ dop_j_binary(dop_j_ctx *cx, dop_j_str op, dop_j_val x, dop_j_val y, long line)
     }
     if (x.kind == J_UNDEF || y.kind == J_UNDEF)
         return dop_j_undefined_use(cx, x.kind == J_UNDEF ? x : y, line);
-    if (sequences(cx, code, x, y, &r))
+    if (compute_sequences(cx, code, x, y, &r))
         return r;
     if (dop_j_number(x, &f) && dop_j_number(y, &f))
-        return arithmetic(cx, code, x, y, line);
+        return compute_numbers(cx, code, x, y, line);
     return dop_j_fail(cx, line, DOP_E_INPUT, "cannot compute %s %.*s %s", dop_j_kind_name(x.kind), (int)op.n, op.s,
                       dop_j_kind_name(y.kind));
 }
@@ -306,7 +306,7 @@ dop_j_compare(dop_j_ctx *cx, dop_j_str op, dop_j_val x, dop_j_val y, long line)
     if (dop_j_eq_lit(op, "in") || dop_j_eq_lit(op, "not in"))
         return dop_j_contains(cx, y, x, line) == dop_j_eq_lit(op, "in");
     const int c = dop_j_order(cx, x, y, &ok);
-    if (!ok && dop_j_number(x, &number) && dop_j_number(y, &number)) /* one of them is NaN */
+    if (!ok && dop_j_number(x, &number) && dop_j_number(y, &number)) /* one operand is NaN */
         return false;
     if (!ok)
         dop_j_fail(cx, line, DOP_E_INPUT, "%s and %s have no order", dop_j_kind_name(x.kind), dop_j_kind_name(y.kind));

@@ -1,4 +1,4 @@
-/* Operators of expressions, as Python's: arithmetic, comparison, membership, items and slices. */
+/* Python's operators: arithmetic, comparison, membership, items and slices. */
 #ifndef DOPPLER_TEXT_JINJA_OPERATOR_H
 #define DOPPLER_TEXT_JINJA_OPERATOR_H
 

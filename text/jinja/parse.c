@@ -1,4 +1,5 @@
-/* Jinja syntax to a tree, by recursive descent with Jinja2's precedence: a filter binds tighter than any operator. */
+/* Recursive-descent parser for Jinja expressions, with Jinja2's precedence: a filter binds tighter than any
+ * operator. */
 #include <string.h>
 
 #include "text/jinja/arena.h"
@@ -6,7 +7,7 @@
 #include "text/jinja/value.h"
 
 static const dop_j_tok *
-next(dop_j_parser *p)
+next_parser_token(dop_j_parser *p)
 {
     const dop_j_tok *t = &p->toks[p->at];
     if (t->kind != JT_EOF)
@@ -41,13 +42,12 @@ dop_j_expect(dop_j_parser *p, dop_j_tok_kind kind, const char *s)
 dop_j_str
 dop_j_expect_name(dop_j_parser *p)
 {
-    const dop_j_tok *t = next(p);
+    const dop_j_tok *t = next_parser_token(p);
     if (t->kind != JT_NAME)
         dop_j_fail(p->cx, t->line, DOP_E_INPUT, "expected a name");
     return t->kind == JT_NAME ? t->s : (dop_j_str){"", 0};
 }
 
-/* A node in the arena; NULL after an error. */
 dop_j_node *
 dop_j_make(dop_j_parser *p, dop_j_node_kind kind)
 {
@@ -62,7 +62,7 @@ dop_j_make(dop_j_parser *p, dop_j_node_kind kind)
 void
 dop_j_add_node(dop_j_parser *p, dop_j_node ***list, size_t *n, dop_j_node *node)
 {
-    if ((*n & (*n - 1)) == 0) { /* the capacity is the next power of two, so the list is full at each */
+    if ((*n & (*n - 1)) == 0) { /* the capacity is a power of two, so the list is full at each */
         dop_j_node **q = dop_j_alloc(p->cx, (*n ? *n * 2 : 1) * sizeof *q);
         if (!q)
             return;
@@ -89,7 +89,7 @@ dop_j_add_word(dop_j_parser *p, dop_j_node *node, dop_j_str s)
 }
 
 static dop_j_node *
-constant(dop_j_parser *p, dop_j_val v)
+make_constant_node(dop_j_parser *p, dop_j_val v)
 {
     dop_j_node *n = dop_j_make(p, JN_CONST);
     if (n)
@@ -98,7 +98,7 @@ constant(dop_j_parser *p, dop_j_val v)
 }
 
 static dop_j_node *
-two(dop_j_parser *p, dop_j_node_kind kind, dop_j_str op, const dop_j_node *a, const dop_j_node *b)
+make_binary_node(dop_j_parser *p, dop_j_node_kind kind, dop_j_str op, const dop_j_node *a, const dop_j_node *b)
 {
     dop_j_node *n = dop_j_make(p, kind);
     if (n) {
@@ -123,7 +123,7 @@ dop_j_leave(dop_j_parser *p)
     p->cx->depth--;
 }
 
-/* Parses the arguments of a call up to ")", when "(" has been read. */
+/* Parses the arguments of a call after "(", including ")". */
 static void
 parse_args(dop_j_parser *p, dop_j_node *node)
 {
@@ -153,9 +153,9 @@ parse_args(dop_j_parser *p, dop_j_node *node)
     }
 }
 
-/* Parses a list up to "]", when "[" has been read. */
+/* Parses a list after "[", including "]". */
 static dop_j_node *
-parse_list(dop_j_parser *p)
+parse_list_literal(dop_j_parser *p)
 {
     dop_j_node *n = dop_j_make(p, JN_LIST);
     while (n && p->cx->status == DOP_OK && !dop_j_accept(p, JT_OP, "]")) {
@@ -191,14 +191,15 @@ parse_name(dop_j_parser *p, const dop_j_tok *t)
                  {"False", J_BOOL, false}, {"none", J_NONE, false}, {"None", J_NONE, false}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (dop_j_eq_lit(t->s, words[i].name))
-            return constant(p, words[i].kind == J_NONE ? (dop_j_val){.kind = J_NONE} : dop_j_bool(words[i].b));
+            return make_constant_node(p,
+                                      words[i].kind == J_NONE ? (dop_j_val){.kind = J_NONE} : dop_j_bool(words[i].b));
     dop_j_node *n = dop_j_make(p, JN_NAME);
     if (n)
         n->s = t->s;
     return n;
 }
 
-/* Parses a tuple, or an expression in parentheses, when "(" has been read. */
+/* Parses a tuple or a parenthesized expression after "(", including ")". */
 static dop_j_node *
 parse_parentheses(dop_j_parser *p)
 {
@@ -212,33 +213,33 @@ parse_string(dop_j_parser *p, const dop_j_tok *t)
 {
     dop_j_out o = {0};
     if (dop_j_peek(p)->kind != JT_STR)
-        return constant(p, dop_j_str_val(t->s));
+        return make_constant_node(p, dop_j_str_val(t->s));
     dop_j_put(p->cx, &o, t->s.s, t->s.n);
-    while (dop_j_peek(p)->kind == JT_STR) { /* adjacent literals are one string, as in Python */
-        t = next(p);
+    while (dop_j_peek(p)->kind == JT_STR) { /* adjacent literals form one string, as in Python */
+        t = next_parser_token(p);
         dop_j_put(p->cx, &o, t->s.s, t->s.n);
     }
-    return constant(p, dop_j_take(&o));
+    return make_constant_node(p, dop_j_take(&o));
 }
 
 dop_j_node *
 dop_j_parse_primary(dop_j_parser *p)
 {
-    const dop_j_tok *t = next(p);
+    const dop_j_tok *t = next_parser_token(p);
     switch (t->kind) {
     case JT_NAME:
         return parse_name(p, t);
     case JT_INT:
-        return constant(p, dop_j_int(t->i));
+        return make_constant_node(p, dop_j_int(t->i));
     case JT_BIG:
-        return constant(p, (dop_j_val){.kind = J_BIG, .u.str = t->s});
+        return make_constant_node(p, (dop_j_val){.kind = J_BIG, .u.str = t->s});
     case JT_FLOAT:
-        return constant(p, dop_j_float(t->f));
+        return make_constant_node(p, dop_j_float(t->f));
     case JT_STR:
         return parse_string(p, t);
     case JT_OP:
         if (dop_j_eq_lit(t->s, "["))
-            return parse_list(p);
+            return parse_list_literal(p);
         if (dop_j_eq_lit(t->s, "{"))
             return parse_dict(p);
         if (dop_j_eq_lit(t->s, "("))
@@ -254,7 +255,7 @@ dop_j_parse_primary(dop_j_parser *p)
 
 /* Parses one part of a subscript, an index or a slice, up to "," or "]". */
 static dop_j_node *
-parse_subscribed(dop_j_parser *p)
+parse_subscript_part(dop_j_parser *p)
 {
     dop_j_node *part[3] = {NULL, NULL, NULL};
     if (!dop_j_is(dop_j_peek(p), JT_OP, ":"))
@@ -272,7 +273,7 @@ parse_subscribed(dop_j_parser *p)
     return s;
 }
 
-/* Parses a subscript of expression `of`, an item or a slice, when "[" has been read. */
+/* Parses the subscript of expression `of` (an item or a slice) after "[", including "]". */
 static dop_j_node *
 parse_subscript(dop_j_parser *p, const dop_j_node *of)
 {
@@ -280,7 +281,7 @@ parse_subscript(dop_j_parser *p, const dop_j_node *of)
     if (dop_j_is(dop_j_peek(p), JT_OP, "]"))
         tuple = dop_j_make(p, JN_TUPLE);
     while (p->cx->status == DOP_OK && !dop_j_is(dop_j_peek(p), JT_OP, "]")) {
-        n = parse_subscribed(p);
+        n = parse_subscript_part(p);
         if (!tuple && dop_j_is(dop_j_peek(p), JT_OP, ",") && (tuple = dop_j_make(p, JN_TUPLE)) == NULL)
             break;
         if (tuple)
@@ -295,13 +296,13 @@ parse_subscript(dop_j_parser *p, const dop_j_node *of)
         n->a = of;
         return n;
     }
-    return two(p, JN_ITEM, (dop_j_str){"", 0}, of, tuple ? tuple : n);
+    return make_binary_node(p, JN_ITEM, (dop_j_str){"", 0}, of, tuple ? tuple : n);
 }
 
 static dop_j_node *
 parse_call(dop_j_parser *p, const dop_j_node *callee)
 {
-    dop_j_node *n = two(p, JN_CALL, (dop_j_str){"", 0}, callee, NULL);
+    dop_j_node *n = make_binary_node(p, JN_CALL, (dop_j_str){"", 0}, callee, NULL);
     parse_args(p, n);
     return n;
 }
@@ -311,11 +312,11 @@ parse_postfix(dop_j_parser *p, dop_j_node *e)
 {
     while (p->cx->status == DOP_OK) {
         if (dop_j_accept(p, JT_OP, ".")) {
-            const dop_j_tok *t = next(p);
+            const dop_j_tok *t = next_parser_token(p);
             if (t->kind == JT_INT)
-                e = two(p, JN_ITEM, (dop_j_str){"", 0}, e, constant(p, dop_j_int(t->i)));
+                e = make_binary_node(p, JN_ITEM, (dop_j_str){"", 0}, e, make_constant_node(p, dop_j_int(t->i)));
             else if (t->kind == JT_NAME)
-                e = two(p, JN_ATTR, t->s, e, NULL);
+                e = make_binary_node(p, JN_ATTR, t->s, e, NULL);
             else
                 dop_j_fail(p->cx, t->line, DOP_E_INPUT, "expected a name after '.'");
         } else if (dop_j_accept(p, JT_OP, "[")) {
@@ -329,22 +330,21 @@ parse_postfix(dop_j_parser *p, dop_j_node *e)
     return e;
 }
 
-/* Parses the name and arguments of a filter, behind "|". */
 dop_j_node *
 dop_j_parse_filter(dop_j_parser *p, const dop_j_node *operand)
 {
-    dop_j_node *n = two(p, JN_FILTER, dop_j_expect_name(p), operand, NULL);
+    dop_j_node *n = make_binary_node(p, JN_FILTER, dop_j_expect_name(p), operand, NULL);
     if (dop_j_accept(p, JT_OP, "("))
         parse_args(p, n);
     return n;
 }
 
-/* Parses a test behind "is": [not] name [argument]. */
+/* Parses a test after "is": [not] name [argument]. */
 static dop_j_node *
 parse_one_test(dop_j_parser *p, const dop_j_node *operand)
 {
     bool negate = dop_j_accept(p, JT_NAME, "not");
-    dop_j_node *n = two(p, JN_TEST, dop_j_expect_name(p), operand, NULL);
+    dop_j_node *n = make_binary_node(p, JN_TEST, dop_j_expect_name(p), operand, NULL);
     const dop_j_tok *t = dop_j_peek(p);
     if (!n)
         return NULL;
@@ -382,9 +382,9 @@ parse_unary(dop_j_parser *p, bool with_filter)
     dop_j_node *e = NULL;
     if (dop_j_enter(p)) {
         if (dop_j_accept(p, JT_OP, "-"))
-            e = two(p, JN_NEG, (dop_j_str){"", 0}, parse_unary(p, false), NULL);
+            e = make_binary_node(p, JN_NEG, (dop_j_str){"", 0}, parse_unary(p, false), NULL);
         else if (dop_j_accept(p, JT_OP, "+"))
-            e = two(p, JN_POS, (dop_j_str){"", 0}, parse_unary(p, false), NULL);
+            e = make_binary_node(p, JN_POS, (dop_j_str){"", 0}, parse_unary(p, false), NULL);
         else
             e = dop_j_parse_primary(p);
         e = parse_postfix(p, e);
@@ -393,7 +393,7 @@ parse_unary(dop_j_parser *p, bool with_filter)
     return with_filter ? parse_filters(p, e) : e;
 }
 
-/* Parses left-associative binary operators, by level of precedence. */
+/* Parses left-associative binary operators by precedence level, 0 the lowest. */
 static dop_j_node *
 parse_binary(dop_j_parser *p, int level)
 {
@@ -406,7 +406,7 @@ parse_binary(dop_j_parser *p, int level)
         for (int i = 0; ops[level][i] && !more; i++) {
             const dop_j_tok *t = dop_j_peek(p);
             if ((more = dop_j_accept(p, JT_OP, ops[level][i])))
-                e = two(p, JN_BINARY, t->s, e, parse_binary(p, level + 1));
+                e = make_binary_node(p, JN_BINARY, t->s, e, parse_binary(p, level + 1));
         }
     }
     return e;
@@ -432,7 +432,7 @@ parse_compare(dop_j_parser *p)
         if (!op.n)
             break;
         if (!n)
-            n = two(p, JN_COMPARE, (dop_j_str){"", 0}, e, NULL);
+            n = make_binary_node(p, JN_COMPARE, (dop_j_str){"", 0}, e, NULL);
         if (!n)
             return NULL;
         dop_j_add_word(p, n, op);
@@ -446,7 +446,7 @@ parse_not(dop_j_parser *p)
 {
     if (!dop_j_accept(p, JT_NAME, "not"))
         return parse_compare(p);
-    dop_j_node *e = dop_j_enter(p) ? two(p, JN_NOT, (dop_j_str){"", 0}, parse_not(p), NULL) : NULL;
+    dop_j_node *e = dop_j_enter(p) ? make_binary_node(p, JN_NOT, (dop_j_str){"", 0}, parse_not(p), NULL) : NULL;
     dop_j_leave(p);
     return e;
 }
@@ -456,7 +456,7 @@ parse_and(dop_j_parser *p)
 {
     dop_j_node *e = parse_not(p);
     while (p->cx->status == DOP_OK && dop_j_accept(p, JT_NAME, "and"))
-        e = two(p, JN_AND, (dop_j_str){"", 0}, e, parse_not(p));
+        e = make_binary_node(p, JN_AND, (dop_j_str){"", 0}, e, parse_not(p));
     return e;
 }
 
@@ -465,7 +465,7 @@ dop_j_parse_or(dop_j_parser *p)
 {
     dop_j_node *e = parse_and(p);
     while (p->cx->status == DOP_OK && dop_j_accept(p, JT_NAME, "or"))
-        e = two(p, JN_OR, (dop_j_str){"", 0}, e, parse_and(p));
+        e = make_binary_node(p, JN_OR, (dop_j_str){"", 0}, e, parse_and(p));
     return e;
 }
 
@@ -474,7 +474,7 @@ dop_j_parse_expr(dop_j_parser *p)
 {
     dop_j_node *e = dop_j_enter(p) ? dop_j_parse_or(p) : NULL;
     while (p->cx->status == DOP_OK && dop_j_accept(p, JT_NAME, "if")) {
-        dop_j_node *n = two(p, JN_IF_EXPR, (dop_j_str){"", 0}, dop_j_parse_or(p), e);
+        dop_j_node *n = make_binary_node(p, JN_IF_EXPR, (dop_j_str){"", 0}, dop_j_parse_or(p), e);
         if (n && dop_j_accept(p, JT_NAME, "else"))
             n->c = dop_j_parse_expr(p);
         e = n;

@@ -1,4 +1,4 @@
-/* What the parsers of expressions (parse.c) and of statements (parse_block.c) share. */
+/* Declarations shared by the parsers of expressions (parse.c) and statements (parse_block.c). */
 #ifndef DOPPLER_TEXT_JINJA_PARSE_H
 #define DOPPLER_TEXT_JINJA_PARSE_H
 
@@ -17,23 +17,23 @@ dop_j_peek(const dop_j_parser *p)
 }
 
 bool dop_j_is(const dop_j_tok *t, dop_j_tok_kind kind, const char *s);
-/* Consumes the next token if it has this kind and text; else returns false. */
+/* Consumes the next token if it has this kind and text. Otherwise returns false. */
 bool dop_j_accept(dop_j_parser *p, dop_j_tok_kind kind, const char *s);
 void dop_j_expect(dop_j_parser *p, dop_j_tok_kind kind, const char *s);
 dop_j_str dop_j_expect_name(dop_j_parser *p);
-/* Enters one more level of recursion; false after an error, when dop_j_leave() must be called, too. */
+/* Enters a recursion level. Returns false after an error; dop_j_leave() must be called in any case. */
 bool dop_j_enter(dop_j_parser *p);
 void dop_j_leave(dop_j_parser *p);
-/* A node in the arena; NULL after an error. */
+/* Allocates a node in the arena. Returns NULL after an error. */
 dop_j_node *dop_j_make(dop_j_parser *p, dop_j_node_kind kind);
 void dop_j_add_node(dop_j_parser *p, dop_j_node ***list, size_t *n, dop_j_node *node);
 void dop_j_add_word(dop_j_parser *p, dop_j_node *node, dop_j_str s);
 dop_j_node *dop_j_parse_expr(dop_j_parser *p);
-dop_j_node *dop_j_parse_or(dop_j_parser *p); /* an expression without "if" */
-/* An expression or a tuple without parentheses. */
+dop_j_node *dop_j_parse_or(dop_j_parser *p); /* Parses an expression without "if ... else". */
+/* Parses an expression, or a tuple without parentheses. */
 dop_j_node *dop_j_parse_tuple(dop_j_parser *p);
 dop_j_node *dop_j_parse_primary(dop_j_parser *p);
-/* Name and arguments of a filter, behind "|". */
+/* Parses the name and arguments of a filter after "|". */
 dop_j_node *dop_j_parse_filter(dop_j_parser *p, const dop_j_node *operand);
 
 #endif

@@ -1,4 +1,4 @@
-/* Statements of Jinja: what stands between "{%" and "%}", and the texts between tags. */
+/* Parser of Jinja statements ("{% ... %}") and of the texts between tags. */
 #include "text/jinja/parse_block.h"
 #include "text/jinja/arena.h"
 #include "text/jinja/lex.h"
@@ -8,7 +8,7 @@
 static void parse_body(dop_j_parser *p, const char *const *ends, dop_j_node ***out, size_t *out_n);
 
 static void
-end_block(dop_j_parser *p)
+expect_block_end(dop_j_parser *p)
 {
     if (dop_j_peek(p)->kind != JT_BLOCK_END)
         dop_j_fail(p->cx, dop_j_peek(p)->line, DOP_E_INPUT, "unexpected text at the end of a block tag");
@@ -16,19 +16,19 @@ end_block(dop_j_parser *p)
         p->at++;
 }
 
-/* Reads the closing tag that parse_body stopped at: "{% name". */
+/* Consumes the closing tag "{% name %}" before which parse_body() stopped. */
 static void
-close_block(dop_j_parser *p)
+expect_closing_tag(dop_j_parser *p)
 {
     if (p->cx->status != DOP_OK)
         return;
     p->at += 2;
-    end_block(p);
+    expect_block_end(p);
 }
 
 static dop_j_node *parse_targets(dop_j_parser *p);
 
-/* Parses the target of an assignment or a loop: a name, an attribute of a namespace, or several of them in parentheses. */
+/* Parses the target of an assignment or a loop: a name, a namespace attribute, or several targets in parentheses. */
 static dop_j_node *
 parse_target(dop_j_parser *p)
 {
@@ -72,7 +72,7 @@ parse_targets(dop_j_parser *p)
     return n;
 }
 
-/* Parses the expression that a loop iterates over; it is no "if" expression, because "if" filters the loop's items. */
+/* Parses the iterable of a loop. Conditional expressions are excluded, because "if" filters the loop's items. */
 static dop_j_node *
 parse_looped(dop_j_parser *p)
 {
@@ -99,13 +99,13 @@ parse_for(dop_j_parser *p)
     if (dop_j_accept(p, JT_NAME, "if"))
         n->b = dop_j_parse_expr(p);
     n->recursive = dop_j_accept(p, JT_NAME, "recursive");
-    end_block(p);
+    expect_block_end(p);
     parse_body(p, ends, &n->body, &n->body_n);
     if (p->cx->status == DOP_OK && dop_j_is(dop_j_peek(p) + 1, JT_NAME, "else")) {
-        close_block(p);
+        expect_closing_tag(p);
         parse_body(p, end, &n->other, &n->other_n);
     }
-    close_block(p);
+    expect_closing_tag(p);
     return n;
 }
 
@@ -116,7 +116,7 @@ parse_if(dop_j_parser *p)
     dop_j_node *first = dop_j_make(p, JN_IF);
     for (dop_j_node *n = first; n && p->cx->status == DOP_OK;) {
         n->a = dop_j_parse_tuple(p);
-        end_block(p);
+        expect_block_end(p);
         parse_body(p, ends, &n->body, &n->body_n);
         if (p->cx->status != DOP_OK)
             break;
@@ -128,10 +128,10 @@ parse_if(dop_j_parser *p)
             continue;
         }
         if (dop_j_is(dop_j_peek(p) + 1, JT_NAME, "else")) {
-            close_block(p);
+            expect_closing_tag(p);
             parse_body(p, end, &n->other, &n->other_n);
         }
-        close_block(p);
+        expect_closing_tag(p);
         break;
     }
     return first;
@@ -147,19 +147,19 @@ parse_set(dop_j_parser *p)
     n->target = parse_targets(p);
     if (dop_j_accept(p, JT_OP, "=")) {
         n->a = dop_j_parse_tuple(p);
-        end_block(p);
+        expect_block_end(p);
         return n;
     }
     n->kind = JN_SET_BLOCK;
     while (p->cx->status == DOP_OK && dop_j_accept(p, JT_OP, "|"))
         dop_j_add_node(p, &n->list, &n->list_n, dop_j_parse_filter(p, NULL));
-    end_block(p);
+    expect_block_end(p);
     parse_body(p, end, &n->body, &n->body_n);
-    close_block(p);
+    expect_closing_tag(p);
     return n;
 }
 
-/* Parses the parameters of a macro up to ")", when "(" has been read. */
+/* Parses the parameters of a macro after "(", including ")". */
 static void
 parse_parameters(dop_j_parser *p, dop_j_node *n)
 {
@@ -174,12 +174,13 @@ parse_parameters(dop_j_parser *p, dop_j_node *n)
     }
 }
 
-/* Finds out, by the names in a macro's body, whether it takes arguments beyond its parameters, as Jinja does. */
+/* Parses a macro's body. As in Jinja, the names varargs, kwargs and caller in the body determine which extra
+ * arguments the macro accepts. */
 static void
 parse_macro_body(dop_j_parser *p, dop_j_node *n, const char *const *end)
 {
     const size_t from = p->at;
-    end_block(p);
+    expect_block_end(p);
     parse_body(p, end, &n->body, &n->body_n);
     for (size_t i = from; i < p->at && dop_j_step(p->cx, 1); i++) {
         if (i > from && dop_j_is(&p->toks[i - 1], JT_OP, "."))
@@ -188,7 +189,7 @@ parse_macro_body(dop_j_parser *p, dop_j_node *n, const char *const *end)
         n->more_named |= dop_j_is(&p->toks[i], JT_NAME, "kwargs");
         n->asks_caller |= dop_j_is(&p->toks[i], JT_NAME, "caller");
     }
-    close_block(p);
+    expect_closing_tag(p);
 }
 
 static dop_j_node *
@@ -205,7 +206,8 @@ parse_macro(dop_j_parser *p)
     return n;
 }
 
-/* Parses {% call(parameters) macro(arguments) %}: the block becomes a macro that the called one gets as `caller`. */
+/* Parses {% call(parameters) macro(arguments) %}. The block becomes a macro that the called macro receives as
+ * `caller`. */
 static dop_j_node *
 parse_call_block(dop_j_parser *p)
 {
@@ -239,7 +241,7 @@ parse_with(dop_j_parser *p, dop_j_node *n)
     }
 }
 
-/* Parses a block with a scope of its own: with, filter, block, and generation, which transformers adds. */
+/* Parses a block with its own scope: with, filter, block, autoescape, and generation, which transformers adds. */
 static dop_j_node *
 parse_wrapped(dop_j_parser *p, dop_j_str word)
 {
@@ -263,11 +265,11 @@ parse_wrapped(dop_j_parser *p, dop_j_str word)
         if (!dop_j_accept(p, JT_NAME, "false") && !dop_j_accept(p, JT_NAME, "False"))
             dop_j_fail(p->cx, n->line, DOP_E_INPUT, "autoescape is not supported");
     }
-    end_block(p);
+    expect_block_end(p);
     parse_body(p, end, &n->body, &n->body_n);
     if (p->cx->status == DOP_OK && dop_j_eq_lit(word, "block") && (dop_j_peek(p) + 2)->kind == JT_NAME)
-        p->at++; /* the block's name once more */
-    close_block(p);
+        p->at++; /* skip the repeated block name */
+    expect_closing_tag(p);
     return n;
 }
 
@@ -286,11 +288,11 @@ parse_simple(dop_j_parser *p, dop_j_str word)
                    word.n > 40 ? 40 : (int)word.n, word.s);
         return NULL;
     }
-    end_block(p);
+    expect_block_end(p);
     return n;
 }
 
-/* Parses one statement, when "{%" has been read. */
+/* Parses one statement after "{%". */
 static dop_j_node *
 parse_statement(dop_j_parser *p)
 {
@@ -325,8 +327,8 @@ parse_output(dop_j_parser *p)
     return n;
 }
 
-/* Parses statements up to a block tag with one of the names in `ends` (NULL-terminated; NULL: up to the template's end), and stops in
- * front of the tag. */
+/* Parses statements until a block tag with a name from `ends` and stops before that tag. ends: terminated by NULL;
+ * NULL: until the end of the template. */
 static void
 parse_body(dop_j_parser *p, const char *const *ends, dop_j_node ***out, size_t *out_n)
 {

@@ -1,4 +1,4 @@
-/* Texts of values: str() and repr() of Python, and json.dumps(). */
+/* Text forms of values: Python's str() and repr(), and json.dumps(). */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "text/jinja/sort.h"
 #include "text/jinja/value.h"
 
-static void repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth);
+static void put_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth);
 
 static void
 put_float(dop_j_ctx *cx, dop_j_out *o, double f)
@@ -31,7 +31,7 @@ put_int(dop_j_ctx *cx, dop_j_out *o, int64_t i)
     dop_j_puts(cx, o, t);
 }
 
-/* str.isprintable() of one character. */
+/* Python's str.isprintable() of one character. */
 static bool
 is_printable(uint32_t cp)
 {
@@ -52,11 +52,11 @@ is_printable(uint32_t cp)
 }
 
 static void
-repr_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s)
+put_repr_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s)
 {
     const char quote = s.n && memchr(s.s, '\'', s.n) && !memchr(s.s, '"', s.n) ? '"' : '\'';
     char t[16];
-    size_t plain = 0; /* start of the text that needs no escape and has not been written yet */
+    size_t plain = 0; /* start of pending text that needs no escape */
     dop_j_put(cx, o, &quote, 1);
     dop_j_step(cx, s.n * 2);
     for (size_t i = 0; i < s.n && cx->status == DOP_OK;) {
@@ -80,29 +80,29 @@ repr_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s)
 }
 
 static void
-repr_items(dop_j_ctx *cx, dop_j_out *o, const dop_j_list *l, unsigned depth)
+put_repr_items(dop_j_ctx *cx, dop_j_out *o, const dop_j_list *l, unsigned depth)
 {
     for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++) {
         dop_j_puts(cx, o, i ? ", " : "");
-        repr(cx, o, l->items[i], depth + 1);
+        put_repr(cx, o, l->items[i], depth + 1);
     }
 }
 
 static void
-repr_dict(dop_j_ctx *cx, dop_j_out *o, const dop_j_dict *d, unsigned depth)
+put_repr_dict(dop_j_ctx *cx, dop_j_out *o, const dop_j_dict *d, unsigned depth)
 {
     dop_j_puts(cx, o, "{");
     for (size_t i = 0; i < d->n && cx->status == DOP_OK; i++) {
         dop_j_puts(cx, o, i ? ", " : "");
-        repr(cx, o, d->entries[i].key, depth + 1);
+        put_repr(cx, o, d->entries[i].key, depth + 1);
         dop_j_puts(cx, o, ": ");
-        repr(cx, o, d->entries[i].val, depth + 1);
+        put_repr(cx, o, d->entries[i].val, depth + 1);
     }
     dop_j_puts(cx, o, "}");
 }
 
 static void
-repr_range(dop_j_ctx *cx, dop_j_out *o, const dop_j_list *l)
+put_repr_range(dop_j_ctx *cx, dop_j_out *o, const dop_j_list *l)
 {
     char t[96];
     snprintf(t, sizeof t,
@@ -112,18 +112,18 @@ repr_range(dop_j_ctx *cx, dop_j_out *o, const dop_j_list *l)
 }
 
 static void
-repr_list(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth)
+put_repr_list(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth)
 {
     const bool tuple = v.kind == J_TUPLE, view = v.kind == J_VIEW;
     if (view)
         dop_j_puts(cx, o, v.u.list->name);
     dop_j_puts(cx, o, view ? "([" : tuple ? "(" : "[");
-    repr_items(cx, o, v.u.list, depth);
+    put_repr_items(cx, o, v.u.list, depth);
     dop_j_puts(cx, o, view ? "])" : tuple ? (v.u.list->n == 1 ? ",)" : ")") : "]");
 }
 
 static void
-repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth)
+put_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth)
 {
     if (!dop_j_step(cx, 1))
         return;
@@ -138,24 +138,24 @@ repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth)
     case J_STR:
         if (v.safe)
             dop_j_puts(cx, o, "Markup(");
-        repr_str(cx, o, v.u.str);
+        put_repr_str(cx, o, v.u.str);
         if (v.safe)
             dop_j_puts(cx, o, ")");
         break;
     case J_LIST:
     case J_TUPLE:
     case J_VIEW:
-        repr_list(cx, o, v, depth);
+        put_repr_list(cx, o, v, depth);
         break;
     case J_RANGE:
-        repr_range(cx, o, v.u.list);
+        put_repr_range(cx, o, v.u.list);
         break;
     case J_DICT:
-        repr_dict(cx, o, v.u.dict, depth);
+        put_repr_dict(cx, o, v.u.dict, depth);
         break;
     case J_NAMESPACE:
         dop_j_puts(cx, o, "<Namespace ");
-        repr_dict(cx, o, v.u.dict, depth);
+        put_repr_dict(cx, o, v.u.dict, depth);
         dop_j_puts(cx, o, ">");
         break;
     default:
@@ -166,11 +166,11 @@ repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth)
 void
 dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
 {
-    repr(cx, o, v, 0);
+    put_repr(cx, o, v, 0);
 }
 
-/* Prints a value that has no text of its own, as a function: its type and an address, as Python does.  The address here is always the
- * same, where Python's differs from run to run. */
+/* Prints a value without a text form, such as a function, as its type and an address, as Python does. The address is
+ * a constant here; in Python it differs between runs. */
 static void
 put_object(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
 {
@@ -178,7 +178,7 @@ put_object(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
     const char *type = "object";
     if (v.kind == J_MACRO) {
         dop_j_puts(cx, o, "<Macro ");
-        repr_str(cx, o, v.u.macro->node->s);
+        put_repr_str(cx, o, v.u.macro->node->s);
         dop_j_puts(cx, o, ">");
         return;
     }
@@ -235,7 +235,7 @@ dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
     case J_VIEW:
     case J_DICT:
     case J_NAMESPACE:
-        repr(cx, o, v, 0);
+        put_repr(cx, o, v, 0);
         break;
     case J_LOOP:
         snprintf(t, sizeof t, "<LoopContext %zu/%zu>", v.u.loop->at + 1, v.u.loop->items->n);
@@ -259,7 +259,7 @@ dop_j_string(dop_j_ctx *cx, dop_j_val v)
 /* ---- JSON ---- */
 
 static void
-json_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, bool ascii)
+put_json_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, bool ascii)
 {
     static const char special[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
     char t[16];
@@ -293,7 +293,7 @@ json_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, bool ascii)
 }
 
 static void
-json_break(dop_j_ctx *cx, dop_j_out *o, const dop_j_json_form *form, unsigned depth)
+put_json_break(dop_j_ctx *cx, dop_j_out *o, const dop_j_json_form *form, unsigned depth)
 {
     if (!form->lines)
         return;
@@ -301,25 +301,25 @@ json_break(dop_j_ctx *cx, dop_j_out *o, const dop_j_json_form *form, unsigned de
     dop_j_fill(cx, o, form->indent, depth);
 }
 
-static void json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth);
+static void put_json_value(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth);
 
-/* Writes the name of a member as JSON: numbers, truth values and None become strings. */
+/* Appends the name of a member as JSON. Numbers, booleans and None become strings. */
 static void
-json_name(dop_j_ctx *cx, dop_j_out *o, dop_j_val key, const dop_j_json_form *form)
+put_json_name(dop_j_ctx *cx, dop_j_out *o, dop_j_val key, const dop_j_json_form *form)
 {
     if (key.kind == J_STR) {
-        json_str(cx, o, key.u.str, form->ascii);
+        put_json_str(cx, o, key.u.str, form->ascii);
         return;
     }
     if (key.kind < J_NONE || key.kind > J_FLOAT)
         dop_j_fail(cx, 0, DOP_E_INPUT, "tojson: a %s cannot be a name", dop_j_kind_name(key.kind));
     dop_j_puts(cx, o, "\"");
-    json(cx, o, key, form, 0);
+    put_json_value(cx, o, key, form, 0);
     dop_j_puts(cx, o, "\"");
 }
 
 static void
-json_members(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth)
+put_json_members(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth)
 {
     const bool list = v.kind != J_DICT;
     const size_t n = list ? v.u.list->n : v.u.dict->n;
@@ -332,22 +332,22 @@ json_members(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *fo
     for (size_t i = 0; i < n && cx->status == DOP_OK; i++) {
         if (i > 0)
             dop_j_put(cx, o, form->between.s, form->between.n);
-        json_break(cx, o, form, depth + 1);
+        put_json_break(cx, o, form, depth + 1);
         if (list) {
-            json(cx, o, v.u.list->items[i], form, depth + 1);
+            put_json_value(cx, o, v.u.list->items[i], form, depth + 1);
             continue;
         }
-        json_name(cx, o, by_name ? by_name[i].key : v.u.dict->entries[i].key, form);
+        put_json_name(cx, o, by_name ? by_name[i].key : v.u.dict->entries[i].key, form);
         dop_j_put(cx, o, form->behind_name.s, form->behind_name.n);
-        json(cx, o, by_name ? by_name[i].item : v.u.dict->entries[i].val, form, depth + 1);
+        put_json_value(cx, o, by_name ? by_name[i].item : v.u.dict->entries[i].val, form, depth + 1);
     }
     if (n)
-        json_break(cx, o, form, depth);
+        put_json_break(cx, o, form, depth);
     dop_j_puts(cx, o, list ? "]" : "}");
 }
 
 static void
-json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth)
+put_json_value(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth)
 {
     if (!dop_j_step(cx, 1))
         return;
@@ -373,12 +373,12 @@ json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsi
         dop_j_print(cx, o, v);
         break;
     case J_STR:
-        json_str(cx, o, v.u.str, form->ascii);
+        put_json_str(cx, o, v.u.str, form->ascii);
         break;
     case J_LIST:
     case J_TUPLE:
     case J_DICT:
-        json_members(cx, o, v, form, depth);
+        put_json_members(cx, o, v, form, depth);
         break;
     default:
         dop_j_fail(cx, 0, DOP_E_INPUT, "tojson does not work on a %s", dop_j_kind_name(v.kind));
@@ -388,5 +388,5 @@ json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsi
 void
 dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form)
 {
-    json(cx, o, v, form, 0);
+    put_json_value(cx, o, v, form, 0);
 }

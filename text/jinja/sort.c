@@ -1,4 +1,4 @@
-/* Merge sort: stable, and only "less than" is asked, as Python does. */
+/* Stable merge sort that uses only "less than", as Python does. */
 #include <string.h>
 
 #include "text/jinja/arena.h"
@@ -6,10 +6,10 @@
 #include "text/jinja/sort.h"
 #include "text/jinja/value.h"
 
-/* One merge of merge sort: two sorted runs become one. */
+/* Merges two sorted runs, [low, mid) and [mid, high). */
 static void
-merge(dop_j_ctx *cx, const dop_j_keyed *from, dop_j_keyed *to, size_t low, size_t mid, size_t high, bool down,
-      long line)
+merge_sorted_runs(dop_j_ctx *cx, const dop_j_keyed *from, dop_j_keyed *to, size_t low, size_t mid, size_t high,
+                  bool down, long line)
 {
     for (size_t i = low, left = low, right = mid; i < high; i++) {
         bool ok = true, take_right = left == mid;
@@ -30,8 +30,8 @@ dop_j_sort(dop_j_ctx *cx, dop_j_keyed *items, size_t n, bool down, long line)
     dop_j_keyed *a = items, *b = dop_j_alloc(cx, n * sizeof *b + 1);
     for (size_t width = 1; b && width < n && cx->status == DOP_OK; width *= 2) {
         for (size_t low = 0; low < n && cx->status == DOP_OK; low += 2 * width)
-            merge(cx, a, b, low, low + width < n ? low + width : n, low + 2 * width < n ? low + 2 * width : n, down,
-                  line);
+            merge_sorted_runs(cx, a, b, low, low + width < n ? low + width : n,
+                              low + 2 * width < n ? low + 2 * width : n, down, line);
         dop_j_keyed *t = a;
         a = b;
         b = t;

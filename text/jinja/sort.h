@@ -1,4 +1,4 @@
-/* Merge sort: stable, and only "less than" is asked, as Python does. */
+/* Stable merge sort that uses only "less than", as Python does. */
 #ifndef DOPPLER_TEXT_JINJA_SORT_H
 #define DOPPLER_TEXT_JINJA_SORT_H
 

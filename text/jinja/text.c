@@ -1,4 +1,4 @@
-/* What filters and methods of strings share. */
+/* Text functions shared by filters and string methods. */
 #include <string.h>
 
 #include "base/encoding/utf8.h"
@@ -13,7 +13,7 @@ dop_j_replace(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to, int64_t 
 {
     dop_j_out o = {0};
     dop_j_str rest = s;
-    /* The empty text occurs before each character and at the end. */
+    /* The empty text matches before each character and at the end. */
     while (count != 0 && cx->status == DOP_OK && from.n == 0) {
         const size_t len = rest.n ? dop_utf8_next(rest.s, rest.n).len : 0;
         dop_j_put(cx, &o, to.s, to.n);
@@ -39,9 +39,9 @@ dop_j_replace(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to, int64_t 
     return dop_j_take(&o);
 }
 
-/* The offset of the first character that is (or is not) white space. */
+/* Returns the offset of the first character that is (or is not) white space. */
 static size_t
-skip_to(dop_j_ctx *cx, dop_j_str s, bool space)
+find_space_boundary(dop_j_ctx *cx, dop_j_str s, bool space)
 {
     size_t at = 0;
     while (at < s.n && dop_j_step(cx, 2)) {
@@ -58,11 +58,11 @@ split_space(dop_j_ctx *cx, dop_j_str s, int64_t max)
 {
     dop_j_val l = dop_j_new_list(cx, J_LIST);
     while (cx->status == DOP_OK) {
-        const size_t from = skip_to(cx, s, false);
+        const size_t from = find_space_boundary(cx, s, false);
         s = (dop_j_str){s.s + from, s.n - from};
         if (s.n == 0)
             break;
-        const size_t end = max-- == 0 ? s.n : skip_to(cx, s, true);
+        const size_t end = max-- == 0 ? s.n : find_space_boundary(cx, s, true);
         dop_j_push(cx, l, dop_j_text(s.s, end));
         s = (dop_j_str){s.s + end, s.n - end};
     }
@@ -87,9 +87,10 @@ dop_j_split(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
     return l;
 }
 
-/* Start of the last separator in s, or of the last run of white space; SIZE_MAX: there is none. */
+/* Returns the start of the last separator, or of the last run of white space if sep is NULL. Returns SIZE_MAX if
+ * there is none. */
 static size_t
-find_last(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, size_t *len)
+find_last_separator(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, size_t *len)
 {
     if (sep) {
         *len = sep->n;
@@ -112,7 +113,7 @@ find_last(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, size_t *len)
     return SIZE_MAX;
 }
 
-/* str.rsplit(): splits from the end, so that with a limit the unsplit rest comes first. */
+/* Splits from the end, so that with a limit the unsplit rest is the first item. */
 dop_j_val
 dop_j_rsplit(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
 {
@@ -125,8 +126,8 @@ dop_j_rsplit(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
         s = dop_j_strip(cx, s, NULL, false, true);
     while (cx->status == DOP_OK && max-- > 0 && (sep || s.n)) {
         size_t len = 0;
-        const size_t at = find_last(cx, s, sep, &len);
-        if (!sep && (at == SIZE_MAX || at == 0)) /* one word is left */
+        const size_t at = find_last_separator(cx, s, sep, &len);
+        if (!sep && (at == SIZE_MAX || at == 0)) /* only one word is left */
             s = dop_j_strip(cx, s, NULL, true, false);
         if (at == SIZE_MAX || (!sep && at == 0))
             break;
@@ -140,9 +141,9 @@ dop_j_rsplit(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
     return l;
 }
 
-/* Bytes of the line break that stands here, 0: none. */
+/* Returns the length in bytes of the line break at `at`, or 0 if there is none. */
 static size_t
-line_break(dop_j_str s, size_t at)
+measure_line_break(dop_j_str s, size_t at)
 {
     const unsigned char c = (unsigned char)s.s[at];
     if (c == '\r')
@@ -162,7 +163,7 @@ dop_j_split_lines(dop_j_ctx *cx, dop_j_str s, bool keep_ends)
     dop_j_step(cx, s.n / 4);
     for (size_t at = 0, from = 0; cx->status == DOP_OK && at < s.n; from = at) {
         size_t len = 0;
-        while (at < s.n && (len = line_break(s, at)) == 0)
+        while (at < s.n && (len = measure_line_break(s, at)) == 0)
             at++;
         dop_j_push(cx, l, dop_j_text(s.s + from, (keep_ends ? at + len : at) - from));
         at += len;

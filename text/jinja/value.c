@@ -1,4 +1,4 @@
-/* Values of the Jinja interpreter: dictionaries, equality, order and hashes, which are Python's. */
+/* Values of the Jinja interpreter: dictionaries, equality, order and hashes, with Python's semantics. */
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
@@ -103,7 +103,7 @@ dop_j_number(dop_j_val v, double *out)
 }
 
 static bool
-is_whole(dop_j_val v, int64_t *out)
+read_whole_number(dop_j_val v, int64_t *out)
 {
     *out = v.kind == J_BOOL ? v.u.b : v.kind == J_INT ? v.u.i : 0;
     return v.kind == J_BOOL || v.kind == J_INT;
@@ -137,10 +137,10 @@ dop_j_truth(dop_j_val v)
 
 /* ---- equality and order ---- */
 
-static bool equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth);
+static bool compare_equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth);
 
 static bool
-too_deep(dop_j_ctx *cx, unsigned depth)
+check_value_depth(dop_j_ctx *cx, unsigned depth)
 {
     if (depth > J_MAX_DEPTH)
         dop_j_fail(cx, 0, DOP_E_LIMIT, "a value is nested too deeply");
@@ -153,7 +153,7 @@ equal_lists(dop_j_ctx *cx, const dop_j_list *a, const dop_j_list *b, unsigned de
     if (a->n != b->n)
         return false;
     for (size_t i = 0; i < a->n; i++)
-        if (!equal(cx, a->items[i], b->items[i], depth + 1))
+        if (!compare_equal(cx, a->items[i], b->items[i], depth + 1))
             return false;
     return true;
 }
@@ -165,20 +165,20 @@ equal_dicts(dop_j_ctx *cx, const dop_j_dict *a, const dop_j_dict *b, unsigned de
         return false;
     for (size_t i = 0; i < a->n && cx->status == DOP_OK; i++) {
         const dop_j_val *v = dop_j_get(cx, b, a->entries[i].key);
-        if (!v || !equal(cx, a->entries[i].val, *v, depth + 1))
+        if (!v || !compare_equal(cx, a->entries[i].val, *v, depth + 1))
             return false;
     }
     return true;
 }
 
 static bool
-equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth)
+compare_equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth)
 {
     double x, y;
     int64_t i, k;
-    if (!dop_j_step(cx, 1) || too_deep(cx, depth))
+    if (!dop_j_step(cx, 1) || check_value_depth(cx, depth))
         return false;
-    if (is_whole(a, &i) && is_whole(b, &k))
+    if (read_whole_number(a, &i) && read_whole_number(b, &k))
         return i == k;
     if (a.kind == J_BIG && (b.kind == J_BIG || b.kind == J_INT))
         return b.kind == J_BIG && dop_j_str_eq(a.u.str, b.u.str);
@@ -205,7 +205,7 @@ equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth)
     case J_FUNCTION:
         return dop_j_str_eq(a.u.str, b.u.str);
     case J_METHOD:
-        return a.u.method->row == b.u.method->row && equal(cx, a.u.method->self, b.u.method->self, depth + 1);
+        return a.u.method->row == b.u.method->row && compare_equal(cx, a.u.method->self, b.u.method->self, depth + 1);
     case J_LOOP:
         return a.u.loop == b.u.loop;
     default:
@@ -216,39 +216,39 @@ equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth)
 bool
 dop_j_equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b)
 {
-    return equal(cx, a, b, 0);
+    return compare_equal(cx, a, b, 0);
 }
 
 static int
-order_texts(dop_j_ctx *cx, dop_j_str a, dop_j_str b)
+compare_str_order(dop_j_ctx *cx, dop_j_str a, dop_j_str b)
 {
     const size_t n = a.n < b.n ? a.n : b.n;
     dop_j_step(cx, n / 32);
-    const int r = n ? memcmp(a.s, b.s, n) : 0; /* bytewise is code point order in UTF-8 */
+    const int r = n ? memcmp(a.s, b.s, n) : 0; /* byte order equals code point order in UTF-8 */
     return r ? (r < 0 ? -1 : 1) : a.n < b.n ? -1 : a.n > b.n;
 }
 
 static int
-order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth, bool *ok)
+compare_order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth, bool *ok)
 {
     double x, y;
     int64_t i, k;
     *ok = true;
-    if (!dop_j_step(cx, 1) || too_deep(cx, depth))
+    if (!dop_j_step(cx, 1) || check_value_depth(cx, depth))
         return 0;
-    if (is_whole(a, &i) && is_whole(b, &k))
+    if (read_whole_number(a, &i) && read_whole_number(b, &k))
         return i < k ? -1 : i > k;
     if (dop_j_number(a, &x) && dop_j_number(b, &y)) {
         *ok = !isnan(x) && !isnan(y);
         return x < y ? -1 : x > y;
     }
     if (a.kind == J_STR && b.kind == J_STR)
-        return order_texts(cx, a.u.str, b.u.str);
+        return compare_str_order(cx, a.u.str, b.u.str);
     if ((a.kind == J_LIST || a.kind == J_TUPLE) && a.kind == b.kind) {
         const dop_j_list *p = a.u.list, *q = b.u.list;
         for (size_t n = 0; n < p->n && n < q->n && cx->status == DOP_OK; n++)
-            if (!equal(cx, p->items[n], q->items[n], depth + 1))
-                return order(cx, p->items[n], q->items[n], depth + 1, ok);
+            if (!compare_equal(cx, p->items[n], q->items[n], depth + 1))
+                return compare_order(cx, p->items[n], q->items[n], depth + 1, ok);
         return p->n < q->n ? -1 : p->n > q->n;
     }
     *ok = false;
@@ -258,18 +258,18 @@ order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth, bool *ok)
 int
 dop_j_order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, bool *ok)
 {
-    return order(cx, a, b, 0, ok);
+    return compare_order(cx, a, b, 0, ok);
 }
 
 /* ---- dictionaries ---- */
 
-enum { few_entries = 8 }; /* dictionaries with up to so many entries are searched without an index */
+enum { few_entries = 8 }; /* maximum entries of a dictionary without an index */
 
 static bool
-hashable(dop_j_ctx *cx, dop_j_val v, unsigned depth)
+is_hashable_value(dop_j_ctx *cx, dop_j_val v, unsigned depth)
 {
     for (size_t i = 0; v.kind == J_TUPLE && i < v.u.list->n; i++)
-        if (!dop_j_step(cx, 1) || too_deep(cx, depth) || !hashable(cx, v.u.list->items[i], depth + 1))
+        if (!dop_j_step(cx, 1) || check_value_depth(cx, depth) || !is_hashable_value(cx, v.u.list->items[i], depth + 1))
             return false;
     return v.kind != J_LIST && v.kind != J_DICT;
 }
@@ -277,19 +277,19 @@ hashable(dop_j_ctx *cx, dop_j_val v, unsigned depth)
 bool
 dop_j_hashable(dop_j_ctx *cx, dop_j_val v)
 {
-    return hashable(cx, v, 0);
+    return is_hashable_value(cx, v, 0);
 }
 
-/* The hash of a value: equal values have equal hashes, also numbers of different kinds. */
+/* Returns the hash of a value. Equal values have equal hashes, including numbers of different kinds. */
 static uint64_t
-hash_of(dop_j_ctx *cx, dop_j_val v, unsigned depth)
+hash_jinja_value(dop_j_ctx *cx, dop_j_val v, unsigned depth)
 {
     double f;
     uint64_t h = (uint64_t)v.kind;
-    if (!dop_j_step(cx, 1) || too_deep(cx, depth))
+    if (!dop_j_step(cx, 1) || check_value_depth(cx, depth))
         return 0;
     if (dop_j_number(v, &f)) {
-        f += 0.0; /* -0.0 is 0.0 */
+        f += 0.0; /* maps -0.0 to 0.0 */
         return XXH3_64bits(&f, sizeof f);
     }
     switch (v.kind) {
@@ -298,21 +298,21 @@ hash_of(dop_j_ctx *cx, dop_j_val v, unsigned depth)
         return XXH3_64bits(v.u.str.s ? v.u.str.s : "", v.u.str.n);
     case J_TUPLE:
         for (size_t i = 0; i < v.u.list->n && cx->status == DOP_OK; i++)
-            h = h * 0x9e3779b97f4a7c15u + hash_of(cx, v.u.list->items[i], depth + 1);
+            h = h * 0x9e3779b97f4a7c15u + hash_jinja_value(cx, v.u.list->items[i], depth + 1);
         return h;
-    default: /* values of other kinds are rarely keys, so one hash is enough */
+    default: /* other kinds are rarely keys, so a constant hash suffices */
         return h;
     }
 }
 
-/* Finds the slot of a key, or the free slot where the key belongs. */
+/* Returns the slot of a key, or the empty slot where the key belongs. */
 static size_t
-slot_of(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key, uint64_t hash)
+find_dict_slot(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key, uint64_t hash)
 {
     size_t at = (size_t)hash & (d->slots_n - 1);
     while (d->slots[at] != 0 && dop_j_step(cx, 1)) {
         const dop_j_entry *e = &d->entries[d->slots[at] - 1];
-        if (e->hash == hash && equal(cx, e->key, key, 0))
+        if (e->hash == hash && compare_equal(cx, e->key, key, 0))
             break;
         at = (at + 1) & (d->slots_n - 1);
     }
@@ -320,14 +320,14 @@ slot_of(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key, uint64_t hash)
 }
 
 static void
-build_index(dop_j_ctx *cx, dop_j_dict *d)
+build_dict_index(dop_j_ctx *cx, dop_j_dict *d)
 {
     const size_t n = d->slots_n ? d->slots_n * 4 : 64;
     uint32_t *slots = dop_j_alloc(cx, n * sizeof *slots);
     if (!slots)
         return;
     for (size_t i = 0; i < d->n && d->slots_n == 0; i++)
-        d->entries[i].hash = hash_of(cx, d->entries[i].key, 0);
+        d->entries[i].hash = hash_jinja_value(cx, d->entries[i].key, 0);
     d->slots = slots;
     d->slots_n = n;
     for (size_t i = 0; i < d->n && dop_j_step(cx, 1); i++) {
@@ -339,18 +339,18 @@ build_index(dop_j_ctx *cx, dop_j_dict *d)
 }
 
 static dop_j_entry *
-find(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key, uint64_t *hash)
+find_dict_entry(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key, uint64_t *hash)
 {
     if (d->slots_n == 0) {
         for (size_t i = 0; i < d->n; i++) {
             const dop_j_val k = d->entries[i].key;
-            if (k.kind == J_STR && key.kind == J_STR ? dop_j_str_eq(k.u.str, key.u.str) : equal(cx, k, key, 0))
+            if (k.kind == J_STR && key.kind == J_STR ? dop_j_str_eq(k.u.str, key.u.str) : compare_equal(cx, k, key, 0))
                 return &d->entries[i];
         }
         return NULL;
     }
-    *hash = hash_of(cx, key, 0);
-    const size_t at = slot_of(cx, d, key, *hash);
+    *hash = hash_jinja_value(cx, key, 0);
+    const size_t at = find_dict_slot(cx, d, key, *hash);
     return cx->status == DOP_OK && d->slots[at] ? &d->entries[d->slots[at] - 1] : NULL;
 }
 
@@ -364,7 +364,7 @@ dop_j_get(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key)
         dop_j_fail(cx, 0, DOP_E_INPUT, "a %s cannot be a key", dop_j_kind_name(key.kind));
         return NULL;
     }
-    const dop_j_entry *e = find(cx, d, key, &hash);
+    const dop_j_entry *e = find_dict_entry(cx, d, key, &hash);
     return e ? &e->val : NULL;
 }
 
@@ -379,8 +379,8 @@ dop_j_set(dop_j_ctx *cx, dop_j_dict *d, dop_j_val key, dop_j_val v)
         return;
     }
     if (d->slots_n ? d->n >= d->slots_n / 2 : d->n >= few_entries)
-        build_index(cx, d);
-    dop_j_entry *e = find(cx, d, key, &hash);
+        build_dict_index(cx, d);
+    dop_j_entry *e = find_dict_entry(cx, d, key, &hash);
     void *p = d->entries;
     if (e) {
         e->val = v;
@@ -391,7 +391,7 @@ dop_j_set(dop_j_ctx *cx, dop_j_dict *d, dop_j_val key, dop_j_val v)
     d->entries = p;
     d->entries[d->n++] = (dop_j_entry){key, v, hash};
     if (d->slots_n)
-        d->slots[slot_of(cx, d, key, hash)] = (uint32_t)d->n;
+        d->slots[find_dict_slot(cx, d, key, hash)] = (uint32_t)d->n;
 }
 
 void
@@ -404,9 +404,10 @@ dop_j_clear(dop_j_dict *d)
 
 /* ---- sequences and texts ---- */
 
-/* Makes a value of a number that Jansson has no value for, as Python does: a real where the text has a point, an exponent or a word. */
+/* Converts a number that Jansson cannot represent, as Python does: to a float if the text has a point, an exponent
+ * or letters, otherwise to an integer. */
 static dop_j_val
-kept_number(const char *digits, const json_t *j)
+convert_kept_number(const char *digits, const json_t *j)
 {
     double f = 0.0;
     if (!digits[strspn(digits, "-0123456789")])
@@ -423,7 +424,7 @@ dop_j_from_json(dop_j_ctx *cx, const json_t *j)
     if (!dop_j_step(cx, 2))
         return r;
     if (digits)
-        return kept_number(digits, j);
+        return convert_kept_number(digits, j);
     if (++cx->depth > J_MAX_DEPTH)
         dop_j_fail(cx, 0, DOP_E_INPUT, "a value is nested too deeply");
     switch (json_typeof(j)) {
@@ -509,7 +510,8 @@ dop_j_items(dop_j_ctx *cx, dop_j_val v)
     } else if (v.kind == J_DICT) {
         for (size_t i = 0; i < v.u.dict->n && cx->status == DOP_OK; i++)
             dop_j_push(cx, l, v.u.dict->entries[i].key);
-    } else if (v.kind == J_LOOP) { /* Python would iterate over the loop's remaining items; no template needs that */
+    } else if (v.kind == J_LOOP) { /* Python would iterate over the loop's remaining items; no known template needs
+                                    * this */
         dop_j_fail(cx, 0, DOP_E_INPUT, "a loop cannot be looped over");
     } else if (v.kind == J_STR) {
         for (size_t i = 0; i < v.u.str.n && cx->status == DOP_OK;) {
@@ -521,9 +523,9 @@ dop_j_items(dop_j_ctx *cx, dop_j_val v)
     return cx->status == DOP_OK ? l.u.list : NULL;
 }
 
-/* The offset in bytes of the character with an index; the text's end when there are fewer characters. */
+/* Returns the byte offset of the character at an index, or the text's length if it has fewer characters. */
 static size_t
-offset_of(dop_j_ctx *cx, dop_j_str s, int64_t index)
+find_char_offset(dop_j_ctx *cx, dop_j_str s, int64_t index)
 {
     size_t at = 0;
     for (; index > 0 && at < s.n; index--)
@@ -537,7 +539,7 @@ dop_j_chars(dop_j_ctx *cx, dop_j_str s)
 {
     size_t n = 0;
     dop_j_step(cx, s.n / 8);
-    for (size_t i = 0; i < s.n; i++) /* texts are valid UTF-8: all bytes but continuation bytes begin a character */
+    for (size_t i = 0; i < s.n; i++) /* valid UTF-8: each byte except continuation bytes begins a character */
         n += ((uint8_t)s.s[i] & 0xc0) != 0x80;
     return n;
 }
@@ -545,9 +547,9 @@ dop_j_chars(dop_j_ctx *cx, dop_j_str s)
 dop_j_str
 dop_j_cut(dop_j_ctx *cx, dop_j_str s, int64_t from, int64_t to)
 {
-    const size_t a = offset_of(cx, s, from);
+    const size_t a = find_char_offset(cx, s, from);
     const dop_j_str rest = {s.s + a, s.n - a};
-    return (dop_j_str){rest.s, to > from ? offset_of(cx, rest, to - from) : 0};
+    return (dop_j_str){rest.s, to > from ? find_char_offset(cx, rest, to - from) : 0};
 }
 
 bool
@@ -556,9 +558,9 @@ dop_j_is_space(uint32_t cp)
     return dop_utf8_is_space(cp) || (cp >= 0x1c && cp <= 0x1f);
 }
 
-/* Whether a character is white space, or one of `chars`. */
+/* True if the character is white space or, if `chars` is given, one of them. */
 static bool
-strippable(dop_j_ctx *cx, dop_j_str c, uint32_t cp, const dop_j_str *chars)
+is_strippable(dop_j_ctx *cx, dop_j_str c, uint32_t cp, const dop_j_str *chars)
 {
     if (!chars)
         return dop_j_is_space(cp);
@@ -576,7 +578,7 @@ dop_j_strip(dop_j_ctx *cx, dop_j_str s, const dop_j_str *chars, bool left, bool 
 {
     while (left && s.n && dop_j_step(cx, 2)) {
         dop_utf8_char u = dop_utf8_next(s.s, s.n);
-        if (!strippable(cx, (dop_j_str){s.s, u.len}, u.cp, chars))
+        if (!is_strippable(cx, (dop_j_str){s.s, u.len}, u.cp, chars))
             break;
         s.s += u.len;
         s.n -= u.len;
@@ -584,7 +586,7 @@ dop_j_strip(dop_j_ctx *cx, dop_j_str s, const dop_j_str *chars, bool left, bool 
     while (right && s.n && dop_j_step(cx, 2)) {
         size_t at = dop_utf8_prev(s.s, s.n);
         dop_utf8_char u = dop_utf8_next(s.s + at, s.n - at);
-        if (!strippable(cx, (dop_j_str){s.s + at, s.n - at}, u.cp, chars))
+        if (!is_strippable(cx, (dop_j_str){s.s + at, s.n - at}, u.cp, chars))
             break;
         s.n = at;
     }

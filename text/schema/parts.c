@@ -1,4 +1,4 @@
-/* Grammars of texts in which JSON, free text and fixed marks follow one another, such as calls of tools. */
+/* Grammars of texts that combine JSON, free text and fixed marks, such as tool calls. */
 #include "base/encoding/utf8.h"
 #include "text/grammar/grammar_internal.h"
 #include "text/grammar/vocab.h"
@@ -17,17 +17,18 @@ typedef struct maker {
     dop_diag *diag;
 } maker;
 
-static uint32_t add(maker *m, uint32_t from, const json_t *part, unsigned depth);
+static uint32_t add_grammar_part(maker *m, uint32_t from, const json_t *part, unsigned depth);
 
 static bool
-stopped(const maker *m)
+has_maker_failure(const maker *m)
 {
     return m->status != DOP_OK || m->a.failed || m->a.too_large;
 }
 
-/* Adds a fixed text; where it has the text of a special token, the token itself.  Text behind a token that ends answers is left out. */
+/* Adds a fixed text. Where it contains the text of a special token, adds that token instead. Omits the text from a
+ * token on that ends generation. */
 static uint32_t
-text(maker *m, uint32_t from, const char *s, size_t n)
+add_fixed_text(maker *m, uint32_t from, const char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {
         bool ends = false;
@@ -42,14 +43,14 @@ text(maker *m, uint32_t from, const char *s, size_t n)
     return from;
 }
 
-/* Adds any text up to and including a mark, by the automaton of Knuth, Morris and Pratt: a state for each prefix of the mark. */
+/* Adds any text up to and including a mark, with a Knuth-Morris-Pratt automaton: one state per prefix of the mark. */
 static uint32_t
-until(maker *m, uint32_t from, const char *mark, size_t n)
+add_until_mark(maker *m, uint32_t from, const char *mark, size_t n)
 {
     uint32_t c[LONGEST_MARK], state[LONGEST_MARK + 1];
     size_t len = 0, fail[LONGEST_MARK + 1] = {0};
     bool ends = false;
-    /* A mark that is a special token needs no automaton, because no free text has the token in it. */
+    /* A mark that is a special token needs no automaton, because free text cannot contain the token. */
     if (dop_vocab_special(m->vocab, mark, n, &ends) == n) {
         dop_charset any = {0};
         dop_charset_negate(&any);
@@ -58,7 +59,7 @@ until(maker *m, uint32_t from, const char *mark, size_t n)
         dop_auto_chars(&m->a, inside, &any, inside);
         m->a.failed |= any.failed;
         dop_charset_finish(&any);
-        return text(m, inside, mark, n);
+        return add_fixed_text(m, inside, mark, n);
     }
     for (size_t i = 0; i < n && len < LONGEST_MARK;) {
         const dop_utf8_char one = dop_utf8_next(mark + i, n - i);
@@ -76,7 +77,7 @@ until(maker *m, uint32_t from, const char *mark, size_t n)
     for (size_t i = 0; i <= len; i++)
         state[i] = dop_auto_state(&m->a);
     dop_auto_nothing(&m->a, from, state[0]);
-    for (size_t i = 0; i < len && !stopped(m); i++) {
+    for (size_t i = 0; i < len && !has_maker_failure(m); i++) {
         dop_charset others = {0};
         for (size_t k = 0; k < len; k++) {
             size_t to = i;
@@ -103,10 +104,10 @@ until(maker *m, uint32_t from, const char *mark, size_t n)
 }
 
 static uint32_t
-quoted(maker *m, uint32_t from, const char *mark, size_t n)
+add_quoted_string(maker *m, uint32_t from, const char *mark, size_t n)
 {
     if (n > 1)
-        return until(m, text(m, from, mark, n), mark, n);
+        return add_until_mark(m, add_fixed_text(m, from, mark, n), mark, n);
     const uint32_t inside = dop_auto_state(&m->a), escape = dop_auto_state(&m->a);
     dop_charset plain = {0};
     dop_charset_add(&plain, 0, 0x1f);
@@ -123,11 +124,11 @@ quoted(maker *m, uint32_t from, const char *mark, size_t n)
     return dop_auto_text(&m->a, inside, mark, n);
 }
 
-/* Adds the members of a list in their order, some of which are optional; the text `between` separates those that are there. */
+/* Adds the items of a list in order; some are optional. The text `between` separates those present. */
 static uint32_t
-list(maker *m, uint32_t from, const json_t *items, const char *between, unsigned depth)
+add_part_list(maker *m, uint32_t from, const json_t *items, const char *between, unsigned depth)
 {
-    uint32_t none = from, some = DOP_AUTO_NONE; /* states: no member has been written yet; at least one has */
+    uint32_t none = from, some = DOP_AUTO_NONE; /* states before the first item, and after at least one item */
     size_t i;
     const json_t *item;
     json_array_foreach(items, i, item)
@@ -135,13 +136,13 @@ list(maker *m, uint32_t from, const json_t *items, const char *between, unsigned
         const json_t *part = json_object_get(item, "part");
         const bool required = json_is_true(json_object_get(item, "required"));
         const uint32_t begin = dop_auto_state(&m->a), before = some;
-        if (stopped(m))
+        if (has_maker_failure(m))
             return from;
         if (none != DOP_AUTO_NONE)
             dop_auto_nothing(&m->a, none, begin);
         if (some != DOP_AUTO_NONE)
-            dop_auto_nothing(&m->a, text(m, some, between, strlen(between)), begin);
-        some = add(m, begin, part, depth + 1);
+            dop_auto_nothing(&m->a, add_fixed_text(m, some, between, strlen(between)), begin);
+        some = add_grammar_part(m, begin, part, depth + 1);
         if (required) {
             none = DOP_AUTO_NONE;
         } else if (before != DOP_AUTO_NONE) {
@@ -161,7 +162,7 @@ list(maker *m, uint32_t from, const json_t *items, const char *between, unsigned
 }
 
 static uint32_t
-identifier(maker *m, uint32_t from, json_int_t n)
+add_identifier(maker *m, uint32_t from, json_int_t n)
 {
     for (json_int_t i = 0; i < n && i < LONGEST_MARK; i++) {
         const uint32_t to = dop_auto_state(&m->a);
@@ -174,16 +175,16 @@ identifier(maker *m, uint32_t from, json_int_t n)
 }
 
 static uint32_t
-add(maker *m, uint32_t from, const json_t *part, unsigned depth)
+add_grammar_part(maker *m, uint32_t from, const json_t *part, unsigned depth)
 {
     size_t i;
     const json_t *v, *one;
-    if (stopped(m) || depth > DEEPEST)
+    if (has_maker_failure(m) || depth > DEEPEST)
         return from;
     if (json_is_string(part))
-        return text(m, from, json_string_value(part), json_string_length(part));
+        return add_fixed_text(m, from, json_string_value(part), json_string_length(part));
     if ((v = json_object_get(part, "seq"))) {
-        json_array_foreach(v, i, one) from = add(m, from, one, depth + 1);
+        json_array_foreach(v, i, one) from = add_grammar_part(m, from, one, depth + 1);
         return from;
     }
     if ((v = json_object_get(part, "any"))) {
@@ -192,29 +193,29 @@ add(maker *m, uint32_t from, const json_t *part, unsigned depth)
         {
             const uint32_t begin = dop_auto_state(&m->a);
             dop_auto_nothing(&m->a, from, begin);
-            dop_auto_nothing(&m->a, add(m, begin, one, depth + 1), end);
+            dop_auto_nothing(&m->a, add_grammar_part(m, begin, one, depth + 1), end);
         }
         return end;
     }
     if ((v = json_object_get(part, "until")))
-        return until(m, from, json_string_value(v), json_string_length(v));
+        return add_until_mark(m, from, json_string_value(v), json_string_length(v));
     if ((v = json_object_get(part, "string")))
-        return quoted(m, from, json_string_value(v), json_string_length(v));
+        return add_quoted_string(m, from, json_string_value(v), json_string_length(v));
     if ((v = json_object_get(part, "id")))
-        return identifier(m, from, json_integer_value(v));
+        return add_identifier(m, from, json_integer_value(v));
     if ((v = json_object_get(part, "list")))
-        return list(m, from, v, json_string_value(json_object_get(part, "between")), depth);
+        return add_part_list(m, from, v, json_string_value(json_object_get(part, "between")), depth);
     if ((v = json_object_get(part, "compact"))) {
         const unsigned before = m->flags;
         m->flags |= DOP_SCHEMA_COMPACT;
-        from = add(m, from, v, depth + 1);
+        from = add_grammar_part(m, from, v, depth + 1);
         m->flags = before;
         return from;
     }
     if ((v = json_object_get(part, "schema"))) {
         uint32_t rule = 0;
         m->status = dop_schema_add(&m->a, json_is_null(v) ? NULL : v, m->flags, m->diag, &rule);
-        return stopped(m) ? from : dop_auto_call(&m->a, from, rule);
+        return has_maker_failure(m) ? from : dop_auto_call(&m->a, from, rule);
     }
     m->status = DOP_FAIL(m->diag, DOP_E_INPUT, "a part of the grammar is of no known kind");
     return from;
@@ -227,8 +228,8 @@ dop_grammar_from_parts(const dop_vocab *vocab, const struct json_t *parts, dop_b
     maker m = {.vocab = vocab, .a.budget = budget, .diag = diag};
     *out_grammar = NULL;
     m.a.root = dop_auto_rule(&m.a);
-    if (!stopped(&m))
-        dop_auto_end(&m.a, add(&m, m.a.rules[m.a.root], parts, 0));
+    if (!has_maker_failure(&m))
+        dop_auto_end(&m.a, add_grammar_part(&m, m.a.rules[m.a.root], parts, 0));
     if (m.status == DOP_OK)
         return dop_grammar_make(vocab, &m.a, diag, out_grammar);
     dop_auto_finish(&m.a);

@@ -1,12 +1,13 @@
 /* Compiles JSON schemas to automata (json-schema.org, draft 2020-12).
  *
- * What must hold for a value at once - a schema with what its $ref and allOf lead to - is gathered as a conjunction; anyOf, oneOf,
- * if, not and their like are groups of options, of which one must hold too, so that all conjunctions together are a disjunctive
- * normal form.  Keywords that no automaton of sensible size can enforce leave a superset, and are named (dop_schema_unenforced).
+ * All constraints on a value - a schema with the targets of its $ref and allOf - form a conjunction. anyOf, oneOf,
+ * if, not and similar keywords are groups of options, of which one must hold, too. Multiplied out, all conjunctions
+ * together form a disjunctive normal form. Keywords that no automaton of reasonable size can enforce leave a
+ * superset and are reported (dop_schema_unenforced).
  *
- * Members of objects come in the order of `properties`.  Other members are written only where something is there to allow them,
- * and without `type` a value has one of the types that the other keywords are about: models that may write anything do.
- * DOP_SCHEMA_OPEN leaves this to the standard. */
+ * Members of objects are written in the order of `properties`. Other members are allowed only if some keyword allows
+ * them. A value without `type` has one of the types that the other keywords apply to. Both rules keep models from
+ * writing arbitrary content; DOP_SCHEMA_OPEN selects the standard's rules. */
 #include "text/schema/schema_any.h"
 #include "text/schema/schema_array.h"
 #include "text/schema/schema_base.h"
@@ -48,9 +49,9 @@ conjunction_copy(dop_schema *s, const dop_conjunction *c)
 
 /* --- values ------------------------------------------------------------------------------------------------------------------------ */
 
-/* The types that a schema without `type` means: those that its keywords are about. */
+/* Returns the implied types of a schema without `type`: all types that its keywords apply to. */
 static unsigned
-implied(const dop_schema *s, const dop_conjunction *c)
+find_implied_types(const dop_schema *s, const dop_conjunction *c)
 {
     unsigned bits = 0;
     const char *key;
@@ -88,12 +89,12 @@ add_literal(dop_schema *s, const dop_conjunction *c, const json_t *value, uint32
 
 /* Adds the values that a conjunction without groups allows. */
 static void
-leaf(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
+add_leaf_values(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
 {
     bool pinned = false;
     for (size_t i = 0; i < c->n; i++)
         pinned |= json_object_get(c->all[i], "const") || json_object_get(c->all[i], "enum");
-    unsigned bits = pinned ? c->bits : c->bits & implied(s, c);
+    unsigned bits = pinned ? c->bits : c->bits & find_implied_types(s, c);
     if (pinned && dop_schema_add_values(s, c, bits, from, to))
         return;
     if (bits == 0)
@@ -114,9 +115,9 @@ leaf(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
         dop_schema_add_object(s, c, from, to);
 }
 
-/* Does only the conjunction's one group restrict which values are valid? */
+/* True if the conjunction's single group is its only restriction on values. */
 static bool
-is_bare(const dop_conjunction *c)
+is_bare_group(const dop_conjunction *c)
 {
     const char *key;
     json_t *v;
@@ -132,24 +133,25 @@ is_bare(const dop_conjunction *c)
     return true;
 }
 
-/* Adds the values that a conjunction allows, by multiplying its groups out.  io_left: number of options that may still be tried. */
+/* Adds the values that a conjunction allows by multiplying out its groups. io_left: number of options that may still
+ * be expanded. */
 static void
-expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint32_t to)
+expand_option_groups(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint32_t to)
 {
     size_t i, k;
     const json_t *option, *one;
     if (!dop_schema_goes_on(s) || c->never)
         return;
     if (c->n_groups == 0) {
-        leaf(s, c, from, to);
+        add_leaf_values(s, c, from, to);
         return;
     }
-    const bool bare = is_bare(c);
+    const bool bare = is_bare_group(c);
     const dop_option_group g = c->groups[0];
     memmove(c->groups, c->groups + 1, --c->n_groups * sizeof *c->groups);
     if (*io_left < json_array_size(g.options) && !bare) {
         dop_schema_unenforced(s, g.name);
-        expand(s, c, io_left, from, to);
+        expand_option_groups(s, c, io_left, from, to);
         return;
     }
     json_array_foreach(g.options, i, option)
@@ -169,7 +171,7 @@ expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint
         const size_t before = dop_schema_enter(s, name);
         *io_left -= *io_left > 0;
         json_array_foreach(option, k, one) dop_schema_gather(s, &d, one, g.frame);
-        expand(s, &d, io_left, from, to);
+        expand_option_groups(s, &d, io_left, from, to);
         dop_schema_leave(s, before);
         conjunction_finish(&d);
     }
@@ -178,20 +180,20 @@ expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint
 /* --- rules --------------------------------------------------------------------------------------------------------------------------- */
 
 static void
-body(dop_schema *s, const json_t *const *of, size_t n, uint32_t start)
+make_rule_body(dop_schema *s, const json_t *const *of, size_t n, uint32_t start)
 {
     uint32_t left = MOST_OPTIONS, end = dop_auto_state(&s->a);
     dop_conjunction c = {.bits = DOP_IS_ANY};
     for (size_t i = 0; i < n; i++)
         dop_schema_gather(s, &c, of[i], NULL);
-    expand(s, &c, &left, start, end);
+    expand_option_groups(s, &c, &left, start, end);
     dop_auto_end(&s->a, end);
     conjunction_finish(&c);
 }
 
-/* Makes the bodies of all rules that were called; they may call others. */
+/* Creates the bodies of all called rules, including those called by new bodies. */
 static void
-make_bodies(dop_schema *s)
+make_rule_bodies(dop_schema *s)
 {
     for (size_t i = 0; i < s->n_rules && dop_schema_goes_on(s); i++) {
         const dop_schema_rule r = s->rules[i];
@@ -201,14 +203,14 @@ make_bodies(dop_schema *s)
         memcpy(s->path, r.path, s->n_path + 1);
         free(r.path);
         dop_budget_give(s->a.budget, s->n_path + 1);
-        body(s, r.list, r.n, r.start);
+        make_rule_body(s, r.list, r.n, r.start);
     }
     s->depth = 0;
     dop_schema_leave(s, 0);
 }
 
 static void
-finish(dop_schema *s)
+finish_schema(dop_schema *s)
 {
     for (size_t i = 0; i < s->n_rules; i++) {
         free((void *)s->rules[i].list);
@@ -230,7 +232,7 @@ finish(dop_schema *s)
 }
 
 static void
-begin(dop_schema *s, const json_t *schema, unsigned flags, dop_diag *diag)
+begin_schema(dop_schema *s, const json_t *schema, unsigned flags, dop_diag *diag)
 {
     const uint32_t none = DOP_AUTO_NONE;
     *s = (dop_schema){.root = schema,
@@ -250,14 +252,14 @@ begin(dop_schema *s, const json_t *schema, unsigned flags, dop_diag *diag)
 }
 
 static uint32_t
-root_rule(dop_schema *s, const json_t *schema)
+make_root_rule(dop_schema *s, const json_t *schema)
 {
     s->a.failed |= !s->made || !s->for_one_of || !s->by_text;
     s->status = dop_schema_index_create(schema ? schema : json_true(), NULL, s->a.budget, s->diag, &s->index);
     if (!dop_schema_goes_on(s))
         return 0;
     const uint32_t rule = schema ? dop_schema_rule_of(s, NULL, &schema, 1) : dop_schema_any_object(s);
-    make_bodies(s);
+    make_rule_bodies(s);
     return rule;
 }
 
@@ -265,11 +267,11 @@ dop_status
 dop_schema_add(dop_auto *automaton, const struct json_t *schema, unsigned flags, dop_diag *diag, uint32_t *out_rule)
 {
     dop_schema s;
-    begin(&s, schema, flags, diag);
+    begin_schema(&s, schema, flags, diag);
     s.a = *automaton;
-    *out_rule = root_rule(&s, schema);
+    *out_rule = make_root_rule(&s, schema);
     *automaton = s.a;
-    finish(&s);
+    finish_schema(&s);
     return s.status;
 }
 
@@ -280,21 +282,21 @@ dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, con
     dop_schema s;
     dop_diag own = {0};
     uint32_t start;
-    begin(&s, schema, flags, diag);
+    begin_schema(&s, schema, flags, diag);
     *out_grammar = NULL;
     s.a.budget = budget;
     s.a.root = dop_schema_rule_new(&s, &start);
-    const uint32_t value = root_rule(&s, schema);
+    const uint32_t value = make_root_rule(&s, schema);
     if (dop_schema_goes_on(&s)) {
         start = dop_auto_call(&s.a, dop_schema_text(&s, start, before ? before : ""), value);
         dop_auto_end(&s.a, dop_schema_text(&s, start, after ? after : ""));
     }
     if (s.status == DOP_OK && (s.status = dop_grammar_make(vocab, &s.a, &own, out_grammar)) != DOP_OK) {
-        /* Where no text fits, the reason noted from the schema makes a clearer message than the automaton's. */
+        /* If no text fits, the reason recorded from the schema is clearer than the automaton's message. */
         const bool empty = s.status == DOP_E_INPUT && s.empty[0] && strstr(own.message, "no text fits");
         s.status = DOP_FAIL(diag, s.status, "%s", empty ? s.empty : own.message);
     }
     dop_auto_finish(&s.a);
-    finish(&s);
+    finish_schema(&s);
     return s.status;
 }

@@ -6,7 +6,7 @@
 #include "text/schema/schema_number.h"
 
 static uint32_t
-list(dop_schema *s, uint32_t from, const char *open, uint32_t item, const char *close)
+add_any_list(dop_schema *s, uint32_t from, const char *open, uint32_t item, const char *close)
 {
     uint32_t start, more = dop_schema_rule_new(s, &start), end = dop_auto_state(&s->a);
     dop_auto_end(&s->a, dop_auto_call(&s->a, dop_schema_blank(s, dop_schema_text(s, start, ",")), item));
@@ -40,24 +40,24 @@ dop_schema_any_object(dop_schema *s)
         uint32_t key = dop_auto_call(&s->a, member_start, dop_schema_any_string(s));
         key = dop_schema_blank(s, dop_schema_text(s, key, ":"));
         dop_auto_end(&s->a, dop_auto_call(&s->a, key, dop_schema_any_value(s)));
-        dop_auto_end(&s->a, list(s, start, "{", member, "}"));
+        dop_auto_end(&s->a, add_any_list(s, start, "{", member, "}"));
     }
     return s->object;
 }
 
 static uint32_t
-any_array(dop_schema *s)
+make_any_array(dop_schema *s)
 {
     if (s->array == DOP_AUTO_NONE) {
         uint32_t start;
         s->array = dop_schema_rule_new(s, &start);
-        dop_auto_end(&s->a, list(s, start, "[", dop_schema_any_value(s), "]"));
+        dop_auto_end(&s->a, add_any_list(s, start, "[", dop_schema_any_value(s), "]"));
     }
     return s->array;
 }
 
 static uint32_t
-any_number(dop_schema *s)
+make_any_number(dop_schema *s)
 {
     if (s->number == DOP_AUTO_NONE) {
         uint32_t start;
@@ -74,9 +74,9 @@ dop_schema_any_value(dop_schema *s)
         uint32_t start;
         s->value = dop_schema_rule_new(s, &start);
         dop_auto_end(&s->a, dop_auto_call(&s->a, start, dop_schema_any_object(s)));
-        dop_auto_end(&s->a, dop_auto_call(&s->a, start, any_array(s)));
+        dop_auto_end(&s->a, dop_auto_call(&s->a, start, make_any_array(s)));
         dop_auto_end(&s->a, dop_auto_call(&s->a, start, dop_schema_any_string(s)));
-        dop_auto_end(&s->a, dop_auto_call(&s->a, start, any_number(s)));
+        dop_auto_end(&s->a, dop_auto_call(&s->a, start, make_any_number(s)));
         dop_auto_end(&s->a, dop_schema_text(s, start, "true"));
         dop_auto_end(&s->a, dop_schema_text(s, start, "false"));
         dop_auto_end(&s->a, dop_schema_text(s, start, "null"));

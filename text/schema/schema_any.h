@@ -4,7 +4,6 @@
 
 #include "text/schema/schema_internal.h"
 
-/* schema_any.c */
 uint32_t dop_schema_any_value(dop_schema *s);
 uint32_t dop_schema_any_string(dop_schema *s);
 uint32_t dop_schema_any_object(dop_schema *s);

@@ -1,4 +1,4 @@
-/* Arrays: a grid of states, with a row for each number of items so far and a column for each number of items that are valid for
+/* Arrays: a grid of states, with a row per number of items so far and a column per number of items that match
  * `contains`. */
 #include "text/schema/schema_array.h"
 #include "text/schema/schema_base.h"
@@ -12,19 +12,19 @@ enum { MOST_STATES = 200000 };
 
 typedef struct bounds {
     size_t min, max, prefix;
-    const json_t *contains; /* the schema of `contains`; NULL: none */
-    size_t least;           /* least number of items that must be valid for `contains` */
+    const json_t *contains; /* schema of `contains`; NULL if there is none */
+    size_t least;           /* minimum number of items that must match `contains` */
 } bounds;
 
 static const json_t *
-prefix_of(const json_t *schema)
+find_prefix_items(const json_t *schema)
 {
     const json_t *items = json_object_get(schema, "items");
     return json_is_array(items) ? items : json_object_get(schema, "prefixItems");
 }
 
 static bounds
-bounds_of(dop_schema *s, const dop_conjunction *c)
+find_array_bounds(dop_schema *s, const dop_conjunction *c)
 {
     bounds b = {.max = SIZE_MAX};
     bool bounded = false, tail = false;
@@ -32,7 +32,7 @@ bounds_of(dop_schema *s, const dop_conjunction *c)
         const json_t *schema = c->all[i], *contains = json_object_get(schema, "contains");
         const size_t min = dop_schema_count(s, schema, "minItems", 0),
                      max = dop_schema_count(s, schema, "maxItems", SIZE_MAX),
-                     prefix = json_array_size(prefix_of(schema));
+                     prefix = json_array_size(find_prefix_items(schema));
         b.min = min > b.min ? min : b.min;
         b.max = max < b.max ? max : b.max;
         b.prefix = prefix > b.prefix ? prefix : b.prefix;
@@ -52,7 +52,7 @@ bounds_of(dop_schema *s, const dop_conjunction *c)
             }
         }
     }
-    if (b.prefix > 0 && !s->open) { /* without DOP_SCHEMA_OPEN all items of prefixItems are written */
+    if (b.prefix > 0 && !s->open) { /* without DOP_SCHEMA_OPEN all items of prefixItems are required */
         b.min = bounded ? b.min : b.prefix < b.max ? b.prefix : b.max;
         if (!tail)
             b.max = b.prefix > b.min ? b.prefix : b.min;
@@ -60,9 +60,10 @@ bounds_of(dop_schema *s, const dop_conjunction *c)
     return b;
 }
 
-/* Lists the schemas for the item at an index; the caller frees the list.  *out_never: one of the schemas is false. */
+/* Returns the list of schemas for the item at index `at`, which the caller frees. *out_never: set if one of the
+ * schemas is false. */
 static const json_t **
-schemas_at(dop_schema *s, const dop_conjunction *c, size_t at, size_t *out_n, bool *out_never)
+list_item_schemas(dop_schema *s, const dop_conjunction *c, size_t at, size_t *out_n, bool *out_never)
 {
     const json_t **list = malloc((c->n + c->n_closures + 2) * sizeof *list);
     size_t n = 0;
@@ -70,7 +71,7 @@ schemas_at(dop_schema *s, const dop_conjunction *c, size_t at, size_t *out_n, bo
     for (size_t i = 0; i < c->n + c->n_closures && list; i++) {
         const json_t *one = NULL;
         if (i < c->n)
-            one = json_array_get(prefix_of(c->all[i]), at);
+            one = json_array_get(find_prefix_items(c->all[i]), at);
         else if (c->closures[i - c->n].for_items && at >= c->closures[i - c->n].prefix)
             one = c->closures[i - c->n].schema;
         *out_never |= json_is_false(one);
@@ -81,14 +82,15 @@ schemas_at(dop_schema *s, const dop_conjunction *c, size_t at, size_t *out_n, bo
     return list;
 }
 
-/* Makes two rules for the item at an index, with the comma before it: for any item, and for one that is valid for `contains`, too. */
+/* Creates two rules for the item at an index, including the comma before it: for any valid item, and for one that
+ * also matches `contains`. */
 static void
-rules_at(dop_schema *s, const dop_conjunction *c, const bounds *b, size_t at, uint32_t out_rules[2])
+make_item_rules(dop_schema *s, const dop_conjunction *c, const bounds *b, size_t at, uint32_t out_rules[2])
 {
     bool never = false;
     size_t n = 0;
     char name[48];
-    const json_t **list = schemas_at(s, c, at, &n, &never);
+    const json_t **list = list_item_schemas(s, c, at, &n, &never);
     snprintf(name, sizeof name, at < b->prefix ? "prefixItems/%zu" : "items", at);
     out_rules[0] = out_rules[1] = 0;
     if (list && dop_schema_goes_on(s))
@@ -108,9 +110,9 @@ rules_at(dop_schema *s, const dop_conjunction *c, const bounds *b, size_t at, ui
     }
 }
 
-/* Adds an item, from each state of a row of the grid to the states of the next row; rows are [least + 1]. */
+/* Adds an item from each state of a grid row to the states of the next row. Rows have [least + 1] states. */
 static void
-add_item(dop_schema *s, const bounds *b, const uint32_t rules[2], const uint32_t *row, const uint32_t *next)
+add_item_edges(dop_schema *s, const bounds *b, const uint32_t rules[2], const uint32_t *row, const uint32_t *next)
 {
     for (size_t m = 0; m <= b->least && dop_schema_goes_on(s); m++) {
         dop_auto_call_to(&s->a, row[m], rules[0], next[m]);
@@ -119,9 +121,9 @@ add_item(dop_schema *s, const bounds *b, const uint32_t rules[2], const uint32_t
     }
 }
 
-/* Adds the grid of states.  last: the state behind the last item, from which only a blank leads to the end. */
+/* Adds the grid of states. last: state after the last item, followed only by white space and `end`. */
 static void
-add_rows(dop_schema *s, const dop_conjunction *c, const bounds *b, uint32_t from, uint32_t last, uint32_t end)
+add_grid_rows(dop_schema *s, const dop_conjunction *c, const bounds *b, uint32_t from, uint32_t last, uint32_t end)
 {
     const size_t width = b->least + 1, most = b->max == SIZE_MAX ? (b->min > b->prefix ? b->min : b->prefix) : b->max;
     uint32_t *row = calloc(2 * width, sizeof *row), rules[2] = {0};
@@ -133,17 +135,17 @@ add_rows(dop_schema *s, const dop_conjunction *c, const bounds *b, uint32_t from
     for (size_t i = 0; row && dop_schema_goes_on(s) && i < (most ? most : 1); i++) {
         uint32_t *next = row + width;
         if (i <= b->prefix || i == 1)
-            rules_at(s, c, b, i, rules);
+            make_item_rules(s, c, b, i, rules);
         for (size_t m = 0; m < width; m++)
             next[m] = dop_auto_state(&s->a);
-        add_item(s, b, rules, row, next);
+        add_item_edges(s, b, rules, row, next);
         memmove(row, next, width * sizeof *row);
         if (i + 1 >= b->min)
             dop_auto_nothing(&s->a, row[b->least], last);
     }
-    if (row && b->max == SIZE_MAX && dop_schema_goes_on(s)) { /* a loop for any number of further items */
-        rules_at(s, c, b, most ? most : 1, rules);
-        add_item(s, b, rules, row, row);
+    if (row && b->max == SIZE_MAX && dop_schema_goes_on(s)) { /* loop for any number of further items */
+        make_item_rules(s, c, b, most ? most : 1, rules);
+        add_item_edges(s, b, rules, row, row);
     }
     free(row);
 }
@@ -151,11 +153,11 @@ add_rows(dop_schema *s, const dop_conjunction *c, const bounds *b, uint32_t from
 void
 dop_schema_add_array(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
 {
-    bounds b = bounds_of(s, c);
+    bounds b = find_array_bounds(s, c);
     for (size_t i = 0; i <= b.prefix && dop_schema_goes_on(s); i++) {
         bool never = false;
         size_t n;
-        free((void *)schemas_at(s, c, i, &n, &never));
+        free((void *)list_item_schemas(s, c, i, &n, &never));
         if (never && b.max > i)
             b.max = i;
     }
@@ -188,7 +190,7 @@ dop_schema_add_array(dop_schema *s, const dop_conjunction *c, uint32_t from, uin
     if (b.max == 0) {
         dop_auto_nothing(&s->a, open, end);
     } else if (dop_schema_goes_on(s)) {
-        add_rows(s, c, &b, dop_schema_blank(s, open), last, end);
+        add_grid_rows(s, c, &b, dop_schema_blank(s, open), last, end);
         dop_auto_nothing(&s->a, dop_schema_blank(s, last), end);
     }
     dop_auto_nothing(&s->a, dop_schema_text(s, end, "]"), to);

@@ -1,4 +1,5 @@
-/* Arrays: a grid of states, with a row for each number of items so far and a column for each number of items that are valid for `contains`. */
+/* Arrays: a grid of states, with a row per number of items so far and a column per number of items that match
+ * `contains`. */
 #ifndef DOPPLER_TEXT_SCHEMA_SCHEMA_ARRAY_H
 #define DOPPLER_TEXT_SCHEMA_SCHEMA_ARRAY_H
 

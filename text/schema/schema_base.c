@@ -1,4 +1,4 @@
-/* Functions that all files which compile schemas call. */
+/* Functions shared by the files that compile schemas. */
 #include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
 #include "text/schema/validate.h"
@@ -147,8 +147,8 @@ dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t siz
     return p;
 }
 
-/* Adds optional white space, unless JSON is to be compact.  Where JSON allows any number of blanks, the automaton accepts none, one,
- * or a line break with some indentation, because a model could go on writing blanks for ever. */
+/* Adds optional white space unless JSON is compact. JSON allows any amount; the automaton accepts none, one space,
+ * or a line break with limited indentation. Otherwise a model could generate white space forever. */
 uint32_t
 dop_schema_blank(dop_schema *s, uint32_t from)
 {
@@ -171,7 +171,7 @@ dop_schema_blank(dop_schema *s, uint32_t from)
 
 static const struct {
     const char *name;
-    unsigned bits; /* the types that the keyword is about; 0: all */
+    unsigned bits; /* types that the keyword applies to; 0: all */
 } keywords[] = {
     {"type", 0},
     {"enum", 0},
@@ -217,7 +217,7 @@ static const struct {
 };
 
 static int
-keyword(const char *name)
+find_schema_keyword(const char *name)
 {
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (strcmp(keywords[i].name, name) == 0)
@@ -228,7 +228,7 @@ keyword(const char *name)
 bool
 dop_schema_asserts(const char *name)
 {
-    return keyword(name) >= 0 && strcmp(name, "format") != 0;
+    return find_schema_keyword(name) >= 0 && strcmp(name, "format") != 0;
 }
 
 unsigned
@@ -282,7 +282,7 @@ dop_schema_allows(dop_schema *s, const json_t *schema, const json_t *value)
 bool
 dop_schema_is_keyword(const char *name, unsigned *out_bits)
 {
-    const int k = keyword(name);
+    const int k = find_schema_keyword(name);
     *out_bits = k >= 0 ? keywords[k].bits : 0;
     return k >= 0;
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Adds the characters that stand in a JSON string as they are, without an escape. */
+/* Adds the characters that need no escape in a JSON string. */
 void
 dop_schema_plain(dop_charset *set)
 {
@@ -17,9 +17,9 @@ dop_schema_plain(dop_charset *set)
 }
 
 static uint32_t
-hex_digits(dop_schema *s, uint32_t from, const char *first, int n)
+add_hex_digits(dop_schema *s, uint32_t from, const char *first, int n)
 {
-    /* first: ranges of the first hexadecimal digit, as pairs of a lowest and a highest one */
+    /* first: ranges of the first digit, as pairs of first and last digit */
     uint32_t to = dop_auto_state(&s->a);
     for (; *first; first += 2)
         dop_auto_bytes(&s->a, from, (uint8_t)first[0], (uint8_t)first[1], to);
@@ -46,26 +46,26 @@ dop_schema_character(dop_schema *s)
         dop_charset_finish(&set);
         for (const char *c = "\"\\/bfnrt"; *c; c++)
             dop_auto_bytes(&s->a, escape, (uint8_t)*c, (uint8_t)*c, end);
-        /* \u has the four digits of a character that is neither 0, which ends texts in C, nor half of a pair. */
+        /* \u is followed by four digits. Excludes 0, which terminates C strings, and surrogates. */
         uint32_t u = dop_schema_text(s, escape, "u"), u0 = dop_schema_text(s, u, "0"),
                  u00 = dop_schema_text(s, u0, "0");
-        dop_auto_nothing(&s->a, hex_digits(s, u, "19acAC", 4), end);
-        dop_auto_nothing(&s->a, hex_digits(s, u, "efEF", 4), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, u, "19acAC", 4), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, u, "efEF", 4), end);
         uint32_t d = dop_auto_state(&s->a);
         dop_auto_bytes(&s->a, u, 'd', 'd', d);
         dop_auto_bytes(&s->a, u, 'D', 'D', d);
-        dop_auto_nothing(&s->a, hex_digits(s, d, "07", 3), end);
-        dop_auto_nothing(&s->a, hex_digits(s, u0, "19afAF", 3), end);
-        dop_auto_nothing(&s->a, hex_digits(s, u00, "19afAF", 2), end);
-        dop_auto_nothing(&s->a, hex_digits(s, dop_schema_text(s, u00, "0"), "19afAF", 1), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, d, "07", 3), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, u0, "19afAF", 3), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, u00, "19afAF", 2), end);
+        dop_auto_nothing(&s->a, add_hex_digits(s, dop_schema_text(s, u00, "0"), "19afAF", 1), end);
         dop_auto_end(&s->a, end);
     }
     return s->character;
 }
 
-/* Adds edges that accept one character of a set as a string of JSON spells it. */
+/* Adds edges that accept one character of a set in JSON string syntax. */
 static void
-spell(dop_schema *s, uint32_t from, const dop_charset *set, uint32_t to)
+add_spelled_character(dop_schema *s, uint32_t from, const dop_charset *set, uint32_t to)
 {
     static const char escapes[][2] = {{'"', '"'},  {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'},
                                       {'\n', 'n'}, {'\r', 'r'},  {'\t', 't'}};
@@ -76,7 +76,7 @@ spell(dop_schema *s, uint32_t from, const dop_charset *set, uint32_t to)
     s->a.failed |= plain.failed;
     dop_auto_chars(&s->a, from, &plain, to);
     dop_charset_finish(&plain);
-    uint32_t escape = DOP_AUTO_NONE, left = 0; /* left: bits of control characters without a letter */
+    uint32_t escape = DOP_AUTO_NONE, left = 0; /* left: bit set of control characters without a one-letter escape */
     for (uint32_t c = 1; c < 0x20; c++)
         left |= dop_charset_has(set, c) ? 1u << c : 0;
     for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++) {
@@ -113,7 +113,7 @@ dop_schema_set_rule(void *schema, const dop_charset *set)
     const uint32_t rule = dop_schema_rule_new(s, &start), end = dop_auto_state(&s->a);
     if (!dop_schema_goes_on(s))
         return 0;
-    spell(s, start, set, end);
+    add_spelled_character(s, start, set, end);
     dop_auto_end(&s->a, end);
     dop_charset own = {0};
     for (size_t i = 0; i < set->n; i++)

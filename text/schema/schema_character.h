@@ -4,11 +4,11 @@
 
 #include "text/schema/schema_internal.h"
 
-/* schema_character.c: adds the characters that stand in a string as they are. */
+/* Adds the characters that are unescaped in JSON strings. */
 void dop_schema_plain(dop_charset *set);
-/* The rule for one character of any string, which may be an escape. */
+/* Returns the rule for any one character of a string, possibly escaped. */
 uint32_t dop_schema_character(dop_schema *s);
-/* The rule for one character of a set, as a string spells it. */
+/* Returns the rule for one character of a set, in JSON string syntax. schema: a dop_schema. */
 uint32_t dop_schema_set_rule(void *schema, const dop_charset *set);
 
 #endif

@@ -1,5 +1,6 @@
-/* Gathers what must hold for a value at once: a schema with what its $ref and allOf lead to, and groups of options.  A negation (`not`,
- * and the other schemas of oneOf) becomes options of what must hold, as far as there are keywords for it. */
+/* Gathers all constraints on a value: a schema with the targets of its $ref and allOf, and groups of options. A
+ * negation (`not`, and the other schemas of oneOf) is converted to options with positive keywords where such
+ * keywords exist. */
 #include "text/schema/schema_gather.h"
 #include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
@@ -11,11 +12,11 @@
 
 enum { DEEPEST = 100, DEEPEST_NOT = 60 };
 
-/* --- what must not hold ------------------------------------------------------------------------------------------------------- */
+/* --- negation ----------------------------------------------------------------------------------------------------------------- */
 
-/* Makes {"not": schema}, once for each schema, so that the negation of a recursive schema comes to an end. */
+/* Returns {"not": schema}. Creates it only once per schema, so that negating a recursive schema terminates. */
 static const json_t *
-not_of(dop_schema *s, const json_t *schema)
+make_negation(dop_schema *s, const json_t *schema)
 {
     size_t i;
     json_t *made;
@@ -29,13 +30,13 @@ not_of(dop_schema *s, const json_t *schema)
 }
 
 static void
-add_made(dop_schema *s, dop_conjunction *c, json_t *made, const json_t *from, const dop_frame *frame)
+add_made_schema(dop_schema *s, dop_conjunction *c, json_t *made, const json_t *from, const dop_frame *frame)
 {
     dop_schema_gather(s, c, dop_schema_keep(s, made, from), frame);
 }
 
-/* Negates a count, as minItems: the opposite is maxItems with the next smaller number, or minItems with the next larger one for
- * maxItems.  The value must have the keyword's type then, because values of other types are valid for the keyword. */
+/* Negates a count keyword: minItems N becomes maxItems N - 1, and maxItems N becomes minItems N + 1. Also requires
+ * the keyword's type, because the keyword accepts all values of other types. */
 static bool
 add_not_count(dop_schema *s, dop_conjunction *c, const char *key, const json_t *v, const json_t *from,
               const dop_frame *frame)
@@ -54,10 +55,10 @@ add_not_count(dop_schema *s, dop_conjunction *c, const char *key, const json_t *
             c->never = true;
             return true;
         }
-        add_made(s, c,
-                 json_pack("{s:s, s:I}", "type", counts[i].type, least ? counts[i].most : counts[i].least,
-                           (json_int_t)(least ? n - 1 : n + 1)),
-                 from, frame);
+        add_made_schema(s, c,
+                        json_pack("{s:s, s:I}", "type", counts[i].type, least ? counts[i].most : counts[i].least,
+                                  (json_int_t)(least ? n - 1 : n + 1)),
+                        from, frame);
         return true;
     }
     return false;
@@ -73,7 +74,7 @@ add_not_bound(dop_schema *s, dop_conjunction *c, const char *key, const json_t *
                                                {"exclusiveMaximum", "minimum"}};
     for (size_t i = 0; i < sizeof opposites / sizeof *opposites && json_is_number(v); i++)
         if (strcmp(opposites[i][0], key) == 0) {
-            add_made(s, c, json_pack("{s:s, s:O}", "type", "number", opposites[i][1], v), from, frame);
+            add_made_schema(s, c, json_pack("{s:s, s:O}", "type", "number", opposites[i][1], v), from, frame);
             return true;
         }
     return false;
@@ -97,8 +98,8 @@ has_property(const dop_conjunction *c, const char *name)
     return false;
 }
 
-/* Negates `properties`: one option for each property, in which the member is there and not valid.  closed: only for members that
- * `properties` of the conjunction name, too. */
+/* Negates `properties`: returns one option per property, in which the member exists and is invalid. closed: only for
+ * members that `properties` of the conjunction name, too. */
 static json_t *
 not_properties(dop_schema *s, const dop_conjunction *c, const json_t *v, const json_t *from, bool closed)
 {
@@ -108,8 +109,8 @@ not_properties(dop_schema *s, const dop_conjunction *c, const json_t *v, const j
     {
         if (closed && !has_property(c, name))
             continue;
-        json_t *one =
-            json_pack("{s:s, s:[s], s:{s:O}}", "type", "object", "required", name, "properties", name, not_of(s, of));
+        json_t *one = json_pack("{s:s, s:[s], s:{s:O}}", "type", "object", "required", name, "properties", name,
+                                make_negation(s, of));
         s->a.failed |= json_array_append_new(options, json_pack("[O]", dop_schema_keep(s, one, from))) != 0;
     }
     return options;
@@ -131,7 +132,7 @@ not_required(dop_schema *s, const json_t *v, const json_t *from)
     return options;
 }
 
-/* Adds to a conjunction that one keyword of a schema does not hold.  False: no keywords express that. */
+/* Adds the negation of one keyword of a schema. Returns false if no keywords can express it. */
 static bool
 add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const char *key, const json_t *v,
                 const char *name, const dop_frame *frame)
@@ -157,13 +158,13 @@ add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const c
         json_t *options = json_array();
         json_array_foreach(v, i, one)
         {
-            s->a.failed |= json_array_append_new(options, json_pack("[O]", not_of(s, one))) != 0;
+            s->a.failed |= json_array_append_new(options, json_pack("[O]", make_negation(s, one))) != 0;
         }
         dop_schema_add_group(s, c, name, options, schema, frame);
     } else if (strcmp(key, "items") == 0 && !json_is_array(v)) {
-        add_made(s, c, json_pack("{s:s, s:O}", "type", "array", "contains", not_of(s, v)), schema, frame);
+        add_made_schema(s, c, json_pack("{s:s, s:O}", "type", "array", "contains", make_negation(s, v)), schema, frame);
     } else if (strcmp(key, "contains") == 0) {
-        add_made(s, c, json_pack("{s:s, s:O}", "type", "array", "items", not_of(s, v)), schema, frame);
+        add_made_schema(s, c, json_pack("{s:s, s:O}", "type", "array", "items", make_negation(s, v)), schema, frame);
     } else if (strcmp(key, "required") == 0) {
         dop_schema_add_group(s, c, name, not_required(s, v, schema), schema, frame);
     } else if (strcmp(key, "properties") == 0) {
@@ -179,9 +180,9 @@ add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const c
     return true;
 }
 
-/* Does a keyword's meaning depend on other keywords beside it? */
+/* True if the keyword's meaning depends on other keywords of the same schema. */
 static bool
-depends(const char *key)
+depends_on_siblings(const char *key)
 {
     static const char *const names[] = {
         "additionalProperties", "patternProperties", "prefixItems",           "minContains",
@@ -218,7 +219,7 @@ dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, cons
     }
     json_object_foreach((json_t *)(uintptr_t)schema, key, v)
     {
-        known &= !depends(key) && !(json_is_true(v) && strncmp(key, "exclusive", 9) == 0) &&
+        known &= !depends_on_siblings(key) && !(json_is_true(v) && strncmp(key, "exclusive", 9) == 0) &&
                  !(strcmp(key, "nullable") == 0 && json_is_true(v));
         if (!dop_schema_asserts(key))
             continue;
@@ -245,15 +246,15 @@ dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, cons
         if (!dop_schema_asserts(key))
             continue;
         const json_t *part = dop_schema_keep(s, json_pack("{s:O}", key, v), schema);
-        s->a.failed |= json_array_append_new(options, json_pack("[O]", not_of(s, part))) != 0;
+        s->a.failed |= json_array_append_new(options, json_pack("[O]", make_negation(s, part))) != 0;
     }
     dop_schema_add_group(s, c, name, options, schema, frame);
 }
 
-/* --- schemas that exclude one another --------------------------------------------------------------------------------------------- */
+/* --- disjoint schemas ------------------------------------------------------------------------------------------------------------- */
 
 static bool
-have_common(dop_schema *s, const json_t *a, const json_t *b)
+have_common_value(dop_schema *s, const json_t *a, const json_t *b)
 {
     size_t i, k;
     const json_t *x, *y;
@@ -262,7 +263,8 @@ have_common(dop_schema *s, const json_t *a, const json_t *b)
     return false;
 }
 
-static bool requires(const json_t *schema, const char *name)
+static bool
+requires_member(const json_t *schema, const char *name)
 {
     const json_t *v;
     size_t i;
@@ -272,14 +274,14 @@ static bool requires(const json_t *schema, const char *name)
 }
 
 static unsigned
-types_of(dop_schema *s, const json_t *schema)
+read_schema_types(dop_schema *s, const json_t *schema)
 {
     return dop_schema_types(s, json_object_get(schema, "type")) |
            (json_is_true(json_object_get(schema, "nullable")) ? (unsigned)DOP_IS_NULL : 0);
 }
 
-/* Can no value be valid for both schemas?  Their types may exclude one another, or their const and enum, or those of a member that
- * both require. */
+/* True if no value is valid for both schemas. Compares their types, their const and enum values, and the schemas of
+ * members that both require. */
 bool
 dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t depth)
 {
@@ -297,9 +299,9 @@ dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t dep
         return json_is_false(a) || json_is_false(b);
     json_t *x = dop_schema_pinned(a), *y = dop_schema_pinned(b);
     if (x && y)
-        apart = !have_common(s, x, y);
+        apart = !have_common_value(s, x, y);
     if (!apart && json_object_get(a, "type") && json_object_get(b, "type"))
-        apart = (types_of(s, a) & types_of(s, b)) == 0;
+        apart = (read_schema_types(s, a) & read_schema_types(s, b)) == 0;
     json_decref(x);
     json_decref(y);
     const char *key;
@@ -308,13 +310,13 @@ dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t dep
     json_object_foreach(objects ? json_object_get(a, "properties") : NULL, key, v)
     {
         const json_t *other = json_object_get(json_object_get(b, "properties"), key);
-        if (!apart && other && requires(a, key) && requires(b, key))
+        if (!apart && other && requires_member(a, key) && requires_member(b, key))
             apart = dop_schema_exclude(s, v, other, depth + 1);
     }
     return apart;
 }
 
-/* --- what must hold ------------------------------------------------------------------------------------------------------------ */
+/* --- constraints --------------------------------------------------------------------------------------------------------------- */
 
 static void
 add_closure(dop_schema *s, dop_conjunction *c, dop_closure closure)
@@ -324,12 +326,12 @@ add_closure(dop_schema *s, dop_conjunction *c, dop_closure closure)
         c->closures[c->n_closures++] = closure;
 }
 
-/* What a schema evaluates, with the schemas that apply in place: members by name and pattern, and items (for unevaluatedProperties and
- * unevaluatedItems). */
+/* Members (by name and pattern) and items evaluated by a schema and those applied in place. Used for
+ * unevaluatedProperties and unevaluatedItems. */
 typedef struct reach {
-    json_t *names, *patterns; /* owned */
+    json_t *names, *patterns; /* owned sets of evaluated names and patterns */
     size_t prefix;
-    bool all_members, all_items, some; /* some: what is evaluated depends on the value */
+    bool all_members, all_items, some; /* some: true if the set of evaluated members or items depends on the value */
 } reach;
 
 static void
@@ -485,13 +487,13 @@ add_references(dop_schema *s, dop_conjunction *c, const json_t *schema, const do
     const char *anchor = strchr(json_string_value(dynamic), '#');
     const char *own = json_string_value(json_object_get(to, "$dynamicAnchor"));
     if (own && anchor && strcmp(own, anchor + 1) == 0)
-        dop_schema_unenforced(s, "$dynamicRef"); /* its target depends on the references that led here */
+        dop_schema_unenforced(s, "$dynamicRef"); /* the target depends on the references leading here */
     else if (to)
         dop_schema_gather(s, c, to, frame);
 }
 
 static void
-add_keywords(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *frame)
+gather_keywords(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *frame)
 {
     const json_t *others = json_object_get(schema, "additionalProperties"), *items = json_object_get(schema, "items"),
                  *all = json_object_get(schema, "allOf"), *not = json_object_get(schema, "not"), *v;
@@ -560,5 +562,5 @@ dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const
     if (!dop_schema_goes_on(s))
         return;
     c->all[c->n++] = schema;
-    add_keywords(s, c, schema, frame);
+    gather_keywords(s, c, schema, frame);
 }

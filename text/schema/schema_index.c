@@ -7,14 +7,14 @@ enum { LONGEST = 4096, DEEPEST = 400 };
 
 typedef struct slot {
     const json_t *schema;
-    const char *base; /* base URI of the schema, a key of `bases` */
+    const char *base; /* base URI of the schema; a key of `bases` */
 } slot;
 
 struct dop_schema_index {
     const json_t *root, *documents;
-    json_t *named;           /* owned: URIs, with and without anchors, to addresses of schemas */
-    json_t *dynamic, *bases; /* owned */
-    slot *slots;             /* owned, [cap], a power of 2: hash table of schemas by their address */
+    json_t *named;           /* owned: maps URIs, with or without anchor, to addresses of schemas */
+    json_t *dynamic, *bases; /* owned: like `named` for $dynamicAnchor; set of base URIs */
+    slot *slots;             /* owned, [cap] hash table of schemas by address, size a power of 2 */
     size_t n, cap;
     dop_budget *budget;
     bool failed, limited;
@@ -29,7 +29,7 @@ has_scheme(const char *s)
     return n > 0 && s[n] == ':';
 }
 
-/* Removes "." and ".." from a path. */
+/* Removes "." and ".." segments from a path, in place. */
 static void
 remove_dots(char *path)
 {
@@ -55,9 +55,9 @@ remove_dots(char *path)
     *out = 0;
 }
 
-/* Joins a reference to a base.  False: too long. */
+/* Resolves a reference relative to a base URI. Returns false if the result is too long. */
 static bool
-join(const char *base, const char *ref, char out[LONGEST])
+join_schema_uri(const char *base, const char *ref, char out[LONGEST])
 {
     const size_t n_base = strcspn(base, "#");
     size_t keep = 0;
@@ -84,7 +84,7 @@ join(const char *base, const char *ref, char out[LONGEST])
     if (keep < (size_t)(path - base) && strncmp(ref, "//", 2) != 0)
         keep = (size_t)(path - base);
     memcpy(out, base, keep);
-    if (keep == (size_t)(path - base) && path > colon && ref[0] != '/') /* an authority without path */
+    if (keep == (size_t)(path - base) && path > colon && ref[0] != '/') /* authority without a path */
         out[keep++] = '/';
     strcpy(out + keep, ref);
     if (strncmp(ref, "//", 2) != 0 && !strchr(out, '?'))
@@ -95,7 +95,7 @@ join(const char *base, const char *ref, char out[LONGEST])
 /* --- the table of schemas ----------------------------------------------------------------------------------------------------- */
 
 static size_t
-slot_of(const dop_schema_index *x, const json_t *schema)
+find_schema_slot(const dop_schema_index *x, const json_t *schema)
 {
     uint64_t h = (uint64_t)(uintptr_t)schema * 0x9e3779b97f4a7c15u;
     size_t i = (size_t)(h >> 20) & (x->cap - 1);
@@ -105,7 +105,7 @@ slot_of(const dop_schema_index *x, const json_t *schema)
 }
 
 static bool
-make_room(dop_schema_index *x)
+grow_schema_slots(dop_schema_index *x)
 {
     if (2 * x->n < x->cap)
         return true;
@@ -121,16 +121,16 @@ make_room(dop_schema_index *x)
     }
     for (size_t i = 0; i < x->cap; i++)
         if (x->slots[i].schema)
-            more.slots[slot_of(&more, x->slots[i].schema)] = x->slots[i];
+            more.slots[find_schema_slot(&more, x->slots[i].schema)] = x->slots[i];
     free(x->slots);
     x->slots = more.slots;
     x->cap = more.cap;
     return true;
 }
 
-/* Returns a copy of a base URI that lives as long as the index; equal URIs share one copy. */
+/* Returns a copy of a base URI that lives as long as the index. Equal URIs share one copy. */
 static const char *
-keep_base(dop_schema_index *x, const char *base)
+keep_base_uri(dop_schema_index *x, const char *base)
 {
     void *at;
     if (!json_object_get(x->bases, base) && json_object_set_new(x->bases, base, json_null()) != 0)
@@ -140,11 +140,11 @@ keep_base(dop_schema_index *x, const char *base)
 }
 
 static bool
-note(dop_schema_index *x, const json_t *schema, const char *base)
+add_schema_slot(dop_schema_index *x, const json_t *schema, const char *base)
 {
-    if (!make_room(x))
+    if (!grow_schema_slots(x))
         return false;
-    slot *s = &x->slots[slot_of(x, schema)];
+    slot *s = &x->slots[find_schema_slot(x, schema)];
     if (s->schema)
         return false;
     *s = (slot){schema, base};
@@ -153,7 +153,7 @@ note(dop_schema_index *x, const json_t *schema, const char *base)
 }
 
 static void
-name(dop_schema_index *x, json_t *map, const char *base, const char *anchor, const json_t *schema)
+add_schema_name(dop_schema_index *x, json_t *map, const char *base, const char *anchor, const json_t *schema)
 {
     char uri[LONGEST];
     if (strlen(base) + (anchor ? strlen(anchor) : 0) + 2 >= sizeof uri)
@@ -167,15 +167,16 @@ name(dop_schema_index *x, json_t *map, const char *base, const char *anchor, con
 }
 
 static const json_t *
-named(const json_t *map, const char *uri)
+find_schema_name(const json_t *map, const char *uri)
 {
     const json_t *v = json_object_get(map, uri);
     return v ? (const json_t *)(uintptr_t)json_integer_value(v) : NULL;
 }
 
-/* Where the value of a keyword has subschemas.  1: the value is a schema, or a list of schemas; 2: its members are schemas; 0: nowhere. */
+/* Returns where a keyword's value contains subschemas. 1: the value is a schema or a list of schemas; 2: its members
+ * are schemas; 0: nowhere. */
 static int
-holds(const char *key)
+find_subschema_place(const char *key)
 {
     static const char *const direct[] = {"allOf",
                                          "anyOf",
@@ -205,7 +206,7 @@ holds(const char *key)
 }
 
 static void
-visit(dop_schema_index *x, const json_t *schema, const char *base, int depth)
+visit_subschema(dop_schema_index *x, const json_t *schema, const char *base, int depth)
 {
     const char *key;
     json_t *v, *inner;
@@ -216,30 +217,30 @@ visit(dop_schema_index *x, const json_t *schema, const char *base, int depth)
     const char *anchor = json_string_value(json_object_get(schema, "$anchor"));
     const char *dynamic = json_string_value(json_object_get(schema, "$dynamicAnchor"));
     char uri[LONGEST];
-    if (id && join(base, id, uri)) {
+    if (id && join_schema_uri(base, id, uri)) {
         uri[strcspn(uri, "#")] = 0;
-        base = keep_base(x, uri);
-        name(x, x->named, base, NULL, schema);
+        base = keep_base_uri(x, uri);
+        add_schema_name(x, x->named, base, NULL, schema);
     }
-    if (!note(x, schema, base))
+    if (!add_schema_slot(x, schema, base))
         return;
     if (anchor)
-        name(x, x->named, base, anchor, schema);
+        add_schema_name(x, x->named, base, anchor, schema);
     if (dynamic) {
-        name(x, x->named, base, dynamic, schema);
-        name(x, x->dynamic, base, dynamic, schema);
+        add_schema_name(x, x->named, base, dynamic, schema);
+        add_schema_name(x, x->dynamic, base, dynamic, schema);
     }
     x->limited |= !dop_budget_step(x->budget, json_object_size(schema) + 1);
     json_object_foreach((json_t *)(uintptr_t)schema, key, v)
     {
-        const int how = holds(key);
+        const int how = find_subschema_place(key);
         const char *unused;
         if (how == 1 && json_is_array(v))
-            json_array_foreach(v, i, inner) visit(x, inner, base, depth + 1);
+            json_array_foreach(v, i, inner) visit_subschema(x, inner, base, depth + 1);
         else if (how == 1)
-            visit(x, v, base, depth + 1);
+            visit_subschema(x, v, base, depth + 1);
         else if (how == 2)
-            json_object_foreach(v, unused, inner) visit(x, inner, base, depth + 1);
+            json_object_foreach(v, unused, inner) visit_subschema(x, inner, base, depth + 1);
     }
 }
 
@@ -259,8 +260,8 @@ dop_schema_index_create(const json_t *root, const json_t *documents, dop_budget 
                             .budget = budget};
     x->failed = !x->named || !x->dynamic || !x->bases;
     if (!x->failed) {
-        name(x, x->named, "", NULL, root);
-        visit(x, root, keep_base(x, ""), 0);
+        add_schema_name(x, x->named, "", NULL, root);
+        visit_subschema(x, root, keep_base_uri(x, ""), 0);
     }
     dop_status st = x->failed    ? DOP_NO_MEMORY(diag)
                     : x->limited ? dop_budget_fail(budget, diag, "the JSON schema")
@@ -287,35 +288,36 @@ dop_schema_index_destroy(dop_schema_index *index)
 void
 dop_schema_index_adopt(dop_schema_index *index, const json_t *made, const json_t *from)
 {
-    (void)note(index, made, dop_schema_index_base(index, from));
+    (void)add_schema_slot(index, made, dop_schema_index_base(index, from));
 }
 
 const char *
 dop_schema_index_base(const dop_schema_index *index, const json_t *schema)
 {
-    const slot *s = index->cap ? &index->slots[slot_of(index, schema)] : NULL;
+    const slot *s = index->cap ? &index->slots[find_schema_slot(index, schema)] : NULL;
     return s && s->schema ? s->base : "";
 }
 
 /* --- references ------------------------------------------------------------------------------------------------------------------ */
 
 static int
-two_hex(const char *s)
+read_hex_pair(const char *s)
 {
     const int a = dop_hex_digit(s[0]), b = a < 0 ? -1 : dop_hex_digit(s[1]);
     return b < 0 ? -1 : a * 16 + b;
 }
 
-/* Follows a JSON pointer (RFC 6901), the fragment of a URI, from a schema. */
+/* Follows a JSON pointer (RFC 6901), given as a URI fragment, from a schema. Returns NULL if the pointer has no
+ * target. */
 static const json_t *
-follow(dop_schema_index *x, const json_t *at, const char *path)
+follow_json_pointer(dop_schema_index *x, const json_t *at, const char *path)
 {
     const char *base = dop_schema_index_base(x, at);
     for (const char *p = path; *p && at;) {
         char part[1024];
         size_t n = 0;
         for (p++; *p && *p != '/' && n + 1 < sizeof part; p++) {
-            const int code = *p == '%' ? two_hex(p + 1) : -1;
+            const int code = *p == '%' ? read_hex_pair(p + 1) : -1;
             if (code > 0)
                 p += 2;
             part[n++] = (char)(code > 0 ? code : *p);
@@ -331,11 +333,11 @@ follow(dop_schema_index *x, const json_t *at, const char *path)
         }
         *out = 0;
         at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(part, NULL, 10)) : json_object_get(at, part);
-        if (at && x->cap && x->slots[slot_of(x, at)].schema)
+        if (at && x->cap && x->slots[find_schema_slot(x, at)].schema)
             base = dop_schema_index_base(x, at);
     }
-    if (at) /* the pointer may lead to a schema that stands where no keyword has one */
-        visit(x, at, base, 0);
+    if (at) /* the target may be a schema outside all known keywords */
+        visit_subschema(x, at, base, 0);
     return at;
 }
 
@@ -343,27 +345,27 @@ const json_t *
 dop_schema_index_resolve(dop_schema_index *index, const json_t *from, const char *ref)
 {
     char uri[LONGEST];
-    if (!join(dop_schema_index_base(index, from), ref, uri))
+    if (!join_schema_uri(dop_schema_index_base(index, from), ref, uri))
         return NULL;
     char *fragment = strchr(uri, '#');
-    const json_t *at = fragment && fragment[1] && fragment[1] != '/' ? named(index->named, uri) : NULL;
+    const json_t *at = fragment && fragment[1] && fragment[1] != '/' ? find_schema_name(index->named, uri) : NULL;
     if (at)
         return at;
     if (fragment)
         *fragment++ = 0;
-    at = named(index->named, uri);
+    at = find_schema_name(index->named, uri);
     if (!at && (at = json_object_get(index->documents, uri))) {
-        name(index, index->named, uri, NULL, at);
-        visit(index, at, keep_base(index, uri), 0);
+        add_schema_name(index, index->named, uri, NULL, at);
+        visit_subschema(index, at, keep_base_uri(index, uri), 0);
         return dop_schema_index_resolve(index, from, ref);
     }
     if (!at || !fragment || !*fragment)
         return at;
     if (*fragment != '/')
         return NULL;
-    const json_t *to = follow(index, at, fragment);
-    /* Many schemas write references for the whole schema even inside a part that has an $id of its own. */
-    return to || ref[0] != '#' ? to : follow(index, index->root, fragment);
+    const json_t *to = follow_json_pointer(index, at, fragment);
+    /* Many schemas use "#/..." for the whole document, even inside a subschema with its own $id. */
+    return to || ref[0] != '#' ? to : follow_json_pointer(index, index->root, fragment);
 }
 
 const json_t *
@@ -373,5 +375,5 @@ dop_schema_index_dynamic(const dop_schema_index *index, const char *base, const 
     if (strlen(base) + strlen(anchor) + 2 >= sizeof uri)
         return NULL;
     const int n = snprintf(uri, sizeof uri, "%s#%s", base, anchor);
-    return n < 0 || (size_t)n >= sizeof uri ? NULL : named(index->dynamic, uri);
+    return n < 0 || (size_t)n >= sizeof uri ? NULL : find_schema_name(index->dynamic, uri);
 }

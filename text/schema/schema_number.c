@@ -1,4 +1,4 @@
-/* Numbers of JSON.  Bounds and multiples are terms of regular.h, exact for all numbers without an exponent. */
+/* JSON numbers. Bounds and multiples are terms of regular.h, exact for all numbers without an exponent. */
 #include "text/schema/schema_number.h"
 #include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    WHOLE_DIGITS = 15, /* most digits before the point, exact as a double, too; more where a bound has more */
+    WHOLE_DIGITS = 15, /* maximum digits before the point, exact as a double; larger if a bound has more */
     FRACTION_DIGITS = 15,
     MOST_DIGITS = 22,
     MOST_STATES = 200000,
@@ -18,7 +18,7 @@ enum {
 };
 static const uint64_t most_steps = 20000000, most_bytes = 48u << 20;
 
-/* Adds any JSON number. */
+/* Adds any JSON number from a state. Returns the state after it. */
 uint32_t
 dop_schema_any_number(dop_schema *s, uint32_t from)
 {
@@ -45,10 +45,10 @@ dop_schema_any_number(dop_schema *s, uint32_t from)
     return to;
 }
 
-/* Writes a number without its sign as decimal digits.  False: it has too many digits before the point.  Only the first digits behind the
- * point are kept; *out_cut: further ones were dropped. */
+/* Writes the absolute value of a number as decimal digits. Returns false if it has too many digits before the point.
+ * Keeps a limited number of digits after the point; *out_cut is true if further ones were dropped. */
 static bool
-decimal_of(const json_t *v, dop_decimal *out, bool *out_cut)
+write_decimal(const json_t *v, dop_decimal *out, bool *out_cut)
 {
     char text[64], digits[40] = "";
     int exponent = 0;
@@ -61,7 +61,7 @@ decimal_of(const json_t *v, dop_decimal *out, bool *out_cut)
         return true;
     }
     const double x = fabs(json_real_value(v));
-    for (int precision = 1; precision <= 17; precision++) { /* the shortest text that means the number */
+    for (int precision = 1; precision <= 17; precision++) { /* shortest text that yields the same number */
         snprintf(text, sizeof text, "%.*e", precision - 1, x);
         if (strtod(text, NULL) == x)
             break;
@@ -94,20 +94,20 @@ decimal_of(const json_t *v, dop_decimal *out, bool *out_cut)
 
 typedef struct number {
     dop_regular *r;
-    dop_term plus, minus; /* the digits of numbers without a sign, and those behind a minus */
-    size_t whole, part;   /* most digits before and behind the point */
-    bool limits;          /* some keyword limits the numbers */
+    dop_term plus, minus; /* terms of the digits of numbers without a sign, and of digits after a minus */
+    size_t whole, part;   /* maximum digits before and after the point */
+    bool limits;          /* true if some keyword restricts the numbers */
 } number;
 
-/* Adds a bound: numbers are at least v, or at most v. */
+/* Adds a bound: numbers must be at least v, or at most v. */
 static void
-add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool at_least, bool strict)
+add_number_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool at_least, bool strict)
 {
     dop_decimal d = {.strict = strict};
     bool cut;
     const bool negative = json_number_value(v) < 0;
     n->limits = true;
-    if (!decimal_of(v, &d, &cut)) { /* the bound lies beyond all numbers that the grammar allows */
+    if (!write_decimal(v, &d, &cut)) { /* the bound is outside the range of numbers in the grammar */
         if (negative != at_least) {
             if (at_least || negative)
                 dop_schema_unenforced(s, keyword);
@@ -117,9 +117,9 @@ add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool a
     const size_t whole = strlen(d.whole), part = strlen(d.part);
     n->whole = whole + 1 > n->whole && !(at_least == negative) ? whole + 1 : whole > n->whole ? whole : n->whole;
     n->part = part > n->part ? part : n->part;
-    /* Behind a minus, a larger absolute value is a smaller number, so that bounds change sides. */
+    /* After a minus, a larger absolute value is a smaller number, so bounds change sides. */
     d.at_least = at_least != negative;
-    if (cut) /* no number that the grammar allows lies between the bound and its kept digits */
+    if (cut) /* the grammar has no number between the bound and its kept digits */
         d.strict = d.at_least;
     const dop_term side = dop_regular_compare(n->r, &d);
     if (negative) {
@@ -131,16 +131,16 @@ add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool a
     }
 }
 
-/* The term of the multiples of v; the term of all numbers where the multiples need too many states. */
+/* Returns the term of the multiples of v. Returns `otherwise` and reports the keyword if they need too many states. */
 static dop_term
-multiples_of(dop_schema *s, number *n, const json_t *v, const char *keyword, dop_term otherwise)
+make_multiples_term(dop_schema *s, number *n, const json_t *v, const char *keyword, dop_term otherwise)
 {
     dop_decimal d = {.strict = false};
     bool cut;
     char digits[64];
     if (!json_is_number(v) || json_number_value(v) <= 0)
         return otherwise;
-    if (decimal_of(v, &d, &cut) && !cut && strlen(d.part) <= MOST_PLACES && strlen(d.whole) <= MOST_PLACES) {
+    if (write_decimal(v, &d, &cut) && !cut && strlen(d.part) <= MOST_PLACES && strlen(d.whole) <= MOST_PLACES) {
         snprintf(digits, sizeof digits, "%s%s", d.whole, d.part);
         const unsigned long long of = strtoull(digits, NULL, 10);
         if (of > 0 && of <= MOST_MULTIPLE)
@@ -151,7 +151,7 @@ multiples_of(dop_schema *s, number *n, const json_t *v, const char *keyword, dop
 }
 
 static void
-add_keywords(dop_schema *s, number *n, const json_t *schema, bool with_multiples)
+add_number_keywords(dop_schema *s, number *n, const json_t *schema, bool with_multiples)
 {
     const json_t *min = json_object_get(schema, "minimum"), *max = json_object_get(schema, "maximum"),
                  *above = json_object_get(schema, "exclusiveMinimum"),
@@ -161,7 +161,7 @@ add_keywords(dop_schema *s, number *n, const json_t *schema, bool with_multiples
         const json_t *v;
         bool at_least, strict;
     } bounds[] = {
-        {"minimum", min, true, json_is_true(above)}, /* as older drafts have it */
+        {"minimum", min, true, json_is_true(above)}, /* boolean form of older drafts */
         {"maximum", max, false, json_is_true(below)},
         {"exclusiveMinimum", json_is_boolean(above) ? NULL : above, true, true},
         {"exclusiveMaximum", json_is_boolean(below) ? NULL : below, false, true},
@@ -170,25 +170,25 @@ add_keywords(dop_schema *s, number *n, const json_t *schema, bool with_multiples
         if (bounds[i].v && !json_is_number(bounds[i].v))
             dop_schema_refuse(s, "%s is a number", bounds[i].name);
         else if (bounds[i].v)
-            add_bound(s, n, bounds[i].name, bounds[i].v, bounds[i].at_least, bounds[i].strict);
+            add_number_bound(s, n, bounds[i].name, bounds[i].v, bounds[i].at_least, bounds[i].strict);
     }
     if (!of || !with_multiples)
         return;
-    const dop_term t = multiples_of(s, n, of, "multipleOf", DOP_TERM_ANY);
+    const dop_term t = make_multiples_term(s, n, of, "multipleOf", DOP_TERM_ANY);
     n->limits = true;
     n->plus = dop_regular_and(n->r, n->plus, t);
     n->minus = dop_regular_and(n->r, n->minus, t);
 }
 
 static void
-add_nots(dop_schema *s, number *n, const dop_conjunction *c)
+add_number_nots(dop_schema *s, number *n, const dop_conjunction *c)
 {
     for (size_t i = 0; i < c->n_nots; i++) {
         const json_t *of = json_object_get(c->nots[i], "multipleOf"), *v;
         json_t *list = dop_schema_pinned(c->nots[i]);
         size_t k;
         if (of) {
-            const dop_term t = dop_regular_not(n->r, multiples_of(s, n, of, "not", DOP_TERM_NONE));
+            const dop_term t = dop_regular_not(n->r, make_multiples_term(s, n, of, "not", DOP_TERM_NONE));
             n->limits = true;
             n->plus = dop_regular_and(n->r, n->plus, t);
             n->minus = dop_regular_and(n->r, n->minus, t);
@@ -198,7 +198,7 @@ add_nots(dop_schema *s, number *n, const dop_conjunction *c)
             char text[64];
             dop_decimal d = {.strict = false};
             bool cut;
-            if (!json_is_number(v) || !decimal_of(v, &d, &cut) || cut)
+            if (!json_is_number(v) || !write_decimal(v, &d, &cut) || cut)
                 continue;
             snprintf(text, sizeof text, "%s%s%s", d.whole, d.part[0] ? "." : "", d.part);
             dop_term *side = json_number_value(v) < 0 ? &n->minus : &n->plus;
@@ -210,7 +210,7 @@ add_nots(dop_schema *s, number *n, const dop_conjunction *c)
 }
 
 static dop_term
-digits(dop_regular *r, uint32_t first, uint32_t min, uint32_t max)
+make_digits_term(dop_regular *r, uint32_t first, uint32_t min, uint32_t max)
 {
     dop_charset set = {0};
     dop_charset_add(&set, first, '9');
@@ -219,27 +219,30 @@ digits(dop_regular *r, uint32_t first, uint32_t min, uint32_t max)
     return t;
 }
 
-/* The term of whole numbers without leading zeros, and of numbers with a fraction whose last digit is not 0. */
+/* Returns the term of integers without leading zeros, and of numbers with a fraction that does not end in 0. */
 static dop_term
-syntax(const number *n, unsigned bits)
+make_number_syntax(const number *n, unsigned bits)
 {
     dop_regular *r = n->r;
     const uint32_t most = (uint32_t)(n->whole > MOST_DIGITS ? MOST_DIGITS : n->whole);
-    const dop_term whole = dop_regular_alt(r, dop_regular_text(r, "0", 1),
-                                           dop_regular_cat(r, digits(r, '1', 1, 1), digits(r, '0', 0, most - 1)));
-    dop_term part = dop_regular_cat(r, digits(r, '0', 0, (uint32_t)n->part - 1), digits(r, '1', 1, 1));
+    const dop_term whole =
+        dop_regular_alt(r, dop_regular_text(r, "0", 1),
+                        dop_regular_cat(r, make_digits_term(r, '1', 1, 1), make_digits_term(r, '0', 0, most - 1)));
+    dop_term part =
+        dop_regular_cat(r, make_digits_term(r, '0', 0, (uint32_t)n->part - 1), make_digits_term(r, '1', 1, 1));
     part = dop_regular_cat(r, dop_regular_text(r, ".", 1), part);
     dop_term t = bits & DOP_IS_INTEGER ? whole : DOP_TERM_NONE;
     return bits & DOP_IS_REAL ? dop_regular_alt(r, t, dop_regular_cat(r, whole, part)) : t;
 }
 
 static dop_status
-emit(dop_schema *s, number *n, unsigned bits, uint32_t from, uint32_t to)
+emit_number_term(dop_schema *s, number *n, unsigned bits, uint32_t from, uint32_t to)
 {
     dop_diag own = {0};
     dop_spelling how = {0};
     dop_regular *r = n->r;
-    const dop_term all = syntax(n, bits), zero = dop_regular_text(r, "0", 1), sign = dop_regular_text(r, "-", 1);
+    const dop_term all = make_number_syntax(n, bits), zero = dop_regular_text(r, "0", 1),
+                   sign = dop_regular_text(r, "-", 1);
     const dop_term minus = dop_regular_and(r, dop_regular_and(r, all, dop_regular_not(r, zero)), n->minus);
     const dop_term t = dop_regular_alt(r, dop_regular_and(r, all, n->plus), dop_regular_cat(r, sign, minus));
     dop_charset_add(&how.plain, '-', '9');
@@ -262,16 +265,16 @@ dop_schema_add_number(dop_schema *s, const dop_conjunction *c, unsigned bits, ui
         own = (dop_budget){.steps = most_steps, .bytes = most_bytes};
         dop_regular_init(r, &own);
         for (size_t i = 0; i < c->n; i++)
-            add_keywords(s, &n, c->all[i], tries == 0);
+            add_number_keywords(s, &n, c->all[i], tries == 0);
         if (tries == 0)
-            add_nots(s, &n, c);
+            add_number_nots(s, &n, c);
         else
             dop_schema_unenforced(s, "multipleOf");
         if (!n.limits && bits == DOP_IS_NUMBER) {
             dop_auto_nothing(&s->a, dop_schema_any_number(s, from), to);
             st = DOP_OK;
         } else if (s->status == DOP_OK) {
-            st = emit(s, &n, bits, from, to);
+            st = emit_number_term(s, &n, bits, from, to);
         }
         dop_regular_finish(r);
         s->a.too_large |= !dop_budget_step(s->a.budget, most_steps - own.steps);

@@ -1,5 +1,5 @@
-/* Objects: the members that `properties` and `required` name, in this order, and then others.  States count the members that have been
- * written, as far as needed: for the comma before the next member, and for minProperties and maxProperties. */
+/* Objects: members named by `properties` and `required`, in this order, then other members. States count the written
+ * members where needed: for the comma before the next member, and for minProperties and maxProperties. */
 #include "text/schema/schema_object.h"
 #include "text/grammar/pattern.h"
 #include "text/schema/schema_any.h"
@@ -19,28 +19,28 @@ enum { MOST_STATES = 400000, MOST_PATTERNS = 4 };
 typedef struct member {
     const char *name;
     bool required;
-    uint32_t rule; /* rule for the member: its name, a colon, and its value */
+    uint32_t rule; /* rule for the member: name, colon and value */
 } member;
 
 typedef struct object {
     const dop_conjunction *c;
-    member *members; /* owned */
+    member *members; /* [n] owned: the named members */
     size_t n, cap;
-    json_t *names;              /* owned list: names of all members that some keyword names */
-    json_t *patterns;           /* owned list, each once */
-    pcre2_code **matchers;      /* owned, of patterns; NULL: the pattern cannot be compiled */
-    const json_t **key_schemas; /* owned: the schemas of propertyNames */
+    json_t *names;              /* owned list: names of all members that keywords name */
+    json_t *patterns;           /* owned list without duplicates: all patterns of member names */
+    pcre2_code **matchers;      /* owned: compiled `patterns`; NULL if a pattern cannot be compiled */
+    const json_t **key_schemas; /* owned: schemas of propertyNames */
     size_t n_key_schemas;
-    uint32_t *others; /* owned: rules for other members, each with name, colon and value */
+    uint32_t *others; /* owned: rules for other members, each including name, colon and value */
     size_t n_others, cap_others;
-    size_t min, max; /* bounds of the number of members; max SIZE_MAX: no limit */
+    size_t min, max; /* bounds on the number of members; max SIZE_MAX: unlimited */
     bool never;
 } object;
 
-/* --- what is known of a member ------------------------------------------------------------------------------------------------ */
+/* --- schemas of a member ------------------------------------------------------------------------------------------------------ */
 
 static bool
-matches(const object *o, const char *pattern, const char *name)
+matches_member_pattern(const object *o, const char *pattern, const char *name)
 {
     size_t i;
     const json_t *p;
@@ -56,20 +56,21 @@ matches(const object *o, const char *pattern, const char *name)
     return false;
 }
 
-/* Is a member named by a closure's names or patterns, so that the closure's schema is not for it? */
+/* True if a closure's names or patterns include the member, so that the closure's schema does not apply to it. */
 static bool
-is_named(const object *o, const dop_closure *closure, const char *name)
+is_closure_member(const object *o, const dop_closure *closure, const char *name)
 {
     const char *pattern;
     json_t *v;
     if (json_object_get(closure->names, name))
         return true;
-    json_object_foreach((json_t *)(uintptr_t)closure->patterns, pattern, v) if (matches(o, pattern, name)) return true;
+    json_object_foreach((json_t *)(uintptr_t)closure->patterns, pattern,
+                        v) if (matches_member_pattern(o, pattern, name)) return true;
     return false;
 }
 
 static void
-push(const json_t **list, size_t *io_n, const json_t *schema, bool *io_never)
+push_member_schema(const json_t **list, size_t *io_n, const json_t *schema, bool *io_never)
 {
     *io_never |= json_is_false(schema);
     if (schema && !json_is_true(schema))
@@ -77,7 +78,7 @@ push(const json_t **list, size_t *io_n, const json_t *schema, bool *io_never)
 }
 
 static size_t
-most_schemas(const dop_conjunction *c)
+count_member_schemas(const dop_conjunction *c)
 {
     size_t n = c->n + c->n_closures + 1;
     for (size_t i = 0; i < c->n; i++)
@@ -85,24 +86,24 @@ most_schemas(const dop_conjunction *c)
     return n;
 }
 
-/* Lists the schemas that the value of a member with this name must be valid for; list: [most_schemas]. */
+/* Lists the schemas that apply to the value of a member with this name. list: room for count_member_schemas() items. */
 static size_t
-schemas_of(dop_schema *s, const object *o, const char *name, const json_t **list, bool *io_never)
+list_member_schemas(dop_schema *s, const object *o, const char *name, const json_t **list, bool *io_never)
 {
     size_t n = 0;
     const char *pattern;
     json_t *v;
     for (size_t i = 0; i < o->c->n; i++) {
-        push(list, &n, json_object_get(json_object_get(o->c->all[i], "properties"), name), io_never);
+        push_member_schema(list, &n, json_object_get(json_object_get(o->c->all[i], "properties"), name), io_never);
         json_object_foreach(json_object_get(o->c->all[i], "patternProperties"), pattern, v)
         {
-            if (matches(o, pattern, name))
-                push(list, &n, v, io_never);
+            if (matches_member_pattern(o, pattern, name))
+                push_member_schema(list, &n, v, io_never);
         }
     }
     for (size_t i = 0; i < o->c->n_closures; i++)
-        if (!o->c->closures[i].for_items && !is_named(o, &o->c->closures[i], name))
-            push(list, &n, o->c->closures[i].schema, io_never);
+        if (!o->c->closures[i].for_items && !is_closure_member(o, &o->c->closures[i], name))
+            push_member_schema(list, &n, o->c->closures[i].schema, io_never);
     for (size_t i = 0; i < o->n_key_schemas && !*io_never; i++) {
         json_t *text = json_string(name);
         *io_never |= text && !dop_schema_allows(s, o->key_schemas[i], text);
@@ -112,7 +113,7 @@ schemas_of(dop_schema *s, const object *o, const char *name, const json_t **list
 }
 
 static uint32_t
-member_rule(dop_schema *s, const char *name, const json_t *const *list, size_t n)
+make_member_rule(dop_schema *s, const char *name, const json_t *const *list, size_t n)
 {
     uint32_t start, rule = dop_schema_rule_new(s, &start);
     json_t *key = json_string(name);
@@ -177,7 +178,7 @@ add_member(dop_schema *s, object *o, json_t *known, const char *name, const json
     o->members[o->n++] = (member){.name = name, .required = json_object_get(required, name) != NULL};
 }
 
-/* Gathers the named members, and drops those that have no valid value. */
+/* Gathers the named members and drops those without a valid value. */
 static void
 gather_members(dop_schema *s, object *o)
 {
@@ -199,17 +200,17 @@ gather_members(dop_schema *s, object *o)
     for (i = 0; i < c->n; i++)
         json_array_foreach(json_object_get(c->all[i], "required"), k, r) if (json_is_string(r))
             add_member(s, o, known, json_string_value(r), required);
-    /* unevaluatedProperties also knows names from schemas that are not in `all`. */
+    /* unevaluatedProperties also includes names from schemas that are not in `all`. */
     for (i = 0; i < c->n_closures && s->open; i++)
         json_object_foreach((json_t *)(uintptr_t)c->closures[i].names, name, v) add_member(s, o, known, name, required);
     json_decref(known);
     json_decref(required);
-    const json_t **list = malloc(most_schemas(c) * sizeof *list);
+    const json_t **list = malloc(count_member_schemas(c) * sizeof *list);
     size_t n = 0;
     s->a.failed |= !list;
     for (i = 0; i < o->n && list && dop_schema_goes_on(s) && !o->never; i++) {
         bool never = false;
-        const size_t n_list = schemas_of(s, o, o->members[i].name, list, &never);
+        const size_t n_list = list_member_schemas(s, o, o->members[i].name, list, &never);
         s->a.too_large |= !dop_budget_step(s->a.budget, 4 + n_list);
         if (never && o->members[i].required) {
             dop_schema_note_empty(
@@ -220,7 +221,7 @@ gather_members(dop_schema *s, object *o)
         if (never)
             continue;
         o->members[n] = o->members[i];
-        o->members[n].rule = member_rule(s, o->members[n].name, list, n_list);
+        o->members[n].rule = make_member_rule(s, o->members[n].name, list, n_list);
         n++;
     }
     o->n = n;
@@ -229,10 +230,11 @@ gather_members(dop_schema *s, object *o)
 
 /* --- other members ----------------------------------------------------------------------------------------------------------------- */
 
-/* May an object have members that no keyword names?  Without DOP_SCHEMA_OPEN only where some keyword allows them or wants so many, or none
- * names any: empty `properties` are how a function without arguments is written. */
+/* True if an object may have members that no keyword names. Without DOP_SCHEMA_OPEN, some keyword must allow or
+ * require them, or no keyword names members. Exception: empty `properties` alone, as in functions without arguments,
+ * allow none. */
 static bool
-others_allowed(const dop_schema *s, const dop_conjunction *c)
+allows_other_members(const dop_schema *s, const dop_conjunction *c)
 {
     bool named = false, allowed = false;
     for (size_t i = 0; i < c->n; i++) {
@@ -247,12 +249,12 @@ others_allowed(const dop_schema *s, const dop_conjunction *c)
     return s->open || allowed || !named;
 }
 
-/* Adds the rule for other members whose names match exactly the patterns whose bits are set in `yes`. */
+/* Adds a rule for other members whose names match exactly the patterns with a bit set in `yes`. */
 static void
-add_others(dop_schema *s, object *o, unsigned yes)
+add_other_members(dop_schema *s, object *o, unsigned yes)
 {
     const dop_conjunction *c = o->c;
-    const json_t **list = malloc(most_schemas(c) * sizeof *list);
+    const json_t **list = malloc(count_member_schemas(c) * sizeof *list);
     dop_schema_key key = {.names = o->names,
                           .schemas = o->key_schemas,
                           .n_schemas = o->n_key_schemas,
@@ -270,13 +272,13 @@ add_others(dop_schema *s, object *o, unsigned yes)
     }
     for (i = 0; i < c->n && list; i++)
         json_object_foreach(json_object_get(c->all[i], "patternProperties"), pattern,
-                            v) if (json_object_get(in, pattern)) push(list, &n, v, &never);
+                            v) if (json_object_get(in, pattern)) push_member_schema(list, &n, v, &never);
     for (i = 0; i < c->n_closures && list; i++) {
         bool named = c->closures[i].for_items;
         json_object_foreach((json_t *)(uintptr_t)c->closures[i].patterns, pattern, v) named |=
             json_object_get(in, pattern) != NULL;
         if (!named)
-            push(list, &n, c->closures[i].schema, &never);
+            push_member_schema(list, &n, c->closures[i].schema, &never);
     }
     if (list && !never && dop_schema_goes_on(s)) {
         uint32_t start, rule = dop_schema_rule_new(s, &start);
@@ -297,12 +299,12 @@ add_others(dop_schema *s, object *o, unsigned yes)
 }
 
 static void
-gather_others(dop_schema *s, object *o)
+gather_other_members(dop_schema *s, object *o)
 {
     const size_t n = json_array_size(o->patterns);
-    if (!others_allowed(s, o->c))
+    if (!allows_other_members(s, o->c))
         return;
-    if (n > MOST_PATTERNS) { /* too many ways to combine them: any name and any value */
+    if (n > MOST_PATTERNS) { /* too many combinations: allow any name and value */
         uint32_t start, rule = dop_schema_rule_new(s, &start);
         dop_schema_unenforced(s, "patternProperties");
         const uint32_t key = dop_auto_call(&s->a, start, dop_schema_any_string(s));
@@ -319,14 +321,14 @@ gather_others(dop_schema *s, object *o)
         closed = !(more && !json_is_false(more));
     }
     for (unsigned yes = closed ? 1 : 0; yes < 1u << n; yes++)
-        add_others(s, o, yes);
+        add_other_members(s, o, yes);
 }
 
 /* --- states ------------------------------------------------------------------------------------------------------------------------- */
 
-/* The number up to which members must be counted. */
+/* Returns the number up to which members must be counted. */
 static size_t
-counted(dop_schema *s, object *o)
+find_count_limit(dop_schema *s, object *o)
 {
     size_t needed = 0, most = 1;
     for (size_t i = 0; i < o->n; i++)
@@ -336,7 +338,7 @@ counted(dop_schema *s, object *o)
     if (o->min > needed)
         most = o->min > most ? o->min : most;
     if (o->min > needed + 1 && o->n_others > 0)
-        dop_schema_unenforced(s, "minProperties"); /* two of the other members may have equal names */
+        dop_schema_unenforced(s, "minProperties"); /* not exact: two of the other members might have the same name */
     if ((o->n + 2) * (most + 1) > MOST_STATES) {
         dop_schema_unenforced(s, o->min > needed ? "minProperties" : "maxProperties");
         o->min = o->min > needed ? needed : o->min;
@@ -346,9 +348,9 @@ counted(dop_schema *s, object *o)
     return most;
 }
 
-/* Adds a member between two states, with a comma before it unless it is the first one. */
+/* Adds a member between two states, preceded by a comma unless it is the first one. */
 static void
-add_one(dop_schema *s, uint32_t from, bool first, uint32_t rule, uint32_t to)
+add_member_edge(dop_schema *s, uint32_t from, bool first, uint32_t rule, uint32_t to)
 {
     if (from == DOP_AUTO_NONE || !dop_schema_goes_on(s))
         return;
@@ -356,10 +358,11 @@ add_one(dop_schema *s, uint32_t from, bool first, uint32_t rule, uint32_t to)
 }
 
 static void
-add_states(dop_schema *s, object *o, uint32_t open, uint32_t end)
+add_member_states(dop_schema *s, object *o, uint32_t open, uint32_t end)
 {
-    const size_t wanted = counted(s, o), most = wanted < o->max ? wanted : o->max;
-    /* stops: no member may follow `most` members; else the last state of a row is for `most` or more members. */
+    const size_t wanted = find_count_limit(s, o), most = wanted < o->max ? wanted : o->max;
+    /* stops: no member may follow `most` members. Otherwise the last state of a row represents `most` or more
+     * members. */
     const bool stops = o->max != SIZE_MAX && most >= o->max;
     uint32_t *row = malloc(2 * (most + 1) * sizeof *row), *next = row ? row + most + 1 : NULL;
     s->a.failed |= !row;
@@ -382,7 +385,7 @@ add_states(dop_schema *s, object *o, uint32_t open, uint32_t end)
             const size_t to = k < most ? k + 1 : k;
             if (next[to] == DOP_AUTO_NONE)
                 next[to] = dop_auto_state(&s->a);
-            add_one(s, row[k], k == 0, m->rule, next[to]);
+            add_member_edge(s, row[k], k == 0, m->rule, next[to]);
         }
         memcpy(row, next, (most + 1) * sizeof *row);
     }
@@ -395,7 +398,7 @@ add_states(dop_schema *s, object *o, uint32_t open, uint32_t end)
         const uint32_t at = dop_auto_state(&s->a), back = to == k ? at : row[to];
         dop_auto_nothing(&s->a, row[k], at);
         for (size_t i = 0; i < o->n_others; i++)
-            add_one(s, at, k == 0, o->others[i], back);
+            add_member_edge(s, at, k == 0, o->others[i], back);
         if (to == k)
             row[k] = at;
     }
@@ -406,7 +409,7 @@ add_states(dop_schema *s, object *o, uint32_t open, uint32_t end)
 }
 
 static void
-finish(object *o)
+finish_object(object *o)
 {
     for (size_t i = 0; i < json_array_size(o->patterns) && o->matchers; i++)
         pcre2_code_free(o->matchers[i]);
@@ -448,10 +451,10 @@ dop_schema_add_object(dop_schema *s, const dop_conjunction *c, uint32_t from, ui
         if (dop_schema_goes_on(s))
             gather_members(s, &o);
         if (dop_schema_goes_on(s) && !o.never)
-            gather_others(s, &o);
+            gather_other_members(s, &o);
         if (dop_schema_goes_on(s) && !o.never)
-            add_states(s, &o, dop_schema_blank(s, dop_schema_text(s, from, "{")), end);
+            add_member_states(s, &o, dop_schema_blank(s, dop_schema_text(s, from, "{")), end);
         dop_auto_nothing(&s->a, dop_schema_text(s, end, "}"), to);
     }
-    finish(&o);
+    finish_object(&o);
 }

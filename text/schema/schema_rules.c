@@ -1,5 +1,5 @@
-/* Rules of schemas: one for each list of schemas that must hold at once.  A rule is numbered when it is first called, and its body
- * is made later (schema.c), so that schemas may call themselves. */
+/* Rules of schemas: one for each list of schemas that must hold together. A rule is created at its first call and
+ * gets its body later (schema.c), so that schemas may be recursive. */
 #include "text/schema/schema_rules.h"
 #include "text/schema/schema_any.h"
 #include "text/schema/schema_base.h"
@@ -11,7 +11,7 @@
 enum { DEEPEST = 100 };
 
 static size_t
-rule_slot(const dop_schema *s, const json_t *const *of, size_t n)
+find_rule_slot(const dop_schema *s, const json_t *const *of, size_t n)
 {
     uint64_t h = n;
     for (size_t i = 0; i < n; i++)
@@ -26,7 +26,7 @@ rule_slot(const dop_schema *s, const json_t *const *of, size_t n)
 }
 
 static bool
-make_rule_slots(dop_schema *s)
+grow_rule_slots(dop_schema *s)
 {
     if (2 * s->n_rules < s->n_rule_slots)
         return true;
@@ -41,14 +41,14 @@ make_rule_slots(dop_schema *s)
     s->rule_slots = slots;
     s->n_rule_slots = cap;
     for (uint32_t i = 0; i < s->n_rules; i++)
-        slots[rule_slot(s, s->rules[i].list, s->rules[i].n)] = i + 1;
+        slots[find_rule_slot(s, s->rules[i].list, s->rules[i].n)] = i + 1;
     return true;
 }
 
-/* The text of a schema whose meaning does not depend on where it stands, so that equal texts share a rule; the caller frees it.  NULL:
- * the schema has subschemas, lists or references in it. */
+/* Returns the JSON text of a schema whose meaning is independent of its position, so that equal texts share a rule.
+ * The caller frees it. Returns NULL if the schema contains subschemas, lists or references. */
 static char *
-text_of(const json_t *schema)
+make_schema_text(const json_t *schema)
 {
     enum { MOST = 6 };
     const char *key;
@@ -58,7 +58,8 @@ text_of(const json_t *schema)
     json_object_foreach((json_t *)(uintptr_t)schema, key, v)
     {
         unsigned own;
-        const bool texts = json_is_string(v) && !dop_schema_is_keyword(key, &own); /* such as descriptions */
+        const bool texts = json_is_string(v) && !dop_schema_is_keyword(key, &own); /* annotations, such as
+                                                                                    * descriptions */
         if (key[0] == '$' || json_is_object(v) || json_is_array(v) || texts || json_is_boolean(v))
             return NULL;
     }
@@ -66,7 +67,7 @@ text_of(const json_t *schema)
 }
 
 static uint32_t
-new_rule_of(dop_schema *s, const char *name, const json_t *const *of, size_t n)
+create_schema_rule(dop_schema *s, const char *name, const json_t *const *of, size_t n)
 {
     uint32_t start;
     const uint32_t rule = dop_schema_rule_new(s, &start);
@@ -79,7 +80,7 @@ new_rule_of(dop_schema *s, const char *name, const json_t *const *of, size_t n)
     if (!path)
         dop_schema_no_memory(s);
     s->rules[s->n_rules] = (dop_schema_rule){dop_schema_copy(s, of, n, sizeof *of), n, rule, start, s->depth + 1, path};
-    s->rule_slots[rule_slot(s, of, n)] = (uint32_t)s->n_rules + 1;
+    s->rule_slots[find_rule_slot(s, of, n)] = (uint32_t)s->n_rules + 1;
     s->n_rules++;
     dop_schema_leave(s, before);
     return rule;
@@ -93,17 +94,17 @@ dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *of, siz
         any &= json_is_true(of[i]) || (json_is_object(of[i]) && json_object_size(of[i]) == 0);
     if (any)
         return dop_schema_any_value(s);
-    if (!make_rule_slots(s))
+    if (!grow_rule_slots(s))
         return 0;
-    const size_t slot = rule_slot(s, of, n);
+    const size_t slot = find_rule_slot(s, of, n);
     if (s->rule_slots[slot])
         return s->rules[s->rule_slots[slot] - 1].rule;
-    char *text = n == 1 ? text_of(of[0]) : NULL;
+    char *text = n == 1 ? make_schema_text(of[0]) : NULL;
     const json_t *same = text ? json_object_get(s->by_text, text) : NULL;
     uint32_t rule = same ? (uint32_t)json_integer_value(same) : 0;
     s->rules = dop_schema_grow(s, s->rules, s->n_rules, &s->cap_rules, sizeof *s->rules);
     if (!same && dop_schema_goes_on(s)) {
-        rule = new_rule_of(s, name, of, n);
+        rule = create_schema_rule(s, name, of, n);
         if (text && dop_schema_goes_on(s))
             s->a.failed |= json_object_set_new(s->by_text, text, json_integer((json_int_t)rule)) != 0;
     }

@@ -1,5 +1,5 @@
-/* Strings of JSON: what pattern, format, lengths and negations allow together is a term of regular.h.  Where the term has too many
- * states, keywords are left out until it is small enough. */
+/* JSON strings. The combination of pattern, format, lengths and negations is a term of regular.h. If it has too many
+ * states, keywords are dropped until it is small enough. */
 #include "text/schema/schema_string.h"
 #include "text/grammar/pattern.h"
 #include "text/schema/schema_any.h"
@@ -12,11 +12,11 @@
 #include <string.h>
 
 enum { MOST_STATES = 20000, MOST_KEY_STATES = 100000, MOST_LENGTH = 100000 };
-/* The budget for the term of one string: keywords that exceed it are left out, and the schema is not refused. */
+/* Budget for the term of one string. Keywords that exceed it are dropped instead of rejecting the schema. */
 static const uint64_t most_steps = 4000000, most_bytes = 24u << 20;
 
-/* The formats that are enforced, as patterns: what people write, of bounded length; every validator takes it.  Leap seconds, quoted
- * names of mailboxes, and letters beyond ASCII are left out. */
+/* Enforced formats, as patterns: common forms of bounded length that every validator accepts. Leap seconds, quoted
+ * mailbox names and non-ASCII letters are excluded. */
 static const struct {
     const char *name, *pattern;
 } formats[] = {
@@ -67,7 +67,7 @@ static const struct {
 enum { PATTERN = 1, FORMAT = 2, LENGTH = 4, NAMES = 8 };
 
 static const char *
-format_of(const json_t *schema)
+find_format_pattern(const json_t *schema)
 {
     const char *name = json_string_value(json_object_get(schema, "format"));
     for (size_t i = 0; i < sizeof formats / sizeof *formats && name; i++)
@@ -77,7 +77,7 @@ format_of(const json_t *schema)
 }
 
 static dop_term
-pattern_of(dop_schema *s, dop_regular *r, const char *text, size_t n, const char *keyword)
+make_pattern_term(dop_schema *s, dop_regular *r, const char *text, size_t n, const char *keyword)
 {
     dop_diag own = {0};
     dop_term t;
@@ -92,18 +92,19 @@ pattern_of(dop_schema *s, dop_regular *r, const char *text, size_t n, const char
     return st == DOP_OK ? t : DOP_TERM_ANY;
 }
 
-/* Makes the term of the strings that the keywords in `flags` allow. */
+/* Returns the term of the strings that the keywords selected by `flags` allow. */
 static dop_term
-term_of(dop_schema *s, dop_regular *r, const json_t *schema, unsigned flags)
+make_string_term(dop_schema *s, dop_regular *r, const json_t *schema, unsigned flags)
 {
     const json_t *pattern = json_object_get(schema, "pattern");
     dop_term t = DOP_TERM_ANY;
     if (pattern && !json_is_string(pattern))
         dop_schema_refuse(s, "pattern is a text");
     if (json_is_string(pattern) && (flags & PATTERN))
-        t = pattern_of(s, r, json_string_value(pattern), json_string_length(pattern), "pattern");
-    if ((flags & FORMAT) && format_of(schema))
-        t = dop_regular_and(r, t, pattern_of(s, r, format_of(schema), strlen(format_of(schema)), "format"));
+        t = make_pattern_term(s, r, json_string_value(pattern), json_string_length(pattern), "pattern");
+    if ((flags & FORMAT) && find_format_pattern(schema))
+        t = dop_regular_and(
+            r, t, make_pattern_term(s, r, find_format_pattern(schema), strlen(find_format_pattern(schema)), "format"));
     size_t min = dop_schema_count(s, schema, "minLength", 0), max = dop_schema_count(s, schema, "maxLength", SIZE_MAX);
     if ((flags & LENGTH) && (min > 0 || max < SIZE_MAX)) {
         if (max < min)
@@ -121,9 +122,9 @@ term_of(dop_schema *s, dop_regular *r, const json_t *schema, unsigned flags)
     return t;
 }
 
-/* Makes the term of the strings in const or enum. */
+/* Returns the term of the strings in a list of const or enum values. */
 static dop_term
-words_of(dop_schema *s, dop_regular *r, const json_t *list)
+make_words_term(dop_schema *s, dop_regular *r, const json_t *list)
 {
     const char **words = calloc(json_array_size(list) + 1, sizeof *words);
     size_t i, n = 0;
@@ -134,25 +135,25 @@ words_of(dop_schema *s, dop_regular *r, const json_t *list)
 }
 
 static dop_term
-nots_of(dop_schema *s, dop_regular *r, const dop_conjunction *c, unsigned flags)
+make_nots_term(dop_schema *s, dop_regular *r, const dop_conjunction *c, unsigned flags)
 {
     dop_term t = DOP_TERM_ANY;
     for (size_t i = 0; i < c->n_nots; i++) {
         json_t *list = dop_schema_pinned(c->nots[i]);
         const json_t *pattern = json_object_get(c->nots[i], "pattern");
-        dop_term not = list ? words_of(s, r, list) : DOP_TERM_NONE;
+        dop_term not = list ? make_words_term(s, r, list) : DOP_TERM_NONE;
         json_decref(list);
         if (json_is_string(pattern) && (flags & PATTERN))
-            not = pattern_of(s, r, json_string_value(pattern), json_string_length(pattern), "not");
+            not = make_pattern_term(s, r, json_string_value(pattern), json_string_length(pattern), "not");
         if (json_is_string(pattern) && not == DOP_TERM_ANY)
-            not = DOP_TERM_NONE; /* a pattern that cannot be made forbids nothing */
+            not = DOP_TERM_NONE; /* an unsupported pattern forbids nothing */
         t = dop_regular_and(r, t, dop_regular_not(r, not ));
     }
     return t;
 }
 
 static void
-spelling_init(dop_schema *s, dop_spelling *out)
+init_spelling(dop_schema *s, dop_spelling *out)
 {
     dop_charset plain = {0}, ascii = {0};
     dop_schema_plain(&plain);
@@ -164,11 +165,11 @@ spelling_init(dop_schema *s, dop_spelling *out)
 }
 
 static dop_status
-emit(dop_schema *s, dop_regular *r, dop_term t, size_t most, uint32_t from, uint32_t to)
+emit_string_term(dop_schema *s, dop_regular *r, dop_term t, size_t most, uint32_t from, uint32_t to)
 {
     dop_diag own = {0};
     dop_spelling how;
-    spelling_init(s, &how);
+    init_spelling(s, &how);
     dop_status st = r->limited ? DOP_E_LIMIT : dop_regular_emit(r, t, most, &how, &s->a, from, to, &own);
     s->a.failed |= r->failed;
     dop_charset_finish(&how.plain);
@@ -176,12 +177,12 @@ emit(dop_schema *s, dop_regular *r, dop_term t, size_t most, uint32_t from, uint
 }
 
 static unsigned
-keywords_of(const dop_conjunction *c, bool formats_too)
+find_string_keywords(const dop_conjunction *c, bool formats_too)
 {
     unsigned flags = 0;
     for (size_t i = 0; i < c->n; i++)
         flags |= (json_object_get(c->all[i], "pattern") ? PATTERN : 0u) |
-                 (formats_too && format_of(c->all[i]) ? FORMAT : 0u) |
+                 (formats_too && find_format_pattern(c->all[i]) ? FORMAT : 0u) |
                  (json_object_get(c->all[i], "minLength") || json_object_get(c->all[i], "maxLength") ? LENGTH : 0u);
     for (size_t i = 0; i < c->n_nots; i++)
         flags |= json_object_get(c->nots[i], "pattern") ? PATTERN : NAMES;
@@ -198,19 +199,19 @@ try_string(dop_schema *s, const dop_conjunction *c, unsigned flags, uint32_t fro
         return DOP_E_NOMEM;
     }
     dop_regular_init(r, &own);
-    dop_term t = nots_of(s, r, c, flags);
+    dop_term t = make_nots_term(s, r, c, flags);
     for (size_t i = 0; i < c->n && s->status == DOP_OK; i++)
-        t = dop_regular_and(r, t, term_of(s, r, c->all[i], flags));
-    const dop_status st = s->status == DOP_OK ? emit(s, r, t, MOST_STATES, from, to) : s->status;
+        t = dop_regular_and(r, t, make_string_term(s, r, c->all[i], flags));
+    const dop_status st = s->status == DOP_OK ? emit_string_term(s, r, t, MOST_STATES, from, to) : s->status;
     dop_regular_finish(r);
     free(r);
     s->a.too_large |= !dop_budget_step(s->a.budget, most_steps - own.steps);
     return st;
 }
 
-/* Notes the names of the keywords that were left out as unenforced. */
+/* Reports the dropped keywords as unenforced. */
 static void
-left_out(dop_schema *s, const dop_conjunction *c, unsigned flags)
+report_left_out(dop_schema *s, const dop_conjunction *c, unsigned flags)
 {
     static const char *const names[][2] = {{"pattern", "pattern"}, {"minLength", "maxLength"}};
     for (size_t i = 0; i < c->n; i++)
@@ -227,8 +228,8 @@ left_out(dop_schema *s, const dop_conjunction *c, unsigned flags)
 void
 dop_schema_add_string(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
 {
-    const unsigned flags = keywords_of(c, !s->open);
-    /* Formats are annotations in the standard: where they do not go together with a pattern, the pattern counts. */
+    const unsigned flags = find_string_keywords(c, !s->open);
+    /* Formats are annotations in the standard: if a format contradicts a pattern, the pattern has priority. */
     const unsigned tries[] = {flags, flags & ~(unsigned)FORMAT, flags & (PATTERN | NAMES), flags & (LENGTH | NAMES), 0};
     if (flags == 0) {
         dop_auto_call_to(&s->a, from, dop_schema_any_string(s), to);
@@ -244,7 +245,7 @@ dop_schema_add_string(dop_schema *s, const dop_conjunction *c, uint32_t from, ui
             break;
         st = try_string(s, c, tries[i], start, end);
         if (st == DOP_OK && i > 1)
-            left_out(s, c, flags & ~tries[i]);
+            report_left_out(s, c, flags & ~tries[i]);
     }
     if (st == DOP_E_INPUT)
         dop_schema_note_empty(s, "no text fits: its keywords exclude one another, or the pattern has no text");
@@ -254,7 +255,7 @@ dop_schema_add_string(dop_schema *s, const dop_conjunction *c, uint32_t from, ui
 /* --- names of members --------------------------------------------------------------------------------------------------------------- */
 
 static dop_term
-name_term(dop_schema *s, dop_regular *r, const json_t *schema, const char *keyword, uint32_t depth)
+make_name_term(dop_schema *s, dop_regular *r, const json_t *schema, const char *keyword, uint32_t depth)
 {
     const char *ref = json_string_value(json_object_get(schema, "$ref")), *key;
     json_t *v, *list = json_is_object(schema) ? dop_schema_pinned(schema) : NULL;
@@ -262,19 +263,19 @@ name_term(dop_schema *s, dop_regular *r, const json_t *schema, const char *keywo
     const json_t *one;
     if (!json_is_object(schema) || depth > 50)
         return json_is_false(schema) ? DOP_TERM_NONE : DOP_TERM_ANY;
-    dop_term t = term_of(s, r, schema, PATTERN | LENGTH | (s->open ? 0 : FORMAT));
+    dop_term t = make_string_term(s, r, schema, PATTERN | LENGTH | (s->open ? 0 : FORMAT));
     if (list)
-        t = dop_regular_and(r, t, words_of(s, r, list));
+        t = dop_regular_and(r, t, make_words_term(s, r, list));
     json_decref(list);
     if (json_object_get(schema, "type") && !(dop_schema_types(s, json_object_get(schema, "type")) & DOP_IS_STRING))
         t = DOP_TERM_NONE;
     if (ref)
-        t = dop_regular_and(r, t, name_term(s, r, dop_schema_resolve(s, schema, ref), keyword, depth + 1));
+        t = dop_regular_and(r, t, make_name_term(s, r, dop_schema_resolve(s, schema, ref), keyword, depth + 1));
     json_array_foreach(json_object_get(schema, "allOf"), i, one) t =
-        dop_regular_and(r, t, name_term(s, r, one, keyword, depth + 1));
+        dop_regular_and(r, t, make_name_term(s, r, one, keyword, depth + 1));
     dop_term any = DOP_TERM_NONE;
     json_array_foreach(json_object_get(schema, "anyOf"), i, one) any =
-        dop_regular_alt(r, any, name_term(s, r, one, keyword, depth + 1));
+        dop_regular_alt(r, any, make_name_term(s, r, one, keyword, depth + 1));
     if (json_array_size(json_object_get(schema, "anyOf")) > 0)
         t = dop_regular_and(r, t, any);
     static const char *const others[] = {"not", "oneOf", "if", "$dynamicRef"};
@@ -285,19 +286,20 @@ name_term(dop_schema *s, dop_regular *r, const json_t *schema, const char *keywo
 }
 
 static dop_term
-key_term(dop_schema *s, dop_regular *r, const dop_schema_key *key, bool with_names)
+make_key_term(dop_schema *s, dop_regular *r, const dop_schema_key *key, bool with_names)
 {
     dop_term t = DOP_TERM_ANY;
     size_t i;
     const json_t *v;
     if (with_names && json_array_size(key->names) > 0)
-        t = dop_regular_not(r, words_of(s, r, key->names));
-    json_array_foreach(key->yes, i, v) t =
-        dop_regular_and(r, t, pattern_of(s, r, json_string_value(v), json_string_length(v), "patternProperties"));
+        t = dop_regular_not(r, make_words_term(s, r, key->names));
+    json_array_foreach(key->yes, i, v) t = dop_regular_and(
+        r, t, make_pattern_term(s, r, json_string_value(v), json_string_length(v), "patternProperties"));
     json_array_foreach(key->no, i, v) t = dop_regular_and(
-        r, t, dop_regular_not(r, pattern_of(s, r, json_string_value(v), json_string_length(v), "patternProperties")));
+        r, t,
+        dop_regular_not(r, make_pattern_term(s, r, json_string_value(v), json_string_length(v), "patternProperties")));
     for (i = 0; i < key->n_schemas; i++)
-        t = dop_regular_and(r, t, name_term(s, r, key->schemas[i], "propertyNames", 0));
+        t = dop_regular_and(r, t, make_name_term(s, r, key->schemas[i], "propertyNames", 0));
     return t;
 }
 
@@ -315,9 +317,9 @@ dop_schema_add_key(dop_schema *s, const dop_schema_key *key, uint32_t from, uint
     for (size_t i = 0; i < 2 && r && st == DOP_E_LIMIT && dop_schema_goes_on(s); i++) {
         dop_budget own = {.steps = most_steps, .bytes = most_bytes};
         dop_regular_init(r, &own);
-        const dop_term t = key_term(s, r, key, i == 0);
+        const dop_term t = make_key_term(s, r, key, i == 0);
         if (s->status == DOP_OK)
-            st = emit(s, r, t, MOST_KEY_STATES, start, end);
+            st = emit_string_term(s, r, t, MOST_KEY_STATES, start, end);
         dop_regular_finish(r);
         s->a.too_large |= !dop_budget_step(s->a.budget, most_steps - own.steps);
         if (i > 0)

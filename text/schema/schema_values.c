@@ -1,5 +1,5 @@
-/* const and enum: the values that all keywords allow, as a tree of their texts, so that twenty thousand of them are as quick as
- * two. */
+/* const and enum: adds the allowed values as a trie of their JSON texts, so that the cost of matching does not
+ * depend on their number. */
 #include "text/schema/schema_values.h"
 #include "text/schema/schema_base.h"
 #include "text/schema/schema_internal.h"
@@ -21,9 +21,9 @@ dop_schema_pinned(const json_t *schema)
     return json_is_array(several) ? json_incref(several) : NULL;
 }
 
-/* Makes a schema of the keywords beside const and enum.  NULL: no other keyword restricts the values. */
+/* Returns a schema of all keywords except const and enum, or NULL if no other keyword restricts the values. */
 static const json_t *
-beside(dop_schema *s, const json_t *schema)
+make_rest_schema(dop_schema *s, const json_t *schema)
 {
     json_t *rest = json_object(), *v;
     const char *key;
@@ -42,8 +42,8 @@ beside(dop_schema *s, const json_t *schema)
 }
 
 static bool
-is_allowed(dop_schema *s, const dop_conjunction *c, const json_t *const *rest, size_t pinned, const json_t *v,
-           unsigned bits)
+is_allowed_value(dop_schema *s, const dop_conjunction *c, const json_t *const *rest, size_t pinned, const json_t *v,
+                 unsigned bits)
 {
     if (!(dop_schema_type_of(v) & bits))
         return false;
@@ -66,9 +66,9 @@ is_allowed(dop_schema *s, const dop_conjunction *c, const json_t *const *rest, s
     return true;
 }
 
-/* Writes a value as its shortest JSON text. */
+/* Returns a value as its shortest JSON text, which the caller frees. */
 static char *
-text_of(const json_t *v)
+make_value_text(const json_t *v)
 {
     for (size_t precision = 15; precision < 17; precision++) {
         char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(precision));
@@ -83,14 +83,14 @@ text_of(const json_t *v)
 }
 
 static int
-by_text(const void *x, const void *y)
+compare_value_texts(const void *x, const void *y)
 {
     return strcmp(*(char *const *)x, *(char *const *)y);
 }
 
-/* Adds sorted texts that share their first `depth` bytes, as a tree. */
+/* Adds sorted texts that share their first `depth` bytes, as a trie. */
 static void
-add_tree(dop_schema *s, char *const *texts, size_t n, size_t depth, uint32_t from, uint32_t to)
+add_text_trie(dop_schema *s, char *const *texts, size_t n, size_t depth, uint32_t from, uint32_t to)
 {
     while (n > 0 && dop_schema_goes_on(s)) {
         if (!texts[0][depth]) {
@@ -105,11 +105,11 @@ add_tree(dop_schema *s, char *const *texts, size_t n, size_t depth, uint32_t fro
         const uint32_t next = dop_auto_state(&s->a);
         const uint8_t byte = (uint8_t)texts[0][depth];
         dop_auto_bytes(&s->a, from, byte, byte, next);
-        if (same == 1) { /* the rest of one text needs no recursion */
+        if (same == 1) { /* a single remaining text needs no recursion */
             const char *rest = texts[0] + depth + 1;
             dop_auto_nothing(&s->a, dop_auto_text(&s->a, next, rest, strlen(rest)), to);
         } else if (depth < 4000) {
-            add_tree(s, texts, same, depth + 1, next, to);
+            add_text_trie(s, texts, same, depth + 1, next, to);
         } else {
             s->a.too_large = true;
         }
@@ -135,16 +135,16 @@ dop_schema_add_values(dop_schema *s, const dop_conjunction *c, unsigned bits, ui
     const json_t **rest = calloc(c->n + 1, sizeof *rest);
     s->a.failed |= !texts || !rest;
     for (i = 0; i < c->n && !s->a.failed; i++)
-        rest[i] = beside(s, c->all[i]);
+        rest[i] = make_rest_schema(s, c->all[i]);
     json_array_foreach(values, i, v)
     {
-        if (!dop_schema_goes_on(s) || !is_allowed(s, c, rest, pinned, v, bits))
+        if (!dop_schema_goes_on(s) || !is_allowed_value(s, c, rest, pinned, v, bits))
             continue;
-        texts[n] = text_of(v);
+        texts[n] = make_value_text(v);
         s->a.failed |= !texts[n];
         n += texts[n] != NULL;
         if (json_is_real(v) && dop_schema_type_of(v) == DOP_IS_INTEGER && fabs(json_real_value(v)) <= 0x1p53) {
-            json_t *whole = json_integer((json_int_t)json_real_value(v)); /* the whole number of equal value */
+            json_t *whole = json_integer((json_int_t)json_real_value(v)); /* the integer of equal value */
             if ((texts[n] = json_dumps(whole, JSON_ENCODE_ANY)))
                 n++;
             json_decref(whole);
@@ -153,9 +153,9 @@ dop_schema_add_values(dop_schema *s, const dop_conjunction *c, unsigned bits, ui
     if (n == 0)
         dop_schema_note_empty(s, "no value is left: enum or const, and the other keywords, exclude one another");
     if (n > 1)
-        qsort(texts, n, sizeof *texts, by_text);
+        qsort(texts, n, sizeof *texts, compare_value_texts);
     if (texts)
-        add_tree(s, texts, n, 0, from, to);
+        add_text_trie(s, texts, n, 0, from, to);
     for (i = 0; i < n; i++)
         free(texts[i]);
     free(texts);

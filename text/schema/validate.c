@@ -18,7 +18,7 @@ typedef struct expression {
 
 typedef struct validator {
     dop_schema_index *index;
-    const char *scope[DEEPEST + 1]; /* URIs of the resources that were entered, from the outermost */
+    const char *scope[DEEPEST + 1]; /* [depth] base URIs of the entered schemas, outermost first */
     uint32_t depth;
     expression *expressions;
     dop_budget *budget;
@@ -26,16 +26,16 @@ typedef struct validator {
     dop_diag *diag;
 } validator;
 
-/* Which members or items of a value a schema has evaluated: [n], in their order. */
+/* Flags of the members or items that a schema has evaluated: [n], in their order. */
 typedef struct evaluated {
     bool *seen;
     size_t n;
 } evaluated;
 
-static bool valid(validator *v, const json_t *schema, const json_t *x, evaluated *out);
+static bool validate_value(validator *v, const json_t *schema, const json_t *x, evaluated *out);
 
 static void
-refuse(validator *v, dop_status st, const char *what, const char *detail)
+fail_validation(validator *v, dop_status st, const char *what, const char *detail)
 {
     if (v->status == DOP_OK)
         v->status = DOP_FAIL(v->diag, st, "JSON schema: %s%.200s", what, detail);
@@ -73,13 +73,13 @@ dop_schema_equal(const json_t *a, const json_t *b)
 }
 
 static bool
-is_whole(const json_t *x)
+is_whole_json(const json_t *x)
 {
     return json_is_integer(x) || (json_is_real(x) && floor(json_real_value(x)) == json_real_value(x));
 }
 
 static bool
-is_multiple(const json_t *x, const json_t *of)
+is_json_multiple(const json_t *x, const json_t *of)
 {
     if (json_is_integer(x) && json_is_integer(of))
         return json_integer_value(of) == 0 || json_integer_value(of) == -1 ||
@@ -91,7 +91,7 @@ is_multiple(const json_t *x, const json_t *of)
 }
 
 static size_t
-characters(const json_t *x)
+count_json_characters(const json_t *x)
 {
     const char *s = json_string_value(x);
     size_t n = 0;
@@ -101,7 +101,7 @@ characters(const json_t *x)
 }
 
 static bool
-matches(validator *v, const char *pattern, const char *text, size_t n)
+matches_value_pattern(validator *v, const char *pattern, const char *text, size_t n)
 {
     expression *e = v->expressions;
     while (e && e->pattern != pattern)
@@ -110,7 +110,7 @@ matches(validator *v, const char *pattern, const char *text, size_t n)
         int error;
         size_t offset;
         if (!(e = calloc(1, sizeof *e))) {
-            refuse(v, DOP_E_NOMEM, "out of memory", "");
+            fail_validation(v, DOP_E_NOMEM, "out of memory", "");
             return true;
         }
         e->pattern = pattern;
@@ -125,10 +125,10 @@ matches(validator *v, const char *pattern, const char *text, size_t n)
         v->expressions = e;
     }
     if (!e->code) {
-        refuse(v, DOP_E_INPUT, "no regular expression: ", pattern);
+        fail_validation(v, DOP_E_INPUT, "no regular expression: ", pattern);
         return true;
     }
-    enum { MOST = 200000 }; /* by design: steps of PCRE2 for one match, some 10 ms; a schema may have many patterns */
+    enum { MOST = 200000 }; /* limit on PCRE2 steps for one match, about 10 ms; a schema may have many patterns */
     pcre2_match_context *limits = pcre2_match_context_create(NULL);
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     int found = PCRE2_ERROR_NOMEMORY;
@@ -140,7 +140,7 @@ matches(validator *v, const char *pattern, const char *text, size_t n)
     pcre2_match_data_free(data);
     pcre2_match_context_free(limits);
     if (found < 0 && found != PCRE2_ERROR_NOMATCH)
-        refuse(v, DOP_E_LIMIT, "a regular expression takes too many steps: ", pattern);
+        fail_validation(v, DOP_E_LIMIT, "a regular expression takes too many steps: ", pattern);
     return found >= 0;
 }
 
@@ -150,7 +150,7 @@ static bool
 has_type(const char *type, const json_t *x)
 {
     return (strcmp(type, "null") == 0 && json_is_null(x)) || (strcmp(type, "boolean") == 0 && json_is_boolean(x)) ||
-           (strcmp(type, "integer") == 0 && is_whole(x)) || (strcmp(type, "number") == 0 && json_is_number(x)) ||
+           (strcmp(type, "integer") == 0 && is_whole_json(x)) || (strcmp(type, "number") == 0 && json_is_number(x)) ||
            (strcmp(type, "string") == 0 && json_is_string(x)) || (strcmp(type, "array") == 0 && json_is_array(x)) ||
            (strcmp(type, "object") == 0 && json_is_object(x));
 }
@@ -170,7 +170,7 @@ valid_type(const json_t *schema, const json_t *x)
 }
 
 static int
-order(const json_t *a, const json_t *b)
+compare_json_numbers(const json_t *a, const json_t *b)
 {
     if (json_is_integer(a) && json_is_integer(b))
         return json_integer_value(a) < json_integer_value(b) ? -1 : json_integer_value(a) > json_integer_value(b);
@@ -188,13 +188,15 @@ valid_number(const json_t *schema, const json_t *x)
         above = min;
     if (json_is_true(below))
         below = max;
-    return !(json_is_number(min) && order(x, min) < 0) && !(json_is_number(max) && order(x, max) > 0) &&
-           !(json_is_number(above) && order(x, above) <= 0) && !(json_is_number(below) && order(x, below) >= 0) &&
-           !(json_is_number(of) && !is_multiple(x, of));
+    return !(json_is_number(min) && compare_json_numbers(x, min) < 0) &&
+           !(json_is_number(max) && compare_json_numbers(x, max) > 0) &&
+           !(json_is_number(above) && compare_json_numbers(x, above) <= 0) &&
+           !(json_is_number(below) && compare_json_numbers(x, below) >= 0) &&
+           !(json_is_number(of) && !is_json_multiple(x, of));
 }
 
 static bool
-within(const json_t *schema, const char *least, const char *most, size_t n)
+is_within_bounds(const json_t *schema, const char *least, const char *most, size_t n)
 {
     const json_t *lo = json_object_get(schema, least), *hi = json_object_get(schema, most);
     return !(json_is_number(lo) && (double)n < json_number_value(lo)) &&
@@ -206,10 +208,10 @@ valid_string(validator *v, const json_t *schema, const json_t *x)
 {
     const json_t *pattern = json_object_get(schema, "pattern");
     if ((json_object_get(schema, "minLength") || json_object_get(schema, "maxLength")) &&
-        !within(schema, "minLength", "maxLength", characters(x)))
+        !is_within_bounds(schema, "minLength", "maxLength", count_json_characters(x)))
         return false;
     return !json_is_string(pattern) ||
-           matches(v, json_string_value(pattern), json_string_value(x), json_string_length(x));
+           matches_value_pattern(v, json_string_value(pattern), json_string_value(x), json_string_length(x));
 }
 
 static bool
@@ -230,7 +232,7 @@ valid_values(const json_t *schema, const json_t *x)
 /* --- arrays ------------------------------------------------------------------------------------------------------------------------- */
 
 static void
-mark(evaluated *e, size_t i)
+mark_evaluated(evaluated *e, size_t i)
 {
     if (e && i < e->n)
         e->seen[i] = true;
@@ -242,7 +244,7 @@ are_unique(validator *v, const json_t *x)
     for (size_t i = 0; i < json_array_size(x); i++)
         for (size_t k = 0; k < i; k++) {
             if (!dop_budget_step(v->budget, 1)) {
-                refuse(v, DOP_E_LIMIT, "validating takes too long", "");
+                fail_validation(v, DOP_E_LIMIT, "validating takes too long", "");
                 return true;
             }
             if (dop_schema_equal(json_array_get(x, i), json_array_get(x, k)))
@@ -261,12 +263,13 @@ valid_contains(validator *v, const json_t *schema, const json_t *x, evaluated *o
         return true;
     json_array_foreach(x, i, item)
     {
-        if (!valid(v, contains, item, NULL))
+        if (!validate_value(v, contains, item, NULL))
             continue;
-        mark(out, i);
+        mark_evaluated(out, i);
         n++;
     }
-    return (json_object_get(schema, "minContains") || n > 0) && within(schema, "minContains", "maxContains", n);
+    return (json_object_get(schema, "minContains") || n > 0) &&
+           is_within_bounds(schema, "minContains", "maxContains", n);
 }
 
 static bool
@@ -274,20 +277,20 @@ valid_array(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 {
     const json_t *prefix = json_object_get(schema, "prefixItems"), *items = json_object_get(schema, "items"), *item;
     size_t i;
-    if (json_is_array(items)) { /* as older drafts have it */
+    if (json_is_array(items)) { /* form of older drafts */
         prefix = items;
         items = json_object_get(schema, "additionalItems");
     }
-    if (!within(schema, "minItems", "maxItems", json_array_size(x)))
+    if (!is_within_bounds(schema, "minItems", "maxItems", json_array_size(x)))
         return false;
     json_array_foreach(x, i, item)
     {
         const json_t *of = i < json_array_size(prefix) ? json_array_get(prefix, i) : items;
         if (!of)
             continue;
-        if (!valid(v, of, item, NULL))
+        if (!validate_value(v, of, item, NULL))
             return false;
-        mark(out, i);
+        mark_evaluated(out, i);
     }
     return valid_contains(v, schema, x, out) &&
            !(json_is_true(json_object_get(schema, "uniqueItems")) && !are_unique(v, x));
@@ -303,12 +306,12 @@ valid_names(validator *v, const json_t *schema, const json_t *x)
     json_t *member;
     size_t i;
     json_array_foreach(required, i, r) if (json_is_string(r) && !json_object_get(x, json_string_value(r))) return false;
-    if (!within(schema, "minProperties", "maxProperties", json_object_size(x)))
+    if (!is_within_bounds(schema, "minProperties", "maxProperties", json_object_size(x)))
         return false;
     json_object_foreach((json_t *)(uintptr_t)x, key, member)
     {
         json_t *name = of ? json_string(key) : NULL;
-        const bool good = !of || valid(v, of, name, NULL);
+        const bool good = !of || validate_value(v, of, name, NULL);
         json_decref(name);
         if (!good)
             return false;
@@ -329,7 +332,7 @@ valid_dependents(validator *v, const json_t *schema, const json_t *x, evaluated 
         {
             if (!json_object_get(x, key))
                 continue;
-            if (!json_is_array(of) && !valid(v, of, x, out))
+            if (!json_is_array(of) && !validate_value(v, of, x, out))
                 return false;
             json_array_foreach(of, i,
                                r) if (json_is_string(r) && !json_object_get(x, json_string_value(r))) return false;
@@ -354,41 +357,42 @@ valid_object(validator *v, const json_t *schema, const json_t *x, evaluated *out
     {
         const json_t *own = json_object_get(properties, key);
         bool known = own != NULL;
-        if (own && !valid(v, own, member, NULL))
+        if (own && !validate_value(v, own, member, NULL))
             return false;
         json_object_foreach((json_t *)(uintptr_t)patterns, pattern, of)
         {
-            if (!matches(v, pattern, key, strlen(key)))
+            if (!matches_value_pattern(v, pattern, key, strlen(key)))
                 continue;
             known = true;
-            if (!valid(v, of, member, NULL))
+            if (!validate_value(v, of, member, NULL))
                 return false;
         }
-        if (!known && others && !valid(v, others, member, NULL))
+        if (!known && others && !validate_value(v, others, member, NULL))
             return false;
         if (known || others)
-            mark(out, i);
+            mark_evaluated(out, i);
         i++;
     }
     return true;
 }
 
-/* --- schemas in schemas -------------------------------------------------------------------------------------------------------- */
+/* --- subschemas ---------------------------------------------------------------------------------------------------------------- */
 
-/* Validates a value for a subschema that applies in place; what the subschema has evaluated counts only where the value is valid. */
+/* Validates a value against a subschema that applies in place. Its evaluated members or items count only if the
+ * value is valid. */
 static bool
-in_place(validator *v, const json_t *schema, const json_t *x, evaluated *out)
+validate_in_place(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 {
     evaluated own = {0};
     if (out && out->n > 0) {
         own.n = out->n;
         own.seen = calloc(own.n, sizeof *own.seen);
         if (!own.seen) {
-            refuse(v, DOP_E_NOMEM, "out of memory", "");
+            fail_validation(v, DOP_E_NOMEM, "out of memory", "");
             return true;
         }
     }
-    const bool good = valid(v, schema, x, own.n ? &own : NULL);
+    const bool good = validate_value(v, schema, x, own.n ? &own : NULL);
     for (size_t i = 0; i < own.n && good; i++)
         out->seen[i] |= own.seen[i];
     free(own.seen);
@@ -401,21 +405,21 @@ valid_lists(validator *v, const json_t *schema, const json_t *x, evaluated *out)
     const json_t *all = json_object_get(schema, "allOf"), *any = json_object_get(schema, "anyOf"),
                  *one = json_object_get(schema, "oneOf"), *k;
     size_t i, n = 0;
-    json_array_foreach(all, i, k) if (!in_place(v, k, x, out)) return false;
-    json_array_foreach(any, i, k) n += in_place(v, k, x, out);
+    json_array_foreach(all, i, k) if (!validate_in_place(v, k, x, out)) return false;
+    json_array_foreach(any, i, k) n += validate_in_place(v, k, x, out);
     if (any && n == 0)
         return false;
     n = 0;
-    json_array_foreach(one, i, k) n += in_place(v, k, x, out);
+    json_array_foreach(one, i, k) n += validate_in_place(v, k, x, out);
     if (one && n != 1)
         return false;
     const json_t *not = json_object_get(schema, "not"), *test = json_object_get(schema, "if");
-    if (not &&valid(v, not, x, NULL))
+    if (not &&validate_value(v, not, x, NULL))
         return false;
     if (!test)
         return true;
-    const json_t *then = json_object_get(schema, in_place(v, test, x, out) ? "then" : "else");
-    return !then || in_place(v, then, x, out);
+    const json_t *then = json_object_get(schema, validate_in_place(v, test, x, out) ? "then" : "else");
+    return !then || validate_in_place(v, then, x, out);
 }
 
 static bool
@@ -428,8 +432,8 @@ valid_refs(validator *v, const json_t *schema, const json_t *x, evaluated *out)
     if (ref) {
         const json_t *to = dop_schema_index_resolve(v->index, schema, ref);
         if (!to)
-            refuse(v, DOP_E_INPUT, "$ref leads nowhere: ", ref);
-        else if (!in_place(v, to, x, out))
+            fail_validation(v, DOP_E_INPUT, "$ref leads nowhere: ", ref);
+        else if (!validate_in_place(v, to, x, out))
             return false;
     }
     if (!dynamic)
@@ -445,8 +449,8 @@ valid_refs(validator *v, const json_t *schema, const json_t *x, evaluated *out)
         }
     }
     if (!to)
-        refuse(v, DOP_E_INPUT, "$dynamicRef leads nowhere: ", dynamic);
-    return !to || in_place(v, to, x, out);
+        fail_validation(v, DOP_E_INPUT, "$dynamicRef leads nowhere: ", dynamic);
+    return !to || validate_in_place(v, to, x, out);
 }
 
 static bool
@@ -462,14 +466,14 @@ valid_rest(validator *v, const json_t *schema, const json_t *x, evaluated *out)
     if (json_is_array(x))
         json_array_foreach(x, i, item)
         {
-            if (!out->seen[i] && !valid(v, others, item, NULL))
+            if (!out->seen[i] && !validate_value(v, others, item, NULL))
                 return false;
             out->seen[i] = true;
         }
     else
         json_object_foreach((json_t *)(uintptr_t)x, key, member)
         {
-            if (!out->seen[i] && !valid(v, others, member, NULL))
+            if (!out->seen[i] && !validate_value(v, others, member, NULL))
                 return false;
             out->seen[i++] = true;
         }
@@ -477,7 +481,7 @@ valid_rest(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 }
 
 static bool
-valid_here(validator *v, const json_t *schema, const json_t *x, evaluated *out)
+validate_keywords(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 {
     if (!valid_type(schema, x) || !valid_values(schema, x))
         return false;
@@ -489,19 +493,19 @@ valid_here(validator *v, const json_t *schema, const json_t *x, evaluated *out)
     return valid_refs(v, schema, x, out) && valid_lists(v, schema, x, out) && valid_rest(v, schema, x, out);
 }
 
-/* Validates a value for a schema.  out: gets what the schema has evaluated; NULL: the caller does not need it. */
+/* Validates a value against a schema. out: receives the evaluated members or items; may be NULL. */
 static bool
-valid(validator *v, const json_t *schema, const json_t *x, evaluated *out)
+validate_value(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 {
     evaluated own = {0};
     if (v->status != DOP_OK || json_is_true(schema) || json_is_false(schema))
         return v->status != DOP_OK || json_is_true(schema);
     if (!json_is_object(schema)) {
-        refuse(v, DOP_E_INPUT, "a schema is an object, true or false", "");
+        fail_validation(v, DOP_E_INPUT, "a schema is an object, true or false", "");
         return true;
     }
     if (v->depth >= DEEPEST || !dop_budget_step(v->budget, 1 + json_object_size(schema))) {
-        refuse(v, DOP_E_LIMIT, "validating takes too long, or goes round in circles", "");
+        fail_validation(v, DOP_E_LIMIT, "validating takes too long, or goes round in circles", "");
         return true;
     }
     const bool rest = json_object_get(schema, "unevaluatedItems") || json_object_get(schema, "unevaluatedProperties");
@@ -509,18 +513,18 @@ valid(validator *v, const json_t *schema, const json_t *x, evaluated *out)
     if (!out && rest && own.n > 0 && (own.seen = calloc(own.n, sizeof *own.seen)))
         out = &own;
     v->scope[v->depth++] = dop_schema_index_base(v->index, schema);
-    /* Starts with nothing evaluated: what sibling schemas have evaluated does not count for this one. */
+    /* Starts with nothing evaluated, because evaluation by sibling schemas does not count for this one. */
     bool good;
     if (out && out != &own && rest) {
         evaluated inner = {.n = out->n, .seen = calloc(out->n + 1, sizeof *inner.seen)};
         if (!inner.seen)
-            refuse(v, DOP_E_NOMEM, "out of memory", "");
-        good = !inner.seen || valid_here(v, schema, x, &inner);
+            fail_validation(v, DOP_E_NOMEM, "out of memory", "");
+        good = !inner.seen || validate_keywords(v, schema, x, &inner);
         for (size_t i = 0; i < inner.n && inner.seen && good; i++)
             out->seen[i] |= inner.seen[i];
         free(inner.seen);
     } else {
-        good = valid_here(v, schema, x, out);
+        good = validate_keywords(v, schema, x, out);
     }
     v->depth--;
     free(own.seen);
@@ -538,7 +542,7 @@ dop_schema_validate(dop_schema_index *index, const json_t *schema, const json_t 
     v->index = index;
     v->budget = budget;
     v->diag = diag;
-    *out_valid = valid(v, schema, value, NULL);
+    *out_valid = validate_value(v, schema, value, NULL);
     for (expression *e = v->expressions, *next; e; e = next) {
         next = e->next;
         pcre2_code_free(e->code);

@@ -1,4 +1,4 @@
-/* Growable lists of token ids (ids.h). */
+/* Growable arrays of token ids (ids.h). */
 #include "text/tokenizer/tokenizer.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Lists of token ids. */
+/* Growable array of token ids. */
 #ifndef DOPPLER_TEXT_TOKENIZER_IDS_H
 #define DOPPLER_TEXT_TOKENIZER_IDS_H
 
@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A growable list of ids; zero-initialize, finish to free. */
+/* Growable array of token ids. Zero-initialize it before use; dop_ids_finish() frees it. */
 typedef struct dop_ids {
     uint32_t *data;
     size_t count;
     size_t cap;
-    bool failed; /* an allocation failed; later pushes do nothing */
+    bool failed; /* true after an allocation failure; later pushes do nothing */
 } dop_ids;
 
 void dop_ids_push(dop_ids *ids, uint32_t id);

@@ -6,15 +6,15 @@
 
 #include "base/encoding/utf8.h"
 
-/* Characters of a stretch while they are decomposed, put in order and composed. */
+/* Characters of one text segment while they are decomposed, reordered and composed. */
 typedef struct stretch {
-    utf8proc_int32_t *cp, *sorted; /* owned, [cap] */
+    utf8proc_int32_t *cp, *sorted; /* [cap] owned; sorted: scratch memory for reordering */
     size_t n, cap;
     dop_budget *budget;
 } stretch;
 
 static bool
-reserve(stretch *t, size_t n)
+reserve_stretch(stretch *t, size_t n)
 {
     if (n <= t->cap)
         return true;
@@ -41,8 +41,8 @@ combining_class(utf8proc_int32_t cp)
     return cp < 0x300 ? 0 : (uint8_t)utf8proc_get_property(cp)->combining_class;
 }
 
-/* Canonical ordering (UAX #15): sorts the marks behind one starter stably by combining class.  Short runs are sorted by insertion, long
- * ones by counting the 256 classes. */
+/* Canonical ordering (UAX #15): sorts the marks of one starter stably by combining class. Uses insertion sort for
+ * short runs and counting sort over the 256 classes for long ones. */
 static void
 order_run(stretch *t, size_t from, size_t to)
 {
@@ -83,7 +83,7 @@ order_marks(stretch *t)
 }
 
 static dop_status
-failure(const stretch *t, dop_diag *diag)
+report_normal_failure(const stretch *t, dop_diag *diag)
 {
     if (t->budget && t->budget->end != DOP_BUDGET_LEFT)
         return dop_budget_fail(t->budget, diag, "normalizing the text");
@@ -91,20 +91,20 @@ failure(const stretch *t, dop_diag *diag)
 }
 
 static dop_status
-decompose(stretch *t, const char *s, size_t n, utf8proc_option_t options, dop_diag *diag)
+decompose_text(stretch *t, const char *s, size_t n, utf8proc_option_t options, dop_diag *diag)
 {
     int boundary = 0;
     t->n = 0;
     for (size_t i = 0; i < n;) {
         dop_utf8_char c = dop_utf8_next(s + i, n - i);
         i += c.len;
-        if (!dop_budget_step(t->budget, 1) || !reserve(t, t->n + 1))
-            return failure(t, diag);
+        if (!dop_budget_step(t->budget, 1) || !reserve_stretch(t, t->n + 1))
+            return report_normal_failure(t, diag);
         utf8proc_ssize_t room = (utf8proc_ssize_t)(t->cap - t->n);
         utf8proc_ssize_t made = utf8proc_decompose_char((utf8proc_int32_t)c.cp, t->cp + t->n, room, options, &boundary);
-        if (made > room) { /* nothing was written: `made` is the room that the characters need */
-            if (!reserve(t, t->n + (size_t)made))
-                return failure(t, diag);
+        if (made > room) { /* nothing was written; `made` is the required number of elements */
+            if (!reserve_stretch(t, t->n + (size_t)made))
+                return report_normal_failure(t, diag);
             made = utf8proc_decompose_char((utf8proc_int32_t)c.cp, t->cp + t->n, made, options, &boundary);
         }
         if (made < 0)
@@ -119,7 +119,7 @@ normalize_stretch(stretch *t, unsigned form, const char *s, size_t n, dop_diag *
 {
     unsigned options = UTF8PROC_STABLE | (form & DOP_NORMAL_COMPOSE ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
                        (form & DOP_NORMAL_COMPAT ? (unsigned)UTF8PROC_COMPAT : 0);
-    dop_status st = decompose(t, s, n, (utf8proc_option_t)options, diag);
+    dop_status st = decompose_text(t, s, n, (utf8proc_option_t)options, diag);
     if (st != DOP_OK)
         return st;
     order_marks(t);
@@ -141,8 +141,8 @@ dop_normal_form(unsigned form, const char *s, size_t n, dop_budget *budget, dop_
 {
     stretch t = {.budget = budget};
     dop_status st = DOP_OK;
-    /* An ASCII character is its own normal form and composes with nothing before it, only with marks behind it.  So a text can be cut
-     * before every ASCII character, and the pieces normalized one by one. */
+    /* ASCII characters are their own normal forms. Each composes with following marks, but never with preceding
+     * characters. So the text can be cut before every ASCII character, and the segments normalized separately. */
     for (size_t i = 0; i < n && st == DOP_OK;) {
         size_t end = i;
         while (end < n && (uint8_t)s[end] < 0x80)
@@ -150,7 +150,7 @@ dop_normal_form(unsigned form, const char *s, size_t n, dop_budget *budget, dop_
         size_t plain = end < n && end > i ? end - 1 : end;
         dop_buf_append(out, s + i, plain - i);
         if (!dop_budget_step(budget, 1 + (plain - i) / 16))
-            st = failure(&t, diag);
+            st = report_normal_failure(&t, diag);
         i = plain;
         while (end < n && (uint8_t)s[end] >= 0x80)
             end++;

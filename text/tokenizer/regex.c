@@ -19,42 +19,42 @@ struct dop_regex_scratch {
 };
 
 enum {
-    /* Bounds by design: patterns of tokenizers have some hundred characters and match words. */
+    /* Design limit: tokenizer patterns have a few hundred characters and match single words. */
     max_pattern = 1 << 16,
     jit_stack_start = 32 * 1024,
     jit_stack_max = 1 << 20,
-    /* By design: steps of PCRE2 for one match, which at some 30 million a second bound it to 0.3 s. */
+    /* Design limit: PCRE2 steps for one match. At about 30 million steps/s this is at most 0.3 s. */
     match_limit = 10 * 1000 * 1000,
     heap_limit_kib = 256 * 1024,
 };
 
-/* The inside of a character class: the characters with the White_Space property, and all others. */
+/* Contents of character classes: White_Space characters, and their complement. */
 static const char space_set[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}"
                                 "\\x{202f}\\x{205f}\\x{3000}";
 static const char not_space_set[] = "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}"
                                     "\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}"
                                     "\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}";
-/* Oniguruma's words, which Hugging Face's patterns mean, have these six other numbers. */
+/* Word characters as Oniguruma defines them: in addition to the properties, six numbers of Latin-1. */
 static const char word_set[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 
-/* Rewrites an escape (\s, \w, \b and their opposites) for PCRE2 and appends it; false: the escape stays as it is, and nothing is
- * appended. */
+/* Rewrites an escape (\s, \w, \b, \h and their opposites) for PCRE2 and appends it. Returns false and appends
+ * nothing if the escape needs no change. */
 static bool
 rewrite_escape(char c, bool in_class, dop_buf *out)
 {
-    if (!in_class && (c == 'b' || c == 'B')) { /* words here are words there */
+    if (!in_class && (c == 'b' || c == 'B')) { /* word boundaries of Oniguruma's word characters */
         static const char *const ends[] = {"(?:(?<=[%s])(?![%s])|(?<![%s])(?=[%s]))",
                                            "(?:(?<=[%s])(?=[%s])|(?<![%s])(?![%s]))"};
         dop_buf_printf(out, ends[c == 'B'], word_set, word_set, word_set, word_set);
         return true;
     }
-    if (c == 'h' || c == 'H') { /* hexadecimal digits, where PCRE2 has white space */
+    if (c == 'h' || c == 'H') { /* hexadecimal digits in Oniguruma, white space in PCRE2 */
         dop_buf_puts(out, in_class ? (c == 'h' ? "0-9a-fA-F" : "\\x{0}-/:-@G-`g-\\x{10ffff}")
                                    : (c == 'h' ? "[0-9a-fA-F]" : "[^0-9a-fA-F]"));
         return true;
     }
     const char *set = c == 's' ? space_set : c == 'S' ? not_space_set : c == 'w' || c == 'W' ? word_set : NULL;
-    if (!set || (c == 'W' && in_class)) /* a complement of properties inside a class cannot be spelled out */
+    if (!set || (c == 'W' && in_class)) /* the complement of a property set cannot be written inside a class */
         return false;
     if (!in_class)
         dop_buf_puts(out, c == 'W' ? "[^" : "[");
@@ -64,7 +64,8 @@ rewrite_escape(char c, bool in_class, dop_buf *out)
     return true;
 }
 
-/* Rewrites a named set within a class, [:name:], whose characters PCRE2 sees otherwise; false: it stays as it is. */
+/* Rewrites a POSIX class, [:name:], that means other characters in PCRE2, and appends it. Returns false if it needs
+ * no change. */
 static bool
 rewrite_named(const char *name, size_t n, dop_buf *out)
 {
@@ -158,7 +159,7 @@ dop_regex_create(const char *pattern, size_t n, dop_diag *diag, dop_regex **out_
                       n > 80 ? 80 : (int)n, pattern, why, (size_t)at);
         goto error;
     }
-    re->jit = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0; /* without JIT matching is only slower */
+    re->jit = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0; /* matching works without JIT, only slower */
     *out_re = re;
     re = NULL;
 error:
@@ -218,7 +219,7 @@ dop_regex_find(const dop_regex *re, dop_regex_scratch *s, const char *subject, s
         return dop_budget_fail(budget, diag, "the tokenizer's regular expression on this text");
     if (re->jit)
         rc = pcre2_jit_match(re->code, (PCRE2_SPTR)subject, n, from, 0, s->match, s->context);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter keeps its stack on the heap */
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter allocates its stack on the heap */
         rc = pcre2_match(re->code, (PCRE2_SPTR)subject, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s->match,
                          s->context);
     if (rc == PCRE2_ERROR_NOMATCH)
@@ -234,7 +235,7 @@ dop_regex_find(const dop_regex *re, dop_regex_scratch *s, const char *subject, s
                         "the tokenizer's regular expression gave up on this text: %s", why);
     }
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(s->match);
-    /* \K in a lookaround can put the start behind the end; such a match is no match. */
+    /* \K in a lookaround can put the start after the end; treated as no match. */
     if (span[0] > span[1] || span[0] < from)
         return DOP_OK;
     *out_found = true;

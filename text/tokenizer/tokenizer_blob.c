@@ -1,4 +1,4 @@
-/* Loading and checking the binary form, and the questions a tokenizer answers. */
+/* Loads and checks the binary form, and implements the tokenizer's queries. */
 #include <stdlib.h>
 
 #include "base/encoding/utf8.h"
@@ -42,7 +42,7 @@ map_sections(dop_tokenizer *t, dop_diag *diag)
 }
 
 static bool
-offsets_ok(const uint32_t *off, uint32_t off_count, uint32_t tokens, uint32_t bytes, uint32_t *out_longest)
+check_text_offsets(const uint32_t *off, uint32_t off_count, uint32_t tokens, uint32_t bytes, uint32_t *out_longest)
 {
     if (off_count != tokens + 1 || off[0] != 0 || off[tokens] != bytes)
         return false;
@@ -58,7 +58,7 @@ offsets_ok(const uint32_t *off, uint32_t off_count, uint32_t tokens, uint32_t by
 }
 
 static bool
-ids_ok(const uint32_t *ids, uint32_t n, uint32_t tokens, bool none_ok)
+check_id_range(const uint32_t *ids, uint32_t n, uint32_t tokens, bool none_ok)
 {
     for (uint32_t i = 0; i < n; i++)
         if (ids[i] >= tokens && !(none_ok && ids[i] == DOP_TOK_NONE))
@@ -80,7 +80,7 @@ has_empty_slot(const dop_tokenizer *t)
 }
 
 static bool
-string_ok(const dop_tokenizer *t, dop_tok_str s)
+is_string_in_range(const dop_tokenizer *t, dop_tok_str s)
 {
     return s.offset <= t->strings_count && s.bytes <= t->strings_count - s.offset;
 }
@@ -92,25 +92,26 @@ check_tables(dop_tokenizer *t, dop_diag *diag)
     uint32_t n = h->tokens, longest_text;
     if (n == 0 || n > DOP_TOK_MAX_TOKENS || (h->flags & ~(uint32_t)DOP_TOK_F_ALL))
         return DAMAGED(diag, "header");
-    if (!offsets_ok(t->piece_off, t->piece_off_count, n, t->piece_bytes_count, &t->longest_piece))
+    if (!check_text_offsets(t->piece_off, t->piece_off_count, n, t->piece_bytes_count, &t->longest_piece))
         return DAMAGED(diag, "piece_off");
-    if (!offsets_ok(t->text_off, t->text_off_count, n, t->text_bytes_count, &longest_text))
+    if (!check_text_offsets(t->text_off, t->text_off_count, n, t->text_bytes_count, &longest_text))
         return DAMAGED(diag, "text_off");
     if (t->token_flags_count != n)
         return DAMAGED(diag, "token_flags");
-    if (!has_empty_slot(t) || !ids_ok(t->vocab_hash, t->vocab_hash_count, n, true))
+    if (!has_empty_slot(t) || !check_id_range(t->vocab_hash, t->vocab_hash_count, n, true))
         return DAMAGED(diag, "hash tables");
     for (uint32_t i = 0; i < t->merges_count; i++) {
         const dop_tok_merge *m = &t->merges[i];
         if (m->a != DOP_TOK_NONE && (m->id >= n || m->rank == DOP_TOK_NONE))
             return DAMAGED(diag, "merges");
     }
-    if (t->byte_ids_count != 256 || !ids_ok(t->byte_ids, 256, n, true))
+    if (t->byte_ids_count != 256 || !check_id_range(t->byte_ids, 256, n, true))
         return DAMAGED(diag, "byte_ids");
     const uint32_t single[3] = {h->bos, h->eos, h->unk};
-    if (!ids_ok(single, 3, n, true) || !ids_ok(t->prefix, t->prefix_count, n, false) ||
-        !ids_ok(t->middle, t->middle_count, n, false) || !ids_ok(t->suffix, t->suffix_count, n, false) ||
-        !ids_ok(t->end_ids, t->end_ids_count, n, false))
+    if (!check_id_range(single, 3, n, true) || !check_id_range(t->prefix, t->prefix_count, n, false) ||
+        !check_id_range(t->middle, t->middle_count, n, false) ||
+        !check_id_range(t->suffix, t->suffix_count, n, false) ||
+        !check_id_range(t->end_ids, t->end_ids_count, n, false))
         return DAMAGED(diag, "special ids");
     return DOP_OK;
 }
@@ -121,13 +122,13 @@ static const dop_tok_kind *const kinds[DOP_TOK_MODEL_COUNT] = {
     [DOP_TOK_WORDPIECE] = &dop_tok_wordpiece_kind,
 };
 
-/* Checks what only some kinds of vocabulary have: trie, scores, charsmap, and the header's fields for them. */
+/* Checks data specific to a kind of vocabulary: trie, scores, charsmap, and the header fields for them. */
 static dop_status
-check_kind(dop_tokenizer *t, dop_diag *diag)
+check_vocab_kind(dop_tokenizer *t, dop_diag *diag)
 {
     const dop_tok_header *h = t->head;
     const char *bad;
-    if (h->model >= DOP_TOK_MODEL_COUNT || h->reserved || !string_ok(t, h->joint))
+    if (h->model >= DOP_TOK_MODEL_COUNT || h->reserved || !is_string_in_range(t, h->joint))
         return DAMAGED(diag, "header");
     t->kind = kinds[h->model];
     if ((bad = dop_tok_trie_check(t)) != NULL || (bad = t->kind->check(t)) != NULL)
@@ -153,7 +154,7 @@ compare_strings(const char *a, size_t an, const char *b, size_t bn)
     return r ? r : an < bn ? -1 : an > bn;
 }
 
-/* Checks the added tokens (matching relies on their order) and indexes them by first byte. */
+/* Checks the added tokens (matching relies on their bytewise order) and indexes them by first byte. */
 static dop_status
 index_added(dop_tokenizer *t, dop_diag *diag)
 {
@@ -164,7 +165,7 @@ index_added(dop_tokenizer *t, dop_diag *diag)
         uint32_t i = from;
         for (uint32_t k = from; k < to; k++) {
             const dop_tok_added *a = &t->added[k], *p = k > from ? a - 1 : NULL;
-            if (a->id >= t->head->tokens || !string_ok(t, a->text) || a->text.bytes == 0)
+            if (a->id >= t->head->tokens || !is_string_in_range(t, a->text) || a->text.bytes == 0)
                 return DAMAGED(diag, "added");
             if (p && compare_strings(t->strings + p->text.offset, p->text.bytes, t->strings + a->text.offset,
                                      a->text.bytes) >= 0)
@@ -190,15 +191,15 @@ load_ops(dop_tokenizer *t, dop_diag *diag)
     for (uint32_t i = 0; i < t->ops_count; i++) {
         const dop_tok_op *op = &t->ops[i];
         bool is_split = op->kind == DOP_OP_SPLIT || op->kind == DOP_OP_SPLIT_REGEX;
-        if (op->kind >= DOP_TOK_OP_COUNT || !string_ok(t, op->a) || !string_ok(t, op->b) ||
+        if (op->kind >= DOP_TOK_OP_COUNT || !is_string_in_range(t, op->a) || !is_string_in_range(t, op->b) ||
             (is_split && ((op->flags & 15u) >= DOP_SPLIT_COUNT || i < t->head->norm_ops)))
             return DAMAGED(diag, "ops");
-        if (op->kind == DOP_OP_BYTES && /* what follows need not be UTF-8 */
+        if (op->kind == DOP_OP_BYTES && /* the result need not be UTF-8, so no other op may follow */
             (i + 1 < t->ops_count || i < t->head->norm_ops || !(t->head->flags & DOP_TOK_F_BYTE_LEVEL)))
             return DAMAGED(diag, "ops");
         if (op->kind == DOP_OP_SENTENCEPIECE && (op->flags & ~(uint32_t)DOP_SP_ALL))
             return DAMAGED(diag, "ops");
-        /* Text that an op inserts must be UTF-8, because all later steps rely on that. */
+        /* Inserted text must be UTF-8, because later steps rely on it. */
         if (dop_utf8_check(t->strings + op->a.offset, op->a.bytes) != op->a.bytes ||
             dop_utf8_check(t->strings + op->b.offset, op->b.bytes) != op->b.bytes)
             return DAMAGED(diag, "ops");
@@ -211,9 +212,9 @@ load_ops(dop_tokenizer *t, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Checks the blob t->blob and fills the other fields of t. */
+/* Checks the blob t->blob and initializes the other fields of t. */
 static dop_status
-load(dop_tokenizer *t, dop_diag *diag)
+load_blob(dop_tokenizer *t, dop_diag *diag)
 {
     dop_status st;
     t->head = (const dop_tok_header *)(const void *)t->blob;
@@ -226,7 +227,7 @@ load(dop_tokenizer *t, dop_diag *diag)
     if (t->head->size != t->blob_size)
         return DAMAGED(diag, "size");
     if ((st = map_sections(t, diag)) != DOP_OK || (st = check_tables(t, diag)) != DOP_OK ||
-        (st = check_kind(t, diag)) != DOP_OK || (st = index_added(t, diag)) != DOP_OK ||
+        (st = check_vocab_kind(t, diag)) != DOP_OK || (st = index_added(t, diag)) != DOP_OK ||
         (st = load_ops(t, diag)) != DOP_OK)
         return st;
     for (int c = 0; c < 128; c++) {
@@ -236,9 +237,9 @@ load(dop_tokenizer *t, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Makes a tokenizer of a blob.  owned: memory that is freed with the tokenizer, or at once on failure; NULL: none. */
+/* Creates a tokenizer from a blob. owned: memory freed with the tokenizer, and also on failure; may be NULL. */
 static dop_status
-create(const void *blob, size_t size, void *owned, dop_diag *diag, dop_tokenizer **out_tok)
+create_from_blob(const void *blob, size_t size, void *owned, dop_diag *diag, dop_tokenizer **out_tok)
 {
     *out_tok = NULL;
     dop_tokenizer *t = calloc(1, sizeof *t);
@@ -249,7 +250,7 @@ create(const void *blob, size_t size, void *owned, dop_diag *diag, dop_tokenizer
     t->owned = owned;
     t->blob = blob;
     t->blob_size = size;
-    dop_status st = load(t, diag);
+    dop_status st = load_blob(t, diag);
     if (st != DOP_OK) {
         dop_tokenizer_destroy(t);
         return st;
@@ -261,7 +262,7 @@ create(const void *blob, size_t size, void *owned, dop_diag *diag, dop_tokenizer
 dop_status
 dop_tokenizer_adopt(void *blob, size_t size, dop_diag *diag, dop_tokenizer **out_tok)
 {
-    return create(blob, size, blob, diag, out_tok);
+    return create_from_blob(blob, size, blob, diag, out_tok);
 }
 
 dop_status
@@ -275,7 +276,7 @@ dop_tokenizer_from_blob(const void *bytes, size_t size, dop_diag *diag, dop_toke
         memcpy(copy, bytes, size);
         return dop_tokenizer_adopt(copy, size, diag, out_tok);
     }
-    return create(bytes, size, NULL, diag, out_tok);
+    return create_from_blob(bytes, size, NULL, diag, out_tok);
 }
 
 void

@@ -1,23 +1,23 @@
 /* Byte pair encoding of one word.
  *
- * The algorithm repeats one step: join the two neighbouring symbols with the lowest rank, the leftmost of several.  In vocabularies
- * with a merge table the rank belongs to the pair; with scores (SentencePiece in GGUF) it belongs to the token that the joined text
- * is.  Short words scan an array of pairs, long ones use a heap. */
+ * Repeatedly merges the adjacent pair of symbols with the lowest rank, the leftmost first among equals. With a merge
+ * table, ranks belong to pairs. With scores (SentencePiece in GGUF), ranks belong to the resulting tokens. Short
+ * words scan an array of pairs; long words use a heap. */
 #include <stdlib.h>
 
 #include "base/encoding/utf8.h"
 #include "text/tokenizer/tokenizer_internal.h"
 
-/* A symbol: bytes [start, start + len) of the word.  id is DOP_TOK_NONE for a character that no token has. */
+/* Bytes [start, start + len) of the word. id is DOP_TOK_NONE for a character without a token. */
 typedef struct symbol {
     uint32_t id, start, len;
-    /* Indices of the neighbouring symbols, DOP_TOK_NONE at the ends; only long words, with a heap, use them. */
+    /* Indices of the neighbours, DOP_TOK_NONE at the ends. Used only for long words (heap). */
     uint32_t prev, next;
-    bool frozen; /* a user-defined token: joins nothing */
+    bool frozen; /* user-defined token, never merged */
 } symbol;
 
-/* An entry of the heap: symbols `left` and `right`, neighbours of `len` bytes together, can be joined to token `id`.  The entry is stale
- * when the two have been joined with others since. */
+/* Heap entry: symbols `left` and `right`, together `len` bytes, can be merged into token `id`. Stale once either
+ * symbol has been merged with another. */
 typedef struct candidate {
     uint32_t rank, left, right, len, id;
 } candidate;
@@ -25,7 +25,7 @@ typedef struct candidate {
 enum { scan_max = 48, cache_key = 30, cache_ids = 7, cache_slots = 8192 };
 
 typedef struct cached {
-    uint8_t len; /* bytes of the word in key[]; 0: the entry is empty */
+    uint8_t len; /* bytes of the word in key[]; 0: empty entry */
     uint8_t count;
     char key[cache_key];
     uint32_t ids[cache_ids];
@@ -33,7 +33,7 @@ typedef struct cached {
 
 typedef struct dop_tok_bpe {
     const dop_tokenizer *t;
-    const char *s; /* the word */
+    const char *s; /* word being encoded */
     symbol *sym;
     size_t count, cap;
     candidate *heap;
@@ -51,7 +51,7 @@ bpe_create(const dop_tokenizer *t, bool with_cache, dop_budget *budget)
     b->t = t;
     b->budget = budget;
     if (with_cache)
-        b->cache = calloc(cache_slots, sizeof *b->cache); /* without the cache encoding is only slower */
+        b->cache = calloc(cache_slots, sizeof *b->cache); /* encoding works without a cache, only slower */
     return b;
 }
 
@@ -92,9 +92,9 @@ add_symbol(dop_tok_bpe *b, uint32_t id, size_t start, size_t len)
     b->sym[b->count++] = (symbol){.id = id, .start = (uint32_t)start, .len = (uint32_t)len};
 }
 
-/* Finds the token for the last character of a word in a vocabulary whose words end in a mark ("</w>"): the piece with the mark. */
+/* Returns the token of a word's last character with the end-of-word mark ("</w>") appended. */
 static uint32_t
-last_of_word(const dop_tokenizer *t, const char *s, size_t n)
+find_last_token(const dop_tokenizer *t, const char *s, size_t n)
 {
     char piece[4 + DOP_TOK_MAX_JOINT];
     memcpy(piece, s, n);
@@ -102,7 +102,7 @@ last_of_word(const dop_tokenizer *t, const char *s, size_t n)
     return dop_tok_lookup(t, piece, n + t->head->joint.bytes);
 }
 
-/* Do all bytes of a character have a byte token? */
+/* True if byte fallback is on and each byte of a character has a byte token. */
 static bool
 has_byte_tokens(const dop_tokenizer *t, const char *s, size_t n)
 {
@@ -114,8 +114,9 @@ has_byte_tokens(const dop_tokenizer *t, const char *s, size_t n)
     return true;
 }
 
-/* Makes the initial symbols of a word, one per character.  Characters without a token become byte tokens or the unknown token
- * (one for consecutive characters with DOP_TOK_F_FUSE_UNK), or are dropped when there is neither. */
+/* Creates the initial symbols of a word, one per character. Characters without a token become byte tokens or the
+ * unknown token. With DOP_TOK_F_FUSE_UNK consecutive unknown characters share one. Without byte and unknown tokens
+ * they are dropped. */
 static void
 symbols_from_chars(dop_tok_bpe *b, size_t n)
 {
@@ -135,10 +136,10 @@ symbols_from_chars(dop_tok_bpe *b, size_t n)
             continue;
         }
         len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-        uint32_t id = t->head->joint.bytes && i + len == n ? last_of_word(t, b->s + i, len)
+        uint32_t id = t->head->joint.bytes && i + len == n ? find_last_token(t, b->s + i, len)
                       : c < 0x80                           ? t->ascii_ids[c]
                                                            : dop_tok_lookup(t, b->s + i, len);
-        /* With scores, a character without a token can still be part of a token. */
+        /* With scores, a character without a token may still be part of a longer token. */
         if (id != DOP_TOK_NONE || by_score) {
             if (pending)
                 add_symbol(b, t->head->unk, unk_start, unk_len);
@@ -168,7 +169,8 @@ symbols_from_bytes(dop_tok_bpe *b, size_t n)
 {
     const dop_tokenizer *t = b->t;
     for (size_t i = 0; i < n; i++) {
-        uint32_t id = t->head->joint.bytes && i + 1 == n ? last_of_word(t, b->s + i, 1) : t->byte_ids[(uint8_t)b->s[i]];
+        uint32_t id =
+            t->head->joint.bytes && i + 1 == n ? find_last_token(t, b->s + i, 1) : t->byte_ids[(uint8_t)b->s[i]];
         if (id != DOP_TOK_NONE)
             add_symbol(b, id, i, 1);
         else if (t->head->unk != DOP_TOK_NONE)
@@ -176,7 +178,8 @@ symbols_from_bytes(dop_tok_bpe *b, size_t n)
     }
 }
 
-/* The rank of joining two neighbours, with the token that they become; DOP_TOK_NONE: they do not join. */
+/* Returns the rank of merging two adjacent symbols and sets *out_id to the result, or returns DOP_TOK_NONE if they
+ * cannot merge. */
 static uint32_t
 pair_rank(const dop_tok_bpe *b, const symbol *l, const symbol *r, uint32_t *out_id)
 {
@@ -200,7 +203,7 @@ pair_rank(const dop_tok_bpe *b, const symbol *l, const symbol *r, uint32_t *out_
     return m->rank;
 }
 
-/* Merges the pairs of a short word: scans for the best pair again and again, in quadratic time. */
+/* Merges the pairs of a short word by rescanning for the best pair; quadratic time. */
 static void
 merge_by_scan(dop_tok_bpe *b)
 {
@@ -221,7 +224,7 @@ merge_by_scan(dop_tok_bpe *b)
         n--;
         for (size_t i = best + 1; i < n; i++) {
             s[i] = s[i + 1];
-            rank[i - 1] = rank[i]; /* pair i-1 is recomputed below when i-1 == best */
+            rank[i - 1] = rank[i]; /* recomputed below if i - 1 == best */
             id[i - 1] = id[i];
         }
         if (best + 1 < n)
@@ -233,7 +236,7 @@ merge_by_scan(dop_tok_bpe *b)
 }
 
 static bool
-before(const candidate *x, const candidate *y)
+is_candidate_before(const candidate *x, const candidate *y)
 {
     return x->rank != y->rank ? x->rank < y->rank : x->left < y->left;
 }
@@ -254,7 +257,7 @@ heap_push(dop_tok_bpe *b, candidate c)
         b->heap_cap = cap;
     }
     size_t i = b->heap_count++;
-    while (i > 0 && before(&c, &b->heap[(i - 1) / 2])) {
+    while (i > 0 && is_candidate_before(&c, &b->heap[(i - 1) / 2])) {
         b->heap[i] = b->heap[(i - 1) / 2];
         i = (i - 1) / 2;
     }
@@ -268,9 +271,9 @@ heap_pop(dop_tok_bpe *b)
     candidate top = b->heap[0], c = b->heap[--b->heap_count];
     size_t n = b->heap_count, i = 0;
     for (size_t k = 1; k < n; k = 2 * i + 1) {
-        if (k + 1 < n && before(&b->heap[k + 1], &b->heap[k]))
+        if (k + 1 < n && is_candidate_before(&b->heap[k + 1], &b->heap[k]))
             k++;
-        if (!before(&b->heap[k], &c))
+        if (!is_candidate_before(&b->heap[k], &c))
             break;
         b->heap[i] = b->heap[k];
         i = k;
@@ -280,10 +283,10 @@ heap_pop(dop_tok_bpe *b)
 }
 
 static bool
-consider(dop_tok_bpe *b, uint32_t left, uint32_t right)
+consider_pair(dop_tok_bpe *b, uint32_t left, uint32_t right)
 {
     candidate c = {.left = left, .right = right};
-    if (!dop_budget_step(b->budget, 16)) /* for a look-up in the table, and for insertion into the heap and removal */
+    if (!dop_budget_step(b->budget, 16)) /* cost of a table look-up, and of a heap insertion and removal */
         return false;
     if (left == DOP_TOK_NONE || right == DOP_TOK_NONE)
         return true;
@@ -294,7 +297,8 @@ consider(dop_tok_bpe *b, uint32_t left, uint32_t right)
     return heap_push(b, c);
 }
 
-/* Merges the pairs of a long word, best first, with a linked list of symbols and a heap of pairs. */
+/* Merges the pairs of a long word, best first, with a linked list of symbols and a heap of pairs. Returns false if
+ * the budget or memory is exhausted. */
 static bool
 merge_by_heap(dop_tok_bpe *b)
 {
@@ -306,12 +310,12 @@ merge_by_heap(dop_tok_bpe *b)
         s[i].next = i + 1 < n ? i + 1 : DOP_TOK_NONE;
     }
     for (uint32_t i = 0; i + 1 < n; i++)
-        if (!consider(b, i, i + 1))
+        if (!consider_pair(b, i, i + 1))
             return false;
     while (b->heap_count) {
         candidate c = heap_pop(b);
         symbol *l = &s[c.left], *r = &s[c.right];
-        /* Lengths only grow, and a symbol that was joined to its left neighbour has length 0: so this finds stale entries. */
+        /* Detects stale entries: lengths only grow, and a symbol merged into its left neighbour has length 0. */
         if (!l->len || !r->len || l->len + r->len != c.len || l->next != c.right)
             continue;
         l->id = c.id;
@@ -320,7 +324,7 @@ merge_by_heap(dop_tok_bpe *b)
         r->len = 0;
         if (l->next != DOP_TOK_NONE)
             s[l->next].prev = c.left;
-        if (!consider(b, l->prev, c.left) || !consider(b, c.left, l->next))
+        if (!consider_pair(b, l->prev, c.left) || !consider_pair(b, c.left, l->next))
             return false;
     }
     size_t kept = 0;
@@ -332,13 +336,13 @@ merge_by_heap(dop_tok_bpe *b)
 }
 
 static void
-emit(const dop_tok_bpe *b, dop_ids *out)
+emit_symbols(const dop_tok_bpe *b, dop_ids *out)
 {
     const dop_tokenizer *t = b->t;
     bool fallback = (t->head->flags & DOP_TOK_F_BYTE_FALLBACK) != 0, was_unknown = false;
     for (size_t i = 0; i < b->count; i++) {
         const symbol *s = &b->sym[i];
-        /* Unknown, with scores only: a character without a token that was joined to none. */
+        /* With scores only: a character that has no token and was not merged. */
         bool unknown = s->id == DOP_TOK_NONE;
         if (!unknown) {
             dop_ids_push(out, s->id);
@@ -361,7 +365,7 @@ static dop_status
 encode_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *out)
 {
     const dop_tokenizer *t = b->t;
-    /* With DOP_TOK_F_LINES, words consist of line feeds or have none. */
+    /* With DOP_TOK_F_LINES a word has either only line feeds or none. */
     const bool whole =
         (t->head->flags & DOP_TOK_F_IGNORE_MERGES) || ((t->head->flags & DOP_TOK_F_LINES) && n > 0 && s[0] == '\n');
     if (whole && n <= t->longest_piece) {
@@ -385,7 +389,7 @@ encode_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *ou
         merge_by_scan(b);
     else if (!merge_by_heap(b))
         return dop_tok_no_room(b->budget, diag);
-    emit(b, out);
+    emit_symbols(b, out);
     return DOP_OK;
 }
 
@@ -417,7 +421,8 @@ bpe_word(void *state, const char *s, size_t n, dop_diag *diag, dop_ids *out)
 {
     dop_tok_bpe *b = state;
     const dop_tok_header *h = b->t->head;
-    /* Cuts the text where no merge can cross (DOP_TOK_F_SEAMS): the ids do not change, and the cache gets words. */
+    /* Cuts the text where no merge can cross (DOP_TOK_F_SEAMS). The ids stay the same, and the shorter words are
+     * cacheable. */
     while ((h->flags & DOP_TOK_F_SEAMS) && n > DOP_TOK_SPACE_LEN) {
         size_t cut = 1;
         const char *p;

@@ -4,7 +4,7 @@
 
 #include "base/encoding/utf8.h"
 
-/* Fields of a unit of the double array, in the bits that Darts-clone gives them. */
+/* Bit fields of a double-array unit, as defined by Darts-clone. */
 static uint32_t
 unit_offset(uint32_t u)
 {
@@ -17,7 +17,7 @@ unit_has_leaf(uint32_t u)
     return (u >> 8) & 1u;
 }
 
-/* The label of an inner unit; a leaf has a bit that no byte has. */
+/* Returns the label of an inner unit. For a leaf, bit 31 makes it different from all byte values. */
 static uint32_t
 unit_label(uint32_t u)
 {
@@ -56,17 +56,18 @@ dop_charsmap_check(const char *map, size_t size)
     return NULL;
 }
 
-/* A replacement rule that applies to the start of a text. */
+/* A replacement rule that matches the start of a text. */
 typedef struct rule {
-    size_t len;     /* bytes of the text that it replaces; 0: there is no rule */
-    const char *by; /* 0-terminated */
+    size_t len;     /* bytes of the text that it replaces; 0: no rule matches */
+    const char *by; /* replacement, 0-terminated */
 } rule;
 
-/* bytes that a rule replaces at most, as the trie of a damaged map may be cyclic; published maps need 20 */
+/* Maximum bytes that a rule replaces. Bounds the search in a damaged map, whose trie may be cyclic; published maps
+ * need 20. */
 enum { longest_rule = 256 };
 
-/* Finds the longest or the shortest rule that applies to the start of a text.  Loading a tokenizer does not check the double array, so
- * every step here checks its index. */
+/* Finds the longest or the shortest rule that matches the start of a text. Each index is checked here, because the
+ * loader does not check the double array. */
 static rule
 find_rule(const dop_tokenizer *t, const char *s, size_t n, bool shortest)
 {
@@ -121,10 +122,10 @@ grapheme_length(const char *s, size_t n)
 void
 dop_charsmap_graphemes(const dop_tokenizer *t, const char *s, size_t n, dop_buf *out)
 {
-    enum { short_grapheme = 6 }; /* bytes; a longer one is rewritten character by character */
+    enum { short_grapheme = 6 }; /* bytes; longer graphemes are rewritten character by character */
     for (size_t i = 0, len; i < n; i += len) {
         len = grapheme_length(s + i, n - i);
-        /* The shortest rule for the grapheme's start replaces all of it, as in spm_precompiled. */
+        /* As in spm_precompiled, the shortest rule that matches the grapheme's start replaces the whole grapheme. */
         rule r = len < short_grapheme ? find_rule(t, s + i, len, true) : (rule){0, ""};
         if (r.len) {
             dop_buf_puts(out, r.by);
@@ -141,7 +142,8 @@ dop_charsmap_graphemes(const dop_tokenizer *t, const char *s, size_t n, dop_buf 
     }
 }
 
-/* Normalizes the start of the text: a user-defined token stays as it is; otherwise the longest rule applies. */
+/* Normalizes the first unit of the text: a user-defined token is copied, otherwise the longest rule applies. Returns
+ * the number of bytes consumed; *out_s, *out_n is the normalized text. */
 static size_t
 normalize_start(const dop_tokenizer *t, unsigned flags, const char *s, size_t n, const char **out_s, size_t *out_n)
 {
@@ -153,7 +155,7 @@ normalize_start(const dop_tokenizer *t, unsigned flags, const char *s, size_t n,
     if (r.len) {
         *out_s = r.by;
         *out_n = strlen(r.by);
-        /* A rule of a damaged map may end inside a character, the rest of which is dropped too. */
+        /* A rule of a damaged map may end inside a character. Its remaining bytes are dropped, too. */
         while (r.len < n && ((uint8_t)s[r.len] & 0xc0u) == 0x80u)
             r.len++;
         return r.len;

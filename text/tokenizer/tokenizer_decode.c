@@ -1,4 +1,4 @@
-/* Ids to text, whole characters only. */
+/* Decodes ids to text, in complete characters only. */
 #include "base/encoding/utf8.h"
 #include "text/tokenizer/tokenizer_internal.h"
 
@@ -14,11 +14,11 @@ dop_text_stream_init(dop_text_stream *s, const dop_tokenizer *tok, unsigned flag
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-/* Appends the complete characters of s and keeps the start of an incomplete one. */
+/* Appends the complete characters of s; keeps the start of an incomplete one in st->hold. */
 static void
-put_bytes(dop_text_stream *st, const char *s, size_t n, dop_buf *out)
+put_text_bytes(dop_text_stream *st, const char *s, size_t n, dop_buf *out)
 {
-    while (n && st->held) { /* finish the held character byte by byte */
+    while (n && st->held) { /* complete the held character byte by byte */
         char c[4];
         memcpy(c, st->hold, st->held);
         c[st->held] = *s;
@@ -28,7 +28,7 @@ put_bytes(dop_text_stream *st, const char *s, size_t n, dop_buf *out)
             st->held = 0;
         } else if (u.partial) {
             st->hold[st->held++] = *s;
-        } else { /* the held bytes cannot become a character; the new byte may begin one */
+        } else { /* the held bytes are ill-formed; the new byte may begin a character */
             dop_buf_append(out, replacement, 3);
             st->held = 0;
             continue;
@@ -73,11 +73,11 @@ dop_text_stream_push(dop_text_stream *s, uint32_t id, dop_diag *diag, dop_buf *o
     if (first && (t->head->flags & DOP_TOK_F_FIRST_TRIM)) {
         for (size_t i = 0; i < n; i++)
             if (p[i] != ' ')
-                put_bytes(s, p + i, 1, out);
+                put_text_bytes(s, p + i, 1, out);
         n = 0;
     }
     if (id == t->head->unk && t->head->model != DOP_TOK_WORDPIECE)
-        s->strip = 0; /* the text of the unknown token keeps its spaces */
+        s->strip = 0; /* the unknown token's text keeps its leading spaces */
     if (n && s->strip && (t->head->flags & DOP_TOK_F_STRIP_EACH)) {
         size_t drop = *p == ' ';
         p += drop;
@@ -93,7 +93,7 @@ dop_text_stream_push(dop_text_stream *s, uint32_t id, dop_diag *diag, dop_buf *o
         p++;
         n--;
     }
-    put_bytes(s, p, n, out);
+    put_text_bytes(s, p, n, out);
     return out->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Text to ids: added tokens are cut out, the rest is normalized, split and encoded word by word. */
+/* Encodes text: extracts added tokens, then normalizes, splits and encodes the text between them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,22 +6,22 @@
 #include "text/tokenizer/tokenizer_internal.h"
 #include <utf8proc.h>
 
-enum { cache_from = 2048 }; /* bytes of text from which a word cache pays for itself */
+enum { cache_from = 2048 }; /* minimum bytes of text for which a word cache pays off */
 
 typedef struct encoder {
     const dop_tokenizer *t;
     unsigned flags;
     dop_diag *diag;
     dop_ids *out;
-    void *words; /* the state that create() of the tokenizer's kind made */
+    void *words; /* encoder state from the tokenizer kind's create() */
     dop_tok_work work;
-    dop_buf normal; /* a stretch of text after the normalizer */
+    dop_buf normal; /* current text segment after normalization */
 } encoder;
 
-/* Is this a word character, in the meaning of single_word in Hugging Face's tokenizers?  So are the two joiners, and letters in
- * circles and squares. */
+/* True if the character is a word character as defined by single_word of Hugging Face's tokenizers. Includes the two
+ * joiners, and letters in circles and squares. */
 static bool
-is_word(uint32_t cp)
+is_word_character(uint32_t cp)
 {
     utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
     return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ND) || c == UTF8PROC_CATEGORY_PC ||
@@ -30,15 +30,15 @@ is_word(uint32_t cp)
 }
 
 static bool
-allowed(const encoder *e, const dop_tok_added *a)
+is_added_allowed(const encoder *e, const dop_tok_added *a)
 {
     return !(a->flags & DOP_ADDED_SPECIAL) || (e->flags & DOP_ENCODE_PARSE_SPECIAL);
 }
 
-/* Finds the longest added token of a group that s[0..n) begins with; NULL: none.  The group is sorted bytewise, so that every further
- * byte of the text narrows a range of candidates. */
+/* Returns the longest added token of a group that s[0..n) begins with, or NULL. The group is sorted bytewise, so
+ * each further byte of the text narrows the range of candidates by binary search. */
 static const dop_tok_added *
-match_at(const encoder *e, int group, const char *s, size_t n)
+match_added_token(const encoder *e, int group, const char *s, size_t n)
 {
     const dop_tokenizer *t = e->t;
     const dop_tok_added *best = NULL;
@@ -46,14 +46,14 @@ match_at(const encoder *e, int group, const char *s, size_t n)
     uint32_t lo = t->added_first[group][(uint8_t)s[0]], hi = t->added_first[group][(uint8_t)s[0] + 1];
     for (size_t depth = 1; lo < hi; depth++) {
         const dop_tok_added *a = &t->added[lo];
-        if (a->text.bytes == depth && (hide || allowed(e, a)))
+        if (a->text.bytes == depth && (hide || is_added_allowed(e, a)))
             best = a;
         if (a->text.bytes == depth)
-            lo++; /* the token that ends here comes first in the range; the others are longer */
+            lo++; /* the token that ends here is first in the range; the rest are longer */
         if (depth >= n)
             break;
         uint8_t c = (uint8_t)s[depth];
-        uint32_t x = lo, y = hi; /* first entry whose byte at depth is >= c */
+        uint32_t x = lo, y = hi; /* lower bound: first entry with byte >= c at this depth */
         while (x < y) {
             uint32_t mid = x + (y - x) / 2;
             if ((uint8_t)t->strings[t->added[mid].text.offset + depth] < c)
@@ -62,7 +62,7 @@ match_at(const encoder *e, int group, const char *s, size_t n)
                 y = mid;
         }
         lo = x;
-        for (y = hi; x < y;) { /* first entry whose byte is > c */
+        for (y = hi; x < y;) { /* upper bound: first entry with byte > c */
             uint32_t mid = x + (y - x) / 2;
             if ((uint8_t)t->strings[t->added[mid].text.offset + depth] <= c)
                 x = mid + 1;
@@ -75,28 +75,28 @@ match_at(const encoder *e, int group, const char *s, size_t n)
 }
 
 static bool
-stands_alone(const char *s, size_t n, size_t a, size_t b)
+is_single_word(const char *s, size_t n, size_t a, size_t b)
 {
     if (a > 0) {
         size_t p = dop_utf8_prev(s, a);
-        if (is_word(dop_utf8_next(s + p, a - p).cp))
+        if (is_word_character(dop_utf8_next(s + p, a - p).cp))
             return false;
     }
-    return b >= n || !is_word(dop_utf8_next(s + b, n - b).cp);
+    return b >= n || !is_word_character(dop_utf8_next(s + b, n - b).cp);
 }
 
 static bool
-strips(const dop_tokenizer *t, uint32_t cp)
+is_stripped_space(const dop_tokenizer *t, uint32_t cp)
 {
     return dop_utf8_is_space(cp) && (cp < 0x80 || !(t->head->flags & DOP_TOK_F_GGUF_MATCH));
 }
 
 static size_t
-spaces_before(const dop_tokenizer *t, const char *s, size_t a, size_t floor)
+skip_spaces_before(const dop_tokenizer *t, const char *s, size_t a, size_t floor)
 {
     while (a > floor) {
         size_t p = dop_utf8_prev(s, a);
-        if (p < floor || !strips(t, dop_utf8_next(s + p, a - p).cp))
+        if (p < floor || !is_stripped_space(t, dop_utf8_next(s + p, a - p).cp))
             break;
         a = p;
     }
@@ -104,11 +104,11 @@ spaces_before(const dop_tokenizer *t, const char *s, size_t a, size_t floor)
 }
 
 static size_t
-spaces_after(const dop_tokenizer *t, const char *s, size_t n, size_t b)
+skip_spaces_after(const dop_tokenizer *t, const char *s, size_t n, size_t b)
 {
     while (b < n) {
         dop_utf8_char c = dop_utf8_next(s + b, n - b);
-        if (!strips(t, c.cp))
+        if (!is_stripped_space(t, c.cp))
             break;
         b += c.len;
     }
@@ -117,7 +117,8 @@ spaces_after(const dop_tokenizer *t, const char *s, size_t n, size_t b)
 
 typedef dop_status plain_fn(encoder *e, const char *s, size_t n, bool first);
 
-/* Cuts a text at the added tokens of a group: calls `plain` for each stretch between two of them, and pushes the ids of the tokens. */
+/* Splits a text at the added tokens of a group. Calls `plain` for each text segment between tokens, and appends the
+ * tokens' ids. */
 static dop_status
 cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *plain)
 {
@@ -129,25 +130,25 @@ cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *
             i++;
             continue;
         }
-        const dop_tok_added *m = match_at(e, group, s + i, n - i);
+        const dop_tok_added *m = match_added_token(e, group, s + i, n - i);
         if (!m) {
             i++;
             continue;
         }
         size_t a = i, b = i + m->text.bytes;
         i = b;
-        if (!allowed(e, m) || ((m->flags & DOP_ADDED_SINGLE_WORD) && !stands_alone(s, n, a, b)))
+        if (!is_added_allowed(e, m) || ((m->flags & DOP_ADDED_SINGLE_WORD) && !is_single_word(s, n, a, b)))
             continue;
         if (m->flags & DOP_ADDED_LSTRIP)
-            a = a < done ? done : spaces_before(e->t, s, a, done);
+            a = a < done ? done : skip_spaces_before(e->t, s, a, done);
         if (m->flags & DOP_ADDED_RSTRIP)
-            b = spaces_after(e->t, s, n, b);
+            b = skip_spaces_after(e->t, s, n, b);
         if (a > done)
             st = plain(e, s + done, a - done, first && done == 0);
-        if (b > a) /* otherwise an earlier token took it all as white space on its right */
+        if (b > a) /* false if an earlier token's right white space already covered it */
             dop_ids_push(e->out, m->id);
         done = b;
-        if (e->t->head->flags & DOP_TOK_F_GGUF_MATCH) /* elsewhere white space on the right may be tokens as well */
+        if (e->t->head->flags & DOP_TOK_F_GGUF_MATCH) /* otherwise tokens may also match in white space on the right */
             i = b;
     }
     if (st == DOP_OK && done < n)
@@ -155,7 +156,7 @@ cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *
     return st;
 }
 
-/* Fills the work area with a text as one span, and applies ops first .. last - 1 of the tokenizer to it. */
+/* Sets the work area to a text with one span, then applies ops [first_op, last_op). */
 static dop_status
 apply_to_text(encoder *e, const char *s, size_t n, bool first, uint32_t first_op, uint32_t last_op)
 {
@@ -169,7 +170,7 @@ apply_to_text(encoder *e, const char *s, size_t n, bool first, uint32_t first_op
     return dop_tok_apply_ops(e->t, first_op, last_op, w, e->diag);
 }
 
-/* Pre-tokenizes and encodes normalized text without added tokens. */
+/* Pre-tokenizes and encodes normalized text that contains no added tokens. */
 static dop_status
 encode_words(encoder *e, const char *s, size_t n, bool first)
 {
@@ -184,7 +185,7 @@ encode_words(encoder *e, const char *s, size_t n, bool first)
     return DOP_OK;
 }
 
-/* Normalizes and encodes a stretch of raw text without the added tokens that are matched before normalization. */
+/* Normalizes and encodes raw text that contains no added tokens of group 0. */
 static dop_status
 encode_raw(encoder *e, const char *s, size_t n, bool first)
 {
@@ -196,7 +197,8 @@ encode_raw(encoder *e, const char *s, size_t n, bool first)
     dop_status st = apply_to_text(e, s, n, first, 0, t->head->norm_ops);
     if (st != DOP_OK || w->spans.count == 0)
         return st;
-    /* The normalizer keeps the one span whole; its text moves out of the work area, which encode_words needs. */
+    /* The normalizer keeps the text in one span. Moves the text out of the work area, because encode_words() reuses
+     * it. */
     dop_buf text = e->normal;
     e->normal = w->text;
     w->text = text;
@@ -211,7 +213,7 @@ dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, uns
     return dop_tokenizer_encode_within(tok, text, len, flags, NULL, diag, out_ids);
 }
 
-/* Do the ids from index `from` on begin, or end, with a given list? */
+/* True if the ids from index `from` on begin (or, with at_end, end) with the given list. */
 static bool
 has_ids(const dop_ids *ids, size_t from, bool at_end, const uint32_t *these, uint32_t n)
 {
@@ -220,7 +222,7 @@ has_ids(const dop_ids *ids, size_t from, bool at_end, const uint32_t *these, uin
     return memcmp(ids->data + (at_end ? ids->count - n : from), these, n * sizeof *these) == 0;
 }
 
-/* Adds the tokens that the definition has around a text, to the ids of the text, which are out[before ..]. */
+/* Adds the definition's prefix and suffix tokens around the ids out[before ..]. */
 static void
 add_around(const dop_tokenizer *tok, unsigned flags, size_t before, dop_ids *out)
 {

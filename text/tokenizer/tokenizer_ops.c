@@ -1,4 +1,4 @@
-/* Normalizer and pre-tokenizer steps.  Each takes the text and its spans to new ones. */
+/* Normalizer and pre-tokenizer steps. Each step replaces the text or its spans. */
 #include <stdlib.h>
 #include <utf8proc.h>
 
@@ -36,13 +36,13 @@ dop_tok_work_finish(dop_tok_work *w)
 }
 
 static const char *
-op_string(const dop_tokenizer *t, dop_tok_str s)
+find_op_string(const dop_tokenizer *t, dop_tok_str s)
 {
     return s.bytes ? t->strings + s.offset : "";
 }
 
 static dop_status
-normal_form(dop_tok_op_kind kind, dop_tok_work *w, const char *s, size_t n, dop_diag *diag, dop_buf *out)
+apply_normal_form(dop_tok_op_kind kind, dop_tok_work *w, const char *s, size_t n, dop_diag *diag, dop_buf *out)
 {
     unsigned form = (kind == DOP_OP_NFC || kind == DOP_OP_NFKC ? (unsigned)DOP_NORMAL_COMPOSE : 0) |
                     (kind == DOP_OP_NFKC || kind == DOP_OP_NFKD ? (unsigned)DOP_NORMAL_COMPAT : 0);
@@ -56,7 +56,7 @@ is_mark(uint32_t cp, bool all)
     return c == UTF8PROC_CATEGORY_MN || (all && (c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_ME));
 }
 
-/* Changes a text character by character: to lower case, or by dropping marks. */
+/* Maps a text character by character: converts to lower case or drops marks. */
 static void
 map_chars(dop_tok_op_kind kind, bool all_marks, const char *s, size_t n, dop_buf *out)
 {
@@ -77,7 +77,7 @@ map_chars(dop_tok_op_kind kind, bool all_marks, const char *s, size_t n, dop_buf
     }
 }
 
-/* Does DOP_OP_BERT_CLEAN drop a character?  It drops control characters, format characters and the like, except white space. */
+/* True if DOP_OP_BERT_CLEAN drops the character: control, format and private-use characters, except white space. */
 static bool
 is_control(uint32_t cp)
 {
@@ -87,7 +87,7 @@ is_control(uint32_t cp)
 }
 
 static void
-bert_clean(const char *s, size_t n, dop_buf *out)
+clean_bert_text(const char *s, size_t n, dop_buf *out)
 {
     for (size_t i = 0; i < n;) {
         dop_utf8_char c = dop_utf8_next(s + i, n - i);
@@ -99,7 +99,7 @@ bert_clean(const char *s, size_t n, dop_buf *out)
     }
 }
 
-/* Is a character in one of the Chinese blocks, which BERT's vocabularies hold character by character? */
+/* True if the character is in a CJK block. BERT's vocabularies encode such characters one by one. */
 static bool
 is_chinese(uint32_t cp)
 {
@@ -114,7 +114,7 @@ is_chinese(uint32_t cp)
 }
 
 static void
-bert_chinese(const char *s, size_t n, dop_buf *out)
+isolate_chinese(const char *s, size_t n, dop_buf *out)
 {
     for (size_t i = 0; i < n;) {
         dop_utf8_char c = dop_utf8_next(s + i, n - i);
@@ -127,7 +127,7 @@ bert_chinese(const char *s, size_t n, dop_buf *out)
 }
 
 static void
-strip(unsigned sides, const char *s, size_t n, dop_buf *out)
+strip_spaces(unsigned sides, const char *s, size_t n, dop_buf *out)
 {
     size_t a = 0;
     while ((sides & 1u) && a < n) {
@@ -145,15 +145,15 @@ strip(unsigned sides, const char *s, size_t n, dop_buf *out)
     dop_buf_append(out, s + a, n - a);
 }
 
-/* Finds the first match of an op's pattern, a literal or a regular expression, at or after `from`. */
+/* Finds the first match of an op's pattern (a literal or a regular expression) at or after `from`. */
 static dop_status
-find(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t n, size_t from, dop_diag *diag,
-     bool *found, size_t *a, size_t *b)
+find_op_match(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t n, size_t from,
+              dop_diag *diag, bool *found, size_t *a, size_t *b)
 {
     if (t->regex[op])
         return dop_regex_find(t->regex[op], w->regex, s, n, from, w->budget, diag, found, a, b);
     dop_tok_str pat = t->ops[op].a;
-    const char *p = pat.bytes && from < n ? memmem(s + from, n - from, op_string(t, pat), pat.bytes) : NULL;
+    const char *p = pat.bytes && from < n ? memmem(s + from, n - from, find_op_string(t, pat), pat.bytes) : NULL;
     *found = p != NULL;
     if (!dop_budget_step(w->budget, 1))
         return dop_budget_fail(w->budget, diag, "tokenizing the text");
@@ -164,8 +164,8 @@ find(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t
     return DOP_OK;
 }
 
-/* Fails when a text has grown beyond its limit: published definitions lengthen a text by a small factor (NFKC: 11), and a damaged one
- * must not fill the memory. */
+/* Fails if a step made the text longer than w->limit. Protects memory against damaged definitions; published ones
+ * lengthen a text at most 11 times (NFKC). */
 static dop_status
 check_growth(const dop_tok_work *w, size_t size, dop_diag *diag)
 {
@@ -176,34 +176,36 @@ check_growth(const dop_tok_work *w, size_t size, dop_diag *diag)
 }
 
 static dop_status
-replace(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t n, dop_diag *diag, dop_buf *out)
+replace_matches(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t n, dop_diag *diag,
+                dop_buf *out)
 {
     dop_tok_str by = t->ops[op].b;
     size_t done = 0, from = 0;
     while (from <= n) {
         bool found;
         size_t a, b;
-        dop_status st = find(t, op, w, s, n, from, diag, &found, &a, &b);
+        dop_status st = find_op_match(t, op, w, s, n, from, diag, &found, &a, &b);
         if (st != DOP_OK)
             return st;
         if (!found)
             break;
         dop_buf_append(out, s + done, a - done);
-        dop_buf_append(out, op_string(t, by), by.bytes);
+        dop_buf_append(out, find_op_string(t, by), by.bytes);
         if ((st = check_growth(w, out->size, diag)) != DOP_OK)
             return st;
         done = b;
         from = b;
-        if (a == b) /* an empty match: step over one character */
+        if (a == b) /* empty match: advance by one character */
             from += b < n ? dop_utf8_next(s + b, n - b).len : 1;
     }
     dop_buf_append(out, s + done, n - done);
     return DOP_OK;
 }
 
-/* Adds one piece of a split to the spans, or merges it with its predecessor, one of the spans pushed since `base`. */
+/* Appends one piece of a split to the spans, or merges it with the previous piece of the split. `base`: number of
+ * spans before the split. */
 static void
-split_piece(dop_tok_split how, bool match, bool prev_match, size_t base, dop_tok_span span, dop_tok_spans *out)
+add_split_piece(dop_tok_split how, bool match, bool prev_match, size_t base, dop_tok_span span, dop_tok_spans *out)
 {
     dop_tok_span *last = out->count > base ? &out->data[out->count - 1] : NULL;
     bool join = false;
@@ -215,7 +217,7 @@ split_piece(dop_tok_split how, bool match, bool prev_match, size_t base, dop_tok
     case DOP_SPLIT_MERGED_WITH_PREVIOUS:
         join = last && match && !prev_match;
         break;
-    case DOP_SPLIT_MERGED_WITH_NEXT: /* in a run of matches only the last one is merged with the text that follows */
+    case DOP_SPLIT_MERGED_WITH_NEXT: /* in a run of matches only the last one merges with the following text */
         join = last && !match && prev_match;
         break;
     case DOP_SPLIT_CONTIGUOUS:
@@ -231,7 +233,7 @@ split_piece(dop_tok_split how, bool match, bool prev_match, size_t base, dop_tok
 }
 
 static dop_status
-split(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, dop_tok_span in, dop_diag *diag, dop_tok_spans *out)
+split_span(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, dop_tok_span in, dop_diag *diag, dop_tok_spans *out)
 {
     const char *s = w->text.data + in.start;
     dop_tok_split how = (dop_tok_split)(t->ops[op].flags & 15u);
@@ -240,17 +242,18 @@ split(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, dop_tok_span in, dop
     while (from <= in.len) {
         bool found;
         size_t a, b;
-        dop_status st = find(t, op, w, s, in.len, from, diag, &found, &a, &b);
+        dop_status st = find_op_match(t, op, w, s, in.len, from, diag, &found, &a, &b);
         if (st != DOP_OK)
             return st;
         if (!found)
             break;
         if (a > done) {
-            split_piece(how, invert, prev, base, (dop_tok_span){in.start + done, a - done, in.first && done == 0}, out);
+            add_split_piece(how, invert, prev, base, (dop_tok_span){in.start + done, a - done, in.first && done == 0},
+                            out);
             prev = invert;
         }
         if (b > a) {
-            split_piece(how, !invert, prev, base, (dop_tok_span){in.start + a, b - a, in.first && a == 0}, out);
+            add_split_piece(how, !invert, prev, base, (dop_tok_span){in.start + a, b - a, in.first && a == 0}, out);
             prev = !invert;
         }
         done = b;
@@ -259,8 +262,8 @@ split(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, dop_tok_span in, dop
             from += b < in.len ? dop_utf8_next(s + b, in.len - b).len : 1;
     }
     if (in.len > done)
-        split_piece(how, invert, prev, base, (dop_tok_span){in.start + done, in.len - done, in.first && done == 0},
-                    out);
+        add_split_piece(how, invert, prev, base, (dop_tok_span){in.start + done, in.len - done, in.first && done == 0},
+                        out);
     return DOP_OK;
 }
 
@@ -273,7 +276,7 @@ dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out)
         if (!u.valid)
             return false;
         i += u.len;
-        /* The substitutes, from U+0100 on, stand for the bytes 0-32, 127-160 and 173, in this order. */
+        /* The substitutes from U+0100 on stand for bytes 0-32, 127-160 and 173, in this order. */
         if ((c > 32 && c < 127) || (c > 160 && c < 256 && c != 173))
             byte = c;
         else if (c >= 256 && c < 256 + 33)
@@ -290,9 +293,9 @@ dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out)
     return true;
 }
 
-/* The inverse of dop_tok_bytes_of_piece(). */
+/* Encodes bytes in GPT-2's byte alphabet; the inverse of dop_tok_bytes_of_piece(). */
 static void
-letters_of_bytes(const char *s, size_t n, dop_buf *out)
+write_byte_letters(const char *s, size_t n, dop_buf *out)
 {
     for (size_t i = 0; i < n; i++) {
         const uint32_t byte = (unsigned char)s[i];
@@ -305,9 +308,9 @@ letters_of_bytes(const char *s, size_t n, dop_buf *out)
     }
 }
 
-/* Rewrites one span's text into out. */
+/* Applies op i to the text of one span and appends the result to out. */
 static dop_status
-rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, dop_diag *diag, dop_buf *out)
+rewrite_span(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, dop_diag *diag, dop_buf *out)
 {
     const dop_tok_op *op = &t->ops[i];
     const char *s = w->text.data + in.start;
@@ -317,16 +320,16 @@ rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, do
     case DOP_OP_NFD:
     case DOP_OP_NFKC:
     case DOP_OP_NFKD:
-        return normal_form((dop_tok_op_kind)op->kind, w, s, n, diag, out);
+        return apply_normal_form((dop_tok_op_kind)op->kind, w, s, n, diag, out);
     case DOP_OP_LOWERCASE:
     case DOP_OP_STRIP_ACCENTS:
         map_chars((dop_tok_op_kind)op->kind, (op->flags & DOP_ACCENTS_ALL) != 0, s, n, out);
         return DOP_OK;
     case DOP_OP_BERT_CLEAN:
-        bert_clean(s, n, out);
+        clean_bert_text(s, n, out);
         return DOP_OK;
     case DOP_OP_BERT_CHINESE:
-        bert_chinese(s, n, out);
+        isolate_chinese(s, n, out);
         return DOP_OK;
     case DOP_OP_CHARSMAP:
         dop_charsmap_graphemes(t, s, n, out);
@@ -335,7 +338,7 @@ rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, do
         dop_charsmap_sentencepiece(t, op->flags, s, n, out);
         return DOP_OK;
     case DOP_OP_LETTERS:
-        letters_of_bytes(s, n, out);
+        write_byte_letters(s, n, out);
         return DOP_OK;
     case DOP_OP_BYTES:
         return dop_tok_bytes_of_piece(s, n, out)
@@ -343,13 +346,13 @@ rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, do
                    : DOP_FAIL(diag, DOP_E_INPUT,
                               "the tokenizer turns text into bytes that is not made of their letters");
     case DOP_OP_STRIP:
-        strip(op->flags, s, n, out);
+        strip_spaces(op->flags, s, n, out);
         return DOP_OK;
     case DOP_OP_REPLACE:
     case DOP_OP_REPLACE_REGEX:
-        return replace(t, i, w, s, n, diag, out);
+        return replace_matches(t, i, w, s, n, diag, out);
     case DOP_OP_PREPEND: {
-        const char *a = op_string(t, op->a);
+        const char *a = find_op_string(t, op->a);
         bool has = n >= op->a.bytes && memcmp(s, a, op->a.bytes) == 0;
         if (n && !((op->flags & DOP_PREPEND_MISSING) && has) && !((op->flags & DOP_PREPEND_FIRST) && !in.first))
             dop_buf_append(out, a, op->a.bytes);
@@ -377,10 +380,10 @@ dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_wo
             if (!dop_budget_step(w->budget, 1 + in.len / 4))
                 return dop_budget_fail(w->budget, diag, "tokenizing the text");
             if (is_split) {
-                st = split(t, i, w, in, diag, &w->spans_next);
+                st = split_span(t, i, w, in, diag, &w->spans_next);
             } else {
                 size_t start = w->text_next.size;
-                st = rewrite(t, i, w, in, diag, &w->text_next);
+                st = rewrite_span(t, i, w, in, diag, &w->text_next);
                 if (st == DOP_OK)
                     st = check_growth(w, w->text_next.size, diag);
                 if (w->text_next.size > start)

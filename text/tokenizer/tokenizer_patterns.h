@@ -1,4 +1,5 @@
-/* Pre-tokenizers of published vocabularies, as regular expressions, for files that only name one (GGUF and others). */
+/* Pre-tokenizer patterns of published vocabularies, for files that contain only the pattern's name (GGUF and
+ * others). */
 #ifndef DOPPLER_TEXT_TOKENIZER_TOKENIZER_PATTERNS_H
 #define DOPPLER_TEXT_TOKENIZER_TOKENIZER_PATTERNS_H
 
@@ -23,14 +24,16 @@
 #define SEED CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" TAIL
 #define BAILING \
     "'(?i:[sdmt]|ll|ve|re)|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
-/* Kimi's pattern: as O200K, but runs of Chinese characters are words of their own, and no "/" ends a word of punctuation. */
+/* Kimi's pattern. Differs from O200K in two ways: runs of Chinese characters are separate words, and punctuation
+ * words do not extend over "/". */
 #define KIMI_UPPER "(?:(?!\\p{Han})" UPPER ")"
 #define KIMI_LOWER "(?:(?!\\p{Han})" LOWER ")"
 #define KIMI                                                                                           \
     "[\\p{Han}]+|" LEAD KIMI_UPPER "*" KIMI_LOWER "+" CONTRACTIONS "?|" LEAD KIMI_UPPER "+" KIMI_LOWER \
     "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL
 
-/* Parts of patterns: groups of three digits counted from the right, runs of Chinese or Japanese characters, and whole lines. */
+/* Building blocks: groups of three digits counted from the right, runs of Chinese or Japanese characters, whole
+ * lines. */
 #define DIGITS3 "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))"
 #define CJK "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+"
 #define LINES "[^\\n]+|\\n+"
@@ -55,7 +58,7 @@
     "ff9f}"                                                                                                          \
     "\\x{2f00}-\\x{2fdf}\\x{e40}-\\x{e7f}\\x{e80}-\\x{eff}\\x{1780}-\\x{17ff}\\x{1000}-\\x{109f}\\x{aa60}-\\x{aa7f}" \
     "\\x{a9e0}-\\x{a9ff}\\x{ac00}-\\x{d7af}\\x{1100}-\\x{11ff}]+"
-/* The inside of a character class: letters with upper and lower case, in the scripts that DeepSeek's first tokenizers list. */
+/* Content of a character class: letters with upper and lower case, in the scripts of DeepSeek's first tokenizers. */
 #define CASED_LETTERS                                                                                      \
     "A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}"        \
     "\\x{295}-\\x{2af}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37b}-\\x{37d}\\x{37f}\\x{386}\\x{388}-\\x{38a}" \

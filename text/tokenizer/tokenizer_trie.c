@@ -1,4 +1,4 @@
-/* The pieces of a vocabulary as a trie, whose nodes stand breadth first: the children of a node are neighbours. */
+/* Trie of the pieces of a vocabulary. Nodes are stored breadth first, so siblings are adjacent. */
 #include "text/tokenizer/tokenizer_internal.h"
 
 const char *

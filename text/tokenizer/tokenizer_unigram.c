@@ -1,24 +1,23 @@
-/* Unigram: the most probable sequence of pieces of one word, by the Viterbi algorithm.
+/* Unigram: finds the most probable sequence of pieces of one word with the Viterbi algorithm.
  *
- * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE), memory 16 bytes per byte of the
- * word.  Equal sums are decided by rounding, so sums are made exactly as the vocabulary's own library makes them:
- * double in Hugging Face's tokenizers and llama.cpp, rounded to float at every piece in SentencePiece. */
+ * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE); memory is 16 bytes per byte of
+ * the word. Rounding decides between equal sums, so sums are computed exactly as in the vocabulary's own library.
+ * Hugging Face and llama.cpp use double; SentencePiece rounds to float after each piece. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/encoding/utf8.h"
 #include "text/tokenizer/tokenizer_internal.h"
 
-/* The Viterbi state at a byte of the word: the best sequence of pieces that ends there. */
+/* Viterbi state at a byte of the word: the best sequence of pieces that ends there. */
 typedef struct node {
     union {
-        double score; /* sum of the scores of the best sequence up to this byte */
-        struct {      /* after the search, for nodes on the best path: end and token of the piece that begins here */
+        double score; /* score of the best sequence up to this byte */
+        struct {      /* after backtracking, on the best path: end and token of the piece that begins here */
             uint32_t end, id;
         } next;
     };
-    uint32_t start,
-        id; /* last piece of the best sequence that ends here: the byte where it begins (DOP_TOK_NONE: no sequence), its token */
+    uint32_t start, id; /* start (DOP_TOK_NONE: unreachable) and token of the last piece of the best sequence */
 } node;
 
 typedef struct unigram {
@@ -50,7 +49,7 @@ unigram_destroy(void *state)
 }
 
 static void
-offer(const unigram *u, uint32_t start, uint32_t end, double score, uint32_t id)
+offer_piece(const unigram *u, uint32_t start, uint32_t end, double score, uint32_t id)
 {
     node *n = &u->nodes[end];
     double sum = u->nodes[start].score + score;
@@ -63,9 +62,9 @@ offer(const unigram *u, uint32_t start, uint32_t end, double score, uint32_t id)
     n->id = id;
 }
 
-/* The forward pass: finds the best last piece for every end of a character.  false: the budget is exhausted. */
+/* Forward pass: finds the best last piece for each character boundary. Returns false if the budget is exhausted. */
 static bool
-search(const unigram *u, const char *s, uint32_t n)
+search_pieces(const unigram *u, const char *s, uint32_t n)
 {
     const dop_tokenizer *t = u->t;
     for (uint32_t i = 0; i <= n; i++)
@@ -80,21 +79,21 @@ search(const unigram *u, const char *s, uint32_t n)
             uint32_t id = t->trie_token[at_node];
             if (id == DOP_TOK_NONE)
                 continue;
-            offer(u, at, k + 1, t->scores[id], id);
+            offer_piece(u, at, k + 1, t->scores[id], id);
             single |= k + 1 - at == len;
         }
         if (!single)
-            offer(u, at, at + len, t->head->unk_score, t->head->unk);
+            offer_piece(u, at, at + len, t->head->unk_score, t->head->unk);
         if (!dop_budget_step(u->budget, 1 + seen))
             return false;
     }
     return true;
 }
 
-/* Backtracking: links the best path from its front.  A damaged vocabulary may have pieces that end inside a character; no path
- * continues from there, because the search goes from character to character. */
+/* Backtracking: stores the best path as forward links. Pieces of a damaged vocabulary may end inside a character. No
+ * path continues there, because the search starts pieces at characters only. */
 static void
-turn_round(const unigram *u, uint32_t n)
+link_best_path(const unigram *u, uint32_t n)
 {
     for (uint32_t end = n; end > 0;) {
         uint32_t start = u->nodes[end].start, id = u->nodes[end].id;
@@ -104,7 +103,8 @@ turn_round(const unigram *u, uint32_t n)
     }
 }
 
-/* Encodes a run of characters that no piece covers: as the token with exactly this text, as byte tokens, or as one unknown token. */
+/* Encodes a run of characters without pieces: as the token with exactly this text, as byte tokens, or as one unknown
+ * token. */
 static void
 put_unknown(const dop_tokenizer *t, const char *s, size_t n, dop_ids *out)
 {
@@ -141,9 +141,9 @@ unigram_word(void *state, const char *s, size_t len, dop_diag *diag, dop_ids *ou
             return dop_tok_no_room(u->budget, diag);
         u->cap = cap;
     }
-    if (!search(u, s, n))
+    if (!search_pieces(u, s, n))
         return dop_tok_no_room(u->budget, diag);
-    turn_round(u, n);
+    link_best_path(u, n);
     for (uint32_t at = 0, end; at < n; at = end) {
         uint32_t id = u->nodes[at].next.id;
         end = u->nodes[at].next.end;

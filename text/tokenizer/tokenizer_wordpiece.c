@@ -1,5 +1,5 @@
-/* WordPiece: the longest piece that the word begins with, then the longest piece that the rest begins with, and so on.
- * Where no piece fits, the whole word is one unknown token.
+/* WordPiece: greedy longest-match encoding. If no piece matches at some point, the whole word becomes one unknown
+ * token.
  *
  * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE). */
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/encoding/utf8.h"
 #include "text/tokenizer/tokenizer_internal.h"
 
-/* The state of the WordPiece encoder; it keeps nothing from word to word. */
+/* Encoder state; nothing is kept between words. */
 typedef struct wordpiece {
     const dop_tokenizer *t;
     dop_budget *budget; /* not owned */
@@ -29,9 +29,9 @@ wordpiece_destroy(void *state)
     free(state);
 }
 
-/* Is the word longer than the vocabulary's limit (word_max characters), so that it becomes the unknown token? */
+/* True if the word exceeds the vocabulary's limit (word_max characters) and so becomes the unknown token. */
 static bool
-too_long(const dop_tokenizer *t, const char *s, size_t n)
+is_word_too_long(const dop_tokenizer *t, const char *s, size_t n)
 {
     size_t chars = 0;
     if (t->head->word_max == 0 || n <= t->head->word_max)
@@ -42,7 +42,7 @@ too_long(const dop_tokenizer *t, const char *s, size_t n)
 }
 
 static size_t
-longest(const dop_tokenizer *t, uint32_t node, const char *s, size_t n, uint32_t *out_id)
+find_longest_piece(const dop_tokenizer *t, uint32_t node, const char *s, size_t n, uint32_t *out_id)
 {
     size_t len = 0;
     for (size_t i = 0; i < n && i < t->longest_piece && (node = dop_tok_step(t, node, (uint8_t)s[i])) != 0; i++) {
@@ -60,11 +60,12 @@ wordpiece_word(void *state, const char *s, size_t n, dop_diag *diag, dop_ids *ou
     const wordpiece *w = state;
     const dop_tokenizer *t = w->t;
     size_t before = out->count, len;
-    bool bad = too_long(t, s, n);
+    bool bad = is_word_too_long(t, s, n);
     for (size_t at = 0; at < n && !bad; at += len) {
         uint32_t id = DOP_TOK_NONE;
         bool goes_on = at > 0 && t->head->joint.bytes > 0;
-        len = goes_on && t->joint_node == 0 ? 0 : longest(t, goes_on ? t->joint_node : 0, s + at, n - at, &id);
+        len =
+            goes_on && t->joint_node == 0 ? 0 : find_longest_piece(t, goes_on ? t->joint_node : 0, s + at, n - at, &id);
         if (!dop_budget_step(w->budget, 1 + (t->longest_piece < n - at ? t->longest_piece : n - at)))
             return dop_tok_no_room(w->budget, diag);
         bad = len == 0;
