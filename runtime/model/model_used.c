@@ -1,4 +1,4 @@
-/* The table of the schedules that a model uses, and their kernels and slots. */
+/* Table of the schedules that a model uses, with their kernels and slots. */
 #include "runtime/model/model_used.h"
 #include "runtime/model/info.h"
 #include "runtime/model/model.h"

@@ -1,5 +1,4 @@
-/* The ordering of steps of a few rows of several sequences: barriers, or a persistent dispatch where a probe has found that its
- * logits are right and that it is faster. */
+/* Chooses the ordering of steps with a few rows of several sequences; see ordering_rows.h. */
 #include "runtime/model/ordering_rows.h"
 #include "runtime/model/model.h"
 #include "runtime/model/model_load.h"

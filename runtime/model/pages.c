@@ -56,21 +56,21 @@ dop_pages_available(const dop_pages *pages)
 
 /* --- prefixes -------------------------------------------------------------------------------------------------------- */
 
-/* Prefixes are chains: the prefix before a page has its own number, which is never reused. */
+/* Prefixes form chains: the prefix before a page has an id of its own, which is never reused. */
 static uint32_t
 bucket_of(const dop_pages *p, uint64_t before, const uint32_t *tokens)
 {
     return (uint32_t)XXH3_64bits_withSeed(tokens, p->page * sizeof *tokens, before) & (p->n_buckets - 1);
 }
 
-/* The number of the empty prefix: never one that a page has. */
+/* Returns the id of the empty prefix for a seed. Bit 63 keeps it distinct from the ids of pages. */
 static uint64_t
 first(uint64_t seed)
 {
     return seed ? seed | 1ull << 63 : 0;
 }
 
-/* The known page with these tokens after that prefix; NONE: there is none. */
+/* Returns the identified page with these tokens after that prefix; NONE if there is none. */
 static uint32_t
 look_up(const dop_pages *p, uint64_t before, const uint32_t *tokens)
 {
@@ -111,7 +111,7 @@ leave_kept(dop_pages *p, uint32_t page)
     p->n_kept--;
 }
 
-/* A free page, or else the known page that was released first.  The caller knows that there is one. */
+/* Allocates a free page, or else evicts the cached page that was released first. One of them must exist. */
 static uint32_t
 take(dop_pages *p)
 {
@@ -198,7 +198,7 @@ dop_pages_own(dop_pages *pages, uint32_t place, uint32_t i, uint32_t *out_old)
             return;
         }
         *out_old = page;
-        p->rows[page].refs--; /* others have it */
+        p->rows[page].refs--; /* other sequences still use it */
     }
     set(p, place, i, take(p));
     list->n = list->n > i ? list->n : i + 1;
@@ -211,7 +211,7 @@ dop_pages_keep(dop_pages *pages, uint32_t place, uint32_t n)
     if (p->page == 0)
         return;
     dop_page_list *list = &p->of[place];
-    /* The last page first: pages that are released first are reused first, and a prefix is useless without its beginning. */
+    /* Release the last page first: eviction is in order of release, and a prefix is useless without its beginning. */
     while (list->n > 0 && (uint64_t)(list->n - 1) * p->page >= n)
         let_go(p, of(p, place, --list->n));
     list->n_known = list->n_known < n / p->page ? list->n_known : n / p->page;
@@ -255,7 +255,7 @@ dop_pages_note(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *
             row->same = *bucket;
             *bucket = page;
             memcpy(p->tokens + (size_t)page * p->page, own, p->page * sizeof *own);
-        } else if (page != mine) { /* it holds the same, so one of the two is enough */
+        } else if (page != mine) { /* same content: keep only one of the two pages */
             if (p->rows[page].refs++ == 0)
                 leave_kept(p, page);
             let_go(p, mine);
