@@ -1,4 +1,4 @@
-/* Adapters that are loaded while a model is open: their matrices in the plan's room for them, and which of them a sequence uses. */
+/* Adapters loaded while a model is open; see adapters.h. */
 #include "runtime/step/adapters.h"
 #include "base/format/adapter.h"
 #include "base/format/control_vector.h"
@@ -25,7 +25,8 @@ dop_model_adapter(const dop_model *model, uint32_t adapter)
     return model->lora.slots && adapter < dop_model_adapter_room(model) ? model->lora.slots[adapter].path : NULL;
 }
 
-/* The map of the plan's room, in the arena: targets are the products, by the row of their b in TENSORS. */
+/* Builds the map of the plan's adapter slots in the arena. Targets are the products, indexed by the TENSORS row of
+ * their matrix B. */
 static dop_status
 make_map(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_adapter_map *out)
 {
@@ -36,7 +37,7 @@ make_map(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_adapter_map
     uint32_t n = 0;
     for (uint32_t i = 0; i < plan->n_places; i++) {
         const dop_plan_adapter_place *p = &plan->places[i];
-        if (p->a == p->b) /* of control vectors */
+        if (p->a == p->b) /* belongs to control vectors */
             continue;
         places[n++] = (dop_adapter_place){.tensor = dop_plan_string(plan, p->tensor),
                                           .target = p->b,
@@ -63,7 +64,8 @@ make_map(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_adapter_map
     return DOP_OK;
 }
 
-/* The row of TENSORS with A of the product whose B is this row; the row itself where control vectors are in the place of products. */
+/* Returns the TENSORS row of the matrix A that goes with B in row b, or b itself for control vectors. UINT32_MAX:
+ * none. */
 static uint32_t
 a_of(const dop_plan *plan, uint32_t b)
 {
@@ -73,11 +75,11 @@ a_of(const dop_plan *plan, uint32_t b)
     return i < plan->n_places ? plan->places[i].a : UINT32_MAX;
 }
 
-/* One matrix of the room in host memory: changed there, and written back. */
+/* One adapter matrix in host memory: modified there, then written back. */
 typedef struct matrix {
     const dop_plan_tensor *t;
     uint16_t *values;
-    size_t row; /* values of a row, with padding */
+    size_t row; /* values per row, including padding */
 } matrix;
 
 static dop_status
@@ -100,7 +102,7 @@ put_back(dop_model *m, dop_status st, matrix *x, dop_diag *diag)
     return st;
 }
 
-/* A power of two that balances the sizes of two matrices, so that small values keep their digits in f16. */
+/* Returns a power of two that equalizes the magnitudes of A and B, so that small values keep their precision in f16. */
 static float
 balance(const dop_adapter_part *p, double scale, uint32_t cols)
 {
@@ -112,7 +114,7 @@ balance(const dop_adapter_part *p, double scale, uint32_t cols)
     return a > 0 && b > 0 ? exp2f(roundf(0.5f * log2f(b / a))) : 1;
 }
 
-/* Writes the parts [first, end), which are of one product, into the ranks of a slot; other ranks of the slot become zeros. */
+/* Writes the n parts of one product into the ranks of a slot. Unused ranks of the slot become zeros. */
 static dop_status
 write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32_t n, uint32_t b_row, dop_diag *diag)
 {
@@ -142,8 +144,9 @@ write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32
     return put_back(m, st, &b, diag);
 }
 
-/* Writes the direction of a control vector, or zeros, into the ranks of a slot.  direction: NULL: zeros.  It is divided by the slot's
- * scale, which is at least its largest value; where the slot has two ranks the second one has what 16 bits leave of each value. */
+/* Writes the direction of a control vector into the ranks of a slot; NULL writes zeros. It is divided by the slot's
+ * scale, which is at least its largest value. If the slot has two ranks, the second one stores the f16 rounding error
+ * of each value. */
 static dop_status
 write_direction(dop_model *m, uint32_t slot, const float *direction, uint32_t row, dop_diag *diag)
 {
@@ -170,7 +173,7 @@ by_target(const void *x, const void *y)
     return a->target != b->target ? (a->target < b->target ? -1 : 1) : a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Checks that an adapter fits the room, before anything is written. */
+/* Checks that an adapter fits the slot, before anything is written. */
 static dop_status
 check_parts(const dop_model *m, const char *path, const dop_adapter *x, dop_diag *diag)
 {
@@ -211,7 +214,7 @@ find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
                                n);
 }
 
-/* Empties a slot's ranks in all products that parts of x do not change, and writes those that they change. */
+/* Writes the parts of x into a slot, and zeros its ranks in all other products. */
 static dop_status
 write_all(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
 {
@@ -230,7 +233,7 @@ write_all(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Sets the slot's scale: the largest value of a control vector, as a power of two. */
+/* Sets the slot's scale to the largest value of a control vector, rounded up to a power of two. */
 static void
 set_scale(dop_model *m, uint32_t slot, const dop_control *x, uint32_t width)
 {
@@ -241,7 +244,8 @@ set_scale(dop_model *m, uint32_t slot, const dop_control *x, uint32_t width)
     m->lora.slots[slot].scale = most > 0 ? exp2(ceil(log2((double)most))) : 1;
 }
 
-/* Empties a slot, and writes the directions of a control vector into it.  Of several for one layer the last counts. */
+/* Clears a slot and writes the directions of a control vector into it. If several are for one layer, the last one is
+ * used. */
 static dop_status
 write_control(dop_model *m, uint32_t slot, const dop_control *x, dop_diag *diag)
 {
@@ -258,7 +262,7 @@ write_control(dop_model *m, uint32_t slot, const dop_control *x, dop_diag *diag)
     return st;
 }
 
-/* Reads a control vector for the layers that have room for its directions. */
+/* Reads a control vector for the layers that can hold its directions. */
 static dop_status
 read_control(const dop_model *m, const char *path, uint32_t first, uint32_t last, dop_arena *arena, dop_diag *diag,
              dop_control *out)
@@ -272,7 +276,7 @@ read_control(const dop_model *m, const char *path, uint32_t first, uint32_t last
                : DOP_FAIL_IN(diag, DOP_E_INPUT, path, "control vectors are not supported for this family of models");
 }
 
-/* The same for the same adapter in every run, because files of states are found by it. */
+/* Returns a digest that is stable between runs, because stored states are found by it. */
 static uint64_t
 digest_of(const dop_plan *plan, const dop_adapter *x)
 {
@@ -298,7 +302,7 @@ control_digest(const dop_control *x, uint32_t width)
     return h;
 }
 
-/* Writes a low-rank adapter into a slot.  *out_digest: what names it.  */
+/* Writes a low-rank adapter into a slot. *out_digest identifies it. */
 static dop_status
 load_ranks(dop_model *m, const char *path, uint32_t slot, dop_arena *arena, dop_diag *diag, uint64_t *out_digest)
 {
@@ -324,7 +328,7 @@ load_ranks(dop_model *m, const char *path, uint32_t slot, dop_arena *arena, dop_
     return st;
 }
 
-/* Loads an adapter of any kind.  first, last: the layers of a control vector. */
+/* Loads an adapter of any kind. first, last: layers of a control vector. */
 static dop_status
 load(dop_model *m, const char *path, bool control, uint32_t first, uint32_t last, dop_diag *diag, uint32_t *out_adapter)
 {
@@ -406,7 +410,7 @@ dop_adapters_finish(dop_model *model)
 
 /* ---- sequences ------------------------------------------------------------------------------------------------------ */
 
-/* Writes the factors of the ranks and the numbers of the adapters at a sequence's place. */
+/* Writes a sequence's factor for each adapter rank, followed by the numbers of its adapters. */
 static dop_status
 write_factors(dop_model *m, uint32_t place, const dop_adapter_use *uses, uint32_t n, dop_diag *diag)
 {
@@ -420,7 +424,7 @@ write_factors(dop_model *m, uint32_t place, const dop_adapter_use *uses, uint32_
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < most; r++)
             values[uses[i].adapter * most + r] += (float)((double)uses[i].scale * m->lora.slots[uses[i].adapter].scale);
-    for (uint32_t i = 0, n_numbers = 0; i < n; i++) { /* each adapter once */
+    for (uint32_t i = 0, n_numbers = 0; i < n; i++) { /* each adapter only once */
         const float number = (float)(uses[i].adapter + 1);
         uint32_t k = 0;
         while (k < n_numbers && numbers[k] != number)

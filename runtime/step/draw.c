@@ -1,6 +1,6 @@
-/* The programs of a diffusion model: `context` leaves keys and values of a text in states, `denoise` predicts the noise of latents,
- * `decode` makes pixels of latents, and `encode_picture` latents of pixels.  Each is one step, whose rows are places of a picture or
- * rows of a text. */
+/* Programs of a diffusion model. `context` stores keys and values of a text in states. `denoise` predicts the noise of
+ * latents. `decode` turns latents into pixels, and `encode_picture` pixels into latents. Each is one step; its rows are
+ * positions of an image or rows of a text. */
 #include "runtime/model/model_load.h"
 #include "runtime/model/model_used.h"
 #include "runtime/model/part.h"
@@ -37,15 +37,15 @@ dop_draws(const dop_model *m, const char *name)
     return m->plan.draw && find(name);
 }
 
-/* Values of a row, of all rows of an input (in f32 or u32) of a schedule. */
+/* Returns the number of 32-bit values in all rows of an input. */
 static uint64_t
 values_of(const dop_part_value *v, uint32_t rows)
 {
     return v->row_bytes / sizeof(float) * (v->one_row ? 1 : rows);
 }
 
-/* Fills what the program receives: inputs by their names, and for attention the numbers of rows ("places<n>") and of the
- * last row ("lasts<n>"). */
+/* Fills the program's inputs: from `inputs` by name, and row indices ("places<n>") and the last row index ("lasts<n>")
+ * for attention. */
 static dop_status
 fill(const dop_part_value *in, uint32_t n_in, uint32_t rows, const dop_value *inputs, size_t n_inputs, dop_diag *diag)
 {
@@ -84,7 +84,7 @@ check_inputs(const program *p, const dop_value *inputs, size_t n_inputs, const d
     return DOP_OK;
 }
 
-/* Values of a program's output. */
+/* Returns the number of values of a program's output. */
 static size_t
 values_given(const dop_plan_draw *d, uint32_t kind)
 {

@@ -1,4 +1,4 @@
-/* The program `encode`: rows of texts to vectors or scores; and embeddings from the hidden states of a sequence's tokens. */
+/* The program `encode`, and embeddings from hidden states; see encode.h. */
 #include "runtime/step/encode.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model.h"
@@ -71,19 +71,20 @@ dop_model_program(const dop_model *model, uint32_t number, dop_program_facts *ou
     return true;
 }
 
-/* What a call computes: texts of given lengths, one after the other in `ids`. */
+/* Arguments of a call. The texts follow one another in `ids`. */
 typedef struct job {
     dop_model *m;
     const dop_plan_program *p;
-    const uint32_t *ids, *types; /* types NULL: 0 */
+    const uint32_t *ids, *types; /* types NULL: all 0 */
     const uint32_t *lengths;
     size_t n_texts;
     dop_pooling pooling;
-    float *rows, *vectors; /* NULL: not wanted */
-    double *sums;          /* [width] */
+    float *rows, *vectors; /* NULL: not requested */
+    double *sums;          /* [width] scratch for mean pooling */
 } job;
 
-/* The row of the token that ends a text, by its id or as the largest of all ids: CLIPTextTransformer. */
+/* Returns the row of the end-of-text token: the one with end_id, or the largest id if it is not set (as
+ * CLIPTextTransformer does). */
 static uint32_t
 end_of(const dop_plan_program *p, const uint32_t *ids, uint32_t n)
 {
@@ -96,7 +97,7 @@ end_of(const dop_plan_program *p, const uint32_t *ids, uint32_t n)
     return at;
 }
 
-/* The vector of a text from its ids [n] and rows [n, width]. */
+/* Computes the vector of a text from its ids [n] and rows [n, width]. */
 static dop_status
 pool(const job *j, const uint32_t *ids, const float *rows, uint32_t n, dop_diag *diag, float *out)
 {
@@ -255,7 +256,7 @@ dop_program_run(dop_model *model, const char *name, const dop_value *inputs, siz
     return run(&j, tokens->n, diag);
 }
 
-/* By the program, with all texts in one list. */
+/* Embeds all texts with the program, as one list. */
 static dop_status
 embed_by_program(dop_model *m, const dop_token_text *texts, size_t n, dop_pooling pooling, dop_diag *diag, float *out)
 {
@@ -331,7 +332,7 @@ dop_model_embedding_size(const dop_model *model)
                                                                              : 0;
 }
 
-/* Euclidean length 1, as vectors are compared.  Sums are in double; a vector of zeros stays as it is. */
+/* Sums are in double; a zero vector stays as it is. */
 dop_status
 dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, dop_diag *diag)
 {
@@ -349,7 +350,7 @@ dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, d
     return DOP_OK;
 }
 
-/* The next tokens of the sequence that are not in its states, and their hidden states: rows [*out_take, hidden]. */
+/* Runs the next unfed tokens of the sequence and returns their hidden states, rows [*out_take, hidden]. */
 static dop_status
 run_piece(dop_sequence *s, uint32_t schedule, dop_diag *diag, uint32_t *out_take, const float **out_rows)
 {
@@ -364,7 +365,7 @@ run_piece(dop_sequence *s, uint32_t schedule, dop_diag *diag, uint32_t *out_take
     return DOP_OK;
 }
 
-/* Tokens before the last of the sequence are fed with schedules for prompts, which compute only states. */
+/* Feeds all tokens but the last `rest` with prompt schedules, which compute only states. */
 static dop_status
 feed_all_but(dop_sequence *s, uint32_t rest, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* Rows of steps that are no tokens: features of pictures, under ids of their own behind the vocabulary. */
+/* Rows of steps that are image features instead of tokens; see features.h. */
 #include "runtime/step/features.h"
 #include "base/parallel.h"
 #include "plan/plan_names.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids of features stay below those that keys of prefix reuse have for rows of pictures (runtime/model/prefix.h). */
+/* Feature ids stay below the keys of image rows in the prefix cache (runtime/model/prefix.h). */
 static const uint32_t ids_end = 0xc0000000u;
 
 static const dop_features *
@@ -38,7 +38,7 @@ dop_model_features_depth(const dop_model *model)
     return n;
 }
 
-/* Does any schedule receive the value? */
+/* True if any schedule has this input. */
 static bool
 receives(const dop_model *m, const char *name)
 {
@@ -48,7 +48,7 @@ receives(const dop_model *m, const char *name)
     return false;
 }
 
-/* Can the plan take n features, as a picture of so many rows and columns of them? */
+/* Checks that the plan accepts n features, as an image of height x width features. */
 static dop_status
 check(const dop_model *m, uint32_t n, uint32_t height, uint32_t width, dop_diag *diag)
 {
@@ -131,16 +131,17 @@ dop_features_uncut(const dop_model *model, const uint32_t *tokens, uint32_t pos,
     return row < take ? take - row : 0;
 }
 
-/* --- what a step receives -------------------------------------------------------------------------------------------- */
+/* --- inputs of a step
+ * ------------------------------------------------------------------------------------------------ */
 
-/* Goes through a sequence's tokens and has the place of the last one. */
+/* Iterator over a sequence's tokens that tracks the multi-axis position of the current one. */
 typedef struct walk {
     const dop_model *m;
-    const dop_features *f; /* of the token; NULL: it is text */
-    uint32_t last;         /* the token */
-    uint32_t time;         /* the row's position in time */
-    uint32_t next;         /* that of text behind it */
-    uint32_t row;          /* the token's number in its features */
+    const dop_features *f; /* feature object of the token; NULL: text */
+    uint32_t last;         /* current token */
+    uint32_t time;         /* time coordinate of the row */
+    uint32_t next;         /* time coordinate of the next text token or image */
+    uint32_t row;          /* row of the token in its features */
 } walk;
 
 static void
@@ -153,7 +154,7 @@ step(walk *w, uint32_t token)
         w->time = w->next++;
         return;
     }
-    if (!w->f || token != before + 1 || token - w->f->first >= w->f->n) { /* another picture begins */
+    if (!w->f || token != before + 1 || token - w->f->first >= w->f->n) { /* another image begins */
         w->f = find(w->m, token);
         w->time = w->next;
         if (w->f)
@@ -172,14 +173,15 @@ value_of(const dop_part_value *in, uint32_t n, const char *name)
 }
 
 typedef struct received {
-    uint32_t *shift, *turns, *lasts; /* by row of the step; NULL: not received */
+    uint32_t *shift, *turns, *lasts; /* by row of the step; NULL: not an input */
     float *rows[DOP_PART_MAX_VALUES];
-    uint32_t n_rows; /* features, then those for single layers */
+    uint32_t n_rows; /* number of entries in rows[]: features, then features for single layers */
     dop_replay *replay;
-    /* Rows of a picture that follow one another here and there, which are copied together: `run` of them until row `at` of the step. */
+    /* Pending copy: `run` consecutive rows of one image, which end before feature row `row` and before step row
+     * `at`. */
     const dop_features *of;
     uint32_t run, row, at;
-    uint32_t first, end; /* rows of the step that have features, and those between them */
+    uint32_t first, end; /* range of step rows that covers all feature rows */
 } received;
 
 static received
@@ -202,8 +204,8 @@ received_by(dop_model *m, uint32_t schedule)
     return r;
 }
 
-/* Writes a number that the step receives.  What is in flight reads this memory too, in another order where it is a step of another size:
- * it has to end before anything changes. */
+/* Writes a number into an input of the step. In-flight steps read the same memory, so the function waits for them
+ * before it changes a value. */
 static dop_status
 put(const received *r, const walk *w, uint32_t *to, uint32_t value, dop_diag *diag)
 {
@@ -217,7 +219,7 @@ put(const received *r, const walk *w, uint32_t *to, uint32_t value, dop_diag *di
     return st;
 }
 
-/* Copies the rows that were gathered to where the host gives them. */
+/* Copies the pending rows to the step's inputs. */
 static void
 copy_run(received *r, const walk *w)
 {
@@ -228,7 +230,7 @@ copy_run(received *r, const walk *w)
     r->run = 0;
 }
 
-/* Gathers a row of features, which is row `at` of the step. */
+/* Adds a feature row, which is row `at` of the step, to the pending copy. */
 static void
 add_row(received *r, const walk *w, uint32_t at)
 {
@@ -261,14 +263,14 @@ write_row(received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t end, d
     if (r->lasts)
         DOP_RETURN_IF_ERROR(put(r, w, &r->lasts[at], f ? pos + left : 0, diag));
     if (f && r->end == 0)
-        /* what is in flight may read rows of a picture too */
+        /* in-flight steps may still read feature rows */
         DOP_RETURN_IF_ERROR(dop_replay_wait(r->replay, r->replay->submitted, diag));
     if (f)
         add_row(r, w, at);
     return DOP_OK;
 }
 
-/* Has the device copy the features of the step's rows before anything that is submitted later. */
+/* Records and submits the device copy of the step's features, ahead of anything submitted later. */
 static dop_status
 submit_rows(dop_model *m, uint32_t schedule, const received *r, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* The layer of a plan that drafts: rows of its states, and drafts. */
+/* Draft layer of a plan (multi-token prediction); see speculator.h. */
 #include "runtime/step/heads.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model_load.h"
@@ -18,7 +18,7 @@ dop_model_drafts(const dop_model *model)
            dop_model_schedule_for(model, DOP_SCHED_ROWS, 2) != UINT32_MAX;
 }
 
-/* Does the layer read the model's states alone?  Only the last row of a sequence is then run, and its position stays. */
+/* True if the layer reads only the model's states. Then only the last row of a sequence is run, at a fixed position. */
 static bool
 stays(const dop_model *m)
 {
@@ -51,7 +51,8 @@ dop_head_destroy(dop_sequence *sequence)
     sequence->head = NULL;
 }
 
-enum { LONG = 32, BEFORE = 4 }; /* tokens without drafts: a time worth it, and rows that the next drafts need */
+/* in tokens without drafts: shortest pause that is worthwhile; rows to queue before the next drafts */
+enum { LONG = 32, BEFORE = 4 };
 
 static bool
 is_far(const dop_draft_policy *p)
@@ -79,7 +80,7 @@ dop_drafts_unfollowed(const dop_sequence *sequence, uint32_t wait)
     return sequence->head && wait > BEFORE ? wait - BEFORE : wait;
 }
 
-/* The hidden states that a schedule sends, or that a schedule of `draft` receives; NULL: there are none. */
+/* Returns the hidden states that a schedule outputs, or the input of a `draft` schedule; NULL: none. */
 static float *
 states_of(const dop_model *m, uint32_t schedule, bool sent)
 {
@@ -96,14 +97,14 @@ largest(const dop_model *m)
     return n > 0 ? m->plan.schedules[of[n - 1]].max_rows : 0;
 }
 
-/* Rows of one sequence in a step of the layer: n of them from position pos on, with their hidden states. */
+/* Rows of one sequence in a step of the layer: n rows from position pos on, with their hidden states. */
 typedef struct part {
     dop_sequence *sequence;
     const float *hidden; /* [n, hidden] */
     uint32_t pos, n;
 } part;
 
-/* Writes row number `row` of a step, which is row i of a part. */
+/* Writes row i of a part as row `row` of a step. */
 static void
 write_row(dop_model *m, const part *x, uint32_t i, uint32_t row, uint32_t flags, float *hidden)
 {
@@ -117,8 +118,8 @@ write_row(dop_model *m, const part *x, uint32_t i, uint32_t row, uint32_t flags,
     dop_replay_write_row(&m->replay, row, &of);
 }
 
-/* Writes a step of the layer with the rows of all parts, and finds its schedule.  continued: the last row of each part comes first, and the
- * picks from these make the next step. */
+/* Writes a step of the layer with the rows of all parts, and chooses its schedule. continued: the last row of each part
+ * comes first, and their picks make the next step. */
 static dop_status
 write_step(dop_model *m, const part *parts, uint32_t n_parts, bool continued, dop_diag *diag, uint32_t *out_schedule)
 {
@@ -140,7 +141,7 @@ write_step(dop_model *m, const part *parts, uint32_t n_parts, bool continued, do
     return DOP_OK;
 }
 
-/* Makes a schedule ready to be submitted. */
+/* Makes a schedule ready for submission. */
 static dop_status
 ready(dop_model *m, uint32_t schedule, dop_form form, dop_diag *diag)
 {
@@ -148,7 +149,7 @@ ready(dop_model *m, uint32_t schedule, dop_form form, dop_diag *diag)
     return dop_model_make_code(m, schedule, form, diag);
 }
 
-/* Counts picks of a schedule of one row, which are numbered, and which the host has read. */
+/* Counts the numbered picks of a single-row schedule as submitted and read. */
 static void
 count_picks(dop_model *m, uint32_t schedule, dop_form form, uint32_t times)
 {
@@ -168,7 +169,7 @@ run(dop_model *m, const part *parts, uint32_t n_parts, dop_form form, dop_diag *
     return dop_replay_wait(&m->replay, ticket, diag);
 }
 
-/* Runs rows of the layer up to position `end`, with the hidden states from `rows` on, for their states alone. */
+/* Runs rows of the layer up to position `end`, with the hidden states in `rows`, to update the layer's states only. */
 static dop_status
 fill(dop_sequence *s, const float *rows, uint32_t end, dop_diag *diag)
 {
@@ -202,10 +203,10 @@ dop_head_keep(dop_sequence *sequence, uint32_t schedule, uint32_t first, uint32_
         return DOP_OK;
     rows += first * hidden;
     const bool follows = pos >= h->n_done && pos <= h->n_done + h->n_rows;
-    h->n_rows = follows ? pos - h->n_done : 0; /* rows from pos on are new */
+    h->n_rows = follows ? pos - h->n_done : 0; /* rows from pos on are replaced */
     if (!follows)
         h->n_done = pos;
-    if (h->n_rows + n > DOP_DRAFT_EACH) { /* all but the last row, whose next token may not be known */
+    if (h->n_rows + n > DOP_DRAFT_EACH) { /* run all but the last row, whose next token may not be known */
         st = fill(s, h->rows, pos, diag);
         if (st == DOP_OK)
             st = fill(s, rows, pos + n - 1, diag);
@@ -219,7 +220,8 @@ dop_head_keep(dop_sequence *sequence, uint32_t schedule, uint32_t first, uint32_
     return st;
 }
 
-/* Makes an ask ready: its rows for the layer in *out_part; false: there are no drafts for it now.  most: of any ask. */
+/* Prepares a request: *out_part gets its rows for the layer. Returns false if it gets no drafts now. most: maximum
+ * draft count of all requests. */
 static bool
 begin(dop_draft_ask *ask, uint32_t most, part *out_part)
 {
@@ -229,7 +231,7 @@ begin(dop_draft_ask *ask, uint32_t most, part *out_part)
     ask->n = 0;
     if (!h || ask->most == 0 || ask->known < 2 + h->n_done || h->n_done + h->n_rows + 1 < ask->known)
         return false;
-    h->n_rows = ask->known - 1 - h->n_done; /* none of drafts that were not accepted */
+    h->n_rows = ask->known - 1 - h->n_done; /* leave out rows of rejected drafts */
     if (dop_sequence_reserve(s, ask->known - 1, ask->known - 1 + most, &full) != DOP_OK)
         return false;
     const uint32_t first = stays(s->model) ? h->n_rows - 1 : 0;
@@ -237,7 +239,7 @@ begin(dop_draft_ask *ask, uint32_t most, part *out_part)
     return true;
 }
 
-/* Most rows of a step of the layer that gives the logits of each. */
+/* Returns the maximum rows of a layer step that gives the logits of each row. */
 static uint32_t
 most_each(const dop_model *m)
 {
@@ -248,7 +250,7 @@ most_each(const dop_model *m)
     return most;
 }
 
-/* Where the rows of all parts are too many for one step, runs all but the last row of each alone. */
+/* If the rows of all parts exceed one step, runs all but the last row of each part separately. */
 static dop_status
 shorten(const dop_model *m, part *parts, uint32_t n, dop_diag *diag)
 {
@@ -267,15 +269,15 @@ shorten(const dop_model *m, part *parts, uint32_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Where the picks of a chain are, among the ids of the step record: of the chain's step i, for its row number k. */
+/* Location of a chain's picks among the ids of the step record. */
 typedef struct place {
-    bool numbered; /* picks of the first step have numbers */
-    bool all;      /* those of the others have */
-    bool stays;    /* the others lie by the number of the step, not by the position of the row */
-    uint32_t next; /* the number of the first one */
+    bool numbered; /* the first step's picks are numbered */
+    bool all;      /* the later steps' picks are numbered */
+    bool stays;    /* unnumbered picks are indexed by step, not by position */
+    uint32_t next; /* number of the first numbered pick */
 } place;
 
-/* pos: the row's position in the first step. */
+/* Returns the index of the pick in step i of the chain for its row k. pos: the row's position in the first step. */
 static uint32_t
 place_of(const place *x, uint32_t i, uint32_t k, uint32_t pos)
 {
@@ -284,7 +286,7 @@ place_of(const place *x, uint32_t i, uint32_t k, uint32_t pos)
     return (x->stays ? i : pos + i) % DOP_STEP_TURNS * DOP_STEP_MAX_SEQUENCES + k;
 }
 
-/* Takes the picks of a chain of n steps as drafts. */
+/* Copies the picks of a chain of n steps into the drafts. */
 static void
 take_chain(dop_model *m, const place *at, const part *parts, dop_draft_ask **of, uint32_t n_of, uint32_t n)
 {
@@ -294,14 +296,14 @@ take_chain(dop_model *m, const place *at, const part *parts, dop_draft_ask **of,
         const uint32_t pos = parts[k].pos + parts[k].n - 1;
         for (uint32_t i = 0; i < n && i < ask->most; i++) {
             const uint32_t id = step->ids[place_of(at, i, k, pos)];
-            if (id >= m->plan.model->vocab) /* logits that are not finite */
+            if (id >= m->plan.model->vocab) /* the logits are not finite */
                 break;
             ask->ids[ask->n++] = ask->sequence->tokens[ask->known + i] = id;
         }
     }
 }
 
-/* Runs a step of the layer for all parts and n - 1 more for what each has picked, in one submission. */
+/* Runs a step of the layer for all parts and n - 1 more steps on its picks, in one submission. */
 static dop_status
 run_chain(dop_model *m, const part *parts, dop_draft_ask **of, uint32_t n_of, uint32_t n, dop_diag *diag)
 {
@@ -322,7 +324,7 @@ error:
     const uint32_t pos = parts[0].pos + parts[0].n - 1;
     for (uint32_t i = 1; i < n && !at.numbered && at.all; i++)
         if (place_of(&at, i, 0, pos) == place_of(&at, 0, 0, pos))
-            chain.n = n = i; /* a later pick would lie where the first one does */
+            chain.n = n = i; /* a later pick would overwrite the first one */
     if ((st = dop_replay_submit_chain(&m->replay, &chain, diag, &ticket)) != DOP_OK)
         return st;
     count_picks(m, chain.first, DOP_FORM_FULL, 1);
@@ -346,7 +348,7 @@ dop_heads_draft(dop_model *model, dop_draft_ask *asks, uint32_t n, dop_diag *dia
         if (n_of < most && begin(&asks[i], longest, &parts[n_of]))
             of[n_of++] = &asks[i];
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
-        /* the layer's logits lie in their place */
+        /* The layer's logits overwrite theirs. */
         if (m->sequences[i])
             m->sequences[i]->logits = m->sequences[i]->picked_from = NULL;
     DOP_RETURN_IF_ERROR(shorten(m, parts, n_of, diag));

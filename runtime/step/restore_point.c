@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Without a size of its own in the options, checkpoints take this share of the device's memory. */
+/* Fraction of device memory that checkpoints may use by default: 1 / 16. */
 enum { SHARE_OF_MEMORY = 16 };
-/* Chunks of a long prompt whose checkpoints stay. */
+/* Number of chunk checkpoints to keep, spread over a long prompt. */
 enum { SPREAD = 8 };
 
 static uint32_t
@@ -36,7 +36,7 @@ dop_restore_points_open(dop_model *model, const dop_open_options *options, dop_d
     if (n == 0)
         return DOP_OK;
     dop_status st = dop_transfer_make_slots(m, n, &full);
-    if (st == DOP_E_NOMEM && !m->ranks) { /* nothing depends on them */
+    if (st == DOP_E_NOMEM && !m->ranks) { /* checkpoints are optional */
         dop_log_printf(&m->log, "checkpoints: none: %s", full.message);
         m->kept.slots.n = 0;
         return DOP_OK;
@@ -72,7 +72,7 @@ slot_of(const dop_model *m, const dop_restore_point *c)
     return m->plan.model->n_sequences + (uint32_t)(c - m->kept.points);
 }
 
-/* Is it of the first n of these keys? */
+/* True if the checkpoint's keys are a prefix of the first n of these keys. */
 static bool
 begins(dop_restore_point *c, uint64_t seed, const uint32_t *keys, uint32_t n)
 {
@@ -95,7 +95,7 @@ dop_restore_point_find(dop_model *model, uint64_t seed, const uint32_t *keys, ui
     return best;
 }
 
-/* A free slot, or that of the checkpoint that was used least recently; NULL: all are held. */
+/* Returns a free slot, or evicts the least recently used checkpoint; NULL: all have handles. */
 static dop_restore_point *
 make_room(dop_model *m)
 {
@@ -168,7 +168,7 @@ dop_restore_point_take(dop_sequence *sequence, dop_restore_point *checkpoint, bo
 
 /* --- when ---------------------------------------------------------------------------------------------------------------- */
 
-/* Automatic checkpoints are of use only where pages do not hold everything, and wait for nothing that is in flight. */
+/* True if an automatic checkpoint is useful and possible: pages do not hold all states, and nothing is in flight. */
 static bool
 is_useful(const dop_sequence *s)
 {

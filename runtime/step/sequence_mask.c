@@ -1,4 +1,4 @@
-/* Masks of allowed ids: a bit for each id of the vocabulary, with a copy on the device behind the step record. */
+/* Masks of allowed token ids; see sequence_mask.h. */
 #include "runtime/step/sequence_mask.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model.h"
@@ -39,7 +39,7 @@ dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *di
     dop_status st = dop_step_none_has(m, s, diag);
     if (st == DOP_OK && mask)
         st = check(s, mask, diag);
-    if (st == DOP_OK && (dop_step_runs(m, s) || s->speculator)) /* picks that run ahead are those of the mask before */
+    if (st == DOP_OK && (dop_step_runs(m, s) || s->speculator)) /* picks in flight used the old mask */
         st = dop_step_drain(m, diag);
     if (st == DOP_OK && s->speculator)
         st = dop_sequence_settle(s, diag);

@@ -1,4 +1,5 @@
-/* Sequences in files: images (runtime/cache/snapshot.h) of all states of their first n_fed tokens, the rows of caches first. */
+/* Saves sequences to files: snapshots (runtime/cache/snapshot.h) of all states of their first n_fed tokens, cache rows
+ * first. */
 #include "runtime/step/sequence_pages.h"
 #include "runtime/step/sequence_states.h"
 #include "runtime/step/speculator.h"
@@ -78,7 +79,8 @@ write_all(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *
     return st == DOP_OK ? put(f, &digest, sizeof digest, diag) : st;
 }
 
-/* Ensures that states can be read and written: no step is open, nothing is in flight, and the plan says where they are. */
+/* Prepares for reading and writing states: fails if a step is open or the plan does not list its states, and waits for
+ * in-flight steps. */
 static dop_status
 be_ready(dop_model *m, dop_diag *diag)
 {
@@ -89,7 +91,7 @@ be_ready(dop_model *m, dop_diag *diag)
     return DOP_OK;
 }
 
-/* A file does not say which adapters its states were computed with. */
+/* Fails for a sequence with adapters, because a file does not record which ones its states were computed with. */
 static dop_status
 check_plain(const dop_sequence *s, dop_diag *diag)
 {
@@ -125,7 +127,7 @@ dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, si
     }
     if ((st = dop_out_file_open(path, diag, &f.out)) != DOP_OK)
         goto error;
-    dop_out_file_keep_private(&f.out); /* it holds a conversation */
+    dop_out_file_keep_private(&f.out); /* the file holds a conversation */
     st = write_all(&f, sequence, note, n_note, diag);
     dop_status closed = dop_out_file_close(&f.out, st == DOP_OK, diag);
     st = st != DOP_OK ? st : closed;
@@ -134,7 +136,7 @@ error:
     return st;
 }
 
-/* Checks everything about the file that can be checked before anything is changed. */
+/* Validates the file as far as possible before anything is changed. */
 static dop_status
 check_file(dop_sequence *s, const char *path, const dop_map *map, dop_snapshot_head *out, dop_diag *diag)
 {
@@ -148,7 +150,7 @@ check_file(dop_sequence *s, const char *path, const dop_map *map, dop_snapshot_h
     return st;
 }
 
-/* A copy of the note. */
+/* Copies the note, with a terminating zero. */
 static dop_status
 take_note(const dop_map *map, const dop_snapshot_head *h, dop_diag *diag, char **out_note)
 {
@@ -174,7 +176,7 @@ check_pages(const dop_sequence *s, uint32_t n, dop_diag *diag)
                                         needed, p->page, free, p->n_pages);
 }
 
-/* Marks lie aligned to 8 bytes in the file. */
+/* Returns the file's marks, which are aligned to 8 bytes. */
 static const dop_prefix_mark *
 marks_of(const dop_map *map, const dop_snapshot_head *h)
 {
@@ -197,7 +199,7 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     if ((st = check_file(s, path, &map, &h, diag)) != DOP_OK ||
         (out_note && (st = take_note(&map, &h, diag, &note)) != DOP_OK))
         goto error;
-    /* Before anything is changed: are there enough pages, counting those that the sequence will release? */
+    /* Check for enough pages before any change, counting those that the sequence will release. */
     if ((st = check_pages(s, h.to, diag)) != DOP_OK)
         goto error;
     dop_speculator_forget(s->speculator);

@@ -4,7 +4,7 @@
 
 #include <doppler/doppler.h>
 
-/* Speculates by the plan's own layer that drafts, where it has one and nothing else was said about drafts. */
+/* Turns on speculation with the plan's draft layer, if there is one and the caller has not set speculation. */
 dop_status dop_sequence_draft_by_default(dop_sequence *sequence, dop_diag *diag);
 
 #endif

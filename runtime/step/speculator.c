@@ -56,7 +56,7 @@ dop_ngrams_init(dop_ngrams *ngrams, uint32_t n, uint32_t ctx, dop_diag *diag)
     return ngrams->ends ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
-/* FNV-1a over the n tokens before `end`. */
+/* Returns an FNV-1a hash of the n tokens before `end`. */
 static uint32_t
 hash_of(const dop_ngrams *g, const uint32_t *tokens, uint32_t end)
 {
@@ -66,7 +66,7 @@ hash_of(const dop_ngrams *g, const uint32_t *tokens, uint32_t end)
     return (h ^ h >> 15) & g->mask;
 }
 
-/* The text may have changed since an entry was made, so that entries are hints: what they lead to is compared. */
+/* Entries are only hints, because the text may have changed since: the n-grams are compared. */
 uint32_t
 dop_ngrams_find(dop_ngrams *ngrams, const uint32_t *tokens, uint32_t n)
 {

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Positions of a block in plans without pages; files take at most so much unless options say otherwise. */
+/* Block size in positions for plans without pages, and default size limit of the prompt files in bytes. */
 enum { BLOCK = 64 };
 static const uint64_t default_bound = 32ull << 30;
 
-/* Names, kinds and sizes of the states: a plan for several targets may have them in several forms. */
+/* Returns a digest of the states' names, kinds and sizes. A plan for several targets may have several layouts. */
 static uint64_t
 layout_digest(const dop_model *m)
 {
@@ -115,8 +115,8 @@ dop_stored_write(dop_model *model, const dop_states *states, const uint8_t *byte
     return DOP_OK;
 }
 
-/* How many keys mean the same in every process: not ids that stand for rows which this process has (features of pictures), but what
- * dop_prefix_keys puts in their place does. */
+/* Returns the number of leading keys that are valid in other processes. Ids of image features are not; the marks that
+ * replace them in dop_prefix_keys are. */
 static uint32_t
 count_lasting(const dop_model *m, const uint32_t *keys, uint32_t n)
 {
@@ -126,9 +126,10 @@ count_lasting(const dop_model *m, const uint32_t *keys, uint32_t n)
     return i;
 }
 
-/* --- keeping ------------------------------------------------------------------------------------------------------------ */
+/* --- saving
+ * ----------------------------------------------------------------------------------------------------------- */
 
-/* A snapshot of states: rows from one place, and (whole) what belongs to position `to` from a place or slot. */
+/* Stores one snapshot: rows of the sequence, and with `whole` the states of position `to` from a place or slot. */
 static dop_status
 keep_one(dop_sequence *s, const dop_snapshot_key *key, const uint32_t *keys, uint32_t whole_at, uint32_t over,
          dop_diag *diag)
@@ -155,7 +156,7 @@ error:
     return st;
 }
 
-/* The point at position n, if it is not stored yet. */
+/* Stores the single-position states at position n, unless they are stored already. */
 static dop_status
 keep_point(dop_sequence *s, const uint32_t *keys, uint32_t n, uint32_t whole_at, uint32_t over, dop_diag *diag)
 {
@@ -226,7 +227,7 @@ dop_stored_keep(dop_sequence *sequence, dop_diag *diag)
 
 /* --- finding ------------------------------------------------------------------------------------------------------------ */
 
-/* Blocks from the first on that are on the device or in the store. */
+/* Returns the number of leading blocks that are on the device or in the store. */
 static uint32_t
 count_blocks(const dop_model *m, uint64_t (*digests)[2], uint32_t n, uint32_t rows)
 {
@@ -243,7 +244,7 @@ count_blocks(const dop_model *m, uint64_t (*digests)[2], uint32_t n, uint32_t ro
     return i < n ? i : n;
 }
 
-/* The largest point that the blocks reach. */
+/* Finds the last stored checkpoint that the blocks reach. */
 static bool
 find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t most, uint32_t n_blocks,
            dop_snapshot_key *out)
@@ -264,7 +265,8 @@ find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t mos
     return found;
 }
 
-/* Where a snapshot is gone x->n becomes 0: the store does not name that one again, and what is left is to be searched anew. */
+/* Loads the snapshots of x. Sets x->n to 0 if one is missing or damaged: the store then no longer lists it, and the
+ * caller must search again. */
 static dop_status
 get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop_snapshot_key *point,
            dop_stored_load *x, dop_diag *diag)
@@ -273,7 +275,7 @@ get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop
     x->snapshots = calloc((size_t)(end > first ? end - first : 0) + 1, sizeof(dop_snapshot *));
     if (!x->snapshots)
         return DOP_NO_MEMORY(diag);
-    /* All of them, so that all that are damaged are found at once. */
+    /* Load all of them, to detect every damaged one at once. */
     bool good = true;
     for (uint32_t i = first; i < end + point->whole; i++) {
         dop_snapshot_key key = *point;
@@ -293,7 +295,7 @@ get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop
     return DOP_OK;
 }
 
-/* What the store names for a prompt: the tokens that it is good for, and the point that they need. */
+/* Finds the longest prefix of a prompt that the store lists, and the checkpoint that it needs. */
 static void
 find_named(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t most, uint32_t rows,
            uint64_t (*digests)[2], dop_snapshot_key *out_point, dop_stored_load *out)
@@ -330,7 +332,7 @@ dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t 
             dop_snapshot_digests(seed, keys, at, n_blocks, digests);
         find_named(m, seed, keys, most, rows, digests, &point, out);
     }
-    /* Without those that are gone, the store names less. */
+    /* Each pass that removes a damaged snapshot finds a shorter prefix. */
     for (uint32_t before = UINT32_MAX; st == DOP_OK && out->n > least && out->n < before;) {
         before = out->n;
         st = get_images(m, keys, digests, &point, out, diag);
@@ -361,7 +363,8 @@ dop_stored_load_finish(dop_stored_load *load)
     *load = (dop_stored_load){0};
 }
 
-/* --- going on ----------------------------------------------------------------------------------------------------------- */
+/* --- resuming
+ * --------------------------------------------------------------------------------------------------------- */
 
 dop_status
 dop_stored_take(dop_sequence *sequence, const dop_stored_load *load, dop_diag *diag)

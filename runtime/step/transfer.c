@@ -1,22 +1,21 @@
-/* Transfers states of a sequence: to another place of the same plan, to a slot for checkpoints, to the host, and back.  Each call
- * records its own command buffer, which depends on the places and on the number of positions.
+/* Transfers states of a sequence; see transfer.h.
  *
- * States are of two kinds here.  *Rows* are caches that keep every position, in pages or in one piece.  *Whole* states belong to one
- * position: rings of windows, and what steps replace.  A slot is as large as the whole states of a sequence and one page; it is named
- * like a place, from the number of the plan's sequences on. */
+ * There are two kinds of states here. *Rows* are caches that keep every position, in pages or in one contiguous piece.
+ * *Whole* states belong to a single position: sliding windows and replaced states. A slot holds the whole states of a
+ * sequence and one page. Slots are numbered like places, after those of the plan's sequences. */
 #include "runtime/step/transfer.h"
 #include "runtime/parts/lead/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Size of the staging memory, bytes. */
+/* Size of the staging memory, in bytes. */
 enum { STAGING = 8 << 20 };
 
-/* A contiguous piece of memory of one state. */
+/* Contiguous memory range of one state. */
 typedef struct piece {
     VkBuffer buffer;
-    uint64_t offset, size; /* bytes */
+    uint64_t offset, size; /* in bytes */
 } piece;
 
 bool
@@ -34,7 +33,7 @@ is_paged(const dop_model *m, uint32_t i)
     return m->plan.states[i].paged != 0;
 }
 
-/* Does the chosen profile have the state, and is it kept in one piece for each sequence? */
+/* True if the chosen profile has the state, and it is contiguous for each sequence. */
 static bool
 is_own(const dop_model *m, uint32_t i)
 {
@@ -50,7 +49,7 @@ has_own(const dop_model *m)
     return false;
 }
 
-/* Does the state keep every position?  Where a plan has pages, what is not in them belongs to windows. */
+/* True if the state keeps every position. In a plan with pages, unpaged append states are sliding windows. */
 static bool
 is_rows(const dop_model *m, uint32_t i)
 {
@@ -65,7 +64,7 @@ is_slot(const dop_model *m, uint32_t place)
     return place >= m->plan.model->n_sequences;
 }
 
-/* The first `rows` rows of a page, in a state that lies in pages. */
+/* Returns the first `rows` rows of a page, in paged state i. */
 static piece
 find_page(const dop_model *m, uint32_t i, uint32_t page, uint32_t rows)
 {
@@ -77,8 +76,8 @@ find_page(const dop_model *m, uint32_t i, uint32_t page, uint32_t rows)
                    p->offset + s->offset + (uint64_t)page * m->pages.page * s->row_bytes, rows * s->row_bytes};
 }
 
-/* Where state i of the sequence at a place begins, which is in one piece, and how much of it belongs to the first n positions;
- * size 0: the chosen profile does not have this state. */
+/* Returns the memory of unpaged state i of a sequence that belongs to its first n positions. Size 0: the chosen profile
+ * does not have this state. */
 static piece
 find(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t copy)
 {
@@ -93,14 +92,14 @@ find(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t copy)
                    p->offset + s->offset + place * s->sequence_stride + copy * s->copy_stride, rows * s->row_bytes};
 }
 
-/* A state that is in one piece, as far as it belongs to the first n positions: of state that steps replace the current copy. */
+/* Returns the memory of an unpaged state for the first n positions, in the current copy of replaced state. */
 static piece
 current(const dop_model *m, uint32_t i, uint32_t place, uint32_t n)
 {
     return find(m, i, place, n, m->parity[place]);
 }
 
-/* Positions [from, to) of a page of a state in pages, or of the slot's page where `page` is UINT32_MAX. */
+/* Returns positions [from, to) of a page in paged state i, or of the slot's page if `page` is UINT32_MAX. */
 static piece
 find_rows(const dop_model *m, uint32_t i, uint32_t slot, uint32_t page, uint32_t from, uint32_t to)
 {
@@ -113,7 +112,7 @@ find_rows(const dop_model *m, uint32_t i, uint32_t slot, uint32_t page, uint32_t
     return p;
 }
 
-/* Piece k of states, in the order in which they are read and written; size 0: there is no more of state i. */
+/* Returns piece k of state i, in transfer order. Size 0: state i has no more pieces. */
 static piece
 part_of(const dop_model *m, uint32_t i, const dop_states *x, uint32_t k)
 {
@@ -274,7 +273,7 @@ dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t ro
     return end(m, diag);
 }
 
-/* The size in bytes of the states in this part. */
+/* Returns the size in bytes of the states in this part. */
 static uint64_t
 size_here(const dop_model *m, const dop_states *x)
 {
@@ -290,7 +289,7 @@ dop_transfer_size(dop_model *model, const dop_states *states)
     return size_here(model, states) + dop_ranks_size(model, states);
 }
 
-/* Staging memory: host memory that the device copies from and to.  dop_model_counters does not count it. */
+/* Creates staging memory: host memory that the device copies from and to. dop_model_counters does not count it. */
 static dop_status
 make_staging(dop_model *m, dop_diag *diag, dop_block *out)
 {
@@ -306,14 +305,14 @@ make_staging(dop_model *m, dop_diag *diag, dop_block *out)
     return DOP_OK;
 }
 
-/* A transfer of pieces, many in one submission: when the staging memory is full, it is submitted and emptied. */
+/* Transfer of many pieces. Each time the staging memory is full, the copies are submitted and the memory is reused. */
 typedef struct batch {
     dop_model *m;
     dop_diag *diag;
     dop_block staging;
-    VkCommandBuffer commands; /* while used > 0 */
-    uint64_t used;            /* bytes of staging memory */
-    const uint8_t *bytes;     /* what the device receives next; NULL: the host receives, by `take` */
+    VkCommandBuffer commands; /* valid while used > 0 */
+    uint64_t used;            /* bytes used in the staging memory */
+    const uint8_t *bytes;     /* source of the upload; NULL: a download, passed to `take` */
     dop_bytes_fn *take;
     void *user;
 } batch;
