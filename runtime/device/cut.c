@@ -1,10 +1,10 @@
-/* Copies of what crosses a cut, between device and host memory (cut.h).  Kernels read and write device memory, because copies
- * are a few large transfers where stores of kernels to host memory would be many small ones, and because the host may
- * use its mirror while kernels run. */
+/* Copies of values that cross a cut (cut.h). Kernels access only device memory: a copy is one large transfer, where
+ * kernels would do many small stores to host memory. Also, the host may use its mirror while kernels run. */
 #include "runtime/device/cut.h"
 #include "plan/plan_names.h"
 
-/* Is this a value of the schedule that every step copies?  A forwarded value is sent from where it was received. */
+/* True if every step of the schedule copies this value. A forwarded value is sent from the slot in which it was
+ * received, so it is not copied again. */
 static bool
 crosses(const dop_plan *plan, const dop_plan_crossing *x, uint32_t schedule, dop_cut_side cut)
 {
@@ -53,7 +53,7 @@ dop_cut_record(const dop_plan *plan, const dop_memory *memory, uint32_t schedule
         if (crosses(plan, &plan->crossings[i], schedule, cut))
             record_copy(memory, &plan->crossings[i], cut, 0,
                         plan->crossings[i].one_row ? 1 : plan->schedules[schedule].max_rows, commands);
-    /* The step before ends with a barrier of its own. */
+    /* The previous step ends with a barrier of its own. */
     const VkMemoryBarrier after = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,

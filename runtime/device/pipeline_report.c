@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of a pipeline that drivers name in their own ways. */
+/* Pipeline statistics that drivers report under different names. */
 typedef enum number { REGISTERS, SPILLED, SCRATCH, SHARED, WAVES, CODE, N_NUMBERS } number;
 
 static const char *const headings[N_NUMBERS] = {"registers", "spilled", "scratch", "shared", "waves", "code"};
 
-/* Names as drivers give them: Mesa's for AMD, Intel, Adreno (RADV, ANV, Turnip) and NVIDIA's.  Intel counts what is stored to
- * memory (spills), AMD the registers that have no place. */
+/* Statistic names of Mesa's drivers for AMD, Intel and Adreno (RADV, ANV, Turnip) and of NVIDIA's. For spills, Intel
+ * reports stores to memory, AMD the registers that did not fit. */
 static const struct {
     number of;
     const char *name;
@@ -60,7 +60,7 @@ take(const VkPipelineExecutableStatisticKHR *s, made *out)
         const uint64_t value =
             s->format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR ? s->value.b32 : (uint32_t)s->value.u64;
         if (!out->told[names[i].of] || value > out->value[names[i].of])
-            out->value[names[i].of] = value; /* of the parts of a pipeline the largest number counts */
+            out->value[names[i].of] = value; /* take the maximum over the parts of a pipeline */
         out->told[names[i].of] = true;
     }
 }
@@ -93,8 +93,8 @@ ask(const asker *a, VkPipeline pipeline, made *out)
     }
 }
 
-/* Finds a schedule that dispatches a kernel; NULL: none does, because kernels of stages are parts of another kernel and have no pipeline.
- * A kernel of several profiles has matrices of the same shape in all of them. */
+/* Finds a schedule that dispatches a kernel; NULL: none. Kernels of stages have no pipeline, because they are parts of
+ * another kernel. If several profiles use a kernel, the shape of its matrices is the same in all of them. */
 static const dop_plan_schedule *
 schedule_of(const dop_plan *plan, uint32_t kernel)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Appends why the device cannot run the kernel, missing capabilities aside; nothing where it can. */
+/* Appends the limit of the device that the kernel exceeds, or nothing. Does not check capabilities. */
 static void
 refuse_kernel(const dop_device_info *info, const dop_plan *plan, const dop_plan_kernel *k, dop_buf *out)
 {
@@ -94,11 +94,11 @@ dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bo
         refuse_grids(info, plan, &plan->schedules[schedules[i]], out_reason);
 }
 
-/* What becomes of a kernel. */
+/* Creation state of a kernel's pipeline. */
 typedef struct made_kernel {
-    VkResult result; /* of creating its pipeline; VK_NOT_READY: not finished */
-    float took_ms;   /* how long that took */
-    bool begun;      /* a thread creates it, or has */
+    VkResult result; /* result of creating the pipeline; VK_NOT_READY: not finished */
+    float took_ms;   /* creation time */
+    bool begun;      /* a thread is creating it or has done so */
     bool wanted;     /* it is in dop_pipeline_build.wanted */
 } made_kernel;
 
@@ -106,28 +106,28 @@ typedef struct dop_pipeline_build {
     dop_pipelines *out;
     const dop_plan *plan;
     const dop_log *log;
-    const char *cache_dir; /* not owned: valid until the cache is loaded */
+    const char *cache_dir; /* not owned; valid until the cache is loaded */
     dop_pipeline_cache cache;
-    uint32_t *ahead; /* owned, [n_ahead]: kernels that are created before anybody waits for them */
+    uint32_t *ahead; /* owned, [n_ahead]: kernels to create in advance */
     uint32_t n_ahead;
     uint32_t n_builders;
     double start_ms;      /* dop_now_ms when the threads started */
-    dop_team team;        /* the threads that create pipelines */
-    pthread_mutex_t lock; /* guards the fields below, and rows of pipelines that are not created yet */
+    dop_team team;        /* threads that create pipelines */
+    pthread_mutex_t lock; /* guards the fields below and the unfinished entries of dop_pipelines.rows */
     pthread_cond_t changed;
     bool cache_loaded;
-    bool stop;            /* no more pipelines are created: memory or the device is lost, or nobody waits for them */
+    bool stop;            /* no more pipelines are created: an error occurred, or pipelines are no longer needed */
     made_kernel *kernels; /* owned, [n_kernels] */
-    uint32_t *wanted;     /* owned, [n_kernels]: kernels that somebody waits for, which come first */
+    uint32_t *wanted;     /* [n_kernels], part of `ahead`: kernels that are waited for; created first */
     uint32_t n_wanted, next_wanted, next_ahead;
-    uint32_t n_busy;          /* threads that are in the driver */
-    uint32_t n_made, n_saved; /* pipelines, and how many of them there were when the cache was last saved */
+    uint32_t n_busy;          /* number of threads that are inside the driver */
+    uint32_t n_made, n_saved; /* number of pipelines created, and their number when the cache was last saved */
     double ended_ms;          /* dop_now_ms when the last one was finished */
-    dop_status st;            /* why no more are created */
+    dop_status st;            /* error that stopped creation */
     dop_diag diag;
 } dop_pipeline_build;
 
-/* Did the driver refuse a kernel?  It may take others. */
+/* True if the driver refused this kernel, but may accept others. */
 static bool
 is_refusal(VkResult r)
 {
@@ -203,7 +203,8 @@ dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelin
     return r == VK_SUCCESS ? DOP_OK : fail(device, plan, kernel, r, diag);
 }
 
-/* The first thread loads the cache and the others wait for it: whoever started them has other things to do. */
+/* Loads the cache in the first thread, so that the caller of dop_pipelines_start need not wait. Holds the lock
+ * meanwhile. */
 static void
 load_cache(dop_pipeline_build *b)
 {
@@ -213,10 +214,10 @@ load_cache(dop_pipeline_build *b)
     b->st = dop_pipeline_cache_load(b->out->device, b->cache_dir, b->log, &b->diag, &b->cache);
     b->stop = b->stop || b->st != DOP_OK;
     if (b->st != DOP_OK)
-        pthread_cond_broadcast(&b->changed); /* a thread may wait already for a pipeline that is not created now */
+        pthread_cond_broadcast(&b->changed); /* wake threads that wait for pipelines that will not be created now */
 }
 
-/* The next kernel to create; false: there is none. */
+/* Takes the next kernel to create; false: none is left. */
 static bool
 take(dop_pipeline_build *b, uint32_t *out_kernel)
 {
@@ -230,7 +231,7 @@ take(dop_pipeline_build *b, uint32_t *out_kernel)
     return found;
 }
 
-/* Creates a kernel's pipeline, without the lock meanwhile. */
+/* Creates a kernel's pipeline, with the lock released meanwhile. */
 static void
 build_one(dop_pipeline_build *b, uint32_t kernel)
 {
@@ -251,7 +252,7 @@ build_one(dop_pipeline_build *b, uint32_t kernel)
     pthread_cond_broadcast(&b->changed);
 }
 
-/* Saves the cache if it may have grown, without the lock meanwhile. */
+/* Saves the cache if it may have grown, with the lock released meanwhile. */
 static void
 save(dop_pipeline_build *b)
 {
@@ -263,8 +264,8 @@ save(dop_pipeline_build *b)
     pthread_mutex_lock(&b->lock);
 }
 
-/* Creates what there is to create.  The last thread that has nothing left to do saves the cache, which a process that is killed leaves
- * behind then, too. */
+/* Creates all queued pipelines. The last busy thread saves the cache, so that it survives if the process is killed
+ * later. */
 static void
 build_some(dop_pipeline_build *b)
 {
@@ -292,7 +293,7 @@ build_pipelines(void *user, uint32_t member)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Allocates the build's memory and locks, which dop_pipelines_destroy frees. */
+/* Allocates the state and locks of pipeline creation, which dop_pipelines_destroy frees. */
 static dop_status
 make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *ahead, uint32_t n_ahead, uint32_t n_threads,
            dop_diag *diag)
@@ -351,7 +352,8 @@ dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *ah
     return DOP_OK;
 }
 
-/* Creates kernels that somebody waits for before all others.  Without a thread they are created here, and so is everything else. */
+/* Queues the kernels in used[] before all others. If no thread could be started, creates them here, with everything
+ * else queued. */
 static void
 want(dop_pipeline_build *b, const bool *used)
 {
@@ -421,7 +423,7 @@ dop_pipelines_come(dop_pipelines *pipelines, const bool *used, uint32_t most_ms)
     return are;
 }
 
-/* How long the driver's compiler took, and for which kernels longest. */
+/* Logs the total compilation time, and the slowest kernels. */
 static void
 log_times(const dop_pipeline_build *b)
 {

@@ -16,13 +16,14 @@ barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote
     vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
-/* The pipeline and views that earlier commands of the same command buffer have bound. */
+/* Pipeline and views currently bound in a command buffer. */
 typedef struct bindings {
     VkPipeline pipeline;
     VkDescriptorSet views[DOP_N_VIEWS];
 } bindings;
 
-/* What a dispatch has as push constants, or a stage in its row: its arguments, or the address of their record. */
+/* Computes the push constants of a dispatch, or the arguments in a stage's table row: the arguments themselves, or the
+ * address of their parameter record. */
 static void
 own_args(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatch *d, uint64_t out[DOP_PUSH_ARGS])
 {
@@ -44,8 +45,8 @@ dop_replay_args(const dop_replay *replay, const dop_plan_dispatch *dispatch, uin
     return dop_push_bytes(dispatch->n_args);
 }
 
-/* Records rows of workgroups (along y) of a dispatch.  Those that are not its first ones follow them without a barrier: workgroups of
- * a dispatch wait for nothing that others of it do. */
+/* Records rows of workgroups (along y) of a dispatch. Later rows need no barrier after the first ones, because
+ * workgroups of a dispatch do not depend on one another. */
 static void
 record_rows(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatch *d, uint32_t first_row,
             uint32_t end_row, bindings *io_bound, VkCommandBuffer commands)
@@ -83,7 +84,7 @@ has_mirror(const dop_replay *r, const dop_plan_schedule *s)
     return s->logits_slot != DOP_PLAN_NO_SLOT && r->memory->places[s->logits_slot].mirror != UINT32_MAX;
 }
 
-/* Copies bytes [from, from + size) of logits that lie where the host reads slowly to their mirror. */
+/* Copies bytes [from, from + size) of the logits to their mirror in host memory. */
 static void
 record_mirror(const dop_replay *r, const dop_plan_schedule *s, uint64_t from, uint64_t size, VkCommandBuffer commands)
 {
@@ -104,8 +105,8 @@ dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form)
     return form != DOP_FORM_BODY || plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS;
 }
 
-/* Begins a command buffer that is submitted many times, and counts the recording.  It may be in flight several times at once,
- * because steps are submitted ahead. */
+/* Begins a reusable command buffer and counts the recording. It may be in flight several times at once, because steps
+ * are submitted ahead. */
 static dop_status
 start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
 {
@@ -114,7 +115,7 @@ start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
     return dop_device_begin(commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, diag);
 }
 
-/* What follows the last dispatch of a form: the mirror, and the barrier that makes results visible to the host and to the next
+/* Records the end of a form: the copy to the mirror, and a barrier that makes results visible to the host and the next
  * submission. */
 static void
 record_end(const dop_replay *r, const dop_plan_schedule *s, dop_form form, VkCommandBuffer commands)
@@ -134,8 +135,8 @@ count_dispatches(const dop_plan_schedule *s, dop_form form)
     return form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
 }
 
-/* Records segment k of n of a form, which no command buffer is needed between: the barriers of a dispatch count for all earlier
- * ones on the queue. */
+/* Records segment k of n of a form. No barrier is needed between segments: the barriers of a dispatch apply to all
+ * earlier commands on the queue. */
 static dop_status
 record_segment(dop_replay *r, uint32_t schedule, dop_form form, uint32_t k, uint32_t n, VkCommandBuffer commands,
                dop_diag *diag)
@@ -197,7 +198,7 @@ is_cleared(dop_clear what, uint32_t slot_kind)
            (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
 }
 
-/* The parameter record of a dispatch or stage that has one. */
+/* Records the parameter record of a dispatch or stage, if it has one. */
 static void
 record_record(const dop_replay *r, const dop_plan_dispatch *d, const dop_slot_place *p, VkCommandBuffer commands)
 {
@@ -208,7 +209,7 @@ record_record(const dop_replay *r, const dop_plan_dispatch *d, const dop_slot_pl
     }
 }
 
-/* The table of a schedule, with the addresses that arguments have now. */
+/* Records the stage table of a schedule with the current addresses of its arguments. */
 static void
 record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
 {
@@ -230,7 +231,7 @@ record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer co
         record_record(r, &r->plan->dispatches[s->first_dispatch + i], p, commands);
 }
 
-/* Is the slot a state that a program fills for a sequence, whose tokens come and go without it? */
+/* True if the slot is a state that a program fills for a whole sequence, so that clearing tokens does not reset it. */
 static bool
 is_filled(const dop_plan *p, uint32_t slot)
 {
@@ -240,7 +241,7 @@ is_filled(const dop_plan *p, uint32_t slot)
     return i < p->n_states;
 }
 
-/* Sets slots, after making what the copy queue uploaded visible to the compute queue. */
+/* Records the reset of slots, after a barrier that makes uploads of the copy queue visible to the compute queue. */
 static dop_status
 record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
 {
@@ -392,12 +393,12 @@ submit(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *dia
     return DOP_OK;
 }
 
-/* The command buffers of a submission, which the driver gets in batches: of at most `most`, so that none takes too long. */
+/* Command buffers of a submission, passed to the driver in batches of at most `most`, so that none takes too long. */
 typedef struct batches {
     dop_replay *r;
     VkCommandBuffer list[DOP_REPLAY_MAX_TIMES];
     uint32_t n, most;
-    bool begun; /* some batch was submitted */
+    bool begun; /* at least one batch was submitted */
 } batches;
 
 static dop_status
@@ -421,7 +422,7 @@ end_batches(batches *b, dop_status st, dop_diag *diag, uint64_t *out_ticket)
 {
     if (st == DOP_OK)
         st = submit(b->r, b->list, b->n, diag, out_ticket);
-    if (st != DOP_OK && b->begun && !b->r->device->lost) /* nothing tells when these batches end */
+    if (st != DOP_OK && b->begun && !b->r->device->lost) /* nothing signals the end of the batches already submitted */
         (void)vkDeviceWaitIdle(b->r->device->handle);
     return st;
 }
@@ -469,7 +470,8 @@ dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, u
     return st;
 }
 
-/* Copies what a step has sent for its first rows to where the next one receives it, and sets the number of rows. */
+/* Records the link between two steps of a chain: copies the values that the first step sent for its first rows to the
+ * next step's input, and sets the row count. */
 static dop_status
 record_link(dop_replay *r, const dop_replay_link *link, dop_diag *diag)
 {
@@ -512,7 +514,7 @@ find_link(dop_replay *r, uint32_t from, uint32_t to, uint32_t rows, dop_diag *di
     *link = (dop_replay_link){from, to, rows, VK_NULL_HANDLE};
     dop_status st = allocate_commands(r, r->pool, 1, &link->commands, diag);
     if (st == DOP_OK && (st = record_link(r, link, diag)) != DOP_OK)
-        link->from = UINT32_MAX; /* nobody finds it */
+        link->from = UINT32_MAX; /* do not reuse it */
     *out_commands = link->commands;
     return st;
 }

@@ -1,23 +1,23 @@
-/* Splitting steps among submissions.
+/* Splits steps among submissions.
  *
- * An operating system resets a device that one submission takes too long on: after 2 seconds on Windows, after 0.6 to 10 seconds
- * on Linux.  A chunk of a prompt takes longer than that on a slow device.  So the dispatches of a schedule that may take longer than
- * dop_device.submit_ms are recorded in several command buffers of about equal work, and a step is passed to the driver in as many
- * submissions as keep to that time.  How long a step takes is an estimate, from what every device of its kind can do, until one
- * was measured; where it was short enough, all command buffers go into one submission.
+ * An operating system resets a device if one submission takes too long: 2 seconds on Windows, 0.6 to 10 seconds on
+ * Linux. A prompt chunk on a slow device can exceed that. So the dispatches of a schedule that may exceed
+ * dop_device.submit_ms are recorded in several command buffers of about equal work, and a step uses enough submissions
+ * to stay below it. The duration of a step is first estimated from what every device of its kind can do, and later
+ * measured; if it is short, all command buffers go into one submission.
  *
- * A single dispatch may take longer than that, too: on 0.1 TFLOP/s, 3 s for a convolution of 256 channels on 512 x 512 pixels, 1.2 s for
- * 512 rows of the largest product of an 8B model.  Dispatches that have more work than a command buffer shall have are divided along y,
- * which is where kernels have their rows (x is what some of them count: gl_NumWorkGroups.x), by vkCmdDispatchBase; their pipelines
- * are made for that. */
+ * A single dispatch may also take too long: at 0.1 TFLOP/s, 3 s for a convolution with 256 channels on 512 x 512
+ * pixels, 1.2 s for 512 rows of the largest product of an 8B model. Dispatches with more work than one command buffer
+ * should have are split along y with vkCmdDispatchBase; their pipelines are created for that. They are split along y
+ * because kernels have their rows there, and some of them read gl_NumWorkGroups.x. */
 #include "runtime/device/replay.h"
 
 #include <math.h>
 
 enum { MOST_SEGMENTS = 64 };
 
-/* Operations and bytes per second that a device has at least: of a core (a multiprocessor or compute unit), where the driver says how
- * many there are, or else of the whole device; matrix units are so many times as fast. */
+/* Minimum rates, in operations and bytes per second: per core (multiprocessor or compute unit) if the driver reports
+ * their number, otherwise per device. Matrix units multiply the rate by matrix_factor. */
 static const double core_rate = 50e9, core_bandwidth = 1e9, discrete_rate = 0.5e12, discrete_bandwidth = 50e9,
                     other_rate = 0.1e12, other_bandwidth = 10e9, matrix_factor = 4;
 
@@ -27,7 +27,7 @@ work_of(const dop_plan_dispatch *d)
     return (double)d->bytes_read + (double)d->bytes_written;
 }
 
-/* Workgroups along y. */
+/* Returns the number of workgroups along y. */
 static uint32_t
 rows_of(const dop_plan_dispatch *d)
 {
@@ -58,7 +58,7 @@ dop_replay_count_segments(const dop_plan *plan, uint32_t schedule, double ms, do
     const dop_plan_schedule *s = &plan->schedules[schedule];
     if (most_ms <= 0 || ms <= most_ms || s->ordering != DOP_ORDER_BARRIERS)
         return 1;
-    uint64_t rows = 0; /* of workgroups, into which dispatches can be divided */
+    uint64_t rows = 0; /* workgroup rows at which dispatches can be split */
     for (uint32_t i = 0; i < s->n_dispatches; i++)
         rows += rows_of(&plan->dispatches[s->first_dispatch + i]);
     const uint32_t most = rows < MOST_SEGMENTS ? (uint32_t)rows : MOST_SEGMENTS;
@@ -77,7 +77,8 @@ dop_replay_segments(const dop_replay *replay, uint32_t schedule)
     return l->n_segments;
 }
 
-/* The work of the first dispatches of a schedule.  What takes time beside bytes is as much again, equally much in each dispatch. */
+/* Work of the first n dispatches of a schedule, in bytes. Fixed costs are assumed to double the total, with an equal
+ * share (`beside`) per dispatch. */
 typedef struct work {
     const dop_plan_dispatch *dispatches;
     uint32_t n;
@@ -95,8 +96,8 @@ work_before(const dop_plan *plan, uint32_t schedule, uint32_t n_dispatches)
     return w;
 }
 
-/* Pieces into which a dispatch that has more work than a segment is divided, where a step is n segments.  Segments are of whole pieces,
- * half a segment each at most. */
+/* Returns the number of pieces into which a dispatch with more work than one of n segments is split. A piece is at most
+ * half a segment; segments consist of whole pieces. */
 static uint32_t
 pieces_of(const work *w, uint32_t dispatch, uint32_t n)
 {
@@ -134,7 +135,7 @@ dop_replay_divides(const dop_device_info *info, const dop_plan *plan, uint32_t k
         const uint32_t n = dop_replay_count_segments(plan, k, dop_replay_estimate_ms(info, plan, k), most_ms);
         if (n == 1)
             continue;
-        /* A form has all dispatches, or those of the body. */
+        /* A form has either all dispatches or those of the body. */
         const work forms[] = {work_before(plan, k, s->n_dispatches), work_before(plan, k, s->n_body)};
         for (size_t f = 0; f < 2; f++)
             for (uint32_t i = 0; i < forms[f].n; i++)
