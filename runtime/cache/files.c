@@ -14,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Most bytes that wait to be written; a temporary file of a process that was killed goes after so many seconds. */
+/* Limits: bytes queued for writing; age in seconds after which a killed process's temporary file is removed (STALE_S);
+ * files written between two surveys of the folder (OFTEN). */
 static const uint64_t most_waiting = 4ull << 30;
 enum { STALE_S = 600, OFTEN = 32 };
 static const char ending[] = ".states";
@@ -29,7 +30,7 @@ struct dop_files {
     char *folder;
     uint64_t bound;
     dop_snapshot_plan plan;
-    struct timespec seen; /* the folder's time of modification when it was listed */
+    struct timespec seen; /* modification time of the folder when it was last listed */
     pthread_t thread;
     bool started;
     pthread_mutex_t lock; /* guards the following fields */
@@ -74,7 +75,7 @@ dop_snapshot_release(dop_snapshot *snapshot)
 
 /* --- names ------------------------------------------------------------------------------------------------------------- */
 
-/* PLAN-FROM-TO-KIND-DIGEST.states, of numbers in hexadecimal digits: plan and layout together, positions, r or p, 128 bits. */
+/* PLAN-FROM-TO-KIND-DIGEST.states, with hexadecimal numbers: plan and layout combined, positions, r or p, 128 bits. */
 void
 dop_file_name(const dop_snapshot_plan *plan, const dop_snapshot_key *key, char out[DOP_FILE_NAME])
 {
@@ -104,7 +105,8 @@ path_of(const dop_files *f, const char *name)
     return asprintf(&path, "%s/%s", f->folder, name) < 0 ? NULL : path;
 }
 
-/* --- the bound ----------------------------------------------------------------------------------------------------------- */
+/* --- size limit
+ * --------------------------------------------------------------------------------------------------------- */
 
 typedef struct old_file {
     char name[DOP_FILE_NAME];
@@ -128,7 +130,7 @@ ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* The files of the folder, and their size together.  Removes what killed processes left. */
+/* Lists the files of the folder and their total size. Removes leftovers of killed processes. */
 static old_file *
 survey(const dop_files *f, size_t *out_n, uint64_t *out_bytes)
 {
@@ -165,14 +167,15 @@ survey(const dop_files *f, size_t *out_n, uint64_t *out_bytes)
     return files;
 }
 
-/* Removes the files that were used least recently until there is room for `more` bytes, unless another process is doing so. */
+/* Removes the least recently used files until `more` bytes fit, unless another process is doing so. */
 static void
 make_room(dop_files *f, uint64_t more)
 {
     size_t n;
     uint64_t bytes, removed = 0;
     pthread_mutex_lock(&f->lock);
-    const bool looks = f->counts.written % OFTEN == 0 || f->counts.bytes + more > f->bound; /* others write here too */
+    /* survey the folder now and then, because others write here, too */
+    const bool looks = f->counts.written % OFTEN == 0 || f->counts.bytes + more > f->bound;
     pthread_mutex_unlock(&f->lock);
     if (!looks)
         return;
@@ -214,7 +217,7 @@ write_one(dop_files *f, const order *o)
     if (good && lstat(path, &sb) == 0) { /* another process has written it */
         good = S_ISREG(sb.st_mode) && utimensat(AT_FDCWD, path, NULL, 0) == 0;
     } else if (good) {
-        (void)mkdir(f->folder, S_IRWXU); /* somebody may have emptied the cache by removing the folder */
+        (void)mkdir(f->folder, S_IRWXU); /* the user may have removed the folder to clear the cache */
         make_room(f, o->snapshot->size);
         good = dop_out_file_open(path, NULL, &out) == DOP_OK;
         if (good)
@@ -230,7 +233,7 @@ static void *
 write_all(void *user)
 {
     dop_files *f = user;
-    make_room(f, 0); /* the bound may be smaller than the last time */
+    make_room(f, 0); /* the limit may be lower than last time */
     pthread_mutex_lock(&f->lock);
     for (;;) {
         while (!f->first && !f->ends)
@@ -300,7 +303,7 @@ dop_files_list(dop_files *files, dop_files_fn *fn, void *user)
     size_t n;
     uint64_t bytes;
     if (stat(f->folder, &sb) != 0)
-        sb.st_mtim = (struct timespec){0}; /* it is gone, and so are its files */
+        sb.st_mtim = (struct timespec){0}; /* the folder is gone, and so are its files */
     if (sb.st_mtim.tv_sec == f->seen.tv_sec && sb.st_mtim.tv_nsec == f->seen.tv_nsec)
         return false;
     f->seen = sb.st_mtim;
@@ -317,7 +320,7 @@ dop_files_list(dop_files *files, dop_files_fn *fn, void *user)
     return true;
 }
 
-/* All of an open file; a reader never sees one that changes: files are replaced as a whole. */
+/* Reads a whole open file. It cannot change meanwhile, because files are only replaced as a whole. */
 static dop_snapshot *
 read_whole(int fd, uint64_t most)
 {
@@ -351,7 +354,7 @@ dop_files_read(dop_files *files, const dop_snapshot_key *key, dop_snapshot_head 
                 out_head->flags == kind && out_head->from == key->from && out_head->to == key->to &&
                 out_head->key[0] == key->digest[0] && out_head->key[1] == key->digest[1];
     if (good)
-        (void)futimens(fd, NULL); /* it was used now */
+        (void)futimens(fd, NULL); /* mark it as used now */
     else if (x)
         (void)unlink(path);
     if (!good) {
@@ -379,7 +382,7 @@ dop_files_count(dop_files *files)
 
 /* --- opening ------------------------------------------------------------------------------------------------------------- */
 
-/* The thread blocks all signals, which are the program's. */
+/* Starts the writer thread with all signals blocked; the program's threads handle them. */
 static bool
 start(dop_files *f)
 {

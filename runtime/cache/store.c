@@ -8,13 +8,13 @@
 #include <xxhash.h>
 
 typedef struct entry {
-    struct entry *next; /* in its bucket */
+    struct entry *next; /* next entry in the bucket */
     dop_snapshot_key key;
     dop_snapshot *snapshot; /* NULL: only in a file */
     uint64_t used;
-    double touched_ms; /* when its file was last said to be used */
+    double touched_ms; /* dop_now_ms when its file was last marked as used */
     bool in_file;
-    uint64_t listed; /* refreshes, when its file was last seen in the folder; 0: never */
+    uint64_t listed; /* value of `refreshes` when its file was last listed; 0: never */
 } entry;
 
 enum { FIRST_BUCKETS = 256, TOUCH_MS = 60000 };
@@ -81,7 +81,7 @@ grow(dop_store *s)
     const uint32_t n = s->n_buckets * 2;
     entry **old = s->buckets, **buckets = calloc(n, sizeof(entry *));
     if (!buckets)
-        return; /* longer chains do */
+        return; /* longer chains still work */
     const uint32_t n_old = s->n_buckets;
     s->buckets = buckets;
     s->n_buckets = n;
@@ -113,8 +113,8 @@ add(dop_store *s, const dop_snapshot_key *key)
     return e;
 }
 
-/* The snapshot that was used least recently goes; of those used together the one that is furthest in its prompt, because the others are of use
- * without it. */
+/* Evicts the least recently used snapshots except `but`. Among equally old ones it evicts the last in its prompt first,
+ * because the others are useful without it. */
 static void
 shrink(dop_store *s, uint64_t bound, const entry *but)
 {
@@ -159,8 +159,8 @@ list(void *user, const dop_snapshot_key *key, uint64_t size)
     }
 }
 
-/* Files that were there and have gone: what is kept of them is written again.  all_written: so are those that were never listed, since none
- * waited or failed before the folder was. */
+/* Handles files that have disappeared: their snapshots in memory will be written again. all_written: no file was queued
+ * or failed before the listing, so files that were never listed are gone as well. */
 static void
 forget_gone(dop_store *s, bool all_written)
 {
@@ -223,7 +223,8 @@ dop_store_destroy(dop_store *store)
     free(s);
 }
 
-/* --- finding ------------------------------------------------------------------------------------------------------------- */
+/* --- lookup
+ * -------------------------------------------------------------------------------------------------------------- */
 
 bool
 dop_store_has(const dop_store *store, const dop_snapshot_key *key)
@@ -288,7 +289,7 @@ dop_store_get(dop_store *store, const dop_snapshot_key *key, const uint32_t *key
     }
     e->used = s->clock;
     if (s->files && e->in_file && (of_file || dop_now_ms() - e->touched_ms > TOUCH_MS)) {
-        if (!of_file) /* reading does so itself */
+        if (!of_file) /* reading a file marks it as used */
             dop_files_touch(s->files, key);
         e->touched_ms = dop_now_ms();
     }
@@ -309,7 +310,7 @@ dop_store_put(dop_store *store, const dop_snapshot_key *key, dop_snapshot *snaps
     e->used = ++s->clock;
     if (s->files && !e->in_file) {
         dop_files_write(s->files, key, snapshot);
-        e->in_file = true; /* what was not written is found missing when it is wanted */
+        e->in_file = true; /* if the write fails, the lookup finds it missing */
     }
     keep(s, e, snapshot);
     if (!e->snapshot && !e->in_file)
@@ -369,7 +370,7 @@ dop_snapshot_digests(uint64_t seed, const uint32_t *keys, const uint32_t *at, ui
     uint32_t done = 0;
     memset(out, 0, n * sizeof *out);
     if (!state)
-        return; /* no snapshot has the digest 0 */
+        return; /* no snapshot has digest 0 */
     (void)XXH3_128bits_reset_withSeed(state, seed);
     for (uint32_t i = 0; i < n; i++) {
         (void)XXH3_128bits_update(state, keys + done, (at[i] - done) * sizeof *keys);

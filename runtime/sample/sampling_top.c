@@ -1,9 +1,9 @@
-/* Probabilities of a softmax over logits, for whoever shows them. */
+/* Softmax probabilities of logits, for display. */
 #include "runtime/sample/sampling.h"
 
 #include <math.h>
 
-/* The logarithm of the denominator of a softmax over n logits. */
+/* Returns the logarithm of the softmax denominator of n logits. */
 static double
 log_sum(const float *logits, uint32_t n)
 {
