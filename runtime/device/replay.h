@@ -100,8 +100,8 @@ typedef struct dop_replay {
     bool timed;                 /* step durations are measured; false on software devices */
     bool looks;                 /* waits may busy-poll the semaphore for a short time */
     dop_replay_length *lengths; /* owned, [schedule] */
-    dop_replay_submission
-        waits[DOP_REPLAY_WAITS];         /* ring of recent submissions, indexed by ticket % DOP_REPLAY_WAITS */
+    /* ring of recent submissions, indexed by ticket % DOP_REPLAY_WAITS */
+    dop_replay_submission waits[DOP_REPLAY_WAITS];
     uint64_t ended;                      /* ticket of the last submission that was waited for */
     double ended_ms;                     /* dop_now_ms when it was found finished */
     _Atomic uint64_t recordings;         /* number of command buffers recorded */

@@ -1,4 +1,4 @@
-/* doppler/constraint.h, on text/grammar. */
+/* doppler/constraint.h, implemented with text/grammar. */
 #include "base/json/json.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
@@ -13,7 +13,7 @@ struct dop_constraint {
     dop_vocab *vocab;
     dop_grammar *grammar;
     pthread_mutex_t lock;
-    uint32_t owners; /* the caller and the matchers */
+    uint32_t owners; /* reference count: the caller and the matchers */
 };
 
 struct dop_constraint_matcher {
@@ -42,7 +42,7 @@ create(const dop_text *text, dop_diag *diag, dop_constraint **out_shape)
     return dop_vocab_create(tok, dop_tokenizer_vocab_size(tok), ends, (uint32_t)n_ends, diag, &s->vocab);
 }
 
-/* After a failure there is no shape. */
+/* Destroys the constraint after a failure. */
 static dop_status
 finish(dop_status st, dop_constraint **io_shape)
 {

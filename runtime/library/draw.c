@@ -1,4 +1,4 @@
-/* doppler/draw.h: from a text to a picture. */
+/* doppler/draw.h: text to image. */
 #include "runtime/library/draw.h"
 #include "plan/plan_names.h"
 
@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROMPT, NEGATIVE }; /* sequences of the states that denoise reads */
+enum { PROMPT, NEGATIVE }; /* sequences whose text states `denoise` reads */
 
-static const double STRENGTH = 0.8; /* dop_draw_options.strength by default */
+static const double STRENGTH = 0.8; /* default of dop_draw_options.strength */
 
 typedef struct drawing {
     dop_model *m;
@@ -23,22 +23,22 @@ typedef struct drawing {
     dop_text *text;
     dop_draw_sampler sampler;
     double guidance;
-    size_t n; /* values of latents */
+    size_t n; /* number of latent values */
     uint32_t cut;
     float *x, *given, *predicted, *blank; /* [n] */
     float *time, *rows, *rows_2, *pixels;
-    float *added[2];      /* for each sequence, what joins the embedding of the time */
-    dop_draw_init init;   /* the picture to begin with */
-    float *clean, *noise; /* [n] with a mask: the latents of that picture, and the noise that was added to them */
+    float *added[2];      /* by sequence: values added to the time embedding */
+    dop_draw_init init;   /* initial image */
+    float *clean, *noise; /* [n], only with a mask: latents of the initial image, and the noise added to them */
     dop_diag *diag;
 } drawing;
 
-/* Was the model trained to draw in one step, and without guidance?  Those that are have trailing times and know no state without any
- * signal (SD-Turbo, https://arxiv.org/abs/2311.17042). */
+/* True if the model was trained for one step without guidance (SD-Turbo, https://arxiv.org/abs/2311.17042). Such models
+ * have trailing timestep spacing and never see pure noise. */
 static bool
 is_turbo(const dop_plan_draw *p)
 {
-    enum { TRAILING = 2 }; /* dop_draw_spacing */
+    enum { TRAILING = 2 }; /* must match dop_draw_spacing */
     return p->spacing == TRAILING && p->predicts == 0 && !p->rescaled;
 }
 
@@ -54,7 +54,7 @@ default_guidance(const dop_plan_draw *p, uint32_t steps, dop_draw_sampler_kind k
     return steps == 1 || kind == DOP_SAMPLER_LCM || is_turbo(p) ? 1 : 7.5;
 }
 
-/* What is drawn anew by a mask has nothing of the picture by default. */
+/* Returns the strength; with a mask the default is 1, so that masked pixels keep nothing of the image. */
 static double
 strength_of(const dop_draw_options *o)
 {
@@ -85,8 +85,8 @@ dop_model_draw_facts(const dop_model *model, dop_draw_facts *out)
     return p != NULL;
 }
 
-/* The ids of a text, filled up to the rows that the model reads; what is too long loses its end, but keeps the end's own token, whose
- * place is *out_end. */
+/* Computes the ids of a text, padded to the model's row count. A text that is too long is truncated, but keeps its end
+ * token. *out_end: position of that token. */
 static dop_status
 tokens_of(drawing *d, const char *text, uint32_t *ids, uint32_t *out_end)
 {
@@ -107,7 +107,8 @@ tokens_of(drawing *d, const char *text, uint32_t *ids, uint32_t *out_end)
     return DOP_OK;
 }
 
-/* The second encoder's rows behind those of the first, and what it and the picture's size give the embedding of the time. */
+/* Appends the second encoder's columns to those of the first, and computes its part of the time embedding, together
+ * with the image size. */
 static dop_status
 read_second(drawing *d, uint32_t *ids, uint32_t end, uint32_t sequence)
 {
@@ -119,8 +120,7 @@ read_second(drawing *d, uint32_t *ids, uint32_t end, uint32_t sequence)
         ids[i] = p->pad_2;
     dop_status st = dop_program_run(d->m, "encode_2", &(dop_value){"tokens", ids, n}, 1,
                                     &(dop_value){"rows", d->rows_2, dop_draw_rows_2(p)}, 1, d->diag);
-    for (uint32_t i = n;
-         i-- > 0 && st == DOP_OK;) { /* the first encoder's rows, which are narrower, move up to make room */
+    for (uint32_t i = n; i-- > 0 && st == DOP_OK;) { /* spread the narrower rows of the first encoder, last row first */
         memmove(d->rows + (size_t)i * p->context, d->rows + (size_t)i * first, first * sizeof *d->rows);
         memcpy(d->rows + (size_t)i * p->context + first, d->rows_2 + (size_t)i * wide, p->text_2 * sizeof *d->rows);
     }
@@ -131,7 +131,7 @@ read_second(drawing *d, uint32_t *ids, uint32_t end, uint32_t sequence)
     return st;
 }
 
-/* Leaves the states of a text for a sequence; text NULL: of no text. */
+/* Computes the text states of a sequence; text NULL: the empty text. */
 static dop_status
 read_text(drawing *d, const char *text, uint32_t sequence)
 {
@@ -167,8 +167,8 @@ predict(drawing *d, uint32_t sequence, float *out)
                            d->diag);
 }
 
-/* With a mask: where no pixel of a place is drawn, its latents are those of the picture to begin with, with noise of the level before
- * step i (blended latent diffusion, https://arxiv.org/abs/2206.02779). */
+/* With a mask: resets latent positions without drawn pixels to the initial image plus noise of the level before step i
+ * (blended latent diffusion, https://arxiv.org/abs/2206.02779). */
 static void
 keep_places(drawing *d, uint32_t i)
 {
@@ -178,7 +178,7 @@ keep_places(drawing *d, uint32_t i)
             d->x[k] = (float)((double)d->clean[k] + d->sampler.levels[i] * (double)d->noise[k]);
 }
 
-/* One step, with what the model predicts for the text, and with guidance what it predicts without (https://arxiv.org/abs/2207.12598). */
+/* Runs one step, with classifier-free guidance unless it is 1 (https://arxiv.org/abs/2207.12598). */
 static dop_status
 step(drawing *d, uint32_t i)
 {
@@ -251,7 +251,7 @@ go_on(const dop_draw_options *o, uint32_t step_of, uint32_t n, dop_diag *diag)
                : DOP_FAIL(diag, DOP_E_CANCELLED, "the drawing was stopped");
 }
 
-/* Latents of the picture to begin with, times the model's scaling, to d->x: the means that the encoder gives. */
+/* Encodes the initial image: d->x gets the encoder's means, scaled for the model. */
 static dop_status
 read_init(drawing *d, const dop_draw_options *o)
 {
@@ -276,7 +276,7 @@ error:
     return st;
 }
 
-/* The latents that the first step begins with: noise, added to those of a picture where there is one. */
+/* Sets the initial latents: noise, added to those of the initial image if there is one. */
 static dop_status
 begin(drawing *d, const dop_draw_options *o)
 {
@@ -305,7 +305,7 @@ draw(drawing *d, const dop_draw_options *o, dop_drawing *out)
     return decode(d, out);
 }
 
-/* Resolves the options; `out` gets what is used. */
+/* Checks the options and resolves defaults. */
 static dop_status
 settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_draw_sampler *out_sampler,
        double *out_guidance)

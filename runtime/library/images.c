@@ -1,4 +1,4 @@
-/* doppler/images.h: pictures of a prompt, from files to rows of steps. */
+/* doppler/images.h: images of a prompt, from files to rows of steps. */
 #include "runtime/library/images.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model_used.h"
@@ -15,12 +15,12 @@
 
 enum { KEEP_BYTES = 256 << 20 };
 
-/* Features that the model has, of a file with this digest. */
+/* Cache entry: features in the model of the file with this digest. */
 typedef struct seen {
-    struct seen *next; /* used less recently */
+    struct seen *next; /* next in order of last use */
     uint64_t digest[2];
-    uint32_t first, n; /* ids */
-    atomic_uint refs;  /* pictures of the caller's */
+    uint32_t first, n; /* ids of the features */
+    atomic_uint refs;  /* number of the caller's images that use them */
     uint64_t bytes;
 } seen;
 
@@ -29,7 +29,7 @@ struct dop_images {
     dop_image_processor processor;
     uint64_t max_pixels, keep_bytes;
     uint32_t depth; /* dop_model_features_depth */
-    seen *list;     /* owned; used most recently first */
+    seen *list;     /* owned; most recently used first */
 };
 
 struct dop_image {
@@ -37,9 +37,9 @@ struct dop_image {
     dop_images *images;
     uint64_t digest[2];
     dop_image_layout layout;
-    float *values; /* owned, prepared; NULL: the picture was seen */
-    seen *seen;    /* NULL: not yet */
-    bool kept;     /* the features were there before this picture was seen */
+    float *values; /* owned: preprocessed pixels; NULL after dop_image_see */
+    seen *seen;    /* cached features; NULL: not computed yet */
+    bool kept;     /* the features were in the cache already */
 };
 
 dop_status
@@ -130,7 +130,8 @@ dop_image_digest(const dop_image *image)
     return image->digest;
 }
 
-/* --- preparing ------------------------------------------------------------------------------------------------------- */
+/* --- preprocessing
+ * ----------------------------------------------------------------------------------------------------- */
 
 dop_status
 dop_image_read_within(const dop_images *images, const void *bytes, size_t n, bool animated, dop_budget *budget,
@@ -181,18 +182,19 @@ dop_image_close(dop_image *image)
 {
     if (!image || atomic_fetch_sub(&image->owners, 1) > 1)
         return;
-    if (image->seen) /* which the model's thread may free as soon as nobody has it */
+    if (image->seen) /* after this the model's thread may free it */
         atomic_fetch_sub(&image->seen->refs, 1);
     free(image->values);
     free(image);
 }
 
-/* --- the vision part ------------------------------------------------------------------------------------------------- */
+/* --- vision encoder
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* What the program `image` is given. */
+/* Inputs of the program `image`. */
 typedef struct inputs {
     dop_value values[DOP_PART_MAX_VALUES + 1];
-    bool borrowed[DOP_PART_MAX_VALUES + 1]; /* the data is the picture's; else owned */
+    bool borrowed[DOP_PART_MAX_VALUES + 1]; /* the image owns the data; otherwise owned here */
     size_t n;
 } inputs;
 
@@ -204,7 +206,7 @@ add(inputs *in, const char *name, size_t n)
     return data;
 }
 
-/* The values of an input for a row of a tile, which is patch `patch`, or the row that is no patch. */
+/* Writes one input value of a tile's row; row NULL: the class row, which is no patch. */
 static void
 fill_row(const dop_image_tile *x, const char *name, const dop_image_row *row, uint32_t n_places, uint32_t *data,
          size_t at)
@@ -233,12 +235,12 @@ fill_row(const dop_image_tile *x, const char *name, const dop_image_row *row, ui
     memcpy(data + 4 * at, name[0] == 'c' ? (const void *)corners : (const void *)shares, sizeof corners);
 }
 
-/* An input by its name, of all tiles one after the other. */
+/* Adds one input by name, for all tiles in sequence. */
 static bool
 fill(const dop_image *x, const char *name, size_t row_values, const dop_image_row *rows, inputs *in)
 {
     const dop_plan_program *image = dop_plan_program_of(&x->images->model->plan, DOP_SCHED_IMAGE);
-    if (strcmp(name, "patches") == 0 && image->class_row == 0) { /* as they were prepared */
+    if (strcmp(name, "patches") == 0 && image->class_row == 0) { /* use the preprocessed pixels without a copy */
         in->borrowed[in->n] = true;
         in->values[in->n++] = (dop_value){name, x->values, x->layout.rows * row_values};
         return true;
@@ -279,7 +281,7 @@ make_inputs(const dop_image *x, const dop_image_row *rows, inputs *in)
     return ok;
 }
 
-/* Features in reading order, from those in the order of rows. */
+/* Copies features from row order to reading order. */
 static void
 put_in_order(const dop_image *x, const dop_image_row *rows, uint32_t width, const float *from, float *out)
 {
@@ -296,7 +298,7 @@ put_in_order(const dop_image *x, const dop_image_row *rows, uint32_t width, cons
     }
 }
 
-/* Runs the program `image`: out_rows f32 [depth][features][width], in the order of rows. */
+/* Runs the program `image`. out_rows: f32 [depth][features][width], in row order. */
 static dop_status
 run(const dop_image *x, const dop_image_row *rows, uint32_t width, float *out_rows, dop_diag *diag)
 {
@@ -320,7 +322,7 @@ error:
     return st;
 }
 
-/* Replaces features in the order of rows by those in reading order. */
+/* Replaces features in row order by features in reading order. */
 static dop_status
 sort(const dop_image *x, const dop_image_row *rows, uint32_t width, float **io_rows, dop_diag *diag)
 {
@@ -335,7 +337,7 @@ sort(const dop_image *x, const dop_image_row *rows, uint32_t width, float **io_r
     return DOP_OK;
 }
 
-/* Frees features that no picture has, the least recently used first, until those that are left fit. */
+/* Frees unused features, least recently used first, until the rest fits in keep_bytes. */
 static void
 evict(dop_images *x)
 {
@@ -353,7 +355,7 @@ evict(dop_images *x)
     }
 }
 
-/* Finds the features of the picture's file, and makes them those used last. */
+/* Finds the cached features of the image's file, and marks them as most recently used. */
 static seen *
 find(dop_images *x, const dop_image *image)
 {
@@ -383,7 +385,7 @@ make(dop_image *image, dop_diag *diag)
     DOP_TRY(made && s ? dop_image_rows(&x->processor, &image->layout, diag, &rows) : DOP_NO_MEMORY(diag));
     DOP_TRY(run(image, rows, width, made, diag));
     if (x->processor.window > 0)
-        /* else rows are in reading order */
+        /* otherwise rows are in reading order already */
         DOP_TRY(sort(image, rows, width, &made, diag));
     DOP_TRY(dop_features_take(x->model, &made, image->layout.features, one ? image->layout.grid_height / merge : 0,
                               one ? image->layout.grid_width / merge : 0, diag, &s->first));
@@ -437,7 +439,7 @@ error:
     return st;
 }
 
-/* The next mark of a picture in text[at .. n); n: there is none. */
+/* Returns the position of the next placeholder in text[at .. n); n if there is none. */
 static size_t
 next_mark(const char *text, size_t n, size_t at, const char *mark, size_t n_mark)
 {
@@ -463,7 +465,7 @@ count_marks(const dop_images *images, const char *text, size_t n)
     return count;
 }
 
-/* Hands the bytes to the caller, or frees them. */
+/* Passes the bytes to the caller, or frees them on failure. */
 static dop_status
 give(dop_buf *text, dop_status st, dop_diag *diag, char **out_text, size_t *out_n)
 {

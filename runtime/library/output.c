@@ -17,7 +17,7 @@ dop_output_finish(dop_output *out)
     dop_buf_finish(&out->text);
 }
 
-/* Offset of the first stop text in the held text, and its index; its size when there is none. */
+/* Returns the offset of the first stop text in the held text, or the held size if there is none. */
 static size_t
 find_stop(const dop_output *out, size_t *out_index)
 {
@@ -34,7 +34,7 @@ find_stop(const dop_output *out, size_t *out_index)
     return first;
 }
 
-/* Length of the longest end of the held text that starts a stop text. */
+/* Returns the length of the longest suffix of the held text that is a prefix of a stop text. */
 static size_t
 stop_prefix(const dop_output *out)
 {

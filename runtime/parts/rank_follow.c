@@ -1,5 +1,5 @@
-/* Ranks 1 and up of a plan in parts: they execute orders one after the other.  While a step of several rows runs, the next order
- * and its rows are received, so that the device can continue at once. */
+/* Ranks 1 and up of a plan in parts: execute orders in sequence. While a multi-row step runs, the next order and its
+ * rows are received, so that the device can continue at once. */
 #include "plan/plan_names.h"
 #include "runtime/model/model_load.h"
 #include "runtime/model/model_used.h"
@@ -14,18 +14,18 @@
 typedef struct follower {
     const dop_wire *wire;
     const dop_open_options *options;
-    dop_model *model;   /* NULL: nothing is open */
+    dop_model *model;   /* NULL: no plan is open */
     uint64_t to_write;  /* bytes of states that are expected */
-    uint64_t n_written; /* bytes of them that have arrived */
-    uint8_t *states;    /* owned: their memory; NULL: none are expected */
-    dop_states write;   /* what is written when all bytes are there */
-    /* The order after the current one, if it has arrived already. */
+    uint64_t n_written; /* how many of them have arrived */
+    uint8_t *states;    /* owned, [to_write]; NULL: none are expected */
+    dop_states write;   /* destination of these states */
+    /* Next order, if it has arrived already. */
     dop_order next;
     bool has_next;
-    bool has_inbox; /* `next` is a step of several rows, which `inbox` has: */
+    bool has_inbox; /* `next` is a multi-row step, and `inbox` receives its rows */
     dop_inbox inbox;
-    uint32_t ends[DOP_STEP_MAX_SEQUENCES]; /* positions that the running step may read, by place */
-    /* Rows that this rank sends when the next step runs. */
+    uint32_t ends[DOP_STEP_MAX_SEQUENCES]; /* by place: end of the positions that the running step may read */
+    /* Rows of the last step that are sent while the next one runs. */
     bool holds;
     uint32_t held_schedule, held_rows;
     dop_rank_times times;
@@ -69,7 +69,7 @@ open_part(follower *f, const dop_order *o)
     options.wire = NULL;
     dop_status st = DOP_OK;
     if (o->args[0] != DOP_ORDERS_VERSION)
-        return answer(f, &opened, sizeof opened); /* the other one sees which version this is */
+        return answer(f, &opened, sizeof opened); /* rank 0 compares the version */
     if (f->model || o->n_rows == 0 || path[o->n_rows - 1] != 0)
         st = DOP_FAIL(&why, DOP_E_INTERNAL, "a plan is open already");
     if (st == DOP_OK)
@@ -128,8 +128,8 @@ write_step(follower *f, const dop_order *o)
     }
 }
 
-/* The schedule of an ordered step.  A step of one row uses rank 0's ordering if a probe has found this ordering correct and
- * faster on this rank too. */
+/* Chooses the schedule of an ordered step. A single-row step uses rank 0's ordering only if a probe on this rank also
+ * found it correct and faster. */
 static dop_status
 choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
 {
@@ -155,7 +155,7 @@ submit_and_wait(follower *f, uint32_t schedule, dop_form form)
     return dop_ranks_wait(f->wire, &f->model->replay, run.ticket, f->diag);
 }
 
-/* A step that stalled is run again from the same rows. */
+/* Runs a stalled step again from the same rows. */
 static dop_status
 run_again(follower *f, uint32_t *io_schedule, dop_form form)
 {
@@ -173,7 +173,7 @@ run_again(follower *f, uint32_t *io_schedule, dop_form form)
     return submit_and_wait(f, *io_schedule, form);
 }
 
-/* The last part answers a step with its picks or logits.  n_out: number of picks before the step. */
+/* Sends the picks or logits of a step, on the last part. n_out: number of picks before the step. */
 static dop_status
 answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_rank_answer what, uint32_t n_out)
 {
@@ -201,14 +201,15 @@ receive_order(follower *f, dop_order *out_order)
     return dop_order_decode(bytes, size, f->model ? f->model->plan.model : NULL, f->diag, out_order);
 }
 
-/* Is this an order with entries of a page table that the running step does not read? */
+/* True if the order changes only page table entries that the running step does not read. */
 static bool
 may_set_pages(const follower *f, const dop_order *o)
 {
     return o->kind == DOP_ORDER_PAGES && (uint64_t)o->args[1] * f->model->pages.page >= f->ends[o->args[0]];
 }
 
-/* While a step runs: receives what has arrived of the next order and its rows.  *out_more: more may follow. */
+/* Receives the next order and its rows as far as they have arrived, while a step runs. *out_more: true if more may
+ * follow. */
 static dop_status
 look_ahead(follower *f, bool *out_more)
 {
@@ -227,7 +228,7 @@ look_ahead(follower *f, bool *out_more)
         return st;
     const uint32_t schedule = dop_model_schedule_of(f->model, o->args[0], o->args[1]);
     if (schedule == UINT32_MAX)
-        return DOP_OK; /* the failure is reported when this order is done */
+        return DOP_OK; /* reported when this order is executed */
     if (!f->has_inbox)
         dop_ranks_begin_rows(f->model, schedule, o->n_rows, &f->inbox);
     f->has_inbox = true;
@@ -248,7 +249,8 @@ send_held(follower *f)
     return st;
 }
 
-/* Runs a step of several rows, whose values are in host memory; once these are on the device, the next step's are received. */
+/* Runs a multi-row step whose inputs are in host memory. Once these are on the device, receives the next step's
+ * inputs. */
 static dop_status
 run_ahead(follower *f, uint32_t schedule, dop_form form)
 {
@@ -280,7 +282,7 @@ run_ahead(follower *f, uint32_t schedule, dop_form form)
     return st == DOP_OK ? dop_ranks_wait(f->wire, r, ticket, f->diag) : st;
 }
 
-/* Sends the rows of the last step now or, if the next step's rows are here already, while that one runs. */
+/* Sends the rows of the last step now; if the next step's rows have arrived, sends them while that step runs. */
 static dop_status
 pass_rows(follower *f, uint32_t schedule, uint32_t n)
 {
@@ -336,14 +338,14 @@ static dop_status
 send_bytes(void *user, const void *bytes, size_t size, dop_diag *diag)
 {
     const follower *f = user;
-    (void)diag; /* the follower's own is used */
+    (void)diag; /* the follower's own `diag` is used */
     return size > 0 ? answer(f, bytes, size) : DOP_OK;
 }
 
 static void
 take_parity(dop_model *m, const dop_order *o)
 {
-    if (o->args[0] < m->plan.model->n_sequences) /* else it is a slot */
+    if (o->args[0] < m->plan.model->n_sequences) /* otherwise it is a slot */
         m->parity[o->args[0]] = o->args[4];
 }
 

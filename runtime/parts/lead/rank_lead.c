@@ -1,4 +1,4 @@
-/* Rank 0 of a plan in parts: gives orders and receives answers. */
+/* Rank 0 of a plan in parts: sends orders and receives answers. */
 #include "plan/plan_names.h"
 #include "runtime/parts/lead/ranks.h"
 
@@ -23,7 +23,7 @@ send_to_all(dop_ranks *r, const dop_order *order, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Sends the rows of the last step to rank 1, if they were held back. */
+/* Sends the rows of the last step to rank 1 if they were held back. */
 static dop_status
 send_held(dop_model *m, dop_diag *diag)
 {
@@ -67,7 +67,7 @@ dop_ranks_start(dop_model *model, const char *path, const dop_open_options *opti
     return send_to_all(r, &order, diag);
 }
 
-/* Checks a rank's answer, which must be for the same plan. */
+/* Receives and checks a rank's answer, which must be for the same plan. */
 static dop_status
 receive_opened(dop_model *m, uint32_t rank, dop_diag *diag, dop_rank_opened *out, dop_rank_schedule **out_schedules)
 {
@@ -107,7 +107,7 @@ receive_opened(dop_model *m, uint32_t rank, dop_diag *diag, dop_rank_opened *out
     return DOP_OK;
 }
 
-/* Gives rank 0's schedules the picks of the last part's schedules, and finds the most bytes that one of these answers. */
+/* Gives rank 0's schedules the picks of the last part's schedules. *out_most: the largest answer in bytes. */
 static dop_status
 take_schedules(dop_model *m, const dop_rank_schedule *last, uint32_t n, uint64_t *out_most, dop_diag *diag)
 {
@@ -251,7 +251,7 @@ dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *d
     dop_status st = DOP_OK;
     if (r->n_steps == DOP_RANKS_AHEAD)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "more than %d steps under way", DOP_RANKS_AHEAD);
-    /* Page tables of many sequences are many orders, which must not wait behind rows that are held back. */
+    /* Page tables of many sequences need many orders, which must not wait for held rows. */
     if (said[0].sequence != said[n - 1].sequence)
         st = send_held(m, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
@@ -300,7 +300,7 @@ dop_ranks_pass(dop_model *model, dop_diag *diag)
     return r->steps[at].answer == DOP_ANSWER_NOTHING ? DOP_OK : send_held(model, diag);
 }
 
-/* Puts picks where this part's device would have put them. */
+/* Stores picks where this part's device would have put them. */
 static dop_status
 take_picks(dop_model *m, uint32_t schedule, uint32_t n, uint32_t picks, dop_diag *diag)
 {
@@ -348,7 +348,7 @@ dop_ranks_take(dop_model *model, dop_diag *diag)
 
 /* --- states ---------------------------------------------------------------------------------------------------------- */
 
-/* The parity of the place; slots have one copy. */
+/* Returns the parity of the place. Slots have a single copy. */
 static uint32_t
 parity_of(const dop_model *m, const dop_states *x)
 {

@@ -38,7 +38,7 @@ rows_fit(const dop_order *o, const dop_plan_model *m)
     return true;
 }
 
-/* Are the numbers of an order about a plan within what the plan has? */
+/* True if the numbers of an order are in range for the plan. */
 static bool
 fits(const dop_order *o, const dop_plan_model *m)
 {

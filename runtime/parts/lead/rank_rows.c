@@ -1,5 +1,4 @@
-/* Data between ranks that may be longer than a message (rows at a cut, logits, states), and waits for the device that makes
- * them. */
+/* Transfers between ranks that may exceed a message (rows at a cut, logits, states), and waits for the device. */
 #include "runtime/parts/lead/ranks.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The watch: a thread of each rank that notices when another one is lost.  Rank 0 watches all others, and they watch it. */
+/* Watch: a thread of each rank that detects lost ranks. Rank 0 watches all others, and they watch rank 0. */
 #include "runtime/parts/mpi/mpi_internal.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 enum {
-    SAY_MS = 500,   /* between two signs of life */
-    LOOK_MS = 100,  /* between two looks at processes of this host */
-    ENDS_MS = 2500, /* the program has so long to end by itself when a rank is lost */
-    STEP_US = 1000  /* between two rounds; MPI moves messages in each */
+    SAY_MS = 500,   /* interval of ALIVE messages */
+    LOOK_MS = 100,  /* interval of process checks on this host */
+    ENDS_MS = 2500, /* grace period for the program to end after a rank is lost */
+    STEP_US = 1000  /* interval of rounds; MPI makes progress in each */
 };
 
 double
@@ -23,7 +23,7 @@ dop_mpi_now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Notes that a rank is lost.  silent: the rank will not end by itself. */
+/* Records that a rank is lost. silent: the rank will not end by itself. */
 static void
 lose(dop_mpi *m, uint32_t rank, dop_status code, bool silent, const char *why)
 {
@@ -55,11 +55,11 @@ hear(dop_mpi *m, dop_mpi_peer *p)
         p->received.text[sizeof p->received.text - 1] = 0;
         if (p->received.word == DOP_MPI_FAILED)
             lose(m, p->rank, (dop_status)p->received.code, false, p->received.text);
-        m->told = m->told || p->received.word == DOP_MPI_LOST; /* and rank 0 will end all */
+        m->told = m->told || p->received.word == DOP_MPI_LOST; /* rank 0 will end all ranks */
     }
 }
 
-/* Sends a message to a peer, unless the one before is still under way; returns whether it was sent. */
+/* Sends a message to a peer unless the previous one is still in flight. Returns true if it was sent. */
 static bool
 say(dop_mpi *m, dop_mpi_peer *p, const dop_mpi_sign *sign)
 {
@@ -71,7 +71,7 @@ say(dop_mpi *m, dop_mpi_peer *p, const dop_mpi_sign *sign)
     return MPI_Isend(&p->sent, (int)size, MPI_BYTE, (int)p->rank, 0, m->watching, &p->send) == MPI_SUCCESS;
 }
 
-/* Declares a peer lost when its process, on this host, is gone, or when the peer was silent for too long. */
+/* Declares a peer lost if its process on this host is gone, or if it was silent for too long. */
 static void
 look(dop_mpi *m, const dop_mpi_peer *p, double now)
 {
@@ -107,11 +107,11 @@ dop_mpi_watch_say(const dop_mpi *mpi)
         return;
     if (m->wire.rank <= 1)
         fprintf(stderr, "doppler-exec: error: %s\n", m->why);
-    else /* whoever aborts first ends rank 1 too */
+    else /* the first rank to abort also ends rank 1, so let it print first */
         (void)nanosleep(&moment, NULL);
 }
 
-/* Ends all ranks, after the program has had time to report the loss and to end. */
+/* Ends all ranks, after the program has had time to report the loss. */
 static void
 end_all(dop_mpi *m)
 {
@@ -124,8 +124,8 @@ static void
 speak(dop_mpi *m, bool alive)
 {
     const dop_mpi_sign lives = {.word = DOP_MPI_ALIVE}, bye = {.word = DOP_MPI_BYE};
-    /* Rank 0 passes on what one of the others has said, as they may be waiting for that one, and what it has seen itself, so that
-     * none of them reports rank 0 as lost when it ends because of that. */
+    /* Rank 0 forwards failures: those reported by another rank, because the others may be waiting for it, and losses
+     * that it detected itself, so that no rank reports rank 0 as lost when it ends. */
     if (m->wire.rank == 0 && atomic_load(&m->failed) && !m->passed_on) {
         m->passed_on = true;
         m->sign = (dop_mpi_sign){.word = atomic_load(&m->silent) ? DOP_MPI_LOST : DOP_MPI_FAILED, .code = m->code};
@@ -172,7 +172,7 @@ watch(void *user)
             lost = lost > 0 ? lost : now;
             if (atomic_load(&m->ending) && atomic_load(&m->silent)) {
                 speak(m, false);
-                return NULL; /* dop_mpi_end goes on */
+                return NULL; /* dop_mpi_end continues */
             }
             if (now - lost > patience)
                 end_all(m);
