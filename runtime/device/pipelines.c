@@ -118,7 +118,7 @@ typedef struct dop_pipeline_build {
     bool cache_loaded;
     bool stop;            /* no more pipelines are created: an error occurred, or pipelines are no longer needed */
     made_kernel *kernels; /* owned, [n_kernels] */
-    uint32_t *wanted;     /* [n_kernels], part of `ahead`: kernels that are waited for; created first */
+    uint32_t *wanted;     /* [n_kernels], in the allocation of `ahead`: kernels that are waited for; created first */
     uint32_t n_wanted, next_wanted, next_ahead;
     uint32_t n_busy;          /* number of threads that are inside the driver */
     uint32_t n_made, n_saved; /* number of pipelines created, and their number when the cache was last saved */

@@ -118,8 +118,8 @@ dop_status dop_replay_add(dop_replay *replay, uint32_t schedule, dop_diag *diag)
 /* Waits for what is in flight unless the device is lost. Accepts a zeroed one. */
 void dop_replay_destroy(dop_replay *replay);
 
-/* Submits a schedule `times` in a row (1 .. DOP_REPLAY_MAX_TIMES) as one submission. *out_ticket: for waiting. */
 enum { DOP_REPLAY_MAX_TIMES = 256 };
+/* Submits a schedule `times` in a row (1 .. DOP_REPLAY_MAX_TIMES) as one submission. *out_ticket: for waiting. */
 dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                              uint64_t *out_ticket);
 /* Submits some pieces of a step, DOP_PIECE_*, in order; dop_replay_submit submits all. Each piece must be submitted
@@ -139,7 +139,7 @@ uint32_t dop_replay_segments(const dop_replay *replay, uint32_t schedule);
 typedef struct dop_replay_place {
     uint32_t dispatch; /* index in the schedule */
     uint32_t row;      /* if > 0, the rows before it are in an earlier command buffer */
-    uint32_t piece;    /* the same point counted in equal pieces of the dispatch */
+    uint32_t piece;    /* position within the dispatch, in equal pieces of the dispatch */
 } dop_replay_place;
 /* Divides the first n_dispatches dispatches of the schedule into n segments of about equal work, and returns the end of
  * one. */

@@ -20,7 +20,7 @@ typedef struct dop_views {
  * descriptor sets of the views. */
 dop_status dop_pipeline_layout(const dop_device *device, dop_diag *diag, VkPipelineLayout *out_layout);
 
-/* Creates views for n blocks, at most `most` of which get one. */
+/* Allocates space for the views of n blocks, at most `most` of which get one. */
 dop_status dop_views_create(const dop_device *device, uint32_t n, uint32_t most, dop_diag *diag, dop_views *out_views);
 /* Adds the view of block i, a buffer of `bytes` bytes. A partial texel at its end is not accessible. */
 dop_status dop_views_add(dop_views *views, uint32_t i, VkBuffer buffer, uint64_t bytes, dop_diag *diag);

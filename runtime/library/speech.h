@@ -98,7 +98,7 @@ typedef struct dop_lane {
     dop_speech_picker picker;
     dop_attempt attempt;
     uint32_t token; /* token of the next row */
-    /* forced prefix tokens that follow; the first `behind` of them have been fed */
+    /* tokens forced after it, and their number; the first `behind` of them have been fed */
     uint32_t forced[4], n_forced, behind;
     bool finds_language;   /* the next row detects the language */
     uint32_t pick;         /* pick of the last step; UINT32_MAX: none was requested */

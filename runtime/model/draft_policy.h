@@ -27,8 +27,8 @@ typedef struct dop_draft_time {
 } dop_draft_time;
 
 typedef struct dop_draft_policy {
-    /* Exponentially weighted success: right of judged drafts; rounds that ended with an ambiguous pick, of all
-     * rounds. */
+    /* Exponentially weighted counts: accepted drafts and judged drafts; rounds that ended with an ambiguous pick, and
+     * all rounds. */
     double right, judged;
     double doubts, rounds;
     dop_draft_time token; /* time per token without drafts */
@@ -40,7 +40,7 @@ typedef struct dop_draft_policy {
     } sizes[DOP_DRAFT_SIZES]; /* in ascending order of rows */
     uint32_t n_sizes;
     double credit;           /* net gain of past rounds over single steps, in tokens; never negative */
-    uint32_t wait, back_off; /* tokens without drafts before the next round; the value after the last trial */
+    uint32_t wait, back_off; /* tokens without drafts before the next round; the interval that the last trial set */
     uint32_t plain;          /* tokens without drafts that `token` does not include yet */
     double plain_ms;         /* total time of the `plain` tokens */
 } dop_draft_policy;

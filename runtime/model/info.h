@@ -25,8 +25,8 @@ typedef struct dop_model_info {
     uint64_t device_bytes; /* size of all device allocations */
 } dop_model_info;
 
-/* Computes the device memory in bytes of a profile with all its schedules, by DOP_SLOT_*. */
 enum { DOP_SLOT_KINDS = DOP_SLOT_SENT + 1 };
+/* Computes the device memory in bytes of a profile with all its schedules, by DOP_SLOT_*. */
 dop_status dop_used_memory(const dop_plan *plan, uint32_t profile, dop_diag *diag, uint64_t out_bytes[DOP_SLOT_KINDS]);
 
 void dop_model_describe(const dop_model *model, dop_model_info *out_info);

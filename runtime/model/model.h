@@ -17,9 +17,9 @@ enum { DOP_MAX_AHEAD = 16, DOP_PROBE_ROWS = 4, DOP_MAX_SLOTS = 64 };
 
 /* The parts of the plan that the chosen profile uses. One allocation holds all three arrays. */
 typedef struct dop_used {
-    /* Schedules sorted by kind, ordering and maximum rows (ascending, then plan order). Those of one kind and ordering
-     * begin at first[kind * DOP_N_ORDERS + ordering] and end where the next entry of first[] begins. Schedules for rows
-     * with adapters follow in a second half, as kinds from DOP_SCHED_END on. */
+    /* Schedules sorted by kind, ordering and maximum rows (ascending, then plan order). Each group of a kind and
+     * ordering begins at first[kind * DOP_N_ORDERS + ordering] and ends where the next entry of first[] begins.
+     * Schedules for rows with adapters follow in a second half, as kinds from DOP_SCHED_END on. */
     uint32_t *schedules, n; /* [n] indices in the plan's schedules */
     uint32_t first[2 * DOP_SCHED_END * DOP_N_ORDERS + 1];
     bool *kernels, *slots; /* indexed as in the plan; true if used */
@@ -48,7 +48,7 @@ typedef struct dop_sequence_rows {
 typedef struct dop_issue {
     uint32_t schedule;
     dop_form form;
-    /* steps in this submission, 0 meaning 1; after the first, each runs one row per sequence, the device's pick */
+    /* number of steps, 0 meaning 1; steps after the first run one row per sequence, the device's pick */
     uint32_t times;
     bool own;          /* the step record already holds the rows: the device continues from its own picks */
     bool continued;    /* the device prepares the next step from this step's picks and commits this one */
@@ -64,7 +64,7 @@ typedef struct dop_open_step {
     dop_sequence_rows of[DOP_STEP_MAX_SEQUENCES];
     uint32_t slot[DOP_STEP_MAX_ROWS];       /* by row: index of its sequence in of[] */
     uint32_t number[DOP_STEP_MAX_ROWS];     /* by row: number of earlier rows of the same sequence */
-    const float *logits[DOP_STEP_MAX_ROWS]; /* by row: its logits or other results in host memory; NULL: none */
+    const float *logits[DOP_STEP_MAX_ROWS]; /* by row: its logits in host memory if requested; NULL: none */
     uint32_t picks[DOP_STEP_MAX_ROWS];      /* by row: the token that the device picked; UINT32_MAX: none */
     uint8_t wants[DOP_STEP_MAX_ROWS];       /* by row: DOP_WANTS_* */
     dop_issue run;                          /* last submission of the step */
@@ -244,7 +244,7 @@ struct dop_sequence {
     uint32_t place;   /* index of the sequence in the plan's states */
     uint32_t *tokens; /* owned, [ctx + 1] */
     uint32_t n_tokens, n_fed;
-    dop_prefix prefix; /* what the states depend on in addition to the tokens */
+    dop_prefix prefix; /* seed and marks: further inputs of the states besides tokens */
     /* Rollback range of replaced states. The copy before the current one covers tokens[0 .. n_kept): the state before
      * the last step (also while that step is in flight), or before its last row if a version was kept after each row.
      * Each of the n_each copies before that covers one token less. UINT32_MAX: no copy is valid. Set by
@@ -291,7 +291,7 @@ dop_sequence_kept(dop_sequence *s, uint32_t n_kept, uint32_t n_each)
     s->n_kept = n_kept;
     s->n_each = n_each;
 }
-/* Counts the picks that the device will make in this submission, for code that submits directly. */
+/* Counts the picks that the device will make in this submission, for code that calls dop_replay_submit directly. */
 static inline void
 dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times)
 {
@@ -327,7 +327,7 @@ typedef struct dop_resumed {
  * are after `to` tokens. */
 typedef struct dop_states {
     uint32_t place, from, to;
-    bool rows, whole; /* which of the two groups are included */
+    bool rows, whole; /* true if the states include this group */
 } dop_states;
 typedef dop_status dop_bytes_fn(void *user, const void *bytes, size_t size, dop_diag *diag);
 

@@ -28,7 +28,7 @@ dop_restore_point *dop_restore_point_find(dop_model *model, uint64_t seed, const
 dop_status dop_restore_point_take(dop_sequence *sequence, dop_restore_point *checkpoint, bool tail, dop_diag *diag);
 
 /* Make a checkpoint if it is useful and nothing is in flight. dop_sequence_mark is for positions where prompts diverge,
- * mark_chunk for ends of chunks. Of the chunk checkpoints, the last two and some spread over the prompt are kept,
+ * dop_sequence_mark_chunk for ends of chunks. The last two chunk checkpoints and some spread over the prompt are kept,
  * because chat formats may rewrite the end of a prompt. */
 dop_status dop_sequence_mark(dop_sequence *sequence, dop_diag *diag);
 dop_status dop_sequence_mark_chunk(dop_sequence *sequence, dop_diag *diag);

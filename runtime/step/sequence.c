@@ -382,7 +382,8 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         (void)dop_step_drain(m, NULL); /* later in-flight steps have no valid token to continue from */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
-    dop_step_note_version(m, s->place); /* the device has moved them on, and may do so again for the next step */
+    /* the device has advanced the replaced states, and may do so again for the next step */
+    dop_step_note_version(m, s->place);
     m->flight.picks_taken++;
     if (m->flight.picks_taken == m->flight.steps[0].end)
         dop_step_pop_ahead(m);

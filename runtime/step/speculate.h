@@ -4,7 +4,8 @@
 
 #include <doppler/doppler.h>
 
-/* Turns on speculation with the plan's draft layer, if there is one and the caller has not set speculation. */
+/* Turns on speculation with the plan's draft layer if the plan has one and the caller has not configured
+ * speculation. */
 dop_status dop_sequence_draft_by_default(dop_sequence *sequence, dop_diag *diag);
 
 #endif

@@ -84,7 +84,8 @@ void dop_head_rest(dop_sequence *sequence, const dop_draft_policy *policy);
 
 /* True if the layer needs the hidden states of the sequence's next step. False while drafts have not paid for long. */
 bool dop_drafts_follow(const dop_sequence *sequence);
-/* Returns how many of the next `wait` tokens may be made before the layer needs hidden states again. */
+/* Returns how many of the next `wait` tokens may be made before the layer needs hidden states again, or a round is
+ * due. */
 uint32_t dop_drafts_unfollowed(const dop_sequence *sequence, uint32_t wait);
 /* Creates the sequence's head unless it has one. */
 dop_status dop_head_create(dop_sequence *sequence, dop_diag *diag);

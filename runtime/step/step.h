@@ -6,10 +6,10 @@
 
 /* Chooses the schedule for feeding n tokens next, and how many of them it runs. */
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
-/* Marks the schedules that a text after n prompt tokens certainly needs: those that feed the tokens and, with `steps`,
- * those of single-row steps and of a draft layer with its checks; each also in its variant for adapters. Persistent
- * schedules are marked only if `ordering` names them; otherwise a text uses them once they are compiled. first:
- * [n_schedules], initially false. */
+/* Marks the schedules that a text after n prompt tokens certainly needs: the ones that feed the tokens and, with
+ * `steps`, those of single-row steps and of a draft layer with its checks; each also in its variant for adapters.
+ * Persistent schedules are marked only if `ordering` names them; otherwise a text uses them once they are compiled.
+ * first: [n_schedules], initially false. */
 void dop_step_first(const dop_model *model, uint32_t n, bool steps, dop_ordering ordering, bool *first);
 /* Chooses the schedule and row count for the sequence's next tokens, up to `end` if possible. Like dop_step_choose, but
  * keeps rows that attend to one another in one step. Fails with DOP_E_INPUT if no schedule holds them. */

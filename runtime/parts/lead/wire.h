@@ -22,8 +22,7 @@ typedef struct dop_wire {
     bool twins;       /* tests only: every rank runs a whole plan, and the last one's answers count */
     char name[64];    /* host name of this rank */
     void *user;
-    /* Sends up to DOP_WIRE_MOST bytes. The buffer may be reused at once. Blocks only if the other rank lags far
-     * behind. */
+    /* Sends up to DOP_WIRE_MOST bytes. The buffer may be reused at once. Blocks only if the receiver lags far. */
     dop_status (*send)(void *user, uint32_t to, dop_wire_lane lane, const void *bytes, size_t size, dop_diag *diag);
     /* Waits for the next message of a lane. *out_bytes, aligned to 16 bytes, is valid until the next call for this lane
      * and rank. Fails with DOP_E_DEVICE if a rank is lost; *diag names it and the reason. */

@@ -88,7 +88,7 @@ void dop_mpi_window_free(dop_mpi *mpi);
 dop_status dop_mpi_window_send(dop_mpi *mpi, const void *bytes, size_t size, dop_diag *diag);
 dop_status dop_mpi_window_receive(dop_mpi *mpi, dop_diag *diag, const uint8_t **out_bytes, size_t *out_size);
 bool dop_mpi_window_ready(const dop_mpi *mpi);
-/* Back-off between two polls of a waiting thread. looks: number of polls so far, from 0. */
+/* Back-off between two polls of a waiting thread. looks: number of earlier polls. */
 void dop_mpi_rest(const dop_mpi *mpi, uint64_t looks);
 
 #endif
