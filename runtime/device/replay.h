@@ -65,8 +65,8 @@ typedef struct dop_replay_length {
 } dop_replay_length;
 
 /* Chain of steps in which the device continues from its own picks: schedule `first` once, then `next` until n steps are
- * done. From the second step on, the rows are the first `rows` rows of the step before, with their picks as tokens and
- * the values that this step sent for them. */
+ * done. Each later step runs the first `rows` rows of the step before, with their picks as tokens and the values sent
+ * for them. */
 typedef struct dop_chain {
     uint32_t first, next; /* schedules */
     uint32_t rows, n;

@@ -1,15 +1,15 @@
 /* Splits steps among submissions.
  *
  * An operating system resets a device if one submission takes too long: 2 seconds on Windows, 0.6 to 10 seconds on
- * Linux. A prompt chunk on a slow device can exceed that. So the dispatches of a schedule that may exceed
- * dop_device.submit_ms are recorded in several command buffers of about equal work, and a step uses enough submissions
- * to stay below it. The duration of a step is first estimated from what every device of its kind can do, and later
- * measured; if it is short, all command buffers go into one submission.
+ * Linux. A prompt chunk on a slow device can exceed that. So schedules that may exceed dop_device.submit_ms are
+ * recorded in several command buffers of about equal work. A step then uses enough submissions to keep each below the
+ * limit. The duration of a step is first estimated from what every device of its kind can do, and later measured. If it
+ * is short, all command buffers go into one submission.
  *
- * A single dispatch may also take too long: at 0.1 TFLOP/s, 3 s for a convolution with 256 channels on 512 x 512
- * pixels, 1.2 s for 512 rows of the largest product of an 8B model. Dispatches with more work than one command buffer
- * should have are split along y with vkCmdDispatchBase; their pipelines are created for that. They are split along y
- * because kernels have their rows there, and some of them read gl_NumWorkGroups.x. */
+ * A single dispatch may also take too long. Examples at 0.1 TFLOP/s: 3 s for a convolution with 256 channels on 512 x
+ * 512 pixels, 1.2 s for 512 rows of the largest product of an 8B model. Dispatches with more work than one command
+ * buffer should have are split along y with vkCmdDispatchBase; their pipelines are created for that. They are split
+ * along y because kernels have their rows there, and some of them read gl_NumWorkGroups.x. */
 #include "runtime/device/replay.h"
 
 #include <math.h>

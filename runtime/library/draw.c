@@ -34,7 +34,7 @@ typedef struct drawing {
 } drawing;
 
 /* True if the model was trained for one step without guidance (SD-Turbo, https://arxiv.org/abs/2311.17042). Such models
- * have trailing timestep spacing and never see pure noise. */
+ * have trailing timestep spacing and were not trained on pure noise. */
 static bool
 is_turbo(const dop_plan_draw *p)
 {

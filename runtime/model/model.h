@@ -98,7 +98,7 @@ typedef struct dop_orders {
 /* Measurements of speculation: how much the logits of a token differ between steps of several rows and of one row
  * (speculate.c), and step times. */
 typedef struct dop_drift {
-    double apart;            /* largest difference of a logit */
+    double apart;            /* largest logit difference found */
     double spread;           /* standard deviation of the logits of the first judged row; 0: none was judged */
     uint32_t n_compared;     /* number of compared tokens */
     dop_draft_policy policy; /* state at the end of the last speculation; zeros: none yet */

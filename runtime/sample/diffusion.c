@@ -161,8 +161,8 @@ clean_of(uint8_t predicts, double x, double predicted, double level)
                                      : predicted;
 }
 
-/* Computes the boundary-condition weights of a consistency model for the latents and the clean latents (the paper's
- * section 4.1, with times scaled by 10 and a deviation of 0.5). */
+/* Computes the boundary-condition weights of a consistency model, for the latents and the clean latents (the paper's
+ * section 4.1; times are scaled by 10, the deviation is 0.5). */
 static void
 consistency(double time, double *out_skip, double *out_keep)
 {

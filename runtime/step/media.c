@@ -30,7 +30,7 @@ dop_value_check(const dop_value *v, size_t n, dop_diag *diag)
                            : DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %zu values, expected %zu", v->name, v->n, n);
 }
 
-enum { DOP_MAX_FEATURES = 1 + 8 }; /* must match DOP_VISION_MAX_DEEP of frontend/facts/vision.h */
+enum { DOP_MAX_FEATURES = 1 + 8 }; /* 1 + DOP_VISION_MAX_DEEP of frontend/facts/vision.h */
 
 typedef struct job {
     dop_model *m;

@@ -1,5 +1,5 @@
-/* Prefix reuse: starts a sequence with the longest prefix of a prompt whose states exist in the sequence itself,
- * another sequence, the page pool, a checkpoint or the store. */
+/* Prefix reuse: starts a sequence with the longest prefix of a prompt whose states still exist. Sources are the
+ * sequence itself, other sequences, the page pool, checkpoints and the store. */
 #ifndef DOPPLER_RUNTIME_STEP_RESUME_H
 #define DOPPLER_RUNTIME_STEP_RESUME_H
 

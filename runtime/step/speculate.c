@@ -16,8 +16,8 @@
  * seen between schedules. Differences of single ids are a few times smaller than the maximum over a vocabulary. */
 static const double doubt = 1.25;
 /* Until FIRST_COMPARED rows are compared, picks with a margin below at_first standard deviations are also ambiguous. In
- * addition, one round in COMPARED_OF is verified even if no pick is ambiguous: with activations rounded to 8 bits, two
- * schedules agree to the last bits in some steps and differ by up to a tenth of the deviation in others. */
+ * addition, one round in COMPARED_OF is verified even if no pick is ambiguous. With activations rounded to 8 bits, two
+ * schedules agree to the last bits in some steps, and differ by a tenth of the deviation in others. */
 enum { FIRST_COMPARED = 3, COMPARED_OF = 64 };
 static const double at_first = 0.25;
 

@@ -1,9 +1,10 @@
-/* A model in parts: one rank (process) per part, and pipelined steps through all of them.
+/* A model in parts: one rank per part, and pipelined steps through all of them.
  *
  * Rank 0 has the first part and makes all host decisions: tokens, pages, sampling, commits. To the rest of the program,
  * its model looks like the whole one. dop_step_issue orders the step from all ranks; dop_step_collect passes the rows
  * on and receives the last part's results. The other ranks execute orders (rank_follow.c) in sequence, as soon as their
- * rows arrive. Rank 0 may begin a step once it has passed on the rows of the previous one, so all parts can be busy. */
+ * rows arrive. Rank 0 may begin a step once it has passed on the rows of the previous one, so all parts can work at the
+ * same time. */
 #ifndef DOPPLER_RUNTIME_PARTS_LEAD_RANKS_H
 #define DOPPLER_RUNTIME_PARTS_LEAD_RANKS_H
 

@@ -124,8 +124,8 @@ static void
 speak(dop_mpi *m, bool alive)
 {
     const dop_mpi_sign lives = {.word = DOP_MPI_ALIVE}, bye = {.word = DOP_MPI_BYE};
-    /* Rank 0 forwards failures to all other ranks: failures that another rank has reported, because they may be waiting
-     * for it, and losses that rank 0 detected, so that they do not report rank 0 as lost when it ends. */
+    /* Rank 0 forwards failures of other ranks, because the rest may be waiting for the failed one. It also forwards
+     * losses that it detected, so that no rank reports rank 0 as lost when it ends. */
     if (m->wire.rank == 0 && atomic_load(&m->failed) && !m->passed_on) {
         m->passed_on = true;
         m->sign = (dop_mpi_sign){.word = atomic_load(&m->silent) ? DOP_MPI_LOST : DOP_MPI_FAILED, .code = m->code};
